@@ -1,0 +1,119 @@
+package toolyard
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"reflect"
+	"slices"
+	"time"
+)
+
+// Mode is what a call may do: only read, or also change the world.
+type Mode string
+
+// The two modes.
+const (
+	Read  Mode = "read"
+	Write Mode = "write"
+)
+
+// ReadOnly is the Modes of a tool that changes nothing: it may run in both kinds
+// of gate. A tool that does not say so runs only where writing is allowed.
+var ReadOnly = []Mode{Read, Write}
+
+// Caller is who makes a call.
+type Caller struct {
+	ID      string   // who
+	Account string   // who pays
+	Roles   []string // what they may do
+}
+
+// Call is one invocation of a tool. It is a parameter, not a context value, so
+// that no code can forget whose call it is and at which time it is asked.
+type Call struct {
+	ID     string          // unique, for the record and the log
+	Tool   *Tool           // resolved before any policy runs
+	Args   json.RawMessage // one JSON object; the only field a policy may replace
+	Caller Caller
+	Gate   string    // the gate it came through
+	Mode   Mode      // the gate's mode
+	AsOf   time.Time // the time that the call is about: now, or a backtest's
+	Key    string    // idempotency key, empty for none
+
+	Log       *slog.Logger   // carries the call's id; use [Call.Logger]
+	Clients   *Clients       // what the platform lends to tools; use [Client]
+	Features  []string       // what the calling client declared it can do
+	OnMessage func(Progress) // where progress goes; use [Call.Progress]
+}
+
+// Progress tells a caller how far a long call has come. Total is zero when it is
+// not known.
+type Progress struct {
+	Done, Total float64
+	Message     string
+}
+
+// Progress reports progress to the caller, if the caller wants to know.
+func (c *Call) Progress(done, total float64, message string) {
+	if c.OnMessage != nil {
+		c.OnMessage(Progress{done, total, message})
+	}
+}
+
+// Logger returns the call's logger. It is never nil.
+func (c *Call) Logger() *slog.Logger {
+	if c.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return c.Log
+}
+
+// Handler runs a call.
+type Handler func(context.Context, *Call) (*Result, error)
+
+// Policy is one step of the call path: it wraps what comes after it.
+type Policy func(next Handler) Handler
+
+// Chain puts policies in front of run; the first one listed acts first.
+func Chain(run Handler, policies ...Policy) Handler {
+	for _, p := range slices.Backward(policies) {
+		run = p(run)
+	}
+	return run
+}
+
+// Run is the end of the call path: it runs the tool and checks its output.
+func Run(ctx context.Context, c *Call) (*Result, error) { return c.Tool.run(ctx, c) }
+
+// Clients are the live connections that the platform lends to tools that run in
+// this process: market data, a broker, a home. Each is found by its type. The zero
+// value lends nothing.
+type Clients struct{ lent map[reflect.Type]loan }
+
+type loan struct {
+	client any
+	modes  []Mode
+}
+
+// Lend adds a client of type T, usually an interface. It is lent to calls in the
+// given modes, or to all when none is given.
+func Lend[T any](c *Clients, client T, modes ...Mode) {
+	if c.lent == nil {
+		c.lent = make(map[reflect.Type]loan)
+	}
+	c.lent[reflect.TypeFor[T]()] = loan{client, modes}
+}
+
+// Client returns the client of type T for this call, and false when the platform
+// has none for the call's mode: a broker is not there in a read-only gate.
+func Client[T any](c *Call) (client T, ok bool) {
+	if c.Clients == nil {
+		return client, false
+	}
+	l, ok := c.Clients.lent[reflect.TypeFor[T]()]
+	if !ok || (len(l.modes) > 0 && !slices.Contains(l.modes, c.Mode)) {
+		return client, false
+	}
+	return l.client.(T), true
+}

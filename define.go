@@ -1,0 +1,89 @@
+package toolyard
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+)
+
+// Define makes a tool from a typed function. In is a struct; its JSON Schema is
+// derived once from its fields and their tags, and is the validator, the manifest
+// and the documentation:
+//
+//	type args struct {
+//		Symbol   string  `json:"symbol" doc:"Perp symbol, such as BTC"`
+//		Interval string  `json:"interval" enum:"1m,5m,1h"`
+//		Lookback int     `json:"lookback" minimum:"1" maximum:"500" default:"100"`
+//		Window   *window `json:"window"`
+//	}
+//
+// The tags are doc and the schema keywords default, enum, minimum, maximum,
+// exclusiveMinimum, exclusiveMaximum, multipleOf, minLength, maxLength, pattern,
+// format, minItems, maxItems, uniqueItems. A field is required unless it is a
+// pointer, has a default, or says omitempty or omitzero. Unknown arguments are
+// refused. A type with a JSONSchema() json.RawMessage method speaks for itself.
+//
+// Out is anything that [ResultOf] takes. A struct or slice also gives the tool an
+// output schema, which every result must meet.
+//
+// Define panics when the types or the Spec cannot make a tool: that is a mistake in
+// the program, and it should not start.
+func Define[In, Out any](spec Spec, fn func(context.Context, *Call, In) (Out, error)) *Tool {
+	if spec.Input == nil {
+		in := reflect.TypeFor[In]()
+		if in.Kind() != reflect.Struct && in.Kind() != reflect.Map {
+			panic(fmt.Sprintf("toolyard.Define %s: arguments must be a struct, not %v", spec.Name, in))
+		}
+		spec.Input = mustDerive(spec.Name, in)
+	}
+	if spec.Output == nil && promises(reflect.TypeFor[Out]()) {
+		spec.Output = mustDerive(spec.Name, reflect.TypeFor[Out]())
+	}
+	t, err := NewTool(spec, func(ctx context.Context, c *Call) (*Result, error) {
+		var in In
+		if err := json.Unmarshal(c.Args, &in); err != nil {
+			return nil, &Error{Code: Invalid, Message: "Invalid arguments for " + spec.Name, Issues: []Issue{{Message: err.Error()}}}
+		}
+		out, err := fn(ctx, c, in)
+		if err != nil {
+			return nil, err
+		}
+		return ResultOf(out)
+	})
+	if err != nil {
+		panic("toolyard.Define: " + err.Error())
+	}
+	return t
+}
+
+// promises reports whether a result type has a shape worth a schema. Text, content
+// and whole results do not.
+func promises(out reflect.Type) bool {
+	for _, own := range []reflect.Type{
+		reflect.TypeFor[*Result](), reflect.TypeFor[json.RawMessage](), reflect.TypeFor[[]Content](),
+	} {
+		if out == own {
+			return false
+		}
+	}
+	if out.Implements(reflect.TypeFor[Content]()) || out.Implements(reflect.TypeFor[error]()) {
+		return false
+	}
+	if out.Kind() == reflect.Pointer {
+		out = out.Elem()
+	}
+	switch out.Kind() {
+	case reflect.Struct, reflect.Map, reflect.Slice, reflect.Array:
+		return true
+	}
+	return false
+}
+
+func mustDerive(tool string, t reflect.Type) json.RawMessage {
+	raw, err := deriveSchema(t)
+	if err != nil {
+		panic(fmt.Sprintf("toolyard.Define %s: %v", tool, err))
+	}
+	return raw
+}

@@ -1,0 +1,232 @@
+package toolyard_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolyard/toolyard"
+)
+
+type window struct {
+	Verbose bool `json:"verbose" default:"false"`
+	Depth   int  `json:"depth" minimum:"0" maximum:"5"`
+}
+
+type barArgs struct {
+	Symbol   string   `json:"symbol" doc:"Perp symbol, such as BTC" minLength:"1"`
+	Interval string   `json:"interval" enum:"1m,5m,15m,1h,4h,1d"`
+	Lookback int      `json:"lookback" minimum:"1" maximum:"500" default:"100"`
+	Tags     []string `json:"tags,omitempty" enum:"a,b" maxItems:"3"`
+	Options  *window  `json:"options"`
+}
+
+func echo[T any](_ context.Context, _ *toolyard.Call, in T) (T, error) { return in, nil }
+
+func bars() *toolyard.Tool {
+	return toolyard.Define(toolyard.Spec{Name: "fetch_recent_bars"}, echo[barArgs])
+}
+
+func TestDefineDerivesTheSchema(t *testing.T) {
+	want := `{"type":"object","properties":{` +
+		`"symbol":{"type":"string","description":"Perp symbol, such as BTC","minLength":1},` +
+		`"interval":{"type":"string","enum":["1m","5m","15m","1h","4h","1d"]},` +
+		`"lookback":{"type":"integer","minimum":1,"maximum":500,"default":100},` +
+		`"tags":{"type":"array","items":{"enum":["a","b"],"type":"string"},"maxItems":3},` +
+		`"options":{"type":"object","properties":{` +
+		`"verbose":{"type":"boolean","default":false},"depth":{"type":"integer","minimum":0,"maximum":5}},` +
+		`"required":["depth"],"additionalProperties":false}},` +
+		`"required":["symbol","interval"],"additionalProperties":false}`
+	if diff := cmp.Diff(want, string(bars().Input)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestDefineDerivesEveryKind(t *testing.T) {
+	type inner struct {
+		ID int `json:"id"`
+	}
+	type all struct {
+		inner
+		Skip   string             `json:"-"`
+		hidden int                //nolint:unused // shows that unexported fields are left out
+		Named  string             // no tag
+		Bytes  []byte             `json:"bytes"`
+		Price  toolyard.Money     `json:"price"`
+		Any    any                `json:"any"`
+		Raw    json.RawMessage    `json:"raw"`
+		Map    map[string]float64 `json:"map"`
+		Small  uint8              `json:"small" minimum:"3"`
+		Opt    *string            `json:"opt" default:"x"`
+	}
+	tool := toolyard.Define(toolyard.Spec{Name: "all"}, func(context.Context, *toolyard.Call, all) (string, error) { return "", nil })
+	want := `{"type":"object","properties":{"id":{"type":"integer"},"Named":{"type":"string"},` +
+		`"bytes":{"type":"string","contentEncoding":"base64"},` +
+		`"price":{"type":"string","pattern":"^-?[0-9]+(\\.[0-9]{1,9})?$"},"any":{},"raw":{},` +
+		`"map":{"type":"object","additionalProperties":{"type":"number"}},` +
+		`"small":{"type":"integer","minimum":3},"opt":{"type":"string","default":"x"}},` +
+		`"required":["id","Named","bytes","price","any","raw","map","small"],"additionalProperties":false}`
+	if diff := cmp.Diff(want, string(tool.Input)); diff != "" {
+		t.Error(diff)
+	}
+	if tool.Output != nil {
+		t.Errorf("a text result promised a schema: %s", tool.Output)
+	}
+}
+
+func TestDefinePanicsOnAMistake(t *testing.T) {
+	type loop struct{ Next []loop }
+	for name, define := range map[string]func(){
+		"arguments must be a struct": func() { toolyard.Define(toolyard.Spec{Name: "x"}, echo[string]) },
+		"contains itself":            func() { toolyard.Define(toolyard.Spec{Name: "x"}, echo[loop]) },
+		"tool name":                  func() { toolyard.Define(toolyard.Spec{Name: "no spaces"}, echo[struct{}]) },
+		"not a number": func() {
+			toolyard.Define(toolyard.Spec{Name: "x"}, echo[struct {
+				A int `minimum:"low"`
+			}])
+		},
+		"not a value of type int": func() {
+			toolyard.Define(toolyard.Spec{Name: "x"}, echo[struct {
+				A int `default:"ten"`
+			}])
+		},
+		"unknown mode": func() { toolyard.Define(toolyard.Spec{Name: "x", Modes: []toolyard.Mode{"raed"}}, echo[struct{}]) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if p := fmt.Sprint(recover()); !strings.Contains(p, name) {
+					t.Errorf("panic %q does not say %q", p, name)
+				}
+			}()
+			define()
+		})
+	}
+}
+
+func TestValidateNamesEachFault(t *testing.T) {
+	for _, tt := range []struct{ args, path, message string }{
+		{`{"symbol":"BTC","interval":"1m","lookback":0}`, "lookback", "must be at least 1"},
+		{`{"symbol":"BTC","interval":"1m","lookback":501}`, "lookback", "must be at most 500"},
+		{`{"symbol":"BTC","interval":"1m","lookback":"10"}`, "lookback", "must be integer, not string"},
+		{`{"symbol":"BTC","interval":"1m","lookback":1.5}`, "lookback", "must be integer, not number"},
+		{`{"symbol":"BTC","interval":"2m"}`, "interval", `must be one of "1m", "5m", "15m", "1h", "4h", "1d"`},
+		{`{"interval":"1m"}`, "symbol", "is required"},
+		{`{"symbol":"BTC","interval":"1m","lokback":5}`, "lokback", "is not known (did you mean lookback?)"},
+		{`{"symbol":"BTC","interval":"1m","options":{"depth":6}}`, "options.depth", "must be at most 5"},
+		{`{"symbol":"BTC","interval":"1m","tags":["a","c"]}`, "tags[1]", `must be one of "a", "b"`},
+		{`[1]`, "", "must be object, not array"},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			_, err := bars().Validate(json.RawMessage(tt.args))
+			e := toolyard.AsError(err)
+			want := []toolyard.Issue{{Path: tt.path, Message: tt.message}}
+			if diff := cmp.Diff(want, e.Issues); diff != "" || e.Code != toolyard.Invalid || !e.Code.Retryable() {
+				t.Errorf("%v %s", e.Code, diff)
+			}
+		})
+	}
+}
+
+func TestValidateReportsAllFaultsAtOnce(t *testing.T) {
+	_, err := bars().Validate(json.RawMessage(`{"interval":"2m","lookback":0}`))
+	if got := len(toolyard.AsError(err).Issues); got != 3 {
+		t.Errorf("%d issues, want 3: %v", got, err)
+	}
+}
+
+func TestValidateAppliesDefaults(t *testing.T) {
+	args, err := bars().Validate(json.RawMessage(`{"symbol":"BTC","interval":"1m","options":{"depth":5}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got barArgs
+	if err := json.Unmarshal(args, &got); err != nil {
+		t.Fatal(err)
+	}
+	want := barArgs{Symbol: "BTC", Interval: "1m", Lookback: 100, Options: &window{Depth: 5}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if !strings.Contains(string(args), `"verbose":false`) {
+		t.Errorf("the nested default is not in %s", args)
+	}
+}
+
+func TestValidateLeavesCompleteArgumentsUntouched(t *testing.T) {
+	args := `{ "interval":"1m","symbol":"BTC", "lookback":9 }`
+	got, err := bars().Validate(json.RawMessage(args))
+	if err != nil || string(got) != args {
+		t.Errorf("%s became %s (%v)", args, got, err)
+	}
+}
+
+func TestDefaultsOfRawSchemas(t *testing.T) {
+	tool, err := toolyard.NewTool(toolyard.Spec{Name: "x", Input: json.RawMessage(`{
+		"type":"object","required":["greeting"],
+		"$defs":{"list":{"type":"object","properties":{"n":{"default":1},"tags":{"default":["a"]}}}},
+		"properties":{"greeting":{"default":"Hello"},"lists":{"type":"array","items":{"$ref":"#/$defs/list"}}}}`)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // a default must not be changed by the call that used it
+		got, err := tool.Validate(json.RawMessage(`{"lists":[{},{"n":9007199254740993}]}`))
+		want := `{"greeting":"Hello","lists":[{"n":1,"tags":["a"]},{"n":9007199254740993,"tags":["a"]}]}`
+		if err != nil || string(got) != want {
+			t.Errorf("got %s %v", got, err)
+		}
+	}
+}
+
+func TestNewToolRefusesBadSchemas(t *testing.T) {
+	for schema, want := range map[string]string{
+		`{"type":"string"}`: `must have "type": "object"`,
+		`{}`:                `must have "type": "object"`,
+		`{"type":"object","properties":{"a":{"$ref":"file:///etc/passwd"}}}`:     "is not followed",
+		`{"type":"object","properties":{"a":{"$ref":"https://example.com/s"}}}`:  "is not followed",
+		`{"type":"object","properties":{"a":{"type":"strnig"}}}`:                 "input schema",
+		`{"type":"object","properties":{"a":{"type":"string","pattern":"(?<"}}}`: "input schema",
+		`{"type":`: "input schema",
+	} {
+		_, err := toolyard.NewTool(toolyard.Spec{Name: "x", Input: json.RawMessage(schema)}, nil)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", schema, err, want)
+		}
+	}
+}
+
+func TestOutputThatBreaksItsSchemaIsAnError(t *testing.T) {
+	type risk struct {
+		Score int `json:"score" minimum:"0" maximum:"100"`
+	}
+	tool := toolyard.Define(toolyard.Spec{Name: "risk"}, func(_ context.Context, _ *toolyard.Call, in struct {
+		Score int `json:"score"`
+	}) (risk, error) {
+		return risk{in.Score}, nil
+	})
+	if _, err := toolyard.Run(t.Context(), &toolyard.Call{Tool: tool, Args: json.RawMessage(`{"score":90}`)}); err != nil {
+		t.Error(err)
+	}
+	_, err := toolyard.Run(t.Context(), &toolyard.Call{Tool: tool, Args: json.RawMessage(`{"score":101}`)})
+	e := toolyard.AsError(err)
+	if e.Code != toolyard.BadOutput || len(e.Issues) != 1 || e.Issues[0].Path != "score" {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestAsError(t *testing.T) {
+	for want, err := range map[toolyard.Code]error{
+		toolyard.Timeout:  fmt.Errorf("dial: %w", context.DeadlineExceeded),
+		toolyard.Canceled: context.Canceled,
+		toolyard.Failed:   errors.New("invalid connection type"), // never judged by its text
+		toolyard.NoData:   fmt.Errorf("x: %w", toolyard.Errorf(toolyard.NoData, "Portfolio not linked")),
+	} {
+		if got := toolyard.AsError(err); got.Code != want || got.Code.Retryable() {
+			t.Errorf("%v: %v", err, got.Code)
+		}
+	}
+}

@@ -1,0 +1,295 @@
+package toolyard_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/big"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/toolyard/toolyard"
+)
+
+func named(spec toolyard.Spec) *toolyard.Tool {
+	t, err := toolyard.NewTool(spec, func(context.Context, *toolyard.Call) (*toolyard.Result, error) { return nil, nil })
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+func TestMoneyIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := toolyard.Money(rapid.Int64().Draw(t, "nano"))
+		if m == math.MinInt64 {
+			return // one more than Money's own range
+		}
+		back, err := toolyard.ParseMoney(m.String())
+		if err != nil || back != m {
+			t.Fatalf("%d wrote %s read %d %v", m, m, back, err)
+		}
+		rat, _ := new(big.Rat).SetString(m.String())
+		if rat.Mul(rat, big.NewRat(1e9, 1)).Cmp(new(big.Rat).SetInt64(int64(m))) != 0 {
+			t.Fatalf("%s is not %d nano-dollars", m, m)
+		}
+		n := toolyard.Money(rapid.Int64().Draw(t, "other"))
+		sum, ok := m.Add(n)
+		if exact := new(big.Int).Add(big.NewInt(int64(m)), big.NewInt(int64(n))); ok != exact.IsInt64() || ok && int64(sum) != exact.Int64() {
+			t.Fatalf("%d + %d = %d %v", m, n, sum, ok)
+		}
+	})
+}
+
+func TestParseMoney(t *testing.T) {
+	for s, want := range map[string]toolyard.Money{"0": 0, "0.001": 1_000_000, "12.5": 12_500_000_000, "-0.000000001": -1, "9223372036.854775807": math.MaxInt64} {
+		if got, err := toolyard.ParseMoney(s); err != nil || got != want {
+			t.Errorf("%s: %d %v", s, got, err)
+		}
+	}
+	for _, s := range []string{"", ".", "1.", ".5", "1e3", "+1", "--1", "0x1", "1,5", " 1", "0.0000000001", "9223372036.854775808", "١", "NaN"} {
+		if got, err := toolyard.ParseMoney(s); err == nil {
+			t.Errorf("%q gave %d", s, got)
+		}
+	}
+}
+
+func FuzzMoney(f *testing.F) {
+	f.Add("0.001")
+	f.Add("-9223372036.854775807")
+	f.Fuzz(func(t *testing.T, s string) {
+		m, err := toolyard.ParseMoney(s)
+		if err != nil {
+			return
+		}
+		rat, ok := new(big.Rat).SetString(s)
+		if !ok || rat.Mul(rat, big.NewRat(1e9, 1)).Cmp(new(big.Rat).SetInt64(int64(m))) != 0 {
+			t.Fatalf("%q read as %d nano-dollars", s, m)
+		}
+	})
+}
+
+func TestRender(t *testing.T) {
+	for _, tt := range []struct {
+		naming       toolyard.Naming
+		server, tool string
+		want         string
+	}{
+		{toolyard.NamingMCP, "", "hello", "hello"},
+		{toolyard.NamingMCP, "hyperliquid-info-mcp", "echo", "mcp_hyperliquid-info-mcp__echo"},
+		{"", "x", "a__b", "mcp_x__a__b"},
+		{toolyard.NamingMCP, "github.enterprise", "search", "mcp_github_enterprise__search"},
+		{toolyard.NamingDotted, "github.enterprise", "search", "github_enterprise__search"},
+		{toolyard.NamingDotted, "echo", "ping", "echo__ping"},
+		{toolyard.NamingClient, "", "hello", "mcp_trinity_hello"},
+		{toolyard.NamingClient, "git.hub", "search", "mcp_git_hub_search"},
+		{toolyard.NamingMCP, "", "dots.in.name", "dots_in_name_"},
+		{toolyard.NamingMCP, "", strings.Repeat("a", 100), strings.Repeat("a", 55) + "_"},
+	} {
+		got := tt.naming.Render("trinity", tt.server, tt.tool)
+		if got != tt.want && !(strings.HasSuffix(tt.want, "_") && strings.HasPrefix(got, tt.want)) || len(got) > 64 {
+			t.Errorf("%s %s %s: %s, want %s", tt.naming, tt.server, tt.tool, got, tt.want)
+		}
+	}
+}
+
+var wireName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+func FuzzNames(f *testing.F) {
+	f.Add("git.hub", "a__b", "", "git_hub__a__b")
+	f.Fuzz(func(t *testing.T, server1, tool1, server2, tool2 string) {
+		for _, n := range []toolyard.Naming{toolyard.NamingMCP, toolyard.NamingDotted, toolyard.NamingClient} {
+			for _, id := range [][2]string{{server1, tool1}, {server2, tool2}} {
+				spec := toolyard.Spec{Name: id[1], Server: id[0]}
+				if _, err := toolyard.NewTool(spec, nil); err != nil || (id[0] != "" && toolyard.CheckServerID(id[0]) != nil) {
+					return
+				}
+				if name := n.Render("yard", id[0], id[1]); !wireName.MatchString(name) {
+					t.Errorf("%v renders %q", id, name)
+				}
+			}
+		}
+	})
+}
+
+// Two identities never share one served name: either the names differ or neither is
+// served.
+func TestNoNameIsAmbiguous(t *testing.T) {
+	part := rapid.StringMatching(`[ab_.]{1,4}`)
+	rapid.Check(t, func(t *rapid.T) {
+		var tools []*toolyard.Tool
+		seen := map[[2]string]bool{}
+		for range rapid.IntRange(2, 6).Draw(t, "n") {
+			server, tool := rapid.SampledFrom([]string{"", "a", "a.b", "mcp.a", "mcp"}).Draw(t, "server"), part.Draw(t, "tool")
+			if !seen[[2]string{server, tool}] {
+				tools = append(tools, named(toolyard.Spec{Name: tool, Server: server, Origin: server + "/" + tool}))
+			}
+			seen[[2]string{server, tool}] = true
+		}
+		gate := &toolyard.Gate{Mode: toolyard.Write, Yard: "a", Naming: rapid.SampledFrom([]toolyard.Naming{"mcp", "dotted", "client"}).Draw(t, "naming")}
+		view := gate.Bind(tools)
+		hidden := len(tools) - len(view.Tools)
+		for _, b := range view.Tools {
+			if got, ok := view.Lookup(b.Name); !ok || got != b.Tool {
+				t.Fatalf("%s leads to %v", b.Name, got)
+			}
+		}
+		if (hidden > 0) != (len(view.Problems) > 0) {
+			t.Fatalf("%d tools hidden, problems %v", hidden, view.Problems)
+		}
+	})
+}
+
+func TestCheckServerID(t *testing.T) {
+	for _, id := range []string{"my_server", "a..b", ".a", "a.", "a b", "", "ä"} {
+		if err := toolyard.CheckServerID(id); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", id)) {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+	if err := toolyard.CheckServerID("github.enterprise-2"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEligibility(t *testing.T) {
+	priced, unset := toolyard.Price{Set: true, USD: 1}, toolyard.Price{}
+	for _, tt := range []struct {
+		spec            toolyard.Spec
+		answer, execute bool
+	}{
+		{toolyard.Spec{}, true, false},
+		{toolyard.Spec{Surface: toolyard.Both, Price: priced}, true, true},
+		{toolyard.Spec{Surface: toolyard.Both, Price: priced, Latency: toolyard.Streaming}, false, true},
+		{toolyard.Spec{Surface: toolyard.Both, Price: unset}, true, false},
+		{toolyard.Spec{Surface: toolyard.Both, Price: priced, Hidden: true}, false, true},
+		{toolyard.Spec{Surface: toolyard.Both, Hidden: true}, false, false},
+		{toolyard.Spec{Surface: toolyard.Answer, Price: priced}, true, false},
+		{toolyard.Spec{Surface: toolyard.Answer, Hidden: true}, false, false},
+		{toolyard.Spec{Surface: toolyard.Execute, Price: priced, Hidden: true}, false, true},
+		{toolyard.Spec{Surface: toolyard.Execute, Price: priced}, false, true},
+		{toolyard.Spec{Surface: toolyard.Execute}, false, false},
+		{toolyard.Spec{Surface: toolyard.Both, Price: toolyard.Price{Set: true, OptOut: true}}, true, false},
+	} {
+		tt.spec.Name = "x"
+		tool := named(tt.spec)
+		answer := (&toolyard.Gate{Mode: toolyard.Write, Surface: toolyard.Answer}).Visible(tool)
+		execute := (&toolyard.Gate{Mode: toolyard.Write, Surface: toolyard.Execute}).Visible(tool)
+		if answer != tt.answer || execute != tt.execute {
+			t.Errorf("%+v: answer %v, execute %v", tt.spec, answer, execute)
+		}
+	}
+}
+
+func TestModesFailClosed(t *testing.T) {
+	read, write := &toolyard.Gate{Mode: toolyard.Read}, &toolyard.Gate{Mode: toolyard.Write}
+	for _, tt := range []struct {
+		modes           []toolyard.Mode
+		atRead, atWrite bool
+	}{
+		{nil, false, true},
+		{toolyard.ReadOnly, true, true},
+		{[]toolyard.Mode{toolyard.Write}, false, true},
+		{[]toolyard.Mode{toolyard.Read}, true, false},
+	} {
+		tool := named(toolyard.Spec{Name: "x", Modes: tt.modes})
+		if read.Visible(tool) != tt.atRead || write.Visible(tool) != tt.atWrite {
+			t.Errorf("modes %v", tt.modes)
+		}
+		if (&toolyard.Gate{Mode: ""}).Visible(tool) {
+			t.Errorf("a gate without a mode shows %v", tt.modes)
+		}
+	}
+}
+
+func TestBind(t *testing.T) {
+	tools := []*toolyard.Tool{
+		named(toolyard.Spec{Name: "propose_order"}),
+		named(toolyard.Spec{Name: "get_bars", Modes: toolyard.ReadOnly}),
+		named(toolyard.Spec{Name: "dup", Modes: toolyard.ReadOnly, Origin: "a/dup.ts"}),
+		named(toolyard.Spec{Name: "dup", Modes: toolyard.ReadOnly, Origin: "b/dup.ts"}),
+		named(toolyard.Spec{Name: "search", Server: "git", Modes: toolyard.ReadOnly}),
+		named(toolyard.Spec{Name: "fork", Server: "git", Modes: toolyard.ReadOnly}),
+	}
+	gate := &toolyard.Gate{Name: "chat", Mode: toolyard.Read, Toolset: &toolyard.Toolset{
+		Name: "mine", Tools: []string{"get_bars", "propose_order", "get_barz", "dup"},
+		Servers: []toolyard.ServerPick{{ID: "git", Tools: []string{"search"}}},
+	}}
+	view := gate.Bind(tools)
+	var names, problems []string
+	for _, b := range view.Tools {
+		names = append(names, b.Name)
+	}
+	for _, p := range view.Problems {
+		problems = append(problems, p.String()+" "+p.Fix)
+	}
+	if diff := cmp.Diff([]string{"get_bars", "mcp_git__search"}, names); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{
+		"gate chat, toolset mine: Tool propose_order not allowed in mode read Take it out of the toolset, or bind the toolset to another gate.",
+		"gate chat, toolset mine: Unknown tool: get_barz Did you mean get_bars?",
+		"gate chat: 2 tools would be called dup and none is served: a/dup.ts, b/dup.ts Rename one of them.",
+	}, problems); diff != "" {
+		t.Error(diff)
+	}
+	for _, alias := range []string{"git__search", "mcp_git_search", "mcp__get_bars"} {
+		if _, ok := view.Lookup(alias); !ok {
+			t.Errorf("%s is not found", alias)
+		}
+	}
+	if _, ok := view.Lookup("propose_order"); ok {
+		t.Error("a hidden tool is found")
+	}
+}
+
+func TestClientsAreLentByMode(t *testing.T) {
+	type broker interface{ Order() }
+	clients := &toolyard.Clients{}
+	toolyard.Lend[broker](clients, orderBook{}, toolyard.Write)
+	toolyard.Lend(clients, "news")
+	chat := &toolyard.Call{Mode: toolyard.Read, Clients: clients}
+	trade := &toolyard.Call{Mode: toolyard.Write, Clients: clients}
+	if _, ok := toolyard.Client[broker](chat); ok {
+		t.Error("a broker in a read-only call")
+	}
+	if b, ok := toolyard.Client[broker](trade); !ok || b == nil {
+		t.Error("no broker in a write call")
+	}
+	if s, ok := toolyard.Client[string](chat); !ok || s != "news" {
+		t.Error("no news")
+	}
+	if _, ok := toolyard.Client[string](&toolyard.Call{}); ok {
+		t.Error("a client from nowhere")
+	}
+}
+
+type orderBook struct{}
+
+func (orderBook) Order() {}
+
+func ExampleChain() {
+	step := func(name string) toolyard.Policy {
+		return func(next toolyard.Handler) toolyard.Handler {
+			return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
+				fmt.Println("before", name)
+				defer fmt.Println("after", name)
+				return next(ctx, c)
+			}
+		}
+	}
+	run := func(context.Context, *toolyard.Call) (*toolyard.Result, error) {
+		fmt.Println("run")
+		return nil, nil
+	}
+	_, _ = toolyard.Chain(run, step("first"), step("second"))(context.Background(), &toolyard.Call{})
+	// Output:
+	// before first
+	// before second
+	// run
+	// after second
+	// after first
+}

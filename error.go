@@ -1,0 +1,94 @@
+package toolyard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Code says what kind of failure an [Error] is. What a caller may do about it
+// follows from the code, never from the text.
+type Code string
+
+// The codes of the platform. A tool may use its own beside them.
+const (
+	Invalid         Code = "VALIDATION_ERROR"     // arguments do not fit the schema
+	TooLarge        Code = "SIZE_LIMIT"           // arguments or result exceed their cap
+	NotFound        Code = "METHOD_NOT_FOUND"     // no such tool at this gate
+	Failed          Code = "TOOL_EXECUTION_ERROR" // the tool itself failed
+	BadOutput       Code = "OUTPUT_ERROR"         // the tool's result breaks its own schema
+	NoData          Code = "NO_DATA"              // nothing to work on, such as an account that is not linked
+	Timeout         Code = "TIMEOUT"              // the deadline passed
+	Canceled        Code = "CANCELED"             // the caller went away
+	Unavailable     Code = "UNAVAILABLE"          // what the tool needs cannot be reached
+	Exhausted       Code = "RATE_LIMITED"         // a limit is reached; RetryAfter says until when
+	Unauthenticated Code = "AUTHENTICATION_ERROR" // who calls is not known
+	Denied          Code = "AUTHORIZATION_ERROR"  // who calls may not
+	Missing         Code = "MISSING_CAPABILITY"   // the client lacks what the tool needs; Needs says what
+	Internal        Code = "INTERNAL_ERROR"       // a fault of the platform
+)
+
+// Retryable reports whether the caller can mend the call and send it again:
+// other arguments for a validation error, a pause for a limit.
+func (c Code) Retryable() bool {
+	return c == Invalid || c == TooLarge || c == Exhausted
+}
+
+// Error is the one error of the platform. Its message goes to the caller.
+type Error struct {
+	Code       Code
+	Message    string
+	Issues     []Issue       // what is wrong with which argument
+	RetryAfter time.Duration // how long to wait, if waiting helps
+	Needs      []string      // client capabilities that are missing
+	Err        error         // the cause; logged, never sent
+}
+
+// Issue is one fault of one value. Path leads to it: "options.depth", "items[2]".
+// It is empty for the value as a whole.
+type Issue struct {
+	Path    string `json:"path"`
+	Message string `json:"message"`
+}
+
+// Errorf makes an Error. An error formatted with %w becomes its cause.
+func Errorf(code Code, format string, args ...any) *Error {
+	err := fmt.Errorf(format, args...)
+	return &Error{Code: code, Message: err.Error(), Err: errors.Unwrap(err)}
+}
+
+func (e *Error) Error() string {
+	if len(e.Issues) == 0 {
+		return e.Message
+	}
+	var b strings.Builder
+	b.WriteString(e.Message)
+	for i, issue := range e.Issues {
+		b.WriteString([]string{": ", "; "}[min(i, 1)])
+		if issue.Path != "" {
+			b.WriteString(issue.Path + ": ")
+		}
+		b.WriteString(issue.Message)
+	}
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// AsError finds the Error in err. Any other error is a tool's failure, except that
+// an ended context is a timeout or a cancellation.
+func AsError(err error) *Error {
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Error{Code: Timeout, Message: "The call took too long and was stopped.", Err: err}
+	case errors.Is(err, context.Canceled):
+		return &Error{Code: Canceled, Message: "The call was canceled.", Err: err}
+	}
+	return &Error{Code: Failed, Message: err.Error(), Err: err}
+}

@@ -1,0 +1,224 @@
+package toolyard
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Toolset is a named selection from the catalog.
+type Toolset struct {
+	Name    string
+	Tools   []string // local tools, by name
+	Servers []ServerPick
+}
+
+// ServerPick takes tools of one server: those named, or all when none is named.
+type ServerPick struct {
+	ID    string
+	Tools []string
+}
+
+func (s *Toolset) admits(t *Tool) bool {
+	if t.Server == "" {
+		return slices.Contains(s.Tools, t.Name)
+	}
+	return slices.ContainsFunc(s.Servers, func(p ServerPick) bool {
+		return p.ID == t.Server && (len(p.Tools) == 0 || slices.Contains(p.Tools, t.Name))
+	})
+}
+
+// ErrorStyle is how a gate tells its callers about failures.
+type ErrorStyle string
+
+// The error styles. With ErrorsAsResults a model sees what went wrong and can mend
+// it; with ErrorsAsProtocol every failure is a JSON-RPC error.
+const (
+	ErrorsAsResults  ErrorStyle = "result"
+	ErrorsAsProtocol ErrorStyle = "protocol"
+)
+
+// Gate is one way in: an address plus who may use it. It fixes what its callers see
+// and what they may do.
+type Gate struct {
+	Name    string
+	Mode    Mode
+	Surface Surface  // empty or Both for no check
+	Toolset *Toolset // nil for everything
+	Naming  Naming   // empty for NamingMCP
+	Errors  ErrorStyle
+	Yard    string // this yard's name, for NamingClient
+}
+
+// Visible reports whether the gate shows the tool. List, catalog and call all ask
+// this and nothing else: what cannot be seen cannot be called.
+func (g *Gate) Visible(t *Tool) bool { return g.Hides(t) == "" }
+
+// Hides returns the rule that hides the tool at this gate, or "" if it is visible.
+func (g *Gate) Hides(t *Tool) string {
+	switch {
+	case !t.AllowedIn(g.Mode):
+		return fmt.Sprintf("not allowed in mode %s", g.Mode)
+	case !t.eligible(g.Surface):
+		return fmt.Sprintf("not offered on surface %s", g.Surface)
+	case g.Toolset != nil && !g.Toolset.admits(t):
+		return fmt.Sprintf("not in toolset %s", g.Toolset.Name)
+	}
+	return ""
+}
+
+// eligible says whether a surface may offer the tool: answers take what is meant for
+// them and ends, execution takes what has a price.
+func (t *Tool) eligible(s Surface) bool {
+	surface := cmp.Or(t.Surface, Both)
+	switch s {
+	case Answer:
+		return surface != Execute && !t.Hidden && t.Latency != Streaming
+	case Execute:
+		return surface != Answer && t.Price.Set && !t.Price.OptOut
+	}
+	return true
+}
+
+// View is what one gate shows of one set of tools. It is made once and never
+// changed.
+type View struct {
+	Gate     *Gate
+	Tools    []Bound // in the order of their names
+	Problems []Problem
+
+	byName map[string]*Tool
+}
+
+// Bound is a tool under the name that a gate gives it.
+type Bound struct {
+	Name string
+	*Tool
+}
+
+// Lookup finds a tool by the name that the gate shows, or by any other rendering of
+// its identity that means only this tool.
+func (v *View) Lookup(name string) (*Tool, bool) {
+	t, ok := v.byName[name]
+	return t, ok
+}
+
+// Problem is something that a person should mend. Problems are data: they are shown,
+// and nothing else stops.
+type Problem struct {
+	Source  string `json:"source,omitempty"` // the source it concerns
+	Subject string `json:"subject"`          // the tool, gate, toolset or server
+	File    string `json:"file,omitempty"`
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+	Message string `json:"message"`
+	Fix     string `json:"fix,omitempty"`
+}
+
+func (p Problem) String() string {
+	s := p.Message
+	if p.Subject != "" {
+		s = p.Subject + ": " + s
+	}
+	if p.File != "" {
+		s = fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, s)
+	}
+	return s
+}
+
+// Bind makes the gate's view of the tools. Tools that would share a name are left
+// out, and so is every wish of the toolset that cannot be met; Problems says which.
+func (g *Gate) Bind(tools []*Tool) *View {
+	v := &View{Gate: g, byName: make(map[string]*Tool)}
+	rendered := make(map[string][]*Tool)
+	for _, t := range tools {
+		if g.Visible(t) {
+			name := g.render(g.Naming, t)
+			rendered[name] = append(rendered[name], t)
+		}
+	}
+	for name, same := range rendered {
+		if len(same) > 1 {
+			v.Problems = append(v.Problems, collision(g, name, same))
+			continue
+		}
+		v.Tools = append(v.Tools, Bound{name, same[0]})
+		v.byName[name] = same[0]
+	}
+	slices.SortFunc(v.Tools, func(a, b Bound) int { return cmp.Compare(a.Name, b.Name) })
+	v.addAliases()
+	v.Problems = append(v.Problems, g.unmet(tools)...)
+	slices.SortFunc(v.Problems, func(a, b Problem) int { return cmp.Compare(a.String(), b.String()) })
+	return v
+}
+
+func (g *Gate) render(n Naming, t *Tool) string { return n.Render(g.Yard, t.Server, t.Name) }
+
+func collision(g *Gate, name string, same []*Tool) Problem {
+	p := Problem{Subject: "gate " + g.Name, Fix: "Rename one of them."}
+	p.Message = fmt.Sprintf("%d tools would be called %s and none is served:", len(same), name)
+	for i, t := range same {
+		p.Message += []string{" ", ", "}[min(i, 1)] + cmp.Or(t.Origin, t.Server, "built in")
+	}
+	return p
+}
+
+// addAliases lets callers use the other renderings of a name where they are not
+// ambiguous.
+func (v *View) addAliases() {
+	aliases := make(map[string]*Tool)
+	for _, b := range v.Tools {
+		for _, n := range []Naming{NamingMCP, NamingDotted, NamingClient} {
+			name := v.Gate.render(n, b.Tool)
+			if other, taken := aliases[name]; taken && other != b.Tool {
+				aliases[name] = nil // ambiguous
+				continue
+			}
+			aliases[name] = b.Tool
+		}
+	}
+	for name, t := range aliases {
+		if _, taken := v.byName[name]; !taken && t != nil {
+			v.byName[name] = t
+		}
+	}
+}
+
+// unmet lists the tools that the toolset asks for by name and the gate cannot show.
+func (g *Gate) unmet(tools []*Tool) []Problem {
+	if g.Toolset == nil {
+		return nil
+	}
+	var problems []Problem
+	for _, want := range g.Toolset.Tools {
+		if p, ok := g.unmetTool(want, tools); !ok {
+			problems = append(problems, p)
+		}
+	}
+	return problems
+}
+
+func (g *Gate) unmetTool(want string, tools []*Tool) (p Problem, ok bool) {
+	p.Subject = fmt.Sprintf("gate %s, toolset %s", g.Name, g.Toolset.Name)
+	var names []string
+	for _, t := range tools {
+		if t.Server != "" {
+			continue
+		}
+		if names = append(names, t.Name); t.Name != want {
+			continue
+		}
+		rule := g.Hides(t)
+		if rule == "" {
+			return p, true
+		}
+		p.Message = fmt.Sprintf("Tool %s %s", want, rule)
+		p.Fix = "Take it out of the toolset, or bind the toolset to another gate."
+		return p, false
+	}
+	p.Message = "Unknown tool: " + want
+	if near := Nearest(want, names); near != "" {
+		p.Fix = "Did you mean " + near + "?"
+	}
+	return p, false
+}

@@ -1,0 +1,84 @@
+package toolyard
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// maxWireName is the longest name that all models' function calling takes.
+const maxWireName = 64
+
+// maxToolName is the longest name that MCP takes.
+const maxToolName = 128
+
+// Naming is how a gate writes the names of its tools.
+type Naming string
+
+// The ways to write a name. The examples are for the tool search of a server with
+// the id git-hub, and for the local tool hello of a yard called shop. A dot in an
+// id becomes _, which no id contains.
+const (
+	NamingMCP    Naming = "mcp"    // mcp_git-hub__search, hello
+	NamingDotted Naming = "dotted" // git-hub__search, hello
+	NamingClient Naming = "client" // mcp_git-hub_search, mcp_shop_hello
+)
+
+var (
+	toolNameRE = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+	serverIDRE = regexp.MustCompile(`^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*$`)
+	wireNameRE = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+)
+
+func checkToolName(name string) error {
+	if !toolNameRE.MatchString(name) || len(name) > maxToolName {
+		return fmt.Errorf("tool name %q: use 1 to %d of A-Z a-z 0-9 _ . -", name, maxToolName)
+	}
+	return nil
+}
+
+// CheckServerID reports what is wrong with a server's id.
+func CheckServerID(id string) error {
+	if !serverIDRE.MatchString(id) {
+		return fmt.Errorf("server id %q: use letters, digits and -, with single dots between them", id)
+	}
+	return nil
+}
+
+// Render writes the name of a tool, which the server id (empty for a local tool) and
+// the tool's own name identify, in this way of naming. The outcome has at most 64 of
+// A-Z a-z 0-9 _ -; where that needs a change, a hash of the identity keeps it apart
+// from all others. Names are looked up, never taken apart.
+func (n Naming) Render(yard, server, tool string) string {
+	name := tool
+	dotless := strings.ReplaceAll(server, ".", "_")
+	switch {
+	case n == NamingClient && server == "":
+		name = "mcp_" + yard + "_" + tool
+	case n == NamingClient:
+		name = "mcp_" + dotless + "_" + tool
+	case server == "":
+	case n == NamingDotted:
+		name = dotless + "__" + tool
+	default:
+		name = "mcp_" + dotless + "__" + tool
+	}
+	return wireName(name, server, tool)
+}
+
+func wireName(name, server, tool string) string {
+	if len(name) <= maxWireName && wireNameRE.MatchString(name) {
+		return name
+	}
+	sum := sha256.Sum256([]byte(server + "\x00" + tool))
+	hash := strings.ToLower(base32.StdEncoding.EncodeToString(sum[:5]))
+	name = strings.Map(func(r rune) rune {
+		if r < 128 && wireNameRE.MatchString(string(r)) {
+			return r
+		}
+		return '_'
+	}, name)
+	return name[:min(len(name), maxWireName-len(hash)-1)] + "_" + hash
+}

@@ -1,0 +1,338 @@
+package toolyard
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+)
+
+// Result is what a tool hands back. It holds content and structured data, or the
+// bytes that another server answered with, untouched.
+type Result struct {
+	Content    []Content
+	Structured json.RawMessage // any JSON value, nil for none
+	IsError    bool
+	Meta       map[string]json.RawMessage
+
+	raw json.RawMessage
+}
+
+// RawResult wraps the result object of another MCP server. Its bytes reach the
+// client as they are: order, big numbers, fields and content types that nobody here
+// knows.
+func RawResult(raw json.RawMessage) (*Result, error) {
+	var seen struct {
+		Structured json.RawMessage `json:"structuredContent"`
+		IsError    bool            `json:"isError"`
+	}
+	if kindOf(raw) != '{' {
+		return nil, errors.New("a raw result must be a JSON object")
+	}
+	if err := json.Unmarshal(raw, &seen); err != nil {
+		return nil, fmt.Errorf("a raw result: %w", err)
+	}
+	return &Result{Structured: seen.Structured, IsError: seen.IsError, raw: raw}, nil
+}
+
+// Raw returns the bytes that RawResult was given, or nil.
+func (r *Result) Raw() json.RawMessage { return r.raw }
+
+// Failure is a result that tells the model what went wrong in the tool's own words.
+// Return it for what is expected to happen; return an error for what is not.
+func Failure(format string, args ...any) *Result {
+	return &Result{Content: []Content{Text(fmt.Sprintf(format, args...))}, IsError: true}
+}
+
+// Content is one item of a result, as an MCP content object.
+type Content interface {
+	// AppendJSON appends the object to b.
+	AppendJSON(b []byte) []byte
+}
+
+// Text is plain text.
+type Text string
+
+// Image is a picture.
+type Image struct {
+	Data     []byte
+	MIMEType string
+}
+
+// Audio is sound.
+type Audio struct {
+	Data     []byte
+	MIMEType string
+}
+
+// Link points to a resource.
+type Link struct {
+	URI         string `json:"uri"`
+	Name        string `json:"name"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	MIMEType    string `json:"mimeType,omitempty"`
+}
+
+// Resource is a resource inside the result: text, or a blob when Blob is not nil.
+type Resource struct {
+	URI      string `json:"uri"`
+	MIMEType string `json:"mimeType,omitempty"`
+	Text     string `json:"text"`
+	Blob     []byte `json:"-"`
+}
+
+// RawContent is a content object that is passed on untouched.
+type RawContent json.RawMessage
+
+// AppendJSON implements [Content].
+func (t Text) AppendJSON(b []byte) []byte {
+	b = append(b, `{"type":"text","text":`...)
+	return append(AppendJSONString(b, string(t)), '}')
+}
+
+// AppendJSON implements [Content].
+func (i Image) AppendJSON(b []byte) []byte { return appendBlob(b, "image", i.Data, i.MIMEType) }
+
+// AppendJSON implements [Content].
+func (a Audio) AppendJSON(b []byte) []byte { return appendBlob(b, "audio", a.Data, a.MIMEType) }
+
+// AppendJSON implements [Content].
+func (l Link) AppendJSON(b []byte) []byte {
+	b = append(b, `{"type":"resource_link",`...)
+	return append(b, mustMarshal(l)[1:]...)
+}
+
+// AppendJSON implements [Content].
+func (r Resource) AppendJSON(b []byte) []byte {
+	b = append(b, `{"type":"resource","resource":`...)
+	if r.Blob == nil {
+		b = append(b, mustMarshal(r)...)
+	} else {
+		b = append(b, mustMarshal(struct {
+			URI      string `json:"uri"`
+			MIMEType string `json:"mimeType,omitempty"`
+			Blob     []byte `json:"blob"`
+		}{r.URI, r.MIMEType, r.Blob})...)
+	}
+	return append(b, '}')
+}
+
+// AppendJSON implements [Content].
+func (c RawContent) AppendJSON(b []byte) []byte { return append(b, c...) }
+
+func appendBlob(b []byte, kind string, data []byte, mime string) []byte {
+	b = append(b, `{"type":"`+kind+`",`...)
+	return append(b, mustMarshal(struct {
+		Data     []byte `json:"data"`
+		MIMEType string `json:"mimeType"`
+	}{data, mime})[1:]...)
+}
+
+// ResultOf turns whatever a tool returns into a Result, the same for every kind of
+// tool:
+//
+//	nil                        no content
+//	string, number, bool       one text
+//	object                     its JSON as text, and as structured content
+//	array                      an item for each element, and as structured content
+//	{isError: true, error: x}  a failure with the text x
+//	a content object           that content
+//	{content: [...]}           a whole result, untouched
+//
+// A *Result, a Content, a []Content and an error are taken as they are. Any other
+// value goes through its JSON form; a json.RawMessage is that form.
+func ResultOf(v any) (*Result, error) {
+	switch v := v.(type) {
+	case nil:
+		return &Result{}, nil
+	case *Result:
+		return v, nil
+	case Content:
+		return &Result{Content: []Content{v}}, nil
+	case []Content:
+		return &Result{Content: v}, nil
+	case error:
+		return nil, v
+	case string:
+		return &Result{Content: []Content{Text(v)}}, nil
+	case json.RawMessage:
+		return resultOfJSON(v)
+	}
+	raw, err := marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("the result cannot be written as JSON: %w", err)
+	}
+	return resultOfJSON(raw)
+}
+
+func resultOfJSON(raw json.RawMessage) (*Result, error) {
+	raw = bytes.TrimSpace(raw)
+	if !json.Valid(raw) {
+		return nil, errors.New("the result is not JSON")
+	}
+	switch kindOf(raw) {
+	case 'n':
+		return &Result{}, nil
+	case '{':
+		return resultOfObject(raw)
+	case '[':
+		var items []json.RawMessage
+		if err := json.Unmarshal(raw, &items); err != nil {
+			return nil, err
+		}
+		res := &Result{Structured: raw}
+		for _, item := range items {
+			res.Content = append(res.Content, contentOf(item))
+		}
+		return res, nil
+	}
+	return &Result{Content: []Content{contentOf(raw)}}, nil
+}
+
+func resultOfObject(raw json.RawMessage) (*Result, error) {
+	var o struct {
+		Content []json.RawMessage `json:"content"`
+		IsError bool              `json:"isError"`
+		Error   json.RawMessage   `json:"error"`
+	}
+	// A field of another type only means that the object is no result of ours.
+	if err := json.Unmarshal(raw, &o); err == nil {
+		if o.Content != nil && allContent(o.Content) {
+			return RawResult(raw)
+		}
+		if o.IsError && o.Error != nil {
+			return &Result{Content: []Content{contentOf(o.Error)}, IsError: true}, nil
+		}
+	}
+	if isContent(raw) {
+		return &Result{Content: []Content{RawContent(raw)}}, nil
+	}
+	return &Result{Content: []Content{Text(raw)}, Structured: raw}, nil
+}
+
+// contentOf is the content for one element: a content object as it is, a string as
+// its text, anything else as its JSON.
+func contentOf(raw json.RawMessage) Content {
+	var s string
+	switch {
+	case kindOf(raw) == '"' && json.Unmarshal(raw, &s) == nil:
+		return Text(s)
+	case isContent(raw):
+		return RawContent(raw)
+	}
+	return Text(raw)
+}
+
+func allContent(items []json.RawMessage) bool {
+	for _, item := range items {
+		var o struct {
+			Type string `json:"type"`
+		}
+		if kindOf(item) != '{' || json.Unmarshal(item, &o) != nil || o.Type == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// isContent reports whether raw is a content object of a known type with all that
+// the type asks for. An object of the tool's own domain that has a "type" is not.
+func isContent(raw json.RawMessage) bool {
+	var o struct {
+		Type     string
+		Text     *string
+		Data     *string
+		MIMEType *string
+		URI      *string
+		Name     *string
+		Resource *struct{ URI string }
+	}
+	if kindOf(raw) != '{' || json.Unmarshal(raw, &o) != nil {
+		return false
+	}
+	switch o.Type {
+	case "text":
+		return o.Text != nil
+	case "image", "audio":
+		return o.Data != nil && o.MIMEType != nil
+	case "resource_link":
+		return o.URI != nil && o.Name != nil
+	case "resource":
+		return o.Resource != nil && o.Resource.URI != ""
+	}
+	return false
+}
+
+// Size is how many bytes of content and structured data the result holds.
+func (r *Result) Size() int {
+	if r.raw != nil {
+		return len(r.raw)
+	}
+	n := len(r.Structured)
+	for _, c := range r.Content {
+		n += contentSize(c)
+	}
+	return n
+}
+
+func contentSize(c Content) int {
+	if t, ok := c.(Text); ok {
+		return len(t)
+	}
+	return len(c.AppendJSON(nil))
+}
+
+// Cut returns a result of about limit bytes: text is cut between characters, what
+// cannot be cut is left out, and a last text says how much there was.
+func (r *Result) Cut(limit int) *Result {
+	size := r.Size()
+	if size <= limit {
+		return r
+	}
+	content := r.Content
+	if r.raw != nil {
+		var o struct{ Content []json.RawMessage }
+		if json.Unmarshal(r.raw, &o) == nil {
+			content = nil
+			for _, item := range o.Content {
+				content = append(content, textOr(item))
+			}
+		}
+	}
+	mark := Text(fmt.Sprintf("[truncated: the whole result has %d bytes, the limit is %d]", size, limit))
+	cut := &Result{IsError: r.IsError, Meta: map[string]json.RawMessage{
+		"dev.toolyard/truncated": json.RawMessage(fmt.Sprintf(`{"size":%d,"limit":%d}`, size, limit)),
+	}}
+	left := limit - len(mark)
+	for _, c := range content {
+		if n := contentSize(c); n <= left {
+			cut.Content = append(cut.Content, c)
+			left -= n
+			continue
+		}
+		if t, ok := c.(Text); ok && left > 0 {
+			cut.Content = append(cut.Content, Text(cutText(string(t), left)))
+			left = 0
+		}
+	}
+	cut.Content = append(cut.Content, mark)
+	return cut
+}
+
+// textOr opens a text content object so that it can be cut.
+func textOr(raw json.RawMessage) Content {
+	var o struct{ Type, Text string }
+	if json.Unmarshal(raw, &o) == nil && o.Type == "text" {
+		return Text(o.Text)
+	}
+	return RawContent(raw)
+}
+
+func cutText(s string, n int) string {
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}

@@ -1,0 +1,303 @@
+package toolyard
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+)
+
+// schema validates JSON values and fills in their defaults.
+type schema struct {
+	compiled *jsonschema.Schema
+	hasType  bool // the root says "type": "object"
+	defaults bool // some property somewhere has a default
+}
+
+// noLoader refuses every reference that leaves the schema's own document.
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("$ref to another document (%s) is not followed", url)
+}
+
+func compileSchema(raw json.RawMessage) (*schema, error) {
+	doc, err := decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	const url = "tool:///schema"
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.AssertFormat()
+	c.UseLoader(noLoader{})
+	if err := c.AddResource(url, doc); err != nil {
+		return nil, err
+	}
+	compiled, err := c.Compile(url)
+	if err != nil {
+		return nil, err
+	}
+	s := &schema{compiled: compiled, defaults: bytes.Contains(raw, []byte(`"default"`))}
+	if o, ok := doc.(map[string]any); ok {
+		s.hasType = o["type"] == "object"
+	}
+	return s, nil
+}
+
+// decode reads JSON with its numbers as they are written.
+func decode(raw json.RawMessage) (any, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+func (s *schema) isObject() bool { return s.hasType }
+
+// complete returns args with the defaults filled in, or what is wrong with them.
+func (s *schema) complete(args json.RawMessage) (json.RawMessage, []Issue) {
+	v, err := decode(args)
+	if err != nil {
+		return nil, []Issue{{Message: "not JSON: " + err.Error()}}
+	}
+	filled := s.defaults && fill(s.compiled, v, 0)
+	if issues := s.issues(v); len(issues) > 0 {
+		return nil, issues
+	}
+	if filled {
+		args = mustMarshal(v)
+	}
+	return args, nil
+}
+
+// check returns what is wrong with a value.
+func (s *schema) check(raw json.RawMessage) []Issue {
+	if len(raw) == 0 {
+		return []Issue{{Message: "there is no structured content"}}
+	}
+	v, err := decode(raw)
+	if err != nil {
+		return []Issue{{Message: "not JSON: " + err.Error()}}
+	}
+	return s.issues(v)
+}
+
+// maxFill bounds how deep defaults are looked for, since a schema may refer to itself.
+const maxFill = 64
+
+// fill sets what is absent from v and has a default in s. It reports whether it set
+// anything.
+func fill(s *jsonschema.Schema, v any, depth int) (filled bool) {
+	if s == nil || depth > maxFill {
+		return false
+	}
+	filled = fill(s.Ref, v, depth+1)
+	for _, sub := range s.AllOf {
+		filled = fill(sub, v, depth+1) || filled
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for name, property := range s.Properties {
+			if _, ok := v[name]; !ok {
+				if d := defaultOf(property, 0); d != nil {
+					v[name] = *d
+					filled = true
+				}
+			}
+			if value, ok := v[name]; ok {
+				filled = fill(property, value, depth+1) || filled
+			}
+		}
+	case []any:
+		if items, ok := itemsOf(s); ok {
+			for _, item := range v {
+				filled = fill(items, item, depth+1) || filled
+			}
+		}
+	}
+	return filled
+}
+
+func defaultOf(s *jsonschema.Schema, depth int) *any {
+	if s == nil || depth > maxFill || s.Default != nil {
+		if s == nil || s.Default == nil {
+			return nil
+		}
+		d := clone(*s.Default)
+		return &d
+	}
+	return defaultOf(s.Ref, depth+1)
+}
+
+// clone copies a default, so that filling in one call's arguments never changes the
+// schema's own.
+func clone(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for k, e := range v {
+			m[k] = clone(e)
+		}
+		return m
+	case []any:
+		l := make([]any, len(v))
+		for i, e := range v {
+			l[i] = clone(e)
+		}
+		return l
+	}
+	return v
+}
+
+func itemsOf(s *jsonschema.Schema) (*jsonschema.Schema, bool) {
+	if s.Items2020 != nil {
+		return s.Items2020, true
+	}
+	items, ok := s.Items.(*jsonschema.Schema)
+	return items, ok
+}
+
+var english = message.NewPrinter(language.English)
+
+// issues validates v and flattens what the validator says into one issue a fault.
+func (s *schema) issues(v any) []Issue {
+	err := s.compiled.Validate(v)
+	if err == nil {
+		return nil
+	}
+	var ve *jsonschema.ValidationError
+	if !errors.As(err, &ve) {
+		return []Issue{{Message: err.Error()}}
+	}
+	var issues []Issue
+	flatten(ve, s.compiled, &issues)
+	slices.SortStableFunc(issues, func(a, b Issue) int { return cmp.Compare(a.Path, b.Path) })
+	return slices.Compact(issues)
+}
+
+func flatten(e *jsonschema.ValidationError, s *jsonschema.Schema, issues *[]Issue) {
+	switch k := e.ErrorKind.(type) {
+	case *kind.Required:
+		for _, name := range k.Missing {
+			*issues = append(*issues, Issue{pathOf(append(e.InstanceLocation, name)), "is required"})
+		}
+	case *kind.AdditionalProperties:
+		for _, name := range k.Properties {
+			*issues = append(*issues, Issue{pathOf(append(e.InstanceLocation, name)), "is not known" + didYouMean(name, s, e.InstanceLocation)})
+		}
+	default:
+		if len(e.Causes) == 0 {
+			*issues = append(*issues, Issue{pathOf(e.InstanceLocation), describe(e.ErrorKind)})
+		}
+	}
+	for _, cause := range e.Causes {
+		flatten(cause, s, issues)
+	}
+}
+
+// describe says what a value should be, in words that a model can act on.
+func describe(k jsonschema.ErrorKind) string {
+	switch k := k.(type) {
+	case *kind.Type:
+		return fmt.Sprintf("must be %s, not %s", strings.Join(k.Want, " or "), k.Got)
+	case *kind.Enum:
+		var words []string
+		for _, w := range k.Want {
+			words = append(words, string(mustMarshal(w)))
+		}
+		return "must be one of " + strings.Join(words, ", ")
+	case *kind.Minimum:
+		return "must be at least " + k.Want.RatString()
+	case *kind.Maximum:
+		return "must be at most " + k.Want.RatString()
+	case *kind.MinLength:
+		return fmt.Sprintf("must have at least %d characters, not %d", k.Want, k.Got)
+	case *kind.MaxLength:
+		return fmt.Sprintf("must have at most %d characters, not %d", k.Want, k.Got)
+	}
+	return k.LocalizedString(english)
+}
+
+// didYouMean names the property that an unknown one is probably a typo of.
+func didYouMean(name string, s *jsonschema.Schema, location []string) string {
+	for _, step := range location {
+		next, ok := s.Properties[step]
+		if !ok {
+			return ""
+		}
+		s = next
+	}
+	known := make([]string, 0, len(s.Properties))
+	for p := range s.Properties {
+		known = append(known, p)
+	}
+	if best := Nearest(name, known); best != "" {
+		return fmt.Sprintf(" (did you mean %s?)", best)
+	}
+	return ""
+}
+
+// pathOf writes a location as people do: options.depth, items[2].name.
+func pathOf(location []string) string {
+	var b strings.Builder
+	for _, step := range location {
+		if _, err := strconv.Atoi(step); err == nil {
+			b.WriteString("[" + step + "]")
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(step)
+	}
+	return b.String()
+}
+
+// Nearest returns the word that name is probably a misspelling of: the closest one,
+// if no more than a third of its letters differ. It returns "" when none is close.
+func Nearest(name string, words []string) string {
+	best, bestDistance := "", len(name)/3+1
+	slices.Sort(words)
+	for _, w := range words {
+		if d := distance(strings.ToLower(name), strings.ToLower(w)); d < bestDistance || d == 0 {
+			best, bestDistance = w, d
+		}
+	}
+	return best
+}
+
+// distance is the number of letters to add, drop, change or swap to get from a to b.
+func distance(a, b string) int {
+	before, prev, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i := range len(a) {
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			row[j+1] = min(prev[j]+cost, prev[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, prev, row = prev, row, before
+	}
+	return prev[len(b)]
+}

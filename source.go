@@ -1,0 +1,28 @@
+package toolyard
+
+import "context"
+
+// Source is where tools come from: Go code, a folder of TypeScript, an MCP server.
+//
+// Run offers tools through publish, each time the complete set, and blocks until ctx
+// ends. It may publish as often as its tools change. An error means "run me again":
+// what was published stays listed meanwhile.
+type Source interface {
+	Run(ctx context.Context, publish func([]*Tool)) error
+}
+
+// Troubled is a Source that has problems to show beside its tools. Problems is asked
+// after each publish.
+type Troubled interface {
+	Problems() []Problem
+}
+
+// Static is a source of tools that never change.
+type Static []*Tool
+
+// Run implements [Source].
+func (s Static) Run(ctx context.Context, publish func([]*Tool)) error {
+	publish(s)
+	<-ctx.Done()
+	return nil
+}

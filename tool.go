@@ -1,0 +1,162 @@
+package toolyard
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Spec is everything about a tool that a reader can see.
+type Spec struct {
+	Name        string // unique within its source
+	Title       string // for people
+	Description string // for the model
+	Summary     string // for the catalog; Description when empty
+	Hint        string // more for those who choose tools
+	Category    string
+
+	// Server is the id of the MCP server that the tool comes from, and becomes part
+	// of its wire name. It is empty for Go and TypeScript tools.
+	Server string
+	// Origin says where the tool is written, for problems and the catalog: a package,
+	// a file, a server.
+	Origin string
+
+	// Modes are the gates that the tool may run in. A tool that only reads says
+	// [ReadOnly]; one that says nothing is a write.
+	Modes []Mode
+
+	// Input and Output are JSON Schemas (2020-12). Define derives them from its types
+	// when they are nil. Without Output nothing is promised about the result.
+	Input, Output json.RawMessage
+
+	Limit   Limit
+	Needs   []string // context types that the platform injects
+	Surface Surface
+	Hidden  bool // from answers: the seeds' queryEligible false
+	Latency Latency
+	Price   Price
+	Timeout time.Duration // zero for the platform's own
+
+	Meta map[string]json.RawMessage // passed on untouched
+}
+
+// Limit is how fast a tool may be called, and what its author advises.
+type Limit struct {
+	PerMinute   int
+	Cooldown    time.Duration
+	Concurrency int
+	Bulk        bool     // the tool takes many items at once
+	BatchTools  []string // better than many single calls
+	Notes       string
+}
+
+// Surface is where a tool may be offered: to a platform that composes an answer, to
+// a program that pays per call, or to both.
+type Surface string
+
+// The surfaces. Empty means both.
+const (
+	Answer  Surface = "answer"
+	Execute Surface = "execute"
+	Both    Surface = "both"
+)
+
+// Latency is how long a caller should expect to wait.
+type Latency string
+
+// The latency classes. Empty means slow.
+const (
+	Instant   Latency = "instant"
+	Fast      Latency = "fast"
+	Slow      Latency = "slow"
+	Streaming Latency = "streaming"
+)
+
+// Price is what one call costs. The zero value means that no price is set, which a
+// default may fill; a price of zero is free but for sale; OptOut is never for sale.
+type Price struct {
+	Set    bool
+	OptOut bool
+	USD    Money
+}
+
+// Tool is a Spec and a way to run it. It is made once, by [Define] or [NewTool], and
+// never changed.
+type Tool struct {
+	Spec
+	input, output *schema
+	handler       Handler
+}
+
+// NewTool makes a tool whose schemas are given and whose handler takes raw
+// arguments. The arguments have passed Input by the time the handler runs, and the
+// result is checked against Output after it.
+func NewTool(spec Spec, h Handler) (*Tool, error) {
+	if err := checkToolName(spec.Name); err != nil {
+		return nil, err
+	}
+	for _, m := range spec.Modes {
+		if m != Read && m != Write {
+			return nil, fmt.Errorf("tool %s: unknown mode %q", spec.Name, m)
+		}
+	}
+	if len(spec.Input) == 0 {
+		spec.Input = json.RawMessage(`{"type":"object"}`)
+	}
+	t := &Tool{Spec: spec, handler: h}
+	var err error
+	if t.input, err = compileSchema(spec.Input); err != nil {
+		return nil, fmt.Errorf("tool %s: input schema: %w", spec.Name, err)
+	}
+	if !t.input.isObject() {
+		return nil, fmt.Errorf(`tool %s: input schema: the root must have "type": "object"`, spec.Name)
+	}
+	if len(spec.Output) > 0 {
+		if t.output, err = compileSchema(spec.Output); err != nil {
+			return nil, fmt.Errorf("tool %s: output schema: %w", spec.Name, err)
+		}
+	}
+	return t, nil
+}
+
+// Validate applies the schema's defaults to args and checks the outcome. Empty
+// arguments count as {}. It returns an Error with code Invalid and an issue for
+// each fault.
+func (t *Tool) Validate(args json.RawMessage) (json.RawMessage, error) {
+	if len(args) == 0 || string(args) == "null" {
+		args = json.RawMessage("{}")
+	}
+	args, issues := t.input.complete(args)
+	if len(issues) > 0 {
+		return nil, &Error{Code: Invalid, Message: "Invalid arguments for " + t.Name, Issues: issues}
+	}
+	return args, nil
+}
+
+// ReadsOnly reports whether the tool may run where nothing may be changed.
+func (t *Tool) ReadsOnly() bool { return slices.Contains(t.Modes, Read) }
+
+// AllowedIn reports whether the tool may run in the mode.
+func (t *Tool) AllowedIn(m Mode) bool {
+	return slices.Contains(t.Modes, m) || (m == Write && len(t.Modes) == 0)
+}
+
+func (t *Tool) run(ctx context.Context, c *Call) (*Result, error) {
+	res, err := t.handler(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if res == nil {
+		res = &Result{}
+	}
+	if t.output == nil || res.IsError || res.raw != nil {
+		return res, nil
+	}
+	if issues := t.output.check(res.Structured); len(issues) > 0 {
+		return nil, &Error{Code: BadOutput, Message: "The result of " + t.Name + " breaks its own output schema", Issues: issues}
+	}
+	return res, nil
+}
