@@ -1,0 +1,28 @@
+package policy
+
+import (
+	"context"
+
+	"github.com/toolyard/toolyard"
+)
+
+// Cap bounds the bytes of a call: arguments over args are refused before anything
+// costly, a result over result is cut, with a mark and its true size. A tool that
+// promises structured output can't be cut; its result is refused. Zero is no bound.
+func Cap(args, result int) toolyard.Policy {
+	return func(next toolyard.Handler) toolyard.Handler {
+		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
+			if args > 0 && len(c.Args) > args {
+				return nil, toolyard.Errorf(toolyard.TooLarge, "The arguments have %d bytes, the limit is %d.", len(c.Args), args)
+			}
+			res, err := next(ctx, c)
+			if err != nil || result <= 0 || res.Size() <= result {
+				return res, err
+			}
+			if len(c.Tool.Output) > 0 && !res.IsError {
+				return nil, toolyard.Errorf(toolyard.TooLarge, "The result has %d bytes, the limit is %d. Ask for less.", res.Size(), result)
+			}
+			return res.Cut(result), nil
+		}
+	}
+}

@@ -1,0 +1,10 @@
+// Package policy holds the steps of the call path, one file each. They see one
+// parsed call whose tool is resolved, never raw bytes. In the order in which a call
+// passes them:
+//
+//	Record    says who called what and how it ended, also when it was refused
+//	Recover   makes a panic one failed call
+//	Cap       bounds the bytes of arguments and result
+//	Validate  applies defaults and checks the arguments
+//	Deadline  bounds the time, whether or not the tool minds it
+package policy

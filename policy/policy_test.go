@@ -1,0 +1,204 @@
+package policy_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/policy"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type args struct {
+	N int `json:"n" default:"7" maximum:"9"`
+}
+
+func tool(spec toolyard.Spec, fn func(context.Context, *toolyard.Call, args) (any, error)) *toolyard.Tool {
+	spec.Name = "t"
+	return toolyard.Define(spec, fn)
+}
+
+func call(t *testing.T, tool *toolyard.Tool, rawArgs string, policies ...toolyard.Policy) (*toolyard.Result, *toolyard.Error) {
+	t.Helper()
+	return callIn(t.Context(), tool, rawArgs, policies...)
+}
+
+func callIn(ctx context.Context, tool *toolyard.Tool, rawArgs string, policies ...toolyard.Policy) (*toolyard.Result, *toolyard.Error) {
+	c := &toolyard.Call{ID: "c1", Tool: tool, Args: json.RawMessage(rawArgs), Caller: toolyard.Caller{ID: "ann"}}
+	res, err := toolyard.Chain(toolyard.Run, policies...)(ctx, c)
+	if err != nil {
+		return nil, toolyard.AsError(err)
+	}
+	return res, nil
+}
+
+// notes is a Recorder that remembers.
+type notes struct {
+	intents  int
+	outcomes []policy.Outcome
+	refuse   error
+}
+
+func (n *notes) Intent(context.Context, *toolyard.Call) error {
+	n.intents++
+	return n.refuse
+}
+
+func (n *notes) Outcome(_ context.Context, _ *toolyard.Call, o policy.Outcome) {
+	n.outcomes = append(n.outcomes, o)
+}
+
+func TestRecordHearsOfEverything(t *testing.T) {
+	for name, tt := range map[string]struct {
+		spec    toolyard.Spec
+		args    string
+		refuse  error
+		ran     bool
+		intents int
+		code    toolyard.Code
+	}{
+		"read":           {spec: toolyard.Spec{Modes: toolyard.ReadOnly}, ran: true, code: "OK"},
+		"write":          {ran: true, intents: 1, code: "OK"},
+		"refused":        {args: `{"n":10}`, intents: 1, code: toolyard.Invalid},
+		"not recordable": {refuse: errors.New("disk full"), intents: 1, code: toolyard.Unavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, ran := &notes{refuse: tt.refuse}, false
+			tool := tool(tt.spec, func(context.Context, *toolyard.Call, args) (any, error) {
+				ran = true
+				return "x", nil
+			})
+			_, err := call(t, tool, tt.args, policy.Record(time.Now, n), policy.Validate())
+			if ran != tt.ran || n.intents != tt.intents || len(n.outcomes) != 1 || n.outcomes[0].Code() != tt.code {
+				t.Errorf("ran %v, %+v, %v", ran, n, err)
+			}
+		})
+	}
+}
+
+func TestLogIsOneLineWithAllThatMatters(t *testing.T) {
+	var b strings.Builder
+	log := policy.Log{Logger: slog.New(slog.NewJSONHandler(&b, nil))}
+	failing := tool(toolyard.Spec{}, func(context.Context, *toolyard.Call, args) (any, error) { return nil, errors.New("boom") })
+	_, _ = call(t, failing, "{}", policy.Record(time.Now, log), policy.Validate())
+	var line map[string]any
+	if err := json.Unmarshal([]byte(b.String()), &line); err != nil {
+		t.Fatalf("not one line: %q", b.String())
+	}
+	for key, want := range map[string]any{"call": "c1", "tool": "t", "caller": "ann", "code": "TOOL_EXECUTION_ERROR", "error": "boom"} {
+		if line[key] != want {
+			t.Errorf("%s is %v in %s", key, line[key], b.String())
+		}
+	}
+}
+
+func TestRecover(t *testing.T) {
+	crashing := tool(toolyard.Spec{}, func(context.Context, *toolyard.Call, args) (any, error) { panic("ouch") })
+	for name, policies := range map[string][]toolyard.Policy{
+		"in line":         {policy.Recover()},
+		"beside Deadline": {policy.Recover(), policy.Deadline(time.Second)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := call(t, crashing, `{}`, policies...)
+			if err.Code != toolyard.Failed || err.Message != "t crashed: ouch" || strings.Contains(err.Error(), "goroutine") {
+				t.Errorf("%+v", err)
+			}
+			if !strings.Contains(err.Err.Error(), "policy_test.go") {
+				t.Error("the cause does not say where")
+			}
+		})
+	}
+}
+
+func TestCap(t *testing.T) {
+	ran := 0
+	big := tool(toolyard.Spec{}, func(_ context.Context, _ *toolyard.Call, in args) (any, error) {
+		ran++
+		return strings.Repeat("x", in.N*1000), nil
+	})
+	if _, err := call(t, big, `{"n":1} `, policy.Cap(7, 0)); err == nil || err.Code != toolyard.TooLarge || ran != 0 {
+		t.Errorf("one byte too many: %v, ran %d times", err, ran)
+	}
+	if _, err := call(t, big, `{"n":1}`, policy.Cap(7, 0)); err != nil || ran != 1 {
+		t.Errorf("at the limit: %v", err)
+	}
+	if res, err := call(t, big, `{"n":9}`, policy.Cap(0, 1000)); err != nil || res.Size() > 1000 || res.Meta["dev.toolyard/truncated"] == nil {
+		t.Errorf("%v %v", res, err)
+	}
+	promising := tool(toolyard.Spec{Output: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *toolyard.Call, args) (any, error) {
+		return map[string]string{"a": strings.Repeat("x", 2000)}, nil
+	})
+	if _, err := call(t, promising, `{}`, policy.Cap(0, 1000)); err == nil || err.Code != toolyard.TooLarge {
+		t.Errorf("structured output was cut: %v", err)
+	}
+}
+
+func TestValidateFillsDefaults(t *testing.T) {
+	seen := tool(toolyard.Spec{}, func(_ context.Context, _ *toolyard.Call, in args) (any, error) { return in.N, nil })
+	for _, rawArgs := range []string{``, `null`, `{}`} {
+		res, err := call(t, seen, rawArgs, policy.Validate())
+		if err != nil || res.Content[0] != toolyard.Text("7") {
+			t.Errorf("%q: %v %v", rawArgs, res, err)
+		}
+	}
+}
+
+func TestDeadline(t *testing.T) {
+	const limit = 30 * time.Second
+	for name, tt := range map[string]struct {
+		spec    toolyard.Spec
+		stopped time.Duration
+	}{
+		"the platform's":       {stopped: limit},
+		"the tool's shorter":   {spec: toolyard.Spec{Timeout: time.Second}, stopped: time.Second},
+		"the platform is less": {spec: toolyard.Spec{Timeout: time.Hour}, stopped: limit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cleaned := false
+				slow := tool(tt.spec, func(ctx context.Context, _ *toolyard.Call, _ args) (any, error) {
+					<-ctx.Done()
+					cleaned = true
+					return nil, ctx.Err()
+				})
+				start := time.Now()
+				_, err := call(t, slow, `{}`, policy.Deadline(limit))
+				if err.Code != toolyard.Timeout || err.Code.Retryable() || time.Since(start) != tt.stopped {
+					t.Errorf("%v after %v", err, time.Since(start))
+				}
+				synctest.Wait()
+				if !cleaned {
+					t.Error("the tool's context was not canceled")
+				}
+			})
+		})
+	}
+}
+
+func TestDeadlineDoesNotWaitForADeafTool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		deaf := tool(toolyard.Spec{}, func(context.Context, *toolyard.Call, args) (any, error) {
+			time.Sleep(time.Hour)
+			return nil, nil
+		})
+		start := time.Now()
+		if _, err := call(t, deaf, `{}`, policy.Deadline(time.Second)); err.Code != toolyard.Timeout || time.Since(start) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Millisecond, cancel)
+		if _, err := callIn(ctx, deaf, `{}`, policy.Deadline(time.Second)); err.Code != toolyard.Canceled {
+			t.Errorf("a caller that left got %v", err)
+		}
+		time.Sleep(2 * time.Hour) // let the deaf ones end
+	})
+}

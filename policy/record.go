@@ -1,0 +1,109 @@
+package policy
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// Outcome is how a call ended: a result, or an error.
+type Outcome struct {
+	Result  *toolyard.Result
+	Err     *toolyard.Error
+	Start   time.Time
+	Elapsed time.Duration
+}
+
+// Code is OK, TOOL_ERROR when the tool itself said that it failed, or the error's
+// code.
+func (o Outcome) Code() toolyard.Code {
+	switch {
+	case o.Err != nil:
+		return o.Err.Code
+	case o.Result.IsError:
+		return "TOOL_ERROR"
+	}
+	return "OK"
+}
+
+// A Recorder keeps the record of calls.
+type Recorder interface {
+	// Intent is told of a call that may write before it runs. An error refuses the
+	// call: what cannot be recorded does not happen.
+	Intent(context.Context, *toolyard.Call) error
+	// Outcome is told of every call after it ended.
+	Outcome(context.Context, *toolyard.Call, Outcome)
+}
+
+// Record tells the recorders of every call. It is the first policy, so that they
+// hear of refusals too, and the last to see errors: after it they are all of type
+// *toolyard.Error.
+func Record(now func() time.Time, recorders ...Recorder) toolyard.Policy {
+	return func(next toolyard.Handler) toolyard.Handler {
+		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
+			o := Outcome{Start: now()}
+			if err := intent(ctx, c, recorders); err != nil {
+				o.Err = err
+			} else if res, err := next(ctx, c); err != nil {
+				o.Err = toolyard.AsError(err)
+			} else {
+				o.Result = res
+			}
+			o.Elapsed = now().Sub(o.Start)
+			for _, r := range recorders {
+				r.Outcome(ctx, c, o)
+			}
+			if o.Err != nil {
+				return nil, o.Err
+			}
+			return o.Result, nil
+		}
+	}
+}
+
+func intent(ctx context.Context, c *toolyard.Call, recorders []Recorder) *toolyard.Error {
+	if c.Tool.ReadsOnly() {
+		return nil
+	}
+	for _, r := range recorders {
+		if err := r.Intent(ctx, c); err != nil {
+			return toolyard.Errorf(toolyard.Unavailable, "The call could not be recorded and was not made: %w", err)
+		}
+	}
+	return nil
+}
+
+// Log records calls as one line each.
+type Log struct{ *slog.Logger }
+
+// Intent implements [Recorder].
+func (l Log) Intent(ctx context.Context, c *toolyard.Call) error {
+	l.DebugContext(ctx, "call begins", "call", c.ID, "tool", c.Tool.Name, "caller", c.Caller.ID)
+	return nil
+}
+
+// Outcome implements [Recorder].
+func (l Log) Outcome(ctx context.Context, c *toolyard.Call, o Outcome) {
+	level := slog.LevelInfo
+	attrs := make([]slog.Attr, 0, 10)
+	attrs = append(attrs,
+		slog.String("call", c.ID),
+		slog.String("tool", c.Tool.Name),
+		slog.String("gate", c.Gate),
+		slog.String("caller", c.Caller.ID),
+		slog.String("code", string(o.Code())),
+		slog.Duration("elapsed", o.Elapsed))
+	if c.Tool.Server != "" {
+		attrs = append(attrs, slog.String("server", c.Tool.Server))
+	}
+	if o.Err != nil {
+		level = slog.LevelWarn
+		attrs = append(attrs, slog.String("error", o.Err.Error()))
+		if o.Err.Err != nil && o.Err.Err.Error() != o.Err.Message {
+			attrs = append(attrs, slog.String("cause", o.Err.Err.Error()))
+		}
+	}
+	l.LogAttrs(ctx, level, "call", attrs...)
+}
