@@ -41,11 +41,15 @@ type Call struct {
 	AsOf   time.Time // the time that the call is about: now, or a backtest's
 	Key    string    // idempotency key, empty for none
 
-	Log       *slog.Logger   // carries the call's id; use [Call.Logger]
-	Clients   *Clients       // what the platform lends to tools; use [Client]
-	Features  []string       // what the calling client declared it can do
-	OnMessage func(Progress) // where progress goes; use [Call.Progress]
+	Log        *slog.Logger   // carries the call's id; use [Call.Logger]
+	Clients    *Clients       // what the platform lends to tools; use [Client]
+	Features   []string       // what the calling client declared that it can do
+	Trace      Trace          // the trace that the call belongs to
+	OnProgress func(Progress) // where progress goes; use [Call.Progress]
 }
+
+// Trace is a W3C trace context, as the caller sent it.
+type Trace struct{ Parent, State, Baggage string }
 
 // Progress tells a caller how far a long call has come. Total is zero when it is
 // not known.
@@ -56,8 +60,8 @@ type Progress struct {
 
 // Progress reports progress to the caller, if the caller wants to know.
 func (c *Call) Progress(done, total float64, message string) {
-	if c.OnMessage != nil {
-		c.OnMessage(Progress{done, total, message})
+	if c.OnProgress != nil {
+		c.OnProgress(Progress{done, total, message})
 	}
 }
 

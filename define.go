@@ -81,7 +81,7 @@ func promises(out reflect.Type) bool {
 }
 
 func mustDerive(tool string, t reflect.Type) json.RawMessage {
-	raw, err := deriveSchema(t)
+	raw, err := derive(t, nil)
 	if err != nil {
 		panic(fmt.Sprintf("toolyard.Define %s: %v", tool, err))
 	}

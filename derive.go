@@ -11,11 +11,6 @@ import (
 	"time"
 )
 
-// deriveSchema writes the JSON Schema of a Go type, fields in their order.
-func deriveSchema(t reflect.Type) (json.RawMessage, error) {
-	return derive(t, nil)
-}
-
 var wellKnown = map[reflect.Type]string{
 	reflect.TypeFor[time.Time]():       `{"type":"string","format":"date-time"}`,
 	reflect.TypeFor[json.RawMessage](): `{}`,
@@ -24,7 +19,8 @@ var wellKnown = map[reflect.Type]string{
 	reflect.TypeFor[[]byte]():          `{"type":"string","contentEncoding":"base64"}`,
 }
 
-// derive recurses with the types it is inside of, since a type that contains itself
+// derive writes the JSON Schema of a Go type, fields in their order. It knows which types
+// it is inside of, since a type that contains itself
 // has no finite schema here.
 func derive(t reflect.Type, inside []reflect.Type) (json.RawMessage, error) {
 	if raw, ok := wellKnown[t]; ok {

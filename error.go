@@ -49,8 +49,9 @@ type Error struct {
 // Issue is one fault of one value. Path leads to it: "options.depth", "items[2]".
 // It is empty for the value as a whole.
 type Issue struct {
-	Path    string `json:"path"`
-	Message string `json:"message"`
+	Path    string   `json:"path"`
+	Message string   `json:"message"`
+	Steps   []string `json:"-"` // the path, step by step
 }
 
 // Errorf makes an Error. An error formatted with %w becomes its cause.

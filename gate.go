@@ -107,7 +107,8 @@ func (v *View) Lookup(name string) (*Tool, bool) {
 // and nothing else stops.
 type Problem struct {
 	Source  string `json:"source,omitempty"` // the source it concerns
-	Subject string `json:"subject"`          // the tool, gate, toolset or server
+	Subject string `json:"subject"`          // the gate, toolset, file or server
+	Tool    string `json:"tool,omitempty"`   // the tool, if it is about one
 	File    string `json:"file,omitempty"`
 	Line    int    `json:"line,omitempty"`
 	Column  int    `json:"column,omitempty"`
@@ -199,7 +200,7 @@ func (g *Gate) unmet(tools []*Tool) []Problem {
 }
 
 func (g *Gate) unmetTool(want string, tools []*Tool) (p Problem, ok bool) {
-	p.Subject = fmt.Sprintf("gate %s, toolset %s", g.Name, g.Toolset.Name)
+	p.Subject, p.Tool = fmt.Sprintf("gate %s, toolset %s", g.Name, g.Toolset.Name), want
 	var names []string
 	for _, t := range tools {
 		if t.Server != "" {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,12 +17,31 @@ import (
 	"golang.org/x/text/message"
 )
 
-// schema validates JSON values and fills in their defaults.
-type schema struct {
+// Schema is a JSON Schema (2020-12, or what its $schema says) that is ready for use: it
+// validates JSON values and fills in their defaults.
+type Schema struct {
+	raw      json.RawMessage
 	compiled *jsonschema.Schema
-	hasType  bool // the root says "type": "object"
+	isObject bool // the root says "type": "object"
 	defaults bool // some property somewhere has a default
 }
+
+// SchemaFor derives the schema of a Go type, as [Define] does. It panics if the type
+// has none.
+func SchemaFor[T any]() *Schema {
+	raw, err := derive(reflect.TypeFor[T](), nil)
+	if err != nil {
+		panic("toolyard.SchemaFor: " + err.Error())
+	}
+	s, err := NewSchema(raw)
+	if err != nil {
+		panic("toolyard.SchemaFor: " + err.Error())
+	}
+	return s
+}
+
+// JSON is the schema's own text.
+func (s *Schema) JSON() json.RawMessage { return s.raw }
 
 // noLoader refuses every reference that leaves the schema's own document.
 type noLoader struct{}
@@ -30,7 +50,9 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("$ref to another document (%s) is not followed", url)
 }
 
-func compileSchema(raw json.RawMessage) (*schema, error) {
+// NewSchema compiles a schema. It fails when the schema is not valid or refers to another
+// document.
+func NewSchema(raw json.RawMessage) (*Schema, error) {
 	doc, err := decode(raw)
 	if err != nil {
 		return nil, err
@@ -47,9 +69,9 @@ func compileSchema(raw json.RawMessage) (*schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &schema{compiled: compiled, defaults: bytes.Contains(raw, []byte(`"default"`))}
+	s := &Schema{raw: raw, compiled: compiled, defaults: bytes.Contains(raw, []byte(`"default"`))}
 	if o, ok := doc.(map[string]any); ok {
-		s.hasType = o["type"] == "object"
+		s.isObject = o["type"] == "object"
 	}
 	return s, nil
 }
@@ -65,11 +87,10 @@ func decode(raw json.RawMessage) (any, error) {
 	return v, nil
 }
 
-func (s *schema) isObject() bool { return s.hasType }
-
-// complete returns args with the defaults filled in, or what is wrong with them.
-func (s *schema) complete(args json.RawMessage) (json.RawMessage, []Issue) {
-	v, err := decode(args)
+// Complete returns the value with its defaults filled in, or what is wrong with it. A
+// value that lacks nothing keeps its bytes.
+func (s *Schema) Complete(value json.RawMessage) (json.RawMessage, []Issue) {
+	v, err := decode(value)
 	if err != nil {
 		return nil, []Issue{{Message: "not JSON: " + err.Error()}}
 	}
@@ -78,16 +99,13 @@ func (s *schema) complete(args json.RawMessage) (json.RawMessage, []Issue) {
 		return nil, issues
 	}
 	if filled {
-		args = mustMarshal(v)
+		value = mustMarshal(v)
 	}
-	return args, nil
+	return value, nil
 }
 
-// check returns what is wrong with a value.
-func (s *schema) check(raw json.RawMessage) []Issue {
-	if len(raw) == 0 {
-		return []Issue{{Message: "there is no structured content"}}
-	}
+// Check returns what is wrong with a value.
+func (s *Schema) Check(raw json.RawMessage) []Issue {
 	v, err := decode(raw)
 	if err != nil {
 		return []Issue{{Message: "not JSON: " + err.Error()}}
@@ -119,6 +137,13 @@ func fill(s *jsonschema.Schema, v any, depth int) (filled bool) {
 			}
 			if value, ok := v[name]; ok {
 				filled = fill(property, value, depth+1) || filled
+			}
+		}
+		if rest, ok := s.AdditionalProperties.(*jsonschema.Schema); ok {
+			for name, value := range v {
+				if _, known := s.Properties[name]; !known {
+					filled = fill(rest, value, depth+1) || filled
+				}
 			}
 		}
 	case []any:
@@ -173,7 +198,7 @@ func itemsOf(s *jsonschema.Schema) (*jsonschema.Schema, bool) {
 var english = message.NewPrinter(language.English)
 
 // issues validates v and flattens what the validator says into one issue a fault.
-func (s *schema) issues(v any) []Issue {
+func (s *Schema) issues(v any) []Issue {
 	err := s.compiled.Validate(v)
 	if err == nil {
 		return nil
@@ -185,27 +210,31 @@ func (s *schema) issues(v any) []Issue {
 	var issues []Issue
 	flatten(ve, s.compiled, &issues)
 	slices.SortStableFunc(issues, func(a, b Issue) int { return cmp.Compare(a.Path, b.Path) })
-	return slices.Compact(issues)
+	return slices.CompactFunc(issues, func(a, b Issue) bool { return a.Path == b.Path && a.Message == b.Message })
 }
 
 func flatten(e *jsonschema.ValidationError, s *jsonschema.Schema, issues *[]Issue) {
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:
 		for _, name := range k.Missing {
-			*issues = append(*issues, Issue{pathOf(append(e.InstanceLocation, name)), "is required"})
+			*issues = append(*issues, issueAt(append(e.InstanceLocation, name), "is required"))
 		}
 	case *kind.AdditionalProperties:
 		for _, name := range k.Properties {
-			*issues = append(*issues, Issue{pathOf(append(e.InstanceLocation, name)), "is not known" + didYouMean(name, s, e.InstanceLocation)})
+			*issues = append(*issues, issueAt(append(e.InstanceLocation, name), "is not known"+didYouMean(name, s, e.InstanceLocation)))
 		}
 	default:
 		if len(e.Causes) == 0 {
-			*issues = append(*issues, Issue{pathOf(e.InstanceLocation), describe(e.ErrorKind)})
+			*issues = append(*issues, issueAt(e.InstanceLocation, describe(e.ErrorKind)))
 		}
 	}
 	for _, cause := range e.Causes {
 		flatten(cause, s, issues)
 	}
+}
+
+func issueAt(location []string, message string) Issue {
+	return Issue{Path: pathOf(location), Message: message, Steps: slices.Clone(location)}
 }
 
 // describe says what a value should be, in words that a model can act on.
@@ -236,7 +265,9 @@ func didYouMean(name string, s *jsonschema.Schema, location []string) string {
 	for _, step := range location {
 		next, ok := s.Properties[step]
 		if !ok {
-			return ""
+			if next, ok = s.AdditionalProperties.(*jsonschema.Schema); !ok {
+				return ""
+			}
 		}
 		s = next
 	}

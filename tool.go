@@ -87,7 +87,7 @@ type Price struct {
 // never changed.
 type Tool struct {
 	Spec
-	input, output *schema
+	input, output *Schema
 	handler       Handler
 }
 
@@ -108,14 +108,14 @@ func NewTool(spec Spec, h Handler) (*Tool, error) {
 	}
 	t := &Tool{Spec: spec, handler: h}
 	var err error
-	if t.input, err = compileSchema(spec.Input); err != nil {
+	if t.input, err = NewSchema(spec.Input); err != nil {
 		return nil, fmt.Errorf("tool %s: input schema: %w", spec.Name, err)
 	}
-	if !t.input.isObject() {
+	if !t.input.isObject {
 		return nil, fmt.Errorf(`tool %s: input schema: the root must have "type": "object"`, spec.Name)
 	}
 	if len(spec.Output) > 0 {
-		if t.output, err = compileSchema(spec.Output); err != nil {
+		if t.output, err = NewSchema(spec.Output); err != nil {
 			return nil, fmt.Errorf("tool %s: output schema: %w", spec.Name, err)
 		}
 	}
@@ -129,7 +129,7 @@ func (t *Tool) Validate(args json.RawMessage) (json.RawMessage, error) {
 	if len(args) == 0 || string(args) == "null" {
 		args = json.RawMessage("{}")
 	}
-	args, issues := t.input.complete(args)
+	args, issues := t.input.Complete(args)
 	if len(issues) > 0 {
 		return nil, &Error{Code: Invalid, Message: "Invalid arguments for " + t.Name, Issues: issues}
 	}
@@ -152,10 +152,14 @@ func (t *Tool) run(ctx context.Context, c *Call) (*Result, error) {
 	if res == nil {
 		res = &Result{}
 	}
-	if t.output == nil || res.IsError || res.raw != nil {
+	if t.output == nil || res.IsError {
 		return res, nil
 	}
-	if issues := t.output.check(res.Structured); len(issues) > 0 {
+	issues := []Issue{{Message: "there is no structured content"}}
+	if len(res.Structured) > 0 {
+		issues = t.output.Check(res.Structured)
+	}
+	if len(issues) > 0 {
 		return nil, &Error{Code: BadOutput, Message: "The result of " + t.Name + " breaks its own output schema", Issues: issues}
 	}
 	return res, nil

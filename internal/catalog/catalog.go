@@ -1,0 +1,250 @@
+// Package catalog runs sources and publishes what they offer as immutable
+// generations. A source that fails is run again; its tools stay listed, and what is
+// wrong with it is data beside them.
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// Generation is everything that the sources offered at one moment. It never changes:
+// a call ends on the generation that it began with.
+type Generation struct {
+	Number   uint64
+	Tools    []*toolyard.Tool // ordered by server, name and origin
+	Problems []toolyard.Problem
+
+	next chan struct{}
+}
+
+// Next is closed when there is a newer generation.
+func (g *Generation) Next() <-chan struct{} { return g.next }
+
+// EventKind says what happened to a tool.
+type EventKind string
+
+// The events of a tool.
+const (
+	Registered EventKind = "TOOL_REGISTERED"
+	Changed    EventKind = "TOOL_CHANGED"
+	Removed    EventKind = "TOOL_REMOVED"
+)
+
+// Event tells that a tool came, changed or went.
+type Event struct {
+	Kind   EventKind
+	Source string
+	Tool   *toolyard.Tool
+}
+
+// Options are the settings of a Catalog. The zero value works.
+type Options struct {
+	Log     *slog.Logger  // nil for none
+	OnEvent func(Event)   // told of every tool that comes, changes or goes
+	Settle  time.Duration // changes within this time make one generation; zero for 10 ms
+}
+
+// Catalog runs sources.
+type Catalog struct {
+	opts    Options
+	now     atomic.Pointer[Generation]
+	ready   chan struct{}
+	sources map[string]toolyard.Source // fixed at creation
+
+	mu       sync.Mutex
+	offers   map[string]*offer
+	pending  *time.Timer // the next generation, if one is due
+	silent   int         // sources that have said nothing yet
+	tools    map[identity]*toolyard.Tool
+	finished bool
+}
+
+// offer is what one source last said.
+type offer struct {
+	tools    []*toolyard.Tool
+	problems []toolyard.Problem
+	failure  *toolyard.Problem
+	spoken   bool
+}
+
+type identity struct{ source, server, name, origin string }
+
+// New makes a catalog of the sources. It has an empty generation until Run.
+func New(sources map[string]toolyard.Source, opts Options) *Catalog {
+	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
+	opts.Settle = cmp.Or(opts.Settle, 10*time.Millisecond)
+	c := &Catalog{
+		opts: opts, sources: sources, silent: len(sources),
+		ready:  make(chan struct{}),
+		offers: make(map[string]*offer, len(sources)),
+		tools:  make(map[identity]*toolyard.Tool),
+	}
+	for id := range sources {
+		c.offers[id] = &offer{}
+	}
+	c.now.Store(&Generation{next: make(chan struct{})})
+	if len(sources) == 0 {
+		close(c.ready)
+	}
+	return c
+}
+
+// Now is the current generation.
+func (c *Catalog) Now() *Generation { return c.now.Load() }
+
+// Ready is closed when every source has published or failed once, and a generation
+// holds what they said.
+func (c *Catalog) Ready() <-chan struct{} { return c.ready }
+
+// Run runs the sources until ctx ends, and returns when all have stopped.
+func (c *Catalog) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	for id, s := range c.sources {
+		wg.Go(func() { c.supervise(ctx, id, s) })
+	}
+	wg.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.finished = true
+	if c.pending != nil {
+		c.pending.Stop()
+	}
+}
+
+// The pauses between two runs of a source that fails.
+const (
+	firstPause = 100 * time.Millisecond
+	lastPause  = 30 * time.Second
+)
+
+func (c *Catalog) supervise(ctx context.Context, id string, s toolyard.Source) {
+	pause := firstPause
+	for {
+		start := time.Now()
+		err := c.runOnce(ctx, id, s)
+		if ctx.Err() != nil || err == nil {
+			return
+		}
+		if time.Since(start) > lastPause {
+			pause = firstPause
+		}
+		c.opts.Log.Warn("source failed", "source", id, "error", err, "again", pause)
+		c.say(id, func(o *offer) { o.failure = &toolyard.Problem{Source: id, Subject: id, Message: err.Error()} })
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // jitter needs no secret
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+func (c *Catalog) runOnce(ctx context.Context, id string, s toolyard.Source) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+			c.opts.Log.Error("source panicked", "source", id, "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	return s.Run(ctx, func(tools []*toolyard.Tool) {
+		var problems []toolyard.Problem
+		if t, ok := s.(toolyard.Troubled); ok {
+			problems = t.Problems()
+		}
+		c.say(id, func(o *offer) {
+			o.tools, o.problems, o.failure = slices.Clone(tools), problems, nil
+		})
+	})
+}
+
+// say changes what a source offers and makes a generation due.
+func (c *Catalog) say(id string, change func(*offer)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o := c.offers[id]
+	change(o)
+	if !o.spoken {
+		o.spoken = true
+		c.silent--
+	}
+	if c.finished {
+		return
+	}
+	if c.pending == nil {
+		c.pending = time.AfterFunc(c.opts.Settle, c.publish)
+	}
+	// Otherwise the pending generation will hold this too. It is not put off: a
+	// source that never rests must not hold up the others.
+}
+
+// publish makes the next generation of all offers, unless nothing changed.
+func (c *Catalog) publish() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pending = nil
+	old := c.now.Load()
+	next := &Generation{Number: old.Number + 1, next: make(chan struct{})}
+	tools := make(map[identity]*toolyard.Tool, len(old.Tools))
+	for _, id := range slices.Sorted(maps.Keys(c.offers)) {
+		o := c.offers[id]
+		for _, t := range o.tools {
+			tools[identity{id, t.Server, t.Name, t.Origin}] = t
+		}
+		next.Tools = append(next.Tools, o.tools...)
+		next.Problems = append(next.Problems, o.problems...)
+		if o.failure != nil {
+			next.Problems = append(next.Problems, *o.failure)
+		}
+	}
+	slices.SortStableFunc(next.Tools, func(a, b *toolyard.Tool) int {
+		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Origin, b.Origin))
+	})
+	if old.Number == 0 || !slices.Equal(old.Tools, next.Tools) || !slices.Equal(old.Problems, next.Problems) {
+		c.tell(c.tools, tools)
+		c.tools = tools
+		c.now.Store(next)
+		close(old.next)
+	}
+	if c.silent == 0 {
+		c.silent = -1
+		close(c.ready)
+	}
+}
+
+// tell emits an event for each tool that came, changed or went.
+func (c *Catalog) tell(before, after map[identity]*toolyard.Tool) {
+	if c.opts.OnEvent == nil {
+		return
+	}
+	var events []Event
+	for id, t := range after {
+		if old, ok := before[id]; !ok {
+			events = append(events, Event{Registered, id.source, t})
+		} else if old != t {
+			events = append(events, Event{Changed, id.source, t})
+		}
+	}
+	for id, t := range before {
+		if _, ok := after[id]; !ok {
+			events = append(events, Event{Removed, id.source, t})
+		}
+	}
+	slices.SortFunc(events, func(a, b Event) int {
+		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Tool.Name, b.Tool.Name))
+	})
+	for _, e := range events {
+		c.opts.OnEvent(e)
+	}
+}

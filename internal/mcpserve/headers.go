@@ -1,0 +1,140 @@
+package mcpserve
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
+)
+
+func headerMismatch(format string, args ...any) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: "header mismatch: " + fmt.Sprintf(format, args...)}
+}
+
+// checkHeaders holds the headers that intermediaries route by against the body that
+// they speak of.
+func checkHeaders(h http.Header, env *envelope, meta *requestMeta) *jsonrpc.Error {
+	want := [][2]string{{"Mcp-Protocol-Version", meta.version}, {"Mcp-Method", env.method}}
+	switch env.method {
+	case "tools/call", "prompts/get":
+		name, _ := guard.String(member(env.params, "name"))
+		want = append(want, [2]string{"Mcp-Name", name})
+	case "resources/read":
+		uri, _ := guard.String(member(env.params, "uri"))
+		want = append(want, [2]string{"Mcp-Name", uri})
+	}
+	for _, w := range want {
+		values := h[w[0]]
+		if len(values) != 1 {
+			return headerMismatch("%s must be there once", w[0])
+		}
+		value, ok := decodeHeader(strings.TrimSpace(values[0]))
+		if !ok || value != w[1] {
+			return headerMismatch("%s is %q, the body says %q", w[0], values[0], w[1])
+		}
+	}
+	return nil
+}
+
+// decodeHeader undoes the encoding of values that a header cannot carry as they are.
+func decodeHeader(value string) (string, bool) {
+	inner, ok := strings.CutPrefix(value, "=?base64?")
+	if !ok {
+		return value, true
+	}
+	inner, ok = strings.CutSuffix(inner, "?=")
+	if !ok {
+		return "", false
+	}
+	text, err := base64.StdEncoding.DecodeString(inner)
+	return string(text), err == nil
+}
+
+// headerBinding is an argument that a tool's schema also wants in a header.
+type headerBinding struct {
+	header string
+	path   []string
+}
+
+// bindHeaders finds the x-mcp-header annotations of all tools.
+func bindHeaders(tools []toolyard.Bound) map[*toolyard.Tool][]headerBinding {
+	binds := make(map[*toolyard.Tool][]headerBinding)
+	for _, t := range tools {
+		if !strings.Contains(string(t.Input), `"x-mcp-header"`) {
+			continue
+		}
+		binds[t.Tool] = collectHeaders(t.Input, nil, 0)
+	}
+	return binds
+}
+
+func collectHeaders(schema json.RawMessage, path []string, depth int) (binds []headerBinding) {
+	if depth > guard.MaxDepth {
+		return nil
+	}
+	for name, property := range guard.Members(member(schema, "properties")) {
+		at := append(path[:len(path):len(path)], name)
+		if header, ok := guard.String(member(property, "x-mcp-header")); ok {
+			binds = append(binds, headerBinding{http.CanonicalHeaderKey("Mcp-Param-" + header), at})
+		}
+		binds = append(binds, collectHeaders(property, at, depth+1)...)
+	}
+	return binds
+}
+
+// checkParamHeaders holds the Mcp-Param headers of a call against its arguments.
+func checkParamHeaders(h http.Header, v *view, r *request) *jsonrpc.Error {
+	binds := v.binds()
+	if len(binds) == 0 {
+		return nil
+	}
+	tool, ok := v.Lookup(r.name)
+	if !ok {
+		return nil
+	}
+	for _, b := range binds[tool] {
+		arg := r.args
+		for _, step := range b.path {
+			arg = member(arg, step)
+		}
+		values := h[b.header]
+		if len(arg) == 0 || string(arg) == "null" {
+			if len(values) > 0 {
+				return headerMismatch("%s is there, its argument is not", b.header)
+			}
+			continue
+		}
+		if len(values) != 1 {
+			return headerMismatch("%s must be there once", b.header)
+		}
+		value, ok := decodeHeader(strings.TrimSpace(values[0]))
+		if !ok || !sameValue(value, arg) {
+			return headerMismatch("%s does not match its argument", b.header)
+		}
+	}
+	return nil
+}
+
+// sameValue compares a header with a string, an integer or a boolean.
+func sameValue(header string, arg json.RawMessage) bool {
+	if text, ok := guard.String(arg); ok {
+		return header == text
+	}
+	if string(arg) == "true" || string(arg) == "false" {
+		return header == string(arg)
+	}
+	inBody, err := strconv.ParseFloat(string(arg), 64)
+	if err != nil || inBody != float64(int64(inBody)) {
+		return false
+	}
+	inHeader, err := strconv.ParseFloat(header, 64)
+	return err == nil && inHeader == inBody
+}

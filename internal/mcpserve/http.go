@@ -1,0 +1,195 @@
+package mcpserve
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
+)
+
+// modernVersion is the first version of the modern era, and the only one so far.
+const modernVersion = "2026-07-28"
+
+// envelope is a JSON-RPC message, taken apart but not decoded.
+type envelope struct {
+	id     json.RawMessage // the client's own bytes; nil for a notification
+	method string
+	params json.RawMessage
+	body   []byte
+}
+
+// Handler serves the gate that gateOf names for a request.
+func (s *Server) Handler(gateOf func(*http.Request) string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g, ok := (*s.gates.Load())[gateOf(r)]
+		if !ok {
+			http.Error(w, fmt.Sprintf("there is no gate %q", gateOf(r)), http.StatusNotFound)
+			return
+		}
+		defer s.recover(w)
+		g.serveHTTP(w, r)
+	})
+}
+
+// SSEHandler serves the gate over the HTTP+SSE transport of 2024-11-05.
+func (s *Server) SSEHandler(gateOf func(*http.Request) string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g, ok := (*s.gates.Load())[gateOf(r)]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		if r.Method == http.MethodPost {
+			if r = g.strictLegacy(w, r); r == nil {
+				return
+			}
+		}
+		g.legacy.sse.ServeHTTP(w, r)
+	})
+}
+
+// recover makes a fault of ours one failed request.
+func (s *Server) recover(w http.ResponseWriter) {
+	switch p := recover(); p {
+	case nil:
+	case http.ErrAbortHandler:
+		panic(p)
+	default:
+		s.opts.Log.Error("request panicked", "panic", p)
+		http.Error(w, "internal error", http.StatusInternalServerError)
+	}
+}
+
+func (g *gate) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	modern := r.Header.Get("Mcp-Protocol-Version") >= modernVersion
+	if r.Method != http.MethodPost {
+		if modern {
+			w.Header().Set("Allow", http.MethodPost)
+			http.Error(w, "this version of MCP has only POST", http.StatusMethodNotAllowed)
+			return
+		}
+		g.legacy.stream.ServeHTTP(w, r)
+		return
+	}
+	env, wire := g.read(w, r)
+	if wire != nil {
+		writeError(w, env.id, wire)
+		return
+	}
+	if !modern && member(member(env.params, "_meta"), mcp.MetaKeyProtocolVersion) == nil {
+		g.legacy.serve(w, r, env)
+		return
+	}
+	g.serveModern(w, r, env)
+}
+
+// read takes in the body once, strictly.
+func (g *gate) read(w http.ResponseWriter, r *http.Request) (env envelope, _ *jsonrpc.Error) {
+	limit := g.server.opts.MaxBody
+	if r.ContentLength > limit {
+		return env, tooLarge(limit)
+	}
+	var body bytes.Buffer
+	body.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead)
+	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, limit)); err != nil {
+		var over *http.MaxBytesError
+		if errors.As(err, &over) {
+			return env, tooLarge(limit)
+		}
+		return env, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the body could not be read"}
+	}
+	return parse(body.Bytes())
+}
+
+func tooLarge(limit int64) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("the body has more than %d bytes", limit), Data: json.RawMessage(`{"error":"SIZE_LIMIT"}`)}
+}
+
+// parse takes a message apart. It refuses what two readers could read differently.
+func parse(body []byte) (env envelope, _ *jsonrpc.Error) {
+	if err := guard.CheckJSON(body); err != nil {
+		return env, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "not strict JSON: " + err.Error()}
+	}
+	env.body = body
+	var version, method, reply json.RawMessage
+	for key, value := range guard.Members(body) {
+		switch key {
+		case "jsonrpc":
+			version = value
+		case "id":
+			env.id = value
+		case "method":
+			method = value
+		case "params":
+			env.params = value
+		case "result", "error":
+			reply = value
+		default:
+			return env, invalid("unknown member %q", key)
+		}
+	}
+	var ok bool
+	switch env.method, ok = guard.String(method); {
+	case string(version) != `"2.0"`:
+		return env, invalid(`a message has "jsonrpc": "2.0"`)
+	case env.id != nil && !validID(env.id):
+		env.id = nil
+		return env, invalid("an id is a string or an integer")
+	case method != nil && (!ok || env.method == ""), method == nil && reply == nil:
+		return env, invalid("a request has a method")
+	case env.params != nil && env.params[0] != '{':
+		return env, invalid("params is an object")
+	}
+	return env, nil
+}
+
+func invalid(format string, args ...any) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf(format, args...)}
+}
+
+func validID(id json.RawMessage) bool {
+	if id[0] == '"' {
+		return true
+	}
+	return (id[0] == '-' || '0' <= id[0] && id[0] <= '9') && !bytes.ContainsAny(id, ".eE")
+}
+
+// strictLegacy reads the body as the modern era does, and hands on a request with the
+// same body for the SDK. It returns nil when it has answered itself.
+func (g *gate) strictLegacy(w http.ResponseWriter, r *http.Request) *http.Request {
+	env, wire := g.read(w, r)
+	if wire != nil {
+		writeError(w, env.id, wire)
+		return nil
+	}
+	return withBody(r, g.server.ids.hide(env.body))
+}
+
+func withBody(r *http.Request, body []byte) *http.Request {
+	r = r.Clone(r.Context())
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.ContentLength = int64(len(body))
+	return r
+}
+
+// writeError answers a request that never became a call.
+func writeError(w http.ResponseWriter, id json.RawMessage, e *jsonrpc.Error) {
+	status := statusOf(e)
+	if status == http.StatusOK {
+		status = http.StatusBadRequest
+	}
+	if bytes.Contains(e.Data, []byte(toolyard.TooLarge)) {
+		status = http.StatusRequestEntityTooLarge
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(appendResponse(nil, id, nil, e))
+}

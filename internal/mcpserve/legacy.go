@@ -1,0 +1,376 @@
+package mcpserve
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolyard/toolyard"
+)
+
+// sessionTimeout ends a legacy session that has sent nothing for so long. Its client
+// opens another.
+const sessionTimeout = time.Hour
+
+// legacy is a gate's side that the SDK serves: sessions of the legacy era, and stdio
+// of both.
+type legacy struct {
+	gate   *gate
+	sdk    *mcp.Server
+	stream http.Handler
+	sse    http.Handler
+
+	serverInfo []byte // `"io.modelcontextprotocol/serverInfo":{...}`
+	discover   []byte // the result of server/discover
+}
+
+func newLegacy(g *gate, name string) *legacy {
+	o := &g.server.opts
+	info := &mcp.Implementation{Name: o.Name, Version: o.Version}
+	l := &legacy{gate: g, sdk: mcp.NewServer(info, &mcp.ServerOptions{
+		Instructions: o.Instructions,
+		Logger:       slog.New(slog.DiscardHandler), // it logs what callers did wrong as errors of ours
+		Capabilities: capabilities(),
+		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
+	})}
+	l.sdk.AddReceivingMiddleware(l.intercept)
+	getServer := func(*http.Request) *mcp.Server { return l.sdk }
+	l.stream = mcp.NewStreamableHTTPHandler(getServer, &mcp.StreamableHTTPOptions{SessionTimeout: sessionTimeout})
+	l.sse = mcp.NewSSEHandler(getServer, nil)
+
+	infoJSON, _ := json.Marshal(info)
+	l.serverInfo = append([]byte(`"`+mcp.MetaKeyServerInfo+`":`), infoJSON...)
+	l.discover, _ = json.Marshal(map[string]any{
+		"resultType":        "complete",
+		"supportedVersions": mcp.SupportedProtocolVersions(),
+		"capabilities":      capabilities(),
+		"instructions":      o.Instructions,
+		"ttlMs":             0,
+		"cacheScope":        "private",
+		"_meta":             map[string]any{mcp.MetaKeyServerInfo: info},
+	})
+	return l
+}
+
+// notify tells all sessions that the tools have changed. The SDK does that when its
+// own tools change, and has none: a placeholder, which intercept never lists, is
+// replaced by itself.
+func (l *legacy) notify() {
+	l.sdk.AddTool(&mcp.Tool{Name: "placeholder", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return nil, errInternal })
+}
+
+// serve hands a POST to the SDK.
+func (l *legacy) serve(w http.ResponseWriter, r *http.Request, env envelope) {
+	if env.method == "initialize" && l.full() {
+		w.Header().Set("Retry-After", "60")
+		http.Error(w, "too many sessions", http.StatusServiceUnavailable)
+		return
+	}
+	ids := l.gate.server.ids
+	body := ids.hide(env.body)
+	if len(body) != len(env.body) {
+		w = unmasking{w, ids}
+	}
+	l.stream.ServeHTTP(w, withBody(r, body))
+}
+
+func (l *legacy) full() bool {
+	n := 0
+	for range l.sdk.Sessions() {
+		n++
+	}
+	return n >= l.gate.server.opts.MaxSessions
+}
+
+// unmasking is a ResponseWriter that gives masked ids back.
+type unmasking struct {
+	http.ResponseWriter
+	ids idMask
+}
+
+// Write implements http.ResponseWriter. The SDK writes each message at once.
+func (u unmasking) Write(b []byte) (int, error) {
+	if _, err := u.ResponseWriter.Write(u.ids.show(b)); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// Unwrap lets http.ResponseController through.
+func (u unmasking) Unwrap() http.ResponseWriter { return u.ResponseWriter }
+
+// intercept answers what concerns tools, and makes a panic anywhere behind it one
+// failed request: the SDK has no recover of its own.
+func (l *legacy) intercept(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (res mcp.Result, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				l.gate.server.opts.Log.Error("request panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
+				res, err = nil, errInternal
+			}
+		}()
+		switch req := req.(type) {
+		case *mcp.ListToolsRequest:
+			return l.list(req)
+		case *mcp.CallToolRequest:
+			return l.call(ctx, req)
+		}
+		return next(ctx, method, req)
+	}
+}
+
+func (l *legacy) list(req *mcp.ListToolsRequest) (mcp.Result, error) {
+	cursor := ""
+	if req.Params != nil {
+		cursor = req.Params.Cursor
+	}
+	result, wire := l.gate.listResult(l.gate.view.Load(), eraOf(req.ProtocolVersion()), cursor)
+	if wire != nil {
+		return nil, wire
+	}
+	return &rawResult{json: result}, nil
+}
+
+func eraOf(version string) era {
+	if version >= modernVersion {
+		return modernEra
+	}
+	return legacyEra
+}
+
+func (l *legacy) call(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // what the tool says after its end goes nowhere
+	g := l.gate
+	r := &request{
+		name: req.Params.Name, args: req.Params.Arguments,
+		features: featuresOf(req.ClientCapabilities()),
+		trace:    traceOf(req.Params.Meta),
+		log:      slog.New(teeHandler{g.server.opts.Log.Handler(), sessionHandler{ctx, req.Session}}),
+	}
+	var err error
+	if r.caller, err = l.identify(req); err != nil {
+		return nil, protocolError(g.view.Load().Gate.Errors, toolyard.AsError(err))
+	}
+	if token := req.Params.GetProgressToken(); token != nil {
+		r.onProgress = func(p toolyard.Progress) {
+			if ctx.Err() == nil {
+				_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
+					ProgressToken: token, Progress: p.Done, Total: p.Total, Message: p.Message,
+				})
+			}
+		}
+	}
+	v := g.view.Load()
+	c, res, err := g.call(ctx, v, r)
+	result, wire := g.answer(v, eraOf(req.ProtocolVersion()), c, res, err)
+	if wire != nil {
+		return nil, wire
+	}
+	return &rawResult{json: result}, nil
+}
+
+// identify asks who calls. There is no HTTP request on stdio: whoever started the
+// process is there.
+func (l *legacy) identify(req *mcp.CallToolRequest) (toolyard.Caller, error) {
+	if req.Extra == nil || req.Extra.Header == nil {
+		return toolyard.Caller{ID: "local"}, nil
+	}
+	return l.gate.server.opts.Identify(&http.Request{Header: req.Extra.Header})
+}
+
+func featuresOf(c *mcp.ClientCapabilities) (names []string) {
+	raw, err := json.Marshal(c)
+	if err != nil {
+		return nil
+	}
+	var set map[string]json.RawMessage
+	_ = json.Unmarshal(raw, &set)
+	for name := range set {
+		names = append(names, name)
+	}
+	return names
+}
+
+func traceOf(meta mcp.Meta) (t toolyard.Trace) {
+	t.Parent, _ = meta["traceparent"].(string)
+	t.State, _ = meta["tracestate"].(string)
+	t.Baggage, _ = meta["baggage"].(string)
+	return t
+}
+
+// sessionHandler sends a tool's log to its session, which knows the level that the
+// client wants.
+type sessionHandler struct {
+	ctx     context.Context //nolint:containedctx // a log handler lives for one call
+	session *mcp.ServerSession
+}
+
+// Enabled implements slog.Handler.
+func (h sessionHandler) Enabled(context.Context, slog.Level) bool { return h.ctx.Err() == nil }
+
+// Handle implements slog.Handler.
+func (h sessionHandler) Handle(_ context.Context, r slog.Record) error {
+	return h.session.Log(h.ctx, &mcp.LoggingMessageParams{Level: mcp.LoggingLevel(levelName(r.Level)), Data: logData(r)})
+}
+
+// WithAttrs implements slog.Handler.
+func (h sessionHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
+
+// WithGroup implements slog.Handler.
+func (h sessionHandler) WithGroup(string) slog.Handler { return h }
+
+// ServeStdio speaks MCP of both eras over a pair of streams, one message a line, until
+// in ends or ctx does.
+func (s *Server) ServeStdio(ctx context.Context, gateName string, in io.Reader, out io.Writer) error {
+	g, ok := (*s.gates.Load())[gateName]
+	if !ok {
+		return fmt.Errorf("there is no gate %q", gateName)
+	}
+	return g.legacy.sdk.Run(ctx, &lines{server: s, in: in, out: out, closed: make(chan struct{})})
+}
+
+// lines is a transport of one message a line, read strictly.
+type lines struct {
+	server *Server
+	in     io.Reader
+	out    io.Writer
+
+	messages chan jsonrpc.Message
+	failed   error // why messages ended
+
+	closing sync.Once
+	closed  chan struct{}
+	writing sync.Mutex
+}
+
+// Connect implements mcp.Transport.
+func (l *lines) Connect(context.Context) (mcp.Connection, error) {
+	l.messages = make(chan jsonrpc.Message)
+	go l.pump()
+	return l, nil
+}
+
+// pump reads until the input ends. A line that is refused is answered and skipped.
+func (l *lines) pump() {
+	defer close(l.messages)
+	r := bufio.NewReaderSize(l.in, 64<<10)
+	for {
+		line, err := readLine(r, l.server.opts.MaxBody)
+		if err != nil && !errors.Is(err, errLongLine) {
+			l.failed = err
+			return
+		}
+		if err == nil && len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		msg, id, wire := l.decode(line, err)
+		if wire != nil {
+			l.failed = l.write(appendResponse(nil, id, nil, wire))
+			if l.failed != nil {
+				return
+			}
+			continue
+		}
+		select {
+		case l.messages <- msg:
+		case <-l.closed:
+			l.failed = io.EOF
+			return
+		}
+	}
+}
+
+func (l *lines) decode(line []byte, err error) (jsonrpc.Message, json.RawMessage, *jsonrpc.Error) {
+	if err != nil {
+		return nil, nil, tooLarge(l.server.opts.MaxBody)
+	}
+	env, wire := parse(line)
+	if wire != nil {
+		return nil, env.id, wire
+	}
+	msg, err := jsonrpc.DecodeMessage(l.server.ids.hide(env.body))
+	if err != nil {
+		return nil, env.id, invalid("not a JSON-RPC message")
+	}
+	return msg, nil, nil
+}
+
+var errLongLine = errors.New("the line is too long")
+
+// readLine reads up to a newline. Of a line over the limit it reads the rest and keeps
+// nothing.
+func readLine(r *bufio.Reader, limit int64) (line []byte, err error) {
+	long := false
+	for {
+		part, err := r.ReadSlice('\n')
+		if !long && int64(len(line)+len(part)) > limit {
+			long, line = true, nil
+		}
+		if !long {
+			line = append(line, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil && (len(line) == 0 || !errors.Is(err, io.EOF)):
+			return nil, err
+		case long:
+			return nil, errLongLine
+		}
+		return line, nil
+	}
+}
+
+// Read implements mcp.Connection.
+func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
+	select {
+	case msg, ok := <-l.messages:
+		if !ok {
+			return nil, l.failed
+		}
+		return msg, nil
+	case <-l.closed:
+		return nil, io.EOF
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Write implements mcp.Connection.
+func (l *lines) Write(_ context.Context, msg jsonrpc.Message) error {
+	b, err := jsonrpc.EncodeMessage(msg)
+	if err != nil {
+		return err
+	}
+	return l.write(l.server.ids.show(b))
+}
+
+func (l *lines) write(message []byte) error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	_, err := l.out.Write(append(message, '\n'))
+	return err
+}
+
+// Close implements mcp.Connection.
+func (l *lines) Close() error {
+	l.closing.Do(func() { close(l.closed) })
+	return nil
+}
+
+// SessionID implements mcp.Connection.
+func (l *lines) SessionID() string { return "" }

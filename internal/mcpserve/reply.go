@@ -1,0 +1,203 @@
+package mcpserve
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/toolyard/toolyard"
+)
+
+// reply is the answer to one POST. It is plain JSON until something has to be said
+// before the result; then it becomes a stream of events.
+type reply struct {
+	w        http.ResponseWriter
+	canceled context.Context // the client's
+	mayFlow  bool            // the client takes a stream
+
+	mu     sync.Mutex
+	stream bool
+	done   bool
+}
+
+func newReply(w http.ResponseWriter, r *http.Request) *reply {
+	p := &reply{w: w}
+	if r != nil {
+		p.mayFlow = strings.Contains(r.Header.Get("Accept"), "text/event-stream")
+	}
+	return p
+}
+
+// notify sends a message ahead of the result. After the result, or to a client that
+// takes no stream, it does nothing.
+func (p *reply) notify(message []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.done || !p.mayFlow {
+		return
+	}
+	if !p.stream {
+		p.stream = true
+		openStream(p.w)
+	}
+	writeEvent(p.w, message)
+}
+
+func (p *reply) finish(status int, message []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done = true
+	if p.stream {
+		writeEvent(p.w, message)
+		return
+	}
+	h := p.w.Header()
+	h["Content-Type"] = jsonType
+	h["Content-Length"] = []string{strconv.Itoa(len(message))}
+	p.w.WriteHeader(status)
+	_, _ = p.w.Write(message) // the client may be gone
+}
+
+var jsonType = []string{"application/json"}
+
+func openStream(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Accel-Buffering", "no")
+	w.WriteHeader(http.StatusOK)
+}
+
+func writeEvent(w http.ResponseWriter, message []byte) {
+	if bytes.ContainsAny(message, "\r\n") { // white space between the tokens of a raw result
+		var b bytes.Buffer
+		if json.Compact(&b, message) == nil {
+			message = b.Bytes()
+		}
+	}
+	b := make([]byte, 0, len(message)+32)
+	b = append(append(append(b, "event: message\ndata: "...), message...), "\n\n"...)
+	_, _ = w.Write(b)
+	_ = http.NewResponseController(w).Flush()
+}
+
+func progressMessage(token json.RawMessage, p toolyard.Progress) []byte {
+	b := append([]byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`), token...)
+	b = strconv.AppendFloat(append(b, `,"progress":`...), p.Done, 'f', -1, 64)
+	if p.Total > 0 {
+		b = strconv.AppendFloat(append(b, `,"total":`...), p.Total, 'f', -1, 64)
+	}
+	if p.Message != "" {
+		b = toolyard.AppendJSONString(append(b, `,"message":`...), p.Message)
+	}
+	return append(b, "}}"...)
+}
+
+// levels are MCP's names for how grave a log message is.
+var levels = []struct {
+	name  string
+	level slog.Level
+}{
+	{"debug", slog.LevelDebug},
+	{"info", slog.LevelInfo},
+	{"notice", slog.LevelInfo + 2},
+	{"warning", slog.LevelWarn},
+	{"error", slog.LevelError},
+	{"critical", slog.LevelError + 2},
+	{"alert", slog.LevelError + 4},
+	{"emergency", slog.LevelError + 6},
+}
+
+func levelOf(name string) (slog.Level, bool) {
+	for _, l := range levels {
+		if l.name == name {
+			return l.level, true
+		}
+	}
+	return 0, false
+}
+
+func levelName(level slog.Level) string {
+	name := levels[0].name
+	for _, l := range levels {
+		if level >= l.level {
+			name = l.name
+		}
+	}
+	return name
+}
+
+// clientHandler sends a tool's log to the client that called it.
+type clientHandler struct {
+	min   slog.Level
+	attrs []slog.Attr
+	send  func(message []byte)
+}
+
+// Enabled implements slog.Handler.
+func (h *clientHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.min }
+
+// Handle implements slog.Handler.
+func (h *clientHandler) Handle(_ context.Context, r slog.Record) error {
+	params, err := json.Marshal(map[string]any{"level": levelName(r.Level), "data": logData(r)})
+	if err != nil {
+		return err
+	}
+	h.send([]byte(`{"jsonrpc":"2.0","method":"notifications/message","params":` + string(params) + "}"))
+	return nil
+}
+
+// logData is the message, or an object when it has attributes of its own.
+func logData(r slog.Record) any {
+	if r.NumAttrs() == 0 {
+		return r.Message
+	}
+	data := map[string]any{"message": r.Message}
+	r.Attrs(func(a slog.Attr) bool {
+		data[a.Key] = a.Value.Resolve().Any()
+		return true
+	})
+	return data
+}
+
+// WithAttrs implements slog.Handler. What the platform adds to a logger is not for
+// the client.
+func (h *clientHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
+
+// WithGroup implements slog.Handler.
+func (h *clientHandler) WithGroup(string) slog.Handler { return h }
+
+// teeHandler logs to two handlers.
+type teeHandler [2]slog.Handler
+
+// Enabled implements slog.Handler.
+func (t teeHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	return t[0].Enabled(ctx, level) || t[1].Enabled(ctx, level)
+}
+
+// Handle implements slog.Handler.
+func (t teeHandler) Handle(ctx context.Context, r slog.Record) (err error) {
+	for _, h := range t {
+		if h.Enabled(ctx, r.Level) {
+			if e := h.Handle(ctx, r.Clone()); e != nil {
+				err = e
+			}
+		}
+	}
+	return err
+}
+
+// WithAttrs implements slog.Handler.
+func (t teeHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return teeHandler{t[0].WithAttrs(attrs), t[1].WithAttrs(attrs)}
+}
+
+// WithGroup implements slog.Handler.
+func (t teeHandler) WithGroup(name string) slog.Handler {
+	return teeHandler{t[0].WithGroup(name), t[1].WithGroup(name)}
+}

@@ -1,0 +1,143 @@
+// Package mcpserve serves gates over MCP. It is the only place where the
+// vocabularies of MCP and of toolyard meet.
+//
+// One URL speaks both eras of the protocol. Requests of the modern era (2026-07-28)
+// are answered here, from one strict reading of the body and, for lists, from bytes
+// that were encoded once. Everything of the legacy era (2025-11-25 and older: sessions,
+// streams, stdio, HTTP+SSE) goes through the official SDK, with our tools put in front
+// of its own by a middleware. Both end in the same call path.
+package mcpserve
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"encoding/binary"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// Options are the settings of a Server. Call must be set.
+type Options struct {
+	Name, Version string
+	Instructions  string
+	Call          toolyard.Handler                             // the call path
+	Identify      func(*http.Request) (toolyard.Caller, error) // nil for anonymous callers
+	Clients       *toolyard.Clients                            // lent to every call
+	Log           *slog.Logger                                 // nil for none
+	Now           func() time.Time                             // nil for time.Now
+	MaxBody       int64                                        // bytes of a request; zero for 1 MiB
+	MaxSessions   int                                          // legacy sessions of one gate; zero for 10,000
+	Keepalive     time.Duration                                // between comments on an idle stream; zero for 25 s
+}
+
+// Server serves gates.
+type Server struct {
+	opts  Options
+	gates atomic.Pointer[map[string]*gate] // replaced as a whole by Publish
+	ids   idMask
+	done  context.Context // ends when Close is called
+	close context.CancelFunc
+}
+
+// New makes a server without gates.
+func New(opts Options) *Server {
+	opts.Name = cmp.Or(opts.Name, "toolyard")
+	opts.Version = cmp.Or(opts.Version, "dev")
+	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
+	opts.MaxBody = cmp.Or(opts.MaxBody, 1<<20)
+	opts.MaxSessions = cmp.Or(opts.MaxSessions, 10_000)
+	opts.Keepalive = cmp.Or(opts.Keepalive, 25*time.Second)
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Identify == nil {
+		opts.Identify = func(*http.Request) (toolyard.Caller, error) { return toolyard.Caller{ID: "anonymous"}, nil }
+	}
+	s := &Server{opts: opts, ids: newIDMask()}
+	s.done, s.close = context.WithCancel(context.Background())
+	s.gates.Store(&map[string]*gate{})
+	return s
+}
+
+// Close ends all open streams, so that an HTTP server can shut down.
+func (s *Server) Close() { s.close() }
+
+// Publish makes the gates show the tools. Callers of a gate whose tools have changed
+// are told once. A gate that is no longer among them is closed. It must not be called
+// concurrently.
+func (s *Server) Publish(gates []*toolyard.Gate, tools []*toolyard.Tool) {
+	old, next := *s.gates.Load(), make(map[string]*gate, len(gates))
+	for _, d := range gates {
+		g, ok := old[d.Name]
+		if !ok {
+			g = newGate(s, d.Name)
+		}
+		g.show(d.Bind(tools))
+		next[d.Name] = g
+	}
+	s.gates.Store(&next)
+	for name, g := range old {
+		if _, kept := next[name]; !kept {
+			g.close()
+		}
+	}
+}
+
+// View is what a gate shows now, and false when there is no such gate.
+func (s *Server) View(name string) (*toolyard.View, bool) {
+	g, ok := (*s.gates.Load())[name]
+	if !ok {
+		return nil, false
+	}
+	return g.view.Load().View, true
+}
+
+// Gates are the names of the gates, sorted.
+func (s *Server) Gates() []string { return slices.Sorted(maps.Keys(*s.gates.Load())) }
+
+// request is one tools/call, from either era and any transport.
+type request struct {
+	name       string
+	args       json.RawMessage
+	caller     toolyard.Caller
+	features   []string
+	trace      toolyard.Trace
+	onProgress func(toolyard.Progress)
+	log        *slog.Logger
+}
+
+// call resolves the tool on one view and sends the call down the call path.
+func (g *gate) call(ctx context.Context, v *view, r *request) (*toolyard.Call, *toolyard.Result, error) {
+	tool, ok := v.Lookup(r.name)
+	if !ok {
+		return nil, nil, toolyard.Errorf(toolyard.NotFound, "Unknown tool: %s", r.name)
+	}
+	o := &g.server.opts
+	now := o.Now()
+	c := &toolyard.Call{
+		ID: callID(now), Tool: tool, Args: r.args, Caller: r.caller, Gate: v.Gate.Name, Mode: v.Gate.Mode, AsOf: now,
+		Clients: o.Clients, Features: r.features, Trace: r.trace, OnProgress: r.onProgress,
+	}
+	c.Log = cmp.Or(r.log, o.Log).With("call", c.ID, "tool", tool.Name)
+	res, err := o.Call(ctx, c)
+	return c, res, err
+}
+
+var callEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
+
+// callID is a random id that sorts by time.
+func callID(now time.Time) string {
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:8], uint64(now.UnixMilli())<<16) //nolint:gosec // after 1970
+	_, _ = rand.Read(b[6:])                                        // never fails
+	return callEncoding.EncodeToString(b[:])
+}
