@@ -30,6 +30,12 @@ const (
 	Internal        Code = "INTERNAL_ERROR"       // a fault of the platform
 )
 
+// Codes are all codes of the platform.
+var Codes = []Code{
+	Invalid, TooLarge, NotFound, Failed, BadOutput, NoData, Timeout, Canceled, Unavailable,
+	Exhausted, Unauthenticated, Denied, Missing, Internal,
+}
+
 // Retryable reports whether the caller can mend the call and send it again:
 // other arguments for a validation error, a pause for a limit.
 func (c Code) Retryable() bool {

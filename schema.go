@@ -221,11 +221,11 @@ func flatten(e *jsonschema.ValidationError, s *jsonschema.Schema, issues *[]Issu
 		}
 	case *kind.AdditionalProperties:
 		for _, name := range k.Properties {
-			*issues = append(*issues, issueAt(append(e.InstanceLocation, name), "is not known"+didYouMean(name, s, e.InstanceLocation)))
+			*issues = append(*issues, issueAt(append(e.InstanceLocation, name), "is not known"+didYouMean(name, schemaAt(s, e.InstanceLocation))))
 		}
 	default:
 		if len(e.Causes) == 0 {
-			*issues = append(*issues, issueAt(e.InstanceLocation, describe(e.ErrorKind)))
+			*issues = append(*issues, issueAt(e.InstanceLocation, describe(e.ErrorKind)+suchAs(schemaAt(s, e.InstanceLocation))))
 		}
 	}
 	for _, cause := range e.Causes {
@@ -252,6 +252,8 @@ func describe(k jsonschema.ErrorKind) string {
 		return "must be at least " + k.Want.RatString()
 	case *kind.Maximum:
 		return "must be at most " + k.Want.RatString()
+	case *kind.Pattern:
+		return "must match " + k.Want
 	case *kind.MinLength:
 		return fmt.Sprintf("must have at least %d characters, not %d", k.Want, k.Got)
 	case *kind.MaxLength:
@@ -260,16 +262,27 @@ func describe(k jsonschema.ErrorKind) string {
 	return k.LocalizedString(english)
 }
 
-// didYouMean names the property that an unknown one is probably a typo of.
-func didYouMean(name string, s *jsonschema.Schema, location []string) string {
+// schemaAt follows a location of the value into the schema, and returns nil where the
+// schema does not say.
+func schemaAt(s *jsonschema.Schema, location []string) *jsonschema.Schema {
 	for _, step := range location {
 		next, ok := s.Properties[step]
 		if !ok {
 			if next, ok = s.AdditionalProperties.(*jsonschema.Schema); !ok {
-				return ""
+				if next, ok = itemsOf(s); !ok {
+					return nil
+				}
 			}
 		}
 		s = next
+	}
+	return s
+}
+
+// didYouMean names the property that an unknown one is probably a typo of.
+func didYouMean(name string, s *jsonschema.Schema) string {
+	if s == nil {
+		return ""
 	}
 	known := make([]string, 0, len(s.Properties))
 	for p := range s.Properties {
@@ -279,6 +292,14 @@ func didYouMean(name string, s *jsonschema.Schema, location []string) string {
 		return fmt.Sprintf(" (did you mean %s?)", best)
 	}
 	return ""
+}
+
+// suchAs names the schema's own example of a good value.
+func suchAs(s *jsonschema.Schema) string {
+	if s == nil || len(s.Examples) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", such as %v", s.Examples[0])
 }
 
 // pathOf writes a location as people do: options.depth, items[2].name.

@@ -44,7 +44,7 @@ func callIn(ctx context.Context, tool *toolyard.Tool, rawArgs string, policies .
 // notes is a Recorder that remembers.
 type notes struct {
 	intents  int
-	outcomes []policy.Outcome
+	outcomes []toolyard.Outcome
 	refuse   error
 }
 
@@ -53,7 +53,7 @@ func (n *notes) Intent(context.Context, *toolyard.Call) error {
 	return n.refuse
 }
 
-func (n *notes) Outcome(_ context.Context, _ *toolyard.Call, o policy.Outcome) {
+func (n *notes) Outcome(_ context.Context, _ *toolyard.Call, o toolyard.Outcome) {
 	n.outcomes = append(n.outcomes, o)
 }
 

@@ -8,42 +8,13 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Outcome is how a call ended: a result, or an error.
-type Outcome struct {
-	Result  *toolyard.Result
-	Err     *toolyard.Error
-	Start   time.Time
-	Elapsed time.Duration
-}
-
-// Code is OK, TOOL_ERROR when the tool itself said that it failed, or the error's
-// code.
-func (o Outcome) Code() toolyard.Code {
-	switch {
-	case o.Err != nil:
-		return o.Err.Code
-	case o.Result.IsError:
-		return "TOOL_ERROR"
-	}
-	return "OK"
-}
-
-// A Recorder keeps the record of calls.
-type Recorder interface {
-	// Intent is told of a call that may write before it runs. An error refuses the
-	// call: what cannot be recorded does not happen.
-	Intent(context.Context, *toolyard.Call) error
-	// Outcome is told of every call after it ended.
-	Outcome(context.Context, *toolyard.Call, Outcome)
-}
-
 // Record tells the recorders of every call. It is the first policy, so that they
 // hear of refusals too, and the last to see errors: after it they are all of type
 // *toolyard.Error.
-func Record(now func() time.Time, recorders ...Recorder) toolyard.Policy {
+func Record(now func() time.Time, recorders ...toolyard.Recorder) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
-			o := Outcome{Start: now()}
+			o := toolyard.Outcome{Start: now()}
 			if err := intent(ctx, c, recorders); err != nil {
 				o.Err = err
 			} else if res, err := next(ctx, c); err != nil {
@@ -63,7 +34,7 @@ func Record(now func() time.Time, recorders ...Recorder) toolyard.Policy {
 	}
 }
 
-func intent(ctx context.Context, c *toolyard.Call, recorders []Recorder) *toolyard.Error {
+func intent(ctx context.Context, c *toolyard.Call, recorders []toolyard.Recorder) *toolyard.Error {
 	if c.Tool.ReadsOnly() {
 		return nil
 	}
@@ -78,14 +49,14 @@ func intent(ctx context.Context, c *toolyard.Call, recorders []Recorder) *toolya
 // Log records calls as one line each.
 type Log struct{ *slog.Logger }
 
-// Intent implements [Recorder].
+// Intent implements toolyard.Recorder.
 func (l Log) Intent(ctx context.Context, c *toolyard.Call) error {
 	l.DebugContext(ctx, "call begins", "call", c.ID, "tool", c.Tool.Name, "caller", c.Caller.ID)
 	return nil
 }
 
-// Outcome implements [Recorder].
-func (l Log) Outcome(ctx context.Context, c *toolyard.Call, o Outcome) {
+// Outcome implements toolyard.Recorder.
+func (l Log) Outcome(ctx context.Context, c *toolyard.Call, o toolyard.Outcome) {
 	level := slog.LevelInfo
 	attrs := make([]slog.Attr, 0, 10)
 	attrs = append(attrs,

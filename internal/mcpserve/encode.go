@@ -3,7 +3,6 @@ package mcpserve
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"math"
 	"net/http"
 	"strconv"
@@ -179,12 +178,3 @@ func (r *rawResult) MarshalJSON() ([]byte, error) { return r.json, nil }
 
 // errInternal hides a fault of ours from the caller.
 var errInternal = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
-
-// asWire finds the JSON-RPC error in err.
-func asWire(err error) *jsonrpc.Error {
-	var e *jsonrpc.Error
-	if errors.As(err, &e) {
-		return e
-	}
-	return errInternal
-}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -17,6 +18,9 @@ import (
 
 // modernVersion is the first version of the modern era, and the only one so far.
 const modernVersion = "2026-07-28"
+
+// bodyTimeout is how long a client may take to send a request's body.
+const bodyTimeout = 10 * time.Second
 
 // envelope is a JSON-RPC message, taken apart but not decoded.
 type envelope struct {
@@ -97,6 +101,10 @@ func (g *gate) read(w http.ResponseWriter, r *http.Request) (env envelope, _ *js
 	if r.ContentLength > limit {
 		return env, tooLarge(limit)
 	}
+	// A deadline for the body alone: one for the whole request would end long answers.
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout))
+	defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
 	var body bytes.Buffer
 	body.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead)
 	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, limit)); err != nil {

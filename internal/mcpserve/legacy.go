@@ -36,7 +36,7 @@ type legacy struct {
 	discover   []byte // the result of server/discover
 }
 
-func newLegacy(g *gate, name string) *legacy {
+func newLegacy(g *gate) *legacy {
 	o := &g.server.opts
 	info := &mcp.Implementation{Name: o.Name, Version: o.Version}
 	l := &legacy{gate: g, sdk: mcp.NewServer(info, &mcp.ServerOptions{
@@ -70,6 +70,13 @@ func newLegacy(g *gate, name string) *legacy {
 func (l *legacy) notify() {
 	l.sdk.AddTool(&mcp.Tool{Name: "placeholder", InputSchema: json.RawMessage(`{"type":"object"}`)},
 		func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return nil, errInternal })
+}
+
+// close ends all sessions, each as soon as its calls have ended.
+func (l *legacy) close() {
+	for session := range l.sdk.Sessions() {
+		go func() { _ = session.Close() }()
+	}
 }
 
 // serve hands a POST to the SDK.

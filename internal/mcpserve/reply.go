@@ -16,9 +16,8 @@ import (
 // reply is the answer to one POST. It is plain JSON until something has to be said
 // before the result; then it becomes a stream of events.
 type reply struct {
-	w        http.ResponseWriter
-	canceled context.Context // the client's
-	mayFlow  bool            // the client takes a stream
+	w       http.ResponseWriter
+	mayFlow bool // the client takes a stream
 
 	mu     sync.Mutex
 	stream bool

@@ -68,8 +68,14 @@ func New(opts Options) *Server {
 	return s
 }
 
-// Close ends all open streams, so that an HTTP server can shut down.
-func (s *Server) Close() { s.close() }
+// Close ends all open streams and, when their calls have ended, all sessions, so that an
+// HTTP server can shut down.
+func (s *Server) Close() {
+	s.close()
+	for _, g := range *s.gates.Load() {
+		g.legacy.close()
+	}
+}
 
 // Publish makes the gates show the tools. Callers of a gate whose tools have changed
 // are told once. A gate that is no longer among them is closed. It must not be called
@@ -79,7 +85,7 @@ func (s *Server) Publish(gates []*toolyard.Gate, tools []*toolyard.Tool) {
 	for _, d := range gates {
 		g, ok := old[d.Name]
 		if !ok {
-			g = newGate(s, d.Name)
+			g = newGate(s)
 		}
 		g.show(d.Bind(tools))
 		next[d.Name] = g

@@ -32,13 +32,16 @@ type view struct {
 	binds func() map[*toolyard.Tool][]headerBinding
 }
 
-func newGate(s *Server, name string) *gate {
+func newGate(s *Server) *gate {
 	g := &gate{server: s, closed: make(chan struct{})}
-	g.legacy = newLegacy(g, name)
+	g.legacy = newLegacy(g)
 	return g
 }
 
-func (g *gate) close() { close(g.closed) }
+func (g *gate) close() {
+	close(g.closed)
+	g.legacy.close()
+}
 
 // show swaps what the gate shows, and tells its callers if the tools differ.
 func (g *gate) show(v *toolyard.View) {

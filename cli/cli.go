@@ -1,0 +1,192 @@
+// Package cli is the toolyard command line. A Go program that calls Main has the same
+// commands for its own tools:
+//
+//	func main() { cli.Main(yard.Options{Tools: []*toolyard.Tool{greet}}) }
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/lmittmann/tint"
+	"github.com/spf13/cobra"
+
+	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/yard"
+)
+
+// Exit codes.
+const (
+	exitOK    = 0
+	exitError = 1 // something is wrong with the configuration, the tools or the network
+	exitUsage = 2 // the command line cannot be understood
+	exitTool  = 5 // the tool ran and failed, or refused its arguments
+)
+
+// Main runs the command line of this process and exits.
+func Main(opts yard.Options) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := Run(ctx, opts, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// Run runs one command and returns its exit code.
+func Run(ctx context.Context, opts yard.Options, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if opts.Getenv == nil {
+		opts.Getenv = os.LookupEnv
+	}
+	if opts.Version == "" {
+		opts.Version = buildVersion()
+	}
+	p := &program{opts: opts, in: stdin, out: stdout, err: stderr}
+	root := p.command()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	var exit exitStatus
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &exit):
+		if exit.err != nil {
+			p.complain(exit.err)
+		}
+		return exit.code
+	}
+	fmt.Fprintf(stderr, "%v\nSee 'toolyard --help'.\n", err)
+	return exitUsage
+}
+
+// exitStatus ends the program with a code.
+type exitStatus struct {
+	code int
+	err  error // nil when everything has been said
+}
+
+func (e exitStatus) Error() string { return fmt.Sprint(e.err) }
+
+func fail(err error) error {
+	if err == nil {
+		return nil
+	}
+	return exitStatus{exitError, err}
+}
+
+// program is one run of the command line.
+type program struct {
+	opts     yard.Options
+	in       io.Reader
+	out, err io.Writer
+	gate     string
+}
+
+// complain writes an error for a person: each fault of a configuration on its own line,
+// with its fix.
+func (p *program) complain(err error) {
+	var faults config.Faults
+	if !errors.As(err, &faults) {
+		fmt.Fprintf(p.err, "error: %v\n", err)
+		return
+	}
+	for _, f := range faults {
+		fmt.Fprintf(p.err, "error: %v\n", f)
+		if f.Fix != "" {
+			fmt.Fprintf(p.err, "       %s\n", f.Fix)
+		}
+	}
+}
+
+func (p *program) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "toolyard",
+		Short:         "The tool platform for AI agents: one governed set of tools, served over MCP.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Version:       p.opts.Version,
+	}
+	root.PersistentFlags().StringVarP(&p.opts.ConfigFile, "config", "c", "", "configuration file (default: toolyard.yaml if it is there)")
+	root.PersistentFlags().StringVarP(&p.gate, "gate", "g", "", "gate to use (default: the one at /mcp)")
+	root.PersistentPreRun = func(*cobra.Command, []string) { p.findConfig() }
+	root.AddCommand(p.serveCommand(), p.toolsCommand(), p.callCommand(), p.checkCommand(), p.schemaCommand(), p.versionCommand())
+	root.CompletionOptions.HiddenDefaultCmd = true
+	return root
+}
+
+func (p *program) findConfig() {
+	if p.opts.ConfigFile == "" {
+		if _, err := os.Stat(config.File); err == nil {
+			p.opts.ConfigFile = config.File
+		}
+	}
+}
+
+func (p *program) versionCommand() *cobra.Command {
+	return &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, Run: func(*cobra.Command, []string) {
+		fmt.Fprintln(p.out, "toolyard", p.opts.Version)
+	}}
+}
+
+func (p *program) schemaCommand() *cobra.Command {
+	return &cobra.Command{Use: "schema", Short: "Print the JSON Schema of toolyard.yaml, for editors", Args: cobra.NoArgs, Run: func(*cobra.Command, []string) {
+		_, _ = p.out.Write(config.Schema())
+	}}
+}
+
+// buildVersion is what go install or go build knew.
+func buildVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "dev"
+}
+
+// startLog makes the logger that the configuration asks for.
+func (p *program) startLog() error {
+	c := config.Default()
+	if p.opts.ConfigFile != "" {
+		s, err := config.Load(p.opts.ConfigFile, p.opts.Getenv)
+		if err != nil {
+			return err
+		}
+		c = s.Config
+	}
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(c.Log.Level)) // the schema knows only good ones
+	out := p.err
+	if c.Log.File != "" {
+		f, err := os.OpenFile(c.Log.File, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return fmt.Errorf("log: %w", err)
+		}
+		out = f
+	}
+	p.opts.Log = slog.New(logHandler(out, c.Log.Format, level))
+	return nil
+}
+
+func logHandler(out io.Writer, format string, level slog.Level) slog.Handler {
+	if format == "json" || (format == "auto" && !isTerminal(out)) {
+		return slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level})
+	}
+	return tint.NewHandler(out, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !isTerminal(out) || os.Getenv("NO_COLOR") != ""})
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && f.Name() != os.DevNull
+}

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolyard/toolyard/yard"
+)
+
+func (p *program) serveCommand() *cobra.Command {
+	var overHTTP bool
+	var listen string
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the tools over MCP, on standard input and output or over HTTP",
+		Args:  cobra.NoArgs,
+		Example: `  toolyard serve                        # for a client that starts it
+  toolyard serve --http                 # at http://127.0.0.1:3001/mcp
+  toolyard serve --http --gate chat     # gate chat at /mcp/chat`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := p.startLog(); err != nil {
+				return fail(err)
+			}
+			y, err := yard.New(p.opts)
+			if err != nil {
+				return fail(err)
+			}
+			if overHTTP || listen != "" {
+				return fail(p.serveHTTP(c.Context(), y, listen))
+			}
+			return fail(p.serveStdio(c.Context(), y))
+		},
+	}
+	c.Flags().BoolVar(&overHTTP, "http", false, "serve over HTTP")
+	c.Flags().StringVar(&listen, "listen", "", "address for HTTP, instead of the configured one")
+	return c
+}
+
+// run keeps the yard going around serve, which ends first.
+func (p *program) run(ctx context.Context, y *yard.Yard, serve func(context.Context) error) error {
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	wg.Go(func() { y.Run(background) })
+	wg.Go(func() { p.reloadOnSignal(background, y) })
+	wg.Go(func() {
+		if err := y.WatchConfig(background); err != nil {
+			p.opts.Log.Warn("the configuration file is not watched", "error", err)
+		}
+	})
+	select {
+	case <-y.Ready():
+	case <-ctx.Done():
+	}
+	err := serve(ctx)
+	stop()
+	wg.Wait()
+	return err
+}
+
+func (p *program) reloadOnSignal(ctx context.Context, y *yard.Yard) {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	for {
+		select {
+		case <-hangup:
+			if err := y.Reload(); err != nil {
+				p.opts.Log.Error("the new configuration is not used; the old one goes on", "error", err)
+				continue
+			}
+			p.opts.Log.Info("configuration reloaded", "file", p.opts.ConfigFile)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (p *program) serveHTTP(ctx context.Context, y *yard.Yard, address string) error {
+	if address == "" {
+		address = y.Listen()
+	}
+	if err := checkAddress(address, y); err != nil {
+		return err
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	return p.run(ctx, y, func(ctx context.Context) error {
+		p.announce(y, "http://"+l.Addr().String())
+		return y.Serve(ctx, l)
+	})
+}
+
+// checkAddress refuses what the configuration would refuse.
+func checkAddress(address string, y *yard.Yard) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("--listen %s: write host:port", address)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && !y.Anonymous() {
+		return fmt.Errorf("--listen %s is reachable from other machines, and nobody is asked who they are; listen on 127.0.0.1, or say anonymous: true in the configuration", address)
+	}
+	return nil
+}
+
+// announce tells a person where the tools are.
+func (p *program) announce(y *yard.Yard, base string) {
+	p.opts.Log.Info("serving", "url", base+"/mcp", "version", p.opts.Version)
+	if !isTerminal(p.err) {
+		return
+	}
+	fmt.Fprintf(p.err, "\n  toolyard %s\n\n", p.opts.Version)
+	for _, name := range y.Gates() {
+		v, ok := y.View(name)
+		if !ok {
+			continue
+		}
+		url := base + "/mcp/" + name
+		if at, ok := y.View(""); ok && at.Gate.Name == name {
+			url = base + "/mcp"
+		}
+		fmt.Fprintf(p.err, "  %-8s %-5s  %3d tools  %s\n", name, v.Gate.Mode, len(v.Tools), url)
+	}
+	for _, problem := range y.Problems() {
+		fmt.Fprintf(p.err, "  problem: %v\n", problem)
+	}
+	fmt.Fprintln(p.err)
+}
+
+func (p *program) serveStdio(ctx context.Context, y *yard.Yard) error {
+	return p.run(ctx, y, func(ctx context.Context) error {
+		err := y.ServeStdio(ctx, p.gate, p.in, p.out)
+		if errors.Is(err, context.Canceled) {
+			return nil
+		}
+		return err
+	})
+}

@@ -1,0 +1,305 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/yard"
+)
+
+// startTimeout is how long a command waits for sources before it uses what is there.
+const startTimeout = 10 * time.Second
+
+// with runs fn on a yard whose sources have spoken.
+func (p *program) with(ctx context.Context, fn func(context.Context, *yard.Yard) error) error {
+	y, err := yard.New(p.opts)
+	if err != nil {
+		return fail(err)
+	}
+	running, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		y.Run(running)
+	}()
+	select {
+	case <-y.Ready():
+	case <-time.After(startTimeout):
+	case <-ctx.Done():
+	}
+	err = fn(ctx, y)
+	stop()
+	<-done
+	return err
+}
+
+func (p *program) view(y *yard.Yard) (*toolyard.View, error) {
+	v, ok := y.View(p.gate)
+	switch {
+	case ok:
+		return v, nil
+	case p.gate != "":
+		return nil, exitStatus{exitUsage, fmt.Errorf("there is no gate %s; there are: %s", p.gate, strings.Join(y.Gates(), ", "))}
+	}
+	return nil, exitStatus{exitUsage, fmt.Errorf("say which gate with --gate: %s", strings.Join(y.Gates(), ", "))}
+}
+
+func (p *program) toolsCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "tools",
+		Short: "List the tools that a gate shows",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return p.with(c.Context(), func(_ context.Context, y *yard.Yard) error {
+				v, err := p.view(y)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return fail(listJSON(p.out, v))
+				}
+				return fail(listTable(p.out, v))
+			})
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func listTable(out io.Writer, v *toolyard.View) error {
+	if len(v.Tools) == 0 {
+		fmt.Fprintln(out, "No tools.")
+		return nil
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tMODE\tCATEGORY\tDESCRIPTION")
+	for _, t := range v.Tools {
+		mode := toolyard.Write
+		if t.ReadsOnly() {
+			mode = toolyard.Read
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", t.Name, mode, t.Category, shorten(t.Description, 70))
+	}
+	return w.Flush()
+}
+
+// shorten is the first line of a text, cut where it gets long.
+func shorten(s string, n int) string {
+	s, _, _ = strings.Cut(s, "\n")
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}
+
+func listJSON(out io.Writer, v *toolyard.View) error {
+	type entry struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		Category    string          `json:"category,omitempty"`
+		ReadOnly    bool            `json:"readOnly"`
+		Input       json.RawMessage `json:"inputSchema"`
+		Output      json.RawMessage `json:"outputSchema,omitempty"`
+	}
+	list := make([]entry, 0, len(v.Tools))
+	for _, t := range v.Tools {
+		list = append(list, entry{t.Name, t.Description, t.Category, t.ReadsOnly(), t.Input, t.Output})
+	}
+	return writeJSON(out, list)
+}
+
+func writeJSON(out io.Writer, v any) error {
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+func (p *program) callCommand() *cobra.Command {
+	var rawArgs string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "call TOOL [KEY=VALUE]...",
+		Short: "Call a tool",
+		Args:  cobra.MinimumNArgs(1),
+		Example: `  toolyard call hello name=Ann
+  toolyard call calculator --args '{"operation":"add","a":2,"b":3}'
+  echo '{"name":"Ann"}' | toolyard call hello --args -`,
+		RunE: func(c *cobra.Command, args []string) error {
+			return p.with(c.Context(), func(ctx context.Context, y *yard.Yard) error {
+				v, err := p.view(y)
+				if err != nil {
+					return err
+				}
+				callArgs, err := p.callArgs(v, args[0], rawArgs, args[1:])
+				if err != nil {
+					return exitStatus{exitUsage, err}
+				}
+				res, err := y.Call(ctx, p.gate, toolyard.Caller{ID: "local"}, args[0], callArgs)
+				return p.show(v, args[0], res, err, asJSON)
+			})
+		},
+	}
+	c.Flags().StringVar(&rawArgs, "args", "", "arguments as a JSON object; - reads them from standard input")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the whole result as JSON")
+	return c
+}
+
+// callArgs makes the arguments of a call: the JSON object, and the pairs on top of it.
+func (p *program) callArgs(v *toolyard.View, tool, raw string, pairs []string) (json.RawMessage, error) {
+	if raw == "-" {
+		data, err := io.ReadAll(p.in)
+		if err != nil {
+			return nil, err
+		}
+		raw = string(data)
+	}
+	args := make(map[string]json.RawMessage)
+	if raw != "" {
+		if err := json.Unmarshal([]byte(raw), &args); err != nil {
+			return nil, fmt.Errorf("--args must be a JSON object: %w", err)
+		}
+	}
+	for _, pair := range pairs {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return nil, fmt.Errorf("%q is not KEY=VALUE", pair)
+		}
+		args[key] = argument(v, tool, key, value)
+	}
+	return json.Marshal(args)
+}
+
+// argument is a word of the command line as JSON: text where the schema says so or the
+// word is no JSON.
+func argument(v *toolyard.View, tool, key, word string) json.RawMessage {
+	text, _ := json.Marshal(word)
+	if t, ok := v.Lookup(tool); ok {
+		var schema struct {
+			Properties map[string]struct {
+				Type any `json:"type"`
+			} `json:"properties"`
+		}
+		if json.Unmarshal(t.Input, &schema) == nil && schema.Properties[key].Type == "string" {
+			return text
+		}
+	}
+	if json.Valid([]byte(word)) {
+		return json.RawMessage(word)
+	}
+	return text
+}
+
+// show prints how a call ended.
+func (p *program) show(v *toolyard.View, tool string, res *toolyard.Result, err error, asJSON bool) error {
+	if err != nil {
+		e := toolyard.AsError(err)
+		if e.Code == toolyard.NotFound {
+			return exitStatus{exitUsage, errors.New(unknownTool(v, tool))}
+		}
+		fmt.Fprintf(p.err, "%s: %s\n", e.Code, e.Message)
+		for _, issue := range e.Issues {
+			fmt.Fprintf(p.err, "  %s %s\n", issue.Path, issue.Message)
+		}
+		return exitStatus{exitTool, nil}
+	}
+	if asJSON {
+		if err := printResult(p.out, res); err != nil {
+			return fail(err)
+		}
+	} else {
+		printContent(p.out, res)
+	}
+	if res.IsError {
+		return exitStatus{exitTool, nil}
+	}
+	return nil
+}
+
+func unknownTool(v *toolyard.View, tool string) string {
+	var names []string
+	for _, t := range v.Tools {
+		names = append(names, t.Name)
+	}
+	s := "unknown tool " + tool
+	if near := toolyard.Nearest(tool, names); near != "" {
+		return s + "; did you mean " + near + "?"
+	}
+	return s + "; toolyard tools lists them"
+}
+
+// printContent prints the text of a result, and says of the rest what it is.
+func printContent(out io.Writer, res *toolyard.Result) {
+	for _, c := range res.Content {
+		if text, ok := c.(toolyard.Text); ok {
+			fmt.Fprintln(out, string(text))
+		} else {
+			fmt.Fprintln(out, string(c.AppendJSON(nil)))
+		}
+	}
+	if raw := res.Raw(); raw != nil {
+		fmt.Fprintln(out, string(raw))
+	}
+}
+
+func printResult(out io.Writer, res *toolyard.Result) error {
+	if raw := res.Raw(); raw != nil {
+		return writeJSON(out, raw)
+	}
+	whole := struct {
+		Content    []json.RawMessage `json:"content"`
+		Structured json.RawMessage   `json:"structuredContent,omitempty"`
+		IsError    bool              `json:"isError,omitempty"`
+	}{Content: []json.RawMessage{}, Structured: res.Structured, IsError: res.IsError}
+	for _, c := range res.Content {
+		whole.Content = append(whole.Content, c.AppendJSON(nil))
+	}
+	return writeJSON(out, whole)
+}
+
+func (p *program) checkCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check",
+		Short: "Check the configuration and the tools; exit with 1 if something is wrong",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return p.with(c.Context(), func(_ context.Context, y *yard.Yard) error {
+				problems := y.Problems()
+				for _, problem := range problems {
+					fmt.Fprintf(p.err, "error: %v\n", problem)
+					if problem.Fix != "" {
+						fmt.Fprintf(p.err, "       %s\n", problem.Fix)
+					}
+				}
+				if len(problems) > 0 {
+					return exitStatus{exitError, nil}
+				}
+				p.summarise(y)
+				return nil
+			})
+		},
+	}
+}
+
+func (p *program) summarise(y *yard.Yard) {
+	file := p.opts.ConfigFile
+	if file == "" {
+		file = "no configuration file"
+	}
+	fmt.Fprintf(p.out, "%s: ok\n", file)
+	for _, name := range y.Gates() {
+		if v, ok := y.View(name); ok {
+			fmt.Fprintf(p.out, "gate %s: %s, %d tools\n", name, v.Gate.Mode, len(v.Tools))
+		}
+	}
+}

@@ -1,0 +1,10 @@
+// Command toolyard serves one governed set of tools to AI agents, over MCP.
+package main
+
+import (
+	"github.com/toolyard/toolyard/cli"
+	"github.com/toolyard/toolyard/packs/basics"
+	"github.com/toolyard/toolyard/yard"
+)
+
+func main() { cli.Main(yard.Options{Tools: basics.Tools()}) }

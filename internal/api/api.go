@@ -1,0 +1,76 @@
+// Package api is the HTTP API beside MCP.
+package api
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"sync"
+
+	"github.com/toolyard/toolyard"
+)
+
+// Entry is a tool in the catalog.
+type Entry struct {
+	Name         string                     `json:"name"`
+	Title        string                     `json:"title,omitempty"`
+	Category     string                     `json:"category"`
+	Description  string                     `json:"description"`
+	UIHint       string                     `json:"uiHint,omitempty"`
+	Modes        []toolyard.Mode            `json:"modes"`
+	Server       string                     `json:"server,omitempty"`
+	Origin       string                     `json:"origin,omitempty"`
+	InputSchema  json.RawMessage            `json:"inputSchema"`
+	OutputSchema json.RawMessage            `json:"outputSchema,omitempty"`
+	Meta         map[string]json.RawMessage `json:"_meta,omitempty"`
+}
+
+// Catalog serves what a gate shows as a JSON array: the default gate, or the one that
+// ?gate= names.
+func Catalog(view func(gate string) (*toolyard.View, bool)) http.Handler {
+	var encoded sync.Map // the last page of each gate, by its name
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, ok := view(r.URL.Query().Get("gate"))
+		if !ok {
+			http.Error(w, "there is no such gate", http.StatusNotFound)
+			return
+		}
+		body, ok := encoded.Load(v.Gate.Name)
+		if !ok || body.(*page).view != v {
+			body = &page{v, encode(v)}
+			encoded.Store(v.Gate.Name, body)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "private, no-cache")
+		_, _ = w.Write(body.(*page).json)
+	})
+}
+
+// page is an encoded catalog and the view that it shows.
+type page struct {
+	view *toolyard.View
+	json []byte
+}
+
+func encode(v *toolyard.View) []byte {
+	entries := make([]Entry, 0, len(v.Tools))
+	for _, t := range v.Tools {
+		e := Entry{
+			Name: t.Name, Title: t.Title, Category: t.Category, UIHint: t.Hint, Server: t.Server, Origin: t.Origin,
+			Description: cmp.Or(t.Summary, t.Description), Modes: t.Modes,
+			InputSchema: t.Input, OutputSchema: t.Output, Meta: t.AllMeta(),
+		}
+		if t.Server != "" {
+			e.Category = "external"
+		}
+		if len(e.Modes) == 0 {
+			e.Modes = []toolyard.Mode{toolyard.Write}
+		}
+		entries = append(entries, e)
+	}
+	raw, err := json.Marshal(entries)
+	if err != nil {
+		return []byte("[]") // schemas are valid JSON, or there would be no tool
+	}
+	return raw
+}

@@ -1,0 +1,185 @@
+// Package config reads the configuration file. Its JSON Schema, derived from the types
+// below, is the validator, the editor's help and the reference; every fault is
+// reported at once, each with file, line, key and what to do about it.
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// File is the name that is looked for when none is given.
+const File = "toolyard.yaml"
+
+// Config is the whole file. The zero value is what an absent file means.
+type Config struct {
+	Name      string             `json:"name" default:"toolyard" pattern:"^[A-Za-z0-9-]{1,32}$" doc:"What this yard calls itself."`
+	Listen    string             `json:"listen" default:"127.0.0.1:3001" doc:"Address for HTTP, host:port. Loopback unless anonymous says otherwise."`
+	Anonymous bool               `json:"anonymous" default:"false" doc:"Let anyone who reaches the address call tools. Needed to listen beyond loopback."`
+	Origins   []string           `json:"origins,omitempty" doc:"Web origins that may call from a browser, such as http://localhost:6274."`
+	SSE       bool               `json:"sse" default:"false" doc:"Also serve the HTTP+SSE transport of 2024-11-05, at /sse."`
+	Log       Log                `json:"log,omitempty" doc:"What is logged, and where to."`
+	Limits    Limits             `json:"limits,omitempty" doc:"Bounds on every call."`
+	Toolsets  map[string]Toolset `json:"toolsets,omitempty" doc:"Named selections of tools."`
+	Gates     map[string]Gate    `json:"gates,omitempty" doc:"Ways in. Gate x is at /mcp/x; the one called default, or the only one, is at /mcp too. Without any, all tools are at /mcp."`
+}
+
+// Log is the log's settings.
+type Log struct {
+	Level  string `json:"level" default:"info" enum:"debug,info,warn,error" doc:"The least grave messages that are kept."`
+	Format string `json:"format" default:"auto" enum:"auto,text,json" doc:"auto is text on a terminal and JSON elsewhere."`
+	File   string `json:"file,omitempty" doc:"Where to append the log; standard error when empty."`
+}
+
+// Limits are the bounds on every call.
+type Limits struct {
+	Timeout Duration `json:"timeout" default:"30s" doc:"How long a call may take. A tool may ask for less."`
+	Args    Size     `json:"args" default:"256KiB" doc:"How large arguments may be."`
+	Result  Size     `json:"result" default:"1MiB" doc:"How large a result may be before it is cut."`
+	Body    Size     `json:"body" default:"1MiB" doc:"How large an HTTP request may be."`
+}
+
+// Toolset is a named selection of tools.
+type Toolset struct {
+	Tools []string `json:"tools,omitempty" doc:"Names of local tools."`
+}
+
+// Gate is one way in.
+type Gate struct {
+	Mode    toolyard.Mode       `json:"mode" enum:"read,write" doc:"Whether callers may only read, or also change things."`
+	Surface toolyard.Surface    `json:"surface" default:"both" enum:"answer,execute,both" doc:"What the tools are for: composing answers, or paid execution."`
+	Toolset string              `json:"toolset,omitempty" doc:"The toolset that callers see; all tools when empty."`
+	Naming  toolyard.Naming     `json:"naming" default:"mcp" enum:"mcp,dotted,client" doc:"How names are written."`
+	Errors  toolyard.ErrorStyle `json:"errors" default:"result" enum:"result,protocol" doc:"Whether failures are results that a model can read, or JSON-RPC errors."`
+}
+
+// Duration is a time.Duration that is written as 30s or 1m30s.
+type Duration time.Duration
+
+// JSONSchema describes a Duration.
+func (Duration) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"string","pattern":"^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$","examples":["30s"]}`)
+}
+
+// UnmarshalText reads a Duration.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	*d = Duration(v)
+	return err
+}
+
+// Size is a number of bytes that is written as 64KiB or 1MiB.
+type Size int64
+
+// JSONSchema describes a Size.
+func (Size) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"string","pattern":"^[0-9]{1,9}(B|KiB|MiB|GiB)$","examples":["64KiB"]}`)
+}
+
+// UnmarshalText reads a Size.
+func (s *Size) UnmarshalText(text []byte) error {
+	digits := strings.TrimRight(string(text), "BKiMG")
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		return fmt.Errorf("size %q: write it as 64KiB or 1MiB", text)
+	}
+	unit, ok := map[string]int64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[string(text)[len(digits):]]
+	if !ok {
+		return fmt.Errorf("size %q: write it as 64KiB or 1MiB", text)
+	}
+	*s = Size(n * unit)
+	return nil
+}
+
+var schema = toolyard.SchemaFor[Config]()
+
+// Schema is the JSON Schema of the file, for editors.
+func Schema() json.RawMessage {
+	var doc map[string]any
+	_ = json.Unmarshal(schema.JSON(), &doc) // it compiled
+	doc["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	doc["title"] = "Toolyard configuration"
+	raw, _ := json.MarshalIndent(doc, "", "  ")
+	return append(raw, '\n')
+}
+
+// Default is the configuration without a file.
+func Default() *Config {
+	c, _ := decode(json.RawMessage("{}"))
+	return c
+}
+
+// decode makes a Config of a value that may lack what has a default.
+func decode(value json.RawMessage) (*Config, []toolyard.Issue) {
+	for _, part := range []string{"log", "limits"} { // so that their own defaults are filled in
+		value = ensureObject(value, part)
+	}
+	value, issues := schema.Complete(value)
+	if len(issues) > 0 {
+		return nil, issues
+	}
+	c := &Config{}
+	if err := json.Unmarshal(value, c); err != nil {
+		return nil, []toolyard.Issue{{Message: err.Error()}}
+	}
+	return c, c.check()
+}
+
+func ensureObject(value json.RawMessage, key string) json.RawMessage {
+	var o map[string]json.RawMessage
+	if json.Unmarshal(value, &o) != nil || o[key] != nil {
+		return value
+	}
+	if o == nil {
+		o = make(map[string]json.RawMessage)
+	}
+	o[key] = json.RawMessage("{}")
+	value, _ = json.Marshal(o)
+	return value
+}
+
+var gateName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
+
+// check finds what a schema cannot say.
+func (c *Config) check() (issues []toolyard.Issue) {
+	add := func(message string, steps ...string) {
+		issues = append(issues, toolyard.Issue{Path: strings.Join(steps, "."), Message: message, Steps: steps})
+	}
+	if host, _, err := net.SplitHostPort(c.Listen); err != nil {
+		add("must be host:port, such as 127.0.0.1:3001", "listen")
+	} else if !c.Anonymous && !isLoopback(host) {
+		add("is reachable from other machines, and nobody is asked who they are; listen on 127.0.0.1, or say anonymous: true", "listen")
+	}
+	for name, g := range c.Gates {
+		if !gateName.MatchString(name) {
+			add("is not a name for a gate: use a-z, 0-9 and -", "gates", name)
+		}
+		if _, ok := c.Toolsets[g.Toolset]; !ok && g.Toolset != "" {
+			add("names no toolset"+hint(g.Toolset, c.Toolsets), "gates", name, "toolset")
+		}
+	}
+	return issues
+}
+
+func hint(name string, sets map[string]Toolset) string {
+	var names []string
+	for n := range sets {
+		names = append(names, n)
+	}
+	if near := toolyard.Nearest(name, names); near != "" {
+		return fmt.Sprintf(" (did you mean %s?)", near)
+	}
+	return ""
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || (ip != nil && ip.IsLoopback())
+}

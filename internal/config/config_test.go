@@ -1,0 +1,124 @@
+package config_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolyard/toolyard/internal/config"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func env(name string) (string, bool) {
+	v, ok := map[string]string{"PORT": "4000", "EMPTY": "", "YES": "true"}[name]
+	return v, ok
+}
+
+func TestDefault(t *testing.T) {
+	c := config.Default()
+	if c.Listen != "127.0.0.1:3001" || c.Limits.Timeout != config.Duration(30*time.Second) ||
+		c.Limits.Args != 256<<10 || c.Limits.Result != 1<<20 || c.Log.Level != "info" || c.Name != "toolyard" {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestParse(t *testing.T) {
+	s, err := config.Parse("toolyard.yaml", []byte(`
+# a comment
+name: shop
+listen: 127.0.0.1:${PORT}
+sse: ${YES}
+log: {file: "${EMPTY:-a.log}"}
+limits: {timeout: 1m30s, args: 8KiB}
+toolsets:
+  research: {tools: [a, b]}
+gates:
+  chat: {mode: read, surface: answer, toolset: research}
+  dev:
+    mode: write
+    errors: protocol
+`), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Listen != "127.0.0.1:4000" || !s.SSE || s.Log.File != "a.log" || s.Log.Format != "auto" ||
+		time.Duration(s.Limits.Timeout) != 90*time.Second || s.Limits.Args != 8<<10 || s.Limits.Result != 1<<20 {
+		t.Errorf("%+v", s.Config)
+	}
+	want := map[string]config.Gate{
+		"chat": {Mode: "read", Surface: "answer", Toolset: "research", Naming: "mcp", Errors: "result"},
+		"dev":  {Mode: "write", Surface: "both", Naming: "mcp", Errors: "protocol"},
+	}
+	if diff := cmp.Diff(want, s.Gates); diff != "" {
+		t.Error(diff)
+	}
+	for _, empty := range []string{"", "# nothing\n", "---\n"} {
+		if s, err := config.Parse("x", []byte(empty), env); err != nil || s.Listen == "" {
+			t.Errorf("%q: %v", empty, err)
+		}
+	}
+}
+
+// Each file in testdata is an input, a line of dashes, and the errors it must give.
+func TestErrors(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no testdata", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			input, want, _ := strings.Cut(string(data), "----------\n")
+			_, err = config.Parse("toolyard.yaml", []byte(input), env)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			got := err.Error() + "\n"
+			if *update {
+				if err := os.WriteFile(file, []byte(input+"----------\n"+got), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestSchemaIsCurrent(t *testing.T) {
+	const file = "../../docs/toolyard.schema.json"
+	if *update {
+		if err := os.WriteFile(file, config.Schema(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	committed, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(committed), string(config.Schema())); diff != "" {
+		t.Errorf("run go test ./internal/config -update: %s", diff)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("gates:\n  a: {mode: read}\n")
+	f.Add("a: &x [*x]\n")
+	f.Add("listen: ${PORT:-1}\nlog: {level: debug}\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		if s, err := config.Parse("f", []byte(text), env); err == nil && s.Config == nil {
+			t.Fatal("neither a configuration nor an error")
+		}
+	})
+}

@@ -1,0 +1,286 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+
+	"github.com/toolyard/toolyard"
+)
+
+// Faults is all that is wrong with a file.
+type Faults []toolyard.Problem
+
+func (f Faults) Error() string {
+	var lines []string
+	for _, p := range f {
+		lines = append(lines, p.String())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Source is a file that was read, and remembers where everything in it stands.
+type Source struct {
+	*Config
+	name   string
+	places map[string]place
+}
+
+type place struct{ line, column int }
+
+// Load reads the file. Its error is Faults, or that of opening it.
+func Load(name string, getenv func(string) (string, bool)) (*Source, error) {
+	data, err := os.ReadFile(name) //nolint:gosec // the operator's own file
+	if err != nil {
+		return nil, err
+	}
+	return Parse(name, data, getenv)
+}
+
+// Parse reads a configuration. ${VAR} and ${VAR:-default} inside its values are
+// replaced by what getenv says.
+func Parse(name string, data []byte, getenv func(string) (string, bool)) (*Source, error) {
+	s := &Source{name: name, places: make(map[string]place)}
+	file, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		return nil, s.syntax(err)
+	}
+	w := walker{source: s, getenv: getenv, anchors: make(map[string]ast.Node)}
+	value := any(map[string]any{})
+	for i, doc := range file.Docs {
+		if i > 0 && doc.Body != nil {
+			w.fault(doc.Body, nil, "a second document is not read; put everything in one")
+		} else if doc.Body != nil {
+			value = w.value(doc.Body, nil, 0)
+		}
+	}
+	if value == nil {
+		value = map[string]any{} // an empty file
+	}
+	if len(w.faults) > 0 {
+		return nil, w.faults
+	}
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return nil, Faults{{Subject: "file", File: name, Line: 1, Column: 1, Message: err.Error()}}
+	}
+	config, issues := decode(raw)
+	if len(issues) > 0 {
+		return nil, s.faults(issues)
+	}
+	s.Config = config
+	return s, nil
+}
+
+// At is a problem at a place of the file.
+func (s *Source) At(p toolyard.Problem, steps ...string) toolyard.Problem {
+	p.File = s.name
+	at := s.nearest(steps)
+	p.Line, p.Column = at.line, at.column
+	return p
+}
+
+// nearest is the place of the deepest step that stands in the file.
+func (s *Source) nearest(steps []string) place {
+	for n := len(steps); n > 0; n-- {
+		if at, ok := s.places[key(steps[:n])]; ok {
+			return at
+		}
+	}
+	return place{1, 1}
+}
+
+func key(steps []string) string { return strings.Join(steps, "\x00") }
+
+func (s *Source) faults(issues []toolyard.Issue) (f Faults) {
+	for _, i := range issues {
+		f = append(f, s.At(toolyard.Problem{Subject: i.Path, Message: i.Message}, i.Steps...))
+	}
+	slices.SortStableFunc(f, func(a, b toolyard.Problem) int { return a.Line - b.Line })
+	return f
+}
+
+func (s *Source) syntax(err error) error {
+	p := toolyard.Problem{Subject: "syntax", File: s.name, Line: 1, Column: 1, Message: err.Error()}
+	var ye yaml.Error
+	if errors.As(err, &ye) {
+		p.Message = ye.GetMessage()
+		if t := ye.GetToken(); t != nil && t.Position != nil {
+			p.Line, p.Column = t.Position.Line, t.Position.Column
+		}
+	}
+	return Faults{p}
+}
+
+// Bounds on a file, which aliases could otherwise blow up.
+const (
+	maxDepth = 64
+	maxNodes = 100_000
+)
+
+// walker turns a syntax tree into a JSON value and notes where each part stands.
+type walker struct {
+	source  *Source
+	getenv  func(string) (string, bool)
+	anchors map[string]ast.Node
+	nodes   int
+	faults  Faults
+}
+
+func (w *walker) fault(n ast.Node, steps []string, message string) {
+	at := position(n.GetToken())
+	w.faults = append(w.faults, toolyard.Problem{Subject: strings.Join(steps, "."), File: w.source.name, Line: at.line, Column: at.column, Message: message})
+}
+
+func position(t *token.Token) place {
+	if t == nil || t.Position == nil {
+		return place{1, 1}
+	}
+	return place{t.Position.Line, t.Position.Column}
+}
+
+func (w *walker) value(n ast.Node, steps []string, depth int) any {
+	if w.nodes++; depth > maxDepth || w.nodes > maxNodes {
+		if w.nodes <= maxNodes+1 {
+			w.fault(n, steps, "the file is too large or too deep")
+		}
+		w.nodes = maxNodes + 1
+		return nil
+	}
+	if _, known := w.source.places[key(steps)]; !known {
+		w.source.places[key(steps)] = position(n.GetToken())
+	}
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		return w.mapping(n.Values, steps, depth)
+	case *ast.MappingValueNode:
+		return w.mapping([]*ast.MappingValueNode{n}, steps, depth)
+	case *ast.SequenceNode:
+		list := make([]any, 0, len(n.Values))
+		for i, item := range n.Values {
+			list = append(list, w.value(item, append(steps[:len(steps):len(steps)], fmt.Sprint(i)), depth+1))
+		}
+		return list
+	case *ast.AnchorNode:
+		w.anchors[n.Name.GetToken().Value] = n.Value
+		return w.value(n.Value, steps, depth+1)
+	case *ast.AliasNode:
+		if target, ok := w.anchors[n.Value.GetToken().Value]; ok {
+			return w.value(target, steps, depth+1)
+		}
+		w.fault(n, steps, "refers to an anchor that is not there")
+		return nil
+	case *ast.StringNode:
+		return w.expand(n, n.Value, steps)
+	case *ast.LiteralNode:
+		return w.expand(n, n.Value.Value, steps)
+	case *ast.NullNode:
+		return nil
+	case *ast.BoolNode:
+		return n.Value
+	case *ast.IntegerNode:
+		return n.Value
+	case *ast.FloatNode:
+		return n.Value
+	}
+	w.fault(n, steps, "this kind of YAML is not used here")
+	return nil
+}
+
+func (w *walker) mapping(values []*ast.MappingValueNode, steps []string, depth int) any {
+	m := make(map[string]any, len(values))
+	for _, v := range values {
+		name, ok := keyOf(v.Key)
+		if !ok {
+			w.fault(v.Key, steps, "this kind of key is not used here")
+			continue
+		}
+		at := append(steps[:len(steps):len(steps)], name)
+		if _, twice := m[name]; twice {
+			w.fault(v.Key, at, "stands twice")
+			continue
+		}
+		w.source.places[key(at)] = position(v.Key.GetToken())
+		m[name] = w.value(v.Value, at, depth+1)
+		if m[name] == nil {
+			delete(m, name) // "key:" without a value is a key that is not there
+		}
+	}
+	return m
+}
+
+func keyOf(n ast.MapKeyNode) (string, bool) {
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return n.Value, true
+	case *ast.IntegerNode, *ast.BoolNode, *ast.FloatNode, *ast.NullNode:
+		return n.GetToken().Value, true
+	}
+	return "", false
+}
+
+// expand replaces the variables in a text. A value that is nothing but a variable may
+// also be true or false.
+func (w *walker) expand(n ast.Node, text string, steps []string) any {
+	if !strings.Contains(text, "${") {
+		return text
+	}
+	var b strings.Builder
+	for rest := text; rest != ""; {
+		before, after, found := strings.Cut(rest, "${")
+		b.WriteString(before)
+		if !found {
+			break
+		}
+		expression, tail, closed := strings.Cut(after, "}")
+		if !closed {
+			w.fault(n, steps, "a variable does not end: write ${NAME} or ${NAME:-default}")
+			return text
+		}
+		value, err := w.variable(expression)
+		if err != nil {
+			w.fault(n, steps, err.Error())
+			return text
+		}
+		b.WriteString(value)
+		rest = tail
+	}
+	switch expanded := b.String(); {
+	case expanded == "true" || expanded == "false":
+		return expanded == "true"
+	default:
+		return expanded
+	}
+}
+
+func (w *walker) variable(expression string) (string, error) {
+	name, fallback, hasFallback := strings.Cut(expression, ":-")
+	if !isName(name) {
+		return "", fmt.Errorf("%q is not a variable: write ${NAME} or ${NAME:-default}", expression)
+	}
+	if value, ok := w.getenv(name); ok && (value != "" || !hasFallback) {
+		return value, nil
+	}
+	if !hasFallback {
+		return "", fmt.Errorf("the variable %s is not set: set it, or write ${%s:-default}", name, name)
+	}
+	return fallback, nil
+}
+
+func isName(s string) bool {
+	for i, c := range []byte(s) {
+		letter := c == '_' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != ""
+}

@@ -1,0 +1,158 @@
+// Package telemetry counts and traces calls: Prometheus metrics, and OpenTelemetry
+// spans with the names of the MCP conventions.
+package telemetry
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/toolyard/toolyard"
+)
+
+// Metrics counts calls. It is a toolyard.Recorder. Its labels are names that the operator
+// chose and codes of ours, never a caller's text.
+type Metrics struct {
+	registry *prometheus.Registry
+	calls    *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	tools    prometheus.Gauge
+	problems prometheus.Gauge
+	version  prometheus.Gauge
+}
+
+// buckets are those of the MCP conventions, in seconds.
+var buckets = []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300}
+
+// NewMetrics makes metrics of their own registry.
+func NewMetrics() *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		calls:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "toolyard_calls_total", Help: "Calls by gate, tool and how they ended."}, []string{"gate", "server", "tool", "code"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "mcp_server_operation_duration_seconds", Help: "How long calls took.", Buckets: buckets}, []string{"gate", "code"}),
+		tools:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_tools", Help: "Tools in the catalog."}),
+		problems: prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_problems", Help: "Problems that wait for a person."}),
+		version:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_catalog_generation", Help: "The catalog's generation."}),
+	}
+	m.registry.MustRegister(m.calls, m.duration, m.tools, m.problems, m.version,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Handler serves the metrics.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
+}
+
+// Catalog notes the state of the catalog.
+func (m *Metrics) Catalog(generation uint64, tools, problems int) {
+	m.version.Set(float64(generation))
+	m.tools.Set(float64(tools))
+	m.problems.Set(float64(problems))
+}
+
+// Intent implements toolyard.Recorder.
+func (m *Metrics) Intent(context.Context, *toolyard.Call) error { return nil }
+
+// Outcome implements toolyard.Recorder.
+func (m *Metrics) Outcome(_ context.Context, c *toolyard.Call, o toolyard.Outcome) {
+	code := string(knownCode(o.Code()))
+	m.calls.WithLabelValues(c.Gate, c.Tool.Server, c.Tool.Name, code).Inc()
+	m.duration.WithLabelValues(c.Gate, code).Observe(o.Elapsed.Seconds())
+}
+
+// knownCode keeps the codes that tools make up from becoming labels without bound.
+func knownCode(c toolyard.Code) toolyard.Code {
+	if slices.Contains(toolyard.Codes, c) || c == toolyard.OK || c == toolyard.SaidSo {
+		return c
+	}
+	return "OTHER"
+}
+
+// Tracer makes spans. A nil Tracer makes none.
+type Tracer struct {
+	tracer   trace.Tracer
+	provider *sdktrace.TracerProvider
+	stopped  atomic.Bool
+}
+
+// NewTracer sends spans to the collector that the standard OTEL_ variables name. It
+// returns nil when they name none.
+func NewTracer(ctx context.Context, name, version string, getenv func(string) (string, bool)) (*Tracer, error) {
+	endpoint, _ := getenv("OTEL_EXPORTER_OTLP_ENDPOINT")
+	traces, _ := getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+	if disabled, _ := getenv("OTEL_SDK_DISABLED"); endpoint+traces == "" || strings.EqualFold(disabled, "true") {
+		return nil, nil
+	}
+	exporter, err := otlptracehttp.New(ctx)
+	if err != nil {
+		return nil, err
+	}
+	about := resource.NewSchemaless(attribute.String("service.name", name), attribute.String("service.version", version))
+	res, err := resource.New(ctx, resource.WithFromEnv())
+	if err == nil {
+		about, err = resource.Merge(about, res)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))
+	return &Tracer{tracer: p.Tracer("github.com/toolyard/toolyard"), provider: p}, nil
+}
+
+// Close sends what is left.
+func (t *Tracer) Close(ctx context.Context) error {
+	if t == nil || t.stopped.Swap(true) {
+		return nil
+	}
+	return t.provider.Shutdown(ctx)
+}
+
+var propagator = propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
+
+// Policy makes one span a call. It stands in front of the chain. A nil Tracer costs
+// nothing.
+func (t *Tracer) Policy() toolyard.Policy {
+	return func(next toolyard.Handler) toolyard.Handler {
+		if t == nil {
+			return next
+		}
+		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
+			ctx = propagator.Extract(ctx, propagation.MapCarrier{
+				"traceparent": c.Trace.Parent, "tracestate": c.Trace.State, "baggage": c.Trace.Baggage,
+			})
+			ctx, span := t.tracer.Start(ctx, "tools/call "+c.Tool.Name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+				attribute.String("mcp.method.name", "tools/call"),
+				attribute.String("gen_ai.operation.name", "execute_tool"),
+				attribute.String("gen_ai.tool.name", c.Tool.Name),
+				attribute.String("toolyard.call", c.ID),
+				attribute.String("toolyard.gate", c.Gate),
+			))
+			defer span.End()
+			res, err := next(ctx, c)
+			switch {
+			case err != nil:
+				e := toolyard.AsError(err)
+				span.SetAttributes(attribute.String("error.type", string(e.Code)))
+				span.SetStatus(codes.Error, e.Message)
+			case res.IsError:
+				span.SetAttributes(attribute.String("error.type", "tool_error"))
+				span.SetStatus(codes.Error, "")
+			}
+			return res, err
+		}
+	}
+}

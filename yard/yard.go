@@ -1,0 +1,332 @@
+// Package yard puts Toolyard together: sources, catalog, call path, gates and the
+// addresses they are served at. Embed it to serve tools from any Go program:
+//
+//	y, err := yard.New(yard.Options{Tools: []*toolyard.Tool{hello}})
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	go y.Run(ctx)
+//	http.Handle("/", y.Handler())
+package yard
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/api"
+	"github.com/toolyard/toolyard/internal/catalog"
+	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/mcpserve"
+	"github.com/toolyard/toolyard/internal/telemetry"
+	"github.com/toolyard/toolyard/policy"
+)
+
+// Options say what a yard is made of. The zero value is a yard without tools.
+type Options struct {
+	Tools   []*toolyard.Tool           // tools written in Go
+	Sources map[string]toolyard.Source // where more tools come from, by a name for each
+	Clients *toolyard.Clients          // lent to tools
+
+	ConfigFile string          // empty for none
+	Gates      []toolyard.Gate // gates beside those of the file, which win by name
+	Recorders  []toolyard.Recorder
+
+	Version string           // shown to clients
+	Log     *slog.Logger     // nil for none
+	Now     func() time.Time // nil for time.Now
+	Getenv  func(string) (string, bool)
+}
+
+// DefaultGate is the name of the gate at /mcp.
+const DefaultGate = "default"
+
+// Yard is a running set of tools and the gates to them.
+type Yard struct {
+	// Fixed at creation.
+	opts    Options
+	log     *slog.Logger
+	catalog *catalog.Catalog
+	server  *mcpserve.Server
+	metrics *telemetry.Metrics
+	tracer  *telemetry.Tracer
+	handler http.Handler
+
+	// Swapped on every reload.
+	config atomic.Pointer[settings]
+
+	publishing sync.Mutex // one Publish at a time
+	ready      chan struct{}
+}
+
+// settings is a configuration and what was made of it.
+type settings struct {
+	*config.Source
+	gates []*toolyard.Gate
+	path  toolyard.Handler // the call path
+}
+
+// New makes a yard. It fails when the configuration cannot be used.
+func New(opts Options) (*Yard, error) {
+	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Getenv == nil {
+		opts.Getenv = os.LookupEnv
+	}
+	y := &Yard{opts: opts, log: opts.Log, metrics: telemetry.NewMetrics(), ready: make(chan struct{})}
+	source, err := y.load()
+	if err != nil {
+		return nil, err
+	}
+	if y.tracer, err = telemetry.NewTracer(context.Background(), source.Name, opts.Version, opts.Getenv); err != nil {
+		return nil, fmt.Errorf("traces: %w", err)
+	}
+	y.catalog = catalog.New(y.sources(), catalog.Options{Log: y.log, OnEvent: y.logEvent})
+	y.server = mcpserve.New(mcpserve.Options{
+		Name: source.Name, Version: opts.Version, Clients: opts.Clients, Log: y.log, Now: opts.Now,
+		MaxBody: int64(source.Limits.Body),
+		Call: func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
+			return y.config.Load().path(ctx, c)
+		},
+	})
+	if err := y.apply(source, opts.Tools); err != nil {
+		return nil, err
+	}
+	y.handler = y.routes(source)
+	return y, nil
+}
+
+func (y *Yard) sources() map[string]toolyard.Source {
+	sources := maps.Clone(y.opts.Sources)
+	if sources == nil {
+		sources = make(map[string]toolyard.Source)
+	}
+	if len(y.opts.Tools) > 0 {
+		sources["go"] = toolyard.Static(y.opts.Tools)
+	}
+	return sources
+}
+
+func (y *Yard) logEvent(e catalog.Event) {
+	y.log.Info("tool", "event", e.Kind, "tool", e.Tool.Name, "source", e.Source)
+}
+
+func (y *Yard) load() (*config.Source, error) {
+	if y.opts.ConfigFile == "" {
+		return &config.Source{Config: config.Default()}, nil
+	}
+	return config.Load(y.opts.ConfigFile, y.opts.Getenv)
+}
+
+// callPath is the line that every call takes.
+func (y *Yard) callPath(c *config.Config) toolyard.Handler {
+	recorders := append([]toolyard.Recorder{policy.Log{Logger: y.log}, y.metrics}, y.opts.Recorders...)
+	return toolyard.Chain(toolyard.Run,
+		y.tracer.Policy(),
+		policy.Record(y.opts.Now, recorders...),
+		policy.Recover(),
+		policy.Cap(int(c.Limits.Args), int(c.Limits.Result)),
+		policy.Validate(),
+		policy.Deadline(time.Duration(c.Limits.Timeout)),
+	)
+}
+
+// apply makes the configuration the one that is served, unless its gates ask for tools
+// that they cannot have: then nothing changes.
+func (y *Yard) apply(source *config.Source, tools []*toolyard.Tool) error {
+	s := &settings{Source: source, gates: y.gatesOf(source.Config), path: y.callPath(source.Config)}
+	var faults config.Faults
+	for _, g := range s.gates {
+		for _, p := range g.Bind(tools).Problems {
+			if p.Tool != "" {
+				i := slices.Index(g.Toolset.Tools, p.Tool)
+				faults = append(faults, source.At(p, "toolsets", g.Toolset.Name, "tools", fmt.Sprint(i)))
+			}
+		}
+	}
+	if len(faults) > 0 {
+		return faults
+	}
+	y.config.Store(s)
+	y.publish(tools)
+	return nil
+}
+
+func (y *Yard) publish(tools []*toolyard.Tool) {
+	y.publishing.Lock()
+	defer y.publishing.Unlock()
+	y.server.Publish(y.config.Load().gates, tools)
+}
+
+// gatesOf are the gates of the options and of the file. Without any there is one for
+// everything.
+func (y *Yard) gatesOf(c *config.Config) []*toolyard.Gate {
+	gates := make(map[string]*toolyard.Gate)
+	for _, g := range y.opts.Gates {
+		g.Yard = c.Name
+		gates[g.Name] = &g
+	}
+	for name, g := range c.Gates {
+		gate := &toolyard.Gate{Name: name, Mode: g.Mode, Surface: g.Surface, Naming: g.Naming, Errors: g.Errors, Yard: c.Name}
+		if set, ok := c.Toolsets[g.Toolset]; ok {
+			gate.Toolset = &toolyard.Toolset{Name: g.Toolset, Tools: set.Tools}
+		}
+		gates[name] = gate
+	}
+	if len(gates) == 0 {
+		return []*toolyard.Gate{{Name: DefaultGate, Mode: toolyard.Write, Yard: c.Name}}
+	}
+	return slices.SortedFunc(maps.Values(gates), func(a, b *toolyard.Gate) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// Run keeps the catalog current until ctx ends.
+func (y *Yard) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	wg.Go(func() { y.catalog.Run(ctx) })
+	wg.Go(func() { y.follow(ctx) })
+	wg.Wait()
+	y.server.Close()
+	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := y.tracer.Close(flush); err != nil {
+		y.log.Warn("traces were lost", "error", err)
+	}
+}
+
+// follow publishes each generation of the catalog.
+func (y *Yard) follow(ctx context.Context) {
+	ready := y.catalog.Ready()
+	for {
+		g := y.catalog.Now()
+		if g.Number > 0 {
+			y.publish(g.Tools)
+			y.metrics.Catalog(g.Number, len(g.Tools), len(y.Problems()))
+		}
+		select {
+		case <-g.Next():
+		case <-ready:
+			ready = nil
+			close(y.ready)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Ready is closed when all sources have said what they offer and it is served.
+func (y *Yard) Ready() <-chan struct{} { return y.ready }
+
+// Reload reads the configuration file again. What is wrong with it is returned, and the
+// old configuration stays.
+func (y *Yard) Reload() error {
+	source, err := y.load()
+	if err != nil {
+		return err
+	}
+	old := y.config.Load()
+	if err := y.apply(source, y.catalog.Now().Tools); err != nil {
+		return err
+	}
+	if old.Listen != source.Listen || old.SSE != source.SSE || old.Name != source.Name || !slices.Equal(old.Origins, source.Origins) || old.Limits.Body != source.Limits.Body {
+		y.log.Warn("name, listen, origins, sse and limits.body take effect after a restart")
+	}
+	return nil
+}
+
+// Problems are all things that a person should mend.
+func (y *Yard) Problems() []toolyard.Problem {
+	problems := slices.Clone(y.catalog.Now().Problems)
+	for _, name := range y.server.Gates() {
+		if v, ok := y.server.View(name); ok {
+			problems = append(problems, v.Problems...)
+		}
+	}
+	return problems
+}
+
+// View is what a gate shows; the empty name is the gate at /mcp.
+func (y *Yard) View(gate string) (*toolyard.View, bool) { return y.server.View(y.gateName(gate)) }
+
+// Gates are the names of the gates.
+func (y *Yard) Gates() []string { return y.server.Gates() }
+
+// gateName resolves the empty name: the default gate, or the only one.
+func (y *Yard) gateName(name string) string {
+	if name != "" {
+		return name
+	}
+	if gates := y.server.Gates(); len(gates) == 1 {
+		return gates[0]
+	}
+	return DefaultGate
+}
+
+// Call calls a tool at a gate as the caller, on the same path as every other call.
+func (y *Yard) Call(ctx context.Context, gate string, caller toolyard.Caller, tool string, args json.RawMessage) (*toolyard.Result, error) {
+	v, ok := y.View(gate)
+	if !ok {
+		return nil, toolyard.Errorf(toolyard.NotFound, "Unknown gate: %s", gate)
+	}
+	t, ok := v.Lookup(tool)
+	if !ok {
+		return nil, toolyard.Errorf(toolyard.NotFound, "Unknown tool: %s", tool)
+	}
+	id := rand.Text()
+	return y.config.Load().path(ctx, &toolyard.Call{
+		ID: id, Tool: t, Args: args, Caller: caller, Gate: v.Gate.Name, Mode: v.Gate.Mode,
+		AsOf: y.opts.Now(), Clients: y.opts.Clients, Log: y.log.With("call", id, "tool", t.Name),
+	})
+}
+
+// ServeStdio speaks MCP over a pair of streams until in ends or ctx does.
+func (y *Yard) ServeStdio(ctx context.Context, gate string, in io.Reader, out io.Writer) error {
+	return y.server.ServeStdio(ctx, y.gateName(gate), in, out)
+}
+
+// Listen is the address that the configuration names.
+func (y *Yard) Listen() string { return y.config.Load().Listen }
+
+// Anonymous reports whether the configuration lets anyone in.
+func (y *Yard) Anonymous() bool { return y.config.Load().Anonymous }
+
+// Handler serves everything over HTTP: /mcp, /mcp/{gate}, /api, /healthz, /readyz and
+// /metrics.
+func (y *Yard) Handler() http.Handler { return y.handler }
+
+func (y *Yard) routes(c *config.Source) http.Handler {
+	gate := func(r *http.Request) string { return y.gateName(r.PathValue("gate")) }
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", y.server.Handler(gate))
+	mux.Handle("/mcp/{gate}", y.server.Handler(gate))
+	if c.SSE {
+		mux.Handle("/sse", y.server.SSEHandler(gate))
+		mux.Handle("/sse/{gate}", y.server.SSEHandler(gate))
+	}
+	mux.Handle("GET /api/tools/catalog", api.Catalog(y.View))
+	mux.Handle("GET /metrics", y.metrics.Handler())
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		select {
+		case <-y.ready:
+			_, _ = io.WriteString(w, "ok\n")
+		default:
+			http.Error(w, "sources are starting", http.StatusServiceUnavailable)
+		}
+	})
+	return guard.Browser(mux, c.Origins)
+}
