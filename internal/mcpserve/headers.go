@@ -46,13 +46,10 @@ func checkHeaders(h http.Header, env *envelope, meta *requestMeta) *jsonrpc.Erro
 
 // decodeHeader undoes the encoding of values that a header cannot carry as they are.
 func decodeHeader(value string) (string, bool) {
-	inner, ok := strings.CutPrefix(value, "=?base64?")
-	if !ok {
+	inner, marked := strings.CutPrefix(value, "=?base64?")
+	inner, closed := strings.CutSuffix(inner, "?=")
+	if !marked || !closed {
 		return value, true
-	}
-	inner, ok = strings.CutSuffix(inner, "?=")
-	if !ok {
-		return "", false
 	}
 	text, err := base64.StdEncoding.DecodeString(inner)
 	return string(text), err == nil

@@ -95,6 +95,12 @@ func (g *gate) serveModern(w http.ResponseWriter, r *http.Request, env envelope)
 		writeResult(w, env.id, g.legacy.discover)
 	case "subscriptions/listen":
 		g.listen(w, r, v, &env)
+	case "prompts/list":
+		writeResult(w, env.id, g.emptyList("prompts"))
+	case "resources/list":
+		writeResult(w, env.id, g.emptyList("resources"))
+	case "resources/templates/list":
+		writeResult(w, env.id, g.emptyList("resourceTemplates"))
 	default:
 		writeError(w, env.id, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("method %q is not known", env.method)})
 	}
@@ -110,18 +116,27 @@ func (g *gate) modernList(w http.ResponseWriter, v *view, env *envelope) {
 	writeResult(w, env.id, result)
 }
 
-// listResult is a page of tools/list. The list depends on the gate, and so on who
+// emptyList is a list of what no source offers yet.
+func (g *gate) emptyList(of string) []byte {
+	b := append([]byte(privateList), g.legacy.serverInfo...)
+	return append(b, `},"`+of+`":[]}`...)
+}
+
+// privateList begins a list of the modern era. It depends on the gate, and so on who
 // asks: no cache may share it.
+const privateList = `{"resultType":"complete","ttlMs":0,"cacheScope":"private","_meta":{`
+
+// listResult is a page of tools/list.
 func (g *gate) listResult(v *view, e era, cursor string) ([]byte, *jsonrpc.Error) {
 	tools, next, ok := v.lists[e]().page(cursor)
 	if !ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "unknown cursor"}
 	}
 	b := make([]byte, 0, len(tools)+512)
-	b = append(b, '{')
 	if e == modernEra {
-		b = append(b, `"resultType":"complete","ttlMs":0,"cacheScope":"private","_meta":{`...)
-		b = append(append(b, g.legacy.serverInfo...), "},"...)
+		b = append(append(append(b, privateList...), g.legacy.serverInfo...), "},"...)
+	} else {
+		b = append(b, '{')
 	}
 	if next != nil {
 		b = append(append(append(b, `"nextCursor":"`...), next...), `",`...)

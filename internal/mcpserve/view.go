@@ -169,10 +169,13 @@ func appendMembers(b []byte, members map[string]json.RawMessage) []byte {
 	return append(b, '}')
 }
 
-// capabilities are what every gate offers.
+// capabilities are what every gate offers. Prompts and resources are declared although
+// their lists are empty until a source has some: a session cannot learn of them later.
 func capabilities() *mcp.ServerCapabilities {
 	return &mcp.ServerCapabilities{
-		Tools:   &mcp.ToolCapabilities{ListChanged: true},
-		Logging: &mcp.LoggingCapabilities{},
+		Tools:     &mcp.ToolCapabilities{ListChanged: true},
+		Prompts:   &mcp.PromptCapabilities{},
+		Resources: &mcp.ResourceCapabilities{},
+		Logging:   &mcp.LoggingCapabilities{},
 	}
 }

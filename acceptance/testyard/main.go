@@ -1,0 +1,63 @@
+// Command testyard is the program that the acceptance tests and the MCP conformance
+// suite drive: the real command line, with tools made for tests.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/cli"
+	"github.com/toolyard/toolyard/yard"
+)
+
+func main() {
+	extra := newChanging()
+	tools := append(conformanceTools(extra), acceptanceTools(extra)...)
+	if n, err := strconv.Atoi(os.Getenv("TESTYARD_TOOLS")); err == nil {
+		tools = manyTools(n)
+	}
+	clients := &toolyard.Clients{}
+	toolyard.Lend[broker](clients, theBroker, toolyard.Write)
+	cli.Main(yard.Options{Tools: tools, Clients: clients, Sources: map[string]toolyard.Source{"changing": extra}})
+}
+
+// changing is a source with one tool, which another one replaces at each flip.
+type changing struct{ flips chan struct{} }
+
+func newChanging() *changing { return &changing{make(chan struct{})} }
+
+// Run implements toolyard.Source.
+func (s *changing) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
+	for i := 0; ; i++ {
+		publish([]*toolyard.Tool{toolyard.Define(toolyard.Spec{Name: fmt.Sprint("changing_", i), Description: "Is replaced by a flip.", Modes: toolyard.ReadOnly},
+			func(context.Context, *toolyard.Call, struct{}) (int, error) { return i, nil })})
+		select {
+		case <-s.flips:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// manyTools are n tools of a realistic size.
+func manyTools(n int) []*toolyard.Tool {
+	type args struct {
+		Query string   `json:"query" doc:"What to look for, in the words of the user" minLength:"1"`
+		Limit int      `json:"limit" doc:"How many results to return at most" minimum:"1" maximum:"100" default:"10"`
+		Sort  string   `json:"sort" doc:"How to order the results" enum:"relevance,date,size" default:"relevance"`
+		Tags  []string `json:"tags,omitempty" doc:"Only results with all of these tags"`
+	}
+	tools := make([]*toolyard.Tool, 0, n)
+	for i := range n {
+		tools = append(tools, toolyard.Define(toolyard.Spec{
+			Name:        fmt.Sprintf("search_collection_%05d", i),
+			Title:       fmt.Sprintf("Search collection %d", i),
+			Description: "Searches one collection of documents and returns the best matches, with a title, a link and a short excerpt of each.",
+			Category:    "search", Modes: toolyard.ReadOnly,
+		}, func(_ context.Context, _ *toolyard.Call, in args) (string, error) { return in.Query, nil }))
+	}
+	return tools
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// broker is a client that only write calls may have.
+type broker interface {
+	// Order places an order and returns how many there have been.
+	Order() int64
+}
+
+type countingBroker struct{ orders atomic.Int64 }
+
+func (b *countingBroker) Order() int64 { return b.orders.Add(1) }
+
+var theBroker = &countingBroker{}
+
+// fidelity is a result that only survives if nobody decodes it: property order, a big
+// integer, number spellings, fields and a content type that nobody knows, markup.
+const fidelity = `{"zeta":1,"content":[{"type":"hologram","beam":1.10,"<&>":"é\u00e9"},{"type":"text","text":"hi","later":9007199254740993}],` +
+	`"structuredContent":{"zeta":1,"alpha":9007199254740993,"f":1.10,"e":1E2},"_meta":{"z":9007199254740993,"a":null},"resultType":"complete","future":{"b":1,"a":2}}`
+
+// acceptanceTools are the tools that the acceptance checks ask for.
+func acceptanceTools(extra *changing) []*toolyard.Tool {
+	type barArgs struct {
+		Symbol   string `json:"symbol" doc:"Perp symbol, such as BTC"`
+		Interval string `json:"interval" enum:"1m,5m,15m,1h,4h,1d"`
+		Lookback int    `json:"lookback" minimum:"1" maximum:"500"`
+	}
+	type risk struct {
+		Score int `json:"riskScore" minimum:"0" maximum:"100"`
+	}
+	type scoreArgs struct {
+		Score int `json:"score"`
+	}
+	type sleepArgs struct {
+		MS     int    `json:"ms" minimum:"0"`
+		Marker string `json:"marker,omitempty" doc:"A file to write when canceled"`
+	}
+	type echoArgs struct {
+		Text string `json:"text"`
+	}
+	return []*toolyard.Tool{
+		toolyard.Define(toolyard.Spec{
+			Name: "fetch_recent_bars", Category: "market_data", Modes: toolyard.ReadOnly,
+			Description: "Get recent price bars of a perp.", Hint: "Use to read recent price action before deciding to trade",
+		}, func(_ context.Context, _ *toolyard.Call, in barArgs) (any, error) { return map[string]int{"bars": in.Lookback}, nil }),
+		toolyard.Define(toolyard.Spec{Name: "propose_order", Category: "execution", Description: "Proposes an order."},
+			func(_ context.Context, c *toolyard.Call, _ struct{}) (any, error) {
+				b, ok := toolyard.Client[broker](c)
+				if !ok {
+					return nil, errors.New("no broker")
+				}
+				return b.Order(), nil
+			}),
+		toolyard.Define(toolyard.Spec{Name: "dump_context", Description: "Tells what a call knows.", Category: "introspection", Modes: toolyard.ReadOnly},
+			func(_ context.Context, c *toolyard.Call, _ struct{}) (any, error) {
+				_, ok := toolyard.Client[broker](c)
+				return map[string]any{"mode": c.Mode, "gate": c.Gate, "broker": ok, "orders": theBroker.orders.Load(), "caller": c.Caller.ID}, nil
+			}),
+		toolyard.Define(toolyard.Spec{Name: "score", Description: "Returns a score, good or bad."},
+			func(_ context.Context, _ *toolyard.Call, in scoreArgs) (risk, error) { return risk(in), nil }),
+		toolyard.Define(toolyard.Spec{Name: "sleep", Description: "Sleeps.", Modes: toolyard.ReadOnly},
+			func(ctx context.Context, _ *toolyard.Call, in sleepArgs) (string, error) {
+				select {
+				case <-time.After(time.Duration(in.MS) * time.Millisecond):
+					return "slept", nil
+				case <-ctx.Done():
+					if in.Marker != "" {
+						return "", os.WriteFile(in.Marker, []byte("cleaned"), 0o600)
+					}
+					return "", ctx.Err()
+				}
+			}),
+		toolyard.Define(toolyard.Spec{Name: "log_id", Description: "Logs a line.", Modes: toolyard.ReadOnly},
+			func(_ context.Context, c *toolyard.Call, in echoArgs) (string, error) {
+				c.Logger().Info("inside", "text", in.Text)
+				return in.Text, nil
+			}),
+		toolyard.Define(toolyard.Spec{Name: "echo", Description: "Returns its text.", Modes: toolyard.ReadOnly},
+			func(_ context.Context, _ *toolyard.Call, in echoArgs) (string, error) { return in.Text, nil }),
+		plain("throw", "Fails with boom.", func(context.Context, *toolyard.Call) (any, error) { return nil, errors.New("boom") }),
+		plain("crash", "Panics.", func(context.Context, *toolyard.Call) (any, error) { panic("crash") }),
+		plain("fidelity", "Returns bytes that must not change.", func(context.Context, *toolyard.Call) (any, error) {
+			return toolyard.RawResult(json.RawMessage(fidelity))
+		}),
+		plain("flip", "Replaces the tool that changes.", func(context.Context, *toolyard.Call) (any, error) {
+			extra.flips <- struct{}{}
+			return "flipped", nil
+		}),
+	}
+}
