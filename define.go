@@ -30,17 +30,21 @@ import (
 // Define panics when the types or the Spec cannot make a tool: that is a mistake in
 // the program, and it should not start.
 func Define[In, Out any](spec Spec, fn func(context.Context, *Call, In) (Out, error)) *Tool {
-	if spec.Input == nil {
-		in := reflect.TypeFor[In]()
-		if in.Kind() != reflect.Struct && in.Kind() != reflect.Map {
-			panic(fmt.Sprintf("toolyard.Define %s: arguments must be a struct, not %v", spec.Name, in))
+	in, out := reflect.TypeFor[In](), reflect.TypeFor[Out]()
+	if in.Kind() != reflect.Struct && in.Kind() != reflect.Map {
+		panic(fmt.Sprintf("toolyard.Define %s: arguments must be a struct, not %v", spec.Name, in))
+	}
+	input, err := given(spec.Input, in)
+	if err != nil {
+		panic(fmt.Sprintf("toolyard.Define %s: arguments: %v", spec.Name, err))
+	}
+	var output *Schema
+	if spec.Output != nil || promises(out) {
+		if output, err = given(spec.Output, out); err != nil {
+			panic(fmt.Sprintf("toolyard.Define %s: result: %v", spec.Name, err))
 		}
-		spec.Input = mustDerive(spec.Name, in)
 	}
-	if spec.Output == nil && promises(reflect.TypeFor[Out]()) {
-		spec.Output = mustDerive(spec.Name, reflect.TypeFor[Out]())
-	}
-	t, err := NewTool(spec, func(ctx context.Context, c *Call) (*Result, error) {
+	t, err := newTool(spec, input, output, func(ctx context.Context, c *Call) (*Result, error) {
 		var in In
 		if err := json.Unmarshal(c.Args, &in); err != nil {
 			return nil, &Error{Code: Invalid, Message: "Invalid arguments for " + spec.Name, Issues: []Issue{{Message: err.Error()}}}
@@ -55,6 +59,14 @@ func Define[In, Out any](spec Spec, fn func(context.Context, *Call, In) (Out, er
 		panic("toolyard.Define: " + err.Error())
 	}
 	return t
+}
+
+// given is the schema that the Spec gives, or the type's own.
+func given(raw json.RawMessage, t reflect.Type) (*Schema, error) {
+	if raw != nil {
+		return NewSchema(raw)
+	}
+	return schemaOf(t)
 }
 
 // promises reports whether a result type has a shape worth a schema. Text, content
@@ -78,12 +90,4 @@ func promises(out reflect.Type) bool {
 		return true
 	}
 	return false
-}
-
-func mustDerive(tool string, t reflect.Type) json.RawMessage {
-	raw, err := derive(t, nil)
-	if err != nil {
-		panic(fmt.Sprintf("toolyard.Define %s: %v", tool, err))
-	}
-	return raw
 }

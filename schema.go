@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
@@ -29,15 +30,29 @@ type Schema struct {
 // SchemaFor derives the schema of a Go type, as [Define] does. It panics if the type
 // has none.
 func SchemaFor[T any]() *Schema {
-	raw, err := derive(reflect.TypeFor[T](), nil)
-	if err != nil {
-		panic("toolyard.SchemaFor: " + err.Error())
-	}
-	s, err := NewSchema(raw)
+	s, err := schemaOf(reflect.TypeFor[T]())
 	if err != nil {
 		panic("toolyard.SchemaFor: " + err.Error())
 	}
 	return s
+}
+
+// derived holds the schemas of types, which never change.
+var derived sync.Map // reflect.Type → *Schema
+
+func schemaOf(t reflect.Type) (*Schema, error) {
+	if s, ok := derived.Load(t); ok {
+		return s.(*Schema), nil
+	}
+	raw, err := derive(t, nil)
+	if err != nil {
+		return nil, err
+	}
+	s, err := NewSchema(raw)
+	if err == nil {
+		derived.Store(t, s)
+	}
+	return s, err
 }
 
 // JSON is the schema's own text.

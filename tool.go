@@ -95,6 +95,23 @@ type Tool struct {
 // arguments. The arguments have passed Input by the time the handler runs, and the
 // result is checked against Output after it.
 func NewTool(spec Spec, h Handler) (*Tool, error) {
+	if len(spec.Input) == 0 {
+		spec.Input = json.RawMessage(`{"type":"object"}`)
+	}
+	input, err := NewSchema(spec.Input)
+	if err != nil {
+		return nil, fmt.Errorf("tool %s: input schema: %w", spec.Name, err)
+	}
+	var output *Schema
+	if len(spec.Output) > 0 {
+		if output, err = NewSchema(spec.Output); err != nil {
+			return nil, fmt.Errorf("tool %s: output schema: %w", spec.Name, err)
+		}
+	}
+	return newTool(spec, input, output, h)
+}
+
+func newTool(spec Spec, input, output *Schema, h Handler) (*Tool, error) {
 	if err := checkToolName(spec.Name); err != nil {
 		return nil, err
 	}
@@ -103,23 +120,14 @@ func NewTool(spec Spec, h Handler) (*Tool, error) {
 			return nil, fmt.Errorf("tool %s: unknown mode %q", spec.Name, m)
 		}
 	}
-	if len(spec.Input) == 0 {
-		spec.Input = json.RawMessage(`{"type":"object"}`)
-	}
-	t := &Tool{Spec: spec, handler: h}
-	var err error
-	if t.input, err = NewSchema(spec.Input); err != nil {
-		return nil, fmt.Errorf("tool %s: input schema: %w", spec.Name, err)
-	}
-	if !t.input.isObject {
+	if !input.isObject {
 		return nil, fmt.Errorf(`tool %s: input schema: the root must have "type": "object"`, spec.Name)
 	}
-	if len(spec.Output) > 0 {
-		if t.output, err = NewSchema(spec.Output); err != nil {
-			return nil, fmt.Errorf("tool %s: output schema: %w", spec.Name, err)
-		}
+	spec.Input = input.raw
+	if output != nil {
+		spec.Output = output.raw
 	}
-	return t, nil
+	return &Tool{Spec: spec, input: input, output: output, handler: h}, nil
 }
 
 // Validate applies the schema's defaults to args and checks the outcome. Empty

@@ -25,7 +25,9 @@ func plain(name, description string, fn func(context.Context, *toolyard.Call) (a
 // raw is a tool with a schema of its own.
 func raw(name, description, schema string) *toolyard.Tool {
 	t, err := toolyard.NewTool(toolyard.Spec{Name: name, Description: description, Input: json.RawMessage(schema)},
-		func(_ context.Context, c *toolyard.Call) (*toolyard.Result, error) { return toolyard.ResultOf(string(c.Args)) })
+		func(_ context.Context, c *toolyard.Call) (*toolyard.Result, error) {
+			return toolyard.ResultOf(string(c.Args))
+		})
 	if err != nil {
 		panic(err)
 	}

@@ -52,7 +52,9 @@ func acceptanceTools(extra *changing) []*toolyard.Tool {
 		toolyard.Define(toolyard.Spec{
 			Name: "fetch_recent_bars", Category: "market_data", Modes: toolyard.ReadOnly,
 			Description: "Get recent price bars of a perp.", Hint: "Use to read recent price action before deciding to trade",
-		}, func(_ context.Context, _ *toolyard.Call, in barArgs) (any, error) { return map[string]int{"bars": in.Lookback}, nil }),
+		}, func(_ context.Context, _ *toolyard.Call, in barArgs) (any, error) {
+			return map[string]int{"bars": in.Lookback}, nil
+		}),
 		toolyard.Define(toolyard.Spec{Name: "propose_order", Category: "execution", Description: "Proposes an order."},
 			func(_ context.Context, c *toolyard.Call, _ struct{}) (any, error) {
 				b, ok := toolyard.Client[broker](c)

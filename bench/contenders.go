@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/yard"
+)
+
+var titles = map[string]string{
+	"plain":    "plain net/http handler",
+	"sdk":      "bare go-sdk server",
+	"toolyard": "Toolyard",
+}
+
+// serveContender serves on a free port of loopback and prints its address when it is
+// ready.
+func serveContender(name string, tools int) error {
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	ready := func() { fmt.Println(l.Addr()) }
+	switch name {
+	case "plain":
+		ready()
+		return http.Serve(l, http.HandlerFunc(plain)) //nolint:gosec // a benchmark on loopback
+	case "sdk":
+		h := bareSDK(tools)
+		ready()
+		return http.Serve(l, h) //nolint:gosec // a benchmark on loopback
+	case "toolyard":
+		return serveToolyard(l, tools, ready)
+	}
+	return fmt.Errorf("no contender is called %q", name)
+}
+
+// plain is the least that answers such a call: it reads and decodes the body, and writes
+// the bytes that Toolyard would.
+func plain(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	var req struct {
+		ID     json.RawMessage `json:"id"`
+		Params struct {
+			Name      string `json:"name"`
+			Arguments struct {
+				Text string `json:"text"`
+			} `json:"arguments"`
+		} `json:"params"`
+	}
+	if err != nil || json.Unmarshal(body, &req) != nil {
+		http.Error(w, "bad request", http.StatusBadRequest)
+		return
+	}
+	answer := `{"jsonrpc":"2.0","id":` + string(req.ID) + `,"result":{"resultType":"complete","content":[{"type":"text","text":` + strconv.Quote(req.Params.Arguments.Text) +
+		`}],"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"toolyard","version":"bench"},"dev.toolyard/call":"06gxt3w1m18ffbp9h0rr5te5dc"}}}`
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
+	_, _ = io.WriteString(w, answer)
+}
+
+type echoArgs struct {
+	Text string `json:"text"`
+}
+
+// searchArgs are the arguments of a tool of realistic size.
+type searchArgs struct {
+	Query string   `json:"query" doc:"What to look for, in the words of the user" jsonschema:"What to look for, in the words of the user"`
+	Limit int      `json:"limit,omitempty" doc:"How many results to return at most" jsonschema:"How many results to return at most"`
+	Sort  string   `json:"sort,omitempty" doc:"How to order the results" jsonschema:"How to order the results"`
+	Tags  []string `json:"tags,omitempty" doc:"Only results with all of these tags" jsonschema:"Only results with all of these tags"`
+}
+
+func searchTool(i int) (name, description string) {
+	return fmt.Sprintf("search_collection_%05d", i),
+		"Searches one collection of documents and returns the best matches, with a title, a link and a short excerpt of each."
+}
+
+// bareSDK is the SDK's own server with its fastest settings for this wire.
+func bareSDK(tools int) http.Handler {
+	s := mcp.NewServer(&mcp.Implementation{Name: "bare", Version: "bench"}, nil)
+	mcp.AddTool(s, &mcp.Tool{Name: "echo"}, func(_ context.Context, _ *mcp.CallToolRequest, in echoArgs) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: in.Text}}}, nil, nil
+	})
+	for i := range tools {
+		name, description := searchTool(i)
+		mcp.AddTool(s, &mcp.Tool{Name: name, Description: description}, func(_ context.Context, _ *mcp.CallToolRequest, in searchArgs) (*mcp.CallToolResult, any, error) {
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: in.Query}}}, nil, nil
+		})
+	}
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
+}
+
+// serveToolyard is the whole product: catalog, call path, metrics, and a log line for
+// each call.
+func serveToolyard(l net.Listener, tools int, ready func()) error {
+	list := []*toolyard.Tool{toolyard.Define(toolyard.Spec{Name: "echo", Modes: toolyard.ReadOnly},
+		func(_ context.Context, _ *toolyard.Call, in echoArgs) (string, error) { return in.Text, nil })}
+	for i := range tools {
+		name, description := searchTool(i)
+		list = append(list, toolyard.Define(toolyard.Spec{Name: name, Description: description, Modes: toolyard.ReadOnly},
+			func(_ context.Context, _ *toolyard.Call, in searchArgs) (string, error) { return in.Query, nil }))
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	y, err := yard.New(yard.Options{Tools: list, Version: "bench", Log: slog.New(slog.NewJSONHandler(null, nil))})
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	go y.Run(ctx)
+	<-y.Ready()
+	ready()
+	return y.Serve(ctx, l)
+}

@@ -1,0 +1,306 @@
+// Command bench measures Toolyard beside a bare SDK server and a plain HTTP handler, all
+// in one run, since only ratios mean something on a machine that does other work too.
+//
+//	go run ./bench            # everything
+//	go run ./bench -quick     # shorter, for a first look
+package main
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+func main() {
+	serve := flag.String("serve", "", "serve this contender and nothing else")
+	tools := flag.Int("tools", 0, "how many tools the contender has")
+	quick := flag.Bool("quick", false, "measure for a shorter time")
+	flag.Parse()
+	var err error
+	if *serve != "" {
+		err = serveContender(*serve, *tools)
+	} else {
+		err = measure(*quick)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+const (
+	version = "2026-07-28"
+	meta    = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"}}`
+)
+
+var (
+	callBody = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello world"},` + meta + `}}`
+	listBody = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + meta + `}}`
+)
+
+// request is an HTTP request as it goes over the wire.
+func request(method, name, body string) []byte {
+	h := "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n" +
+		"Mcp-Protocol-Version: " + version + "\r\nMcp-Method: " + method + "\r\n"
+	if name != "" {
+		h += "Mcp-Name: " + name + "\r\n"
+	}
+	return []byte(h + "Content-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
+}
+
+// contender is a server in a process of its own.
+type contender struct {
+	name string
+	addr string
+	cmd  *exec.Cmd
+	boot time.Duration
+}
+
+func start(ctx context.Context, name string, tools int) (*contender, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	cmd := exec.CommandContext(ctx, self, "-serve", name, "-tools", strconv.Itoa(tools)) //nolint:gosec // this very program
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	addr, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return nil, fmt.Errorf("%s did not start: %w", name, err)
+	}
+	return &contender{name, strings.TrimSpace(addr), cmd, time.Since(began)}, nil
+}
+
+func (c *contender) stop() {
+	_ = c.cmd.Process.Kill()
+	_ = c.cmd.Wait()
+}
+
+// cpu is the processor time that the process has used.
+func (c *contender) cpu() (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond, nil // 100 ticks a second
+}
+
+// sample is one measurement.
+type sample struct {
+	perSecond float64
+	cpu       time.Duration // of the server, for one request
+	bytes     int64
+}
+
+// load sends the request over and over on n connections.
+func (c *contender) load(req []byte, n int, d time.Duration) (sample, error) {
+	before, err := c.cpu()
+	if err != nil {
+		return sample{}, err
+	}
+	var count, size atomic.Int64
+	var failed atomic.Pointer[error]
+	var wg sync.WaitGroup
+	began := time.Now()
+	for range n {
+		wg.Go(func() {
+			done, bytes, err := hammer(c.addr, req, began.Add(d))
+			if err != nil {
+				failed.Store(&err)
+			}
+			count.Add(done)
+			size.Store(bytes)
+		})
+	}
+	wg.Wait()
+	took := time.Since(began)
+	if e := failed.Load(); e != nil {
+		return sample{}, fmt.Errorf("%s: %w", c.name, *e)
+	}
+	after, err := c.cpu()
+	if err != nil {
+		return sample{}, err
+	}
+	return sample{float64(count.Load()) / took.Seconds(), (after - before) / time.Duration(max(count.Load(), 1)), size.Load()}, nil
+}
+
+// hammer is one connection. It reads no more of an answer than it has to, so that the
+// load costs less than what is measured.
+func hammer(addr string, req []byte, until time.Time) (count, size int64, err error) {
+	conn, err := net.Dial("tcp", addr) //nolint:noctx // loopback, and until bounds it
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { _ = conn.Close() }()
+	r := bufio.NewReaderSize(conn, 64<<10)
+	for time.Now().Before(until) {
+		if _, err := conn.Write(req); err != nil {
+			return count, size, err
+		}
+		if size, err = readAnswer(r); err != nil {
+			return count, size, err
+		}
+		count++
+	}
+	return count, size, nil
+}
+
+func readAnswer(r *bufio.Reader) (size int64, err error) {
+	length := int64(-1)
+	for first := true; ; first = false {
+		line, err := r.ReadSlice('\n')
+		if err != nil {
+			return 0, err
+		}
+		if first && !strings.HasPrefix(string(line), "HTTP/1.1 200") {
+			rest, _ := r.Peek(min(r.Buffered(), 600))
+			return 0, fmt.Errorf("%s%s", line, rest)
+		}
+		if len(line) == 2 {
+			break
+		}
+		if key, value, _ := strings.Cut(string(line), ":"); strings.EqualFold(key, "Content-Length") {
+			length, _ = strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+		}
+	}
+	if length >= 0 {
+		_, err := io.CopyN(io.Discard, r, length)
+		return length, err
+	}
+	return readChunks(r)
+}
+
+func readChunks(r *bufio.Reader) (size int64, err error) {
+	for {
+		line, err := r.ReadSlice('\n')
+		if err != nil {
+			return size, err
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(string(line)), 16, 64)
+		if err != nil {
+			return size, err
+		}
+		if _, err := io.CopyN(io.Discard, r, n+2); err != nil {
+			return size, err
+		}
+		if n == 0 {
+			return size, nil
+		}
+		size += n
+	}
+}
+
+// compare measures the contenders in turns, and takes the median of the turns.
+func compare(contenders []*contender, req []byte, connections int, turn time.Duration, turns int) ([]sample, error) {
+	all := make([][]sample, len(contenders))
+	for t := range turns + 1 {
+		for i, c := range contenders {
+			s, err := c.load(req, connections, turn)
+			if err != nil {
+				return nil, err
+			}
+			if t > 0 { // the first turn warms up
+				all[i] = append(all[i], s)
+			}
+		}
+	}
+	medians := make([]sample, len(contenders))
+	for i, samples := range all {
+		slices.SortFunc(samples, func(a, b sample) int { return int(a.cpu - b.cpu) })
+		medians[i].cpu, medians[i].bytes = samples[len(samples)/2].cpu, samples[0].bytes
+		slices.SortFunc(samples, func(a, b sample) int { return int(a.perSecond - b.perSecond) })
+		medians[i].perSecond = samples[len(samples)/2].perSecond
+	}
+	return medians, nil
+}
+
+func measure(quick bool) error {
+	turn, turns := 2*time.Second, 5
+	if quick {
+		turn, turns = time.Second, 1
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	if err := measureCalls(ctx, turn, turns); err != nil {
+		return err
+	}
+	return measureLists(ctx, turn, turns)
+}
+
+func measureCalls(ctx context.Context, turn time.Duration, turns int) error {
+	contenders, stop, err := startAll(ctx, 0, "plain", "sdk", "toolyard")
+	if err != nil {
+		return err
+	}
+	defer stop()
+	s, err := compare(contenders, request("tools/call", "echo", callBody), 16, turn, turns)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("One tool call over HTTP, MCP %s, 16 connections\n\n", version)
+	fmt.Printf("| server | calls/s | CPU per call | bytes |\n|---|---|---|---|\n")
+	for i, c := range contenders {
+		fmt.Printf("| %s | %.0f | %v | %d |\n", titles[c.name], s[i].perSecond, s[i].cpu.Round(100*time.Nanosecond), s[i].bytes)
+	}
+	fmt.Printf("\nToolyard makes %.1f times the calls per second of the bare SDK (goal: at least 3),\n", s[2].perSecond/s[1].perSecond)
+	fmt.Printf("and uses %.1f times the CPU of the plain handler (goal: at most 3).\n\n", float64(s[2].cpu)/float64(s[0].cpu))
+	return nil
+}
+
+func measureLists(ctx context.Context, turn time.Duration, turns int) error {
+	const tools = 10_000
+	contenders, stop, err := startAll(ctx, tools, "sdk", "toolyard")
+	if err != nil {
+		return err
+	}
+	defer stop()
+	s, err := compare(contenders, request("tools/list", "", listBody), 4, turn, turns)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("A page of tools/list, %d tools\n\n", tools)
+	fmt.Printf("| server | start | pages/s | CPU per page | bytes |\n|---|---|---|---|---|\n")
+	for i, c := range contenders {
+		fmt.Printf("| %s | %v | %.0f | %v | %d |\n", titles[c.name], c.boot.Round(time.Millisecond), s[i].perSecond, s[i].cpu.Round(time.Microsecond), s[i].bytes)
+	}
+	fmt.Printf("\nToolyard uses %.0f times less CPU for a page than the bare SDK (goal: at least 20),\n", float64(s[0].cpu)/float64(s[1].cpu))
+	fmt.Printf("and starts with %d tools in %v (goal: under 2s).\n", tools, contenders[1].boot.Round(time.Millisecond))
+	return nil
+}
+
+func startAll(ctx context.Context, tools int, names ...string) (all []*contender, stop func(), err error) {
+	stop = func() {
+		for _, c := range all {
+			c.stop()
+		}
+	}
+	for _, name := range names {
+		c, err := start(ctx, name, tools)
+		if err != nil {
+			stop()
+			return nil, nil, err
+		}
+		all = append(all, c)
+	}
+	return all, stop, nil
+}
