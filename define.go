@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 )
 
 // Define makes a tool from a typed function. In is a struct; its JSON Schema is
@@ -72,12 +73,10 @@ func given(raw json.RawMessage, t reflect.Type) (*Schema, error) {
 // promises reports whether a result type has a shape worth a schema. Text, content
 // and whole results do not.
 func promises(out reflect.Type) bool {
-	for _, own := range []reflect.Type{
+	if slices.Contains([]reflect.Type{
 		reflect.TypeFor[*Result](), reflect.TypeFor[json.RawMessage](), reflect.TypeFor[[]Content](),
-	} {
-		if out == own {
-			return false
-		}
+	}, out) {
+		return false
 	}
 	if out.Implements(reflect.TypeFor[Content]()) || out.Implements(reflect.TypeFor[error]()) {
 		return false

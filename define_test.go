@@ -206,7 +206,8 @@ func TestOutputThatBreaksItsSchemaIsAnError(t *testing.T) {
 	}
 	tool := toolyard.Define(toolyard.Spec{Name: "risk"}, func(_ context.Context, _ *toolyard.Call, in struct {
 		Score int `json:"score"`
-	}) (risk, error) {
+	},
+	) (risk, error) {
 		return risk{in.Score}, nil
 	})
 	if _, err := toolyard.Run(t.Context(), &toolyard.Call{Tool: tool, Args: json.RawMessage(`{"score":90}`)}); err != nil {

@@ -26,7 +26,7 @@ func derive(t reflect.Type, inside []reflect.Type) (json.RawMessage, error) {
 	if raw, ok := wellKnown[t]; ok {
 		return json.RawMessage(raw), nil
 	}
-	if s, ok := reflect.New(t).Interface().(interface{ JSONSchema() json.RawMessage }); ok {
+	if s, ok := reflect.TypeAssert[interface{ JSONSchema() json.RawMessage }](reflect.New(t)); ok {
 		return s.JSONSchema(), nil
 	}
 	if slices.Contains(inside, t) {

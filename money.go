@@ -46,7 +46,7 @@ func ParseMoney(s string) (Money, error) {
 
 // String is the shortest decimal that [ParseMoney] reads back as m.
 func (m Money) String() string {
-	sign, n := "", uint64(m)
+	sign, n := "", uint64(m) //nolint:gosec // the next line minds the sign
 	if m < 0 {
 		sign, n = "-", -n
 	}

@@ -15,17 +15,17 @@ type Outcome struct {
 
 // The codes of outcomes that are not errors of the platform.
 const (
-	OK     Code = "OK"
-	SaidSo Code = "TOOL_ERROR" // the result itself says that the tool failed
+	OK        Code = "OK"
+	ToolError Code = "TOOL_ERROR" // the result itself says that the tool failed
 )
 
-// Code is OK, SaidSo or the error's code.
+// Code is OK, ToolError or the error's code.
 func (o Outcome) Code() Code {
 	switch {
 	case o.Err != nil:
 		return o.Err.Code
 	case o.Result.IsError:
-		return SaidSo
+		return ToolError
 	}
 	return OK
 }

@@ -34,11 +34,11 @@ func serveContender(name string, tools int) error {
 	switch name {
 	case "plain":
 		ready()
-		return http.Serve(l, http.HandlerFunc(plain)) //nolint:gosec // a benchmark on loopback
+		return http.Serve(l, http.HandlerFunc(plain))
 	case "sdk":
 		h := bareSDK(tools)
 		ready()
-		return http.Serve(l, h) //nolint:gosec // a benchmark on loopback
+		return http.Serve(l, h)
 	case "toolyard":
 		return serveToolyard(l, tools, ready)
 	}

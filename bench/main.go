@@ -73,7 +73,7 @@ func start(ctx context.Context, name string, tools int) (*contender, error) {
 		return nil, err
 	}
 	began := time.Now()
-	cmd := exec.CommandContext(ctx, self, "-serve", name, "-tools", strconv.Itoa(tools)) //nolint:gosec // this very program
+	cmd := exec.CommandContext(ctx, self, "-serve", name, "-tools", strconv.Itoa(tools))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (c *contender) load(req []byte, n int, d time.Duration) (sample, error) {
 // hammer is one connection. It reads no more of an answer than it has to, so that the
 // load costs less than what is measured.
 func hammer(addr string, req []byte, until time.Time) (count, size int64, err error) {
-	conn, err := net.Dial("tcp", addr) //nolint:noctx // loopback, and until bounds it
+	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		return 0, 0, err
 	}

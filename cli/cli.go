@@ -42,7 +42,7 @@ func Main(opts yard.Options) {
 // Run runs one command and returns its exit code.
 func Run(ctx context.Context, opts yard.Options, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if opts.Getenv == nil {
-		opts.Getenv = os.LookupEnv
+		opts.Getenv = os.LookupEnv //nolint:forbidigo // the edge
 	}
 	if opts.Version == "" {
 		opts.Version = buildVersion()
@@ -171,15 +171,16 @@ func (p *program) startLog() error {
 		}
 		out = f
 	}
-	p.opts.Log = slog.New(logHandler(out, c.Log.Format, level))
+	p.opts.Log = slog.New(p.logHandler(out, c.Log.Format, level))
 	return nil
 }
 
-func logHandler(out io.Writer, format string, level slog.Level) slog.Handler {
+func (p *program) logHandler(out io.Writer, format string, level slog.Level) slog.Handler {
 	if format == "json" || (format == "auto" && !isTerminal(out)) {
 		return slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level})
 	}
-	return tint.NewHandler(out, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !isTerminal(out) || os.Getenv("NO_COLOR") != ""})
+	noColor, _ := p.opts.Getenv("NO_COLOR")
+	return tint.NewTextHandler(out, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !isTerminal(out) || noColor != ""})
 }
 
 func isTerminal(w io.Writer) bool {

@@ -44,7 +44,7 @@ func await(ctx context.Context, c *toolyard.Call, timeout time.Duration, next to
 		return o.res, o.err
 	case <-ctx.Done():
 	}
-	if ctx.Err() == context.DeadlineExceeded { //nolint:errorlint // a context's own error is never wrapped
+	if ctx.Err() == context.DeadlineExceeded {
 		return nil, toolyard.Errorf(toolyard.Timeout, "%s took longer than %v and was stopped.", c.Tool.Name, timeout)
 	}
 	return nil, ctx.Err()

@@ -86,7 +86,7 @@ func New(opts Options) (*Yard, error) {
 		opts.Now = time.Now
 	}
 	if opts.Getenv == nil {
-		opts.Getenv = os.LookupEnv
+		opts.Getenv = os.LookupEnv //nolint:forbidigo // the edge, for programs that embed
 	}
 	y := &Yard{opts: opts, log: opts.Log, metrics: telemetry.NewMetrics(), ready: make(chan struct{})}
 	source, err := y.load()

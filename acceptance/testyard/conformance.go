@@ -59,7 +59,7 @@ func conformanceTools(extra *changing) []*toolyard.Tool {
 		}),
 		plain("test_tool_with_logging", "Logs while it runs.", func(_ context.Context, c *toolyard.Call) (any, error) {
 			for _, line := range []string{"Tool execution started", "Tool processing data", "Tool execution completed"} {
-				c.Logger().Info(line)
+				c.Logger().Info(line) //nolint:sloglint // the suite's words
 				time.Sleep(pause)
 			}
 			return "logged", nil

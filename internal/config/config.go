@@ -25,8 +25,8 @@ type Config struct {
 	Anonymous bool               `json:"anonymous" default:"false" doc:"Let anyone who reaches the address call tools. Needed to listen beyond loopback."`
 	Origins   []string           `json:"origins,omitempty" doc:"Web origins that may call from a browser, such as http://localhost:6274."`
 	SSE       bool               `json:"sse" default:"false" doc:"Also serve the HTTP+SSE transport of 2024-11-05, at /sse."`
-	Log       Log                `json:"log,omitempty" doc:"What is logged, and where to."`
-	Limits    Limits             `json:"limits,omitempty" doc:"Bounds on every call."`
+	Log       Log                `json:"log,omitzero" doc:"What is logged, and where to."`
+	Limits    Limits             `json:"limits,omitzero" doc:"Bounds on every call."`
 	Toolsets  map[string]Toolset `json:"toolsets,omitempty" doc:"Named selections of tools."`
 	Gates     map[string]Gate    `json:"gates,omitempty" doc:"Ways in. Gate x is at /mcp/x; the one called default, or the only one, is at /mcp too. Without any, all tools are at /mcp."`
 }

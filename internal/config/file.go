@@ -110,8 +110,7 @@ func (s *Source) faults(issues []toolyard.Issue) (f Faults) {
 
 func (s *Source) syntax(err error) error {
 	p := toolyard.Problem{Subject: "syntax", File: s.name, Line: 1, Column: 1, Message: err.Error()}
-	var ye yaml.Error
-	if errors.As(err, &ye) {
+	if ye, ok := errors.AsType[yaml.Error](err); ok {
 		p.Message = ye.GetMessage()
 		if t := ye.GetToken(); t != nil && t.Position != nil {
 			p.Line, p.Column = t.Position.Line, t.Position.Column
@@ -166,7 +165,7 @@ func (w *walker) value(n ast.Node, steps []string, depth int) any {
 	case *ast.SequenceNode:
 		list := make([]any, 0, len(n.Values))
 		for i, item := range n.Values {
-			list = append(list, w.value(item, append(steps[:len(steps):len(steps)], fmt.Sprint(i)), depth+1))
+			list = append(list, w.value(item, append(slices.Clip(steps), fmt.Sprint(i)), depth+1))
 		}
 		return list
 	case *ast.AnchorNode:
@@ -203,7 +202,7 @@ func (w *walker) mapping(values []*ast.MappingValueNode, steps []string, depth i
 			w.fault(v.Key, steps, "this kind of key is not used here")
 			continue
 		}
-		at := append(steps[:len(steps):len(steps)], name)
+		at := append(slices.Clip(steps), name)
 		if _, twice := m[name]; twice {
 			w.fault(v.Key, at, "stands twice")
 			continue
@@ -253,8 +252,8 @@ func (w *walker) expand(n ast.Node, text string, steps []string) any {
 		b.WriteString(value)
 		rest = tail
 	}
-	switch expanded := b.String(); {
-	case expanded == "true" || expanded == "false":
+	switch expanded := b.String(); expanded {
+	case "true", "false":
 		return expanded == "true"
 	default:
 		return expanded

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -78,7 +79,7 @@ func collectHeaders(schema json.RawMessage, path []string, depth int) (binds []h
 		return nil
 	}
 	for name, property := range guard.Members(member(schema, "properties")) {
-		at := append(path[:len(path):len(path)], name)
+		at := append(slices.Clip(path), name)
 		if header, ok := guard.String(member(property, "x-mcp-header")); ok {
 			binds = append(binds, headerBinding{http.CanonicalHeaderKey("Mcp-Param-" + header), at})
 		}

@@ -56,7 +56,7 @@ func (s *Server) SSEHandler(gateOf func(*http.Request) string) http.Handler {
 				return
 			}
 		}
-		g.legacy.sse.ServeHTTP(w, r)
+		g.legacy.sse.ServeHTTP(unmasking{w, s.mask}, r)
 	})
 }
 
@@ -80,7 +80,7 @@ func (g *gate) serveHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "this version of MCP has only POST", http.StatusMethodNotAllowed)
 			return
 		}
-		g.legacy.stream.ServeHTTP(w, r)
+		g.legacy.stream.ServeHTTP(unmasking{w, g.server.mask}, r)
 		return
 	}
 	env, wire := g.read(w, r)
@@ -108,8 +108,7 @@ func (g *gate) read(w http.ResponseWriter, r *http.Request) (env envelope, _ *js
 	var body bytes.Buffer
 	body.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead)
 	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, limit)); err != nil {
-		var over *http.MaxBytesError
-		if errors.As(err, &over) {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return env, tooLarge(limit)
 		}
 		return env, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the body could not be read"}
@@ -178,7 +177,7 @@ func (g *gate) strictLegacy(w http.ResponseWriter, r *http.Request) *http.Reques
 		writeError(w, env.id, wire)
 		return nil
 	}
-	return withBody(r, g.server.ids.hide(env.body))
+	return withBody(r, g.server.mask.hide(env.body))
 }
 
 func withBody(r *http.Request, body []byte) *http.Request {
@@ -199,5 +198,5 @@ func writeError(w http.ResponseWriter, id json.RawMessage, e *jsonrpc.Error) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(appendResponse(nil, id, nil, e))
+	_, _ = w.Write(appendResponse(nil, id, nil, e)) //nolint:gosec // JSON, and said to be
 }

@@ -86,12 +86,8 @@ func (l *legacy) serve(w http.ResponseWriter, r *http.Request, env envelope) {
 		http.Error(w, "too many sessions", http.StatusServiceUnavailable)
 		return
 	}
-	ids := l.gate.server.ids
-	body := ids.hide(env.body)
-	if len(body) != len(env.body) {
-		w = unmasking{w, ids}
-	}
-	l.stream.ServeHTTP(w, withBody(r, body))
+	m := l.gate.server.mask
+	l.stream.ServeHTTP(unmasking{w, m}, withBody(r, m.hide(env.body)))
 }
 
 func (l *legacy) full() bool {
@@ -102,15 +98,15 @@ func (l *legacy) full() bool {
 	return n >= l.gate.server.opts.MaxSessions
 }
 
-// unmasking is a ResponseWriter that gives masked ids back.
+// unmasking is a ResponseWriter that shows what was masked.
 type unmasking struct {
 	http.ResponseWriter
-	ids idMask
+	mask mask
 }
 
 // Write implements http.ResponseWriter. The SDK writes each message at once.
 func (u unmasking) Write(b []byte) (int, error) {
-	if _, err := u.ResponseWriter.Write(u.ids.show(b)); err != nil {
+	if _, err := u.ResponseWriter.Write(u.mask.show(b)); err != nil {
 		return 0, err
 	}
 	return len(b), nil
@@ -185,7 +181,7 @@ func (l *legacy) call(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result
 	c, res, err := g.call(ctx, v, r)
 	result, wire := g.answer(v, eraOf(req.ProtocolVersion()), c, res, err)
 	if wire != nil {
-		return nil, wire
+		return nil, g.server.mask.hideError(wire)
 	}
 	return &rawResult{json: result}, nil
 }
@@ -231,7 +227,7 @@ func (h sessionHandler) Enabled(context.Context, slog.Level) bool { return h.ctx
 
 // Handle implements slog.Handler.
 func (h sessionHandler) Handle(_ context.Context, r slog.Record) error {
-	return h.session.Log(h.ctx, &mcp.LoggingMessageParams{Level: mcp.LoggingLevel(levelName(r.Level)), Data: logData(r)})
+	return h.session.Log(h.ctx, &mcp.LoggingMessageParams{Level: mcp.LoggingLevel(levelName(r.Level)), Data: logData(r)}) //nolint:staticcheck // deprecated, not gone
 }
 
 // WithAttrs implements slog.Handler.
@@ -309,7 +305,7 @@ func (l *lines) decode(line []byte, err error) (jsonrpc.Message, json.RawMessage
 	if wire != nil {
 		return nil, env.id, wire
 	}
-	msg, err := jsonrpc.DecodeMessage(l.server.ids.hide(env.body))
+	msg, err := jsonrpc.DecodeMessage(l.server.mask.hide(env.body))
 	if err != nil {
 		return nil, env.id, invalid("not a JSON-RPC message")
 	}
@@ -363,7 +359,7 @@ func (l *lines) Write(_ context.Context, msg jsonrpc.Message) error {
 	if err != nil {
 		return err
 	}
-	return l.write(l.server.ids.show(b))
+	return l.write(l.server.mask.show(b))
 }
 
 func (l *lines) write(message []byte) error {

@@ -29,7 +29,7 @@ func readMeta(params json.RawMessage) (m requestMeta) {
 			m.version, _ = guard.String(value)
 		case mcp.MetaKeyClientCapabilities:
 			m.capabilities = value
-		case mcp.MetaKeyLogLevel:
+		case mcp.MetaKeyLogLevel: //nolint:staticcheck // deprecated, not gone
 			m.logLevel, _ = guard.String(value)
 		case "progressToken":
 			m.progressToken = value

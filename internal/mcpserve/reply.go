@@ -133,9 +133,8 @@ func levelName(level slog.Level) string {
 
 // clientHandler sends a tool's log to the client that called it.
 type clientHandler struct {
-	min   slog.Level
-	attrs []slog.Attr
-	send  func(message []byte)
+	min  slog.Level
+	send func(message []byte)
 }
 
 // Enabled implements slog.Handler.

@@ -43,7 +43,7 @@ type Options struct {
 type Server struct {
 	opts  Options
 	gates atomic.Pointer[map[string]*gate] // replaced as a whole by Publish
-	ids   idMask
+	mask  mask
 	done  context.Context // ends when Close is called
 	close context.CancelFunc
 }
@@ -62,7 +62,7 @@ func New(opts Options) *Server {
 	if opts.Identify == nil {
 		opts.Identify = func(*http.Request) (toolyard.Caller, error) { return toolyard.Caller{ID: "anonymous"}, nil }
 	}
-	s := &Server{opts: opts, ids: newIDMask()}
+	s := &Server{opts: opts, mask: newMask()}
 	s.done, s.close = context.WithCancel(context.Background())
 	s.gates.Store(&map[string]*gate{})
 	return s
@@ -143,7 +143,7 @@ var callEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPa
 // callID is a random id that sorts by time.
 func callID(now time.Time) string {
 	var b [16]byte
-	binary.BigEndian.PutUint64(b[:8], uint64(now.UnixMilli())<<16) //nolint:gosec // after 1970
-	_, _ = rand.Read(b[6:])                                        // never fails
+	binary.BigEndian.PutUint64(b[:8], uint64(now.UnixMilli())<<16)
+	_, _ = rand.Read(b[6:]) // never fails
 	return callEncoding.EncodeToString(b[:])
 }

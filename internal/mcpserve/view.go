@@ -176,6 +176,6 @@ func capabilities() *mcp.ServerCapabilities {
 		Tools:     &mcp.ToolCapabilities{ListChanged: true},
 		Prompts:   &mcp.PromptCapabilities{},
 		Resources: &mcp.ResourceCapabilities{},
-		Logging:   &mcp.LoggingCapabilities{},
+		Logging:   &mcp.LoggingCapabilities{}, //nolint:staticcheck // deprecated, not gone
 	}
 }

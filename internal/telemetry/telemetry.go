@@ -76,7 +76,7 @@ func (m *Metrics) Outcome(_ context.Context, c *toolyard.Call, o toolyard.Outcom
 
 // knownCode keeps the codes that tools make up from becoming labels without bound.
 func knownCode(c toolyard.Code) toolyard.Code {
-	if slices.Contains(toolyard.Codes, c) || c == toolyard.OK || c == toolyard.SaidSo {
+	if slices.Contains(toolyard.Codes, c) || c == toolyard.OK || c == toolyard.ToolError {
 		return c
 	}
 	return "OTHER"

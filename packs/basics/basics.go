@@ -11,6 +11,7 @@ import (
 	"math"
 	"strings"
 	"time"
+	_ "time/tzdata" // so that time zones work on any machine
 	"unicode"
 
 	"github.com/toolyard/toolyard"
@@ -184,7 +185,7 @@ var Random = toolyard.Define(spec("random", "Makes a random number, string, UUID
 			if low > high {
 				return toolyard.Failure("min (%d) must not be greater than max (%d).", low, high), nil
 			}
-			return low + int(below(uint64(high-low)+1)), nil //nolint:gosec // high is not below low
+			return low + int(below(uint64(high-low)+1)), nil
 		case "string":
 			return randomString(in.Length), nil
 		case "uuid":

@@ -3,23 +3,44 @@ package mcpserve
 import (
 	"bytes"
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/json"
 	"slices"
 	"strconv"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
 	"github.com/toolyard/toolyard/internal/guard"
 )
 
-// idMask carries integers through the SDK that its float64 cannot hold: on the way in
-// they become strings that nobody can guess, on the way out they become themselves
-// again.
-type idMask struct{ prefix string }
+// mask carries through the SDK what it would change. Integers that its float64 cannot
+// hold become strings that nobody can guess on the way in, and themselves again on the
+// way out. An error with the number of an unknown method, which the SDK replaces by its
+// own, has a number that nobody can guess on the way out.
+type mask struct {
+	prefix   string
+	notFound int64
+}
 
-func newIDMask() idMask { return idMask{`"toolyard-` + rand.Text() + `-`} }
+func newMask() mask {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return mask{`"toolyard-` + rand.Text() + `-`, -int64(binary.LittleEndian.Uint64(b[:])>>2) - 1<<61}
+}
+
+// hideError masks the number of an error.
+func (m mask) hideError(e *jsonrpc.Error) *jsonrpc.Error {
+	if e.Code != jsonrpc.CodeMethodNotFound {
+		return e
+	}
+	hidden := *e
+	hidden.Code = m.notFound
+	return &hidden
+}
 
 // hide masks the request id, the id of a cancellation and the progress token of a
 // message that has passed the strict reader.
-func (m idMask) hide(message []byte) []byte {
+func (m mask) hide(message []byte) []byte {
 	masked, done := message, 0 // bytes that masked has grown by
 	mask := func(number json.RawMessage) {
 		if !unsafeInteger(number) {
@@ -68,8 +89,12 @@ func member(object json.RawMessage, name string) json.RawMessage {
 	return nil
 }
 
-// show unmasks what hide masked.
-func (m idMask) show(message []byte) []byte {
+// show unmasks what hide and hideError masked.
+func (m mask) show(message []byte) []byte {
+	code := []byte(`"code":` + strconv.FormatInt(m.notFound, 10))
+	if bytes.Contains(message, code) {
+		message = bytes.Replace(message, code, []byte(`"code":-32601`), 1)
+	}
 	for {
 		at := bytes.Index(message, []byte(m.prefix))
 		if at < 0 {

@@ -1,0 +1,22 @@
+.PHONY: help build test race acceptance conformance lint fuzz bench ci
+
+help: ## Show this help
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
+build: ## Build bin/toolyard
+	go build -trimpath -o bin/toolyard ./cmd/toolyard
+test: ## Run the unit tests
+	go test ./...
+race: ## Run all Go tests under the race detector
+	go test -race ./...
+acceptance: ## Drive the built binary, official clients included
+	go test -count=1 -v ./acceptance/...
+conformance: ## Run the official MCP conformance suite, both eras
+	acceptance/conformance.sh
+lint: ## Check style and mistakes
+	go tool -modfile=tools/go.mod golangci-lint run ./...
+fuzz: ## Fuzz every parser of strangers' bytes, 60 s each
+	acceptance/fuzz.sh 60s
+bench: ## Measure beside the bare SDK and a plain handler
+	go run ./bench
+ci: ## Everything that must pass
+	bash .ci/run

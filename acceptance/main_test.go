@@ -1,0 +1,490 @@
+// Package acceptance drives the built binaries over real transports, one test for each
+// acceptance check.
+package acceptance
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var bin string // where the binaries are
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		fmt.Println("skipped: acceptance tests drive built binaries; run without -short")
+		os.Exit(0)
+	}
+	dir, err := os.MkdirTemp("", "toolyard-acceptance-")
+	if err != nil {
+		panic(err)
+	}
+	bin = dir
+	build := exec.Command("go", "build", "-o", dir, "../cmd/toolyard", "./testyard")
+	build.Stderr = os.Stderr
+	code := 1
+	if err := build.Run(); err == nil {
+		code = m.Run()
+	}
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// process is a server that runs for one test.
+type process struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	url string // of the default gate
+	dir string
+
+	mu   sync.Mutex
+	logs bytes.Buffer
+}
+
+// Write takes the server's log.
+func (p *process) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.logs.Write(b)
+}
+
+// log is what the server has logged so far, a JSON object a line.
+func (p *process) log() (lines []map[string]any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for line := range bytes.Lines(p.logs.Bytes()) {
+		var o map[string]any
+		if json.Unmarshal(line, &o) == nil {
+			lines = append(lines, o)
+		}
+	}
+	return lines
+}
+
+// logged waits until the log has n lines that match.
+func (p *process) logged(n int, match func(map[string]any) bool) (found []map[string]any) {
+	p.t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		found = nil
+		for _, line := range p.log() {
+			if match(line) {
+				found = append(found, line)
+			}
+		}
+		if len(found) >= n || time.Now().After(deadline) {
+			return found
+		}
+	}
+}
+
+// serve starts a binary's serve command on a free port, with a configuration if there is
+// one.
+func serve(t *testing.T, program, config string, env ...string) *process {
+	t.Helper()
+	p := &process{t: t, dir: t.TempDir()}
+	if config != "" {
+		p.configure(config)
+	}
+	address := freeAddress(t)
+	p.cmd = exec.Command(filepath.Join(bin, program), "serve", "--listen", address)
+	p.cmd.Dir, p.cmd.Stderr, p.cmd.Env = p.dir, p, append(os.Environ(), env...)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+	})
+	p.url = "http://" + address + "/mcp"
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		res, err := http.Get("http://" + address + "/readyz")
+		if err == nil {
+			_ = res.Body.Close()
+			if res.StatusCode == http.StatusOK {
+				return p
+			}
+		}
+	}
+	t.Fatalf("%s did not get ready:\n%s", program, p.logs.String())
+	return nil
+}
+
+func (p *process) configure(config string) {
+	if err := os.WriteFile(filepath.Join(p.dir, "toolyard.yaml"), []byte(config), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// run runs a command to its end in a folder of its own and returns its exit code.
+func run(t *testing.T, program, config string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, program), args...)
+	cmd.Dir = t.TempDir()
+	if config != "" {
+		if err := os.WriteFile(filepath.Join(cmd.Dir, "toolyard.yaml"), []byte(config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	_ = cmd.Run()
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+// message is a JSON-RPC message as it came.
+type message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  *struct {
+		Code    int             `json:"code"`
+		Message string          `json:"message"`
+		Data    json.RawMessage `json:"data"`
+	} `json:"error"`
+}
+
+// result is a tool's result.
+type result struct {
+	Content    []struct{ Type, Text string }
+	Structured json.RawMessage `json:"structuredContent"`
+	IsError    bool
+	Meta       map[string]json.RawMessage `json:"_meta"`
+}
+
+func (m message) result(t *testing.T) (r result) {
+	t.Helper()
+	if m.Error != nil {
+		t.Fatalf("error %d: %s", m.Error.Code, m.Error.Message)
+	}
+	if err := json.Unmarshal(m.Result, &r); err != nil {
+		t.Fatalf("%s: %v", m.Result, err)
+	}
+	return r
+}
+
+// client is an MCP client of either era over either transport. It decodes nothing that
+// it need not.
+type client interface {
+	// send sends a request and returns its response and what came before it. Params is
+	// a JSON object, or empty.
+	send(id, method, params string) (message, []message)
+}
+
+func call(t *testing.T, c client, tool, args string) message {
+	t.Helper()
+	m, _ := c.send("1", "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, args))
+	return m
+}
+
+func listTools(t *testing.T, c client) (names []string) {
+	t.Helper()
+	m, _ := c.send("1", "tools/list", "")
+	var list struct{ Tools []struct{ Name string } }
+	if m.Error != nil {
+		t.Fatal(m.Error)
+	}
+	if err := json.Unmarshal(m.Result, &list); err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range list.Tools {
+		names = append(names, tool.Name)
+	}
+	return names
+}
+
+const modernMeta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}`
+
+// withMeta puts the modern era's members into params.
+func withMeta(params, more string) string {
+	meta := `"_meta":{` + modernMeta + more + `}`
+	if rest := strings.TrimPrefix(params, "{"); params != "" && rest != "}" {
+		return "{" + meta + "," + rest
+	}
+	return "{" + meta + "}"
+}
+
+// modernHTTP is a client of 2026-07-28.
+type modernHTTP struct {
+	t    *testing.T
+	url  string
+	meta string // more members for _meta, each with a comma before it
+}
+
+func (c modernHTTP) send(id, method, params string) (message, []message) {
+	c.t.Helper()
+	res, err := c.post(c.t.Context(), id, method, params)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	return lastOf(c.t, readMessages(c.t, res))
+}
+
+func (c modernHTTP) post(ctx context.Context, id, method, params string) (*http.Response, error) {
+	var name struct{ Name string }
+	_ = json.Unmarshal([]byte(params), &name)
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, method, withMeta(params, c.meta))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	r.Header.Set("Mcp-Protocol-Version", "2026-07-28")
+	r.Header.Set("Mcp-Method", method)
+	if name.Name != "" {
+		r.Header.Set("Mcp-Name", name.Name)
+	}
+	return http.DefaultClient.Do(r)
+}
+
+// legacyHTTP is a client of 2025-11-25 with a session.
+type legacyHTTP struct {
+	t       *testing.T
+	url     string
+	session string
+}
+
+const initialize = `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"acceptance","version":"1"}}`
+
+func newLegacyHTTP(t *testing.T, url string) *legacyHTTP {
+	t.Helper()
+	c := &legacyHTTP{t: t, url: url}
+	if m, _ := c.send("0", "initialize", initialize); m.Error != nil || c.session == "" {
+		t.Fatalf("initialize: %+v", m)
+	}
+	res := c.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	_ = res.Body.Close()
+	return c
+}
+
+func (c *legacyHTTP) request(method, body string) *http.Request {
+	c.t.Helper()
+	r, err := http.NewRequestWithContext(c.t.Context(), method, c.url, strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	if c.session != "" {
+		r.Header.Set("Mcp-Session-Id", c.session)
+		r.Header.Set("Mcp-Protocol-Version", "2025-11-25")
+	}
+	return r
+}
+
+func (c *legacyHTTP) post(body string) *http.Response {
+	c.t.Helper()
+	res, err := http.DefaultClient.Do(c.request(http.MethodPost, body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if id := res.Header.Get("Mcp-Session-Id"); id != "" {
+		c.session = id
+	}
+	return res
+}
+
+func (c *legacyHTTP) send(id, method, params string) (message, []message) {
+	c.t.Helper()
+	if params == "" {
+		params = "{}"
+	}
+	res := c.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, method, params))
+	defer func() { _ = res.Body.Close() }()
+	return lastOf(c.t, readMessages(c.t, res))
+}
+
+// listen opens the session's stream and delivers what comes.
+func (c *legacyHTTP) listen() <-chan message {
+	c.t.Helper()
+	res, err := http.DefaultClient.Do(c.request(http.MethodGet, ""))
+	if err != nil || res.StatusCode != http.StatusOK {
+		c.t.Fatal(res, err)
+	}
+	return follow(c.t, res)
+}
+
+func lastOf(t *testing.T, all []message) (message, []message) {
+	t.Helper()
+	if len(all) == 0 {
+		t.Fatal("there was no response")
+	}
+	return all[len(all)-1], all[:len(all)-1]
+}
+
+// readMessages reads a body that is JSON or a stream of events.
+func readMessages(t *testing.T, res *http.Response) (all []message) {
+	t.Helper()
+	if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+		body, err := io.ReadAll(res.Body)
+		var m message
+		if err != nil || json.Unmarshal(body, &m) != nil {
+			t.Fatalf("%s: %q (%v)", res.Status, body, err)
+		}
+		return []message{m}
+	}
+	for m := range follow(t, res) {
+		all = append(all, m)
+	}
+	return all
+}
+
+// follow delivers the messages of a stream of events until it ends.
+func follow(t *testing.T, res *http.Response) <-chan message {
+	t.Cleanup(func() { _ = res.Body.Close() })
+	out := make(chan message, 100)
+	go func() {
+		defer close(out)
+		lines := bufio.NewScanner(res.Body)
+		lines.Buffer(nil, 64<<20)
+		for lines.Scan() {
+			var m message
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok && json.Unmarshal([]byte(data), &m) == nil {
+				out <- m
+			}
+		}
+	}()
+	return out
+}
+
+// stdio is a client of either era that starts the server itself.
+type stdio struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	lines  chan string
+	modern bool
+}
+
+func newStdio(t *testing.T, program string, modern bool, args ...string) *stdio {
+	t.Helper()
+	c := &stdio{t: t, modern: modern, lines: make(chan string, 1000)}
+	c.cmd = exec.Command(filepath.Join(bin, program), append([]string{"serve"}, args...)...)
+	c.cmd.Dir = t.TempDir()
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(c.lines)
+		s := bufio.NewScanner(out)
+		s.Buffer(nil, 64<<20)
+		for s.Scan() {
+			c.lines <- s.Text()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = c.in.Close()
+		timer := time.AfterFunc(10*time.Second, func() { _ = c.cmd.Process.Kill() })
+		defer timer.Stop()
+		if err := c.cmd.Wait(); err != nil {
+			t.Errorf("the server did not end well after its input did: %v", err)
+		}
+	})
+	if !modern {
+		if m, _ := c.send("0", "initialize", initialize); m.Error != nil {
+			t.Fatal(m.Error)
+		}
+		c.write(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	}
+	return c
+}
+
+func (c *stdio) write(line string) {
+	c.t.Helper()
+	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *stdio) send(id, method, params string) (message, []message) {
+	c.t.Helper()
+	if c.modern {
+		params = withMeta(params, "")
+	} else if params == "" {
+		params = "{}"
+	}
+	c.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, method, params))
+	return c.await(id)
+}
+
+// await reads until the response to id.
+func (c *stdio) await(id string) (message, []message) {
+	c.t.Helper()
+	var before []message
+	for {
+		m := c.next()
+		if string(m.ID) == id && m.Method == "" {
+			return m, before
+		}
+		before = append(before, m)
+	}
+}
+
+func (c *stdio) next() message {
+	c.t.Helper()
+	select {
+	case line, ok := <-c.lines:
+		var m message
+		if !ok || json.Unmarshal([]byte(line), &m) != nil {
+			c.t.Fatalf("standard output carried %q", line)
+		}
+		return m
+	case <-time.After(60 * time.Second):
+		c.t.Fatal("no answer")
+	}
+	panic("unreachable")
+}
+
+// clients are all ways to speak to the test yard: two eras, two transports.
+func clients(t *testing.T, p *process) map[string]client {
+	t.Helper()
+	return map[string]client{
+		"2026-07-28 http":  modernHTTP{t: t, url: p.url},
+		"2025-11-25 http":  newLegacyHTTP(t, p.url),
+		"2026-07-28 stdio": newStdio(t, "testyard", true),
+		"2025-11-25 stdio": newStdio(t, "testyard", false),
+	}
+}
+
+func (p *process) signal(s syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+}

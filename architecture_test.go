@@ -1,0 +1,188 @@
+package toolyard_test
+
+import (
+	"encoding/json"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/toolyard/toolyard"
+
+// goPackage is what go list says about one package.
+type goPackage struct {
+	ImportPath string
+	Dir        string
+	Doc        string
+	Imports    []string
+	GoFiles    []string
+}
+
+func packages(t *testing.T) (list []goPackage) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Dir,Doc,Imports,GoFiles", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dec := json.NewDecoder(strings.NewReader(string(out)))
+	for dec.More() {
+		var p goPackage
+		if err := dec.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// imports says what each package may import of this module. Imports point towards the
+// root; a package that is not here may import nothing but the root.
+var imports = map[string][]string{
+	"":                     {},
+	"/policy":              {""},
+	"/toolyardtest":        {"", "/policy"},
+	"/packs/basics":        {""},
+	"/internal/guard":      {},
+	"/internal/mcpserve":   {"", "/internal/guard"},
+	"/yard":                {"", "/policy", "/internal/api", "/internal/catalog", "/internal/config", "/internal/guard", "/internal/mcpserve", "/internal/telemetry"},
+	"/cli":                 {"", "/yard", "/internal/config"},
+	"/cmd/toolyard":        {"/cli", "/yard", "/packs/basics"},
+	"/acceptance/testyard": {"", "/cli", "/yard"},
+	"/bench":               {"", "/yard"},
+	"/examples/greet":      {"", "/cli", "/yard"},
+	"/examples/embed":      {"", "/yard"},
+}
+
+// cages say which packages may import a third party.
+var cages = map[string][]string{
+	"github.com/modelcontextprotocol/go-sdk": {"/internal/mcpserve", "/bench"},
+	"github.com/santhosh-tekuri/jsonschema":  {""},
+	"golang.org/x/text":                      {""},
+	"github.com/goccy/go-yaml":               {"/internal/config"},
+	"github.com/prometheus/client_golang":    {"/internal/telemetry"},
+	"go.opentelemetry.io/otel":               {"/internal/telemetry"},
+	"github.com/fsnotify/fsnotify":           {"/yard"},
+	"github.com/spf13/cobra":                 {"/cli"},
+	"github.com/lmittmann/tint":              {"/cli"},
+}
+
+func TestImportsPointInwards(t *testing.T) {
+	for _, p := range packages(t) {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		allowed, ok := imports[name]
+		if !ok {
+			allowed = []string{""}
+		}
+		for _, imported := range p.Imports {
+			if own, ok := strings.CutPrefix(imported, module); ok {
+				if !slices.Contains(allowed, own) {
+					t.Errorf("%s may not import %s", p.ImportPath, imported)
+				}
+				continue
+			}
+			if !strings.Contains(strings.SplitN(imported, "/", 2)[0], ".") {
+				continue // the standard library
+			}
+			if !slices.Contains(cageOf(imported), name) {
+				t.Errorf("%s may not import %s: it has its cage (see cages)", p.ImportPath, imported)
+			}
+		}
+	}
+}
+
+func cageOf(imported string) []string {
+	for prefix, cage := range cages {
+		if imported == prefix || strings.HasPrefix(imported, prefix+"/") {
+			return cage
+		}
+	}
+	return nil
+}
+
+func TestEveryPackageHasAComment(t *testing.T) {
+	for _, p := range packages(t) {
+		if len(p.GoFiles) > 0 && !regexp.MustCompile(`^(Package|Command) \w+ .*\.`).MatchString(p.Doc) {
+			t.Errorf("%s: %q is not a package comment", p.ImportPath, p.Doc)
+		}
+	}
+}
+
+func TestModulesReplaceNothing(t *testing.T) {
+	for _, file := range []string{"go.mod", "tools/go.mod"} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(data), "replace ") {
+			t.Errorf("%s replaces a module: then go install would not work", file)
+		}
+	}
+}
+
+// secrets are the shapes of keys that must never be committed.
+var secrets = regexp.MustCompile(`AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36}|sk-[A-Za-z0-9_-]{32,}|xox[baprs]-[A-Za-z0-9-]{10,}|-----BEGIN [A-Z ]*PRIVATE KEY-----|AIza[0-9A-Za-z_-]{35}|eyJ[A-Za-z0-9_-]{20,}\.eyJ`)
+
+func TestNoSecretIsCommitted(t *testing.T) {
+	walk(t, func(path string, data []byte) {
+		if path != "architecture_test.go" && secrets.Match(data) {
+			t.Errorf("%s holds something that looks like a key: %.12s…", path, secrets.Find(data))
+		}
+	})
+}
+
+// walk visits every file of the repository that could be committed.
+func walk(t *testing.T, visit func(path string, data []byte)) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if slices.Contains([]string{".git", "node_modules", "bin"}, d.Name()) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		if err == nil {
+			visit(path, data)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The root package is the domain: it talks to nobody and starts nothing.
+func TestTheDomainDoesNothing(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range f.Imports {
+			if slices.Contains([]string{`"os"`, `"net"`, `"net/http"`, `"io/fs"`, `"os/exec"`}, i.Path.Value) {
+				t.Errorf("%s imports %s", name, i.Path.Value)
+			}
+		}
+		data, err := os.ReadFile(name)
+		if err != nil || regexp.MustCompile(`(?m)^\s*go (func|\w+[.(])|time\.Now\(\)`).Match(data) {
+			t.Errorf("%s starts a goroutine or reads the clock (%v)", name, err)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+// Package toolyardtest helps to test tools and sources.
+//
+//	func TestHello(t *testing.T) {
+//		res, err := toolyardtest.Call(t, Hello, `{"name":"Ann"}`, nil)
+//		if err != nil || toolyardtest.Text(res) != "Hello, Ann!" {
+//			t.Error(res, err)
+//		}
+//	}
+package toolyardtest
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/policy"
+)
+
+// Options are what a made-up call knows. A nil *Options is ready for use.
+type Options struct {
+	Caller     toolyard.Caller   // empty for {ID: "test", Account: "test"}
+	Mode       toolyard.Mode     // empty for Write
+	AsOf       time.Time         // zero for 2026-01-02 03:04:05 UTC
+	Clients    *toolyard.Clients // what is lent to the tool
+	Features   []string          // what the client declares that it can do
+	OnProgress func(toolyard.Progress)
+}
+
+// AsOf is the time of a call that names none.
+var AsOf = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// Call calls a tool as the platform would: its arguments are validated and completed,
+// its panic is an error, its output is checked. The arguments are JSON. What the tool
+// logs goes to the test's log. An error is always a *toolyard.Error.
+func Call(t testing.TB, tool *toolyard.Tool, args string, opts *Options) (*toolyard.Result, error) {
+	t.Helper()
+	if opts == nil {
+		opts = &Options{}
+	}
+	c := &toolyard.Call{
+		ID: "test", Tool: tool, Args: json.RawMessage(args), Gate: "test",
+		Caller: opts.Caller, Mode: cmp.Or(opts.Mode, toolyard.Write), AsOf: opts.AsOf,
+		Clients: opts.Clients, Features: opts.Features, OnProgress: opts.OnProgress,
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	}
+	if c.Caller.ID == "" {
+		c.Caller.ID, c.Caller.Account = "test", "test"
+	}
+	if c.AsOf.IsZero() {
+		c.AsOf = AsOf
+	}
+	if !tool.AllowedIn(c.Mode) {
+		return nil, toolyard.Errorf(toolyard.NotFound, "Tool %s not allowed in mode %s", tool.Name, c.Mode)
+	}
+	path := toolyard.Chain(toolyard.Run, policy.Record(time.Now), policy.Recover(), policy.Validate(), policy.Deadline(30*time.Second))
+	return path(t.Context(), c)
+}
+
+// Text is all text of a result, a line for each item.
+func Text(res *toolyard.Result) string {
+	if res == nil {
+		return ""
+	}
+	var texts []string
+	for _, c := range res.Content {
+		if text, ok := c.(toolyard.Text); ok {
+			texts = append(texts, string(text))
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+// TestSource checks the promises of a Source: it publishes, every tool that it publishes
+// has a name of its own, it ends soon after its context does, and it publishes nothing
+// after that. It can run again. newSource makes a source that is ready to run.
+func TestSource(t *testing.T, newSource func(t *testing.T) toolyard.Source) {
+	const soon = 5 * time.Second
+	source := newSource(t)
+	for _, run := range []string{"first run", "second run"} {
+		t.Run(run, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			published, ended := make(chan []*toolyard.Tool, 100), make(chan error, 1)
+			go func() {
+				ended <- source.Run(ctx, func(tools []*toolyard.Tool) { published <- tools })
+			}()
+			select {
+			case tools := <-published:
+				checkNames(t, tools)
+			case err := <-ended:
+				t.Fatalf("ended before it published: %v", err)
+			case <-time.After(soon):
+				t.Fatalf("published nothing within %v", soon)
+			}
+			cancel()
+			select {
+			case <-ended:
+			case <-time.After(soon):
+				t.Fatalf("did not end within %v after its context", soon)
+			}
+			before := len(published)
+			time.Sleep(20 * time.Millisecond)
+			if after := len(published); after > before {
+				t.Errorf("published %d times after its end", after-before)
+			}
+		})
+	}
+}
+
+func checkNames(t *testing.T, tools []*toolyard.Tool) {
+	seen := make(map[[2]string]bool)
+	for _, tool := range tools {
+		id := [2]string{tool.Server, tool.Name}
+		if seen[id] {
+			t.Errorf("two tools are called %v", id)
+		}
+		seen[id] = true
+	}
+}

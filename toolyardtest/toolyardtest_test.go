@@ -1,0 +1,67 @@
+package toolyardtest_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/toolyardtest"
+)
+
+type news interface {
+	Headlines(before time.Time) []string
+}
+
+type oldNews []string
+
+func (n oldNews) Headlines(time.Time) []string { return n }
+
+// readNews is a tool under test: it needs a client and the time of the call.
+var readNews = toolyard.Define(toolyard.Spec{Name: "read_news", Modes: toolyard.ReadOnly},
+	func(_ context.Context, c *toolyard.Call, in struct {
+		Limit int `json:"limit" default:"1" maximum:"10"`
+	},
+	) ([]string, error) {
+		client, ok := toolyard.Client[news](c)
+		if !ok {
+			return nil, toolyard.Errorf(toolyard.NoData, "There is no news here.")
+		}
+		c.Logger().Info("reading", "asOf", c.AsOf)
+		return client.Headlines(c.AsOf)[:in.Limit], nil
+	})
+
+func TestExample(t *testing.T) {
+	clients := &toolyard.Clients{}
+	toolyard.Lend[news](clients, oldNews{"a", "b", "c"})
+	res, err := toolyardtest.Call(t, readNews, `{"limit":2}`, &toolyardtest.Options{Clients: clients, Mode: toolyard.Read})
+	if err != nil || toolyardtest.Text(res) != "a\nb" {
+		t.Error(res, err)
+	}
+	if _, err := toolyardtest.Call(t, readNews, `{"limit":11}`, nil); toolyard.AsError(err).Code != toolyard.Invalid {
+		t.Error(err)
+	}
+	if _, err := toolyardtest.Call(t, readNews, ``, nil); toolyard.AsError(err).Code != toolyard.NoData {
+		t.Error(err)
+	}
+	if _, err := toolyardtest.Call(t, readNews, ``, &toolyardtest.Options{Clients: clients}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAWriteIsNotCalledInReadMode(t *testing.T) {
+	write := toolyard.Define(toolyard.Spec{Name: "w"}, func(context.Context, *toolyard.Call, struct{}) (string, error) { return "", nil })
+	if _, err := toolyardtest.Call(t, write, `{}`, &toolyardtest.Options{Mode: toolyard.Read}); toolyard.AsError(err).Code != toolyard.NotFound {
+		t.Error(err)
+	}
+}
+
+func TestStaticKeepsItsPromises(t *testing.T) {
+	toolyardtest.TestSource(t, func(*testing.T) toolyard.Source { return toolyard.Static{readNews} })
+}
+
+func ExampleText() {
+	fmt.Println(toolyardtest.Text(toolyard.Failure("no such city")))
+	// Output: no such city
+}
