@@ -465,7 +465,7 @@ func (c *stdio) next() message {
 			c.t.Fatalf("standard output carried %q", line)
 		}
 		return m
-	case <-time.After(60 * time.Second):
+	case <-time.After(40 * time.Second):
 		c.t.Fatal("no answer")
 	}
 	panic("unreachable")

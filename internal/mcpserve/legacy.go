@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -31,6 +32,7 @@ type legacy struct {
 	sdk    *mcp.Server
 	stream http.Handler
 	sse    http.Handler
+	active atomic.Int64 // POSTs that are being answered
 
 	serverInfo []byte // `"io.modelcontextprotocol/serverInfo":{...}`
 	discover   []byte // the result of server/discover
@@ -72,11 +74,17 @@ func (l *legacy) notify() {
 		func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return nil, errInternal })
 }
 
-// close ends all sessions, each as soon as its calls have ended.
+// close ends all sessions, which would otherwise keep their streams open, once the calls
+// in flight are answered.
 func (l *legacy) close() {
-	for session := range l.sdk.Sessions() {
-		go func() { _ = session.Close() }()
-	}
+	go func() {
+		for l.active.Load() > 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		for session := range l.sdk.Sessions() {
+			_ = session.Close()
+		}
+	}()
 }
 
 // serve hands a POST to the SDK.
@@ -86,6 +94,8 @@ func (l *legacy) serve(w http.ResponseWriter, r *http.Request, env envelope) {
 		http.Error(w, "too many sessions", http.StatusServiceUnavailable)
 		return
 	}
+	l.active.Add(1)
+	defer l.active.Add(-1)
 	m := l.gate.server.mask
 	l.stream.ServeHTTP(unmasking{w, m}, withBody(r, m.hide(env.body)))
 }
