@@ -330,7 +330,11 @@ func textOr(raw json.RawMessage) Content {
 	return RawContent(raw)
 }
 
+// cutText is at most n bytes of s, whole characters only.
 func cutText(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
 	for n > 0 && !utf8.RuneStart(s[n]) {
 		n--
 	}

@@ -228,14 +228,21 @@ func (s *Schema) issues(v any) []Issue {
 	return slices.CompactFunc(issues, func(a, b Issue) bool { return a.Path == b.Path && a.Message == b.Message })
 }
 
+// maxIssues is how many faults are told at once. Nobody mends more, and a hostile value
+// can have very many.
+const maxIssues = 20
+
 func flatten(e *jsonschema.ValidationError, s *jsonschema.Schema, issues *[]Issue) {
+	if len(*issues) >= maxIssues {
+		return
+	}
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:
-		for _, name := range k.Missing {
+		for _, name := range k.Missing[:min(len(k.Missing), maxIssues)] {
 			*issues = append(*issues, issueAt(append(e.InstanceLocation, name), "is required"))
 		}
 	case *kind.AdditionalProperties:
-		for _, name := range k.Properties {
+		for _, name := range k.Properties[:min(len(k.Properties), maxIssues)] {
 			*issues = append(*issues, issueAt(append(e.InstanceLocation, name), "is not known"+didYouMean(name, schemaAt(s, e.InstanceLocation))))
 		}
 	default:
@@ -249,7 +256,7 @@ func flatten(e *jsonschema.ValidationError, s *jsonschema.Schema, issues *[]Issu
 }
 
 func issueAt(location []string, message string) Issue {
-	return Issue{Path: pathOf(location), Message: message, Steps: slices.Clone(location)}
+	return Issue{Path: cutText(pathOf(location), 200), Message: cutText(message, 1000), Steps: slices.Clone(location)}
 }
 
 // describe says what a value should be, in words that a model can act on.
@@ -336,6 +343,9 @@ func pathOf(location []string) string {
 // Nearest returns the word that name is probably a misspelling of: the closest one,
 // if no more than a third of its letters differ. It returns "" when none is close.
 func Nearest(name string, words []string) string {
+	if len(name) > maxToolName {
+		return ""
+	}
 	best, bestDistance := "", len(name)/3+1
 	slices.Sort(words)
 	for _, w := range words {

@@ -3,6 +3,7 @@ package guard
 import (
 	"encoding/json"
 	"fmt"
+	"hash/maphash"
 	"iter"
 	"strconv"
 	"unicode/utf8"
@@ -22,7 +23,7 @@ func (e *SyntaxError) Error() string {
 }
 
 // CheckJSON reports whether data is exactly one JSON value, in UTF-8, with unique
-// keys in each object and at most [MaxDepth] levels. Its time is linear in the
+// keys in each object, numbers of a bounded size and at most [MaxDepth] levels. Its time is linear in the
 // length of data.
 func CheckJSON(data []byte) error {
 	if !utf8.Valid(data) {
@@ -172,7 +173,15 @@ func (r *reader) word(w string) {
 	r.pos += len(w)
 }
 
+// Bounds on a number: what a float64 holds. Beyond them readers disagree, and exact
+// arithmetic can be made to take for ever.
+const (
+	maxNumber   = 128 // bytes
+	maxExponent = 308
+)
+
 func (r *reader) number() {
+	start := r.pos
 	if r.peek() == '-' {
 		r.pos++
 	}
@@ -190,7 +199,14 @@ func (r *reader) number() {
 		if c := r.peek(); c == '+' || c == '-' {
 			r.pos++
 		}
+		exponent := r.pos
 		r.digits()
+		if n, err := strconv.Atoi(string(r.data[exponent:r.pos])); r.err == nil && (err != nil || n > maxExponent) {
+			r.fail("a number is out of range")
+		}
+	}
+	if r.err == nil && r.pos-start > maxNumber {
+		r.fail("a number is too long")
 	}
 }
 
@@ -254,11 +270,21 @@ func (r *reader) hex4(at int) int {
 	if at+4 > len(r.data) {
 		return -1
 	}
-	n, err := strconv.ParseUint(string(r.data[at:at+4]), 16, 16)
-	if err != nil {
-		return -1
+	n := 0
+	for _, c := range r.data[at : at+4] {
+		switch {
+		case isDigit(c):
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return -1
+		}
+		n = n<<4 | int(c)
 	}
-	return int(n)
+	return n
 }
 
 // end is the position after the checked string that begins at start.
@@ -269,12 +295,15 @@ func (r *reader) end(start int) int {
 }
 
 // keySet remembers the keys of one object. Most objects are small, and a short list
-// is faster than a map.
+// is faster than a map. Of many keys it remembers hashes that nobody can foresee: that
+// two keys share one does not happen.
 type keySet struct {
 	few  [12][]byte
 	n    int
-	many map[string]struct{}
+	many map[uint64]struct{}
 }
+
+var seed = maphash.MakeSeed()
 
 // add reports whether the key is new.
 func (s *keySet) add(key []byte) bool {
@@ -289,13 +318,13 @@ func (s *keySet) add(key []byte) bool {
 		return true
 	}
 	if s.many == nil {
-		s.many = make(map[string]struct{}, 4*len(s.few))
+		s.many = make(map[uint64]struct{}, 4*len(s.few))
 		for _, k := range s.few {
-			s.many[string(k)] = struct{}{}
+			s.many[maphash.Bytes(seed, k)] = struct{}{}
 		}
 	}
 	before := len(s.many)
-	s.many[string(key)] = struct{}{}
+	s.many[maphash.Bytes(seed, key)] = struct{}{}
 	return len(s.many) > before
 }
 
@@ -327,7 +356,7 @@ func Members(object json.RawMessage) iter.Seq2[string, json.RawMessage] {
 		r.pos++
 		for r.space(); r.peek() == '"'; r.space() {
 			start := r.pos
-			r.str()
+			r.skipString()
 			key := unquote(object[start:r.pos])
 			r.space()
 			r.pos++ // the colon
@@ -350,7 +379,7 @@ func (r *reader) skip() {
 	for r.pos < len(r.data) {
 		switch r.data[r.pos] {
 		case '"':
-			r.str()
+			r.skipString()
 			if depth == 0 {
 				return
 			}
@@ -372,6 +401,19 @@ func (r *reader) skip() {
 			}
 		}
 		r.pos++
+	}
+}
+
+// skipString steps over a checked string.
+func (r *reader) skipString() {
+	for r.pos++; r.pos < len(r.data); r.pos++ {
+		switch r.data[r.pos] {
+		case '"':
+			r.pos++
+			return
+		case '\\':
+			r.pos++
+		}
 	}
 }
 
