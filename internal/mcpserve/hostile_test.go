@@ -64,33 +64,54 @@ func hostile(r *rand.Rand) string {
 		func() string {
 			return in("{", pick(`"method":"x",`, `"id":2,`, `"jsonrpc":"2.0",`, `"params":{},`, `"m\u0065thod":"x",`))
 		},
-		func() string { return in(`"params":{`, pick(`"name":"other",`, `"n\u0061me":"other",`, `"arguments":{},`)) },
+		func() string {
+			return in(`"params":{`, pick(`"name":"other",`, `"n\u0061me":"other",`, `"arguments":{},`))
+		},
 		func() string { return in(`"arguments":{`, pick(`"n":2,`, `"\u006e":2,`)) },
 		func() string { return in(`"_meta":{`, `"io.modelcontextprotocol/clientCapabilities":{"x":{}},`) },
 		func() string { return goodCall + strings.Repeat(pick(" {}", "x", "]", goodCall), size%50+1) },
-		func() string { return in("{", pick(`"Method":"x",`, `"METHOD":"x",`, `"extra":1,`)) },
+		func() string { return in("{", pick(`"Method":"x",`, `"METHOD":"x",`, `"\u212ae":1,"Id":3,`)) },
 		func() string { return strings.Replace(goodCall, `"name"`, pick(`"Name"`, `"NAME"`, `"nam\u00e9"`), 1) },
 		// not JSON
 		func() string { return goodCall[:r.IntN(len(goodCall)-1)] },
-		func() string { return with(`{"n":1,"s":"` + pick("\xff", "\xc0\x80", "\xed\xa0\x80", "\xf5\x80\x80\x80") + `"}`) },
-		func() string { return with(`{"n":1,"s":"` + pick(`\ud800`, `\udfff\ud800`, `\x41`, `\u12`, "\x00", "\n") + `"}`) },
-		func() string { return with(`{"n":` + pick("01", "+1", "1.", ".1", "0x1", "NaN", "Infinity", "1e", "--1", "1e999999999", strings.Repeat("9", size+200)) + `,"s":"x"}`) },
+		func() string {
+			return with(`{"n":1,"s":"` + pick("\xff", "\xc0\x80", "\xed\xa0\x80", "\xf5\x80\x80\x80") + `"}`)
+		},
+		func() string {
+			return with(`{"n":1,"s":"` + pick(`\ud800`, `\udfff\ud800`, `\x41`, `\u12`, "\x00", "\n") + `"}`)
+		},
+		func() string {
+			return with(`{"n":` + pick("01", "+1", "1.", ".1", "0x1", "NaN", "Infinity", "1e", "--1", "1e999999999", strings.Repeat("9", size+200)) + `,"s":"x"}`)
+		},
 		func() string { return with(strings.Repeat(pick("[", `{"a":`, "[[", `[{"a":`), size*15)) },
-		func() string { depth := 65 + size*10; return with(`{"n":1,"s":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}`) },
+		func() string {
+			depth := 65 + size*10
+			return with(`{"n":1,"s":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}`)
+		},
 		func() string { return strings.Repeat(" ", size*15) },
 		// not a request
-		func() string { return strings.Replace(goodCall, `"id":1`, `"id":`+pick("null", "1.5", "1e3", "{}", "[1]", "true"), 1) },
+		func() string {
+			return strings.Replace(goodCall, `"id":1`, `"id":`+pick("null", "1.5", "1e3", "{}", "[1]", "true"), 1)
+		},
 		func() string { return strings.Replace(goodCall, `"2.0"`, pick(`"1.0"`, "2.0", "null", `"2.0 "`), 1) },
-		func() string { return strings.Replace(goodCall, `"tools/call"`, pick(`""`, "1", "null", `"tools/Call"`, `"tools/call "`), 1) },
+		func() string {
+			return strings.Replace(goodCall, `"tools/call"`, pick(`""`, "1", "null", `"tools/Call"`, `"tools/call "`), 1)
+		},
 		func() string { return "[" + strings.Repeat(goodCall+",", size%20) + goodCall + "]" },
 		func() string { return pick("null", "1", `"x"`, "[]", "{}", "true") },
-		func() string { return strings.Replace(goodCall, `"params":{`, `"params":[`+strings.Repeat("1,", size), 1) },
+		func() string {
+			return strings.Replace(goodCall, `"params":{`, `"params":[`+strings.Repeat("1,", size), 1)
+		},
 		// not the arguments of this tool
 		func() string { return with(`{"n":1,"s":"x","` + strings.Repeat("k", size) + `":1}`) },
 		func() string { return with(`{` + manyKeys(size*8) + `"n":1,"s":"x"}`) },
 		func() string { return with(`{"n":1,"s":[` + strings.Repeat(`{"a":"\u0041\n"},`, size*4) + `1]}`) },
-		func() string { return with(`{"n":` + pick("1e308", "-1e-308", "1.5", `"1"`, "null", "[]", "99999999999999999999999999999999") + `,"s":"x"}`) },
-		func() string { return with(`{"n":1,"s":"` + strings.Repeat(pick("x", `\u00e9`, `\"`), 300<<10/2) + `"}`) },
+		func() string {
+			return with(`{"n":` + pick("1e308", "-1e-308", "1.5", `"1"`, "null", "[]", "99999999999999999999999999999999") + `,"s":"x"}`)
+		},
+		func() string {
+			return with(`{"n":1,"s":"` + strings.Repeat(pick("x", `\u00e9`, `\"`), 300<<10/2) + `"}`)
+		},
 		func() string { return with(pick("1", "[]", `"x"`, "true")) },
 	}
 	body := ways[r.IntN(len(ways))]()
@@ -111,7 +132,8 @@ func counter() (*toolyard.Tool, *atomic.Int64) {
 	return toolyard.Define(toolyard.Spec{Name: "count"}, func(_ context.Context, _ *toolyard.Call, _ struct {
 		N int    `json:"n" minimum:"0" maximum:"1000"`
 		S string `json:"s" maxLength:"100"`
-	}) (string, error) {
+	},
+	) (string, error) {
 		reached.Add(1)
 		return "reached", nil
 	}), &reached

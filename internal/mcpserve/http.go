@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -140,7 +142,9 @@ func parse(body []byte) (env envelope, _ *jsonrpc.Error) {
 		case "result", "error":
 			reply = value
 		default:
-			return env, invalid("unknown member %q", key)
+			if looksLike(key, "jsonrpc", "id", "method", "params", "result", "error") {
+				return env, invalid("unknown member %q", key)
+			}
 		}
 	}
 	var ok bool
@@ -160,6 +164,11 @@ func parse(body []byte) (env envelope, _ *jsonrpc.Error) {
 
 func invalid(format string, args ...any) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf(format, args...)}
+}
+
+// looksLike reports whether a careless reader would take key for one of the names.
+func looksLike(key string, names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(key, name) })
 }
 
 func validID(id json.RawMessage) bool {

@@ -365,6 +365,11 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 
 // Write implements mcp.Connection.
 func (l *lines) Write(_ context.Context, msg jsonrpc.Message) error {
+	if r, ok := msg.(*jsonrpc.Response); ok && r.Error != nil {
+		if _, ok := errors.AsType[*jsonrpc.Error](r.Error); !ok { // the SDK gives its own refusals no number
+			r.Error = invalid("%v", r.Error)
+		}
+	}
 	b, err := jsonrpc.EncodeMessage(msg)
 	if err != nil {
 		return err

@@ -92,9 +92,7 @@ func member(object json.RawMessage, name string) json.RawMessage {
 // show unmasks what hide and hideError masked.
 func (m mask) show(message []byte) []byte {
 	code := []byte(`"code":` + strconv.FormatInt(m.notFound, 10))
-	if bytes.Contains(message, code) {
-		message = bytes.Replace(message, code, []byte(`"code":-32601`), 1)
-	}
+	message = bytes.Replace(message, code, []byte(`"code":-32601`), 1)
 	for {
 		at := bytes.Index(message, []byte(m.prefix))
 		if at < 0 {
