@@ -1,0 +1,27 @@
+// Command greet is a program with one tool of its own and the whole toolyard command line.
+package main
+
+import (
+	"context"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/cli"
+	"github.com/toolyard/toolyard/yard"
+)
+
+type args struct {
+	Name  string `json:"name" doc:"Whom to greet" minLength:"1"`
+	Times int    `json:"times" doc:"How often" minimum:"1" maximum:"3" default:"1"`
+}
+
+func greet(_ context.Context, _ *toolyard.Call, in args) (greetings []string, _ error) {
+	for range in.Times {
+		greetings = append(greetings, "Hello, "+in.Name+"!")
+	}
+	return greetings, nil
+}
+
+func main() {
+	spec := toolyard.Spec{Name: "greet", Description: "Greets somebody by name.", Modes: toolyard.ReadOnly}
+	cli.Main(yard.Options{Tools: []*toolyard.Tool{toolyard.Define(spec, greet)}})
+}
