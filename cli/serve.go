@@ -59,7 +59,10 @@ func (p *program) run(ctx context.Context, y *yard.Yard, serve func(context.Cont
 	case <-y.Ready():
 	case <-ctx.Done():
 	}
-	err := serve(ctx)
+	err := y.Check()
+	if err == nil {
+		err = serve(ctx)
+	}
 	stop()
 	wg.Wait()
 	return err

@@ -36,7 +36,9 @@ func (p *program) with(ctx context.Context, fn func(context.Context, *yard.Yard)
 	case <-time.After(startTimeout):
 	case <-ctx.Done():
 	}
-	err = fn(ctx, y)
+	if err = fail(y.Check()); err == nil {
+		err = fn(ctx, y)
+	}
 	stop()
 	<-done
 	return err

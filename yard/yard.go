@@ -104,9 +104,13 @@ func New(opts Options) (*Yard, error) {
 			return y.config.Load().path(ctx, c)
 		},
 	})
-	if err := y.apply(source, opts.Tools); err != nil {
-		return nil, err
+	s := y.settings(source)
+	if len(opts.Sources) == 0 { // nothing more will come, so what is asked for must be here
+		if err := s.check(opts.Tools); err != nil {
+			return nil, err
+		}
 	}
+	y.apply(s)
 	y.handler = y.routes(source)
 	return y, nil
 }
@@ -146,31 +150,46 @@ func (y *Yard) callPath(c *config.Config) toolyard.Handler {
 	)
 }
 
-// apply makes the configuration the one that is served, unless its gates ask for tools
-// that they cannot have: then nothing changes.
-func (y *Yard) apply(source *config.Source, tools []*toolyard.Tool) error {
-	s := &settings{Source: source, gates: y.gatesOf(source.Config), path: y.callPath(source.Config)}
+func (y *Yard) settings(source *config.Source) *settings {
+	return &settings{Source: source, gates: y.gatesOf(source.Config), path: y.callPath(source.Config)}
+}
+
+// check finds what the gates ask for by name and cannot have.
+func (s *settings) check(tools []*toolyard.Tool) error {
 	var faults config.Faults
 	for _, g := range s.gates {
 		for _, p := range g.Bind(tools).Problems {
 			if p.Tool != "" {
 				i := slices.Index(g.Toolset.Tools, p.Tool)
-				faults = append(faults, source.At(p, "toolsets", g.Toolset.Name, "tools", fmt.Sprint(i)))
+				faults = append(faults, s.At(p, "toolsets", g.Toolset.Name, "tools", fmt.Sprint(i)))
 			}
 		}
 	}
 	if len(faults) > 0 {
 		return faults
 	}
-	y.config.Store(s)
-	y.publish(tools)
 	return nil
 }
 
-func (y *Yard) publish(tools []*toolyard.Tool) {
+// apply makes the settings those that are served.
+func (y *Yard) apply(s *settings) {
+	y.config.Store(s)
+	y.publish()
+}
+
+// publish shows the newest tools at the newest gates.
+func (y *Yard) publish() {
 	y.publishing.Lock()
 	defer y.publishing.Unlock()
-	y.server.Publish(y.config.Load().gates, tools)
+	y.server.Publish(y.config.Load().gates, y.tools())
+}
+
+// tools are those of the catalog, or before its first generation those in Go.
+func (y *Yard) tools() []*toolyard.Tool {
+	if g := y.catalog.Now(); g.Number > 0 {
+		return g.Tools
+	}
+	return y.opts.Tools
 }
 
 // gatesOf are the gates of the options and of the file. Without any there is one for
@@ -210,18 +229,16 @@ func (y *Yard) Run(ctx context.Context) {
 
 // follow publishes each generation of the catalog.
 func (y *Yard) follow(ctx context.Context) {
-	ready := y.catalog.Ready()
+	waiting, announce := y.catalog.Ready(), func() {}
 	for {
 		g := y.catalog.Now()
-		if g.Number > 0 {
-			y.publish(g.Tools)
-			y.metrics.Catalog(g.Number, len(g.Tools), len(y.Problems()))
-		}
+		y.publish()
+		y.metrics.Catalog(g.Number, len(g.Tools), len(y.Problems()))
+		announce()
 		select {
 		case <-g.Next():
-		case <-ready:
-			ready = nil
-			close(y.ready)
+		case <-waiting: // what made the catalog ready is published first
+			waiting, announce = nil, sync.OnceFunc(func() { close(y.ready) })
 		case <-ctx.Done():
 			return
 		}
@@ -231,6 +248,10 @@ func (y *Yard) follow(ctx context.Context) {
 // Ready is closed when all sources have said what they offer and it is served.
 func (y *Yard) Ready() <-chan struct{} { return y.ready }
 
+// Check reports what the gates ask for by name and cannot have. It is worth asking once
+// the yard is ready.
+func (y *Yard) Check() error { return y.config.Load().check(y.tools()) }
+
 // Reload reads the configuration file again. What is wrong with it is returned, and the
 // old configuration stays.
 func (y *Yard) Reload() error {
@@ -238,10 +259,11 @@ func (y *Yard) Reload() error {
 	if err != nil {
 		return err
 	}
-	old := y.config.Load()
-	if err := y.apply(source, y.catalog.Now().Tools); err != nil {
+	old, s := y.config.Load(), y.settings(source)
+	if err := s.check(y.tools()); err != nil {
 		return err
 	}
+	y.apply(s)
 	if old.Listen != source.Listen || old.SSE != source.SSE || old.Name != source.Name || !slices.Equal(old.Origins, source.Origins) || old.Limits.Body != source.Limits.Body {
 		y.log.Warn("name, listen, origins, sse and limits.body take effect after a restart")
 	}

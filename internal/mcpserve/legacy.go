@@ -253,7 +253,11 @@ func (s *Server) ServeStdio(ctx context.Context, gateName string, in io.Reader, 
 	if !ok {
 		return fmt.Errorf("there is no gate %q", gateName)
 	}
-	return g.legacy.sdk.Run(ctx, &lines{server: s, in: in, out: out, closed: make(chan struct{})})
+	return g.legacy.sdk.Run(ctx, &lines{
+		server: s, in: in, out: out,
+		messages: make(chan jsonrpc.Message), closed: make(chan struct{}),
+		open: make(map[jsonrpc.ID]bool), answered: make(chan struct{}, 1),
+	})
 }
 
 // lines is a transport of one message a line, read strictly.
@@ -267,19 +271,65 @@ type lines struct {
 
 	closing sync.Once
 	closed  chan struct{}
-	writing sync.Mutex
+
+	writing  sync.Mutex
+	open     map[jsonrpc.ID]bool // requests that are owed an answer
+	answered chan struct{}       // told of each answer
 }
 
 // Connect implements mcp.Transport.
 func (l *lines) Connect(context.Context) (mcp.Connection, error) {
-	l.messages = make(chan jsonrpc.Message)
-	go l.pump()
+	go func() {
+		defer close(l.messages)
+		l.pump()
+		l.drain()
+	}()
 	return l, nil
+}
+
+// drain waits until all requests are answered: that a client says no more does not mean
+// that it listens no more.
+func (l *lines) drain() {
+	for {
+		l.writing.Lock()
+		owed := len(l.open)
+		l.writing.Unlock()
+		if owed == 0 {
+			return
+		}
+		select {
+		case <-l.answered:
+		case <-l.closed:
+			return
+		}
+	}
+}
+
+// owe notes that a request waits for an answer. A subscription does not end by itself, and
+// a request that is canceled may get none.
+func (l *lines) owe(msg jsonrpc.Message) {
+	r, ok := msg.(*jsonrpc.Request)
+	if !ok {
+		return
+	}
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	switch {
+	case r.Method == "notifications/cancelled":
+		var params struct {
+			RequestID any `json:"requestId"`
+		}
+		_ = json.Unmarshal(r.Params, &params)
+		if id, err := jsonrpc.MakeID(params.RequestID); err == nil {
+			delete(l.open, id)
+		}
+	case r.IsCall() && r.Method != "subscriptions/listen":
+		l.open[r.ID] = true
+	}
 }
 
 // pump reads until the input ends. A line that is refused is answered and skipped.
 func (l *lines) pump() {
-	defer close(l.messages)
 	r := bufio.NewReaderSize(l.in, 64<<10)
 	for {
 		line, err := readLine(r, l.server.opts.MaxBody)
@@ -298,6 +348,7 @@ func (l *lines) pump() {
 			}
 			continue
 		}
+		l.owe(msg)
 		select {
 		case l.messages <- msg:
 		case <-l.closed:
@@ -365,7 +416,8 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 
 // Write implements mcp.Connection.
 func (l *lines) Write(_ context.Context, msg jsonrpc.Message) error {
-	if r, ok := msg.(*jsonrpc.Response); ok && r.Error != nil {
+	r, isResponse := msg.(*jsonrpc.Response)
+	if isResponse && r.Error != nil {
 		if _, ok := errors.AsType[*jsonrpc.Error](r.Error); !ok { // the SDK gives its own refusals no number
 			r.Error = invalid("%v", r.Error)
 		}
@@ -374,7 +426,17 @@ func (l *lines) Write(_ context.Context, msg jsonrpc.Message) error {
 	if err != nil {
 		return err
 	}
-	return l.write(l.server.mask.show(b))
+	err = l.write(l.server.mask.show(b))
+	if isResponse {
+		l.writing.Lock()
+		delete(l.open, r.ID)
+		l.writing.Unlock()
+		select {
+		case l.answered <- struct{}{}:
+		default: // drain looks again anyway
+		}
+	}
+	return err
 }
 
 func (l *lines) write(message []byte) error {
