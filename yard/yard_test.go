@@ -1,0 +1,165 @@
+package yard_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/packs/basics"
+	"github.com/toolyard/toolyard/yard"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// start runs a yard until the test ends.
+func start(t *testing.T, opts yard.Options) *yard.Yard {
+	t.Helper()
+	y, err := yard.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		y.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	<-y.Ready()
+	return y
+}
+
+func names(t *testing.T, y *yard.Yard, gate string) (list []string) {
+	t.Helper()
+	v, ok := y.View(gate)
+	if !ok {
+		t.Fatalf("no gate %q", gate)
+	}
+	for _, b := range v.Tools {
+		list = append(list, b.Name)
+	}
+	return list
+}
+
+func TestEveryRouteRefusesForeignPages(t *testing.T) {
+	y := start(t, yard.Options{Tools: basics.Tools()})
+	server := httptest.NewServer(y.Handler())
+	defer server.Close()
+	for _, path := range []string{"/mcp", "/mcp/default", "/api/tools/catalog", "/healthz", "/readyz", "/metrics"} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			r, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Origin", "http://evil.example")
+			res, err := server.Client().Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, res.Body)
+			_ = res.Body.Close()
+			if res.StatusCode != http.StatusForbidden {
+				t.Errorf("%s %s: %s", method, path, res.Status)
+			}
+		}
+	}
+}
+
+func TestCallTakesTheCallPath(t *testing.T) {
+	y := start(t, yard.Options{Tools: basics.Tools(), Gates: []toolyard.Gate{{Name: "chat", Mode: toolyard.Read}}})
+	res, err := y.Call(t.Context(), "", toolyard.Caller{ID: "ann"}, "hello", json.RawMessage(`{"name":"Ann"}`))
+	if err != nil || res.Content[0] != toolyard.Text("Hello, Ann!") {
+		t.Error(res, err)
+	}
+	for want, call := range map[toolyard.Code][2]string{
+		toolyard.Invalid:  {"hello", `{}`},
+		toolyard.NotFound: {"nope", `{}`},
+	} {
+		if _, err := y.Call(t.Context(), "chat", toolyard.Caller{}, call[0], json.RawMessage(call[1])); toolyard.AsError(err).Code != want {
+			t.Errorf("%v: %v", call, err)
+		}
+	}
+	if _, err := y.Call(t.Context(), "elsewhere", toolyard.Caller{}, "hello", nil); toolyard.AsError(err).Code != toolyard.NotFound {
+		t.Error(err)
+	}
+}
+
+func TestReloadIsAllOrNothing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "toolyard.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("toolsets: {one: {tools: [hello]}}\ngates: {a: {mode: read, toolset: one}, b: {mode: read}}\n")
+	y := start(t, yard.Options{Tools: basics.Tools(), ConfigFile: file})
+	if got := fmt.Sprint(y.Gates(), names(t, y, "a"), len(names(t, y, "b"))); got != "[a b] [hello] 5" {
+		t.Error(got)
+	}
+	for _, broken := range []string{"gates: {a: {mode: x}}\n", "gates: [\n", "toolsets: {one: {tools: [helo]}}\ngates: {a: {mode: read, toolset: one}}\n"} {
+		write(broken)
+		if err := y.Reload(); err == nil || !strings.Contains(err.Error(), "toolyard.yaml:") {
+			t.Errorf("%q: %v", broken, err)
+		}
+		if got := fmt.Sprint(y.Gates(), names(t, y, "a")); got != "[a b] [hello]" {
+			t.Errorf("%q changed the yard to %s", broken, got)
+		}
+	}
+	write("gates: {c: {mode: write}}\n")
+	if err := y.Reload(); err != nil {
+		t.Error(err)
+	}
+	if got := fmt.Sprint(y.Gates(), len(names(t, y, "c"))); got != "[c] 5" {
+		t.Error(got)
+	}
+}
+
+func TestNewRefusesABadConfiguration(t *testing.T) {
+	_, err := yard.New(yard.Options{ConfigFile: filepath.Join(t.TempDir(), "absent.yaml")})
+	if !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+func ExampleNew() {
+	hello := toolyard.Define(toolyard.Spec{Name: "hello", Modes: toolyard.ReadOnly},
+		func(_ context.Context, _ *toolyard.Call, in struct {
+			Name string `json:"name"`
+		}) (string, error) {
+			return "Hello, " + in.Name + "!", nil
+		})
+	y, err := yard.New(yard.Options{Tools: []*toolyard.Tool{hello}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	go y.Run(ctx)
+	server := httptest.NewServer(y.Handler())
+	defer server.Close()
+
+	res, err := http.Get(server.URL + "/api/tools/catalog")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, _ := io.ReadAll(res.Body)
+	fmt.Println(string(body))
+	// Output: [{"name":"hello","category":"","description":"","modes":["read","write"],"inputSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false}}]
+}
