@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -101,6 +102,22 @@ func bareSDK(tools int) http.Handler {
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
 }
 
+// changing is a source whose one tool is replaced whenever standard input has a line.
+type changing struct{}
+
+// Run implements toolyard.Source.
+func (changing) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
+	in := bufio.NewScanner(os.Stdin)
+	for {
+		publish([]*toolyard.Tool{toolyard.Define(toolyard.Spec{Name: "changing", Modes: toolyard.ReadOnly},
+			func(context.Context, *toolyard.Call, struct{}) (string, error) { return "", nil })})
+		if !in.Scan() {
+			<-ctx.Done()
+			return nil
+		}
+	}
+}
+
 // serveToolyard is the whole product: catalog, call path, metrics, and a log line for
 // each call.
 func serveToolyard(l net.Listener, tools int, ready func()) error {
@@ -115,7 +132,10 @@ func serveToolyard(l net.Listener, tools int, ready func()) error {
 	if err != nil {
 		return err
 	}
-	y, err := yard.New(yard.Options{Tools: list, Version: "bench", Log: slog.New(slog.NewJSONHandler(null, nil))})
+	y, err := yard.New(yard.Options{
+		Tools: list, Version: "bench", Log: slog.New(slog.NewJSONHandler(null, nil)),
+		Sources: map[string]toolyard.Source{"changing": changing{}},
+	})
 	if err != nil {
 		return err
 	}

@@ -64,6 +64,7 @@ type contender struct {
 	name string
 	addr string
 	cmd  *exec.Cmd
+	in   io.Writer
 	boot time.Duration
 }
 
@@ -78,6 +79,10 @@ func start(ctx context.Context, name string, tools int) (*contender, error) {
 	if err != nil {
 		return nil, err
 	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -85,7 +90,7 @@ func start(ctx context.Context, name string, tools int) (*contender, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s did not start: %w", name, err)
 	}
-	return &contender{name, strings.TrimSpace(addr), cmd, time.Since(began)}, nil
+	return &contender{name, strings.TrimSpace(addr), cmd, in, time.Since(began)}, nil
 }
 
 func (c *contender) stop() {
@@ -244,7 +249,14 @@ func measure(quick bool) error {
 	if err := measureCalls(ctx, turn, turns); err != nil {
 		return err
 	}
-	return measureLists(ctx, turn, turns)
+	if err := measureLists(ctx, turn, turns); err != nil {
+		return err
+	}
+	listeners := 100_000
+	if quick {
+		listeners = 5_000
+	}
+	return measureListeners(ctx, listeners)
 }
 
 func measureCalls(ctx context.Context, turn time.Duration, turns int) error {

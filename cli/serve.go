@@ -117,8 +117,8 @@ func checkAddress(address string, y *yard.Yard) error {
 
 // announce tells a person where the tools are.
 func (p *program) announce(y *yard.Yard, base string) {
-	p.opts.Log.Info("serving", "url", base+"/mcp", "version", p.opts.Version)
 	if !isTerminal(p.err) {
+		p.opts.Log.Info("serving", "url", base, "gates", y.Gates(), "version", p.opts.Version)
 		return
 	}
 	fmt.Fprintf(p.err, "\n  toolyard %s\n\n", p.opts.Version)

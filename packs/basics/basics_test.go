@@ -58,3 +58,5 @@ func TestTools(t *testing.T) {
 		t.Errorf("repeat 0: %v", err)
 	}
 }
+
+func TestDefinitions(t *testing.T) { toolyardtest.Golden(t, basics.Tools()...) }

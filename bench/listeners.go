@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// streamsPerConnection is how many listeners share a connection, as they would behind a
+// proxy.
+const streamsPerConnection = 500
+
+// measureListeners opens very many subscriptions and changes a tool.
+func measureListeners(ctx context.Context, n int) error {
+	c, err := start(ctx, "toolyard", 0)
+	if err != nil {
+		return err
+	}
+	defer c.stop()
+	before, err := c.resident()
+	if err != nil {
+		return err
+	}
+	opened := time.Now()
+	all, err := openListeners(ctx, c.addr, n)
+	if err != nil {
+		return err
+	}
+	open := time.Since(opened)
+	after, err := c.resident()
+	if err != nil {
+		return err
+	}
+	calls, err := c.load(request("tools/call", "echo", callBody), 1, 2*time.Second)
+	if err != nil {
+		return err
+	}
+	changed := time.Now()
+	if _, err := io.WriteString(c.in, "change\n"); err != nil {
+		return err
+	}
+	told := make([]time.Duration, 0, n)
+	for range n {
+		select {
+		case at := <-all:
+			told = append(told, at.Sub(changed))
+		case <-ctx.Done():
+			return fmt.Errorf("%d of %d listeners were told: %w", len(told), n, ctx.Err())
+		}
+	}
+	slices.Sort(told)
+	fmt.Printf("\n%d open listeners on one process (HTTP/2, %d on a connection, listeners and load on the same two cores)\n\n", n, streamsPerConnection)
+	fmt.Printf("| opened in | memory each | told of a change, median / last | a call meanwhile |\n|---|---|---|---|\n")
+	fmt.Printf("| %v | %.1f KiB | %v / %v | %.0f µs |\n", open.Round(100*time.Millisecond), float64(after-before)/float64(n)/1024,
+		told[n/2].Round(time.Millisecond), told[n-1].Round(time.Millisecond), 1e6/calls.perSecond)
+	return nil
+}
+
+// resident is the memory of the process in bytes.
+func (c *contender) resident() (int64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(status)) {
+		if value, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kib, err := strconv.ParseInt(strings.Fields(value)[0], 10, 64)
+			return kib << 10, err
+		}
+	}
+	return 0, fmt.Errorf("no VmRSS for %s", c.name)
+}
+
+// openListeners opens n subscriptions and returns when all are acknowledged. The channel
+// says when each was told of a change.
+func openListeners(ctx context.Context, addr string, n int) (<-chan time.Time, error) {
+	told := make(chan time.Time, n)
+	acknowledged, failed := make(chan struct{}, n), make(chan error, n)
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	slots := make(chan struct{}, 64) // how many are being opened at once
+	var wg sync.WaitGroup
+	for first := 0; first < n; first += streamsPerConnection {
+		client := &http.Client{Transport: &http.Transport{Protocols: &protocols}}
+		for range min(streamsPerConnection, n-first) {
+			slots <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-slots }()
+				if err := listen(ctx, client, addr, acknowledged, told); err != nil {
+					failed <- err
+				}
+			})
+		}
+	}
+	wg.Wait()
+	for range n {
+		select {
+		case <-acknowledged:
+		case err := <-failed:
+			return nil, err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return told, nil
+}
+
+func listen(ctx context.Context, client *http.Client, addr string, acknowledged chan<- struct{}, told chan<- time.Time) error {
+	body := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},` + meta + `}}`
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/mcp", strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header = http.Header{"Mcp-Protocol-Version": {version}, "Mcp-Method": {"subscriptions/listen"}, "Accept": {"text/event-stream"}}
+	res, err := client.Do(r)
+	if err != nil {
+		return err
+	}
+	go func() {
+		defer func() { _ = res.Body.Close() }()
+		lines := bufio.NewReaderSize(res.Body, 512)
+		for {
+			line, err := lines.ReadString('\n')
+			switch {
+			case err != nil:
+				return
+			case strings.Contains(line, "acknowledged"):
+				acknowledged <- struct{}{}
+			case strings.Contains(line, "list_changed"):
+				told <- time.Now()
+			}
+		}
+	}()
+	return nil
+}
