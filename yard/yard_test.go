@@ -139,7 +139,8 @@ func ExampleNew() {
 	hello := toolyard.Define(toolyard.Spec{Name: "hello", Modes: toolyard.ReadOnly},
 		func(_ context.Context, _ *toolyard.Call, in struct {
 			Name string `json:"name"`
-		}) (string, error) {
+		},
+		) (string, error) {
 			return "Hello, " + in.Name + "!", nil
 		})
 	y, err := yard.New(yard.Options{Tools: []*toolyard.Tool{hello}})
