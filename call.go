@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -41,11 +42,11 @@ type Call struct {
 	AsOf   time.Time // the time that the call is about: now, or a backtest's
 	Key    string    // idempotency key, empty for none
 
-	Log        *slog.Logger   // carries the call's id; use [Call.Logger]
-	Clients    *Clients       // what the platform lends to tools; use [Client]
-	Features   []string       // what the calling client declared that it can do
-	Trace      Trace          // the trace that the call belongs to
-	OnProgress func(Progress) // where progress goes; use [Call.Progress]
+	Log        *slog.Logger    // carries the call's id; use [Call.Logger]
+	Clients    *Clients        // what the platform lends to tools; use [Client]
+	Features   json.RawMessage // what the calling client declared that it can do; use [Call.Supports]
+	Trace      Trace           // the trace that the call belongs to
+	OnProgress func(Progress)  // where progress goes; use [Call.Progress]
 }
 
 // Trace is a W3C trace context, as the caller sent it.
@@ -63,6 +64,19 @@ func (c *Call) Progress(done, total float64, message string) {
 	if c.OnProgress != nil {
 		c.OnProgress(Progress{done, total, message})
 	}
+}
+
+// Supports reports whether the calling client declared a capability: "sampling", or
+// "elicitation.url" for a part of one.
+func (c *Call) Supports(capability string) bool {
+	at := c.Features
+	for name := range strings.SplitSeq(capability, ".") {
+		o, _ := members(at)
+		if at = o[name]; at == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // Logger returns the call's logger. It is never nil.

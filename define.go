@@ -3,6 +3,7 @@ package toolyard
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -25,8 +26,9 @@ import (
 // pointer, has a default, or says omitempty or omitzero. Unknown arguments are
 // refused. A type with a JSONSchema() json.RawMessage method speaks for itself.
 //
-// Out is anything that [ResultOf] takes. A struct or slice also gives the tool an
-// output schema, which every result must meet.
+// Out is anything that [ResultOf] takes. A struct, map or list also gives the tool an
+// output schema, which every result must meet, and is always data: it is not mistaken for
+// content, and what is nil in it is null.
 //
 // Define panics when the types or the Spec cannot make a tool: that is a mistake in
 // the program, and it should not start.
@@ -35,24 +37,27 @@ func Define[In, Out any](spec Spec, fn func(context.Context, *Call, In) (Out, er
 	if in.Kind() != reflect.Struct && in.Kind() != reflect.Map {
 		panic(fmt.Sprintf("toolyard.Define %s: arguments must be a struct, not %v", spec.Name, in))
 	}
-	input, err := given(spec.Input, in)
+	input, err := given(spec.Input, in, false)
 	if err != nil {
 		panic(fmt.Sprintf("toolyard.Define %s: arguments: %v", spec.Name, err))
 	}
 	var output *Schema
 	if spec.Output != nil || promises(out) {
-		if output, err = given(spec.Output, out); err != nil {
+		if output, err = given(spec.Output, out, true); err != nil {
 			panic(fmt.Sprintf("toolyard.Define %s: result: %v", spec.Name, err))
 		}
 	}
 	t, err := newTool(spec, input, output, func(ctx context.Context, c *Call) (*Result, error) {
 		var in In
 		if err := json.Unmarshal(c.Args, &in); err != nil {
-			return nil, &Error{Code: Invalid, Message: "Invalid arguments for " + spec.Name, Issues: []Issue{{Message: err.Error()}}}
+			return nil, &Error{Code: Invalid, Message: "Invalid arguments for " + spec.Name, Issues: []Issue{decodeIssue(err)}}
 		}
 		out, err := fn(ctx, c, in)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
+		case output != nil && promises(reflect.TypeFor[Out]()):
+			return structuredResult(out)
 		}
 		return ResultOf(out)
 	})
@@ -63,11 +68,20 @@ func Define[In, Out any](spec Spec, fn func(context.Context, *Call, In) (Out, er
 }
 
 // given is the schema that the Spec gives, or the type's own.
-func given(raw json.RawMessage, t reflect.Type) (*Schema, error) {
+func given(raw json.RawMessage, t reflect.Type, output bool) (*Schema, error) {
 	if raw != nil {
 		return NewSchema(raw)
 	}
-	return schemaOf(t)
+	return schemaOf(t, output)
+}
+
+// decodeIssue says what a Go type refuses although the schema does not: a number that is
+// too large for it, mostly.
+func decodeIssue(err error) Issue {
+	if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return Issue{Path: te.Field, Message: "does not fit: " + te.Value}
+	}
+	return Issue{Message: err.Error()}
 }
 
 // promises reports whether a result type has a shape worth a schema. Text, content

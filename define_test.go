@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -28,6 +29,8 @@ type barArgs struct {
 }
 
 func echo[T any](_ context.Context, _ *toolyard.Call, in T) (T, error) { return in, nil }
+
+func noHandler(context.Context, *toolyard.Call) (*toolyard.Result, error) { return nil, nil }
 
 func bars() *toolyard.Tool {
 	return toolyard.Define(toolyard.Spec{Name: "fetch_recent_bars"}, echo[barArgs])
@@ -115,6 +118,7 @@ func TestValidateNamesEachFault(t *testing.T) {
 		{`{"symbol":"BTC","interval":"1m","lookback":501}`, "lookback", "must be at most 500"},
 		{`{"symbol":"BTC","interval":"1m","lookback":"10"}`, "lookback", "must be integer, not string"},
 		{`{"symbol":"BTC","interval":"1m","lookback":1.5}`, "lookback", "must be integer, not number"},
+		{`{"symbol":"BTC","interval":"1m"} {}`, "", "not JSON: there is more after the value"},
 		{`{"symbol":"BTC","interval":"2m"}`, "interval", `must be one of "1m", "5m", "15m", "1h", "4h", "1d"`},
 		{`{"interval":"1m"}`, "symbol", "is required"},
 		{`{"symbol":"BTC","interval":"1m","lokback":5}`, "lokback", "is not known (did you mean lookback?)"},
@@ -170,7 +174,7 @@ func TestDefaultsOfRawSchemas(t *testing.T) {
 	tool, err := toolyard.NewTool(toolyard.Spec{Name: "x", Input: json.RawMessage(`{
 		"type":"object","required":["greeting"],
 		"$defs":{"list":{"type":"object","properties":{"n":{"default":1},"tags":{"default":["a"]}}}},
-		"properties":{"greeting":{"default":"Hello"},"lists":{"type":"array","items":{"$ref":"#/$defs/list"}}}}`)}, nil)
+		"properties":{"greeting":{"default":"Hello"},"lists":{"type":"array","items":{"$ref":"#/$defs/list"}}}}`)}, noHandler)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,9 +195,10 @@ func TestNewToolRefusesBadSchemas(t *testing.T) {
 		`{"type":"object","properties":{"a":{"$ref":"https://example.com/s"}}}`:  "is not followed",
 		`{"type":"object","properties":{"a":{"type":"strnig"}}}`:                 "input schema",
 		`{"type":"object","properties":{"a":{"type":"string","pattern":"(?<"}}}`: "input schema",
-		`{"type":`: "input schema",
+		`{"type":"object"} {"x":`: "more after the value",
+		`{"type":`:                "input schema",
 	} {
-		_, err := toolyard.NewTool(toolyard.Spec{Name: "x", Input: json.RawMessage(schema)}, nil)
+		_, err := toolyard.NewTool(toolyard.Spec{Name: "x", Input: json.RawMessage(schema)}, noHandler)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", schema, err, want)
 		}
@@ -229,6 +234,139 @@ func TestAsError(t *testing.T) {
 	} {
 		if got := toolyard.AsError(err); got.Code != want || got.Code.Retryable() {
 			t.Errorf("%v: %v", err, got.Code)
+		}
+	}
+}
+
+// What is nil in a result is null, and a nil list is an empty one.
+func TestNilsInResults(t *testing.T) {
+	type page struct {
+		Items []string       `json:"items"`
+		Next  *string        `json:"next"`
+		Index map[string]int `json:"index"`
+		At    *window        `json:"at"`
+	}
+	empty := toolyard.Define(toolyard.Spec{Name: "x"}, func(context.Context, *toolyard.Call, struct{}) (page, error) { return page{}, nil })
+	none := toolyard.Define(toolyard.Spec{Name: "x"}, func(context.Context, *toolyard.Call, struct{}) ([]string, error) { return nil, nil })
+	for tool, want := range map[*toolyard.Tool]string{empty: `{"items":null,"next":null,"index":null,"at":null}`, none: `[]`} {
+		res, err := toolyard.Run(t.Context(), &toolyard.Call{Tool: tool, Args: json.RawMessage(`{}`)})
+		if err != nil || string(res.Structured) != want {
+			t.Errorf("%v %v", res, err)
+		}
+	}
+}
+
+// A typed result is data, even if it looks like content or like a whole result.
+func TestTypedResultsAreData(t *testing.T) {
+	type post struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	type feed struct {
+		Content []post `json:"content"`
+		Total   int    `json:"total"`
+	}
+	like := toolyard.Define(toolyard.Spec{Name: "x"}, func(context.Context, *toolyard.Call, struct{}) (post, error) { return post{"text", "hi"}, nil })
+	page := toolyard.Define(toolyard.Spec{Name: "x"}, func(context.Context, *toolyard.Call, struct{}) (feed, error) {
+		return feed{Content: []post{}}, nil
+	})
+	for tool, want := range map[*toolyard.Tool]string{like: `{"type":"text","text":"hi"}`, page: `{"content":[],"total":0}`} {
+		res, err := toolyard.Run(t.Context(), &toolyard.Call{Tool: tool, Args: json.RawMessage(`{}`)})
+		if err != nil || string(res.Structured) != want || res.Content[0] != toolyard.Text(want) {
+			t.Errorf("%v %v", res, err)
+		}
+	}
+}
+
+// encoding/json does not mind the case of keys; we do.
+func TestKeysThatDifferInCaseAreRefused(t *testing.T) {
+	tool := toolyard.Define(toolyard.Spec{Name: "x", Input: json.RawMessage(`{"type":"object","properties":{"amount":{"type":"integer","maximum":10},"in":{"type":"object","properties":{"k":{}}}}}`)},
+		func(_ context.Context, _ *toolyard.Call, in struct{ Amount int }) (int, error) { return in.Amount, nil })
+	for args, path := range map[string]string{`{"amount":5,"AMOUNT":1000000}`: "AMOUNT", `{"in":{"K":1}}`: "in.K", `{"in":{"\u212a":1}}`: "in.\u212a"} {
+		if _, err := tool.Validate(json.RawMessage(args)); err == nil || toolyard.AsError(err).Issues[0].Path != path {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+	if _, err := tool.Validate(json.RawMessage(`{"amount":5,"other":1}`)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWholeNumbers(t *testing.T) {
+	tool := toolyard.Define(toolyard.Spec{Name: "x"}, func(_ context.Context, _ *toolyard.Call, in struct{ N int8 }) (int8, error) { return in.N, nil })
+	for _, args := range []string{`{"N":5.0}`, `{"N":0.5e1}`, `{"N":5}`} {
+		completed, err := tool.Validate(json.RawMessage(args))
+		if err != nil || string(completed) != `{"N":5}` {
+			t.Errorf("%s: %s %v", args, completed, err)
+		}
+	}
+	_, err := toolyard.Run(t.Context(), &toolyard.Call{Tool: tool, Args: json.RawMessage(`{"N":300}`)})
+	if e := toolyard.AsError(err); e.Code != toolyard.Invalid || e.Issues[0].Path != "N" || strings.Contains(e.Error(), "Go") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A schema that refers to itself cannot make a call take for ever.
+func TestSchemasThatReferToThemselves(t *testing.T) {
+	for _, schema := range []string{
+		`{"type":"object","properties":{"a":{"default":1}},"allOf":[{"$ref":"#"},{"$ref":"#"}]}`,
+		`{"type":"object","properties":{"l":{"$ref":"#","default":{}},"r":{"$ref":"#","default":{}}}}`,
+	} {
+		tool, err := toolyard.NewTool(toolyard.Spec{Name: "x", Input: json.RawMessage(schema)}, noHandler)
+		if err != nil {
+			continue // refused is well too
+		}
+		start := time.Now()
+		_, _ = tool.Validate(json.RawMessage(`{}`))
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("%s took %v", schema, took)
+		}
+	}
+}
+
+func TestPatternsOfJavaScript(t *testing.T) {
+	tool, err := toolyard.NewTool(toolyard.Spec{Name: "x", Input: json.RawMessage(`{"type":"object","properties":{"email":{"type":"string","pattern":"^(?!\\.)(?!.*\\.\\.)([a-z.]*)[a-z]@[a-z]+$"}}}`)}, noHandler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tool.Validate(json.RawMessage(`{"email":"a.b@c"}`)); err != nil {
+		t.Error(err)
+	}
+	if _, err := tool.Validate(json.RawMessage(`{"email":"a..b@c"}`)); err == nil {
+		t.Error("two dots match")
+	}
+}
+
+func TestNewToolRefusesBadSpecs(t *testing.T) {
+	for want, spec := range map[string]toolyard.Spec{
+		"metadata x is not JSON": {Name: "x", Meta: map[string]json.RawMessage{"x": json.RawMessage("oops")}},
+		"server id":              {Name: "x", Server: "a b"},
+		"unknown surface":        {Name: "x", Surface: "everywhere"},
+		"unknown latency":        {Name: "x", Latency: "soon"},
+	} {
+		if _, err := toolyard.NewTool(spec, noHandler); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v", spec, err)
+		}
+	}
+	if _, err := toolyard.NewTool(toolyard.Spec{Name: "x"}, nil); err == nil {
+		t.Error("a tool without a handler")
+	}
+}
+
+// A result that cannot be written is one failed call, not a broken wire.
+func TestResultsThatCannotBeSent(t *testing.T) {
+	for name, res := range map[string]*toolyard.Result{
+		"raw content": {Content: []toolyard.Content{toolyard.RawContent("{oops")}},
+		"nil content": {Content: []toolyard.Content{nil}},
+		"structured":  {Structured: json.RawMessage("oops")},
+		"meta":        {Meta: map[string]json.RawMessage{"a": nil}},
+	} {
+		tool, err := toolyard.NewTool(toolyard.Spec{Name: "x"}, func(context.Context, *toolyard.Call) (*toolyard.Result, error) { return res, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := toolyard.Run(t.Context(), &toolyard.Call{Tool: tool}); err == nil || toolyard.AsError(err).Code != toolyard.BadOutput {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -19,10 +19,38 @@ var wellKnown = map[reflect.Type]string{
 	reflect.TypeFor[[]byte]():          `{"type":"string","contentEncoding":"base64"}`,
 }
 
-// derive writes the JSON Schema of a Go type, fields in their order. It knows which types
-// it is inside of, since a type that contains itself
-// has no finite schema here.
-func derive(t reflect.Type, inside []reflect.Type) (json.RawMessage, error) {
+// deriver writes the JSON Schemas of Go types. In an output, what can be nil can be null:
+// that is how encoding/json writes it.
+type deriver struct{ output bool }
+
+// derive writes the schema of a type, fields in their order. It knows which types it is
+// inside of, since a type that contains itself has no finite schema here.
+func (d deriver) derive(t reflect.Type, inside []reflect.Type) (json.RawMessage, error) {
+	raw, err := d.deriveType(t, inside)
+	if err != nil || !d.output || len(inside) == 0 {
+		return raw, err
+	}
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		return nullable(raw), nil
+	}
+	return raw, nil
+}
+
+// nullable is a schema that also takes null.
+func nullable(schema json.RawMessage) json.RawMessage {
+	s := string(schema)
+	if s == "{}" || strings.HasPrefix(s, `{"type":[`) {
+		return schema
+	}
+	if rest, ok := strings.CutPrefix(s, `{"type":"`); ok {
+		kind, rest, _ := strings.Cut(rest, `"`)
+		return json.RawMessage(`{"type":["` + kind + `","null"]` + rest)
+	}
+	return json.RawMessage(`{"anyOf":[` + s + `,{"type":"null"}]}`)
+}
+
+func (d deriver) deriveType(t reflect.Type, inside []reflect.Type) (json.RawMessage, error) {
 	if raw, ok := wellKnown[t]; ok {
 		return json.RawMessage(raw), nil
 	}
@@ -32,9 +60,12 @@ func derive(t reflect.Type, inside []reflect.Type) (json.RawMessage, error) {
 	if slices.Contains(inside, t) {
 		return nil, fmt.Errorf("type %v contains itself; give it a JSONSchema method", t)
 	}
+	if isText(t) {
+		return json.RawMessage(`{"type":"string"}`), nil
+	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return derive(t.Elem(), inside)
+		return d.deriveType(t.Elem(), inside)
 	case reflect.Interface:
 		return json.RawMessage(`{}`), nil
 	case reflect.Bool:
@@ -48,21 +79,27 @@ func derive(t reflect.Type, inside []reflect.Type) (json.RawMessage, error) {
 	case reflect.String:
 		return json.RawMessage(`{"type":"string"}`), nil
 	case reflect.Slice, reflect.Array:
-		items, err := derive(t.Elem(), append(inside, t))
+		if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 {
+			return json.RawMessage(wellKnown[reflect.TypeFor[[]byte]()]), nil
+		}
+		items, err := d.derive(t.Elem(), append(inside, t))
 		return json.RawMessage(`{"type":"array","items":` + string(items) + `}`), err
 	case reflect.Map:
-		values, err := derive(t.Elem(), append(inside, t))
+		values, err := d.derive(t.Elem(), append(inside, t))
 		return json.RawMessage(`{"type":"object","additionalProperties":` + string(values) + `}`), err
 	case reflect.Struct:
-		if t.Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
-			return json.RawMessage(`{"type":"string"}`), nil
-		}
-		return deriveStruct(t, append(inside, t))
+		return d.deriveStruct(t, append(inside, t))
 	}
 	return nil, fmt.Errorf("type %v has no JSON Schema", t)
 }
 
-func deriveStruct(t reflect.Type, inside []reflect.Type) (json.RawMessage, error) {
+// isText reports whether encoding/json writes a type as a string of its own making.
+func isText(t reflect.Type) bool {
+	text := reflect.TypeFor[encoding.TextMarshaler]()
+	return t.Kind() != reflect.Pointer && t.Kind() != reflect.Interface && (t.Implements(text) || reflect.PointerTo(t).Implements(text))
+}
+
+func (d deriver) deriveStruct(t reflect.Type, inside []reflect.Type) (json.RawMessage, error) {
 	var properties, required []string
 	for _, f := range reflect.VisibleFields(t) {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -72,14 +109,17 @@ func deriveStruct(t reflect.Type, inside []reflect.Type) (json.RawMessage, error
 		if name == "" {
 			name = f.Name
 		}
-		s, err := deriveField(f, inside)
+		s, err := d.deriveField(f, inside)
 		if err != nil {
 			return nil, fmt.Errorf("field %s: %w", name, err)
 		}
 		properties = append(properties, string(mustMarshal(name))+":"+s)
-		optional := f.Type.Kind() == reflect.Pointer || f.Tag.Get("default") != "" ||
-			strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
-		if !optional {
+		if strings.Contains(options, "string") {
+			return nil, fmt.Errorf("field %s: the json option string is not supported", name)
+		}
+		_, hasDefault := f.Tag.Lookup("default")
+		mayMiss := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
+		if !mayMiss && (d.output || !hasDefault && f.Type.Kind() != reflect.Pointer) {
 			required = append(required, string(mustMarshal(name)))
 		}
 	}
@@ -102,30 +142,40 @@ func promoted(t reflect.Type, f reflect.StructField) bool {
 	return true
 }
 
-// keyword is a struct tag that becomes a schema keyword, with what its value is.
+// keyword is a struct tag that becomes a schema keyword, with what its value is and the
+// JSON type of the fields that it is for.
 type keyword struct {
 	name string
-	kind byte // 's' text, 'n' number, 'b' true or false, 'v' a value of the field's type
+	kind byte   // 's' text, 'n' number, 'b' true or false, 'v' a value of the field's type
+	of   string // empty for all
 }
 
 var keywords = []keyword{
-	{"minimum", 'n'},
-	{"maximum", 'n'},
-	{"exclusiveMinimum", 'n'},
-	{"exclusiveMaximum", 'n'},
-	{"multipleOf", 'n'},
-	{"minLength", 'n'},
-	{"maxLength", 'n'},
-	{"pattern", 's'},
-	{"format", 's'},
-	{"minItems", 'n'},
-	{"maxItems", 'n'},
-	{"uniqueItems", 'b'},
-	{"default", 'v'},
+	{"minimum", 'n', "number"},
+	{"maximum", 'n', "number"},
+	{"exclusiveMinimum", 'n', "number"},
+	{"exclusiveMaximum", 'n', "number"},
+	{"multipleOf", 'n', "number"},
+	{"minLength", 'n', "string"},
+	{"maxLength", 'n', "string"},
+	{"pattern", 's', "string"},
+	{"format", 's', "string"},
+	{"minItems", 'n', "array"},
+	{"maxItems", 'n', "array"},
+	{"uniqueItems", 'b', "array"},
+	{"default", 'v', ""},
 }
 
-func deriveField(f reflect.StructField, inside []reflect.Type) (string, error) {
-	raw, err := derive(f.Type, inside)
+// isFor reports whether the keyword means something for a schema.
+func (k keyword) isFor(schema json.RawMessage) bool {
+	var s struct{ Type any }
+	_ = json.Unmarshal(schema, &s)
+	kind := strings.ReplaceAll(fmt.Sprint(s.Type), "integer", "number")
+	return k.of == "" || s.Type == nil || strings.Contains(kind, k.of)
+}
+
+func (d deriver) deriveField(f reflect.StructField, inside []reflect.Type) (string, error) {
+	raw, err := d.derive(f.Type, inside)
 	if err != nil {
 		return "", err
 	}
@@ -156,6 +206,9 @@ func deriveField(f reflect.StructField, inside []reflect.Type) (string, error) {
 			continue
 		}
 		value, err := k.value(f.Type, tag)
+		if err == nil && !k.isFor(raw) {
+			err = fmt.Errorf("not for a field of this type")
+		}
 		if err != nil {
 			return "", fmt.Errorf("tag %s:%q: %w", k.name, tag, err)
 		}

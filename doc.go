@@ -6,7 +6,7 @@
 // One call, one line:
 //
 //	request ─ identity ─ gate ─ resolve the tool
-//	        ─ Record ─ Recover ─ Cap ─ Validate ─ Deadline ─ run ─ normalise ─ check output
+//	        ─ Record ─ Recover ─ Cap ─ Validate ─ Intend ─ Deadline ─ run ─ normalise ─ check output
 //	        ─ answer
 //
 // A [Tool] is a name, descriptions, schemas and a way to run. [Define] makes one

@@ -2,6 +2,7 @@ package toolyard_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/big"
@@ -106,7 +107,7 @@ func FuzzNames(f *testing.F) {
 		for _, n := range []toolyard.Naming{toolyard.NamingMCP, toolyard.NamingDotted, toolyard.NamingClient} {
 			for _, id := range [][2]string{{server1, tool1}, {server2, tool2}} {
 				spec := toolyard.Spec{Name: id[1], Server: id[0]}
-				if _, err := toolyard.NewTool(spec, nil); err != nil || (id[0] != "" && toolyard.CheckServerID(id[0]) != nil) {
+				if _, err := toolyard.NewTool(spec, noHandler); err != nil || (id[0] != "" && toolyard.CheckServerID(id[0]) != nil) {
 					return
 				}
 				if name := n.Render("yard", id[0], id[1]); !wireName.MatchString(name) {
@@ -293,4 +294,27 @@ func ExampleChain() {
 	// run
 	// after second
 	// after first
+}
+
+// A name that two tools share leads nowhere, not to a third whose alias it is.
+func TestACollisionIsNotAnAlias(t *testing.T) {
+	view := (&toolyard.Gate{Mode: toolyard.Write}).Bind([]*toolyard.Tool{
+		named(toolyard.Spec{Name: "mcp_git_pay", Origin: "a"}), named(toolyard.Spec{Name: "mcp_git_pay", Origin: "b"}),
+		named(toolyard.Spec{Name: "pay", Server: "git"}),
+	})
+	if got, ok := view.Lookup("mcp_git_pay"); ok {
+		t.Errorf("it leads to %s of %s", got.Name, got.Server)
+	}
+	if _, ok := view.Lookup("mcp_git__pay"); !ok {
+		t.Error("the third tool is lost")
+	}
+}
+
+func TestSupports(t *testing.T) {
+	c := &toolyard.Call{Features: json.RawMessage(`{"elicitation":{"url":{}}}`)}
+	for capability, want := range map[string]bool{"elicitation": true, "elicitation.url": true, "elicitation.form": false, "sampling": false} {
+		if c.Supports(capability) != want {
+			t.Errorf("%s: %v", capability, !want)
+		}
+	}
 }

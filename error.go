@@ -15,7 +15,8 @@ type Code string
 // The codes of the platform. A tool may use its own beside them.
 const (
 	Invalid         Code = "VALIDATION_ERROR"     // arguments do not fit the schema
-	TooLarge        Code = "SIZE_LIMIT"           // arguments or result exceed their cap
+	TooLarge        Code = "SIZE_LIMIT"           // arguments exceed their cap
+	Oversized       Code = "RESULT_SIZE_LIMIT"    // the result exceeds its cap; the tool has run
 	NotFound        Code = "METHOD_NOT_FOUND"     // no such tool at this gate
 	Failed          Code = "TOOL_EXECUTION_ERROR" // the tool itself failed
 	BadOutput       Code = "OUTPUT_ERROR"         // the tool's result breaks its own schema
@@ -32,7 +33,7 @@ const (
 
 // Codes are all codes of the platform.
 var Codes = []Code{
-	Invalid, TooLarge, NotFound, Failed, BadOutput, NoData, Timeout, Canceled, Unavailable,
+	Invalid, TooLarge, Oversized, NotFound, Failed, BadOutput, NoData, Timeout, Canceled, Unavailable,
 	Exhausted, Unauthenticated, Denied, Missing, Internal,
 }
 
@@ -60,7 +61,8 @@ type Issue struct {
 	Steps   []string `json:"-"` // the path, step by step
 }
 
-// Errorf makes an Error. An error formatted with %w becomes its cause.
+// Errorf makes an Error. The text goes to the caller, with that of an error formatted by
+// %w, which also becomes the cause; make an Error by hand to keep a cause to the log.
 func Errorf(code Code, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Code: code, Message: err.Error(), Err: errors.Unwrap(err)}

@@ -147,7 +147,7 @@ func (g *Gate) Bind(tools []*Tool) *View {
 		v.byName[name] = same[0]
 	}
 	slices.SortFunc(v.Tools, func(a, b Bound) int { return cmp.Compare(a.Name, b.Name) })
-	v.addAliases()
+	v.addAliases(rendered)
 	v.Problems = append(v.Problems, g.unmet(tools)...)
 	slices.SortFunc(v.Problems, func(a, b Problem) int { return cmp.Compare(a.String(), b.String()) })
 	return v
@@ -164,22 +164,24 @@ func collision(g *Gate, name string, same []*Tool) Problem {
 	return p
 }
 
-// addAliases lets callers use the other renderings of a name where they are not
-// ambiguous.
-func (v *View) addAliases() {
+// addAliases lets callers use the other renderings of a name where they mean one visible
+// tool only. A name that tools share belongs to none of them, nor to anybody else.
+func (v *View) addAliases(rendered map[string][]*Tool) {
 	aliases := make(map[string]*Tool)
-	for _, b := range v.Tools {
-		for _, n := range []Naming{NamingMCP, NamingDotted, NamingClient} {
-			name := v.Gate.render(n, b.Tool)
-			if other, taken := aliases[name]; taken && other != b.Tool {
-				aliases[name] = nil // ambiguous
-				continue
+	for _, same := range rendered {
+		for _, t := range same {
+			for _, n := range []Naming{NamingMCP, NamingDotted, NamingClient} {
+				name := v.Gate.render(n, t)
+				if other, taken := aliases[name]; taken && other != t {
+					aliases[name] = nil
+					continue
+				}
+				aliases[name] = t
 			}
-			aliases[name] = b.Tool
 		}
 	}
 	for name, t := range aliases {
-		if _, taken := v.byName[name]; !taken && t != nil {
+		if t != nil && len(rendered[name]) == 0 && v.byName[v.Gate.render(v.Gate.Naming, t)] == t {
 			v.byName[name] = t
 		}
 	}

@@ -16,6 +16,25 @@ func kindOf(raw json.RawMessage) byte {
 	return raw[0]
 }
 
+// members are the members of a JSON object under their exact keys, which decoding into a
+// struct would not give.
+func members(raw json.RawMessage) (map[string]json.RawMessage, bool) {
+	var o map[string]json.RawMessage
+	if kindOf(raw) != '{' || json.Unmarshal(raw, &o) != nil {
+		return nil, false
+	}
+	return o, true
+}
+
+// textOf is the text of a JSON string.
+func textOf(raw json.RawMessage) (text string, ok bool) {
+	if kindOf(raw) != '"' {
+		return "", false
+	}
+	err := json.Unmarshal(raw, &text)
+	return text, err == nil
+}
+
 // marshal is json.Marshal without escaping <, > and &: results are not HTML, and the
 // escapes cost the model tokens.
 func marshal(v any) (json.RawMessage, error) {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -16,25 +18,29 @@ type Result struct {
 	IsError    bool
 	Meta       map[string]json.RawMessage
 
-	raw json.RawMessage
+	raw        json.RawMessage
+	unfinished bool
 }
 
 // RawResult wraps the result object of another MCP server. Its bytes reach the
 // client as they are: order, big numbers, fields and content types that nobody here
-// knows.
+// knows. Keys that differ only in case are different keys.
 func RawResult(raw json.RawMessage) (*Result, error) {
-	var seen struct {
-		Structured json.RawMessage `json:"structuredContent"`
-		IsError    bool            `json:"isError"`
-	}
-	if kindOf(raw) != '{' {
+	o, ok := members(raw)
+	if !ok {
 		return nil, errors.New("a raw result must be a JSON object")
 	}
-	if err := json.Unmarshal(raw, &seen); err != nil {
-		return nil, fmt.Errorf("a raw result: %w", err)
+	res := &Result{Structured: o["structuredContent"], raw: raw}
+	res.IsError = string(o["isError"]) == "true"
+	if t, ok := textOf(o["resultType"]); ok && t != "complete" {
+		res.unfinished = true
 	}
-	return &Result{Structured: seen.Structured, IsError: seen.IsError, raw: raw}, nil
+	return res, nil
 }
+
+// Unfinished reports whether a raw result is not the end of the call: the server asks
+// for input first.
+func (r *Result) Unfinished() bool { return r.unfinished }
 
 // Raw returns the bytes that RawResult was given, or nil.
 func (r *Result) Raw() json.RawMessage { return r.raw }
@@ -139,7 +145,7 @@ func appendBlob(b []byte, kind string, data []byte, mime string) []byte {
 //	array                      an item for each element, and as structured content
 //	{isError: true, error: x}  a failure with the text x
 //	a content object           that content
-//	{content: [...]}           a whole result, untouched
+//	{content: [...]}           a whole result, untouched, if all items are content
 //
 // A *Result, a Content, a []Content and an error are taken as they are. Any other
 // value goes through its JSON form; a json.RawMessage is that form.
@@ -192,19 +198,12 @@ func resultOfJSON(raw json.RawMessage) (*Result, error) {
 }
 
 func resultOfObject(raw json.RawMessage) (*Result, error) {
-	var o struct {
-		Content []json.RawMessage `json:"content"`
-		IsError bool              `json:"isError"`
-		Error   json.RawMessage   `json:"error"`
+	o, _ := members(raw)
+	if isWholeResult(o) {
+		return RawResult(raw)
 	}
-	// A field of another type only means that the object is no result of ours.
-	if err := json.Unmarshal(raw, &o); err == nil {
-		if o.Content != nil && allContent(o.Content) {
-			return RawResult(raw)
-		}
-		if o.IsError && o.Error != nil {
-			return &Result{Content: []Content{contentOf(o.Error)}, IsError: true}, nil
-		}
+	if string(o["isError"]) == "true" && o["error"] != nil {
+		return &Result{Content: []Content{contentOf(o["error"])}, IsError: true}, nil
 	}
 	if isContent(raw) {
 		return &Result{Content: []Content{RawContent(raw)}}, nil
@@ -212,57 +211,117 @@ func resultOfObject(raw json.RawMessage) (*Result, error) {
 	return &Result{Content: []Content{Text(raw)}, Structured: raw}, nil
 }
 
-// contentOf is the content for one element: a content object as it is, a string as
-// its text, anything else as its JSON.
-func contentOf(raw json.RawMessage) Content {
-	var s string
-	switch {
-	case kindOf(raw) == '"' && json.Unmarshal(raw, &s) == nil:
-		return Text(s)
-	case isContent(raw):
-		return RawContent(raw)
+// isWholeResult reports whether an object is a result as MCP knows it: its content is a
+// list of content objects and, if that is empty, it holds nothing else that is foreign.
+func isWholeResult(o map[string]json.RawMessage) bool {
+	var items []json.RawMessage
+	if kindOf(o["content"]) != '[' || json.Unmarshal(o["content"], &items) != nil {
+		return false
 	}
-	return Text(raw)
-}
-
-func allContent(items []json.RawMessage) bool {
 	for _, item := range items {
-		var o struct {
-			Type string `json:"type"`
+		if !isContent(item) {
+			return false
 		}
-		if kindOf(item) != '{' || json.Unmarshal(item, &o) != nil || o.Type == "" {
+	}
+	for key := range o {
+		if len(items) == 0 && !slices.Contains([]string{"content", "structuredContent", "isError", "_meta"}, key) {
 			return false
 		}
 	}
 	return true
 }
 
+// structuredResult is the result of a tool with an output schema: whatever it returns is
+// data, even if it looks like content.
+func structuredResult(v any) (*Result, error) {
+	raw, err := marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("the result cannot be written as JSON: %w", err)
+	}
+	if string(raw) == "null" { // a nil list or map is an empty one
+		switch reflect.TypeOf(v).Kind() {
+		case reflect.Slice:
+			raw = json.RawMessage("[]")
+		case reflect.Map:
+			raw = json.RawMessage("{}")
+		}
+	}
+	res := &Result{Structured: raw}
+	var items []json.RawMessage
+	if kindOf(raw) != '[' || json.Unmarshal(raw, &items) != nil {
+		res.Content = []Content{Text(raw)}
+	}
+	for _, item := range items {
+		if text, ok := textOf(item); ok {
+			res.Content = append(res.Content, Text(text))
+		} else {
+			res.Content = append(res.Content, Text(item))
+		}
+	}
+	return res, nil
+}
+
+// contentOf is the content for one element: a content object as it is, a string as
+// its text, anything else as its JSON.
+func contentOf(raw json.RawMessage) Content {
+	if text, ok := textOf(raw); ok {
+		return Text(text)
+	}
+	if isContent(raw) {
+		return RawContent(raw)
+	}
+	return Text(raw)
+}
+
 // isContent reports whether raw is a content object of a known type with all that
 // the type asks for. An object of the tool's own domain that has a "type" is not.
 func isContent(raw json.RawMessage) bool {
-	var o struct {
-		Type     string
-		Text     *string
-		Data     *string
-		MIMEType *string
-		URI      *string
-		Name     *string
-		Resource *struct{ URI string }
-	}
-	if kindOf(raw) != '{' || json.Unmarshal(raw, &o) != nil {
+	o, ok := members(raw)
+	if !ok {
 		return false
 	}
-	switch o.Type {
+	has := func(keys ...string) bool {
+		for _, k := range keys {
+			if _, ok := textOf(o[k]); !ok {
+				return false
+			}
+		}
+		return true
+	}
+	switch kind, _ := textOf(o["type"]); kind {
 	case "text":
-		return o.Text != nil
+		return has("text")
 	case "image", "audio":
-		return o.Data != nil && o.MIMEType != nil
+		return has("data", "mimeType")
 	case "resource_link":
-		return o.URI != nil && o.Name != nil
+		return has("uri", "name")
 	case "resource":
-		return o.Resource != nil && o.Resource.URI != ""
+		inner, _ := members(o["resource"])
+		_, ok := textOf(inner["uri"])
+		return ok
 	}
 	return false
+}
+
+// check finds what would break the wire: JSON that is none, content that is not there.
+func (r *Result) check() error {
+	r.Structured = bytes.TrimSpace(r.Structured)
+	if len(r.Structured) == 0 {
+		r.Structured = nil
+	} else if !json.Valid(r.Structured) {
+		return errors.New("the structured content is not JSON")
+	}
+	for _, c := range r.Content {
+		if raw, ok := c.(RawContent); c == nil || (ok && !json.Valid(raw)) {
+			return errors.New("a content is not JSON")
+		}
+	}
+	for key, value := range r.Meta {
+		if !json.Valid(value) {
+			return fmt.Errorf("the metadata %s is not JSON", key)
+		}
+	}
+	return nil
 }
 
 // Size is how many bytes of content and structured data the result holds.
@@ -271,6 +330,9 @@ func (r *Result) Size() int {
 		return len(r.raw)
 	}
 	n := len(r.Structured)
+	for key, value := range r.Meta {
+		n += len(key) + len(value)
+	}
 	for _, c := range r.Content {
 		n += contentSize(c)
 	}
@@ -292,20 +354,18 @@ func (r *Result) Cut(limit int) *Result {
 		return r
 	}
 	content := r.Content
-	if r.raw != nil {
-		var o struct{ Content []json.RawMessage }
-		if json.Unmarshal(r.raw, &o) == nil {
-			content = nil
-			for _, item := range o.Content {
-				content = append(content, textOr(item))
-			}
+	if o, ok := members(r.raw); ok {
+		var items []json.RawMessage
+		_ = json.Unmarshal(o["content"], &items)
+		for _, item := range items {
+			content = append(content, textOr(item))
 		}
 	}
 	mark := Text(fmt.Sprintf("[truncated: the whole result has %d bytes, the limit is %d]", size, limit))
 	cut := &Result{IsError: r.IsError, Meta: map[string]json.RawMessage{
 		"dev.toolyard/truncated": json.RawMessage(fmt.Sprintf(`{"size":%d,"limit":%d}`, size, limit)),
 	}}
-	left := limit - len(mark)
+	left := limit - cut.Size() - len(mark)
 	for _, c := range content {
 		if n := contentSize(c); n <= left {
 			cut.Content = append(cut.Content, c)
@@ -323,9 +383,9 @@ func (r *Result) Cut(limit int) *Result {
 
 // textOr opens a text content object so that it can be cut.
 func textOr(raw json.RawMessage) Content {
-	var o struct{ Type, Text string }
-	if json.Unmarshal(raw, &o) == nil && o.Type == "text" {
-		return Text(o.Text)
+	o, _ := members(raw)
+	if text, ok := textOf(o["text"]); ok && string(o["type"]) == `"text"` {
+		return Text(text)
 	}
 	return RawContent(raw)
 }

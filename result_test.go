@@ -57,7 +57,10 @@ func TestResultOf(t *testing.T) {
 		{"not an error object", raw(`{"isError":false,"error":"x"}`), `{"type":"text","text":"{\"isError\":false,\"error\":\"x\"}"} structured {"isError":false,"error":"x"}`},
 		{"image object", raw(`{"type":"image","data":"aGk=","mimeType":"image/png","more":1}`), `{"type":"image","data":"aGk=","mimeType":"image/png","more":1}`},
 		{"link object", raw(`{"type":"resource_link","uri":"file:///a","name":"a"}`), `{"type":"resource_link","uri":"file:///a","name":"a"}`},
-		{"whole result", raw(`{"x":1,"content":[{"type":"new"}]}`), `raw {"x":1,"content":[{"type":"new"}]}`},
+		{"whole result", raw(`{"x":1,"content":[{"type":"text","text":"a","later":1}]}`), `raw {"x":1,"content":[{"type":"text","text":"a","later":1}]}`},
+		{"whole result without content", raw(`{"content":[],"isError":true}`), `raw {"content":[],"isError":true}`},
+		{"an empty page", raw(`{"content":[],"total":0}`), `{"type":"text","text":"{\"content\":[],\"total\":0}"} structured {"content":[],"total":0}`},
+		{"a page of posts", raw(`{"content":[{"type":"post"}]}`), `{"type":"text","text":"{\"content\":[{\"type\":\"post\"}]}"} structured {"content":[{"type":"post"}]}`},
 		{"content that is not content", raw(`{"content":["a"]}`), `{"type":"text","text":"{\"content\":[\"a\"]}"} structured {"content":["a"]}`},
 		{"content of another kind", raw(`{"content":"page"}`), `{"type":"text","text":"{\"content\":\"page\"}"} structured {"content":"page"}`},
 		{"Image", toolyard.Image{Data: []byte("hi"), MIMEType: "image/png"}, `{"type":"image","data":"aGk=","mimeType":"image/png"}`},
@@ -124,5 +127,14 @@ func TestCut(t *testing.T) {
 				t.Error("a result within the limit was cut")
 			}
 		})
+	}
+}
+
+// The keys of a raw result are exact: what looks like one of ours to a careless reader is
+// not.
+func TestRawResultReadsExactKeys(t *testing.T) {
+	res, err := toolyard.RawResult(json.RawMessage(`{"structuredContent":1,"structuredcontent":2,"isError":false,"ISERROR":true,"resultType":"input_required"}`))
+	if err != nil || string(res.Structured) != "1" || res.IsError || !res.Unfinished() {
+		t.Errorf("%+v %v", res, err)
 	}
 }

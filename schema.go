@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -24,13 +26,12 @@ type Schema struct {
 	raw      json.RawMessage
 	compiled *jsonschema.Schema
 	isObject bool // the root says "type": "object"
-	defaults bool // some property somewhere has a default
 }
 
-// SchemaFor derives the schema of a Go type, as [Define] does. It panics if the type
-// has none.
+// SchemaFor derives the schema of a Go type, as [Define] does for arguments. It panics if
+// the type has none.
 func SchemaFor[T any]() *Schema {
-	s, err := schemaOf(reflect.TypeFor[T]())
+	s, err := schemaOf(reflect.TypeFor[T](), false)
 	if err != nil {
 		panic("toolyard.SchemaFor: " + err.Error())
 	}
@@ -38,19 +39,25 @@ func SchemaFor[T any]() *Schema {
 }
 
 // derived holds the schemas of types, which never change.
-var derived sync.Map // reflect.Type → *Schema
+var derived sync.Map // derivation → *Schema
 
-func schemaOf(t reflect.Type) (*Schema, error) {
-	if s, ok := derived.Load(t); ok {
+type derivation struct {
+	reflect.Type
+	output bool
+}
+
+func schemaOf(t reflect.Type, output bool) (*Schema, error) {
+	key := derivation{t, output}
+	if s, ok := derived.Load(key); ok {
 		return s.(*Schema), nil
 	}
-	raw, err := derive(t, nil)
+	raw, err := deriver{output}.derive(t, nil)
 	if err != nil {
 		return nil, err
 	}
 	s, err := NewSchema(raw)
 	if err == nil {
-		derived.Store(t, s)
+		derived.Store(key, s)
 	}
 	return s, err
 }
@@ -77,6 +84,7 @@ func NewSchema(raw json.RawMessage) (*Schema, error) {
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.AssertFormat()
 	c.UseLoader(noLoader{})
+	c.UseRegexpEngine(compilePattern)
 	if err := c.AddResource(url, doc); err != nil {
 		return nil, err
 	}
@@ -84,14 +92,14 @@ func NewSchema(raw json.RawMessage) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Schema{raw: raw, compiled: compiled, defaults: bytes.Contains(raw, []byte(`"default"`))}
+	s := &Schema{raw: raw, compiled: compiled}
 	if o, ok := doc.(map[string]any); ok {
 		s.isObject = o["type"] == "object"
 	}
 	return s, nil
 }
 
-// decode reads JSON with its numbers as they are written.
+// decode reads one JSON value with its numbers as they are written.
 func decode(raw json.RawMessage) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
@@ -99,21 +107,28 @@ func decode(raw json.RawMessage) (any, error) {
 	if err := dec.Decode(&v); err != nil {
 		return nil, err
 	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is more after the value")
+	}
 	return v, nil
 }
 
-// Complete returns the value with its defaults filled in, or what is wrong with it. A
-// value that lacks nothing keeps its bytes.
+// Complete returns the value with its defaults filled in and its whole numbers written
+// as such (5.0 is 5), or what is wrong with it. A value that lacks nothing keeps its bytes.
 func (s *Schema) Complete(value json.RawMessage) (json.RawMessage, []Issue) {
 	v, err := decode(value)
 	if err != nil {
 		return nil, []Issue{{Message: "not JSON: " + err.Error()}}
 	}
-	filled := s.defaults && fill(s.compiled, v, 0)
-	if issues := s.issues(v); len(issues) > 0 {
+	c := completion{left: maxSteps}
+	v = c.visit(s.compiled, v)
+	if c.left <= 0 {
+		return nil, []Issue{{Message: "the schema refers to itself too often to fill in its defaults"}}
+	}
+	if issues := append(c.issues, s.issues(v)...); len(issues) > 0 {
 		return nil, issues
 	}
-	if filled {
+	if c.changed {
 		value = mustMarshal(v)
 	}
 	return value, nil
@@ -128,58 +143,136 @@ func (s *Schema) Check(raw json.RawMessage) []Issue {
 	return s.issues(v)
 }
 
-// maxFill bounds how deep defaults are looked for, since a schema may refer to itself.
-const maxFill = 64
+// maxSteps bounds the work of one completion, since a schema may refer to itself.
+const maxSteps = 10_000
 
-// fill sets what is absent from v and has a default in s. It reports whether it set
-// anything.
-func fill(s *jsonschema.Schema, v any, depth int) (filled bool) {
-	if s == nil || depth > maxFill {
-		return false
+// completion walks over a value beside its schema and fills in what is missing.
+type completion struct {
+	left    int
+	path    []string       // where it is
+	seen    map[visit]bool // references that are being followed
+	changed bool
+	issues  []Issue
+}
+
+// visit is a schema at a depth of the value.
+type visit struct {
+	schema *jsonschema.Schema
+	depth  int
+}
+
+// visit returns v with what s adds to it.
+func (c *completion) visit(s *jsonschema.Schema, v any) any {
+	if c.left--; s == nil || c.left <= 0 {
+		return v
 	}
-	filled = fill(s.Ref, v, depth+1)
-	for _, sub := range s.AllOf {
-		filled = fill(sub, v, depth+1) || filled
+	if s.Ref != nil || len(s.AllOf) > 0 {
+		at := visit{s, len(c.path)}
+		if c.seen[at] { // it refers to itself for the same value
+			return v
+		}
+		if c.seen == nil {
+			c.seen = make(map[visit]bool)
+		}
+		c.seen[at] = true
+		defer delete(c.seen, at)
+		v = c.visit(s.Ref, v)
+		for _, sub := range s.AllOf {
+			v = c.visit(sub, v)
+		}
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		for name, property := range s.Properties {
-			if _, ok := v[name]; !ok {
-				if d := defaultOf(property, 0); d != nil {
-					v[name] = *d
-					filled = true
-				}
-			}
-			if value, ok := v[name]; ok {
-				filled = fill(property, value, depth+1) || filled
-			}
-		}
-		if rest, ok := s.AdditionalProperties.(*jsonschema.Schema); ok {
-			for name, value := range v {
-				if _, known := s.Properties[name]; !known {
-					filled = fill(rest, value, depth+1) || filled
-				}
-			}
-		}
+		c.object(s, v)
 	case []any:
 		if items, ok := itemsOf(s); ok {
-			for _, item := range v {
-				filled = fill(items, item, depth+1) || filled
+			for i := range v {
+				v[i] = c.step(items, v[i], strconv.Itoa(i))
 			}
 		}
+	case json.Number:
+		if whole, ok := wholeNumber(s, v); ok {
+			c.changed = true
+			return whole
+		}
 	}
-	return filled
+	return v
 }
 
-func defaultOf(s *jsonschema.Schema, depth int) *any {
-	if s == nil || depth > maxFill || s.Default != nil {
-		if s == nil || s.Default == nil {
-			return nil
+// step visits a part of a value.
+func (c *completion) step(s *jsonschema.Schema, v any, name string) any {
+	c.path = append(c.path, name)
+	v = c.visit(s, v)
+	c.path = c.path[:len(c.path)-1]
+	return v
+}
+
+func (c *completion) object(s *jsonschema.Schema, v map[string]any) {
+	for name, property := range s.Properties {
+		if c.left--; c.left <= 0 {
+			return
 		}
-		d := clone(*s.Default)
-		return &d
+		if _, ok := v[name]; !ok {
+			d := defaultOf(property)
+			if d == nil {
+				continue
+			}
+			v[name], c.changed = clone(*d), true
+		}
+		v[name] = c.step(property, v[name], name)
 	}
-	return defaultOf(s.Ref, depth+1)
+	rest, open := s.AdditionalProperties.(*jsonschema.Schema)
+	if s.AdditionalProperties == false {
+		return // the validator refuses what is not known
+	}
+	for name := range v {
+		if _, known := s.Properties[name]; known {
+			continue
+		}
+		if twin := foldedTwin(name, s.Properties); twin != "" && len(c.issues) < maxIssues {
+			c.issues = append(c.issues, issueAt(append(slices.Clone(c.path), name), "is not known (did you mean "+twin+"?)"))
+		}
+		if open {
+			v[name] = c.step(rest, v[name], name)
+		}
+	}
+}
+
+// foldedTwin is the property that a careless reader would take name for: Go's own decoder
+// does not mind the case of keys.
+func foldedTwin(name string, properties map[string]*jsonschema.Schema) string {
+	for p := range properties {
+		if strings.EqualFold(p, name) {
+			return p
+		}
+	}
+	return ""
+}
+
+// wholeNumber writes 5.0 and 5e0 as 5 where the schema wants an integer.
+func wholeNumber(s *jsonschema.Schema, n json.Number) (json.Number, bool) {
+	if !strings.ContainsAny(n.String(), ".eE") || s.Types == nil || !slices.Contains(s.Types.ToStrings(), "integer") {
+		return "", false
+	}
+	f, err := n.Float64()
+	if err != nil || f != math.Trunc(f) || math.Abs(f) >= 1<<53 {
+		return "", false
+	}
+	return json.Number(strconv.FormatInt(int64(f), 10)), true
+}
+
+// defaultOf is the default of a schema, or of what it refers to.
+func defaultOf(s *jsonschema.Schema) *any {
+	for range 10 {
+		switch {
+		case s == nil:
+			return nil
+		case s.Default != nil:
+			return s.Default
+		}
+		s = s.Ref
+	}
+	return nil
 }
 
 // clone copies a default, so that filling in one call's arguments never changes the
@@ -347,8 +440,7 @@ func Nearest(name string, words []string) string {
 		return ""
 	}
 	best, bestDistance := "", len(name)/3+1
-	slices.Sort(words)
-	for _, w := range words {
+	for _, w := range slices.Sorted(slices.Values(words)) {
 		if d := distance(strings.ToLower(name), strings.ToLower(w)); d < bestDistance || d == 0 {
 			best, bestDistance = w, d
 		}

@@ -5,14 +5,14 @@ import "context"
 // Source is where tools come from: Go code, a folder of TypeScript, an MCP server.
 //
 // Run offers tools through publish, each time the complete set, and blocks until ctx
-// ends. It may publish as often as its tools change. An error means "run me again":
-// what was published stays listed meanwhile.
+// ends. It may publish as often as its tools change. An error means "run me again", and so
+// does an end before anything was published; what was published stays listed meanwhile.
 type Source interface {
 	Run(ctx context.Context, publish func([]*Tool)) error
 }
 
-// Troubled is a Source that has problems to show beside its tools. Problems is asked
-// after each publish.
+// Troubled is a Source that has problems to show beside its tools. publish asks for them:
+// it must not be called while Problems cannot answer.
 type Troubled interface {
 	Problems() []Problem
 }

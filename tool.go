@@ -2,6 +2,7 @@ package toolyard
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -89,6 +90,7 @@ type Tool struct {
 	Spec
 	input, output *Schema
 	handler       Handler
+	digest        Digest
 }
 
 // NewTool makes a tool whose schemas are given and whose handler takes raw
@@ -112,23 +114,66 @@ func NewTool(spec Spec, h Handler) (*Tool, error) {
 }
 
 func newTool(spec Spec, input, output *Schema, h Handler) (*Tool, error) {
-	if err := checkToolName(spec.Name); err != nil {
-		return nil, err
-	}
-	for _, m := range spec.Modes {
-		if m != Read && m != Write {
-			return nil, fmt.Errorf("tool %s: unknown mode %q", spec.Name, m)
-		}
+	if err := spec.check(); err != nil {
+		return nil, fmt.Errorf("tool %s: %w", spec.Name, err)
 	}
 	if !input.isObject {
 		return nil, fmt.Errorf(`tool %s: input schema: the root must have "type": "object"`, spec.Name)
 	}
-	spec.Input = input.raw
+	if h == nil {
+		return nil, fmt.Errorf("tool %s: there is no handler", spec.Name)
+	}
+	spec.Modes, spec.Input = slices.Clone(spec.Modes), input.raw
 	if output != nil {
 		spec.Output = output.raw
 	}
-	return &Tool{Spec: spec, input: input, output: output, handler: h}, nil
+	return &Tool{Spec: spec, input: input, output: output, handler: h, digest: spec.digest()}, nil
 }
+
+func (s *Spec) check() error {
+	if err := checkToolName(s.Name); err != nil {
+		return err
+	}
+	if s.Server != "" {
+		if err := CheckServerID(s.Server); err != nil {
+			return err
+		}
+	}
+	for _, m := range s.Modes {
+		if m != Read && m != Write {
+			return fmt.Errorf("unknown mode %q", m)
+		}
+	}
+	if !slices.Contains([]Surface{"", Answer, Execute, Both}, s.Surface) {
+		return fmt.Errorf("unknown surface %q", s.Surface)
+	}
+	if !slices.Contains([]Latency{"", Instant, Fast, Slow, Streaming}, s.Latency) {
+		return fmt.Errorf("unknown latency class %q", s.Latency)
+	}
+	for key, value := range s.Meta {
+		if !json.Valid(value) {
+			return fmt.Errorf("the metadata %s is not JSON", key)
+		}
+	}
+	return nil
+}
+
+// digest identifies all that a reader can see of the tool.
+func (s *Spec) digest() Digest {
+	h := sha256.New()
+	enc := json.NewEncoder(h)
+	_ = enc.Encode([]any{
+		s.Server, s.Name, s.Title, s.Description, s.Summary, s.Hint, s.Category, s.Origin, s.Modes,
+		s.Input, s.Output, s.AllMeta(), s.Timeout,
+	}) // a hash takes everything, and all of these have a JSON form
+	return Digest(h.Sum(nil))
+}
+
+// Digest identifies what a reader can see of a tool: equal digests, equal definitions.
+type Digest [sha256.Size]byte
+
+// Digest is the digest of the tool.
+func (t *Tool) Digest() Digest { return t.digest }
 
 // Validate applies the schema's defaults to args and checks the outcome. Empty
 // arguments count as {}. It returns an Error with code Invalid and an issue for
@@ -160,7 +205,10 @@ func (t *Tool) run(ctx context.Context, c *Call) (*Result, error) {
 	if res == nil {
 		res = &Result{}
 	}
-	if t.output == nil || res.IsError {
+	if err := res.check(); err != nil {
+		return nil, &Error{Code: BadOutput, Message: "The result of " + t.Name + " cannot be sent: " + err.Error()}
+	}
+	if t.output == nil || res.IsError || res.unfinished {
 		return res, nil
 	}
 	issues := []Issue{{Message: "there is no structured content"}}

@@ -183,7 +183,7 @@ func TestACrashIsOneFailedCall(t *testing.T) {
 	t.Parallel()
 	for name, c := range clients(t, serve(t, "testyard", "")) {
 		for range 3 {
-			if r := call(t, c, "crash", "{}").result(t); !r.IsError || r.Content[0].Text != "Error: crash crashed: crash" {
+			if r := call(t, c, "crash", "{}").result(t); !r.IsError || r.Content[0].Text != "Error: crash crashed." {
 				t.Errorf("%s: %+v", name, r)
 			}
 		}

@@ -34,6 +34,7 @@ const (
 // Main runs the command line of this process and exits.
 func Main(opts yard.Options) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // the second signal does not ask
 	code := Run(ctx, opts, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -47,13 +48,17 @@ func Run(ctx context.Context, opts yard.Options, args []string, stdin io.Reader,
 	if opts.Version == "" {
 		opts.Version = buildVersion()
 	}
-	p := &program{opts: opts, in: stdin, out: stdout, err: stderr}
+	out := &checkedWriter{w: stdout}
+	p := &program{opts: opts, in: stdin, out: out, err: stderr}
 	root := p.command()
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
+	root.SetOut(out)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = fail(out.err)
+	}
 	var exit exitStatus
 	switch {
 	case err == nil:
@@ -66,6 +71,21 @@ func Run(ctx context.Context, opts yard.Options, args []string, stdin io.Reader,
 	}
 	fmt.Fprintf(stderr, "%v\nSee 'toolyard --help'.\n", err)
 	return exitUsage
+}
+
+// checkedWriter remembers the first error of a writer, so that nobody has to ask.
+type checkedWriter struct {
+	w   io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (c *checkedWriter) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	if c.err == nil {
+		c.err = err
+	}
+	return n, err
 }
 
 // exitStatus ends the program with a code.

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +25,7 @@ func (p *program) serveCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		Example: `  toolyard serve                        # for a client that starts it
   toolyard serve --http                 # at http://127.0.0.1:3001/mcp
-  toolyard serve --http --gate chat     # gate chat at /mcp/chat`,
+  toolyard serve --gate chat            # gate chat on standard input and output`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := p.startLog(); err != nil {
 				return fail(err)
@@ -49,14 +50,17 @@ func (p *program) run(ctx context.Context, y *yard.Yard, serve func(context.Cont
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	wg.Go(func() { y.Run(background) })
-	wg.Go(func() { p.reloadOnSignal(background, y) })
 	wg.Go(func() {
-		if err := y.WatchConfig(background); err != nil {
+		hangup := make(chan os.Signal, 1)
+		signal.Notify(hangup, syscall.SIGHUP)
+		defer signal.Stop(hangup)
+		if err := y.WatchConfig(background, hangup); err != nil {
 			p.opts.Log.Warn("the configuration file is not watched", "error", err)
 		}
 	})
 	select {
 	case <-y.Ready():
+	case <-time.After(startTimeout): // a source that is slow or down delays nobody
 	case <-ctx.Done():
 	}
 	err := y.Check()
@@ -66,24 +70,6 @@ func (p *program) run(ctx context.Context, y *yard.Yard, serve func(context.Cont
 	stop()
 	wg.Wait()
 	return err
-}
-
-func (p *program) reloadOnSignal(ctx context.Context, y *yard.Yard) {
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
-	for {
-		select {
-		case <-hangup:
-			if err := y.Reload(); err != nil {
-				p.opts.Log.Error("the new configuration is not used; the old one goes on", "error", err)
-				continue
-			}
-			p.opts.Log.Info("configuration reloaded", "file", p.opts.ConfigFile)
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 func (p *program) serveHTTP(ctx context.Context, y *yard.Yard, address string) error {

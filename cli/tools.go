@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/yard"
 )
 
@@ -168,8 +169,11 @@ func (p *program) callArgs(v *toolyard.View, tool, raw string, pairs []string) (
 	}
 	args := make(map[string]json.RawMessage)
 	if raw != "" {
-		if err := json.Unmarshal([]byte(raw), &args); err != nil {
+		if err := guard.CheckJSON([]byte(raw)); err != nil {
 			return nil, fmt.Errorf("--args must be a JSON object: %w", err)
+		}
+		if err := json.Unmarshal([]byte(raw), &args); err != nil || args == nil {
+			return nil, errors.New("--args must be a JSON object")
 		}
 	}
 	for _, pair := range pairs {
@@ -196,7 +200,7 @@ func argument(v *toolyard.View, tool, key, word string) json.RawMessage {
 			return text
 		}
 	}
-	if json.Valid([]byte(word)) {
+	if guard.CheckJSON([]byte(word)) == nil {
 		return json.RawMessage(word)
 	}
 	return text

@@ -7,8 +7,8 @@ import (
 )
 
 // Cap bounds the bytes of a call: arguments over args are refused before anything
-// costly, a result over result is cut, with a mark and its true size. A tool that
-// promises structured output can't be cut; its result is refused. Zero is no bound.
+// costly, a result over result is cut, with a mark and its true size. What a tool promises
+// as structured output cannot be cut and is refused. Zero is no bound.
 func Cap(args, result int) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
@@ -19,8 +19,8 @@ func Cap(args, result int) toolyard.Policy {
 			if err != nil || result <= 0 || res.Size() <= result {
 				return res, err
 			}
-			if len(c.Tool.Output) > 0 && !res.IsError {
-				return nil, toolyard.Errorf(toolyard.TooLarge, "The result has %d bytes, the limit is %d. Ask for less.", res.Size(), result)
+			if res.Unfinished() || (len(c.Tool.Output) > 0 && !res.IsError) {
+				return nil, toolyard.Errorf(toolyard.Oversized, "The tool has run, but its result has %d bytes and the limit is %d.", res.Size(), result)
 			}
 			return res.Cut(result), nil
 		}

@@ -6,5 +6,6 @@
 //	Recover   makes a panic one failed call
 //	Cap       bounds the bytes of arguments and result
 //	Validate  applies defaults and checks the arguments
+//	Intend    puts a write on the record before it runs
 //	Deadline  bounds the time, whether or not the tool minds it
 package policy

@@ -68,7 +68,7 @@ func TestRecordHearsOfEverything(t *testing.T) {
 	}{
 		"read":           {spec: toolyard.Spec{Modes: toolyard.ReadOnly}, ran: true, code: "OK"},
 		"write":          {ran: true, intents: 1, code: "OK"},
-		"refused":        {args: `{"n":10}`, intents: 1, code: toolyard.Invalid},
+		"refused":        {args: `{"n":10}`, code: toolyard.Invalid},
 		"not recordable": {refuse: errors.New("disk full"), intents: 1, code: toolyard.Unavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestRecordHearsOfEverything(t *testing.T) {
 				ran = true
 				return "x", nil
 			})
-			_, err := call(t, tool, tt.args, policy.Record(time.Now, n), policy.Validate())
+			_, err := call(t, tool, tt.args, policy.Record(time.Now, n), policy.Validate(), policy.Intend(n))
 			if ran != tt.ran || n.intents != tt.intents || len(n.outcomes) != 1 || n.outcomes[0].Code() != tt.code {
 				t.Errorf("ran %v, %+v, %v", ran, n, err)
 			}
@@ -109,7 +109,7 @@ func TestRecover(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := call(t, crashing, `{}`, policies...)
-			if err.Code != toolyard.Failed || err.Message != "t crashed: ouch" || strings.Contains(err.Error(), "goroutine") {
+			if err.Code != toolyard.Failed || err.Message != "t crashed." || strings.Contains(err.Error(), "goroutine") {
 				t.Errorf("%+v", err)
 			}
 			if !strings.Contains(err.Err.Error(), "policy_test.go") {
@@ -137,7 +137,7 @@ func TestCap(t *testing.T) {
 	promising := tool(toolyard.Spec{Output: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *toolyard.Call, args) (any, error) {
 		return map[string]string{"a": strings.Repeat("x", 2000)}, nil
 	})
-	if _, err := call(t, promising, `{}`, policy.Cap(0, 1000)); err == nil || err.Code != toolyard.TooLarge {
+	if _, err := call(t, promising, `{}`, policy.Cap(0, 1000)); err == nil || err.Code != toolyard.Oversized || err.Code.Retryable() {
 		t.Errorf("structured output was cut: %v", err)
 	}
 }
@@ -202,3 +202,23 @@ func TestDeadlineDoesNotWaitForADeafTool(t *testing.T) {
 		time.Sleep(2 * time.Hour) // let the deaf ones end
 	})
 }
+
+// The outcome of a write can be recorded although its caller has left.
+func TestTheOutcomeOutlivesTheCaller(t *testing.T) {
+	var seen error
+	ctx, cancel := context.WithCancel(t.Context())
+	leaving := tool(toolyard.Spec{}, func(context.Context, *toolyard.Call, args) (any, error) {
+		cancel()
+		return "done", nil
+	})
+	r := recorderFunc(func(ctx context.Context) { seen = ctx.Err() })
+	if _, err := callIn(ctx, leaving, `{}`, policy.Record(time.Now, r)); err != nil || seen != nil {
+		t.Error(err, seen)
+	}
+}
+
+type recorderFunc func(context.Context)
+
+func (f recorderFunc) Intent(context.Context, *toolyard.Call) error { return nil }
+
+func (f recorderFunc) Outcome(ctx context.Context, _ *toolyard.Call, _ toolyard.Outcome) { f(ctx) }

@@ -8,23 +8,21 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Record tells the recorders of every call. It is the first policy, so that they
+// Record tells the recorders how every call ended. It is the first policy, so that they
 // hear of refusals too, and the last to see errors: after it they are all of type
 // *toolyard.Error.
 func Record(now func() time.Time, recorders ...toolyard.Recorder) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 			o := toolyard.Outcome{Start: now()}
-			if err := intent(ctx, c, recorders); err != nil {
-				o.Err = err
-			} else if res, err := next(ctx, c); err != nil {
+			if res, err := next(ctx, c); err != nil {
 				o.Err = toolyard.AsError(err)
 			} else {
 				o.Result = res
 			}
 			o.Elapsed = now().Sub(o.Start)
 			for _, r := range recorders {
-				r.Outcome(ctx, c, o)
+				r.Outcome(context.WithoutCancel(ctx), c, o) // also for a caller that has left
 			}
 			if o.Err != nil {
 				return nil, o.Err
@@ -34,16 +32,21 @@ func Record(now func() time.Time, recorders ...toolyard.Recorder) toolyard.Polic
 	}
 }
 
-func intent(ctx context.Context, c *toolyard.Call, recorders []toolyard.Recorder) *toolyard.Error {
-	if c.Tool.ReadsOnly() {
-		return nil
-	}
-	for _, r := range recorders {
-		if err := r.Intent(ctx, c); err != nil {
-			return toolyard.Errorf(toolyard.Unavailable, "The call could not be recorded and was not made: %w", err)
+// Intend tells the recorders of a write before it runs, once nothing stands in its way
+// any more. What cannot be recorded does not happen.
+func Intend(recorders ...toolyard.Recorder) toolyard.Policy {
+	return func(next toolyard.Handler) toolyard.Handler {
+		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
+			if !c.Tool.ReadsOnly() {
+				for _, r := range recorders {
+					if err := r.Intent(ctx, c); err != nil {
+						return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "The call could not be recorded and was not made.", Err: err}
+					}
+				}
+			}
+			return next(ctx, c)
 		}
 	}
-	return nil
 }
 
 // Log records calls as one line each.

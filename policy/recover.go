@@ -17,14 +17,14 @@ func Recover() toolyard.Policy {
 	}
 }
 
-// safely calls next and turns a panic into an error whose cause, for the log alone,
-// has the stack.
+// safely calls next and turns a panic into an error whose cause, for the log alone, says
+// what and where.
 func safely(ctx context.Context, c *toolyard.Call, next toolyard.Handler) (res *toolyard.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			res, err = nil, &toolyard.Error{
 				Code:    toolyard.Failed,
-				Message: fmt.Sprintf("%s crashed: %v", c.Tool.Name, p),
+				Message: c.Tool.Name + " crashed.",
 				Err:     fmt.Errorf("panic: %v\n%s", p, debug.Stack()),
 			}
 		}

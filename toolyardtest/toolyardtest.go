@@ -27,7 +27,7 @@ type Options struct {
 	Mode       toolyard.Mode     // empty for Write
 	AsOf       time.Time         // zero for 2026-01-02 03:04:05 UTC
 	Clients    *toolyard.Clients // what is lent to the tool
-	Features   []string          // what the client declares that it can do
+	Features   json.RawMessage   // what the client declares that it can do
 	OnProgress func(toolyard.Progress)
 }
 

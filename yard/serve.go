@@ -11,6 +11,20 @@ import (
 // drain is how long calls in flight may go on after the end was asked for.
 const drain = 30 * time.Second
 
+// bodyTimeout is how long a client may take to send the body of a request.
+const bodyTimeout = 10 * time.Second
+
+// boundBodies gives every body a deadline, on every route, also where nobody reads it:
+// the server reads what is left itself. Whoever has read it lifts the deadline.
+func boundBodies(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // Serve answers on the listener until ctx ends, then lets the calls in flight finish.
 // Run must be running beside it; ctx should end before Run's does, so that calls in
 // flight still have their sources.
@@ -19,10 +33,11 @@ func (y *Yard) Serve(ctx context.Context, l net.Listener) error {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	s := &http.Server{
-		Handler:           y.handler,
+		Handler:           boundBodies(y.handler),
 		Protocols:         &protocols,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 1000},
 		ReadHeaderTimeout: 5 * time.Second,
+		WriteTimeout:      60 * time.Second, // MCP sets its own for each write
 		IdleTimeout:       60 * time.Second,
 		MaxHeaderBytes:    16 << 10,
 	}

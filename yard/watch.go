@@ -10,41 +10,61 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// settleTime is how long a file must rest before it is read: editors write in steps.
+// settleTime is how long a file must be the same before it is used: editors write in steps.
 const settleTime = 50 * time.Millisecond
 
-// WatchConfig reloads the configuration when its file changes, until ctx ends. It
-// watches the folder, since editors and mounts replace files rather than write them.
-func (y *Yard) WatchConfig(ctx context.Context) error {
-	file := y.opts.ConfigFile
-	if file == "" {
-		return nil
-	}
+// WatchConfig reloads the configuration when its file changes, and whenever now delivers,
+// until ctx ends. How each reload went is logged. It watches the folder of the file, and of
+// what the file links to, since editors and mounts replace files rather than write them.
+func (y *Yard) WatchConfig(ctx context.Context, now <-chan os.Signal) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = w.Close() }()
-	if err := w.Add(filepath.Dir(file)); err != nil {
-		return err
-	}
-	seen, _ := os.ReadFile(file) //nolint:gosec // the operator's own file
-	rest := time.NewTimer(settleTime)
+	file := y.opts.ConfigFile
+	used, _ := os.ReadFile(file) //nolint:gosec // the operator's own file
+	watchFile(w, file)
+	var last []byte // what the file held when the timer was set
+	var settle <-chan time.Time
 	for {
 		select {
 		case <-w.Events:
-			rest.Reset(settleTime)
-		case err := <-w.Errors:
-			y.log.Warn("the configuration file is not watched as it should be", "error", err)
-		case <-rest.C:
-			now, err := os.ReadFile(file) //nolint:gosec // the operator's own file
-			if err == nil && !bytes.Equal(now, seen) {
-				seen = now
+			if settle == nil { // what else happens in the folder does not put it off
+				last, _ = os.ReadFile(file) //nolint:gosec // the operator's own file
+				settle = time.After(settleTime)
+			}
+		case <-settle:
+			settle = nil
+			text, err := os.ReadFile(file) //nolint:gosec // the operator's own file
+			switch {
+			case err != nil: // it is being replaced, or gone; the old one goes on
+			case !bytes.Equal(text, last): // it is being written
+				last, settle = text, time.After(settleTime)
+			case !bytes.Equal(text, used):
+				used = text
 				y.reloadAndLog()
 			}
+			watchFile(w, file)
+		case <-now:
+			used, _ = os.ReadFile(file) //nolint:gosec // the operator's own file
+			y.reloadAndLog()
+		case err := <-w.Errors:
+			y.log.Warn("the configuration file is not watched as it should be", "error", err)
 		case <-ctx.Done():
 			return nil
 		}
+	}
+}
+
+// watchFile watches the folders that a file is in: its own, and that of what it links to.
+func watchFile(w *fsnotify.Watcher, file string) {
+	if file == "" {
+		return
+	}
+	_ = w.Add(filepath.Dir(file)) // it was read from there
+	if target, err := filepath.EvalSymlinks(file); err == nil && filepath.Dir(target) != filepath.Dir(file) {
+		_ = w.Add(filepath.Dir(target))
 	}
 }
 

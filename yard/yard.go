@@ -12,7 +12,6 @@ package yard
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,6 +19,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -69,6 +69,7 @@ type Yard struct {
 	config atomic.Pointer[settings]
 
 	publishing sync.Mutex // one Publish at a time
+	reloading  sync.Mutex // one Reload at a time
 	ready      chan struct{}
 }
 
@@ -146,6 +147,7 @@ func (y *Yard) callPath(c *config.Config) toolyard.Handler {
 		policy.Recover(),
 		policy.Cap(int(c.Limits.Args), int(c.Limits.Result)),
 		policy.Validate(),
+		policy.Intend(recorders...),
 		policy.Deadline(time.Duration(c.Limits.Timeout)),
 	)
 }
@@ -182,6 +184,8 @@ func (y *Yard) publish() {
 	y.publishing.Lock()
 	defer y.publishing.Unlock()
 	y.server.Publish(y.config.Load().gates, y.tools())
+	g := y.catalog.Now()
+	y.metrics.Catalog(g.Number, len(g.Tools), len(y.Problems()))
 }
 
 // tools are those of the catalog, or before its first generation those in Go.
@@ -233,7 +237,6 @@ func (y *Yard) follow(ctx context.Context) {
 	for {
 		g := y.catalog.Now()
 		y.publish()
-		y.metrics.Catalog(g.Number, len(g.Tools), len(y.Problems()))
 		announce()
 		select {
 		case <-g.Next():
@@ -248,26 +251,51 @@ func (y *Yard) follow(ctx context.Context) {
 // Ready is closed when all sources have said what they offer and it is served.
 func (y *Yard) Ready() <-chan struct{} { return y.ready }
 
-// Check reports what the gates ask for by name and cannot have. It is worth asking once
-// the yard is ready.
-func (y *Yard) Check() error { return y.config.Load().check(y.tools()) }
+// Check reports what the gates ask for by name and cannot have. It has nothing to say
+// before the yard is ready.
+func (y *Yard) Check() error { return y.checkWhenReady(y.config.Load()) }
 
 // Reload reads the configuration file again. What is wrong with it is returned, and the
 // old configuration stays.
 func (y *Yard) Reload() error {
+	y.reloading.Lock()
+	defer y.reloading.Unlock()
 	source, err := y.load()
 	if err != nil {
 		return err
 	}
 	old, s := y.config.Load(), y.settings(source)
-	if err := s.check(y.tools()); err != nil {
+	if len(old.Gates) > 0 && len(source.Gates) == 0 {
+		// A file that is being written, or was lost, must not open everything to everybody.
+		return config.Faults{source.At(toolyard.Problem{Subject: "gates", Message: "there are none any more", Fix: "Restart to serve all tools at /mcp."})}
+	}
+	if err := y.checkWhenReady(s); err != nil {
 		return err
 	}
 	y.apply(s)
-	if old.Listen != source.Listen || old.SSE != source.SSE || old.Name != source.Name || !slices.Equal(old.Origins, source.Origins) || old.Limits.Body != source.Limits.Body {
-		y.log.Warn("name, listen, origins, sse and limits.body take effect after a restart")
+	if !reflect.DeepEqual(fixed(old.Config), fixed(source.Config)) {
+		y.log.Warn("only toolsets, gates and limits of calls change while it runs; the rest takes effect after a restart")
 	}
 	return nil
+}
+
+// fixed is the part of a configuration that does not change while it runs.
+func fixed(c *config.Config) config.Config {
+	f := *c
+	f.Gates, f.Toolsets = nil, nil
+	f.Limits = config.Limits{Body: c.Limits.Body}
+	return f
+}
+
+// checkWhenReady checks settings once all sources have spoken: before that a tool that is
+// asked for may still come.
+func (y *Yard) checkWhenReady(s *settings) error {
+	select {
+	case <-y.ready:
+		return s.check(y.tools())
+	default:
+		return nil
+	}
 }
 
 // Problems are all things that a person should mend.
@@ -300,19 +328,7 @@ func (y *Yard) gateName(name string) string {
 
 // Call calls a tool at a gate as the caller, on the same path as every other call.
 func (y *Yard) Call(ctx context.Context, gate string, caller toolyard.Caller, tool string, args json.RawMessage) (*toolyard.Result, error) {
-	v, ok := y.View(gate)
-	if !ok {
-		return nil, toolyard.Errorf(toolyard.NotFound, "Unknown gate: %s", gate)
-	}
-	t, ok := v.Lookup(tool)
-	if !ok {
-		return nil, toolyard.Errorf(toolyard.NotFound, "Unknown tool: %s", tool)
-	}
-	id := rand.Text()
-	return y.config.Load().path(ctx, &toolyard.Call{
-		ID: id, Tool: t, Args: args, Caller: caller, Gate: v.Gate.Name, Mode: v.Gate.Mode,
-		AsOf: y.opts.Now(), Clients: y.opts.Clients, Log: y.log.With("call", id, "tool", t.Name),
-	})
+	return y.server.Call(ctx, y.gateName(gate), &mcpserve.Request{Tool: tool, Args: args, Caller: caller})
 }
 
 // ServeStdio speaks MCP over a pair of streams until in ends or ctx does.
@@ -325,6 +341,13 @@ func (y *Yard) Listen() string { return y.config.Load().Listen }
 
 // Anonymous reports whether the configuration lets anyone in.
 func (y *Yard) Anonymous() bool { return y.config.Load().Anonymous }
+
+func texts[T ~string](list []T) (out []string) {
+	for _, t := range list {
+		out = append(out, string(t))
+	}
+	return out
+}
 
 // Handler serves everything over HTTP: /mcp, /mcp/{gate}, /api, /healthz, /readyz and
 // /metrics.
@@ -350,5 +373,5 @@ func (y *Yard) routes(c *config.Source) http.Handler {
 			http.Error(w, "sources are starting", http.StatusServiceUnavailable)
 		}
 	})
-	return guard.Browser(mux, c.Origins)
+	return guard.Browser(mux, texts(c.Origins), texts(c.Hosts))
 }

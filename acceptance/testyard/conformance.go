@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/toolyard/toolyard"
@@ -74,7 +73,7 @@ func conformanceTools(extra *changing) []*toolyard.Tool {
 			return nil, errors.New("This tool intentionally returns an error for testing") //nolint:staticcheck // the suite's words
 		}),
 		plain("test_missing_capability", "Needs a client that can sample.", func(_ context.Context, c *toolyard.Call) (any, error) {
-			if !slices.Contains(c.Features, "sampling") {
+			if !c.Supports("sampling") {
 				return nil, &toolyard.Error{Code: toolyard.Missing, Message: "The client cannot sample.", Needs: []string{"sampling"}}
 			}
 			return "the client can sample", nil

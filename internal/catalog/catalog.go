@@ -6,10 +6,12 @@ package catalog
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -52,23 +54,22 @@ type Event struct {
 // Options are the settings of a Catalog. The zero value works.
 type Options struct {
 	Log     *slog.Logger  // nil for none
-	OnEvent func(Event)   // told of every tool that comes, changes or goes
+	OnEvent func(Event)   // told of every tool that comes, changes or goes; it must not call back
 	Settle  time.Duration // changes within this time make one generation; zero for 10 ms
 }
 
 // Catalog runs sources.
 type Catalog struct {
-	opts    Options
-	now     atomic.Pointer[Generation]
-	ready   chan struct{}
-	sources map[string]toolyard.Source // fixed at creation
+	opts  Options
+	now   atomic.Pointer[Generation]
+	ready chan struct{}
 
-	mu       sync.Mutex
-	offers   map[string]*offer
-	pending  *time.Timer // the next generation, if one is due
-	silent   int         // sources that have said nothing yet
-	tools    map[identity]*toolyard.Tool
-	finished bool
+	mu      sync.Mutex
+	offers  map[string]*offer
+	pending *time.Timer // the next generation, if one is due
+	tools   map[identity]*toolyard.Tool
+	running context.Context // of Run; nil before it, and ended after
+	wg      sync.WaitGroup  // the sources that run
 }
 
 // offer is what one source last said.
@@ -77,6 +78,9 @@ type offer struct {
 	problems []toolyard.Problem
 	failure  *toolyard.Problem
 	spoken   bool
+
+	source toolyard.Source
+	stop   context.CancelFunc // nil while it does not run
 }
 
 type identity struct{ source, server, name, origin string }
@@ -86,19 +90,61 @@ func New(sources map[string]toolyard.Source, opts Options) *Catalog {
 	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
 	opts.Settle = cmp.Or(opts.Settle, 10*time.Millisecond)
 	c := &Catalog{
-		opts: opts, sources: sources, silent: len(sources),
+		opts:   opts,
 		ready:  make(chan struct{}),
 		offers: make(map[string]*offer, len(sources)),
 		tools:  make(map[identity]*toolyard.Tool),
 	}
-	for id := range sources {
-		c.offers[id] = &offer{}
-	}
 	c.now.Store(&Generation{next: make(chan struct{})})
-	if len(sources) == 0 {
-		close(c.ready)
-	}
+	c.Set(sources)
 	return c
+}
+
+// Set makes these the sources. One that was there under the same name goes on as it is,
+// one that is no longer there is stopped and its tools are gone, a new one is started.
+func (c *Catalog) Set(sources map[string]toolyard.Source) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, o := range c.offers {
+		if s, ok := sources[id]; ok && same(s, o.source) {
+			continue
+		}
+		if o.stop != nil {
+			o.stop()
+		}
+		delete(c.offers, id)
+	}
+	for id, s := range sources {
+		if _, ok := c.offers[id]; !ok {
+			c.offers[id] = &offer{source: s}
+			c.start(id)
+		}
+	}
+	c.due()
+}
+
+// same reports whether two sources are one. What cannot be compared is taken for another.
+func same(a, b toolyard.Source) bool {
+	static, ok := a.(toolyard.Static)
+	other, ok2 := b.(toolyard.Static)
+	if ok && ok2 {
+		return slices.Equal(static, other)
+	}
+	return reflect.TypeOf(a).Comparable() && reflect.TypeOf(b).Comparable() && a == b
+}
+
+// start runs a source, if the catalog runs. The lock is held.
+func (c *Catalog) start(id string) {
+	if c.running == nil || c.running.Err() != nil {
+		return
+	}
+	o := c.offers[id]
+	ctx, stop := context.WithCancel(c.running)
+	o.stop = stop
+	c.wg.Go(func() {
+		defer stop()
+		c.supervise(ctx, id, o)
+	})
 }
 
 // Now is the current generation.
@@ -110,14 +156,17 @@ func (c *Catalog) Ready() <-chan struct{} { return c.ready }
 
 // Run runs the sources until ctx ends, and returns when all have stopped.
 func (c *Catalog) Run(ctx context.Context) {
-	var wg sync.WaitGroup
-	for id, s := range c.sources {
-		wg.Go(func() { c.supervise(ctx, id, s) })
+	c.mu.Lock()
+	c.running = ctx
+	for id := range c.offers {
+		c.start(id)
 	}
-	wg.Wait()
+	c.due()
+	c.mu.Unlock()
+	<-ctx.Done()
+	c.wg.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.finished = true
 	if c.pending != nil {
 		c.pending.Stop()
 	}
@@ -129,11 +178,11 @@ const (
 	lastPause  = 30 * time.Second
 )
 
-func (c *Catalog) supervise(ctx context.Context, id string, s toolyard.Source) {
+func (c *Catalog) supervise(ctx context.Context, id string, o *offer) {
 	pause := firstPause
 	for {
 		start := time.Now()
-		err := c.runOnce(ctx, id, s)
+		err := c.runOnce(ctx, id, o)
 		if ctx.Err() != nil || err == nil {
 			return
 		}
@@ -141,52 +190,58 @@ func (c *Catalog) supervise(ctx context.Context, id string, s toolyard.Source) {
 			pause = firstPause
 		}
 		c.opts.Log.Warn("source failed", "source", id, "error", err, "again", pause)
-		c.say(id, func(o *offer) { o.failure = &toolyard.Problem{Source: id, Subject: id, Message: err.Error()} })
+		c.say(o, func() { o.failure = &toolyard.Problem{Source: id, Subject: id, Message: err.Error()} })
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // jitter needs no secret
+		case <-time.After(pause/2 + rand.N(pause)):
 		}
 		pause = min(2*pause, lastPause)
 	}
 }
 
-func (c *Catalog) runOnce(ctx context.Context, id string, s toolyard.Source) (err error) {
+// runOnce runs a source to its end. A panic, and an end without ever having offered
+// anything, are failures.
+func (c *Catalog) runOnce(ctx context.Context, id string, o *offer) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
 			c.opts.Log.Error("source panicked", "source", id, "panic", p, "stack", string(debug.Stack()))
 		}
 	}()
-	return s.Run(ctx, func(tools []*toolyard.Tool) {
+	offered := false
+	err = o.source.Run(ctx, func(tools []*toolyard.Tool) {
+		if slices.Contains(tools, nil) {
+			panic("a tool is nil")
+		}
 		var problems []toolyard.Problem
-		if t, ok := s.(toolyard.Troubled); ok {
+		if t, ok := o.source.(toolyard.Troubled); ok {
 			problems = t.Problems()
 		}
-		c.say(id, func(o *offer) {
-			o.tools, o.problems, o.failure = slices.Clone(tools), problems, nil
-		})
+		offered = true
+		c.say(o, func() { o.tools, o.problems, o.failure = slices.Clone(tools), problems, nil })
 	})
+	if err == nil && !offered && ctx.Err() == nil {
+		err = errors.New("it ended without offering anything")
+	}
+	return err
 }
 
 // say changes what a source offers and makes a generation due.
-func (c *Catalog) say(id string, change func(*offer)) {
+func (c *Catalog) say(o *offer, change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	o := c.offers[id]
-	change(o)
-	if !o.spoken {
-		o.spoken = true
-		c.silent--
-	}
-	if c.finished {
-		return
-	}
-	if c.pending == nil {
+	change()
+	o.spoken = true
+	c.due()
+}
+
+// due makes a generation due, if the catalog runs. One that is due already is not put
+// off: a source that never rests must not hold up the others. The lock is held.
+func (c *Catalog) due() {
+	if c.pending == nil && c.running != nil && c.running.Err() == nil {
 		c.pending = time.AfterFunc(c.opts.Settle, c.publish)
 	}
-	// Otherwise the pending generation will hold this too. It is not put off: a
-	// source that never rests must not hold up the others.
 }
 
 // publish makes the next generation of all offers, unless nothing changed.
@@ -197,8 +252,12 @@ func (c *Catalog) publish() {
 	old := c.now.Load()
 	next := &Generation{Number: old.Number + 1, next: make(chan struct{})}
 	tools := make(map[identity]*toolyard.Tool, len(old.Tools))
+	silent := 0 // sources that have said nothing yet
 	for _, id := range slices.Sorted(maps.Keys(c.offers)) {
 		o := c.offers[id]
+		if !o.spoken {
+			silent++
+		}
 		for _, t := range o.tools {
 			tools[identity{id, t.Server, t.Name, t.Origin}] = t
 		}
@@ -217,9 +276,12 @@ func (c *Catalog) publish() {
 		c.now.Store(next)
 		close(old.next)
 	}
-	if c.silent == 0 {
-		c.silent = -1
-		close(c.ready)
+	select {
+	case <-c.ready:
+	default:
+		if silent == 0 {
+			close(c.ready)
+		}
 	}
 }
 
@@ -232,7 +294,7 @@ func (c *Catalog) tell(before, after map[identity]*toolyard.Tool) {
 	for id, t := range after {
 		if old, ok := before[id]; !ok {
 			events = append(events, Event{Registered, id.source, t})
-		} else if old != t {
+		} else if old.Digest() != t.Digest() {
 			events = append(events, Event{Changed, id.source, t})
 		}
 	}

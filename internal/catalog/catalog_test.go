@@ -19,10 +19,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// version makes each tool differ from all before it.
+var version atomic.Int64
+
 func tools(names ...string) []*toolyard.Tool {
 	var list []*toolyard.Tool
 	for _, n := range names {
-		list = append(list, toolyard.Define(toolyard.Spec{Name: n},
+		list = append(list, toolyard.Define(toolyard.Spec{Name: n, Description: fmt.Sprint(version.Add(1))},
 			func(context.Context, *toolyard.Call, struct{}) (string, error) { return n, nil }))
 	}
 	return list
@@ -168,6 +171,53 @@ func TestASlowSourceDelaysNobody(t *testing.T) {
 		case <-c.Ready():
 			t.Error("ready without the slow source")
 		default:
+		}
+	})
+}
+
+func TestSourcesComeAndGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := toolyard.Static(tools("a")), toolyard.Static(tools("b"))
+		stays, ended := &counting{Static: a}, make(chan struct{})
+		c := run(t, map[string]toolyard.Source{"a": stays, "b": source(func(ctx context.Context, publish func([]*toolyard.Tool)) error {
+			defer close(ended)
+			return b.Run(ctx, publish)
+		})}, catalog.Options{})
+		<-c.Ready()
+		first := c.Now()
+		c.Set(map[string]toolyard.Source{"a": stays, "c": &counting{Static: toolyard.Static(tools("c"))}})
+		<-ended
+		<-first.Next()
+		time.Sleep(time.Second)
+		if diff := cmp.Diff([]string{"a", "c"}, names(c.Now())); diff != "" || stays.runs != 1 {
+			t.Errorf("%d runs, %s", stays.runs, diff)
+		}
+	})
+}
+
+type counting struct {
+	toolyard.Static
+	runs int
+}
+
+func (s *counting) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
+	s.runs++
+	return s.Static.Run(ctx, publish)
+}
+
+// A source that breaks its promises hurts nobody else.
+func TestBadSources(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := run(t, map[string]toolyard.Source{
+			"good":  &counting{Static: toolyard.Static(tools("g"))},
+			"nil":   &counting{Static: toolyard.Static{nil}},
+			"empty": source(func(context.Context, func([]*toolyard.Tool)) error { return nil }),
+		}, catalog.Options{})
+		<-c.Ready()
+		time.Sleep(time.Second)
+		g := c.Now()
+		if diff := cmp.Diff([]string{"g"}, names(g)); diff != "" || len(g.Problems) != 2 {
+			t.Errorf("%v %s", g.Problems, diff)
 		}
 	})
 }

@@ -18,12 +18,13 @@ import (
 // File is the name that is looked for when none is given.
 const File = "toolyard.yaml"
 
-// Config is the whole file. The zero value is what an absent file means.
+// Config is the whole file. Default is what an absent one means.
 type Config struct {
 	Name      string             `json:"name" default:"toolyard" pattern:"^[A-Za-z0-9-]{1,32}$" doc:"What this yard calls itself."`
 	Listen    string             `json:"listen" default:"127.0.0.1:3001" doc:"Address for HTTP, host:port. Loopback unless anonymous says otherwise."`
 	Anonymous bool               `json:"anonymous" default:"false" doc:"Let anyone who reaches the address call tools. Needed to listen beyond loopback."`
-	Origins   []string           `json:"origins,omitempty" doc:"Web origins that may call from a browser, such as http://localhost:6274."`
+	Origins   []Origin           `json:"origins,omitempty" doc:"Web origins that may call from a browser, such as http://localhost:6274."`
+	Hosts     []Host             `json:"hosts,omitempty" doc:"Names that this server is reached by, such as tools.example.com. On loopback its own names, elsewhere bare addresses, need not be said."`
 	SSE       bool               `json:"sse" default:"false" doc:"Also serve the HTTP+SSE transport of 2024-11-05, at /sse."`
 	Log       Log                `json:"log,omitzero" doc:"What is logged, and where to."`
 	Limits    Limits             `json:"limits,omitzero" doc:"Bounds on every call."`
@@ -43,7 +44,7 @@ type Limits struct {
 	Timeout Duration `json:"timeout" default:"30s" doc:"How long a call may take. A tool may ask for less."`
 	Args    Size     `json:"args" default:"256KiB" doc:"How large arguments may be."`
 	Result  Size     `json:"result" default:"1MiB" doc:"How large a result may be before it is cut."`
-	Body    Size     `json:"body" default:"1MiB" doc:"How large an HTTP request may be."`
+	Body    Size     `json:"body" default:"1MiB" doc:"How large a request may be, 64MiB at most."`
 }
 
 // Toolset is a named selection of tools.
@@ -55,7 +56,7 @@ type Toolset struct {
 type Gate struct {
 	Mode    toolyard.Mode       `json:"mode" enum:"read,write" doc:"Whether callers may only read, or also change things."`
 	Surface toolyard.Surface    `json:"surface" default:"both" enum:"answer,execute,both" doc:"What the tools are for: composing answers, or paid execution."`
-	Toolset string              `json:"toolset,omitempty" doc:"The toolset that callers see; all tools when empty."`
+	Toolset string              `json:"toolset,omitempty" minLength:"1" doc:"The toolset that callers see; all tools when empty."`
 	Naming  toolyard.Naming     `json:"naming" default:"mcp" enum:"mcp,dotted,client" doc:"How names are written."`
 	Errors  toolyard.ErrorStyle `json:"errors" default:"result" enum:"result,protocol" doc:"Whether failures are results that a model can read, or JSON-RPC errors."`
 }
@@ -80,22 +81,38 @@ type Size int64
 
 // JSONSchema describes a Size.
 func (Size) JSONSchema() json.RawMessage {
-	return json.RawMessage(`{"type":"string","pattern":"^[0-9]{1,9}(B|KiB|MiB|GiB)$","examples":["64KiB"]}`)
+	return json.RawMessage(`{"type":"string","pattern":"^[1-9][0-9]{0,5}(B|KiB|MiB)$","examples":["64KiB"]}`)
 }
 
 // UnmarshalText reads a Size.
 func (s *Size) UnmarshalText(text []byte) error {
-	digits := strings.TrimRight(string(text), "BKiMG")
+	digits := strings.TrimRight(string(text), "BKiM")
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil {
 		return fmt.Errorf("size %q: write it as 64KiB or 1MiB", text)
 	}
-	unit, ok := map[string]int64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[string(text)[len(digits):]]
+	unit, ok := map[string]int64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20}[string(text)[len(digits):]]
 	if !ok {
 		return fmt.Errorf("size %q: write it as 64KiB or 1MiB", text)
 	}
 	*s = Size(n * unit)
 	return nil
+}
+
+// Origin is a web origin: a scheme and a host.
+type Origin string
+
+// JSONSchema describes an Origin.
+func (Origin) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"string","pattern":"^https?://[A-Za-z0-9.:\\[\\]-]+$","examples":["http://localhost:6274"]}`)
+}
+
+// Host is the name of a server.
+type Host string
+
+// JSONSchema describes a Host.
+func (Host) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"string","pattern":"^[A-Za-z0-9.-]+$","examples":["tools.example.com"]}`)
 }
 
 var schema = toolyard.SchemaFor[Config]()
@@ -156,6 +173,12 @@ func (c *Config) check() (issues []toolyard.Issue) {
 		add("must be host:port, such as 127.0.0.1:3001", "listen")
 	} else if !c.Anonymous && !isLoopback(host) {
 		add("is reachable from other machines, and nobody is asked who they are; listen on 127.0.0.1, or say anonymous: true", "listen")
+	}
+	if c.Limits.Timeout <= 0 {
+		add("must be more than nothing", "limits", "timeout")
+	}
+	if c.Limits.Body > 64<<20 {
+		add("must be at most 64MiB", "limits", "body")
 	}
 	for name, g := range c.Gates {
 		if !gateName.MatchString(name) {

@@ -42,6 +42,9 @@ func Load(name string, getenv func(string) (string, bool)) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(data) > maxFile {
+		return nil, Faults{{Subject: "file", File: name, Line: 1, Column: 1, Message: fmt.Sprintf("has more than %d bytes", maxFile)}}
+	}
 	return Parse(name, data, getenv)
 }
 
@@ -121,6 +124,7 @@ func (s *Source) syntax(err error) error {
 
 // Bounds on a file, which aliases could otherwise blow up.
 const (
+	maxFile  = 1 << 20
 	maxDepth = 64
 	maxNodes = 100_000
 )
@@ -208,9 +212,13 @@ func (w *walker) mapping(values []*ast.MappingValueNode, steps []string, depth i
 			continue
 		}
 		w.source.places[key(at)] = position(v.Key.GetToken())
-		m[name] = w.value(v.Value, at, depth+1)
-		if m[name] == nil {
-			delete(m, name) // "key:" without a value is a key that is not there
+		value := w.value(v.Value, at, depth+1)
+		if _, null := v.Value.(*ast.NullNode); null && depth > 0 {
+			w.fault(v.Key, at, "has no value")
+			continue
+		}
+		if value != nil { // a whole part of the file without a value is one that is not there
+			m[name] = value
 		}
 	}
 	return m
@@ -226,8 +234,7 @@ func keyOf(n ast.MapKeyNode) (string, bool) {
 	return "", false
 }
 
-// expand replaces the variables in a text. A value that is nothing but a variable may
-// also be true or false.
+// expand replaces the variables in a text. What comes out as true or false is that.
 func (w *walker) expand(n ast.Node, text string, steps []string) any {
 	if !strings.Contains(text, "${") {
 		return text

@@ -9,11 +9,12 @@ import (
 )
 
 // Browser keeps web pages away from the server: every route refuses requests that a
-// page of another origin makes, and requests to a loopback address under a foreign
-// name (DNS rebinding). Origins are allowed to call all the same.
-func Browser(next http.Handler, origins []string) http.Handler {
+// page of another origin makes, and requests under a name that is not ours (DNS
+// rebinding): on loopback only its own names are, elsewhere only bare addresses, and
+// everywhere the hosts. Origins are allowed to call all the same.
+func Browser(next http.Handler, origins, hosts []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if reason := suspicious(r, origins); reason != "" {
+		if reason := suspicious(r, origins, hosts); reason != "" {
 			http.Error(w, "refused: "+reason, http.StatusForbidden)
 			return
 		}
@@ -27,15 +28,15 @@ func Browser(next http.Handler, origins []string) http.Handler {
 	})
 }
 
-func suspicious(r *http.Request, origins []string) string {
-	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && isLoopback(local.String()) && !isLoopback(r.Host) {
-		return fmt.Sprintf("%q is not a name of this machine", r.Host)
+func suspicious(r *http.Request, origins, hosts []string) string {
+	if !isOurs(r, hosts) {
+		return fmt.Sprintf("%q is not a name of this server", r.Host)
 	}
 	if len(r.Header["Origin"]) > 1 {
 		return "more than one Origin"
 	}
 	origin := r.Header.Get("Origin")
-	if slices.Contains(origins, origin) {
+	if origin != "" && slices.Contains(origins, origin) {
 		return ""
 	}
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
@@ -47,11 +48,27 @@ func suspicious(r *http.Request, origins []string) string {
 	return ""
 }
 
-func isLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		host = strings.Trim(address, "[]")
+// isOurs reports whether the request names us by a name that we have.
+func isOurs(r *http.Request, hosts []string) bool {
+	if slices.ContainsFunc(hosts, func(h string) bool { return strings.EqualFold(h, hostOf(r.Host)) }) {
+		return true
 	}
+	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && isLoopback(local.String()) {
+		return isLoopback(r.Host)
+	}
+	return net.ParseIP(hostOf(r.Host)) != nil || isLoopback(r.Host)
+}
+
+// hostOf is an address without its port.
+func hostOf(address string) string {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host
+	}
+	return strings.Trim(address, "[]")
+}
+
+func isLoopback(address string) bool {
+	host := hostOf(address)
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || (ip != nil && ip.IsLoopback())
 }

@@ -13,7 +13,7 @@ import (
 func TestBrowser(t *testing.T) {
 	h := guard.Browser(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusTeapot)
-	}), []string{"http://localhost:6274"})
+	}), []string{"http://localhost:6274"}, []string{"tools.example.com"})
 	for _, tt := range []struct {
 		method, host string
 		header       http.Header
@@ -23,6 +23,7 @@ func TestBrowser(t *testing.T) {
 		{"POST", "localhost:3001", nil, 418},
 		{"POST", "[::1]:3001", nil, 418},
 		{"POST", "LOCALHOST", nil, 418},
+		{"POST", "tools.example.com:3001", nil, 418},
 		{"POST", "evil.example", nil, 403},
 		{"GET", "evil.example:3001", nil, 403},
 		{"POST", "127.0.0.1.evil.example:3001", nil, 403},
@@ -47,6 +48,19 @@ func TestBrowser(t *testing.T) {
 		h.ServeHTTP(w, r)
 		if w.Code != tt.want {
 			t.Errorf("%s %s %v: %d, want %d", tt.method, tt.host, tt.header, w.Code, tt.want)
+		}
+	}
+}
+
+func TestBrowserBeyondLoopback(t *testing.T) {
+	h := guard.Browser(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }), nil, []string{"tools.example.com"})
+	for host, want := range map[string]int{"192.0.2.1:3001": 418, "[2001:db8::1]:3001": 418, "Tools.example.com": 418, "localhost:3001": 418, "evil.example:3001": 403} {
+		r := httptest.NewRequestWithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 3001}), "POST", "/mcp", nil)
+		r.Host = host
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("%s: %d", host, w.Code)
 		}
 	}
 }

@@ -4,9 +4,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math/big"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -89,17 +89,17 @@ func collectHeaders(schema json.RawMessage, path []string, depth int) (binds []h
 }
 
 // checkParamHeaders holds the Mcp-Param headers of a call against its arguments.
-func checkParamHeaders(h http.Header, v *view, r *request) *jsonrpc.Error {
+func checkParamHeaders(h http.Header, v *view, r *Request) *jsonrpc.Error {
 	binds := v.binds()
 	if len(binds) == 0 {
 		return nil
 	}
-	tool, ok := v.Lookup(r.name)
+	tool, ok := v.Lookup(r.Tool)
 	if !ok {
 		return nil
 	}
 	for _, b := range binds[tool] {
-		arg := r.args
+		arg := r.Args
 		for _, step := range b.path {
 			arg = member(arg, step)
 		}
@@ -129,10 +129,10 @@ func sameValue(header string, arg json.RawMessage) bool {
 	if string(arg) == "true" || string(arg) == "false" {
 		return header == string(arg)
 	}
-	inBody, err := strconv.ParseFloat(string(arg), 64)
-	if err != nil || inBody != float64(int64(inBody)) {
+	inBody, ok := new(big.Rat).SetString(string(arg)) // the strict reader bounds its exponent
+	if !ok || !inBody.IsInt() || len(header) > 64 {
 		return false
 	}
-	inHeader, err := strconv.ParseFloat(header, 64)
-	return err == nil && inHeader == inBody
+	inHeader, ok := new(big.Int).SetString(header, 10)
+	return ok && inHeader.Cmp(inBody.Num()) == 0
 }

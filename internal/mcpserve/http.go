@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -21,8 +22,8 @@ import (
 // modernVersion is the first version of the modern era, and the only one so far.
 const modernVersion = "2026-07-28"
 
-// bodyTimeout is how long a client may take to send a request's body.
-const bodyTimeout = 10 * time.Second
+// firstRead is how much memory a body gets before it has come in.
+const firstRead = 64 << 10
 
 // envelope is a JSON-RPC message, taken apart but not decoded.
 type envelope struct {
@@ -35,28 +36,47 @@ type envelope struct {
 // Handler serves the gate that gateOf names for a request.
 func (s *Server) Handler(gateOf func(*http.Request) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		g, ok := (*s.gates.Load())[gateOf(r)]
-		if !ok {
-			http.Error(w, fmt.Sprintf("there is no gate %q", gateOf(r)), http.StatusNotFound)
-			return
-		}
 		defer s.recover(w)
-		g.serveHTTP(w, r)
+		if g, caller := s.enter(w, r, gateOf(r)); g != nil {
+			g.serveHTTP(w, r, caller)
+		}
 	})
+}
+
+// enter finds the gate and asks who comes. It returns nil when it has answered itself.
+func (s *Server) enter(w http.ResponseWriter, r *http.Request, gateName string) (*gate, toolyard.Caller) {
+	g, ok := (*s.gates.Load())[gateName]
+	if !ok {
+		http.Error(w, fmt.Sprintf("there is no gate %q", gateName), http.StatusNotFound)
+		return nil, toolyard.Caller{}
+	}
+	caller, err := s.opts.Identify(r)
+	if err != nil {
+		http.Error(w, toolyard.AsError(err).Message, http.StatusUnauthorized)
+		return nil, toolyard.Caller{}
+	}
+	// A deadline for the whole answer would end long calls; each write has its own.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+	return g, caller
 }
 
 // SSEHandler serves the gate over the HTTP+SSE transport of 2024-11-05.
 func (s *Server) SSEHandler(gateOf func(*http.Request) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		g, ok := (*s.gates.Load())[gateOf(r)]
-		if !ok {
-			http.NotFound(w, r)
+		defer s.recover(w)
+		g, _ := s.enter(w, r, gateOf(r))
+		if g == nil {
 			return
 		}
 		if r.Method == http.MethodPost {
+			g.legacy.active.Add(1)
+			defer g.legacy.active.Add(-1)
 			if r = g.strictLegacy(w, r); r == nil {
 				return
 			}
+		} else if g.legacy.full() {
+			tooManySessions(w)
+			return
 		}
 		g.legacy.sse.ServeHTTP(unmasking{w, s.mask}, r)
 	})
@@ -69,12 +89,12 @@ func (s *Server) recover(w http.ResponseWriter) {
 	case http.ErrAbortHandler:
 		panic(p)
 	default:
-		s.opts.Log.Error("request panicked", "panic", p)
+		s.opts.Log.Error("request panicked", "panic", p, "stack", string(debug.Stack()))
 		http.Error(w, "internal error", http.StatusInternalServerError)
 	}
 }
 
-func (g *gate) serveHTTP(w http.ResponseWriter, r *http.Request) {
+func (g *gate) serveHTTP(w http.ResponseWriter, r *http.Request, caller toolyard.Caller) {
 	modern := r.Header.Get("Mcp-Protocol-Version") >= modernVersion
 	if r.Method != http.MethodPost {
 		if modern {
@@ -91,10 +111,10 @@ func (g *gate) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !modern && member(member(env.params, "_meta"), mcp.MetaKeyProtocolVersion) == nil {
-		g.legacy.serve(w, r, env)
+		g.legacy.serve(w, r, env, caller)
 		return
 	}
-	g.serveModern(w, r, env)
+	g.serveModern(w, r, env, caller)
 }
 
 // read takes in the body once, strictly.
@@ -103,18 +123,17 @@ func (g *gate) read(w http.ResponseWriter, r *http.Request) (env envelope, _ *js
 	if r.ContentLength > limit {
 		return env, tooLarge(limit)
 	}
-	// A deadline for the body alone: one for the whole request would end long answers.
-	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout))
-	defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
 	var body bytes.Buffer
-	body.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead)
+	body.Grow(int(min(max(r.ContentLength, 0), firstRead)) + bytes.MinRead) // what is claimed may never come
 	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, limit)); err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return env, tooLarge(limit)
 		}
 		return env, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the body could not be read"}
 	}
+	// The deadline for the body, which the server set, would end long answers. A body that
+	// has not come in keeps it.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return parse(body.Bytes())
 }
 
@@ -205,7 +224,5 @@ func writeError(w http.ResponseWriter, id json.RawMessage, e *jsonrpc.Error) {
 	if bytes.Contains(e.Data, []byte(toolyard.TooLarge)) {
 		status = http.StatusRequestEntityTooLarge
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(appendResponse(nil, id, nil, e)) //nolint:gosec // JSON, and said to be
+	newReply(w, nil).finish(status, appendResponse(nil, id, nil, e))
 }

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -82,22 +84,35 @@ func (l *legacy) close() {
 			time.Sleep(10 * time.Millisecond)
 		}
 		for session := range l.sdk.Sessions() {
-			_ = session.Close()
+			if session.ID() != l.gate.server.stdio { // which ends by itself
+				_ = session.Close()
+			}
 		}
 	}()
 }
 
 // serve hands a POST to the SDK.
-func (l *legacy) serve(w http.ResponseWriter, r *http.Request, env envelope) {
-	if env.method == "initialize" && l.full() {
-		w.Header().Set("Retry-After", "60")
-		http.Error(w, "too many sessions", http.StatusServiceUnavailable)
+func (l *legacy) serve(w http.ResponseWriter, r *http.Request, env envelope, caller toolyard.Caller) {
+	switch {
+	case env.method == "initialize" && l.full():
+		tooManySessions(w)
+		return
+	case env.method == "subscriptions/listen": // of the modern era; here it would never end
+		writeError(w, env.id, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "sessions have a GET stream instead"})
 		return
 	}
 	l.active.Add(1)
 	defer l.active.Add(-1)
 	m := l.gate.server.mask
-	l.stream.ServeHTTP(unmasking{w, m}, withBody(r, m.hide(env.body)))
+	r = withBody(r, m.hide(env.body))
+	who, _ := json.Marshal(caller) // always has a JSON form
+	r.Header.Set(m.callerHeader(), string(who))
+	l.stream.ServeHTTP(unmasking{w, m}, r)
+}
+
+func tooManySessions(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "60")
+	http.Error(w, "too many sessions", http.StatusServiceUnavailable)
 }
 
 func (l *legacy) full() bool {
@@ -116,7 +131,7 @@ type unmasking struct {
 
 // Write implements http.ResponseWriter. The SDK writes each message at once.
 func (u unmasking) Write(b []byte) (int, error) {
-	if _, err := u.ResponseWriter.Write(u.mask.show(b)); err != nil {
+	if err := writeNow(u.ResponseWriter, u.mask.show(b)); err != nil {
 		return 0, err
 	}
 	return len(b), nil
@@ -168,19 +183,19 @@ func (l *legacy) call(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // what the tool says after its end goes nowhere
 	g := l.gate
-	r := &request{
-		name: req.Params.Name, args: req.Params.Arguments,
-		features: featuresOf(req.ClientCapabilities()),
-		trace:    traceOf(req.Params.Meta),
-		log:      slog.New(teeHandler{g.server.opts.Log.Handler(), sessionHandler{ctx, req.Session}}),
+	r := &Request{
+		Tool: req.Params.Name, Args: req.Params.Arguments,
+		Features: featuresOf(req.ClientCapabilities()),
+		Trace:    traceOf(req.Params.Meta),
+		Log:      slog.New(teeHandler{g.server.opts.Log.Handler(), sessionHandler{ctx, req.Session}}),
 	}
 	var err error
-	if r.caller, err = l.identify(req); err != nil {
+	if r.Caller, err = l.identify(req); err != nil {
 		return nil, protocolError(g.view.Load().Gate.Errors, toolyard.AsError(err))
 	}
 	if token := req.Params.GetProgressToken(); token != nil {
-		r.onProgress = func(p toolyard.Progress) {
-			if ctx.Err() == nil {
+		r.OnProgress = func(p toolyard.Progress) {
+			if ctx.Err() == nil && !math.IsNaN(p.Done+p.Total) && !math.IsInf(p.Done+p.Total, 0) {
 				_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
 					ProgressToken: token, Progress: p.Done, Total: p.Total, Message: p.Message,
 				})
@@ -196,26 +211,25 @@ func (l *legacy) call(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result
 	return &rawResult{json: result}, nil
 }
 
-// identify asks who calls. There is no HTTP request on stdio: whoever started the
-// process is there.
-func (l *legacy) identify(req *mcp.CallToolRequest) (toolyard.Caller, error) {
-	if req.Extra == nil || req.Extra.Header == nil {
+// identify finds who calls: on stdio whoever started the process, over HTTP whom serve
+// has identified. HTTP+SSE does not tell a call's own request, so there everybody is
+// asked as a stranger.
+func (l *legacy) identify(req *mcp.CallToolRequest) (caller toolyard.Caller, err error) {
+	s := l.gate.server
+	if req.Session.ID() == s.stdio {
 		return toolyard.Caller{ID: "local"}, nil
 	}
-	return l.gate.server.opts.Identify(&http.Request{Header: req.Extra.Header})
+	if req.Extra != nil {
+		if who := req.Extra.Header.Get(s.mask.callerHeader()); who != "" {
+			return caller, json.Unmarshal([]byte(who), &caller)
+		}
+	}
+	return s.opts.Identify(&http.Request{Header: http.Header{}, URL: &url.URL{Path: "/sse"}})
 }
 
-func featuresOf(c *mcp.ClientCapabilities) (names []string) {
-	raw, err := json.Marshal(c)
-	if err != nil {
-		return nil
-	}
-	var set map[string]json.RawMessage
-	_ = json.Unmarshal(raw, &set)
-	for name := range set {
-		names = append(names, name)
-	}
-	return names
+func featuresOf(c *mcp.ClientCapabilities) json.RawMessage {
+	raw, _ := json.Marshal(c) // always has a JSON form
+	return raw
 }
 
 func traceOf(meta mcp.Meta) (t toolyard.Trace) {
@@ -246,18 +260,35 @@ func (h sessionHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
 // WithGroup implements slog.Handler.
 func (h sessionHandler) WithGroup(string) slog.Handler { return h }
 
+// stdioDrain is how long calls in flight may go on after stdio was told to stop.
+const stdioDrain = 30 * time.Second
+
 // ServeStdio speaks MCP of both eras over a pair of streams, one message a line, until
-// in ends or ctx does.
+// in ends or ctx does. What was asked before that is answered.
 func (s *Server) ServeStdio(ctx context.Context, gateName string, in io.Reader, out io.Writer) error {
 	g, ok := (*s.gates.Load())[gateName]
 	if !ok {
 		return fmt.Errorf("there is no gate %q", gateName)
 	}
-	return g.legacy.sdk.Run(ctx, &lines{
+	l := &lines{
 		server: s, in: in, out: out,
 		messages: make(chan jsonrpc.Message), closed: make(chan struct{}),
+		stopping: ctx.Done(), gone: g.closed,
 		open: make(map[jsonrpc.ID]bool), answered: make(chan struct{}, 1),
-	})
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- g.legacy.sdk.Run(context.WithoutCancel(ctx), l) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(stdioDrain): // a client that does not read cannot hold us
+		return errors.New("calls in flight did not end in time")
+	}
 }
 
 // lines is a transport of one message a line, read strictly.
@@ -269,10 +300,14 @@ type lines struct {
 	messages chan jsonrpc.Message
 	failed   error // why messages ended
 
-	closing sync.Once
-	closed  chan struct{}
+	stopping <-chan struct{} // closed when no more is to be read
+	gone     <-chan struct{} // closed when the gate is
+	closing  sync.Once
+	closed   chan struct{}
 
-	writing  sync.Mutex
+	writing sync.Mutex
+
+	owing    sync.Mutex
 	open     map[jsonrpc.ID]bool // requests that are owed an answer
 	answered chan struct{}       // told of each answer
 }
@@ -282,7 +317,6 @@ func (l *lines) Connect(context.Context) (mcp.Connection, error) {
 	go func() {
 		defer close(l.messages)
 		l.pump()
-		l.drain()
 	}()
 	return l, nil
 }
@@ -291,9 +325,9 @@ func (l *lines) Connect(context.Context) (mcp.Connection, error) {
 // that it listens no more.
 func (l *lines) drain() {
 	for {
-		l.writing.Lock()
+		l.owing.Lock()
 		owed := len(l.open)
-		l.writing.Unlock()
+		l.owing.Unlock()
 		if owed == 0 {
 			return
 		}
@@ -312,8 +346,8 @@ func (l *lines) owe(msg jsonrpc.Message) {
 	if !ok {
 		return
 	}
-	l.writing.Lock()
-	defer l.writing.Unlock()
+	l.owing.Lock()
+	defer l.owing.Unlock()
 	switch {
 	case r.Method == "notifications/cancelled":
 		var params struct {
@@ -399,38 +433,41 @@ func readLine(r *bufio.Reader, limit int64) (line []byte, err error) {
 	}
 }
 
-// Read implements mcp.Connection.
+// Read implements mcp.Connection. The end is told when all that was asked is answered.
 func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 	select {
 	case msg, ok := <-l.messages:
-		if !ok {
-			return nil, l.failed
+		if ok {
+			return msg, nil
 		}
-		return msg, nil
+		l.drain()
+		return nil, l.failed
+	case <-l.stopping:
+	case <-l.gone:
 	case <-l.closed:
 		return nil, io.EOF
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	l.drain()
+	return nil, io.EOF
 }
 
 // Write implements mcp.Connection.
 func (l *lines) Write(_ context.Context, msg jsonrpc.Message) error {
 	r, isResponse := msg.(*jsonrpc.Response)
-	if isResponse && r.Error != nil {
-		if _, ok := errors.AsType[*jsonrpc.Error](r.Error); !ok { // the SDK gives its own refusals no number
-			r.Error = invalid("%v", r.Error)
-		}
-	}
 	b, err := jsonrpc.EncodeMessage(msg)
+	if err != nil && isResponse { // an answer is owed, if not this one
+		b, err = jsonrpc.EncodeMessage(&jsonrpc.Response{ID: r.ID, Error: errInternal})
+	}
 	if err != nil {
 		return err
 	}
 	err = l.write(l.server.mask.show(b))
 	if isResponse {
-		l.writing.Lock()
+		l.owing.Lock()
 		delete(l.open, r.ID)
-		l.writing.Unlock()
+		l.owing.Unlock()
 		select {
 		case l.answered <- struct{}{}:
 		default: // drain looks again anyway
@@ -453,4 +490,4 @@ func (l *lines) Close() error {
 }
 
 // SessionID implements mcp.Connection.
-func (l *lines) SessionID() string { return "" }
+func (l *lines) SessionID() string { return l.server.stdio }

@@ -24,11 +24,11 @@ func (g *gate) listen(w http.ResponseWriter, r *http.Request, v *view, env *enve
 		accepted = `{"toolsListChanged":true}`
 	}
 	openStream(w)
-	writeEvent(w, []byte(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{`+subscription+`,"notifications":`+accepted+`}}`))
+	_ = writeEvent(w, []byte(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{`+subscription+`,"notifications":`+accepted+`}}`))
 	if wanted {
 		g.wait(w, r, v, []byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{`+subscription+`}}`))
 	}
-	writeEvent(w, appendResponse(nil, env.id, []byte(`{"resultType":"complete",`+subscription+`}`), nil))
+	_ = writeEvent(w, appendResponse(nil, env.id, []byte(`{"resultType":"complete",`+subscription+`}`), nil))
 }
 
 // wait writes changed each time the view's tools have changed, until the client, the
@@ -40,10 +40,11 @@ func (g *gate) wait(w http.ResponseWriter, r *http.Request, v *view, changed []b
 		select {
 		case <-v.next:
 			v = g.view.Load()
-			writeEvent(w, changed)
+			if writeEvent(w, changed) != nil {
+				return
+			}
 		case <-alive.C:
-			_, _ = w.Write([]byte(": alive\n\n"))
-			if http.NewResponseController(w).Flush() != nil {
+			if writeNow(w, []byte(": alive\n\n")) != nil {
 				return
 			}
 		case <-r.Context().Done():

@@ -5,10 +5,13 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolyard/toolyard/internal/guard"
 )
@@ -16,16 +19,23 @@ import (
 // mask carries through the SDK what it would change. Integers that its float64 cannot
 // hold become strings that nobody can guess on the way in, and themselves again on the
 // way out. An error with the number of an unknown method, which the SDK replaces by its
-// own, has a number that nobody can guess on the way out.
+// own, has a number that nobody can guess on the way out; and one without a number, which
+// the SDK gives its own refusals, gets that of an invalid request.
 type mask struct {
-	prefix   string
+	secret   string
 	notFound int64
 }
 
 func newMask() mask {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
-	return mask{`"toolyard-` + rand.Text() + `-`, -int64(binary.LittleEndian.Uint64(b[:])>>2) - 1<<61}
+	return mask{"toolyard-" + rand.Text() + "-", -int64(binary.LittleEndian.Uint64(b[:])>>2) - 1<<61}
+}
+
+// callerHeader is the header in which the SDK carries who calls. Nobody can guess its
+// name, and so nobody can send it.
+func (m mask) callerHeader() string {
+	return http.CanonicalHeaderKey(strings.Trim(m.secret, "-"))
 }
 
 // hideError masks the number of an error.
@@ -38,45 +48,44 @@ func (m mask) hideError(e *jsonrpc.Error) *jsonrpc.Error {
 	return &hidden
 }
 
+// edit is a part of a message and what takes its place.
+type edit struct {
+	at, length int
+	text       string
+}
+
+// apply makes the edits of a message. Each old value is a part of it.
+func apply(message []byte, edits []edit) []byte {
+	slices.SortFunc(edits, func(a, b edit) int { return b.at - a.at })
+	for _, e := range edits {
+		message = slices.Concat(message[:e.at], []byte(e.text), message[e.at+e.length:])
+	}
+	return message
+}
+
+// replacement is the edit that puts text in the place of value, a part of message.
+func replacement(message []byte, value json.RawMessage, text string) edit {
+	return edit{cap(message) - cap(value), len(value), text}
+}
+
 // hide masks the request id, the id of a cancellation and the progress token of a
 // message that has passed the strict reader.
 func (m mask) hide(message []byte) []byte {
-	masked, done := message, 0 // bytes that masked has grown by
-	mask := func(number json.RawMessage) {
-		if !unsafeInteger(number) {
-			return
-		}
-		at := cap(message) - cap(number) + done // number is a part of message
-		quoted := m.prefix + string(number) + `"`
-		masked = slices.Concat(masked[:at], []byte(quoted), masked[at+len(number):])
-		done += len(quoted) - len(number)
-	}
-	for key, value := range guard.Members(message) {
-		switch key {
-		case "id":
-			mask(value)
-		case "params":
-			for key, value := range guard.Members(value) {
-				switch key {
-				case "requestId":
-					mask(value)
-				case "_meta":
-					mask(member(value, "progressToken"))
-				}
-			}
+	params := member(message, "params")
+	var edits []edit
+	for _, number := range []json.RawMessage{member(message, "id"), member(params, "requestId"), member(member(params, "_meta"), "progressToken")} {
+		if unsafeInteger(number) {
+			edits = append(edits, replacement(message, number, `"`+m.secret+string(number)+`"`))
 		}
 	}
-	return masked
+	return apply(message, edits)
 }
 
 // unsafeInteger reports whether a JSON value is an integer that a float64 may not
 // hold.
 func unsafeInteger(value json.RawMessage) bool {
-	if len(value) < len("9007199254740992") {
-		return false
-	}
-	_, err := strconv.ParseInt(string(value), 10, 64)
-	return err == nil
+	digits := bytes.TrimPrefix(value, []byte("-"))
+	return len(digits) >= len("9007199254740992") && len(bytes.Trim(digits, "0123456789")) == 0
 }
 
 // member is one member of a JSON object that has passed the strict reader, or nil.
@@ -89,22 +98,44 @@ func member(object json.RawMessage, name string) json.RawMessage {
 	return nil
 }
 
-// show unmasks what hide and hideError masked.
-func (m mask) show(message []byte) []byte {
-	code := []byte(`"code":` + strconv.FormatInt(m.notFound, 10))
-	message = bytes.Replace(message, code, []byte(`"code":-32601`), 1)
-	for {
-		at := bytes.Index(message, []byte(m.prefix))
-		if at < 0 {
-			return message
-		}
-		from := at + len(m.prefix)
-		end := bytes.IndexByte(message[from:], '"')
-		if end < 0 {
-			return message
-		}
-		shown := make([]byte, 0, len(message))
-		shown = append(append(shown, message[:at]...), message[from:from+end]...)
-		message = append(shown, message[from+end+1:]...)
+// show unmasks a message that the SDK wrote, which may stand in an event. Only where hide
+// and hideError put something is anything unmasked; elsewhere, in the text of an error,
+// what is secret is left out.
+func (m mask) show(written []byte) []byte {
+	secret := bytes.Contains(written, []byte(m.secret))
+	if !secret && !bytes.Contains(written, []byte(`"error":{"code":`)) {
+		return written
 	}
+	from, to := bytes.IndexByte(written, '{'), bytes.LastIndexByte(written, '}')
+	if from < 0 || to < from {
+		return written
+	}
+	message := m.unmask(slices.Clone(written[from : to+1]))
+	shown := slices.Concat(written[:from], message, written[to+1:])
+	if secret {
+		shown = bytes.ReplaceAll(shown, []byte(m.secret), nil)
+	}
+	return shown
+}
+
+func (m mask) unmask(message []byte) []byte {
+	var edits []edit
+	params := member(message, "params")
+	for _, value := range []json.RawMessage{
+		member(message, "id"), member(params, "progressToken"), member(params, "requestId"),
+		member(member(params, "_meta"), mcp.MetaKeySubscriptionID),
+		member(member(member(message, "result"), "_meta"), mcp.MetaKeySubscriptionID),
+	} {
+		number, masked := strings.CutPrefix(strings.Trim(string(value), `"`), m.secret)
+		if masked && unsafeInteger(json.RawMessage(number)) {
+			edits = append(edits, replacement(message, value, number))
+		}
+	}
+	switch code := member(member(message, "error"), "code"); string(code) {
+	case strconv.FormatInt(m.notFound, 10):
+		edits = append(edits, replacement(message, code, strconv.Itoa(jsonrpc.CodeMethodNotFound)))
+	case "0":
+		edits = append(edits, replacement(message, code, strconv.Itoa(jsonrpc.CodeInvalidRequest)))
+	}
+	return apply(message, edits)
 }

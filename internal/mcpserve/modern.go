@@ -61,15 +61,7 @@ func missingMeta(key string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("missing or invalid _meta field %q", key)}
 }
 
-// features are the names of the capabilities that the client declared.
-func (m *requestMeta) features() (names []string) {
-	for name := range guard.Members(m.capabilities) {
-		names = append(names, name)
-	}
-	return names
-}
-
-func (g *gate) serveModern(w http.ResponseWriter, r *http.Request, env envelope) {
+func (g *gate) serveModern(w http.ResponseWriter, r *http.Request, env envelope, caller toolyard.Caller) {
 	if env.id == nil {
 		w.WriteHeader(http.StatusAccepted) // a notification: nothing of this era needs one over HTTP
 		return
@@ -88,7 +80,7 @@ func (g *gate) serveModern(w http.ResponseWriter, r *http.Request, env envelope)
 	v := g.view.Load()
 	switch env.method {
 	case "tools/call":
-		g.modernCall(w, r, v, &env, &meta)
+		g.modernCall(w, r, v, &env, &meta, caller)
 	case "tools/list":
 		g.modernList(w, v, &env)
 	case "server/discover":
@@ -107,7 +99,11 @@ func (g *gate) serveModern(w http.ResponseWriter, r *http.Request, env envelope)
 }
 
 func (g *gate) modernList(w http.ResponseWriter, v *view, env *envelope) {
-	cursor, _ := guard.String(member(env.params, "cursor"))
+	raw := member(env.params, "cursor")
+	cursor, ok := guard.String(raw)
+	if !ok && raw != nil {
+		cursor = "?" // which no cursor is
+	}
 	result, wire := g.listResult(v, modernEra, cursor)
 	if wire != nil {
 		writeError(w, env.id, wire)
@@ -145,34 +141,29 @@ func (g *gate) listResult(v *view, e era, cursor string) ([]byte, *jsonrpc.Error
 	return append(b, "]}"...), nil
 }
 
-func (g *gate) modernCall(w http.ResponseWriter, r *http.Request, v *view, env *envelope, meta *requestMeta) {
-	req := request{features: meta.features(), trace: meta.trace}
-	if req.trace.Parent == "" {
-		req.trace = toolyard.Trace{Parent: r.Header.Get("Traceparent"), State: r.Header.Get("Tracestate")}
+func (g *gate) modernCall(w http.ResponseWriter, r *http.Request, v *view, env *envelope, meta *requestMeta, caller toolyard.Caller) {
+	req := Request{Caller: caller, Features: meta.capabilities, Trace: meta.trace}
+	if req.Trace.Parent == "" {
+		req.Trace = toolyard.Trace{Parent: r.Header.Get("Traceparent"), State: r.Header.Get("Tracestate")}
 	}
 	for key, value := range guard.Members(env.params) {
 		switch key {
 		case "name":
-			req.name, _ = guard.String(value)
+			req.Tool, _ = guard.String(value)
 		case "arguments":
-			req.args = value
+			req.Args = value
 		}
 	}
 	if wire := checkParamHeaders(r.Header, v, &req); wire != nil {
 		writeError(w, env.id, wire)
 		return
 	}
-	var err error
-	if req.caller, err = g.server.opts.Identify(r); err != nil {
-		writeError(w, env.id, protocolError(v.Gate.Errors, toolyard.AsError(err)))
-		return
-	}
 	reply := newReply(w, r)
 	if len(meta.progressToken) > 0 {
-		req.onProgress = func(p toolyard.Progress) { reply.notify(progressMessage(meta.progressToken, p)) }
+		req.OnProgress = func(p toolyard.Progress) { reply.progress(meta.progressToken, p) }
 	}
 	if level, ok := levelOf(meta.logLevel); ok {
-		req.log = slog.New(teeHandler{g.server.opts.Log.Handler(), &clientHandler{min: level, send: reply.notify}})
+		req.Log = slog.New(teeHandler{g.server.opts.Log.Handler(), &clientHandler{min: level, send: reply.notify}})
 	}
 	c, res, err := g.call(r.Context(), v, &req)
 	result, wire := g.answer(v, modernEra, c, res, err)

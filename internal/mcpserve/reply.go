@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/toolyard/toolyard"
 )
@@ -44,17 +47,31 @@ func (p *reply) notify(message []byte) {
 		p.stream = true
 		openStream(p.w)
 	}
-	writeEvent(p.w, message)
+	if writeEvent(p.w, message) != nil {
+		p.done = true // the client takes no more
+	}
+}
+
+// progress tells how far the call has come.
+func (p *reply) progress(token json.RawMessage, at toolyard.Progress) {
+	if math.IsNaN(at.Done+at.Total) || math.IsInf(at.Done+at.Total, 0) {
+		return // JSON has no such numbers
+	}
+	p.notify(progressMessage(token, at))
 }
 
 func (p *reply) finish(status int, message []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	gone := p.done
 	p.done = true
 	if p.stream {
-		writeEvent(p.w, message)
+		if !gone {
+			_ = writeEvent(p.w, message)
+		}
 		return
 	}
+	_ = http.NewResponseController(p.w).SetWriteDeadline(time.Now().Add(writeTimeout))
 	h := p.w.Header()
 	h["Content-Type"] = jsonType
 	h["Content-Length"] = []string{strconv.Itoa(len(message))}
@@ -72,7 +89,12 @@ func openStream(w http.ResponseWriter) {
 	w.WriteHeader(http.StatusOK)
 }
 
-func writeEvent(w http.ResponseWriter, message []byte) {
+// writeTimeout is how long a client may take to take in one message.
+const writeTimeout = 20 * time.Second
+
+// writeEvent writes one message of a stream. A client that does not read does not hold
+// the writer for ever.
+func writeEvent(w http.ResponseWriter, message []byte) error {
 	if bytes.ContainsAny(message, "\r\n") { // white space between the tokens of a raw result
 		var b bytes.Buffer
 		if json.Compact(&b, message) == nil {
@@ -81,8 +103,18 @@ func writeEvent(w http.ResponseWriter, message []byte) {
 	}
 	b := make([]byte, 0, len(message)+32)
 	b = append(append(append(b, "event: message\ndata: "...), message...), "\n\n"...)
-	_, _ = w.Write(b)
-	_ = http.NewResponseController(w).Flush()
+	return writeNow(w, b)
+}
+
+// writeNow writes and flushes within the time limit.
+func writeNow(w http.ResponseWriter, b []byte) error {
+	rc := http.NewResponseController(w)
+	_ = rc.SetWriteDeadline(time.Now().Add(writeTimeout))
+	defer func() { _ = rc.SetWriteDeadline(time.Time{}) }()
+	if _, err := w.Write(b); err != nil {
+		return err
+	}
+	return rc.Flush()
 }
 
 func progressMessage(token json.RawMessage, p toolyard.Progress) []byte {
@@ -157,7 +189,14 @@ func logData(r slog.Record) any {
 	}
 	data := map[string]any{"message": r.Message}
 	r.Attrs(func(a slog.Attr) bool {
-		data[a.Key] = a.Value.Resolve().Any()
+		switch v := a.Value.Resolve().Any().(type) {
+		case error:
+			data[a.Key] = v.Error()
+		case fmt.Stringer:
+			data[a.Key] = v.String()
+		default:
+			data[a.Key] = v
+		}
 		return true
 	})
 	return data

@@ -44,6 +44,7 @@ type Server struct {
 	opts  Options
 	gates atomic.Pointer[map[string]*gate] // replaced as a whole by Publish
 	mask  mask
+	stdio string          // the session id of stdio, which nobody can guess
 	done  context.Context // ends when Close is called
 	close context.CancelFunc
 }
@@ -62,7 +63,10 @@ func New(opts Options) *Server {
 	if opts.Identify == nil {
 		opts.Identify = func(*http.Request) (toolyard.Caller, error) { return toolyard.Caller{ID: "anonymous"}, nil }
 	}
-	s := &Server{opts: opts, mask: newMask()}
+	if opts.Call == nil {
+		panic("mcpserve.New: there is no call path")
+	}
+	s := &Server{opts: opts, mask: newMask(), stdio: rand.Text()}
 	s.done, s.close = context.WithCancel(context.Background())
 	s.gates.Store(&map[string]*gate{})
 	return s
@@ -110,30 +114,41 @@ func (s *Server) View(name string) (*toolyard.View, bool) {
 // Gates are the names of the gates, sorted.
 func (s *Server) Gates() []string { return slices.Sorted(maps.Keys(*s.gates.Load())) }
 
-// request is one tools/call, from either era and any transport.
-type request struct {
-	name       string
-	args       json.RawMessage
-	caller     toolyard.Caller
-	features   []string
-	trace      toolyard.Trace
-	onProgress func(toolyard.Progress)
-	log        *slog.Logger
+// Request is one call of a tool, from either era and any transport.
+type Request struct {
+	Tool       string
+	Args       json.RawMessage
+	Caller     toolyard.Caller
+	Features   json.RawMessage
+	Trace      toolyard.Trace
+	OnProgress func(toolyard.Progress)
+	Log        *slog.Logger // nil for the server's
 }
 
-// call resolves the tool on one view and sends the call down the call path.
-func (g *gate) call(ctx context.Context, v *view, r *request) (*toolyard.Call, *toolyard.Result, error) {
-	tool, ok := v.Lookup(r.name)
+// Call calls a tool at a gate.
+func (s *Server) Call(ctx context.Context, gate string, r *Request) (*toolyard.Result, error) {
+	g, ok := (*s.gates.Load())[gate]
 	if !ok {
-		return nil, nil, toolyard.Errorf(toolyard.NotFound, "Unknown tool: %s", r.name)
+		return nil, toolyard.Errorf(toolyard.NotFound, "Unknown gate: %s", gate)
+	}
+	_, res, err := g.call(ctx, g.view.Load(), r)
+	return res, err
+}
+
+// call resolves the tool on one view and sends the call down the call path. The call is
+// nil when there is no such tool.
+func (g *gate) call(ctx context.Context, v *view, r *Request) (*toolyard.Call, *toolyard.Result, error) {
+	tool, ok := v.Lookup(r.Tool)
+	if !ok {
+		return nil, nil, toolyard.Errorf(toolyard.NotFound, "Unknown tool: %s", r.Tool)
 	}
 	o := &g.server.opts
 	now := o.Now()
 	c := &toolyard.Call{
-		ID: callID(now), Tool: tool, Args: r.args, Caller: r.caller, Gate: v.Gate.Name, Mode: v.Gate.Mode, AsOf: now,
-		Clients: o.Clients, Features: r.features, Trace: r.trace, OnProgress: r.onProgress,
+		ID: callID(now), Tool: tool, Args: r.Args, Caller: r.Caller, Gate: v.Gate.Name, Mode: v.Gate.Mode, AsOf: now,
+		Clients: o.Clients, Features: r.Features, Trace: r.Trace, OnProgress: r.OnProgress,
 	}
-	c.Log = cmp.Or(r.log, o.Log).With("call", c.ID, "tool", tool.Name)
+	c.Log = cmp.Or(r.Log, o.Log).With("call", c.ID, "tool", tool.Name)
 	res, err := o.Call(ctx, c)
 	return c, res, err
 }

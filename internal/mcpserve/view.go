@@ -47,14 +47,14 @@ func (g *gate) close() {
 func (g *gate) show(v *toolyard.View) {
 	old := g.view.Load()
 	next := &view{View: v}
-	same := old != nil && slices.Equal(old.Tools, v.Tools)
+	same := old != nil && slices.EqualFunc(old.Tools, v.Tools, sameDefinition)
 	if same {
-		next.next = old.next
+		next.next, next.lists = old.next, old.lists
 	} else {
 		next.next = make(chan struct{})
-	}
-	for e := range next.lists {
-		next.lists[e] = sync.OnceValue(func() *list { return encodeList(v.Tools, era(e)) })
+		for e := range next.lists {
+			next.lists[e] = sync.OnceValue(func() *list { return encodeList(v.Tools, era(e)) })
+		}
 	}
 	next.binds = sync.OnceValue(func() map[*toolyard.Tool][]headerBinding { return bindHeaders(v.Tools) })
 	g.view.Store(next)
@@ -62,6 +62,11 @@ func (g *gate) show(v *toolyard.View) {
 		close(old.next)
 		g.legacy.notify()
 	}
+}
+
+// sameDefinition reports whether callers see no difference between two tools.
+func sameDefinition(a, b toolyard.Bound) bool {
+	return a.Name == b.Name && (a.Tool == b.Tool || a.Digest() == b.Digest())
 }
 
 // era is one of the two wires of MCP.
