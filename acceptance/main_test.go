@@ -382,12 +382,16 @@ type stdio struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	lines  chan string
+	deaf   chan struct{} // closed when it reads no more
 	modern bool
 }
 
+// stop is what to close so that the client reads no more.
+func stop(c *stdio) chan struct{} { return c.deaf }
+
 func newStdio(t *testing.T, program string, modern bool, args ...string) *stdio {
 	t.Helper()
-	c := &stdio{t: t, modern: modern, lines: make(chan string, 1000)}
+	c := &stdio{t: t, modern: modern, lines: make(chan string, 1000), deaf: make(chan struct{})}
 	c.cmd = exec.Command(filepath.Join(bin, program), append([]string{"serve"}, args...)...)
 	c.cmd.Dir = t.TempDir()
 	out, err := c.cmd.StdoutPipe()
@@ -405,11 +409,22 @@ func newStdio(t *testing.T, program string, modern bool, args ...string) *stdio 
 		s := bufio.NewScanner(out)
 		s.Buffer(nil, 64<<20)
 		for s.Scan() {
-			c.lines <- s.Text()
+			select {
+			case c.lines <- s.Text():
+			case <-c.deaf:
+				return
+			}
 		}
 	}()
 	t.Cleanup(func() {
 		_ = c.in.Close()
+		select {
+		case <-c.deaf:
+			_ = c.cmd.Process.Kill()
+			_ = c.cmd.Wait()
+			return
+		default:
+		}
 		timer := time.AfterFunc(10*time.Second, func() { _ = c.cmd.Process.Kill() })
 		defer timer.Stop()
 		if err := c.cmd.Wait(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -119,6 +120,12 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 			t.Errorf("%q changed the yard to %s", broken, got)
 		}
 	}
+	for _, lost := range []string{"", "# gone\n", "gates:\n", "toolsets: {one: {tools: [hello]}}\n"} {
+		write(lost)
+		if err := y.Reload(); err == nil {
+			t.Errorf("%q opened everything", lost)
+		}
+	}
 	write("gates: {c: {mode: write}}\n")
 	if err := y.Reload(); err != nil {
 		t.Error(err)
@@ -163,4 +170,49 @@ func ExampleNew() {
 	body, _ := io.ReadAll(res.Body)
 	fmt.Println(string(body))
 	// Output: [{"name":"hello","category":"","description":"","modes":["read","write"],"inputSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false}}]
+}
+
+// A change of the file is seen although other files in its folder never rest, and through
+// a link.
+func TestTheFileIsWatched(t *testing.T) {
+	for _, linked := range []bool{false, true} {
+		t.Run(fmt.Sprint("linked ", linked), func(t *testing.T) {
+			dir, real := t.TempDir(), t.TempDir()
+			file := filepath.Join(dir, "toolyard.yaml")
+			target := file
+			if linked {
+				target = filepath.Join(real, "real.yaml")
+			}
+			write := func(name, text string) {
+				if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+					t.Error(err)
+				}
+			}
+			write(target, "gates: {a: {mode: read}}\n")
+			if linked {
+				if err := os.Symlink(target, file); err != nil {
+					t.Fatal(err)
+				}
+			}
+			y := start(t, yard.Options{Tools: basics.Tools(), ConfigFile: file})
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				_ = y.WatchConfig(ctx, nil)
+			}()
+			defer func() {
+				cancel()
+				<-done
+			}()
+			time.Sleep(100 * time.Millisecond)
+			write(target, "gates: {b: {mode: read}}\n")
+			for deadline := time.Now().Add(5 * time.Second); fmt.Sprint(y.Gates()) != "[b]"; time.Sleep(5 * time.Millisecond) {
+				write(filepath.Join(dir, "busy.log"), time.Now().String())
+				if time.Now().After(deadline) {
+					t.Fatal("the change was not seen")
+				}
+			}
+		})
+	}
 }

@@ -194,7 +194,7 @@ func (c *Catalog) supervise(ctx context.Context, id string, o *offer) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(pause/2 + rand.N(pause)):
+		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // jitter needs no secret
 		}
 		pause = min(2*pause, lastPause)
 	}

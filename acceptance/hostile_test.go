@@ -1,0 +1,185 @@
+package acceptance
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func (p *process) address() string {
+	return strings.TrimSuffix(strings.TrimPrefix(p.url, "http://"), "/mcp")
+}
+
+// resident is the server's memory in bytes.
+func (p *process) resident() int64 {
+	p.t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		p.t.Skip("no /proc here")
+	}
+	for line := range strings.Lines(string(status)) {
+		if value, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kib, _ := strconv.ParseInt(strings.Fields(value)[0], 10, 64)
+			return kib << 10
+		}
+	}
+	return 0
+}
+
+// A body that does not come is waited for ten seconds, on every route and whatever it
+// claims; honest callers notice nothing, and its claim costs no memory.
+func TestSlowBodies(t *testing.T) {
+	t.Parallel()
+	p := serve(t, "testyard", "gates:\n  default: {mode: write}\n")
+	before := p.resident()
+	var wg sync.WaitGroup
+	for _, target := range []string{"POST /mcp", "POST /mcp/nowhere", "POST /healthz", "DELETE /mcp", "GET /nope", "POST /api/tools/catalog"} {
+		for _, claim := range []string{"Content-Length: 100", "Content-Length: 1048576", "Transfer-Encoding: chunked", "Content-Length: 100\r\nOrigin: http://evil.example"} {
+			for range 20 {
+				wg.Go(func() {
+					conn, err := net.Dial("tcp", p.address())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					defer func() { _ = conn.Close() }()
+					_, _ = fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: 127.0.0.1\r\nMcp-Protocol-Version: 2026-07-28\r\n%s\r\n\r\n{", target, claim)
+					start := time.Now()
+					_ = conn.SetReadDeadline(start.Add(25 * time.Second))
+					r := bufio.NewReader(conn)
+					for err == nil {
+						_, err = r.ReadByte()
+					}
+					if took := time.Since(start); took > 20*time.Second {
+						t.Errorf("%s with %s was held for %v", target, claim, took)
+					}
+				})
+			}
+		}
+	}
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		start := time.Now()
+		call(t, modernHTTP{t: t, url: p.url}, "echo", `{"text":"hi"}`).result(t)
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("an honest call took %v", took)
+		}
+	}
+	if grown := p.resident() - before; grown > 100<<20 {
+		t.Errorf("the memory grew by %d MiB", grown>>20)
+	}
+	wg.Wait()
+}
+
+// A client that asks and does not read is let go.
+func TestSlowReaders(t *testing.T) {
+	t.Parallel()
+	p := serve(t, "testyard", "")
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%s}`, withMeta(fmt.Sprintf(`{"name":"echo","arguments":{"text":%q}}`, strings.Repeat("x", 200<<10)), ""))
+	conn, err := net.Dial("tcp", p.address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	start := time.Now()
+	_ = conn.SetWriteDeadline(start.Add(60 * time.Second))
+	for err == nil { // until the server has no more of it
+		_, err = fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nMcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: echo\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	}
+	if took := time.Since(start); took > 50*time.Second {
+		t.Errorf("it was held for %v", took)
+	}
+}
+
+// A subscription inside an old session would never end.
+func TestSubscriptionsAreForTheModernEra(t *testing.T) {
+	t.Parallel()
+	p := serve(t, "testyard", "")
+	c := newLegacyHTTP(t, p.url)
+	if m, _ := c.send("5", "subscriptions/listen", `{"notifications":{"toolsListChanged":true}}`); m.Error == nil || m.Error.Code != -32601 {
+		t.Errorf("%+v", m)
+	}
+	p.signal(syscall.SIGTERM)
+	start := time.Now()
+	if err := p.cmd.Wait(); err != nil || time.Since(start) > 5*time.Second {
+		t.Errorf("the end took %v: %v", time.Since(start), err)
+	}
+}
+
+// Told to stop, stdio answers what was asked.
+func TestStdioStops(t *testing.T) {
+	t.Parallel()
+	for _, modern := range []bool{true, false} {
+		c := newStdio(t, "testyard", modern)
+		params := `{"name":"sleep","arguments":{"ms":1000}}`
+		if modern {
+			params = withMeta(params, "")
+		}
+		c.write(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":` + params + `}`)
+		time.Sleep(300 * time.Millisecond)
+		if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if m, _ := c.await("7"); !strings.Contains(string(m.Result), "slept") {
+			t.Errorf("modern %v: %s", modern, m.Result)
+		}
+	}
+}
+
+// A client that does not read its answers cannot keep the server from ending.
+func TestStdioStopsWithoutAReader(t *testing.T) {
+	t.Parallel()
+	c := newStdio(t, "testyard", true)
+	close(stop(c)) // nobody reads any more
+	text := strings.Repeat("x", 1000)
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		for i := range 2000 {
+			line := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%s}`+"\n", i, withMeta(`{"name":"echo","arguments":{"text":"`+text+`"}}`, ""))
+			if _, err := c.in.Write([]byte(line)); err != nil {
+				return
+			}
+		}
+	}()
+	time.Sleep(time.Second)
+	_ = c.cmd.Process.Signal(syscall.SIGTERM)
+	time.Sleep(200 * time.Millisecond)
+	_ = c.cmd.Process.Signal(syscall.SIGTERM) // the second one does not ask
+	done := make(chan struct{})
+	go func() {
+		_ = c.cmd.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Error("it does not end")
+	}
+}
+
+func TestGateOfALegacySessionCanGo(t *testing.T) {
+	t.Parallel()
+	p := serve(t, "testyard", twoGates)
+	c := newLegacyHTTP(t, p.url+"/trade")
+	events := c.listen()
+	p.configure("gates:\n  chat: {mode: read}\n")
+	select {
+	case _, open := <-events:
+		if open {
+			t.Error("a message on a gate that is gone")
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("the stream of a gate that is gone stays open")
+	}
+	if res := c.post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); res.StatusCode != http.StatusNotFound {
+		t.Errorf("a gate that is gone answers %s", res.Status)
+	}
+}
