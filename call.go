@@ -42,7 +42,7 @@ type Call struct {
 	AsOf   time.Time // the time that the call is about: now, or a backtest's
 	Key    string    // idempotency key, empty for none
 
-	Log        *slog.Logger    // carries the call's id; use [Call.Logger]
+	Log        *slog.Logger    // where tools log; use [Call.Logger]
 	Clients    *Clients        // what the platform lends to tools; use [Client]
 	Features   json.RawMessage // what the calling client declared that it can do; use [Call.Supports]
 	Trace      Trace           // the trace that the call belongs to
@@ -79,12 +79,12 @@ func (c *Call) Supports(capability string) bool {
 	return true
 }
 
-// Logger returns the call's logger. It is never nil.
+// Logger returns a logger whose lines carry the call's id and tool. It is never nil.
 func (c *Call) Logger() *slog.Logger {
 	if c.Log == nil {
 		return slog.New(slog.DiscardHandler)
 	}
-	return c.Log
+	return c.Log.With("call", c.ID, "tool", c.Tool.Name)
 }
 
 // Handler runs a call.

@@ -146,9 +146,8 @@ func (g *gate) call(ctx context.Context, v *view, r *Request) (*toolyard.Call, *
 	now := o.Now()
 	c := &toolyard.Call{
 		ID: callID(now), Tool: tool, Args: r.Args, Caller: r.Caller, Gate: v.Gate.Name, Mode: v.Gate.Mode, AsOf: now,
-		Clients: o.Clients, Features: r.Features, Trace: r.Trace, OnProgress: r.OnProgress,
+		Clients: o.Clients, Features: r.Features, Trace: r.Trace, OnProgress: r.OnProgress, Log: cmp.Or(r.Log, o.Log),
 	}
-	c.Log = cmp.Or(r.Log, o.Log).With("call", c.ID, "tool", tool.Name)
 	res, err := o.Call(ctx, c)
 	return c, res, err
 }
