@@ -108,8 +108,8 @@ type changing struct{}
 // Run implements toolyard.Source.
 func (changing) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
 	in := bufio.NewScanner(os.Stdin)
-	for {
-		publish([]*toolyard.Tool{toolyard.Define(toolyard.Spec{Name: "changing", Modes: toolyard.ReadOnly},
+	for i := 0; ; i++ {
+		publish([]*toolyard.Tool{toolyard.Define(toolyard.Spec{Name: "changing", Description: fmt.Sprint("Version ", i), Modes: toolyard.ReadOnly},
 			func(context.Context, *toolyard.Call, struct{}) (string, error) { return "", nil })})
 		if !in.Scan() {
 			<-ctx.Done()

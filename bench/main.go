@@ -26,11 +26,17 @@ func main() {
 	serve := flag.String("serve", "", "serve this contender and nothing else")
 	tools := flag.Int("tools", 0, "how many tools the contender has")
 	quick := flag.Bool("quick", false, "measure for a shorter time")
+	listeners := flag.Int("listeners", 0, "measure only so many listeners")
 	flag.Parse()
 	var err error
-	if *serve != "" {
+	switch {
+	case *serve != "":
 		err = serveContender(*serve, *tools)
-	} else {
+	case *listeners > 0:
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		defer cancel()
+		err = measureListeners(ctx, *listeners)
+	default:
 		err = measure(*quick)
 	}
 	if err != nil {
@@ -75,6 +81,7 @@ func start(ctx context.Context, name string, tools int) (*contender, error) {
 	}
 	began := time.Now()
 	cmd := exec.CommandContext(ctx, self, "-serve", name, "-tools", strconv.Itoa(tools))
+	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
