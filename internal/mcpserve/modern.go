@@ -44,13 +44,18 @@ func readMeta(params json.RawMessage) (m requestMeta) {
 	return m
 }
 
-func (m *requestMeta) check() *jsonrpc.Error {
+// check holds a request against what it says of itself.
+func (m *requestMeta) check(h http.Header, env *envelope) *jsonrpc.Error {
 	switch {
 	case m.version == "":
 		return missingMeta(mcp.MetaKeyProtocolVersion)
 	case len(m.capabilities) == 0 || m.capabilities[0] != '{':
 		return missingMeta(mcp.MetaKeyClientCapabilities)
-	case m.version != modernVersion:
+	}
+	if wire := checkHeaders(h, env, m); wire != nil {
+		return wire
+	}
+	if m.version != modernVersion {
 		data, _ := json.Marshal(mcp.UnsupportedProtocolVersionData{Supported: mcp.SupportedProtocolVersions(), Requested: m.version})
 		return &jsonrpc.Error{Code: mcp.CodeUnsupportedProtocolVersion, Message: "unsupported protocol version", Data: data}
 	}
@@ -67,13 +72,7 @@ func (g *gate) serveModern(w http.ResponseWriter, r *http.Request, env envelope,
 		return
 	}
 	meta := readMeta(env.params)
-	wire := meta.check()
-	if wire == nil {
-		wire = checkHeaders(r.Header, &env, &meta)
-	} else if r.Header.Get("Mcp-Protocol-Version") != meta.version && meta.version != "" && wire.Code == mcp.CodeUnsupportedProtocolVersion {
-		wire = headerMismatch("Mcp-Protocol-Version is %q, the body says %q", r.Header.Get("Mcp-Protocol-Version"), meta.version)
-	}
-	if wire != nil {
+	if wire := meta.check(r.Header, &env); wire != nil {
 		writeError(w, env.id, wire)
 		return
 	}

@@ -1,0 +1,88 @@
+package toolyard
+
+import "encoding/json"
+
+// Content is one item of a result, as an MCP content object.
+type Content interface {
+	// AppendJSON appends the object to b.
+	AppendJSON(b []byte) []byte
+}
+
+// Text is plain text.
+type Text string
+
+// Image is a picture.
+type Image struct {
+	Data     []byte
+	MIMEType string
+}
+
+// Audio is sound.
+type Audio struct {
+	Data     []byte
+	MIMEType string
+}
+
+// Link points to a resource.
+type Link struct {
+	URI         string `json:"uri"`
+	Name        string `json:"name"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	MIMEType    string `json:"mimeType,omitempty"`
+}
+
+// Resource is a resource inside the result: text, or a blob when Blob is not nil.
+type Resource struct {
+	URI      string `json:"uri"`
+	MIMEType string `json:"mimeType,omitempty"`
+	Text     string `json:"text"`
+	Blob     []byte `json:"-"`
+}
+
+// RawContent is a content object that is passed on untouched.
+type RawContent json.RawMessage
+
+// AppendJSON implements [Content].
+func (t Text) AppendJSON(b []byte) []byte {
+	b = append(b, `{"type":"text","text":`...)
+	return append(AppendJSONString(b, string(t)), '}')
+}
+
+// AppendJSON implements [Content].
+func (i Image) AppendJSON(b []byte) []byte { return appendBlob(b, "image", i.Data, i.MIMEType) }
+
+// AppendJSON implements [Content].
+func (a Audio) AppendJSON(b []byte) []byte { return appendBlob(b, "audio", a.Data, a.MIMEType) }
+
+// AppendJSON implements [Content].
+func (l Link) AppendJSON(b []byte) []byte {
+	b = append(b, `{"type":"resource_link",`...)
+	return append(b, mustMarshal(l)[1:]...)
+}
+
+// AppendJSON implements [Content].
+func (r Resource) AppendJSON(b []byte) []byte {
+	b = append(b, `{"type":"resource","resource":`...)
+	if r.Blob == nil {
+		b = append(b, mustMarshal(r)...)
+	} else {
+		b = append(b, mustMarshal(struct {
+			URI      string `json:"uri"`
+			MIMEType string `json:"mimeType,omitempty"`
+			Blob     []byte `json:"blob"`
+		}{r.URI, r.MIMEType, r.Blob})...)
+	}
+	return append(b, '}')
+}
+
+// AppendJSON implements [Content].
+func (c RawContent) AppendJSON(b []byte) []byte { return append(b, c...) }
+
+func appendBlob(b []byte, kind string, data []byte, mime string) []byte {
+	b = append(b, `{"type":"`+kind+`",`...)
+	return append(b, mustMarshal(struct {
+		Data     []byte `json:"data"`
+		MIMEType string `json:"mimeType"`
+	}{data, mime})[1:]...)
+}

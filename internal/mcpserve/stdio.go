@@ -1,0 +1,248 @@
+package mcpserve
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// stdioDrain is how long calls in flight may go on after stdio was told to stop.
+const stdioDrain = 30 * time.Second
+
+// ServeStdio speaks MCP of both eras over a pair of streams, one message a line, until
+// in ends or ctx does. What was asked before that is answered.
+func (s *Server) ServeStdio(ctx context.Context, gateName string, in io.Reader, out io.Writer) error {
+	g, ok := (*s.gates.Load())[gateName]
+	if !ok {
+		return fmt.Errorf("there is no gate %q", gateName)
+	}
+	l := &lines{
+		server: s, in: in, out: out,
+		messages: make(chan jsonrpc.Message), closed: make(chan struct{}),
+		stopping: ctx.Done(), gone: g.closed,
+		open: make(map[jsonrpc.ID]bool), answered: make(chan struct{}, 1),
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- g.legacy.sdk.Run(context.WithoutCancel(ctx), l) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(stdioDrain): // a client that does not read cannot hold us
+		return errors.New("calls in flight did not end in time")
+	}
+}
+
+// lines is a transport of one message a line, read strictly.
+type lines struct {
+	server *Server
+	in     io.Reader
+	out    io.Writer
+
+	messages chan jsonrpc.Message
+	failed   error // why messages ended
+
+	stopping <-chan struct{} // closed when no more is to be read
+	gone     <-chan struct{} // closed when the gate is
+	closing  sync.Once
+	closed   chan struct{}
+
+	writing sync.Mutex
+
+	owing    sync.Mutex
+	open     map[jsonrpc.ID]bool // requests that are owed an answer
+	answered chan struct{}       // told of each answer
+}
+
+// Connect implements mcp.Transport.
+func (l *lines) Connect(context.Context) (mcp.Connection, error) {
+	go func() {
+		defer close(l.messages)
+		l.pump()
+	}()
+	return l, nil
+}
+
+// drain waits until all requests are answered: that a client says no more does not mean
+// that it listens no more.
+func (l *lines) drain() {
+	for {
+		l.owing.Lock()
+		owed := len(l.open)
+		l.owing.Unlock()
+		if owed == 0 {
+			return
+		}
+		select {
+		case <-l.answered:
+		case <-l.closed:
+			return
+		}
+	}
+}
+
+// owe notes that a request waits for an answer. A subscription does not end by itself, and
+// a request that is canceled may get none.
+func (l *lines) owe(msg jsonrpc.Message) {
+	r, ok := msg.(*jsonrpc.Request)
+	if !ok {
+		return
+	}
+	l.owing.Lock()
+	defer l.owing.Unlock()
+	switch {
+	case r.Method == "notifications/cancelled":
+		var params struct {
+			RequestID any `json:"requestId"`
+		}
+		_ = json.Unmarshal(r.Params, &params)
+		if id, err := jsonrpc.MakeID(params.RequestID); err == nil {
+			delete(l.open, id)
+		}
+	case r.IsCall() && r.Method != "subscriptions/listen":
+		l.open[r.ID] = true
+	}
+}
+
+// pump reads until the input ends. A line that is refused is answered and skipped.
+func (l *lines) pump() {
+	r := bufio.NewReaderSize(l.in, 64<<10)
+	for {
+		line, err := readLine(r, l.server.opts.MaxBody)
+		if err != nil && !errors.Is(err, errLongLine) {
+			l.failed = err
+			return
+		}
+		if err == nil && len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		msg, id, wire := l.decode(line, err)
+		if wire != nil {
+			l.failed = l.write(appendResponse(nil, id, nil, wire))
+			if l.failed != nil {
+				return
+			}
+			continue
+		}
+		l.owe(msg)
+		select {
+		case l.messages <- msg:
+		case <-l.closed:
+			l.failed = io.EOF
+			return
+		}
+	}
+}
+
+func (l *lines) decode(line []byte, err error) (jsonrpc.Message, json.RawMessage, *jsonrpc.Error) {
+	if err != nil {
+		return nil, nil, tooLarge(l.server.opts.MaxBody)
+	}
+	env, wire := parse(line)
+	if wire != nil {
+		return nil, env.id, wire
+	}
+	msg, err := jsonrpc.DecodeMessage(l.server.mask.hide(env.body))
+	if err != nil {
+		return nil, env.id, invalid("not a JSON-RPC message")
+	}
+	return msg, nil, nil
+}
+
+var errLongLine = errors.New("the line is too long")
+
+// readLine reads up to a newline. Of a line over the limit it reads the rest and keeps
+// nothing.
+func readLine(r *bufio.Reader, limit int64) (line []byte, err error) {
+	long := false
+	for {
+		part, err := r.ReadSlice('\n')
+		if !long && int64(len(line)+len(part)) > limit {
+			long, line = true, nil
+		}
+		if !long {
+			line = append(line, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil && (len(line) == 0 || !errors.Is(err, io.EOF)):
+			return nil, err
+		case long:
+			return nil, errLongLine
+		}
+		return line, nil
+	}
+}
+
+// Read implements mcp.Connection. The end is told when all that was asked is answered.
+func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
+	select {
+	case msg, ok := <-l.messages:
+		if ok {
+			return msg, nil
+		}
+		l.drain()
+		return nil, l.failed
+	case <-l.stopping:
+	case <-l.gone:
+	case <-l.closed:
+		return nil, io.EOF
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	l.drain()
+	return nil, io.EOF
+}
+
+// Write implements mcp.Connection.
+func (l *lines) Write(_ context.Context, msg jsonrpc.Message) error {
+	r, isResponse := msg.(*jsonrpc.Response)
+	b, err := jsonrpc.EncodeMessage(msg)
+	if err != nil && isResponse { // an answer is owed, if not this one
+		b, err = jsonrpc.EncodeMessage(&jsonrpc.Response{ID: r.ID, Error: errInternal})
+	}
+	if err != nil {
+		return err
+	}
+	err = l.write(l.server.mask.show(b))
+	if isResponse {
+		l.owing.Lock()
+		delete(l.open, r.ID)
+		l.owing.Unlock()
+		select {
+		case l.answered <- struct{}{}:
+		default: // drain looks again anyway
+		}
+	}
+	return err
+}
+
+func (l *lines) write(message []byte) error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	_, err := l.out.Write(append(message, '\n'))
+	return err
+}
+
+// Close implements mcp.Connection.
+func (l *lines) Close() error {
+	l.closing.Do(func() { close(l.closed) })
+	return nil
+}
+
+// SessionID implements mcp.Connection.
+func (l *lines) SessionID() string { return l.server.stdio }

@@ -1,0 +1,44 @@
+package toolyard
+
+import (
+	"slices"
+	"strings"
+)
+
+// Nearest returns the word that name is probably a misspelling of: the closest one,
+// if no more than a third of its letters differ. It returns "" when none is close.
+func Nearest(name string, words []string) string {
+	if len(name) > maxToolName {
+		return ""
+	}
+	best, bestDistance := "", len(name)/3+1
+	for _, w := range slices.Sorted(slices.Values(words)) {
+		if d := distance(strings.ToLower(name), strings.ToLower(w)); d < bestDistance || d == 0 {
+			best, bestDistance = w, d
+		}
+	}
+	return best
+}
+
+// distance is the number of letters to add, drop, change or swap to get from a to b.
+func distance(a, b string) int {
+	before, prev, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i := range len(a) {
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			row[j+1] = min(prev[j]+cost, prev[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, prev, row = prev, row, before
+	}
+	return prev[len(b)]
+}
