@@ -29,17 +29,21 @@ func ParseMoney(s string) (Money, error) {
 		return 0, fmt.Errorf("amount %q has more than %d decimals", s, moneyDigits)
 	}
 	var n uint64
+	limit := uint64(math.MaxInt64)
+	if negative {
+		limit++
+	}
 	for _, c := range []byte(whole + fraction + strings.Repeat("0", moneyDigits-len(fraction))) {
 		if c < '0' || c > '9' {
 			return 0, fmt.Errorf("amount %q is not a decimal such as 0.001", s)
 		}
-		if n > (math.MaxInt64-uint64(c-'0'))/10 {
+		if n > (limit-uint64(c-'0'))/10 {
 			return 0, fmt.Errorf("amount %q is out of range", s)
 		}
 		n = n*10 + uint64(c-'0')
 	}
 	if negative {
-		return -Money(n), nil
+		return Money(-n), nil //nolint:gosec // within the limit
 	}
 	return Money(n), nil
 }

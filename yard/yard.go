@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -108,7 +109,7 @@ func New(opts Options) (*Yard, error) {
 	s := y.settings(source)
 	if len(opts.Sources) == 0 { // nothing more will come, so what is asked for must be here
 		if err := s.check(opts.Tools); err != nil {
-			return nil, err
+			return nil, errors.Join(err, y.tracer.Close(context.Background()))
 		}
 	}
 	y.apply(s)
