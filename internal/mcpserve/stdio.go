@@ -137,7 +137,6 @@ func (l *lines) pump() {
 			}
 			continue
 		}
-		l.owe(msg)
 		select {
 		case l.messages <- msg:
 		case <-l.closed:
@@ -193,6 +192,7 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 	select {
 	case msg, ok := <-l.messages:
 		if ok {
+			l.owe(msg)
 			return msg, nil
 		}
 		l.drain()
