@@ -10,7 +10,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// maxSteps bounds the work of one completion, since a schema may refer to itself.
+// maxSteps bounds the work of one completion beside what its size explains, since a schema
+// may refer to itself.
 const maxSteps = 10_000
 
 // completion walks over a value beside its schema and fills in what is missing.

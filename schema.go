@@ -119,7 +119,7 @@ func (s *Schema) Complete(value json.RawMessage) (json.RawMessage, []Issue) {
 	if err != nil {
 		return nil, []Issue{{Message: "not JSON: " + err.Error()}}
 	}
-	c := completion{left: maxSteps}
+	c := completion{left: maxSteps + 2*len(value)}
 	v = c.visit(s.compiled, v)
 	if c.left <= 0 {
 		return nil, []Issue{{Message: "the schema refers to itself too often to fill in its defaults"}}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 func (p *process) address() string {
@@ -101,6 +103,10 @@ func TestSlowReaders(t *testing.T) {
 // A subscription inside an old session would never end.
 func TestSubscriptionsAreForTheModernEra(t *testing.T) {
 	t.Parallel()
+	stdio := newStdio(t, "testyard", false)
+	if m, _ := stdio.send("5", "subscriptions/listen", `{"notifications":{"toolsListChanged":true}}`); m.Error == nil || m.Error.Code != -32601 {
+		t.Errorf("stdio: %+v", m)
+	}
 	p := serve(t, "testyard", "")
 	c := newLegacyHTTP(t, p.url)
 	if m, _ := c.send("5", "subscriptions/listen", `{"notifications":{"toolsListChanged":true}}`); m.Error == nil || m.Error.Code != -32601 {
@@ -181,5 +187,22 @@ func TestGateOfALegacySessionCanGo(t *testing.T) {
 	}
 	if res := c.post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); res.StatusCode != http.StatusNotFound {
 		t.Errorf("a gate that is gone answers %s", res.Status)
+	}
+}
+
+// Calls over HTTP+SSE, whose POST ends before they do, are answered before the end too.
+func TestSSECallsAreAnsweredBeforeTheEnd(t *testing.T) {
+	t.Parallel()
+	p := serve(t, "testyard", "sse: true\n")
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "old", Version: "1"}, nil).
+		Connect(t.Context(), &mcp.SSEClientTransport{Endpoint: "http://" + p.address() + "/sse"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = session.Close() }()
+	time.AfterFunc(300*time.Millisecond, func() { p.signal(syscall.SIGTERM) })
+	res, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "sleep", Arguments: map[string]any{"ms": 1500}})
+	if err != nil || res.IsError {
+		t.Error(res, err)
 	}
 }

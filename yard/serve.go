@@ -33,7 +33,7 @@ func (y *Yard) Serve(ctx context.Context, l net.Listener) error {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	s := &http.Server{
-		Handler:           boundBodies(y.handler),
+		Handler:           y.handler,
 		Protocols:         &protocols,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 1000},
 		ReadHeaderTimeout: 5 * time.Second,

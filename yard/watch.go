@@ -10,6 +10,10 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
+// lookAgain is how often the file is read although nothing was seen: not every change of
+// links and mounts can be watched.
+const lookAgain = 2 * time.Second
+
 // settleTime is how long a file must be the same before it is used: editors write in steps.
 const settleTime = 50 * time.Millisecond
 
@@ -27,13 +31,20 @@ func (y *Yard) WatchConfig(ctx context.Context, now <-chan os.Signal) error {
 	watchFile(w, file)
 	var last []byte // what the file held when the timer was set
 	var settle <-chan time.Time
+	look := func() {
+		if settle == nil { // what else happens in the folder does not put it off
+			last, _ = os.ReadFile(file) //nolint:gosec // the operator's own file
+			settle = time.After(settleTime)
+		}
+	}
+	again := time.NewTicker(lookAgain)
+	defer again.Stop()
 	for {
 		select {
 		case <-w.Events:
-			if settle == nil { // what else happens in the folder does not put it off
-				last, _ = os.ReadFile(file) //nolint:gosec // the operator's own file
-				settle = time.After(settleTime)
-			}
+			look()
+		case <-again.C:
+			look()
 		case <-settle:
 			settle = nil
 			text, err := os.ReadFile(file) //nolint:gosec // the operator's own file

@@ -374,5 +374,5 @@ func (y *Yard) routes(c *config.Source) http.Handler {
 			http.Error(w, "sources are starting", http.StatusServiceUnavailable)
 		}
 	})
-	return guard.Browser(mux, texts(c.Origins), texts(c.Hosts))
+	return boundBodies(guard.Browser(mux, texts(c.Origins), texts(c.Hosts)))
 }

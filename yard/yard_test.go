@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -77,6 +78,24 @@ func TestEveryRouteRefusesForeignPages(t *testing.T) {
 				t.Errorf("%s %s: %s", method, path, res.Status)
 			}
 		}
+	}
+}
+
+// A body that does not come is not waited for, in a program that embeds the handler either.
+func TestSlowBodyOfAnEmbeddedYard(t *testing.T) {
+	t.Parallel() // it takes ten seconds
+	y := start(t, yard.Options{Tools: basics.Tools()})
+	server := httptest.NewServer(y.Handler())
+	defer server.Close()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_, _ = io.WriteString(conn, "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n")
+	_ = conn.SetReadDeadline(time.Now().Add(15 * time.Second))
+	if _, err := io.ReadAll(conn); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -212,8 +212,9 @@ func (w *walker) mapping(values []*ast.MappingValueNode, steps []string, depth i
 			continue
 		}
 		w.source.places[key(at)] = position(v.Key.GetToken())
+		before := len(w.faults)
 		value := w.value(v.Value, at, depth+1)
-		if _, null := v.Value.(*ast.NullNode); null && depth > 0 {
+		if value == nil && depth > 0 && len(w.faults) == before {
 			w.fault(v.Key, at, "has no value")
 			continue
 		}

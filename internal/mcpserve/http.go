@@ -23,7 +23,7 @@ import (
 const modernVersion = "2026-07-28"
 
 // firstRead is how much memory a body gets before it has come in.
-const firstRead = 64 << 10
+const firstRead = 4 << 10
 
 // envelope is a JSON-RPC message, taken apart but not decoded.
 type envelope struct {
@@ -69,8 +69,6 @@ func (s *Server) SSEHandler(gateOf func(*http.Request) string) http.Handler {
 			return
 		}
 		if r.Method == http.MethodPost {
-			g.legacy.active.Add(1)
-			defer g.legacy.active.Add(-1)
 			if r = g.strictLegacy(w, r); r == nil {
 				return
 			}

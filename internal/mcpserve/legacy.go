@@ -28,7 +28,7 @@ type legacy struct {
 	sdk    *mcp.Server
 	stream http.Handler
 	sse    http.Handler
-	active atomic.Int64 // POSTs that are being answered
+	active atomic.Int64 // POSTs and calls that are being answered
 
 	serverInfo []byte // `"io.modelcontextprotocol/serverInfo":{...}`
 	discover   []byte // the result of server/discover
@@ -74,7 +74,10 @@ func (l *legacy) notify() {
 // in flight are answered.
 func (l *legacy) close() {
 	go func() {
-		for l.active.Load() > 0 {
+		for quiet := 0; quiet < 10; quiet++ { // an answer is written after its call has ended
+			if l.active.Load() > 0 {
+				quiet = 0
+			}
 			time.Sleep(10 * time.Millisecond)
 		}
 		for session := range l.sdk.Sessions() {
@@ -87,12 +90,8 @@ func (l *legacy) close() {
 
 // serve hands a POST to the SDK.
 func (l *legacy) serve(w http.ResponseWriter, r *http.Request, env envelope, caller toolyard.Caller) {
-	switch {
-	case env.method == "initialize" && l.full():
+	if env.method == "initialize" && l.full() {
 		tooManySessions(w)
-		return
-	case env.method == "subscriptions/listen": // of the modern era; here it would never end
-		writeError(w, env.id, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "sessions have a GET stream instead"})
 		return
 	}
 	l.active.Add(1)
@@ -145,6 +144,10 @@ func (l *legacy) intercept(next mcp.MethodHandler) mcp.MethodHandler {
 			}
 		}()
 		switch req := req.(type) {
+		case *mcp.SubscriptionsListenRequest: // in a session it would never end, nor tell more
+			if eraOf(req.ProtocolVersion()) == legacyEra {
+				return nil, l.gate.server.mask.hideError(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "sessions are told of changes anyway"})
+			}
 		case *mcp.ListToolsRequest:
 			return l.list(req)
 		case *mcp.CallToolRequest:
@@ -174,6 +177,8 @@ func eraOf(version string) era {
 }
 
 func (l *legacy) call(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
+	l.active.Add(1)
+	defer l.active.Add(-1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // what the tool says after its end goes nowhere
 	g := l.gate
