@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -59,9 +60,11 @@ type Progress struct {
 	Message     string
 }
 
-// Progress reports progress to the caller, if the caller wants to know.
+// Progress reports progress to the caller, if the caller wants to know. JSON has no NaN
+// and no infinity: such progress is not reported.
 func (c *Call) Progress(done, total float64, message string) {
-	if c.OnProgress != nil {
+	finite := !math.IsNaN(done+total) && !math.IsInf(done+total, 0)
+	if c.OnProgress != nil && finite {
 		c.OnProgress(Progress{done, total, message})
 	}
 }

@@ -99,17 +99,22 @@ func resultOfJSON(raw json.RawMessage) (*Result, error) {
 	case '{':
 		return resultOfObject(raw)
 	case '[':
-		var items []json.RawMessage
-		if err := json.Unmarshal(raw, &items); err != nil {
-			return nil, err
-		}
-		res := &Result{Structured: raw}
-		for _, item := range items {
-			res.Content = append(res.Content, contentOf(item))
-		}
-		return res, nil
+		return resultOfList(raw, contentOf)
 	}
 	return &Result{Content: []Content{contentOf(raw)}}, nil
+}
+
+// resultOfList is the list as structured content, and an item of content for each element.
+func resultOfList(raw json.RawMessage, contentOf func(json.RawMessage) Content) (*Result, error) {
+	var items []json.RawMessage
+	if err := json.Unmarshal(raw, &items); err != nil {
+		return nil, err
+	}
+	res := &Result{Structured: raw}
+	for _, item := range items {
+		res.Content = append(res.Content, contentOf(item))
+	}
+	return res, nil
 }
 
 func resultOfObject(raw json.RawMessage) (*Result, error) {
@@ -161,31 +166,28 @@ func structuredResult(v any) (*Result, error) {
 			raw = json.RawMessage("{}")
 		}
 	}
-	res := &Result{Structured: raw}
-	var items []json.RawMessage
-	if kindOf(raw) != '[' || json.Unmarshal(raw, &items) != nil {
-		res.Content = []Content{Text(raw)}
+	if kindOf(raw) == '[' {
+		return resultOfList(raw, dataOf)
 	}
-	for _, item := range items {
-		if text, ok := textOf(item); ok {
-			res.Content = append(res.Content, Text(text))
-		} else {
-			res.Content = append(res.Content, Text(item))
-		}
-	}
-	return res, nil
+	return &Result{Content: []Content{Text(raw)}, Structured: raw}, nil
 }
 
-// contentOf is the content for one element: a content object as it is, a string as
-// its text, anything else as its JSON.
-func contentOf(raw json.RawMessage) Content {
+// dataOf is the content for one element of data: a string as its text, anything else as
+// its JSON.
+func dataOf(raw json.RawMessage) Content {
 	if text, ok := textOf(raw); ok {
 		return Text(text)
 	}
+	return Text(raw)
+}
+
+// contentOf is the content for one element: a content object as it is, anything else as
+// data.
+func contentOf(raw json.RawMessage) Content {
 	if isContent(raw) {
 		return RawContent(raw)
 	}
-	return Text(raw)
+	return dataOf(raw)
 }
 
 // isContent reports whether raw is a content object of a known type with all that

@@ -19,6 +19,7 @@ import (
 	"github.com/lmittmann/tint"
 	"github.com/spf13/cobra"
 
+	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/yard"
 )
@@ -119,10 +120,14 @@ func (p *program) complain(err error) {
 		fmt.Fprintf(p.err, "error: %v\n", err)
 		return
 	}
-	for _, f := range faults {
-		fmt.Fprintf(p.err, "error: %v\n", f)
-		if f.Fix != "" {
-			fmt.Fprintf(p.err, "       %s\n", f.Fix)
+	p.complainOf(faults)
+}
+
+func (p *program) complainOf(problems []toolyard.Problem) {
+	for _, problem := range problems {
+		fmt.Fprintf(p.err, "error: %v\n", problem)
+		if problem.Fix != "" {
+			fmt.Fprintf(p.err, "       %s\n", problem.Fix)
 		}
 	}
 }

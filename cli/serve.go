@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/yard"
 )
 
@@ -95,7 +95,7 @@ func checkAddress(address string, y *yard.Yard) error {
 	if err != nil {
 		return fmt.Errorf("--listen %s: write host:port", address)
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && !y.Anonymous() {
+	if !config.IsLoopback(host) && !y.Anonymous() {
 		return fmt.Errorf("--listen %s is reachable from other machines, and nobody is asked who they are; listen on 127.0.0.1, or say anonymous: true in the configuration", address)
 	}
 	return nil
@@ -127,10 +127,6 @@ func (p *program) announce(y *yard.Yard, base string) {
 
 func (p *program) serveStdio(ctx context.Context, y *yard.Yard) error {
 	return p.run(ctx, y, func(ctx context.Context) error {
-		err := y.ServeStdio(ctx, p.gate, p.in, p.out)
-		if errors.Is(err, context.Canceled) {
-			return nil
-		}
-		return err
+		return y.ServeStdio(ctx, p.gate, p.in, p.out)
 	})
 }

@@ -281,12 +281,7 @@ func (p *program) checkCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			return p.with(c.Context(), func(_ context.Context, y *yard.Yard) error {
 				problems := y.Problems()
-				for _, problem := range problems {
-					fmt.Fprintf(p.err, "error: %v\n", problem)
-					if problem.Fix != "" {
-						fmt.Fprintf(p.err, "       %s\n", problem.Fix)
-					}
-				}
+				p.complainOf(problems)
 				if len(problems) > 0 {
 					return exitStatus{exitError, nil}
 				}

@@ -27,13 +27,14 @@ func (y *Yard) WatchConfig(ctx context.Context, now <-chan os.Signal) error {
 	}
 	defer func() { _ = w.Close() }()
 	file := y.opts.ConfigFile
-	used, _ := os.ReadFile(file) //nolint:gosec // the operator's own file
+	read := func() ([]byte, error) { return os.ReadFile(file) } //nolint:gosec // the operator's own file
+	used, _ := read()
 	watchFile(w, file)
 	var last []byte // what the file held when the timer was set
 	var settle <-chan time.Time
 	look := func() {
 		if settle == nil { // what else happens in the folder does not put it off
-			last, _ = os.ReadFile(file) //nolint:gosec // the operator's own file
+			last, _ = read()
 			settle = time.After(settleTime)
 		}
 	}
@@ -47,7 +48,7 @@ func (y *Yard) WatchConfig(ctx context.Context, now <-chan os.Signal) error {
 			look()
 		case <-settle:
 			settle = nil
-			text, err := os.ReadFile(file) //nolint:gosec // the operator's own file
+			text, err := read()
 			switch {
 			case err != nil: // it is being replaced, or gone; the old one goes on
 			case !bytes.Equal(text, last): // it is being written
@@ -58,7 +59,7 @@ func (y *Yard) WatchConfig(ctx context.Context, now <-chan os.Signal) error {
 			}
 			watchFile(w, file)
 		case <-now:
-			used, _ = os.ReadFile(file) //nolint:gosec // the operator's own file
+			used, _ = read()
 			y.reloadAndLog()
 		case err := <-w.Errors:
 			y.log.Warn("the configuration file is not watched as it should be", "error", err)

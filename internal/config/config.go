@@ -26,8 +26,8 @@ type Config struct {
 	Origins   []Origin           `json:"origins,omitempty" doc:"Web origins that may call from a browser, such as http://localhost:6274."`
 	Hosts     []Host             `json:"hosts,omitempty" doc:"Names that this server is reached by, such as tools.example.com. On loopback its own names, elsewhere bare addresses, need not be said."`
 	SSE       bool               `json:"sse" default:"false" doc:"Also serve the HTTP+SSE transport of 2024-11-05, at /sse."`
-	Log       Log                `json:"log,omitzero" doc:"What is logged, and where to."`
-	Limits    Limits             `json:"limits,omitzero" doc:"Bounds on every call."`
+	Log       Log                `json:"log" default:"{}" doc:"What is logged, and where to."`
+	Limits    Limits             `json:"limits" default:"{}" doc:"Bounds on every call."`
 	Toolsets  map[string]Toolset `json:"toolsets,omitempty" doc:"Named selections of tools."`
 	Gates     map[string]Gate    `json:"gates,omitempty" doc:"Ways in. Gate x is at /mcp/x; the one called default, or the only one, is at /mcp too. Without any, all tools are at /mcp."`
 }
@@ -135,9 +135,6 @@ func Default() *Config {
 
 // decode makes a Config of a value that may lack what has a default.
 func decode(value json.RawMessage) (*Config, []toolyard.Issue) {
-	for _, part := range []string{"log", "limits"} { // so that their own defaults are filled in
-		value = ensureObject(value, part)
-	}
 	value, issues := schema.Complete(value)
 	if len(issues) > 0 {
 		return nil, issues
@@ -149,19 +146,6 @@ func decode(value json.RawMessage) (*Config, []toolyard.Issue) {
 	return c, c.check()
 }
 
-func ensureObject(value json.RawMessage, key string) json.RawMessage {
-	var o map[string]json.RawMessage
-	if json.Unmarshal(value, &o) != nil || o[key] != nil {
-		return value
-	}
-	if o == nil {
-		o = make(map[string]json.RawMessage)
-	}
-	o[key] = json.RawMessage("{}")
-	value, _ = json.Marshal(o)
-	return value
-}
-
 var gateName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
 
 // check finds what a schema cannot say.
@@ -171,7 +155,7 @@ func (c *Config) check() (issues []toolyard.Issue) {
 	}
 	if host, _, err := net.SplitHostPort(c.Listen); err != nil {
 		add("must be host:port, such as 127.0.0.1:3001", "listen")
-	} else if !c.Anonymous && !isLoopback(host) {
+	} else if !c.Anonymous && !IsLoopback(host) {
 		add("is reachable from other machines, and nobody is asked who they are; listen on 127.0.0.1, or say anonymous: true", "listen")
 	}
 	if c.Limits.Timeout <= 0 {
@@ -202,7 +186,8 @@ func hint(name string, sets map[string]Toolset) string {
 	return ""
 }
 
-func isLoopback(host string) bool {
+// IsLoopback reports whether a host to listen on is reachable from this machine only.
+func IsLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || (ip != nil && ip.IsLoopback())
 }

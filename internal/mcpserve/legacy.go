@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"math"
 	"net/http"
 	"net/url"
 	"runtime/debug"
@@ -194,7 +193,7 @@ func (l *legacy) call(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result
 	}
 	if token := req.Params.GetProgressToken(); token != nil {
 		r.OnProgress = func(p toolyard.Progress) {
-			if ctx.Err() == nil && !math.IsNaN(p.Done+p.Total) && !math.IsInf(p.Done+p.Total, 0) {
+			if ctx.Err() == nil {
 				_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
 					ProgressToken: token, Progress: p.Done, Total: p.Total, Message: p.Message,
 				})

@@ -159,7 +159,7 @@ func (g *gate) modernCall(w http.ResponseWriter, r *http.Request, v *view, env *
 	}
 	reply := newReply(w, r)
 	if len(meta.progressToken) > 0 {
-		req.OnProgress = func(p toolyard.Progress) { reply.progress(meta.progressToken, p) }
+		req.OnProgress = func(p toolyard.Progress) { reply.notify(progressMessage(meta.progressToken, p)) }
 	}
 	if level, ok := levelOf(meta.logLevel); ok {
 		req.Log = slog.New(teeHandler{g.server.opts.Log.Handler(), &clientHandler{min: level, send: reply.notify}})

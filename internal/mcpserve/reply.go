@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -50,14 +49,6 @@ func (p *reply) notify(message []byte) {
 	if writeEvent(p.w, message) != nil {
 		p.done = true // the client takes no more
 	}
-}
-
-// progress tells how far the call has come.
-func (p *reply) progress(token json.RawMessage, at toolyard.Progress) {
-	if math.IsNaN(at.Done+at.Total) || math.IsInf(at.Done+at.Total, 0) {
-		return // JSON has no such numbers
-	}
-	p.notify(progressMessage(token, at))
 }
 
 func (p *reply) finish(status int, message []byte) {
