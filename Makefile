@@ -1,7 +1,10 @@
-.PHONY: help build test race acceptance conformance lint fuzz bench ci
+.PHONY: help assets build test race acceptance conformance lint fuzz bench ci
 
 help: ## Show this help
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
+assets: ## Build what the binary embeds: the script engine and zod
+	cd internal/assets && npm ci --no-audit --no-fund --loglevel=error
+	go run ./internal/assets/build
 build: ## Build bin/toolyard
 	go build -trimpath -o bin/toolyard ./cmd/toolyard
 test: ## Run the unit tests

@@ -1,0 +1,234 @@
+package jsvm
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/evanw/esbuild/pkg/api"
+)
+
+// CompileOptions say what a script may be made of.
+type CompileOptions struct {
+	Root     string   // the folder that imports cannot leave, absolute
+	Provided []string // names of modules that are there without a file
+}
+
+// Fault is something that is wrong with a script.
+type Fault struct {
+	File         string // relative to the root
+	Line, Column int    // from 1; zero when unknown
+	Message      string
+	Text         string // the line
+}
+
+func (f *Fault) Error() string {
+	if f.Line == 0 {
+		return fmt.Sprintf("%s: %s", f.File, f.Message)
+	}
+	return fmt.Sprintf("%s:%d:%d: %s", f.File, f.Line, f.Column, f.Message)
+}
+
+// Frame shows the line of a fault and points at the place.
+func (f *Fault) Frame() string {
+	if f.Text == "" || f.Line == 0 {
+		return ""
+	}
+	number := fmt.Sprint(f.Line)
+	before := []rune(f.Text)[:min(max(f.Column-1, 0), len([]rune(f.Text)))]
+	for i, r := range before {
+		if r != '\t' {
+			before[i] = ' '
+		}
+	}
+	return fmt.Sprintf("%s | %s\n%s | %s^", number, f.Text, strings.Repeat(" ", len(number)), string(before))
+}
+
+// Bounds on what a script is made of.
+const (
+	maxSource  = 1 << 20 // bytes of one file
+	maxProgram = 8 << 20 // bytes of all files of a module
+)
+
+// Compile makes a module of a TypeScript file and what it imports: types are stripped, and
+// all files become one.
+func Compile(file string, o CompileOptions) (*Module, []Fault) {
+	c := &compiler{CompileOptions: o}
+	var err error
+	if c.realRoot, err = filepath.EvalSymlinks(o.Root); err != nil {
+		return nil, []Fault{{File: file, Message: err.Error()}}
+	}
+	c.entry = filepath.Join(o.Root, file)
+	result := api.Build(api.BuildOptions{
+		EntryPoints:      []string{c.entry},
+		AbsWorkingDir:    o.Root,
+		Outfile:          filepath.Join(o.Root, "module.js"),
+		Bundle:           true,
+		Format:           api.FormatESModule,
+		Target:           api.ES2023,
+		Charset:          api.CharsetUTF8,
+		Sourcemap:        api.SourceMapExternal,
+		SourcesContent:   api.SourcesContentExclude,
+		MainFields:       []string{"module", "browser", "main"},
+		Conditions:       []string{"browser", "import", "default"},
+		PreserveSymlinks: true,
+		TsconfigRaw:      "{}",
+		Plugins:          []api.Plugin{{Name: "toolyard", Setup: c.setup}},
+		LogLimit:         10,
+	})
+	if len(result.Errors) > 0 {
+		return nil, c.faults(result.Errors)
+	}
+	return c.finish(file, result), nil
+}
+
+func (c *compiler) finish(file string, result api.BuildResult) *Module {
+	var code string
+	var sourceMap []byte
+	for _, f := range result.OutputFiles {
+		if strings.HasSuffix(f.Path, ".map") {
+			sourceMap = f.Contents
+		} else {
+			code = string(f.Contents)
+		}
+	}
+	m := NewModule(file, code, sourceMap)
+	slices.SortFunc(c.inputs, func(a, b Input) int { return strings.Compare(a.Path, b.Path) })
+	m.Inputs = c.inputs
+	return m
+}
+
+// compiler is one use of esbuild, which calls it from many goroutines.
+type compiler struct {
+	CompileOptions
+	realRoot string
+	entry    string
+
+	mu     sync.Mutex
+	inputs []Input
+	size   int
+}
+
+func (c *compiler) setup(b api.PluginBuild) {
+	b.OnResolve(api.OnResolveOptions{Filter: `^[^./]`}, c.resolve)
+	b.OnLoad(api.OnLoadOptions{Filter: `.*`, Namespace: "file"}, c.load)
+}
+
+// resolve finds provided modules; the rest is looked for in files.
+func (c *compiler) resolve(args api.OnResolveArgs) (r api.OnResolveResult, err error) {
+	name := args.Path
+	switch {
+	case slices.Contains(c.Provided, name):
+		return api.OnResolveResult{Path: name, External: true}, nil
+	case slices.Contains(c.Provided, "node:"+name):
+		return api.OnResolveResult{Path: "node:" + name, External: true}, nil
+	case strings.HasPrefix(name, "node:"):
+		return r, fmt.Errorf("%s is not available to scripts", name)
+	}
+	return r, nil
+}
+
+var loaders = map[string]api.Loader{
+	".ts": api.LoaderTS, ".mts": api.LoaderTS, ".cts": api.LoaderTS, ".tsx": api.LoaderTSX,
+	".js": api.LoaderJS, ".mjs": api.LoaderJS, ".cjs": api.LoaderJS, ".jsx": api.LoaderJSX,
+	".json": api.LoaderJSON, ".txt": api.LoaderText, ".md": api.LoaderText,
+}
+
+// load reads a file that may be part of the module.
+func (c *compiler) load(args api.OnLoadArgs) (r api.OnLoadResult, err error) {
+	loader, ok := loaders[filepath.Ext(args.Path)]
+	if !ok {
+		return r, fmt.Errorf("a script cannot import a file like %s", filepath.Base(args.Path))
+	}
+	if err := c.contains(args.Path); err != nil {
+		return r, err
+	}
+	data, err := readSource(args.Path)
+	if err != nil {
+		return r, err
+	}
+	c.mu.Lock()
+	c.inputs = append(c.inputs, Input{args.Path, sha256.Sum256(data)})
+	c.size += len(data)
+	large := c.size > maxProgram
+	c.mu.Unlock()
+	if large {
+		return r, fmt.Errorf("all files together are larger than %d MiB", maxProgram>>20)
+	}
+	text := string(data)
+	return api.OnLoadResult{Contents: &text, Loader: loader, ResolveDir: filepath.Dir(args.Path)}, nil
+}
+
+// contains checks that a file is below the root. The script itself may be a link to
+// elsewhere: whoever put it there may decide that. What it imports may not.
+func (c *compiler) contains(path string) error {
+	if path == c.entry {
+		return nil
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return err
+	}
+	if rel, err := filepath.Rel(c.realRoot, real); err != nil || !filepath.IsLocal(rel) {
+		return fmt.Errorf("a script cannot import files outside of its folder: %s", filepath.Base(path))
+	}
+	return nil
+}
+
+func readSource(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, withoutPath(err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("it is not a file")
+	}
+	if info.Size() > maxSource {
+		return nil, fmt.Errorf("it is larger than %d MiB", maxSource>>20)
+	}
+	data, err := os.ReadFile(path) //nolint:gosec // a file of the operator's folder
+	return data, withoutPath(err)
+}
+
+// withoutPath keeps the reason of an error of the file system.
+func withoutPath(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+func (c *compiler) faults(messages []api.Message) (faults []Fault) {
+	for _, m := range messages {
+		f := Fault{File: c.relative(c.entry), Message: m.Text}
+		for _, n := range m.Notes {
+			if n.Location == nil && len(n.Text) < 200 && !strings.Contains(n.Text, "esbuild") {
+				f.Message += " (" + n.Text + ")"
+			}
+		}
+		if at := m.Location; at != nil {
+			f.File, f.Line, f.Text = c.relative(at.File), at.Line, at.LineText
+			f.Column = len([]rune(at.LineText[:min(at.Column, len(at.LineText))])) + 1
+		}
+		faults = append(faults, f)
+	}
+	return faults
+}
+
+// relative is a path as an author knows it.
+func (c *compiler) relative(path string) string {
+	if !filepath.IsAbs(path) {
+		return filepath.ToSlash(path)
+	}
+	if rel, err := filepath.Rel(c.Root, path); err == nil {
+		return filepath.ToSlash(rel)
+	}
+	return filepath.ToSlash(path)
+}

@@ -1,0 +1,238 @@
+package jsvm
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+)
+
+// engine makes VMs. There is one in each worker process, and none in the serving one.
+type engine struct {
+	runtime  wazero.Runtime
+	compiled wazero.CompiledModule
+	limit    int          // bytes that one VM may have
+	budget   atomic.Int64 // bytes that all of them may still take
+	base     *image       // the runtime and the provided modules, evaluated
+	entry    entry        // in the base image
+}
+
+// entry are the values of the base image that the host calls. They are at the same place in
+// every VM.
+type entry struct{ begin, settle, fire, undefined uint64 }
+
+// spare is memory that every image has free, so that most calls need not grow theirs: what
+// has grown cannot go back to its image.
+const spare = 3 << 20
+
+// collectAbove is the size of the heap from which garbage is collected. Below it a call ends
+// sooner than its garbage costs, and a collection would touch all pages of the image.
+const collectAbove = 24 << 20
+
+// overhead is what a VM has beside the heap that scripts may fill.
+const overhead = 8 << 20
+
+// newEngine compiles the engine and evaluates what all VMs share.
+func newEngine(ctx context.Context, s *setup) (*engine, error) {
+	config := wazero.NewRuntimeConfigCompiler().WithMemoryLimitPages(uint32((s.Memory + overhead) >> 16)) //nolint:gosec // bounded by newPool
+	if s.CacheDir != "" {
+		if cache, err := wazero.NewCompilationCacheWithDir(s.CacheDir); err == nil {
+			config = config.WithCompilationCache(cache)
+		}
+	}
+	e := &engine{runtime: wazero.NewRuntimeWithConfig(ctx, config), limit: s.Memory + overhead}
+	e.budget.Store(int64(s.Budget))
+	if err := e.instantiateHost(ctx); err != nil {
+		return nil, err
+	}
+	var err error
+	if e.compiled, err = e.runtime.CompileModule(ctx, s.Engine); err != nil {
+		return nil, fmt.Errorf("compile the engine: %w", err)
+	}
+	return e, e.makeBase(ctx, s)
+}
+
+// makeBase evaluates the runtime, the provided modules and the harness once.
+func (e *engine) makeBase(ctx context.Context, s *setup) error {
+	v, err := e.newVM(ctx)
+	if err != nil {
+		return err
+	}
+	defer v.close()
+	v.begin(&run{ctx: ctx, deadline: time.Now().Add(time.Minute), now: time.Unix(0, 0)})
+	if err := v.boot(s); err != nil {
+		return fmt.Errorf("start the engine: %w", err)
+	}
+	e.entry = entry{begin: v.global("__runtime", "begin"), settle: v.global("__runtime", "settle"), fire: v.global("__runtime", "fire"), undefined: v.call(v.fn.undefined)}
+	v.eval("<boot>", "delete globalThis.__runtime; delete globalThis.__provided", 0)
+	v.call(v.fn.runGC)
+	v.call(v.fn.setThreshold, collectAbove)
+	v.call(v.fn.free, v.call(v.fn.malloc, spare))
+	if v.failure != nil {
+		return v.failure
+	}
+	e.base, err = v.memory.capture(nil)
+	return err
+}
+
+// boot brings a new VM to the state that the base image keeps.
+func (v *vm) boot(s *setup) error {
+	v.call(v.fn.initialize)
+	if v.call(v.fn.init) != 0 {
+		return errors.New("it does not start")
+	}
+	v.call(v.fn.setMemoryLimit, uint64(s.Memory)) //nolint:gosec // positive
+	v.call(v.fn.setMaxStack, 256<<10)
+	v.call(v.fn.setInterrupt, 1)
+	v.setGlobal("__host", v.call(v.fn.newHostFunction, v.write("h"), 1, 0))
+	if _, err := v.evalDone("runtime.js", s.Runtime, evalScript); err != nil {
+		return err
+	}
+	names, err := v.evalDone("<boot>", "__runtime.names()", evalScript)
+	if err != nil {
+		return err
+	}
+	var provided []string
+	if err := json.Unmarshal([]byte(v.text(names)), &provided); err != nil {
+		return err
+	}
+	for _, name := range provided {
+		source, err := v.evalDone("<boot>", fmt.Sprintf("__runtime.moduleSource(%q)", name), evalScript)
+		if err != nil {
+			return err
+		}
+		s.Modules = append(s.Modules, Provided{name, v.text(source)})
+	}
+	for _, m := range s.Modules {
+		if _, err := v.evalDone(m.Name, m.Source, evalModule); err != nil {
+			return fmt.Errorf("%s: %w", m.Name, err)
+		}
+	}
+	_, err = v.evalDone("harness.js", s.Harness, evalModule)
+	return err
+}
+
+// newVM makes a VM with empty memory.
+func (e *engine) newVM(ctx context.Context) (*vm, error) {
+	mem, err := newMemory(e.limit, &e.budget)
+	if err != nil {
+		return nil, err
+	}
+	v := &vm{engine: e, memory: mem}
+	ctx = experimental.WithMemoryAllocator(ctx, experimental.MemoryAllocatorFunc(func(uint64, uint64) experimental.LinearMemory { return mem }))
+	ctx = context.WithValue(ctx, vmKey{}, v)
+	if v.module, err = e.instantiate(ctx); err != nil {
+		mem.Free()
+		return nil, err
+	}
+	v.ctx = context.WithValue(context.WithoutCancel(ctx), vmKey{}, v)
+	v.bind()
+	return v, nil
+}
+
+func (e *engine) instantiate(ctx context.Context) (m api.Module, err error) {
+	defer func() {
+		if p := recover(); p != nil { // the allocator had no memory to give
+			err = fmt.Errorf("no memory for another VM: %v", p)
+		}
+	}()
+	return e.runtime.InstantiateModule(ctx, e.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+}
+
+// vmKey is where host functions find their VM in the context.
+type vmKey struct{}
+
+func vmOf(ctx context.Context) *vm { return ctx.Value(vmKey{}).(*vm) }
+
+// instantiateHost gives the engine what it imports: a way to call us, the time, and
+// randomness. Files do not exist.
+func (e *engine) instantiateHost(ctx context.Context) error {
+	const i32, i64 = api.ValueTypeI32, api.ValueTypeI64
+	env := e.runtime.NewHostModuleBuilder("env")
+	export := func(b wazero.HostModuleBuilder, name string, params, results []api.ValueType, f func(v *vm, stack []uint64)) {
+		b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(ctx context.Context, _ api.Module, stack []uint64) {
+			f(vmOf(ctx), stack)
+		}), params, results).Export(name)
+	}
+	params := func(n int) (list []api.ValueType) {
+		for range n {
+			list = append(list, i32)
+		}
+		return list
+	}
+	one := params(1)
+	answer := func(value uint64) func(*vm, []uint64) { return func(_ *vm, stack []uint64) { stack[0] = value } }
+	export(env, "host_call", params(5), one, func(v *vm, s []uint64) { s[0] = v.hostCall(uint32(s[3]), uint32(s[4])) }) //nolint:gosec // 32-bit values
+	export(env, "host_interrupt", nil, one, func(v *vm, s []uint64) { s[0] = v.interrupted() })
+	export(env, "host_module_load", params(2), one, answer(0))
+	export(env, "host_module_normalize", params(2), one, func(v *vm, s []uint64) { s[0] = v.copyText(uint32(s[1])) }) //nolint:gosec // a 32-bit value
+	export(env, "host_promise_rejection", params(3), nil, func(*vm, []uint64) {})
+	export(env, "host_get_timezone_offset", params(2), one, answer(0))
+	if _, err := env.Instantiate(ctx); err != nil {
+		return err
+	}
+	const badFile = 8 // EBADF
+	wasi := e.runtime.NewHostModuleBuilder("wasi_snapshot_preview1")
+	export(wasi, "clock_time_get", []api.ValueType{i32, i64, i32}, one, func(v *vm, s []uint64) { s[0] = v.clock(uint32(s[0]), uint32(s[2])) }) //nolint:gosec // 32-bit values
+	export(wasi, "random_get", params(2), one, func(v *vm, s []uint64) { s[0] = v.random(uint32(s[0]), uint32(s[1])) })                         //nolint:gosec // 32-bit values
+	export(wasi, "fd_close", one, one, answer(badFile))
+	export(wasi, "fd_fdstat_get", params(2), one, answer(badFile))
+	export(wasi, "fd_seek", []api.ValueType{i32, i64, i32, i32}, one, answer(badFile))
+	export(wasi, "fd_write", params(4), one, answer(badFile))
+	_, err := wasi.Instantiate(ctx)
+	return err
+}
+
+// clock answers the wall clock with the time that the call is about, and every other clock
+// with the time since the call began.
+func (v *vm) clock(id, at uint32) uint64 {
+	elapsed := time.Since(v.run.started)
+	now := elapsed.Nanoseconds()
+	if id == 0 {
+		now = v.run.now.Add(elapsed).UnixNano()
+	}
+	v.module.Memory().WriteUint64Le(at, uint64(now)) //nolint:gosec // the same bits
+	return 0
+}
+
+func (v *vm) random(at, n uint32) uint64 {
+	if buf, ok := v.module.Memory().Read(at, n); ok {
+		_, _ = rand.Read(buf) // it never fails
+	}
+	return 0
+}
+
+// copyText hands the engine a copy of its own text: module names are used as they are.
+func (v *vm) copyText(at uint32) uint64 {
+	mem := v.memory.reserved[:v.memory.size]
+	end := at
+	for int(end) < len(mem) && mem[end] != 0 {
+		end++
+	}
+	copied := v.callInner(v.inner.malloc, uint64(end-at+1))
+	if copied != 0 {
+		copy(mem[copied:], mem[at:end])
+		mem[copied+uint64(end-at)] = 0
+	}
+	return copied
+}
+
+// interrupted is asked every few thousand steps whether to stop.
+func (v *vm) interrupted() uint64 {
+	if v.run.stop() != nil {
+		return 1
+	}
+	return 0
+}
+
+func (v *vm) uint32At(at uint64) uint32 {
+	return binary.LittleEndian.Uint32(v.memory.reserved[at:])
+}

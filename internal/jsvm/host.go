@@ -1,0 +1,249 @@
+package jsvm
+
+import (
+	"crypto/hmac"
+	"crypto/md5" //nolint:gosec // scripts may need old checksums
+	"crypto/rand"
+	"crypto/sha1" //nolint:gosec // scripts may need old checksums
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"strconv"
+	"strings"
+	"time"
+	_ "time/tzdata" // scripts format times in any zone, on any machine
+)
+
+// maxAnswer bounds what a script may hand over at once: a result, a request, a log line.
+const maxAnswer = 16 << 20
+
+// maxLines bounds the log of one run.
+const maxLines = 1000
+
+// hostCall is the one function that the runtime can call: op and its arguments, all texts or
+// numbers. It returns the address of a box, or 0 after it threw.
+func (v *vm) hostCall(argc, argv uint32) uint64 {
+	args := make([]string, argc)
+	for i := range args {
+		box := uint64(v.uint32At(uint64(argv) + uint64(4*i))) //nolint:gosec // few arguments
+		if v.callInner(v.inner.isString, box) == 0 && v.callInner(v.inner.isNumber, box) == 0 {
+			return v.throw("a host operation takes texts and numbers only")
+		}
+		args[i] = v.textBy(v.callInner, &v.inner, box)
+	}
+	f, ok := operations[first(args)]
+	if !ok {
+		return v.throw("unknown host operation")
+	}
+	if want := f.args; len(args)-1 != want {
+		return v.throw(fmt.Sprintf("host operation %s takes %d arguments", args[0], want))
+	}
+	answer, err := f.do(v.run, args[1:])
+	if err != nil {
+		return v.throw(err.Error())
+	}
+	if answer == nil {
+		return v.callInner(v.inner.dup, v.callInner(v.inner.undefined))
+	}
+	at := v.writeBy(v.callInner, v.inner.malloc, *answer)
+	if at == 0 {
+		v.failure = nil // it is the script that has no memory
+		return v.throw("out of memory")
+	}
+	box := v.callInner(v.inner.newString, at, uint64(len(*answer)))
+	v.callInner(v.inner.free, at)
+	return box
+}
+
+func first(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
+}
+
+// throw throws an Error in the script.
+func (v *vm) throw(message string) uint64 {
+	e := v.callInner(v.inner.newError)
+	key, text := v.writeBy(v.callInner, v.inner.malloc, "message"), v.writeBy(v.callInner, v.inner.malloc, message)
+	if e != 0 && key != 0 && text != 0 {
+		v.callInner(v.inner.setProperty, e, key, v.callInner(v.inner.newString, text, uint64(len(message))))
+	}
+	v.callInner(v.inner.free, key)
+	v.callInner(v.inner.free, text)
+	v.callInner(v.inner.throw, e)
+	return 0
+}
+
+// operation is something that the runtime can ask of the host.
+type operation struct {
+	args int
+	do   func(r *run, args []string) (answer *string, err error)
+}
+
+var operations = map[string]operation{
+	"log":     {2, (*run).log},
+	"random":  {1, (*run).random},
+	"digest":  {2, (*run).digest},
+	"hmac":    {3, (*run).hmac},
+	"zone":    {2, (*run).zone},
+	"timer":   {2, (*run).timer},
+	"untimer": {1, (*run).untimer},
+	"ask":     {2, (*run).ask},
+	"post":    {3, (*run).post},
+	"done":    {1, (*run).done},
+}
+
+func (r *run) log(args []string) (*string, error) {
+	r.lines++
+	switch {
+	case r.out == nil || r.lines > maxLines:
+	case r.lines == maxLines:
+		r.out.log("warn", fmt.Sprintf("more than %d lines; the rest is not kept", maxLines))
+	default:
+		r.out.log(args[0], args[1][:min(len(args[1]), 16<<10)])
+	}
+	return nil, nil
+}
+
+func (r *run) random(args []string) (*string, error) {
+	n, err := strconv.Atoi(args[0])
+	if err != nil || n < 0 || n > 64<<10 {
+		return nil, fmt.Errorf("at most %d random bytes at once", 64<<10)
+	}
+	buf := make([]byte, n)
+	_, _ = rand.Read(buf) // it never fails
+	return encoded(buf), nil
+}
+
+func encoded(data []byte) *string {
+	s := base64.StdEncoding.EncodeToString(data)
+	return &s
+}
+
+var hashes = map[string]func() hash.Hash{"md5": md5.New, "sha-1": sha1.New, "sha-256": sha256.New, "sha-384": sha512.New384, "sha-512": sha512.New}
+
+func newHash(name string) (func() hash.Hash, error) {
+	h, ok := hashes[strings.ToLower(name)]
+	if !ok {
+		return nil, fmt.Errorf("unknown digest %s", name)
+	}
+	return h, nil
+}
+
+func (r *run) digest(args []string) (*string, error) {
+	h, err := newHash(args[0])
+	if err != nil {
+		return nil, err
+	}
+	return sum(h(), args[1])
+}
+
+func (r *run) hmac(args []string) (*string, error) {
+	h, err := newHash(args[0])
+	if err != nil {
+		return nil, err
+	}
+	key, err := base64.StdEncoding.DecodeString(args[1])
+	if err != nil {
+		return nil, err
+	}
+	return sum(hmac.New(h, key), args[2])
+}
+
+func sum(h hash.Hash, data string) (*string, error) {
+	raw, err := base64.StdEncoding.DecodeString(data)
+	if err != nil {
+		return nil, err
+	}
+	h.Write(raw)
+	return encoded(h.Sum(nil)), nil
+}
+
+func (r *run) zone(args []string) (*string, error) {
+	ms, err := strconv.ParseFloat(args[1], 64)
+	if err != nil || ms != ms || ms < -1e17 || ms > 1e17 {
+		return nil, fmt.Errorf("%s is not a time", args[1])
+	}
+	if args[0] == "" || strings.EqualFold(args[0], "local") {
+		return nil, fmt.Errorf("unknown time zone %q", args[0])
+	}
+	location, err := time.LoadLocation(args[0])
+	if err != nil {
+		return nil, fmt.Errorf("unknown time zone %q", args[0])
+	}
+	name, offset := time.UnixMilli(int64(ms)).In(location).Zone()
+	data, err := json.Marshal(map[string]any{"offset": offset, "abbreviation": name})
+	s := string(data)
+	return &s, err
+}
+
+func (r *run) timer(args []string) (*string, error) {
+	id, err := strconv.Atoi(args[0])
+	if err != nil {
+		return nil, err
+	}
+	ms, _ := strconv.ParseFloat(args[1], 64) // what is no number is no delay
+	if ms != ms {
+		ms = 0
+	}
+	if !r.timers.add(id, ms) {
+		return nil, fmt.Errorf("more than %d timers", maxTimers)
+	}
+	return nil, nil
+}
+
+func (r *run) untimer(args []string) (*string, error) {
+	if id, err := strconv.Atoi(args[0]); err == nil {
+		r.timers.remove(id)
+	}
+	return nil, nil
+}
+
+func (r *run) ask(args []string) (*string, error) {
+	if r.out == nil {
+		return nil, errLoading
+	}
+	if len(args[1]) > maxAnswer {
+		return nil, errTooLarge
+	}
+	answer, err := r.out.ask(r, args[0], args[1])
+	return &answer, err
+}
+
+// maxPosts bounds the questions of a run that are open at once.
+const maxPosts = 256
+
+func (r *run) post(args []string) (*string, error) {
+	if r.out == nil {
+		return nil, errLoading
+	}
+	id, err := strconv.Atoi(args[0])
+	switch {
+	case err != nil:
+		return nil, err
+	case r.posts >= maxPosts:
+		return nil, fmt.Errorf("more than %d requests at once", maxPosts)
+	case len(args[2]) > maxAnswer:
+		return nil, errTooLarge
+	}
+	r.posts++
+	r.out.post(id, args[1], args[2])
+	return nil, nil
+}
+
+var (
+	errTooLarge = fmt.Errorf("it is larger than %d MiB", maxAnswer>>20)
+	errLoading  = fmt.Errorf("a module cannot use the network, files, the environment or other tools while it is loaded; do it in the function")
+)
+
+func (r *run) done(args []string) (*string, error) {
+	if len(args[0]) > maxAnswer {
+		args[0] = `{"error":{"name":"RangeError","message":"the result is too large"}}`
+	}
+	r.answer = &args[0]
+	return nil, nil
+}

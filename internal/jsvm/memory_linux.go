@@ -1,0 +1,230 @@
+package jsvm
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// memory is the linear memory of one VM: a reservation in the address space whose beginning
+// shows an image, copy on write. The kernel knows which pages were written, so going back
+// to the image is a copy of those pages, which stay ours: the next run finds them in place.
+type memory struct {
+	reserved []byte
+	size     int
+	shown    *image
+	budget   *atomic.Int64 // bytes that all VMs of the process may still grow by
+	entries  []byte        // of the page map
+}
+
+// newMemory reserves an address range; nothing is used before it is touched.
+func newMemory(limit int, budget *atomic.Int64) (*memory, error) {
+	b, err := unix.Mmap(-1, 0, limit, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, fmt.Errorf("reserve memory: %w", err)
+	}
+	return &memory{reserved: b, budget: budget}, nil
+}
+
+// Reallocate implements wazero's LinearMemory. It never moves.
+func (m *memory) Reallocate(size uint64) []byte {
+	grow := int64(size) - int64(m.size) //nolint:gosec // far below 2^63
+	if size > uint64(len(m.reserved)) || m.budget.Add(-grow) < 0 {
+		m.budget.Add(grow)
+		return nil
+	}
+	m.size = int(size) //nolint:gosec // at most len(m.reserved)
+	return m.reserved[:size]
+}
+
+// Free implements wazero's LinearMemory.
+func (m *memory) Free() {
+	if m.reserved != nil {
+		m.budget.Add(int64(m.size))
+		_ = unix.Munmap(m.reserved)
+		m.reserved = nil
+	}
+}
+
+// show makes the memory equal to the image, of which nothing is copied before it is written.
+func (m *memory) show(img *image) error {
+	if m.shown == img {
+		return m.copyBack(img)
+	}
+	m.shown = nil
+	if err := m.place(-1, 0, 0, m.size); err != nil {
+		return err
+	}
+	for _, layer := range img.layers() {
+		for _, r := range layer.runs {
+			if err := m.place(int(layer.file.Fd()), r.file, r.start, r.length); err != nil { //nolint:gosec // a file descriptor
+				return err
+			}
+		}
+	}
+	m.shown = img
+	return nil
+}
+
+// manyPages is from how many written pages on it is cheaper to give them up.
+const manyPages = 512
+
+// copyBack undoes all writes since the image was shown.
+func (m *memory) copyBack(img *image) error {
+	written, err := m.written()
+	if err != nil || len(written) > manyPages {
+		return unix.Madvise(m.reserved[:m.size], unix.MADV_DONTNEED)
+	}
+	for _, at := range written {
+		if at < len(img.flat) {
+			copy(m.reserved[at:at+pageSize], img.flat[at:])
+		} else {
+			clear(m.reserved[at : at+pageSize])
+		}
+	}
+	return nil
+}
+
+// written finds the pages that are no longer those of the image's file.
+func (m *memory) written() ([]int, error) {
+	const entry, present, swapped, shared = 8, 1 << 63, 1 << 62, 1 << 61
+	pages, err := pageMap()
+	if err != nil {
+		return nil, err
+	}
+	m.entries = slices.Grow(m.entries[:0], m.size/pageSize*entry)[:m.size/pageSize*entry]
+	at := int64(uintptr(unsafe.Pointer(&m.reserved[0])) / pageSize * entry) //nolint:gosec // an address
+	if _, err := pages.ReadAt(m.entries, at); err != nil {
+		return nil, err
+	}
+	var written []int
+	for i := 0; i < len(m.entries); i += entry {
+		if e := binary.LittleEndian.Uint64(m.entries[i:]); e&(present|swapped) != 0 && e&shared == 0 {
+			written = append(written, i/entry*pageSize)
+		}
+	}
+	return written, nil
+}
+
+// pageMap is where the kernel says which pages a process has. It is opened before the
+// process gives up opening files.
+var pageMap = sync.OnceValues(func() (*os.File, error) { return os.Open("/proc/self/pagemap") })
+
+// place maps a part of a file, or nothing for -1, over a part of the memory.
+func (m *memory) place(fd int, offset int64, start, length int) error {
+	flags := unix.MAP_PRIVATE | unix.MAP_FIXED | unix.MAP_NORESERVE
+	if fd < 0 {
+		flags |= unix.MAP_ANON
+	}
+	_, err := unix.MmapPtr(fd, offset, unsafe.Pointer(&m.reserved[start]), uintptr(length), unix.PROT_READ|unix.PROT_WRITE, flags)
+	if err != nil {
+		return fmt.Errorf("map image: %w", err)
+	}
+	return nil
+}
+
+// image is the memory of a VM at one moment: what differs from the image that it was made
+// over, in pages.
+type image struct {
+	over *image
+	file *os.File // a file without a name
+	flat []byte   // the whole image, for comparison
+	runs []pages
+	size int
+}
+
+// pages is a part of the memory that the file of an image holds.
+type pages struct {
+	start, length int
+	file          int64 // where in the file
+}
+
+func (img *image) layers() []*image {
+	if img.over == nil {
+		return []*image{img}
+	}
+	return append(img.over.layers(), img)
+}
+
+// pageSize is the unit of comparison. gap is how many equal pages are kept in one run: a
+// mapping costs more than a few pages.
+const (
+	pageSize = 4096
+	gap      = 4
+)
+
+// capture makes an image of the memory, which shows over.
+func (m *memory) capture(over *image) (*image, error) {
+	fd, err := unix.MemfdCreate("toolyard-image", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("image: %w", err)
+	}
+	img := &image{over: over, file: os.NewFile(uintptr(fd), "image"), size: m.size}
+	var before []byte
+	if over != nil {
+		before = over.flat
+	}
+	img.runs = differences(before, m.reserved[:m.size])
+	for i := range img.runs {
+		r := &img.runs[i]
+		if i > 0 {
+			r.file = img.runs[i-1].file + int64(img.runs[i-1].length)
+		}
+		if _, err := img.file.WriteAt(m.reserved[r.start:r.start+r.length], r.file); err != nil {
+			return nil, fmt.Errorf("image: %w", err)
+		}
+	}
+	return img, img.view()
+}
+
+// view maps the whole image, for comparison.
+func (img *image) view() error {
+	m, err := newMemory(img.size, &atomic.Int64{})
+	if err != nil {
+		return err
+	}
+	m.size, img.flat = img.size, m.reserved
+	return m.show(img)
+}
+
+var zeroPage [pageSize]byte
+
+// differences finds the pages of b that differ from a, or from zero where a has ended.
+func differences(a, b []byte) (runs []pages) {
+	for at := 0; at < len(b); at += pageSize {
+		before := zeroPage[:]
+		if at < len(a) {
+			before = a[at : at+pageSize]
+		}
+		if bytes.Equal(before, b[at:at+pageSize]) {
+			continue
+		}
+		if n := len(runs); n > 0 && at-(runs[n-1].start+runs[n-1].length) <= gap*pageSize {
+			runs[n-1].length = at + pageSize - runs[n-1].start
+			continue
+		}
+		runs = append(runs, pages{start: at, length: pageSize})
+	}
+	return runs
+}
+
+// bytes is how much memory the image itself takes.
+func (img *image) bytes() (n int) {
+	for _, r := range img.runs {
+		n += r.length
+	}
+	return n
+}
+
+// close gives the image up. Memory that shows it keeps doing so.
+func (img *image) close() {
+	_ = img.file.Close()
+	_ = unix.Munmap(img.flat)
+}

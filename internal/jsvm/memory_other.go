@@ -1,0 +1,57 @@
+//go:build !linux
+
+package jsvm
+
+import "sync/atomic"
+
+// memory is the linear memory of one VM. Where the kernel cannot share pages copy on write
+// for us, going back to an image copies all of it.
+type memory struct {
+	reserved []byte
+	size     int
+	budget   *atomic.Int64 // bytes that all VMs of the process may still grow by
+}
+
+func newMemory(limit int, budget *atomic.Int64) (*memory, error) {
+	return &memory{reserved: make([]byte, limit), budget: budget}, nil
+}
+
+// Reallocate implements wazero's LinearMemory. It never moves.
+func (m *memory) Reallocate(size uint64) []byte {
+	grow := int64(size) - int64(m.size)
+	if size > uint64(len(m.reserved)) || m.budget.Add(-grow) < 0 {
+		m.budget.Add(grow)
+		return nil
+	}
+	m.size = int(size)
+	return m.reserved[:size]
+}
+
+// Free implements wazero's LinearMemory.
+func (m *memory) Free() {
+	if m.reserved != nil {
+		m.budget.Add(int64(m.size))
+		m.reserved = nil
+	}
+}
+
+// show makes the memory equal to the image.
+func (m *memory) show(img *image) error {
+	clear(m.reserved[copy(m.reserved[:m.size], img.content):m.size])
+	return nil
+}
+
+// image is the memory of a VM at one moment.
+type image struct {
+	content []byte
+	size    int
+}
+
+func (m *memory) capture(*image) (*image, error) {
+	return &image{append([]byte(nil), m.reserved[:m.size]...), m.size}, nil
+}
+
+// bytes is how much memory the image itself takes.
+func (img *image) bytes() int { return len(img.content) }
+
+func (img *image) close() {}

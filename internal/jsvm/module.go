@@ -1,0 +1,216 @@
+package jsvm
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"sync"
+	"time"
+)
+
+// module is a script in a worker: its code, the image of its evaluated state, and VMs that
+// show the image and wait for work.
+type module struct {
+	engine *engine
+	name   string
+	code   string
+
+	loading sync.Mutex
+
+	// Under the worker's lock.
+	users int
+	age   int64
+
+	mu      sync.Mutex
+	image   *image
+	exports uint64 // its namespace, in the image
+	idle    []*vm
+	closed  bool
+}
+
+// maxModules is how many modules a worker keeps; the one that was not used for longest goes
+// first. maxIdle is how many VMs wait for work of one module.
+const (
+	maxModules = 96
+	maxIdle    = 4
+)
+
+// addModule takes the code of a module: a name, a zero, the code.
+func (w *worker) addModule(body []byte) {
+	name, code, _ := bytes.Cut(body, []byte{0})
+	key := sha256.Sum256(body)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.modules[key] != nil {
+		return
+	}
+	if len(w.modules) >= maxModules {
+		w.evict()
+	}
+	w.clock++
+	w.modules[key] = &module{engine: w.engine, name: string(name), code: string(code), age: w.clock}
+}
+
+// evict gives up the module that was not used for longest. The lock is held.
+func (w *worker) evict() {
+	var oldest [32]byte
+	var found *module
+	for key, m := range w.modules {
+		if m.users == 0 && (found == nil || m.age < found.age) {
+			oldest, found = key, m
+		}
+	}
+	if found != nil {
+		delete(w.modules, oldest)
+		go found.close()
+	}
+}
+
+// useModule finds a module and keeps it from being given up.
+func (w *worker) useModule(key [32]byte) *module {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m := w.modules[key]
+	if m != nil {
+		w.clock++
+		m.age = w.clock
+		m.users++
+	}
+	return m
+}
+
+func (w *worker) doneWith(m *module) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m.users--
+}
+
+// close gives up everything that the module holds. Nobody uses it any more.
+func (m *module) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, v := range m.idle {
+		v.close()
+	}
+	m.idle = nil
+	if m.image != nil {
+		m.image.close()
+		m.image = nil
+	}
+}
+
+// run runs a request in a VM of the module. Unless state is shared, the VM is as new.
+func (m *module) run(r *run, request string, shared bool) (string, error) {
+	v, err := m.take(r)
+	if err != nil {
+		return "", err
+	}
+	size := v.memory.size
+	answer, err := v.perform(m.exports, request)
+	if err != nil || v.failure != nil || v.memory.size != size {
+		v.close() // what has grown or broken cannot go back to its image
+		return answer, err
+	}
+	if !shared || r.posts > 0 || len(r.timers) > 0 {
+		if err := v.restore(m.image); err != nil {
+			v.close()
+			return answer, nil //nolint:nilerr // the answer is good, only the VM is not
+		}
+	}
+	m.give(v)
+	return answer, nil
+}
+
+// runOnce evaluates the module for one request and keeps nothing of it.
+func (m *module) runOnce(r *run, request string, _ bool) (string, error) {
+	v, exports, err := m.evaluate(r)
+	if err != nil {
+		return "", err
+	}
+	defer v.close()
+	v.begin(r)
+	return v.perform(exports, request)
+}
+
+// take hands out a VM that shows the module's image.
+func (m *module) take(r *run) (*vm, error) {
+	if err := m.load(r); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	if n := len(m.idle); n > 0 {
+		v := m.idle[n-1]
+		m.idle = m.idle[:n-1]
+		m.mu.Unlock()
+		v.begin(r)
+		return v, nil
+	}
+	m.mu.Unlock()
+	return m.engine.show(m.image, r)
+}
+
+// give takes a VM back.
+func (m *module) give(v *vm) {
+	m.mu.Lock()
+	if len(m.idle) < maxIdle {
+		m.idle = append(m.idle, v)
+		m.mu.Unlock()
+		return
+	}
+	m.mu.Unlock()
+	v.close()
+}
+
+// show makes a VM that shows an image.
+func (e *engine) show(img *image, r *run) (*vm, error) {
+	v, err := e.newVM(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	v.begin(r)
+	if err := v.restore(img); err != nil {
+		v.close()
+		return nil, err
+	}
+	return v, nil
+}
+
+// load evaluates the module, once. A module that cannot be evaluated is tried again by the
+// next run: the reason may have been that run's deadline.
+func (m *module) load(r *run) error {
+	m.loading.Lock()
+	defer m.loading.Unlock()
+	if m.image != nil {
+		return nil
+	}
+	v, exports, err := m.evaluate(r)
+	if err != nil {
+		return err
+	}
+	defer v.close()
+	if _, err := v.perform(exports, "null"); err != nil { // lets the harness prepare
+		return err
+	}
+	img, err := v.memory.capture(m.engine.base)
+	if err != nil {
+		return err
+	}
+	m.exports, m.image = exports, img
+	return nil
+}
+
+// evaluate evaluates the module in a new VM, where nobody answers it.
+func (m *module) evaluate(r *run) (*vm, uint64, error) {
+	alone := &run{ctx: r.ctx, started: time.Now(), deadline: r.deadline, cpu: r.cpu, now: r.now}
+	defer alone.meter.release()
+	v, err := m.engine.show(m.engine.base, alone)
+	if err != nil {
+		return nil, 0, err
+	}
+	exports, err := v.evalDone(m.name, m.code, evalModule)
+	if err != nil {
+		v.close()
+		return nil, 0, err
+	}
+	return v, exports, nil
+}

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package jsvm
+
+import "os"
+
+// pipeFile is one of the streams to the parent.
+func pipeFile(fd int) *os.File { return []*os.File{os.Stdin, os.Stdout}[fd] }

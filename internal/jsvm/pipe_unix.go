@@ -1,0 +1,14 @@
+//go:build unix
+
+package jsvm
+
+import (
+	"os"
+	"syscall"
+)
+
+// pipeFile is one of the streams to the parent, for the poller.
+func pipeFile(fd int) *os.File {
+	_ = syscall.SetNonblock(fd, true)
+	return os.NewFile(uintptr(fd), "parent") //nolint:gosec // 0 or 1
+}

@@ -1,0 +1,126 @@
+package jsvm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolyard/toolyard/internal/assets"
+)
+
+// harness calls a named function of the module.
+const testHarness = `__runtime.install(async (m, r, host) => r && m[r.call ?? "default"](r.args, host))`
+
+func testPool(t testing.TB, change ...func(*Options)) *Pool {
+	t.Helper()
+	zod, err := assets.Read(assets.Zod)
+	if err != nil {
+		t.Skip(err)
+	}
+	opts := Options{Harness: testHarness, Modules: []Provided{{"zod", string(zod)}}, CacheDir: filepath.Join(os.TempDir(), "toolyard-test-cache")}
+	for _, c := range change {
+		c(&opts)
+	}
+	p, err := NewPool(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+func compileText(t testing.TB, text string) *Module {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "m.ts"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, faults := Compile("m.ts", CompileOptions{Root: dir, Provided: []string{"zod", "node:fs"}})
+	for _, f := range faults {
+		t.Fatalf("%v\n%s", &f, f.Frame())
+	}
+	return m
+}
+
+func TestRun(t *testing.T) {
+	p := testPool(t)
+	m := compileText(t, `import { z } from "zod";
+interface Args { name: string }
+const schema = z.object({ name: z.string(), greeting: z.string().default("Hello") });
+let count = 0;
+export default async (args: Args) => { count++; const { name, greeting } = schema.parse(args); return greeting + ", " + name + "! " + count; };
+export const boom = () => { throw new RangeError("bad"); };
+export const never = () => new Promise(() => {});
+export const spin = () => { for (;;) {} };
+`)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	for range 3 {
+		got, err := p.Run(ctx, &Run{Module: m, Request: json.RawMessage(`{"args":{"name":"Ann"}}`)})
+		if err != nil || string(got) != `"Hello, Ann! 1"` {
+			t.Fatalf("%s, %v", got, err)
+		}
+	}
+	var e *Exception
+	if _, err := p.Run(ctx, &Run{Module: m, Request: json.RawMessage(`{"call":"boom"}`)}); !errors.As(err, &e) || e.Name != "RangeError" || e.Message != "bad" || e.File != "m.ts" || e.Line != 6 {
+		t.Errorf("boom: %+v", err)
+	}
+	var s *Stopped
+	if _, err := p.Run(ctx, &Run{Module: m, Request: json.RawMessage(`{"call":"never"}`)}); !errors.As(err, &s) || s.Reason != Unending {
+		t.Errorf("never: %v", err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	if _, err := p.Run(short, &Run{Module: m, Request: json.RawMessage(`{"call":"spin"}`)}); !errors.As(err, &s) || s.Reason != Late {
+		t.Errorf("spin: %v", err)
+	}
+	if over := time.Since(start) - 300*time.Millisecond; over > 50*time.Millisecond {
+		t.Errorf("spin ended %v after its deadline", over)
+	}
+}
+
+func TestOutside(t *testing.T) {
+	p := testPool(t)
+	m := compileText(t, `export default async (n: number, host: any) => {
+	const list = await Promise.all(Array.from({length: n}, (_, i) => host.post("double", i)));
+	return [host.ask("double", 21), ...list];
+}`)
+	double := func(_ context.Context, op string, payload json.RawMessage) (any, error) {
+		var n int
+		if err := json.Unmarshal(payload, &n); err != nil || op != "double" {
+			return nil, errors.New("no")
+		}
+		time.Sleep(20 * time.Millisecond)
+		return 2 * n, nil
+	}
+	start := time.Now()
+	got, err := p.Run(t.Context(), &Run{Module: m, Request: json.RawMessage(`{"args":5}`), Outside: double})
+	if err != nil || string(got) != "[42,0,2,4,6,8]" {
+		t.Fatalf("%s, %v", got, err)
+	}
+	t.Log(time.Since(start))
+	if _, err := p.Run(t.Context(), &Run{Module: m, Request: json.RawMessage(`{"args":1}`)}); err == nil || !strings.Contains(err.Error(), "NotCapable") {
+		t.Errorf("without an outside: %v", err)
+	}
+}
+
+func BenchmarkRun(b *testing.B) {
+	p := testPool(b, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(os.Stderr, nil)) })
+	m := compileText(b, `import { z } from "zod";
+const schema = z.object({ name: z.string(), greeting: z.string().default("Hello") });
+schema.safeParse({});
+export default async (args: unknown) => { const { name, greeting } = schema.parse(args); return greeting + ", " + name; };`)
+	r := &Run{Module: m, Request: json.RawMessage(`{"args":{"name":"Ann"}}`)}
+	for b.Loop() {
+		if _, err := p.Run(b.Context(), r); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

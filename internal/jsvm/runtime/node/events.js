@@ -1,0 +1,117 @@
+// node:events. EventEmitter is a function, not a class, for those who inherit from it the old way.
+import { abortError, badType, failure } from "../web/base.js";
+import { inspect } from "../web/inspect.js";
+
+/** EventEmitter calls listeners by the name of an event. */
+export function EventEmitter() {
+  this._events ??= new Map();
+}
+
+// A listener is kept as {f, raw}; raw is what was added, and differs from f for once.
+function listOf(emitter, name) {
+  if (!(emitter._events instanceof Map)) emitter._events = new Map();
+  return emitter._events.get(name) ?? [];
+}
+
+function add(emitter, name, f, { first = false, once = false } = {}) {
+  if (typeof f !== "function") throw badType('The "listener" argument must be of type function');
+  const list = listOf(emitter, name);
+  if (emitter._events.has("newListener")) emitter.emit("newListener", name, f);
+  const entry = { raw: f, f };
+  if (once) {
+    entry.f = function (...args) {
+      removeEntry(emitter, name, entry);
+      return f.apply(this, args);
+    };
+    entry.f.listener = f;
+  }
+  emitter._events.set(name, first ? [entry, ...list] : [...list, entry]);
+  return emitter;
+}
+
+function removeEntry(emitter, name, entry) {
+  const rest = listOf(emitter, name).filter((e) => e !== entry);
+  if (rest.length) emitter._events.set(name, rest);
+  else emitter._events.delete(name);
+  if (emitter._events.has("removeListener")) emitter.emit("removeListener", name, entry.raw);
+}
+
+function unhandled(e) {
+  if (e instanceof Error) return e;
+  const error = failure(Error, "ERR_UNHANDLED_ERROR", `Unhandled error. (${inspect(e)})`);
+  error.context = e;
+  return error;
+}
+
+const methods = {
+  on(name, f) { return add(this, name, f); },
+  once(name, f) { return add(this, name, f, { once: true }); },
+  prependListener(name, f) { return add(this, name, f, { first: true }); },
+  prependOnceListener(name, f) { return add(this, name, f, { first: true, once: true }); },
+  off(name, f) {
+    const entry = listOf(this, name).findLast((e) => e.raw === f || e.f === f);
+    if (entry) removeEntry(this, name, entry);
+    return this;
+  },
+  removeAllListeners(name) {
+    for (const n of name === undefined ? this.eventNames() : [name]) {
+      for (const e of listOf(this, n).toReversed()) removeEntry(this, n, e);
+    }
+    return this;
+  },
+  emit(name, ...args) {
+    const list = listOf(this, name);
+    if (name === "error") {
+      for (const { f } of listOf(this, EventEmitter.errorMonitor)) f.apply(this, args);
+      if (list.length === 0) throw unhandled(args[0]);
+    }
+    for (const { f } of list) f.apply(this, args);
+    return list.length > 0;
+  },
+  listeners(name) { return listOf(this, name).map((e) => e.raw); },
+  rawListeners(name) { return listOf(this, name).map((e) => e.f); },
+  listenerCount(name, f) { return listOf(this, name).filter((e) => f === undefined || e.raw === f).length; },
+  eventNames() {
+    listOf(this, "");
+    return [...this._events.keys()];
+  },
+  setMaxListeners(n) {
+    Object.defineProperty(this, "_maxListeners", { value: n, writable: true, configurable: true });
+    return this;
+  },
+  getMaxListeners() { return this._maxListeners ?? EventEmitter.defaultMaxListeners; },
+};
+methods.addListener = methods.on;
+methods.removeListener = methods.off;
+Object.assign(EventEmitter.prototype, methods);
+
+// _events is a property of each emitter that is not shown.
+Object.defineProperty(EventEmitter.prototype, "_events", {
+  get: () => undefined,
+  set(value) { Object.defineProperty(this, "_events", { value, writable: true, configurable: true }); },
+  configurable: true,
+});
+
+/** once is a promise of the next event of a name. */
+export function once(emitter, name, { signal } = {}) {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(abortError(signal));
+    if (typeof emitter.addEventListener === "function") {
+      return emitter.addEventListener(name, (e) => resolve([e]), { once: true, signal });
+    }
+    const done = (settle) => (...args) => {
+      emitter.removeListener(name, good);
+      emitter.removeListener("error", bad);
+      settle(args);
+    };
+    const good = done(resolve);
+    const bad = done(([e]) => reject(e));
+    emitter.on(name, good);
+    if (name !== "error") emitter.on("error", bad);
+    signal?.addEventListener("abort", () => done(() => reject(abortError(signal)))(), { once: true });
+  });
+}
+
+Object.defineProperty(EventEmitter, "name", { value: "EventEmitter", configurable: true });
+Object.assign(EventEmitter, { EventEmitter, once, defaultMaxListeners: 10, errorMonitor: Symbol("events.errorMonitor") });
+EventEmitter.listenerCount = (emitter, name) => emitter.listenerCount(name);

@@ -1,0 +1,180 @@
+// Small things that all parts share. The built-ins are taken once, so that a script that
+// patches them breaks no more than itself.
+
+const { apply, defineProperty } = Reflect;
+const { fromBase64 } = Uint8Array;
+const { toBase64 } = Uint8Array.prototype;
+const { atob, btoa, escape, unescape, encodeURIComponent, decodeURIComponent } = globalThis;
+const nonASCII = /[^\x00-\x7f]/;
+const nonLatin1 = /[^\x00-\xff]/;
+
+/** hide defines a property as the built-in ones are: not enumerable, but replaceable. */
+export function hide(object, key, value) {
+  defineProperty(object, key, { value, writable: true, configurable: true, enumerable: false });
+}
+
+/** named gives a class its public name, whatever a bundler made of it. */
+export function named(name, cls) {
+  defineProperty(cls, "name", { value: name, configurable: true });
+  return cls;
+}
+
+/** tagged is named, and makes the objects of the class say their name too. */
+export function tagged(name, cls) {
+  defineProperty(cls.prototype, Symbol.toStringTag, { value: name, configurable: true });
+  return named(name, cls);
+}
+
+/** install defines globals. */
+export function install(globals) {
+  for (const key of Object.keys(globals)) hide(globalThis, key, globals[key]);
+}
+
+/** failure makes an error with a code, as Node has them. */
+export function failure(Type, code, message) {
+  const e = new Type(message);
+  e.code = code;
+  return e;
+}
+
+/** badType is the error of an argument that is of the wrong type. */
+export const badType = (message) => failure(TypeError, "ERR_INVALID_ARG_TYPE", message);
+
+/** badRange is the error of an argument that is too small or too large. */
+export const badRange = (message) => failure(RangeError, "ERR_OUT_OF_RANGE", message);
+
+/** abortError is what Node's functions reject with when their signal aborts. */
+export function abortError(signal) {
+  const e = failure(Error, "ABORT_ERR", "The operation was aborted");
+  hide(e, "name", "AbortError");
+  hide(e, "cause", signal.reason);
+  return e;
+}
+
+/** notCapable is the error of something that scripts may not do. */
+export function notCapable(message) {
+  const e = new Error(message);
+  hide(e, "name", "NotCapable");
+  return e;
+}
+
+/** isBytes tells whether a value is a buffer or a view of one. */
+export function isBytes(value) {
+  return ArrayBuffer.isView(value) || value instanceof ArrayBuffer || value instanceof SharedArrayBuffer;
+}
+
+/** bytesOf is the memory of a buffer or view, not a copy. */
+export function bytesOf(source) {
+  if (ArrayBuffer.isView(source)) return new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
+  if (isBytes(source)) return new Uint8Array(source);
+  throw new TypeError("an ArrayBuffer or a view of one is needed");
+}
+
+/** toB64 writes bytes in base64. */
+export const toB64 = (bytes, options) => apply(toBase64, bytes, options ? [options] : []);
+
+/** fromB64 reads base64. */
+export const fromB64 = (text, options) => apply(fromBase64, Uint8Array, options ? [text, options] : [text]);
+
+/** latin1Decode makes each byte a character. */
+export const latin1Decode = (bytes) => atob(toB64(bytes));
+
+/** latin1Encode makes each character a byte, of the low bits of its code. */
+export function latin1Encode(text) {
+  if (!nonLatin1.test(text)) return fromB64(btoa(text));
+  const out = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) out[i] = text.charCodeAt(i);
+  return out;
+}
+
+/** utf8Encode writes text in UTF-8; lone surrogates become U+FFFD. */
+export function utf8Encode(text) {
+  if (!nonASCII.test(text)) return fromB64(btoa(text));
+  return fromB64(btoa(unescape(encodeURIComponent(text.toWellFormed()))));
+}
+
+/** badEncoding is the error of bytes that are not in the encoding they should be in. */
+export function badEncoding(name) {
+  return failure(TypeError, "ERR_ENCODING_INVALID_ENCODED_DATA", `The encoded data was not valid for encoding ${name}`);
+}
+
+/** utf8Decode reads UTF-8; what is wrong becomes U+FFFD, or throws a TypeError. */
+export function utf8Decode(bytes, fatal = false) {
+  const raw = latin1Decode(bytes);
+  if (!nonASCII.test(raw)) return raw;
+  try {
+    return decodeURIComponent(escape(raw));
+  } catch {
+    if (fatal) throw badEncoding("utf-8");
+    return utf8Repair(bytes);
+  }
+}
+
+/** utf8Sequence says how long the sequence at a place should be and how much of it is there. */
+export function utf8Sequence(bytes, at) {
+  const lead = bytes[at];
+  if (lead < 0x80) return { need: 1, have: 1 };
+  if (lead < 0xc2 || lead > 0xf4) return { need: 0, have: 1 };
+  const need = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+  let low = lead === 0xe0 ? 0xa0 : lead === 0xf0 ? 0x90 : 0x80;
+  let high = lead === 0xed ? 0x9f : lead === 0xf4 ? 0x8f : 0xbf;
+  let have = 1;
+  while (have < need && bytes[at + have] >= low && bytes[at + have] <= high) {
+    have++;
+    low = 0x80;
+    high = 0xbf;
+  }
+  return { need, have };
+}
+
+const block = 4096;
+
+/** utf8Repair goes by blocks, so that what is right in between is still read fast. */
+function utf8Repair(bytes) {
+  if (bytes.length <= block) return repairBlock(bytes);
+  let out = "";
+  for (let at = 0; at < bytes.length; ) {
+    let end = Math.min(at + block, bytes.length);
+    for (let n = 0; n < 3 && (bytes[end] & 0xc0) === 0x80; n++) end--;
+    out += utf8Decode(bytes.subarray(at, end));
+    at = end;
+  }
+  return out;
+}
+
+function repairBlock(bytes) {
+  let out = "";
+  let good = 0;
+  for (let at = 0; at < bytes.length; ) {
+    const { need, have } = utf8Sequence(bytes, at);
+    if (need !== have) {
+      if (at > good) out += utf8Decode(bytes.subarray(good, at));
+      out += "\ufffd";
+      good = at + have;
+    }
+    at += have;
+  }
+  return good < bytes.length ? out + utf8Decode(bytes.subarray(good)) : out;
+}
+
+/** concat joins arrays of bytes. */
+export function concat(chunks) {
+  if (chunks.length === 1) return chunks[0];
+  const out = new Uint8Array(chunks.reduce((n, c) => n + c.length, 0));
+  let at = 0;
+  for (const c of chunks) {
+    out.set(c, at);
+    at += c.length;
+  }
+  return out;
+}
+
+/** custom is the key of the method by which an object says how it is shown. */
+export const custom = Symbol.for("nodejs.util.inspect.custom");
+
+/** shownAs makes the objects of a class appear as their name and the fields that show gives. */
+export function shownAs(cls, show) {
+  hide(cls.prototype, custom, function (depth, options, inspect) {
+    return `${cls.name} ${inspect(show(this), options)}`;
+  });
+}

@@ -1,0 +1,36 @@
+// Percent-encoding, as the URL standard has it.
+import { latin1Decode, latin1Encode, utf8Decode, utf8Encode } from "./base.js";
+
+const { encodeURIComponent, decodeURIComponent } = globalThis;
+
+/** sets are the characters that are encoded in each place of a URL. */
+export const sets = {
+  control: /[\x00-\x1f\x7f-\u{10ffff}]+/gu,
+  fragment: /[\x00-\x20"<>`\x7f-\u{10ffff}]+/gu,
+  query: /[\x00-\x20"#<>\x7f-\u{10ffff}]+/gu,
+  specialQuery: /[\x00-\x20"#<>'\x7f-\u{10ffff}]+/gu,
+  path: /[\x00-\x20"#<>?^`{}\x7f-\u{10ffff}]+/gu,
+  userinfo: /[\x00-\x20"#<>?`{}/:;=@[\\\]^|\x7f-\u{10ffff}]+/gu,
+  form: /[\x00-\x1f"#<>?`{}/:;=@[\\\]^|$%&+,!'()~\x7f-\u{10ffff}]+/gu,
+};
+
+function escapeRun(run) {
+  return encodeURIComponent(run).replace(/[!'()~]/g, (c) => "%" + c.charCodeAt(0).toString(16).toUpperCase());
+}
+
+/** percentEncode encodes what a set names; the text must be well formed. */
+export function percentEncode(text, set) {
+  return text.replace(set, escapeRun);
+}
+
+/** percentDecode decodes to UTF-8; what is wrong becomes U+FFFD. */
+export function percentDecode(text) {
+  if (!text.includes("%")) return text;
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    const raw = latin1Decode(utf8Encode(text));
+    const byte = (_, hex) => String.fromCharCode(parseInt(hex, 16));
+    return utf8Decode(latin1Encode(raw.replace(/%([0-9a-f]{2})/gi, byte)));
+  }
+}

@@ -1,0 +1,252 @@
+package jsvm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tetratelabs/wazero/api"
+)
+
+// vm is one instance of the engine. It serves one run at a time.
+type vm struct {
+	engine  *engine
+	module  api.Module
+	memory  *memory
+	ctx     context.Context // carries the VM to host functions
+	fn      functions       // called from outside
+	inner   functions       // called from within a host function
+	run     *run
+	failure error // the engine itself failed: the VM is no longer to be used
+	stack   [8]uint64
+}
+
+// functions are what we call of the engine. Values are handled as addresses of boxes that
+// hold them.
+type functions struct {
+	initialize, init, setMemoryLimit, setMaxStack, setInterrupt, setThreshold, runGC api.Function
+	malloc, free, eval, call, isJobPending, executeJob                               api.Function
+	newString, newNumber, newHostFunction, getString, freeString, freeValue          api.Function
+	isException, exception, isString, isNumber, isPromise, promiseState              api.Function
+	promiseResult, global, getProperty, setProperty, undefined, dup                  api.Function
+	newError, throw                                                                  api.Function
+}
+
+func bindFunctions(m api.Module) functions {
+	f := m.ExportedFunction
+	return functions{
+		initialize: f("_initialize"), init: f("qjs_init"), setMemoryLimit: f("qjs_set_memory_limit"),
+		setMaxStack: f("qjs_set_max_stack_size"), setInterrupt: f("qjs_set_interrupt_handler"),
+		setThreshold: f("qjs_set_gc_threshold"), runGC: f("qjs_run_gc"),
+		malloc: f("wasm_malloc"), free: f("wasm_free"), eval: f("qjs_eval"), call: f("qjs_call"),
+		isJobPending: f("qjs_is_job_pending"), executeJob: f("qjs_execute_pending_job"),
+		newString: f("qjs_new_string"), newNumber: f("qjs_new_number"), newHostFunction: f("qjs_new_host_function"),
+		getString: f("qjs_get_string_len"), freeString: f("qjs_free_cstring"), freeValue: f("qjs_free_value"),
+		isException: f("qjs_is_exception"), exception: f("qjs_get_exception"), isString: f("qjs_is_string"),
+		isNumber: f("qjs_is_number"), isPromise: f("qjs_is_promise"), promiseState: f("qjs_promise_state"),
+		promiseResult: f("qjs_promise_result"), global: f("qjs_get_global"), getProperty: f("qjs_get_prop_string"),
+		setProperty: f("qjs_set_prop_string"), undefined: f("qjs_get_undefined"), dup: f("qjs_dup_value"),
+		newError: f("qjs_new_error"), throw: f("qjs_throw"),
+	}
+}
+
+func (v *vm) bind() { v.fn, v.inner = bindFunctions(v.module), bindFunctions(v.module) }
+
+func (v *vm) close() { _ = v.module.Close(v.ctx) }
+
+// begin gives the VM to a run.
+func (v *vm) begin(r *run) { v.run = r }
+
+// restore makes the VM what it was when the image was made.
+func (v *vm) restore(img *image) error {
+	if pages := uint32(img.size-v.memory.size) >> 16; v.memory.size < img.size { //nolint:gosec // below 2^32
+		if _, ok := v.module.Memory().Grow(pages); !ok {
+			return errNoMemory
+		}
+	}
+	return v.memory.show(img)
+}
+
+var errNoMemory = errors.New("all memory for scripts is in use")
+
+// call calls the engine. After a failure of the engine itself it does nothing.
+func (v *vm) call(f api.Function, args ...uint64) uint64 {
+	if v.failure != nil {
+		return 0
+	}
+	copy(v.stack[:], args)
+	if err := f.CallWithStack(v.ctx, v.stack[:]); err != nil {
+		v.failure = fmt.Errorf("the engine failed: %w", firstLine(err))
+		return 0
+	}
+	return v.stack[0]
+}
+
+// callInner is call for host functions, which run while a call is in progress.
+func (v *vm) callInner(f api.Function, args ...uint64) uint64 {
+	var stack [8]uint64
+	copy(stack[:], args)
+	if err := f.CallWithStack(v.ctx, stack[:]); err != nil {
+		panic(err) // ends the outer call, which reports it
+	}
+	return stack[0]
+}
+
+func firstLine(err error) error {
+	s, _, _ := strings.Cut(err.Error(), "\n")
+	return errors.New(s)
+}
+
+// write copies text into the memory, with a zero at its end, and returns where.
+func (v *vm) write(s string) uint64 { return v.writeBy(v.call, v.fn.malloc, s) }
+
+func (v *vm) writeBy(call func(api.Function, ...uint64) uint64, malloc api.Function, s string) uint64 {
+	at := call(malloc, uint64(len(s)+1))
+	if at == 0 {
+		if v.failure == nil {
+			v.failure = errNoMemory
+		}
+		return 0
+	}
+	copy(v.memory.reserved[at:], s)
+	v.memory.reserved[at+uint64(len(s))] = 0
+	return at
+}
+
+// text is a value as text.
+func (v *vm) text(box uint64) string { return v.textBy(v.call, &v.fn, box) }
+
+func (v *vm) textBy(call func(api.Function, ...uint64) uint64, fn *functions, box uint64) string {
+	length := call(fn.malloc, 4)
+	if length == 0 {
+		return ""
+	}
+	at := call(fn.getString, box, length)
+	n := uint64(v.uint32At(length))
+	call(fn.free, length)
+	if at == 0 {
+		return ""
+	}
+	s := strings.ToValidUTF8(string(v.memory.reserved[at:at+n]), "\ufffd")
+	call(fn.freeString, at)
+	return s
+}
+
+// The ways to evaluate.
+const (
+	evalScript = 0
+	evalModule = 1
+)
+
+func (v *vm) eval(name, source string, kind uint64) uint64 {
+	code, file := v.write(source), v.write(name)
+	box := v.call(v.fn.eval, code, uint64(len(source)), file, kind)
+	v.call(v.fn.free, code)
+	v.call(v.fn.free, file)
+	return box
+}
+
+// evalDone evaluates and, for a module, waits until it is evaluated. It returns the value,
+// which for a module is its namespace.
+func (v *vm) evalDone(name, source string, kind uint64) (uint64, error) {
+	box := v.eval(name, source, kind)
+	if err := v.thrown(box); err != nil {
+		return 0, err
+	}
+	if kind != evalModule {
+		return box, nil
+	}
+	for v.call(v.fn.promiseState, box) == 0 {
+		if err := v.turn(); err != nil {
+			return 0, err
+		}
+	}
+	result := v.call(v.fn.promiseResult, box)
+	if v.call(v.fn.promiseState, box) == 2 {
+		return 0, v.exception(result)
+	}
+	return result, v.broken()
+}
+
+// broken is why the VM cannot go on.
+func (v *vm) broken() error {
+	if v.failure != nil {
+		return v.failure
+	}
+	return v.run.stop()
+}
+
+// thrown is the exception that a result stands for.
+func (v *vm) thrown(box uint64) error {
+	if err := v.broken(); err != nil {
+		return err
+	}
+	if v.call(v.fn.isException, box) == 0 {
+		return nil
+	}
+	return v.exception(v.call(v.fn.exception))
+}
+
+// exception makes an error of something that was thrown.
+func (v *vm) exception(box uint64) error {
+	if err := v.broken(); err != nil {
+		return err
+	}
+	e := &Exception{Message: v.text(box)}
+	if stack := v.property(box, "stack"); v.call(v.fn.isString, stack) != 0 {
+		e.Stack = v.text(stack)
+	}
+	e.Name, e.Message = splitName(e.Message)
+	return e
+}
+
+func splitName(s string) (name, message string) {
+	if name, message, ok := strings.Cut(s, ": "); ok && !strings.ContainsAny(name, " \n") {
+		return name, message
+	}
+	return "", s
+}
+
+func (v *vm) property(box uint64, name string) uint64 {
+	key := v.write(name)
+	defer v.call(v.fn.free, key)
+	return v.call(v.fn.getProperty, box, key)
+}
+
+// global is a value that is reached from the global object.
+func (v *vm) global(path ...string) uint64 {
+	box := v.call(v.fn.global)
+	for _, name := range path {
+		box = v.property(box, name)
+	}
+	return box
+}
+
+func (v *vm) setGlobal(name string, box uint64) {
+	key := v.write(name)
+	v.call(v.fn.setProperty, v.call(v.fn.global), key, box)
+	v.call(v.fn.free, key)
+}
+
+// newText makes a value of text.
+func (v *vm) newText(s string) uint64 {
+	at := v.write(s)
+	box := v.call(v.fn.newString, at, uint64(len(s)))
+	v.call(v.fn.free, at)
+	return box
+}
+
+// invoke calls a function of the image with texts and boxes.
+func (v *vm) invoke(function uint64, args ...uint64) error {
+	list := v.call(v.fn.malloc, uint64(4*len(args)))
+	if v.failure == nil && list == 0 {
+		return errNoMemory
+	}
+	for i, a := range args {
+		v.putUint32(list+uint64(4*i), uint32(a)) //nolint:gosec // a 32-bit address
+	}
+	box := v.call(v.fn.call, function, v.engine.entry.undefined, uint64(len(args)), list)
+	v.call(v.fn.free, list)
+	return v.thrown(box)
+}

@@ -1,0 +1,233 @@
+package jsvm
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/toolyard/toolyard/internal/assets"
+)
+
+// workerName is the name under which the binary runs as a worker.
+const workerName = "toolyard-script-worker"
+
+// A process that was started as a worker never gets to main: every program that embeds a
+// yard, and every test, can be its own worker.
+func init() {
+	if os.Args[0] == workerName {
+		if err := work(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+}
+
+// worker is the side of the pool that runs scripts.
+type worker struct {
+	conn   *conn
+	engine *engine
+
+	mu      sync.Mutex
+	runs    map[uint32]*job
+	modules map[[32]byte]*module
+	clock   int64 // counts runs, for the age of modules
+}
+
+// job is a run in progress.
+type job struct {
+	worker *worker
+	id     uint32
+	cancel context.CancelFunc
+	posted chan posted
+
+	mu    sync.Mutex
+	last  uint32
+	asked map[uint32]func(answer string)
+}
+
+// work serves the parent until it hangs up.
+func work() error {
+	runtime.GOMAXPROCS(2*runtime.NumCPU() + 2) // compiled scripts cannot be preempted
+	debug.SetGCPercent(400)
+	w := &worker{conn: newConn(pipeFile(0), pipeFile(1)), runs: make(map[uint32]*job), modules: make(map[[32]byte]*module)}
+	f, err := w.conn.receive()
+	if err != nil || f.kind != frameSetup {
+		return fmt.Errorf("no setup came: %w", err)
+	}
+	if w.engine, err = engineOf(f.body); err != nil {
+		return err
+	}
+	if err := lockDown(); err != nil {
+		return fmt.Errorf("lock down: %w", err)
+	}
+	if err := w.conn.send(frameReady, 0); err != nil {
+		return err
+	}
+	for {
+		f, err := w.conn.receive()
+		if err != nil {
+			return nil //nolint:nilerr // the parent has gone, and so do we
+		}
+		w.take(f)
+	}
+}
+
+func engineOf(body []byte) (*engine, error) {
+	s := &setup{}
+	if err := json.Unmarshal(body, s); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.Engine, err = assets.Read(assets.Engine); err != nil {
+		return nil, err
+	}
+	text, err := assets.Read(assets.Runtime)
+	if err != nil {
+		return nil, err
+	}
+	s.Runtime = string(text)
+	return newEngine(context.Background(), s)
+}
+
+func (w *worker) take(f frame) {
+	switch f.kind {
+	case frameModule:
+		w.addModule(f.body)
+	case frameRun:
+		w.start(f)
+	case frameCancel:
+		if j := w.job(f.run); j != nil {
+			j.cancel()
+		}
+	case frameReply:
+		if j := w.job(f.run); j != nil && len(f.body) >= 4 {
+			j.reply(binary.LittleEndian.Uint32(f.body), string(f.body[4:]))
+		}
+	}
+}
+
+func (w *worker) job(id uint32) *job {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.runs[id]
+}
+
+// start begins a run, or says that its module is missing.
+func (w *worker) start(f frame) {
+	o, request, err := readOrder(f.body)
+	if err != nil {
+		w.finish(f.run, "", err)
+		return
+	}
+	m := w.useModule(o.Module)
+	if m == nil {
+		_ = w.conn.send(frameNeed, f.run)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	j := &job{worker: w, id: f.run, cancel: cancel, posted: make(chan posted, maxPosts), asked: make(map[uint32]func(string))}
+	w.mu.Lock()
+	w.runs[f.run] = j
+	w.mu.Unlock()
+	now := time.Now()
+	r := &run{ctx: ctx, started: now, deadline: now.Add(time.Duration(o.Timeout)), cpu: time.Duration(o.CPU), now: time.Unix(o.Seconds, int64(o.Nanos)), out: j}
+	go func() {
+		defer cancel()
+		run := m.run
+		if o.Once {
+			run = m.runOnce
+		}
+		answer, err := run(r, string(request), o.Shared)
+		r.meter.release()
+		w.mu.Lock()
+		delete(w.runs, f.run)
+		w.mu.Unlock()
+		w.doneWith(m)
+		w.finish(f.run, answer, err)
+	}()
+}
+
+// The ways in which a run ends, as the first byte of an answer.
+const (
+	endAnswer    = '.'
+	endException = 'e'
+	endDeadline  = 't'
+	endCPU       = 'u'
+	endUnending  = 'w'
+	endCanceled  = 'x'
+	endBroken    = 'b'
+)
+
+var endOf = map[error]byte{errDeadline: endDeadline, errCPU: endCPU, errUnending: endUnending, errCanceled: endCanceled}
+
+func (w *worker) finish(id uint32, answer string, err error) {
+	end, body := byte(endAnswer), []byte(answer)
+	if err != nil {
+		end, body = endBroken, []byte(err.Error())
+		var e *Exception
+		if errors.As(err, &e) {
+			end = endException
+			body, _ = json.Marshal(e)
+		} else if known, ok := endOf[err]; ok {
+			end = known
+		}
+	}
+	_ = w.conn.send(frameAnswer, id, []byte{end}, body)
+}
+
+// log implements outside.
+func (j *job) log(level, text string) {
+	_ = j.worker.conn.send(frameLog, j.id, []byte(level), []byte{0}, []byte(text))
+}
+
+// ask implements outside. It waits for the answer, which comes even if the run has ended.
+func (j *job) ask(r *run, op, payload string) (string, error) {
+	answer := make(chan string, 1)
+	j.question(op, payload, func(s string) { answer <- s })
+	late := time.NewTimer(time.Until(r.deadline))
+	defer late.Stop()
+	select {
+	case s := <-answer:
+		return s, nil
+	case <-r.ctx.Done():
+		return "", errCanceled
+	case <-late.C:
+		return "", errDeadline
+	}
+}
+
+// post implements outside.
+func (j *job) post(id int, op, payload string) {
+	j.question(op, payload, func(s string) { j.posted <- posted{id, s} })
+}
+
+// answers implements outside.
+func (j *job) answers() <-chan posted { return j.posted }
+
+// question asks the parent.
+func (j *job) question(op, payload string, answer func(string)) {
+	j.mu.Lock()
+	j.last++
+	n := j.last
+	j.asked[n] = answer
+	j.mu.Unlock()
+	_ = j.worker.conn.send(frameAsk, j.id, number32(n), []byte(op), []byte{0}, []byte(payload))
+}
+
+func (j *job) reply(n uint32, answer string) {
+	j.mu.Lock()
+	f := j.asked[n]
+	delete(j.asked, n)
+	j.mu.Unlock()
+	if f != nil {
+		f(answer)
+	}
+}

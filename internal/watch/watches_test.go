@@ -1,0 +1,114 @@
+//go:build unix
+
+package watch
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestOverflowIsAHint(t *testing.T) {
+	w := newWatches(slog.New(slog.DiscardHandler))
+	defer w.close()
+	w.system.Errors <- fsnotify.ErrEventOverflow
+	select {
+	case <-w.hints:
+	case <-time.After(patience):
+		t.Error("no hint came")
+	}
+}
+
+func TestWatchesOfGoneFoldersAreRemoved(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	f, err := (&Folder{Dir: dir}).complete()
+	must(t, err)
+	w := newWatches(f.Log)
+	defer w.close()
+	watch := func() []string {
+		l, err := f.look(nil)
+		must(t, err)
+		w.set(l.wanted)
+		list := w.system.WatchList()
+		slices.Sort(list)
+		return list
+	}
+	alone := []string{filepath.Dir(dir), dir}
+	if diff := cmp.Diff(alone, watch()); diff != "" {
+		t.Error(diff)
+	}
+	for range 3 {
+		write(t, filepath.Join(dir, "x/y/a.ts"), "a")
+		write(t, filepath.Join(dir, "z/a.ts"), "a")
+		if list := watch(); len(list) != 5 || len(w.held) != 5 {
+			t.Errorf("watched: %v", list)
+		}
+		must(t, os.Rename(filepath.Join(dir, "x"), filepath.Join(dir, "z/x")))
+		if list := watch(); len(list) != 5 || !slices.Contains(list, filepath.Join(dir, "z/x/y")) {
+			t.Errorf("watched: %v", list)
+		}
+		must(t, os.RemoveAll(filepath.Join(dir, "z")))
+		if diff := cmp.Diff(alone, watch()); diff != "" || len(w.held) != 2 {
+			t.Error(diff)
+		}
+	}
+}
+
+// A folder that cannot be watched is said once, and is no reason to look again and again.
+func TestFolderThatCannotBeWatched(t *testing.T) {
+	var log bytes.Buffer
+	w := newWatches(slog.New(slog.NewTextHandler(&log, nil)))
+	defer w.close()
+	must(t, w.system.Close())
+	for range 3 {
+		w.set(wishes{t.TempDir(): nil})
+	}
+	if n := strings.Count(log.String(), "not every folder is watched"); n != 1 {
+		t.Errorf("said %d times: %s", n, log.String())
+	}
+	select {
+	case <-w.hints:
+		t.Error("a hint came")
+	default:
+	}
+}
+
+// Watching what is watched already is no hint, or looks would never end.
+func TestOnlyANewFolderIsAHint(t *testing.T) {
+	w := newWatches(slog.New(slog.DiscardHandler))
+	defer w.close()
+	x, y := t.TempDir(), t.TempDir()
+	for i, test := range []struct {
+		wanted wishes
+		hints  int
+	}{
+		{wishes{x: nil}, 1},
+		{wishes{x: nil}, 0},
+		{wishes{x: nil, y: {"a.ts": true}}, 1},
+		{wishes{y: nil}, 0},
+		{wishes{x: nil, filepath.Join(y, "gone"): nil}, 1},
+	} {
+		w.set(test.wanted)
+		if len(w.hints) != test.hints {
+			t.Errorf("%d: %d hints", i, len(w.hints))
+		}
+		for range len(w.hints) {
+			<-w.hints
+		}
+	}
+}
+
+func TestSystemWithoutWatches(_ *testing.T) {
+	w := &watches{}
+	w.set(wishes{"/": nil})
+	w.close()
+}
