@@ -31,6 +31,12 @@ type Caller struct {
 	Roles   []string // what they may do
 }
 
+// Anonymous is the ID of a caller whom nobody asked who they are.
+const Anonymous = "anonymous"
+
+// Known reports whether it is known who calls.
+func (c Caller) Known() bool { return c.ID != "" && c.ID != Anonymous }
+
 // Call is one invocation of a tool. It is a parameter, not a context value, so
 // that no code can forget whose call it is and at which time it is asked.
 type Call struct {
@@ -45,6 +51,8 @@ type Call struct {
 
 	Log        *slog.Logger    // where tools log; use [Call.Logger]
 	Clients    *Clients        // what the platform lends to tools; use [Client]
+	Toolbox    Toolbox         // what else the gate offers, nil for nothing
+	Depth      int             // how many calls of tools this one is inside of
 	Features   json.RawMessage // what the calling client declared that it can do; use [Call.Supports]
 	Trace      Trace           // the trace that the call belongs to
 	OnProgress func(Progress)  // where progress goes; use [Call.Progress]

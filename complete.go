@@ -98,7 +98,7 @@ func (c *completion) object(s *jsonschema.Schema, v map[string]any) {
 			continue
 		}
 		if twin := foldedTwin(name, s.Properties); twin != "" && len(c.issues) < maxIssues {
-			c.issues = append(c.issues, issueAt(append(slices.Clone(c.path), name), "is not known (did you mean "+twin+"?)"))
+			c.issues = append(c.issues, NewIssue(append(slices.Clone(c.path), name), "is not known (did you mean "+twin+"?)"))
 		}
 		if open {
 			v[name] = c.step(rest, v[name], name)

@@ -57,7 +57,7 @@ func Define[In, Out any](spec Spec, fn func(context.Context, *Call, In) (Out, er
 		case err != nil:
 			return nil, err
 		case output != nil && promises(reflect.TypeFor[Out]()):
-			return structuredResult(out)
+			return StructuredResult(out)
 		}
 		return ResultOf(out)
 	})

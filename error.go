@@ -2,8 +2,10 @@ package toolyard
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -100,4 +102,36 @@ func AsError(err error) *Error {
 		return &Error{Code: Canceled, Message: "The call was canceled.", Err: err}
 	}
 	return &Error{Code: Failed, Message: err.Error(), Err: err}
+}
+
+// Result shows the error to a model, in words and as data.
+func (e *Error) Result() *Result {
+	text := e.Error()
+	if e.Code == Failed {
+		text = "Error: " + text
+	}
+	return &Result{Content: []Content{Text(text)}, Structured: e.Data(), IsError: true}
+}
+
+// Data is the error as data, the same in results and in JSON-RPC errors.
+func (e *Error) Data() json.RawMessage {
+	data := struct {
+		Error        Code                `json:"error"`
+		Message      string              `json:"message"`
+		Retryable    bool                `json:"retryable"`
+		Issues       []Issue             `json:"issues,omitempty"`
+		RetryAfterMS int64               `json:"retryAfterMs,omitempty"`
+		Needs        map[string]struct{} `json:"requiredCapabilities,omitempty"`
+	}{Error: e.Code, Message: e.Message, Retryable: e.Code.Retryable(), Issues: e.Issues}
+	if e.RetryAfter > 0 {
+		data.RetryAfterMS = int64(math.Ceil(float64(e.RetryAfter) / 1e6))
+	}
+	for _, need := range e.Needs {
+		if data.Needs == nil {
+			data.Needs = make(map[string]struct{})
+		}
+		data.Needs[need] = struct{}{}
+	}
+	raw, _ := json.Marshal(data) // always has a JSON form
+	return raw
 }

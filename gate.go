@@ -47,7 +47,30 @@ type Gate struct {
 	Toolset *Toolset // nil for everything
 	Naming  Naming   // empty for NamingMCP
 	Errors  ErrorStyle
+	Notes   Notes  // whether descriptions say which file a tool is made from
 	Yard    string // this yard's name, for NamingClient
+}
+
+// Notes say where tools that are made from files come from, in their descriptions.
+type Notes string
+
+// The notes. Empty means none: a path tells strangers about the machine.
+const (
+	NotesOff      Notes = "off"
+	NotesRelative Notes = "relative" // to the folder of the tools
+	NotesAbsolute Notes = "absolute"
+)
+
+// note is what the gate adds to the description of a tool.
+func (g *Gate) note(t *Tool) string {
+	path := t.Origin
+	if g.Notes == NotesAbsolute {
+		path = t.File
+	}
+	if t.File == "" || g.Notes == "" || g.Notes == NotesOff {
+		return ""
+	}
+	return "\n\n---\nSource: " + path + "\nNote: This tool is dynamically loaded. What is saved in the file is live at once: read it to see what the tool does, edit it to change that."
 }
 
 // Visible reports whether the gate shows the tool. List, catalog and call all ask
@@ -65,6 +88,11 @@ func (g *Gate) Hides(t *Tool) string {
 		return fmt.Sprintf("not in toolset %s", g.Toolset.Name)
 	}
 	return ""
+}
+
+// ShowsServer reports whether anything of a server may be shown at the gate.
+func (g *Gate) ShowsServer(id string) bool {
+	return g.Toolset == nil || slices.ContainsFunc(g.Toolset.Servers, func(p ServerPick) bool { return p.ID == id })
 }
 
 // eligible says whether a surface may offer the tool: answers take what is meant for
@@ -94,6 +122,7 @@ type View struct {
 type Bound struct {
 	Name string
 	*Tool
+	Note string // follows the description
 }
 
 // Lookup finds a tool by the name that the gate shows, or by any other rendering of
@@ -114,6 +143,7 @@ type Problem struct {
 	Column  int    `json:"column,omitempty"`
 	Message string `json:"message"`
 	Fix     string `json:"fix,omitempty"`
+	Frame   string `json:"frame,omitempty"` // the line, and a mark at the column
 }
 
 func (p Problem) String() string {
@@ -143,7 +173,7 @@ func (g *Gate) Bind(tools []*Tool) *View {
 			v.Problems = append(v.Problems, collision(g, name, same))
 			continue
 		}
-		v.Tools = append(v.Tools, Bound{name, same[0]})
+		v.Tools = append(v.Tools, Bound{name, same[0], g.note(same[0])})
 		v.byName[name] = same[0]
 	}
 	slices.SortFunc(v.Tools, func(a, b Bound) int { return cmp.Compare(a.Name, b.Name) })

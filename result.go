@@ -45,6 +45,23 @@ func (r *Result) Unfinished() bool { return r.unfinished }
 // Raw returns the bytes that RawResult was given, or nil.
 func (r *Result) Raw() json.RawMessage { return r.raw }
 
+// MarshalJSON is the result as MCP has it.
+func (r *Result) MarshalJSON() ([]byte, error) {
+	if r.raw != nil {
+		return r.raw, nil
+	}
+	whole := struct {
+		Content    []json.RawMessage          `json:"content"`
+		Structured json.RawMessage            `json:"structuredContent,omitempty"`
+		IsError    bool                       `json:"isError,omitempty"`
+		Meta       map[string]json.RawMessage `json:"_meta,omitempty"`
+	}{[]json.RawMessage{}, r.Structured, r.IsError, r.Meta}
+	for _, c := range r.Content {
+		whole.Content = append(whole.Content, c.AppendJSON(nil))
+	}
+	return marshal(whole)
+}
+
 // Failure is a result that tells the model what went wrong in the tool's own words.
 // Return it for what is expected to happen; return an error for what is not.
 func Failure(format string, args ...any) *Result {
@@ -151,9 +168,9 @@ func isWholeResult(o map[string]json.RawMessage) bool {
 	return true
 }
 
-// structuredResult is the result of a tool with an output schema: whatever it returns is
+// StructuredResult is the result of a tool with an output schema: whatever it returns is
 // data, even if it looks like content.
-func structuredResult(v any) (*Result, error) {
+func StructuredResult(v any) (*Result, error) {
 	raw, err := marshal(v)
 	if err != nil {
 		return nil, fmt.Errorf("the result cannot be written as JSON: %w", err)

@@ -171,15 +171,15 @@ func flatten(e *jsonschema.ValidationError, s *jsonschema.Schema, issues *[]Issu
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:
 		for _, name := range k.Missing[:min(len(k.Missing), maxIssues)] {
-			*issues = append(*issues, issueAt(append(e.InstanceLocation, name), "is required"))
+			*issues = append(*issues, NewIssue(append(e.InstanceLocation, name), "is required"))
 		}
 	case *kind.AdditionalProperties:
 		for _, name := range k.Properties[:min(len(k.Properties), maxIssues)] {
-			*issues = append(*issues, issueAt(append(e.InstanceLocation, name), "is not known"+didYouMean(name, schemaAt(s, e.InstanceLocation))))
+			*issues = append(*issues, NewIssue(append(e.InstanceLocation, name), "is not known"+didYouMean(name, schemaAt(s, e.InstanceLocation))))
 		}
 	default:
 		if len(e.Causes) == 0 {
-			*issues = append(*issues, issueAt(e.InstanceLocation, describe(e.ErrorKind)+suchAs(schemaAt(s, e.InstanceLocation))))
+			*issues = append(*issues, NewIssue(e.InstanceLocation, describe(e.ErrorKind)+suchAs(schemaAt(s, e.InstanceLocation))))
 		}
 	}
 	for _, cause := range e.Causes {
@@ -187,7 +187,8 @@ func flatten(e *jsonschema.ValidationError, s *jsonschema.Schema, issues *[]Issu
 	}
 }
 
-func issueAt(location []string, message string) Issue {
+// NewIssue is an issue with the value that a path leads to.
+func NewIssue(location []string, message string) Issue {
 	return Issue{Path: cutText(pathOf(location), 200), Message: cutText(message, 1000), Steps: slices.Clone(location)}
 }
 

@@ -24,6 +24,9 @@ type Spec struct {
 	// Origin says where the tool is written, for problems and the catalog: a package,
 	// a file, a server.
 	Origin string
+	// File is the file that the tool is made from anew whenever it changes; empty for
+	// tools that are not.
+	File string
 
 	// Modes are the gates that the tool may run in. A tool that only reads says
 	// [ReadOnly]; one that says nothing is a write.
@@ -163,7 +166,7 @@ func (s *Spec) digest() Digest {
 	h := sha256.New()
 	enc := json.NewEncoder(h)
 	_ = enc.Encode([]any{
-		s.Server, s.Name, s.Title, s.Description, s.Summary, s.Hint, s.Category, s.Origin, s.Modes,
+		s.Server, s.Name, s.Title, s.Description, s.Summary, s.Hint, s.Category, s.Origin, s.File, s.Modes,
 		s.Input, s.Output, s.AllMeta(), s.Timeout,
 	}) // a hash takes everything, and all of these have a JSON form
 	return Digest(h.Sum(nil))

@@ -5,6 +5,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
@@ -110,6 +112,7 @@ type program struct {
 	in       io.Reader
 	out, err io.Writer
 	gate     string
+	ready    func(y *yard.Yard, url string) // tells that HTTP is served
 }
 
 // complain writes an error for a person: each fault of a configuration on its own line,
@@ -126,6 +129,9 @@ func (p *program) complain(err error) {
 func (p *program) complainOf(problems []toolyard.Problem) {
 	for _, problem := range problems {
 		fmt.Fprintf(p.err, "error: %v\n", problem)
+		for line := range strings.Lines(problem.Frame) {
+			fmt.Fprintf(p.err, "       %s\n", strings.TrimRight(line, "\n"))
+		}
 		if problem.Fix != "" {
 			fmt.Fprintf(p.err, "       %s\n", problem.Fix)
 		}
@@ -142,8 +148,13 @@ func (p *program) command() *cobra.Command {
 	}
 	root.PersistentFlags().StringVarP(&p.opts.ConfigFile, "config", "c", "", "configuration file (default: toolyard.yaml if it is there)")
 	root.PersistentFlags().StringVarP(&p.gate, "gate", "g", "", "gate to use (default: the one at /mcp)")
-	root.PersistentPreRun = func(*cobra.Command, []string) { p.findConfig() }
-	root.AddCommand(p.serveCommand(), p.toolsCommand(), p.callCommand(), p.checkCommand(), p.schemaCommand(), p.versionCommand())
+	root.PersistentFlags().StringVar(&p.opts.Scripts.Dir, "target", "", "folder of TypeScript tools (default: $MCP_TARGET, the configured one, or example)")
+	root.PersistentFlags().StringVar(&p.opts.Scripts.Glob, "glob", "", "which files in it are tools (default: $MCP_GLOB, the configured one, or **/*.ts)")
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		p.findConfig()
+		return p.findScripts()
+	}
+	root.AddCommand(p.serveCommand(), p.devCommand(), p.newCommand(), p.toolsCommand(), p.callCommand(), p.checkCommand(), p.schemaCommand(), p.versionCommand())
 	root.CompletionOptions.HiddenDefaultCmd = true
 	return root
 }
@@ -154,6 +165,34 @@ func (p *program) findConfig() {
 			p.opts.ConfigFile = config.File
 		}
 	}
+}
+
+// defaultTarget is the folder of scripts when nothing says otherwise.
+const defaultTarget = "example"
+
+// findScripts takes the folder of scripts from the environment if no flag names one. A
+// program that has no tools of its own and no configuration looks for a folder.
+func (p *program) findScripts() error {
+	s := &p.opts.Scripts
+	s.Dir, s.Glob = cmp.Or(s.Dir, p.env("MCP_TARGET")), cmp.Or(s.Glob, p.env("MCP_GLOB"))
+	if s.Dir == "" && p.opts.ConfigFile == "" && len(p.opts.Tools) == 0 && isFolder(defaultTarget) {
+		s.Dir = defaultTarget
+		return nil
+	}
+	if s.Dir != "" && !isFolder(s.Dir) {
+		return exitStatus{exitUsage, fmt.Errorf("there is no folder %s for --target or MCP_TARGET", s.Dir)}
+	}
+	return nil
+}
+
+func (p *program) env(name string) string {
+	value, _ := p.opts.Getenv(name)
+	return value
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 func (p *program) versionCommand() *cobra.Command {
@@ -189,8 +228,8 @@ func (p *program) startLog() error {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.Log.Level)) // the schema knows only good ones
 	out := p.err
-	if c.Log.File != "" {
-		f, err := os.OpenFile(c.Log.File, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if file := cmp.Or(p.env("LOG_FILE"), c.Log.File); file != "" {
+		f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
 			return fmt.Errorf("log: %w", err)
 		}

@@ -6,19 +6,20 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/yard"
 )
 
 func (p *program) serveCommand() *cobra.Command {
-	var overHTTP bool
-	var listen string
+	var how serving
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the tools over MCP, on standard input and output or over HTTP",
@@ -27,22 +28,63 @@ func (p *program) serveCommand() *cobra.Command {
   toolyard serve --http                 # at http://127.0.0.1:3001/mcp
   toolyard serve --gate chat            # gate chat on standard input and output`,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := how.complete(p); err != nil {
+				return exitStatus{exitUsage, err}
+			}
 			if err := p.startLog(); err != nil {
 				return fail(err)
 			}
-			y, err := yard.New(p.opts)
-			if err != nil {
-				return fail(err)
-			}
-			if overHTTP || listen != "" {
-				return fail(p.serveHTTP(c.Context(), y, listen))
-			}
-			return fail(p.serveStdio(c.Context(), y))
+			return fail(p.serve(c.Context(), how))
 		},
 	}
-	c.Flags().BoolVar(&overHTTP, "http", false, "serve over HTTP")
-	c.Flags().StringVar(&listen, "listen", "", "address for HTTP, instead of the configured one")
+	c.Flags().BoolVar(&how.http, "http", false, "serve over HTTP; so does MCP_MODE=http")
+	c.Flags().StringVar(&how.listen, "listen", "", "address for HTTP, instead of the configured one")
+	c.Flags().StringVar(&how.port, "port", "", "port for HTTP on this machine (default: $MCP_PORT or the configured one)")
+	c.MarkFlagsMutuallyExclusive("listen", "port")
 	return c
+}
+
+// serving is how to serve: the flags, and the environment where there are none.
+type serving struct {
+	http         bool
+	listen, port string
+}
+
+func (s *serving) complete(p *program) error {
+	switch mode := p.env("MCP_MODE"); mode {
+	case "http":
+		s.http = true
+	case "", "stdio":
+		s.http = s.http || s.listen != "" || s.port != ""
+	default:
+		return fmt.Errorf("MCP_MODE is %q; it must be stdio or http", mode)
+	}
+	if s.port == "" && s.listen == "" {
+		s.port = p.env("MCP_PORT")
+	}
+	if s.port == "" {
+		return nil
+	}
+	if n, err := strconv.Atoi(s.port); err != nil || n < 0 || n > 65535 {
+		return fmt.Errorf("the port %q is not a number from 0 to 65535", s.port)
+	}
+	s.listen = net.JoinHostPort("127.0.0.1", s.port)
+	return nil
+}
+
+// serve serves until ctx ends.
+func (p *program) serve(ctx context.Context, how serving) error {
+	if !how.http {
+		p.opts.Notes = toolyard.NotesRelative
+	}
+	y, err := yard.New(p.opts)
+	if err != nil {
+		return err
+	}
+	if how.http {
+		return p.serveHTTP(ctx, y, how.listen)
+	}
+	return p.serveStdio(ctx, y)
 }
 
 // run keeps the yard going around serve, which ends first.
@@ -83,8 +125,11 @@ func (p *program) serveHTTP(ctx context.Context, y *yard.Yard, address string) e
 	if err != nil {
 		return err
 	}
+	if p.ready == nil {
+		p.ready = p.announce
+	}
 	return p.run(ctx, y, func(ctx context.Context) error {
-		p.announce(y, "http://"+l.Addr().String())
+		p.ready(y, "http://"+l.Addr().String())
 		return y.Serve(ctx, l)
 	})
 }

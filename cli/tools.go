@@ -220,7 +220,7 @@ func (p *program) show(v *toolyard.View, tool string, res *toolyard.Result, err 
 		return exitStatus{exitTool, nil}
 	}
 	if asJSON {
-		if err := printResult(p.out, res); err != nil {
+		if err := writeJSON(p.out, res); err != nil {
 			return fail(err)
 		}
 	} else {
@@ -256,21 +256,6 @@ func printContent(out io.Writer, res *toolyard.Result) {
 	if raw := res.Raw(); raw != nil {
 		fmt.Fprintln(out, string(raw))
 	}
-}
-
-func printResult(out io.Writer, res *toolyard.Result) error {
-	if raw := res.Raw(); raw != nil {
-		return writeJSON(out, raw)
-	}
-	whole := struct {
-		Content    []json.RawMessage `json:"content"`
-		Structured json.RawMessage   `json:"structuredContent,omitempty"`
-		IsError    bool              `json:"isError,omitempty"`
-	}{Content: []json.RawMessage{}, Structured: res.Structured, IsError: res.IsError}
-	for _, c := range res.Content {
-		whole.Content = append(whole.Content, c.AppendJSON(nil))
-	}
-	return writeJSON(out, whole)
 }
 
 func (p *program) checkCommand() *cobra.Command {

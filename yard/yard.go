@@ -34,6 +34,7 @@ import (
 	"github.com/toolyard/toolyard/internal/mcpserve"
 	"github.com/toolyard/toolyard/internal/telemetry"
 	"github.com/toolyard/toolyard/policy"
+	"github.com/toolyard/toolyard/script"
 )
 
 // Options say what a yard is made of. The zero value is a yard without tools.
@@ -41,10 +42,17 @@ type Options struct {
 	Tools   []*toolyard.Tool           // tools written in Go
 	Sources map[string]toolyard.Source // where more tools come from, by a name for each
 	Clients *toolyard.Clients          // lent to tools
+	Scripts Scripts                    // a folder of TypeScript tools
+	Samples []*toolyard.Tool           // served by a yard that has no other tools
 
 	ConfigFile string          // empty for none
 	Gates      []toolyard.Gate // gates beside those of the file, which win by name
 	Recorders  []toolyard.Recorder
+	Notes      toolyard.Notes // for gates that do not say which they want
+
+	// Identify says who sends a request over HTTP; an error refuses it. Nil lets everyone in
+	// as anonymous.
+	Identify func(*http.Request) (toolyard.Caller, error)
 
 	Version string           // shown to clients
 	Log     *slog.Logger     // nil for none
@@ -77,8 +85,9 @@ type Yard struct {
 // settings is a configuration and what was made of it.
 type settings struct {
 	*config.Source
-	gates []*toolyard.Gate
-	path  toolyard.Handler // the call path
+	gates   []*toolyard.Gate
+	path    toolyard.Handler // the call path
+	scripts *script.Folder   // nil for none
 }
 
 // New makes a yard. It fails when the configuration cannot be used.
@@ -98,17 +107,20 @@ func New(opts Options) (*Yard, error) {
 	if y.tracer, err = telemetry.NewTracer(context.Background(), source.Name, opts.Version, opts.Getenv); err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
-	y.catalog = catalog.New(y.sources(), catalog.Options{Log: y.log, OnEvent: y.logEvent})
+	s, err := y.settings(source, nil)
+	if err != nil {
+		return nil, errors.Join(err, y.tracer.Close(context.Background()))
+	}
+	y.catalog = catalog.New(y.sources(s), catalog.Options{Log: y.log, OnEvent: y.logEvent})
 	y.server = mcpserve.New(mcpserve.Options{
 		Name: source.Name, Version: opts.Version, Clients: opts.Clients, Log: y.log, Now: opts.Now,
-		MaxBody: int64(source.Limits.Body),
+		MaxBody: int64(source.Limits.Body), Identify: opts.Identify, Toolbox: &toolbox{y},
 		Call: func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 			return y.config.Load().path(ctx, c)
 		},
 	})
-	s := y.settings(source)
-	if len(opts.Sources) == 0 { // nothing more will come, so what is asked for must be here
-		if err := s.check(opts.Tools); err != nil {
+	if len(opts.Sources) == 0 && s.scripts == nil { // nothing more will come, so what is asked for must be here
+		if err := s.check(y.tools()); err != nil {
 			return nil, errors.Join(err, y.tracer.Close(context.Background()))
 		}
 	}
@@ -117,15 +129,27 @@ func New(opts Options) (*Yard, error) {
 	return y, nil
 }
 
-func (y *Yard) sources() map[string]toolyard.Source {
+// sources are all that the options and the settings name.
+func (y *Yard) sources(s *settings) map[string]toolyard.Source {
 	sources := maps.Clone(y.opts.Sources)
 	if sources == nil {
 		sources = make(map[string]toolyard.Source)
 	}
-	if len(y.opts.Tools) > 0 {
-		sources["go"] = toolyard.Static(y.opts.Tools)
+	if s.scripts != nil {
+		sources["scripts"] = s.scripts
+	}
+	if tools := y.goTools(len(sources) > 0); len(tools) > 0 {
+		sources["go"] = toolyard.Static(tools)
 	}
 	return sources
+}
+
+// goTools are the tools in Go, or samples if there is nothing else.
+func (y *Yard) goTools(others bool) []*toolyard.Tool {
+	if len(y.opts.Tools) == 0 && !others {
+		return y.opts.Samples
+	}
+	return y.opts.Tools
 }
 
 func (y *Yard) logEvent(e catalog.Event) {
@@ -153,8 +177,17 @@ func (y *Yard) callPath(c *config.Config) toolyard.Handler {
 	)
 }
 
-func (y *Yard) settings(source *config.Source) *settings {
-	return &settings{Source: source, gates: y.gatesOf(source.Config), path: y.callPath(source.Config)}
+// settings makes what a configuration asks for. What the old ones have and is still asked
+// for is kept.
+func (y *Yard) settings(source *config.Source, old *settings) (*settings, error) {
+	s := &settings{Source: source, gates: y.gatesOf(source.Config), path: y.callPath(source.Config)}
+	if old != nil && reflect.DeepEqual(old.Scripts, source.Scripts) {
+		s.scripts = old.scripts
+		return s, nil
+	}
+	var err error
+	s.scripts, err = y.newScripts(source.Config.Scripts)
+	return s, err
 }
 
 // check finds what the gates ask for by name and cannot have.
@@ -194,7 +227,7 @@ func (y *Yard) tools() []*toolyard.Tool {
 	if g := y.catalog.Now(); g.Number > 0 {
 		return g.Tools
 	}
-	return y.opts.Tools
+	return y.goTools(len(y.opts.Sources) > 0 || y.config.Load() != nil && y.config.Load().scripts != nil)
 }
 
 // gatesOf are the gates of the options and of the file. Without any there is one for
@@ -206,14 +239,14 @@ func (y *Yard) gatesOf(c *config.Config) []*toolyard.Gate {
 		gates[g.Name] = &g
 	}
 	for name, g := range c.Gates {
-		gate := &toolyard.Gate{Name: name, Mode: g.Mode, Surface: g.Surface, Naming: g.Naming, Errors: g.Errors, Yard: c.Name}
+		gate := &toolyard.Gate{Name: name, Mode: g.Mode, Surface: g.Surface, Naming: g.Naming, Errors: g.Errors, Notes: cmp.Or(g.Notes, y.opts.Notes), Yard: c.Name}
 		if set, ok := c.Toolsets[g.Toolset]; ok {
 			gate.Toolset = &toolyard.Toolset{Name: g.Toolset, Tools: set.Tools}
 		}
 		gates[name] = gate
 	}
 	if len(gates) == 0 {
-		return []*toolyard.Gate{{Name: DefaultGate, Mode: toolyard.Write, Yard: c.Name}}
+		return []*toolyard.Gate{{Name: DefaultGate, Mode: toolyard.Write, Notes: y.opts.Notes, Yard: c.Name}}
 	}
 	return slices.SortedFunc(maps.Values(gates), func(a, b *toolyard.Gate) int { return cmp.Compare(a.Name, b.Name) })
 }
@@ -265,17 +298,24 @@ func (y *Yard) Reload() error {
 	if err != nil {
 		return err
 	}
-	old, s := y.config.Load(), y.settings(source)
+	old := y.config.Load()
 	if len(old.Gates) > 0 && len(source.Gates) == 0 {
 		// A file that is being written, or was lost, must not open everything to everybody.
 		return config.Faults{source.At(toolyard.Problem{Subject: "gates", Message: "there are none any more", Fix: "Restart to serve all tools at /mcp."})}
+	}
+	s, err := y.settings(source, old)
+	if err != nil {
+		return err
 	}
 	if err := y.checkWhenReady(s); err != nil {
 		return err
 	}
 	y.apply(s)
+	if s.scripts != old.scripts {
+		y.catalog.Set(y.sources(s))
+	}
 	if !reflect.DeepEqual(fixed(old.Config), fixed(source.Config)) {
-		y.log.Warn("only toolsets, gates and limits of calls change while it runs; the rest takes effect after a restart")
+		y.log.Warn("only scripts, toolsets, gates and limits of calls change while it runs; the rest takes effect after a restart")
 	}
 	return nil
 }
@@ -283,7 +323,7 @@ func (y *Yard) Reload() error {
 // fixed is the part of a configuration that does not change while it runs.
 func fixed(c *config.Config) config.Config {
 	f := *c
-	f.Gates, f.Toolsets = nil, nil
+	f.Gates, f.Toolsets, f.Scripts = nil, nil, nil
 	f.Limits = config.Limits{Body: c.Limits.Body}
 	return f
 }

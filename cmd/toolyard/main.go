@@ -7,4 +7,4 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-func main() { cli.Main(yard.Options{Tools: basics.Tools()}) }
+func main() { cli.Main(yard.Options{Samples: basics.Tools()}) }

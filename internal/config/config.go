@@ -28,6 +28,7 @@ type Config struct {
 	SSE       bool               `json:"sse" default:"false" doc:"Also serve the HTTP+SSE transport of 2024-11-05, at /sse."`
 	Log       Log                `json:"log" default:"{}" doc:"What is logged, and where to."`
 	Limits    Limits             `json:"limits" default:"{}" doc:"Bounds on every call."`
+	Scripts   *Scripts           `json:"scripts,omitempty" doc:"A folder of TypeScript tools."`
 	Toolsets  map[string]Toolset `json:"toolsets,omitempty" doc:"Named selections of tools."`
 	Gates     map[string]Gate    `json:"gates,omitempty" doc:"Ways in. Gate x is at /mcp/x; the one called default, or the only one, is at /mcp too. Without any, all tools are at /mcp."`
 }
@@ -47,6 +48,23 @@ type Limits struct {
 	Body    Size     `json:"body" default:"1MiB" doc:"How large a request may be, 64MiB at most."`
 }
 
+// Scripts is a folder of TypeScript tools. Paths are relative to the configuration file.
+type Scripts struct {
+	Dir     string           `json:"dir" default:"tools" minLength:"1" doc:"The folder."`
+	Glob    string           `json:"glob" default:"**/*.ts" minLength:"1" doc:"Which files in it are tools."`
+	Memory  Size             `json:"memory" default:"64MiB" doc:"How much memory a call may use, 8MiB to 1024MiB."`
+	CPU     Duration         `json:"cpu" default:"5s" doc:"How much CPU time a call may use."`
+	Workers int              `json:"workers" default:"0" minimum:"0" maximum:"256" doc:"How many processes run scripts at most; 0 for one for each processor."`
+	Grants  map[string]Grant `json:"grants,omitempty" doc:"What tools may reach, by name; * is for all. Nothing is granted otherwise."`
+}
+
+// Grant is what a script may reach.
+type Grant struct {
+	Net  []string `json:"net,omitempty" doc:"Hosts: api.example.com, api.example.com:8443, *.example.com or *. Addresses that are not public need a name without a star."`
+	Read []string `json:"read,omitempty" doc:"Folders and files that may be read."`
+	Env  []string `json:"env,omitempty" doc:"Environment variables: NAME or PREFIX_*."`
+}
+
 // Toolset is a named selection of tools.
 type Toolset struct {
 	Tools []string `json:"tools,omitempty" doc:"Names of local tools."`
@@ -58,6 +76,7 @@ type Gate struct {
 	Surface toolyard.Surface    `json:"surface" default:"both" enum:"answer,execute,both" doc:"What the tools are for: composing answers, or paid execution."`
 	Toolset string              `json:"toolset,omitempty" minLength:"1" doc:"The toolset that callers see; all tools when empty."`
 	Naming  toolyard.Naming     `json:"naming" default:"mcp" enum:"mcp,dotted,client" doc:"How names are written."`
+	Notes   toolyard.Notes      `json:"notes,omitempty" enum:"off,relative,absolute" doc:"Whether descriptions say which file a TypeScript tool is made from. Off over HTTP and relative on standard input and output when it is not said."`
 	Errors  toolyard.ErrorStyle `json:"errors" default:"result" enum:"result,protocol" doc:"Whether failures are results that a model can read, or JSON-RPC errors."`
 }
 
@@ -163,6 +182,12 @@ func (c *Config) check() (issues []toolyard.Issue) {
 	}
 	if c.Limits.Body > 64<<20 {
 		add("must be at most 64MiB", "limits", "body")
+	}
+	if s := c.Scripts; s != nil && (s.Memory < 8<<20 || s.Memory > 1<<30) {
+		add("must be 8MiB to 1024MiB", "scripts", "memory")
+	}
+	if s := c.Scripts; s != nil && s.CPU <= 0 {
+		add("must be more than nothing", "scripts", "cpu")
 	}
 	for name, g := range c.Gates {
 		if !gateName.MatchString(name) {

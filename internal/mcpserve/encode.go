@@ -3,7 +3,6 @@ package mcpserve
 import (
 	"bytes"
 	"encoding/json"
-	"math"
 	"net/http"
 	"strconv"
 
@@ -24,7 +23,7 @@ func (g *gate) answer(v *view, e era, c *toolyard.Call, res *toolyard.Result, er
 		if v.Gate.Errors == toolyard.ErrorsAsProtocol || te.Code == toolyard.NotFound || te.Code == toolyard.Missing {
 			return nil, protocolError(v.Gate.Errors, te)
 		}
-		res = errorResult(te)
+		res = te.Result()
 	}
 	return g.appendResult(nil, e, c, res), nil
 }
@@ -77,38 +76,6 @@ func appendRaw(b []byte, e era, raw json.RawMessage) []byte {
 	return append(b, raw[1:]...)
 }
 
-// errorResult shows an error to the model, in words and as data.
-func errorResult(e *toolyard.Error) *toolyard.Result {
-	text := e.Error()
-	if e.Code == toolyard.Failed {
-		text = "Error: " + text
-	}
-	return &toolyard.Result{Content: []toolyard.Content{toolyard.Text(text)}, Structured: errorData(e), IsError: true}
-}
-
-// errorData is an error as data, the same in results and in JSON-RPC errors.
-func errorData(e *toolyard.Error) json.RawMessage {
-	data := struct {
-		Error        toolyard.Code       `json:"error"`
-		Message      string              `json:"message"`
-		Retryable    bool                `json:"retryable"`
-		Issues       []toolyard.Issue    `json:"issues,omitempty"`
-		RetryAfterMS int64               `json:"retryAfterMs,omitempty"`
-		Needs        map[string]struct{} `json:"requiredCapabilities,omitempty"`
-	}{Error: e.Code, Message: e.Message, Retryable: e.Code.Retryable(), Issues: e.Issues}
-	if e.RetryAfter > 0 {
-		data.RetryAfterMS = int64(math.Ceil(float64(e.RetryAfter) / 1e6))
-	}
-	for _, need := range e.Needs {
-		if data.Needs == nil {
-			data.Needs = make(map[string]struct{})
-		}
-		data.Needs[need] = struct{}{}
-	}
-	raw, _ := json.Marshal(data) // always has a JSON form
-	return raw
-}
-
 // codeNumbers are the JSON-RPC numbers of our codes; they are those of the systems
 // that callers of errors: protocol come from.
 var codeNumbers = map[toolyard.Code]int64{
@@ -133,7 +100,7 @@ func protocolError(style toolyard.ErrorStyle, e *toolyard.Error) *jsonrpc.Error 
 	case !ok:
 		number = codeNumbers[toolyard.Failed]
 	}
-	return &jsonrpc.Error{Code: number, Message: e.Error(), Data: errorData(e)}
+	return &jsonrpc.Error{Code: number, Message: e.Error(), Data: e.Data()}
 }
 
 // appendResponse wraps a result, or an error, in its JSON-RPC envelope. The id is the

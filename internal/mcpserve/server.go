@@ -32,6 +32,7 @@ type Options struct {
 	Call          toolyard.Handler                             // the call path
 	Identify      func(*http.Request) (toolyard.Caller, error) // nil for anonymous callers
 	Clients       *toolyard.Clients                            // lent to every call
+	Toolbox       toolyard.Toolbox                             // given to every call
 	Log           *slog.Logger                                 // nil for none
 	Now           func() time.Time                             // nil for time.Now
 	MaxBody       int64                                        // bytes of a request; zero for 1 MiB
@@ -122,7 +123,8 @@ type Request struct {
 	Features   json.RawMessage
 	Trace      toolyard.Trace
 	OnProgress func(toolyard.Progress)
-	Log        *slog.Logger // nil for the server's
+	Log        *slog.Logger   // nil for the server's
+	Within     *toolyard.Call // the call whose tool makes this one, nil for none
 }
 
 // Call calls a tool at a gate.
@@ -146,7 +148,10 @@ func (g *gate) call(ctx context.Context, v *view, r *Request) (*toolyard.Call, *
 	now := o.Now()
 	c := &toolyard.Call{
 		ID: callID(now), Tool: tool, Args: r.Args, Caller: r.Caller, Gate: v.Gate.Name, Mode: v.Gate.Mode, AsOf: now,
-		Clients: o.Clients, Features: r.Features, Trace: r.Trace, OnProgress: r.OnProgress, Log: cmp.Or(r.Log, o.Log),
+		Clients: o.Clients, Toolbox: o.Toolbox, Features: r.Features, Trace: r.Trace, OnProgress: r.OnProgress, Log: cmp.Or(r.Log, o.Log),
+	}
+	if w := r.Within; w != nil {
+		c.AsOf, c.Depth = w.AsOf, w.Depth+1
 	}
 	res, err := o.Call(ctx, c)
 	return c, res, err

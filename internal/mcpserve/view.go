@@ -66,7 +66,7 @@ func (g *gate) show(v *toolyard.View) {
 
 // sameDefinition reports whether callers see no difference between two tools.
 func sameDefinition(a, b toolyard.Bound) bool {
-	return a.Name == b.Name && (a.Tool == b.Tool || a.Digest() == b.Digest())
+	return a.Name == b.Name && a.Note == b.Note && (a.Tool == b.Tool || a.Digest() == b.Digest())
 }
 
 // era is one of the two wires of MCP.
@@ -125,7 +125,7 @@ func appendTool(b []byte, t toolyard.Bound, e era) []byte {
 	if t.Title != "" {
 		b = toolyard.AppendJSONString(append(b, `,"title":`...), t.Title)
 	}
-	if d := cmp.Or(t.Description, t.Summary); d != "" {
+	if d := cmp.Or(t.Description, t.Summary) + t.Note; d != "" {
 		b = toolyard.AppendJSONString(append(b, `,"description":`...), d)
 	}
 	b = append(b, `,"inputSchema":`...)

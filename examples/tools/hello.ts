@@ -1,0 +1,12 @@
+import { z } from "zod";
+
+export const description = "Greets somebody by name.";
+export const category = "basics";
+export const modes = ["read", "write"]; // it changes nothing, so any gate may offer it
+
+export const inputSchema = z.object({
+  name: z.string().min(1).describe("Whom to greet"),
+  greeting: z.string().default("Hello").describe("What to say before the name"),
+});
+
+export default async ({ name, greeting }: z.infer<typeof inputSchema>) => `${greeting}, ${name}!`;

@@ -1,0 +1,27 @@
+import { readFile } from "node:fs/promises";
+import { z } from "zod";
+
+export const description = "Reads a file as text, or as base64 when it is not text.";
+export const hint = "Set maxLines to see only the beginning of a long file.";
+export const category = "files";
+export const modes = ["read", "write"];
+
+// What the tool needs. It gets it when the operator grants it, in toolyard.yaml:
+//   scripts: {grants: {readfile: {read: [data]}}}
+export const permissions = { read: ["data"] };
+
+export const inputSchema = z.object({
+  filepath: z.string().min(1).describe("The path of the file"),
+  encoding: z.enum(["utf8", "ascii", "base64"]).default("utf8").describe("How to write what is in the file"),
+  maxLines: z.int().min(1).optional().describe("How many lines to read; all when absent. Not for base64"),
+});
+
+export default async ({ filepath, encoding, maxLines }: z.infer<typeof inputSchema>) => {
+  try {
+    const text = await readFile(filepath, encoding);
+    if (maxLines === undefined || encoding === "base64") return text;
+    return text.split("\n").slice(0, maxLines).join("\n");
+  } catch (e) {
+    return { isError: true, error: `Failed to read file: ${e instanceof Error ? e.message : e}` };
+  }
+};

@@ -1,0 +1,170 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Reach is the hosts that code may reach over HTTP: api.example.com, api.example.com:8443,
+// *.example.com for all below, or *. Addresses that are not public, such as those of this
+// machine or its network, are reached only by a pattern without a star.
+type Reach []string
+
+// allows reports whether a host may be reached, and whether it was named exactly.
+func (r Reach) allows(host, port string) (ok, exactly bool) {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	for _, pattern := range r {
+		pattern = strings.ToLower(pattern)
+		if name, wanted, err := net.SplitHostPort(pattern); err == nil {
+			if wanted != port {
+				continue
+			}
+			pattern = name
+		}
+		below, star := strings.CutPrefix(pattern, "*.")
+		switch {
+		case pattern == host || pattern == "["+host+"]":
+			return true, true
+		case pattern == "*", star && strings.HasSuffix(host, "."+below):
+			ok = true
+		}
+	}
+	return ok, false
+}
+
+// Unreachable says that a host is not within reach.
+type Unreachable struct{ Host string }
+
+func (e *Unreachable) Error() string { return "network access to " + e.Host + " is not allowed" }
+
+// Client reaches strangers' HTTP servers: only those within reach, checked again for each
+// redirect and at the address that a name leads to, and never more than the given bytes.
+type Client struct {
+	reach Reach
+	max   int64
+	http  http.Client
+}
+
+// exactKey marks a request whose host was named exactly.
+type exactKey struct{}
+
+// NewClient makes a client for a reach. An answer may have at most maxBody bytes.
+func NewClient(reach Reach, maxBody int64) *Client {
+	c := &Client{reach: slices.Clone(reach), max: maxBody}
+	dialer := &net.Dialer{Timeout: 10 * time.Second}
+	c.http.Transport = &http.Transport{
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			exactly, _ := ctx.Value(exactKey{}).(bool)
+			d := *dialer
+			d.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
+				return checkAddress(address, exactly)
+			}
+			return d.DialContext(ctx, network, address)
+		},
+		MaxIdleConns: 16, MaxIdleConnsPerHost: 4, IdleConnTimeout: 30 * time.Second,
+		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: 30 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
+	}
+	c.http.CheckRedirect = c.checkRedirect
+	return c
+}
+
+// checkAddress refuses addresses that are not public, unless the host was named exactly.
+func checkAddress(address string, exactly bool) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return err
+	}
+	ip := at.Addr().Unmap()
+	if !exactly && !isPublic(ip) {
+		return &Unreachable{address}
+	}
+	return nil
+}
+
+// shared are ranges that are not private by name and yet not the public internet.
+var shared = []netip.Prefix{
+	netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("198.18.0.0/15"),
+	netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("64:ff9b::/96"),
+	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("2001::/32"),
+}
+
+func isPublic(ip netip.Addr) bool {
+	inShared := slices.ContainsFunc(shared, func(p netip.Prefix) bool { return p.Contains(ip) })
+	return ip.IsGlobalUnicast() && !ip.IsPrivate() && !ip.IsLoopback() && !inShared
+}
+
+// maxRedirects is how many redirects are followed.
+const maxRedirects = 5
+
+// redirectKey is where a request says what becomes of redirects.
+type redirectKey struct{}
+
+func (c *Client) checkRedirect(req *http.Request, via []*http.Request) error {
+	switch mode, _ := req.Context().Value(redirectKey{}).(string); {
+	case mode == "manual":
+		return http.ErrUseLastResponse
+	case mode == "error":
+		return errors.New("it redirects")
+	case len(via) > maxRedirects:
+		return errors.New("it redirects too often")
+	}
+	exactly, err := c.check(req.URL)
+	if err != nil {
+		return err
+	}
+	*req = *req.WithContext(context.WithValue(req.Context(), exactKey{}, exactly))
+	if req.URL.Host != via[0].URL.Host { // credentials are for the first host only
+		req.Header.Del("Authorization")
+		req.Header.Del("Cookie")
+	}
+	return nil
+}
+
+// check reports whether a URL is within reach.
+func (c *Client) check(u *url.URL) (exactly bool, err error) {
+	port := u.Port()
+	switch {
+	case u.Scheme == "https" && port == "":
+		port = "443"
+	case u.Scheme == "http" && port == "":
+		port = "80"
+	case u.Scheme != "https" && u.Scheme != "http":
+		return false, fmt.Errorf("only http and https can be fetched, not %s", u.Scheme)
+	}
+	ok, exactly := c.reach.allows(u.Hostname(), port)
+	if !ok {
+		return false, &Unreachable{net.JoinHostPort(u.Hostname(), port)}
+	}
+	return exactly, nil
+}
+
+// Do sends a request. Redirect is follow, manual or error. The whole body of the answer is
+// read; one that is larger than the client takes is an error.
+func (c *Client) Do(req *http.Request, redirect string) (*http.Response, []byte, error) {
+	exactly, err := c.check(req.URL)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx := context.WithValue(context.WithValue(req.Context(), exactKey{}, exactly), redirectKey{}, redirect)
+	res, err := c.http.Do(req.WithContext(ctx))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(res.Body, c.max+1))
+	if err == nil && int64(len(body)) > c.max {
+		err = fmt.Errorf("the answer is larger than %d MiB", c.max>>20)
+	}
+	return res, body, err
+}

@@ -1,0 +1,122 @@
+package script
+
+import (
+	"archive/zip"
+	"bytes"
+	"embed"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/toolyard/toolyard/internal/assets"
+)
+
+// What authors start from: templates, and types for editors.
+//
+//go:embed author
+var author embed.FS
+
+// Templates are the names of the templates for new tools.
+func Templates() (names []string) {
+	entries, _ := author.ReadDir("author/templates")
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), ".ts"); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+var toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
+
+// NewTool writes a tool from a template into a folder, and beside it what an editor needs to
+// know zod and the runtime. It returns the files that it wrote; files that exist stay.
+func NewTool(dir, name, template string) ([]string, error) {
+	if !toolName.MatchString(name) {
+		return nil, fmt.Errorf("%q is not a name for a tool: use letters, digits, - and _", name)
+	}
+	if !slices.Contains(Templates(), template) {
+		return nil, fmt.Errorf("there is no template %s; there are: %s", template, strings.Join(Templates(), ", "))
+	}
+	w := &writer{dir: dir}
+	if _, err := os.Stat(filepath.Join(dir, name+".ts")); err == nil {
+		return nil, fmt.Errorf("%s exists", filepath.Join(dir, name+".ts"))
+	}
+	for _, ext := range []string{".ts", ".json"} {
+		if data, err := author.ReadFile("author/templates/" + template + ext); err == nil {
+			w.write(name+ext, bytes.ReplaceAll(data, []byte("NAME"), []byte(name)))
+		}
+	}
+	w.types()
+	return w.written, w.err
+}
+
+// WriteTypes writes what an editor needs beside the tools of a folder: a tsconfig.json if
+// there is none, and the types of zod and of the runtime.
+func WriteTypes(dir string) ([]string, error) {
+	w := &writer{dir: dir}
+	w.types()
+	return w.written, w.err
+}
+
+// writer writes files until one fails.
+type writer struct {
+	dir     string
+	written []string
+	err     error
+}
+
+func (w *writer) types() {
+	if data, err := author.ReadFile("author/tsconfig.json"); err == nil {
+		if _, err := os.Stat(filepath.Join(w.dir, "tsconfig.json")); err != nil {
+			w.write("tsconfig.json", data)
+		}
+	}
+	if data, err := author.ReadFile("author/toolyard.d.ts"); err == nil {
+		w.refresh(".toolyard/toolyard.d.ts", data)
+	}
+	packed, err := assets.Read(assets.ZodTypes)
+	if err != nil {
+		return // editors then do not know zod; scripts do not run either
+	}
+	z, err := zip.NewReader(bytes.NewReader(packed), int64(len(packed)))
+	if err != nil {
+		w.err = err
+		return
+	}
+	for _, f := range z.File {
+		data, err := fs.ReadFile(z, f.Name)
+		if err != nil && err != io.EOF {
+			w.err = err
+			return
+		}
+		w.refresh(path.Join(".toolyard/zod", f.Name), data)
+	}
+}
+
+// refresh writes a file that is ours, if it is not there as it should be.
+func (w *writer) refresh(name string, data []byte) {
+	if have, err := os.ReadFile(filepath.Join(w.dir, filepath.FromSlash(name))); err == nil && bytes.Equal(have, data) {
+		return
+	}
+	w.write(name, data)
+}
+
+func (w *writer) write(name string, data []byte) {
+	file := filepath.Join(w.dir, filepath.FromSlash(name))
+	if w.err == nil {
+		w.err = os.MkdirAll(filepath.Dir(file), 0o755) //nolint:gosec // sources, for everybody to read
+	}
+	if w.err == nil {
+		w.err = os.WriteFile(file, data, 0o644) //nolint:gosec // sources, for everybody to read
+	}
+	if w.err == nil {
+		w.written = append(w.written, file)
+	}
+}

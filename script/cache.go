@@ -1,0 +1,123 @@
+package script
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/toolyard/toolyard/internal/assets"
+	"github.com/toolyard/toolyard/internal/jsvm"
+)
+
+// entry is what is kept of a compiled script.
+type entry struct {
+	Declaration [32]byte // of the JSON file beside it
+	Code        string
+	Map         []byte
+	Inputs      []jsvm.Input
+	Declared    json.RawMessage
+}
+
+// cache keeps compiled scripts between starts, a file for each script. An entry is used
+// only if every file that it was made of still has the same content. Nothing depends on
+// the cache: what cannot be read is made again, what cannot be written is not kept.
+type cache struct {
+	dir  string // empty for no cache
+	mu   sync.Mutex
+	sums sumCache
+}
+
+// openCache opens the cache of one folder for this version of the engine.
+func openCache(dir, folder string) *cache {
+	if dir == "" {
+		return &cache{}
+	}
+	h := sha256.New()
+	for _, name := range []string{assets.Engine, assets.Runtime, assets.Zod} {
+		data, _ := assets.Read(name)
+		_, _ = h.Write(data)
+	}
+	_, _ = h.Write([]byte(harness + "\x00" + folder + "\x001"))
+	return &cache{dir: filepath.Join(dir, "scripts", hex.EncodeToString(h.Sum(nil))[:32]), sums: make(sumCache)}
+}
+
+func (c *cache) file(path string) string {
+	sum := sha256.Sum256([]byte(path))
+	return filepath.Join(c.dir, hex.EncodeToString(sum[:16])+".json")
+}
+
+// get finds the entry of a script, nil if there is none for what its files hold now.
+func (c *cache) get(f *file) *entry {
+	if c.dir == "" {
+		return nil
+	}
+	data, err := os.ReadFile(c.file(f.path))
+	if err != nil {
+		return nil
+	}
+	e := &entry{}
+	if json.Unmarshal(data, e) != nil || e.Declaration != f.declared || !c.fresh(f, e) {
+		return nil
+	}
+	return e
+}
+
+// fresh reports whether all files of the entry are as they were.
+func (c *cache) fresh(f *file, e *entry) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	own := false
+	for _, in := range e.Inputs {
+		if in.Path == f.abs {
+			own = in.Sum == f.sum
+		} else if sum := (sumCache{}).of(in.Path); sum != in.Sum {
+			return false
+		}
+	}
+	return own
+}
+
+// put keeps an entry.
+func (c *cache) put(f *file, e *entry) {
+	if c.dir == "" {
+		return
+	}
+	e.Declaration = f.declared
+	data, err := json.Marshal(e)
+	if err != nil || os.MkdirAll(c.dir, 0o700) != nil {
+		return
+	}
+	replaceFile(c.file(f.path), data)
+}
+
+// replaceFile writes a file that is there as a whole or not at all.
+func replaceFile(path string, data []byte) {
+	t, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return
+	}
+	_, err = t.Write(data)
+	if closeErr := t.Close(); err != nil || closeErr != nil || os.Rename(t.Name(), path) != nil {
+		_ = os.Remove(t.Name())
+	}
+}
+
+// keepOnly removes what is kept of files that are gone.
+func (c *cache) keepOnly(files map[string]*file) {
+	if c.dir == "" {
+		return
+	}
+	kept := make(map[string]bool, len(files))
+	for path := range files {
+		kept[c.file(path)] = true
+	}
+	entries, _ := os.ReadDir(c.dir)
+	for _, e := range entries {
+		if path := filepath.Join(c.dir, e.Name()); !kept[path] {
+			_ = os.Remove(path)
+		}
+	}
+}

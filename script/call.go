@@ -1,0 +1,153 @@
+package script
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/jsvm"
+)
+
+// scriptTool is the way to run one tool of a script.
+type scriptTool struct {
+	pool       *jsvm.Pool
+	module     *jsvm.Module
+	export     string
+	shared     bool
+	structured bool // it has an output schema
+	reach      *reach
+}
+
+// request is a call as the harness gets it.
+type request struct {
+	Export string          `json:"export"`
+	Args   json.RawMessage `json:"args"`
+	Ctx    callContext     `json:"ctx"`
+}
+
+// callContext is the data of a script's ctx.
+type callContext struct {
+	Authorized *authorized   `json:"authorized,omitempty"`
+	Mode       toolyard.Mode `json:"mode"`
+	AsOf       int64         `json:"asOf"`
+	RequestID  string        `json:"requestId"`
+	Gate       string        `json:"gate"`
+}
+
+// authorized is who makes the call, for callers that are known.
+type authorized struct {
+	UserID  string   `json:"user_id"`
+	Account string   `json:"account,omitempty"`
+	Roles   []string `json:"roles"`
+}
+
+func contextOf(c *toolyard.Call) callContext {
+	ctx := callContext{Mode: c.Mode, AsOf: c.AsOf.UnixMilli(), RequestID: c.ID, Gate: c.Gate}
+	if c.Caller.Known() {
+		ctx.Authorized = &authorized{c.Caller.ID, c.Caller.Account, append([]string{}, c.Caller.Roles...)}
+	}
+	return ctx
+}
+
+// call is the tool's handler.
+func (s *scriptTool) call(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
+	raw, err := json.Marshal(request{s.export, c.Args, contextOf(c)})
+	if err != nil {
+		return nil, err
+	}
+	logger := c.Logger()
+	o := &outside{call: c, reach: s.reach}
+	answer, err := s.pool.Run(ctx, &jsvm.Run{
+		Module: s.module, Request: raw, Now: c.AsOf, Shared: s.shared, Nested: c.Depth > 0, Outside: o.answer,
+		Log: func(level slog.Level, text string) { logger.Log(ctx, level, text, "script", s.module.Name) },
+	})
+	if err != nil {
+		return nil, s.failure(ctx, c, err)
+	}
+	return s.result(answer)
+}
+
+// result is what the function returned, as every tool's.
+func (s *scriptTool) result(answer json.RawMessage) (*toolyard.Result, error) {
+	var returned struct {
+		Text  *string
+		Value json.RawMessage
+	}
+	if err := json.Unmarshal(answer, &returned); err != nil {
+		return nil, err
+	}
+	switch {
+	case returned.Text != nil:
+		return toolyard.ResultOf(*returned.Text)
+	case returned.Value == nil:
+		return toolyard.ResultOf(nil)
+	case s.structured && !bytes.Contains(returned.Value, []byte(`"isError":true`)):
+		return toolyard.StructuredResult(returned.Value)
+	}
+	return toolyard.ResultOf(returned.Value)
+}
+
+// Thrown is the cause of a failure that a script threw. It is for the author and the log;
+// callers see the message only.
+type Thrown struct {
+	Message      string // with the name of the error
+	Stack        string // in the author's files
+	File         string // empty if it is not known where
+	Line, Column int
+}
+
+func (t *Thrown) Error() string {
+	if t.File == "" {
+		return t.Message
+	}
+	return fmt.Sprintf("%s (%s:%d:%d)", t.Message, t.File, t.Line, t.Column)
+}
+
+// failure says why a call failed, in the terms of the platform. Where in the script it did
+// is for the log.
+func (s *scriptTool) failure(ctx context.Context, c *toolyard.Call, err error) error {
+	var e *jsvm.Exception
+	var stopped *jsvm.Stopped
+	switch {
+	case errors.As(err, &e) && e.Name == "ZodError" && len(e.Issues) > 0:
+		return &toolyard.Error{Code: toolyard.Invalid, Message: "Invalid arguments for " + c.Tool.Name, Issues: issuesOf(e.Issues)}
+	case errors.As(err, &e):
+		return &toolyard.Error{Code: toolyard.Failed, Message: e.Message, Err: &Thrown{e.Error(), e.Stack, e.File, e.Line, e.Column}}
+	case errors.As(err, &stopped):
+		return stoppedError(ctx, c, stopped.Reason)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return &toolyard.Error{Code: toolyard.Unavailable, Message: c.Tool.Name + " could not be run: " + err.Error(), Err: err}
+}
+
+func stoppedError(ctx context.Context, c *toolyard.Call, reason jsvm.Reason) error {
+	codes := map[jsvm.Reason]toolyard.Code{jsvm.Late: toolyard.Timeout, jsvm.Busy: toolyard.Timeout, jsvm.Canceled: toolyard.Canceled, jsvm.Lost: toolyard.Unavailable}
+	code, ok := codes[reason]
+	if !ok {
+		code = toolyard.Failed
+	}
+	if reason == jsvm.Canceled && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return toolyard.Errorf(code, "%s was stopped: %s.", c.Tool.Name, reason)
+}
+
+// issuesOf reads the issues that the harness made of zod's.
+func issuesOf(raw json.RawMessage) (issues []toolyard.Issue) {
+	var list []struct {
+		Path    []string
+		Message string
+	}
+	if json.Unmarshal(raw, &list) != nil {
+		return []toolyard.Issue{{Message: "they do not fit"}}
+	}
+	for _, i := range list {
+		issues = append(issues, toolyard.NewIssue(i.Path, i.Message))
+	}
+	return issues
+}

@@ -1,0 +1,155 @@
+package script
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/jsvm"
+)
+
+// definition is what a script says of one tool.
+type definition struct {
+	Name        string // empty for the name of the file
+	Export      string // the function
+	Description string
+	Title       string
+	Summary     string
+	Hint        string
+	Category    string
+	Modes       []toolyard.Mode
+	Input       json.RawMessage
+	Output      json.RawMessage
+	Timeout     float64 // milliseconds
+	Permissions *Grant
+	Shared      bool
+	Meta        map[string]json.RawMessage
+}
+
+// tool makes a tool of a definition.
+func (l *loader) tool(f *file, m *jsvm.Module, d definition) (*toolyard.Tool, error) {
+	name := cmp.Or(d.Name, strings.TrimSuffix(path.Base(f.path), path.Ext(f.path)))
+	spec := toolyard.Spec{
+		Name: name, Title: d.Title, Description: d.Description, Summary: d.Summary, Hint: d.Hint, Category: d.Category,
+		Origin: f.path, File: f.abs, Modes: d.Modes, Input: d.Input, Output: d.Output,
+		Timeout: time.Duration(d.Timeout * float64(time.Millisecond)),
+	}
+	if d.Timeout < 0 {
+		return nil, errors.New("timeout must be a number of milliseconds")
+	}
+	if err := spec.SetMeta(d.Meta); err != nil {
+		return nil, err
+	}
+	s := &scriptTool{pool: l.pool, module: m, export: d.Export, shared: d.Shared, reach: l.folder.reach(name, d.Permissions), structured: len(d.Output) > 0}
+	return toolyard.NewTool(spec, s.call)
+}
+
+// declaration is the JSON file beside a script that declares its functions as tools.
+type declaration struct {
+	sum   [32]byte
+	tools []definition // nil if there is no declaration
+}
+
+const maxDeclaration = 1 << 20
+
+// readDeclaration reads the declaration of a script. A JSON file that declares no tools is
+// something else.
+func readDeclaration(file string) (*declaration, error) {
+	data, err := os.ReadFile(file) //nolint:gosec // a file of the operator's folder
+	if errors.Is(err, fs.ErrNotExist) {
+		return &declaration{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	d := &declaration{sum: sha256.Sum256(data)}
+	base := filepath.Base(file)
+	if len(data) > maxDeclaration {
+		return nil, &jsvm.Fault{File: base, Message: "it is larger than 1 MiB"}
+	}
+	var said struct {
+		Tools []struct {
+			Name, Description, Title, Summary, Hint, Category string
+			Modes                                             []toolyard.Mode
+			Parameters                                        json.RawMessage
+			Output                                            json.RawMessage
+			Meta                                              map[string]json.RawMessage `json:"_meta"`
+		}
+	}
+	if err := json.Unmarshal(data, &said); err != nil {
+		return nil, jsonFault(base, data, err)
+	}
+	for i, t := range said.Tools {
+		if t.Name == "" || t.Description == "" {
+			return nil, &jsvm.Fault{File: base, Message: fmt.Sprintf("tools[%d] needs a name and a description", i)}
+		}
+		d.tools = append(d.tools, definition{
+			Name: t.Name, Export: t.Name, Description: t.Description, Title: t.Title, Summary: t.Summary, Hint: t.Hint,
+			Category: t.Category, Modes: t.Modes, Input: t.Parameters, Output: t.Output, Meta: t.Meta,
+		})
+	}
+	return d, nil
+}
+
+// jsonFault says where JSON is wrong.
+func jsonFault(file string, data []byte, err error) error {
+	fault := &jsvm.Fault{File: file, Message: err.Error()}
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	offset := int64(0)
+	switch {
+	case errors.As(err, &syntax):
+		offset = syntax.Offset
+	case errors.As(err, &kind):
+		offset = kind.Offset
+	}
+	before := data[:min(max(offset-1, 0), int64(len(data)))]
+	fault.Line = bytes.Count(before, []byte("\n")) + 1
+	fault.Column = len(before) - bytes.LastIndexByte(before, '\n')
+	if lines := strings.Split(string(data), "\n"); fault.Line <= len(lines) {
+		fault.Text = lines[fault.Line-1]
+	}
+	return fault
+}
+
+// request asks a script what it declares, or whether it has what is declared.
+func (d *declaration) request() json.RawMessage {
+	if d.tools == nil {
+		return json.RawMessage(`{"declare":true}`)
+	}
+	names := make([]string, 0, len(d.tools))
+	for _, t := range d.tools {
+		names = append(names, t.Export)
+	}
+	raw, _ := json.Marshal(map[string]any{"declared": names})
+	return raw
+}
+
+// apply joins what is declared with what the script says of all its tools.
+func (d *declaration) apply(said []definition) []definition {
+	if d.tools == nil {
+		return said
+	}
+	all := make([]definition, 0, len(d.tools))
+	for _, t := range d.tools {
+		for _, s := range said {
+			t.Permissions, t.Shared, t.Timeout = s.Permissions, s.Shared, s.Timeout
+			t.Category, t.Hint = cmp.Or(t.Category, s.Category), cmp.Or(t.Hint, s.Hint)
+			if t.Modes == nil {
+				t.Modes = s.Modes
+			}
+		}
+		all = append(all, t)
+	}
+	return all
+}

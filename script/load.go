@@ -1,0 +1,256 @@
+package script
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/jsvm"
+	"github.com/toolyard/toolyard/internal/watch"
+)
+
+// file is a script: the tools of its last good version, and what is wrong with the present
+// one.
+type file struct {
+	path        string // relative to the folder
+	abs         string
+	sum         [32]byte
+	declaration string // the path of the JSON file beside it, which need not exist
+	declared    [32]byte
+	inputs      []jsvm.Input // all files that it is made of
+	tools       []*toolyard.Tool
+	faults      []toolyard.Problem
+	library     bool // it does not look like a tool
+	took        time.Duration
+}
+
+// sumCache remembers the hashes of files during one update.
+type sumCache map[string][32]byte
+
+// of is the hash of a file; zero if it cannot be read.
+func (c sumCache) of(path string) [32]byte {
+	sum, ok := c[path]
+	if !ok {
+		if data, err := os.ReadFile(path); err == nil { //nolint:gosec // a file of the operator's folder
+			sum = sha256.Sum256(data)
+		}
+		c[path] = sum
+	}
+	return sum
+}
+
+// current reports whether nothing that the file is made of has changed.
+func (f *file) current(w watch.File, sums sumCache) bool {
+	if f.sum != w.Sum || w.Err != nil || sums.of(f.declaration) != f.declared {
+		return false
+	}
+	for _, in := range f.inputs {
+		if in.Path != f.abs && sums.of(in.Path) != in.Sum {
+			return false
+		}
+	}
+	return true
+}
+
+// orLast keeps the tools of the last good version beside the faults of a bad one.
+func (f *file) orLast(old *file) *file {
+	if len(f.faults) > 0 && old != nil && len(f.tools) == 0 {
+		f.tools = old.tools
+		if len(f.inputs) == 0 {
+			f.inputs = old.inputs // what it imported may be what is broken
+		}
+	}
+	return f
+}
+
+func (f *file) names() (names []string) {
+	for _, t := range f.tools {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+// loader makes tools of files.
+type loader struct {
+	folder  *Folder
+	pool    *jsvm.Pool
+	cache   *cache
+	modules []string // that scripts can import
+}
+
+func newLoader(f *Folder, pool *jsvm.Pool) *loader {
+	l := &loader{folder: f, pool: pool, cache: openCache(f.opts.CacheDir, f.dir)}
+	for _, p := range f.provided() {
+		l.modules = append(l.modules, p.Name)
+	}
+	l.modules = append(l.modules, jsvm.Modules()...)
+	return l
+}
+
+// loadAll loads files, as many at once as there are processors to do it.
+func (l *loader) loadAll(ctx context.Context, files []watch.File) []*file {
+	loaded := make([]*file, len(files))
+	slots := make(chan struct{}, 2*runtime.NumCPU())
+	var wg sync.WaitGroup
+	for i, w := range files {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			start := time.Now()
+			loaded[i] = l.load(ctx, w)
+			loaded[i].took = time.Since(start)
+		})
+	}
+	wg.Wait()
+	return loaded
+}
+
+// load makes tools of one file.
+func (l *loader) load(ctx context.Context, w watch.File) *file {
+	f := &file{path: w.Path, abs: w.Abs, sum: w.Sum, declaration: strings.TrimSuffix(w.Abs, filepath.Ext(w.Abs)) + ".json"}
+	if w.Err != nil {
+		return f.fail(&jsvm.Fault{File: w.Path, Message: w.Err.Error()})
+	}
+	d, err := readDeclaration(f.declaration)
+	if err != nil {
+		return f.fail(err)
+	}
+	f.declared = d.sum
+	entry := l.cache.get(f)
+	if entry == nil {
+		var faults []error
+		if entry, faults = l.compile(ctx, f, d); len(faults) > 0 {
+			return f.fail(faults...)
+		}
+	}
+	f.inputs = entry.Inputs
+	return l.finish(f, d, entry)
+}
+
+// loadTime is how long a script may take to be loaded.
+const loadTime = 5 * time.Second
+
+// compile compiles a script and asks it what it declares.
+func (l *loader) compile(ctx context.Context, f *file, d *declaration) (*entry, []error) {
+	m, faults := jsvm.Compile(f.path, jsvm.CompileOptions{Root: l.folder.dir, Provided: l.modules})
+	if len(faults) > 0 {
+		var errs []error
+		for i := range faults {
+			errs = append(errs, &faults[i])
+		}
+		return nil, errs
+	}
+	f.inputs = m.Inputs
+	ctx, cancel := context.WithTimeout(ctx, loadTime)
+	defer cancel()
+	declared, err := l.pool.Run(ctx, &jsvm.Run{Module: m, Request: d.request(), Once: true})
+	if err != nil {
+		return nil, []error{loadFault(f, err)}
+	}
+	return &entry{Code: m.Code, Map: m.Map, Inputs: m.Inputs, Declared: declared}, nil
+}
+
+// loadFault says where a script failed while it was loaded.
+func loadFault(f *file, err error) error {
+	fault := &jsvm.Fault{File: f.path, Message: err.Error()}
+	var e *jsvm.Exception
+	if errors.As(err, &e) && e.Line > 0 {
+		fault.File, fault.Line, fault.Column = e.File, e.Line, e.Column
+		fault.Text = lineOf(filepath.Join(strings.TrimSuffix(f.abs, filepath.FromSlash(f.path)), filepath.FromSlash(e.File)), e.Line)
+	}
+	return fault
+}
+
+func lineOf(path string, line int) string {
+	data, err := os.ReadFile(path) //nolint:gosec // a file of the operator's folder
+	if err != nil {
+		return ""
+	}
+	for text := range strings.Lines(string(data)) {
+		if line--; line == 0 {
+			return strings.TrimRight(text, "\r\n")
+		}
+	}
+	return ""
+}
+
+// finish makes the tools that a script declares.
+func (l *loader) finish(f *file, d *declaration, e *entry) *file {
+	var said struct {
+		Tools   []definition
+		Faults  []struct{ Part, Message string }
+		Library bool
+	}
+	if err := json.Unmarshal(e.Declared, &said); err != nil {
+		return f.fail(fmt.Errorf("what it declares cannot be used: %w", err))
+	}
+	f.library = said.Library
+	var errs []error
+	for _, one := range said.Faults {
+		errs = append(errs, partFault(f, one.Part, one.Message))
+	}
+	if len(errs) > 0 {
+		return f.fail(errs...)
+	}
+	m := jsvm.NewModule(f.path, e.Code, e.Map)
+	for _, def := range d.apply(said.Tools) {
+		t, err := l.tool(f, m, def)
+		if err != nil {
+			errs = append(errs, partFault(f, def.Export, strings.TrimPrefix(err.Error(), "tool "+def.Name+": ")))
+			continue
+		}
+		f.tools = append(f.tools, t)
+	}
+	if len(errs) > 0 {
+		f.tools = nil
+		return f.fail(errs...)
+	}
+	l.cache.put(f, e)
+	return f
+}
+
+// partFault says where the export is that a fault is about; the beginning if there is none.
+func partFault(f *file, part, message string) *jsvm.Fault {
+	fault := &jsvm.Fault{File: f.path, Line: 1, Column: 1, Message: message}
+	pattern := `^\s*export\s+(async\s+)?(const|let|var|function\*?|class)\s+` + regexp.QuoteMeta(part) + `\b`
+	if part == "default" {
+		pattern = `^\s*export\s+default\b`
+	}
+	export, err := regexp.Compile(pattern)
+	data, readErr := os.ReadFile(f.abs)
+	if err != nil || readErr != nil {
+		return fault
+	}
+	line := 0
+	for text := range strings.Lines(string(data)) {
+		line++
+		if export.MatchString(text) {
+			fault.Line, fault.Text = line, strings.TrimRight(text, "\r\n")
+			return fault
+		}
+	}
+	return fault
+}
+
+// fail makes problems of what is wrong with the file.
+func (f *file) fail(errs ...error) *file {
+	for _, err := range errs {
+		p := toolyard.Problem{Source: "scripts", File: f.path, Message: err.Error()}
+		var fault *jsvm.Fault
+		if errors.As(err, &fault) {
+			p.File, p.Line, p.Column, p.Message, p.Frame = fault.File, fault.Line, fault.Column, fault.Message, fault.Frame()
+		}
+		f.faults = append(f.faults, p)
+	}
+	return f
+}

@@ -1,0 +1,199 @@
+package script
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/jsvm"
+)
+
+// outside answers what a script asks for during a call.
+type outside struct {
+	call  *toolyard.Call
+	reach *reach
+}
+
+// question is everything that a script can say when it asks for something.
+type question struct {
+	// Of tools and resources.
+	Server string
+	Calls  []struct {
+		Name      string
+		Arguments json.RawMessage
+	}
+	URI string
+	// Of progress.
+	Done, Total float64
+	Message     string
+	// Of files and the environment.
+	Path string
+	Name string
+	// Of fetch.
+	URL, Method, Redirect string
+	Headers               [][2]string
+	Body                  *string
+}
+
+// answer answers one question. What a script may not have is refused here, whatever it did
+// inside its VM.
+func (o *outside) answer(ctx context.Context, op string, payload json.RawMessage) (any, error) {
+	var q question
+	if err := json.Unmarshal(payload, &q); err != nil {
+		return nil, fmt.Errorf("%s was asked for in a wrong way: %w", op, err)
+	}
+	switch op {
+	case "ListTools":
+		return o.listTools(&q)
+	case "CallToolsParallel":
+		return o.callTools(ctx, &q)
+	case "ListResources":
+		return o.resources(ctx, &q)
+	case "ReadResource":
+		return o.readResource(ctx, &q)
+	case "progress":
+		o.call.Progress(q.Done, q.Total, q.Message)
+		return nil, nil
+	case "fetch":
+		return o.fetch(ctx, &q)
+	case "read":
+		data, err := o.reach.readFile(q.Path)
+		return map[string]string{"data": base64.StdEncoding.EncodeToString(data)}, err
+	case "stat":
+		return o.reach.stat(q.Path)
+	case "list":
+		return o.reach.list(q.Path)
+	case "env":
+		if q.Name == "" {
+			return o.reach.env, nil
+		}
+		return o.reach.variable(q.Name), nil
+	}
+	return nil, fmt.Errorf("%s is not known", op)
+}
+
+func (o *outside) toolbox() (toolyard.Toolbox, error) {
+	if o.call.Toolbox == nil {
+		return nil, errors.New("there are no other tools here")
+	}
+	return o.call.Toolbox, nil
+}
+
+func (o *outside) listTools(q *question) (any, error) {
+	box, err := o.toolbox()
+	if err != nil {
+		return nil, err
+	}
+	tools, err := box.Tools(o.call, q.Server)
+	if err != nil {
+		return nil, err
+	}
+	type listed struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		InputSchema json.RawMessage `json:"inputSchema"`
+	}
+	list := make([]listed, 0, len(tools))
+	for _, t := range tools {
+		list = append(list, listed{t.Tool.Name, t.Description, t.Input})
+	}
+	return list, nil
+}
+
+// maxCalls bounds how many tools a script calls at once.
+const maxCalls = 64
+
+// callTools calls tools side by side. The results are in the order of the calls; one that
+// failed says so in its place.
+func (o *outside) callTools(ctx context.Context, q *question) (any, error) {
+	box, err := o.toolbox()
+	if err != nil {
+		return nil, err
+	}
+	if len(q.Calls) > maxCalls {
+		return nil, fmt.Errorf("at most %d tools can be called at once", maxCalls)
+	}
+	results := make([]*toolyard.Result, len(q.Calls))
+	var wg sync.WaitGroup
+	for i, c := range q.Calls {
+		wg.Go(func() {
+			res, err := box.CallTool(ctx, o.call, q.Server, c.Name, c.Arguments)
+			if err != nil {
+				res = toolyard.AsError(err).Result()
+			}
+			results[i] = res
+		})
+	}
+	wg.Wait()
+	return results, nil
+}
+
+func (o *outside) resources(ctx context.Context, q *question) (any, error) {
+	box, err := o.toolbox()
+	if err != nil {
+		return nil, err
+	}
+	return box.Resources(ctx, o.call, q.Server)
+}
+
+func (o *outside) readResource(ctx context.Context, q *question) (any, error) {
+	box, err := o.toolbox()
+	if err != nil {
+		return nil, err
+	}
+	return box.ReadResource(ctx, o.call, q.Server, q.URI)
+}
+
+// answered is what a script gets of an HTTP answer.
+type answered struct {
+	Status     int         `json:"status"`
+	StatusText string      `json:"statusText"`
+	Headers    [][2]string `json:"headers"`
+	URL        string      `json:"url"`
+	Redirected bool        `json:"redirected"`
+	Body       string      `json:"body"`
+}
+
+func (o *outside) fetch(ctx context.Context, q *question) (any, error) {
+	var body []byte
+	if q.Body != nil {
+		var err error
+		if body, err = base64.StdEncoding.DecodeString(*q.Body); err != nil {
+			return nil, err
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, strings.ToUpper(q.Method), q.URL, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range q.Headers {
+		req.Header.Add(h[0], h[1])
+	}
+	res, data, err := o.reach.net.Do(req, q.Redirect)
+	var unreachable *guard.Unreachable
+	switch {
+	case errors.As(err, &unreachable):
+		host, _, _ := strings.Cut(unreachable.Host, ":")
+		return nil, o.reach.notCapable(unreachable.Error()[:len(unreachable.Error())-len(" is not allowed")], "net", host)
+	case err != nil:
+		return nil, &jsvm.Refusal{Name: "TypeError", Message: "fetch failed: " + err.Error()}
+	}
+	a := answered{
+		Status: res.StatusCode, StatusText: http.StatusText(res.StatusCode), URL: res.Request.URL.String(),
+		Redirected: res.Request.URL.String() != req.URL.String(), Body: base64.StdEncoding.EncodeToString(data),
+	}
+	for name, values := range res.Header {
+		for _, v := range values {
+			a.Headers = append(a.Headers, [2]string{name, v})
+		}
+	}
+	return a, nil
+}

@@ -1,0 +1,232 @@
+package script
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/jsvm"
+)
+
+// reach is what one tool may use of the world: what the operator grants, and of that what
+// the script itself asks for, if it says so.
+type reach struct {
+	tool   string
+	net    *guard.Client
+	read   []string // absolute
+	env    []string
+	base   string // what paths are relative to
+	getenv func(string) (string, bool)
+}
+
+// maxRead bounds what a script reads at once, from a file or an answer.
+const maxRead = 8 << 20
+
+// reach makes the reach of a tool.
+func (f *Folder) reach(tool string, asked *Grant) *reach {
+	all, own := f.opts.Grants["*"], f.opts.Grants[tool]
+	hosts := append(slices.Clone(all.Net), own.Net...)
+	files := append(slices.Clone(all.Read), own.Read...)
+	names := append(slices.Clone(all.Env), own.Env...)
+	if asked != nil {
+		hosts = narrow(hosts, asked.Net, hostWithin)
+		files = narrow(f.absolute(files), f.absolute(asked.Read), pathWithin)
+		names = narrow(names, asked.Env, nameWithin)
+	}
+	return &reach{tool: tool, net: guard.NewClient(hosts, maxRead), read: f.absolute(files), env: names, base: f.base, getenv: f.opts.Getenv}
+}
+
+func (f *Folder) absolute(paths []string) (list []string) {
+	for _, p := range paths {
+		list = append(list, absolute(f.base, p))
+	}
+	return list
+}
+
+// absolute is a path that may be relative to a folder.
+func absolute(base, path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(base, path)
+}
+
+// narrow keeps what is both granted and asked for: the smaller of two that overlap.
+func narrow(granted, asked []string, within func(a, b string) bool) (both []string) {
+	for _, a := range asked {
+		for _, g := range granted {
+			switch {
+			case within(a, g):
+				both = append(both, a)
+			case within(g, a):
+				both = append(both, g)
+			}
+		}
+	}
+	slices.Sort(both)
+	return slices.Compact(both)
+}
+
+// hostWithin reports whether all hosts of pattern a are hosts of pattern b.
+func hostWithin(a, b string) bool {
+	hostA, portA, _ := strings.Cut(a, ":")
+	hostB, portB, _ := strings.Cut(b, ":")
+	if portB != "" && portA != portB {
+		return false
+	}
+	below, star := strings.CutPrefix(hostB, "*")
+	return hostA == hostB || (star && strings.HasSuffix(hostA, below))
+}
+
+// pathWithin reports whether path a is b or below it.
+func pathWithin(a, b string) bool {
+	rel, err := filepath.Rel(b, a)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// nameWithin reports whether all names of pattern a are names of pattern b.
+func nameWithin(a, b string) bool {
+	prefix, star := strings.CutSuffix(b, "*")
+	return a == b || (star && strings.HasPrefix(a, prefix))
+}
+
+// notCapable is what a script gets that reaches too far, and what an operator can do.
+func (r *reach) notCapable(what, kind, value string) error {
+	return &jsvm.Refusal{
+		Name: "NotCapable", Code: "EACCES",
+		Message: fmt.Sprintf("%s is not allowed; to allow it, say in toolyard.yaml: scripts: {grants: {%s: {%s: [%q]}}}", what, r.tool, kind, value),
+	}
+}
+
+// within opens the granted folder that holds a path, and gives the path in it.
+func (r *reach) within(path string) (*os.Root, string, error) {
+	abs := absolute(r.base, path)
+	for _, granted := range r.read {
+		dir := granted
+		if info, err := os.Stat(granted); err == nil && !info.IsDir() {
+			dir = filepath.Dir(granted)
+			if abs != granted {
+				continue
+			}
+		}
+		rel, err := filepath.Rel(dir, abs)
+		if err != nil || !filepath.IsLocal(rel) {
+			continue
+		}
+		root, err := os.OpenRoot(dir)
+		return root, rel, fileError(err)
+	}
+	return nil, "", r.notCapable("reading "+path, "read", path)
+}
+
+// readFile reads a file within reach. Links that lead out of the granted folder lead nowhere.
+func (r *reach) readFile(path string) ([]byte, error) {
+	root, rel, err := r.within(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = root.Close() }()
+	info, err := root.Stat(rel)
+	if err != nil {
+		return nil, fileError(err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &jsvm.Refusal{Message: path + " is not a file", Code: "EISDIR"}
+	}
+	file, err := root.Open(rel)
+	if err != nil {
+		return nil, fileError(err)
+	}
+	defer func() { _ = file.Close() }()
+	data, err := io.ReadAll(io.LimitReader(file, maxRead+1))
+	if err == nil && len(data) > maxRead {
+		err = fmt.Errorf("%s is larger than %d MiB", path, maxRead>>20)
+	}
+	return data, err
+}
+
+// fileInfo is what a script learns of a file.
+type fileInfo struct {
+	Name      string `json:"name,omitempty"`
+	File      bool   `json:"file"`
+	Directory bool   `json:"directory"`
+	Size      int64  `json:"size"`
+	MtimeMs   int64  `json:"mtimeMs"`
+}
+
+func infoOf(i fs.FileInfo) fileInfo {
+	return fileInfo{i.Name(), i.Mode().IsRegular(), i.IsDir(), i.Size(), i.ModTime().UnixMilli()}
+}
+
+func (r *reach) stat(path string) (any, error) {
+	root, rel, err := r.within(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = root.Close() }()
+	info, err := root.Stat(rel)
+	if err != nil {
+		return nil, fileError(err)
+	}
+	return infoOf(info), nil
+}
+
+// maxEntries bounds a list of files.
+const maxEntries = 10_000
+
+func (r *reach) list(path string) (any, error) {
+	root, rel, err := r.within(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = root.Close() }()
+	dir, err := root.Open(rel)
+	if err != nil {
+		return nil, fileError(err)
+	}
+	defer func() { _ = dir.Close() }()
+	entries, err := dir.ReadDir(maxEntries)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fileError(err)
+	}
+	list := make([]fileInfo, 0, len(entries))
+	for _, e := range entries {
+		list = append(list, fileInfo{Name: e.Name(), File: e.Type().IsRegular(), Directory: e.IsDir()})
+	}
+	return list, nil
+}
+
+// fileError is an error of the file system as scripts know it, without the paths of the
+// machine.
+func fileError(err error) error {
+	var p *fs.PathError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return &jsvm.Refusal{Message: "ENOENT: no such file or directory", Code: "ENOENT"}
+	case errors.Is(err, fs.ErrPermission):
+		return &jsvm.Refusal{Message: "EACCES: permission denied", Code: "EACCES"}
+	case errors.As(err, &p):
+		return &jsvm.Refusal{Message: p.Err.Error(), Code: "EIO"}
+	}
+	return err
+}
+
+// variable is the value of a granted variable, nil for none.
+func (r *reach) variable(name string) any {
+	for _, pattern := range r.env {
+		if nameWithin(name, pattern) {
+			if value, ok := r.getenv(name); ok {
+				return value
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,225 @@
+// Package script makes tools of TypeScript files. A file in a folder is a tool: it exports
+// a description, a zod schema for its arguments and a function. Nothing else needs to be
+// installed, and a save is live at once; a broken save keeps the last good version.
+//
+// Scripts run in processes of their own, without network, files or environment unless the
+// operator grants them. Each call starts from the same state.
+package script
+
+import (
+	"cmp"
+	"context"
+	_ "embed" // for the harness
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/assets"
+	"github.com/toolyard/toolyard/internal/jsvm"
+	"github.com/toolyard/toolyard/internal/watch"
+)
+
+// Options say which files are tools and what they may do.
+type Options struct {
+	Dir    string // the folder
+	Glob   string // which files; **/*.ts when empty
+	Base   string // what paths in grants and in scripts are relative to; the working directory when empty
+	Grants map[string]Grant
+
+	Memory   int           // bytes that one call may use; 64 MiB when zero
+	CPU      time.Duration // CPU time that one call may use; 5 s when zero
+	Workers  int           // processes at most; one for each processor when zero
+	CacheDir string        // where compiled scripts are kept; nowhere when empty
+
+	Log    *slog.Logger                // nil for none
+	Getenv func(string) (string, bool) // for granted names; nothing when nil
+	OnLoad func(Load)                  // told how each file was loaded, nil for nobody
+}
+
+// Grant is what a tool may reach beside its arguments. Grants are by the name of a tool;
+// "*" is for all. What a tool itself declares can only narrow them.
+type Grant struct {
+	Net  []string `json:"net"`  // hosts: api.example.com, api.example.com:8443, *.example.com, *
+	Read []string `json:"read"` // folders and files
+	Env  []string `json:"env"`  // variables: NAME or PREFIX_*
+}
+
+// Load is how a file was loaded.
+type Load struct {
+	File   string
+	Tools  []string // the names of its tools; none if the file is gone or never was good
+	Faults []toolyard.Problem
+	Took   time.Duration
+	First  bool // it is part of the first look at the folder
+}
+
+// Folder is a source of tools.
+type Folder struct {
+	opts Options
+	zod  string
+	dir  string // absolute
+	base string // absolute
+
+	mu       sync.Mutex
+	files    map[string]*file
+	problems []toolyard.Problem
+}
+
+// New makes a source. It fails if this program lacks what scripts need.
+func New(opts Options) (*Folder, error) {
+	if err := jsvm.Available(); err != nil {
+		return nil, err
+	}
+	zod, err := assets.Read(assets.Zod)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := filepath.Abs(opts.Dir)
+	if err != nil {
+		return nil, err
+	}
+	base, err := filepath.Abs(opts.Base)
+	if err != nil {
+		return nil, err
+	}
+	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
+	if opts.Getenv == nil {
+		opts.Getenv = func(string) (string, bool) { return "", false }
+	}
+	return &Folder{opts: opts, dir: dir, base: base, zod: string(zod)}, nil
+}
+
+//go:embed harness.js
+var harness string
+
+// provided are the modules that scripts can import.
+func (f *Folder) provided() []jsvm.Provided {
+	alias := `export * from "zod"; export { default } from "zod";`
+	return []jsvm.Provided{
+		{Name: "zod", Source: f.zod}, {Name: "zod/v4", Source: alias},
+		{Name: "ai", Source: `export const tool = (t) => t; export const jsonSchema = (s) => ({ jsonSchema: s });`},
+	}
+}
+
+// Run implements [toolyard.Source].
+func (f *Folder) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
+	pool, err := jsvm.NewPool(jsvm.Options{
+		Harness: harness, Modules: f.provided(), Memory: f.opts.Memory, CPU: f.opts.CPU,
+		Workers: f.opts.Workers, CacheDir: f.opts.CacheDir, Log: f.opts.Log,
+	})
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	l := newLoader(f, pool)
+	w := watch.Folder{Dir: f.dir, Glob: f.opts.Glob, Log: f.opts.Log}
+	return w.Run(ctx, func(files []watch.File) []string {
+		f.update(ctx, l, files)
+		publish(f.tools())
+		return f.watched()
+	})
+}
+
+// Problems implements [toolyard.Troubled].
+func (f *Folder) Problems() []toolyard.Problem {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.problems
+}
+
+// update loads what has changed.
+func (f *Folder) update(ctx context.Context, l *loader, found []watch.File) {
+	before := f.files
+	next := make(map[string]*file, len(found))
+	var stale []watch.File
+	sums := make(sumCache)
+	for _, w := range found {
+		if old := before[w.Path]; old != nil && old.current(w, sums) {
+			next[w.Path] = old
+			continue
+		}
+		stale = append(stale, w)
+	}
+	loaded := l.loadAll(ctx, stale)
+	if ctx.Err() != nil {
+		return // what was cut short says nothing about the files
+	}
+	for _, n := range loaded {
+		next[n.path] = n.orLast(before[n.path])
+	}
+	f.mu.Lock()
+	f.files, f.problems = next, problemsOf(next)
+	f.mu.Unlock()
+	if f.opts.OnLoad != nil {
+		for _, n := range loaded {
+			f.opts.OnLoad(Load{File: n.path, Tools: n.names(), Faults: n.faults, Took: n.took, First: before == nil})
+		}
+		for path := range before {
+			if next[path] == nil {
+				f.opts.OnLoad(Load{File: path})
+			}
+		}
+	}
+	l.cache.keepOnly(next)
+}
+
+// tools are those of all files, in the order of the files.
+func (f *Folder) tools() (tools []*toolyard.Tool) {
+	for _, path := range slices.Sorted(maps.Keys(f.files)) {
+		tools = append(tools, f.files[path].tools...)
+	}
+	return tools
+}
+
+// watched are the files beside those that were found that make a difference: what scripts
+// import, and declarations.
+func (f *Folder) watched() (also []string) {
+	seen := make(map[string]bool)
+	add := func(path string) {
+		if !seen[path] {
+			seen[path] = true
+			also = append(also, path)
+		}
+	}
+	for _, one := range f.files {
+		add(one.declaration)
+		for _, in := range one.inputs {
+			add(in.Path)
+		}
+	}
+	return also
+}
+
+// problemsOf lists what is wrong with the files. A file that is no tool is no problem if
+// another one imports it.
+func problemsOf(files map[string]*file) (problems []toolyard.Problem) {
+	imported := make(map[string]bool)
+	for _, one := range files {
+		for _, in := range one.inputs {
+			if in.Path != one.abs {
+				imported[in.Path] = true
+			}
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		if one := files[path]; !one.library || !imported[one.abs] {
+			problems = append(problems, one.faults...)
+		}
+	}
+	return problems
+}
+
+// DefaultCacheDir is where compiled scripts are kept for this user, or empty if there is no
+// such place.
+func DefaultCacheDir() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "toolyard")
+}

@@ -1,0 +1,42 @@
+package yard
+
+import (
+	"cmp"
+	"path/filepath"
+	"time"
+
+	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/script"
+)
+
+// Scripts is a folder of TypeScript tools. What is set here beats the configuration file.
+type Scripts struct {
+	Dir    string // empty for that of the configuration, or none
+	Glob   string // empty for that of the configuration, or **/*.ts
+	OnLoad func(script.Load)
+}
+
+// newScripts makes the source of the scripts, nil if there is none.
+func (y *Yard) newScripts(c *config.Scripts) (*script.Folder, error) {
+	base := filepath.Dir(y.opts.ConfigFile) // "." without a file
+	if c == nil {
+		c = &config.Scripts{}
+	} else if !filepath.IsAbs(c.Dir) {
+		moved := *c
+		moved.Dir = filepath.Join(base, c.Dir)
+		c = &moved
+	}
+	dir := cmp.Or(y.opts.Scripts.Dir, c.Dir)
+	if dir == "" {
+		return nil, nil
+	}
+	grants := make(map[string]script.Grant, len(c.Grants))
+	for name, g := range c.Grants {
+		grants[name] = script.Grant(g)
+	}
+	return script.New(script.Options{
+		Dir: dir, Glob: cmp.Or(y.opts.Scripts.Glob, c.Glob), Base: base, Grants: grants,
+		Memory: int(c.Memory), CPU: time.Duration(c.CPU), Workers: c.Workers, CacheDir: script.DefaultCacheDir(),
+		Log: y.log, Getenv: y.opts.Getenv, OnLoad: y.opts.Scripts.OnLoad,
+	})
+}
