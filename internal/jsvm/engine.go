@@ -171,7 +171,7 @@ func (e *engine) instantiateHost(ctx context.Context) error {
 	one := params(1)
 	answer := func(value uint64) func(*vm, []uint64) { return func(_ *vm, stack []uint64) { stack[0] = value } }
 	export(env, "host_call", params(5), one, func(v *vm, s []uint64) { s[0] = v.hostCall(uint32(s[3]), uint32(s[4])) }) //nolint:gosec // 32-bit values
-	export(env, "host_interrupt", nil, one, func(v *vm, s []uint64) { s[0] = v.interrupted() })
+	export(env, "host_interrupt", nil, one, func(v *vm, s []uint64) { s[0] = 0; v.interrupted() })
 	export(env, "host_module_load", params(2), one, answer(0))
 	export(env, "host_module_normalize", params(2), one, func(v *vm, s []uint64) { s[0] = v.copyText(uint32(s[1])) }) //nolint:gosec // a 32-bit value
 	export(env, "host_promise_rejection", params(3), nil, func(*vm, []uint64) {})
@@ -225,12 +225,12 @@ func (v *vm) copyText(at uint32) uint64 {
 	return copied
 }
 
-// interrupted is asked every few thousand steps whether to stop.
-func (v *vm) interrupted() uint64 {
-	if v.run.stop() != nil {
-		return 1
+// interrupted is asked every few thousand steps whether to go on. To stop it leaves the
+// engine as it is: an exception would have it free first what the script has filled.
+func (v *vm) interrupted() {
+	if err := v.run.stop(); err != nil {
+		panic(err)
 	}
-	return 0
 }
 
 func (v *vm) uint32At(at uint64) uint32 {

@@ -26,6 +26,7 @@ const maxLines = 1000
 // hostCall is the one function that the runtime can call: op and its arguments, all texts or
 // numbers. It returns the address of a box, or 0 after it threw.
 func (v *vm) hostCall(argc, argv uint32) uint64 {
+	v.interrupted() // a script that mostly calls us makes few steps of its own
 	args := make([]string, argc)
 	for i := range args {
 		box := uint64(v.uint32At(uint64(argv) + uint64(4*i))) //nolint:gosec // few arguments

@@ -241,10 +241,16 @@ func (w *process) run(ctx context.Context, r *Run, cpu time.Duration) (json.RawM
 	}
 	// The worker ends the run at its deadline. If it does not, it is ended.
 	watchdog := time.AfterFunc(timeout+grace, func() { w.overdue(id) })
-	if ctx.Done() != nil {
-		stop := context.AfterFunc(ctx, func() { _ = w.conn.send(frameCancel, id) })
-		defer stop()
-	}
+	// A caller who gives up is let go at once. A deadline the worker notices by itself, and
+	// its end is awaited.
+	left := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			_ = w.conn.send(frameCancel, id)
+			close(left)
+		}
+	})
+	defer stop()
 	select {
 	case f, ok := <-pend.answer:
 		watchdog.Stop()
@@ -252,24 +258,9 @@ func (w *process) run(ctx context.Context, r *Run, cpu time.Duration) (json.RawM
 			return nil, w.lost(pend)
 		}
 		return r.Module.open(f.body)
-	case <-afterDone(ctx, timeout):
+	case <-left:
 		return nil, &Stopped{Canceled} // the watchdog stays until the worker has answered
 	}
-}
-
-// afterDone is closed when the caller gave up, as opposed to a deadline: that one the worker
-// notices by itself, and its end is awaited.
-func afterDone(ctx context.Context, timeout time.Duration) <-chan struct{} {
-	if _, ok := ctx.Deadline(); !ok || timeout > 0 {
-		c := make(chan struct{})
-		context.AfterFunc(ctx, func() {
-			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				close(c)
-			}
-		})
-		return c
-	}
-	return nil
 }
 
 // begin registers a run and sends it.

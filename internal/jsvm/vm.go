@@ -77,7 +77,9 @@ func (v *vm) call(f api.Function, args ...uint64) uint64 {
 	}
 	copy(v.stack[:], args)
 	if err := f.CallWithStack(v.ctx, v.stack[:]); err != nil {
-		v.failure = fmt.Errorf("the engine failed: %w", firstLine(err))
+		if v.failure = v.run.stop(); v.failure == nil {
+			v.failure = fmt.Errorf("the engine failed: %w", firstLine(err))
+		}
 		return 0
 	}
 	return v.stack[0]
