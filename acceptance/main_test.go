@@ -96,32 +96,62 @@ func (p *process) logged(n int, match func(map[string]any) bool) (found []map[st
 // one.
 func serve(t *testing.T, program, config string, env ...string) *process {
 	t.Helper()
-	p := &process{t: t, dir: t.TempDir()}
+	return serveIn(t, t.TempDir(), program, config, env...)
+}
+
+// serveIn is serve in a folder that holds what the server is to find.
+func serveIn(t *testing.T, dir, program, config string, env ...string) *process {
+	t.Helper()
+	p := &process{t: t, dir: dir}
 	if config != "" {
 		p.configure(config)
 	}
 	address := freeAddress(t)
-	p.cmd = exec.Command(filepath.Join(bin, program), "serve", "--listen", address)
+	p.url = "http://" + address + "/mcp"
+	p.launch(program, env, "serve", "--listen", address)
+	p.await(p.url)
+	return p
+}
+
+// start starts the toolyard binary with any arguments.
+func start(t *testing.T, dir string, env []string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, dir: dir}
+	p.launch("toolyard", env, args...)
+	return p
+}
+
+func (p *process) launch(program string, env []string, args ...string) {
+	p.t.Helper()
+	p.cmd = exec.Command(filepath.Join(bin, program), args...)
 	p.cmd.Dir, p.cmd.Stderr, p.cmd.Env = p.dir, p, append(os.Environ(), env...)
 	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
-		_ = p.cmd.Wait()
-	})
-	p.url = "http://" + address + "/mcp"
+	p.t.Cleanup(p.end)
+}
+
+// end ends the server.
+func (p *process) end() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+}
+
+// await waits until the server is ready.
+func (p *process) await(url string) {
+	p.t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		res, err := http.Get("http://" + address + "/readyz")
+		res, err := http.Get(strings.TrimSuffix(url, "/mcp") + "/readyz")
 		if err == nil {
 			_ = res.Body.Close()
 			if res.StatusCode == http.StatusOK {
-				return p
+				return
 			}
 		}
 	}
-	t.Fatalf("%s did not get ready:\n%s", program, p.logs.String())
-	return nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.t.Fatalf("the server did not get ready:\n%s", p.logs.String())
 }
 
 func (p *process) configure(config string) {
@@ -143,15 +173,22 @@ func freeAddress(t *testing.T) string {
 // run runs a command to its end in a folder of its own and returns its exit code.
 func run(t *testing.T, program, config string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(bin, program), args...)
-	cmd.Dir = t.TempDir()
+	dir := t.TempDir()
 	if config != "" {
-		if err := os.WriteFile(filepath.Join(cmd.Dir, "toolyard.yaml"), []byte(config), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "toolyard.yaml"), []byte(config), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return runIn(t, dir, nil, program, args...)
+}
+
+// runIn is run in a folder and an environment that hold what the command is to find.
+func runIn(t *testing.T, dir string, env []string, program string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, program), args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	_ = cmd.Run()
@@ -236,6 +273,7 @@ type modernHTTP struct {
 	t    *testing.T
 	url  string
 	meta string // more members for _meta, each with a comma before it
+	key  string // a bearer token, empty for none
 }
 
 func (c modernHTTP) send(id, method, params string) (message, []message) {
@@ -262,6 +300,9 @@ func (c modernHTTP) post(ctx context.Context, id, method, params string) (*http.
 	r.Header.Set("Mcp-Method", method)
 	if name.Name != "" {
 		r.Header.Set("Mcp-Name", name.Name)
+	}
+	if c.key != "" {
+		r.Header.Set("Authorization", "Bearer "+c.key)
 	}
 	return http.DefaultClient.Do(r)
 }
@@ -391,9 +432,15 @@ func stop(c *stdio) chan struct{} { return c.deaf }
 
 func newStdio(t *testing.T, program string, modern bool, args ...string) *stdio {
 	t.Helper()
+	return newStdioIn(t, t.TempDir(), nil, program, modern, args...)
+}
+
+// newStdioIn is newStdio in a folder and an environment that hold what the server is to find.
+func newStdioIn(t *testing.T, dir string, env []string, program string, modern bool, args ...string) *stdio {
+	t.Helper()
 	c := &stdio{t: t, modern: modern, lines: make(chan string, 1000), deaf: make(chan struct{})}
 	c.cmd = exec.Command(filepath.Join(bin, program), append([]string{"serve"}, args...)...)
-	c.cmd.Dir = t.TempDir()
+	c.cmd.Dir, c.cmd.Env = dir, append(os.Environ(), env...)
 	out, err := c.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -77,8 +77,9 @@ type Yard struct {
 	// Swapped on every reload.
 	config atomic.Pointer[settings]
 
-	publishing sync.Mutex // one Publish at a time
-	reloading  sync.Mutex // one Reload at a time
+	publishing sync.Mutex         // one Publish at a time
+	problems   []toolyard.Problem // that were logged; under publishing
+	reloading  sync.Mutex         // one Reload at a time
 	ready      chan struct{}
 }
 
@@ -218,8 +219,24 @@ func (y *Yard) publish() {
 	y.publishing.Lock()
 	defer y.publishing.Unlock()
 	y.server.Publish(y.config.Load().gates, y.tools())
-	g := y.catalog.Now()
-	y.metrics.Catalog(g.Number, len(g.Tools), len(y.Problems()))
+	g, problems := y.catalog.Now(), y.Problems()
+	y.metrics.Catalog(g.Number, len(g.Tools), len(problems))
+	y.logProblems(problems)
+}
+
+// logProblems logs what is new among the problems, and what is mended.
+func (y *Yard) logProblems(now []toolyard.Problem) {
+	for _, p := range now {
+		if !slices.Contains(y.problems, p) {
+			y.log.Warn("problem", "problem", p.String(), "file", p.File, "line", p.Line, "fix", p.Fix)
+		}
+	}
+	for _, p := range y.problems {
+		if !slices.Contains(now, p) {
+			y.log.Info("problem is gone", "problem", p.String())
+		}
+	}
+	y.problems = now
 }
 
 // tools are those of the catalog, or before its first generation those in Go.

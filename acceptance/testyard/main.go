@@ -4,9 +4,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/cli"
@@ -21,7 +25,55 @@ func main() {
 	}
 	clients := &toolyard.Clients{}
 	toolyard.Lend[broker](clients, theBroker, toolyard.Write)
-	cli.Main(yard.Options{Tools: tools, Clients: clients, Sources: map[string]toolyard.Source{"changing": extra}})
+	cli.Main(yard.Options{
+		Tools: tools, Clients: clients, Identify: identify(os.Getenv("TESTYARD_KEYS")),
+		Sources: map[string]toolyard.Source{"changing": extra, "docs": docs{}},
+	})
+}
+
+// identify knows callers by bearer tokens: "token=user token=user". Without any, everyone is
+// let in.
+func identify(keys string) func(*http.Request) (toolyard.Caller, error) {
+	if keys == "" {
+		return nil
+	}
+	return func(r *http.Request) (toolyard.Caller, error) {
+		token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		for pair := range strings.FieldsSeq(keys) {
+			if key, user, _ := strings.Cut(pair, "="); key == token {
+				return toolyard.Caller{ID: user, Account: "acme", Roles: []string{"user"}}, nil
+			}
+		}
+		return toolyard.Caller{}, toolyard.Errorf(toolyard.Unauthenticated, "Who are you?")
+	}
+}
+
+// docs is a server with a tool and resources.
+type docs struct{}
+
+// Run implements toolyard.Source.
+func (docs) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
+	publish([]*toolyard.Tool{toolyard.Define(toolyard.Spec{Name: "search", Server: "docs", Description: "Searches the documents.", Modes: toolyard.ReadOnly},
+		func(_ context.Context, _ *toolyard.Call, in struct {
+			Text string `json:"text"`
+		}) (string, error) {
+			return "found " + in.Text, nil
+		})})
+	<-ctx.Done()
+	return nil
+}
+
+// Resources implements toolyard.Library.
+func (docs) Resources(context.Context) ([]toolyard.ResourceInfo, error) {
+	return []toolyard.ResourceInfo{{URI: "resource://readme", Name: "readme", MIMEType: "text/plain"}}, nil
+}
+
+// ReadResource implements toolyard.Library.
+func (docs) ReadResource(_ context.Context, _ *toolyard.Call, uri string) (json.RawMessage, error) {
+	if uri != "resource://readme" {
+		return nil, errors.New("there is no " + uri)
+	}
+	return json.RawMessage(`{"contents":[{"uri":"resource://readme","mimeType":"text/plain","text":"Read me."}]}`), nil
 }
 
 // changing is a source with one tool, which another one replaces at each flip.

@@ -1,0 +1,623 @@
+package acceptance
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const helloScript = `import { z } from "zod";
+export const description = "Says hello to a person by name";
+export const modes = ["read", "write"];
+export const inputSchema = z.object({
+  name: z.string().describe("The person to greet"),
+  greeting: z.string().default("Hello").describe("What to say"),
+});
+export default async ({ name, greeting }: z.infer<typeof inputSchema>) => ` + "`${greeting}, ${name}!`;\n"
+
+// tool is the text of a script that takes nothing and returns an expression.
+func tool(expression string) string {
+	return `import { z } from "zod";
+export const description = "Returns something.";
+export const modes = ["read", "write"];
+export const inputSchema = z.object({});
+export default async (args: unknown, ctx: any) => (` + expression + `);
+`
+}
+
+// folder writes files and returns where they are.
+func folder(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		save(t, filepath.Join(dir, name), text)
+	}
+	return dir
+}
+
+func save(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const scriptConfig = "scripts: {dir: tools}\n"
+
+// serveScripts serves a folder of scripts.
+func serveScripts(t *testing.T, files map[string]string) *process {
+	t.Helper()
+	moved := make(map[string]string)
+	for name, text := range files {
+		moved["tools/"+name] = text
+	}
+	return serveIn(t, folder(t, moved), "toolyard", scriptConfig)
+}
+
+// eras are a client of each era.
+func eras(t *testing.T, p *process) map[string]client {
+	t.Helper()
+	return map[string]client{"2026-07-28": modernHTTP{t: t, url: p.url}, "2025-11-25": newLegacyHTTP(t, p.url)}
+}
+
+func TestAC01(t *testing.T) {
+	t.Parallel()
+	p := serveScripts(t, map[string]string{"hello.ts": helloScript})
+	for name, c := range eras(t, p) {
+		m, _ := c.send("1", "tools/list", "")
+		var list struct {
+			Tools []struct {
+				Name        string
+				InputSchema struct {
+					Type       string
+					Properties map[string]struct{ Description string }
+				}
+			}
+		}
+		if err := json.Unmarshal(m.Result, &list); err != nil {
+			t.Fatal(err)
+		}
+		if len(list.Tools) != 1 || list.Tools[0].Name != "hello" || list.Tools[0].InputSchema.Type != "object" ||
+			list.Tools[0].InputSchema.Properties["name"].Description != "The person to greet" {
+			t.Errorf("%s: %s", name, m.Result)
+		}
+	}
+}
+
+func TestAC02(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{
+		"tools/hello.ts": helloScript,
+		"tools/a.ts":     "import { z } from \"zod\";\nexport const inputSchema = z.object({});\nexport default () => 1;\n",
+		"tools/b.ts":     "export const description = \"b\";\nexport default () => 1;\n",
+		"tools/c.ts":     "import { z } from \"zod\";\nexport const description = \"c\";\nexport const inputSchema = z.object({});\n",
+		"tools/d.ts":     "import { z } from \"zod\";\nexport const description = \"d\";\n\nexport const inputSchema = z.string();\nexport default () => 1;\n",
+		"toolyard.yaml":  scriptConfig,
+	})
+	p := serveIn(t, dir, "toolyard", "")
+	if got := listTools(t, modernHTTP{t: t, url: p.url}); !slices.Equal(got, []string{"hello"}) {
+		t.Errorf("%v", got)
+	}
+	code, out, errs := runIn(t, dir, nil, "toolyard", "check")
+	for _, want := range []string{`a.ts:1:1: there is no description`, `b.ts:1:1: there is no inputSchema`, `c.ts:1:1: there is no default function`, `d.ts:4:1: inputSchema must be a z.object()`} {
+		if !strings.Contains(errs, want) {
+			t.Errorf("%q is not said", want)
+		}
+	}
+	if code != 1 {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	warned := p.logged(4, func(l map[string]any) bool { return l["msg"] == "problem" })
+	if len(warned) != 4 {
+		t.Errorf("%d problems were logged: %v", len(warned), warned)
+	}
+}
+
+// sameTexts checks the texts of a result, in both eras.
+func sameTexts(t *testing.T, script string, isError bool, want ...string) {
+	t.Helper()
+	for name, c := range eras(t, serveScripts(t, map[string]string{"it.ts": script})) {
+		r := call(t, c, "it", "{}").result(t)
+		var got []string
+		for _, item := range r.Content {
+			if got = append(got, item.Text); item.Type != "text" {
+				t.Errorf("%s: %+v", name, item)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" || r.IsError != isError {
+			t.Errorf("%s: isError %v: %s", name, r.IsError, diff)
+		}
+	}
+}
+
+func TestAC03(t *testing.T) {
+	t.Parallel()
+	for expression, want := range map[string]string{`"Hello, World!"`: "Hello, World!", "42": "42", "true": "true"} {
+		sameTexts(t, tool(expression), false, want)
+	}
+}
+
+func TestAC04(t *testing.T) {
+	t.Parallel()
+	p := serveIn(t, folder(t, nil), "toolyard", "scripts: {dir: "+examples(t)+"}\n")
+	for name, c := range eras(t, p) {
+		w := call(t, c, "weather", `{"location":"Oslo"}`).result(t)
+		var structured, text struct{ Wind struct{ Direction string } }
+		if json.Unmarshal(w.Structured, &structured) != nil || structured.Wind.Direction != "NW" {
+			t.Errorf("%s: %s", name, w.Structured)
+		}
+		if json.Unmarshal([]byte(w.Content[0].Text), &text) != nil || text != structured {
+			t.Errorf("%s: %s", name, w.Content[0].Text)
+		}
+	}
+}
+
+func TestAC05(t *testing.T) {
+	t.Parallel()
+	sameTexts(t, tool(`["First", "Second", "Third"]`), false, "First", "Second", "Third")
+}
+
+func TestAC06(t *testing.T) {
+	t.Parallel()
+	p := serveScripts(t, map[string]string{"failed.ts": tool(`{ isError: true, error: "Not found" }`)})
+	for name, c := range eras(t, p) {
+		m := call(t, c, "failed", "{}")
+		if r := m.result(t); !r.IsError || len(r.Content) != 1 || r.Content[0].Text != "Not found" || r.Structured != nil {
+			t.Errorf("%s: %s", name, m.Result)
+		}
+	}
+}
+
+func TestAC07(t *testing.T) {
+	t.Parallel()
+	sameTexts(t, tool(`(() => { throw new Error("boom") })()`), true, "Error: boom")
+}
+
+func TestAC08(t *testing.T) {
+	t.Parallel()
+	items := map[string]string{
+		"image": `{"type":"image","data":"iVBORw0KGgo=","mimeType":"image/png"}`,
+		"link":  `{"type":"resource_link","uri":"file:///a.txt","name":"a.txt"}`,
+	}
+	p := serveScripts(t, map[string]string{"image.ts": tool(items["image"]), "link.ts": tool(items["link"])})
+	for name, c := range eras(t, p) {
+		for tool, want := range items {
+			if m := call(t, c, tool, "{}"); !strings.Contains(string(m.Result), `"content":[`+want+`]`) {
+				t.Errorf("%s: %s", name, m.Result)
+			}
+		}
+	}
+}
+
+func TestAC09(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{"dev/hello.ts": helloScript})
+	for args, want := range map[string]string{`{"name":"Ann"}`: "Hello, Ann!\n", `{"name":"Ann","greeting":"Hi"}`: "Hi, Ann!\n"} {
+		if code, out, errs := runIn(t, dir, nil, "toolyard", "call", "--target", "dev", "hello", "--args", args); code != 0 || out != want {
+			t.Errorf("%s: %d %q %s", args, code, out, errs)
+		}
+	}
+}
+
+func TestAC10(t *testing.T) {
+	t.Parallel()
+	p := serveIn(t, folder(t, nil), "toolyard", "scripts: {dir: "+examples(t)+"}\n")
+	for name, c := range eras(t, p) {
+		for args, want := range map[string]string{`{"text":"abc","case":"reverse"}`: "cba", `{"text":"abc","case":"reverse","repeat":2}`: "abc"} {
+			if r := call(t, c, "textutil", args).result(t); r.IsError || r.Content[0].Text != want {
+				t.Errorf("%s: %s: %+v", name, args, r)
+			}
+		}
+		if r := call(t, c, "textutil", `{"text":"abc","case":"reverse","repeat":0}`).result(t); !r.IsError || !strings.Contains(string(r.Structured), "repeat") {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+func examples(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../examples/tools")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestAC12(t *testing.T) {
+	t.Parallel()
+	p := serveScripts(t, map[string]string{"nested.ts": `import { z } from "zod";
+export const description = "Shows what it gets.";
+export const inputSchema = z.object({
+  count: z.number().int().min(1).max(100),
+  format: z.enum(["json", "csv", "xml"]),
+  options: z.object({ verbose: z.boolean().default(false), depth: z.number().int().min(0).max(5) }).optional(),
+});
+export default (args: z.infer<typeof inputSchema>) => args;
+`})
+	for name, c := range eras(t, p) {
+		good := call(t, c, "nested", `{"count":5,"format":"csv","options":{"depth":5}}`).result(t)
+		var got struct{ Options struct{ Verbose *bool } }
+		if json.Unmarshal(good.Structured, &got) != nil || got.Options.Verbose == nil || *got.Options.Verbose {
+			t.Errorf("%s: %s", name, good.Structured)
+		}
+		bad := call(t, c, "nested", `{"count":5,"format":"csv","options":{"depth":6}}`).result(t)
+		if !bad.IsError || !strings.Contains(string(bad.Structured), `"path":"options.depth"`) {
+			t.Errorf("%s: %s", name, bad.Structured)
+		}
+	}
+}
+
+func TestAC14(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{"tools/hello.ts": helloScript})
+	notes := regexp.MustCompile(`\\n\\n---\\nSource: ([^\\]*)\\nNote: This tool is dynamically loaded\. [^"]*"`)
+	sources := func(c client) (paths []string) {
+		m, _ := c.send("1", "tools/list", "")
+		for _, found := range notes.FindAllStringSubmatch(string(m.Result), -1) {
+			paths = append(paths, found[1])
+		}
+		return paths
+	}
+	p := serveIn(t, dir, "testyard", scriptConfig+"gates: {plain: {mode: write}, full: {mode: write, notes: absolute}, some: {mode: write, notes: relative}}\n")
+	for gate, want := range map[string][]string{"plain": nil, "full": {filepath.Join(dir, "tools/hello.ts")}, "some": {"hello.ts"}} {
+		if diff := cmp.Diff(want, sources(modernHTTP{t: t, url: p.url + "/" + gate})); diff != "" {
+			t.Errorf("%s: %s", gate, diff)
+		}
+	}
+	if got := sources(newStdioIn(t, dir, nil, "testyard", true, "--gate", "plain")); !slices.Equal(got, []string{"hello.ts"}) {
+		t.Errorf("on stdio: %v", got)
+	}
+}
+
+func TestAC22(t *testing.T) {
+	t.Parallel()
+	p := serveIn(t, folder(t, map[string]string{"tools/hello.ts": helloScript}), "toolyard", "name: trinity\n"+scriptConfig+"gates: {default: {mode: write, naming: client}}\n")
+	c := modernHTTP{t: t, url: p.url}
+	if got := listTools(t, c); !slices.Equal(got, []string{"mcp_trinity_hello"}) {
+		t.Errorf("%v", got)
+	}
+	for _, name := range []string{"mcp_trinity_hello", "hello"} {
+		if r := call(t, c, name, `{"name":"Ann"}`).result(t); r.Content[0].Text != "Hello, Ann!" {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+func TestAC28(t *testing.T) {
+	t.Parallel()
+	p := serveIn(t, folder(t, nil), "testyard", "scripts: {dir: "+examples(t)+"}\ngates: {default: {mode: read, toolset: expenses}}\ntoolsets: {expenses: {tools: [Query]}}\n", "TESTYARD_KEYS=a=ann b=bob")
+	for key, user := range map[string]string{"a": "ann", "b": "bob"} {
+		r := call(t, modernHTTP{t: t, url: p.url, key: key}, "Query", `{"query":""}`).result(t)
+		var rows []struct {
+			User string `json:"user_id"`
+		}
+		if err := json.Unmarshal(r.Structured, &rows); err != nil || len(rows) == 0 || len(rows) > 10 {
+			t.Fatalf("%s: %d rows, %v: %s", user, len(rows), err, r.Structured)
+		}
+		for _, row := range rows {
+			if row.User != user {
+				t.Errorf("%s sees a row of %q", user, row.User)
+			}
+		}
+	}
+	res, err := modernHTTP{t: t, url: p.url}.post(t.Context(), "1", "tools/call", `{"name":"Query","arguments":{"query":""}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without a credential: %s", res.Status)
+	}
+}
+
+func TestAC30(t *testing.T) {
+	t.Parallel()
+	p := serveIn(t, folder(t, map[string]string{
+		"tools/both.ts": tool(`((start) => ({
+	results: ctx.mcp.CallToolsParallel("", [{ name: "sleep", arguments: { ms: 300 } }, { name: "echo", arguments: { text: "b" } }, { name: "sleep", arguments: { ms: 300 } }, { name: "none" }]).map((r: any) => [r.isError ?? false, r.content[0].text]),
+	took: performance.now() - start,
+}))(performance.now())`),
+		"tools/promises.ts":  tool(`(await Promise.all([300, 300].map((ms) => ctx.mcp.callTool("", "sleep", { ms })))).map((r) => r.content[0].text)`),
+		"tools/docs.ts":      tool(`({ tools: ctx.mcp.ListTools("docs").map((t: any) => t.name), found: ctx.mcp.CallTool("docs", "search", { text: "x" }), resources: ctx.mcp.ListResources("docs"), read: ctx.mcp.ReadResource("docs", "resource://readme") })`),
+		"tools/writes.ts":    tool(`ctx.mcp.CallTool("", "propose_order", {})`),
+		"tools/unknown.ts":   tool(`ctx.mcp.ListResources("nobody")`),
+		"tools/recursive.ts": tool(`ctx.mcp.CallTool("", "recursive", {})`),
+	}), "testyard", scriptConfig+"gates: {default: {mode: write}, chat: {mode: read}}\n")
+	c := modernHTTP{t: t, url: p.url}
+	var both struct {
+		Results [][2]any
+		Took    float64
+	}
+	r := call(t, c, "both", "{}").result(t)
+	if err := json.Unmarshal(r.Structured, &both); err != nil {
+		t.Fatal(err, string(r.Structured))
+	}
+	if diff := cmp.Diff([][2]any{{false, "slept"}, {false, "b"}, {false, "slept"}, {true, "Unknown tool: none"}}, both.Results); diff != "" || both.Took > 500 {
+		t.Errorf("%v ms: %s", both.Took, diff)
+	}
+	start := time.Now()
+	if r := call(t, c, "promises", "{}").result(t); len(r.Content) != 2 || r.IsError || time.Since(start) > 550*time.Millisecond {
+		t.Errorf("%v: %+v", time.Since(start), r)
+	}
+	d := string(call(t, c, "docs", "{}").result(t).Structured)
+	for _, want := range []string{`"tools":["search"]`, `"found x"`, `"uri":"resource://readme"`, `"text":"Read me."`} {
+		if !strings.Contains(d, want) {
+			t.Errorf("%s is not in %s", want, d)
+		}
+	}
+	for gate, reason := range map[string]string{"": "says that it only reads", "/chat": "Unknown tool"} {
+		if m := string(call(t, modernHTTP{t: t, url: p.url + gate}, "writes", "{}").Result); !strings.Contains(m, reason) {
+			t.Errorf("%s: a tool that only reads had another one write: %s", gate, m)
+		}
+	}
+	if orders := call(t, c, "dump_context", "{}").result(t); !strings.Contains(string(orders.Structured), `"orders":0`) {
+		t.Errorf("%s", orders.Structured)
+	}
+	if m := call(t, c, "unknown", "{}").result(t); !m.IsError || !strings.Contains(m.Content[0].Text, "Unknown server: nobody") {
+		t.Errorf("%+v", m)
+	}
+	if m := string(call(t, c, "recursive", "{}").Result); !strings.Contains(m, "more than 8 deep") {
+		t.Errorf("%s", m)
+	}
+}
+
+func TestAC58(t *testing.T) {
+	t.Parallel()
+	p := serveScripts(t, map[string]string{"hello.ts": helloScript})
+	modern := modernHTTP{t: t, url: p.url}
+	res, err := modern.post(t.Context(), `"s"`, "subscriptions/listen", `{"notifications":{"toolsListChanged":true}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	streams := map[string]<-chan message{"2026-07-28": follow(t, res), "2025-11-25": newLegacyHTTP(t, p.url).listen()}
+	<-streams["2026-07-28"] // the acknowledgement
+	pid := p.cmd.Process.Pid
+	changed := strings.NewReplacer("greeting", "words", "Hello", "Howdy").Replace(helloScript)
+	save(t, filepath.Join(p.dir, "tools/hello.ts"), changed)
+	for name, stream := range streams {
+		select {
+		case m := <-stream:
+			if m.Method != "notifications/tools/list_changed" {
+				t.Errorf("%s: %s", name, m.Method)
+			}
+		case <-time.After(time.Second):
+			t.Errorf("%s: nothing within a second", name)
+		}
+	}
+	if r := call(t, modern, "hello", `{"name":"Ann"}`).result(t); r.Content[0].Text != "Howdy, Ann!" {
+		t.Errorf("%+v", r)
+	}
+	if m, _ := modern.send("1", "tools/list", ""); !strings.Contains(string(m.Result), `"words"`) {
+		t.Errorf("%s", m.Result)
+	}
+	time.Sleep(300 * time.Millisecond)
+	for name, stream := range streams {
+		if len(stream) > 0 {
+			t.Errorf("%s: told more than once: %+v", name, <-stream)
+		}
+	}
+	if p.cmd.Process.Pid != pid || p.cmd.ProcessState != nil {
+		t.Error("the process is another one")
+	}
+}
+
+func TestAC59(t *testing.T) {
+	t.Parallel()
+	p := serveScripts(t, map[string]string{"hello.ts": helloScript})
+	c := modernHTTP{t: t, url: p.url}
+	file := func(name string) string { return filepath.Join(p.dir, "tools", name) }
+	soon := func(what string, done func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(2 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s did not happen; there are %v", what, listTools(t, c))
+			}
+		}
+	}
+	lists := func(want ...string) func() bool {
+		return func() bool { return slices.Equal(listTools(t, c), want) }
+	}
+	save(t, file("deep/down/more.ts"), tool("1"))
+	soon("adding", lists("hello", "more"))
+	if err := os.Rename(file("deep/down/more.ts"), file("other.ts")); err != nil {
+		t.Fatal(err)
+	}
+	soon("renaming", lists("hello", "other"))
+	if err := os.Remove(file("other.ts")); err != nil {
+		t.Fatal(err)
+	}
+	soon("deleting", lists("hello"))
+
+	res, err := c.post(t.Context(), `"s"`, "subscriptions/listen", `{"notifications":{"toolsListChanged":true}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream := follow(t, res)
+	<-stream
+	for i := range 10 {
+		save(t, file("hello.ts"), strings.ReplaceAll(helloScript, "Hello", fmt.Sprint("Hello", i)))
+		time.Sleep(20 * time.Millisecond)
+	}
+	says := func(want string) func() bool {
+		return func() bool { return call(t, c, "hello", `{"name":"Ann"}`).result(t).Content[0].Text == want }
+	}
+	soon("the last of ten saves", says("Hello9, Ann!"))
+	if n := len(stream); n > 4 {
+		t.Errorf("ten saves gave %d notifications", n)
+	}
+
+	save(t, file("hello.ts"), strings.Replace(helloScript, "export default", "export default (((", 1))
+	problem := func(l map[string]any) bool { return l["msg"] == "problem" && l["file"] == "hello.ts" }
+	found := p.logged(1, problem)
+	if len(found) != 1 || found[0]["line"] != 8.0 {
+		t.Errorf("a syntax error is not reported with its line: %v", found)
+	}
+	if !says("Hello9, Ann!")() {
+		t.Error("a broken save lost the tool")
+	}
+	save(t, file("hello.ts"), helloScript)
+	soon("the next good save", says("Hello, Ann!"))
+	if gone := p.logged(1, func(l map[string]any) bool { return l["msg"] == "problem is gone" }); len(gone) != 1 {
+		t.Errorf("the problem stayed: %v", gone)
+	}
+
+	save(t, file("sub/hello.ts"), helloScript)
+	soon("a second file of that name", lists())
+	if both := p.logged(1, func(l map[string]any) bool {
+		text := fmt.Sprint(l["problem"])
+		return l["msg"] == "problem" && strings.Contains(text, "sub/hello.ts") && strings.Contains(text, "hello.ts, ")
+	}); len(both) != 1 {
+		t.Errorf("not both files are named: %v", p.logged(1, func(l map[string]any) bool { return l["msg"] == "problem" }))
+	}
+}
+
+func TestAC60(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"example/one.ts": tool("1"), "other/two.ts": tool("2"), "other/deep/three.ts": tool("3")}
+	for name, tt := range map[string]struct {
+		env, args []string
+		want      []string
+	}{
+		"nothing":          {want: []string{"one"}},
+		"MCP_TARGET":       {env: []string{"MCP_TARGET=other"}, want: []string{"three", "two"}},
+		"--target":         {env: []string{"MCP_TARGET=example"}, args: []string{"--target", "other"}, want: []string{"three", "two"}},
+		"MCP_GLOB":         {env: []string{"MCP_TARGET=other", "MCP_GLOB=deep/*.ts"}, want: []string{"three"}},
+		"--glob":           {env: []string{"MCP_TARGET=other", "MCP_GLOB=deep/*.ts"}, args: []string{"--glob", "*.ts"}, want: []string{"two"}},
+		"MCP_MODE is said": {env: []string{"MCP_MODE=stdio"}, want: []string{"one"}},
+	} {
+		c := newStdioIn(t, folder(t, files), tt.env, "toolyard", true, tt.args...)
+		if diff := cmp.Diff(tt.want, listTools(t, c)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	port := func() string { return freeAddress(t)[len("127.0.0.1:"):] }
+	env, flag := port(), port()
+	for name, tt := range map[string]struct {
+		env, args []string
+		port      string
+	}{
+		"MCP_MODE":       {env: []string{"MCP_MODE=http"}, port: "3001"},
+		"MCP_PORT":       {env: []string{"MCP_MODE=http", "MCP_PORT=" + env}, port: env},
+		"--port":         {env: []string{"MCP_MODE=http", "MCP_PORT=" + env}, args: []string{"--port", flag}, port: flag},
+		"--port, --http": {args: []string{"--http", "--port", flag}, port: flag},
+	} {
+		dir := folder(t, files)
+		log := filepath.Join(dir, "log")
+		p := start(t, dir, append(tt.env, "LOG_FILE="+log), append([]string{"serve"}, tt.args...)...)
+		c := modernHTTP{t: t, url: "http://127.0.0.1:" + tt.port + "/mcp"}
+		p.await(c.url)
+		if got := listTools(t, c); !slices.Equal(got, []string{"one"}) {
+			t.Errorf("%s: %v", name, got)
+		}
+		p.end()
+		data, err := os.ReadFile(log)
+		if err != nil || !strings.Contains(string(data), "TOOL_REGISTERED") || p.logs.Len() > 0 {
+			t.Errorf("%s: LOG_FILE: %v, %s%s", name, err, data, p.logs.String())
+		}
+	}
+	for _, bad := range [][]string{{"MCP_MODE=udp"}, {"MCP_MODE=http", "MCP_PORT=many"}, {"MCP_TARGET=nowhere"}} {
+		if code, _, errs := runIn(t, folder(t, files), bad, "toolyard", "serve"); code != 2 || errs == "" {
+			t.Errorf("%v: exit %d: %s", bad, code, errs)
+		}
+	}
+}
+
+// What a script may reach: nothing, or what the operator grants.
+func TestScriptGrants(t *testing.T) {
+	t.Parallel()
+	served := 0
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		served++
+		if r.URL.Path == "/away" {
+			http.Redirect(w, r, "http://localhost:1/", http.StatusFound)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"method":%q,"auth":%q}`, r.Method, r.Header.Get("Authorization"))
+	}))
+	defer web.Close()
+	host := strings.TrimPrefix(web.URL, "http://")
+	get := func(url string) string {
+		return tool(fmt.Sprintf(`await fetch(%q, { method: "POST", body: "x", headers: { authorization: "k" } }).then((r) => r.json())`, url))
+	}
+	read := func(path string) string {
+		return `import fs from "node:fs";` + "\n" + tool(fmt.Sprintf(`fs.readFileSync(%q, "utf8")`, path))
+	}
+	files := map[string]string{
+		"data/a.txt": "inside", "secret.txt": "outside",
+		"tools/net.ts": get(web.URL), "tools/nonet.ts": get(web.URL), "tools/star.ts": get(web.URL), "tools/away.ts": get(web.URL + "/away"),
+		"tools/narrow.ts": get(web.URL) + `export const permissions = { net: ["elsewhere.example"] };`,
+		"tools/read.ts":   read("data/a.txt"), "tools/noread.ts": read("data/a.txt"), "tools/up.ts": read("data/../secret.txt"), "tools/link.ts": read("data/link.txt"), "tools/dir.ts": read("data"),
+		"tools/env.ts": tool(`[process.env.SECRET_A, process.env.SECRET_B, process.env.PATH, JSON.stringify(process.env)].join()`),
+	}
+	dir := folder(t, files)
+	if err := os.Symlink("../secret.txt", filepath.Join(dir, "data/link.txt")); err != nil {
+		t.Fatal(err)
+	}
+	p := serveIn(t, dir, "toolyard", `scripts:
+  dir: tools
+  grants:
+    net: {net: ["`+host+`"]}
+    narrow: {net: ["`+host+`"]}
+    away: {net: ["`+host+`"]}
+    star: {net: ["*"]}
+    read: {read: [data]}
+    up: {read: [data]}
+    link: {read: [data]}
+    dir: {read: [data]}
+    env: {env: [SECRET_A]}
+`, "SECRET_A=1", "SECRET_B=2")
+	c := modernHTTP{t: t, url: p.url}
+	for tool, want := range map[string]string{
+		"net": `{"method":"POST","auth":"k"}`, "nonet": "is not allowed; to allow it", "star": "is not allowed", "away": "is not allowed", "narrow": "is not allowed",
+		"read": "inside", "noread": "is not allowed; to allow it", "up": "is not allowed", "link": "rror", "dir": "rror",
+		"env": `1,,,{"SECRET_A":"1"}`,
+	} {
+		r := call(t, c, tool, "{}").result(t)
+		if len(r.Content) == 0 || !strings.Contains(r.Content[0].Text, want) || strings.Contains(r.Content[0].Text, "outside") {
+			t.Errorf("%s: %+v", tool, r.Content)
+		}
+	}
+	if served != 2 { // net, and the first step of away
+		t.Errorf("the server was reached %d times", served)
+	}
+}
+
+// What one call leaves behind is not there for the next, unless the tool asks for that.
+func TestScriptIsolation(t *testing.T) {
+	t.Parallel()
+	body := tool(`(() => {
+	count++; globalThis.left = (globalThis.left ?? 0) + 1; (Array.prototype as any).left = ((Array.prototype as any).left ?? 0) + 1;
+	return [count, (globalThis as any).left, ([] as any).left].join();
+})()`) + "let count = 0;\n"
+	p := serveScripts(t, map[string]string{"alone.ts": body, "other.ts": tool(`[typeof (globalThis as any).left, typeof ([] as any).left].join()`), "kept.ts": body + "export const shared = true;\n"})
+	c := modernHTTP{t: t, url: p.url}
+	for range 20 {
+		if r := call(t, c, "alone", "{}").result(t); r.Content[0].Text != "1,1,1" {
+			t.Fatalf("%+v", r)
+		}
+		if r := call(t, c, "other", "{}").result(t); r.Content[0].Text != "undefined,undefined" {
+			t.Fatalf("%+v", r)
+		}
+	}
+	last := ""
+	for range 20 {
+		last = call(t, c, "kept", "{}").result(t).Content[0].Text
+	}
+	if last == "1,1,1" {
+		t.Error("what is shared is not kept")
+	}
+}
