@@ -26,7 +26,7 @@ var titles = map[string]string{
 
 // serveContender serves on a free port of loopback and prints its address when it is
 // ready.
-func serveContender(name string, tools int) error {
+func serveContender(name string, tools int, dir string) error {
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -41,7 +41,9 @@ func serveContender(name string, tools int) error {
 		ready()
 		return http.Serve(l, h)
 	case "toolyard":
-		return serveToolyard(l, tools, ready)
+		return serveYard(l, ready, yard.Options{Tools: goTools(tools), Sources: map[string]toolyard.Source{"changing": changing{}}})
+	case "scripts":
+		return serveYard(l, ready, yard.Options{Scripts: yard.Scripts{Dir: dir}})
 	}
 	return fmt.Errorf("no contender is called %q", name)
 }
@@ -118,9 +120,7 @@ func (changing) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
 	}
 }
 
-// serveToolyard is the whole product: catalog, call path, metrics, and a log line for
-// each call.
-func serveToolyard(l net.Listener, tools int, ready func()) error {
+func goTools(tools int) []*toolyard.Tool {
 	list := []*toolyard.Tool{toolyard.Define(toolyard.Spec{Name: "echo", Modes: toolyard.ReadOnly},
 		func(_ context.Context, _ *toolyard.Call, in echoArgs) (string, error) { return in.Text, nil })}
 	for i := range tools {
@@ -128,14 +128,17 @@ func serveToolyard(l net.Listener, tools int, ready func()) error {
 		list = append(list, toolyard.Define(toolyard.Spec{Name: name, Description: description, Modes: toolyard.ReadOnly},
 			func(_ context.Context, _ *toolyard.Call, in searchArgs) (string, error) { return in.Query, nil }))
 	}
+	return list
+}
+
+// serveYard is the whole product: catalog, call path, metrics, and a log line for each call.
+func serveYard(l net.Listener, ready func(), opts yard.Options) error {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	y, err := yard.New(yard.Options{
-		Tools: list, Version: "bench", Log: slog.New(slog.NewJSONHandler(null, nil)),
-		Sources: map[string]toolyard.Source{"changing": changing{}},
-	})
+	opts.Version, opts.Log = "bench", slog.New(slog.NewJSONHandler(null, nil))
+	y, err := yard.New(opts)
 	if err != nil {
 		return err
 	}

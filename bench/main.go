@@ -26,18 +26,20 @@ func main() {
 	serve := flag.String("serve", "", "serve this contender and nothing else")
 	tools := flag.Int("tools", 0, "how many tools the contender has")
 	quick := flag.Bool("quick", false, "measure for a shorter time")
+	dir := flag.String("dir", "", "the contender's folder of scripts")
+	only := flag.Bool("scripts", false, "measure only TypeScript tools")
 	listeners := flag.Int("listeners", 0, "measure only so many listeners")
 	flag.Parse()
 	var err error
 	switch {
 	case *serve != "":
-		err = serveContender(*serve, *tools)
+		err = serveContender(*serve, *tools, *dir)
 	case *listeners > 0:
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
 		err = measureListeners(ctx, *listeners)
 	default:
-		err = measure(*quick)
+		err = measure(*quick, *only)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -75,12 +77,23 @@ type contender struct {
 }
 
 func start(ctx context.Context, name string, tools int) (*contender, error) {
+	return startWith(ctx, name, nil, "-serve", name, "-tools", strconv.Itoa(tools))
+}
+
+// startWith starts this program as a contender.
+func startWith(ctx context.Context, name string, env []string, args ...string) (*contender, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
+	cmd := exec.CommandContext(ctx, self, args...)
+	cmd.Env = append(os.Environ(), env...)
+	return startCommand(name, cmd)
+}
+
+// startCommand starts a contender, which prints its address when it is ready.
+func startCommand(name string, cmd *exec.Cmd) (*contender, error) {
 	began := time.Now()
-	cmd := exec.CommandContext(ctx, self, "-serve", name, "-tools", strconv.Itoa(tools))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -105,16 +118,19 @@ func (c *contender) stop() {
 	_ = c.cmd.Wait()
 }
 
-// cpu is the processor time that the process has used.
-func (c *contender) cpu() (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
+// cpu is the processor time that all processes of the contender have used.
+func (c *contender) cpu() (total time.Duration, err error) {
+	for _, pid := range family(c.cmd.Process.Pid) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return 0, err
+		}
+		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		user, _ := strconv.Atoi(fields[11])
+		system, _ := strconv.Atoi(fields[12])
+		total += time.Duration(user+system) * 10 * time.Millisecond // 100 ticks a second
 	}
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * 10 * time.Millisecond, nil // 100 ticks a second
+	return total, nil
 }
 
 // sample is one measurement.
@@ -246,14 +262,20 @@ func compare(contenders []*contender, req []byte, connections int, turn time.Dur
 	return medians, nil
 }
 
-func measure(quick bool) error {
-	turn, turns := 2*time.Second, 5
+func measure(quick, onlyScripts bool) error {
+	turn, turns, saves := 2*time.Second, 5, 100
 	if quick {
-		turn, turns = time.Second, 1
+		turn, turns, saves = time.Second, 1, 10
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
+	if onlyScripts {
+		return measureScripts(ctx, turn, turns, saves)
+	}
 	if err := measureCalls(ctx, turn, turns); err != nil {
+		return err
+	}
+	if err := measureScripts(ctx, turn, turns, saves); err != nil {
 		return err
 	}
 	if err := measureLists(ctx, turn, turns); err != nil {

@@ -26,7 +26,7 @@ type scriptTool struct {
 type request struct {
 	Export string          `json:"export"`
 	Args   json.RawMessage `json:"args"`
-	Ctx    callContext     `json:"ctx"`
+	Ctx    string          `json:"ctx"` // a callContext as JSON, which few scripts open
 }
 
 // callContext is the data of a script's ctx.
@@ -45,12 +45,13 @@ type authorized struct {
 	Roles   []string `json:"roles"`
 }
 
-func contextOf(c *toolyard.Call) callContext {
+func contextOf(c *toolyard.Call) string {
 	ctx := callContext{Mode: c.Mode, AsOf: c.AsOf.UnixMilli(), RequestID: c.ID, Gate: c.Gate}
 	if c.Caller.Known() {
 		ctx.Authorized = &authorized{c.Caller.ID, c.Caller.Account, append([]string{}, c.Caller.Roles...)}
 	}
-	return ctx
+	raw, _ := json.Marshal(ctx) // it always has a JSON form
+	return string(raw)
 }
 
 // call is the tool's handler.

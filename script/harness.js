@@ -103,22 +103,29 @@ function check(m, names) {
   return { tools: [{ ...said, ...options(m) }], faults };
 }
 
-/** prepare does what every call would have to do again. */
+/** own is what parts finds, for a module that was prepared. */
+let own;
+
+/** prepare does what every call would have to do again. The image is made after it. */
 function prepare(m) {
-  const { inputSchema } = parts(m);
-  if (isZod(inputSchema)) inputSchema.safeParse({});
+  own = parts(m);
+  if (isZod(own.inputSchema)) own.inputSchema.safeParse({});
 }
 
 /** validate is what the schema makes of the arguments: defaults, transformations, brands. */
-async function validate(schema, args) {
-  if (!isZod(schema)) return args;
+function validate(schema, args) {
   let r;
   try {
     r = schema.safeParse(args);
   } catch (e) {
-    if (e?.constructor?.name !== "$ZodAsyncError") throw e;
-    r = await schema.safeParseAsync(args);
+    if (!(e instanceof zod.core.$ZodAsyncError)) throw e;
+    return schema.safeParseAsync(args).then(accept);
   }
+  return accept(r);
+}
+
+/** accept is the data of a parse, or the error that says what is wrong. */
+function accept(r) {
   if (r.success) return r.data;
   const e = new Error(zod.prettifyError(r.error));
   e.name = "ZodError";
@@ -126,18 +133,48 @@ async function validate(schema, args) {
   throw e;
 }
 
-/** context is the second argument of a tool's function. */
-function context(c, host) {
-  const log = (level) => (message, data) => console[level](...(data === undefined ? [message] : [message, data]));
-  return {
-    ...c,
-    asOf: new Date(c.asOf),
-    log: { debug: log("debug"), info: log("info"), warn: log("warn"), error: log("error") },
-    progress(done, total, message) {
-      host.post("progress", { done, total, message }).catch(() => {});
-    },
-    mcp: toolbox(host),
-  };
+/** outside is the way to the host; set by the first request. */
+let outside;
+
+const log = {};
+for (const level of ["debug", "info", "warn", "error"]) {
+  log[level] = (message, data) => (data === undefined ? console[level](message) : console[level](message, data));
+}
+
+/** Context is the second argument of a tool's function. Most tools use little of it. */
+class Context {
+  #json;
+  #data;
+  constructor(json) {
+    this.#json = json;
+  }
+  get #fields() {
+    return (this.#data ??= JSON.parse(this.#json));
+  }
+  get authorized() {
+    return this.#fields.authorized;
+  }
+  get mode() {
+    return this.#fields.mode;
+  }
+  get asOf() {
+    return new Date(this.#fields.asOf);
+  }
+  get requestId() {
+    return this.#fields.requestId;
+  }
+  get gate() {
+    return this.#fields.gate;
+  }
+  get log() {
+    return log;
+  }
+  get mcp() {
+    return toolbox;
+  }
+  progress(done, total, message) {
+    outside.post("progress", { done, total, message }).catch(() => {});
+  }
 }
 
 /** operations of ctx.mcp: the arguments of each, by the name of the synchronous one. */
@@ -150,29 +187,63 @@ const operations = {
 };
 
 /** toolbox is ctx.mcp. CallTool waits for its result; callTool returns a promise of it. */
-function toolbox(host) {
-  const box = {};
-  for (const [name, payload] of Object.entries(operations)) {
-    const op = name === "CallTool" ? "CallToolsParallel" : name;
-    const open = (value) => (name === "CallTool" ? value[0] : value);
-    box[name] = (...args) => open(host.ask(op, payload(...args)));
-    box[name[0].toLowerCase() + name.slice(1)] = async (...args) => open(await host.post(op, payload(...args)));
-  }
-  return box;
+const toolbox = {};
+for (const [name, payload] of Object.entries(operations)) {
+  const op = name === "CallTool" ? "CallToolsParallel" : name;
+  const open = (value) => (name === "CallTool" ? value[0] : value);
+  toolbox[name] = (...args) => open(outside.ask(op, payload(...args)));
+  toolbox[name[0].toLowerCase() + name.slice(1)] = async (...args) => open(await outside.post(op, payload(...args)));
 }
 
 /** call calls a function of the module. */
-async function call(m, r, host) {
-  const p = r.export === "default" ? parts(m) : { execute: m[r.export] };
-  const args = await validate(p.inputSchema, r.args);
-  const value = await p.execute(args, context(r.ctx, host));
+async function call(m, r) {
+  const p = r.export === "default" ? (own ?? parts(m)) : { execute: m[r.export] };
+  let args = r.args;
+  if (isZod(p.inputSchema)) {
+    args = validate(p.inputSchema, args);
+    if (args instanceof Promise) args = await args;
+  }
+  const value = await p.execute(args, new Context(r.ctx));
   if (typeof value === "number" || typeof value === "bigint" || typeof value === "boolean") return { text: String(value) };
   return { value };
 }
 
+/** warm has zod set up here, once, what it sets up at first use. */
+function warm() {
+  const { z } = zod;
+  const s = z.object({
+    text: z.string().min(1).max(9).describe("x"),
+    shape: z.string().regex(/x/).optional(),
+    email: z.email().optional(),
+    url: z.url().optional(),
+    uuid: z.uuid().nullable().optional(),
+    date: z.iso.datetime().optional(),
+    int: z.number().int().min(0).max(9).default(1).describe("x"),
+    number: z.number().positive().optional(),
+    flag: z.boolean().default(false),
+    choice: z.enum(["a", "b"]).default("a"),
+    list: z.array(z.string()).min(0).max(9).optional(),
+    either: z.union([z.string(), z.number(), z.literal("x")]).optional(),
+    tagged: z.discriminatedUnion("k", [z.object({ k: z.literal("a") }), z.object({ k: z.literal("b") })]).optional(),
+    map: z.record(z.string(), z.unknown()).optional(),
+    pair: z.tuple([z.string(), z.any()]).optional(),
+    checked: z.string().refine(() => true, "x").optional(),
+    changed: z.string().trim().toLowerCase().transform((t) => t).optional(),
+    coerced: z.coerce.number().optional(),
+    none: z.null().optional(),
+  });
+  jsonSchema("x", s, "input");
+  jsonSchema("x", z.object({ a: z.string() }), "output");
+  s.safeParse({ text: "x", changed: "x", checked: "x" });
+  const bad = s.safeParse({});
+  zod.prettifyError(bad.error);
+}
+warm();
+
 __runtime.install((m, request, host) => {
+  outside = host;
   if (request === null) return prepare(m);
   if (request.declared) return check(m, request.declared);
   if (request.declare) return declare(m);
-  return call(m, request, host);
+  return call(m, request);
 });

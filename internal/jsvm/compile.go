@@ -64,9 +64,18 @@ func Compile(file string, o CompileOptions) (*Module, []Fault) {
 	if c.realRoot, err = filepath.EvalSymlinks(o.Root); err != nil {
 		return nil, []Fault{{File: file, Message: err.Error()}}
 	}
-	c.entry = filepath.Join(o.Root, file)
+	c.entry = filepath.Join(o.Root, filepath.FromSlash(file))
+	source, err := readSource(c.entry)
+	if err != nil {
+		return nil, []Fault{{File: file, Message: err.Error()}}
+	}
+	c.inputs, c.size = []Input{{c.entry, sha256.Sum256(source)}}, len(source)
 	result := api.Build(api.BuildOptions{
-		EntryPoints:      []string{c.entry},
+		// The script is given as text: to find a file by its path the compiler would read its
+		// folder, which may be large.
+		Stdin: &api.StdinOptions{
+			Contents: string(source), Sourcefile: c.entry, ResolveDir: filepath.Dir(c.entry), Loader: loaders[filepath.Ext(file)],
+		},
 		AbsWorkingDir:    o.Root,
 		Outfile:          filepath.Join(o.Root, "module.js"),
 		Bundle:           true,
@@ -209,7 +218,7 @@ func (c *compiler) faults(messages []api.Message) (faults []Fault) {
 	for _, m := range messages {
 		f := Fault{File: c.relative(c.entry), Message: m.Text}
 		for _, n := range m.Notes {
-			if n.Location == nil && len(n.Text) < 200 && !strings.Contains(n.Text, "esbuild") {
+			if n.Location == nil && len(n.Text) < 200 && !strings.Contains(n.Text, "esbuild") && !strings.Contains(n.Text, "external") {
 				f.Message += " (" + n.Text + ")"
 			}
 		}

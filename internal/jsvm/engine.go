@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +24,7 @@ type engine struct {
 	budget   atomic.Int64 // bytes that all of them may still take
 	base     *image       // the runtime and the provided modules, evaluated
 	entry    entry        // in the base image
+	blanks   chan *vm     // VMs that show the base image and wait for a module
 }
 
 // entry are the values of the base image that the host calls. They are at the same place in
@@ -48,7 +50,7 @@ func newEngine(ctx context.Context, s *setup) (*engine, error) {
 			config = config.WithCompilationCache(cache)
 		}
 	}
-	e := &engine{runtime: wazero.NewRuntimeWithConfig(ctx, config), limit: s.Memory + overhead}
+	e := &engine{runtime: wazero.NewRuntimeWithConfig(ctx, config), limit: s.Memory + overhead, blanks: make(chan *vm, 2)}
 	e.budget.Store(int64(s.Budget))
 	if err := e.instantiateHost(ctx); err != nil {
 		return nil, err
@@ -171,7 +173,7 @@ func (e *engine) instantiateHost(ctx context.Context) error {
 	one := params(1)
 	answer := func(value uint64) func(*vm, []uint64) { return func(_ *vm, stack []uint64) { stack[0] = value } }
 	export(env, "host_call", params(5), one, func(v *vm, s []uint64) { s[0] = v.hostCall(uint32(s[3]), uint32(s[4])) }) //nolint:gosec // 32-bit values
-	export(env, "host_interrupt", nil, one, func(v *vm, s []uint64) { s[0] = 0; v.interrupted() })
+	export(env, "host_interrupt", nil, one, func(v *vm, s []uint64) { s[0] = 0; runtime.Gosched(); v.run.measure(); v.interrupted() })
 	export(env, "host_module_load", params(2), one, answer(0))
 	export(env, "host_module_normalize", params(2), one, func(v *vm, s []uint64) { s[0] = v.copyText(uint32(s[1])) }) //nolint:gosec // a 32-bit value
 	export(env, "host_promise_rejection", params(3), nil, func(*vm, []uint64) {})

@@ -2,11 +2,9 @@ package jsvm
 
 import (
 	"bytes"
-	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -21,7 +19,7 @@ type memory struct {
 	size     int
 	shown    *image
 	budget   *atomic.Int64 // bytes that all VMs of the process may still grow by
-	entries  []byte        // of the page map
+	pages    pageScan      // finds the pages that were written
 }
 
 // newMemory reserves an address range; nothing is used before it is touched.
@@ -74,48 +72,22 @@ func (m *memory) show(img *image) error {
 }
 
 // manyPages is from how many written pages on it is cheaper to give them up.
-const manyPages = 512
+const manyPages = 1024
 
 // copyBack undoes all writes since the image was shown.
 func (m *memory) copyBack(img *image) error {
 	written, err := m.written()
-	if err != nil || len(written) > manyPages {
+	if err != nil {
 		return unix.Madvise(m.reserved[:m.size], unix.MADV_DONTNEED)
 	}
-	for _, at := range written {
-		if at < len(img.flat) {
-			copy(m.reserved[at:at+pageSize], img.flat[at:])
-		} else {
-			clear(m.reserved[at : at+pageSize])
-		}
+	for _, r := range written {
+		undone := copy(m.reserved[r.start:r.start+r.length], img.flat[min(r.start, len(img.flat)):])
+		clear(m.reserved[r.start+undone : r.start+r.length])
 	}
 	return nil
 }
 
-// written finds the pages that are no longer those of the image's file.
-func (m *memory) written() ([]int, error) {
-	const entry, present, swapped, shared = 8, 1 << 63, 1 << 62, 1 << 61
-	pages, err := pageMap()
-	if err != nil {
-		return nil, err
-	}
-	m.entries = slices.Grow(m.entries[:0], m.size/pageSize*entry)[:m.size/pageSize*entry]
-	at := int64(uintptr(unsafe.Pointer(&m.reserved[0])) / pageSize * entry) //nolint:gosec // an address
-	if _, err := pages.ReadAt(m.entries, at); err != nil {
-		return nil, err
-	}
-	var written []int
-	for i := 0; i < len(m.entries); i += entry {
-		if e := binary.LittleEndian.Uint64(m.entries[i:]); e&(present|swapped) != 0 && e&shared == 0 {
-			written = append(written, i/entry*pageSize)
-		}
-	}
-	return written, nil
-}
-
-// pageMap is where the kernel says which pages a process has. It is opened before the
-// process gives up opening files.
-var pageMap = sync.OnceValues(func() (*os.File, error) { return os.Open("/proc/self/pagemap") })
+var errManyPages = errors.New("many pages were written")
 
 // place maps a part of a file, or nothing for -1, over a part of the memory.
 func (m *memory) place(fd int, offset int64, start, length int) error {

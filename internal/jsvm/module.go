@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -19,20 +20,20 @@ type module struct {
 
 	// Under the worker's lock.
 	users int
-	age   int64
+	age   int64     // when it was last used, counted in uses of all modules
+	used  time.Time // the same, on the clock
 
 	mu      sync.Mutex
 	image   *image
 	exports uint64 // its namespace, in the image
 	idle    []*vm
-	closed  bool
 }
 
 // maxModules is how many modules a worker keeps; the one that was not used for longest goes
 // first. maxIdle is how many VMs wait for work of one module.
 const (
 	maxModules = 96
-	maxIdle    = 4
+	maxIdle    = 32
 )
 
 // addModule takes the code of a module: a name, a zero, the code.
@@ -66,6 +67,24 @@ func (w *worker) evict() {
 	}
 }
 
+// parkAfter is how long a module keeps its image and its VMs without being used.
+const parkAfter = 20 * time.Second
+
+// tidy gives up, now and then, what modules hold that were not used for a while. Their code
+// stays: to be evaluated again costs some milliseconds.
+func (w *worker) tidy() {
+	for range time.Tick(parkAfter / 4) {
+		w.mu.Lock()
+		for _, m := range w.modules {
+			if m.users == 0 && time.Since(m.used) > parkAfter {
+				m.close()
+			}
+		}
+		w.mu.Unlock()
+		debug.FreeOSMemory()
+	}
+}
+
 // useModule finds a module and keeps it from being given up.
 func (w *worker) useModule(key [32]byte) *module {
 	w.mu.Lock()
@@ -73,7 +92,7 @@ func (w *worker) useModule(key [32]byte) *module {
 	m := w.modules[key]
 	if m != nil {
 		w.clock++
-		m.age = w.clock
+		m.age, m.used = w.clock, time.Now()
 		m.users++
 	}
 	return m
@@ -83,6 +102,7 @@ func (w *worker) doneWith(m *module) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	m.users--
+	m.used = time.Now()
 }
 
 // close gives up everything that the module holds. Nobody uses it any more.
@@ -127,9 +147,10 @@ func (m *module) runOnce(r *run, request string, _ bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer v.close()
 	v.begin(r)
-	return v.perform(exports, request)
+	answer, err := v.perform(exports, request)
+	m.engine.giveBack(v, err)
+	return answer, err
 }
 
 // take hands out a VM that shows the module's image.
@@ -187,30 +208,50 @@ func (m *module) load(r *run) error {
 	if err != nil {
 		return err
 	}
-	defer v.close()
-	if _, err := v.perform(exports, "null"); err != nil { // lets the harness prepare
-		return err
+	var img *image
+	if _, err = v.perform(exports, "null"); err == nil { // lets the harness prepare
+		img, err = v.memory.capture(m.engine.base)
 	}
-	img, err := v.memory.capture(m.engine.base)
-	if err != nil {
-		return err
-	}
+	m.engine.giveBack(v, err)
 	m.exports, m.image = exports, img
-	return nil
+	return err
 }
 
 // evaluate evaluates the module in a new VM, where nobody answers it.
 func (m *module) evaluate(r *run) (*vm, uint64, error) {
 	alone := &run{ctx: r.ctx, started: time.Now(), deadline: r.deadline, cpu: r.cpu, now: r.now}
 	defer alone.meter.release()
-	v, err := m.engine.show(m.engine.base, alone)
+	v, err := m.engine.blank(alone)
 	if err != nil {
 		return nil, 0, err
 	}
 	exports, err := v.evalDone(m.name, m.code, evalModule)
 	if err != nil {
-		v.close()
+		m.engine.giveBack(v, err)
 		return nil, 0, err
 	}
 	return v, exports, nil
+}
+
+// blank hands out a VM that shows the base image.
+func (e *engine) blank(r *run) (*vm, error) {
+	select {
+	case v := <-e.blanks:
+		v.begin(r)
+		return v, nil
+	default:
+		return e.show(e.base, r)
+	}
+}
+
+// giveBack takes a VM that showed the base image, for the next module.
+func (e *engine) giveBack(v *vm, err error) {
+	if err == nil && v.failure == nil && v.memory.size == e.base.size && v.restore(e.base) == nil {
+		select {
+		case e.blanks <- v:
+			return
+		default:
+		}
+	}
+	v.close()
 }

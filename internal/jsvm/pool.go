@@ -108,6 +108,24 @@ func NewPool(opts Options) (*Pool, error) {
 	return &Pool{opts: opts, setup: body, slots: make(chan struct{}, maxRuns*opts.Workers)}, err
 }
 
+// idleAfter is how long a worker that is not the only one stays without work.
+const idleAfter = time.Minute
+
+// retire ends workers that have had nothing to do for a while, but for one.
+func (p *Pool) retire() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := len(p.workers) - 1; i > 0; i-- {
+		if w := p.workers[i]; w.idleFor() > idleAfter {
+			p.workers = append(p.workers[:i], p.workers[i+1:]...)
+			w.kill()
+		}
+	}
+	if len(p.workers) > 1 && !p.closed {
+		time.AfterFunc(idleAfter, p.retire)
+	}
+}
+
 // Close ends all workers and with them all runs.
 func (p *Pool) Close() {
 	p.mu.Lock()
@@ -178,7 +196,9 @@ func (p *Pool) worker(ctx context.Context) (*process, error) {
 	}
 	if best == nil || (best.load() >= busyAt && len(p.workers) < p.opts.Workers && best.isReady()) {
 		started := p.start()
-		p.workers = append(p.workers, started)
+		if p.workers = append(p.workers, started); len(p.workers) == 2 {
+			time.AfterFunc(idleAfter, p.retire)
+		}
 		if best == nil {
 			best = started
 		}

@@ -124,3 +124,20 @@ export default async (args: unknown) => { const { name, greeting } = schema.pars
 		}
 	}
 }
+
+func BenchmarkRunParallel(b *testing.B) {
+	p := testPool(b)
+	m := compileText(b, `import { z } from "zod";
+const schema = z.object({ name: z.string(), greeting: z.string().default("Hello") });
+schema.safeParse({});
+export default async (args: unknown) => { const { name, greeting } = schema.parse(args); return greeting + ", " + name; };`)
+	r := &Run{Module: m, Request: json.RawMessage(`{"args":{"name":"Ann"}}`)}
+	b.SetParallelism(8)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, err := p.Run(b.Context(), r); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+}

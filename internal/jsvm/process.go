@@ -105,6 +105,16 @@ func (w *process) load() int {
 	return len(w.pending)
 }
 
+// idleFor is how long the worker has had nothing to do.
+func (w *process) idleFor() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.pending) > 0 {
+		return 0
+	}
+	return time.Since(w.used)
+}
+
 func (w *process) isDead() bool {
 	select {
 	case <-w.dead:

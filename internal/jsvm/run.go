@@ -20,6 +20,7 @@ type run struct {
 	out      outside
 
 	meter  cpuMeter
+	spent  bool // all of its CPU time
 	answer *string
 	posts  int // asked of the outside and not answered yet
 	asked  bool
@@ -52,14 +53,19 @@ var (
 // stop is why the run must end now, or nil.
 func (r *run) stop() error {
 	switch {
+	case r.spent:
+		return errCPU
 	case r.ctx.Err() != nil:
 		return errCanceled
 	case time.Now().After(r.deadline):
 		return errDeadline
-	case r.cpu > 0 && r.meter.used() > r.cpu:
-		return errCPU
 	}
 	return nil
+}
+
+// measure looks how much CPU time the run has used.
+func (r *run) measure() {
+	r.spent = r.spent || (r.cpu > 0 && r.meter.used() > r.cpu)
 }
 
 // perform runs a request on the module's exports until it is answered.

@@ -39,6 +39,8 @@ type worker struct {
 	runs    map[uint32]*job
 	modules map[[32]byte]*module
 	clock   int64 // counts runs, for the age of modules
+
+	tasks chan func() // to goroutines that wait for one
 }
 
 // job is a run in progress.
@@ -55,9 +57,9 @@ type job struct {
 
 // work serves the parent until it hangs up.
 func work() error {
-	runtime.GOMAXPROCS(2*runtime.NumCPU() + 2) // compiled scripts cannot be preempted
-	debug.SetGCPercent(400)
-	w := &worker{conn: newConn(pipeFile(0), pipeFile(1)), runs: make(map[uint32]*job), modules: make(map[[32]byte]*module)}
+	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(50)
+	w := &worker{conn: newConn(pipeFile(0), pipeFile(1)), tasks: make(chan func()), runs: make(map[uint32]*job), modules: make(map[[32]byte]*module)}
 	f, err := w.conn.receive()
 	if err != nil || f.kind != frameSetup {
 		return fmt.Errorf("no setup came: %w", err)
@@ -71,6 +73,7 @@ func work() error {
 	if err := w.conn.send(frameReady, 0); err != nil {
 		return err
 	}
+	go w.tidy()
 	for {
 		f, err := w.conn.receive()
 		if err != nil {
@@ -139,7 +142,7 @@ func (w *worker) start(f frame) {
 	w.mu.Unlock()
 	now := time.Now()
 	r := &run{ctx: ctx, started: now, deadline: now.Add(time.Duration(o.Timeout)), cpu: time.Duration(o.CPU), now: time.Unix(o.Seconds, int64(o.Nanos)), out: j}
-	go func() {
+	w.do(func() {
 		defer cancel()
 		run := m.run
 		if o.Once {
@@ -152,7 +155,26 @@ func (w *worker) start(f frame) {
 		w.mu.Unlock()
 		w.doneWith(m)
 		w.finish(f.run, answer, err)
-	}()
+	})
+}
+
+// do runs a task beside others, on a goroutine that did so before if one waits: the engine
+// needs a deep stack, which a new one would first have to grow.
+func (w *worker) do(task func()) {
+	select {
+	case w.tasks <- task:
+	default:
+		go func() {
+			for {
+				task()
+				select {
+				case task = <-w.tasks:
+				case <-time.After(parkAfter):
+					return
+				}
+			}
+		}()
+	}
 }
 
 // The ways in which a run ends, as the first byte of an answer.

@@ -97,13 +97,29 @@ function finish(answer) {
   host("done", json);
 }
 
-/** begin runs the harness on the exports of a module. */
-function begin(exports, request) {
+const outside = { ask, post };
+
+let used = false;
+
+/** renew makes everything new for the next call. */
+function renew() {
   for (const reset of resets) reset();
+  used = false;
+}
+
+/**
+ * begin runs the harness on the exports of a module. The request null lets the harness prepare
+ * for calls; the image that calls start from is made after it.
+ */
+function begin(exports, request) {
+  if (used) renew(); // by a call that left its state to this one
+  used = true;
   // A module may have patched what it likes, so nothing of Promise is looked up by name.
   (async () => {
     try {
-      finish({ value: await harness(exports, parse(request), { ask, post }) });
+      const value = await harness(exports, parse(request), outside);
+      if (request === "null") renew();
+      finish({ value });
     } catch (e) {
       let error;
       try {

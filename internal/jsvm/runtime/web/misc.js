@@ -3,14 +3,16 @@ import { onCall } from "../core.js";
 import { hide, install, named, tagged } from "./base.js";
 
 const clock = performance.now.bind(performance);
-let started = 0;
-let origin = 0;
+let started;
+let origin;
 
-onCall(reset);
-reset();
+onCall(() => {
+  started = undefined;
+});
 
-// The time starts anew with each call: the engine's own start is that of the image.
-function reset() {
+/** begin starts the clock, at its first use in a call: the engine's own start is that of the image. */
+function begin() {
+  if (started !== undefined) return;
   started = clock();
   origin = Date.now();
 }
@@ -25,8 +27,8 @@ class PerformanceEntry {
 const markTime = (mark, or) => (typeof mark === "number" ? mark : or);
 
 class Performance {
-  get timeOrigin() { return origin; }
-  now() { return clock() - started; }
+  get timeOrigin() { begin(); return origin; }
+  now() { begin(); return clock() - started; }
   mark(name, options) {
     return new PerformanceEntry(`${name}`, "mark", markTime(options?.startTime, this.now()), 0, options?.detail ?? null);
   }
@@ -40,7 +42,7 @@ class Performance {
   getEntries() { return []; }
   getEntriesByName() { return []; }
   getEntriesByType() { return []; }
-  toJSON() { return { timeOrigin: origin }; }
+  toJSON() { return { timeOrigin: this.timeOrigin }; }
 }
 
 class Navigator {

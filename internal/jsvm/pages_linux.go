@@ -1,0 +1,89 @@
+package jsvm
+
+import (
+	"encoding/binary"
+	"os"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// pageMap is where the kernel says which pages a process has. It is opened before the
+// process gives up opening files.
+var pageMap = sync.OnceValues(func() (*os.File, error) { return os.Open("/proc/self/pagemap") })
+
+// pageScan asks the kernel which pages of a mapping are no longer those of its file. New
+// kernels answer with ranges; of old ones the whole page map is read.
+type pageScan struct {
+	regions []pageRegion
+	entries []byte
+	found   []pages
+}
+
+// pageRegion and scanRequest are the kernel's: see PAGEMAP_SCAN in linux/fs.h.
+type pageRegion struct{ start, end, categories uint64 }
+
+type scanRequest struct {
+	size, flags, start, end, walkEnd, vec, vecLen, maxPages uint64
+	inverted, mask, anyOf, wanted                           uint64
+}
+
+const (
+	pagemapScan                          = 0xc0606610
+	pageIsFile, pagePresent, pageSwapped = 1 << 2, 1 << 3, 1 << 4
+	pageIsZero                           = 1 << 5
+)
+
+// written finds the pages that were written, or errManyPages.
+func (m *memory) written() ([]pages, error) {
+	file, err := pageMap()
+	if err != nil {
+		return nil, err
+	}
+	s := &m.pages
+	s.regions = slices.Grow(s.regions[:0], manyPages)[:manyPages]
+	start := uint64(uintptr(unsafe.Pointer(&m.reserved[0])))
+	r := scanRequest{
+		start: start, end: start + uint64(m.size), vec: uint64(uintptr(unsafe.Pointer(&s.regions[0]))), vecLen: manyPages, //nolint:gosec // sizes are positive
+		inverted: pageIsFile | pageIsZero, mask: pageIsFile | pageIsZero, anyOf: pagePresent | pageSwapped,
+	}
+	r.size = uint64(unsafe.Sizeof(r))
+	n, _, errno := unix.Syscall(unix.SYS_IOCTL, file.Fd(), pagemapScan, uintptr(unsafe.Pointer(&r)))
+	if errno != 0 {
+		return m.writtenByMap(file)
+	}
+	s.found = s.found[:0]
+	total := 0
+	for _, region := range s.regions[:n] {
+		one := pages{start: int(region.start - start), length: int(region.end - region.start)} //nolint:gosec // within the memory
+		s.found = append(s.found, one)
+		total += one.length / pageSize
+	}
+	if r.walkEnd != r.end || total > manyPages {
+		return nil, errManyPages
+	}
+	return s.found, nil
+}
+
+// writtenByMap reads the whole page map.
+func (m *memory) writtenByMap(file *os.File) ([]pages, error) {
+	const entry, present, swapped, shared = 8, 1 << 63, 1 << 62, 1 << 61
+	s := &m.pages
+	s.entries = slices.Grow(s.entries[:0], m.size/pageSize*entry)[:m.size/pageSize*entry]
+	at := int64(uintptr(unsafe.Pointer(&m.reserved[0])) / pageSize * entry) //nolint:gosec // an address
+	if _, err := file.ReadAt(s.entries, at); err != nil {
+		return nil, err
+	}
+	s.found = s.found[:0]
+	for i := 0; i < len(s.entries); i += entry {
+		if e := binary.LittleEndian.Uint64(s.entries[i:]); e&(present|swapped) != 0 && e&shared == 0 {
+			s.found = append(s.found, pages{start: i / entry * pageSize, length: pageSize})
+		}
+	}
+	if len(s.found) > manyPages {
+		return nil, errManyPages
+	}
+	return s.found, nil
+}

@@ -1,0 +1,262 @@
+package script
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/jsvm"
+)
+
+const hello = `import { z } from "zod";
+export const description = "Says hello.";
+export const inputSchema = z.object({ name: z.string(), greeting: z.string().default("Hello") });
+export default async ({ name, greeting }: z.infer<typeof inputSchema>) => ` + "`${greeting}, ${name}!`;\n"
+
+// running is a folder that is served.
+type running struct {
+	*Folder
+	dir       string
+	published chan []*toolyard.Tool
+}
+
+func run(t testing.TB, opts Options, files map[string]string) *running {
+	t.Helper()
+	if err := jsvm.Available(); err != nil {
+		t.Skip(err)
+	}
+	r := &running{dir: t.TempDir(), published: make(chan []*toolyard.Tool, 100)}
+	for name, text := range files {
+		r.save(t, name, text)
+	}
+	opts.Dir = r.dir
+	var err error
+	if r.Folder, err = New(opts); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- r.Run(ctx, func(tools []*toolyard.Tool) { r.published <- tools }) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+func (r *running) save(t testing.TB, name, text string) {
+	t.Helper()
+	file := filepath.Join(r.dir, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// next is what is published next.
+func (r *running) next(t testing.TB) map[string]*toolyard.Tool {
+	t.Helper()
+	select {
+	case tools := <-r.published:
+		m := make(map[string]*toolyard.Tool)
+		for _, tool := range tools {
+			m[tool.Name] = tool
+		}
+		return m
+	case <-time.After(10 * time.Second):
+		t.Fatal("nothing was published")
+		return nil
+	}
+}
+
+func callTool(t testing.TB, tool *toolyard.Tool, args string) (*toolyard.Result, error) {
+	t.Helper()
+	valid, err := tool.Validate(json.RawMessage(args))
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	return toolyard.Run(ctx, &toolyard.Call{ID: "1", Tool: tool, Args: valid, AsOf: time.UnixMilli(1_760_000_000_000), Mode: toolyard.Read})
+}
+
+func TestDeclaration(t *testing.T) {
+	r := run(t, Options{}, map[string]string{"full.ts": `import { z } from "zod";
+export const title = "Full";
+export const description = "Says everything.";
+export const summary = "Everything.";
+export const hint = "Try it.";
+export const category = "tests";
+export const modes = ["read", "write"];
+export const inputSchema = z.object({ at: z.string() });
+export const outputSchema = z.object({ at: z.string() });
+export const timeout = 1500;
+export const _meta = { rateLimit: { maxRequestsPerMinute: 30, cooldownMs: 2000, maxConcurrency: 1, notes: "slow" }, contextRequirements: ["wallet"], pricing: { executeUsd: "0.001" }, surface: "answer", queryEligible: false, latencyClass: "fast", other: { a: 1 } };
+export default async (args: z.infer<typeof inputSchema>, ctx: any) => ({ at: [args.at, ctx.asOf.toISOString(), new Date().toISOString().slice(0, 19)].join() });
+`})
+	tool := r.next(t)["full"]
+	if tool == nil {
+		t.Fatal(r.Problems())
+	}
+	if tool.Title != "Full" || tool.Summary != "Everything." || tool.Hint != "Try it." || tool.Category != "tests" || !tool.ReadsOnly() ||
+		tool.Timeout != 1500*time.Millisecond || tool.Limit.PerMinute != 30 || tool.Limit.Cooldown != 2*time.Second || tool.Limit.Concurrency != 1 ||
+		tool.Needs[0] != "wallet" || tool.Price.USD != toolyard.USD/1000 || tool.Surface != toolyard.Answer || !tool.Hidden || tool.Latency != toolyard.Fast ||
+		string(tool.Meta["other"]) != `{"a":1}` || tool.Origin != "full.ts" || tool.File != filepath.Join(r.dir, "full.ts") {
+		t.Errorf("%+v", tool.Spec)
+	}
+	res, err := callTool(t, tool, `{"at":"x"}`)
+	if err != nil || string(res.Structured) != `{"at":"x,2025-10-09T08:53:20.000Z,2025-10-09T08:53:20"}` {
+		t.Errorf("%s, %v", res.Structured, err)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	for name, tt := range map[string]struct{ text, want string }{
+		"syntax":      {"export const description = ;\n", "x.ts:1:28: Unexpected \";\""},
+		"import":      {"import x from \"./none\";\nexport default x;\n", "x.ts:1:15: Could not resolve \"./none\""},
+		"package":     {"import x from \"left-pad\";\nexport default x;\n", "x.ts:1:15: Could not resolve \"left-pad\""},
+		"node":        {"import x from \"node:child_process\";\nexport default x;\n", "node:child_process is not available to scripts"},
+		"escape":      {"import x from \"../../../../etc/hostname.json\";\nexport default x;\n", "x.ts:1:15"},
+		"absolute":    {"import x from \"/etc/passwd\";\nexport default x;\n", "a script cannot import a file like passwd"},
+		"throws":      {"const a = 1;\nthrow new Error(\"no\" + a);\n", "Error: no1"},
+		"fetches":     {hello + "await fetch(\"https://example.com\");\n", "while it is loaded"},
+		"name":        {strings.Replace(hello, "default async", "const f = async", 1), "there is no default function"},
+		"schema":      {strings.Replace(hello, "z.string()", "z.date()", 1), "x.ts:3:1: inputSchema cannot be shown to callers"},
+		"mode":        {hello + "export const modes = [\"raed\"];\n", "unknown mode \"raed\""},
+		"meta":        {hello + "export const _meta = { pricing: { executeUsd: 0.001 } };\n", "_meta.pricing"},
+		"description": {strings.Replace(hello, `"Says hello."`, "42", 1), "x.ts:2:1: description must be a text"},
+		"endless":     {hello + "for (;;) {}\n", "it did not end in time"},
+		"old zod":     {strings.Replace(hello, "z.object(", "(s => ({ _def: s }))(", 1), "another zod"},
+		"duplicates":  {hello + "export const description = \"x\";\n", "x.ts:5:14"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := run(t, Options{}, map[string]string{"x.ts": tt.text})
+			if tools := r.next(t); len(tools) > 0 {
+				t.Errorf("%v", tools)
+			}
+			problems := r.Problems()
+			if len(problems) == 0 || !strings.Contains(problems[0].String(), tt.want) {
+				t.Errorf("%v", problems)
+			}
+		})
+	}
+}
+
+func TestLibrariesAreNoProblem(t *testing.T) {
+	r := run(t, Options{}, map[string]string{
+		"lib.ts":   "export const shout = (s: string) => s.toUpperCase();\n",
+		"_part.ts": "export const end = \"!\";\n",
+		"data.txt": "hey",
+		"say.ts": `import { z } from "zod"; import { shout } from "./lib"; import { end } from "./_part.ts"; import data from "./data.txt";
+export const description = "Says."; export const inputSchema = z.object({}); export default () => shout(data) + end;`,
+	})
+	tools := r.next(t)
+	if len(tools) != 1 || len(r.Problems()) > 0 {
+		t.Fatal(tools, r.Problems())
+	}
+	if res, err := callTool(t, tools["say"], "{}"); err != nil || res.Content[0] != toolyard.Text("HEY!") {
+		t.Errorf("%v, %v", res, err)
+	}
+	r.save(t, "lib.ts", "export const shout = (s: string) => s + s;\n")
+	if res, err := callTool(t, r.next(t)["say"], "{}"); err != nil || res.Content[0] != toolyard.Text("heyhey!") {
+		t.Errorf("%v, %v", res, err)
+	}
+}
+
+func TestRefinements(t *testing.T) {
+	r := run(t, Options{}, map[string]string{"even.ts": `import { z } from "zod";
+export const description = "Takes an even number.";
+export const inputSchema = z.object({ n: z.number().refine((n) => n % 2 === 0, "must be even"), later: z.string().refine(async (s) => s !== "bad", "is bad").optional() });
+export default async ({ n }: z.infer<typeof inputSchema>) => n;
+`})
+	tool := r.next(t)["even"]
+	if res, err := callTool(t, tool, `{"n":4,"later":"good"}`); err != nil || res.Content[0] != toolyard.Text("4") {
+		t.Errorf("%v, %v", res, err)
+	}
+	for args, path := range map[string]string{`{"n":3}`: "n", `{"n":4,"later":"bad"}`: "later"} {
+		_, err := callTool(t, tool, args)
+		if e := toolyard.AsError(err); e.Code != toolyard.Invalid || len(e.Issues) != 1 || e.Issues[0].Path != path {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}
+
+// An error knows where in the author's file it was thrown.
+func TestThrownLine(t *testing.T) {
+	r := run(t, Options{}, map[string]string{
+		"lib.ts":  "// types\ninterface A { a: number }\nexport function inner(x: A) {\n  throw new RangeError(`bad ${x.a}`);\n}\n",
+		"boom.ts": "import { z } from \"zod\";\nimport { inner } from \"./lib\";\nexport const description = \"Throws.\";\nexport const inputSchema = z.object({});\n\nexport default async () => inner({ a: 1 });\n",
+	})
+	_, err := callTool(t, r.next(t)["boom"], "{}")
+	e := toolyard.AsError(err)
+	thrown, ok := e.Err.(*Thrown)
+	if !ok || e.Message != "bad 1" || thrown.File != "lib.ts" || thrown.Line != 4 || !strings.Contains(thrown.Stack, "boom.ts:6") {
+		t.Errorf("%v: %+v", e, thrown)
+	}
+}
+
+// A folder that is started again takes compiled scripts from the cache, and only good ones.
+func TestCache(t *testing.T) {
+	cache := t.TempDir()
+	dir := t.TempDir()
+	load := func(text string) (took time.Duration, got string) {
+		r := &running{dir: dir}
+		r.save(t, "hello.ts", text)
+		f, err := New(Options{Dir: dir, CacheDir: cache, OnLoad: func(l Load) { took = l.Took }})
+		if err != nil {
+			t.Skip(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		tools := make(chan []*toolyard.Tool, 1)
+		done := make(chan error)
+		go func() { done <- f.Run(ctx, func(list []*toolyard.Tool) { tools <- list }) }()
+		res, err := callTool(t, (<-tools)[0], `{"name":"Ann"}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		<-done
+		return took, string(res.Content[0].(toolyard.Text))
+	}
+	first, _ := load(hello)
+	again, got := load(hello)
+	if again > first/3 || got != "Hello, Ann!" {
+		t.Errorf("%v, then %v: %s", first, again, got)
+	}
+	if _, got := load(strings.ReplaceAll(hello, "Hello", "Hi")); got != "Hi, Ann!" {
+		t.Error(got)
+	}
+	entries, _ := filepath.Glob(filepath.Join(cache, "scripts/*/*.json"))
+	if len(entries) != 1 {
+		t.Fatal(entries)
+	}
+	if err := os.WriteFile(entries[0], []byte(`{"Code":`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, got := load(hello); got != "Hello, Ann!" {
+		t.Error(got)
+	}
+}
+
+func BenchmarkCall(b *testing.B) {
+	r := run(b, Options{}, map[string]string{"hello.ts": hello})
+	tool := r.next(b)["hello"]
+	b.SetParallelism(8)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, err := callTool(b, tool, `{"name":"Ann"}`); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+}
