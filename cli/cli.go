@@ -229,7 +229,7 @@ func (p *program) startLog() error {
 	_ = level.UnmarshalText([]byte(c.Log.Level)) // the schema knows only good ones
 	out := p.err
 	if file := cmp.Or(p.env("LOG_FILE"), c.Log.File); file != "" {
-		f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // the operator's own file
 		if err != nil {
 			return fmt.Errorf("log: %w", err)
 		}

@@ -99,7 +99,6 @@ type screen struct {
 	out   io.Writer
 	color bool
 	now   func() time.Time
-	files int
 	first []script.Load // until the yard is ready
 	begun bool
 }
@@ -128,10 +127,6 @@ func (s *screen) welcome(y *yard.Yard, url string) {
 	fmt.Fprintf(s.out, "\n  %s  %s\n\n", s.paint(bold, "toolyard dev"), s.paint(blue, url+"/mcp"))
 	if ok {
 		s.table(v)
-	}
-	var took time.Duration
-	for _, l := range s.first {
-		took += l.Took
 	}
 	fmt.Fprintf(s.out, "\n  %s loaded. Save a file and it is live; Ctrl-C ends.\n\n", plural(len(s.first), "file"))
 	for _, p := range y.Problems() {
@@ -229,13 +224,13 @@ func (s *screen) Outcome(_ context.Context, c *toolyard.Call, o toolyard.Outcome
 
 // preview is the beginning of a result.
 func preview(r *toolyard.Result) string {
-	for _, c := range r.Content {
-		if t, ok := c.(toolyard.Text); ok {
-			return shorten(string(t), 80)
-		}
-		return shorten(string(c.AppendJSON(nil)), 80)
+	if len(r.Content) == 0 {
+		return shorten(string(r.Raw()), 80)
 	}
-	return shorten(string(r.Raw()), 80)
+	if t, ok := r.Content[0].(toolyard.Text); ok {
+		return shorten(string(t), 80)
+	}
+	return shorten(string(r.Content[0].AppendJSON(nil)), 80)
 }
 
 func compact(raw json.RawMessage) string { return strings.Join(strings.Fields(string(raw)), " ") }

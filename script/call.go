@@ -64,7 +64,7 @@ func (s *scriptTool) call(ctx context.Context, c *toolyard.Call) (*toolyard.Resu
 	o := &outside{call: c, reach: s.reach}
 	answer, err := s.pool.Run(ctx, &jsvm.Run{
 		Module: s.module, Request: raw, Now: c.AsOf, Shared: s.shared, Nested: c.Depth > 0, Outside: o.answer,
-		Log: func(level slog.Level, text string) { logger.Log(ctx, level, text, "script", s.module.Name) },
+		Log: func(level slog.Level, text string) { logger.Log(ctx, level, text, "script", s.module.Name) }, //nolint:sloglint // what the script says
 	})
 	if err != nil {
 		return nil, s.failure(ctx, c, err)

@@ -196,14 +196,18 @@ for (const [name, payload] of Object.entries(operations)) {
 }
 
 /** call calls a function of the module. */
-async function call(m, r) {
-  const p = r.export === "default" ? (own ?? parts(m)) : { execute: m[r.export] };
-  let args = r.args;
-  if (isZod(p.inputSchema)) {
-    args = validate(p.inputSchema, args);
-    if (args instanceof Promise) args = await args;
-  }
-  const value = await p.execute(args, new Context(r.ctx));
+function call(m, r) {
+  const ctx = new Context(r.ctx);
+  if (r.export !== "default") return m[r.export](r.args, ctx);
+  const p = own ?? parts(m);
+  if (!isZod(p.inputSchema)) return p.execute(r.args, ctx);
+  const args = validate(p.inputSchema, r.args);
+  if (args instanceof Promise) return args.then((a) => p.execute(a, ctx));
+  return p.execute(args, ctx);
+}
+
+/** present is a value that a function returned, as toolyard gets it. */
+function present(value) {
   if (typeof value === "number" || typeof value === "bigint" || typeof value === "boolean") return { text: String(value) };
   return { value };
 }
@@ -246,4 +250,4 @@ __runtime.install((m, request, host) => {
   if (request.declared) return check(m, request.declared);
   if (request.declare) return declare(m);
   return call(m, request);
-});
+}, present);

@@ -186,14 +186,17 @@ func lineOf(path string, line int) string {
 
 // finish makes the tools that a script declares.
 func (l *loader) finish(f *file, d *declaration, e *entry) *file {
-	var said struct {
-		Tools   []definition
-		Faults  []struct{ Part, Message string }
-		Library bool
+	var answer struct {
+		Value struct {
+			Tools   []definition
+			Faults  []struct{ Part, Message string }
+			Library bool
+		}
 	}
-	if err := json.Unmarshal(e.Declared, &said); err != nil {
+	if err := json.Unmarshal(e.Declared, &answer); err != nil {
 		return f.fail(fmt.Errorf("what it declares cannot be used: %w", err))
 	}
+	said := answer.Value
 	f.library = said.Library
 	var errs []error
 	for _, one := range said.Faults {
@@ -246,8 +249,7 @@ func partFault(f *file, part, message string) *jsvm.Fault {
 func (f *file) fail(errs ...error) *file {
 	for _, err := range errs {
 		p := toolyard.Problem{Source: "scripts", File: f.path, Message: err.Error()}
-		var fault *jsvm.Fault
-		if errors.As(err, &fault) {
+		if fault, ok := errors.AsType[*jsvm.Fault](err); ok {
 			p.File, p.Line, p.Column, p.Message, p.Frame = fault.File, fault.Line, fault.Column, fault.Message, fault.Frame()
 		}
 		f.faults = append(f.faults, p)

@@ -177,7 +177,7 @@ func (o *outside) fetch(ctx context.Context, q *question) (any, error) {
 	for _, h := range q.Headers {
 		req.Header.Add(h[0], h[1])
 	}
-	res, data, err := o.reach.net.Do(req, q.Redirect)
+	res, data, err := o.reach.net.Do(req, q.Redirect) //nolint:bodyclose // it is read and closed
 	var unreachable *guard.Unreachable
 	switch {
 	case errors.As(err, &unreachable):

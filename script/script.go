@@ -101,7 +101,8 @@ var harness string
 func (f *Folder) provided() []jsvm.Provided {
 	alias := `export * from "zod"; export { default } from "zod";`
 	return []jsvm.Provided{
-		{Name: "zod", Source: f.zod}, {Name: "zod/v4", Source: alias},
+		{Name: "zod", Source: f.zod},
+		{Name: "zod/v4", Source: alias},
 		{Name: "ai", Source: `export const tool = (t) => t; export const jsonSchema = (s) => ({ jsonSchema: s });`},
 	}
 }

@@ -3,6 +3,7 @@ package script
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -199,7 +200,8 @@ func TestThrownLine(t *testing.T) {
 	})
 	_, err := callTool(t, r.next(t)["boom"], "{}")
 	e := toolyard.AsError(err)
-	thrown, ok := e.Err.(*Thrown)
+	thrown := &Thrown{}
+	ok := errors.As(e.Err, &thrown)
 	if !ok || e.Message != "bad 1" || thrown.File != "lib.ts" || thrown.Line != 4 || !strings.Contains(thrown.Stack, "boom.ts:6") {
 		t.Errorf("%v: %+v", e, thrown)
 	}

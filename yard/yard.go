@@ -187,7 +187,7 @@ func (y *Yard) settings(source *config.Source, old *settings) (*settings, error)
 		return s, nil
 	}
 	var err error
-	s.scripts, err = y.newScripts(source.Config.Scripts)
+	s.scripts, err = y.newScripts(source.Scripts)
 	return s, err
 }
 

@@ -56,7 +56,8 @@ func (docs) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
 	publish([]*toolyard.Tool{toolyard.Define(toolyard.Spec{Name: "search", Server: "docs", Description: "Searches the documents.", Modes: toolyard.ReadOnly},
 		func(_ context.Context, _ *toolyard.Call, in struct {
 			Text string `json:"text"`
-		}) (string, error) {
+		},
+		) (string, error) {
 			return "found " + in.Text, nil
 		})})
 	<-ctx.Done()

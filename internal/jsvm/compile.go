@@ -207,8 +207,7 @@ func readSource(path string) ([]byte, error) {
 
 // withoutPath keeps the reason of an error of the file system.
 func withoutPath(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
 	}
 	return err

@@ -29,7 +29,10 @@ type engine struct {
 
 // entry are the values of the base image that the host calls. They are at the same place in
 // every VM.
-type entry struct{ begin, settle, fire, undefined uint64 }
+type entry struct {
+	begin, settle, fire, undefined uint64
+	length                         uint64 // where the engine puts the length of a text
+}
 
 // spare is memory that every image has free, so that most calls need not grow theirs: what
 // has grown cannot go back to its image.
@@ -73,7 +76,8 @@ func (e *engine) makeBase(ctx context.Context, s *setup) error {
 	if err := v.boot(s); err != nil {
 		return fmt.Errorf("start the engine: %w", err)
 	}
-	e.entry = entry{begin: v.global("__runtime", "begin"), settle: v.global("__runtime", "settle"), fire: v.global("__runtime", "fire"), undefined: v.call(v.fn.undefined)}
+	e.entry.begin, e.entry.settle, e.entry.fire = v.global("__runtime", "begin"), v.global("__runtime", "settle"), v.global("__runtime", "fire")
+	e.entry.undefined = v.call(v.fn.undefined)
 	v.eval("<boot>", "delete globalThis.__runtime; delete globalThis.__provided", 0)
 	v.call(v.fn.runGC)
 	v.call(v.fn.setThreshold, collectAbove)
@@ -91,6 +95,7 @@ func (v *vm) boot(s *setup) error {
 	if v.call(v.fn.init) != 0 {
 		return errors.New("it does not start")
 	}
+	v.engine.entry.length = v.call(v.fn.malloc, 4)
 	v.call(v.fn.setMemoryLimit, uint64(s.Memory)) //nolint:gosec // positive
 	v.call(v.fn.setMaxStack, 256<<10)
 	v.call(v.fn.setInterrupt, 1)
@@ -201,7 +206,7 @@ func (v *vm) clock(id, at uint32) uint64 {
 	if id == 0 {
 		now = v.run.now.Add(elapsed).UnixNano()
 	}
-	v.module.Memory().WriteUint64Le(at, uint64(now)) //nolint:gosec // the same bits
+	v.module.Memory().WriteUint64Le(at, uint64(now))
 	return 0
 }
 

@@ -30,7 +30,7 @@ func TestEngine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Log("engine", time.Since(start), "base", e.base.bytes()>>10, "KiB in", len(e.base.runs), "runs of", e.base.size>>10)
+	t.Log("engine", time.Since(start), "base", e.base.bytes()>>10, "KiB of", e.base.size>>10)
 	start = time.Now()
 	v, err := e.newVM(t.Context())
 	if err != nil {
@@ -63,7 +63,7 @@ func TestEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log("restore tool", time.Since(start))
-	var best time.Duration = time.Hour
+	best := time.Hour
 	const n = 3000
 	all := time.Now()
 	for range n {

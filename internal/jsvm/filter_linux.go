@@ -16,8 +16,8 @@ func filterCalls() error {
 		return fmt.Errorf("no new privileges: %w", err)
 	}
 	program := filterProgram()
-	fprog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]} //nolint:gosec // a short program
-	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&fprog)))
+	fprog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}                                                                      //nolint:gosec // a short program
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&fprog))) //nolint:gosec // the address of memory that stays where it is
 	if errno == unix.ENOSYS || errno == unix.EINVAL {
 		return nil // a kernel without filters; the engine is the wall then
 	}

@@ -57,7 +57,7 @@ func (c *conn) send(kind byte, run uint32, parts ...[]byte) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	b := binary.LittleEndian.AppendUint32(c.buf[:0], uint32(size)) //nolint:gosec // bounded above
+	b := binary.LittleEndian.AppendUint32(c.buf[:0], uint32(size))
 	b = append(b, kind)
 	b = binary.LittleEndian.AppendUint32(b, run)
 	for _, p := range parts {

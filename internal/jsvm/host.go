@@ -29,7 +29,7 @@ func (v *vm) hostCall(argc, argv uint32) uint64 {
 	v.interrupted() // a script that mostly calls us makes few steps of its own
 	args := make([]string, argc)
 	for i := range args {
-		box := uint64(v.uint32At(uint64(argv) + uint64(4*i))) //nolint:gosec // few arguments
+		box := uint64(v.uint32At(uint64(argv) + uint64(4*i)))
 		if v.callInner(v.inner.isString, box) == 0 && v.callInner(v.inner.isNumber, box) == 0 {
 			return v.throw("a host operation takes texts and numbers only")
 		}

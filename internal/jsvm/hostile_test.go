@@ -195,7 +195,7 @@ func TestGeneratedPrograms(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for seed := range next {
-				r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // reproducible programs
+				r := rand.New(rand.NewPCG(seed, 1))
 				m := NewModule("m.js", "export default async (x) => {\n"+program(r, 5)+"\n};", nil)
 				ctx, cancel := context.WithTimeout(t.Context(), 40*time.Millisecond)
 				_, err := p.Run(ctx, &Run{Module: m, Request: json.RawMessage(`{"args":[1,"a",{"b":null}]}`), Once: seed%4 > 0})

@@ -20,6 +20,7 @@ type memory struct {
 	shown    *image
 	budget   *atomic.Int64 // bytes that all VMs of the process may still grow by
 	pages    pageScan      // finds the pages that were written
+	faults   int64         // of the process when the run began
 }
 
 // newMemory reserves an address range; nothing is used before it is touched.
@@ -56,13 +57,13 @@ func (m *memory) show(img *image) error {
 	if m.shown == img {
 		return m.copyBack(img)
 	}
-	m.shown = nil
+	m.shown, m.pages.found = nil, m.pages.found[:0]
 	if err := m.place(-1, 0, 0, m.size); err != nil {
 		return err
 	}
 	for _, layer := range img.layers() {
 		for _, r := range layer.runs {
-			if err := m.place(int(layer.file.Fd()), r.file, r.start, r.length); err != nil { //nolint:gosec // a file descriptor
+			if err := m.place(int(layer.file.Fd()), r.file, r.start, r.length); err != nil {
 				return err
 			}
 		}
@@ -76,9 +77,12 @@ const manyPages = 1024
 
 // copyBack undoes all writes since the image was shown.
 func (m *memory) copyBack(img *image) error {
-	written, err := m.written()
-	if err != nil {
-		return unix.Madvise(m.reserved[:m.size], unix.MADV_DONTNEED)
+	written, err := m.pages.found, error(nil)
+	if len(written) == 0 || m.faults != pageFaults() {
+		if written, err = m.written(); err != nil {
+			m.pages.found = m.pages.found[:0]
+			return unix.Madvise(m.reserved[:m.size], unix.MADV_DONTNEED)
+		}
 	}
 	for _, r := range written {
 		undone := copy(m.reserved[r.start:r.start+r.length], img.flat[min(r.start, len(img.flat)):])
@@ -95,7 +99,7 @@ func (m *memory) place(fd int, offset int64, start, length int) error {
 	if fd < 0 {
 		flags |= unix.MAP_ANON
 	}
-	_, err := unix.MmapPtr(fd, offset, unsafe.Pointer(&m.reserved[start]), uintptr(length), unix.PROT_READ|unix.PROT_WRITE, flags)
+	_, err := unix.MmapPtr(fd, offset, unsafe.Pointer(&m.reserved[start]), uintptr(length), unix.PROT_READ|unix.PROT_WRITE, flags) //nolint:gosec // the address of memory that stays where it is
 	if err != nil {
 		return fmt.Errorf("map image: %w", err)
 	}

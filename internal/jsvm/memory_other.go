@@ -41,6 +41,9 @@ func (m *memory) show(img *image) error {
 	return nil
 }
 
+// begin notes that a run begins.
+func (m *memory) begin() {}
+
 // image is the memory of a VM at one moment.
 type image struct {
 	content []byte

@@ -14,6 +14,18 @@ import (
 // process gives up opening files.
 var pageMap = sync.OnceValues(func() (*os.File, error) { return os.Open("/proc/self/pagemap") })
 
+// begin notes that a run begins. No page is written for the first time without a fault, so
+// if there is none until the run has ended, the written pages are those of the last scan:
+// they stay written, whatever is copied into them.
+func (m *memory) begin() { m.faults = pageFaults() }
+
+// pageFaults counts the page faults of the process.
+func pageFaults() int64 {
+	var u unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // it cannot fail
+	return u.Minflt + u.Majflt
+}
+
 // pageScan asks the kernel which pages of a mapping are no longer those of its file. New
 // kernels answer with ranges; of old ones the whole page map is read.
 type pageScan struct {
@@ -44,13 +56,13 @@ func (m *memory) written() ([]pages, error) {
 	}
 	s := &m.pages
 	s.regions = slices.Grow(s.regions[:0], manyPages)[:manyPages]
-	start := uint64(uintptr(unsafe.Pointer(&m.reserved[0])))
+	start := uint64(uintptr(unsafe.Pointer(&m.reserved[0]))) //nolint:gosec // the address of memory that stays where it is
 	r := scanRequest{
 		start: start, end: start + uint64(m.size), vec: uint64(uintptr(unsafe.Pointer(&s.regions[0]))), vecLen: manyPages, //nolint:gosec // sizes are positive
 		inverted: pageIsFile | pageIsZero, mask: pageIsFile | pageIsZero, anyOf: pagePresent | pageSwapped,
 	}
 	r.size = uint64(unsafe.Sizeof(r))
-	n, _, errno := unix.Syscall(unix.SYS_IOCTL, file.Fd(), pagemapScan, uintptr(unsafe.Pointer(&r)))
+	n, _, errno := unix.Syscall(unix.SYS_IOCTL, file.Fd(), pagemapScan, uintptr(unsafe.Pointer(&r))) //nolint:gosec // the address of memory that stays where it is
 	if errno != 0 {
 		return m.writtenByMap(file)
 	}

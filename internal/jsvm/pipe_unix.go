@@ -10,5 +10,5 @@ import (
 // pipeFile is one of the streams to the parent, for the poller.
 func pipeFile(fd int) *os.File {
 	_ = syscall.SetNonblock(fd, true)
-	return os.NewFile(uintptr(fd), "parent") //nolint:gosec // 0 or 1
+	return os.NewFile(uintptr(fd), "parent")
 }

@@ -394,8 +394,7 @@ type Refusal struct {
 func (r *Refusal) Error() string { return r.Message }
 
 func refusalOf(err error) *Refusal {
-	var r *Refusal
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[*Refusal](err); ok {
 		return r
 	}
 	return &Refusal{Message: err.Error()}

@@ -23,7 +23,6 @@ type run struct {
 	spent  bool // all of its CPU time
 	answer *string
 	posts  int // asked of the outside and not answered yet
-	asked  bool
 	timers timers
 	lines  int // of its log
 }
@@ -33,7 +32,8 @@ type outside interface {
 	log(level, text string)
 	ask(r *run, op, payload string) (string, error)
 	post(id int, op, payload string)
-	answers() <-chan posted
+	answers() <-chan struct{} // receives when take has something
+	take() []posted
 }
 
 // posted is an answer to something that was posted.
@@ -115,7 +115,7 @@ func (v *vm) wait() error {
 		defer t.Stop()
 		alarm = t.C
 	}
-	var answers <-chan posted
+	var answers <-chan struct{}
 	if r.out != nil {
 		answers = r.out.answers()
 	}
@@ -124,14 +124,24 @@ func (v *vm) wait() error {
 	select {
 	case <-alarm:
 		return v.fire(due)
-	case p := <-answers:
-		r.posts--
-		return v.invoke(v.engine.entry.settle, v.call(v.fn.newNumber, number(p.id)), v.newText(p.answer))
+	case <-answers:
+		return v.settle(r.out.take())
 	case <-late.C:
 		return errDeadline
 	case <-r.ctx.Done():
 		return errCanceled
 	}
+}
+
+// settle hands answers to the script.
+func (v *vm) settle(answers []posted) error {
+	for _, p := range answers {
+		v.run.posts--
+		if err := v.invoke(v.engine.entry.settle, v.call(v.fn.newNumber, number(p.id)), v.newText(p.answer)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (v *vm) fire(t timer) error {

@@ -56,7 +56,10 @@ func (v *vm) bind() { v.fn, v.inner = bindFunctions(v.module), bindFunctions(v.m
 func (v *vm) close() { _ = v.module.Close(v.ctx) }
 
 // begin gives the VM to a run.
-func (v *vm) begin(r *run) { v.run = r }
+func (v *vm) begin(r *run) {
+	v.run = r
+	v.memory.begin()
+}
 
 // restore makes the VM what it was when the image was made.
 func (v *vm) restore(img *image) error {
@@ -120,13 +123,9 @@ func (v *vm) writeBy(call func(api.Function, ...uint64) uint64, malloc api.Funct
 func (v *vm) text(box uint64) string { return v.textBy(v.call, &v.fn, box) }
 
 func (v *vm) textBy(call func(api.Function, ...uint64) uint64, fn *functions, box uint64) string {
-	length := call(fn.malloc, 4)
-	if length == 0 {
-		return ""
-	}
+	length := v.engine.entry.length
 	at := call(fn.getString, box, length)
 	n := uint64(v.uint32At(length))
-	call(fn.free, length)
 	if at == 0 {
 		return ""
 	}

@@ -48,11 +48,12 @@ type job struct {
 	worker *worker
 	id     uint32
 	cancel context.CancelFunc
-	posted chan posted
+	posted chan struct{} // something was answered
 
-	mu    sync.Mutex
-	last  uint32
-	asked map[uint32]func(answer string)
+	mu       sync.Mutex
+	last     uint32
+	asked    map[uint32]func(answer string)
+	answered []posted
 }
 
 // work serves the parent until it hangs up.
@@ -136,7 +137,7 @@ func (w *worker) start(f frame) {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	j := &job{worker: w, id: f.run, cancel: cancel, posted: make(chan posted, maxPosts), asked: make(map[uint32]func(string))}
+	j := &job{worker: w, id: f.run, cancel: cancel, posted: make(chan struct{}, 1)}
 	w.mu.Lock()
 	w.runs[f.run] = j
 	w.mu.Unlock()
@@ -194,8 +195,7 @@ func (w *worker) finish(id uint32, answer string, err error) {
 	end, body := byte(endAnswer), []byte(answer)
 	if err != nil {
 		end, body = endBroken, []byte(err.Error())
-		var e *Exception
-		if errors.As(err, &e) {
+		if e, ok := errors.AsType[*Exception](err); ok {
 			end = endException
 			body, _ = json.Marshal(e)
 		} else if known, ok := endOf[err]; ok {
@@ -228,17 +228,37 @@ func (j *job) ask(r *run, op, payload string) (string, error) {
 
 // post implements outside.
 func (j *job) post(id int, op, payload string) {
-	j.question(op, payload, func(s string) { j.posted <- posted{id, s} })
+	j.question(op, payload, func(s string) {
+		j.mu.Lock()
+		j.answered = append(j.answered, posted{id, s})
+		j.mu.Unlock()
+		select {
+		case j.posted <- struct{}{}:
+		default: // it has not looked since the last one
+		}
+	})
 }
 
 // answers implements outside.
-func (j *job) answers() <-chan posted { return j.posted }
+func (j *job) answers() <-chan struct{} { return j.posted }
+
+// take implements outside.
+func (j *job) take() []posted {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	list := j.answered
+	j.answered = nil
+	return list
+}
 
 // question asks the parent.
 func (j *job) question(op, payload string, answer func(string)) {
 	j.mu.Lock()
 	j.last++
 	n := j.last
+	if j.asked == nil {
+		j.asked = make(map[uint32]func(string))
+	}
 	j.asked[n] = answer
 	j.mu.Unlock()
 	_ = j.worker.conn.send(frameAsk, j.id, number32(n), []byte(op), []byte{0}, []byte(payload))

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,7 +22,13 @@ const (
 )
 
 func main() {
-	log.SetFlags(0)
+	if err := build(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func build() error {
 	for name, make := range map[string]func() ([]byte, error){
 		"quickjs.wasm":  func() ([]byte, error) { return os.ReadFile(packages + "/quickjs-wasi/quickjs.wasm") },
 		"runtime.js":    bundleRuntime,
@@ -32,13 +37,14 @@ func main() {
 	} {
 		data, err := make()
 		if err != nil {
-			log.Fatalf("%s: %v", name, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
 		if err := os.WriteFile(filepath.Join(built, name), data, 0o600); err != nil {
-			log.Fatal(err)
+			return err
 		}
-		fmt.Printf("%-14s %7d bytes\n", name, len(data))
+		fmt.Fprintf(os.Stdout, "%-14s %7d bytes\n", name, len(data))
 	}
+	return nil
 }
 
 func bundleRuntime() ([]byte, error) {

@@ -23,6 +23,7 @@ const waiting = new Map();
 const resets = [];
 let lastID = 0;
 let harness;
+let wrap;
 
 /** call asks the host for something that it answers at once. */
 export const call = host;
@@ -114,22 +115,34 @@ function renew() {
 function begin(exports, request) {
   if (used) renew(); // by a call that left its state to this one
   used = true;
-  // A module may have patched what it likes, so nothing of Promise is looked up by name.
-  (async () => {
-    try {
-      const value = await harness(exports, parse(request), outside);
-      if (request === "null") renew();
-      finish({ value });
-    } catch (e) {
-      let error;
-      try {
-        error = describeError(e);
-      } catch {
-        error = { name: "Error", message: "an error that cannot be shown was thrown" };
-      }
-      finish({ error });
-    }
-  })();
+  try {
+    const value = harness(exports, parse(request), outside);
+    if (request === "null") renew();
+    if (value instanceof Promise) apply(then, value, [succeed, fail]);
+    else if (typeof value?.then === "function") apply(then, new Promise((resolve) => resolve(value)), [succeed, fail]);
+    else succeed(value);
+  } catch (e) {
+    fail(e);
+  }
+}
+
+// A module may patch what it likes, so these are not looked up by name later.
+const { apply } = Reflect;
+const { Promise } = globalThis;
+const { then } = Promise.prototype;
+
+function succeed(value) {
+  finish({ value: wrap(value) });
+}
+
+function fail(e) {
+  let error;
+  try {
+    error = describeError(e);
+  } catch {
+    error = { name: "Error", message: "an error that cannot be shown was thrown" };
+  }
+  finish({ error });
 }
 
 const modules = new Map();
@@ -163,7 +176,9 @@ globalThis.__runtime = {
   fire: (id) => fire(id),
   names: () => stringify([...modules.keys()]),
   moduleSource,
-  install(h) {
+  /** install says who answers requests, and what becomes of a value that was awaited. */
+  install(h, w = (value) => value) {
     harness = h;
+    wrap = w;
   },
 };
