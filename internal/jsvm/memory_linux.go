@@ -20,7 +20,7 @@ type memory struct {
 	shown    *image
 	budget   *atomic.Int64 // bytes that all VMs of the process may still grow by
 	pages    pageScan      // finds the pages that were written
-	faults   int64         // of the process when the run began
+	faults   int64         // of the process when the memory was handed out, or unknown
 }
 
 // newMemory reserves an address range; nothing is used before it is touched.
@@ -57,7 +57,7 @@ func (m *memory) show(img *image) error {
 	if m.shown == img {
 		return m.copyBack(img)
 	}
-	m.shown, m.pages.found = nil, m.pages.found[:0]
+	m.shown, m.faults, m.pages.found = nil, unknown, m.pages.found[:0]
 	if err := m.place(-1, 0, 0, m.size); err != nil {
 		return err
 	}
@@ -78,7 +78,9 @@ const manyPages = 1024
 // copyBack undoes all writes since the image was shown.
 func (m *memory) copyBack(img *image) error {
 	written, err := m.pages.found, error(nil)
-	if len(written) == 0 || m.faults != pageFaults() {
+	faults := m.faults
+	m.faults = unknown
+	if len(written) == 0 || faults != pageFaults() {
 		if written, err = m.written(); err != nil {
 			m.pages.found = m.pages.found[:0]
 			return unix.Madvise(m.reserved[:m.size], unix.MADV_DONTNEED)

@@ -41,8 +41,8 @@ func (m *memory) show(img *image) error {
 	return nil
 }
 
-// begin notes that a run begins.
-func (m *memory) begin() {}
+// handOut notes that the memory will be written from now on.
+func (m *memory) handOut() {}
 
 // image is the memory of a VM at one moment.
 type image struct {

@@ -163,8 +163,7 @@ func (m *module) take(r *run) (*vm, error) {
 		v := m.idle[n-1]
 		m.idle = m.idle[:n-1]
 		m.mu.Unlock()
-		v.begin(r)
-		return v, nil
+		return v.handOut(r), nil
 	}
 	m.mu.Unlock()
 	return m.engine.show(m.image, r)
@@ -193,7 +192,7 @@ func (e *engine) show(img *image, r *run) (*vm, error) {
 		v.close()
 		return nil, err
 	}
-	return v, nil
+	return v.handOut(r), nil
 }
 
 // load evaluates the module, once. A module that cannot be evaluated is tried again by the
@@ -237,8 +236,7 @@ func (m *module) evaluate(r *run) (*vm, uint64, error) {
 func (e *engine) blank(r *run) (*vm, error) {
 	select {
 	case v := <-e.blanks:
-		v.begin(r)
-		return v, nil
+		return v.handOut(r), nil
 	default:
 		return e.show(e.base, r)
 	}

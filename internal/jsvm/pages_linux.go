@@ -14,10 +14,14 @@ import (
 // process gives up opening files.
 var pageMap = sync.OnceValues(func() (*os.File, error) { return os.Open("/proc/self/pagemap") })
 
-// begin notes that a run begins. No page is written for the first time without a fault, so
-// if there is none until the run has ended, the written pages are those of the last scan:
-// they stay written, whatever is copied into them.
-func (m *memory) begin() { m.faults = pageFaults() }
+// handOut notes that the memory shows its image and will be written from now on. No page is
+// written for the first time without a fault, so if there is none until the image is shown
+// again, the written pages are those of the last scan: they stay written, whatever is copied
+// into them.
+func (m *memory) handOut() { m.faults = pageFaults() }
+
+// unknown is no number of faults.
+const unknown = -1
 
 // pageFaults counts the page faults of the process.
 func pageFaults() int64 {

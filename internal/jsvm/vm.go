@@ -56,9 +56,13 @@ func (v *vm) bind() { v.fn, v.inner = bindFunctions(v.module), bindFunctions(v.m
 func (v *vm) close() { _ = v.module.Close(v.ctx) }
 
 // begin gives the VM to a run.
-func (v *vm) begin(r *run) {
-	v.run = r
-	v.memory.begin()
+func (v *vm) begin(r *run) { v.run = r }
+
+// handOut gives a VM that shows its image to a run.
+func (v *vm) handOut(r *run) *vm {
+	v.begin(r)
+	v.memory.handOut()
+	return v
 }
 
 // restore makes the VM what it was when the image was made.
