@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os/signal"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -82,6 +85,8 @@ func (p *program) dev(ctx context.Context, how serving) error {
 	if err != nil {
 		return err
 	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP) // the terminal was closed
+	defer stop()
 	return p.serveHTTP(ctx, y, how.listen)
 }
 
@@ -101,6 +106,7 @@ type screen struct {
 	now   func() time.Time
 	first []script.Load // until the yard is ready
 	begun bool
+	width int // of names
 }
 
 // The colors of the console.
@@ -136,16 +142,16 @@ func (s *screen) welcome(y *yard.Yard, url string) {
 
 // table lists the tools of a gate.
 func (s *screen) table(v *toolyard.View) {
-	width := 0
+	s.width = 12
 	for _, t := range v.Tools {
-		width = max(width, len(t.Name))
+		s.width = max(s.width, min(len(t.Name), 32))
 	}
 	for _, t := range v.Tools {
 		mode := s.paint(yellow, "write")
 		if t.ReadsOnly() {
 			mode = s.paint(green, "read ")
 		}
-		fmt.Fprintf(s.out, "  %-*s  %s  %s  %s\n", width, t.Name, mode, shorten(cmp.Or(t.Summary, t.Description), 60), s.paint(dim, t.Origin))
+		fmt.Fprintf(s.out, "  %-*s  %s  %s  %s\n", s.width, t.Name, mode, pad(shorten(cmp.Or(t.Summary, t.Description), 64), 64), s.paint(dim, t.Origin))
 	}
 	if len(v.Tools) == 0 {
 		fmt.Fprintln(s.out, "  No tools yet.")
@@ -162,23 +168,33 @@ func (s *screen) loaded(l script.Load) {
 	}
 	switch {
 	case len(l.Faults) > 0 && len(l.Tools) > 0:
-		s.line(s.paint(red, "✗"), s.paint(bold, l.File), s.paint(dim, "the last good version is still served"))
+		s.line(red, "✗", l.File, l.Took, s.paint(dim, "the last good version is still served"))
 	case len(l.Faults) > 0:
-		s.line(s.paint(red, "✗"), s.paint(bold, l.File))
+		s.line(red, "✗", l.File, l.Took)
 	case len(l.Tools) == 0:
-		s.line(s.paint(yellow, "−"), s.paint(bold, l.File), s.paint(dim, "is gone"))
+		s.line(yellow, "−", l.File, 0, s.paint(dim, "is gone"))
 	default:
-		s.line(s.paint(green, "✓"), s.paint(bold, l.File), strings.Join(l.Tools, ", "), s.paint(dim, duration(l.Took)))
+		s.line(green, "✓", l.File, l.Took, s.paint(green, "live: ")+strings.Join(l.Tools, ", "))
 	}
 	for _, p := range l.Faults {
 		s.problem(p)
 	}
 }
 
-// line is one thing that happened.
-func (s *screen) line(parts ...string) {
-	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
-	fmt.Fprintf(s.out, "  %s %s\n", s.paint(dim, s.now().Format(time.TimeOnly)), strings.Join(parts, " "))
+// line is one thing that happened: when, what, to whom, and how long it took.
+func (s *screen) line(color, mark, name string, took time.Duration, rest ...string) {
+	taken := ""
+	if took > 0 {
+		taken = duration(took)
+	}
+	rest = slices.DeleteFunc(rest, func(p string) bool { return p == "" })
+	fmt.Fprintf(s.out, "  %s %s %s %s  %s\n", s.paint(dim, s.now().Format(time.TimeOnly)), s.paint(color, mark),
+		s.paint(bold, pad(name, s.width)), s.paint(dim, fmt.Sprintf("%8s", taken)), strings.Join(rest, "  "))
+}
+
+// pad fills a text up to a width.
+func pad(text string, width int) string {
+	return text + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
 }
 
 // problem shows what is wrong, where, and the line.
@@ -203,22 +219,21 @@ func (s *screen) Intent(context.Context, *toolyard.Call) error { return nil }
 func (s *screen) Outcome(_ context.Context, c *toolyard.Call, o toolyard.Outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	took := s.paint(dim, duration(o.Elapsed))
-	name := strings.Repeat("  ", c.Depth) + s.paint(bold, c.Tool.Name)
+	name := strings.Repeat("  ", c.Depth) + c.Tool.Name
 	arguments := s.paint(dim, shorten(compact(c.Args), 60))
 	switch {
 	case o.Err != nil:
-		s.line(s.paint(red, "✗"), name, arguments, took, s.paint(red, shorten(o.Err.Error(), 120)))
+		s.line(red, "✗", name, o.Elapsed, arguments, s.paint(red, shorten(o.Err.Error(), 120)))
 		var thrown *script.Thrown
 		if errors.As(o.Err.Err, &thrown) && thrown.Stack != "" {
 			for frame := range strings.Lines(thrown.Stack) {
-				fmt.Fprintf(s.out, "             %s\n", s.paint(dim, strings.TrimSpace(frame)))
+				fmt.Fprintf(s.out, "               %s\n", s.paint(dim, strings.TrimSpace(frame)))
 			}
 		}
 	case o.Result.IsError:
-		s.line(s.paint(red, "✗"), name, arguments, took, s.paint(red, preview(o.Result)))
+		s.line(red, "✗", name, o.Elapsed, arguments, s.paint(red, preview(o.Result)))
 	default:
-		s.line(s.paint(blue, "→"), name, arguments, took, preview(o.Result))
+		s.line(blue, "→", name, o.Elapsed, arguments, preview(o.Result))
 	}
 }
 
@@ -276,18 +291,18 @@ func (h *screenLog) Handle(_ context.Context, r slog.Record) error {
 	}
 	r.Attrs(collect)
 	fromScript := fields["script"] != ""
-	if r.Message == "call" || (!fromScript && r.Level < slog.LevelWarn) {
+	if r.Message == "call" || r.Message == "problem" || (!fromScript && r.Level < slog.LevelWarn) {
 		return nil
 	}
 	h.screen.mu.Lock()
 	defer h.screen.mu.Unlock()
 	color := map[slog.Level]string{slog.LevelWarn: yellow, slog.LevelError: red}[r.Level]
-	who := fields["tool"]
-	if !fromScript {
-		who = fields["error"]
+	who := cmp.Or(fields["tool"], fields["source"])
+	if reason := fields["error"]; !fromScript && reason != "" {
+		r.Message += ": " + reason
 	}
 	for line := range strings.Lines(r.Message) {
-		h.screen.line(h.screen.paint(dim, "│"), h.screen.paint(dim, who), h.screen.paint(color, strings.TrimRight(line, "\n")))
+		h.screen.line(dim, "│", who, 0, h.screen.paint(color, strings.TrimRight(line, "\n")))
 	}
 	return nil
 }

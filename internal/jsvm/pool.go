@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -117,7 +118,7 @@ func (p *Pool) retire() {
 	defer p.mu.Unlock()
 	for i := len(p.workers) - 1; i > 0; i-- {
 		if w := p.workers[i]; w.idleFor() > idleAfter {
-			p.workers = append(p.workers[:i], p.workers[i+1:]...)
+			p.workers = slices.Delete(p.workers, i, i+1)
 			w.kill()
 		}
 	}
@@ -187,14 +188,10 @@ func (p *Pool) worker(ctx context.Context) (*process, error) {
 		p.mu.Unlock()
 		return nil, errors.New("the script engine is closed")
 	}
-	p.workers = slicesWithout(p.workers, func(w *process) bool { return w.isDead() })
-	var best *process
-	for _, w := range p.workers {
-		if best == nil || w.load() < best.load() {
-			best = w
-		}
-	}
-	if best == nil || (best.load() >= busyAt && len(p.workers) < p.opts.Workers && best.isReady()) {
+	p.workers = slices.DeleteFunc(p.workers, (*process).isDead)
+	best := leastBusy(p.workers)
+	starting := slices.ContainsFunc(p.workers, func(w *process) bool { return !w.isReady() })
+	if best == nil || (best.load() >= busyAt && len(p.workers) < p.opts.Workers && !starting) {
 		started := p.start()
 		if p.workers = append(p.workers, started); len(p.workers) == 2 {
 			time.AfterFunc(idleAfter, p.retire)
@@ -217,14 +214,17 @@ func (p *Pool) worker(ctx context.Context) (*process, error) {
 // busyAt is how many runs a worker has when another one is started beside it.
 const busyAt = 2
 
-func slicesWithout(list []*process, gone func(*process) bool) []*process {
-	kept := make([]*process, 0, len(list))
-	for _, w := range list {
-		if !gone(w) {
-			kept = append(kept, w)
+// leastBusy is the worker with the least to do, of those that are ready if there is one.
+func leastBusy(workers []*process) (best *process) {
+	for _, w := range workers {
+		switch {
+		case best == nil, w.isReady() && !best.isReady():
+			best = w
+		case w.isReady() == best.isReady() && w.load() < best.load():
+			best = w
 		}
 	}
-	return kept
+	return best
 }
 
 // pending is a run that a worker has not answered yet.
