@@ -157,6 +157,15 @@ func moduleFiles(t *testing.T) (files []string) {
 			files = append(files, name)
 		}
 	}
+	assets, err := filepath.Glob("../internal/assets/built/*") // which a release has, unlike its source
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range assets {
+		if filepath.Ext(name) != ".md" {
+			files = append(files, strings.TrimPrefix(name, "../"))
+		}
+	}
 	return files
 }
 
@@ -167,11 +176,13 @@ func TestREADMEShowsTheExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	example, err := os.ReadFile("../examples/greet/main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(readme), "```go\n"+string(example)+"```\n") {
-		t.Error("the README does not show examples/greet/main.go as it is")
+	for language, file := range map[string]string{"go": "examples/greet/main.go", "ts": "examples/tools/split_bill.ts"} {
+		example, err := os.ReadFile("../" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(readme), "```"+language+"\n"+string(example)+"```\n") {
+			t.Errorf("the README does not show %s as it is", file)
+		}
 	}
 }
