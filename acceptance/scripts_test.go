@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -619,5 +620,86 @@ func TestScriptIsolation(t *testing.T) {
 	}
 	if last == "1,1,1" {
 		t.Error("what is shared is not kept")
+	}
+}
+
+// The examples do what they say, with what they need granted.
+func TestScriptExamples(t *testing.T) {
+	t.Parallel()
+	rates := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"amount":1,"base":%q,"date":"2026-11-13","rates":{"USD":1.17}}`, r.URL.Query().Get("base"))
+	}))
+	defer rates.Close()
+	dir := folder(t, map[string]string{"data/a.txt": "one\ntwo\nthree\n"})
+	p := serveIn(t, dir, "toolyard", `scripts:
+  dir: `+examples(t)+`
+  grants:
+    readfile: {read: [data]}
+    fetch_rates: {net: ["`+strings.TrimPrefix(rates.URL, "http://")+`"], env: [RATES_URL]}
+`, "RATES_URL="+rates.URL)
+	c := modernHTTP{t: t, url: p.url}
+	for _, tt := range []struct{ tool, args, want string }{
+		{"hello", `{"name":"Ann"}`, "^Hello, Ann!$"},
+		{"calculator", `{"operation":"multiply","a":6,"b":7}`, "^42$"},
+		{"calculator", `{"operation":"divide","a":1,"b":0}`, "zero"},
+		{"timestamp", `{"format":"human","timezone":"America/New_York"}`, "E[SD]T$"},
+		{"timestamp", `{"format":"iso","timezone":"Mars/Phobos"}`, "Mars"},
+		{"textutil", `{"text":"hello big world","case":"title"}`, "^Hello Big World$"},
+		{"random", `{"type":"uuid"}`, "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"},
+		{"random", `{"type":"number","min":5,"max":5}`, "^5$"},
+		{"weather", `{"location":"Oslo"}`, `"direction":"NW"`},
+		{"weather", `{"location":"unknown"}`, "unknown"},
+		{"readfile", `{"filepath":"data/a.txt","maxLines":2}`, "^one\ntwo$"},
+		{"readfile", `{"filepath":"../a.txt"}`, "^Failed to read file: .* is not allowed"},
+		{"fetch_rates", `{"base":"EUR"}`, `"USD":1.17`},
+		{"compare", `{"locations":["Oslo","unknown"]}`, `"failed":\["unknown"\]`},
+		{"Recognize", `{"text":"Taxi 20 EUR"}`, "0.95"},
+		{"wordcount", `{"text":"a b c"}`, `"words":3`},
+		{"split_bill", `{"total":10}`, "^5$"},
+	} {
+		r := call(t, c, tt.tool, tt.args).result(t)
+		if len(r.Content) == 0 || !regexp.MustCompile(tt.want).MatchString(r.Content[0].Text) {
+			t.Errorf("%s %s: %+v", tt.tool, tt.args, r.Content)
+		}
+	}
+	if code, out, errs := runIn(t, dir, nil, "toolyard", "check"); code != 0 {
+		t.Errorf("%s%s", out, errs)
+	}
+}
+
+// Editors know zod and the runtime by what toolyard new writes: the compiler accepts all
+// examples and templates, and refuses what does not exist.
+func TestScriptTypes(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, nil)
+	for _, template := range []string{"hello", "fetch", "readfile", "structured", "calls", "declared"} {
+		if code, _, errs := runIn(t, dir, nil, "toolyard", "new", "my_"+template, "--template", template); code != 0 {
+			t.Fatal(errs)
+		}
+	}
+	if code, out, errs := runIn(t, dir, nil, "toolyard", "check"); code != 0 {
+		t.Fatalf("the templates do not load: %s%s", out, errs)
+	}
+	if err := os.CopyFS(filepath.Join(dir, "tools/examples"), os.DirFS("../examples/tools")); err != nil {
+		t.Fatal(err)
+	}
+	compile := func() (string, error) {
+		tsc, err := filepath.Abs("clients/node_modules/typescript/bin/tsc")
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.CommandContext(t.Context(), "node", tsc, "-p", filepath.Join(dir, "tools")).CombinedOutput()
+		return string(out), err
+	}
+	if out, err := compile(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	save(t, filepath.Join(dir, "tools/wrong.ts"), strings.Replace(helloScript, "{ name, greeting }", "{ nmae }", 1)+"import cp from \"node:child_process\";\ndocument.title;\n")
+	out, err := compile()
+	for _, want := range []string{"nmae", "node:child_process", "document"} {
+		if err == nil || !strings.Contains(out, want) {
+			t.Errorf("%s passes: %s", want, out)
+		}
 	}
 }
