@@ -71,9 +71,11 @@ func (o *outside) answer(ctx context.Context, op string, payload json.RawMessage
 		return o.reach.stat(q.Path)
 	case "list":
 		return o.reach.list(q.Path)
+	case "cwd":
+		return o.reach.workingDir(), nil
 	case "env":
 		if q.Name == "" {
-			return o.reach.env, nil
+			return o.reach.variables(), nil
 		}
 		return o.reach.variable(q.Name), nil
 	}

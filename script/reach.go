@@ -219,6 +219,26 @@ func fileError(err error) error {
 	return err
 }
 
+// workingDir is what relative paths are relative to. A script that may read nothing need not
+// know where it is.
+func (r *reach) workingDir() string {
+	if len(r.read) == 0 {
+		return "/"
+	}
+	return r.base
+}
+
+// variables are the names of granted variables that are set, as far as they are known.
+func (r *reach) variables() []string {
+	set := []string{}
+	for _, name := range r.env {
+		if _, ok := r.getenv(name); ok {
+			set = append(set, name)
+		}
+	}
+	return set
+}
+
 // variable is the value of a granted variable, nil for none.
 func (r *reach) variable(name string) any {
 	for _, pattern := range r.env {

@@ -2,6 +2,7 @@ package jsvm
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -80,9 +81,20 @@ func (c *conn) receive() (f frame, err error) {
 		return f, fmt.Errorf("a message of %d bytes is too large", size)
 	}
 	f.kind, f.run = header[4], binary.LittleEndian.Uint32(header[5:])
-	f.body = make([]byte, size)
-	_, err = io.ReadFull(c.in, f.body)
+	f.body, err = readExactly(c.in, int(size))
 	return f, err
+}
+
+// readExactly reads n bytes. A length that is only claimed costs nothing.
+func readExactly(r io.Reader, n int) ([]byte, error) {
+	if n <= 64<<10 {
+		b := make([]byte, n)
+		_, err := io.ReadFull(r, b)
+		return b, err
+	}
+	var b bytes.Buffer
+	_, err := io.CopyN(&b, r, int64(n))
+	return b.Bytes(), err
 }
 
 // number32 is a number as part of a frame.

@@ -2,20 +2,30 @@
 import { ask, onCall } from "../core.js";
 import { install } from "../web/base.js";
 
-let known, local;
+let known, local, folder;
 
 onCall(reset);
 reset();
 
 function reset() {
+  folder = undefined;
   known = new Map();
   local = new Map();
 }
 
 function lookup(name) {
   if (local.has(name)) return local.get(name);
-  if (!known.has(name)) known.set(name, ask("env", { name }) ?? undefined);
+  if (!known.has(name)) known.set(name, question({ name }) ?? undefined);
   return known.get(name);
+}
+
+// Nobody answers while a module is loaded: then nothing is set.
+function question(payload) {
+  try {
+    return ask("env", payload);
+  } catch {
+    return undefined;
+  }
 }
 
 function keep(name, value) {
@@ -24,7 +34,7 @@ function keep(name, value) {
 }
 
 function names() {
-  const all = new Set(ask("env", {}) ?? []);
+  const all = new Set(question({}) ?? []);
   for (const [name, value] of local) {
     if (value === undefined) all.delete(name);
     else all.add(name);
@@ -90,7 +100,13 @@ export const process = {
   env,
   stdout: writer((text) => console.log("%s", text)),
   stderr: writer((text) => console.error("%s", text)),
-  cwd: () => "/",
+  cwd() {
+    try {
+      return (folder ??= ask("cwd"));
+    } catch {
+      return "/"; // nobody answers while a module is loaded
+    }
+  },
   hrtime,
   uptime: () => performance.now() / 1000,
   nextTick(f, ...args) { queueMicrotask(() => f(...args)); },
