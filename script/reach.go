@@ -104,8 +104,9 @@ func (r *reach) notCapable(what, kind, value string) error {
 	}
 }
 
-// within opens the granted folder that holds a path, and gives the path in it.
-func (r *reach) within(path string) (*os.Root, string, error) {
+// within opens the granted folder that holds a path, for what use does with the path in it.
+// Links that lead out of the folder lead nowhere.
+func within[T any](r *reach, path string, use func(root *os.Root, rel string) (T, error)) (t T, err error) {
 	abs := absolute(r.base, path)
 	for _, granted := range r.read {
 		dir := granted
@@ -120,35 +121,37 @@ func (r *reach) within(path string) (*os.Root, string, error) {
 			continue
 		}
 		root, err := os.OpenRoot(dir)
-		return root, rel, fileError(err)
+		if err != nil {
+			return t, fileError(err)
+		}
+		defer func() { _ = root.Close() }()
+		t, err = use(root, rel)
+		return t, fileError(err)
 	}
-	return nil, "", r.notCapable("reading "+path, "read", path)
+	return t, r.notCapable("reading "+path, "read", path)
 }
 
-// readFile reads a file within reach. Links that lead out of the granted folder lead nowhere.
+// readFile reads a file within reach.
 func (r *reach) readFile(path string) ([]byte, error) {
-	root, rel, err := r.within(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = root.Close() }()
-	info, err := root.Stat(rel)
-	if err != nil {
-		return nil, fileError(err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, &jsvm.Refusal{Message: path + " is not a file", Code: "EISDIR"}
-	}
-	file, err := root.Open(rel)
-	if err != nil {
-		return nil, fileError(err)
-	}
-	defer func() { _ = file.Close() }()
-	data, err := io.ReadAll(io.LimitReader(file, maxRead+1))
-	if err == nil && len(data) > maxRead {
-		err = fmt.Errorf("%s is larger than %d MiB", path, maxRead>>20)
-	}
-	return data, err
+	return within(r, path, func(root *os.Root, rel string) ([]byte, error) {
+		info, err := root.Stat(rel)
+		if err != nil {
+			return nil, err
+		}
+		if !info.Mode().IsRegular() {
+			return nil, &jsvm.Refusal{Message: path + " is not a file", Code: "EISDIR"}
+		}
+		file, err := root.Open(rel)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = file.Close() }()
+		data, err := io.ReadAll(io.LimitReader(file, maxRead+1))
+		if err == nil && len(data) > maxRead {
+			err = fmt.Errorf("%s is larger than %d MiB", path, maxRead>>20)
+		}
+		return data, err
+	})
 }
 
 // fileInfo is what a script learns of a file.
@@ -160,46 +163,36 @@ type fileInfo struct {
 	MtimeMs   int64  `json:"mtimeMs"`
 }
 
-func infoOf(i fs.FileInfo) fileInfo {
-	return fileInfo{i.Name(), i.Mode().IsRegular(), i.IsDir(), i.Size(), i.ModTime().UnixMilli()}
-}
-
 func (r *reach) stat(path string) (any, error) {
-	root, rel, err := r.within(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = root.Close() }()
-	info, err := root.Stat(rel)
-	if err != nil {
-		return nil, fileError(err)
-	}
-	return infoOf(info), nil
+	return within(r, path, func(root *os.Root, rel string) (any, error) {
+		i, err := root.Stat(rel)
+		if err != nil {
+			return nil, err
+		}
+		return fileInfo{i.Name(), i.Mode().IsRegular(), i.IsDir(), i.Size(), i.ModTime().UnixMilli()}, nil
+	})
 }
 
 // maxEntries bounds a list of files.
 const maxEntries = 10_000
 
 func (r *reach) list(path string) (any, error) {
-	root, rel, err := r.within(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = root.Close() }()
-	dir, err := root.Open(rel)
-	if err != nil {
-		return nil, fileError(err)
-	}
-	defer func() { _ = dir.Close() }()
-	entries, err := dir.ReadDir(maxEntries)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fileError(err)
-	}
-	list := make([]fileInfo, 0, len(entries))
-	for _, e := range entries {
-		list = append(list, fileInfo{Name: e.Name(), File: e.Type().IsRegular(), Directory: e.IsDir()})
-	}
-	return list, nil
+	return within(r, path, func(root *os.Root, rel string) (any, error) {
+		dir, err := root.Open(rel)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = dir.Close() }()
+		entries, err := dir.ReadDir(maxEntries)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		list := make([]fileInfo, 0, len(entries))
+		for _, e := range entries {
+			list = append(list, fileInfo{Name: e.Name(), File: e.Type().IsRegular(), Directory: e.IsDir()})
+		}
+		return list, nil
+	})
 }
 
 // fileError is an error of the file system as scripts know it, without the paths of the
