@@ -78,7 +78,7 @@ var cages = map[string][]string{
 	"github.com/tetratelabs/wazero":          {"/internal/jsvm"},
 	"github.com/evanw/esbuild":               {"/internal/jsvm", "/internal/assets/build"},
 	"github.com/go-sourcemap/sourcemap":      {"/internal/jsvm"},
-	"golang.org/x/sys":                       {"/internal/jsvm", "/internal/watch"},
+	"golang.org/x/sys":                       {"/internal/guard", "/internal/jsvm", "/internal/watch"},
 	"github.com/spf13/cobra":                 {"/cli"},
 	"github.com/lmittmann/tint":              {"/cli"},
 }

@@ -151,9 +151,7 @@ func (l *loader) compile(ctx context.Context, f *file, d *declaration) (*entry, 
 		return nil, errs
 	}
 	f.inputs = m.Inputs
-	ctx, cancel := context.WithTimeout(ctx, loadTime)
-	defer cancel()
-	declared, err := l.pool.Run(ctx, &jsvm.Run{Module: m, Request: d.request(), Once: true})
+	declared, err := l.pool.Run(ctx, &jsvm.Run{Module: m, Request: d.request(), Once: true, Timeout: loadTime})
 	if err != nil {
 		return nil, []error{loadFault(f, err)}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +36,7 @@ func run(t testing.TB, opts Options, files map[string]string) *running {
 	for name, text := range files {
 		r.save(t, name, text)
 	}
-	opts.Dir = r.dir
+	opts.Dir, opts.CacheDir = r.dir, filepath.Join(os.TempDir(), "toolyard-test-cache")
 	var err error
 	if r.Folder, err = New(opts); err != nil {
 		t.Fatal(err)
@@ -121,7 +122,7 @@ export default async (args: z.infer<typeof inputSchema>, ctx: any) => ({ at: [ar
 }
 
 func TestFaults(t *testing.T) {
-	for name, tt := range map[string]struct{ text, want string }{
+	cases := map[string]struct{ text, want string }{
 		"syntax":      {"export const description = ;\n", "x.ts:1:28: Unexpected \";\""},
 		"import":      {"import x from \"./none\";\nexport default x;\n", "x.ts:1:15: Could not resolve \"./none\""},
 		"package":     {"import x from \"left-pad\";\nexport default x;\n", "x.ts:1:15: Could not resolve \"left-pad\""},
@@ -136,20 +137,23 @@ func TestFaults(t *testing.T) {
 		"meta":        {hello + "export const _meta = { pricing: { executeUsd: 0.001 } };\n", "_meta.pricing"},
 		"description": {strings.Replace(hello, `"Says hello."`, "42", 1), "x.ts:2:1: description must be a text"},
 		"endless":     {hello + "for (;;) {}\n", "it did not end in time"},
-		"old zod":     {strings.Replace(hello, "z.object(", "(s => ({ _def: s }))(", 1), "another zod"},
+		"old-zod":     {strings.Replace(hello, "z.object(", "(s => ({ _def: s }))(", 1), "another zod"},
 		"duplicates":  {hello + "export const description = \"x\";\n", "x.ts:5:14"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := run(t, Options{}, map[string]string{"x.ts": tt.text})
-			if tools := r.next(t); len(tools) > 0 {
-				t.Errorf("%v", tools)
-			}
-			problems := r.Problems()
-			if len(problems) == 0 || !strings.Contains(problems[0].String(), tt.want) {
-				t.Errorf("%v", problems)
-			}
-		})
+	}
+	files := make(map[string]string)
+	for name, tt := range cases {
+		files[name+"/x.ts"] = tt.text
+	}
+	r := run(t, Options{}, files)
+	if tools := r.next(t); len(tools) > 0 {
+		t.Errorf("%v", tools)
+	}
+	for name, tt := range cases {
+		if !slices.ContainsFunc(r.Problems(), func(p toolyard.Problem) bool {
+			return strings.HasPrefix(p.File, name+"/") && strings.Contains(p.String(), tt.want)
+		}) {
+			t.Errorf("%s: %q is not among %v", name, tt.want, r.Problems())
+		}
 	}
 }
 

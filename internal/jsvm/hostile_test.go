@@ -78,6 +78,9 @@ var hostile = []struct{ name, body, want string }{
 }
 
 func TestHostile(t *testing.T) {
+	if raceEnabled {
+		t.Skip("times and memory mean nothing under the race detector")
+	}
 	const timeout, limit = 500 * time.Millisecond, 64 << 20
 	p := testPool(t, func(o *Options) { o.Workers, o.Memory = 1, limit })
 	good := compileText(t, `export default () => [typeof ({}).polluted, typeof [].push, JSON.stringify({a: 1})].join()`)
@@ -185,7 +188,7 @@ func TestHostileLoad(t *testing.T) {
 func TestGeneratedPrograms(t *testing.T) {
 	n := 10_000
 	if testing.Short() {
-		n = 500
+		n = 200
 	}
 	p := testPool(t)
 	good := NewModule("g.js", "export default (n) => [n, typeof ({}).p, [3, 1, 2].sort().join()].join()", nil)

@@ -2,6 +2,7 @@ package jsvm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -34,6 +35,8 @@ type Run struct {
 	Now     time.Time // the time that the script sees; now when zero
 	Shared  bool      // keep what the module changed in itself for the next run in this VM
 	Once    bool      // the module is not expected to run again
+
+	Timeout time.Duration // from when a worker has it, beside the context's deadline; 30 s when zero
 
 	// Outside answers what the script asks of the outside; nil refuses everything. It may
 	// be called many times at once. Its context ends with the run.
@@ -240,9 +243,9 @@ type pending struct {
 
 // run sends a run to the worker and waits for its end.
 func (w *process) run(ctx context.Context, r *Run, cpu time.Duration) (json.RawMessage, error) {
-	timeout := defaultTimeout
+	timeout := cmp.Or(r.Timeout, defaultTimeout)
 	if at, ok := ctx.Deadline(); ok {
-		timeout = time.Until(at)
+		timeout = min(timeout, time.Until(at))
 	}
 	if timeout <= 0 {
 		return nil, &Stopped{Late}

@@ -23,7 +23,7 @@ func TestRestoreIsExact(t *testing.T) {
 	}
 	rounds := 300
 	if testing.Short() {
-		rounds = 60
+		rounds = 20
 	}
 	kept := &module{engine: e, name: "kept.js", code: `export default async (n) => { const a = []; for (let i = 0; i < n; i++) a.push({ i }); globalThis.left = a; return a.length }`}
 	checked := 0

@@ -1,0 +1,209 @@
+package guard
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Command is a stranger's program and what it may have.
+type Command struct {
+	Path   string   // looked up in our PATH if it has no slash
+	Name   string   // what it is called; its path when empty
+	Args   []string // without the name
+	Env    []string // all of its environment, KEY=VALUE, but for PATH and HOME
+	Dir    string
+	Limits Limits
+}
+
+// Limits are what a process may use.
+type Limits struct {
+	Files int           // open at once; 1024 when zero
+	Tail  int           // bytes of its complaints that are kept; 4 KiB when zero
+	Grace time.Duration // to end by itself when asked; 2 s when zero
+}
+
+// Process is a program that runs. It is in a process group of its own, knows nothing of our
+// environment, and ends when we do. What it wrote can be read to the end also after it has
+// ended; whoever starts it closes both files.
+type Process struct {
+	In, Out *os.File
+
+	cmd   *exec.Cmd
+	grace time.Duration
+	tail  *Tail
+	ended chan struct{}
+	err   error
+}
+
+// Start starts a program. No shell is involved.
+func Start(c Command) (*Process, error) {
+	if c.Limits.Files == 0 {
+		c.Limits.Files = 1024
+	}
+	if c.Limits.Grace == 0 {
+		c.Limits.Grace = 2 * time.Second
+	}
+	path, err := lookUp(c.Path)
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{grace: c.Limits.Grace, tail: NewTail(c.Limits.Tail), ended: make(chan struct{})}
+	p.cmd = &exec.Cmd{
+		Path: path, Args: append([]string{cmp.Or(c.Name, path)}, c.Args...), Dir: c.Dir, Env: environment(c.Env),
+		Stderr: p.tail, WaitDelay: time.Second,
+	}
+	if err := p.start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", c.Path, err)
+	}
+	if err := bound(p.cmd.Process.Pid, c.Limits); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		killGroup(p.cmd.Process)
+	}
+	go p.wait()
+	return p, nil
+}
+
+// start connects the process to us and starts it.
+func (p *Process) start() error {
+	theirIn, in, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = theirIn.Close() }()
+	out, theirOut, err := os.Pipe()
+	if err != nil {
+		return errors.Join(err, in.Close())
+	}
+	defer func() { _ = theirOut.Close() }()
+	p.In, p.Out, p.cmd.Stdin, p.cmd.Stdout = in, out, theirIn, theirOut
+	if err := startGuarded(p.cmd); err != nil {
+		return errors.Join(err, in.Close(), out.Close())
+	}
+	return nil
+}
+
+// lookUp finds a program. Its own folder is not looked in.
+func lookUp(path string) (string, error) {
+	found, err := exec.LookPath(path)
+	if err != nil {
+		return "", fmt.Errorf("there is no program %s", path)
+	}
+	return filepath.Abs(found)
+}
+
+// environment is what a program gets: what it was given, and what every program needs.
+func environment(given []string) []string {
+	env := []string{}
+	for _, name := range []string{"PATH", "HOME", "LANG", "TZ", "TMPDIR"} {
+		if value, ok := os.LookupEnv(name); ok && !has(given, name) { //nolint:forbidigo // the one way for programs to get any of it
+			env = append(env, name+"="+value)
+		}
+	}
+	return append(env, given...)
+}
+
+func has(env []string, name string) bool {
+	for _, e := range env {
+		if strings.HasPrefix(e, name+"=") {
+			return true
+		}
+	}
+	return false
+}
+
+// wait collects the process. Whatever it left in its group ends with it.
+func (p *Process) wait() {
+	state, err := p.cmd.Process.Wait()
+	killGroup(p.cmd.Process)
+	_ = p.cmd.Wait() // the pipes; the process is gone
+	if err == nil && !state.Success() {
+		err = errors.New(state.String())
+	}
+	p.err = err
+	close(p.ended)
+}
+
+// Ended is closed when the process has ended.
+func (p *Process) Ended() <-chan struct{} { return p.ended }
+
+// Err is how the process ended, with the last that it complained of; nil while it runs and
+// if it ended well.
+func (p *Process) Err() error {
+	select {
+	case <-p.ended:
+	default:
+		return nil
+	}
+	if p.err == nil {
+		return nil
+	}
+	if complaint := p.tail.String(); complaint != "" {
+		return fmt.Errorf("%w: %s", p.err, complaint)
+	}
+	return p.err
+}
+
+// Tail is the last that the process complained of.
+func (p *Process) Tail() string { return p.tail.String() }
+
+// PID is the id of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Stop ends the process and its group: its input is closed, then it is asked, then it is
+// killed. It returns when the process is gone.
+func (p *Process) Stop(ctx context.Context) {
+	_ = p.In.Close()
+	for _, step := range []func(*os.Process){endGroup, killGroup} {
+		select {
+		case <-p.ended:
+			return
+		case <-ctx.Done():
+		case <-time.After(p.grace):
+		}
+		step(p.cmd.Process)
+	}
+	<-p.ended
+}
+
+// Kill ends the process and its group at once.
+func (p *Process) Kill() { killGroup(p.cmd.Process) }
+
+// Tail keeps the end of what is written to it.
+type Tail struct {
+	mu   sync.Mutex
+	max  int
+	text []byte
+}
+
+// NewTail keeps so many bytes, 4 KiB when zero.
+func NewTail(bytes int) *Tail {
+	if bytes == 0 {
+		bytes = 4096
+	}
+	return &Tail{max: bytes}
+}
+
+// Write implements io.Writer.
+func (t *Tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p[max(0, len(p)-t.max):]...)
+	if over := len(t.text) - t.max; over > 0 {
+		t.text = append(t.text[:0], t.text[over:]...)
+	}
+	return len(p), nil
+}
+
+// String is what is kept, as text.
+func (t *Tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(strings.ToValidUTF8(string(t.text), "\ufffd"))
+}
