@@ -52,7 +52,7 @@ var imports = map[string][]string{
 	"/internal/guard":      {},
 	"/internal/mcpserve":   {"", "/internal/guard"},
 	"/internal/assets":     {},
-	"/internal/jsvm":       {"/internal/assets"},
+	"/internal/jsvm":       {"/internal/assets", "/internal/guard"},
 	"/internal/watch":      {},
 	"/script":              {"", "/internal/assets", "/internal/guard", "/internal/jsvm", "/internal/watch"},
 	"/yard":                {"", "/policy", "/script", "/internal/api", "/internal/catalog", "/internal/config", "/internal/guard", "/internal/mcpserve", "/internal/telemetry"},

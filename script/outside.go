@@ -183,8 +183,7 @@ func (o *outside) fetch(ctx context.Context, q *question) (any, error) {
 	var unreachable *guard.Unreachable
 	switch {
 	case errors.As(err, &unreachable):
-		host, _, _ := strings.Cut(unreachable.Host, ":")
-		return nil, o.reach.notCapable(unreachable.Error()[:len(unreachable.Error())-len(" is not allowed")], "net", host)
+		return nil, o.reach.notCapable("network access to "+req.URL.Host, "net", req.URL.Hostname())
 	case err != nil:
 		return nil, &jsvm.Refusal{Name: "TypeError", Message: "fetch failed: " + err.Error()}
 	}

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -14,15 +15,15 @@ import (
 	"github.com/toolyard/toolyard/internal/jsvm"
 )
 
-// reach is what one tool may use of the world: what the operator grants, and of that what
-// the script itself asks for, if it says so.
+// reach is what one tool may use of the world: what the operator grants and, if the script
+// itself says what it needs, no more than that.
 type reach struct {
-	tool   string
-	net    *guard.Client
-	read   []string // absolute
-	env    []string
-	base   string // what paths are relative to
-	getenv func(string) (string, bool)
+	tool    string
+	net     *guard.Client
+	granted Grant  // with absolute paths
+	asked   *Grant // the same; nil if the script does not say
+	base    string // what paths are relative to
+	getenv  func(string) (string, bool)
 }
 
 // maxRead bounds what a script reads at once, from a file or an answer.
@@ -31,15 +32,17 @@ const maxRead = 8 << 20
 // reach makes the reach of a tool.
 func (f *Folder) reach(tool string, asked *Grant) *reach {
 	all, own := f.opts.Grants["*"], f.opts.Grants[tool]
-	hosts := append(slices.Clone(all.Net), own.Net...)
-	files := append(slices.Clone(all.Read), own.Read...)
-	names := append(slices.Clone(all.Env), own.Env...)
+	r := &reach{tool: tool, base: f.base, getenv: f.opts.Getenv}
+	r.granted.Net = append(slices.Clone(all.Net), own.Net...)
+	r.granted.Read = f.absolute(append(slices.Clone(all.Read), own.Read...))
+	r.granted.Env = append(slices.Clone(all.Env), own.Env...)
+	var within guard.Reach
 	if asked != nil {
-		hosts = narrow(hosts, asked.Net, hostWithin)
-		files = narrow(f.absolute(files), f.absolute(asked.Read), pathWithin)
-		names = narrow(names, asked.Env, nameWithin)
+		r.asked = &Grant{Read: f.absolute(asked.Read), Env: asked.Env}
+		within = append(guard.Reach{}, asked.Net...)
 	}
-	return &reach{tool: tool, net: guard.NewClient(hosts, maxRead), read: f.absolute(files), env: names, base: f.base, getenv: f.opts.Getenv}
+	r.net = guard.NewClient(r.granted.Net, within, maxRead)
+	return r
 }
 
 func (f *Folder) absolute(paths []string) (list []string) {
@@ -57,31 +60,9 @@ func absolute(base, path string) string {
 	return filepath.Join(base, path)
 }
 
-// narrow keeps what is both granted and asked for: the smaller of two that overlap.
-func narrow(granted, asked []string, within func(a, b string) bool) (both []string) {
-	for _, a := range asked {
-		for _, g := range granted {
-			switch {
-			case within(a, g):
-				both = append(both, a)
-			case within(g, a):
-				both = append(both, g)
-			}
-		}
-	}
-	slices.Sort(both)
-	return slices.Compact(both)
-}
-
-// hostWithin reports whether all hosts of pattern a are hosts of pattern b.
-func hostWithin(a, b string) bool {
-	hostA, portA, _ := strings.Cut(a, ":")
-	hostB, portB, _ := strings.Cut(b, ":")
-	if portB != "" && portA != portB {
-		return false
-	}
-	below, star := strings.CutPrefix(hostB, "*")
-	return hostA == hostB || (star && strings.HasSuffix(hostA, below))
+// mayRead reports whether a path is one that the script asks for, if it asks at all.
+func (r *reach) mayRead(abs string) bool {
+	return r.asked == nil || slices.ContainsFunc(r.asked.Read, func(p string) bool { return pathWithin(abs, p) })
 }
 
 // pathWithin reports whether path a is b or below it.
@@ -108,7 +89,10 @@ func (r *reach) notCapable(what, kind, value string) error {
 // Links that lead out of the folder lead nowhere.
 func within[T any](r *reach, path string, use func(root *os.Root, rel string) (T, error)) (t T, err error) {
 	abs := absolute(r.base, path)
-	for _, granted := range r.read {
+	for _, granted := range r.granted.Read {
+		if !r.mayRead(abs) {
+			break
+		}
 		dir := granted
 		if info, err := os.Stat(granted); err == nil && !info.IsDir() {
 			dir = filepath.Dir(granted)
@@ -178,6 +162,9 @@ const maxEntries = 10_000
 
 func (r *reach) list(path string) (any, error) {
 	return within(r, path, func(root *os.Root, rel string) (any, error) {
+		if info, err := root.Stat(rel); err != nil || !info.IsDir() {
+			return nil, cmp.Or(err, error(&jsvm.Refusal{Message: path + " is not a folder", Code: "ENOTDIR"}))
+		}
 		dir, err := root.Open(rel)
 		if err != nil {
 			return nil, err
@@ -215,7 +202,7 @@ func fileError(err error) error {
 // workingDir is what relative paths are relative to. A script that may read nothing need not
 // know where it is.
 func (r *reach) workingDir() string {
-	if len(r.read) == 0 {
+	if len(r.granted.Read) == 0 {
 		return "/"
 	}
 	return r.base
@@ -224,8 +211,8 @@ func (r *reach) workingDir() string {
 // variables are the names of granted variables that are set, as far as they are known.
 func (r *reach) variables() []string {
 	set := []string{}
-	for _, name := range r.env {
-		if _, ok := r.getenv(name); ok {
+	for _, name := range r.granted.Env {
+		if r.variable(name) != nil {
 			set = append(set, name)
 		}
 	}
@@ -234,12 +221,12 @@ func (r *reach) variables() []string {
 
 // variable is the value of a granted variable, nil for none.
 func (r *reach) variable(name string) any {
-	for _, pattern := range r.env {
-		if nameWithin(name, pattern) {
-			if value, ok := r.getenv(name); ok {
-				return value
-			}
-		}
+	named := func(pattern string) bool { return nameWithin(name, pattern) }
+	if !slices.ContainsFunc(r.granted.Env, named) || (r.asked != nil && !slices.ContainsFunc(r.asked.Env, named)) {
+		return nil
+	}
+	if value, ok := r.getenv(name); ok {
+		return value
 	}
 	return nil
 }

@@ -50,17 +50,19 @@ func (e *Unreachable) Error() string { return "network access to " + e.Host + " 
 // Client reaches strangers' HTTP servers: only those within reach, checked again for each
 // redirect and at the address that a name leads to, and never more than the given bytes.
 type Client struct {
-	reach Reach
-	max   int64
-	http  http.Client
+	reach  Reach
+	within Reach // what else must allow a host, nil for nothing
+	max    int64
+	http   http.Client
 }
 
 // exactKey marks a request whose host was named exactly.
 type exactKey struct{}
 
-// NewClient makes a client for a reach. An answer may have at most maxBody bytes.
-func NewClient(reach Reach, maxBody int64) *Client {
-	c := &Client{reach: slices.Clone(reach), max: maxBody}
+// NewClient makes a client for a reach, and for what is within another one beside it unless
+// that is nil. An answer may have at most maxBody bytes.
+func NewClient(reach, within Reach, maxBody int64) *Client {
+	c := &Client{reach: slices.Clone(reach), within: slices.Clone(within), max: maxBody}
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
 	c.http.Transport = &http.Transport{
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -143,6 +145,9 @@ func (c *Client) check(u *url.URL) (exactly bool, err error) {
 		return false, fmt.Errorf("only http and https can be fetched, not %s", u.Scheme)
 	}
 	ok, exactly := c.reach.allows(u.Hostname(), port)
+	if ok && c.within != nil {
+		ok, _ = c.within.allows(u.Hostname(), port)
+	}
 	if !ok {
 		return false, &Unreachable{net.JoinHostPort(u.Hostname(), port)}
 	}

@@ -18,7 +18,8 @@ type Command struct {
 	Path   string   // looked up in our PATH if it has no slash
 	Name   string   // what it is called; its path when empty
 	Args   []string // without the name
-	Env    []string // all of its environment, KEY=VALUE, but for PATH and HOME
+	Env    []string // KEY=VALUE, beside the few that every program needs
+	Bare   bool     // not even those
 	Dir    string
 	Limits Limits
 }
@@ -57,7 +58,7 @@ func Start(c Command) (*Process, error) {
 	}
 	p := &Process{grace: c.Limits.Grace, tail: NewTail(c.Limits.Tail), ended: make(chan struct{})}
 	p.cmd = &exec.Cmd{
-		Path: path, Args: append([]string{cmp.Or(c.Name, path)}, c.Args...), Dir: c.Dir, Env: environment(c.Env),
+		Path: path, Args: append([]string{cmp.Or(c.Name, path)}, c.Args...), Dir: c.Dir, Env: environment(c.Env, c.Bare),
 		Stderr: p.tail, WaitDelay: time.Second,
 	}
 	if err := p.start(); err != nil {
@@ -99,8 +100,11 @@ func lookUp(path string) (string, error) {
 }
 
 // environment is what a program gets: what it was given, and what every program needs.
-func environment(given []string) []string {
+func environment(given []string, bare bool) []string {
 	env := []string{}
+	if bare {
+		return append(env, given...)
+	}
 	for _, name := range []string{"PATH", "HOME", "LANG", "TZ", "TMPDIR"} {
 		if value, ok := os.LookupEnv(name); ok && !has(given, name) { //nolint:forbidigo // the one way for programs to get any of it
 			env = append(env, name+"="+value)

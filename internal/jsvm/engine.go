@@ -77,7 +77,6 @@ func (e *engine) makeBase(ctx context.Context, s *setup) error {
 		return fmt.Errorf("start the engine: %w", err)
 	}
 	e.entry.begin, e.entry.settle, e.entry.fire = v.global("__runtime", "begin"), v.global("__runtime", "settle"), v.global("__runtime", "fire")
-	e.entry.undefined = v.call(v.fn.undefined)
 	v.eval("<boot>", "delete globalThis.__runtime; delete globalThis.__provided", 0)
 	v.call(v.fn.runGC)
 	v.call(v.fn.setThreshold, collectAbove)
@@ -95,7 +94,7 @@ func (v *vm) boot(s *setup) error {
 	if v.call(v.fn.init) != 0 {
 		return errors.New("it does not start")
 	}
-	v.engine.entry.length = v.call(v.fn.malloc, 4)
+	v.engine.entry.length, v.engine.entry.undefined = v.call(v.fn.malloc, 4), v.call(v.fn.undefined)
 	v.call(v.fn.setMemoryLimit, uint64(s.Memory)) //nolint:gosec // positive
 	v.call(v.fn.setMaxStack, 256<<10)
 	v.call(v.fn.setInterrupt, 1)
@@ -225,9 +224,9 @@ func (v *vm) copyText(at uint32) uint64 {
 		end++
 	}
 	copied := v.callInner(v.inner.malloc, uint64(end-at+1))
-	if copied != 0 {
-		copy(mem[copied:], mem[at:end])
-		mem[copied+uint64(end-at)] = 0
+	if copied != 0 { // the memory may have grown
+		copy(v.memory.reserved[copied:], mem[at:end])
+		v.memory.reserved[copied+uint64(end-at)] = 0
 	}
 	return copied
 }

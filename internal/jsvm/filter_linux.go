@@ -4,57 +4,96 @@ package jsvm
 
 import (
 	"fmt"
+	"os"
+	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
 // filterCalls lets the kernel refuse every system call that the Go runtime and our own pipes
-// do not need.
+// do not need. A kernel without filters is no error; the engine is the wall then.
 func filterCalls() error {
+	runtime.LockOSThread() // both calls must be made by one thread
+	defer runtime.UnlockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no new privileges: %w", err)
 	}
 	program := filterProgram()
-	fprog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}                                                                      //nolint:gosec // a short program
-	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&fprog))) //nolint:gosec // the address of memory that stays where it is
-	if errno == unix.ENOSYS || errno == unix.EINVAL {
-		return nil // a kernel without filters; the engine is the wall then
-	}
-	if errno != 0 {
+	fprog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}                                                                           //nolint:gosec // a short program
+	failed, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&fprog))) //nolint:gosec // the address of memory that stays where it is
+	switch {
+	case errno == unix.ENOSYS:
+		return nil
+	case errno != 0:
 		return fmt.Errorf("filter system calls: %w", errno)
+	case failed != 0:
+		return fmt.Errorf("filter system calls: thread %d does not take part", failed)
 	}
 	return nil
 }
 
-// filterProgram answers EPERM to every call that is not allowed.
+// What the filter reads of a call, by offset, and what it answers.
+const (
+	callNumber, callArch = 0, 4
+	answerRefuse         = 0x00050000 | uint32(unix.EPERM)
+	answerUnknown        = 0x00050000 | uint32(unix.ENOSYS)
+	answerAllow          = 0x7fff0000
+	answerKill           = 0x80000000
+)
+
+// argument is the offset of the lower half of an argument.
+func argument(i uint32) uint32 { return 16 + 8*i }
+
+// condition allows a call only if an argument, masked, has a value.
+type condition struct{ argument, mask, value uint32 }
+
+func load(offset uint32) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
+}
+
+func answer(value uint32) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: value}
+}
+
+// unless skips the next n steps unless the loaded value is the given one.
+func unless(value uint32, n uint8) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: value, Jf: n}
+}
+
+// filterProgram refuses every call that is not allowed.
 func filterProgram() []unix.SockFilter {
-	const (
-		load, equal, ret = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
-		nr, arch         = 0, 4 // offsets of what is loaded
-		refuse, allow    = 0x00050000 | uint32(unix.EPERM), 0x7fff0000
-		kill             = 0x80000000
-	)
-	p := []unix.SockFilter{
-		{Code: load, K: arch},
-		{Code: equal, K: auditArch, Jt: 1},
-		{Code: ret, K: kill},
-		{Code: load, K: nr},
-	}
+	p := []unix.SockFilter{load(callArch), {Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: auditArch, Jt: 1}, answer(answerKill), load(callNumber)}
 	for _, call := range allowedCalls {
-		p = append(p, unix.SockFilter{Code: equal, K: uint32(call), Jf: 1}, unix.SockFilter{Code: ret, K: allow}) //nolint:gosec // a small number
+		p = append(p, unless(uint32(call), 1), answer(answerAllow)) //nolint:gosec // a small number
 	}
-	return append(p, unix.SockFilter{Code: ret, K: refuse})
+	for call, c := range conditions() {
+		p = append(p, unless(uint32(call), 5), load(argument(c.argument)), //nolint:gosec // a small number
+			unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: c.mask}, unless(c.value, 1), answer(answerAllow), answer(answerRefuse))
+	}
+	// Whoever asks for clone3 falls back to clone, whose flags can be looked at.
+	return append(p, unless(unix.SYS_CLONE3, 1), answer(answerUnknown), answer(answerRefuse))
+}
+
+// conditions are for calls that are needed in one way only: threads but no processes, memory
+// but no code, signals to ourselves, questions about pages.
+func conditions() map[int]condition {
+	return map[int]condition{
+		unix.SYS_CLONE:    {0, unix.CLONE_THREAD, unix.CLONE_THREAD},
+		unix.SYS_MMAP:     {2, unix.PROT_EXEC, 0},
+		unix.SYS_MPROTECT: {2, unix.PROT_EXEC, 0},
+		unix.SYS_TGKILL:   {0, ^uint32(0), uint32(os.Getpid())}, //nolint:gosec // a process id
+		unix.SYS_IOCTL:    {1, ^uint32(0), pagemapScan},
+	}
 }
 
 // allowedCalls is what the Go runtime needs (memory, threads, signals, time, polling) and
 // what we do: read and write pipes and images.
 var allowedCalls = append([]int{
 	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_PREAD64, unix.SYS_PWRITE64, unix.SYS_CLOSE, unix.SYS_FCNTL, unix.SYS_FSTAT, unix.SYS_LSEEK,
-	unix.SYS_MMAP, unix.SYS_MUNMAP, unix.SYS_MADVISE, unix.SYS_MPROTECT, unix.SYS_MREMAP, unix.SYS_BRK, unix.SYS_MINCORE,
-	unix.SYS_MEMFD_CREATE, unix.SYS_IOCTL, unix.SYS_FTRUNCATE,
-	unix.SYS_CLONE, unix.SYS_CLONE3, unix.SYS_SET_ROBUST_LIST, unix.SYS_SET_TID_ADDRESS, unix.SYS_RSEQ, unix.SYS_FUTEX, unix.SYS_SCHED_YIELD, unix.SYS_SCHED_GETAFFINITY,
-	unix.SYS_GETTID, unix.SYS_GETPID, unix.SYS_TGKILL, unix.SYS_EXIT, unix.SYS_EXIT_GROUP,
+	unix.SYS_MUNMAP, unix.SYS_MADVISE, unix.SYS_MREMAP, unix.SYS_MEMFD_CREATE, unix.SYS_FTRUNCATE,
+	unix.SYS_SET_ROBUST_LIST, unix.SYS_SET_TID_ADDRESS, unix.SYS_RSEQ, unix.SYS_FUTEX, unix.SYS_SCHED_YIELD, unix.SYS_SCHED_GETAFFINITY,
+	unix.SYS_GETTID, unix.SYS_GETPID, unix.SYS_EXIT, unix.SYS_EXIT_GROUP,
 	unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGRETURN, unix.SYS_SIGALTSTACK, unix.SYS_RESTART_SYSCALL,
 	unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_CLOCK_GETTIME, unix.SYS_GETTIMEOFDAY, unix.SYS_GETRUSAGE, unix.SYS_GETRANDOM,
 	unix.SYS_TIMER_CREATE, unix.SYS_TIMER_SETTIME, unix.SYS_TIMER_DELETE, unix.SYS_SETITIMER,

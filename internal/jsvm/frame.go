@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -32,8 +33,10 @@ const (
 
 const (
 	frameHeader = 9
-	maxFrame    = 64 << 20
+	maxFrame    = maxAnswer + 1<<20
 )
+
+var errLargeFrame = errors.New("the message is too large")
 
 // conn sends and receives frames. Many may send, one receives.
 type conn struct {
@@ -54,7 +57,7 @@ func (c *conn) send(kind byte, run uint32, parts ...[]byte) error {
 		size += len(p)
 	}
 	if size > maxFrame {
-		return fmt.Errorf("a message of %d bytes is too large", size)
+		return fmt.Errorf("%w: %d bytes", errLargeFrame, size)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +81,7 @@ func (c *conn) receive() (f frame, err error) {
 	}
 	size := binary.LittleEndian.Uint32(header[:])
 	if size > maxFrame {
-		return f, fmt.Errorf("a message of %d bytes is too large", size)
+		return f, fmt.Errorf("%w: %d bytes", errLargeFrame, size)
 	}
 	f.kind, f.run = header[4], binary.LittleEndian.Uint32(header[5:])
 	f.body, err = readExactly(c.in, int(size))
@@ -102,13 +105,13 @@ func number32(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n)
 
 // order is what a run frame says before the request.
 type order struct {
-	Module  [32]byte
-	Timeout int64 // nanoseconds
-	CPU     int64 // nanoseconds
-	Seconds int64 // the time that the run is about
-	Nanos   int32
-	Shared  bool
-	Once    bool
+	Module   [32]byte
+	Deadline int64 // nanoseconds since 1970: time in a queue counts
+	CPU      int64 // nanoseconds
+	Seconds  int64 // the time that the run is about
+	Nanos    int32
+	Shared   bool
+	Once     bool
 }
 
 const orderSize = 32 + 8 + 8 + 8 + 4 + 1 + 1

@@ -24,37 +24,55 @@ const maxAnswer = 16 << 20
 const maxLines = 1000
 
 // hostCall is the one function that the runtime can call: op and its arguments, all texts or
-// numbers. It returns the address of a box, or 0 after it threw.
+// numbers. It returns the address of a box. What went wrong is a text that begins with a
+// zero, for the runtime to throw: nothing that is called from here may run the script's code.
 func (v *vm) hostCall(argc, argv uint32) uint64 {
 	v.interrupted() // a script that mostly calls us makes few steps of its own
 	args := make([]string, argc)
 	for i := range args {
 		box := uint64(v.uint32At(uint64(argv) + uint64(4*i)))
 		if v.callInner(v.inner.isString, box) == 0 && v.callInner(v.inner.isNumber, box) == 0 {
-			return v.throw("a host operation takes texts and numbers only")
+			return v.answer("\x00a host operation takes texts and numbers only")
 		}
-		args[i] = v.textBy(v.callInner, &v.inner, box)
+		args[i] = v.innerText(box)
 	}
 	f, ok := operations[first(args)]
 	if !ok {
-		return v.throw("unknown host operation")
+		return v.answer("\x00unknown host operation")
 	}
 	if want := f.args; len(args)-1 != want {
-		return v.throw(fmt.Sprintf("host operation %s takes %d arguments", args[0], want))
+		return v.answer(fmt.Sprintf("\x00host operation %s takes %d arguments", args[0], want))
 	}
 	answer, err := f.do(v.run, args[1:])
 	if err != nil {
-		return v.throw(err.Error())
+		return v.answer("\x00" + err.Error())
 	}
 	if answer == nil {
-		return v.callInner(v.inner.dup, v.callInner(v.inner.undefined))
+		return v.callInner(v.inner.dup, v.engine.entry.undefined)
 	}
-	at := v.writeBy(v.callInner, v.inner.malloc, *answer)
+	return v.answer(*answer)
+}
+
+// innerText is a text or a number as text.
+func (v *vm) innerText(box uint64) string {
+	length := v.engine.entry.length
+	at := v.callInner(v.inner.getString, box, length)
 	if at == 0 {
-		v.failure = nil // it is the script that has no memory
-		return v.throw("out of memory")
+		panic(errNoMemory)
 	}
-	box := v.callInner(v.inner.newString, at, uint64(len(*answer)))
+	s := v.textAt(at, v.uint32At(length))
+	v.callInner(v.inner.freeString, at)
+	return s
+}
+
+// answer makes a text of the script's. Without memory for it there is nothing left to do.
+func (v *vm) answer(s string) uint64 {
+	at := v.callInner(v.inner.malloc, uint64(len(s)+1))
+	if at == 0 {
+		panic(errNoMemory)
+	}
+	copy(v.memory.reserved[at:], s)
+	box := v.callInner(v.inner.newString, at, uint64(len(s)))
 	v.callInner(v.inner.free, at)
 	return box
 }
@@ -64,19 +82,6 @@ func first(args []string) string {
 		return ""
 	}
 	return args[0]
-}
-
-// throw throws an Error in the script.
-func (v *vm) throw(message string) uint64 {
-	e := v.callInner(v.inner.newError)
-	key, text := v.writeBy(v.callInner, v.inner.malloc, "message"), v.writeBy(v.callInner, v.inner.malloc, message)
-	if e != 0 && key != 0 && text != 0 {
-		v.callInner(v.inner.setProperty, e, key, v.callInner(v.inner.newString, text, uint64(len(message))))
-	}
-	v.callInner(v.inner.free, key)
-	v.callInner(v.inner.free, text)
-	v.callInner(v.inner.throw, e)
-	return 0
 }
 
 // operation is something that the runtime can ask of the host.

@@ -74,6 +74,10 @@ var hostile = []struct{ name, body, want string }{
 	{"random flood", `for (;;) crypto.getRandomValues(new Uint8Array(65536))`, "stopped"},
 	{"structured clone", `let a = {}; for (let i = 0; i < 1e5; i++) a = { a }; structuredClone(a)`, "any"},
 	{"inspect", `let a = {}; for (let i = 0; i < 1e5; i++) a = { a }; console.log(a); return 1`, "any"},
+	{"setter within a host error", `for (let i = 0; i < 1000; i++) setTimeout(() => {}, 1e9);
+		Object.defineProperty(Error.prototype, "message", { set() { try { setTimeout(() => {}, 1e9) } catch {} } });
+		setTimeout(() => {}, 1e9)`, "any"},
+	{"immediates and a post", `const p = crypto.subtle.digest("SHA-256", new Uint8Array(9)); const f = () => setImmediate(f); f(); await new Promise(() => {})`, "stopped"},
 	{"date", `return new Date(8.64e15 + 1).toLocaleString("en-US", { timeZone: "../../../etc/passwd" })`, "any"},
 }
 
@@ -93,7 +97,7 @@ func TestHostile(t *testing.T) {
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return p.workers[0].cmd.Process.Pid
+		return p.workers[0].process.PID()
 	}
 	pid := check("nothing")
 	kills := 0

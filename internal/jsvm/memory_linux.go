@@ -20,7 +20,8 @@ type memory struct {
 	shown    *image
 	budget   *atomic.Int64 // bytes that all VMs of the process may still grow by
 	pages    pageScan      // finds the pages that were written
-	faults   int64         // of the process when the memory was handed out, or unknown
+	clean    bool          // it shows its image, and nobody has it
+	faults   int64         // of the process when it was handed out as such, or unknown
 }
 
 // newMemory reserves an address range; nothing is used before it is touched.
@@ -35,7 +36,10 @@ func newMemory(limit int, budget *atomic.Int64) (*memory, error) {
 // Reallocate implements wazero's LinearMemory. It never moves.
 func (m *memory) Reallocate(size uint64) []byte {
 	grow := int64(size) - int64(m.size) //nolint:gosec // far below 2^63
-	if size > uint64(len(m.reserved)) || m.budget.Add(-grow) < 0 {
+	if size > uint64(len(m.reserved)) {
+		return nil
+	}
+	if m.budget.Add(-grow) < 0 {
 		m.budget.Add(grow)
 		return nil
 	}
@@ -55,8 +59,11 @@ func (m *memory) Free() {
 // show makes the memory equal to the image, of which nothing is copied before it is written.
 func (m *memory) show(img *image) error {
 	if m.shown == img {
-		return m.copyBack(img)
+		err := m.copyBack(img)
+		m.clean = err == nil
+		return err
 	}
+	m.clean = false
 	m.shown, m.faults, m.pages.found = nil, unknown, m.pages.found[:0]
 	if err := m.place(-1, 0, 0, m.size); err != nil {
 		return err
@@ -68,7 +75,7 @@ func (m *memory) show(img *image) error {
 			}
 		}
 	}
-	m.shown = img
+	m.shown, m.clean = img, true
 	return nil
 }
 
@@ -156,10 +163,15 @@ func (m *memory) capture(over *image) (*image, error) {
 			r.file = img.runs[i-1].file + int64(img.runs[i-1].length)
 		}
 		if _, err := img.file.WriteAt(m.reserved[r.start:r.start+r.length], r.file); err != nil {
+			_ = img.file.Close()
 			return nil, fmt.Errorf("image: %w", err)
 		}
 	}
-	return img, img.view()
+	if err := img.view(); err != nil {
+		_ = img.file.Close()
+		return nil, err
+	}
+	return img, nil
 }
 
 // view maps the whole image, for comparison.

@@ -19,7 +19,10 @@ func newMemory(limit int, budget *atomic.Int64) (*memory, error) {
 // Reallocate implements wazero's LinearMemory. It never moves.
 func (m *memory) Reallocate(size uint64) []byte {
 	grow := int64(size) - int64(m.size)
-	if size > uint64(len(m.reserved)) || m.budget.Add(-grow) < 0 {
+	if size > uint64(len(m.reserved)) {
+		return nil
+	}
+	if m.budget.Add(-grow) < 0 {
 		m.budget.Add(grow)
 		return nil
 	}

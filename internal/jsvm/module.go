@@ -74,14 +74,17 @@ const parkAfter = 20 * time.Second
 // stays: to be evaluated again costs some milliseconds.
 func (w *worker) tidy() {
 	for range time.Tick(parkAfter / 4) {
+		parked := 0
 		w.mu.Lock()
 		for _, m := range w.modules {
-			if m.users == 0 && time.Since(m.used) > parkAfter {
-				m.close()
+			if m.users == 0 && time.Since(m.used) > parkAfter && m.close() {
+				parked++
 			}
 		}
 		w.mu.Unlock()
-		debug.FreeOSMemory()
+		if parked > 0 {
+			debug.FreeOSMemory()
+		}
 	}
 }
 
@@ -105,10 +108,11 @@ func (w *worker) doneWith(m *module) {
 	m.used = time.Now()
 }
 
-// close gives up everything that the module holds. Nobody uses it any more.
-func (m *module) close() {
+// close gives up everything that the module holds, if it holds anything. Nobody uses it now.
+func (m *module) close() (held bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	held = m.image != nil
 	for _, v := range m.idle {
 		v.close()
 	}
@@ -117,6 +121,7 @@ func (m *module) close() {
 		m.image.close()
 		m.image = nil
 	}
+	return held
 }
 
 // run runs a request in a VM of the module. Unless state is shared, the VM is as new.
@@ -143,7 +148,9 @@ func (m *module) run(r *run, request string, shared bool) (string, error) {
 
 // runOnce evaluates the module for one request and keeps nothing of it.
 func (m *module) runOnce(r *run, request string, _ bool) (string, error) {
-	v, exports, err := m.evaluate(r)
+	alone := r.alone()
+	defer alone.meter.release()
+	v, exports, err := m.evaluate(alone)
 	if err != nil {
 		return "", err
 	}
@@ -203,7 +210,9 @@ func (m *module) load(r *run) error {
 	if m.image != nil {
 		return nil
 	}
-	v, exports, err := m.evaluate(r)
+	alone := r.alone()
+	defer alone.meter.release()
+	v, exports, err := m.evaluate(alone)
 	if err != nil {
 		return err
 	}
@@ -212,15 +221,20 @@ func (m *module) load(r *run) error {
 		img, err = v.memory.capture(m.engine.base)
 	}
 	m.engine.giveBack(v, err)
-	m.exports, m.image = exports, img
+	if err == nil {
+		m.exports, m.image = exports, img
+	}
 	return err
 }
 
-// evaluate evaluates the module in a new VM, where nobody answers it.
+// alone is a run like this one that nobody answers: a module is loaded without any rights.
+func (r *run) alone() *run {
+	return &run{ctx: r.ctx, started: time.Now(), deadline: r.deadline, cpu: r.cpu, now: r.now}
+}
+
+// evaluate evaluates the module in a VM as new.
 func (m *module) evaluate(r *run) (*vm, uint64, error) {
-	alone := &run{ctx: r.ctx, started: time.Now(), deadline: r.deadline, cpu: r.cpu, now: r.now}
-	defer alone.meter.release()
-	v, err := m.engine.blank(alone)
+	v, err := m.engine.blank(r)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -14,11 +14,16 @@ import (
 // process gives up opening files.
 var pageMap = sync.OnceValues(func() (*os.File, error) { return os.Open("/proc/self/pagemap") })
 
-// handOut notes that the memory shows its image and will be written from now on. No page is
-// written for the first time without a fault, so if there is none until the image is shown
-// again, the written pages are those of the last scan: they stay written, whatever is copied
-// into them.
-func (m *memory) handOut() { m.faults = pageFaults() }
+// handOut notes that the memory will be written from now on. No page is written for the
+// first time without a fault, so if there is none from when the memory showed its image until
+// it does again, the written pages are those of the last scan: they stay written, whatever is
+// copied into them. (Huge pages would be written without faults of their own: a worker has
+// none.)
+func (m *memory) handOut() {
+	if m.clean {
+		m.faults, m.clean = pageFaults(), false
+	}
+}
 
 // unknown is no number of faults.
 const unknown = -1

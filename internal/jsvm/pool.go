@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -83,10 +84,12 @@ type Pool struct {
 	opts  Options
 	setup []byte
 	slots chan struct{} // bounds runs that no other run waits for
+	inner chan struct{} // bounds the others, which cannot wait: what they wait for waits for them
 
-	mu      sync.Mutex
-	workers []*process
-	closed  bool
+	mu       sync.Mutex
+	workers  []*process
+	closed   bool
+	retiring bool // retire will run
 }
 
 // NewPool makes a pool. It fails if the binary lacks its assets.
@@ -109,7 +112,7 @@ func NewPool(opts Options) (*Pool, error) {
 	}
 	s := &setup{Modules: opts.Modules, Harness: opts.Harness, Memory: opts.Memory, Budget: max(workerBudget, 2*(opts.Memory+overhead)), CacheDir: opts.CacheDir}
 	body, err := json.Marshal(s)
-	return &Pool{opts: opts, setup: body, slots: make(chan struct{}, maxRuns*opts.Workers)}, err
+	return &Pool{opts: opts, setup: body, slots: make(chan struct{}, maxRuns*opts.Workers), inner: make(chan struct{}, 4*maxRuns*opts.Workers)}, err
 }
 
 // idleAfter is how long a worker that is not the only one stays without work.
@@ -125,7 +128,7 @@ func (p *Pool) retire() {
 			w.kill()
 		}
 	}
-	if len(p.workers) > 1 && !p.closed {
+	if p.retiring = len(p.workers) > 1 && !p.closed; p.retiring {
 		time.AfterFunc(idleAfter, p.retire)
 	}
 }
@@ -142,17 +145,14 @@ func (p *Pool) Close() {
 	}
 }
 
-// Run runs a request and returns its answer. Errors are *Exception for what the script
-// threw and *Stopped for a run that was ended.
+// Run runs a request and returns its answer. Errors are *Exception for what the script threw
+// and *Stopped for a run that was ended; any other says that it could not be run.
 func (p *Pool) Run(ctx context.Context, r *Run) (json.RawMessage, error) {
-	if !r.Nested {
-		select {
-		case p.slots <- struct{}{}:
-			defer func() { <-p.slots }()
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
+	done, err := p.enter(ctx, r.Nested)
+	if err != nil {
+		return nil, err
 	}
+	defer done()
 	for attempt := 0; ; attempt++ {
 		w, err := p.worker(ctx)
 		if err != nil {
@@ -168,6 +168,24 @@ func (p *Pool) Run(ctx context.Context, r *Run) (json.RawMessage, error) {
 		if lost.guilty || lost.asked || attempt == 2 || ctx.Err() != nil {
 			return nil, lost.reason()
 		}
+	}
+}
+
+// enter takes a place for a run.
+func (p *Pool) enter(ctx context.Context, nested bool) (leave func(), err error) {
+	if nested {
+		select {
+		case p.inner <- struct{}{}:
+			return func() { <-p.inner }, nil
+		default:
+			return nil, errors.New("too many scripts are called by scripts")
+		}
+	}
+	select {
+	case p.slots <- struct{}{}:
+		return func() { <-p.slots }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
 }
 
@@ -191,12 +209,13 @@ func (p *Pool) worker(ctx context.Context) (*process, error) {
 		p.mu.Unlock()
 		return nil, errors.New("the script engine is closed")
 	}
-	p.workers = slices.DeleteFunc(p.workers, (*process).isDead)
+	p.workers = slices.DeleteFunc(p.workers, (*process).isGone)
 	best := leastBusy(p.workers)
 	starting := slices.ContainsFunc(p.workers, func(w *process) bool { return !w.isReady() })
 	if best == nil || (best.load() >= busyAt && len(p.workers) < p.opts.Workers && !starting) {
 		started := p.start()
-		if p.workers = append(p.workers, started); len(p.workers) == 2 {
+		if p.workers = append(p.workers, started); len(p.workers) > 1 && !p.retiring {
+			p.retiring = true
 			time.AfterFunc(idleAfter, p.retire)
 		}
 		if best == nil {
@@ -204,14 +223,21 @@ func (p *Pool) worker(ctx context.Context) (*process, error) {
 		}
 	}
 	p.mu.Unlock()
+	return best, best.await(ctx)
+}
+
+// await waits until the worker has been ready.
+func (w *process) await(ctx context.Context) error {
 	select {
-	case <-best.ready:
-		return best, nil
-	case <-best.dead:
-		return nil, fmt.Errorf("the script engine does not start: %w", best.cause())
+	case <-w.ready:
+	case <-w.dead:
+		if !w.isReady() {
+			return fmt.Errorf("the script engine does not start: %w", w.cause())
+		}
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
+	return nil
 }
 
 // busyAt is how many runs a worker has when another one is started beside it.
@@ -239,6 +265,8 @@ type pending struct {
 	answer chan frame // closed when the worker dies
 	guilty bool       // the worker was killed because of this run
 	asked  bool
+	open   int // questions
+	log    *slog.Logger
 }
 
 // run sends a run to the worker and waits for its end.
@@ -254,23 +282,31 @@ func (w *process) run(ctx context.Context, r *Run, cpu time.Duration) (json.RawM
 	if now.IsZero() {
 		now = time.Now()
 	}
-	o := order{Module: r.Module.key, Timeout: int64(timeout), CPU: int64(cpu), Seconds: now.Unix(), Nanos: int32(now.Nanosecond()), Shared: r.Shared, Once: r.Once} //nolint:gosec // below 10^9
+	o := order{Module: r.Module.key, Deadline: time.Now().Add(timeout).UnixNano(), CPU: int64(cpu), Seconds: now.Unix(), Nanos: int32(now.Nanosecond()), Shared: r.Shared, Once: r.Once} //nolint:gosec // below 10^9
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
-	pend := &pending{run: r, ctx: inner, cancel: cancel, order: o, answer: make(chan frame, 1)}
-	id, err := w.begin(pend)
-	if err != nil {
+	pend := &pending{run: r, ctx: inner, cancel: cancel, order: o, answer: make(chan frame, 1), log: w.log}
+	id, ok := w.begin(pend)
+	if !ok {
 		return nil, &lostError{}
 	}
 	// The worker ends the run at its deadline. If it does not, it is ended.
 	watchdog := time.AfterFunc(timeout+grace, func() { w.overdue(id) })
+	if err := w.conn.send(frameRun, id, pend.order.bytes(), r.Request); err != nil {
+		watchdog.Stop()
+		w.forget(id)
+		if errors.Is(err, errLargeFrame) {
+			return nil, err
+		}
+		return nil, &lostError{}
+	}
 	// A caller who gives up is let go at once. A deadline the worker notices by itself, and
 	// its end is awaited.
 	left := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			_ = w.conn.send(frameCancel, id)
 			close(left)
+			_ = w.conn.send(frameCancel, id)
 		}
 	})
 	defer stop()
@@ -286,19 +322,23 @@ func (w *process) run(ctx context.Context, r *Run, cpu time.Duration) (json.RawM
 	}
 }
 
-// begin registers a run and sends it.
-func (w *process) begin(pend *pending) (uint32, error) {
+// begin registers a run, unless the worker takes no more.
+func (w *process) begin(pend *pending) (id uint32, ok bool) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.gone {
-		w.mu.Unlock()
-		return 0, errors.New("it is gone")
+		return 0, false
 	}
 	w.last++
-	id := w.last
-	w.pending[id] = pend
+	w.pending[w.last] = pend
 	w.used = time.Now()
-	w.mu.Unlock()
-	return id, w.conn.send(frameRun, id, pend.order.bytes(), pend.run.Request)
+	return w.last, true
+}
+
+func (w *process) forget(id uint32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.pending, id)
 }
 
 func (w *process) lost(pend *pending) error {
@@ -332,6 +372,10 @@ func (w *process) take(f frame) {
 		w.used = time.Now()
 	case f.kind == frameAsk:
 		pend.asked = true
+		if pend.open++; pend.open > maxPosts+1 { // more than its own bound allows
+			pend = nil
+			go w.kill()
+		}
 	}
 	w.mu.Unlock()
 	if pend == nil {
@@ -365,25 +409,42 @@ func (w *process) answer(f frame, pend *pending) {
 	}
 	n := binary.LittleEndian.Uint32(f.body)
 	op, payload, _ := bytes.Cut(f.body[4:], []byte{0})
-	_ = w.conn.send(frameReply, f.run, number32(n), pend.reply(string(op), payload))
+	reply := pend.reply(string(op), payload)
+	w.mu.Lock()
+	pend.open--
+	w.mu.Unlock()
+	_ = w.conn.send(frameReply, f.run, number32(n), reply)
 }
 
 // reply is the answer to a question as JSON, which says so if there is none.
 func (pend *pending) reply(op string, payload []byte) []byte {
-	var value any
-	err := error(&Refusal{Name: "NotCapable", Message: op + " is not available here"})
-	if pend.run.Outside != nil {
-		value, err = pend.run.Outside(pend.ctx, op, payload)
-	}
+	value, err := pend.ask(op, payload)
 	reply := map[string]any{"value": value}
 	if err != nil {
 		reply = map[string]any{"error": refusalOf(err)}
 	}
 	data, err := json.Marshal(reply)
-	if err != nil || len(data) > maxAnswer {
-		data, _ = json.Marshal(map[string]any{"error": Refusal{Name: "RangeError", Message: "the answer is too large"}})
+	if err == nil && len(data) > maxAnswer {
+		err = errors.New("the answer is too large")
+	}
+	if err != nil {
+		data, _ = json.Marshal(map[string]any{"error": Refusal{Name: "RangeError", Message: err.Error()}})
 	}
 	return data
+}
+
+// ask asks the outside. Nothing that happens there may end this process.
+func (pend *pending) ask(op string, payload []byte) (value any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			pend.log.Error("a question of a script panicked", "op", op, "panic", p, "stack", string(debug.Stack()))
+			value, err = nil, errors.New("it failed inside")
+		}
+	}()
+	if pend.run.Outside == nil {
+		return nil, &Refusal{Name: "NotCapable", Message: op + " is not available here"}
+	}
+	return pend.run.Outside(pend.ctx, op, payload)
 }
 
 // Refusal is an error that a script gets from the outside, with the name and code that it

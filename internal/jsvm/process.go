@@ -1,83 +1,64 @@
 package jsvm
 
 import (
-	"bytes"
 	"errors"
 	"log/slog"
-	"os"
-	"os/exec"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/toolyard/toolyard/internal/guard"
 )
 
 // process is a worker as the pool sees it.
 type process struct {
-	conn  *conn
-	cmd   *exec.Cmd
-	log   *slog.Logger
-	ready chan struct{} // closed when the engine runs
-	dead  chan struct{} // closed when the process has ended
+	conn    *conn
+	process *guard.Process
+	log     *slog.Logger
+	ready   chan struct{} // closed when the engine runs
+	dead    chan struct{} // closed when the process has ended
 
 	mu      sync.Mutex
 	pending map[uint32]*pending
 	last    uint32
-	gone    bool
+	gone    bool      // it takes no more runs
 	used    time.Time // when it last had something to do
 	err     error     // why it ended
 }
 
-// start starts a worker: this binary under another name, with no environment and nothing
-// but two pipes.
+// start starts a worker: this binary under another name, with nothing but two pipes. It ends
+// when we do, whatever it is doing then.
 func (p *Pool) start() *process {
 	w := &process{log: p.opts.Log, ready: make(chan struct{}), dead: make(chan struct{}), pending: make(map[uint32]*pending), used: time.Now()}
-	var complaint tail
-	in, out, err := w.launch(&complaint)
-	if err != nil {
+	var err error
+	if w.process, err = guard.Start(guard.Command{Path: ownBinary(), Name: workerName, Dir: "/", Bare: true}); err != nil {
 		w.fail(err)
 		close(w.dead)
 		return w
 	}
-	w.conn = newConn(out, in)
-	go w.serve(p.setup, &complaint, in, out)
+	w.conn = newConn(w.process.Out, w.process.In)
+	go w.serve(p.setup)
 	return w
 }
 
-func (w *process) launch(complaint *tail) (in, out *os.File, err error) {
-	w.cmd = &exec.Cmd{Path: ownBinary(), Args: []string{workerName}, Dir: "/", Env: []string{}, Stderr: complaint}
-	theirIn, in, err := os.Pipe()
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { _ = theirIn.Close() }()
-	out, theirOut, err := os.Pipe()
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { _ = theirOut.Close() }()
-	w.cmd.Stdin, w.cmd.Stdout = theirIn, theirOut
-	return in, out, w.cmd.Start()
-}
-
 // serve talks to the worker until it ends.
-func (w *process) serve(setup []byte, complaint *tail, in, out *os.File) {
+func (w *process) serve(setup []byte) {
 	err := w.conn.send(frameSetup, 0, setup)
 	for err == nil {
 		var f frame
 		if f, err = w.conn.receive(); err != nil {
 			break
 		}
-		if f.kind == frameReady {
+		if f.kind != frameReady {
+			w.take(f)
+		} else if !w.isReady() {
 			close(w.ready)
-			continue
 		}
-		w.take(f)
 	}
 	w.kill()
-	err = errors.Join(w.cmd.Wait(), complaint.err())
-	w.fail(err)
+	<-w.process.Ended()
+	w.fail(errors.Join(w.process.Err(), err))
 	close(w.dead)
-	_, _ = in.Close(), out.Close()
+	_, _ = w.process.In.Close(), w.process.Out.Close()
 }
 
 // fail says that the worker is gone, to all who wait for it.
@@ -92,10 +73,13 @@ func (w *process) fail(err error) {
 	w.pending = nil
 }
 
-// kill ends the process at once.
+// kill ends the process at once. It gets no more runs.
 func (w *process) kill() {
-	if w.cmd != nil && w.cmd.Process != nil {
-		_ = w.cmd.Process.Kill()
+	w.mu.Lock()
+	w.gone = true
+	w.mu.Unlock()
+	if w.process != nil {
+		w.process.Kill()
 	}
 }
 
@@ -115,13 +99,11 @@ func (w *process) idleFor() time.Duration {
 	return time.Since(w.used)
 }
 
-func (w *process) isDead() bool {
-	select {
-	case <-w.dead:
-		return true
-	default:
-		return false
-	}
+// isGone reports whether the worker takes no more runs.
+func (w *process) isGone() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.gone
 }
 
 func (w *process) isReady() bool {
@@ -137,30 +119,4 @@ func (w *process) cause() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.err
-}
-
-// tail keeps the end of what a process complains of.
-type tail struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-// Write implements io.Writer.
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, p...)
-	if over := len(t.text) - 4096; over > 0 {
-		t.text = t.text[over:]
-	}
-	return len(p), nil
-}
-
-func (t *tail) err() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if text := strings.TrimSpace(string(bytes.ToValidUTF8(t.text, nil))); text != "" {
-		return errors.New(text)
-	}
-	return nil
 }

@@ -70,9 +70,11 @@ func (r *run) measure() {
 
 // perform runs a request on the module's exports until it is answered.
 func (v *vm) perform(exports uint64, request string) (string, error) {
-	if err := v.invoke(v.engine.entry.begin, exports, v.newText(request)); err != nil {
+	text := v.newText(request)
+	if err := v.invoke(v.engine.entry.begin, exports, text); err != nil {
 		return "", err
 	}
+	v.call(v.fn.freeValue, text)
 	for v.run.answer == nil {
 		if err := v.turn(); err != nil {
 			return "", err
@@ -102,6 +104,11 @@ func (v *vm) turn() error {
 // wait blocks until a timer is due or the outside answers.
 func (v *vm) wait() error {
 	r := v.run
+	if r.out != nil {
+		if answers := r.out.take(); len(answers) > 0 { // also while timers are due
+			return v.settle(answers)
+		}
+	}
 	due, armed := r.timers.next()
 	if !armed && r.posts == 0 {
 		return errUnending
@@ -137,7 +144,7 @@ func (v *vm) wait() error {
 func (v *vm) settle(answers []posted) error {
 	for _, p := range answers {
 		v.run.posts--
-		if err := v.invoke(v.engine.entry.settle, v.call(v.fn.newNumber, number(p.id)), v.newText(p.answer)); err != nil {
+		if err := v.invokeWith(v.engine.entry.settle, v.call(v.fn.newNumber, number(p.id)), v.newText(p.answer)); err != nil {
 			return err
 		}
 	}
@@ -146,7 +153,7 @@ func (v *vm) settle(answers []posted) error {
 
 func (v *vm) fire(t timer) error {
 	v.run.timers.remove(t.id)
-	return v.invoke(v.engine.entry.fire, v.call(v.fn.newNumber, number(t.id)))
+	return v.invokeWith(v.engine.entry.fire, v.call(v.fn.newNumber, number(t.id)))
 }
 
 func number(n int) uint64 { return api.EncodeF64(float64(n)) }

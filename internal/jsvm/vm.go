@@ -16,7 +16,8 @@ type vm struct {
 	memory  *memory
 	ctx     context.Context // carries the VM to host functions
 	fn      functions       // called from outside
-	inner   functions       // called from within a host function
+	inner   innerFunctions  // called from within a host function
+	inside  bool            // one of them is being called
 	run     *run
 	failure error // the engine itself failed: the VM is no longer to be used
 	stack   [8]uint64
@@ -28,9 +29,14 @@ type functions struct {
 	initialize, init, setMemoryLimit, setMaxStack, setInterrupt, setThreshold, runGC api.Function
 	malloc, free, eval, call, isJobPending, executeJob                               api.Function
 	newString, newNumber, newHostFunction, getString, freeString, freeValue          api.Function
-	isException, exception, isString, isNumber, isPromise, promiseState              api.Function
-	promiseResult, global, getProperty, setProperty, undefined, dup                  api.Function
-	newError, throw                                                                  api.Function
+	isException, exception, isString, isNumber, promiseState                         api.Function
+	promiseResult, global, getProperty, setProperty, undefined                       api.Function
+}
+
+// innerFunctions are what host functions call of the engine. None of them can run the
+// script's code: that would enter the engine a second time, over its own stack.
+type innerFunctions struct {
+	malloc, free, isString, isNumber, getString, freeString, newString, dup api.Function
 }
 
 func bindFunctions(m api.Module) functions {
@@ -44,14 +50,20 @@ func bindFunctions(m api.Module) functions {
 		newString: f("qjs_new_string"), newNumber: f("qjs_new_number"), newHostFunction: f("qjs_new_host_function"),
 		getString: f("qjs_get_string_len"), freeString: f("qjs_free_cstring"), freeValue: f("qjs_free_value"),
 		isException: f("qjs_is_exception"), exception: f("qjs_get_exception"), isString: f("qjs_is_string"),
-		isNumber: f("qjs_is_number"), isPromise: f("qjs_is_promise"), promiseState: f("qjs_promise_state"),
+		isNumber: f("qjs_is_number"), promiseState: f("qjs_promise_state"),
 		promiseResult: f("qjs_promise_result"), global: f("qjs_get_global"), getProperty: f("qjs_get_prop_string"),
-		setProperty: f("qjs_set_prop_string"), undefined: f("qjs_get_undefined"), dup: f("qjs_dup_value"),
-		newError: f("qjs_new_error"), throw: f("qjs_throw"),
+		setProperty: f("qjs_set_prop_string"), undefined: f("qjs_get_undefined"),
 	}
 }
 
-func (v *vm) bind() { v.fn, v.inner = bindFunctions(v.module), bindFunctions(v.module) }
+func (v *vm) bind() {
+	v.fn = bindFunctions(v.module)
+	f := v.module.ExportedFunction
+	v.inner = innerFunctions{
+		malloc: f("wasm_malloc"), free: f("wasm_free"), isString: f("qjs_is_string"), isNumber: f("qjs_is_number"),
+		getString: f("qjs_get_string_len"), freeString: f("qjs_free_cstring"), newString: f("qjs_new_string"), dup: f("qjs_dup_value"),
+	}
+}
 
 func (v *vm) close() { _ = v.module.Close(v.ctx) }
 
@@ -94,9 +106,15 @@ func (v *vm) call(f api.Function, args ...uint64) uint64 {
 
 // callInner is call for host functions, which run while a call is in progress.
 func (v *vm) callInner(f api.Function, args ...uint64) uint64 {
+	if v.inside {
+		panic("the engine was entered twice")
+	}
+	v.inside = true
 	var stack [8]uint64
 	copy(stack[:], args)
-	if err := f.CallWithStack(v.ctx, stack[:]); err != nil {
+	err := f.CallWithStack(v.ctx, stack[:])
+	v.inside = false
+	if err != nil {
 		panic(err) // ends the outer call, which reports it
 	}
 	return stack[0]
@@ -108,10 +126,8 @@ func firstLine(err error) error {
 }
 
 // write copies text into the memory, with a zero at its end, and returns where.
-func (v *vm) write(s string) uint64 { return v.writeBy(v.call, v.fn.malloc, s) }
-
-func (v *vm) writeBy(call func(api.Function, ...uint64) uint64, malloc api.Function, s string) uint64 {
-	at := call(malloc, uint64(len(s)+1))
+func (v *vm) write(s string) uint64 {
+	at := v.call(v.fn.malloc, uint64(len(s)+1))
 	if at == 0 {
 		if v.failure == nil {
 			v.failure = errNoMemory
@@ -124,18 +140,19 @@ func (v *vm) writeBy(call func(api.Function, ...uint64) uint64, malloc api.Funct
 }
 
 // text is a value as text.
-func (v *vm) text(box uint64) string { return v.textBy(v.call, &v.fn, box) }
-
-func (v *vm) textBy(call func(api.Function, ...uint64) uint64, fn *functions, box uint64) string {
+func (v *vm) text(box uint64) string {
 	length := v.engine.entry.length
-	at := call(fn.getString, box, length)
-	n := uint64(v.uint32At(length))
+	at := v.call(v.fn.getString, box, length)
 	if at == 0 {
 		return ""
 	}
-	s := strings.ToValidUTF8(string(v.memory.reserved[at:at+n]), "\ufffd")
-	call(fn.freeString, at)
+	s := v.textAt(at, v.uint32At(length))
+	v.call(v.fn.freeString, at)
 	return s
+}
+
+func (v *vm) textAt(at uint64, length uint32) string {
+	return strings.ToValidUTF8(string(v.memory.reserved[at:at+uint64(length)]), "\ufffd")
 }
 
 // The ways to evaluate.
@@ -253,5 +270,16 @@ func (v *vm) invoke(function uint64, args ...uint64) error {
 	}
 	box := v.call(v.fn.call, function, v.engine.entry.undefined, uint64(len(args)), list)
 	v.call(v.fn.free, list)
-	return v.thrown(box)
+	err := v.thrown(box)
+	v.call(v.fn.freeValue, box)
+	return err
+}
+
+// invokeWith is invoke with values that nobody else needs.
+func (v *vm) invokeWith(function uint64, args ...uint64) error {
+	err := v.invoke(function, args...)
+	for _, a := range args {
+		v.call(v.fn.freeValue, a)
+	}
+	return err
 }

@@ -58,7 +58,8 @@ type job struct {
 
 // work serves the parent until it hangs up.
 func work() error {
-	runtime.GOMAXPROCS(1)
+	runtime.GOMAXPROCS(1) // a worker is for one processor; more only wake each other
+	noHugePages()
 	debug.SetGCPercent(50)
 	w := &worker{conn: newConn(pipeFile(0), pipeFile(1)), tasks: make(chan func()), runs: make(map[uint32]*job), modules: make(map[[32]byte]*module)}
 	f, err := w.conn.receive()
@@ -142,7 +143,7 @@ func (w *worker) start(f frame) {
 	w.runs[f.run] = j
 	w.mu.Unlock()
 	now := time.Now()
-	r := &run{ctx: ctx, started: now, deadline: now.Add(time.Duration(o.Timeout)), cpu: time.Duration(o.CPU), now: time.Unix(o.Seconds, int64(o.Nanos)), out: j}
+	r := &run{ctx: ctx, started: now, deadline: time.Unix(0, o.Deadline), cpu: time.Duration(o.CPU), now: time.Unix(o.Seconds, int64(o.Nanos)), out: j}
 	w.do(func() {
 		defer cancel()
 		run := m.run

@@ -15,8 +15,15 @@
 //
 // The answers of the outside are JSON: {"value": …} or {"error": {"name", "message", "code"}}.
 
-const host = globalThis.__host;
+const raw = globalThis.__host;
 delete globalThis.__host;
+
+/** host asks the host. An answer that begins with a zero says what went wrong. */
+function host(...args) {
+  const answer = raw(...args);
+  if (typeof answer === "string" && answer[0] === "\0") throw new Error(answer.slice(1));
+  return answer;
+}
 
 const { parse, stringify } = JSON;
 const waiting = new Map();
