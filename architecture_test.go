@@ -59,7 +59,7 @@ var imports = map[string][]string{
 	"/cli":                 {"", "/yard", "/script", "/internal/config", "/internal/guard"},
 	"/cmd/toolyard":        {"/cli", "/yard", "/packs/basics"},
 	"/acceptance/testyard": {"", "/cli", "/yard"},
-	"/bench":               {"", "/yard"},
+	"/bench":               {"", "/script", "/yard"},
 	"/examples/greet":      {"", "/cli", "/yard"},
 	"/examples/embed":      {"", "/yard"},
 }

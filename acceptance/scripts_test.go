@@ -560,8 +560,11 @@ func TestScriptGrants(t *testing.T) {
 	files := map[string]string{
 		"data/a.txt": "inside", "secret.txt": "outside",
 		"tools/net.ts": get(web.URL), "tools/nonet.ts": get(web.URL), "tools/star.ts": get(web.URL), "tools/away.ts": get(web.URL + "/away"),
-		"tools/narrow.ts": get(web.URL) + `export const permissions = { net: ["elsewhere.example"] };`,
-		"tools/read.ts":   read("data/a.txt"), "tools/noread.ts": read("data/a.txt"), "tools/up.ts": read("data/../secret.txt"), "tools/link.ts": read("data/link.txt"), "tools/dir.ts": read("data"),
+		"tools/narrow.ts":   get(web.URL) + `export const permissions = { net: ["elsewhere.example"] };`,
+		"tools/widen.ts":    get(web.URL) + `export const permissions = { net: ["127.0.0.1"] };`,
+		"tools/widelink.ts": read("data/link.txt") + `export const permissions = { read: ["data/link.txt", "/"] };`,
+		"tools/wideenv.ts":  tool("String(process.env.SECRET_B)") + `export const permissions = { env: ["*"] };`,
+		"tools/read.ts":     read("data/a.txt"), "tools/noread.ts": read("data/a.txt"), "tools/up.ts": read("data/../secret.txt"), "tools/link.ts": read("data/link.txt"), "tools/dir.ts": read("data"),
 		"tools/env.ts": tool(`[process.env.SECRET_A, process.env.SECRET_B, process.env.PATH, JSON.stringify(process.env)].join()`),
 	}
 	dir := folder(t, files)
@@ -575,6 +578,9 @@ func TestScriptGrants(t *testing.T) {
     narrow: {net: ["`+host+`"]}
     away: {net: ["`+host+`"]}
     star: {net: ["*"]}
+    widen: {net: ["*"]}
+    widelink: {read: [data]}
+    wideenv: {env: [SECRET_A]}
     read: {read: [data]}
     up: {read: [data]}
     link: {read: [data]}
@@ -583,6 +589,7 @@ func TestScriptGrants(t *testing.T) {
 `, "SECRET_A=1", "SECRET_B=2")
 	c := modernHTTP{t: t, url: p.url}
 	for tool, want := range map[string]string{
+		"widen": "is not allowed", "widelink": "rror", "wideenv": "undefined",
 		"net": `{"method":"POST","auth":"k"}`, "nonet": "is not allowed; to allow it", "star": "is not allowed", "away": "is not allowed", "narrow": "is not allowed",
 		"read": "inside", "noread": "is not allowed; to allow it", "up": "is not allowed", "link": "rror", "dir": "rror",
 		"env": `1,,,{"SECRET_A":"1"}`,

@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/script"
 	"github.com/toolyard/toolyard/yard"
 )
 
@@ -43,7 +44,7 @@ func serveContender(name string, tools int, dir string) error {
 	case "toolyard":
 		return serveYard(l, ready, yard.Options{Tools: goTools(tools), Sources: map[string]toolyard.Source{"changing": changing{}}})
 	case "scripts":
-		return serveYard(l, ready, yard.Options{Scripts: yard.Scripts{Dir: dir}})
+		return serveYard(l, ready, yard.Options{Scripts: yard.Scripts{Dir: dir, Cache: script.DefaultCacheDir()}})
 	}
 	return fmt.Errorf("no contender is called %q", name)
 }

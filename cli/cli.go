@@ -23,6 +23,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/script"
 	"github.com/toolyard/toolyard/yard"
 )
 
@@ -150,9 +151,9 @@ func (p *program) command() *cobra.Command {
 	root.PersistentFlags().StringVarP(&p.gate, "gate", "g", "", "gate to use (default: the one at /mcp)")
 	root.PersistentFlags().StringVar(&p.opts.Scripts.Dir, "target", "", "folder of TypeScript tools (default: $MCP_TARGET, the configured one, or example)")
 	root.PersistentFlags().StringVar(&p.opts.Scripts.Glob, "glob", "", "which files in it are tools (default: $MCP_GLOB, the configured one, or **/*.ts)")
-	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
 		p.findConfig()
-		return p.findScripts()
+		return p.findScripts(c.Name() == "dev" || c.Name() == "new")
 	}
 	root.AddCommand(p.serveCommand(), p.devCommand(), p.newCommand(), p.toolsCommand(), p.callCommand(), p.checkCommand(), p.schemaCommand(), p.versionCommand())
 	root.CompletionOptions.HiddenDefaultCmd = true
@@ -171,11 +172,13 @@ func (p *program) findConfig() {
 const defaultTarget = "example"
 
 // findScripts takes the folder of scripts from the environment if no flag names one. A
-// program that has no tools of its own and no configuration looks for a folder.
-func (p *program) findScripts() error {
+// program that has no tools of its own and no configuration looks for a folder, unless the
+// command chooses one by itself.
+func (p *program) findScripts(choosesItself bool) error {
 	s := &p.opts.Scripts
+	s.Cache = cmp.Or(s.Cache, script.DefaultCacheDir())
 	s.Dir, s.Glob = cmp.Or(s.Dir, p.env("MCP_TARGET")), cmp.Or(s.Glob, p.env("MCP_GLOB"))
-	if s.Dir == "" && p.opts.ConfigFile == "" && len(p.opts.Tools) == 0 && isFolder(defaultTarget) {
+	if s.Dir == "" && p.opts.ConfigFile == "" && len(p.opts.Tools) == 0 && isFolder(defaultTarget) && !choosesItself {
 		s.Dir = defaultTarget
 		return nil
 	}

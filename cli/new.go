@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,6 +21,9 @@ func (p *program) newCommand() *cobra.Command {
 		Example: `  toolyard new hello
   toolyard new rates --template fetch`,
 		RunE: func(_ *cobra.Command, args []string) error {
+			if err := script.CheckNew(args[0], template); err != nil {
+				return exitStatus{exitUsage, err}
+			}
 			dir, err := p.newFolder()
 			if err != nil {
 				return fail(err)
@@ -67,5 +69,5 @@ func (p *program) newFolder() (string, error) {
 	if filepath.IsAbs(c.Scripts.Dir) {
 		return c.Scripts.Dir, nil
 	}
-	return filepath.Join(filepath.Dir(p.opts.ConfigFile), cmp.Or(c.Scripts.Dir, "tools")), nil
+	return filepath.Join(filepath.Dir(p.opts.ConfigFile), c.Scripts.Dir), nil
 }

@@ -36,14 +36,22 @@ func Templates() (names []string) {
 
 var toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 
+// CheckNew reports what is wrong with the name or the template of a new tool.
+func CheckNew(name, template string) error {
+	if !toolName.MatchString(name) {
+		return fmt.Errorf("%q is not a name for a tool: use letters, digits, - and _", name)
+	}
+	if !slices.Contains(Templates(), template) {
+		return fmt.Errorf("there is no template %s; there are: %s", template, strings.Join(Templates(), ", "))
+	}
+	return nil
+}
+
 // NewTool writes a tool from a template into a folder, and beside it what an editor needs to
 // know zod and the runtime. It returns the files that it wrote; files that exist stay.
 func NewTool(dir, name, template string) ([]string, error) {
-	if !toolName.MatchString(name) {
-		return nil, fmt.Errorf("%q is not a name for a tool: use letters, digits, - and _", name)
-	}
-	if !slices.Contains(Templates(), template) {
-		return nil, fmt.Errorf("there is no template %s; there are: %s", template, strings.Join(Templates(), ", "))
+	if err := CheckNew(name, template); err != nil {
+		return nil, err
 	}
 	w := &writer{dir: dir}
 	if _, err := os.Stat(filepath.Join(dir, name+".ts")); err == nil {
@@ -54,14 +62,6 @@ func NewTool(dir, name, template string) ([]string, error) {
 			w.write(name+ext, bytes.ReplaceAll(data, []byte("NAME"), []byte(name)))
 		}
 	}
-	w.types()
-	return w.written, w.err
-}
-
-// WriteTypes writes what an editor needs beside the tools of a folder: a tsconfig.json if
-// there is none, and the types of zod and of the runtime.
-func WriteTypes(dir string) ([]string, error) {
-	w := &writer{dir: dir}
 	w.types()
 	return w.written, w.err
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"sync"
 
 	"github.com/toolyard/toolyard/internal/assets"
 	"github.com/toolyard/toolyard/internal/jsvm"
@@ -25,9 +24,7 @@ type entry struct {
 // only if every file that it was made of still has the same content. Nothing depends on
 // the cache: what cannot be read is made again, what cannot be written is not kept.
 type cache struct {
-	dir  string // empty for no cache
-	mu   sync.Mutex
-	sums sumCache
+	dir string // empty for no cache
 }
 
 // openCache opens the cache of one folder for this version of the engine.
@@ -40,8 +37,8 @@ func openCache(dir, folder string) *cache {
 		data, _ := assets.Read(name)
 		_, _ = h.Write(data)
 	}
-	_, _ = h.Write([]byte(harness + "\x00" + folder + "\x001"))
-	return &cache{dir: filepath.Join(dir, "scripts", hex.EncodeToString(h.Sum(nil))[:32]), sums: make(sumCache)}
+	_, _ = h.Write([]byte(harness + "\x00" + folder + "\x00" + jsvm.Version))
+	return &cache{dir: filepath.Join(dir, "scripts", hex.EncodeToString(h.Sum(nil))[:32])}
 }
 
 func (c *cache) file(path string) string {
@@ -67,8 +64,6 @@ func (c *cache) get(f *file) *entry {
 
 // fresh reports whether all files of the entry are as they were.
 func (c *cache) fresh(f *file, e *entry) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	own := false
 	for _, in := range e.Inputs {
 		if in.Path == f.abs {

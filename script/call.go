@@ -1,12 +1,12 @@
 package script
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/jsvm"
@@ -63,7 +63,7 @@ func (s *scriptTool) call(ctx context.Context, c *toolyard.Call) (*toolyard.Resu
 	logger := c.Logger()
 	o := &outside{call: c, reach: s.reach}
 	answer, err := s.pool.Run(ctx, &jsvm.Run{
-		Module: s.module, Request: raw, Now: c.AsOf, Shared: s.shared, Nested: c.Depth > 0, Outside: o.answer,
+		Module: s.module, Request: raw, Now: c.AsOf, Shared: s.shared, Nested: c.Depth > 0, Outside: o.answer, Told: o.told,
 		Log: func(level slog.Level, text string) { logger.Log(ctx, level, text, "script", s.module.Name) }, //nolint:sloglint // what the script says
 	})
 	if err != nil {
@@ -86,10 +86,27 @@ func (s *scriptTool) result(answer json.RawMessage) (*toolyard.Result, error) {
 		return toolyard.ResultOf(*returned.Text)
 	case returned.Value == nil:
 		return toolyard.ResultOf(nil)
-	case s.structured && !bytes.Contains(returned.Value, []byte(`"isError":true`)):
+	case s.structured && !isFailure(returned.Value):
 		return toolyard.StructuredResult(returned.Value)
 	}
 	return toolyard.ResultOf(returned.Value)
+}
+
+// isFailure reports whether a value says of itself that it is an error.
+func isFailure(value json.RawMessage) bool {
+	var v struct {
+		IsError any `json:"isError"`
+	}
+	return json.Unmarshal(value, &v) == nil && v.IsError == true
+}
+
+// cut bounds what a script says in an error.
+func cut(message string) string {
+	const most = 16 << 10
+	if len(message) > most {
+		return strings.ToValidUTF8(message[:most], "") + "…"
+	}
+	return message
 }
 
 // Thrown is the cause of a failure that a script threw. It is for the author and the log;
@@ -117,7 +134,7 @@ func (s *scriptTool) failure(ctx context.Context, c *toolyard.Call, err error) e
 	case errors.As(err, &e) && e.Name == "ZodError" && len(e.Issues) > 0:
 		return &toolyard.Error{Code: toolyard.Invalid, Message: "Invalid arguments for " + c.Tool.Name, Issues: issuesOf(e.Issues)}
 	case errors.As(err, &e):
-		return &toolyard.Error{Code: toolyard.Failed, Message: e.Message, Err: &Thrown{e.Error(), e.Stack, e.File, e.Line, e.Column}}
+		return &toolyard.Error{Code: toolyard.Failed, Message: cut(e.Message), Err: &Thrown{e.Error(), e.Stack, e.File, e.Line, e.Column}}
 	case errors.As(err, &stopped):
 		return stoppedError(ctx, c, stopped.Reason)
 	case ctx.Err() != nil:

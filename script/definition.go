@@ -8,13 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/jsvm"
 )
 
@@ -44,8 +44,8 @@ func (l *loader) tool(f *file, m *jsvm.Module, d definition) (*toolyard.Tool, er
 		Origin: f.path, File: f.abs, Modes: d.Modes, Input: d.Input, Output: d.Output,
 		Timeout: time.Duration(d.Timeout * float64(time.Millisecond)),
 	}
-	if d.Timeout < 0 {
-		return nil, errors.New("timeout must be a number of milliseconds")
+	if d.Timeout < 0 || d.Timeout > 24*60*60*1000 {
+		return nil, errors.New("timeout must be a number of milliseconds, a day at most")
 	}
 	if err := spec.SetMeta(d.Meta); err != nil {
 		return nil, err
@@ -60,23 +60,18 @@ type declaration struct {
 	tools []definition // nil if there is no declaration
 }
 
-const maxDeclaration = 1 << 20
-
 // readDeclaration reads the declaration of a script. A JSON file that declares no tools is
 // something else.
 func readDeclaration(file string) (*declaration, error) {
-	data, err := os.ReadFile(file) //nolint:gosec // a file of the operator's folder
+	data, err := guard.ReadFile(file, maxFile)
+	base := filepath.Base(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &declaration{}, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, &jsvm.Fault{File: base, Message: err.Error()}
 	}
 	d := &declaration{sum: sha256.Sum256(data)}
-	base := filepath.Base(file)
-	if len(data) > maxDeclaration {
-		return nil, &jsvm.Fault{File: base, Message: "it is larger than 1 MiB"}
-	}
 	var said struct {
 		Tools []struct {
 			Name, Description, Title, Summary, Hint, Category string

@@ -79,12 +79,21 @@ function declare(m) {
       tool[part] = p[part];
     });
   }
-  Object.assign(tool, options(p));
+  attempt(() => Object.assign(tool, options(p)));
   return { tools: faults.length ? [] : [tool], faults, library: isLibrary(p) };
 }
 
-/** options are the parts that need no check here. */
+const isTexts = (list) => Array.isArray(list) && list.every((t) => typeof t === "string");
+
+/** options are the parts that all ways to declare a tool have. */
 function options(p) {
+  if (p.timeout !== undefined && typeof p.timeout !== "number") throw new Fault("timeout", "timeout must be a number of milliseconds");
+  if (p.modes !== undefined && !isTexts(p.modes)) throw new Fault("modes", 'modes must be a list: ["read", "write"]');
+  if (p._meta !== undefined && (typeof p._meta !== "object" || p._meta === null)) throw new Fault("_meta", "_meta must be an object");
+  for (const [kind, list] of Object.entries(p.permissions ?? {})) {
+    if (!["net", "read", "env"].includes(kind)) throw new Fault("permissions", `permissions knows net, read and env, not ${kind}`);
+    if (!isTexts(list)) throw new Fault("permissions", `permissions.${kind} must be a list of texts`);
+  }
   return { modes: p.modes, timeout: p.timeout, permissions: p.permissions, shared: p.shared === true, meta: p._meta };
 }
 
@@ -99,8 +108,15 @@ function check(m, names) {
       faults.push({ part: name, message: `${name} is declared, but the script exports no function of that name` });
     }
   }
+  let more = {};
+  try {
+    more = options(m);
+  } catch (e) {
+    if (!(e instanceof Fault)) throw e;
+    faults.push({ part: e.part, message: e.message });
+  }
   const said = Object.fromEntries(texts.filter((part) => typeof m[part] === "string").map((part) => [part, m[part]]));
-  return { tools: [{ ...said, ...options(m) }], faults };
+  return { tools: [{ ...said, ...more }], faults };
 }
 
 /** own is what parts finds, for a module that was prepared. */
@@ -173,7 +189,7 @@ class Context {
     return toolbox;
   }
   progress(done, total, message) {
-    outside.post("progress", { done, total, message }).catch(() => {});
+    outside.tell("progress", { done, total, message });
   }
 }
 

@@ -6,15 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/jsvm"
 	"github.com/toolyard/toolyard/internal/watch"
 )
@@ -31,8 +29,12 @@ type file struct {
 	tools       []*toolyard.Tool
 	faults      []toolyard.Problem
 	library     bool // it does not look like a tool
+	again       bool // it could not be loaded for reasons that are not its own
 	took        time.Duration
 }
+
+// maxFile bounds the files that a script is made of.
+const maxFile = 1 << 20
 
 // sumCache remembers the hashes of files during one update.
 type sumCache map[string][32]byte
@@ -41,7 +43,7 @@ type sumCache map[string][32]byte
 func (c sumCache) of(path string) [32]byte {
 	sum, ok := c[path]
 	if !ok {
-		if data, err := os.ReadFile(path); err == nil { //nolint:gosec // a file of the operator's folder
+		if data, err := guard.ReadFile(path, maxFile); err == nil {
 			sum = sha256.Sum256(data)
 		}
 		c[path] = sum
@@ -51,7 +53,7 @@ func (c sumCache) of(path string) [32]byte {
 
 // current reports whether nothing that the file is made of has changed.
 func (f *file) current(w watch.File, sums sumCache) bool {
-	if f.sum != w.Sum || w.Err != nil || sums.of(f.declaration) != f.declared {
+	if f.again || f.sum != w.Sum || w.Err != nil || sums.of(f.declaration) != f.declared {
 		return false
 	}
 	for _, in := range f.inputs {
@@ -64,11 +66,8 @@ func (f *file) current(w watch.File, sums sumCache) bool {
 
 // orLast keeps the tools of the last good version beside the faults of a bad one.
 func (f *file) orLast(old *file) *file {
-	if len(f.faults) > 0 && old != nil && len(f.tools) == 0 {
+	if len(f.faults) > 0 && old != nil && !f.library {
 		f.tools = old.tools
-		if len(f.inputs) == 0 {
-			f.inputs = old.inputs // what it imported may be what is broken
-		}
 	}
 	return f
 }
@@ -78,41 +77,6 @@ func (f *file) names() (names []string) {
 		names = append(names, t.Name)
 	}
 	return names
-}
-
-// loader makes tools of files.
-type loader struct {
-	folder  *Folder
-	pool    *jsvm.Pool
-	cache   *cache
-	modules []string // that scripts can import
-}
-
-func newLoader(f *Folder, pool *jsvm.Pool) *loader {
-	l := &loader{folder: f, pool: pool, cache: openCache(f.opts.CacheDir, f.dir)}
-	for _, p := range f.provided() {
-		l.modules = append(l.modules, p.Name)
-	}
-	l.modules = append(l.modules, jsvm.Modules()...)
-	return l
-}
-
-// loadAll loads files, as many at once as there are processors to do it.
-func (l *loader) loadAll(ctx context.Context, files []watch.File) []*file {
-	loaded := make([]*file, len(files))
-	slots := make(chan struct{}, 2*runtime.NumCPU())
-	var wg sync.WaitGroup
-	for i, w := range files {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			start := time.Now()
-			loaded[i] = l.load(ctx, w)
-			loaded[i].took = time.Since(start)
-		})
-	}
-	wg.Wait()
-	return loaded
 }
 
 // load makes tools of one file.
@@ -126,15 +90,18 @@ func (l *loader) load(ctx context.Context, w watch.File) *file {
 		return f.fail(err)
 	}
 	f.declared = d.sum
-	entry := l.cache.get(f)
-	if entry == nil {
-		var faults []error
-		if entry, faults = l.compile(ctx, f, d); len(faults) > 0 {
-			return f.fail(faults...)
-		}
+	if kept := l.cache.get(f); kept != nil {
+		f.inputs = kept.Inputs
+		return l.finish(f, d, kept)
 	}
-	f.inputs = entry.Inputs
-	return l.finish(f, d, entry)
+	made, faults := l.compile(ctx, f, d)
+	if len(faults) > 0 {
+		return f.fail(faults...)
+	}
+	if l.finish(f, d, made); len(f.faults) == 0 {
+		l.cache.put(f, made)
+	}
+	return f
 }
 
 // loadTime is how long a script may take to be loaded.
@@ -143,6 +110,7 @@ const loadTime = 5 * time.Second
 // compile compiles a script and asks it what it declares.
 func (l *loader) compile(ctx context.Context, f *file, d *declaration) (*entry, []error) {
 	m, faults := jsvm.Compile(f.path, jsvm.CompileOptions{Root: l.folder.dir, Provided: l.modules})
+	f.inputs = m.Inputs
 	if len(faults) > 0 {
 		var errs []error
 		for i := range faults {
@@ -150,12 +118,25 @@ func (l *loader) compile(ctx context.Context, f *file, d *declaration) (*entry, 
 		}
 		return nil, errs
 	}
-	f.inputs = m.Inputs
-	declared, err := l.pool.Run(ctx, &jsvm.Run{Module: m, Request: d.request(), Once: true, Timeout: loadTime})
+	declared, err := l.declare(ctx, f, &jsvm.Run{Module: m, Request: d.request(), Once: true, Timeout: loadTime})
 	if err != nil {
 		return nil, []error{loadFault(f, err)}
 	}
 	return &entry{Code: m.Code, Map: m.Map, Inputs: m.Inputs, Declared: declared}, nil
+}
+
+// declare asks a script what it declares. What is not the script's own fault is tried again.
+func (l *loader) declare(ctx context.Context, f *file, r *jsvm.Run) (declared json.RawMessage, err error) {
+	for range 3 {
+		declared, err = l.pool.Run(ctx, r)
+		_, threw := errors.AsType[*jsvm.Exception](err)
+		stopped, ended := errors.AsType[*jsvm.Stopped](err)
+		if f.again = err != nil && !threw && (!ended || stopped.Reason == jsvm.Lost); !f.again || ctx.Err() != nil {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return declared, err
 }
 
 // loadFault says where a script failed while it was loaded.
@@ -170,7 +151,7 @@ func loadFault(f *file, err error) error {
 }
 
 func lineOf(path string, line int) string {
-	data, err := os.ReadFile(path) //nolint:gosec // a file of the operator's folder
+	data, err := guard.ReadFile(path, maxFile)
 	if err != nil {
 		return ""
 	}
@@ -216,7 +197,6 @@ func (l *loader) finish(f *file, d *declaration, e *entry) *file {
 		f.tools = nil
 		return f.fail(errs...)
 	}
-	l.cache.put(f, e)
 	return f
 }
 
@@ -228,7 +208,7 @@ func partFault(f *file, part, message string) *jsvm.Fault {
 		pattern = `^\s*export\s+default\b`
 	}
 	export, err := regexp.Compile(pattern)
-	data, readErr := os.ReadFile(f.abs)
+	data, readErr := guard.ReadFile(f.abs, maxFile)
 	if err != nil || readErr != nil {
 		return fault
 	}

@@ -59,9 +59,6 @@ func (o *outside) answer(ctx context.Context, op string, payload json.RawMessage
 		return o.resources(ctx, &q)
 	case "ReadResource":
 		return o.readResource(ctx, &q)
-	case "progress":
-		o.call.Progress(q.Done, q.Total, q.Message)
-		return nil, nil
 	case "fetch":
 		return o.fetch(ctx, &q)
 	case "read":
@@ -80,6 +77,14 @@ func (o *outside) answer(ctx context.Context, op string, payload json.RawMessage
 		return o.reach.variable(q.Name), nil
 	}
 	return nil, fmt.Errorf("%s is not known", op)
+}
+
+// told takes what a script says without an answer: how far it has come.
+func (o *outside) told(op string, payload json.RawMessage) {
+	var q question
+	if op == "progress" && json.Unmarshal(payload, &q) == nil {
+		o.call.Progress(q.Done, q.Total, q.Message)
+	}
 }
 
 func (o *outside) toolbox() (toolyard.Toolbox, error) {

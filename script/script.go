@@ -11,10 +11,8 @@ import (
 	"context"
 	_ "embed" // for the harness
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -66,7 +64,6 @@ type Folder struct {
 	base string // absolute
 
 	mu       sync.Mutex
-	files    map[string]*file
 	problems []toolyard.Problem
 }
 
@@ -120,9 +117,14 @@ func (f *Folder) Run(ctx context.Context, publish func([]*toolyard.Tool)) error 
 	l := newLoader(f, pool)
 	w := watch.Folder{Dir: f.dir, Glob: f.opts.Glob, Log: f.opts.Log}
 	return w.Run(ctx, func(files []watch.File) []string {
-		f.update(ctx, l, files)
-		publish(f.tools())
-		return f.watched()
+		l.update(ctx, files)
+		if ctx.Err() == nil { // what was cut short says nothing about the files
+			f.mu.Lock()
+			f.problems = l.problems()
+			f.mu.Unlock()
+			publish(l.tools())
+		}
+		return l.watched()
 	})
 }
 
@@ -131,88 +133,6 @@ func (f *Folder) Problems() []toolyard.Problem {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.problems
-}
-
-// update loads what has changed.
-func (f *Folder) update(ctx context.Context, l *loader, found []watch.File) {
-	before := f.files
-	next := make(map[string]*file, len(found))
-	var stale []watch.File
-	sums := make(sumCache)
-	for _, w := range found {
-		if old := before[w.Path]; old != nil && old.current(w, sums) {
-			next[w.Path] = old
-			continue
-		}
-		stale = append(stale, w)
-	}
-	loaded := l.loadAll(ctx, stale)
-	if ctx.Err() != nil {
-		return // what was cut short says nothing about the files
-	}
-	for _, n := range loaded {
-		next[n.path] = n.orLast(before[n.path])
-	}
-	f.mu.Lock()
-	f.files, f.problems = next, problemsOf(next)
-	f.mu.Unlock()
-	if f.opts.OnLoad != nil {
-		for _, n := range loaded {
-			f.opts.OnLoad(Load{File: n.path, Tools: n.names(), Faults: n.faults, Took: n.took, First: before == nil})
-		}
-		for path := range before {
-			if next[path] == nil {
-				f.opts.OnLoad(Load{File: path})
-			}
-		}
-	}
-	l.cache.keepOnly(next)
-}
-
-// tools are those of all files, in the order of the files.
-func (f *Folder) tools() (tools []*toolyard.Tool) {
-	for _, path := range slices.Sorted(maps.Keys(f.files)) {
-		tools = append(tools, f.files[path].tools...)
-	}
-	return tools
-}
-
-// watched are the files beside those that were found that make a difference: what scripts
-// import, and declarations.
-func (f *Folder) watched() (also []string) {
-	seen := make(map[string]bool)
-	add := func(path string) {
-		if !seen[path] {
-			seen[path] = true
-			also = append(also, path)
-		}
-	}
-	for _, one := range f.files {
-		add(one.declaration)
-		for _, in := range one.inputs {
-			add(in.Path)
-		}
-	}
-	return also
-}
-
-// problemsOf lists what is wrong with the files. A file that is no tool is no problem if
-// another one imports it.
-func problemsOf(files map[string]*file) (problems []toolyard.Problem) {
-	imported := make(map[string]bool)
-	for _, one := range files {
-		for _, in := range one.inputs {
-			if in.Path != one.abs {
-				imported[in.Path] = true
-			}
-		}
-	}
-	for _, path := range slices.Sorted(maps.Keys(files)) {
-		if one := files[path]; !one.library || !imported[one.abs] {
-			problems = append(problems, one.faults...)
-		}
-	}
-	return problems
 }
 
 // DefaultCacheDir is where compiled scripts are kept for this user, or empty if there is no

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -175,6 +176,73 @@ export const description = "Says."; export const inputSchema = z.object({}); exp
 	r.save(t, "lib.ts", "export const shout = (s: string) => s + s;\n")
 	if res, err := callTool(t, r.next(t)["say"], "{}"); err != nil || res.Content[0] != toolyard.Text("heyhey!") {
 		t.Errorf("%v, %v", res, err)
+	}
+}
+
+// What was missing or broken is mended by whoever brings it, not by the file that wants it.
+func TestImportsAreAwaited(t *testing.T) {
+	say := `import { z } from "zod"; import { word } from "./_word"; import other from "./deep/other.json";
+export const description = "Says."; export const inputSchema = z.object({}); export default () => word + other.end;`
+	r := run(t, Options{}, map[string]string{"say.ts": say})
+	if tools := r.next(t); len(tools) > 0 || len(r.Problems()) != 2 {
+		t.Fatal(tools, r.Problems())
+	}
+	r.save(t, "deep/other.json", `{"end":"!"}`)
+	r.next(t)
+	r.save(t, "_word.ts", "export const word: = 1;\n")
+	if tools := r.next(t); len(tools) > 0 || !strings.Contains(r.Problems()[0].String(), "_word.ts:1:20") {
+		t.Fatal(tools, r.Problems())
+	}
+	r.save(t, "_word.ts", "export const word = \"hey\";\n")
+	tools := r.next(t)
+	if res, err := callTool(t, tools["say"], "{}"); err != nil || res.Content[0] != toolyard.Text("hey!") || len(r.Problems()) > 0 {
+		t.Errorf("%v, %v, %v", res, err, r.Problems())
+	}
+}
+
+// A source that is run again makes new tools.
+func TestRunAgain(t *testing.T) {
+	if err := jsvm.Available(); err != nil {
+		t.Skip(err)
+	}
+	r := &running{dir: t.TempDir()}
+	r.save(t, "hello.ts", hello)
+	f, err := New(Options{Dir: r.dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		ctx, cancel := context.WithCancel(t.Context())
+		tools, done := make(chan []*toolyard.Tool, 1), make(chan error)
+		go func() { done <- f.Run(ctx, func(list []*toolyard.Tool) { tools <- list }) }()
+		if _, err := callTool(t, (<-tools)[0], `{"name":"Ann"}`); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		<-done
+	}
+}
+
+// Progress is reported in order, and a tool that does not wait for it keeps its VM.
+func TestProgress(t *testing.T) {
+	r := run(t, Options{}, map[string]string{"steps.ts": `import { z } from "zod";
+export const description = "Steps."; export const inputSchema = z.object({});
+export default (args: unknown, ctx: any) => { for (let i = 1; i <= 20; i++) ctx.progress(i, 20, "step " + i); return "done"; };`})
+	tool := r.next(t)["steps"]
+	var mu sync.Mutex
+	var seen []float64
+	c := &toolyard.Call{ID: "1", Tool: tool, Args: json.RawMessage("{}"), AsOf: time.Now(), OnProgress: func(p toolyard.Progress) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, p.Done)
+	}}
+	if _, err := toolyard.Run(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(seen) != 20 || !slices.IsSorted(seen) {
+		t.Errorf("%v", seen)
 	}
 }
 

@@ -13,22 +13,23 @@ import (
 type Scripts struct {
 	Dir    string // empty for that of the configuration, or none
 	Glob   string // empty for that of the configuration, or **/*.ts
+	Cache  string // where compiled scripts are kept; nowhere when empty
 	OnLoad func(script.Load)
 }
 
 // newScripts makes the source of the scripts, nil if there is none.
 func (y *Yard) newScripts(c *config.Scripts) (*script.Folder, error) {
 	base := filepath.Dir(y.opts.ConfigFile) // "." without a file
-	if c == nil {
-		c = &config.Scripts{}
-	} else if !filepath.IsAbs(c.Dir) {
-		moved := *c
-		moved.Dir = filepath.Join(base, c.Dir)
-		c = &moved
-	}
-	dir := cmp.Or(y.opts.Scripts.Dir, c.Dir)
-	if dir == "" {
+	dir := y.opts.Scripts.Dir
+	switch {
+	case c == nil && dir == "":
 		return nil, nil
+	case c == nil:
+		c = &config.Scripts{}
+	case dir == "" && filepath.IsAbs(c.Dir):
+		dir = c.Dir
+	case dir == "":
+		dir = filepath.Join(base, c.Dir)
 	}
 	grants := make(map[string]script.Grant, len(c.Grants))
 	for name, g := range c.Grants {
@@ -36,7 +37,7 @@ func (y *Yard) newScripts(c *config.Scripts) (*script.Folder, error) {
 	}
 	return script.New(script.Options{
 		Dir: dir, Glob: cmp.Or(y.opts.Scripts.Glob, c.Glob), Base: base, Grants: grants,
-		Memory: int(c.Memory), CPU: time.Duration(c.CPU), Workers: c.Workers, CacheDir: script.DefaultCacheDir(),
+		Memory: int(c.Memory), CPU: time.Duration(c.CPU), Workers: c.Workers, CacheDir: y.opts.Scripts.Cache,
 		Log: y.log, Getenv: y.opts.Getenv, OnLoad: y.opts.Scripts.OnLoad,
 	})
 }

@@ -100,6 +100,11 @@ func New(opts Options) (*Yard, error) {
 	if opts.Getenv == nil {
 		opts.Getenv = os.LookupEnv //nolint:forbidigo // the edge, for programs that embed
 	}
+	for _, name := range []string{"go", "scripts"} {
+		if opts.Sources[name] != nil {
+			return nil, fmt.Errorf("a source cannot be called %s: that is one of the yard's own", name)
+		}
+	}
 	y := &Yard{opts: opts, log: opts.Log, metrics: telemetry.NewMetrics(), ready: make(chan struct{})}
 	source, err := y.load()
 	if err != nil {
@@ -324,8 +329,10 @@ func (y *Yard) Reload() error {
 	if err != nil {
 		return err
 	}
-	if err := y.checkWhenReady(s); err != nil {
-		return err
+	if s.scripts == old.scripts { // others have yet to say what they offer
+		if err := y.checkWhenReady(s); err != nil {
+			return err
+		}
 	}
 	y.apply(s)
 	if s.scripts != old.scripts {

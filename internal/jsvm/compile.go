@@ -2,16 +2,16 @@ package jsvm
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/evanw/esbuild/pkg/api"
+
+	"github.com/toolyard/toolyard/internal/guard"
 )
 
 // CompileOptions say what a script may be made of.
@@ -57,17 +57,18 @@ const (
 )
 
 // Compile makes a module of a TypeScript file and what it imports: types are stripped, and
-// all files become one.
+// all files become one. Beside faults the module has only its inputs: the files whose change
+// may mend it, also those that are missing.
 func Compile(file string, o CompileOptions) (*Module, []Fault) {
 	c := &compiler{CompileOptions: o}
 	var err error
 	if c.realRoot, err = filepath.EvalSymlinks(o.Root); err != nil {
-		return nil, []Fault{{File: file, Message: err.Error()}}
+		return &Module{Name: file}, []Fault{{File: file, Message: err.Error()}}
 	}
 	c.entry = filepath.Join(o.Root, filepath.FromSlash(file))
-	source, err := readSource(c.entry)
+	source, err := guard.ReadFile(c.entry, maxSource)
 	if err != nil {
-		return nil, []Fault{{File: file, Message: err.Error()}}
+		return &Module{Name: file}, []Fault{{File: file, Message: err.Error()}}
 	}
 	c.inputs, c.size = []Input{{c.entry, sha256.Sum256(source)}}, len(source)
 	result := api.Build(api.BuildOptions{
@@ -92,7 +93,7 @@ func Compile(file string, o CompileOptions) (*Module, []Fault) {
 		LogLimit:         10,
 	})
 	if len(result.Errors) > 0 {
-		return nil, c.faults(result.Errors)
+		return &Module{Name: file, Inputs: c.inputs}, c.faults(result.Errors)
 	}
 	return c.finish(file, result), nil
 }
@@ -158,7 +159,7 @@ func (c *compiler) load(args api.OnLoadArgs) (r api.OnLoadResult, err error) {
 	if err := c.contains(args.Path); err != nil {
 		return r, err
 	}
-	data, err := readSource(args.Path)
+	data, err := guard.ReadFile(args.Path, maxSource)
 	if err != nil {
 		return r, err
 	}
@@ -190,31 +191,9 @@ func (c *compiler) contains(path string) error {
 	return nil
 }
 
-func readSource(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, withoutPath(err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is not a file")
-	}
-	if info.Size() > maxSource {
-		return nil, fmt.Errorf("it is larger than %d MiB", maxSource>>20)
-	}
-	data, err := os.ReadFile(path) //nolint:gosec // a file of the operator's folder
-	return data, withoutPath(err)
-}
-
-// withoutPath keeps the reason of an error of the file system.
-func withoutPath(err error) error {
-	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		return p.Err
-	}
-	return err
-}
-
 func (c *compiler) faults(messages []api.Message) (faults []Fault) {
 	for _, m := range messages {
+		c.missing(m)
 		f := Fault{File: c.relative(c.entry), Message: m.Text}
 		for _, n := range m.Notes {
 			if n.Location == nil && len(n.Text) < 200 && !strings.Contains(n.Text, "esbuild") && !strings.Contains(n.Text, "external") {
@@ -228,6 +207,24 @@ func (c *compiler) faults(messages []api.Message) (faults []Fault) {
 		faults = append(faults, f)
 	}
 	return faults
+}
+
+var unresolved = regexp.MustCompile(`^Could not resolve "(\.[^"]*)"`)
+
+// missing notes the files that an import may have meant, for whoever waits for them.
+func (c *compiler) missing(m api.Message) {
+	found := unresolved.FindStringSubmatch(m.Text)
+	if found == nil || m.Location == nil {
+		return
+	}
+	from := m.Location.File
+	if !filepath.IsAbs(from) {
+		from = filepath.Join(c.Root, from)
+	}
+	path := filepath.Join(filepath.Dir(from), filepath.FromSlash(found[1]))
+	for _, ending := range []string{"", ".ts", ".js", ".json", "/index.ts"} {
+		c.inputs = append(c.inputs, Input{Path: path + ending})
+	}
 }
 
 // relative is a path as an author knows it.

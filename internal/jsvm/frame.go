@@ -29,6 +29,7 @@ const (
 	frameAsk    = 'q' // to the parent: a question of the run
 	frameReply  = 'p' // to the worker: its answer
 	frameLog    = 'l' // to the parent: a line of the run's log
+	frameTell   = 't' // to the parent: something that the run says and needs no answer to
 )
 
 const (

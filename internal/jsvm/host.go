@@ -100,6 +100,7 @@ var operations = map[string]operation{
 	"untimer": {1, (*run).untimer},
 	"ask":     {2, (*run).ask},
 	"post":    {3, (*run).post},
+	"tell":    {2, (*run).tell},
 	"done":    {1, (*run).done},
 }
 
@@ -218,6 +219,15 @@ func (r *run) ask(args []string) (*string, error) {
 	}
 	answer, err := r.out.ask(r, args[0], args[1])
 	return &answer, err
+}
+
+// tell says something to the outside that needs no answer. Like the log it is bounded, and
+// what is too much is not said.
+func (r *run) tell(args []string) (*string, error) {
+	if r.lines++; r.out != nil && r.lines <= maxLines && len(args[1]) <= 16<<10 {
+		r.out.tell(args[0], args[1])
+	}
+	return nil, nil
 }
 
 // maxPosts bounds the questions of a run that are open at once.

@@ -54,6 +54,9 @@ type setup struct {
 	CacheDir string // where compiled code of the engine is kept, empty for nowhere
 }
 
+// Version changes whenever the same script may be compiled to something else.
+const Version = "1 esbuild 0.28.2"
+
 // Modules are the modules of the runtime that scripts can import.
 func Modules() []string {
 	names := strings.Fields(`assert buffer crypto events fs fs/promises os path perf_hooks process querystring

@@ -42,6 +42,9 @@ type Run struct {
 	// Outside answers what the script asks of the outside; nil refuses everything. It may
 	// be called many times at once. Its context ends with the run.
 	Outside func(ctx context.Context, op string, payload json.RawMessage) (any, error)
+	// Told takes what the script says without waiting for an answer, in order. It must not
+	// wait either.
+	Told func(op string, payload json.RawMessage)
 	// Log takes the lines of the script's console.
 	Log func(level slog.Level, text string)
 	// Nested is a run that another run waits for.
@@ -391,6 +394,9 @@ func (w *process) take(f frame) {
 		go w.answer(f, pend)
 	case frameLog:
 		pend.logLine(f.body)
+	case frameTell:
+		op, payload, _ := bytes.Cut(f.body, []byte{0})
+		pend.say(string(op), payload)
 	}
 }
 
@@ -462,6 +468,13 @@ func refusalOf(err error) *Refusal {
 		return r
 	}
 	return &Refusal{Message: err.Error()}
+}
+
+func (pend *pending) say(op string, payload []byte) {
+	defer func() { _ = recover() }() //nolint:errcheck // nobody waits for it
+	if pend.run.Told != nil {
+		pend.run.Told(op, payload)
+	}
 }
 
 func (pend *pending) logLine(body []byte) {

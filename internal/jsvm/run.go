@@ -24,12 +24,13 @@ type run struct {
 	answer *string
 	posts  int // asked of the outside and not answered yet
 	timers timers
-	lines  int // of its log
+	lines  int // of its log, and what else it said
 }
 
 // outside is where a run's questions and log lines go.
 type outside interface {
 	log(level, text string)
+	tell(op, payload string)
 	ask(r *run, op, payload string) (string, error)
 	post(id int, op, payload string)
 	answers() <-chan struct{} // receives when take has something

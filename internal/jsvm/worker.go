@@ -211,6 +211,11 @@ func (j *job) log(level, text string) {
 	_ = j.worker.conn.send(frameLog, j.id, []byte(level), []byte{0}, []byte(text))
 }
 
+// tell implements outside.
+func (j *job) tell(op, payload string) {
+	_ = j.worker.conn.send(frameTell, j.id, []byte(op), []byte{0}, []byte(payload))
+}
+
 // ask implements outside. It waits for the answer, which comes even if the run has ended.
 func (j *job) ask(r *run, op, payload string) (string, error) {
 	answer := make(chan string, 1)

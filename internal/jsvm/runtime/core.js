@@ -11,6 +11,7 @@
 //   timer(id, ms), untimer(id)    call fire(id) in ms milliseconds, or no more
 //   ask(op, json)                 ask the outside and wait for the answer
 //   post(id, op, json)            ask the outside; settle(id, answer) comes later
+//   tell(op, json)                say something to the outside
 //   done(json)                    the call has ended
 //
 // The answers of the outside are JSON: {"value": …} or {"error": {"name", "message", "code"}}.
@@ -105,7 +106,12 @@ function finish(answer) {
   host("done", json);
 }
 
-const outside = { ask, post };
+/** tell says something to the outside that needs no answer. */
+export function tell(op, payload) {
+  host("tell", op, stringify(payload ?? null));
+}
+
+const outside = { ask, post, tell };
 
 let used = false;
 

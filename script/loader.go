@@ -1,0 +1,144 @@
+package script
+
+import (
+	"context"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/jsvm"
+	"github.com/toolyard/toolyard/internal/watch"
+)
+
+// loader makes tools of the files of a folder, for as long as its pool runs them.
+type loader struct {
+	folder  *Folder
+	pool    *jsvm.Pool
+	cache   *cache
+	modules []string // that scripts can import
+	files   map[string]*file
+}
+
+func newLoader(f *Folder, pool *jsvm.Pool) *loader {
+	l := &loader{folder: f, pool: pool, cache: openCache(f.opts.CacheDir, f.dir)}
+	for _, p := range f.provided() {
+		l.modules = append(l.modules, p.Name)
+	}
+	l.modules = append(l.modules, jsvm.Modules()...)
+	return l
+}
+
+// update loads what has changed.
+func (l *loader) update(ctx context.Context, found []watch.File) {
+	before := l.files
+	next := make(map[string]*file, len(found))
+	var stale []watch.File
+	sums := make(sumCache)
+	for _, w := range found {
+		if old := before[w.Path]; old != nil && old.current(w, sums) {
+			next[w.Path] = old
+			continue
+		}
+		stale = append(stale, w)
+	}
+	loaded := l.loadAll(ctx, stale)
+	if ctx.Err() != nil {
+		return
+	}
+	for _, n := range loaded {
+		next[n.path] = n.orLast(before[n.path])
+	}
+	l.files = next
+	l.tell(loaded, before)
+	l.cache.keepOnly(next)
+}
+
+// loadAll loads files, as many at once as there are processors to do it.
+func (l *loader) loadAll(ctx context.Context, files []watch.File) []*file {
+	loaded := make([]*file, len(files))
+	slots := make(chan struct{}, 2*runtime.NumCPU())
+	var wg sync.WaitGroup
+	for i, w := range files {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			start := time.Now()
+			loaded[i] = l.load(ctx, w)
+			loaded[i].took = time.Since(start)
+		})
+	}
+	wg.Wait()
+	return loaded
+}
+
+// tell tells who wants to know how files were loaded, and which are gone.
+func (l *loader) tell(loaded []*file, before map[string]*file) {
+	told := l.folder.opts.OnLoad
+	if told == nil {
+		return
+	}
+	imported := l.imported()
+	for _, n := range loaded {
+		if !n.library || !imported[n.abs] {
+			told(Load{File: n.path, Tools: n.names(), Faults: n.faults, Took: n.took, First: before == nil})
+		}
+	}
+	for path := range before {
+		if l.files[path] == nil {
+			told(Load{File: path})
+		}
+	}
+}
+
+// tools are those of all files, in the order of the files.
+func (l *loader) tools() (tools []*toolyard.Tool) {
+	for _, path := range slices.Sorted(maps.Keys(l.files)) {
+		tools = append(tools, l.files[path].tools...)
+	}
+	return tools
+}
+
+// watched are the files beside those that were found that make a difference: what scripts
+// import, and declarations.
+func (l *loader) watched() []string {
+	also := make(map[string]bool)
+	for _, one := range l.files {
+		also[one.declaration] = true
+		for _, in := range one.inputs {
+			also[in.Path] = true
+		}
+	}
+	return slices.Collect(maps.Keys(also))
+}
+
+// imported are the files that others import.
+func (l *loader) imported() map[string]bool {
+	imported := make(map[string]bool)
+	for _, one := range l.files {
+		for _, in := range one.inputs {
+			if in.Path != one.abs {
+				imported[in.Path] = true
+			}
+		}
+	}
+	return imported
+}
+
+// problems lists what is wrong with the files. A file that is no tool is no problem if
+// another one imports it.
+func (l *loader) problems() (problems []toolyard.Problem) {
+	if info, err := os.Stat(l.folder.dir); err != nil || !info.IsDir() {
+		return []toolyard.Problem{{Source: "scripts", Subject: "scripts", Message: "there is no folder " + l.folder.opts.Dir, Fix: "Make it; it is waited for."}}
+	}
+	imported := l.imported()
+	for _, path := range slices.Sorted(maps.Keys(l.files)) {
+		if one := l.files[path]; !one.library || !imported[one.abs] {
+			problems = append(problems, one.faults...)
+		}
+	}
+	return problems
+}
