@@ -471,7 +471,7 @@ func refusalOf(err error) *Refusal {
 }
 
 func (pend *pending) say(op string, payload []byte) {
-	defer func() { _ = recover() }() //nolint:errcheck // nobody waits for it
+	defer func() { _ = recover() }() // nobody waits for it
 	if pend.run.Told != nil {
 		pend.run.Told(op, payload)
 	}
