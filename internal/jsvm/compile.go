@@ -14,6 +14,32 @@ import (
 	"github.com/toolyard/toolyard/internal/guard"
 )
 
+// Module is a compiled script.
+type Module struct {
+	Name   string   // the file it was made from
+	Code   string   // JavaScript
+	Map    []byte   // its source map
+	Inputs []Input  // the files that it is made of
+	key    [32]byte // of name and code
+}
+
+// Input is a file that a module is made of.
+type Input struct {
+	Path string
+	Sum  [32]byte
+}
+
+// NewModule is a module of JavaScript that needs no compiling.
+func NewModule(name, code string, sourceMap []byte) *Module {
+	m := &Module{Name: name, Code: code, Map: sourceMap}
+	m.key = sha256.Sum256(m.body())
+	return m
+}
+
+func (m *Module) body() []byte {
+	return append(append([]byte(m.Name), 0), m.Code...)
+}
+
 // CompileOptions say what a script may be made of.
 type CompileOptions struct {
 	Root     string   // the folder that imports cannot leave, absolute

@@ -4,13 +4,18 @@
 // by a function that the caller gives.
 //
 //	pool, err := jsvm.NewPool(jsvm.Options{Harness: harness})
-//	module, faults := jsvm.Compile("hello.ts", jsvm.CompileOptions{Root: "tools"})
+//	module, faults := jsvm.Compile("hello.ts", jsvm.CompileOptions{Root: "/srv/tools"})
 //	answer, err := pool.Run(ctx, &jsvm.Run{Module: module, Request: request})
 //
 // Inside a worker QuickJS-NG runs as WebAssembly. Its memory after the runtime and the
 // provided modules were evaluated is an image; a module's own image is a layer over that,
 // and each run gets a copy-on-write view of it. So no run sees what another one left behind,
 // and a new VM costs little more than the pages that it writes.
+//
+// One run has a name for each place that it is at: the caller has a Run; the parent a
+// pending, which waits for the answer; on the wire it is an order; the worker has a job,
+// which speaks with the parent, and its VM a run. In the same way the parent has a Module,
+// which is code, and the worker a module, which has an image.
 package jsvm
 
 import (

@@ -1,7 +1,9 @@
 package jsvm
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -119,4 +121,18 @@ func (w *process) cause() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.err
+}
+
+// await waits until the worker has been ready.
+func (w *process) await(ctx context.Context) error {
+	select {
+	case <-w.ready:
+	case <-w.dead:
+		if !w.isReady() {
+			return fmt.Errorf("the script engine does not start: %w", w.cause())
+		}
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
 }

@@ -1,0 +1,240 @@
+package jsvm
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"runtime/debug"
+	"time"
+)
+
+// pending is a run that a worker has not answered yet.
+type pending struct {
+	run    *Run
+	ctx    context.Context
+	cancel context.CancelFunc
+	order  order
+	answer chan frame // closed when the worker dies
+	guilty bool       // the worker was killed because of this run
+	asked  bool
+	open   int // questions
+	log    *slog.Logger
+}
+
+// run sends a run to the worker and waits for its end.
+func (w *process) run(ctx context.Context, r *Run, cpu time.Duration) (json.RawMessage, error) {
+	timeout := cmp.Or(r.Timeout, defaultTimeout)
+	if at, ok := ctx.Deadline(); ok {
+		timeout = min(timeout, time.Until(at))
+	}
+	if timeout <= 0 {
+		return nil, &Stopped{Late}
+	}
+	now := r.Now
+	if now.IsZero() {
+		now = time.Now()
+	}
+	o := order{Module: r.Module.key, Deadline: time.Now().Add(timeout).UnixNano(), CPU: int64(cpu), Seconds: now.Unix(), Nanos: int32(now.Nanosecond()), Shared: r.Shared, Once: r.Once} //nolint:gosec // below 10^9
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	pend := &pending{run: r, ctx: inner, cancel: cancel, order: o, answer: make(chan frame, 1), log: w.log}
+	id, ok := w.begin(pend)
+	if !ok {
+		return nil, &lostError{}
+	}
+	// The worker ends the run at its deadline. If it does not, it is ended.
+	watchdog := time.AfterFunc(timeout+grace, func() { w.overdue(id) })
+	if err := w.conn.send(frameRun, id, pend.order.bytes(), r.Request); err != nil {
+		watchdog.Stop()
+		w.forget(id)
+		if errors.Is(err, errLargeFrame) {
+			return nil, err
+		}
+		return nil, &lostError{}
+	}
+	// A caller who gives up is let go at once. A deadline the worker notices by itself, and
+	// its end is awaited.
+	left := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			close(left)
+			_ = w.conn.send(frameCancel, id)
+		}
+	})
+	defer stop()
+	select {
+	case f, ok := <-pend.answer:
+		watchdog.Stop()
+		if !ok {
+			return nil, w.lost(pend)
+		}
+		return r.Module.open(f.body)
+	case <-left:
+		return nil, &Stopped{Canceled} // the watchdog stays until the worker has answered
+	}
+}
+
+// begin registers a run, unless the worker takes no more.
+func (w *process) begin(pend *pending) (id uint32, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.gone {
+		return 0, false
+	}
+	w.last++
+	w.pending[w.last] = pend
+	w.used = time.Now()
+	return w.last, true
+}
+
+func (w *process) forget(id uint32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.pending, id)
+}
+
+func (w *process) lost(pend *pending) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return &lostError{guilty: pend.guilty, asked: pend.asked}
+}
+
+// overdue kills the worker if it still has the run.
+func (w *process) overdue(id uint32) {
+	w.mu.Lock()
+	pend := w.pending[id]
+	if pend != nil {
+		pend.guilty = true
+	}
+	w.mu.Unlock()
+	if pend != nil {
+		w.log.Warn("a script did not end at its deadline and its worker was ended", "module", pend.run.Module.Name)
+		w.kill()
+	}
+}
+
+// take handles a frame of the worker.
+func (w *process) take(f frame) {
+	w.mu.Lock()
+	pend := w.pending[f.run]
+	switch {
+	case pend == nil:
+	case f.kind == frameAnswer:
+		delete(w.pending, f.run)
+		w.used = time.Now()
+	case f.kind == frameAsk:
+		pend.asked = true
+		if pend.open++; pend.open > maxPosts+1 { // more than its own bound allows
+			pend = nil
+			go w.kill()
+		}
+	}
+	w.mu.Unlock()
+	if pend == nil {
+		return
+	}
+	switch f.kind {
+	case frameAnswer:
+		pend.cancel()
+		pend.answer <- f
+	case frameNeed:
+		go w.supply(f.run, pend)
+	case frameAsk:
+		go w.answer(f, pend)
+	case frameLog:
+		pend.logLine(f.body)
+	case frameTell:
+		op, payload, _ := bytes.Cut(f.body, []byte{0})
+		pend.say(string(op), payload)
+	}
+}
+
+// supply sends the module that a run needs, and the run again.
+func (w *process) supply(id uint32, pend *pending) {
+	m := pend.run.Module
+	if w.conn.send(frameModule, 0, m.body()) == nil {
+		_ = w.conn.send(frameRun, id, pend.order.bytes(), pend.run.Request)
+	}
+}
+
+// answer answers a question of a run.
+func (w *process) answer(f frame, pend *pending) {
+	if len(f.body) < 4 {
+		return
+	}
+	n := binary.LittleEndian.Uint32(f.body)
+	op, payload, _ := bytes.Cut(f.body[4:], []byte{0})
+	reply := pend.reply(string(op), payload)
+	w.mu.Lock()
+	pend.open--
+	w.mu.Unlock()
+	_ = w.conn.send(frameReply, f.run, number32(n), reply)
+}
+
+// reply is the answer to a question as JSON, which says so if there is none.
+func (pend *pending) reply(op string, payload []byte) []byte {
+	value, err := pend.ask(op, payload)
+	reply := map[string]any{"value": value}
+	if err != nil {
+		reply = map[string]any{"error": refusalOf(err)}
+	}
+	data, err := json.Marshal(reply)
+	if err == nil && len(data) > maxAnswer {
+		err = errors.New("the answer is too large")
+	}
+	if err != nil {
+		data, _ = json.Marshal(map[string]any{"error": Refusal{Name: "RangeError", Message: err.Error()}})
+	}
+	return data
+}
+
+// ask asks the outside. Nothing that happens there may end this process.
+func (pend *pending) ask(op string, payload []byte) (value any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			pend.log.Error("a question of a script panicked", "op", op, "panic", p, "stack", string(debug.Stack()))
+			value, err = nil, errors.New("it failed inside")
+		}
+	}()
+	if pend.run.Outside == nil {
+		return nil, &Refusal{Name: "NotCapable", Message: op + " is not available here"}
+	}
+	return pend.run.Outside(pend.ctx, op, payload)
+}
+
+// Refusal is an error that a script gets from the outside, with the name and code that it
+// can ask for.
+type Refusal struct {
+	Name    string `json:"name,omitempty"`
+	Message string `json:"message"`
+	Code    string `json:"code,omitempty"`
+}
+
+func (r *Refusal) Error() string { return r.Message }
+
+func refusalOf(err error) *Refusal {
+	if r, ok := errors.AsType[*Refusal](err); ok {
+		return r
+	}
+	return &Refusal{Message: err.Error()}
+}
+
+func (pend *pending) say(op string, payload []byte) {
+	defer func() { _ = recover() }() // nobody waits for it
+	if pend.run.Told != nil {
+		pend.run.Told(op, payload)
+	}
+}
+
+func (pend *pending) logLine(body []byte) {
+	level, text, _ := bytes.Cut(body, []byte{0})
+	if pend.run.Log == nil {
+		return
+	}
+	levels := map[string]slog.Level{"debug": slog.LevelDebug, "warn": slog.LevelWarn, "error": slog.LevelError}
+	pend.run.Log(levels[string(level)], string(text)) // info is zero
+}
