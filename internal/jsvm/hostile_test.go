@@ -231,7 +231,7 @@ func TestGeneratedPrograms(t *testing.T) {
 	close(next)
 	wg.Wait()
 	t.Logf("%d programs: %d ended, %d threw, %d were stopped", n, ended.Load(), threw.Load(), stopped.Load())
-	if ended.Load() == 0 || threw.Load() == 0 || stopped.Load() == 0 {
+	if !testing.Short() && (ended.Load() == 0 || threw.Load() == 0 || stopped.Load() == 0) {
 		t.Error("the programs are not varied enough")
 	}
 }
