@@ -20,14 +20,16 @@ import (
 func main() {
 	extra := newChanging()
 	tools := append(conformanceTools(extra), acceptanceTools(extra)...)
+	sources := map[string]toolyard.Source{"changing": extra, "docs": docs{}}
 	if n, err := strconv.Atoi(os.Getenv("TESTYARD_TOOLS")); err == nil {
 		tools = manyTools(n)
+		delete(sources, "docs")
 	}
 	clients := &toolyard.Clients{}
 	toolyard.Lend[broker](clients, theBroker, toolyard.Write)
 	cli.Main(yard.Options{
 		Tools: tools, Clients: clients, Identify: identify(os.Getenv("TESTYARD_KEYS")),
-		Sources: map[string]toolyard.Source{"changing": extra, "docs": docs{}},
+		Sources: sources,
 	})
 }
 
