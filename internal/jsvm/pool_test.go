@@ -141,3 +141,27 @@ export default async (args: unknown) => { const { name, greeting } = schema.pars
 		}
 	})
 }
+
+func TestTimers(t *testing.T) {
+	p := testPool(t)
+	m := compileText(t, `const sleep = (ms: number) => new Promise((r) => setTimeout(r, ms));
+export default async () => {
+	const order: string[] = [];
+	setTimeout(() => order.push("c"), 30);
+	setTimeout(() => order.push("a"), 10);
+	const every = setInterval(() => order.push("b"), 20);
+	await sleep(35);
+	clearInterval(every);
+	setImmediate(() => order.push("d"));
+	await sleep(5);
+	return order.join("");
+}`)
+	for range 5 {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		got, err := p.Run(ctx, &Run{Module: m, Request: json.RawMessage("{}")})
+		cancel()
+		if err != nil || string(got) != `"abcd"` {
+			t.Errorf("%s, %v", got, err)
+		}
+	}
+}

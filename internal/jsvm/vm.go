@@ -101,7 +101,7 @@ func (v *vm) call(f api.Function, args ...uint64) uint64 {
 		}
 		return 0
 	}
-	return v.stack[0]
+	return uint64(uint32(v.stack[0])) //nolint:gosec // all results are 32 bits; the rest is of an argument
 }
 
 // callInner is call for host functions, which run while a call is in progress.
@@ -117,7 +117,7 @@ func (v *vm) callInner(f api.Function, args ...uint64) uint64 {
 	if err != nil {
 		panic(err) // ends the outer call, which reports it
 	}
-	return stack[0]
+	return uint64(uint32(stack[0])) //nolint:gosec // as above
 }
 
 func firstLine(err error) error {
