@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/jsvm"
@@ -144,7 +145,7 @@ func (s *scriptTool) failure(ctx context.Context, c *toolyard.Call, err error) e
 }
 
 func stoppedError(ctx context.Context, c *toolyard.Call, reason jsvm.Reason) error {
-	codes := map[jsvm.Reason]toolyard.Code{jsvm.Late: toolyard.Timeout, jsvm.Busy: toolyard.Timeout, jsvm.Canceled: toolyard.Canceled, jsvm.Lost: toolyard.Unavailable}
+	codes := map[jsvm.Reason]toolyard.Code{jsvm.Late: toolyard.Timeout, jsvm.Busy: toolyard.Timeout, jsvm.Canceled: toolyard.Canceled, jsvm.Lost: toolyard.Unavailable, jsvm.Full: toolyard.Exhausted}
 	code, ok := codes[reason]
 	if !ok {
 		code = toolyard.Failed
@@ -152,7 +153,11 @@ func stoppedError(ctx context.Context, c *toolyard.Call, reason jsvm.Reason) err
 	if reason == jsvm.Canceled && ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return toolyard.Errorf(code, "%s was stopped: %s.", c.Tool.Name, reason)
+	e := toolyard.Errorf(code, "%s was stopped: %s.", c.Tool.Name, reason)
+	if code == toolyard.Exhausted {
+		e.RetryAfter = time.Second
+	}
+	return e
 }
 
 // issuesOf reads the issues that the harness made of zod's.

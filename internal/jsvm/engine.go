@@ -25,6 +25,7 @@ type engine struct {
 	base     *image       // the runtime and the provided modules, evaluated
 	entry    entry        // in the base image
 	blanks   chan *vm     // VMs that show the base image and wait for a module
+	reclaim  func()       // gives up VMs that wait for work
 }
 
 // entry are the values of the base image that the host calls. They are at the same place in
@@ -47,22 +48,35 @@ const overhead = 8 << 20
 
 // newEngine compiles the engine and evaluates what all VMs share.
 func newEngine(ctx context.Context, s *setup) (*engine, error) {
-	config := wazero.NewRuntimeConfigCompiler().WithMemoryLimitPages(uint32((s.Memory + overhead) >> 16)) //nolint:gosec // bounded by newPool
-	if s.CacheDir != "" {
-		if cache, err := wazero.NewCompilationCacheWithDir(s.CacheDir); err == nil {
-			config = config.WithCompilationCache(cache)
-		}
-	}
-	e := &engine{runtime: wazero.NewRuntimeWithConfig(ctx, config), limit: s.Memory + overhead, blanks: make(chan *vm, 2)}
+	e := &engine{limit: s.Memory + overhead, blanks: make(chan *vm, 2)}
 	e.budget.Store(int64(s.Budget))
+	err := e.compile(ctx, s, s.CacheDir)
+	if err != nil && s.CacheDir != "" { // whatever is wrong with the cache, nothing depends on it
+		err = e.compile(ctx, s, "")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("compile the engine: %w", err)
+	}
 	if err := e.instantiateHost(ctx); err != nil {
 		return nil, err
 	}
-	var err error
-	if e.compiled, err = e.runtime.CompileModule(ctx, s.Engine); err != nil {
-		return nil, fmt.Errorf("compile the engine: %w", err)
-	}
 	return e, e.makeBase(ctx, s)
+}
+
+// compile compiles the engine, or takes it from a cache.
+func (e *engine) compile(ctx context.Context, s *setup, cacheDir string) error {
+	config := wazero.NewRuntimeConfigCompiler().WithMemoryLimitPages(uint32((s.Memory + overhead) >> 16)) //nolint:gosec // bounded by NewPool
+	if cacheDir != "" {
+		cache, err := wazero.NewCompilationCacheWithDir(cacheDir)
+		if err != nil {
+			return err
+		}
+		config = config.WithCompilationCache(cache)
+	}
+	e.runtime = wazero.NewRuntimeWithConfig(ctx, config)
+	var err error
+	e.compiled, err = e.runtime.CompileModule(ctx, s.Engine)
+	return err
 }
 
 // makeBase evaluates the runtime, the provided modules and the harness once.
@@ -128,7 +142,11 @@ func (v *vm) boot(s *setup) error {
 
 // newVM makes a VM with empty memory.
 func (e *engine) newVM(ctx context.Context) (*vm, error) {
-	mem, err := newMemory(e.limit, &e.budget)
+	shared := 0
+	if e.base != nil {
+		shared = e.base.size
+	}
+	mem, err := newMemory(e.limit, shared, &e.budget)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +165,7 @@ func (e *engine) newVM(ctx context.Context) (*vm, error) {
 func (e *engine) instantiate(ctx context.Context) (m api.Module, err error) {
 	defer func() {
 		if p := recover(); p != nil { // the allocator had no memory to give
-			err = fmt.Errorf("no memory for another VM: %v", p)
+			err = errNoMemory
 		}
 	}()
 	return e.runtime.InstantiateModule(ctx, e.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions())

@@ -18,6 +18,7 @@ type memory struct {
 	reserved []byte
 	size     int
 	shown    *image
+	free     int           // bytes that are shared with all others and cost nothing
 	budget   *atomic.Int64 // bytes that all VMs of the process may still grow by
 	pages    pageScan      // finds the pages that were written
 	clean    bool          // it shows its image, and nobody has it
@@ -25,17 +26,17 @@ type memory struct {
 }
 
 // newMemory reserves an address range; nothing is used before it is touched.
-func newMemory(limit int, budget *atomic.Int64) (*memory, error) {
+func newMemory(limit, free int, budget *atomic.Int64) (*memory, error) {
 	b, err := unix.Mmap(-1, 0, limit, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {
 		return nil, fmt.Errorf("reserve memory: %w", err)
 	}
-	return &memory{reserved: b, budget: budget}, nil
+	return &memory{reserved: b, free: free, budget: budget}, nil
 }
 
 // Reallocate implements wazero's LinearMemory. It never moves.
 func (m *memory) Reallocate(size uint64) []byte {
-	grow := int64(size) - int64(m.size) //nolint:gosec // far below 2^63
+	grow := m.cost(int(size)) - m.cost(m.size) //nolint:gosec // far below 2^63
 	if size > uint64(len(m.reserved)) {
 		return nil
 	}
@@ -47,10 +48,13 @@ func (m *memory) Reallocate(size uint64) []byte {
 	return m.reserved[:size]
 }
 
+// cost is what a size takes of the budget.
+func (m *memory) cost(size int) int64 { return int64(max(0, size-m.free)) }
+
 // Free implements wazero's LinearMemory.
 func (m *memory) Free() {
 	if m.reserved != nil {
-		m.budget.Add(int64(m.size))
+		m.budget.Add(m.cost(m.size))
 		_ = unix.Munmap(m.reserved)
 		m.reserved = nil
 	}
@@ -138,11 +142,12 @@ func (img *image) layers() []*image {
 	return append(img.over.layers(), img)
 }
 
-// pageSize is the unit of comparison. gap is how many equal pages are kept in one run: a
-// mapping costs more than a few pages.
+// pageSize is the unit of comparison. fewPages is how many equal pages may be part of a run: a
+// mapping costs more than they do.
 const (
-	pageSize = 4096
-	gap      = 4
+	pageSize    = 4096
+	fewPages    = 4
+	maxMappings = 256
 )
 
 // capture makes an image of the memory, which shows over.
@@ -156,7 +161,11 @@ func (m *memory) capture(over *image) (*image, error) {
 	if over != nil {
 		before = over.flat
 	}
-	img.runs = differences(before, m.reserved[:m.size])
+	for gap := fewPages; ; gap *= 4 { // each run is a mapping, of which a process has not many
+		if img.runs = differences(before, m.reserved[:m.size], gap); len(img.runs) <= maxMappings {
+			break
+		}
+	}
 	for i := range img.runs {
 		r := &img.runs[i]
 		if i > 0 {
@@ -176,7 +185,7 @@ func (m *memory) capture(over *image) (*image, error) {
 
 // view maps the whole image, for comparison.
 func (img *image) view() error {
-	m, err := newMemory(img.size, &atomic.Int64{})
+	m, err := newMemory(img.size, 0, &atomic.Int64{})
 	if err != nil {
 		return err
 	}
@@ -187,7 +196,7 @@ func (img *image) view() error {
 var zeroPage [pageSize]byte
 
 // differences finds the pages of b that differ from a, or from zero where a has ended.
-func differences(a, b []byte) (runs []pages) {
+func differences(a, b []byte, gap int) (runs []pages) {
 	for at := 0; at < len(b); at += pageSize {
 		before := zeroPage[:]
 		if at < len(a) {

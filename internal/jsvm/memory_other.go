@@ -12,7 +12,7 @@ type memory struct {
 	budget   *atomic.Int64 // bytes that all VMs of the process may still grow by
 }
 
-func newMemory(limit int, budget *atomic.Int64) (*memory, error) {
+func newMemory(limit, _ int, budget *atomic.Int64) (*memory, error) {
 	return &memory{reserved: make([]byte, limit), budget: budget}, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -190,6 +191,15 @@ func (m *module) give(v *vm) {
 
 // show makes a VM that shows an image.
 func (e *engine) show(img *image, r *run) (*vm, error) {
+	v, err := e.tryShow(img, r)
+	if errors.Is(err, errNoMemory) && e.reclaim != nil {
+		e.reclaim()
+		v, err = e.tryShow(img, r)
+	}
+	return v, err
+}
+
+func (e *engine) tryShow(img *image, r *run) (*vm, error) {
 	v, err := e.newVM(context.Background())
 	if err != nil {
 		return nil, err
@@ -200,6 +210,20 @@ func (e *engine) show(img *image, r *run) (*vm, error) {
 		return nil, err
 	}
 	return v.handOut(r), nil
+}
+
+// reclaim gives up all VMs that wait for work.
+func (w *worker) reclaim() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, m := range w.modules {
+		m.mu.Lock()
+		for _, v := range m.idle {
+			v.close()
+		}
+		m.idle = nil
+		m.mu.Unlock()
+	}
 }
 
 // load evaluates the module, once. A module that cannot be evaluated is tried again by the

@@ -23,6 +23,9 @@ type pending struct {
 	asked  bool
 	open   int // questions
 	log    *slog.Logger
+
+	said  chan frame    // log lines and what else needs no answer; nil until there is some
+	heard chan struct{} // closed when all of it was passed on
 }
 
 // run sends a run to the worker and waits for its end.
@@ -72,6 +75,7 @@ func (w *process) run(ctx context.Context, r *Run, cpu time.Duration) (json.RawM
 		if !ok {
 			return nil, w.lost(pend)
 		}
+		pend.hearOut(ctx)
 		return r.Module.open(f.body)
 	case <-left:
 		return nil, &Stopped{Canceled} // the watchdog stays until the worker has answered
@@ -140,16 +144,14 @@ func (w *process) take(f frame) {
 	switch f.kind {
 	case frameAnswer:
 		pend.cancel()
+		pend.hush()
 		pend.answer <- f
 	case frameNeed:
 		go w.supply(f.run, pend)
 	case frameAsk:
 		go w.answer(f, pend)
-	case frameLog:
-		pend.logLine(f.body)
-	case frameTell:
-		op, payload, _ := bytes.Cut(f.body, []byte{0})
-		pend.say(string(op), payload)
+	case frameLog, frameTell:
+		pend.hear(f)
 	}
 }
 
@@ -223,18 +225,63 @@ func refusalOf(err error) *Refusal {
 	return &Refusal{Message: err.Error()}
 }
 
-func (pend *pending) say(op string, payload []byte) {
-	defer func() { _ = recover() }() // nobody waits for it
-	if pend.run.Told != nil {
-		pend.run.Told(op, payload)
+// maxSaid is how many lines may wait for whoever reads them. Others wait for this worker too,
+// so what is more is dropped.
+const maxSaid = 256
+
+// hear takes what a run says without waiting for an answer. It never blocks. All frames of a
+// worker come one after the other, also the answer that ends the run.
+func (pend *pending) hear(f frame) {
+	if pend.said == nil {
+		pend.said, pend.heard = make(chan frame, maxSaid), make(chan struct{})
+		go func() {
+			defer close(pend.heard)
+			for f := range pend.said {
+				pend.pass(f)
+			}
+		}()
+	}
+	select {
+	case pend.said <- f:
+	default:
 	}
 }
 
-func (pend *pending) logLine(body []byte) {
-	level, text, _ := bytes.Cut(body, []byte{0})
+// hush says that nothing more will be said.
+func (pend *pending) hush() {
+	if pend.said != nil {
+		close(pend.said)
+	}
+}
+
+// pass passes something on that was said.
+func (pend *pending) pass(f frame) {
+	defer func() { _ = recover() }() // nobody waits for it
+	first, rest, _ := bytes.Cut(f.body, []byte{0})
+	switch {
+	case f.kind == frameLog:
+		pend.logLine(string(first), string(rest))
+	case pend.run.Told != nil:
+		pend.run.Told(string(first), rest)
+	}
+}
+
+// hearOut waits, but not for long, until all that was said before the answer is passed on.
+func (pend *pending) hearOut(ctx context.Context) {
+	if pend.heard == nil {
+		return
+	}
+	select {
+	case <-pend.heard:
+	case <-ctx.Done():
+	case <-time.After(time.Second):
+	}
+}
+
+func (pend *pending) logLine(level, text string) {
 	if pend.run.Log == nil {
 		return
 	}
 	levels := map[string]slog.Level{"debug": slog.LevelDebug, "warn": slog.LevelWarn, "error": slog.LevelError}
-	pend.run.Log(levels[string(level)], string(text)) // info is zero
+	pend.run.Log(levels[level], text) // info is zero
 }

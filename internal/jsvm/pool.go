@@ -58,6 +58,7 @@ const (
 	Unending Reason = "it waits for a promise that nothing can settle"
 	Canceled Reason = "it was cancelled"
 	Lost     Reason = "the process that ran it has died"
+	Full     Reason = "all memory for scripts is in use"
 )
 
 func (s *Stopped) Error() string { return string(s.Reason) }

@@ -70,6 +70,7 @@ func (w *process) fail(err error) {
 	w.gone, w.err = true, err
 	for _, pend := range w.pending {
 		pend.cancel()
+		pend.hush()
 		close(pend.answer)
 	}
 	w.pending = nil

@@ -30,7 +30,7 @@ func TestRestoreIsExact(t *testing.T) {
 	check := func(what string, v *vm, img *image) {
 		t.Helper()
 		checked++
-		if d := differences(img.flat, v.memory.reserved[:v.memory.size]); len(d) > 0 {
+		if d := differences(img.flat, v.memory.reserved[:v.memory.size], 0); len(d) > 0 {
 			t.Fatalf("%s: %d parts of the memory differ from the image, the first at %#x", what, len(d), d[0].start)
 		}
 	}

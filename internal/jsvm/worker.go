@@ -69,6 +69,7 @@ func work() error {
 	if w.engine, err = engineOf(f.body); err != nil {
 		return err
 	}
+	w.engine.reclaim = w.reclaim
 	if err := lockDown(); err != nil {
 		return fmt.Errorf("lock down: %w", err)
 	}
@@ -187,10 +188,11 @@ const (
 	endCPU       = 'u'
 	endUnending  = 'w'
 	endCanceled  = 'x'
+	endFull      = 'f'
 	endBroken    = 'b'
 )
 
-var endOf = map[error]byte{errDeadline: endDeadline, errCPU: endCPU, errUnending: endUnending, errCanceled: endCanceled}
+var endOf = map[error]byte{errNoMemory: endFull, errDeadline: endDeadline, errCPU: endCPU, errUnending: endUnending, errCanceled: endCanceled}
 
 func (w *worker) finish(id uint32, answer string, err error) {
 	end, body := byte(endAnswer), []byte(answer)
