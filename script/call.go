@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"time"
 
@@ -62,7 +63,7 @@ func (s *scriptTool) call(ctx context.Context, c *toolyard.Call) (*toolyard.Resu
 		return nil, err
 	}
 	logger := c.Logger()
-	o := &outside{call: c, reach: s.reach}
+	o := &outside{call: c, reach: s.reach, loads: make(chan struct{}, maxLoads)}
 	answer, err := s.pool.Run(ctx, &jsvm.Run{
 		Module: s.module, Request: raw, Now: c.AsOf, Shared: s.shared, Nested: c.Depth > 0, Outside: o.answer, Told: o.told,
 		Log: func(level slog.Level, text string) { logger.Log(ctx, level, text, "script", s.module.Name) }, //nolint:sloglint // what the script says
@@ -90,7 +91,25 @@ func (s *scriptTool) result(answer json.RawMessage) (*toolyard.Result, error) {
 	case s.structured && !isFailure(returned.Value):
 		return toolyard.StructuredResult(returned.Value)
 	}
-	return toolyard.ResultOf(returned.Value)
+	return toolyard.ResultOf(withoutReserved(returned.Value))
+}
+
+// withoutReserved takes from a result what only the platform may say of it.
+func withoutReserved(value json.RawMessage) json.RawMessage {
+	var result map[string]json.RawMessage
+	var meta map[string]json.RawMessage
+	if json.Unmarshal(value, &result) != nil || json.Unmarshal(result["_meta"], &meta) != nil {
+		return value
+	}
+	maps.DeleteFunc(meta, func(key string, _ json.RawMessage) bool {
+		return strings.HasPrefix(key, "dev.toolyard/") || strings.HasPrefix(key, "io.modelcontextprotocol/")
+	})
+	result["_meta"], _ = json.Marshal(meta)
+	clean, err := json.Marshal(result)
+	if err != nil {
+		return value
+	}
+	return clean
 }
 
 // isFailure reports whether a value says of itself that it is an error.
@@ -169,7 +188,7 @@ func issuesOf(raw json.RawMessage) (issues []toolyard.Issue) {
 	if json.Unmarshal(raw, &list) != nil {
 		return []toolyard.Issue{{Message: "they do not fit"}}
 	}
-	for _, i := range list {
+	for _, i := range list[:min(len(list), 100)] {
 		issues = append(issues, toolyard.NewIssue(i.Path, i.Message))
 	}
 	return issues

@@ -36,6 +36,9 @@ type definition struct {
 	Meta        map[string]json.RawMessage
 }
 
+// maxText bounds what a tool says of itself.
+const maxText = 16 << 10
+
 // tool makes a tool of a definition.
 func (l *loader) tool(f *file, m *jsvm.Module, d definition) (*toolyard.Tool, error) {
 	name := cmp.Or(d.Name, strings.TrimSuffix(path.Base(f.path), path.Ext(f.path)))
@@ -46,6 +49,9 @@ func (l *loader) tool(f *file, m *jsvm.Module, d definition) (*toolyard.Tool, er
 	}
 	if d.Timeout < 0 || d.Timeout > 24*60*60*1000 {
 		return nil, errors.New("timeout must be a number of milliseconds, a day at most")
+	}
+	if len(d.Description) > maxText || len(d.Summary) > maxText || len(d.Hint) > maxText || len(d.Title) > maxText {
+		return nil, fmt.Errorf("a description is longer than %d KiB", maxText>>10)
 	}
 	if err := spec.SetMeta(d.Meta); err != nil {
 		return nil, err

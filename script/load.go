@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -145,7 +146,10 @@ func loadFault(f *file, err error) error {
 	var e *jsvm.Exception
 	if errors.As(err, &e) && e.Line > 0 {
 		fault.File, fault.Line, fault.Column = e.File, e.Line, e.Column
-		fault.Text = lineOf(filepath.Join(strings.TrimSuffix(f.abs, filepath.FromSlash(f.path)), filepath.FromSlash(e.File)), e.Line)
+		path := filepath.Join(strings.TrimSuffix(f.abs, filepath.FromSlash(f.path)), filepath.FromSlash(e.File))
+		if slices.ContainsFunc(f.inputs, func(in jsvm.Input) bool { return in.Path == path }) {
+			fault.Text = lineOf(path, e.Line)
+		}
 	}
 	return fault
 }

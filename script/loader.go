@@ -128,12 +128,32 @@ func (l *loader) imported() map[string]bool {
 	return imported
 }
 
+// grantsForNobody lists grants that no tool has, which are most likely misspelt.
+func (l *loader) grantsForNobody() (problems []toolyard.Problem) {
+	var names []string
+	for _, t := range l.tools() {
+		names = append(names, t.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.folder.opts.Grants)) {
+		if name == "*" || slices.Contains(names, name) {
+			continue
+		}
+		p := toolyard.Problem{Source: "scripts", Subject: "scripts.grants." + name, Message: "there is no tool " + name}
+		if near := toolyard.Nearest(name, names); near != "" {
+			p.Fix = "Did you mean " + near + "?"
+		}
+		problems = append(problems, p)
+	}
+	return problems
+}
+
 // problems lists what is wrong with the files. A file that is no tool is no problem if
 // another one imports it.
 func (l *loader) problems() (problems []toolyard.Problem) {
 	if info, err := os.Stat(l.folder.dir); err != nil || !info.IsDir() {
 		return []toolyard.Problem{{Source: "scripts", Subject: "scripts", Message: "there is no folder " + l.folder.opts.Dir, Fix: "Make it; it is waited for."}}
 	}
+	problems = l.grantsForNobody()
 	imported := l.imported()
 	for _, path := range slices.Sorted(maps.Keys(l.files)) {
 		if one := l.files[path]; !one.library || !imported[one.abs] {

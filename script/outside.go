@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/guard"
@@ -20,6 +21,21 @@ import (
 type outside struct {
 	call  *toolyard.Call
 	reach *reach
+	loads chan struct{} // bounds what is read for it at once
+}
+
+// maxLoads is how many files and answers are read at once for one call.
+const maxLoads = 8
+
+// load waits for its turn to read something.
+func (o *outside) load(ctx context.Context, read func() (any, error)) (any, error) {
+	select {
+	case o.loads <- struct{}{}:
+		defer func() { <-o.loads }()
+		return read()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // question is everything that a script can say when it asks for something.
@@ -60,10 +76,12 @@ func (o *outside) answer(ctx context.Context, op string, payload json.RawMessage
 	case "ReadResource":
 		return o.readResource(ctx, &q)
 	case "fetch":
-		return o.fetch(ctx, &q)
+		return o.load(ctx, func() (any, error) { return o.fetch(ctx, &q) })
 	case "read":
-		data, err := o.reach.readFile(q.Path)
-		return map[string]string{"data": base64.StdEncoding.EncodeToString(data)}, err
+		return o.load(ctx, func() (any, error) {
+			data, err := o.reach.readFile(q.Path)
+			return map[string]string{"data": base64.StdEncoding.EncodeToString(data)}, err
+		})
 	case "stat":
 		return o.reach.stat(q.Path)
 	case "list":
@@ -128,11 +146,14 @@ func (o *outside) callTools(ctx context.Context, q *question) (any, error) {
 	if len(q.Calls) > maxCalls {
 		return nil, fmt.Errorf("at most %d tools can be called at once", maxCalls)
 	}
+	ctx, turns := turnsOf(ctx)
 	results := make([]*toolyard.Result, len(q.Calls))
 	var wg sync.WaitGroup
 	for i, c := range q.Calls {
 		wg.Go(func() {
-			res, err := box.CallTool(ctx, o.call, q.Server, c.Name, c.Arguments)
+			res, err := turns.call(func() (*toolyard.Result, error) {
+				return box.CallTool(ctx, o.call, q.Server, c.Name, c.Arguments)
+			})
 			if err != nil {
 				res = toolyard.AsError(err).Result()
 			}
@@ -141,6 +162,30 @@ func (o *outside) callTools(ctx context.Context, q *question) (any, error) {
 	}
 	wg.Wait()
 	return results, nil
+}
+
+// turns bound the calls that are made within one call from outside, however deep, at once.
+// They do not wait: what they would wait for may wait for them.
+type turns chan struct{}
+
+type turnsKey struct{}
+
+func turnsOf(ctx context.Context) (context.Context, turns) {
+	if t, ok := ctx.Value(turnsKey{}).(turns); ok {
+		return ctx, t
+	}
+	t := make(turns, maxCalls)
+	return context.WithValue(ctx, turnsKey{}, t), t
+}
+
+func (t turns) call(make func() (*toolyard.Result, error)) (*toolyard.Result, error) {
+	select {
+	case t <- struct{}{}:
+		defer func() { <-t }()
+		return make()
+	default:
+		return nil, &toolyard.Error{Code: toolyard.Exhausted, Message: fmt.Sprintf("More than %d calls within one call", maxCalls), RetryAfter: time.Second}
+	}
 }
 
 func (o *outside) resources(ctx context.Context, q *question) (any, error) {

@@ -113,7 +113,7 @@ func (f *Folder) Run(ctx context.Context, publish func([]*toolyard.Tool)) error 
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
+	defer pool.Retire() // calls in flight end on the version that they began with
 	l := newLoader(f, pool)
 	w := watch.Folder{Dir: f.dir, Glob: f.opts.Glob, Log: f.opts.Log}
 	return w.Run(ctx, func(files []watch.File) []string {

@@ -33,7 +33,7 @@ func (y *Yard) newScripts(c *config.Scripts) (*script.Folder, error) {
 	}
 	grants := make(map[string]script.Grant, len(c.Grants))
 	for name, g := range c.Grants {
-		grants[name] = script.Grant(g)
+		grants[name] = script.Grant{Net: texts(g.Net), Read: g.Read, Env: texts(g.Env)}
 	}
 	return script.New(script.Options{
 		Dir: dir, Glob: cmp.Or(y.opts.Scripts.Glob, c.Glob), Base: base, Grants: grants,

@@ -60,9 +60,25 @@ type Scripts struct {
 
 // Grant is what a script may reach.
 type Grant struct {
-	Net  []string `json:"net,omitempty" doc:"Hosts: api.example.com, api.example.com:8443, *.example.com or *. Addresses that are not public need a name without a star."`
-	Read []string `json:"read,omitempty" doc:"Folders and files that may be read."`
-	Env  []string `json:"env,omitempty" doc:"Environment variables: NAME or PREFIX_*."`
+	Net  []Reach   `json:"net,omitempty" doc:"Hosts: api.example.com, api.example.com:8443, *.example.com or *. Addresses that are not public need a name without a star."`
+	Read []string  `json:"read,omitempty" doc:"Folders and files that may be read."`
+	Env  []EnvName `json:"env,omitempty" doc:"Environment variables: NAME or PREFIX_*."`
+}
+
+// Reach is a pattern of hosts.
+type Reach string
+
+// JSONSchema describes a Reach.
+func (Reach) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"string","pattern":"^(\\*|(\\*\\.)?[A-Za-z0-9-]+(\\.[A-Za-z0-9-]+)*|\\[[0-9A-Fa-f:.]+\\])(:[0-9]{1,5})?$","examples":["api.example.com","*.example.com"]}`)
+}
+
+// EnvName is a name of environment variables, or the beginning of some.
+type EnvName string
+
+// JSONSchema describes an EnvName.
+func (EnvName) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"string","pattern":"^([A-Za-z_][A-Za-z0-9_]*)?\\*?$","minLength":1,"examples":["API_KEY","APP_*"]}`)
 }
 
 // Toolset is a named selection of tools.

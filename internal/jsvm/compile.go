@@ -3,11 +3,12 @@ package jsvm
 import (
 	"crypto/sha256"
 	"fmt"
+	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/evanw/esbuild/pkg/api"
 
@@ -97,11 +98,11 @@ func Compile(file string, o CompileOptions) (*Module, []Fault) {
 		return &Module{Name: file}, []Fault{{File: file, Message: err.Error()}}
 	}
 	c.inputs, c.size = []Input{{c.entry, sha256.Sum256(source)}}, len(source)
-	result := api.Build(api.BuildOptions{
+	result, ok := build(api.BuildOptions{
 		// The script is given as text: to find a file by its path the compiler would read its
 		// folder, which may be large.
 		Stdin: &api.StdinOptions{
-			Contents: string(source), Sourcefile: c.entry, ResolveDir: filepath.Dir(c.entry), Loader: loaders[filepath.Ext(file)],
+			Contents: withoutMaps(source), Sourcefile: c.entry, ResolveDir: filepath.Dir(c.entry), Loader: loaders[filepath.Ext(file)],
 		},
 		AbsWorkingDir:    o.Root,
 		Outfile:          filepath.Join(o.Root, "module.js"),
@@ -118,10 +119,34 @@ func Compile(file string, o CompileOptions) (*Module, []Fault) {
 		Plugins:          []api.Plugin{{Name: "toolyard", Setup: c.setup}},
 		LogLimit:         10,
 	})
+	if !ok {
+		return &Module{Name: file}, []Fault{{File: file, Message: "it took too long to compile"}}
+	}
 	if len(result.Errors) > 0 {
 		return &Module{Name: file, Inputs: c.inputs}, c.faults(result.Errors)
 	}
 	return c.finish(file, result), nil
+}
+
+// compileTime is how long compiling may take. It is only ever reached by files that block
+// whoever reads them.
+const compileTime = 10 * time.Second
+
+func build(o api.BuildOptions) (result api.BuildResult, ok bool) {
+	done := make(chan api.BuildResult, 1)
+	go func() { done <- api.Build(o) }()
+	select {
+	case result = <-done:
+		return result, true
+	case <-time.After(compileTime):
+		return result, false
+	}
+}
+
+// withoutMaps makes the compiler overlook source maps that a file claims to have: it would
+// read them from anywhere, and believe what they say.
+func withoutMaps(source []byte) string {
+	return strings.ReplaceAll(string(source), "sourceMappingURL", "sourceMappingXXX")
 }
 
 func (c *compiler) finish(file string, result api.BuildResult) *Module {
@@ -153,6 +178,7 @@ type compiler struct {
 
 func (c *compiler) setup(b api.PluginBuild) {
 	b.OnResolve(api.OnResolveOptions{Filter: `^[^./]`}, c.resolve)
+	b.OnResolve(api.OnResolveOptions{Filter: `^[./]`}, c.resolveFile)
 	b.OnLoad(api.OnLoadOptions{Filter: `.*`, Namespace: "file"}, c.load)
 }
 
@@ -168,6 +194,39 @@ func (c *compiler) resolve(args api.OnResolveArgs) (r api.OnResolveResult, err e
 		return r, fmt.Errorf("%s is not available to scripts", name)
 	}
 	return r, nil
+}
+
+// endings are what may be missing at the end of the name of an imported file.
+var endings = []string{"", ".ts", ".tsx", ".mts", ".js", ".mjs", ".json", "/index.ts", "/index.js"}
+
+// resolveFile finds a file by its path, without reading anything else. Files of packages are
+// left to the compiler.
+func (c *compiler) resolveFile(args api.OnResolveArgs) (r api.OnResolveResult, err error) {
+	if strings.Contains(args.Importer, "/node_modules/") {
+		return r, nil
+	}
+	path := filepath.FromSlash(args.Path)
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(args.ResolveDir, path)
+	}
+	candidates := make([]string, 0, len(endings)+1)
+	for _, ending := range endings {
+		candidates = append(candidates, path+filepath.FromSlash(ending))
+	}
+	if name, ok := strings.CutSuffix(path, ".js"); ok { // which may mean what it is made from
+		candidates = append(candidates, name+".ts")
+	}
+	for _, candidate := range candidates {
+		if info, err := os.Stat(candidate); err == nil && !info.IsDir() {
+			return api.OnResolveResult{Path: candidate, Namespace: "file"}, nil
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, candidate := range candidates { // one of them may come
+		c.inputs = append(c.inputs, Input{Path: candidate})
+	}
+	return r, fmt.Errorf("Could not resolve %q", args.Path) //nolint:staticcheck // as the compiler says it
 }
 
 var loaders = map[string]api.Loader{
@@ -197,7 +256,7 @@ func (c *compiler) load(args api.OnLoadArgs) (r api.OnLoadResult, err error) {
 	if large {
 		return r, fmt.Errorf("all files together are larger than %d MiB", maxProgram>>20)
 	}
-	text := string(data)
+	text := withoutMaps(data)
 	return api.OnLoadResult{Contents: &text, Loader: loader, ResolveDir: filepath.Dir(args.Path)}, nil
 }
 
@@ -219,7 +278,6 @@ func (c *compiler) contains(path string) error {
 
 func (c *compiler) faults(messages []api.Message) (faults []Fault) {
 	for _, m := range messages {
-		c.missing(m)
 		f := Fault{File: c.relative(c.entry), Message: m.Text}
 		for _, n := range m.Notes {
 			if n.Location == nil && len(n.Text) < 200 && !strings.Contains(n.Text, "esbuild") && !strings.Contains(n.Text, "external") {
@@ -233,24 +291,6 @@ func (c *compiler) faults(messages []api.Message) (faults []Fault) {
 		faults = append(faults, f)
 	}
 	return faults
-}
-
-var unresolved = regexp.MustCompile(`^Could not resolve "(\.[^"]*)"`)
-
-// missing notes the files that an import may have meant, for whoever waits for them.
-func (c *compiler) missing(m api.Message) {
-	found := unresolved.FindStringSubmatch(m.Text)
-	if found == nil || m.Location == nil {
-		return
-	}
-	from := m.Location.File
-	if !filepath.IsAbs(from) {
-		from = filepath.Join(c.Root, from)
-	}
-	path := filepath.Join(filepath.Dir(from), filepath.FromSlash(found[1]))
-	for _, ending := range []string{"", ".ts", ".js", ".json", "/index.ts"} {
-		c.inputs = append(c.inputs, Input{Path: path + ending})
-	}
 }
 
 // relative is a path as an author knows it.

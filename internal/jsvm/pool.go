@@ -131,6 +131,21 @@ func (p *Pool) retire() {
 	}
 }
 
+// retireTime is how long runs may go on in a pool that is not needed any more.
+const retireTime = 30 * time.Second
+
+// Retire closes the pool when its runs have ended, or after a while. It does not wait.
+func (p *Pool) Retire() {
+	go func() {
+		defer p.Close()
+		for deadline := time.Now().Add(retireTime); time.Now().Before(deadline); {
+			if time.Sleep(250 * time.Millisecond); len(p.slots)+len(p.inner) == 0 {
+				return
+			}
+		}
+	}()
+}
+
 // Close ends all workers and with them all runs.
 func (p *Pool) Close() {
 	p.mu.Lock()

@@ -18,6 +18,7 @@ func (m *Module) mapped(e *Exception) *Exception {
 	if err != nil {
 		return e
 	}
+	e.Stack = e.Stack[:min(len(e.Stack), 8000)]
 	var kept []string
 	for line := range strings.Lines(e.Stack) {
 		line = strings.TrimSpace(line)

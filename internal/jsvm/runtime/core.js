@@ -88,9 +88,9 @@ function describeError(e) {
   }
   const { issues } = e;
   return {
-    name: String(e.name),
+    name: String(e.name).slice(0, 100),
     message: String(e.message),
-    stack: String(e.stack ?? ""),
+    stack: String(e.stack ?? "").slice(0, 8000),
     code: typeof e.code === "string" ? e.code : undefined,
     issues: Array.isArray(issues) ? issues : undefined,
   };
