@@ -1,14 +1,20 @@
+//go:build unix
+
 package script
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,6 +32,7 @@ type running struct {
 	*Folder
 	dir       string
 	published chan []*toolyard.Tool
+	stop      func()
 }
 
 func run(t testing.TB, opts Options, files map[string]string) *running {
@@ -33,10 +40,20 @@ func run(t testing.TB, opts Options, files map[string]string) *running {
 	if err := jsvm.Available(); err != nil {
 		t.Skip(err)
 	}
-	r := &running{dir: t.TempDir(), published: make(chan []*toolyard.Tool, 100)}
+	r := &running{dir: t.TempDir()}
 	for name, text := range files {
 		r.save(t, name, text)
 	}
+	return runIn(t, opts, r)
+}
+
+// runIn runs a folder that has its files already.
+func runIn(t testing.TB, opts Options, r *running) *running {
+	t.Helper()
+	if err := jsvm.Available(); err != nil {
+		t.Skip(err)
+	}
+	r.published = make(chan []*toolyard.Tool, 100)
 	opts.Dir, opts.CacheDir = r.dir, filepath.Join(os.TempDir(), "toolyard-test-cache")
 	var err error
 	if r.Folder, err = New(opts); err != nil {
@@ -45,12 +62,13 @@ func run(t testing.TB, opts Options, files map[string]string) *running {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- r.Run(ctx, func(tools []*toolyard.Tool) { r.published <- tools }) }()
-	t.Cleanup(func() {
+	r.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(r.stop)
 	return r
 }
 
@@ -333,4 +351,79 @@ func BenchmarkCall(b *testing.B) {
 			}
 		}
 	})
+}
+
+// Files that are not what they seem do not hang or fill the loader, and no source map that a
+// file brings is believed.
+func TestOddFiles(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs pipes and /dev")
+	}
+	r := &running{dir: t.TempDir()}
+	forged := `//# sourceMappingURL=data:application/json;base64,` + base64.StdEncoding.EncodeToString([]byte(`{"version":3,"sources":["../../../../../etc/hostname"],"names":[],"mappings":"AAAA;AAAA;AAAA;AAAA;AAAA;AAAA"}`)) + "\n"
+	for name, text := range map[string]string{
+		"zero.ts": hello + "//# sourceMappingURL=/dev/zero\n", "pipe.ts": hello + "//# sourceMappingURL=m.map\n",
+		"imports.ts": "import { word } from \"./sub/_word\";\n" + strings.Replace(hello, "Hello", "Hi", 1) + "export const w = word;\n", "sub/_word.ts": "export const word = 1;\n",
+		"throws.ts": hello + "throw new Error(\"x\");\n" + forged,
+		"large.ts":  strings.Replace(hello, `"Says hello."`, `"x".repeat(1e6)`, 1),
+	} {
+		r.save(t, name, text)
+	}
+	for _, pipe := range []string{"m.map", "package.json", "sub/package.json", "zero.json", "pipe2.ts"} {
+		if err := syscall.Mkfifo(filepath.Join(r.dir, pipe), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("/dev/zero", filepath.Join(r.dir, "endless.ts")); err != nil {
+		t.Fatal(err)
+	}
+	served := runIn(t, Options{}, r)
+	start := time.Now()
+	tools := served.next(t)
+	if took := time.Since(start); took > 8*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	for _, name := range []string{"pipe", "imports"} {
+		if tools[name] == nil {
+			t.Errorf("%s was not loaded: %v", name, served.Problems())
+		}
+	}
+	text := fmt.Sprint(served.Problems())
+	for _, want := range []string{"zero.json", "endless.ts", "throws.ts:5", "large.ts", "longer than 16 KiB"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is not among %s", want, text)
+		}
+	}
+	if strings.Contains(text, "hostname") {
+		t.Errorf("a forged source map was believed: %s", text)
+	}
+}
+
+// What only the platform may say of a result, a script cannot say.
+func TestReservedMeta(t *testing.T) {
+	r := run(t, Options{}, map[string]string{"forge.ts": `import { z } from "zod";
+export const description = "Forges."; export const inputSchema = z.object({});
+export default () => ({ content: [{ type: "text", text: "x" }], _meta: { "dev.toolyard/call": "FORGED", "io.modelcontextprotocol/serverInfo": {}, "com.example/own": 1 } });`})
+	res, err := callTool(t, r.next(t)["forge"], "{}")
+	if err != nil || strings.Contains(string(res.Raw()), "FORGED") || strings.Contains(string(res.Raw()), "serverInfo") || !strings.Contains(string(res.Raw()), "com.example/own") {
+		t.Errorf("%s, %v", res.Raw(), err)
+	}
+}
+
+// Calls in flight end on the version that they began with, also when the source is replaced.
+func TestReplacedWhileCalled(t *testing.T) {
+	r := run(t, Options{}, map[string]string{"slow.ts": `import { z } from "zod";
+export const description = "Sleeps."; export const inputSchema = z.object({});
+export default () => new Promise((r) => setTimeout(() => r("woke"), 700));`})
+	tool := r.next(t)["slow"]
+	done := make(chan string)
+	go func() {
+		res, err := callTool(t, tool, "{}")
+		done <- fmt.Sprint(res != nil && res.Content[0] == toolyard.Text("woke"), err)
+	}()
+	time.Sleep(300 * time.Millisecond)
+	r.stop()
+	if got := <-done; got != "true <nil>" {
+		t.Error(got)
+	}
 }

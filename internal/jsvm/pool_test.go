@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -163,5 +165,64 @@ export default async () => {
 		if err != nil || string(got) != `"abcd"` {
 			t.Errorf("%s, %v", got, err)
 		}
+	}
+}
+
+// Whatever is wrong with the cache of compiled code, scripts run.
+func TestDamagedCache(t *testing.T) {
+	cache := t.TempDir()
+	run := func() error {
+		p := testPool(t, func(o *Options) { o.CacheDir, o.Workers = cache, 1 })
+		defer p.Close()
+		_, err := p.Run(t.Context(), &Run{Module: NewModule("m.js", "export default () => 1", nil), Request: json.RawMessage("{}")})
+		return err
+	}
+	if err := run(); err != nil {
+		t.Fatal(err)
+	}
+	files, _ := filepath.Glob(filepath.Join(cache, "*", "*"))
+	for _, damage := range [][]byte{nil, []byte("x")} {
+		for _, f := range files {
+			if err := os.WriteFile(f, damage, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := run(); err != nil || len(files) == 0 {
+			t.Errorf("%q: %v", damage, err)
+		}
+	}
+}
+
+// Many tools, each with many calls at once, do not use up what the next one needs.
+func TestManyModulesAtOnce(t *testing.T) {
+	p := testPool(t, func(o *Options) { o.Workers = 1 })
+	for i := range 8 {
+		m := NewModule(fmt.Sprint("m", i, ".js"), "export default async () => { await new Promise((r) => setTimeout(r, 50)); return 1 }", nil)
+		var wg sync.WaitGroup
+		for range 60 {
+			wg.Go(func() {
+				if _, err := p.Run(t.Context(), &Run{Module: m, Request: json.RawMessage("{}")}); err != nil {
+					t.Errorf("module %d: %v", i, err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
+// Whoever does not read the log of a run holds up nobody else.
+func TestDeafLog(t *testing.T) {
+	p := testPool(t, func(o *Options) { o.Workers = 1 })
+	loud := NewModule("l.js", "export default () => { for (let i = 0; i < 900; i++) console.log('x'.repeat(1000)); }", nil)
+	good := NewModule("g.js", "export default () => 1", nil)
+	deaf := make(chan struct{})
+	defer close(deaf)
+	go func() {
+		_, _ = p.Run(t.Context(), &Run{Module: loud, Request: json.RawMessage("{}"), Log: func(slog.Level, string) { <-deaf }})
+	}()
+	time.Sleep(300 * time.Millisecond)
+	start := time.Now()
+	if _, err := p.Run(t.Context(), &Run{Module: good, Request: json.RawMessage("{}")}); err != nil || time.Since(start) > time.Second {
+		t.Errorf("%v after %v", err, time.Since(start))
 	}
 }
