@@ -64,8 +64,8 @@ const Version = "1 esbuild 0.28.2"
 
 // Modules are the modules of the runtime that scripts can import.
 func Modules() []string {
-	names := strings.Fields(`assert buffer crypto events fs fs/promises os path perf_hooks process querystring
-		string_decoder timers timers/promises url util`)
+	names := strings.Fields(`assert assert/strict buffer crypto events fs fs/promises os path path/posix perf_hooks process
+		querystring string_decoder timers timers/promises url util util/types`)
 	for i, name := range names {
 		names[i] = "node:" + name
 	}

@@ -48,7 +48,7 @@ func build() error {
 }
 
 func bundleRuntime() ([]byte, error) {
-	return bundle(api.BuildOptions{EntryPoints: []string{runtime}, Format: api.FormatIIFE})
+	return bundle(api.BuildOptions{EntryPoints: []string{runtime}, Format: api.FormatIIFE, KeepNames: true})
 }
 
 // bundleZod makes one module of zod, with messages in English only.

@@ -1,0 +1,96 @@
+package jsvm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What scripts find beside the language, each as an expression and what Node says of it.
+var runtimeTable = []struct{ expression, want string }{
+	{`new URL("../b?x=1#y", "https://user@EXAMPLE.com:443/a/c/d").href`, "https://user@example.com/a/b?x=1#y"},
+	{`new URL("http://bücher.example/ä").href`, "http://xn--bcher-kva.example/%C3%A4"},
+	{`new URL("http://0x7f.1/").hostname`, "127.0.0.1"},
+	{`URL.canParse("http://")`, "false"},
+	{`[...new URLSearchParams("a=1&b=%20&a=+")].join("|")`, "a,1|b, |a, "},
+	{`new TextEncoder().encode("é€😀").join()`, "195,169,226,130,172,240,159,152,128"},
+	{`new TextDecoder().decode(new Uint8Array([0xff, 65])).charCodeAt(0)`, "65533"},
+	{`btoa("hi") + atob("aGk=")`, "aGk=hi"},
+	{`Buffer.from("héllo").toString("hex")`, "68c3a96c6c6f"},
+	{`Buffer.concat([Buffer.from("a"), Buffer.from([98])]).toString("base64")`, "YWI="},
+	{`structuredClone({ d: new Date(0), m: new Map([[1, { a: [1n] }]]), r: /x/g }).m.get(1).a[0]`, "1"},
+	{`(() => { try { structuredClone(() => 1) } catch (e) { return e.name } })()`, "DataCloneError"},
+	{`crypto.randomUUID().length + "," + (crypto.randomUUID() !== crypto.randomUUID())`, "36,true"},
+	{`crypto.getRandomValues(new Uint8Array(8)).length`, "8"},
+	{`Buffer.from(await crypto.subtle.digest("SHA-256", new TextEncoder().encode("abc"))).toString("hex").slice(0, 16)`, "ba7816bf8f01cfea"},
+	{`createHash("sha1").update("abc").digest("hex")`, "a9993e364706816aba3e25717850c26c9cd0d89d"},
+	{`createHmac("sha256", "key").update("The quick brown fox jumps over the lazy dog").digest("hex").slice(0, 16)`, "f7bc83f430538424"},
+	{`new Date(1760000000000).toLocaleString("en-US", { timeZone: "America/New_York", dateStyle: "full", timeStyle: "long" })`, "Thursday, October 9, 2025 at 4:53:20 AM EDT"},
+	{`new Intl.DateTimeFormat("en-US", { timeZone: "Asia/Kolkata", hour: "2-digit", minute: "2-digit", hour12: false }).format(new Date(1760000000000))`, "14:23"},
+	{`(() => { try { new Intl.DateTimeFormat("en", { timeZone: "Mars/Phobos" }) } catch (e) { return e.name } })()`, "RangeError"},
+	{`new Intl.NumberFormat("en-US", { style: "currency", currency: "EUR" }).format(1234567.891)`, "€1,234,567.89"},
+	{`(1234.5).toLocaleString("en-US")`, "1,234.5"},
+	{`new Intl.RelativeTimeFormat("en", { numeric: "auto" }).format(-1, "day")`, "yesterday"},
+	{`["b", "a", "C", "ä"].sort((x, y) => x.localeCompare(y)).join()`, "a,ä,b,C"},
+	{`new Intl.PluralRules("en", { type: "ordinal" }).select(22)`, "two"},
+	{`join("/a", "../b", "./c.txt") + basename("/x/y.ts", ".ts") + extname("a.tar.gz")`, "/b/c.txty.gz"},
+	{`format("%s %d %j", "a", 42, { b: 1 })`, `a 42 {"b":1}`},
+	{`inspect({ m: new Map([["k", [1]]]) })`, "{ m: Map(1) { 'k' => [ 1 ] } }"},
+	{`[Intl.DateTimeFormat, Intl.NumberFormat, Intl.Collator, Intl.ListFormat, Intl.Segmenter, URL, Headers, AbortSignal, Buffer].map((c) => c.name).join()`, "DateTimeFormat,NumberFormat,Collator,ListFormat,Segmenter,URL,Headers,AbortSignal,Buffer"},
+	{`(() => { const e = new EventEmitter(); let n = 0; e.once("x", (v) => (n += v)); e.emit("x", 2); e.emit("x", 2); return n })()`, "2"},
+	{`await new Promise((r) => { const c = new AbortController(); c.signal.addEventListener("abort", () => r(c.signal.reason.name)); c.abort() })`, "AbortError"},
+	{`await Promise.race([new Promise(() => {}), sleep(5, "slept")])`, "slept"},
+	{`new Headers([["A", "1"], ["a", "2"]]).get("a")`, "1, 2"},
+	{`(await new Response('{"a":1}').json()).a + (await new Response("x").text())`, "1x"},
+	{`new Request("http://x/", { method: "post", body: "y" }).method`, "POST"},
+	{`performance.now() < 1000 && performance.now() >= 0`, "true"},
+	{`typeof process.env.PATH + process.platform.length + process.cwd()`, "undefined5/"},
+	{`[1, 2, 3, 4].values().filter((n) => n % 2).map((n) => n * 2).toArray().join()`, "2,6"},
+	{`[..."añ"].length + "x".at(-1) + Object.groupBy([1, 2, 3], (n) => (n % 2 ? "odd" : "even")).odd.length`, "2x2"},
+	{`(Math.random() !== Math.random()) + "," + (Math.random() < 1)`, "true,true"},
+	{`new Date().toISOString()`, "2025-10-09T08:53:20"},
+	{`typeof require + typeof module + typeof document + typeof WebAssembly`, "undefinedundefinedundefinedundefined"},
+}
+
+func TestRuntime(t *testing.T) {
+	p := testPool(t)
+	var b strings.Builder
+	b.WriteString(`import { createHash, createHmac } from "node:crypto"; import { join, basename, extname } from "node:path";
+import { format, inspect } from "node:util"; import { EventEmitter } from "node:events"; import { setTimeout as sleep } from "node:timers/promises";
+export default async () => {
+  const out = [];
+`)
+	for _, row := range runtimeTable {
+		fmt.Fprintf(&b, "  try { out.push(String(%s)) } catch (e) { out.push(\"threw \" + e) }\n", row.expression)
+	}
+	b.WriteString("  return out;\n};\n")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	raw, err := p.Run(ctx, &Run{Module: NewModule("m.js", b.String(), nil), Request: json.RawMessage("{}"), Now: time.UnixMilli(1_760_000_000_000)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	if err := json.Unmarshal(raw, &got); err != nil || len(got) != len(runtimeTable) {
+		t.Fatal(err, len(got))
+	}
+	for i, row := range runtimeTable {
+		if got[i] != row.want && !(strings.HasPrefix(row.want, "2025-") && strings.HasPrefix(got[i], row.want)) {
+			t.Errorf("%s\n  is %q, not %q", row.expression, got[i], row.want)
+		}
+	}
+}
+
+// Every module that the compiler lets scripts import is there.
+func TestModulesAreThere(t *testing.T) {
+	p := testPool(t)
+	for _, name := range Modules() {
+		m := NewModule("m.js", fmt.Sprintf("import * as all from %q; import one from %q; export default () => Object.keys(all).length > 1 && one !== undefined", name, name), nil)
+		if got, err := p.Run(t.Context(), &Run{Module: m, Request: json.RawMessage("{}"), Once: true}); err != nil || string(got) != "true" {
+			t.Errorf("%s: %s, %v", name, got, err)
+		}
+	}
+}
