@@ -20,6 +20,7 @@ type pending struct {
 	order  order
 	answer chan frame // closed when the worker dies
 	guilty bool       // the worker was killed because of this run
+	ended  bool       // its caller was told
 	asked  bool
 	open   int // questions
 	log    *slog.Logger
@@ -111,25 +112,31 @@ func (w *process) lost(pend *pending) error {
 func (w *process) overdue(id uint32) {
 	w.mu.Lock()
 	pend := w.pending[id]
-	if pend != nil {
-		pend.guilty = true
+	late := pend != nil && !pend.ended
+	if late {
+		pend.ended, pend.guilty, w.gone = true, true, true
+		close(pend.answer) // its caller need not wait until the process is gone
 	}
 	w.mu.Unlock()
-	if pend != nil {
-		w.log.Warn("a script did not end at its deadline and its worker was ended", "module", pend.run.Module.Name)
-		w.kill()
+	if !late {
+		return
 	}
+	pend.cancel()
+	w.kill()
+	w.log.Warn("a script did not end at its deadline and its worker was ended", "module", pend.run.Module.Name)
 }
 
 // take handles a frame of the worker.
 func (w *process) take(f frame) {
 	w.mu.Lock()
 	pend := w.pending[f.run]
+	told := false
 	switch {
 	case pend == nil:
 	case f.kind == frameAnswer:
 		delete(w.pending, f.run)
 		w.used = time.Now()
+		told, pend.ended = pend.ended, true
 	case f.kind == frameAsk:
 		pend.asked = true
 		if pend.open++; pend.open > maxPosts+1 { // more than its own bound allows
@@ -145,7 +152,9 @@ func (w *process) take(f frame) {
 	case frameAnswer:
 		pend.cancel()
 		pend.hush()
-		pend.answer <- f
+		if !told {
+			pend.answer <- f
+		}
 	case frameNeed:
 		go w.supply(f.run, pend)
 	case frameAsk:

@@ -72,7 +72,7 @@ const (
 )
 
 // grace is how long a worker may take to end a run by itself after the deadline.
-const grace = 35 * time.Millisecond
+const grace = 25 * time.Millisecond
 
 // maxRuns is how many runs a worker has at once, most of which wait for the outside.
 const maxRuns = 256

@@ -83,7 +83,7 @@ export const spin = () => { for (;;) {} };
 	if _, err := p.Run(short, &Run{Module: m, Request: json.RawMessage(`{"call":"spin"}`)}); !errors.As(err, &s) || s.Reason != Late {
 		t.Errorf("spin: %v", err)
 	}
-	if over := time.Since(start) - 300*time.Millisecond; over > 50*time.Millisecond && !raceEnabled {
+	if over := time.Since(start) - 300*time.Millisecond; over > time.Second {
 		t.Errorf("spin ended %v after its deadline", over)
 	}
 }

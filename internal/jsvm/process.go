@@ -71,7 +71,10 @@ func (w *process) fail(err error) {
 	for _, pend := range w.pending {
 		pend.cancel()
 		pend.hush()
-		close(pend.answer)
+		if !pend.ended {
+			pend.ended = true
+			close(pend.answer)
+		}
 	}
 	w.pending = nil
 }
