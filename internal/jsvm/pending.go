@@ -38,14 +38,9 @@ func (w *process) run(ctx context.Context, r *Run, cpu time.Duration) (json.RawM
 	if timeout <= 0 {
 		return nil, &Stopped{Late}
 	}
-	now := r.Now
-	if now.IsZero() {
-		now = time.Now()
-	}
-	o := order{Module: r.Module.key, Deadline: time.Now().Add(timeout).UnixNano(), CPU: int64(cpu), Seconds: now.Unix(), Nanos: int32(now.Nanosecond()), Shared: r.Shared, Once: r.Once} //nolint:gosec // below 10^9
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
-	pend := &pending{run: r, ctx: inner, cancel: cancel, order: o, answer: make(chan frame, 1), log: w.log}
+	pend := &pending{run: r, ctx: inner, cancel: cancel, order: r.order(timeout, cpu), answer: make(chan frame, 1), log: w.log}
 	id, ok := w.begin(pend)
 	if !ok {
 		return nil, &lostError{}
@@ -80,6 +75,19 @@ func (w *process) run(ctx context.Context, r *Run, cpu time.Duration) (json.RawM
 		return r.Module.open(f.body)
 	case <-left:
 		return nil, &Stopped{Canceled} // the watchdog stays until the worker has answered
+	}
+}
+
+// order is the run as the worker gets it.
+func (r *Run) order(timeout, cpu time.Duration) order {
+	now := time.Now()
+	about := r.Now
+	if about.IsZero() {
+		about = now
+	}
+	return order{
+		Module: r.Module.key, Deadline: now.Add(timeout).UnixNano(), CPU: int64(cpu),
+		Seconds: about.Unix(), Nanos: int32(about.Nanosecond()), Shared: r.Shared, Once: r.Once, //nolint:gosec // below 10^9
 	}
 }
 

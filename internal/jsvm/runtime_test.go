@@ -51,7 +51,7 @@ var runtimeTable = []struct{ expression, want string }{
 	{`[1, 2, 3, 4].values().filter((n) => n % 2).map((n) => n * 2).toArray().join()`, "2,6"},
 	{`[..."añ"].length + "x".at(-1) + Object.groupBy([1, 2, 3], (n) => (n % 2 ? "odd" : "even")).odd.length`, "2x2"},
 	{`(Math.random() !== Math.random()) + "," + (Math.random() < 1)`, "true,true"},
-	{`new Date().toISOString()`, "2025-10-09T08:53:20"},
+	{`new Date().toISOString().slice(0, 19)`, "2025-10-09T08:53:20"},
 	{`typeof require + typeof module + typeof document + typeof WebAssembly`, "undefinedundefinedundefinedundefined"},
 }
 
@@ -78,7 +78,7 @@ export default async () => {
 		t.Fatal(err, len(got))
 	}
 	for i, row := range runtimeTable {
-		if got[i] != row.want && !(strings.HasPrefix(row.want, "2025-") && strings.HasPrefix(got[i], row.want)) {
+		if got[i] != row.want {
 			t.Errorf("%s\n  is %q, not %q", row.expression, got[i], row.want)
 		}
 	}
