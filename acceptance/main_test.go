@@ -417,6 +417,32 @@ func follow(t *testing.T, res *http.Response) <-chan message {
 	return out
 }
 
+// toldOfChange checks that each listener is told within a second that the tools changed.
+func toldOfChange(t *testing.T, streams map[string]<-chan message) {
+	t.Helper()
+	for name, stream := range streams {
+		select {
+		case m := <-stream:
+			if m.Method != "notifications/tools/list_changed" {
+				t.Errorf("%s: %s", name, m.Method)
+			}
+		case <-time.After(time.Second):
+			t.Errorf("%s: nothing within a second", name)
+		}
+	}
+}
+
+// toldNoMore checks that no listener is told anything more.
+func toldNoMore(t *testing.T, streams map[string]<-chan message) {
+	t.Helper()
+	time.Sleep(300 * time.Millisecond)
+	for name, stream := range streams {
+		if len(stream) > 0 {
+			t.Errorf("%s: told more than once: %+v", name, <-stream)
+		}
+	}
+}
+
 // stdio is a client of either era that starts the server itself.
 type stdio struct {
 	t      *testing.T

@@ -83,26 +83,12 @@ func TestListChanged(t *testing.T) {
 	}
 	for round := range 3 {
 		call(t, modern, "flip", "{}").result(t)
-		for name, stream := range streams {
-			select {
-			case m := <-stream:
-				if m.Method != "notifications/tools/list_changed" {
-					t.Errorf("%s: %s", name, m.Method)
-				}
-			case <-time.After(time.Second):
-				t.Errorf("%s: nothing within a second", name)
-			}
-		}
+		toldOfChange(t, streams)
 		if want := fmt.Sprint("changing_", round+1); !slices.Contains(listTools(t, modern), want) {
 			t.Errorf("%s is not listed", want)
 		}
 	}
-	time.Sleep(200 * time.Millisecond)
-	for name, stream := range streams {
-		if len(stream) > 0 {
-			t.Errorf("%s: told more than once: %+v", name, <-stream)
-		}
-	}
+	toldNoMore(t, streams)
 }
 
 func TestListChangedOnStdio(t *testing.T) {

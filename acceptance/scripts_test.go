@@ -388,28 +388,14 @@ func TestAC58(t *testing.T) {
 	pid := p.cmd.Process.Pid
 	changed := strings.NewReplacer("greeting", "words", "Hello", "Howdy").Replace(helloScript)
 	save(t, filepath.Join(p.dir, "tools/hello.ts"), changed)
-	for name, stream := range streams {
-		select {
-		case m := <-stream:
-			if m.Method != "notifications/tools/list_changed" {
-				t.Errorf("%s: %s", name, m.Method)
-			}
-		case <-time.After(time.Second):
-			t.Errorf("%s: nothing within a second", name)
-		}
-	}
+	toldOfChange(t, streams)
 	if r := call(t, modern, "hello", `{"name":"Ann"}`).result(t); r.Content[0].Text != "Howdy, Ann!" {
 		t.Errorf("%+v", r)
 	}
 	if m, _ := modern.send("1", "tools/list", ""); !strings.Contains(string(m.Result), `"words"`) {
 		t.Errorf("%s", m.Result)
 	}
-	time.Sleep(300 * time.Millisecond)
-	for name, stream := range streams {
-		if len(stream) > 0 {
-			t.Errorf("%s: told more than once: %+v", name, <-stream)
-		}
-	}
+	toldNoMore(t, streams)
 	if p.cmd.Process.Pid != pid || p.cmd.ProcessState != nil {
 		t.Error("the process is another one")
 	}

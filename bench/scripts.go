@@ -109,8 +109,7 @@ const (
 )
 
 func (c *contender) callOnce() error {
-	_, _, err := hammerOnce(c.addr, request("tools/call", "hello", helloBody))
-	return err
+	return hammerOnce(c.addr, request("tools/call", "hello", helloBody))
 }
 
 // measureScriptCalls compares a call of a script with the same tool in Node.
@@ -194,8 +193,7 @@ func startNode(ctx context.Context) (*contender, error) {
 		return nil, err
 	}
 	initialize := `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`
-	_, _, err = hammerOnce(c.addr, nodeRequest("", initialize))
-	return c, err
+	return c, hammerOnce(c.addr, nodeRequest("", initialize))
 }
 
 func nodeRequest(header, body string) []byte {
@@ -204,17 +202,17 @@ func nodeRequest(header, body string) []byte {
 }
 
 // hammerOnce sends one request.
-func hammerOnce(addr string, req []byte) (count, size int64, err error) {
+func hammerOnce(addr string, req []byte) error {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
 	defer func() { _ = conn.Close() }()
 	if _, err := conn.Write(req); err != nil {
-		return 0, 0, err
+		return err
 	}
-	size, err = readAnswer(bufio.NewReaderSize(conn, 64<<10))
-	return 1, size, err
+	_, err = readAnswer(bufio.NewReaderSize(conn, 64<<10))
+	return err
 }
 
 // measureSaves saves a tool and waits for the notification that it has changed, which comes

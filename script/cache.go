@@ -100,7 +100,16 @@ func replaceFile(path string, data []byte) {
 	}
 }
 
-// keepOnly removes what is kept of files that are gone.
+// forget removes what is kept of files that are gone.
+func (c *cache) forget(paths []string) {
+	for _, path := range paths {
+		if c.dir != "" {
+			_ = os.Remove(c.file(path))
+		}
+	}
+}
+
+// keepOnly removes what is kept of all other files.
 func (c *cache) keepOnly(files map[string]*file) {
 	if c.dir == "" {
 		return

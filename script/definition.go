@@ -69,7 +69,7 @@ type declaration struct {
 // readDeclaration reads the declaration of a script. A JSON file that declares no tools is
 // something else.
 func readDeclaration(file string) (*declaration, error) {
-	data, err := guard.ReadFile(file, maxFile)
+	data, err := guard.ReadFile(file, jsvm.MaxSource)
 	base := filepath.Base(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &declaration{}, nil

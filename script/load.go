@@ -34,9 +34,6 @@ type file struct {
 	took        time.Duration
 }
 
-// maxFile bounds the files that a script is made of.
-const maxFile = 1 << 20
-
 // sumCache remembers the hashes of files during one update.
 type sumCache map[string][32]byte
 
@@ -44,7 +41,7 @@ type sumCache map[string][32]byte
 func (c sumCache) of(path string) [32]byte {
 	sum, ok := c[path]
 	if !ok {
-		if data, err := guard.ReadFile(path, maxFile); err == nil {
+		if data, err := guard.ReadFile(path, jsvm.MaxSource); err == nil {
 			sum = sha256.Sum256(data)
 		}
 		c[path] = sum
@@ -155,7 +152,7 @@ func loadFault(f *file, err error) error {
 }
 
 func lineOf(path string, line int) string {
-	data, err := guard.ReadFile(path, maxFile)
+	data, err := guard.ReadFile(path, jsvm.MaxSource)
 	if err != nil {
 		return ""
 	}
@@ -212,7 +209,7 @@ func partFault(f *file, part, message string) *jsvm.Fault {
 		pattern = `^\s*export\s+default\b`
 	}
 	export, err := regexp.Compile(pattern)
-	data, readErr := guard.ReadFile(f.abs, maxFile)
+	data, readErr := guard.ReadFile(f.abs, jsvm.MaxSource)
 	if err != nil || readErr != nil {
 		return fault
 	}

@@ -53,8 +53,18 @@ func (l *loader) update(ctx context.Context, found []watch.File) {
 		next[n.path] = n.orLast(before[n.path])
 	}
 	l.files = next
-	l.tell(loaded, before)
-	l.cache.keepOnly(next)
+	var gone []string
+	for path := range before {
+		if next[path] == nil {
+			gone = append(gone, path)
+		}
+	}
+	l.tell(loaded, gone, before == nil)
+	if before == nil {
+		l.cache.keepOnly(next) // others went while nobody looked
+	} else {
+		l.cache.forget(gone)
+	}
 }
 
 // loadAll loads files, as many at once as there are processors to do it.
@@ -76,7 +86,7 @@ func (l *loader) loadAll(ctx context.Context, files []watch.File) []*file {
 }
 
 // tell tells who wants to know how files were loaded, and which are gone.
-func (l *loader) tell(loaded []*file, before map[string]*file) {
+func (l *loader) tell(loaded []*file, gone []string, first bool) {
 	told := l.folder.opts.OnLoad
 	if told == nil {
 		return
@@ -84,13 +94,11 @@ func (l *loader) tell(loaded []*file, before map[string]*file) {
 	imported := l.imported()
 	for _, n := range loaded {
 		if !n.library || !imported[n.abs] {
-			told(Load{File: n.path, Tools: n.names(), Faults: n.faults, Took: n.took, First: before == nil})
+			told(Load{File: n.path, Tools: n.names(), Faults: n.faults, Took: n.took, First: first})
 		}
 	}
-	for path := range before {
-		if l.files[path] == nil {
-			told(Load{File: path})
-		}
+	for _, path := range gone {
+		told(Load{File: path})
 	}
 }
 

@@ -17,12 +17,21 @@ const maxDepth = 8
 
 // Tools implements [toolyard.Toolbox].
 func (b *toolbox) Tools(c *toolyard.Call, server string) ([]toolyard.Bound, error) {
+	v, err := b.view(c)
+	if err != nil {
+		return nil, err
+	}
+	list := slices.Clone(v.Tools)
+	return slices.DeleteFunc(list, func(t toolyard.Bound) bool { return t.Server != server || !usable(c, t.Tool) }), nil
+}
+
+// view is what the gate of a call shows now; the gate may have gone since.
+func (b *toolbox) view(c *toolyard.Call) (*toolyard.View, error) {
 	v, ok := b.yard.server.View(c.Gate)
 	if !ok {
 		return nil, toolyard.Errorf(toolyard.NotFound, "Unknown gate: %s", c.Gate)
 	}
-	list := slices.Clone(v.Tools)
-	return slices.DeleteFunc(list, func(t toolyard.Bound) bool { return t.Server != server || !usable(c, t.Tool) }), nil
+	return v, nil
 }
 
 // usable reports whether the tool of a call may call another one: one that says that it
@@ -34,9 +43,9 @@ func (b *toolbox) CallTool(ctx context.Context, c *toolyard.Call, server, tool s
 	if c.Depth+1 >= maxDepth {
 		return nil, toolyard.Errorf(toolyard.Denied, "Tools call each other more than %d deep", maxDepth)
 	}
-	v, ok := b.yard.server.View(c.Gate)
-	if !ok {
-		return nil, toolyard.Errorf(toolyard.NotFound, "Unknown gate: %s", c.Gate)
+	v, err := b.view(c)
+	if err != nil {
+		return nil, err
 	}
 	i := slices.IndexFunc(v.Tools, func(t toolyard.Bound) bool { return t.Server == server && t.Tool.Name == tool })
 	if i < 0 {

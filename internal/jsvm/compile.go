@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/evanw/esbuild/pkg/api"
+	"github.com/go-sourcemap/sourcemap"
 
 	"github.com/toolyard/toolyard/internal/guard"
 )
@@ -22,6 +23,8 @@ type Module struct {
 	Map    []byte   // its source map
 	Inputs []Input  // the files that it is made of
 	key    [32]byte // of name and code
+
+	positions func() *sourcemap.Consumer // what Map says, nil if it says nothing
 }
 
 // Input is a file that a module is made of.
@@ -34,6 +37,10 @@ type Input struct {
 func NewModule(name, code string, sourceMap []byte) *Module {
 	m := &Module{Name: name, Code: code, Map: sourceMap}
 	m.key = sha256.Sum256(m.body())
+	m.positions = sync.OnceValue(func() *sourcemap.Consumer {
+		c, _ := sourcemap.Parse("", m.Map) // of JavaScript that was not compiled there is none
+		return c
+	})
 	return m
 }
 
@@ -79,7 +86,7 @@ func (f *Fault) Frame() string {
 
 // Bounds on what a script is made of.
 const (
-	maxSource  = 1 << 20 // bytes of one file
+	MaxSource  = 1 << 20 // bytes of one file
 	maxProgram = 8 << 20 // bytes of all files of a module
 )
 
@@ -93,7 +100,7 @@ func Compile(file string, o CompileOptions) (*Module, []Fault) {
 		return &Module{Name: file}, []Fault{{File: file, Message: err.Error()}}
 	}
 	c.entry = filepath.Join(o.Root, filepath.FromSlash(file))
-	source, err := guard.ReadFile(c.entry, maxSource)
+	source, err := guard.ReadFile(c.entry, MaxSource)
 	if err != nil {
 		return &Module{Name: file}, []Fault{{File: file, Message: err.Error()}}
 	}
@@ -144,9 +151,9 @@ func build(o api.BuildOptions) (result api.BuildResult, ok bool) {
 }
 
 // withoutMaps makes the compiler overlook source maps that a file claims to have: it would
-// read them from anywhere, and believe what they say.
+// read them from anywhere, and believe what they say. No column moves.
 func withoutMaps(source []byte) string {
-	return strings.ReplaceAll(string(source), "sourceMappingURL", "sourceMappingXXX")
+	return strings.ReplaceAll(string(source), "sourceMappingURL", "sourceMappingNot")
 }
 
 func (c *compiler) finish(file string, result api.BuildResult) *Module {
@@ -244,7 +251,7 @@ func (c *compiler) load(args api.OnLoadArgs) (r api.OnLoadResult, err error) {
 	if err := c.contains(args.Path); err != nil {
 		return r, err
 	}
-	data, err := guard.ReadFile(args.Path, maxSource)
+	data, err := guard.ReadFile(args.Path, MaxSource)
 	if err != nil {
 		return r, err
 	}

@@ -21,8 +21,7 @@ type module struct {
 
 	// Under the worker's lock.
 	users int
-	age   int64     // when it was last used, counted in uses of all modules
-	used  time.Time // the same, on the clock
+	used  time.Time // when it last was
 
 	mu      sync.Mutex
 	image   *image
@@ -49,8 +48,7 @@ func (w *worker) addModule(body []byte) {
 	if len(w.modules) >= maxModules {
 		w.evict()
 	}
-	w.clock++
-	w.modules[key] = &module{engine: w.engine, name: string(name), code: string(code), age: w.clock}
+	w.modules[key] = &module{engine: w.engine, name: string(name), code: string(code), used: time.Now()}
 }
 
 // evict gives up the module that was not used for longest. The lock is held.
@@ -58,7 +56,7 @@ func (w *worker) evict() {
 	var oldest [32]byte
 	var found *module
 	for key, m := range w.modules {
-		if m.users == 0 && (found == nil || m.age < found.age) {
+		if m.users == 0 && (found == nil || m.used.Before(found.used)) {
 			oldest, found = key, m
 		}
 	}
@@ -95,8 +93,7 @@ func (w *worker) useModule(key [32]byte) *module {
 	defer w.mu.Unlock()
 	m := w.modules[key]
 	if m != nil {
-		w.clock++
-		m.age, m.used = w.clock, time.Now()
+		m.used = time.Now()
 		m.users++
 	}
 	return m
@@ -113,20 +110,25 @@ func (w *worker) doneWith(m *module) {
 func (m *module) close() (held bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	held = m.image != nil
+	m.dropIdle()
+	if m.image == nil {
+		return false
+	}
+	m.image.close()
+	m.image = nil
+	return true
+}
+
+// dropIdle gives up the VMs that wait for work. The lock is held.
+func (m *module) dropIdle() {
 	for _, v := range m.idle {
 		v.close()
 	}
 	m.idle = nil
-	if m.image != nil {
-		m.image.close()
-		m.image = nil
-	}
-	return held
 }
 
 // run runs a request in a VM of the module. Unless state is shared, the VM is as new.
-func (m *module) run(r *run, request string, shared bool) (string, error) {
+func (m *module) run(r *run, request string) (string, error) {
 	v, err := m.take(r)
 	if err != nil {
 		return "", err
@@ -137,7 +139,7 @@ func (m *module) run(r *run, request string, shared bool) (string, error) {
 		v.close() // what has grown or broken cannot go back to its image
 		return answer, err
 	}
-	if !shared || r.posts > 0 || len(r.timers) > 0 {
+	if !r.shared || r.posts > 0 || len(r.timers) > 0 {
 		if err := v.restore(m.image); err != nil {
 			v.close()
 			return answer, nil //nolint:nilerr // the answer is good, only the VM is not
@@ -148,7 +150,7 @@ func (m *module) run(r *run, request string, shared bool) (string, error) {
 }
 
 // runOnce evaluates the module for one request and keeps nothing of it.
-func (m *module) runOnce(r *run, request string, _ bool) (string, error) {
+func (m *module) runOnce(r *run, request string) (string, error) {
 	alone := r.alone()
 	defer alone.meter.release()
 	v, exports, err := m.evaluate(alone)
@@ -218,10 +220,7 @@ func (w *worker) reclaim() {
 	defer w.mu.Unlock()
 	for _, m := range w.modules {
 		m.mu.Lock()
-		for _, v := range m.idle {
-			v.close()
-		}
-		m.idle = nil
+		m.dropIdle()
 		m.mu.Unlock()
 	}
 }

@@ -37,7 +37,7 @@ func TestRestoreIsExact(t *testing.T) {
 	for i := range uint64(rounds) {
 		r := rand.New(rand.NewPCG(i, 2))
 		m := &module{engine: e, name: "m.js", code: "export default async (x) => {\n" + program(r, 4) + "\n};\nglobalThis.leftByLoad = new Array(" + pick(r, "1", "5000", "100000") + ").fill(1);"}
-		_, _ = m.runOnce(newRun(), `{"args":[1]}`, false)
+		_, _ = m.runOnce(newRun(), `{"args":[1]}`)
 		for range len(e.blanks) {
 			v := <-e.blanks
 			check("a module that runs once", v, e.base)
@@ -46,11 +46,11 @@ func TestRestoreIsExact(t *testing.T) {
 		for range 3 {
 			long := newRun()
 			long.deadline = long.started.Add(5 * time.Second)
-			shared := r.IntN(3) == 0
-			if _, err := kept.run(long, `{"args":`+pick(r, "1", "100", "3000", "20000")+`}`, shared); err != nil {
+			long.shared = r.IntN(3) == 0
+			if _, err := kept.run(long, `{"args":`+pick(r, "1", "100", "3000", "20000")+`}`); err != nil {
 				t.Fatal(err)
 			}
-			if shared {
+			if long.shared {
 				continue // it keeps what it wrote; the next one must not
 			}
 			for _, v := range kept.idle {

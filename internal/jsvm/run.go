@@ -17,6 +17,7 @@ type run struct {
 	cpu      time.Duration // CPU time that it may use, 0 for no bound
 	now      time.Time     // the time that the call is about
 	started  time.Time
+	shared   bool // what it changes in the VM is for the next run to find
 	out      outside
 
 	meter  cpuMeter
@@ -116,10 +117,11 @@ func (v *vm) wait() error {
 	}
 	var alarm <-chan time.Time
 	if armed {
-		if left := time.Until(due.at); left <= 0 {
+		left := time.Until(due.at)
+		if left <= 0 {
 			return v.fire(due)
 		}
-		t := time.NewTimer(time.Until(due.at))
+		t := time.NewTimer(left)
 		defer t.Stop()
 		alarm = t.C
 	}

@@ -5,8 +5,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-
-	"github.com/go-sourcemap/sourcemap"
 )
 
 var framePosition = regexp.MustCompile(`\(?([^\s()]+):(\d+):(\d+)\)?$`)
@@ -14,8 +12,8 @@ var framePosition = regexp.MustCompile(`\(?([^\s()]+):(\d+):(\d+)\)?$`)
 // mapped is the exception with the stack of the author's files: what belongs to the runtime
 // is left out, and positions are those before compiling.
 func (m *Module) mapped(e *Exception) *Exception {
-	consumer, err := sourcemap.Parse("", m.Map)
-	if err != nil {
+	consumer := m.positions()
+	if consumer == nil {
 		return e
 	}
 	e.Stack = e.Stack[:min(len(e.Stack), 8000)]

@@ -38,7 +38,6 @@ type worker struct {
 	mu      sync.Mutex
 	runs    map[uint32]*job
 	modules map[[32]byte]*module
-	clock   int64 // counts runs, for the age of modules
 
 	tasks chan func() // to goroutines that wait for one
 }
@@ -144,14 +143,14 @@ func (w *worker) start(f frame) {
 	w.runs[f.run] = j
 	w.mu.Unlock()
 	now := time.Now()
-	r := &run{ctx: ctx, started: now, deadline: time.Unix(0, o.Deadline), cpu: time.Duration(o.CPU), now: time.Unix(o.Seconds, int64(o.Nanos)), out: j}
+	r := &run{ctx: ctx, started: now, deadline: time.Unix(0, o.Deadline), cpu: time.Duration(o.CPU), now: time.Unix(o.Seconds, int64(o.Nanos)), shared: o.Shared, out: j}
 	w.do(func() {
 		defer cancel()
 		run := m.run
 		if o.Once {
 			run = m.runOnce
 		}
-		answer, err := run(r, string(request), o.Shared)
+		answer, err := run(r, string(request))
 		r.meter.release()
 		w.mu.Lock()
 		delete(w.runs, f.run)
