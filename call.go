@@ -55,6 +55,8 @@ type Call struct {
 	Depth      int             // how many calls of tools this one is inside of
 	Features   json.RawMessage // what the calling client declared that it can do; use [Call.Supports]
 	Trace      Trace           // the trace that the call belongs to
+	Answers    json.RawMessage // what the client answers to an unfinished result, by key; nil for nothing
+	State      string          // what the unfinished result wanted back with the answers
 	OnProgress func(Progress)  // where progress goes; use [Call.Progress]
 }
 

@@ -32,8 +32,8 @@ type Link struct {
 	MIMEType    string `json:"mimeType,omitempty"`
 }
 
-// Resource is a resource inside the result: text, or a blob when Blob is not nil.
-type Resource struct {
+// EmbeddedResource is a resource inside the result: text, or a blob when Blob is not nil.
+type EmbeddedResource struct {
 	URI      string `json:"uri"`
 	MIMEType string `json:"mimeType,omitempty"`
 	Text     string `json:"text"`
@@ -62,7 +62,7 @@ func (l Link) AppendJSON(b []byte) []byte {
 }
 
 // AppendJSON implements [Content].
-func (r Resource) AppendJSON(b []byte) []byte {
+func (r EmbeddedResource) AppendJSON(b []byte) []byte {
 	b = append(b, `{"type":"resource","resource":`...)
 	if r.Blob == nil {
 		b = append(b, mustMarshal(r)...)

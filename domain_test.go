@@ -130,7 +130,7 @@ func TestNoNameIsAmbiguous(t *testing.T) {
 			seen[[2]string{server, tool}] = true
 		}
 		gate := &toolyard.Gate{Mode: toolyard.Write, Yard: "a", Naming: rapid.SampledFrom([]toolyard.Naming{"mcp", "dotted", "client"}).Draw(t, "naming")}
-		view := gate.Bind(tools)
+		view := gate.Bind(toolyard.Offer{Tools: tools}, nil)
 		hidden := len(tools) - len(view.Tools)
 		for _, b := range view.Tools {
 			if got, ok := view.Lookup(b.Name); !ok || got != b.Tool {
@@ -217,7 +217,7 @@ func TestBind(t *testing.T) {
 		Name: "mine", Tools: []string{"get_bars", "propose_order", "get_barz", "dup"},
 		Servers: []toolyard.ServerPick{{ID: "git", Tools: []string{"search"}}},
 	}}
-	view := gate.Bind(tools)
+	view := gate.Bind(toolyard.Offer{Tools: tools}, nil)
 	var names, problems []string
 	for _, b := range view.Tools {
 		names = append(names, b.Name)
@@ -295,10 +295,10 @@ func ExampleChain() {
 
 // A name that two tools share leads nowhere, not to a third whose alias it is.
 func TestACollisionIsNotAnAlias(t *testing.T) {
-	view := (&toolyard.Gate{Mode: toolyard.Write}).Bind([]*toolyard.Tool{
+	view := (&toolyard.Gate{Mode: toolyard.Write}).Bind(toolyard.Offer{Tools: []*toolyard.Tool{
 		named(toolyard.Spec{Name: "mcp_git_pay", Origin: "a"}), named(toolyard.Spec{Name: "mcp_git_pay", Origin: "b"}),
 		named(toolyard.Spec{Name: "pay", Server: "git"}),
-	})
+	}}, nil)
 	if got, ok := view.Lookup("mcp_git_pay"); ok {
 		t.Errorf("it leads to %s of %s", got.Name, got.Server)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Toolset is a named selection from the catalog.
@@ -13,10 +14,12 @@ type Toolset struct {
 	Servers []ServerPick
 }
 
-// ServerPick takes tools of one server: those named, or all when none is named.
+// ServerPick takes tools and resources of one server: those named, or all when none is
+// named.
 type ServerPick struct {
-	ID    string
-	Tools []string
+	ID        string
+	Tools     []string
+	Resources []string // addresses; a star at the end stands for all that begin so
 }
 
 func (s *Toolset) admits(t *Tool) bool {
@@ -108,12 +111,13 @@ func (t *Tool) eligible(s Surface) bool {
 	return true
 }
 
-// View is what one gate shows of one set of tools. It is made once and never
-// changed.
+// View is what one gate shows of one offer. It is made once and never changed.
 type View struct {
-	Gate     *Gate
-	Tools    []Bound // in the order of their names
-	Problems []Problem
+	Gate      *Gate
+	Tools     []Bound       // in the order of their names
+	Resources []*Resource   // in the order of their addresses
+	Prompts   []BoundPrompt // in the order of their names
+	Problems  []Problem
 
 	byName map[string]*Tool
 }
@@ -157,40 +161,67 @@ func (p Problem) String() string {
 	return s
 }
 
-// Bind makes the gate's view of the tools. Tools that would share a name are left
-// out, and so is every wish of the toolset that cannot be met; Problems says which.
-func (g *Gate) Bind(tools []*Tool) *View {
+// Bind makes the gate's view of an offer. Tools that would share a name are left out,
+// except the one that had the name before, if the view of then is given: a newcomer cannot
+// take a name away. Wishes of the toolset that cannot be met are left out too. Problems
+// says which.
+func (g *Gate) Bind(o Offer, before *View) *View {
 	v := &View{Gate: g, byName: make(map[string]*Tool)}
 	rendered := make(map[string][]*Tool)
-	for _, t := range tools {
+	for _, t := range o.Tools {
 		if g.Visible(t) {
 			name := g.render(g.Naming, t)
 			rendered[name] = append(rendered[name], t)
 		}
 	}
 	for name, same := range rendered {
+		t := before.holder(name, same)
 		if len(same) > 1 {
-			v.Problems = append(v.Problems, collision(g, name, same))
-			continue
+			v.Problems = append(v.Problems, collision(g, name, same, t))
 		}
-		v.Tools = append(v.Tools, Bound{name, same[0], g.note(same[0])})
-		v.byName[name] = same[0]
+		if t != nil {
+			v.Tools = append(v.Tools, Bound{name, t, g.note(t)})
+			v.byName[name] = t
+		}
 	}
 	slices.SortFunc(v.Tools, func(a, b Bound) int { return cmp.Compare(a.Name, b.Name) })
 	v.addAliases(rendered)
-	v.Problems = append(v.Problems, g.unmet(tools)...)
+	v.bindResources(o.Resources)
+	v.bindPrompts(o.Prompts)
+	v.Problems = append(v.Problems, g.unmet(o.Tools)...)
 	slices.SortFunc(v.Problems, func(a, b Problem) int { return cmp.Compare(a.String(), b.String()) })
 	return v
 }
 
+// holder is the one of several tools that may have a name: the only one, or the one that
+// had it before.
+func (v *View) holder(name string, same []*Tool) *Tool {
+	if len(same) == 1 {
+		return same[0]
+	}
+	if v == nil || v.byName[name] == nil {
+		return nil
+	}
+	old := v.byName[name]
+	i := slices.IndexFunc(same, func(t *Tool) bool {
+		return t.Server == old.Server && t.Name == old.Name && t.Origin == old.Origin
+	})
+	if i < 0 || v.Gate.render(v.Gate.Naming, old) != name { // it was known by this name only besides
+		return nil
+	}
+	return same[i]
+}
+
 func (g *Gate) render(n Naming, t *Tool) string { return n.Render(g.Yard, t.Server, t.Name) }
 
-func collision(g *Gate, name string, same []*Tool) Problem {
-	p := Problem{Subject: "gate " + g.Name, Fix: "Rename one of them."}
-	p.Message = fmt.Sprintf("%d tools would be called %s and none is served:", len(same), name)
-	for i, t := range same {
-		p.Message += []string{" ", ", "}[min(i, 1)] + cmp.Or(t.Origin, t.Server, "built in")
+// collision is the problem of tools with one name, which at most one of them has.
+func collision(g *Gate, name string, same []*Tool, holder *Tool) Problem {
+	origin := func(t *Tool) string { return cmp.Or(t.Origin, t.Server, "built in") }
+	p := clash(g, "tools would be called "+name, same, origin)
+	if holder != nil {
+		p.Message = strings.Replace(p.Message, "none is served", "only that of "+origin(holder)+", which was there first, is served", 1)
 	}
+	p.Fix = "Rename one of them."
 	return p
 }
 

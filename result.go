@@ -42,6 +42,13 @@ func RawResult(raw json.RawMessage) (*Result, error) {
 // for input first.
 func (r *Result) Unfinished() bool { return r.unfinished }
 
+// Cuttable reports whether a part of the result is still a result: what has content can be
+// cut, a question to the client or a resource cannot.
+func (r *Result) Cuttable() bool {
+	o, _ := members(r.raw)
+	return r.raw == nil || !r.unfinished && kindOf(o["content"]) == '['
+}
+
 // Raw returns the bytes that RawResult was given, or nil.
 func (r *Result) Raw() json.RawMessage { return r.raw }
 

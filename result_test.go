@@ -66,8 +66,8 @@ func TestResultOf(t *testing.T) {
 		{"Image", toolyard.Image{Data: []byte("hi"), MIMEType: "image/png"}, `{"type":"image","data":"aGk=","mimeType":"image/png"}`},
 		{"Audio", toolyard.Audio{Data: []byte("hi"), MIMEType: "audio/wav"}, `{"type":"audio","data":"aGk=","mimeType":"audio/wav"}`},
 		{"Link", toolyard.Link{URI: "u", Name: "n"}, `{"type":"resource_link","uri":"u","name":"n"}`},
-		{"Resource", toolyard.Resource{URI: "u", Text: "t"}, `{"type":"resource","resource":{"uri":"u","text":"t"}}`},
-		{"Blob", []toolyard.Content{toolyard.Resource{URI: "u", Blob: []byte("hi")}}, `{"type":"resource","resource":{"uri":"u","blob":"aGk="}}`},
+		{"Resource", toolyard.EmbeddedResource{URI: "u", Text: "t"}, `{"type":"resource","resource":{"uri":"u","text":"t"}}`},
+		{"Blob", []toolyard.Content{toolyard.EmbeddedResource{URI: "u", Blob: []byte("hi")}}, `{"type":"resource","resource":{"uri":"u","blob":"aGk="}}`},
 		{"Failure", toolyard.Failure("no %s", "city"), `{"type":"text","text":"no city"} isError`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

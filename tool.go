@@ -43,9 +43,16 @@ type Spec struct {
 	Latency Latency
 	Price   Price
 	Timeout time.Duration // zero for the platform's own
+	Bounds  Bounds        // zero for the platform's own
 
 	Meta map[string]json.RawMessage // passed on untouched
+	// Extra are further members of the definition as MCP has it, passed on untouched:
+	// annotations, icons, and what nobody here knows yet.
+	Extra map[string]json.RawMessage
 }
+
+// Bounds are how many bytes go in and out of a tool at most. Zero means no bound of its own.
+type Bounds struct{ Args, Result int }
 
 // Limit is how fast a tool may be called, and what its author advises.
 type Limit struct {
@@ -153,9 +160,11 @@ func (s *Spec) check() error {
 	if !slices.Contains([]Latency{"", Instant, Fast, Slow, Streaming}, s.Latency) {
 		return fmt.Errorf("unknown latency class %q", s.Latency)
 	}
-	for key, value := range s.Meta {
-		if !json.Valid(value) {
-			return fmt.Errorf("the metadata %s is not JSON", key)
+	for _, members := range []map[string]json.RawMessage{s.Meta, s.Extra} {
+		for key, value := range members {
+			if !json.Valid(value) {
+				return fmt.Errorf("the metadata %s is not JSON", key)
+			}
 		}
 	}
 	return nil
@@ -167,7 +176,7 @@ func (s *Spec) digest() Digest {
 	enc := json.NewEncoder(h)
 	_ = enc.Encode([]any{
 		s.Server, s.Name, s.Title, s.Description, s.Summary, s.Hint, s.Category, s.Origin, s.File, s.Modes,
-		s.Input, s.Output, s.AllMeta(), s.Timeout,
+		s.Input, s.Output, s.AllMeta(), s.Extra, s.Timeout, s.Bounds,
 	}) // a hash takes everything, and all of these have a JSON form
 	return Digest(h.Sum(nil))
 }

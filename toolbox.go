@@ -12,22 +12,7 @@ import (
 type Toolbox interface {
 	Tools(c *Call, server string) ([]Bound, error)
 	CallTool(ctx context.Context, c *Call, server, tool string, args json.RawMessage) (*Result, error)
-	Resources(ctx context.Context, c *Call, server string) ([]ResourceInfo, error)
-	ReadResource(ctx context.Context, c *Call, server, uri string) (json.RawMessage, error)
-}
-
-// ResourceInfo is something that a source lets its callers read.
-type ResourceInfo struct {
-	URI         string `json:"uri"`
-	Name        string `json:"name"`
-	Title       string `json:"title,omitempty"`
-	Description string `json:"description,omitempty"`
-	MIMEType    string `json:"mimeType,omitempty"`
-}
-
-// Library is a Source that has resources beside its tools.
-type Library interface {
-	Resources(ctx context.Context) ([]ResourceInfo, error)
+	Resources(c *Call, server string) ([]*Resource, error)
 	// ReadResource returns the result as MCP has it: {"contents": [...]}.
-	ReadResource(ctx context.Context, c *Call, uri string) (json.RawMessage, error)
+	ReadResource(ctx context.Context, c *Call, server, uri string) (json.RawMessage, error)
 }

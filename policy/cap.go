@@ -12,6 +12,7 @@ import (
 func Cap(args, result int) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
+			args, result := stricter(args, c.Tool.Bounds.Args), stricter(result, c.Tool.Bounds.Result)
 			if args > 0 && len(c.Args) > args {
 				return nil, toolyard.Errorf(toolyard.TooLarge, "The arguments have %d bytes, the limit is %d.", len(c.Args), args)
 			}
@@ -19,10 +20,18 @@ func Cap(args, result int) toolyard.Policy {
 			if err != nil || result <= 0 || res.Size() <= result {
 				return res, err
 			}
-			if res.Unfinished() || (len(c.Tool.Output) > 0 && !res.IsError) {
+			if !res.Cuttable() || (len(c.Tool.Output) > 0 && !res.IsError) {
 				return nil, toolyard.Errorf(toolyard.Oversized, "The tool has run, but its result has %d bytes and the limit is %d.", res.Size(), result)
 			}
 			return res.Cut(result), nil
 		}
 	}
+}
+
+// stricter is the smaller of two bounds; zero is none.
+func stricter(a, b int) int {
+	if a <= 0 || (b > 0 && b < a) {
+		return b
+	}
+	return a
 }

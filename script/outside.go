@@ -188,12 +188,17 @@ func (t turns) call(make func() (*toolyard.Result, error)) (*toolyard.Result, er
 	}
 }
 
-func (o *outside) resources(ctx context.Context, q *question) (any, error) {
+func (o *outside) resources(_ context.Context, q *question) (any, error) {
 	box, err := o.toolbox()
 	if err != nil {
 		return nil, err
 	}
-	return box.Resources(ctx, o.call, q.Server)
+	list, err := box.Resources(o.call, q.Server)
+	definitions := make([]json.RawMessage, 0, len(list))
+	for _, r := range list {
+		definitions = append(definitions, r.Definition)
+	}
+	return definitions, err
 }
 
 func (o *outside) readResource(ctx context.Context, q *question) (any, error) {

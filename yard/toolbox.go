@@ -59,30 +59,44 @@ func (b *toolbox) CallTool(ctx context.Context, c *toolyard.Call, server, tool s
 	})
 }
 
-// library finds the source of a server's resources, if the gate shows that server.
-func (b *toolbox) library(c *toolyard.Call, server string) (toolyard.Library, error) {
-	l, ok := b.yard.opts.Sources[server].(toolyard.Library)
-	v, there := b.yard.server.View(c.Gate)
-	if !ok || !there || !v.Gate.ShowsServer(server) {
+// shown is the view of a call's gate, if it shows anything of the server.
+func (b *toolbox) shown(c *toolyard.Call, server string) (*toolyard.View, error) {
+	v, err := b.view(c)
+	if err == nil && (!v.Gate.ShowsServer(server) || !b.knows(server)) {
 		return nil, toolyard.Errorf(toolyard.NotFound, "Unknown server: %s", server)
 	}
-	return l, nil
+	return v, err
+}
+
+// knows reports whether there is such a server.
+func (b *toolbox) knows(server string) bool {
+	offer := b.yard.catalog.Now().Offer
+	return slices.ContainsFunc(offer.Tools, func(t *toolyard.Tool) bool { return t.Server == server }) ||
+		slices.ContainsFunc(offer.Resources, func(r *toolyard.Resource) bool { return r.Server == server })
 }
 
 // Resources implements [toolyard.Toolbox].
-func (b *toolbox) Resources(ctx context.Context, c *toolyard.Call, server string) ([]toolyard.ResourceInfo, error) {
-	l, err := b.library(c, server)
+func (b *toolbox) Resources(c *toolyard.Call, server string) ([]*toolyard.Resource, error) {
+	v, err := b.shown(c, server)
 	if err != nil {
 		return nil, err
 	}
-	return l.Resources(ctx)
+	list := slices.Clone(v.Resources)
+	return slices.DeleteFunc(list, func(r *toolyard.Resource) bool { return r.Server != server || r.Template || r.Quiet }), nil
 }
 
 // ReadResource implements [toolyard.Toolbox].
 func (b *toolbox) ReadResource(ctx context.Context, c *toolyard.Call, server, uri string) (json.RawMessage, error) {
-	l, err := b.library(c, server)
+	v, err := b.shown(c, server)
 	if err != nil {
 		return nil, err
 	}
-	return l.ReadResource(ctx, c, uri)
+	if r, ok := v.ReadResource(uri); !ok || r.Server != server {
+		return nil, toolyard.Errorf(toolyard.NotFound, "Unknown resource: %s", uri)
+	}
+	res, err := b.yard.server.ReadResource(ctx, c.Gate, uri, &mcpserve.Request{Caller: c.Caller, Trace: c.Trace, Log: c.Log, Within: c})
+	if err != nil {
+		return nil, err
+	}
+	return res.MarshalJSON()
 }

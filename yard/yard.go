@@ -126,7 +126,7 @@ func New(opts Options) (*Yard, error) {
 		},
 	})
 	if len(opts.Sources) == 0 && s.scripts == nil { // nothing more will come, so what is asked for must be here
-		if err := s.check(y.tools()); err != nil {
+		if err := s.check(y.offer()); err != nil {
 			return nil, errors.Join(err, y.tracer.Close(context.Background()))
 		}
 	}
@@ -197,10 +197,10 @@ func (y *Yard) settings(source *config.Source, old *settings) (*settings, error)
 }
 
 // check finds what the gates ask for by name and cannot have.
-func (s *settings) check(tools []*toolyard.Tool) error {
+func (s *settings) check(offer toolyard.Offer) error {
 	var faults config.Faults
 	for _, g := range s.gates {
-		for _, p := range g.Bind(tools).Problems {
+		for _, p := range g.Bind(offer, nil).Problems {
 			if p.Tool != "" {
 				i := slices.Index(g.Toolset.Tools, p.Tool)
 				faults = append(faults, s.At(p, "toolsets", g.Toolset.Name, "tools", fmt.Sprint(i)))
@@ -223,7 +223,7 @@ func (y *Yard) apply(s *settings) {
 func (y *Yard) publish() {
 	y.publishing.Lock()
 	defer y.publishing.Unlock()
-	y.server.Publish(y.config.Load().gates, y.tools())
+	y.server.Publish(y.config.Load().gates, y.offer())
 	g, problems := y.catalog.Now(), y.Problems()
 	y.metrics.Catalog(g.Number, len(g.Tools), len(problems))
 	y.logProblems(problems)
@@ -244,12 +244,13 @@ func (y *Yard) logProblems(now []toolyard.Problem) {
 	y.problems = now
 }
 
-// tools are those of the catalog, or before its first generation those in Go.
-func (y *Yard) tools() []*toolyard.Tool {
+// offer is that of the catalog, or before its first generation the tools in Go.
+func (y *Yard) offer() toolyard.Offer {
 	if g := y.catalog.Now(); g.Number > 0 {
-		return g.Tools
+		return g.Offer
 	}
-	return y.goTools(len(y.opts.Sources) > 0 || y.config.Load() != nil && y.config.Load().scripts != nil)
+	tools := y.goTools(len(y.opts.Sources) > 0 || y.config.Load() != nil && y.config.Load().scripts != nil)
+	return toolyard.Offer{Tools: tools}
 }
 
 // gatesOf are the gates of the options and of the file. Without any there is one for
@@ -357,7 +358,7 @@ func fixed(c *config.Config) config.Config {
 func (y *Yard) checkWhenReady(s *settings) error {
 	select {
 	case <-y.ready:
-		return s.check(y.tools())
+		return s.check(y.offer())
 	default:
 		return nil
 	}

@@ -47,13 +47,13 @@ func conformanceTools(extra *changing) []*toolyard.Tool {
 			return toolyard.Audio{Data: click, MIMEType: "audio/wav"}, nil
 		}),
 		plain("test_embedded_resource", "Returns a resource.", func(context.Context, *toolyard.Call) (any, error) {
-			return toolyard.Resource{URI: "test://embedded-resource", MIMEType: "text/plain", Text: "This is an embedded resource content."}, nil
+			return toolyard.EmbeddedResource{URI: "test://embedded-resource", MIMEType: "text/plain", Text: "This is an embedded resource content."}, nil
 		}),
 		plain("test_multiple_content_types", "Returns several kinds of content.", func(context.Context, *toolyard.Call) (any, error) {
 			return []toolyard.Content{
 				toolyard.Text("Multiple content types test:"),
 				toolyard.Image{Data: pixel, MIMEType: "image/png"},
-				toolyard.Resource{URI: "test://mixed-content-resource", MIMEType: "application/json", Text: `{"test":"data","value":123}`},
+				toolyard.EmbeddedResource{URI: "test://mixed-content-resource", MIMEType: "application/json", Text: `{"test":"data","value":123}`},
 			}, nil
 		}),
 		plain("test_tool_with_logging", "Logs while it runs.", func(_ context.Context, c *toolyard.Call) (any, error) {

@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -67,16 +66,18 @@ func (docs) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
 }
 
 // Resources implements toolyard.Library.
-func (docs) Resources(context.Context) ([]toolyard.ResourceInfo, error) {
-	return []toolyard.ResourceInfo{{URI: "resource://readme", Name: "readme", MIMEType: "text/plain"}}, nil
-}
-
-// ReadResource implements toolyard.Library.
-func (docs) ReadResource(_ context.Context, _ *toolyard.Call, uri string) (json.RawMessage, error) {
-	if uri != "resource://readme" {
-		return nil, errors.New("there is no " + uri)
-	}
-	return json.RawMessage(`{"contents":[{"uri":"resource://readme","mimeType":"text/plain","text":"Read me."}]}`), nil
+func (docs) Resources() []*toolyard.Resource {
+	reader := toolyard.Define(toolyard.Spec{Name: "resources.read", Server: "docs", Modes: toolyard.ReadOnly},
+		func(context.Context, *toolyard.Call, struct {
+			URI string `json:"uri"`
+		},
+		) (*toolyard.Result, error) {
+			return toolyard.RawResult(json.RawMessage(`{"contents":[{"uri":"resource://readme","mimeType":"text/plain","text":"Read me."}]}`))
+		})
+	return []*toolyard.Resource{{
+		Server: "docs", URI: "resource://readme", Reader: reader,
+		Definition: json.RawMessage(`{"uri":"resource://readme","name":"readme","mimeType":"text/plain"}`),
+	}}
 }
 
 // changing is a source with one tool, which another one replaces at each flip.

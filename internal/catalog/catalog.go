@@ -24,9 +24,9 @@ import (
 // Generation is everything that the sources offered at one moment. It never changes:
 // a call ends on the generation that it began with.
 type Generation struct {
-	Number   uint64
-	Tools    []*toolyard.Tool // ordered by server, name and origin
-	Problems []toolyard.Problem
+	Number         uint64
+	toolyard.Offer // tools ordered by server, name and origin
+	Problems       []toolyard.Problem
 
 	next chan struct{}
 }
@@ -74,7 +74,7 @@ type Catalog struct {
 
 // offer is what one source last said.
 type offer struct {
-	tools    []*toolyard.Tool
+	toolyard.Offer
 	problems []toolyard.Problem
 	failure  *toolyard.Problem
 	spoken   bool
@@ -218,13 +218,26 @@ func (c *Catalog) runOnce(ctx context.Context, id string, o *offer) (err error) 
 		if t, ok := o.source.(toolyard.Troubled); ok {
 			problems = t.Problems()
 		}
+		offer := offerOf(o.source, tools)
 		offered = true
-		c.say(o, func() { o.tools, o.problems, o.failure = slices.Clone(tools), problems, nil })
+		c.say(o, func() { o.Offer, o.problems, o.failure = offer, problems, nil })
 	})
 	if err == nil && !offered && ctx.Err() == nil {
 		err = errors.New("it ended without offering anything")
 	}
 	return err
+}
+
+// offerOf is what a source offers beside the tools that it publishes.
+func offerOf(s toolyard.Source, tools []*toolyard.Tool) toolyard.Offer {
+	o := toolyard.Offer{Tools: slices.Clone(tools)}
+	if l, ok := s.(toolyard.Library); ok {
+		o.Resources = slices.Clone(l.Resources())
+	}
+	if p, ok := s.(toolyard.Prompter); ok {
+		o.Prompts = slices.Clone(p.Prompts())
+	}
+	return o
 }
 
 // say changes what a source offers and makes a generation due.
@@ -258,10 +271,12 @@ func (c *Catalog) publish() {
 		if !o.spoken {
 			silent++
 		}
-		for _, t := range o.tools {
+		for _, t := range o.Tools {
 			tools[identity{id, t.Server, t.Name, t.Origin}] = t
 		}
-		next.Tools = append(next.Tools, o.tools...)
+		next.Tools = append(next.Tools, o.Tools...)
+		next.Resources = append(next.Resources, o.Resources...)
+		next.Prompts = append(next.Prompts, o.Prompts...)
 		next.Problems = append(next.Problems, o.problems...)
 		if o.failure != nil {
 			next.Problems = append(next.Problems, *o.failure)
@@ -270,7 +285,7 @@ func (c *Catalog) publish() {
 	slices.SortStableFunc(next.Tools, func(a, b *toolyard.Tool) int {
 		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Origin, b.Origin))
 	})
-	if old.Number == 0 || !slices.Equal(old.Tools, next.Tools) || !slices.Equal(old.Problems, next.Problems) {
+	if old.Number == 0 || !sameOffer(old.Offer, next.Offer) || !slices.Equal(old.Problems, next.Problems) {
 		c.tell(c.tools, tools)
 		c.tools = tools
 		c.now.Store(next)
@@ -283,6 +298,10 @@ func (c *Catalog) publish() {
 			close(c.ready)
 		}
 	}
+}
+
+func sameOffer(a, b toolyard.Offer) bool {
+	return slices.Equal(a.Tools, b.Tools) && slices.Equal(a.Resources, b.Resources) && slices.Equal(a.Prompts, b.Prompts)
 }
 
 // tell emits an event for each tool that came, changed or went.

@@ -26,7 +26,7 @@ func newServer(t testing.TB, tools ...*toolyard.Tool) *mcpserve.Server {
 		Call: toolyard.Chain(toolyard.Run, policy.Record(time.Now), policy.Recover(), policy.Cap(256<<10, 1<<20), policy.Validate(), policy.Deadline(time.Second)),
 	})
 	t.Cleanup(s.Close)
-	s.Publish([]*toolyard.Gate{{Name: "default", Mode: toolyard.Write}}, tools)
+	s.Publish([]*toolyard.Gate{{Name: "default", Mode: toolyard.Write}}, toolyard.Offer{Tools: tools})
 	return s
 }
 

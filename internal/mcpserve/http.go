@@ -103,7 +103,7 @@ func (g *gate) serveHTTP(w http.ResponseWriter, r *http.Request, caller toolyard
 		g.legacy.stream.ServeHTTP(unmasking{w, g.server.mask}, r)
 		return
 	}
-	env, wire := g.read(w, r)
+	env, wire := g.readBody(w, r)
 	if wire != nil {
 		writeError(w, env.id, wire)
 		return
@@ -115,8 +115,8 @@ func (g *gate) serveHTTP(w http.ResponseWriter, r *http.Request, caller toolyard
 	g.serveModern(w, r, env, caller)
 }
 
-// read takes in the body once, strictly.
-func (g *gate) read(w http.ResponseWriter, r *http.Request) (env envelope, _ *jsonrpc.Error) {
+// readBody takes in the body once, strictly.
+func (g *gate) readBody(w http.ResponseWriter, r *http.Request) (env envelope, _ *jsonrpc.Error) {
 	limit := g.server.opts.MaxBody
 	if r.ContentLength > limit {
 		return env, tooLarge(limit)
@@ -198,7 +198,7 @@ func validID(id json.RawMessage) bool {
 // strictLegacy reads the body as the modern era does, and hands on a request with the
 // same body for the SDK. It returns nil when it has answered itself.
 func (g *gate) strictLegacy(w http.ResponseWriter, r *http.Request) *http.Request {
-	env, wire := g.read(w, r)
+	env, wire := g.readBody(w, r)
 	if wire != nil {
 		writeError(w, env.id, wire)
 		return nil

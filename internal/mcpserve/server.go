@@ -82,17 +82,17 @@ func (s *Server) Close() {
 	}
 }
 
-// Publish makes the gates show the tools. Callers of a gate whose tools have changed
+// Publish makes the gates show the offer. Callers of a gate where something has changed
 // are told once. A gate that is no longer among them is closed. It must not be called
 // concurrently.
-func (s *Server) Publish(gates []*toolyard.Gate, tools []*toolyard.Tool) {
+func (s *Server) Publish(gates []*toolyard.Gate, offer toolyard.Offer) {
 	old, next := *s.gates.Load(), make(map[string]*gate, len(gates))
 	for _, d := range gates {
 		g, ok := old[d.Name]
 		if !ok {
 			g = newGate(s)
 		}
-		g.show(d.Bind(tools))
+		g.show(d.Bind(offer, g.shown()))
 		next[d.Name] = g
 	}
 	s.gates.Store(&next)
@@ -122,6 +122,8 @@ type Request struct {
 	Caller     toolyard.Caller
 	Features   json.RawMessage
 	Trace      toolyard.Trace
+	Answers    json.RawMessage
+	State      string
 	OnProgress func(toolyard.Progress)
 	Log        *slog.Logger   // nil for the server's
 	Within     *toolyard.Call // the call whose tool makes this one, nil for none
@@ -137,6 +139,27 @@ func (s *Server) Call(ctx context.Context, gate string, r *Request) (*toolyard.R
 	return res, err
 }
 
+// ReadResource reads an address at a gate, on the call path as well. The tool and the
+// arguments of the request are not used.
+func (s *Server) ReadResource(ctx context.Context, gate, uri string, r *Request) (*toolyard.Result, error) {
+	g, ok := (*s.gates.Load())[gate]
+	if !ok {
+		return nil, toolyard.Errorf(toolyard.NotFound, "Unknown gate: %s", gate)
+	}
+	_, res, err := g.read(ctx, g.view.Load(), uri, r)
+	return res, err
+}
+
+// read finds who reads an address, and has it read.
+func (g *gate) read(ctx context.Context, v *view, uri string, r *Request) (*toolyard.Call, *toolyard.Result, error) {
+	resource, ok := v.ReadResource(uri)
+	if !ok {
+		return nil, nil, toolyard.Errorf(toolyard.NotFound, "Unknown resource: %s", uri)
+	}
+	r.Args, _ = json.Marshal(map[string]string{"uri": uri}) // always has a JSON form
+	return g.run(ctx, v, resource.Reader, r)
+}
+
 // call resolves the tool on one view and sends the call down the call path. The call is
 // nil when there is no such tool.
 func (g *gate) call(ctx context.Context, v *view, r *Request) (*toolyard.Call, *toolyard.Result, error) {
@@ -144,11 +167,17 @@ func (g *gate) call(ctx context.Context, v *view, r *Request) (*toolyard.Call, *
 	if !ok {
 		return nil, nil, toolyard.Errorf(toolyard.NotFound, "Unknown tool: %s", r.Tool)
 	}
+	return g.run(ctx, v, tool, r)
+}
+
+// run sends a call of a tool that was resolved down the call path.
+func (g *gate) run(ctx context.Context, v *view, tool *toolyard.Tool, r *Request) (*toolyard.Call, *toolyard.Result, error) {
 	o := &g.server.opts
 	now := o.Now()
 	c := &toolyard.Call{
 		ID: callID(now), Tool: tool, Args: r.Args, Caller: r.Caller, Gate: v.Gate.Name, Mode: v.Gate.Mode, AsOf: now,
 		Clients: o.Clients, Toolbox: o.Toolbox, Features: r.Features, Trace: r.Trace, OnProgress: r.OnProgress, Log: cmp.Or(r.Log, o.Log),
+		Answers: r.Answers, State: r.State,
 	}
 	if w := r.Within; w != nil {
 		c.AsOf, c.Depth = w.AsOf, w.Depth+1

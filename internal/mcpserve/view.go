@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
 )
 
 // gate is one gate for as long as it exists. What it shows is swapped as a whole.
@@ -36,6 +37,14 @@ func newGate(s *Server) *gate {
 	g := &gate{server: s, closed: make(chan struct{})}
 	g.legacy = newLegacy(g)
 	return g
+}
+
+// shown is what the gate shows now, nil before anything.
+func (g *gate) shown() *toolyard.View {
+	if v := g.view.Load(); v != nil {
+		return v.View
+	}
+	return nil
 }
 
 func (g *gate) close() {
@@ -134,14 +143,35 @@ func appendTool(b []byte, t toolyard.Bound, e era) []byte {
 		b = append(b, `,"outputSchema":`...)
 		b = appendCompact(b, t.Output)
 	}
-	if t.ReadsOnly() {
-		b = append(b, `,"annotations":{"readOnlyHint":true}`...)
-	}
+	b = appendExtra(b, t)
 	if meta := t.AllMeta(); len(meta) > 0 {
 		b = append(b, `,"_meta":`...)
 		b = appendMembers(b, meta)
 	}
 	return append(b, '}')
+}
+
+// appendExtra appends the members of a definition that we only pass on. That a tool reads
+// only is said among its annotations.
+func appendExtra(b []byte, t toolyard.Bound) []byte {
+	extra := t.Extra
+	if t.ReadsOnly() && string(member(extra["annotations"], "readOnlyHint")) != "true" {
+		hints := map[string]json.RawMessage{}
+		for key, value := range guard.Members(extra["annotations"]) {
+			hints[key] = value
+		}
+		hints["readOnlyHint"] = json.RawMessage("true")
+		extra = maps.Clone(extra)
+		if extra == nil {
+			extra = map[string]json.RawMessage{}
+		}
+		extra["annotations"] = appendMembers(nil, hints)
+	}
+	for _, key := range slices.Sorted(maps.Keys(extra)) {
+		b = append(toolyard.AppendJSONString(append(b, ','), key), ':')
+		b = appendCompact(b, extra[key])
+	}
+	return b
 }
 
 // isObjectSchema reports whether a schema describes an object, which is all that the

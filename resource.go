@@ -1,0 +1,182 @@
+package toolyard
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Offer is all that sources have at one moment.
+type Offer struct {
+	Tools     []*Tool
+	Resources []*Resource
+	Prompts   []*Prompt
+}
+
+// Library is a Source that has resources beside its tools. publish asks for them: it must
+// not be called while Resources cannot answer.
+type Library interface {
+	Resources() []*Resource
+}
+
+// Prompter is a Source that has prompts beside its tools. publish asks for them, as it
+// does for the resources of a [Library].
+type Prompter interface {
+	Prompts() []*Prompt
+}
+
+// Resource is something to read, or a template for the addresses of many.
+type Resource struct {
+	Server     string          // the id of the MCP server it comes from
+	URI        string          // its address, or the template
+	Template   bool            // URI is a template, such as file:///{path}
+	Quiet      bool            // it can be read, but is not listed
+	Definition json.RawMessage // as MCP has it; shown untouched
+
+	// Reader reads it, on the same call path as every tool. Its arguments are
+	// {"uri": ...}, its result {"contents": [...]}.
+	Reader *Tool
+	// Completer completes the variables of a template; nil for none. Its arguments are
+	// those of completion/complete.
+	Completer *Tool
+}
+
+// Prompt is a text for models that a source keeps ready.
+type Prompt struct {
+	Server     string
+	Name       string          // unique within the server; gates render it as they do tools
+	Definition json.RawMessage // as MCP has it; a gate replaces the name
+
+	// Getter makes the text. Its arguments are {"name": ..., "arguments": {...}}, its
+	// result {"messages": [...]}.
+	Getter *Tool
+	// Completer completes its arguments; nil for none.
+	Completer *Tool
+}
+
+// BoundPrompt is a prompt under the name that a gate gives it.
+type BoundPrompt struct {
+	Name string
+	*Prompt
+}
+
+// prefix is the part of a template that all its addresses share.
+func (r *Resource) prefix() string {
+	before, _, _ := strings.Cut(r.URI, "{")
+	return before
+}
+
+// ReadResource finds what reads an address: the resource itself, or the template that says
+// most about it. Two templates that say the same leave it open, and it is not read.
+func (v *View) ReadResource(uri string) (*Resource, bool) {
+	var best *Resource
+	for _, r := range v.Resources {
+		switch {
+		case !r.Template && r.URI == uri:
+			return r, true
+		case !r.Template || !strings.Contains(r.prefix(), ":") || !strings.HasPrefix(uri, r.prefix()):
+		case best == nil || len(r.prefix()) > len(best.prefix()):
+			best = r
+		case len(r.prefix()) == len(best.prefix()) && r.Server != best.Server:
+			return nil, false
+		}
+	}
+	return best, best != nil && v.Gate.admitsURI(best.Server, uri)
+}
+
+// GetPrompt finds a prompt by the name that the gate shows.
+func (v *View) GetPrompt(name string) (*Prompt, bool) {
+	for _, p := range v.Prompts {
+		if p.Name == name {
+			return p.Prompt, true
+		}
+	}
+	return nil, false
+}
+
+// MatchURI reports whether an address is one of those that patterns name: exactly, or by
+// a beginning with a star behind it. No patterns name all.
+func MatchURI(uri string, patterns []string) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
+		beginning, star := strings.CutSuffix(p, "*")
+		return p == uri || star && strings.HasPrefix(uri, beginning)
+	})
+}
+
+// Within reports whether patterns name the resource, or for a template some of its
+// addresses.
+func (r *Resource) Within(patterns []string) bool {
+	if !r.Template {
+		return MatchURI(r.URI, patterns)
+	}
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
+		beginning, star := strings.CutSuffix(p, "*")
+		return p == r.URI || strings.HasPrefix(beginning, r.prefix()) || star && strings.HasPrefix(r.prefix(), beginning)
+	})
+}
+
+// admits reports whether the gate shows a resource.
+func (g *Gate) admits(r *Resource) bool {
+	return g.Toolset == nil || slices.ContainsFunc(g.Toolset.Servers, func(p ServerPick) bool {
+		return p.ID == r.Server && r.Within(p.Resources)
+	})
+}
+
+// admitsURI reports whether the gate lets its callers read an address of a server.
+func (g *Gate) admitsURI(server, uri string) bool {
+	return g.Toolset == nil || slices.ContainsFunc(g.Toolset.Servers, func(p ServerPick) bool {
+		return p.ID == server && MatchURI(uri, p.Resources)
+	})
+}
+
+// bindResources shows the resources that the gate admits. Two servers with one address
+// leave it open which is meant, and neither is shown.
+func (v *View) bindResources(all []*Resource) {
+	byURI := make(map[string][]*Resource)
+	for _, r := range all {
+		if v.Gate.admits(r) {
+			byURI[r.URI] = append(byURI[r.URI], r)
+		}
+	}
+	for uri, same := range byURI {
+		if len(same) == 1 {
+			v.Resources = append(v.Resources, same[0])
+			continue
+		}
+		v.Problems = append(v.Problems, clash(v.Gate, "resources have the address "+uri, same, func(r *Resource) string { return r.Server }))
+	}
+	slices.SortFunc(v.Resources, func(a, b *Resource) int { return strings.Compare(a.URI, b.URI) })
+}
+
+// bindPrompts shows the prompts of the servers that the gate shows.
+func (v *View) bindPrompts(all []*Prompt) {
+	byName := make(map[string][]*Prompt)
+	for _, p := range all {
+		if v.Gate.ShowsServer(p.Server) {
+			name := v.Gate.Naming.Render(v.Gate.Yard, p.Server, p.Name)
+			byName[name] = append(byName[name], p)
+		}
+	}
+	for name, same := range byName {
+		if len(same) == 1 {
+			v.Prompts = append(v.Prompts, BoundPrompt{name, same[0]})
+			continue
+		}
+		v.Problems = append(v.Problems, clash(v.Gate, "prompts would be called "+name, same, func(p *Prompt) string { return p.Server + " " + p.Name }))
+	}
+	slices.SortFunc(v.Prompts, func(a, b BoundPrompt) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// clash is the problem of things that a gate cannot tell apart.
+func clash[T any](g *Gate, what string, same []T, origin func(T) string) Problem {
+	var origins []string
+	for _, t := range same {
+		origins = append(origins, origin(t))
+	}
+	slices.Sort(origins)
+	return Problem{
+		Subject: "gate " + g.Name, Fix: "Take one of them out of the gate's toolset, or rename it.",
+		Message: fmt.Sprintf("%d %s and none is served: %s", len(same), what, strings.Join(origins, ", ")),
+	}
+}
