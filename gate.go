@@ -259,7 +259,38 @@ func (g *Gate) unmet(tools []*Tool) []Problem {
 			problems = append(problems, p)
 		}
 	}
+	for _, pick := range g.Toolset.Servers {
+		for _, want := range pick.Tools {
+			if p, ok := g.unmetPick(pick.ID, want, tools); !ok {
+				problems = append(problems, p)
+			}
+		}
+	}
 	return problems
+}
+
+// unmetPick is the problem of a tool of a server that the gate cannot show. The server may
+// yet have it, so it is no fault of the configuration.
+func (g *Gate) unmetPick(server, want string, tools []*Tool) (p Problem, ok bool) {
+	p = Problem{Source: server, Subject: fmt.Sprintf("gate %s, toolset %s", g.Name, g.Toolset.Name), Tool: want}
+	var names []string
+	for _, t := range tools {
+		if t.Server != server {
+			continue
+		}
+		if names = append(names, t.Name); t.Name != want {
+			continue
+		}
+		rule := g.Hides(t)
+		p.Message = fmt.Sprintf("Tool %s of server %s %s", want, server, rule)
+		p.Fix = "Take it out of the toolset, or bind the toolset to another gate."
+		return p, rule == ""
+	}
+	p.Message = fmt.Sprintf("Server %s does not offer the tool %s", server, want)
+	if near := Nearest(want, names); near != "" {
+		p.Fix = "Did you mean " + near + "?"
+	}
+	return p, false
 }
 
 func (g *Gate) unmetTool(want string, tools []*Tool) (p Problem, ok bool) {

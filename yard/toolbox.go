@@ -71,7 +71,7 @@ func (b *toolbox) shown(c *toolyard.Call, server string) (*toolyard.View, error)
 // knows reports whether there is such a server.
 func (b *toolbox) knows(server string) bool {
 	offer := b.yard.catalog.Now().Offer
-	return slices.ContainsFunc(offer.Tools, func(t *toolyard.Tool) bool { return t.Server == server }) ||
+	return b.yard.config.Load().servers[server] != nil || slices.ContainsFunc(offer.Tools, func(t *toolyard.Tool) bool { return t.Server == server }) ||
 		slices.ContainsFunc(offer.Resources, func(r *toolyard.Resource) bool { return r.Server == server })
 }
 

@@ -48,6 +48,7 @@ func (y *Yard) WatchConfig(ctx context.Context, now <-chan os.Signal) error {
 			look()
 		case <-settle:
 			settle = nil
+			y.recheckPins()
 			text, err := read()
 			switch {
 			case err != nil: // it is being replaced, or gone; the old one goes on

@@ -20,8 +20,10 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +34,7 @@ import (
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/mcpserve"
+	"github.com/toolyard/toolyard/internal/pin"
 	"github.com/toolyard/toolyard/internal/telemetry"
 	"github.com/toolyard/toolyard/policy"
 	"github.com/toolyard/toolyard/script"
@@ -77,6 +80,8 @@ type Yard struct {
 	// Swapped on every reload.
 	config atomic.Pointer[settings]
 
+	book *pin.Book // the approved definitions
+
 	publishing sync.Mutex         // one Publish at a time
 	problems   []toolyard.Problem // that were logged; under publishing
 	reloading  sync.Mutex         // one Reload at a time
@@ -89,6 +94,7 @@ type settings struct {
 	gates   []*toolyard.Gate
 	path    toolyard.Handler // the call path
 	scripts *script.Folder   // nil for none
+	servers map[string]*server
 }
 
 // New makes a yard. It fails when the configuration cannot be used.
@@ -113,7 +119,7 @@ func New(opts Options) (*Yard, error) {
 	if y.tracer, err = telemetry.NewTracer(context.Background(), source.Name, opts.Version, opts.Getenv); err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
-	s, err := y.settings(source, nil)
+	s, err := y.start(source)
 	if err != nil {
 		return nil, errors.Join(err, y.tracer.Close(context.Background()))
 	}
@@ -125,7 +131,7 @@ func New(opts Options) (*Yard, error) {
 			return y.config.Load().path(ctx, c)
 		},
 	})
-	if len(opts.Sources) == 0 && s.scripts == nil { // nothing more will come, so what is asked for must be here
+	if len(opts.Sources) == 0 && s.scripts == nil && len(s.servers) == 0 { // nothing more will come, so what is asked for must be here
 		if err := s.check(y.offer()); err != nil {
 			return nil, errors.Join(err, y.tracer.Close(context.Background()))
 		}
@@ -133,6 +139,19 @@ func New(opts Options) (*Yard, error) {
 	y.apply(s)
 	y.handler = y.routes(source)
 	return y, nil
+}
+
+// start reads what was approved and makes the first settings.
+func (y *Yard) start(source *config.Source) (*settings, error) {
+	path := ""
+	if y.opts.ConfigFile != "" {
+		path = filepath.Join(filepath.Dir(y.opts.ConfigFile), LockFile)
+	}
+	var err error
+	if y.book, err = pin.Open(path); err != nil {
+		return nil, err
+	}
+	return y.settings(source, nil)
 }
 
 // sources are all that the options and the settings name.
@@ -143,6 +162,9 @@ func (y *Yard) sources(s *settings) map[string]toolyard.Source {
 	}
 	if s.scripts != nil {
 		sources["scripts"] = s.scripts
+	}
+	for id, s := range s.servers {
+		sources["server "+id] = s.Server
 	}
 	if tools := y.goTools(len(sources) > 0); len(tools) > 0 {
 		sources["go"] = toolyard.Static(tools)
@@ -170,7 +192,8 @@ func (y *Yard) load() (*config.Source, error) {
 }
 
 // callPath is the line that every call takes.
-func (y *Yard) callPath(c *config.Config) toolyard.Handler {
+func (y *Yard) callPath(s *settings) toolyard.Handler {
+	c := s.Config
 	recorders := append([]toolyard.Recorder{policy.Log{Logger: y.log}, y.metrics}, y.opts.Recorders...)
 	return toolyard.Chain(toolyard.Run,
 		y.tracer.Policy(),
@@ -178,6 +201,7 @@ func (y *Yard) callPath(c *config.Config) toolyard.Handler {
 		policy.Recover(),
 		policy.Cap(int(c.Limits.Args), int(c.Limits.Result)),
 		policy.Validate(),
+		policy.Pace(s.laneOf),
 		policy.Intend(recorders...),
 		policy.Deadline(time.Duration(c.Limits.Timeout)),
 	)
@@ -186,14 +210,26 @@ func (y *Yard) callPath(c *config.Config) toolyard.Handler {
 // settings makes what a configuration asks for. What the old ones have and is still asked
 // for is kept.
 func (y *Yard) settings(source *config.Source, old *settings) (*settings, error) {
-	s := &settings{Source: source, gates: y.gatesOf(source.Config), path: y.callPath(source.Config)}
+	s := &settings{Source: source, gates: y.gatesOf(source.Config)}
+	s.path = y.callPath(s)
+	var err error
+	if s.servers, err = y.newServers(source.Config, old); err != nil {
+		return nil, err
+	}
+	if err := y.checkPicks(s); err != nil {
+		return nil, err
+	}
 	if old != nil && reflect.DeepEqual(old.Scripts, source.Scripts) {
 		s.scripts = old.scripts
 		return s, nil
 	}
-	var err error
 	s.scripts, err = y.newScripts(source.Scripts)
 	return s, err
+}
+
+// sameSources reports whether two settings have the same sources.
+func sameSources(a, b *settings) bool {
+	return a.scripts == b.scripts && maps.Equal(a.servers, b.servers)
 }
 
 // check finds what the gates ask for by name and cannot have.
@@ -201,7 +237,7 @@ func (s *settings) check(offer toolyard.Offer) error {
 	var faults config.Faults
 	for _, g := range s.gates {
 		for _, p := range g.Bind(offer, nil).Problems {
-			if p.Tool != "" {
+			if p.Tool != "" && p.Source == "" {
 				i := slices.Index(g.Toolset.Tools, p.Tool)
 				faults = append(faults, s.At(p, "toolsets", g.Toolset.Name, "tools", fmt.Sprint(i)))
 			}
@@ -249,7 +285,7 @@ func (y *Yard) offer() toolyard.Offer {
 	if g := y.catalog.Now(); g.Number > 0 {
 		return g.Offer
 	}
-	tools := y.goTools(len(y.opts.Sources) > 0 || y.config.Load() != nil && y.config.Load().scripts != nil)
+	tools := y.goTools(len(y.opts.Sources) > 0 || y.config.Load() != nil && (y.config.Load().scripts != nil || len(y.config.Load().servers) > 0))
 	return toolyard.Offer{Tools: tools}
 }
 
@@ -264,7 +300,7 @@ func (y *Yard) gatesOf(c *config.Config) []*toolyard.Gate {
 	for name, g := range c.Gates {
 		gate := &toolyard.Gate{Name: name, Mode: g.Mode, Surface: g.Surface, Naming: g.Naming, Errors: g.Errors, Notes: cmp.Or(g.Notes, y.opts.Notes), Yard: c.Name}
 		if set, ok := c.Toolsets[g.Toolset]; ok {
-			gate.Toolset = &toolyard.Toolset{Name: g.Toolset, Tools: set.Tools}
+			gate.Toolset = &toolyard.Toolset{Name: g.Toolset, Tools: set.Tools, Servers: picks(set)}
 		}
 		gates[name] = gate
 	}
@@ -330,17 +366,17 @@ func (y *Yard) Reload() error {
 	if err != nil {
 		return err
 	}
-	if s.scripts == old.scripts { // others have yet to say what they offer
+	if sameSources(s, old) { // others have yet to say what they offer
 		if err := y.checkWhenReady(s); err != nil {
 			return err
 		}
 	}
 	y.apply(s)
-	if s.scripts != old.scripts {
+	if !sameSources(s, old) {
 		y.catalog.Set(y.sources(s))
 	}
 	if !reflect.DeepEqual(fixed(old.Config), fixed(source.Config)) {
-		y.log.Warn("only scripts, toolsets, gates and limits of calls change while it runs; the rest takes effect after a restart")
+		y.log.Warn("only scripts, servers, toolsets, gates and limits of calls change while it runs; the rest takes effect after a restart")
 	}
 	return nil
 }
@@ -349,6 +385,7 @@ func (y *Yard) Reload() error {
 func fixed(c *config.Config) config.Config {
 	f := *c
 	f.Gates, f.Toolsets, f.Scripts = nil, nil, nil
+	f.Servers, f.Private, f.Secrets, f.Identity = nil, nil, nil, ""
 	f.Limits = config.Limits{Body: c.Limits.Body}
 	return f
 }
@@ -434,6 +471,10 @@ func (y *Yard) routes(c *config.Source) http.Handler {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		select {
 		case <-y.ready:
+			if down := y.down(); len(down) > 0 {
+				http.Error(w, "servers are down: "+strings.Join(down, ", "), http.StatusServiceUnavailable)
+				return
+			}
 			_, _ = io.WriteString(w, "ok\n")
 		default:
 			http.Error(w, "sources are starting", http.StatusServiceUnavailable)

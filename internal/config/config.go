@@ -6,8 +6,11 @@ package config
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
+	"net/netip"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,17 +23,21 @@ const File = "toolyard.yaml"
 
 // Config is the whole file. Default is what an absent one means.
 type Config struct {
-	Name      string             `json:"name" default:"toolyard" pattern:"^[A-Za-z0-9-]{1,32}$" doc:"What this yard calls itself."`
-	Listen    string             `json:"listen" default:"127.0.0.1:3001" doc:"Address for HTTP, host:port. Loopback unless anonymous says otherwise."`
-	Anonymous bool               `json:"anonymous" default:"false" doc:"Let anyone who reaches the address call tools. Needed to listen beyond loopback."`
-	Origins   []Origin           `json:"origins,omitempty" doc:"Web origins that may call from a browser, such as http://localhost:6274."`
-	Hosts     []Host             `json:"hosts,omitempty" doc:"Names that this server is reached by, such as tools.example.com. On loopback its own names, elsewhere bare addresses, need not be said."`
-	SSE       bool               `json:"sse" default:"false" doc:"Also serve the HTTP+SSE transport of 2024-11-05, at /sse."`
-	Log       Log                `json:"log" default:"{}" doc:"What is logged, and where to."`
-	Limits    Limits             `json:"limits" default:"{}" doc:"Bounds on every call."`
-	Scripts   *Scripts           `json:"scripts,omitempty" doc:"A folder of TypeScript tools."`
-	Toolsets  map[string]Toolset `json:"toolsets,omitempty" doc:"Named selections of tools."`
-	Gates     map[string]Gate    `json:"gates,omitempty" doc:"Ways in. Gate x is at /mcp/x; the one called default, or the only one, is at /mcp too. Without any, all tools are at /mcp."`
+	Name      string               `json:"name" default:"toolyard" pattern:"^[A-Za-z0-9-]{1,32}$" doc:"What this yard calls itself."`
+	Listen    string               `json:"listen" default:"127.0.0.1:3001" doc:"Address for HTTP, host:port. Loopback unless anonymous says otherwise."`
+	Anonymous bool                 `json:"anonymous" default:"false" doc:"Let anyone who reaches the address call tools. Needed to listen beyond loopback."`
+	Origins   []Origin             `json:"origins,omitempty" doc:"Web origins that may call from a browser, such as http://localhost:6274."`
+	Hosts     []Host               `json:"hosts,omitempty" doc:"Names that this server is reached by, such as tools.example.com. On loopback its own names, elsewhere bare addresses, need not be said."`
+	SSE       bool                 `json:"sse" default:"false" doc:"Also serve the HTTP+SSE transport of 2024-11-05, at /sse."`
+	Log       Log                  `json:"log" default:"{}" doc:"What is logged, and where to."`
+	Limits    Limits               `json:"limits" default:"{}" doc:"Bounds on every call."`
+	Scripts   *Scripts             `json:"scripts,omitempty" doc:"A folder of TypeScript tools."`
+	Private   []Network            `json:"private,omitempty" doc:"Networks beside the public internet that the names of servers may lead to, such as 10.0.0.0/8. Addresses and localhost in a url need not be said."`
+	Secrets   map[string]SecretRef `json:"secrets,omitempty" doc:"Where secrets are, by name: env:NAME, file:path, age:path#key. They are read when they are needed and never shown."`
+	Identity  string               `json:"identity,omitempty" doc:"The file with the age identity that opens age: secrets."`
+	Servers   map[string]Server    `json:"servers,omitempty" doc:"Other MCP servers whose tools are offered, by id: letters, digits and -, with single dots between them."`
+	Toolsets  map[string]Toolset   `json:"toolsets,omitempty" doc:"Named selections of tools."`
+	Gates     map[string]Gate      `json:"gates,omitempty" doc:"Ways in. Gate x is at /mcp/x; the one called default, or the only one, is at /mcp too. Without any, all tools are at /mcp."`
 }
 
 // Log is the log's settings.
@@ -83,7 +90,8 @@ func (EnvName) JSONSchema() json.RawMessage {
 
 // Toolset is a named selection of tools.
 type Toolset struct {
-	Tools []string `json:"tools,omitempty" doc:"Names of local tools."`
+	Tools   []string `json:"tools,omitempty" doc:"Names of local tools."`
+	Servers []Pick   `json:"servers,omitempty" doc:"Servers, or some of the tools and resources of one."`
 }
 
 // Gate is one way in.
@@ -210,17 +218,20 @@ func (c *Config) check() (issues []toolyard.Issue) {
 			add("is not a name for a gate: use a-z, 0-9 and -", "gates", name)
 		}
 		if _, ok := c.Toolsets[g.Toolset]; !ok && g.Toolset != "" {
-			add("names no toolset"+hint(g.Toolset, c.Toolsets), "gates", name, "toolset")
+			add("names no toolset"+near(g.Toolset, slices.Collect(maps.Keys(c.Toolsets))), "gates", name, "toolset")
 		}
 	}
+	for i, n := range c.Private {
+		if _, err := netip.ParsePrefix(string(n)); err != nil {
+			add("must be a network such as 10.0.0.0/8", "private", fmt.Sprint(i))
+		}
+	}
+	c.checkServers(add)
 	return issues
 }
 
-func hint(name string, sets map[string]Toolset) string {
-	var names []string
-	for n := range sets {
-		names = append(names, n)
-	}
+// near suggests a name that may have been meant.
+func near(name string, names []string) string {
 	if near := toolyard.Nearest(name, names); near != "" {
 		return fmt.Sprintf(" (did you mean %s?)", near)
 	}

@@ -253,6 +253,9 @@ func (w *walker) expand(n ast.Node, text string, steps []string) any {
 			return text
 		}
 		value, err := w.variable(expression)
+		if strings.HasPrefix(expression, "secret:") {
+			value, err = "${"+expression+"}", checkSecretPlace(steps)
+		}
 		if err != nil {
 			w.fault(n, steps, err.Error())
 			return text
@@ -280,6 +283,15 @@ func (w *walker) variable(expression string) (string, error) {
 		return "", fmt.Errorf("the variable %s is not set: set it, or write ${%s:-default}", name, name)
 	}
 	return fallback, nil
+}
+
+// checkSecretPlace reports whether a secret may stand at a place: it is filled in when a
+// server is started or reached, and only where others cannot read it.
+func checkSecretPlace(steps []string) error {
+	if len(steps) == 4 && steps[0] == "servers" && (steps[2] == "env" || steps[2] == "headers") {
+		return nil
+	}
+	return errors.New("a secret can stand only in env and headers of a server, where others cannot read it")
 }
 
 func isName(s string) bool {

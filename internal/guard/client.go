@@ -87,23 +87,51 @@ func checkAddress(address string, exactly bool) error {
 	if err != nil {
 		return err
 	}
-	ip := at.Addr().Unmap()
-	if !exactly && !isPublic(ip) {
+	if !exactly && !isPublic(at.Addr()) {
 		return &Unreachable{address}
 	}
 	return nil
 }
 
-// shared are ranges that are not private by name and yet not the public internet.
-var shared = []netip.Prefix{
-	netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("198.18.0.0/15"),
-	netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("64:ff9b::/96"),
-	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("2001::/32"),
+// unicast6 is all that was given to the IPv6 internet so far. Beyond it lie what is local,
+// what stands for an IPv4 address (mapped, compatible, NAT64) and what leads nowhere.
+var unicast6 = netip.MustParsePrefix("2000::/3")
+
+// shared are ranges that are not private by name and yet not the public internet: shared by
+// many, kept for protocols, tests and documentation, or a tunnel to an IPv4 address.
+var shared = prefixes("100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15",
+	"198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4", "0.0.0.0/8",
+	"2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
+
+// never are the addresses that even an operator who writes one has to allow as private too:
+// those that are no server's, those where clouds hand out the secrets of a machine, and those
+// that stand for another address.
+var never = prefixes("0.0.0.0/8", "255.255.255.255/32", "169.254.0.0/16", "224.0.0.0/4",
+	"fe80::/10", "fec0::/10", "ff00::/8", "100::/64",
+	"100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32", "fd00:ec2::/32", "fd20:ce::254/128", "fd00:42::42/128",
+	"::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")
+
+func prefixes(texts ...string) []netip.Prefix {
+	list := make([]netip.Prefix, len(texts))
+	for i, text := range texts {
+		list[i] = netip.MustParsePrefix(text)
+	}
+	return list
 }
 
+func isNever(ip netip.Addr) bool { return inAny(never, ip) && !ip.IsLoopback() }
+
+func inAny(list []netip.Prefix, ip netip.Addr) bool {
+	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(ip) })
+}
+
+// isPublic reports whether an address is one of the public internet.
 func isPublic(ip netip.Addr) bool {
-	inShared := slices.ContainsFunc(shared, func(p netip.Prefix) bool { return p.Contains(ip) })
-	return ip.IsGlobalUnicast() && !ip.IsPrivate() && !ip.IsLoopback() && !inShared
+	ip = ip.Unmap().WithZone("") // no range contains an address with a zone
+	if ip.Is6() && !unicast6.Contains(ip) {
+		return false
+	}
+	return ip.IsGlobalUnicast() && !ip.IsPrivate() && !ip.IsLoopback() && !inAny(shared, ip) && !isNever(ip)
 }
 
 // maxRedirects is how many redirects are followed.

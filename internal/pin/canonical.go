@@ -1,0 +1,224 @@
+// Package pin keeps the definitions of strangers' tools as they were approved, in a file beside the
+// configuration that is meant to be committed and reviewed.
+package pin
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+
+	"github.com/toolyard/toolyard/internal/guard"
+)
+
+// Canonical is the one form of a tool's definition: keys sorted by their UTF-16 code units and
+// strings with as few escapes as possible, as RFC 8785 has it, no white space, and each number as
+// the exact decimal that it denotes. 1.0, 1e0 and 1 are the same number, while 9007199254740993 is
+// not 9007199254740992. Two definitions mean the same if their canonical forms have the same bytes.
+//
+// The definition must pass [guard.CheckJSON], and its numbers must have at most 100 significant
+// digits and be about as large as a float64 may be.
+func Canonical(definition json.RawMessage) (json.RawMessage, error) {
+	if err := guard.CheckJSON(definition); err != nil {
+		return nil, err
+	}
+	w := writer{in: definition, out: make([]byte, 0, len(definition))}
+	w.value()
+	if w.err != nil {
+		return nil, w.err
+	}
+	return w.out, nil
+}
+
+// Digest is "sha256:" and the hex of the canonical form.
+func Digest(canonical json.RawMessage) string {
+	sum := sha256.Sum256(canonical)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// writer reads checked JSON and writes its canonical form.
+type writer struct {
+	in  []byte
+	pos int
+	out []byte
+	err error // of the first number that has no canonical form
+}
+
+// next is the next byte that is not white space.
+func (w *writer) next() byte {
+	for {
+		switch c := w.in[w.pos]; c {
+		case ' ', '\t', '\n', '\r':
+			w.pos++
+		default:
+			return c
+		}
+	}
+}
+
+func (w *writer) value() {
+	switch w.next() {
+	case '{':
+		w.object()
+	case '[':
+		w.array()
+	case '"':
+		w.out = appendString(w.out, w.token())
+	case 't', 'f', 'n':
+		w.out = append(w.out, w.token()...)
+	default:
+		w.number()
+	}
+}
+
+func (w *writer) array() {
+	w.pos++
+	w.out = append(w.out, '[')
+	for first := true; w.next() != ']'; first = false {
+		if !first {
+			w.pos++ // the comma
+			w.out = append(w.out, ',')
+		}
+		w.value()
+	}
+	w.pos++
+	w.out = append(w.out, ']')
+}
+
+// member is a member of an object in the canonical form.
+type member struct {
+	key   string
+	bytes []byte // key, colon and value
+}
+
+func (w *writer) object() {
+	w.pos++
+	start := len(w.out)
+	var keys []string
+	var ends []int
+	for first := true; w.next() != '}'; first = false {
+		if !first {
+			w.pos++ // the comma
+			w.next()
+		}
+		w.out = append(w.out, ',')
+		quoted := w.token()
+		key, _ := guard.String(quoted)
+		w.out = append(appendString(w.out, quoted), ':')
+		w.next()
+		w.pos++ // the colon
+		w.value()
+		keys, ends = append(keys, key), append(ends, len(w.out))
+	}
+	w.pos++
+	if len(keys) == 0 {
+		w.out = append(w.out, '{')
+	} else if !slices.IsSortedFunc(keys, compareUTF16) {
+		w.sort(start, keys, ends)
+	}
+	w.out[start] = '{'
+	w.out = append(w.out, '}')
+}
+
+// sort puts the members that were written from start on in order. Each begins with a comma, and
+// the list says where each ends.
+func (w *writer) sort(start int, keys []string, ends []int) {
+	written := slices.Clone(w.out[start:])
+	members := make([]member, len(keys))
+	from := 0
+	for i, key := range keys {
+		members[i] = member{key, written[from : ends[i]-start]}
+		from = ends[i] - start
+	}
+	slices.SortFunc(members, func(a, b member) int { return compareUTF16(a.key, b.key) })
+	w.out = w.out[:start]
+	for _, m := range members {
+		w.out = append(w.out, m.bytes...)
+	}
+}
+
+// token steps over a string, a number or a word.
+func (w *writer) token() []byte {
+	start := w.pos
+	if w.in[start] == '"' {
+		for w.pos++; w.in[w.pos] != '"'; w.pos++ {
+			if w.in[w.pos] == '\\' {
+				w.pos++
+			}
+		}
+		w.pos++
+		return w.in[start:w.pos]
+	}
+	for w.pos < len(w.in) && !isEnd(w.in[w.pos]) {
+		w.pos++
+	}
+	return w.in[start:w.pos]
+}
+
+func isEnd(c byte) bool {
+	switch c {
+	case ',', ']', '}', ' ', '\t', '\n', '\r', ':':
+		return true
+	}
+	return false
+}
+
+func (w *writer) number() {
+	out, err := appendNumber(w.out, w.token())
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	w.out = out
+}
+
+// appendString appends a checked string with as few escapes as possible.
+func appendString(out, quoted []byte) []byte {
+	if !slices.Contains(quoted, '\\') {
+		return append(out, quoted...)
+	}
+	text, _ := guard.String(quoted)
+	return append(appendEscaped(append(out, '"'), text), '"')
+}
+
+const hexDigits = "0123456789abcdef"
+
+func appendEscaped(out []byte, text string) []byte {
+	for i := range len(text) {
+		switch c := text[i]; c {
+		case '"', '\\':
+			out = append(out, '\\', c)
+		case '\b':
+			out = append(out, `\b`...)
+		case '\t':
+			out = append(out, `\t`...)
+		case '\n':
+			out = append(out, `\n`...)
+		case '\f':
+			out = append(out, `\f`...)
+		case '\r':
+			out = append(out, `\r`...)
+		default:
+			if c < ' ' {
+				out = append(out, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+			} else {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// compareUTF16 orders texts by their UTF-16 code units. That is the order of their bytes, but
+// that what lies beyond U+FFFF, being written in surrogates, comes before U+E000 to U+FFFF.
+func compareUTF16(a, b string) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if x, y := a[i], b[i]; x != y {
+			if (x >= 0xF0) != (y >= 0xF0) && x >= 0xEE && y >= 0xEE {
+				return int(y) - int(x)
+			}
+			return int(x) - int(y)
+		}
+	}
+	return len(a) - len(b)
+}

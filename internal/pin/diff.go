@@ -1,0 +1,96 @@
+package pin
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/toolyard/toolyard/internal/guard"
+)
+
+// maxChanges is how many differences are told. Whoever reads them has seen enough by then.
+const maxChanges = 200
+
+// Change is one difference between two definitions.
+type Change struct {
+	Path     string          // inputSchema.properties.path.type; "" is the definition itself
+	Old, New json.RawMessage // nil when absent
+}
+
+// Diff lists where two definitions differ: the deepest values that are not the same, in the order
+// of their paths. Lists are compared by index. It tells at most 200 changes. A definition without
+// a canonical form, such as nil, is compared as a whole.
+func Diff(old, new json.RawMessage) []Change {
+	before, errBefore := Canonical(old)
+	after, errAfter := Canonical(new)
+	var d differ
+	switch {
+	case errBefore == nil && errAfter == nil:
+		d.compare("", before, after)
+	case !bytes.Equal(old, new):
+		d.changes = []Change{{Old: old, New: new}}
+	}
+	return d.changes
+}
+
+type differ struct{ changes []Change }
+
+// compare compares two values in their canonical form, of which one may be absent.
+func (d *differ) compare(path string, old, new json.RawMessage) {
+	switch {
+	case bytes.Equal(old, new) || len(d.changes) == maxChanges:
+	case bothBegin('{', old, new):
+		d.objects(path, old, new)
+	case bothBegin('[', old, new):
+		d.lists(path, old, new)
+	default:
+		d.changes = append(d.changes, Change{path, old, new})
+	}
+}
+
+func bothBegin(bracket byte, old, new json.RawMessage) bool {
+	return old != nil && new != nil && old[0] == bracket && new[0] == bracket
+}
+
+func (d *differ) objects(path string, old, new json.RawMessage) {
+	before, after := maps.Collect(guard.Members(old)), maps.Collect(guard.Members(new))
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(before)), maps.Keys(after))
+	slices.SortFunc(keys, compareUTF16)
+	for _, key := range slices.Compact(keys) {
+		d.compare(join(path, key), before[key], after[key])
+	}
+}
+
+func (d *differ) lists(path string, old, new json.RawMessage) {
+	before, after := elements(old), elements(new)
+	for i := range max(len(before), len(after)) {
+		var a, b json.RawMessage
+		if i < len(before) {
+			a = before[i]
+		}
+		if i < len(after) {
+			b = after[i]
+		}
+		d.compare(path+"["+strconv.Itoa(i)+"]", a, b)
+	}
+}
+
+// elements are the elements of a canonical list.
+func elements(list json.RawMessage) (values []json.RawMessage) {
+	_ = json.Unmarshal(list, &values) // it was checked
+	return values
+}
+
+// join adds a key to a path. A key that could be taken for something else is put in quotes.
+func join(path, key string) string {
+	if key == "" || strings.ContainsAny(key, `.[]"`) || strconv.Quote(key) != `"`+key+`"` {
+		return path + "[" + strconv.Quote(key) + "]"
+	}
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}

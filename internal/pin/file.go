@@ -1,0 +1,289 @@
+package pin
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+const (
+	version = 1
+	maxFile = 64 << 20 // bytes
+)
+
+// encode writes the file: sorted, one member a line, so that a review shows what has changed. What
+// a reviewer could not see is escaped.
+func encode(servers map[string]*Entry) []byte {
+	e := encoder{indent: []byte{'\n'}}
+	e.object(func(member func(string)) {
+		member("version")
+		fmt.Fprint(&e.out, version)
+		member("servers")
+		e.object(func(member func(string)) {
+			for _, id := range slices.Sorted(maps.Keys(servers)) {
+				member(id)
+				e.entry(servers[id])
+			}
+		})
+	})
+	e.out.WriteByte('\n')
+	return showHidden(e.out.Bytes())
+}
+
+// encoder writes indented JSON.
+type encoder struct {
+	out    bytes.Buffer
+	indent []byte // a line end and the white space of the next line
+}
+
+// object writes an object; what members does is to call member and then write the value.
+func (e *encoder) object(members func(member func(key string))) {
+	e.out.WriteByte('{')
+	e.indent = append(e.indent, ' ', ' ')
+	first := true
+	members(func(key string) {
+		if !first {
+			e.out.WriteByte(',')
+		}
+		first = false
+		e.out.Write(e.indent)
+		e.text(key)
+		e.out.WriteString(": ")
+	})
+	e.indent = e.indent[:len(e.indent)-2]
+	if !first {
+		e.out.Write(e.indent)
+	}
+	e.out.WriteByte('}')
+}
+
+func (e *encoder) text(s string) {
+	e.out.WriteByte('"')
+	e.out.Write(appendEscaped(e.out.AvailableBuffer(), s))
+	e.out.WriteByte('"')
+}
+
+func (e *encoder) entry(entry *Entry) {
+	e.object(func(member func(string)) {
+		member("protocol")
+		e.text(entry.Protocol)
+		member("tools")
+		e.object(func(member func(string)) {
+			for _, name := range slices.Sorted(maps.Keys(entry.Tools)) {
+				member(name)
+				e.tool(entry.Tools[name])
+			}
+		})
+	})
+}
+
+func (e *encoder) tool(definition json.RawMessage) {
+	e.object(func(member func(string)) {
+		member("digest")
+		e.text(Digest(definition))
+		member("definition")
+		_ = json.Indent(&e.out, definition, string(e.indent[1:]), "  ") // it is canonical
+	})
+}
+
+// showHidden escapes the characters of a JSON text that are not seen, or that change how others
+// are seen.
+func showHidden(text []byte) []byte {
+	if !bytes.ContainsFunc(text, isHidden) {
+		return text
+	}
+	out := make([]byte, 0, len(text)+1024)
+	for len(text) > 0 {
+		r, n := utf8.DecodeRune(text)
+		if isHidden(r) {
+			for _, unit := range utf16.AppendRune(nil, r) {
+				out = fmt.Appendf(out, `\u%04x`, unit)
+			}
+		} else {
+			out = append(out, text[:n]...)
+		}
+		text = text[n:]
+	}
+	return out
+}
+
+func isHidden(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
+
+// damage says where and why the file cannot be read.
+type damage struct {
+	offset int64
+	err    error
+}
+
+func (d *damage) Error() string { return d.err.Error() }
+func (d *damage) Unwrap() error { return d.err }
+
+// decode reads the file.
+func decode(data []byte) (map[string]*Entry, error) {
+	if i := firstInvalid(data); i >= 0 {
+		return nil, &damage{int64(i), errors.New("this is not UTF-8")}
+	}
+	d := decoder{json.NewDecoder(bytes.NewReader(data))}
+	servers := make(map[string]*Entry)
+	known := false
+	err := d.object(func(key string) error {
+		switch key {
+		case "version":
+			known = true
+			return d.version()
+		case "servers":
+			return d.object(func(id string) (err error) {
+				servers[id], err = d.entry()
+				return err
+			})
+		}
+		return d.unknown(key)
+	})
+	if err == nil && !known {
+		err = errors.New("it does not say its version")
+	}
+	if _, more := d.Token(); err == nil && !errors.Is(more, io.EOF) {
+		err = errors.New("there is more after the end")
+	}
+	if err != nil {
+		return nil, d.locate(err, data)
+	}
+	return servers, nil
+}
+
+func firstInvalid(data []byte) int {
+	if utf8.Valid(data) {
+		return -1
+	}
+	for i := 0; i < len(data); {
+		r, n := utf8.DecodeRune(data[i:])
+		if r == utf8.RuneError && n == 1 {
+			return i
+		}
+		i += n
+	}
+	return -1
+}
+
+// decoder reads the outer levels of the file one by one. The definitions within may be as deep as
+// all JSON from outside, so the whole may be deeper.
+type decoder struct{ *json.Decoder }
+
+// locate adds the place to an error that has none.
+func (d decoder) locate(err error, data []byte) error {
+	if syntax, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(data, new(json.RawMessage))); ok {
+		return &damage{syntax.Offset - 1, syntax}
+	}
+	if placed, ok := errors.AsType[*damage](err); ok {
+		return placed
+	}
+	return &damage{d.InputOffset(), err}
+}
+
+func (d decoder) unknown(key string) error {
+	return fmt.Errorf("%q is not known here; a newer version may have written this file", key)
+}
+
+// object reads an object; read is called to read the value of each key.
+func (d decoder) object(read func(key string) error) error {
+	at := d.InputOffset()
+	if t, err := d.Token(); err != nil {
+		return err
+	} else if t != json.Delim('{') {
+		return &damage{at, errors.New("an object is expected")}
+	}
+	seen := make(map[string]bool)
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return err
+		}
+		key, _ := t.(string) // the decoder lets nothing else pass
+		if seen[key] {
+			return fmt.Errorf("%q stands twice here", key)
+		}
+		seen[key] = true
+		if err := read(key); err != nil {
+			return err
+		}
+	}
+	_, err := d.Token()
+	return err
+}
+
+// value reads a simple value.
+func (d decoder) value(to any) error {
+	at := d.InputOffset()
+	err := d.Decode(to)
+	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return &damage{at, errors.New("the value has the wrong type")}
+	}
+	return err
+}
+
+func (d decoder) entry() (*Entry, error) {
+	e := &Entry{Tools: make(map[string]json.RawMessage)}
+	return e, d.object(func(key string) error {
+		switch key {
+		case "protocol":
+			return d.value(&e.Protocol)
+		case "tools":
+			return d.object(func(name string) (err error) {
+				e.Tools[name], err = d.tool(name)
+				return err
+			})
+		}
+		return d.unknown(key)
+	})
+}
+
+// tool reads the definition of a tool and checks its digest.
+func (d decoder) tool(name string) (definition json.RawMessage, err error) {
+	at := d.InputOffset()
+	var digest string
+	var raw json.RawMessage
+	err = d.object(func(key string) error {
+		switch key {
+		case "digest":
+			return d.value(&digest)
+		case "definition":
+			return d.value(&raw)
+		}
+		return d.unknown(key)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if definition, err = Canonical(raw); err != nil {
+		return nil, &damage{at, fmt.Errorf("the definition of %s: %w", name, err)}
+	}
+	if Digest(definition) != digest {
+		return nil, &damage{at, fmt.Errorf("the definition of %s was edited by hand; run toolyard approve", name)}
+	}
+	return definition, nil
+}
+
+// version reads the version of the format, which stands first, and refuses any other.
+func (d decoder) version() error {
+	at := d.InputOffset()
+	var v int
+	if err := d.value(&v); err != nil {
+		return err
+	}
+	if v != version {
+		return &damage{at, fmt.Errorf("its version is %d, and only %d is known here", v, version)}
+	}
+	return nil
+}
+
+// line is the line of an offset.
+func line(data []byte, offset int64) int {
+	return 1 + bytes.Count(data[:max(offset, 0)], []byte{'\n'})
+}

@@ -1,0 +1,40 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package pin
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+)
+
+// lock keeps other processes from changing a folder's file until unlock is called. It locks the
+// folder itself, which leaves nothing behind, and which the kernel undoes when a process dies.
+func lock(folder string) (unlock func(), err error) {
+	f, err := os.Open(folder) //nolint:gosec // that of the configuration
+	if err != nil {
+		return nil, err
+	}
+	for until := time.Now().Add(patience); ; time.Sleep(pause) {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { _ = f.Close() }, nil
+		}
+		busy := errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR)
+		if !busy || time.Now().After(until) {
+			_ = f.Close()
+			return nil, fmt.Errorf("the folder %s cannot be locked: %w", folder, err)
+		}
+	}
+}
+
+// syncFolder waits until the names in a folder are on the disk.
+func syncFolder(folder string) error {
+	f, err := os.Open(folder) //nolint:gosec // that of the configuration
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

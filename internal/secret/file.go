@@ -1,0 +1,180 @@
+package secret
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"filippo.io/age"
+	"filippo.io/age/armor"
+
+	"github.com/toolyard/toolyard/internal/guard"
+)
+
+const (
+	maxSecret = 64 << 10  // bytes of a file, and of what an age file holds
+	maxAge    = 256 << 10 // bytes of an age file: armor and many recipients take their room
+)
+
+// aged is an age file that was decrypted.
+type aged struct {
+	modified time.Time
+	size     int64
+	text     string
+}
+
+// path is where a path of a reference leads to.
+func (v *Vault) path(target string) string {
+	if filepath.IsAbs(target) {
+		return target
+	}
+	return filepath.Join(v.options.Dir, target)
+}
+
+func (v *Vault) readFile(target string) (string, error) {
+	data, err := guard.ReadFile(v.path(target), maxSecret)
+	if err != nil {
+		return "", err
+	}
+	v.warnIfOpen(target)
+	return strings.TrimRight(string(data), "\r\n"), nil
+}
+
+// warnIfOpen warns, once, of a file with a secret that others can read.
+func (v *Vault) warnIfOpen(target string) {
+	info, err := os.Stat(v.path(target))
+	if err != nil || info.Mode().Perm()&0o044 == 0 || runtime.GOOS == "windows" {
+		return
+	}
+	v.mu.Lock()
+	again := v.warned[target]
+	v.warned[target] = true
+	v.mu.Unlock()
+	if !again {
+		v.options.Warn(fmt.Sprintf("%s can be read by others (mode %04o); chmod 600 keeps it to its owner", target, info.Mode().Perm()))
+	}
+}
+
+// readAge reads an age file, and of it the value of a key if one is given.
+func (v *Vault) readAge(target, key string) (string, error) {
+	text, err := v.decrypted(target)
+	if err != nil || key == "" {
+		return strings.TrimRight(text, "\r\n"), err
+	}
+	return lookup(text, key)
+}
+
+// decrypted is the text of an age file. It is decrypted again only if the file is another.
+func (v *Vault) decrypted(target string) (string, error) {
+	path := v.path(target)
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", errors.New("it cannot be read; is there such a file?")
+	}
+	v.mu.Lock()
+	known, ok := v.opened[path]
+	v.mu.Unlock()
+	if ok && known.modified.Equal(info.ModTime()) && known.size == info.Size() {
+		return known.text, nil
+	}
+	data, err := guard.ReadFile(path, maxAge)
+	if err != nil {
+		return "", err
+	}
+	text, err := v.decrypt(data)
+	if err != nil {
+		return "", err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.opened[path] = aged{info.ModTime(), info.Size(), text}
+	return text, nil
+}
+
+// decrypt decrypts an age file. The errors of age are not passed on: they quote what they could
+// not read, which may be a secret that nobody has encrypted.
+func (v *Vault) decrypt(data []byte) (string, error) {
+	identities, err := v.identities()
+	if err != nil {
+		return "", err
+	}
+	var source io.Reader = bytes.NewReader(data)
+	if trimmed := bytes.TrimSpace(data); bytes.HasPrefix(trimmed, []byte(armor.Header)) {
+		source = armor.NewReader(bytes.NewReader(trimmed))
+	}
+	r, err := age.Decrypt(source, identities...)
+	if _, none := errors.AsType[*age.NoIdentityMatchError](err); none {
+		return "", errors.New("it was encrypted for somebody else: no key of the identity file opens it")
+	}
+	if err != nil {
+		return "", errors.New("it is not an age file, or it is damaged")
+	}
+	text, err := io.ReadAll(io.LimitReader(r, maxSecret+1))
+	switch {
+	case err != nil:
+		return "", errors.New("it is damaged")
+	case len(text) > maxSecret:
+		return "", fmt.Errorf("it holds more than %d KiB", maxSecret>>10)
+	}
+	return string(text), nil
+}
+
+// identities reads the keys that open age files.
+func (v *Vault) identities() ([]age.Identity, error) {
+	if v.options.Identity == "" {
+		return nil, errors.New("no age identity file is configured, so it cannot be decrypted")
+	}
+	data, err := guard.ReadFile(v.path(v.options.Identity), maxSecret)
+	if err != nil {
+		return nil, fmt.Errorf("the age identity file %s: %w", v.options.Identity, err)
+	}
+	v.warnIfOpen(v.options.Identity)
+	identities, err := age.ParseIdentities(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("the age identity file %s holds something else than keys as age-keygen writes them", v.options.Identity)
+	}
+	return identities, nil
+}
+
+// lookup finds the value of a key in lines of key=value. Empty lines and lines that begin with #
+// are left out; a value may stand in quotes, which are taken off. Nothing else is special: a # or a
+// backslash within a value belongs to it.
+func lookup(text, key string) (value string, err error) {
+	found := false
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		k, v, ok := strings.Cut(line, "=")
+		if !ok {
+			return "", fmt.Errorf("line %d is not key=value", n)
+		}
+		if strings.TrimSpace(k) != key {
+			continue
+		}
+		if found {
+			return "", fmt.Errorf("line %d has the key a second time", n)
+		}
+		value, found = unquote(strings.TrimSpace(v)), true
+	}
+	if !found {
+		return "", errors.New("there is no such key in it")
+	}
+	return value, nil
+}
+
+func unquote(s string) string {
+	if n := len(s); n >= 2 && (s[0] == '"' || s[0] == '\'') && s[n-1] == s[0] {
+		return s[1 : n-1]
+	}
+	return s
+}

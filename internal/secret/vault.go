@@ -1,0 +1,203 @@
+package secret
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/toolyard/toolyard"
+)
+
+// Vault resolves references when they are needed; what it resolved it can redact. It is safe for
+// concurrent use.
+type Vault struct {
+	options Options
+
+	mu     sync.Mutex
+	warned map[string]bool // by path
+	opened map[string]aged // by path
+	known  []string        // what was resolved, oldest first; its elements never change
+
+	replacer atomic.Pointer[func() *strings.Replacer] // nil while there is nothing to redact; made when needed
+}
+
+// Options say where secrets are.
+type Options struct {
+	Named    map[string]string           // references by name
+	Getenv   func(string) (string, bool) // reads an environment variable; nil for none
+	Dir      string                      // relative paths are relative to it
+	Identity string                      // path of the age identity file, "" for none
+	Warn     func(message string)        // is told what is not wrong but unwise; may be nil
+}
+
+// NewVault makes a vault. It reads nothing yet.
+func NewVault(o Options) *Vault {
+	o.Named = maps.Clone(o.Named)
+	if o.Getenv == nil {
+		o.Getenv = func(string) (string, bool) { return "", false }
+	}
+	if o.Warn == nil {
+		o.Warn = func(string) {}
+	}
+	return &Vault{options: o, warned: make(map[string]bool), opened: make(map[string]aged)}
+}
+
+// kind is where a reference leads to.
+type kind int
+
+const (
+	unknown kind = iota
+	inEnvironment
+	inFile
+	inAge
+)
+
+// reference is a reference that was taken apart.
+type reference struct {
+	kind   kind
+	target string // a variable or a path
+	key    string // of one value in an age file
+}
+
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// parse takes a reference apart. Its errors do not repeat what was written: it may be a secret that
+// stands in the wrong place.
+func parse(ref string) (reference, error) {
+	scheme, target, found := strings.Cut(ref, ":")
+	switch {
+	case found && scheme == "env":
+		if !variable.MatchString(target) {
+			return reference{}, errors.New("after env: the name of an environment variable is expected: letters, digits and _")
+		}
+		return reference{kind: inEnvironment, target: target}, nil
+	case found && scheme == "file":
+		if target == "" {
+			return reference{}, errors.New("after file: a path is expected")
+		}
+		return reference{kind: inFile, target: target}, nil
+	case found && scheme == "age":
+		path, key, hasKey := strings.Cut(target, "#")
+		if path == "" || hasKey && key == "" {
+			return reference{}, errors.New("after age: a path is expected, or a path, # and a key")
+		}
+		return reference{kind: inAge, target: path, key: key}, nil
+	}
+	return reference{}, nil
+}
+
+// Resolve reads what a reference leads to: env:NAME, file:path, age:path, age:path#key, or the
+// name of one of these. Nothing in its errors is part of a secret.
+func (v *Vault) Resolve(ref string) (Text, error) {
+	r, err := v.find(ref)
+	if err != nil {
+		return Text{}, err
+	}
+	s, err := v.read(r)
+	if err != nil {
+		return Text{}, err
+	}
+	if s == "" {
+		return Text{}, fmt.Errorf("%s is empty", r)
+	}
+	v.remember(s)
+	return New(s), nil
+}
+
+// find takes a reference or the name of one apart. A name leads to a reference, never to a name.
+func (v *Vault) find(ref string) (reference, error) {
+	r, err := parse(ref)
+	if err != nil || r.kind != unknown {
+		return r, err
+	}
+	named, ok := v.options.Named[ref]
+	if !ok {
+		return r, v.noReference(ref)
+	}
+	if r, err = parse(named); err == nil && r.kind == unknown {
+		err = errors.New(forms)
+	}
+	if err != nil {
+		return r, fmt.Errorf("the secret named %s: %w", ref, err)
+	}
+	return r, nil
+}
+
+const forms = "it is written as env:NAME, file:path or age:path#key"
+
+// noReference is the error of something that is neither a reference nor a known name.
+func (v *Vault) noReference(ref string) error {
+	text := "this is no reference to a secret: " + forms
+	names := slices.Sorted(maps.Keys(v.options.Named))
+	if len(names) > 0 {
+		text += ", or it is the name of one"
+	}
+	if near := toolyard.Nearest(ref, names); near != "" {
+		text += " (did you mean " + near + "?)"
+	}
+	return errors.New(text)
+}
+
+// String is the reference as one writes it. That part of it does not need to be hidden.
+func (r reference) String() string {
+	switch {
+	case r.kind == inEnvironment:
+		return "env:" + r.target
+	case r.kind == inFile:
+		return "file:" + r.target
+	case r.key != "":
+		return "age:" + r.target + "#" + r.key
+	}
+	return "age:" + r.target
+}
+
+func (v *Vault) read(r reference) (string, error) {
+	var s string
+	var err error
+	switch r.kind {
+	case inEnvironment:
+		var ok bool
+		if s, ok = v.options.Getenv(r.target); !ok {
+			err = errors.New("this environment variable is not set")
+		}
+	case inFile:
+		s, err = v.readFile(r.target)
+	default:
+		s, err = v.readAge(r.target, r.key)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", r, err)
+	}
+	return s, nil
+}
+
+const opening = "${secret:"
+
+// Expand replaces ${secret:ref} in a template and says whether there was any. A text without any
+// is returned as it is.
+func (v *Vault) Expand(template string) (text Text, secret bool, err error) {
+	var b strings.Builder
+	rest := template
+	for {
+		before, after, found := strings.Cut(rest, opening)
+		b.WriteString(before)
+		if !found {
+			return New(b.String()), secret, nil
+		}
+		ref, more, closed := strings.Cut(after, "}")
+		if !closed {
+			return Text{}, true, errors.New("${secret: has no } after it")
+		}
+		s, err := v.Resolve(ref)
+		if err != nil {
+			return Text{}, true, fmt.Errorf("${secret:…}: %w", err)
+		}
+		b.WriteString(s.Reveal())
+		rest, secret = more, true
+	}
+}

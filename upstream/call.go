@@ -1,0 +1,254 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
+)
+
+// caller is the handler of one tool.
+func (v *Server) caller(name string, binds []headerBinding) toolyard.Handler {
+	quoted := toolyard.AppendJSONString(nil, name)
+	return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
+		params := make([]byte, 0, len(c.Args)+len(name)+32)
+		params = append(append(append(params, `"name":`...), quoted...), `,"arguments":`...)
+		return v.ask(ctx, c, request{
+			method: "tools/call", params: append(params, c.Args...), name: name, headers: paramHeaders(binds, c.Args),
+		})
+	}
+}
+
+// action makes the tool that reads resources, gets prompts or completes.
+func (v *Server) action(name string, h toolyard.Handler) *toolyard.Tool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if t := v.actions[name]; t != nil {
+		return t
+	}
+	t, err := toolyard.NewTool(toolyard.Spec{
+		Name: name, Server: v.opts.ID, Origin: "server " + v.opts.ID, Category: "external",
+		Modes: toolyard.ReadOnly, Timeout: v.opts.Timeout, Bounds: v.opts.Bounds,
+	}, h)
+	if err != nil {
+		panic(err) // all of it is ours
+	}
+	v.actions[name] = t
+	return t
+}
+
+// read reads a resource, if the operator lets callers read it.
+func (v *Server) read(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
+	uri := text(c.Args, "uri")
+	if !toolyard.MatchURI(uri, v.opts.Resources) {
+		return nil, toolyard.Errorf(toolyard.NotFound, "Unknown resource: %s", uri)
+	}
+	return v.ask(ctx, c, request{method: "resources/read", params: toolyard.AppendJSONString([]byte(`"uri":`), uri), name: uri})
+}
+
+// getPrompt gets a prompt.
+func (v *Server) getPrompt(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
+	return v.ask(ctx, c, request{method: "prompts/get", params: inner(c.Args), name: text(c.Args, "name")})
+}
+
+// complete completes an argument of a prompt or a template.
+func (v *Server) complete(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
+	return v.ask(ctx, c, request{method: "completion/complete", params: inner(c.Args)})
+}
+
+// inner are the members of an object without its braces.
+func inner(object json.RawMessage) []byte {
+	s := strings.TrimSpace(string(object))
+	return []byte(s[1 : len(s)-1])
+}
+
+// ask sends the request of a call to the server. One that the server did not look at,
+// because it had forgotten the session, is sent once more.
+func (v *Server) ask(ctx context.Context, c *toolyard.Call, r request) (*toolyard.Result, error) {
+	if p := v.unpark(c.State); p != nil {
+		return v.resume(ctx, c, p)
+	}
+	r.call = c
+	for attempt := 0; ; attempt++ {
+		s, err := v.session(ctx)
+		if err != nil {
+			return nil, err
+		}
+		raw, err := v.attempt(ctx, s, r)
+		if err != nil && s.lost(err) && attempt == 0 {
+			s.link.end(errLost)
+			v.await(ctx, s)
+			continue
+		}
+		return v.result(s, raw, err)
+	}
+}
+
+// await waits until a session is no longer the current one.
+func (v *Server) await(ctx context.Context, old *session) {
+	for {
+		v.mu.Lock()
+		st := v.state
+		v.mu.Unlock()
+		if st.session != old {
+			return
+		}
+		select {
+		case <-st.next:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// attempt sends a request in one session.
+func (v *Server) attempt(ctx context.Context, s *session, r request) (json.RawMessage, error) {
+	s.active.Add(1)
+	defer s.active.Add(-1)
+	c := r.call
+	r.id = s.ids.Add(1)
+	if s.modern() {
+		r.params = withAnswers(r.params, c)
+		r.heard = func(m message) { v.overhear(s, r, m) }
+		return s.request(ctx, r)
+	}
+	if !c.Supports("elicitation") {
+		r.heard = func(m message) { v.overhear(s, r, m) }
+		return s.request(ctx, r)
+	}
+	return v.converse(ctx, s, r)
+}
+
+// withAnswers adds what the caller's client answered to an unfinished result.
+func withAnswers(params []byte, c *toolyard.Call) []byte {
+	if len(c.Answers) > 0 {
+		params = append(append(params, `,"inputResponses":`...), c.Answers...)
+	}
+	if c.State != "" {
+		params = toolyard.AppendJSONString(append(params, `,"requestState":`...), c.State)
+	}
+	return params
+}
+
+// overhear takes in what a server says about a request before its answer.
+func (v *Server) overhear(s *session, r request, m message) {
+	c := r.call
+	switch m.method {
+	case "notifications/progress":
+		if number(member(m.params, "progressToken")) == r.id {
+			var p struct{ Progress, Total float64 }
+			if json.Unmarshal(m.params, &p) == nil {
+				c.Progress(p.Progress, p.Total, shorten(text(m.params, "message"), maxLogged))
+			}
+		}
+	case "notifications/message":
+		v.logMessage(m)
+	default:
+		s.heard(m)
+	}
+}
+
+// result makes the outcome of a request that of a call.
+func (v *Server) result(s *session, raw json.RawMessage, err error) (*toolyard.Result, error) {
+	if err != nil {
+		return nil, v.failure(s, err)
+	}
+	s.served.Store(true)
+	s.failed.Store(0)
+	if kind := member(raw, "resultType"); kind != nil && string(kind) != `"complete"` && string(kind) != `"input_required"` {
+		return nil, toolyard.Errorf(toolyard.BadOutput, "The server %s sent a result of a kind that is not known: %.60s", v.opts.ID, kind)
+	}
+	return toolyard.RawResult(withoutHop(raw))
+}
+
+// failure is what a caller is told when a request failed, and notes what that says about
+// the server.
+func (v *Server) failure(s *session, err error) error {
+	if e, ok := errors.AsType[*rpcError](err); ok {
+		s.served.Store(true)
+		s.failed.Store(0)
+		return v.refusal(e)
+	}
+	if size, ok := errors.AsType[*sizeError](err); ok {
+		return toolyard.Errorf(toolyard.Oversized, "The tool has run, but the server %s: %w", v.opts.ID, size)
+	}
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	_, down := errors.AsType[*unreachable](err)
+	if n := s.failed.Add(1); down || n >= strikes {
+		select {
+		case v.suspect <- struct{}{}:
+		default: // it is looked at already
+		}
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if status, ok := errors.AsType[*statusError](err); ok {
+		return v.refusedBy(status)
+	}
+	return v.unavailable(err)
+}
+
+// refusal is an error that the server answered with.
+func (v *Server) refusal(e *rpcError) error {
+	out := &toolyard.Error{Code: toolyard.Failed, Message: v.opts.Redact(e.Message), Err: e}
+	switch e.Code {
+	case codeInvalidParams:
+		out.Code = toolyard.Invalid
+	case codeResourceNotFound:
+		out.Code = toolyard.NotFound
+	case codeMissingCapability:
+		out.Code = toolyard.Missing
+		for name := range guard.Members(member(e.Data, "requiredCapabilities")) {
+			out.Needs = append(out.Needs, name)
+		}
+	}
+	return out
+}
+
+// refusedBy is a status that the server answered with instead of a message.
+func (v *Server) refusedBy(e *statusError) error {
+	out := &toolyard.Error{Code: toolyard.Unavailable, RetryAfter: e.retryAfter, Err: e}
+	switch e.status {
+	case http.StatusUnauthorized:
+		out.Code = toolyard.Unauthenticated
+	case http.StatusForbidden:
+		out.Code = toolyard.Denied
+	case http.StatusTooManyRequests:
+		out.Code = toolyard.Exhausted
+	}
+	out.Message = v.opts.Redact(fmt.Sprintf("The server %s refuses: %v", v.opts.ID, e))
+	return out
+}
+
+// withoutHop leaves out of a result what was meant for us: who the server is, and which
+// subscription it speaks of.
+func withoutHop(raw json.RawMessage) json.RawMessage {
+	meta := member(raw, "_meta")
+	var left []byte
+	found := false
+	for key, value := range guard.Members(meta) {
+		if key == metaServer || key == metaSubscription {
+			found = true
+			continue
+		}
+		if len(left) > 0 {
+			left = append(left, ',')
+		}
+		left = append(append(toolyard.AppendJSONString(left, key), ':'), value...)
+	}
+	if !found {
+		return raw
+	}
+	at := cap(raw) - cap(meta) // meta is a part of raw
+	out := make([]byte, 0, len(raw))
+	out = append(append(append(out, raw[:at]...), '{'), left...)
+	return append(append(out, '}'), raw[at+len(meta):]...)
+}

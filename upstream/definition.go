@@ -1,0 +1,247 @@
+package upstream
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/pin"
+)
+
+// offered is a tool as a server defines it, and what we made of it.
+type offered struct {
+	name      string
+	raw       json.RawMessage
+	canonical json.RawMessage // nil if it cannot be used
+	tool      *toolyard.Tool  // nil if it is withheld
+	why       string          // why it is withheld
+	fix       string
+	unwanted  bool // it is withheld because the operator did not name it
+}
+
+// withhold notes why a tool is not offered; the first reason stands.
+func (o *offered) withhold(why, fix string) {
+	if o.why == "" {
+		o.why, o.fix = why, fix
+	}
+	o.tool = nil
+}
+
+// define makes tools of definitions. Nothing of a stranger's schema is compiled before it
+// is checked, and nothing is offered that is not as it was when it was approved.
+func (v *Server) define(definitions []json.RawMessage) []*offered {
+	list := make([]*offered, 0, len(definitions))
+	for _, raw := range definitions {
+		o := &offered{name: text(raw, "name"), raw: raw}
+		if err := o.check(); err != nil {
+			o.withhold(err.Error(), "Tell its author, or leave the server out.")
+		}
+		list = append(list, o)
+	}
+	v.pick(list)
+	keepApart(list)
+	v.comparePins(list)
+	for _, o := range list {
+		if o.why != "" {
+			continue
+		}
+		var err error
+		if o.tool = v.madeOf(o.raw); o.tool != nil {
+			continue
+		}
+		if o.tool, err = v.tool(o); err != nil {
+			o.withhold(err.Error(), "Tell its author, or leave the tool out by tools.")
+		}
+	}
+	return list
+}
+
+// pick withholds the tools that the operator did not name, if some are named.
+func (v *Server) pick(list []*offered) {
+	for _, o := range list {
+		if o.why == "" && len(v.opts.Tools) > 0 && !slices.Contains(v.opts.Tools, o.name) {
+			o.unwanted = true
+			o.withhold("tools in the configuration of the server does not name it", "")
+		}
+	}
+}
+
+// check refuses what could mislead people or harm us.
+func (o *offered) check() (err error) {
+	switch {
+	case len(o.raw) == 0 || o.raw[0] != '{':
+		return errors.New("its definition is no object")
+	case len(o.raw) > maxDefinition:
+		return fmt.Errorf("its definition has more than %d KiB", maxDefinition>>10)
+	}
+	if err := checkTexts(o.raw); err != nil {
+		return err
+	}
+	for _, key := range []string{"inputSchema", "outputSchema"} {
+		if schema := member(o.raw, key); schema != nil {
+			if err := guard.CheckSchema(schema); err != nil {
+				return fmt.Errorf("%s: %w", key, err)
+			}
+		}
+	}
+	o.canonical, err = pin.Canonical(o.raw)
+	return err
+}
+
+// checkTexts refuses texts, at any place of a definition, that show people something else
+// than they tell a model.
+func checkTexts(value json.RawMessage) error {
+	switch value[0] {
+	case '"':
+		s, _ := guard.String(value)
+		return guard.CheckText(s)
+	case '{':
+		for key, item := range guard.Members(value) {
+			if err := guard.CheckText(key); err != nil {
+				return err
+			}
+			if err := checkTexts(item); err != nil {
+				return fmt.Errorf("%s: %w", key, err)
+			}
+		}
+	case '[':
+		var items []json.RawMessage
+		if err := json.Unmarshal(value, &items); err != nil {
+			return err
+		}
+		for i, item := range items {
+			if err := checkTexts(item); err != nil {
+				return fmt.Errorf("%d: %w", i, err)
+			}
+		}
+	}
+	return nil
+}
+
+// keepApart withholds tools that have one name, or names that look alike.
+func keepApart(list []*offered) {
+	alike := make(map[string][]*offered)
+	for _, o := range list {
+		if o.name != "" && !o.unwanted {
+			key := guard.Skeleton(o.name)
+			alike[key] = append(alike[key], o)
+		}
+	}
+	for _, same := range alike {
+		for _, o := range same[:len(same)*min(1, len(same)-1)] {
+			other := same[0]
+			if other == o {
+				other = same[1]
+			}
+			if other.name == o.name {
+				o.withhold("the server has two tools of this name", "Tell its author.")
+			} else {
+				o.withhold("its name looks like that of "+printable(other.name), "Name the one that is meant in tools, or tell its author.")
+			}
+		}
+	}
+}
+
+// madeOf is the tool that was made of a definition before.
+func (v *Server) madeOf(definition json.RawMessage) *toolyard.Tool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.made[string(definition)]
+}
+
+// known are the members of a definition that have a place in a Spec.
+var known = []string{"name", "title", "description", "inputSchema", "outputSchema", "_meta"}
+
+// tool makes the tool of a definition that was checked.
+func (v *Server) tool(o *offered) (*toolyard.Tool, error) {
+	spec := toolyard.Spec{
+		Name: o.name, Server: v.opts.ID, Origin: "server " + v.opts.ID, Category: "external",
+		Title: text(o.raw, "title"), Description: text(o.raw, "description"),
+		Input: objectSchema(member(o.raw, "inputSchema")), Output: member(o.raw, "outputSchema"),
+		Modes: v.modes(o), Timeout: v.timeout(o.name), Bounds: v.opts.Bounds,
+	}
+	if string(spec.Output) == "null" {
+		spec.Output = nil
+	}
+	for key, value := range guard.Members(o.raw) {
+		if !slices.Contains(known, key) {
+			if spec.Extra == nil {
+				spec.Extra = make(map[string]json.RawMessage)
+			}
+			spec.Extra[key] = value
+		}
+	}
+	if !v.opts.Trust {
+		spec.Extra = withoutPromises(spec.Extra)
+	}
+	meta := maps.Collect(guard.Members(member(o.raw, "_meta"))) // no member, no metadata
+	if err := spec.SetMeta(meta); err != nil {
+		return nil, err
+	}
+	return toolyard.NewTool(spec, v.caller(o.name, bindHeaders(spec.Input, nil)))
+}
+
+// objectSchema is the input schema of a tool; some servers leave out what must be said.
+func objectSchema(schema json.RawMessage) json.RawMessage {
+	if len(schema) < 2 || schema[0] != '{' || member(schema, "type") != nil {
+		return schema
+	}
+	rest := strings.TrimLeft(string(schema[1:]), " \t\r\n")
+	if rest[0] != '}' {
+		rest = "," + rest
+	}
+	return json.RawMessage(`{"type":"object"` + rest)
+}
+
+// modes are the gates that a tool may run in: what the operator says, or else what the
+// server says if it is trusted. A tool of which nobody says that it only reads is a write.
+func (v *Server) modes(o *offered) []toolyard.Mode {
+	effect, said := v.opts.Effects[o.name]
+	if !said {
+		effect, said = v.opts.Effects["*"]
+	}
+	hint := string(member(member(o.raw, "annotations"), "readOnlyHint")) == "true"
+	if effect == toolyard.Read || !said && v.opts.Trust && hint {
+		return toolyard.ReadOnly
+	}
+	return nil
+}
+
+// withoutPromises leaves out the annotations by which a tool seems safer than one of which
+// nothing is known: whoever reads ours would believe that we vouch for them.
+func withoutPromises(extra map[string]json.RawMessage) map[string]json.RawMessage {
+	annotations, ok := extra["annotations"]
+	if !ok {
+		return extra
+	}
+	b := []byte{'{'}
+	for key, value := range guard.Members(annotations) {
+		switch key + "=" + string(value) {
+		case "readOnlyHint=true", "idempotentHint=true", "destructiveHint=false", "openWorldHint=false":
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(append(toolyard.AppendJSONString(b, key), ':'), value...)
+	}
+	extra = maps.Clone(extra)
+	if extra["annotations"] = append(b, '}'); len(b) == 1 {
+		delete(extra, "annotations")
+	}
+	return extra
+}
+
+// printable is a stranger's name as problems show it.
+func printable(name string) string {
+	if q := strconv.QuoteToASCII(shorten(name, 80)); q != `"`+name+`"` {
+		return q
+	}
+	return name
+}

@@ -1,0 +1,406 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolyard/toolyard/internal/guard"
+)
+
+// Bounds on the answers of servers over HTTP.
+const (
+	maxEvents    = maxChatter // in the answer to one request
+	streamIdle   = 90 * time.Second
+	maxSessionID = 1 << 10
+)
+
+// httpLink is a server at a URL. Each request has an answer of its own; what the server
+// says unasked comes on a stream that listen holds open.
+type httpLink struct {
+	client  *guard.HTTP
+	url     string
+	header  http.Header // of every request
+	heard   func(message)
+	ended   chan struct{}
+	closing sync.Once
+
+	mu      sync.Mutex
+	session string // of the legacy era
+	version string // that was agreed on, empty before
+	err     error
+}
+
+// newHTTPLink makes a link to a URL. Nothing is sent yet.
+func newHTTPLink(o *Options, heard func(message)) (*httpLink, error) {
+	u, err := url.Parse(o.URL)
+	if err != nil {
+		return nil, errors.New("its url cannot be read")
+	}
+	l := &httpLink{url: o.URL, header: http.Header{}, heard: heard, ended: make(chan struct{})}
+	if l.client, err = guard.NewHTTP(u, guard.Network{Private: o.Private}, o.Connections); err != nil {
+		return nil, err
+	}
+	if o.Headers != nil {
+		if l.header, err = o.Headers(); err != nil {
+			return nil, err
+		}
+	}
+	l.header.Set("User-Agent", o.Name+"/"+o.Version)
+	return l, nil
+}
+
+// statusError is an answer that is no MCP message.
+type statusError struct {
+	status     int
+	retryAfter time.Duration
+	text       string // the beginning of what it said
+}
+
+func (e *statusError) Error() string {
+	s := fmt.Sprintf("it answers with status %d", e.status)
+	if name := http.StatusText(e.status); name != "" {
+		s += " " + name
+	}
+	if e.text != "" {
+		s += ": " + e.text
+	}
+	return s
+}
+
+// unreachable says that a request did not get through.
+type unreachable struct{ err error }
+
+func (e *unreachable) Error() string { return "it cannot be reached: " + e.err.Error() }
+
+func (e *unreachable) Unwrap() error { return e.err }
+
+// exchange implements link.
+func (l *httpLink) exchange(ctx context.Context, q *query) (message, error) {
+	res, err := l.post(ctx, q, q.body)
+	if err != nil {
+		if ctx.Err() != nil {
+			l.cancel(ctx, q)
+		}
+		return message{}, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	if q.method == "initialize" {
+		l.keepSession(res)
+	}
+	m, err := l.read(res, q)
+	if err != nil && ctx.Err() != nil {
+		l.cancel(ctx, q)
+		return message{}, ctx.Err()
+	}
+	return m, err
+}
+
+// cancel tells a server of the legacy era that nobody waits any more; for the modern one
+// that the stream was closed is enough.
+func (l *httpLink) cancel(ctx context.Context, q *query) {
+	if l.modern() || q.silence {
+		return
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), sayTimeout)
+	go func() {
+		defer stop()
+		_ = l.tell(ctx, cancellation(q.id))
+	}()
+}
+
+// post sends a message. A nil query is for messages that no answer is owed to.
+func (l *httpLink) post(ctx context.Context, q *query, body []byte) (*http.Response, error) {
+	req, err := l.request(ctx, http.MethodPost, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	limit := guard.Limit{Body: 2 * maxMessage}
+	if q != nil && l.modern() || q != nil && q.method == "server/discover" {
+		req.Header.Set("Mcp-Protocol-Version", modernVersion)
+		req.Header.Set("Mcp-Method", q.method)
+		if q.name != "" {
+			req.Header.Set("Mcp-Name", headerValue(q.name))
+		}
+		for _, h := range q.headers {
+			req.Header.Set(h[0], headerValue(h[1]))
+		}
+	}
+	if q != nil && q.method == "subscriptions/listen" {
+		limit = guard.Limit{Body: 1 << 40, Idle: streamIdle}
+	}
+	return l.do(req, limit)
+}
+
+func (l *httpLink) do(req *http.Request, limit guard.Limit) (*http.Response, error) {
+	res, err := l.client.Do(req, limit)
+	if err != nil {
+		if req.Context().Err() != nil {
+			return nil, req.Context().Err()
+		}
+		return nil, &unreachable{err}
+	}
+	return res, nil
+}
+
+// request is a request with all headers that every one has.
+func (l *httpLink) request(ctx context.Context, method string, body io.Reader) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, method, l.url, body)
+	if err != nil {
+		return nil, errors.New("its url cannot be read")
+	}
+	req.Header = l.header.Clone()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.session != "" {
+		req.Header.Set("Mcp-Session-Id", l.session)
+	}
+	if l.version != "" {
+		req.Header.Set("Mcp-Protocol-Version", l.version)
+	}
+	return req, nil
+}
+
+// agree notes the version of the protocol that was agreed on.
+func (l *httpLink) agree(version string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.version = version
+}
+
+func (l *httpLink) modern() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.version >= modernVersion
+}
+
+// keepSession notes the session that the server opened.
+func (l *httpLink) keepSession(res *http.Response) {
+	id := res.Header.Get("Mcp-Session-Id")
+	if len(id) > maxSessionID {
+		id = ""
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.session = id
+}
+
+// read takes in the answer to a query: a message, or a stream of them.
+func (l *httpLink) read(res *http.Response, q *query) (message, error) {
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	switch {
+	case kind == "text/event-stream" && res.StatusCode == http.StatusOK:
+		return l.readStream(res, q)
+	case kind == "application/json":
+		return l.readOne(res, q)
+	}
+	return message{}, refused(res)
+}
+
+// refused is an answer that is no MCP message.
+func refused(res *http.Response) error {
+	head, _ := io.ReadAll(io.LimitReader(res.Body, 512))
+	e := &statusError{status: res.StatusCode, text: strings.TrimSpace(strings.ToValidUTF8(string(head), "\ufffd"))}
+	if seconds, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && seconds > 0 && seconds <= 3600 {
+		e.retryAfter = time.Duration(seconds) * time.Second
+	}
+	return e
+}
+
+func (l *httpLink) readOne(res *http.Response, q *query) (message, error) {
+	data, err := readBody(res)
+	if err != nil {
+		return message{}, err
+	}
+	m, err := parse(data)
+	mine := m.method == "" && (number(m.id) == q.id || m.id == nil && m.err != nil)
+	switch {
+	case res.StatusCode != http.StatusOK && (err != nil || m.err == nil):
+		res.Body = io.NopCloser(bytes.NewReader(data))
+		return message{}, refused(res)
+	case res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden || res.StatusCode >= 500:
+		return message{}, &statusError{status: res.StatusCode, text: m.err.Message}
+	case err != nil:
+		return message{}, err
+	case !mine:
+		return message{}, errors.New("it answered another request than it was sent")
+	}
+	if m.err != nil {
+		m.err.status = res.StatusCode
+	}
+	return m, nil
+}
+
+// readBody reads a whole answer.
+func readBody(res *http.Response) ([]byte, error) {
+	var b bytes.Buffer
+	b.Grow(int(min(max(res.ContentLength, 0), 64<<10)) + bytes.MinRead) // what is claimed may never come
+	n, err := b.ReadFrom(io.LimitReader(res.Body, maxMessage+1))
+	switch {
+	case n > maxMessage:
+		return nil, &sizeError{max(n, res.ContentLength)}
+	case err != nil:
+		return nil, broken(err)
+	}
+	return b.Bytes(), nil
+}
+
+// broken is an answer that ended before its end.
+func broken(err error) error {
+	if large, ok := errors.AsType[*guard.TooLarge](err); ok {
+		return &sizeError{large.Max}
+	}
+	if errors.Is(err, guard.ErrLongEvent) {
+		return &sizeError{maxMessage + 1}
+	}
+	if errors.Is(err, guard.ErrManyEvents) {
+		return errChatter
+	}
+	return &unreachable{fmt.Errorf("its answer broke off: %w", err)}
+}
+
+func (l *httpLink) readStream(res *http.Response, q *query) (message, error) {
+	count := maxEvents
+	if q.method == "subscriptions/listen" {
+		count = 0 // a stream that lasts
+	}
+	events := guard.NewEvents(res.Body, maxMessage, count)
+	for {
+		e, err := events.Next()
+		if errors.Is(err, io.EOF) {
+			return message{}, &unreachable{errors.New("its answer ended before the result")}
+		}
+		if err != nil {
+			return message{}, broken(err)
+		}
+		if len(bytes.TrimSpace(e.Data)) == 0 {
+			continue // an event that only says where a stream goes on
+		}
+		m, err := parse(bytes.Clone(e.Data))
+		switch {
+		case err != nil:
+			return message{}, err
+		case m.method == "" && number(m.id) == q.id:
+			return m, nil
+		case m.method == "":
+			return message{}, errors.New("it answered another request than it was sent")
+		case q.heard != nil:
+			q.heard(m)
+		default:
+			l.heard(m)
+		}
+	}
+}
+
+// tell implements link.
+func (l *httpLink) tell(ctx context.Context, body []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, sayTimeout)
+	defer cancel()
+	res, err := l.post(ctx, nil, body)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode/100 != 2 {
+		return refused(res)
+	}
+	return nil
+}
+
+// listen implements link: the stream of a legacy session, if the server has one.
+func (l *httpLink) listen(ctx context.Context) error {
+	req, err := l.request(ctx, http.MethodGet, http.NoBody)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	res, err := l.do(req, guard.Limit{Body: 1 << 40, Idle: streamIdle * 10})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); res.StatusCode != http.StatusOK || kind != "text/event-stream" {
+		return refused(res)
+	}
+	events, said := guard.NewEvents(res.Body, maxMessage, 0), newMeter()
+	for {
+		e, err := events.Next()
+		if err != nil {
+			return broken(err)
+		}
+		if m, err := parse(bytes.Clone(e.Data)); err == nil && m.method != "" {
+			l.heard(m)
+		}
+		if !said.one() {
+			return errChatter
+		}
+	}
+}
+
+// end implements link.
+func (l *httpLink) end(err error) {
+	l.closing.Do(func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.err = err
+		close(l.ended)
+	})
+}
+
+// gone implements link.
+func (l *httpLink) gone() <-chan struct{} { return l.ended }
+
+// cause implements link.
+func (l *httpLink) cause() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// close implements link. The server is told, so that it need not keep the session.
+func (l *httpLink) close() {
+	l.end(errClosed)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	req, err := l.request(ctx, http.MethodDelete, http.NoBody)
+	if err == nil && req.Header.Get("Mcp-Session-Id") != "" {
+		if res, err := l.do(req, guard.Limit{Body: 1 << 10}); err == nil {
+			_ = res.Body.Close()
+		}
+	}
+	l.client.Close()
+}
+
+// meter bounds how much a server may say unasked on a stream that lasts.
+type meter struct {
+	since time.Time
+	n     int
+}
+
+func newMeter() *meter { return &meter{since: time.Now()} }
+
+// one counts one message, and reports whether that is still within bounds.
+func (m *meter) one() bool {
+	if time.Since(m.since) > time.Minute {
+		*m = meter{since: time.Now()}
+	}
+	m.n++
+	return m.n <= maxChatter
+}
+
+func (l *httpLink) sessionID() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.session
+}

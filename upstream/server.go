@@ -1,0 +1,542 @@
+package upstream
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// Transport is how a server is spoken to.
+type Transport string
+
+// The transports. Empty is stdio for a command and HTTP for a URL, with HTTP+SSE for
+// servers that know nothing newer.
+const (
+	TransportStdio Transport = "stdio"
+	TransportHTTP  Transport = "http"
+	TransportSSE   Transport = "sse"
+)
+
+// Options say where a server is, and what is believed and wanted of it. ID and one of
+// Command and URL must be set.
+type Options struct {
+	ID        string // part of the names of its tools
+	Transport Transport
+
+	Command []string                 // the program and its arguments
+	Dir     string                   // where it runs
+	Env     func() ([]string, error) // KEY=VALUE for it, asked at each start; nil for none
+
+	URL         string
+	Headers     func() (http.Header, error) // sent along, asked at each connection; nil for none
+	Private     []netip.Prefix              // networks beside the public internet that the URL may lead to
+	Connections int                         // kept open for the next calls; zero for 16
+
+	Tools     []string                 // the tools that are wanted; all when empty
+	Resources []string                 // the resources that may be read; all when empty
+	Effects   map[string]toolyard.Mode // what tools do, by name; * is for all others
+	Trust     bool                     // believe the server's own annotations
+	Pins      Pins                     // nil to remember until the end only
+	Pinning   Pinning
+
+	Timeout  time.Duration            // of a call; zero for 10 s
+	Timeouts map[string]time.Duration // of calls of single tools
+	Bounds   toolyard.Bounds          // of every call
+
+	Name, Version string              // what we call ourselves; zero for toolyard dev
+	Redact        func(string) string // takes secrets out of what the server says of itself; nil for none
+	Log           *slog.Logger        // nil for none
+}
+
+// DefaultTimeout is how long a call of a server may take if nobody says otherwise.
+const DefaultTimeout = 10 * time.Second
+
+// Server is another MCP server as a source.
+type Server struct {
+	opts       Options
+	clientInfo []byte
+
+	mu        sync.Mutex
+	state     *state
+	offered   []*offered
+	listed    [32]byte                  // what the last listing was like
+	made      map[string]*toolyard.Tool // by definition
+	actions   map[string]*toolyard.Tool // what reads, gets and completes
+	resources []*toolyard.Resource
+	prompts   []*toolyard.Prompt
+	problems  []toolyard.Problem // of the last listing
+	notes     []toolyard.Problem // of what came beside it
+	protocol  string             // the version that it spoke last
+	unsure    bool               // whether it still does
+	parked    map[string]*parked
+	again     chan struct{} // told when the pins have changed
+	suspect   chan struct{} // told when calls fail in a row
+}
+
+// state is whether a server can be used. It is replaced, never changed.
+type state struct {
+	session *session // nil while there is none
+	err     error    // why there is none, nil at the beginning
+	down    bool     // there is no use in waiting for one
+	next    chan struct{}
+}
+
+// New makes a source of a server. Nothing is started before Run.
+func New(o Options) (*Server, error) {
+	if err := toolyard.CheckServerID(o.ID); err != nil {
+		return nil, err
+	}
+	if (len(o.Command) == 0) == (o.URL == "") {
+		return nil, fmt.Errorf("server %s: it has either a command or a url", o.ID)
+	}
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.Connections = cmp.Or(o.Connections, 16)
+	o.Name, o.Version = cmp.Or(o.Name, "toolyard"), cmp.Or(o.Version, "dev")
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler)).With("server", o.ID)
+	if o.Pins == nil {
+		o.Pins = &memory{}
+	}
+	if o.Redact == nil {
+		o.Redact = func(s string) string { return s }
+	}
+	v := &Server{
+		opts: o, state: &state{next: make(chan struct{})},
+		made: make(map[string]*toolyard.Tool), actions: make(map[string]*toolyard.Tool),
+		parked: make(map[string]*parked), again: make(chan struct{}, 1), suspect: make(chan struct{}, 1),
+	}
+	v.clientInfo, _ = json.Marshal(map[string]string{"name": o.Name, "version": o.Version}) // always has a JSON form
+	return v, nil
+}
+
+// The pauses between two attempts to reach a server.
+const (
+	firstPause = 20 * time.Millisecond
+	lastPause  = 30 * time.Second
+)
+
+// connectTimeout is how long a server may take to start: it may have to be fetched first.
+const connectTimeout = time.Minute
+
+// Run implements [toolyard.Source]. It keeps a session with the server open until ctx
+// ends; what was approved is offered from the start.
+func (v *Server) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
+	var saying sync.Mutex
+	say := func() {
+		saying.Lock()
+		defer saying.Unlock()
+		publish(v.tools())
+	}
+	if pinned := v.pinnedDefinitions(); len(pinned) > 0 {
+		v.take(&listing{tools: pinned})
+		say()
+	}
+	slow := time.AfterFunc(slowStart, func() { // whoever waits for all sources waits no longer
+		v.note("it takes long to start", "")
+		say()
+	})
+	defer slow.Stop()
+	v.set(&state{})
+	defer v.set(&state{err: errClosed, down: true})
+	pause := firstPause
+	for ctx.Err() == nil {
+		s, err := v.attend(ctx, slow.Stop, say)
+		if ctx.Err() != nil {
+			break
+		}
+		if errors.Is(err, errLost) { // it lives, and only forgot us
+			v.set(&state{})
+			continue
+		}
+		if s != nil && s.served.Load() {
+			pause = firstPause
+		}
+		slow.Stop()
+		v.fail(err, s != nil && pause <= patience)
+		say()
+		select {
+		case <-ctx.Done():
+		case <-time.After(jittered(pause)):
+		}
+		pause = min(2*pause, lastPause)
+	}
+	return nil
+}
+
+// slowStart is how long a server may take to start before others stop waiting for it.
+const slowStart = 3 * time.Second
+
+// patience is how long a caller is made to wait for a server that is about to be started
+// again.
+const patience = time.Second
+
+// jittered is about a pause: servers that failed together do not come back together.
+func jittered(pause time.Duration) time.Duration {
+	return pause/2 + rand.N(pause) //nolint:gosec // jitter needs no secret
+}
+
+// attend opens a session and looks after it until it ends. The session is nil if it was
+// never of use.
+func (v *Server) attend(ctx context.Context, up func() bool, say func()) (*session, error) {
+	opening, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	s, err := v.open(opening)
+	if err != nil {
+		v.doubt(true)
+		return nil, err
+	}
+	v.doubt(false)
+	ctx, stop := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	defer func() {
+		stop()
+		s.drain()
+		s.link.close()
+		following.Wait()
+	}()
+	if _, err := v.list(opening, s); err != nil {
+		return nil, err
+	}
+	up()
+	v.set(&state{session: s})
+	v.opts.Log.Info("server is up", "protocol", s.version, "tools", len(v.tools()))
+	say()
+	following.Go(func() { s.follow(ctx) })
+	return s, v.watch(ctx, s, say)
+}
+
+// Bounds on how often a server is looked at again.
+const (
+	refresh = time.Minute     // without being told
+	settle  = time.Second / 2 // between two looks
+	strikes = 5               // calls that fail in a row
+)
+
+// watch looks at the server again when it says that something changed, and now and then
+// anyway. It ends with the session.
+func (v *Server) watch(ctx context.Context, s *session, say func()) error {
+	again := time.NewTicker(jittered(refresh) + refresh/2)
+	defer again.Stop()
+	for {
+		var err error
+		changed := false
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.link.gone():
+			return s.link.cause()
+		case <-v.suspect:
+			err = s.alive(ctx)
+			s.failed.Store(0)
+		case <-v.again:
+			v.unlisted()
+			changed, err = v.list(ctx, s)
+		case <-s.changed:
+			changed, err = v.list(ctx, s)
+		case <-again.C:
+			changed, err = v.list(ctx, s)
+		}
+		switch {
+		case err != nil && s.lost(err):
+			return errLost
+		case err != nil && ctx.Err() == nil:
+			return err
+		case changed:
+			say()
+		}
+		select { // a server that changes all the time costs no more than this
+		case <-time.After(settle):
+		case <-s.link.gone():
+		case <-ctx.Done():
+		}
+	}
+}
+
+var errLost = errors.New("it has forgotten the session")
+
+// list reads what the server has and makes it what is offered. It reports whether that is
+// another than before.
+func (v *Server) list(ctx context.Context, s *session) (changed bool, err error) {
+	l, err := s.listAll(ctx)
+	if err != nil {
+		return false, err
+	}
+	sum := l.sum()
+	v.mu.Lock()
+	changed = v.listed != sum
+	v.listed = sum
+	v.mu.Unlock()
+	if changed {
+		v.take(&l)
+	}
+	return changed, nil
+}
+
+// unlisted forgets what the last listing was like, so that the next one counts as new.
+func (v *Server) unlisted() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.listed = [32]byte{}
+}
+
+// take makes a listing what is offered.
+func (v *Server) take(l *listing) {
+	v.mu.Lock()
+	v.notes = nil
+	v.mu.Unlock()
+	offered := v.define(l.tools)
+	resources, problems := v.resourcesOf(l)
+	prompts, more := v.promptsOf(l)
+	problems = append(problems, more...)
+	for _, text := range l.problems {
+		problems = append(problems, v.problem("", text, ""))
+	}
+	problems = append(problems, v.troubles(offered)...)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.offered, v.resources, v.prompts, v.problems = offered, resources, prompts, problems
+	clear(v.made)
+	for _, o := range offered {
+		if o.tool != nil {
+			v.made[string(o.raw)] = o.tool
+		}
+	}
+}
+
+// maxProblems is how many problems one server shows.
+const maxProblems = 50
+
+// troubles are the problems of a listing: tools that are withheld although they are
+// wanted, and tools that are wanted and not there.
+func (v *Server) troubles(list []*offered) (problems []toolyard.Problem) {
+	var names []string
+	for _, o := range list {
+		names = append(names, o.name)
+		if o.why != "" && !o.unwanted {
+			problems = append(problems, v.problem(printable(o.name), printable(o.name)+" is withheld: "+o.why, o.fix))
+		}
+	}
+	for _, want := range v.opts.Tools {
+		if !slices.Contains(names, want) {
+			fix := ""
+			if near := toolyard.Nearest(want, names); near != "" {
+				fix = "Did you mean " + near + "?"
+			}
+			problems = append(problems, v.problem(want, "tools names "+want+", which the server does not have", fix))
+		}
+	}
+	if extra := len(problems) - maxProblems; extra > 0 {
+		problems = append(problems[:maxProblems], v.problem("", fmt.Sprintf("and %d more problems", extra), ""))
+	}
+	return problems
+}
+
+func (v *Server) problem(tool, message, fix string) toolyard.Problem {
+	return toolyard.Problem{Source: v.opts.ID, Subject: "server " + v.opts.ID, Tool: tool, Message: v.opts.Redact(message), Fix: fix}
+}
+
+// note adds a problem that is not about a definition.
+func (v *Server) note(message, fix string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.notes = append(v.notes, v.problem("", message, fix))
+}
+
+// tools are those that are offered now.
+func (v *Server) tools() (tools []*toolyard.Tool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, o := range v.offered {
+		if o.tool != nil {
+			tools = append(tools, o.tool)
+		}
+	}
+	return tools
+}
+
+// Resources implements [toolyard.Library].
+func (v *Server) Resources() []*toolyard.Resource {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.resources
+}
+
+// Prompts implements [toolyard.Prompter].
+func (v *Server) Prompts() []*toolyard.Prompt {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.prompts
+}
+
+// Problems implements [toolyard.Troubled].
+func (v *Server) Problems() []toolyard.Problem {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	problems := slices.Concat(v.notes, v.problems)
+	if st := v.state; st.session == nil && st.err != nil {
+		problems = append(problems, v.problem("", "it is down: "+oneLine(st.err), "It is tried again by itself."))
+	}
+	return problems
+}
+
+// oneLine is an error as a problem shows it.
+func oneLine(err error) string {
+	return shorten(strings.Join(strings.Fields(err.Error()), " "), 500)
+}
+
+// Up reports whether the server can be used now.
+func (v *Server) Up() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.state.session != nil
+}
+
+// Recheck compares the definitions with the pins again, which may have changed.
+func (v *Server) Recheck() {
+	select {
+	case v.again <- struct{}{}:
+	default: // it is known already
+	}
+}
+
+// set replaces the state and tells who waits for another.
+func (v *Server) set(next *state) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	old := v.state
+	next.next = make(chan struct{})
+	v.state = next
+	close(old.next)
+}
+
+// fail notes that the server is down, and whether callers should wait for it.
+func (v *Server) fail(err error, wait bool) {
+	err = errors.New(v.opts.Redact(err.Error()))
+	v.opts.Log.Warn("server is down", "error", oneLine(err))
+	v.set(&state{err: err, down: !wait})
+}
+
+// session is the current session. A server that is starting is waited for; one that is
+// down is not.
+func (v *Server) session(ctx context.Context) (*session, error) {
+	for {
+		v.mu.Lock()
+		st := v.state
+		v.mu.Unlock()
+		switch {
+		case st.session != nil:
+			return st.session, nil
+		case st.down:
+			return nil, v.unavailable(st.err)
+		}
+		select {
+		case <-st.next:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// unavailable tells a caller that the server cannot be used.
+func (v *Server) unavailable(err error) error {
+	return toolyard.Errorf(toolyard.Unavailable, "The server %s is not available: %s", v.opts.ID, v.opts.Redact(err.Error()))
+}
+
+// remember notes the version that the server speaks.
+func (v *Server) remember(version string) {
+	v.mu.Lock()
+	known := v.protocol == version && !v.unsure
+	v.protocol = version
+	v.mu.Unlock()
+	if !known && v.opts.Pins.Protocol(v.opts.ID) != version {
+		if err := v.opts.Pins.SetProtocol(v.opts.ID, version); err != nil {
+			v.opts.Log.Debug("the version of the protocol could not be kept", "error", err)
+		}
+	}
+}
+
+// remembered is the version that the server spoke last, empty if that is not known.
+func (v *Server) remembered() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.unsure {
+		return ""
+	}
+	return cmp.Or(v.protocol, v.opts.Pins.Protocol(v.opts.ID))
+}
+
+// doubt notes whether the server may speak another version than it did: one that cannot
+// be spoken to may have become another.
+func (v *Server) doubt(unsure bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.unsure = unsure
+}
+
+// timeout is how long a call of a tool may take.
+func (v *Server) timeout(tool string) time.Duration {
+	return cmp.Or(v.opts.Timeouts[tool], v.opts.Timeout)
+}
+
+// maxLogged is how many bytes of a server's own log message are kept.
+const maxLogged = 2 << 10
+
+// logMessage passes on what a server logs.
+func (v *Server) logMessage(m message) {
+	v.opts.Log.Debug("server logs", "level", shorten(text(m.params, "level"), 20), "data", v.opts.Redact(shorten(string(member(m.params, "data")), maxLogged)))
+}
+
+// memory keeps pins until the end of the process.
+type memory struct {
+	mu       sync.Mutex
+	tools    map[string]map[string]json.RawMessage
+	protocol map[string]string
+}
+
+// Pinned implements Pins.
+func (m *memory) Pinned(server string) (map[string]json.RawMessage, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	tools, ok := m.tools[server]
+	return tools, ok
+}
+
+// Pin implements Pins.
+func (m *memory) Pin(server string, tools map[string]json.RawMessage) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.tools == nil {
+		m.tools = make(map[string]map[string]json.RawMessage)
+	}
+	m.tools[server] = tools
+	return nil
+}
+
+// Protocol implements Pins.
+func (m *memory) Protocol(server string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.protocol[server]
+}
+
+// SetProtocol implements Pins.
+func (m *memory) SetProtocol(server, version string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.protocol == nil {
+		m.protocol = make(map[string]string)
+	}
+	m.protocol[server] = version
+	return nil
+}

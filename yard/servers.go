@@ -1,0 +1,250 @@
+package yard
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/netip"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/pin"
+	"github.com/toolyard/toolyard/internal/secret"
+	"github.com/toolyard/toolyard/policy"
+	"github.com/toolyard/toolyard/upstream"
+)
+
+// LockFile is the name of the file beside the configuration that holds the definitions of
+// the tools that were approved.
+const LockFile = "toolyard.lock"
+
+// server is an MCP server of the configuration.
+type server struct {
+	*upstream.Server
+	config serverConfig
+	lane   *policy.Lane
+}
+
+// serverConfig is all of a configuration that one server is made of.
+type serverConfig struct {
+	config.Server
+	private  []config.Network
+	secrets  map[string]config.SecretRef
+	identity string
+}
+
+// newServers makes the servers of a configuration. Those that the old settings have and
+// that are still asked for as they were go on.
+func (y *Yard) newServers(c *config.Config, old *settings) (map[string]*server, error) {
+	servers := make(map[string]*server, len(c.Servers))
+	vault := y.newVault(c)
+	for id, s := range c.Servers {
+		sc := serverConfig{Server: s, private: c.Private}
+		if usesSecrets(&s) {
+			sc.secrets, sc.identity = c.Secrets, c.Identity
+		}
+		if old != nil && old.servers[id] != nil && reflect.DeepEqual(old.servers[id].config, sc) {
+			servers[id] = old.servers[id]
+			continue
+		}
+		u, err := upstream.New(y.serverOptions(id, sc, vault))
+		if err != nil {
+			return nil, err
+		}
+		l := s.Limits
+		servers[id] = &server{u, sc, policy.NewLane(l.Concurrency, 2*l.Concurrency, time.Duration(l.Timeout))}
+	}
+	return servers, nil
+}
+
+func (y *Yard) newVault(c *config.Config) *secret.Vault {
+	named := make(map[string]string, len(c.Secrets))
+	for name, ref := range c.Secrets {
+		named[name] = string(ref)
+	}
+	return secret.NewVault(secret.Options{
+		Named: named, Getenv: y.opts.Getenv, Dir: filepath.Dir(y.opts.ConfigFile), Identity: y.beside(c.Identity),
+		Warn: func(message string) { y.log.Warn("secret", "problem", message) },
+	})
+}
+
+// beside is a path of the configuration, which is relative to its file.
+func (y *Yard) beside(path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(y.opts.ConfigFile), path)
+}
+
+func usesSecrets(s *config.Server) bool {
+	isSecret := func(value string) bool { return strings.Contains(value, "${secret:") }
+	return s.Auth != nil || slices.ContainsFunc(slices.Collect(maps.Values(s.Env)), isSecret) ||
+		slices.ContainsFunc(slices.Collect(maps.Values(s.Headers)), isSecret)
+}
+
+func (y *Yard) serverOptions(id string, c serverConfig, vault *secret.Vault) upstream.Options {
+	o := upstream.Options{
+		ID: id, Transport: upstream.Transport(c.Transport), URL: c.URL, Dir: y.beside(c.Dir), Connections: c.Limits.Concurrency,
+		Tools: c.Tools, Resources: c.Resources, Effects: c.Effects, Trust: c.Trust == "annotations",
+		Pins: pins{y.book}, Pinning: upstream.Pinning(c.Pin), Timeout: time.Duration(c.Limits.Timeout), Timeouts: make(map[string]time.Duration),
+		Name: "toolyard", Version: y.opts.Version, Redact: vault.Redact, Log: y.log,
+		Env:     func() ([]string, error) { return environment(c.Env, vault) },
+		Headers: func() (http.Header, error) { return headers(&c.Server, vault) },
+	}
+	if c.Command != "" {
+		o.Command = append([]string{c.Command}, c.Args...)
+	}
+	if c.Dir == "" && c.Command != "" {
+		o.Dir = filepath.Dir(y.opts.ConfigFile)
+	}
+	for _, network := range c.private {
+		if p, err := netip.ParsePrefix(string(network)); err == nil { // the configuration was checked
+			o.Private = append(o.Private, p)
+		}
+	}
+	for tool, timeout := range c.Timeouts {
+		o.Timeouts[tool] = time.Duration(timeout)
+	}
+	if c.Limits.Args != nil {
+		o.Bounds.Args = int(*c.Limits.Args)
+	}
+	if c.Limits.Result != nil {
+		o.Bounds.Result = int(*c.Limits.Result)
+	}
+	return o
+}
+
+// hush are the names of values that are secrets even if nobody says so.
+var hush = regexp.MustCompile(`(?i)token|secret|key|passw|auth|credential|cookie`)
+
+// reveal fills the secrets into the values of a map. What looks like a secret by its name
+// is hidden as one.
+func reveal(values map[string]string, vault *secret.Vault, use func(name, value string)) error {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		value, isSecret, err := vault.Expand(values[name])
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if !isSecret && hush.MatchString(name) {
+			vault.Hide(value.Reveal())
+		}
+		use(name, value.Reveal())
+	}
+	return nil
+}
+
+// environment is what the process of a server gets.
+func environment(values map[string]string, vault *secret.Vault) (env []string, err error) {
+	err = reveal(values, vault, func(name, value string) { env = append(env, name+"="+value) })
+	return env, err
+}
+
+// headers are what every request to a server carries.
+func headers(s *config.Server, vault *secret.Vault) (http.Header, error) {
+	h := http.Header{}
+	if err := reveal(s.Headers, vault, h.Set); err != nil {
+		return nil, err
+	}
+	if s.Auth != nil {
+		token, err := vault.Resolve(s.Auth.SecretRef)
+		if err != nil {
+			return nil, fmt.Errorf("auth: %w", err)
+		}
+		h.Set("Authorization", "Bearer "+token.Reveal())
+	}
+	return h, nil
+}
+
+// laneOf is the lane of a tool: that of its server.
+func (s *settings) laneOf(t *toolyard.Tool) *policy.Lane {
+	if server := s.servers[t.Server]; server != nil {
+		return server.lane
+	}
+	return nil
+}
+
+// picks are the servers of a toolset.
+func picks(set config.Toolset) (list []toolyard.ServerPick) {
+	for _, p := range set.Servers {
+		list = append(list, toolyard.ServerPick{ID: p.ID, Tools: p.Tools, Resources: p.Resources})
+	}
+	return list
+}
+
+// checkPicks finds servers that toolsets name and nobody has approved.
+func (y *Yard) checkPicks(s *settings) error {
+	known := slices.Concat(slices.Collect(maps.Keys(s.servers)), slices.Collect(maps.Keys(y.opts.Sources)))
+	var faults config.Faults
+	for _, name := range slices.Sorted(maps.Keys(s.Toolsets)) {
+		for i, pick := range s.Toolsets[name].Servers {
+			if slices.Contains(known, pick.ID) {
+				continue
+			}
+			p := toolyard.Problem{Subject: "toolsets." + name, Message: fmt.Sprintf("names the server %q, which is not under servers", pick.ID), Fix: "Only servers that stand under servers can be used."}
+			if near := toolyard.Nearest(pick.ID, known); near != "" {
+				p.Fix = "Did you mean " + near + "?"
+			}
+			faults = append(faults, s.At(p, "toolsets", name, "servers", fmt.Sprint(i)))
+		}
+	}
+	if len(faults) > 0 {
+		return faults
+	}
+	return nil
+}
+
+// recheckPins looks whether somebody has approved something.
+func (y *Yard) recheckPins() {
+	changed, err := y.book.Reload()
+	if err != nil {
+		y.log.Error("the approved definitions cannot be read; those of before count", "error", err)
+	}
+	if changed {
+		for _, s := range y.config.Load().servers {
+			s.Recheck()
+		}
+	}
+}
+
+// down are the servers that must be up and are not.
+func (y *Yard) down() (ids []string) {
+	for id, s := range y.config.Load().servers {
+		if s.config.Required && !s.Up() {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// pins are the approved definitions as servers see them.
+type pins struct{ book *pin.Book }
+
+// Pinned implements [upstream.Pins].
+func (p pins) Pinned(server string) (map[string]json.RawMessage, bool) {
+	e, _ := p.book.Entry(server)
+	return e.Tools, len(e.Tools) > 0
+}
+
+// Pin implements [upstream.Pins].
+func (p pins) Pin(server string, tools map[string]json.RawMessage) error {
+	return p.book.Update(server, func(e *pin.Entry) { e.Tools = tools })
+}
+
+// Protocol implements [upstream.Pins].
+func (p pins) Protocol(server string) string {
+	e, _ := p.book.Entry(server)
+	return e.Protocol
+}
+
+// SetProtocol implements [upstream.Pins].
+func (p pins) SetProtocol(server, version string) error {
+	return p.book.Update(server, func(e *pin.Entry) { e.Protocol = version })
+}
