@@ -23,11 +23,13 @@ var titles = map[string]string{
 	"plain":    "plain net/http handler",
 	"sdk":      "bare go-sdk server",
 	"toolyard": "Toolyard",
+	"proxy":    "httputil.ReverseProxy in front of it",
+	"gateway":  "Toolyard in front of it",
 }
 
 // serveContender serves on a free port of loopback and prints its address when it is
 // ready.
-func serveContender(name string, tools int, dir string) error {
+func serveContender(name string, tools int, dir, server string) error {
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -43,6 +45,10 @@ func serveContender(name string, tools int, dir string) error {
 		return http.Serve(l, h)
 	case "toolyard":
 		return serveYard(l, ready, yard.Options{Tools: goTools(tools), Sources: map[string]toolyard.Source{"changing": changing{}}})
+	case "proxy":
+		return serveProxy(l, ready, server)
+	case "gateway":
+		return serveGateway(l, ready, server)
 	case "scripts":
 		return serveYard(l, ready, yard.Options{Scripts: yard.Scripts{Dir: dir, Cache: script.DefaultCacheDir()}})
 	}

@@ -28,18 +28,20 @@ func main() {
 	quick := flag.Bool("quick", false, "measure for a shorter time")
 	dir := flag.String("dir", "", "the contender's folder of scripts")
 	only := flag.Bool("scripts", false, "measure only TypeScript tools")
+	server := flag.String("upstream", "", "the contender's server behind it")
+	upstreams := flag.Bool("upstreams", false, "measure only tools of other servers")
 	listeners := flag.Int("listeners", 0, "measure only so many listeners")
 	flag.Parse()
 	var err error
 	switch {
 	case *serve != "":
-		err = serveContender(*serve, *tools, *dir)
+		err = serveContender(*serve, *tools, *dir, *server)
 	case *listeners > 0:
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
 		err = measureListeners(ctx, *listeners)
 	default:
-		err = measure(*quick, *only)
+		err = measure(*quick, *only, *upstreams)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -238,31 +240,25 @@ func readChunks(r *bufio.Reader) (size int64, err error) {
 	}
 }
 
-// compare measures the contenders in turns, and takes the median of the turns.
+// compare measures the contenders in turns with one request, and takes the median of the
+// turns.
 func compare(contenders []*contender, req []byte, connections int, turn time.Duration, turns int) ([]sample, error) {
-	all := make([][]sample, len(contenders))
-	for t := range turns + 1 {
-		for i, c := range contenders {
-			s, err := c.load(req, connections, turn)
-			if err != nil {
-				return nil, err
-			}
-			if t > 0 { // the first turn warms up
-				all[i] = append(all[i], s)
-			}
-		}
-	}
-	medians := make([]sample, len(contenders))
+	return compareEach(contenders, slices.Repeat([][]byte{req}, len(contenders)), connections, turn, turns)
+}
+
+// medians are the middle ones of the samples of each contender.
+func medians(all [][]sample) []sample {
+	medians := make([]sample, len(all))
 	for i, samples := range all {
 		slices.SortFunc(samples, func(a, b sample) int { return int(a.cpu - b.cpu) })
 		medians[i].cpu, medians[i].bytes = samples[len(samples)/2].cpu, samples[0].bytes
 		slices.SortFunc(samples, func(a, b sample) int { return int(a.perSecond - b.perSecond) })
 		medians[i].perSecond = samples[len(samples)/2].perSecond
 	}
-	return medians, nil
+	return medians
 }
 
-func measure(quick, onlyScripts bool) error {
+func measure(quick, onlyScripts, onlyUpstreams bool) error {
 	turn, turns, saves := 2*time.Second, 5, 100
 	if quick {
 		turn, turns, saves = time.Second, 1, 10
@@ -272,7 +268,13 @@ func measure(quick, onlyScripts bool) error {
 	if onlyScripts {
 		return measureScripts(ctx, turn, turns, saves)
 	}
+	if onlyUpstreams {
+		return measureUpstreams(ctx, turn, turns)
+	}
 	if err := measureCalls(ctx, turn, turns); err != nil {
+		return err
+	}
+	if err := measureUpstreams(ctx, turn, turns); err != nil {
 		return err
 	}
 	if err := measureScripts(ctx, turn, turns, saves); err != nil {

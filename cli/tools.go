@@ -20,6 +20,9 @@ import (
 // startTimeout is how long a command waits for sources before it uses what is there.
 const startTimeout = 10 * time.Second
 
+// serverTimeout is how long a command that is about servers waits for them.
+const serverTimeout = 20 * time.Second
+
 // with runs fn on a yard whose sources have spoken.
 func (p *program) with(ctx context.Context, fn func(context.Context, *yard.Yard) error) error {
 	y, err := yard.New(p.opts)
@@ -264,7 +267,7 @@ func (p *program) checkCommand() *cobra.Command {
 		Short: "Check the configuration and the tools; exit with 1 if something is wrong",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return p.with(c.Context(), func(_ context.Context, y *yard.Yard) error {
+			return p.withServers(c.Context(), func(_ context.Context, y *yard.Yard) error {
 				problems := y.Problems()
 				p.complainOf(problems)
 				if len(problems) > 0 {

@@ -23,6 +23,7 @@ type offered struct {
 	why       string          // why it is withheld
 	fix       string
 	unwanted  bool // it is withheld because the operator did not name it
+	unpinned  bool // it is withheld because it is not as it was approved
 }
 
 // withhold notes why a tool is not offered; the first reason stands.

@@ -3,6 +3,7 @@ package upstream
 import (
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/toolyard/toolyard/internal/guard"
@@ -48,7 +49,7 @@ type headerBinding struct {
 // bindHeaders finds the x-mcp-header annotations of a schema that was checked.
 func bindHeaders(schema json.RawMessage, path []string) (binds []headerBinding) {
 	for name, property := range guard.Members(member(schema, "properties")) {
-		at := append(path[:len(path):len(path)], name)
+		at := append(slices.Clip(path), name)
 		if header := text(property, "x-mcp-header"); validHeader(header) {
 			binds = append(binds, headerBinding{header, at})
 		}

@@ -39,7 +39,7 @@ func (v *Server) comparePins(list []*offered) {
 	if v.opts.Pinning == PinOff {
 		return
 	}
-	pinned, ok := v.opts.Pins.Pinned(v.opts.ID)
+	pinned, ok := v.pinned()
 	if !ok && v.opts.Pinning != PinApprove {
 		if err := v.opts.Pins.Pin(v.opts.ID, definitions(list)); err != nil {
 			v.note(fmt.Sprintf("its tools could not be pinned, so that after a restart any change would count as approved: %v", err), "Make the folder of the configuration writable, or commit toolyard.lock.")
@@ -52,17 +52,27 @@ func (v *Server) comparePins(list []*offered) {
 		if o.why != "" {
 			continue
 		}
-		if !ok {
-			o.withhold("it is new and not approved", fix)
-			continue
-		}
 		canonical, err := pin.Canonical(approved)
-		if err != nil || string(canonical) != string(o.canonical) {
+		if o.unpinned = !ok || err != nil || string(canonical) != string(o.canonical); !o.unpinned {
+			o.raw = approved // what was looked at is what is shown
+		} else if !ok {
+			o.withhold("it is new and not approved", fix)
+		} else {
 			o.withhold("its definition has changed since it was approved: "+summary(canonical, o.canonical), fix)
-			continue
 		}
-		o.raw = approved // what was looked at is what is shown
 	}
+}
+
+// pinned are the approved definitions. Pins that were there and are gone still count: a file
+// that is being replaced must not make all that is offered just then count as approved.
+func (v *Server) pinned() (map[string]json.RawMessage, bool) {
+	pinned, ok := v.opts.Pins.Pinned(v.opts.ID)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if ok {
+		v.approved = pinned
+	}
+	return v.approved, v.approved != nil
 }
 
 // definitions are those that can be approved.

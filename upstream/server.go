@@ -71,9 +71,10 @@ type Server struct {
 	mu        sync.Mutex
 	state     *state
 	offered   []*offered
-	listed    [32]byte                  // what the last listing was like
-	made      map[string]*toolyard.Tool // by definition
-	actions   map[string]*toolyard.Tool // what reads, gets and completes
+	approved  map[string]json.RawMessage // as it was last read
+	listed    [32]byte                   // what the last listing was like
+	made      map[string]*toolyard.Tool  // by definition
+	actions   map[string]*toolyard.Tool  // what reads, gets and completes
 	resources []*toolyard.Resource
 	prompts   []*toolyard.Prompt
 	problems  []toolyard.Problem // of the last listing

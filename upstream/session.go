@@ -40,9 +40,9 @@ type session struct {
 	version string
 	has     map[string]bool // what the server says it has: tools, tools.listChanged ...
 	ids     atomic.Int64
-	served  atomic.Bool // it has answered a call
-	failed  atomic.Int32 // calls in a row
-	active  atomic.Int32 // calls that run
+	served  atomic.Bool   // it has answered a call
+	failed  atomic.Int32  // calls in a row
+	active  atomic.Int32  // calls that run
 	changed chan struct{} // told when the server says that something changed
 	log     func(message) // what it logs
 }

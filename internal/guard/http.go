@@ -176,12 +176,12 @@ func (h *HTTP) redirected(req *http.Request, res *http.Response) (*http.Request,
 		return nil, fmt.Errorf("it redirects to %s, which is no URL", shown(location))
 	}
 	if err := h.check(to); err != nil {
-		return nil, fmt.Errorf("it redirects to %s: %w", shown(to.Redacted()), err)
+		return nil, fmt.Errorf("it redirects to %s: %w", shownURL(to), err)
 	}
 	keeps := res.StatusCode == http.StatusTemporaryRedirect || res.StatusCode == http.StatusPermanentRedirect
 	if !keeps && req.Method != http.MethodGet && req.Method != http.MethodHead && req.Method != "" {
 		return nil, fmt.Errorf("it redirects a %s to %s with status %d, which would drop what was sent; set its URL to that address",
-			req.Method, shown(to.Redacted()), res.StatusCode)
+			req.Method, shownURL(to), res.StatusCode)
 	}
 	next := req.Clone(req.Context())
 	next.URL = to
@@ -189,7 +189,7 @@ func (h *HTTP) redirected(req *http.Request, res *http.Response) (*http.Request,
 		return next, nil
 	}
 	if req.GetBody == nil {
-		return nil, fmt.Errorf("it redirects to %s a request that cannot be sent twice", shown(to.Redacted()))
+		return nil, fmt.Errorf("it redirects to %s a request that cannot be sent twice", shownURL(to))
 	}
 	next.Body, err = req.GetBody()
 	return next, err
@@ -201,6 +201,13 @@ func shown(text string) string {
 		return strconv.QuoteToASCII(text[:maxShownURL]) + "…"
 	}
 	return strconv.QuoteToASCII(text)
+}
+
+// shownURL is a stranger's URL without what may be a secret of ours.
+func shownURL(u *url.URL) string {
+	bare := *u
+	bare.RawQuery = ""
+	return shown(bare.Redacted())
 }
 
 // checkEncoding refuses what is compressed: a few bytes could become many.

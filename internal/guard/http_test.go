@@ -278,7 +278,7 @@ func TestHTTPRedirects(t *testing.T) {
 		{"DELETE", "/3?to=/end", "status 303"},
 		{"POST", "/none", `redirects to "", which is no URL`},
 		{"POST", "/7?to=http://%25zz/", "which is no URL"},
-		{"POST", "/7?to=https://evil.example/x", `redirects to "https://evil.example/x": "https://evil.example:443" is another server`},
+		{"POST", "/7?to=https://evil.example/x%3Fkey=1", `redirects to "https://evil.example/x": "https://evil.example:443" is another server`},
 		{"GET", "/7?to=//evil.example/x", `redirects to "http://evil.example/x"`},
 		{"GET", "/7?to=http://127.0.0.1:1/", "is another server"},
 		{"GET", "/7?to=file:///etc/passwd", "only http and https"},

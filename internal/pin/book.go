@@ -19,7 +19,7 @@ import (
 // Entry is what is known about one server.
 type Entry struct {
 	Protocol string                     // the version that it spoke last
-	Tools    map[string]json.RawMessage // canonical definitions by name
+	Tools    map[string]json.RawMessage // definitions by name, in their own order
 }
 
 // clone is a deep copy of an entry, also of one that is not there.
@@ -46,7 +46,8 @@ func (e *Entry) equal(other *Entry) bool {
 type Book struct {
 	path string // "" for none
 
-	writing sync.Mutex // held by whoever changes the file
+	writing  sync.Mutex // held by whoever changes the file
+	unlocked time.Time  // when the last change of it ended
 
 	mu      sync.RWMutex
 	saved   map[string]*Entry // what the file held when it was read; entries are never changed
@@ -175,25 +176,42 @@ func (b *Book) Remove(server string) error {
 	return b.set(server, func(*Entry) (*Entry, error) { return nil, nil })
 }
 
-// settled is the entry with canonical definitions. It shares nothing with what the caller has.
+// compact is a definition that has a canonical form without white space, in its own order,
+// which means something to those who read it.
+func compact(definition json.RawMessage) json.RawMessage {
+	var b bytes.Buffer
+	_ = json.Compact(&b, definition) // it is JSON
+	return b.Bytes()
+}
+
+// has reports whether the entry has a definition with this canonical form.
+func (e *Entry) has(name string, canonical json.RawMessage) bool {
+	if e.Tools[name] == nil {
+		return false
+	}
+	own, err := Canonical(e.Tools[name])
+	return err == nil && bytes.Equal(own, canonical)
+}
+
+// settled is the entry with definitions that all have a canonical form. It shares nothing with what the caller has.
 func (e *Entry) settled(server string, old *Entry) (*Entry, error) {
 	if !utf8.ValidString(server) || !utf8.ValidString(e.Protocol) {
 		return nil, errors.New("the name or the protocol of the server is not UTF-8")
 	}
 	s := &Entry{e.Protocol, make(map[string]json.RawMessage, len(e.Tools))}
 	for name, definition := range e.Tools {
-		if old != nil && old.Tools[name] != nil && bytes.Equal(old.Tools[name], definition) {
+		canonical, err := Canonical(definition)
+		if old != nil && err == nil && old.has(name, canonical) {
 			s.Tools[name] = old.Tools[name]
 			continue
 		}
-		canonical, err := Canonical(definition)
 		if err == nil && !utf8.ValidString(name) {
 			err = errors.New("its name is not UTF-8")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("the tool %q: %w", name, err)
 		}
-		s.Tools[name] = canonical
+		s.Tools[name] = compact(definition)
 	}
 	return s, nil
 }
@@ -234,12 +252,13 @@ func (b *Book) lockAndReload() (unlock func(), err error) {
 	if b.path == "" {
 		return func() {}, nil
 	}
-	unlock, err = lock(folder(b.path))
+	time.Sleep(courtesy - time.Since(b.unlocked))
+	release, err := lock(folder(b.path))
 	if err != nil {
 		return func() {}, err
 	}
 	_, err = b.reload()
-	return unlock, err
+	return func() { release(); b.unlocked = time.Now() }, err
 }
 
 // save writes what the file held and all that could not be written before. Whoever calls holds

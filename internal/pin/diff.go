@@ -80,8 +80,34 @@ func (d *differ) lists(path string, old, new json.RawMessage) {
 
 // elements are the elements of a canonical list.
 func elements(list json.RawMessage) (values []json.RawMessage) {
-	_ = json.Unmarshal(list, &values) // it was checked
+	for start := 1; start < len(list)-1; {
+		end := skip(list, start)
+		values = append(values, list[start:end])
+		start = end + 1 // after the comma
+	}
 	return values
+}
+
+// skip is where the value of a list ends that begins at pos.
+func skip(list json.RawMessage, pos int) int {
+	w := writer{in: list, pos: pos}
+	for depth := 0; ; {
+		switch list[w.pos] {
+		case '"':
+			w.token()
+		case '{', '[':
+			depth++
+			w.pos++
+		case '}', ']':
+			depth--
+			w.pos++
+		default:
+			w.pos++
+		}
+		if depth == 0 && isEnd(list[w.pos]) {
+			return w.pos
+		}
+	}
 }
 
 // join adds a key to a path. A key that could be taken for something else is put in quotes.

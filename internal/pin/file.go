@@ -87,10 +87,26 @@ func (e *encoder) entry(entry *Entry) {
 func (e *encoder) tool(definition json.RawMessage) {
 	e.object(func(member func(string)) {
 		member("digest")
-		e.text(Digest(definition))
+		canonical, _ := Canonical(definition) // it has one, or it would not be here
+		e.text(Digest(canonical))
 		member("definition")
-		_ = json.Indent(&e.out, definition, string(e.indent[1:]), "  ") // it is canonical
+		e.definition(definition)
 	})
+}
+
+// maxGrowth is how many times as long a definition may become by its indentation. Ordinary ones
+// become twice as long; a stranger's may be made to become a hundred times as long.
+const maxGrowth = 8
+
+// definition writes a canonical definition, one member a line, or all in one line if that would
+// take too much room.
+func (e *encoder) definition(canonical json.RawMessage) {
+	start := e.out.Len()
+	_ = json.Indent(&e.out, canonical, string(e.indent[1:]), "  ") // canonical JSON has no faults
+	if e.out.Len()-start > 1024+maxGrowth*len(canonical) {
+		e.out.Truncate(start)
+		e.out.Write(canonical)
+	}
 }
 
 // showHidden escapes the characters of a JSON text that are not seen, or that change how others
@@ -261,13 +277,14 @@ func (d decoder) tool(name string) (definition json.RawMessage, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if definition, err = Canonical(raw); err != nil {
+	canonical, err := Canonical(raw)
+	if err != nil {
 		return nil, &damage{at, fmt.Errorf("the definition of %s: %w", name, err)}
 	}
-	if Digest(definition) != digest {
+	if Digest(canonical) != digest {
 		return nil, &damage{at, fmt.Errorf("the definition of %s was edited by hand; run toolyard approve", name)}
 	}
-	return definition, nil
+	return compact(raw), nil
 }
 
 // version reads the version of the format, which stands first, and refuses any other.

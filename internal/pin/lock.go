@@ -3,6 +3,7 @@ package pin
 import "time"
 
 const (
-	patience = 10 * time.Second     // for another process to be done with the file
-	pause    = 5 * time.Millisecond // between two attempts
+	patience = 10 * time.Second     // for other processes to be done with the file
+	pause    = time.Millisecond     // between two attempts
+	courtesy = 5 * time.Millisecond // between two turns of one process, so that others get theirs
 )

@@ -57,7 +57,7 @@ func process(t *testing.T, path, name string, n int) *exec.Cmd {
 }
 
 func TestProcessesLoseNothingOfEachOther(t *testing.T) {
-	const n = 40
+	const n = 15
 	path := filepath.Join(t.TempDir(), "toolyard.lock")
 	var all []*exec.Cmd
 	for i := range 3 {
@@ -79,7 +79,7 @@ func TestProcessesLoseNothingOfEachOther(t *testing.T) {
 // A process that is killed at any moment leaves a whole file, with all that it said it had written.
 func TestACrashLeavesAWholeFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "toolyard.lock")
-	for round := range 20 {
+	for round := range 15 {
 		name := fmt.Sprint("p", round)
 		cmd := process(t, path, name, 1_000)
 		out, err := cmd.StdoutPipe()

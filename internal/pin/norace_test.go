@@ -1,0 +1,5 @@
+//go:build !race
+
+package pin_test
+
+const raceEnabled = false

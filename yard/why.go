@@ -1,0 +1,66 @@
+package yard
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/upstream"
+)
+
+// Servers are the MCP servers of the configuration, by id.
+func (y *Yard) Servers() map[string]*upstream.Server {
+	servers := make(map[string]*upstream.Server)
+	for id, s := range y.config.Load().servers {
+		servers[id] = s.Server
+	}
+	return servers
+}
+
+// Why tells everything that was decided about a tool at a gate, in order. The tool is
+// named as the gate shows it, by its own name, or by server/tool.
+func (y *Yard) Why(gate, tool string) ([]toolyard.Step, error) {
+	v, ok := y.View(gate)
+	if !ok {
+		return nil, fmt.Errorf("there is no gate %s", gate)
+	}
+	means := func(server, name string) bool {
+		return tool == name || tool == server+"/"+name || tool == v.Gate.Naming.Render(v.Gate.Yard, server, name)
+	}
+	servers := y.Servers()
+	for _, t := range y.offer().Tools {
+		if !means(t.Server, t.Name) {
+			continue
+		}
+		steps := []toolyard.Step{{Rule: "source", Text: t.Origin}}
+		if s := servers[t.Server]; s != nil {
+			steps = s.Explain(t.Name)
+		}
+		return append(steps, v.Explain(t)...), nil
+	}
+	names := []string{}
+	for _, id := range slices.Sorted(maps.Keys(servers)) {
+		for _, name := range servers[id].Known() {
+			if means(id, name) {
+				return servers[id].Explain(name), nil
+			}
+			names = append(names, id+"/"+name)
+		}
+	}
+	for _, t := range y.offer().Tools {
+		names = append(names, t.Name)
+	}
+	if near := toolyard.Nearest(tool, names); near != "" {
+		return nil, fmt.Errorf("nobody knows a tool %s; did you mean %s?", tool, near)
+	}
+	return nil, fmt.Errorf("nobody knows a tool %s", tool)
+}
+
+// Settle waits until every server was tried once, or ctx ends.
+func (y *Yard) Settle(ctx context.Context) {
+	for _, s := range y.config.Load().servers {
+		s.Settle(ctx)
+	}
+}
