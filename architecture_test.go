@@ -60,7 +60,7 @@ var imports = map[string][]string{
 	"/internal/dialect":             {"", "/internal/guard"},
 	"/upstream":                     {"", "/internal/guard", "/internal/pin"},
 	"/yard":                         {"", "/policy", "/script", "/upstream", "/internal/api", "/internal/catalog", "/internal/config", "/internal/guard", "/internal/mcpserve", "/internal/pin", "/internal/secret", "/internal/telemetry"},
-	"/cli":                          {"", "/yard", "/script", "/internal/config", "/internal/dialect", "/internal/guard"},
+	"/cli":                          {"", "/yard", "/script", "/upstream", "/internal/config", "/internal/dialect", "/internal/guard"},
 	"/cmd/toolyard":                 {"/cli", "/yard", "/packs/basics"},
 	"/acceptance/testyard":          {"", "/cli", "/yard"},
 	"/acceptance/conformanceclient": {"", "/upstream"},
