@@ -55,6 +55,7 @@ var imports = map[string][]string{
 	"/internal/jsvm":                {"/internal/assets", "/internal/guard"},
 	"/internal/watch":               {},
 	"/script":                       {"", "/internal/assets", "/internal/guard", "/internal/jsvm", "/internal/watch"},
+	"/internal/config":              {"", "/internal/guard"},
 	"/internal/pin":                 {"/internal/guard"},
 	"/internal/secret":              {"", "/internal/guard"},
 	"/internal/dialect":             {"", "/internal/guard"},

@@ -241,6 +241,7 @@ func (w *walker) expand(n ast.Node, text string, steps []string) any {
 		return text
 	}
 	var b strings.Builder
+	secrets := 0
 	for rest := text; rest != ""; {
 		before, after, found := strings.Cut(rest, "${")
 		b.WriteString(before)
@@ -255,6 +256,7 @@ func (w *walker) expand(n ast.Node, text string, steps []string) any {
 		value, err := w.variable(expression)
 		if strings.HasPrefix(expression, "secret:") {
 			value, err = "${"+expression+"}", checkSecretPlace(steps)
+			secrets++
 		}
 		if err != nil {
 			w.fault(n, steps, err.Error())
@@ -263,12 +265,21 @@ func (w *walker) expand(n ast.Node, text string, steps []string) any {
 		b.WriteString(value)
 		rest = tail
 	}
-	switch expanded := b.String(); expanded {
-	case "true", "false":
-		return expanded == "true"
-	default:
-		return expanded
+	expanded := b.String()
+	if strings.Count(expanded, "${secret:") != secrets {
+		w.fault(n, steps, "a variable holds a reference to a secret; only this file can refer to secrets")
+		return text
 	}
+	if isTruth := expanded == "true" || expanded == "false"; isTruth && !isText(steps) {
+		return expanded == "true"
+	}
+	return expanded
+}
+
+// isText reports whether a place is for text even if that is true or false: what programs
+// and servers get.
+func isText(steps []string) bool {
+	return len(steps) > 3 && steps[0] == "servers" && slices.Contains([]string{"env", "headers", "args"}, steps[2])
 }
 
 func (w *walker) variable(expression string) (string, error) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
 )
 
 // Server is another MCP server whose tools are offered: a program or a URL.
@@ -57,12 +58,11 @@ type Pick struct {
 
 // JSONSchema describes a Pick.
 func (Pick) JSONSchema() json.RawMessage {
-	return json.RawMessage(`{"anyOf":[
-		{"type":"string","minLength":1,"description":"The id of a server: all that it offers."},
-		{"type":"object","required":["id"],"additionalProperties":false,"properties":{
+	return json.RawMessage(`{"type":["string","object"],"minLength":1,"description":"The id of a server, for all that it offers, or an object.",
+		"required":["id"],"additionalProperties":false,"properties":{
 			"id":{"type":"string","minLength":1,"description":"The id of a server."},
 			"tools":{"type":"array","items":{"type":"string"},"description":"Its tools, by its own names; all when empty."},
-			"resources":{"type":"array","items":{"type":"string"},"description":"Its resources, by their addresses; a star at the end stands for all that begin so; all when empty."}}}]}`)
+			"resources":{"type":"array","items":{"type":"string"},"description":"Its resources, by their addresses; a star at the end stands for all that begin so; all when empty."}}}`)
 }
 
 // UnmarshalJSON reads both forms.
@@ -95,10 +95,14 @@ type adder func(message string, steps ...string)
 
 // checkServers finds what a schema cannot say about servers.
 func (c *Config) checkServers(add adder) {
+	looks := make(map[string]string)
 	for _, id := range slices.Sorted(maps.Keys(c.Servers)) {
 		if err := toolyard.CheckServerID(id); err != nil {
 			add(err.Error(), "servers", id)
+		} else if other := looks[guard.Skeleton(id)]; other != "" {
+			add("looks like "+other+"; people would take one for the other", "servers", id)
 		}
+		looks[guard.Skeleton(id)] = id
 		s := c.Servers[id]
 		s.check(func(message string, steps ...string) { add(message, append([]string{"servers", id}, steps...)...) })
 		c.checkAuth(id, &s, add)

@@ -3,6 +3,7 @@ package guard
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -32,12 +33,13 @@ type Limits struct {
 }
 
 // Process is a program that runs. It is in a process group of its own, knows nothing of our
-// environment, and ends when we do. What it wrote can be read to the end also after it has
+// environment, and ends when we do, with all that it started. What it wrote can be read to the end also after it has
 // ended; whoever starts it closes both files.
 type Process struct {
 	In, Out *os.File
 
 	cmd   *exec.Cmd
+	mark  string // in the environment of it and all that it starts; empty for a bare one
 	grace time.Duration
 	tail  *Tail
 	ended chan struct{}
@@ -59,10 +61,17 @@ func Start(c Command) (*Process, error) {
 	p := &Process{grace: c.Limits.Grace, tail: NewTail(c.Limits.Tail), ended: make(chan struct{})}
 	p.cmd = &exec.Cmd{
 		Path: path, Args: append([]string{cmp.Or(c.Name, path)}, c.Args...), Dir: c.Dir, Env: environment(c.Env, c.Bare),
-		Stderr: p.tail, WaitDelay: time.Second,
+		Stderr: p.tail, WaitDelay: lastComplaints,
+	}
+	if !c.Bare {
+		p.mark = rand.Text()
+		p.cmd.Env = append(p.cmd.Env, markName+"="+p.mark)
 	}
 	if err := p.start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.Path, err)
+	}
+	if p.mark != "" {
+		entrust(p.PID(), p.mark)
 	}
 	if err := bound(p.cmd.Process.Pid, c.Limits); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		killGroup(p.cmd.Process)
@@ -122,7 +131,11 @@ func has(env []string, name string) bool {
 	return false
 }
 
-// wait collects the process. Whatever it left in its group ends with it.
+// lastComplaints is how long the complaints of a process that has ended are waited for;
+// others may hold their end of the pipe.
+const lastComplaints = 25 * time.Millisecond
+
+// wait collects the process. Whatever it left behind ends with it.
 func (p *Process) wait() {
 	state, err := p.cmd.Process.Wait()
 	killGroup(p.cmd.Process)
@@ -132,6 +145,10 @@ func (p *Process) wait() {
 	}
 	p.err = err
 	close(p.ended)
+	if p.mark != "" {
+		sweep(p.mark)
+		dismiss(p.PID())
+	}
 }
 
 // Ended is closed when the process has ended.

@@ -117,20 +117,47 @@ func TestProcessComplains(t *testing.T) {
 	}
 }
 
-// When we are killed, nothing stays.
+// A process that leaves its group, and outlives its parent, ends all the same.
+func TestProcessThatHides(t *testing.T) {
+	p := startTest(t, sh("setsid sh -c 'echo $$; exec sleep 1000' & sleep 0.2"))
+	line, _ := bufio.NewReader(p.Out).ReadString('\n')
+	child, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(line, err)
+	}
+	<-p.Ended()
+	if !gone(child) {
+		t.Error("a child was left behind")
+	}
+}
+
+// When we are killed, nothing stays: not what we started, nor what that started.
 func TestProcessEndsWithUs(t *testing.T) {
-	if os.Getenv("GUARD_TEST_PARENT") == "1" {
-		p, err := Start(sh("echo $$; exec sleep 1000"))
+	for name, script := range map[string]string{
+		"child":      "echo $$; exec sleep 1000",
+		"grandchild": "sh -c 'echo $$; exec sleep 1000' & wait",
+		"hidden one": "setsid sh -c 'echo $$; exec sleep 1000' & wait",
+	} {
+		t.Run(name, func(t *testing.T) { endsWithUs(t, script) })
+	}
+}
+
+func TestParent(t *testing.T) {
+	if script := os.Getenv("GUARD_TEST_PARENT"); script != "" {
+		p, err := Start(sh(script))
 		if err != nil {
 			t.Fatal(err)
 		}
 		line, _ := bufio.NewReader(p.Out).ReadString('\n')
 		_, _ = os.Stdout.WriteString("child " + line)
 		time.Sleep(time.Minute)
-		return
 	}
-	cmd := exec.Command(os.Args[0], "-test.run", "^TestProcessEndsWithUs$")
-	cmd.Env = append(os.Environ(), "GUARD_TEST_PARENT=1")
+}
+
+func endsWithUs(t *testing.T, script string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestParent$")
+	cmd.Env = append(os.Environ(), "GUARD_TEST_PARENT="+script)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

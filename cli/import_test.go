@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolyard/toolyard/internal/config"
+)
+
+func TestImportFromEverywhere(t *testing.T) {
+	u := newUser(t)
+	u.write(filepath.Join(u.home, ".cursor/mcp.json"), `{"mcpServers": {"git_hub": {"url": "https://api.example.com/mcp", "headers": {"Authorization": "Bearer hidden"}}}}`)
+	u.write(".mcp.json", `{"mcpServers": {"files": {"command": "npx", "args": ["-y", "files", "${workspaceFolder}"], "env": {"LEVEL": "${LEVEL:-1}"}}, "me": {"command": "/bin/toolyard"}}}`)
+	u.write(filepath.Join(u.home, ".config/goose/config.yaml"), "extensions: [broken\n")
+	folder, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr := u.do("import")
+	want := `secrets:
+  git-hub-token: env:GIT_HUB_TOKEN
+servers:
+  files:
+    command: npx
+    args: ["-y", files, ` + folder + `]
+    env:
+      LEVEL: "${LEVEL:-1}"
+  git-hub:
+    url: https://api.example.com/mcp
+    auth: {type: bearer, secretRef: git-hub-token}
+`
+	if diff := cmp.Diff(want, stdout); diff != "" {
+		t.Error(diff)
+	}
+	for _, part := range []string{
+		".mcp.json (Claude Code): 2 servers", "(Cursor): 1 server\n", "config.yaml: the file is not YAML", "me is Toolyard itself",
+		"git_hub is called git-hub here", "set the variable GIT_HUB_TOKEN",
+	} {
+		if !strings.Contains(stderr, part) {
+			t.Errorf("%q is not said:\n%s", part, stderr)
+		}
+	}
+	if strings.Contains(stderr, "hidden") {
+		t.Error(stderr)
+	}
+	if _, err := os.Stat("toolyard.yaml"); err == nil {
+		t.Error("a file was written")
+	}
+}
+
+func TestImportWrites(t *testing.T) {
+	u := newUser(t)
+	u.write("a.json", `{"mcpServers": {"a": {"command": "a-mcp", "env": {"API_KEY": "hidden"}}}}`)
+	u.do("import", "a.json", "--write")
+	first := "# The JSON Schema of this file: toolyard schema\nsecrets:\n  a-api-key: env:API_KEY\nservers:\n  a:\n    command: a-mcp\n    env:\n      API_KEY: \"${secret:a-api-key}\"\n"
+	u.want("toolyard.yaml", first)
+
+	u.write("my.yaml", "# mine\nservers: # all of them\n  a: # ours\n    command: other\n\n# the rest\nname: shop\n")
+	u.write("b.json", `{"mcpServers": {"a": {"command": "a-mcp"}, "b": {"url": "https://b.example.com/sse", "type": "sse"}}}`)
+	_, stderr := u.do("import", "b.json", "--write", "--config", "my.yaml")
+	if !strings.Contains(stderr, "server a is there already") {
+		t.Error(stderr)
+	}
+	want := "# mine\nservers: # all of them\n  a: # ours\n    command: other\n  b:\n    url: https://b.example.com/sse\n    transport: sse\n\n# the rest\nname: shop\n"
+	u.want("my.yaml", want)
+	u.want("my.yaml.bak", "# mine\nservers: # all of them\n  a: # ours\n    command: other\n\n# the rest\nname: shop\n")
+	if stdout, _ := u.do("import", "b.json", "--write", "--config", "my.yaml"); !strings.Contains(stdout, "as it should be") {
+		t.Error(stdout)
+	}
+	u.want("my.yaml", want)
+	u.want("toolyard.yaml", first)
+}
+
+func TestImportRefuses(t *testing.T) {
+	u := newUser(t)
+	u.write("bad.json", "{oops")
+	u.write("toolyard.yaml", "servers: [a]\n")
+	u.write("good.json", `{"mcpServers": {"a": {"command": "x"}}}`)
+	for want, args := range map[string][]string{
+		"no client's file": {},
+		"no such file":     {"missing.json"},
+		"is not JSON":      {"bad.json"},
+		"is not a file":    {"."},
+		"not a mapping":    {"good.json", "--write"},
+	} {
+		if code, stdout, stderr := u.run(append([]string{"import"}, args...)...); code == exitOK || stdout != "" || !strings.Contains(stderr, want) {
+			t.Errorf("%v: %d %s %s", args, code, stdout, stderr)
+		}
+	}
+	u.env = nil
+	if code, _, stderr := u.run("import"); code == exitOK || !strings.Contains(stderr, "HOME") {
+		t.Error(code, stderr)
+	}
+}
+
+// A stranger's text reaches neither the terminal nor the file as more than text.
+func TestImportOfHostileText(t *testing.T) {
+	u := newUser(t)
+	u.write("x.json", `{"mcpServers": {
+		"a\u001b[2J\nservers:": {"command": "x\u0007\n    evil: true", "args": ["\u202e", "${secret:a}"]},
+		"b: {}\u009b": {"command": "x\u0007\n    evil: true", "args": ["\u202e"], "\u001b]0;title": 1}
+	}}`)
+	stdout, stderr := u.do("import", "x.json")
+	for _, r := range stdout + stderr {
+		if r != '\n' && (r < ' ' || r == 0x7f || r == 0x9b || r == 0x202e) {
+			t.Errorf("%q is printed", r)
+		}
+	}
+	want := "servers:\n  b:\n    command: \"x\\u0007\\n    evil: true\"\n    args: [\"\\u202e\"]\n"
+	if diff := cmp.Diff(want, stdout); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Whatever a client has is something that our configuration takes.
+func TestImportIsAConfiguration(t *testing.T) {
+	files, err := filepath.Glob("../internal/dialect/testdata/*/in.*")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for i := range files {
+		if files[i], err = filepath.Abs(files[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	u := newUser(t)
+	stdout, _ := u.do(append([]string{"import"}, files...)...)
+	c, err := config.Parse("toolyard.yaml", []byte(stdout), func(string) (string, bool) { return "x", true })
+	if err != nil {
+		t.Fatalf("%v\n%s", err, stdout)
+	}
+	if len(c.Servers) < 15 || len(c.Secrets) < 8 {
+		t.Errorf("%d servers, %d secrets", len(c.Servers), len(c.Secrets))
+	}
+}

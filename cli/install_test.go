@@ -1,0 +1,272 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolyard/toolyard/internal/dialect"
+	"github.com/toolyard/toolyard/yard"
+)
+
+// user is somebody with a home folder, who works in a project.
+type user struct {
+	t             *testing.T
+	home, project string
+	env           map[string]string
+}
+
+func newUser(t *testing.T) *user {
+	t.Helper()
+	u := &user{t: t, home: t.TempDir(), project: t.TempDir()}
+	u.env = map[string]string{"HOME": u.home}
+	t.Chdir(u.project)
+	return u
+}
+
+// run runs a command as the user would, and returns what it printed.
+func (u *user) run(args ...string) (code int, stdout, stderr string) {
+	u.t.Helper()
+	var out, errs bytes.Buffer
+	p := &program{out: &out, err: &errs, opts: yard.Options{Getenv: func(name string) (string, bool) {
+		value, ok := u.env[name]
+		return value, ok
+	}}}
+	root := p.command()
+	root.SetArgs(args)
+	err := root.ExecuteContext(u.t.Context())
+	var exit exitStatus
+	switch {
+	case errors.As(err, &exit):
+		p.complain(exit.err)
+		code = exit.code
+	case err != nil:
+		p.complain(err)
+		code = exitUsage
+	}
+	return code, out.String(), errs.String()
+}
+
+// do is run for a command that must work.
+func (u *user) do(args ...string) (stdout, stderr string) {
+	u.t.Helper()
+	code, stdout, stderr := u.run(args...)
+	if code != exitOK {
+		u.t.Fatalf("%v: %d\n%s%s", args, code, stdout, stderr)
+	}
+	return stdout, stderr
+}
+
+func (u *user) write(path, text string) {
+	u.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		u.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+func (u *user) read(path string) string {
+	u.t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	return string(data)
+}
+
+func (u *user) want(path, text string) {
+	u.t.Helper()
+	if diff := cmp.Diff(text, u.read(path)); diff != "" {
+		u.t.Errorf("%s: %s", path, diff)
+	}
+}
+
+func executable(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestInstallAndRemove(t *testing.T) {
+	for _, c := range dialect.Clients {
+		for _, text := range []string{"", "{}\n", "{ } // mine\n", "{\n  // mine\n  \"a\": 1\n}\n"} {
+			t.Run(c.ID+text, func(t *testing.T) {
+				u := newUser(t)
+				paths := c.Paths(u.home, u.project, "linux", func(string) (string, bool) { return "", false })
+				file := paths[len(paths)-1]
+				if strings.HasSuffix(file, ".yaml") {
+					text = strings.NewReplacer("{", "", "}", "", "//", "#", "\"", "").Replace(text)
+				}
+				if text != "" {
+					u.write(file, text)
+				}
+				u.do("install", c.ID)
+				installed := u.read(file)
+				if stdout, _ := u.do("install", c.ID); !strings.Contains(stdout, "nothing to do") || u.read(file) != installed {
+					t.Errorf("installed twice: %s", stdout)
+				}
+				if stdout, _ := u.do("install"); !strings.Contains(stdout, "yes") {
+					t.Error(stdout)
+				}
+				if text != "" {
+					u.want(file+backupSuffix, text)
+				}
+				u.do("install", c.ID, "--remove")
+				if text != "" {
+					u.want(file, text)
+				}
+				if stdout, _ := u.do("install"); strings.Contains(stdout, "yes") {
+					t.Error(stdout)
+				}
+			})
+		}
+	}
+}
+
+func TestInstallStdio(t *testing.T) {
+	u := newUser(t)
+	u.write("toolyard.yaml", "gates: {chat: {mode: read}}\n")
+	u.do("install", "claude-desktop", "--gate", "chat", "--name", "yard")
+	data := u.read(filepath.Join(u.home, ".config/Claude/claude_desktop_config.json"))
+	servers, _, err := dialect.Read("x.json", []byte(data))
+	if err != nil || len(servers) != 1 {
+		t.Fatal(err, data)
+	}
+	folder, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := dialect.Server{
+		Name: "yard", Transport: dialect.Stdio, Line: 3, Command: executable(t),
+		Args: []string{"serve", "--config", filepath.Join(folder, "toolyard.yaml"), "--gate", "chat"},
+	}
+	if diff := cmp.Diff(want, servers[0]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestInstallURL(t *testing.T) {
+	u := newUser(t)
+	for _, test := range []struct {
+		config, want string
+		args         []string
+	}{
+		{"", "http://127.0.0.1:3001/mcp", nil},
+		{"listen: 0.0.0.0:4000\nanonymous: true\n", "http://127.0.0.1:4000/mcp", nil},
+		{"gates: {chat: {mode: read}}\n", "http://127.0.0.1:3001/mcp/chat", []string{"--gate", "chat"}},
+		{"", "https://tools.example.com/mcp", []string{"--url", "https://tools.example.com/mcp"}},
+	} {
+		u.write("toolyard.yaml", test.config)
+		u.do(append([]string{"install", "claude-code", "--project"}, test.args...)...)
+		if data := u.read(".mcp.json"); !strings.Contains(data, `"url": "`+test.want+`"`) {
+			t.Error(test.want, data)
+		}
+	}
+}
+
+func TestInstallRefuses(t *testing.T) {
+	u := newUser(t)
+	u.write(filepath.Join(u.home, ".cursor/mcp.json"), "{oops")
+	for want, args := range map[string][]string{
+		"did you mean cursor?":      {"cursr"},
+		"there are: claude-desktop": {"emacs-of-old"},
+		"takes no URLs":             {"claude-desktop", "--url", "http://x/mcp"},
+		"no file for a project":     {"windsurf", "--project"},
+		"not http or https":         {"vscode", "--url", "ftp://x"},
+		"is not JSON":               {"cursor"},
+		"leave --gate away":         {"vscode", "--url", "http://x/mcp", "--gate", "a"},
+		"none of the others can be": {"vscode", "--url", "http://x/mcp", "--stdio"},
+	} {
+		if code, _, stderr := u.run(append([]string{"install"}, args...)...); code == exitOK || !strings.Contains(stderr, want) {
+			t.Errorf("%v: %d %s", args, code, stderr)
+		}
+	}
+	u.want(filepath.Join(u.home, ".cursor/mcp.json"), "{oops")
+}
+
+func TestInstallDryRun(t *testing.T) {
+	u := newUser(t)
+	file := filepath.Join(u.home, ".cursor/mcp.json")
+	text := "{\n  \"mcpServers\": {\n    \"a\": {\n      \"env\": {\"TOKEN\": \"hidden\"}\n    }\n  }\n}\n"
+	u.write(file, text)
+	stdout, _ := u.do("install", "cursor", "--dry-run")
+	want := "--- " + file + "\n+++ " + file + "\n@@ -4,0 +5,4 @@\n+    },\n+    \"toolyard\": {\n" +
+		"+      \"type\": \"http\",\n+      \"url\": \"http://127.0.0.1:3001/mcp\"\n"
+	if diff := cmp.Diff(want, stdout); diff != "" {
+		t.Error(diff)
+	}
+	u.want(file, text)
+	if _, err := os.Stat(file + backupSuffix); err == nil {
+		t.Error("a backup was written")
+	}
+}
+
+// Links of the user are followed and stay; those of a project that lead out of it are not.
+func TestInstallAndLinks(t *testing.T) {
+	u := newUser(t)
+	dotfiles, file := filepath.Join(u.home, "dotfiles/mcp.json"), filepath.Join(u.home, ".cursor/mcp.json")
+	u.write(dotfiles, "{}\n")
+	if err := os.Chmod(dotfiles, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(dotfiles, file); err != nil {
+		t.Skip(err)
+	}
+	u.do("install", "cursor")
+	info, err := os.Lstat(file)
+	if err != nil || info.Mode()&os.ModeSymlink == 0 || !strings.Contains(u.read(dotfiles), "toolyard") {
+		t.Error(info, err)
+	}
+	if info, err = os.Stat(dotfiles); err != nil || info.Mode().Perm() != 0o640 {
+		t.Error(info.Mode(), err)
+	}
+
+	u.write(filepath.Join(u.home, "precious.json"), "{}\n")
+	for _, link := range [][2]string{
+		{filepath.Join(u.home, "precious.json"), ".mcp.json"},
+		{u.home, ".vscode"},
+		{filepath.Join(u.home, "new.json"), ".roo"},
+	} {
+		if err := os.Symlink(link[0], link[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, client := range []string{"claude-code", "vscode", "roo"} {
+		if code, _, stderr := u.run("install", client, "--project"); code == exitOK || !strings.Contains(stderr, "link") {
+			t.Error(client, code, stderr)
+		}
+	}
+	u.want(filepath.Join(u.home, "precious.json"), "{}\n")
+
+	// A backup takes the place of a link that somebody left there.
+	u.write(".cursor/mcp.json", "{}\n")
+	if err := os.Symlink(filepath.Join(u.home, "precious.json"), ".cursor/mcp.json.bak"); err != nil {
+		t.Fatal(err)
+	}
+	u.write(filepath.Join(u.home, "precious.json"), "{\"precious\": 1}\n")
+	u.do("install", "cursor", "--project")
+	u.want(filepath.Join(u.home, "precious.json"), "{\"precious\": 1}\n")
+	u.want(".cursor/mcp.json.bak", "{}\n")
+}
+
+func TestReplaceFileSeesOtherWriters(t *testing.T) {
+	u := newUser(t)
+	u.write("f", "theirs")
+	if err := replaceFile("f", []byte("before"), []byte("after"), 0o600); err == nil {
+		t.Error("their change was lost")
+	}
+	u.want("f", "theirs")
+}
