@@ -99,7 +99,11 @@ func (y *Yard) serverOptions(id string, c serverConfig, vault *secret.Vault) ups
 		Headers: func() (http.Header, error) { return headers(&c.Server, vault) },
 	}
 	if c.Command != "" {
-		o.Command = append([]string{c.Command}, c.Args...)
+		program := c.Command
+		if strings.ContainsRune(program, '/') { // otherwise it is looked for in PATH
+			program = y.beside(program)
+		}
+		o.Command = append([]string{program}, c.Args...)
 	}
 	if c.Dir == "" && c.Command != "" {
 		o.Dir = filepath.Dir(y.opts.ConfigFile)

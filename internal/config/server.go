@@ -13,7 +13,7 @@ import (
 
 // Server is another MCP server whose tools are offered: a program or a URL.
 type Server struct {
-	Command string            `json:"command,omitempty" doc:"The program to start; it speaks MCP on standard input and output."`
+	Command string            `json:"command,omitempty" doc:"The program to start, looked for in PATH, or relative to this file if it has a slash; it speaks MCP on standard input and output."`
 	Args    []string          `json:"args,omitempty" doc:"Its arguments. Secrets do not belong here: everybody on the machine can read them."`
 	Env     map[string]string `json:"env,omitempty" doc:"Its environment beside PATH, HOME, LANG, TZ and TMPDIR. Values may hold ${secret:name}."`
 	Dir     string            `json:"dir,omitempty" doc:"Where it runs, relative to this file."`
