@@ -29,7 +29,6 @@ const (
 var (
 	toolNameRE = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 	serverIDRE = regexp.MustCompile(`^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*$`)
-	wireNameRE = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 )
 
 func checkToolName(name string) error {
@@ -69,16 +68,21 @@ func (n Naming) Render(yard, server, tool string) string {
 }
 
 func wireName(name, server, tool string) string {
-	if len(name) <= maxWireName && wireNameRE.MatchString(name) {
+	if len(name) <= maxWireName && strings.IndexFunc(name, isOdd) < 0 {
 		return name
 	}
 	sum := sha256.Sum256([]byte(server + "\x00" + tool))
 	hash := strings.ToLower(base32.StdEncoding.EncodeToString(sum[:5]))
 	name = strings.Map(func(r rune) rune {
-		if r < 128 && wireNameRE.MatchString(string(r)) {
-			return r
+		if isOdd(r) {
+			return '_'
 		}
-		return '_'
+		return r
 	}, name)
 	return name[:min(len(name), maxWireName-len(hash)-1)] + "_" + hash
+}
+
+// isOdd reports whether a character may not stand in a wire name.
+func isOdd(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
 }

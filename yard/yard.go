@@ -84,6 +84,7 @@ type Yard struct {
 
 	publishing sync.Mutex         // one Publish at a time
 	problems   []toolyard.Problem // that were logged; under publishing
+	published  published          // under publishing too
 	reloading  sync.Mutex         // one Reload at a time
 	ready      chan struct{}
 }
@@ -255,12 +256,22 @@ func (y *Yard) apply(s *settings) {
 	y.publish()
 }
 
-// publish shows the newest tools at the newest gates.
+// published is what the gates show: settings, and an offer by its generation.
+type published struct {
+	settings *settings
+	offered  uint64
+}
+
+// publish shows the newest tools at the newest gates, if either is another than before.
 func (y *Yard) publish() {
 	y.publishing.Lock()
 	defer y.publishing.Unlock()
-	y.server.Publish(y.config.Load().gates, y.offer())
-	g, problems := y.catalog.Now(), y.Problems()
+	g := y.catalog.Now()
+	if now := (published{y.config.Load(), g.Offered}); now != y.published {
+		y.server.Publish(now.settings.gates, y.offerOf(g))
+		y.published = now
+	}
+	problems := y.Problems()
 	y.metrics.Catalog(g.Number, len(g.Tools), len(problems))
 	y.logProblems(problems)
 }
@@ -281,8 +292,10 @@ func (y *Yard) logProblems(now []toolyard.Problem) {
 }
 
 // offer is that of the catalog, or before its first generation the tools in Go.
-func (y *Yard) offer() toolyard.Offer {
-	if g := y.catalog.Now(); g.Number > 0 {
+func (y *Yard) offer() toolyard.Offer { return y.offerOf(y.catalog.Now()) }
+
+func (y *Yard) offerOf(g *catalog.Generation) toolyard.Offer {
+	if g.Number > 0 {
 		return g.Offer
 	}
 	tools := y.goTools(len(y.opts.Sources) > 0 || y.config.Load() != nil && (y.config.Load().scripts != nil || len(y.config.Load().servers) > 0))

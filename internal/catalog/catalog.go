@@ -25,7 +25,8 @@ import (
 // a call ends on the generation that it began with.
 type Generation struct {
 	Number         uint64
-	toolyard.Offer // tools ordered by server, name and origin
+	Offered        uint64 // the number of the generation that the offer is from
+	toolyard.Offer        // tools ordered by server, name and origin
 	Problems       []toolyard.Problem
 
 	next chan struct{}
@@ -285,7 +286,10 @@ func (c *Catalog) publish() {
 	slices.SortStableFunc(next.Tools, func(a, b *toolyard.Tool) int {
 		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Origin, b.Origin))
 	})
-	if old.Number == 0 || !sameOffer(old.Offer, next.Offer) || !slices.Equal(old.Problems, next.Problems) {
+	if next.Offered = next.Number; old.Number > 0 && sameOffer(old.Offer, next.Offer) {
+		next.Offered, next.Offer = old.Offered, old.Offer
+	}
+	if next.Offered == next.Number || !slices.Equal(old.Problems, next.Problems) {
 		c.tell(c.tools, tools)
 		c.tools = tools
 		c.now.Store(next)

@@ -1,0 +1,27 @@
+package toolyard_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/toolyard/toolyard"
+)
+
+// A gate is bound anew whenever anything changes, also with very many tools.
+func BenchmarkBind10000(b *testing.B) {
+	var offer toolyard.Offer
+	for i := range 10_000 {
+		t, err := toolyard.NewTool(toolyard.Spec{Name: fmt.Sprintf("tool_%d", i%50), Server: fmt.Sprintf("server-%d", i/50), Modes: toolyard.ReadOnly},
+			func(context.Context, *toolyard.Call) (*toolyard.Result, error) { return nil, nil })
+		if err != nil {
+			b.Fatal(err)
+		}
+		offer.Tools = append(offer.Tools, t)
+	}
+	g := &toolyard.Gate{Mode: toolyard.Read}
+	v := g.Bind(offer, nil)
+	for b.Loop() {
+		v = g.Bind(offer, v)
+	}
+}
