@@ -116,21 +116,29 @@ func (e *Error) Result() *Result {
 // Data is the error as data, the same in results and in JSON-RPC errors.
 func (e *Error) Data() json.RawMessage {
 	data := struct {
-		Error        Code                `json:"error"`
-		Message      string              `json:"message"`
-		Retryable    bool                `json:"retryable"`
-		Issues       []Issue             `json:"issues,omitempty"`
-		RetryAfterMS int64               `json:"retryAfterMs,omitempty"`
-		Needs        map[string]struct{} `json:"requiredCapabilities,omitempty"`
+		Error        Code           `json:"error"`
+		Message      string         `json:"message"`
+		Retryable    bool           `json:"retryable"`
+		Issues       []Issue        `json:"issues,omitempty"`
+		RetryAfterMS int64          `json:"retryAfterMs,omitempty"`
+		Needs        map[string]any `json:"requiredCapabilities,omitempty"`
 	}{Error: e.Code, Message: e.Message, Retryable: e.Code.Retryable(), Issues: e.Issues}
 	if e.RetryAfter > 0 {
 		data.RetryAfterMS = int64(math.Ceil(float64(e.RetryAfter) / 1e6))
 	}
 	for _, need := range e.Needs {
 		if data.Needs == nil {
-			data.Needs = make(map[string]struct{})
+			data.Needs = make(map[string]any)
 		}
-		data.Needs[need] = struct{}{}
+		at := data.Needs
+		for part := range strings.SplitSeq(need, ".") { // "elicitation.url" is a part of elicitation
+			inner, ok := at[part].(map[string]any)
+			if !ok {
+				inner = make(map[string]any)
+				at[part] = inner
+			}
+			at = inner
+		}
 	}
 	raw, _ := json.Marshal(data) // always has a JSON form
 	return raw

@@ -6,20 +6,11 @@ import (
 	"testing"
 )
 
-// later names the scenarios that need what Toolyard does not have yet, by how they begin,
-// and what that is. Every other server scenario of the suites runs, and must pass.
+// later names the scenarios that need what Toolyard does not have yet, or will not have, by
+// how they begin, and what that is. Every other server scenario of the suites runs, and must pass.
 var later = []struct{ prefix, reason string }{
-	{"completion-complete", "needs completion, which comes with prompts"},
-	{"elicitation-", "needs elicitation, which comes with MCP servers as sources"},
-	{"tools-call-elicitation", "needs elicitation, which comes with MCP servers as sources"},
-	{"tools-call-sampling", "needs sampling, which MCP has deprecated"},
-	{"input-required-result-", "needs input_required, which comes with MCP servers as sources"},
-	{"prompts-get-", "needs prompts, which come with MCP servers as sources"},
-	{"resources-read-", "needs resources, which come with MCP servers as sources"},
-	{"resources-subscribe", "needs resources, which come with MCP servers as sources"},
-	{"resources-templates-read", "needs resources, which come with MCP servers as sources"},
-	{"resources-unsubscribe", "needs resources, which come with MCP servers as sources"},
-	{"sep-2164-resource-not-found", "needs resources, which come with MCP servers as sources"},
+	{"resources-subscribe", "needs sources that tell when a resource has changed"},
+	{"resources-unsubscribe", "needs sources that tell when a resource has changed"},
 	{"server-sse-polling", "needs a tool that closes its own stream, which no tool here may"},
 }
 

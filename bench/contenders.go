@@ -49,6 +49,10 @@ func serveContender(name string, tools int, dir, server string) error {
 		return serveProxy(l, ready, server)
 	case "gateway":
 		return serveGateway(l, ready, server)
+	case "many":
+		return serveMany(l, ready)
+	case "crowd":
+		return serveCrowd(l, ready, server)
 	case "scripts":
 		return serveYard(l, ready, yard.Options{Scripts: yard.Scripts{Dir: dir, Cache: script.DefaultCacheDir()}})
 	}

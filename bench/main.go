@@ -8,6 +8,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -269,12 +270,15 @@ func measure(quick, onlyScripts, onlyUpstreams bool) error {
 		return measureScripts(ctx, turn, turns, saves)
 	}
 	if onlyUpstreams {
-		return measureUpstreams(ctx, turn, turns)
+		return errors.Join(measureUpstreams(ctx, turn, turns), measureServers(ctx, turn))
 	}
 	if err := measureCalls(ctx, turn, turns); err != nil {
 		return err
 	}
 	if err := measureUpstreams(ctx, turn, turns); err != nil {
+		return err
+	}
+	if err := measureServers(ctx, turn); err != nil {
 		return err
 	}
 	if err := measureScripts(ctx, turn, turns, saves); err != nil {

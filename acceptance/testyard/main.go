@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,11 +19,12 @@ import (
 
 func main() {
 	extra := newChanging()
-	tools := append(conformanceTools(extra), acceptanceTools(extra)...)
-	sources := map[string]toolyard.Source{"changing": extra, "docs": docs{}}
+	tools := slices.Concat(conformanceTools(extra), askingTools(), acceptanceTools(extra))
+	sources := map[string]toolyard.Source{"changing": extra, "docs": docs{}, "library": newLibrary()}
 	if n, err := strconv.Atoi(os.Getenv("TESTYARD_TOOLS")); err == nil {
 		tools = manyTools(n)
 		delete(sources, "docs")
+		delete(sources, "library")
 	}
 	clients := &toolyard.Clients{}
 	toolyard.Lend[broker](clients, theBroker, toolyard.Write)

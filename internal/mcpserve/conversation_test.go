@@ -24,7 +24,10 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var callID = regexp.MustCompile(`"dev\.toolyard/call":"[0-9a-z]{26}"`)
+var (
+	callID = regexp.MustCompile(`"dev\.toolyard/call":"[0-9a-z]{26}"`)
+	state  = regexp.MustCompile(`"requestState":"([^"]+)"`)
+)
 
 // conversationTools are the tools that the conversations use.
 func conversationTools() []*toolyard.Tool {
@@ -79,7 +82,7 @@ func TestConversations(t *testing.T) {
 // before, and returns all that came back.
 func converse(t *testing.T, client string) string {
 	t.Helper()
-	s := newServer(t, conversationTools()...)
+	s := serveOffer(t, conversationOffer())
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
 	ended := make(chan error, 1)
@@ -89,26 +92,31 @@ func converse(t *testing.T, client string) string {
 	}()
 	lines := bufio.NewScanner(fromServer)
 	var got strings.Builder
+	last := "" // the last state that came back, which the client means by $STATE
 	for line := range strings.Lines(client) {
 		if strings.HasPrefix(line, "#") || strings.TrimSpace(line) == "" {
 			continue
 		}
-		if _, err := io.WriteString(toServer, line); err != nil {
+		if _, err := io.WriteString(toServer, strings.ReplaceAll(line, "$STATE", last)); err != nil {
 			t.Fatal(err)
 		}
 		if !answered(line) {
 			continue
 		}
 		for lines.Scan() {
-			got.WriteString(callID.ReplaceAllString(lines.Text(), `"dev.toolyard/call":"…"`) + "\n")
-			if isResponse(lines.Text()) {
+			text := anyCall(lines.Text())
+			if m := state.FindStringSubmatch(text); m != nil {
+				last, text = m[1], state.ReplaceAllString(text, `"requestState":"…"`)
+			}
+			got.WriteString(text + "\n")
+			if wantsAnswer(text) {
 				break
 			}
 		}
 	}
 	_ = toServer.Close()
 	for lines.Scan() {
-		got.WriteString(lines.Text() + "\n")
+		got.WriteString(anyCall(lines.Text()) + "\n")
 	}
 	if err := <-ended; err != nil {
 		t.Errorf("the server ended with %v", err)
@@ -116,13 +124,17 @@ func converse(t *testing.T, client string) string {
 	return got.String()
 }
 
+// anyCall leaves out the ids of calls.
+func anyCall(line string) string { return callID.ReplaceAllString(line, `"dev.toolyard/call":"…"`) }
+
 // answered reports whether a line gets an answer: everything does but a notification.
 func answered(line string) bool {
 	var m struct{ Method any }
 	return json.Unmarshal([]byte(line), &m) != nil || strings.Contains(line, `"id"`) || m.Method == nil
 }
 
-func isResponse(line string) bool {
-	var m struct{ Method any }
-	return json.Unmarshal([]byte(line), &m) == nil && m.Method == nil
+// wantsAnswer reports whether the client speaks next: after an answer, or a question.
+func wantsAnswer(line string) bool {
+	var m struct{ ID, Method any }
+	return json.Unmarshal([]byte(line), &m) == nil && (m.Method == nil || m.ID != nil)
 }

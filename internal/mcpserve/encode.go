@@ -3,37 +3,24 @@ package mcpserve
 import (
 	"bytes"
 	"encoding/json"
+	"iter"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
 )
 
 // metaCall is where a result says which call it answers, as the record and the log
 // know it.
 const metaCall = "dev.toolyard/call"
 
-// answer encodes how a call ended: a result, or the error that takes its place.
-func (g *gate) answer(v *view, e era, c *toolyard.Call, res *toolyard.Result, err error) ([]byte, *jsonrpc.Error) {
-	if err != nil {
-		te := toolyard.AsError(err)
-		if v.Gate.Errors == toolyard.ErrorsAsProtocol || te.Code == toolyard.NotFound || te.Code == toolyard.Missing {
-			return nil, protocolError(v.Gate.Errors, te)
-		}
-		res = te.Result()
-	}
-	return g.appendResult(nil, e, c, res), nil
-}
-
-// appendResult encodes a result for an era. Raw results keep their bytes; where the
-// modern era needs a resultType and they have none, it is put in front.
+// appendResult encodes a result that a tool of ours made, for an era.
 func (g *gate) appendResult(b []byte, e era, c *toolyard.Call, r *toolyard.Result) []byte {
-	if raw := r.Raw(); raw != nil {
-		return appendRaw(b, e, raw)
-	}
 	b = append(b, '{')
 	if e == modernEra {
 		b = append(b, `"resultType":"complete",`...)
@@ -64,16 +51,117 @@ func (g *gate) appendResult(b []byte, e era, c *toolyard.Call, r *toolyard.Resul
 	return append(append(b, c.ID...), `"}}`...)
 }
 
-func appendRaw(b []byte, e era, raw json.RawMessage) []byte {
-	if e == legacyEra || member(raw, "resultType") != nil {
-		return append(b, raw...)
+// hop is what a result says of the way between this server and its client. It takes the
+// place of what another server said of its own way to us.
+type hop struct {
+	era    era
+	server []byte // who we are
+	call   string // the id of the call, empty for none
+	cached bool   // clients of the modern era are told how long they may keep the result
+	state  string // the sealed state of an unfinished result, empty for a finished one
+}
+
+// hopMeta are the keys of _meta that speak of one hop.
+var hopMeta = []string{
+	metaCall, mcp.MetaKeyServerInfo, mcp.MetaKeySubscriptionID, mcp.MetaKeyProtocolVersion,
+	mcp.MetaKeyClientInfo, mcp.MetaKeyClientCapabilities, mcp.MetaKeyLogLevel, //nolint:staticcheck // deprecated, not gone
+}
+
+// append appends the result object of another server. All that is not about the hop keeps
+// its bytes and its order.
+func (h *hop) append(b []byte, raw json.RawMessage) []byte {
+	b = slices.Grow(b, len(raw)+len(h.server)+len(h.state)+128)
+	b = append(b, '{')
+	hasType, hasMeta := h.era == legacyEra, h.era == legacyEra
+	for key, part := range parts(raw) {
+		switch {
+		case key == "_meta" && part.value[0] == '{':
+			hasMeta = true
+			b = h.appendMeta(b, part.value)
+		case h.replaces(key, part.value):
+			continue
+		default:
+			hasType = hasType || key == "resultType"
+			b = append(append(b, part.text...), ',')
+		}
 	}
-	raw = bytes.TrimLeft(raw, " \t\r\n")
-	b = append(b, `{"resultType":"complete"`...)
-	if rest := bytes.TrimLeft(raw[1:], " \t\r\n"); len(rest) > 0 && rest[0] != '}' {
-		b = append(b, ',')
+	if !hasType {
+		b = append(b, `"resultType":"complete",`...)
 	}
-	return append(b, raw[1:]...)
+	if h.caches() {
+		b = append(b, `"ttlMs":0,"cacheScope":"private",`...)
+	}
+	if h.state != "" {
+		b = append(append(append(b, `"requestState":"`...), h.state...), `",`...)
+	}
+	if !hasMeta {
+		b = h.appendMeta(b, nil)
+	}
+	return closeObject(b)
+}
+
+func (h *hop) caches() bool { return h.cached && h.era == modernEra && h.state == "" }
+
+// replaces reports whether a member of a result is about the hop, or is nothing that the
+// era knows.
+func (h *hop) replaces(key string, value json.RawMessage) bool {
+	switch key {
+	case "_meta": // no object
+		return true
+	case "resultType":
+		return h.era == legacyEra || h.state == "" && string(value) != `"complete"`
+	case "ttlMs", "cacheScope":
+		return h.era == legacyEra || h.caches()
+	case "requestState":
+		return h.state != ""
+	case "structuredContent":
+		return h.era == legacyEra && value[0] != '{'
+	}
+	return false
+}
+
+// appendMeta appends the _meta of a result: what we say of the hop, and what the other
+// server said of anything else.
+func (h *hop) appendMeta(b []byte, theirs json.RawMessage) []byte {
+	b = append(b, `"_meta":{`...)
+	if h.era == modernEra {
+		b = append(append(b, h.server...), ',')
+		if h.call != "" {
+			b = append(append(append(b, `"`+metaCall+`":"`...), h.call...), `",`...)
+		}
+	}
+	for key, part := range parts(theirs) {
+		if !slices.Contains(hopMeta, key) {
+			b = append(append(b, part.text...), ',')
+		}
+	}
+	return append(closeObject(b), ',')
+}
+
+// part is a member of a JSON object: all of its text, and the value in it.
+type part struct{ text, value json.RawMessage }
+
+// parts walks over the members of an object.
+func parts(object json.RawMessage) iter.Seq2[string, part] {
+	return func(yield func(string, part) bool) {
+		at := bytes.IndexByte(object, '{') + 1
+		for key, value := range guard.Members(object) {
+			end := cap(object) - cap(value) + len(value) // a value is a part of its object
+			text := bytes.TrimPrefix(bytes.TrimLeft(object[at:end], " \t\r\n"), []byte(","))
+			if at = end; !yield(key, part{text, value}) {
+				return
+			}
+		}
+	}
+}
+
+// closeObject ends an object whose members each have a comma behind them.
+func closeObject(b []byte) []byte {
+	if last := len(b) - 1; b[last] == ',' {
+		b[last] = '}'
+		return b
+	}
+	return append(b, '}')
 }
 
 // codeNumbers are the JSON-RPC numbers of our codes; they are those of the systems

@@ -89,17 +89,17 @@ func collectHeaders(schema json.RawMessage, path []string, depth int) (binds []h
 }
 
 // checkParamHeaders holds the Mcp-Param headers of a call against its arguments.
-func checkParamHeaders(h http.Header, v *view, r *Request) *jsonrpc.Error {
+func checkParamHeaders(h http.Header, v *view, j *job) *jsonrpc.Error {
 	binds := v.binds()
 	if len(binds) == 0 {
 		return nil
 	}
-	tool, ok := v.Lookup(r.Tool)
+	tool, ok := v.Lookup(j.name)
 	if !ok {
 		return nil
 	}
 	for _, b := range binds[tool] {
-		arg := r.Args
+		arg := j.Args
 		for _, step := range b.path {
 			arg = member(arg, step)
 		}

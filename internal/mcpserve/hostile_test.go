@@ -21,12 +21,24 @@ import (
 // newServer serves the tools at a write gate called default.
 func newServer(t testing.TB, tools ...*toolyard.Tool) *mcpserve.Server {
 	t.Helper()
+	return serveOffer(t, toolyard.Offer{Tools: tools})
+}
+
+// serveOffer serves an offer at a write gate called default.
+func serveOffer(t testing.TB, offer toolyard.Offer) *mcpserve.Server {
+	t.Helper()
+	s := newOpenServer(offer)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// newOpenServer is a server that somebody has to close.
+func newOpenServer(offer toolyard.Offer) *mcpserve.Server {
 	s := mcpserve.New(mcpserve.Options{
 		Name: "test", Version: "1",
 		Call: toolyard.Chain(toolyard.Run, policy.Record(time.Now), policy.Recover(), policy.Cap(256<<10, 1<<20), policy.Validate(), policy.Deadline(time.Second)),
 	})
-	t.Cleanup(s.Close)
-	s.Publish([]*toolyard.Gate{{Name: "default", Mode: toolyard.Write}}, toolyard.Offer{Tools: tools})
+	s.Publish([]*toolyard.Gate{{Name: "default", Mode: toolyard.Write}}, offer)
 	return s
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
 )
 
 // sessionTimeout ends a legacy session that has sent nothing for so long. Its client
@@ -43,6 +44,7 @@ func newLegacy(g *gate) *legacy {
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
 	})}
 	l.sdk.AddReceivingMiddleware(l.intercept)
+	l.sdk.AddSendingMiddleware(substitute)
 	getServer := func(*http.Request) *mcp.Server { return l.sdk }
 	l.stream = mcp.NewStreamableHTTPHandler(getServer, &mcp.StreamableHTTPOptions{SessionTimeout: sessionTimeout})
 	l.sse = mcp.NewSSEHandler(getServer, nil)
@@ -61,12 +63,24 @@ func newLegacy(g *gate) *legacy {
 	return l
 }
 
-// notify tells all sessions that the tools have changed. The SDK does that when its
-// own tools change, and has none: a placeholder, which intercept never lists, is
-// replaced by itself.
-func (l *legacy) notify() {
-	l.sdk.AddTool(&mcp.Tool{Name: "placeholder", InputSchema: json.RawMessage(`{"type":"object"}`)},
-		func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return nil, errInternal })
+// notify tells all sessions that a kind has changed. The SDK does that when what it has
+// itself of that kind changes, and it has none: a placeholder, which intercept never lists,
+// is replaced by itself.
+func (l *legacy) notify(k kind) {
+	const name = "placeholder"
+	switch k {
+	case toolKind:
+		l.sdk.AddTool(&mcp.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)},
+			func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return nil, errInternal })
+	case promptKind:
+		l.sdk.AddPrompt(&mcp.Prompt{Name: name},
+			func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) { return nil, errInternal })
+	case resourceKind:
+		l.sdk.AddResource(&mcp.Resource{Name: name, URI: name + ":"},
+			func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+				return nil, errInternal
+			})
+	}
 }
 
 // close ends all sessions, which would otherwise keep their streams open, once the calls
@@ -132,8 +146,15 @@ func (u unmasking) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController through.
 func (u unmasking) Unwrap() http.ResponseWriter { return u.ResponseWriter }
 
-// intercept answers what concerns tools, and makes a panic anywhere behind it one
-// failed request: the SDK has no recover of its own.
+// clientRequest is what all requests of a client have.
+type clientRequest interface {
+	mcp.Request
+	ProtocolVersion() string
+	ClientCapabilities() *mcp.ClientCapabilities
+}
+
+// intercept answers all that is ours, and makes a panic anywhere behind it one failed
+// request: the SDK has no recover of its own.
 func (l *legacy) intercept(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (res mcp.Result, err error) {
 		defer func() {
@@ -142,26 +163,25 @@ func (l *legacy) intercept(next mcp.MethodHandler) mcp.MethodHandler {
 				res, err = nil, errInternal
 			}
 		}()
-		switch req := req.(type) {
-		case *mcp.SubscriptionsListenRequest: // in a session it would never end, nor tell more
-			if eraOf(req.ProtocolVersion()) == legacyEra {
-				return nil, l.gate.server.mask.hideError(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "sessions are told of changes anyway"})
-			}
-		case *mcp.ListToolsRequest:
-			return l.list(req)
-		case *mcp.CallToolRequest:
-			return l.call(ctx, req)
+		from, ok := req.(clientRequest)
+		_, lists := listings[method]
+		switch {
+		case !ok:
+		case lists:
+			return l.list(method, from)
+		case runs(method):
+			return l.do(ctx, method, from)
+		case method == "subscriptions/listen" && eraOf(from.ProtocolVersion()) == legacyEra: // it would never end, nor tell more
+			return nil, l.gate.server.mask.hideError(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "sessions are told of changes anyway"})
 		}
 		return next(ctx, method, req)
 	}
 }
 
-func (l *legacy) list(req *mcp.ListToolsRequest) (mcp.Result, error) {
-	cursor := ""
-	if req.Params != nil {
-		cursor = req.Params.Cursor
-	}
-	result, wire := l.gate.listResult(l.gate.view.Load(), eraOf(req.ProtocolVersion()), cursor)
+func (l *legacy) list(method string, req clientRequest) (mcp.Result, error) {
+	params, _ := json.Marshal(req.GetParams()) // was JSON before
+	cursor, _ := guard.String(member(params, "cursor"))
+	result, wire := l.gate.listResult(l.gate.view.Load(), eraOf(req.ProtocolVersion()), method, cursor)
 	if wire != nil {
 		return nil, wire
 	}
@@ -175,50 +195,75 @@ func eraOf(version string) era {
 	return legacyEra
 }
 
-func (l *legacy) call(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
+// do does a job for a client.
+func (l *legacy) do(ctx context.Context, method string, req clientRequest) (mcp.Result, error) {
 	l.active.Add(1)
 	defer l.active.Add(-1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // what the tool says after its end goes nowhere
-	g := l.gate
-	r := &Request{
-		Tool: req.Params.Name, Args: req.Params.Arguments,
-		Features: featuresOf(req.ClientCapabilities()),
-		Trace:    traceOf(req.Params.Meta),
-		Log:      slog.New(teeHandler{g.server.opts.Log.Handler(), sessionHandler{ctx, req.Session}}),
+	g, session, meta := l.gate, req.GetSession().(*mcp.ServerSession), mcp.Meta(req.GetParams().GetMeta())
+	j := &job{
+		gate: g, view: g.view.Load(), era: eraOf(req.ProtocolVersion()), method: method,
+		Request: Request{
+			Features:   featuresOf(req.ClientCapabilities()),
+			Trace:      traceOf(meta),
+			Answers:    g.server.mask.carried(meta),
+			Log:        slog.New(teeHandler{g.server.opts.Log.Handler(), sessionHandler{ctx, session}}),
+			OnProgress: progressTo(ctx, session, meta["progressToken"]),
+		},
+		ask: func(ctx context.Context, asked *inquiry) (json.RawMessage, error) { return l.ask(ctx, session, asked) },
 	}
+	j.take(req.GetParams())
 	var err error
-	if r.Caller, err = l.identify(req); err != nil {
-		return nil, protocolError(g.view.Load().Gate.Errors, toolyard.AsError(err))
+	if j.Caller, err = l.identify(session, req.GetExtra()); err != nil {
+		return nil, protocolError(j.view.Gate.Errors, toolyard.AsError(err))
 	}
-	if token := req.Params.GetProgressToken(); token != nil {
-		r.OnProgress = func(p toolyard.Progress) {
-			if ctx.Err() == nil {
-				_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
-					ProgressToken: token, Progress: p.Done, Total: p.Total, Message: p.Message,
-				})
-			}
-		}
-	}
-	v := g.view.Load()
-	c, res, err := g.call(ctx, v, r)
-	result, wire := g.answer(v, eraOf(req.ProtocolVersion()), c, res, err)
+	result, wire := j.run(ctx)
 	if wire != nil {
 		return nil, g.server.mask.hideError(wire)
 	}
 	return &rawResult{json: result}, nil
 }
 
+// progressTo sends progress to a session until ctx ends. Without a token nobody wants it.
+func progressTo(ctx context.Context, session *mcp.ServerSession, token any) func(toolyard.Progress) {
+	if token == nil {
+		return nil
+	}
+	return func(p toolyard.Progress) {
+		if ctx.Err() == nil {
+			_ = session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
+				ProgressToken: token, Progress: p.Done, Total: p.Total, Message: p.Message,
+			})
+		}
+	}
+}
+
+// take takes the job from params that the SDK has decoded.
+func (j *job) take(params mcp.Params) {
+	switch p := params.(type) {
+	case *mcp.CallToolParamsRaw:
+		j.name, j.Args, j.State = p.Name, p.Arguments, p.RequestState
+	case *mcp.ReadResourceParams:
+		j.name, j.State = p.URI, p.RequestState
+	case *mcp.GetPromptParams:
+		j.name, j.State = p.Name, p.RequestState
+		j.Args, _ = json.Marshal(p.Arguments) // always has a JSON form
+	case *mcp.CompleteParams:
+		j.params, _ = json.Marshal(p) // was JSON before
+	}
+}
+
 // identify finds who calls: on stdio whoever started the process, over HTTP whom serve
 // has identified. HTTP+SSE does not tell a call's own request, so there everybody is
 // asked as a stranger.
-func (l *legacy) identify(req *mcp.CallToolRequest) (caller toolyard.Caller, err error) {
+func (l *legacy) identify(session *mcp.ServerSession, extra *mcp.RequestExtra) (caller toolyard.Caller, err error) {
 	s := l.gate.server
-	if req.Session.ID() == s.stdio {
+	if session.ID() == s.stdio {
 		return toolyard.Caller{ID: "local"}, nil
 	}
-	if req.Extra != nil {
-		if who := req.Extra.Header.Get(s.mask.callerHeader()); who != "" {
+	if extra != nil {
+		if who := extra.Header.Get(s.mask.callerHeader()); who != "" {
 			return caller, json.Unmarshal([]byte(who), &caller)
 		}
 	}

@@ -13,14 +13,17 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/guard"
 )
 
 // mask carries through the SDK what it would change. Integers that its float64 cannot
 // hold become strings that nobody can guess on the way in, and themselves again on the
-// way out. An error with the number of an unknown method, which the SDK replaces by its
-// own, has a number that nobody can guess on the way out; and one without a number, which
-// the SDK gives its own refusals, gets that of an invalid request.
+// way out. What a client answers to a question, and to those of an unfinished result,
+// goes through as the text of one string. An error with the number of an unknown method,
+// which the SDK replaces by its own, has a number that nobody can guess on the way out;
+// and one without a number, which the SDK gives its own refusals, gets that of an invalid
+// request.
 type mask struct {
 	secret   string
 	notFound int64
@@ -68,11 +71,48 @@ func replacement(message []byte, value json.RawMessage, text string) edit {
 	return edit{cap(message) - cap(value), len(value), text}
 }
 
-// hide masks the request id, the id of a cancellation and the progress token of a
-// message that has passed the strict reader.
+// answersKey is the key of _meta under which the SDK carries answers.
+func (m mask) answersKey() string { return m.secret + "answers" }
+
+// carry is the member of _meta that carries answers.
+func (m mask) carry(answers json.RawMessage) string {
+	return `"` + m.answersKey() + `":` + string(toolyard.AppendJSONString(nil, string(answers)))
+}
+
+// carried are the answers that _meta carries, nil for none.
+func (m mask) carried(meta map[string]any) json.RawMessage {
+	if answers, ok := meta[m.answersKey()].(string); ok {
+		return json.RawMessage(answers)
+	}
+	return nil
+}
+
+// hideAnswers masks the result of a response, and the answers of a request that resumes an
+// unfinished one. What is left is a result of every type that the SDK asks for.
+func (m mask) hideAnswers(message []byte, params json.RawMessage) (edits []edit) {
+	if result := member(message, "result"); result != nil {
+		edits = append(edits, replacement(message, result, `{"content":{"type":"text","text":""},"_meta":{`+m.carry(result)+`}}`))
+	}
+	answers, meta := member(params, "inputResponses"), member(params, "_meta")
+	if answers == nil {
+		return edits
+	}
+	edits = append(edits, replacement(message, answers, "{}"))
+	if len(meta) == 0 || meta[0] != '{' { // the legacy era, where nothing is resumed
+		return edits
+	}
+	carried := m.carry(answers)
+	if bytes.TrimLeft(meta[1:], " \t\r\n")[0] != '}' {
+		carried += ","
+	}
+	return append(edits, edit{replacement(message, meta, "").at + 1, 0, carried})
+}
+
+// hide masks the request id, the id of a cancellation, the progress token and the answers
+// of a message that has passed the strict reader.
 func (m mask) hide(message []byte) []byte {
 	params := member(message, "params")
-	var edits []edit
+	edits := m.hideAnswers(message, params)
 	for _, number := range []json.RawMessage{member(message, "id"), member(params, "requestId"), member(member(params, "_meta"), "progressToken")} {
 		if unsafeInteger(number) {
 			edits = append(edits, replacement(message, number, `"`+m.secret+string(number)+`"`))

@@ -29,6 +29,35 @@ func TestMask(t *testing.T) {
 	}
 }
 
+// What a client answers goes through the SDK as the bytes that it is.
+func TestTheMaskCarriesAnswers(t *testing.T) {
+	m := newMask()
+	const answers = `{"z":1.10,"a":{"content":{"n":9007199254740993,"<é\n\u2028\"":[ ]}}}`
+	for _, message := range []string{
+		`{"jsonrpc":"2.0","id":1,"result":` + answers + `}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"inputResponses":` + answers + `,"_meta":{"progressToken":9007199254740993}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{ },"inputResponses":` + answers + `}}`,
+	} {
+		var got struct {
+			Result, Params struct {
+				InputResponses map[string]any
+				Meta           map[string]any `json:"_meta"`
+			}
+		}
+		hidden := m.hide([]byte(message))
+		if err := json.Unmarshal(hidden, &got); err != nil || len(got.Params.InputResponses) > 0 {
+			t.Fatalf("%s became %s: %v", message, hidden, err)
+		}
+		if carried := m.carried(got.Result.Meta); string(carried) != answers && string(m.carried(got.Params.Meta)) != answers {
+			t.Errorf("%s became %s", message, hidden)
+		}
+	}
+	legacy := `{"id":1,"method":"tools/call","params":{"inputResponses":` + answers + `}}`
+	if got := string(m.hide([]byte(legacy))); got != `{"id":1,"method":"tools/call","params":{"inputResponses":{}}}` {
+		t.Error(got)
+	}
+}
+
 // Whoever learned the secret could not break a message with it, and nobody learns it.
 func TestTheMaskKeepsItsSecret(t *testing.T) {
 	m := newMask()

@@ -77,21 +77,16 @@ func (g *gate) serveModern(w http.ResponseWriter, r *http.Request, env envelope,
 		return
 	}
 	v := g.view.Load()
-	switch env.method {
-	case "tools/call":
-		g.modernCall(w, r, v, &env, &meta, caller)
-	case "tools/list":
+	_, lists := listings[env.method]
+	switch {
+	case runs(env.method):
+		g.modernJob(w, r, v, &env, &meta, caller)
+	case lists:
 		g.modernList(w, v, &env)
-	case "server/discover":
+	case env.method == "server/discover":
 		writeResult(w, env.id, g.legacy.discover)
-	case "subscriptions/listen":
+	case env.method == "subscriptions/listen":
 		g.listen(w, r, v, &env)
-	case "prompts/list":
-		writeResult(w, env.id, g.emptyList("prompts"))
-	case "resources/list":
-		writeResult(w, env.id, g.emptyList("resources"))
-	case "resources/templates/list":
-		writeResult(w, env.id, g.emptyList("resourceTemplates"))
 	default:
 		writeError(w, env.id, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("method %q is not known", env.method)})
 	}
@@ -103,7 +98,7 @@ func (g *gate) modernList(w http.ResponseWriter, v *view, env *envelope) {
 	if !ok && raw != nil {
 		cursor = "?" // which no cursor is
 	}
-	result, wire := g.listResult(v, modernEra, cursor)
+	result, wire := g.listResult(v, modernEra, env.method, cursor)
 	if wire != nil {
 		writeError(w, env.id, wire)
 		return
@@ -111,66 +106,59 @@ func (g *gate) modernList(w http.ResponseWriter, v *view, env *envelope) {
 	writeResult(w, env.id, result)
 }
 
-// emptyList is a list of what no source offers yet.
-func (g *gate) emptyList(of string) []byte {
-	b := append([]byte(privateList), g.legacy.serverInfo...)
-	return append(b, `},"`+of+`":[]}`...)
-}
-
-// privateList begins a list of the modern era. It depends on the gate, and so on who
-// asks: no cache may share it.
-const privateList = `{"resultType":"complete","ttlMs":0,"cacheScope":"private","_meta":{`
-
-// listResult is a page of tools/list.
-func (g *gate) listResult(v *view, e era, cursor string) ([]byte, *jsonrpc.Error) {
-	tools, next, ok := v.lists[e]().page(cursor)
-	if !ok {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "unknown cursor"}
+func (g *gate) modernJob(w http.ResponseWriter, r *http.Request, v *view, env *envelope, meta *requestMeta, caller toolyard.Caller) {
+	j := &job{
+		Request: Request{Caller: caller, Features: meta.capabilities, Trace: meta.trace},
+		gate:    g, view: v, era: modernEra, method: env.method, params: env.params,
 	}
-	b := make([]byte, 0, len(tools)+512)
-	if e == modernEra {
-		b = append(append(append(b, privateList...), g.legacy.serverInfo...), "},"...)
-	} else {
-		b = append(b, '{')
+	if j.Trace.Parent == "" {
+		j.Trace = toolyard.Trace{Parent: r.Header.Get("Traceparent"), State: r.Header.Get("Tracestate")}
 	}
-	if next != nil {
-		b = append(append(append(b, `"nextCursor":"`...), next...), `",`...)
+	wire := j.readParams()
+	if wire == nil && j.method == "tools/call" {
+		wire = checkParamHeaders(r.Header, v, j)
 	}
-	b = append(append(b, `"tools":[`...), tools...)
-	return append(b, "]}"...), nil
-}
-
-func (g *gate) modernCall(w http.ResponseWriter, r *http.Request, v *view, env *envelope, meta *requestMeta, caller toolyard.Caller) {
-	req := Request{Caller: caller, Features: meta.capabilities, Trace: meta.trace}
-	if req.Trace.Parent == "" {
-		req.Trace = toolyard.Trace{Parent: r.Header.Get("Traceparent"), State: r.Header.Get("Tracestate")}
-	}
-	for key, value := range guard.Members(env.params) {
-		switch key {
-		case "name":
-			req.Tool, _ = guard.String(value)
-		case "arguments":
-			req.Args = value
-		}
-	}
-	if wire := checkParamHeaders(r.Header, v, &req); wire != nil {
+	if wire != nil {
 		writeError(w, env.id, wire)
 		return
 	}
 	reply := newReply(w, r)
 	if len(meta.progressToken) > 0 {
-		req.OnProgress = func(p toolyard.Progress) { reply.notify(progressMessage(meta.progressToken, p)) }
+		j.OnProgress = func(p toolyard.Progress) { reply.notify(progressMessage(meta.progressToken, p)) }
 	}
 	if level, ok := levelOf(meta.logLevel); ok {
-		req.Log = slog.New(teeHandler{g.server.opts.Log.Handler(), &clientHandler{min: level, send: reply.notify}})
+		j.Log = slog.New(teeHandler{g.server.opts.Log.Handler(), &clientHandler{min: level, send: reply.notify}})
 	}
-	c, res, err := g.call(r.Context(), v, &req)
-	result, wire := g.answer(v, modernEra, c, res, err)
+	result, wire := j.run(r.Context())
 	status := http.StatusOK
 	if wire != nil && wire.Code == mcp.CodeMissingRequiredClientCapabilities {
 		status = http.StatusBadRequest
 	}
 	reply.finish(status, appendResponse(make([]byte, 0, len(result)+256), env.id, result, wire))
+}
+
+// readParams takes the job from the params of its request.
+func (j *job) readParams() *jsonrpc.Error {
+	named := "name"
+	if j.method == "resources/read" {
+		named = "uri"
+	}
+	for key, value := range guard.Members(j.params) {
+		switch key {
+		case named:
+			j.name, _ = guard.String(value)
+		case "arguments":
+			j.Args = value
+		case "inputResponses":
+			j.Answers = value
+		case "requestState":
+			var ok bool
+			if j.State, ok = guard.String(value); !ok {
+				return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState is a string"}
+			}
+		}
+	}
+	return nil
 }
 
 func writeResult(w http.ResponseWriter, id json.RawMessage, result []byte) {

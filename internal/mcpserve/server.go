@@ -4,8 +4,8 @@
 // One URL speaks both eras of the protocol. Requests of the modern era (2026-07-28)
 // are answered here, from one strict reading of the body and, for lists, from bytes
 // that were encoded once. Everything of the legacy era (2025-11-25 and older: sessions,
-// streams, stdio, HTTP+SSE) goes through the official SDK, with our tools put in front
-// of its own by a middleware. Both end in the same call path.
+// streams, stdio, HTTP+SSE) goes through the official SDK, with all that we offer put
+// in front of its own by a middleware. Both end in the same call path.
 package mcpserve
 
 import (
@@ -38,16 +38,18 @@ type Options struct {
 	MaxBody       int64                                        // bytes of a request; zero for 1 MiB
 	MaxSessions   int                                          // legacy sessions of one gate; zero for 10,000
 	Keepalive     time.Duration                                // between comments on an idle stream; zero for 25 s
+	StateKey      []byte                                       // seals what clients keep of unfinished calls; nil for one that only this server has
 }
 
 // Server serves gates.
 type Server struct {
-	opts  Options
-	gates atomic.Pointer[map[string]*gate] // replaced as a whole by Publish
-	mask  mask
-	stdio string          // the session id of stdio, which nobody can guess
-	done  context.Context // ends when Close is called
-	close context.CancelFunc
+	opts   Options
+	gates  atomic.Pointer[map[string]*gate] // replaced as a whole by Publish
+	mask   mask
+	sealer *sealer
+	stdio  string          // the session id of stdio, which nobody can guess
+	done   context.Context // ends when Close is called
+	close  context.CancelFunc
 }
 
 // New makes a server without gates.
@@ -67,7 +69,7 @@ func New(opts Options) *Server {
 	if opts.Call == nil {
 		panic("mcpserve.New: there is no call path")
 	}
-	s := &Server{opts: opts, mask: newMask(), stdio: rand.Text()}
+	s := &Server{opts: opts, mask: newMask(), sealer: newSealer(opts.StateKey), stdio: rand.Text()}
 	s.done, s.close = context.WithCancel(context.Background())
 	s.gates.Store(&map[string]*gate{})
 	return s
@@ -136,6 +138,14 @@ func (s *Server) Call(ctx context.Context, gate string, r *Request) (*toolyard.R
 		return nil, toolyard.Errorf(toolyard.NotFound, "Unknown gate: %s", gate)
 	}
 	_, res, err := g.call(ctx, g.view.Load(), r)
+	return finished(res, err)
+}
+
+// finished refuses a result that asks something: there is no client here that could answer.
+func finished(res *toolyard.Result, err error) (*toolyard.Result, error) {
+	if err == nil && res.Unfinished() {
+		return nil, &toolyard.Error{Code: toolyard.Missing, Message: "It asks for input, and nobody here can answer.", Needs: []string{"elicitation"}}
+	}
 	return res, err
 }
 
@@ -147,7 +157,7 @@ func (s *Server) ReadResource(ctx context.Context, gate, uri string, r *Request)
 		return nil, toolyard.Errorf(toolyard.NotFound, "Unknown gate: %s", gate)
 	}
 	_, res, err := g.read(ctx, g.view.Load(), uri, r)
-	return res, err
+	return finished(res, err)
 }
 
 // read finds who reads an address, and has it read.
@@ -156,7 +166,7 @@ func (g *gate) read(ctx context.Context, v *view, uri string, r *Request) (*tool
 	if !ok {
 		return nil, nil, toolyard.Errorf(toolyard.NotFound, "Unknown resource: %s", uri)
 	}
-	r.Args, _ = json.Marshal(map[string]string{"uri": uri}) // always has a JSON form
+	r.Args = readArgs(uri)
 	return g.run(ctx, v, resource.Reader, r)
 }
 

@@ -28,8 +28,8 @@ func (s *Server) ServeStdio(ctx context.Context, gateName string, in io.Reader, 
 	l := &lines{
 		server: s, in: in, out: out,
 		messages: make(chan jsonrpc.Message), closed: make(chan struct{}),
-		stopping: ctx.Done(), gone: g.closed,
-		open: make(map[jsonrpc.ID]bool), answered: make(chan struct{}, 1),
+		stopping: ctx.Done(), gone: g.closed.Done(),
+		open: make(map[jsonrpc.ID]bool), asked: make(map[jsonrpc.ID]bool), news: make(chan struct{}, 1),
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- g.legacy.sdk.Run(context.WithoutCancel(ctx), l) }()
@@ -62,9 +62,10 @@ type lines struct {
 
 	writing sync.Mutex
 
-	owing    sync.Mutex
-	open     map[jsonrpc.ID]bool // requests that are owed an answer
-	answered chan struct{}       // told of each answer
+	owing sync.Mutex
+	open  map[jsonrpc.ID]bool // requests that are owed an answer
+	asked map[jsonrpc.ID]bool // requests of ours that the client has not answered
+	news  chan struct{}       // told of each answer and question of ours
 }
 
 // Connect implements mcp.Transport.
@@ -77,32 +78,43 @@ func (l *lines) Connect(context.Context) (mcp.Connection, error) {
 }
 
 // drain waits until all requests are answered: that a client says no more does not mean
-// that it listens no more.
-func (l *lines) drain() {
+// that it listens no more. But it answers no more: each question to it gets a refusal, which
+// drain returns.
+func (l *lines) drain() *jsonrpc.Response {
 	for {
 		l.owing.Lock()
 		owed := len(l.open)
+		for id := range l.asked {
+			delete(l.asked, id)
+			l.owing.Unlock()
+			return &jsonrpc.Response{ID: id, Error: errGone}
+		}
 		l.owing.Unlock()
 		if owed == 0 {
-			return
+			return nil
 		}
 		select {
-		case <-l.answered:
+		case <-l.news:
 		case <-l.closed:
-			return
+			return nil
 		}
 	}
 }
 
-// owe notes that a request waits for an answer. A subscription does not end by itself, and
-// a request that is canceled may get none.
+var errGone = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client says no more"}
+
+// owe notes that a request waits for an answer, and that one of ours has got its own. A
+// subscription does not end by itself, and a request that is canceled may get none.
 func (l *lines) owe(msg jsonrpc.Message) {
-	r, ok := msg.(*jsonrpc.Request)
-	if !ok {
-		return
-	}
 	l.owing.Lock()
 	defer l.owing.Unlock()
+	r, ok := msg.(*jsonrpc.Request)
+	if !ok {
+		if answer, ok := msg.(*jsonrpc.Response); ok {
+			delete(l.asked, answer.ID)
+		}
+		return
+	}
 	switch {
 	case r.Method == "notifications/cancelled":
 		var params struct {
@@ -195,7 +207,9 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 			l.owe(msg)
 			return msg, nil
 		}
-		l.drain()
+		if refusal := l.drain(); refusal != nil {
+			return refusal, nil
+		}
 		return nil, l.failed
 	case <-l.stopping:
 	case <-l.gone:
@@ -204,31 +218,42 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	l.drain()
+	if refusal := l.drain(); refusal != nil {
+		return refusal, nil
+	}
 	return nil, io.EOF
 }
 
 // Write implements mcp.Connection.
 func (l *lines) Write(_ context.Context, msg jsonrpc.Message) error {
-	r, isResponse := msg.(*jsonrpc.Response)
 	b, err := jsonrpc.EncodeMessage(msg)
-	if err != nil && isResponse { // an answer is owed, if not this one
-		b, err = jsonrpc.EncodeMessage(&jsonrpc.Response{ID: r.ID, Error: errInternal})
+	answer, isAnswer := msg.(*jsonrpc.Response)
+	if err != nil && isAnswer { // an answer is owed, if not this one
+		b, err = jsonrpc.EncodeMessage(&jsonrpc.Response{ID: answer.ID, Error: errInternal})
 	}
 	if err != nil {
 		return err
 	}
+	question, isRequest := msg.(*jsonrpc.Request)
+	if isRequest && question.IsCall() {
+		l.note(func() { l.asked[question.ID] = true })
+	}
 	err = l.write(l.server.mask.show(b))
-	if isResponse {
-		l.owing.Lock()
-		delete(l.open, r.ID)
-		l.owing.Unlock()
-		select {
-		case l.answered <- struct{}{}:
-		default: // drain looks again anyway
-		}
+	if isAnswer {
+		l.note(func() { delete(l.open, answer.ID) })
 	}
 	return err
+}
+
+// note changes what is owed or asked, and tells drain.
+func (l *lines) note(change func()) {
+	l.owing.Lock()
+	change()
+	l.owing.Unlock()
+	select {
+	case l.news <- struct{}{}:
+	default: // drain looks again anyway
+	}
 }
 
 func (l *lines) write(message []byte) error {
