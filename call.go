@@ -55,10 +55,14 @@ type Call struct {
 	Depth      int             // how many calls of tools this one is inside of
 	Features   json.RawMessage // what the calling client declared that it can do; use [Call.Supports]
 	Trace      Trace           // the trace that the call belongs to
+	Meta       Meta            // what else the client sent along for whoever answers
 	Answers    json.RawMessage // what the client answers to an unfinished result, by key; nil for nothing
 	State      string          // what the unfinished result wanted back with the answers
 	OnProgress func(Progress)  // where progress goes; use [Call.Progress]
 }
+
+// Meta are members of the _meta of a request that mean nothing to us.
+type Meta map[string]json.RawMessage
 
 // Trace is a W3C trace context, as the caller sent it.
 type Trace struct{ Parent, State, Baggage string }

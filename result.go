@@ -287,6 +287,21 @@ func contentSize(c Content) int {
 	return len(c.AppendJSON(nil))
 }
 
+// Items is the content of the result, that of a raw result too.
+func (r *Result) Items() []Content {
+	o, ok := members(r.raw)
+	if !ok {
+		return r.Content
+	}
+	var raw []json.RawMessage
+	_ = json.Unmarshal(o["content"], &raw) // whatever else it is, it is no list
+	items := make([]Content, 0, len(raw))
+	for _, item := range raw {
+		items = append(items, textOr(item))
+	}
+	return items
+}
+
 // Cut returns a result of about limit bytes: text is cut between characters, what
 // cannot be cut is left out, and a last text says how much there was.
 func (r *Result) Cut(limit int) *Result {
@@ -294,20 +309,12 @@ func (r *Result) Cut(limit int) *Result {
 	if size <= limit {
 		return r
 	}
-	content := r.Content
-	if o, ok := members(r.raw); ok {
-		var items []json.RawMessage
-		_ = json.Unmarshal(o["content"], &items)
-		for _, item := range items {
-			content = append(content, textOr(item))
-		}
-	}
 	mark := Text(fmt.Sprintf("[truncated: the whole result has %d bytes, the limit is %d]", size, limit))
 	cut := &Result{IsError: r.IsError, Meta: map[string]json.RawMessage{
 		"dev.toolyard/truncated": json.RawMessage(fmt.Sprintf(`{"size":%d,"limit":%d}`, size, limit)),
 	}}
 	left := limit - cut.Size() - len(mark)
-	for _, c := range content {
+	for _, c := range r.Items() {
 		if n := contentSize(c); n <= left {
 			cut.Content = append(cut.Content, c)
 			left -= n

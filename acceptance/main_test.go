@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	bin = dir
-	build := exec.Command("go", "build", "-o", dir, "../cmd/toolyard", "./testyard")
+	build := exec.Command("go", "build", "-o", dir, "../cmd/toolyard", "./testyard", "./fakemcp", "./conformanceclient")
 	build.Stderr = os.Stderr
 	code := 1
 	if err := build.Run(); err == nil {

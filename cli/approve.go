@@ -40,13 +40,18 @@ a server that runs takes it over at once.`,
 // withServers runs fn on a yard whose servers were all tried.
 func (p *program) withServers(ctx context.Context, fn func(context.Context, *yard.Yard) error) error {
 	return p.with(ctx, func(ctx context.Context, y *yard.Yard) error {
-		waiting, cancel := context.WithTimeout(ctx, serverTimeout)
-		defer cancel()
-		slow := time.AfterFunc(2*time.Second, func() { fmt.Fprintf(p.err, "waiting for servers to start, %v at most …\n", serverTimeout) })
-		y.Settle(waiting)
-		slow.Stop()
+		p.settle(ctx, y)
 		return fn(ctx, y)
 	})
+}
+
+// settle waits until all servers were tried, and what they offer is shown.
+func (p *program) settle(ctx context.Context, y *yard.Yard) {
+	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
+	defer cancel()
+	slow := time.AfterFunc(2*time.Second, func() { fmt.Fprintf(p.err, "waiting for servers to start, %v at most …\n", serverTimeout) })
+	defer slow.Stop()
+	y.Settle(ctx)
 }
 
 // approve goes through the servers that were named, or all.
@@ -140,10 +145,10 @@ func (p *program) showSide(mark, path string, value json.RawMessage) {
 	fmt.Fprintf(p.out, "    %s %s%s\n", mark, path, printable(string(value)))
 }
 
-// printable shows a text with everything escaped that a terminal would not show as it is.
+// printable shows a text with everything replaced that a terminal would not show as it is.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if strconv.IsPrint(r) {
+		if strconv.IsPrint(r) || r == '\n' || r == '\t' {
 			return r
 		}
 		return '\ufffd'

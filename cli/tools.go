@@ -59,6 +59,20 @@ func (p *program) view(y *yard.Yard) (*toolyard.View, error) {
 	return nil, exitStatus{exitUsage, fmt.Errorf("say which gate with --gate: %s", strings.Join(y.Gates(), ", "))}
 }
 
+// viewWith is the view when it has a tool, or when it will not get it any more: a server
+// may yet be starting.
+func (p *program) viewWith(ctx context.Context, y *yard.Yard, tool string) (*toolyard.View, error) {
+	v, err := p.view(y)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := v.Lookup(tool); ok {
+		return v, nil
+	}
+	p.settle(ctx, y)
+	return p.view(y)
+}
+
 func (p *program) toolsCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -66,7 +80,7 @@ func (p *program) toolsCommand() *cobra.Command {
 		Short: "List the tools that a gate shows",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return p.with(c.Context(), func(_ context.Context, y *yard.Yard) error {
+			return p.withServers(c.Context(), func(_ context.Context, y *yard.Yard) error {
 				v, err := p.view(y)
 				if err != nil {
 					return err
@@ -143,7 +157,7 @@ func (p *program) callCommand() *cobra.Command {
   echo '{"name":"Ann"}' | toolyard call hello --args -`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return p.with(c.Context(), func(ctx context.Context, y *yard.Yard) error {
-				v, err := p.view(y)
+				v, err := p.viewWith(ctx, y, args[0])
 				if err != nil {
 					return err
 				}
@@ -249,15 +263,15 @@ func unknownTool(v *toolyard.View, tool string) string {
 
 // printContent prints the text of a result, and says of the rest what it is.
 func printContent(out io.Writer, res *toolyard.Result) {
-	for _, c := range res.Content {
+	for _, c := range res.Items() {
+		line := string(c.AppendJSON(nil))
 		if text, ok := c.(toolyard.Text); ok {
-			fmt.Fprintln(out, string(text))
-		} else {
-			fmt.Fprintln(out, string(c.AppendJSON(nil)))
+			line = string(text)
 		}
-	}
-	if raw := res.Raw(); raw != nil {
-		fmt.Fprintln(out, string(raw))
+		if isTerminal(out) { // which a stranger's text must not control
+			line = printable(line)
+		}
+		fmt.Fprintln(out, line)
 	}
 }
 

@@ -143,7 +143,7 @@ func (v *Server) overhear(s *session, r request, m message) {
 		if number(member(m.params, "progressToken")) == r.id {
 			var p struct{ Progress, Total float64 }
 			if json.Unmarshal(m.params, &p) == nil {
-				c.Progress(p.Progress, p.Total, shorten(text(m.params, "message"), maxLogged))
+				c.Progress(p.Progress, p.Total, shorten(text(m.params, "message"), maxShown))
 			}
 		}
 	case "notifications/message":
@@ -163,7 +163,29 @@ func (v *Server) result(s *session, raw json.RawMessage, err error) (*toolyard.R
 	if kind := member(raw, "resultType"); kind != nil && string(kind) != `"complete"` && string(kind) != `"input_required"` {
 		return nil, toolyard.Errorf(toolyard.BadOutput, "The server %s sent a result of a kind that is not known: %.60s", v.opts.ID, kind)
 	}
-	return toolyard.RawResult(withoutHop(raw))
+	return toolyard.RawResult(v.withoutSecrets(withoutHop(raw)))
+}
+
+// withoutSecrets takes secrets out of a result that is a failure. What a tool answers
+// otherwise is its own affair.
+func (v *Server) withoutSecrets(raw json.RawMessage) json.RawMessage {
+	if string(member(raw, "isError")) != "true" {
+		return raw
+	}
+	clean := v.opts.Redact(string(raw))
+	if clean == string(raw) {
+		return raw
+	}
+	if guard.CheckJSON([]byte(clean)) != nil {
+		return json.RawMessage(`{"content":[{"type":"text","text":"The tool failed, and what it said cannot be shown."}],"isError":true}`)
+	}
+	return json.RawMessage(clean)
+}
+
+// words are what a server said, as people are shown them: without secrets, and not more
+// than they can read.
+func (v *Server) words(err error) string {
+	return shorten(v.opts.Redact(err.Error()), maxShown)
 }
 
 // failure is what a caller is told when a request failed, and notes what that says about
@@ -198,7 +220,8 @@ func (v *Server) failure(s *session, err error) error {
 
 // refusal is an error that the server answered with.
 func (v *Server) refusal(e *rpcError) error {
-	out := &toolyard.Error{Code: toolyard.Failed, Message: v.opts.Redact(e.Message), Err: e}
+	message := shorten(v.opts.Redact(e.Message), maxShown)
+	out := &toolyard.Error{Code: toolyard.Failed, Message: message, Err: fmt.Errorf("%s (%d)", message, e.Code)}
 	switch e.Code {
 	case codeInvalidParams:
 		out.Code = toolyard.Invalid
@@ -215,7 +238,7 @@ func (v *Server) refusal(e *rpcError) error {
 
 // refusedBy is a status that the server answered with instead of a message.
 func (v *Server) refusedBy(e *statusError) error {
-	out := &toolyard.Error{Code: toolyard.Unavailable, RetryAfter: e.retryAfter, Err: e}
+	out := &toolyard.Error{Code: toolyard.Unavailable, RetryAfter: e.retryAfter}
 	switch e.status {
 	case http.StatusUnauthorized:
 		out.Code = toolyard.Unauthenticated
@@ -224,7 +247,7 @@ func (v *Server) refusedBy(e *statusError) error {
 	case http.StatusTooManyRequests:
 		out.Code = toolyard.Exhausted
 	}
-	out.Message = v.opts.Redact(fmt.Sprintf("The server %s refuses: %v", v.opts.ID, e))
+	out.Message = fmt.Sprintf("The server %s refuses: %s", v.opts.ID, v.words(e))
 	return out
 }
 

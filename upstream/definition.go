@@ -185,7 +185,11 @@ func (v *Server) tool(o *offered) (*toolyard.Tool, error) {
 	if err := spec.SetMeta(meta); err != nil {
 		return nil, err
 	}
-	return toolyard.NewTool(spec, v.caller(o.name, bindHeaders(spec.Input, nil)))
+	binds, err := bindHeaders(spec.Input)
+	if err != nil {
+		return nil, err
+	}
+	return toolyard.NewTool(spec, v.caller(o.name, binds))
 }
 
 // objectSchema is the input schema of a tool; some servers leave out what must be said.

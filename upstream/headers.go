@@ -3,6 +3,7 @@ package upstream
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -46,16 +47,38 @@ type headerBinding struct {
 	path   []string
 }
 
-// bindHeaders finds the x-mcp-header annotations of a schema that was checked.
-func bindHeaders(schema json.RawMessage, path []string) (binds []headerBinding) {
+// bindHeaders finds the x-mcp-header annotations of a schema that was checked. One that
+// cannot be honoured makes the tool one that cannot be called.
+func bindHeaders(schema json.RawMessage) ([]headerBinding, error) {
+	binds, err := collectHeaders(schema, nil)
+	seen := make(map[string]bool)
+	for _, b := range binds {
+		if name := strings.ToLower(b.header); seen[name] {
+			return nil, fmt.Errorf("x-mcp-header %s stands twice", b.header)
+		} else {
+			seen[name] = true
+		}
+	}
+	return binds, err
+}
+
+func collectHeaders(schema json.RawMessage, path []string) (binds []headerBinding, err error) {
 	for name, property := range guard.Members(member(schema, "properties")) {
 		at := append(slices.Clip(path), name)
-		if header := text(property, "x-mcp-header"); validHeader(header) {
-			binds = append(binds, headerBinding{header, at})
+		if header := member(property, "x-mcp-header"); header != nil {
+			h, _ := guard.String(header)
+			if !validHeader(h) || !slices.Contains([]string{"string", "integer", "boolean"}, text(property, "type")) {
+				return nil, fmt.Errorf("x-mcp-header of %s is none, or not on a text, an integer or a boolean", printable(name))
+			}
+			binds = append(binds, headerBinding{h, at})
 		}
-		binds = append(binds, bindHeaders(property, at)...)
+		inner, err := collectHeaders(property, at)
+		if err != nil {
+			return nil, err
+		}
+		binds = append(binds, inner...)
 	}
-	return binds
+	return binds, nil
 }
 
 func validHeader(name string) bool {

@@ -31,6 +31,7 @@ type httpLink struct {
 	url     string
 	header  http.Header // of every request
 	heard   func(message)
+	calls   calls
 	ended   chan struct{}
 	closing sync.Once
 
@@ -72,7 +73,7 @@ func (e *statusError) Error() string {
 		s += " " + name
 	}
 	if e.text != "" {
-		s += ": " + e.text
+		s += ": " + e.text // which is not shown before secrets are taken out of it
 	}
 	return s
 }
@@ -85,7 +86,9 @@ func (e *unreachable) Error() string { return "it cannot be reached: " + e.err.E
 func (e *unreachable) Unwrap() error { return e.err }
 
 // exchange implements link.
-func (l *httpLink) exchange(ctx context.Context, q *query) (message, error) {
+func (l *httpLink) exchange(ctx context.Context, q *query) (m message, err error) {
+	l.calls.enter(q)
+	defer func() { l.calls.leave(q, err == nil) }()
 	res, err := l.post(ctx, q, q.body)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -97,7 +100,7 @@ func (l *httpLink) exchange(ctx context.Context, q *query) (message, error) {
 	if q.method == "initialize" {
 		l.keepSession(res)
 	}
-	m, err := l.read(res, q)
+	m, err = l.read(ctx, res, q)
 	if err != nil && ctx.Err() != nil {
 		l.cancel(ctx, q)
 		return message{}, ctx.Err()
@@ -197,11 +200,11 @@ func (l *httpLink) keepSession(res *http.Response) {
 }
 
 // read takes in the answer to a query: a message, or a stream of them.
-func (l *httpLink) read(res *http.Response, q *query) (message, error) {
+func (l *httpLink) read(ctx context.Context, res *http.Response, q *query) (message, error) {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	switch {
 	case kind == "text/event-stream" && res.StatusCode == http.StatusOK:
-		return l.readStream(res, q)
+		return l.readStream(ctx, res, q)
 	case kind == "application/json":
 		return l.readOne(res, q)
 	}
@@ -210,7 +213,7 @@ func (l *httpLink) read(res *http.Response, q *query) (message, error) {
 
 // refused is an answer that is no MCP message.
 func refused(res *http.Response) error {
-	head, _ := io.ReadAll(io.LimitReader(res.Body, 512))
+	head, _ := io.ReadAll(io.LimitReader(res.Body, maxKept))
 	e := &statusError{status: res.StatusCode, text: strings.TrimSpace(strings.ToValidUTF8(string(head), "\ufffd"))}
 	if seconds, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && seconds > 0 && seconds <= 3600 {
 		e.retryAfter = time.Duration(seconds) * time.Second
@@ -270,14 +273,28 @@ func broken(err error) error {
 	return &unreachable{fmt.Errorf("its answer broke off: %w", err)}
 }
 
-func (l *httpLink) readStream(res *http.Response, q *query) (message, error) {
+// readStream reads messages up to the answer. A server of the legacy era may end the stream
+// before and have it taken up again later.
+func (l *httpLink) readStream(ctx context.Context, res *http.Response, q *query) (message, error) {
 	count := maxEvents
 	if q.method == "subscriptions/listen" {
 		count = 0 // a stream that lasts
 	}
-	events := guard.NewEvents(res.Body, maxMessage, count)
-	for {
+	events, body := guard.NewEvents(res.Body, maxMessage, count), res.Body
+	defer func() { _ = body.Close() }()
+	for turn := 0; ; {
 		e, err := events.Next()
+		if errors.Is(err, io.EOF) && e.ID != "" && !l.modern() && turn < maxTurns {
+			turn++
+			_ = body.Close()
+			res, err := l.resume(ctx, e)
+			if err != nil {
+				return message{}, err
+			}
+			body = res.Body
+			events = guard.NewEvents(body, maxMessage, count)
+			continue
+		}
 		if errors.Is(err, io.EOF) {
 			return message{}, &unreachable{errors.New("its answer ended before the result")}
 		}
@@ -303,6 +320,46 @@ func (l *httpLink) readStream(res *http.Response, q *query) (message, error) {
 	}
 }
 
+// Bounds on streams that are taken up again.
+const (
+	maxTurns = 100
+	maxRetry = 10 * time.Second
+)
+
+// resume asks for what comes after the last event of a stream, when the server wants to be
+// asked.
+func (l *httpLink) resume(ctx context.Context, last guard.Event) (*http.Response, error) {
+	pause := time.Second
+	if last.Retry > 0 {
+		pause = min(last.Retry, maxRetry)
+	}
+	select {
+	case <-time.After(pause):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	req, err := l.request(ctx, http.MethodGet, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	req.Header.Set("Last-Event-Id", last.ID)
+	return l.stream(req, guard.Limit{Body: 2 * maxMessage})
+}
+
+// stream sends a request for a stream of events.
+func (l *httpLink) stream(req *http.Request, limit guard.Limit) (*http.Response, error) {
+	res, err := l.do(req, limit)
+	if err != nil {
+		return nil, err
+	}
+	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); res.StatusCode != http.StatusOK || kind != "text/event-stream" {
+		defer func() { _ = res.Body.Close() }()
+		return nil, refused(res)
+	}
+	return res, nil
+}
+
 // tell implements link.
 func (l *httpLink) tell(ctx context.Context, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, sayTimeout)
@@ -325,14 +382,11 @@ func (l *httpLink) listen(ctx context.Context) error {
 		return err
 	}
 	req.Header.Set("Accept", "text/event-stream")
-	res, err := l.do(req, guard.Limit{Body: 1 << 40, Idle: streamIdle * 10})
+	res, err := l.stream(req, guard.Limit{Body: 1 << 40, Idle: streamIdle * 10})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = res.Body.Close() }()
-	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); res.StatusCode != http.StatusOK || kind != "text/event-stream" {
-		return refused(res)
-	}
 	events, said := guard.NewEvents(res.Body, maxMessage, 0), newMeter()
 	for {
 		e, err := events.Next()
@@ -340,12 +394,22 @@ func (l *httpLink) listen(ctx context.Context) error {
 			return broken(err)
 		}
 		if m, err := parse(bytes.Clone(e.Data)); err == nil && m.method != "" {
-			l.heard(m)
+			l.overhear(m)
 		}
 		if !said.one() {
 			return errChatter
 		}
 	}
+}
+
+// overhear takes in what comes on the stream that belongs to no request. A question there
+// is about the only call there is.
+func (l *httpLink) overhear(m message) {
+	if q := l.calls.only(); q != nil && m.id != nil {
+		q.heard(m)
+		return
+	}
+	l.heard(m)
 }
 
 // end implements link.

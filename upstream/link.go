@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"sync"
+	"time"
 
 	"github.com/toolyard/toolyard/internal/guard"
 )
@@ -63,6 +64,7 @@ type duplex struct {
 	send  func(ctx context.Context, body []byte) error
 	heard func(message) // what belongs to no query; called by one goroutine
 
+	calls   calls
 	mu      sync.Mutex
 	pending map[int64]*query
 	chatter int // messages since the last answer
@@ -75,12 +77,12 @@ func newDuplex(heard func(message)) *duplex {
 }
 
 // exchange implements link.
-func (d *duplex) exchange(ctx context.Context, q *query) (message, error) {
+func (d *duplex) exchange(ctx context.Context, q *query) (m message, err error) {
 	q.answer = make(chan outcome, 1)
 	if err := d.enter(q); err != nil {
 		return message{}, err
 	}
-	defer d.leave(q)
+	defer func() { d.leave(q, err == nil) }()
 	if err := d.send(ctx, q.body); err != nil {
 		return message{}, d.failure(err)
 	}
@@ -127,10 +129,12 @@ func (d *duplex) enter(q *query) error {
 	default:
 	}
 	d.pending[q.id] = q
+	d.calls.enter(q)
 	return nil
 }
 
-func (d *duplex) leave(q *query) {
+func (d *duplex) leave(q *query, answered bool) {
+	d.calls.leave(q, answered)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.pending, q.id)
@@ -198,17 +202,68 @@ func (d *duplex) count() error {
 }
 
 // about is the query that a message belongs to: progress says it by its token, and what
-// else a server asks belongs to the only one there is.
+// else a server asks belongs to the only call there is.
 func (d *duplex) about(m message) *query {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	if m.method == "notifications/progress" {
+		d.mu.Lock()
+		defer d.mu.Unlock()
 		return d.pending[number(member(m.params, "progressToken"))]
 	}
-	if m.id == nil || len(d.pending) != 1 {
+	if m.id == nil {
 		return nil
 	}
-	for _, q := range d.pending {
+	return d.calls.only()
+}
+
+// calls are the calls that run over a link, which a server may have a question about.
+type calls struct {
+	mu      sync.Mutex
+	running map[int64]*query
+	left    map[int64]time.Time // those that were given up, and may be asked about yet
+}
+
+// stale is how long a call that was given up may still be asked about.
+const stale = time.Minute
+
+func (c *calls) enter(q *query) {
+	if q.heard == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running == nil {
+		c.running, c.left = make(map[int64]*query), make(map[int64]time.Time)
+	}
+	c.running[q.id] = q
+}
+
+// leave ends a call, and notes whether the server may still be at it.
+func (c *calls) leave(q *query, answered bool) {
+	if q.heard == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.running, q.id)
+	if !answered {
+		c.left[q.id] = time.Now()
+	}
+}
+
+// only is the one call that a question can be about, nil if there is another that it may
+// be about too: nobody is asked what is meant for somebody else.
+func (c *calls) only() *query {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, at := range c.left {
+		if time.Since(at) > stale {
+			delete(c.left, id)
+		}
+	}
+	if len(c.running) != 1 || len(c.left) > 0 {
+		return nil
+	}
+	for _, q := range c.running {
 		return q
 	}
 	return nil

@@ -41,6 +41,12 @@ const (
 	codeUnsupportedVersion = -32022
 )
 
+// supports reports whether a refusal of our version says that the server speaks one.
+func (e *rpcError) supports(version string) bool {
+	var supported []string
+	return e.Code == codeUnsupportedVersion && json.Unmarshal(member(e.Data, "supported"), &supported) == nil && slices.Contains(supported, version)
+}
+
 // members are the names that a message is made of.
 var members = []string{"jsonrpc", "id", "method", "params", "result", "error"}
 
@@ -101,8 +107,12 @@ func (m *message) complete(method, failure json.RawMessage) error {
 	return nil
 }
 
-// maxErrorText is how much of a server's own words about an error is kept.
-const maxErrorText = 4 << 10
+// How much of a server's own words is kept, and how much of that is shown. Secrets are
+// taken out in between, so that none is cut in half and then not known any more.
+const (
+	maxKept  = 64 << 10
+	maxShown = 4 << 10
+)
 
 // readError reads an error leniently: it is one in any case.
 func readError(raw json.RawMessage) *rpcError {
@@ -113,10 +123,10 @@ func readError(raw json.RawMessage) *rpcError {
 			e.Code, _ = strconv.ParseInt(string(value), 10, 64)
 		case "message":
 			if text, ok := guard.String(value); ok && text != "" {
-				e.Message = shorten(text, maxErrorText)
+				e.Message = shorten(text, maxKept)
 			}
 		case "data":
-			if len(value) <= maxErrorText {
+			if len(value) <= maxShown {
 				e.Data = value
 			}
 		}

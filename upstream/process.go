@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/toolyard/toolyard/internal/guard"
@@ -22,6 +23,7 @@ const stuckTimeout = 15 * time.Second
 type processLink struct {
 	*duplex
 	process *guard.Process
+	redact  func(string) string
 	outbox  chan []byte
 	written chan struct{} // closed when nothing more is written
 	read    chan struct{} // closed when nothing more is read
@@ -36,12 +38,12 @@ func startProcess(o *Options, heard func(message)) (*processLink, error) {
 			return nil, err
 		}
 	}
-	process, err := guard.Start(guard.Command{Path: o.Command[0], Args: o.Command[1:], Env: env, Dir: o.Dir, Limits: guard.Limits{Files: 4096}})
+	process, err := guard.Start(guard.Command{Path: o.Command[0], Args: o.Command[1:], Env: env, Dir: o.Dir, Limits: guard.Limits{Files: 4096, Tail: maxKept}})
 	if err != nil {
 		return nil, err
 	}
 	l := &processLink{
-		duplex: newDuplex(heard), process: process,
+		duplex: newDuplex(heard), process: process, redact: o.Redact,
 		outbox: make(chan []byte), written: make(chan struct{}), read: make(chan struct{}),
 	}
 	l.send = l.post
@@ -123,16 +125,20 @@ func (l *processLink) last(err error) {
 	l.end(err)
 }
 
-// fate is how the process ended, as far as is known.
+// fate is how the process ended, as far as is known, with the end of its complaints.
 func (l *processLink) fate() error {
-	if err := l.process.Err(); err != nil {
-		return err
+	how := "it ended its output"
+	if err := l.process.Exit(); err != nil {
+		how = err.Error()
 	}
-	complaint := l.process.Tail()
+	complaint := l.redact(l.process.Tail())
+	if over := len(complaint) - maxShown/2; over > 0 {
+		complaint = "…" + strings.ToValidUTF8(complaint[over:], "")
+	}
 	if complaint == "" {
-		return errors.New("it ended its output")
+		return errors.New(how)
 	}
-	return errors.New("it ended its output: " + complaint)
+	return errors.New(how + ": " + complaint)
 }
 
 // bury ends the link when the process has ended, also if somebody else holds its output

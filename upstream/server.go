@@ -137,7 +137,7 @@ func (v *Server) Run(ctx context.Context, publish func([]*toolyard.Tool)) error 
 	say := func() {
 		saying.Lock()
 		defer saying.Unlock()
-		publish(v.tools())
+		publish(v.Tools())
 	}
 	if pinned := v.pinnedDefinitions(); len(pinned) > 0 {
 		v.take(&listing{tools: pinned})
@@ -176,7 +176,7 @@ func (v *Server) Run(ctx context.Context, publish func([]*toolyard.Tool)) error 
 }
 
 // slowStart is how long a server may take to start before others stop waiting for it.
-const slowStart = 3 * time.Second
+const slowStart = time.Second
 
 // patience is how long a caller is made to wait for a server that is about to be started
 // again.
@@ -211,7 +211,7 @@ func (v *Server) attend(ctx context.Context, up func() bool, say func()) (*sessi
 	}
 	up()
 	v.set(&state{session: s})
-	v.opts.Log.Info("server is up", "protocol", s.version, "tools", len(v.tools()))
+	v.opts.Log.Info("server is up", "protocol", s.version, "tools", len(v.Tools()))
 	say()
 	following.Go(func() { s.follow(ctx) })
 	return s, v.watch(ctx, s, say)
@@ -344,7 +344,7 @@ func (v *Server) troubles(list []*offered) (problems []toolyard.Problem) {
 }
 
 func (v *Server) problem(tool, message, fix string) toolyard.Problem {
-	return toolyard.Problem{Source: v.opts.ID, Subject: "server " + v.opts.ID, Tool: tool, Message: v.opts.Redact(message), Fix: fix}
+	return toolyard.Problem{Source: v.opts.ID, Subject: "server " + v.opts.ID, Tool: tool, Message: shorten(v.opts.Redact(message), maxShown), Fix: fix}
 }
 
 // note adds a problem that is not about a definition.
@@ -354,8 +354,8 @@ func (v *Server) note(message, fix string) {
 	v.notes = append(v.notes, v.problem("", message, fix))
 }
 
-// tools are those that are offered now.
-func (v *Server) tools() (tools []*toolyard.Tool) {
+// Tools are those that are offered now.
+func (v *Server) Tools() (tools []*toolyard.Tool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, o := range v.offered {
@@ -423,7 +423,7 @@ func (v *Server) set(next *state) {
 
 // fail notes that the server is down, and whether callers should wait for it.
 func (v *Server) fail(err error, wait bool) {
-	err = errors.New(v.opts.Redact(err.Error()))
+	err = errors.New(v.words(err))
 	v.opts.Log.Warn("server is down", "error", oneLine(err))
 	v.set(&state{err: err, down: !wait})
 }
@@ -451,7 +451,7 @@ func (v *Server) session(ctx context.Context) (*session, error) {
 
 // unavailable tells a caller that the server cannot be used.
 func (v *Server) unavailable(err error) error {
-	return toolyard.Errorf(toolyard.Unavailable, "The server %s is not available: %s", v.opts.ID, v.opts.Redact(err.Error()))
+	return toolyard.Errorf(toolyard.Unavailable, "The server %s is not available: %s", v.opts.ID, v.words(err))
 }
 
 // remember notes the version that the server speaks.
@@ -490,12 +490,10 @@ func (v *Server) timeout(tool string) time.Duration {
 	return cmp.Or(v.opts.Timeouts[tool], v.opts.Timeout)
 }
 
-// maxLogged is how many bytes of a server's own log message are kept.
-const maxLogged = 2 << 10
-
 // logMessage passes on what a server logs.
 func (v *Server) logMessage(m message) {
-	v.opts.Log.Debug("server logs", "level", shorten(text(m.params, "level"), 20), "data", v.opts.Redact(shorten(string(member(m.params, "data")), maxLogged)))
+	data := shorten(v.opts.Redact(shorten(string(member(m.params, "data")), maxKept)), maxShown)
+	v.opts.Log.Debug("server logs", "level", shorten(text(m.params, "level"), 20), "data", data)
 }
 
 // memory keeps pins until the end of the process.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -154,6 +155,9 @@ func (s *session) discover(ctx context.Context) error {
 	defer cancel()
 	s.version = modernVersion
 	result, err := s.request(ctx, request{method: "server/discover", silence: true})
+	if refused, ok := errors.AsType[*rpcError](err); ok && refused.supports(modernVersion) {
+		result, err = s.request(ctx, request{method: "server/discover", silence: true})
+	}
 	if err != nil {
 		s.version = ""
 		return err
@@ -235,7 +239,7 @@ func (s *session) withMeta(r request) []byte {
 		if len(meta) > 0 {
 			meta = append(meta, ',')
 		}
-		meta = append(append(append(append(meta, '"'), key...), `":`...), value...)
+		meta = append(append(toolyard.AppendJSONString(meta, key), ':'), value...)
 	}
 	if s.modern() {
 		add(metaVersion, []byte(`"`+modernVersion+`"`))
@@ -251,6 +255,9 @@ func (s *session) withMeta(r request) []byte {
 			if key[1] != "" {
 				add(key[0], toolyard.AppendJSONString(nil, key[1]))
 			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(r.call.Meta)) {
+			add(key, r.call.Meta[key])
 		}
 	}
 	if len(meta) == 0 {

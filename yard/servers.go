@@ -220,12 +220,24 @@ func (y *Yard) recheckPins() {
 // down are the servers that must be up and are not.
 func (y *Yard) down() (ids []string) {
 	for id, s := range y.config.Load().servers {
-		if s.config.Required && !s.Up() {
+		if s.config.Required && (!s.Up() || !y.shows(s)) {
 			ids = append(ids, id)
 		}
 	}
 	slices.Sort(ids)
 	return ids
+}
+
+// shows reports whether the gates know of all tools of a server.
+func (y *Yard) shows(s *server) bool {
+	y.publishing.Lock()
+	defer y.publishing.Unlock()
+	g := y.catalog.Now()
+	known := make(map[*toolyard.Tool]bool, len(g.Tools))
+	for _, t := range g.Tools {
+		known[t] = true
+	}
+	return y.published.offered == g.Offered && !slices.ContainsFunc(s.Tools(), func(t *toolyard.Tool) bool { return !known[t] })
 }
 
 // pins are the approved definitions as servers see them.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/upstream"
@@ -58,9 +59,12 @@ func (y *Yard) Why(gate, tool string) ([]toolyard.Step, error) {
 	return nil, fmt.Errorf("nobody knows a tool %s", tool)
 }
 
-// Settle waits until every server was tried once, or ctx ends.
+// Settle waits until every server was tried once and what it offers is shown, or ctx ends.
 func (y *Yard) Settle(ctx context.Context) {
 	for _, s := range y.config.Load().servers {
 		s.Settle(ctx)
+		for !y.shows(s) && ctx.Err() == nil {
+			time.Sleep(5 * time.Millisecond)
+		}
 	}
 }

@@ -268,12 +268,22 @@ func (y *Yard) publish() {
 	defer y.publishing.Unlock()
 	g := y.catalog.Now()
 	if now := (published{y.config.Load(), g.Offered}); now != y.published {
-		y.server.Publish(now.settings.gates, y.offerOf(g))
+		y.server.Publish(now.settings.gates, y.offerOf(g), y.isReady())
 		y.published = now
 	}
 	problems := y.Problems()
 	y.metrics.Catalog(g.Number, len(g.Tools), len(problems))
 	y.logProblems(problems)
+}
+
+// isReady reports whether all sources have spoken. Before that nobody was there first.
+func (y *Yard) isReady() bool {
+	select {
+	case <-y.ready:
+		return true
+	default:
+		return false
+	}
 }
 
 // logProblems logs what is new among the problems, and what is mended.
@@ -406,12 +416,10 @@ func fixed(c *config.Config) config.Config {
 // checkWhenReady checks settings once all sources have spoken: before that a tool that is
 // asked for may still come.
 func (y *Yard) checkWhenReady(s *settings) error {
-	select {
-	case <-y.ready:
-		return s.check(y.offer())
-	default:
+	if !y.isReady() {
 		return nil
 	}
+	return s.check(y.offer())
 }
 
 // Problems are all things that a person should mend.
@@ -482,16 +490,15 @@ func (y *Yard) routes(c *config.Source) http.Handler {
 	mux.Handle("GET /metrics", y.metrics.Handler())
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		select {
-		case <-y.ready:
-			if down := y.down(); len(down) > 0 {
-				http.Error(w, "servers are down: "+strings.Join(down, ", "), http.StatusServiceUnavailable)
-				return
-			}
-			_, _ = io.WriteString(w, "ok\n")
-		default:
+		if !y.isReady() {
 			http.Error(w, "sources are starting", http.StatusServiceUnavailable)
+			return
 		}
+		if down := y.down(); len(down) > 0 {
+			http.Error(w, "servers are down: "+strings.Join(down, ", "), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, "ok\n")
 	})
 	return boundBodies(guard.Browser(mux, texts(c.Origins), texts(c.Hosts)))
 }

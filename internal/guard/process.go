@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -171,6 +172,16 @@ func (p *Process) Err() error {
 	return p.err
 }
 
+// Exit is how the process ended, without its complaints.
+func (p *Process) Exit() error {
+	select {
+	case <-p.ended:
+		return p.err
+	default:
+		return nil
+	}
+}
+
 // Tail is the last that the process complained of.
 func (p *Process) Tail() string { return p.tail.String() }
 
@@ -201,6 +212,7 @@ type Tail struct {
 	mu   sync.Mutex
 	max  int
 	text []byte
+	cut  bool // what was written first is lost
 }
 
 // NewTail keeps so many bytes, 4 KiB when zero.
@@ -215,6 +227,7 @@ func NewTail(bytes int) *Tail {
 func (t *Tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.cut = t.cut || len(t.text)+len(p) > t.max
 	t.text = append(t.text, p[max(0, len(p)-t.max):]...)
 	if over := len(t.text) - t.max; over > 0 {
 		t.text = append(t.text[:0], t.text[over:]...)
@@ -222,9 +235,12 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is what is kept, as text.
+// String is what is kept, as text. A first line of which the beginning is lost is left out.
 func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if _, rest, more := bytes.Cut(t.text, []byte("\n")); more && t.cut {
+		return strings.TrimSpace(strings.ToValidUTF8(string(rest), "\ufffd"))
+	}
 	return strings.TrimSpace(strings.ToValidUTF8(string(t.text), "\ufffd"))
 }

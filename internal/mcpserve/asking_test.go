@@ -206,7 +206,7 @@ func TestAGateThatGoesAsksNoMore(t *testing.T) {
 	defer c.close()
 	c.send(callAsk)
 	c.next()
-	s.Publish(nil, toolyard.Offer{})
+	s.Publish(nil, toolyard.Offer{}, true)
 	line := c.next()
 	for strings.Contains(line, "notifications/cancelled") {
 		line = c.next()
@@ -253,7 +253,7 @@ func TestACallIsResumedByItsCaller(t *testing.T) {
 		Identify: func(r *http.Request) (toolyard.Caller, error) { return toolyard.Caller{ID: r.Header.Get("Who")}, nil },
 	})
 	t.Cleanup(s.Close)
-	s.Publish([]*toolyard.Gate{{Name: "default", Mode: toolyard.Write}}, toolyard.Offer{Tools: []*toolyard.Tool{raw(toolyard.Spec{Name: "count"}, asker)}})
+	s.Publish([]*toolyard.Gate{{Name: "default", Mode: toolyard.Write}}, toolyard.Offer{Tools: []*toolyard.Tool{raw(toolyard.Spec{Name: "count"}, asker)}}, true)
 	h := s.Handler(func(*http.Request) string { return "default" })
 	call := func(who, more string) string {
 		header := maps.Clone(modernHeader)

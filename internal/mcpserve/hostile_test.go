@@ -38,7 +38,7 @@ func newOpenServer(offer toolyard.Offer) *mcpserve.Server {
 		Name: "test", Version: "1",
 		Call: toolyard.Chain(toolyard.Run, policy.Record(time.Now), policy.Recover(), policy.Cap(256<<10, 1<<20), policy.Validate(), policy.Deadline(time.Second)),
 	})
-	s.Publish([]*toolyard.Gate{{Name: "default", Mode: toolyard.Write}}, offer)
+	s.Publish([]*toolyard.Gate{{Name: "default", Mode: toolyard.Write}}, offer, true)
 	return s
 }
 

@@ -1,6 +1,7 @@
 package mcpserve
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -207,6 +208,7 @@ func (l *legacy) do(ctx context.Context, method string, req clientRequest) (mcp.
 		Request: Request{
 			Features:   featuresOf(req.ClientCapabilities()),
 			Trace:      traceOf(meta),
+			Meta:       g.server.mask.restOf(meta),
 			Answers:    g.server.mask.carried(meta),
 			Log:        slog.New(teeHandler{g.server.opts.Log.Handler(), sessionHandler{ctx, session}}),
 			OnProgress: progressTo(ctx, session, meta["progressToken"]),
@@ -273,6 +275,21 @@ func (l *legacy) identify(session *mcp.ServerSession, extra *mcp.RequestExtra) (
 func featuresOf(c *mcp.ClientCapabilities) json.RawMessage {
 	raw, _ := json.Marshal(c) // always has a JSON form
 	return raw
+}
+
+// restOf is what of a client's metadata is for whoever answers in the end.
+func (m mask) restOf(meta mcp.Meta) toolyard.Meta {
+	raw, err := json.Marshal(meta)
+	if err != nil {
+		return nil
+	}
+	rest := readMeta(json.RawMessage(`{"_meta":` + string(raw) + "}")).rest
+	for key, value := range rest {
+		if bytes.Contains(append([]byte(key), value...), []byte(m.secret)) { // what the mask carries is ours
+			delete(rest, key)
+		}
+	}
+	return rest
 }
 
 func traceOf(meta mcp.Meta) (t toolyard.Trace) {

@@ -68,7 +68,7 @@ func listen(t *testing.T, url, filter string) <-chan string {
 // Callers are told of the kinds that have changed, and of no other.
 func TestChangesAreToldByKind(t *testing.T) {
 	s := mcpserve.New(mcpserve.Options{Call: toolyard.Run})
-	s.Publish(defaultGate, conversationOffer())
+	s.Publish(defaultGate, conversationOffer(), true)
 	server := httptest.NewServer(s.Handler(func(*http.Request) string { return "default" }))
 	all := listen(t, server.URL, `{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}`)
 	prompts := listen(t, server.URL, `{"promptsListChanged":true,"resourceSubscriptions":["docs://readme"]}`)
@@ -88,7 +88,7 @@ func TestChangesAreToldByKind(t *testing.T) {
 		changed := conversationOffer()
 		step.change(&changed)
 		for _, offer := range []toolyard.Offer{changed, conversationOffer()} { // and back
-			s.Publish(defaultGate, offer)
+			s.Publish(defaultGate, offer, true)
 			if step.kind == "" {
 				continue // whatever is told shows in the next step
 			}
@@ -189,7 +189,7 @@ func TestDocuments(t *testing.T) {
 	for _, style := range []toolyard.ErrorStyle{toolyard.ErrorsAsResults, toolyard.ErrorsAsProtocol} {
 		s := mcpserve.New(mcpserve.Options{Name: "test", Version: "1", Call: toolyard.Run})
 		t.Cleanup(s.Close)
-		s.Publish([]*toolyard.Gate{{Name: "default", Mode: toolyard.Write, Errors: style}}, offer)
+		s.Publish([]*toolyard.Gate{{Name: "default", Mode: toolyard.Write, Errors: style}}, offer, true)
 		h := s.Handler(func(*http.Request) string { return "default" })
 		for uri, want := range map[string]string{
 			"a://data":    `"result":{"contents":["x"],"resultType":"complete","ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"test","version":"1"},"dev.toolyard/call":"…"}}`,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -20,6 +21,7 @@ type requestMeta struct {
 	progressToken json.RawMessage
 	logLevel      string
 	trace         toolyard.Trace
+	rest          toolyard.Meta // what is for whoever answers in the end
 }
 
 func readMeta(params json.RawMessage) (m requestMeta) {
@@ -39,9 +41,25 @@ func readMeta(params json.RawMessage) (m requestMeta) {
 			m.trace.State, _ = guard.String(value)
 		case "baggage":
 			m.trace.Baggage, _ = guard.String(value)
+		default:
+			m.keep(key, value)
 		}
 	}
 	return m
+}
+
+// maxMeta is how much of a client's own metadata is passed on.
+const maxMeta = 16 << 10
+
+// keep notes a member that is not for this hop.
+func (m *requestMeta) keep(key string, value json.RawMessage) {
+	if strings.HasPrefix(key, "io.modelcontextprotocol/") || len(key)+len(value) > maxMeta || len(m.rest) >= 32 {
+		return
+	}
+	if m.rest == nil {
+		m.rest = make(toolyard.Meta)
+	}
+	m.rest[key] = value
 }
 
 // check holds a request against what it says of itself.
@@ -108,7 +126,7 @@ func (g *gate) modernList(w http.ResponseWriter, v *view, env *envelope) {
 
 func (g *gate) modernJob(w http.ResponseWriter, r *http.Request, v *view, env *envelope, meta *requestMeta, caller toolyard.Caller) {
 	j := &job{
-		Request: Request{Caller: caller, Features: meta.capabilities, Trace: meta.trace},
+		Request: Request{Caller: caller, Features: meta.capabilities, Trace: meta.trace, Meta: meta.rest},
 		gate:    g, view: v, era: modernEra, method: env.method, params: env.params,
 	}
 	if j.Trace.Parent == "" {

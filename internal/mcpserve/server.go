@@ -85,16 +85,20 @@ func (s *Server) Close() {
 }
 
 // Publish makes the gates show the offer. Callers of a gate where something has changed
-// are told once. A gate that is no longer among them is closed. It must not be called
-// concurrently.
-func (s *Server) Publish(gates []*toolyard.Gate, offer toolyard.Offer) {
+// are told once. A gate that is no longer among them is closed. Keep says whether tools
+// keep their names against newcomers. It must not be called concurrently.
+func (s *Server) Publish(gates []*toolyard.Gate, offer toolyard.Offer, keep bool) {
 	old, next := *s.gates.Load(), make(map[string]*gate, len(gates))
 	for _, d := range gates {
 		g, ok := old[d.Name]
 		if !ok {
 			g = newGate(s)
 		}
-		g.show(d.Bind(offer, g.shown()))
+		var before *toolyard.View
+		if keep {
+			before = g.shown()
+		}
+		g.show(d.Bind(offer, before))
 		next[d.Name] = g
 	}
 	s.gates.Store(&next)
@@ -124,6 +128,7 @@ type Request struct {
 	Caller     toolyard.Caller
 	Features   json.RawMessage
 	Trace      toolyard.Trace
+	Meta       toolyard.Meta
 	Answers    json.RawMessage
 	State      string
 	OnProgress func(toolyard.Progress)
@@ -186,7 +191,7 @@ func (g *gate) run(ctx context.Context, v *view, tool *toolyard.Tool, r *Request
 	now := o.Now()
 	c := &toolyard.Call{
 		ID: callID(now), Tool: tool, Args: r.Args, Caller: r.Caller, Gate: v.Gate.Name, Mode: v.Gate.Mode, AsOf: now,
-		Clients: o.Clients, Toolbox: o.Toolbox, Features: r.Features, Trace: r.Trace, OnProgress: r.OnProgress, Log: cmp.Or(r.Log, o.Log),
+		Clients: o.Clients, Toolbox: o.Toolbox, Features: r.Features, Trace: r.Trace, Meta: r.Meta, OnProgress: r.OnProgress, Log: cmp.Or(r.Log, o.Log),
 		Answers: r.Answers, State: r.State,
 	}
 	if w := r.Within; w != nil {

@@ -13,6 +13,7 @@ import (
 
 const (
 	minRedacted = 6     // bytes; shorter secrets would hit ordinary words
+	minLine     = 16    // bytes of a line of a longer one
 	maxKnown    = 1_000 // secrets that are redacted; of more, the oldest have long been replaced
 )
 
@@ -27,8 +28,13 @@ func (v *Vault) remember(s string) {
 		return
 	}
 	v.known = append(v.known, s)
-	if len(v.known) > maxKnown {
-		v.known = v.known[1:]
+	for line := range strings.Lines(s) { // of a key in several lines each is one
+		if line = strings.TrimSpace(line); line != s && len(line) >= minLine {
+			v.known = append(v.known, line)
+		}
+	}
+	if over := len(v.known) - maxKnown; over > 0 {
+		v.known = v.known[over:]
 	}
 	known := v.known
 	replacer := sync.OnceValue(func() *strings.Replacer { return newReplacer(known) })

@@ -1,0 +1,23 @@
+// Calls a tool that asks the user something, with the official TypeScript client of the
+// 2.x line, and answers with a name, or declines when there is none. The server is at a URL,
+// or a program that is started with a configuration.
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+
+const [target, tool, name, config] = process.argv.slice(2);
+const asked = [];
+const client = new Client(
+  { name: 'modern', version: '1' },
+  { capabilities: { elicitation: { form: {} } }, versionNegotiation: { mode: { pin: '2026-07-28' } } },
+);
+client.setRequestHandler('elicitation/create', (request) => {
+  asked.push(request.params.message);
+  return name ? { action: 'accept', content: { name } } : { action: 'decline' };
+});
+const transport = target.startsWith('http')
+  ? new StreamableHTTPClientTransport(new URL(target))
+  : new StdioClientTransport({ command: target, args: ['serve', '--config', config], stderr: 'ignore' });
+await client.connect(transport);
+const result = await client.callTool({ name: tool, arguments: {} });
+console.log(JSON.stringify({ asked, text: result.content[0].text }));
+await client.close();
