@@ -23,6 +23,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/script"
 	"github.com/toolyard/toolyard/yard"
 )
@@ -160,8 +161,11 @@ func (p *program) command() *cobra.Command {
 	return root
 }
 
+// findConfig takes the file of this folder if no flag names one. A program that another
+// yard started as its server does not: the folder is that of the other one's file, and by it
+// the program would start itself over and over.
 func (p *program) findConfig() {
-	if p.opts.ConfigFile == "" {
+	if p.opts.ConfigFile == "" && p.env(guard.MarkName) == "" {
 		if _, err := os.Stat(config.File); err == nil {
 			p.opts.ConfigFile = config.File
 		}

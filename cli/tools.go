@@ -166,6 +166,9 @@ func (p *program) callCommand() *cobra.Command {
 					return exitStatus{exitUsage, err}
 				}
 				res, err := y.Call(ctx, p.gate, toolyard.Caller{ID: "local"}, args[0], callArgs)
+				if _, ok := v.Lookup(args[0]); !ok {
+					p.complainOf(y.Problems()) // one of them may be why
+				}
 				return p.show(v, args[0], res, err, asJSON)
 			})
 		},

@@ -101,7 +101,9 @@ func (y *Yard) serverOptions(id string, c serverConfig, vault *secret.Vault) ups
 	if c.Command != "" {
 		program := c.Command
 		if strings.ContainsRune(program, '/') { // otherwise it is looked for in PATH
-			program = y.beside(program)
+			if abs, err := filepath.Abs(y.beside(program)); err == nil {
+				program = abs
+			}
 		}
 		o.Command = append([]string{program}, c.Args...)
 	}

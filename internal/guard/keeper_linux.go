@@ -23,9 +23,6 @@ import (
 // whose parent is gone, is known by a mark in its environment.
 const keeperName = "toolyard-keeper"
 
-// markName is the variable that says which process another one comes from.
-const markName = "TOOLYARD_CHILD"
-
 func init() {
 	if filepath.Base(os.Args[0]) == keeperName {
 		keep(os.Stdin)
@@ -97,7 +94,7 @@ func dismiss(pid int) { keeper().tell("-%d", pid) }
 // looked for is found in the next round.
 func sweep(mark string) {
 	for range 3 {
-		if len(mark) < 16 || endMarked([]byte(markName+"="+mark)) == 0 {
+		if len(mark) < 16 || endMarked([]byte(MarkName+"="+mark)) == 0 {
 			return
 		}
 	}

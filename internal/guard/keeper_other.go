@@ -2,8 +2,6 @@
 
 package guard
 
-const markName = "TOOLYARD_CHILD"
-
 func entrust(int, string) {}
 
 func dismiss(int) {}

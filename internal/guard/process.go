@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -65,8 +66,12 @@ func Start(c Command) (*Process, error) {
 		Stderr: p.tail, WaitDelay: lastComplaints,
 	}
 	if !c.Bare {
+		depth, err := nextDepth()
+		if err != nil {
+			return nil, err
+		}
 		p.mark = rand.Text()
-		p.cmd.Env = append(p.cmd.Env, markName+"="+p.mark)
+		p.cmd.Env = append(p.cmd.Env, MarkName+"="+p.mark, depthName+"="+depth)
 	}
 	if err := p.start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.Path, err)
@@ -79,6 +84,26 @@ func Start(c Command) (*Process, error) {
 	}
 	go p.wait()
 	return p, nil
+}
+
+// MarkName is the variable that says which process another one comes from. It is set in all
+// programs that were started here.
+const MarkName = "TOOLYARD_CHILD"
+
+// depthName is the variable that counts how many yards have started each other.
+const depthName = "TOOLYARD_DEPTH"
+
+// maxNested is how many yards may start each other: one that starts itself must end.
+const maxNested = 4
+
+// nextDepth is the depth of what we start.
+func nextDepth() (string, error) {
+	value, _ := os.LookupEnv(depthName) //nolint:forbidigo // it is between us and ourselves
+	depth, _ := strconv.Atoi(value)     // none is 0
+	if depth >= maxNested {
+		return "", fmt.Errorf("yards start each other more than %d deep; does one start itself?", maxNested)
+	}
+	return strconv.Itoa(depth + 1), nil
 }
 
 // start connects the process to us and starts it.

@@ -176,3 +176,11 @@ func endsWithUs(t *testing.T, script string) {
 		t.Error("the child outlived its parent")
 	}
 }
+
+// Yards that start each other come to an end.
+func TestProcessDepth(t *testing.T) {
+	t.Setenv(depthName, "4")
+	if _, err := Start(sh("true")); err == nil || !strings.Contains(err.Error(), "start each other") {
+		t.Error(err)
+	}
+}
