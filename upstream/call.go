@@ -85,7 +85,7 @@ func (v *Server) ask(ctx context.Context, c *toolyard.Call, r request) (*toolyar
 			v.await(ctx, s)
 			continue
 		}
-		return v.result(s, raw, err)
+		return v.result(s, r.method, raw, err)
 	}
 }
 
@@ -154,16 +154,45 @@ func (v *Server) overhear(s *session, r request, m message) {
 }
 
 // result makes the outcome of a request that of a call.
-func (v *Server) result(s *session, raw json.RawMessage, err error) (*toolyard.Result, error) {
+func (v *Server) result(s *session, method string, raw json.RawMessage, err error) (*toolyard.Result, error) {
 	if err != nil {
 		return nil, v.failure(s, err)
 	}
 	s.served.Store(true)
 	s.failed.Store(0)
-	if kind := member(raw, "resultType"); kind != nil && string(kind) != `"complete"` && string(kind) != `"input_required"` {
-		return nil, toolyard.Errorf(toolyard.BadOutput, "The server %s sent a result of a kind that is not known: %.60s", v.opts.ID, kind)
+	if err := checkResult(method, raw); err != nil {
+		return nil, toolyard.Errorf(toolyard.BadOutput, "The server %s sent a result that is none: %w", v.opts.ID, err)
 	}
 	return toolyard.RawResult(v.withoutSecrets(withoutHop(raw)))
+}
+
+// checkResult refuses a result that clients could not read. What is new to us may pass, what
+// is known must be what it is said to be.
+func checkResult(method string, raw json.RawMessage) error {
+	kind := member(raw, "resultType")
+	switch {
+	case kind != nil && string(kind) != `"complete"` && string(kind) != `"input_required"`:
+		return fmt.Errorf("its kind, %.60s, is not known", kind)
+	case method != "tools/call" || string(kind) == `"input_required"`:
+		return nil
+	}
+	if failed := string(member(raw, "isError")); failed != "" && failed != "true" && failed != "false" {
+		return errors.New("isError is neither true nor false")
+	}
+	content := member(raw, "content")
+	if content == nil {
+		return nil
+	}
+	var items []json.RawMessage
+	if content[0] != '[' || json.Unmarshal(content, &items) != nil {
+		return errors.New("its content is no list")
+	}
+	for _, item := range items {
+		if text(item, "type") == "" {
+			return errors.New("a content has no type")
+		}
+	}
+	return nil
 }
 
 // withoutSecrets takes secrets out of a result that is a failure. What a tool answers

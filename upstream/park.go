@@ -129,5 +129,5 @@ func (v *Server) resume(ctx context.Context, c *toolyard.Call, p *parked) (*tool
 	}
 	p.session.answer(p.asked.id, answer, nil)
 	raw, err := v.wait(ctx, p)
-	return v.result(p.session, raw, err)
+	return v.result(p.session, p.request.method, raw, err)
 }

@@ -144,6 +144,10 @@ func (h *HTTP) follow(req *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
+		if res.StatusCode == http.StatusSwitchingProtocols { // what would follow is no answer, and no context ends it
+			_ = res.Body.Close()
+			return nil, errors.New("it wants to speak something else than HTTP")
+		}
 		if !isRedirect(res.StatusCode) {
 			if err := checkEncoding(res); err != nil {
 				_ = res.Body.Close()

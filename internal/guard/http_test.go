@@ -478,6 +478,7 @@ func TestHTTPHostileBytes(t *testing.T) {
 	for name, answer := range map[string]string{
 		"nothing":        "",
 		"not HTTP":       "SSH-2.0-x\r\n",
+		"switch":         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n",
 		"two lengths":    "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx",
 		"cut off":        "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nxx",
 		"gzip transfer":  "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
