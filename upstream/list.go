@@ -17,7 +17,7 @@ import (
 const (
 	maxPages    = 1_000
 	maxItems    = 10_000
-	maxListed   = 64 << 20 // bytes of all pages
+	maxListed   = 16 << 20 // bytes of all pages
 	listTimeout = 30 * time.Second
 )
 

@@ -1,0 +1,49 @@
+package upstream
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/toolyard/toolyard/internal/guard"
+)
+
+// Whatever a server sends is a message or an error, and what is made of it is JSON.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"jsonrpc":"2.0","id":7,"result":{"content":[],"_meta":{"io.modelcontextprotocol/serverInfo":{},"a":1}}}`))
+	f.Add([]byte(`{"jsonrpc":"2.0","id":"x","error":{"code":-32602,"message":"no","data":{"supported":["2026-07-28"]}}}`))
+	f.Add([]byte(`{"method":"notifications/progress","params":{"progressToken":7,"progress":1},"jsonrpc":"2.0"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_ = guessID(data, data)
+		m, err := parse(data)
+		if err != nil || m.result == nil {
+			return
+		}
+		if out := withoutHop(m.result); guard.CheckJSON(out) != nil || member(member(out, "_meta"), metaServer) != nil {
+			t.Errorf("%s became %s", m.result, out)
+		}
+		_ = checkResult("tools/call", m.result)
+	})
+}
+
+// A definition that is offered has passed every check.
+func FuzzDefine(f *testing.F) {
+	f.Add([]byte(`{"name":"a","description":"x","inputSchema":{"type":"object","properties":{"p":{"type":"string","x-mcp-header":"P"}}},"annotations":{"readOnlyHint":true},"_meta":{"rateLimit":{"cooldownMs":3}}}`))
+	f.Add([]byte(`{"name":"a","inputSchema":{}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if guard.CheckJSON(data) != nil {
+			return
+		}
+		v, err := New(Options{ID: "up", URL: "http://127.0.0.1/", Pinning: PinOff})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range v.define([]json.RawMessage{data}) {
+			if (o.tool == nil) == (o.why == "") {
+				t.Errorf("%q", o.why)
+			}
+			if o.tool != nil && (checkTexts(data) != nil || o.tool.ReadsOnly()) {
+				t.Errorf("%s is offered", data)
+			}
+		}
+	})
+}
