@@ -219,8 +219,19 @@ func (y *Yard) recheckPins() {
 	}
 }
 
-// down are the servers that must be up and are not.
-func (y *Yard) down() (ids []string) {
+// Down are the servers that cannot be used now, sorted.
+func (y *Yard) Down() (ids []string) {
+	for id, s := range y.config.Load().servers {
+		if !s.Up() {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// missing are the servers that must be up and are not.
+func (y *Yard) missing() (ids []string) {
 	for id, s := range y.config.Load().servers {
 		if s.config.Required && (!s.Up() || !y.shows(s)) {
 			ids = append(ids, id)

@@ -127,7 +127,7 @@ func New(opts Options) (*Yard, error) {
 	y.catalog = catalog.New(y.sources(s), catalog.Options{Log: y.log, OnEvent: y.logEvent})
 	y.server = mcpserve.New(mcpserve.Options{
 		Name: source.Name, Version: opts.Version, Clients: opts.Clients, Log: y.log, Now: opts.Now,
-		MaxBody: int64(source.Limits.Body), Identify: opts.Identify, Toolbox: &toolbox{y},
+		MaxBody: int64(source.Limits.Body), Identify: opts.Identify, Toolbox: &toolbox{y}, Down: y.Down,
 		Call: func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 			return y.config.Load().path(ctx, c)
 		},
@@ -486,7 +486,7 @@ func (y *Yard) routes(c *config.Source) http.Handler {
 		mux.Handle("/sse", y.server.SSEHandler(gate))
 		mux.Handle("/sse/{gate}", y.server.SSEHandler(gate))
 	}
-	mux.Handle("GET /api/tools/catalog", api.Catalog(y.View))
+	mux.Handle("GET /api/tools/catalog", api.Catalog(y.View, y.Down))
 	mux.Handle("GET /metrics", y.metrics.Handler())
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -494,7 +494,7 @@ func (y *Yard) routes(c *config.Source) http.Handler {
 			http.Error(w, "sources are starting", http.StatusServiceUnavailable)
 			return
 		}
-		if down := y.down(); len(down) > 0 {
+		if down := y.missing(); len(down) > 0 {
 			http.Error(w, "servers are down: "+strings.Join(down, ", "), http.StatusServiceUnavailable)
 			return
 		}

@@ -18,11 +18,15 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/pin"
 	"github.com/toolyard/toolyard/packs/basics"
 	"github.com/toolyard/toolyard/yard"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// The thread that starts processes stays as long as ours does.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/toolyard/toolyard/internal/guard.startEach"))
+}
 
 // start runs a yard until the test ends.
 func start(t *testing.T, opts yard.Options) *yard.Yard {
@@ -233,5 +237,57 @@ func TestTheFileIsWatched(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A server that is down is said so beside the tools that were approved, and readiness waits
+// for it only if it must be there.
+func TestServersThatAreDown(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "toolyard.yaml")
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("toolyard.yaml", "servers:\n  gone: {command: /bin/false, required: true}\n")
+	definition := `{"name":"t","inputSchema":{"type":"object"}}`
+	book, err := pin.Open(filepath.Join(dir, yard.LockFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := book.Update("gone", func(e *pin.Entry) { e.Tools = map[string]json.RawMessage{"t": json.RawMessage(definition)} }); err != nil {
+		t.Fatal(err)
+	}
+	y, err := yard.New(yard.Options{ConfigFile: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		y.Run(ctx)
+	}()
+	defer func() {
+		cancel()
+		<-done
+	}()
+	<-y.Ready()
+	get := func(path string) (int, string) {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.Host = "localhost"
+		y.Handler().ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	if status, body := get("/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "gone") {
+		t.Error(status, body)
+	}
+	if _, body := get("/api/tools/catalog"); !strings.Contains(body, `"name":"mcp_gone__t"`) || !strings.Contains(body, `"down":true`) {
+		t.Error(body)
+	}
+	if _, err := y.Call(t.Context(), "", toolyard.Caller{}, "mcp_gone__t", json.RawMessage(`{}`)); toolyard.AsError(err).Code != toolyard.Unavailable {
+		t.Error(err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/toolyard/toolyard"
@@ -20,14 +21,15 @@ type Entry struct {
 	Modes        []toolyard.Mode            `json:"modes"`
 	Server       string                     `json:"server,omitempty"`
 	Origin       string                     `json:"origin,omitempty"`
+	Down         bool                       `json:"down,omitempty"` // its server cannot be used now
 	InputSchema  json.RawMessage            `json:"inputSchema"`
 	OutputSchema json.RawMessage            `json:"outputSchema,omitempty"`
 	Meta         map[string]json.RawMessage `json:"_meta,omitempty"`
 }
 
 // Catalog serves what a gate shows as a JSON array: the default gate, or the one that
-// ?gate= names.
-func Catalog(view func(gate string) (*toolyard.View, bool)) http.Handler {
+// ?gate= names. Down are the servers that cannot be used now.
+func Catalog(view func(gate string) (*toolyard.View, bool), down func() []string) http.Handler {
 	var encoded sync.Map // the last page of each gate, by its name
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v, ok := view(r.URL.Query().Get("gate"))
@@ -35,9 +37,10 @@ func Catalog(view func(gate string) (*toolyard.View, bool)) http.Handler {
 			http.Error(w, "there is no such gate", http.StatusNotFound)
 			return
 		}
+		missing := down()
 		body, ok := encoded.Load(v.Gate.Name)
-		if !ok || body.(*page).view != v {
-			body = &page{v, encode(v)}
+		if !ok || body.(*page).view != v || !slices.Equal(body.(*page).down, missing) {
+			body = &page{v, missing, encode(v, missing)}
 			encoded.Store(v.Gate.Name, body)
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -49,10 +52,11 @@ func Catalog(view func(gate string) (*toolyard.View, bool)) http.Handler {
 // page is an encoded catalog and the view that it shows.
 type page struct {
 	view *toolyard.View
+	down []string
 	json []byte
 }
 
-func encode(v *toolyard.View) []byte {
+func encode(v *toolyard.View, down []string) []byte {
 	entries := make([]Entry, 0, len(v.Tools))
 	for _, t := range v.Tools {
 		e := Entry{
@@ -61,7 +65,7 @@ func encode(v *toolyard.View) []byte {
 			InputSchema: t.Input, OutputSchema: t.Output, Meta: t.AllMeta(),
 		}
 		if t.Server != "" {
-			e.Category = "external"
+			e.Category, e.Down = "external", slices.Contains(down, t.Server)
 		}
 		if len(e.Modes) == 0 {
 			e.Modes = []toolyard.Mode{toolyard.Write}

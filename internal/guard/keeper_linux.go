@@ -65,7 +65,7 @@ var keeper = sync.OnceValue(func() *keeping {
 		_ = out.Close()
 		return nil
 	}
-	go func() { _ = cmd.Wait() }()
+	_ = cmd.Process.Release() // it is not waited for: it outlives us
 	return &keeping{out: out}
 })
 

@@ -14,14 +14,17 @@ import (
 // with a death signal when the thread that started it ends, not when the process does.
 var starts = sync.OnceValue(func() chan<- func() {
 	tasks := make(chan func())
-	go func() {
-		runtime.LockOSThread()
-		for task := range tasks {
-			task()
-		}
-	}()
+	go startEach(tasks)
 	return tasks
 })
+
+// startEach runs the tasks on one thread, for as long as there is a process.
+func startEach(tasks <-chan func()) {
+	runtime.LockOSThread()
+	for task := range tasks {
+		task()
+	}
+}
 
 // startGuarded starts a command in a process group of its own that ends with us.
 func startGuarded(cmd *exec.Cmd) error {

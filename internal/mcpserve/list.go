@@ -93,10 +93,14 @@ func (g *gate) listResult(v *view, e era, method, cursor string) ([]byte, *jsonr
 	if !ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "unknown cursor"}
 	}
-	b := make([]byte, 0, len(items)+512)
-	if e == modernEra {
-		b = append(append(append(b, privateList...), g.legacy.serverInfo...), "},"...)
-	} else {
+	b, down := make([]byte, 0, len(items)+512), g.down(v)
+	switch {
+	case e == modernEra:
+		b = append(append(append(b, privateList...), g.legacy.serverInfo...), down...)
+		b = append(b, "},"...)
+	case down != "":
+		b = append(append(append(b, `{"_meta":{`...), down[1:]...), "},"...)
+	default:
 		b = append(b, '{')
 	}
 	if next != nil {
@@ -104,6 +108,23 @@ func (g *gate) listResult(v *view, e era, method, cursor string) ([]byte, *jsonr
 	}
 	b = append(append(append(b, '"'), listings[method].member...), `":[`...)
 	return append(append(b, items...), "]}"...), nil
+}
+
+// metaDown is where a list says which of its servers cannot be used just now.
+const metaDown = "dev.toolyard/down"
+
+// down is the member of _meta that names the servers of a view that are down, with a comma
+// before it; empty for none.
+func (g *gate) down(v *view) string {
+	if g.server.opts.Down == nil {
+		return ""
+	}
+	ids := slices.DeleteFunc(g.server.opts.Down(), func(id string) bool { return !v.Gate.ShowsServer(id) })
+	if len(ids) == 0 {
+		return ""
+	}
+	names, _ := json.Marshal(ids) // always has a JSON form
+	return `,"` + metaDown + `":` + string(names)
 }
 
 // page is what the array holds after the cursor, and the cursor of the next page, nil at

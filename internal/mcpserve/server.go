@@ -33,6 +33,7 @@ type Options struct {
 	Identify      func(*http.Request) (toolyard.Caller, error) // nil for anonymous callers
 	Clients       *toolyard.Clients                            // lent to every call
 	Toolbox       toolyard.Toolbox                             // given to every call
+	Down          func() []string                              // servers that cannot be used now; nil for none
 	Log           *slog.Logger                                 // nil for none
 	Now           func() time.Time                             // nil for time.Now
 	MaxBody       int64                                        // bytes of a request; zero for 1 MiB
