@@ -231,7 +231,7 @@ func TestBind(t *testing.T) {
 	if diff := cmp.Diff([]string{
 		"gate chat, toolset mine: Tool propose_order not allowed in mode read Take it out of the toolset, or bind the toolset to another gate.",
 		"gate chat, toolset mine: Unknown tool: get_barz Did you mean get_bars?",
-		"gate chat: 2 tools would be called dup and none is served: a/dup.ts, b/dup.ts Rename one of them.",
+		"gate chat: 2 tools would be called dup and none is served: dup of a/dup.ts, dup of b/dup.ts Rename one of them, or leave one out.",
 	}, problems); diff != "" {
 		t.Error(diff)
 	}

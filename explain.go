@@ -3,7 +3,6 @@ package toolyard
 import (
 	"cmp"
 	"fmt"
-	"slices"
 )
 
 // Step is one decision on the way of a tool to a gate.
@@ -11,6 +10,8 @@ type Step struct {
 	Rule  string // what decides: server, definition, pin, tools, effects, mode, surface, toolset, name
 	Text  string // what it decided, and why
 	Stops bool   // the tool goes no further
+	Fails bool   // the tool is shown, but its calls fail
+	Fix   string // what to do about it
 }
 
 // Explainer is a Source that can tell what it decided about a tool, also about one that it
@@ -25,23 +26,22 @@ type Explainer interface {
 func (v *View) Explain(t *Tool) []Step {
 	g := v.Gate
 	steps := []Step{
-		{"mode", fmt.Sprintf("the gate is for mode %s, the tool is allowed in %s", g.Mode, modesText(t)), !t.AllowedIn(g.Mode)},
-		{"surface", fmt.Sprintf("the gate is for surface %s, the tool for %s", cmp.Or(g.Surface, Both), cmp.Or(t.Surface, Both)), !t.eligible(g.Surface)},
+		{Rule: "mode", Text: fmt.Sprintf("the gate is for mode %s, the tool is allowed in %s", g.Mode, modesText(t)), Stops: !t.AllowedIn(g.Mode)},
+		{Rule: "surface", Text: fmt.Sprintf("the gate is for surface %s, the tool for %s", cmp.Or(g.Surface, Both), cmp.Or(t.Surface, Both)), Stops: !t.eligible(g.Surface)},
+		{Rule: "toolset", Text: "the gate has none, so it takes everything"},
+		{Rule: "name", Text: "it is called " + g.render(g.Naming, t)},
+	}
+	if steps[0].Stops && t.Server != "" {
+		steps[0].Fix = fmt.Sprintf("If it only reads, say so under servers, %s: effects: {%s: read}", t.Server, t.Name)
 	}
 	if g.Toolset != nil {
 		admits := g.Toolset.admits(t)
-		steps = append(steps, Step{"toolset", fmt.Sprintf("%s %s", g.Toolset.Name, map[bool]string{true: "takes it", false: "does not take it"}[admits]), !admits})
-	} else {
-		steps = append(steps, Step{"toolset", "the gate has none, so it takes everything", false})
+		steps[2].Text, steps[2].Stops = fmt.Sprintf("%s %s", g.Toolset.Name, map[bool]string{true: "takes it", false: "does not take it"}[admits]), !admits
 	}
-	if stopped := slices.ContainsFunc(steps, func(s Step) bool { return s.Stops }); stopped {
-		return steps
+	if name := g.render(g.Naming, t); v.byName[name] != t {
+		steps[3] = Step{Rule: "name", Text: "another tool is, or would be, called " + name + " too", Stops: true, Fix: "toolyard check names both."}
 	}
-	name := g.render(g.Naming, t)
-	if v.byName[name] == t {
-		return append(steps, Step{"name", "it is called " + name, false})
-	}
-	return append(steps, Step{"name", "another tool would be called " + name + " too", true})
+	return steps
 }
 
 func modesText(t *Tool) string {

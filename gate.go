@@ -216,12 +216,12 @@ func (g *Gate) render(n Naming, t *Tool) string { return n.Render(g.Yard, t.Serv
 
 // collision is the problem of tools with one name, which at most one of them has.
 func collision(g *Gate, name string, same []*Tool, holder *Tool) Problem {
-	origin := func(t *Tool) string { return cmp.Or(t.Origin, t.Server, "built in") }
+	origin := func(t *Tool) string { return t.Name + " of " + cmp.Or(t.Origin, t.Server, "Go") }
 	p := clash(g, "tools would be called "+name, same, origin)
 	if holder != nil {
-		p.Message = strings.Replace(p.Message, "none is served", "only that of "+origin(holder)+", which was there first, is served", 1)
+		p.Message = strings.Replace(p.Message, "none is served", "only "+origin(holder)+", which was there first, is served", 1)
 	}
-	p.Fix = "Rename one of them."
+	p.Fix = "Rename one of them, or leave one out."
 	return p
 }
 
@@ -285,6 +285,9 @@ func (g *Gate) unmetPick(server, want string, tools []*Tool) (p Problem, ok bool
 		p.Message = fmt.Sprintf("Tool %s of server %s %s", want, server, rule)
 		p.Fix = "Take it out of the toolset, or bind the toolset to another gate."
 		return p, rule == ""
+	}
+	if len(names) == 0 { // it is down, or not there yet, which is said elsewhere
+		return p, true
 	}
 	p.Message = fmt.Sprintf("Server %s does not offer the tool %s", server, want)
 	if near := Nearest(want, names); near != "" {

@@ -16,7 +16,7 @@ const patternTimeout = 50 * time.Millisecond
 // dialect. Most patterns mean the same in Go's; those with look-around or references need
 // an engine that has them.
 func compilePattern(pattern string) (jsonschema.Regexp, error) {
-	if re, err := regexp.Compile(pattern); err == nil {
+	if re, err := regexp.Compile(escapedRune.ReplaceAllString(pattern, `\x{$1}`)); err == nil {
 		return re, nil
 	}
 	re, err := regexp2.Compile(pattern, regexp2.ECMAScript)
@@ -26,6 +26,9 @@ func compilePattern(pattern string) (jsonschema.Regexp, error) {
 	re.MatchTimeout = patternTimeout
 	return slowPattern{re}, nil
 }
+
+// escapedRune is a character as JavaScript escapes it and Go does not.
+var escapedRune = regexp.MustCompile(`\\u([0-9A-Fa-f]{4})`)
 
 // slowPattern matches with bounded time. What takes longer does not match.
 type slowPattern struct{ *regexp2.Regexp }

@@ -176,7 +176,7 @@ func clash[T any](g *Gate, what string, same []T, origin func(T) string) Problem
 	}
 	slices.Sort(origins)
 	return Problem{
-		Subject: "gate " + g.Name, Fix: "Take one of them out of the gate's toolset, or rename it.",
+		Subject: "gate " + g.Name, Fix: "Leave one of them out: by tools or resources of its server, or by the gate's toolset.",
 		Message: fmt.Sprintf("%d %s and none is served: %s", len(same), what, strings.Join(origins, ", ")),
 	}
 }

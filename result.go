@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
 	"unicode/utf8"
@@ -280,26 +281,37 @@ func (r *Result) Size() int {
 	return n
 }
 
+// envelope is what a text takes beside its characters.
+const envelope = len(`{"type":"text","text":""},`)
+
 func contentSize(c Content) int {
 	if t, ok := c.(Text); ok {
-		return len(t)
+		return len(t) + envelope
 	}
-	return len(c.AppendJSON(nil))
+	return len(c.AppendJSON(nil)) + 1
 }
 
 // Items is the content of the result, that of a raw result too.
-func (r *Result) Items() []Content {
+func (r *Result) Items() []Content { return slices.Collect(r.items()) }
+
+// items are the items of the content, opened one by one.
+func (r *Result) items() iter.Seq[Content] {
 	o, ok := members(r.raw)
 	if !ok {
-		return r.Content
+		return slices.Values(r.Content)
 	}
-	var raw []json.RawMessage
-	_ = json.Unmarshal(o["content"], &raw) // whatever else it is, it is no list
-	items := make([]Content, 0, len(raw))
-	for _, item := range raw {
-		items = append(items, textOr(item))
+	return func(yield func(Content) bool) {
+		dec := json.NewDecoder(bytes.NewReader(o["content"]))
+		if t, err := dec.Token(); err != nil || t != json.Delim('[') {
+			return // whatever else it is, it is no list
+		}
+		for dec.More() {
+			var item json.RawMessage
+			if dec.Decode(&item) != nil || !yield(textOr(item)) {
+				return
+			}
+		}
 	}
-	return items
 }
 
 // Cut returns a result of about limit bytes: text is cut between characters, what
@@ -313,21 +325,27 @@ func (r *Result) Cut(limit int) *Result {
 	cut := &Result{IsError: r.IsError, Meta: map[string]json.RawMessage{
 		"dev.toolyard/truncated": json.RawMessage(fmt.Sprintf(`{"size":%d,"limit":%d}`, size, limit)),
 	}}
-	left := limit - cut.Size() - len(mark)
-	for _, c := range r.Items() {
+	left, skipped := limit-cut.Size()-contentSize(mark), 0
+	for c := range r.items() {
 		if n := contentSize(c); n <= left {
 			cut.Content = append(cut.Content, c)
 			left -= n
 			continue
 		}
-		if t, ok := c.(Text); ok && left > 0 {
-			cut.Content = append(cut.Content, Text(cutText(string(t), left)))
+		if t, ok := c.(Text); ok && left > envelope {
+			cut.Content = append(cut.Content, Text(cutText(string(t), left-envelope)))
 			left = 0
+		}
+		if skipped++; left <= envelope || skipped > maxSkipped {
+			break
 		}
 	}
 	cut.Content = append(cut.Content, mark)
 	return cut
 }
+
+// maxSkipped is how many items that do not fit are passed over in search of one that does.
+const maxSkipped = 1000
 
 // textOr opens a text content object so that it can be cut.
 func textOr(raw json.RawMessage) Content {

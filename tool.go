@@ -51,8 +51,9 @@ type Spec struct {
 	Extra map[string]json.RawMessage
 }
 
-// Bounds are how many bytes go in and out of a tool at most. Zero means no bound of its own.
-type Bounds struct{ Args, Result int }
+// Bounds are how many bytes go in and out of a tool at most, and how deep these may nest.
+// Zero means no bound of its own.
+type Bounds struct{ Args, Result, Depth int }
 
 // Limit is how fast a tool may be called, and what its author advises.
 type Limit struct {
@@ -194,6 +195,9 @@ func (t *Tool) Validate(args json.RawMessage) (json.RawMessage, error) {
 	if len(args) == 0 || string(args) == "null" {
 		args = json.RawMessage("{}")
 	}
+	if depth := t.Bounds.Depth; depth > 0 && depthOf(args) > depth+1 { // the arguments are a level themselves
+		return nil, Errorf(Invalid, "The arguments for %s nest deeper than %d levels, and its schema makes that costly to check.", t.Name, depth)
+	}
 	args, issues := t.input.Complete(args)
 	if len(issues) > 0 {
 		return nil, &Error{Code: Invalid, Message: "Invalid arguments for " + t.Name, Issues: issues}
@@ -224,7 +228,10 @@ func (t *Tool) run(ctx context.Context, c *Call) (*Result, error) {
 		return res, nil
 	}
 	issues := []Issue{{Message: "there is no structured content"}}
-	if len(res.Structured) > 0 {
+	switch {
+	case t.Bounds.Depth > 0 && depthOf(res.Structured) > t.Bounds.Depth:
+		issues[0].Message = fmt.Sprintf("it nests deeper than %d levels, and its schema makes that costly to check", t.Bounds.Depth)
+	case len(res.Structured) > 0:
 		issues = t.output.Check(res.Structured)
 	}
 	if len(issues) > 0 {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -27,7 +28,8 @@ func (p *program) approveCommand() *cobra.Command {
 whether they are good. What is approved is kept in toolyard.lock beside the configuration;
 a server that runs takes it over at once.`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return p.withServers(c.Context(), func(_ context.Context, y *yard.Yard) error {
+			return p.with(c.Context(), func(ctx context.Context, y *yard.Yard) error {
+				p.settle(ctx, y, args[:min(1, len(args))]...)
 				return p.approve(y, args, yes, list)
 			})
 		},
@@ -45,13 +47,13 @@ func (p *program) withServers(ctx context.Context, fn func(context.Context, *yar
 	})
 }
 
-// settle waits until all servers were tried, and what they offer is shown.
-func (p *program) settle(ctx context.Context, y *yard.Yard) {
+// settle waits until the named servers, or all, were tried, and what they offer is shown.
+func (p *program) settle(ctx context.Context, y *yard.Yard, ids ...string) {
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
 	slow := time.AfterFunc(2*time.Second, func() { fmt.Fprintf(p.err, "waiting for servers to start, %v at most …\n", serverTimeout) })
 	defer slow.Stop()
-	y.Settle(ctx)
+	y.Settle(ctx, ids...)
 }
 
 // approve goes through the servers that were named, or all.
@@ -65,35 +67,42 @@ func (p *program) approve(y *yard.Yard, args []string, yes, list bool) error {
 		}
 		ids, only = args[:1], args[1:]
 	}
-	found, in := 0, bufio.NewReader(p.in)
+	left, in := 0, bufio.NewReader(p.in)
 	for _, id := range ids {
-		pending, err := servers[id].Pending()
+		n, err := p.approveServer(servers[id], id, only, func() bool { return !list && (yes || p.confirm(in, id)) })
 		if err != nil {
-			return fail(err)
+			p.complain(err) // the others are looked at all the same
+			n = 1
 		}
-		if pending, err = pick(pending, only); err != nil {
-			return exitStatus{exitUsage, err}
-		}
-		if len(pending) == 0 {
-			continue
-		}
-		found += len(pending)
-		p.showPending(id, pending)
-		if list || (!yes && !p.confirm(in, id)) {
-			continue
-		}
-		if err := servers[id].Approve(pending); err != nil {
-			return fail(err)
-		}
-		fmt.Fprintf(p.out, "approved %d of %s\n", len(pending), id)
+		left += n
 	}
-	switch {
-	case found == 0:
-		fmt.Fprintln(p.out, "Everything is as it was approved.")
-	case list:
+	if left > 0 {
 		return exitStatus{exitError, nil}
 	}
+	fmt.Fprintln(p.out, "Everything is as it was approved.")
 	return nil
+}
+
+// approveServer shows what is pending at one server and approves it if agreed says so. It
+// returns how much is left.
+func (p *program) approveServer(s *upstream.Server, id string, only []string, agreed func() bool) (left int, err error) {
+	pending, err := s.Pending()
+	if err != nil {
+		return 0, err
+	}
+	if pending, err = pick(pending, only); err != nil || len(pending) == 0 {
+		return 0, err
+	}
+	p.showPending(id, pending)
+	good := slices.DeleteFunc(slices.Clone(pending), func(t upstream.Pending) bool { return t.Refused != "" })
+	if len(good) == 0 || !agreed() {
+		return len(pending), nil
+	}
+	if err := s.Approve(good); err != nil {
+		return len(pending), err
+	}
+	fmt.Fprintf(p.out, "approved %d of %s\n\n", len(good), id)
+	return len(pending) - len(good), nil
 }
 
 // pick takes the pending tools that were named, or all.
@@ -116,33 +125,61 @@ func pick(pending []upstream.Pending, names []string) (list []upstream.Pending, 
 func (p *program) showPending(id string, pending []upstream.Pending) {
 	fmt.Fprintf(p.out, "%s: %d not as approved\n", id, len(pending))
 	for _, t := range pending {
-		kind := "changed"
 		switch {
+		case t.Refused != "":
+			fmt.Fprintf(p.out, "\n  %s (refused: %s)\n", printable(t.Tool), printable(t.Refused))
 		case t.Approved == nil:
-			kind = "new"
+			fmt.Fprintf(p.out, "\n  %s (new)\n", printable(t.Tool))
+			p.showNew(t.Offered)
 		case t.Offered == nil:
-			kind = "gone"
-		}
-		fmt.Fprintf(p.out, "\n  %s (%s)\n", printable(t.Tool), kind)
-		if kind == "gone" {
-			continue
-		}
-		for _, c := range t.Changes() {
-			p.showSide("-", c.Path, c.Old)
-			p.showSide("+", c.Path, c.New)
+			fmt.Fprintf(p.out, "\n  %s (gone)\n", printable(t.Tool))
+		default:
+			fmt.Fprintf(p.out, "\n  %s (changed)\n", printable(t.Tool))
+			for _, c := range t.Changes() {
+				old, now := differing(string(c.Old), string(c.New))
+				p.showSide("-", c.Path, old)
+				p.showSide("+", c.Path, now)
+			}
 		}
 	}
-	fmt.Fprintln(p.out)
+	fmt.Fprintf(p.out, "\nSingle ones: toolyard approve %s TOOL\n", id)
 }
 
-func (p *program) showSide(mark, path string, value json.RawMessage) {
-	if value == nil {
-		return
+// showNew shows a whole definition.
+func (p *program) showNew(definition json.RawMessage) {
+	var b bytes.Buffer
+	_ = json.Indent(&b, definition, "    + ", "  ") // it was read as JSON
+	fmt.Fprintf(p.out, "    + %s\n", printable(b.String()))
+}
+
+func (p *program) showSide(mark, path, value string) {
+	if value != "" {
+		fmt.Fprintf(p.out, "    %s %s: %s\n", mark, printable(path), printable(value))
 	}
-	if path != "" {
-		path = printable(path) + ": "
+}
+
+// nearby is how much of a long text is shown around what differs.
+const nearby = 60
+
+// differing are the parts of two texts that differ, with some of what is around them.
+func differing(old, now string) (string, string) {
+	if len(old)+len(now) < 400 || old == "" || now == "" {
+		return old, now
 	}
-	fmt.Fprintf(p.out, "    %s %s%s\n", mark, path, printable(string(value)))
+	a, b := []rune(old), []rune(now)
+	same := 0
+	for same < len(a) && same < len(b) && a[same] == b[same] {
+		same++
+	}
+	tail := 0
+	for tail < len(a)-same && tail < len(b)-same && a[len(a)-1-tail] == b[len(b)-1-tail] {
+		tail++
+	}
+	part := func(r []rune) string {
+		from, to := max(0, same-nearby), min(len(r), len(r)-tail+nearby)
+		return strings.Repeat("…", min(1, from)) + string(r[from:to]) + strings.Repeat("…", min(1, len(r)-to))
+	}
+	return part(a), part(b)
 }
 
 // printable shows a text with everything replaced that a terminal would not show as it is.
@@ -181,27 +218,47 @@ func (p *program) whyCommand() *cobra.Command {
 			if len(args) == 2 {
 				gate = args[0]
 			}
-			return p.withServers(c.Context(), func(_ context.Context, y *yard.Yard) error {
+			return p.with(c.Context(), func(ctx context.Context, y *yard.Yard) error {
+				p.gate = gate
+				if _, err := p.view(y); err != nil {
+					return err
+				}
+				server, _, one := strings.Cut(tool, "/")
+				if _, known := y.Servers()[server]; one && known {
+					p.settle(ctx, y, server)
+				} else {
+					p.settle(ctx, y)
+				}
 				steps, err := y.Why(gate, tool)
 				if err != nil {
 					return fail(err)
 				}
-				p.showSteps(steps)
-				return nil
+				return p.showSteps(steps)
 			})
 		},
 	}
 }
 
-// showSteps prints decisions, one a line, and what follows from them.
-func (p *program) showSteps(steps []toolyard.Step) {
-	verdict := "It is shown."
+// showSteps prints decisions, one a line, up to the one that stops the tool, and what
+// follows from them.
+func (p *program) showSteps(steps []toolyard.Step) error {
 	for _, s := range steps {
 		mark := "✓"
-		if s.Stops {
-			mark, verdict = "✗", "It is not shown."
+		switch {
+		case s.Stops:
+			mark = "✗"
+		case s.Fails:
+			mark = "!"
 		}
 		fmt.Fprintf(p.out, "%s %-11s %s\n", mark, s.Rule, printable(s.Text))
+		if s.Fix != "" {
+			fmt.Fprintf(p.out, "  %-11s %s\n", "", printable(s.Fix))
+		}
+		if s.Stops {
+			fmt.Fprintln(p.out, "It is not shown.")
+			return exitStatus{exitTool, nil}
+		}
 	}
-	fmt.Fprintln(p.out, verdict)
+	fmt.Fprintln(p.out, "It is shown.")
+	return nil
 }

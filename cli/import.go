@@ -44,7 +44,7 @@ type origin struct {
 }
 
 func (p *program) importServers(at surroundings, args []string, write bool) error {
-	t := &dialect.Translator{Home: at.home, Project: at.folder, Self: []string{"toolyard", programName(at.executable)}}
+	t := &dialect.Translator{Home: at.home, Project: at.folder, Self: []string{"toolyard", programName(at.executable)}, Address: p.listen()}
 	found := false
 	for _, o := range origins(at, args) {
 		read, err := p.importFrom(t, o)
@@ -67,6 +67,16 @@ func (p *program) importServers(at surroundings, args []string, write bool) erro
 	}
 	_, err := p.out.Write(t.Sections().YAML())
 	return err
+}
+
+// listen is the address that this yard is served at, as far as is known.
+func (p *program) listen() string {
+	if p.opts.ConfigFile != "" {
+		if s, err := config.Load(p.opts.ConfigFile, p.opts.Getenv); err == nil {
+			return s.Listen
+		}
+	}
+	return config.Default().Listen
 }
 
 func programName(executable string) string {

@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -20,6 +23,7 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/dialect"
+	"github.com/toolyard/toolyard/yard"
 )
 
 // surroundings are where a command looks for the files of clients.
@@ -240,6 +244,20 @@ func (i *installation) serveArgs() ([]string, error) {
 	return args, nil
 }
 
+// checkGate refuses an address where nothing is served.
+func checkGate(c *config.Config, gate string) error {
+	gates := slices.Sorted(maps.Keys(c.Gates))
+	switch {
+	case len(gates) == 0 && (gate == "" || gate == yard.DefaultGate), slices.Contains(gates, gate):
+		return nil
+	case gate == "" && (len(gates) == 1 || slices.Contains(gates, yard.DefaultGate)):
+		return nil
+	case gate == "":
+		return fmt.Errorf("say which gate with --gate: %s", strings.Join(gates, ", "))
+	}
+	return fmt.Errorf("there is no gate %s%s; there are: %s", dialect.Printable(gate), didYouMean(gate, gates), strings.Join(gates, ", "))
+}
+
 // address is where the configuration says that we serve.
 func (p *program) address(gate string) (string, error) {
 	c := config.Default()
@@ -249,6 +267,9 @@ func (p *program) address(gate string) (string, error) {
 			return "", err
 		}
 		c = s.Config
+	}
+	if err := checkGate(c, gate); err != nil {
+		return "", err
 	}
 	host, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {
@@ -411,12 +432,18 @@ func showDiff(out io.Writer, file string, before, after []byte) {
 	file = dialect.Printable(file)
 	fmt.Fprintf(out, "--- %s\n+++ %s\n@@ -%s +%s @@\n", file, file, lineRange(first, endA), lineRange(first, endB))
 	for _, line := range a[first:endA] {
-		fmt.Fprintln(out, "-"+dialect.Printable(line))
+		fmt.Fprintln(out, "-"+dialect.Printable(masked(line)))
 	}
 	for _, line := range b[first:endB] {
-		fmt.Fprintln(out, "+"+dialect.Printable(line))
+		fmt.Fprintln(out, "+"+dialect.Printable(masked(line)))
 	}
 }
+
+// secretText is a text beside others that may hold a key.
+var secretText = regexp.MustCompile(`(?i)("[^"]*(?:token|secret|key|passw|auth|credential|cookie)[^"]*"\s*:\s*)"[^"]*"`)
+
+// masked is a line of a client's file without the keys that may stand in it.
+func masked(line string) string { return secretText.ReplaceAllString(line, `$1"…"`) }
 
 // lineRange is how a diff writes lines; where there are none, it names the line before.
 func lineRange(first, end int) string {

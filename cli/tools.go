@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -88,12 +91,32 @@ func (p *program) toolsCommand() *cobra.Command {
 				if asJSON {
 					return fail(listJSON(p.out, v))
 				}
+				defer p.hint(y, v)
 				return fail(listTable(p.out, v))
 			})
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
+}
+
+// hint tells why there may be less in a list than somebody expects.
+func (p *program) hint(y *yard.Yard, v *toolyard.View) {
+	if down := y.Down(); len(down) > 0 {
+		fmt.Fprintf(p.err, "down: %s; toolyard check says why\n", strings.Join(down, ", "))
+	}
+	writes := 0
+	for _, t := range y.Tools() {
+		if !t.AllowedIn(v.Gate.Mode) {
+			writes++
+		}
+	}
+	if writes > 0 {
+		fmt.Fprintf(p.err, "%d more are not known to only read, and this gate is for reading; toolyard why %s TOOL tells more\n", writes, v.Gate.Name)
+	}
+	if n := len(y.Problems()); n > 0 {
+		fmt.Fprintf(p.err, "%d problems; toolyard check shows them\n", n)
+	}
 }
 
 func listTable(out io.Writer, v *toolyard.View) error {
@@ -303,6 +326,10 @@ func (p *program) summarise(y *yard.Yard) {
 		file = "no configuration file"
 	}
 	fmt.Fprintf(p.out, "%s: ok\n", file)
+	servers := y.Servers()
+	for _, id := range slices.Sorted(maps.Keys(servers)) {
+		fmt.Fprintf(p.out, "server %s: up, %d tools, as approved in %s\n", id, len(servers[id].Tools()), yard.LockFile(filepath.Base(file)))
+	}
 	for _, name := range y.Gates() {
 		if v, ok := y.View(name); ok {
 			fmt.Fprintf(p.out, "gate %s: %s, %d tools\n", name, v.Gate.Mode, len(v.Tools))

@@ -14,9 +14,10 @@ import (
 
 // Pending is a tool that is not as it was approved.
 type Pending struct {
-	Tool     string
+	Tool     string          // its name, or prompts/ and that of a prompt
 	Approved json.RawMessage // nil for a tool that is new
-	Offered  json.RawMessage // nil for a tool that is gone
+	Offered  json.RawMessage // nil for a tool that is gone, or refused
+	Refused  string          // why it cannot be approved; empty if it can
 }
 
 // Change is one difference between two definitions; a nil side is absent.
@@ -40,17 +41,23 @@ func (v *Server) Pending() ([]Pending, error) {
 	if !v.Up() {
 		return nil, v.unavailable(v.lastError())
 	}
-	pinned, _ := v.opts.Pins.Pinned(v.opts.ID)
-	now := v.approvable()
+	if v.opts.Pinning == PinOff {
+		return nil, nil
+	}
+	pinned := v.opts.Pins.Pinned(v.opts.ID)
+	now, refused := v.approvable()
 	var list []Pending
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		if approved, ok := pinned[name]; !ok || !sameDefinition(approved, now[name]) {
-			list = append(list, Pending{name, approved, now[name]})
+			list = append(list, Pending{Tool: name, Approved: approved, Offered: now[name]})
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(refused)) {
+		list = append(list, Pending{Tool: name, Approved: pinned[name], Refused: refused[name]})
+	}
 	for _, name := range slices.Sorted(maps.Keys(pinned)) {
-		if _, ok := now[name]; !ok {
-			list = append(list, Pending{name, pinned[name], nil})
+		if now[name] == nil && refused[name] == "" {
+			list = append(list, Pending{Tool: name, Approved: pinned[name]})
 		}
 	}
 	return list, nil
@@ -62,38 +69,42 @@ func sameDefinition(a, b json.RawMessage) bool {
 	return errX == nil && errY == nil && string(x) == string(y)
 }
 
-// approvable are the definitions of the server that are fit to be approved.
-func (v *Server) approvable() map[string]json.RawMessage {
+// approvable are the definitions of the server that are fit to be approved, and why the
+// others are not.
+func (v *Server) approvable() (tools map[string]json.RawMessage, refused map[string]string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	tools := make(map[string]json.RawMessage)
+	tools, refused = make(map[string]json.RawMessage), make(map[string]string)
 	for _, o := range v.offered {
 		if o.why == "" || o.unwanted || o.unpinned {
-			tools[o.name] = o.raw
+			tools[o.key] = o.raw
+		} else {
+			refused[o.key] = o.why
 		}
 	}
-	return tools
+	return tools, refused
 }
 
 // Approve pins the definitions of the given pending tools as they were shown.
 func (v *Server) Approve(pending []Pending) error {
-	pinned, _ := v.opts.Pins.Pinned(v.opts.ID)
-	pinned = maps.Clone(pinned)
-	if pinned == nil {
-		pinned = make(map[string]json.RawMessage)
-	}
-	for _, p := range pending {
-		if p.Offered == nil {
-			delete(pinned, p.Tool)
-		} else {
-			pinned[p.Tool] = p.Offered
+	err := v.opts.Pins.Pin(v.opts.ID, func(pinned map[string]json.RawMessage) map[string]json.RawMessage {
+		next := make(map[string]json.RawMessage)
+		maps.Copy(next, pinned)
+		for _, p := range pending {
+			switch {
+			case p.Refused != "":
+			case p.Offered == nil:
+				delete(next, p.Tool)
+			default:
+				next[p.Tool] = p.Offered
+			}
 		}
+		return next
+	})
+	if err == nil {
+		v.Recheck()
 	}
-	if err := v.opts.Pins.Pin(v.opts.ID, pinned); err != nil {
-		return err
-	}
-	v.Recheck()
-	return nil
+	return err
 }
 
 // lastError is why the server is down.
@@ -111,7 +122,7 @@ func (v *Server) Known() (names []string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, o := range v.offered {
-		names = append(names, o.name)
+		names = append(names, o.key)
 	}
 	return names
 }
@@ -124,17 +135,18 @@ func (v *Server) Explain(tool string) (steps []toolyard.Step) {
 	if v.Up() {
 		add(false, "server", "%s is up and speaks %s", v.opts.ID, v.remembered())
 	} else {
-		add(false, "server", "%s is down, calls fail: %s", v.opts.ID, oneLine(v.lastError()))
+		steps = append(steps, toolyard.Step{Rule: "server", Text: fmt.Sprintf("%s is down, calls fail: %s", v.opts.ID, oneLine(v.lastError())), Fails: true})
 	}
 	v.mu.Lock()
-	i := slices.IndexFunc(v.offered, func(o *offered) bool { return o.name == tool })
+	i := slices.IndexFunc(v.offered, func(o *offered) bool { return o.key == tool })
 	if i < 0 {
 		v.mu.Unlock()
-		add(true, "definition", "the server has no tool %s", printable(tool))
+		add(true, "definition", "the server has no tool %s, as far as is known", printable(tool))
 		return steps
 	}
 	o := *v.offered[i]
 	v.mu.Unlock()
+	defer func() { steps[len(steps)-1].Fix = o.fix }()
 	switch {
 	case o.unwanted:
 		add(true, "tools", "%s", o.why)
@@ -177,19 +189,11 @@ func (v *Server) effectText(o *offered) string {
 	return "write, since nobody who is believed says that it only reads"
 }
 
-// Settle waits until the server was tried once: it is up then, or it is known why not.
+// Settle waits until the server was tried once and what came of it was published: it is up
+// then, or its problems say why not.
 func (v *Server) Settle(ctx context.Context) {
-	for {
-		v.mu.Lock()
-		st := v.state
-		v.mu.Unlock()
-		if st.session != nil || st.err != nil {
-			return
-		}
-		select {
-		case <-st.next:
-		case <-ctx.Done():
-			return
-		}
+	select {
+	case <-v.tried:
+	case <-ctx.Done():
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/toolyard/toolyard"
@@ -13,13 +14,14 @@ import (
 )
 
 // caller is the handler of one tool.
-func (v *Server) caller(name string, binds []headerBinding) toolyard.Handler {
+func (v *Server) caller(name string, definition json.RawMessage, binds []headerBinding) toolyard.Handler {
 	quoted := toolyard.AppendJSONString(nil, name)
+	current := func() bool { return v.madeOf(definition) != nil }
 	return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 		params := make([]byte, 0, len(c.Args)+len(name)+32)
 		params = append(append(append(params, `"name":`...), quoted...), `,"arguments":`...)
 		return v.ask(ctx, c, request{
-			method: "tools/call", params: append(params, c.Args...), name: name, headers: paramHeaders(binds, c.Args),
+			method: "tools/call", params: append(params, c.Args...), name: name, headers: paramHeaders(binds, c.Args), current: current,
 		})
 	}
 }
@@ -53,7 +55,11 @@ func (v *Server) read(ctx context.Context, c *toolyard.Call) (*toolyard.Result, 
 
 // getPrompt gets a prompt.
 func (v *Server) getPrompt(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
-	return v.ask(ctx, c, request{method: "prompts/get", params: inner(c.Args), name: text(c.Args, "name")})
+	name := text(c.Args, "name")
+	current := func() bool {
+		return slices.ContainsFunc(v.Prompts(), func(p *toolyard.Prompt) bool { return p.Name == name })
+	}
+	return v.ask(ctx, c, request{method: "prompts/get", params: inner(c.Args), name: name, current: current})
 }
 
 // complete completes an argument of a prompt or a template.
@@ -78,6 +84,9 @@ func (v *Server) ask(ctx context.Context, c *toolyard.Call, r request) (*toolyar
 		s, err := v.session(ctx)
 		if err != nil {
 			return nil, err
+		}
+		if r.current != nil && !r.current() { // a server that came back may have become another
+			return nil, toolyard.Errorf(toolyard.Unavailable, "The server %s does not offer %s any more as it was approved.", v.opts.ID, c.Tool.Name)
 		}
 		raw, err := v.attempt(ctx, s, r)
 		if err != nil && s.lost(err) && attempt == 0 {

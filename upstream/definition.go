@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,59 +15,94 @@ import (
 	"github.com/toolyard/toolyard/internal/pin"
 )
 
-// offered is a tool as a server defines it, and what we made of it.
+// offered is a tool or a prompt as a server defines it, and what we made of it.
 type offered struct {
+	key       string // what it is approved by: the name of a tool, or promptKey and that of a prompt
 	name      string
 	raw       json.RawMessage
-	canonical json.RawMessage // nil if it cannot be used
-	tool      *toolyard.Tool  // nil if it is withheld
-	why       string          // why it is withheld
+	canonical json.RawMessage  // nil if it cannot be used
+	tool      *toolyard.Tool   // nil if it is withheld
+	prompt    *toolyard.Prompt // the same for a prompt
+	depth     int              // how deep its arguments and results may nest; 0 for no bound
+	why       string           // why it is withheld
 	fix       string
 	unwanted  bool // it is withheld because the operator did not name it
 	unpinned  bool // it is withheld because it is not as it was approved
 }
 
-// withhold notes why a tool is not offered; the first reason stands.
+// promptKey begins what a prompt is approved by. No tool has such a name.
+const promptKey = "prompts/"
+
+func (o *offered) isPrompt() bool { return strings.HasPrefix(o.key, promptKey) }
+
+// withhold notes why something is not offered; the first reason stands.
 func (o *offered) withhold(why, fix string) {
 	if o.why == "" {
 		o.why, o.fix = why, fix
 	}
-	o.tool = nil
+	o.tool, o.prompt = nil, nil
 }
 
-// define makes tools of definitions. Nothing of a stranger's schema is compiled before it
-// is checked, and nothing is offered that is not as it was when it was approved.
-func (v *Server) define(definitions []json.RawMessage) []*offered {
-	list := make([]*offered, 0, len(definitions))
-	for _, raw := range definitions {
-		o := &offered{name: text(raw, "name"), raw: raw}
-		if err := o.check(); err != nil {
-			o.withhold(err.Error(), "Tell its author, or leave the server out.")
+// define makes tools and prompts of definitions. Nothing of a stranger's schema is compiled
+// before it is checked, and nothing is offered that is not as it was when it was approved.
+func (v *Server) define(l *listing) []*offered {
+	list := make([]*offered, 0, len(l.tools)+len(l.prompts))
+	for _, raw := range l.tools {
+		list = append(list, &offered{key: text(raw, "name"), name: text(raw, "name"), raw: compact(raw)})
+	}
+	for _, raw := range l.prompts {
+		list = append(list, &offered{key: promptKey + text(raw, "name"), name: text(raw, "name"), raw: compact(raw)})
+	}
+	for _, o := range list {
+		err := o.check()
+		if err == nil {
+			err = v.make(o)
 		}
-		list = append(list, o)
+		if err != nil {
+			o.withhold(err.Error(), "Tell its author, or leave it out.")
+		}
 	}
 	v.pick(list)
 	keepApart(list)
 	v.comparePins(list)
 	for _, o := range list {
-		if o.why != "" {
-			continue
-		}
-		var err error
-		if o.tool = v.madeOf(o.raw); o.tool != nil {
-			continue
-		}
-		if o.tool, err = v.tool(o); err != nil {
-			o.withhold(err.Error(), "Tell its author, or leave the tool out by tools.")
+		if o.why == "" {
+			if err := v.make(o); err != nil { // of what was approved
+				o.withhold(err.Error(), "Approve it anew: toolyard approve "+v.opts.ID)
+			}
 		}
 	}
 	return list
 }
 
+// compact is a definition without white space, as the pins have it.
+func compact(raw json.RawMessage) json.RawMessage {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return raw
+	}
+	return b.Bytes()
+}
+
+// make makes the tool or the prompt of a definition that was checked.
+func (v *Server) make(o *offered) (err error) {
+	if o.isPrompt() {
+		o.prompt = &toolyard.Prompt{
+			Server: v.opts.ID, Name: o.name, Definition: o.raw,
+			Getter: v.action("prompts.get", v.getPrompt), Completer: v.action("completion.complete", v.complete),
+		}
+		return nil
+	}
+	if o.tool = v.madeOf(o.raw); o.tool == nil {
+		o.tool, err = v.tool(o)
+	}
+	return err
+}
+
 // pick withholds the tools that the operator did not name, if some are named.
 func (v *Server) pick(list []*offered) {
 	for _, o := range list {
-		if o.why == "" && len(v.opts.Tools) > 0 && !slices.Contains(v.opts.Tools, o.name) {
+		if o.why == "" && len(v.opts.Tools) > 0 && !o.isPrompt() && !slices.Contains(v.opts.Tools, o.name) {
 			o.unwanted = true
 			o.withhold("tools in the configuration of the server does not name it", "")
 		}
@@ -80,14 +116,20 @@ func (o *offered) check() (err error) {
 		return errors.New("its definition is no object")
 	case len(o.raw) > maxDefinition:
 		return fmt.Errorf("its definition has more than %d KiB", maxDefinition>>10)
+	case o.name == "" || len(o.name) > 128:
+		return errors.New("it has no name, or a long one")
 	}
 	if err := checkTexts(o.raw); err != nil {
 		return err
 	}
 	for _, key := range []string{"inputSchema", "outputSchema"} {
 		if schema := member(o.raw, key); schema != nil {
-			if err := guard.CheckSchema(schema); err != nil {
+			depth, err := guard.CheckSchema(schema)
+			if err != nil {
 				return fmt.Errorf("%s: %w", key, err)
+			}
+			if depth > 0 && (o.depth == 0 || depth < o.depth) {
+				o.depth = depth
 			}
 		}
 	}
@@ -130,18 +172,21 @@ func keepApart(list []*offered) {
 	alike := make(map[string][]*offered)
 	for _, o := range list {
 		if o.name != "" && !o.unwanted {
-			key := guard.Skeleton(o.name)
+			key := strings.TrimSuffix(o.key, o.name) + guard.Skeleton(o.name)
 			alike[key] = append(alike[key], o)
 		}
 	}
 	for _, same := range alike {
-		for _, o := range same[:len(same)*min(1, len(same)-1)] {
+		if len(same) == 1 {
+			continue
+		}
+		for _, o := range same {
 			other := same[0]
 			if other == o {
 				other = same[1]
 			}
 			if other.name == o.name {
-				o.withhold("the server has two tools of this name", "Tell its author.")
+				o.withhold("the server has two of this name", "Tell its author.")
 			} else {
 				o.withhold("its name looks like that of "+printable(other.name), "Name the one that is meant in tools, or tell its author.")
 			}
@@ -167,6 +212,7 @@ func (v *Server) tool(o *offered) (*toolyard.Tool, error) {
 		Input: objectSchema(member(o.raw, "inputSchema")), Output: member(o.raw, "outputSchema"),
 		Modes: v.modes(o), Timeout: v.timeout(o.name), Bounds: v.opts.Bounds,
 	}
+	spec.Bounds.Depth = o.depth
 	if string(spec.Output) == "null" {
 		spec.Output = nil
 	}
@@ -189,7 +235,7 @@ func (v *Server) tool(o *offered) (*toolyard.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return toolyard.NewTool(spec, v.caller(o.name, binds))
+	return toolyard.NewTool(spec, v.caller(o.name, o.raw, binds))
 }
 
 // objectSchema is the input schema of a tool; some servers leave out what must be said.

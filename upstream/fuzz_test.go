@@ -37,7 +37,7 @@ func FuzzDefine(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, o := range v.define([]json.RawMessage{data}) {
+		for _, o := range v.define(&listing{tools: []json.RawMessage{data}}) {
 			if (o.tool == nil) == (o.why == "") {
 				t.Errorf("%q", o.why)
 			}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/toolyard/toolyard"
@@ -139,28 +138,10 @@ func (v *Server) resourcesOf(l *listing) (resources []*toolyard.Resource, proble
 	return resources, problems
 }
 
-// promptsOf are the prompts that may be shown.
-func (v *Server) promptsOf(l *listing) (prompts []*toolyard.Prompt, problems []toolyard.Problem) {
-	getter, completer := v.action("prompts.get", v.getPrompt), v.action("completion.complete", v.complete)
-	for _, definition := range l.prompts {
-		name := text(definition, "name")
-		err := checkItem(definition, name)
-		if err == nil && slices.ContainsFunc(prompts, func(p *toolyard.Prompt) bool { return p.Name == name }) {
-			err = errors.New("there are two of them")
-		}
-		if err != nil {
-			problems = append(problems, v.problem("", "the prompt "+printable(name)+" is left out: "+err.Error(), ""))
-			continue
-		}
-		prompts = append(prompts, &toolyard.Prompt{Server: v.opts.ID, Name: name, Definition: definition, Getter: getter, Completer: completer})
-	}
-	return prompts, problems
-}
-
 // maxDefinition is how many bytes the definition of one thing may have.
 const maxDefinition = 512 << 10
 
-// checkItem checks the definition of a resource or a prompt.
+// checkItem checks the definition of a resource.
 func checkItem(definition json.RawMessage, id string) error {
 	switch {
 	case len(definition) == 0 || definition[0] != '{' || id == "":

@@ -10,14 +10,15 @@ import (
 	"github.com/toolyard/toolyard/internal/pin"
 )
 
-// Pins remembers the definitions of tools that were approved, and how each server was
-// last spoken to.
+// Pins remembers the definitions of tools and prompts that were approved, and how each
+// server was last spoken to.
 type Pins interface {
-	// Pinned are the definitions of a server's approved tools by their names; ok is false
-	// for a server of which nothing is known.
-	Pinned(server string) (tools map[string]json.RawMessage, ok bool)
-	// Pin approves the definitions, in place of all that were approved before.
-	Pin(server string, tools map[string]json.RawMessage) error
+	// Pinned are the definitions of a server that are approved, those of prompts under
+	// prompts/ and their names; nil if nothing was ever approved.
+	Pinned(server string) map[string]json.RawMessage
+	// Pin replaces what is approved by what change makes of it. Changes are made one after
+	// the other, also by several processes.
+	Pin(server string, change func(pinned map[string]json.RawMessage) map[string]json.RawMessage) error
 	// Protocol is the version that a server spoke last, empty if that is not known.
 	Protocol(server string) string
 	SetProtocol(server, version string) error
@@ -33,22 +34,19 @@ const (
 	PinOff     Pinning = "off"     // every definition counts
 )
 
-// comparePins withholds every tool that is not as it was approved. What a server offers
-// when nothing is known of it yet is approved, unless the operator wants to see it first.
+// comparePins withholds everything that is not as it was approved. What a server offers when
+// nothing was ever approved of it is approved, unless the operator wants to see it first.
 func (v *Server) comparePins(list []*offered) {
 	if v.opts.Pinning == PinOff {
 		return
 	}
-	pinned, ok := v.pinned()
-	if !ok && v.opts.Pinning != PinApprove {
-		if err := v.opts.Pins.Pin(v.opts.ID, definitions(list)); err != nil {
-			v.note(fmt.Sprintf("its tools could not be pinned, so that after a restart any change would count as approved: %v", err), "Make the folder of the configuration writable, or commit toolyard.lock.")
-		}
-		return
+	pinned := v.pinned()
+	if pinned == nil && v.opts.Pinning != PinApprove {
+		pinned = v.pinFirst(list)
 	}
 	fix := "Look at it and approve it: toolyard approve " + v.opts.ID
 	for _, o := range list {
-		approved, ok := pinned[o.name]
+		approved, ok := pinned[o.key]
 		if o.why != "" {
 			continue
 		}
@@ -63,27 +61,37 @@ func (v *Server) comparePins(list []*offered) {
 	}
 }
 
-// pinned are the approved definitions. Pins that were there and are gone still count: a file
-// that is being replaced must not make all that is offered just then count as approved.
-func (v *Server) pinned() (map[string]json.RawMessage, bool) {
-	pinned, ok := v.opts.Pins.Pinned(v.opts.ID)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if ok {
-		v.approved = pinned
-	}
-	return v.approved, v.approved != nil
-}
-
-// definitions are those that can be approved.
-func definitions(list []*offered) map[string]json.RawMessage {
-	tools := make(map[string]json.RawMessage)
+// pinFirst approves what a server offers first, unless somebody else was faster.
+func (v *Server) pinFirst(list []*offered) map[string]json.RawMessage {
+	first := make(map[string]json.RawMessage)
 	for _, o := range list {
 		if o.why == "" || o.unwanted {
-			tools[o.name] = o.raw
+			first[o.key] = o.raw
 		}
 	}
-	return tools
+	err := v.opts.Pins.Pin(v.opts.ID, func(pinned map[string]json.RawMessage) map[string]json.RawMessage {
+		if pinned != nil {
+			return pinned
+		}
+		return first
+	})
+	if err != nil {
+		v.note(fmt.Sprintf("what it offers could not be pinned, so that after a restart any change would count as approved: %v", err), "Make the folder of the configuration writable, or commit its .lock file.")
+	}
+	v.opts.Log.Info("what the server offers first is approved", "definitions", len(first))
+	return v.pinned()
+}
+
+// pinned are the approved definitions. Pins that were there and are gone still count: a file
+// that is being replaced must not make all that is offered just then count as approved.
+func (v *Server) pinned() map[string]json.RawMessage {
+	pinned := v.opts.Pins.Pinned(v.opts.ID)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if pinned != nil {
+		v.approved = pinned
+	}
+	return v.approved
 }
 
 // summary says where two definitions differ.
@@ -100,16 +108,19 @@ func summary(old, now json.RawMessage) string {
 	return s
 }
 
-// pinnedDefinitions are the approved definitions, which are offered before the server has
-// said a word.
-func (v *Server) pinnedDefinitions() []json.RawMessage {
+// pinnedListing is what was approved, which is offered before the server has said a word.
+func (v *Server) pinnedListing() *listing {
+	l := &listing{}
 	if v.opts.Pinning == PinOff {
-		return nil
+		return l
 	}
-	pinned, _ := v.opts.Pins.Pinned(v.opts.ID)
-	list := make([]json.RawMessage, 0, len(pinned))
-	for _, name := range slices.Sorted(maps.Keys(pinned)) {
-		list = append(list, pinned[name])
+	pinned := v.pinned()
+	for _, key := range slices.Sorted(maps.Keys(pinned)) {
+		if strings.HasPrefix(key, promptKey) {
+			l.prompts = append(l.prompts, pinned[key])
+		} else {
+			l.tools = append(l.tools, pinned[key])
+		}
 	}
-	return list
+	return l
 }

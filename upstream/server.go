@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
@@ -56,6 +57,7 @@ type Options struct {
 	Bounds   toolyard.Bounds          // of every call
 
 	Name, Version string              // what we call ourselves; zero for toolyard dev
+	Self          string              // how a server that is we ourselves would identify; empty to not look
 	Redact        func(string) string // takes secrets out of what the server says of itself; nil for none
 	Log           *slog.Logger        // nil for none
 }
@@ -84,6 +86,9 @@ type Server struct {
 	parked    map[string]*parked
 	again     chan struct{} // told when the pins have changed
 	suspect   chan struct{} // told when calls fail in a row
+	nudged    chan struct{} // told when somebody wants the server to be tried now
+	tried     chan struct{} // closed when it was tried once and what came of it is said
+	said      string        // why it was down when that was last logged
 }
 
 // state is whether a server can be used. It is replaced, never changed.
@@ -116,6 +121,7 @@ func New(o Options) (*Server, error) {
 		opts: o, state: &state{next: make(chan struct{})},
 		made: make(map[string]*toolyard.Tool), actions: make(map[string]*toolyard.Tool),
 		parked: make(map[string]*parked), again: make(chan struct{}, 1), suspect: make(chan struct{}, 1),
+		nudged: make(chan struct{}, 1), tried: make(chan struct{}),
 	}
 	v.clientInfo, _ = json.Marshal(map[string]string{"name": o.Name, "version": o.Version}) // always has a JSON form
 	return v, nil
@@ -139,20 +145,22 @@ func (v *Server) Run(ctx context.Context, publish func([]*toolyard.Tool)) error 
 		defer saying.Unlock()
 		publish(v.Tools())
 	}
-	if pinned := v.pinnedDefinitions(); len(pinned) > 0 {
-		v.take(&listing{tools: pinned})
+	if l := v.pinnedListing(); len(l.tools)+len(l.prompts) > 0 {
+		v.take(l)
 		say()
 	}
 	slow := time.AfterFunc(slowStart, func() { // whoever waits for all sources waits no longer
-		v.note("it takes long to start", "")
+		v.note("it has not answered yet", "Run its command by hand to see what it does.")
 		say()
 	})
 	defer slow.Stop()
+	tried := sync.OnceFunc(func() { close(v.tried) })
+	defer tried()
 	v.set(&state{})
 	defer v.set(&state{err: errClosed, down: true})
 	pause := firstPause
 	for ctx.Err() == nil {
-		s, err := v.attend(ctx, slow.Stop, say)
+		s, err := v.attend(ctx, slow.Stop, func() { say(); tried() })
 		if ctx.Err() != nil {
 			break
 		}
@@ -166,13 +174,38 @@ func (v *Server) Run(ctx context.Context, publish func([]*toolyard.Tool)) error 
 		slow.Stop()
 		v.fail(err, s != nil && pause <= patience)
 		say()
-		select {
-		case <-ctx.Done():
-		case <-time.After(jittered(pause)):
-		}
+		tried()
+		v.pause(ctx, jittered(pause))
 		pause = min(2*pause, lastPause)
 	}
 	return nil
+}
+
+// pause waits until the server is tried again: for a time, or less if somebody asks for it,
+// but not more often than once a second.
+func (v *Server) pause(ctx context.Context, d time.Duration) {
+	end := time.NewTimer(d)
+	defer end.Stop()
+	select {
+	case <-ctx.Done():
+		return
+	case <-end.C:
+		return
+	case <-time.After(min(d, time.Second)):
+	}
+	select {
+	case <-ctx.Done():
+	case <-end.C:
+	case <-v.nudged:
+	}
+}
+
+// Retry has a server that is down tried again soon.
+func (v *Server) Retry() {
+	select {
+	case v.nudged <- struct{}{}:
+	default: // it is known already
+	}
 }
 
 // slowStart is how long a server may take to start before others stop waiting for it.
@@ -211,6 +244,7 @@ func (v *Server) attend(ctx context.Context, up func() bool, say func()) (*sessi
 	}
 	up()
 	v.set(&state{session: s})
+	v.said = ""
 	v.opts.Log.Info("server is up", "protocol", s.version, "tools", len(v.Tools()))
 	say()
 	following.Go(func() { s.follow(ctx) })
@@ -296,23 +330,25 @@ func (v *Server) take(l *listing) {
 	v.mu.Lock()
 	v.notes = nil
 	v.mu.Unlock()
-	offered := v.define(l.tools)
+	offered := v.define(l)
 	resources, problems := v.resourcesOf(l)
-	prompts, more := v.promptsOf(l)
-	problems = append(problems, more...)
+	var prompts []*toolyard.Prompt
 	for _, text := range l.problems {
 		problems = append(problems, v.problem("", text, ""))
 	}
 	problems = append(problems, v.troubles(offered)...)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.offered, v.resources, v.prompts, v.problems = offered, resources, prompts, problems
 	clear(v.made)
 	for _, o := range offered {
 		if o.tool != nil {
 			v.made[string(o.raw)] = o.tool
 		}
+		if o.prompt != nil {
+			prompts = append(prompts, o.prompt)
+		}
 	}
+	v.offered, v.resources, v.prompts, v.problems = offered, resources, prompts, problems
 }
 
 // maxProblems is how many problems one server shows.
@@ -323,18 +359,26 @@ const maxProblems = 50
 func (v *Server) troubles(list []*offered) (problems []toolyard.Problem) {
 	var names []string
 	for _, o := range list {
-		names = append(names, o.name)
+		if !o.isPrompt() {
+			names = append(names, o.name)
+		}
 		if o.why != "" && !o.unwanted {
-			problems = append(problems, v.problem(printable(o.name), printable(o.name)+" is withheld: "+o.why, o.fix))
+			problems = append(problems, v.problem(printable(o.key), printable(o.key)+" is withheld: "+o.why, o.fix))
 		}
 	}
-	for _, want := range v.opts.Tools {
-		if !slices.Contains(names, want) {
+	for _, said := range []struct {
+		key  string
+		what []string
+	}{{"tools", v.opts.Tools}, {"effects", slices.Sorted(maps.Keys(v.opts.Effects))}, {"timeouts", slices.Sorted(maps.Keys(v.opts.Timeouts))}} {
+		for _, want := range said.what {
+			if want == "*" || slices.Contains(names, want) {
+				continue
+			}
 			fix := ""
 			if near := toolyard.Nearest(want, names); near != "" {
-				fix = "Did you mean " + near + "?"
+				fix = "Did you mean " + printable(near) + "?"
 			}
-			problems = append(problems, v.problem(want, "tools names "+want+", which the server does not have", fix))
+			problems = append(problems, v.problem(want, said.key+" names "+want+", which the server does not have", fix))
 		}
 	}
 	if extra := len(problems) - maxProblems; extra > 0 {
@@ -424,13 +468,17 @@ func (v *Server) set(next *state) {
 // fail notes that the server is down, and whether callers should wait for it.
 func (v *Server) fail(err error, wait bool) {
 	err = errors.New(v.words(err))
-	v.opts.Log.Warn("server is down", "error", oneLine(err))
+	if v.said != err.Error() { // once, not at each attempt
+		v.said = err.Error()
+		v.opts.Log.Warn("server is down", "error", oneLine(err))
+	}
 	v.set(&state{err: err, down: !wait})
 }
 
-// session is the current session. A server that is starting is waited for; one that is
-// down is not.
+// session is the current session. A server that is starting is waited for, almost as long as
+// the call may take; one that is down is not.
 func (v *Server) session(ctx context.Context) (*session, error) {
+	waiting := ctx
 	for {
 		v.mu.Lock()
 		st := v.state
@@ -439,12 +487,21 @@ func (v *Server) session(ctx context.Context) (*session, error) {
 		case st.session != nil:
 			return st.session, nil
 		case st.down:
+			v.Retry()
 			return nil, v.unavailable(st.err)
+		}
+		if deadline, ok := ctx.Deadline(); ok && waiting == ctx {
+			var cancel context.CancelFunc
+			waiting, cancel = context.WithDeadline(ctx, deadline.Add(-time.Until(deadline)/10))
+			defer cancel()
 		}
 		select {
 		case <-st.next:
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		case <-waiting.Done():
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			return nil, v.unavailable(v.lastError())
 		}
 	}
 }
@@ -499,43 +556,36 @@ func (v *Server) logMessage(m message) {
 // memory keeps pins until the end of the process.
 type memory struct {
 	mu       sync.Mutex
-	tools    map[string]map[string]json.RawMessage
-	protocol map[string]string
+	pinned   map[string]json.RawMessage
+	protocol string
 }
 
 // Pinned implements Pins.
-func (m *memory) Pinned(server string) (map[string]json.RawMessage, bool) {
+func (m *memory) Pinned(string) map[string]json.RawMessage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	tools, ok := m.tools[server]
-	return tools, ok
+	return m.pinned
 }
 
 // Pin implements Pins.
-func (m *memory) Pin(server string, tools map[string]json.RawMessage) error {
+func (m *memory) Pin(_ string, change func(map[string]json.RawMessage) map[string]json.RawMessage) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.tools == nil {
-		m.tools = make(map[string]map[string]json.RawMessage)
-	}
-	m.tools[server] = tools
+	m.pinned = change(m.pinned)
 	return nil
 }
 
 // Protocol implements Pins.
-func (m *memory) Protocol(server string) string {
+func (m *memory) Protocol(string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.protocol[server]
+	return m.protocol
 }
 
 // SetProtocol implements Pins.
-func (m *memory) SetProtocol(server, version string) error {
+func (m *memory) SetProtocol(_, version string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.protocol == nil {
-		m.protocol = make(map[string]string)
-	}
-	m.protocol[server] = version
+	m.protocol = version
 	return nil
 }

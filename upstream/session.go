@@ -38,6 +38,7 @@ const probeTimeout = 5 * time.Second
 type session struct {
 	link    link
 	client  []byte // our name and version, as JSON
+	self    string // which yard we are
 	version string
 	has     map[string]bool // what the server says it has: tools, tools.listChanged ...
 	ids     atomic.Int64
@@ -52,7 +53,7 @@ func (s *session) modern() bool { return s.version >= modernVersion }
 
 // open opens a session in the way that the server was last known by.
 func (v *Server) open(ctx context.Context) (*session, error) {
-	s := &session{client: v.clientInfo, changed: make(chan struct{}, 1), log: v.logMessage}
+	s := &session{client: v.clientInfo, self: v.opts.Self, changed: make(chan struct{}, 1), log: v.logMessage}
 	var err error
 	switch {
 	case v.opts.Transport == TransportSSE:
@@ -83,7 +84,7 @@ func (s *session) openProcess(ctx context.Context, v *Server) (err error) {
 			return s.initialize(ctx)
 		}
 		err = s.discover(ctx)
-		if err == nil || ctx.Err() != nil {
+		if err == nil || ctx.Err() != nil || errors.Is(err, errSelf) {
 			return err
 		}
 		select {
@@ -136,7 +137,7 @@ func mayBeOlder(err error) bool {
 		return status.status/100 == 4 && status.status != http.StatusUnauthorized && status.status != http.StatusForbidden && status.status != http.StatusTooManyRequests || status.status == http.StatusNotImplemented || status.status == http.StatusOK
 	}
 	_, down := errors.AsType[*unreachable](err)
-	return !down && !errors.Is(err, context.Canceled)
+	return !down && !errors.Is(err, context.Canceled) && !errors.Is(err, errSelf)
 }
 
 func (s *session) openSSE(ctx context.Context, v *Server) error {
@@ -168,9 +169,17 @@ func (s *session) discover(ctx context.Context) error {
 		s.version = ""
 		return fmt.Errorf("it does not speak version %s", modernVersion)
 	}
+	if self := text(member(result, "_meta"), metaYard); self != "" && self == s.self {
+		return errSelf
+	}
 	s.agree(member(result, "capabilities"))
 	return nil
 }
+
+// metaYard is where a yard says which one it is.
+const metaYard = "dev.toolyard/yard"
+
+var errSelf = errors.New("it is this yard itself; take it out of servers")
 
 // initialize opens a session of the legacy era.
 func (s *session) initialize(ctx context.Context) error {
@@ -212,6 +221,7 @@ type request struct {
 	silence bool
 	call    *toolyard.Call // whose request it is, nil for our own
 	id      int64          // its number, 0 for the next
+	current func() bool    // whether what it asks for is still offered; nil if that does not matter
 }
 
 // request sends a request and returns its result.

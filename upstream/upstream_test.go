@@ -372,7 +372,7 @@ func TestWhatIsOffered(t *testing.T) {
 		"beats annotations":    {opts: upstream.Options{Trust: true, Effects: map[string]toolyard.Mode{"*": "write"}}, tools: []string{reading, plain}, want: "plain rd"},
 		"filter":               {opts: upstream.Options{Tools: []string{"rd"}}, tools: []string{reading, plain}, want: "rd"},
 		"filter with a typo":   {opts: upstream.Options{Tools: []string{"Plain"}}, tools: []string{reading, plain}, says: "Did you mean plain?"},
-		"two of one name":      {tools: []string{reading, plain, plain}, want: "rd", says: "two tools of this name"},
+		"two of one name":      {tools: []string{reading, plain, plain}, want: "rd", says: "two of this name"},
 		"look-alikes":          {tools: []string{reading, strings.Replace(plain, "plain", "p1ain", 1), plain}, want: "rd", says: "looks like"},
 		"hidden text":          {tools: []string{reading, `{"name":"x","description":"a\u202eb","inputSchema":{"type":"object"}}`}, want: "rd", says: "U+202E"},
 		"hidden in the schema": {tools: []string{reading, `{"name":"x","inputSchema":{"type":"object","properties":{"a\u200b":{}}}}`}, want: "rd", says: "U+200B"},
@@ -446,16 +446,16 @@ type book struct {
 	protocol string
 }
 
-func (b *book) Pinned(string) (map[string]json.RawMessage, bool) {
+func (b *book) Pinned(string) map[string]json.RawMessage {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.tools, b.tools != nil
+	return b.tools
 }
 
-func (b *book) Pin(_ string, tools map[string]json.RawMessage) error {
+func (b *book) Pin(_ string, change func(map[string]json.RawMessage) map[string]json.RawMessage) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.tools = tools
+	b.tools = change(b.tools)
 	return nil
 }
 

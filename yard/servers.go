@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -21,9 +20,11 @@ import (
 	"github.com/toolyard/toolyard/upstream"
 )
 
-// LockFile is the name of the file beside the configuration that holds the definitions of
-// the tools that were approved.
-const LockFile = "toolyard.lock"
+// LockFile is the name of the file beside a configuration that holds the definitions of the
+// tools that were approved: toolyard.lock for toolyard.yaml.
+func LockFile(config string) string {
+	return strings.TrimSuffix(config, filepath.Ext(config)) + ".lock"
+}
 
 // server is an MCP server of the configuration.
 type server struct {
@@ -42,9 +43,12 @@ type serverConfig struct {
 
 // newServers makes the servers of a configuration. Those that the old settings have and
 // that are still asked for as they were go on.
-func (y *Yard) newServers(c *config.Config, old *settings) (map[string]*server, error) {
+func (y *Yard) newServers(c *config.Source, old *settings) (map[string]*server, error) {
 	servers := make(map[string]*server, len(c.Servers))
-	vault := y.newVault(c)
+	vault := y.newVault(c.Config)
+	for _, text := range c.Hushed {
+		vault.Hide(text)
+	}
 	for id, s := range c.Servers {
 		sc := serverConfig{Server: s, private: c.Private}
 		if usesSecrets(&s) {
@@ -94,7 +98,7 @@ func (y *Yard) serverOptions(id string, c serverConfig, vault *secret.Vault) ups
 		ID: id, Transport: upstream.Transport(c.Transport), URL: c.URL, Dir: y.beside(c.Dir), Connections: c.Limits.Concurrency,
 		Tools: c.Tools, Resources: c.Resources, Effects: c.Effects, Trust: c.Trust == "annotations",
 		Pins: pins{y.book}, Pinning: upstream.Pinning(c.Pin), Timeout: time.Duration(c.Limits.Timeout), Timeouts: make(map[string]time.Duration),
-		Name: "toolyard", Version: y.opts.Version, Redact: vault.Redact, Log: y.log,
+		Name: "toolyard", Version: y.opts.Version, Self: y.id, Redact: vault.Redact, Log: y.log,
 		Env:     func() ([]string, error) { return environment(c.Env, vault) },
 		Headers: func() (http.Header, error) { return headers(&c.Server, vault) },
 	}
@@ -127,9 +131,6 @@ func (y *Yard) serverOptions(id string, c serverConfig, vault *secret.Vault) ups
 	return o
 }
 
-// hush are the names of values that are secrets even if nobody says so.
-var hush = regexp.MustCompile(`(?i)token|secret|key|passw|auth|credential|cookie`)
-
 // reveal fills the secrets into the values of a map. What looks like a secret by its name
 // is hidden as one.
 func reveal(values map[string]string, vault *secret.Vault, use func(name, value string)) error {
@@ -138,7 +139,7 @@ func reveal(values map[string]string, vault *secret.Vault, use func(name, value 
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if !isSecret && hush.MatchString(name) {
+		if !isSecret && config.LooksSecret(name) {
 			vault.Hide(value.Reveal())
 		}
 		use(name, value.Reveal())
@@ -219,6 +220,15 @@ func (y *Yard) recheckPins() {
 	}
 }
 
+// ups are all servers, and whether they can be used.
+func (y *Yard) ups() map[string]bool {
+	up := make(map[string]bool)
+	for id, s := range y.config.Load().servers {
+		up[id] = s.Up()
+	}
+	return up
+}
+
 // Down are the servers that cannot be used now, sorted.
 func (y *Yard) Down() (ids []string) {
 	for id, s := range y.config.Load().servers {
@@ -257,14 +267,14 @@ func (y *Yard) shows(s *server) bool {
 type pins struct{ book *pin.Book }
 
 // Pinned implements [upstream.Pins].
-func (p pins) Pinned(server string) (map[string]json.RawMessage, bool) {
+func (p pins) Pinned(server string) map[string]json.RawMessage {
 	e, _ := p.book.Entry(server)
-	return e.Tools, len(e.Tools) > 0
+	return e.Tools
 }
 
 // Pin implements [upstream.Pins].
-func (p pins) Pin(server string, tools map[string]json.RawMessage) error {
-	return p.book.Update(server, func(e *pin.Entry) { e.Tools = tools })
+func (p pins) Pin(server string, change func(map[string]json.RawMessage) map[string]json.RawMessage) error {
+	return p.book.Update(server, func(e *pin.Entry) { e.Tools = change(e.Tools) })
 }
 
 // Protocol implements [upstream.Pins].

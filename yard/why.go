@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
+	"strings"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/upstream"
@@ -19,6 +19,9 @@ func (y *Yard) Servers() map[string]*upstream.Server {
 	}
 	return servers
 }
+
+// Tools are all tools of the catalog, whatever gate shows them.
+func (y *Yard) Tools() []*toolyard.Tool { return y.offer().Tools }
 
 // Why tells everything that was decided about a tool at a gate, in order. The tool is
 // named as the gate shows it, by its own name, or by server/tool.
@@ -41,6 +44,9 @@ func (y *Yard) Why(gate, tool string) ([]toolyard.Step, error) {
 		}
 		return append(steps, v.Explain(t)...), nil
 	}
+	if id, name, ok := strings.Cut(tool, "/"); ok && servers[id] != nil {
+		return servers[id].Explain(name), nil
+	}
 	names := []string{}
 	for _, id := range slices.Sorted(maps.Keys(servers)) {
 		for _, name := range servers[id].Known() {
@@ -59,12 +65,14 @@ func (y *Yard) Why(gate, tool string) ([]toolyard.Step, error) {
 	return nil, fmt.Errorf("nobody knows a tool %s", tool)
 }
 
-// Settle waits until every server was tried once and what it offers is shown, or ctx ends.
-func (y *Yard) Settle(ctx context.Context) {
-	for _, s := range y.config.Load().servers {
-		s.Settle(ctx)
-		for !y.shows(s) && ctx.Err() == nil {
-			time.Sleep(5 * time.Millisecond)
+// Settle waits until the named servers, or all, were tried once, and shows what came of it.
+// It ends with ctx.
+func (y *Yard) Settle(ctx context.Context, ids ...string) {
+	for id, s := range y.config.Load().servers {
+		if len(ids) == 0 || slices.Contains(ids, id) {
+			s.Settle(ctx)
 		}
 	}
+	y.catalog.Flush()
+	y.publish()
 }

@@ -12,6 +12,7 @@ package yard
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,7 +21,6 @@ import (
 	"maps"
 	"net/http"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -70,6 +70,7 @@ const DefaultGate = "default"
 type Yard struct {
 	// Fixed at creation.
 	opts    Options
+	id      string // which yard this is
 	log     *slog.Logger
 	catalog *catalog.Catalog
 	server  *mcpserve.Server
@@ -112,7 +113,7 @@ func New(opts Options) (*Yard, error) {
 			return nil, fmt.Errorf("a source cannot be called %s: that is one of the yard's own", name)
 		}
 	}
-	y := &Yard{opts: opts, log: opts.Log, metrics: telemetry.NewMetrics(), ready: make(chan struct{})}
+	y := &Yard{opts: opts, id: rand.Text(), log: opts.Log, metrics: telemetry.NewMetrics(), ready: make(chan struct{})}
 	source, err := y.load()
 	if err != nil {
 		return nil, err
@@ -127,7 +128,7 @@ func New(opts Options) (*Yard, error) {
 	y.catalog = catalog.New(y.sources(s), catalog.Options{Log: y.log, OnEvent: y.logEvent})
 	y.server = mcpserve.New(mcpserve.Options{
 		Name: source.Name, Version: opts.Version, Clients: opts.Clients, Log: y.log, Now: opts.Now,
-		MaxBody: int64(source.Limits.Body), Identify: opts.Identify, Toolbox: &toolbox{y}, Down: y.Down,
+		MaxBody: int64(source.Limits.Body), Identify: opts.Identify, Toolbox: &toolbox{y}, Down: y.Down, Yard: y.id,
 		Call: func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 			return y.config.Load().path(ctx, c)
 		},
@@ -146,7 +147,7 @@ func New(opts Options) (*Yard, error) {
 func (y *Yard) start(source *config.Source) (*settings, error) {
 	path := ""
 	if y.opts.ConfigFile != "" {
-		path = filepath.Join(filepath.Dir(y.opts.ConfigFile), LockFile)
+		path = LockFile(y.opts.ConfigFile)
 	}
 	var err error
 	if y.book, err = pin.Open(path); err != nil {
@@ -214,7 +215,7 @@ func (y *Yard) settings(source *config.Source, old *settings) (*settings, error)
 	s := &settings{Source: source, gates: y.gatesOf(source.Config)}
 	s.path = y.callPath(s)
 	var err error
-	if s.servers, err = y.newServers(source.Config, old); err != nil {
+	if s.servers, err = y.newServers(source, old); err != nil {
 		return nil, err
 	}
 	if err := y.checkPicks(s); err != nil {
@@ -273,6 +274,7 @@ func (y *Yard) publish() {
 	}
 	problems := y.Problems()
 	y.metrics.Catalog(g.Number, len(g.Tools), len(problems))
+	y.metrics.Servers(y.ups())
 	y.logProblems(problems)
 }
 
@@ -290,7 +292,14 @@ func (y *Yard) isReady() bool {
 func (y *Yard) logProblems(now []toolyard.Problem) {
 	for _, p := range now {
 		if !slices.Contains(y.problems, p) {
-			y.log.Warn("problem", "problem", p.String(), "file", p.File, "line", p.Line, "fix", p.Fix)
+			attrs := []slog.Attr{slog.String("problem", p.String())}
+			if p.File != "" {
+				attrs = append(attrs, slog.String("file", p.File), slog.Int("line", p.Line))
+			}
+			if p.Fix != "" {
+				attrs = append(attrs, slog.String("fix", p.Fix))
+			}
+			y.log.LogAttrs(context.Background(), slog.LevelWarn, "problem", attrs...)
 		}
 	}
 	for _, p := range y.problems {
@@ -395,6 +404,9 @@ func (y *Yard) Reload() error {
 		}
 	}
 	y.apply(s)
+	for _, server := range s.servers {
+		server.Retry()
+	}
 	if !sameSources(s, old) {
 		y.catalog.Set(y.sources(s))
 	}

@@ -252,7 +252,7 @@ func TestServersThatAreDown(t *testing.T) {
 	}
 	write("toolyard.yaml", "servers:\n  gone: {command: /bin/false, required: true}\n")
 	definition := `{"name":"t","inputSchema":{"type":"object"}}`
-	book, err := pin.Open(filepath.Join(dir, yard.LockFile))
+	book, err := pin.Open(yard.LockFile(file))
 	if err != nil {
 		t.Fatal(err)
 	}

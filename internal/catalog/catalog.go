@@ -258,6 +258,10 @@ func (c *Catalog) due() {
 	}
 }
 
+// Flush makes what the sources have said so far the current generation, without waiting for
+// more.
+func (c *Catalog) Flush() { c.publish() }
+
 // publish makes the next generation of all offers, unless nothing changed.
 func (c *Catalog) publish() {
 	c.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -30,9 +31,16 @@ func (f Faults) Error() string {
 // Source is a file that was read, and remembers where everything in it stands.
 type Source struct {
 	*Config
+	Hushed []string // what variables held that look like secrets by their names
+
 	name   string
 	places map[string]place
 }
+
+var secretName = regexp.MustCompile(`(?i)token|secret|key|passw|auth|credential|cookie`)
+
+// LooksSecret reports whether what has this name is probably a secret.
+func LooksSecret(name string) bool { return secretName.MatchString(name) }
 
 type place struct{ line, column int }
 
@@ -254,6 +262,9 @@ func (w *walker) expand(n ast.Node, text string, steps []string) any {
 			return text
 		}
 		value, err := w.variable(expression)
+		if name, _, _ := strings.Cut(expression, ":"); err == nil && LooksSecret(name) {
+			w.source.Hushed = append(w.source.Hushed, value)
+		}
 		if strings.HasPrefix(expression, "secret:") {
 			value, err = "${"+expression+"}", checkSecretPlace(steps)
 			secrets++

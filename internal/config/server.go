@@ -132,6 +132,9 @@ func (s *Server) check(add adder) {
 		}
 	}
 	for tool, mode := range s.Effects {
+		if tool != "*" && strings.Contains(tool, "*") {
+			add("is no name of a tool; a * alone is for all others", "effects", tool)
+		}
 		if mode != toolyard.Read && mode != toolyard.Write {
 			add("must be read or write", "effects", tool)
 		}

@@ -3,6 +3,8 @@ package dialect
 import (
 	"fmt"
 	"maps"
+	"net"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode"
@@ -34,6 +36,7 @@ type yardSecret struct{ name, source string }
 type Translator struct {
 	Home, Project string   // what ${userHome} and ${workspaceFolder} mean
 	Self          []string // base names of programs that are Toolyard itself
+	Address       string   // where Toolyard itself is served, host:port
 
 	sections Sections
 	notes    []string
@@ -62,11 +65,18 @@ func (t *Translator) note(format string, args ...any) {
 	t.notes = append(t.notes, Printable(fmt.Sprintf(format, args...)))
 }
 
+// isAddress reports whether a URL is that of Toolyard itself.
+func (t *Translator) isAddress(address string) bool {
+	u, err := url.Parse(address)
+	_, port, _ := net.SplitHostPort(t.Address)
+	return err == nil && port != "" && u.Port() == port && slices.Contains([]string{"127.0.0.1", "localhost", "::1"}, u.Hostname())
+}
+
 func (t *Translator) add(s *Server) {
 	switch {
 	case s.Project != "" && s.Project != t.Project:
 		return
-	case slices.Contains(t.Self, programOf(s.Command)):
+	case slices.Contains(t.Self, programOf(s.Command)), t.isAddress(s.URL):
 		t.note("%s is Toolyard itself and is left out", s.Name)
 		return
 	case s.Disabled:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,37 +17,51 @@ const (
 	maxSchema     = 256 << 10 // bytes
 	maxNodes      = 20_000    // subschemas
 	maxPatterns   = 200
-	maxPattern    = 2_000  // bytes of one
-	maxExpansions = 10_000 // subschemas that one value meets at once
+	maxPattern    = 2_000   // bytes of one
+	maxExpansions = 10_000  // subschemas that one value meets at once
+	maxWay        = 1_000   // references in a row
+	maxPaths      = 4 << 20 // bytes of the addresses of all subschemas
+	maxSteps      = 1e5     // subschemas that one value meets with all its parts
 )
 
 // CheckSchema refuses a stranger's JSON Schema that could harm whoever validates with it:
 // references that leave the document, references that lead back to themselves without
-// consuming anything of the value, and more of anything than a tool needs.
-func CheckSchema(raw json.RawMessage) error {
-	if len(raw) > maxSchema {
-		return fmt.Errorf("the schema is larger than %d KiB", maxSchema>>10)
-	}
-	if err := CheckJSON(raw); err != nil {
-		return fmt.Errorf("the schema is not JSON: %w", err)
-	}
-	var root any
-	if err := json.Unmarshal(raw, &root); err != nil {
-		return err
-	}
-	if _, ok := root.(map[string]any); !ok {
-		return errors.New("the schema is not an object")
-	}
-	c := &schemaChecker{places: make(map[string]any), expansions: make(map[string]int), anchors: make(map[string]string)}
-	if err := c.walk(root, ""); err != nil {
-		return err
+// consuming anything of the value, patterns that must be searched by trying, and more of
+// anything than a tool needs.
+//
+// Depth is how deep a value may nest so that validating it stays cheap, 0 for as deep as
+// it likes: a schema that refers to itself in several ways at once makes the work grow with
+// every level.
+func CheckSchema(raw json.RawMessage) (depth int, err error) {
+	c, err := readSchema(raw)
+	if err != nil {
+		return 0, err
 	}
 	for _, at := range slices.Sorted(maps.Keys(c.places)) {
 		if _, err := c.expand(at, nil); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return c.depth()
+}
+
+// readSchema finds all subschemas of a schema.
+func readSchema(raw json.RawMessage) (*schemaChecker, error) {
+	if len(raw) > maxSchema {
+		return nil, fmt.Errorf("the schema is larger than %d KiB", maxSchema>>10)
+	}
+	if err := CheckJSON(raw); err != nil {
+		return nil, fmt.Errorf("the schema is not JSON: %w", err)
+	}
+	var root any
+	if err := json.Unmarshal(raw, &root); err != nil {
+		return nil, err
+	}
+	if _, ok := root.(map[string]any); !ok {
+		return nil, errors.New("the schema is not an object")
+	}
+	c := &schemaChecker{places: make(map[string]any), expansions: make(map[string]int), anchors: make(map[string]string)}
+	return c, c.walk(root, "")
 }
 
 // schemaChecker looks at one schema.
@@ -54,6 +69,7 @@ type schemaChecker struct {
 	places     map[string]any // all subschemas, by JSON pointers
 	anchors    map[string]string
 	patterns   int
+	paths      int            // bytes of all addresses
 	expansions map[string]int // what a value meets at a place, at once
 }
 
@@ -79,6 +95,9 @@ func (c *schemaChecker) walk(node any, at string) error {
 	}
 	if err := c.keywords(o, at); err != nil {
 		return err
+	}
+	if c.paths += len(at) * (1 + parts(o)); c.paths > maxPaths {
+		return errors.New("the schema has too many parts with long names")
 	}
 	for _, sub := range children(o, at, slices.Concat(sameOne, partOne), slices.Concat(sameList, []string{"items", "prefixItems"}), slices.Concat(sameNamed, partNamed)) {
 		if err := c.walk(sub.node, sub.at); err != nil {
@@ -122,8 +141,27 @@ func (c *schemaChecker) checkPatterns(o map[string]any, at string) error {
 		if c.patterns++; c.patterns > maxPatterns || len(p) > maxPattern {
 			return fmt.Errorf("the schema has too many or too long patterns, at %q", at)
 		}
+		if _, err := regexp.Compile(escapedRune.ReplaceAllString(p, `\x{$1}`)); err != nil {
+			return fmt.Errorf("the schema has a pattern that can only be searched by trying, at %q", at)
+		}
 	}
 	return nil
+}
+
+// escapedRune is a character as JavaScript escapes it.
+var escapedRune = regexp.MustCompile(`\\u([0-9A-Fa-f]{4})`)
+
+// parts is how many subschemas a schema has itself.
+func parts(o map[string]any) (n int) {
+	for _, value := range o {
+		switch v := value.(type) {
+		case map[string]any:
+			n += 1 + len(v)
+		case []any:
+			n += len(v)
+		}
+	}
+	return n
 }
 
 // subschema is a schema within a schema.
@@ -165,6 +203,9 @@ func escape(name string) string {
 func (c *schemaChecker) expand(at string, way []string) (int, error) {
 	if n, ok := c.expansions[at]; ok {
 		return n, nil
+	}
+	if len(way) > maxWay {
+		return 0, fmt.Errorf("the schema refers from one part to the next more than %d times", maxWay)
 	}
 	if slices.Contains(way, at) {
 		return 0, fmt.Errorf("the schema refers to itself without end at %q", at)

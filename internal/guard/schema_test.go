@@ -43,7 +43,7 @@ func TestCheckSchema(t *testing.T) {
 		"text":                    {`{"properties":{"a":"string"}}`, "something else"},
 	} {
 		start := time.Now()
-		err := CheckSchema(json.RawMessage(tt.schema))
+		_, err := CheckSchema(json.RawMessage(tt.schema))
 		switch {
 		case time.Since(start) > time.Second:
 			t.Errorf("%s took %v", name, time.Since(start))
@@ -53,11 +53,38 @@ func TestCheckSchema(t *testing.T) {
 	}
 }
 
+// A schema whose work grows with the depth of a value says how deep that may be.
+func TestCheckSchemaDepth(t *testing.T) {
+	long := strings.Repeat("p", 60_000)
+	for name, tt := range map[string]struct {
+		schema string
+		depth  int
+		bad    bool
+	}{
+		"a tree":                    {`{"type":"object","properties":{"left":{"$ref":"#"},"right":{"$ref":"#"}}}`, 0, false},
+		"a list of lists":           {`{"$defs":{"n":{"items":{"$ref":"#/$defs/n"}}},"properties":{"a":{"$ref":"#/$defs/n"}}}`, 0, false},
+		"JSON itself":               {`{"$defs":{"n":{"anyOf":[{"type":"string"},{"type":"array","items":{"$ref":"#/$defs/n"}},{"type":"object","additionalProperties":{"$ref":"#/$defs/n"}}]}},"properties":{"a":{"$ref":"#/$defs/n"}}}`, 0, false},
+		"twice the items":           {`{"$defs":{"n":{"anyOf":[{"type":"array","items":{"$ref":"#/$defs/n"}},{"type":"array","items":{"$ref":"#/$defs/n"},"title":"b"}]}},"properties":{"a":{"$ref":"#/$defs/n"}}}`, 16, false},
+		"twice by allOf":            {`{"$defs":{"n":{"allOf":[{"items":{"$ref":"#/$defs/n"}},{"items":{"$ref":"#/$defs/n"}}]}},"properties":{"a":{"$ref":"#/$defs/n"}}}`, 16, false},
+		"by name and for all":       {`{"$defs":{"n":{"properties":{"x":{"$ref":"#/$defs/n"}},"patternProperties":{"x":{"$ref":"#/$defs/n"}}}},"properties":{"a":{"$ref":"#/$defs/n"}}}`, 16, false},
+		"a language of filters":     {`{"$defs":{"f":{"oneOf":[{"properties":{"and":{"items":{"$ref":"#/$defs/f"}}}},{"properties":{"or":{"items":{"$ref":"#/$defs/f"}}}},{"properties":{"not":{"$ref":"#/$defs/f"}}}]}},"properties":{"filter":{"$ref":"#/$defs/f"}}}`, 0, false},
+		"filters of one name":       {`{"$defs":{"f":{"oneOf":[{"properties":{"args":{"items":{"$ref":"#/$defs/f"}}}},{"properties":{"args":{"items":{"$ref":"#/$defs/f"}}}},{"properties":{"args":{"items":{"$ref":"#/$defs/f"}}}}]}},"properties":{"filter":{"$ref":"#/$defs/f"}}}`, 10, false},
+		"a pattern that backtracks": {`{"properties":{"a":{"items":{"type":"string","pattern":"^(?=a)(a+)+$"}}}}`, 0, true},
+		"a pattern in JavaScript":   {`{"properties":{"a":{"type":"string","pattern":"^[\\u00e9a-z]+$"}}}`, 0, false},
+		"a long name":               {`{"type":"object","properties":{"` + long + `":{"allOf":[` + strings.TrimSuffix(strings.Repeat("{},", 19_000), ",") + `]}}}`, 0, true},
+	} {
+		start := time.Now()
+		if depth, err := CheckSchema(json.RawMessage(tt.schema)); depth != tt.depth || (err != nil) != tt.bad || time.Since(start) > time.Second {
+			t.Errorf("%s: %d, %v after %v", name, depth, err, time.Since(start))
+		}
+	}
+}
+
 func FuzzCheckSchema(f *testing.F) {
 	f.Add([]byte(`{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"allOf":[true,{"$ref":"#"}]}},"properties":{"x":{"$ref":"#/$defs/a"}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		start := time.Now()
-		_ = CheckSchema(data)
+		_, _ = CheckSchema(data)
 		if took := time.Since(start); took > 2*time.Second {
 			t.Errorf("%v", took)
 		}

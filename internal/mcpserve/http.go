@@ -47,7 +47,7 @@ func (s *Server) Handler(gateOf func(*http.Request) string) http.Handler {
 func (s *Server) enter(w http.ResponseWriter, r *http.Request, gateName string) (*gate, toolyard.Caller) {
 	g, ok := (*s.gates.Load())[gateName]
 	if !ok {
-		http.Error(w, fmt.Sprintf("there is no gate %q", gateName), http.StatusNotFound)
+		http.Error(w, fmt.Sprintf("there is no gate %q; gates are at /mcp/{gate}", gateName), http.StatusNotFound)
 		return nil, toolyard.Caller{}
 	}
 	caller, err := s.opts.Identify(r)

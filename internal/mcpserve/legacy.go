@@ -59,7 +59,7 @@ func newLegacy(g *gate) *legacy {
 		"instructions":      o.Instructions,
 		"ttlMs":             0,
 		"cacheScope":        "private",
-		"_meta":             map[string]any{mcp.MetaKeyServerInfo: info},
+		"_meta":             map[string]any{mcp.MetaKeyServerInfo: info, "dev.toolyard/yard": o.Yard},
 	})
 	return l
 }

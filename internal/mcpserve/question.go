@@ -155,7 +155,7 @@ func isFlat(schema json.RawMessage, but ...string) bool {
 // checkForm refuses a schema that is not a form: an object whose properties are texts,
 // numbers, truth values and choices.
 func checkForm(schema json.RawMessage) error {
-	if err := guard.CheckSchema(schema); err != nil {
+	if _, err := guard.CheckSchema(schema); err != nil {
 		return err
 	}
 	if string(member(schema, "type")) != `"object"` || !isFlat(schema, "properties") {

@@ -28,6 +28,7 @@ import (
 // Options are the settings of a Server. Call must be set.
 type Options struct {
 	Name, Version string
+	Yard          string // which yard this is, so that it knows itself
 	Instructions  string
 	Call          toolyard.Handler                             // the call path
 	Identify      func(*http.Request) (toolyard.Caller, error) // nil for anonymous callers

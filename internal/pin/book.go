@@ -19,17 +19,22 @@ import (
 // Entry is what is known about one server.
 type Entry struct {
 	Protocol string                     // the version that it spoke last
-	Tools    map[string]json.RawMessage // definitions by name, in their own order
+	Tools    map[string]json.RawMessage // definitions by name, in their own order; nil if none were ever approved
+
+	encoded []byte // as it stands in the file
 }
 
 // clone is a deep copy of an entry, also of one that is not there.
 func (e *Entry) clone() *Entry {
-	c := &Entry{Tools: make(map[string]json.RawMessage)}
-	if e != nil {
-		c.Protocol = e.Protocol
-		for name, definition := range e.Tools {
-			c.Tools[name] = bytes.Clone(definition)
-		}
+	c := &Entry{}
+	if e == nil {
+		return c
+	}
+	if c.Protocol = e.Protocol; e.Tools != nil {
+		c.Tools = make(map[string]json.RawMessage, len(e.Tools))
+	}
+	for name, definition := range e.Tools {
+		c.Tools[name] = bytes.Clone(definition)
 	}
 	return c
 }
@@ -39,7 +44,7 @@ func (e *Entry) equal(other *Entry) bool {
 	if e == nil || other == nil {
 		return e == other
 	}
-	return e.Protocol == other.Protocol && maps.EqualFunc(e.Tools, other.Tools, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
+	return e.Protocol == other.Protocol && (e.Tools == nil) == (other.Tools == nil) && maps.EqualFunc(e.Tools, other.Tools, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
 }
 
 // Book is the file. Several goroutines and several processes may use one file at once.
@@ -53,6 +58,8 @@ type Book struct {
 	saved   map[string]*Entry // what the file held when it was read; entries are never changed
 	unsaved map[string]*Entry // what could not be written, which goes first; nil if removed
 	seen    reading
+	changes int // how often the file held something else
+	told    int // the changes when Reload last answered
 }
 
 // reading says which file was read.
@@ -61,6 +68,9 @@ type reading struct {
 	sum  [32]byte
 	at   time.Time
 }
+
+// conflict begins a part of a file that two people have changed.
+const conflict = "<<<<<<< "
 
 // coarse is more than the unit of time of any file system. Of two changes within it the second may
 // leave no trace in the time of a file.
@@ -112,7 +122,11 @@ func (b *Book) Reload() (changed bool, err error) {
 	}
 	b.writing.Lock()
 	defer b.writing.Unlock()
-	return b.reload()
+	_, err = b.reload()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	changed, b.told = b.changes != b.told, b.changes
+	return changed, err
 }
 
 // reload reads the file. Whoever calls holds writing.
@@ -137,6 +151,9 @@ func (b *Book) reload() (changed bool, err error) {
 		b.seen = found
 		return false, nil
 	}
+	if bytes.HasPrefix(data, []byte(conflict)) || bytes.Contains(data, []byte("\n"+conflict)) {
+		return false, fmt.Errorf("%s: it holds a merge conflict; take either side: what differs is withheld until it is approved", b.path)
+	}
 	servers, err := decode(data)
 	if d, ok := errors.AsType[*damage](err); ok {
 		return false, fmt.Errorf("%s:%d: %w", b.path, line(data, d.offset), d)
@@ -155,6 +172,9 @@ func (b *Book) take(servers map[string]*Entry, found reading) (changed bool) {
 		}
 	}
 	changed = b.seen.sum != found.sum || (b.seen.info == nil) != (found.info == nil)
+	if changed {
+		b.changes++
+	}
 	b.saved, b.seen = servers, found
 	return changed
 }
@@ -198,7 +218,10 @@ func (e *Entry) settled(server string, old *Entry) (*Entry, error) {
 	if !utf8.ValidString(server) || !utf8.ValidString(e.Protocol) {
 		return nil, errors.New("the name or the protocol of the server is not UTF-8")
 	}
-	s := &Entry{e.Protocol, make(map[string]json.RawMessage, len(e.Tools))}
+	s := &Entry{Protocol: e.Protocol}
+	if e.Tools != nil {
+		s.Tools = make(map[string]json.RawMessage, len(e.Tools))
+	}
 	for name, definition := range e.Tools {
 		canonical, err := Canonical(definition)
 		if old != nil && err == nil && old.has(name, canonical) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/toolyard/toolyard/internal/pin"
 )
@@ -35,6 +36,9 @@ func open(t testing.TB, path string) *pin.Book {
 func add(name, definition string) func(*pin.Entry) {
 	return func(e *pin.Entry) {
 		e.Protocol = "2026-07-28"
+		if e.Tools == nil {
+			e.Tools = make(map[string]json.RawMessage)
+		}
 		e.Tools[name] = json.RawMessage(definition)
 	}
 }
@@ -83,7 +87,7 @@ const small = `{
 func TestTheFileIsMadeForReview(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "toolyard.lock")
 	b := open(t, path)
-	must(t, b.Update("none", func(*pin.Entry) {}))
+	must(t, b.Update("none", func(e *pin.Entry) { e.Tools = map[string]json.RawMessage{} }))
 	must(t, b.Update("git", add("log", "{\"name\":\"log\", \"description\":\"a\u202eb é\", \"inputSchema\":{\"type\":\"object\",\"required\":[\"a\",\"b\"]}}")))
 	got, err := os.ReadFile(path)
 	must(t, err)
@@ -94,7 +98,7 @@ func TestTheFileIsMadeForReview(t *testing.T) {
 	want := pin.Entry{Protocol: "2026-07-28", Tools: map[string]json.RawMessage{
 		"log": json.RawMessage(`{"name":"log","description":"a\u202eb é","inputSchema":{"type":"object","required":["a","b"]}}`),
 	}}
-	if diff := cmp.Diff(want, e); diff != "" || !ok {
+	if diff := cmp.Diff(want, e, cmpopts.IgnoreUnexported(pin.Entry{})); diff != "" || !ok {
 		t.Error(diff)
 	}
 	names, err := os.ReadDir(filepath.Dir(path))
@@ -107,25 +111,24 @@ func TestTheFileIsMadeForReview(t *testing.T) {
 func TestDamagedFiles(t *testing.T) {
 	edited := func(old, new string) string { return strings.Replace(small, old, new, 1) }
 	for content, want := range map[string]string{
-		"":                                  ":1: unexpected end of JSON input",
-		"\n\n{":                             ":3: unexpected end",
-		"[]":                                ":1: an object is expected",
-		"null":                              ":1: an object is expected",
-		"{}":                                ":1: it does not say its version",
-		edited("1,", "2,"):                  ":2: its version is 2, and only 1 is known here",
-		edited("1,", `"1",`):                ":2: the value has the wrong type",
-		edited(`"log"`, `"log" x`):          ":7: invalid character 'x'",
-		edited(`"log": {`, `"log": [`):      ":8: invalid character ':'",
-		edited("é", "\xff"):                 ":11: this is not UTF-8",
-		edited("é", "e"):                    ":7: the definition of log was edited by hand; run toolyard approve",
-		edited("sha256:0", "sha256:9"):      ":7: the definition of log was edited by hand",
-		edited(`"digest": `, `"diggest": `): `:8: "diggest" is not known here`,
-		edited(`"tools"`, `"trust"`):        `:6: "trust" is not known here`,
-		edited(`"type"`, `"required"`):      ":7: the definition of log: at byte",
-		edited("none", "git"):               `:23: "git" stands twice here`,
-		edited(`"servers"`, `"version"`):    `:3: "version" stands twice here`,
-		edited(`"tools": {}`, `"tools": 7`): ":25: an object is expected",
-		edited(`"protocol": ""`, `"protocol": {}`): ":24: the value has the wrong type",
+		"":                             ":1: unexpected end of JSON input",
+		"\n\n{":                        ":3: unexpected end",
+		"[]":                           ":1: an object is expected",
+		"null":                         ":1: an object is expected",
+		"{}":                           ":1: it does not say its version",
+		edited("1,", "2,"):             ":2: its version is 2, and only 1 is known here",
+		edited("1,", `"1",`):           ":2: the value has the wrong type",
+		edited(`"log"`, `"log" x`):     ":7: invalid character 'x'",
+		edited(`"log": {`, `"log": [`): ":8: invalid character ':'",
+		edited("é", "\xff"):            ":11: this is not UTF-8",
+		strings.Replace(small, "{", "<<<<<<< ours\n{", 1): ": it holds a merge conflict",
+		edited(`"digest": `, `"diggest": `):               `:8: "diggest" is not known here`,
+		edited(`"tools"`, `"trust"`):                      `:6: "trust" is not known here`,
+		edited(`"type"`, `"required"`):                    ":7: the definition of log: at byte",
+		edited("none", "git"):                             `:23: "git" stands twice here`,
+		edited(`"servers"`, `"version"`):                  `:3: "version" stands twice here`,
+		edited(`"tools": {}`, `"tools": 7`):               ":25: an object is expected",
+		edited(`"protocol": ""`, `"protocol": {}`):        ":24: the value has the wrong type",
 		small + "{}": ":29: invalid character '{' after top-level value",
 		small[:300]:  ":11: unexpected end",
 		`{"version":1,"servers":{"a":{"tools":{"b":{"digest":""}}}}}`: ":1: the definition of b: ",
@@ -174,7 +177,7 @@ func TestABookInMemory(t *testing.T) {
 		t.Error(changed, err)
 	}
 	want := map[string]pin.Entry{"a": {Protocol: "2026-07-28", Tools: map[string]json.RawMessage{"x": json.RawMessage(`{}`)}}}
-	if diff := cmp.Diff(want, entries(b, "a", "b")); diff != "" {
+	if diff := cmp.Diff(want, entries(b, "a", "b"), cmpopts.IgnoreUnexported(pin.Entry{})); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -184,7 +187,7 @@ func TestEntriesAreCopies(t *testing.T) {
 	b := open(t, filepath.Join(t.TempDir(), "toolyard.lock"))
 	given := json.RawMessage(`{"a":1}`)
 	var kept *pin.Entry
-	must(t, b.Update("s", func(e *pin.Entry) { e.Tools["t"] = given; kept = e }))
+	must(t, b.Update("s", func(e *pin.Entry) { e.Tools = map[string]json.RawMessage{"t": given}; kept = e }))
 	want := entries(b, "s")
 	copy(given, `{"b":2}`)
 	e, _ := b.Entry("s")
@@ -192,7 +195,7 @@ func TestEntriesAreCopies(t *testing.T) {
 	e.Tools["u"] = given
 	must(t, b.Update("s", func(e *pin.Entry) { kept = e }))
 	copy(kept.Tools["t"], `{"d":4}`)
-	if diff := cmp.Diff(want, entries(b, "s")); diff != "" {
+	if diff := cmp.Diff(want, entries(b, "s"), cmpopts.IgnoreUnexported(pin.Entry{})); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -214,7 +217,7 @@ func TestUpdateRefusesWhatHasNoCanonicalForm(t *testing.T) {
 			t.Errorf("%d calls, %v, want %s", calls, err, c.want)
 		}
 	}
-	if diff := cmp.Diff(want, entries(b, "s", "\xff")); diff != "" {
+	if diff := cmp.Diff(want, entries(b, "s", "\xff"), cmpopts.IgnoreUnexported(pin.Entry{})); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -373,13 +376,39 @@ func TestTheFileGoesFirst(t *testing.T) {
 	}
 }
 
+// A definition that was edited by hand is one that nothing is like.
+func TestAnEditedDefinition(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "toolyard.lock")
+	for _, edit := range [][2]string{{"é", "e"}, {"sha256:0", "sha256:9"}} {
+		must(t, os.WriteFile(path, []byte(strings.Replace(small, edit[0], edit[1], 1)), 0o600))
+		if e, ok := open(t, path).Entry("git"); !ok || !strings.Contains(string(e.Tools["log"]), "by hand") {
+			t.Errorf("%q: %s", edit, e.Tools["log"])
+		}
+	}
+}
+
+// That nothing was ever approved is not the same as that nothing is.
+func TestNothingApproved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "toolyard.lock")
+	b := open(t, path)
+	must(t, b.Update("a", func(e *pin.Entry) { e.Protocol = "1" }))
+	must(t, b.Update("b", func(e *pin.Entry) { e.Tools = map[string]json.RawMessage{} }))
+	again := open(t, path)
+	if e, ok := again.Entry("a"); !ok || e.Tools != nil {
+		t.Error(e, ok)
+	}
+	if e, ok := again.Entry("b"); !ok || e.Tools == nil {
+		t.Error(e, ok)
+	}
+}
+
 // A file that was damaged while the book was open is not overwritten.
 func TestADamagedFileIsNotOverwritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "toolyard.lock")
 	b := open(t, path)
 	must(t, b.Update("a", add("x", `{}`)))
 	must(t, os.WriteFile(path, []byte("<<<<<<< ours"), 0o600))
-	if err := b.Update("b", add("y", `{}`)); err == nil || !strings.Contains(err.Error(), "toolyard.lock:1: invalid character '<'") {
+	if err := b.Update("b", add("y", `{}`)); err == nil || !strings.Contains(err.Error(), "toolyard.lock: it holds a merge conflict") {
 		t.Error(err)
 	}
 	if got, _ := os.ReadFile(path); string(got) != "<<<<<<< ours" {
@@ -500,7 +529,7 @@ func FuzzOpen(f *testing.F) {
 		}
 		want := entries(b, "git", "none", "a", "")
 		must(t, b.Update("fuzz", add("tool", `{"a":1}`)))
-		if diff := cmp.Diff(want, entries(open(t, path), "git", "none", "a", "")); diff != "" {
+		if diff := cmp.Diff(want, entries(open(t, path), "git", "none", "a", ""), cmpopts.IgnoreUnexported(pin.Entry{})); diff != "" {
 			t.Fatalf("%q: %s", data, diff)
 		}
 	})

@@ -11,9 +11,6 @@ import (
 	"github.com/toolyard/toolyard/internal/guard"
 )
 
-// maxChanges is how many differences are told. Whoever reads them has seen enough by then.
-const maxChanges = 200
-
 // Change is one difference between two definitions.
 type Change struct {
 	Path     string          // inputSchema.properties.path.type; "" is the definition itself
@@ -21,8 +18,8 @@ type Change struct {
 }
 
 // Diff lists where two definitions differ: the deepest values that are not the same, in the order
-// of their paths. Lists are compared by index. It tells at most 200 changes. A definition without
-// a canonical form, such as nil, is compared as a whole.
+// of their paths. Lists are compared by index. All of them are told: whoever approves
+// must see everything. A definition without a canonical form, such as nil, is compared as a whole.
 func Diff(old, new json.RawMessage) []Change {
 	before, errBefore := Canonical(old)
 	after, errAfter := Canonical(new)
@@ -41,7 +38,7 @@ type differ struct{ changes []Change }
 // compare compares two values in their canonical form, of which one may be absent.
 func (d *differ) compare(path string, old, new json.RawMessage) {
 	switch {
-	case bytes.Equal(old, new) || len(d.changes) == maxChanges:
+	case bytes.Equal(old, new):
 	case bothBegin('{', old, new):
 		d.objects(path, old, new)
 	case bothBegin('[', old, new):

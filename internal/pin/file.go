@@ -70,17 +70,30 @@ func (e *encoder) text(s string) {
 	e.out.WriteByte('"')
 }
 
+// entry writes an entry. It never changes, so what was written of it once is kept.
 func (e *encoder) entry(entry *Entry) {
-	e.object(func(member func(string)) {
-		member("protocol")
-		e.text(entry.Protocol)
-		member("tools")
+	if entry.encoded == nil {
+		start := e.out.Len()
 		e.object(func(member func(string)) {
-			for _, name := range slices.Sorted(maps.Keys(entry.Tools)) {
-				member(name)
-				e.tool(entry.Tools[name])
+			member("protocol")
+			e.text(entry.Protocol)
+			if entry.Tools != nil {
+				member("tools")
+				e.tools(entry.Tools)
 			}
 		})
+		entry.encoded = bytes.Clone(e.out.Bytes()[start:])
+		return
+	}
+	e.out.Write(entry.encoded)
+}
+
+func (e *encoder) tools(tools map[string]json.RawMessage) {
+	e.object(func(member func(string)) {
+		for _, name := range slices.Sorted(maps.Keys(tools)) {
+			member(name)
+			e.tool(tools[name])
+		}
 	})
 }
 
@@ -245,12 +258,13 @@ func (d decoder) value(to any) error {
 }
 
 func (d decoder) entry() (*Entry, error) {
-	e := &Entry{Tools: make(map[string]json.RawMessage)}
+	e := &Entry{}
 	return e, d.object(func(key string) error {
 		switch key {
 		case "protocol":
 			return d.value(&e.Protocol)
 		case "tools":
+			e.Tools = make(map[string]json.RawMessage)
 			return d.object(func(name string) (err error) {
 				e.Tools[name], err = d.tool(name)
 				return err
@@ -281,10 +295,15 @@ func (d decoder) tool(name string) (definition json.RawMessage, err error) {
 	if err != nil {
 		return nil, &damage{at, fmt.Errorf("the definition of %s: %w", name, err)}
 	}
-	if Digest(canonical) != digest {
-		return nil, &damage{at, fmt.Errorf("the definition of %s was edited by hand; run toolyard approve", name)}
+	if Digest(canonical) != digest { // it was edited by hand: nothing is like it, so the tool is withheld
+		return json.RawMessage(`{"name":` + string(appendString(nil, mustQuote(name))) + `,"edited":"by hand; the digest does not fit"}`), nil
 	}
 	return compact(raw), nil
+}
+
+func mustQuote(s string) []byte {
+	quoted, _ := json.Marshal(s) // always has a JSON form
+	return quoted
 }
 
 // version reads the version of the format, which stands first, and refuses any other.

@@ -32,6 +32,7 @@ type Metrics struct {
 	tools    prometheus.Gauge
 	problems prometheus.Gauge
 	version  prometheus.Gauge
+	up       *prometheus.GaugeVec
 }
 
 // buckets are those of the MCP conventions, in seconds.
@@ -46,8 +47,9 @@ func NewMetrics() *Metrics {
 		tools:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_tools", Help: "Tools in the catalog."}),
 		problems: prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_problems", Help: "Problems that wait for a person."}),
 		version:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_catalog_generation", Help: "The catalog's generation."}),
+		up:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "toolyard_server_up", Help: "Whether an MCP server can be used, 1 or 0."}, []string{"server"}),
 	}
-	m.registry.MustRegister(m.calls, m.duration, m.tools, m.problems, m.version,
+	m.registry.MustRegister(m.calls, m.duration, m.tools, m.problems, m.version, m.up,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -62,6 +64,18 @@ func (m *Metrics) Catalog(generation uint64, tools, problems int) {
 	m.version.Set(float64(generation))
 	m.tools.Set(float64(tools))
 	m.problems.Set(float64(problems))
+}
+
+// Servers notes which servers can be used.
+func (m *Metrics) Servers(up map[string]bool) {
+	m.up.Reset()
+	for id, is := range up {
+		value := 0.0
+		if is {
+			value = 1
+		}
+		m.up.WithLabelValues(id).Set(value)
+	}
 }
 
 // Intent implements toolyard.Recorder.

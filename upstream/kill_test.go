@@ -1,0 +1,296 @@
+//go:build linux
+
+package upstream_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/upstream"
+)
+
+// folderVariable is the folder in which a mortal server notes what it does.
+const folderVariable = "UPSTREAM_TEST_FOLDER"
+
+// serveMortal is the program of a server that will be killed. It answers after a moment,
+// and notes each answer before and after it was sent: a call whose answer was not begun
+// cannot succeed, and one whose answer was sent must.
+func serveMortal() {
+	folder := os.Getenv(folderVariable)
+	_ = os.WriteFile(filepath.Join(folder, "pid"), []byte(strconv.Itoa(os.Getpid())), 0o600)
+	notes, err := os.OpenFile(filepath.Join(folder, "notes"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		os.Exit(3)
+	}
+	var mu sync.Mutex
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		var m struct {
+			ID     json.RawMessage
+			Method string
+			Params struct {
+				Arguments struct{ Text string }
+			}
+		}
+		if json.Unmarshal(in.Bytes(), &m) != nil || m.ID == nil {
+			continue
+		}
+		go func() {
+			text := m.Params.Arguments.Text
+			if m.Method == "tools/call" {
+				time.Sleep(rand.N(6 * time.Millisecond))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			_, _ = fmt.Fprintf(notes, "begun %s\n", text)
+			_, _ = fmt.Fprintf(os.Stdout, `{"jsonrpc":"2.0","id":%s,%s}`+"\n", m.ID, mortalAnswer(m.Method, text))
+			_, _ = fmt.Fprintf(notes, "sent %s\n", text)
+		}()
+	}
+}
+
+func mortalAnswer(method, text string) string {
+	switch method {
+	case "initialize":
+		return `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"mortal","version":"1"}}`
+	case "tools/list":
+		return `"result":{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}`
+	case "tools/call":
+		return fmt.Sprintf(`"result":{"content":[{"type":"text","text":%q}]}`, text)
+	case "ping":
+		return `"result":{}`
+	}
+	return `"error":{"code":-32601,"message":"there is no such method"}`
+}
+
+// What kills are held to.
+const (
+	maxNotice     = 50 * time.Millisecond // from the kill to the error at the caller, p99
+	mortals       = 4                     // servers at once
+	callsInFlight = 3                     // of each when it is killed
+)
+
+func kills() int {
+	switch {
+	case testing.Short():
+		return 52
+	case os.Getenv("ZOO") == "long":
+		return 10_000
+	}
+	return 1000
+}
+
+// TestKill kills servers in the middle of calls, again and again. No call may succeed
+// without an answer, no answer that was sent may be lost, and the servers come back.
+func TestKill(t *testing.T) {
+	mark := fmt.Sprintf("kill-%d-", os.Getpid())
+	stopAll([]*victim{newVictim(t, mark, 0)}) // what is made once for all servers is there then
+	before := footprintNow()
+	late := startLateness()
+	victims := make([]*victim, mortals)
+	for i := range victims {
+		victims[i] = newVictim(t, mark, uint64(i))
+	}
+	t.Cleanup(func() { killMarked(mark) })
+	up := footprintNow()
+	var wg sync.WaitGroup
+	for _, v := range victims {
+		wg.Go(func() {
+			for range kills() / mortals {
+				v.round()
+			}
+			v.revive()
+		})
+	}
+	wg.Wait()
+	if found := marked(mark + "\x00"); len(found) != mortals {
+		t.Errorf("%d servers have %d processes: %s", mortals, len(found), strings.Join(found, "; "))
+	}
+	expectFootprint(t, "while the servers are up", up)
+	sum := stopAll(victims)
+	if found := marked(mark + "\x00"); len(found) > 0 {
+		t.Errorf("processes are left: %s", strings.Join(found, "; "))
+	}
+	noticed, back := percentile(sum.noticed, 99), percentile(sum.back, 99)
+	machine, _ := late.stop()
+	if noticed > maxNotice+machine && !raceDetector() {
+		t.Errorf("the p99 from a kill to the error is %v, on a machine that is late by %v itself", noticed, machine)
+	}
+	expectFootprint(t, "after all", before)
+	t.Logf("kill: %d kills, %d calls, %d answered, %d failed; p99 to the error %v, to the next answer %v; the machine is late by %v (p99)",
+		kills()/mortals*mortals, sum.calls, sum.answered, len(sum.noticed), noticed, back, machine)
+}
+
+// victim is a server that is killed, and what came of it.
+type victim struct {
+	t      *testing.T
+	folder string
+	*connected
+	echo  *toolyard.Tool
+	rng   *rand.Rand
+	tally tally
+
+	mu        sync.Mutex
+	succeeded map[string]bool // by what was asked
+}
+
+type tally struct {
+	calls, answered int
+	noticed, back   []time.Duration
+}
+
+func newVictim(t *testing.T, mark string, seed uint64) *victim {
+	t.Helper()
+	v := &victim{t: t, folder: t.TempDir(), succeeded: make(map[string]bool), rng: rand.New(rand.NewPCG(seed, 1))}
+	c, err := connect(t.Context(), upstream.Options{ID: "mortal", Command: []string{os.Args[0]}, Env: func() ([]string, error) {
+		return []string{roleVariable + "=mortal", folderVariable + "=" + v.folder, markVariable + "=" + mark, "GOMAXPROCS=1"}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.connected = c
+	if v.echo = c.tool("echo", 10*time.Second); v.echo == nil {
+		t.Fatal("the server does not come up: ", c.Problems())
+	}
+	return v
+}
+
+// call asks for something that was never asked for, and notes whether it was answered.
+func (v *victim) call(deadline time.Duration) (ok bool, err error) {
+	v.mu.Lock()
+	v.tally.calls++
+	text := fmt.Sprintf("call-%d", v.tally.calls)
+	v.mu.Unlock()
+	res, err := callTool(context.Background(), v.echo, text, deadline)
+	ok = err == nil && !res.IsError
+	if ok && !bytes.Contains(res.Raw(), []byte(`"`+text+`"`)) {
+		v.t.Errorf("%s was answered with %s", text, res.Raw())
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.succeeded[text] = ok
+	if ok {
+		v.tally.answered++
+	}
+	return ok, err
+}
+
+// revive waits until the server answers again.
+func (v *victim) revive() {
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		ok, err := v.call(5 * time.Second)
+		if ok {
+			return
+		}
+		if time.Now().After(deadline) {
+			v.t.Errorf("the server does not come back: %v", err)
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// round kills the server in the middle of calls.
+func (v *victim) round() {
+	start := time.Now()
+	v.revive()
+	if v.tally.calls > 1 {
+		v.tally.back = append(v.tally.back, time.Since(start))
+	}
+	var calls sync.WaitGroup
+	var mu sync.Mutex
+	var failed []time.Time
+	for range callsInFlight {
+		calls.Go(func() {
+			if ok, err := v.call(5 * time.Second); !ok {
+				mu.Lock()
+				defer mu.Unlock()
+				failed = append(failed, time.Now())
+				if e := (*toolyard.Error)(nil); !errors.As(err, &e) || e.Code != toolyard.Unavailable {
+					v.t.Errorf("a call of a server that was killed ends with %v", err)
+				}
+			}
+		})
+	}
+	time.Sleep(time.Duration(v.rng.Int64N(int64(6 * time.Millisecond))))
+	killed := v.kill()
+	calls.Wait()
+	for _, at := range failed {
+		v.tally.noticed = append(v.tally.noticed, at.Sub(killed))
+	}
+}
+
+// kill kills the process that serves now, and says when.
+func (v *victim) kill() time.Time {
+	data, err := os.ReadFile(filepath.Join(v.folder, "pid"))
+	pid, numErr := strconv.Atoi(string(data))
+	if err := errors.Join(err, numErr); err != nil {
+		v.t.Error(err)
+		return time.Now()
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		v.t.Error("the server was gone before it was killed: ", err)
+	}
+	return time.Now()
+}
+
+// check compares what callers saw with what the server noted.
+func (v *victim) check() {
+	data, err := os.ReadFile(filepath.Join(v.folder, "notes"))
+	if err != nil {
+		v.t.Error(err)
+		return
+	}
+	begun, sent := make(map[string]bool), make(map[string]bool)
+	for line := range strings.Lines(string(data)) {
+		what, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		map[string]map[string]bool{"begun": begun, "sent": sent}[what][text] = true
+	}
+	for text, ok := range v.succeeded {
+		switch {
+		case ok && !begun[text]:
+			v.t.Errorf("%s has a result that the server never sent", text)
+		case !ok && sent[text]:
+			v.t.Errorf("%s was answered, but the answer was lost", text)
+		}
+	}
+}
+
+// stopAll stops the servers and puts together what came of them.
+func stopAll(victims []*victim) (sum tally) {
+	for _, v := range victims {
+		v.stop()
+		<-v.ended
+		v.check()
+		sum.calls += v.tally.calls
+		sum.answered += v.tally.answered
+		sum.noticed = append(sum.noticed, v.tally.noticed...)
+		sum.back = append(sum.back, v.tally.back...)
+	}
+	return sum
+}
+
+// expectFootprint waits until the process holds no more than it did before.
+func expectFootprint(t *testing.T, when string, want footprint) {
+	t.Helper()
+	var now footprint
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if now = footprintNow(); now.goroutines <= want.goroutines+1 && now.files <= want.files+1 {
+			return
+		}
+	}
+	t.Errorf("%s there are %d goroutines and %d files, before there were %d and %d:\n%.6000s", when, now.goroutines, now.files, want.goroutines, want.files, goroutines())
+}
