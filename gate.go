@@ -186,7 +186,7 @@ func (g *Gate) Bind(o Offer, before *View) *View {
 	}
 	slices.SortFunc(v.Tools, func(a, b Bound) int { return cmp.Compare(a.Name, b.Name) })
 	v.addAliases(rendered)
-	v.bindResources(o.Resources)
+	v.bindResources(o.Resources, before)
 	v.bindPrompts(o.Prompts)
 	v.Problems = append(v.Problems, g.unmet(o.Tools)...)
 	slices.SortFunc(v.Problems, func(a, b Problem) int { return cmp.Compare(a.String(), b.String()) })

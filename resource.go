@@ -3,6 +3,7 @@ package toolyard
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -96,12 +97,37 @@ func (v *View) GetPrompt(name string) (*Prompt, bool) {
 }
 
 // MatchURI reports whether an address is one of those that patterns name: exactly, or by
-// a beginning with a star behind it. No patterns name all.
+// a beginning with a star behind it. No patterns name all. An address that leads out of
+// where it begins, by dots or in disguise, is below no beginning.
 func MatchURI(uri string, patterns []string) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
 		beginning, star := strings.CutSuffix(p, "*")
-		return p == uri || star && strings.HasPrefix(uri, beginning)
+		return p == uri || star && strings.HasPrefix(uri, beginning) && isPlain(uri)
 	})
+}
+
+// isPlain reports whether an address means what it says to everybody: no dots for other
+// folders, no backslashes or control characters, however often they are escaped.
+func isPlain(uri string) bool {
+	for range 4 {
+		if strings.ContainsFunc(uri, func(r rune) bool { return r < ' ' || r == '\\' || r == 0x7f }) {
+			return false
+		}
+		for segment := range strings.SplitSeq(uri, "/") {
+			if name, _, _ := strings.Cut(strings.TrimLeft(segment, "?#"), "?"); name == "." || name == ".." {
+				return false
+			}
+		}
+		plain, err := url.PathUnescape(uri)
+		if err != nil {
+			return false
+		}
+		if plain == uri {
+			return true
+		}
+		uri = plain
+	}
+	return false
 }
 
 // Within reports whether patterns name the resource, or for a template some of its
@@ -131,29 +157,52 @@ func (g *Gate) admitsURI(server, uri string) bool {
 }
 
 // bindResources shows the resources that the gate admits. Two servers with one address
-// leave it open which is meant, and neither is shown.
-func (v *View) bindResources(all []*Resource) {
+// leave it open which is meant, and neither is shown, but for one that had it before.
+func (v *View) bindResources(all []*Resource, before *View) {
 	byURI := make(map[string][]*Resource)
 	for _, r := range all {
-		if v.Gate.admits(r) {
+		if v.Gate.admits(r) && r.Reader.AllowedIn(v.Gate.Mode) {
 			byURI[r.URI] = append(byURI[r.URI], r)
 		}
 	}
 	for uri, same := range byURI {
+		if r := before.reader(uri, same); r != nil {
+			v.Resources = append(v.Resources, r)
+		}
 		if len(same) == 1 {
-			v.Resources = append(v.Resources, same[0])
 			continue
 		}
-		v.Problems = append(v.Problems, clash(v.Gate, "resources have the address "+uri, same, func(r *Resource) string { return r.Server }))
+		p := clash(v.Gate, "resources have the address "+uri, same, func(r *Resource) string { return r.Server })
+		if r := before.reader(uri, same); r != nil {
+			p.Message = strings.Replace(p.Message, "none is served", "only that of "+r.Server+", which was there first, is served", 1)
+		}
+		v.Problems = append(v.Problems, p)
 	}
 	slices.SortFunc(v.Resources, func(a, b *Resource) int { return strings.Compare(a.URI, b.URI) })
+}
+
+// reader is the one of several resources that may have an address: the only one, or the one
+// that had it before.
+func (v *View) reader(uri string, same []*Resource) *Resource {
+	if len(same) == 1 {
+		return same[0]
+	}
+	if v == nil {
+		return nil
+	}
+	for _, old := range v.Resources {
+		if i := slices.IndexFunc(same, func(r *Resource) bool { return r.Server == old.Server }); old.URI == uri && i >= 0 {
+			return same[i]
+		}
+	}
+	return nil
 }
 
 // bindPrompts shows the prompts of the servers that the gate shows.
 func (v *View) bindPrompts(all []*Prompt) {
 	byName := make(map[string][]*Prompt)
 	for _, p := range all {
-		if v.Gate.ShowsServer(p.Server) {
+		if v.Gate.ShowsServer(p.Server) && p.Getter.AllowedIn(v.Gate.Mode) {
 			name := v.Gate.Naming.Render(v.Gate.Yard, p.Server, p.Name)
 			byName[name] = append(byName[name], p)
 		}

@@ -28,6 +28,7 @@ func (p *program) approveCommand() *cobra.Command {
 whether they are good. What is approved is kept in toolyard.lock beside the configuration;
 a server that runs takes it over at once.`,
 		RunE: func(c *cobra.Command, args []string) error {
+			p.opts.AskFirst = true // what a server offers first is shown like all else
 			return p.with(c.Context(), func(ctx context.Context, y *yard.Yard) error {
 				p.settle(ctx, y, args[:min(1, len(args))]...)
 				return p.approve(y, args, yes, list)
@@ -148,8 +149,10 @@ func (p *program) showPending(id string, pending []upstream.Pending) {
 // showNew shows a whole definition.
 func (p *program) showNew(definition json.RawMessage) {
 	var b bytes.Buffer
-	_ = json.Indent(&b, definition, "    + ", "  ") // it was read as JSON
-	fmt.Fprintf(p.out, "    + %s\n", printable(b.String()))
+	_ = json.Indent(&b, definition, "", "  ") // it was read as JSON
+	for line := range strings.Lines(b.String()) {
+		fmt.Fprintf(p.out, "    + %s\n", printable(strings.TrimRight(line, "\n")))
+	}
 }
 
 func (p *program) showSide(mark, path, value string) {
@@ -182,10 +185,11 @@ func differing(old, now string) (string, string) {
 	return part(a), part(b)
 }
 
-// printable shows a text with everything replaced that a terminal would not show as it is.
+// printable is a text on one line, with everything replaced that a terminal would not show
+// as it is.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if strconv.IsPrint(r) || r == '\n' || r == '\t' {
+		if strconv.IsPrint(r) || r == '\t' {
 			return r
 		}
 		return '\ufffd'

@@ -122,7 +122,7 @@ type program struct {
 func (p *program) complain(err error) {
 	var faults config.Faults
 	if !errors.As(err, &faults) {
-		fmt.Fprintf(p.err, "error: %v\n", err)
+		fmt.Fprintf(p.err, "error: %s\n", printable(err.Error()))
 		return
 	}
 	p.complainOf(faults)
@@ -130,12 +130,12 @@ func (p *program) complain(err error) {
 
 func (p *program) complainOf(problems []toolyard.Problem) {
 	for _, problem := range problems {
-		fmt.Fprintf(p.err, "error: %v\n", problem)
+		fmt.Fprintf(p.err, "error: %s\n", printable(problem.String()))
 		for line := range strings.Lines(problem.Frame) {
-			fmt.Fprintf(p.err, "       %s\n", strings.TrimRight(line, "\n"))
+			fmt.Fprintf(p.err, "       %s\n", printable(strings.TrimRight(line, "\r\n")))
 		}
 		if problem.Fix != "" {
-			fmt.Fprintf(p.err, "       %s\n", problem.Fix)
+			fmt.Fprintf(p.err, "       %s\n", printable(problem.Fix))
 		}
 	}
 }

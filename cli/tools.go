@@ -131,7 +131,7 @@ func listTable(out io.Writer, v *toolyard.View) error {
 		if t.ReadsOnly() {
 			mode = toolyard.Read
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", t.Name, mode, t.Category, shorten(t.Description, 70))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", t.Name, mode, printable(t.Category), strings.ReplaceAll(printable(shorten(t.Description, 70)), "\t", " "))
 	}
 	return w.Flush()
 }
@@ -256,9 +256,9 @@ func (p *program) show(v *toolyard.View, tool string, res *toolyard.Result, err 
 		if e.Code == toolyard.NotFound {
 			return exitStatus{exitUsage, errors.New(unknownTool(v, tool))}
 		}
-		fmt.Fprintf(p.err, "%s: %s\n", e.Code, e.Message)
+		fmt.Fprintf(p.err, "%s: %s\n", e.Code, printable(e.Message))
 		for _, issue := range e.Issues {
-			fmt.Fprintf(p.err, "  %s %s\n", issue.Path, issue.Message)
+			fmt.Fprintf(p.err, "  %s %s\n", printable(issue.Path), printable(issue.Message))
 		}
 		return exitStatus{exitTool, nil}
 	}
@@ -294,10 +294,13 @@ func printContent(out io.Writer, res *toolyard.Result) {
 		if text, ok := c.(toolyard.Text); ok {
 			line = string(text)
 		}
-		if isTerminal(out) { // which a stranger's text must not control
-			line = printable(line)
+		if !isTerminal(out) {
+			fmt.Fprintln(out, line)
+			continue
 		}
-		fmt.Fprintln(out, line)
+		for part := range strings.Lines(line) { // a stranger's text must not control the terminal
+			fmt.Fprintln(out, printable(strings.TrimRight(part, "\r\n")))
+		}
 	}
 }
 

@@ -79,6 +79,12 @@ func (v *Server) ask(ctx context.Context, c *toolyard.Call, r request) (*toolyar
 	if p := v.unpark(c.State); p != nil {
 		return v.resume(ctx, c, p)
 	}
+	if c.OnProgress != nil {
+		own, stop := *c, func() {}
+		own.OnProgress, stop = relayed(ctx, c.OnProgress)
+		defer stop()
+		c = &own
+	}
 	r.call = c
 	for attempt := 0; ; attempt++ {
 		s, err := v.session(ctx)
@@ -88,8 +94,11 @@ func (v *Server) ask(ctx context.Context, c *toolyard.Call, r request) (*toolyar
 		if r.current != nil && !r.current() { // a server that came back may have become another
 			return nil, toolyard.Errorf(toolyard.Unavailable, "The server %s does not offer %s any more as it was approved.", v.opts.ID, c.Tool.Name)
 		}
+		if c.State != "" && !s.modern() { // to begin anew could do twice what was begun before
+			return nil, toolyard.Errorf(toolyard.Failed, "What this call was waiting for is gone. Call again without the state.")
+		}
 		raw, err := v.attempt(ctx, s, r)
-		if err != nil && s.lost(err) && attempt == 0 {
+		if err != nil && attempt == 0 && (s.lost(err) || errors.Is(err, errUnsent)) {
 			s.link.end(errLost)
 			v.await(ctx, s)
 			continue
@@ -152,7 +161,7 @@ func (v *Server) overhear(s *session, r request, m message) {
 		if number(member(m.params, "progressToken")) == r.id {
 			var p struct{ Progress, Total float64 }
 			if json.Unmarshal(m.params, &p) == nil {
-				c.Progress(p.Progress, p.Total, shorten(text(m.params, "message"), maxShown))
+				c.Progress(p.Progress, p.Total, shorten(v.opts.Redact(shorten(text(m.params, "message"), maxKept)), maxShown))
 			}
 		}
 	case "notifications/message":
@@ -170,7 +179,7 @@ func (v *Server) result(s *session, method string, raw json.RawMessage, err erro
 	s.served.Store(true)
 	s.failed.Store(0)
 	if err := checkResult(method, raw); err != nil {
-		return nil, toolyard.Errorf(toolyard.BadOutput, "The server %s sent a result that is none: %w", v.opts.ID, err)
+		return nil, toolyard.Errorf(toolyard.BadOutput, "The server %s sent a result that is none: %s", v.opts.ID, v.words(err))
 	}
 	return toolyard.RawResult(v.withoutSecrets(withoutHop(raw)))
 }
@@ -182,7 +191,14 @@ func checkResult(method string, raw json.RawMessage) error {
 	switch {
 	case kind != nil && string(kind) != `"complete"` && string(kind) != `"input_required"`:
 		return fmt.Errorf("its kind, %.60s, is not known", kind)
-	case method != "tools/call" || string(kind) == `"input_required"`:
+	case string(kind) == `"input_required"`:
+		for _, asked := range guard.Members(member(raw, "inputRequests")) {
+			if text(asked, "method") != "elicitation/create" {
+				return errors.New("it asks the client for something that is not passed on")
+			}
+		}
+		return nil
+	case method != "tools/call":
 		return nil
 	}
 	if failed := string(member(raw, "isError")); failed != "" && failed != "true" && failed != "false" {
@@ -210,14 +226,37 @@ func (v *Server) withoutSecrets(raw json.RawMessage) json.RawMessage {
 	if string(member(raw, "isError")) != "true" {
 		return raw
 	}
-	clean := v.opts.Redact(string(raw))
-	if clean == string(raw) {
+	return redactTexts(raw, v.opts.Redact)
+}
+
+// redactTexts takes secrets out of all texts of a JSON value, however they are escaped. All
+// else keeps its bytes.
+func redactTexts(raw json.RawMessage, redact func(string) string) json.RawMessage {
+	var out []byte
+	kept := 0
+	for i := 0; i < len(raw); i++ {
+		if raw[i] != '"' {
+			continue
+		}
+		end := i + 1
+		for raw[end] != '"' {
+			if raw[end] == '\\' {
+				end++
+			}
+			end++
+		}
+		if s, ok := guard.String(raw[i : end+1]); ok {
+			if clean := redact(s); clean != s {
+				out = toolyard.AppendJSONString(append(out, raw[kept:i]...), clean)
+				kept = end + 1
+			}
+		}
+		i = end
+	}
+	if kept == 0 {
 		return raw
 	}
-	if guard.CheckJSON([]byte(clean)) != nil {
-		return json.RawMessage(`{"content":[{"type":"text","text":"The tool failed, and what it said cannot be shown."}],"isError":true}`)
-	}
-	return json.RawMessage(clean)
+	return append(out, raw[kept:]...)
 }
 
 // words are what a server said, as people are shown them: without secrets, and not more
@@ -268,7 +307,7 @@ func (v *Server) refusal(e *rpcError) error {
 	case codeMissingCapability:
 		out.Code = toolyard.Missing
 		for name := range guard.Members(member(e.Data, "requiredCapabilities")) {
-			out.Needs = append(out.Needs, name)
+			out.Needs = append(out.Needs, v.opts.Redact(name))
 		}
 	}
 	return out
@@ -296,7 +335,7 @@ func withoutHop(raw json.RawMessage) json.RawMessage {
 	var left []byte
 	found := false
 	for key, value := range guard.Members(meta) {
-		if key == metaServer || key == metaSubscription {
+		if key == metaServer || key == metaSubscription || strings.HasPrefix(key, ownPrefix) {
 			found = true
 			continue
 		}

@@ -119,7 +119,7 @@ func (o *offered) check() (err error) {
 	case o.name == "" || len(o.name) > 128:
 		return errors.New("it has no name, or a long one")
 	}
-	if err := checkTexts(o.raw); err != nil {
+	if err := guard.CheckTexts(o.raw); err != nil {
 		return err
 	}
 	for _, key := range []string{"inputSchema", "outputSchema"} {
@@ -135,36 +135,6 @@ func (o *offered) check() (err error) {
 	}
 	o.canonical, err = pin.Canonical(o.raw)
 	return err
-}
-
-// checkTexts refuses texts, at any place of a definition, that show people something else
-// than they tell a model.
-func checkTexts(value json.RawMessage) error {
-	switch value[0] {
-	case '"':
-		s, _ := guard.String(value)
-		return guard.CheckText(s)
-	case '{':
-		for key, item := range guard.Members(value) {
-			if err := guard.CheckText(key); err != nil {
-				return err
-			}
-			if err := checkTexts(item); err != nil {
-				return fmt.Errorf("%s: %w", key, err)
-			}
-		}
-	case '[':
-		var items []json.RawMessage
-		if err := json.Unmarshal(value, &items); err != nil {
-			return err
-		}
-		for i, item := range items {
-			if err := checkTexts(item); err != nil {
-				return fmt.Errorf("%d: %w", i, err)
-			}
-		}
-	}
-	return nil
 }
 
 // keepApart withholds tools that have one name, or names that look alike.
@@ -217,7 +187,7 @@ func (v *Server) tool(o *offered) (*toolyard.Tool, error) {
 		spec.Output = nil
 	}
 	for key, value := range guard.Members(o.raw) {
-		if !slices.Contains(known, key) {
+		if !slices.Contains(known, key) && (key != "icons" || safeIcons(value)) {
 			if spec.Extra == nil {
 				spec.Extra = make(map[string]json.RawMessage)
 			}
@@ -228,6 +198,7 @@ func (v *Server) tool(o *offered) (*toolyard.Tool, error) {
 		spec.Extra = withoutPromises(spec.Extra)
 	}
 	meta := maps.Collect(guard.Members(member(o.raw, "_meta"))) // no member, no metadata
+	maps.DeleteFunc(meta, func(key string, _ json.RawMessage) bool { return strings.HasPrefix(key, ownPrefix) })
 	if err := spec.SetMeta(meta); err != nil {
 		return nil, err
 	}
@@ -236,6 +207,17 @@ func (v *Server) tool(o *offered) (*toolyard.Tool, error) {
 		return nil, err
 	}
 	return toolyard.NewTool(spec, v.caller(o.name, o.raw, binds))
+}
+
+// ownPrefix begins the metadata that only we may speak of.
+const ownPrefix = "dev.toolyard/"
+
+// safeIcons reports whether pictures are where clients may fetch them from.
+func safeIcons(icons json.RawMessage) bool {
+	var list []struct{ Src string }
+	return json.Unmarshal(icons, &list) == nil && !slices.ContainsFunc(list, func(i struct{ Src string }) bool {
+		return !strings.HasPrefix(i.Src, "https://") && !strings.HasPrefix(i.Src, "data:image/")
+	})
 }
 
 // objectSchema is the input schema of a tool; some servers leave out what must be said.

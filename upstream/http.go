@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -214,11 +215,16 @@ func (l *httpLink) read(ctx context.Context, res *http.Response, q *query) (mess
 // refused is an answer that is no MCP message.
 func refused(res *http.Response) error {
 	head, _ := io.ReadAll(io.LimitReader(res.Body, maxKept))
-	e := &statusError{status: res.StatusCode, text: strings.TrimSpace(strings.ToValidUTF8(string(head), "\ufffd"))}
-	if seconds, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && seconds > 0 && seconds <= 3600 {
-		e.retryAfter = time.Duration(seconds) * time.Second
+	return &statusError{status: res.StatusCode, retryAfter: retryAfter(res), text: strings.TrimSpace(strings.ToValidUTF8(string(head), "\ufffd"))}
+}
+
+// retryAfter is when the server wants to be asked again, an hour at most.
+func retryAfter(res *http.Response) time.Duration {
+	seconds, err := strconv.Atoi(res.Header.Get("Retry-After"))
+	if err != nil || seconds < 0 {
+		return 0
 	}
-	return e
+	return time.Duration(min(seconds, 3600)) * time.Second
 }
 
 func (l *httpLink) readOne(res *http.Response, q *query) (message, error) {
@@ -232,8 +238,8 @@ func (l *httpLink) readOne(res *http.Response, q *query) (message, error) {
 	case res.StatusCode != http.StatusOK && (err != nil || m.err == nil):
 		res.Body = io.NopCloser(bytes.NewReader(data))
 		return message{}, refused(res)
-	case res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden || res.StatusCode >= 500:
-		return message{}, &statusError{status: res.StatusCode, text: m.err.Message}
+	case slices.Contains([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests}, res.StatusCode) || res.StatusCode >= 500:
+		return message{}, &statusError{status: res.StatusCode, retryAfter: retryAfter(res), text: m.err.Message}
 	case err != nil:
 		return message{}, err
 	case !mine:
@@ -247,16 +253,25 @@ func (l *httpLink) readOne(res *http.Response, q *query) (message, error) {
 
 // readBody reads a whole answer.
 func readBody(res *http.Response) ([]byte, error) {
-	var b bytes.Buffer
-	b.Grow(int(min(max(res.ContentLength, 0), 64<<10)) + bytes.MinRead) // what is claimed may never come
-	n, err := b.ReadFrom(io.LimitReader(res.Body, maxMessage+1))
-	switch {
-	case n > maxMessage:
-		return nil, &sizeError{max(n, res.ContentLength)}
-	case err != nil:
-		return nil, broken(err)
+	if res.ContentLength > maxMessage {
+		return nil, &sizeError{res.ContentLength}
 	}
-	return b.Bytes(), nil
+	b := make([]byte, 0, int(min(max(res.ContentLength, 512), 64<<10))+1) // what is claimed may never come
+	for {
+		n, err := res.Body.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		switch {
+		case len(b) > maxMessage:
+			return nil, &sizeError{int64(len(b))}
+		case errors.Is(err, io.EOF):
+			return b, nil
+		case err != nil:
+			return nil, broken(err)
+		}
+		if len(b) == cap(b) {
+			b = slices.Grow(b, max(int(res.ContentLength)-len(b)+1, len(b)/4))
+		}
+	}
 }
 
 // broken is an answer that ended before its end.

@@ -52,7 +52,7 @@ type outcome struct {
 
 // Bounds on what a server may say.
 const (
-	maxMessage = 16 << 20 // bytes of one message
+	maxMessage = 12 << 20 // bytes of one message
 	maxChatter = 10_000   // messages that answer nothing, between two answers
 )
 
@@ -125,7 +125,7 @@ func (d *duplex) enter(q *query) error {
 	defer d.mu.Unlock()
 	select {
 	case <-d.ended:
-		return d.err
+		return fmt.Errorf("%w: %w", errUnsent, d.err)
 	default:
 	}
 	d.pending[q.id] = q
@@ -245,8 +245,18 @@ func (c *calls) leave(q *query, answered bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.running, q.id)
+	c.purge()
 	if !answered {
 		c.left[q.id] = time.Now()
+	}
+}
+
+// purge forgets calls that were given up long ago.
+func (c *calls) purge() {
+	for id, at := range c.left {
+		if time.Since(at) > stale {
+			delete(c.left, id)
+		}
 	}
 }
 
@@ -255,11 +265,7 @@ func (c *calls) leave(q *query, answered bool) {
 func (c *calls) only() *query {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for id, at := range c.left {
-		if time.Since(at) > stale {
-			delete(c.left, id)
-		}
-	}
+	c.purge()
 	if len(c.running) != 1 || len(c.left) > 0 {
 		return nil
 	}
@@ -328,3 +334,6 @@ func isMessage(line []byte) bool {
 }
 
 var errClosed = errors.New("it was stopped")
+
+// errUnsent says that a request was not sent: the link had ended before.
+var errUnsent = errors.New("it was not sent")

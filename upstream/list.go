@@ -149,5 +149,5 @@ func checkItem(definition json.RawMessage, id string) error {
 	case len(id) > 2<<10 || len(definition) > maxDefinition:
 		return errors.New("it is too long")
 	}
-	return checkTexts(definition)
+	return guard.CheckTexts(definition)
 }

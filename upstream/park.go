@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/toolyard/toolyard"
@@ -48,6 +49,9 @@ func (v *Server) converse(ctx context.Context, s *session, r request) (json.RawM
 	go func() {
 		defer cancelWith(s.link, cancel)()
 		raw, err := s.request(running, r)
+		if errors.Is(err, context.Canceled) && s.link.cause() != nil {
+			err = s.link.cause() // that is why
+		}
 		p.answer <- outcome{message: message{result: raw}, err: err}
 	}()
 	return v.wait(ctx, p)
@@ -59,7 +63,9 @@ func cancelWith(l link, cancel context.CancelFunc) (stop func()) {
 	go func() {
 		select {
 		case <-l.gone():
-			cancel()
+			if !errors.Is(l.cause(), errLost) { // those that run are answered yet
+				cancel()
+			}
 		case <-done:
 		}
 	}()

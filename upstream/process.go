@@ -29,8 +29,8 @@ type processLink struct {
 	read    chan struct{} // closed when nothing more is read
 }
 
-// startProcess starts a server.
-func startProcess(o *Options, heard func(message)) (*processLink, error) {
+// newProcess starts a server. What it says is not heard before start.
+func newProcess(o *Options, heard func(message)) (*processLink, error) {
 	var env []string
 	if o.Env != nil {
 		var err error
@@ -47,10 +47,14 @@ func startProcess(o *Options, heard func(message)) (*processLink, error) {
 		outbox: make(chan []byte), written: make(chan struct{}), read: make(chan struct{}),
 	}
 	l.send = l.post
+	return l, nil
+}
+
+// start begins to talk.
+func (l *processLink) start() {
 	go l.write()
 	go l.hear()
 	go l.bury()
-	return l, nil
 }
 
 // post hands a message to the writer.
@@ -99,7 +103,7 @@ func (l *processLink) hear() {
 		case errors.As(err, &long):
 			err = l.garbage(tooLong(long), long.Head, long.Tail)
 		case err == nil && isMessage(line):
-			err = l.receive(bytes.Clone(line))
+			err = l.receive(own(line))
 		case err == nil:
 			err = l.count()
 		}
@@ -108,6 +112,14 @@ func (l *processLink) hear() {
 			return
 		}
 	}
+}
+
+// own is a line that outlives the reader's buffer. A large one is the reader's no more.
+func own(line []byte) []byte {
+	if len(line) > guard.KeptLine {
+		return line
+	}
+	return bytes.Clone(line)
 }
 
 // lastWords is how long we wait for how a process ended once its output has.
@@ -148,7 +160,7 @@ func (l *processLink) bury() {
 	case <-l.process.Ended():
 		select {
 		case <-l.read: // all that it said is heard
-		case <-time.After(lastWords / 4):
+		case <-time.After(lastWords / 3):
 			l.end(l.fate())
 		}
 	case <-l.gone():

@@ -164,12 +164,12 @@ func (v *Server) Run(ctx context.Context, publish func([]*toolyard.Tool)) error 
 		if ctx.Err() != nil {
 			break
 		}
-		if errors.Is(err, errLost) { // it lives, and only forgot us
-			v.set(&state{})
-			continue
-		}
-		if s != nil && s.served.Load() {
+		served := s != nil && s.served.Load()
+		if served {
 			pause = firstPause
+		}
+		if errors.Is(err, errLost) && served { // it lives, and only forgot us
+			continue
 		}
 		slow.Stop()
 		v.fail(err, s != nil && pause <= patience)
@@ -234,11 +234,19 @@ func (v *Server) attend(ctx context.Context, up func() bool, say func()) (*sessi
 	ctx, stop := context.WithCancel(ctx)
 	var following sync.WaitGroup
 	defer func() {
+		v.set(&state{}) // whoever comes now waits for what is next
+		if ctx.Err() != nil {
+			s.drain(v.longest())
+		}
 		stop()
-		s.drain()
 		s.link.close()
 		following.Wait()
 	}()
+	select {
+	case <-v.again: // the pins are compared anyway
+		v.unlisted()
+	default:
+	}
 	if _, err := v.list(opening, s); err != nil {
 		return nil, err
 	}
@@ -265,21 +273,25 @@ func (v *Server) watch(ctx context.Context, s *session, say func()) error {
 	defer again.Stop()
 	for {
 		var err error
-		changed := false
+		changed, start := false, time.Now()
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-s.link.gone():
 			return s.link.cause()
 		case <-v.suspect:
+			start = time.Now()
 			err = s.alive(ctx)
 			s.failed.Store(0)
 		case <-v.again:
 			v.unlisted()
+			start = time.Now()
 			changed, err = v.list(ctx, s)
 		case <-s.changed:
+			start = time.Now()
 			changed, err = v.list(ctx, s)
 		case <-again.C:
+			start = time.Now()
 			changed, err = v.list(ctx, s)
 		}
 		switch {
@@ -291,7 +303,7 @@ func (v *Server) watch(ctx context.Context, s *session, say func()) error {
 			say()
 		}
 		select { // a server that changes all the time costs no more than this
-		case <-time.After(settle):
+		case <-time.After(max(settle, 10*time.Since(start))):
 		case <-s.link.gone():
 		case <-ctx.Done():
 		}
@@ -512,7 +524,10 @@ func (v *Server) unavailable(err error) error {
 }
 
 // remember notes the version that the server speaks.
-func (v *Server) remember(version string) {
+func (v *Server) remember(version string, guessed bool) {
+	if guessed { // it may speak another when it is asked next
+		return
+	}
 	v.mu.Lock()
 	known := v.protocol == version && !v.unsure
 	v.protocol = version
@@ -542,6 +557,18 @@ func (v *Server) doubt(unsure bool) {
 	v.unsure = unsure
 }
 
+// longest is how long any call may take.
+func (v *Server) longest() time.Duration {
+	longest := v.opts.Timeout
+	for _, t := range v.opts.Timeouts {
+		longest = max(longest, t)
+	}
+	return min(longest, maxDrain)
+}
+
+// maxDrain is how long calls in flight are waited for at most when a server is given up.
+const maxDrain = 30 * time.Second
+
 // timeout is how long a call of a tool may take.
 func (v *Server) timeout(tool string) time.Duration {
 	return cmp.Or(v.opts.Timeouts[tool], v.opts.Timeout)
@@ -549,7 +576,10 @@ func (v *Server) timeout(tool string) time.Duration {
 
 // logMessage passes on what a server logs.
 func (v *Server) logMessage(m message) {
-	data := shorten(v.opts.Redact(shorten(string(member(m.params, "data")), maxKept)), maxShown)
+	data := ""
+	if raw := member(m.params, "data"); len(raw) <= maxKept {
+		data = shorten(string(redactTexts(raw, v.opts.Redact)), maxShown)
+	}
 	v.opts.Log.Debug("server logs", "level", shorten(text(m.params, "level"), 20), "data", data)
 }
 

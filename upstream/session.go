@@ -47,13 +47,19 @@ type session struct {
 	active  atomic.Int32  // calls that run
 	changed chan struct{} // told when the server says that something changed
 	log     func(message) // what it logs
+	replies chan struct{} // answers of ours that are on their way
+	guessed bool          // the version was taken because the server was slow to say another
 }
+
+// maxReplies is how many answers of ours may be on their way at once. A server that asks
+// faster than it listens is not answered.
+const maxReplies = 8
 
 func (s *session) modern() bool { return s.version >= modernVersion }
 
 // open opens a session in the way that the server was last known by.
 func (v *Server) open(ctx context.Context) (*session, error) {
-	s := &session{client: v.clientInfo, self: v.opts.Self, changed: make(chan struct{}, 1), log: v.logMessage}
+	s := &session{client: v.clientInfo, self: v.opts.Self, changed: make(chan struct{}, 1), log: v.logMessage, replies: make(chan struct{}, maxReplies)}
 	var err error
 	switch {
 	case v.opts.Transport == TransportSSE:
@@ -69,7 +75,7 @@ func (v *Server) open(ctx context.Context) (*session, error) {
 		}
 		return nil, err
 	}
-	v.remember(s.version)
+	v.remember(s.version, s.guessed)
 	return s, nil
 }
 
@@ -77,9 +83,12 @@ func (v *Server) open(ctx context.Context) (*session, error) {
 // started again and taken for a legacy one.
 func (s *session) openProcess(ctx context.Context, v *Server) (err error) {
 	for _, legacy := range []bool{v.remembered() != modernVersion && v.remembered() != "", true} {
-		if s.link, err = startLink(&v.opts, s.heard); err != nil {
+		l, err := newProcess(&v.opts, s.heard)
+		if err != nil {
 			return err
 		}
+		s.link = l
+		l.start()
 		if legacy {
 			return s.initialize(ctx)
 		}
@@ -91,18 +100,22 @@ func (s *session) openProcess(ctx context.Context, v *Server) (err error) {
 		case <-s.link.gone():
 			s.link.close()
 		default:
-			return s.initialize(ctx)
+			return s.fallBack(ctx, err)
 		}
 	}
 	return err
 }
 
-func startLink(o *Options, heard func(message)) (link, error) {
-	l, err := startProcess(o, heard)
-	if err != nil { // a nil pointer would be a link
-		return nil, err
+// fallBack opens a legacy session with a server that did not say that it is modern. One that
+// was only too slow to say so may know nothing else, and is asked again.
+func (s *session) fallBack(ctx context.Context, why error) error {
+	s.guessed = errors.Is(why, context.DeadlineExceeded)
+	err := s.initialize(ctx)
+	if _, refused := errors.AsType[*rpcError](err); refused && s.guessed {
+		s.guessed = false
+		return s.discover(ctx)
 	}
-	return l, nil
+	return err
 }
 
 // openHTTP tries the eras in turn, from the newest, beginning with the one that the
@@ -136,6 +149,9 @@ func mayBeOlder(err error) bool {
 	if status, ok := errors.AsType[*statusError](err); ok {
 		return status.status/100 == 4 && status.status != http.StatusUnauthorized && status.status != http.StatusForbidden && status.status != http.StatusTooManyRequests || status.status == http.StatusNotImplemented || status.status == http.StatusOK
 	}
+	if refused, ok := errors.AsType[*rpcError](err); ok && (refused.status == http.StatusUnauthorized || refused.status == http.StatusForbidden || refused.status == http.StatusTooManyRequests || refused.status >= 500) {
+		return false
+	}
 	_, down := errors.AsType[*unreachable](err)
 	return !down && !errors.Is(err, context.Canceled) && !errors.Is(err, errSelf)
 }
@@ -147,6 +163,7 @@ func (s *session) openSSE(ctx context.Context, v *Server) error {
 		return err
 	}
 	s.link = l
+	l.start()
 	return s.initialize(ctx)
 }
 
@@ -317,20 +334,23 @@ func (s *session) answer(id, result json.RawMessage, refusal *rpcError) {
 	if len(id) > 256 {
 		return
 	}
+	select {
+	case s.replies <- struct{}{}:
+	default:
+		return
+	}
 	body := appendAnswer(nil, id, result, refusal)
 	ctx, cancel := context.WithTimeout(context.Background(), sayTimeout)
 	go func() {
-		defer cancel()
+		defer func() { cancel(); <-s.replies }()
 		_ = s.link.tell(ctx, body)
 	}()
 }
 
-// drainTimeout is how long calls in flight may go on when the session is given up.
-const drainTimeout = 10 * time.Second
-
-// drain waits for the calls in flight, if there is still something that can answer them.
-func (s *session) drain() {
-	for deadline := time.Now().Add(drainTimeout); s.active.Load() > 0 && time.Now().Before(deadline); {
+// drain waits for the calls in flight, for a time, if there is still something that can
+// answer them.
+func (s *session) drain(limit time.Duration) {
+	for deadline := time.Now().Add(limit); s.active.Load() > 0 && time.Now().Before(deadline); {
 		select {
 		case <-s.link.gone():
 			return

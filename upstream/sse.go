@@ -18,6 +18,7 @@ type sseLink struct {
 	*duplex
 	http   *httpLink
 	cancel context.CancelFunc
+	start  func() // begins to listen
 	done   sync.WaitGroup
 }
 
@@ -56,7 +57,7 @@ func openSSE(ctx context.Context, o *Options, heard func(message)) (*sseLink, er
 		return nil, err
 	}
 	l.send = l.post
-	l.done.Go(func() { l.hear(res.Body, events) })
+	l.start = func() { l.done.Go(func() { l.hear(res.Body, events) }) }
 	return l, nil
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // drain is how long calls in flight may go on after the end was asked for.
-const drain = 30 * time.Second
+const drain = 20 * time.Second
 
 // bodyTimeout is how long a client may take to send the body of a request.
 const bodyTimeout = 10 * time.Second

@@ -102,6 +102,9 @@ func (y *Yard) serverOptions(id string, c serverConfig, vault *secret.Vault) ups
 		Env:     func() ([]string, error) { return environment(c.Env, vault) },
 		Headers: func() (http.Header, error) { return headers(&c.Server, vault) },
 	}
+	if y.opts.AskFirst && o.Pinning != upstream.PinOff {
+		o.Pinning = upstream.PinApprove
+	}
 	if c.Command != "" {
 		program := c.Command
 		if strings.ContainsRune(program, '/') { // otherwise it is looked for in PATH

@@ -51,6 +51,7 @@ type Options struct {
 	ConfigFile string          // empty for none
 	Gates      []toolyard.Gate // gates beside those of the file, which win by name
 	Recorders  []toolyard.Recorder
+	AskFirst   bool           // approve nothing that a server offers by itself, not even the first time
 	Notes      toolyard.Notes // for gates that do not say which they want
 
 	// Identify says who sends a request over HTTP; an error refuses it. Nil lets everyone in

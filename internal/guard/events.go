@@ -17,14 +17,18 @@ var (
 )
 
 const (
-	firstBuffer = 4 << 10   // bytes of a buffer to begin with
-	keptBuffer  = 256 << 10 // a buffer that grew beyond this is not kept
-	maxField    = 4 << 10   // bytes of an event's name, id or retry
-	maxNothing  = 100       // reads in a row that bring nothing
-	maxHead     = 4 << 10   // bytes of a line that is too long, of its begin
-	maxTail     = 256       // and of its end
-	endless     = 1 << 30   // bytes of a line that nobody waits the end of
+	firstBuffer = 4 << 10  // bytes of a buffer to begin with
+	keptBuffer  = KeptLine // a buffer that grew beyond this is not kept
+	maxField    = 4 << 10  // bytes of an event's name, id or retry
+	maxNothing  = 100      // reads in a row that bring nothing
+	maxHead     = 4 << 10  // bytes of a line that is too long, of its begin
+	maxTail     = 256      // and of its end
+	endless     = 1 << 30  // bytes of a line that nobody waits the end of
 )
+
+// KeptLine is the length beyond which a line is not in the reader's own buffer: it belongs to
+// whoever got it.
+const KeptLine = 256 << 10
 
 // Event is one event of a stream. Its data is what the stranger sent, UTF-8 or not.
 type Event struct {

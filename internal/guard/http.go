@@ -95,7 +95,7 @@ func NewHTTP(base *url.URL, n Network, conns int) (*HTTP, error) {
 	conns = max(conns, 1)
 	h.transport = &http.Transport{
 		DialContext:  h.dial,
-		MaxIdleConns: conns, MaxIdleConnsPerHost: conns, IdleConnTimeout: time.Minute,
+		MaxIdleConns: conns, MaxIdleConnsPerHost: conns, MaxConnsPerHost: 4*conns + 16, IdleConnTimeout: time.Minute,
 		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, TLSHandshakeTimeout: connectWithin,
 		DisableCompression: true, MaxResponseHeaderBytes: maxHeader, ForceAttemptHTTP2: true,
 		// A connection that died without a word is found out before the calls of many are.

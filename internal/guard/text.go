@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"unicode"
@@ -175,6 +176,36 @@ var (
 		{0x094D, 0x0D4D, 0x80}, {0x0DCA, 0x0DCA, 1}, {0x1039, 0x103A, 1}, {0x17D2, 0x17D2, 1}, {0x1B44, 0x1B44, 1}, {0xA9C0, 0xA9C0, 1},
 	}}
 )
+
+// CheckTexts refuses JSON that has such text at any place, keys included. It has passed
+// [CheckJSON].
+func CheckTexts(value json.RawMessage) error {
+	switch value[0] {
+	case '"':
+		s, _ := String(value)
+		return CheckText(s)
+	case '{':
+		for key, item := range Members(value) {
+			if err := CheckText(key); err != nil {
+				return err
+			}
+			if err := CheckTexts(item); err != nil {
+				return fmt.Errorf("%s: %w", key, err)
+			}
+		}
+	case '[':
+		var items []json.RawMessage
+		if err := json.Unmarshal(value, &items); err != nil {
+			return err
+		}
+		for i, item := range items {
+			if err := CheckTexts(item); err != nil {
+				return fmt.Errorf("%d: %w", i, err)
+			}
+		}
+	}
+	return nil
+}
 
 // Skeleton maps a name to what it looks like: names with one skeleton look alike. Case does
 // not count, nor do separators; digits are the letters that they resemble, and so are the

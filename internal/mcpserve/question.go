@@ -92,6 +92,9 @@ func (q *question) check(c *toolyard.Call) (need string, err error) {
 	}
 	switch q.method {
 	case "elicitation/create":
+		if err := guard.CheckTexts(q.params); err != nil {
+			return "", err // a person is going to read it
+		}
 		need, err = q.checkElicitation(c)
 	case "sampling/createMessage":
 		need = "sampling"
@@ -130,7 +133,7 @@ func (q *question) checkElicitation(c *toolyard.Call) (need string, err error) {
 func checkURL(raw json.RawMessage) error {
 	text, _ := guard.String(raw)
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http" {
 		return errors.New("url is not an address of the web")
 	}
 	return nil
