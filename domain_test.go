@@ -315,3 +315,27 @@ func TestSupports(t *testing.T) {
 		}
 	}
 }
+
+// An address that leads elsewhere is below no beginning, however it is written.
+func TestMatchURI(t *testing.T) {
+	docs := []string{"file:///srv/docs/*", "repo://a"}
+	for uri, want := range map[string]bool{
+		"file:///srv/docs/a.md":                         true,
+		"file:///srv/docs/a/b%20c.md":                   true,
+		"repo://a":                                      true,
+		"repo://a/b":                                    false,
+		"file:///srv/other":                             false,
+		"file:///srv/docs/../../etc/passwd":             false,
+		"file:///srv/docs/%2e%2e/%2e%2e/etc/passwd":     false,
+		"file:///srv/docs/..%2f..%2fetc/passwd":         false,
+		"file:///srv/docs/%252e%252e/etc/passwd":        false,
+		"file:///srv/docs/./x":                          false,
+		"file:///srv/docs/..\\..\\etc":                  false,
+		"file:///srv/docs/a%00b":                        false,
+		"file:///srv/docs/%25252525252e%25252525252e/x": false,
+	} {
+		if got := toolyard.MatchURI(uri, docs); got != want {
+			t.Errorf("%s: %v", uri, got)
+		}
+	}
+}

@@ -779,7 +779,7 @@ func TestUpstreamApproval(t *testing.T) {
 func approve(t *testing.T, p *process) {
 	t.Helper()
 	c := modernHTTP{t: t, url: p.url}
-	for how, want := range map[string]int{"--list": 1, "--yes=false": 0} { // to look at it, and to say nothing
+	for how, want := range map[string]int{"--list": 1, "--yes=false": 1} { // to look at it, and to say nothing
 		if code, out, errs := runIn(t, p.dir, nil, "toolyard", "approve", how, "up"); code != want || !strings.Contains(out, "grown") {
 			t.Errorf("approve %s: exit %d: %s%s", how, code, out, errs)
 		}

@@ -80,10 +80,10 @@ func (v *Server) ask(ctx context.Context, c *toolyard.Call, r request) (*toolyar
 		return v.resume(ctx, c, p)
 	}
 	if c.OnProgress != nil {
-		own, stop := *c, func() {}
-		own.OnProgress, stop = relayed(ctx, c.OnProgress)
+		own := *c
+		post, stop := relayed(ctx, c.OnProgress)
 		defer stop()
-		c = &own
+		own.OnProgress, c = post, &own
 	}
 	r.call = c
 	for attempt := 0; ; attempt++ {

@@ -302,7 +302,7 @@ func (l *httpLink) readStream(ctx context.Context, res *http.Response, q *query)
 		if errors.Is(err, io.EOF) && e.ID != "" && !l.modern() && turn < maxTurns {
 			turn++
 			_ = body.Close()
-			res, err := l.resume(ctx, e)
+			res, err := l.resume(ctx, e) //nolint:bodyclose // its body is closed above, as that of the first
 			if err != nil {
 				return message{}, err
 			}

@@ -273,7 +273,8 @@ func (v *Server) watch(ctx context.Context, s *session, say func()) error {
 	defer again.Stop()
 	for {
 		var err error
-		changed, start := false, time.Now()
+		var start time.Time
+		changed := false
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

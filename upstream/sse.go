@@ -36,7 +36,7 @@ func openSSE(ctx context.Context, o *Options, heard func(message)) (*sseLink, er
 		return nil, err
 	}
 	req.Header.Set("Accept", "text/event-stream")
-	res, err := h.do(req, guard.Limit{Body: 1 << 40})
+	res, err := h.do(req, guard.Limit{Body: 1 << 40}) //nolint:bodyclose // hear closes it
 	if err != nil {
 		cancel()
 		return nil, err
