@@ -249,12 +249,16 @@ func didYouMean(name string, s *jsonschema.Schema) string {
 	return ""
 }
 
-// suchAs names the schema's own example of a good value.
+// suchAs names the schema's own examples of good values.
 func suchAs(s *jsonschema.Schema) string {
 	if s == nil || len(s.Examples) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", such as %v", s.Examples[0])
+	var examples []string
+	for _, e := range s.Examples[:min(3, len(s.Examples))] {
+		examples = append(examples, fmt.Sprint(e))
+	}
+	return ", such as " + strings.Join(examples, " or ")
 }
 
 // pathOf writes a location as people do: options.depth, items[2].name.

@@ -173,6 +173,6 @@ func (p *program) writeImport(s *dialect.Sections) error {
 	if err := replaceFile(file, before, after, 0o644); err != nil {
 		return err
 	}
-	p.say("wrote %s%s", file, backupNote(file, before))
+	p.say("wrote %s%s; toolyard check tries them", file, backupNote(file, before))
 	return nil
 }

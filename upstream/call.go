@@ -158,7 +158,7 @@ func (v *Server) overhear(s *session, r request, m message) {
 	c := r.call
 	switch m.method {
 	case "notifications/progress":
-		if number(member(m.params, "progressToken")) == r.id {
+		if number(guard.Member(m.params, "progressToken")) == r.id {
 			var p struct{ Progress, Total float64 }
 			if json.Unmarshal(m.params, &p) == nil {
 				c.Progress(p.Progress, p.Total, shorten(v.opts.Redact(shorten(text(m.params, "message"), maxKept)), maxShown))
@@ -187,12 +187,12 @@ func (v *Server) result(s *session, method string, raw json.RawMessage, err erro
 // checkResult refuses a result that clients could not read. What is new to us may pass, what
 // is known must be what it is said to be.
 func checkResult(method string, raw json.RawMessage) error {
-	kind := member(raw, "resultType")
+	kind := guard.Member(raw, "resultType")
 	switch {
 	case kind != nil && string(kind) != `"complete"` && string(kind) != `"input_required"`:
 		return fmt.Errorf("its kind, %.60s, is not known", kind)
 	case string(kind) == `"input_required"`:
-		for _, asked := range guard.Members(member(raw, "inputRequests")) {
+		for _, asked := range guard.Members(guard.Member(raw, "inputRequests")) {
 			if text(asked, "method") != "elicitation/create" {
 				return errors.New("it asks the client for something that is not passed on")
 			}
@@ -201,10 +201,10 @@ func checkResult(method string, raw json.RawMessage) error {
 	case method != "tools/call":
 		return nil
 	}
-	if failed := string(member(raw, "isError")); failed != "" && failed != "true" && failed != "false" {
+	if failed := string(guard.Member(raw, "isError")); failed != "" && failed != "true" && failed != "false" {
 		return errors.New("isError is neither true nor false")
 	}
-	content := member(raw, "content")
+	content := guard.Member(raw, "content")
 	if content == nil {
 		return nil
 	}
@@ -223,7 +223,7 @@ func checkResult(method string, raw json.RawMessage) error {
 // withoutSecrets takes secrets out of a result that is a failure. What a tool answers
 // otherwise is its own affair.
 func (v *Server) withoutSecrets(raw json.RawMessage) json.RawMessage {
-	if string(member(raw, "isError")) != "true" {
+	if string(guard.Member(raw, "isError")) != "true" {
 		return raw
 	}
 	return redactTexts(raw, v.opts.Redact)
@@ -306,7 +306,7 @@ func (v *Server) refusal(e *rpcError) error {
 		out.Code = toolyard.NotFound
 	case codeMissingCapability:
 		out.Code = toolyard.Missing
-		for name := range guard.Members(member(e.Data, "requiredCapabilities")) {
+		for name := range guard.Members(guard.Member(e.Data, "requiredCapabilities")) {
 			out.Needs = append(out.Needs, v.opts.Redact(name))
 		}
 	}
@@ -331,7 +331,7 @@ func (v *Server) refusedBy(e *statusError) error {
 // withoutHop leaves out of a result what was meant for us: who the server is, and which
 // subscription it speaks of.
 func withoutHop(raw json.RawMessage) json.RawMessage {
-	meta := member(raw, "_meta")
+	meta := guard.Member(raw, "_meta")
 	var left []byte
 	found := false
 	for key, value := range guard.Members(meta) {

@@ -123,7 +123,7 @@ func (o *offered) check() (err error) {
 		return err
 	}
 	for _, key := range []string{"inputSchema", "outputSchema"} {
-		if schema := member(o.raw, key); schema != nil {
+		if schema := guard.Member(o.raw, key); schema != nil {
 			depth, err := guard.CheckSchema(schema)
 			if err != nil {
 				return fmt.Errorf("%s: %w", key, err)
@@ -179,7 +179,7 @@ func (v *Server) tool(o *offered) (*toolyard.Tool, error) {
 	spec := toolyard.Spec{
 		Name: o.name, Server: v.opts.ID, Origin: "server " + v.opts.ID, Category: "external",
 		Title: text(o.raw, "title"), Description: text(o.raw, "description"),
-		Input: objectSchema(member(o.raw, "inputSchema")), Output: member(o.raw, "outputSchema"),
+		Input: objectSchema(guard.Member(o.raw, "inputSchema")), Output: guard.Member(o.raw, "outputSchema"),
 		Modes: v.modes(o), Timeout: v.timeout(o.name), Bounds: v.opts.Bounds,
 	}
 	spec.Bounds.Depth = o.depth
@@ -197,7 +197,7 @@ func (v *Server) tool(o *offered) (*toolyard.Tool, error) {
 	if !v.opts.Trust {
 		spec.Extra = withoutPromises(spec.Extra)
 	}
-	meta := maps.Collect(guard.Members(member(o.raw, "_meta"))) // no member, no metadata
+	meta := maps.Collect(guard.Members(guard.Member(o.raw, "_meta"))) // no member, no metadata
 	maps.DeleteFunc(meta, func(key string, _ json.RawMessage) bool { return strings.HasPrefix(key, ownPrefix) })
 	if err := spec.SetMeta(meta); err != nil {
 		return nil, err
@@ -222,7 +222,7 @@ func safeIcons(icons json.RawMessage) bool {
 
 // objectSchema is the input schema of a tool; some servers leave out what must be said.
 func objectSchema(schema json.RawMessage) json.RawMessage {
-	if len(schema) < 2 || schema[0] != '{' || member(schema, "type") != nil {
+	if len(schema) < 2 || schema[0] != '{' || guard.Member(schema, "type") != nil {
 		return schema
 	}
 	rest := strings.TrimLeft(string(schema[1:]), " \t\r\n")
@@ -239,7 +239,7 @@ func (v *Server) modes(o *offered) []toolyard.Mode {
 	if !said {
 		effect, said = v.opts.Effects["*"]
 	}
-	hint := string(member(member(o.raw, "annotations"), "readOnlyHint")) == "true"
+	hint := string(guard.Member(guard.Member(o.raw, "annotations"), "readOnlyHint")) == "true"
 	if effect == toolyard.Read || !said && v.opts.Trust && hint {
 		return toolyard.ReadOnly
 	}

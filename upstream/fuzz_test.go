@@ -18,7 +18,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil || m.result == nil {
 			return
 		}
-		if out := withoutHop(m.result); guard.CheckJSON(out) != nil || member(member(out, "_meta"), metaServer) != nil {
+		if out := withoutHop(m.result); guard.CheckJSON(out) != nil || guard.Member(guard.Member(out, "_meta"), metaServer) != nil {
 			t.Errorf("%s became %s", m.result, out)
 		}
 		_ = checkResult("tools/call", m.result)

@@ -27,7 +27,7 @@ func paramHeaders(binds []headerBinding, args json.RawMessage) (headers [][2]str
 	for _, b := range binds {
 		arg := args
 		for _, step := range b.path {
-			arg = member(arg, step)
+			arg = guard.Member(arg, step)
 		}
 		if len(arg) == 0 || string(arg) == "null" {
 			continue
@@ -63,9 +63,9 @@ func bindHeaders(schema json.RawMessage) ([]headerBinding, error) {
 }
 
 func collectHeaders(schema json.RawMessage, path []string) (binds []headerBinding, err error) {
-	for name, property := range guard.Members(member(schema, "properties")) {
+	for name, property := range guard.Members(guard.Member(schema, "properties")) {
 		at := append(slices.Clip(path), name)
-		if header := member(property, "x-mcp-header"); header != nil {
+		if header := guard.Member(property, "x-mcp-header"); header != nil {
 			h, _ := guard.String(header)
 			if !validHeader(h) || !slices.Contains([]string{"string", "integer", "boolean"}, text(property, "type")) {
 				return nil, fmt.Errorf("x-mcp-header of %s is none, or not on a text, an integer or a boolean", printable(name))

@@ -207,7 +207,7 @@ func (d *duplex) about(m message) *query {
 	if m.method == "notifications/progress" {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		return d.pending[number(member(m.params, "progressToken"))]
+		return d.pending[number(guard.Member(m.params, "progressToken"))]
 	}
 	if m.id == nil {
 		return nil

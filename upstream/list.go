@@ -83,14 +83,14 @@ func (s *session) list(ctx context.Context, method, key string) (items []json.Ra
 			return nil, err
 		}
 		var page []json.RawMessage
-		if raw := member(result, key); raw == nil || json.Unmarshal(raw, &page) != nil {
+		if raw := guard.Member(result, key); raw == nil || json.Unmarshal(raw, &page) != nil {
 			return nil, fmt.Errorf("the answer has no list of %s", key)
 		}
 		items = append(items, page...)
 		if size += len(result); len(items) > maxItems || size > maxListed {
 			return nil, fmt.Errorf("there are more than %d, or they have more than %d MiB", maxItems, maxListed>>20)
 		}
-		next := member(result, "nextCursor")
+		next := guard.Member(result, "nextCursor")
 		if next == nil || string(next) == "null" {
 			return items, nil
 		}

@@ -44,7 +44,7 @@ const (
 // supports reports whether a refusal of our version says that the server speaks one.
 func (e *rpcError) supports(version string) bool {
 	var supported []string
-	return e.Code == codeUnsupportedVersion && json.Unmarshal(member(e.Data, "supported"), &supported) == nil && slices.Contains(supported, version)
+	return e.Code == codeUnsupportedVersion && json.Unmarshal(guard.Member(e.Data, "supported"), &supported) == nil && slices.Contains(supported, version)
 }
 
 // members are the names that a message is made of.
@@ -142,19 +142,9 @@ func shorten(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit], "") + "…"
 }
 
-// member is one member of an object that has passed the strict reader, or nil.
-func member(object json.RawMessage, name string) json.RawMessage {
-	for key, value := range guard.Members(object) {
-		if key == name {
-			return value
-		}
-	}
-	return nil
-}
-
 // text is a member that is a string, or "".
 func text(object json.RawMessage, name string) string {
-	s, _ := guard.String(member(object, name))
+	s, _ := guard.String(guard.Member(object, name))
 	return s
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
 )
 
 // Transport is how a server is spoken to.
@@ -578,7 +579,7 @@ func (v *Server) timeout(tool string) time.Duration {
 // logMessage passes on what a server logs.
 func (v *Server) logMessage(m message) {
 	data := ""
-	if raw := member(m.params, "data"); len(raw) <= maxKept {
+	if raw := guard.Member(m.params, "data"); len(raw) <= maxKept {
 		data = shorten(string(redactTexts(raw, v.opts.Redact)), maxShown)
 	}
 	v.opts.Log.Debug("server logs", "level", shorten(text(m.params, "level"), 20), "data", data)

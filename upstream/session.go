@@ -181,15 +181,15 @@ func (s *session) discover(ctx context.Context) error {
 		return err
 	}
 	var versions []string
-	_ = json.Unmarshal(member(result, "supportedVersions"), &versions)
+	_ = json.Unmarshal(guard.Member(result, "supportedVersions"), &versions)
 	if !slices.Contains(versions, modernVersion) {
 		s.version = ""
 		return fmt.Errorf("it does not speak version %s", modernVersion)
 	}
-	if self := text(member(result, "_meta"), metaYard); self != "" && self == s.self {
+	if self := text(guard.Member(result, "_meta"), metaYard); self != "" && self == s.self {
 		return errSelf
 	}
-	s.agree(member(result, "capabilities"))
+	s.agree(guard.Member(result, "capabilities"))
 	return nil
 }
 
@@ -210,7 +210,7 @@ func (s *session) initialize(ctx context.Context) error {
 	if !slices.Contains(legacyVersions, s.version) {
 		return fmt.Errorf("it wants to speak version %.40q, which is not known", s.version)
 	}
-	s.agree(member(result, "capabilities"))
+	s.agree(guard.Member(result, "capabilities"))
 	return s.link.tell(ctx, appendMessage(nil, 0, "notifications/initialized", nil))
 }
 
@@ -303,7 +303,7 @@ func capabilitiesOf(c *toolyard.Call) []byte {
 	if c == nil {
 		return []byte("{}")
 	}
-	elicitation := member(c.Features, "elicitation")
+	elicitation := guard.Member(c.Features, "elicitation")
 	if len(elicitation) == 0 || elicitation[0] != '{' {
 		return []byte("{}")
 	}

@@ -46,6 +46,10 @@ type serverConfig struct {
 func (y *Yard) newServers(c *config.Source, old *settings) (map[string]*server, error) {
 	servers := make(map[string]*server, len(c.Servers))
 	vault := y.newVault(c.Config)
+	if y.vault != nil {
+		vault.Inherit(y.vault)
+	}
+	y.vault = vault
 	for _, text := range c.Hushed {
 		vault.Hide(text)
 	}

@@ -35,6 +35,7 @@ import (
 	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/mcpserve"
 	"github.com/toolyard/toolyard/internal/pin"
+	"github.com/toolyard/toolyard/internal/secret"
 	"github.com/toolyard/toolyard/internal/telemetry"
 	"github.com/toolyard/toolyard/policy"
 	"github.com/toolyard/toolyard/script"
@@ -82,7 +83,8 @@ type Yard struct {
 	// Swapped on every reload.
 	config atomic.Pointer[settings]
 
-	book *pin.Book // the approved definitions
+	book  *pin.Book     // the approved definitions
+	vault *secret.Vault // of the last settings; under reloading
 
 	publishing sync.Mutex         // one Publish at a time
 	problems   []toolyard.Problem // that were logged; under publishing

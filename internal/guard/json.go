@@ -343,6 +343,16 @@ func unquote(quoted []byte) []byte {
 	return quoted[1 : len(quoted)-1]
 }
 
+// Member is one member of a JSON object that has passed [CheckJSON], or nil.
+func Member(object json.RawMessage, name string) json.RawMessage {
+	for key, value := range Members(object) {
+		if key == name {
+			return value
+		}
+	}
+	return nil
+}
+
 // Members walks over the members of a JSON object that has passed [CheckJSON], in
 // their order: the exact key and the bytes of the value. It yields nothing for any
 // other value.

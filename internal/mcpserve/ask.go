@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
 )
 
 // patience is how long the questions of one round may wait for their answers. People
@@ -90,7 +91,7 @@ func substitute(next mcp.MethodHandler) mcp.MethodHandler {
 // legacyParams are the params as the legacy era has them: there, who sends a person to a
 // page gives that an id.
 func (q *question) legacyParams() json.RawMessage {
-	if string(member(q.params, "mode")) != `"url"` || member(q.params, "elicitationId") != nil {
+	if string(guard.Member(q.params, "mode")) != `"url"` || guard.Member(q.params, "elicitationId") != nil {
 		return q.params
 	}
 	return apply(q.params, []edit{{1, 0, `"elicitationId":"` + rand.Text() + `",`}})

@@ -26,10 +26,10 @@ func checkHeaders(h http.Header, env *envelope, meta *requestMeta) *jsonrpc.Erro
 	want := [][2]string{{"Mcp-Protocol-Version", meta.version}, {"Mcp-Method", env.method}}
 	switch env.method {
 	case "tools/call", "prompts/get":
-		name, _ := guard.String(member(env.params, "name"))
+		name, _ := guard.String(guard.Member(env.params, "name"))
 		want = append(want, [2]string{"Mcp-Name", name})
 	case "resources/read":
-		uri, _ := guard.String(member(env.params, "uri"))
+		uri, _ := guard.String(guard.Member(env.params, "uri"))
 		want = append(want, [2]string{"Mcp-Name", uri})
 	}
 	for _, w := range want {
@@ -78,9 +78,9 @@ func collectHeaders(schema json.RawMessage, path []string, depth int) (binds []h
 	if depth > guard.MaxDepth {
 		return nil
 	}
-	for name, property := range guard.Members(member(schema, "properties")) {
+	for name, property := range guard.Members(guard.Member(schema, "properties")) {
 		at := append(slices.Clip(path), name)
-		if header, ok := guard.String(member(property, "x-mcp-header")); ok {
+		if header, ok := guard.String(guard.Member(property, "x-mcp-header")); ok {
 			binds = append(binds, headerBinding{http.CanonicalHeaderKey("Mcp-Param-" + header), at})
 		}
 		binds = append(binds, collectHeaders(property, at, depth+1)...)
@@ -101,7 +101,7 @@ func checkParamHeaders(h http.Header, v *view, j *job) *jsonrpc.Error {
 	for _, b := range binds[tool] {
 		arg := j.Args
 		for _, step := range b.path {
-			arg = member(arg, step)
+			arg = guard.Member(arg, step)
 		}
 		values := h[b.header]
 		if len(arg) == 0 || string(arg) == "null" {

@@ -108,7 +108,7 @@ func (g *gate) serveHTTP(w http.ResponseWriter, r *http.Request, caller toolyard
 		writeError(w, env.id, wire)
 		return
 	}
-	if !modern && member(member(env.params, "_meta"), mcp.MetaKeyProtocolVersion) == nil {
+	if !modern && guard.Member(guard.Member(env.params, "_meta"), mcp.MetaKeyProtocolVersion) == nil {
 		g.legacy.serve(w, r, env, caller)
 		return
 	}

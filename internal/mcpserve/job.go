@@ -131,18 +131,18 @@ func (j *job) resolvePrompt() *toolyard.Error {
 // resolveCompletion finds who completes an argument of a prompt or of a template. That
 // nobody does is no error: there are no proposals then.
 func (j *job) resolveCompletion() *toolyard.Error {
-	ref := member(j.params, "ref")
-	name, _ := guard.String(member(ref, "name"))
-	uri, _ := guard.String(member(ref, "uri"))
+	ref := guard.Member(j.params, "ref")
+	name, _ := guard.String(guard.Member(ref, "name"))
+	uri, _ := guard.String(guard.Member(ref, "uri"))
 	j.Args = withoutMeta(j.params)
-	switch kind, _ := guard.String(member(ref, "type")); kind {
+	switch kind, _ := guard.String(guard.Member(ref, "type")); kind {
 	case "ref/prompt":
 		prompt, ok := j.view.GetPrompt(name)
 		if !ok {
 			return toolyard.Errorf(toolyard.NotFound, "Unknown prompt: %s", name)
 		}
 		j.tool = prompt.Completer
-		shown := member(member(j.Args, "ref"), "name")
+		shown := guard.Member(guard.Member(j.Args, "ref"), "name")
 		j.Args = apply(j.Args, []edit{replacement(j.Args, shown, string(toolyard.AppendJSONString(nil, prompt.Name)))})
 	case "ref/resource":
 		i := slices.IndexFunc(j.view.Resources, func(r *toolyard.Resource) bool { return r.URI == uri })
@@ -233,7 +233,7 @@ func (j *job) document(res *toolyard.Result) (json.RawMessage, error) {
 		raw = res.Structured
 	}
 	want := map[string]string{"resources/read": "contents", "prompts/get": "messages", "completion/complete": "completion"}[j.method]
-	if member(raw, want) == nil {
+	if guard.Member(raw, want) == nil {
 		return nil, toolyard.Errorf(toolyard.BadOutput, "The result of %s has no %s.", j.tool.Name, want)
 	}
 	return raw, nil

@@ -181,7 +181,7 @@ func (l *legacy) intercept(next mcp.MethodHandler) mcp.MethodHandler {
 
 func (l *legacy) list(method string, req clientRequest) (mcp.Result, error) {
 	params, _ := json.Marshal(req.GetParams()) // was JSON before
-	cursor, _ := guard.String(member(params, "cursor"))
+	cursor, _ := guard.String(guard.Member(params, "cursor"))
 	result, wire := l.gate.listResult(l.gate.view.Load(), eraOf(req.ProtocolVersion()), method, cursor)
 	if wire != nil {
 		return nil, wire

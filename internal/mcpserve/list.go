@@ -64,7 +64,7 @@ func encodePrompts(v *toolyard.View, _ era) *list {
 	l := &list{}
 	for _, p := range v.Prompts {
 		definition := p.Definition
-		if name := member(definition, "name"); name != nil {
+		if name := guard.Member(definition, "name"); name != nil {
 			definition = apply(definition, []edit{replacement(definition, name, string(toolyard.AppendJSONString(nil, p.Name)))})
 		}
 		l.add(p.Name, func(b []byte) []byte { return appendCompact(b, definition) })
@@ -175,7 +175,7 @@ func appendTool(b []byte, t toolyard.Bound, e era) []byte {
 // only is said among its annotations.
 func appendExtra(b []byte, t toolyard.Bound) []byte {
 	extra := t.Extra
-	if t.ReadsOnly() && string(member(extra["annotations"], "readOnlyHint")) != "true" {
+	if t.ReadsOnly() && string(guard.Member(extra["annotations"], "readOnlyHint")) != "true" {
 		hints := maps.Collect(guard.Members(extra["annotations"]))
 		hints["readOnlyHint"] = json.RawMessage("true")
 		extra = maps.Clone(extra)

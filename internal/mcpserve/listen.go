@@ -7,6 +7,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolyard/toolyard/internal/guard"
 )
 
 // changes are the names of changes, by kind: in the filter of a listener, and on the wire.
@@ -26,7 +28,7 @@ type listener struct {
 
 // listen holds a subscriptions/listen stream open and says what has changed.
 func (g *gate) listen(w http.ResponseWriter, r *http.Request, v *view, env *envelope) {
-	filter := member(env.params, "notifications")
+	filter := guard.Member(env.params, "notifications")
 	if len(filter) == 0 || filter[0] != '{' {
 		writeError(w, env.id, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "notifications is missing"})
 		return
@@ -34,7 +36,7 @@ func (g *gate) listen(w http.ResponseWriter, r *http.Request, v *view, env *enve
 	l := &listener{gate: g, subscription: `"_meta":{"` + mcp.MetaKeySubscriptionID + `":` + string(env.id) + `}`}
 	var accepted []string
 	for k, c := range changes {
-		if string(member(filter, c.filter)) == "true" {
+		if string(guard.Member(filter, c.filter)) == "true" {
 			l.next[k] = v.next[k]
 			accepted = append(accepted, `"`+c.filter+`":true`)
 		}

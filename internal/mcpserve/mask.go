@@ -90,10 +90,10 @@ func (m mask) carried(meta map[string]any) json.RawMessage {
 // hideAnswers masks the result of a response, and the answers of a request that resumes an
 // unfinished one. What is left is a result of every type that the SDK asks for.
 func (m mask) hideAnswers(message []byte, params json.RawMessage) (edits []edit) {
-	if result := member(message, "result"); result != nil {
+	if result := guard.Member(message, "result"); result != nil {
 		edits = append(edits, replacement(message, result, `{"content":{"type":"text","text":""},"_meta":{`+m.carry(result)+`}}`))
 	}
-	answers, meta := member(params, "inputResponses"), member(params, "_meta")
+	answers, meta := guard.Member(params, "inputResponses"), guard.Member(params, "_meta")
 	if answers == nil {
 		return edits
 	}
@@ -111,9 +111,9 @@ func (m mask) hideAnswers(message []byte, params json.RawMessage) (edits []edit)
 // hide masks the request id, the id of a cancellation, the progress token and the answers
 // of a message that has passed the strict reader.
 func (m mask) hide(message []byte) []byte {
-	params := member(message, "params")
+	params := guard.Member(message, "params")
 	edits := m.hideAnswers(message, params)
-	for _, number := range []json.RawMessage{member(message, "id"), member(params, "requestId"), member(member(params, "_meta"), "progressToken")} {
+	for _, number := range []json.RawMessage{guard.Member(message, "id"), guard.Member(params, "requestId"), guard.Member(guard.Member(params, "_meta"), "progressToken")} {
 		if unsafeInteger(number) {
 			edits = append(edits, replacement(message, number, `"`+m.secret+string(number)+`"`))
 		}
@@ -126,16 +126,6 @@ func (m mask) hide(message []byte) []byte {
 func unsafeInteger(value json.RawMessage) bool {
 	digits := bytes.TrimPrefix(value, []byte("-"))
 	return len(digits) >= len("9007199254740992") && len(bytes.Trim(digits, "0123456789")) == 0
-}
-
-// member is one member of a JSON object that has passed the strict reader, or nil.
-func member(object json.RawMessage, name string) json.RawMessage {
-	for key, value := range guard.Members(object) {
-		if key == name {
-			return value
-		}
-	}
-	return nil
 }
 
 // show unmasks a message that the SDK wrote, which may stand in an event. Only where hide
@@ -160,18 +150,18 @@ func (m mask) show(written []byte) []byte {
 
 func (m mask) unmask(message []byte) []byte {
 	var edits []edit
-	params := member(message, "params")
+	params := guard.Member(message, "params")
 	for _, value := range []json.RawMessage{
-		member(message, "id"), member(params, "progressToken"), member(params, "requestId"),
-		member(member(params, "_meta"), mcp.MetaKeySubscriptionID),
-		member(member(member(message, "result"), "_meta"), mcp.MetaKeySubscriptionID),
+		guard.Member(message, "id"), guard.Member(params, "progressToken"), guard.Member(params, "requestId"),
+		guard.Member(guard.Member(params, "_meta"), mcp.MetaKeySubscriptionID),
+		guard.Member(guard.Member(guard.Member(message, "result"), "_meta"), mcp.MetaKeySubscriptionID),
 	} {
 		number, masked := strings.CutPrefix(strings.Trim(string(value), `"`), m.secret)
 		if masked && unsafeInteger(json.RawMessage(number)) {
 			edits = append(edits, replacement(message, value, number))
 		}
 	}
-	switch code := member(member(message, "error"), "code"); string(code) {
+	switch code := guard.Member(guard.Member(message, "error"), "code"); string(code) {
 	case strconv.FormatInt(m.notFound, 10):
 		edits = append(edits, replacement(message, code, strconv.Itoa(jsonrpc.CodeMethodNotFound)))
 	case "0":

@@ -25,7 +25,7 @@ type requestMeta struct {
 }
 
 func readMeta(params json.RawMessage) (m requestMeta) {
-	for key, value := range guard.Members(member(params, "_meta")) {
+	for key, value := range guard.Members(guard.Member(params, "_meta")) {
 		switch key {
 		case mcp.MetaKeyProtocolVersion:
 			m.version, _ = guard.String(value)
@@ -111,7 +111,7 @@ func (g *gate) serveModern(w http.ResponseWriter, r *http.Request, env envelope,
 }
 
 func (g *gate) modernList(w http.ResponseWriter, v *view, env *envelope) {
-	raw := member(env.params, "cursor")
+	raw := guard.Member(env.params, "cursor")
 	cursor, ok := guard.String(raw)
 	if !ok && raw != nil {
 		cursor = "?" // which no cursor is

@@ -56,10 +56,10 @@ func readInquiry(raw json.RawMessage) (*inquiry, error) {
 	if err := guard.CheckJSON(raw); err != nil {
 		return nil, err
 	}
-	if kind, _ := guard.String(member(raw, "resultType")); kind != "input_required" {
+	if kind, _ := guard.String(guard.Member(raw, "resultType")); kind != "input_required" {
 		return nil, fmt.Errorf("nobody here knows results of the type %.40q", kind)
 	}
-	asked, state := member(raw, "inputRequests"), member(raw, "requestState")
+	asked, state := guard.Member(raw, "inputRequests"), guard.Member(raw, "requestState")
 	q, ok := &inquiry{}, false
 	if q.state, ok = guard.String(state); !ok && state != nil {
 		return nil, errors.New("requestState is not a string")
@@ -73,8 +73,8 @@ func readInquiry(raw json.RawMessage) (*inquiry, error) {
 		return nil, fmt.Errorf("inputRequests or requestState has more than %d KiB", maxAsked>>10)
 	}
 	for key, value := range guard.Members(asked) {
-		method, _ := guard.String(member(value, "method"))
-		q.questions = append(q.questions, question{key, method, member(value, "params")})
+		method, _ := guard.String(guard.Member(value, "method"))
+		q.questions = append(q.questions, question{key, method, guard.Member(value, "params")})
 	}
 	if len(q.questions) > maxQuestions {
 		return nil, fmt.Errorf("it has more than %d questions", maxQuestions)
@@ -98,7 +98,7 @@ func (q *question) check(c *toolyard.Call) (need string, err error) {
 		need, err = q.checkElicitation(c)
 	case "sampling/createMessage":
 		need = "sampling"
-		if member(q.params, "tools") != nil || member(q.params, "toolChoice") != nil {
+		if guard.Member(q.params, "tools") != nil || guard.Member(q.params, "toolChoice") != nil {
 			need = "sampling.tools"
 		}
 	case "roots/list":
@@ -115,9 +115,9 @@ func (q *question) check(c *toolyard.Call) (need string, err error) {
 // checkElicitation returns the capability that a question to a person needs. A client that
 // says nothing of modes has forms.
 func (q *question) checkElicitation(c *toolyard.Call) (need string, err error) {
-	switch mode := member(q.params, "mode"); string(mode) {
+	switch mode := guard.Member(q.params, "mode"); string(mode) {
 	case `"url"`:
-		return "elicitation.url", checkURL(member(q.params, "url"))
+		return "elicitation.url", checkURL(guard.Member(q.params, "url"))
 	case `"form"`, "":
 	default:
 		return "", fmt.Errorf("no client knows the mode %.40s", mode)
@@ -126,7 +126,7 @@ func (q *question) checkElicitation(c *toolyard.Call) (need string, err error) {
 	if c.Supports("elicitation.url") {
 		need = "elicitation.form"
 	}
-	return need, checkForm(member(q.params, "requestedSchema"))
+	return need, checkForm(guard.Member(q.params, "requestedSchema"))
 }
 
 // checkURL refuses what is not an address of the web: a person is going to open it.
@@ -161,10 +161,10 @@ func checkForm(schema json.RawMessage) error {
 	if _, err := guard.CheckSchema(schema); err != nil {
 		return err
 	}
-	if string(member(schema, "type")) != `"object"` || !isFlat(schema, "properties") {
+	if string(guard.Member(schema, "type")) != `"object"` || !isFlat(schema, "properties") {
 		return errors.New("requestedSchema is not a flat object")
 	}
-	for name, field := range guard.Members(member(schema, "properties")) {
+	for name, field := range guard.Members(guard.Member(schema, "properties")) {
 		if !isField(field) {
 			return fmt.Errorf("requestedSchema: %.100q is not a text, a number, a truth value or a choice", name)
 		}
@@ -173,16 +173,16 @@ func checkForm(schema json.RawMessage) error {
 }
 
 func isField(field json.RawMessage) bool {
-	switch kind, _ := guard.String(member(field, "type")); kind {
+	switch kind, _ := guard.String(guard.Member(field, "type")); kind {
 	case "string":
 		return isFlat(field, "oneOf", "anyOf") && areChoices(field)
 	case "number", "integer", "boolean":
 		return isFlat(field)
 	case "array":
-		items := member(field, "items")
-		texts := string(member(items, "type")) == `"string"` && member(items, "enum") != nil
+		items := guard.Member(field, "items")
+		texts := string(guard.Member(items, "type")) == `"string"` && guard.Member(items, "enum") != nil
 		return isFlat(field, "items") && isFlat(items, "oneOf", "anyOf") && areChoices(items) &&
-			(texts || member(items, "oneOf") != nil || member(items, "anyOf") != nil)
+			(texts || guard.Member(items, "oneOf") != nil || guard.Member(items, "anyOf") != nil)
 	}
 	return false
 }
@@ -191,11 +191,11 @@ func isField(field json.RawMessage) bool {
 func areChoices(schema json.RawMessage) bool {
 	for _, key := range []string{"oneOf", "anyOf"} {
 		var choices []json.RawMessage
-		if raw := member(schema, key); raw != nil && json.Unmarshal(raw, &choices) != nil {
+		if raw := guard.Member(schema, key); raw != nil && json.Unmarshal(raw, &choices) != nil {
 			return false
 		}
 		for _, choice := range choices {
-			if member(choice, "const") == nil || !isFlat(choice) {
+			if guard.Member(choice, "const") == nil || !isFlat(choice) {
 				return false
 			}
 		}

@@ -44,6 +44,17 @@ func (v *Vault) remember(s string) {
 // Hide adds a text that is a secret although no reference led to it.
 func (v *Vault) Hide(text string) { v.remember(text) }
 
+// Inherit makes the vault redact what another one knows: secrets stay secrets when the
+// references to them are gone.
+func (v *Vault) Inherit(other *Vault) {
+	other.mu.Lock()
+	known := other.known
+	other.mu.Unlock()
+	for _, s := range known {
+		v.remember(s)
+	}
+}
+
 // Redact replaces every secret that was resolved so far, wherever it stands in text, by
 // [redacted], also where it is in base64 or escaped for a URL or JSON. Secrets of less than six
 // bytes are left: they would hit ordinary words.
