@@ -14,38 +14,55 @@ import (
 // depth is how deep a value may nest so that validating it takes no more than maxSteps, 0
 // for no bound.
 func (c *schemaChecker) depth() (int, error) {
-	circle, work := c.circles(), 0
-	for at := range circle {
-		if work += c.expansions[at]; work > maxCircles {
-			return 0, errors.New("the schema refers to itself in too many ways")
-		}
-	}
-	growth := c.growth(circle)
-	if growth < 2 {
-		return 0, nil
+	growth, err := c.growth()
+	if err != nil || growth < 2 {
+		return 0, err
 	}
 	return max(1, int(math.Log(maxSteps)/math.Log(float64(growth)))), nil
 }
 
 // maxCircles is how many schemas are met, all in all, by what leads back to itself.
-const maxCircles = 1_000_000
+const maxCircles = 200_000
 
 // growth is by how much the work grows with a level of nesting, at worst: the most schemas
 // of one circle that meet the same part of a value that one of them meets.
-func (c *schemaChecker) growth(circle map[string]int) (most int) {
+func (c *schemaChecker) growth() (most int, err error) {
+	circle, work := c.circles(), 0
 	for at := range circle {
 		met := make(map[string]int) // by part
 		for _, place := range c.atOnce(at) {
-			o, _ := c.places[place].(map[string]any)
-			for _, sub := range children(o, place, partOne, []string{"items", "prefixItems"}, partNamed) {
+			subs := c.parts(place)
+			if work += 1 + len(subs); work > maxCircles {
+				return 0, errors.New("the schema refers to itself in too many ways")
+			}
+			for _, sub := range subs {
 				if circle[sub.at] == circle[at] {
-					met[partOf(place, sub.at)]++
+					met[sub.part]++
 				}
 			}
 		}
 		most = max(most, worst(met))
 	}
-	return most
+	return most, nil
+}
+
+// partSchema is a schema for a part of a value.
+type partSchema struct{ at, part string }
+
+// parts are the schemas that a schema has for parts of its value, found once.
+func (c *schemaChecker) parts(at string) []partSchema {
+	if subs, ok := c.subs[at]; ok {
+		return subs
+	}
+	o, _ := c.places[at].(map[string]any)
+	subs := []partSchema{}
+	for _, sub := range children(o, at, partOne, []string{"items", "prefixItems"}, partNamed) {
+		if part := partOf(at, sub.at); part != "" {
+			subs = append(subs, partSchema{sub.at, part})
+		}
+	}
+	c.subs[at] = subs
+	return subs
 }
 
 // worst is how many schemas meet one part at most: those for it by name, and those for all.
@@ -60,7 +77,7 @@ func worst(met map[string]int) (most int) {
 }
 
 // partOf says which part of a value a subschema is for: a member by its name, an item by its
-// index, or any of either kind.
+// index, or any of either kind; empty for none, or one that has no parts itself.
 func partOf(at, sub string) string {
 	keyword, name, named := strings.Cut(strings.TrimPrefix(sub, at+"/"), "/")
 	switch keyword {
@@ -74,7 +91,7 @@ func partOf(at, sub string) string {
 	case "contains", "additionalItems", "unevaluatedItems":
 		return "item"
 	case "$defs", "definitions", "contentSchema", "propertyNames":
-		return "none/" + sub // of no part, or of one that has no parts
+		return ""
 	}
 	return "member"
 }
@@ -147,10 +164,8 @@ func (t *tarjan) visit(at string) {
 func (t *tarjan) next(at string) (places []string) {
 	o, _ := t.checker.places[at].(map[string]any)
 	places = t.checker.sameValue(o, at)
-	for _, sub := range children(o, at, partOne, []string{"items", "prefixItems"}, partNamed) {
-		if !strings.HasPrefix(partOf(at, sub.at), "none/") {
-			places = append(places, sub.at)
-		}
+	for _, sub := range t.checker.parts(at) {
+		places = append(places, sub.at)
 	}
 	return places
 }

@@ -60,7 +60,7 @@ func readSchema(raw json.RawMessage) (*schemaChecker, error) {
 	if _, ok := root.(map[string]any); !ok {
 		return nil, errors.New("the schema is not an object")
 	}
-	c := &schemaChecker{places: make(map[string]any), expansions: make(map[string]int), anchors: make(map[string]string)}
+	c := &schemaChecker{places: make(map[string]any), expansions: make(map[string]int), anchors: make(map[string]string), subs: make(map[string][]partSchema)}
 	return c, c.walk(root, "")
 }
 
@@ -69,7 +69,8 @@ type schemaChecker struct {
 	places     map[string]any // all subschemas, by JSON pointers
 	anchors    map[string]string
 	patterns   int
-	paths      int            // bytes of all addresses
+	paths      int // bytes of all addresses
+	subs       map[string][]partSchema
 	expansions map[string]int // what a value meets at a place, at once
 }
 
@@ -96,7 +97,7 @@ func (c *schemaChecker) walk(node any, at string) error {
 	if err := c.keywords(o, at); err != nil {
 		return err
 	}
-	if c.paths += len(at) * (1 + parts(o)); c.paths > maxPaths {
+	if c.paths += len(at) * (1 + countParts(o)); c.paths > maxPaths {
 		return errors.New("the schema has too many parts with long names")
 	}
 	for _, sub := range children(o, at, slices.Concat(sameOne, partOne), slices.Concat(sameList, []string{"items", "prefixItems"}), slices.Concat(sameNamed, partNamed)) {
@@ -151,8 +152,8 @@ func (c *schemaChecker) checkPatterns(o map[string]any, at string) error {
 // escapedRune is a character as JavaScript escapes it.
 var escapedRune = regexp.MustCompile(`\\u([0-9A-Fa-f]{4})`)
 
-// parts is how many subschemas a schema has itself.
-func parts(o map[string]any) (n int) {
+// countParts is how many subschemas a schema has itself, at most.
+func countParts(o map[string]any) (n int) {
 	for _, value := range o {
 		switch v := value.(type) {
 		case map[string]any:

@@ -71,6 +71,7 @@ func TestCheckSchemaDepth(t *testing.T) {
 		"filters of one name":       {`{"$defs":{"f":{"oneOf":[{"properties":{"args":{"items":{"$ref":"#/$defs/f"}}}},{"properties":{"args":{"items":{"$ref":"#/$defs/f"}}}},{"properties":{"args":{"items":{"$ref":"#/$defs/f"}}}}]}},"properties":{"filter":{"$ref":"#/$defs/f"}}}`, 10, false},
 		"a pattern that backtracks": {`{"properties":{"a":{"items":{"type":"string","pattern":"^(?=a)(a+)+$"}}}}`, 0, true},
 		"a pattern in JavaScript":   {`{"properties":{"a":{"type":"string","pattern":"^[\\u00e9a-z]+$"}}}`, 0, false},
+		"all depend on each other":  {`{"type":"object","unevaluatedProperties":{"$ref":"#"},"patternProperties":{` + many(190, `"p%d":{"dependentSchemas":{"text":{"$ref":"#"}},"unevaluatedProperties":{"$ref":"#"}}`) + `}}`, 2, false},
 		"a long name":               {`{"type":"object","properties":{"` + long + `":{"allOf":[` + strings.TrimSuffix(strings.Repeat("{},", 19_000), ",") + `]}}}`, 0, true},
 	} {
 		start := time.Now()
@@ -78,6 +79,15 @@ func TestCheckSchemaDepth(t *testing.T) {
 			t.Errorf("%s: %d, %v after %v", name, depth, err, time.Since(start))
 		}
 	}
+}
+
+// many repeats a text with a number in it.
+func many(n int, format string) string {
+	var parts []string
+	for i := range n {
+		parts = append(parts, fmt.Sprintf(format, i))
+	}
+	return strings.Join(parts, ",")
 }
 
 func FuzzCheckSchema(f *testing.F) {
