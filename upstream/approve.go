@@ -1,9 +1,7 @@
 package upstream
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -107,16 +105,6 @@ func (v *Server) Approve(pending []Pending) error {
 	return err
 }
 
-// lastError is why the server is down.
-func (v *Server) lastError() error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.state.err == nil {
-		return errors.New("it has not started yet")
-	}
-	return v.state.err
-}
-
 // Known implements [toolyard.Explainer].
 func (v *Server) Known() (names []string) {
 	v.mu.Lock()
@@ -187,13 +175,4 @@ func (v *Server) effectText(o *offered) string {
 		return "read, by the server's own word, which is trusted"
 	}
 	return "write, since nobody who is believed says that it only reads"
-}
-
-// Settle waits until the server was tried once and what came of it was published: it is up
-// then, or its problems say why not.
-func (v *Server) Settle(ctx context.Context) {
-	select {
-	case <-v.tried:
-	case <-ctx.Done():
-	}
 }

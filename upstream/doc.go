@@ -6,8 +6,8 @@
 // is slow or down delays nobody, and its tools stay listed. What it defines is checked and
 // pinned before anybody sees it. Results keep their bytes.
 //
-//	link      carries messages: process.go, http.go, sse.go
+//	link      carries messages: link.go, process.go, http.go, sse.go
 //	session   speaks the protocol of an era over a link: session.go, list.go
-//	Server    keeps a session alive and turns definitions into tools: server.go,
-//	          definition.go, call.go
+//	Server    keeps a session alive: server.go, state.go; turns definitions into tools:
+//	          definition.go, pins.go, approve.go; and calls them: call.go, park.go, result.go
 package upstream

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/toolyard/toolyard/internal/pin"
 )
@@ -123,4 +124,41 @@ func (v *Server) pinnedListing() *listing {
 		}
 	}
 	return l
+}
+
+// memory keeps pins until the end of the process.
+type memory struct {
+	mu       sync.Mutex
+	pinned   map[string]json.RawMessage
+	protocol string
+}
+
+// Pinned implements Pins.
+func (m *memory) Pinned(string) map[string]json.RawMessage {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.pinned
+}
+
+// Pin implements Pins.
+func (m *memory) Pin(_ string, change func(map[string]json.RawMessage) map[string]json.RawMessage) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pinned = change(m.pinned)
+	return nil
+}
+
+// Protocol implements Pins.
+func (m *memory) Protocol(string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.protocol
+}
+
+// SetProtocol implements Pins.
+func (m *memory) SetProtocol(_, version string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.protocol = version
+	return nil
 }

@@ -92,14 +92,6 @@ type Server struct {
 	said      string        // why it was down when that was last logged
 }
 
-// state is whether a server can be used. It is replaced, never changed.
-type state struct {
-	session *session // nil while there is none
-	err     error    // why there is none, nil at the beginning
-	down    bool     // there is no use in waiting for one
-	next    chan struct{}
-}
-
 // New makes a source of a server. Nothing is started before Run.
 func New(o Options) (*Server, error) {
 	if err := toolyard.CheckServerID(o.ID); err != nil {
@@ -469,62 +461,6 @@ func (v *Server) Recheck() {
 	}
 }
 
-// set replaces the state and tells who waits for another.
-func (v *Server) set(next *state) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	old := v.state
-	next.next = make(chan struct{})
-	v.state = next
-	close(old.next)
-}
-
-// fail notes that the server is down, and whether callers should wait for it.
-func (v *Server) fail(err error, wait bool) {
-	err = errors.New(v.words(err))
-	if v.said != err.Error() { // once, not at each attempt
-		v.said = err.Error()
-		v.opts.Log.Warn("server is down", "error", oneLine(err))
-	}
-	v.set(&state{err: err, down: !wait})
-}
-
-// session is the current session. A server that is starting is waited for, almost as long as
-// the call may take; one that is down is not.
-func (v *Server) session(ctx context.Context) (*session, error) {
-	waiting := ctx
-	for {
-		v.mu.Lock()
-		st := v.state
-		v.mu.Unlock()
-		switch {
-		case st.session != nil:
-			return st.session, nil
-		case st.down:
-			v.Retry()
-			return nil, v.unavailable(st.err)
-		}
-		if deadline, ok := ctx.Deadline(); ok && waiting == ctx {
-			var cancel context.CancelFunc
-			waiting, cancel = context.WithDeadline(ctx, deadline.Add(-time.Until(deadline)/10))
-			defer cancel()
-		}
-		select {
-		case <-st.next:
-		case <-waiting.Done():
-			if ctx.Err() != nil {
-				return nil, ctx.Err()
-			}
-			return nil, v.unavailable(v.lastError())
-		}
-	}
-}
-
-// unavailable tells a caller that the server cannot be used.
-func (v *Server) unavailable(err error) error {
-	return toolyard.Errorf(toolyard.Unavailable, "The server %s is not available: %s", v.opts.ID, v.words(err))
-}
-
 // remember notes the version that the server speaks.
 func (v *Server) remember(version string, guessed bool) {
 	if guessed { // it may speak another when it is asked next
@@ -583,41 +519,4 @@ func (v *Server) logMessage(m message) {
 		data = shorten(string(redactTexts(raw, v.opts.Redact)), maxShown)
 	}
 	v.opts.Log.Debug("server logs", "level", shorten(text(m.params, "level"), 20), "data", data)
-}
-
-// memory keeps pins until the end of the process.
-type memory struct {
-	mu       sync.Mutex
-	pinned   map[string]json.RawMessage
-	protocol string
-}
-
-// Pinned implements Pins.
-func (m *memory) Pinned(string) map[string]json.RawMessage {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.pinned
-}
-
-// Pin implements Pins.
-func (m *memory) Pin(_ string, change func(map[string]json.RawMessage) map[string]json.RawMessage) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.pinned = change(m.pinned)
-	return nil
-}
-
-// Protocol implements Pins.
-func (m *memory) Protocol(string) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.protocol
-}
-
-// SetProtocol implements Pins.
-func (m *memory) SetProtocol(_, version string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.protocol = version
-	return nil
 }

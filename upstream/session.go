@@ -146,14 +146,25 @@ func (s *session) openHTTP(ctx context.Context, v *Server) error {
 // mayBeOlder reports whether a refusal can mean that the server does not know an era,
 // rather than that it is down or does not let us in.
 func mayBeOlder(err error) bool {
-	if status, ok := errors.AsType[*statusError](err); ok {
-		return status.status/100 == 4 && status.status != http.StatusUnauthorized && status.status != http.StatusForbidden && status.status != http.StatusTooManyRequests || status.status == http.StatusNotImplemented || status.status == http.StatusOK
-	}
-	if refused, ok := errors.AsType[*rpcError](err); ok && (refused.status == http.StatusUnauthorized || refused.status == http.StatusForbidden || refused.status == http.StatusTooManyRequests || refused.status >= 500) {
+	switch status := statusOf(err); {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusTooManyRequests:
+		return false
+	case status >= 500 && status != http.StatusNotImplemented:
 		return false
 	}
 	_, down := errors.AsType[*unreachable](err)
 	return !down && !errors.Is(err, context.Canceled) && !errors.Is(err, errSelf)
+}
+
+// statusOf is the HTTP status that an error came with, 0 for none.
+func statusOf(err error) int {
+	if e, ok := errors.AsType[*statusError](err); ok {
+		return e.status
+	}
+	if e, ok := errors.AsType[*rpcError](err); ok {
+		return e.status
+	}
+	return 0
 }
 
 func (s *session) openSSE(ctx context.Context, v *Server) error {
@@ -444,11 +455,6 @@ func (s *session) lost(err error) bool {
 	if !ok || s.modern() || l.sessionID() == "" {
 		return false
 	}
-	status, words := 0, ""
-	if e, ok := errors.AsType[*statusError](err); ok {
-		status, words = e.status, e.text
-	} else if e, ok := errors.AsType[*rpcError](err); ok {
-		status, words = e.status, e.Message
-	}
-	return status == http.StatusNotFound || status == http.StatusBadRequest && strings.Contains(strings.ToLower(words), "session")
+	status := statusOf(err)
+	return status == http.StatusNotFound || status == http.StatusBadRequest && strings.Contains(strings.ToLower(err.Error()), "session")
 }
