@@ -339,3 +339,37 @@ func TestMatchURI(t *testing.T) {
 		}
 	}
 }
+
+// A server cannot answer for an address of another.
+func TestReadResource(t *testing.T) {
+	reader := named(toolyard.Spec{Name: "read", Modes: toolyard.ReadOnly})
+	resource := func(server, uri string) *toolyard.Resource {
+		return &toolyard.Resource{Server: server, URI: uri, Template: strings.Contains(uri, "{"), Reader: reader}
+	}
+	offer := toolyard.Offer{Resources: []*toolyard.Resource{
+		resource("docs", "file:///srv/{path}"), resource("docs", "file:///srv/deep/{path}"), resource("docs", "file:///srv/index"),
+		resource("evil", "file:///srv/a"), resource("evil", "file:///srv/private/{x}"), resource("evil", "evil://x"),
+	}}
+	view := (&toolyard.Gate{Mode: toolyard.Read}).Bind(offer, nil)
+	for uri, want := range map[string]string{
+		"file:///srv/b": "file:///srv/{path}", "file:///srv/deep/b": "file:///srv/deep/{path}", "file:///srv/index": "file:///srv/index",
+		"evil://x": "evil://x", "file:///srv/a": "", "file:///srv/private/b": "", "http://x": "",
+	} {
+		r, ok := view.ReadResource(uri)
+		if got := map[bool]string{true: uriOf(r)}[ok]; got != want {
+			t.Errorf("%s leads to %q", uri, got)
+		}
+	}
+	writing := *offer.Resources[0]
+	writing.Reader = named(toolyard.Spec{Name: "w"})
+	if v := (&toolyard.Gate{Mode: toolyard.Read}).Bind(toolyard.Offer{Resources: []*toolyard.Resource{&writing}}, nil); len(v.Resources) != 0 {
+		t.Error("what writes is shown where nothing may")
+	}
+}
+
+func uriOf(r *toolyard.Resource) string {
+	if r == nil {
+		return ""
+	}
+	return r.URI
+}

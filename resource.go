@@ -69,21 +69,30 @@ func (r *Resource) prefix() string {
 }
 
 // ReadResource finds what reads an address: the resource itself, or the template that says
-// most about it. Two templates that say the same leave it open, and it is not read.
+// most about it. An address that two servers claim, by whatever means, leaves it open which
+// is meant, and is not read: none can answer for another.
 func (v *View) ReadResource(uri string) (*Resource, bool) {
 	var best *Resource
 	for _, r := range v.Resources {
-		switch {
-		case !r.Template && r.URI == uri:
-			return r, true
-		case !r.Template || !strings.Contains(r.prefix(), ":") || !strings.HasPrefix(uri, r.prefix()):
-		case best == nil || len(r.prefix()) > len(best.prefix()):
-			best = r
-		case len(r.prefix()) == len(best.prefix()) && r.Server != best.Server:
+		if !r.covers(uri) || !v.Gate.admitsURI(r.Server, uri) {
+			continue
+		}
+		if best != nil && best.Server != r.Server {
 			return nil, false
 		}
+		if best == nil || best.Template && (!r.Template || len(r.prefix()) > len(best.prefix())) {
+			best = r
+		}
 	}
-	return best, best != nil && v.Gate.admitsURI(best.Server, uri)
+	return best, best != nil
+}
+
+// covers reports whether an address is the resource's, or one of the template's.
+func (r *Resource) covers(uri string) bool {
+	if !r.Template {
+		return r.URI == uri
+	}
+	return strings.Contains(r.prefix(), ":") && strings.HasPrefix(uri, r.prefix())
 }
 
 // GetPrompt finds a prompt by the name that the gate shows.
