@@ -12,7 +12,7 @@ import (
 )
 
 // caller is the handler of one tool.
-func (v *Server) caller(name string, definition json.RawMessage, binds []headerBinding) toolyard.Handler {
+func (v *Server) caller(name string, definition json.RawMessage, binds []guard.HeaderBinding) toolyard.Handler {
 	quoted := toolyard.AppendJSONString(nil, name)
 	current := func() bool { return v.madeOf(definition) != nil }
 	return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {

@@ -202,7 +202,7 @@ func (v *Server) tool(o *offered) (*toolyard.Tool, error) {
 	if err := spec.SetMeta(meta); err != nil {
 		return nil, err
 	}
-	binds, err := bindHeaders(spec.Input)
+	binds, err := guard.HeaderBindings(spec.Input)
 	if err != nil {
 		return nil, err
 	}

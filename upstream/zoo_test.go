@@ -866,7 +866,7 @@ func (v *visitor) part(what visit, c *connected) {
 			v.fault("%s: the server cannot be stopped", what)
 			return
 		}
-		if took := time.Since(start); took > maxStop {
+		if took := time.Since(start); took > maxStop && !raceDetector() { // which makes all that is read slow
 			v.fault("%s: the server was stopped only after %v", what, took)
 		}
 	})

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/big"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -56,34 +55,13 @@ func decodeHeader(value string) (string, bool) {
 	return string(text), err == nil
 }
 
-// headerBinding is an argument that a tool's schema also wants in a header.
-type headerBinding struct {
-	header string
-	path   []string
-}
-
 // bindHeaders finds the x-mcp-header annotations of all tools.
-func bindHeaders(tools []toolyard.Bound) map[*toolyard.Tool][]headerBinding {
-	binds := make(map[*toolyard.Tool][]headerBinding)
+func bindHeaders(tools []toolyard.Bound) map[*toolyard.Tool][]guard.HeaderBinding {
+	binds := make(map[*toolyard.Tool][]guard.HeaderBinding)
 	for _, t := range tools {
-		if !strings.Contains(string(t.Input), `"x-mcp-header"`) {
-			continue
+		if found, err := guard.HeaderBindings(t.Input); err == nil && len(found) > 0 {
+			binds[t.Tool] = found
 		}
-		binds[t.Tool] = collectHeaders(t.Input, nil, 0)
-	}
-	return binds
-}
-
-func collectHeaders(schema json.RawMessage, path []string, depth int) (binds []headerBinding) {
-	if depth > guard.MaxDepth {
-		return nil
-	}
-	for name, property := range guard.Members(guard.Member(schema, "properties")) {
-		at := append(slices.Clip(path), name)
-		if header, ok := guard.String(guard.Member(property, "x-mcp-header")); ok {
-			binds = append(binds, headerBinding{http.CanonicalHeaderKey("Mcp-Param-" + header), at})
-		}
-		binds = append(binds, collectHeaders(property, at, depth+1)...)
 	}
 	return binds
 }
@@ -99,23 +77,20 @@ func checkParamHeaders(h http.Header, v *view, j *job) *jsonrpc.Error {
 		return nil
 	}
 	for _, b := range binds[tool] {
-		arg := j.Args
-		for _, step := range b.path {
-			arg = guard.Member(arg, step)
-		}
-		values := h[b.header]
-		if len(arg) == 0 || string(arg) == "null" {
+		arg, header := b.Argument(j.Args), http.CanonicalHeaderKey("Mcp-Param-"+b.Header)
+		values := h[header]
+		if arg == nil {
 			if len(values) > 0 {
-				return headerMismatch("%s is there, its argument is not", b.header)
+				return headerMismatch("%s is there, its argument is not", header)
 			}
 			continue
 		}
 		if len(values) != 1 {
-			return headerMismatch("%s must be there once", b.header)
+			return headerMismatch("%s must be there once", header)
 		}
 		value, ok := decodeHeader(strings.TrimSpace(values[0]))
 		if !ok || !sameValue(value, arg) {
-			return headerMismatch("%s does not match its argument", b.header)
+			return headerMismatch("%s does not match its argument", header)
 		}
 	}
 	return nil
