@@ -319,7 +319,7 @@ func (l *httpLink) readStream(ctx context.Context, res *http.Response, q *query)
 		if len(bytes.TrimSpace(e.Data)) == 0 {
 			continue // an event that only says where a stream goes on
 		}
-		m, err := parse(bytes.Clone(e.Data))
+		m, err := parse(own(e.Data))
 		switch {
 		case err != nil:
 			return message{}, err
@@ -408,7 +408,7 @@ func (l *httpLink) listen(ctx context.Context) error {
 		if err != nil {
 			return broken(err)
 		}
-		if m, err := parse(bytes.Clone(e.Data)); err == nil && m.method != "" {
+		if m, err := parse(own(e.Data)); err == nil && m.method != "" {
 			l.overhear(m)
 		}
 		if !said.one() {

@@ -265,29 +265,21 @@ func (v *Server) watch(ctx context.Context, s *session, say func()) error {
 	again := time.NewTicker(jittered(refresh) + refresh/2)
 	defer again.Stop()
 	for {
-		var err error
-		var start time.Time
-		changed := false
+		look := v.list
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-s.link.gone():
 			return s.link.cause()
 		case <-v.suspect:
-			start = time.Now()
-			err = s.alive(ctx)
-			s.failed.Store(0)
+			look = v.probe
 		case <-v.again:
 			v.unlisted()
-			start = time.Now()
-			changed, err = v.list(ctx, s)
 		case <-s.changed:
-			start = time.Now()
-			changed, err = v.list(ctx, s)
 		case <-again.C:
-			start = time.Now()
-			changed, err = v.list(ctx, s)
 		}
+		start := time.Now()
+		changed, err := look(ctx, s)
 		switch {
 		case err != nil && s.lost(err):
 			return errLost
@@ -297,11 +289,17 @@ func (v *Server) watch(ctx context.Context, s *session, say func()) error {
 			say()
 		}
 		select { // a server that changes all the time costs no more than this
-		case <-time.After(max(settle, 10*time.Since(start))):
+		case <-time.After(min(max(settle, 10*time.Since(start)), 20*settle)):
 		case <-s.link.gone():
 		case <-ctx.Done():
 		}
 	}
+}
+
+// probe asks a server for a sign of life.
+func (v *Server) probe(ctx context.Context, s *session) (changed bool, err error) {
+	s.failed.Store(0)
+	return false, s.alive(ctx)
 }
 
 var errLost = errors.New("it has forgotten the session")

@@ -84,7 +84,7 @@ func (l *sseLink) hear(body io.Closer, events *guard.Events) {
 	for {
 		e, err := events.Next()
 		if err == nil && e.Name == "message" {
-			err = l.receive(bytes.Clone(e.Data))
+			err = l.receive(own(e.Data))
 		}
 		switch {
 		case errors.Is(err, io.EOF):

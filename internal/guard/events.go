@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -26,15 +27,15 @@ const (
 	endless     = 1 << 30  // bytes of a line that nobody waits the end of
 )
 
-// KeptLine is the length beyond which a line is not in the reader's own buffer: it belongs to
-// whoever got it.
+// KeptLine is the length beyond which the buffer of a line or an event is not used again: it
+// belongs to whoever got it.
 const KeptLine = 256 << 10
 
 // Event is one event of a stream. Its data is what the stranger sent, UTF-8 or not.
 type Event struct {
 	Name  string        // message if the event has none
 	ID    string        // of this event, or else of the last that had one
-	Data  []byte        // valid until the next event is read
+	Data  []byte        // valid until the next event is read, or for good if it is longer than [KeptLine]
 	Retry time.Duration // how long to wait before asking again, as the stream said last
 }
 
@@ -271,23 +272,27 @@ func (e *LongLine) Error() string {
 
 // Lines reads a stranger's messages, one a line.
 type Lines struct {
-	in  source
-	max int
-	err error
+	in    source
+	max   int
+	given bool // the buffer belongs to whoever got the last line
+	err   error
 }
 
 // NewLines reads lines of at most max bytes.
 func NewLines(r io.Reader, max int) *Lines { return &Lines{in: source{r: r}, max: max} }
 
-// Next returns the next line without its end, LF or CRLF, valid until the next call. The last
-// line needs no end. A line that is longer than max is skipped and reported as [*LongLine],
+// Next returns the next line without its end, LF or CRLF, valid until the next call, or for
+// good if it is longer than [KeptLine]. The last line needs no end. A line that is longer than max is skipped and reported as [*LongLine],
 // after which the next one can be read; any other error is for good: io.EOF at the end,
 // [ErrEndless] in a line of more than 1 GiB.
 func (l *Lines) Next() ([]byte, error) {
 	if l.err != nil {
 		return nil, l.err
 	}
-	l.in.shrink()
+	if l.given {
+		l.in.renew()
+		l.given = false
+	}
 	for searched := 0; ; {
 		b := l.in.unread()
 		if i := bytes.IndexByte(b[searched:], '\n'); i >= 0 {
@@ -316,7 +321,8 @@ func (l *Lines) checked(b []byte) ([]byte, error) {
 		long.trim()
 		return nil, long
 	}
-	return line, nil
+	l.given = len(line) > KeptLine
+	return slices.Clip(line), nil
 }
 
 // skip reads to the end of a line that is too long.
@@ -402,11 +408,9 @@ func (s *source) fill(limit int) error {
 	return io.ErrNoProgress
 }
 
-// shrink gives back a buffer that has become large for one line.
-func (s *source) shrink() {
-	if len(s.buf) > keptBuffer && s.end-s.pos <= firstBuffer {
-		small := make([]byte, firstBuffer)
-		s.end = copy(small, s.unread())
-		s.pos, s.buf = 0, small
-	}
+// renew gives the buffer away and goes on with another.
+func (s *source) renew() {
+	next := make([]byte, max(firstBuffer, s.end-s.pos))
+	s.end = copy(next, s.unread())
+	s.pos, s.buf = 0, next
 }

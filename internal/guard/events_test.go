@@ -402,3 +402,31 @@ func BenchmarkLines(b *testing.B) {
 		}
 	}
 }
+
+// A large line is not overwritten by what follows it in the same buffer.
+func TestLargeLinesAreGivenAway(t *testing.T) {
+	large := strings.Repeat("x", guard.KeptLine+1)
+	lines := guard.NewLines(strings.NewReader(large+"\n"+strings.Repeat(strings.Repeat("y", 10_000)+"\n", 200)), 1<<20)
+	first, err := lines.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = lines.Next()
+	}
+	if string(first) != large {
+		t.Error("it was overwritten")
+	}
+	events := guard.NewEvents(strings.NewReader("data: "+large+"\n\n"+strings.Repeat("data: "+strings.Repeat("y", 300<<10)+"\n\n", 5)), 1<<20, 0)
+	e, err := events.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := e.Data
+	for err == nil {
+		_, err = events.Next()
+	}
+	if string(data) != large {
+		t.Error("an event was overwritten")
+	}
+}
