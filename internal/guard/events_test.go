@@ -406,7 +406,7 @@ func BenchmarkLines(b *testing.B) {
 // A large line is not overwritten by what follows it in the same buffer.
 func TestLargeLinesAreGivenAway(t *testing.T) {
 	large := strings.Repeat("x", guard.KeptLine+1)
-	lines := guard.NewLines(strings.NewReader(large+"\n"+strings.Repeat(strings.Repeat("y", 10_000)+"\n", 200)), 1<<20)
+	lines := guard.NewLines(strings.NewReader(large+"\n"+strings.Repeat(strings.Repeat("y", 50_000)+"\n", 40)), 1<<20)
 	first, err := lines.Next()
 	if err != nil {
 		t.Fatal(err)
