@@ -20,6 +20,7 @@ type Result struct {
 	Meta       map[string]json.RawMessage
 
 	raw        json.RawMessage
+	content    json.RawMessage // of raw
 	unfinished bool
 }
 
@@ -31,7 +32,7 @@ func RawResult(raw json.RawMessage) (*Result, error) {
 	if !ok {
 		return nil, errors.New("a raw result must be a JSON object")
 	}
-	res := &Result{Structured: o["structuredContent"], raw: raw}
+	res := &Result{Structured: o["structuredContent"], raw: raw, content: o["content"]}
 	res.IsError = string(o["isError"]) == "true"
 	if t, ok := textOf(o["resultType"]); ok && t != "complete" {
 		res.unfinished = true
@@ -46,8 +47,7 @@ func (r *Result) Unfinished() bool { return r.unfinished }
 // Cuttable reports whether a part of the result is still a result: what has content can be
 // cut, a question to the client or a resource cannot.
 func (r *Result) Cuttable() bool {
-	o, _ := members(r.raw)
-	return r.raw == nil || !r.unfinished && kindOf(o["content"]) == '['
+	return r.raw == nil || !r.unfinished && kindOf(r.content) == '['
 }
 
 // Raw returns the bytes that RawResult was given, or nil.
@@ -296,12 +296,11 @@ func (r *Result) Items() []Content { return slices.Collect(r.items()) }
 
 // items are the items of the content, opened one by one.
 func (r *Result) items() iter.Seq[Content] {
-	o, ok := members(r.raw)
-	if !ok {
+	if r.raw == nil {
 		return slices.Values(r.Content)
 	}
 	return func(yield func(Content) bool) {
-		dec := json.NewDecoder(bytes.NewReader(o["content"]))
+		dec := json.NewDecoder(bytes.NewReader(r.content))
 		if t, err := dec.Token(); err != nil || t != json.Delim('[') {
 			return // whatever else it is, it is no list
 		}
@@ -349,8 +348,14 @@ const maxSkipped = 1000
 
 // textOr opens a text content object so that it can be cut.
 func textOr(raw json.RawMessage) Content {
-	o, _ := members(raw)
-	if text, ok := textOf(o["text"]); ok && string(o["type"]) == `"text"` {
+	var t struct {
+		Type string          `json:"type"`
+		Text json.RawMessage `json:"text"`
+	}
+	if json.Unmarshal(raw, &t) != nil || t.Type != "text" {
+		return RawContent(raw)
+	}
+	if text, ok := textOf(t.Text); ok {
 		return Text(text)
 	}
 	return RawContent(raw)

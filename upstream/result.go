@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,16 +46,27 @@ func checkResult(method string, raw json.RawMessage) error {
 	if failed := string(guard.Member(raw, "isError")); failed != "" && failed != "true" && failed != "false" {
 		return errors.New("isError is neither true nor false")
 	}
-	content := guard.Member(raw, "content")
-	if content == nil {
-		return nil
+	if content := guard.Member(raw, "content"); content != nil {
+		return checkContent(content)
 	}
-	var items []json.RawMessage
-	if content[0] != '[' || json.Unmarshal(content, &items) != nil {
+	return nil
+}
+
+// maxChecked is how many items of content are looked at. Who sends more is cut anyway.
+const maxChecked = 1000
+
+// checkContent refuses content that is not a list of objects with a type.
+func checkContent(content json.RawMessage) error {
+	items := json.NewDecoder(bytes.NewReader(content))
+	if t, err := items.Token(); err != nil || t != json.Delim('[') {
 		return errors.New("its content is no list")
 	}
-	for _, item := range items {
-		if text(item, "type") == "" {
+	for range maxChecked {
+		if !items.More() {
+			return nil
+		}
+		var item json.RawMessage
+		if items.Decode(&item) != nil || text(item, "type") == "" {
 			return errors.New("a content has no type")
 		}
 	}
