@@ -33,6 +33,8 @@ type httpLink struct {
 	header  http.Header // of every request
 	heard   func(message)
 	calls   calls
+	hearing chan struct{} // closed when the stream of listen is open, or refused
+	heardOf sync.Once
 	ended   chan struct{}
 	closing sync.Once
 
@@ -48,7 +50,7 @@ func newHTTPLink(o *Options, heard func(message)) (*httpLink, error) {
 	if err != nil {
 		return nil, errors.New("its url cannot be read")
 	}
-	l := &httpLink{url: o.URL, header: http.Header{}, heard: heard, ended: make(chan struct{})}
+	l := &httpLink{url: o.URL, header: http.Header{}, heard: heard, hearing: make(chan struct{}), ended: make(chan struct{})}
 	if l.client, err = guard.NewHTTP(u, guard.Network{Private: o.Private}, o.Connections); err != nil {
 		return nil, err
 	}
@@ -398,6 +400,7 @@ func (l *httpLink) listen(ctx context.Context) error {
 	}
 	req.Header.Set("Accept", "text/event-stream")
 	res, err := l.stream(req, guard.Limit{Body: 1 << 40, Idle: streamIdle * 10})
+	l.heardOf.Do(func() { close(l.hearing) })
 	if err != nil {
 		return err
 	}

@@ -244,11 +244,12 @@ func (v *Server) attend(ctx context.Context, up func() bool, say func()) (*sessi
 		return nil, err
 	}
 	up()
+	following.Go(func() { s.follow(ctx) })
+	s.heeded(ctx)
 	v.set(&state{session: s})
 	v.said = ""
 	v.opts.Log.Info("server is up", "protocol", s.version, "tools", len(v.Tools()))
 	say()
-	following.Go(func() { s.follow(ctx) })
 	return s, v.watch(ctx, s, say)
 }
 

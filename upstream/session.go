@@ -417,6 +417,24 @@ func (s *session) follow(ctx context.Context) {
 	}
 }
 
+// openTimeout is how long a server may take to open its stream before it is used without.
+const openTimeout = 500 * time.Millisecond
+
+// heeded waits until the server can say something unasked: a question that it has nowhere to
+// put is lost.
+func (s *session) heeded(ctx context.Context) {
+	l, ok := s.link.(*httpLink)
+	if !ok || s.modern() {
+		return
+	}
+	select {
+	case <-l.hearing:
+	case <-time.After(openTimeout):
+	case <-l.gone():
+	case <-ctx.Done():
+	}
+}
+
 // listen holds the stream of the session's era open.
 func (s *session) listen(ctx context.Context) error {
 	if !s.modern() {
