@@ -14,14 +14,6 @@ type Step struct {
 	Fix   string // what to do about it
 }
 
-// Explainer is a Source that can tell what it decided about a tool, also about one that it
-// does not offer.
-type Explainer interface {
-	// Known are the names of all tools that the source has seen.
-	Known() []string
-	Explain(tool string) []Step
-}
-
 // Explain tells what a view decided about a tool: every rule of the gate, in order.
 func (v *View) Explain(t *Tool) []Step {
 	g := v.Gate

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // Toolset is a named selection from the catalog.
@@ -217,10 +216,11 @@ func (g *Gate) render(n Naming, t *Tool) string { return n.Render(g.Yard, t.Serv
 // collision is the problem of tools with one name, which at most one of them has.
 func collision(g *Gate, name string, same []*Tool, holder *Tool) Problem {
 	origin := func(t *Tool) string { return t.Name + " of " + cmp.Or(t.Origin, t.Server, "Go") }
-	p := clash(g, "tools would be called "+name, same, origin)
+	served := "none"
 	if holder != nil {
-		p.Message = strings.Replace(p.Message, "none is served", "only "+origin(holder)+", which was there first, is served", 1)
+		served = "only " + origin(holder) + ", which was there first,"
 	}
+	p := clash(g, "tools would be called "+name, served, same, origin)
 	p.Fix = "Rename one of them, or leave one out."
 	return p
 }

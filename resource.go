@@ -175,17 +175,14 @@ func (v *View) bindResources(all []*Resource, before *View) {
 		}
 	}
 	for uri, same := range byURI {
-		if r := before.reader(uri, same); r != nil {
+		r, served := before.reader(uri, same), "none"
+		if r != nil {
 			v.Resources = append(v.Resources, r)
+			served = "only that of " + r.Server + ", which was there first,"
 		}
-		if len(same) == 1 {
-			continue
+		if len(same) > 1 {
+			v.Problems = append(v.Problems, clash(v.Gate, "resources have the address "+uri, served, same, func(r *Resource) string { return r.Server }))
 		}
-		p := clash(v.Gate, "resources have the address "+uri, same, func(r *Resource) string { return r.Server })
-		if r := before.reader(uri, same); r != nil {
-			p.Message = strings.Replace(p.Message, "none is served", "only that of "+r.Server+", which was there first, is served", 1)
-		}
-		v.Problems = append(v.Problems, p)
 	}
 	slices.SortFunc(v.Resources, func(a, b *Resource) int { return strings.Compare(a.URI, b.URI) })
 }
@@ -221,13 +218,13 @@ func (v *View) bindPrompts(all []*Prompt) {
 			v.Prompts = append(v.Prompts, BoundPrompt{name, same[0]})
 			continue
 		}
-		v.Problems = append(v.Problems, clash(v.Gate, "prompts would be called "+name, same, func(p *Prompt) string { return p.Server + " " + p.Name }))
+		v.Problems = append(v.Problems, clash(v.Gate, "prompts would be called "+name, "none", same, func(p *Prompt) string { return p.Server + " " + p.Name }))
 	}
 	slices.SortFunc(v.Prompts, func(a, b BoundPrompt) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// clash is the problem of things that a gate cannot tell apart.
-func clash[T any](g *Gate, what string, same []T, origin func(T) string) Problem {
+// clash is the problem of things that a gate cannot tell apart, and which of them it serves.
+func clash[T any](g *Gate, what, served string, same []T, origin func(T) string) Problem {
 	var origins []string
 	for _, t := range same {
 		origins = append(origins, origin(t))
@@ -235,6 +232,6 @@ func clash[T any](g *Gate, what string, same []T, origin func(T) string) Problem
 	slices.Sort(origins)
 	return Problem{
 		Subject: "gate " + g.Name, Fix: "Leave one of them out: by tools or resources of its server, or by the gate's toolset.",
-		Message: fmt.Sprintf("%d %s and none is served: %s", len(same), what, strings.Join(origins, ", ")),
+		Message: fmt.Sprintf("%d %s and %s is served: %s", len(same), what, served, strings.Join(origins, ", ")),
 	}
 }

@@ -26,9 +26,7 @@ type Change struct {
 
 // Changes are the differences between what was approved and what is offered.
 func (p *Pending) Changes() (changes []Change) {
-	old, _ := pin.Canonical(p.Approved)
-	now, _ := pin.Canonical(p.Offered)
-	for _, c := range pin.Diff(old, now) {
+	for _, c := range pin.Diff(p.Approved, p.Offered) {
 		changes = append(changes, Change(c))
 	}
 	return changes
@@ -105,7 +103,7 @@ func (v *Server) Approve(pending []Pending) error {
 	return err
 }
 
-// Known implements [toolyard.Explainer].
+// Known are the names of all tools and prompts that the server has shown, offered or not.
 func (v *Server) Known() (names []string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -115,7 +113,7 @@ func (v *Server) Known() (names []string) {
 	return names
 }
 
-// Explain implements [toolyard.Explainer].
+// Explain tells what was decided about a tool, also about one that is not offered.
 func (v *Server) Explain(tool string) (steps []toolyard.Step) {
 	add := func(stops bool, rule, format string, args ...any) {
 		steps = append(steps, toolyard.Step{Rule: rule, Text: fmt.Sprintf(format, args...), Stops: stops})

@@ -43,6 +43,14 @@ func (o *offered) withhold(why, fix string) {
 	o.tool, o.prompt = nil, nil
 }
 
+// use takes another definition that means the same. What was made of the old one is made
+// anew only if the bytes differ.
+func (o *offered) use(raw json.RawMessage) {
+	if !bytes.Equal(o.raw, raw) {
+		o.raw, o.tool, o.prompt = raw, nil, nil
+	}
+}
+
 // define makes tools and prompts of definitions. Nothing of a stranger's schema is compiled
 // before it is checked, and nothing is offered that is not as it was when it was approved.
 func (v *Server) define(l *listing) []*offered {
@@ -84,8 +92,11 @@ func compact(raw json.RawMessage) json.RawMessage {
 	return b.Bytes()
 }
 
-// make makes the tool or the prompt of a definition that was checked.
+// make makes the tool or the prompt of a definition that was checked, unless it is there.
 func (v *Server) make(o *offered) (err error) {
+	if o.tool != nil || o.prompt != nil {
+		return nil
+	}
 	if o.isPrompt() {
 		o.prompt = &toolyard.Prompt{
 			Server: v.opts.ID, Name: o.name, Definition: o.raw,

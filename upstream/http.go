@@ -35,13 +35,11 @@ type httpLink struct {
 	calls   calls
 	hearing chan struct{} // closed when the stream of listen is open, or refused
 	heardOf sync.Once
-	ended   chan struct{}
-	closing sync.Once
+	*ending
 
 	mu      sync.Mutex
 	session string // of the legacy era
 	version string // that was agreed on, empty before
-	err     error
 }
 
 // newHTTPLink makes a link to a URL. Nothing is sent yet.
@@ -50,7 +48,7 @@ func newHTTPLink(o *Options, heard func(message)) (*httpLink, error) {
 	if err != nil {
 		return nil, errors.New("its url cannot be read")
 	}
-	l := &httpLink{url: o.URL, header: http.Header{}, heard: heard, hearing: make(chan struct{}), ended: make(chan struct{})}
+	l := &httpLink{url: o.URL, header: http.Header{}, heard: heard, hearing: make(chan struct{}), ending: newEnding()}
 	if l.client, err = guard.NewHTTP(u, guard.Network{Private: o.Private}, o.Connections); err != nil {
 		return nil, err
 	}
@@ -133,7 +131,7 @@ func (l *httpLink) post(ctx context.Context, q *query, body []byte) (*http.Respo
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	limit := guard.Limit{Body: 2 * maxMessage}
-	if q != nil && l.modern() || q != nil && q.method == "server/discover" {
+	if q != nil && (l.modern() || q.method == "server/discover") {
 		req.Header.Set("Mcp-Protocol-Version", modernVersion)
 		req.Header.Set("Mcp-Method", q.method)
 		if q.name != "" {
@@ -428,26 +426,6 @@ func (l *httpLink) overhear(m message) {
 		return
 	}
 	l.heard(m)
-}
-
-// end implements link.
-func (l *httpLink) end(err error) {
-	l.closing.Do(func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.err = err
-		close(l.ended)
-	})
-}
-
-// gone implements link.
-func (l *httpLink) gone() <-chan struct{} { return l.ended }
-
-// cause implements link.
-func (l *httpLink) cause() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.err
 }
 
 // close implements link. The server is told, so that it need not keep the session.

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -67,12 +68,41 @@ type duplex struct {
 	mu      sync.Mutex
 	pending map[int64]*query
 	chatter int // messages since the last answer
-	ended   chan struct{}
-	err     error
+	*ending
 }
 
 func newDuplex(heard func(message)) *duplex {
-	return &duplex{heard: heard, pending: make(map[int64]*query), ended: make(chan struct{})}
+	return &duplex{heard: heard, pending: make(map[int64]*query), ending: newEnding()}
+}
+
+// ending is the end of a link, and why it came.
+type ending struct {
+	once  sync.Once
+	ended chan struct{}
+	err   error // set before ended is closed
+}
+
+func newEnding() *ending { return &ending{ended: make(chan struct{})} }
+
+// end implements link; the first reason stands.
+func (e *ending) end(err error) {
+	e.once.Do(func() {
+		e.err = err
+		close(e.ended)
+	})
+}
+
+// gone implements link.
+func (e *ending) gone() <-chan struct{} { return e.ended }
+
+// cause implements link.
+func (e *ending) cause() error {
+	select {
+	case <-e.ended:
+		return e.err
+	default:
+		return nil
+	}
 }
 
 // exchange implements link.
@@ -122,10 +152,8 @@ func cancellation(id int64) []byte {
 func (d *duplex) enter(q *query) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	select {
-	case <-d.ended:
-		return fmt.Errorf("%w: %w", errUnsent, d.err)
-	default:
+	if why := d.cause(); why != nil {
+		return fmt.Errorf("%w: %w", errUnsent, why)
 	}
 	d.pending[q.id] = q
 	d.calls.enter(q)
@@ -141,12 +169,7 @@ func (d *duplex) leave(q *query, answered bool) {
 
 // failure is the reason that sending failed: the end of the link, if it has ended.
 func (d *duplex) failure(err error) error {
-	select {
-	case <-d.ended:
-		return d.cause()
-	default:
-		return err
-	}
+	return cmp.Or(d.cause(), err)
 }
 
 // receive takes in one message. An error ends the link.
@@ -214,28 +237,6 @@ func (d *duplex) about(m message) *query {
 	return d.calls.only()
 }
 
-// end ends the link for a reason; the first one stands.
-func (d *duplex) end(err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	select {
-	case <-d.ended:
-	default:
-		d.err = err
-		close(d.ended)
-	}
-}
-
-// gone implements link.
-func (d *duplex) gone() <-chan struct{} { return d.ended }
-
-// cause implements link.
-func (d *duplex) cause() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.err
-}
-
 // listen implements link: everything is heard anyway.
 func (d *duplex) listen(context.Context) error { return nil }
 
@@ -253,11 +254,6 @@ func guessID(head, tail []byte) int64 {
 		}
 	}
 	return 0
-}
-
-// tooLong is the end of a query whose answer nobody can hold.
-func tooLong(l *guard.LongLine) error {
-	return &sizeError{l.Size}
 }
 
 // sizeError says that a message was larger than we take.

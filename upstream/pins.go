@@ -53,7 +53,7 @@ func (v *Server) comparePins(list []*offered) {
 		}
 		canonical, err := pin.Canonical(approved)
 		if o.unpinned = !ok || err != nil || string(canonical) != string(o.canonical); !o.unpinned {
-			o.raw = approved // what was looked at is what is shown
+			o.use(approved) // what was looked at is what is shown
 		} else if !ok {
 			o.withhold("it is new and not approved", fix)
 		} else {

@@ -101,7 +101,7 @@ func (l *processLink) hear() {
 		var long *guard.LongLine
 		switch {
 		case errors.As(err, &long):
-			err = l.garbage(tooLong(long), long.Head, long.Tail)
+			err = l.garbage(&sizeError{long.Size}, long.Head, long.Tail)
 		case err == nil && isMessage(line):
 			err = l.receive(own(line))
 		case err == nil:
