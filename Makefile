@@ -1,4 +1,4 @@
-.PHONY: help assets build test race acceptance conformance zoo lint fuzz bench ci
+.PHONY: help assets build test race acceptance conformance services chaos zoo lint fuzz bench ci
 
 help: ## Show this help
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
@@ -15,6 +15,10 @@ acceptance: ## Drive the built binary, official clients included
 	go test -count=1 -v ./acceptance/...
 conformance: ## Run the official MCP conformance suite, both eras
 	go test -count=1 -v -run Conformance ./acceptance
+services: ## Start a PostgreSQL for the tests and print how to tell them
+	@acceptance/services.sh
+chaos: ## Money and limits on three replicas, under 1,000 kills
+	CHAOS_KILLS=1000 go test -count=1 -timeout 60m -v -run Chaos ./acceptance
 zoo: ## 10,000 runs against hostile MCP servers, and 10,000 kills
 	ZOO=long go test -count=1 -timeout 60m -v -run 'Zoo|Kill' ./upstream
 lint: ## Check style and mistakes

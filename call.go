@@ -40,15 +40,19 @@ func (c Caller) Known() bool { return c.ID != "" && c.ID != Anonymous }
 // Call is one invocation of a tool. It is a parameter, not a context value, so
 // that no code can forget whose call it is and at which time it is asked.
 type Call struct {
-	ID     string          // unique, for the record and the log
-	Tool   *Tool           // resolved before any policy runs
-	Args   json.RawMessage // one JSON object; the only field a policy may replace
-	Caller Caller
-	Gate   string    // the gate it came through
-	Mode   Mode      // the gate's mode
-	AsOf   time.Time // the time that the call is about: now, or a backtest's
-	Key    string    // idempotency key, empty for none
+	ID      string          // unique, for the record and the log
+	Tool    *Tool           // resolved before any policy runs
+	Args    json.RawMessage // one JSON object; the only field a policy may replace
+	Caller  Caller
+	Gate    string    // the gate it came through
+	Mode    Mode      // the gate's mode
+	Surface Surface   // the gate's surface
+	AsOf    time.Time // the time that the call is about: now, or a backtest's
+	Key     string    // idempotency key, empty for none
+	Session string    // the open budget that pays for it, empty for the account of the caller
 
+	Generation uint64          // of the catalog that the tool is from
+	Receipt    *Receipt        // what it cost; nil before it is settled, and for a call that nothing was taken for
 	Log        *slog.Logger    // where tools log; use [Call.Logger]
 	Clients    *Clients        // what the platform lends to tools; use [Client]
 	Toolbox    Toolbox         // what else the gate offers, nil for nothing

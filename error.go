@@ -27,6 +27,10 @@ const (
 	Canceled        Code = "CANCELED"             // the caller went away
 	Unavailable     Code = "UNAVAILABLE"          // what the tool needs cannot be reached
 	Exhausted       Code = "RATE_LIMITED"         // a limit is reached; RetryAfter says until when
+	Budget          Code = "BUDGET_EXCEEDED"      // there is not enough money left, or no call
+	Conflict        Code = "IDEMPOTENCY_CONFLICT" // the idempotency key belongs to another call
+	InFlight        Code = "IN_PROGRESS"          // the call with this idempotency key is running
+	Unknown         Code = "OUTCOME_UNKNOWN"      // it may have run; nobody can say how it ended
 	Unauthenticated Code = "AUTHENTICATION_ERROR" // who calls is not known
 	Denied          Code = "AUTHORIZATION_ERROR"  // who calls may not
 	Missing         Code = "MISSING_CAPABILITY"   // the client lacks what the tool needs; Needs says what
@@ -36,13 +40,13 @@ const (
 // Codes are all codes of the platform.
 var Codes = []Code{
 	Invalid, TooLarge, Oversized, NotFound, Failed, BadOutput, NoData, Timeout, Canceled, Unavailable,
-	Exhausted, Unauthenticated, Denied, Missing, Internal,
+	Exhausted, Budget, Conflict, InFlight, Unknown, Unauthenticated, Denied, Missing, Internal,
 }
 
 // Retryable reports whether the caller can mend the call and send it again:
 // other arguments for a validation error, a pause for a limit.
 func (c Code) Retryable() bool {
-	return c == Invalid || c == TooLarge || c == Exhausted
+	return c == Invalid || c == TooLarge || c == Exhausted || c == InFlight
 }
 
 // Error is the one error of the platform. Its message goes to the caller.

@@ -19,7 +19,7 @@ func (v *View) Explain(t *Tool) []Step {
 	g := v.Gate
 	steps := []Step{
 		{Rule: "mode", Text: fmt.Sprintf("the gate is for mode %s, the tool is allowed in %s", g.Mode, modesText(t)), Stops: !t.AllowedIn(g.Mode)},
-		{Rule: "surface", Text: fmt.Sprintf("the gate is for surface %s, the tool for %s", cmp.Or(g.Surface, Both), cmp.Or(t.Surface, Both)), Stops: !t.eligible(g.Surface)},
+		g.explainSurface(t),
 		{Rule: "toolset", Text: "the gate has none, so it takes everything"},
 		{Rule: "name", Text: "it is called " + g.render(g.Naming, t)},
 	}
@@ -34,6 +34,31 @@ func (v *View) Explain(t *Tool) []Step {
 		steps[3] = Step{Rule: "name", Text: "another tool is, or would be, called " + name + " too", Stops: true, Fix: "toolyard check names both."}
 	}
 	return steps
+}
+
+// explainSurface tells what the surface of the gate decides, as the table of eligibility has
+// it.
+func (g *Gate) explainSurface(t *Tool) Step {
+	step := Step{Rule: "surface", Text: fmt.Sprintf("the gate is for surface %s, the tool for %s", cmp.Or(g.Surface, Both), cmp.Or(t.Surface, Both))}
+	why := t.unfit(g.Surface)
+	switch {
+	case why != "":
+		step.Text, step.Stops = fmt.Sprintf("the gate is for surface %s: %s", g.Surface, why), true
+	case g.Surface == Execute:
+		step.Text += ", and a call costs " + t.Price.USD.String() + " USD"
+	}
+	if step.Stops && g.Surface == Execute && t.Surface != Answer {
+		step.Fix = fmt.Sprintf(`To sell it, say under %s: {%s: {executeUsd: "0.001"}}`, termsKey(t), t.Name)
+	}
+	return step
+}
+
+// termsKey is where the operator says the terms of a tool.
+func termsKey(t *Tool) string {
+	if t.Server == "" {
+		return "terms"
+	}
+	return "servers, " + t.Server + ", terms"
 }
 
 func modesText(t *Tool) string {

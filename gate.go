@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Toolset is a named selection from the catalog.
@@ -63,8 +64,36 @@ const (
 	NotesAbsolute Notes = "absolute"
 )
 
-// note is what the gate adds to the description of a tool.
-func (g *Gate) note(t *Tool) string {
+// note is what the view adds to the description of a tool: how to use it, what it costs,
+// and where it is written.
+func (v *View) note(t *Tool) string {
+	words := v.guidance(t)
+	if v.Gate.Surface == Execute && t.Price.forSale() {
+		words = strings.TrimLeft(words+" Costs "+t.Price.USD.String()+" USD per call.", " ")
+	}
+	if words != "" {
+		words = "\n\n" + words
+	}
+	return words + v.Gate.source(t)
+}
+
+// guidance is that of the tool, with the tools that it recommends under the names that the
+// gate gives them. One that the gate does not show keeps the name that its author gave it.
+func (v *View) guidance(t *Tool) string {
+	limit := t.Limit
+	limit.BatchTools = nil
+	for _, name := range t.Limit.BatchTools[:min(len(t.Limit.BatchTools), maxBatchTools)] {
+		shown := v.Gate.Naming.Render(v.Gate.Yard, t.Server, name)
+		if other := v.byName[shown]; other != nil && other.Server == t.Server && other.Name == name {
+			name = shown
+		}
+		limit.BatchTools = append(limit.BatchTools, name)
+	}
+	return limit.Guidance()
+}
+
+// source says which file a tool is made from, if the gate does.
+func (g *Gate) source(t *Tool) string {
 	path := t.Origin
 	if g.Notes == NotesAbsolute {
 		path = t.File
@@ -85,7 +114,7 @@ func (g *Gate) Hides(t *Tool) string {
 	case !t.AllowedIn(g.Mode):
 		return fmt.Sprintf("not allowed in mode %s", g.Mode)
 	case !t.eligible(g.Surface):
-		return fmt.Sprintf("not offered on surface %s", g.Surface)
+		return fmt.Sprintf("not offered on surface %s: %s", g.Surface, t.unfit(g.Surface))
 	case g.Toolset != nil && !g.Toolset.admits(t):
 		return fmt.Sprintf("not in toolset %s", g.Toolset.Name)
 	}
@@ -97,17 +126,27 @@ func (g *Gate) ShowsServer(id string) bool {
 	return g.Toolset == nil || slices.ContainsFunc(g.Toolset.Servers, func(p ServerPick) bool { return p.ID == id })
 }
 
-// eligible says whether a surface may offer the tool: answers take what is meant for
-// them and ends, execution takes what has a price.
-func (t *Tool) eligible(s Surface) bool {
-	surface := cmp.Or(t.Surface, Both)
-	switch s {
-	case Answer:
-		return surface != Execute && !t.Hidden && t.Latency != Streaming
-	case Execute:
-		return surface != Answer && t.Price.Set && !t.Price.OptOut
+// eligible says whether a surface may offer the tool.
+func (s *Spec) eligible(at Surface) bool { return s.unfit(at) == "" }
+
+// unfit says why a surface may not offer the tool, or nothing if it may: answers take what
+// is meant for them and ends, execution takes what has a price.
+func (s *Spec) unfit(at Surface) string {
+	switch {
+	case at == Answer && s.Surface == Execute:
+		return "it is for execution only"
+	case at == Answer && s.Hidden:
+		return "queryEligible is false, so no answer is composed with it"
+	case at == Answer && s.Latency == Streaming:
+		return "it streams, so it is not for answers"
+	case at == Execute && s.Surface == Answer:
+		return "it is for answers only"
+	case at == Execute && s.Price.OptOut:
+		return "it is not for sale, so it is not for execution"
+	case at == Execute && !s.Price.Set:
+		return "it has no price, so it is not for execution"
 	}
-	return true
+	return ""
 }
 
 // View is what one gate shows of one offer. It is made once and never changed.
@@ -117,6 +156,8 @@ type View struct {
 	Resources []*Resource   // in the order of their addresses
 	Prompts   []BoundPrompt // in the order of their names
 	Problems  []Problem
+
+	Generation uint64 // of the offer
 
 	byName map[string]*Tool
 }
@@ -165,7 +206,7 @@ func (p Problem) String() string {
 // take a name away. Wishes of the toolset that cannot be met are left out too. Problems
 // says which.
 func (g *Gate) Bind(o Offer, before *View) *View {
-	v := &View{Gate: g, byName: make(map[string]*Tool)}
+	v := &View{Gate: g, Generation: o.Generation, byName: make(map[string]*Tool)}
 	rendered := make(map[string][]*Tool)
 	for _, t := range o.Tools {
 		if g.Visible(t) {
@@ -179,11 +220,14 @@ func (g *Gate) Bind(o Offer, before *View) *View {
 			v.Problems = append(v.Problems, collision(g, name, same, t))
 		}
 		if t != nil {
-			v.Tools = append(v.Tools, Bound{name, t, g.note(t)})
+			v.Tools = append(v.Tools, Bound{Name: name, Tool: t})
 			v.byName[name] = t
 		}
 	}
 	slices.SortFunc(v.Tools, func(a, b Bound) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range v.Tools {
+		v.Tools[i].Note = v.note(v.Tools[i].Tool)
+	}
 	v.addAliases(rendered)
 	v.bindResources(o.Resources, before)
 	v.bindPrompts(o.Prompts)

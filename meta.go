@@ -2,17 +2,28 @@ package toolyard
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
 // SetMeta fills the fields that tools publish as metadata from it: rateLimit (also
-// rateLimitHints), contextRequirements, surface, queryEligible, latencyClass and pricing.
-// What it does not know goes to Meta as it is.
+// rateLimitHints, or its members by themselves), contextRequirements, surface,
+// queryEligible, latencyClass and pricing. What it does not know goes to Meta as it is. A
+// value that is not what it should be is an error, which names the key: a tool whose limit
+// cannot be read must not go without one.
 func (s *Spec) SetMeta(meta map[string]json.RawMessage) error {
+	if err := s.Limit.setMeta(meta); err != nil {
+		return fmt.Errorf("_meta.%w", err)
+	}
 	for _, key := range slices.Sorted(maps.Keys(meta)) {
+		if slices.Contains(limitKeys, key) || slices.Contains(limitFields, key) {
+			continue
+		}
 		if err := s.setMeta(key, meta[key]); err != nil {
 			return fmt.Errorf("_meta.%s: %w", key, err)
 		}
@@ -20,21 +31,23 @@ func (s *Spec) SetMeta(meta map[string]json.RawMessage) error {
 	return nil
 }
 
-func (s *Spec) setMeta(key string, value json.RawMessage) error {
+func (s *Spec) setMeta(key string, value json.RawMessage) (err error) {
 	switch key {
-	case "rateLimit", "rateLimitHints":
-		return s.Limit.setMeta(value)
 	case "contextRequirements":
-		return json.Unmarshal(value, &s.Needs)
+		s.Needs, err = readNeeds(value)
+		return err
 	case "surface":
-		return json.Unmarshal(value, &s.Surface)
+		text, err := readText(value)
+		s.Surface = Surface(text)
+		return err
 	case "queryEligible":
-		var eligible bool
-		err := json.Unmarshal(value, &eligible)
+		eligible, err := readBool(value)
 		s.Hidden = !eligible
 		return err
 	case "latencyClass":
-		return json.Unmarshal(value, &s.Latency)
+		text, err := readText(value)
+		s.Latency = Latency(text)
+		return err
 	case "pricing":
 		return s.Price.setMeta(value)
 	}
@@ -45,46 +58,184 @@ func (s *Spec) setMeta(key string, value json.RawMessage) error {
 	return nil
 }
 
-func (l *Limit) setMeta(value json.RawMessage) error {
-	var m struct {
-		PerMinute   int      `json:"maxRequestsPerMinute"`
-		CooldownMs  int64    `json:"cooldownMs"`
-		Concurrency int      `json:"maxConcurrency"`
-		Bulk        bool     `json:"supportsBulk"`
-		BatchTools  []string `json:"recommendedBatchTools"`
-		Notes       string   `json:"notes"`
+// maxNeeds is how many kinds of context a tool may ask for.
+const maxNeeds = 16
+
+// readNeeds reads kinds of context. They become parts of the names of arguments.
+func readNeeds(value json.RawMessage) ([]string, error) {
+	kinds, err := readTexts(value)
+	if err != nil {
+		return nil, err
 	}
-	if err := json.Unmarshal(value, &m); err != nil {
+	if len(kinds) > maxNeeds {
+		return nil, fmt.Errorf("there are more than %d", maxNeeds)
+	}
+	for _, kind := range kinds {
+		if kind == "" || len(kind) > 64 || strings.Trim(kind, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.") != "" {
+			return nil, fmt.Errorf("%.80q is no kind of context: use letters, digits, dots, - and _", kind)
+		}
+	}
+	return kinds, nil
+}
+
+var (
+	// limitKeys are the metadata that hold a limit; the later counts more. Members of a
+	// limit that stand by themselves count least.
+	limitKeys = []string{"rateLimitHints", "rateLimit"}
+	// limitFields are the members of a limit.
+	limitFields = []string{"maxRequestsPerMinute", "cooldownMs", "maxConcurrency", "supportsBulk", "recommendedBatchTools", "notes"}
+)
+
+// setMeta reads all forms of a limit. Each field is that of the form that counts most among
+// those that say it; what is wrong in the others is an error all the same.
+func (l *Limit) setMeta(meta map[string]json.RawMessage) error {
+	if err := l.setFields(meta); err != nil {
 		return err
 	}
-	if m.PerMinute < 0 || m.CooldownMs < 0 || m.Concurrency < 0 {
-		return fmt.Errorf("a limit cannot be negative")
+	for _, key := range limitKeys {
+		value, said := meta[key]
+		if !said {
+			continue
+		}
+		fields, ok := members(value)
+		if !ok {
+			return fmt.Errorf("%s: it must be an object", key)
+		}
+		if err := l.setFields(fields); err != nil {
+			return fmt.Errorf("%s.%w", key, err)
+		}
 	}
-	*l = Limit{m.PerMinute, time.Duration(m.CooldownMs) * time.Millisecond, m.Concurrency, m.Bulk, m.BatchTools, m.Notes}
 	return nil
 }
 
-// setMeta reads {"executeUsd": "0.001"}, or null for a tool that is never for sale.
-func (p *Price) setMeta(value json.RawMessage) error {
+func (l *Limit) setFields(fields map[string]json.RawMessage) error {
+	for _, key := range limitFields {
+		value, said := fields[key]
+		if !said {
+			continue
+		}
+		if err := l.setField(key, value); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	return nil
+}
+
+func (l *Limit) setField(key string, value json.RawMessage) (err error) {
+	switch key {
+	case "maxRequestsPerMinute":
+		l.PerMinute, err = readCount(value)
+	case "maxConcurrency":
+		l.Concurrency, err = readCount(value)
+	case "cooldownMs":
+		var ms float64
+		ms, err = readNumber(value)
+		l.Cooldown = time.Duration(math.Ceil(ms)) * time.Millisecond
+	case "supportsBulk":
+		l.Bulk, err = readBool(value)
+	case "recommendedBatchTools":
+		l.BatchTools, err = readTexts(value)
+	case "notes":
+		l.Notes, err = readText(value)
+	}
+	return err
+}
+
+// maxNumber is the largest number that metadata may hold. As milliseconds it is eleven days.
+const maxNumber = 1e9
+
+// readNumber reads a number that is not negative.
+func readNumber(value json.RawMessage) (n float64, err error) {
+	if kind := kindOf(value); kind != '-' && (kind < '0' || kind > '9') {
+		return 0, errors.New("it must be a number")
+	}
+	if err := json.Unmarshal(value, &n); err != nil || n < 0 || n > maxNumber {
+		return 0, fmt.Errorf("it must be a number from 0 to %d", int(maxNumber))
+	}
+	return n, nil
+}
+
+// readCount reads a number of calls, rounded down. Zero is no limit, but less than one call
+// is not.
+func readCount(value json.RawMessage) (int, error) {
+	n, err := readNumber(value)
+	if err == nil && n > 0 && n < 1 {
+		err = errors.New("it must be at least 1")
+	}
+	return int(n), err
+}
+
+func readBool(value json.RawMessage) (bool, error) {
+	var b *bool // nil for null
+	if err := json.Unmarshal(value, &b); err != nil || b == nil {
+		return false, errors.New("it must be true or false")
+	}
+	return *b, nil
+}
+
+func readText(value json.RawMessage) (string, error) {
+	text, ok := textOf(value)
+	if !ok {
+		return "", errors.New("it must be a text")
+	}
+	return text, nil
+}
+
+func readTexts(value json.RawMessage) ([]string, error) {
+	var items []json.RawMessage
+	if kindOf(value) != '[' || json.Unmarshal(value, &items) != nil {
+		return nil, errors.New("it must be a list of texts")
+	}
+	texts := make([]string, 0, len(items))
+	for _, item := range items {
+		text, ok := textOf(item)
+		if !ok {
+			return nil, errors.New("it must be a list of texts")
+		}
+		texts = append(texts, text)
+	}
+	return texts, nil
+}
+
+// setMeta reads {"executeUsd": "0.001"}. Prices without one, or with null, are those of a
+// tool that is never for sale; to say nothing of prices leaves it to others.
+func (p *Price) setMeta(value json.RawMessage) (err error) {
 	o, ok := members(value)
-	usd, has := o["executeUsd"]
-	switch {
-	case !ok:
-		return fmt.Errorf("it must be an object")
-	case !has:
-		return nil
-	case string(usd) == "null":
+	if !ok {
+		return errors.New("it must be an object")
+	}
+	*p = Price{}
+	query, execute := o["queryUsd"], o["executeUsd"]
+	if kind := kindOf(query); kind != 0 && kind != 'n' {
+		if p.Query, err = readMoney(query); err != nil {
+			return fmt.Errorf("queryUsd %w", err)
+		}
+	}
+	if kind := kindOf(execute); kind == 0 || kind == 'n' {
 		p.OptOut = true
 		return nil
 	}
+	if p.USD, err = readMoney(execute); err != nil {
+		return fmt.Errorf("executeUsd %w", err)
+	}
 	p.Set = true
-	if err := json.Unmarshal(usd, &p.USD); err != nil {
-		return fmt.Errorf(`executeUsd must be a decimal in quotes, such as "0.001": %w`, err)
-	}
-	if p.USD < 0 {
-		return fmt.Errorf("executeUsd cannot be negative")
-	}
 	return nil
+}
+
+// readMoney reads an amount that is not negative.
+func readMoney(value json.RawMessage) (Money, error) {
+	text, ok := textOf(value)
+	if !ok {
+		return 0, errors.New(`must be a decimal in quotes, such as "0.001"`)
+	}
+	usd, err := ParseMoney(text)
+	if err != nil {
+		return 0, fmt.Errorf(`must be a decimal in quotes, such as "0.001": %w`, err)
+	}
+	if usd < 0 {
+		return 0, errors.New("cannot be negative")
+	}
+	return usd, nil
 }
 
 // AllMeta is the Meta of a tool together with what its other fields say in the form
@@ -107,21 +258,32 @@ func (s *Spec) AllMeta() map[string]json.RawMessage {
 	if s.Latency != "" {
 		meta["latencyClass"] = mustMarshal(s.Latency)
 	}
-	switch {
-	case s.Price.OptOut:
-		meta["pricing"] = json.RawMessage(`{"executeUsd":null}`)
-	case s.Price.Set:
-		meta["pricing"] = mustMarshal(map[string]Money{"executeUsd": s.Price.USD})
+	if p := s.Price.meta(); len(p) > 0 {
+		meta["pricing"] = mustMarshal(p)
 	}
 	maps.Copy(meta, s.Meta)
 	return meta
+}
+
+func (p Price) meta() map[string]any {
+	m := make(map[string]any)
+	switch {
+	case p.OptOut:
+		m["executeUsd"] = nil
+	case p.Set:
+		m["executeUsd"] = p.USD
+	}
+	if p.Query != 0 {
+		m["queryUsd"] = p.Query
+	}
+	return m
 }
 
 func (l *Limit) meta() map[string]any {
 	m := make(map[string]any)
 	for key, value := range map[string]int64{
 		"maxRequestsPerMinute": int64(l.PerMinute),
-		"cooldownMs":           l.Cooldown.Milliseconds(),
+		"cooldownMs":           int64((l.Cooldown + time.Millisecond - 1) / time.Millisecond),
 		"maxConcurrency":       int64(l.Concurrency),
 	} {
 		if value > 0 {

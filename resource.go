@@ -13,6 +13,8 @@ type Offer struct {
 	Tools     []*Tool
 	Resources []*Resource
 	Prompts   []*Prompt
+
+	Generation uint64 // which offer it is, counted from the first
 }
 
 // Library is a Source that has resources beside its tools. publish asks for them: it must

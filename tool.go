@@ -93,6 +93,7 @@ type Price struct {
 	Set    bool
 	OptOut bool
 	USD    Money
+	Query  Money // pricing.queryUsd: passed on, and not used; zero for none
 }
 
 // Tool is a Spec and a way to run it. It is made once, by [Define] or [NewTool], and
@@ -100,8 +101,10 @@ type Price struct {
 type Tool struct {
 	Spec
 	input, output *Schema
+	shown         json.RawMessage // the input schema without what is injected
 	handler       Handler
 	digest        Digest
+	declared      *Tool // as it was before terms; nil for itself
 }
 
 // NewTool makes a tool whose schemas are given and whose handler takes raw
@@ -138,7 +141,11 @@ func newTool(spec Spec, input, output *Schema, h Handler) (*Tool, error) {
 	if output != nil {
 		spec.Output = output.raw
 	}
-	return &Tool{Spec: spec, input: input, output: output, handler: h, digest: spec.digest()}, nil
+	t := &Tool{Spec: spec, input: input, output: output, shown: spec.Input, handler: h, digest: spec.digest()}
+	if injected := spec.Injected(); len(injected) > 0 {
+		t.shown = withoutProperties(spec.Input, injected)
+	}
+	return t, nil
 }
 
 func (s *Spec) check() error {
@@ -177,7 +184,7 @@ func (s *Spec) digest() Digest {
 	enc := json.NewEncoder(h)
 	_ = enc.Encode([]any{
 		s.Server, s.Name, s.Title, s.Description, s.Summary, s.Hint, s.Category, s.Origin, s.File, s.Modes,
-		s.Input, s.Output, s.AllMeta(), s.Extra, s.Timeout, s.Bounds,
+		s.Input, s.Output, s.AllMeta(), s.Effective(), s.Extra, s.Timeout, s.Bounds,
 	}) // a hash takes everything, and all of these have a JSON form
 	return Digest(h.Sum(nil))
 }

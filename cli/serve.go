@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -118,7 +119,7 @@ func (p *program) serveHTTP(ctx context.Context, y *yard.Yard, address string) e
 	if address == "" {
 		address = y.Listen()
 	}
-	if err := checkAddress(address, y); err != nil {
+	if err := p.checkAddress(address, y); err != nil {
 		return err
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
@@ -134,14 +135,26 @@ func (p *program) serveHTTP(ctx context.Context, y *yard.Yard, address string) e
 	})
 }
 
-// checkAddress refuses what the configuration would refuse.
-func checkAddress(address string, y *yard.Yard) error {
+// checkAddress refuses what the configuration would refuse: an address that others reach,
+// and a gate that asks nobody who they are.
+func (p *program) checkAddress(address string, y *yard.Yard) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return fmt.Errorf("--listen %s: write host:port", address)
 	}
-	if !config.IsLoopback(host) && !y.Anonymous() {
-		return fmt.Errorf("--listen %s is reachable from other machines, and nobody is asked who they are; listen on 127.0.0.1, or say anonymous: true in the configuration", address)
+	if config.IsLoopback(host) || y.Anonymous() {
+		return nil
+	}
+	source, err := p.source()
+	if err != nil {
+		return err
+	}
+	open := source.Open() || slices.ContainsFunc(y.Gates(), func(gate string) bool {
+		_, said := source.Gates[gate] // the program has gates of its own
+		return !said
+	})
+	if open {
+		return fmt.Errorf("--listen %s is reachable from other machines, and nobody is asked who they are; listen on 127.0.0.1, or in the configuration say callers: keys at every gate, or anonymous: true", address)
 	}
 	return nil
 }

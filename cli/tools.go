@@ -156,7 +156,7 @@ func listJSON(out io.Writer, v *toolyard.View) error {
 	}
 	list := make([]entry, 0, len(v.Tools))
 	for _, t := range v.Tools {
-		list = append(list, entry{t.Name, t.Description, t.Category, t.ReadsOnly(), t.Input, t.Output})
+		list = append(list, entry{t.Name, t.Description, t.Category, t.ReadsOnly(), t.Shown(), t.Output})
 	}
 	return writeJSON(out, list)
 }
@@ -239,7 +239,7 @@ func argument(v *toolyard.View, tool, key, word string) json.RawMessage {
 				Type any `json:"type"`
 			} `json:"properties"`
 		}
-		if json.Unmarshal(t.Input, &schema) == nil && schema.Properties[key].Type == "string" {
+		if json.Unmarshal(t.Shown(), &schema) == nil && schema.Properties[key].Type == "string" {
 			return text
 		}
 	}

@@ -128,7 +128,7 @@ func (o *outside) listTools(q *question) (any, error) {
 	}
 	list := make([]listed, 0, len(tools))
 	for _, t := range tools {
-		list = append(list, listed{t.Tool.Name, t.Description, t.Input})
+		list = append(list, listed{t.Tool.Name, t.Description, t.Shown()})
 	}
 	return list, nil
 }

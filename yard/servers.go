@@ -16,7 +16,6 @@ import (
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/pin"
 	"github.com/toolyard/toolyard/internal/secret"
-	"github.com/toolyard/toolyard/policy"
 	"github.com/toolyard/toolyard/upstream"
 )
 
@@ -30,7 +29,6 @@ func LockFile(config string) string {
 type server struct {
 	*upstream.Server
 	config serverConfig
-	lane   *policy.Lane
 }
 
 // serverConfig is all of a configuration that one server is made of.
@@ -46,15 +44,16 @@ type serverConfig struct {
 func (y *Yard) newServers(c *config.Source, old *settings) (map[string]*server, error) {
 	servers := make(map[string]*server, len(c.Servers))
 	vault := y.newVault(c.Config)
-	if y.vault != nil {
-		vault.Inherit(y.vault)
+	if old := y.vault.Load(); old != nil {
+		vault.Inherit(old)
 	}
-	y.vault = vault
+	y.vault.Store(vault)
 	for _, text := range c.Hushed {
 		vault.Hide(text)
 	}
 	for id, s := range c.Servers {
 		sc := serverConfig{Server: s, private: c.Private}
+		sc.Rate, sc.ExecuteUSD, sc.Terms = nil, nil, nil // they are read from the settings, and no reason to start anew
 		if usesSecrets(&s) {
 			sc.secrets, sc.identity = c.Secrets, c.Identity
 		}
@@ -66,8 +65,7 @@ func (y *Yard) newServers(c *config.Source, old *settings) (map[string]*server, 
 		if err != nil {
 			return nil, err
 		}
-		l := s.Limits
-		servers[id] = &server{u, sc, policy.NewLane(l.Concurrency, 2*l.Concurrency, time.Duration(l.Timeout))}
+		servers[id] = &server{u, sc}
 	}
 	return servers, nil
 }
@@ -174,14 +172,6 @@ func headers(s *config.Server, vault *secret.Vault) (http.Header, error) {
 		h.Set("Authorization", "Bearer "+token.Reveal())
 	}
 	return h, nil
-}
-
-// laneOf is the lane of a tool: that of its server.
-func (s *settings) laneOf(t *toolyard.Tool) *policy.Lane {
-	if server := s.servers[t.Server]; server != nil {
-		return server.lane
-	}
-	return nil
 }
 
 // picks are the servers of a toolset.

@@ -38,16 +38,18 @@ import (
 	"github.com/toolyard/toolyard/internal/secret"
 	"github.com/toolyard/toolyard/internal/telemetry"
 	"github.com/toolyard/toolyard/policy"
+	"github.com/toolyard/toolyard/provide"
 	"github.com/toolyard/toolyard/script"
 )
 
 // Options say what a yard is made of. The zero value is a yard without tools.
 type Options struct {
-	Tools   []*toolyard.Tool           // tools written in Go
-	Sources map[string]toolyard.Source // where more tools come from, by a name for each
-	Clients *toolyard.Clients          // lent to tools
-	Scripts Scripts                    // a folder of TypeScript tools
-	Samples []*toolyard.Tool           // served by a yard that has no other tools
+	Tools     []*toolyard.Tool             // tools written in Go
+	Sources   map[string]toolyard.Source   // where more tools come from, by a name for each
+	Clients   *toolyard.Clients            // lent to tools
+	Providers map[string]toolyard.Provider // where context comes from that tools ask for, by kind
+	Scripts   Scripts                      // a folder of TypeScript tools
+	Samples   []*toolyard.Tool             // served by a yard that has no other tools
 
 	ConfigFile string          // empty for none
 	Gates      []toolyard.Gate // gates beside those of the file, which win by name
@@ -83,8 +85,9 @@ type Yard struct {
 	// Swapped on every reload.
 	config atomic.Pointer[settings]
 
-	book  *pin.Book     // the approved definitions
-	vault *secret.Vault // of the last settings; under reloading
+	book     *pin.Book                    // the approved definitions
+	vault    atomic.Pointer[secret.Vault] // of the last settings
+	contract *contract                    // what enforces what tools declare
 
 	publishing sync.Mutex         // one Publish at a time
 	problems   []toolyard.Problem // that were logged; under publishing
@@ -96,10 +99,12 @@ type Yard struct {
 // settings is a configuration and what was made of it.
 type settings struct {
 	*config.Source
-	gates   []*toolyard.Gate
-	path    toolyard.Handler // the call path
-	scripts *script.Folder   // nil for none
-	servers map[string]*server
+	gates     []*toolyard.Gate
+	path      toolyard.Handler             // the call path
+	terms     *terms                       // what it says of tools
+	providers map[string]*provide.Provider // of context
+	scripts   *script.Folder               // nil for none
+	servers   map[string]*server
 }
 
 // New makes a yard. It fails when the configuration cannot be used.
@@ -131,13 +136,13 @@ func New(opts Options) (*Yard, error) {
 	y.catalog = catalog.New(y.sources(s), catalog.Options{Log: y.log, OnEvent: y.logEvent})
 	y.server = mcpserve.New(mcpserve.Options{
 		Name: source.Name, Version: opts.Version, Clients: opts.Clients, Log: y.log, Now: opts.Now,
-		MaxBody: int64(source.Limits.Body), Identify: opts.Identify, Toolbox: &toolbox{y}, Down: y.Down, Yard: y.id,
+		MaxBody: int64(source.Limits.Body), Admit: y.admit, Toolbox: &toolbox{y}, Down: y.Down, Yard: y.id,
 		Call: func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 			return y.config.Load().path(ctx, c)
 		},
 	})
 	if len(opts.Sources) == 0 && s.scripts == nil && len(s.servers) == 0 { // nothing more will come, so what is asked for must be here
-		if err := s.check(y.offer()); err != nil {
+		if err := s.check(y.offerOf(y.catalog.Now())); err != nil {
 			return nil, errors.Join(err, y.tracer.Close(context.Background()))
 		}
 	}
@@ -154,6 +159,9 @@ func (y *Yard) start(source *config.Source) (*settings, error) {
 	}
 	var err error
 	if y.book, err = pin.Open(path); err != nil {
+		return nil, err
+	}
+	if err := y.openContract(source); err != nil {
 		return nil, err
 	}
 	return y.settings(source, nil)
@@ -199,14 +207,15 @@ func (y *Yard) load() (*config.Source, error) {
 // callPath is the line that every call takes.
 func (y *Yard) callPath(s *settings) toolyard.Handler {
 	c := s.Config
-	recorders := append([]toolyard.Recorder{policy.Log{Logger: y.log}, y.metrics}, y.opts.Recorders...)
+	recorders := slices.Concat([]toolyard.Recorder{policy.Log{Logger: y.log}, y.metrics}, y.contract.recorders(), y.opts.Recorders)
 	return toolyard.Chain(toolyard.Run,
 		y.tracer.Policy(),
 		policy.Record(y.opts.Now, recorders...),
 		policy.Recover(),
 		policy.Cap(int(c.Limits.Args), int(c.Limits.Result)),
+		policy.Inject(y.provider(s)),
 		policy.Validate(),
-		policy.Pace(s.laneOf),
+		policy.Admit(y.contract.desk, s.asks),
 		policy.Intend(recorders...),
 		policy.Deadline(time.Duration(c.Limits.Timeout)),
 	)
@@ -217,7 +226,11 @@ func (y *Yard) callPath(s *settings) toolyard.Handler {
 func (y *Yard) settings(source *config.Source, old *settings) (*settings, error) {
 	s := &settings{Source: source, gates: y.gatesOf(source.Config)}
 	s.path = y.callPath(s)
+	s.terms = newTerms(source, old, func(kind string) bool { return y.provider(s)(kind) != nil })
 	var err error
+	if s.providers, err = y.newProviders(source, old); err != nil {
+		return nil, err
+	}
 	if s.servers, err = y.newServers(source, old); err != nil {
 		return nil, err
 	}
@@ -240,6 +253,7 @@ func sameSources(a, b *settings) bool {
 // check finds what the gates ask for by name and cannot have.
 func (s *settings) check(offer toolyard.Offer) error {
 	var faults config.Faults
+	offer = s.terms.apply(offer)
 	for _, g := range s.gates {
 		for _, p := range g.Bind(offer, nil).Problems {
 			if p.Tool != "" && p.Source == "" {
@@ -272,7 +286,7 @@ func (y *Yard) publish() {
 	defer y.publishing.Unlock()
 	g := y.catalog.Now()
 	if now := (published{y.config.Load(), g.Offered}); now != y.published {
-		y.server.Publish(now.settings.gates, y.offerOf(g), y.isReady())
+		y.server.Publish(now.settings.gates, now.settings.terms.apply(y.offerOf(g)), y.isReady())
 		y.published = now
 	}
 	problems := y.Problems()
@@ -313,12 +327,15 @@ func (y *Yard) logProblems(now []toolyard.Problem) {
 	y.problems = now
 }
 
-// offer is that of the catalog, or before its first generation the tools in Go.
-func (y *Yard) offer() toolyard.Offer { return y.offerOf(y.catalog.Now()) }
+// offer is what the gates choose from: all that the sources offer, under the terms.
+func (y *Yard) offer() toolyard.Offer { return y.config.Load().terms.apply(y.offerOf(y.catalog.Now())) }
 
+// offerOf is the offer of the catalog, or before its first generation the tools in Go.
 func (y *Yard) offerOf(g *catalog.Generation) toolyard.Offer {
 	if g.Number > 0 {
-		return g.Offer
+		offer := g.Offer
+		offer.Generation = g.Number
+		return offer
 	}
 	tools := y.goTools(len(y.opts.Sources) > 0 || y.config.Load() != nil && (y.config.Load().scripts != nil || len(y.config.Load().servers) > 0))
 	return toolyard.Offer{Tools: tools}
@@ -350,6 +367,7 @@ func (y *Yard) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { y.catalog.Run(ctx) })
 	wg.Go(func() { y.follow(ctx) })
+	wg.Go(func() { y.contract.run(ctx, y.log) })
 	wg.Wait()
 	y.server.Close()
 	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -414,7 +432,7 @@ func (y *Yard) Reload() error {
 		y.catalog.Set(y.sources(s))
 	}
 	if !reflect.DeepEqual(fixed(old.Config), fixed(source.Config)) {
-		y.log.Warn("only scripts, servers, toolsets, gates and limits of calls change while it runs; the rest takes effect after a restart")
+		y.log.Warn("only scripts, servers, terms, toolsets, gates and limits of calls change while it runs; the rest takes effect after a restart")
 	}
 	return nil
 }
@@ -424,6 +442,7 @@ func fixed(c *config.Config) config.Config {
 	f := *c
 	f.Gates, f.Toolsets, f.Scripts = nil, nil, nil
 	f.Servers, f.Private, f.Secrets, f.Identity = nil, nil, nil, ""
+	f.ExecuteUSD, f.Terms = nil, nil
 	f.Limits = config.Limits{Body: c.Limits.Body}
 	return f
 }
@@ -434,12 +453,12 @@ func (y *Yard) checkWhenReady(s *settings) error {
 	if !y.isReady() {
 		return nil
 	}
-	return s.check(y.offer())
+	return s.check(y.offerOf(y.catalog.Now()))
 }
 
 // Problems are all things that a person should mend.
 func (y *Yard) Problems() []toolyard.Problem {
-	problems := slices.Clone(y.catalog.Now().Problems)
+	problems := slices.Concat(y.catalog.Now().Problems, y.termProblems())
 	for _, name := range y.server.Gates() {
 		if v, ok := y.server.View(name); ok {
 			problems = append(problems, v.Problems...)
@@ -501,7 +520,8 @@ func (y *Yard) routes(c *config.Source) http.Handler {
 		mux.Handle("/sse", y.server.SSEHandler(gate))
 		mux.Handle("/sse/{gate}", y.server.SSEHandler(gate))
 	}
-	mux.Handle("GET /api/tools/catalog", api.Catalog(y.View, y.Down))
+	mux.Handle("GET /api/tools/catalog", y.guarded(api.Catalog(y.View, y.Down)))
+	mux.Handle("/api/v1/", y.apiV1(c))
 	mux.Handle("GET /metrics", y.metrics.Handler())
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {

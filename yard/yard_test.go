@@ -192,7 +192,7 @@ func ExampleNew() {
 	defer func() { _ = res.Body.Close() }()
 	body, _ := io.ReadAll(res.Body)
 	fmt.Println(string(body))
-	// Output: [{"name":"hello","category":"","description":"","modes":["read","write"],"inputSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false}}]
+	// Output: [{"name":"hello","category":"","description":"","modes":["read","write"],"inputSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false},"surface":"both","queryEligible":true,"latencyClass":"slow","executeEligible":false}]
 }
 
 // A change of the file is seen although other files in its folder never rest, and through

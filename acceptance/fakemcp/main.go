@@ -26,33 +26,44 @@ const (
 	legacyVersion = "2025-11-25"
 )
 
+// options are the flags.
+type options struct{ address, era, name, tools, notes string }
+
 func main() {
-	address := flag.String("http", "", "serve HTTP at this address, not stdio")
-	era := flag.String("era", "both", "legacy, modern or both")
-	name := flag.String("name", "fakemcp", "what the tools last and count call this server")
+	var o options
+	flag.StringVar(&o.address, "http", "", "serve HTTP at this address, not stdio")
+	flag.StringVar(&o.era, "era", "both", "legacy, modern or both")
+	flag.StringVar(&o.name, "name", "fakemcp", "what the tools last and count call this server")
+	flag.StringVar(&o.tools, "tools", "", "a file that declares more tools, as MCP writes them")
+	flag.StringVar(&o.notes, "notes", "", "a file in which their calls are noted")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *address, *era, *name); err != nil && ctx.Err() == nil {
+	if err := run(ctx, o); err != nil && ctx.Err() == nil {
 		fmt.Fprintln(os.Stderr, "fakemcp:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, address, era, name string) error {
+func run(ctx context.Context, o options) error {
 	versions, ok := map[string][]string{
 		"legacy": {legacyVersion, "2025-06-18", "2025-03-26", "2024-11-05"},
 		"modern": {modernVersion},
 		"both":   nil,
-	}[era]
+	}[o.era]
 	if !ok {
-		return fmt.Errorf("-era %s: it is legacy, modern or both", era)
+		return fmt.Errorf("-era %s: it is legacy, modern or both", o.era)
 	}
-	server := newFake(name, versions).server
-	if address == "" {
-		return server.Run(ctx, &mcp.StdioTransport{})
+	f := newFake(o.name, versions)
+	if o.tools != "" {
+		if err := f.declare(o.tools, o.notes); err != nil {
+			return err
+		}
 	}
-	return serveHTTP(ctx, address, handler(server, era))
+	if o.address == "" {
+		return f.server.Run(ctx, &mcp.StdioTransport{})
+	}
+	return serveHTTP(ctx, o.address, handler(f.server, o.era))
 }
 
 func serveHTTP(ctx context.Context, address string, h http.Handler) error {

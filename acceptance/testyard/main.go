@@ -19,7 +19,7 @@ import (
 
 func main() {
 	extra := newChanging()
-	tools := slices.Concat(conformanceTools(extra), askingTools(), acceptanceTools(extra))
+	tools := slices.Concat(conformanceTools(extra), askingTools(), acceptanceTools(extra), contractTools(os.Getenv("TESTYARD_NOTES")))
 	sources := map[string]toolyard.Source{"changing": extra, "docs": docs{}, "library": newLibrary()}
 	if n, err := strconv.Atoi(os.Getenv("TESTYARD_TOOLS")); err == nil {
 		tools = manyTools(n)

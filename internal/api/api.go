@@ -24,7 +24,9 @@ type Entry struct {
 	Down         bool                       `json:"down,omitempty"` // its server cannot be used now
 	InputSchema  json.RawMessage            `json:"inputSchema"`
 	OutputSchema json.RawMessage            `json:"outputSchema,omitempty"`
-	Meta         map[string]json.RawMessage `json:"_meta,omitempty"`
+	Meta         map[string]json.RawMessage `json:"_meta,omitempty"` // what the tool declares
+
+	toolyard.Effective // what counts of it, under the operator's terms
 }
 
 // Catalog serves what a gate shows as a JSON array: the default gate, or the one that
@@ -62,7 +64,7 @@ func encode(v *toolyard.View, down []string) []byte {
 		e := Entry{
 			Name: t.Name, Title: t.Title, Category: t.Category, UIHint: t.Hint, Server: t.Server, Origin: t.Origin,
 			Description: cmp.Or(t.Summary, t.Description), Modes: t.Modes,
-			InputSchema: t.Input, OutputSchema: t.Output, Meta: t.AllMeta(),
+			InputSchema: t.Shown(), OutputSchema: t.Output, Meta: t.Declared().AllMeta(), Effective: t.Effective(),
 		}
 		if t.Server != "" {
 			e.Category, e.Down = "external", slices.Contains(down, t.Server)

@@ -23,21 +23,27 @@ const File = "toolyard.yaml"
 
 // Config is the whole file. Default is what an absent one means.
 type Config struct {
-	Name      string               `json:"name" default:"toolyard" pattern:"^[A-Za-z0-9-]{1,32}$" doc:"What this yard calls itself."`
-	Listen    string               `json:"listen" default:"127.0.0.1:3001" doc:"Address for HTTP, host:port. Loopback unless anonymous says otherwise."`
-	Anonymous bool                 `json:"anonymous" default:"false" doc:"Let anyone who reaches the address call tools. Needed to listen beyond loopback."`
-	Origins   []Origin             `json:"origins,omitempty" doc:"Web origins that may call from a browser, such as http://localhost:6274."`
-	Hosts     []Host               `json:"hosts,omitempty" doc:"Names that this server is reached by, such as tools.example.com. On loopback its own names, elsewhere bare addresses, need not be said."`
-	SSE       bool                 `json:"sse" default:"false" doc:"Also serve the HTTP+SSE transport of 2024-11-05, at /sse."`
-	Log       Log                  `json:"log" default:"{}" doc:"What is logged, and where to."`
-	Limits    Limits               `json:"limits" default:"{}" doc:"Bounds on every call."`
-	Scripts   *Scripts             `json:"scripts,omitempty" doc:"A folder of TypeScript tools."`
-	Private   []Network            `json:"private,omitempty" doc:"Networks beside the public internet that the names of servers may lead to, such as 10.0.0.0/8. Addresses and localhost in a url need not be said."`
-	Secrets   map[string]SecretRef `json:"secrets,omitempty" doc:"Where secrets are, by name: env:NAME, file:path, age:path#key. They are read when they are needed and never shown."`
-	Identity  string               `json:"identity,omitempty" doc:"The file with the age identity that opens age: secrets."`
-	Servers   map[string]Server    `json:"servers,omitempty" doc:"Other MCP servers whose tools are offered, by id: letters, digits and -, with single dots between them."`
-	Toolsets  map[string]Toolset   `json:"toolsets,omitempty" doc:"Named selections of tools."`
-	Gates     map[string]Gate      `json:"gates,omitempty" doc:"Ways in. Gate x is at /mcp/x; the one called default, or the only one, is at /mcp too. Without any, all tools are at /mcp."`
+	Name        string               `json:"name" default:"toolyard" pattern:"^[A-Za-z0-9-]{1,32}$" doc:"What this yard calls itself."`
+	Listen      string               `json:"listen" default:"127.0.0.1:3001" doc:"Address for HTTP, host:port. Loopback unless anonymous says otherwise."`
+	Anonymous   bool                 `json:"anonymous" default:"false" doc:"Let anyone who reaches the address call tools. Needed to listen beyond loopback."`
+	Origins     []Origin             `json:"origins,omitempty" doc:"Web origins that may call from a browser, such as http://localhost:6274."`
+	Hosts       []Host               `json:"hosts,omitempty" doc:"Names that this server is reached by, such as tools.example.com. On loopback its own names, elsewhere bare addresses, need not be said."`
+	SSE         bool                 `json:"sse" default:"false" doc:"Also serve the HTTP+SSE transport of 2024-11-05, at /sse."`
+	Log         Log                  `json:"log" default:"{}" doc:"What is logged, and where to."`
+	Limits      Limits               `json:"limits" default:"{}" doc:"Bounds on every call."`
+	Scripts     *Scripts             `json:"scripts,omitempty" doc:"A folder of TypeScript tools."`
+	Private     []Network            `json:"private,omitempty" doc:"Networks beside the public internet that the names of servers may lead to, such as 10.0.0.0/8. Addresses and localhost in a url need not be said."`
+	Secrets     map[string]SecretRef `json:"secrets,omitempty" doc:"Where secrets are, by name: env:NAME, file:path, age:path#key. They are read when they are needed and never shown."`
+	Identity    string               `json:"identity,omitempty" doc:"The file with the age identity that opens age: secrets."`
+	Store       string               `json:"store,omitempty" doc:"Where limits, money, keys and the record of calls are kept: postgres://user@host/database for many replicas, sqlite:path for one, memory. Beside this file, in a .db of its name, if it is not said and something must be kept."`
+	OnStoreDown string               `json:"onStoreDown" default:"refuse" enum:"refuse,local" doc:"What becomes of calls with limits while the store is away: refused, or counted by each replica alone for a minute. Money and idempotency keys are always refused."`
+	Record      Record               `json:"record" default:"{}" doc:"What is kept of calls."`
+	ExecuteUSD  *Price               `json:"executeUsd,omitempty" doc:"What a call of a local tool costs at a gate for execution if nobody says otherwise."`
+	Terms       map[string]Terms     `json:"terms,omitempty" doc:"Limits and prices of local tools, by name."`
+	Context     map[string]Provider  `json:"context,omitempty" doc:"Where context that tools ask for comes from, by kind: wallet, hyperliquid, polymarket."`
+	Servers     map[string]Server    `json:"servers,omitempty" doc:"Other MCP servers whose tools are offered, by id: letters, digits and -, with single dots between them."`
+	Toolsets    map[string]Toolset   `json:"toolsets,omitempty" doc:"Named selections of tools."`
+	Gates       map[string]Gate      `json:"gates,omitempty" doc:"Ways in. Gate x is at /mcp/x; the one called default, or the only one, is at /mcp too. Without any, all tools are at /mcp."`
 }
 
 // Log is the log's settings.
@@ -49,6 +55,7 @@ type Log struct {
 
 // Limits are the bounds on every call.
 type Limits struct {
+	Wait    Duration `json:"wait" default:"10s" doc:"How long a call may wait for a limit before it is refused."`
 	Timeout Duration `json:"timeout" default:"30s" doc:"How long a call may take. A tool may ask for less."`
 	Args    Size     `json:"args" default:"256KiB" doc:"How large arguments may be."`
 	Result  Size     `json:"result" default:"1MiB" doc:"How large a result may be before it is cut."`
@@ -101,6 +108,7 @@ type Gate struct {
 	Toolset string              `json:"toolset,omitempty" minLength:"1" doc:"The toolset that callers see; all tools when empty."`
 	Naming  toolyard.Naming     `json:"naming" default:"mcp" enum:"mcp,dotted,client" doc:"How names are written."`
 	Notes   toolyard.Notes      `json:"notes,omitempty" enum:"off,relative,absolute" doc:"Whether descriptions say which file a TypeScript tool is made from. Off over HTTP and relative on standard input and output when it is not said."`
+	Callers string              `json:"callers,omitempty" enum:"anyone,keys" doc:"Who may enter: anyone, which is so on loopback if it is not said, or those with an API key (toolyard keys)."`
 	Errors  toolyard.ErrorStyle `json:"errors" default:"result" enum:"result,protocol" doc:"Whether failures are results that a model can read, or JSON-RPC errors."`
 }
 
@@ -118,6 +126,9 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	*d = Duration(v)
 	return err
 }
+
+// Std is the duration as the standard library has it.
+func (d Duration) Std() time.Duration { return time.Duration(d) }
 
 // Size is a number of bytes that is written as 64KiB or 1MiB.
 type Size int64
@@ -198,8 +209,8 @@ func (c *Config) check() (issues []toolyard.Issue) {
 	}
 	if host, _, err := net.SplitHostPort(c.Listen); err != nil {
 		add("must be host:port, such as 127.0.0.1:3001", "listen")
-	} else if !c.Anonymous && !IsLoopback(host) {
-		add("is reachable from other machines, and nobody is asked who they are; listen on 127.0.0.1, or say anonymous: true", "listen")
+	} else if !c.Anonymous && !IsLoopback(host) && c.Open() {
+		add("is reachable from other machines, and nobody is asked who they are; listen on 127.0.0.1, say callers: keys at every gate, or anonymous: true", "listen")
 	}
 	if c.Limits.Timeout <= 0 {
 		add("must be more than nothing", "limits", "timeout")
@@ -227,6 +238,7 @@ func (c *Config) check() (issues []toolyard.Issue) {
 		}
 	}
 	c.checkServers(add)
+	c.checkContract(add)
 	return issues
 }
 

@@ -31,6 +31,10 @@ type Server struct {
 	Required  bool                     `json:"required" default:"false" doc:"Whether /readyz waits for this server."`
 	Limits    ServerLimits             `json:"limits" default:"{}" doc:"Bounds on the calls of this server."`
 	Timeouts  map[string]Duration      `json:"timeouts,omitempty" doc:"How long calls of single tools may take, by name."`
+
+	Rate       *Rate            `json:"rate,omitempty" doc:"How fast all its tools together may be called, by all replicas together."`
+	ExecuteUSD *Price           `json:"executeUsd,omitempty" doc:"What a call of its tools costs at a gate for execution if neither the tool nor terms say it."`
+	Terms      map[string]Terms `json:"terms,omitempty" doc:"Limits and prices of its tools, by name."`
 }
 
 // Auth is how we show a server who we are.

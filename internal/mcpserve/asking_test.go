@@ -249,8 +249,10 @@ func TestTheOfficialClientIsAsked(t *testing.T) {
 // A caller cannot go on with what another one was asked.
 func TestACallIsResumedByItsCaller(t *testing.T) {
 	s := mcpserve.New(mcpserve.Options{
-		Call:     toolyard.Run,
-		Identify: func(r *http.Request) (toolyard.Caller, error) { return toolyard.Caller{ID: r.Header.Get("Who")}, nil },
+		Call: toolyard.Run,
+		Admit: func(r *http.Request, _ *toolyard.Gate) (toolyard.Caller, error) {
+			return toolyard.Caller{ID: r.Header.Get("Who")}, nil
+		},
 	})
 	t.Cleanup(s.Close)
 	s.Publish([]*toolyard.Gate{{Name: "default", Mode: toolyard.Write}}, toolyard.Offer{Tools: []*toolyard.Tool{raw(toolyard.Spec{Name: "count"}, asker)}}, true)

@@ -47,23 +47,40 @@ func (g *gate) appendResult(b []byte, e era, c *toolyard.Call, r *toolyard.Resul
 	if e == modernEra {
 		b = append(append(b, g.legacy.serverInfo...), ',')
 	}
-	b = append(b, `"`+metaCall+`":"`...)
+	b = append(appendReceipt(b, c), `"`+metaCall+`":"`...)
 	return append(append(b, c.ID...), `"}}`...)
+}
+
+// metaReceipt is where a result says what its call cost.
+const metaReceipt = "dev.toolyard/receipt"
+
+// appendReceipt appends the receipt of a call that something was taken for, with a comma
+// behind it.
+func appendReceipt(b []byte, c *toolyard.Call) []byte {
+	if c == nil || c.Receipt == nil {
+		return b
+	}
+	receipt, err := json.Marshal(c.Receipt)
+	if err != nil {
+		return b // it always has a JSON form
+	}
+	return append(append(append(b, `"`+metaReceipt+`":`...), receipt...), ',')
 }
 
 // hop is what a result says of the way between this server and its client. It takes the
 // place of what another server said of its own way to us.
 type hop struct {
 	era    era
-	server []byte // who we are
-	call   string // the id of the call, empty for none
-	cached bool   // clients of the modern era are told how long they may keep the result
-	state  string // the sealed state of an unfinished result, empty for a finished one
+	server []byte         // who we are
+	call   string         // the id of the call, empty for none
+	paid   *toolyard.Call // the call that a receipt is shown of, nil for none
+	cached bool           // clients of the modern era are told how long they may keep the result
+	state  string         // the sealed state of an unfinished result, empty for a finished one
 }
 
 // hopMeta are the keys of _meta that speak of one hop.
 var hopMeta = []string{
-	metaCall, mcp.MetaKeyServerInfo, mcp.MetaKeySubscriptionID, mcp.MetaKeyProtocolVersion,
+	metaCall, metaReceipt, mcp.MetaKeyServerInfo, mcp.MetaKeySubscriptionID, mcp.MetaKeyProtocolVersion,
 	mcp.MetaKeyClientInfo, mcp.MetaKeyClientCapabilities, mcp.MetaKeyLogLevel, //nolint:staticcheck // deprecated, not gone
 }
 
@@ -72,7 +89,7 @@ var hopMeta = []string{
 func (h *hop) append(b []byte, raw json.RawMessage) []byte {
 	b = slices.Grow(b, len(raw)+len(h.server)+len(h.state)+128)
 	b = append(b, '{')
-	hasType, hasMeta := h.era == legacyEra, h.era == legacyEra
+	hasType, hasMeta := h.era == legacyEra, h.era == legacyEra && (h.paid == nil || h.paid.Receipt == nil)
 	for key, part := range parts(raw) {
 		switch {
 		case key == "_meta" && part.value[0] == '{':
@@ -130,6 +147,7 @@ func (h *hop) appendMeta(b []byte, theirs json.RawMessage) []byte {
 			b = append(append(append(b, `"`+metaCall+`":"`...), h.call...), `",`...)
 		}
 	}
+	b = appendReceipt(b, h.paid)
 	for key, part := range parts(theirs) {
 		if !slices.Contains(hopMeta, key) {
 			b = append(append(b, part.text...), ',')

@@ -1,11 +1,13 @@
 package mcpserve
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/guard"
 )
 
@@ -99,4 +101,32 @@ func foreign(object json.RawMessage) (members []string) {
 		}
 	}
 	return members
+}
+
+// Callers are asked for nothing that the platform fills in: neither as an argument, nor as
+// a header that mirrors one.
+func TestInjectedArgumentsAreNotAskedFor(t *testing.T) {
+	spec := toolyard.Spec{
+		Name: "t", Needs: []string{"wallet"},
+		Input: json.RawMessage(`{"type":"object","properties":{"z":{"type":"string","x-mcp-header":"Z"},` +
+			`"portfolio":{"type":"object","properties":{"address":{"type":"string","x-mcp-header":"Address"}}}},"required":["portfolio","z"]}`),
+	}
+	tool, err := toolyard.NewTool(spec, func(context.Context, *toolyard.Call) (*toolyard.Result, error) { return nil, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound := toolyard.Bound{Name: "t", Tool: tool}
+	for _, e := range []era{legacyEra, modernEra} {
+		definition := appendTool(nil, bound, e)
+		const want = `{"type":"object","properties":{"z":{"type":"string","x-mcp-header":"Z"}},"required":["z"]}`
+		if got := string(guard.Member(definition, "inputSchema")); got != want {
+			t.Errorf("%d: %s", e, got)
+		}
+		if got := string(guard.Member(guard.Member(definition, "_meta"), "contextRequirements")); got != `["wallet"]` {
+			t.Errorf("%d: %s", e, got)
+		}
+	}
+	if binds := bindHeaders([]toolyard.Bound{bound})[tool]; len(binds) != 1 || binds[0].Header != "Z" {
+		t.Errorf("%+v", binds)
+	}
 }

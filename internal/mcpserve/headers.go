@@ -55,11 +55,11 @@ func decodeHeader(value string) (string, bool) {
 	return string(text), err == nil
 }
 
-// bindHeaders finds the x-mcp-header annotations of all tools.
+// bindHeaders finds the x-mcp-header annotations of what callers are asked for.
 func bindHeaders(tools []toolyard.Bound) map[*toolyard.Tool][]guard.HeaderBinding {
 	binds := make(map[*toolyard.Tool][]guard.HeaderBinding)
 	for _, t := range tools {
-		if found, err := guard.HeaderBindings(t.Input); err == nil && len(found) > 0 {
+		if found, err := guard.HeaderBindings(t.Shown()); err == nil && len(found) > 0 {
 			binds[t.Tool] = found
 		}
 	}

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -50,9 +52,9 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, gateName string) 
 		http.Error(w, fmt.Sprintf("there is no gate %q; gates are at /mcp/{gate}", gateName), http.StatusNotFound)
 		return nil, toolyard.Caller{}
 	}
-	caller, err := s.opts.Identify(r)
+	caller, err := s.opts.Admit(r, g.view.Load().Gate)
 	if err != nil {
-		http.Error(w, toolyard.AsError(err).Message, http.StatusUnauthorized)
+		refuse(w, r, toolyard.AsError(err))
 		return nil, toolyard.Caller{}
 	}
 	// A deadline for the whole answer would end long calls; each write has its own.
@@ -60,23 +62,55 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, gateName string) 
 	return g, caller
 }
 
+// refuse answers somebody who was not let in, as RFC 6750 has it.
+func refuse(w http.ResponseWriter, r *http.Request, e *toolyard.Error) {
+	status, challenge := http.StatusUnauthorized, `Bearer realm="toolyard"`
+	switch {
+	case e.Code == toolyard.Unavailable:
+		seconds := max(1, int(math.Ceil(e.RetryAfter.Seconds())))
+		w.Header().Set("Retry-After", strconv.Itoa(seconds))
+		http.Error(w, e.Message, http.StatusServiceUnavailable)
+		return
+	case e.Code == toolyard.Denied:
+		status = http.StatusForbidden
+		challenge += `, error="insufficient_scope"` + scopeParam(e.Needs)
+	case len(r.Header["Authorization"]) > 0:
+		challenge += `, error="invalid_token"`
+	}
+	w.Header().Set("WWW-Authenticate", challenge)
+	http.Error(w, e.Message, status)
+}
+
+// scopeParam names scopes in a challenge, those that have no place in one left out.
+func scopeParam(scopes []string) string {
+	scopes = slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool {
+		return scope == "" || strings.ContainsFunc(scope, func(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '\\' })
+	})
+	if len(scopes) == 0 {
+		return ""
+	}
+	return `, scope="` + strings.Join(scopes, " ") + `"`
+}
+
 // SSEHandler serves the gate over the HTTP+SSE transport of 2024-11-05.
 func (s *Server) SSEHandler(gateOf func(*http.Request) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer s.recover(w)
-		g, _ := s.enter(w, r, gateOf(r))
-		if g == nil {
-			return
-		}
-		if r.Method == http.MethodPost {
-			if r = g.strictLegacy(w, r); r == nil {
-				return
+		g, caller := s.enter(w, r, gateOf(r))
+		switch {
+		case g == nil:
+		case r.Method == http.MethodPost:
+			if r = g.strictLegacy(w, r); r != nil {
+				g.legacy.postSSE(w, r, caller)
 			}
-		} else if g.legacy.full() {
+		case r.Method != http.MethodGet:
+			w.Header().Set("Allow", "GET, POST")
+			http.Error(w, "this transport has only GET and POST", http.StatusMethodNotAllowed)
+		case g.legacy.full():
 			tooManySessions(w)
-			return
+		default:
+			g.legacy.openSSE(w, r, caller)
 		}
-		g.legacy.sse.ServeHTTP(unmasking{w, s.mask}, r)
 	})
 }
 
@@ -100,7 +134,7 @@ func (g *gate) serveHTTP(w http.ResponseWriter, r *http.Request, caller toolyard
 			http.Error(w, "this version of MCP has only POST", http.StatusMethodNotAllowed)
 			return
 		}
-		g.legacy.stream.ServeHTTP(unmasking{w, g.server.mask}, r)
+		g.legacy.pass(w, r.Clone(r.Context()), caller)
 		return
 	}
 	env, wire := g.readBody(w, r)

@@ -269,7 +269,7 @@ func (j *job) refusal(e *toolyard.Error) *jsonrpc.Error {
 func (j *job) hop(c *toolyard.Call) *hop {
 	h := &hop{era: j.era, server: j.gate.legacy.serverInfo, cached: j.method == "resources/read"}
 	if c != nil {
-		h.call = c.ID
+		h.call, h.paid = c.ID, c
 	}
 	return h
 }

@@ -3,11 +3,15 @@ package mcpserve
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"log/slog"
+	"mime"
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,7 +32,8 @@ type legacy struct {
 	gate   *gate
 	sdk    *mcp.Server
 	stream http.Handler
-	sse    http.Handler
+	owners sync.Map     // who opened a session over HTTP, by its id
+	sse    sync.Map     // sessions over HTTP+SSE, *sseSession by their ids
 	active atomic.Int64 // POSTs and calls that are being answered
 
 	serverInfo []byte // `"io.modelcontextprotocol/serverInfo":{...}`
@@ -48,7 +53,6 @@ func newLegacy(g *gate) *legacy {
 	l.sdk.AddSendingMiddleware(substitute)
 	getServer := func(*http.Request) *mcp.Server { return l.sdk }
 	l.stream = mcp.NewStreamableHTTPHandler(getServer, &mcp.StreamableHTTPOptions{SessionTimeout: sessionTimeout})
-	l.sse = mcp.NewSSEHandler(getServer, nil)
 
 	infoJSON, _ := json.Marshal(info)
 	l.serverInfo = append([]byte(`"`+mcp.MetaKeyServerInfo+`":`), infoJSON...)
@@ -110,11 +114,83 @@ func (l *legacy) serve(w http.ResponseWriter, r *http.Request, env envelope, cal
 	}
 	l.active.Add(1)
 	defer l.active.Add(-1)
-	m := l.gate.server.mask
-	r = withBody(r, m.hide(env.body))
-	who, _ := json.Marshal(caller) // always has a JSON form
-	r.Header.Set(m.callerHeader(), string(who))
+	l.pass(w, withBody(r, l.gate.server.mask.hide(env.body)), caller)
+}
+
+// pass hands a request, which is ours to change, to the SDK. A session is there for whoever
+// opened it; for others it is as if it had never been.
+func (l *legacy) pass(w http.ResponseWriter, r *http.Request, caller toolyard.Caller) {
+	m, who := l.gate.server.mask, nameOf(caller)
+	if id := r.Header.Get("Mcp-Session-Id"); id != "" {
+		if owner, ok := l.owners.Load(id); !ok || owner != who {
+			noSession(w)
+			return
+		}
+	}
+	r.Header.Set(m.callerHeader(), who)
 	l.stream.ServeHTTP(unmasking{w, m}, r)
+}
+
+// nameOf is all of a caller in one text: a caller with other rights is another one.
+func nameOf(caller toolyard.Caller) string {
+	caller.Roles = slices.Sorted(slices.Values(caller.Roles))
+	who, _ := json.Marshal(caller) // always has a JSON form
+	return string(who)
+}
+
+func noSession(w http.ResponseWriter) { http.Error(w, "session not found", http.StatusNotFound) }
+
+// own notes who opens a session, for as long as it is open.
+func (l *legacy) own(session *mcp.ServerSession, extra *mcp.RequestExtra) {
+	id := session.ID()
+	if id == "" || id == l.gate.server.stdio || extra == nil {
+		return
+	}
+	l.owners.Store(id, extra.Header.Get(l.gate.server.mask.callerHeader()))
+	go func() {
+		_ = session.Wait()
+		l.owners.Delete(id)
+	}()
+}
+
+// sseSession is a session over HTTP+SSE.
+type sseSession struct {
+	*mcp.SSEServerTransport
+	owner string
+}
+
+// callerKey is the key of a context under which the SDK carries who opened a session.
+type callerKey struct{}
+
+// openSSE opens a session over HTTP+SSE and is its stream until it ends.
+func (l *legacy) openSSE(w http.ResponseWriter, r *http.Request, caller toolyard.Caller) {
+	id := rand.Text()
+	endpoint := url.URL{Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: "sessionid=" + id}
+	t := &mcp.SSEServerTransport{Endpoint: endpoint.RequestURI(), Response: unmasking{w, l.gate.server.mask}}
+	l.sse.Store(id, &sseSession{t, nameOf(caller)})
+	defer l.sse.Delete(id)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-cache")
+	session, err := l.sdk.Connect(context.WithValue(r.Context(), callerKey{}, caller), t, nil)
+	if err != nil { // the client did not wait for its address
+		return
+	}
+	defer context.AfterFunc(r.Context(), func() { _ = session.Close() })()
+	_ = session.Wait()
+}
+
+// postSSE takes a message for a session over HTTP+SSE from whoever opened it.
+func (l *legacy) postSSE(w http.ResponseWriter, r *http.Request, caller toolyard.Caller) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		http.Error(w, "the Content-Type must be application/json", http.StatusUnsupportedMediaType)
+		return
+	}
+	session, ok := l.sse.Load(r.URL.Query().Get("sessionid"))
+	if !ok || session.(*sseSession).owner != nameOf(caller) {
+		noSession(w)
+		return
+	}
+	session.(*sseSession).ServeHTTP(unmasking{w, l.gate.server.mask}, r)
 }
 
 func tooManySessions(w http.ResponseWriter) {
@@ -168,6 +244,8 @@ func (l *legacy) intercept(next mcp.MethodHandler) mcp.MethodHandler {
 		_, lists := listings[method]
 		switch {
 		case !ok:
+		case method == "initialize":
+			l.own(from.GetSession().(*mcp.ServerSession), from.GetExtra())
 		case lists:
 			return l.list(method, from)
 		case runs(method):
@@ -217,7 +295,7 @@ func (l *legacy) do(ctx context.Context, method string, req clientRequest) (mcp.
 	}
 	j.take(req.GetParams())
 	var err error
-	if j.Caller, err = l.identify(session, req.GetExtra()); err != nil {
+	if j.Caller, err = l.identify(ctx, session, req.GetExtra()); err != nil {
 		return nil, protocolError(j.view.Gate.Errors, toolyard.AsError(err))
 	}
 	result, wire := j.run(ctx)
@@ -256,20 +334,23 @@ func (j *job) take(params mcp.Params) {
 	}
 }
 
-// identify finds who calls: on stdio whoever started the process, over HTTP whom serve
-// has identified. HTTP+SSE does not tell a call's own request, so there everybody is
-// asked as a stranger.
-func (l *legacy) identify(session *mcp.ServerSession, extra *mcp.RequestExtra) (caller toolyard.Caller, err error) {
+// identify finds who calls: on stdio whoever started the process, over HTTP whom enter has
+// let in with this request, over HTTP+SSE whoever opened the session, since nobody else can
+// send anything to it.
+func (l *legacy) identify(ctx context.Context, session *mcp.ServerSession, extra *mcp.RequestExtra) (caller toolyard.Caller, err error) {
 	s := l.gate.server
 	if session.ID() == s.stdio {
-		return toolyard.Caller{ID: "local"}, nil
+		return toolyard.Caller{ID: "local", Account: "local"}, nil
 	}
 	if extra != nil {
 		if who := extra.Header.Get(s.mask.callerHeader()); who != "" {
 			return caller, json.Unmarshal([]byte(who), &caller)
 		}
 	}
-	return s.opts.Identify(&http.Request{Header: http.Header{}, URL: &url.URL{Path: "/sse"}})
+	if caller, ok := ctx.Value(callerKey{}).(toolyard.Caller); ok {
+		return caller, nil
+	}
+	return caller, toolyard.Errorf(toolyard.Unauthenticated, "It is not known who calls.")
 }
 
 func featuresOf(c *mcp.ClientCapabilities) json.RawMessage {

@@ -158,7 +158,7 @@ func appendTool(b []byte, t toolyard.Bound, e era) []byte {
 		b = toolyard.AppendJSONString(append(b, `,"description":`...), d)
 	}
 	b = append(b, `,"inputSchema":`...)
-	b = appendCompact(b, t.Input)
+	b = appendCompact(b, t.Shown())
 	if len(t.Output) > 0 && (e == modernEra || isObjectSchema(t.Output)) {
 		b = append(b, `,"outputSchema":`...)
 		b = appendCompact(b, t.Output)

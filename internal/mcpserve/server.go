@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
 )
 
 // Options are the settings of a Server. Call must be set.
@@ -30,17 +31,22 @@ type Options struct {
 	Name, Version string
 	Yard          string // which yard this is, so that it knows itself
 	Instructions  string
-	Call          toolyard.Handler                             // the call path
-	Identify      func(*http.Request) (toolyard.Caller, error) // nil for anonymous callers
-	Clients       *toolyard.Clients                            // lent to every call
-	Toolbox       toolyard.Toolbox                             // given to every call
-	Down          func() []string                              // servers that cannot be used now; nil for none
-	Log           *slog.Logger                                 // nil for none
-	Now           func() time.Time                             // nil for time.Now
-	MaxBody       int64                                        // bytes of a request; zero for 1 MiB
-	MaxSessions   int                                          // legacy sessions of one gate; zero for 10,000
-	Keepalive     time.Duration                                // between comments on an idle stream; zero for 25 s
-	StateKey      []byte                                       // seals what clients keep of unfinished calls; nil for one that only this server has
+	Call          toolyard.Handler  // the call path
+	Clients       *toolyard.Clients // lent to every call
+	Toolbox       toolyard.Toolbox  // given to every call
+	Down          func() []string   // servers that cannot be used now; nil for none
+	Log           *slog.Logger      // nil for none
+	Now           func() time.Time  // nil for time.Now
+	MaxBody       int64             // bytes of a request; zero for 1 MiB
+	MaxSessions   int               // legacy sessions of one gate; zero for 10,000
+	Keepalive     time.Duration     // between comments on an idle stream; zero for 25 s
+	StateKey      []byte            // seals what clients keep of unfinished calls; nil for one that only this server has
+
+	// Admit says who sends a request over HTTP and lets them into a gate. An error of code
+	// Denied means that they may not, and its Needs are the scopes that they lack; one of code
+	// Unavailable, that nobody can say now; any other, that it is not known who they are. Nil
+	// lets everyone in as anonymous.
+	Admit func(*http.Request, *toolyard.Gate) (toolyard.Caller, error)
 }
 
 // Server serves gates.
@@ -65,8 +71,10 @@ func New(opts Options) *Server {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	if opts.Identify == nil {
-		opts.Identify = func(*http.Request) (toolyard.Caller, error) { return toolyard.Caller{ID: "anonymous"}, nil }
+	if opts.Admit == nil {
+		opts.Admit = func(*http.Request, *toolyard.Gate) (toolyard.Caller, error) {
+			return toolyard.Caller{ID: toolyard.Anonymous}, nil
+		}
 	}
 	if opts.Call == nil {
 		panic("mcpserve.New: there is no call path")
@@ -131,6 +139,8 @@ type Request struct {
 	Features   json.RawMessage
 	Trace      toolyard.Trace
 	Meta       toolyard.Meta
+	Session    string // the open budget that pays, if Meta does not say it
+	Key        string // the idempotency key, if Meta does not say it
 	Answers    json.RawMessage
 	State      string
 	OnProgress func(toolyard.Progress)
@@ -138,14 +148,41 @@ type Request struct {
 	Within     *toolyard.Call // the call whose tool makes this one, nil for none
 }
 
-// Call calls a tool at a gate.
-func (s *Server) Call(ctx context.Context, gate string, r *Request) (*toolyard.Result, error) {
+// Where a request says which open budget pays for it, and its idempotency key. Both are for
+// us and go no further.
+const (
+	metaSession = "dev.toolyard/session"
+	metaKey     = "dev.toolyard/idempotencyKey"
+)
+
+// takeString takes a string out of the metadata of a request, unless it is said already.
+func takeString(key, said string, meta toolyard.Meta) (string, toolyard.Meta) {
+	raw, ok := meta[key]
+	if !ok {
+		return said, meta
+	}
+	meta = maps.Clone(meta) // others may have it too
+	delete(meta, key)
+	text, _ := guard.String(raw)
+	return cmp.Or(said, text), meta
+}
+
+// Do calls a tool at a gate, and returns the call with what became of it. The call is nil
+// when there is no such tool.
+func (s *Server) Do(ctx context.Context, gate string, r *Request) (*toolyard.Call, *toolyard.Result, error) {
 	g, ok := (*s.gates.Load())[gate]
 	if !ok {
-		return nil, toolyard.Errorf(toolyard.NotFound, "Unknown gate: %s", gate)
+		return nil, nil, toolyard.Errorf(toolyard.NotFound, "Unknown gate: %s", gate)
 	}
-	_, res, err := g.call(ctx, g.view.Load(), r)
-	return finished(res, err)
+	c, res, err := g.call(ctx, g.view.Load(), r)
+	res, err = finished(res, err)
+	return c, res, err
+}
+
+// Call calls a tool at a gate.
+func (s *Server) Call(ctx context.Context, gate string, r *Request) (*toolyard.Result, error) {
+	_, res, err := s.Do(ctx, gate, r)
+	return res, err
 }
 
 // finished refuses a result that asks something: there is no client here that could answer.
@@ -192,12 +229,15 @@ func (g *gate) run(ctx context.Context, v *view, tool *toolyard.Tool, r *Request
 	o := &g.server.opts
 	now := o.Now()
 	c := &toolyard.Call{
-		ID: callID(now), Tool: tool, Args: r.Args, Caller: r.Caller, Gate: v.Gate.Name, Mode: v.Gate.Mode, AsOf: now,
+		ID: callID(now), Tool: tool, Args: r.Args, Caller: r.Caller, Gate: v.Gate.Name, Mode: v.Gate.Mode, Surface: v.Gate.Surface, AsOf: now,
+		Generation: v.Generation, Session: r.Session, Key: r.Key,
 		Clients: o.Clients, Toolbox: o.Toolbox, Features: r.Features, Trace: r.Trace, Meta: r.Meta, OnProgress: r.OnProgress, Log: cmp.Or(r.Log, o.Log),
 		Answers: r.Answers, State: r.State,
 	}
+	c.Session, c.Meta = takeString(metaSession, c.Session, c.Meta)
+	c.Key, c.Meta = takeString(metaKey, c.Key, c.Meta)
 	if w := r.Within; w != nil {
-		c.AsOf, c.Depth = w.AsOf, w.Depth+1
+		c.AsOf, c.Depth, c.Session = w.AsOf, w.Depth+1, w.Session
 	}
 	res, err := o.Call(ctx, c)
 	return c, res, err
@@ -212,3 +252,6 @@ func callID(now time.Time) string {
 	_, _ = rand.Read(b[6:]) // never fails
 	return callEncoding.EncodeToString(b[:])
 }
+
+// Refuse answers a request whose sender may not enter, on any route.
+func Refuse(w http.ResponseWriter, r *http.Request, err error) { refuse(w, r, toolyard.AsError(err)) }

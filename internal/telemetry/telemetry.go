@@ -33,6 +33,8 @@ type Metrics struct {
 	problems prometheus.Gauge
 	version  prometheus.Gauge
 	up       *prometheus.GaugeVec
+	lost     prometheus.Counter
+	store    prometheus.Gauge
 }
 
 // buckets are those of the MCP conventions, in seconds.
@@ -48,8 +50,11 @@ func NewMetrics() *Metrics {
 		problems: prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_problems", Help: "Problems that wait for a person."}),
 		version:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_catalog_generation", Help: "The catalog's generation."}),
 		up:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "toolyard_server_up", Help: "Whether an MCP server can be used, 1 or 0."}, []string{"server"}),
+		lost:     prometheus.NewCounter(prometheus.CounterOpts{Name: "toolyard_record_lost_total", Help: "Calls that could not be kept on the record. None of them was charged."}),
+		store:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_store_up", Help: "Whether the store of limits and money answers, 1 or 0."}),
 	}
-	m.registry.MustRegister(m.calls, m.duration, m.tools, m.problems, m.version, m.up,
+	m.store.Set(1)
+	m.registry.MustRegister(m.calls, m.duration, m.tools, m.problems, m.version, m.up, m.lost, m.store,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -76,6 +81,18 @@ func (m *Metrics) Servers(up map[string]bool) {
 		}
 		m.up.WithLabelValues(id).Set(value)
 	}
+}
+
+// Lost notes calls that could not be kept on the record.
+func (m *Metrics) Lost(calls int) { m.lost.Add(float64(calls)) }
+
+// Store notes whether the store answers.
+func (m *Metrics) Store(up bool) {
+	value := 0.0
+	if up {
+		value = 1
+	}
+	m.store.Set(value)
 }
 
 // Intent implements toolyard.Recorder.

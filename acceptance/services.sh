@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Starts the PostgreSQL that tests use, and prints the line that tells them of it:
+#
+#   eval "$(acceptance/services.sh)"    start, or find what was started
+#   acceptance/services.sh stop         stop, and forget its data
+#
+# It listens on the loopback interface at a port that is free, and trusts everybody there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+state=.services # a link to the data, and the port
+
+as_owner() { # PostgreSQL does not run as root
+  if ((EUID == 0)); then
+    setpriv --reuid=postgres --regid=postgres --clear-groups "$@"
+  else
+    "$@"
+  fi
+}
+
+program() { # the folder of initdb: that in the PATH, or else where Debian puts it
+  local initdb
+  initdb=$(command -v initdb || ls -d /usr/lib/postgresql/*/bin/initdb 2>/dev/null | tail -n 1)
+  [[ -n $initdb ]] || { echo "there is no PostgreSQL here: install postgresql" >&2; exit 1; }
+  echo "$(dirname "$(readlink -f "$initdb")")/$1"
+}
+
+free_port() { # one that nobody answers at
+  local port
+  for ((;;)); do
+    port=$((20000 + RANDOM % 10000))
+    (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { echo "$port"; return; }
+  done
+}
+
+running() { [[ -f $state/port ]] && as_owner "$(program pg_ctl)" status -D "$state/postgres/data" >/dev/null; }
+
+stop() {
+  if running; then
+    as_owner "$(program pg_ctl)" stop -D "$state/postgres/data" -m immediate >/dev/null
+  fi
+  if [[ -L $state/postgres ]]; then rm -rf "$(readlink "$state/postgres")"; fi
+  rm -rf "$state"
+}
+
+start() {
+  local dir port
+  stop
+  dir=$(mktemp -d "${TMPDIR:-/tmp}/toolyard-services-XXXXXX") # the checkout may be out of its owner's reach
+  mkdir "$state"
+  echo '*' >"$state/.gitignore"
+  ln -s "$dir" "$state/postgres"
+  if ((EUID == 0)); then chown postgres: "$dir"; fi
+  as_owner "$(program initdb)" -D "$dir/data" -U postgres -A trust -E UTF8 --locale=C --no-instructions >/dev/null
+  port=$(free_port)
+  as_owner "$(program pg_ctl)" start -w -D "$dir/data" -l "$dir/log" \
+    -o "-c port=$port -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c max_connections=500" >/dev/null
+  echo "$port" >"$state/port"
+}
+
+case ${1:-start} in
+start)
+  running || start
+  echo "export TOOLYARD_TEST_POSTGRES='postgres://postgres@127.0.0.1:$(<"$state/port")/postgres?sslmode=disable'"
+  ;;
+stop) stop ;;
+*) echo "usage: acceptance/services.sh [start|stop]" >&2; exit 2 ;;
+esac

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"os"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// contractTools are tools that note in a file when they ran, so that runs can be counted
+// however the process ended. The configuration gives them limits and prices.
+func contractTools(notes string) []*toolyard.Tool {
+	type args struct {
+		MS   int  `json:"ms,omitempty" doc:"How long to take" minimum:"0"`
+		Fail bool `json:"fail,omitempty" doc:"Whether to fail"`
+	}
+	run := func(ctx context.Context, c *toolyard.Call, in args) (any, error) {
+		n := note{Call: c.ID, Key: c.Key, Tool: c.Tool.Name, Caller: c.Caller.ID, PID: os.Getpid()}
+		if err := n.write(notes, "began"); err != nil {
+			return nil, err
+		}
+		select {
+		case <-time.After(time.Duration(in.MS) * time.Millisecond):
+		case <-ctx.Done():
+		}
+		if err := n.write(notes, "ended"); err != nil {
+			return nil, err
+		}
+		if in.Fail {
+			return nil, toolyard.Errorf(toolyard.Failed, "It failed as it was told to.")
+		}
+		return map[string]string{"call": c.ID, "nonce": rand.Text()}, nil
+	}
+	return []*toolyard.Tool{
+		toolyard.Define(toolyard.Spec{Name: "note_read", Description: "Notes its runs, and reads.", Modes: toolyard.ReadOnly}, run),
+		toolyard.Define(toolyard.Spec{Name: "note_write", Description: "Notes its runs, and writes."}, run),
+		toolyard.Define(toolyard.Spec{Name: "note_free", Description: "Notes its runs, and costs nothing.", Modes: toolyard.ReadOnly}, run),
+		toolyard.Define(toolyard.Spec{Name: "note_paced", Description: "Notes its runs, and is limited.", Modes: toolyard.ReadOnly}, run),
+	}
+}
+
+// note is a line of the notes.
+type note struct {
+	Event  string    `json:"event"` // began or ended
+	At     time.Time `json:"at"`
+	Call   string    `json:"call"`
+	Key    string    `json:"key,omitempty"`
+	Tool   string    `json:"tool"`
+	Caller string    `json:"caller"`
+	PID    int       `json:"pid"`
+}
+
+// write appends the note to a file that all replicas share. Without a file there are no
+// notes.
+func (n note) write(path, event string) error {
+	if path == "" {
+		return nil
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	n.Event, n.At = event, time.Now()
+	line, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(append(line, '\n'))
+	return err
+}

@@ -1,0 +1,224 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/identity"
+	"github.com/toolyard/toolyard/internal/store"
+)
+
+func (p *program) accountsCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "accounts",
+		Short: "Fund accounts, and link callers to their accounts elsewhere",
+		Args:  cobra.NoArgs,
+		RunE:  needsSubcommand,
+	}
+	c.AddCommand(p.fundCommand(), p.showAccountsCommand(), p.linkCommand(), p.unlinkCommand(), p.linksCommand())
+	return c
+}
+
+func (p *program) fundCommand() *cobra.Command {
+	var reference string
+	c := &cobra.Command{
+		Use:   "fund ACCOUNT AMOUNT",
+		Short: "Put US dollars into an account",
+		Long: `Put US dollars into an account, which is made if it is not there. A negative amount is
+taken out; write it behind --. With a reference, such as the number of an invoice, funding
+twice funds once.`,
+		Example: `  toolyard accounts fund acme 25 --reference invoice-17
+  toolyard accounts fund acme -- -2.50`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			amount, err := toolyard.ParseMoney(args[1])
+			if err == nil {
+				err = identity.CheckID(args[0])
+			}
+			if err == nil && amount == 0 {
+				err = errors.New("the amount is nothing")
+			}
+			if err != nil {
+				return exitStatus{exitUsage, err}
+			}
+			if reference == "" {
+				reference = rand.Text()
+			}
+			return p.fund(c.Context(), args[0], amount, reference)
+		},
+	}
+	c.Flags().StringVar(&reference, "reference", "", "what the payment is known by, so that it counts once")
+	return c
+}
+
+func (p *program) fund(ctx context.Context, account string, amount toolyard.Money, reference string) error {
+	return p.withStore(ctx, func(s *store.Store) error {
+		if err := s.Fund(ctx, account, amount, reference); err != nil {
+			return err
+		}
+		purse, err := s.Purse(ctx, account)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(p.out, "%s has %s USD.\n", account, purse.Remaining)
+		return nil
+	})
+}
+
+func (p *program) showAccountsCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "show [ACCOUNT]",
+		Short: "Show what an account has, or all of them",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return p.withStore(c.Context(), func(s *store.Store) error {
+				purses, err := purses(c.Context(), s, args)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return writeJSON(p.out, purses)
+				}
+				return p.purseTable(purses)
+			})
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+// purses are the account that is named, or all.
+func purses(ctx context.Context, s *store.Store, names []string) ([]*toolyard.Purse, error) {
+	all, err := s.Accounts(ctx)
+	if err != nil || len(names) == 0 {
+		return append([]*toolyard.Purse{}, all...), err // a list in JSON too if there are none
+	}
+	var known []string
+	for _, purse := range all {
+		if purse.ID == names[0] {
+			return []*toolyard.Purse{purse}, nil
+		}
+		known = append(known, purse.ID)
+	}
+	return nil, fmt.Errorf("there is no account %s%s; toolyard accounts fund makes one", names[0], didYouMean(names[0], known))
+}
+
+func (p *program) purseTable(purses []*toolyard.Purse) error {
+	if len(purses) == 0 {
+		fmt.Fprintln(p.out, "No accounts.")
+		return nil
+	}
+	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ACCOUNT\tREMAINING\tHELD\tSPENT\tCALLS")
+	for _, purse := range purses {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\n", printable(purse.ID), purse.Remaining, purse.Held, purse.Spent, purse.Calls)
+	}
+	return w.Flush()
+}
+
+// linkKinds are the kinds of accounts elsewhere that tools can ask for.
+var linkKinds = []string{"hyperliquid", "polymarket", "wallet"}
+
+// maxAddress bounds the address of an account elsewhere.
+const maxAddress = 256
+
+func checkLink(caller, kind, address string) error {
+	if err := identity.CheckID(caller); err != nil {
+		return err
+	}
+	if !slices.Contains(linkKinds, kind) {
+		return fmt.Errorf("there is no kind %s; there are: %s", kind, strings.Join(linkKinds, ", "))
+	}
+	if address == "" || len(address) > maxAddress || strings.ContainsFunc(address, notVisible) {
+		return fmt.Errorf("an address is 1 to %d visible characters", maxAddress)
+	}
+	return nil
+}
+
+func (p *program) linkCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "link CALLER KIND ADDRESS",
+		Short:   "Say where a caller has an account, such as a wallet",
+		Example: `  toolyard accounts link alice wallet 0x52908400098527886E0F7030069857D2E4169EE7`,
+		Args:    cobra.ExactArgs(3),
+		RunE: func(c *cobra.Command, args []string) error {
+			caller, kind, address := args[0], args[1], args[2]
+			if err := checkLink(caller, kind, address); err != nil {
+				return exitStatus{exitUsage, err}
+			}
+			return p.withStore(c.Context(), func(s *store.Store) error {
+				if err := s.SetLink(c.Context(), caller, kind, address); err != nil {
+					return err
+				}
+				fmt.Fprintf(p.out, "%s has the %s %s.\n", caller, kind, address)
+				return nil
+			})
+		},
+	}
+}
+
+func notVisible(r rune) bool { return r <= ' ' || r > '~' }
+
+func (p *program) unlinkCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "unlink CALLER KIND",
+		Short: "Forget where a caller has an account",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			caller, kind := args[0], args[1]
+			return p.withStore(c.Context(), func(s *store.Store) error {
+				linked, err := s.Linked(c.Context(), toolyard.Caller{ID: caller}, kind)
+				if err != nil {
+					return err
+				}
+				if linked == "" {
+					return fmt.Errorf("%s has no %s; toolyard accounts links %s shows what there is", caller, kind, caller)
+				}
+				if err := s.SetLink(c.Context(), caller, kind, ""); err != nil {
+					return err
+				}
+				fmt.Fprintf(p.out, "%s has no %s any more.\n", caller, kind)
+				return nil
+			})
+		},
+	}
+}
+
+func (p *program) linksCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "links CALLER",
+		Short: "Show where a caller has accounts",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return p.withStore(c.Context(), func(s *store.Store) error {
+				links, err := s.Links(c.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return writeJSON(p.out, links)
+				}
+				if len(links) == 0 {
+					fmt.Fprintln(p.out, "No links.")
+				}
+				for _, kind := range slices.Sorted(maps.Keys(links)) {
+					fmt.Fprintf(p.out, "%s\t%s\n", printable(kind), printable(links[kind]))
+				}
+				return nil
+			})
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}

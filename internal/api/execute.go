@@ -1,0 +1,152 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// ExecuteRequest is a call that somebody wants to make. Whether the caller may enter the gate
+// and has the tool there is for whoever makes it to find out.
+type ExecuteRequest struct {
+	Caller  toolyard.Caller
+	Gate    string
+	Tool    string          // a name that the gate knows
+	Args    json.RawMessage // one JSON object
+	Session string          // the caller's own, empty for none
+	Key     string          // idempotency key, empty for none
+}
+
+// Bounds on the names in a call.
+const (
+	maxTool = 256
+	maxKey  = 255
+)
+
+// executeBody is what is sent to make a call.
+type executeBody struct {
+	Tool  string          `json:"tool" doc:"The name of the tool, as the catalog of the gate has it."`
+	Args  json.RawMessage `json:"args,omitempty" doc:"Its arguments, an object."`
+	Gate  string          `json:"gate,omitempty" doc:"The gate to go through; the first one for execution when it is not said."`
+	Key   string          `json:"idempotencyKey,omitempty" doc:"A call with the same key runs once. It may come as the header Idempotency-Key instead."`
+	Purse string          `json:"session,omitempty" doc:"The session that pays; the caller's account when it is not said."`
+	Close bool            `json:"closeSession,omitempty" doc:"Close the session once the tool has run."`
+}
+
+// executed is what a call came to.
+type executed struct {
+	Result  *toolyard.Result  `json:"result"`
+	Receipt *toolyard.Receipt `json:"receipt,omitempty"`
+	Session *toolyard.Purse   `json:"session,omitempty"`
+}
+
+func (a *v1) execute(w http.ResponseWriter, r *http.Request, c toolyard.Caller) (*reply, error) {
+	if a.Execute == nil {
+		return nil, notFound("Nothing can be executed here.")
+	}
+	var body executeBody
+	if err := readBody(w, r, a.MaxBody, &body); err != nil {
+		return nil, err
+	}
+	request, err := a.request(r, c, body)
+	if err != nil {
+		return nil, err
+	}
+	// A call has its own deadline, which may be later than that of the answer.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+	call, result, err := a.Execute(r.Context(), request)
+	if result, err = resultOf(result, err); err != nil {
+		return nil, err
+	}
+	answer := executed{Result: result}
+	if call != nil {
+		answer.Receipt = call.Receipt
+		if answer.Receipt == nil { // nothing was taken for it
+			answer.Receipt = &toolyard.Receipt{Call: call.ID}
+		}
+	}
+	if request.Session != "" {
+		answer.Session = a.after(context.WithoutCancel(r.Context()), request.Session, body.Close)
+	}
+	return &reply{body: answer}, nil
+}
+
+// request checks what was sent to make a call.
+func (a *v1) request(r *http.Request, c toolyard.Caller, body executeBody) (request ExecuteRequest, err error) {
+	switch {
+	case body.Tool == "" || len(body.Tool) > maxTool:
+		return request, issue("tool", "must be the name of a tool")
+	case len(body.Args) == 0:
+		body.Args = json.RawMessage("{}")
+	case body.Args[0] != '{':
+		return request, issue("args", "must be an object")
+	}
+	if body.Close && body.Purse == "" {
+		return request, issue("closeSession", "needs a session")
+	}
+	gate, err := a.gate(body.Gate)
+	if err != nil {
+		return request, err
+	}
+	key, err := idempotencyKey(r.Header["Idempotency-Key"], body.Key)
+	if err != nil {
+		return request, err
+	}
+	if body.Purse != "" && (a.Ledger == nil || !a.owners.owns(body.Purse, c.Account)) {
+		if _, err := a.session(r.Context(), c, body.Purse); err != nil {
+			return request, err
+		}
+	}
+	return ExecuteRequest{Caller: c, Gate: gate.Name, Tool: body.Tool, Args: body.Args, Session: body.Purse, Key: key}, nil
+}
+
+// idempotencyKey is the key that the header or the body holds, or both if they agree.
+func idempotencyKey(headers []string, inBody string) (string, error) {
+	key := inBody
+	if len(headers) > 0 {
+		key = headers[0]
+		if len(headers) > 1 || key == "" || inBody != "" && inBody != key {
+			return "", issue("idempotencyKey", "must be said once")
+		}
+	}
+	if len(key) > maxKey || !isPlain(key) {
+		return "", issue("idempotencyKey", "must be at most 255 visible characters of ASCII")
+	}
+	return key, nil
+}
+
+// resultOf is the result of a call, also when the tool failed. What is left as an error is
+// a refusal by the platform.
+func resultOf(result *toolyard.Result, err error) (*toolyard.Result, error) {
+	if err == nil {
+		if result.Unfinished() {
+			return nil, toolyard.Errorf(toolyard.Missing, "The tool asks for input first, which cannot be given here; call it over MCP.")
+		}
+		return result, nil
+	}
+	e := toolyard.AsError(err)
+	if _, refused := statuses[e.Code]; refused {
+		return nil, e
+	}
+	return e.Result(), nil
+}
+
+// after is the session after a call, closed if that is wanted. The call has run: that the
+// ledger does not answer now is no reason to keep its result back.
+func (a *v1) after(ctx context.Context, session string, closes bool) *toolyard.Purse {
+	ctx, cancel := context.WithTimeout(ctx, queryTime)
+	defer cancel()
+	ask := a.Ledger.Purse
+	if closes {
+		ask = a.Ledger.CloseSession
+	}
+	purse, err := ask(ctx, session)
+	if err != nil {
+		a.Log.WarnContext(ctx, "session cannot be shown or closed after a call", "session", session, "close", closes, "error", err)
+		return nil
+	}
+	return purse
+}

@@ -1,0 +1,124 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
+)
+
+// Links keeps which accounts elsewhere callers have linked.
+type Links interface {
+	// SetLink links an address as a kind; an empty one removes the link.
+	SetLink(ctx context.Context, caller, kind, address string) error
+	// Links are the addresses that a caller has linked, by kind.
+	Links(ctx context.Context, caller string) (map[string]string, error)
+}
+
+// Bounds on links.
+const (
+	maxLinks   = 32  // of a caller
+	maxAddress = 256 // bytes
+)
+
+var (
+	kindPattern   = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+	walletPattern = regexp.MustCompile(`^0x[0-9a-fA-F]{40}$`)
+)
+
+// wallets are the kinds whose addresses are those of wallets.
+var wallets = map[string]bool{"wallet": true, "hyperliquid": true, "polymarket": true}
+
+// linkBody is what is sent to link an account.
+type linkBody struct {
+	Address string `json:"address" doc:"The address to link. For wallet, hyperliquid and polymarket it is 0x and 40 hexadecimal digits."`
+}
+
+// link is an account elsewhere.
+type link struct {
+	Kind    string `json:"kind"`
+	Address string `json:"address"`
+}
+
+type linksPage struct {
+	Links map[string]string `json:"links" doc:"Addresses by kind."`
+}
+
+// linked is what the caller has linked. Only who is known has links.
+func (a *v1) linked(ctx context.Context, c toolyard.Caller) (map[string]string, error) {
+	switch {
+	case a.Links == nil:
+		return nil, notFound("Nothing can be linked here.")
+	case !c.Known():
+		return nil, toolyard.Errorf(toolyard.Unauthenticated, "This needs to know who you are: send an API key.")
+	}
+	return a.Links.Links(ctx, c.ID)
+}
+
+func (a *v1) getLinks(_ http.ResponseWriter, r *http.Request, c toolyard.Caller) (*reply, error) {
+	links, err := a.linked(r.Context(), c)
+	if links == nil {
+		links = map[string]string{}
+	}
+	return &reply{body: linksPage{links}}, err
+}
+
+func (a *v1) getLink(_ http.ResponseWriter, r *http.Request, c toolyard.Caller) (*reply, error) {
+	links, err := a.linked(r.Context(), c)
+	if err != nil {
+		return nil, err
+	}
+	kind := r.PathValue("kind")
+	address, ok := links[kind]
+	if !ok {
+		return nil, notFound("You have linked no %s.", shown(kind))
+	}
+	return &reply{body: link{kind, address}}, nil
+}
+
+func (a *v1) putLink(w http.ResponseWriter, r *http.Request, c toolyard.Caller) (*reply, error) {
+	links, err := a.linked(r.Context(), c)
+	if err != nil {
+		return nil, err
+	}
+	var body linkBody
+	if err := readBody(w, r, smallBody, &body); err != nil {
+		return nil, err
+	}
+	kind := r.PathValue("kind")
+	if err := checkLink(kind, body.Address); err != nil {
+		return nil, err
+	}
+	if _, known := links[kind]; !known && len(links) >= maxLinks {
+		return nil, invalid("You have linked %d accounts, and more are not kept; remove one first.", len(links))
+	}
+	if err := a.Links.SetLink(r.Context(), c.ID, kind, body.Address); err != nil {
+		return nil, err
+	}
+	return &reply{body: link{kind, body.Address}}, nil
+}
+
+func (a *v1) deleteLink(_ http.ResponseWriter, r *http.Request, c toolyard.Caller) (*reply, error) {
+	links, err := a.linked(r.Context(), c)
+	if err != nil {
+		return nil, err
+	}
+	if kind := r.PathValue("kind"); links[kind] != "" {
+		err = a.Links.SetLink(r.Context(), c.ID, kind, "")
+	}
+	return &reply{}, err
+}
+
+func checkLink(kind, address string) error {
+	switch {
+	case !kindPattern.MatchString(kind):
+		return issue("kind", "must be a name such as wallet")
+	case wallets[kind] && !walletPattern.MatchString(address):
+		return issue("address", "must be 0x and 40 hexadecimal digits")
+	case address == "" || len(address) > maxAddress || guard.CheckText(address) != nil:
+		return issue("address", "must be a text of at most 256 bytes")
+	}
+	return nil
+}

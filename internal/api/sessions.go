@@ -1,0 +1,183 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// Bounds on sessions.
+const (
+	defaultTTL = 30 * time.Minute
+	maxTTL     = 24 * time.Hour
+	maxCalls   = 1_000_000_000
+	maxSession = 128 // bytes of an id
+)
+
+// sessionBody is a session to open.
+type sessionBody struct {
+	Limit string `json:"limitUsd" doc:"What may be spent, in US dollars: \"0.0025\"."`
+	Calls int    `json:"calls,omitempty" minimum:"1" maximum:"1000000000" doc:"How many calls may be made; any number when it is not said."`
+	TTL   string `json:"ttl,omitempty" doc:"How long it stays open: \"30m\", which is the default, at most \"24h\"."`
+	Gate  string `json:"gate,omitempty" doc:"The gate that it is for; refused now if there is no such gate for execution."`
+}
+
+// session is the session that the body describes.
+func (b sessionBody) session() (s toolyard.Session, err error) {
+	s = toolyard.Session{ID: "ses_" + rand.Text(), Calls: b.Calls, TTL: defaultTTL}
+	if s.Limit, err = toolyard.ParseMoney(b.Limit); err != nil || s.Limit <= 0 {
+		return s, issue("limitUsd", `must be an amount above zero, in quotes, such as "0.0025"`)
+	}
+	if s.Calls < 0 || s.Calls > maxCalls {
+		return s, issue("calls", "must be between 1 and 1000000000")
+	}
+	if b.TTL != "" {
+		if s.TTL, err = time.ParseDuration(b.TTL); err != nil || s.TTL < time.Second || s.TTL > maxTTL {
+			return s, issue("ttl", `must be a duration between "1s" and "24h", such as "30m"`)
+		}
+	}
+	return s, nil
+}
+
+var errNothingForSale = notFound("Nothing is for sale here.")
+
+func (a *v1) openSession(w http.ResponseWriter, r *http.Request, c toolyard.Caller) (*reply, error) {
+	if a.Ledger == nil {
+		return nil, errNothingForSale
+	}
+	account, err := accountOf(c)
+	if err != nil {
+		return nil, err
+	}
+	var body sessionBody
+	if err := readBody(w, r, smallBody, &body); err != nil {
+		return nil, err
+	}
+	s, err := body.session()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := a.gate(body.Gate); err != nil {
+		return nil, err
+	}
+	s.Account = account
+	purse, err := a.Ledger.OpenSession(r.Context(), s)
+	if err != nil {
+		return nil, err
+	}
+	return &reply{status: http.StatusCreated, location: prefix + "/sessions/" + purse.ID, body: purse}, nil
+}
+
+func (a *v1) getSession(_ http.ResponseWriter, r *http.Request, c toolyard.Caller) (*reply, error) {
+	purse, err := a.session(r.Context(), c, r.PathValue("id"))
+	return &reply{body: purse}, err
+}
+
+func (a *v1) closeSession(_ http.ResponseWriter, r *http.Request, c toolyard.Caller) (*reply, error) {
+	purse, err := a.session(r.Context(), c, r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	purse, err = a.Ledger.CloseSession(r.Context(), purse.ID)
+	return &reply{body: purse}, err
+}
+
+func (a *v1) getAccount(_ http.ResponseWriter, r *http.Request, c toolyard.Caller) (*reply, error) {
+	if a.Ledger == nil {
+		return nil, errNothingForSale
+	}
+	account, err := accountOf(c)
+	if err != nil {
+		return nil, err
+	}
+	purse, err := a.Ledger.Purse(r.Context(), account)
+	if err == nil && purse.ID != purse.Account { // the account is named as somebody's session is
+		err = notFound("There is no account %q.", account)
+	}
+	return &reply{body: purse}, err
+}
+
+// session is a session of the caller's account. That of another account is not there, and
+// neither is an account.
+func (a *v1) session(ctx context.Context, c toolyard.Caller, id string) (*toolyard.Purse, error) {
+	if a.Ledger == nil {
+		return nil, errNothingForSale
+	}
+	account, err := accountOf(c)
+	if err != nil {
+		return nil, err
+	}
+	none := notFound("You have no such session.")
+	if len(id) > maxSession || !isPlain(id) {
+		return nil, none
+	}
+	purse, err := a.Ledger.Purse(ctx, id)
+	if err != nil {
+		if problemOf(err).Code == toolyard.NotFound {
+			return nil, none
+		}
+		return nil, err
+	}
+	if purse.Account != account || purse.ID == purse.Account {
+		return nil, none
+	}
+	a.owners.learn(purse)
+	return purse, nil
+}
+
+// gate is the gate for execution with a name, or the first one for no name.
+func (a *v1) gate(name string) (*toolyard.Gate, error) {
+	var gates []*toolyard.Gate
+	if a.Gates != nil {
+		gates = a.Gates()
+	}
+	i := slices.IndexFunc(gates, func(g *toolyard.Gate) bool {
+		if name == "" {
+			return g.Surface == toolyard.Execute
+		}
+		return g.Name == name && g.Surface != toolyard.Answer
+	})
+	switch {
+	case i >= 0:
+		return gates[i], nil
+	case name == "":
+		return nil, notFound("No gate here is for execution.")
+	}
+	return nil, notFound("There is no gate %q for execution.", shown(name))
+}
+
+// owners remembers which account a session belongs to, which never changes, so that not
+// every call asks the ledger.
+type owners struct {
+	mu sync.Mutex
+	of map[string]string
+}
+
+const maxOwners = 10_000
+
+func (o *owners) learn(p *toolyard.Purse) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.of == nil || len(o.of) >= maxOwners {
+		o.of = make(map[string]string)
+	}
+	o.of[p.ID] = p.Account
+}
+
+// owns reports whether the session is known to belong to the account.
+func (o *owners) owns(session, account string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	owner, ok := o.of[session]
+	return ok && owner == account && account != ""
+}
+
+// isPlain reports whether a text has only visible characters of ASCII.
+func isPlain(s string) bool {
+	return !slices.ContainsFunc([]byte(s), func(c byte) bool { return c <= ' ' || c > '~' })
+}

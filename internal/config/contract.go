@@ -1,0 +1,124 @@
+package config
+
+import (
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/toolyard/toolyard"
+)
+
+// Terms are what the operator says of a tool beside what it declares itself. Of two limits
+// the stricter counts; the operator's price counts.
+type Terms struct {
+	Rate          *Rate            `json:"rate,omitempty" doc:"How fast it may be called."`
+	ExecuteUSD    *Price           `json:"executeUsd,omitempty" doc:"What a call at a gate for execution costs, in US dollars, as text; none for a tool that is not for sale."`
+	Surface       toolyard.Surface `json:"surface,omitempty" enum:"answer,execute,both" doc:"What it is for."`
+	QueryEligible *bool            `json:"queryEligible,omitempty" doc:"Whether answers may be composed with it."`
+	Latency       toolyard.Latency `json:"latencyClass,omitempty" enum:"instant,fast,slow,streaming" doc:"How long callers should expect to wait."`
+}
+
+// Rate is how fast something may be called, by all replicas together.
+type Rate struct {
+	PerMinute   int      `json:"perMinute,omitempty" minimum:"1" maximum:"100000000" doc:"How many calls may begin in any minute."`
+	Cooldown    Duration `json:"cooldown,omitempty" doc:"How long after the beginning of a call the next may begin."`
+	Concurrency int      `json:"concurrency,omitempty" minimum:"1" maximum:"1000000" doc:"How many calls may run at once."`
+}
+
+// Limit is the rate as a limit.
+func (r *Rate) Limit() toolyard.Limit {
+	if r == nil {
+		return toolyard.Limit{}
+	}
+	return toolyard.Limit{PerMinute: r.PerMinute, Cooldown: r.Cooldown.Std(), Concurrency: r.Concurrency}
+}
+
+// Price is an amount such as "0.001", or "none".
+type Price toolyard.Price
+
+// JSONSchema describes a Price.
+func (Price) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"string","pattern":"^(none|[0-9]{1,9}(\\.[0-9]{1,9})?)$","examples":["0.001","none"]}`)
+}
+
+// UnmarshalText reads a Price.
+func (p *Price) UnmarshalText(text []byte) error {
+	if string(text) == "none" {
+		*p = Price{OptOut: true}
+		return nil
+	}
+	usd, err := toolyard.ParseMoney(string(text))
+	*p = Price{Set: true, USD: usd}
+	return err
+}
+
+// Provider is where a kind of context comes from.
+type Provider struct {
+	URL    string  `json:"url,omitempty" doc:"Where to ask; the public address when empty."`
+	Chain  int     `json:"chain,omitempty" minimum:"1" doc:"For wallet: the id of the chain that the url must be of."`
+	Tokens []Token `json:"tokens,omitempty" doc:"For wallet: the tokens whose balances are read."`
+	Budget int     `json:"budget,omitempty" minimum:"1" doc:"How much may be asked in a minute, in the weights of the service."`
+}
+
+// Token is a contract that keeps balances.
+type Token struct {
+	Symbol   string `json:"symbol" minLength:"1" doc:"What people call it."`
+	Address  string `json:"address" pattern:"^0x[0-9a-fA-F]{40}$" doc:"Its address."`
+	Decimals *int   `json:"decimals,omitempty" minimum:"0" maximum:"36" doc:"How many digits are behind the point; asked when it is not said."`
+}
+
+// Record is what is kept of calls.
+type Record struct {
+	Arguments string   `json:"arguments" default:"off" enum:"off,shape,full" doc:"What is kept of arguments: nothing, their names and kinds, or all but secrets."`
+	Keep      Duration `json:"keep" default:"720h" doc:"For how long."`
+}
+
+// Who are the callers of a gate.
+const (
+	Anyone = "anyone" // nobody is asked who they are
+	Keys   = "keys"   // those with an API key
+)
+
+// NeedsStore reports whether the configuration asks for something that must be kept.
+func (c *Config) NeedsStore() bool {
+	if c.Store != "" || len(c.Context) > 0 {
+		return true
+	}
+	for _, g := range c.Gates {
+		if g.Surface == toolyard.Execute || g.Callers == Keys {
+			return true
+		}
+	}
+	return false
+}
+
+// Open reports whether some way in asks nobody who they are.
+func (c *Config) Open() bool {
+	for _, g := range c.Gates {
+		if g.Callers != Keys {
+			return true
+		}
+	}
+	return len(c.Gates) == 0
+}
+
+func (c *Config) checkContract(add adder) {
+	if s := c.Store; s != "" && s != "memory" && !strings.HasPrefix(s, "sqlite:") {
+		if u, err := url.Parse(s); err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
+			add("must be postgres://user@host/database, sqlite:path or memory", "store")
+		}
+	}
+	kinds := []string{"wallet", "hyperliquid", "polymarket"}
+	for kind, p := range c.Context {
+		if !slices.Contains(kinds, kind) {
+			add("is no kind of context; there are "+strings.Join(kinds, ", ")+near(kind, kinds), "context", kind)
+		}
+		if u, err := url.Parse(p.URL); p.URL != "" && (err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https")) {
+			add("must be a URL that begins with http:// or https://", "context", kind, "url")
+		}
+	}
+	if c.Record.Keep <= 0 {
+		add("must be more than nothing", "record", "keep")
+	}
+}

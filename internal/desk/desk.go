@@ -1,0 +1,379 @@
+// Package desk admits calls: it is the part of a replica that asks the store for permits,
+// money and idempotency keys, and it implements toolyard.Admitter.
+//
+// What many calls need is leased from the store in chunks (lane.go for limits, wallet.go for
+// money), so that most calls are admitted without asking anybody. Calls that wait stand in
+// lines (line.go), in which callers take turns. One loop (loop.go) sends all that waits to
+// the store as one batch, one batch after the other. A call with an idempotency key, and a
+// paid one that writes, is admitted by the store itself, so that it is on record there before
+// it runs.
+package desk
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/store"
+)
+
+// Store is what the desk asks of the store.
+type Store interface {
+	Exchange(context.Context, *store.Batch) (*store.Answers, error)
+	Sweep(ctx context.Context, limit int) (more bool, err error)
+}
+
+// Options are the settings of a desk.
+type Options struct {
+	Replica string                                                // unique among the replicas that share the store
+	Local   bool                                                  // while the store is away, count limits alone for a while
+	Row     func(*toolyard.Call, toolyard.Outcome) *store.CallRow // nil for no record
+	OnStore func(up bool)                                         // is told when the store goes away and comes back
+	Log     *slog.Logger
+}
+
+// Desk admits the calls of one replica.
+type Desk struct {
+	store Store
+	opts  Options
+	wake  chan struct{} // there is something to send
+
+	mu      sync.Mutex
+	seq     uint64
+	lines   map[string]*line
+	lanes   map[string]*lane
+	wallets map[walletKey]*wallet
+	durable []*visitor // those that the store admits, in order of arrival
+	out     outbox
+	away    time.Time // since when the store does not answer; zero if it does
+	alone   store.Alone
+	closed  bool
+}
+
+// New makes a desk. It admits once Run runs.
+func New(s Store, o Options) *Desk {
+	if o.OnStore == nil {
+		o.OnStore = func(bool) {}
+	}
+	return &Desk{
+		store: s, opts: o, wake: make(chan struct{}, 1),
+		lines: make(map[string]*line), lanes: make(map[string]*lane), wallets: make(map[walletKey]*wallet),
+	}
+}
+
+var _ toolyard.Admitter = (*Desk)(nil)
+
+// visitor is a call that wants to be admitted.
+type visitor struct {
+	ask      *toolyard.Ask
+	line     *line  // nil for one that the store admits
+	tag, seq uint64 // its place in the line
+	deadline time.Time
+	reason   *toolyard.Error // why it is not admitted yet
+	next     time.Time       // when to ask the store for it again
+	short    time.Time       // since when the store refuses it
+	asked    bool            // the store is being asked for it
+	left     bool            // it does not wait any more
+	done     chan struct{}   // closed when there is a ticket or an error
+	ticket   *toolyard.Ticket
+	err      *toolyard.Error
+}
+
+// taken is what a ticket has taken.
+type taken struct {
+	lanes   []used
+	wallet  *wallet // nil for one that the store admitted, and for one that nothing pays for
+	durable bool
+	spent   toolyard.Money // by the purse, before this call
+	rest    toolyard.Money // that the purse could spend, before this call
+}
+
+// used is a permit of a lane that a call uses.
+type used struct {
+	lane  *lane
+	until time.Time // when its slot runs out
+}
+
+// isDurable reports whether the store itself must admit a call.
+func isDurable(a *toolyard.Ask) bool { return a.Key != "" || (a.Writes && a.Price > 0) }
+
+// Admit implements toolyard.Admitter.
+func (d *Desk) Admit(ctx context.Context, ask *toolyard.Ask) (*toolyard.Ticket, error) {
+	if ask.Empty() {
+		return &toolyard.Ticket{Ask: ask, Taken: &taken{}}, nil
+	}
+	if !isDurable(ask) {
+		return d.admit(ctx, ask, false)
+	}
+	local, shared := split(ask)
+	place, err := d.admit(ctx, local, false)
+	if err != nil {
+		return nil, err
+	}
+	t, err := d.admit(ctx, shared, true)
+	if err != nil || t.Replay != nil {
+		d.release(place)
+		return t, err
+	}
+	t.Taken.(*taken).lanes = place.Taken.(*taken).lanes
+	return t, nil
+}
+
+// split parts what this replica has to itself from what the store admits.
+func split(ask *toolyard.Ask) (local, shared *toolyard.Ask) {
+	local, shared = &toolyard.Ask{}, &toolyard.Ask{}
+	*local, *shared = *ask, *ask
+	local.Purse, local.Paces, shared.Paces = "", nil, nil
+	for _, p := range ask.Paces {
+		if p.Local {
+			local.Paces = append(local.Paces, p)
+		} else {
+			shared.Paces = append(shared.Paces, p)
+		}
+	}
+	return local, shared
+}
+
+// admit waits until everything is there, or until it is no use to wait.
+func (d *Desk) admit(ctx context.Context, ask *toolyard.Ask, durable bool) (*toolyard.Ticket, error) {
+	if !durable && len(ask.Paces) == 0 && ask.Purse == "" {
+		return &toolyard.Ticket{Ask: ask, Taken: &taken{}}, nil
+	}
+	v := d.enter(ask, durable)
+	if !v.ended() {
+		d.await(ctx, v)
+	}
+	if v.err != nil {
+		return nil, v.err
+	}
+	d.begun(v)
+	return v.ticket, nil
+}
+
+func (d *Desk) await(ctx context.Context, v *visitor) {
+	patience := time.NewTimer(time.Until(v.deadline))
+	defer patience.Stop()
+	select {
+	case <-v.done:
+	case <-patience.C:
+		d.leave(v, nil)
+	case <-ctx.Done():
+		d.leave(v, ctx.Err())
+	}
+}
+
+// release gives back the permits of a ticket.
+func (d *Desk) release(t *toolyard.Ticket) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, u := range t.Taken.(*taken).lanes {
+		u.lane.end(d, u.until)
+	}
+}
+
+// enter puts a call in line, and serves it at once if everything is there.
+func (d *Desk) enter(ask *toolyard.Ask, durable bool) *visitor {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.seq++
+	v := &visitor{ask: ask, seq: d.seq, deadline: time.Now().Add(ask.Wait), done: make(chan struct{})}
+	switch {
+	case d.closed:
+		v.end(nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "The yard is closing."})
+	case durable:
+		d.durable = append(d.durable, v)
+	default:
+		v.line = d.lineOf(ask)
+		v.line.push(v)
+		d.serve(v.line)
+		if busy := v.line.full(); busy != nil && !v.ended() {
+			v.line.remove(v)
+			v.end(nil, busy)
+		}
+		if !v.ended() {
+			v.line.foresee(v, time.Now())
+		}
+	}
+	if !v.ended() {
+		d.call()
+	}
+	return v
+}
+
+// leave ends a visitor that waits no longer, unless it was served meanwhile.
+func (d *Desk) leave(v *visitor, cause error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if v.ended() {
+		return
+	}
+	v.left = true
+	if v.line != nil {
+		v.line.remove(v)
+	}
+	err := v.reason
+	switch {
+	case cause != nil:
+		err = toolyard.AsError(cause)
+	case err == nil:
+		err = &toolyard.Error{Code: toolyard.Unavailable, Message: "The store did not answer in time.", RetryAfter: time.Second}
+	}
+	v.end(nil, err)
+}
+
+func (v *visitor) end(t *toolyard.Ticket, err *toolyard.Error) {
+	v.ticket, v.err = t, err
+	close(v.done)
+}
+
+func (v *visitor) ended() bool {
+	select {
+	case <-v.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// begun notes that the call of a visitor begins now: its cooldowns count from here.
+func (d *Desk) begun(v *visitor) {
+	t := v.ticket.Taken.(*taken)
+	if t.durable && v.ticket.Replay == nil {
+		d.returnTurns(v.ask)
+		return
+	}
+	if !slices.ContainsFunc(t.lanes, func(u used) bool { return u.lane.Limit.Cooldown > 0 }) {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, u := range t.lanes {
+		if u.lane.Limit.Cooldown > 0 {
+			u.lane.begun(d, time.Now())
+		}
+	}
+}
+
+// returnTurns gives back the turns of a call that the store admitted.
+func (d *Desk) returnTurns(ask *toolyard.Ask) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, p := range ask.Paces {
+		if p.Limit.Cooldown > 0 && !p.Local {
+			d.out.returns = append(d.out.returns, store.PaceReturn{Key: p.Key, Limit: p.Limit, Turn: true})
+			d.call()
+		}
+	}
+}
+
+// call wakes the loop.
+func (d *Desk) call() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// settleTime is how long a caller waits for its charge to be durable.
+const settleTime = 10 * time.Second
+
+// Settle implements toolyard.Admitter.
+func (d *Desk) Settle(ctx context.Context, t *toolyard.Ticket, o toolyard.Outcome) (*toolyard.Receipt, error) {
+	s := d.settlement(t, o)
+	if s == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
+	select {
+	case <-s.done:
+	case <-ctx.Done():
+		return nil, &toolyard.Error{Code: toolyard.Unknown, Message: "The call has run, but the store does not answer, so its charge is not on record yet."}
+	}
+	if r := s.refused; r != nil {
+		return nil, &toolyard.Error{Code: r.Code, Message: "The call has run, but it could not be settled. " + r.Message}
+	}
+	return s.receipt, nil
+}
+
+// settlement gives back what the call does not need any more, and is what the store has to
+// be told of it: nil for nothing.
+func (d *Desk) settlement(t *toolyard.Ticket, o toolyard.Outcome) *settling {
+	took, ask := t.Taken.(*taken), t.Ask
+	charged := ask.Price
+	if o.Code() != toolyard.OK || o.Result.Unfinished() {
+		charged = 0
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, u := range took.lanes {
+		u.lane.end(d, u.until)
+	}
+	s := &settling{Settle: store.Settle{Call: ask.Call, Amount: charged, Seller: ask.Seller}, done: make(chan struct{})}
+	s.receipt = &toolyard.Receipt{Call: ask.Call, Price: charged, Purse: ask.Purse}
+	switch w := took.wallet; {
+	case took.durable:
+		d.settleDurable(s, ask, o)
+		s.receipt.Spent, s.receipt.Remaining = took.spent+charged, took.rest-charged
+	case w == nil:
+		return nil
+	case charged == 0 && !w.counts:
+		w.giveBack(d, ask.Price)
+		return nil
+	default:
+		s.wallet, s.price = w, ask.Price
+		s.Hold, s.Purse, s.Calls = w.hold, w.purse, 1
+	}
+	if charged > 0 && ask.Of != nil && d.opts.Row != nil {
+		ask.Of.Receipt = s.receipt
+		s.Row = d.opts.Row(ask.Of, o)
+	}
+	d.out.settles = append(d.out.settles, s)
+	d.call()
+	return s
+}
+
+// settleDurable completes the settlement of a call that the store admitted.
+func (d *Desk) settleDurable(s *settling, ask *toolyard.Ask, o toolyard.Outcome) {
+	for _, p := range ask.Paces {
+		if p.Limit.Concurrency > 0 {
+			d.out.returns = append(d.out.returns, store.PaceReturn{Key: p.Key, Limit: p.Limit, Slots: 1})
+		}
+	}
+	id := runOf(ask)
+	s.Run, s.Calls, s.Last = &id, 1, true
+	if ask.Purse != "" {
+		s.Hold, s.Purse = ask.Call, ask.Purse
+	}
+	switch {
+	case o.Err == nil && o.Result.Unfinished():
+		s.Never = true // it comes back with answers, and with the same key
+	case o.Err == nil:
+		s.Outcome = encode(o.Result)
+	case o.Err.Code == toolyard.Timeout, o.Err.Code == toolyard.Canceled, o.Err.Code == toolyard.Unavailable:
+		s.Unknown = true
+	default:
+		s.Outcome = encode(o.Err.Result())
+	}
+}
+
+// encode is a result as it is kept for who asks again.
+func encode(r *toolyard.Result) json.RawMessage {
+	raw, err := r.MarshalJSON()
+	if err != nil { // it has been checked
+		return json.RawMessage(`{"content":[],"isError":true}`)
+	}
+	return raw
+}
+
+// runOf is the idempotency key of a call. A call without one is its own.
+func runOf(ask *toolyard.Ask) store.RunID {
+	if ask.Key == "" {
+		return store.RunID{Scope: "call", Key: ask.Call}
+	}
+	return store.RunID{Scope: ask.Scope, Key: ask.Key}
+}

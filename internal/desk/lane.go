@@ -1,0 +1,252 @@
+package desk
+
+import (
+	"slices"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/store"
+)
+
+// grace is how much longer than a call may take its slot is leased.
+const grace = 5 * time.Second
+
+// lane is what a replica has leased of a limit.
+type lane struct {
+	toolyard.Pace
+	permits  []permits
+	slots    []time.Time // of the slots that nobody uses: when they run out
+	running  int         // slots in use
+	turn     time.Time   // until when it may begin calls; zero if it may not
+	busy     bool        // a call has the turn and has not begun yet
+	next     time.Time   // when the cooldown is over
+	lines    []*line
+	again    time.Time // when to ask the store again
+	free     time.Time // when something of the limit may be free, if it is known that nothing is
+	replicas int
+	pulse    pulse
+	hold     time.Duration // how long its calls need a slot
+}
+
+// permits are permits of one grant.
+type permits struct {
+	n     int
+	slot  int64
+	until time.Time
+}
+
+func (d *Desk) laneOf(p toolyard.Pace) *lane {
+	l := d.lanes[p.Key]
+	if l == nil {
+		l = &lane{Pace: p}
+		d.lanes[p.Key] = l
+	}
+	return l
+}
+
+// ready reports whether a call may begin.
+func (l *lane) ready(ask *toolyard.Ask, now time.Time) bool {
+	l.hold = max(l.hold, ask.Timeout+grace)
+	l.expire(now)
+	switch {
+	case l.Local:
+		return l.running < l.Limit.Concurrency
+	case l.Limit.PerMinute > 0 && len(l.permits) == 0:
+	case l.Limit.Concurrency > 0 && !l.hasSlot(now.Add(ask.Timeout)):
+	case l.Limit.Cooldown > 0 && (l.turn.IsZero() || l.busy || l.next.After(now)):
+	default:
+		return true
+	}
+	return false
+}
+
+// hasSlot reports whether a slot lasts until a time.
+func (l *lane) hasSlot(until time.Time) bool {
+	return slices.ContainsFunc(l.slots, func(s time.Time) bool { return !s.Before(until) })
+}
+
+// expire lets go what may not be used any more.
+func (l *lane) expire(now time.Time) {
+	l.permits = slices.DeleteFunc(l.permits, func(p permits) bool { return p.n == 0 || !p.until.After(now) })
+	l.slots = slices.DeleteFunc(l.slots, func(s time.Time) bool { return !s.After(now) })
+	if !l.turn.After(now) && !l.busy {
+		l.turn = time.Time{}
+	}
+}
+
+// take takes a permit, a slot and the turn for a call, and returns when the slot runs out.
+func (l *lane) take(ask *toolyard.Ask, now time.Time) (until time.Time) {
+	l.pulse.beat(now)
+	if l.Local {
+		l.running++
+		return now.Add(time.Hour)
+	}
+	if l.Limit.PerMinute > 0 {
+		l.permits[0].n--
+	}
+	if l.Limit.Concurrency > 0 {
+		i := slices.IndexFunc(l.slots, func(s time.Time) bool { return !s.Before(now.Add(ask.Timeout)) })
+		until = l.slots[i]
+		l.slots = slices.Delete(l.slots, i, i+1)
+		l.running++
+	}
+	l.busy = l.Limit.Cooldown > 0
+	return until
+}
+
+// begun starts the cooldown. A turn that is worth nothing until it runs out is given back.
+func (l *lane) begun(d *Desk, now time.Time) {
+	l.busy, l.next = false, now.Add(l.Limit.Cooldown)
+	if l.turn.IsZero() {
+		return
+	}
+	if !l.next.Before(l.turn) || l.Limit.Cooldown > store.TurnTTL/4 || l.waiting() == 0 {
+		l.returnTurn(d)
+	}
+	d.call()
+}
+
+func (l *lane) returnTurn(d *Desk) {
+	l.turn = time.Time{}
+	d.out.returns = append(d.out.returns, store.PaceReturn{Key: l.Key, Limit: l.Limit, Turn: true})
+}
+
+// end frees the slot of a call. If other replicas may want it, it goes back at once.
+func (l *lane) end(d *Desk, until time.Time) {
+	if until.IsZero() {
+		return
+	}
+	l.running--
+	now := time.Now()
+	if l.Local {
+		d.serveAll(l.lines)
+		return
+	}
+	if !until.After(now) {
+		return
+	}
+	if l.replicas > 1 {
+		d.out.returns = append(d.out.returns, store.PaceReturn{Key: l.Key, Limit: l.Limit, Slots: 1})
+		l.again = time.Time{}
+		d.call()
+		return
+	}
+	l.slots = append(l.slots, until)
+	if l.waiting() > 0 {
+		d.serveAll(l.lines)
+		d.call()
+	}
+}
+
+func (l *lane) waiting() (n int) {
+	for _, line := range l.lines {
+		n += len(line.queue)
+	}
+	return n
+}
+
+// ask is what the lane wants of the store now, and whether it wants anything.
+func (l *lane) ask(now time.Time) (store.PaceAsk, bool) {
+	if l.Local {
+		return store.PaceAsk{}, false
+	}
+	l.expire(now)
+	waiting := l.waiting()
+	ahead := l.pulse.expect(now)
+	if (waiting == 0 && ahead == 0) || l.again.After(now) {
+		return store.PaceAsk{}, false
+	}
+	a := store.PaceAsk{Key: l.Key, Limit: l.Limit, Hold: l.hold}
+	if l.Limit.PerMinute > 0 {
+		have := 0
+		for _, p := range l.permits {
+			have += p.n
+		}
+		if want := min(waiting+ahead, l.Limit.PerMinute); have < (want+1)/2 {
+			a.Permits = want - have
+		}
+	}
+	if l.Limit.Concurrency > 0 && waiting > 0 {
+		fresh := 0
+		for _, s := range l.slots {
+			if s.After(now.Add(l.hold - grace)) {
+				fresh++
+			}
+		}
+		a.Slots = max(0, min(waiting, l.Limit.Concurrency)-fresh)
+	}
+	a.Turn = l.Limit.Cooldown > 0 && l.turn.IsZero() && waiting > 0
+	if waiting == 0 && l.Limit.Cooldown > 0 {
+		return a, false
+	}
+	return a, a.Permits > 0 || a.Slots > 0 || a.Turn
+}
+
+// pollTime is how long to wait at most before the store is asked again for those who wait.
+const pollTime = 300 * time.Millisecond
+
+// granted adds what was leased. Sent is when it was asked for.
+func (l *lane) granted(d *Desk, a store.PaceAsk, g store.PaceGrant, sent time.Time) {
+	now := time.Now()
+	l.replicas = g.Replicas
+	if g.Permits > 0 && l.Limit.PerMinute > 0 {
+		l.permits = append(l.permits, permits{g.Permits, g.Slot, sent.Add(store.PermitTTL)})
+	}
+	for range g.Slots {
+		l.slots = append(l.slots, sent.Add(a.Hold))
+	}
+	if g.Turn && a.Limit.Cooldown > 0 {
+		l.turn = sent.Add(store.TurnTTL)
+	}
+	l.again, l.free = time.Time{}, time.Time{}
+	d.serveAll(l.lines)
+	if g.After > 0 {
+		l.again, l.free = now.Add(min(g.After, pollTime)), now.Add(g.After)
+		reason := reached(l.Name, g.After)
+		for _, line := range l.lines {
+			line.refuse(now, g.After, reason)
+		}
+	}
+}
+
+// reached says that a limit is reached.
+func reached(name string, after time.Duration) *toolyard.Error {
+	return &toolyard.Error{Code: toolyard.Exhausted, Message: "The limit of " + name + " is reached. Try again later.", RetryAfter: after}
+}
+
+// full says that enough calls wait already.
+func (l *lane) full() *toolyard.Error {
+	after := min(max(l.pulse.interval()*time.Duration(l.waiting()), 100*time.Millisecond), time.Minute)
+	return &toolyard.Error{Code: toolyard.Exhausted, RetryAfter: after, Message: l.Name + " has as many calls as it may have at once. Try again later."}
+}
+
+// rest gives back what nobody needs just now, and reports whether there is nothing left.
+func (l *lane) rest(d *Desk, now time.Time) (empty bool) {
+	l.expire(now)
+	if l.waiting() > 0 || now.Sub(l.pulse.last) < l.idle() {
+		return false
+	}
+	if l.Local {
+		return l.running == 0
+	}
+	r := store.PaceReturn{Key: l.Key, Limit: l.Limit, Slots: len(l.slots), Turn: !l.turn.IsZero() && !l.busy}
+	for _, p := range l.permits {
+		d.out.returns = append(d.out.returns, store.PaceReturn{Key: l.Key, Limit: l.Limit, Permits: p.n, Slot: p.slot})
+	}
+	l.permits, l.slots = nil, nil
+	if r.Turn {
+		l.turn = time.Time{}
+	}
+	if r.Slots > 0 || r.Turn {
+		d.out.returns = append(d.out.returns, r)
+	}
+	return l.running == 0 && !l.busy
+}
+
+// idle is after which time a lane that is not used gives back what it has.
+func (l *lane) idle() time.Duration {
+	if l.replicas > 1 {
+		return 50 * time.Millisecond
+	}
+	return 400 * time.Millisecond
+}

@@ -1,0 +1,405 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/store"
+)
+
+const (
+	// patience is how long a call waits for a store that does not answer.
+	patience = 2 * time.Second
+	// exchangeTime is how long one exchange may take.
+	exchangeTime = 5 * time.Second
+	// sweepTime is how often what has run out is looked for.
+	sweepTime = time.Second
+	// tick is how often leases are looked after.
+	tick = 25 * time.Millisecond
+	// maxBatch is how many calls one batch settles, and admits, at most.
+	maxBatch = 2000
+	// aloneTime is for how long limits are counted alone while the store is away.
+	aloneTime = time.Minute
+)
+
+// outbox is what the store is to be told.
+type outbox struct {
+	returns []store.PaceReturn
+	settles []*settling
+	drops   []store.Drop
+}
+
+// settling is a call that is being settled.
+type settling struct {
+	store.Settle
+	wallet  *wallet        // nil for a call that the store admitted
+	price   toolyard.Money // what was taken for it
+	receipt *toolyard.Receipt
+	refused *store.Refusal
+	done    chan struct{} // closed when it is durable or refused
+}
+
+// batch is a batch, and who waits for it.
+type batch struct {
+	store.Batch
+	settles []*settling
+	lanes   []*lane
+	wallets []*wallet
+	admits  []*visitor
+}
+
+func (b *batch) empty() bool {
+	return len(b.Returns)+len(b.settles)+len(b.Drops)+len(b.lanes)+len(b.wallets)+len(b.admits) == 0
+}
+
+// Run talks to the store until ctx ends, and then gives back what was leased.
+func (d *Desk) Run(ctx context.Context) {
+	swept := make(chan struct{})
+	go func() {
+		defer close(swept)
+		d.sweep(ctx)
+	}()
+	for pause := time.Duration(0); ctx.Err() == nil; {
+		b, wait := d.collect(time.Now())
+		if b.empty() {
+			d.rest(ctx, wait, true)
+			continue
+		}
+		if d.exchange(ctx, b) {
+			pause = 0
+			continue
+		}
+		pause = min(max(2*pause, 20*time.Millisecond), 500*time.Millisecond)
+		d.rest(ctx, pause/2+rand.N(pause), false)
+	}
+	<-swept
+	d.close(context.WithoutCancel(ctx))
+}
+
+// rest waits, and ends early if there is something to do.
+func (d *Desk) rest(ctx context.Context, wait time.Duration, wakeable bool) {
+	wake := d.wake
+	if !wakeable {
+		wake = nil
+	}
+	var timer <-chan time.Time
+	if wait > 0 {
+		t := time.NewTimer(wait)
+		defer t.Stop()
+		timer = t.C
+	}
+	select {
+	case <-wake:
+	case <-timer:
+	case <-ctx.Done():
+	}
+}
+
+// collect is all that is to be said to the store now, and for how long there is nothing more
+// if it is nothing: zero for ever.
+func (d *Desk) collect(now time.Time) (b *batch, wait time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	b = &batch{Batch: store.Batch{Replica: d.opts.Replica}}
+	for _, l := range d.lanes {
+		d.tend(l, now)
+		if ask, ok := l.ask(now); ok {
+			b.lanes, b.Paces = append(b.lanes, l), append(b.Paces, ask)
+		}
+	}
+	for key, w := range d.wallets {
+		if f, ok := w.ask(d, now); ok {
+			b.wallets, b.Funds = append(b.wallets, w), append(b.Funds, f)
+		} else if w.sleep(d, now) {
+			d.forget(w.lines)
+			delete(d.wallets, key)
+		}
+	}
+	d.collectAdmits(b, now)
+	d.collectOutbox(b)
+	if len(d.lanes)+len(d.wallets)+len(d.durable) > 0 {
+		wait = tick
+	}
+	for _, l := range d.lanes {
+		if l.waiting() > 0 && l.next.After(now) {
+			wait = min(wait, l.next.Sub(now))
+		}
+	}
+	return b, wait
+}
+
+// tend serves a lane whose cooldown is over, and gives back what it does not need.
+func (d *Desk) tend(l *lane, now time.Time) {
+	if l.Limit.Cooldown > 0 {
+		d.serveAll(l.lines)
+	}
+	if l.rest(d, now) && !slices.ContainsFunc(l.lines, func(line *line) bool { return line.wallet != nil && line.wallet.begun > 0 }) {
+		d.forget(l.lines)
+		delete(d.lanes, l.Key)
+	}
+}
+
+// forget removes lines that nobody waits in. What they lead to is looked up again for the
+// next call.
+func (d *Desk) forget(lines []*line) {
+	for _, l := range slices.Clone(lines) {
+		delete(d.lines, l.name)
+		is := func(other *line) bool { return other == l }
+		for _, lane := range l.lanes {
+			lane.lines = slices.DeleteFunc(lane.lines, is)
+		}
+		if l.wallet != nil {
+			l.wallet.lines = slices.DeleteFunc(l.wallet.lines, is)
+		}
+	}
+}
+
+func (d *Desk) collectOutbox(b *batch) {
+	n := min(len(d.out.settles), maxBatch)
+	b.settles = d.out.settles[:n:n]
+	d.out.settles = d.out.settles[n:]
+	for _, s := range b.settles {
+		b.Settles = append(b.Settles, s.Settle)
+	}
+	b.Returns, b.Drops = d.out.returns, d.out.drops
+	d.out.returns, d.out.drops = nil, nil
+}
+
+func (d *Desk) collectAdmits(b *batch, now time.Time) {
+	d.durable = slices.DeleteFunc(d.durable, func(v *visitor) bool { return v.ended() && !v.asked })
+	for _, v := range d.durable {
+		if v.next.After(now) || len(b.admits) == maxBatch {
+			continue
+		}
+		v.asked = true
+		b.admits = append(b.admits, v)
+		b.Admits = append(b.Admits, admission(v.ask))
+	}
+}
+
+// admission is an ask as the store takes it.
+func admission(a *toolyard.Ask) store.Admit {
+	s := store.Admit{Call: a.Call, Run: runOf(a), Digest: a.Digest, Purse: a.Purse, Account: a.Account, Price: a.Price, Timeout: a.Timeout}
+	for _, p := range a.Paces {
+		s.Paces = append(s.Paces, store.PaceAsk{Key: p.Key, Limit: p.Limit, Permits: 1, Slots: 1, Turn: true, Hold: a.Timeout + grace})
+	}
+	return s
+}
+
+// exchange sends a batch and spreads its answers. It reports whether there were any.
+func (d *Desk) exchange(ctx context.Context, b *batch) bool {
+	sent := time.Now()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), exchangeTime)
+	defer cancel()
+	answers, err := d.store.Exchange(ctx, &b.Batch)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil {
+		d.failed(b, err)
+		return false
+	}
+	if !d.away.IsZero() {
+		d.opts.Log.Info("the store is back", "away", time.Since(d.away).Round(time.Millisecond))
+		d.away = time.Time{}
+		d.opts.OnStore(true)
+	}
+	for i, s := range b.settles {
+		d.settled(s, answers.Settles[i].Refused)
+	}
+	for i, l := range b.lanes {
+		l.granted(d, b.Paces[i], answers.Paces[i], sent)
+	}
+	for i, w := range b.wallets {
+		w.granted(d, b.Funds[i], answers.Funds[i], sent)
+	}
+	for i, v := range b.admits {
+		d.admitted(v, answers.Admits[i])
+	}
+	return true
+}
+
+// settled notes that a call is settled, and lets its caller go.
+func (d *Desk) settled(s *settling, refused *store.Refusal) {
+	if w := s.wallet; w != nil {
+		if refused != nil && w.hold == s.Hold { // the lease is over
+			w.hold, w.left, w.calls = "", 0, 0
+		}
+		w.settled(s.price, s.Amount)
+		s.receipt.Spent, s.receipt.Remaining = w.spent, w.rest
+	}
+	if refused != nil {
+		d.opts.Log.Error("a call could not be settled", "call", s.Call, "problem", refused.Message)
+	}
+	s.refused = refused
+	close(s.done)
+}
+
+// admitted ends the waiting of a visitor whom the store has answered, if it has.
+func (d *Desk) admitted(v *visitor, a store.Admitted) {
+	v.asked = false
+	r := a.Refused
+	switch {
+	case r == nil && a.Replay == nil && v.left:
+		d.undo(v, a.Paces)
+	case v.left:
+	case r == nil && a.Replay == nil:
+		v.end(&toolyard.Ticket{Ask: v.ask, Taken: &taken{durable: true, spent: a.Spent, rest: a.Purse}}, nil)
+	case r == nil:
+		res, err := toolyard.RawResult(a.Replay)
+		if err != nil {
+			v.end(nil, &toolyard.Error{Code: toolyard.Internal, Message: "The result on record cannot be read.", Err: err})
+			return
+		}
+		v.end(&toolyard.Ticket{Ask: v.ask, Replay: res, Taken: &taken{durable: true}}, nil)
+	default:
+		d.postpone(v, r)
+	}
+}
+
+// postpone lets a visitor wait if that may help, and refuses it otherwise.
+func (d *Desk) postpone(v *visitor, r *store.Refusal) {
+	reason := &toolyard.Error{Code: r.Code, Message: r.Message, RetryAfter: r.After}
+	if r.Code == toolyard.Exhausted {
+		i := slices.IndexFunc(v.ask.Paces, func(p toolyard.Pace) bool { return p.Key == r.Message })
+		reason = reached(v.ask.Paces[i].Name, r.After)
+	}
+	if r.Code == toolyard.Budget {
+		reason.RetryAfter = 0
+		if w := d.wallets[walletKey{v.ask.Purse, v.ask.Account}]; w != nil && w.waiting() == 0 {
+			w.pulse = pulse{} // what this replica has leased may be what is missing
+		}
+	}
+	now := time.Now()
+	if v.short.IsZero() {
+		v.short = now
+	}
+	waits := r.After > 0 && r.Code != toolyard.InFlight && now.Add(r.After).Before(v.deadline) &&
+		(r.Code != toolyard.Budget || now.Sub(v.short) < shortTime)
+	if !waits {
+		v.end(nil, reason)
+		return
+	}
+	v.reason, v.next = reason, now.Add(min(r.After, pollTime))
+}
+
+// undo gives back what was taken for a visitor that has left.
+func (d *Desk) undo(v *visitor, paces []store.PaceGrant) {
+	for i, p := range v.ask.Paces {
+		r := store.PaceReturn{Key: p.Key, Limit: p.Limit, Turn: p.Limit.Cooldown > 0}
+		if len(paces) > i {
+			r.Permits, r.Slot = 1, paces[i].Slot
+		}
+		if p.Limit.Concurrency > 0 {
+			r.Slots = 1
+		}
+		d.out.returns = append(d.out.returns, r)
+	}
+	id := runOf(v.ask)
+	s := &settling{Settle: store.Settle{Call: v.ask.Call, Run: &id, Never: true, Last: true}, done: make(chan struct{})}
+	if v.ask.Purse != "" {
+		s.Hold, s.Purse = v.ask.Call, v.ask.Purse
+	}
+	d.out.settles = append(d.out.settles, s)
+}
+
+// failed keeps what must reach the store, and refuses whom it cannot serve. Permits that
+// were to be given back are not: whether they were is not known, and they run out by
+// themselves.
+func (d *Desk) failed(b *batch, err error) {
+	now := time.Now()
+	if d.away.IsZero() {
+		d.away = now
+		d.opts.Log.Warn("the store does not answer", "error", err)
+		d.opts.OnStore(false)
+	}
+	d.out.settles = append(slices.Clone(b.settles), d.out.settles...)
+	d.out.drops = append(b.Drops, d.out.drops...)
+	for _, v := range b.admits {
+		v.asked = false
+		if v.left {
+			d.undo(v, nil)
+		}
+	}
+	if d.opts.Local && now.Sub(d.away) < aloneTime && errors.Is(err, store.ErrAway) {
+		d.goAlone(b, now)
+	}
+	d.refuseAll(now)
+}
+
+// goAlone grants what the lanes ask for from this replica's share of their limits.
+func (d *Desk) goAlone(b *batch, now time.Time) {
+	for _, r := range b.Returns {
+		d.alone.Return(now, r)
+	}
+	for i, l := range b.lanes {
+		replicas := max(1, l.replicas)
+		g := d.alone.Lease(now, b.Paces[i], replicas)
+		g.Replicas = replicas
+		l.granted(d, b.Paces[i], g, now)
+	}
+}
+
+// refuseAll refuses all who have waited for the store long enough.
+func (d *Desk) refuseAll(now time.Time) {
+	reason := &toolyard.Error{Code: toolyard.Unavailable, Message: "The store that keeps limits and money cannot be reached, so the call was not made.", RetryAfter: time.Second}
+	over := func(v *visitor) bool { return now.After(v.deadline.Add(patience - v.ask.Wait)) }
+	for _, l := range d.lines {
+		for _, v := range slices.Clone(l.queue) {
+			if over(v) {
+				l.remove(v)
+				v.end(nil, reason)
+			}
+		}
+	}
+	for _, v := range d.durable {
+		if over(v) && !v.ended() {
+			v.left = true
+			d.undo(v, nil) // the answer may have been lost
+			v.end(nil, reason)
+		}
+	}
+}
+
+// sweep ends what others left behind.
+func (d *Desk) sweep(ctx context.Context) {
+	for ctx.Err() == nil {
+		d.rest(ctx, sweepTime/2+rand.N(sweepTime), false)
+		for more := true; more && ctx.Err() == nil; {
+			var err error
+			if more, err = d.store.Sweep(ctx, 200); err != nil {
+				break // the loop says that the store is away
+			}
+		}
+	}
+}
+
+// close sends what is left, and gives back what was leased.
+func (d *Desk) close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, exchangeTime)
+	defer cancel()
+	d.mu.Lock()
+	d.closed = true
+	for _, l := range d.lines {
+		l.refuse(time.Now(), 1<<62, &toolyard.Error{Code: toolyard.Unavailable, Message: "The yard is closing."})
+	}
+	for _, l := range d.lanes {
+		l.pulse = pulse{}
+	}
+	for _, w := range d.wallets {
+		w.pulse = pulse{}
+	}
+	d.mu.Unlock()
+	for ctx.Err() == nil {
+		b, _ := d.collect(time.Now())
+		if b.empty() {
+			return
+		}
+		if !d.exchange(ctx, b) {
+			d.rest(ctx, 100*time.Millisecond, false)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package identity
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/toolyard/toolyard"
+)
+
+// maxToken bounds the value of the Authorization header.
+const maxToken = 512
+
+// Token is the token that a request carries, in its Authorization header and nowhere else:
+// an address ends up in logs and histories. Present is false when there is none. Its error
+// is Unauthenticated, and never shows what was sent.
+func Token(r *http.Request) (token string, present bool, err error) {
+	if err := checkQuery(r.URL); err != nil {
+		return "", false, err
+	}
+	values := r.Header["Authorization"]
+	if len(values) == 0 {
+		return "", false, nil
+	}
+	if len(values) > 1 {
+		return "", true, refusal("There are several Authorization headers; send one.")
+	}
+	if len(values[0]) > maxToken {
+		return "", true, refusal("The Authorization header has more than %d bytes; no API key is so long.", maxToken)
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return "", true, refusal("The Authorization header must be Bearer, a space and an API key.")
+	}
+	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return !tokenRune(r) }) {
+		return "", true, refusal("Behind Bearer there must be one space and one API key.")
+	}
+	return token, true, nil
+}
+
+// tokenRune reports whether RFC 6750 allows a character in a token.
+func tokenRune(r rune) bool { return urlSafe(r) || strings.ContainsRune(".~+/=", r) }
+
+// checkQuery refuses a token in an address, by the name that RFC 6750 gives it or by its
+// looks. A query that two readers could read differently is refused too.
+func checkQuery(u *url.URL) error {
+	if u == nil || u.RawQuery == "" {
+		return nil
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return refusal("The query string cannot be read.")
+	}
+	for name, values := range query {
+		for _, value := range append(values, name) {
+			if strings.EqualFold(name, "access_token") || strings.HasPrefix(strings.TrimSpace(value), mark) {
+				return refusal("An API key does not belong into an address; send it in the Authorization header, and make a new one: this one may have been seen.")
+			}
+		}
+	}
+	return nil
+}
+
+// Identify finds who sends a request by the API key that it carries. Its error is
+// Unauthenticated, or Unavailable when nobody can say.
+func (v *Verifier) Identify(r *http.Request) (toolyard.Caller, error) {
+	token, present, err := Token(r)
+	switch {
+	case err != nil:
+		return toolyard.Caller{}, err
+	case !present:
+		return toolyard.Caller{}, refusal("An API key is needed: send it as Authorization: Bearer.")
+	}
+	return v.Verify(r.Context(), token)
+}

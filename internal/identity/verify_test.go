@@ -1,0 +1,339 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/toolyard/toolyard"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// shelf is a store of keys that can be away.
+type shelf struct {
+	mu    sync.Mutex
+	keys  map[string]Key
+	away  bool
+	slow  time.Duration
+	asked atomic.Int64
+	most  int // questions at once
+	now   int
+}
+
+// Key implements Keys.
+func (s *shelf) Key(ctx context.Context, prefix string) (Key, error) {
+	s.asked.Add(1)
+	s.mu.Lock()
+	s.now++
+	s.most = max(s.most, s.now)
+	key, ok := s.keys[prefix]
+	away, slow := s.away, s.slow
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.now--
+		s.mu.Unlock()
+	}()
+	if slow > 0 {
+		select {
+		case <-time.After(slow):
+		case <-ctx.Done():
+			return Key{}, ctx.Err()
+		}
+	}
+	switch {
+	case away:
+		return Key{}, errors.New("connection refused")
+	case !ok:
+		return Key{}, toolyard.Errorf(toolyard.NotFound, "There is no key %s.", prefix)
+	}
+	return key, nil
+}
+
+func (s *shelf) change(fn func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fn()
+}
+
+// open makes a verifier of one key.
+func open(t *testing.T) (v *Verifier, s *shelf, key Key, token string) {
+	t.Helper()
+	key, token, err := New("test", "alice", "acme", []string{"gate:chat"}, 0, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = &shelf{keys: map[string]Key{key.Prefix: key}}
+	return NewVerifier(s, time.Now), s, key, token
+}
+
+// codeOf is the code of the answer to a token, empty for a caller.
+func codeOf(v *Verifier, token string) toolyard.Code {
+	_, err := v.Verify(context.Background(), token)
+	if err == nil {
+		return ""
+	}
+	return toolyard.AsError(err).Code
+}
+
+func expect(t *testing.T, v *Verifier, token string, want toolyard.Code) {
+	t.Helper()
+	if got := codeOf(v, token); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestVerify(t *testing.T) {
+	v, s, key, token := open(t)
+	caller, err := v.Verify(t.Context(), token)
+	want := toolyard.Caller{ID: "alice", Account: "acme", Roles: []string{"gate:chat"}}
+	if diff := cmp.Diff(want, caller); err != nil || diff != "" {
+		t.Fatal(err, diff)
+	}
+	caller.Roles[0] = "admin" // is the caller's own
+	if again, _ := v.Verify(t.Context(), token); again.Roles[0] != "gate:chat" {
+		t.Error("one caller changed another")
+	}
+	wrong := mark + key.Prefix + "_" + "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+	expect(t, v, wrong+checksum(wrong), toolyard.Unauthenticated)
+	_, stranger := mint(t)
+	expect(t, v, stranger, toolyard.Unauthenticated)
+	_, wrongErr := v.Verify(t.Context(), wrong+checksum(wrong))
+	_, strangeErr := v.Verify(t.Context(), stranger)
+	if wrongErr.Error() != strangeErr.Error() {
+		t.Errorf("a wrong secret is told from an unknown key: %v, %v", wrongErr, strangeErr)
+	}
+	asked := s.asked.Load()
+	expect(t, v, stranger[:len(stranger)-1]+"?", toolyard.Unauthenticated)
+	if s.asked.Load() != asked || asked != 2 {
+		t.Errorf("the store was asked %d times", s.asked.Load())
+	}
+}
+
+func TestKeysExpireOnTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key, token, err := New("test", "alice", "", nil, 20*time.Second, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := NewVerifier(&shelf{keys: map[string]Key{key.Prefix: key}}, time.Now)
+		expect(t, v, token, "")
+		time.Sleep(20*time.Second - 1)
+		expect(t, v, token, "")
+		time.Sleep(time.Nanosecond) // it is remembered for longer than it is good
+		expect(t, v, token, toolyard.Unauthenticated)
+	})
+}
+
+func TestRevocationIsSeenInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, s, key, token := open(t)
+		expect(t, v, token, "")
+		key.Revoked = time.Now()
+		s.change(func() { s.keys[key.Prefix] = key })
+		time.Sleep(knownTime - 1)
+		expect(t, v, token, "")
+		time.Sleep(time.Nanosecond)
+		expect(t, v, token, toolyard.Unauthenticated)
+		s.change(func() { delete(s.keys, key.Prefix) })
+		time.Sleep(knownTime)
+		expect(t, v, token, toolyard.Unauthenticated)
+	})
+}
+
+func TestANewKeyIsSeenInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, s, key, token := open(t)
+		s.change(func() { clear(s.keys) })
+		expect(t, v, token, toolyard.Unauthenticated)
+		s.change(func() { s.keys[key.Prefix] = key })
+		time.Sleep(unknownTime - 1)
+		expect(t, v, token, toolyard.Unauthenticated)
+		time.Sleep(time.Nanosecond)
+		expect(t, v, token, "")
+	})
+}
+
+// While the store is away, keys that were seen are good for five minutes, others are put
+// off, and the store is left alone in between.
+func TestTheStoreIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, s, _, token := open(t)
+		expect(t, v, token, "")
+		s.change(func() { s.away = true })
+		_, stranger := mint(t)
+		start := s.asked.Load()
+		for range 29 {
+			time.Sleep(10 * time.Second)
+			for range 100 {
+				expect(t, v, token, "")
+				expect(t, v, stranger, toolyard.Unavailable)
+			}
+		}
+		if asked := s.asked.Load() - start; asked > 2*29 {
+			t.Errorf("asked %d times in 29 rounds", asked)
+		}
+		time.Sleep(10 * time.Second)
+		expect(t, v, token, toolyard.Unavailable)
+		s.change(func() { s.away = false })
+		time.Sleep(retryTime)
+		expect(t, v, token, "")
+		expect(t, v, stranger, toolyard.Unauthenticated)
+	})
+}
+
+// A store that does not answer holds nobody for longer than it may.
+func TestTheStoreHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, s, _, token := open(t)
+		expect(t, v, token, "")
+		s.change(func() { s.slow = time.Hour })
+		time.Sleep(knownTime)
+		start := time.Now()
+		expect(t, v, token, "")
+		_, stranger := mint(t)
+		expect(t, v, stranger, toolyard.Unavailable)
+		if took := time.Since(start); took > lookupTime {
+			t.Errorf("took %v", took)
+		}
+		time.Sleep(retryTime)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if _, err := v.Verify(ctx, stranger); toolyard.AsError(err).Code != toolyard.Unavailable {
+			t.Error(err)
+		}
+		time.Sleep(lookupTime) // the question ends by itself
+	})
+}
+
+// Who asks together asks once, and the first to go does not take the answer along.
+func TestOneQuestionForMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, s, _, token := open(t)
+		s.change(func() { s.slow = time.Second })
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _, _ = v.Verify(ctx, token) }()
+		synctest.Wait()
+		var good atomic.Int64
+		for range 1000 {
+			go func() {
+				if codeOf(v, token) == "" {
+					good.Add(1)
+				}
+			}()
+		}
+		synctest.Wait()
+		cancel()
+		time.Sleep(2 * time.Second)
+		if good.Load() != 1000 || s.asked.Load() != 1 {
+			t.Errorf("%d of 1000 were let in, the store was asked %d times", good.Load(), s.asked.Load())
+		}
+	})
+}
+
+// strangers makes tokens with prefixes that nobody has, as fast as an attacker could.
+func strangers(n int) []string {
+	tokens := make([]string, n)
+	for i := range tokens {
+		digits := []byte("aaaaaaaaaa")
+		for at, rest := 0, i; rest > 0; at, rest = at+1, rest/26 {
+			digits[at] = byte('a' + rest%26)
+		}
+		token := fmt.Sprintf("ty_%s_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", digits)
+		tokens[i] = token + checksum(token)
+	}
+	return tokens
+}
+
+// A hundred thousand made-up keys: the store is asked for a bounded number of them, memory
+// is bounded, and whoever was known is let in all the while.
+func TestFloodOfUnknownKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, s, _, token := open(t)
+		expect(t, v, token, "")
+		tokens := strangers(100_000)
+		refused := make(map[toolyard.Code]int)
+		for i, stranger := range tokens {
+			refused[codeOf(v, stranger)]++
+			if i%1000 == 0 {
+				expect(t, v, token, "")
+			}
+		}
+		if asked := s.asked.Load(); asked != 1+maxUnknown {
+			t.Errorf("asked %d times", asked)
+		}
+		if refused[toolyard.Unauthenticated] != maxUnknown || refused[toolyard.Unavailable] != len(tokens)-maxUnknown {
+			t.Error(refused)
+		}
+		time.Sleep(knownTime) // the key that is known is asked for again all the same
+		for _, stranger := range tokens {
+			_ = codeOf(v, stranger)
+		}
+		expect(t, v, token, "")
+		if len(v.unknown) > maxUnknown || len(v.order) > maxUnknown || len(v.known) != 1 || len(v.flights) != 0 || v.strange != 0 {
+			t.Errorf("%d unknown, %d in order, %d known, %d asked", len(v.unknown), len(v.order), len(v.known), len(v.flights))
+		}
+		time.Sleep(unknownTime)
+		_ = codeOf(v, tokens[0])
+		if len(v.unknown) != 1 {
+			t.Errorf("%d old ones are remembered", len(v.unknown))
+		}
+	})
+}
+
+// The same all at once, against a store that is slow.
+func TestFloodAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, s, _, _ := open(t)
+		s.change(func() { s.slow = time.Second })
+		var wg sync.WaitGroup
+		for _, stranger := range strangers(2 * maxUnknown) {
+			wg.Go(func() { _ = codeOf(v, stranger) })
+		}
+		synctest.Wait()
+		v.mu.Lock()
+		if len(v.flights) != maxUnknown {
+			t.Errorf("%d questions are open", len(v.flights))
+		}
+		v.mu.Unlock()
+		wg.Wait()
+		if asked := s.asked.Load(); asked > 10*maxTurns || s.most != maxTurns {
+			t.Errorf("asked %d times, %d at once", asked, s.most)
+		}
+	})
+}
+
+func TestKnownKeysAreBounded(t *testing.T) {
+	s := &shelf{keys: make(map[string]Key)}
+	v := NewVerifier(s, func() time.Time { return noon })
+	for range maxKnown + 100 {
+		key, token := mint(t)
+		s.keys[key.Prefix] = key
+		expect(t, v, token, "")
+	}
+	if len(v.known) != maxKnown {
+		t.Errorf("%d keys are remembered", len(v.known))
+	}
+}
+
+// A clock that is set back does not make anything good for longer.
+func TestTheClockIsSetBack(t *testing.T) {
+	now := noon
+	key, token := mint(t)
+	s := &shelf{keys: map[string]Key{key.Prefix: key}}
+	v := NewVerifier(s, func() time.Time { return now })
+	expect(t, v, token, "")
+	key.Revoked = noon
+	s.keys[key.Prefix] = key
+	now = noon.Add(-time.Hour)
+	expect(t, v, token, toolyard.Unauthenticated)
+}

@@ -1,0 +1,71 @@
+package pgtest
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// shared is the cluster of all tests of this process. It ends with the process.
+var shared = sync.OnceValues(func() (*Cluster, error) {
+	address := environment("TOOLYARD_TEST_POSTGRES")
+	if address == "" {
+		return Start("")
+	}
+	base, err := url.Parse(address)
+	if err != nil {
+		return nil, fmt.Errorf("pgtest: TOOLYARD_TEST_POSTGRES: %w", err)
+	}
+	return &Cluster{base: base}, nil
+})
+
+// ForTest is the cluster that the tests of this process share: that of the environment's
+// TOOLYARD_TEST_POSTGRES, or one that is started when it is first asked for. The test is
+// skipped if there can be none, or fails if CI is set.
+func ForTest(t testing.TB) *Cluster {
+	t.Helper()
+	c, err := shared()
+	return need(t, c, err)
+}
+
+// StartForTest is Start for a cluster that a test has to itself and that ends with it.
+func StartForTest(t testing.TB, settings ...string) *Cluster {
+	t.Helper()
+	c, err := Start("", settings...)
+	need(t, c, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func need(t testing.TB, c *Cluster, err error) *Cluster {
+	t.Helper()
+	if errors.Is(err, errNoPrograms) && environment("CI") == "" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Database makes a database for a test and returns its URL. It goes when the test ends.
+func (c *Cluster) Database(t testing.TB) string {
+	t.Helper()
+	name := "test_" + strings.ToLower(rand.Text())
+	if err := c.Exec("create database " + name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Exec("drop database if exists " + name + " with (force)") }) // the server may be gone
+	u := *c.base
+	u.Path = "/" + name
+	return u.String()
+}
+
+func environment(name string) string {
+	return os.Getenv(name) //nolint:forbidigo // tests have no other edge
+}

@@ -1,0 +1,60 @@
+package pgtest
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Standby makes a second cluster that follows this one and starts it. From then on what is
+// committed here is on both disks, so that failing over loses nothing; while the standby is
+// away, commits wait for it.
+func (c *Cluster) Standby(dir string) (*Cluster, error) {
+	if c.bin == "" {
+		return nil, errNotOurs
+	}
+	s, err := newCluster(dir, c.settings)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.follow(c); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (c *Cluster) follow(primary *Cluster) error {
+	err := c.tool("pg_basebackup", "-D", c.data(), "-R", "-X", "stream", "--checkpoint=fast", "--no-sync", "-h", "127.0.0.1", "-p", primary.port, "-U", "postgres")
+	if err != nil {
+		return err
+	}
+	if err := c.Start(); err != nil {
+		return err
+	}
+	if err := primary.Exec("alter system set synchronous_standby_names = '*'"); err != nil {
+		return err
+	}
+	if err := primary.Exec("select pg_reload_conf()"); err != nil {
+		return err
+	}
+	return primary.until("select exists (select from pg_stat_replication where sync_state = 'sync' and state = 'streaming')")
+}
+
+// Promote makes a standby a primary and waits until it takes writes. The cluster that it
+// followed must not be started again.
+func (c *Cluster) Promote() error {
+	if err := c.Exec("select pg_promote(true)"); err != nil {
+		return err
+	}
+	return c.until("select not pg_is_in_recovery()")
+}
+
+// until waits for a question to be answered with yes.
+func (c *Cluster) until(question string) error {
+	for deadline := time.Now().Add(startTime); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if yes, err := c.is(question); yes || err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("pgtest: still no after %s: %s", startTime, question)
+}

@@ -1,0 +1,168 @@
+package record
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
+)
+
+// Keep is how much of arguments is kept.
+type Keep string
+
+// What is kept of arguments: nothing, the names and kinds of their members, or all of them
+// but secrets.
+const (
+	Off   Keep = "off"
+	Shape Keep = "shape"
+	Full  Keep = "full"
+)
+
+// Arguments say what is kept of the arguments of calls. The zero value keeps nothing.
+type Arguments struct {
+	Keep Keep
+	// Redact takes secrets out of a text. Without it nothing is kept in full: then Full is
+	// Shape.
+	Redact func(string) string
+}
+
+// Bounds on what is kept of the arguments of one call.
+const (
+	maxKept    = 8 << 10 // bytes
+	maxMembers = 64      // of a shape
+	maxMember  = 64      // bytes of a name in a shape
+)
+
+// kept is what is kept of arguments: JSON, or nil. Redact sees whole texts, before anything
+// is cut, so that no half of a secret is left at a cut.
+func (a Arguments) kept(args json.RawMessage) json.RawMessage {
+	if a.Keep != Shape && a.Keep != Full || !json.Valid(args) {
+		return nil
+	}
+	redact := a.Redact
+	if redact == nil {
+		redact = func(s string) string { return s }
+	}
+	if a.Keep == Full && a.Redact != nil {
+		return full(args, redact)
+	}
+	return shape(args, redact)
+}
+
+// shape is an object with the kind of each member: {"symbol":"string"}. Of very many members
+// it counts those that it leaves out, under the name "…".
+func shape(args json.RawMessage, redact func(string) string) json.RawMessage {
+	b := []byte{'{'}
+	n := 0
+	for key, value := range guard.Members(args) {
+		if n++; n > maxMembers {
+			continue
+		}
+		b = toolyard.AppendJSONString(b, cut(clean(redact(key)), maxMember))
+		b = append(append(append(b, `:"`...), kindOf(value)...), `",`...)
+	}
+	if n > maxMembers {
+		b = append(append(strconv.AppendInt(append(b, `"…":"`...), int64(n-maxMembers), 10), ` more"`...), ',')
+	}
+	if last := len(b) - 1; b[last] == ',' {
+		b = b[:last]
+	}
+	return append(b, '}')
+}
+
+// kindOf is the kind of a JSON value.
+func kindOf(value json.RawMessage) string {
+	switch value[0] {
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	case '"':
+		return "string"
+	case 't', 'f':
+		return "boolean"
+	case 'n':
+		return "null"
+	}
+	return "number"
+}
+
+// full is the arguments without secrets. Arguments that are too long are cut: then it is
+// an object with the beginning of their text and their size.
+func full(args json.RawMessage, redact func(string) string) json.RawMessage {
+	b := make([]byte, 0, min(len(args), maxKept)+64)
+	for i := 0; i < len(args) && len(b) <= maxKept; {
+		end := literal(args, i)
+		switch c := args[i]; {
+		case c == '"':
+			var s string
+			_ = json.Unmarshal(args[i:end], &s) // it is valid
+			b = toolyard.AppendJSONString(b, clean(redact(s)))
+		case c == '-' || '0' <= c && c <= '9':
+			number := string(args[i:end])
+			if shown := redact(number); shown != number {
+				b = toolyard.AppendJSONString(b, shown)
+			} else {
+				b = append(b, number...)
+			}
+		default:
+			b = append(b, c)
+		}
+		i = end
+	}
+	if len(b) <= maxKept {
+		return b
+	}
+	return cutFull(b, len(args))
+}
+
+// cutFull keeps the beginning of a text that is too long, and says how long it was.
+func cutFull(text []byte, size int) json.RawMessage {
+	const envelope = len(`{"cut":"","bytes":}`) + 20
+	for n := maxKept - envelope; ; n = n * 3 / 4 { // escapes make it longer
+		b := toolyard.AppendJSONString([]byte(`{"cut":`), cut(string(text), n))
+		b = append(strconv.AppendInt(append(b, `,"bytes":`...), int64(size), 10), '}')
+		if len(b) <= maxKept {
+			return b
+		}
+	}
+}
+
+// literal is the end of the string or number that begins at i in valid JSON, and i+1 for
+// anything else.
+func literal(text []byte, i int) int {
+	end := i + 1
+	switch c := text[i]; {
+	case c == '"':
+		for ; text[end] != '"'; end++ {
+			if text[end] == '\\' {
+				end++
+			}
+		}
+		return end + 1
+	case c == '-' || '0' <= c && c <= '9':
+		for end < len(text) && strings.IndexByte("0123456789+-.eE", text[end]) >= 0 {
+			end++
+		}
+	}
+	return end
+}
+
+// clean is a text without NUL, which PostgreSQL keeps in no text.
+func clean(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }
+
+// cut is the beginning of a text, at most n bytes, with a mark if something is missing.
+func cut(s string, n int) string {
+	const mark = "…"
+	if len(s) <= n {
+		return s
+	}
+	n -= len(mark)
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + mark
+}

@@ -1,0 +1,87 @@
+package record
+
+import (
+	"sync"
+
+	"github.com/toolyard/toolyard/internal/store"
+)
+
+// queue is a ring of rows that wait to be written. It grows up to its bound; beyond that the
+// oldest row makes room for the newest.
+type queue struct {
+	bound int
+	some  chan struct{} // has a token when rows came into an empty queue
+	full  chan struct{} // has a token when a whole batch waits
+
+	mu   sync.Mutex
+	ring []*store.CallRow
+	head int // of the oldest
+	n    int
+}
+
+func newQueue(bound int) *queue {
+	return &queue{bound: bound, some: make(chan struct{}, 1), full: make(chan struct{}, 1)}
+}
+
+// push adds a row, and reports whether it took the place of the oldest.
+func (q *queue) push(row *store.CallRow) (dropped bool) {
+	q.mu.Lock()
+	if q.n == len(q.ring) && q.n < q.bound {
+		q.grow()
+	}
+	if q.n == len(q.ring) {
+		q.ring[q.head] = row
+		q.head = (q.head + 1) % len(q.ring)
+		dropped = true
+	} else {
+		q.ring[(q.head+q.n)%len(q.ring)] = row
+		q.n++
+	}
+	n := q.n
+	q.mu.Unlock()
+	if n == 1 {
+		signal(q.some)
+	}
+	if n == batchRows {
+		signal(q.full)
+	}
+	return dropped
+}
+
+// waiting is how many rows wait.
+func (q *queue) waiting() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.n
+}
+
+// take removes the oldest rows, at most limit, and appends them to batch. If it leaves some,
+// there is a token for them.
+func (q *queue) take(batch []*store.CallRow, limit int) []*store.CallRow {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for range min(limit, q.n) {
+		batch = append(batch, q.ring[q.head])
+		q.ring[q.head] = nil
+		q.head = (q.head + 1) % len(q.ring)
+		q.n--
+	}
+	if q.n > 0 {
+		signal(q.some)
+	}
+	return batch
+}
+
+func (q *queue) grow() {
+	ring := make([]*store.CallRow, min(max(2*len(q.ring), batchRows), q.bound))
+	n := copy(ring, q.ring[q.head:])
+	copy(ring[n:], q.ring[:q.head])
+	q.ring, q.head = ring, 0
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

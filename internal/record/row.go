@@ -1,0 +1,46 @@
+package record
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/store"
+)
+
+// maxName is how many bytes a row keeps of a name. Some names are strangers' own: the
+// session that a client sends, the code that a tool makes up.
+const maxName = 256
+
+// Row is a call as it is kept. It holds on to nothing that the call refers to.
+func Row(c *toolyard.Call, o toolyard.Outcome, args Arguments) *store.CallRow {
+	row := &store.CallRow{
+		ID: name(c.ID), At: o.Start.UTC().Truncate(time.Microsecond), Elapsed: o.Elapsed,
+		Gate: name(c.Gate), Mode: c.Mode, Caller: name(c.Caller.ID), Account: name(c.Caller.Account), Session: name(c.Session),
+		Server: name(c.Tool.Server), Tool: name(c.Tool.Name), Generation: c.Generation,
+		Code: toolyard.Code(name(string(o.Code()))), ArgsSize: len(c.Args), Args: args.kept(c.Args),
+	}
+	if o.Result != nil {
+		row.ResultSize = o.Result.Size()
+	}
+	if c.Receipt != nil && !c.Receipt.Replayed {
+		row.Price = c.Receipt.Price
+	}
+	return row
+}
+
+// charged reports whether the call was written with its charge.
+func charged(c *toolyard.Call) bool {
+	return c.Receipt != nil && c.Receipt.Price > 0 && !c.Receipt.Replayed
+}
+
+// name is a text that every store takes: bounded, UTF-8, without NUL. One that is fine
+// already is not copied.
+func name(s string) string {
+	if len(s) <= maxName && utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
+		return s
+	}
+	s = strings.ToValidUTF8(strings.Clone(s[:min(len(s), maxName)]), "")
+	return strings.ReplaceAll(s, "\x00", "")
+}

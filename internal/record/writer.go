@@ -1,0 +1,186 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/store"
+)
+
+// Appender is where rows go. Appending a row twice appends it once.
+type Appender interface {
+	AppendCalls(ctx context.Context, rows []*store.CallRow) error
+}
+
+// Options say how a Writer works.
+type Options struct {
+	Arguments Arguments
+	OnDrop    func(rows int) // is told of rows that were lost, at once; nil for nobody
+	Log       *slog.Logger   // nil for none
+}
+
+const (
+	batchRows  = 1_000                  // written at once
+	batchWait  = 200 * time.Millisecond // that a row waits for others
+	maxWaiting = 100_000                // rows that wait while the store is away
+	writeTime  = 10 * time.Second       // for one batch
+	endTime    = 5 * time.Second        // for everything that waits when the writer ends
+	reportGap  = time.Minute            // between two lines about lost rows
+
+	firstPause = 100 * time.Millisecond // after a failed write; the next ones are longer
+	maxPause   = 5 * time.Second
+)
+
+// Writer is a toolyard.Recorder that writes calls to a store. It writes only while Run runs.
+// Calls that were charged are not its business: they were written with their charge.
+type Writer struct {
+	to       Appender
+	opts     Options
+	queue    *queue
+	dropped  atomic.Uint64
+	hand     []*store.CallRow // taken from the queue, not written yet; of Run alone
+	reported uint64           // of dropped; of Run alone
+	reportAt time.Time
+	refused  error // why the store did not take the last row that it refused
+}
+
+// New makes a Writer.
+func New(to Appender, opts Options) *Writer {
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	if opts.OnDrop == nil {
+		opts.OnDrop = func(int) {}
+	}
+	return &Writer{to: to, opts: opts, queue: newQueue(maxWaiting)}
+}
+
+// Intent implements toolyard.Recorder. A call that must leave a trace before it runs leaves
+// it in the books.
+func (w *Writer) Intent(context.Context, *toolyard.Call) error { return nil }
+
+// Outcome implements toolyard.Recorder. It does not wait for the store.
+func (w *Writer) Outcome(_ context.Context, c *toolyard.Call, o toolyard.Outcome) {
+	if charged(c) {
+		return
+	}
+	if w.queue.push(Row(c, o, w.opts.Arguments)) {
+		w.drop(1)
+	}
+}
+
+// Dropped is how many rows were lost because the store was away for too long, or did not
+// take them.
+func (w *Writer) Dropped() uint64 { return w.dropped.Load() }
+
+func (w *Writer) drop(rows int) {
+	w.dropped.Add(uint64(rows)) //nolint:gosec // a count
+	w.opts.OnDrop(rows)
+}
+
+// Run writes rows until the context ends, and then for a short time what is left.
+func (w *Writer) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-w.queue.some:
+			w.gather(ctx)
+			w.drain(ctx, batchRows)
+		}
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	w.drain(last, 1)
+	if left := w.queue.take(w.hand, maxWaiting); len(left) > 0 {
+		w.drop(len(left))
+	}
+	w.hand = nil
+	w.report(true)
+}
+
+// gather waits until a batch is whole, or its first row has waited long enough.
+func (w *Writer) gather(ctx context.Context) {
+	select {
+	case <-w.queue.full: // of a batch that was written meanwhile, or of this one
+	default:
+	}
+	if w.queue.waiting() >= batchRows {
+		return
+	}
+	timer := time.NewTimer(batchWait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-w.queue.full:
+	}
+}
+
+// drain writes a batch of what waits, and goes on as long as least rows wait or the store is
+// away. When the context ends it keeps in hand what it could not write.
+func (w *Writer) drain(ctx context.Context, least int) {
+	pause := firstPause
+	for {
+		if w.hand = w.queue.take(w.hand, batchRows-len(w.hand)); len(w.hand) == 0 {
+			return
+		}
+		done, err := w.write(ctx, w.hand)
+		w.hand = slices.Delete(w.hand, 0, done)
+		w.report(false)
+		if err == nil {
+			if pause = firstPause; w.queue.waiting() < least {
+				return
+			}
+			continue
+		}
+		w.opts.Log.WarnContext(ctx, "calls cannot be recorded now", "error", err, "rows", len(w.hand), "again", pause)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+			pause = min(2*pause, maxPause)
+		}
+	}
+}
+
+// write writes rows in their order, and says how many it is done with. A row that the store
+// does not take, for whatever reason of its own, is dropped, so that it does not keep the
+// others off the record. An error means that the store is away.
+func (w *Writer) write(ctx context.Context, rows []*store.CallRow) (done int, err error) {
+	within, cancel := context.WithTimeout(ctx, writeTime)
+	err = w.to.AppendCalls(within, rows)
+	ended := within.Err() != nil
+	cancel()
+	switch {
+	case err == nil:
+		return len(rows), nil
+	case ended || errors.Is(err, store.ErrAway):
+		return 0, err
+	case len(rows) == 1:
+		w.refused = err
+		w.drop(1)
+		return 1, nil
+	}
+	half := len(rows) / 2
+	if done, err = w.write(ctx, rows[:half]); err != nil {
+		return done, err
+	}
+	done, err = w.write(ctx, rows[half:])
+	return half + done, err
+}
+
+// report logs how many rows were lost since it last did, not more often than once a minute
+// unless it is the last time.
+func (w *Writer) report(last bool) {
+	dropped, now := w.dropped.Load(), time.Now()
+	if dropped == w.reported || !last && now.Sub(w.reportAt) < reportGap {
+		return
+	}
+	w.opts.Log.Error("calls are missing from the record", "rows", dropped-w.reported, "refused", w.refused)
+	w.reported, w.reportAt, w.refused = dropped, now, nil
+}

@@ -1,0 +1,28 @@
+package store
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// CallRow is a call on the record.
+type CallRow struct {
+	ID         string          `json:"id"`
+	At         time.Time       `json:"at"`
+	Elapsed    time.Duration   `json:"elapsedNs"`
+	Gate       string          `json:"gate"`
+	Mode       toolyard.Mode   `json:"mode"`
+	Caller     string          `json:"caller"`
+	Account    string          `json:"account,omitempty"`
+	Session    string          `json:"session,omitempty"`
+	Server     string          `json:"server,omitempty"`
+	Tool       string          `json:"tool"`
+	Generation uint64          `json:"generation"`
+	Code       toolyard.Code   `json:"code"`
+	Price      toolyard.Money  `json:"priceUsd"`
+	ArgsSize   int             `json:"argsBytes"`
+	ResultSize int             `json:"resultBytes"`
+	Args       json.RawMessage `json:"args,omitempty"` // as far as the configuration wants them kept
+}

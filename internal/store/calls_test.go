@@ -1,0 +1,311 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/toolyard/toolyard"
+)
+
+// recordStart is when the calls of tests begin: shortly before midnight in UTC.
+var recordStart = time.Date(2026, 11, 14, 23, 0, 0, 0, time.UTC)
+
+// aCall is the i-th call of a test.
+func aCall(i int) *CallRow {
+	c := &CallRow{
+		ID: fmt.Sprintf("c%06d", i), At: recordStart.Add(time.Duration(i) * time.Second), Elapsed: time.Duration(i*7919%1000+1) * time.Microsecond,
+		Gate: pick(i, "sdk", "chat"), Mode: toolyard.Read, Caller: pick(i, "alice", "bob", "carol"), Account: pick(i, "acme", "umbrella"),
+		Session: pick(i, "", "ses_1", "ses_2"), Server: pick(i, "", "github"), Tool: pick(i, "quote", "search", "trade"), Generation: uint64(i),
+		Code: pick(i, toolyard.OK, toolyard.OK, toolyard.Timeout), Price: toolyard.Money(i%4) * toolyard.USD / 1000, ArgsSize: i, ResultSize: 2 * i,
+	}
+	if i%5 == 0 {
+		c.Args = []byte(`{"symbol":"string"}`)
+	}
+	return c
+}
+
+func pick[T any](i int, from ...T) T { return from[i%len(from)] }
+
+func manyCalls(n int) []*CallRow {
+	list := make([]*CallRow, n)
+	for i := range list {
+		list[i] = aCall(i)
+	}
+	return list
+}
+
+func appendAll(t testing.TB, s *Store, calls []*CallRow) {
+	t.Helper()
+	for chunk := range slices.Chunk(calls, 1000) {
+		if err := s.AppendCalls(context.Background(), chunk); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// newest puts calls in the order in which the record shows them.
+func newest(calls []*CallRow) []*CallRow {
+	return slices.SortedFunc(slices.Values(calls), func(a, b *CallRow) int {
+		return cmp.Or(b.At.Compare(a.At), strings.Compare(b.ID, a.ID))
+	})
+}
+
+func TestCalls(t *testing.T) {
+	at := func(i int) time.Time { return aCall(i).At }
+	onEngines(t, func(t *testing.T, s *Store) {
+		all := manyCalls(60)
+		appendAll(t, s, all)
+		for name, c := range map[string]struct {
+			query CallQuery
+			want  func(*CallRow) bool
+		}{
+			"all":       {CallQuery{}, func(*CallRow) bool { return true }},
+			"account":   {CallQuery{Account: "acme"}, func(c *CallRow) bool { return c.Account == "acme" }},
+			"caller":    {CallQuery{Caller: "bob"}, func(c *CallRow) bool { return c.Caller == "bob" }},
+			"session":   {CallQuery{Session: "ses_1"}, func(c *CallRow) bool { return c.Session == "ses_1" }},
+			"server":    {CallQuery{Server: "github"}, func(c *CallRow) bool { return c.Server == "github" }},
+			"tool":      {CallQuery{Tool: "trade"}, func(c *CallRow) bool { return c.Tool == "trade" }},
+			"gate":      {CallQuery{Gate: "chat"}, func(c *CallRow) bool { return c.Gate == "chat" }},
+			"code":      {CallQuery{Code: "TIMEOUT"}, func(c *CallRow) bool { return c.Code == toolyard.Timeout }},
+			"since":     {CallQuery{Since: at(30)}, func(c *CallRow) bool { return c.Generation >= 30 }},
+			"elsewhere": {CallQuery{Since: at(30).In(time.FixedZone("", 7200))}, func(c *CallRow) bool { return c.Generation >= 30 }},
+			"until":     {CallQuery{Until: at(30)}, func(c *CallRow) bool { return c.Generation < 30 }},
+			"before":    {CallQuery{Before: Cursor{at(30), "c000030"}}, func(c *CallRow) bool { return c.Generation < 30 }},
+			"limit":     {CallQuery{Limit: 7}, func(c *CallRow) bool { return c.Generation >= 53 }},
+			"no limit":  {CallQuery{Limit: 1 << 30}, func(*CallRow) bool { return true }},
+			"none":      {CallQuery{Tool: "' OR ''='"}, func(*CallRow) bool { return false }},
+			"everything": {
+				CallQuery{Account: "acme", Caller: "alice", Tool: "quote", Gate: "sdk", Code: "OK", Since: at(3), Until: at(50), Before: Cursor{at(40), "x"}, Limit: 3},
+				func(c *CallRow) bool { return slices.Contains([]uint64{36, 30, 24}, c.Generation) },
+			},
+		} {
+			got, err := s.Calls(t.Context(), c.query)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			var want []*CallRow
+			for _, call := range newest(all) {
+				if c.want(call) {
+					want = append(want, call)
+				}
+			}
+			if diff := gocmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s: %s", name, diff)
+			}
+		}
+	})
+}
+
+// Going from page to page shows every call once, in order, also when many began at the same
+// time.
+func TestCallsInPages(t *testing.T) {
+	onEngines(t, func(t *testing.T, s *Store) {
+		all := manyCalls(300)
+		for i, c := range all {
+			c.ID, c.At = fmt.Sprintf("%c%d", "aB_c-D"[i%6], i*7919%1000), recordStart.Add(time.Duration(i*31%7)*time.Microsecond)
+		}
+		appendAll(t, s, all)
+		all = newest(all)
+		rapid.Check(t, func(t *rapid.T) {
+			q := CallQuery{Tool: rapid.SampledFrom([]string{"", "quote"}).Draw(t, "tool"), Limit: rapid.IntRange(7, 400).Draw(t, "limit")}
+			var want, got []*CallRow
+			for _, c := range all {
+				if q.Tool == "" || q.Tool == c.Tool {
+					want = append(want, c)
+				}
+			}
+			for {
+				page, err := s.Calls(context.Background(), q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got = append(got, page...); len(page) < q.Limit {
+					break
+				}
+				last := page[len(page)-1]
+				q.Before = Cursor{last.At, last.ID}
+			}
+			if diff := gocmp.Diff(want, got); diff != "" {
+				t.Fatal(diff)
+			}
+		})
+	})
+}
+
+func TestCosts(t *testing.T) {
+	onEngines(t, func(t *testing.T, s *Store) {
+		all := manyCalls(7200) // over midnight
+		appendAll(t, s, all)
+		since, until := recordStart.Add(10*time.Minute), recordStart.Add(100*time.Minute)
+		for _, by := range [][]string{nil, {"account"}, {"tool"}, {"day"}, {"account", "tool"}, {"day", "account"}, {"tool", "day"}, {"account", "tool", "day"}} {
+			for _, account := range []string{"", "acme"} {
+				got, err := s.Costs(t.Context(), CostQuery{Account: account, Since: since, Until: until, By: by})
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := costs(all, account, since, until, by)
+				if diff := gocmp.Diff(want, got); diff != "" {
+					t.Errorf("by %v of %q: %s", by, account, diff)
+				}
+			}
+		}
+		if _, err := s.Costs(t.Context(), CostQuery{By: []string{"gate"}}); toolyard.AsError(err).Code != toolyard.Invalid {
+			t.Errorf("by gate: %v", err)
+		}
+	})
+}
+
+// costs adds up what Costs is to find.
+func costs(all []*CallRow, account string, since, until time.Time, by []string) (list []CostRow) {
+	groups := make(map[CostRow]*CostRow)
+	for _, c := range all {
+		if account != "" && c.Account != account || c.At.Before(since) || !c.At.Before(until) {
+			continue
+		}
+		var key CostRow
+		for _, g := range by {
+			switch g {
+			case "account":
+				key.Account = c.Account
+			case "tool":
+				key.Server, key.Tool = c.Server, c.Tool
+			case "day":
+				key.Day = c.At.Format(time.DateOnly)
+			}
+		}
+		row := groups[key]
+		if row == nil {
+			row = &CostRow{Account: key.Account, Server: key.Server, Tool: key.Tool, Day: key.Day}
+			groups[key] = row
+		}
+		row.Calls++
+		row.USD += c.Price
+		if c.Price > 0 {
+			row.Charged++
+		}
+	}
+	for _, row := range groups {
+		list = append(list, *row)
+	}
+	slices.SortFunc(list, func(a, b CostRow) int {
+		return cmp.Or(strings.Compare(b.Day, a.Day), strings.Compare(a.Account, b.Account), strings.Compare(a.Server, b.Server), strings.Compare(a.Tool, b.Tool))
+	})
+	return list
+}
+
+// A part of an answer is not taken for the whole.
+func TestTooManyCosts(t *testing.T) {
+	s := openAt(t, "memory")
+	calls := manyCalls(MaxGroups + 1)
+	for i, c := range calls {
+		c.Account = fmt.Sprint("account", i)
+	}
+	appendAll(t, s, calls[:MaxGroups])
+	if got, err := s.Costs(t.Context(), CostQuery{By: []string{"account"}}); err != nil || len(got) != MaxGroups {
+		t.Errorf("%d rows, %v", len(got), err)
+	}
+	appendAll(t, s, calls[MaxGroups:])
+	if _, err := s.Costs(t.Context(), CostQuery{By: []string{"account"}}); err == nil || toolyard.AsError(err).Code != toolyard.Invalid {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestLatencies(t *testing.T) {
+	onEngines(t, func(t *testing.T, s *Store) {
+		var all []*CallRow
+		var want []LatencyRow
+		for n := range 120 { // a tool with n+1 calls
+			row := LatencyRow{Server: "s", Tool: fmt.Sprintf("tool%03d", n), Calls: int64(n + 1)}
+			var times []time.Duration
+			for i := range n + 1 {
+				c := aCall(i)
+				c.ID, c.Server, c.Tool, c.Account = fmt.Sprintf("%d-%d", n, i), "s", row.Tool, "acme"
+				if c.Code != toolyard.OK {
+					row.Errors++
+				}
+				times = append(times, c.Elapsed)
+				all = append(all, c)
+			}
+			slices.Sort(times)
+			percentile := func(p int) time.Duration { return times[(p*len(times)+99)/100-1] }
+			row.P50, row.P95, row.P99 = percentile(50), percentile(95), percentile(99)
+			want = append(want, row)
+		}
+		appendAll(t, s, all)
+		got, err := s.Latencies(t.Context(), LatencyQuery{})
+		if diff := gocmp.Diff(want, got); diff != "" || err != nil {
+			t.Error(err, diff)
+		}
+		got, err = s.Latencies(t.Context(), LatencyQuery{Account: "acme", Server: "s", Tool: "tool007", Since: recordStart, Until: recordStart.Add(time.Hour)})
+		if diff := gocmp.Diff(want[7:8], got); diff != "" || err != nil {
+			t.Error(err, diff)
+		}
+		if got, err = s.Latencies(t.Context(), LatencyQuery{Account: "umbrella"}); len(got) != 0 || err != nil {
+			t.Error(err, got)
+		}
+	})
+}
+
+// A question that took too long is told from a store that is away.
+func TestQuestionTakesTooLong(t *testing.T) {
+	onEngines(t, func(t *testing.T, s *Store) {
+		ctx, cancel := context.WithTimeout(t.Context(), 0)
+		defer cancel()
+		if _, err := s.Calls(ctx, CallQuery{}); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrAway) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// BenchmarkRecord asks a record of 100,000 calls.
+func BenchmarkRecord(b *testing.B) {
+	ctx := context.Background()
+	for name, address := range engines {
+		b.Run(name, func(b *testing.B) {
+			s := openAt(b, address(b))
+			calls := manyCalls(100_000)
+			for i, c := range calls {
+				c.Account, c.Tool = fmt.Sprint("account", i%100), fmt.Sprint("tool", i%50)
+			}
+			appendAll(b, s, calls)
+			middle := calls[50_000]
+			for question, ask := range map[string]func() error{
+				"newest": func() error { _, err := s.Calls(ctx, CallQuery{Limit: 100}); return err },
+				"page": func() error {
+					_, err := s.Calls(ctx, CallQuery{Limit: 100, Before: Cursor{middle.At, middle.ID}})
+					return err
+				},
+				"account": func() error { _, err := s.Calls(ctx, CallQuery{Account: "account7", Limit: 100}); return err },
+				"session": func() error { _, err := s.Calls(ctx, CallQuery{Session: "ses_1", Limit: 100}); return err },
+				"costs":   func() error { _, err := s.Costs(ctx, CostQuery{By: []string{"tool", "day"}}); return err },
+				"mycosts": func() error {
+					_, err := s.Costs(ctx, CostQuery{Account: "account7", By: []string{"tool", "day"}})
+					return err
+				},
+				"latencies": func() error { _, err := s.Latencies(ctx, LatencyQuery{}); return err },
+				"mylatencies": func() error {
+					_, err := s.Latencies(ctx, LatencyQuery{Account: "account7"})
+					return err
+				},
+			} {
+				b.Run(question, func(b *testing.B) {
+					for b.Loop() {
+						if err := ask(); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,57 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"fmt"
+	"io/fs"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+//go:embed migrations/*/*.sql
+var migrations embed.FS
+
+// versionTable keeps which migrations were made.
+const versionTable = "toolyard_migrations"
+
+// Replicas that start at once make migrations one after another: they ask for the lock
+// every second, for so many seconds.
+const migrationWait = 120
+
+// migratePostgres brings the tables up to date.
+func migratePostgres(ctx context.Context, db *sql.DB) error {
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, migrationWait))
+	if err != nil {
+		return err
+	}
+	return migrate(ctx, goose.DialectPostgres, db, "postgres", goose.WithSessionLocker(locker))
+}
+
+// migrateSQLite brings the tables up to date. SQLite has no lock that outlives a
+// transaction: of two processes that make the same migration one fails, and finds it made
+// when it looks again.
+func migrateSQLite(ctx context.Context, db *sql.DB) error {
+	return retry(ctx, func() (bool, error) {
+		err := migrate(ctx, goose.DialectSQLite3, db, "sqlite")
+		return err != nil, err
+	})
+}
+
+func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, folder string, options ...goose.ProviderOption) error {
+	files, err := fs.Sub(migrations, "migrations/"+folder)
+	if err != nil {
+		return err
+	}
+	options = append(options, goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+	provider, err := goose.NewProvider(dialect, db, files, options...)
+	if err != nil {
+		return fmt.Errorf("migrations: %w", err)
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return fmt.Errorf("migrations: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,494 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// postgres is PostgreSQL. The time is that of the server.
+type postgres struct {
+	pool *pgxpool.Pool
+	db   *sql.DB // the same
+}
+
+// What a connection is like unless the address says otherwise.
+const (
+	poolConns      = 8
+	healthPeriod   = time.Second
+	connectTimeout = 2 * time.Second
+)
+
+// sessionParams bound what one statement, and one silent client, may take. A replica that
+// stops between two statements would otherwise hold its locks for ever.
+var sessionParams = map[string]string{
+	"application_name":                    "toolyard",
+	"statement_timeout":                   "10s",
+	"idle_in_transaction_session_timeout": "10s",
+}
+
+// openPostgres opens the database at a URL, which may name several hosts. With
+// target_session_attrs=read-write the one is found that takes writes.
+func openPostgres(ctx context.Context, address string) (*Store, error) {
+	config, err := poolConfig(address)
+	if err != nil {
+		return nil, err
+	}
+	if err := migrateAt(ctx, config.ConnConfig.Copy()); err != nil {
+		return nil, pgError(err)
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, pgError(err)
+	}
+	p := &postgres{pool: pool, db: stdlib.OpenDBFromPool(pool)}
+	_ = p.makeDays(ctx) // without its day a call goes to calls_default; Maintain tries again, and says what is wrong
+	return &Store{engine: p, db: p.db, shared: true, close: p.close}, nil
+}
+
+func (p *postgres) close() error {
+	err := p.db.Close()
+	p.pool.Close()
+	return err
+}
+
+// poolConfig reads an address.
+func poolConfig(address string) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(address)
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err) // the driver leaves the password out
+	}
+	said := url.Values{}
+	if _, query, ok := strings.Cut(address, "?"); ok {
+		said, _ = url.ParseQuery(query) // the driver has read it
+	}
+	if !said.Has("pool_max_conns") {
+		config.MaxConns = poolConns
+	}
+	if !said.Has("pool_health_check_period") {
+		config.HealthCheckPeriod = healthPeriod
+	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	for name, value := range sessionParams {
+		if _, ok := config.ConnConfig.RuntimeParams[name]; !ok {
+			config.ConnConfig.RuntimeParams[name] = value
+		}
+	}
+	return config, nil
+}
+
+// migrateAt brings the tables up to date over a connection of its own, on which a statement
+// may take as long as it needs.
+func migrateAt(ctx context.Context, config *pgx.ConnConfig) error {
+	delete(config.RuntimeParams, "statement_timeout")
+	delete(config.RuntimeParams, "idle_in_transaction_session_timeout")
+	db := stdlib.OpenDB(*config)
+	return errors.Join(migratePostgres(ctx, db), db.Close())
+}
+
+// What is read, and locked, in the order of the names.
+var (
+	pgMakePaces = `INSERT INTO paces (key) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING`
+	pgLockPaces = pgLock(&paceTable)
+	pgLockPurse = pgLock(&purseTable)
+	pgLockHolds = `SELECT ` + holdTable.list() + ` FROM holds WHERE id IN (
+		SELECT unnest($1::text[]) UNION SELECT id FROM holds WHERE purse = ANY($2::text[]) AND expires <= clock_timestamp()
+	) ORDER BY id FOR UPDATE`
+	pgLockRuns = `SELECT ` + runTable.list() + ` FROM runs
+		WHERE (scope, key) IN (SELECT * FROM unnest($1::text[], $2::text[])) ORDER BY scope, key FOR UPDATE`
+	pgCharged = `SELECT id FROM transfers WHERE id = ANY($1::text[])`
+)
+
+func pgLock(t *table) string {
+	name := t.columns[0].name
+	return `SELECT ` + t.list() + ` FROM ` + t.name + ` WHERE ` + name + ` = ANY($1::text[]) ORDER BY ` + name + ` FOR UPDATE`
+}
+
+// pgTypes are the types of arrays of columns.
+var pgTypes = map[kind]string{
+	text: "text", number: "bigint", moment: "timestamptz", blob: "bytea", optionalText: "text", optionalMoment: "timestamptz",
+}
+
+// pgWrites are all statements that write.
+var pgWrites = writeTexts(pgWrite)
+
+// pgWrite is the statement that does something with any number of rows, which come as one
+// array for each column.
+func pgWrite(t *table, a action) string {
+	columns := t.columns
+	if a == remove {
+		columns = columns[:t.keys]
+	}
+	arrays, names := make([]string, len(columns)), make([]string, len(columns))
+	for i, c := range columns {
+		arrays[i], names[i] = fmt.Sprintf("$%d::%s[]", i+1, pgTypes[c.kind]), c.name
+	}
+	given := fmt.Sprintf("unnest(%s) AS given (%s)", strings.Join(arrays, ", "), strings.Join(names, ", "))
+	same := t.key(t.name + `.{} = given.{}`)
+	switch a {
+	case update:
+		return `UPDATE ` + t.name + ` SET ` + t.rest(`{} = given.{}`) + ` FROM ` + given + ` WHERE ` + same
+	case remove:
+		return `DELETE FROM ` + t.name + ` USING ` + given + ` WHERE ` + same
+	case insertMissing:
+		return pgWrite(t, insert) + ` ON CONFLICT DO NOTHING`
+	default:
+		return `INSERT INTO ` + t.name + ` (` + t.list() + `) SELECT * FROM ` + given
+	}
+}
+
+// pgArrays are rows as one array for each column.
+func pgArrays(columns []column, rows [][]any) []any {
+	arrays := make([]any, len(columns))
+	for i, c := range columns {
+		switch c.kind {
+		case text:
+			arrays[i] = gather[string](rows, i)
+		case number:
+			arrays[i] = gather[int64](rows, i)
+		case moment:
+			arrays[i] = gather[time.Time](rows, i)
+		case blob:
+			arrays[i] = gather[[]byte](rows, i)
+		case optionalText:
+			arrays[i] = gatherOptional[string](rows, i)
+		case optionalMoment:
+			arrays[i] = gatherOptional[time.Time](rows, i)
+		}
+	}
+	return arrays
+}
+
+func gather[T any](rows [][]any, column int) []T {
+	list := make([]T, len(rows))
+	for i, row := range rows {
+		list[i] = row[column].(T)
+	}
+	return list
+}
+
+func gatherOptional[T any](rows [][]any, column int) []*T {
+	list := make([]*T, len(rows))
+	for i, row := range rows {
+		if value, ok := row[column].(T); ok {
+			list[i] = &value
+		}
+	}
+	return list
+}
+
+// exchange takes two round trips: one that begins, locks and reads, one that writes and
+// commits. Read committed is enough, because every row that is read is locked until the end
+// and is read as it is once it is locked; rows are locked in one order, so two exchanges do
+// not wait for each other; and a row that was not there cannot be locked, but inserting it
+// twice fails, whereupon everything is done again and the row is seen.
+func (p *postgres) exchange(ctx context.Context, names refs, change func(*rows) error) error {
+	names.sorted()
+	if err := names.check(); err != nil {
+		return err
+	}
+	return retry(ctx, func() (bool, error) {
+		again, err := p.attempt(ctx, names, change)
+		return again && ctx.Err() == nil, err
+	})
+}
+
+// attempt does an exchange once, and says whether to try again.
+func (p *postgres) attempt(ctx context.Context, names refs, change func(*rows) error) (again bool, err error) {
+	conn, err := p.pool.Acquire(ctx)
+	if err != nil {
+		return false, pgError(err)
+	}
+	defer conn.Release()
+	r, err := pgRead(ctx, conn, names)
+	if err != nil {
+		p.undo(ctx, conn, err)
+		return pgAgain(err) || pgBroken(err), pgError(err)
+	}
+	if err := change(r); err != nil {
+		p.undo(ctx, conn, nil)
+		return false, err
+	}
+	w := r.writes()
+	if w.empty() {
+		p.undo(ctx, conn, nil)
+		return false, nil
+	}
+	err = pgCommit(ctx, conn, w)
+	switch {
+	case err == nil:
+		return false, nil
+	case pgUnsure(err):
+		p.undo(ctx, conn, err)
+		return false, fmt.Errorf("store: %w: it broke off while it committed, and may or may not have: %w", ErrAway, err)
+	}
+	p.undo(ctx, conn, err)
+	return pgAgain(err), pgError(err)
+}
+
+// pgRead begins a transaction, and locks and reads what is named.
+func pgRead(ctx context.Context, conn *pgxpool.Conn, names refs) (*rows, error) {
+	r, b := newRows(), &pgx.Batch{}
+	b.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`)
+	b.Queue(`SET LOCAL enable_seqscan = off`) // plans are kept, and those made for a small table must serve a large one
+	if len(names.paces) > 0 {
+		b.Queue(pgMakePaces, names.paces)
+		b.Queue(pgLockPaces, names.paces).Query(pgCollect(r.paces, scanPace))
+	}
+	if len(names.purses) > 0 {
+		b.Queue(pgLockPurse, names.purses).Query(pgCollect(r.purses, scanPurse))
+	}
+	if len(names.purses)+len(names.holds) > 0 {
+		b.Queue(pgLockHolds, names.holds, names.purses).Query(pgCollect(r.holds, scanHold))
+	}
+	if len(names.runs) > 0 {
+		scopes, keys := make([]string, len(names.runs)), make([]string, len(names.runs))
+		for i, id := range names.runs {
+			scopes[i], keys[i] = id.Scope, id.Key
+		}
+		b.Queue(pgLockRuns, scopes, keys).Query(pgCollect(r.runs, scanRun))
+	}
+	if len(names.calls) > 0 {
+		b.Queue(pgCharged, names.calls).Query(pgCollect(r.charged, scanName))
+	}
+	b.Queue(`SELECT clock_timestamp()`).QueryRow(func(row pgx.Row) error { return row.Scan(&r.now) })
+	err := conn.SendBatch(ctx, b).Close()
+	r.now = r.now.UTC()
+	return r, err
+}
+
+func pgCollect[K comparable, R any](into map[K]R, scan func(scanner) (K, R, error)) func(pgx.Rows) error {
+	return func(found pgx.Rows) error { return collectRows(found, into, scan) }
+}
+
+// pgCommit writes and commits. When a statement fails, the server skips those after it.
+func pgCommit(ctx context.Context, conn *pgxpool.Conn, w *writes) error {
+	b := &pgx.Batch{}
+	err := w.each(func(t *table, a action, rows [][]any) error {
+		columns := t.columns
+		if a == remove {
+			columns = columns[:t.keys]
+		}
+		b.Queue(pgWrites[writing{t, a}], pgArrays(columns, rows)...)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	b.Queue(`COMMIT`).Exec(func(tag pgconn.CommandTag) error {
+		if tag.String() != "COMMIT" {
+			return fmt.Errorf("the server did not commit: %s", tag)
+		}
+		return nil
+	})
+	return conn.SendBatch(ctx, b).Close()
+}
+
+// undo ends a transaction that is not to be committed. If that does not work the pool
+// closes the connection, and the server ends the transaction. After an error that other
+// connections will have too, all of them are made anew: the writing server may be another
+// one now.
+func (p *postgres) undo(ctx context.Context, conn *pgxpool.Conn, why error) {
+	if pgBroken(why) || pgCode(why) == "25006" {
+		p.pool.Reset()
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_, _ = conn.Exec(ctx, `ROLLBACK`)
+}
+
+// pgCode is the code of an error of the server, empty for any other.
+func pgCode(err error) string {
+	if e := (*pgconn.PgError)(nil); errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+// pgAgain reports whether a transaction failed only because of another one.
+func pgAgain(err error) bool {
+	switch pgCode(err) {
+	case "40001", "40P01", "23505": // serialization failure, deadlock, unique violation
+		return true
+	}
+	return false
+}
+
+// pgBroken reports whether a connection that was there is there no more.
+func pgBroken(err error) bool {
+	if e := (*pgconn.ConnectError)(nil); errors.As(err, &e) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	switch pgCode(err) {
+	case "57P01", "57P02", "57P05", "25P03": // the server ends the connection
+		return true
+	}
+	e := net.Error(nil)
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.As(err, &e) || pgconn.SafeToRetry(err)
+}
+
+// pgUnsure reports whether a commit that failed may have been made all the same: the server
+// did not say, or said that it was about to end.
+func pgUnsure(err error) bool {
+	code := pgCode(err)
+	return code == "" || code == "40003" || strings.HasPrefix(code, "57P") || strings.HasPrefix(code, "08")
+}
+
+// pgError tells what may pass from what does not.
+func pgError(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	e := (*pgconn.ConnectError)(nil)
+	if errors.As(err, &e) || pgBroken(err) || errors.Is(err, context.DeadlineExceeded) || pgUnable(pgCode(err)) {
+		return fmt.Errorf("store: %w: %w", ErrAway, err)
+	}
+	return fmt.Errorf("store: %w", err)
+}
+
+// pgUnable reports whether a code means that the server cannot do now what it is asked for.
+func pgUnable(code string) bool {
+	switch code {
+	case "25006", "55P03", "57014", "57P03": // read only, locked, timed out, starting or stopping
+		return true
+	}
+	for _, class := range []string{"08", "40", "53", "58"} { // connections, other transactions, resources, the system
+		if strings.HasPrefix(code, class) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *postgres) stale(ctx context.Context, limit int) (refs, error) {
+	var now time.Time
+	if err := p.pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
+		return refs{}, pgError(err)
+	}
+	names, err := staleRefs(ctx, p.db, now, limit)
+	return names, pgError(err)
+}
+
+// day is a day of the record.
+const day = 24 * time.Hour
+
+// daysAhead is how many days of the record are made before they come.
+const daysAhead = 2
+
+// dayTable begins the names of the partitions of the record; the date follows.
+const dayTable, dayFormat = "calls_", "20060102"
+
+func (p *postgres) maintain(ctx context.Context, keep time.Duration) error {
+	err := p.makeDays(ctx)
+	if keep > 0 {
+		err = errors.Join(err, p.alone(ctx, func(tx pgx.Tx, now time.Time) error { return dropDays(ctx, tx, now.Add(-keep).Truncate(day)) }))
+	}
+	return pgError(errors.Join(err, p.forgetRuns(ctx)))
+}
+
+// alone does something with the tables in a transaction while no other replica does. If one
+// does, it is not done. It does not keep calls waiting for long.
+func (p *postgres) alone(ctx context.Context, do func(tx pgx.Tx, now time.Time) error) error {
+	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '2s'`); err != nil {
+			return err
+		}
+		free, now := false, time.Time{}
+		row := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtext('toolyard'), hashtext(current_schema())), clock_timestamp()`)
+		if err := row.Scan(&free, &now); err != nil || !free {
+			return err
+		}
+		return do(tx, now.UTC())
+	})
+}
+
+// makeDays makes the partitions of today and of the next days, each in a transaction of its
+// own, so that one that fails does not keep the others from being made.
+func (p *postgres) makeDays(ctx context.Context) error {
+	var all error
+	for ahead := range daysAhead + 1 {
+		all = errors.Join(all, p.alone(ctx, func(tx pgx.Tx, now time.Time) error {
+			return makeDay(ctx, tx, now.Truncate(day).Add(time.Duration(ahead)*day))
+		}))
+	}
+	return all
+}
+
+// makeDay makes the partition of a day. Calls of that day that have come before it move
+// there.
+func makeDay(ctx context.Context, tx pgx.Tx, from time.Time) error {
+	name, there := dayTable+from.Format(dayFormat), false
+	err := tx.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, name).Scan(&there)
+	if err != nil || there {
+		return err
+	}
+	to := from.Add(day)
+	for _, text := range []string{
+		`LOCK TABLE calls_default IN ACCESS EXCLUSIVE MODE`,
+		`CREATE TABLE ` + name + ` (LIKE calls INCLUDING ALL)`,
+		fmt.Sprintf(`WITH moved AS (DELETE FROM calls_default WHERE at >= '%s' AND at < '%s' RETURNING *) INSERT INTO %s SELECT * FROM moved`,
+			from.Format(time.RFC3339), to.Format(time.RFC3339), name),
+		fmt.Sprintf(`ALTER TABLE calls ATTACH PARTITION %s FOR VALUES FROM ('%s') TO ('%s')`, name, from.Format(time.RFC3339), to.Format(time.RFC3339)),
+	} {
+		if _, err := tx.Exec(ctx, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropDays forgets the calls before a day.
+func dropDays(ctx context.Context, tx pgx.Tx, since time.Time) error {
+	if _, err := tx.Exec(ctx, keptSince, since); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `DELETE FROM calls_default WHERE at < $1`, since); err != nil {
+		return err
+	}
+	found, err := tx.Query(ctx, `SELECT relname FROM pg_class JOIN pg_inherits ON pg_class.oid = inhrelid WHERE inhparent = 'calls'::regclass`)
+	if err != nil {
+		return err
+	}
+	names, err := pgx.CollectRows(found, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		from, err := time.Parse(dayTable+dayFormat, name)
+		if err != nil || !from.Before(since) {
+			continue // calls_default, or a day that is kept
+		}
+		if _, err := tx.Exec(ctx, `DROP TABLE `+name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pgChunk is how many runs are forgotten at once.
+const pgChunk = 10_000
+
+// forgetRuns deletes the runs that have run out, in small steps.
+func (p *postgres) forgetRuns(ctx context.Context) error {
+	for {
+		tag, err := p.pool.Exec(ctx, `DELETE FROM runs WHERE (scope, key) IN (SELECT scope, key FROM runs
+			WHERE state <> 'running' AND until <= now() LIMIT $1 FOR UPDATE SKIP LOCKED)`, pgChunk)
+		if err != nil || tag.RowsAffected() < pgChunk {
+			return err
+		}
+	}
+}

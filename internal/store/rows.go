@@ -1,0 +1,146 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// engine is a database. It knows nothing of limits and money: it reads rows, has them
+// changed, and writes what was changed, in one durable transaction.
+type engine interface {
+	// exchange reads and locks the rows that refs name, in the order paces, purses, holds,
+	// runs, each sorted, calls change, and writes what it changed. Rows that are not there are
+	// absent from the maps, except paces, which are made. An error of change undoes
+	// everything. It tries again what the database asks to try again.
+	exchange(ctx context.Context, r refs, change func(*rows) error) error
+	// stale finds what has run out by itself: holds, sessions, runs.
+	stale(ctx context.Context, limit int) (refs, error)
+}
+
+// refs name rows.
+type refs struct {
+	paces  []string
+	purses []string // with all their holds that have expired
+	holds  []string
+	runs   []RunID
+	calls  []string // to find out which were charged already
+}
+
+// sorted puts the names in order, each once.
+func (r *refs) sorted() {
+	for _, list := range []*[]string{&r.paces, &r.purses, &r.holds, &r.calls} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	slices.SortFunc(r.runs, func(a, b RunID) int {
+		if a.Scope != b.Scope {
+			return compare(a.Scope, b.Scope)
+		}
+		return compare(a.Key, b.Key)
+	})
+	r.runs = slices.Compact(r.runs)
+}
+
+func compare(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// rows are what a transaction sees and changes.
+type rows struct {
+	now       time.Time // of the database, read once the rows are locked
+	paces     map[string]*paceRow
+	purses    map[string]*purseRow
+	holds     map[string]*holdRow
+	runs      map[RunID]*runRow
+	charged   map[string]bool // calls that were charged already
+	transfers []transfer      // to be written
+	calls     []*CallRow      // to be written; one that is there already stays as it is
+}
+
+// change is what becomes of a row.
+type change int
+
+const (
+	unchanged change = iota
+	created          // to be inserted; if it is there meanwhile, the whole exchange begins again
+	changed          // to be updated
+	deleted
+)
+
+// paceRow is how much of a limit is used. State is JSON.
+type paceRow struct {
+	change
+	state json.RawMessage // nil for a new one
+}
+
+// purseRow is an account or a session. Balance is what nobody holds; it is never negative.
+type purseRow struct {
+	change
+	id        string
+	account   string // itself, for an account
+	state     toolyard.PurseState
+	limit     toolyard.Money // of a session
+	balance   toolyard.Money // neither spent nor held
+	held      toolyard.Money // the sum of what its holds have left and have spent
+	spent     toolyard.Money // by holds that have ended
+	calls     int            // by holds that have ended
+	heldCalls int            // the sum of the calls that its holds have left and have spent
+	maxCalls  int            // zero for any number
+	expires   time.Time      // zero for never
+}
+
+// holdRow is money of a purse that is held for calls: those of a replica, or a single one.
+type holdRow struct {
+	change
+	id         string
+	purse      string
+	replica    string
+	serial     int64 // of the last ask that topped it up
+	left       toolyard.Money
+	spent      toolyard.Money
+	callsLeft  int
+	callsSpent int
+	expires    time.Time
+}
+
+// runState is how far a call with an idempotency key is.
+type runState string
+
+const (
+	running runState = "running"
+	done    runState = "done"
+	unknown runState = "unknown"
+)
+
+// runRow is a call with an idempotency key.
+type runRow struct {
+	change
+	id      RunID
+	digest  [sha256.Size]byte
+	call    string
+	state   runState
+	until   time.Time // when a running one must have ended; when one that ended is forgotten
+	outcome json.RawMessage
+}
+
+// transfer moves money from one place to another: purse/x, hold/x, sales/x, world.
+type transfer struct {
+	id       string // unique
+	from, to string
+	amount   toolyard.Money
+	kind     string // fund, open, lease, charge, release, close
+	call     string // for a charge
+	purse    string // for a charge: who pays in the end
+	at       time.Time
+}

@@ -1,0 +1,580 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// ErrAway means that the database cannot be reached, or cannot write now. What was asked of
+// it may or may not have been done; a batch may be sent again.
+var ErrAway = errors.New("the store cannot be reached")
+
+// How often something is tried that the database asks to try again, and the longest pause
+// before it is.
+const (
+	maxTries = 10
+	maxPause = 50 * time.Millisecond
+)
+
+// retry does something until it need not be done again, for a bounded number of times.
+func retry(ctx context.Context, do func() (again bool, err error)) error {
+	pause := time.Millisecond
+	for try := 1; ; try++ {
+		again, err := do()
+		if !again || try == maxTries {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(rand.N(pause)): //nolint:gosec // a pause need not be secret
+		}
+		pause = min(2*pause, maxPause)
+	}
+}
+
+// kind is the type of a column.
+type kind int
+
+const (
+	text kind = iota
+	number
+	moment // a time.Time, in microseconds
+	blob
+	optionalText // nil for none, as the next one
+	optionalMoment
+)
+
+// column is a column of a table.
+type column struct {
+	name string
+	kind kind
+}
+
+// table is a table as both databases have it.
+type table struct {
+	name    string
+	keys    int // the first so many columns name a row
+	columns []column
+}
+
+var (
+	paceTable = table{"paces", 1, []column{{"key", text}, {"state", optionalText}}}
+
+	purseTable = table{"purses", 1, []column{
+		{"id", text},
+		{"account", text},
+		{"state", text},
+		{"cap", number},
+		{"balance", number},
+		{"held", number},
+		{"spent", number},
+		{"calls", number},
+		{"held_calls", number},
+		{"max_calls", number},
+		{"expires", optionalMoment},
+	}}
+
+	holdTable = table{"holds", 1, []column{
+		{"id", text},
+		{"purse", text},
+		{"replica", text},
+		{"serial", number},
+		{"unspent", number},
+		{"spent", number},
+		{"calls_unspent", number},
+		{"calls_spent", number},
+		{"expires", moment},
+	}}
+
+	runTable = table{"runs", 2, []column{
+		{"scope", text}, {"key", text}, {"digest", blob}, {"call", text}, {"state", text}, {"until", moment}, {"outcome", blob},
+	}}
+
+	transferTable = table{"transfers", 1, []column{
+		{"id", text}, {"source", text}, {"target", text}, {"amount", number}, {"kind", text}, {"call", text}, {"purse", text}, {"at", moment},
+	}}
+
+	callTable = table{"calls", 2, []column{
+		{"id", text},
+		{"at", moment},
+		{"elapsed_ns", number},
+		{"gate", text},
+		{"mode", text},
+		{"caller", text},
+		{"account", text},
+		{"session", text},
+		{"server", text},
+		{"tool", text},
+		{"generation", number},
+		{"code", text},
+		{"price", number},
+		{"args_bytes", number},
+		{"result_bytes", number},
+		{"args", optionalText},
+	}}
+)
+
+// list is the names of the columns.
+func (t *table) list() string { return t.each("{}") }
+
+// each writes a pattern for every column: {} is its name and # its place, beginning with 1.
+func (t *table) each(pattern string) string { return write(pattern, ", ", t.columns, 1) }
+
+// key writes a pattern for the columns that name a row.
+func (t *table) key(pattern string) string { return write(pattern, " AND ", t.columns[:t.keys], 1) }
+
+// rest writes a pattern for the columns that do not.
+func (t *table) rest(pattern string) string {
+	return write(pattern, ", ", t.columns[t.keys:], t.keys+1)
+}
+
+func write(pattern, separator string, columns []column, first int) string {
+	parts := make([]string, len(columns))
+	for i, c := range columns {
+		parts[i] = strings.NewReplacer("{}", c.name, "#", strconv.Itoa(first+i)).Replace(pattern)
+	}
+	return strings.Join(parts, separator)
+}
+
+// scanner is a row of either database.
+type scanner interface{ Scan(...any) error }
+
+// cursor is a result of either database.
+type cursor interface {
+	scanner
+	Next() bool
+	Err() error
+}
+
+// collectRows puts the rows of a result into a map.
+func collectRows[K comparable, R any](from cursor, into map[K]R, scan func(scanner) (K, R, error)) error {
+	for from.Next() {
+		key, row, err := scan(from)
+		if err != nil {
+			return err
+		}
+		into[key] = row
+	}
+	return from.Err()
+}
+
+func scanName(s scanner) (name string, there bool, err error) {
+	return name, true, s.Scan(&name)
+}
+
+func scanPace(s scanner) (key string, p *paceRow, err error) {
+	p = &paceRow{}
+	return key, p, s.Scan(&key, (*[]byte)(&p.state))
+}
+
+func paceValues(key string, p *paceRow) []any { return []any{key, optional(p.state)} }
+
+func scanPurse(s scanner) (string, *purseRow, error) {
+	p, expires := &purseRow{}, (*time.Time)(nil)
+	err := s.Scan(&p.id, &p.account, &p.state, &p.limit, &p.balance, &p.held, &p.spent, &p.calls, &p.heldCalls, &p.maxCalls, &expires)
+	if expires != nil {
+		p.expires = expires.UTC()
+	}
+	return p.id, p, err
+}
+
+func purseValues(id string, p *purseRow) []any {
+	var expires any
+	if !p.expires.IsZero() {
+		expires = p.expires
+	}
+	return []any{
+		id, p.account, string(p.state), int64(p.limit), int64(p.balance), int64(p.held), int64(p.spent),
+		int64(p.calls), int64(p.heldCalls), int64(p.maxCalls), expires,
+	}
+}
+
+func scanHold(s scanner) (string, *holdRow, error) {
+	h := &holdRow{}
+	err := s.Scan(&h.id, &h.purse, &h.replica, &h.serial, &h.left, &h.spent, &h.callsLeft, &h.callsSpent, &h.expires)
+	h.expires = h.expires.UTC()
+	return h.id, h, err
+}
+
+func holdValues(id string, h *holdRow) []any {
+	return []any{id, h.purse, h.replica, h.serial, int64(h.left), int64(h.spent), int64(h.callsLeft), int64(h.callsSpent), h.expires}
+}
+
+func scanRun(s scanner) (RunID, *runRow, error) {
+	r, digest := &runRow{}, []byte(nil)
+	err := s.Scan(&r.id.Scope, &r.id.Key, &digest, &r.call, &r.state, &r.until, (*[]byte)(&r.outcome))
+	if err == nil && copy(r.digest[:], digest) != sha256.Size {
+		err = fmt.Errorf("the digest of run %q is cut off", r.id.Key)
+	}
+	r.until = r.until.UTC()
+	return r.id, r, err
+}
+
+func runValues(id RunID, r *runRow) []any {
+	return []any{id.Scope, id.Key, r.digest[:], r.call, string(r.state), r.until, []byte(r.outcome)}
+}
+
+func transferValues(t *transfer) []any {
+	return []any{t.id, t.from, t.to, int64(t.amount), t.kind, t.call, t.purse, t.at}
+}
+
+func callValues(c *CallRow) []any {
+	return []any{
+		clean(c.ID), c.At, int64(c.Elapsed), clean(c.Gate), clean(string(c.Mode)), clean(c.Caller), clean(c.Account),
+		clean(c.Session), clean(c.Server), clean(c.Tool), int64(c.Generation), clean(string(c.Code)), int64(c.Price), //nolint:gosec // comes back as it was
+		int64(c.ArgsSize), int64(c.ResultSize), optional(c.Args),
+	}
+}
+
+// optional is a text, or nil for none.
+func optional(b json.RawMessage) any {
+	if len(b) == 0 {
+		return nil
+	}
+	return clean(string(b))
+}
+
+// clean makes a string a text that every database takes, so that one odd call does not keep
+// the others that are recorded with it from being recorded.
+func clean(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// check refuses names that a database would keep otherwise, or not at all.
+func (r *refs) check() error {
+	names := slices.Concat(r.paces, r.purses, r.holds, r.calls)
+	for _, id := range r.runs {
+		names = append(names, id.Scope, id.Key)
+	}
+	for _, name := range names {
+		if !utf8.ValidString(name) || strings.IndexByte(name, 0) >= 0 {
+			return fmt.Errorf("store: the name %q is not a text: it must be UTF-8 without zeros", name)
+		}
+	}
+	return nil
+}
+
+// what is what becomes of the row.
+func (c change) what() change { return c }
+
+// diff is what is to be written to a table: the values of rows, in the order of their keys,
+// so that two exchanges that insert the same rows do not wait for each other.
+type diff struct{ created, changed, deleted [][]any }
+
+func diffOf[K comparable, R interface{ what() change }](all map[K]R, order func(K, K) int, values func(K, R) []any) (d diff) {
+	for _, key := range slices.SortedFunc(maps.Keys(all), order) {
+		switch row := all[key]; row.what() {
+		case created:
+			d.created = append(d.created, values(key, row))
+		case changed:
+			d.changed = append(d.changed, values(key, row))
+		case deleted:
+			d.deleted = append(d.deleted, values(key, row))
+		case unchanged:
+		}
+	}
+	return d
+}
+
+// writes is all that a change left to be written.
+type writes struct {
+	paces, purses, holds, runs diff
+	transfers, calls           [][]any
+}
+
+func newRows() *rows {
+	return &rows{
+		paces: map[string]*paceRow{}, purses: map[string]*purseRow{}, holds: map[string]*holdRow{},
+		runs: map[RunID]*runRow{}, charged: map[string]bool{},
+	}
+}
+
+// writes is what is to be written of the rows.
+func (r *rows) writes() *writes {
+	w := &writes{
+		paces:  diffOf(r.paces, strings.Compare, paceValues),
+		purses: diffOf(r.purses, strings.Compare, purseValues),
+		holds:  diffOf(r.holds, strings.Compare, holdValues),
+		runs:   diffOf(r.runs, compareRuns, runValues),
+	}
+	for i := range r.transfers {
+		w.transfers = append(w.transfers, transferValues(&r.transfers[i]))
+	}
+	for _, c := range r.calls {
+		w.calls = append(w.calls, callValues(c))
+	}
+	return w
+}
+
+func compareRuns(a, b RunID) int {
+	if a.Scope != b.Scope {
+		return strings.Compare(a.Scope, b.Scope)
+	}
+	return strings.Compare(a.Key, b.Key)
+}
+
+// action is what is done with rows of a table.
+type action int
+
+const (
+	insert action = iota
+	insertMissing
+	update
+	remove
+)
+
+// writing is an action on a table.
+type writing struct {
+	table  *table
+	action action
+}
+
+// writeTexts are the statements for everything that is ever written.
+func writeTexts(text func(*table, action) string) map[writing]string {
+	texts := make(map[writing]string)
+	for _, t := range []*table{&paceTable, &purseTable, &holdTable, &runTable, &transferTable, &callTable} {
+		for _, a := range []action{insert, insertMissing, update, remove} {
+			texts[writing{t, a}] = text(t, a)
+		}
+	}
+	return texts
+}
+
+// each calls do for everything that is to be written, in an order that never refers to a
+// row that is not there.
+func (w *writes) each(do func(*table, action, [][]any) error) error {
+	for _, step := range []struct {
+		table  *table
+		action action
+		rows   [][]any
+	}{
+		{&paceTable, remove, w.paces.deleted},
+		{&holdTable, remove, w.holds.deleted},
+		{&purseTable, remove, w.purses.deleted},
+		{&runTable, remove, w.runs.deleted},
+		{&paceTable, update, w.paces.changed},
+		{&paceTable, insert, w.paces.created},
+		{&purseTable, update, w.purses.changed},
+		{&purseTable, insert, w.purses.created},
+		{&holdTable, update, w.holds.changed},
+		{&holdTable, insert, w.holds.created},
+		{&runTable, update, w.runs.changed},
+		{&runTable, insert, w.runs.created},
+		{&transferTable, insert, w.transfers},
+		{&callTable, insertMissing, w.calls},
+	} {
+		if len(step.rows) == 0 {
+			continue
+		}
+		if err := do(step.table, step.action, step.rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// empty reports whether there is nothing to write.
+func (w *writes) empty() bool {
+	return w.each(func(*table, action, [][]any) error { return errNotEmpty }) == nil
+}
+
+var errNotEmpty = errors.New("not empty")
+
+// AppendCalls puts calls on the record, all of them or none. One that is there already stays
+// as it is. The caller bounds how many it appends at once.
+func (s *Store) AppendCalls(ctx context.Context, calls []*CallRow) error {
+	if len(calls) == 0 {
+		return nil
+	}
+	return s.engine.exchange(ctx, refs{}, func(r *rows) error {
+		r.calls = calls
+		return nil
+	})
+}
+
+// maintainer is an engine that is kept in order.
+type maintainer interface {
+	maintain(ctx context.Context, keep time.Duration) error
+}
+
+var _, _ maintainer = (*postgres)(nil), (*lite)(nil)
+
+// Maintain forgets calls that are older than keep, unless it is zero, and idempotency keys
+// that have run out. It is to be done every hour or so, by any replica.
+func (s *Store) Maintain(ctx context.Context, keep time.Duration) error {
+	return s.engine.(maintainer).maintain(ctx, keep)
+}
+
+// keptSince remembers since when the record of calls is complete.
+const keptSince = `INSERT INTO retention (name, since) VALUES ('calls', $1)
+	ON CONFLICT (name) DO UPDATE SET since = excluded.since WHERE retention.since < excluded.since`
+
+// staleRefs finds what has run out: holds, with their purses and accounts, which get the
+// money back; sessions that are over, or are and have money left, with their accounts; runs.
+func staleRefs(ctx context.Context, db *sql.DB, now time.Time, limit int) (names refs, err error) {
+	err = query(ctx, db, func(s scanner) error {
+		var hold, purse, account string
+		err := s.Scan(&hold, &purse, &account)
+		names.holds, names.purses = append(names.holds, hold), append(names.purses, purse, account)
+		return err
+	}, `SELECT holds.id, purse, account FROM holds JOIN purses ON purses.id = purse WHERE holds.expires <= $1 ORDER BY holds.expires LIMIT $2`, now, limit)
+	if err != nil {
+		return refs{}, err
+	}
+	session := func(s scanner) error {
+		var id, account string
+		err := s.Scan(&id, &account)
+		names.purses = append(names.purses, id, account)
+		return err
+	}
+	err = query(ctx, db, session, `SELECT id, account FROM purses WHERE state = 'open' AND expires <= $1 ORDER BY expires LIMIT $2`, now, limit)
+	if err != nil {
+		return refs{}, err
+	}
+	err = query(ctx, db, session, `SELECT id, account FROM purses WHERE state <> 'open' AND balance > 0 ORDER BY id LIMIT $1`, limit)
+	if err != nil {
+		return refs{}, err
+	}
+	err = query(ctx, db, func(s scanner) error {
+		var id RunID
+		err := s.Scan(&id.Scope, &id.Key)
+		names.runs = append(names.runs, id)
+		return err
+	}, `SELECT scope, key FROM runs WHERE state = 'running' AND until <= $1 ORDER BY until LIMIT $2`, now, limit)
+	if err != nil {
+		return refs{}, err
+	}
+	names.sorted()
+	return names, nil
+}
+
+// querier is a database, or a transaction.
+type querier interface {
+	QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error)
+}
+
+// query calls do for every row.
+func query(ctx context.Context, db querier, do func(scanner) error, text string, args ...any) error {
+	found, err := db.QueryContext(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	defer found.Close() //nolint:errcheck // Err says what was wrong
+	for found.Next() {
+		if err := do(found); err != nil {
+			return err
+		}
+	}
+	return found.Err()
+}
+
+// maxFindings is how many findings an audit reports.
+const maxFindings = 20
+
+// moved is what each place got less what it gave.
+const moved = `WITH moved AS (SELECT place, sum(amount) AS net FROM (
+	SELECT target AS place, amount FROM transfers UNION ALL SELECT source, -amount FROM transfers) AS entries GROUP BY place) `
+
+// audits are questions that have no answer while the books add up. An answer is a name, what
+// is there, and what should be.
+var audits = []struct{ finding, text string }{
+	{"purse %[1]s has a balance of %[2]s, but by its transfers it is %[3]s", moved + `SELECT id, balance, coalesce(net, 0) FROM purses
+		LEFT JOIN moved ON place = 'purse/' || id WHERE balance <> coalesce(net, 0)`},
+	{"hold %[1]s has %[2]s left, but by its transfers it is %[3]s", moved + `SELECT id, unspent, coalesce(net, 0) FROM holds
+		LEFT JOIN moved ON place = 'hold/' || id WHERE unspent <> coalesce(net, 0)`},
+	{"%[1]s is gone, but by its transfers it has %[2]s", moved + `SELECT place, net, 0 FROM moved
+		WHERE net <> 0 AND place <> 'world' AND substr(place, 1, 6) <> 'sales/'
+		AND NOT EXISTS (SELECT 1 FROM purses WHERE place = 'purse/' || id) AND NOT EXISTS (SELECT 1 FROM holds WHERE place = 'hold/' || id)`},
+	{"purse %[1]s has %[2]s held, but its holds have %[3]s", `SELECT purses.id, held, coalesce(sum(unspent + holds.spent), 0) FROM purses
+		LEFT JOIN holds ON purse = purses.id GROUP BY purses.id, held HAVING held <> coalesce(sum(unspent + holds.spent), 0)`},
+	{"purse %[1]s has %[2]s calls held, but its holds have %[3]s", `SELECT purses.id, held_calls, coalesce(sum(calls_unspent + calls_spent), 0)
+		FROM purses LEFT JOIN holds ON purse = purses.id
+		GROUP BY purses.id, held_calls HAVING held_calls <> coalesce(sum(calls_unspent + calls_spent), 0)`},
+	{"purse %[1]s has spent %[2]s, but its charges are %[3]s", `SELECT id, spent + by_holds, charged FROM (SELECT id, spent,
+		coalesce((SELECT sum(holds.spent) FROM holds WHERE purse = purses.id), 0) AS by_holds,
+		coalesce((SELECT sum(amount) FROM transfers WHERE kind = 'charge' AND purse = purses.id), 0) AS charged FROM purses) AS sums
+		WHERE spent + by_holds <> charged`},
+	{"charge %[1]s is of a purse that is not there", `SELECT id, 0, 0 FROM transfers
+		WHERE kind = 'charge' AND NOT EXISTS (SELECT 1 FROM purses WHERE purses.id = purse)`},
+	{"purse %[1]s has less than nothing: %[2]s", `SELECT id, least, 0 FROM (SELECT id, CASE WHEN balance < 0 THEN balance WHEN held < 0 THEN held
+		WHEN spent < 0 THEN spent WHEN calls < 0 THEN calls ELSE held_calls END AS least FROM purses) AS lows WHERE least < 0`},
+	{"hold %[1]s has less than nothing: %[2]s", `SELECT id, least, 0 FROM (SELECT id, CASE WHEN unspent < 0 THEN unspent WHEN spent < 0 THEN spent
+		WHEN calls_unspent < 0 THEN calls_unspent ELSE calls_spent END AS least FROM holds) AS lows WHERE least < 0`},
+}
+
+// auditCalls asks for charges of calls that are not on the record. Old calls may be gone.
+const auditCalls = `SELECT id FROM transfers WHERE kind = 'charge' AND at >= $1
+	AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.id = call) LIMIT $2`
+
+// longestCall is more than a call takes: calls that began when the record did may be
+// charged later.
+const longestCall = 24 * time.Hour
+
+// Audit implements toolyard.Ledger. It sees the books as they were at one moment. Amounts of
+// what it finds are in billionths of a dollar.
+func (s *Store) Audit(ctx context.Context) error {
+	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		return fmt.Errorf("store: audit: %w", err)
+	}
+	defer tx.Rollback() //nolint:errcheck // there is nothing to undo
+	if _, ok := s.engine.(*postgres); ok {
+		if _, err := tx.ExecContext(ctx, `SET LOCAL statement_timeout = 0`); err != nil {
+			return fmt.Errorf("store: audit: %w", err)
+		}
+	}
+	findings, err := audit(ctx, tx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("store: audit: %w", err)
+	case len(findings) > maxFindings:
+		findings = append(findings[:maxFindings-1], "and more")
+	case len(findings) == 0:
+		return nil
+	}
+	return fmt.Errorf("the books do not add up:\n%s", strings.Join(findings, "\n"))
+}
+
+// audit collects what does not add up; when there is more than is reported it need not go on.
+func audit(ctx context.Context, tx *sql.Tx) (findings []string, err error) {
+	for _, a := range audits {
+		if len(findings) > maxFindings {
+			return findings, nil
+		}
+		err := query(ctx, tx, func(s scanner) error {
+			var name, is, should string
+			err := s.Scan(&name, &is, &should)
+			findings = append(findings, fmt.Sprintf(a.finding, name, is, should))
+			return err
+		}, a.text+` LIMIT $1`, maxFindings)
+		if err != nil {
+			return nil, err
+		}
+	}
+	var since time.Time
+	row := tx.QueryRowContext(ctx, `SELECT since FROM retention WHERE name = 'calls'`)
+	if err := row.Scan(&since); err == nil {
+		since = since.Add(longestCall)
+	} else if !errors.Is(err, sql.ErrNoRows) {
+		return nil, err
+	}
+	err = query(ctx, tx, func(s scanner) error {
+		var id string
+		err := s.Scan(&id)
+		findings = append(findings, fmt.Sprintf("charge %s is of a call that is not on the record", id))
+		return err
+	}, auditCalls, since, maxFindings)
+	return findings, err
+}

@@ -1,0 +1,306 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// lite is SQLite. It has one connection, so transactions come one after another, and who
+// asks the database while an answer of it is open waits for ever. The time is that of the
+// process.
+type lite struct {
+	db       *sql.DB
+	prepared map[string]*sql.Stmt // by their text
+}
+
+// What is read. A list of names is a JSON array.
+var (
+	liteMakePaces   = `INSERT INTO paces (key) SELECT value FROM json_each(?) WHERE true ON CONFLICT DO NOTHING`
+	liteReadPaces   = liteRead(&paceTable)
+	liteReadPurses  = liteRead(&purseTable)
+	liteReadHolds   = liteRead(&holdTable) + ` OR id IN (SELECT id FROM holds WHERE purse IN (SELECT value FROM json_each(?)) AND expires <= ?)`
+	liteReadRuns    = `SELECT ` + runTable.list() + ` FROM runs WHERE (scope, key) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))`
+	liteReadCharged = `SELECT id FROM transfers WHERE id IN (SELECT value FROM json_each(?))`
+)
+
+func liteRead(t *table) string {
+	name := t.columns[0].name
+	return `SELECT ` + t.list() + ` FROM ` + t.name + ` WHERE ` + name + ` IN (SELECT value FROM json_each(?))`
+}
+
+// liteWrites are all statements that write.
+var liteWrites = writeTexts(liteWrite)
+
+// liteWrite is the statement that does something with one row.
+func liteWrite(t *table, a action) string {
+	switch a {
+	case update:
+		return `UPDATE ` + t.name + ` SET ` + t.rest(`{} = ?#`) + ` WHERE ` + t.key(`{} = ?#`)
+	case remove:
+		return `DELETE FROM ` + t.name + ` WHERE ` + t.key(`{} = ?#`)
+	case insertMissing:
+		return liteWrite(t, insert) + ` ON CONFLICT DO NOTHING`
+	default:
+		return `INSERT INTO ` + t.name + ` (` + t.list() + `) VALUES (` + t.each(`?`) + `)`
+	}
+}
+
+// openSQLite opens a file, or a database in memory if there is no path.
+func openSQLite(ctx context.Context, path string) (*Store, error) {
+	address, err := liteAddress(path)
+	if err != nil {
+		return nil, err
+	}
+	db, err := sql.Open("sqlite", address)
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	db.SetMaxOpenConns(1) // which never ends, because a database in memory ends with it
+	l := &lite{db: db, prepared: map[string]*sql.Stmt{}}
+	if err := migrateSQLite(ctx, db); err != nil {
+		return nil, errors.Join(liteError(err), db.Close())
+	}
+	if err := l.prepare(ctx); err != nil {
+		return nil, errors.Join(liteError(err), db.Close())
+	}
+	return &Store{engine: l, db: db, shared: path != "", close: db.Close}, nil
+}
+
+// liteAddress is what the driver calls a file. A file that is not there is made, for nobody
+// else to read.
+func liteAddress(path string) (string, error) {
+	options := url.Values{
+		"_txlock":              {"immediate"},
+		"_busy_timeout":        {"5000"},
+		"_foreign_keys":        {"on"},
+		"_time_integer_format": {"unix_micro"},
+		"_inttotime":           {"true"},
+	}
+	if path == "" {
+		return "file::memory:?" + options.Encode(), nil
+	}
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // the operator names the file
+	if err != nil {
+		return "", fmt.Errorf("store: %w", err)
+	}
+	if err := file.Close(); err != nil {
+		return "", fmt.Errorf("store: %w", err)
+	}
+	options.Set("_journal_mode", "WAL")
+	options.Set("_synchronous", "FULL")
+	path = filepath.ToSlash(path)
+	if filepath.VolumeName(path) != "" {
+		path = "/" + path
+	}
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + options.Encode(), nil
+}
+
+// prepare prepares everything that an exchange says.
+func (l *lite) prepare(ctx context.Context) error {
+	texts := []string{liteMakePaces, liteReadPaces, liteReadPurses, liteReadHolds, liteReadRuns, liteReadCharged}
+	texts = slices.AppendSeq(texts, maps.Values(liteWrites))
+	for _, text := range texts {
+		statement, err := l.db.PrepareContext(ctx, text)
+		if err != nil {
+			return fmt.Errorf("%s: %w", text, err)
+		}
+		l.prepared[text] = statement
+	}
+	return nil
+}
+
+// exchange waits for its turn as long as the context lives. A transaction that has begun is
+// brought to its end, which takes milliseconds.
+func (l *lite) exchange(ctx context.Context, names refs, change func(*rows) error) error {
+	names.sorted()
+	if err := names.check(); err != nil {
+		return err
+	}
+	conn, err := l.db.Conn(ctx)
+	if err != nil {
+		return liteError(err)
+	}
+	defer conn.Close() //nolint:errcheck // it only goes back
+	ctx = context.WithoutCancel(ctx)
+	tx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return liteError(err)
+	}
+	defer tx.Rollback() //nolint:errcheck // it is over if it was committed
+	t := &liteTx{ctx: ctx, tx: tx, prepared: l.prepared}
+	r, err := t.read(names)
+	if err != nil {
+		return liteError(err)
+	}
+	if err := change(r); err != nil {
+		return err
+	}
+	w := r.writes()
+	if w.empty() {
+		return nil
+	}
+	if err := w.each(t.write); err != nil {
+		return liteError(err)
+	}
+	return liteError(tx.Commit())
+}
+
+// liteTx is a transaction.
+type liteTx struct {
+	ctx      context.Context //nolint:containedctx // lives as long as the transaction
+	tx       *sql.Tx
+	prepared map[string]*sql.Stmt
+}
+
+// read reads what is named. Nobody else writes until the transaction ends.
+func (t *liteTx) read(names refs) (*rows, error) {
+	r := newRows()
+	r.now = liteNow()
+	err := errors.Join(
+		t.makePaces(names.paces),
+		liteCollect(t, liteReadPaces, r.paces, scanPace, names.paces),
+		liteCollect(t, liteReadPurses, r.purses, scanPurse, names.purses),
+		liteCollect(t, liteReadCharged, r.charged, scanName, names.calls),
+		t.readHolds(r, names),
+		t.readRuns(r, names.runs),
+	)
+	return r, err
+}
+
+func (t *liteTx) makePaces(names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	_, err := t.tx.StmtContext(t.ctx, t.prepared[liteMakePaces]).ExecContext(t.ctx, array(names))
+	return err
+}
+
+func (t *liteTx) readHolds(r *rows, names refs) error {
+	if len(names.holds)+len(names.purses) == 0 {
+		return nil
+	}
+	return liteQuery(t, liteReadHolds, r.holds, scanHold, array(names.holds), array(names.purses), r.now)
+}
+
+func (t *liteTx) readRuns(r *rows, names []RunID) error {
+	if len(names) == 0 {
+		return nil
+	}
+	pairs := make([][2]string, len(names))
+	for i, id := range names {
+		pairs[i] = [2]string{id.Scope, id.Key}
+	}
+	return liteQuery(t, liteReadRuns, r.runs, scanRun, array(pairs))
+}
+
+func liteCollect[R any](t *liteTx, text string, into map[string]R, scan func(scanner) (string, R, error), names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	return liteQuery(t, text, into, scan, array(names))
+}
+
+func liteQuery[K comparable, R any](t *liteTx, text string, into map[K]R, scan func(scanner) (K, R, error), args ...any) error {
+	found, err := t.tx.StmtContext(t.ctx, t.prepared[text]).QueryContext(t.ctx, args...)
+	if err != nil {
+		return err
+	}
+	defer found.Close() //nolint:errcheck // collectRows says what was wrong
+	return collectRows(found, into, scan)
+}
+
+// write does something with rows of a table.
+func (t *liteTx) write(to *table, a action, rows [][]any) error {
+	statement := t.tx.StmtContext(t.ctx, t.prepared[liteWrites[writing{to, a}]])
+	for _, values := range rows {
+		if a == remove {
+			values = values[:to.keys]
+		}
+		if _, err := statement.ExecContext(t.ctx, values...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// array is a list as JSON.
+func array[T any](list []T) string {
+	if len(list) == 0 {
+		return "[]"
+	}
+	b, _ := json.Marshal(list) //nolint:errchkjson // strings always have a JSON form
+	return string(b)
+}
+
+// liteNow is the time, as exact as it is kept.
+func liteNow() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+
+// liteError tells what may pass from what does not.
+func liteError(err error) error {
+	switch {
+	case err == nil || errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, context.DeadlineExceeded) || liteUnable(err):
+		return fmt.Errorf("store: %w: %w", ErrAway, err)
+	}
+	return fmt.Errorf("store: %w", err)
+}
+
+// liteUnable reports whether the file cannot be read or written now.
+func liteUnable(err error) bool {
+	e := (*sqlite.Error)(nil)
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Code() & 0xff { // the rest says more exactly why
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN:
+		return true
+	}
+	return false
+}
+
+func (l *lite) stale(ctx context.Context, limit int) (refs, error) {
+	names, err := staleRefs(ctx, l.db, liteNow(), limit)
+	return names, liteError(err)
+}
+
+// liteChunk is how many rows are deleted at once, so that calls need not wait long.
+const liteChunk = 5000
+
+func (l *lite) maintain(ctx context.Context, keep time.Duration) error {
+	now := liteNow()
+	err := l.trim(ctx, `DELETE FROM runs WHERE rowid IN (SELECT rowid FROM runs WHERE state <> 'running' AND until <= $1 LIMIT $2)`, now)
+	if err != nil || keep <= 0 {
+		return liteError(err)
+	}
+	since := now.Add(-keep)
+	if _, err := l.db.ExecContext(ctx, keptSince, since); err != nil {
+		return liteError(err)
+	}
+	return liteError(l.trim(ctx, `DELETE FROM calls WHERE rowid IN (SELECT rowid FROM calls WHERE at < $1 LIMIT $2)`, since))
+}
+
+// trim deletes rows in small steps.
+func (l *lite) trim(ctx context.Context, text string, before time.Time) error {
+	for {
+		result, err := l.db.ExecContext(ctx, text, before, liteChunk)
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n < liteChunk {
+			return err
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+)
+
+// Store is an open database.
+type Store struct {
+	engine engine
+	db     *sql.DB // for what is not asked on the way of every call; it takes $1 in both dialects
+	shared bool    // other processes may use it too
+	close  func() error
+}
+
+// Open opens the store at an address: postgres://user@host/database, sqlite:path, or memory,
+// which ends with the process. It brings the tables up to date.
+func Open(ctx context.Context, address string) (*Store, error) {
+	switch path, isFile := strings.CutPrefix(address, "sqlite:"); {
+	case isFile:
+		return openSQLite(ctx, path)
+	case address == "memory":
+		return openSQLite(ctx, "")
+	case strings.HasPrefix(address, "postgres://"), strings.HasPrefix(address, "postgresql://"):
+		return openPostgres(ctx, address)
+	}
+	return nil, fmt.Errorf("store: the address must be postgres://user@host/database, sqlite:path or memory")
+}
+
+// Shared reports whether other processes may use the store too.
+func (s *Store) Shared() bool { return s.shared }
+
+// Close closes the store.
+func (s *Store) Close() error { return s.close() }

@@ -1,0 +1,44 @@
+package provide
+
+import (
+	"encoding/hex"
+	"errors"
+	"strings"
+
+	"golang.org/x/crypto/sha3"
+)
+
+const addressDigits = 40
+
+// ParseAddress reads an address of Ethereum and its kin: 0x and 40 hexadecimal digits. When they
+// are of both cases, the cases are a checksum (EIP-55), which must be right. The address comes
+// back with its checksum.
+func ParseAddress(text string) (string, error) {
+	digits, ok := strings.CutPrefix(text, "0x")
+	if !ok || len(digits) != addressDigits || !isHex(digits) {
+		return "", errors.New("an address is 0x and 40 hexadecimal digits")
+	}
+	lower := strings.ToLower(digits)
+	address := "0x" + checksummed(lower)
+	if digits != lower && digits != strings.ToUpper(digits) && text != address {
+		return "", errors.New("the address has a wrong checksum; look for a typing error")
+	}
+	return address, nil
+}
+
+// checksummed is a lower-case address in the cases of its checksum: a letter is upper-case where
+// the digit of the hash at the same place is 8 or more.
+func checksummed(lower string) string {
+	hash := sha3.NewLegacyKeccak256()
+	hash.Write([]byte(lower))
+	sum := hex.EncodeToString(hash.Sum(nil))
+	out := []byte(lower)
+	for i, c := range out {
+		if 'a' <= c && c <= 'f' && sum[i] >= '8' { // letters are above the digits
+			out[i] = c - 'a' + 'A'
+		}
+	}
+	return string(out)
+}
+
+func isHex(s string) bool { return strings.Trim(s, "0123456789abcdefABCDEF") == "" }

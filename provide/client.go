@@ -1,0 +1,157 @@
+package provide
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
+)
+
+// Bounds on requests and answers.
+const (
+	maxBody     = 1 << 20
+	connections = 8
+	idleWithin  = 5 * time.Second // the longest pause within an answer
+	shortPause  = time.Second     // after a refusal that does not say how long to wait
+	longPause   = time.Minute     // the longest that a service can make us wait
+)
+
+// client sends requests to one service.
+type client struct {
+	name    string // of the service, as people know it
+	url     *url.URL
+	http    *guard.HTTP
+	limiter *limiter
+	now     func() time.Time
+}
+
+func newClient(base string, s service, private []netip.Prefix, now func() time.Time) (*client, error) {
+	if base == "" {
+		return nil, errors.New("it is missing, and there is no public address that is right for everyone")
+	}
+	u, err := url.Parse(base)
+	if err != nil {
+		return nil, errors.New("it cannot be read") // the error would show it, and it may hold a key
+	}
+	h, err := guard.NewHTTP(u, guard.Network{Private: private}, connections)
+	if err != nil {
+		return nil, err
+	}
+	if s.path != "" {
+		u = u.JoinPath(s.path)
+	}
+	return &client{name: s.name, url: u, http: h, limiter: newLimiter(s.budget, s.window, now), now: now}, nil
+}
+
+// unavailable is the error of a service that does not answer as it should. The cause is for the
+// log only: it may quote the service.
+func (c *client) unavailable(why string, cause error) *toolyard.Error {
+	return &toolyard.Error{Code: toolyard.Unavailable, Message: c.name + " is not available: " + why, Err: cause}
+}
+
+// odd is the error of a service whose answer is not what it should be.
+func (c *client) odd(what string, cause error) *toolyard.Error {
+	return c.unavailable("it answered something that is not "+what, cause)
+}
+
+// take waits until as much weight may be sent.
+func (c *client) take(ctx context.Context, weight int) error {
+	err := c.limiter.take(ctx, weight)
+	if busy, ok := errors.AsType[*busy](err); ok {
+		refused := c.unavailable("too much is asked of it at the moment", err)
+		refused.RetryAfter = busy.wait
+		return refused
+	}
+	return c.explain(ctx, err)
+}
+
+// get asks with a query.
+func (c *client) get(ctx context.Context, query url.Values) ([]byte, error) {
+	u := *c.url
+	u.RawQuery = query.Encode()
+	return c.send(ctx, http.MethodGet, u.String(), nil)
+}
+
+// post asks with JSON.
+func (c *client) post(ctx context.Context, body []byte) ([]byte, error) {
+	return c.send(ctx, http.MethodPost, c.url.String(), body)
+}
+
+// send sends a request and reads the answer: JSON that has passed [guard.CheckJSON].
+func (c *client) send(ctx context.Context, method, url string, body []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, c.unavailable("its url cannot be read", nil)
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", "toolyard")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := c.http.Do(req, guard.Limit{Body: maxBody, Idle: idleWithin})
+	if err != nil {
+		return nil, c.explain(ctx, err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return nil, c.refused(res)
+	}
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		return nil, c.explain(ctx, err)
+	}
+	if err := guard.CheckJSON(answer); err != nil {
+		return nil, c.odd("JSON", err)
+	}
+	return answer, nil
+}
+
+// explain turns the failure of a request into words.
+func (c *client) explain(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if tooLarge, ok := errors.AsType[*guard.TooLarge](err); ok {
+		return c.unavailable(tooLarge.Error(), err)
+	}
+	if ctx.Err() != nil || errors.Is(err, guard.ErrIdle) {
+		return c.unavailable("it did not answer in time", err)
+	}
+	return c.unavailable("it cannot be reached", err)
+}
+
+// refused is the error of an answer with another status than OK. A service that has had enough
+// is left alone for a while.
+func (c *client) refused(res *http.Response) error {
+	err := c.unavailable(fmt.Sprintf("it answers with status %d", res.StatusCode), nil)
+	err.RetryAfter = retryAfter(res.Header, c.now())
+	if res.StatusCode == http.StatusTooManyRequests {
+		if err.RetryAfter == 0 {
+			err.RetryAfter = shortPause
+		}
+		err.Message = c.name + " is not available: it has had too many requests"
+		c.limiter.pause(err.RetryAfter)
+	}
+	return err
+}
+
+// retryAfter is how long a service wants to be left alone: zero if it does not say.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	text := h.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
+		return min(time.Duration(seconds)*time.Second, longPause)
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return min(max(at.Sub(now), 0), longPause)
+	}
+	return 0
+}

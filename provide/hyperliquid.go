@@ -1,0 +1,176 @@
+package provide
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+)
+
+// The weights of the two questions, by the service's own table.
+const (
+	hyperliquidBudget = 1200
+	stateWeight       = 2
+	spotWeight        = 2
+)
+
+// NewHyperliquid makes the provider of what a caller holds at Hyperliquid: perpetuals and spot.
+// It hands over what the Info API answers, with its decimals in quotes as they were sent.
+func NewHyperliquid(o Options) (*Provider, error) {
+	p, err := newProvider(&o, service{
+		kind: hyperliquid, name: "Hyperliquid", url: "https://api.hyperliquid.xyz", path: "info",
+		budget: hyperliquidBudget, window: time.Minute, heaviest: stateWeight + spotWeight,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.fetch = p.fetchHyperliquid
+	return p, nil
+}
+
+// hyperliquidData is what is handed over.
+type hyperliquidData struct {
+	perpetuals
+	SpotBalances  []spotBalance `json:"spotBalances"`
+	WalletAddress string        `json:"walletAddress"`
+	FetchedAt     time.Time     `json:"fetchedAt"`
+}
+
+// perpetuals are what clearinghouseState says.
+type perpetuals struct {
+	MarginSummary      margin          `json:"marginSummary"`
+	CrossMarginSummary margin          `json:"crossMarginSummary"`
+	Withdrawable       string          `json:"withdrawable"`
+	AssetPositions     []assetPosition `json:"assetPositions"`
+	Time               int64           `json:"time"`
+}
+
+type margin struct {
+	AccountValue    string `json:"accountValue"`
+	TotalNtlPos     string `json:"totalNtlPos"`
+	TotalRawUsd     string `json:"totalRawUsd"`
+	TotalMarginUsed string `json:"totalMarginUsed"`
+}
+
+type assetPosition struct {
+	Type     string   `json:"type"`
+	Position position `json:"position"`
+}
+
+type position struct {
+	Coin           string   `json:"coin"`
+	Szi            string   `json:"szi"`
+	Leverage       leverage `json:"leverage"`
+	EntryPx        *string  `json:"entryPx"`
+	PositionValue  string   `json:"positionValue"`
+	UnrealizedPnl  string   `json:"unrealizedPnl"`
+	ReturnOnEquity string   `json:"returnOnEquity"`
+	LiquidationPx  *string  `json:"liquidationPx"`
+	MarginUsed     string   `json:"marginUsed"`
+	MaxLeverage    int64    `json:"maxLeverage"`
+	CumFunding     funding  `json:"cumFunding"`
+}
+
+type leverage struct {
+	Type   string `json:"type"`
+	Value  int64  `json:"value"`
+	RawUsd string `json:"rawUsd,omitempty"`
+}
+
+type funding struct {
+	AllTime     string `json:"allTime"`
+	SinceOpen   string `json:"sinceOpen"`
+	SinceChange string `json:"sinceChange"`
+}
+
+type spotBalance struct {
+	Coin     string `json:"coin"`
+	Token    int64  `json:"token"`
+	Total    string `json:"total"`
+	Hold     string `json:"hold"`
+	EntryNtl string `json:"entryNtl"`
+}
+
+// fetchHyperliquid asks for both accounts of a user at once.
+func (p *Provider) fetchHyperliquid(ctx context.Context, address string) (any, error) {
+	if err := p.client.take(ctx, stateWeight+spotWeight); err != nil {
+		return nil, err
+	}
+	out := hyperliquidData{WalletAddress: address}
+	var stateErr, spotErr error
+	var both sync.WaitGroup
+	both.Go(func() {
+		out.perpetuals, stateErr = askInfo(ctx, p.client, "clearinghouseState", address, readPerpetuals)
+	})
+	both.Go(func() {
+		out.SpotBalances, spotErr = askInfo(ctx, p.client, "spotClearinghouseState", address, readSpot)
+	})
+	both.Wait()
+	out.FetchedAt = p.now().UTC().Truncate(time.Millisecond)
+	if stateErr != nil {
+		return nil, stateErr
+	}
+	return out, spotErr
+}
+
+// askInfo asks one question about a user and reads the answer.
+func askInfo[T any](ctx context.Context, c *client, kind, user string, read func([]byte) (T, error)) (out T, err error) {
+	body, err := json.Marshal(map[string]string{"type": kind, "user": user})
+	if err != nil {
+		return out, err
+	}
+	answer, err := c.post(ctx, body)
+	if err != nil {
+		return out, err
+	}
+	if out, err = read(answer); err != nil {
+		return out, c.odd("a "+kind, err)
+	}
+	return out, nil
+}
+
+func readPerpetuals(answer []byte) (perpetuals, error) {
+	var r reading
+	o := r.object("answer", trimmed(answer))
+	out := perpetuals{
+		MarginSummary:      readMargin(o.object("marginSummary")),
+		CrossMarginSummary: readMargin(o.object("crossMarginSummary")),
+		Withdrawable:       o.decimal("withdrawable"),
+		AssetPositions:     objects(&r, o.at("assetPositions"), o.members["assetPositions"], readAssetPosition),
+		Time:               o.whole("time"),
+	}
+	return out, r.err
+}
+
+func readMargin(o object) margin {
+	return margin{
+		AccountValue: o.decimal("accountValue"), TotalNtlPos: o.decimal("totalNtlPos"),
+		TotalRawUsd: o.decimal("totalRawUsd"), TotalMarginUsed: o.decimal("totalMarginUsed"),
+	}
+}
+
+func readAssetPosition(o object) assetPosition {
+	p := o.object("position")
+	l, f := p.object("leverage"), p.object("cumFunding")
+	out := assetPosition{o.text("type"), position{
+		Coin: p.text("coin"), Szi: p.decimal("szi"),
+		Leverage: leverage{Type: l.text("type"), Value: l.whole("value")},
+		EntryPx:  p.perhaps("entryPx"), PositionValue: p.decimal("positionValue"), UnrealizedPnl: p.decimal("unrealizedPnl"),
+		ReturnOnEquity: p.decimal("returnOnEquity"), LiquidationPx: p.perhaps("liquidationPx"),
+		MarginUsed: p.decimal("marginUsed"), MaxLeverage: p.whole("maxLeverage"),
+		CumFunding: funding{f.decimal("allTime"), f.decimal("sinceOpen"), f.decimal("sinceChange")},
+	}}
+	if l.has("rawUsd") { // of isolated positions only
+		out.Position.Leverage.RawUsd = l.decimal("rawUsd")
+	}
+	return out
+}
+
+func readSpot(answer []byte) ([]spotBalance, error) {
+	var r reading
+	o := r.object("answer", trimmed(answer))
+	out := objects(&r, o.at("balances"), o.members["balances"], func(o object) spotBalance {
+		return spotBalance{o.text("coin"), o.whole("token"), o.decimal("total"), o.decimal("hold"), o.decimal("entryNtl")}
+	})
+	return out, r.err
+}

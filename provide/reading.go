@@ -1,0 +1,151 @@
+package provide
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/toolyard/toolyard/internal/guard"
+)
+
+// Bounds on what is handed over.
+const (
+	maxItems   = 2000 // of a list
+	maxText    = 500  // bytes of a text
+	maxDecimal = 80   // bytes of a number in quotes
+)
+
+// reading takes JSON of a service apart, which has passed [guard.CheckJSON]. It remembers the
+// first thing that is not as it should be; after that what it reads means nothing.
+type reading struct{ err error }
+
+func (r *reading) fail(path, what string) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%s is not %s", path, what)
+	}
+}
+
+// trimmed is a checked JSON value without the space around it.
+func trimmed(answer []byte) json.RawMessage { return bytes.Trim(answer, " \t\r\n") }
+
+// object is one object of an answer, and where it is.
+type object struct {
+	*reading
+	path    string
+	members map[string]json.RawMessage
+}
+
+func (r *reading) object(path string, value json.RawMessage) object {
+	if len(value) == 0 || value[0] != '{' {
+		r.fail(path, "an object")
+	}
+	return object{r, path, maps.Collect(guard.Members(value))}
+}
+
+func (r *reading) list(path string, value json.RawMessage) []json.RawMessage {
+	var items []json.RawMessage
+	switch {
+	case len(value) == 0 || value[0] != '[' || json.Unmarshal(value, &items) != nil:
+		r.fail(path, "a list")
+	case len(items) > maxItems:
+		r.fail(path, "a list of at most "+strconv.Itoa(maxItems))
+		return nil
+	}
+	return items
+}
+
+// objects reads a list of objects. It is never nil, so that it is a list in JSON too.
+func objects[T any](r *reading, path string, value json.RawMessage, read func(object) T) []T {
+	out := []T{}
+	for i, item := range r.list(path, value) {
+		out = append(out, read(r.object(path+"["+strconv.Itoa(i)+"]", item)))
+		if r.err != nil {
+			break
+		}
+	}
+	return out
+}
+
+func (o object) at(name string) string { return o.path + "." + name }
+
+// has reports whether there is a member, and more in it than null.
+func (o object) has(name string) bool {
+	value := o.members[name]
+	return value != nil && string(value) != "null"
+}
+
+func (o object) object(name string) object {
+	return o.reading.object(o.at(name), o.members[name])
+}
+
+// text is text that people may see: what is hidden in it is made visible, and what is too long
+// is cut. Such text comes from strangers, who must not make a whole answer fail by it.
+func (o object) text(name string) string {
+	s, ok := guard.String(o.members[name])
+	if !ok {
+		o.fail(o.at(name), "a text")
+	}
+	return shown(s)
+}
+
+func shown(s string) string {
+	if guard.CheckText(s) != nil {
+		var out []rune
+		for _, r := range s {
+			if guard.CheckText(string(r)) != nil {
+				r = utf8.RuneError
+			}
+			out = append(out, r)
+		}
+		s = string(out)
+	}
+	if len(s) <= maxText {
+		return s
+	}
+	end := maxText
+	for !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + "…"
+}
+
+var decimalRE = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
+
+// decimal is a number in quotes, as it was sent.
+func (o object) decimal(name string) string {
+	s, ok := guard.String(o.members[name])
+	if !ok || len(s) > maxDecimal || !decimalRE.MatchString(s) {
+		o.fail(o.at(name), "a decimal in quotes")
+	}
+	return s
+}
+
+// perhaps is a decimal, or nil for null.
+func (o object) perhaps(name string) *string {
+	if string(o.members[name]) == "null" {
+		return nil
+	}
+	return new(o.decimal(name))
+}
+
+// number is a number, as it was sent.
+func (o object) number(name string) json.Number {
+	value := o.members[name]
+	if len(value) == 0 || value[0] != '-' && (value[0] < '0' || value[0] > '9') {
+		o.fail(o.at(name), "a number")
+	}
+	return json.Number(value)
+}
+
+// whole is a number without a fraction, which is not negative.
+func (o object) whole(name string) int64 {
+	n, err := strconv.ParseInt(string(o.members[name]), 10, 64)
+	if err != nil || n < 0 {
+		o.fail(o.at(name), "a whole number")
+	}
+	return n
+}

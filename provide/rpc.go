@@ -1,0 +1,155 @@
+package provide
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+
+	"github.com/toolyard/toolyard/internal/guard"
+)
+
+// Bounds on what nodes are asked and answer.
+const (
+	maxBatch  = 100  // calls in a request
+	maxResult = 1024 // bytes of a result in hexadecimal
+	maxSymbol = 64   // bytes
+)
+
+// How contracts are called: by the beginning of a hash of what is called.
+const (
+	selectBalance  = "0x70a08231" // balanceOf(address)
+	selectDecimals = "0x313ce567" // decimals()
+	selectSymbol   = "0x95d89b41" // symbol()
+	wordBytes      = 32
+	wordDigits     = 2 * wordBytes
+)
+
+// rpcCall is a request of JSON-RPC 2.0.
+type rpcCall struct {
+	Version string `json:"jsonrpc"`
+	ID      int    `json:"id"`
+	Method  string `json:"method"`
+	Params  []any  `json:"params"`
+}
+
+type rpcCalls []rpcCall
+
+func (c *rpcCalls) add(method string, params ...any) {
+	if params == nil {
+		params = []any{}
+	}
+	*c = append(*c, rpcCall{"2.0", len(*c) + 1, method, params})
+}
+
+// view calls a contract without changing anything.
+func (c *rpcCalls) view(contract, data string) {
+	c.add("eth_call", map[string]string{"to": contract, "data": data}, "latest")
+}
+
+// rpcResult is the result of a call in hexadecimal, or the error that stands in its place.
+type rpcResult struct {
+	hex string // without 0x
+	err error
+}
+
+// readBatch reads the results of a batch, which may come in any order, in the order of the calls.
+func readBatch(answer []byte, calls []rpcCall) ([]rpcResult, error) {
+	var r reading
+	items := objects(&r, "answer", trimmed(answer), func(o object) object { return o })
+	if r.err != nil {
+		return nil, r.err
+	}
+	if len(items) != len(calls) {
+		return nil, fmt.Errorf("there are %d results of %d calls", len(items), len(calls))
+	}
+	results, seen := make([]rpcResult, len(calls)), make([]bool, len(calls))
+	for _, o := range items {
+		i := o.whole("id") - int64(calls[0].ID)
+		if r.err != nil {
+			return nil, r.err
+		}
+		if i < 0 || i >= int64(len(calls)) || seen[i] {
+			return nil, fmt.Errorf("%s is of no call that is open", o.at("id"))
+		}
+		seen[i], results[i] = true, readResult(o)
+	}
+	return results, r.err
+}
+
+// readResult reads one result.
+func readResult(o object) rpcResult {
+	if version, _ := guard.String(o.members["jsonrpc"]); version != "2.0" {
+		o.fail(o.at("jsonrpc"), "2.0")
+	}
+	if o.has("error") {
+		if o.has("result") {
+			o.fail(o.path, "either a result or an error")
+		}
+		e := o.object("error")
+		return rpcResult{err: fmt.Errorf("it is refused with code %s", e.number("code"))}
+	}
+	text, _ := guard.String(o.members["result"])
+	digits, ok := strings.CutPrefix(text, "0x")
+	if !ok || len(digits) > maxResult || !isHex(digits) {
+		o.fail(o.at("result"), "hexadecimal")
+	}
+	return rpcResult{hex: digits}
+}
+
+// quantity is a number that nodes write with as few digits as it takes.
+func (r rpcResult) quantity() (*big.Int, error) {
+	if r.err != nil {
+		return nil, r.err
+	}
+	n, ok := new(big.Int).SetString(r.hex, 16)
+	if !ok || len(r.hex) > wordDigits {
+		return nil, errors.New("it is no number")
+	}
+	return n, nil
+}
+
+// word is a number that a contract returns.
+func (r rpcResult) word() (*big.Int, error) {
+	if r.err == nil && len(r.hex) != wordDigits {
+		return nil, errors.New("it returns no number")
+	}
+	return r.quantity()
+}
+
+// symbol is a short text that a contract returns: a string or, as the oldest do, 32 bytes.
+func (r rpcResult) symbol() (string, error) {
+	if r.err != nil {
+		return "", r.err
+	}
+	data, err := hex.DecodeString(r.hex)
+	if err != nil {
+		return "", errors.New("it returns no text")
+	}
+	text := data
+	if len(data) != wordBytes {
+		if text, err = abiString(data); err != nil {
+			return "", err
+		}
+	}
+	symbol := string(bytes.TrimRight(text, "\x00"))
+	if symbol == "" || len(symbol) > maxSymbol || guard.CheckText(symbol) != nil {
+		return "", errors.New("it returns no short text")
+	}
+	return symbol, nil
+}
+
+// abiString is the string that data holds: where it begins, how long it is, and its bytes.
+func abiString(data []byte) ([]byte, error) {
+	if len(data) < 2*wordBytes {
+		return nil, errors.New("it returns no text")
+	}
+	offset, length := new(big.Int).SetBytes(data[:wordBytes]), new(big.Int).SetBytes(data[wordBytes:2*wordBytes])
+	rest := data[2*wordBytes:]
+	if offset.Cmp(big.NewInt(wordBytes)) != 0 || length.Cmp(big.NewInt(int64(len(rest)))) > 0 {
+		return nil, errors.New("it returns no text")
+	}
+	return rest[:length.Int64()], nil
+}

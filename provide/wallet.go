@@ -1,0 +1,223 @@
+package provide
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	walletBudget   = 300 // requests; a batch is one
+	maxTokens      = 200
+	maxDecimals    = 36
+	nativeDecimals = 18
+)
+
+// NewWallet makes the provider of what a caller holds on a chain: its own coin and the tokens
+// that the options name. Balances are exact decimals; tokens of which there is nothing are left
+// out.
+func NewWallet(o Options) (*Provider, error) {
+	p, err := newProvider(&o, service{
+		kind: wallet, name: "The node of the chain", budget: walletBudget, window: time.Minute, heaviest: 1,
+	})
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := parseTokens(o.Tokens)
+	if err != nil {
+		return nil, fmt.Errorf("context %s: %w", wallet, err)
+	}
+	w := &purse{client: p.client, chain: int64(o.Chain), tokens: tokens}
+	p.fetch = w.fetch
+	return p, nil
+}
+
+// purse asks a node of a chain.
+type purse struct {
+	client *client
+	chain  int64 // zero for any
+
+	mu     sync.Mutex
+	tokens []token // with what was learned of them
+}
+
+// token is a token and what is known of it, which never changes.
+type token struct {
+	address  string // with its checksum
+	symbol   string // empty when it is to be asked
+	decimals int    // negative when they are to be asked
+}
+
+func parseTokens(list []Token) (out []token, err error) {
+	if len(list) > maxTokens {
+		return nil, fmt.Errorf("tokens: there are more than %d", maxTokens)
+	}
+	for i, t := range list {
+		known := token{symbol: t.Symbol, decimals: -1}
+		if known.address, err = ParseAddress(t.Address); err != nil {
+			return nil, fmt.Errorf("tokens[%d]: %w", i, err)
+		}
+		if t.Decimals != nil {
+			known.decimals = *t.Decimals
+			if known.decimals < 0 || known.decimals > maxDecimals {
+				return nil, fmt.Errorf("tokens[%d]: decimals must be from 0 to %d", i, maxDecimals)
+			}
+		}
+		out = append(out, known)
+	}
+	return out, nil
+}
+
+// walletData is what is handed over.
+type walletData struct {
+	Address       string    `json:"address"`
+	ChainID       int64     `json:"chainId"`
+	NativeBalance string    `json:"nativeBalance"`
+	Balances      []balance `json:"balances"`
+}
+
+type balance struct {
+	Token    string `json:"token"`
+	Address  string `json:"address"`
+	Balance  string `json:"balance"`
+	Decimals int    `json:"decimals"`
+}
+
+// fetch asks for everything at once.
+func (w *purse) fetch(ctx context.Context, address string) (any, error) {
+	w.mu.Lock()
+	tokens := slices.Clone(w.tokens)
+	w.mu.Unlock()
+	results, err := w.ask(ctx, walletCalls(address, tokens))
+	if err != nil {
+		return nil, err
+	}
+	out, err := readWallet(results, w.chain, tokens)
+	if err != nil {
+		return nil, w.client.unavailable(err.Error(), nil)
+	}
+	w.mu.Lock()
+	w.tokens = tokens
+	w.mu.Unlock()
+	out.Address = address
+	return out, nil
+}
+
+// ask sends calls in batches and puts the results together.
+func (w *purse) ask(ctx context.Context, calls []rpcCall) (results []rpcResult, err error) {
+	for batch := range slices.Chunk(calls, maxBatch) {
+		if err := w.client.take(ctx, 1); err != nil {
+			return nil, err
+		}
+		body, err := json.Marshal(batch)
+		if err != nil {
+			return nil, err
+		}
+		answer, err := w.client.post(ctx, body)
+		if err != nil {
+			return nil, err
+		}
+		part, err := readBatch(answer, batch)
+		if err != nil {
+			return nil, w.client.odd("a batch of JSON-RPC results", err)
+		}
+		results = append(results, part...)
+	}
+	return results, nil
+}
+
+// walletCalls are the questions that are open: the chain, the balance, and of each token the
+// balance and what is not known yet.
+func walletCalls(address string, tokens []token) []rpcCall {
+	holder := strings.ToLower(address)
+	var calls rpcCalls
+	calls.add("eth_chainId")
+	calls.add("eth_getBalance", holder, "latest")
+	for _, t := range tokens {
+		calls.view(t.address, selectBalance+strings.Repeat("0", wordDigits-addressDigits)+holder[2:])
+		if t.decimals < 0 {
+			calls.view(t.address, selectDecimals)
+		}
+		if t.symbol == "" {
+			calls.view(t.address, selectSymbol)
+		}
+	}
+	return calls
+}
+
+// readWallet reads the results of walletCalls for the same tokens, and completes these. Its errors
+// are for the caller and the operator.
+func readWallet(results []rpcResult, chain int64, tokens []token) (*walletData, error) {
+	next := func() rpcResult {
+		r := results[0]
+		results = results[1:]
+		return r
+	}
+	id, err := next().quantity()
+	if err != nil || !id.IsInt64() {
+		return nil, fmt.Errorf("it does not say which chain it is of")
+	}
+	out := &walletData{ChainID: id.Int64(), Balances: []balance{}}
+	if chain != 0 && out.ChainID != chain {
+		return nil, fmt.Errorf("it is of chain %d, and the configuration wants chain %d; mend url or chain of the context %s", out.ChainID, chain, wallet)
+	}
+	native, err := next().quantity()
+	if err != nil {
+		return nil, fmt.Errorf("it does not tell the balance: %w", err)
+	}
+	out.NativeBalance = units(native, nativeDecimals)
+	for i := range tokens {
+		held, err := tokens[i].read(next)
+		if err != nil {
+			return nil, fmt.Errorf("the contract %s on chain %d is not a token that it can read (%w); mend tokens of the context %s",
+				tokens[i].address, out.ChainID, err, wallet)
+		}
+		if t := tokens[i]; held.Sign() > 0 {
+			out.Balances = append(out.Balances, balance{t.symbol, t.address, units(held, t.decimals), t.decimals})
+		}
+	}
+	return out, nil
+}
+
+// read reads the results of one token and learns what was not known of it.
+func (t *token) read(next func() rpcResult) (*big.Int, error) {
+	held, err := next().word()
+	if err != nil {
+		return nil, fmt.Errorf("balanceOf: %w", err)
+	}
+	if t.decimals < 0 {
+		n, err := next().word()
+		if err != nil {
+			return nil, fmt.Errorf("decimals: %w", err)
+		}
+		if n.Cmp(big.NewInt(maxDecimals)) > 0 {
+			return nil, fmt.Errorf("decimals: there are more than %d", maxDecimals)
+		}
+		t.decimals = int(n.Int64())
+	}
+	if t.symbol == "" {
+		if t.symbol, err = next().symbol(); err != nil {
+			return nil, fmt.Errorf("symbol: %w", err)
+		}
+	}
+	return held, nil
+}
+
+// units writes an amount of the smallest unit as an exact decimal of the whole one.
+func units(amount *big.Int, decimals int) string {
+	digits := amount.String()
+	if missing := decimals + 1 - len(digits); missing > 0 {
+		digits = strings.Repeat("0", missing) + digits
+	}
+	point := len(digits) - decimals
+	fraction := strings.TrimRight(digits[point:], "0")
+	if fraction == "" {
+		return digits[:point]
+	}
+	return digits[:point] + "." + fraction
+}

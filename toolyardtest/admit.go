@@ -1,0 +1,481 @@
+package toolyardtest
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// Replicas opens so many admitters that share one ledger, as replicas share a store.
+type Replicas func(t *testing.T, n int) ([]toolyard.Admitter, toolyard.Ledger)
+
+// TestAdmit checks that admitters keep what toolyard.Admitter promises: limits that no
+// number of replicas can pass, a budget that cannot be overrun, and calls that run once.
+func TestAdmit(t *testing.T, open Replicas) {
+	for name, test := range map[string]func(*testing.T, Replicas){
+		"nothing to take":                 testNothing,
+		"concurrency":                     testConcurrency,
+		"cooldown":                        testCooldown,
+		"a minute's calls, then refusals": testPerMinute,
+		"a refusal says when":             testRetryAfter,
+		"one budget, three replicas":      testBudget,
+		"a failed call costs nothing":     testFailedCall,
+		"a session of so many calls":      testCalls,
+		"a session that is closed":        testClosed,
+		"another's session":               testForeign,
+		"one key, one run":                testOneRun,
+		"a key is for one call":           testConflict,
+		"callers take turns":              testTurns,
+		"all or nothing":                  testAllOrNothing,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, open) })
+	}
+}
+
+// asks counts asks, so that each has an id of its own.
+var asks atomic.Int64
+
+func ask(change func(*toolyard.Ask)) *toolyard.Ask {
+	a := &toolyard.Ask{
+		Call: fmt.Sprintf("call-%d-%d", time.Now().UnixNano(), asks.Add(1)), Caller: "ann", Account: "acme", Seller: "shop",
+		Timeout: 5 * time.Second, Wait: 10 * time.Second,
+	}
+	a.Of = &toolyard.Call{ID: a.Call, Tool: asked, Caller: toolyard.Caller{ID: a.Caller, Account: a.Account}}
+	change(a)
+	return a
+}
+
+// asked is the tool that is called.
+var asked = toolyard.Define(toolyard.Spec{Name: "asked"}, func(context.Context, *toolyard.Call, struct{}) (string, error) { return "done", nil })
+
+// paced is an ask for one limit.
+func paced(key string, l toolyard.Limit) *toolyard.Ask {
+	return ask(func(a *toolyard.Ask) { a.Paces = []toolyard.Pace{{Key: key, Name: "the tool " + key, Limit: l}} })
+}
+
+// paid is an ask for money.
+func paid(purse, price string) *toolyard.Ask {
+	return ask(func(a *toolyard.Ask) { a.Purse, a.Price = purse, USD(price) })
+}
+
+// USD is an amount.
+func USD(s string) toolyard.Money {
+	m, err := toolyard.ParseMoney(s)
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
+
+// ran is the outcome of a call that succeeded.
+var ran = toolyard.Outcome{Result: &toolyard.Result{Content: []toolyard.Content{toolyard.Text("done")}}}
+
+// failed is the outcome of a call that did not.
+var failed = toolyard.Outcome{Err: &toolyard.Error{Code: toolyard.Failed, Message: "it broke"}}
+
+// run admits a call, runs it and settles it as a success.
+func run(ctx context.Context, a toolyard.Admitter, needs *toolyard.Ask, work func()) (*toolyard.Receipt, error) {
+	t, err := a.Admit(ctx, needs)
+	if err != nil {
+		return nil, err
+	}
+	if t.Replay != nil {
+		return nil, errReplay
+	}
+	if work != nil {
+		work()
+	}
+	return a.Settle(ctx, t, ran)
+}
+
+var errReplay = errors.New("it ran before")
+
+// codeOf is the code of an error, and OK for none.
+func codeOf(err error) toolyard.Code {
+	if err == nil {
+		return toolyard.OK
+	}
+	return toolyard.AsError(err).Code
+}
+
+func fund(t *testing.T, l toolyard.Ledger, account, amount string) {
+	t.Helper()
+	if err := l.Fund(t.Context(), account, USD(amount), fmt.Sprint(asks.Add(1))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func session(t *testing.T, l toolyard.Ledger, limit string, calls int) string {
+	t.Helper()
+	fund(t, l, "acme", limit)
+	p, err := l.OpenSession(t.Context(), toolyard.Session{
+		ID: fmt.Sprint("session-", asks.Add(1)), Account: "acme", Limit: USD(limit), Calls: calls, TTL: time.Hour,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.ID
+}
+
+// audit checks the books once nothing is held any more, and returns a purse.
+func audit(t *testing.T, l toolyard.Ledger, purse string) *toolyard.Purse {
+	t.Helper()
+	if err := l.Audit(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		p, err := l.Purse(t.Context(), purse)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Held == 0 || time.Now().After(end) {
+			return p
+		}
+	}
+}
+
+func testNothing(t *testing.T, open Replicas) {
+	a, _ := open(t, 1)
+	if r, err := run(t.Context(), a[0], ask(func(*toolyard.Ask) {}), nil); err != nil || r != nil {
+		t.Error(r, err)
+	}
+}
+
+func testConcurrency(t *testing.T, open Replicas) {
+	replicas, _ := open(t, 3)
+	var now, most atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 60 {
+		wg.Go(func() {
+			_, err := run(t.Context(), replicas[i%3], paced("at-once", toolyard.Limit{Concurrency: 4}), func() {
+				n := now.Add(1)
+				for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+				}
+				time.Sleep(20 * time.Millisecond)
+				now.Add(-1)
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if most.Load() > 4 || most.Load() < 3 {
+		t.Errorf("%d calls ran at once, the limit is 4", most.Load())
+	}
+}
+
+func testCooldown(t *testing.T, open Replicas) {
+	replicas, _ := open(t, 3)
+	const cooldown = 60 * time.Millisecond
+	starts := record(t, replicas, 15, func() *toolyard.Ask { return paced("cooldown", toolyard.Limit{Cooldown: cooldown}) })
+	for i := 1; i < len(starts); i++ {
+		if d := starts[i].Sub(starts[i-1]); d < cooldown {
+			t.Errorf("call %d began %v after the one before it", i, d)
+		}
+	}
+	if took := starts[len(starts)-1].Sub(starts[0]); took > 15*cooldown*3 {
+		t.Errorf("15 calls took %v", took)
+	}
+}
+
+// record makes n calls on several replicas at once, and returns when they began.
+func record(t *testing.T, replicas []toolyard.Admitter, n int, next func() *toolyard.Ask) []time.Time {
+	var mu sync.Mutex
+	var starts []time.Time
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			_, err := run(t.Context(), replicas[i%len(replicas)], next(), func() {
+				mu.Lock()
+				defer mu.Unlock()
+				starts = append(starts, time.Now())
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	slices.SortFunc(starts, time.Time.Compare)
+	return starts
+}
+
+func testPerMinute(t *testing.T, open Replicas) {
+	replicas, _ := open(t, 3)
+	admitted := 0
+	for i := range 12 {
+		a := paced("per-minute", toolyard.Limit{PerMinute: 5})
+		a.Wait = 100 * time.Millisecond
+		switch _, err := run(t.Context(), replicas[i%3], a, nil); codeOf(err) {
+		case toolyard.OK:
+			admitted++
+		case toolyard.Exhausted:
+		default:
+			t.Error(err)
+		}
+	}
+	if admitted != 5 {
+		t.Errorf("%d calls began within a minute, the limit is 5", admitted)
+	}
+}
+
+func testRetryAfter(t *testing.T, open Replicas) {
+	replicas, _ := open(t, 1)
+	var last error
+	start := time.Now()
+	for range 2 {
+		_, last = run(t.Context(), replicas[0], paced("retry-after", toolyard.Limit{PerMinute: 1}), nil)
+	}
+	e := toolyard.AsError(cmp.Or(last, errors.New("none")))
+	if e.Code != toolyard.Exhausted || e.RetryAfter < 50*time.Second || e.RetryAfter > 70*time.Second || !e.Code.Retryable() {
+		t.Errorf("%+v", e)
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("a refusal that was certain took %v", took)
+	}
+}
+
+func testBudget(t *testing.T, open Replicas) {
+	replicas, l := open(t, 3)
+	purse := session(t, l, "0.2505", 0)
+	var ok, refused atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 400 {
+		wg.Go(func() {
+			switch _, err := run(t.Context(), replicas[i%3], paid(purse, "0.001"), nil); codeOf(err) {
+			case toolyard.OK:
+				ok.Add(1)
+			case toolyard.Budget:
+				refused.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	p := audit(t, l, purse)
+	if ok.Load() != 250 || refused.Load() != 150 || p.Spent != USD("0.25") || p.Remaining != USD("0.0005") {
+		t.Errorf("%d calls were made and %d refused: %+v", ok.Load(), refused.Load(), p)
+	}
+}
+
+func testFailedCall(t *testing.T, open Replicas) {
+	replicas, l := open(t, 1)
+	for _, key := range []string{"", "k-failed"} {
+		purse := session(t, l, "0.002", 0)
+		for range 3 {
+			a := paid(purse, "0.002")
+			if key != "" {
+				a.Scope, a.Key = "failed", key+fmt.Sprint(asks.Add(1))
+			}
+			ticket, err := replicas[0].Admit(t.Context(), a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := replicas[0].Settle(t.Context(), ticket, failed); err != nil {
+				t.Fatal(err)
+			}
+		}
+		receipt, err := run(t.Context(), replicas[0], paid(purse, "0.002"), nil)
+		if err != nil || receipt.Price != USD("0.002") || receipt.Remaining != 0 {
+			t.Errorf("%+v %v", receipt, err)
+		}
+		if p := audit(t, l, purse); p.Spent != USD("0.002") {
+			t.Errorf("%+v", p)
+		}
+	}
+}
+
+func testCalls(t *testing.T, open Replicas) {
+	replicas, l := open(t, 2)
+	purse := session(t, l, "0", 100)
+	var ok atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 130 {
+		wg.Go(func() {
+			ticket, err := replicas[i%2].Admit(t.Context(), paid(purse, "0"))
+			if err == nil {
+				ok.Add(1)
+				o := ran
+				if i%3 == 0 {
+					o = failed // those count too
+				}
+				_, err = replicas[i%2].Settle(t.Context(), ticket, o)
+			}
+			if code := codeOf(err); code != toolyard.OK && code != toolyard.Budget {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if p := audit(t, l, purse); ok.Load() != 100 || p.Calls != 100 {
+		t.Errorf("%d calls were made: %+v", ok.Load(), p)
+	}
+}
+
+func testClosed(t *testing.T, open Replicas) {
+	replicas, l := open(t, 1)
+	purse := session(t, l, "1", 0)
+	if _, err := run(t.Context(), replicas[0], paid(purse, "0.25"), nil); err != nil {
+		t.Fatal(err)
+	}
+	audit(t, l, purse) // nothing is held any more
+	if p, err := l.CloseSession(t.Context(), purse); err != nil || p.State != toolyard.PurseClosed || p.Spent != USD("0.25") {
+		t.Errorf("%+v %v", p, err)
+	}
+	if _, err := run(t.Context(), replicas[0], paid(purse, "0.25"), nil); codeOf(err) != toolyard.Budget {
+		t.Error(err)
+	}
+	if p := audit(t, l, "acme"); p.Remaining != USD("0.75") {
+		t.Errorf("%+v", p)
+	}
+}
+
+func testForeign(t *testing.T, open Replicas) {
+	replicas, l := open(t, 1)
+	purse := session(t, l, "1", 0)
+	for _, key := range []string{"", "k"} {
+		a := paid(purse, "0.25")
+		a.Account, a.Scope, a.Key = "mallory", "mallory", key
+		if _, err := run(t.Context(), replicas[0], a, nil); codeOf(err) != toolyard.Budget {
+			t.Error(err)
+		}
+	}
+	if p := audit(t, l, purse); p.Spent != 0 {
+		t.Errorf("%+v", p)
+	}
+}
+
+// keyed is an ask with an idempotency key.
+func keyed(purse, key, body string) *toolyard.Ask {
+	a := paid(purse, "0.001")
+	a.Scope, a.Key, a.Digest, a.Writes = "acme/ann", key, sha256.Sum256([]byte(body)), true
+	return a
+}
+
+func testOneRun(t *testing.T, open Replicas) {
+	replicas, l := open(t, 3)
+	purse := session(t, l, "1", 0)
+	var runs, replays, told atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 200 {
+		wg.Go(func() {
+			for range 50 {
+				_, err := run(t.Context(), replicas[i%3], keyed(purse, "one", "body"), func() {
+					runs.Add(1)
+					time.Sleep(30 * time.Millisecond)
+				})
+				switch {
+				case err == nil:
+					return
+				case errors.Is(err, errReplay):
+					replays.Add(1)
+					return
+				case codeOf(err) == toolyard.InFlight:
+					told.Add(1)
+					time.Sleep(20 * time.Millisecond)
+				default:
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if p := audit(t, l, purse); runs.Load() != 1 || replays.Load() != 199 || told.Load() == 0 || p.Spent != USD("0.001") {
+		t.Errorf("it ran %d times, was replayed %d times, %d were told to wait: %+v", runs.Load(), replays.Load(), told.Load(), p)
+	}
+}
+
+func testConflict(t *testing.T, open Replicas) {
+	replicas, l := open(t, 1)
+	purse := session(t, l, "1", 0)
+	if _, err := run(t.Context(), replicas[0], keyed(purse, "same", "one"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run(t.Context(), replicas[0], keyed(purse, "same", "other"), nil); codeOf(err) != toolyard.Conflict {
+		t.Error(err)
+	}
+	other := keyed(purse, "same", "other")
+	other.Scope = "acme/bob"
+	if _, err := run(t.Context(), replicas[0], other, nil); err != nil {
+		t.Errorf("the key of another caller is another key: %v", err)
+	}
+	ticket, err := replicas[0].Admit(t.Context(), keyed(purse, "same", "one"))
+	if err != nil || ticket.Replay == nil {
+		t.Fatal(ticket, err)
+	}
+	if raw := string(ticket.Replay.Raw()); raw == "" {
+		t.Error("the replay is empty")
+	}
+}
+
+// testTurns floods a limit by one caller, and looks how another fares.
+func testTurns(t *testing.T, open Replicas) {
+	replicas, _ := open(t, 1)
+	var order []string
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	begin := func(caller string) {
+		wg.Go(func() {
+			a := paced("turns", toolyard.Limit{Concurrency: 1})
+			a.Caller = caller
+			if _, err := run(t.Context(), replicas[0], a, func() {
+				mu.Lock()
+				order = append(order, caller)
+				mu.Unlock()
+				time.Sleep(2 * time.Millisecond)
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range 100 {
+		begin("flood")
+	}
+	time.Sleep(20 * time.Millisecond)
+	for range 5 {
+		begin("modest")
+	}
+	wg.Wait()
+	last := len(order) - 1 - slices.Index(reversed(order), "modest")
+	if last > 60 {
+		t.Errorf("the last call of the modest caller was number %d of %d", last+1, len(order))
+	}
+}
+
+func reversed(list []string) []string {
+	list = slices.Clone(list)
+	slices.Reverse(list)
+	return list
+}
+
+// testAllOrNothing asks for a permit and money when there is only the permit, and then finds
+// that the permit is still there.
+func testAllOrNothing(t *testing.T, open Replicas) {
+	replicas, l := open(t, 1)
+	purse := session(t, l, "0.001", 0)
+	limit := []toolyard.Pace{{Key: "both", Name: "both", Limit: toolyard.Limit{PerMinute: 1, Concurrency: 1}}}
+	for _, key := range []string{"", "k"} {
+		a := paid(purse, "0.002")
+		a.Paces, a.Wait, a.Scope, a.Key = limit, time.Second, "acme/ann", key
+		if _, err := run(t.Context(), replicas[0], a, nil); codeOf(err) != toolyard.Budget {
+			t.Error(err)
+		}
+	}
+	a := keyed(purse, "k", "body")
+	a.Paces = limit
+	if _, err := run(t.Context(), replicas[0], a, nil); err != nil {
+		t.Errorf("what was not used is gone: %v", err)
+	}
+}

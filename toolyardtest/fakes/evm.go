@@ -1,0 +1,169 @@
+package fakes
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// EVM is a node of a chain that speaks JSON-RPC 2.0, with batches, over HTTP. It answers a batch
+// from its end to its beginning, which the specification allows.
+type EVM struct {
+	*Server
+	// Under the lock of Server, by address in lower case.
+	chain    int
+	balances map[string]*big.Int
+	tokens   map[string]EVMToken
+}
+
+// EVMToken is an ERC-20 contract.
+type EVMToken struct {
+	Address  string
+	Symbol   string
+	Decimals int
+	Bytes32  bool                // the symbol is 32 bytes, as in the oldest contracts
+	Reverts  bool                // every call of it fails
+	Balances map[string]*big.Int // by holder
+}
+
+// NewEVM starts a node of a chain on which nobody has anything. It takes 300 requests a minute.
+func NewEVM(chainID int) *EVM {
+	e := &EVM{chain: chainID, balances: map[string]*big.Int{}, tokens: map[string]EVMToken{}}
+	e.Server = start(300, time.Minute, e.serveRPC)
+	return e
+}
+
+// SetChain makes it a node of another chain.
+func (e *EVM) SetChain(id int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.chain = id
+}
+
+// SetBalance says how much of the chain's own coin somebody has, in its smallest unit.
+func (e *EVM) SetBalance(holder string, wei *big.Int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.balances[strings.ToLower(holder)] = wei
+}
+
+// SetToken puts a contract on the chain.
+func (e *EVM) SetToken(t EVMToken) {
+	held := map[string]*big.Int{}
+	for holder, amount := range t.Balances {
+		held[strings.ToLower(holder)] = amount
+	}
+	t.Balances = held
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.tokens[strings.ToLower(t.Address)] = t
+}
+
+// rpcError is an error of JSON-RPC.
+type rpcError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+func (e *EVM) serveRPC(r *http.Request, body []byte) reply {
+	if r.Method != http.MethodPost {
+		return reply{1, http.StatusMethodNotAllowed, "method not allowed"}
+	}
+	if !bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
+		return reply{1, http.StatusOK, e.call(body)}
+	}
+	var batch []json.RawMessage
+	if json.Unmarshal(body, &batch) != nil || len(batch) == 0 {
+		return reply{1, http.StatusOK, failure(nil, -32600, "invalid request")}
+	}
+	out := []any{}
+	for _, one := range slices.Backward(batch) {
+		out = append(out, e.call(one))
+	}
+	return reply{1, http.StatusOK, out}
+}
+
+func failure(id json.RawMessage, code int, message string) any {
+	if id == nil {
+		id = json.RawMessage("null")
+	}
+	return map[string]any{"jsonrpc": "2.0", "id": id, "error": rpcError{code, message}}
+}
+
+// call answers one request.
+func (e *EVM) call(request []byte) any {
+	var q struct {
+		Version string            `json:"jsonrpc"`
+		ID      json.RawMessage   `json:"id"`
+		Method  string            `json:"method"`
+		Params  []json.RawMessage `json:"params"`
+	}
+	if json.Unmarshal(request, &q) != nil || q.Version != "2.0" {
+		return failure(q.ID, -32600, "invalid request")
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	result, err := e.run(q.Method, q.Params)
+	if err != nil {
+		return failure(q.ID, err.Code, err.Message)
+	}
+	return map[string]any{"jsonrpc": "2.0", "id": q.ID, "result": result}
+}
+
+func (e *EVM) run(method string, params []json.RawMessage) (string, *rpcError) {
+	invalid := &rpcError{-32602, "invalid params"}
+	switch method {
+	case "eth_chainId":
+		return fmt.Sprintf("0x%x", e.chain), nil
+	case "eth_getBalance":
+		var holder string
+		if len(params) != 2 || json.Unmarshal(params[0], &holder) != nil || !isAddress(holder) {
+			return "", invalid
+		}
+		return fmt.Sprintf("0x%x", cmp.Or(e.balances[strings.ToLower(holder)], new(big.Int))), nil
+	case "eth_call":
+		var q struct{ To, Data string }
+		if len(params) != 2 || json.Unmarshal(params[0], &q) != nil || !isAddress(q.To) || !strings.HasPrefix(q.Data, "0x") {
+			return "", invalid
+		}
+		return e.view(strings.ToLower(q.To), strings.ToLower(q.Data[2:]))
+	}
+	return "", &rpcError{-32601, "the method " + method + " does not exist/is not available"}
+}
+
+// view calls a contract. Where there is none, the result is empty.
+func (e *EVM) view(contract, data string) (string, *rpcError) {
+	t, ok := e.tokens[contract]
+	if !ok {
+		return "0x", nil
+	}
+	holder, isBalance := strings.CutPrefix(data, "70a08231"+strings.Repeat("0", 24))
+	switch {
+	case t.Reverts:
+	case isBalance && len(holder) == 40:
+		return fmt.Sprintf("0x%064x", cmp.Or(t.Balances["0x"+holder], new(big.Int))), nil
+	case data == "313ce567":
+		return fmt.Sprintf("0x%064x", t.Decimals), nil
+	case data == "95d89b41" && t.Bytes32:
+		return "0x" + padded(t.Symbol), nil
+	case data == "95d89b41":
+		return fmt.Sprintf("0x%064x%064x%s", 32, len(t.Symbol), padded(t.Symbol)), nil
+	}
+	return "", &rpcError{3, "execution reverted"}
+}
+
+// padded is a text in hexadecimal, filled up to whole words of 32 bytes.
+func padded(text string) string {
+	digits := hex.EncodeToString([]byte(text))
+	if over := len(digits) % 64; over > 0 {
+		digits += strings.Repeat("0", 64-over)
+	}
+	return digits
+}

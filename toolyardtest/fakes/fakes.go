@@ -1,0 +1,210 @@
+// Package fakes has servers on this machine that speak like services of the real world:
+// Hyperliquid, Polymarket and a node of an EVM chain. They have the same shapes, count the same
+// weights, refuse what is asked too often, and can be made to fail.
+//
+//	hl := fakes.NewHyperliquid()
+//	defer hl.Close()
+//	hl.Set("0x00000000000000000000000000000000000000a1", fakes.HyperliquidAccount{AccountValue: "1000.0"})
+package fakes
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	maxBody     = 1 << 20
+	maxRequests = 10_000 // that are remembered
+)
+
+// Request is a request that a server got.
+type Request struct {
+	Method string
+	Path   string
+	Query  string
+	Header http.Header
+	Body   string
+}
+
+// Server is what all fakes have in common: where it is, how it fails, and what it was asked.
+type Server struct {
+	URL string
+
+	http   *httptest.Server
+	answer func(*http.Request, []byte) reply
+	closed chan struct{}
+	window time.Duration // that the budget is for
+
+	mu       sync.Mutex
+	faults   faults
+	budget   int
+	charges  []charge // of the last window
+	requests []Request
+}
+
+// faults are how a server fails.
+type faults struct {
+	down, cut  bool
+	delay      time.Duration
+	status     int
+	retryAfter string
+	garbage    string
+}
+
+// charge is weight that was asked for at a time.
+type charge struct {
+	at     time.Time
+	weight int
+}
+
+// reply is what a server answers, and the weight that it costs to ask.
+type reply struct {
+	weight int
+	status int
+	body   any // JSON, or text as it is
+}
+
+func start(budget int, window time.Duration, answer func(*http.Request, []byte) reply) *Server {
+	s := &Server{answer: answer, closed: make(chan struct{}), budget: budget, window: window}
+	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
+	s.URL = s.http.URL
+	return s
+}
+
+// Close ends the server.
+func (s *Server) Close() {
+	close(s.closed)
+	s.http.Close()
+}
+
+// set changes how the server fails.
+func (s *Server) set(change func(*faults)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.faults)
+}
+
+// Down makes the server hang up on everyone, or stop it.
+func (s *Server) Down(down bool) { s.set(func(f *faults) { f.down = down }) }
+
+// Delay makes every answer wait.
+func (s *Server) Delay(d time.Duration) { s.set(func(f *faults) { f.delay = d }) }
+
+// Status makes the server answer with a status and nothing else; zero for no more.
+func (s *Server) Status(code int) { s.set(func(f *faults) { f.status = code }) }
+
+// RetryAfter is the header of that name in refusals; empty for none.
+func (s *Server) RetryAfter(value string) { s.set(func(f *faults) { f.retryAfter = value }) }
+
+// Cut makes answers end in the middle, or stop it.
+func (s *Server) Cut(cut bool) { s.set(func(f *faults) { f.cut = cut }) }
+
+// Garbage makes the server answer everything with this body; empty for no more.
+func (s *Server) Garbage(body string) { s.set(func(f *faults) { f.garbage = body }) }
+
+// Budget sets how much weight the server takes in its window of time.
+func (s *Server) Budget(weight int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.budget = weight
+}
+
+// Requests are what the server was asked, the oldest first.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		http.Error(w, "too large", http.StatusRequestEntityTooLarge)
+		return
+	}
+	f := s.note(r, body)
+	select {
+	case <-time.After(f.delay):
+	case <-r.Context().Done():
+	case <-s.closed:
+	}
+	switch {
+	case f.down:
+		panic(http.ErrAbortHandler)
+	case f.status != 0:
+		f.refuse(w, f.status)
+	case f.garbage != "":
+		_, _ = io.WriteString(w, f.garbage)
+	default:
+		s.reply(w, f, s.answer(r, body))
+	}
+}
+
+// note remembers a request and says how the server fails at the moment.
+func (s *Server) note(r *http.Request, body []byte) faults {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.requests) == maxRequests {
+		s.requests = slices.Delete(s.requests, 0, 1)
+	}
+	s.requests = append(s.requests, Request{r.Method, r.URL.Path, r.URL.RawQuery, r.Header.Clone(), string(body)})
+	return s.faults
+}
+
+func (f *faults) refuse(w http.ResponseWriter, status int) {
+	if f.retryAfter != "" {
+		w.Header().Set("Retry-After", f.retryAfter)
+	}
+	w.WriteHeader(status)
+}
+
+// reply sends an answer if the budget has room for it.
+func (s *Server) reply(w http.ResponseWriter, f faults, a reply) {
+	if !s.spend(a.weight) {
+		f.refuse(w, http.StatusTooManyRequests)
+		return
+	}
+	data, kind := []byte(nil), "application/json"
+	if text, ok := a.body.(string); ok {
+		data, kind = []byte(text), "text/plain; charset=utf-8"
+	} else {
+		data, _ = json.Marshal(a.body) // all bodies have a JSON form
+	}
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	w.WriteHeader(a.status)
+	if f.cut {
+		_, _ = w.Write(data[:len(data)/2])
+		panic(http.ErrAbortHandler)
+	}
+	_, _ = w.Write(data)
+}
+
+// spend charges weight, unless the last window has had too much of it.
+func (s *Server) spend(weight int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, total := time.Now(), weight
+	s.charges = slices.DeleteFunc(s.charges, func(c charge) bool { return now.Sub(c.at) >= s.window })
+	for _, c := range s.charges {
+		total += c.weight
+	}
+	if total > s.budget {
+		return false
+	}
+	s.charges = append(s.charges, charge{now, weight})
+	return true
+}
+
+// isAddress reports whether a text is 0x and 40 hexadecimal digits.
+func isAddress(text string) bool {
+	digits, ok := strings.CutPrefix(text, "0x")
+	return ok && len(digits) == 40 && strings.Trim(digits, "0123456789abcdefABCDEF") == ""
+}

@@ -1,0 +1,50 @@
+package yard
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/api"
+	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/mcpserve"
+)
+
+// apiV1 is the HTTP API beside MCP. Without a store it has nothing to tell of money.
+func (y *Yard) apiV1(c *config.Source) http.Handler {
+	o := api.Options{
+		Identify: y.identify, Execute: y.execute, MaxBody: int64(c.Limits.Body), Log: y.log,
+		Gates: func() []*toolyard.Gate { return y.config.Load().gates },
+	}
+	if s := y.contract.store; s != nil {
+		o.Ledger, o.Calls, o.Links = s, s, s
+	}
+	return api.V1(o)
+}
+
+// execute makes a call for somebody who asks over HTTP, on the same path as every other.
+func (y *Yard) execute(ctx context.Context, r api.ExecuteRequest) (*toolyard.Call, *toolyard.Result, error) {
+	v, ok := y.View(r.Gate)
+	if !ok {
+		return nil, nil, toolyard.Errorf(toolyard.NotFound, "There is no gate %s.", r.Gate)
+	}
+	if err := y.mayEnter(r.Caller, v.Gate); err != nil {
+		return nil, nil, err
+	}
+	return y.server.Do(ctx, v.Gate.Name, &mcpserve.Request{
+		Tool: r.Tool, Args: r.Args, Caller: r.Caller, Session: r.Session, Key: r.Key,
+	})
+}
+
+// guarded lets only those see a catalog who may enter its gate.
+func (y *Yard) guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if v, ok := y.View(r.URL.Query().Get("gate")); ok {
+			if _, err := y.admit(r, v.Gate); err != nil {
+				mcpserve.Refuse(w, r, err)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,46 @@
+package yard
+
+import (
+	"net/http"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/identity"
+)
+
+// identify says who sends a request. Who shows no key is anonymous, which not every gate
+// takes; a key that is shown must be right.
+func (y *Yard) identify(r *http.Request) (toolyard.Caller, error) {
+	if y.opts.Identify != nil {
+		return y.opts.Identify(r)
+	}
+	anonymous := toolyard.Caller{ID: toolyard.Anonymous, Account: toolyard.Anonymous}
+	if y.contract.verifier == nil {
+		return anonymous, nil // there are no keys here
+	}
+	if _, present, err := identity.Token(r); err == nil && !present {
+		return anonymous, nil
+	}
+	return y.contract.verifier.Identify(r)
+}
+
+// admit says who sends a request to a gate, and refuses who may not enter.
+func (y *Yard) admit(r *http.Request, g *toolyard.Gate) (toolyard.Caller, error) {
+	caller, err := y.identify(r)
+	if err == nil {
+		err = y.mayEnter(caller, g)
+	}
+	return caller, err
+}
+
+// mayEnter refuses callers whom a gate does not take. A program that knows its callers
+// itself decides itself.
+func (y *Yard) mayEnter(c toolyard.Caller, g *toolyard.Gate) error {
+	if y.opts.Identify != nil {
+		return nil
+	}
+	if y.config.Load().Gates[g.Name].Callers == config.Keys && !c.Known() {
+		return toolyard.Errorf(toolyard.Unauthenticated, "This gate needs an API key, sent as Authorization: Bearer ty_….")
+	}
+	return identity.Allows(c, g)
+}

@@ -1,0 +1,57 @@
+package yard
+
+import (
+	"net/netip"
+	"reflect"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/provide"
+)
+
+// shipped are the providers of context that a configuration can name.
+var shipped = map[string]func(provide.Options) (*provide.Provider, error){
+	"wallet":      provide.NewWallet,
+	"hyperliquid": provide.NewHyperliquid,
+	"polymarket":  provide.NewPolymarket,
+}
+
+// newProviders makes the providers of a configuration. Those of the old settings go on if
+// they are asked for as they were.
+func (y *Yard) newProviders(c *config.Source, old *settings) (map[string]*provide.Provider, error) {
+	if old != nil && reflect.DeepEqual(old.Context, c.Context) && reflect.DeepEqual(old.Private, c.Private) {
+		return old.providers, nil
+	}
+	made := make(map[string]*provide.Provider)
+	for kind, p := range c.Context {
+		o := provide.Options{URL: p.URL, Links: y.contract.store, Budget: p.Budget, Chain: p.Chain, Now: y.opts.Now, Log: y.log}
+		for _, t := range p.Tokens {
+			o.Tokens = append(o.Tokens, provide.Token{Symbol: t.Symbol, Address: t.Address, Decimals: t.Decimals})
+		}
+		for _, network := range c.Private {
+			if prefix, err := netip.ParsePrefix(string(network)); err == nil { // the configuration was checked
+				o.Private = append(o.Private, prefix)
+			}
+		}
+		provider, err := shipped[kind](o)
+		if err != nil {
+			return nil, config.Faults{c.At(toolyard.Problem{Subject: "context", Message: err.Error()}, "context", kind)}
+		}
+		made[kind] = provider
+	}
+	return made, nil
+}
+
+// provider is who provides a kind of context: the program's own, or one that the
+// configuration names. It is nil for nobody.
+func (y *Yard) provider(s *settings) func(kind string) toolyard.Provider {
+	return func(kind string) toolyard.Provider {
+		if p, ok := y.opts.Providers[kind]; ok {
+			return p
+		}
+		if p, ok := s.providers[kind]; ok {
+			return p
+		}
+		return nil
+	}
+}

@@ -1,0 +1,199 @@
+package yard
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/desk"
+	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/identity"
+	"github.com/toolyard/toolyard/internal/pin"
+	"github.com/toolyard/toolyard/internal/record"
+	"github.com/toolyard/toolyard/internal/store"
+)
+
+// contract is what enforces what tools declare: the store, the desk that admits calls, and
+// the record of them.
+type contract struct {
+	store    *store.Store // nil when nothing must be kept
+	desk     *desk.Desk
+	record   *record.Writer     // nil as well
+	verifier *identity.Verifier // nil as well
+	keep     time.Duration      // how long calls are kept
+}
+
+// openTime is how long the store may take to open.
+const openTime = 30 * time.Second
+
+// openContract opens the store. A configuration that asks for nothing to be kept has none but
+// one in memory, for limits, which is made when the first tool has one.
+func (y *Yard) openContract(c *config.Source) error {
+	k := &contract{keep: c.Record.Keep.Std()}
+	args := record.Arguments{Keep: record.Keep(c.Record.Arguments), Redact: y.redact}
+	var shared desk.Store = &inMemory{}
+	if c.NeedsStore() {
+		ctx, cancel := context.WithTimeout(context.Background(), openTime)
+		defer cancel()
+		s, err := store.Open(ctx, c.StoreAddress())
+		if err != nil {
+			return err
+		}
+		shared, k.store, k.verifier = s, s, identity.NewVerifier(s, y.opts.Now)
+		k.record = record.New(s, record.Options{Arguments: args, Log: y.log, OnDrop: y.metrics.Lost})
+	}
+	k.desk = desk.New(shared, desk.Options{
+		Replica: y.id, Local: c.OnStoreDown == "local", Log: y.log, OnStore: y.metrics.Store,
+		Row: func(c *toolyard.Call, o toolyard.Outcome) *store.CallRow { return record.Row(c, o, args) },
+	})
+	y.contract = k
+	return nil
+}
+
+// close closes the store.
+func (k *contract) close() error {
+	if k == nil || k.store == nil {
+		return nil
+	}
+	return k.store.Close()
+}
+
+// run keeps the contract going until ctx ends, and closes the store.
+func (k *contract) run(ctx context.Context, log *slog.Logger) {
+	var wg sync.WaitGroup
+	wg.Go(func() { k.desk.Run(ctx) })
+	if k.store != nil {
+		wg.Go(func() { k.maintain(ctx) })
+		wg.Go(func() { k.record.Run(ctx) })
+	}
+	wg.Wait()
+	if err := k.close(); err != nil {
+		log.Warn("the store could not be closed", "error", err)
+	}
+}
+
+// inMemory is a store that is made when it is needed, and ends with the process.
+type inMemory struct {
+	once  sync.Once
+	store *store.Store
+	err   error
+}
+
+// Exchange implements desk.Store.
+func (m *inMemory) Exchange(ctx context.Context, b *store.Batch) (*store.Answers, error) {
+	m.once.Do(func() { m.store, m.err = store.Open(context.WithoutCancel(ctx), "memory") })
+	if m.err != nil {
+		return nil, m.err
+	}
+	return m.store.Exchange(ctx, b)
+}
+
+// Sweep implements desk.Store. What has run out in memory is seen when it is asked for.
+func (m *inMemory) Sweep(context.Context, int) (bool, error) { return false, nil }
+
+// maintain keeps the store in order, about once in an hour.
+func (k *contract) maintain(ctx context.Context) {
+	for {
+		_ = k.store.Maintain(ctx, k.keep) // what is not done now is done in an hour
+		select {
+		case <-time.After(time.Hour/2 + rand.N(time.Hour)): //nolint:gosec // a pause need not be secret
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// recorders are those that are told of calls.
+func (k *contract) recorders() []toolyard.Recorder {
+	if k.record == nil {
+		return nil
+	}
+	return []toolyard.Recorder{k.record}
+}
+
+// redact hides secrets in a text.
+func (y *Yard) redact(text string) string { return y.vault.Load().Redact(text) }
+
+// queued is how many calls may wait for a server, as a multiple of those that may run.
+const queued = 2
+
+// maxKey is how long an idempotency key may be.
+const maxKey = 255
+
+// asks says what a call needs to be admitted.
+func (s *settings) asks(c *toolyard.Call) (*toolyard.Ask, error) {
+	t := c.Tool
+	a := &toolyard.Ask{
+		Of: c, Call: c.ID, Caller: c.Caller.ID, Account: cmp.Or(c.Caller.Account, c.Caller.ID, toolyard.Anonymous),
+		Seller: cmp.Or(t.Server, "local"), Writes: !t.ReadsOnly(), Wait: s.Limits.Wait.Std(), Timeout: s.Limits.Timeout.Std(),
+		Paces: s.paces(t),
+	}
+	if t.Timeout > 0 {
+		a.Timeout = min(a.Timeout, t.Timeout)
+	}
+	paid := c.Surface == toolyard.Execute && t.Price.Set && !t.Price.OptOut
+	if paid {
+		a.Price = t.Price.USD
+	}
+	if c.Session != "" || a.Price > 0 {
+		a.Purse = cmp.Or(c.Session, a.Account)
+	}
+	if c.Key == "" {
+		return a, nil
+	}
+	if len(c.Key) > maxKey {
+		return nil, toolyard.Errorf(toolyard.Invalid, "The idempotency key has more than %d bytes.", maxKey)
+	}
+	a.Scope, a.Key = a.Account+"/"+a.Caller, c.Key
+	a.Digest = digest(c)
+	return a, nil
+}
+
+// paces are the limits that a tool counts for, the widest first.
+func (s *settings) paces(t *toolyard.Tool) (paces []toolyard.Pace) {
+	if server, ok := s.Servers[t.Server]; ok {
+		n := server.Limits.Concurrency
+		paces = append(paces, toolyard.Pace{
+			Key: "at once/" + t.Server, Name: "The server " + t.Server, Local: true, Limit: toolyard.Limit{Concurrency: n}, Queue: queued * n,
+		})
+		if limit := server.Rate.Limit(); limit.Limited() {
+			paces = append(paces, toolyard.Pace{Key: "server/" + t.Server, Name: "the server " + t.Server, Limit: limit})
+		}
+	}
+	if t.Limit.Limited() {
+		paces = append(paces, toolyard.Pace{Key: "tool/" + t.Server + "/" + t.Name, Name: "the tool " + t.Name, Limit: t.Limit})
+	}
+	return paces
+}
+
+// digest identifies what is called with which arguments of the caller. What the platform
+// puts in changes from call to call, and does not count.
+func digest(c *toolyard.Call) [sha256.Size]byte {
+	injected := c.Tool.Injected()
+	var args bytes.Buffer
+	args.WriteByte('{')
+	for key, value := range guard.Members(c.Args) {
+		if _, ours := injected[key]; !ours {
+			if args.Len() > 1 {
+				args.WriteByte(',')
+			}
+			args.Write(toolyard.AppendJSONString(nil, key))
+			args.WriteByte(':')
+			args.Write(value)
+		}
+	}
+	args.WriteByte('}')
+	canonical, err := pin.Canonical(args.Bytes())
+	if err != nil {
+		canonical = args.Bytes() // then only the same bytes are the same
+	}
+	return sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%s", c.Gate, c.Tool.Server, c.Tool.Name, canonical))
+}

@@ -1,0 +1,287 @@
+package yard_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/yard"
+)
+
+// declaring is a tool that does nothing and declares metadata.
+func declaring(name, meta string) *toolyard.Tool {
+	spec := toolyard.Spec{Name: name, Modes: toolyard.ReadOnly}
+	var m map[string]json.RawMessage
+	err := json.Unmarshal([]byte(meta), &m)
+	if err == nil {
+		err = spec.SetMeta(m)
+	}
+	if err != nil {
+		panic(err)
+	}
+	t, err := toolyard.NewTool(spec, func(context.Context, *toolyard.Call) (*toolyard.Result, error) { return nil, nil })
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+func methods() []*toolyard.Tool {
+	return []*toolyard.Tool{
+		declaring("explicit", `{"pricing":{"executeUsd":"0.002"}}`), declaring("gap", `{"rateLimit":{"maxRequestsPerMinute":30}}`),
+		declaring("opt_out", `{"pricing":{}}`), declaring("bare", `{}`),
+	}
+}
+
+// governedYard is a yard whose file can be changed, with the same tools of its own and of a
+// server called up.
+func governedYard(t *testing.T) (y *yard.Yard, reload func(local, server string)) {
+	t.Helper()
+	upstream := httptest.NewServer(start(t, yard.Options{Tools: methods()}).Handler())
+	t.Cleanup(upstream.Close)
+	file := filepath.Join(t.TempDir(), "toolyard.yaml")
+	write := func(local, server string) {
+		text := fmt.Sprintf("%s\nservers: {up: {url: %q, effects: {\"*\": read}, %s}}\ngates: {all: {mode: read}, answer: {mode: read, surface: answer}, sdk: {mode: read, surface: execute}}\n",
+			local, upstream.URL+"/mcp", server)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("", "")
+	y = start(t, yard.Options{ConfigFile: file, Tools: methods()})
+	y.Settle(t.Context())
+	return y, func(local, server string) {
+		t.Helper()
+		write(local, server)
+		if err := y.Reload(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// prices are what calls cost at the gate for execution.
+func prices(t *testing.T, y *yard.Yard) string {
+	t.Helper()
+	v, ok := y.View("sdk")
+	if !ok {
+		t.Fatal("no gate")
+	}
+	var list []string
+	for _, b := range v.Tools {
+		list = append(list, b.Name+"="+b.Price.USD.String())
+	}
+	return strings.Join(list, " ")
+}
+
+func TestTermsAreAppliedOnReload(t *testing.T) {
+	y, reload := governedYard(t)
+	server, all := y.Servers()["up"], names(t, y, "all")
+	if got := prices(t, y); got != "explicit=0.002 mcp_up__explicit=0.002" || len(all) != 8 {
+		t.Errorf("%s of %v", got, all)
+	}
+	pointers := func() map[string]*toolyard.Tool {
+		v, _ := y.View("all")
+		tools := make(map[string]*toolyard.Tool)
+		for _, b := range v.Tools {
+			tools[b.Name] = b.Tool
+		}
+		return tools
+	}
+	for _, step := range []struct{ local, server, want, changed string }{
+		{`executeUsd: "0.001"`, ``, "bare=0.001 explicit=0.002 gap=0.001 mcp_up__explicit=0.002", "bare gap"},
+		{`executeUsd: "0.001"`, `executeUsd: "0.003"`, "bare=0.001 explicit=0.002 gap=0.001 mcp_up__bare=0.003 mcp_up__explicit=0.002 mcp_up__gap=0.003", "mcp_up__bare mcp_up__gap"},
+		{
+			`executeUsd: "0.001"`, `executeUsd: "0.003", rate: {perMinute: 5}, terms: {opt_out: {executeUsd: "1"}, explicit: {executeUsd: none}, bare: {surface: answer}, gap: {rate: {perMinute: 40, concurrency: 2}}}`,
+			"bare=0.001 explicit=0.002 gap=0.001 mcp_up__gap=0.003 mcp_up__opt_out=1", "mcp_up__bare mcp_up__explicit mcp_up__gap mcp_up__opt_out",
+		},
+		{``, ``, "explicit=0.002 mcp_up__explicit=0.002", "bare gap mcp_up__bare mcp_up__explicit mcp_up__gap mcp_up__opt_out"},
+	} {
+		before := pointers()
+		reload(step.local, step.server)
+		if got := prices(t, y); got != step.want {
+			t.Errorf("%s %s: %s", step.local, step.server, got)
+		}
+		var changed []string
+		for name, tool := range pointers() {
+			if tool != before[name] {
+				changed = append(changed, name)
+			}
+			if want := (toolyard.Limit{PerMinute: 30, Concurrency: 2}); strings.Contains(step.server, "rate") && name == "mcp_up__gap" && !cmp.Equal(tool.Limit, want) {
+				t.Errorf("%+v", tool.Limit)
+			}
+		}
+		if slices.Sort(changed); strings.Join(changed, " ") != step.changed {
+			t.Errorf("%s %s made other tools of %v", step.local, step.server, changed)
+		}
+		if y.Servers()["up"] != server {
+			t.Fatalf("%s %s started the server anew", step.local, step.server)
+		}
+	}
+}
+
+// The catalog shows what counts beside what was declared.
+func TestTheCatalogShowsTerms(t *testing.T) {
+	y, reload := governedYard(t)
+	reload(`executeUsd: "0.001"`, `terms: {gap: {surface: execute, queryEligible: false, latencyClass: fast, rate: {cooldown: 2s}}}`)
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodGet, "/api/tools/catalog?gate=all", nil)
+	r.Host = "localhost"
+	y.Handler().ServeHTTP(w, r)
+	var entries []map[string]any
+	if err := json.Unmarshal(w.Body.Bytes(), &entries); err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]string)
+	for _, e := range entries {
+		name := e["name"].(string)
+		for _, key := range []string{"surface", "queryEligible", "latencyClass", "executeEligible", "executePriceUsd", "rateLimit", "_meta"} {
+			text, _ := json.Marshal(e[key])
+			got[name] += string(text) + " "
+		}
+	}
+	for name, want := range map[string]string{
+		"bare":        `"both" true "slow" true "0.001" null null `,
+		"opt_out":     `"both" true "slow" false null null {"pricing":{"executeUsd":null}} `,
+		"mcp_up__gap": `"execute" false "fast" false null {"cooldownMs":2000,"maxRequestsPerMinute":30} {"rateLimit":{"maxRequestsPerMinute":30}} `,
+	} {
+		if got[name] != want {
+			t.Errorf("%s: %s", name, got[name])
+		}
+	}
+}
+
+func TestProblemsOfTerms(t *testing.T) {
+	y, reload := governedYard(t)
+	problems := func() (list []string) {
+		for _, p := range y.Problems() {
+			list = append(list, fmt.Sprintf("%s|%s|%s|%s|%s|%d", p.Source, p.Subject, p.Tool, p.Message, p.Fix, p.Line))
+		}
+		return list
+	}
+	if got := problems(); len(got) != 0 {
+		t.Errorf("%q", got)
+	}
+	reload(`terms: {exlicit: {surface: both}}`, `terms: {gapp: {surface: answer}, zzzzzzzz: {surface: answer}, bare: {queryEligible: false}, explicit: {surface: answer}}`)
+	if diff := cmp.Diff([]string{
+		"up|bare|bare|neither answers nor execution can use it: queryEligible is false, so no answer is composed with it, and it has no price, so it is not for execution|Tell its author, or say otherwise under servers, up, terms: bare|0",
+		"up|explicit|explicit|it has a price, but it is for answers only, where no price counts|Tell its author, or say otherwise under servers, up, terms: explicit|0",
+		"|terms|exlicit|terms names exlicit, which no local tool has|Did you mean explicit?|1",
+		"up|terms|gapp|terms names gapp, which the server does not have|Did you mean gap?|2",
+		"up|terms|zzzzzzzz|terms names zzzzzzzz, which the server does not have||2",
+	}, problems()); diff != "" {
+		t.Error(diff)
+	}
+	steps, err := y.Why("sdk", "up/bare")
+	if err != nil || !slices.ContainsFunc(steps, func(s toolyard.Step) bool {
+		return s.Rule == "surface" && s.Stops && strings.Contains(s.Text, "it has no price, so it is not for execution")
+	}) {
+		t.Errorf("%+v %v", steps, err)
+	}
+	reload("", "")
+	if got := problems(); len(got) != 0 {
+		t.Errorf("%q", got)
+	}
+}
+
+// A context that nobody provides is a problem, and one that has no argument.
+func TestContextThatNobodyProvides(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "toolyard.yaml")
+	if err := os.WriteFile(file, []byte("context: {hyperliquid: {}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	y := start(t, yard.Options{ConfigFile: file, Tools: []*toolyard.Tool{declaring("mine", `{"contextRequirements":["hyperliquid","stars"]}`)}})
+	var got []string
+	for _, p := range y.Problems() {
+		got = append(got, p.Message+" "+p.Fix)
+	}
+	if diff := cmp.Diff([]string{
+		"it needs the context hyperliquid, but its input schema does not declare the argument hyperliquidPortfolio Mend the tool, or say otherwise under terms: mine",
+		"it needs the context stars, but its input schema does not declare the argument starsPortfolio Mend the tool, or say otherwise under terms: mine",
+		"nobody provides the context stars, so its calls fail Configure context: stars",
+	}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A toolset of a new file is held against the terms of the new file.
+func TestTermsAndToolsetsChangeTogether(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "toolyard.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("gates: {sdk: {mode: read, surface: execute}}\n")
+	y := start(t, yard.Options{ConfigFile: file, Tools: methods()})
+	write("terms: {bare: {executeUsd: \"0.5\"}}\ntoolsets: {one: {tools: [bare]}}\ngates: {sdk: {mode: read, surface: execute, toolset: one}}\n")
+	if err := y.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if got := prices(t, y); got != "bare=0.5" {
+		t.Error(got)
+	}
+	write("toolsets: {one: {tools: [bare]}}\ngates: {sdk: {mode: read, surface: execute, toolset: one}}\n")
+	if err := y.Reload(); err == nil || !strings.Contains(err.Error(), "it has no price") {
+		t.Error(err)
+	}
+	if got := prices(t, y); got != "bare=0.5" {
+		t.Error(got)
+	}
+}
+
+// A tool whose limit cannot be read is withheld: it is not offered without one. Terms leave
+// what was approved as it was.
+func TestABrokenLimitIsWithheld(t *testing.T) {
+	broken, err := toolyard.NewTool(toolyard.Spec{Name: "broken", Meta: map[string]json.RawMessage{"rateLimit": json.RawMessage(`{"maxRequestsPerMinute":"30"}`)}},
+		func(context.Context, *toolyard.Call) (*toolyard.Result, error) { return nil, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	upstream := httptest.NewServer(start(t, yard.Options{Tools: []*toolyard.Tool{broken, declaring("good", `{}`)}}).Handler())
+	t.Cleanup(upstream.Close) // after the yard that listens to it
+	file := filepath.Join(t.TempDir(), "toolyard.yaml")
+	write := func(terms string) {
+		if err := os.WriteFile(file, fmt.Appendf(nil, "servers: {up: {url: %q%s}}\n", upstream.URL+"/mcp", terms), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	approved := func() string {
+		text, err := os.ReadFile(yard.LockFile(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	write("")
+	y := start(t, yard.Options{ConfigFile: file})
+	y.Settle(t.Context())
+	if got := names(t, y, ""); !slices.Equal(got, []string{"mcp_up__good"}) {
+		t.Errorf("offered: %v", got)
+	}
+	if !slices.ContainsFunc(y.Problems(), func(p toolyard.Problem) bool {
+		return p.Tool == "broken" && strings.Contains(p.Message, "_meta.rateLimit.maxRequestsPerMinute: it must be a number")
+	}) {
+		t.Errorf("%+v", y.Problems())
+	}
+	before := approved()
+	write(", terms: {good: {executeUsd: \"1\", rate: {perMinute: 1}}, broken: {rate: {perMinute: 1}}}")
+	if err := y.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if v, _ := y.View(""); len(v.Tools) != 1 || v.Tools[0].Limit.PerMinute != 1 || approved() != before {
+		t.Errorf("%+v, approved %s", v.Tools, approved())
+	}
+	if len(y.Problems()) != 1 {
+		t.Errorf("a tool that is withheld is no stray: %+v", y.Problems())
+	}
+}
