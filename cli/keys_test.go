@@ -40,12 +40,6 @@ func (d *desk) run(args ...string) (out, errs string, code int) {
 	noEnv := func(string) (string, bool) { return "", false }
 	p := &program{opts: yard.Options{Getenv: noEnv, Now: func() time.Time { return d.now }}, in: strings.NewReader(""), out: &stdout, err: &stderr}
 	root := p.command()
-	for _, c := range root.Commands() { // whether or not they are there already
-		if c.Name() == "keys" || c.Name() == "accounts" {
-			root.RemoveCommand(c)
-		}
-	}
-	root.AddCommand(p.keysCommand(), p.accountsCommand())
 	if d.file != "" {
 		args = append([]string{"--config", d.file}, args...)
 	}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"time"
 
 	"github.com/toolyard/toolyard"
 )
@@ -10,9 +11,10 @@ import (
 // and its idempotency key is new. It settles the call when it has ended, and a success is
 // told only once its charge is durable. Ask says what a call needs; a call for which it is nil
 // needs nothing.
-func Admit(a toolyard.Admitter, ask func(*toolyard.Call) (*toolyard.Ask, error)) toolyard.Policy {
+func Admit(now func() time.Time, a toolyard.Admitter, ask func(*toolyard.Call) (*toolyard.Ask, error)) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
+			start := now()
 			needs, err := ask(c)
 			if err != nil {
 				return nil, err
@@ -28,22 +30,15 @@ func Admit(a toolyard.Admitter, ask func(*toolyard.Call) (*toolyard.Ask, error))
 				c.Receipt = &toolyard.Receipt{Call: needs.Call, Purse: needs.Purse, Replayed: true}
 				return t.Replay, nil
 			}
-			return settle(ctx, c, a, t, next)
+			o := outcomeOf(safely(ctx, c, next))
+			o.Start, o.Elapsed = start, now().Sub(start)
+			if c.Receipt, err = a.Settle(ctx, t, o); err != nil {
+				return nil, err
+			}
+			if o.Err != nil {
+				return nil, o.Err
+			}
+			return o.Result, nil
 		}
 	}
-}
-
-// settle runs an admitted call and settles it, however it ends.
-func settle(ctx context.Context, c *toolyard.Call, a toolyard.Admitter, t *toolyard.Ticket, next toolyard.Handler) (*toolyard.Result, error) {
-	res, err := safely(ctx, c, next)
-	o := toolyard.Outcome{Result: res}
-	if err != nil {
-		o = toolyard.Outcome{Err: toolyard.AsError(err)}
-	}
-	receipt, unsettled := a.Settle(ctx, t, o)
-	if unsettled != nil {
-		return nil, unsettled
-	}
-	c.Receipt = receipt
-	return res, err
 }

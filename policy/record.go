@@ -14,13 +14,9 @@ import (
 func Record(now func() time.Time, recorders ...toolyard.Recorder) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
-			o := toolyard.Outcome{Start: now()}
-			if res, err := next(ctx, c); err != nil {
-				o.Err = toolyard.AsError(err)
-			} else {
-				o.Result = res
-			}
-			o.Elapsed = now().Sub(o.Start)
+			start := now()
+			o := outcomeOf(next(ctx, c))
+			o.Start, o.Elapsed = start, now().Sub(start)
 			for _, r := range recorders {
 				r.Outcome(context.WithoutCancel(ctx), c, o) // also for a caller that has left
 			}
@@ -30,6 +26,13 @@ func Record(now func() time.Time, recorders ...toolyard.Recorder) toolyard.Polic
 			return o.Result, nil
 		}
 	}
+}
+
+func outcomeOf(res *toolyard.Result, err error) toolyard.Outcome {
+	if err != nil {
+		return toolyard.Outcome{Err: toolyard.AsError(err)}
+	}
+	return toolyard.Outcome{Result: res}
 }
 
 // Intend tells the recorders of a write before it runs, once nothing stands in its way

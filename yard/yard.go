@@ -215,7 +215,7 @@ func (y *Yard) callPath(s *settings) toolyard.Handler {
 		policy.Cap(int(c.Limits.Args), int(c.Limits.Result)),
 		policy.Inject(y.provider(s)),
 		policy.Validate(),
-		policy.Admit(y.contract.desk, s.asks),
+		policy.Admit(y.opts.Now, y.contract.desk, s.asks),
 		policy.Intend(recorders...),
 		policy.Deadline(time.Duration(c.Limits.Timeout)),
 	)

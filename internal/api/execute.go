@@ -96,7 +96,9 @@ func (a *v1) request(r *http.Request, c toolyard.Caller, body executeBody) (requ
 		return request, err
 	}
 	if body.Purse != "" && (a.Ledger == nil || !a.owners.owns(body.Purse, c.Account)) {
-		if _, err := a.session(r.Context(), c, body.Purse); err != nil {
+		ctx, cancel := context.WithTimeout(r.Context(), requestTime)
+		defer cancel()
+		if _, err := a.session(ctx, c, body.Purse); err != nil {
 			return request, err
 		}
 	}
@@ -137,7 +139,7 @@ func resultOf(result *toolyard.Result, err error) (*toolyard.Result, error) {
 // after is the session after a call, closed if that is wanted. The call has run: that the
 // ledger does not answer now is no reason to keep its result back.
 func (a *v1) after(ctx context.Context, session string, closes bool) *toolyard.Purse {
-	ctx, cancel := context.WithTimeout(ctx, queryTime)
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
 	ask := a.Ledger.Purse
 	if closes {

@@ -43,7 +43,7 @@ var operations = map[string]operation{
 	},
 	"POST /tools/execute": {
 		id: "executeTool", summary: "Call a tool. A tool that failed is an answer too: its result says isError, and nothing is charged.",
-		body: "Execute", answer: "Executed", status: http.StatusOK, refusals: []int{400, 402, 404, 409, 413, 429, 504},
+		body: "Execute", answer: "Executed", status: http.StatusOK, refusals: []int{400, 402, 404, 409, 413, 429},
 	},
 	"GET /account": {
 		id: "getAccount", summary: "The caller's account as it is now.", answer: "Purse", status: http.StatusOK, refusals: []int{404},
@@ -51,15 +51,15 @@ var operations = map[string]operation{
 	"GET /calls": {
 		id: "listCalls", summary: "Calls on the record, the newest first: those of the caller's account; of any account with the role admin.",
 		params: []string{"account", "caller", "session", "server", "tool", "gate", "code", "since", "until", "before", "limit"},
-		answer: "Calls", status: http.StatusOK, refusals: []int{400, 404, 504},
+		answer: "Calls", status: http.StatusOK, refusals: []int{400, 404},
 	},
 	"GET /costs": {
 		id: "listCosts", summary: "What calls have cost, of the last 30 days if it is not said since when.",
-		params: []string{"account", "by", "since", "until"}, answer: "Costs", status: http.StatusOK, refusals: []int{400, 404, 504},
+		params: []string{"account", "by", "since", "until"}, answer: "Costs", status: http.StatusOK, refusals: []int{400, 404},
 	},
 	"GET /latencies": {
 		id: "listLatencies", summary: "How long calls took, of the last day if it is not said since when.",
-		params: []string{"account", "server", "tool", "since", "until"}, answer: "Latencies", status: http.StatusOK, refusals: []int{400, 404, 504},
+		params: []string{"account", "server", "tool", "since", "until"}, answer: "Latencies", status: http.StatusOK, refusals: []int{400, 404},
 	},
 	"GET /links": {
 		id: "listLinks", summary: "What the caller has linked, for tools that ask for it.", answer: "Links", status: http.StatusOK, refusals: []int{404},
@@ -167,7 +167,7 @@ func (op operation) responses() object {
 	responses := make(object)
 	refusals := op.refusals
 	if !op.open {
-		refusals = append([]int{401, 403, 503}, refusals...)
+		refusals = append([]int{401, 403, 503, 504}, refusals...)
 	}
 	for _, status := range refusals {
 		refusal := object{"description": refusalTexts[status], "content": content("Problem")}

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/store"
@@ -37,6 +38,9 @@ type Calls interface {
 // prefix is where the API is.
 const prefix = "/api/v1"
 
+// requestTime is how long an answer may take that no tool has a part in.
+const requestTime = 10 * time.Second
+
 // roleAdmin is the role of callers who may see what concerns other accounts.
 const roleAdmin = "admin"
 
@@ -52,6 +56,7 @@ type route struct {
 	method, path string
 	serve        func(http.ResponseWriter, *http.Request, toolyard.Caller) (*reply, error)
 	open         bool // nobody is asked who they are
+	long         bool // it takes as long as a tool does; all others end in time
 }
 
 // reply is an answer that is no refusal. Without a body it has no content.
@@ -94,7 +99,7 @@ func (a *v1) routes() []route {
 		{method: "POST", path: "/sessions", serve: a.openSession},
 		{method: "GET", path: "/sessions/{id}", serve: a.getSession},
 		{method: "POST", path: "/sessions/{id}/close", serve: a.closeSession},
-		{method: "POST", path: "/tools/execute", serve: a.execute},
+		{method: "POST", path: "/tools/execute", serve: a.execute, long: true},
 		{method: "GET", path: "/account", serve: a.getAccount},
 		{method: "GET", path: "/calls", serve: a.getCalls},
 		{method: "GET", path: "/costs", serve: a.getCosts},
@@ -121,21 +126,31 @@ func (a *v1) handler(routes []route) http.Handler {
 			send(w, http.StatusMethodNotAllowed, notFound("This address takes only %s.", strings.Join(allowed, ", ")).Data())
 			return
 		}
-		var caller toolyard.Caller
-		if !routes[i].open {
-			var err error
-			if caller, err = a.Identify(r); err != nil {
-				a.refuse(w, r, unidentified(err))
-				return
-			}
-		}
-		answer, err := routes[i].serve(w, r, caller)
+		answer, err := a.serve(w, r, routes[i])
 		if err != nil {
 			a.refuse(w, r, err)
 			return
 		}
 		a.answer(w, r, answer)
 	})
+}
+
+// serve finds out who asks, and then the answer.
+func (a *v1) serve(w http.ResponseWriter, r *http.Request, route route) (*reply, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), requestTime)
+	defer cancel()
+	bounded := r.WithContext(ctx)
+	var caller toolyard.Caller
+	if !route.open {
+		var err error
+		if caller, err = a.Identify(bounded); err != nil {
+			return nil, unidentified(err)
+		}
+	}
+	if route.long {
+		return route.serve(w, r, caller)
+	}
+	return route.serve(w, bounded, caller)
 }
 
 // unidentified is the problem of a caller who cannot be identified. An error that does not

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -438,6 +439,30 @@ func TestOwnersAreRemembered(t *testing.T) {
 	if w := do(h, "bob", "POST", "/api/v1/tools/execute", `{"tool":"echo","session":"ses_a"}`); w.Code != 404 {
 		t.Errorf("bob pays with the session of alice: %d", w.Code)
 	}
+}
+
+// hung is a ledger that does not answer.
+type hung struct{ toolyard.Ledger }
+
+func (hung) Purse(ctx context.Context, _ string) (*toolyard.Purse, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestLedgerHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := options()
+		o.Ledger = hung{}
+		h := api.V1(o)
+		for _, w := range []*httptest.ResponseRecorder{
+			do(h, "alice", "GET", "/api/v1/account", ""),
+			do(h, "alice", "POST", "/api/v1/tools/execute", `{"tool":"echo","session":"ses_a"}`),
+		} {
+			if w.Code != 504 || field(w, "error") != string(toolyard.Timeout) {
+				t.Errorf("%d %s", w.Code, w.Body)
+			}
+		}
+	})
 }
 
 // A result is not kept back because the ledger is away after the call.
