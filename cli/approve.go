@@ -25,8 +25,8 @@ func (p *program) approveCommand() *cobra.Command {
 		Use:   "approve [SERVER [TOOL]...]",
 		Short: "Show what servers have changed since it was approved, and approve it",
 		Long: `Show the tools of MCP servers that are new or not as they were approved, and ask
-whether they are good. What is approved is kept in toolyard.lock beside the configuration;
-a server that runs takes it over at once.`,
+whether they are good. What is approved is kept in toolyard.lock beside the configuration,
+or in the store if that is PostgreSQL; every replica that runs takes it over at once.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			p.opts.AskFirst = true // what a server offers first is shown like all else
 			return p.with(c.Context(), func(ctx context.Context, y *yard.Yard) error {

@@ -149,6 +149,7 @@ func (p *program) command() *cobra.Command {
 		Version:       p.opts.Version,
 	}
 	root.PersistentFlags().StringVarP(&p.opts.ConfigFile, "config", "c", "", "configuration file (default: toolyard.yaml if it is there)")
+	root.PersistentFlags().StringVar(&p.opts.Store, "store", "", "where the configuration is kept if there is no file, such as postgres://user@host/database (default: $TOOLYARD_STORE)")
 	root.PersistentFlags().StringVarP(&p.gate, "gate", "g", "", "gate to use (default: the one at /mcp)")
 	root.PersistentFlags().StringVar(&p.opts.Scripts.Dir, "target", "", "folder of TypeScript tools (default: $MCP_TARGET, the configured one, or example)")
 	root.PersistentFlags().StringVar(&p.opts.Scripts.Glob, "glob", "", "which files in it are tools (default: $MCP_GLOB, the configured one, or **/*.ts)")
@@ -156,16 +157,20 @@ func (p *program) command() *cobra.Command {
 		p.findConfig()
 		return p.findScripts(c.Name() == "dev" || c.Name() == "new")
 	}
-	root.AddCommand(p.serveCommand(), p.devCommand(), p.newCommand(), p.toolsCommand(), p.callCommand(), p.checkCommand(), p.approveCommand(), p.whyCommand(), p.keysCommand(), p.accountsCommand(), p.importCommand(), p.installCommand(), p.schemaCommand(), p.versionCommand())
+	root.AddCommand(p.serveCommand(), p.devCommand(), p.newCommand(), p.toolsCommand(), p.callCommand(), p.checkCommand(), p.applyCommand(), p.approveCommand(), p.whyCommand(), p.keysCommand(), p.accountsCommand(), p.importCommand(), p.installCommand(), p.schemaCommand(), p.versionCommand())
 	root.CompletionOptions.HiddenDefaultCmd = true
 	return root
 }
 
-// findConfig takes the file of this folder if no flag names one. A program that another
-// yard started as its server does not: the folder is that of the other one's file, and by it
-// the program would start itself over and over.
+// findConfig takes the file of this folder if no flag names one, and the store of the
+// environment. A program that another yard started as its server does not: the folder is that
+// of the other one's file, and by it the program would start itself over and over.
 func (p *program) findConfig() {
-	if p.opts.ConfigFile == "" && p.env(guard.MarkName) == "" {
+	if p.env(guard.MarkName) != "" {
+		return
+	}
+	p.opts.Store = cmp.Or(p.opts.Store, p.env("TOOLYARD_STORE"))
+	if p.opts.ConfigFile == "" {
 		if _, err := os.Stat(config.File); err == nil {
 			p.opts.ConfigFile = config.File
 		}
@@ -182,7 +187,7 @@ func (p *program) findScripts(choosesItself bool) error {
 	s := &p.opts.Scripts
 	s.Cache = cmp.Or(s.Cache, script.DefaultCacheDir())
 	s.Dir, s.Glob = cmp.Or(s.Dir, p.env("MCP_TARGET")), cmp.Or(s.Glob, p.env("MCP_GLOB"))
-	if s.Dir == "" && p.opts.ConfigFile == "" && len(p.opts.Tools) == 0 && isFolder(defaultTarget) && !choosesItself {
+	if s.Dir == "" && p.opts.ConfigFile == "" && p.opts.Store == "" && len(p.opts.Tools) == 0 && isFolder(defaultTarget) && !choosesItself {
 		s.Dir = defaultTarget
 		return nil
 	}
@@ -224,13 +229,9 @@ func buildVersion() string {
 
 // startLog makes the logger that the configuration asks for.
 func (p *program) startLog() error {
-	c := config.Default()
-	if p.opts.ConfigFile != "" {
-		s, err := config.Load(p.opts.ConfigFile, p.opts.Getenv)
-		if err != nil {
-			return err
-		}
-		c = s.Config
+	c, err := yard.LoadConfig(p.opts)
+	if err != nil {
+		return err
 	}
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.Log.Level)) // the schema knows only good ones

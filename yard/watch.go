@@ -48,7 +48,9 @@ func (y *Yard) WatchConfig(ctx context.Context, now <-chan os.Signal) error {
 			look()
 		case <-settle:
 			settle = nil
-			y.recheckPins()
+			if !y.sharing {
+				y.recheckPins()
+			}
 			text, err := read()
 			switch {
 			case err != nil: // it is being replaced, or gone; the old one goes on
@@ -87,5 +89,5 @@ func (y *Yard) reloadAndLog() {
 		y.log.Error("the new configuration is not used; the old one goes on", "error", err)
 		return
 	}
-	y.log.Info("configuration reloaded", "file", y.opts.ConfigFile)
+	y.log.Info("configuration reloaded", "file", y.configName())
 }

@@ -52,6 +52,7 @@ type Options struct {
 	Samples   []*toolyard.Tool             // served by a yard that has no other tools
 
 	ConfigFile string          // empty for none
+	Store      string          // where the configuration is kept, and followed, if there is no file; empty for nowhere
 	Gates      []toolyard.Gate // gates beside those of the file, which win by name
 	Recorders  []toolyard.Recorder
 	AskFirst   bool           // approve nothing that a server offers by itself, not even the first time
@@ -65,6 +66,8 @@ type Options struct {
 	Log     *slog.Logger     // nil for none
 	Now     func() time.Time // nil for time.Now
 	Getenv  func(string) (string, bool)
+
+	dry bool // nothing is opened that others see
 }
 
 // DefaultGate is the name of the gate at /mcp.
@@ -86,6 +89,8 @@ type Yard struct {
 	config atomic.Pointer[settings]
 
 	book     *pin.Book                    // the approved definitions
+	sharing  bool                         // the book is in the store
+	loaded   atomic.Int64                 // the version of the configuration in the store that was read last
 	vault    atomic.Pointer[secret.Vault] // of the last settings
 	contract *contract                    // what enforces what tools declare
 
@@ -131,7 +136,7 @@ func New(opts Options) (*Yard, error) {
 	}
 	s, err := y.start(source)
 	if err != nil {
-		return nil, errors.Join(err, y.tracer.Close(context.Background()))
+		return nil, errors.Join(err, y.release())
 	}
 	y.catalog = catalog.New(y.sources(s), catalog.Options{Log: y.log, OnEvent: y.logEvent})
 	y.server = mcpserve.New(mcpserve.Options{
@@ -143,7 +148,7 @@ func New(opts Options) (*Yard, error) {
 	})
 	if len(opts.Sources) == 0 && s.scripts == nil && len(s.servers) == 0 { // nothing more will come, so what is asked for must be here
 		if err := s.check(y.offerOf(y.catalog.Now())); err != nil {
-			return nil, errors.Join(err, y.tracer.Close(context.Background()))
+			return nil, errors.Join(err, y.release())
 		}
 	}
 	y.apply(s)
@@ -153,15 +158,10 @@ func New(opts Options) (*Yard, error) {
 
 // start reads what was approved and makes the first settings.
 func (y *Yard) start(source *config.Source) (*settings, error) {
-	path := ""
-	if y.opts.ConfigFile != "" {
-		path = LockFile(y.opts.ConfigFile)
-	}
-	var err error
-	if y.book, err = pin.Open(path); err != nil {
+	if err := y.openContract(source); err != nil {
 		return nil, err
 	}
-	if err := y.openContract(source); err != nil {
+	if err := y.openBook(source); err != nil {
 		return nil, err
 	}
 	return y.settings(source, nil)
@@ -198,10 +198,17 @@ func (y *Yard) logEvent(e catalog.Event) {
 }
 
 func (y *Yard) load() (*config.Source, error) {
+	if y.fromStore() {
+		return y.loadStored()
+	}
 	if y.opts.ConfigFile == "" {
 		return &config.Source{Config: config.Default()}, nil
 	}
-	return config.Load(y.opts.ConfigFile, y.opts.Getenv)
+	source, err := config.Load(y.opts.ConfigFile, y.opts.Getenv)
+	if err == nil && y.opts.dry {
+		source.Store = "memory"
+	}
+	return source, err
 }
 
 // callPath is the line that every call takes.
@@ -367,6 +374,7 @@ func (y *Yard) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { y.catalog.Run(ctx) })
 	wg.Go(func() { y.follow(ctx) })
+	wg.Go(func() { y.followStore(ctx) })
 	wg.Go(func() { y.contract.run(ctx, y.log) })
 	wg.Wait()
 	y.server.Close()
@@ -401,7 +409,7 @@ func (y *Yard) Ready() <-chan struct{} { return y.ready }
 // before the yard is ready.
 func (y *Yard) Check() error { return y.checkWhenReady(y.config.Load()) }
 
-// Reload reads the configuration file again. What is wrong with it is returned, and the
+// Reload reads the configuration again. What is wrong with it is returned, and the
 // old configuration stays.
 func (y *Yard) Reload() error {
 	y.reloading.Lock()

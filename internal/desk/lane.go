@@ -45,9 +45,9 @@ func (d *Desk) laneOf(p toolyard.Pace) *lane {
 }
 
 // ready reports whether a call may begin.
-func (l *lane) ready(ask *toolyard.Ask, now time.Time) bool {
+func (l *lane) ready(d *Desk, ask *toolyard.Ask, now time.Time) bool {
 	l.hold = max(l.hold, ask.Timeout+grace)
-	l.expire(now)
+	l.expire(d, now)
 	switch {
 	case l.Local:
 		return l.running < l.Limit.Concurrency
@@ -65,12 +65,25 @@ func (l *lane) hasSlot(until time.Time) bool {
 	return slices.ContainsFunc(l.slots, func(s time.Time) bool { return !s.Before(until) })
 }
 
-// expire lets go what may not be used any more.
-func (l *lane) expire(now time.Time) {
-	l.permits = slices.DeleteFunc(l.permits, func(p permits) bool { return p.n == 0 || !p.until.After(now) })
+// expire lets go what may not be used any more. Permits that were not used count no longer,
+// whenever the store hears of it.
+func (l *lane) expire(d *Desk, now time.Time) {
+	l.permits = slices.DeleteFunc(l.permits, func(p permits) bool {
+		if p.until.After(now) {
+			return p.n == 0
+		}
+		l.returnPermits(d, p)
+		return true
+	})
 	l.slots = slices.DeleteFunc(l.slots, func(s time.Time) bool { return !s.After(now) })
 	if !l.turn.After(now) && !l.busy {
 		l.turn = time.Time{}
+	}
+}
+
+func (l *lane) returnPermits(d *Desk, p permits) {
+	if p.n > 0 {
+		d.out.returns = append(d.out.returns, store.PaceReturn{Key: l.Key, Limit: l.Limit, Permits: p.n, Slot: p.slot})
 	}
 }
 
@@ -146,11 +159,11 @@ func (l *lane) waiting() (n int) {
 }
 
 // ask is what the lane wants of the store now, and whether it wants anything.
-func (l *lane) ask(now time.Time) (store.PaceAsk, bool) {
+func (l *lane) ask(d *Desk, now time.Time) (store.PaceAsk, bool) {
 	if l.Local {
 		return store.PaceAsk{}, false
 	}
-	l.expire(now)
+	l.expire(d, now)
 	waiting := l.waiting()
 	ahead := l.pulse.expect(now)
 	if (waiting == 0 && ahead == 0) || l.again.After(now) {
@@ -222,8 +235,8 @@ func (l *lane) full() *toolyard.Error {
 
 // rest gives back what nobody needs just now, and reports whether there is nothing left.
 func (l *lane) rest(d *Desk, now time.Time) (empty bool) {
-	l.expire(now)
-	if l.waiting() > 0 || now.Sub(l.pulse.last) < l.idle() {
+	l.expire(d, now)
+	if l.waiting() > 0 || l.pulse.expect(now) > 0 || now.Sub(l.pulse.last) < l.idle() {
 		return false
 	}
 	if l.Local {
@@ -231,7 +244,7 @@ func (l *lane) rest(d *Desk, now time.Time) (empty bool) {
 	}
 	r := store.PaceReturn{Key: l.Key, Limit: l.Limit, Slots: len(l.slots), Turn: !l.turn.IsZero() && !l.busy}
 	for _, p := range l.permits {
-		d.out.returns = append(d.out.returns, store.PaceReturn{Key: l.Key, Limit: l.Limit, Permits: p.n, Slot: p.slot})
+		l.returnPermits(d, p)
 	}
 	l.permits, l.slots = nil, nil
 	if r.Turn {

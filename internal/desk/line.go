@@ -113,7 +113,7 @@ func (l *line) foresee(v *visitor, now time.Time) {
 
 // serve admits the visitors of a line as far as everything is there.
 func (d *Desk) serve(l *line) {
-	for len(l.queue) > 0 && l.ready(l.queue[0].ask, time.Now()) {
+	for len(l.queue) > 0 && l.ready(d, l.queue[0].ask, time.Now()) {
 		v := l.pop()
 		v.end(l.take(v.ask, time.Now()), nil)
 	}
@@ -138,9 +138,9 @@ func (l *line) first() uint64 {
 }
 
 // ready reports whether all that a call needs is here.
-func (l *line) ready(ask *toolyard.Ask, now time.Time) bool {
+func (l *line) ready(d *Desk, ask *toolyard.Ask, now time.Time) bool {
 	for _, lane := range l.lanes {
-		if !lane.ready(ask, now) {
+		if !lane.ready(d, ask, now) {
 			return false
 		}
 	}

@@ -20,6 +20,9 @@ const (
 	sweepTime = time.Second
 	// tick is how often leases are looked after.
 	tick = 25 * time.Millisecond
+	// manyCalls is how many settled calls make it worth to wait for more, and gatherTime is
+	// for how long at most.
+	manyCalls, gatherTime = 4, 2 * time.Millisecond
 	// maxBatch is how many calls one batch settles, and admits, at most.
 	maxBatch = 2000
 	// aloneTime is for how long limits are counted alone while the store is away.
@@ -69,8 +72,10 @@ func (d *Desk) Run(ctx context.Context) {
 			d.rest(ctx, wait, true)
 			continue
 		}
+		began := time.Now()
 		if d.exchange(ctx, b) {
 			pause = 0
+			d.gather(ctx, len(b.settles), time.Since(began))
 			continue
 		}
 		pause = min(max(2*pause, 20*time.Millisecond), 500*time.Millisecond)
@@ -78,6 +83,14 @@ func (d *Desk) Run(ctx context.Context) {
 	}
 	<-swept
 	d.close(context.WithoutCancel(ctx))
+}
+
+// gather waits a moment for the callers whom a batch has let go, if they are several: what
+// they do next then fills one batch, not two that take turns.
+func (d *Desk) gather(ctx context.Context, settled int, took time.Duration) {
+	if settled >= manyCalls {
+		d.rest(ctx, min(took/4, gatherTime), false)
+	}
 }
 
 // rest waits, and ends early if there is something to do.
@@ -107,7 +120,7 @@ func (d *Desk) collect(now time.Time) (b *batch, wait time.Duration) {
 	b = &batch{Batch: store.Batch{Replica: d.opts.Replica}}
 	for _, l := range d.lanes {
 		d.tend(l, now)
-		if ask, ok := l.ask(now); ok {
+		if ask, ok := l.ask(d, now); ok {
 			b.lanes, b.Paces = append(b.lanes, l), append(b.Paces, ask)
 		}
 	}

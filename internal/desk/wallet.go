@@ -206,7 +206,7 @@ const leaseAhead = 250 * time.Millisecond
 
 // expect is how many uses are to be expected soon. A few are not worth leasing ahead.
 func (p *pulse) expect(now time.Time) int {
-	if now.Sub(p.last) > pulseTime {
+	if now.Sub(p.last) >= pulseTime {
 		return 0
 	}
 	if n := int(p.rate * leaseAhead.Seconds()); n >= 4 {

@@ -148,13 +148,11 @@ func (b *books) settle(s Settle) Settled {
 		return Settled{}
 	}
 	h := b.holds[s.Hold]
-	if s.Hold != "" && (h == nil || h.change == deleted || h.left < s.Amount) {
-		if r := b.run(s.Run); r != nil && r.call == s.Call && r.state != running {
-			return Settled{} // it was settled before
-		}
+	gone := h == nil || h.change == deleted || h.left < s.Amount
+	if gone && (s.Amount > 0 || (s.Hold != "" && s.Run == nil)) { // a run that costs nothing can be settled without its hold
 		return Settled{&Refusal{Code: toolyard.Unknown, Message: "The money that was held for the call has been given back meanwhile."}}
 	}
-	if h != nil {
+	if !gone {
 		b.charge(h, s)
 	}
 	if r := b.run(s.Run); r != nil && r.call == s.Call {
@@ -183,10 +181,14 @@ func (b *books) run(id *RunID) *runRow {
 
 // charge moves money from a hold to the seller.
 func (b *books) charge(h *holdRow, s Settle) {
-	if s.Amount > 0 {
-		b.move(transfer{id: s.Call, from: "hold/" + h.id, to: "sales/" + s.Seller, amount: s.Amount, kind: "charge", call: s.Call, purse: h.purse})
-	}
 	calls := min(s.Calls, h.callsLeft)
+	t := transfer{id: s.Call, from: "hold/" + h.id, to: "sales/" + s.Seller, amount: s.Amount, kind: "charge", call: s.Call, purse: h.purse}
+	if s.Amount == 0 {
+		t.kind = "count" // moves nothing: it is there so that the call is counted once
+	}
+	if s.Amount > 0 || (calls > 0 && !s.Last) {
+		b.move(t)
+	}
 	h.left, h.spent = h.left-s.Amount, h.spent+s.Amount
 	h.callsLeft, h.callsSpent = h.callsLeft-calls, h.callsSpent+calls
 	h.mark()
@@ -316,7 +318,7 @@ func (b *books) usable(p *purseRow, id, account string) *Refusal {
 
 // lease moves money and calls of a purse into a hold, which may be a new one.
 func (b *books) lease(p *purseRow, h *holdRow, f FundAsk) *Refusal {
-	amount := min(f.Want, max(f.Least, p.balance/2))
+	amount := max(f.Least, min(f.Want, p.balance/2))
 	calls := 0
 	if p.maxCalls > 0 {
 		free := p.maxCalls - p.calls - p.heldCalls
@@ -460,7 +462,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (more bool, err error) {
 
 // Fund implements toolyard.Ledger.
 func (s *Store) Fund(ctx context.Context, account string, amount toolyard.Money, reference string) error {
-	id := "fund/" + account + "/" + reference
+	id := fmt.Sprintf("fund/%d/%s/%s", len(account), account, reference) // no other account and reference have the same
 	return s.engine.exchange(ctx, refs{purses: []string{account}, calls: []string{id}}, func(r *rows) error {
 		if r.charged[id] {
 			return nil

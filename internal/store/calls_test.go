@@ -110,14 +110,14 @@ func TestCalls(t *testing.T) {
 // time.
 func TestCallsInPages(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
-		all := manyCalls(300)
+		all := manyCalls(100)
 		for i, c := range all {
 			c.ID, c.At = fmt.Sprintf("%c%d", "aB_c-D"[i%6], i*7919%1000), recordStart.Add(time.Duration(i*31%7)*time.Microsecond)
 		}
 		appendAll(t, s, all)
 		all = newest(all)
 		rapid.Check(t, func(t *rapid.T) {
-			q := CallQuery{Tool: rapid.SampledFrom([]string{"", "quote"}).Draw(t, "tool"), Limit: rapid.IntRange(7, 400).Draw(t, "limit")}
+			q := CallQuery{Tool: rapid.SampledFrom([]string{"", "quote"}).Draw(t, "tool"), Limit: rapid.IntRange(7, 120).Draw(t, "limit")}
 			var want, got []*CallRow
 			for _, c := range all {
 				if q.Tool == "" || q.Tool == c.Tool {
@@ -144,7 +144,10 @@ func TestCallsInPages(t *testing.T) {
 
 func TestCosts(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
-		all := manyCalls(7200) // over midnight
+		all := manyCalls(600)
+		for i, c := range all {
+			c.At = recordStart.Add(time.Duration(i) * 12 * time.Second) // over midnight
+		}
 		appendAll(t, s, all)
 		since, until := recordStart.Add(10*time.Minute), recordStart.Add(100*time.Minute)
 		for _, by := range [][]string{nil, {"account"}, {"tool"}, {"day"}, {"account", "tool"}, {"day", "account"}, {"tool", "day"}, {"account", "tool", "day"}} {
@@ -224,7 +227,7 @@ func TestLatencies(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		var all []*CallRow
 		var want []LatencyRow
-		for n := range 120 { // a tool with n+1 calls
+		for n := range 101 { // a tool with n+1 calls
 			row := LatencyRow{Server: "s", Tool: fmt.Sprintf("tool%03d", n), Calls: int64(n + 1)}
 			var times []time.Duration
 			for i := range n + 1 {

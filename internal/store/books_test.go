@@ -1,0 +1,601 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/toolyard/toolyard"
+)
+
+// tables is an engine that keeps rows in maps. Nothing of it is durable.
+type tables struct {
+	mu        sync.Mutex
+	now       time.Time
+	paces     map[string]paceRow
+	purses    map[string]purseRow
+	holds     map[string]holdRow
+	runs      map[RunID]runRow
+	transfers map[string]transfer
+	careless  bool // somebody else may write between what is read and what is written
+}
+
+func newTables() *tables {
+	return &tables{
+		now: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC), paces: map[string]paceRow{}, purses: map[string]purseRow{},
+		holds: map[string]holdRow{}, runs: map[RunID]runRow{}, transfers: map[string]transfer{},
+	}
+}
+
+func (t *tables) exchange(_ context.Context, names refs, change func(*rows) error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.read(names)
+	if t.careless {
+		t.mu.Unlock()
+		time.Sleep(50 * time.Microsecond)
+		t.mu.Lock()
+	}
+	if err := change(r); err != nil {
+		return err
+	}
+	return t.write(r)
+}
+
+// pickRows copies the named rows.
+func pickRows[K comparable, R any](from map[K]R, into map[K]*R, names []K) {
+	for _, name := range names {
+		if row, ok := from[name]; ok {
+			into[name] = &row
+		}
+	}
+}
+
+func (t *tables) read(names refs) *rows {
+	r := newRows()
+	r.now = t.now
+	for _, key := range names.paces {
+		row := t.paces[key]
+		r.paces[key] = &row
+	}
+	pickRows(t.purses, r.purses, names.purses)
+	pickRows(t.runs, r.runs, names.runs)
+	holds := slices.Clone(names.holds)
+	for id, h := range t.holds {
+		if slices.Contains(names.purses, h.purse) && !h.expires.After(t.now) {
+			holds = append(holds, id)
+		}
+	}
+	pickRows(t.holds, r.holds, holds)
+	for _, id := range names.calls {
+		if _, ok := t.transfers[id]; ok {
+			r.charged[id] = true
+		}
+	}
+	return r
+}
+
+// keep writes rows as a database does: what is created must be new, what is changed must be
+// there.
+func keep[K comparable, R any](into map[K]R, changes map[K]*R, what func(*R) *change) error {
+	for key, row := range changes {
+		_, there := into[key]
+		c := what(row)
+		switch how := *c; {
+		case how == created && there, how == changed && !there:
+			return fmt.Errorf("row %v: it is there is %v", key, there)
+		case how == deleted:
+			delete(into, key)
+		case how != unchanged:
+			*c = unchanged
+			into[key] = *row
+		}
+	}
+	return nil
+}
+
+func (t *tables) write(r *rows) error {
+	for key, p := range r.paces {
+		t.paces[key] = paceRow{state: p.state}
+	}
+	if t.careless { // it takes everything
+		for _, p := range r.purses {
+			p.change = anew(t.purses[p.id].id != "")
+		}
+	}
+	err := errors.Join(
+		keep(t.purses, r.purses, func(p *purseRow) *change { return &p.change }),
+		keep(t.holds, r.holds, func(h *holdRow) *change { return &h.change }),
+		keep(t.runs, r.runs, func(r *runRow) *change { return &r.change }),
+	)
+	for _, m := range r.transfers {
+		if _, there := t.transfers[m.id]; there && !t.careless {
+			err = errors.Join(err, fmt.Errorf("transfer %s is there already", m.id))
+		}
+		t.transfers[m.id] = m
+	}
+	if t.careless {
+		return nil
+	}
+	return err
+}
+
+func (t *tables) stale(context.Context, int) (r refs, _ error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, h := range t.holds {
+		if !h.expires.After(t.now) {
+			r.holds, r.purses = append(r.holds, id), append(r.purses, h.purse, t.purses[h.purse].account)
+		}
+	}
+	for id, p := range t.purses {
+		if over := !p.expires.IsZero() && !p.expires.After(t.now); p.state == toolyard.PurseOpen && over || p.state != toolyard.PurseOpen && p.balance > 0 {
+			r.purses = append(r.purses, id, p.account)
+		}
+	}
+	for id, run := range t.runs {
+		if run.state == running && !run.until.After(t.now) {
+			r.runs = append(r.runs, id)
+		}
+	}
+	r.sorted()
+	return r, nil
+}
+
+// end closes a session as CloseSession does, which asks the database too.
+func (t *tables) end(id string) error {
+	return t.exchange(context.Background(), refs{purses: []string{id, t.purses[id].account}}, func(r *rows) error {
+		if p := r.purses[id]; p.state == toolyard.PurseOpen {
+			p.state = toolyard.PurseClosed
+			p.mark()
+		}
+		(&books{rows: r}).expire()
+		return nil
+	})
+}
+
+// check says what does not add up.
+func (t *tables) check() error {
+	net := map[string]toolyard.Money{}
+	charges := map[string]toolyard.Money{}
+	for _, m := range t.transfers {
+		net[m.from] -= m.amount
+		net[m.to] += m.amount
+		if m.amount < 0 {
+			return fmt.Errorf("transfer %s moves %s", m.id, m.amount)
+		}
+		if m.kind == "charge" {
+			charges[m.purse] += m.amount
+		}
+	}
+	held, heldCalls, spent := map[string]toolyard.Money{}, map[string]int{}, map[string]toolyard.Money{}
+	for id, h := range t.holds {
+		held[h.purse] += h.left + h.spent
+		spent[h.purse] += h.spent
+		heldCalls[h.purse] += h.callsLeft + h.callsSpent
+		if h.left < 0 || h.spent < 0 || h.callsLeft < 0 || h.callsSpent < 0 || net["hold/"+id] != h.left {
+			return fmt.Errorf("hold %+v, by its transfers %s", h, net["hold/"+id])
+		}
+		delete(net, "hold/"+id)
+	}
+	for id, p := range t.purses {
+		switch {
+		case p.balance < 0 || p.held < 0 || p.spent < 0 || p.calls < 0 || p.heldCalls < 0:
+			return fmt.Errorf("less than nothing: %+v", p)
+		case p.held != held[id] || p.heldCalls != heldCalls[id]:
+			return fmt.Errorf("its holds have %s and %d calls: %+v", held[id], heldCalls[id], p)
+		case p.balance != net["purse/"+id]:
+			return fmt.Errorf("by its transfers it has %s: %+v", net["purse/"+id], p)
+		case p.spent+spent[id] != charges[id]:
+			return fmt.Errorf("its charges are %s: %+v", charges[id], p)
+		case p.maxCalls > 0 && p.calls+p.heldCalls > p.maxCalls:
+			return fmt.Errorf("it made too many calls: %+v", p)
+		case p.id != p.account && charges[id] > p.limit:
+			return fmt.Errorf("it spent %s: %+v", charges[id], p)
+		}
+		delete(net, "purse/"+id)
+	}
+	for place, amount := range net {
+		if place != "world" && place[:6] != "sales/" && amount != 0 {
+			return fmt.Errorf("%s is gone, with %s", place, amount)
+		}
+	}
+	return nil
+}
+
+// used is what purses have spent, and how many calls were counted for them.
+func (t *tables) used() map[string][2]int64 {
+	all := map[string][2]int64{}
+	for id, p := range t.purses {
+		all[id] = [2]int64{int64(p.spent), int64(p.calls)}
+	}
+	for _, h := range t.holds {
+		u := all[h.purse]
+		all[h.purse] = [2]int64{u[0] + int64(h.spent), u[1] + int64(h.callsSpent)}
+	}
+	return all
+}
+
+// bookMachine drives the books at random.
+type bookMachine struct {
+	*tables
+	store   *Store
+	serial  int64
+	calls   int
+	holds   []FundAsk // the holds of replicas that were asked for
+	retired map[string]int
+	admits  []Admit // those that were admitted, and not settled
+	last    *Batch
+	answers *Answers
+	charged map[string]toolyard.Money // what was said to be charged
+}
+
+func newBookMachine() *bookMachine {
+	t := newTables()
+	return &bookMachine{tables: t, store: &Store{engine: t}, retired: map[string]int{}, charged: map[string]toolyard.Money{}}
+}
+
+var (
+	someAccounts = []string{"a", "b"}
+	somePurses   = []string{"a", "b", "s", "t", "u"} // s and t are of a, u is of b
+	accountOf    = map[string]string{"a": "a", "b": "b", "s": "a", "t": "a", "u": "b"}
+)
+
+func money(t *rapid.T, most int, label string) toolyard.Money {
+	return toolyard.Money(rapid.IntRange(0, most).Draw(t, label))
+}
+
+func (m *bookMachine) fund(t *rapid.T) {
+	amount := money(t, 100, "amount")
+	if rapid.IntRange(0, 3).Draw(t, "out") == 0 {
+		amount = -amount
+	}
+	err := m.store.Fund(t.Context(), rapid.SampledFrom(someAccounts).Draw(t, "account"), amount, fmt.Sprint(rapid.IntRange(0, 30).Draw(t, "ref")))
+	if err != nil && toolyard.AsError(err).Code != toolyard.Budget {
+		t.Fatal(err)
+	}
+}
+
+func (m *bookMachine) open(t *rapid.T) {
+	id := rapid.SampledFrom(somePurses[2:]).Draw(t, "session")
+	if _, there := m.purses[id]; there {
+		return
+	}
+	open := toolyard.Session{ID: id, Account: accountOf[id], Limit: money(t, 60, "limit"), Calls: rapid.SampledFrom([]int{0, 1, 7}).Draw(t, "calls"), TTL: time.Minute}
+	defer func() { _ = recover() }() // there is no database to read the session from
+	_, err := m.store.OpenSession(t.Context(), open)
+	if err != nil && toolyard.AsError(err).Code != toolyard.Budget {
+		t.Fatal(err)
+	}
+}
+
+func (m *bookMachine) shut(t *rapid.T) {
+	id := rapid.SampledFrom(somePurses[2:]).Draw(t, "session")
+	if _, there := m.purses[id]; !there {
+		return
+	}
+	if err := m.end(id); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// settles are some of the calls that run: calls of a replica's hold, and admitted ones.
+func (m *bookMachine) settles(t *rapid.T) (list []Settle) {
+	for range rapid.IntRange(0, 2).Draw(t, "settles") {
+		if len(m.holds) == 0 {
+			break
+		}
+		h := rapid.SampledFrom(m.holds).Draw(t, "hold")
+		m.calls++
+		price := money(t, 5, "price")
+		if m.tables.holds[h.Hold].callsLeft == 0 {
+			price++ // what neither costs nor counts anything is not settled
+		}
+		list = append(list, Settle{Call: fmt.Sprint("c", m.calls), Hold: h.Hold, Purse: h.Purse, Amount: price, Calls: 1, Seller: "shop"})
+	}
+	for len(m.admits) > 0 && rapid.Bool().Draw(t, "end") {
+		a := m.admits[0]
+		m.admits = m.admits[1:]
+		s := Settle{Call: a.Call, Run: &a.Run, Calls: 1, Last: true, Outcome: []byte("{}"), Seller: "shop"}
+		if a.Purse != "" {
+			s.Hold, s.Purse = a.Call, a.Purse
+		}
+		switch rapid.IntRange(0, 3).Draw(t, "how") {
+		case 0:
+			s.Never = true
+		case 1:
+			s.Unknown = true
+		default:
+			s.Amount = a.Price
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+func (m *bookMachine) leases(t *rapid.T) (list []FundAsk) {
+	for range rapid.IntRange(0, 2).Draw(t, "funds") {
+		m.serial++
+		purse := rapid.SampledFrom(somePurses).Draw(t, "purse")
+		name := fmt.Sprintf("h%d%s", rapid.IntRange(0, 1).Draw(t, "n"), purse)
+		f := FundAsk{Hold: fmt.Sprint(name, ".", m.retired[name]), Purse: purse, Account: accountOf[purse]}
+		f.Serial, f.TTL, f.Calls = m.serial, 20*time.Second, rapid.IntRange(0, 4).Draw(t, "calls")
+		f.Want, f.Least, f.Idle = money(t, 30, "want"), money(t, 10, "least"), money(t, 10, "idle")
+		if !slices.ContainsFunc(list, func(other FundAsk) bool { return other.Hold == f.Hold }) {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+func (m *bookMachine) admissions(t *rapid.T) (list []Admit) {
+	for range rapid.IntRange(0, 2).Draw(t, "admits") {
+		m.calls++
+		purse := rapid.SampledFrom(append(somePurses, "")).Draw(t, "purse")
+		a := Admit{Call: fmt.Sprint("c", m.calls), Purse: purse, Account: accountOf[purse], Timeout: 10 * time.Second}
+		a.Run = RunID{"scope", fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "key"))}
+		if purse != "" {
+			a.Price = money(t, 10, "price")
+		}
+		list = append(list, a)
+	}
+	return list
+}
+
+// batch sends something of everything.
+func (m *bookMachine) batch(t *rapid.T) {
+	b := &Batch{Replica: "r", Settles: m.settles(t), Funds: m.leases(t), Admits: m.admissions(t)}
+	for range rapid.IntRange(0, 1).Draw(t, "drops") {
+		if len(m.holds) > 0 {
+			h := rapid.SampledFrom(m.holds).Draw(t, "dropped")
+			if slices.ContainsFunc(b.Settles, func(s Settle) bool { return s.Hold == h.Hold }) {
+				continue // a replica gives a hold back when its calls are settled
+			}
+			b.Funds = slices.DeleteFunc(b.Funds, func(f FundAsk) bool { return f.Hold == h.Hold })
+			m.serial++
+			b.Drops = append(b.Drops, Drop{Hold: h.Hold, Purse: h.Purse, Serial: m.serial, Keep: money(t, 10, "keep"), KeepCalls: rapid.IntRange(0, 2).Draw(t, "keep calls")})
+		}
+	}
+	m.send(t, b)
+	m.holds = append(m.holds, b.Funds...)
+	m.retire(b.Drops)
+	for i, a := range m.answers.Admits {
+		if a.Refused == nil && a.Replay == nil {
+			m.admits = append(m.admits, b.Admits[i])
+		}
+	}
+}
+
+// retire forgets the holds that were given back as a whole: a replica does not ask for them
+// again.
+func (m *bookMachine) retire(drops []Drop) {
+	for _, d := range drops {
+		if d.Keep == 0 && d.KeepCalls == 0 {
+			m.holds = slices.DeleteFunc(m.holds, func(f FundAsk) bool { return f.Hold == d.Hold })
+			name, _, _ := strings.Cut(d.Hold, ".")
+			m.retired[name]++
+		}
+	}
+}
+
+func (m *bookMachine) send(t *rapid.T, b *Batch) {
+	a, err := m.store.Exchange(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.last, m.answers = b, a
+	for i, s := range b.Settles {
+		if a.Settles[i].Refused == nil {
+			m.charged[s.Call] = s.Amount
+		}
+	}
+}
+
+// again sends the last batch again, as a replica does that got no answer.
+func (m *bookMachine) again(t *rapid.T) {
+	if m.last == nil {
+		return
+	}
+	before, first := m.used(), m.answers
+	m.send(t, m.last)
+	refused := slices.ContainsFunc(first.Settles, func(s Settled) bool { return s.Refused != nil }) // may be settled now
+	if now := m.used(); !refused && !maps.Equal(before, now) {
+		t.Fatalf("a batch that was sent twice counted twice:\n%v\n%v", before, now)
+	}
+	for i := range first.Settles {
+		if first.Settles[i].Refused == nil && m.answers.Settles[i].Refused != nil {
+			t.Fatalf("settled, and then refused: %+v: %+v", m.last.Settles[i], m.answers.Settles[i].Refused)
+		}
+	}
+	for i := range first.Admits {
+		if first.Admits[i].Refused == nil && first.Admits[i].Replay == nil && m.answers.Admits[i].Refused != nil {
+			t.Fatalf("admitted, and then refused: %+v: %+v", m.last.Admits[i], m.answers.Admits[i].Refused)
+		}
+	}
+	m.last = nil // a later one is not what a replica would send
+}
+
+func (m *bookMachine) sweep(t *rapid.T) {
+	if _, err := m.store.Sweep(t.Context(), 100); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (m *bookMachine) later(t *rapid.T) {
+	m.now = m.now.Add(time.Duration(rapid.IntRange(1, 20_000).Draw(t, "ms")) * time.Millisecond)
+	m.last = nil
+}
+
+// invariant is what is true after every step.
+func (m *bookMachine) invariant(t *rapid.T) {
+	if err := m.check(); err != nil {
+		t.Fatal(err)
+	}
+	for call, amount := range m.charged {
+		if got := m.transfers[call]; got.amount != amount {
+			t.Fatalf("%s was settled with %s, and charged %s", call, amount, got.amount)
+		}
+	}
+	for id, m2 := range m.transfers {
+		if _, said := m.charged[id]; m2.kind == "charge" && !said {
+			t.Fatalf("%s was charged, but said not to be", id)
+		}
+	}
+}
+
+// finish lets everything run out: then no money is held by anybody.
+func (m *bookMachine) finish(t *rapid.T) {
+	m.now = m.now.Add(time.Hour)
+	m.sweep(t)
+	m.sweep(t)
+	m.invariant(t)
+	in, spent, there := toolyard.Money(0), toolyard.Money(0), toolyard.Money(0)
+	for _, move := range m.transfers {
+		switch {
+		case move.from == "world":
+			in += move.amount
+		case move.to == "world":
+			in -= move.amount
+		case move.kind == "charge":
+			spent += move.amount
+		}
+	}
+	for _, id := range someAccounts {
+		there += m.purses[id].balance
+	}
+	if len(m.tables.holds) > 0 || there+spent != in {
+		t.Fatalf("of %s, %s was spent, and %s is there; %d holds", in, spent, there, len(m.tables.holds))
+	}
+}
+
+func TestBooksAddUp(t *testing.T) {
+	for range 10 { // each time with other random sequences
+		rapid.Check(t, func(t *rapid.T) {
+			m := newBookMachine()
+			if err := m.store.Fund(t.Context(), "a", 200, "start"); err != nil {
+				t.Fatal(err)
+			}
+			t.Repeat(map[string]func(*rapid.T){
+				"fund": m.fund, "open": m.open, "shut": m.shut, "batch": m.batch, "batch 2": m.batch, "batch 3": m.batch,
+				"again": m.again, "sweep": m.sweep, "later": m.later, "": m.invariant,
+			})
+			m.finish(t)
+		})
+	}
+}
+
+// bookkeeper has books in which the account a has 10, and so has its session s, which may
+// make 5 calls.
+func bookkeeper(t *testing.T) (*tables, func(*Batch) *Answers) {
+	kept := newTables()
+	s := &Store{engine: kept}
+	kept.purses["a"] = purseRow{id: "a", account: "a", state: toolyard.PurseOpen, balance: 10}
+	kept.purses["s"] = purseRow{id: "s", account: "a", state: toolyard.PurseOpen, balance: 10, limit: 10, maxCalls: 5}
+	kept.transfers["0"] = transfer{id: "0", from: "world", to: "purse/a", amount: 10}
+	kept.transfers["1"] = transfer{id: "1", from: "world", to: "purse/s", amount: 10}
+	return kept, func(b *Batch) *Answers {
+		t.Helper()
+		a, err := s.Exchange(t.Context(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := kept.check(); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+}
+
+// A call that costs nothing is counted once, however often its replica says that it ended.
+func TestACallIsCountedOnce(t *testing.T) {
+	kept, ask := bookkeeper(t)
+	ask(&Batch{Replica: "r", Funds: []FundAsk{{Hold: "h", Serial: 1, Purse: "s", Account: "a", Calls: 3, TTL: time.Minute}}})
+	for range 3 {
+		ask(&Batch{Replica: "r", Settles: []Settle{{Call: "c", Hold: "h", Purse: "s", Calls: 1}}})
+	}
+	if h := kept.holds["h"]; h.callsSpent != 1 || h.callsLeft != 2 {
+		t.Errorf("%+v", h)
+	}
+}
+
+// A call whose money went back because it took too long is not charged, and nobody is told
+// that it was, also when its key is marked as unknown already.
+func TestAnExpiredReservationIsNotCharged(t *testing.T) {
+	for _, swept := range []bool{false, true} {
+		kept, ask := bookkeeper(t)
+		run := RunID{"scope", "key"}
+		ask(&Batch{Replica: "r", Admits: []Admit{{Call: "c", Run: run, Purse: "s", Account: "a", Price: 3, Timeout: time.Second}}})
+		kept.now = kept.now.Add(time.Minute)
+		if swept {
+			if _, err := (&Store{engine: kept}).Sweep(t.Context(), 10); err != nil {
+				t.Fatal(err)
+			}
+		}
+		end := Settle{Call: "c", Run: &run, Hold: "c", Purse: "s", Amount: 3, Calls: 1, Last: true, Outcome: []byte("{}")}
+		refused := ask(&Batch{Replica: "r", Settles: []Settle{end}}).Settles[0].Refused
+		_, charged := kept.transfers["c"]
+		if charged == (refused != nil) || swept == charged {
+			t.Errorf("swept %v: charged %v, refused %v", swept, charged, refused)
+		}
+	}
+}
+
+// A reservation that was never used is given back as often as its replica says so.
+func TestAnUnusedReservationGoesBackOnce(t *testing.T) {
+	kept, ask := bookkeeper(t)
+	run := RunID{"scope", "key"}
+	admit := Admit{Call: "c", Run: run, Purse: "s", Account: "a", Price: 3, Timeout: time.Second}
+	ask(&Batch{Replica: "r", Admits: []Admit{admit}})
+	for range 2 {
+		a := ask(&Batch{Replica: "r", Settles: []Settle{{Call: "c", Run: &run, Hold: "c", Purse: "s", Last: true, Never: true}}})
+		if r := a.Settles[0].Refused; r != nil {
+			t.Error(r.Message)
+		}
+	}
+	if p := kept.purses["s"]; p.balance != 10 || p.held != 0 || p.calls != 0 {
+		t.Errorf("%+v", p)
+	}
+	admit.Call = "d"
+	if a := ask(&Batch{Replica: "r", Admits: []Admit{admit}}); a.Admits[0].Refused != nil {
+		t.Errorf("the key is not free: %s", a.Admits[0].Refused.Message)
+	}
+}
+
+// No call is charged that no hold pays for.
+func TestNothingIsChargedWithoutAHold(t *testing.T) {
+	_, ask := bookkeeper(t)
+	if ask(&Batch{Replica: "r", Settles: []Settle{{Call: "c", Amount: 1}}}).Settles[0].Refused == nil {
+		t.Error("a call was settled that nobody paid for")
+	}
+}
+
+// A replica gets at least what its first caller needs, also if it expects to need less.
+func TestALeaseIsNeverTooSmallToUse(t *testing.T) {
+	_, ask := bookkeeper(t)
+	g := ask(&Batch{Replica: "r", Funds: []FundAsk{{Hold: "h", Serial: 1, Purse: "a", Account: "a", Want: 1, Least: 8, TTL: time.Minute}}}).Funds[0]
+	if g.Left != 8 || g.Refused != nil {
+		t.Errorf("%+v", g)
+	}
+}
+
+// Two fundings are two, whatever their accounts and references look like.
+func TestFundingsAreToldApart(t *testing.T) {
+	kept := newTables()
+	s := &Store{engine: kept}
+	for _, f := range [][2]string{{"a", "b/c"}, {"a/b", "c"}, {"a/b", "c"}, {"a", "b/c"}} {
+		if err := s.Fund(t.Context(), f[0], 1, f[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if kept.purses["a"].balance != 1 || kept.purses["a/b"].balance != 1 {
+		t.Errorf("%+v", kept.purses)
+	}
+}

@@ -1,0 +1,447 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/pgtest"
+)
+
+// ledger is what histories are recorded of.
+type ledger interface {
+	Exchange(context.Context, *Batch) (*Answers, error)
+	Fund(ctx context.Context, account string, amount toolyard.Money, reference string) error
+	OpenSession(context.Context, toolyard.Session) (*toolyard.Purse, error)
+	CloseSession(ctx context.Context, id string) (*toolyard.Purse, error)
+	Purse(ctx context.Context, id string) (*toolyard.Purse, error)
+}
+
+// verb is what an operation does.
+type verb int
+
+const (
+	doFund verb = iota
+	doOpen
+	doClose
+	doLease
+	doDrop
+	doSettle // a call of a hold
+	doAdmit
+	doEnd   // a call that was admitted, as a success
+	doNever // a call that was admitted and did not run
+	doLook
+	verbs
+)
+
+// What a history is about: an account with a session, three holds, and two keys with two
+// calls each.
+const (
+	anAccount = 0
+	aSession  = 1
+	holdCount = 3
+	keyCount  = 2
+)
+
+// op is an operation.
+type op struct {
+	verb
+	purse  int   // anAccount or aSession
+	n      int   // which hold, call or reference
+	key    int   // of an admission
+	serial int64 // of a lease
+	amount toolyard.Money
+	least  toolyard.Money
+}
+
+// seen is what came of an operation.
+type seen struct {
+	code  toolyard.Code // OK for none
+	money [3]toolyard.Money
+}
+
+// The sequential model: a purse, its holds, and its keys, as simple as can be.
+type (
+	modelPurse struct {
+		there, closed  bool
+		balance, spent toolyard.Money // spent by all its holds
+	}
+	modelHold struct {
+		there  bool
+		purse  int
+		serial int64
+		left   toolyard.Money
+	}
+	modelRun struct {
+		state runState
+		call  int
+	}
+	modelBooks struct {
+		purses  [2]modelPurse
+		holds   [holdCount]modelHold
+		calls   [2 * keyCount]modelHold // reservations
+		runs    [keyCount]modelRun
+		funded  uint64 // references
+		charged uint64 // calls
+	}
+)
+
+// step does one operation, and is what must be seen of it.
+func (m *modelBooks) step(o op) seen {
+	p := &m.purses[o.purse]
+	switch o.verb {
+	case doFund:
+		return m.fund(p, o)
+	case doOpen:
+		return m.open(o)
+	case doClose:
+		if !p.there {
+			return seen{code: toolyard.NotFound}
+		}
+		p.closed = true
+		m.refund()
+	case doLease:
+		return m.lease(p, o)
+	case doDrop:
+		m.release(&m.holds[o.n])
+	case doSettle:
+		h := &m.holds[o.n%holdCount]
+		if !h.there || h.left < o.amount {
+			return seen{code: toolyard.Unknown}
+		}
+		h.left, m.purses[h.purse].spent = h.left-o.amount, m.purses[h.purse].spent+o.amount
+	case doAdmit:
+		return m.admit(p, o)
+	case doEnd, doNever:
+		return m.end(o)
+	case doLook:
+		return m.look(p, o)
+	}
+	return seen{}
+}
+
+func (m *modelBooks) fund(p *modelPurse, o op) seen {
+	if m.funded&(1<<o.n) != 0 {
+		return seen{}
+	}
+	if p.balance+o.amount < 0 {
+		return seen{code: toolyard.Budget}
+	}
+	m.funded |= 1 << o.n
+	p.there, p.balance = true, p.balance+o.amount
+	return seen{}
+}
+
+func (m *modelBooks) open(o op) seen {
+	account, session := &m.purses[anAccount], &m.purses[aSession]
+	switch {
+	case session.there:
+		return seen{} // all that are opened here are the same
+	case account.balance < o.amount:
+		return seen{code: toolyard.Budget}
+	}
+	account.balance -= o.amount
+	*session = modelPurse{there: true, balance: o.amount}
+	return seen{}
+}
+
+// refund gives what a closed session has back. A drop leaves that to the next sweep, so what
+// is there is counted for both together.
+func (m *modelBooks) refund() {
+	if s := &m.purses[aSession]; s.closed {
+		m.purses[anAccount].balance += s.balance
+		s.balance = 0
+	}
+}
+
+func (m *modelBooks) lease(p *modelPurse, o op) seen {
+	h := &m.holds[o.n]
+	switch {
+	case !p.there || p.closed:
+		return m.granted(h, toolyard.Budget)
+	case h.there && h.serial >= o.serial:
+		return m.granted(h, toolyard.OK)
+	case p.balance < o.least:
+		if h.there && h.left == 0 {
+			*h = modelHold{}
+		} else if h.there {
+			h.serial = o.serial
+		}
+		return m.granted(h, toolyard.Budget)
+	}
+	amount := max(o.least, min(o.amount, p.balance/2))
+	p.balance -= amount
+	*h = modelHold{there: true, purse: o.purse, serial: o.serial, left: h.left + amount}
+	return m.granted(h, toolyard.OK)
+}
+
+func (m *modelBooks) granted(h *modelHold, code toolyard.Code) seen {
+	return seen{code: code, money: [3]toolyard.Money{h.left}}
+}
+
+func (m *modelBooks) release(h *modelHold) {
+	if h.there {
+		m.purses[h.purse].balance += h.left
+		*h = modelHold{}
+	}
+}
+
+func (m *modelBooks) admit(p *modelPurse, o op) seen {
+	r := &m.runs[o.key]
+	switch {
+	case r.state == running && r.call == o.n:
+		return seen{}
+	case r.state == running:
+		return seen{code: toolyard.InFlight}
+	case r.state == done:
+		return seen{code: toolyard.Conflict} // how a replay is written down here
+	case !p.there || p.closed || p.balance < o.amount:
+		return seen{code: toolyard.Budget}
+	}
+	p.balance -= o.amount
+	m.calls[o.n] = modelHold{there: true, purse: o.purse, left: o.amount}
+	*r = modelRun{running, o.n}
+	return seen{}
+}
+
+func (m *modelBooks) end(o op) seen {
+	h, r := &m.calls[o.n], &m.runs[o.key]
+	amount := o.amount
+	if o.verb == doNever {
+		amount = 0
+	}
+	if m.charged&(1<<o.n) != 0 {
+		return seen{}
+	}
+	if amount > 0 && (!h.there || h.left < amount) {
+		return seen{code: toolyard.Unknown}
+	}
+	if h.there {
+		h.left, m.purses[h.purse].spent = h.left-amount, m.purses[h.purse].spent+amount
+		m.release(h)
+	}
+	if amount > 0 {
+		m.charged |= 1 << o.n
+	}
+	if r.call == o.n && r.state != "" {
+		if r.state = done; o.verb == doNever {
+			*r = modelRun{}
+		}
+	}
+	return seen{}
+}
+
+func (m *modelBooks) look(p *modelPurse, o op) seen {
+	if !p.there {
+		return seen{code: toolyard.NotFound}
+	}
+	held := toolyard.Money(0)
+	for _, h := range append(m.holds[:], m.calls[:]...) {
+		if h.there && h.purse == o.purse {
+			held += h.left
+		}
+	}
+	return seen{money: [3]toolyard.Money{p.balance, held, p.spent}}
+}
+
+// purseModel is the model as the checker takes it.
+var purseModel = porcupine.Model[modelBooks, op, seen]{
+	Init: func() modelBooks { return modelBooks{} },
+	Step: func(m modelBooks, o op, s seen) (bool, modelBooks) {
+		return m.step(o) == s, m
+	},
+}
+
+// recorder does operations on a ledger, under names of their own for each history.
+type recorder struct {
+	ledger
+	name  string
+	start time.Time
+	mu    sync.Mutex
+	all   []porcupine.Operation[op, seen]
+}
+
+func (r *recorder) purse(i int) string { return fmt.Sprint(r.name, "-", [2]string{"account", "session"}[i]) }
+
+// do does an operation and writes it down.
+func (r *recorder) do(ctx context.Context, client int, o op) error {
+	call := time.Since(r.start).Nanoseconds()
+	s, err := r.act(ctx, o)
+	back := time.Since(r.start).Nanoseconds()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, porcupine.Operation[op, seen]{ClientId: client, Input: o, Call: call, Output: s, Return: back})
+	return err
+}
+
+func (r *recorder) act(ctx context.Context, o op) (seen, error) {
+	id := r.purse(o.purse)
+	switch o.verb {
+	case doFund:
+		return codeSeen(r.Fund(ctx, id, o.amount, fmt.Sprint(o.n)))
+	case doOpen:
+		_, err := r.OpenSession(ctx, toolyard.Session{ID: id, Account: r.purse(anAccount), Limit: o.amount, TTL: time.Hour})
+		return codeSeen(err)
+	case doClose:
+		_, err := r.CloseSession(ctx, id)
+		return codeSeen(err)
+	case doLook:
+		p, err := r.Purse(ctx, id)
+		if err != nil {
+			return codeSeen(err)
+		}
+		return seen{money: [3]toolyard.Money{p.Remaining - p.Held, p.Held, p.Spent}}, nil
+	}
+	a, err := r.Exchange(ctx, r.batch(o))
+	if err != nil {
+		return seen{}, err
+	}
+	return answerSeen(a), nil
+}
+
+// batch is an operation as a replica sends it.
+func (r *recorder) batch(o op) *Batch {
+	id, hold := r.purse(o.purse), fmt.Sprintf("%s-%d-hold-%d", r.name, o.purse, o.n%holdCount)
+	call := fmt.Sprint(r.name, "-call-", o.n)
+	run := RunID{r.name, fmt.Sprint(o.key)}
+	b := &Batch{Replica: "r"}
+	switch o.verb {
+	case doLease:
+		b.Funds = []FundAsk{{Hold: hold, Serial: o.serial, Purse: id, Account: r.purse(anAccount), Want: o.amount, Least: o.least, TTL: time.Hour}}
+	case doDrop:
+		b.Drops = []Drop{{Hold: hold, Purse: id}}
+	case doSettle:
+		b.Settles = []Settle{{Call: fmt.Sprintf("%s-%d", hold, o.serial), Hold: hold, Purse: id, Amount: o.amount, Calls: 1}}
+	case doAdmit:
+		b.Admits = []Admit{{Call: call, Run: run, Purse: id, Account: r.purse(anAccount), Price: o.amount, Timeout: time.Hour}}
+	case doEnd:
+		b.Settles = []Settle{{Call: call, Run: &run, Hold: call, Purse: id, Amount: o.amount, Calls: 1, Last: true, Outcome: []byte("{}")}}
+	case doNever:
+		b.Settles = []Settle{{Call: call, Run: &run, Hold: call, Purse: id, Last: true, Never: true}}
+	}
+	return b
+}
+
+func codeSeen(err error) (seen, error) {
+	if err == nil {
+		return seen{}, nil
+	}
+	code := toolyard.AsError(err).Code
+	if code == toolyard.Budget || code == toolyard.NotFound {
+		return seen{code: code}, nil
+	}
+	return seen{}, err
+}
+
+func answerSeen(a *Answers) (s seen) {
+	refused := (*Refusal)(nil)
+	for _, f := range a.Funds {
+		refused, s.money[0] = f.Refused, f.Left
+	}
+	for _, settled := range a.Settles {
+		refused = settled.Refused
+	}
+	for _, admitted := range a.Admits {
+		refused = admitted.Refused
+		if admitted.Replay != nil {
+			s.code = toolyard.Conflict
+		}
+	}
+	if refused != nil {
+		s.code = refused.Code
+	}
+	return s
+}
+
+// someOps are operations for one client. Those on the session end with it: a closed session
+// gives its money back when it is swept, which no history waits for.
+func someOps(r *rand.Rand, client, n int) (list []op) {
+	for i := range n {
+		o := op{verb: verb(r.IntN(int(verbs))), purse: r.IntN(2), amount: toolyard.Money(1 + r.IntN(9)), serial: int64(1 + i*10 + client)}
+		o.least = toolyard.Money(r.IntN(5))
+		switch o.verb {
+		case doFund:
+			o.purse, o.n, o.amount = anAccount, r.IntN(4), []toolyard.Money{20, 20, 7, -5}[r.IntN(4)]
+		case doOpen:
+			o.purse, o.amount = aSession, 10
+		case doClose:
+			o.purse = aSession
+		case doAdmit, doEnd, doNever:
+			o.purse, o.n = anAccount, r.IntN(2*keyCount)
+			o.key, o.amount = o.n%keyCount, 4
+		case doLease, doDrop, doSettle:
+			o.n = r.IntN(holdCount)
+			o.purse = min(o.n, 1) // the first hold is of the account, the others are of the session
+		}
+		list = append(list, o)
+	}
+	return list
+}
+
+// record has several clients do operations at once, and is what they saw.
+func record(t testing.TB, l ledger, name string, seed uint64) []porcupine.Operation[op, seen] {
+	rec := &recorder{ledger: l, name: name, start: time.Now()}
+	if err := rec.do(t.Context(), 0, op{verb: doFund, n: 10, amount: 15}); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for client := range 4 {
+		r := rand.New(rand.NewPCG(seed, uint64(client))) //nolint:gosec // the same each time
+		all.Go(func() {
+			for _, o := range someOps(r, client, 5) {
+				if err := rec.do(t.Context(), client, o); err != nil {
+					t.Errorf("history %s: %v", name, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for i := range 2 {
+		if err := rec.do(t.Context(), 0, op{verb: doLook, purse: i}); err != nil {
+			t.Error(err)
+		}
+	}
+	return rec.all
+}
+
+// histories is how many histories to check: HISTORIES says so, or it is the number given.
+func histories(most int) int {
+	if n, err := strconv.Atoi(os.Getenv("HISTORIES")); err == nil {
+		return n
+	}
+	if testing.Short() {
+		return most / 4
+	}
+	return most
+}
+
+func checkHistories(t *testing.T, l ledger, n int) {
+	for i := range n {
+		h := record(t, l, fmt.Sprint("h", i), uint64(i))
+		if !porcupine.CheckOperations(purseModel, h) {
+			t.Fatalf("history %d has no order in which a purse would have behaved so:\n%s", i, describe(h))
+		}
+	}
+}
+
+func describe(all []porcupine.Operation[op, seen]) (text string) {
+	for _, o := range all {
+		text += fmt.Sprintf("%d: %9d to %9d: %+v: %+v\n", o.ClientId, o.Call, o.Return, o.Input, o.Output)
+	}
+	return text
+}
+
+// What many clients see of a purse at once is what they could have seen one after another.
+func TestHistories(t *testing.T) {
+	t.Run("memory", func(t *testing.T) { checkHistories(t, openAt(t, "memory"), histories(1000)) })
+	t.Run("sqlite", func(t *testing.T) { checkHistories(t, openAt(t, engines["sqlite"](t)), histories(60)) })
+	t.Run("postgres", func(t *testing.T) { checkHistories(t, openAt(t, pgtest.ForTest(t).Database(t)), histories(120)) })
+}
