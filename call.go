@@ -48,6 +48,7 @@ type Call struct {
 	Mode    Mode      // the gate's mode
 	Surface Surface   // the gate's surface
 	AsOf    time.Time // the time that the call is about: now, or a backtest's
+	Begun   time.Time // when it came in, for the record
 	Key     string    // idempotency key, empty for none
 	Session string    // the open budget that pays for it, empty for the account of the caller
 

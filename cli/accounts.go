@@ -24,7 +24,7 @@ func (p *program) accountsCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  needsSubcommand,
 	}
-	c.AddCommand(p.fundCommand(), p.showAccountsCommand(), p.linkCommand(), p.unlinkCommand(), p.linksCommand())
+	c.AddCommand(p.fundCommand(), p.showAccountsCommand(), p.linkCommand(), p.unlinkCommand(), p.linksCommand(), p.auditCommand())
 	return c
 }
 
@@ -221,4 +221,21 @@ func (p *program) linksCommand() *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
+}
+
+func (p *program) auditCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "audit",
+		Short: "Check that the books add up",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return p.withStore(c.Context(), func(s *store.Store) error {
+				if err := s.Audit(c.Context()); err != nil {
+					return err
+				}
+				fmt.Fprintln(p.out, "The books add up.")
+				return nil
+			})
+		},
+	}
 }

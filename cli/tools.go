@@ -188,7 +188,7 @@ func (p *program) callCommand() *cobra.Command {
 				if err != nil {
 					return exitStatus{exitUsage, err}
 				}
-				res, err := y.Call(ctx, p.gate, toolyard.Caller{ID: "local"}, args[0], callArgs)
+				res, err := y.Call(ctx, p.gate, toolyard.Caller{ID: "local", Account: "local"}, args[0], callArgs)
 				if _, ok := v.Lookup(args[0]); !ok {
 					p.complainOf(y.Problems()) // one of them may be why
 				}

@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
@@ -146,11 +149,13 @@ func (s *settings) asks(c *toolyard.Call) (*toolyard.Ask, error) {
 	if c.Session != "" || a.Price > 0 {
 		a.Purse = cmp.Or(c.Session, a.Account)
 	}
+	for _, name := range []string{c.Key, c.Session} {
+		if len(name) > maxKey || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+			return nil, toolyard.Errorf(toolyard.Invalid, "An idempotency key and the name of a session are at most %d bytes of text.", maxKey)
+		}
+	}
 	if c.Key == "" {
 		return a, nil
-	}
-	if len(c.Key) > maxKey {
-		return nil, toolyard.Errorf(toolyard.Invalid, "The idempotency key has more than %d bytes.", maxKey)
 	}
 	a.Scope, a.Key = a.Account+"/"+a.Caller, c.Key
 	a.Digest = digest(c)

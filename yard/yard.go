@@ -423,6 +423,9 @@ func (y *Yard) Reload() error {
 		// A file that is being written, or was lost, must not open everything to everybody.
 		return config.Faults{source.At(toolyard.Problem{Subject: "gates", Message: "there are none any more", Fix: "Restart to serve all tools at /mcp."})}
 	}
+	if !old.Open() && source.Open() && !source.Anonymous {
+		return config.Faults{source.At(toolyard.Problem{Subject: "gates", Message: "one lets anyone in, and none did so far", Fix: "Say callers: keys at every gate, or restart to let anyone in."})}
+	}
 	s, err := y.settings(source, old)
 	if err != nil {
 		return err

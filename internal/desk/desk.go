@@ -308,13 +308,17 @@ func (d *Desk) settlement(t *toolyard.Ticket, o toolyard.Outcome) *settling {
 	if o.Code() != toolyard.OK || o.Result.Unfinished() {
 		charged = 0
 	}
+	s := &settling{Settle: store.Settle{Call: ask.Call, Amount: charged, Seller: ask.Seller}, done: make(chan struct{})}
+	s.receipt = &toolyard.Receipt{Call: ask.Call, Price: charged, Purse: ask.Purse}
+	if charged > 0 && ask.Of != nil && d.opts.Row != nil {
+		ask.Of.Receipt = s.receipt
+		s.Row = d.opts.Row(ask.Of, o)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, u := range took.lanes {
 		u.lane.end(d, u.until)
 	}
-	s := &settling{Settle: store.Settle{Call: ask.Call, Amount: charged, Seller: ask.Seller}, done: make(chan struct{})}
-	s.receipt = &toolyard.Receipt{Call: ask.Call, Price: charged, Purse: ask.Purse}
 	switch w := took.wallet; {
 	case took.durable:
 		d.settleDurable(s, ask, o)
@@ -327,10 +331,6 @@ func (d *Desk) settlement(t *toolyard.Ticket, o toolyard.Outcome) *settling {
 	default:
 		s.wallet, s.price = w, ask.Price
 		s.Hold, s.Purse, s.Calls = w.hold, w.purse, 1
-	}
-	if charged > 0 && ask.Of != nil && d.opts.Row != nil {
-		ask.Of.Receipt = s.receipt
-		s.Row = d.opts.Row(ask.Of, o)
 	}
 	d.out.settles = append(d.out.settles, s)
 	d.call()

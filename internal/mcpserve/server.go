@@ -229,7 +229,7 @@ func (g *gate) run(ctx context.Context, v *view, tool *toolyard.Tool, r *Request
 	o := &g.server.opts
 	now := o.Now()
 	c := &toolyard.Call{
-		ID: callID(now), Tool: tool, Args: r.Args, Caller: r.Caller, Gate: v.Gate.Name, Mode: v.Gate.Mode, Surface: v.Gate.Surface, AsOf: now,
+		ID: callID(now), Tool: tool, Args: r.Args, Caller: r.Caller, Gate: v.Gate.Name, Mode: v.Gate.Mode, Surface: v.Gate.Surface, AsOf: now, Begun: now,
 		Generation: v.Generation, Session: r.Session, Key: r.Key,
 		Clients: o.Clients, Toolbox: o.Toolbox, Features: r.Features, Trace: r.Trace, Meta: r.Meta, OnProgress: r.OnProgress, Log: cmp.Or(r.Log, o.Log),
 		Answers: r.Answers, State: r.State,

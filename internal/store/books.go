@@ -496,39 +496,49 @@ func (s *Store) OpenSession(ctx context.Context, open toolyard.Session) (*toolya
 	if open.Limit < 0 || open.Calls < 0 || open.TTL <= 0 || open.ID == "" || open.ID == open.Account {
 		return nil, toolyard.Errorf(toolyard.Invalid, "A session needs an id, a limit that is not negative, and a time to live.")
 	}
-	err := s.engine.exchange(ctx, refs{purses: []string{open.ID, open.Account}}, func(r *rows) error {
-		b := &books{rows: r}
-		b.expire()
-		account := b.purses[open.Account]
-		if p := b.purses[open.ID]; p != nil {
-			if p.account == open.Account && p.limit == open.Limit && p.maxCalls == open.Calls {
-				return nil // the answer was lost
-			}
-			return toolyard.Errorf(toolyard.Conflict, "There is a session %s already.", open.ID)
-		}
-		if open.Limit > 0 && (account == nil || account.balance < open.Limit) {
-			have := toolyard.Money(0)
-			if account != nil {
-				have = account.balance
-			}
-			return toolyard.Errorf(toolyard.Budget, "The account %s has %s USD, and the session wants %s.", open.Account, have, open.Limit)
-		}
-		p := &purseRow{
-			change: created, id: open.ID, account: open.Account, state: toolyard.PurseOpen,
-			limit: open.Limit, balance: open.Limit, maxCalls: open.Calls, expires: b.now.Add(open.TTL),
-		}
-		b.purses[p.id] = p
-		if open.Limit > 0 {
-			account.balance -= open.Limit
-			account.mark()
-			b.move(transfer{id: "open/" + p.id, from: "purse/" + account.id, to: "purse/" + p.id, amount: open.Limit, kind: "open"})
-		}
-		return nil
-	})
+	try := func() error {
+		return s.engine.exchange(ctx, refs{purses: []string{open.ID, open.Account}}, func(r *rows) error {
+			return (&books{rows: r}).open(open)
+		})
+	}
+	err := try()
+	if err != nil && toolyard.AsError(err).Code == toolyard.Budget {
+		err = try() // the session may be what took the money: one that is opened meanwhile need not be seen together with that
+	}
 	if err != nil {
 		return nil, err
 	}
 	return s.Purse(ctx, open.ID)
+}
+
+// open moves money from an account into a new session.
+func (b *books) open(open toolyard.Session) error {
+	b.expire()
+	account := b.purses[open.Account]
+	if p := b.purses[open.ID]; p != nil {
+		if p.account == open.Account && p.limit == open.Limit && p.maxCalls == open.Calls {
+			return nil // the answer was lost
+		}
+		return toolyard.Errorf(toolyard.Conflict, "There is a session %s already.", open.ID)
+	}
+	if open.Limit > 0 && (account == nil || account.balance < open.Limit) {
+		have := toolyard.Money(0)
+		if account != nil {
+			have = account.balance
+		}
+		return toolyard.Errorf(toolyard.Budget, "The account %s has %s USD, and the session wants %s.", open.Account, have, open.Limit)
+	}
+	p := &purseRow{
+		change: created, id: open.ID, account: open.Account, state: toolyard.PurseOpen,
+		limit: open.Limit, balance: open.Limit, maxCalls: open.Calls, expires: b.now.Add(open.TTL),
+	}
+	b.purses[p.id] = p
+	if open.Limit > 0 {
+		account.balance -= open.Limit
+		account.mark()
+		b.move(transfer{id: "open/" + p.id, from: "purse/" + account.id, to: "purse/" + p.id, amount: open.Limit, kind: "open"})
+	}
+	return nil
 }
 
 // CloseSession implements toolyard.Ledger.

@@ -746,7 +746,7 @@ func TestAServerThatOnlyReadsIsAway(t *testing.T) {
 func TestAFileThatIsFullIsAway(t *testing.T) {
 	s := openAt(t, engines["sqlite"](t))
 	for _, pages := range []int{10, 1_000_000} { // there are more than 10 already
-		if _, err := s.db.ExecContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
+		if _, err := s.engine.(*lite).db.ExecContext(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
 			t.Fatal(err)
 		}
 		err := s.AppendCalls(t.Context(), someCalls(2000, time.Now()))

@@ -144,7 +144,7 @@ func pgWrite(t *table, a action) string {
 	case remove:
 		return `DELETE FROM ` + t.name + ` USING ` + given + ` WHERE ` + same
 	case insertMissing:
-		return pgWrite(t, insert) + ` ON CONFLICT DO NOTHING`
+		return pgWrite(t, insert) + keepCharged(t)
 	default:
 		return `INSERT INTO ` + t.name + ` (` + t.list() + `) SELECT * FROM ` + given
 	}

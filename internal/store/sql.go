@@ -392,6 +392,16 @@ func (w *writes) empty() bool {
 
 var errNotEmpty = errors.New("not empty")
 
+// keepCharged is what becomes of a call that is on the record already: it stays, unless only
+// the new one knows what the call cost.
+func keepCharged(t *table) string {
+	if t != &callTable {
+		return ` ON CONFLICT DO NOTHING`
+	}
+	return ` ON CONFLICT (` + t.columns[0].name + `, ` + t.columns[1].name + `) DO UPDATE SET ` +
+		t.rest(`{} = excluded.{}`) + ` WHERE ` + t.name + `.price = 0 AND excluded.price > 0`
+}
+
 // AppendCalls puts calls on the record, all of them or none. One that is there already stays
 // as it is. The caller bounds how many it appends at once.
 func (s *Store) AppendCalls(ctx context.Context, calls []*CallRow) error {

@@ -51,7 +51,7 @@ func liteWrite(t *table, a action) string {
 	case remove:
 		return `DELETE FROM ` + t.name + ` WHERE ` + t.key(`{} = ?#`)
 	case insertMissing:
-		return liteWrite(t, insert) + ` ON CONFLICT DO NOTHING`
+		return liteWrite(t, insert) + keepCharged(t)
 	default:
 		return `INSERT INTO ` + t.name + ` (` + t.list() + `) VALUES (` + t.each(`?`) + `)`
 	}
@@ -75,7 +75,16 @@ func openSQLite(ctx context.Context, path string) (*Store, error) {
 	if err := l.prepare(ctx); err != nil {
 		return nil, errors.Join(liteError(err), db.Close())
 	}
-	return &Store{engine: l, db: db, shared: path != "", close: db.Close}, nil
+	if path == "" {
+		return &Store{engine: l, db: db, close: db.Close}, nil
+	}
+	// Questions to the record have connections of their own, so that no call waits for them.
+	others, err := sql.Open("sqlite", address)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("store: %w", err), db.Close())
+	}
+	others.SetMaxOpenConns(4)
+	return &Store{engine: l, db: others, shared: true, close: func() error { return errors.Join(others.Close(), db.Close()) }}, nil
 }
 
 // liteAddress is what the driver calls a file. A file that is not there is made, for nobody

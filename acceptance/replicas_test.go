@@ -1,0 +1,271 @@
+package acceptance
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolyard/toolyard/internal/pgtest"
+	"github.com/toolyard/toolyard/internal/store"
+)
+
+// crew is a number of replicas that share a store, and a client of each that waits for news.
+type crew struct {
+	t        *testing.T
+	store    string
+	replicas []*process
+	news     []<-chan message
+	written  chan time.Time // when something was written into the store
+}
+
+// newCrew starts three replicas with a configuration in a file of each, or without one with
+// the configuration in the store.
+func newCrew(t *testing.T, storeURL, config string) *crew {
+	t.Helper()
+	c := &crew{t: t, store: storeURL, written: make(chan time.Time, 100)}
+	for i := range 3 {
+		var p *process
+		if config != "" {
+			p = serve(t, "toolyard", config)
+		} else {
+			address := freeAddress(t)
+			p = &process{t: t, dir: t.TempDir(), url: "http://" + address + "/mcp"}
+			args, env := []string{"serve", "--listen", address, "--store", storeURL}, []string(nil)
+			if i == 0 {
+				args, env = args[:3], []string{"TOOLYARD_STORE=" + storeURL}
+			}
+			p.launch("toolyard", env, args...)
+			p.await(p.url)
+		}
+		c.replicas = append(c.replicas, p)
+	}
+	for _, p := range c.replicas {
+		res, err := modernHTTP{t: t, url: p.url}.post(t.Context(), `"s"`, "subscriptions/listen", `{"notifications":{"toolsListChanged":true}}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		news := follow(t, res)
+		<-news // the acknowledgement
+		c.news = append(c.news, news)
+	}
+	c.watchStore()
+	return c
+}
+
+// watchStore notes when the store has something new.
+func (c *crew) watchStore() {
+	c.t.Helper()
+	s, err := store.Open(c.t.Context(), c.store)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Watch(ctx, func(string) { c.written <- time.Now() })
+	}()
+	c.t.Cleanup(func() {
+		cancel()
+		<-done
+		_ = s.Close()
+	})
+}
+
+// all waits until the tools of every replica are as they should be.
+func (c *crew) all(what string, right func(tools []string) bool) {
+	c.t.Helper()
+	for i, p := range c.replicas {
+		soon(c.t, fmt.Sprintf("replica %d: %s", i, what), func() bool { return right(listTools(c.t, modernHTTP{t: c.t, url: p.url})) })
+	}
+}
+
+// reached is how long a change took until the last replica had told its client: since the
+// store had it, and since the end of the command, which may come later.
+type reached struct{ fromStore, fromEnd time.Duration }
+
+// change runs a command and waits until the client of every replica is told.
+func (c *crew) change(args ...string) reached {
+	c.t.Helper()
+	for _, news := range c.news {
+		drain(news) // what was told before is no news
+	}
+	drain(c.written)
+	told := make(chan time.Time, len(c.news))
+	for _, news := range c.news {
+		go func() {
+			if m := <-news; m.Method == "notifications/tools/list_changed" {
+				told <- time.Now()
+			}
+		}()
+	}
+	if code, out, errs := runIn(c.t, c.replicas[0].dir, []string{"TOOLYARD_STORE=" + c.store}, "toolyard", args...); code != 0 {
+		c.t.Fatalf("toolyard %v: exit %d: %s%s", args, code, out, errs)
+	}
+	ended, limit := time.Now(), time.After(5*time.Second)
+	var last time.Time
+	for range c.news {
+		select {
+		case last = <-told:
+		case <-limit:
+			c.t.Fatalf("toolyard %v: not every replica has told its client within 5 s", args)
+		}
+	}
+	return reached{last.Sub(<-c.written), max(0, last.Sub(ended))}
+}
+
+func drain[T any](c <-chan T) {
+	for len(c) > 0 {
+		<-c
+	}
+}
+
+// reportTimes logs how long changes took, and checks that each took less than a second.
+func reportTimes(t *testing.T, what string, all []reached) {
+	t.Helper()
+	for name, of := range map[string]func(reached) time.Duration{
+		"since it was in the store":    func(r reached) time.Duration { return r.fromStore },
+		"since the end of the command": func(r reached) time.Duration { return r.fromEnd },
+	} {
+		var took []time.Duration
+		for _, r := range all {
+			took = append(took, of(r))
+		}
+		slices.Sort(took)
+		most := took[len(took)-1]
+		t.Logf("%s, until the last of 3 replicas has told its client, %s: p50 %v, p99 %v (of %d)", what, name, took[len(took)/2], most, len(took))
+		if most > time.Second {
+			t.Errorf("%s took %v", what, most)
+		}
+	}
+}
+
+// startFakes starts servers, and is the part of a configuration that has them: up0, up1 and so on.
+func startFakes(t *testing.T, n int) (config string) {
+	t.Helper()
+	entries := make([]string, n)
+	for i := range entries {
+		entries[i] = onHTTP(fmt.Sprint("up", i), startFake(t, freeAddress(t), "both").url)
+	}
+	return servers(entries...)
+}
+
+// approveOnAll changes a tool of a server, which withholds it at every replica, and approves
+// it once, which brings it back everywhere.
+func (c *crew) approveOnAll(server string) reached {
+	c.t.Helper()
+	tool := "mcp_" + server + "__plain"
+	c.all("the tool is listed", func(tools []string) bool { return slices.Contains(tools, tool) })
+	text(c.t, call(c.t, modernHTTP{t: c.t, url: c.replicas[1].url}, "mcp_"+server+"__mutate", "{}"))
+	c.all("the changed tool is withheld", func(tools []string) bool { return !slices.Contains(tools, tool) })
+	r := c.change("approve", "--yes", server)
+	for i, p := range c.replicas {
+		m, _ := modernHTTP{t: c.t, url: p.url}.send("1", "tools/list", "")
+		if !slices.Contains(listTools(c.t, modernHTTP{t: c.t, url: p.url}), tool) || !strings.Contains(string(m.Result), "Does something else now.") {
+			c.t.Errorf("replica %d does not list the changed %s", i, tool)
+		}
+	}
+	return r
+}
+
+// What was approved at one replica is approved at all, in less than a second, and their
+// clients are told.
+func TestApprovalReachesAllReplicas(t *testing.T) {
+	const rounds = 10
+	storeURL := pgtest.ForTest(t).Database(t)
+	c := newCrew(t, storeURL, fmt.Sprintf("store: %q\n", storeURL)+startFakes(t, rounds))
+	var all []reached
+	for i := range rounds {
+		all = append(all, c.approveOnAll(fmt.Sprint("up", i)))
+	}
+	reportTimes(t, "approve", all)
+	if _, err := os.Stat(filepath.Join(c.replicas[0].dir, "toolyard.lock")); err == nil {
+		t.Error("there is a file beside the store")
+	}
+}
+
+// newStoredCrew is a crew whose configuration is in the store: a gate with two tools of each
+// of two servers.
+func newStoredCrew(t *testing.T, storeURL string) (c *crew, config string) {
+	t.Helper()
+	config = startFakes(t, 2)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "toolyard.yaml"), []byte(config+gateWith("plain, mutate")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, errs := runIn(t, dir, nil, "toolyard", "apply", "--store", storeURL); code != 0 || !strings.Contains(out, "version 1 in the store") {
+		t.Fatalf("apply: exit %d: %s%s", code, out, errs)
+	}
+	return newCrew(t, storeURL, ""), config
+}
+
+// gateWith is the part of a configuration that has a gate with some tools of each server.
+func gateWith(tools string) string {
+	return fmt.Sprintf("toolsets:\n  some: {servers: [{id: up0, tools: [%s]}, {id: up1, tools: [%s]}]}\ngates:\n  default: {mode: write, toolset: some}\n", tools, tools)
+}
+
+// applyOnAll applies a configuration with some tools of each server, which all replicas serve
+// then.
+func (c *crew) applyOnAll(config string, tools ...string) reached {
+	c.t.Helper()
+	file := filepath.Join(c.t.TempDir(), "next.yaml")
+	if err := os.WriteFile(file, []byte(config+gateWith(strings.Join(tools, ", "))), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	r := c.change("apply", file)
+	var want []string
+	for _, tool := range tools {
+		want = append(want, "mcp_up0__"+tool, "mcp_up1__"+tool)
+	}
+	slices.Sort(want)
+	for i, p := range c.replicas {
+		got := slices.Sorted(slices.Values(listTools(c.t, modernHTTP{t: c.t, url: p.url})))
+		if diff := cmp.Diff(want, got); diff != "" {
+			c.t.Errorf("replica %d: %s", i, diff)
+		}
+	}
+	return r
+}
+
+// A configuration that is applied once is served by all replicas in less than a second; a
+// faulty one by none.
+func TestApplyReachesAllReplicas(t *testing.T) {
+	c, config := newStoredCrew(t, pgtest.ForTest(t).Database(t))
+	var all []reached
+	for i := range 10 {
+		tools := []string{"echo", "plain", "ping"}
+		all = append(all, c.applyOnAll(config, tools[i%2:2+i%2]...))
+	}
+	reportTimes(t, "apply", all)
+	if code, out, errs := run(t, "toolyard", "gates: {a: {mode: raed}}\n", "apply", "--store", c.store); code != 1 || !strings.Contains(errs, "toolyard.yaml:1:") {
+		t.Errorf("a faulty configuration: exit %d: %s%s", code, out, errs)
+	}
+	if code, out, errs := run(t, "toolyard", "", "tools", "--store", c.store); code != 0 || !strings.Contains(out, "mcp_up1__ping") {
+		t.Errorf("other commands do not take it from the store: exit %d: %s%s", code, out, errs)
+	}
+}
+
+// A restart of PostgreSQL, and its death, keep nothing from reaching all replicas.
+func TestChangesReachAllReplicasAfterARestart(t *testing.T) {
+	cluster := pgtest.StartForTest(t)
+	c, config := newStoredCrew(t, cluster.URL())
+	var all []reached
+	for i, end := range []func() error{func() error { return cluster.Stop("fast") }, cluster.Kill} {
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cluster.Start(); err != nil {
+			t.Fatal(err)
+		}
+		tools := []string{"plain", "mutate", "echo", "ping"}
+		all = append(all, c.approveOnAll(fmt.Sprint("up", i)), c.applyOnAll(config, tools[:3+i]...))
+	}
+	reportTimes(t, "approve and apply after a restart", all)
+}

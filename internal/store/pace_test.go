@@ -1,0 +1,286 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/toolyard/toolyard"
+)
+
+// leased is something that a replica has of a limit.
+type leased struct {
+	replica string
+	n       int
+	slot    int64     // of permits
+	at      time.Time // when it was granted
+	until   time.Time // when the replica may not use it any more
+}
+
+// paceMachine drives one limit at random: replicas ask, use, give back, and fall silent, while
+// the clock of the store goes as it likes.
+type paceMachine struct {
+	limit    toolyard.Limit
+	raw      json.RawMessage
+	now      time.Time     // of the world
+	offset   time.Duration // of the store's clock
+	jumps    bool          // the store's clock also goes forward, so only its own time counts
+	names    int
+	replicas []string // those that still ask
+	permits  []leased
+	slots    []leased
+	turns    []leased
+	next     map[string]time.Time // when a replica may begin a call again
+	begun    time.Time            // when a call began last
+}
+
+func newPaceMachine(t *rapid.T) *paceMachine {
+	m := &paceMachine{
+		now: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC), next: map[string]time.Time{}, jumps: rapid.Bool().Draw(t, "jumps"),
+		limit: toolyard.Limit{
+			PerMinute:   rapid.SampledFrom([]int{0, 1, 3, 60}).Draw(t, "per minute"),
+			Concurrency: rapid.SampledFrom([]int{0, 1, 3}).Draw(t, "concurrency"),
+			Cooldown:    rapid.SampledFrom([]time.Duration{0, 100 * time.Millisecond, 3 * time.Second}).Draw(t, "cooldown"),
+		},
+	}
+	for range 3 {
+		m.join()
+	}
+	return m
+}
+
+func (m *paceMachine) join() {
+	m.names++
+	m.replicas = append(m.replicas, fmt.Sprint("r", m.names))
+}
+
+// clock is the time by which leases are judged: that of the world, or that of the store if
+// its clock jumps ahead, which the store cannot tell from time that passed.
+func (m *paceMachine) clock() time.Time {
+	if !m.jumps {
+		return m.now
+	}
+	p := m.read()
+	return p.Last
+}
+
+func (m *paceMachine) read() *pace {
+	p, err := readPace(m.raw, m.limit, m.now.Add(m.offset))
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+func (m *paceMachine) with(do func(*pace)) {
+	p := m.read()
+	do(p)
+	m.raw = p.encode()
+}
+
+func (m *paceMachine) replica(t *rapid.T) string {
+	return rapid.SampledFrom(m.replicas).Draw(t, "replica")
+}
+
+const slotHold = 10 * time.Second
+
+func (m *paceMachine) ask(t *rapid.T) {
+	r := m.replica(t)
+	a := PaceAsk{Key: "k", Limit: m.limit, Permits: rapid.IntRange(0, 5).Draw(t, "permits"), Slots: rapid.IntRange(0, 3).Draw(t, "slots"), Hold: slotHold}
+	a.Turn = m.limit.Cooldown > 0 && !slices.ContainsFunc(m.turns, func(l leased) bool { return l.replica == r && l.until.After(m.clock()) })
+	now := m.clock()
+	var g PaceGrant
+	m.with(func(p *pace) { g = p.lease(r, a) })
+	if g.Permits > a.Permits || g.Slots > a.Slots || (g.Turn && !a.Turn) {
+		t.Fatalf("asked for %+v, and got %+v", a, g)
+	}
+	if m.limit.PerMinute > 0 && g.Permits > 0 {
+		m.permits = append(m.permits, leased{r, g.Permits, g.Slot, now, now.Add(PermitTTL)})
+	}
+	if m.limit.Concurrency > 0 && g.Slots > 0 {
+		m.slots = append(m.slots, leased{replica: r, n: g.Slots, at: now, until: now.Add(slotHold)})
+	}
+	if m.limit.Cooldown > 0 && g.Turn {
+		m.turns = append(m.turns, leased{replica: r, n: 1, at: now, until: now.Add(TurnTTL)})
+	}
+}
+
+// pick takes something that a replica has out of a list, and is its place in it.
+func (m *paceMachine) pick(t *rapid.T, list []leased, label string) int {
+	var own []int
+	for i, l := range list {
+		if l.n > 0 && l.until.After(m.clock()) && slices.Contains(m.replicas, l.replica) {
+			own = append(own, i)
+		}
+	}
+	if len(own) == 0 {
+		return -1
+	}
+	return rapid.SampledFrom(own).Draw(t, label)
+}
+
+// unused gives back permits that were not used.
+func (m *paceMachine) unused(t *rapid.T) {
+	if i := m.pick(t, m.permits, "lease"); i >= 0 {
+		l := &m.permits[i]
+		n := rapid.IntRange(1, l.n).Draw(t, "n")
+		l.n -= n
+		m.with(func(p *pace) { p.giveBack(l.replica, PaceReturn{Key: "k", Limit: m.limit, Permits: n, Slot: l.slot}) })
+	}
+}
+
+// ended gives back slots of calls that have ended.
+func (m *paceMachine) ended(t *rapid.T) {
+	if i := m.pick(t, m.slots, "lease"); i >= 0 {
+		l := &m.slots[i]
+		l.n--
+		m.with(func(p *pace) { p.giveBack(l.replica, PaceReturn{Key: "k", Limit: m.limit, Slots: 1}) })
+	}
+}
+
+// begin begins a call, and gives the turn back or keeps it.
+func (m *paceMachine) begin(t *rapid.T) {
+	i := m.pick(t, m.turns, "lease")
+	if i < 0 || m.clock().Before(m.next[m.turns[i].replica]) {
+		return
+	}
+	l, now := &m.turns[i], m.clock()
+	if d := now.Sub(m.begun); d < m.limit.Cooldown {
+		t.Fatalf("two calls began within %v", d)
+	}
+	m.begun, m.next[l.replica] = now, now.Add(m.limit.Cooldown)
+	if rapid.Bool().Draw(t, "give back") {
+		l.n = 0
+		m.with(func(p *pace) { p.giveBack(l.replica, PaceReturn{Key: "k", Limit: m.limit, Turn: true}) })
+	}
+}
+
+// silence is a replica that is not heard of again. It may still use what it has.
+func (m *paceMachine) silence(t *rapid.T) {
+	i := rapid.IntRange(0, len(m.replicas)-1).Draw(t, "silent")
+	m.replicas = slices.Delete(m.replicas, i, i+1)
+	m.join()
+}
+
+func (m *paceMachine) pass(t *rapid.T) {
+	m.now = m.now.Add(time.Duration(rapid.OneOf(rapid.IntRange(1, 1500), rapid.IntRange(1, 70_000)).Draw(t, "ms")) * time.Millisecond)
+}
+
+func (m *paceMachine) step(t *rapid.T) {
+	by := time.Duration(rapid.IntRange(-3600, 0).Draw(t, "s")) * time.Second
+	if m.jumps && rapid.Bool().Draw(t, "forward") {
+		by = -by
+	}
+	m.with(func(*pace) {}) // it has seen the time before
+	m.offset += by
+}
+
+// invariant is what is true after every step, whoever uses what it has whenever it may.
+func (m *paceMachine) invariant(t *rapid.T) {
+	now := m.clock()
+	m.permits = slices.DeleteFunc(m.permits, func(l leased) bool { return now.Sub(l.at) >= time.Minute+PermitTTL })
+	m.slots = slices.DeleteFunc(m.slots, func(l leased) bool { return !l.until.After(now) })
+	m.turns = slices.DeleteFunc(m.turns, func(l leased) bool { return !l.until.After(now) })
+	if n := total(m.permits); m.limit.PerMinute > 0 && n > m.limit.PerMinute {
+		t.Fatalf("%d calls may begin within a minute: %+v", n, m.permits)
+	}
+	if n := total(m.slots); m.limit.Concurrency > 0 && n > m.limit.Concurrency {
+		t.Fatalf("%d calls may run at once: %+v", n, m.slots)
+	}
+	if n := total(m.turns); n > 1 {
+		t.Fatalf("%d replicas have the turn: %+v", n, m.turns)
+	}
+	if n := len(m.raw); n > 20_000 {
+		t.Fatalf("the state has %d bytes", n)
+	}
+}
+
+func total(list []leased) (n int) {
+	for _, l := range list {
+		n += l.n
+	}
+	return n
+}
+
+// No sequence of asks and returns, by replicas that may fall silent and with a clock that
+// may go back, gives more of a limit than there is.
+func TestLimitsAreNeverPassed(t *testing.T) {
+	for range 5 {
+		rapid.Check(t, func(t *rapid.T) {
+			m := newPaceMachine(t)
+			t.Repeat(map[string]func(*rapid.T){
+				"ask": m.ask, "ask 2": m.ask, "ask 3": m.ask, "unused": m.unused, "ended": m.ended, "begin": m.begin, "begin 2": m.begin,
+				"silence": m.silence, "pass": m.pass, "pass 2": m.pass, "step": m.step, "": m.invariant,
+			})
+		})
+	}
+}
+
+// waiter is a replica that always wants more.
+type waiter struct {
+	name   string
+	served time.Time
+	slots  int
+}
+
+// Replicas that always want more than there is all get some of it, again and again, also
+// when others fall silent with what they have.
+func TestNobodyStarves(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newPaceMachine(t)
+		m.jumps = false
+		m.limit.PerMinute = rapid.SampledFrom([]int{0, 3, 60}).Draw(t, "of a minute")
+		if !m.limit.Limited() {
+			return
+		}
+		for range rapid.IntRange(0, 30).Draw(t, "before") {
+			m.ask(t)
+			m.pass(t)
+		}
+		var all []*waiter
+		for i := range rapid.IntRange(2, 6).Draw(t, "waiters") {
+			all = append(all, &waiter{name: fmt.Sprint("w", i), served: m.now})
+		}
+		longest := longestWait(m.limit, len(all))
+		for end := m.now.Add(3 * longest); m.now.Before(end); {
+			for _, w := range all {
+				m.serve(w, rapid.IntRange(1, 20).Draw(t, "wanted"))
+				if d := m.now.Sub(w.served); d > longest {
+					t.Fatalf("%s of %d got nothing for %v of %+v", w.name, len(all), d, m.limit)
+				}
+			}
+			m.now = m.now.Add(250 * time.Millisecond)
+		}
+	})
+}
+
+// longestWait is more than any of n replicas has to wait: as many minutes as it takes to
+// serve them one after the other, and as many turns, each of which may run out.
+func longestWait(l toolyard.Limit, n int) time.Duration {
+	wait := 2*slotHold + time.Duration(n)*(l.Cooldown+TurnTTL)
+	if l.PerMinute > 0 {
+		wait += time.Duration(2+n/l.PerMinute) * (time.Minute + 2*PermitTTL)
+	}
+	return wait
+}
+
+// serve has a replica ask for what it wants, use what it gets, and give back the rest.
+func (m *paceMachine) serve(w *waiter, wanted int) {
+	m.with(func(p *pace) {
+		if w.slots > 0 {
+			p.giveBack(w.name, PaceReturn{Key: "k", Limit: m.limit, Slots: w.slots})
+		}
+		g := p.lease(w.name, PaceAsk{Key: "k", Limit: m.limit, Permits: wanted, Slots: wanted, Turn: m.limit.Cooldown > 0, Hold: slotHold})
+		w.slots = g.Slots
+		if g.Permits > 0 {
+			w.served = m.now
+		}
+		if g.Turn {
+			p.giveBack(w.name, PaceReturn{Key: "k", Limit: m.limit, Turn: true})
+		}
+	})
+}
