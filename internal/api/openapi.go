@@ -197,7 +197,7 @@ func (op operation) parameters(path string) (params []object) {
 	for _, name := range op.params {
 		params = append(params, object{"name": name, "in": "query", "schema": queryParams[name]})
 	}
-	if op.body == "Execute" {
+	if op.body == "Execute" || op.body == "OpenSession" {
 		params = append(params, object{"name": "Idempotency-Key", "in": "header", "schema": object{"type": "string", "maxLength": maxKey}})
 	}
 	return params

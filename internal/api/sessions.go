@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
 	"net/http"
 	"slices"
 	"sync"
@@ -21,17 +23,19 @@ const (
 
 // sessionBody is a session to open.
 type sessionBody struct {
-	Limit string `json:"limitUsd" doc:"What may be spent, in US dollars: \"0.0025\"."`
+	Limit string `json:"limitUsd,omitempty" doc:"What may be spent, in US dollars: \"0.0025\"; nothing when only calls are said."`
 	Calls int    `json:"calls,omitempty" minimum:"1" maximum:"1000000000" doc:"How many calls may be made; any number when it is not said."`
 	TTL   string `json:"ttl,omitempty" doc:"How long it stays open: \"30m\", which is the default, at most \"24h\"."`
-	Gate  string `json:"gate,omitempty" doc:"The gate that it is for; refused now if there is no such gate for execution."`
 }
 
-// session is the session that the body describes.
+// session is the session that the body describes. One that bounds only calls is a turn of
+// questions, which costs nothing by the call.
 func (b sessionBody) session() (s toolyard.Session, err error) {
 	s = toolyard.Session{ID: "ses_" + rand.Text(), Calls: b.Calls, TTL: defaultTTL}
-	if s.Limit, err = toolyard.ParseMoney(b.Limit); err != nil || s.Limit <= 0 {
-		return s, issue("limitUsd", `must be an amount above zero, in quotes, such as "0.0025"`)
+	if b.Limit != "" || b.Calls == 0 {
+		if s.Limit, err = toolyard.ParseMoney(b.Limit); err != nil || s.Limit <= 0 {
+			return s, issue("limitUsd", `must be an amount above zero, in quotes, such as "0.0025"`)
+		}
 	}
 	if s.Calls < 0 || s.Calls > maxCalls {
 		return s, issue("calls", "must be between 1 and 1000000000")
@@ -42,6 +46,13 @@ func (b sessionBody) session() (s toolyard.Session, err error) {
 		}
 	}
 	return s, nil
+}
+
+// sessionID is the same for the same key of an account, so that a session that is asked for
+// again after a lost answer is opened once.
+func sessionID(account, key string) string {
+	sum := sha256.Sum256([]byte(account + "\n" + key))
+	return "ses_" + base32.StdEncoding.EncodeToString(sum[:])[:26]
 }
 
 var errNothingForSale = notFound("Nothing is for sale here.")
@@ -62,10 +73,14 @@ func (a *v1) openSession(w http.ResponseWriter, r *http.Request, c toolyard.Call
 	if err != nil {
 		return nil, err
 	}
-	if _, err := a.gate(body.Gate); err != nil {
+	s.Account = account
+	key, err := idempotencyKey(r.Header["Idempotency-Key"], "")
+	if err != nil {
 		return nil, err
 	}
-	s.Account = account
+	if key != "" {
+		s.ID = sessionID(account, key)
+	}
 	purse, err := a.Ledger.OpenSession(r.Context(), s)
 	if err != nil {
 		return nil, err

@@ -247,8 +247,7 @@ func TestRefusals(t *testing.T) {
 		"ttl too long":        {full, "alice", "POST", session, `{"limitUsd":"1","ttl":"24h1s"}`, 400, toolyard.Invalid},
 		"ttl too short":       {full, "alice", "POST", session, `{"limitUsd":"1","ttl":"-1h"}`, 400, toolyard.Invalid},
 		"ttl odd":             {full, "alice", "POST", session, `{"limitUsd":"1","ttl":"soon"}`, 400, toolyard.Invalid},
-		"session, no gate":    {full, "alice", "POST", session, `{"limitUsd":"1","gate":"nope"}`, 404, toolyard.NotFound},
-		"session, answers":    {full, "alice", "POST", session, `{"limitUsd":"1","gate":"chat"}`, 404, toolyard.NotFound},
+		"session of nothing":  {full, "alice", "POST", session, `{}`, 400, toolyard.Invalid},
 		"unknown member":      {full, "alice", "POST", session, `{"limitUsd":"1","budget":1}`, 400, toolyard.Invalid},
 		"other case":          {full, "alice", "POST", session, `{"limitUSD":"1"}`, 400, toolyard.Invalid},
 		"twice":               {full, "alice", "POST", session, `{"limitUsd":"1","limitUsd":"2"}`, 400, toolyard.Invalid},
@@ -317,7 +316,7 @@ func TestBodiesAreSentAsJSON(t *testing.T) {
 
 func TestSessions(t *testing.T) {
 	h := api.V1(options())
-	w := do(h, "alice", "POST", "/api/v1/sessions", `{"limitUsd":"0.0025","calls":100,"ttl":"1h","gate":"sdk2"}`)
+	w := do(h, "alice", "POST", "/api/v1/sessions", `{"limitUsd":"0.0025","calls":100,"ttl":"1h"}`)
 	where := w.Header().Get("Location")
 	if w.Code != 201 || field(w, "limitUsd") != "0.0025" || field(w, "maxCalls") != "100" || field(w, "expiresAt") != "2026-01-01T01:00:00Z" ||
 		where != "/api/v1/sessions/"+field(w, "id") {
