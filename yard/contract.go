@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -32,6 +33,7 @@ type contract struct {
 	record   *record.Writer     // nil as well
 	verifier *identity.Verifier // nil as well
 	keep     time.Duration      // how long calls are kept
+	away     atomic.Bool        // the store does not answer
 }
 
 // openTime is how long the store may take to open.
@@ -54,11 +56,29 @@ func (y *Yard) openContract(c *config.Source) error {
 		k.record = record.New(s, record.Options{Arguments: args, Log: y.log, OnDrop: y.metrics.Lost})
 	}
 	k.desk = desk.New(shared, desk.Options{
-		Replica: y.id, Local: c.OnStoreDown == "local", Log: y.log, OnStore: y.metrics.Store,
+		Replica: y.id, Local: c.OnStoreDown == "local", Log: y.log, OnStore: y.onStore,
 		Row: func(c *toolyard.Call, o toolyard.Outcome) *store.CallRow { return record.Row(c, o, args) },
 	})
 	y.contract = k
 	return nil
+}
+
+// onStore is told when the store goes away and comes back.
+func (y *Yard) onStore(up bool) {
+	y.metrics.Store(up)
+	y.contract.away.Store(!up)
+}
+
+// problems say that the store is away, and what that means.
+func (k *contract) problems(c *config.Config) []toolyard.Problem {
+	if !k.away.Load() {
+		return nil
+	}
+	message := "does not answer: calls that cost something, have an idempotency key or a limit are refused"
+	if c.OnStoreDown == "local" {
+		message = "does not answer: calls that cost something or have an idempotency key are refused, limits are counted by each replica alone for a minute"
+	}
+	return []toolyard.Problem{{Subject: "store", Message: message, Fix: "See that the database runs and can be reached; nothing has to be restarted here."}}
 }
 
 // close closes the store.

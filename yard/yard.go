@@ -469,7 +469,7 @@ func (y *Yard) checkWhenReady(s *settings) error {
 
 // Problems are all things that a person should mend.
 func (y *Yard) Problems() []toolyard.Problem {
-	problems := slices.Concat(y.catalog.Now().Problems, y.termProblems())
+	problems := slices.Concat(y.catalog.Now().Problems, y.termProblems(), y.contract.problems(y.config.Load().Config))
 	for _, name := range y.server.Gates() {
 		if v, ok := y.server.View(name); ok {
 			problems = append(problems, v.Problems...)

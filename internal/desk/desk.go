@@ -77,6 +77,7 @@ type visitor struct {
 	next     time.Time       // when to ask the store for it again
 	short    time.Time       // since when the store refuses it
 	asked    bool            // the store is being asked for it
+	doubted  bool            // the store may have admitted it, and the answer was lost
 	left     bool            // it does not wait any more
 	done     chan struct{}   // closed when there is a ticket or an error
 	ticket   *toolyard.Ticket
@@ -211,7 +212,7 @@ func (d *Desk) leave(v *visitor, cause error) {
 	if v.ended() {
 		return
 	}
-	v.left = true
+	d.abandon(v)
 	if v.line != nil {
 		v.line.remove(v)
 	}

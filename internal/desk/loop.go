@@ -299,13 +299,12 @@ func (d *Desk) postpone(v *visitor, r *store.Refusal) {
 	v.reason, v.next = reason, now.Add(min(r.After, pollTime))
 }
 
-// undo gives back what was taken for a visitor that has left.
+// undo gives back what was taken for a visitor that has left. Paces are what it was granted;
+// if it is not known whether it was, they run out by themselves.
 func (d *Desk) undo(v *visitor, paces []store.PaceGrant) {
-	for i, p := range v.ask.Paces {
-		r := store.PaceReturn{Key: p.Key, Limit: p.Limit, Turn: p.Limit.Cooldown > 0}
-		if len(paces) > i {
-			r.Permits, r.Slot = 1, paces[i].Slot
-		}
+	for i, g := range paces {
+		p := v.ask.Paces[i]
+		r := store.PaceReturn{Key: p.Key, Limit: p.Limit, Permits: 1, Slot: g.Slot, Turn: p.Limit.Cooldown > 0}
 		if p.Limit.Concurrency > 0 {
 			r.Slots = 1
 		}
@@ -332,7 +331,7 @@ func (d *Desk) failed(b *batch, err error) {
 	d.out.settles = append(slices.Clone(b.settles), d.out.settles...)
 	d.out.drops = append(b.Drops, d.out.drops...)
 	for _, v := range b.admits {
-		v.asked = false
+		v.asked, v.doubted = false, true
 		if v.left {
 			d.undo(v, nil)
 		}
@@ -370,10 +369,19 @@ func (d *Desk) refuseAll(now time.Time) {
 	}
 	for _, v := range d.durable {
 		if over(v) && !v.ended() {
-			v.left = true
-			d.undo(v, nil) // the answer may have been lost
+			d.abandon(v)
 			v.end(nil, reason)
 		}
+	}
+}
+
+// abandon notes that a visitor waits no longer. If the store may have admitted it, that is
+// undone.
+func (d *Desk) abandon(v *visitor) {
+	v.left = true
+	if v.doubted && !v.asked {
+		d.undo(v, nil)
+		d.call()
 	}
 }
 
