@@ -73,7 +73,7 @@ var imports = map[string][]string{
 	"/cmd/toolyard":                 {"/cli", "/yard", "/packs/basics"},
 	"/acceptance/testyard":          {"", "/cli", "/yard"},
 	"/acceptance/conformanceclient": {"", "/upstream"},
-	"/bench":                        {"", "/script", "/upstream", "/yard"},
+	"/bench":                        {"", "/script", "/upstream", "/yard", "/internal/desk", "/internal/identity", "/internal/pgtest", "/internal/record", "/internal/store"},
 	"/examples/greet":               {"", "/cli", "/yard"},
 	"/examples/embed":               {"", "/yard"},
 }

@@ -65,7 +65,7 @@ func parseBoth(s string) (toolyard.Money, decimal.Decimal, bool, error) {
 		ok = held(want)
 	}
 	if ok != (err == nil) {
-		return m, want, ok, fmt.Errorf("parsing %q: %v, but that it is an amount is %v", s, err, ok)
+		return m, want, ok, fmt.Errorf("parsing %q: %w, but that it is an amount is %v", s, err, ok)
 	}
 	return m, want, ok, nil
 }
@@ -117,7 +117,7 @@ func TestMoneyAgainstDecimals(t *testing.T) {
 	var all sync.WaitGroup
 	for seed := range uint64(workers) {
 		all.Go(func() {
-			r := rand.New(rand.NewPCG(seed, 9)) //nolint:gosec // the same each time
+			r := rand.New(rand.NewPCG(seed, 9))
 			for i := range each {
 				if err := moneySequence(r); err != nil {
 					t.Errorf("sequence %d of %d: %v", i, seed, err)

@@ -17,20 +17,27 @@ import (
 // commands are run, and they must print what it says.
 func TestREADME(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir, home := t.TempDir(), t.TempDir()
-	steps, script := readSession(t, string(readme))
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-m", "-c", script)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(),
+	followDocument(t, "../README.md", dir, 8*time.Minute, // all that it depends on may have to be compiled
 		"GOBIN="+filepath.Join(home, "bin"), "PATH="+filepath.Join(home, "bin")+":"+os.Getenv("PATH"),
 		"GOPROXY="+publish(t, home)+",file://"+goEnv(t, "GOMODCACHE")+"/cache/download,"+goEnv(t, "GOPROXY"),
 		"GONOSUMDB=github.com/toolyard/toolyard", "GOMODCACHE="+filepath.Join(home, "mod"), "GOFLAGS=-mod=mod -modcacherw -trimpath")
+}
+
+// followDocument writes the files of a document into a folder and runs its commands there, which
+// must print what it says.
+func followDocument(t *testing.T, document, dir string, limit time.Duration, env ...string) {
+	t.Helper()
+	text, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, script := readSession(t, string(text))
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-m", "-c", script)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
@@ -57,10 +64,10 @@ type step struct{ command, want string }
 
 var block = regexp.MustCompile("(?ms)(?:<!-- file: (\\S+) -->\n)?^```(\\w+)\n(.*?)^```$")
 
-// readSession makes one script of all files and commands of the README.
-func readSession(t *testing.T, readme string) (steps []step, script string) {
+// readSession makes one script of all files and commands of a document.
+func readSession(t *testing.T, document string) (steps []step, script string) {
 	t.Helper()
-	for _, b := range block.FindAllStringSubmatch(readme, -1) {
+	for _, b := range block.FindAllStringSubmatch(document, -1) {
 		file, language, body := b[1], b[2], b[3]
 		if file != "" {
 			script += fmt.Sprintf("cat > %s <<'END OF FILE'\n%sEND OF FILE\n", file, body)
@@ -81,7 +88,7 @@ func readSession(t *testing.T, readme string) (steps []step, script string) {
 		steps[i].want = strings.TrimSpace(steps[i].want)
 	}
 	if len(steps) < 10 {
-		t.Fatalf("the README has only %d commands", len(steps))
+		t.Fatalf("there are only %d commands", len(steps))
 	}
 	return steps, script + "true\n"
 }
@@ -176,7 +183,10 @@ func TestREADMEShowsTheExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for language, file := range map[string]string{"go": "examples/greet/main.go", "ts": "examples/tools/split_bill.ts"} {
+	for file, language := range map[string]string{
+		"examples/greet/main.go": "go", "examples/tools/split_bill.ts": "ts",
+		"examples/paid/tools/vat_rate.ts": "ts", "examples/paid/toolyard.yaml": "yaml",
+	} {
 		example, err := os.ReadFile("../" + file)
 		if err != nil {
 			t.Fatal(err)

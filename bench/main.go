@@ -3,6 +3,7 @@
 //
 //	go run ./bench            # everything
 //	go run ./bench -quick     # shorter, for a first look
+//	go run ./bench -contract  # only what it costs to enforce what tools declare
 package main
 
 import (
@@ -32,9 +33,12 @@ func main() {
 	server := flag.String("upstream", "", "the contender's server behind it")
 	upstreams := flag.Bool("upstreams", false, "measure only tools of other servers")
 	listeners := flag.Int("listeners", 0, "measure only so many listeners")
+	contract := flag.Bool("contract", false, "measure only what it costs to enforce what tools declare")
 	flag.Parse()
 	var err error
 	switch {
+	case isWay(*serve):
+		err = serveWay(*serve, *dir)
 	case *serve != "":
 		err = serveContender(*serve, *tools, *dir, *server)
 	case *listeners > 0:
@@ -42,7 +46,7 @@ func main() {
 		defer cancel()
 		err = measureListeners(ctx, *listeners)
 	default:
-		err = measure(*quick, *only, *upstreams)
+		err = measure(*quick, *only, *upstreams, *contract)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -259,12 +263,12 @@ func medians(all [][]sample) []sample {
 	return medians
 }
 
-func measure(quick, onlyScripts, onlyUpstreams bool) error {
+func measure(quick, onlyScripts, onlyUpstreams, onlyContract bool) error {
 	turn, turns, saves := 2*time.Second, 5, 100
 	if quick {
 		turn, turns, saves = time.Second, 1, 10
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
 	if onlyScripts {
 		return measureScripts(ctx, turn, turns, saves)
@@ -272,7 +276,13 @@ func measure(quick, onlyScripts, onlyUpstreams bool) error {
 	if onlyUpstreams {
 		return errors.Join(measureUpstreams(ctx, turn, turns), measureServers(ctx, turn))
 	}
+	if onlyContract {
+		return measureContract(ctx, turn, turns, quick)
+	}
 	if err := measureCalls(ctx, turn, turns); err != nil {
+		return err
+	}
+	if err := measureContract(ctx, turn, turns, quick); err != nil {
 		return err
 	}
 	if err := measureUpstreams(ctx, turn, turns); err != nil {

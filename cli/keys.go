@@ -20,12 +20,7 @@ import (
 )
 
 // source is the configuration, or what an absent one means.
-func (p *program) source() (*config.Source, error) {
-	if p.opts.ConfigFile == "" {
-		return &config.Source{Config: config.Default()}, nil
-	}
-	return config.Load(p.opts.ConfigFile, p.opts.Getenv)
-}
+func (p *program) source() (*config.Source, error) { return yard.LoadConfig(p.opts) }
 
 // store opens the store of the configuration. What a command keeps must outlive it.
 func (p *program) store(ctx context.Context) (*store.Store, error) {

@@ -77,9 +77,11 @@ type visitor struct {
 	next     time.Time       // when to ask the store for it again
 	short    time.Time       // since when the store refuses it
 	asked    bool            // the store is being asked for it
-	doubted  bool            // the store may have admitted it, and the answer was lost
-	left     bool            // it does not wait any more
-	done     chan struct{}   // closed when there is a ticket or an error
+	since    time.Time       // when the store was asked first for what it has not refused yet
+	paces    []store.PaceGrant
+	doubted  bool          // the store may have admitted it, and the answer was lost
+	left     bool          // it does not wait any more
+	done     chan struct{} // closed when there is a ticket or an error
 	ticket   *toolyard.Ticket
 	err      *toolyard.Error
 }
@@ -244,7 +246,7 @@ func (v *visitor) ended() bool {
 func (d *Desk) begun(v *visitor) {
 	t := v.ticket.Taken.(*taken)
 	if t.durable && v.ticket.Replay == nil {
-		d.returnTurns(v.ask)
+		d.returnTurns(v)
 		return
 	}
 	if !slices.ContainsFunc(t.lanes, func(u used) bool { return u.lane.Limit.Cooldown > 0 }) {
@@ -260,12 +262,12 @@ func (d *Desk) begun(v *visitor) {
 }
 
 // returnTurns gives back the turns of a call that the store admitted.
-func (d *Desk) returnTurns(ask *toolyard.Ask) {
+func (d *Desk) returnTurns(v *visitor) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, p := range ask.Paces {
+	for i, p := range v.ask.Paces {
 		if p.Limit.Cooldown > 0 && !p.Local {
-			d.out.returns = append(d.out.returns, store.PaceReturn{Key: p.Key, Limit: p.Limit, Turn: true})
+			d.out.returns = append(d.out.returns, store.PaceReturn{Key: p.Key, Limit: p.Limit, Turn: true, Slot: v.paces[i].Slot})
 			d.call()
 		}
 	}

@@ -18,6 +18,7 @@ type lane struct {
 	slots    []time.Time // of the slots that nobody uses: when they run out
 	running  int         // slots in use
 	turn     time.Time   // until when it may begin calls; zero if it may not
+	turnSlot int64       // of the grant of the turn
 	busy     bool        // a call has the turn and has not begun yet
 	next     time.Time   // when the cooldown is over
 	lines    []*line
@@ -121,7 +122,7 @@ func (l *lane) begun(d *Desk, now time.Time) {
 
 func (l *lane) returnTurn(d *Desk) {
 	l.turn = time.Time{}
-	d.out.returns = append(d.out.returns, store.PaceReturn{Key: l.Key, Limit: l.Limit, Turn: true})
+	d.out.returns = append(d.out.returns, store.PaceReturn{Key: l.Key, Limit: l.Limit, Turn: true, Slot: l.turnSlot})
 }
 
 // end frees the slot of a call. If other replicas may want it, it goes back at once.
@@ -158,13 +159,24 @@ func (l *lane) waiting() (n int) {
 	return n
 }
 
+// wanted is how many calls wait that could begin: not those of which it is known that they
+// wait for another limit.
+func (l *lane) wanted(now time.Time) (n int) {
+	for _, line := range l.lines {
+		if !slices.ContainsFunc(line.lanes, func(other *lane) bool { return other != l && other.free.After(now) }) {
+			n += len(line.queue)
+		}
+	}
+	return n
+}
+
 // ask is what the lane wants of the store now, and whether it wants anything.
 func (l *lane) ask(d *Desk, now time.Time) (store.PaceAsk, bool) {
 	if l.Local {
 		return store.PaceAsk{}, false
 	}
 	l.expire(d, now)
-	waiting := l.waiting()
+	waiting := l.wanted(now)
 	ahead := l.pulse.expect(now)
 	if (waiting == 0 && ahead == 0) || l.again.After(now) {
 		return store.PaceAsk{}, false
@@ -209,7 +221,7 @@ func (l *lane) granted(d *Desk, a store.PaceAsk, g store.PaceGrant, sent time.Ti
 		l.slots = append(l.slots, sent.Add(a.Hold))
 	}
 	if g.Turn && a.Limit.Cooldown > 0 {
-		l.turn = sent.Add(store.TurnTTL)
+		l.turn, l.turnSlot = sent.Add(store.TurnTTL), g.Slot
 	}
 	l.again, l.free = time.Time{}, time.Time{}
 	d.serveAll(l.lines)
@@ -236,13 +248,13 @@ func (l *lane) full() *toolyard.Error {
 // rest gives back what nobody needs just now, and reports whether there is nothing left.
 func (l *lane) rest(d *Desk, now time.Time) (empty bool) {
 	l.expire(d, now)
-	if l.waiting() > 0 || l.pulse.expect(now) > 0 || now.Sub(l.pulse.last) < l.idle() {
+	if l.wanted(now) > 0 || l.pulse.expect(now) > 0 || now.Sub(l.pulse.last) < l.idle() {
 		return false
 	}
 	if l.Local {
-		return l.running == 0
+		return l.running == 0 && l.waiting() == 0
 	}
-	r := store.PaceReturn{Key: l.Key, Limit: l.Limit, Slots: len(l.slots), Turn: !l.turn.IsZero() && !l.busy}
+	r := store.PaceReturn{Key: l.Key, Limit: l.Limit, Slots: len(l.slots), Turn: !l.turn.IsZero() && !l.busy, Slot: l.turnSlot}
 	for _, p := range l.permits {
 		l.returnPermits(d, p)
 	}
@@ -253,7 +265,7 @@ func (l *lane) rest(d *Desk, now time.Time) (empty bool) {
 	if r.Slots > 0 || r.Turn {
 		d.out.returns = append(d.out.returns, r)
 	}
-	return l.running == 0 && !l.busy
+	return l.running == 0 && !l.busy && l.waiting() == 0
 }
 
 // idle is after which time a lane that is not used gives back what it has.

@@ -188,7 +188,9 @@ func (d *Desk) collectAdmits(b *batch, now time.Time) {
 		if v.next.After(now) || len(b.admits) == maxBatch {
 			continue
 		}
-		v.asked = true
+		if v.asked = true; v.since.IsZero() {
+			v.since = now
+		}
 		b.admits = append(b.admits, v)
 		b.Admits = append(b.Admits, admission(v.ask))
 	}
@@ -238,10 +240,10 @@ func (d *Desk) exchange(ctx context.Context, b *batch) bool {
 // settled notes that a call is settled, and lets its caller go.
 func (d *Desk) settled(s *settling, refused *store.Refusal) {
 	if w := s.wallet; w != nil {
-		if refused != nil && w.hold == s.Hold { // the lease is over
-			w.hold, w.left, w.calls = "", 0, 0
-		}
 		w.settled(s.price, s.Amount)
+		if refused != nil && (w.hold == s.Hold || w.hold == "") {
+			w.over()
+		}
 		s.receipt.Spent, s.receipt.Remaining = w.spent, w.rest
 	}
 	if refused != nil {
@@ -253,12 +255,16 @@ func (d *Desk) settled(s *settling, refused *store.Refusal) {
 
 // admitted ends the waiting of a visitor whom the store has answered, if it has.
 func (d *Desk) admitted(v *visitor, a store.Admitted) {
-	v.asked = false
+	late := len(v.ask.Paces) > 0 && time.Since(v.since) > store.PermitTTL // what was granted may not be used any more
+	v.asked, v.since, v.paces = false, time.Time{}, a.Paces
 	r := a.Refused
 	switch {
 	case r == nil && a.Replay == nil && v.left:
 		d.undo(v, a.Paces)
 	case v.left:
+	case r == nil && a.Replay == nil && late:
+		d.undo(v, a.Paces)
+		v.end(nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "The store that keeps limits answered too late, so the call was not made.", RetryAfter: time.Second})
 	case r == nil && a.Replay == nil:
 		v.end(&toolyard.Ticket{Ask: v.ask, Taken: &taken{durable: true, spent: a.Spent, rest: a.Purse}}, nil)
 	case r == nil:
@@ -330,6 +336,11 @@ func (d *Desk) failed(b *batch, err error) {
 	}
 	d.out.settles = append(slices.Clone(b.settles), d.out.settles...)
 	d.out.drops = append(b.Drops, d.out.drops...)
+	for _, w := range b.wallets {
+		if w.pledged {
+			w.left, w.pledged = 0, false // it may be gone
+		}
+	}
 	for _, v := range b.admits {
 		v.asked, v.doubted = false, true
 		if v.left {

@@ -30,6 +30,7 @@ type wallet struct {
 	begun   int            // calls that were taken, and not settled
 	counts  bool
 	until   time.Time // when the lease ends
+	pledged bool      // what is left goes back if the store refuses what it is being asked for
 	longest time.Duration
 	price   toolyard.Money // of the last call
 	lines   []*line
@@ -56,7 +57,7 @@ type walletKey struct{ purse, account string }
 // ready reports whether the price of a call is here.
 func (w *wallet) ready(ask *toolyard.Ask, now time.Time) bool {
 	w.price, w.longest = ask.Price, max(w.longest, ask.Timeout)
-	return w.hold != "" && w.left >= ask.Price && (!w.counts || w.calls > 0) && w.until.After(now.Add(ask.Timeout+grace))
+	return w.hold != "" && !w.pledged && w.left >= ask.Price && (!w.counts || w.calls > 0) && w.until.After(now.Add(ask.Timeout+grace))
 }
 
 func (w *wallet) take(ask *toolyard.Ask, now time.Time) {
@@ -78,6 +79,11 @@ func (w *wallet) settled(price, charged toolyard.Money) {
 	w.taken, w.begun = w.taken-price, w.begun-1
 	w.left += price - charged
 	w.spent, w.rest = w.spent+charged, w.rest-charged
+}
+
+// over notes that there is no lease any more.
+func (w *wallet) over() {
+	w.hold, w.left, w.calls, w.until, w.pledged = "", 0, 0, time.Time{}, false
 }
 
 func (w *wallet) waiting() (n int) {
@@ -108,16 +114,19 @@ func (w *wallet) ask(d *Desk, now time.Time) (store.FundAsk, bool) {
 	}
 	w.serial++
 	f := store.FundAsk{Hold: w.hold, Serial: w.serial, Purse: w.purse, Account: w.account, TTL: w.longest + grace + holdTime, Calls: max(0, waiting+ahead-w.calls)}
-	f.Want, f.Least, f.Idle = max(0, cost-w.left), max(0, least-w.left), w.left
+	f.Want, f.Least = max(0, cost-w.left), max(0, least-w.left)
+	if f.Least > 0 || (w.counts && w.calls <= 0) {
+		f.Idle, w.pledged = w.left, true
+	}
 	return f, true
 }
 
 // granted takes over what the lease has now. Sent is when it was asked for.
 func (w *wallet) granted(d *Desk, f store.FundAsk, g store.FundGrant, sent time.Time) {
-	w.left, w.counts, w.calls = g.Left-w.taken, g.Counts, g.Calls-w.begun
+	w.left, w.counts, w.calls, w.pledged = g.Left-w.taken, g.Counts, g.Calls-w.begun, false
 	w.spent, w.rest = g.Spent, g.Purse
 	if g.Left == 0 && g.Calls == 0 && g.Refused != nil && w.begun == 0 {
-		w.hold = "" // there is no such lease
+		w.over() // there is no such lease
 	}
 	if g.Refused == nil {
 		w.until = sent.Add(f.TTL)
@@ -155,7 +164,7 @@ func (w *wallet) sleep(d *Desk, now time.Time) (empty bool) {
 	if w.begun == 0 {
 		if w.hold != "" {
 			d.out.drops = append(d.out.drops, store.Drop{Hold: w.hold, Purse: w.purse})
-			w.hold, w.left, w.calls = "", 0, 0
+			w.over()
 		}
 		return true
 	}

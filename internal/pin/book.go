@@ -6,14 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
+	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
-
-	"github.com/toolyard/toolyard/internal/guard"
 )
 
 // Entry is what is known about one server.
@@ -21,7 +20,7 @@ type Entry struct {
 	Protocol string                     // the version that it spoke last
 	Tools    map[string]json.RawMessage // definitions by name, in their own order; nil if none were ever approved
 
-	encoded []byte // as it stands in the file
+	encoded []byte // as it is written
 }
 
 // clone is a deep copy of an entry, also of one that is not there.
@@ -47,48 +46,77 @@ func (e *Entry) equal(other *Entry) bool {
 	return e.Protocol == other.Protocol && (e.Tools == nil) == (other.Tools == nil) && maps.EqualFunc(e.Tools, other.Tools, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
 }
 
-// Book is the file. Several goroutines and several processes may use one file at once.
+// Book is what was approved, in a file or in a document that processes share. Several
+// goroutines and several processes may use one at once.
 type Book struct {
-	path string // "" for none
+	place place // nil for none
 
-	writing  sync.Mutex // held by whoever changes the file
-	unlocked time.Time  // when the last change of it ended
+	writing sync.Mutex // held by whoever changes what is there
 
 	mu      sync.RWMutex
-	saved   map[string]*Entry // what the file held when it was read; entries are never changed
+	saved   map[string]*Entry // what was there when it was read; entries are never changed
 	unsaved map[string]*Entry // what could not be written, which goes first; nil if removed
 	seen    reading
-	changes int // how often the file held something else
-	told    int // the changes when Reload last answered
+	news    map[string]bool // the servers of which others wrote something else; Changed has not told yet
 }
 
-// reading says which file was read.
+// place is where a book is kept.
+type place interface {
+	// name says to people where that is.
+	name() string
+	// lock keeps other processes from writing until unlock is called, if that can be done.
+	lock() (unlock func(), err error)
+	// read reads all that is there, nil for nothing. It need not if it is surely the same as
+	// it was at the time of a stamp, and says so.
+	read(last stamp) (data []byte, now stamp, same bool, err error)
+	// write replaces what was there at the time of a stamp. Its error is ErrChanged if
+	// something else is there.
+	write(data []byte, last stamp) (now stamp, err error)
+}
+
+// ErrChanged means that somebody else has written what was to be replaced.
+var ErrChanged = errors.New("somebody else has changed it meanwhile")
+
+// stamp tells what is at a place from what was there before.
+type stamp struct {
+	info    os.FileInfo // of a file; nil if there was none
+	at      time.Time   // when it was read
+	version int64       // of a document; zero if there was none
+}
+
+// reading says what was read.
 type reading struct {
-	info os.FileInfo // nil if there was none
-	sum  [32]byte
-	at   time.Time
+	stamp
+	there bool
+	sum   [sha256.Size]byte
+}
+
+// newReading is what was read of data, nil for none.
+func newReading(data []byte, s stamp) reading {
+	r := reading{stamp: s, there: data != nil}
+	if r.there {
+		r.sum = sha256.Sum256(data)
+	}
+	return r
 }
 
 // conflict begins a part of a file that two people have changed.
 const conflict = "<<<<<<< "
 
-// coarse is more than the unit of time of any file system. Of two changes within it the second may
-// leave no trace in the time of a file.
-const coarse = 2 * time.Second
-
-// same reports whether info is surely that of the file that was read, unchanged.
-func (r reading) same(info os.FileInfo) bool {
-	if r.info == nil || info == nil {
-		return r.info == nil && info == nil
+// Open reads the book in a file. A missing one is an empty book; the error of a damaged one
+// names file and line. With "" as its path a book is kept in memory only.
+func Open(path string) (*Book, error) {
+	if path == "" {
+		return openAt(nil)
 	}
-	return os.SameFile(r.info, info) && r.info.Size() == info.Size() && r.info.ModTime().Equal(info.ModTime()) &&
-		r.at.Sub(info.ModTime()) > coarse
+	return openAt(&file{path: path})
 }
 
-// Open reads the file. A missing one is an empty book; the error of a damaged one names file and
-// line. With "" as its path a book is kept in memory only.
-func Open(path string) (*Book, error) {
-	b := &Book{path: path, unsaved: make(map[string]*Entry)}
+// OpenIn reads the book in a document, which has the same form as a file.
+func OpenIn(d Document) (*Book, error) { return openAt(document{d}) }
+
+func openAt(p place) (*Book, error) {
+	b := &Book{place: p, unsaved: make(map[string]*Entry), news: make(map[string]bool)}
 	if _, err := b.Reload(); err != nil {
 		return nil, err
 	}
@@ -96,7 +124,12 @@ func Open(path string) (*Book, error) {
 }
 
 // Path is where the file is; "" if there is none.
-func (b *Book) Path() string { return b.path }
+func (b *Book) Path() string {
+	if f, ok := b.place.(*file); ok {
+		return f.path
+	}
+	return ""
+}
 
 // Entry is a copy of what is known about a server.
 func (b *Book) Entry(server string) (Entry, bool) {
@@ -114,75 +147,86 @@ func (b *Book) entry(server string) *Entry {
 	return b.saved[server]
 }
 
-// Reload reads the file again if it is another one, and says whether it holds something else. If
-// it is damaged the book stays as it is.
+// Reload reads the book again if it is another one, and says whether it holds something
+// else. If it is damaged the book stays as it is.
 func (b *Book) Reload() (changed bool, err error) {
-	if b.path == "" {
-		return false, nil
+	servers, err := b.Changed()
+	return len(servers) > 0, err
+}
+
+// Changed is Reload that says of which servers the book holds something else than when
+// either was last asked, not counting what was changed by this book.
+func (b *Book) Changed() (servers []string, err error) {
+	if b.place == nil {
+		return nil, nil
 	}
 	b.writing.Lock()
 	defer b.writing.Unlock()
-	_, err = b.reload()
+	err = b.reload()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	changed, b.told = b.changes != b.told, b.changes
-	return changed, err
+	servers = slices.Sorted(maps.Keys(b.news))
+	clear(b.news)
+	return servers, err
 }
 
-// reload reads the file. Whoever calls holds writing.
-func (b *Book) reload() (changed bool, err error) {
-	now := time.Now()
-	info, err := os.Stat(b.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return b.take(nil, reading{at: now}), nil
+// reload reads what is there. Whoever calls holds writing.
+func (b *Book) reload() error {
+	data, now, same, err := b.place.read(b.seen.stamp)
+	if err != nil || same {
+		return err
 	}
-	if err != nil {
-		return false, err
-	}
-	if b.seen.same(info) {
-		return false, nil
-	}
-	data, err := guard.ReadFile(b.path, maxFile)
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", b.path, err)
-	}
-	found := reading{info, sha256.Sum256(data), now}
-	if b.seen.info != nil && found.sum == b.seen.sum {
+	found := newReading(data, now)
+	if found.there && b.seen.there && found.sum == b.seen.sum {
 		b.seen = found
-		return false, nil
+		return nil
 	}
+	var servers map[string]*Entry
+	if found.there {
+		if servers, err = parse(b.place.name(), data); err != nil {
+			return err
+		}
+	}
+	b.take(servers, found)
+	return nil
+}
+
+// parse reads a book that has a name.
+func parse(name string, data []byte) (map[string]*Entry, error) {
 	if bytes.HasPrefix(data, []byte(conflict)) || bytes.Contains(data, []byte("\n"+conflict)) {
-		return false, fmt.Errorf("%s: it holds a merge conflict; take either side: what differs is withheld until it is approved", b.path)
+		return nil, fmt.Errorf("%s: it holds a merge conflict; take either side: what differs is withheld until it is approved", name)
 	}
 	servers, err := decode(data)
 	if d, ok := errors.AsType[*damage](err); ok {
-		return false, fmt.Errorf("%s:%d: %w", b.path, line(data, d.offset), d)
+		return nil, fmt.Errorf("%s:%d: %w", name, line(data, d.offset), d)
 	}
-	return b.take(servers, found), nil
+	return servers, err
 }
 
-// take replaces what the file held by what it holds now. What could not be written stays, unless
-// somebody has changed the same entry in the file.
-func (b *Book) take(servers map[string]*Entry, found reading) (changed bool) {
+// take replaces what was there by what is there now. What could not be written stays, unless
+// somebody has changed the same entry.
+func (b *Book) take(servers map[string]*Entry, found reading) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for server := range b.unsaved {
+	all := maps.Clone(servers)
+	if all == nil {
+		all = make(map[string]*Entry)
+	}
+	maps.Copy(all, b.saved)
+	for server := range all {
 		if !servers[server].equal(b.saved[server]) {
 			delete(b.unsaved, server)
+			b.news[server] = true
 		}
 	}
-	changed = b.seen.sum != found.sum || (b.seen.info == nil) != (found.info == nil)
-	if changed {
-		b.changes++
-	}
 	b.saved, b.seen = servers, found
-	return changed
 }
 
-// Update changes what is known about one server, in memory and in the file, where the entries that
-// others have changed meanwhile stay. The change is called once, with a copy of the entry; it must
-// not change the book itself. If the file cannot be written the book holds the change all the
-// same, and the error says so. A definition without a canonical form is an error that changes nothing.
+// Update changes what is known about one server, in memory and where the book is kept, where the
+// entries that others have changed meanwhile stay. The change is called with a copy of the entry, and
+// again with that of somebody else who was faster; it must not change the book itself. If it cannot be
+// written the book holds the change all the same, and the error says so. A definition without a
+// canonical form is an error that changes nothing.
 func (b *Book) Update(server string, change func(*Entry)) error {
 	return b.set(server, func(old *Entry) (*Entry, error) {
 		e := old.clone()
@@ -239,10 +283,29 @@ func (e *Entry) settled(server string, old *Entry) (*Entry, error) {
 	return s, nil
 }
 
+// How often a change is tried while others are faster, and the longest pause before it is
+// tried again.
+const (
+	maxTries = 50
+	maxPause = 50 * time.Millisecond
+)
+
 // set replaces an entry by what next makes of it. An error of next changes nothing.
 func (b *Book) set(server string, next func(old *Entry) (*Entry, error)) error {
 	b.writing.Lock()
 	defer b.writing.Unlock()
+	for try := 1; ; try++ {
+		err := b.trySet(server, next, try == maxTries)
+		if !errors.Is(err, ErrChanged) || try == maxTries {
+			return err
+		}
+		time.Sleep(rand.N(min(time.Duration(try)*time.Millisecond, maxPause))) //nolint:gosec // a pause need not be secret
+	}
+}
+
+// trySet is one try of set. If somebody else was faster the book stays as it is, unless this
+// is the last try. Whoever calls holds writing.
+func (b *Book) trySet(server string, next func(old *Entry) (*Entry, error), last bool) error {
 	unlock, failed := b.lockAndReload()
 	defer unlock()
 	b.mu.RLock()
@@ -255,14 +318,18 @@ func (b *Book) set(server string, next func(old *Entry) (*Entry, error)) error {
 	if failed == nil && len(b.unsaved) == 0 && e.equal(old) {
 		return nil
 	}
-	b.mu.Lock()
-	b.unsaved[server] = e
-	b.mu.Unlock()
-	if b.path == "" {
+	before := b.keep(server, e)
+	if b.place == nil {
 		return nil
 	}
 	if failed == nil {
 		failed = b.save()
+	}
+	if errors.Is(failed, ErrChanged) && !last {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.unsaved = before
+		return failed
 	}
 	if failed != nil {
 		return fmt.Errorf("what was learned of %s is kept in memory only: %w", server, failed)
@@ -270,22 +337,29 @@ func (b *Book) set(server string, next func(old *Entry) (*Entry, error)) error {
 	return nil
 }
 
-// lockAndReload keeps other processes from the file and reads what they have written.
+// keep notes an entry that is yet to be written, and returns what there was of such before.
+func (b *Book) keep(server string, e *Entry) (before map[string]*Entry) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	before = maps.Clone(b.unsaved)
+	b.unsaved[server] = e
+	return before
+}
+
+// lockAndReload keeps other processes from writing and reads what they have written.
 func (b *Book) lockAndReload() (unlock func(), err error) {
-	if b.path == "" {
+	if b.place == nil {
 		return func() {}, nil
 	}
-	time.Sleep(courtesy - time.Since(b.unlocked))
-	release, err := lock(folder(b.path))
+	unlock, err = b.place.lock()
 	if err != nil {
 		return func() {}, err
 	}
-	_, err = b.reload()
-	return func() { release(); b.unlocked = time.Now() }, err
+	return unlock, b.reload()
 }
 
-// save writes what the file held and all that could not be written before. Whoever calls holds
-// writing and the lock of the file.
+// save writes what was there and all that could not be written before. Whoever calls holds
+// writing and the lock of the place.
 func (b *Book) save() error {
 	servers := maps.Clone(b.saved)
 	if servers == nil {
@@ -300,15 +374,15 @@ func (b *Book) save() error {
 	}
 	data := encode(servers)
 	if len(data) > maxFile {
-		return fmt.Errorf("%s would be larger than %d MiB", b.path, maxFile>>20)
+		return fmt.Errorf("%s would be larger than %d MiB", b.place.name(), maxFile>>20)
 	}
-	info, err := replace(b.path, data)
+	now, err := b.place.write(data, b.seen.stamp)
 	if err != nil {
 		return err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.saved, b.unsaved = servers, make(map[string]*Entry)
-	b.seen = reading{info, sha256.Sum256(data), time.Now()}
+	b.seen = newReading(data, now)
 	return nil
 }

@@ -1,5 +1,5 @@
 // Package pin keeps the definitions of strangers' tools as they were approved, in a file beside the
-// configuration that is meant to be committed and reviewed.
+// configuration that is meant to be committed and reviewed, or in a document that replicas share.
 package pin
 
 import (

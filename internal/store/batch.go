@@ -41,7 +41,7 @@ type PaceAsk struct {
 // PaceGrant is what was leased. What is less than was asked for may be had later.
 type PaceGrant struct {
 	Permits  int
-	Slot     int64 // when the permits were granted, to give them back
+	Slot     int64 // when the permits and the turn were granted, to give them back
 	Slots    int
 	Turn     bool
 	After    time.Duration // how long to wait before it is worth asking for what is missing
@@ -53,7 +53,7 @@ type PaceReturn struct {
 	Key     string
 	Limit   toolyard.Limit
 	Permits int
-	Slot    int64 // of the grant
+	Slot    int64 // of the grant of the permits, or of the turn
 	Slots   int
 	Turn    bool
 }

@@ -367,25 +367,28 @@ func (b *books) admit(a Admit) (Admitted, error) {
 		return done, nil
 	}
 	var paces []*pace
+	seat := b.replica + " admits" // beside that of the replica's leases
 	for _, ask := range a.Paces {
 		p, err := b.pace(ask.Key, ask.Limit)
 		if err != nil {
 			return Admitted{}, err
 		}
-		permits, slots, free := p.available(b.replica, ask, p.sit(b.replica))
+		p.see(b.replica)
+		permits, slots, free := p.available(ask, p.sit(seat))
 		if permits <= 0 || slots <= 0 || !free {
+			leaveAll(paces, seat)
 			return Admitted{Refused: &Refusal{Code: toolyard.Exhausted, Message: ask.Key, After: p.after(ask)}}, nil
 		}
 		paces = append(paces, p)
 	}
 	out := Admitted{Refused: b.reserve(a)}
+	leaveAll(paces, seat)
 	if out.Refused != nil {
 		return out, nil
 	}
 	for i, p := range paces {
 		g := PaceGrant{Permits: 1, Slots: 1, Turn: true, Slot: p.slot(), Replicas: len(p.Seen)}
 		p.take(b.replica, a.Paces[i], g)
-		p.leave(b.replica)
 		out.Paces = append(out.Paces, g)
 	}
 	if p := b.purses[a.Purse]; p != nil {
@@ -393,6 +396,13 @@ func (b *books) admit(a Admit) (Admitted, error) {
 	}
 	b.runs[a.Run] = &runRow{change: anew(b.runs[a.Run] != nil), id: a.Run, digest: a.Digest, call: a.Call, state: running, until: b.now.Add(a.Timeout + grace)}
 	return out, nil
+}
+
+// leaveAll leaves the lines of limits that a call need not wait for.
+func leaveAll(paces []*pace, seat string) {
+	for _, p := range paces {
+		p.leave(seat)
+	}
 }
 
 // before answers a call that was made before with the same key.

@@ -162,48 +162,63 @@ func closeIn(ctx context.Context, e engine, id, account string) error {
 	})
 }
 
-// check says what does not add up.
-func (t *tables) check() error {
-	net := map[string]toolyard.Money{}
-	charges := map[string]toolyard.Money{}
+// sums are what the transfers and the holds of a purse add up to.
+type sums struct {
+	net     map[string]toolyard.Money // by place
+	charges map[string]toolyard.Money // by purse, as all below
+	held    map[string]toolyard.Money
+	spent   map[string]toolyard.Money
+	calls   map[string]int
+}
+
+func (t *tables) sums() (sums, error) {
+	s := sums{map[string]toolyard.Money{}, map[string]toolyard.Money{}, map[string]toolyard.Money{}, map[string]toolyard.Money{}, map[string]int{}}
 	for _, m := range t.transfers {
-		net[m.from] -= m.amount
-		net[m.to] += m.amount
+		s.net[m.from] -= m.amount
+		s.net[m.to] += m.amount
 		if m.amount < 0 {
-			return fmt.Errorf("transfer %s moves %s", m.id, m.amount)
+			return s, fmt.Errorf("transfer %s moves %s", m.id, m.amount)
 		}
 		if m.kind == "charge" {
-			charges[m.purse] += m.amount
+			s.charges[m.purse] += m.amount
 		}
 	}
-	held, heldCalls, spent := map[string]toolyard.Money{}, map[string]int{}, map[string]toolyard.Money{}
 	for id, h := range t.holds {
-		held[h.purse] += h.left + h.spent
-		spent[h.purse] += h.spent
-		heldCalls[h.purse] += h.callsLeft + h.callsSpent
-		if h.left < 0 || h.spent < 0 || h.callsLeft < 0 || h.callsSpent < 0 || net["hold/"+id] != h.left {
-			return fmt.Errorf("hold %+v, by its transfers %s", h, net["hold/"+id])
+		s.held[h.purse] += h.left + h.spent
+		s.spent[h.purse] += h.spent
+		s.calls[h.purse] += h.callsLeft + h.callsSpent
+		if h.left < 0 || h.spent < 0 || h.callsLeft < 0 || h.callsSpent < 0 || s.net["hold/"+id] != h.left {
+			return s, fmt.Errorf("hold %+v, by its transfers %s", h, s.net["hold/"+id])
 		}
-		delete(net, "hold/"+id)
+		delete(s.net, "hold/"+id)
+	}
+	return s, nil
+}
+
+// check says what does not add up.
+func (t *tables) check() error {
+	s, err := t.sums()
+	if err != nil {
+		return err
 	}
 	for id, p := range t.purses {
 		switch {
 		case p.balance < 0 || p.held < 0 || p.spent < 0 || p.calls < 0 || p.heldCalls < 0:
 			return fmt.Errorf("less than nothing: %+v", p)
-		case p.held != held[id] || p.heldCalls != heldCalls[id]:
-			return fmt.Errorf("its holds have %s and %d calls: %+v", held[id], heldCalls[id], p)
-		case p.balance != net["purse/"+id]:
-			return fmt.Errorf("by its transfers it has %s: %+v", net["purse/"+id], p)
-		case p.spent+spent[id] != charges[id]:
-			return fmt.Errorf("its charges are %s: %+v", charges[id], p)
+		case p.held != s.held[id] || p.heldCalls != s.calls[id]:
+			return fmt.Errorf("its holds have %s and %d calls: %+v", s.held[id], s.calls[id], p)
+		case p.balance != s.net["purse/"+id]:
+			return fmt.Errorf("by its transfers it has %s: %+v", s.net["purse/"+id], p)
+		case p.spent+s.spent[id] != s.charges[id]:
+			return fmt.Errorf("its charges are %s: %+v", s.charges[id], p)
 		case p.maxCalls > 0 && p.calls+p.heldCalls > p.maxCalls:
 			return fmt.Errorf("it made too many calls: %+v", p)
-		case p.id != p.account && charges[id] > p.limit:
-			return fmt.Errorf("it spent %s: %+v", charges[id], p)
+		case p.id != p.account && s.charges[id] > p.limit:
+			return fmt.Errorf("it spent %s: %+v", s.charges[id], p)
 		}
-		delete(net, "purse/"+id)
+		delete(s.net, "purse/"+id)
 	}
-	for place, amount := range net {
+	for place, amount := range s.net {
 		if place != "world" && place[:6] != "sales/" && amount != 0 {
 			return fmt.Errorf("%s is gone, with %s", place, amount)
 		}

@@ -402,7 +402,7 @@ func record(t testing.TB, l ledger, name string, seed uint64) []porcupine.Operat
 	}
 	var all sync.WaitGroup
 	for client := range clients {
-		r := rand.New(rand.NewPCG(seed, uint64(client))) //nolint:gosec // the same each time
+		r := rand.New(rand.NewPCG(seed, uint64(client)))
 		all.Go(func() {
 			for _, o := range someOps(r, client, 5) {
 				if err := rec.do(t.Context(), client, o); err != nil {

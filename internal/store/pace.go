@@ -50,6 +50,7 @@ type count struct {
 
 type turn struct {
 	Replica string    `json:"replica"`
+	Slot    int64     `json:"slot"` // of the grant
 	Until   time.Time `json:"until"`
 }
 
@@ -103,9 +104,10 @@ func (p *pace) slot() int64 { return p.Last.UnixNano() / int64(slotTime) }
 // lease gives a replica what it asks for, as far as it is there and those before it in the
 // line do not want it.
 func (p *pace) lease(replica string, ask PaceAsk) PaceGrant {
+	p.see(replica)
 	place := p.sit(replica)
 	g := PaceGrant{Slot: p.slot(), Replicas: len(p.Seen)}
-	permits, slots, free := p.available(replica, ask, place)
+	permits, slots, free := p.available(ask, place)
 	if permits > 0 && slots > 0 && free {
 		g.Permits, g.Slots, g.Turn = min(permits, ask.Permits), min(slots, ask.Slots), ask.Turn
 		p.take(replica, ask, g)
@@ -124,7 +126,7 @@ const unlimited = 1 << 30
 
 // available is what a replica in that place of the line may have of each: permits, slots,
 // and whether the turn is free.
-func (p *pace) available(replica string, ask PaceAsk, place int) (permits, slots int, free bool) {
+func (p *pace) available(ask PaceAsk, place int) (permits, slots int, free bool) {
 	l, others := ask.Limit, len(p.Line)-place
 	permits, slots, free = unlimited, unlimited, true
 	if l.PerMinute > 0 && ask.Permits > 0 {
@@ -170,7 +172,7 @@ func (p *pace) take(replica string, ask PaceAsk, g PaceGrant) {
 		p.Held[replica] = h
 	}
 	if ask.Limit.Cooldown > 0 && g.Turn {
-		p.Turn = &turn{replica, p.Last.Add(TurnTTL)}
+		p.Turn = &turn{replica, g.Slot, p.Last.Add(TurnTTL)}
 	}
 }
 
@@ -186,7 +188,7 @@ func (p *pace) giveBack(replica string, r PaceReturn) {
 			delete(p.Held, replica)
 		}
 	}
-	if r.Turn && p.Turn != nil && p.Turn.Replica == replica {
+	if r.Turn && p.Turn != nil && p.Turn.Replica == replica && p.Turn.Slot == r.Slot {
 		p.Turn, p.Next = nil, p.Last.Add(r.Limit.Cooldown+time.Microsecond) // which is how exact the store's time is
 	}
 }
@@ -226,13 +228,17 @@ func (p *pace) after(ask PaceAsk) time.Duration {
 	return wait
 }
 
-// sit returns the place of a replica in the line: how many are before it. It is put at the
-// end if it is not there.
-func (p *pace) sit(replica string) int {
+// see notes that a replica uses the limit.
+func (p *pace) see(replica string) {
 	if p.Seen == nil {
 		p.Seen = make(map[string]time.Time)
 	}
 	p.Seen[replica] = p.Last
+}
+
+// sit returns the place of a replica in the line: how many are before it. It is put at the
+// end if it is not there.
+func (p *pace) sit(replica string) int {
 	i := slices.IndexFunc(p.Line, func(s seat) bool { return s.Replica == replica })
 	if i < 0 {
 		i = len(p.Line)

@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -105,7 +106,7 @@ func (m *paceMachine) ask(t *rapid.T) {
 		m.slots = append(m.slots, leased{replica: r, n: g.Slots, at: now, until: now.Add(slotHold)})
 	}
 	if m.limit.Cooldown > 0 && g.Turn {
-		m.turns = append(m.turns, leased{replica: r, n: 1, at: now, until: now.Add(TurnTTL)})
+		m.turns = append(m.turns, leased{replica: r, n: 1, slot: g.Slot, at: now, until: now.Add(TurnTTL)})
 	}
 }
 
@@ -155,7 +156,7 @@ func (m *paceMachine) begin(t *rapid.T) {
 	m.begun, m.next[l.replica] = now, now.Add(m.limit.Cooldown)
 	if rapid.Bool().Draw(t, "give back") {
 		l.n = 0
-		m.with(func(p *pace) { p.giveBack(l.replica, PaceReturn{Key: "k", Limit: m.limit, Turn: true}) })
+		m.with(func(p *pace) { p.giveBack(l.replica, PaceReturn{Key: "k", Limit: m.limit, Turn: true, Slot: l.slot}) })
 	}
 }
 
@@ -246,14 +247,18 @@ func TestNobodyStarves(t *testing.T) {
 			all = append(all, &waiter{name: fmt.Sprint("w", i), served: m.now})
 		}
 		longest := longestWait(m.limit, len(all))
-		for end := m.now.Add(3 * longest); m.now.Before(end); {
+		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		for end := m.now.Add(2 * longest); m.now.Before(end); m.now = m.now.Add(300 * time.Millisecond) {
+			m.with(func(p *pace) {
+				for _, w := range all {
+					w.ask(p, m.limit, 1+random.IntN(20))
+				}
+			})
 			for _, w := range all {
-				m.serve(w, rapid.IntRange(1, 20).Draw(t, "wanted"))
 				if d := m.now.Sub(w.served); d > longest {
 					t.Fatalf("%s of %d got nothing for %v of %+v", w.name, len(all), d, m.limit)
 				}
 			}
-			m.now = m.now.Add(250 * time.Millisecond)
 		}
 	})
 }
@@ -268,19 +273,17 @@ func longestWait(l toolyard.Limit, n int) time.Duration {
 	return wait
 }
 
-// serve has a replica ask for what it wants, use what it gets, and give back the rest.
-func (m *paceMachine) serve(w *waiter, wanted int) {
-	m.with(func(p *pace) {
-		if w.slots > 0 {
-			p.giveBack(w.name, PaceReturn{Key: "k", Limit: m.limit, Slots: w.slots})
-		}
-		g := p.lease(w.name, PaceAsk{Key: "k", Limit: m.limit, Permits: wanted, Slots: wanted, Turn: m.limit.Cooldown > 0, Hold: slotHold})
-		w.slots = g.Slots
-		if g.Permits > 0 {
-			w.served = m.now
-		}
-		if g.Turn {
-			p.giveBack(w.name, PaceReturn{Key: "k", Limit: m.limit, Turn: true})
-		}
-	})
+// ask asks for what the replica wants, after it has given back what it got before.
+func (w *waiter) ask(p *pace, l toolyard.Limit, wanted int) {
+	if w.slots > 0 {
+		p.giveBack(w.name, PaceReturn{Key: "k", Limit: l, Slots: w.slots})
+	}
+	g := p.lease(w.name, PaceAsk{Key: "k", Limit: l, Permits: wanted, Slots: wanted, Turn: l.Cooldown > 0, Hold: slotHold})
+	w.slots = g.Slots
+	if g.Permits > 0 {
+		w.served = p.Last
+	}
+	if g.Turn {
+		p.giveBack(w.name, PaceReturn{Key: "k", Limit: l, Turn: true, Slot: g.Slot})
+	}
 }

@@ -1,0 +1,428 @@
+package acceptance
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"maps"
+	mathrand "math/rand/v2"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/pgtest"
+)
+
+// kills is how often replicas are killed: CHAOS_KILLS, or else 300 in CI and 60 elsewhere.
+func kills(t *testing.T) int {
+	t.Helper()
+	if s := os.Getenv("CHAOS_KILLS"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatalf("CHAOS_KILLS: %v", err)
+		}
+		return n
+	}
+	if os.Getenv("CI") != "" {
+		return 300
+	}
+	return 60
+}
+
+// TestChaosMoney spends one session from all sides at once, and then a thousand.
+func TestChaosMoney(t *testing.T) {
+	url := pgtest.ForTest(t).Database(t)
+	_, b := salesFleet(t, 3, url)
+	s := b.mustOpen("0.5")
+	start := time.Now()
+	l := newLoad(b, func(int) order { return order{Tool: "note_read", Session: s.ID} })
+	each(1000, func(i int) { l.one(i) })
+	blast := time.Since(start)
+	if n := l.count(); n > 500 {
+		t.Errorf("%d calls were paid with money for 500", n)
+	}
+	// What a replica holds and does not use comes back when its lease ends.
+	for deadline := time.Now().Add(time.Minute); l.count() < 500 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		l.one(0)
+	}
+	for i := range 3 {
+		if got := b.must(i, order{Tool: "note_read", Session: s.ID}); got.status != http.StatusPaymentRequired || got.Error != "BUDGET_EXCEEDED" {
+			t.Errorf("a call without money: %+v", got)
+		}
+	}
+	checkSession(t, b, s.ID, "0.5", "0")
+	t.Logf("one session: 1,000 calls in %s; %s", blast.Round(time.Millisecond), l.figures())
+	chaosSessions(t, b, 1000)
+	settled(t, url, time.Minute)
+	books := audit(t, url)
+	if sum, calls := books.spent(s.ID); calls != 500 || sum != toolyard.USD/2 || l.count() != 500 {
+		t.Errorf("%d calls were acknowledged, %d charged, %s in all", l.count(), calls, sum)
+	}
+	if len(books.charges) != 500+2000 {
+		t.Errorf("%d charges", len(books.charges))
+	}
+}
+
+// chaosSessions opens sessions with money for two calls each, and tries three.
+func chaosSessions(t *testing.T, b *buyer, n int) {
+	t.Helper()
+	sessions := make([]session, n)
+	var failures sync.Map
+	each(n, func(i int) {
+		var err error
+		if sessions[i], err = b.open("0.0025"); err != nil {
+			failures.Store(i, err)
+		}
+	})
+	failures.Range(func(_, err any) bool { t.Fatal(err); return false })
+	start := time.Now()
+	l := newLoad(b, func(i int) order { return order{Tool: "note_read", Session: sessions[i/3].ID} })
+	each(3*n, func(i int) { l.one(i) })
+	blast := time.Since(start)
+	for deadline := time.Now().Add(2 * time.Minute); l.count() < 2*n && time.Now().Before(deadline); time.Sleep(500 * time.Millisecond) {
+		each(n, func(i int) {
+			if b.look(sessions[i].ID).Spent < 2*toolyard.USD/1000 {
+				l.one(3 * i)
+			}
+		})
+	}
+	each(n, func(i int) { checkSession(t, b, sessions[i].ID, "0.002", "0.0005") })
+	if l.count() != 2*n {
+		t.Errorf("%d calls were acknowledged, and there is money for %d", l.count(), 2*n)
+	}
+	t.Logf("%d sessions: %d calls in %s; %s", n, 3*n, blast.Round(time.Millisecond), l.figures())
+}
+
+// each does something n times, a thousand at once.
+func each(n int, do func(i int)) {
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range min(n, 1000) {
+		wg.Go(func() {
+			for i := range next {
+				do(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+}
+
+// killer kills replicas at random, one after the other, and starts each again at once.
+func (f *fleet) killer(ctx context.Context, n int) (killed int, err error) {
+	for killed < n && ctx.Err() == nil {
+		r := f.replicas[mathrand.IntN(len(f.replicas))]
+		time.Sleep(mathrand.N(150 * time.Millisecond))
+		r.kill()
+		killed++
+		if err := r.start(); err != nil {
+			return killed, err
+		}
+		if err := r.ready(30 * time.Second); err != nil {
+			return killed, err
+		}
+	}
+	return killed, nil
+}
+
+// sharing is how many workers share a session.
+const sharing = 4
+
+// spenders are workers that spend sessions. One that has nothing left is replaced.
+type spenders struct {
+	*load
+	limit string
+
+	mu  sync.Mutex
+	all []session
+	now map[int]session // by group of workers
+}
+
+func newSpenders(b *buyer, limit string) *spenders {
+	p := &spenders{limit: limit, now: make(map[int]session)}
+	p.load = newLoad(b, func(worker int) order {
+		o := order{Tool: []string{"note_read", "note_write"}[worker%2], Session: p.session(worker).ID}
+		if worker%sharing == 0 {
+			o.Key = rand.Text()
+		}
+		return o
+	})
+	return p
+}
+
+func (p *spenders) session(worker int) session {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now[worker/sharing]
+}
+
+// replace opens a session for the workers that share one with this one.
+func (p *spenders) replace(worker int) error {
+	s, err := p.buyer.open(p.limit)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil {
+		p.all = append(p.all, s)
+		p.now[worker/sharing] = s
+	}
+	return err
+}
+
+// work sends calls until the context ends.
+func (p *spenders) work(ctx context.Context, worker int) {
+	for refused := 0; ctx.Err() == nil; {
+		switch s := p.one(worker); {
+		case s == nil:
+			time.Sleep(5 * time.Millisecond)
+		case s.status != http.StatusPaymentRequired:
+			refused = 0
+		case worker%sharing == 0 && refused > 5:
+			refused = 0
+			_ = p.replace(worker) // or else the next time
+		default:
+			refused++
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+}
+
+// within checks that no session was spent beyond its limit, and that each says what the books
+// say.
+func (p *spenders) within(t *testing.T, b books) {
+	t.Helper()
+	for _, s := range p.all {
+		if sum, _ := b.spent(s.ID); sum > s.Limit {
+			t.Errorf("%s of %s were spent", sum, s.Limit)
+		} else if now := p.buyer.look(s.ID); now.Spent != sum || now.Held != 0 || now.Remaining != s.Limit-sum {
+			t.Errorf("%s was charged, and the session says %+v", sum, now)
+		}
+	}
+}
+
+// TestChaosKills kills replicas under load. Whatever was acknowledged is paid, once, and
+// nothing is spent that is not there.
+func TestChaosKills(t *testing.T) {
+	url := pgtest.ForTest(t).Database(t)
+	f, b := salesFleet(t, 3, url)
+	p := newSpenders(b, "0.1")
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Minute)
+	defer stop()
+	var wg sync.WaitGroup
+	for w := range 24 {
+		if w%sharing == 0 {
+			if err := p.replace(w); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wg.Go(func() { p.work(ctx, w) })
+	}
+	start := time.Now()
+	killed, err := f.killer(ctx, kills(t))
+	took := time.Since(start)
+	stop()
+	wg.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	settled(t, url, time.Minute)
+	books := audit(t, url)
+	p.paid(t, f, books)
+	p.within(t, books)
+	t.Logf("%d kills in %s, %d sessions, %d charges, %d runs; %s", killed, took.Round(time.Second), len(p.all), len(books.charges), len(f.runs()), p.figures())
+}
+
+// TestChaosOneKey sends one idempotency key a thousand times at once while replicas die.
+func TestChaosOneKey(t *testing.T) {
+	url := pgtest.ForTest(t).Database(t)
+	f, b := salesFleet(t, 3, url)
+	killed, acknowledged, silent := 0, 0, 0
+	answers := make(map[order]string) // what each key was answered, empty for no result
+	for round := range max(3, kills(t)/20) {
+		o := order{Tool: "note_write", Args: work{MS: 100 * (round % 5)}, Key: fmt.Sprintf("round-%d-%s", round, rand.Text())}
+		results, statuses, n := f.repeatUnderKills(b, o)
+		ran, charged := f.ofKey(o.Key, readBooks(t.Context(), t, url))
+		if ran > 1 || charged > ran || len(results) > 1 || len(results) == 1 && charged != 1 {
+			t.Errorf("one key ran %d times, was charged %d times, and has %d results: %v", ran, charged, len(results), statuses)
+		}
+		answers[o] = strings.Join(slices.Collect(maps.Keys(results)), " ")
+		killed, acknowledged, silent = killed+n, acknowledged+len(results), silent+ran-min(ran, len(results))
+	}
+	settled(t, url, time.Minute)
+	unknown := 0
+	for o, want := range answers {
+		s := b.must(0, o)
+		if s.good() && want != "" && string(s.Result.Structured) != want || !s.good() && (want != "" || s.Error != "OUTCOME_UNKNOWN") {
+			t.Errorf("a key that was answered %q is now answered %+v", want, s)
+		}
+		if !s.good() {
+			unknown++
+		}
+		if ran, charged := f.ofKey(o.Key, readBooks(t.Context(), t, url)); ran > 1 || s.good() != (charged == 1) {
+			t.Errorf("the last answer is %+v; it ran %d times and was charged %d times", s, ran, charged)
+		}
+	}
+	audit(t, url)
+	t.Logf("%d keys, each sent 1,000 times, %d kills: %d acknowledged, %d ran without an answer, the outcome of %d is not known", len(answers), killed, acknowledged, silent, unknown)
+}
+
+// repeatUnderKills sends one order a thousand times at once while replicas are killed.
+func (f *fleet) repeatUnderKills(b *buyer, o order) (results map[string]bool, statuses map[int]int, killed int) {
+	f.t.Helper()
+	ctx, stop := context.WithCancel(f.t.Context())
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		killed, err = f.killer(ctx, 1000)
+		done <- err
+	}()
+	results, statuses = b.repeat(1000, o)
+	stop()
+	if err := <-done; err != nil {
+		f.t.Fatal(err)
+	}
+	return results, statuses, killed
+}
+
+// repeat sends one order n times at once, and returns the different results and the count of
+// answers by status; 0 is no answer.
+func (b *buyer) repeat(n int, o order) (results map[string]bool, statuses map[int]int) {
+	var mu sync.Mutex
+	results, statuses = make(map[string]bool), make(map[int]int)
+	each(n, func(i int) {
+		s, err := b.buy(i%len(b.bases), o)
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			statuses[0]++
+			return
+		}
+		statuses[s.status]++
+		if s.good() {
+			results[string(s.Result.Structured)] = true
+		}
+	})
+	return results, statuses
+}
+
+// ofKey counts the runs and the charges of an idempotency key.
+func (f *fleet) ofKey(key string, b books) (ran, charged int) {
+	f.t.Helper()
+	for _, n := range f.readNotes() {
+		if n.Key == key && n.Event == "began" {
+			ran++
+			if _, ok := b.charges[n.Call]; ok {
+				charged++
+			}
+		}
+	}
+	return ran, charged
+}
+
+// pace is a limit under real load.
+type pace struct {
+	rate     string
+	limit    toolyard.Limit
+	ms       int  // that a call takes
+	possible int  // starts while the load lasts
+	burst    bool // a minute's worth may begin at once, so nobody waits for a turn
+}
+
+// pressure is how long the load lasts: longer than the window of a limit per minute, so that
+// a second one begins.
+const pressure = 75 * time.Second
+
+// TestChaosLimits floods three replicas with calls of a tool: no limit is ever passed, hardly
+// anything of it is wasted, and who floods does not push others out.
+func TestChaosLimits(t *testing.T) {
+	for name, p := range map[string]pace{
+		"per minute":  {"perMinute: 120", toolyard.Limit{PerMinute: 120}, 0, 240, true},
+		"cooldown":    {"cooldown: 1s", toolyard.Limit{Cooldown: time.Second}, 0, 75, false},
+		"concurrency": {"concurrency: 3", toolyard.Limit{Concurrency: 3}, 1000, 225, false},
+		"all":         {"perMinute: 60, cooldown: 500ms, concurrency: 2", toolyard.Limit{PerMinute: 60, Cooldown: 500 * time.Millisecond, Concurrency: 2}, 800, 90, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := pgtest.ForTest(t).Database(t)
+			f := newFleet(t, 3, url, fmt.Sprintf("store: %q\nlimits: {wait: 5s, timeout: 5s}\nlog: {level: warn}\ngates: {default: {mode: read, callers: keys}}\nterms: {note_paced: {rate: {%s}}}\n", url, p.rate))
+			flood, modest := f.buyer("flood", "flood", ""), f.buyer("modest", "modest", "")
+			ctx, stop := context.WithTimeout(t.Context(), pressure)
+			defer stop()
+			var wg sync.WaitGroup
+			for w := range 60 + 10 {
+				b := flood
+				if w >= 60 {
+					b = modest
+				}
+				wg.Go(func() { press(ctx, b, w, p.ms) })
+			}
+			wg.Wait()
+			p.check(t, f.readNotes())
+		})
+	}
+}
+
+// press calls a tool over and over.
+func press(ctx context.Context, b *buyer, worker, ms int) {
+	for i := 0; ctx.Err() == nil; i++ {
+		c := modernHTTP{url: b.bases[(worker+i)%len(b.bases)] + "/mcp", key: b.token}
+		res, err := c.post(ctx, "1", "tools/call", fmt.Sprintf(`{"name":"note_paced","arguments":{"ms":%d}}`, ms))
+		if err == nil {
+			_ = res.Body.Close()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// check checks what the tool noted of its runs.
+func (p pace) check(t *testing.T, notes []noted) {
+	t.Helper()
+	slices.SortFunc(notes, func(a, b noted) int { return a.At.Compare(b.At) })
+	var starts []noted
+	running, peak, busiest, closest := 0, 0, 0, time.Hour
+	for _, n := range notes {
+		if n.Event == "ended" {
+			running--
+			continue
+		}
+		running++
+		peak = max(peak, running)
+		if len(starts) > 0 {
+			closest = min(closest, n.At.Sub(starts[len(starts)-1].At))
+		}
+		starts = append(starts, n)
+	}
+	callers := make(map[string]int)
+	for i, n := range starts {
+		end, _ := slices.BinarySearchFunc(starts, n.At.Add(time.Minute), func(n noted, at time.Time) int { return n.At.Compare(at) })
+		busiest = max(busiest, end-i)
+		callers[n.Caller]++
+	}
+	t.Logf("%s: %d starts, at most %d in a minute, %d at once, %s apart, by caller %v", p.rate, len(starts), busiest, peak, closest.Round(time.Microsecond), callers)
+	if p.limit.PerMinute > 0 && busiest > p.limit.PerMinute {
+		t.Errorf("%d starts in a minute", busiest)
+	}
+	if p.limit.Concurrency > 0 && peak > p.limit.Concurrency {
+		t.Errorf("%d at once", peak)
+	}
+	if p.limit.Cooldown > 0 && closest < p.limit.Cooldown {
+		t.Errorf("two starts %s apart", closest)
+	}
+	if len(starts) < p.possible*95/100 {
+		t.Errorf("%d starts, and %d were possible", len(starts), p.possible)
+	}
+	if modest := float64(callers["modest"]); !p.burst && modest < 0.4*float64(len(starts)) {
+		t.Errorf("the modest caller got %.0f of %d", modest, len(starts))
+	}
+}

@@ -1,0 +1,259 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/toolyard/toolyard"
+)
+
+// MaxDocument is how many bytes a document may have.
+const MaxDocument = 8 << 20
+
+// maxDocumentName is how many bytes its name may have, which then fits into a notification
+// of PostgreSQL.
+const maxDocumentName = 255
+
+// shelf is what an engine does for documents.
+type shelf interface {
+	// document reads a document: nothing, of version zero, if there is none.
+	document(ctx context.Context, name string) (body []byte, version int64, err error)
+	// setDocument replaces a document of the given version, and reports whether it had it.
+	setDocument(ctx context.Context, name string, body []byte, version int64) (done bool, err error)
+	// follow calls seen with the versions of all documents, soon after they have changed and
+	// at other times too, until ctx ends.
+	follow(ctx context.Context, seen func(versions map[string]int64))
+}
+
+var _, _ shelf = (*postgres)(nil), (*lite)(nil)
+
+// Document is a small text that replicas share, and its version, which grows by one with
+// each change: nil and zero if there is none.
+func (s *Store) Document(ctx context.Context, name string) (body []byte, version int64, err error) {
+	return s.engine.(shelf).document(ctx, name)
+}
+
+// SetDocument replaces a document that has the given version, zero for one that is not there
+// yet, and returns the new version. Its error is Conflict when it has another: somebody has
+// changed it meanwhile.
+func (s *Store) SetDocument(ctx context.Context, name string, body []byte, version int64) (next int64, err error) {
+	if name == "" || len(name) > maxDocumentName {
+		return 0, fmt.Errorf("store: the name of a document has 1 to %d bytes", maxDocumentName)
+	}
+	if len(body) > MaxDocument {
+		return 0, fmt.Errorf("store: %s has more than %d MiB", name, MaxDocument>>20)
+	}
+	if body == nil {
+		body = []byte{}
+	}
+	done, err := s.engine.(shelf).setDocument(ctx, name, body, version)
+	if err != nil {
+		return 0, err
+	}
+	if !done {
+		return 0, toolyard.Errorf(toolyard.Conflict, "Somebody has changed %s meanwhile; look at it and try again.", name)
+	}
+	return version + 1, nil
+}
+
+// Watch calls changed with the name of each document that there is, and then whenever one
+// has a new version, whoever wrote it, until ctx ends, whose error it returns. Of versions
+// that follow each other closely it may see only the last. While the store is away it waits,
+// and then tells what has changed meanwhile. It calls changed from one goroutine only.
+func (s *Store) Watch(ctx context.Context, changed func(name string)) error {
+	known := map[string]int64{}
+	s.engine.(shelf).follow(ctx, func(versions map[string]int64) {
+		for _, name := range slices.Sorted(maps.Keys(versions)) {
+			if versions[name] != known[name] && ctx.Err() == nil {
+				known[name] = versions[name]
+				changed(name)
+			}
+		}
+	})
+	return ctx.Err()
+}
+
+// pollPause is how long documents are not looked at although nothing was heard of a change.
+// It differs from time to time, so that replicas do not ask all at once.
+func pollPause() time.Duration {
+	return 400*time.Millisecond + rand.N(200*time.Millisecond) //nolint:gosec // a pause need not be secret
+}
+
+// rest waits for a while, or until ctx ends.
+func rest(ctx context.Context, pause time.Duration) {
+	select {
+	case <-time.After(pause):
+	case <-ctx.Done():
+	}
+}
+
+const (
+	insertDocument = `INSERT INTO documents (name, version, body) VALUES ($1, CAST($3 AS bigint) + 1, $2) ON CONFLICT DO NOTHING`
+	updateDocument = `UPDATE documents SET version = version + 1, body = $2 WHERE name = $1 AND version = $3`
+	readDocument   = `SELECT body, version FROM documents WHERE name = $1`
+	readVersions   = `SELECT name, version FROM documents`
+)
+
+// writeDocument is the statement that makes the first version of a document, or another.
+func writeDocument(version int64) string {
+	if version == 0 {
+		return insertDocument
+	}
+	return updateDocument
+}
+
+func documentOf(ctx context.Context, db *sql.DB, name string) (body []byte, version int64, err error) {
+	err = db.QueryRowContext(ctx, readDocument, name).Scan(&body, &version)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, 0, nil
+	}
+	return body, version, err
+}
+
+func affected(done sql.Result, err error) (bool, error) {
+	if err != nil {
+		return false, err
+	}
+	n, err := done.RowsAffected()
+	return n == 1, err
+}
+
+func scanVersion(row scanner) (name string, version int64, err error) {
+	err = row.Scan(&name, &version)
+	return name, version, err
+}
+
+func (l *lite) document(ctx context.Context, name string) (body []byte, version int64, err error) {
+	body, version, err = documentOf(ctx, l.db, name)
+	return body, version, liteError(err)
+}
+
+func (l *lite) setDocument(ctx context.Context, name string, body []byte, version int64) (done bool, err error) {
+	done, err = affected(l.db.ExecContext(ctx, writeDocument(version), name, body, version))
+	return done, liteError(err)
+}
+
+// follow looks again and again: other processes may write to the file, and nobody tells.
+func (l *lite) follow(ctx context.Context, seen func(map[string]int64)) {
+	for ; ctx.Err() == nil; rest(ctx, pollPause()) {
+		if versions, err := l.versions(ctx); err == nil {
+			seen(versions)
+		}
+	}
+}
+
+func (l *lite) versions(ctx context.Context) (map[string]int64, error) {
+	found, err := l.db.QueryContext(ctx, readVersions)
+	if err != nil {
+		return nil, err
+	}
+	defer found.Close() //nolint:errcheck // collectRows says what was wrong
+	versions := map[string]int64{}
+	return versions, collectRows(found, versions, scanVersion)
+}
+
+// documentChannel is where replicas tell each other the names of documents that they have
+// changed.
+const documentChannel = "toolyard_documents"
+
+func (p *postgres) document(ctx context.Context, name string) (body []byte, version int64, err error) {
+	err = retry(ctx, func() (again bool, err error) {
+		body, version, err = documentOf(ctx, p.db, name)
+		return pgBroken(err), err
+	})
+	return body, version, pgError(err)
+}
+
+// setDocument writes and tells in one statement, so that both happen or neither.
+func (p *postgres) setDocument(ctx context.Context, name string, body []byte, version int64) (done bool, err error) {
+	done, err = affected(p.db.ExecContext(ctx, `WITH written AS (`+writeDocument(version)+` RETURNING name)
+		SELECT pg_notify('`+documentChannel+`', name) FROM written`, name, body, version))
+	return done, pgError(err)
+}
+
+// The shortest and the longest pause before a connection that broke is made anew.
+const (
+	firstReconnect = 20 * time.Millisecond
+	lastReconnect  = 500 * time.Millisecond
+)
+
+// follow listens on a connection of its own, and makes another when it breaks.
+func (p *postgres) follow(ctx context.Context, seen func(map[string]int64)) {
+	pause := firstReconnect
+	for ctx.Err() == nil {
+		listened, _ := p.listen(ctx, seen) // whatever it was, it is tried again
+		if pause = min(2*pause, lastReconnect); listened {
+			pause = firstReconnect
+		}
+		rest(ctx, pause/2+rand.N(pause)) //nolint:gosec // a pause need not be secret
+	}
+}
+
+// listen listens until the connection breaks, and reports whether it ever did. It begins to
+// listen before it looks, so nothing happens unseen between the two.
+func (p *postgres) listen(ctx context.Context, seen func(map[string]int64)) (listened bool, err error) {
+	conn, err := pgx.ConnectConfig(ctx, p.pool.Config().ConnConfig)
+	if err != nil {
+		return false, err
+	}
+	defer hangUp(ctx, conn)
+	if _, err := conn.Exec(ctx, `LISTEN `+documentChannel); err != nil {
+		return false, err
+	}
+	for {
+		versions, err := pgVersions(ctx, conn)
+		if err != nil {
+			return listened, err
+		}
+		listened = true
+		seen(versions)
+		if err := awaitNews(ctx, conn); err != nil {
+			return listened, err
+		}
+	}
+}
+
+// hangUp closes a connection and waits until it is closed, unless that takes long.
+func hangUp(ctx context.Context, conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = conn.Close(ctx)
+	select {
+	case <-conn.PgConn().CleanupDone():
+	case <-ctx.Done():
+	}
+}
+
+// pgVersions reads the versions of all documents. A server that does not answer is taken for
+// one that is gone.
+func pgVersions(ctx context.Context, conn *pgx.Conn) (map[string]int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	found, err := conn.Query(ctx, readVersions)
+	if err != nil {
+		return nil, err
+	}
+	defer found.Close()
+	versions := map[string]int64{}
+	return versions, collectRows(found, versions, scanVersion)
+}
+
+// awaitNews waits until somebody tells of a change, or until it is time to look. Its error
+// means that the connection is over.
+func awaitNews(ctx context.Context, conn *pgx.Conn) error {
+	wait, cancel := context.WithTimeout(ctx, pollPause())
+	defer cancel()
+	_, err := conn.WaitForNotification(wait)
+	if err != nil && (conn.IsClosed() || ctx.Err() != nil) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,274 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/pgtest"
+)
+
+// documentEngines are the engines to test documents with. PostgreSQL is started if there is
+// one on this machine.
+var documentEngines = map[string]func(testing.TB) string{
+	"memory":   engines["memory"],
+	"sqlite":   engines["sqlite"],
+	"postgres": func(t testing.TB) string { return pgtest.ForTest(t).Database(t) },
+}
+
+func onDocumentEngines(t *testing.T, test func(t *testing.T, address string)) {
+	for name, address := range documentEngines {
+		t.Run(name, func(t *testing.T) { test(t, address(t)) })
+	}
+}
+
+// put writes a document over whatever there is.
+func put(t testing.TB, s *Store, name, body string) int64 {
+	t.Helper()
+	_, version, err := s.Document(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := s.SetDocument(t.Context(), name, []byte(body), version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+func TestDocuments(t *testing.T) {
+	onDocumentEngines(t, func(t *testing.T, address string) {
+		s, ctx := openAt(t, address), t.Context()
+		if body, version, err := s.Document(ctx, "a"); body != nil || version != 0 || err != nil {
+			t.Fatal(body, version, err)
+		}
+		_, err := s.SetDocument(ctx, "a", []byte("too early"), 1)
+		wantCode(t, err, toolyard.Conflict)
+		large := bytes.Repeat([]byte{0, 0xff, 'x', '\n'}, MaxDocument/4)
+		for i, body := range [][]byte{[]byte("first"), {}, nil, large} {
+			next, err := s.SetDocument(ctx, "a", body, int64(i))
+			if err != nil || next != int64(i+1) {
+				t.Fatal(next, err)
+			}
+			got, version, err := s.Document(ctx, "a")
+			if !bytes.Equal(got, body) || version != next || err != nil {
+				t.Errorf("%.20q in version %d, %v", got, version, err)
+			}
+			for _, old := range []int64{0, next - 1, next + 1} {
+				_, err = s.SetDocument(ctx, "a", []byte("late"), old)
+				wantCode(t, err, toolyard.Conflict)
+			}
+		}
+		for name, body := range map[string][]byte{"a": append(large, 0), "": nil, strings.Repeat("x", maxDocumentName+1): nil} {
+			if _, err := s.SetDocument(ctx, name, body, 0); err == nil || errors.Is(err, ErrAway) {
+				t.Errorf("%.10s of %d bytes: %v", name, len(body), err)
+			}
+		}
+	})
+}
+
+// Of those who replace one version one succeeds.
+func TestDocumentsAreReplacedOnce(t *testing.T) {
+	onDocumentEngines(t, func(t *testing.T, address string) {
+		stores := []*Store{openAt(t, address)}
+		if address != "memory" {
+			stores = append(stores, openAt(t, address))
+		}
+		const rounds, writers = 20, 4
+		for round := range int64(rounds) {
+			var wg sync.WaitGroup
+			won := make([]error, writers)
+			for i := range writers {
+				wg.Go(func() {
+					_, won[i] = stores[i%len(stores)].SetDocument(t.Context(), "a", []byte(fmt.Sprint(i)), round)
+				})
+			}
+			wg.Wait()
+			winner := slices.Index(won, nil)
+			for i, err := range won {
+				if i != winner {
+					wantCode(t, err, toolyard.Conflict)
+				}
+			}
+			if body, version, err := stores[0].Document(t.Context(), "a"); winner < 0 || string(body) != fmt.Sprint(winner) || version != round+1 || err != nil {
+				t.Fatal(winner, string(body), version, err)
+			}
+		}
+	})
+}
+
+// watching is somebody who watches.
+type watching struct {
+	seen chan string
+	stop func()
+}
+
+// watch watches until the test ends, and checks that it is told of one change at a time.
+func watch(t testing.TB, s *Store) *watching {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	w, done := &watching{seen: make(chan string, 1000)}, make(chan struct{})
+	go func() {
+		defer close(done)
+		var one sync.Mutex
+		err := s.Watch(ctx, func(name string) {
+			if !one.TryLock() {
+				t.Error("two changes are told at once")
+				return
+			}
+			defer one.Unlock()
+			w.seen <- name
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}()
+	w.stop = sync.OnceFunc(func() { cancel(); <-done })
+	t.Cleanup(w.stop)
+	return w
+}
+
+// next is the name of the next document that is told, empty if none is for a while.
+func (w *watching) next(limit time.Duration) string {
+	select {
+	case name := <-w.seen:
+		return name
+	case <-time.After(limit):
+		return ""
+	}
+}
+
+func TestWatch(t *testing.T) {
+	onDocumentEngines(t, func(t *testing.T, address string) {
+		defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+		s, err := Open(t.Context(), address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Close() }()
+		put(t, s, "b", "1")
+		put(t, s, "a", "1")
+		w := watch(t, s)
+		got := []string{w.next(2 * time.Second), w.next(2 * time.Second)}
+		put(t, s, "b", "2")
+		got = append(got, w.next(2*time.Second))
+		put(t, s, "c", "1")
+		got = append(got, w.next(2*time.Second), w.next(1200*time.Millisecond))
+		if diff := cmp.Diff([]string{"a", "b", "b", "c", ""}, got); diff != "" {
+			t.Error(diff)
+		}
+		w.stop()
+		put(t, s, "c", "2")
+		if name := w.next(700 * time.Millisecond); name != "" {
+			t.Error("it is told after the end:", name)
+		}
+	})
+}
+
+// What another process writes to the file is seen too.
+func TestWatchSeesOthers(t *testing.T) {
+	address := engines["sqlite"](t)
+	w := watch(t, openAt(t, address))
+	put(t, openAt(t, address), "a", "1")
+	if name := w.next(time.Second); name != "a" {
+		t.Errorf("%q", name)
+	}
+}
+
+// All watchers see each change in less than a second; on PostgreSQL in much less.
+func TestWatchersAreToldSoon(t *testing.T) {
+	address := pgtest.ForTest(t).Database(t)
+	for _, n := range []int{3, 20} {
+		writer := openAt(t, address)
+		var watchers []*watching
+		for range n {
+			watchers = append(watchers, watch(t, openAt(t, address+"&pool_max_conns=2")))
+		}
+		const rounds = 50
+		var took []time.Duration
+		for round := range rounds + 1 {
+			began := time.Now()
+			put(t, writer, "a", fmt.Sprint(round))
+			for i, w := range watchers {
+				if name := w.next(5 * time.Second); name != "a" {
+					t.Fatalf("watcher %d is not told: %q", i, name)
+				}
+			}
+			if round > 0 { // in the first some may not listen yet
+				took = append(took, time.Since(began))
+			}
+		}
+		slices.Sort(took)
+		t.Logf("from before the write until the last of %d watchers knows: p50 %v, most %v", n, took[rounds/2], took[rounds-1])
+		if took[rounds-1] > time.Second {
+			t.Errorf("it took %v", took[rounds-1])
+		}
+		for _, w := range watchers {
+			w.stop()
+		}
+	}
+}
+
+// A watcher whose connection is ended by the server makes another and misses nothing.
+func TestWatchOutlivesItsConnection(t *testing.T) {
+	cluster := pgtest.ForTest(t)
+	address := cluster.Database(t)
+	s := openAt(t, address)
+	w := watch(t, s)
+	put(t, s, "a", "1")
+	if name := w.next(2 * time.Second); name != "a" {
+		t.Fatalf("%q", name)
+	}
+	for round := range 5 {
+		err := cluster.Exec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+			WHERE datname = split_part(split_part($1, '/', 4), '?', 1) AND pid <> pg_backend_pid()`, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		put(t, s, "a", fmt.Sprint("after ", round))
+		if name := w.next(2 * time.Second); name != "a" {
+			t.Fatalf("round %d: %q", round, name)
+		}
+		t.Logf("seen %v after the connections were ended", time.Since(began))
+	}
+}
+
+// A watcher sees what was written around a restart of the server.
+func TestWatchOutlivesTheServer(t *testing.T) {
+	cluster := pgtest.StartForTest(t)
+	s := openAt(t, cluster.URL())
+	w := watch(t, s)
+	put(t, s, "a", "1")
+	if name := w.next(2 * time.Second); name != "a" {
+		t.Fatalf("%q", name)
+	}
+	for _, end := range []func() error{func() error { return cluster.Stop("fast") }, cluster.Kill} {
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.Document(t.Context(), "a"); !errors.Is(err, ErrAway) {
+			t.Errorf("without a server: %v", err)
+		}
+		time.Sleep(time.Second)
+		if err := cluster.Start(); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		put(t, s, "a", "after")
+		if name := w.next(2 * time.Second); name != "a" {
+			t.Fatalf("%q", name)
+		}
+		t.Logf("seen %v after the server came back", time.Since(began))
+	}
+}
