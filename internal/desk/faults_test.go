@@ -637,3 +637,25 @@ func TestANarrowLimitLeavesTheWideOneAlone(t *testing.T) {
 		})
 	}
 }
+
+// A call that the store admits, and says so when its turn is over, does not begin. Its key is
+// free.
+func TestAnAnswerThatComesTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, 0, func(*Options) {})
+		w.flaky.next = &fault{late: 3 * time.Second}
+		a := plain("c", func(a *toolyard.Ask) { a.Scope, a.Key, a.Paces = "acme", "k", []toolyard.Pace{coolTool} })
+		if _, err := w.desks[0].Admit(t.Context(), a); code(err) != toolyard.Unavailable {
+			t.Error(err)
+		}
+		a.Call = "d"
+		ticket, err := w.desks[0].Admit(t.Context(), a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.desks[0].Settle(t.Context(), ticket, succeeded()); err != nil {
+			t.Error(err)
+		}
+		w.close()
+	})
+}

@@ -41,7 +41,7 @@ func load(t *testing.T, replicas int, callers map[string]int, limit toolyard.Lim
 	end := time.Now().Add(during)
 	for caller, n := range callers {
 		for i := range n {
-			random := rand.New(rand.NewPCG(1, uint64(i))) //nolint:gosec // the same each time
+			random := rand.New(rand.NewPCG(1, uint64(i)))
 			wg.Go(func() {
 				for time.Now().Before(end) {
 					a := &toolyard.Ask{

@@ -79,7 +79,7 @@ func (d *Desk) Run(ctx context.Context) {
 			continue
 		}
 		pause = min(max(2*pause, 20*time.Millisecond), 500*time.Millisecond)
-		d.rest(ctx, pause/2+rand.N(pause), false)
+		d.rest(ctx, pause/2+rand.N(pause), false) //nolint:gosec // a pause need not be secret
 	}
 	<-swept
 	d.close(context.WithoutCancel(ctx))
@@ -399,7 +399,7 @@ func (d *Desk) abandon(v *visitor) {
 // sweep ends what others left behind.
 func (d *Desk) sweep(ctx context.Context) {
 	for ctx.Err() == nil {
-		d.rest(ctx, sweepTime/2+rand.N(sweepTime), false)
+		d.rest(ctx, sweepTime/2+rand.N(sweepTime), false) //nolint:gosec // a pause need not be secret
 		for more := true; more && ctx.Err() == nil; {
 			var err error
 			if more, err = d.store.Sweep(ctx, 200); err != nil {

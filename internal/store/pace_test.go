@@ -287,3 +287,46 @@ func (w *waiter) ask(p *pace, l toolyard.Limit, wanted int) {
 		p.giveBack(w.name, PaceReturn{Key: "k", Limit: l, Turn: true, Slot: g.Slot})
 	}
 }
+
+// The permits of a minute come back when the last of them can have been used a minute ago,
+// and not much later.
+func TestAMinuteIsAMinute(t *testing.T) {
+	limit := toolyard.Limit{PerMinute: 2}
+	for phase := time.Duration(0); phase < slotTime; phase += 7 * time.Millisecond {
+		first := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC).Add(phase)
+		p, ask := &pace{Last: first}, PaceAsk{Key: "k", Limit: limit, Permits: 2}
+		if g := p.lease("a", ask); g.Permits != 2 {
+			t.Fatalf("%+v", g)
+		}
+		for p.Last = first.Add(time.Minute); ; p.Last = p.Last.Add(time.Millisecond) {
+			p.expire(limit)
+			if p.lease("a", ask).Permits > 0 {
+				break
+			}
+		}
+		if d := p.Last.Sub(first); d < time.Minute+PermitTTL || d > time.Minute+PermitTTL+slotTime {
+			t.Errorf("the next were granted %v later", d)
+		}
+	}
+}
+
+// A turn that has run out cannot be given back: the replica may have another one by now.
+func TestAnOldTurnIsNotGivenBack(t *testing.T) {
+	ask := PaceAsk{Key: "k", Limit: toolyard.Limit{Cooldown: time.Millisecond}, Turn: true}
+	p := &pace{Last: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)}
+	first := p.lease("a", ask)
+	p.Last = p.Last.Add(2 * TurnTTL)
+	p.expire(ask.Limit)
+	second := p.lease("a", ask)
+	if !first.Turn || !second.Turn {
+		t.Fatalf("%+v, %+v", first, second)
+	}
+	p.giveBack("a", PaceReturn{Key: "k", Limit: ask.Limit, Turn: true, Slot: first.Slot})
+	if p.Turn == nil {
+		t.Error("the second turn was given back")
+	}
+	p.giveBack("a", PaceReturn{Key: "k", Limit: ask.Limit, Turn: true, Slot: second.Slot})
+	if p.Turn != nil {
+		t.Error("the second turn was not given back")
+	}
+}

@@ -33,6 +33,7 @@ type Metrics struct {
 	problems prometheus.Gauge
 	version  prometheus.Gauge
 	up       *prometheus.GaugeVec
+	charged  *prometheus.CounterVec
 	lost     prometheus.Counter
 	store    prometheus.Gauge
 }
@@ -50,11 +51,12 @@ func NewMetrics() *Metrics {
 		problems: prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_problems", Help: "Problems that wait for a person."}),
 		version:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_catalog_generation", Help: "The catalog's generation."}),
 		up:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "toolyard_server_up", Help: "Whether an MCP server can be used, 1 or 0."}, []string{"server"}),
+		charged:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "toolyard_charged_usd_total", Help: "What calls cost, for pictures; the books are exact."}, []string{"gate", "server", "tool"}),
 		lost:     prometheus.NewCounter(prometheus.CounterOpts{Name: "toolyard_record_lost_total", Help: "Calls that could not be kept on the record. None of them was charged."}),
 		store:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_store_up", Help: "Whether the store of limits and money answers, 1 or 0."}),
 	}
 	m.store.Set(1)
-	m.registry.MustRegister(m.calls, m.duration, m.tools, m.problems, m.version, m.up, m.lost, m.store,
+	m.registry.MustRegister(m.calls, m.duration, m.tools, m.problems, m.version, m.up, m.charged, m.lost, m.store,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -103,6 +105,9 @@ func (m *Metrics) Outcome(_ context.Context, c *toolyard.Call, o toolyard.Outcom
 	code := string(knownCode(o.Code()))
 	m.calls.WithLabelValues(c.Gate, c.Tool.Server, c.Tool.Name, code).Inc()
 	m.duration.WithLabelValues(c.Gate, code).Observe(o.Elapsed.Seconds())
+	if r := c.Receipt; r != nil && r.Price > 0 && !r.Replayed {
+		m.charged.WithLabelValues(c.Gate, c.Tool.Server, c.Tool.Name).Add(float64(r.Price) / float64(toolyard.USD))
+	}
 }
 
 // knownCode keeps the codes that tools make up from becoming labels without bound.
