@@ -249,7 +249,7 @@ func (d *Desk) begun(v *visitor) {
 		d.returnTurns(v)
 		return
 	}
-	if !slices.ContainsFunc(t.lanes, func(u used) bool { return u.lane.Limit.Cooldown > 0 }) {
+	if !slices.ContainsFunc(v.ask.Paces, func(p toolyard.Pace) bool { return p.Limit.Cooldown > 0 }) {
 		return
 	}
 	d.mu.Lock()
