@@ -346,7 +346,7 @@ const pressure = 75 * time.Second
 func TestChaosLimits(t *testing.T) {
 	for name, p := range map[string]pace{
 		"per minute":  {"perMinute: 120", toolyard.Limit{PerMinute: 120}, 0, 240, true},
-		"cooldown":    {"cooldown: 1s", toolyard.Limit{Cooldown: time.Second}, 0, 75, false},
+		"cooldown":    {"cooldown: 1s", toolyard.Limit{Cooldown: time.Second}, 0, 74, false},
 		"concurrency": {"concurrency: 3", toolyard.Limit{Concurrency: 3}, 1000, 225, false},
 		"all":         {"perMinute: 60, cooldown: 500ms, concurrency: 2", toolyard.Limit{PerMinute: 60, Cooldown: 500 * time.Millisecond, Concurrency: 2}, 800, 86, false},
 	} {

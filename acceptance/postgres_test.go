@@ -339,7 +339,7 @@ func readBooks(ctx context.Context, t *testing.T, address string) books {
 	b := books{charges: make(map[string]charge), calls: make(map[string]bool)}
 	var id, purse string
 	var amount toolyard.Money
-	rows, err := conn.Query(ctx, "select call, purse, amount from transfers where kind = 'charge'")
+	rows, err := conn.Query(ctx, "select id, case when session <> '' then session else account end, price from calls where price > 0")
 	if err == nil {
 		_, err = pgx.ForEachRow(rows, []any{&id, &purse, (*int64)(&amount)}, func() error {
 			if _, twice := b.charges[id]; twice {

@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-state=.services # a link to the data, and the port
+state=.services # where the data is, and the port
 
 as_owner() { # PostgreSQL does not run as root
   if ((EUID == 0)); then
@@ -33,13 +33,13 @@ free_port() { # one that nobody answers at
   done
 }
 
-running() { [[ -f $state/port ]] && as_owner "$(program pg_ctl)" status -D "$state/postgres/data" >/dev/null; }
+running() { [[ -f $state/port ]] && as_owner "$(program pg_ctl)" status -D "$(<"$state/folder")/data" >/dev/null; }
 
 stop() {
   if running; then
-    as_owner "$(program pg_ctl)" stop -D "$state/postgres/data" -m immediate >/dev/null
+    as_owner "$(program pg_ctl)" stop -D "$(<"$state/folder")/data" -m immediate >/dev/null
   fi
-  if [[ -L $state/postgres ]]; then rm -rf "$(readlink "$state/postgres")"; fi
+  if [[ -f $state/folder ]]; then rm -rf "$(<"$state/folder")"; fi
   rm -rf "$state"
 }
 
@@ -49,7 +49,7 @@ start() {
   dir=$(mktemp -d "${TMPDIR:-/tmp}/toolyard-services-XXXXXX") # the checkout may be out of its owner's reach
   mkdir "$state"
   echo '*' >"$state/.gitignore"
-  ln -s "$dir" "$state/postgres"
+  echo "$dir" >"$state/folder"
   if ((EUID == 0)); then chown postgres: "$dir"; fi
   as_owner "$(program initdb)" -D "$dir/data" -U postgres -A trust -E UTF8 --locale=C --no-instructions >/dev/null
   port=$(free_port)

@@ -71,17 +71,16 @@ var _ toolyard.Admitter = (*Desk)(nil)
 type visitor struct {
 	ask      *toolyard.Ask
 	line     *line  // nil for one that the store admits
-	tag, seq uint64 // its place in the line
+	seq      uint64 // in which order it came
 	deadline time.Time
 	reason   *toolyard.Error // why it is not admitted yet
 	next     time.Time       // when to ask the store for it again
 	short    time.Time       // since when the store refuses it
 	asked    bool            // the store is being asked for it
 	since    time.Time       // when the store was asked first for what it has not refused yet
-	paces    []store.PaceGrant
-	doubted  bool          // the store may have admitted it, and the answer was lost
-	left     bool          // it does not wait any more
-	done     chan struct{} // closed when there is a ticket or an error
+	doubted  bool            // the store may have admitted it, and the answer was lost
+	left     bool            // it does not wait any more
+	done     chan struct{}   // closed when there is a ticket or an error
 	ticket   *toolyard.Ticket
 	err      *toolyard.Error
 }
@@ -91,14 +90,15 @@ type taken struct {
 	lanes   []used
 	wallet  *wallet // nil for one that the store admitted, and for one that nothing pays for
 	durable bool
-	spent   toolyard.Money // by the purse, before this call
-	rest    toolyard.Money // that the purse could spend, before this call
+	paces   []store.PaceGrant // of one that the store admitted
+	spent   toolyard.Money    // by the purse, before this call
+	rest    toolyard.Money    // that the purse could spend, before this call
 }
 
-// used is a permit of a lane that a call uses.
+// used is a lane that a call runs in, and its slot there.
 type used struct {
-	lane  *lane
-	until time.Time // when its slot runs out
+	lane *lane
+	slot slot
 }
 
 // isDurable reports whether the store itself must admit a call.
@@ -174,7 +174,7 @@ func (d *Desk) release(t *toolyard.Ticket) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, u := range t.Taken.(*taken).lanes {
-		u.lane.end(d, u.until)
+		u.lane.end(d, u.slot)
 	}
 }
 
@@ -246,7 +246,7 @@ func (v *visitor) ended() bool {
 func (d *Desk) begun(v *visitor) {
 	t := v.ticket.Taken.(*taken)
 	if t.durable && v.ticket.Replay == nil {
-		d.returnTurns(v)
+		d.returnTurns(v.ask, t)
 		return
 	}
 	if !slices.ContainsFunc(v.ask.Paces, func(p toolyard.Pace) bool { return p.Limit.Cooldown > 0 }) {
@@ -262,12 +262,12 @@ func (d *Desk) begun(v *visitor) {
 }
 
 // returnTurns gives back the turns of a call that the store admitted.
-func (d *Desk) returnTurns(v *visitor) {
+func (d *Desk) returnTurns(ask *toolyard.Ask, t *taken) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for i, p := range v.ask.Paces {
+	for i, p := range ask.Paces {
 		if p.Limit.Cooldown > 0 && !p.Local {
-			d.out.returns = append(d.out.returns, store.PaceReturn{Key: p.Key, Limit: p.Limit, Turn: true, Slot: v.paces[i].Slot})
+			d.out.returns = append(d.out.returns, store.PaceReturn{Key: p.Key, Limit: p.Limit, Turn: true, Slot: t.paces[i].Slot})
 			d.call()
 		}
 	}
@@ -320,11 +320,11 @@ func (d *Desk) settlement(t *toolyard.Ticket, o toolyard.Outcome) *settling {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, u := range took.lanes {
-		u.lane.end(d, u.until)
+		u.lane.end(d, u.slot)
 	}
 	switch w := took.wallet; {
 	case took.durable:
-		d.settleDurable(s, ask, o)
+		d.settleDurable(s, ask, took.paces, o)
 		s.receipt.Spent, s.receipt.Remaining = took.spent+charged, took.rest-charged
 	case w == nil:
 		return nil
@@ -341,10 +341,10 @@ func (d *Desk) settlement(t *toolyard.Ticket, o toolyard.Outcome) *settling {
 }
 
 // settleDurable completes the settlement of a call that the store admitted.
-func (d *Desk) settleDurable(s *settling, ask *toolyard.Ask, o toolyard.Outcome) {
-	for _, p := range ask.Paces {
+func (d *Desk) settleDurable(s *settling, ask *toolyard.Ask, paces []store.PaceGrant, o toolyard.Outcome) {
+	for i, p := range ask.Paces {
 		if p.Limit.Concurrency > 0 {
-			d.out.returns = append(d.out.returns, store.PaceReturn{Key: p.Key, Limit: p.Limit, Slots: 1})
+			d.out.returns = append(d.out.returns, store.PaceReturn{Key: p.Key, Limit: p.Limit, Slots: 1, Slot: paces[i].Slot})
 		}
 	}
 	id := runOf(ask)

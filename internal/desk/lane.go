@@ -15,18 +15,25 @@ const grace = 5 * time.Second
 type lane struct {
 	toolyard.Pace
 	permits  []permits
-	slots    []time.Time // of the slots that nobody uses: when they run out
-	running  int         // slots in use
-	turn     time.Time   // until when it may begin calls; zero if it may not
-	turnSlot int64       // of the grant of the turn
-	busy     bool        // a call has the turn and has not begun yet
-	next     time.Time   // when the cooldown is over
+	slots    []slot    // that nobody uses
+	running  int       // slots in use
+	turn     time.Time // until when it may begin calls; zero if it may not
+	turnSlot int64     // of the grant of the turn
+	busy     bool      // a call has the turn and has not begun yet
+	next     time.Time // when the cooldown is over
 	lines    []*line
+	turns    turns
 	again    time.Time // when to ask the store again
 	free     time.Time // when something of the limit may be free, if it is known that nothing is
 	replicas int
 	pulse    pulse
 	hold     time.Duration // how long its calls need a slot
+}
+
+// slot is the right to have one call run.
+type slot struct {
+	granted int64     // by which grant
+	until   time.Time // when it runs out; zero for none
 }
 
 // permits are permits of one grant.
@@ -63,7 +70,7 @@ func (l *lane) ready(d *Desk, ask *toolyard.Ask, now time.Time) bool {
 
 // hasSlot reports whether a slot lasts until a time.
 func (l *lane) hasSlot(until time.Time) bool {
-	return slices.ContainsFunc(l.slots, func(s time.Time) bool { return !s.Before(until) })
+	return slices.ContainsFunc(l.slots, func(s slot) bool { return !s.until.Before(until) })
 }
 
 // expire lets go what may not be used any more. Permits that were not used count no longer,
@@ -76,7 +83,7 @@ func (l *lane) expire(d *Desk, now time.Time) {
 		l.returnPermits(d, p)
 		return true
 	})
-	l.slots = slices.DeleteFunc(l.slots, func(s time.Time) bool { return !s.After(now) })
+	l.slots = slices.DeleteFunc(l.slots, func(s slot) bool { return !s.until.After(now) })
 	if !l.turn.After(now) && !l.busy {
 		l.turn = time.Time{}
 	}
@@ -88,24 +95,24 @@ func (l *lane) returnPermits(d *Desk, p permits) {
 	}
 }
 
-// take takes a permit, a slot and the turn for a call, and returns when the slot runs out.
-func (l *lane) take(ask *toolyard.Ask, now time.Time) (until time.Time) {
+// take takes a permit, a slot and the turn for a call, and returns the slot.
+func (l *lane) take(ask *toolyard.Ask, now time.Time) (taken slot) {
 	l.pulse.beat(now)
 	if l.Local {
 		l.running++
-		return now.Add(time.Hour)
+		return slot{until: now.Add(time.Hour)}
 	}
 	if l.Limit.PerMinute > 0 {
 		l.permits[0].n--
 	}
 	if l.Limit.Concurrency > 0 {
-		i := slices.IndexFunc(l.slots, func(s time.Time) bool { return !s.Before(now.Add(ask.Timeout)) })
-		until = l.slots[i]
+		i := slices.IndexFunc(l.slots, func(s slot) bool { return !s.until.Before(now.Add(ask.Timeout)) })
+		taken = l.slots[i]
 		l.slots = slices.Delete(l.slots, i, i+1)
 		l.running++
 	}
 	l.busy = l.Limit.Cooldown > 0
-	return until
+	return taken
 }
 
 // begun starts the cooldown. A turn that is worth nothing until it runs out is given back.
@@ -126,35 +133,35 @@ func (l *lane) returnTurn(d *Desk) {
 }
 
 // end frees the slot of a call. If other replicas may want it, it goes back at once.
-func (l *lane) end(d *Desk, until time.Time) {
-	if until.IsZero() {
+func (l *lane) end(d *Desk, s slot) {
+	if s.until.IsZero() {
 		return
 	}
 	l.running--
-	now := time.Now()
-	if l.Local {
-		d.serveAll(l.lines)
-		return
-	}
-	if !until.After(now) {
-		return
-	}
-	if l.replicas > 1 {
-		d.out.returns = append(d.out.returns, store.PaceReturn{Key: l.Key, Limit: l.Limit, Slots: 1})
+	switch {
+	case l.Local:
+		d.serve(l.lines...)
+	case !s.until.After(time.Now()): // the store has it back already
+	case l.replicas > 1:
+		l.returnSlot(d, s)
 		l.again = time.Time{}
 		d.call()
-		return
+	default:
+		l.slots = append(l.slots, s)
+		if l.waiting() > 0 {
+			d.serve(l.lines...)
+			d.call()
+		}
 	}
-	l.slots = append(l.slots, until)
-	if l.waiting() > 0 {
-		d.serveAll(l.lines)
-		d.call()
-	}
+}
+
+func (l *lane) returnSlot(d *Desk, s slot) {
+	d.out.returns = append(d.out.returns, store.PaceReturn{Key: l.Key, Limit: l.Limit, Slots: 1, Slot: s.granted})
 }
 
 func (l *lane) waiting() (n int) {
 	for _, line := range l.lines {
-		n += len(line.queue)
+		n += line.n
 	}
 	return n
 }
@@ -164,7 +171,7 @@ func (l *lane) waiting() (n int) {
 func (l *lane) wanted(now time.Time) (n int) {
 	for _, line := range l.lines {
 		if !slices.ContainsFunc(line.lanes, func(other *lane) bool { return other != l && other.free.After(now) }) {
-			n += len(line.queue)
+			n += line.n
 		}
 	}
 	return n
@@ -194,7 +201,7 @@ func (l *lane) ask(d *Desk, now time.Time) (store.PaceAsk, bool) {
 	if l.Limit.Concurrency > 0 && waiting > 0 {
 		fresh := 0
 		for _, s := range l.slots {
-			if s.After(now.Add(l.hold - grace)) {
+			if s.until.After(now.Add(l.hold - grace)) {
 				fresh++
 			}
 		}
@@ -218,13 +225,13 @@ func (l *lane) granted(d *Desk, a store.PaceAsk, g store.PaceGrant, sent time.Ti
 		l.permits = append(l.permits, permits{g.Permits, g.Slot, sent.Add(store.PermitTTL)})
 	}
 	for range g.Slots {
-		l.slots = append(l.slots, sent.Add(a.Hold))
+		l.slots = append(l.slots, slot{g.Slot, sent.Add(a.Hold)})
 	}
 	if g.Turn && a.Limit.Cooldown > 0 {
 		l.turn, l.turnSlot = sent.Add(store.TurnTTL), g.Slot
 	}
 	l.again, l.free = time.Time{}, time.Time{}
-	d.serveAll(l.lines)
+	d.serve(l.lines...)
 	if g.After > 0 {
 		l.again, l.free = now.Add(min(g.After, pollTime)), now.Add(g.After)
 		reason := reached(l.Name, g.After)
@@ -254,16 +261,15 @@ func (l *lane) rest(d *Desk, now time.Time) (empty bool) {
 	if l.Local {
 		return l.running == 0 && l.waiting() == 0
 	}
-	r := store.PaceReturn{Key: l.Key, Limit: l.Limit, Slots: len(l.slots), Turn: !l.turn.IsZero() && !l.busy, Slot: l.turnSlot}
 	for _, p := range l.permits {
 		l.returnPermits(d, p)
 	}
-	l.permits, l.slots = nil, nil
-	if r.Turn {
-		l.turn = time.Time{}
+	for _, s := range l.slots {
+		l.returnSlot(d, s)
 	}
-	if r.Slots > 0 || r.Turn {
-		d.out.returns = append(d.out.returns, r)
+	l.permits, l.slots = nil, nil
+	if !l.turn.IsZero() && !l.busy {
+		l.returnTurn(d)
 	}
 	return l.running == 0 && !l.busy && l.waiting() == 0
 }

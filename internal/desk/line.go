@@ -1,7 +1,7 @@
 package desk
 
 import (
-	"container/heap"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,12 +15,37 @@ const maxLine = 10_000
 // line are the calls that wait for the same things. Callers take turns in it, and the calls
 // of one caller keep their order.
 type line struct {
-	name   string
-	lanes  []*lane
-	wallet *wallet // nil for none
-	queue  queue
-	round  uint64            // the tag of the last call that was served
-	tags   map[string]uint64 // the last tag of each caller that waits
+	name    string
+	lanes   []*lane
+	wallet  *wallet // nil for none
+	turns   *turns
+	waiting map[string][]*visitor // by caller, in order of arrival
+	n       int
+}
+
+// turns remember who was served how often. Lines that lead to the same narrow limit share
+// them.
+type turns struct {
+	round  uint64            // how often those were served who still wait
+	served map[string]uint64 // by caller; nothing for one who was served no more often than that
+}
+
+// lag is how much more often a caller was served than others who wait.
+func (t *turns) lag(caller string) uint64 { return max(t.served[caller], t.round) - t.round }
+
+// maxServed is how many callers are remembered before those are forgotten who need not be.
+const maxServed = 1000
+
+// serve notes that a caller was served.
+func (t *turns) serve(caller string) {
+	t.round += t.lag(caller)
+	if t.served == nil {
+		t.served = make(map[string]uint64)
+	}
+	t.served[caller] = t.round + 1
+	if len(t.served) > maxServed {
+		maps.DeleteFunc(t.served, func(_ string, n uint64) bool { return n <= t.round })
+	}
 }
 
 // lineOf finds the line for an ask.
@@ -29,26 +54,49 @@ func (d *Desk) lineOf(ask *toolyard.Ask) *line {
 	for _, p := range ask.Paces {
 		b.WriteString(p.Key + "\n")
 	}
-	b.WriteString("\n" + ask.Purse + "\n" + ask.Account)
+	if ask.Purse != "" {
+		b.WriteString("\n" + ask.Purse + "\n" + ask.Account)
+	}
 	l := d.lines[b.String()]
 	if l == nil {
-		l = &line{name: b.String(), tags: make(map[string]uint64)}
-		for _, p := range ask.Paces {
-			l.lanes = append(l.lanes, d.laneOf(p))
-		}
-		if ask.Purse != "" {
-			l.wallet = d.walletOf(ask)
-			l.wallet.lines = append(l.wallet.lines, l)
-		}
-		for _, lane := range l.lanes {
-			lane.lines = append(lane.lines, l)
-		}
-		d.lines[l.name] = l
+		l = d.newLine(b.String(), ask)
 	}
 	for i, p := range ask.Paces { // the limits may have been changed
 		l.lanes[i].Pace = p
 	}
 	return l
+}
+
+func (d *Desk) newLine(name string, ask *toolyard.Ask) *line {
+	l := &line{name: name, turns: &turns{}, waiting: make(map[string][]*visitor)}
+	for _, p := range ask.Paces {
+		lane := d.laneOf(p)
+		lane.lines = append(lane.lines, l)
+		l.lanes, l.turns = append(l.lanes, lane), &lane.turns // of the last, which is the narrowest
+	}
+	if ask.Purse != "" {
+		l.wallet = d.walletOf(ask)
+		l.wallet.lines = append(l.wallet.lines, l)
+	}
+	d.lines[name] = l
+	return l
+}
+
+// next is the visitor whose turn it is, nil for none.
+func (l *line) next() (first *visitor) {
+	for _, queue := range l.waiting {
+		if v := queue[0]; first == nil || l.before(v, first) {
+			first = v
+		}
+	}
+	return first
+}
+
+// before reports whether it is the turn of one visitor rather than of another, who may be of
+// another line.
+func (l *line) before(v, other *visitor) bool {
+	mine, theirs := l.turns.lag(v.ask.Caller), other.line.turns.lag(other.ask.Caller)
+	return mine < theirs || mine == theirs && v.seq < other.seq
 }
 
 // full says why no more may wait in a line; nil if they may.
@@ -58,43 +106,35 @@ func (l *line) full() *toolyard.Error {
 			return lane.full()
 		}
 	}
-	if len(l.queue) > maxLine {
+	if l.n > maxLine {
 		return &toolyard.Error{Code: toolyard.Exhausted, Message: "Too many calls wait already.", RetryAfter: time.Second}
 	}
 	return nil
 }
 
-// push puts a visitor in line: behind its own caller's others, and between those of others.
+// push puts a visitor in line, behind its own caller's others.
 func (l *line) push(v *visitor) {
-	v.tag = max(l.round, l.tags[v.ask.Caller]) + 1
-	l.tags[v.ask.Caller] = v.tag
-	heap.Push(&l.queue, v)
+	l.waiting[v.ask.Caller] = append(l.waiting[v.ask.Caller], v)
+	l.n++
 }
 
-// pop takes the first visitor.
-func (l *line) pop() *visitor {
-	v := heap.Pop(&l.queue).(*visitor)
-	l.round = v.tag
-	l.forget(v)
-	return v
-}
-
-// remove takes out a visitor that does not wait any more.
+// remove takes out a visitor, because it is served or does not wait any more.
 func (l *line) remove(v *visitor) {
-	if i := slices.Index(l.queue, v); i >= 0 {
-		heap.Remove(&l.queue, i)
-		l.forget(v)
+	queue := l.waiting[v.ask.Caller]
+	i := slices.Index(queue, v)
+	if i < 0 {
+		return
 	}
+	l.n--
+	if queue = slices.Delete(queue, i, i+1); len(queue) == 0 {
+		delete(l.waiting, v.ask.Caller)
+		return
+	}
+	l.waiting[v.ask.Caller] = queue
 }
 
-// forget forgets callers of whom nobody waits.
-func (l *line) forget(v *visitor) {
-	if len(l.queue) == 0 {
-		clear(l.tags)
-	} else if l.tags[v.ask.Caller] == v.tag {
-		delete(l.tags, v.ask.Caller)
-	}
-}
+// all are all visitors of the line.
+func (l *line) all() []*visitor { return slices.Concat(slices.Collect(maps.Values(l.waiting))...) }
 
 // foresee tells a visitor what is known already: that a limit is reached, and until when.
 func (l *line) foresee(v *visitor, now time.Time) {
@@ -111,30 +151,37 @@ func (l *line) foresee(v *visitor, now time.Time) {
 	}
 }
 
-// serve admits the visitors of a line as far as everything is there.
-func (d *Desk) serve(l *line) {
-	for len(l.queue) > 0 && l.ready(d, l.queue[0].ask, time.Now()) {
-		v := l.pop()
-		v.end(l.take(v.ask, time.Now()), nil)
-	}
-}
-
-// serveAll serves lines, those whose first visitor came first before the others.
-func (d *Desk) serveAll(lines []*line) {
-	if len(lines) > 1 {
-		lines = slices.Clone(lines)
-		slices.SortFunc(lines, func(a, b *line) int { return int(a.first()) - int(b.first()) }) //nolint:gosec // far from its limits
-	}
+// serve admits the visitors of lines as far as everything is there, each in its turn. Who is
+// not ready holds up its line, and no other.
+func (d *Desk) serve(lines ...*line) {
+	next := make([]*visitor, 0, len(lines))
 	for _, l := range lines {
-		d.serve(l)
+		if v := l.next(); v != nil {
+			next = append(next, v)
+		}
 	}
-}
-
-func (l *line) first() uint64 {
-	if len(l.queue) == 0 {
-		return 1 << 62
+	for len(next) > 0 {
+		first := 0
+		for i, v := range next {
+			if v.line.before(v, next[first]) {
+				first = i
+			}
+		}
+		v := next[first]
+		if v.line.ready(d, v.ask, time.Now()) {
+			v.line.remove(v)
+			v.line.turns.serve(v.ask.Caller)
+			v.end(v.line.take(v.ask, time.Now()), nil)
+			v = v.line.next()
+		} else {
+			v = nil
+		}
+		if v == nil {
+			next = slices.Delete(next, first, first+1)
+		} else {
+			next[first] = v
+		}
 	}
-	return l.queue[0].seq
 }
 
 // ready reports whether all that a call needs is here.
@@ -161,7 +208,7 @@ func (l *line) take(ask *toolyard.Ask, now time.Time) *toolyard.Ticket {
 
 // refuse sends away those of a line who would wait in vain.
 func (l *line) refuse(now time.Time, after time.Duration, reason *toolyard.Error) {
-	for _, v := range slices.Clone(l.queue) {
+	for _, v := range l.all() {
 		if v.deadline.Before(now.Add(after)) {
 			l.remove(v)
 			v.end(nil, reason)
@@ -169,23 +216,4 @@ func (l *line) refuse(now time.Time, after time.Duration, reason *toolyard.Error
 			v.reason = reason
 		}
 	}
-}
-
-// queue is a heap of visitors.
-type queue []*visitor
-
-func (q queue) Len() int { return len(q) }
-func (q queue) Less(i, j int) bool {
-	if q[i].tag != q[j].tag {
-		return q[i].tag < q[j].tag
-	}
-	return q[i].seq < q[j].seq
-}
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(x any)   { *q = append(*q, x.(*visitor)) }
-func (q *queue) Pop() any {
-	last := len(*q) - 1
-	v := (*q)[last]
-	(*q)[last], *q = nil, (*q)[:last]
-	return v
 }

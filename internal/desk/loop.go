@@ -148,7 +148,7 @@ func (d *Desk) collect(now time.Time) (b *batch, wait time.Duration) {
 // tend serves a lane whose cooldown is over, and gives back what it does not need.
 func (d *Desk) tend(l *lane, now time.Time) {
 	if l.Limit.Cooldown > 0 {
-		d.serveAll(l.lines)
+		d.serve(l.lines...)
 	}
 	if l.rest(d, now) && !slices.ContainsFunc(l.lines, func(line *line) bool { return line.wallet != nil && line.wallet.begun > 0 }) {
 		d.forget(l.lines)
@@ -256,7 +256,7 @@ func (d *Desk) settled(s *settling, refused *store.Refusal) {
 // admitted ends the waiting of a visitor whom the store has answered, if it has.
 func (d *Desk) admitted(v *visitor, a store.Admitted) {
 	late := len(v.ask.Paces) > 0 && time.Since(v.since) > store.PermitTTL // what was granted may not be used any more
-	v.asked, v.since, v.paces = false, time.Time{}, a.Paces
+	v.asked, v.since = false, time.Time{}
 	r := a.Refused
 	switch {
 	case r == nil && a.Replay == nil && v.left:
@@ -266,7 +266,7 @@ func (d *Desk) admitted(v *visitor, a store.Admitted) {
 		d.undo(v, a.Paces)
 		v.end(nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "The store that keeps limits answered too late, so the call was not made.", RetryAfter: time.Second})
 	case r == nil && a.Replay == nil:
-		v.end(&toolyard.Ticket{Ask: v.ask, Taken: &taken{durable: true, spent: a.Spent, rest: a.Purse}}, nil)
+		v.end(&toolyard.Ticket{Ask: v.ask, Taken: &taken{durable: true, paces: a.Paces, spent: a.Spent, rest: a.Purse}}, nil)
 	case r == nil:
 		res, err := toolyard.RawResult(a.Replay)
 		if err != nil {
@@ -371,7 +371,7 @@ func (d *Desk) refuseAll(now time.Time) {
 	reason := &toolyard.Error{Code: toolyard.Unavailable, Message: "The store that keeps limits and money cannot be reached, so the call was not made.", RetryAfter: time.Second}
 	over := func(v *visitor) bool { return now.After(v.deadline.Add(patience - v.ask.Wait)) }
 	for _, l := range d.lines {
-		for _, v := range slices.Clone(l.queue) {
+		for _, v := range l.all() {
 			if over(v) {
 				l.remove(v)
 				v.end(nil, reason)

@@ -71,7 +71,7 @@ func (w *wallet) take(ask *toolyard.Ask, now time.Time) {
 // giveBack puts the price of a call that is not charged back into the wallet.
 func (w *wallet) giveBack(d *Desk, price toolyard.Money) {
 	w.left, w.taken, w.begun = w.left+price, w.taken-price, w.begun-1
-	d.serveAll(w.lines)
+	d.serve(w.lines...)
 }
 
 // settled notes that the store has settled a call.
@@ -88,7 +88,7 @@ func (w *wallet) over() {
 
 func (w *wallet) waiting() (n int) {
 	for _, l := range w.lines {
-		n += len(l.queue)
+		n += l.n
 	}
 	return n
 }
@@ -108,8 +108,8 @@ func (w *wallet) ask(d *Desk, now time.Time) (store.FundAsk, bool) {
 	}
 	least, cost := toolyard.Money(-1), toolyard.Money(waiting+ahead)*w.price
 	for _, l := range w.lines { // their prices may differ
-		if len(l.queue) > 0 && (least < 0 || l.queue[0].ask.Price < least) {
-			least = l.queue[0].ask.Price
+		if v := l.next(); v != nil && (least < 0 || v.ask.Price < least) {
+			least = v.ask.Price
 		}
 	}
 	w.serial++
@@ -131,7 +131,7 @@ func (w *wallet) granted(d *Desk, f store.FundAsk, g store.FundGrant, sent time.
 	if g.Refused == nil {
 		w.until = sent.Add(f.TTL)
 	}
-	d.serveAll(w.lines)
+	d.serve(w.lines...)
 	if g.Refused == nil {
 		w.short = time.Time{}
 		return

@@ -41,7 +41,7 @@ type PaceAsk struct {
 // PaceGrant is what was leased. What is less than was asked for may be had later.
 type PaceGrant struct {
 	Permits  int
-	Slot     int64 // when the permits and the turn were granted, to give them back
+	Slot     int64 // when it was granted, to give it back
 	Slots    int
 	Turn     bool
 	After    time.Duration // how long to wait before it is worth asking for what is missing
@@ -53,7 +53,7 @@ type PaceReturn struct {
 	Key     string
 	Limit   toolyard.Limit
 	Permits int
-	Slot    int64 // of the grant of the permits, or of the turn
+	Slot    int64 // of the grant
 	Slots   int
 	Turn    bool
 }
@@ -134,7 +134,7 @@ type Settle struct {
 	Outcome json.RawMessage
 	Unknown bool     // nobody can say how it ended
 	Never   bool     // it was admitted and did not run: its key is free again
-	Row     *CallRow // the call, which is recorded with its charge; nil for one that is recorded otherwise
+	Row     *CallRow // the call, which is recorded with its charge
 }
 
 // Settled is the answer to a Settle.

@@ -35,7 +35,7 @@ func (b *Batch) refs() (r refs) {
 		r.paces = append(r.paces, p.Key)
 	}
 	for _, s := range b.Settles {
-		r.calls = append(r.calls, s.Call)
+		r.calls = append(r.calls, callRef{s.Call, s.row().At})
 		if s.Hold != "" {
 			r.holds = append(r.holds, s.Hold)
 		}
@@ -165,11 +165,29 @@ func (b *books) settle(s Settle) Settled {
 			r.change = deleted
 		}
 	}
-	if s.Row != nil {
-		b.calls = append(b.calls, s.Row)
+	if s.Amount > 0 {
+		b.calls = append(b.calls, s.charged(h.purse))
 	}
 	b.charged[s.Call] = true
 	return Settled{}
+}
+
+// row is the call on the record. One that nobody described is of the time zero.
+func (s *Settle) row() *CallRow {
+	if s.Row != nil {
+		return s.Row
+	}
+	return &CallRow{ID: s.Call, At: time.Unix(0, 0).UTC(), Code: toolyard.OK}
+}
+
+// charged is the call on the record with what it cost, and who paid.
+func (s *Settle) charged(purse string) *CallRow {
+	row := *s.row()
+	row.ID, row.Price = s.Call, s.Amount
+	if row.purse() != purse {
+		row.Session = purse
+	}
+	return &row
 }
 
 func (b *books) run(id *RunID) *runRow {
@@ -182,7 +200,7 @@ func (b *books) run(id *RunID) *runRow {
 // charge moves money from a hold to the seller.
 func (b *books) charge(h *holdRow, s Settle) {
 	calls := min(s.Calls, h.callsLeft)
-	t := transfer{id: s.Call, from: "hold/" + h.id, to: "sales/" + s.Seller, amount: s.Amount, kind: "charge", call: s.Call, purse: h.purse}
+	t := transfer{id: s.Call, from: "hold/" + h.id, to: "sales/" + s.Seller, amount: s.Amount, kind: "charge", purse: h.purse}
 	if s.Amount == 0 {
 		t.kind = "count" // moves nothing: it is there so that the call is counted once
 	}
@@ -473,7 +491,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (more bool, err error) {
 // Fund implements toolyard.Ledger.
 func (s *Store) Fund(ctx context.Context, account string, amount toolyard.Money, reference string) error {
 	id := fmt.Sprintf("fund/%d/%s/%s", len(account), account, reference) // no other account and reference have the same
-	return s.engine.exchange(ctx, refs{purses: []string{account}, calls: []string{id}}, func(r *rows) error {
+	return s.engine.exchange(ctx, refs{purses: []string{account}, calls: []callRef{{id: id}}}, func(r *rows) error {
 		if r.charged[id] {
 			return nil
 		}

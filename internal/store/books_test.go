@@ -75,9 +75,9 @@ func (t *tables) read(names refs) *rows {
 		}
 	}
 	pickRows(t.holds, r.holds, holds)
-	for _, id := range names.calls {
-		if _, ok := t.transfers[id]; ok {
-			r.charged[id] = true
+	for _, c := range names.calls {
+		if _, ok := t.transfers[c.id]; ok {
+			r.charged[c.id] = true
 		}
 	}
 	return r

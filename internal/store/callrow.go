@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -26,3 +27,6 @@ type CallRow struct {
 	ResultSize int             `json:"resultBytes"`
 	Args       json.RawMessage `json:"args,omitempty"` // as far as the configuration wants them kept
 }
+
+// purse is what paid for the call, if it cost something.
+func (r *CallRow) purse() string { return cmp.Or(r.Session, r.Account) }

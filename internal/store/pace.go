@@ -37,7 +37,7 @@ type pace struct {
 	Counts []count              `json:"counts,omitempty"` // permits granted, oldest first
 	Turn   *turn                `json:"turn,omitempty"`   // who may begin calls, if there is a cooldown
 	Next   time.Time            `json:"next,omitzero"`    // when the cooldown is over
-	Held   map[string]held      `json:"held,omitempty"`   // slots, by replica
+	Held   []held               `json:"held,omitempty"`   // slots, by grant
 	Line   []seat               `json:"line,omitempty"`   // the replicas that want more than they have, in order of arrival
 	Seen   map[string]time.Time `json:"seen,omitempty"`   // when replicas asked last
 	Last   time.Time            `json:"last"`             // the latest time seen: it never goes back
@@ -55,8 +55,10 @@ type turn struct {
 }
 
 type held struct {
-	N     int       `json:"n"`
-	Until time.Time `json:"until"`
+	Replica string    `json:"replica"`
+	Slot    int64     `json:"slot"` // of the grant
+	N       int       `json:"n"`
+	Until   time.Time `json:"until"`
 }
 
 type seat struct {
@@ -85,11 +87,7 @@ func (p *pace) expire(l toolyard.Limit) {
 	if p.Turn != nil && !p.Turn.Until.After(now) {
 		p.Next, p.Turn = p.Turn.Until.Add(l.Cooldown), nil
 	}
-	for replica, h := range p.Held {
-		if !h.Until.After(now) {
-			delete(p.Held, replica)
-		}
-	}
+	p.Held = slices.DeleteFunc(p.Held, func(h held) bool { return h.N <= 0 || !h.Until.After(now) })
 	for replica, at := range p.Seen {
 		if now.Sub(at) > activeTime {
 			delete(p.Seen, replica)
@@ -161,15 +159,7 @@ func (p *pace) take(replica string, ask PaceAsk, g PaceGrant) {
 		}
 	}
 	if ask.Limit.Concurrency > 0 && g.Slots > 0 {
-		if p.Held == nil {
-			p.Held = make(map[string]held)
-		}
-		h := p.Held[replica]
-		h.N += g.Slots
-		if until := p.Last.Add(ask.Hold); until.After(h.Until) {
-			h.Until = until
-		}
-		p.Held[replica] = h
+		p.Held = append(p.Held, held{replica, g.Slot, g.Slots, p.Last.Add(ask.Hold)})
 	}
 	if ask.Limit.Cooldown > 0 && g.Turn {
 		p.Turn = &turn{replica, g.Slot, p.Last.Add(TurnTTL)}
@@ -181,11 +171,10 @@ func (p *pace) giveBack(replica string, r PaceReturn) {
 	if i := slices.IndexFunc(p.Counts, func(c count) bool { return c.Slot == r.Slot }); i >= 0 {
 		p.Counts[i].N = max(0, p.Counts[i].N-r.Permits)
 	}
-	if h, ok := p.Held[replica]; ok && r.Slots > 0 {
-		if h.N -= r.Slots; h.N > 0 {
-			p.Held[replica] = h
-		} else {
-			delete(p.Held, replica)
+	for i := range p.Held {
+		if h := &p.Held[i]; h.Replica == replica && h.Slot == r.Slot {
+			n := min(r.Slots, h.N)
+			h.N, r.Slots = h.N-n, r.Slots-n
 		}
 	}
 	if r.Turn && p.Turn != nil && p.Turn.Replica == replica && p.Turn.Slot == r.Slot {

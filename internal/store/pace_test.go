@@ -103,7 +103,7 @@ func (m *paceMachine) ask(t *rapid.T) {
 		m.permits = append(m.permits, leased{r, g.Permits, g.Slot, now, now.Add(PermitTTL)})
 	}
 	if m.limit.Concurrency > 0 && g.Slots > 0 {
-		m.slots = append(m.slots, leased{replica: r, n: g.Slots, at: now, until: now.Add(slotHold)})
+		m.slots = append(m.slots, leased{replica: r, n: g.Slots, at: now, until: now.Add(slotHold), slot: g.Slot})
 	}
 	if m.limit.Cooldown > 0 && g.Turn {
 		m.turns = append(m.turns, leased{replica: r, n: 1, slot: g.Slot, at: now, until: now.Add(TurnTTL)})
@@ -139,7 +139,7 @@ func (m *paceMachine) ended(t *rapid.T) {
 	if i := m.pick(t, m.slots, "lease"); i >= 0 {
 		l := &m.slots[i]
 		l.n--
-		m.with(func(p *pace) { p.giveBack(l.replica, PaceReturn{Key: "k", Limit: m.limit, Slots: 1}) })
+		m.with(func(p *pace) { p.giveBack(l.replica, PaceReturn{Key: "k", Limit: m.limit, Slots: 1, Slot: l.slot}) })
 	}
 }
 
@@ -226,6 +226,7 @@ type waiter struct {
 	name   string
 	served time.Time
 	slots  int
+	slot   int64 // of their grant
 }
 
 // Replicas that always want more than there is all get some of it, again and again, also
@@ -276,10 +277,10 @@ func longestWait(l toolyard.Limit, n int) time.Duration {
 // ask asks for what the replica wants, after it has given back what it got before.
 func (w *waiter) ask(p *pace, l toolyard.Limit, wanted int) {
 	if w.slots > 0 {
-		p.giveBack(w.name, PaceReturn{Key: "k", Limit: l, Slots: w.slots})
+		p.giveBack(w.name, PaceReturn{Key: "k", Limit: l, Slots: w.slots, Slot: w.slot})
 	}
 	g := p.lease(w.name, PaceAsk{Key: "k", Limit: l, Permits: wanted, Slots: wanted, Turn: l.Cooldown > 0, Hold: slotHold})
-	w.slots = g.Slots
+	w.slots, w.slot = g.Slots, g.Slot
 	if g.Permits > 0 {
 		w.served = p.Last
 	}

@@ -109,7 +109,8 @@ var (
 	) ORDER BY id FOR UPDATE`
 	pgLockRuns = `SELECT ` + runTable.list() + ` FROM runs
 		WHERE (scope, key) IN (SELECT * FROM unnest($1::text[], $2::text[])) ORDER BY scope, key FOR UPDATE`
-	pgCharged = `SELECT id FROM transfers WHERE id = ANY($1::text[])`
+	pgCharged = `SELECT id FROM transfers WHERE id = ANY($1::text[]) UNION ALL
+		SELECT id FROM unnest($1::text[], $2::timestamptz[]) AS given (id, at) JOIN calls USING (id, at) WHERE price > 0`
 )
 
 func pgLock(t *table) string {
@@ -262,7 +263,11 @@ func pgRead(ctx context.Context, conn *pgxpool.Conn, names refs) (*rows, error) 
 		b.Queue(pgLockRuns, scopes, keys).Query(pgCollect(r.runs, scanRun))
 	}
 	if len(names.calls) > 0 {
-		b.Queue(pgCharged, names.calls).Query(pgCollect(r.charged, scanName))
+		ids, times := make([]string, len(names.calls)), make([]time.Time, len(names.calls))
+		for i, c := range names.calls {
+			ids[i], times[i] = c.id, c.at
+		}
+		b.Queue(pgCharged, ids, times).Query(pgCollect(r.charged, scanName))
 	}
 	b.Queue(`SELECT clock_timestamp()`).QueryRow(func(row pgx.Row) error { return row.Scan(&r.now) })
 	err := conn.SendBatch(ctx, b).Close()
@@ -453,11 +458,10 @@ func makeDay(ctx context.Context, tx pgx.Tx, from time.Time) error {
 
 // dropDays forgets the calls before a day.
 func dropDays(ctx context.Context, tx pgx.Tx, since time.Time) error {
-	if _, err := tx.Exec(ctx, keptSince, since); err != nil {
-		return err
-	}
-	if _, err := tx.Exec(ctx, `DELETE FROM calls_default WHERE at < $1`, since); err != nil {
-		return err
+	for _, text := range []string{retire(`calls_default WHERE price > 0 AND at < $1`), `DELETE FROM calls_default WHERE at < $1`} {
+		if _, err := tx.Exec(ctx, text, since); err != nil {
+			return err
+		}
 	}
 	found, err := tx.Query(ctx, `SELECT relname FROM pg_class JOIN pg_inherits ON pg_class.oid = inhrelid WHERE inhparent = 'calls'::regclass`)
 	if err != nil {
@@ -472,8 +476,10 @@ func dropDays(ctx context.Context, tx pgx.Tx, since time.Time) error {
 		if err != nil || !from.Before(since) {
 			continue // calls_default, or a day that is kept
 		}
-		if _, err := tx.Exec(ctx, `DROP TABLE `+name); err != nil {
-			return err
+		for _, text := range []string{`LOCK TABLE ` + name + ` IN SHARE MODE`, retire(name + ` WHERE price > 0`), `DROP TABLE ` + name} {
+			if _, err := tx.Exec(ctx, text); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

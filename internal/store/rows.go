@@ -28,12 +28,18 @@ type refs struct {
 	purses []string // with all their holds that have expired
 	holds  []string
 	runs   []RunID
-	calls  []string // to find out which were charged already
+	calls  []callRef // to find out which were charged already
+}
+
+// callRef names a call as the record has it, or a transfer, which has no time.
+type callRef struct {
+	id string
+	at time.Time
 }
 
 // sorted puts the names in order, each once.
 func (r *refs) sorted() {
-	for _, list := range []*[]string{&r.paces, &r.purses, &r.holds, &r.calls} {
+	for _, list := range []*[]string{&r.paces, &r.purses, &r.holds} {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}
@@ -63,7 +69,7 @@ type rows struct {
 	purses    map[string]*purseRow
 	holds     map[string]*holdRow
 	runs      map[RunID]*runRow
-	charged   map[string]bool // calls that were charged already
+	charged   map[string]bool // calls that were charged already, and transfers that are there
 	transfers []transfer      // to be written
 	calls     []*CallRow      // to be written; one that is there already stays as it is
 }
@@ -134,13 +140,14 @@ type runRow struct {
 	outcome json.RawMessage
 }
 
-// transfer moves money from one place to another: purse/x, hold/x, sales/x, world.
+// transfer moves money from one place to another: purse/x, hold/x, sales/x, world. Charges
+// are written as one transfer for all calls of an exchange that the same hold pays to the same
+// seller; what each of them cost is on the record of calls, which is written with it.
 type transfer struct {
-	id       string // unique
+	id       string // unique; of a charge, the call
 	from, to string
 	amount   toolyard.Money
 	kind     string // fund, open, lease, charge, release, close
-	call     string // for a charge
 	purse    string // for a charge: who pays in the end
 	at       time.Time
 }

@@ -32,7 +32,8 @@ var (
 	liteReadPurses  = liteRead(&purseTable)
 	liteReadHolds   = liteRead(&holdTable) + ` OR id IN (SELECT id FROM holds WHERE purse IN (SELECT value FROM json_each(?)) AND expires <= ?)`
 	liteReadRuns    = `SELECT ` + runTable.list() + ` FROM runs WHERE (scope, key) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))`
-	liteReadCharged = `SELECT id FROM transfers WHERE id IN (SELECT value FROM json_each(?))`
+	liteReadCharged = `SELECT id FROM transfers WHERE id IN (SELECT json_extract(value, '$[0]') FROM json_each($1)) UNION ALL
+		SELECT id FROM calls WHERE (at, id) IN (SELECT json_extract(value, '$[1]'), json_extract(value, '$[0]') FROM json_each($1)) AND price > 0`
 )
 
 func liteRead(t *table) string {
@@ -181,7 +182,7 @@ func (t *liteTx) read(names refs) (*rows, error) {
 		t.makePaces(names.paces),
 		liteCollect(t, liteReadPaces, r.paces, scanPace, names.paces),
 		liteCollect(t, liteReadPurses, r.purses, scanPurse, names.purses),
-		liteCollect(t, liteReadCharged, r.charged, scanName, names.calls),
+		t.readCharged(r, names.calls),
 		t.readHolds(r, names),
 		t.readRuns(r, names.runs),
 	)
@@ -201,6 +202,18 @@ func (t *liteTx) readHolds(r *rows, names refs) error {
 		return nil
 	}
 	return liteQuery(t, liteReadHolds, r.holds, scanHold, array(names.holds), array(names.purses), r.now)
+}
+
+// readCharged looks for calls by their time, which is how the record is ordered.
+func (t *liteTx) readCharged(r *rows, names []callRef) error {
+	if len(names) == 0 {
+		return nil
+	}
+	pairs := make([][2]any, len(names))
+	for i, c := range names {
+		pairs[i] = [2]any{c.id, c.at.UnixMicro()}
+	}
+	return liteQuery(t, liteReadCharged, r.charged, scanName, array(pairs))
 }
 
 func (t *liteTx) readRuns(r *rows, names []RunID) error {
@@ -294,11 +307,32 @@ func (l *lite) maintain(ctx context.Context, keep time.Duration) error {
 	if err != nil || keep <= 0 {
 		return liteError(err)
 	}
-	since := now.Add(-keep)
-	if _, err := l.db.ExecContext(ctx, keptSince, since); err != nil {
-		return liteError(err)
+	return liteError(l.forgetCalls(ctx, now.Add(-keep)))
+}
+
+// forgetCalls deletes the calls before a time, in small steps.
+func (l *lite) forgetCalls(ctx context.Context, since time.Time) error {
+	const old = `(at, id) IN (SELECT at, id FROM calls WHERE at < $1 ORDER BY at, id LIMIT $2)`
+	for {
+		tx, err := l.db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, retire(`calls WHERE price > 0 AND `+old), since, liteChunk)
+		var result sql.Result
+		if err == nil {
+			result, err = tx.ExecContext(ctx, `DELETE FROM calls WHERE `+old, since, liteChunk)
+		}
+		if err != nil {
+			return errors.Join(err, tx.Rollback())
+		}
+		if err := tx.Commit(); err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n < liteChunk {
+			return err
+		}
 	}
-	return liteError(l.trim(ctx, `DELETE FROM calls WHERE rowid IN (SELECT rowid FROM calls WHERE at < $1 LIMIT $2)`, since))
 }
 
 // trim deletes rows in small steps.

@@ -57,7 +57,6 @@ CREATE TABLE transfers (
     target text NOT NULL,
     amount bigint NOT NULL CHECK (amount >= 0),
     kind   text NOT NULL,
-    call   text NOT NULL,
     purse  text NOT NULL,
     at     timestamptz NOT NULL,
     CHECK (source <> target)
@@ -88,11 +87,11 @@ CREATE TABLE calls (
 CREATE INDEX calls_at ON calls (at);
 CREATE TABLE calls_default PARTITION OF calls DEFAULT;
 
--- Since when a table is complete: what is older was deleted.
-CREATE TABLE retention (
-    name  text PRIMARY KEY,
-    since timestamptz NOT NULL
+-- What calls cost that are no longer on the record, by who paid.
+CREATE TABLE retired (
+    purse  text PRIMARY KEY,
+    amount bigint NOT NULL
 );
 
 -- +goose Down
-DROP TABLE retention, calls, transfers, runs, holds, purses, paces;
+DROP TABLE retired, calls, transfers, runs, holds, purses, paces;
