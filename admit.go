@@ -64,12 +64,13 @@ type Ticket struct {
 	Taken  any     // what the admitter remembers
 }
 
-// Receipt says what a call cost.
+// Receipt says what a call cost. What the purse has spent and has left is as far as this
+// replica knows, and not there if it does not.
 type Receipt struct {
 	Call      string `json:"call"`
 	Price     Money  `json:"priceUsd"` // what was charged; zero for a call that failed
 	Purse     string `json:"purse,omitempty"`
-	Spent     Money  `json:"spentUsd"`
-	Remaining Money  `json:"remainingUsd"`
+	Spent     *Money `json:"spentUsd,omitempty"`
+	Remaining *Money `json:"remainingUsd,omitempty"`
 	Replayed  bool   `json:"replayed,omitempty"` // charged when it ran, not again
 }

@@ -324,14 +324,17 @@ func (p *program) checkCommand() *cobra.Command {
 }
 
 func (p *program) summarise(y *yard.Yard) {
-	file := p.opts.ConfigFile
-	if file == "" {
+	file, lock := p.opts.ConfigFile, yard.LockFile(filepath.Base(p.opts.ConfigFile))
+	switch {
+	case file == "" && p.opts.Store != "":
+		file, lock = "the configuration in the store", "the store"
+	case file == "":
 		file = "no configuration file"
 	}
 	fmt.Fprintf(p.out, "%s: ok\n", file)
 	servers := y.Servers()
 	for _, id := range slices.Sorted(maps.Keys(servers)) {
-		fmt.Fprintf(p.out, "server %s: up, %d tools, as approved in %s\n", id, len(servers[id].Tools()), yard.LockFile(filepath.Base(file)))
+		fmt.Fprintf(p.out, "server %s: up, %d tools, as approved in %s\n", id, len(servers[id].Tools()), lock)
 	}
 	for _, name := range y.Gates() {
 		if v, ok := y.View(name); ok {

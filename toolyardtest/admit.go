@@ -287,7 +287,7 @@ func testFailedCall(t *testing.T, open Replicas) {
 			}
 		}
 		receipt, err := run(t.Context(), replicas[0], paid(purse, "0.002"), nil)
-		if err != nil || receipt.Price != USD("0.002") || receipt.Remaining != 0 {
+		if err != nil || receipt.Price != USD("0.002") || *receipt.Remaining != 0 {
 			t.Errorf("%+v %v", receipt, err)
 		}
 		if p := audit(t, l, purse); p.Spent != USD("0.002") {

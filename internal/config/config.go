@@ -24,8 +24,8 @@ const File = "toolyard.yaml"
 // Config is the whole file. Default is what an absent one means.
 type Config struct {
 	Name        string               `json:"name" default:"toolyard" pattern:"^[A-Za-z0-9-]{1,32}$" doc:"What this yard calls itself."`
-	Listen      string               `json:"listen" default:"127.0.0.1:3001" doc:"Address for HTTP, host:port. Loopback unless anonymous says otherwise."`
-	Anonymous   bool                 `json:"anonymous" default:"false" doc:"Let anyone who reaches the address call tools. Needed to listen beyond loopback."`
+	Listen      string               `json:"listen" default:"127.0.0.1:3001" doc:"Address for HTTP, host:port. Beyond loopback every gate needs callers: keys, or anonymous must say that anyone may call."`
+	Anonymous   bool                 `json:"anonymous" default:"false" doc:"Let anyone who reaches the address call tools. Needed to listen beyond loopback, unless every gate says callers: keys."`
 	Origins     []Origin             `json:"origins,omitempty" doc:"Web origins that may call from a browser, such as http://localhost:6274."`
 	Hosts       []Host               `json:"hosts,omitempty" doc:"Names that this server is reached by, such as tools.example.com. On loopback its own names, elsewhere bare addresses, need not be said."`
 	SSE         bool                 `json:"sse" default:"false" doc:"Also serve the HTTP+SSE transport of 2024-11-05, at /sse."`

@@ -224,6 +224,10 @@ func (d *Desk) leave(v *visitor, cause error) {
 		err = toolyard.AsError(cause)
 	case err == nil:
 		err = &toolyard.Error{Code: toolyard.Unavailable, Message: "The store did not answer in time.", RetryAfter: time.Second}
+	case err.Code == toolyard.Exhausted: // it has waited for long, so it need not come back at once
+		again := *err
+		again.RetryAfter = max(again.RetryAfter, time.Second)
+		err = &again
 	}
 	v.end(nil, err)
 }
@@ -325,7 +329,10 @@ func (d *Desk) settlement(t *toolyard.Ticket, o toolyard.Outcome) *settling {
 	switch w := took.wallet; {
 	case took.durable:
 		d.settleDurable(s, ask, took.paces, o)
-		s.receipt.Spent, s.receipt.Remaining = took.spent+charged, took.rest-charged
+		if ask.Purse != "" {
+			spent, rest := took.spent+charged, took.rest-charged
+			s.receipt.Spent, s.receipt.Remaining = &spent, &rest
+		}
 	case w == nil:
 		return nil
 	case charged == 0 && !w.counts:

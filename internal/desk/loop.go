@@ -244,7 +244,8 @@ func (d *Desk) settled(s *settling, refused *store.Refusal) {
 		if refused != nil && (w.hold == s.Hold || w.hold == "") {
 			w.over()
 		}
-		s.receipt.Spent, s.receipt.Remaining = w.spent, w.rest
+		spent, rest := w.spent, w.rest
+		s.receipt.Spent, s.receipt.Remaining = &spent, &rest
 	}
 	if refused != nil {
 		d.opts.Log.Error("a call could not be settled", "call", s.Call, "problem", refused.Message)
