@@ -1,0 +1,90 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+)
+
+// maxFindings is how many findings an audit reports.
+const maxFindings = 20
+
+// moved is what each place got less what it gave.
+const moved = `WITH moved AS (SELECT place, sum(amount) AS net FROM (
+	SELECT target AS place, amount FROM transfers UNION ALL SELECT source, -amount FROM transfers) AS entries GROUP BY place) `
+
+// audits are questions that have no answer while the books add up. An answer is a name, what
+// is there, and what should be.
+var audits = []struct{ finding, text string }{
+	{"purse %[1]s has a balance of %[2]s, but by its transfers it is %[3]s", moved + `SELECT id, balance, coalesce(net, 0) FROM purses
+		LEFT JOIN moved ON place = 'purse/' || id WHERE balance <> coalesce(net, 0)`},
+	{"hold %[1]s has %[2]s left, but by its transfers it is %[3]s", moved + `SELECT id, unspent, coalesce(net, 0) FROM holds
+		LEFT JOIN moved ON place = 'hold/' || id WHERE unspent <> coalesce(net, 0)`},
+	{"%[1]s is gone, but by its transfers it has %[2]s", moved + `SELECT place, net, 0 FROM moved
+		WHERE net <> 0 AND place <> 'world' AND substr(place, 1, 6) <> 'sales/'
+		AND NOT EXISTS (SELECT 1 FROM purses WHERE place = 'purse/' || id) AND NOT EXISTS (SELECT 1 FROM holds WHERE place = 'hold/' || id)`},
+	{"purse %[1]s has %[2]s held, but its holds have %[3]s", `SELECT purses.id, held, coalesce(sum(unspent + holds.spent), 0) FROM purses
+		LEFT JOIN holds ON purse = purses.id GROUP BY purses.id, held HAVING held <> coalesce(sum(unspent + holds.spent), 0)`},
+	{"purse %[1]s has %[2]s calls held, but its holds have %[3]s", `SELECT purses.id, held_calls, coalesce(sum(calls_unspent + calls_spent), 0)
+		FROM purses LEFT JOIN holds ON purse = purses.id
+		GROUP BY purses.id, held_calls HAVING held_calls <> coalesce(sum(calls_unspent + calls_spent), 0)`},
+	{"purse %[1]s has spent %[2]s, but its charges are %[3]s", `SELECT id, spent + by_holds, charged FROM (SELECT id, spent,
+		coalesce((SELECT sum(holds.spent) FROM holds WHERE purse = purses.id), 0) AS by_holds,
+		coalesce((SELECT sum(amount) FROM transfers WHERE kind = 'charge' AND purse = purses.id), 0) AS charged FROM purses) AS sums
+		WHERE spent + by_holds <> charged`},
+	{"charge %[1]s is of a purse that is not there", `SELECT id, 0, 0 FROM transfers
+		WHERE kind = 'charge' AND NOT EXISTS (SELECT 1 FROM purses WHERE purses.id = purse)`},
+	{"purse %[1]s was charged %[2]s, but by the record of calls it is %[3]s", `SELECT purse, sum(charged), sum(recorded) FROM (
+		SELECT purse, amount AS charged, 0 AS recorded FROM transfers WHERE kind = 'charge'
+		UNION ALL SELECT CASE WHEN session <> '' THEN session ELSE account END, 0, price FROM calls WHERE price > 0
+		UNION ALL SELECT purse, 0, amount FROM retired) AS sums GROUP BY purse HAVING sum(charged) <> sum(recorded)`},
+	{"purse %[1]s has less than nothing: %[2]s", `SELECT id, least, 0 FROM (SELECT id, CASE WHEN balance < 0 THEN balance WHEN held < 0 THEN held
+		WHEN spent < 0 THEN spent WHEN calls < 0 THEN calls ELSE held_calls END AS least FROM purses) AS lows WHERE least < 0`},
+	{"hold %[1]s has less than nothing: %[2]s", `SELECT id, least, 0 FROM (SELECT id, CASE WHEN unspent < 0 THEN unspent WHEN spent < 0 THEN spent
+		WHEN calls_unspent < 0 THEN calls_unspent ELSE calls_spent END AS least FROM holds) AS lows WHERE least < 0`},
+}
+
+// Audit implements toolyard.Ledger. It sees the books as they were at one moment. Amounts of
+// what it finds are in billionths of a dollar.
+func (s *Store) Audit(ctx context.Context) error {
+	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		return fmt.Errorf("store: audit: %w", err)
+	}
+	defer tx.Rollback() //nolint:errcheck // there is nothing to undo
+	if _, ok := s.engine.(*postgres); ok {
+		if _, err := tx.ExecContext(ctx, `SET LOCAL statement_timeout = 0`); err != nil {
+			return fmt.Errorf("store: audit: %w", err)
+		}
+	}
+	findings, err := audit(ctx, tx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("store: audit: %w", err)
+	case len(findings) > maxFindings:
+		findings = append(findings[:maxFindings-1], "and more")
+	case len(findings) == 0:
+		return nil
+	}
+	return fmt.Errorf("the books do not add up:\n%s", strings.Join(findings, "\n"))
+}
+
+// audit collects what does not add up; when there is more than is reported it need not go on.
+func audit(ctx context.Context, tx *sql.Tx) (findings []string, err error) {
+	for _, a := range audits {
+		if len(findings) > maxFindings {
+			return findings, nil
+		}
+		err := query(ctx, tx, func(s scanner) error {
+			var name, is, should string
+			err := s.Scan(&name, &is, &should)
+			findings = append(findings, fmt.Sprintf(a.finding, name, is, should))
+			return err
+		}, a.text+` LIMIT $1`, maxFindings)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return findings, nil
+}
