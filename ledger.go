@@ -51,7 +51,7 @@ type Purse struct {
 	Remaining Money      `json:"remainingUsd"` // not spent yet, including what is held for calls in flight
 	Held      Money      `json:"heldUsd"`      // of that, what is held for calls in flight
 	Spent     Money      `json:"spentUsd"`
-	Calls     int        `json:"calls"`    // that were made
-	MaxCalls  int        `json:"maxCalls"` // zero for any number
+	Calls     int        `json:"calls,omitempty"`    // that were made, if their number is bounded
+	MaxCalls  int        `json:"maxCalls,omitempty"` // zero for any number
 	Expires   time.Time  `json:"expiresAt,omitzero"`
 }

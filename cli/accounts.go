@@ -119,9 +119,9 @@ func (p *program) purseTable(purses []*toolyard.Purse) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ACCOUNT\tREMAINING\tHELD\tSPENT\tCALLS")
+	fmt.Fprintln(w, "ACCOUNT\tREMAINING\tHELD\tSPENT")
 	for _, purse := range purses {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\n", printable(purse.ID), purse.Remaining, purse.Held, purse.Spent, purse.Calls)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", printable(purse.ID), purse.Remaining, purse.Held, purse.Spent)
 	}
 	return w.Flush()
 }

@@ -163,9 +163,9 @@ func TestAccountCommands(t *testing.T) {
 	if out := d.good("accounts", "fund", "acme", "--", "-0.001"); out != "acme has 25 USD.\n" {
 		t.Error(out)
 	}
-	want := `ACCOUNT  REMAINING  HELD  SPENT  CALLS
-acme     25         0     0      0
-bob      2          0     0      0
+	want := `ACCOUNT  REMAINING  HELD  SPENT
+acme     25         0     0
+bob      2          0     0
 `
 	if out := d.good("accounts", "show"); out != want {
 		t.Errorf("%s", out)

@@ -139,6 +139,9 @@ func (s *Store) queryPurses(ctx context.Context, where string, args ...any) (lis
 			p.Expires = expires.UTC()
 		}
 		p.Remaining += p.Held
+		if p.MaxCalls == 0 {
+			p.Calls = 0 // only some of them are counted
+		}
 		list = append(list, p)
 		return err
 	}, `SELECT p.id, p.account, p.state, p.cap, p.balance, COALESCE(SUM(h.unspent), 0), p.spent + COALESCE(SUM(h.spent), 0),
