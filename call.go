@@ -109,6 +109,19 @@ func (c *Call) Logger() *slog.Logger {
 	return c.Log.With("call", c.ID, "tool", c.Tool.Name)
 }
 
+// Sent are the arguments that the caller sent, without those that the platform put in.
+func (c *Call) Sent() json.RawMessage {
+	injected := c.Tool.Injected()
+	list, ok := orderedMembers(c.Args)
+	if len(injected) == 0 || !ok {
+		return c.Args
+	}
+	return appendObject(slices.DeleteFunc(list, func(m member) bool {
+		_, ours := injected[m.key]
+		return ours
+	}))
+}
+
 // Handler runs a call.
 type Handler func(context.Context, *Call) (*Result, error)
 

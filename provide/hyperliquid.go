@@ -100,10 +100,14 @@ func (p *Provider) fetchHyperliquid(ctx context.Context, address string) (any, e
 	var stateErr, spotErr error
 	var both sync.WaitGroup
 	both.Go(func() {
-		out.perpetuals, stateErr = askInfo(ctx, p.client, "clearinghouseState", address, readPerpetuals)
+		out.perpetuals, stateErr = safely(func() (perpetuals, error) {
+			return askInfo(ctx, p.client, "clearinghouseState", address, readPerpetuals)
+		})
 	})
 	both.Go(func() {
-		out.SpotBalances, spotErr = askInfo(ctx, p.client, "spotClearinghouseState", address, readSpot)
+		out.SpotBalances, spotErr = safely(func() ([]spotBalance, error) {
+			return askInfo(ctx, p.client, "spotClearinghouseState", address, readSpot)
+		})
 	})
 	both.Wait()
 	out.FetchedAt = p.now().UTC().Truncate(time.Millisecond)

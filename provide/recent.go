@@ -4,6 +4,8 @@ import (
 	"container/list"
 	"context"
 	"encoding/json"
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -79,10 +81,20 @@ func (r *recent) join(ctx context.Context, key string, ask func(context.Context)
 	r.flights[key] = f
 	go func() {
 		defer f.stop()
-		data, err := ask(ctx)
+		data, err := safely(func() (json.RawMessage, error) { return ask(ctx) })
 		r.land(key, f, data, err)
 	}()
 	return f
+}
+
+// safely makes a panic an error: what strangers send must not end the process.
+func safely[T any](do func() (T, error)) (out T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return do()
 }
 
 // leave gives up waiting. An answer that nobody waits for is not asked for any longer.

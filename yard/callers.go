@@ -1,6 +1,7 @@
 package yard
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/toolyard/toolyard"
@@ -12,16 +13,22 @@ import (
 // takes; a key that is shown must be right.
 func (y *Yard) identify(r *http.Request) (toolyard.Caller, error) {
 	if y.opts.Identify != nil {
-		return y.opts.Identify(r)
+		caller, err := y.opts.Identify(r)
+		caller.Account = cmp.Or(caller.Account, caller.ID)
+		return caller, err
 	}
 	anonymous := toolyard.Caller{ID: toolyard.Anonymous, Account: toolyard.Anonymous}
 	if y.contract.verifier == nil {
 		return anonymous, nil // there are no keys here
 	}
-	if _, present, err := identity.Token(r); err == nil && !present {
+	token, present, err := identity.Token(r)
+	switch {
+	case err != nil:
+		return toolyard.Caller{}, err
+	case !present:
 		return anonymous, nil
 	}
-	return y.contract.verifier.Identify(r)
+	return y.contract.verifier.Verify(r.Context(), token)
 }
 
 // admit says who sends a request to a gate, and refuses who may not enter.

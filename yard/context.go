@@ -24,7 +24,10 @@ func (y *Yard) newProviders(c *config.Source, old *settings) (map[string]*provid
 	}
 	made := make(map[string]*provide.Provider)
 	for kind, p := range c.Context {
-		o := provide.Options{URL: p.URL, Links: y.contract.store, Budget: p.Budget, Chain: p.Chain, Now: y.opts.Now, Log: y.log}
+		o := provide.Options{URL: p.URL, Budget: p.Budget, Chain: p.Chain, Now: y.opts.Now, Log: y.log}
+		if y.contract.store != nil {
+			o.Links = y.contract.store
+		}
 		for _, t := range p.Tokens {
 			o.Tokens = append(o.Tokens, provide.Token{Symbol: t.Symbol, Address: t.Address, Decimals: t.Decimals})
 		}

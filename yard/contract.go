@@ -1,10 +1,10 @@
 package yard
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -18,7 +18,6 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/desk"
-	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/identity"
 	"github.com/toolyard/toolyard/internal/pin"
 	"github.com/toolyard/toolyard/internal/record"
@@ -29,6 +28,7 @@ import (
 // the record of them.
 type contract struct {
 	store    *store.Store // nil when nothing must be kept
+	memory   inMemory     // instead of it
 	desk     *desk.Desk
 	record   *record.Writer     // nil as well
 	verifier *identity.Verifier // nil as well
@@ -44,7 +44,7 @@ const openTime = 30 * time.Second
 func (y *Yard) openContract(c *config.Source) error {
 	k := &contract{keep: c.Record.Keep.Std()}
 	args := record.Arguments{Keep: record.Keep(c.Record.Arguments), Redact: y.redact}
-	var shared desk.Store = &inMemory{}
+	var shared desk.Store = &k.memory
 	if c.NeedsStore() {
 		ctx, cancel := context.WithTimeout(context.Background(), openTime)
 		defer cancel()
@@ -83,8 +83,11 @@ func (k *contract) problems(c *config.Config) []toolyard.Problem {
 
 // close closes the store.
 func (k *contract) close() error {
-	if k == nil || k.store == nil {
+	switch {
+	case k == nil:
 		return nil
+	case k.store == nil:
+		return k.memory.close()
 	}
 	return k.store.Close()
 }
@@ -94,7 +97,7 @@ func (k *contract) run(ctx context.Context, log *slog.Logger) {
 	var wg sync.WaitGroup
 	wg.Go(func() { k.desk.Run(ctx) })
 	if k.store != nil {
-		wg.Go(func() { k.maintain(ctx) })
+		wg.Go(func() { k.maintain(ctx, log) })
 		wg.Go(func() { k.record.Run(ctx) })
 	}
 	wg.Wait()
@@ -119,13 +122,26 @@ func (m *inMemory) Exchange(ctx context.Context, b *store.Batch) (*store.Answers
 	return m.store.Exchange(ctx, b)
 }
 
+func (m *inMemory) close() error {
+	m.once.Do(func() { m.err = errClosed })
+	if m.store == nil {
+		return nil
+	}
+	return m.store.Close()
+}
+
+// errClosed is what becomes of calls with limits after the end.
+var errClosed = errors.New("the yard is closed")
+
 // Sweep implements desk.Store. What has run out in memory is seen when it is asked for.
 func (m *inMemory) Sweep(context.Context, int) (bool, error) { return false, nil }
 
 // maintain keeps the store in order, about once in an hour.
-func (k *contract) maintain(ctx context.Context) {
+func (k *contract) maintain(ctx context.Context, log *slog.Logger) {
 	for {
-		_ = k.store.Maintain(ctx, k.keep) // what is not done now is done in an hour
+		if err := k.store.Maintain(ctx, k.keep); err != nil && ctx.Err() == nil {
+			log.Warn("the store was not tidied; it is tried again in an hour", "error", err)
+		}
 		select {
 		case <-time.After(time.Hour/2 + rand.N(time.Hour)): //nolint:gosec // a pause need not be secret
 		case <-ctx.Done():
@@ -148,8 +164,8 @@ func (y *Yard) redact(text string) string { return y.vault.Load().Redact(text) }
 // queued is how many calls may wait for a server, as a multiple of those that may run.
 const queued = 2
 
-// maxKey is how long an idempotency key may be.
-const maxKey = 255
+// maxName is how long an idempotency key and the name of a session may be.
+const maxName = 255
 
 // asks says what a call needs to be admitted.
 func (s *settings) asks(c *toolyard.Call) (*toolyard.Ask, error) {
@@ -169,15 +185,15 @@ func (s *settings) asks(c *toolyard.Call) (*toolyard.Ask, error) {
 	if c.Session != "" || a.Price > 0 {
 		a.Purse = cmp.Or(c.Session, a.Account)
 	}
-	for _, name := range []string{c.Key, c.Session} {
-		if len(name) > maxKey || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
-			return nil, toolyard.Errorf(toolyard.Invalid, "An idempotency key and the name of a session are at most %d bytes of text.", maxKey)
+	for _, name := range []string{c.Key, c.Session, a.Caller, a.Account} {
+		if len(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+			return nil, toolyard.Errorf(toolyard.Invalid, "An idempotency key and the names of a session, a caller and an account are at most %d bytes of text.", maxName)
 		}
 	}
 	if c.Key == "" {
 		return a, nil
 	}
-	a.Scope, a.Key = a.Account+"/"+a.Caller, c.Key
+	a.Scope, a.Key = fmt.Sprintf("%d/%s/%s", len(a.Account), a.Account, a.Caller), c.Key // no others have the same
 	a.Digest = digest(c)
 	return a, nil
 }
@@ -202,23 +218,10 @@ func (s *settings) paces(t *toolyard.Tool) (paces []toolyard.Pace) {
 // digest identifies what is called with which arguments of the caller. What the platform
 // puts in changes from call to call, and does not count.
 func digest(c *toolyard.Call) [sha256.Size]byte {
-	injected := c.Tool.Injected()
-	var args bytes.Buffer
-	args.WriteByte('{')
-	for key, value := range guard.Members(c.Args) {
-		if _, ours := injected[key]; !ours {
-			if args.Len() > 1 {
-				args.WriteByte(',')
-			}
-			args.Write(toolyard.AppendJSONString(nil, key))
-			args.WriteByte(':')
-			args.Write(value)
-		}
-	}
-	args.WriteByte('}')
-	canonical, err := pin.Canonical(args.Bytes())
+	args := c.Sent()
+	canonical, err := pin.Canonical(args)
 	if err != nil {
-		canonical = args.Bytes() // then only the same bytes are the same
+		canonical = args // then only the same bytes are the same
 	}
 	return sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%s", c.Gate, c.Tool.Server, c.Tool.Name, canonical))
 }

@@ -41,6 +41,7 @@ type Desk struct {
 	store Store
 	opts  Options
 	wake  chan struct{} // there is something to send
+	ended chan struct{} // closed when nothing is sent any more
 
 	mu      sync.Mutex
 	seq     uint64
@@ -60,7 +61,7 @@ func New(s Store, o Options) *Desk {
 		o.OnStore = func(bool) {}
 	}
 	return &Desk{
-		store: s, opts: o, wake: make(chan struct{}, 1),
+		store: s, opts: o, wake: make(chan struct{}, 1), ended: make(chan struct{}),
 		lines: make(map[string]*line), lanes: make(map[string]*lane), wallets: make(map[walletKey]*wallet),
 	}
 }
@@ -113,10 +114,12 @@ func (d *Desk) Admit(ctx context.Context, ask *toolyard.Ask) (*toolyard.Ticket, 
 		return d.admit(ctx, ask, false)
 	}
 	local, shared := split(ask)
+	since := time.Now()
 	place, err := d.admit(ctx, local, false)
 	if err != nil {
 		return nil, err
 	}
+	shared.Wait -= time.Since(since)
 	t, err := d.admit(ctx, shared, true)
 	if err != nil || t.Replay != nil {
 		d.release(place)
@@ -186,7 +189,9 @@ func (d *Desk) enter(ask *toolyard.Ask, durable bool) *visitor {
 	v := &visitor{ask: ask, seq: d.seq, deadline: time.Now().Add(ask.Wait), done: make(chan struct{})}
 	switch {
 	case d.closed:
-		v.end(nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "The yard is closing."})
+		v.end(nil, errClosing)
+	case durable && len(d.durable) >= maxLine:
+		v.end(nil, errFull)
 	case durable:
 		d.durable = append(d.durable, v)
 	default:
@@ -298,6 +303,8 @@ func (d *Desk) Settle(ctx context.Context, t *toolyard.Ticket, o toolyard.Outcom
 	defer cancel()
 	select {
 	case <-s.done:
+	case <-d.ended:
+		return nil, &toolyard.Error{Code: toolyard.Unknown, Message: "The call has run, but the yard has closed before its charge was on record."}
 	case <-ctx.Done():
 		return nil, &toolyard.Error{Code: toolyard.Unknown, Message: "The call has run, but the store does not answer, so its charge is not on record yet."}
 	}

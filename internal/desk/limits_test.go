@@ -123,11 +123,18 @@ func TestLimitsOverTenMinutes(t *testing.T) {
 		{toolyard.Limit{PerMinute: 3}, 10 * time.Millisecond, 10 * time.Minute},
 		{toolyard.Limit{PerMinute: 6000, Concurrency: 10}, 40 * time.Millisecond, 2 * time.Minute},
 	} {
+		if testing.Short() && tt.limit.PerMinute > 1000 {
+			continue
+		}
 		t.Run(fmt.Sprintf("%d per minute, %v, %d at once", tt.limit.PerMinute, tt.limit.Cooldown, tt.limit.Concurrency), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				spans := load(t, 3, map[string]int{"ann": 12, "bob": 12}, tt.limit, tt.during, tt.work)
-				share := used(t, spans, tt.limit, tt.during)
+				during := tt.during
+				if testing.Short() { // the race detector makes it slow
+					during = min(during, 150*time.Second)
+				}
+				spans := load(t, 3, map[string]int{"ann": 12, "bob": 12}, tt.limit, during, tt.work)
+				share := used(t, spans, tt.limit, during)
 				t.Logf("%d calls, %.1f %% of what is allowed", len(spans), 100*share)
 				if share < 0.95 {
 					t.Errorf("only %.1f %% of the limit was used", 100*share)
@@ -140,7 +147,10 @@ func TestLimitsOverTenMinutes(t *testing.T) {
 // Of two callers who want more than there is, one of whom floods, each gets its share.
 func TestLimitsAreFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const during = 5 * time.Minute
+		during := 5 * time.Minute
+		if testing.Short() {
+			during = 150 * time.Second
+		}
 		limit := toolyard.Limit{PerMinute: 300, Concurrency: 4}
 		spans := load(t, 3, map[string]int{"flood": 100, "modest": 10}, limit, during, 50*time.Millisecond)
 		if share := used(t, spans, limit, during); share < 0.95 {

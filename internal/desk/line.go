@@ -99,6 +99,12 @@ func (l *line) before(v, other *visitor) bool {
 	return mine < theirs || mine == theirs && v.seq < other.seq
 }
 
+// errFull is what a caller is told when more calls wait than may.
+var errFull = &toolyard.Error{Code: toolyard.Exhausted, Message: "Too many calls wait already.", RetryAfter: time.Second}
+
+// forever is longer than anybody waits.
+const forever = time.Duration(1 << 62)
+
 // full says why no more may wait in a line; nil if they may.
 func (l *line) full() *toolyard.Error {
 	for _, lane := range l.lanes {
@@ -107,7 +113,7 @@ func (l *line) full() *toolyard.Error {
 		}
 	}
 	if l.n > maxLine {
-		return &toolyard.Error{Code: toolyard.Exhausted, Message: "Too many calls wait already.", RetryAfter: time.Second}
+		return errFull
 	}
 	return nil
 }

@@ -55,8 +55,11 @@ type batch struct {
 	admits  []*visitor
 }
 
-func (b *batch) empty() bool {
-	return len(b.Returns)+len(b.settles)+len(b.Drops)+len(b.lanes)+len(b.wallets)+len(b.admits) == 0
+func (b *batch) empty() bool { return len(b.Returns)+b.size() == 0 }
+
+// size is how many things the batch asks for.
+func (b *batch) size() int {
+	return len(b.settles) + len(b.Drops) + len(b.lanes) + len(b.wallets) + len(b.admits)
 }
 
 // Run talks to the store until ctx ends, and then gives back what was leased.
@@ -88,8 +91,8 @@ func (d *Desk) Run(ctx context.Context) {
 // gather waits a moment for the callers whom a batch has let go, if they are several: what
 // they do next then fills one batch, not two that take turns.
 func (d *Desk) gather(ctx context.Context, settled int, took time.Duration) {
-	if settled >= manyCalls {
-		d.rest(ctx, min(took/4, gatherTime), false)
+	if wait := min(took/4, gatherTime); settled >= manyCalls && wait > 0 {
+		d.rest(ctx, wait, false)
 	}
 }
 
@@ -184,7 +187,7 @@ func (d *Desk) collectOutbox(b *batch) {
 
 func (d *Desk) collectAdmits(b *batch, now time.Time) {
 	d.durable = slices.DeleteFunc(d.durable, func(v *visitor) bool { return v.ended() && !v.asked })
-	for _, v := range d.durable {
+	for _, v := range inTurn(d.durable) {
 		if v.next.After(now) || len(b.admits) == maxBatch {
 			continue
 		}
@@ -194,6 +197,21 @@ func (d *Desk) collectAdmits(b *batch, now time.Time) {
 		b.admits = append(b.admits, v)
 		b.Admits = append(b.Admits, admission(v.ask))
 	}
+}
+
+// inTurn lets callers take turns, and keeps the order of the calls of each.
+func inTurn(visitors []*visitor) []*visitor {
+	nth, round := make(map[string]int), make(map[*visitor]int, len(visitors))
+	for _, v := range visitors {
+		round[v] = nth[v.ask.Caller]
+		nth[v.ask.Caller]++
+	}
+	if len(nth) <= 1 {
+		return visitors
+	}
+	visitors = slices.Clone(visitors)
+	slices.SortStableFunc(visitors, func(a, b *visitor) int { return round[a] - round[b] })
+	return visitors
 }
 
 // admission is an ask as the store takes it.
@@ -211,9 +229,20 @@ func (d *Desk) exchange(ctx context.Context, b *batch) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), exchangeTime)
 	defer cancel()
 	answers, err := d.store.Exchange(ctx, &b.Batch)
+	refused := err != nil && !errors.Is(err, store.ErrAway) && ctx.Err() == nil // the store is there, and does not take it
+	if refused && b.size() > 1 {
+		for _, part := range b.parts() {
+			d.exchange(ctx, part)
+		}
+		return true
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err != nil {
+	switch {
+	case refused:
+		d.discard(b, err)
+		return true
+	case err != nil:
 		d.failed(b, err)
 		return false
 	}
@@ -235,6 +264,60 @@ func (d *Desk) exchange(ctx context.Context, b *batch) bool {
 		d.admitted(v, answers.Admits[i])
 	}
 	return true
+}
+
+// parts are batches of one thing each, so that one that the store does not take does not
+// hold up the others. Permits to give back are not among them: they run out by themselves.
+func (b *batch) parts() (list []*batch) {
+	part := func() *batch {
+		list = append(list, &batch{Batch: store.Batch{Replica: b.Replica}})
+		return list[len(list)-1]
+	}
+	for i, s := range b.settles {
+		p := part()
+		p.settles, p.Settles = []*settling{s}, b.Settles[i:i+1]
+	}
+	for i := range b.Drops {
+		part().Drops = b.Drops[i : i+1]
+	}
+	for i, l := range b.lanes {
+		p := part()
+		p.lanes, p.Paces = []*lane{l}, b.Paces[i:i+1]
+	}
+	for i, w := range b.wallets {
+		p := part()
+		p.wallets, p.Funds = []*wallet{w}, b.Funds[i:i+1]
+	}
+	for i, v := range b.admits {
+		p := part()
+		p.admits, p.Admits = []*visitor{v}, b.Admits[i:i+1]
+	}
+	return list
+}
+
+// discard gives up what the store does not take.
+func (d *Desk) discard(b *batch, err error) {
+	d.opts.Log.Error("the store does not take something", "error", err)
+	refused := &store.Refusal{Code: toolyard.Internal, Message: "The store does not take it."}
+	reason := &toolyard.Error{Code: refused.Code, Message: refused.Message, Err: err}
+	for _, s := range b.settles {
+		d.settled(s, refused)
+	}
+	for _, l := range b.lanes {
+		l.again = time.Now().Add(pollTime)
+		for _, line := range l.lines {
+			line.refuse(time.Now(), forever, reason)
+		}
+	}
+	for _, w := range b.wallets {
+		w.over()
+		w.refuse(refused)
+	}
+	for _, v := range b.admits {
+		if v.asked = false; !v.ended() {
+			v.end(nil, reason)
+		}
+	}
 }
 
 // settled notes that a call is settled, and lets its caller go.
@@ -284,8 +367,7 @@ func (d *Desk) admitted(v *visitor, a store.Admitted) {
 func (d *Desk) postpone(v *visitor, r *store.Refusal) {
 	reason := &toolyard.Error{Code: r.Code, Message: r.Message, RetryAfter: r.After}
 	if r.Code == toolyard.Exhausted {
-		i := slices.IndexFunc(v.ask.Paces, func(p toolyard.Pace) bool { return p.Key == r.Message })
-		reason = reached(v.ask.Paces[i].Name, r.After)
+		reason = reached(v.ask.Paces[r.Pace].Name, r.After)
 	}
 	if r.Code == toolyard.Budget {
 		reason.RetryAfter = 0
@@ -417,7 +499,13 @@ func (d *Desk) close(ctx context.Context) {
 	d.mu.Lock()
 	d.closed = true
 	for _, l := range d.lines {
-		l.refuse(time.Now(), 1<<62, &toolyard.Error{Code: toolyard.Unavailable, Message: "The yard is closing."})
+		l.refuse(time.Now(), forever, errClosing)
+	}
+	for _, v := range d.durable {
+		if !v.ended() {
+			d.abandon(v)
+			v.end(nil, errClosing)
+		}
 	}
 	for _, l := range d.lanes {
 		l.pulse = pulse{}
@@ -426,6 +514,7 @@ func (d *Desk) close(ctx context.Context) {
 		w.pulse = pulse{}
 	}
 	d.mu.Unlock()
+	defer close(d.ended)
 	for ctx.Err() == nil {
 		b, _ := d.collect(time.Now())
 		if b.empty() {
@@ -436,3 +525,6 @@ func (d *Desk) close(ctx context.Context) {
 		}
 	}
 }
+
+// errClosing is what those are told who come or wait when the yard closes.
+var errClosing = &toolyard.Error{Code: toolyard.Unavailable, Message: "The yard is closing."}

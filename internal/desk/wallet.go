@@ -16,6 +16,8 @@ const (
 	// shortTime is how long to wait for money that others hold. What they do not need comes
 	// back within walletIdle.
 	shortTime = 500 * time.Millisecond
+	// checkTime is how long a purse counts as open that nobody has asked about.
+	checkTime = time.Second
 )
 
 // wallet is money of a purse that a replica has leased.
@@ -35,6 +37,7 @@ type wallet struct {
 	price   toolyard.Money // of the last call
 	lines   []*line
 	again   time.Time
+	checked time.Time // when the store said last that the purse can be used
 	short   time.Time // since when the purse has not what is needed; zero if it has
 	pulse   pulse
 	spent   toolyard.Money // by the purse, as far as it is known here
@@ -96,10 +99,11 @@ func (w *wallet) waiting() (n int) {
 // ask is what the wallet wants of the store now, and whether it wants anything.
 func (w *wallet) ask(d *Desk, now time.Time) (store.FundAsk, bool) {
 	waiting, ahead := w.waiting(), w.pulse.expect(now)
-	if (waiting == 0 && ahead == 0) || w.again.After(now) {
+	fresh := w.hold == "" || now.Sub(w.checked) < checkTime || now.Sub(w.pulse.last) > checkTime // one that is closed is noticed while it is used
+	if (waiting == 0 && ahead == 0 && fresh) || w.again.After(now) {
 		return store.FundAsk{}, false
 	}
-	if waiting == 0 && w.left >= w.price*toolyard.Money(ahead)/2 && (!w.counts || w.calls >= ahead/2) && w.until.After(now.Add(w.longest+holdTime/2)) {
+	if waiting == 0 && fresh && w.left >= w.price*toolyard.Money(ahead)/2 && (!w.counts || w.calls >= ahead/2) && w.until.After(now.Add(w.longest+holdTime/2)) {
 		return store.FundAsk{}, false
 	}
 	if w.hold == "" {
@@ -131,9 +135,12 @@ func (w *wallet) granted(d *Desk, f store.FundAsk, g store.FundGrant, sent time.
 	if g.Refused == nil {
 		w.until = sent.Add(f.TTL)
 	}
+	if g.Refused != nil && g.Refused.After == 0 && w.begun > 0 { // what is left is for those who have begun
+		w.drop(d)
+	}
 	d.serve(w.lines...)
 	if g.Refused == nil {
-		w.short = time.Time{}
+		w.short, w.checked = time.Time{}, sent
 		return
 	}
 	w.refuse(g.Refused)
@@ -149,7 +156,7 @@ func (w *wallet) refuse(r *store.Refusal) {
 	}
 	patience := time.Duration(0)
 	if r.After == 0 || now.Sub(w.short) > shortTime {
-		patience, w.short = 1<<62, time.Time{}
+		patience, w.short = forever, time.Time{}
 	}
 	for _, l := range w.lines {
 		l.refuse(now, patience, &toolyard.Error{Code: r.Code, Message: r.Message})
@@ -168,12 +175,18 @@ func (w *wallet) sleep(d *Desk, now time.Time) (empty bool) {
 		}
 		return true
 	}
-	if w.left > 0 || (w.counts && w.calls > 0) {
-		w.serial++
-		d.out.drops = append(d.out.drops, store.Drop{Hold: w.hold, Purse: w.purse, Serial: w.serial, Keep: w.taken, KeepCalls: w.begun})
-		w.left, w.calls = 0, 0
-	}
+	w.drop(d)
 	return false
+}
+
+// drop gives back what was not taken for calls.
+func (w *wallet) drop(d *Desk) {
+	if w.hold == "" || (w.left <= 0 && (!w.counts || w.calls <= 0)) {
+		return
+	}
+	w.serial++
+	d.out.drops = append(d.out.drops, store.Drop{Hold: w.hold, Purse: w.purse, Serial: w.serial, Keep: w.taken, KeepCalls: w.begun})
+	w.left, w.calls = 0, 0
 }
 
 // pulse is how often something is used.

@@ -156,15 +156,18 @@ const (
 )
 
 // takeString takes a string out of the metadata of a request, unless it is said already.
-func takeString(key, said string, meta toolyard.Meta) (string, toolyard.Meta) {
+func takeString(key, said string, meta toolyard.Meta) (string, toolyard.Meta, error) {
 	raw, ok := meta[key]
 	if !ok {
-		return said, meta
+		return said, meta, nil
 	}
 	meta = maps.Clone(meta) // others may have it too
 	delete(meta, key)
-	text, _ := guard.String(raw)
-	return cmp.Or(said, text), meta
+	text, isText := guard.String(raw)
+	if !isText || text == "" || (said != "" && said != text) {
+		return "", meta, toolyard.Errorf(toolyard.Invalid, "_meta %s must be a text, and the same wherever it is said.", key)
+	}
+	return text, meta, nil
 }
 
 // Do calls a tool at a gate, and returns the call with what became of it. The call is nil
@@ -234,8 +237,12 @@ func (g *gate) run(ctx context.Context, v *view, tool *toolyard.Tool, r *Request
 		Clients: o.Clients, Toolbox: o.Toolbox, Features: r.Features, Trace: r.Trace, Meta: r.Meta, OnProgress: r.OnProgress, Log: cmp.Or(r.Log, o.Log),
 		Answers: r.Answers, State: r.State,
 	}
-	c.Session, c.Meta = takeString(metaSession, c.Session, c.Meta)
-	c.Key, c.Meta = takeString(metaKey, c.Key, c.Meta)
+	var badSession, badKey error
+	c.Session, c.Meta, badSession = takeString(metaSession, c.Session, c.Meta)
+	c.Key, c.Meta, badKey = takeString(metaKey, c.Key, c.Meta)
+	if err := cmp.Or(badSession, badKey); err != nil {
+		return c, nil, err
+	}
 	if w := r.Within; w != nil {
 		c.AsOf, c.Depth, c.Session = w.AsOf, w.Depth+1, w.Session
 	}

@@ -1,14 +1,11 @@
 package record
 
 import (
-	"bytes"
-	"encoding/json"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/store"
 )
 
@@ -22,11 +19,12 @@ func Row(c *toolyard.Call, o toolyard.Outcome, args Arguments) *store.CallRow {
 	if at.IsZero() {
 		at = o.Start
 	}
+	sent := c.Sent()
 	row := &store.CallRow{
 		ID: name(c.ID), At: at.UTC().Truncate(time.Microsecond), Elapsed: o.Elapsed,
 		Gate: name(c.Gate), Mode: c.Mode, Caller: name(c.Caller.ID), Account: name(c.Caller.Account), Session: name(c.Session),
 		Server: name(c.Tool.Server), Tool: name(c.Tool.Name), Generation: c.Generation,
-		Code: toolyard.Code(name(string(o.Code()))), ArgsSize: len(c.Args), Args: args.kept(sent(c)),
+		Code: toolyard.Code(name(string(o.Code()))), ArgsSize: len(sent), Args: args.kept(sent),
 	}
 	if o.Result != nil {
 		row.ResultSize = o.Result.Size()
@@ -35,22 +33,6 @@ func Row(c *toolyard.Call, o toolyard.Outcome, args Arguments) *store.CallRow {
 		row.Price = c.Receipt.Price
 	}
 	return row
-}
-
-// sent are the arguments that the caller sent. What the platform put in is the caller's own
-// data from elsewhere, and not for the record.
-func sent(c *toolyard.Call) json.RawMessage {
-	injected := c.Tool.Injected()
-	if len(injected) == 0 {
-		return c.Args
-	}
-	b := []byte{'{'}
-	for key, value := range guard.Members(c.Args) {
-		if _, ours := injected[key]; !ours {
-			b = append(append(append(toolyard.AppendJSONString(b, key), ':'), value...), ',')
-		}
-	}
-	return append(bytes.TrimSuffix(b, []byte(",")), '}')
 }
 
 // charged reports whether the call was written with its charge.

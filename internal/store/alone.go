@@ -27,13 +27,15 @@ func (a *Alone) Lease(now time.Time, ask PaceAsk, replicas int) PaceGrant {
 	}
 	p.Last = now
 	p.expire(ask.Limit)
-	return p.lease("", ask)
+	g := p.lease("", ask)
+	g.Slot = -g.Slot // the store knows nothing of it, and must not take it back
+	return g
 }
 
 // Return takes back what a replica does not use.
 func (a *Alone) Return(now time.Time, r PaceReturn) {
 	if p := a.paces[r.Key]; p != nil {
-		p.Last = now
+		p.Last, r.Slot = now, -r.Slot
 		p.giveBack("", r)
 	}
 }

@@ -93,6 +93,7 @@ type Drop struct {
 // Refusal says why something was not given.
 type Refusal struct {
 	Code    toolyard.Code
+	Pace    int // which pace of an Admit, if its limit is reached
 	Message string
 	After   time.Duration // when to ask again, zero if that does not help
 }

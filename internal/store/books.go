@@ -324,7 +324,7 @@ func (b *books) fund(f FundAsk) FundGrant {
 // usable says why a purse cannot be used.
 func (b *books) usable(p *purseRow, id, account string) *Refusal {
 	switch {
-	case id != account && (p == nil || p.account != account):
+	case id != account && p == nil, p != nil && p.account != account:
 		return &Refusal{Code: toolyard.Budget, Message: fmt.Sprintf("There is no session %s.", id)}
 	case p == nil:
 		return &Refusal{Code: toolyard.Budget, Message: fmt.Sprintf("The account %s has no money.", id)}
@@ -386,7 +386,7 @@ func (b *books) admit(a Admit) (Admitted, error) {
 	}
 	var paces []*pace
 	seat := b.replica + " admits" // beside that of the replica's leases
-	for _, ask := range a.Paces {
+	for i, ask := range a.Paces {
 		p, err := b.pace(ask.Key, ask.Limit)
 		if err != nil {
 			return Admitted{}, err
@@ -395,7 +395,7 @@ func (b *books) admit(a Admit) (Admitted, error) {
 		permits, slots, free := p.available(ask, p.sit(seat))
 		if permits <= 0 || slots <= 0 || !free {
 			leaveAll(paces, seat)
-			return Admitted{Refused: &Refusal{Code: toolyard.Exhausted, Message: ask.Key, After: p.after(ask)}}, nil
+			return Admitted{Refused: &Refusal{Code: toolyard.Exhausted, Pace: i, After: p.after(ask)}}, nil
 		}
 		paces = append(paces, p)
 	}

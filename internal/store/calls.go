@@ -215,13 +215,19 @@ func collect[T any](ctx context.Context, s *Store, most int, scan func(scanner) 
 		return nil, toolyard.Errorf(toolyard.Invalid, "The answer has more than %d rows; ask for less time.", most)
 	case ctx.Err() != nil: // it is the question that took too long
 		return nil, fmt.Errorf("store: record of calls: %w", ctx.Err())
-	case s.isLite():
-		return nil, liteError(err)
 	}
-	return nil, pgError(err)
+	return nil, s.explain(err)
 }
 
 var errTooManyRows = errors.New("too many rows")
+
+// explain tells errors that mean that the database is away from others.
+func (s *Store) explain(err error) error {
+	if s.isLite() {
+		return liteError(err)
+	}
+	return pgError(err)
+}
 
 // isLite reports whether the database is SQLite.
 func (s *Store) isLite() bool {

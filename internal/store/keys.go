@@ -27,7 +27,7 @@ func (s *Store) PutKey(ctx context.Context, k identity.Key) error {
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (prefix) DO NOTHING`,
 		k.Prefix, k.Hash[:], k.Name, k.Caller, k.Account, string(scopes), micros(k.Created), micros(k.Expires), micros(k.Revoked))
 	if err != nil {
-		return fmt.Errorf("store: key %s: %w", k.Prefix, err)
+		return fmt.Errorf("store: key %s: %w", k.Prefix, s.explain(err))
 	}
 	if n, err := done.RowsAffected(); err != nil || n == 1 {
 		return err
@@ -41,7 +41,7 @@ func (s *Store) Key(ctx context.Context, prefix string) (identity.Key, error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		return k, noKey(prefix)
 	}
-	return k, err
+	return k, s.explain(err)
 }
 
 func noKey(prefix string) error {
@@ -50,19 +50,15 @@ func noKey(prefix string) error {
 
 // Keys are all keys, the oldest first.
 func (s *Store) Keys(ctx context.Context) (keys []identity.Key, err error) {
-	rows, err := s.db.QueryContext(ctx, `SELECT `+keyColumns+` FROM keys ORDER BY created, prefix`)
-	if err != nil {
-		return nil, fmt.Errorf("store: keys: %w", err)
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		k, err := readKey(rows)
-		if err != nil {
-			return nil, err
-		}
+	err = query(ctx, s.db, func(from scanner) error {
+		k, err := readKey(from)
 		keys = append(keys, k)
+		return err
+	}, `SELECT `+keyColumns+` FROM keys ORDER BY created, prefix`)
+	if err != nil {
+		return nil, fmt.Errorf("store: keys: %w", s.explain(err))
 	}
-	return keys, rows.Err()
+	return keys, nil
 }
 
 // RevokeKey makes a key useless from now on. A key that was revoked before stays as it is.
@@ -70,7 +66,7 @@ func (s *Store) Keys(ctx context.Context) (keys []identity.Key, err error) {
 func (s *Store) RevokeKey(ctx context.Context, prefix string, at time.Time) error {
 	done, err := s.db.ExecContext(ctx, `UPDATE keys SET revoked = CASE revoked WHEN 0 THEN $1 ELSE revoked END WHERE prefix = $2`, micros(at), prefix)
 	if err != nil {
-		return fmt.Errorf("store: key %s: %w", prefix, err)
+		return fmt.Errorf("store: key %s: %w", prefix, s.explain(err))
 	}
 	if n, err := done.RowsAffected(); err != nil || n == 1 {
 		return err
@@ -79,7 +75,7 @@ func (s *Store) RevokeKey(ctx context.Context, prefix string, at time.Time) erro
 }
 
 // readKey reads the columns of a key.
-func readKey(row interface{ Scan(...any) error }) (k identity.Key, err error) {
+func readKey(row scanner) (k identity.Key, err error) {
 	var hash []byte
 	var scopes string
 	var created, expires, revoked int64

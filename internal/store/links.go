@@ -18,7 +18,7 @@ func (s *Store) SetLink(ctx context.Context, caller, kind, address string) error
 		query, args = `DELETE FROM links WHERE caller = $1 AND kind = $2`, args[:2]
 	}
 	if _, err := s.db.ExecContext(ctx, query, args...); err != nil {
-		return fmt.Errorf("store: link of %s: %w", caller, err)
+		return fmt.Errorf("store: link of %s: %w", caller, s.explain(err))
 	}
 	return nil
 }
@@ -30,25 +30,22 @@ func (s *Store) Linked(ctx context.Context, caller toolyard.Caller, kind string)
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("store: link of %s: %w", caller.ID, err)
+		return "", fmt.Errorf("store: link of %s: %w", caller.ID, s.explain(err))
 	}
 	return address, nil
 }
 
 // Links are all addresses that a caller has linked, by their kinds.
 func (s *Store) Links(ctx context.Context, caller string) (links map[string]string, err error) {
-	rows, err := s.db.QueryContext(ctx, `SELECT kind, address FROM links WHERE caller = $1`, caller)
-	if err != nil {
-		return nil, fmt.Errorf("store: links of %s: %w", caller, err)
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
 	links = make(map[string]string)
-	for rows.Next() {
+	err = query(ctx, s.db, func(from scanner) error {
 		var kind, address string
-		if err := rows.Scan(&kind, &address); err != nil {
-			return nil, fmt.Errorf("store: links of %s: %w", caller, err)
-		}
+		err := from.Scan(&kind, &address)
 		links[kind] = address
+		return err
+	}, `SELECT kind, address FROM links WHERE caller = $1`, caller)
+	if err != nil {
+		return nil, fmt.Errorf("store: links of %s: %w", caller, s.explain(err))
 	}
-	return links, rows.Err()
+	return links, nil
 }

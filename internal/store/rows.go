@@ -43,23 +43,8 @@ func (r *refs) sorted() {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}
-	slices.SortFunc(r.runs, func(a, b RunID) int {
-		if a.Scope != b.Scope {
-			return compare(a.Scope, b.Scope)
-		}
-		return compare(a.Key, b.Key)
-	})
+	slices.SortFunc(r.runs, compareRuns)
 	r.runs = slices.Compact(r.runs)
-}
-
-func compare(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // rows are what a transaction sees and changes.
