@@ -49,6 +49,7 @@ type Gate struct {
 	Surface Surface  // empty or Both for no check
 	Toolset *Toolset // nil for everything
 	Naming  Naming   // empty for NamingMCP
+	Known   bool     // only callers who are known may enter
 	Errors  ErrorStyle
 	Notes   Notes  // whether descriptions say which file a tool is made from
 	Yard    string // this yard's name, for NamingClient

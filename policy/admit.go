@@ -30,6 +30,9 @@ func Admit(now func() time.Time, a toolyard.Admitter, ask func(*toolyard.Call) (
 				c.Receipt = &toolyard.Receipt{Call: needs.Call, Purse: needs.Purse, Replayed: true}
 				return t.Replay, nil
 			}
+			if needs.Key != "" || (needs.Writes && needs.Price > 0) {
+				ctx = context.WithoutCancel(ctx) // who leaves does not stop what was begun, and pays for it
+			}
 			o := outcomeOf(safely(ctx, c, next))
 			o.Start, o.Elapsed = start, now().Sub(start)
 			if c.Receipt, err = a.Settle(ctx, t, o); err != nil {

@@ -222,3 +222,40 @@ type recorderFunc func(context.Context)
 func (f recorderFunc) Intent(context.Context, *toolyard.Call) error { return nil }
 
 func (f recorderFunc) Outcome(ctx context.Context, _ *toolyard.Call, _ toolyard.Outcome) { f(ctx) }
+
+// admits is an Admitter that admits everything.
+type admits struct{ settled toolyard.Outcome }
+
+func (*admits) Admit(_ context.Context, a *toolyard.Ask) (*toolyard.Ticket, error) {
+	return &toolyard.Ticket{Ask: a}, nil
+}
+
+func (a *admits) Settle(_ context.Context, t *toolyard.Ticket, o toolyard.Outcome) (*toolyard.Receipt, error) {
+	a.settled = o
+	return &toolyard.Receipt{Call: t.Ask.Call, Price: t.Ask.Price}, nil
+}
+
+// Who leaves in the middle of a paid write does not get it for nothing.
+func TestLeavingDoesNotStopAPaidWrite(t *testing.T) {
+	for name, tt := range map[string]struct {
+		needs toolyard.Ask
+		code  toolyard.Code
+	}{
+		"paid write":      {toolyard.Ask{Purse: "acme", Price: 1, Writes: true}, toolyard.OK},
+		"idempotency key": {toolyard.Ask{Key: "k"}, toolyard.OK},
+		"paid read":       {toolyard.Ask{Purse: "acme", Price: 1}, toolyard.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			leaving := tool(toolyard.Spec{}, func(ctx context.Context, _ *toolyard.Call, _ args) (any, error) {
+				cancel()
+				return "done", ctx.Err()
+			})
+			a := &admits{}
+			_, _ = callIn(ctx, leaving, "{}", policy.Admit(time.Now, a, func(*toolyard.Call) (*toolyard.Ask, error) { return &tt.needs, nil }))
+			if got := a.settled.Code(); got != tt.code {
+				t.Errorf("it was settled as %s", got)
+			}
+		})
+	}
+}

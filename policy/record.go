@@ -75,7 +75,9 @@ func (l Log) Outcome(ctx context.Context, c *toolyard.Call, o toolyard.Outcome) 
 	if c.Tool.Server != "" {
 		attrs = append(attrs, slog.String("server", c.Tool.Server))
 	}
-	if o.Err != nil {
+	if o.Err != nil && len(c.Tool.Needs) > 0 {
+		level = slog.LevelWarn // its words may be about the caller's own data
+	} else if o.Err != nil {
 		level = slog.LevelWarn
 		attrs = append(attrs, slog.String("error", o.Err.Error()))
 		if o.Err.Err != nil && o.Err.Err.Error() != o.Err.Message {

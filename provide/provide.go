@@ -62,6 +62,7 @@ type Provider struct {
 	fetch   func(ctx context.Context, address string) (any, error)
 	client  *client
 	recent  *recent
+	share   share
 	now     func() time.Time
 	log     *slog.Logger
 	failing atomic.Bool
@@ -115,7 +116,12 @@ func (p *Provider) Provide(ctx context.Context, caller toolyard.Caller, asOf tim
 	if err != nil {
 		return nil, err
 	}
-	data, err := p.recent.get(ctx, address, func(ctx context.Context) (json.RawMessage, error) { return p.ask(ctx, address) })
+	data, err := p.recent.get(ctx, address, func(ctx context.Context) (json.RawMessage, error) {
+		if !p.share.take(caller.ID, p.now()) {
+			return nil, p.client.unavailable("you have asked it too often within a minute", nil)
+		}
+		return p.ask(ctx, address)
+	})
 	if err == nil {
 		return bytes.Clone(data), nil
 	}

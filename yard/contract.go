@@ -50,7 +50,10 @@ func (y *Yard) openContract(c *config.Source) error {
 		defer cancel()
 		s, err := store.Open(ctx, c.StoreAddress())
 		if err != nil {
-			return err
+			return config.Faults{c.At(toolyard.Problem{
+				Subject: "store", Message: strings.TrimPrefix(err.Error(), "store: "),
+				Fix: "See that the database is there and may be used, or name another: postgres://user@host/database or sqlite:path.",
+			}, "store")}
 		}
 		shared, k.store, k.verifier = s, s, identity.NewVerifier(s, y.opts.Now)
 		k.record = record.New(s, record.Options{Arguments: args, Log: y.log, OnDrop: y.metrics.Lost})

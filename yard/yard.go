@@ -219,10 +219,11 @@ func (y *Yard) callPath(s *settings) toolyard.Handler {
 		y.tracer.Policy(),
 		policy.Record(y.opts.Now, recorders...),
 		policy.Recover(),
-		policy.Cap(int(c.Limits.Args), int(c.Limits.Result)),
+		policy.Cap(int(c.Limits.Args), 0),
 		policy.Inject(y.provider(s)),
 		policy.Validate(),
 		policy.Admit(y.opts.Now, y.contract.desk, s.asks),
+		policy.Cap(0, int(c.Limits.Result)), // what is too large has failed, and is not charged
 		policy.Intend(recorders...),
 		policy.Deadline(time.Duration(c.Limits.Timeout)),
 	)
@@ -357,7 +358,7 @@ func (y *Yard) gatesOf(c *config.Config) []*toolyard.Gate {
 		gates[g.Name] = &g
 	}
 	for name, g := range c.Gates {
-		gate := &toolyard.Gate{Name: name, Mode: g.Mode, Surface: g.Surface, Naming: g.Naming, Errors: g.Errors, Notes: cmp.Or(g.Notes, y.opts.Notes), Yard: c.Name}
+		gate := &toolyard.Gate{Name: name, Mode: g.Mode, Surface: g.Surface, Naming: g.Naming, Errors: g.Errors, Notes: cmp.Or(g.Notes, y.opts.Notes), Known: g.Callers == config.Keys, Yard: c.Name}
 		if set, ok := c.Toolsets[g.Toolset]; ok {
 			gate.Toolset = &toolyard.Toolset{Name: g.Toolset, Tools: set.Tools, Servers: picks(set)}
 		}
@@ -395,7 +396,10 @@ func (y *Yard) follow(ctx context.Context) {
 		select {
 		case <-g.Next():
 		case <-waiting: // what made the catalog ready is published first
-			waiting, announce = nil, sync.OnceFunc(func() { close(y.ready) })
+			waiting, announce = nil, sync.OnceFunc(func() {
+				close(y.ready)
+				y.publish() // some problems can be told only now
+			})
 		case <-ctx.Done():
 			return
 		}

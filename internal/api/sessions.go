@@ -48,10 +48,10 @@ func (b sessionBody) session() (s toolyard.Session, err error) {
 	return s, nil
 }
 
-// sessionID is the same for the same key of an account, so that a session that is asked for
+// sessionID is the same for the same key of a caller, so that a session that is asked for
 // again after a lost answer is opened once.
-func sessionID(account, key string) string {
-	sum := sha256.Sum256([]byte(account + "\n" + key))
+func sessionID(c toolyard.Caller, key string) string {
+	sum := sha256.Sum256([]byte(c.Account + "\n" + c.ID + "\n" + key))
 	return "ses_" + base32.StdEncoding.EncodeToString(sum[:])[:26]
 }
 
@@ -79,7 +79,7 @@ func (a *v1) openSession(w http.ResponseWriter, r *http.Request, c toolyard.Call
 		return nil, err
 	}
 	if key != "" {
-		s.ID = sessionID(account, key)
+		s.ID = sessionID(c, key)
 	}
 	purse, err := a.Ledger.OpenSession(r.Context(), s)
 	if err != nil {

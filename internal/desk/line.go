@@ -174,30 +174,31 @@ func (d *Desk) serve(lines ...*line) {
 			}
 		}
 		v := next[first]
-		if v.line.ready(d, v.ask, time.Now()) {
-			v.line.remove(v)
-			v.line.turns.serve(v.ask.Caller)
-			v.end(v.line.take(v.ask, time.Now()), nil)
-			v = v.line.next()
-		} else {
-			v = nil
+		if full := v.line.fullLane(d, v.ask); full != nil { // nobody else finds room there either
+			next = slices.DeleteFunc(next, func(v *visitor) bool { return slices.Contains(v.line.lanes, full) })
+			continue
 		}
-		if v == nil {
+		if w := v.line.wallet; w != nil && !w.ready(v.ask, time.Now()) {
 			next = slices.Delete(next, first, first+1)
-		} else {
-			next[first] = v
+			continue
+		}
+		v.line.remove(v)
+		v.line.turns.serve(v.ask.Caller)
+		v.end(v.line.take(v.ask, time.Now()), nil)
+		if next[first] = v.line.next(); next[first] == nil {
+			next = slices.Delete(next, first, first+1)
 		}
 	}
 }
 
-// ready reports whether all that a call needs is here.
-func (l *line) ready(d *Desk, ask *toolyard.Ask, now time.Time) bool {
+// fullLane is a lane of the line in which no call may begin now, nil if it may in all.
+func (l *line) fullLane(d *Desk, ask *toolyard.Ask) *lane {
 	for _, lane := range l.lanes {
-		if !lane.ready(d, ask, now) {
-			return false
+		if !lane.ready(d, ask, time.Now()) {
+			return lane
 		}
 	}
-	return l.wallet == nil || l.wallet.ready(ask, now)
+	return nil
 }
 
 // take takes all that a call needs.

@@ -150,7 +150,7 @@ func (d *Desk) collect(now time.Time) (b *batch, wait time.Duration) {
 
 // tend serves a lane whose cooldown is over, and gives back what it does not need.
 func (d *Desk) tend(l *lane, now time.Time) {
-	if l.Limit.Cooldown > 0 {
+	if l.Limit.Cooldown > 0 && !l.turn.IsZero() && !l.busy && !l.next.After(now) {
 		d.serve(l.lines...)
 	}
 	if l.rest(d, now) && !slices.ContainsFunc(l.lines, func(line *line) bool { return line.wallet != nil && line.wallet.begun > 0 }) {

@@ -127,6 +127,7 @@ func (w *wallet) ask(d *Desk, now time.Time) (store.FundAsk, bool) {
 
 // granted takes over what the lease has now. Sent is when it was asked for.
 func (w *wallet) granted(d *Desk, f store.FundAsk, g store.FundGrant, sent time.Time) {
+	w.checked = sent
 	w.left, w.counts, w.calls, w.pledged = g.Left-w.taken, g.Counts, g.Calls-w.begun, false
 	w.spent, w.rest = g.Spent, g.Purse
 	if g.Left == 0 && g.Calls == 0 && g.Refused != nil && w.begun == 0 {
@@ -135,12 +136,15 @@ func (w *wallet) granted(d *Desk, f store.FundAsk, g store.FundGrant, sent time.
 	if g.Refused == nil {
 		w.until = sent.Add(f.TTL)
 	}
+	if g.Refused == nil && w.counts && w.calls <= 0 && w.waiting() > 0 { // all its calls are running
+		g.Refused = &store.Refusal{Code: toolyard.Budget, Message: "The session " + w.purse + " may make no more calls at once.", After: pollTime / 10}
+	}
 	if g.Refused != nil && g.Refused.After == 0 && w.begun > 0 { // what is left is for those who have begun
 		w.drop(d)
 	}
 	d.serve(w.lines...)
 	if g.Refused == nil {
-		w.short, w.checked = time.Time{}, sent
+		w.short = time.Time{}
 		return
 	}
 	w.refuse(g.Refused)
@@ -150,7 +154,7 @@ func (w *wallet) granted(d *Desk, f store.FundAsk, g store.FundGrant, sent time.
 // that will not change.
 func (w *wallet) refuse(r *store.Refusal) {
 	now := time.Now()
-	w.again = now.Add(r.After)
+	w.again = now.Add(max(r.After, pollTime/10))
 	if w.short.IsZero() {
 		w.short = now
 	}

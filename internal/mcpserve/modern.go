@@ -53,7 +53,8 @@ const maxMeta = 16 << 10
 
 // keep notes a member that is not for this hop.
 func (m *requestMeta) keep(key string, value json.RawMessage) {
-	if strings.HasPrefix(key, "io.modelcontextprotocol/") || len(key)+len(value) > maxMeta || len(m.rest) >= 32 {
+	ours := key == metaSession || key == metaKey // which must not get lost
+	if strings.HasPrefix(key, "io.modelcontextprotocol/") || !ours && (len(key)+len(value) > maxMeta || len(m.rest) >= 32) {
 		return
 	}
 	if m.rest == nil {
