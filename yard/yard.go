@@ -440,6 +440,11 @@ func (y *Yard) Reload() error {
 		}
 	}
 	y.apply(s)
+	for kind, p := range old.providers {
+		if s.providers[kind] != p {
+			p.Close()
+		}
+	}
 	for _, server := range s.servers {
 		server.Retry()
 	}
@@ -457,7 +462,7 @@ func fixed(c *config.Config) config.Config {
 	f := *c
 	f.Gates, f.Toolsets, f.Scripts = nil, nil, nil
 	f.Servers, f.Private, f.Secrets, f.Identity = nil, nil, nil, ""
-	f.ExecuteUSD, f.Terms = nil, nil
+	f.ExecuteUSD, f.Terms, f.Context = nil, nil, nil
 	f.Limits = config.Limits{Body: c.Limits.Body}
 	return f
 }
