@@ -256,7 +256,13 @@ func suchAs(s *jsonschema.Schema) string {
 	}
 	var examples []string
 	for _, e := range s.Examples[:min(3, len(s.Examples))] {
-		examples = append(examples, fmt.Sprint(e))
+		text := fmt.Sprint(e)
+		if _, err := strconv.ParseFloat(text, 64); err == nil {
+			if _, isText := e.(string); isText {
+				text = strconv.Quote(text) // or it would be taken for a number
+			}
+		}
+		examples = append(examples, text)
 	}
 	return ", such as " + strings.Join(examples, " or ")
 }

@@ -39,7 +39,7 @@ type Price toolyard.Price
 
 // JSONSchema describes a Price.
 func (Price) JSONSchema() json.RawMessage {
-	return json.RawMessage(`{"type":"string","pattern":"^(none|[0-9]{1,9}(\\.[0-9]{1,9})?)$","examples":["\"0.001\" (in quotes)","none"]}`)
+	return json.RawMessage(`{"type":"string","pattern":"^(none|[0-9]{1,9}(\\.[0-9]{1,9})?)$","examples":["0.001","none"]}`)
 }
 
 // UnmarshalText reads a Price.
