@@ -5,6 +5,6 @@ cd "$(dirname "$0")/.."
 grep -rlE '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u | while read -r package; do
   grep -hoE '^func (Fuzz\w+)' "$package"/*_test.go | awk '{print $2}' | while read -r target; do
     echo "== $package $target"
-    go test "$package" -run '^$' -fuzz "^$target\$" -fuzztime "${1:-60s}"
+    go test "$package" -run '^$' -fuzz "^$target\$" -fuzztime "${1:-60s}" -fuzzminimizetime 100x
   done
 done
