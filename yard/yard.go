@@ -430,6 +430,9 @@ func (y *Yard) Reload() error {
 	if !old.Open() && source.Open() && !source.Anonymous {
 		return config.Faults{source.At(toolyard.Problem{Subject: "gates", Message: "one lets anyone in, and none did so far", Fix: "Say callers: keys at every gate, or restart to let anyone in."})}
 	}
+	if source.NeedsStore() && y.contract.store == nil {
+		return config.Faults{source.At(toolyard.Problem{Subject: "store", Message: "there is none, and now something must be kept", Fix: "Restart to open one."})}
+	}
 	s, err := y.settings(source, old)
 	if err != nil {
 		return err

@@ -134,7 +134,7 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 	if got := fmt.Sprint(y.Gates(), names(t, y, "a"), len(names(t, y, "b"))); got != "[a b] [hello] 5" {
 		t.Error(got)
 	}
-	for _, broken := range []string{"gates: {a: {mode: x}}\n", "gates: [\n", "toolsets: {one: {tools: [helo]}}\ngates: {a: {mode: read, toolset: one}}\n"} {
+	for _, broken := range []string{"gates: {a: {mode: x}}\n", "gates: [\n", "toolsets: {one: {tools: [helo]}}\ngates: {a: {mode: read, toolset: one}}\n", "gates: {a: {mode: read, callers: keys}}\n"} {
 		write(broken)
 		if err := y.Reload(); err == nil || !strings.Contains(err.Error(), "toolyard.yaml:") {
 			t.Errorf("%q: %v", broken, err)
