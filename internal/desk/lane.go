@@ -117,7 +117,7 @@ func (l *lane) take(ask *toolyard.Ask, now time.Time) (taken slot) {
 
 // begun starts the cooldown. A turn that is worth nothing until it runs out is given back.
 func (l *lane) begun(d *Desk, now time.Time) {
-	l.busy, l.next = false, now.Add(l.Limit.Cooldown)
+	l.busy, l.next = false, now.Add(l.Limit.Cooldown+store.Slack)
 	if l.turn.IsZero() {
 		return
 	}

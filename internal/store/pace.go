@@ -14,6 +14,9 @@ import (
 const (
 	PermitTTL = time.Second // a permit to begin a call
 	TurnTTL   = time.Second // the right to be the one that begins calls
+	// Slack is added to every cooldown. A call begins a moment after it was admitted, and the
+	// next one may be quicker.
+	Slack = 3 * time.Millisecond
 )
 
 const (
@@ -178,7 +181,7 @@ func (p *pace) giveBack(replica string, r PaceReturn) {
 		}
 	}
 	if r.Turn && p.Turn != nil && p.Turn.Replica == replica && p.Turn.Slot == r.Slot {
-		p.Turn, p.Next = nil, p.Last.Add(r.Limit.Cooldown+time.Microsecond) // which is how exact the store's time is
+		p.Turn, p.Next = nil, p.Last.Add(r.Limit.Cooldown+Slack)
 	}
 }
 
