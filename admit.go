@@ -37,7 +37,7 @@ type Ask struct {
 	Scope  string            // within which the key is unique
 	Digest [sha256.Size]byte // of what is called with which arguments
 
-	Writes  bool          // it may change something, so a trace of it must be durable before it runs if it is paid
+	Writes  bool          // it may change something
 	Timeout time.Duration // how long it may take once admitted
 	Wait    time.Duration // how long it may wait to be admitted
 }
@@ -53,6 +53,10 @@ type Pace struct {
 
 // Limited reports whether the limit limits anything.
 func (l Limit) Limited() bool { return l.PerMinute > 0 || l.Cooldown > 0 || l.Concurrency > 0 }
+
+// Durable reports whether a trace of the call must be durable before it runs: its key, or
+// that it may change something and is paid for. Who leaves does not stop such a call.
+func (a *Ask) Durable() bool { return a.Key != "" || (a.Writes && a.Price > 0) }
 
 // Empty reports whether a call needs nothing to be admitted.
 func (a *Ask) Empty() bool { return len(a.Paces) == 0 && a.Purse == "" && a.Key == "" }

@@ -111,9 +111,12 @@ func (c *Call) Logger() *slog.Logger {
 
 // Sent are the arguments that the caller sent, without those that the platform put in.
 func (c *Call) Sent() json.RawMessage {
+	if len(c.Tool.Needs) == 0 {
+		return c.Args
+	}
 	injected := c.Tool.Injected()
 	list, ok := orderedMembers(c.Args)
-	if len(injected) == 0 || !ok {
+	if !ok {
 		return c.Args
 	}
 	return appendObject(slices.DeleteFunc(list, func(m member) bool {

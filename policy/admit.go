@@ -30,7 +30,7 @@ func Admit(now func() time.Time, a toolyard.Admitter, ask func(*toolyard.Call) (
 				c.Receipt = &toolyard.Receipt{Call: needs.Call, Purse: needs.Purse, Replayed: true}
 				return t.Replay, nil
 			}
-			if needs.Key != "" || (needs.Writes && needs.Price > 0) {
+			if needs.Durable() {
 				ctx = context.WithoutCancel(ctx) // who leaves does not stop what was begun, and pays for it
 			}
 			o := outcomeOf(safely(ctx, c, next))

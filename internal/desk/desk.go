@@ -102,15 +102,12 @@ type used struct {
 	slot slot
 }
 
-// isDurable reports whether the store itself must admit a call.
-func isDurable(a *toolyard.Ask) bool { return a.Key != "" || (a.Writes && a.Price > 0) }
-
 // Admit implements toolyard.Admitter.
 func (d *Desk) Admit(ctx context.Context, ask *toolyard.Ask) (*toolyard.Ticket, error) {
 	if ask.Empty() {
 		return &toolyard.Ticket{Ask: ask, Taken: &taken{}}, nil
 	}
-	if !isDurable(ask) {
+	if !ask.Durable() {
 		return d.admit(ctx, ask, false)
 	}
 	local, shared := split(ask)
@@ -275,11 +272,17 @@ func (d *Desk) returnTurns(ask *toolyard.Ask, t *taken) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i, p := range ask.Paces {
-		if p.Limit.Cooldown > 0 && !p.Local {
-			d.out.returns = append(d.out.returns, store.PaceReturn{Key: p.Key, Limit: p.Limit, Turn: true, Slot: t.paces[i].Slot})
+		if p.Limit.Cooldown > 0 {
+			d.giveBack(p, store.PaceReturn{Turn: true, Slot: t.paces[i].Slot})
 			d.call()
 		}
 	}
+}
+
+// giveBack tells the store, with the next batch, what of a limit is not used any more.
+func (d *Desk) giveBack(p toolyard.Pace, r store.PaceReturn) {
+	r.Key, r.Limit = p.Key, p.Limit
+	d.out.returns = append(d.out.returns, r)
 }
 
 // call wakes the loop.
@@ -294,18 +297,18 @@ func (d *Desk) call() {
 const settleTime = 10 * time.Second
 
 // Settle implements toolyard.Admitter.
-func (d *Desk) Settle(ctx context.Context, t *toolyard.Ticket, o toolyard.Outcome) (*toolyard.Receipt, error) {
+func (d *Desk) Settle(_ context.Context, t *toolyard.Ticket, o toolyard.Outcome) (*toolyard.Receipt, error) {
 	s := d.settlement(t, o)
 	if s == nil {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
-	defer cancel()
+	patience := time.NewTimer(settleTime) // also for a caller that has left
+	defer patience.Stop()
 	select {
 	case <-s.done:
 	case <-d.ended:
 		return nil, &toolyard.Error{Code: toolyard.Unknown, Message: "The call has run, but the yard has closed before its charge was on record."}
-	case <-ctx.Done():
+	case <-patience.C:
 		return nil, &toolyard.Error{Code: toolyard.Unknown, Message: "The call has run, but the store does not answer, so its charge is not on record yet."}
 	}
 	if r := s.refused; r != nil {
@@ -358,14 +361,11 @@ func (d *Desk) settlement(t *toolyard.Ticket, o toolyard.Outcome) *settling {
 func (d *Desk) settleDurable(s *settling, ask *toolyard.Ask, paces []store.PaceGrant, o toolyard.Outcome) {
 	for i, p := range ask.Paces {
 		if p.Limit.Concurrency > 0 {
-			d.out.returns = append(d.out.returns, store.PaceReturn{Key: p.Key, Limit: p.Limit, Slots: 1, Slot: paces[i].Slot})
+			d.giveBack(p, store.PaceReturn{Slots: 1, Slot: paces[i].Slot})
 		}
 	}
-	id := runOf(ask)
-	s.Run, s.Calls, s.Last = &id, 1, true
-	if ask.Purse != "" {
-		s.Hold, s.Purse = ask.Call, ask.Purse
-	}
+	s.ofRun(ask)
+	s.Calls = 1
 	switch {
 	case o.Err == nil && o.Result.Unfinished():
 		s.Never = true // it comes back with answers, and with the same key

@@ -8,9 +8,6 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// grace is how much longer than a call may take its slot is leased.
-const grace = 5 * time.Second
-
 // lane is what a replica has leased of a limit.
 type lane struct {
 	toolyard.Pace
@@ -54,7 +51,7 @@ func (d *Desk) laneOf(p toolyard.Pace) *lane {
 
 // ready reports whether a call may begin.
 func (l *lane) ready(d *Desk, ask *toolyard.Ask, now time.Time) bool {
-	l.hold = max(l.hold, ask.Timeout+grace)
+	l.hold = max(l.hold, ask.Timeout+store.Grace)
 	l.expire(d, now)
 	switch {
 	case l.Local:
@@ -91,7 +88,7 @@ func (l *lane) expire(d *Desk, now time.Time) {
 
 func (l *lane) returnPermits(d *Desk, p permits) {
 	if p.n > 0 {
-		d.out.returns = append(d.out.returns, store.PaceReturn{Key: l.Key, Limit: l.Limit, Permits: p.n, Slot: p.slot})
+		d.giveBack(l.Pace, store.PaceReturn{Permits: p.n, Slot: p.slot})
 	}
 }
 
@@ -129,7 +126,7 @@ func (l *lane) begun(d *Desk, now time.Time) {
 
 func (l *lane) returnTurn(d *Desk) {
 	l.turn = time.Time{}
-	d.out.returns = append(d.out.returns, store.PaceReturn{Key: l.Key, Limit: l.Limit, Turn: true, Slot: l.turnSlot})
+	d.giveBack(l.Pace, store.PaceReturn{Turn: true, Slot: l.turnSlot})
 }
 
 // end frees the slot of a call. If other replicas may want it, it goes back at once.
@@ -156,15 +153,10 @@ func (l *lane) end(d *Desk, s slot) {
 }
 
 func (l *lane) returnSlot(d *Desk, s slot) {
-	d.out.returns = append(d.out.returns, store.PaceReturn{Key: l.Key, Limit: l.Limit, Slots: 1, Slot: s.granted})
+	d.giveBack(l.Pace, store.PaceReturn{Slots: 1, Slot: s.granted})
 }
 
-func (l *lane) waiting() (n int) {
-	for _, line := range l.lines {
-		n += line.n
-	}
-	return n
-}
+func (l *lane) waiting() int { return waitingIn(l.lines) }
 
 // wanted is how many calls wait that could begin: not those of which it is known that they
 // wait for another limit.
@@ -201,7 +193,7 @@ func (l *lane) ask(d *Desk, now time.Time) (store.PaceAsk, bool) {
 	if l.Limit.Concurrency > 0 && waiting > 0 {
 		fresh := 0
 		for _, s := range l.slots {
-			if s.until.After(now.Add(l.hold - grace)) {
+			if s.until.After(now.Add(l.hold - store.Grace)) {
 				fresh++
 			}
 		}

@@ -139,6 +139,14 @@ func (l *line) remove(v *visitor) {
 	l.waiting[v.ask.Caller] = queue
 }
 
+// waitingIn is how many wait in lines.
+func waitingIn(lines []*line) (n int) {
+	for _, l := range lines {
+		n += l.n
+	}
+	return n
+}
+
 // all are all visitors of the line.
 func (l *line) all() []*visitor { return slices.Concat(slices.Collect(maps.Values(l.waiting))...) }
 

@@ -46,6 +46,15 @@ type settling struct {
 	done    chan struct{} // closed when it is durable or refused
 }
 
+// ofRun says that it ends a call that the store admitted, and with it what was held for it.
+func (s *settling) ofRun(ask *toolyard.Ask) {
+	id := runOf(ask)
+	s.Run, s.Last = &id, true
+	if ask.Purse != "" {
+		s.Hold, s.Purse = ask.Call, ask.Purse
+	}
+}
+
 // batch is a batch, and who waits for it.
 type batch struct {
 	store.Batch
@@ -218,7 +227,7 @@ func inTurn(visitors []*visitor) []*visitor {
 func admission(a *toolyard.Ask) store.Admit {
 	s := store.Admit{Call: a.Call, Run: runOf(a), Digest: a.Digest, Purse: a.Purse, Account: a.Account, Price: a.Price, Timeout: a.Timeout}
 	for _, p := range a.Paces {
-		s.Paces = append(s.Paces, store.PaceAsk{Key: p.Key, Limit: p.Limit, Permits: 1, Slots: 1, Turn: true, Hold: a.Timeout + grace})
+		s.Paces = append(s.Paces, store.PaceAsk{Key: p.Key, Limit: p.Limit, Permits: 1, Slots: 1, Turn: true, Hold: a.Timeout + store.Grace})
 	}
 	return s
 }
@@ -393,17 +402,14 @@ func (d *Desk) postpone(v *visitor, r *store.Refusal) {
 func (d *Desk) undo(v *visitor, paces []store.PaceGrant) {
 	for i, g := range paces {
 		p := v.ask.Paces[i]
-		r := store.PaceReturn{Key: p.Key, Limit: p.Limit, Permits: 1, Slot: g.Slot, Turn: p.Limit.Cooldown > 0}
+		r := store.PaceReturn{Permits: 1, Slot: g.Slot, Turn: p.Limit.Cooldown > 0}
 		if p.Limit.Concurrency > 0 {
 			r.Slots = 1
 		}
-		d.out.returns = append(d.out.returns, r)
+		d.giveBack(p, r)
 	}
-	id := runOf(v.ask)
-	s := &settling{Settle: store.Settle{Call: v.ask.Call, Run: &id, Never: true, Last: true}, done: make(chan struct{})}
-	if v.ask.Purse != "" {
-		s.Hold, s.Purse = v.ask.Call, v.ask.Purse
-	}
+	s := &settling{Settle: store.Settle{Call: v.ask.Call, Never: true}, done: make(chan struct{})}
+	s.ofRun(v.ask)
 	d.out.settles = append(d.out.settles, s)
 }
 

@@ -60,7 +60,7 @@ type walletKey struct{ purse, account string }
 // ready reports whether the price of a call is here.
 func (w *wallet) ready(ask *toolyard.Ask, now time.Time) bool {
 	w.price, w.longest = ask.Price, max(w.longest, ask.Timeout)
-	return w.hold != "" && !w.pledged && w.left >= ask.Price && (!w.counts || w.calls > 0) && w.until.After(now.Add(ask.Timeout+grace))
+	return w.hold != "" && !w.pledged && w.left >= ask.Price && (!w.counts || w.calls > 0) && w.until.After(now.Add(ask.Timeout+store.Grace))
 }
 
 func (w *wallet) take(ask *toolyard.Ask, now time.Time) {
@@ -89,12 +89,7 @@ func (w *wallet) over() {
 	w.hold, w.left, w.calls, w.until, w.pledged = "", 0, 0, time.Time{}, false
 }
 
-func (w *wallet) waiting() (n int) {
-	for _, l := range w.lines {
-		n += l.n
-	}
-	return n
-}
+func (w *wallet) waiting() int { return waitingIn(w.lines) }
 
 // ask is what the wallet wants of the store now, and whether it wants anything.
 func (w *wallet) ask(d *Desk, now time.Time) (store.FundAsk, bool) {
@@ -117,7 +112,7 @@ func (w *wallet) ask(d *Desk, now time.Time) (store.FundAsk, bool) {
 		}
 	}
 	w.serial++
-	f := store.FundAsk{Hold: w.hold, Serial: w.serial, Purse: w.purse, Account: w.account, TTL: w.longest + grace + holdTime, Calls: max(0, waiting+ahead-w.calls)}
+	f := store.FundAsk{Hold: w.hold, Serial: w.serial, Purse: w.purse, Account: w.account, TTL: w.longest + store.Grace + holdTime, Calls: max(0, waiting+ahead-w.calls)}
 	f.Want, f.Least = max(0, cost-w.left), max(0, least-w.left)
 	if f.Least > 0 || (w.counts && w.calls <= 0) {
 		f.Idle, w.pledged = w.left, true
@@ -209,10 +204,6 @@ func (p *pulse) beat(now time.Time) {
 		p.from = now
 	}
 	p.n++
-	p.count(now)
-}
-
-func (p *pulse) count(now time.Time) {
 	if d := now.Sub(p.from); d >= pulseTime {
 		p.rate += (float64(p.n)/d.Seconds() - p.rate) / 2
 		p.n, p.from = 0, now

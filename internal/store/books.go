@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// grace is how much longer than its call may take a reservation is held.
-	grace = 5 * time.Second
+	// Grace is how much longer than its call may take what was reserved for it is held.
+	Grace = 5 * time.Second
 	// keepRuns is how long the outcome of a call with an idempotency key is remembered.
 	keepRuns = 24 * time.Hour
 )
@@ -412,7 +412,7 @@ func (b *books) admit(a Admit) (Admitted, error) {
 	if p := b.purses[a.Purse]; p != nil {
 		out.Spent, out.Purse = p.spent, p.balance+p.held
 	}
-	b.runs[a.Run] = &runRow{change: anew(b.runs[a.Run] != nil), id: a.Run, digest: a.Digest, call: a.Call, state: running, until: b.now.Add(a.Timeout + grace)}
+	b.runs[a.Run] = &runRow{change: anew(b.runs[a.Run] != nil), id: a.Run, digest: a.Digest, call: a.Call, state: running, until: b.now.Add(a.Timeout + Grace)}
 	return out, nil
 }
 
@@ -462,7 +462,7 @@ func (b *books) reserve(a Admit) *Refusal {
 	if p.balance < a.Price {
 		return exhausted(p, p.held > 0, fmt.Sprintf("%s has %s USD left, and the call costs %s.", p.id, p.balance+p.held, a.Price))
 	}
-	h := &holdRow{change: created, id: a.Call, purse: p.id, replica: b.replica, expires: b.now.Add(a.Timeout + grace)}
+	h := &holdRow{change: created, id: a.Call, purse: p.id, replica: b.replica, expires: b.now.Add(a.Timeout + Grace)}
 	b.holds[h.id] = h
 	if a.Price > 0 {
 		b.move(transfer{id: "lease/" + h.id, from: "purse/" + p.id, to: "hold/" + h.id, amount: a.Price, kind: "lease"})
