@@ -259,12 +259,8 @@ func (b *books) refund(p *purseRow) {
 func (b *books) release(h *holdRow) {
 	p := b.purses[h.purse]
 	b.fold(h, p)
-	if h.left > 0 {
-		b.move(transfer{id: fmt.Sprintf("end/%s/%d", h.id, h.serial), from: "hold/" + h.id, to: "purse/" + p.id, amount: h.left, kind: "release"})
-	}
-	p.balance, p.held = p.balance+h.left, p.held-h.left
-	p.heldCalls -= h.callsLeft
-	h.left, h.callsLeft, h.change = 0, 0, deleted
+	b.hold(p, h, -h.left, -h.callsLeft, fmt.Sprintf("end/%s/%d", h.id, h.serial))
+	h.change = deleted
 }
 
 // drop gives back what a replica does not need of a hold.
@@ -277,11 +273,7 @@ func (b *books) drop(d Drop) {
 	case h.serial < d.Serial:
 		b.fold(h, p)
 		h.serial = d.Serial
-		back, calls := h.left-min(h.left, d.Keep), h.callsLeft-min(h.callsLeft, d.KeepCalls)
-		if back > 0 {
-			b.move(transfer{id: fmt.Sprintf("release/%s/%d", h.id, d.Serial), from: "hold/" + h.id, to: "purse/" + p.id, amount: back, kind: "release"})
-		}
-		b.hold(p, h, -back, -calls)
+		b.hold(p, h, min(h.left, d.Keep)-h.left, min(h.callsLeft, d.KeepCalls)-h.callsLeft, fmt.Sprintf("release/%s/%d", h.id, d.Serial))
 	}
 }
 
@@ -342,7 +334,7 @@ func (b *books) lease(p *purseRow, h *holdRow, f FundAsk) *Refusal {
 		free := p.maxCalls - p.calls - p.heldCalls
 		calls = min(f.Calls, (free+1)/2)
 		if calls <= 0 && f.Calls > 0 && (h == nil || h.callsLeft == 0) {
-			return exhausted(p, p.heldCalls > 0, fmt.Sprintf("%s may make %d calls, and has made them.", p.id, p.maxCalls))
+			return noCalls(p)
 		}
 	}
 	if p.balance < f.Least {
@@ -352,19 +344,30 @@ func (b *books) lease(p *purseRow, h *holdRow, f FundAsk) *Refusal {
 		h = &holdRow{change: anew(b.holds[f.Hold] != nil), id: f.Hold, purse: p.id, replica: b.replica}
 		b.holds[h.id] = h
 	}
-	if amount > 0 {
-		b.move(transfer{id: fmt.Sprintf("lease/%s/%d", h.id, f.Serial), from: "purse/" + p.id, to: "hold/" + h.id, amount: amount, kind: "lease"})
-	}
-	b.hold(p, h, amount, calls)
+	b.hold(p, h, amount, calls, fmt.Sprintf("lease/%s/%d", h.id, f.Serial))
 	h.serial, h.expires = f.Serial, b.now.Add(f.TTL)
 	return nil
 }
 
-func (b *books) hold(p *purseRow, h *holdRow, amount toolyard.Money, calls int) {
+// hold moves money and calls from a purse into a hold, or back if they are negative. The id is
+// that of the transfer.
+func (b *books) hold(p *purseRow, h *holdRow, amount toolyard.Money, calls int, id string) {
+	t := transfer{id: id, from: "purse/" + p.id, to: "hold/" + h.id, amount: amount, kind: "lease"}
+	if amount < 0 {
+		t.from, t.to, t.amount, t.kind = t.to, t.from, -amount, "release"
+	}
+	if amount != 0 {
+		b.move(t)
+	}
 	p.balance, p.held, p.heldCalls = p.balance-amount, p.held+amount, p.heldCalls+calls
 	h.left, h.callsLeft = h.left+amount, h.callsLeft+calls
 	p.mark()
 	h.mark()
+}
+
+// noCalls refuses because the calls of a purse were made.
+func noCalls(p *purseRow) *Refusal {
+	return exhausted(p, p.heldCalls > 0, fmt.Sprintf("%s may make %d calls, and has made them.", p.id, p.maxCalls))
 }
 
 // exhausted refuses for lack of money or calls. If some is held, it may come back.
@@ -457,17 +460,14 @@ func (b *books) reserve(a Admit) *Refusal {
 		return refused
 	}
 	if p.maxCalls > 0 && p.maxCalls-p.calls-p.heldCalls <= 0 {
-		return exhausted(p, p.heldCalls > 0, fmt.Sprintf("%s may make %d calls, and has made them.", p.id, p.maxCalls))
+		return noCalls(p)
 	}
 	if p.balance < a.Price {
 		return exhausted(p, p.held > 0, fmt.Sprintf("%s has %s USD left, and the call costs %s.", p.id, p.balance+p.held, a.Price))
 	}
 	h := &holdRow{change: created, id: a.Call, purse: p.id, replica: b.replica, expires: b.now.Add(a.Timeout + Grace)}
 	b.holds[h.id] = h
-	if a.Price > 0 {
-		b.move(transfer{id: "lease/" + h.id, from: "purse/" + p.id, to: "hold/" + h.id, amount: a.Price, kind: "lease"})
-	}
-	b.hold(p, h, a.Price, 1)
+	b.hold(p, h, a.Price, 1, "lease/"+h.id)
 	return nil
 }
 

@@ -216,18 +216,10 @@ func collect[T any](ctx context.Context, s *Store, most int, scan func(scanner) 
 	case ctx.Err() != nil: // it is the question that took too long
 		return nil, fmt.Errorf("store: record of calls: %w", ctx.Err())
 	}
-	return nil, s.explain(err)
+	return nil, s.engine.explain(err)
 }
 
 var errTooManyRows = errors.New("too many rows")
-
-// explain tells errors that mean that the database is away from others.
-func (s *Store) explain(err error) error {
-	if s.isLite() {
-		return liteError(err)
-	}
-	return pgError(err)
-}
 
 // isLite reports whether the database is SQLite.
 func (s *Store) isLite() bool {

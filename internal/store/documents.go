@@ -22,23 +22,10 @@ const MaxDocument = 8 << 20
 // of PostgreSQL.
 const maxDocumentName = 255
 
-// shelf is what an engine does for documents.
-type shelf interface {
-	// document reads a document: nothing, of version zero, if there is none.
-	document(ctx context.Context, name string) (body []byte, version int64, err error)
-	// setDocument replaces a document of the given version, and reports whether it had it.
-	setDocument(ctx context.Context, name string, body []byte, version int64) (done bool, err error)
-	// follow calls seen with the versions of all documents, soon after they have changed and
-	// at other times too, until ctx ends.
-	follow(ctx context.Context, seen func(versions map[string]int64))
-}
-
-var _, _ shelf = (*postgres)(nil), (*lite)(nil)
-
 // Document is a small text that replicas share, and its version, which grows by one with
 // each change: nil and zero if there is none.
 func (s *Store) Document(ctx context.Context, name string) (body []byte, version int64, err error) {
-	return s.engine.(shelf).document(ctx, name)
+	return s.engine.document(ctx, name)
 }
 
 // SetDocument replaces a document that has the given version, zero for one that is not there
@@ -54,7 +41,7 @@ func (s *Store) SetDocument(ctx context.Context, name string, body []byte, versi
 	if body == nil {
 		body = []byte{}
 	}
-	done, err := s.engine.(shelf).setDocument(ctx, name, body, version)
+	done, err := s.engine.setDocument(ctx, name, body, version)
 	if err != nil {
 		return 0, err
 	}
@@ -70,7 +57,7 @@ func (s *Store) SetDocument(ctx context.Context, name string, body []byte, versi
 // and then tells what has changed meanwhile. It calls changed from one goroutine only.
 func (s *Store) Watch(ctx context.Context, changed func(name string)) error {
 	known := map[string]int64{}
-	s.engine.(shelf).follow(ctx, func(versions map[string]int64) {
+	s.engine.follow(ctx, func(versions map[string]int64) {
 		for _, name := range slices.Sorted(maps.Keys(versions)) {
 			if versions[name] != known[name] && ctx.Err() == nil {
 				known[name] = versions[name]

@@ -27,7 +27,7 @@ func (s *Store) PutKey(ctx context.Context, k identity.Key) error {
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (prefix) DO NOTHING`,
 		k.Prefix, k.Hash[:], k.Name, k.Caller, k.Account, string(scopes), micros(k.Created), micros(k.Expires), micros(k.Revoked))
 	if err != nil {
-		return fmt.Errorf("store: key %s: %w", k.Prefix, s.explain(err))
+		return fmt.Errorf("store: key %s: %w", k.Prefix, s.engine.explain(err))
 	}
 	if n, err := done.RowsAffected(); err != nil || n == 1 {
 		return err
@@ -41,7 +41,7 @@ func (s *Store) Key(ctx context.Context, prefix string) (identity.Key, error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		return k, noKey(prefix)
 	}
-	return k, s.explain(err)
+	return k, s.engine.explain(err)
 }
 
 func noKey(prefix string) error {
@@ -56,7 +56,7 @@ func (s *Store) Keys(ctx context.Context) (keys []identity.Key, err error) {
 		return err
 	}, `SELECT `+keyColumns+` FROM keys ORDER BY created, prefix`)
 	if err != nil {
-		return nil, fmt.Errorf("store: keys: %w", s.explain(err))
+		return nil, fmt.Errorf("store: keys: %w", s.engine.explain(err))
 	}
 	return keys, nil
 }
@@ -66,7 +66,7 @@ func (s *Store) Keys(ctx context.Context) (keys []identity.Key, err error) {
 func (s *Store) RevokeKey(ctx context.Context, prefix string, at time.Time) error {
 	done, err := s.db.ExecContext(ctx, `UPDATE keys SET revoked = CASE revoked WHEN 0 THEN $1 ELSE revoked END WHERE prefix = $2`, micros(at), prefix)
 	if err != nil {
-		return fmt.Errorf("store: key %s: %w", prefix, s.explain(err))
+		return fmt.Errorf("store: key %s: %w", prefix, s.engine.explain(err))
 	}
 	if n, err := done.RowsAffected(); err != nil || n == 1 {
 		return err

@@ -147,7 +147,7 @@ func (s *Store) queryPurses(ctx context.Context, where string, args ...any) (lis
 	}, `SELECT p.id, p.account, p.state, p.cap, p.balance, COALESCE(SUM(h.unspent), 0), p.spent + COALESCE(SUM(h.spent), 0),
 		p.calls + COALESCE(SUM(h.calls_spent), 0), p.max_calls, p.expires
 		FROM purses p LEFT JOIN holds h ON h.purse = p.id WHERE `+where+` GROUP BY p.id ORDER BY p.id`, args...)
-	return list, s.explain(err)
+	return list, s.engine.explain(err)
 }
 
 var _ toolyard.Ledger = (*Store)(nil)

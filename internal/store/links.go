@@ -18,7 +18,7 @@ func (s *Store) SetLink(ctx context.Context, caller, kind, address string) error
 		query, args = `DELETE FROM links WHERE caller = $1 AND kind = $2`, args[:2]
 	}
 	if _, err := s.db.ExecContext(ctx, query, args...); err != nil {
-		return fmt.Errorf("store: link of %s: %w", caller, s.explain(err))
+		return fmt.Errorf("store: link of %s: %w", caller, s.engine.explain(err))
 	}
 	return nil
 }
@@ -30,7 +30,7 @@ func (s *Store) Linked(ctx context.Context, caller toolyard.Caller, kind string)
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("store: link of %s: %w", caller.ID, s.explain(err))
+		return "", fmt.Errorf("store: link of %s: %w", caller.ID, s.engine.explain(err))
 	}
 	return address, nil
 }
@@ -45,7 +45,7 @@ func (s *Store) Links(ctx context.Context, caller string) (links map[string]stri
 		return err
 	}, `SELECT kind, address FROM links WHERE caller = $1`, caller)
 	if err != nil {
-		return nil, fmt.Errorf("store: links of %s: %w", caller, s.explain(err))
+		return nil, fmt.Errorf("store: links of %s: %w", caller, s.engine.explain(err))
 	}
 	return links, nil
 }

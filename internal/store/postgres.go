@@ -54,7 +54,7 @@ func openPostgres(ctx context.Context, address string) (*Store, error) {
 	}
 	p := &postgres{pool: pool, db: stdlib.OpenDBFromPool(pool)}
 	_ = p.makeDays(ctx) // without its day a call goes to calls_default; Maintain tries again, and says what is wrong
-	return &Store{engine: p, db: p.db, shared: true, close: p.close}, nil
+	return &Store{engine: p, db: p.db, close: p.close}, nil
 }
 
 func (p *postgres) close() error {
@@ -352,6 +352,8 @@ func pgUnsure(err error) bool {
 	code := pgCode(err)
 	return code == "" || code == "40003" || strings.HasPrefix(code, "57P") || strings.HasPrefix(code, "08")
 }
+
+func (*postgres) explain(err error) error { return pgError(err) }
 
 // pgError tells what may pass from what does not.
 func pgError(err error) error {

@@ -20,6 +20,17 @@ type engine interface {
 	exchange(ctx context.Context, r refs, change func(*rows) error) error
 	// stale finds what has run out by itself: holds, sessions, runs.
 	stale(ctx context.Context, limit int) (refs, error)
+	// maintain forgets what need not be kept.
+	maintain(ctx context.Context, keep time.Duration) error
+	// document reads a document: nothing, of version zero, if there is none.
+	document(ctx context.Context, name string) (body []byte, version int64, err error)
+	// setDocument replaces a document of the given version, and reports whether it had it.
+	setDocument(ctx context.Context, name string, body []byte, version int64) (done bool, err error)
+	// follow calls seen with the versions of all documents, soon after they have changed and
+	// at other times too, until ctx ends.
+	follow(ctx context.Context, seen func(versions map[string]int64))
+	// explain tells errors that mean that the database is away from others.
+	explain(err error) error
 }
 
 // refs name rows.

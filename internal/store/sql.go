@@ -367,37 +367,42 @@ type writing struct {
 // writeTexts are the statements for everything that is ever written.
 func writeTexts(text func(*table, action) string) map[writing]string {
 	texts := make(map[writing]string)
-	for _, t := range []*table{&paceTable, &purseTable, &holdTable, &runTable, &transferTable, &callTable} {
-		for _, a := range []action{insert, insertMissing, update, remove} {
-			texts[writing{t, a}] = text(t, a)
-		}
+	for _, step := range (&writes{}).steps() {
+		texts[step.writing] = text(step.table, step.action)
 	}
 	return texts
 }
 
-// each calls do for everything that is to be written, in an order that never refers to a
-// row that is not there.
+// step writes rows.
+type step struct {
+	writing
+	rows [][]any
+}
+
+// steps are all that is to be written, in an order that never refers to a row that is not
+// there.
+func (w *writes) steps() []step {
+	return []step{
+		{writing{&paceTable, remove}, w.paces.deleted},
+		{writing{&holdTable, remove}, w.holds.deleted},
+		{writing{&purseTable, remove}, w.purses.deleted},
+		{writing{&runTable, remove}, w.runs.deleted},
+		{writing{&paceTable, update}, w.paces.changed},
+		{writing{&paceTable, insert}, w.paces.created},
+		{writing{&purseTable, update}, w.purses.changed},
+		{writing{&purseTable, insert}, w.purses.created},
+		{writing{&holdTable, update}, w.holds.changed},
+		{writing{&holdTable, insert}, w.holds.created},
+		{writing{&runTable, update}, w.runs.changed},
+		{writing{&runTable, insert}, w.runs.created},
+		{writing{&transferTable, insert}, w.transfers},
+		{writing{&callTable, insertMissing}, w.calls},
+	}
+}
+
+// each calls do for everything that is to be written.
 func (w *writes) each(do func(*table, action, [][]any) error) error {
-	for _, step := range []struct {
-		table  *table
-		action action
-		rows   [][]any
-	}{
-		{&paceTable, remove, w.paces.deleted},
-		{&holdTable, remove, w.holds.deleted},
-		{&purseTable, remove, w.purses.deleted},
-		{&runTable, remove, w.runs.deleted},
-		{&paceTable, update, w.paces.changed},
-		{&paceTable, insert, w.paces.created},
-		{&purseTable, update, w.purses.changed},
-		{&purseTable, insert, w.purses.created},
-		{&holdTable, update, w.holds.changed},
-		{&holdTable, insert, w.holds.created},
-		{&runTable, update, w.runs.changed},
-		{&runTable, insert, w.runs.created},
-		{&transferTable, insert, w.transfers},
-		{&callTable, insertMissing, w.calls},
-	} {
+	for _, step := range w.steps() {
 		if len(step.rows) == 0 {
 			continue
 		}
@@ -418,9 +423,6 @@ var errNotEmpty = errors.New("not empty")
 // keepCharged is what becomes of a call that is on the record already: it stays, unless only
 // the new one knows what the call cost.
 func keepCharged(t *table) string {
-	if t != &callTable {
-		return ` ON CONFLICT DO NOTHING`
-	}
 	return ` ON CONFLICT (` + t.columns[0].name + `, ` + t.columns[1].name + `) DO UPDATE SET ` +
 		t.rest(`{} = excluded.{}`) + ` WHERE ` + t.name + `.price = 0 AND excluded.price > 0`
 }
@@ -437,17 +439,10 @@ func (s *Store) AppendCalls(ctx context.Context, calls []*CallRow) error {
 	})
 }
 
-// maintainer is an engine that is kept in order.
-type maintainer interface {
-	maintain(ctx context.Context, keep time.Duration) error
-}
-
-var _, _ maintainer = (*postgres)(nil), (*lite)(nil)
-
 // Maintain forgets calls that are older than keep, unless it is zero, and idempotency keys
 // that have run out. It is to be done every hour or so, by any replica.
 func (s *Store) Maintain(ctx context.Context, keep time.Duration) error {
-	return s.engine.(maintainer).maintain(ctx, keep)
+	return s.engine.maintain(ctx, keep)
 }
 
 // retire adds what the calls of a table cost that are about to be forgotten to what is known

@@ -85,7 +85,7 @@ func openSQLite(ctx context.Context, path string) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("store: %w", err), db.Close())
 	}
 	others.SetMaxOpenConns(4)
-	return &Store{engine: l, db: others, shared: true, close: func() error { return errors.Join(others.Close(), db.Close()) }}, nil
+	return &Store{engine: l, db: others, close: func() error { return errors.Join(others.Close(), db.Close()) }}, nil
 }
 
 // liteAddress is what the driver calls a file. A file that is not there is made, for nobody
@@ -268,6 +268,8 @@ func array[T any](list []T) string {
 
 // liteNow is the time, as exact as it is kept.
 func liteNow() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+
+func (*lite) explain(err error) error { return liteError(err) }
 
 // liteError tells what may pass from what does not.
 func liteError(err error) error {

@@ -11,7 +11,6 @@ import (
 type Store struct {
 	engine engine
 	db     *sql.DB // for what is not asked on the way of every call; it takes $1 in both dialects
-	shared bool    // other processes may use it too
 	close  func() error
 }
 
@@ -28,9 +27,6 @@ func Open(ctx context.Context, address string) (*Store, error) {
 	}
 	return nil, fmt.Errorf("store: the address must be postgres://user@host/database, sqlite:path or memory")
 }
-
-// Shared reports whether other processes may use the store too.
-func (s *Store) Shared() bool { return s.shared }
 
 // Close closes the store.
 func (s *Store) Close() error { return s.close() }
