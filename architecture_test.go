@@ -54,7 +54,7 @@ var imports = map[string][]string{
 	"/internal/store":               {"", "/internal/identity"},
 	"/internal/desk":                {"", "/internal/store"},
 	"/internal/record":              {"", "/internal/guard", "/internal/store"},
-	"/internal/api":                 {"", "/internal/guard", "/internal/store"},
+	"/internal/api":                 {"", "/internal/guard", "/internal/identity", "/internal/store"},
 	"/internal/pgtest":              {},
 	"/packs/basics":                 {""},
 	"/internal/guard":               {},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -106,6 +107,12 @@ func AsError(err error) *Error {
 		return &Error{Code: Canceled, Message: "The call was canceled.", Err: err}
 	}
 	return &Error{Code: Failed, Message: err.Error(), Err: err}
+}
+
+// RetrySeconds is how long to wait in whole seconds, at least one, as the header Retry-After
+// of HTTP has it.
+func (e *Error) RetrySeconds() string {
+	return strconv.Itoa(max(1, int(math.Ceil(e.RetryAfter.Seconds()))))
 }
 
 // Result shows the error to a model, in words and as data.

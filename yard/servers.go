@@ -204,19 +204,6 @@ func (y *Yard) checkPicks(s *settings) error {
 	return nil
 }
 
-// recheckPins looks whether somebody has approved something.
-func (y *Yard) recheckPins() {
-	changed, err := y.book.Reload()
-	if err != nil {
-		y.log.Error("the approved definitions cannot be read; those of before count", "error", err)
-	}
-	if changed {
-		for _, s := range y.config.Load().servers {
-			s.Recheck()
-		}
-	}
-}
-
 // ups are all servers, and whether they can be used.
 func (y *Yard) ups() map[string]bool {
 	up := make(map[string]bool)

@@ -49,7 +49,7 @@ func (y *Yard) WatchConfig(ctx context.Context, now <-chan os.Signal) error {
 		case <-settle:
 			settle = nil
 			if !y.sharing {
-				y.recheckPins()
+				y.recheckChanged()
 			}
 			text, err := read()
 			switch {

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/identity"
 	"github.com/toolyard/toolyard/internal/store"
 )
 
@@ -145,7 +146,7 @@ func (p *params) fail(err error) {
 // one that is asked for, or none for all.
 func (p *params) account(c toolyard.Caller) string {
 	asked := p.values["account"]
-	if c.Known() && slices.Contains(c.Roles, roleAdmin) {
+	if c.Known() && slices.Contains(c.Roles, identity.Admin) {
 		return asked
 	}
 	own, err := accountOf(c)

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/toolyard/toolyard"
@@ -63,7 +61,7 @@ func (a *v1) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case toolyard.Unauthenticated:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="toolyard"`)
 	case toolyard.Exhausted, toolyard.Unavailable, toolyard.InFlight:
-		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(e.RetryAfter.Seconds())))))
+		w.Header().Set("Retry-After", e.RetrySeconds())
 	}
 	send(w, status, e.Data())
 }

@@ -41,9 +41,6 @@ const prefix = "/api/v1"
 // requestTime is how long an answer may take that no tool has a part in.
 const requestTime = 10 * time.Second
 
-// roleAdmin is the role of callers who may see what concerns other accounts.
-const roleAdmin = "admin"
-
 // v1 is the API.
 type v1 struct {
 	Options

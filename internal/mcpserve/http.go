@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -54,7 +52,7 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, gateName string) 
 	}
 	caller, err := s.opts.Admit(r, g.view.Load().Gate)
 	if err != nil {
-		refuse(w, r, toolyard.AsError(err))
+		Refuse(w, r, err)
 		return nil, toolyard.Caller{}
 	}
 	// A deadline for the whole answer would end long calls; each write has its own.
@@ -62,13 +60,13 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, gateName string) 
 	return g, caller
 }
 
-// refuse answers somebody who was not let in, as RFC 6750 has it.
-func refuse(w http.ResponseWriter, r *http.Request, e *toolyard.Error) {
+// Refuse answers somebody who was not let in, on any route, as RFC 6750 has it.
+func Refuse(w http.ResponseWriter, r *http.Request, err error) {
+	e := toolyard.AsError(err)
 	status, challenge := http.StatusUnauthorized, `Bearer realm="toolyard"`
 	switch {
 	case e.Code == toolyard.Unavailable:
-		seconds := max(1, int(math.Ceil(e.RetryAfter.Seconds())))
-		w.Header().Set("Retry-After", strconv.Itoa(seconds))
+		w.Header().Set("Retry-After", e.RetrySeconds())
 		http.Error(w, e.Message, http.StatusServiceUnavailable)
 		return
 	case e.Code == toolyard.Denied:

@@ -259,6 +259,3 @@ func callID(now time.Time) string {
 	_, _ = rand.Read(b[6:]) // never fails
 	return callEncoding.EncodeToString(b[:])
 }
-
-// Refuse answers a request whose sender may not enter, on any route.
-func Refuse(w http.ResponseWriter, r *http.Request, err error) { refuse(w, r, toolyard.AsError(err)) }
