@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -16,6 +17,29 @@ type Pending struct {
 	Approved json.RawMessage // nil for a tool that is new
 	Offered  json.RawMessage // nil for a tool that is gone, or refused
 	Refused  string          // why it cannot be approved; empty if it can
+	Hash     string          // of what is offered, or of what was approved if that is gone: SHA-256 in hex
+	Rejected bool            // somebody has decided that it stays as it is
+}
+
+// The kinds of what is not as it was approved.
+const (
+	KindNew     = "new"
+	KindChanged = "changed"
+	KindGone    = "gone"
+	KindRefused = "refused"
+)
+
+// Kind says in which way it is not as it was approved.
+func (p *Pending) Kind() string {
+	switch {
+	case p.Refused != "":
+		return KindRefused
+	case p.Offered == nil:
+		return KindGone
+	case p.Approved == nil:
+		return KindNew
+	}
+	return KindChanged
 }
 
 // Change is one difference between two definitions; a nil side is absent.
@@ -37,63 +61,138 @@ func (v *Server) Pending() ([]Pending, error) {
 	if !v.Up() {
 		return nil, v.unavailable(v.lastError())
 	}
+	return v.compare(), nil
+}
+
+// compare finds what the server is known to offer and is not as it was approved, by name.
+func (v *Server) compare() (list []Pending) {
 	if v.opts.Pinning == PinOff {
-		return nil, nil
+		return nil
 	}
-	pinned := v.opts.Pins.Pinned(v.opts.ID)
-	now, refused := v.approvable()
-	var list []Pending
-	for _, name := range slices.Sorted(maps.Keys(now)) {
-		if approved, ok := pinned[name]; !ok || !sameDefinition(approved, now[name]) {
-			list = append(list, Pending{Tool: name, Approved: approved, Offered: now[name]})
+	pinned, rejected := v.opts.Pins.Pinned(v.opts.ID), v.opts.Pins.Rejections(v.opts.ID)
+	add := func(p Pending) {
+		p.Approved, p.Rejected = pinned[p.Tool], p.Hash != "" && p.Hash == rejected[p.Tool]
+		list = append(list, p)
+	}
+	fit, refused := v.approvable()
+	for _, name := range slices.Sorted(maps.Keys(fit)) {
+		hash := pin.Hash(fit[name].canonical)
+		if approved, ok := pinned[name]; !ok || hashOf(approved) != hash {
+			add(Pending{Tool: name, Offered: fit[name].raw, Hash: hash})
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(refused)) {
-		list = append(list, Pending{Tool: name, Approved: pinned[name], Refused: refused[name]})
+	hashes, why := refusedHashes(refused), make(map[string]string)
+	for _, o := range refused {
+		why[o.key] = o.why
+	}
+	for _, name := range slices.Sorted(maps.Keys(hashes)) {
+		add(Pending{Tool: name, Refused: why[name], Hash: hashes[name]})
 	}
 	for _, name := range slices.Sorted(maps.Keys(pinned)) {
-		if now[name] == nil && refused[name] == "" {
-			list = append(list, Pending{Tool: name, Approved: pinned[name]})
+		if fit[name] == nil && hashes[name] == "" {
+			add(Pending{Tool: name, Hash: hashOf(pinned[name])})
 		}
 	}
-	return list, nil
+	return list
 }
 
-func sameDefinition(a, b json.RawMessage) bool {
-	x, errX := pin.Canonical(a)
-	y, errY := pin.Canonical(b)
-	return errX == nil && errY == nil && string(x) == string(y)
+// hashOf is the hash of a definition, empty if it has no canonical form.
+func hashOf(definition json.RawMessage) string {
+	canonical, err := pin.Canonical(definition)
+	if err != nil {
+		return ""
+	}
+	return pin.Hash(canonical)
 }
 
-// approvable are the definitions of the server that are fit to be approved, and why the
-// others are not.
-func (v *Server) approvable() (tools map[string]json.RawMessage, refused map[string]string) {
+// refusedHashes are the hashes of what is not fit to be approved: of its bytes, and of those
+// of all if the server has several of one name.
+func refusedHashes(list []*offered) map[string]string {
+	raw, hashes := make(map[string][][]byte), make(map[string]string)
+	for _, o := range list {
+		if o.refused() {
+			raw[o.key] = append(raw[o.key], o.raw)
+		}
+	}
+	for key, definitions := range raw {
+		hashes[key] = pin.Hash(bytes.Join(definitions, []byte{'\n'}))
+	}
+	return hashes
+}
+
+// approvable are the definitions of the server that are fit to be approved, and the others.
+func (v *Server) approvable() (fit map[string]*offered, refused []*offered) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	tools, refused = make(map[string]json.RawMessage), make(map[string]string)
-	for _, o := range v.offered {
-		if o.why == "" || o.unwanted || o.unpinned {
-			tools[o.key] = o.raw
+	fit = make(map[string]*offered)
+	for _, o := range v.offered { // which is not changed any more
+		if o.refused() {
+			refused = append(refused, o)
 		} else {
-			refused[o.key] = o.why
+			fit[o.key] = o
 		}
 	}
-	return tools, refused
+	return fit, refused
 }
 
-// Approve pins the definitions of the given pending tools as they were shown.
+// Approve pins the definitions of the given pending tools as they were shown. Those that
+// were rejected are so no more.
 func (v *Server) Approve(pending []Pending) error {
+	pending = slices.DeleteFunc(slices.Clone(pending), func(p Pending) bool { return p.Refused != "" })
 	err := v.opts.Pins.Pin(v.opts.ID, func(pinned map[string]json.RawMessage) map[string]json.RawMessage {
 		next := make(map[string]json.RawMessage)
 		maps.Copy(next, pinned)
 		for _, p := range pending {
-			switch {
-			case p.Refused != "":
-			case p.Offered == nil:
+			if p.Offered == nil {
 				delete(next, p.Tool)
-			default:
+			} else {
 				next[p.Tool] = p.Offered
 			}
+		}
+		return next
+	})
+	if err != nil {
+		return err
+	}
+	err = v.unreject(pending)
+	v.Recheck()
+	return err
+}
+
+// unreject forgets the rejections of tools that were approved.
+func (v *Server) unreject(approved []Pending) error {
+	rejected := v.opts.Pins.Rejections(v.opts.ID)
+	if !slices.ContainsFunc(approved, func(p Pending) bool { return rejected[p.Tool] != "" }) {
+		return nil
+	}
+	return v.opts.Pins.SetRejections(v.opts.ID, func(rejected map[string]string) map[string]string {
+		next := maps.Clone(rejected)
+		for _, p := range approved {
+			delete(next, p.Tool)
+		}
+		return next
+	})
+}
+
+// maxRejected is how many bytes the name of something may have that is rejected: it is kept.
+const maxRejected = 256
+
+// Reject notes that the given pending tools are not wanted as they were shown: they stay
+// withheld, and wait for nobody until they are others.
+func (v *Server) Reject(pending []Pending) error {
+	if v.opts.Pinning == PinOff {
+		return fmt.Errorf("the definitions of %s are not pinned, so none can be rejected; name the tools that are wanted in tools", v.opts.ID)
+	}
+	for _, p := range pending {
+		if p.Hash == "" || len(p.Tool) > maxRejected {
+			return fmt.Errorf("%s cannot be rejected: it has no definition, or a name of more than %d bytes", printable(p.Tool), maxRejected)
+		}
+	}
+	err := v.opts.Pins.SetRejections(v.opts.ID, func(rejected map[string]string) map[string]string {
+		next := make(map[string]string)
+		maps.Copy(next, rejected)
+		for _, p := range pending {
+			next[p.Tool] = p.Hash
 		}
 		return next
 	})
@@ -101,6 +200,39 @@ func (v *Server) Approve(pending []Pending) error {
 		v.Recheck()
 	}
 	return err
+}
+
+// markRejected notes which of what is withheld somebody does not want.
+func (v *Server) markRejected(list []*offered) {
+	if v.opts.Pinning == PinOff {
+		return
+	}
+	rejected := v.opts.Pins.Rejections(v.opts.ID)
+	if len(rejected) == 0 {
+		return
+	}
+	hashes := refusedHashes(list)
+	for _, o := range list {
+		switch {
+		case o.unpinned && rejected[o.key] == pin.Hash(o.canonical):
+			o.fix = "If it is wanted after all: toolyard approve " + v.opts.ID + " " + o.key
+		case !o.refused() || rejected[o.key] != hashes[o.key]:
+			continue
+		}
+		o.rejected = true
+	}
+}
+
+// Hashes are those of the approved definitions, by tool; nil if definitions are not pinned.
+func (v *Server) Hashes() map[string]string {
+	if v.opts.Pinning == PinOff {
+		return nil
+	}
+	hashes := make(map[string]string)
+	for name, definition := range v.pinned() {
+		hashes[name] = hashOf(definition)
+	}
+	return hashes
 }
 
 // Known are the names of all tools and prompts that the server has shown, offered or not.
@@ -133,6 +265,9 @@ func (v *Server) Explain(tool string) (steps []toolyard.Step) {
 	o := *v.offered[i]
 	v.mu.Unlock()
 	defer func() { steps[len(steps)-1].Fix = o.fix }()
+	if o.rejected {
+		o.why += "; it was rejected"
+	}
 	switch {
 	case o.unwanted:
 		add(true, "tools", "%s", o.why)

@@ -28,12 +28,16 @@ type offered struct {
 	fix       string
 	unwanted  bool // it is withheld because the operator did not name it
 	unpinned  bool // it is withheld because it is not as it was approved
+	rejected  bool // somebody has decided that it stays withheld
 }
 
 // promptKey begins what a prompt is approved by. No tool has such a name.
 const promptKey = "prompts/"
 
 func (o *offered) isPrompt() bool { return strings.HasPrefix(o.key, promptKey) }
+
+// refused reports whether it is withheld because it is not fit to be approved.
+func (o *offered) refused() bool { return o.why != "" && !o.unwanted && !o.unpinned }
 
 // withhold notes why something is not offered; the first reason stands.
 func (o *offered) withhold(why, fix string) {
@@ -80,6 +84,7 @@ func (v *Server) define(l *listing) []*offered {
 			}
 		}
 	}
+	v.markRejected(list)
 	return list
 }
 

@@ -20,6 +20,11 @@ type Pins interface {
 	// Pin replaces what is approved by what change makes of it. Changes are made one after
 	// the other, also by several processes.
 	Pin(server string, change func(pinned map[string]json.RawMessage) map[string]json.RawMessage) error
+	// Rejections are the hashes of definitions of a server that a person does not want, by
+	// the same names.
+	Rejections(server string) map[string]string
+	// SetRejections replaces what is rejected by what change makes of it, as Pin does.
+	SetRejections(server string, change func(rejected map[string]string) map[string]string) error
 	// Protocol is the version that a server spoke last, empty if that is not known.
 	Protocol(server string) string
 	SetProtocol(server, version string) error
@@ -62,11 +67,12 @@ func (v *Server) comparePins(list []*offered) {
 	}
 }
 
-// pinFirst approves what a server offers first, unless somebody else was faster.
+// pinFirst approves what a server offers first, unless somebody else was faster, or has
+// rejected it before.
 func (v *Server) pinFirst(list []*offered) map[string]json.RawMessage {
-	first := make(map[string]json.RawMessage)
+	first, rejected := make(map[string]json.RawMessage), v.opts.Pins.Rejections(v.opts.ID)
 	for _, o := range list {
-		if o.why == "" || o.unwanted {
+		if (o.why == "" || o.unwanted) && rejected[o.key] != pin.Hash(o.canonical) {
 			first[o.key] = o.raw
 		}
 	}
@@ -99,14 +105,19 @@ func (v *Server) pinned() map[string]json.RawMessage {
 func summary(old, now json.RawMessage) string {
 	changes := pin.Diff(old, now)
 	var paths []string
-	for _, c := range changes[:min(3, len(changes))] {
+	for _, c := range changes {
 		paths = append(paths, c.Path)
 	}
-	s := strings.Join(paths, ", ")
-	if len(changes) > 3 {
-		s += fmt.Sprintf(" and %d more", len(changes)-3)
+	return firstFew(paths)
+}
+
+// firstFew names some of many.
+func firstFew(names []string) string {
+	const few = 3
+	if len(names) <= few {
+		return strings.Join(names, ", ")
 	}
-	return s
+	return strings.Join(names[:few], ", ") + fmt.Sprintf(" and %d more", len(names)-few)
 }
 
 // pinnedListing is what was approved, which is offered before the server has said a word.
@@ -130,6 +141,7 @@ func (v *Server) pinnedListing() *listing {
 type memory struct {
 	mu       sync.Mutex
 	pinned   map[string]json.RawMessage
+	rejected map[string]string
 	protocol string
 }
 
@@ -145,6 +157,21 @@ func (m *memory) Pin(_ string, change func(map[string]json.RawMessage) map[strin
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pinned = change(m.pinned)
+	return nil
+}
+
+// Rejections implements Pins.
+func (m *memory) Rejections(string) map[string]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.rejected
+}
+
+// SetRejections implements Pins.
+func (m *memory) SetRejections(_ string, change func(map[string]string) map[string]string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rejected = change(m.rejected)
 	return nil
 }
 

@@ -12,8 +12,8 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolyard/toolyard"
@@ -90,6 +90,15 @@ type Server struct {
 	nudged    chan struct{} // told when somebody wants the server to be tried now
 	tried     chan struct{} // closed when it was tried once and what came of it is said
 	said      string        // why it was down when that was last logged
+	condition condition
+	identity  identity
+	seen      bool // it was listed since we began
+	awaiting  awaiting
+
+	recounting sync.Mutex      // held by whoever counts what awaits people
+	differing  map[string]mark // what was not as approved when that was last counted
+	history    history
+	process    atomic.Pointer[guard.Process] // the last that was started
 }
 
 // New makes a source of a server. Nothing is started before Run.
@@ -111,7 +120,7 @@ func New(o Options) (*Server, error) {
 		o.Redact = func(s string) string { return s }
 	}
 	v := &Server{
-		opts: o, state: &state{next: make(chan struct{})},
+		opts: o, state: &state{next: make(chan struct{})}, condition: condition{state: StateStarting, since: time.Now()},
 		made: make(map[string]*toolyard.Tool), actions: make(map[string]*toolyard.Tool),
 		parked: make(map[string]*parked), again: make(chan struct{}, 1), suspect: make(chan struct{}, 1),
 		nudged: make(chan struct{}, 1), tried: make(chan struct{}),
@@ -162,6 +171,7 @@ func (v *Server) Run(ctx context.Context, publish func([]*toolyard.Tool)) error 
 			pause = firstPause
 		}
 		if errors.Is(err, errLost) && served { // it lives, and only forgot us
+			v.event(EventDown, err.Error())
 			continue
 		}
 		slow.Stop()
@@ -216,6 +226,7 @@ func jittered(pause time.Duration) time.Duration {
 // attend opens a session and looks after it until it ends. The session is nil if it was
 // never of use.
 func (v *Server) attend(ctx context.Context, up func() bool, say func()) (*session, error) {
+	v.event(EventStart, "")
 	opening, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	s, err := v.open(opening)
@@ -246,6 +257,7 @@ func (v *Server) attend(ctx context.Context, up func() bool, say func()) (*sessi
 	up()
 	following.Go(func() { s.follow(ctx) })
 	s.heeded(ctx)
+	v.meet(s)
 	v.set(&state{session: s})
 	v.said = ""
 	v.opts.Log.Info("server is up", "protocol", s.version, "tools", len(v.Tools()))
@@ -319,6 +331,10 @@ func (v *Server) list(ctx context.Context, s *session) (changed bool, err error)
 	v.mu.Unlock()
 	if changed {
 		v.take(&l)
+		v.mu.Lock()
+		v.seen = true
+		v.mu.Unlock()
+		v.recount()
 	}
 	return changed, nil
 }
@@ -367,7 +383,7 @@ func (v *Server) troubles(list []*offered) (problems []toolyard.Problem) {
 		if !o.isPrompt() {
 			names = append(names, o.name)
 		}
-		if o.why != "" && !o.unwanted {
+		if o.why != "" && !o.unwanted && !o.rejected {
 			problems = append(problems, v.problem(printable(o.key), printable(o.key)+" is withheld: "+o.why, o.fix))
 		}
 	}
@@ -441,9 +457,7 @@ func (v *Server) Problems() []toolyard.Problem {
 }
 
 // oneLine is an error as a problem shows it.
-func oneLine(err error) string {
-	return shorten(strings.Join(strings.Fields(err.Error()), " "), 500)
-}
+func oneLine(err error) string { return shorten(inOneLine(err.Error()), maxLine) }
 
 // Up reports whether the server can be used now.
 func (v *Server) Up() bool {
@@ -454,6 +468,7 @@ func (v *Server) Up() bool {
 
 // Recheck compares the definitions with the pins again, which may have changed.
 func (v *Server) Recheck() {
+	v.recount()
 	select {
 	case v.again <- struct{}{}:
 	default: // it is known already

@@ -49,6 +49,8 @@ type session struct {
 	log     func(message) // what it logs
 	replies chan struct{} // answers of ours that are on their way
 	guessed bool          // the version was taken because the server was slow to say another
+	name    string        // what the server calls itself
+	release string        // and which version of itself
 }
 
 // maxReplies is how many answers of ours may be on their way at once. A server that asks
@@ -88,6 +90,7 @@ func (s *session) openProcess(ctx context.Context, v *Server) (err error) {
 			return err
 		}
 		s.link = l
+		v.process.Store(l.process)
 		l.start()
 		if legacy {
 			return s.initialize(ctx)
@@ -201,6 +204,7 @@ func (s *session) discover(ctx context.Context) error {
 		return errSelf
 	}
 	s.agree(guard.Member(result, "capabilities"))
+	s.introduce(guard.Member(guard.Member(result, "_meta"), metaServer))
 	return nil
 }
 
@@ -222,6 +226,7 @@ func (s *session) initialize(ctx context.Context) error {
 		return fmt.Errorf("it wants to speak version %.40q, which is not known", s.version)
 	}
 	s.agree(guard.Member(result, "capabilities"))
+	s.introduce(guard.Member(result, "serverInfo"))
 	return s.link.tell(ctx, appendMessage(nil, 0, "notifications/initialized", nil))
 }
 
@@ -237,6 +242,12 @@ func (s *session) agree(capabilities json.RawMessage) {
 	if l, ok := s.link.(*httpLink); ok {
 		l.agree(s.version)
 	}
+}
+
+// introduce notes who the server says it is. The message that said so is not kept.
+func (s *session) introduce(info json.RawMessage) {
+	s.name = strings.Clone(shorten(text(info, "name"), maxShown))
+	s.release = strings.Clone(shorten(text(info, "version"), maxShown))
 }
 
 // request is what we ask of a server.

@@ -23,6 +23,7 @@ func (v *Server) set(next *state) {
 	old := v.state
 	next.next = make(chan struct{})
 	v.state = next
+	v.condition.follow(next)
 	close(old.next)
 }
 
@@ -33,6 +34,7 @@ func (v *Server) fail(err error, wait bool) {
 		v.said = err.Error()
 		v.opts.Log.Warn("server is down", "error", oneLine(err))
 	}
+	v.event(EventDown, err.Error())
 	v.set(&state{err: err, down: !wait})
 }
 

@@ -443,6 +443,7 @@ func TestPins(t *testing.T) {
 type book struct {
 	mu       sync.Mutex
 	tools    map[string]json.RawMessage
+	rejected map[string]string
 	protocol string
 }
 
@@ -456,6 +457,19 @@ func (b *book) Pin(_ string, change func(map[string]json.RawMessage) map[string]
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tools = change(b.tools)
+	return nil
+}
+
+func (b *book) Rejections(string) map[string]string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.rejected
+}
+
+func (b *book) SetRejections(_ string, change func(map[string]string) map[string]string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.rejected = change(b.rejected)
 	return nil
 }
 

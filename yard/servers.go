@@ -261,6 +261,17 @@ func (p pins) Pin(server string, change func(map[string]json.RawMessage) map[str
 	return p.book.Update(server, func(e *pin.Entry) { e.Tools = change(e.Tools) })
 }
 
+// Rejections implements [upstream.Pins].
+func (p pins) Rejections(server string) map[string]string {
+	e, _ := p.book.Entry(server)
+	return e.Rejected
+}
+
+// SetRejections implements [upstream.Pins].
+func (p pins) SetRejections(server string, change func(map[string]string) map[string]string) error {
+	return p.book.Update(server, func(e *pin.Entry) { e.Rejected = change(e.Rejected) })
+}
+
 // Protocol implements [upstream.Pins].
 func (p pins) Protocol(server string) string {
 	e, _ := p.book.Entry(server)

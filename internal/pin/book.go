@@ -19,6 +19,7 @@ import (
 type Entry struct {
 	Protocol string                     // the version that it spoke last
 	Tools    map[string]json.RawMessage // definitions by name, in their own order; nil if none were ever approved
+	Rejected map[string]string          // the hashes of definitions that nobody wants, by name
 
 	encoded []byte // as it is written
 }
@@ -35,6 +36,7 @@ func (e *Entry) clone() *Entry {
 	for name, definition := range e.Tools {
 		c.Tools[name] = bytes.Clone(definition)
 	}
+	c.Rejected = maps.Clone(e.Rejected)
 	return c
 }
 
@@ -43,7 +45,8 @@ func (e *Entry) equal(other *Entry) bool {
 	if e == nil || other == nil {
 		return e == other
 	}
-	return e.Protocol == other.Protocol && (e.Tools == nil) == (other.Tools == nil) && maps.EqualFunc(e.Tools, other.Tools, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
+	return e.Protocol == other.Protocol && (e.Tools == nil) == (other.Tools == nil) && maps.Equal(e.Rejected, other.Rejected) &&
+		maps.EqualFunc(e.Tools, other.Tools, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
 }
 
 // Book is what was approved, in a file or in a document that processes share. Several
@@ -263,6 +266,9 @@ func (e *Entry) settled(server string, old *Entry) (*Entry, error) {
 		return nil, errors.New("the name or the protocol of the server is not UTF-8")
 	}
 	s := &Entry{Protocol: e.Protocol}
+	if err := s.reject(e.Rejected); err != nil {
+		return nil, err
+	}
 	if e.Tools != nil {
 		s.Tools = make(map[string]json.RawMessage, len(e.Tools))
 	}
@@ -281,6 +287,19 @@ func (e *Entry) settled(server string, old *Entry) (*Entry, error) {
 		s.Tools[name] = compact(definition)
 	}
 	return s, nil
+}
+
+// reject takes over what is rejected, which must be hashes.
+func (e *Entry) reject(rejected map[string]string) error {
+	for name, hash := range rejected {
+		if !utf8.ValidString(name) || !isHash(hash) {
+			return fmt.Errorf("the rejected tool %q: its name is not UTF-8, or what is rejected of it is no hash", name)
+		}
+	}
+	if len(rejected) > 0 {
+		e.Rejected = maps.Clone(rejected)
+	}
+	return nil
 }
 
 // How often a change is tried while others are faster, and the longest pause before it is

@@ -129,6 +129,10 @@ func TestDamagedFiles(t *testing.T) {
 		edited(`"servers"`, `"version"`):                  `:3: "version" stands twice here`,
 		edited(`"tools": {}`, `"tools": 7`):               ":25: an object is expected",
 		edited(`"protocol": ""`, `"protocol": {}`):        ":24: the value has the wrong type",
+		edited(`"tools": {}`, `"rejected": []`):           ":25: an object is expected",
+		edited(`"tools": {}`, `"rejected": {"a": 7}`):     ":25: the value has the wrong type",
+		edited(`"tools": {}`, `"rejected": {"a": null}`):  ":25: what is rejected of a is not the hash of a definition",
+		edited(`"tools": {}`, `"rejected": {"a": "00"}`):  ":25: what is rejected of a is not the hash",
 		small + "{}": ":29: invalid character '{' after top-level value",
 		small[:300]:  ":11: unexpected end",
 		`{"version":1,"servers":{"a":{"tools":{"b":{"digest":""}}}}}`: ":1: the definition of b: ",
@@ -387,6 +391,75 @@ func TestAnEditedDefinition(t *testing.T) {
 	}
 }
 
+// reject rejects one tool.
+func reject(name, hash string) func(*pin.Entry) {
+	return func(e *pin.Entry) {
+		if e.Rejected == nil {
+			e.Rejected = make(map[string]string)
+		}
+		e.Rejected[name] = hash
+	}
+}
+
+// What was rejected stands in the file for as long as there is something.
+func TestRejections(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "toolyard.lock")
+	must(t, os.WriteFile(path, []byte(small), 0o600))
+	b, other := open(t, path), open(t, path)
+	hash := pin.Hash(json.RawMessage(`{}`))
+	must(t, b.Update("none", reject("new\u202e", hash)))
+	must(t, b.Update("never", reject("x", hash))) // of which nothing was ever approved
+	got, err := os.ReadFile(path)
+	must(t, err)
+	never := "    \"never\": {\n      \"protocol\": \"\",\n      \"rejected\": {\n        \"x\": \"" + hash + "\"\n      }\n    },\n"
+	want := strings.Replace(small, "    \"none\"", never+"    \"none\"", 1)
+	want = strings.Replace(want, `"tools": {}`, "\"tools\": {},\n      \"rejected\": {\n        \"new\\u202e\": \""+hash+"\"\n      }", 1)
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Error(diff)
+	}
+	if changed, err := other.Changed(); err != nil || !cmp.Equal(changed, []string{"never", "none"}) {
+		t.Error("another process is told of", changed, err)
+	}
+	if diff := cmp.Diff(entries(b, "git", "none", "never"), entries(other, "git", "none", "never"), cmpopts.IgnoreUnexported(pin.Entry{})); diff != "" {
+		t.Error(diff)
+	}
+	if e, _ := other.Entry("never"); e.Tools != nil {
+		t.Error("that something is rejected counts as that something was approved")
+	}
+	must(t, other.Update("none", func(e *pin.Entry) { clear(e.Rejected) }))
+	must(t, other.Remove("never"))
+	if got, err = os.ReadFile(path); err != nil || string(got) != small {
+		t.Error("without rejections the file is another one: ", cmp.Diff(small, string(got)), err)
+	}
+}
+
+func TestUpdateRefusesWhatIsNoHash(t *testing.T) {
+	hash := pin.Hash(json.RawMessage(`{}`))
+	b := open(t, filepath.Join(t.TempDir(), "toolyard.lock"))
+	for _, bad := range [][2]string{{"t", ""}, {"t", hash[1:]}, {"t", strings.ToUpper(hash)}, {"t", "sha256:" + hash}, {"t", "x" + hash[1:]}, {"\xff", hash}} {
+		if err := b.Update("s", reject(bad[0], bad[1])); err == nil || !strings.Contains(err.Error(), "no hash") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	if e, ok := b.Entry("s"); ok {
+		t.Error(e)
+	}
+}
+
+// What a caller does with rejections that it was given, or gave, does not reach the book.
+func TestRejectionsAreCopies(t *testing.T) {
+	b := open(t, "")
+	given := map[string]string{"t": pin.Hash(json.RawMessage(`{}`))}
+	must(t, b.Update("s", func(e *pin.Entry) { e.Rejected = given }))
+	want := entries(b, "s")
+	clear(given)
+	e, _ := b.Entry("s")
+	clear(e.Rejected)
+	if diff := cmp.Diff(want, entries(b, "s"), cmpopts.IgnoreUnexported(pin.Entry{})); diff != "" || len(want["s"].Rejected) != 1 {
+		t.Error(diff)
+	}
+}
+
 // That nothing was ever approved is not the same as that nothing is.
 func TestNothingApproved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "toolyard.lock")
@@ -514,6 +587,8 @@ func TestIndentationIsBounded(t *testing.T) {
 // What Open accepts can be written and read again, and means the same.
 func FuzzOpen(f *testing.F) {
 	f.Add([]byte(small))
+	f.Add([]byte(strings.Replace(small, `"tools": {}`, `"rejected": {"a": "`+pin.Hash(nil)+`"}`, 1)))
+	f.Add([]byte(strings.Replace(small, `"tools": {}`, `"rejected": {}`, 1)))
 	for _, s := range []string{"", "{}", `{"version":1}`, `{"servers":{},"version":1}`, `{"version":1,"servers":{"a":{"tools":{"b":{}}}}}`, "{\"version\":1,\"servers\":{\"\xff\":{}}}"} {
 		f.Add([]byte(s))
 	}

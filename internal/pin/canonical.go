@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/toolyard/toolyard/internal/guard"
 )
@@ -30,10 +31,19 @@ func Canonical(definition json.RawMessage) (json.RawMessage, error) {
 	return w.out, nil
 }
 
-// Digest is "sha256:" and the hex of the canonical form.
-func Digest(canonical json.RawMessage) string {
+// Hash is the SHA-256 of a canonical form, in hex.
+func Hash(canonical json.RawMessage) string {
 	sum := sha256.Sum256(canonical)
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return hex.EncodeToString(sum[:])
+}
+
+// Digest is the hash of a canonical form as the file has it.
+func Digest(canonical json.RawMessage) string { return "sha256:" + Hash(canonical) }
+
+// isHash reports whether a text can be a hash.
+func isHash(text string) bool {
+	sum, err := hex.DecodeString(text)
+	return err == nil && len(sum) == sha256.Size && strings.ToLower(text) == text
 }
 
 // writer reads checked JSON and writes its canonical form.

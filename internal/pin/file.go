@@ -81,6 +81,10 @@ func (e *encoder) entry(entry *Entry) {
 				member("tools")
 				e.tools(entry.Tools)
 			}
+			if len(entry.Rejected) > 0 {
+				member("rejected")
+				e.rejected(entry.Rejected)
+			}
 		})
 		entry.encoded = bytes.Clone(e.out.Bytes()[start:])
 		return
@@ -93,6 +97,15 @@ func (e *encoder) tools(tools map[string]json.RawMessage) {
 		for _, name := range slices.Sorted(maps.Keys(tools)) {
 			member(name)
 			e.tool(tools[name])
+		}
+	})
+}
+
+func (e *encoder) rejected(hashes map[string]string) {
+	e.object(func(member func(string)) {
+		for _, name := range slices.Sorted(maps.Keys(hashes)) {
+			member(name)
+			e.text(hashes[name])
 		}
 	})
 }
@@ -269,9 +282,29 @@ func (d decoder) entry() (*Entry, error) {
 				e.Tools[name], err = d.tool(name)
 				return err
 			})
+		case "rejected":
+			return d.object(func(name string) (err error) {
+				if e.Rejected == nil {
+					e.Rejected = make(map[string]string)
+				}
+				e.Rejected[name], err = d.hash(name)
+				return err
+			})
 		}
 		return d.unknown(key)
 	})
+}
+
+// hash reads what was rejected of a tool.
+func (d decoder) hash(name string) (hash string, err error) {
+	at := d.InputOffset()
+	if err := d.value(&hash); err != nil {
+		return "", err
+	}
+	if !isHash(hash) {
+		return "", &damage{at, fmt.Errorf("what is rejected of %s is not the hash of a definition", name)}
+	}
+	return hash, nil
 }
 
 // tool reads the definition of a tool and checks its digest.

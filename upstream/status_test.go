@@ -1,0 +1,234 @@
+//go:build linux
+
+package upstream_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/upstream"
+)
+
+func withoutHunter(s string) string { return strings.ReplaceAll(s, "hunter2", "[redacted]") }
+
+// timeline are the events of a server as kind: text, oldest first.
+func timeline(s *upstream.Server) (list []string) {
+	for _, e := range slices.Backward(s.Status().Events) {
+		list = append(list, strings.TrimSuffix(e.Kind+": "+e.Text, ": "))
+	}
+	return list
+}
+
+// A server that is killed is shown as it was: up, down, up again.
+func TestTheTimelineOfAServerThatDies(t *testing.T) {
+	mark := fmt.Sprintf("status-%d-", os.Getpid())
+	begin := time.Now()
+	v := newVictim(t, mark, 0)
+	defer stopAll([]*victim{v})
+	v.revive()
+	v.kill()
+	v.revive()
+	want := []string{"start", "up: it speaks 2025-11-25", "down: signal: killed", "start", "up: it speaks 2025-11-25"}
+	if diff := cmp.Diff(want, timeline(v.Server)); diff != "" {
+		t.Error(diff)
+	}
+	s := v.Status()
+	if s.State != upstream.StateUp || s.Restarts != 1 || s.Error != "" || s.Protocol != "2025-11-25" || s.Name != "mortal" || s.Version != "1" || s.Transport != "stdio" || s.Target == "" {
+		t.Errorf("%+v", s)
+	}
+	if newest := s.Events[0].At; s.Since.Before(begin) || newest.Before(begin) || newest.Sub(s.Since).Abs() > time.Second {
+		t.Error(s.Since, s.Events)
+	}
+}
+
+// A server that fails in the same way again and again is one line, and what it complained of
+// is shown without its colours and our secrets.
+func TestAServerThatFailsAgainAndAgain(t *testing.T) {
+	script := `printf '\033[31mfirst\033[0m\n\tpassword\001 hunter2\r\nlast\n' >&2; exit 3`
+	s := run(t, upstream.Options{Command: []string{"sh", "-c", script, "--token", "hunter2"}, Redact: withoutHunter})
+	s.until("it has failed several times", func() bool {
+		list := timeline(s.Server)
+		return len(list) > 1 && strings.HasSuffix(list[1], " 4 times")
+	})
+	got := s.Status()
+	list := timeline(s.Server)
+	if len(list) > 3 || list[0] != "start" || !strings.HasPrefix(list[1], "down: exit status 3: first password [redacted] last, ") {
+		t.Error(list)
+	}
+	if got.State != upstream.StateDown || got.Error != "exit status 3: first password [redacted] last" || got.Restarts != 0 || got.Protocol != "" {
+		t.Errorf("%+v", got)
+	}
+	if events := got.Events; events[0].At.Before(got.Since) {
+		t.Error("the time of the first attempt is shown, not that of the last: ", events)
+	}
+	if !strings.HasPrefix(got.Target, "sh -c printf ") || !strings.HasSuffix(got.Target, " --token [redacted]") {
+		t.Error(got.Target)
+	}
+	s.until("its complaints are there", func() bool { return s.Status().Stderr == "first\n\tpassword [redacted]\nlast" })
+}
+
+// Of a server that complains without end the last is kept, in whole lines.
+func TestTheEndOfComplaints(t *testing.T) {
+	s := run(t, upstream.Options{Command: []string{"sh", "-c", `i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo "line $i" >&2; done; exit 1`}})
+	text := ""
+	s.until("it has complained", func() bool {
+		text = s.Status().Stderr
+		return strings.HasSuffix(text, "\nline 3000")
+	})
+	if len(text) > 8<<10 || len(text) < 8<<10-20 || !strings.HasPrefix(text, "line ") {
+		t.Errorf("%d bytes: %.40q", len(text), text)
+	}
+}
+
+func TestWhereAServerIs(t *testing.T) {
+	long := strings.Repeat("é", 300)
+	for name, tt := range map[string]struct {
+		opts                    upstream.Options
+		wantTarget, wantCarrier string
+	}{
+		"a program":      {upstream.Options{Command: []string{"npx", "-y", "server", "a\nb\x1b[2J"}}, "npx -y server a b", "stdio"},
+		"a url":          {upstream.Options{URL: "https://me:hunter2@example.com:8443/a/hunter2/mcp?key=x#y"}, "https://example.com:8443/a/[redacted]/mcp", "http"},
+		"an empty query": {upstream.Options{URL: "https://example.com/mcp?"}, "https://example.com/mcp", "http"},
+		"a stream":       {upstream.Options{URL: "https://example.com/sse", Transport: upstream.TransportSSE}, "https://example.com/sse", "sse"},
+		"no url":         {upstream.Options{URL: "https://me:hunter2@exa mple.com"}, "a url that cannot be read", "http"},
+		"a long one":     {upstream.Options{Command: []string{long}}, long[:252] + "…", "stdio"},
+	} {
+		tt.opts.ID, tt.opts.Redact = "up", withoutHunter
+		s, err := upstream.New(tt.opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := s.Status()
+		if got.Target != tt.wantTarget || got.Transport != tt.wantCarrier || len(got.Target) > 256 || got.State != upstream.StateStarting || got.Since.IsZero() {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// What a server says of itself is shown as bounded text.
+func TestWhoAServerSaysItIs(t *testing.T) {
+	for name, tt := range map[string]struct{ info, wantName, wantVersion string }{
+		"a name":     {`{"name":"git","version":"1.2"}`, "git", "1.2"},
+		"none":       {`null`, "", ""},
+		"no text":    {`{"name":7,"version":[]}`, "", ""},
+		"a secret":   {`{"name":"hunter2 inc"}`, "[redacted] inc", ""},
+		"hidden":     {`{"name":"a\u202eb\u001b[2Jc\nd","version":"\u0000"}`, "abc d", ""},
+		"a long one": {`{"name":"` + strings.Repeat("n", 1<<20) + `"}`, strings.Repeat("n", 125) + "…", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, true, echoTool)
+			answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Mcp-Method") != "server/discover" {
+					f.ServeHTTP(w, r)
+					return
+				}
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"_meta":{"io.modelcontextprotocol/serverInfo":%s}}}`, tt.info)
+			})
+			f.instead.Store(&answer)
+			got := run(t, upstream.Options{URL: f.URL, Redact: withoutHunter}).up().Status()
+			if got.Name != tt.wantName || got.Version != tt.wantVersion || got.Protocol != "2026-07-28" || got.Transport != "http" {
+				t.Errorf("%q %q %q %q", got.Name, got.Version, got.Protocol, got.Transport)
+			}
+		})
+	}
+}
+
+// A session that was forgotten is opened again, and that is shown.
+func TestAForgottenSessionIsShown(t *testing.T) {
+	f := newFake(t, false, echoTool)
+	s := run(t, upstream.Options{URL: f.URL}).up()
+	call := func() {
+		if _, err := s.call(&toolyard.Call{}, "echo", `{}`); err != nil {
+			t.Error(err)
+		}
+	}
+	call()
+	f.session.Store(-1)
+	call()
+	want := []string{"start", "up: it speaks 2025-06-18", "down: it has forgotten the session", "start", "up: it speaks 2025-06-18"}
+	if diff := cmp.Diff(want, timeline(s.Server)); diff != "" {
+		t.Error(diff)
+	}
+	if got := s.Status(); got.Restarts != 1 || got.State != upstream.StateUp || got.Name != "f" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Whoever looks sees something whole, whatever becomes of the server meanwhile.
+func TestStatusWhileThingsChange(t *testing.T) {
+	f := newFake(t, true, echoTool)
+	s := run(t, upstream.Options{URL: f.URL, Pins: &book{}}).up()
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	for range 4 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if got := s.Status(); got.State == "" || got.State == upstream.StateDown && got.Error == "" {
+					t.Errorf("%+v", got)
+				}
+				_, _ = s.Waiting()
+				_, _ = s.Pending()
+				_ = s.Hashes()
+				_ = s.Explain("echo")
+				_ = s.Problems()
+			}
+		})
+	}
+	changed := strings.Replace(echoTool, `"echo"`, `"echo","description":"New."`, 1)
+	for i := range 6 {
+		f.offer([]string{echoTool, changed}[i%2])
+		s.Recheck()
+		if pending, err := s.Pending(); err == nil && len(pending) > 0 {
+			act := []func([]upstream.Pending) error{s.Approve, s.Reject}[i/2%2]
+			if err := act(pending); err != nil {
+				t.Error(err)
+			}
+		}
+		f.CloseClientConnections()
+		time.Sleep(50 * time.Millisecond)
+	}
+	close(stop)
+	wg.Wait()
+}
+
+// BenchmarkStatus is of a server that has complained as much as is kept.
+func BenchmarkStatus(b *testing.B) {
+	var pairs []string
+	for i := range 100 {
+		pairs = append(pairs, fmt.Sprintf("secret-number-%d-of-many", i), "[redacted]")
+	}
+	s, err := connect(b.Context(), upstream.Options{
+		ID: "up", Redact: strings.NewReplacer(pairs...).Replace,
+		Command: []string{"sh", "-c", `i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo "2026-01-01T00:00:00Z INFO request $i was served" >&2; done; sleep 1000`},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { s.stop(); <-s.ended }()
+	for !strings.Contains(s.Status().Stderr, "request 3000") {
+		time.Sleep(10 * time.Millisecond)
+	}
+	for name, look := range map[string]func() upstream.Status{"status": s.Status, "brief": s.Brief} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				_ = look()
+			}
+		})
+	}
+}
