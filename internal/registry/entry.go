@@ -1,0 +1,92 @@
+package registry
+
+import (
+	"cmp"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	v0 "github.com/modelcontextprotocol/registry/pkg/api/v0"
+	"github.com/modelcontextprotocol/registry/pkg/model"
+)
+
+// What the schema of servers allows.
+const (
+	maxName    = 200 // bytes: names are ASCII
+	maxLabel   = 100 // characters of a title or a description
+	maxVersion = 255 // characters
+)
+
+var (
+	nameRE = regexp.MustCompile(`^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$`)
+	urlRE  = regexp.MustCompile(`^https?://\S+$`)
+	// rangeRE finds what makes a version a range: signs of comparison, wildcards, and space.
+	rangeRE = regexp.MustCompile(`[\^~<>=|*\s]|(^v?|\.)[xX](\.|-|$)`)
+)
+
+const (
+	latest = "latest" // stands for a version, and is none
+
+	// unversioned stands for a server that names no exact version.
+	unversioned = "0.0.0"
+)
+
+// validName reports whether a registry takes the name.
+func validName(name string) bool { return len(name) <= maxName && nameRE.MatchString(name) }
+
+// entry is the server as a registry shows it, unless no registry takes its name. Title,
+// description and version may be a stranger's: what does not fit is cut or replaced.
+func (s Server) entry(namespace string) (v0.ServerResponse, bool) {
+	name := namespace + "/" + s.ID
+	if !validName(name) {
+		return v0.ServerResponse{}, false
+	}
+	server := v0.ServerJSON{
+		Schema:      model.CurrentSchemaURL,
+		Name:        name,
+		Title:       label(s.Title),
+		Description: cmp.Or(label(s.Description), label(s.Title), label(s.ID)),
+		Version:     exactVersion(s.Version),
+	}
+	for _, url := range s.URLs {
+		if urlRE.MatchString(url) {
+			server.Remotes = append(server.Remotes, model.Transport{Type: model.TransportTypeStreamableHTTP, URL: url})
+		}
+	}
+	if len(s.Meta) > 0 {
+		server.Meta = &v0.ServerMeta{PublisherProvided: s.Meta}
+	}
+	at := s.Updated.UTC()
+	return v0.ServerResponse{Server: server, Meta: v0.ResponseMeta{Official: &v0.RegistryExtensions{
+		Status: model.StatusActive, StatusChangedAt: at, PublishedAt: at, UpdatedAt: at, IsLatest: true,
+	}}}, true
+}
+
+// label is a text on one line, and short.
+func label(s string) string {
+	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "�"), func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r)
+	}), " ")
+	count := 0
+	end := 0 // of the text that leaves room for an ellipsis
+	for i := range s {
+		if count == maxLabel-1 {
+			end = i
+		}
+		if count == maxLabel {
+			return strings.TrimRight(s[:end], " ") + "…"
+		}
+		count++
+	}
+	return s
+}
+
+// exactVersion is the version if it is exact, and otherwise one that says nothing.
+func exactVersion(v string) string {
+	hidden := func(r rune) bool { return unicode.IsControl(r) || r == utf8.RuneError }
+	if v == "" || v == latest || rangeRE.MatchString(v) || strings.ContainsFunc(v, hidden) || utf8.RuneCountInString(v) > maxVersion {
+		return unversioned
+	}
+	return v
+}

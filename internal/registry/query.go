@@ -1,0 +1,128 @@
+package registry
+
+import (
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	v0 "github.com/modelcontextprotocol/registry/pkg/api/v0"
+)
+
+const (
+	maxQuery  = 4 << 10 // bytes
+	minSearch = 3       // characters
+
+	usualLimit = 30
+	maxLimit   = 100
+)
+
+// query is what a caller wants of the list.
+type query struct {
+	after   string // the name that the page before ended with
+	limit   int
+	search  string // part of the name, in lower case
+	version string // exact; empty for all
+	since   time.Time
+}
+
+// takes reports whether an entry is wanted. Everything here is the latest version.
+func (q query) takes(e v0.ServerResponse) bool {
+	return e.Server.Name > q.after &&
+		strings.Contains(strings.ToLower(e.Server.Name), q.search) &&
+		(q.version == "" || q.version == latest || q.version == e.Server.Version) &&
+		!e.Meta.Official.UpdatedAt.Before(q.since)
+}
+
+// parseQuery reads the query of the list, strictly: what is not known, or said twice, is a
+// mistake of the caller. Empty parameters count as absent.
+func parseQuery(raw string) (query, error) {
+	q := query{limit: usualLimit}
+	values, err := parameters(raw, "cursor", "limit", "search", "updated_since", "version", "include_deleted")
+	if err != nil {
+		return q, err
+	}
+	q.version = values["version"]
+	if q.after, err = decodeCursor(values["cursor"]); err != nil {
+		return q, err
+	}
+	if s := values["limit"]; s != "" {
+		if q.limit, err = strconv.Atoi(s); err != nil || q.limit < 1 || q.limit > maxLimit {
+			return q, refuse(http.StatusUnprocessableEntity, "limit must be a whole number from 1 to 100")
+		}
+	}
+	if s := values["search"]; s != "" {
+		if utf8.RuneCountInString(strings.TrimSpace(s)) < minSearch {
+			return q, refuse(http.StatusUnprocessableEntity, "search must have at least 3 characters")
+		}
+		q.search = strings.ToLower(s)
+	}
+	if s := values["updated_since"]; s != "" {
+		if q.since, err = time.Parse(time.RFC3339, s); err != nil {
+			return q, refuse(http.StatusBadRequest, "updated_since must be a time such as 2026-08-07T13:15:04Z")
+		}
+	}
+	deleted, err := includeDeleted(values["include_deleted"])
+	if err == nil && deleted == "false" && !q.since.IsZero() {
+		err = refuse(http.StatusBadRequest, "updated_since includes deleted servers: leave include_deleted out")
+	}
+	return q, err
+}
+
+// checkDetailQuery refuses a query that one server does not have.
+func checkDetailQuery(raw string) error {
+	values, err := parameters(raw, "include_deleted")
+	if err != nil {
+		return err
+	}
+	_, err = includeDeleted(values["include_deleted"])
+	return err
+}
+
+// includeDeleted checks a parameter that changes nothing: no server here is marked deleted.
+func includeDeleted(s string) (string, error) {
+	if s != "" && s != "true" && s != "false" {
+		return "", refuse(http.StatusUnprocessableEntity, "include_deleted must be true or false")
+	}
+	return s, nil
+}
+
+// parameters reads a query that has each of some parameters once at most.
+func parameters(raw string, known ...string) (map[string]string, error) {
+	if len(raw) > maxQuery {
+		return nil, refuse(http.StatusBadRequest, "the query is too long")
+	}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, refuse(http.StatusBadRequest, "the query cannot be read: percent-encode its values")
+	}
+	once := make(map[string]string, len(values))
+	for name, list := range values {
+		if !slices.Contains(known, name) {
+			return nil, refuse(http.StatusBadRequest, "the query has a parameter that is not known: use "+strings.Join(known, ", "))
+		}
+		if len(list) > 1 {
+			return nil, refuse(http.StatusBadRequest, name+" is given twice")
+		}
+		once[name] = list[0]
+	}
+	return once, nil
+}
+
+// encodeCursor is the cursor of the page after the one that ends with a name.
+func encodeCursor(name string) string { return base64.RawURLEncoding.EncodeToString([]byte(name)) }
+
+func decodeCursor(cursor string) (string, error) {
+	if cursor == "" {
+		return "", nil
+	}
+	name, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
+	if err != nil || !validName(string(name)) {
+		return "", refuse(http.StatusBadRequest, "cursor is not one of ours: begin without it")
+	}
+	return string(name), nil
+}

@@ -1,0 +1,174 @@
+package search
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// How much a word counts where it stands. The fields are bands that do not overlap, also
+// when only the beginning of a word is given: the best field of a document decides.
+const (
+	inName   = 240 // for a name of one word
+	inTitle  = 160
+	inside   = 120 // of a name, anywhere
+	inPlace  = 100 // server and category
+	inText   = 40  // and up to textGain more
+	textGain = 20
+	accident = 10 // a letter or two inside a name
+
+	longName  = 2 // less for each further word of a name,
+	longNames = 8 // of so many
+)
+
+// For texts, the constants of BM25, and the lengths that are usual.
+const (
+	saturation = 1.2
+	lengthPart = 0.75
+	usualWords = 40
+	usualBytes = 8 // of a word, with the break behind it
+)
+
+// posting is a word in a document.
+type posting struct {
+	word, doc int32
+	level     uint8
+}
+
+// builder reads documents.
+type builder struct {
+	ids      map[string]int32
+	words    []string
+	head     []bool // whether a word stands anywhere but in texts
+	lastDoc  []int32
+	lastAt   []int32 // where in found
+	postings []posting
+
+	doc   int32
+	found []entry // of the document
+}
+
+// entry is a word of the document that is being read.
+type entry struct {
+	word  int32
+	level uint8 // of the best field but the text
+	times int   // in the text
+}
+
+// New makes an index. The documents' positions are their names from then on.
+func New(docs []Doc) *Index {
+	room := 0 // for about as many words as there are
+	for _, d := range docs {
+		room += 8 + min(len(d.Text), maxText)/usualBytes
+	}
+	b := &builder{ids: make(map[string]int32), postings: make([]posting, 0, room)}
+	x := &Index{starts: make([]int32, 0, len(docs)+1)}
+	var names strings.Builder
+	for i, d := range docs {
+		x.starts = append(x.starts, int32(names.Len())) //nolint:gosec // a name has 256 bytes at most
+		names.WriteString(squeeze(cut(d.Name, maxLabel)))
+		names.WriteByte(0)
+		b.read(int32(i), d)
+	}
+	x.starts = append(x.starts, int32(names.Len())) //nolint:gosec // as above
+	x.names = names.String()
+	b.finish(x)
+	return x
+}
+
+// read takes in a document.
+func (b *builder) read(doc int32, d Doc) {
+	b.doc, b.found = doc, b.found[:0]
+	b.name(cut(d.Name, maxLabel))
+	b.field(d.Title, inTitle)
+	b.field(d.Server, inPlace)
+	b.field(d.Category, inPlace)
+	length := 0
+	for chunk := range strings.FieldsFuncSeq(cut(d.Text, maxText), isBreak) {
+		b.note(fold(chunk)).times++
+		length++
+	}
+	norm := saturation * (1 - lengthPart + lengthPart*float64(length)/usualWords)
+	for _, e := range b.found {
+		level := e.level
+		if level == 0 {
+			level = inText + uint8(textGain*float64(e.times)/(float64(e.times)+norm))
+		} else {
+			b.head[e.word] = true
+		}
+		b.postings = append(b.postings, posting{e.word, doc, level})
+	}
+}
+
+// name takes in the words of a name, whole and split where their case changes.
+func (b *builder) name(name string) {
+	var words []string
+	count := 0
+	for chunk := range strings.FieldsFuncSeq(name, isBreak) {
+		parts := camel(chunk)
+		count += len(parts)
+		words = append(words, chunk)
+		if len(parts) > 1 {
+			words = append(words, parts...)
+		}
+	}
+	level := uint8(inName - longName*min(max(count-1, 0), longNames))
+	for _, word := range words {
+		e := b.note(fold(word))
+		e.level = max(e.level, level)
+	}
+}
+
+func (b *builder) field(text string, level uint8) {
+	for chunk := range strings.FieldsFuncSeq(cut(text, maxLabel), isBreak) {
+		e := b.note(fold(chunk))
+		e.level = max(e.level, level)
+	}
+}
+
+// note returns the entry of a word in the document.
+func (b *builder) note(word string) *entry {
+	id, ok := b.ids[word]
+	if !ok {
+		id = int32(len(b.words))   //nolint:gosec // there are fewer words than bytes
+		word = strings.Clone(word) // not the text that it stands in
+		b.ids[word] = id
+		b.words, b.head = append(b.words, word), append(b.head, false)
+		b.lastDoc, b.lastAt = append(b.lastDoc, -1), append(b.lastAt, 0)
+	}
+	if b.lastDoc[id] != b.doc {
+		b.lastDoc[id], b.lastAt[id] = b.doc, int32(len(b.found)) //nolint:gosec // a document has few words
+		b.found = append(b.found, entry{word: id})
+	}
+	return &b.found[b.lastAt[id]]
+}
+
+// finish sorts the words, and puts what was found of each together.
+func (b *builder) finish(x *Index) {
+	order := make([]int32, len(b.words))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(i, j int32) int { return cmp.Compare(b.words[i], b.words[j]) })
+	counts := make([]int32, len(b.words))
+	for _, p := range b.postings {
+		counts[p.word]++
+	}
+	x.words, x.first = make([]string, len(order)), make([]int32, len(order)+1)
+	at := counts // where the next posting of a word goes
+	var sum int32
+	for rank, id := range order {
+		x.words[rank], x.first[rank] = b.words[id], sum
+		if b.head[id] && len(x.heads) < maxHeads && utf8.RuneCountInString(b.words[id]) >= minTypo-1 {
+			x.heads = append(x.heads, int32(rank))
+		}
+		sum, at[id] = sum+counts[id], sum
+	}
+	x.first[len(order)] = sum
+	x.docs, x.levels = make([]int32, sum), make([]uint8, sum)
+	for _, p := range b.postings {
+		x.docs[at[p.word]], x.levels[at[p.word]] = p.doc, p.level
+		at[p.word]++
+	}
+}

@@ -1,0 +1,137 @@
+package search
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// What is read of strangers' text, in bytes.
+const (
+	maxQuery = 256
+	maxLabel = 256 // of a name, title, server or category
+	maxText  = 2 << 10
+	maxWord  = 64
+)
+
+const (
+	maxWords   = 16 // of a query
+	minTypo    = 4  // letters of a word that may be misspelt
+	maxTypos   = 3  // misspelt words of a query
+	maxHeads   = 1 << 17
+	minInside  = 2 // letters of what is looked for inside names
+	fairInside = 3 // letters from which on that is no accident
+)
+
+// query is what somebody looks for.
+type query struct {
+	words []string // lower case, each once
+	whole string   // all letters and digits of it, lower case
+}
+
+func parse(s string) (q query) {
+	s = cut(s, maxQuery)
+	seen := make(map[string]bool)
+	for chunk := range strings.FieldsFuncSeq(s, isBreak) {
+		if word := fold(chunk); len(q.words) < maxWords && !seen[word] {
+			seen[word] = true
+			q.words = append(q.words, word)
+		}
+	}
+	q.whole = squeeze(s)
+	return q
+}
+
+// isBreak reports whether a character stands between words.
+func isBreak(r rune) bool {
+	if r < utf8.RuneSelf {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
+	}
+	return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.IsMark(r)
+}
+
+// fold is the form in which words are compared.
+func fold(chunk string) string { return cut(strings.ToLower(chunk), maxWord) }
+
+// squeeze is a name without what stands between its words.
+func squeeze(name string) string {
+	var b strings.Builder
+	for chunk := range strings.FieldsFuncSeq(name, isBreak) {
+		b.WriteString(strings.ToLower(chunk))
+	}
+	return b.String()
+}
+
+// cut shortens a text to n bytes, between two characters.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// camel splits a chunk of a name where its case says so: getUserID is get, User, ID and
+// HTTPServer is HTTP, Server.
+func camel(chunk string) []string {
+	var parts []string
+	start, before, upper := 0, 0, false // of the part, of the last character, and its case
+	for i, r := range chunk {
+		now := unicode.IsUpper(r)
+		switch {
+		case now && !upper && i > start:
+			parts, start = append(parts, chunk[start:i]), i
+		case !now && upper && unicode.IsLetter(r) && before > start:
+			parts, start = append(parts, chunk[start:before]), before
+		}
+		before, upper = i, now
+	}
+	return append(parts, chunk[start:])
+}
+
+// singular returns what a word may be the plural of, or nothing.
+func singular(word string) []string {
+	if len(word) < minTypo || !strings.HasSuffix(word, "s") || strings.HasSuffix(word, "ss") {
+		return nil
+	}
+	forms := []string{word[:len(word)-1]}
+	if stem, ok := strings.CutSuffix(word, "ies"); ok {
+		return append(forms, stem+"y")
+	}
+	if stem, ok := strings.CutSuffix(word, "es"); ok {
+		return append(forms, stem)
+	}
+	return forms
+}
+
+// nearly reports whether a word with one letter added, dropped, changed or swapped with
+// the next begins another.
+func nearly(word, other string) bool {
+	i := 0
+	for i < len(word) && i < len(other) && word[i] == other[i] {
+		i++
+	}
+	for i > 0 && i < len(word) && !utf8.RuneStart(word[i]) {
+		i--
+	}
+	word, other = word[i:], other[i:]
+	if word == "" {
+		return true
+	}
+	a, n := utf8.DecodeRuneInString(word)
+	if strings.HasPrefix(other, word[n:]) { // one too many
+		return true
+	}
+	if other == "" {
+		return false
+	}
+	b, m := utf8.DecodeRuneInString(other)
+	if strings.HasPrefix(other[m:], word[n:]) || strings.HasPrefix(other[m:], word) { // another, or one too few
+		return true
+	}
+	c, k := utf8.DecodeRuneInString(word[n:])
+	d, l := utf8.DecodeRuneInString(other[m:])
+	return a == d && b == c && strings.HasPrefix(other[m+l:], word[n+k:])
+}
