@@ -1,10 +1,14 @@
-.PHONY: help assets build test race acceptance conformance services chaos zoo lint fuzz bench ci
+.PHONY: help assets console pictures build test race acceptance conformance services chaos zoo lint fuzz bench ci
 
 help: ## Show this help
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
 assets: ## Build what the binary embeds: the script engine and zod
 	cd internal/assets && npm ci --no-audit --no-fund --loglevel=error
 	go run ./internal/assets/build
+console: ## Build the web console that the binary embeds
+	cd console && npm ci --no-audit --no-fund --loglevel=error && npm run build
+pictures: ## Make the screenshots of the documentation from a running demo
+	go test -count=1 -v -run TestPictures ./acceptance -args -pictures
 build: ## Build bin/toolyard
 	go build -trimpath -o bin/toolyard ./cmd/toolyard
 test: ## Run the unit tests

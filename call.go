@@ -52,8 +52,10 @@ type Call struct {
 	Key     string    // idempotency key, empty for none
 	Session string    // the open budget that pays for it, empty for the account of the caller
 
+	Parent     string          // the id of the call that this one was made inside of, empty for none
 	Generation uint64          // of the catalog that the tool is from
 	Receipt    *Receipt        // what it cost; nil before it is settled, and for a call that nothing was taken for
+	Marks      []Mark          // when it came to each step of its path; for whoever keeps the record
 	Log        *slog.Logger    // where tools log; use [Call.Logger]
 	Clients    *Clients        // what the platform lends to tools; use [Client]
 	Toolbox    Toolbox         // what else the gate offers, nil for nothing
@@ -64,6 +66,12 @@ type Call struct {
 	Answers    json.RawMessage // what the client answers to an unfinished result, by key; nil for nothing
 	State      string          // what the unfinished result wanted back with the answers
 	OnProgress func(Progress)  // where progress goes; use [Call.Progress]
+}
+
+// Mark is when a call came to a step of its path, counted from the first.
+type Mark struct {
+	Step string        `json:"step"`
+	At   time.Duration `json:"atNs"`
 }
 
 // Meta are members of the _meta of a request that mean nothing to us.

@@ -7,11 +7,11 @@ import (
 
 // Step is one decision on the way of a tool to a gate.
 type Step struct {
-	Rule  string // what decides: server, definition, pin, tools, effects, mode, surface, toolset, name
-	Text  string // what it decided, and why
-	Stops bool   // the tool goes no further
-	Fails bool   // the tool is shown, but its calls fail
-	Fix   string // what to do about it
+	Rule  string `json:"rule"`            // what decides: server, definition, pin, tools, effects, mode, surface, toolset, name
+	Text  string `json:"text"`            // what it decided, and why
+	Stops bool   `json:"stops,omitempty"` // the tool goes no further
+	Fails bool   `json:"fails,omitempty"` // the tool is shown, but its calls fail
+	Fix   string `json:"fix,omitempty"`   // what to do about it
 }
 
 // Explain tells what a view decided about a tool: every rule of the gate, in order.
@@ -27,7 +27,7 @@ func (v *View) Explain(t *Tool) []Step {
 		steps[0].Fix = fmt.Sprintf("If it only reads, say so under servers, %s: effects: {%s: read}", t.Server, t.Name)
 	}
 	if g.Toolset != nil {
-		admits := g.Toolset.admits(t)
+		admits := g.takes()(t)
 		steps[2].Text, steps[2].Stops = fmt.Sprintf("%s %s", g.Toolset.Name, map[bool]string{true: "takes it", false: "does not take it"}[admits]), !admits
 	}
 	if name := g.render(g.Naming, t); v.byName[name] != t {

@@ -3,6 +3,7 @@ package toolyard
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -22,13 +23,23 @@ type ServerPick struct {
 	Resources []string // addresses; a star at the end stands for all that begin so
 }
 
-func (s *Toolset) admits(t *Tool) bool {
-	if t.Server == "" {
-		return slices.Contains(s.Tools, t.Name)
+// Takes returns what reports whether the toolset has a tool. It has looked through the names
+// once, so that it is cheap for many tools.
+func (s *Toolset) Takes() func(*Tool) bool {
+	type key struct{ server, tool string }
+	named, whole := make(map[key]bool), make(map[string]bool)
+	for _, tool := range s.Tools {
+		named[key{"", tool}] = true
 	}
-	return slices.ContainsFunc(s.Servers, func(p ServerPick) bool {
-		return p.ID == t.Server && (len(p.Tools) == 0 || slices.Contains(p.Tools, t.Name))
-	})
+	for _, p := range s.Servers {
+		whole[p.ID] = whole[p.ID] || len(p.Tools) == 0
+		for _, tool := range p.Tools {
+			named[key{p.ID, tool}] = true
+		}
+	}
+	return func(t *Tool) bool {
+		return t.Server != "" && whole[t.Server] || named[key{t.Server, t.Name}]
+	}
 }
 
 // ErrorStyle is how a gate tells its callers about failures.
@@ -110,13 +121,23 @@ func (g *Gate) source(t *Tool) string {
 func (g *Gate) Visible(t *Tool) bool { return g.Hides(t) == "" }
 
 // Hides returns the rule that hides the tool at this gate, or "" if it is visible.
-func (g *Gate) Hides(t *Tool) string {
+func (g *Gate) Hides(t *Tool) string { return g.hides(t, g.takes()) }
+
+// takes returns what reports whether the gate's toolset, if it has one, has a tool.
+func (g *Gate) takes() func(*Tool) bool {
+	if g.Toolset == nil {
+		return func(*Tool) bool { return true }
+	}
+	return g.Toolset.Takes()
+}
+
+func (g *Gate) hides(t *Tool, takes func(*Tool) bool) string {
 	switch {
 	case !t.AllowedIn(g.Mode):
 		return fmt.Sprintf("not allowed in mode %s", g.Mode)
 	case !t.eligible(g.Surface):
 		return fmt.Sprintf("not offered on surface %s: %s", g.Surface, t.unfit(g.Surface))
-	case g.Toolset != nil && !g.Toolset.admits(t):
+	case !takes(t):
 		return fmt.Sprintf("not in toolset %s", g.Toolset.Name)
 	}
 	return ""
@@ -208,9 +229,9 @@ func (p Problem) String() string {
 // says which.
 func (g *Gate) Bind(o Offer, before *View) *View {
 	v := &View{Gate: g, Generation: o.Generation, byName: make(map[string]*Tool)}
-	rendered := make(map[string][]*Tool)
+	rendered, takes := make(map[string][]*Tool), g.takes()
 	for _, t := range o.Tools {
-		if g.Visible(t) {
+		if g.hides(t, takes) == "" {
 			name := g.render(g.Naming, t)
 			rendered[name] = append(rendered[name], t)
 		}
@@ -294,19 +315,23 @@ func (v *View) addAliases(rendered map[string][]*Tool) {
 }
 
 // unmet lists the tools that the toolset asks for by name and the gate cannot show.
-func (g *Gate) unmet(tools []*Tool) []Problem {
+func (g *Gate) unmet(tools []*Tool) (problems []Problem) {
 	if g.Toolset == nil {
 		return nil
 	}
-	var problems []Problem
-	for _, want := range g.Toolset.Tools {
-		if p, ok := g.unmetTool(want, tools); !ok {
-			problems = append(problems, p)
+	offered := make(map[string]map[string]*Tool) // by server and name
+	for _, t := range tools {
+		if offered[t.Server] == nil {
+			offered[t.Server] = make(map[string]*Tool)
+		}
+		if offered[t.Server][t.Name] == nil {
+			offered[t.Server][t.Name] = t
 		}
 	}
-	for _, pick := range g.Toolset.Servers {
+	takes := g.takes()
+	for _, pick := range append([]ServerPick{{Tools: g.Toolset.Tools}}, g.Toolset.Servers...) {
 		for _, want := range pick.Tools {
-			if p, ok := g.unmetPick(pick.ID, want, tools); !ok {
+			if p, ok := g.unmetTool(pick.ID, want, offered[pick.ID], takes); !ok {
 				problems = append(problems, p)
 			}
 		}
@@ -314,53 +339,29 @@ func (g *Gate) unmet(tools []*Tool) []Problem {
 	return problems
 }
 
-// unmetPick is the problem of a tool of a server that the gate cannot show. The server may
-// yet have it, so it is no fault of the configuration.
-func (g *Gate) unmetPick(server, want string, tools []*Tool) (p Problem, ok bool) {
+// unmetTool is the problem of a tool of a server, or a local one, that the gate cannot show.
+// What a server does not offer now it may yet have, so that is no fault of the configuration.
+func (g *Gate) unmetTool(server, want string, offered map[string]*Tool, takes func(*Tool) bool) (p Problem, ok bool) {
 	p = Problem{Source: server, Subject: fmt.Sprintf("gate %s, toolset %s", g.Name, g.Toolset.Name), Tool: want}
-	var names []string
-	for _, t := range tools {
-		if t.Server != server {
-			continue
-		}
-		if names = append(names, t.Name); t.Name != want {
-			continue
-		}
-		rule := g.Hides(t)
-		p.Message = fmt.Sprintf("Tool %s of server %s %s", want, server, rule)
+	whose := ""
+	if server != "" {
+		whose = " of server " + server
+	}
+	if t := offered[want]; t != nil {
+		rule := g.hides(t, takes)
+		p.Message = fmt.Sprintf("Tool %s%s %s", want, whose, rule)
 		p.Fix = "Take it out of the toolset, or bind the toolset to another gate."
 		return p, rule == ""
 	}
-	if len(names) == 0 { // it is down, or not there yet, which is said elsewhere
+	switch {
+	case server != "" && len(offered) == 0: // it is down, or not there yet, which is said elsewhere
 		return p, true
+	case server != "":
+		p.Message = fmt.Sprintf("Server %s does not offer the tool %s", server, want)
+	default:
+		p.Message = "Unknown tool: " + want
 	}
-	p.Message = fmt.Sprintf("Server %s does not offer the tool %s", server, want)
-	if near := Nearest(want, names); near != "" {
-		p.Fix = "Did you mean " + near + "?"
-	}
-	return p, false
-}
-
-func (g *Gate) unmetTool(want string, tools []*Tool) (p Problem, ok bool) {
-	p.Subject, p.Tool = fmt.Sprintf("gate %s, toolset %s", g.Name, g.Toolset.Name), want
-	var names []string
-	for _, t := range tools {
-		if t.Server != "" {
-			continue
-		}
-		if names = append(names, t.Name); t.Name != want {
-			continue
-		}
-		rule := g.Hides(t)
-		if rule == "" {
-			return p, true
-		}
-		p.Message = fmt.Sprintf("Tool %s %s", want, rule)
-		p.Fix = "Take it out of the toolset, or bind the toolset to another gate."
-		return p, false
-	}
-	p.Message = "Unknown tool: " + want
-	if near := Nearest(want, names); near != "" {
+	if near := Nearest(want, slices.Sorted(maps.Keys(offered))); near != "" {
 		p.Fix = "Did you mean " + near + "?"
 	}
 	return p, false

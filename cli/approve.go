@@ -106,7 +106,7 @@ func (p *program) approveServer(s *upstream.Server, id string, only []string, ag
 	return len(pending) - len(good), nil
 }
 
-// pick takes the pending tools that were named, or all.
+// pick takes the pending tools that were named, or all that nobody has rejected.
 func pick(pending []upstream.Pending, names []string) (list []upstream.Pending, err error) {
 	for _, name := range names {
 		i := slices.IndexFunc(pending, func(p upstream.Pending) bool { return p.Tool == name })
@@ -115,8 +115,8 @@ func pick(pending []upstream.Pending, names []string) (list []upstream.Pending, 
 		}
 		list = append(list, pending[i])
 	}
-	if len(names) == 0 {
-		return pending, nil
+	if len(names) == 0 { // what somebody does not want is approved by its name only
+		return slices.DeleteFunc(pending, func(p upstream.Pending) bool { return p.Rejected }), nil
 	}
 	return list, nil
 }

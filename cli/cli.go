@@ -157,7 +157,7 @@ func (p *program) command() *cobra.Command {
 		p.findConfig()
 		return p.findScripts(c.Name() == "dev" || c.Name() == "new")
 	}
-	root.AddCommand(p.serveCommand(), p.devCommand(), p.newCommand(), p.toolsCommand(), p.callCommand(), p.checkCommand(), p.applyCommand(), p.approveCommand(), p.whyCommand(), p.keysCommand(), p.accountsCommand(), p.importCommand(), p.installCommand(), p.schemaCommand(), p.versionCommand())
+	root.AddCommand(p.serveCommand(), p.devCommand(), p.demoCommand(), p.newCommand(), p.toolsCommand(), p.callCommand(), p.checkCommand(), p.applyCommand(), p.approveCommand(), p.whyCommand(), p.keysCommand(), p.accountsCommand(), p.importCommand(), p.installCommand(), p.schemaCommand(), p.versionCommand())
 	root.CompletionOptions.HiddenDefaultCmd = true
 	return root
 }

@@ -79,8 +79,9 @@ func (p *program) dev(ctx context.Context, how serving) error {
 	p.opts.Scripts.OnLoad = s.loaded
 	p.opts.Recorders = append(p.opts.Recorders, s)
 	p.opts.Log = slog.New(&screenLog{screen: s})
-	p.opts.Notes = toolyard.NotesRelative
-	p.ready = s.welcome
+	p.opts.Notes, p.opts.Watch = toolyard.NotesRelative, "full"
+	p.letIn()
+	p.ready = func(y *yard.Yard, url string) { s.welcome(y, url, p.consoleLink(url)) }
 	y, err := yard.New(p.opts)
 	if err != nil {
 		return err
@@ -122,7 +123,7 @@ func (s *screen) paint(color, text string) string {
 }
 
 // welcome says what is served and where.
-func (s *screen) welcome(y *yard.Yard, url string) {
+func (s *screen) welcome(y *yard.Yard, url, console string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.begun = true
@@ -130,7 +131,7 @@ func (s *screen) welcome(y *yard.Yard, url string) {
 	if !ok && len(y.Gates()) > 0 {
 		v, ok = y.View(y.Gates()[0])
 	}
-	fmt.Fprintf(s.out, "\n  %s  %s\n\n", s.paint(bold, "toolyard dev"), s.paint(blue, url+"/mcp"))
+	fmt.Fprintf(s.out, "\n  %s  %s\n  %s  %s\n\n", s.paint(bold, "toolyard dev"), s.paint(blue, url+"/mcp"), s.paint(dim, "console     "), s.paint(blue, console))
 	if ok {
 		s.table(v)
 	}

@@ -79,7 +79,7 @@ func (p *program) keysCreateCommand() *cobra.Command {
 		Short: "Make an API key and print it, once",
 		Long: `Make an API key and print it. Only a hash of it is kept, so nobody can show it again.
 Without a scope it is good for every gate. Scopes restrict it: gate:NAME to a gate, and to
-reading, unless write is among them. Only admin gives more than no scope does.`,
+reading, unless write is among them. Only viewer and operator give more than no scope does.`,
 		Example: `  toolyard keys create --name ci --caller alice --account acme --expires 720h
   toolyard keys create --name phone --caller bob --scope gate:chat`,
 		Args: cobra.NoArgs,
@@ -88,7 +88,7 @@ reading, unless write is among them. Only admin gives more than no scope does.`,
 	c.Flags().StringVar(&k.name, "name", "", "what the key is for")
 	c.Flags().StringVar(&k.caller, "caller", "", "who calls with it")
 	c.Flags().StringVar(&k.account, "account", "", "who pays (default: the caller)")
-	c.Flags().StringArrayVar(&k.scopes, "scope", nil, "gate:NAME, gate:*, write or admin; may be given several times")
+	c.Flags().StringArrayVar(&k.scopes, "scope", nil, "gate:NAME, gate:*, write, viewer or operator; may be given several times")
 	c.Flags().DurationVar(&k.expires, "expires", 0, "how long it is good for, such as 720h (default: until it is revoked)")
 	c.Flags().BoolVar(&k.asJSON, "json", false, "print JSON")
 	_ = c.MarkFlagRequired("name")

@@ -75,8 +75,11 @@ func (s *serving) complete(p *program) error {
 
 // serve serves until ctx ends.
 func (p *program) serve(ctx context.Context, how serving) error {
-	if !how.http {
+	switch {
+	case !how.http:
 		p.opts.Notes = toolyard.NotesRelative
+	case isTerminal(p.err):
+		p.letIn()
 	}
 	y, err := yard.New(p.opts)
 	if err != nil {
@@ -177,6 +180,7 @@ func (p *program) announce(y *yard.Yard, base string) {
 		}
 		fmt.Fprintf(p.err, "  %-8s %-5s  %3d tools  %s\n", name, v.Gate.Mode, len(v.Tools), url)
 	}
+	fmt.Fprintf(p.err, "\n  console  %s\n", p.consoleLink(base))
 	for _, problem := range y.Problems() {
 		fmt.Fprintf(p.err, "  problem: %v\n", problem)
 	}

@@ -13,11 +13,11 @@ import (
 // apiV1 is the HTTP API beside MCP. Without a store it has nothing to tell of money.
 func (y *Yard) apiV1(c *config.Source) http.Handler {
 	o := api.Options{
-		Identify: y.identify, Execute: y.execute, MaxBody: int64(c.Limits.Body), Log: y.log,
+		Identify: y.identify, Yard: people{y}, Live: y.live, Execute: y.execute, MaxBody: int64(c.Limits.Body), Now: y.opts.Now, Log: y.log,
 		Gates: func() []*toolyard.Gate { return y.config.Load().gates },
 	}
 	if s := y.contract.store; s != nil {
-		o.Ledger, o.Calls, o.Links = s, s, s
+		o.Ledger, o.Purses, o.Calls, o.Links, o.Keys, o.Changes = s, s, s, s, s, s
 	}
 	return api.V1(o)
 }

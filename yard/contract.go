@@ -43,7 +43,7 @@ const openTime = 30 * time.Second
 // one in memory, for limits, which is made when the first tool has one.
 func (y *Yard) openContract(c *config.Source) error {
 	k := &contract{keep: c.Record.Keep.Std()}
-	args := record.Arguments{Keep: record.Keep(c.Record.Arguments), Redact: y.redact}
+	args := y.arguments(c.Config)
 	var shared desk.Store = &k.memory
 	if c.NeedsStore() {
 		ctx, cancel := context.WithTimeout(context.Background(), openTime)
@@ -111,26 +111,30 @@ func (k *contract) run(ctx context.Context, log *slog.Logger) {
 
 // inMemory is a store that is made when it is needed, and ends with the process.
 type inMemory struct {
-	once  sync.Once
-	store *store.Store
-	err   error
+	once sync.Once
+	made atomic.Pointer[store.Store]
+	err  error
 }
 
 // Exchange implements desk.Store.
 func (m *inMemory) Exchange(ctx context.Context, b *store.Batch) (*store.Answers, error) {
-	m.once.Do(func() { m.store, m.err = store.Open(context.WithoutCancel(ctx), "memory") })
+	m.once.Do(func() {
+		s, err := store.Open(context.WithoutCancel(ctx), "memory")
+		m.made.Store(s)
+		m.err = err
+	})
 	if m.err != nil {
 		return nil, m.err
 	}
-	return m.store.Exchange(ctx, b)
+	return m.made.Load().Exchange(ctx, b)
 }
 
 func (m *inMemory) close() error {
 	m.once.Do(func() { m.err = errClosed })
-	if m.store == nil {
-		return nil
+	if s := m.made.Load(); s != nil {
+		return s.Close()
 	}
-	return m.store.Close()
+	return nil
 }
 
 // errClosed is what becomes of calls with limits after the end.
@@ -159,6 +163,11 @@ func (k *contract) recorders() []toolyard.Recorder {
 		return nil
 	}
 	return []toolyard.Recorder{k.record}
+}
+
+// arguments are what is kept of arguments.
+func (y *Yard) arguments(c *config.Config) record.Arguments {
+	return record.Arguments{Keep: record.Keep(c.Record.Arguments), Redact: y.redact}
 }
 
 // redact hides secrets in a text.
@@ -213,10 +222,13 @@ func (s *settings) paces(t *toolyard.Tool) (paces []toolyard.Pace) {
 		}
 	}
 	if t.Limit.Limited() {
-		paces = append(paces, toolyard.Pace{Key: "tool/" + t.Server + "/" + t.Name, Name: "the tool " + t.Name, Limit: t.Limit})
+		paces = append(paces, toolyard.Pace{Key: toolPace(t), Name: "the tool " + t.Name, Limit: t.Limit})
 	}
 	return paces
 }
+
+// toolPace is the key of the limit of a tool.
+func toolPace(t *toolyard.Tool) string { return "tool/" + t.Server + "/" + t.Name }
 
 // digest identifies what is called with which arguments of the caller. What the platform
 // puts in changes from call to call, and does not count.

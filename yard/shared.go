@@ -16,11 +16,13 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// What replicas share are documents of their store: the approved definitions, and, for those
-// that have no file of their own, the configuration.
+// What replicas share are documents of their store: the approved definitions, what was changed
+// of the configuration through the API, and, for those that have no file of their own, the
+// configuration.
 const (
 	bookDocument   = "toolyard.lock"
 	configDocument = config.File
+	editsDocument  = "edits"
 )
 
 // LoadConfig reads the configuration that the options name: a file, or else what is in a
@@ -172,6 +174,8 @@ func (y *Yard) followStore(ctx context.Context) {
 		case name == bookDocument:
 			y.recheckChanged()
 		case name == configDocument && y.fromStore() && version != y.loaded.Load():
+			y.reloadAndLog()
+		case name == editsDocument && version != y.config.Load().edits.version:
 			y.reloadAndLog()
 		}
 	})

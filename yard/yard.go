@@ -32,7 +32,9 @@ import (
 	"github.com/toolyard/toolyard/internal/api"
 	"github.com/toolyard/toolyard/internal/catalog"
 	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/console"
 	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/live"
 	"github.com/toolyard/toolyard/internal/mcpserve"
 	"github.com/toolyard/toolyard/internal/pin"
 	"github.com/toolyard/toolyard/internal/secret"
@@ -57,10 +59,15 @@ type Options struct {
 	Recorders  []toolyard.Recorder
 	AskFirst   bool           // approve nothing that a server offers by itself, not even the first time
 	Notes      toolyard.Notes // for gates that do not say which they want
+	Watch      string         // how much of arguments those are shown who watch calls: off, shape or full; empty for as much as is kept
 
 	// Identify says who sends a request over HTTP; an error refuses it. Nil lets everyone in
 	// as anonymous.
 	Identify func(*http.Request) (toolyard.Caller, error)
+
+	// Operator is a token that lets whoever holds it operate this yard, for the time that it
+	// runs: how a person gets into the console of a yard that has no API keys. Empty for none.
+	Operator string
 
 	Version string           // shown to clients
 	Log     *slog.Logger     // nil for none
@@ -85,9 +92,13 @@ type Yard struct {
 	tracer  *telemetry.Tracer
 	handler http.Handler
 
+	live  *live.Hub
+	begun time.Time
+
 	// Swapped on every reload.
 	config atomic.Pointer[settings]
 
+	shown    atomic.Pointer[api.Snapshot] // what the gates show, for people
 	book     *pin.Book                    // the approved definitions
 	sharing  bool                         // the book is in the store
 	loaded   atomic.Int64                 // the version of the configuration in the store that was read last
@@ -103,13 +114,14 @@ type Yard struct {
 
 // settings is a configuration and what was made of it.
 type settings struct {
-	*config.Source
-	gates     []*toolyard.Gate
-	path      toolyard.Handler             // the call path
-	terms     *terms                       // what it says of tools
-	providers map[string]*provide.Provider // of context
-	scripts   *script.Folder               // nil for none
-	servers   map[string]*server
+	*config.Source         // with edits
+	edits          edition // what was changed of the file while it was served
+	gates          []*toolyard.Gate
+	path           toolyard.Handler             // the call path
+	terms          *terms                       // what it says of tools
+	providers      map[string]*provide.Provider // of context
+	scripts        *script.Folder               // nil for none
+	servers        map[string]*server
 }
 
 // New makes a yard. It fails when the configuration cannot be used.
@@ -126,7 +138,7 @@ func New(opts Options) (*Yard, error) {
 			return nil, fmt.Errorf("a source cannot be called %s: that is one of the yard's own", name)
 		}
 	}
-	y := &Yard{opts: opts, id: rand.Text(), log: opts.Log, metrics: telemetry.NewMetrics(), ready: make(chan struct{})}
+	y := &Yard{opts: opts, id: rand.Text(), log: opts.Log, metrics: telemetry.NewMetrics(), ready: make(chan struct{}), begun: opts.Now()}
 	source, err := y.load()
 	if err != nil {
 		return nil, err
@@ -164,7 +176,8 @@ func (y *Yard) start(source *config.Source) (*settings, error) {
 	if err := y.openBook(source); err != nil {
 		return nil, err
 	}
-	return y.settings(source, nil)
+	y.live = y.newLive(source)
+	return y.edited(source, nil)
 }
 
 // sources are all that the options and the settings name.
@@ -215,18 +228,18 @@ func (y *Yard) load() (*config.Source, error) {
 func (y *Yard) callPath(s *settings) toolyard.Handler {
 	c := s.Config
 	recorders := slices.Concat([]toolyard.Recorder{policy.Log{Logger: y.log}, y.metrics}, y.contract.recorders(), y.opts.Recorders)
-	return toolyard.Chain(toolyard.Run,
-		y.tracer.Policy(),
-		policy.Record(y.opts.Now, recorders...),
-		policy.Recover(),
-		policy.Cap(int(c.Limits.Args), 0),
-		policy.Inject(y.provider(s)),
-		policy.Validate(),
-		policy.Admit(y.opts.Now, y.contract.desk, s.asks),
-		policy.Cap(0, int(c.Limits.Result)), // what is too large has failed, and is not charged
-		policy.Intend(recorders...),
-		policy.Deadline(time.Duration(c.Limits.Timeout)),
+	path := policy.Path(y.opts.Now, toolyard.Run,
+		policy.At("record", policy.Record(y.opts.Now, recorders...)),
+		policy.At("recover", policy.Recover()),
+		policy.At("cap", policy.Cap(int(c.Limits.Args), 0)),
+		policy.At("inject", policy.Inject(y.provider(s))),
+		policy.At("validate", policy.Validate()),
+		policy.At("admit", policy.Admit(y.opts.Now, y.contract.desk, s.asks)),
+		policy.At("bound", policy.Cap(0, int(c.Limits.Result))), // what is too large has failed, and is not charged
+		policy.At("intend", policy.Intend(recorders...)),
+		policy.At("run", policy.Deadline(time.Duration(c.Limits.Timeout))),
 	)
+	return toolyard.Chain(path, y.live.Policy(), y.tracer.Policy())
 }
 
 // settings makes what a configuration asks for. What the old ones have and is still asked
@@ -298,6 +311,7 @@ func (y *Yard) publish() {
 		y.published = now
 	}
 	problems := y.Problems()
+	y.show(g, problems)
 	y.metrics.Catalog(g.Number, len(g.Tools), len(problems))
 	y.metrics.Servers(y.ups())
 	y.logProblems(problems)
@@ -376,6 +390,7 @@ func (y *Yard) Run(ctx context.Context) {
 	wg.Go(func() { y.catalog.Run(ctx) })
 	wg.Go(func() { y.follow(ctx) })
 	wg.Go(func() { y.followStore(ctx) })
+	wg.Go(func() { y.live.Run(ctx) })
 	wg.Go(func() { y.contract.run(ctx, y.log) })
 	wg.Wait()
 	y.server.Close()
@@ -423,18 +438,14 @@ func (y *Yard) Reload() error {
 		return err
 	}
 	old := y.config.Load()
-	if len(old.Gates) > 0 && len(source.Gates) == 0 {
-		// A file that is being written, or was lost, must not open everything to everybody.
-		return config.Faults{source.At(toolyard.Problem{Subject: "gates", Message: "there are none any more", Fix: "Restart to serve all tools at /mcp."})}
-	}
-	if !old.Open() && source.Open() && !source.Anonymous {
-		return config.Faults{source.At(toolyard.Problem{Subject: "gates", Message: "one lets anyone in, and none did so far", Fix: "Say callers: keys at every gate, or restart to let anyone in."})}
-	}
 	if source.NeedsStore() && y.contract.store == nil {
 		return config.Faults{source.At(toolyard.Problem{Subject: "store", Message: "there is none, and now something must be kept", Fix: "Restart to open one."})}
 	}
-	s, err := y.settings(source, old)
+	s, err := y.edited(source, old)
 	if err != nil {
+		return err
+	}
+	if err := old.opens(s.Source); err != nil {
 		return err
 	}
 	if sameSources(s, old) { // others have yet to say what they offer
@@ -456,6 +467,18 @@ func (y *Yard) Reload() error {
 	}
 	if !reflect.DeepEqual(fixed(old.Config), fixed(source.Config)) {
 		y.log.Warn("only scripts, servers, terms, toolsets, gates and limits of calls change while it runs; the rest takes effect after a restart")
+	}
+	return nil
+}
+
+// opens refuses a configuration that opens more to strangers than a running yard may be opened.
+func (s *settings) opens(next *config.Source) error {
+	if len(s.Gates) > 0 && len(next.Gates) == 0 {
+		// A file that is being written, or was lost, must not open everything to everybody.
+		return config.Faults{next.At(toolyard.Problem{Subject: "gates", Message: "there are none any more", Fix: "Restart to serve all tools at /mcp."})}
+	}
+	if !s.Open() && next.Open() && !next.Anonymous {
+		return config.Faults{next.At(toolyard.Problem{Subject: "gates", Message: "one lets anyone in, and none did so far", Fix: "Say callers: keys at every gate, or restart to let anyone in."})}
 	}
 	return nil
 }
@@ -530,8 +553,8 @@ func texts[T ~string](list []T) (out []string) {
 	return out
 }
 
-// Handler serves everything over HTTP: /mcp, /mcp/{gate}, /api, /healthz, /readyz and
-// /metrics.
+// Handler serves everything over HTTP: /mcp, /mcp/{gate}, /api, /console, /v0.1,
+// /healthz, /readyz and /metrics.
 func (y *Yard) Handler() http.Handler { return y.handler }
 
 func (y *Yard) routes(c *config.Source) http.Handler {
@@ -545,6 +568,10 @@ func (y *Yard) routes(c *config.Source) http.Handler {
 	}
 	mux.Handle("GET /api/tools/catalog", y.guarded(api.Catalog(y.View, y.Down)))
 	mux.Handle("/api/v1/", y.apiV1(c))
+	pages := console.Handler()
+	mux.Handle(console.Prefix, pages)
+	mux.Handle(console.Prefix+"/", pages)
+	mux.Handle("/v0.1/", y.registry())
 	mux.Handle("GET /metrics", y.metrics.Handler())
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/toolyard/toolyard"
@@ -30,7 +32,7 @@ const (
 type executeBody struct {
 	Tool  string          `json:"tool" doc:"The name of the tool, as the catalog of the gate has it."`
 	Args  json.RawMessage `json:"args,omitempty" doc:"Its arguments, an object."`
-	Gate  string          `json:"gate,omitempty" doc:"The gate to go through; the first one for execution when it is not said."`
+	Gate  string          `json:"gate,omitempty" doc:"The gate to go through; when it is not said the first one for execution, or the one at /mcp for a call that is no execution."`
 	Key   string          `json:"idempotencyKey,omitempty" doc:"A call with the same key runs once. It may come as the header Idempotency-Key instead."`
 	Purse string          `json:"session,omitempty" doc:"The session that pays; the caller's account when it is not said."`
 	Close bool            `json:"closeSession,omitempty" doc:"Close the session once the tool has run."`
@@ -43,25 +45,107 @@ type executed struct {
 	Session *toolyard.Purse   `json:"session,omitempty"`
 }
 
-func (a *v1) execute(w http.ResponseWriter, r *http.Request, c toolyard.Caller) (*reply, error) {
+// execute makes a call at a gate for execution.
+func (a *v1) execute(r *request) (*reply, error) {
+	body, err := read[executeBody](r, a.MaxBody)
+	if err != nil {
+		return nil, err
+	}
+	gate, err := a.executing(body.Gate)
+	if err != nil {
+		return nil, err
+	}
+	body.Gate = gate.Name
+	return done(a.call(r, body))
+}
+
+// makeCall makes a call at any gate.
+func (a *v1) makeCall(r *request) (*reply, error) {
+	body, err := read[executeBody](r, a.MaxBody)
+	if err != nil {
+		return nil, err
+	}
+	return done(a.call(r, body))
+}
+
+// Bounds on calls that are made together.
+const (
+	maxBatch    = 64
+	batchAtOnce = 8
+)
+
+// batchBody is calls to be made side by side.
+type batchBody struct {
+	Calls []executeBody `json:"calls" minItems:"1" maxItems:"64"`
+}
+
+// batched is what calls came to, in the order of the request.
+type batched struct {
+	Results []outcome `json:"results"`
+}
+
+// outcome is what one of several calls came to: what a single one would be answered with, or
+// the problem.
+type outcome struct {
+	*executed
+	Problem json.RawMessage `json:"problem,omitempty"`
+}
+
+// makeCalls makes calls side by side. One that is refused does not keep the others from being
+// made.
+func (a *v1) makeCalls(r *request) (*reply, error) {
+	body, err := read[batchBody](r, a.MaxBody)
+	if err != nil {
+		return nil, err
+	}
+	if len(body.Calls) == 0 || len(body.Calls) > maxBatch {
+		return nil, issue("calls", "must be 1 to 64 calls")
+	}
+	if len(r.Header["Idempotency-Key"]) > 0 {
+		return nil, issue("Idempotency-Key", "is for one call; give each its idempotencyKey")
+	}
+	results := make([]outcome, len(body.Calls))
+	turns := make(chan struct{}, batchAtOnce)
+	var wg sync.WaitGroup
+	for i, call := range body.Calls {
+		turns <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-turns }()
+			answer, err := a.call(r, call)
+			if err != nil {
+				e := problemOf(err)
+				results[i].Problem = problemJSON(statusOf(e), e)
+				return
+			}
+			results[i].executed = answer
+		})
+	}
+	wg.Wait()
+	return &reply{body: batched{results}}, nil
+}
+
+// call makes a call. A tool that failed is an answer; an error is a refusal by the platform.
+func (a *v1) call(r *request, body executeBody) (answer *executed, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			a.Log.ErrorContext(r.Context(), "call panicked", "panic", p, "stack", string(debug.Stack()))
+			answer, err = nil, toolyard.Errorf(toolyard.Internal, "Something went wrong here.")
+		}
+	}()
 	if a.Execute == nil {
 		return nil, notFound("Nothing can be executed here.")
 	}
-	var body executeBody
-	if err := readBody(w, r, a.MaxBody, &body); err != nil {
-		return nil, err
-	}
-	request, err := a.request(r, c, body)
+	request, err := a.request(r, body)
 	if err != nil {
 		return nil, err
 	}
 	// A call has its own deadline, which may be later than that of the answer.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+	_ = http.NewResponseController(r.w).SetWriteDeadline(time.Time{})
 	call, result, err := a.Execute(r.Context(), request)
 	if result, err = resultOf(result, err); err != nil {
 		return nil, err
 	}
-	answer := executed{Result: result}
+	answer = &executed{Result: result}
 	if call != nil {
 		answer.Receipt = call.Receipt
 		if answer.Receipt == nil { // nothing was taken for it
@@ -71,14 +155,16 @@ func (a *v1) execute(w http.ResponseWriter, r *http.Request, c toolyard.Caller) 
 	if request.Session != "" {
 		answer.Session = a.after(context.WithoutCancel(r.Context()), request.Session, body.Close)
 	}
-	return &reply{body: answer}, nil
+	return answer, nil
 }
 
 // request checks what was sent to make a call.
-func (a *v1) request(r *http.Request, c toolyard.Caller, body executeBody) (request ExecuteRequest, err error) {
+func (a *v1) request(r *request, body executeBody) (request ExecuteRequest, err error) {
 	switch {
 	case body.Tool == "" || len(body.Tool) > maxTool:
 		return request, issue("tool", "must be the name of a tool")
+	case len(body.Gate) > maxTool:
+		return request, issue("gate", "must be the name of a gate")
 	case len(body.Args) == 0:
 		body.Args = json.RawMessage("{}")
 	case body.Args[0] != '{':
@@ -87,22 +173,18 @@ func (a *v1) request(r *http.Request, c toolyard.Caller, body executeBody) (requ
 	if body.Close && body.Purse == "" {
 		return request, issue("closeSession", "needs a session")
 	}
-	gate, err := a.gate(body.Gate)
-	if err != nil {
-		return request, err
-	}
 	key, err := idempotencyKey(r.Header["Idempotency-Key"], body.Key)
 	if err != nil {
 		return request, err
 	}
-	if body.Purse != "" && (a.Ledger == nil || !a.owners.owns(body.Purse, c.Account)) {
+	if body.Purse != "" && (a.Ledger == nil || !a.owners.owns(body.Purse, r.caller.Account)) {
 		ctx, cancel := context.WithTimeout(r.Context(), requestTime)
 		defer cancel()
-		if _, err := a.session(ctx, c, body.Purse); err != nil {
+		if _, err := a.session(ctx, r.caller, body.Purse, false); err != nil {
 			return request, err
 		}
 	}
-	return ExecuteRequest{Caller: c, Gate: gate.Name, Tool: body.Tool, Args: body.Args, Session: body.Purse, Key: key}, nil
+	return ExecuteRequest{Caller: r.caller, Gate: body.Gate, Tool: body.Tool, Args: body.Args, Session: body.Purse, Key: key}, nil
 }
 
 // idempotencyKey is the key that the header or the body holds, or both if they agree.

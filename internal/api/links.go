@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"net/http"
 	"regexp"
 
 	"github.com/toolyard/toolyard"
@@ -52,21 +51,21 @@ func (a *v1) linked(ctx context.Context, c toolyard.Caller) (map[string]string, 
 	case a.Links == nil:
 		return nil, notFound("Nothing can be linked here.")
 	case !c.Known():
-		return nil, toolyard.Errorf(toolyard.Unauthenticated, "This needs to know who you are: send an API key.")
+		return nil, errUnknown
 	}
 	return a.Links.Links(ctx, c.ID)
 }
 
-func (a *v1) getLinks(_ http.ResponseWriter, r *http.Request, c toolyard.Caller) (*reply, error) {
-	links, err := a.linked(r.Context(), c)
+func (a *v1) getLinks(r *request) (*reply, error) {
+	links, err := a.linked(r.Context(), r.caller)
 	if links == nil {
 		links = map[string]string{}
 	}
-	return &reply{body: linksPage{links}}, err
+	return done(linksPage{links}, err)
 }
 
-func (a *v1) getLink(_ http.ResponseWriter, r *http.Request, c toolyard.Caller) (*reply, error) {
-	links, err := a.linked(r.Context(), c)
+func (a *v1) getLink(r *request) (*reply, error) {
+	links, err := a.linked(r.Context(), r.caller)
 	if err != nil {
 		return nil, err
 	}
@@ -78,13 +77,13 @@ func (a *v1) getLink(_ http.ResponseWriter, r *http.Request, c toolyard.Caller) 
 	return &reply{body: link{kind, address}}, nil
 }
 
-func (a *v1) putLink(w http.ResponseWriter, r *http.Request, c toolyard.Caller) (*reply, error) {
-	links, err := a.linked(r.Context(), c)
+func (a *v1) putLink(r *request) (*reply, error) {
+	links, err := a.linked(r.Context(), r.caller)
 	if err != nil {
 		return nil, err
 	}
-	var body linkBody
-	if err := readBody(w, r, smallBody, &body); err != nil {
+	body, err := read[linkBody](r, smallBody)
+	if err != nil {
 		return nil, err
 	}
 	kind := r.PathValue("kind")
@@ -94,19 +93,19 @@ func (a *v1) putLink(w http.ResponseWriter, r *http.Request, c toolyard.Caller) 
 	if _, known := links[kind]; !known && len(links) >= maxLinks {
 		return nil, invalid("You have linked %d accounts, and more are not kept; remove one first.", len(links))
 	}
-	if err := a.Links.SetLink(r.Context(), c.ID, kind, body.Address); err != nil {
+	if err := a.Links.SetLink(r.Context(), r.caller.ID, kind, body.Address); err != nil {
 		return nil, err
 	}
 	return &reply{body: link{kind, body.Address}}, nil
 }
 
-func (a *v1) deleteLink(_ http.ResponseWriter, r *http.Request, c toolyard.Caller) (*reply, error) {
-	links, err := a.linked(r.Context(), c)
+func (a *v1) deleteLink(r *request) (*reply, error) {
+	links, err := a.linked(r.Context(), r.caller)
 	if err != nil {
 		return nil, err
 	}
 	if kind := r.PathValue("kind"); links[kind] != "" {
-		err = a.Links.SetLink(r.Context(), c.ID, kind, "")
+		err = a.Links.SetLink(r.Context(), r.caller.ID, kind, "")
 	}
 	return &reply{}, err
 }

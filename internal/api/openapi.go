@@ -2,7 +2,9 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -10,88 +12,86 @@ import (
 	"sync"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/export"
 	"github.com/toolyard/toolyard/internal/store"
 )
 
 // object is a JSON object of the document.
 type object = map[string]any
 
-// operation describes a route.
-type operation struct {
-	id, summary string
-	body        string   // the schema of the body, empty for none
-	answer      string   // the schema of the answer, empty for none
-	status      int      // of the answer
-	params      []string // of the query string, each of queryParams
-	refusals    []int    // statuses beside those that every route has
-	open        bool     // for everyone
+// shape is a schema of the document, under its name.
+type shape struct {
+	name   string
+	media  string
+	schema func() object
 }
 
-// operations are all routes, by method and path.
-var operations = map[string]operation{
-	"POST /sessions": {
-		id: "openSession", summary: "Open a session: a budget for calls, taken from the caller's account.",
-		body: "OpenSession", answer: "Purse", status: http.StatusCreated, refusals: []int{400, 402, 404, 413},
-	},
-	"GET /sessions/{id}": {
-		id: "getSession", summary: "A session of the caller's account as it is now.",
-		answer: "Purse", status: http.StatusOK, refusals: []int{404},
-	},
-	"POST /sessions/{id}/close": {
-		id: "closeSession", summary: "Close a session; what is left goes back to the account.",
-		answer: "Purse", status: http.StatusOK, refusals: []int{404},
-	},
-	"POST /tools/execute": {
-		id: "executeTool", summary: "Call a tool. A tool that failed is an answer too: its result says isError, and nothing is charged.",
-		body: "Execute", answer: "Executed", status: http.StatusOK, refusals: []int{400, 402, 404, 409, 413, 429},
-	},
-	"GET /account": {
-		id: "getAccount", summary: "The caller's account as it is now.", answer: "Purse", status: http.StatusOK, refusals: []int{404},
-	},
-	"GET /calls": {
-		id: "listCalls", summary: "Calls on the record, the newest first: those of the caller's account; of any account with the role admin.",
-		params: []string{"account", "caller", "session", "server", "tool", "gate", "code", "since", "until", "before", "limit"},
-		answer: "Calls", status: http.StatusOK, refusals: []int{400, 404},
-	},
-	"GET /costs": {
-		id: "listCosts", summary: "What calls have cost, of the last 30 days if it is not said since when.",
-		params: []string{"account", "by", "since", "until"}, answer: "Costs", status: http.StatusOK, refusals: []int{400, 404},
-	},
-	"GET /latencies": {
-		id: "listLatencies", summary: "How long calls took, of the last day if it is not said since when.",
-		params: []string{"account", "server", "tool", "since", "until"}, answer: "Latencies", status: http.StatusOK, refusals: []int{400, 404},
-	},
-	"GET /links": {
-		id: "listLinks", summary: "What the caller has linked, for tools that ask for it.", answer: "Links", status: http.StatusOK, refusals: []int{404},
-	},
-	"GET /links/{kind}": {
-		id: "getLink", summary: "What the caller has linked as one kind.", answer: "Link", status: http.StatusOK, refusals: []int{404},
-	},
-	"PUT /links/{kind}": {
-		id: "setLink", summary: "Link an account elsewhere.", body: "SetLink", answer: "Link", status: http.StatusOK, refusals: []int{400, 404, 413},
-	},
-	"DELETE /links/{kind}": {
-		id: "removeLink", summary: "Remove a link; it need not be there.", status: http.StatusNoContent, refusals: []int{404},
-	},
-	"GET /openapi.json": {
-		id: "getDocument", summary: "This document.", answer: "Document", status: http.StatusOK, open: true,
-	},
+// body is the shape of something that is read: it may have no other members.
+func body[T any](name string) *shape {
+	return &shape{name, "application/json", bodySchema[T]}
+}
+
+// answer is the shape of something that is written: members may be added to it.
+func answer[T any](name string) *shape {
+	return &shape{name, "application/json", answerSchema[T]}
+}
+
+// anything is the shape of a JSON value that others define.
+func anything(name string) *shape {
+	return &shape{name, "application/json", func() object { return object{} }}
+}
+
+// Shapes of what holds results, which write themselves.
+var (
+	executedShape = &shape{"Executed", "application/json", executedSchema}
+	batchedShape  = &shape{"Batched", "application/json", func() object {
+		one := executedSchema()
+		one["properties"].(object)["problem"] = problemSchema()
+		delete(one, "required")
+		return object{"type": "object", "required": []string{"results"}, "properties": object{"results": object{"type": "array", "items": one}}}
+	}}
+	streamShape = &shape{"Events", "text/event-stream", func() object {
+		return object{"type": "string", "description": "Server-sent events: begin, call, lost."}
+	}}
+)
+
+func executedSchema() object {
+	schema := answerSchema[executed]()
+	schema["properties"].(object)["result"] = object{"type": "object", "description": "The result of the tool, as MCP has it."}
+	schema["required"] = []string{"result"}
+	return schema
 }
 
 // queryParams are the parameters of query strings.
 var queryParams = map[string]object{
-	"account": text("Only calls of this account; others than the caller's own need the role admin."),
-	"caller":  text("Only calls of this caller."),
-	"session": text("Only calls that this session pays."),
-	"server":  text("Only calls of tools of this server."),
-	"tool":    text("Only calls of this tool."),
-	"gate":    text("Only calls through this gate."),
-	"code":    text("Only calls that ended with this code, such as OK or TIMEOUT."),
-	"since":   {"type": "string", "format": "date-time", "description": "Only calls that began at this time or later."},
-	"until":   {"type": "string", "format": "date-time", "description": "Only calls that began before this time."},
-	"before":  text("Where to go on: what next was on the page before."),
-	"limit":   {"type": "integer", "minimum": 1, "maximum": store.MaxCalls, "default": defaultLimit, "description": "How many calls a page has."},
-	"by":      {"type": "string", "default": "tool", "examples": []string{"tool,day"}, "description": "What to group by: account, tool, day, with commas between them."},
+	"account":  text("Only of this account; others than the caller's own need the scope viewer."),
+	"caller":   text("Only of this caller."),
+	"session":  text("Only calls that this session pays."),
+	"server":   text("Only calls of tools of this server."),
+	"tool":     text("Only calls of this tool."),
+	"gate":     text("Only through this gate."),
+	"code":     text("Only calls that ended with this code, such as OK or TIMEOUT."),
+	"failed":   {"type": "boolean", "description": "Only calls that did not end well."},
+	"parent":   text("Only calls that the tool of this call made."),
+	"since":    {"type": "string", "format": "date-time", "description": "Only calls that began at this time or later."},
+	"until":    {"type": "string", "format": "date-time", "description": "Only calls that began before this time."},
+	"before":   text("Where to go on: what next was on the page before."),
+	"limit":    {"type": "integer", "minimum": 1, "maximum": store.MaxCalls, "description": "How many a page has; at most 200 tools."},
+	"offset":   {"type": "integer", "minimum": 0, "maximum": 100_000, "description": "How many to leave out."},
+	"by":       {"type": "string", "default": "tool", "examples": []string{"tool,day"}, "description": "What to group by: account, tool, day, with commas between them."},
+	"minutes":  {"type": "integer", "minimum": 1, "maximum": 1440, "default": 60, "description": "How many minutes."},
+	"q":        text("Words that the tool has, or begins with."),
+	"source":   text("Only of this server; - for local tools."),
+	"category": text("Only of this category."),
+	"mode":     {"type": "string", "enum": []string{"read", "write"}, "description": "Only tools that only read, or only those that do not."},
+	"price":    {"type": "string", "enum": []string{"free", "paid"}, "description": "Only tools that cost nothing, or only those that do."},
+	"latency":  text("Only of this latency class: instant, fast, slow, streaming."),
+	"problem":  {"type": "boolean", "description": "Only with problems."},
+	"deed":     text("Only changes of this kind, such as server.approve."),
+	"subject":  text("Only changes of this."),
+	"state":    {"type": "string", "enum": []string{"open", "closed", "expired"}, "description": "Only sessions in this state."},
+	"format":   {"type": "string", "enum": export.Formats, "description": "Whose functions."},
+	"version":  {"type": "integer", "minimum": 0, "description": "That of the edits that you have seen."},
 }
 
 func text(description string) object {
@@ -112,17 +112,32 @@ var refusalTexts = map[int]string{
 	504: "It took too long.",
 }
 
+// document is the document that describes the API, once it was made.
+var document struct {
+	sync.Once
+	json []byte
+}
+
 // OpenAPI is the document that describes the API.
-var OpenAPI = sync.OnceValue(func() []byte {
-	paths := make(object)
-	for key, op := range operations {
-		method, path, _ := strings.Cut(key, " ")
-		item, ok := paths[prefix+path].(object)
+func OpenAPI() []byte {
+	document.Do(func() { document.json = newDocument() })
+	return document.json
+}
+
+func newDocument() []byte {
+	paths, schemas := make(object), object{"Problem": problemSchema()}
+	for _, r := range newV1(Options{}).routes() {
+		item, ok := paths[prefix+r.path].(object)
 		if !ok {
 			item = make(object)
-			paths[prefix+path] = item
+			paths[prefix+r.path] = item
 		}
-		item[strings.ToLower(method)] = op.document(path)
+		item[strings.ToLower(r.method)] = r.document()
+		for _, s := range []*shape{r.takes, r.gives} {
+			if s != nil {
+				schemas[s.name] = s.schema()
+			}
+		}
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -135,105 +150,98 @@ var OpenAPI = sync.OnceValue(func() []byte {
 			"description": "The HTTP API beside MCP. Amounts are exact decimals in US dollars, as text. A refusal is a Problem.",
 		},
 		"paths":    paths,
-		"security": []object{{"key": []string{}}},
+		"security": []object{{"key": []string{}}, {"cookie": []string{}}},
 		"components": object{
-			"schemas":         schemas(),
-			"securitySchemes": object{"key": object{"type": "http", "scheme": "bearer", "description": "An API key."}},
+			"schemas": schemas,
+			"securitySchemes": object{
+				"key":    object{"type": "http", "scheme": "bearer", "description": "An API key."},
+				"cookie": object{"type": "apiKey", "in": "cookie", "name": cookie, "description": "What signing in gives a browser."},
+			},
 		},
 	})
 	return b.Bytes()
-})
+}
 
-func getOpenAPI(http.ResponseWriter, *http.Request, toolyard.Caller) (*reply, error) {
+func getOpenAPI(*request) (*reply, error) {
 	return &reply{body: json.RawMessage(OpenAPI())}, nil
 }
 
-// document is the operation as the document has it.
-func (op operation) document(path string) object {
-	doc := object{"operationId": op.id, "summary": op.summary, "responses": op.responses()}
-	if params := op.parameters(path); len(params) > 0 {
+// document is the route as the document has it.
+func (t *route) document() object {
+	doc := object{"operationId": t.id, "summary": t.summary, "responses": t.responses()}
+	if params := t.parameters(); len(params) > 0 {
 		doc["parameters"] = params
 	}
-	if op.body != "" {
-		doc["requestBody"] = object{"required": true, "content": content(op.body)}
+	if t.takes != nil {
+		doc["requestBody"] = object{"required": true, "content": t.takes.content()}
 	}
-	if op.open {
+	switch t.access {
+	case open:
 		doc["security"] = []object{}
+	case viewer, operator:
+		doc["description"] = map[access]string{viewer: "Needs the scope viewer or operator.", operator: "Needs the scope operator."}[t.access]
+	case caller, nobody:
 	}
 	return doc
 }
 
-func (op operation) responses() object {
+func (t *route) responses() object {
 	responses := make(object)
-	refusals := op.refusals
-	if !op.open {
+	refusals := t.refusals
+	if t.access != open {
 		refusals = append([]int{401, 403, 503, 504}, refusals...)
 	}
 	for _, status := range refusals {
-		refusal := object{"description": refusalTexts[status], "content": content("Problem")}
+		refusal := object{"description": refusalTexts[status], "content": problemShape.content()}
 		if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
 			refusal["headers"] = object{"Retry-After": object{"description": "In seconds.", "schema": object{"type": "integer"}}}
 		}
 		responses[strconv.Itoa(status)] = refusal
 	}
-	answer := object{"description": http.StatusText(op.status)}
-	if op.answer != "" {
-		answer["content"] = content(op.answer)
+	status := cmp.Or(t.status, http.StatusOK)
+	answer := object{"description": http.StatusText(status)}
+	if t.gives != nil {
+		answer["content"] = t.gives.content()
 	}
-	if op.status == http.StatusCreated {
+	if t.id == "openSession" {
 		answer["headers"] = object{"Location": object{"description": "Where it is.", "schema": object{"type": "string"}}}
 	}
-	responses[strconv.Itoa(op.status)] = answer
+	responses[strconv.Itoa(status)] = answer
 	return responses
 }
 
 // parameters are those of the path, of the query string and of the header.
-func (op operation) parameters(path string) (params []object) {
-	for part := range strings.SplitSeq(path, "/") {
+func (t *route) parameters() (params []object) {
+	for part := range strings.SplitSeq(t.path, "/") {
 		if name, ok := strings.CutPrefix(part, "{"); ok {
 			params = append(params, object{"name": strings.TrimSuffix(name, "}"), "in": "path", "required": true, "schema": object{"type": "string"}})
 		}
 	}
-	for _, name := range op.params {
-		params = append(params, object{"name": name, "in": "query", "schema": queryParams[name]})
+	for _, name := range t.query {
+		schema := maps.Clone(queryParams[name])
+		params = append(params, object{"name": name, "in": "query", "required": name == "version", "schema": schema})
 	}
-	if op.body == "Execute" || op.body == "OpenSession" {
+	if t.keyed {
 		params = append(params, object{"name": "Idempotency-Key", "in": "header", "schema": object{"type": "string", "maxLength": maxKey}})
 	}
 	return params
 }
 
-func content(schema string) object {
-	return object{"application/json": object{"schema": object{"$ref": "#/components/schemas/" + schema}}}
-}
+var problemShape = &shape{"Problem", "application/problem+json", problemSchema}
 
-// schemas are derived from the types that are read and written, but for results and
-// problems, which write themselves.
-func schemas() object {
-	executedSchema := answerSchema[executed]()
-	executedSchema["properties"].(object)["result"] = object{"type": "object", "description": "The result of the tool, as MCP has it."}
-	executedSchema["required"] = []string{"result"}
-	return object{
-		"OpenSession": bodySchema[sessionBody](),
-		"Execute":     bodySchema[executeBody](),
-		"SetLink":     bodySchema[linkBody](),
-		"Purse":       answerSchema[toolyard.Purse](),
-		"Executed":    executedSchema,
-		"Calls":       answerSchema[callsPage](),
-		"Costs":       answerSchema[costsPage](),
-		"Latencies":   answerSchema[latenciesPage](),
-		"Links":       answerSchema[linksPage](),
-		"Link":        answerSchema[link](),
-		"Document":    object{"type": "object"},
-		"Problem":     problemSchema(),
-	}
+func (s *shape) content() object {
+	return object{s.media: object{"schema": object{"$ref": "#/components/schemas/" + s.name}}}
 }
 
 func problemSchema() object {
 	codes := slices.Sorted(slices.Values(toolyard.Codes))
 	return object{
-		"type": "object", "required": []string{"error", "message", "retryable"},
+		"type": "object", "required": []string{"type", "title", "status", "detail", "error", "message", "retryable"},
 		"properties": object{
+			"type":         object{"type": "string"},
+			"title":        object{"type": "string"},
+			"status":       object{"type": "integer"},
+			"detail":       object{"type": "string"},
 			"error":        object{"type": "string", "examples": codes},
 			"message":      object{"type": "string"},
 			"retryable":    object{"type": "boolean", "description": "Whether the caller can mend it and try again."},
@@ -256,23 +264,23 @@ func bodySchema[T any]() (schema object) {
 // answerSchema is the schema of something that is written: members may be added to it.
 func answerSchema[T any]() object {
 	schema := bodySchema[T]()
-	open(schema)
+	widen(schema)
 	return schema
 }
 
-// open lets a schema, and those inside it, have members that it does not name.
-func open(schema any) {
+// widen lets a schema, and those inside it, have members that it does not name.
+func widen(schema any) {
 	switch s := schema.(type) {
 	case object:
 		if s["additionalProperties"] == false {
 			delete(s, "additionalProperties")
 		}
 		for _, inner := range s {
-			open(inner)
+			widen(inner)
 		}
 	case []any:
 		for _, inner := range s {
-			open(inner)
+			widen(inner)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/toolyard/toolyard"
@@ -47,13 +48,18 @@ func problemOf(err error) *toolyard.Error {
 	return &toolyard.Error{Code: toolyard.Internal, Message: "Something went wrong here.", Err: err}
 }
 
+// statusOf is the status of a refusal.
+func statusOf(e *toolyard.Error) int {
+	if status, ok := statuses[e.Code]; ok {
+		return status
+	}
+	return http.StatusInternalServerError
+}
+
 // refuse writes a problem document, and logs a cause that the caller does not see.
 func (a *v1) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	e := problemOf(err)
-	status, ok := statuses[e.Code]
-	if !ok {
-		status = http.StatusInternalServerError
-	}
+	status := statusOf(e)
 	if status >= http.StatusInternalServerError && e.Err != nil && e.Code != toolyard.Canceled {
 		a.Log.ErrorContext(r.Context(), "request failed", "path", r.Pattern, "error", e.Err)
 	}
@@ -63,13 +69,33 @@ func (a *v1) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case toolyard.Exhausted, toolyard.Unavailable, toolyard.InFlight:
 		w.Header().Set("Retry-After", e.RetrySeconds())
 	}
-	send(w, status, e.Data())
+	sendProblem(w, status, e)
+}
+
+// problem is what RFC 9457 wants to be said of an error, in front of what we say everywhere.
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+}
+
+// problemJSON is an error as a problem document.
+func problemJSON(status int, e *toolyard.Error) json.RawMessage {
+	head, _ := json.Marshal(problem{ // always has a JSON form
+		Type: "urn:toolyard:problem:" + string(e.Code), Title: http.StatusText(status), Status: status, Detail: e.Message,
+	})
+	return slices.Concat(head[:len(head)-1], []byte(","), e.Data()[1:])
+}
+
+func sendProblem(w http.ResponseWriter, status int, e *toolyard.Error) {
+	send(w, status, "application/problem+json", problemJSON(status, e))
 }
 
 // send writes JSON.
-func send(w http.ResponseWriter, status int, body json.RawMessage) {
+func send(w http.ResponseWriter, status int, media string, body json.RawMessage) {
 	h := w.Header()
-	h.Set("Content-Type", "application/json")
+	h.Set("Content-Type", media)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)

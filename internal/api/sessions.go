@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/identity"
 )
 
 // Bounds on sessions.
@@ -57,16 +58,16 @@ func sessionID(c toolyard.Caller, key string) string {
 
 var errNothingForSale = notFound("Nothing is for sale here.")
 
-func (a *v1) openSession(w http.ResponseWriter, r *http.Request, c toolyard.Caller) (*reply, error) {
+func (a *v1) openSession(r *request) (*reply, error) {
 	if a.Ledger == nil {
 		return nil, errNothingForSale
 	}
-	account, err := accountOf(c)
+	account, err := accountOf(r.caller)
 	if err != nil {
 		return nil, err
 	}
-	var body sessionBody
-	if err := readBody(w, r, smallBody, &body); err != nil {
+	body, err := read[sessionBody](r, smallBody)
+	if err != nil {
 		return nil, err
 	}
 	s, err := body.session()
@@ -79,7 +80,7 @@ func (a *v1) openSession(w http.ResponseWriter, r *http.Request, c toolyard.Call
 		return nil, err
 	}
 	if key != "" {
-		s.ID = sessionID(c, key)
+		s.ID = sessionID(r.caller, key)
 	}
 	purse, err := a.Ledger.OpenSession(r.Context(), s)
 	if err != nil {
@@ -88,43 +89,46 @@ func (a *v1) openSession(w http.ResponseWriter, r *http.Request, c toolyard.Call
 	return &reply{status: http.StatusCreated, location: prefix + "/sessions/" + purse.ID, body: purse}, nil
 }
 
-func (a *v1) getSession(_ http.ResponseWriter, r *http.Request, c toolyard.Caller) (*reply, error) {
-	purse, err := a.session(r.Context(), c, r.PathValue("id"))
-	return &reply{body: purse}, err
+func (a *v1) getSession(r *request) (*reply, error) {
+	return done(a.session(r.Context(), r.caller, r.PathValue("id"), identity.Views(r.caller)))
 }
 
-func (a *v1) closeSession(_ http.ResponseWriter, r *http.Request, c toolyard.Caller) (*reply, error) {
-	purse, err := a.session(r.Context(), c, r.PathValue("id"))
+func (a *v1) closeSession(r *request) (*reply, error) {
+	purse, err := a.session(r.Context(), r.caller, r.PathValue("id"), identity.Operates(r.caller))
 	if err != nil {
 		return nil, err
 	}
-	purse, err = a.Ledger.CloseSession(r.Context(), purse.ID)
-	return &reply{body: purse}, err
+	return done(a.Ledger.CloseSession(r.Context(), purse.ID))
 }
 
-func (a *v1) getAccount(_ http.ResponseWriter, r *http.Request, c toolyard.Caller) (*reply, error) {
+func (a *v1) getAccount(r *request) (*reply, error) {
 	if a.Ledger == nil {
 		return nil, errNothingForSale
 	}
-	account, err := accountOf(c)
+	account, err := accountOf(r.caller)
 	if err != nil {
 		return nil, err
 	}
-	purse, err := a.Ledger.Purse(r.Context(), account)
+	return done(a.account(r.Context(), account))
+}
+
+// account is an account as it is now.
+func (a *v1) account(ctx context.Context, account string) (*toolyard.Purse, error) {
+	purse, err := a.Ledger.Purse(ctx, account)
 	if err == nil && purse.ID != purse.Account { // the account is named as somebody's session is
 		err = notFound("There is no account %q.", account)
 	}
-	return &reply{body: purse}, err
+	return purse, err
 }
 
-// session is a session of the caller's account. That of another account is not there, and
-// neither is an account.
-func (a *v1) session(ctx context.Context, c toolyard.Caller, id string) (*toolyard.Purse, error) {
+// session is a session of the caller's account, or any for who may deal with all. That of
+// another account is not there, and neither is an account.
+func (a *v1) session(ctx context.Context, c toolyard.Caller, id string, all bool) (*toolyard.Purse, error) {
 	if a.Ledger == nil {
 		return nil, errNothingForSale
 	}
 	account, err := accountOf(c)
-	if err != nil {
+	if err != nil && !all {
 		return nil, err
 	}
 	none := notFound("You have no such session.")
@@ -138,15 +142,15 @@ func (a *v1) session(ctx context.Context, c toolyard.Caller, id string) (*toolya
 		}
 		return nil, err
 	}
-	if purse.Account != account || purse.ID == purse.Account {
+	if purse.Account != account && !all || purse.ID == purse.Account {
 		return nil, none
 	}
 	a.owners.learn(purse)
 	return purse, nil
 }
 
-// gate is the gate for execution with a name, or the first one for no name.
-func (a *v1) gate(name string) (*toolyard.Gate, error) {
+// executing is the gate for execution with a name, or the first one for no name.
+func (a *v1) executing(name string) (*toolyard.Gate, error) {
 	var gates []*toolyard.Gate
 	if a.Gates != nil {
 		gates = a.Gates()

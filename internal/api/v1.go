@@ -19,20 +19,28 @@ import (
 // Options say what the API is about. What is nil is not there, and its routes say so.
 type Options struct {
 	Identify func(*http.Request) (toolyard.Caller, error) // nil lets everyone in as anonymous
+	Yard     Yard
 	Ledger   toolyard.Ledger
+	Purses   Purses
 	Calls    Calls
 	Links    Links
+	Keys     Keys
+	Changes  Changes // nil keeps the last ones in memory
+	Live     Live
 	Execute  func(context.Context, ExecuteRequest) (*toolyard.Call, *toolyard.Result, error)
 	Gates    func() []*toolyard.Gate // in their order
 	MaxBody  int64                   // bytes of a body with arguments; 1 MiB when zero
+	Now      func() time.Time        // nil for time.Now
 	Log      *slog.Logger            // nil for none
 }
 
 // Calls answers questions about the record of calls.
 type Calls interface {
+	Call(ctx context.Context, id string) (*store.CallRow, error)
 	Calls(context.Context, store.CallQuery) ([]*store.CallRow, error)
 	Costs(context.Context, store.CostQuery) ([]store.CostRow, error)
 	Latencies(context.Context, store.LatencyQuery) ([]store.LatencyRow, error)
+	Traffic(ctx context.Context, since, until time.Time) ([]store.TrafficRow, error)
 }
 
 // prefix is where the API is.
@@ -45,15 +53,17 @@ const requestTime = 10 * time.Second
 type v1 struct {
 	Options
 	owners  owners
+	shelves shelves
 	queries chan struct{} // has a token for each question to the record that is being answered
+	streams chan struct{} // has a token for each stream that is open
 }
 
-// route is one thing that can be asked for.
-type route struct {
-	method, path string
-	serve        func(http.ResponseWriter, *http.Request, toolyard.Caller) (*reply, error)
-	open         bool // nobody is asked who they are
-	long         bool // it takes as long as a tool does; all others end in time
+// request is somebody's request, once it is known who asks and that the route is for them.
+type request struct {
+	*http.Request
+	w      http.ResponseWriter
+	caller toolyard.Caller
+	params params
 }
 
 // reply is an answer that is no refusal. Without a body it has no content.
@@ -61,6 +71,14 @@ type reply struct {
 	status   int // 200 when zero
 	location string
 	body     any
+}
+
+// done is an answer with a body, or a refusal.
+func done(body any, err error) (*reply, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &reply{body: body}, nil
 }
 
 // V1 serves the API under /api/v1.
@@ -87,26 +105,14 @@ func newV1(opts Options) *v1 {
 	if opts.Identify == nil {
 		opts.Identify = func(*http.Request) (toolyard.Caller, error) { return toolyard.Caller{ID: toolyard.Anonymous}, nil }
 	}
-	opts.MaxBody = cmp.Or(opts.MaxBody, 1<<20)
-	return &v1{Options: opts, queries: make(chan struct{}, maxQueries)}
-}
-
-func (a *v1) routes() []route {
-	return []route{
-		{method: "POST", path: "/sessions", serve: a.openSession},
-		{method: "GET", path: "/sessions/{id}", serve: a.getSession},
-		{method: "POST", path: "/sessions/{id}/close", serve: a.closeSession},
-		{method: "POST", path: "/tools/execute", serve: a.execute, long: true},
-		{method: "GET", path: "/account", serve: a.getAccount},
-		{method: "GET", path: "/calls", serve: a.getCalls},
-		{method: "GET", path: "/costs", serve: a.getCosts},
-		{method: "GET", path: "/latencies", serve: a.getLatencies},
-		{method: "GET", path: "/links", serve: a.getLinks},
-		{method: "GET", path: "/links/{kind}", serve: a.getLink},
-		{method: "PUT", path: "/links/{kind}", serve: a.putLink},
-		{method: "DELETE", path: "/links/{kind}", serve: a.deleteLink},
-		{method: "GET", path: "/openapi.json", serve: getOpenAPI, open: true},
+	if opts.Now == nil {
+		opts.Now = time.Now
 	}
+	if opts.Changes == nil {
+		opts.Changes = &recent{}
+	}
+	opts.MaxBody = cmp.Or(opts.MaxBody, 1<<20)
+	return &v1{Options: opts, queries: make(chan struct{}, maxQueries), streams: make(chan struct{}, maxStreams)}
 }
 
 // handler serves the methods of one path.
@@ -120,10 +126,10 @@ func (a *v1) handler(routes []route) http.Handler {
 		i := slices.Index(allowed, strings.Replace(r.Method, http.MethodHead, http.MethodGet, 1))
 		if i < 0 {
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
-			send(w, http.StatusMethodNotAllowed, notFound("This address takes only %s.", strings.Join(allowed, ", ")).Data())
+			sendProblem(w, http.StatusMethodNotAllowed, notFound("This address takes only %s.", strings.Join(allowed, ", ")))
 			return
 		}
-		answer, err := a.serve(w, r, routes[i])
+		answer, err := a.serve(w, r, &routes[i])
 		if err != nil {
 			a.refuse(w, r, err)
 			return
@@ -132,22 +138,37 @@ func (a *v1) handler(routes []route) http.Handler {
 	})
 }
 
-// serve finds out who asks, and then the answer.
-func (a *v1) serve(w http.ResponseWriter, r *http.Request, route route) (*reply, error) {
+// serve finds out who asks, whether they may, and then the answer.
+func (a *v1) serve(w http.ResponseWriter, r *http.Request, route *route) (*reply, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), requestTime)
 	defer cancel()
-	bounded := r.WithContext(ctx)
-	var caller toolyard.Caller
-	if !route.open {
-		var err error
-		if caller, err = a.Identify(bounded); err != nil {
-			return nil, unidentified(err)
-		}
+	asked := &request{Request: r.WithContext(ctx), w: w}
+	var err error
+	if asked.caller, err = a.admit(asked.Request, route.access); err != nil {
+		return nil, err
+	}
+	if asked.params, err = readParams(r.URL.RawQuery, route.query); err != nil {
+		return nil, err
 	}
 	if route.long {
-		return route.serve(w, r, caller)
+		asked.Request = r
 	}
-	return route.serve(w, bounded, caller)
+	if route.deed != "" {
+		return a.noted(asked, route)
+	}
+	return route.serve(asked)
+}
+
+// admit finds out who asks, and whether a route is for them.
+func (a *v1) admit(r *http.Request, needs access) (toolyard.Caller, error) {
+	if needs == open {
+		return toolyard.Caller{}, nil
+	}
+	caller, err := a.identify(r)
+	if err == nil {
+		err = needs.check(caller)
+	}
+	return caller, err
 }
 
 // unidentified is the problem of a caller who cannot be identified. An error that does not
@@ -161,6 +182,9 @@ func unidentified(err error) error {
 }
 
 func (a *v1) answer(w http.ResponseWriter, r *http.Request, answer *reply) {
+	if answer == nil { // a stream, which is over
+		return
+	}
 	if answer.location != "" {
 		w.Header().Set("Location", answer.location)
 	}
@@ -175,7 +199,7 @@ func (a *v1) answer(w http.ResponseWriter, r *http.Request, answer *reply) {
 		a.refuse(w, r, err)
 		return
 	}
-	send(w, cmp.Or(answer.status, http.StatusOK), b.Bytes())
+	send(w, cmp.Or(answer.status, http.StatusOK), "application/json", b.Bytes())
 }
 
 // recover makes a fault of ours one failed request.
@@ -194,9 +218,11 @@ func (a *v1) recover(w http.ResponseWriter, r *http.Request) {
 func accountOf(c toolyard.Caller) (string, error) {
 	switch {
 	case !c.Known():
-		return "", toolyard.Errorf(toolyard.Unauthenticated, "This needs to know who you are: send an API key.")
+		return "", errUnknown
 	case c.Account == "":
 		return "", toolyard.Errorf(toolyard.Denied, "You have no account here.")
 	}
 	return c.Account, nil
 }
+
+var errUnknown = toolyard.Errorf(toolyard.Unauthenticated, "This needs to know who you are: send an API key.")

@@ -111,8 +111,8 @@ var callers = map[string]toolyard.Caller{
 	"alice":  {ID: "alice", Account: "acme"},
 	"bob":    {ID: "bob", Account: "umbrella"},
 	"poor":   {ID: "poor"},
-	"root":   {ID: "root", Account: "ops", Roles: []string{"admin"}},
-	"nobody": {ID: toolyard.Anonymous, Roles: []string{"admin"}},
+	"root":   {ID: "root", Account: "ops", Roles: []string{"operator"}},
+	"nobody": {ID: toolyard.Anonymous, Roles: []string{"operator"}},
 	"twin":   {ID: "twin", Account: "ses_u"}, // an account that is named as a session is
 }
 
@@ -272,7 +272,7 @@ func TestRefusals(t *testing.T) {
 		"no address":          {full, "alice", "PUT", "/api/v1/links/calendar", `{}`, 400, toolyard.Invalid},
 		"no such link":        {full, "alice", "GET", "/api/v1/links/wallet", "", 404, toolyard.NotFound},
 		"calls, anonymous":    {full, "", "GET", "/api/v1/calls", "", 401, toolyard.Unauthenticated},
-		"calls, no admin":     {full, "nobody", "GET", "/api/v1/calls", "", 401, toolyard.Unauthenticated},
+		"calls, no viewer":    {full, "nobody", "GET", "/api/v1/calls", "", 401, toolyard.Unauthenticated},
 		"calls, no account":   {full, "poor", "GET", "/api/v1/calls", "", 403, toolyard.Denied},
 		"calls of others":     {full, "alice", "GET", "/api/v1/calls?account=umbrella", "", 403, toolyard.Denied},
 		"costs of others":     {full, "alice", "GET", "/api/v1/costs?account=umbrella", "", 403, toolyard.Denied},
@@ -294,7 +294,7 @@ func TestRefusals(t *testing.T) {
 			if w.Code != c.status || field(w, "error") != string(c.code) || field(w, "message") == "" {
 				t.Errorf("%d %s, want %d %s", w.Code, w.Body, c.status, c.code)
 			}
-			if got := w.Header().Get("Content-Type"); got != "application/json" {
+			if got := w.Header().Get("Content-Type"); got != "application/problem+json" {
 				t.Errorf("the problem is %s", got)
 			}
 			if (w.Code == 401) != (w.Header().Get("WWW-Authenticate") != "") || (w.Code == 503) != (w.Header().Get("Retry-After") != "") {
@@ -592,9 +592,9 @@ func TestQuestionsToTheRecord(t *testing.T) {
 		"alice /api/v1/calls?tool=none":                     `{"calls":[]}`,
 		"alice /api/v1/costs?since=2030-01-01T00:00:00Z":    `{"costs":[]}`,
 		"alice /api/v1/latencies?tool=none":                 `{"latencies":[]}`,
-		"root /api/v1/costs?by=account":                     `{"costs":[{"account":"acme","calls":100,"charged":50,"usd":"0.1"},{"account":"umbrella","calls":100,"charged":100,"usd":"0.2"}]}`,
-		"alice /api/v1/costs?by=account":                    `{"costs":[{"account":"acme","calls":100,"charged":50,"usd":"0.1"}]}`,
-		"root /api/v1/costs?by=account&account=acme":        `{"costs":[{"account":"acme","calls":100,"charged":50,"usd":"0.1"}]}`,
+		"root /api/v1/costs?by=account":                     `{"costs":[{"account":"acme","calls":100,"errors":0,"charged":50,"usd":"0.1"},{"account":"umbrella","calls":100,"errors":0,"charged":100,"usd":"0.2"}]}`,
+		"alice /api/v1/costs?by=account":                    `{"costs":[{"account":"acme","calls":100,"errors":0,"charged":50,"usd":"0.1"}]}`,
+		"root /api/v1/costs?by=account&account=acme":        `{"costs":[{"account":"acme","calls":100,"errors":0,"charged":50,"usd":"0.1"}]}`,
 		"bob /api/v1/latencies?tool=tool1&account=umbrella": `{"latencies":[{"tool":"tool1","calls":34,"errors":0,"p50Ns":97,"p95Ns":193,"p99Ns":199}]}`,
 	} {
 		key, path, _ := strings.Cut(path, " ")
@@ -630,7 +630,7 @@ func TestFewQuestionsAtOnce(t *testing.T) {
 	o.Calls = record
 	h := api.V1(o)
 	var wg sync.WaitGroup
-	for range 5 {
+	for range 9 {
 		wg.Go(func() {
 			if w := do(h, "alice", "GET", "/api/v1/calls", ""); w.Code != 200 {
 				t.Errorf("%d %s", w.Code, w.Body)
@@ -638,7 +638,7 @@ func TestFewQuestionsAtOnce(t *testing.T) {
 		})
 	}
 	time.Sleep(50 * time.Millisecond)
-	if n := len(record.asked); n != 2 {
+	if n := len(record.asked); n != 4 {
 		t.Errorf("%d questions are asked at once", n)
 	}
 	close(record.tell)

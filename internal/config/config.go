@@ -38,6 +38,7 @@ type Config struct {
 	Store       string               `json:"store,omitempty" doc:"Where limits, money, keys and the record of calls are kept: postgres://user@host/database for many replicas, sqlite:path for one, memory. Beside this file, in a .db of its name, if it is not said and something must be kept."`
 	OnStoreDown string               `json:"onStoreDown" default:"refuse" enum:"refuse,local" doc:"What becomes of calls with limits while the store is away: refused, or counted by each replica alone for a minute. Money and idempotency keys are always refused."`
 	Record      Record               `json:"record" default:"{}" doc:"What is kept of calls."`
+	Edits       []Editable           `json:"edits,omitempty" doc:"What operators may change through the API and the console: toolsets, gates. Changes are kept in the store, with every version, and beat this file by name."`
 	ExecuteUSD  *Price               `json:"executeUsd,omitempty" doc:"What a call of a local tool costs at a gate for execution if nobody says otherwise."`
 	Terms       map[string]Terms     `json:"terms,omitempty" doc:"Limits and prices of local tools, by name."`
 	Context     map[string]Provider  `json:"context,omitempty" doc:"Where context that tools ask for comes from, by kind: wallet, hyperliquid, polymarket."`

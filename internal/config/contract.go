@@ -82,7 +82,7 @@ const (
 
 // NeedsStore reports whether the configuration asks for something that must be kept.
 func (c *Config) NeedsStore() bool {
-	if c.Store != "" || len(c.Context) > 0 {
+	if c.Store != "" || len(c.Context) > 0 || len(c.Edits) > 0 {
 		return true
 	}
 	for _, g := range c.Gates {

@@ -394,3 +394,17 @@ func runOf(ask *toolyard.Ask) store.RunID {
 	}
 	return store.RunID{Scope: ask.Scope, Key: ask.Key}
 }
+
+// Lane is how a limit stands at this replica.
+type Lane struct{ Waiting, Running int }
+
+// Lanes are the limits that calls have come to lately, by their keys.
+func (d *Desk) Lanes() map[string]Lane {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	lanes := make(map[string]Lane, len(d.lanes))
+	for key, l := range d.lanes {
+		lanes[key] = Lane{Waiting: l.waiting(), Running: l.running}
+	}
+	return lanes
+}

@@ -147,8 +147,8 @@ func TestAllows(t *testing.T) {
 		{"gate:* write", "chat", toolyard.Write, ""},
 		{"write", "chat", toolyard.Write, ""},
 		{"write", "chat", toolyard.Read, ""},
-		{"admin", "chat", toolyard.Read, ""},
-		{"admin", "chat", toolyard.Write, "write"},
+		{"operator", "chat", toolyard.Read, ""},
+		{"viewer", "chat", toolyard.Write, "write"},
 		{"gate:cha", "chat", toolyard.Read, "gate:chat"},
 		{"gate:chat2", "chat", toolyard.Read, "gate:chat"},
 		{"GATE:chat", "chat", toolyard.Read, ""}, // no scope of ours, so it names no gate

@@ -127,7 +127,7 @@ func attacks(t *testing.T, ring *keyring) []attack {
 	other := ring.issue(t, func(k *identity.Key) { k.Hash = [32]byte{} })
 	chat := ring.issue(t, nil, "gate:chat")
 	reader := ring.issue(t, nil, "gate:*")
-	admin := ring.issue(t, nil, "admin")
+	operator := ring.issue(t, nil, "operator")
 	_, unknown, err := identity.New("test", "eve", "", nil, 0, time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func attacks(t *testing.T, ring *keyring) []attack {
 		{name: "a space before the colon", headers: "Authorization : Bearer " + good + "\r\n", status: http.StatusBadRequest},
 		{name: "the key of another gate", target: "/mcp/trade", headers: bearer(chat), status: http.StatusForbidden, error: `insufficient_scope", scope="gate:trade write`},
 		{name: "a key for reading", target: "/mcp/trade", headers: bearer(reader), status: http.StatusForbidden, error: `insufficient_scope", scope="write`},
-		{name: "an admin who may not write", target: "/mcp/trade", headers: bearer(admin), status: http.StatusForbidden, error: `insufficient_scope", scope="write`},
+		{name: "an operator who may not write", target: "/mcp/trade", headers: bearer(operator), status: http.StatusForbidden, error: `insufficient_scope", scope="write`},
 		{name: "no such gate", target: "/mcp/none", headers: bearer(good), status: http.StatusNotFound},
 	}
 }

@@ -244,7 +244,7 @@ func (g *gate) run(ctx context.Context, v *view, tool *toolyard.Tool, r *Request
 		return c, nil, err
 	}
 	if w := r.Within; w != nil {
-		c.AsOf, c.Depth, c.Session = w.AsOf, w.Depth+1, w.Session
+		c.AsOf, c.Depth, c.Parent, c.Session = w.AsOf, w.Depth+1, w.ID, w.Session
 	}
 	res, err := o.Call(ctx, c)
 	return c, res, err

@@ -141,6 +141,43 @@ func TestRowOfOtherOutcomes(t *testing.T) {
 	}
 }
 
+func TestRowOfACallWithinACall(t *testing.T) {
+	c := call("c")
+	c.Parent, c.Marks = "p\x00", []toolyard.Mark{{Step: "cap"}, {Step: "run", At: 1_234_567}}
+	row := record.Row(c, outcome(), record.Arguments{})
+	if diff := cmp.Diff([]toolyard.Mark{{Step: "cap"}, {Step: "run", At: 1_234_000}}, row.Marks); diff != "" || row.Parent != "p" || c.Marks[1].At != 1_234_567 {
+		t.Error(row.Parent, c.Marks, diff)
+	}
+}
+
+// What failures say is kept, without secrets and within a bound.
+func TestMessages(t *testing.T) {
+	own := &toolyard.Tool{Spec: toolyard.Spec{Name: "own", Needs: []string{"wallet"}}}
+	guarded := record.Arguments{Redact: redact}
+	for name, c := range map[string]struct {
+		tool    *toolyard.Tool
+		outcome toolyard.Outcome
+		keep    record.Arguments
+		want    string
+	}{
+		"error":           {tool, toolyard.Outcome{Err: toolyard.Errorf(toolyard.Timeout, "late for hunter2")}, guarded, "late for [redacted]"},
+		"failure":         {tool, toolyard.Outcome{Result: &toolyard.Result{IsError: true, Content: []toolyard.Content{toolyard.RawContent(`{"type":"image"}`), toolyard.Text("no"), toolyard.Text("yes")}}}, guarded, "no"},
+		"silent failure":  {tool, toolyard.Outcome{Result: &toolyard.Result{IsError: true}}, guarded, ""},
+		"success":         {tool, toolyard.Outcome{Result: &toolyard.Result{Content: []toolyard.Content{toolyard.Text("fine")}}}, guarded, ""},
+		"odd":             {tool, toolyard.Outcome{Err: toolyard.Errorf(toolyard.Timeout, "a\x00b\xff")}, guarded, "a\uFFFDb\uFFFD"},
+		"long":            {tool, toolyard.Outcome{Err: toolyard.Errorf(toolyard.Timeout, "%s", strings.Repeat("ä", 400))}, guarded, strings.Repeat("ä", 248) + "…"},
+		"secret at a cut": {tool, toolyard.Outcome{Err: toolyard.Errorf(toolyard.Timeout, "%shunter2", strings.Repeat("x", 495))}, guarded, strings.Repeat("x", 495) + "[r…"},
+		"unguarded":       {tool, toolyard.Outcome{Err: toolyard.Errorf(toolyard.Timeout, "late")}, record.Arguments{}, ""},
+		"own data":        {own, toolyard.Outcome{Err: toolyard.Errorf(toolyard.Timeout, "late")}, guarded, ""},
+	} {
+		made := call(name)
+		made.Tool = c.tool
+		if got := record.Row(made, c.outcome, c.keep).Message; got != c.want || len(got) > 500 {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 // What strangers name themselves is bounded, and can be kept by every store.
 func TestNamesAreBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -12,6 +13,9 @@ import (
 // maxName is how many bytes a row keeps of a name. Some names are strangers' own: the
 // session that a client sends, the code that a tool makes up.
 const maxName = 256
+
+// maxMessage is how many bytes it keeps of what a failure says.
+const maxMessage = 500
 
 // Row is a call as it is kept. It holds on to nothing that the call refers to.
 func Row(c *toolyard.Call, o toolyard.Outcome, args Arguments) *store.CallRow {
@@ -25,6 +29,7 @@ func Row(c *toolyard.Call, o toolyard.Outcome, args Arguments) *store.CallRow {
 		Gate: name(c.Gate), Mode: c.Mode, Caller: name(c.Caller.ID), Account: name(c.Caller.Account), Session: name(c.Session),
 		Server: name(c.Tool.Server), Tool: name(c.Tool.Name), Generation: c.Generation,
 		Code: toolyard.Code(name(string(o.Code()))), ArgsSize: len(sent), Args: args.kept(sent),
+		Parent: name(c.Parent), Message: args.message(c.Tool, o), Marks: marks(c.Marks),
 	}
 	if o.Result != nil {
 		row.ResultSize = o.Result.Size()
@@ -33,6 +38,43 @@ func Row(c *toolyard.Call, o toolyard.Outcome, args Arguments) *store.CallRow {
 		row.Price = c.Receipt.Price
 	}
 	return row
+}
+
+// message is what a failure says, without secrets. What a tool says that has the caller's own
+// data is left out: it may be about that.
+func (a Arguments) message(tool *toolyard.Tool, o toolyard.Outcome) string {
+	if a.Redact == nil || len(tool.Needs) > 0 {
+		return ""
+	}
+	return cut(clean(strings.ToValidUTF8(a.Redact(said(o)), "\uFFFD")), maxMessage)
+}
+
+// said is the text of an error, or the first one of a result that is an error.
+func said(o toolyard.Outcome) string {
+	switch {
+	case o.Err != nil:
+		return o.Err.Error()
+	case o.Result == nil || !o.Result.IsError:
+		return ""
+	}
+	for _, item := range o.Result.Items() {
+		if text, ok := item.(toolyard.Text); ok {
+			return string(text)
+		}
+	}
+	return ""
+}
+
+// marks are the marks of a call in whole microseconds, as they are kept.
+func marks(list []toolyard.Mark) []toolyard.Mark {
+	if len(list) == 0 {
+		return nil
+	}
+	kept := slices.Clone(list)
+	for i := range kept {
+		kept[i].At = kept[i].At.Truncate(time.Microsecond)
+	}
+	return kept
 }
 
 // charged reports whether the call was written with its charge.

@@ -39,6 +39,14 @@ var audits = []struct{ finding, text string }{
 		SELECT purse, amount AS charged, 0 AS recorded FROM transfers WHERE kind = 'charge'
 		UNION ALL SELECT CASE WHEN session <> '' THEN session ELSE account END, 0, price FROM calls WHERE price > 0
 		UNION ALL SELECT purse, 0, amount FROM retired) AS sums GROUP BY purse HAVING sum(charged) <> sum(recorded)`},
+	{"account %[1]s has %[2]s by the sums, but %[3]s by the record of calls", `SELECT account,
+		sum(summed) || ' calls of ' || sum(usd), sum(recorded) || ' calls of ' || sum(price) FROM (
+		SELECT account, calls AS summed, usd, 0 AS recorded, 0 AS price FROM sums
+		UNION ALL SELECT account, calls, usd, 0, 0 FROM totals WHERE grain = 'account/day'
+		UNION ALL SELECT account, 0, 0, 1, price FROM calls) AS counted
+		GROUP BY account HAVING sum(summed) <> sum(recorded) OR sum(usd) <> sum(price)`},
+	{"the totals by %[1]s have %[2]s calls, but by account/day it is %[3]s", `SELECT grain, sum(calls), whole.n FROM totals,
+		(SELECT sum(calls) AS n FROM totals WHERE grain = 'account/day') AS whole GROUP BY grain, whole.n HAVING sum(calls) <> whole.n`},
 	{"purse %[1]s has less than nothing: %[2]s", `SELECT id, least, 0 FROM (SELECT id, CASE WHEN balance < 0 THEN balance WHEN held < 0 THEN held
 		WHEN spent < 0 THEN spent WHEN calls < 0 THEN calls ELSE held_calls END AS least FROM purses) AS lows WHERE least < 0`},
 	{"hold %[1]s has less than nothing: %[2]s", `SELECT id, least, 0 FROM (SELECT id, CASE WHEN unspent < 0 THEN unspent WHEN spent < 0 THEN spent

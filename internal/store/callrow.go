@@ -25,7 +25,10 @@ type CallRow struct {
 	Price      toolyard.Money  `json:"priceUsd"`
 	ArgsSize   int             `json:"argsBytes"`
 	ResultSize int             `json:"resultBytes"`
-	Args       json.RawMessage `json:"args,omitempty"` // as far as the configuration wants them kept
+	Args       json.RawMessage `json:"args,omitempty"`    // as far as the configuration wants them kept
+	Parent     string          `json:"parent,omitempty"`  // the call that this one was made inside of
+	Message    string          `json:"message,omitempty"` // of a failure
+	Marks      []toolyard.Mark `json:"marks,omitempty"`   // when it came to each step of its path, in whole microseconds
 }
 
 // purse is what paid for the call, if it cost something.

@@ -6,17 +6,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/toolyard/toolyard"
 )
 
 // Bounds on what one question to the record returns.
 const (
-	MaxCalls  = 1_000  // rows of Calls
+	MaxCalls  = 1_000  // rows of Calls, Sessions and Changes
 	MaxGroups = 10_000 // rows of Costs and Latencies
+	// MaxTimed is how many calls Latencies looks at.
+	MaxTimed = 20_000
 )
 
 // Cursor is a place in the record: behind the call with this time and id.
@@ -27,30 +30,12 @@ type Cursor struct {
 
 // CallQuery selects calls. Empty fields select everything.
 type CallQuery struct {
-	Account, Caller, Session, Server, Tool, Gate, Code string
+	ID, Parent, Account, Caller, Session, Server, Tool, Gate, Code string
 
+	Failed       bool      // only calls whose code is not OK
 	Since, Until time.Time // Until itself is left out
 	Before       Cursor    // only calls behind this place; the zero value is the beginning
 	Limit        int       // at most MaxCalls, which zero means too
-}
-
-// CostQuery asks what calls have cost.
-type CostQuery struct {
-	Account      string // empty for all
-	Since, Until time.Time
-	By           []string // account, tool, day; none for one sum of everything
-}
-
-// CostRow is what a group of calls has cost. Fields that the query does not group by are
-// empty.
-type CostRow struct {
-	Account string         `json:"account,omitempty"`
-	Server  string         `json:"server,omitempty"`
-	Tool    string         `json:"tool,omitempty"`
-	Day     string         `json:"day,omitempty"` // in UTC: 2026-11-15
-	Calls   int64          `json:"calls"`
-	Charged int64          `json:"charged"` // of the calls, those that cost something
-	USD     toolyard.Money `json:"usd"`
 }
 
 // LatencyQuery asks how long calls took. Empty fields select everything.
@@ -90,13 +75,31 @@ func (f *filter) equal(column, value string) {
 	}
 }
 
-func (f *filter) between(since, until time.Time) {
+// between adds that a time is in a span, whose end is left out. Times are kept in whole
+// microseconds, so a bound between two of them is the later one.
+func (f *filter) between(column string, since, until time.Time) {
 	if !since.IsZero() {
-		f.where = append(f.where, "at >= "+f.arg(since.UTC()))
+		f.where = append(f.where, column+" >= "+f.arg(roundUp(since, time.Microsecond)))
 	}
 	if !until.IsZero() {
-		f.where = append(f.where, "at < "+f.arg(until.UTC()))
+		f.where = append(f.where, column+" < "+f.arg(roundUp(until, time.Microsecond)))
 	}
+}
+
+// behind adds that a row comes after a place, where the newest come first.
+func (f *filter) behind(column string, at time.Time, id string) {
+	if !at.IsZero() {
+		f.where = append(f.where, fmt.Sprintf("(%s, id) < (%s, %s)", column, f.arg(at.UTC()), f.arg(id)))
+	}
+}
+
+// roundUp is the first whole hour, or whatever the unit is, that is not before a time.
+func roundUp(t time.Time, unit time.Duration) time.Time {
+	down := t.UTC().Truncate(unit)
+	if down.Before(t) {
+		return down.Add(unit)
+	}
+	return down
 }
 
 func (f *filter) String() string {
@@ -112,6 +115,8 @@ func (s *Store) Calls(ctx context.Context, q CallQuery) ([]*CallRow, error) {
 		q.Limit = MaxCalls
 	}
 	f := &filter{}
+	f.equal("id", q.ID)
+	f.equal("parent", q.Parent)
 	f.equal("account", q.Account)
 	f.equal("caller", q.Caller)
 	if f.equal("session", q.Session); q.Session != "" {
@@ -120,75 +125,54 @@ func (s *Store) Calls(ctx context.Context, q CallQuery) ([]*CallRow, error) {
 	f.equal("server", q.Server)
 	f.equal("tool", q.Tool)
 	f.equal("gate", q.Gate)
-	f.equal("code", q.Code)
-	f.between(q.Since, q.Until)
-	if !q.Before.At.IsZero() {
-		f.where = append(f.where, fmt.Sprintf("(at, id) < (%s, %s)", f.arg(q.Before.At.UTC()), f.arg(q.Before.ID)))
+	if f.equal("code", q.Code); q.Failed || q.Code != "" && q.Code != string(toolyard.OK) {
+		f.where = append(f.where, "code <> 'OK'") // as above
 	}
+	f.between("at", q.Since, q.Until)
+	f.behind("at", q.Before.At, q.Before.ID)
 	text := "SELECT " + callTable.list() + " FROM calls" + f.String() + " ORDER BY at DESC, id DESC LIMIT " + f.arg(q.Limit)
 	return collect(ctx, s, q.Limit, scanCall, text, f.args)
+}
+
+// Call is a call on the record. Its error is NotFound for none.
+func (s *Store) Call(ctx context.Context, id string) (*CallRow, error) {
+	if id != "" {
+		list, err := s.Calls(ctx, CallQuery{ID: id, Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		if len(list) == 1 {
+			return list[0], nil
+		}
+	}
+	return nil, toolyard.Errorf(toolyard.NotFound, "There is no call %s on the record.", id)
 }
 
 func scanCall(s scanner) (*CallRow, error) {
 	var r CallRow
 	var generation int64
-	var args sql.NullString
+	var args, parent, message, marks sql.NullString
 	err := s.Scan(&r.ID, &r.At, &r.Elapsed, &r.Gate, &r.Mode, &r.Caller, &r.Account, &r.Session, &r.Server, &r.Tool, &generation,
-		&r.Code, &r.Price, &r.ArgsSize, &r.ResultSize, &args)
+		&r.Code, &r.Price, &r.ArgsSize, &r.ResultSize, &args, &parent, &message, &marks)
 	r.At, r.Generation = r.At.UTC(), uint64(generation) //nolint:gosec // it was one
+	r.Parent, r.Message, r.Marks = parent.String, message.String, parseMarks(marks.String)
 	if args.String != "" {
 		r.Args = json.RawMessage(args.String)
 	}
 	return &r, err
 }
 
-// groups are the columns that costs can be grouped by.
-func (s *Store) groups(by []string) (columns []string, err error) {
-	for _, g := range by {
-		if !slices.Contains([]string{"account", "tool", "day"}, g) {
-			return nil, toolyard.Errorf(toolyard.Invalid, "costs are by account, tool or day, not by %q", g)
-		}
-	}
-	columns = []string{"''", "''", "''", "''"}
-	if slices.Contains(by, "account") {
-		columns[0] = "account"
-	}
-	if slices.Contains(by, "tool") {
-		columns[1], columns[2] = "server", "tool"
-	}
-	if slices.Contains(by, "day") {
-		columns[3] = s.dayOfCall()
-	}
-	return columns, nil
-}
-
-// Costs are what calls have cost, the newest day first.
-func (s *Store) Costs(ctx context.Context, q CostQuery) ([]CostRow, error) {
-	columns, err := s.groups(q.By)
-	if err != nil {
-		return nil, err
-	}
-	f := &filter{}
-	f.equal("account", q.Account)
-	f.between(q.Since, q.Until)
-	text := "SELECT " + strings.Join(columns, ", ") + ", count(*), count(*) FILTER (WHERE price > 0)," +
-		" CAST(coalesce(sum(price), 0) AS bigint) FROM calls" + f.String() +
-		" GROUP BY 1, 2, 3, 4 ORDER BY 4 DESC, 1, 2, 3 LIMIT " + f.arg(MaxGroups+1)
-	return collect(ctx, s, MaxGroups, func(s scanner) (r CostRow, err error) {
-		err = s.Scan(&r.Account, &r.Server, &r.Tool, &r.Day, &r.Calls, &r.Charged, &r.USD)
-		return r, err
-	}, text, f.args)
-}
-
-// Latencies are how long the calls of each tool took. Of n calls in the order of their
-// times, a percentile p is the time of the one with the number p*n/100, rounded up.
+// Latencies are how long the calls of each tool took, of the newest MaxTimed calls that match.
+// Of n calls in the order of their times, a percentile p is the time of the one with the number
+// p*n/100, rounded up.
 func (s *Store) Latencies(ctx context.Context, q LatencyQuery) ([]LatencyRow, error) {
 	f := &filter{}
 	f.equal("account", q.Account)
 	f.equal("server", q.Server)
 	f.equal("tool", q.Tool)
-	f.between(q.Since, q.Until)
-	percentiles, from := s.percentiles(f.String())
+	f.between("at", q.Since, q.Until)
+	percentiles, from := s.percentiles("(SELECT server, tool, code, elapsed_ns FROM calls" + f.String() +
+		" ORDER BY at DESC, id DESC LIMIT " + f.arg(MaxTimed) + ") AS newest")
 	text := "SELECT server, tool, count(*), count(*) FILTER (WHERE code <> 'OK'), " + percentiles + " FROM " + from +
 		" GROUP BY server, tool ORDER BY server, tool LIMIT " + f.arg(MaxGroups+1)
 	return collect(ctx, s, MaxGroups, func(s scanner) (r LatencyRow, err error) {
@@ -200,6 +184,9 @@ func (s *Store) Latencies(ctx context.Context, q LatencyQuery) ([]LatencyRow, er
 // collect reads the rows of a query. More than most are an error: a part of an answer could
 // be taken for the whole.
 func collect[T any](ctx context.Context, s *Store, most int, scan func(scanner) (T, error), text string, args []any) (list []T, err error) {
+	if !s.isLite() {
+		args = append([]any{pgx.QueryExecModeCacheDescribe}, args...) // a plan for this question, not one for all like it
+	}
 	err = query(ctx, s.db, func(row scanner) error {
 		if len(list) == most {
 			return errTooManyRows
@@ -229,21 +216,13 @@ func (s *Store) isLite() bool {
 
 // percentiles are the columns with the percentiles of calls, in SQL, and what they are read
 // from. PostgreSQL has a function for them; SQLite has to number the calls of each tool.
-func (s *Store) percentiles(where string) (columns, from string) {
+func (s *Store) percentiles(calls string) (columns, from string) {
 	format := "percentile_disc(0.%d) WITHIN GROUP (ORDER BY elapsed_ns)"
-	from = "calls" + where
+	from = calls
 	if s.isLite() {
 		format = "max(elapsed_ns) FILTER (WHERE i = (n * %d + 99) / 100)"
 		from = "(SELECT server, tool, code, elapsed_ns, count(*) OVER (PARTITION BY server, tool) AS n," +
-			" row_number() OVER (PARTITION BY server, tool ORDER BY elapsed_ns) AS i FROM calls" + where + ")"
+			" row_number() OVER (PARTITION BY server, tool ORDER BY elapsed_ns) AS i FROM " + calls + ")"
 	}
 	return fmt.Sprintf(format+", "+format+", "+format, 50, 95, 99), from
-}
-
-// dayOfCall is the day of a call in UTC, in SQL.
-func (s *Store) dayOfCall() string {
-	if s.isLite() {
-		return "date(at / 1000000, 'unixepoch')"
-	}
-	return "to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD')"
 }

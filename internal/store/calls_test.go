@@ -30,6 +30,13 @@ func aCall(i int) *CallRow {
 	}
 	if i%5 == 0 {
 		c.Args = []byte(`{"symbol":"string"}`)
+		c.Marks = []toolyard.Mark{{Step: "cap"}, {Step: "run", At: 21 * time.Microsecond}, {Step: "ran", At: time.Duration(i) * time.Millisecond}}
+	}
+	if i%7 == 6 {
+		c.Parent = fmt.Sprintf("c%06d", i/7)
+	}
+	if c.Code != toolyard.OK {
+		c.Message = "late \"by\" 漢字"
 	}
 	return c
 }
@@ -77,6 +84,12 @@ func TestCalls(t *testing.T) {
 			"tool":      {CallQuery{Tool: "trade"}, func(c *CallRow) bool { return c.Tool == "trade" }},
 			"gate":      {CallQuery{Gate: "chat"}, func(c *CallRow) bool { return c.Gate == "chat" }},
 			"code":      {CallQuery{Code: "TIMEOUT"}, func(c *CallRow) bool { return c.Code == toolyard.Timeout }},
+			"good":      {CallQuery{Code: "OK"}, func(c *CallRow) bool { return c.Code == toolyard.OK }},
+			"failed":    {CallQuery{Failed: true}, func(c *CallRow) bool { return c.Code != toolyard.OK }},
+			"neither":   {CallQuery{Failed: true, Code: "OK"}, func(*CallRow) bool { return false }},
+			"id":        {CallQuery{ID: "c000017"}, func(c *CallRow) bool { return c.Generation == 17 }},
+			"parent":    {CallQuery{Parent: "c000003"}, func(c *CallRow) bool { return c.Generation == 27 }},
+			"between":   {CallQuery{Since: at(30).Add(1), Until: at(40).Add(1)}, func(c *CallRow) bool { return c.Generation > 30 && c.Generation <= 40 }},
 			"since":     {CallQuery{Since: at(30)}, func(c *CallRow) bool { return c.Generation >= 30 }},
 			"elsewhere": {CallQuery{Since: at(30).In(time.FixedZone("", 7200))}, func(c *CallRow) bool { return c.Generation >= 30 }},
 			"until":     {CallQuery{Until: at(30)}, func(c *CallRow) bool { return c.Generation < 30 }},
@@ -102,6 +115,21 @@ func TestCalls(t *testing.T) {
 			if diff := gocmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("%s: %s", name, diff)
 			}
+		}
+	})
+}
+
+func TestOneCall(t *testing.T) {
+	onEngines(t, func(t *testing.T, s *Store) {
+		all := manyCalls(40)
+		appendAll(t, s, all)
+		got, err := s.Call(t.Context(), "c000020")
+		if diff := gocmp.Diff(all[20], got); diff != "" || err != nil {
+			t.Error(err, diff)
+		}
+		for _, id := range []string{"", "c", "c000040"} {
+			_, err := s.Call(t.Context(), id)
+			wantCode(t, err, toolyard.NotFound)
 		}
 	})
 }
@@ -193,6 +221,9 @@ func costs(all []*CallRow, account string, since, until time.Time, by []string) 
 		}
 		row.Calls++
 		row.USD += c.Price
+		if c.Code != toolyard.OK {
+			row.Errors++
+		}
 		if c.Price > 0 {
 			row.Charged++
 		}
@@ -255,6 +286,28 @@ func TestLatencies(t *testing.T) {
 		}
 		if got, err = s.Latencies(t.Context(), LatencyQuery{Account: "umbrella"}); len(got) != 0 || err != nil {
 			t.Error(err, got)
+		}
+	})
+}
+
+// Only the newest calls that match are looked at.
+func TestLatenciesOfTheNewest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it writes many calls")
+	}
+	onEngines(t, func(t *testing.T, s *Store) {
+		all := manyCalls(MaxTimed + 10)
+		for i, c := range all {
+			if c.Elapsed = time.Second; i < 10 {
+				c.Elapsed = time.Hour
+			}
+			c.Server, c.Tool, c.Code = "s", "t", toolyard.OK
+		}
+		appendAll(t, s, all)
+		got, err := s.Latencies(t.Context(), LatencyQuery{})
+		want := []LatencyRow{{Server: "s", Tool: "t", Calls: MaxTimed, P50: time.Second, P95: time.Second, P99: time.Second}}
+		if diff := gocmp.Diff(want, got); diff != "" || err != nil {
+			t.Error(err, diff)
 		}
 	})
 }

@@ -1,5 +1,6 @@
 // Package store keeps what replicas share and what must outlive them: permits, money,
-// idempotency keys, the record of calls, API keys, links and documents. It speaks to
+// idempotency keys, the record of calls and its sums, API keys, links, documents and their
+// versions, and what people changed. It speaks to
 // PostgreSQL, or to SQLite for one node; both keep the same promises, because what is decided
 // is decided once, in Go (books.go, pace.go), on rows that the engine has locked.
 //

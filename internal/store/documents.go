@@ -32,6 +32,11 @@ func (s *Store) Document(ctx context.Context, name string) (body []byte, version
 // yet, and returns the new version. Its error is Conflict when it has another: somebody has
 // changed it meanwhile.
 func (s *Store) SetDocument(ctx context.Context, name string, body []byte, version int64) (next int64, err error) {
+	return s.replace(ctx, name, body, version, nil)
+}
+
+// replace replaces a document, and keeps the new version unless it is nil.
+func (s *Store) replace(ctx context.Context, name string, body []byte, version int64, kept *VersionRow) (next int64, err error) {
 	if name == "" || len(name) > maxDocumentName {
 		return 0, fmt.Errorf("store: the name of a document has 1 to %d bytes", maxDocumentName)
 	}
@@ -41,7 +46,7 @@ func (s *Store) SetDocument(ctx context.Context, name string, body []byte, versi
 	if body == nil {
 		body = []byte{}
 	}
-	done, err := s.engine.setDocument(ctx, name, body, version)
+	done, err := s.engine.setDocument(ctx, name, body, version, kept)
 	if err != nil {
 		return 0, err
 	}
@@ -105,6 +110,26 @@ func documentOf(ctx context.Context, db *sql.DB, name string) (body []byte, vers
 	return body, version, err
 }
 
+// setDocument replaces a document with a statement, and keeps the new version unless it is
+// nil, both or neither.
+func setDocument(ctx context.Context, db *sql.DB, text, name string, body []byte, version int64, kept *VersionRow) (done bool, err error) {
+	if kept == nil {
+		return affected(db.ExecContext(ctx, text, name, body, version))
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return false, err
+	}
+	defer tx.Rollback() //nolint:errcheck // it is over if it was committed
+	if done, err = affected(tx.ExecContext(ctx, text, name, body, version)); err != nil || !done {
+		return false, err
+	}
+	if err := keepVersion(ctx, tx, name, body, kept); err != nil {
+		return false, err
+	}
+	return true, tx.Commit()
+}
+
 func affected(done sql.Result, err error) (bool, error) {
 	if err != nil {
 		return false, err
@@ -123,8 +148,8 @@ func (l *lite) document(ctx context.Context, name string) (body []byte, version 
 	return body, version, liteError(err)
 }
 
-func (l *lite) setDocument(ctx context.Context, name string, body []byte, version int64) (done bool, err error) {
-	done, err = affected(l.db.ExecContext(ctx, writeDocument(version), name, body, version))
+func (l *lite) setDocument(ctx context.Context, name string, body []byte, version int64, kept *VersionRow) (done bool, err error) {
+	done, err = setDocument(ctx, l.db, writeDocument(version), name, body, version, kept)
 	return done, liteError(err)
 }
 
@@ -160,9 +185,9 @@ func (p *postgres) document(ctx context.Context, name string) (body []byte, vers
 }
 
 // setDocument writes and tells in one statement, so that both happen or neither.
-func (p *postgres) setDocument(ctx context.Context, name string, body []byte, version int64) (done bool, err error) {
-	done, err = affected(p.db.ExecContext(ctx, `WITH written AS (`+writeDocument(version)+` RETURNING name)
-		SELECT pg_notify('`+documentChannel+`', name) FROM written`, name, body, version))
+func (p *postgres) setDocument(ctx context.Context, name string, body []byte, version int64, kept *VersionRow) (done bool, err error) {
+	done, err = setDocument(ctx, p.db, `WITH written AS (`+writeDocument(version)+` RETURNING name)
+		SELECT pg_notify('`+documentChannel+`', name) FROM written`, name, body, version, kept)
 	return done, pgError(err)
 }
 

@@ -508,7 +508,8 @@ func TestAudit(t *testing.T) {
 		{`DELETE FROM transfers WHERE id = '2'`, "hold/gone is gone, but by its transfers it has 7"},
 		{`UPDATE transfers SET purse = 'x' WHERE kind = 'charge'`, "charge charge/call-0 is of a purse that is not there"},
 		{`DELETE FROM calls WHERE id = 'call-1'`, "purse a was charged 10, but by the record of calls it is 5"},
-		{`DELETE FROM calls WHERE id = 'call-1'; INSERT INTO retired (purse, amount) VALUES ('a', 5)`, ""},
+		{`DELETE FROM calls WHERE id = 'call-1'; INSERT INTO retired (purse, amount) VALUES ('a', 5)`, "account a has 2 calls of 10 by the sums, but 1 calls of 5"},
+		{`DELETE FROM calls WHERE id = 'call-1'; INSERT INTO retired (purse, amount) VALUES ('a', 5); UPDATE sums SET calls = 1, usd = 5`, ""},
 	}
 	onEngines(t, func(t *testing.T, s *Store) {
 		run := func(text string) {
@@ -525,7 +526,7 @@ func TestAudit(t *testing.T) {
 			if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: got %v, want %q", c.spoil, err, c.want)
 			}
-			for _, table := range []string{"retired", "calls", "transfers", "holds", "purses"} {
+			for _, table := range []string{"retired", "calls", "sums", "minutes", "transfers", "holds", "purses"} {
 				run("DELETE FROM " + table)
 			}
 		}

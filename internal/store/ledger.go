@@ -115,7 +115,7 @@ func (s *Store) CloseSession(ctx context.Context, id string) (*toolyard.Purse, e
 
 // Purse implements toolyard.Ledger.
 func (s *Store) Purse(ctx context.Context, id string) (*toolyard.Purse, error) {
-	list, err := s.queryPurses(ctx, "p.id = $1", id)
+	list, err := s.queryPurses(ctx, "p.id = $1", "p.id", id)
 	if err != nil {
 		return nil, err
 	}
@@ -127,11 +127,11 @@ func (s *Store) Purse(ctx context.Context, id string) (*toolyard.Purse, error) {
 
 // Accounts are all accounts, by name.
 func (s *Store) Accounts(ctx context.Context) ([]*toolyard.Purse, error) {
-	return s.queryPurses(ctx, "p.id = p.account")
+	return s.queryPurses(ctx, "p.id = p.account", "p.id")
 }
 
 // queryPurses reads purses, with what their holds have, in one statement and so at one time.
-func (s *Store) queryPurses(ctx context.Context, where string, args ...any) (list []*toolyard.Purse, err error) {
+func (s *Store) queryPurses(ctx context.Context, where, order string, args ...any) (list []*toolyard.Purse, err error) {
 	err = query(ctx, s.db, func(from scanner) error {
 		p, expires := &toolyard.Purse{}, (*time.Time)(nil)
 		err := from.Scan(&p.ID, &p.Account, &p.State, &p.Limit, &p.Remaining, &p.Held, &p.Spent, &p.Calls, &p.MaxCalls, &expires)
@@ -146,7 +146,7 @@ func (s *Store) queryPurses(ctx context.Context, where string, args ...any) (lis
 		return err
 	}, `SELECT p.id, p.account, p.state, p.cap, p.balance, COALESCE(SUM(h.unspent), 0), p.spent + COALESCE(SUM(h.spent), 0),
 		p.calls + COALESCE(SUM(h.calls_spent), 0), p.max_calls, p.expires
-		FROM purses p LEFT JOIN holds h ON h.purse = p.id WHERE `+where+` GROUP BY p.id ORDER BY p.id`, args...)
+		FROM purses p LEFT JOIN holds h ON h.purse = p.id WHERE `+where+` GROUP BY p.id ORDER BY `+order, args...)
 	return list, s.engine.explain(err)
 }
 

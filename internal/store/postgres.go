@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,8 +21,9 @@ import (
 
 // postgres is PostgreSQL. The time is that of the server.
 type postgres struct {
-	pool *pgxpool.Pool
-	db   *sql.DB // the same
+	pool  *pgxpool.Pool
+	db    *sql.DB // the same
+	shard int64   // of the sums
 }
 
 // What a connection is like unless the address says otherwise.
@@ -52,9 +55,9 @@ func openPostgres(ctx context.Context, address string) (*Store, error) {
 	if err != nil {
 		return nil, pgError(err)
 	}
-	p := &postgres{pool: pool, db: stdlib.OpenDBFromPool(pool)}
-	_ = p.makeDays(ctx) // without its day a call goes to calls_default; Maintain tries again, and says what is wrong
-	return &Store{engine: p, db: p.db, close: p.close}, nil
+	p := &postgres{pool: pool, db: stdlib.OpenDBFromPool(pool), shard: rand.Int64N(shards)} //nolint:gosec // need not be secret
+	_ = p.makeDays(ctx)                                                                     // without its day a call goes to calls_default; Maintain tries again, and says what is wrong
+	return &Store{engine: p, db: p.db, kind: "postgres", close: p.close}, nil
 }
 
 func (p *postgres) close() error {
@@ -145,7 +148,7 @@ func pgWrite(t *table, a action) string {
 	case remove:
 		return `DELETE FROM ` + t.name + ` USING ` + given + ` WHERE ` + same
 	case insertMissing:
-		return pgWrite(t, insert) + keepCharged(t)
+		return pgRecord()
 	default:
 		return `INSERT INTO ` + t.name + ` (` + t.list() + `) SELECT * FROM ` + given
 	}
@@ -228,7 +231,7 @@ func (p *postgres) attempt(ctx context.Context, names refs, change func(*rows) e
 		p.undo(ctx, conn, nil)
 		return false, nil
 	}
-	err = pgCommit(ctx, conn, w)
+	err = p.commit(ctx, conn, w)
 	switch {
 	case err == nil:
 		return false, nil
@@ -279,15 +282,19 @@ func pgCollect[K comparable, R any](into map[K]R, scan func(scanner) (K, R, erro
 	return func(found pgx.Rows) error { return collectRows(found, into, scan) }
 }
 
-// pgCommit writes and commits. When a statement fails, the server skips those after it.
-func pgCommit(ctx context.Context, conn *pgxpool.Conn, w *writes) error {
+// commit writes and commits. When a statement fails, the server skips those after it.
+func (p *postgres) commit(ctx context.Context, conn *pgxpool.Conn, w *writes) error {
 	b := &pgx.Batch{}
 	err := w.each(func(t *table, a action, rows [][]any) error {
 		columns := t.columns
 		if a == remove {
 			columns = columns[:t.keys]
 		}
-		b.Queue(pgWrites[writing{t, a}], pgArrays(columns, rows)...)
+		args := pgArrays(columns, rows)
+		if a == insertMissing {
+			args = append(args, p.shard)
+		}
+		b.Queue(pgWrites[writing{t, a}], args...)
 		return nil
 	})
 	if err != nil {
@@ -381,10 +388,15 @@ func pgUnable(code string) bool {
 	return false
 }
 
+func (p *postgres) clock(ctx context.Context) (now time.Time, err error) {
+	err = p.pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now)
+	return now.UTC(), pgError(err)
+}
+
 func (p *postgres) stale(ctx context.Context, limit int) (refs, error) {
-	var now time.Time
-	if err := p.pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
-		return refs{}, pgError(err)
+	now, err := p.clock(ctx)
+	if err != nil {
+		return refs{}, err
 	}
 	names, err := staleRefs(ctx, p.db, now, limit)
 	return names, pgError(err)
@@ -404,7 +416,18 @@ func (p *postgres) maintain(ctx context.Context, keep time.Duration) error {
 	if keep > 0 {
 		err = errors.Join(err, p.alone(ctx, func(tx pgx.Tx, now time.Time) error { return dropDays(ctx, tx, now.Add(-keep).Truncate(day)) }))
 	}
-	return pgError(errors.Join(err, p.forgetRuns(ctx)))
+	if keep <= 0 || keep > keepMinutes {
+		keep = keepMinutes
+	}
+	return pgError(errors.Join(err, p.gather(ctx), p.forgetRuns(ctx),
+		p.forget(ctx, `DELETE FROM minutes WHERE minute < now() - $1::interval`, keep),
+		p.forget(ctx, `DELETE FROM changes WHERE at < now() - $1::interval`, keepChanges)))
+}
+
+// forget deletes what is older than so long.
+func (p *postgres) forget(ctx context.Context, text string, keep time.Duration) error {
+	_, err := p.pool.Exec(ctx, text, keep)
+	return err
 }
 
 // alone does something with the tables in a transaction while no other replica does. If one
@@ -458,33 +481,53 @@ func makeDay(ctx context.Context, tx pgx.Tx, from time.Time) error {
 	return nil
 }
 
-// dropDays forgets the calls before a day.
+// dropDays forgets the calls before a day, and their sums. While it holds the tables nobody
+// writes such calls, so nobody has a lock on such sums.
 func dropDays(ctx context.Context, tx pgx.Tx, since time.Time) error {
+	for _, text := range []string{`SET LOCAL statement_timeout = 0`, `LOCK TABLE calls_default IN SHARE MODE`} {
+		if _, err := tx.Exec(ctx, text); err != nil {
+			return err
+		}
+	}
 	for _, text := range []string{retire(`calls_default WHERE price > 0 AND at < $1`), `DELETE FROM calls_default WHERE at < $1`} {
 		if _, err := tx.Exec(ctx, text, since); err != nil {
 			return err
 		}
 	}
-	found, err := tx.Query(ctx, `SELECT relname FROM pg_class JOIN pg_inherits ON pg_class.oid = inhrelid WHERE inhparent = 'calls'::regclass`)
-	if err != nil {
-		return err
-	}
-	names, err := pgx.CollectRows(found, pgx.RowTo[string])
+	names, err := daysBefore(ctx, tx, since)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		from, err := time.Parse(dayTable+dayFormat, name)
-		if err != nil || !from.Before(since) {
-			continue // calls_default, or a day that is kept
-		}
-		for _, text := range []string{`LOCK TABLE ` + name + ` IN SHARE MODE`, retire(name + ` WHERE price > 0`), `DROP TABLE ` + name} {
+		for _, text := range []string{`LOCK TABLE ` + name + ` IN SHARE MODE`, retire(name + ` WHERE price > 0`)} {
 			if _, err := tx.Exec(ctx, text); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	for _, text := range []string{`DELETE FROM sums WHERE hour < $1`, `DELETE FROM totals WHERE at < $1`} {
+		if _, err := tx.Exec(ctx, text, since); err != nil {
+			return err
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	_, err = tx.Exec(ctx, `DROP TABLE `+strings.Join(names, ", "))
+	return err
+}
+
+// daysBefore are the partitions of the days before a day.
+func daysBefore(ctx context.Context, tx pgx.Tx, since time.Time) ([]string, error) {
+	found, err := tx.Query(ctx, `SELECT relname FROM pg_class JOIN pg_inherits ON pg_class.oid = inhrelid WHERE inhparent = 'calls'::regclass`)
+	if err != nil {
+		return nil, err
+	}
+	names, err := pgx.CollectRows(found, pgx.RowTo[string])
+	return slices.DeleteFunc(names, func(name string) bool {
+		from, err := time.Parse(dayTable+dayFormat, name)
+		return err != nil || !from.Before(since) // calls_default, or a day that is kept
+	}), err
 }
 
 // pgChunk is how many runs are forgotten at once.

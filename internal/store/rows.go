@@ -18,14 +18,19 @@ type engine interface {
 	// absent from the maps, except paces, which are made. An error of change undoes
 	// everything. It tries again what the database asks to try again.
 	exchange(ctx context.Context, r refs, change func(*rows) error) error
+	// clock is the time of the database.
+	clock(ctx context.Context) (time.Time, error)
 	// stale finds what has run out by itself: holds, sessions, runs.
 	stale(ctx context.Context, limit int) (refs, error)
-	// maintain forgets what need not be kept.
+	// gather moves sums to the totals.
+	gather(ctx context.Context) error
+	// maintain forgets what need not be kept, and gathers.
 	maintain(ctx context.Context, keep time.Duration) error
 	// document reads a document: nothing, of version zero, if there is none.
 	document(ctx context.Context, name string) (body []byte, version int64, err error)
-	// setDocument replaces a document of the given version, and reports whether it had it.
-	setDocument(ctx context.Context, name string, body []byte, version int64) (done bool, err error)
+	// setDocument replaces a document of the given version, and reports whether it had it. It
+	// keeps the new version unless it is nil.
+	setDocument(ctx context.Context, name string, body []byte, version int64, kept *VersionRow) (done bool, err error)
 	// follow calls seen with the versions of all documents, soon after they have changed and
 	// at other times too, until ctx ends.
 	follow(ctx context.Context, seen func(versions map[string]int64))

@@ -1,10 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -123,7 +123,38 @@ var (
 		{"args_bytes", number},
 		{"result_bytes", number},
 		{"args", optionalText},
+		{"parent", optionalText},
+		{"message", optionalText},
+		{"marks", optionalText},
 	}}
+
+	sumTable = table{"sums", 5, []column{
+		{"account", text},
+		{"hour", moment},
+		{"server", text},
+		{"tool", text},
+		{"shard", number},
+		{"calls", number},
+		{"errors", number},
+		{"charged", number},
+		{"usd", number},
+		{"elapsed_ns", number},
+	}}
+
+	totalTable = table{"totals", 5, []column{
+		{"grain", text},
+		{"account", text},
+		{"at", moment},
+		{"server", text},
+		{"tool", text},
+		{"calls", number},
+		{"errors", number},
+		{"charged", number},
+		{"usd", number},
+		{"elapsed_ns", number},
+	}}
+
+	minuteTable = table{"minutes", 2, []column{{"minute", moment}, {"shard", number}, {"calls", number}, {"errors", number}, {"usd", number}}}
 )
 
 // list is the names of the columns.
@@ -234,16 +265,16 @@ func callValues(c *CallRow) []any {
 	return []any{
 		clean(c.ID), c.At, int64(c.Elapsed), clean(c.Gate), clean(string(c.Mode)), clean(c.Caller), clean(c.Account),
 		clean(c.Session), clean(c.Server), clean(c.Tool), int64(c.Generation), clean(string(c.Code)), int64(c.Price), //nolint:gosec // comes back as it was
-		int64(c.ArgsSize), int64(c.ResultSize), optional(c.Args),
+		int64(c.ArgsSize), int64(c.ResultSize), optional(c.Args), optional(c.Parent), optional(c.Message), optional(formatMarks(c.Marks)),
 	}
 }
 
 // optional is a text, or nil for none.
-func optional(b json.RawMessage) any {
-	if len(b) == 0 {
+func optional[T ~string | ~[]byte](text T) any {
+	if len(text) == 0 {
 		return nil
 	}
-	return clean(string(b))
+	return clean(string(text))
 }
 
 // clean makes a string a text that every database takes, so that one odd call does not keep
@@ -295,6 +326,7 @@ func diffOf[K comparable, R interface{ what() change }](all map[K]R, order func(
 type writes struct {
 	paces, purses, holds, runs diff
 	transfers, calls           [][]any
+	record                     []*CallRow // what calls was made of
 }
 
 func newRows() *rows {
@@ -315,10 +347,23 @@ func (r *rows) writes() *writes {
 	for _, t := range together(r.transfers) {
 		w.transfers = append(w.transfers, transferValues(&t))
 	}
-	for _, c := range r.calls {
+	w.record = once(r.calls)
+	for _, c := range w.record {
 		w.calls = append(w.calls, callValues(c))
 	}
 	return w
+}
+
+// once are calls in the order of their keys, each once: of those with the same key the first
+// that says what the call cost, or else the first.
+func once(calls []*CallRow) []*CallRow {
+	same := func(a, b *CallRow) int {
+		return cmp.Or(cmp.Compare(a.At.UnixMicro(), b.At.UnixMicro()), strings.Compare(a.ID, b.ID))
+	}
+	sorted := slices.SortedStableFunc(slices.Values(calls), func(a, b *CallRow) int {
+		return cmp.Or(same(a, b), cmp.Compare(min(b.Price, 1), min(a.Price, 1)))
+	})
+	return slices.CompactFunc(sorted, func(a, b *CallRow) bool { return same(a, b) == 0 })
 }
 
 // together makes one transfer of all charges from the same place to the same place.
@@ -420,11 +465,15 @@ func (w *writes) empty() bool {
 
 var errNotEmpty = errors.New("not empty")
 
+// onConflict is what becomes of a row that is there already.
+func (t *table) onConflict(set string) string {
+	return ` ON CONFLICT (` + write("{}", ", ", t.columns[:t.keys], 1) + `) DO UPDATE SET ` + set
+}
+
 // keepCharged is what becomes of a call that is on the record already: it stays, unless only
-// the new one knows what the call cost.
-func keepCharged(t *table) string {
-	return ` ON CONFLICT (` + t.columns[0].name + `, ` + t.columns[1].name + `) DO UPDATE SET ` +
-		t.rest(`{} = excluded.{}`) + ` WHERE ` + t.name + `.price = 0 AND excluded.price > 0`
+// the new one knows what the call cost. More may be set then.
+func keepCharged(t *table, more string) string {
+	return t.onConflict(t.rest(`{} = excluded.{}`)+more) + ` WHERE ` + t.name + `.price = 0 AND excluded.price > 0`
 }
 
 // AppendCalls puts calls on the record, all of them or none. One that is there already stays
@@ -439,8 +488,9 @@ func (s *Store) AppendCalls(ctx context.Context, calls []*CallRow) error {
 	})
 }
 
-// Maintain forgets calls that are older than keep, unless it is zero, and idempotency keys
-// that have run out. It is to be done every hour or so, by any replica.
+// Maintain forgets calls that are older than keep, unless it is zero, with their sums,
+// idempotency keys that have run out, and what people changed long ago. It is to be done every
+// hour or so, by any replica.
 func (s *Store) Maintain(ctx context.Context, keep time.Duration) error {
 	return s.engine.maintain(ctx, keep)
 }

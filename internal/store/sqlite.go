@@ -52,7 +52,7 @@ func liteWrite(t *table, a action) string {
 	case remove:
 		return `DELETE FROM ` + t.name + ` WHERE ` + t.key(`{} = ?#`)
 	case insertMissing:
-		return liteWrite(t, insert) + keepCharged(t)
+		return liteWrite(t, insert) + keepCharged(t, "")
 	default:
 		return `INSERT INTO ` + t.name + ` (` + t.list() + `) VALUES (` + t.each(`?`) + `)`
 	}
@@ -77,7 +77,7 @@ func openSQLite(ctx context.Context, path string) (*Store, error) {
 		return nil, errors.Join(liteError(err), db.Close())
 	}
 	if path == "" {
-		return &Store{engine: l, db: db, close: db.Close}, nil
+		return &Store{engine: l, db: db, kind: "memory", close: db.Close}, nil
 	}
 	// Questions to the record have connections of their own, so that no call waits for them.
 	others, err := sql.Open("sqlite", address)
@@ -85,7 +85,7 @@ func openSQLite(ctx context.Context, path string) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("store: %w", err), db.Close())
 	}
 	others.SetMaxOpenConns(4)
-	return &Store{engine: l, db: others, close: func() error { return errors.Join(others.Close(), db.Close()) }}, nil
+	return &Store{engine: l, db: others, kind: "sqlite", close: func() error { return errors.Join(others.Close(), db.Close()) }}, nil
 }
 
 // liteAddress is what the driver calls a file. A file that is not there is made, for nobody
@@ -119,7 +119,7 @@ func liteAddress(path string) (string, error) {
 
 // prepare prepares everything that an exchange says.
 func (l *lite) prepare(ctx context.Context) error {
-	texts := []string{liteMakePaces, liteReadPaces, liteReadPurses, liteReadHolds, liteReadRuns, liteReadCharged}
+	texts := []string{liteMakePaces, liteReadPaces, liteReadPurses, liteReadHolds, liteReadRuns, liteReadCharged, liteReadKnown, liteAddHours, liteAddMinutes}
 	texts = slices.AppendSeq(texts, maps.Values(liteWrites))
 	for _, text := range texts {
 		statement, err := l.db.PrepareContext(ctx, text)
@@ -161,7 +161,7 @@ func (l *lite) exchange(ctx context.Context, names refs, change func(*rows) erro
 	if w.empty() {
 		return nil
 	}
-	if err := w.each(t.write); err != nil {
+	if err := t.writeAll(w); err != nil {
 		return liteError(err)
 	}
 	return liteError(tx.Commit())
@@ -243,13 +243,38 @@ func liteQuery[K comparable, R any](t *liteTx, text string, into map[K]R, scan f
 	return collectRows(found, into, scan)
 }
 
+// writeAll writes what is to be written, and the sums of the calls that are.
+func (t *liteTx) writeAll(w *writes) error {
+	if len(w.record) == 0 {
+		return w.each(t.write)
+	}
+	sums, err := t.tally(w.record)
+	if err != nil {
+		return err
+	}
+	if err := w.each(t.write); err != nil {
+		return err
+	}
+	return t.addSums(sums)
+}
+
 // write does something with rows of a table.
 func (t *liteTx) write(to *table, a action, rows [][]any) error {
-	statement := t.tx.StmtContext(t.ctx, t.prepared[liteWrites[writing{to, a}]])
-	for _, values := range rows {
-		if a == remove {
-			values = values[:to.keys]
+	if a == remove {
+		for i := range rows {
+			rows[i] = rows[i][:to.keys]
 		}
+	}
+	return t.writeRows(liteWrites[writing{to, a}], rows)
+}
+
+// writeRows does what a statement says with each of some rows.
+func (t *liteTx) writeRows(text string, rows [][]any) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	statement := t.tx.StmtContext(t.ctx, t.prepared[text])
+	for _, values := range rows {
 		if _, err := statement.ExecContext(t.ctx, values...); err != nil {
 			return err
 		}
@@ -295,6 +320,8 @@ func liteUnable(err error) bool {
 	return false
 }
 
+func (*lite) clock(context.Context) (time.Time, error) { return liteNow(), nil }
+
 func (l *lite) stale(ctx context.Context, limit int) (refs, error) {
 	names, err := staleRefs(ctx, l.db, liteNow(), limit)
 	return names, liteError(err)
@@ -304,37 +331,39 @@ func (l *lite) stale(ctx context.Context, limit int) (refs, error) {
 const liteChunk = 5000
 
 func (l *lite) maintain(ctx context.Context, keep time.Duration) error {
-	now := liteNow()
-	err := l.trim(ctx, `DELETE FROM runs WHERE rowid IN (SELECT rowid FROM runs WHERE state <> 'running' AND until <= $1 LIMIT $2)`, now)
-	if err != nil || keep <= 0 {
-		return liteError(err)
+	now, minutes := liteNow(), keepMinutes
+	if keep > 0 {
+		minutes = min(minutes, keep)
 	}
-	return liteError(l.forgetCalls(ctx, now.Add(-keep)))
+	err := errors.Join(
+		l.trim(ctx, `DELETE FROM runs WHERE rowid IN (SELECT rowid FROM runs WHERE state <> 'running' AND until <= $1 LIMIT $2)`, now),
+		l.trim(ctx, `DELETE FROM minutes WHERE (minute, shard) IN (SELECT minute, shard FROM minutes WHERE minute < $1 LIMIT $2)`, now.Add(-minutes)),
+		l.trim(ctx, `DELETE FROM changes WHERE id IN (SELECT id FROM changes WHERE at < $1 LIMIT $2)`, now.Add(-keepChanges)),
+	)
+	if err == nil && keep > 0 {
+		err = l.forgetCalls(ctx, now.Add(-keep))
+	}
+	if err == nil {
+		err = l.gather(ctx)
+	}
+	if err == nil && keep > 0 {
+		err = l.trim(ctx, `DELETE FROM totals WHERE (grain, account, at, server, tool) IN
+			(SELECT grain, account, at, server, tool FROM totals WHERE at < $1 AND calls = 0 LIMIT $2)`, now.Add(-keep))
+	}
+	return liteError(err)
 }
 
-// forgetCalls deletes the calls before a time, in small steps.
+// forgetCalls deletes the calls before a time, in small steps, and takes them out of the sums.
 func (l *lite) forgetCalls(ctx context.Context, since time.Time) error {
 	const old = `(at, id) IN (SELECT at, id FROM calls WHERE at < $1 ORDER BY at, id LIMIT $2)`
-	for {
-		tx, err := l.db.BeginTx(ctx, nil)
-		if err != nil {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, retire(`calls WHERE price > 0 AND `+old), since, liteChunk)
-		var result sql.Result
-		if err == nil {
-			result, err = tx.ExecContext(ctx, `DELETE FROM calls WHERE `+old, since, liteChunk)
-		}
-		if err != nil {
-			return errors.Join(err, tx.Rollback())
-		}
-		if err := tx.Commit(); err != nil {
-			return err
-		}
-		if n, err := result.RowsAffected(); err != nil || n < liteChunk {
+	step := []string{retire(`calls WHERE price > 0 AND ` + old), liteForgetSums(`calls WHERE ` + old), `DELETE FROM calls WHERE ` + old}
+	for n := int64(liteChunk); n == liteChunk; {
+		var err error
+		if n, err = l.together(ctx, step, since, liteChunk); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // trim deletes rows in small steps.

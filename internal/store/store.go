@@ -11,6 +11,7 @@ import (
 type Store struct {
 	engine engine
 	db     *sql.DB // for what is not asked on the way of every call; it takes $1 in both dialects
+	kind   string
 	close  func() error
 }
 
@@ -30,3 +31,6 @@ func Open(ctx context.Context, address string) (*Store, error) {
 
 // Close closes the store.
 func (s *Store) Close() error { return s.close() }
+
+// Kind is what keeps the store: postgres, sqlite or memory.
+func (s *Store) Kind() string { return s.kind }

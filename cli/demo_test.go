@@ -1,0 +1,274 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/cli/demo"
+	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/yard"
+)
+
+// toolyardBinary is this program under its own name, which testscript puts into PATH.
+func toolyardBinary(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath("toolyard")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// eventually waits until something is so.
+func eventually(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !so(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within a minute", what)
+		}
+	}
+}
+
+// shown is a demonstration that runs.
+type shown struct {
+	yard *yard.Yard
+	base string
+	dir  string
+}
+
+// startDemo runs a demonstration in this process; its servers are other ones. It is ended, and
+// what it leaves is looked at, by the function that is returned.
+func startDemo(t *testing.T, d *demonstration) (*shown, func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ready, ended := make(chan *shown, 1), make(chan error, 1)
+	p := &program{opts: yard.Options{Getenv: os.LookupEnv}, out: &bytes.Buffer{}, err: t.Output()}
+	p.ready = func(y *yard.Yard, base string) { ready <- &shown{y, base, d.dir} }
+	go func() { ended <- p.demo(ctx, d) }()
+	stop := func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	select {
+	case s := <-ready:
+		return s, stop
+	case err := <-ended:
+		cancel()
+		t.Fatalf("it has ended: %v", err)
+	case <-time.After(2 * time.Minute):
+		t.Fatal("it does not start")
+	}
+	return nil, nil
+}
+
+func TestDemo(t *testing.T) {
+	program, begun := toolyardBinary(t), time.Now()
+	s, stop := startDemo(t, &demonstration{listen: "127.0.0.1:0", dir: filepath.Join(t.TempDir(), "harbor"), rate: 20, history: !testing.Short(), program: program})
+	eventually(t, "/readyz", func() bool { status, _ := get(t, s.base+"/readyz"); return status == http.StatusOK })
+	checkKinds(t, s)
+	checkProblems(t, s.yard.Problems())
+	checkActs(t, s.yard)
+	books, err := store.Open(t.Context(), "sqlite:"+filepath.Join(s.dir, "harbor.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "calls on the record, some of them paid by a session", func() bool {
+		calls, err := books.Calls(t.Context(), store.CallQuery{Since: begun, Session: demo.Sessions[0].ID})
+		return err == nil && len(calls) > 0
+	})
+	past, err := books.Costs(t.Context(), store.CostQuery{Until: begun})
+	if !testing.Short() && (err != nil || len(past) != 1 || past[0].Calls < 18_000 || past[0].USD == 0) {
+		t.Errorf("the past is %v, %v", past, err)
+	}
+	stop()
+	if err := books.Audit(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := books.Close(); err != nil {
+		t.Error(err)
+	}
+	noneRuns(t, program)
+}
+
+func get(t *testing.T, url string) (int, []byte) {
+	t.Helper()
+	res, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close() //nolint:errcheck // it was read
+	var b bytes.Buffer
+	if _, err := b.ReadFrom(res.Body); err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, b.Bytes()
+}
+
+// checkKinds looks for tools of each kind at the gate for reading.
+func checkKinds(t *testing.T, s *shown) {
+	t.Helper()
+	_, body := get(t, s.base+"/api/tools/catalog?gate=chat")
+	var catalog []struct{ Name, Server, Origin string }
+	if err := json.Unmarshal(body, &catalog); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	kinds := make(map[string]int)
+	for _, tool := range catalog {
+		switch {
+		case tool.Server != "":
+			kinds[tool.Server]++
+		case strings.HasSuffix(tool.Origin, ".ts"):
+			kinds["script"]++
+		default:
+			kinds["go"]++
+		}
+	}
+	for _, kind := range append([]string{"go", "script"}, demo.Servers...) {
+		if kinds[kind] == 0 {
+			t.Errorf("gate chat has no tool of %s: %s", kind, body)
+		}
+	}
+}
+
+// checkProblems looks for what is wrong on purpose, and for what is not.
+func checkProblems(t *testing.T, problems []toolyard.Problem) {
+	t.Helper()
+	want := map[string]bool{"berth_forecast.ts:11:43": true, "archive: it is down": true, "fuel_log is withheld: its definition has changed": true, "share_position is withheld: it is new": true}
+	for _, p := range problems {
+		found := false
+		for text := range want {
+			if strings.Contains(p.String(), text) {
+				found = true
+				delete(want, text)
+			}
+		}
+		if !found {
+			t.Errorf("a problem that is not part of it: %v", p)
+		}
+		if p.File != "" && (p.Line == 0 || p.Frame == "") {
+			t.Errorf("%v has no line or no frame: %+v", p, p)
+		}
+	}
+	for text := range want {
+		t.Errorf("there is no problem %q in %v", text, problems)
+	}
+}
+
+// checkActs checks that what callers do can be done: the tool is at the gate, it costs what
+// the past says, and it takes its arguments.
+func checkActs(t *testing.T, y *yard.Yard) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, act := range demo.Acts {
+		v, _ := y.View(act.Gate)
+		tool, ok := v.Lookup(act.Name())
+		if !ok {
+			t.Errorf("gate %s has no tool %s", act.Gate, act.Name())
+			continue
+		}
+		if v.Gate.Mode != act.Mode() || v.Gate.Surface == toolyard.Execute && tool.Price.USD != act.Price {
+			t.Errorf("%s at %s: mode %s and price %v, want %s and %v", act.Name(), act.Gate, v.Gate.Mode, tool.Price.USD, act.Mode(), act.Price)
+		}
+		for range 20 {
+			args := act.Args(r, false)
+			if _, err := tool.Validate(args); err != nil {
+				t.Errorf("%s %s: %v", act.Name(), args, err)
+			}
+		}
+	}
+}
+
+// noneRuns checks that no process of a program is left.
+func noneRuns(t *testing.T, program string) {
+	t.Helper()
+	if _, err := os.Stat("/proc/self/exe"); err != nil {
+		t.Log("which processes run cannot be told here")
+		return
+	}
+	eventually(t, "all processes have ended", func() bool {
+		links, err := filepath.Glob("/proc/[0-9]*/exe")
+		for _, link := range links {
+			if target, _ := os.Readlink(link); target == program {
+				return false
+			}
+		}
+		return err == nil
+	})
+}
+
+// Ctrl-C ends it, and nothing is left: no process, no folder.
+func TestDemoEndsOnInterrupt(t *testing.T) {
+	program, temp := toolyardBinary(t), t.TempDir()
+	var out bytes.Buffer
+	c := exec.CommandContext(t.Context(), program, "demo", "--listen", "127.0.0.1:0", "--rate", "20", "--history=false")
+	c.Env = append(os.Environ(), "TMPDIR="+temp)
+	stdout, err := c.StdoutPipe()
+	if err == nil {
+		c.Stderr, err = &out, c.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := make([]byte, 4096); !strings.Contains(out.String(), "Ctrl-C"); {
+		n, err := stdout.Read(line)
+		fmt.Fprint(&out, string(line[:n]))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, &out)
+		}
+	}
+	time.Sleep(time.Second) // some calls are running
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, &out)
+	}
+	for _, text := range []string{"#key=tyl_", "/mcp/chat", "toolyard call --config " + temp} {
+		if !strings.Contains(out.String(), text) {
+			t.Errorf("it does not say %s:\n%s", text, &out)
+		}
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		t.Errorf("%v is left, %v", left, err)
+	}
+	noneRuns(t, program)
+}
+
+func TestDemoLeavesOthersAlone(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "toolyard.yaml"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first := &demonstration{listen: "127.0.0.1:0"}
+	l, err := first.bind(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	second := &demonstration{listen: l.Addr().String()}
+	other, err := second.bind(t.Context())
+	if err != nil || !second.moved {
+		t.Fatalf("a second one at %s: %v", l.Addr(), err)
+	}
+	t.Cleanup(func() { _ = other.Close() })
+	if _, err := (&demonstration{listen: ":0"}).bind(t.Context()); err == nil || !strings.Contains(err.Error(), "other machines") {
+		t.Errorf("an address that others reach: %v", err)
+	}
+	third := &demonstration{dir: dir}
+	if err := third.makeFolder(); err == nil || !strings.Contains(err.Error(), "is not empty") {
+		t.Errorf("a folder of somebody else: %v", err)
+	}
+}

@@ -1,0 +1,166 @@
+package api
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/store"
+)
+
+// Changes keeps what people changed through the API.
+type Changes interface {
+	BeginChange(context.Context, *store.Change) error
+	EndChange(ctx context.Context, id string, status int) error
+	Changes(context.Context, store.ChangeQuery) ([]*store.Change, error)
+}
+
+type changesPage struct {
+	Changes []*store.Change `json:"changes"`
+	Next    string          `json:"next,omitempty"`
+}
+
+// maxDetail is how many bytes of a request are kept with the change that it asks for.
+const maxDetail = 4 << 10
+
+// noted serves a request that changes something, and keeps who asked for what before it is
+// done: what cannot be recorded does not happen.
+func (a *v1) noted(r *request, route *route) (*reply, error) {
+	change := &store.Change{
+		ID: rand.Text(), At: a.Now().UTC().Truncate(time.Microsecond), Caller: r.caller.ID, Account: r.caller.Account,
+		Deed: route.deed, Subject: route.subject(r.Request),
+	}
+	change.Remote, _, _ = net.SplitHostPort(r.RemoteAddr)
+	if route.access == operator {
+		var err error
+		if change.Detail, err = peek(r); err != nil {
+			return nil, err
+		}
+	}
+	if err := a.Changes.BeginChange(r.Context(), change); err != nil {
+		return nil, err
+	}
+	answer, err := route.serve(r)
+	status := http.StatusOK
+	switch {
+	case err != nil:
+		status = statusOf(problemOf(err))
+	case answer.body == nil:
+		status = http.StatusNoContent
+	default:
+		status = cmp.Or(answer.status, status)
+	}
+	after, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), requestTime)
+	defer cancel()
+	if failed := a.Changes.EndChange(after, change.ID, status); failed != nil {
+		a.Log.WarnContext(after, "how a change ended is not on record", "change", change.ID, "deed", change.Deed, "status", status, "error", failed)
+	}
+	a.Log.InfoContext(after, "changed", "deed", change.Deed, "subject", change.Subject, "caller", change.Caller, "status", status)
+	return answer, err
+}
+
+// peek is the body of a request, which can be read again, if it is small enough to be kept.
+func peek(r *request) (json.RawMessage, error) {
+	data, err := io.ReadAll(io.LimitReader(r.Body, smallBody+1))
+	if err != nil {
+		return nil, invalid("The body could not be read.")
+	}
+	r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(data), r.Body))
+	var b bytes.Buffer
+	if len(data) > maxDetail || json.Compact(&b, data) != nil {
+		return nil, nil
+	}
+	return b.Bytes(), nil
+}
+
+// subject is what a change is about: the names in the address.
+func (t *route) subject(r *http.Request) string {
+	var names []string
+	for part := range strings.SplitSeq(t.path, "/") {
+		if name, ok := strings.CutPrefix(part, "{"); ok {
+			names = append(names, shown(strings.ToValidUTF8(r.PathValue(strings.TrimSuffix(name, "}")), "")))
+		}
+	}
+	return strings.ReplaceAll(strings.Join(names, "/"), "\x00", "")
+}
+
+func (a *v1) getChanges(r *request) (*reply, error) {
+	p := &r.params
+	q := store.ChangeQuery{Caller: p.values["caller"], Deed: p.values["deed"], Subject: p.values["subject"], Before: p.cursor("before"), Limit: p.number("limit", defaultLimit, 1, store.MaxCalls)}
+	if p.err != nil {
+		return nil, p.err
+	}
+	list, err := a.Changes.Changes(r.Context(), q)
+	if err != nil {
+		return nil, err
+	}
+	page := changesPage{Changes: list}
+	if page.Changes == nil {
+		page.Changes = []*store.Change{}
+	}
+	if len(list) == q.Limit {
+		last := list[len(list)-1]
+		page.Next = cursorText(last.At, last.ID)
+	}
+	return &reply{body: page}, nil
+}
+
+// recent keeps the last changes in memory, for a yard that has no store.
+type recent struct {
+	mu   sync.Mutex
+	list []*store.Change // the oldest first
+}
+
+// maxRecent is how many changes are kept in memory.
+const maxRecent = 1_000
+
+// BeginChange implements Changes.
+func (c *recent) BeginChange(_ context.Context, change *store.Change) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	kept := *change
+	c.list = append(c.list, &kept)
+	if extra := len(c.list) - maxRecent; extra > 0 {
+		c.list = slices.Delete(c.list, 0, extra)
+	}
+	return nil
+}
+
+// EndChange implements Changes.
+func (c *recent) EndChange(_ context.Context, id string, status int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, change := range c.list {
+		if change.ID == id {
+			ended := *change
+			ended.Status = status
+			c.list[i] = &ended
+			return nil
+		}
+	}
+	return toolyard.Errorf(toolyard.NotFound, "There is no change %s.", id)
+}
+
+// Changes implements Changes.
+func (c *recent) Changes(_ context.Context, q store.ChangeQuery) (list []*store.Change, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	is := func(asked, value string) bool { return asked == "" || asked == value }
+	for _, change := range slices.Backward(c.list) {
+		behind := q.Before.At.IsZero() || change.At.Before(q.Before.At) || change.At.Equal(q.Before.At) && change.ID < q.Before.ID
+		if behind && is(q.Caller, change.Caller) && is(q.Deed, change.Deed) && is(q.Subject, change.Subject) && len(list) < q.Limit {
+			list = append(list, change)
+		}
+	}
+	return list, nil
+}

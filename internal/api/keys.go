@@ -1,0 +1,181 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/identity"
+	"github.com/toolyard/toolyard/internal/store"
+)
+
+// Keys keeps API keys.
+type Keys interface {
+	Keys(context.Context) ([]identity.Key, error)
+	PutKey(context.Context, identity.Key) error
+	RevokeKey(ctx context.Context, prefix string, at time.Time) error
+}
+
+// keyItem is an API key, without its secret, which nobody has.
+type keyItem struct {
+	Prefix  string         `json:"prefix"`
+	Name    string         `json:"name"`
+	Caller  string         `json:"caller"`
+	Account string         `json:"account"`
+	Scopes  []string       `json:"scopes"`
+	Created time.Time      `json:"created"`
+	Expires time.Time      `json:"expires,omitzero"`
+	Revoked time.Time      `json:"revoked,omitzero"`
+	State   identity.State `json:"state" enum:"active,expired,revoked"`
+}
+
+type keysPage struct {
+	Keys []keyItem `json:"keys"`
+}
+
+// keyBody is a key to be made.
+type keyBody struct {
+	Name    string   `json:"name" minLength:"1" maxLength:"128" doc:"What it is for."`
+	Caller  string   `json:"caller" minLength:"1" maxLength:"128" doc:"Who calls with it."`
+	Account string   `json:"account,omitempty" maxLength:"128" doc:"Who pays; the caller when it is not said."`
+	Scopes  []string `json:"scopes,omitempty" maxItems:"64" doc:"gate:NAME, gate:*, write, viewer, operator."`
+	TTL     string   `json:"ttl,omitempty" doc:"How long it is good for, such as 720h; for ever when it is not said."`
+}
+
+// madeKey is a new key and its token, which is shown this once.
+type madeKey struct {
+	Key   keyItem `json:"key"`
+	Token string  `json:"token"`
+}
+
+var errNoKeys = notFound("There are no API keys here; the configuration would have to name a store, or a gate with callers: keys.")
+
+func (a *v1) keyItem(k identity.Key) keyItem {
+	return keyItem{k.Prefix, k.Name, k.Caller, k.Account, orEmpty(k.Scopes), k.Created, k.Expires, k.Revoked, k.State(a.Now())}
+}
+
+func (a *v1) getKeys(r *request) (*reply, error) {
+	if a.Keys == nil {
+		return nil, errNoKeys
+	}
+	keys, err := a.Keys.Keys(r.Context())
+	page := keysPage{Keys: []keyItem{}}
+	for _, k := range keys {
+		page.Keys = append(page.Keys, a.keyItem(k))
+	}
+	return done(page, err)
+}
+
+func (a *v1) makeKey(r *request) (*reply, error) {
+	if a.Keys == nil {
+		return nil, errNoKeys
+	}
+	body, err := read[keyBody](r, smallBody)
+	if err != nil {
+		return nil, err
+	}
+	var ttl time.Duration
+	if body.TTL != "" {
+		if ttl, err = time.ParseDuration(body.TTL); err != nil || ttl <= 0 {
+			return nil, issue("ttl", "must be a time such as 720h")
+		}
+	}
+	key, token, err := identity.New(body.Name, body.Caller, body.Account, body.Scopes, ttl, a.Now())
+	if err != nil {
+		return nil, invalid("%s.", strings.TrimSuffix(err.Error(), "."))
+	}
+	if err := a.Keys.PutKey(r.Context(), key); err != nil {
+		return nil, err
+	}
+	return &reply{status: http.StatusCreated, body: madeKey{a.keyItem(key), token}}, nil
+}
+
+func (a *v1) revokeKey(r *request) (*reply, error) {
+	if a.Keys == nil {
+		return nil, errNoKeys
+	}
+	prefix := r.PathValue("prefix")
+	if !isPlain(prefix) || len(prefix) > maxValue {
+		return nil, notFound("There is no key %s.", shown(prefix))
+	}
+	return &reply{}, a.Keys.RevokeKey(r.Context(), prefix, a.Now())
+}
+
+// Purses lists accounts and sessions.
+type Purses interface {
+	Accounts(context.Context) ([]*toolyard.Purse, error)
+	Sessions(context.Context, store.SessionQuery) ([]*toolyard.Purse, error)
+}
+
+type accountsPage struct {
+	Accounts []*toolyard.Purse `json:"accounts"`
+}
+
+type sessionsPage struct {
+	Sessions []*toolyard.Purse `json:"sessions" doc:"The newest first."`
+	Next     string            `json:"next,omitempty" doc:"To be sent as before, to go on."`
+}
+
+func (a *v1) getAccounts(r *request) (*reply, error) {
+	if a.Purses == nil {
+		return nil, errNothingForSale
+	}
+	list, err := a.Purses.Accounts(r.Context())
+	return done(accountsPage{orEmpty(list)}, err)
+}
+
+func (a *v1) getSessions(r *request) (*reply, error) {
+	p := &r.params
+	before := p.cursor("before")
+	q := store.SessionQuery{
+		Account: p.account(r.caller), State: p.word("state", "open", "closed", "expired"),
+		Before: store.SessionCursor{Expires: before.At, ID: before.ID}, Limit: p.number("limit", defaultLimit, 1, store.MaxCalls),
+	}
+	switch {
+	case p.err != nil:
+		return nil, p.err
+	case a.Purses == nil:
+		return nil, errNothingForSale
+	}
+	list, err := a.Purses.Sessions(r.Context(), q)
+	page := sessionsPage{Sessions: orEmpty(list)}
+	if err == nil && len(list) == q.Limit {
+		last := list[len(list)-1]
+		page.Next = cursorText(last.Expires, last.ID)
+	}
+	return done(page, err)
+}
+
+// fundBody is money to be put into an account, or taken out of it.
+type fundBody struct {
+	Amount    string `json:"amountUsd" doc:"In US dollars; negative to take it out."`
+	Reference string `json:"reference" minLength:"1" maxLength:"128" doc:"Unique: funding twice with one reference funds once."`
+}
+
+func (a *v1) fund(r *request) (*reply, error) {
+	if a.Ledger == nil {
+		return nil, errNothingForSale
+	}
+	body, err := read[fundBody](r, smallBody)
+	if err != nil {
+		return nil, err
+	}
+	amount, err := toolyard.ParseMoney(body.Amount)
+	if err != nil || amount == 0 {
+		return nil, issue("amountUsd", "must be an amount such as "+strconv.Quote("5.00"))
+	}
+	account := r.PathValue("id")
+	if err := identity.CheckID(account); err != nil {
+		return nil, invalid("%s.", err)
+	}
+	if !isPlain(body.Reference) {
+		return nil, issue("reference", "must be visible characters of ASCII")
+	}
+	if err := a.Ledger.Fund(r.Context(), account, amount, body.Reference); err != nil {
+		return nil, err
+	}
+	return done(a.account(r.Context(), account))
+}

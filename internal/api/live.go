@@ -1,0 +1,122 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/live"
+)
+
+// Live tells of calls as they happen.
+type Live interface {
+	Watch(wants func(account, caller, server, tool, gate string) bool) (*live.Watch, []*live.Call)
+	Find(id string) (*live.Call, bool)
+}
+
+// Bounds on streams.
+const (
+	maxStreams = 200 // at once
+	firstCalls = 100 // that a stream begins with
+	beatTime   = 15 * time.Second
+	eventTime  = 10 * time.Second // for one event to be written
+)
+
+// watchCalls streams calls as they happen, until the client hangs up.
+func (a *v1) watchCalls(r *request) (*reply, error) {
+	p := &r.params
+	account, failed := p.account(r.caller), p.flag("failed")
+	switch {
+	case p.err != nil:
+		return nil, p.err
+	case a.Live == nil:
+		return nil, notFound("Nobody can watch calls here.")
+	}
+	select {
+	case a.streams <- struct{}{}:
+		defer func() { <-a.streams }()
+	default:
+		return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "Too many watch calls at once.", RetryAfter: beatTime}
+	}
+	is := func(name, value string) bool { return p.values[name] == "" || p.values[name] == value }
+	watch, last := a.Live.Watch(func(of, caller, server, tool, gate string) bool {
+		return (account == "" || account == of) && is("caller", caller) && is("server", server) && is("tool", tool) && is("gate", gate)
+	})
+	defer watch.Close()
+	s := newStream(r.w)
+	for _, c := range last[max(0, len(last)-firstCalls):] {
+		if !failed || c.Code != toolyard.OK {
+			s.event("call", c)
+		}
+	}
+	beat := time.NewTicker(beatTime)
+	defer beat.Stop()
+	for s.err == nil {
+		s.flush()
+		select {
+		case e := <-watch.Events():
+			s.tell(e, failed)
+		case <-beat.C:
+			s.comment()
+		case <-r.Context().Done():
+			return nil, nil
+		}
+	}
+	return nil, nil
+}
+
+// stream writes server-sent events.
+type stream struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	err     error
+}
+
+func newStream(w http.ResponseWriter) *stream {
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Accel-Buffering", "no")
+	s := &stream{w: w, control: http.NewResponseController(w)}
+	w.WriteHeader(http.StatusOK)
+	return s
+}
+
+// tell writes an event of the hub.
+func (s *stream) tell(e live.Event, failed bool) {
+	switch {
+	case e.Lost > 0:
+		s.event("lost", map[string]int{"count": e.Lost})
+	case e.Begun != nil && !failed:
+		s.event("begin", e.Begun)
+	case e.Call != nil && (!failed || e.Call.Code != toolyard.OK):
+		s.event("call", e.Call)
+	}
+}
+
+func (s *stream) event(kind string, data any) {
+	raw, err := json.Marshal(data)
+	if err != nil {
+		return // one that has no JSON form is nobody's business
+	}
+	s.write(fmt.Sprintf("event: %s\ndata: %s\n\n", kind, raw))
+}
+
+func (s *stream) comment() { s.write(": still here\n\n") }
+
+func (s *stream) write(text string) {
+	if s.err == nil {
+		_ = s.control.SetWriteDeadline(time.Now().Add(eventTime))
+		_, s.err = io.WriteString(s.w, text)
+	}
+}
+
+func (s *stream) flush() {
+	if s.err == nil {
+		s.err = s.control.Flush()
+	}
+}

@@ -1,0 +1,174 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/store"
+)
+
+// overview is what a person wants to know first.
+type overview struct {
+	Yard       string        `json:"yard"`
+	Version    string        `json:"version"`
+	Replica    string        `json:"replica"`
+	Since      time.Time     `json:"since"`
+	Generation uint64        `json:"generation"`
+	Store      storeState    `json:"store"`
+	Tools      int           `json:"tools"`
+	Gates      int           `json:"gates"`
+	Servers    serverStates  `json:"servers"`
+	Problems   int           `json:"problems"`
+	Waiting    int           `json:"waiting" doc:"Definitions that wait for approval."`
+	Pending    []pendingItem `json:"pending" doc:"The first of them."`
+	Today      totals        `json:"today" doc:"Since midnight, in UTC."`
+	Top        []topTool     `json:"top" doc:"The tools that were called most today."`
+}
+
+type storeState struct {
+	Kind string `json:"kind"`
+	Up   bool   `json:"up"`
+}
+
+type serverStates struct {
+	Up       int `json:"up"`
+	Down     int `json:"down"`
+	Starting int `json:"starting"`
+}
+
+type pendingItem struct {
+	Server string `json:"server"`
+	Tool   string `json:"tool"`
+	Kind   string `json:"kind"`
+}
+
+type totals struct {
+	Calls  int64          `json:"calls"`
+	Errors int64          `json:"errors"`
+	USD    toolyard.Money `json:"usd"`
+}
+
+type topTool struct {
+	Server string `json:"server,omitempty"`
+	Tool   string `json:"tool"`
+	totals
+}
+
+const (
+	maxPendingShown = 20
+	maxTop          = 10
+)
+
+func (a *v1) getOverview(r *request) (*reply, error) {
+	if a.Yard == nil {
+		return nil, errNoYard
+	}
+	about, snapshot := a.Yard.About(), a.Yard.Snapshot()
+	o := overview{
+		Yard: about.Name, Version: about.Version, Replica: about.Replica, Since: about.Since, Store: storeState{about.Store, about.StoreUp},
+		Generation: snapshot.Generation, Tools: len(snapshot.Tools), Gates: len(snapshot.Views), Problems: len(snapshot.Problems),
+		Pending: []pendingItem{}, Top: []topTool{},
+	}
+	for _, s := range a.Yard.Servers() {
+		switch s.State {
+		case "up":
+			o.Servers.Up++
+		case "starting":
+			o.Servers.Starting++
+		default:
+			o.Servers.Down++
+		}
+		o.Waiting += s.Waiting
+		if s.Waiting > 0 && len(o.Pending) < maxPendingShown {
+			o.Pending = append(o.Pending, a.pendingOf(s.ID, maxPendingShown-len(o.Pending))...)
+		}
+	}
+	if a.Calls == nil {
+		return &reply{body: o}, nil
+	}
+	return done(&o, a.addUp(r, &o))
+}
+
+// pendingOf are the first definitions of a server that wait for a person.
+func (a *v1) pendingOf(server string, most int) (list []pendingItem) {
+	pending, _ := a.Yard.Pending(server) // one that is down now shows nothing
+	for _, p := range pending {
+		if !p.Rejected && p.Kind != "refused" && len(list) < most {
+			list = append(list, pendingItem{server, p.Tool, p.Kind})
+		}
+	}
+	return list
+}
+
+// addUp adds what the record says of today.
+func (a *v1) addUp(r *request, o *overview) error {
+	midnight := a.Now().UTC().Truncate(24 * time.Hour)
+	rows, err := ask(r, a, func(ctx context.Context) ([]store.CostRow, error) {
+		return a.Calls.Costs(ctx, store.CostQuery{Since: midnight})
+	})
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		o.Today = totals{row.Calls, row.Errors, row.USD}
+	}
+	rows, err = ask(r, a, func(ctx context.Context) ([]store.CostRow, error) {
+		return a.Calls.Costs(ctx, store.CostQuery{Since: midnight, By: []string{"tool"}})
+	})
+	slices.SortStableFunc(rows, func(a, b store.CostRow) int { return cmp.Compare(b.Calls, a.Calls) })
+	for _, row := range rows[:min(len(rows), maxTop)] {
+		o.Top = append(o.Top, topTool{row.Server, row.Tool, totals{row.Calls, row.Errors, row.USD}})
+	}
+	return err
+}
+
+type trafficPage struct {
+	Minutes []store.TrafficRow `json:"minutes" doc:"The oldest first, each of them, also without calls."`
+}
+
+func (a *v1) getTraffic(r *request) (*reply, error) {
+	n := r.params.number("minutes", 60, 1, 1440)
+	until := a.Now().UTC().Truncate(time.Minute).Add(time.Minute)
+	since := until.Add(-time.Duration(n) * time.Minute)
+	rows, err := ask(r, a, func(ctx context.Context) ([]store.TrafficRow, error) { return a.Calls.Traffic(ctx, since, until) })
+	if err != nil {
+		return nil, err
+	}
+	page := trafficPage{make([]store.TrafficRow, n)}
+	for i := range page.Minutes {
+		page.Minutes[i].At = since.Add(time.Duration(i) * time.Minute)
+	}
+	for _, row := range rows {
+		if i := int(row.At.Sub(since) / time.Minute); i >= 0 && i < n {
+			page.Minutes[i] = row
+		}
+	}
+	return &reply{body: page}, nil
+}
+
+type problemsPage struct {
+	Problems []toolyard.Problem `json:"problems"`
+}
+
+func (a *v1) getProblems(*request) (*reply, error) {
+	if a.Yard == nil {
+		return nil, errNoYard
+	}
+	return &reply{body: problemsPage{orEmpty(a.Yard.Snapshot().Problems)}}, nil
+}
+
+type limitsPage struct {
+	At     time.Time `json:"at"`
+	Limits []Limit   `json:"limits"`
+}
+
+func (a *v1) getLimits(r *request) (*reply, error) {
+	if a.Yard == nil {
+		return nil, errNoYard
+	}
+	list, err := a.Yard.Limits(r.Context())
+	return done(limitsPage{a.Now().UTC(), orEmpty(list)}, err)
+}

@@ -1,0 +1,236 @@
+// Package console serves the console: pages built from the console folder by make console
+// and embedded in the binary. They are a client of the API like any other; nothing here
+// knows about the yard. A binary built without them says how to build them.
+package console
+
+import (
+	"bytes"
+	"compress/gzip"
+	"embed"
+	"fmt"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+//go:embed built
+var built embed.FS
+
+// Prefix is where the console is served. The pages are built for it.
+const Prefix = "/console"
+
+// policy lets the pages load scripts, styles and images from here and talk to here, and
+// nothing else: text from a tool can neither run nor reach another host.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
+	"connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+const (
+	index  = "index.html"
+	assets = "assets/" // what is in it has a hash of its content in its name
+)
+
+// file is one file, as it is sent.
+type file struct {
+	kind   string // its media type
+	plain  []byte
+	packed []byte // compressed with gzip; nil where that saves nothing
+}
+
+// Handler serves the console under [Prefix]. Addresses that are no file are pages of the
+// client, and get its one document.
+func Handler() http.Handler {
+	pages, err := fs.Sub(built, "built")
+	if err != nil {
+		panic(err) // the folder is embedded above
+	}
+	return newHandler(pages)
+}
+
+// newHandler makes a handler that reads its files when the first request comes: most
+// processes are never asked for the console.
+func newHandler(pages fs.FS) http.Handler {
+	files := sync.OnceValue(func() map[string]file {
+		files, err := load(pages)
+		if err != nil {
+			panic(fmt.Sprintf("the embedded console cannot be read: %v", err)) // it is in the binary
+		}
+		return files
+	})
+	return guarded(func(w http.ResponseWriter, r *http.Request) { serve(files(), w, r) })
+}
+
+// load reads all files into memory and compresses them once.
+func load(pages fs.FS) (map[string]file, error) {
+	files := map[string]file{}
+	err := fs.WalkDir(pages, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !isPage(name) {
+			return err
+		}
+		data, err := fs.ReadFile(pages, name)
+		if err != nil {
+			return err
+		}
+		files[name] = file{kind: mediaType(name), plain: data, packed: pack(data)}
+		return nil
+	})
+	return files, err
+}
+
+// isPage tells what is for browsers from the notes that lie beside it.
+func isPage(name string) bool {
+	return name != "README.md" && name != "manifest.json"
+}
+
+// mediaType knows what a build makes; the tables of the system may differ or be missing.
+func mediaType(name string) string {
+	switch path.Ext(name) {
+	case ".html":
+		return "text/html; charset=utf-8"
+	case ".js":
+		return "text/javascript; charset=utf-8"
+	case ".css":
+		return "text/css; charset=utf-8"
+	case ".svg":
+		return "image/svg+xml"
+	}
+	if kind := mime.TypeByExtension(path.Ext(name)); kind != "" {
+		return kind
+	}
+	return "application/octet-stream"
+}
+
+func pack(data []byte) []byte {
+	var packed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		return nil
+	}
+	if _, err := w.Write(data); err != nil || w.Close() != nil || packed.Len() >= len(data) {
+		return nil
+	}
+	return packed.Bytes()
+}
+
+// guarded puts what protects the pages on every answer, refusals included.
+func guarded(next http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		next(w, r)
+	})
+}
+
+func serve(files map[string]file, w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "The console is only read; the API is under /api/v1.", http.StatusMethodNotAllowed)
+		return
+	}
+	if r.URL.Path == Prefix {
+		http.Redirect(w, r, Prefix+"/", http.StatusMovedPermanently)
+		return
+	}
+	name, ok := strings.CutPrefix(r.URL.Path, Prefix+"/")
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	if f, ok := files[name]; ok && name != index {
+		send(w, r, f, cacheFor(name))
+		return
+	}
+	if strings.HasPrefix(name, assets) {
+		http.Error(w, "There is no such file; the console may have been updated. Load the page again.", http.StatusNotFound)
+		return
+	}
+	document, ok := files[index]
+	if !ok {
+		unbuilt(w)
+		return
+	}
+	send(w, r, document, "no-cache")
+}
+
+// cacheFor says how long a file may be kept: for ever if its name changes with its content.
+func cacheFor(name string) string {
+	if strings.HasPrefix(name, assets) {
+		return "public, max-age=31536000, immutable"
+	}
+	return "no-cache"
+}
+
+func send(w http.ResponseWriter, r *http.Request, f file, cache string) {
+	h := w.Header()
+	h.Set("Content-Type", f.kind)
+	h.Set("Cache-Control", cache)
+	data := f.plain
+	if f.packed != nil {
+		h.Set("Vary", "Accept-Encoding")
+		if acceptsGzip(r.Header.Values("Accept-Encoding")) {
+			h.Set("Content-Encoding", "gzip")
+			data = f.packed
+		}
+	}
+	h.Set("Content-Length", strconv.Itoa(len(data)))
+	if r.Method == http.MethodHead {
+		return
+	}
+	_, _ = w.Write(data) // a browser that went away needs no answer
+}
+
+// acceptsGzip reads Accept-Encoding: gzip, or anything, unless its weight is zero.
+func acceptsGzip(values []string) bool {
+	accepted, known := false, false
+	for _, value := range values {
+		for part := range strings.SplitSeq(value, ",") {
+			name, params, _ := strings.Cut(part, ";")
+			name = strings.ToLower(strings.TrimSpace(name))
+			if name != "gzip" && (name != "*" || known) {
+				continue
+			}
+			known = known || name == "gzip"
+			accepted = weight(params) > 0
+		}
+	}
+	return accepted
+}
+
+// weight reads the q of an entry; without one, or with one that is no number, it is 1.
+func weight(params string) float64 {
+	q, ok := strings.CutPrefix(strings.ToLower(strings.ReplaceAll(params, " ", "")), "q=")
+	if !ok {
+		return 1
+	}
+	w, err := strconv.ParseFloat(q, 64)
+	if err != nil {
+		return 1
+	}
+	return w
+}
+
+const howToBuild = `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Toolyard</title>
+<h1>This toolyard was built without its console</h1>
+<p>Run <code>make console</code> in the source, which needs npm, and build the program again.
+<p>Everything that the console shows is in the API, under <a href="/api/v1/openapi.json">/api/v1</a>.
+</html>
+`
+
+func unbuilt(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusNotImplemented)
+	_, _ = w.Write([]byte(howToBuild))
+}

@@ -1,0 +1,90 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// keepChanges is how long it is kept what people changed.
+const keepChanges = 400 * day
+
+// maxDetail is how many bytes the detail of a change may have.
+const maxDetail = 64 << 10
+
+// Change is something that somebody changed, or tried to.
+type Change struct {
+	ID      string          `json:"id"`
+	At      time.Time       `json:"at"`
+	Caller  string          `json:"caller"`
+	Account string          `json:"account,omitempty"`
+	Deed    string          `json:"deed"` // such as toolset.put
+	Subject string          `json:"subject"`
+	Detail  json.RawMessage `json:"detail,omitempty"`
+	Status  int             `json:"status"` // of the answer, as HTTP has it; zero while there is none
+	Remote  string          `json:"remote,omitempty"`
+}
+
+// ChangeQuery selects changes. Empty fields select everything.
+type ChangeQuery struct {
+	Caller, Deed, Subject string
+
+	Before Cursor // only changes behind this place; the zero value is the beginning
+	Limit  int    // at most MaxCalls, which zero means too
+}
+
+const changeColumns = "id, at, caller, account, deed, subject, detail, status, remote"
+
+// BeginChange keeps a change that is about to be made.
+func (s *Store) BeginChange(ctx context.Context, c *Change) error {
+	if c.ID == "" || len(c.Detail) > maxDetail || len(c.Detail) > 0 && !json.Valid(c.Detail) {
+		return toolyard.Errorf(toolyard.Invalid, "A change needs an id, and its detail is JSON of at most %d KiB.", maxDetail>>10)
+	}
+	_, err := s.db.ExecContext(ctx, `INSERT INTO changes (`+changeColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		clean(c.ID), c.At.UTC(), clean(c.Caller), clean(c.Account), clean(c.Deed), clean(c.Subject), optional(c.Detail), c.Status, clean(c.Remote))
+	if err != nil {
+		return fmt.Errorf("store: change %s: %w", c.ID, s.engine.explain(err))
+	}
+	return nil
+}
+
+// EndChange notes how a change was answered. Its error is NotFound when it was not begun.
+func (s *Store) EndChange(ctx context.Context, id string, status int) error {
+	done, err := affected(s.db.ExecContext(ctx, `UPDATE changes SET status = $1 WHERE id = $2`, status, clean(id)))
+	switch {
+	case err != nil:
+		return fmt.Errorf("store: change %s: %w", id, s.engine.explain(err))
+	case !done:
+		return toolyard.Errorf(toolyard.NotFound, "There is no change %s.", id)
+	}
+	return nil
+}
+
+// Changes are what people changed, the newest first.
+func (s *Store) Changes(ctx context.Context, q ChangeQuery) ([]*Change, error) {
+	if q.Limit <= 0 || q.Limit > MaxCalls {
+		q.Limit = MaxCalls
+	}
+	f := &filter{}
+	f.equal("caller", q.Caller)
+	f.equal("deed", q.Deed)
+	f.equal("subject", q.Subject)
+	f.behind("at", q.Before.At, q.Before.ID)
+	text := "SELECT " + changeColumns + " FROM changes" + f.String() + " ORDER BY at DESC, id DESC LIMIT " + f.arg(q.Limit)
+	return collect(ctx, s, q.Limit, scanChange, text, f.args)
+}
+
+func scanChange(s scanner) (*Change, error) {
+	var c Change
+	var detail sql.NullString
+	err := s.Scan(&c.ID, &c.At, &c.Caller, &c.Account, &c.Deed, &c.Subject, &detail, &c.Status, &c.Remote)
+	c.At = c.At.UTC()
+	if detail.String != "" {
+		c.Detail = json.RawMessage(detail.String)
+	}
+	return &c, err
+}

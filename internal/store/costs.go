@@ -1,0 +1,157 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// MaxMinutes is how many rows Traffic returns at most.
+const MaxMinutes = 20_000
+
+// CostQuery asks what calls have cost.
+type CostQuery struct {
+	Account      string    // empty for all
+	Since, Until time.Time // Until itself is left out; the zero value is no bound
+	By           []string  // account, tool, day; none for one sum of everything
+}
+
+// CostRow is what a group of calls has cost. Fields that the query does not group by are
+// empty.
+type CostRow struct {
+	Account string         `json:"account,omitempty"`
+	Server  string         `json:"server,omitempty"`
+	Tool    string         `json:"tool,omitempty"`
+	Day     string         `json:"day,omitempty"` // in UTC: 2026-11-15
+	Calls   int64          `json:"calls"`
+	Errors  int64          `json:"errors"`  // of the calls, those that did not end well
+	Charged int64          `json:"charged"` // of the calls, those that cost something
+	USD     toolyard.Money `json:"usd"`
+}
+
+// TrafficRow is what happened in a minute.
+type TrafficRow struct {
+	At     time.Time      `json:"at"` // when the minute began
+	Calls  int64          `json:"calls"`
+	Errors int64          `json:"errors"`
+	USD    toolyard.Money `json:"usd"`
+}
+
+// groups are the columns that costs can be grouped by.
+func (s *Store) groups(by []string) (columns []string, err error) {
+	for _, g := range by {
+		if !slices.Contains([]string{"account", "tool", "day"}, g) {
+			return nil, toolyard.Errorf(toolyard.Invalid, "costs are by account, tool or day, not by %q", g)
+		}
+	}
+	columns = []string{"''", "''", "''", "''"}
+	if slices.Contains(by, "account") {
+		columns[0] = "account"
+	}
+	if slices.Contains(by, "tool") {
+		columns[1], columns[2] = "server", "tool"
+	}
+	if slices.Contains(by, "day") {
+		columns[3] = s.dayOfCall()
+	}
+	return columns, nil
+}
+
+// dayOfCall is the day of a call in UTC, in SQL.
+func (s *Store) dayOfCall() string {
+	if s.isLite() {
+		return "date(at / 1000000, 'unixepoch')"
+	}
+	return "to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD')"
+}
+
+// Costs are what calls have cost, the newest day first. They are exact for any span of time:
+// whole hours are added up already, and only what is beside them is read from the record.
+func (s *Store) Costs(ctx context.Context, q CostQuery) ([]CostRow, error) {
+	columns, err := s.groups(q.By)
+	if err != nil {
+		return nil, err
+	}
+	f := &filter{}
+	text := "SELECT " + strings.Join(columns, ", ") + ", CAST(sum(calls) AS bigint), CAST(sum(errors) AS bigint)," +
+		" CAST(sum(charged) AS bigint), CAST(sum(usd) AS bigint) FROM (" + f.parts(q) + ") AS parts" +
+		" GROUP BY 1, 2, 3, 4 HAVING sum(calls) > 0 ORDER BY 4 DESC, 1, 2, 3 LIMIT " + f.arg(MaxGroups+1)
+	return collect(ctx, s, MaxGroups, func(s scanner) (r CostRow, err error) {
+		err = s.Scan(&r.Account, &r.Server, &r.Tool, &r.Day, &r.Calls, &r.Errors, &r.Charged, &r.USD)
+		return r, err
+	}, text, f.args)
+}
+
+// What costs are read from.
+const (
+	partOfTotals = "SELECT account, server, tool, at, calls, errors, charged, usd FROM totals"
+	partOfSums   = "SELECT account, server, tool, hour AS at, calls, errors, charged, usd FROM sums"
+	partOfCalls  = "SELECT account, server, tool, at, 1 AS calls, CASE code WHEN 'OK' THEN 0 ELSE 1 END AS errors," +
+		" CASE WHEN price > 0 THEN 1 ELSE 0 END AS charged, price AS usd FROM calls"
+)
+
+// parts are what the answer about a span of time is made of: totals of its whole days, and of
+// the whole hours before and behind them; sums of all these hours that are not among the totals
+// yet; and the calls before and behind the hours.
+func (f *filter) parts(q CostQuery) string {
+	var parts []string
+	add := func(text, column string, grain grain, s span) {
+		of := &filter{args: f.args}
+		of.equal("grain", string(grain))
+		of.equal("account", q.Account)
+		of.between(column, s.since, s.until)
+		f.args, parts = of.args, append(parts, text+of.String())
+	}
+	byAccount, byTool := q.Account != "" || slices.Contains(q.By, "account"), slices.Contains(q.By, "tool")
+	hours, calls := span{q.Since, q.Until}.whole(time.Hour)
+	days, besides := hours.whole(day)
+	add(partOfSums, "hour", "", hours)
+	add(partOfTotals, "at", grainOf(byAccount, byTool, "day"), days)
+	for _, s := range besides {
+		add(partOfTotals, "at", grainOf(byAccount, byTool, "hour"), s)
+	}
+	for _, s := range calls {
+		add(partOfCalls, "at", "", s)
+	}
+	return strings.Join(parts, " UNION ALL ")
+}
+
+// span is a span of time, without its end. A time that is zero is no bound.
+type span struct{ since, until time.Time }
+
+// whole are the whole hours, or whatever the unit is, of a span, and the spans beside them.
+func (s span) whole(unit time.Duration) (inner span, beside []span) {
+	if inner = s; !s.since.IsZero() {
+		inner.since = roundUp(s.since, unit)
+	}
+	if !s.until.IsZero() {
+		inner.until = s.until.UTC().Truncate(unit)
+	}
+	if !s.until.IsZero() && inner.since.After(inner.until) { // it has none
+		return span{inner.since, inner.since}, []span{s}
+	}
+	if !inner.since.Equal(s.since) {
+		beside = append(beside, span{s.since, inner.since})
+	}
+	if !inner.until.Equal(s.until) {
+		beside = append(beside, span{inner.until, s.until})
+	}
+	return inner, beside
+}
+
+// Traffic is what happened in each minute that begins in a span of time, the oldest first.
+// Minutes without calls are left out, and those of more than 8 days ago are forgotten.
+func (s *Store) Traffic(ctx context.Context, since, until time.Time) ([]TrafficRow, error) {
+	f := &filter{}
+	f.between("minute", since, until)
+	text := "SELECT minute, CAST(sum(calls) AS bigint), CAST(sum(errors) AS bigint), CAST(sum(usd) AS bigint) FROM minutes" + f.String() +
+		" GROUP BY minute HAVING sum(calls) > 0 ORDER BY minute LIMIT " + f.arg(MaxMinutes+1)
+	return collect(ctx, s, MaxMinutes, func(s scanner) (r TrafficRow, err error) {
+		err = s.Scan(&r.At, &r.Calls, &r.Errors, &r.USD)
+		r.At = r.At.UTC()
+		return r, err
+	}, text, f.args)
+}

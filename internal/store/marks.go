@@ -1,0 +1,56 @@
+package store
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// Bounds on the marks of one call.
+const (
+	maxMarks = 32
+	maxStep  = 32 // bytes of the name of a step
+)
+
+// formatMarks are marks as they are kept: "cap:0,run:2100", in microseconds. Those that cannot
+// be kept like that are left out.
+func formatMarks(marks []toolyard.Mark) string {
+	var b []byte
+	n := 0
+	for _, m := range marks {
+		if !isStep(m.Step) || m.At < 0 || n == maxMarks {
+			continue
+		}
+		if n++; n > 1 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(append(append(b, m.Step...), ':'), m.At.Microseconds(), 10)
+	}
+	return string(b)
+}
+
+// parseMarks reads marks as they are kept. What is not a mark ends them: the rest of the call
+// can be shown without them.
+func parseMarks(text string) (marks []toolyard.Mark) {
+	for len(marks) < maxMarks && text != "" {
+		var item string
+		item, text, _ = strings.Cut(text, ",")
+		step, at, _ := strings.Cut(item, ":")
+		micros, err := strconv.ParseInt(at, 10, 64)
+		if err != nil || micros < 0 || micros > maxMicros || !isStep(step) {
+			return marks
+		}
+		marks = append(marks, toolyard.Mark{Step: step, At: time.Duration(micros) * time.Microsecond})
+	}
+	return marks
+}
+
+// maxMicros is the longest duration in microseconds.
+const maxMicros = int64(1<<63-1) / int64(time.Microsecond)
+
+// isStep reports whether a text can be the name of a step.
+func isStep(name string) bool {
+	return name != "" && len(name) <= maxStep && !strings.ContainsAny(name, ",:\x00") && strings.ToValidUTF8(name, "") == name
+}

@@ -1,0 +1,35 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// SessionCursor is a place in the list of sessions: behind the one with this end and id.
+type SessionCursor struct {
+	Expires time.Time
+	ID      string
+}
+
+// SessionQuery selects sessions. Empty fields select everything.
+type SessionQuery struct {
+	Account string
+	State   string        // open, closed or expired
+	Before  SessionCursor // only sessions behind this place; the zero value is the beginning
+	Limit   int           // at most MaxCalls, which zero means too
+}
+
+// Sessions are sessions, those that end last first. Accounts are none.
+func (s *Store) Sessions(ctx context.Context, q SessionQuery) ([]*toolyard.Purse, error) {
+	if q.Limit <= 0 || q.Limit > MaxCalls {
+		q.Limit = MaxCalls
+	}
+	f := &filter{where: []string{"id <> account"}}
+	f.equal("account", q.Account)
+	f.equal("state", q.State)
+	f.behind("expires", q.Before.Expires, q.Before.ID)
+	page := "SELECT id FROM purses" + f.String() + " ORDER BY expires DESC, id DESC LIMIT " + f.arg(q.Limit)
+	return s.queryPurses(ctx, "p.id IN ("+page+")", "p.expires DESC, p.id DESC", f.args...)
+}

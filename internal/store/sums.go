@@ -1,0 +1,174 @@
+package store
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// Calls are added up when they are written, because there are too many of them to add up when
+// somebody asks: by the hour, for what they cost, and by the minute, for how many there are. A
+// call and its sums are written in one transaction. Many calls of many accounts and tools have
+// nearly as many sums, so from time to time sums move to the totals, where they are added up
+// further in all the ways that are asked for. What is not there yet is still in the sums: the
+// two together are always exact.
+
+// shards is how many rows each sum is kept in. A process always writes the same one.
+const shards = 16
+
+// keepMinutes is how long sums of minutes are kept.
+const keepMinutes = 8 * day
+
+// adding is what becomes of a sum that is there already.
+func adding(t *table) string { return t.onConflict(t.rest(`{} = ` + t.name + `.{} + excluded.{}`)) }
+
+// pgWas notes in a call that is found to be charged what it was counted as.
+const pgWas = `, was = json_build_array(calls.account, calls.server, calls.tool, calls.code, calls.elapsed_ns)`
+
+// pgTallies are what calls that were written add to the sums, and what they take out again
+// because it was counted before.
+const pgTallies = `
+	SELECT account, at, server, tool, 1 AS calls, CASE code WHEN 'OK' THEN 0 ELSE 1 END AS errors,
+		CASE WHEN price > 0 THEN 1 ELSE 0 END AS charged, price AS usd, elapsed_ns FROM new
+	UNION ALL
+	SELECT was ->> 0, at, was ->> 1, was ->> 2, -1, CASE was ->> 3 WHEN 'OK' THEN 0 ELSE -1 END, 0, 0, -(was ->> 4)::bigint
+		FROM new WHERE was IS NOT NULL`
+
+// pgRecord puts calls on the record and adds them to the sums, in one statement, so that only
+// what was really written is added: RETURNING is silent about a call that stays as it is, and
+// was tells one that is found to be charged from one that is new. All calls are written before
+// the first sum, and sums in the order of their keys, hours before minutes, so that two
+// exchanges do not wait for each other. The last parameter is the shard.
+func pgRecord() string {
+	shard := fmt.Sprintf("$%d::bigint", len(callTable.columns)+1)
+	return `WITH new AS (` + pgWrite(&callTable, insert) + keepCharged(&callTable, pgWas) + `
+		RETURNING account, at, server, tool, code, price, elapsed_ns, was::json AS was),
+	tallies AS (` + pgTallies + `),
+	hours AS (INSERT INTO sums (` + sumTable.list() + `)
+		SELECT account, date_trunc('hour', at, 'UTC'), server, tool, ` + shard + `, sum(calls), sum(errors), sum(charged), sum(usd), sum(elapsed_ns)
+		FROM tallies GROUP BY 1, 2, 3, 4 ORDER BY account COLLATE "C", 2, server COLLATE "C", tool COLLATE "C"` + adding(&sumTable) + ` RETURNING hour)
+	INSERT INTO minutes (` + minuteTable.list() + `)
+		SELECT date_trunc('minute', at, 'UTC'), ` + shard + `, sum(calls), sum(errors), sum(usd)
+		FROM tallies WHERE (SELECT count(*) FROM hours) > 0 GROUP BY 1 ORDER BY 1` + adding(&minuteTable)
+}
+
+// tally is what calls add to a sum.
+type tally struct {
+	calls, errors, charged int64
+	usd                    toolyard.Money
+	elapsed                time.Duration
+}
+
+// hourKey names a sum of an hour.
+type hourKey struct {
+	account      string
+	hour         time.Time
+	server, tool string
+}
+
+func compareHours(a, b hourKey) int {
+	return cmp.Or(strings.Compare(a.account, b.account), a.hour.Compare(b.hour), strings.Compare(a.server, b.server), strings.Compare(a.tool, b.tool))
+}
+
+// tallies are what calls add to the sums.
+type tallies struct {
+	hours   map[hourKey]tally
+	minutes map[time.Time]tally
+}
+
+// add adds a call, or takes it out again if the sign is -1.
+func (t *tallies) add(c *CallRow, sign int64) {
+	one := tally{calls: sign, usd: c.Price * toolyard.Money(sign), elapsed: c.Elapsed * time.Duration(sign)}
+	if c.Code != toolyard.OK {
+		one.errors = sign
+	}
+	if c.Price > 0 {
+		one.charged = sign
+	}
+	at := c.At.UTC()
+	key := hourKey{clean(c.Account), at.Truncate(time.Hour), clean(c.Server), clean(c.Tool)}
+	t.hours[key] = t.hours[key].plus(one)
+	minute := at.Truncate(time.Minute)
+	t.minutes[minute] = t.minutes[minute].plus(one)
+}
+
+func (t tally) plus(o tally) tally {
+	return tally{t.calls + o.calls, t.errors + o.errors, t.charged + o.charged, t.usd + o.usd, t.elapsed + o.elapsed}
+}
+
+// rows are the rows to add, in the order of their keys.
+func (t *tallies) rows() (hours, minutes [][]any) {
+	for _, key := range slices.SortedFunc(maps.Keys(t.hours), compareHours) {
+		n := t.hours[key]
+		hours = append(hours, []any{key.account, key.hour, key.server, key.tool, int64(0), n.calls, n.errors, n.charged, int64(n.usd), int64(n.elapsed)})
+	}
+	for _, minute := range slices.SortedFunc(maps.Keys(t.minutes), time.Time.Compare) {
+		n := t.minutes[minute]
+		minutes = append(minutes, []any{minute, int64(0), n.calls, n.errors, int64(n.usd)})
+	}
+	return hours, minutes
+}
+
+// What SQLite reads and writes of the sums.
+var (
+	liteReadKnown = `SELECT id, at, account, server, tool, code, price, elapsed_ns FROM calls
+		WHERE (at, id) IN (SELECT json_extract(value, '$[1]'), json_extract(value, '$[0]') FROM json_each(?))`
+	liteAddHours   = liteWrite(&sumTable, insert) + adding(&sumTable)
+	liteAddMinutes = liteWrite(&minuteTable, insert) + adding(&minuteTable)
+)
+
+// tally looks what calls that are about to be written will add to the sums.
+func (t *liteTx) tally(calls []*CallRow) (*tallies, error) {
+	known := make(map[callRef]*CallRow)
+	if err := liteQuery(t, liteReadKnown, known, scanKnown, array(pairsOf(calls))); err != nil {
+		return nil, err
+	}
+	sums := &tallies{map[hourKey]tally{}, map[time.Time]tally{}}
+	for _, c := range calls {
+		old := known[callRef{clean(c.ID), c.At.UTC().Truncate(time.Microsecond)}]
+		switch {
+		case old == nil:
+			sums.add(c, 1)
+		case old.Price == 0 && c.Price > 0: // as keepCharged says
+			sums.add(old, -1)
+			sums.add(c, 1)
+		}
+	}
+	return sums, nil
+}
+
+func pairsOf(calls []*CallRow) [][2]any {
+	pairs := make([][2]any, len(calls))
+	for i, c := range calls {
+		pairs[i] = [2]any{clean(c.ID), c.At.UnixMicro()}
+	}
+	return pairs
+}
+
+func scanKnown(s scanner) (callRef, *CallRow, error) {
+	c := &CallRow{}
+	err := s.Scan(&c.ID, &c.At, &c.Account, &c.Server, &c.Tool, &c.Code, &c.Price, &c.Elapsed)
+	c.At = c.At.UTC()
+	return callRef{c.ID, c.At}, c, err
+}
+
+// addSums adds to the sums.
+func (t *liteTx) addSums(sums *tallies) error {
+	hours, minutes := sums.rows()
+	if err := t.writeRows(liteAddHours, hours); err != nil {
+		return err
+	}
+	return t.writeRows(liteAddMinutes, minutes)
+}
+
+// liteForgetSums takes calls that are about to be forgotten out of the sums of their hours.
+func liteForgetSums(from string) string {
+	return `INSERT INTO sums (` + sumTable.list() + `) SELECT account, at / 3600000000 * 3600000000, server, tool, 0,
+		-count(*), -count(*) FILTER (WHERE code <> 'OK'), -count(*) FILTER (WHERE price > 0), -sum(price), -sum(elapsed_ns)
+		FROM ` + from + ` GROUP BY 1, 2, 3, 4` + adding(&sumTable)
+}

@@ -1,0 +1,324 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/pressly/goose/v3"
+	"pgregory.net/rapid"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/pgtest"
+)
+
+// aRecord is what the record should have.
+type aRecord map[string]*CallRow // by their ids: a call has one time
+
+// put adds calls as the record does: one stays as it is unless only the new one knows what the
+// call cost.
+func (r aRecord) put(calls []*CallRow) {
+	for _, c := range calls {
+		if old := r[c.ID]; old == nil || old.Price == 0 && c.Price > 0 {
+			r[c.ID] = c
+		}
+	}
+}
+
+func (r aRecord) list() []*CallRow { return slices.Collect(maps.Values(r)) }
+
+// traffic adds up what Traffic is to find.
+func traffic(all []*CallRow, since, until time.Time) (list []TrafficRow) {
+	minutes := make(map[time.Time]*TrafficRow)
+	for _, c := range all {
+		at := c.At.Truncate(time.Minute)
+		if at.Before(since) || !until.IsZero() && !at.Before(until) {
+			continue
+		}
+		if minutes[at] == nil {
+			minutes[at] = &TrafficRow{At: at}
+		}
+		row := minutes[at]
+		row.Calls++
+		row.USD += c.Price
+		if c.Code != toolyard.OK {
+			row.Errors++
+		}
+	}
+	for _, at := range slices.SortedFunc(maps.Keys(minutes), time.Time.Compare) {
+		list = append(list, *minutes[at])
+	}
+	return list
+}
+
+// someBatch draws calls of a span of some hours, many of them with the same ids. Of a call
+// only the time is always the same.
+func someBatch(t *rapid.T, base time.Time) []*CallRow {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) *CallRow {
+		n := rapid.IntRange(0, 60).Draw(t, "n")
+		return &CallRow{
+			ID: fmt.Sprintf("%d-%d", base.Unix(), n), At: base.Add(time.Duration(n*n) * 3_777_777 * time.Microsecond),
+			Account: fmt.Sprint(rapid.SampledFrom([]string{"acme", "umbrella", "Ä\x00"}).Draw(t, "account"), base.Unix()), Tool: rapid.SampledFrom([]string{"a", "B"}).Draw(t, "tool"),
+			Server: rapid.SampledFrom([]string{"", "s"}).Draw(t, "server"), Code: rapid.SampledFrom([]toolyard.Code{toolyard.OK, toolyard.Timeout}).Draw(t, "code"),
+			Price:   rapid.SampledFrom([]toolyard.Money{0, 0, 1, 999_999_999_999}).Draw(t, "price"),
+			Elapsed: time.Duration(rapid.IntRange(0, 1e9).Draw(t, "elapsed")),
+		}
+	}), 1, 30).Draw(t, "batch")
+}
+
+// someTime draws a bound: none, a whole hour or day, or any time, also one between
+// microseconds.
+func someTime(t *rapid.T, name string, base time.Time) time.Time {
+	switch rapid.IntRange(0, 3).Draw(t, name+" kind") {
+	case 0:
+		return time.Time{}
+	case 1:
+		return base.Truncate(time.Hour).Add(time.Duration(rapid.IntRange(0, 5).Draw(t, name)) * time.Hour)
+	case 2:
+		return base.Truncate(day).Add(time.Duration(rapid.IntRange(-1, 2).Draw(t, name)) * day)
+	}
+	return base.Add(time.Duration(rapid.Int64Range(-int64(time.Minute), int64(5*time.Hour)).Draw(t, name)))
+}
+
+// Whatever is written in whatever order, the sums are those of the calls that are on the
+// record.
+func TestSumsAreThoseOfTheRecord(t *testing.T) {
+	onEngines(t, func(t *testing.T, s *Store) {
+		base, runs := recordStart.Add(1234567*time.Microsecond), 0
+		rapid.Check(t, func(t *rapid.T) {
+			runs++
+			base := base.Add(time.Duration(runs) * 10 * 24 * time.Hour) // of this run alone
+			record := aRecord{}
+			for range rapid.IntRange(1, 4).Draw(t, "batches") {
+				batch := someBatch(t, base)
+				if err := s.AppendCalls(context.Background(), batch); err != nil {
+					t.Fatal(err)
+				}
+				record.put(chargedFirst(batch))
+				if rapid.Bool().Draw(t, "gather") {
+					if err := s.engine.gather(context.Background()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			since, until := someTime(t, "since", base), someTime(t, "until", base)
+			checkCosts(t, s, record.list(), fmt.Sprint("acme", base.Unix()), since, until)
+			if since.IsZero() {
+				since = base.Add(-day) // before it are other runs
+			}
+			got, err := s.Traffic(context.Background(), since, until)
+			if diff := gocmp.Diff(traffic(record.list(), since, until), got, cmpopts.EquateEmpty()); diff != "" || err != nil {
+				t.Fatal(err, diff)
+			}
+		})
+		sumsAddUp(t, s)
+	})
+}
+
+// chargedFirst is a batch as it counts: within one batch, of calls with the same id the first
+// charged one.
+func chargedFirst(batch []*CallRow) []*CallRow {
+	batch = slices.Clone(batch)
+	for i, c := range batch {
+		c := *c
+		c.Account = clean(c.Account)
+		batch[i] = &c
+	}
+	slices.SortStableFunc(batch, func(a, b *CallRow) int { return int(min(b.Price, 1) - min(a.Price, 1)) })
+	return batch
+}
+
+// checkCosts compares what the store says that calls cost with what they did. Without a
+// beginning, only the calls of one account are those of this run.
+func checkCosts(t *rapid.T, s *Store, all []*CallRow, acme string, since, until time.Time) {
+	end := until
+	if end.IsZero() {
+		end = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+	}
+	for _, by := range [][]string{nil, {"tool", "day"}, {"account"}, {"account", "tool"}} {
+		account := acme
+		if !since.IsZero() && rapid.Bool().Draw(t, "of all") {
+			account = ""
+		}
+		got, err := s.Costs(context.Background(), CostQuery{Account: account, Since: since, Until: until, By: by})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := gocmp.Diff(costs(all, account, since, end, by), got, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("by %v of %q from %s to %s: %s", by, account, since, until, diff)
+		}
+	}
+}
+
+// sumsAddUp asks the part of the audit that is about sums, which needs no purses.
+func sumsAddUp(t testing.TB, s *Store) {
+	t.Helper()
+	audited := 0
+	for _, a := range audits {
+		if !strings.Contains(a.finding, "the sums") && !strings.Contains(a.finding, "the totals") {
+			continue
+		}
+		audited++
+		err := query(t.Context(), s.db, func(row scanner) error {
+			var name, is, should string
+			err := row.Scan(&name, &is, &should)
+			t.Errorf(a.finding, name, is, should)
+			return err
+		}, a.text)
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if audited != 2 {
+		t.Error("nobody audits the sums")
+	}
+}
+
+// Replicas that write the same accounts and tools, in any order, all succeed at the first
+// attempt, and nothing is lost or counted twice.
+func TestSumsOfManyReplicas(t *testing.T) {
+	const replicas, rounds, each = 6, 40, 30
+	address := pgtest.ForTest(t).Database(t)
+	stores := make([]*Store, replicas)
+	for i := range stores {
+		stores[i] = openAt(t, address)
+		stores[i].engine.(*postgres).shard = int64(i % 2) // so that they meet
+	}
+	before := rowCount(t, stores[0], deadlocks)
+	start := time.Now().UTC().Truncate(time.Microsecond)
+	var all sync.WaitGroup
+	for i, s := range stores {
+		all.Go(func() {
+			r := rand.New(rand.NewPCG(1, uint64(i)))
+			for round := range rounds {
+				calls := make([]*CallRow, each)
+				for n := range calls {
+					c := aCall(r.IntN(1000))
+					c.ID, c.At = fmt.Sprintf("%d-%d", i/2*1000+round, n), start.Add(-time.Duration(n)*time.Minute) // two write the same calls
+					c.Account, c.Tool = fmt.Sprint("account", r.IntN(5)), fmt.Sprint("tool", r.IntN(5))
+					calls[n] = c
+				}
+				r.Shuffle(each, func(a, b int) { calls[a], calls[b] = calls[b], calls[a] })
+				if err := s.AppendCalls(t.Context(), calls); err != nil {
+					t.Error(err)
+				}
+				if round%8 == i {
+					if err := s.engine.gather(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := rowCount(t, stores[0], `SELECT count(*) FROM calls`); n != replicas/2*rounds*each {
+		t.Errorf("%d calls", n)
+	}
+	if n := rowCount(t, stores[0], deadlocks) - before; n != 0 {
+		t.Errorf("%d deadlocks", n)
+	}
+	sumsAddUp(t, stores[0])
+}
+
+// deadlocks is how many there were in a database.
+const deadlocks = `SELECT deadlocks FROM pg_stat_database, pg_stat_clear_snapshot() WHERE datname = current_database()`
+
+// Forgetting calls forgets their sums, and nothing else.
+func TestMaintainForgetsSums(t *testing.T) {
+	onEngines(t, func(t *testing.T, s *Store) {
+		now := time.Now().UTC().Truncate(time.Microsecond)
+		for age := range 12 {
+			calls := someCalls(10, now.Add(-time.Duration(age)*day))
+			for i, c := range calls {
+				c.Account, c.At = fmt.Sprint("account", i%2), c.At.Add(-time.Duration(i)*time.Hour)
+			}
+			appendAll(t, s, calls)
+		}
+		for _, keep := range []time.Duration{0, 10 * day, 60 * time.Hour, time.Minute} {
+			if err := s.Maintain(t.Context(), keep); err != nil {
+				t.Fatal(err)
+			}
+			sumsAddUp(t, s)
+			left := rowCount(t, s, `SELECT count(*) FROM calls`)
+			got, err := s.Costs(t.Context(), CostQuery{})
+			if err != nil || len(got) != 1 || got[0].Calls != int64(left) {
+				t.Errorf("%v, %d on the record, %v", got, left, err)
+			}
+			oldest := now.Add(-keepMinutes)
+			if keep > 0 && keep < keepMinutes {
+				oldest = now.Add(-keep)
+			}
+			if n := rowCount(t, s, `SELECT count(*) FROM minutes WHERE minute < $1`, oldest.Add(-time.Minute)); n != 0 {
+				t.Errorf("%d old minutes are kept", n)
+			}
+		}
+		if n := rowCount(t, s, `SELECT (SELECT count(*) FROM sums) + (SELECT count(*) FROM totals WHERE calls = 0)`); n != 0 {
+			t.Errorf("%d sums and totals of nothing are left", n)
+		}
+	})
+}
+
+// The calls of a store that had no sums yet are added up when it gets them.
+func TestSumsOfAnOldRecord(t *testing.T) {
+	onEngines(t, func(t *testing.T, s *Store) {
+		now := time.Now().UTC().Truncate(time.Microsecond)
+		all := manyCalls(300)
+		for i, c := range all {
+			c.At = now.Add(-time.Duration(i) * 977 * time.Second)
+		}
+		appendAll(t, s, all)
+		sums := func() (list []string) {
+			for _, table := range []string{"account, hour, server, tool, calls, errors, charged, usd, elapsed_ns FROM sums", "'', minute, '', '', calls, errors, 0, usd, 0 FROM minutes"} {
+				err := query(t.Context(), s.db, func(row scanner) error {
+					var account, server, tool string
+					var at time.Time
+					var n [5]int64
+					err := row.Scan(&account, &at, &server, &tool, &n[0], &n[1], &n[2], &n[3], &n[4])
+					list = append(list, fmt.Sprint(account, at.UTC(), server, tool, n))
+					return err
+				}, "SELECT "+table+" ORDER BY 1, 2, 3, 4")
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			return list
+		}
+		want := sums()
+		remake(t, s)
+		if diff := gocmp.Diff(want, sums()); diff != "" || len(want) == 0 {
+			t.Error(len(want), diff)
+		}
+	})
+}
+
+// remake undoes the last migration and makes it again.
+func remake(t *testing.T, s *Store) {
+	t.Helper()
+	db, dialect, folder := s.db, goose.DialectPostgres, "postgres"
+	if l, ok := s.engine.(*lite); ok {
+		db, dialect, folder = l.db, goose.DialectSQLite3, "sqlite"
+	}
+	files, err := fs.Sub(migrations, "migrations/"+folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider, err := goose.NewProvider(dialect, db, files, goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := provider.DownTo(t.Context(), 4); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := provider.Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}

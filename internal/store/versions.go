@@ -1,0 +1,73 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// MaxVersions is how many versions of a document are kept.
+const MaxVersions = 500
+
+// maxNote is how many bytes the author and the note of a version may have.
+const maxNote = 4 << 10
+
+// VersionRow is a version of a document: who wrote it, and why.
+type VersionRow struct {
+	Version int64     `json:"version"`
+	At      time.Time `json:"at"`
+	By      string    `json:"by"`
+	Note    string    `json:"note"`
+}
+
+// SetDocumentAs is SetDocument, and keeps the new version with who wrote it and why. Of the
+// versions of a document the newest MaxVersions are kept.
+func (s *Store) SetDocumentAs(ctx context.Context, name string, body []byte, version int64, by, note string) (next int64, err error) {
+	if len(by) > maxNote || len(note) > maxNote {
+		return 0, toolyard.Errorf(toolyard.Invalid, "The author and the note of a version have at most %d bytes.", maxNote)
+	}
+	now, err := s.engine.clock(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return s.replace(ctx, name, body, version, &VersionRow{Version: version + 1, At: now, By: clean(by), Note: clean(note)})
+}
+
+// keepVersion keeps a version of a document, and forgets the oldest.
+func keepVersion(ctx context.Context, tx *sql.Tx, name string, body []byte, v *VersionRow) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO versions (name, version, at, author, note, body) VALUES ($1, $2, $3, $4, $5, $6)`,
+		name, v.Version, v.At, v.By, v.Note, body)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `DELETE FROM versions WHERE name = $1 AND version <=
+		(SELECT version FROM versions WHERE name = $1 ORDER BY version DESC LIMIT 1 OFFSET $2)`, name, MaxVersions)
+	return err
+}
+
+// Versions are the versions of a document that were kept, the newest first, at most limit.
+func (s *Store) Versions(ctx context.Context, name string, limit int) ([]VersionRow, error) {
+	if limit <= 0 || limit > MaxVersions {
+		limit = MaxVersions
+	}
+	return collect(ctx, s, limit, func(row scanner) (v VersionRow, err error) {
+		err = row.Scan(&v.Version, &v.At, &v.By, &v.Note)
+		v.At = v.At.UTC()
+		return v, err
+	}, `SELECT version, at, author, note FROM versions WHERE name = $1 ORDER BY version DESC LIMIT $2`, []any{name, limit})
+}
+
+// VersionOf is a version of a document and its text. Its error is NotFound when it was not
+// kept.
+func (s *Store) VersionOf(ctx context.Context, name string, version int64) (v VersionRow, body []byte, err error) {
+	err = s.db.QueryRowContext(ctx, `SELECT version, at, author, note, body FROM versions WHERE name = $1 AND version = $2`, name, version).
+		Scan(&v.Version, &v.At, &v.By, &v.Note, &body)
+	if errors.Is(err, sql.ErrNoRows) {
+		return v, nil, toolyard.Errorf(toolyard.NotFound, "There is no version %d of %s.", version, name)
+	}
+	v.At = v.At.UTC()
+	return v, body, s.engine.explain(err)
+}

@@ -1,0 +1,341 @@
+package yard_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/api"
+	"github.com/toolyard/toolyard/internal/identity"
+	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/yard"
+)
+
+// staff is a yard with a store, and the keys of those who use it.
+type staff struct {
+	*httptest.Server
+	yard  *yard.Yard
+	store *store.Store
+	keys  map[string]string // tokens by role
+}
+
+const staffConfig = `
+name: staff
+edits: [toolsets, gates]
+record: {arguments: full}
+terms: {greet: {executeUsd: "0.001", rate: {perMinute: 100}}}
+toolsets: {some: {tools: [greet]}}
+gates:
+  chat: {mode: read, toolset: some}
+  all: {mode: write}
+  sell: {mode: read, surface: execute, callers: keys}
+`
+
+func newStaff(t *testing.T) *staff {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "toolyard.yaml")
+	if err := os.WriteFile(file, []byte(staffConfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	type args struct {
+		Name string `json:"name" minLength:"1"`
+	}
+	greet := toolyard.Define(toolyard.Spec{Name: "greet", Description: "Greets somebody.", Modes: toolyard.ReadOnly, Category: "social"},
+		func(_ context.Context, _ *toolyard.Call, in args) (string, error) {
+			return "Hello, " + in.Name + "!", nil
+		})
+	note := toolyard.Define(toolyard.Spec{Name: "note", Description: "Writes something down."},
+		func(context.Context, *toolyard.Call, struct{}) (string, error) { return "done", nil })
+	y, err := yard.New(yard.Options{Tools: []*toolyard.Tool{greet, note}, ConfigFile: file, Operator: "tyl_local"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); y.Run(ctx) }()
+	<-y.Ready()
+	s := &staff{Server: httptest.NewServer(y.Handler()), yard: y, keys: map[string]string{"none": "", "wrong": "ty_" + strings.Repeat("a", 10) + "_" + strings.Repeat("b", 49), "local": "tyl_local"}}
+	t.Cleanup(func() { s.Close(); cancel(); <-ended })
+	if s.store, err = store.Open(t.Context(), "sqlite:"+filepath.Join(dir, "toolyard.db")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.store.Close() })
+	for role, scopes := range map[string][]string{"caller": nil, "viewer": {identity.Viewer}, "operator": {identity.Operator, identity.Write}} {
+		key, token, err := identity.New(role, role+"-1", "acme", scopes, 0, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.store.PutKey(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		s.keys[role] = token
+	}
+	if err := s.store.Fund(t.Context(), "acme", 10*toolyard.USD, "test"); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// ask sends a request in a role and returns the status and the answer.
+func (s *staff) ask(t *testing.T, role, method, path, body string, headers ...string) (int, map[string]any) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, s.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key := s.keys[role]; key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := s.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+		return res.StatusCode, nil
+	}
+	data, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer map[string]any
+	_ = json.Unmarshal(bytes.TrimSpace(data), &answer)
+	return res.StatusCode, answer
+}
+
+// Every route asks for what its rule says, of everybody, and no page of another site gets
+// anywhere. A route without a rule, or one that changes something and is not recorded, fails.
+func TestAuthorization(t *testing.T) {
+	s := newStaff(t)
+	path := strings.NewReplacer("{source}", "-", "{name}", "none", "{id}", "none", "{prefix}", "none", "{version}", "999", "{kind}", "calendar")
+	unrecorded := map[string]bool{ // calls are on their own record; signing in changes nothing here
+		"POST /api/v1/tools/execute": true, "POST /api/v1/calls": true, "POST /api/v1/calls/batch": true,
+		"POST /api/v1/signin": true, "DELETE /api/v1/signin": true, "POST /api/v1/toolsets/{name}/preview": true,
+	}
+	for _, rule := range api.Rules() {
+		name := rule.Method + " " + rule.Path
+		t.Run(name, func(t *testing.T) {
+			if rule.Access == "nobody" {
+				t.Fatal("nobody said whom it is for")
+			}
+			if rule.Method != "GET" && (rule.Deed == "") != unrecorded[name] {
+				t.Error("it changes something, and who did it is not recorded")
+			}
+			body := ""
+			if rule.Method != "GET" {
+				body = "{}"
+			}
+			at := path.Replace(rule.Path)
+			status := func(role string, headers ...string) int {
+				got, _ := s.ask(t, role, rule.Method, at, body, headers...)
+				return got
+			}
+			if got := status("operator", "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"); got != http.StatusForbidden {
+				t.Errorf("a page of another site gets %d", got)
+			}
+			if got := status("operator", "Host", "evil.example", "Origin", "null"); got != http.StatusForbidden {
+				t.Errorf("a page without an origin gets %d", got)
+			}
+			rank := map[string]int{"open": 0, "caller": 1, "viewer": 2, "operator": 3}
+			for role, level := range map[string]int{"caller": 1, "viewer": 2, "operator": 3, "local": 3} {
+				got := status(role)
+				if refused := got == http.StatusForbidden || got == http.StatusUnauthorized; refused != (level < rank[rule.Access]) {
+					t.Errorf("%s gets %d", role, got)
+				}
+			}
+			if got := status("none"); rank[rule.Access] >= 2 && got != http.StatusUnauthorized {
+				t.Errorf("without a key: %d", got)
+			}
+			if got := status("wrong"); rank[rule.Access] >= 1 && got != http.StatusUnauthorized {
+				t.Errorf("with a wrong key: %d", got)
+			}
+		})
+	}
+}
+
+// A browser is known by its cookie, on pages of this server only.
+func TestSignIn(t *testing.T) {
+	s := newStaff(t)
+	if got, _ := s.ask(t, "none", "POST", "/api/v1/signin", `{"key":"`+s.keys["wrong"]+`"}`); got != http.StatusUnauthorized {
+		t.Errorf("a wrong key: %d", got)
+	}
+	r, _ := http.NewRequestWithContext(t.Context(), "POST", s.URL+"/api/v1/signin", strings.NewReader(`{"key":"`+s.keys["operator"]+`"}`))
+	r.Header.Set("Content-Type", "application/json")
+	res, err := s.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	cookies := res.Cookies()
+	if res.StatusCode != http.StatusOK || len(cookies) != 1 || !cookies[0].HttpOnly || cookies[0].SameSite != http.SameSiteStrictMode {
+		t.Fatalf("%d %v", res.StatusCode, cookies)
+	}
+	cookie := cookies[0].Name + "=" + cookies[0].Value
+	own, other := "http://"+s.Listener.Addr().String(), "http://127.0.0.1:1"
+	for name, c := range map[string]struct {
+		method  string
+		headers []string
+		status  int
+	}{
+		"its own page":              {"GET", []string{"Sec-Fetch-Site", "same-origin"}, 200},
+		"no word of where from":     {"GET", nil, 200},
+		"a page of another port":    {"GET", []string{"Sec-Fetch-Site", "same-site"}, 403},
+		"typed in":                  {"GET", []string{"Sec-Fetch-Site", "none"}, 401},
+		"a change":                  {"POST", []string{"Sec-Fetch-Site", "same-origin"}, 404},
+		"a change, by its origin":   {"POST", []string{"Origin", own}, 404},
+		"a change, other origin":    {"POST", []string{"Origin", other}, 403},
+		"a change from nowhere":     {"POST", nil, 401},
+		"a change, claims both":     {"POST", []string{"Origin", own, "Sec-Fetch-Site", "cross-site"}, 403},
+		"a change, typed in by you": {"POST", []string{"Sec-Fetch-Site", "none"}, 401},
+	} {
+		path, body := "/api/v1/keys", ""
+		if c.method == "POST" {
+			path, body = "/api/v1/servers/none/retry", "{}"
+		}
+		if got, _ := s.ask(t, "none", c.method, path, body, append(c.headers, "Cookie", cookie)...); got != c.status {
+			t.Errorf("%s: %d, want %d", name, got, c.status)
+		}
+	}
+}
+
+// Who changed what is on record, with how it ended, also what was refused.
+func TestChangesAreRecorded(t *testing.T) {
+	s := newStaff(t)
+	if got, _ := s.ask(t, "operator", "PUT", "/api/v1/toolsets/some", `{"tools":["greet"],"version":0}`); got != 200 {
+		t.Fatal(got)
+	}
+	if got, _ := s.ask(t, "operator", "PUT", "/api/v1/toolsets/some", `{"tools":["greet"],"version":0}`); got != http.StatusConflict {
+		t.Fatal(got)
+	}
+	_, answer := s.ask(t, "viewer", "GET", "/api/v1/changes", "")
+	list, _ := answer["changes"].([]any)
+	if len(list) != 2 {
+		t.Fatalf("%v", answer)
+	}
+	for i, want := range []map[string]any{
+		{"caller": "operator-1", "deed": "toolset.put", "subject": "some", "status": 409.0},
+		{"caller": "operator-1", "deed": "toolset.put", "subject": "some", "status": 200.0},
+	} {
+		got := list[i].(map[string]any)
+		for name, value := range want {
+			if got[name] != value {
+				t.Errorf("change %d: %s is %v, want %v", i, name, got[name], value)
+			}
+		}
+	}
+}
+
+// An edit changes what a gate shows, is versioned, and can be taken back.
+func TestEdits(t *testing.T) {
+	s := newStaff(t)
+	shows := func() (names []string) {
+		v, ok := s.yard.View("chat")
+		if !ok {
+			t.Fatal("there is no gate chat")
+		}
+		for _, b := range v.Tools {
+			names = append(names, b.Name)
+		}
+		return names
+	}
+	for _, bad := range []string{
+		`{"tools":["nothing"],"version":0}`, `{"servers":[{"id":"nobody"}],"version":0}`, `{"tools":"greet","version":0}`, `{"tools":["greet"]}`, `{"tool":["greet"],"version":0}`,
+	} {
+		if got, answer := s.ask(t, "operator", "PUT", "/api/v1/toolsets/some", bad); got != http.StatusBadRequest {
+			t.Errorf("%s: %d %v", bad, got, answer)
+		}
+	}
+	_, preview := s.ask(t, "viewer", "POST", "/api/v1/toolsets/some/preview", `{"tools":[]}`)
+	gates := preview["gates"].([]any)[0].(map[string]any)
+	if gates["gate"] != "chat" || len(gates["removed"].([]any)) != 1 || len(shows()) != 1 {
+		t.Errorf("%v %v", preview, shows())
+	}
+	if got, answer := s.ask(t, "operator", "PUT", "/api/v1/toolsets/some", `{"tools":[],"version":0}`); got != 200 || answer["from"] != "api" {
+		t.Fatalf("%d %v", got, answer)
+	}
+	if len(shows()) != 0 {
+		t.Errorf("chat shows %v", shows())
+	}
+	if got, answer := s.ask(t, "operator", "PUT", "/api/v1/gates/more", `{"mode":"write","callers":"keys","version":1}`); got != 200 || answer["tools"] != 2.0 {
+		t.Fatalf("%d %v", got, answer)
+	}
+	if got, answer := s.ask(t, "operator", "POST", "/api/v1/edits/1/restore", `{"version":2}`); got != 200 || answer["version"] != 3.0 {
+		t.Fatalf("%d %v", got, answer)
+	}
+	if _, ok := s.yard.View("more"); ok {
+		t.Error("the gate is still there")
+	}
+	if got, _ := s.ask(t, "operator", "DELETE", "/api/v1/toolsets/some?version=3", ""); got != http.StatusNoContent {
+		t.Fatal(got)
+	}
+	if got := shows(); len(got) != 1 || got[0] != "greet" {
+		t.Errorf("chat shows %v", got)
+	}
+	_, answer := s.ask(t, "viewer", "GET", "/api/v1/edits", "")
+	if list := answer["edits"].([]any); len(list) != 4 || list[0].(map[string]any)["by"] != "operator-1" {
+		t.Errorf("%v", answer)
+	}
+}
+
+// What is called is seen: in the catalog, live, on record and in the sums.
+func TestPeopleSeeCalls(t *testing.T) {
+	s := newStaff(t)
+	_, answer := s.ask(t, "viewer", "GET", "/api/v1/tools?q=gre", "")
+	if answer["total"] != 1.0 {
+		t.Fatalf("%v", answer)
+	}
+	_, answer = s.ask(t, "operator", "POST", "/api/v1/calls/batch", `{"calls":[
+		{"gate":"sell","tool":"greet","args":{"name":"Ann"}},{"gate":"chat","tool":"greet","args":{"name":""}},{"gate":"chat","tool":"nothing"},{"gate":"chat","tool":"greet","args":{"name":"Bob"}}]}`)
+	var seen []string
+	for _, r := range answer["results"].([]any) {
+		raw, _ := json.Marshal(r)
+		seen = append(seen, string(raw))
+	}
+	for i, want := range []string{"Hello, Ann!", "VALIDATION_ERROR", "NOT_FOUND", "Hello, Bob!"} {
+		if !strings.Contains(seen[i], want) {
+			t.Errorf("result %d is %s", i, seen[i])
+		}
+	}
+	var overview map[string]any
+	for range 100 {
+		if _, overview = s.ask(t, "viewer", "GET", "/api/v1/overview", ""); overview["today"].(map[string]any)["calls"] == 3.0 {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if today := overview["today"].(map[string]any); today["calls"] != 3.0 || today["errors"] != 1.0 || today["usd"] != "0.001" {
+		t.Errorf("%v", overview)
+	}
+	_, answer = s.ask(t, "viewer", "GET", "/api/v1/calls?failed=true", "")
+	call := answer["calls"].([]any)[0].(map[string]any)
+	if _, detail := s.ask(t, "viewer", "GET", "/api/v1/calls/"+call["id"].(string), ""); detail["marks"] == nil || detail["message"] == nil {
+		t.Errorf("%v", detail)
+	}
+	if got, _ := s.ask(t, "none", "GET", "/api/v1/calls/"+call["id"].(string), ""); got == 200 {
+		t.Error("a stranger sees a call")
+	}
+	if _, answer = s.ask(t, "viewer", "GET", "/api/v1/limits", ""); len(answer["limits"].([]any)) != 1 {
+		t.Errorf("%v", answer)
+	}
+	if got, _ := s.ask(t, "viewer", "GET", "/api/v1/calls/live", ""); got != 200 {
+		t.Error(got)
+	}
+}
