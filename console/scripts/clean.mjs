@@ -1,0 +1,11 @@
+// Removes what earlier builds left beside the one that was just made: files that its manifest
+// does not name. It runs after the build, so that one that fails leaves the last one.
+import { readdir, readFile, rm } from "node:fs/promises";
+
+const built = new URL("../../internal/console/built/", import.meta.url);
+const manifest = JSON.parse(await readFile(new URL("manifest.json", built), "utf8"));
+const keep = new Set(Object.values(manifest).flatMap((chunk) => [chunk.file, ...(chunk.css ?? []), ...(chunk.assets ?? [])]));
+
+for (const name of await readdir(new URL("assets/", built))) {
+  if (!keep.has(`assets/${name}`)) await rm(new URL(`assets/${name}`, built));
+}

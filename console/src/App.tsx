@@ -1,0 +1,55 @@
+import { useQuery } from "@tanstack/react-query";
+import { Outlet, useLocation } from "@tanstack/react-router";
+import { lazy, Suspense, useEffect, useRef } from "react";
+import { ApiError } from "./api/client";
+import { queries } from "./api/queries";
+import { Layout } from "./components/Layout";
+import { ErrorState, Skeleton } from "./components/States";
+import { Toasts } from "./components/Toast";
+import { maySee } from "./session";
+
+const SignIn = lazy(() => import("./screens/SignIn"));
+
+/** Asks who is there, and shows the yard to those who may see it, the sign-in to the others. */
+export function App() {
+  const me = useQuery(queries.me());
+  return (
+    <>
+      <Screen {...me} />
+      <Toasts />
+    </>
+  );
+}
+
+function Screen({ data: me, error, refetch, isPending }: Pick<ReturnType<typeof useQuery<import("./api/types").Me>>, "data" | "error" | "refetch" | "isPending">) {
+  useFocusOnNavigation();
+  if (error instanceof ApiError && error.status === 401) return <Door />;
+  if (me && maySee(me)) {
+    return (
+      <Layout me={me}>
+        <Outlet />
+      </Layout>
+    );
+  }
+  if (me) return <Door />;
+  if (isPending) return <div className="Page"><Skeleton lines={4} /></div>;
+  return <ErrorState error={error} onRetry={() => void refetch()} />;
+}
+
+function Door() {
+  return (
+    <Suspense>
+      <SignIn />
+    </Suspense>
+  );
+}
+
+/** Another screen takes the focus, so that it is read from its beginning. */
+function useFocusOnNavigation() {
+  const path = useLocation({ select: (location) => location.pathname });
+  const first = useRef(true);
+  useEffect(() => {
+    if (first.current) first.current = false;
+    else document.getElementById("main")?.focus({ preventScroll: true });
+  }, [path]);
+}

@@ -1,0 +1,52 @@
+/** One event of a text/event-stream. */
+export type ServerSent = { event: string; data: string };
+
+const longest = 4 << 20; // characters of one event; a longer one is dropped
+
+/**
+ * Reads text/event-stream piece by piece: feed it text as it comes, and it returns the events
+ * that are complete. Pieces may be cut anywhere, also between the two halves of a line end.
+ */
+export class EventParser {
+  #line = "";
+  #event = "";
+  #data: string[] = [];
+  #size = 0;
+  #afterReturn = false;
+
+  feed(text: string): ServerSent[] {
+    const events: ServerSent[] = [];
+    let rest = text;
+    if (this.#afterReturn && rest.startsWith("\n")) rest = rest.slice(1);
+    if (text !== "") this.#afterReturn = rest.endsWith("\r");
+    const lines = rest.split(/\r\n|\r|\n/);
+    const last = lines.pop() ?? "";
+    for (const line of lines) {
+      this.#take(this.#line + line, events);
+      this.#line = "";
+    }
+    this.#line = (this.#line + last).slice(0, longest);
+    return events;
+  }
+
+  #take(line: string, events: ServerSent[]) {
+    if (line === "") {
+      if (this.#data.length > 0 && this.#size <= longest) {
+        events.push({ event: this.#event || "message", data: this.#data.join("\n") });
+      }
+      this.#event = "";
+      this.#data = [];
+      this.#size = 0;
+      return;
+    }
+    if (line.startsWith(":")) return;
+    const colon = line.indexOf(":");
+    const name = colon < 0 ? line : line.slice(0, colon);
+    const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
+    if (name === "event") this.#event = value;
+    if (name === "data") {
+      this.#size += value.length;
+      if (this.#size <= longest) this.#data.push(value);
+    }
+  }
+}

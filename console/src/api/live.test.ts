@@ -1,0 +1,76 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { followCalls } from "./live";
+
+const refused = (status: number, body: object) => new Response(JSON.stringify(body), { status });
+const streamOf = (...events: string[]) => new Response(events.join(""), { status: 200 });
+const call = (id: string) => `event: call\ndata: {"id":"${id}"}\n\n`;
+
+/** A stream that stays open and silent until its request is given up. */
+function silent(signal: AbortSignal): Response {
+  const body = new ReadableStream({ start: (controller) => signal.addEventListener("abort", () => controller.error(signal.reason)) });
+  return new Response(body, { status: 200 });
+}
+
+/** Follows with the given answers, and tells what was heard until nothing is left to do. */
+async function follow(answers: (Response | Error | typeof silent)[]): Promise<{ heard: string[]; asked: string[]; stop: () => void }> {
+  const heard: string[] = [];
+  const asked: string[] = [];
+  vi.stubGlobal("fetch", (address: string, { signal }: { signal: AbortSignal }) => {
+    asked.push(address);
+    const next = answers.shift();
+    if (!next) return new Promise(() => undefined);
+    if (next instanceof Error) return Promise.reject(next);
+    return Promise.resolve(typeof next === "function" ? next(signal) : next);
+  });
+  const stop = followCalls({ tool: "x", failed: true }, {
+    call: ({ id }) => heard.push(id),
+    begin: ({ id }) => heard.push(`begin ${id}`),
+    lost: (count) => heard.push(`lost ${count}`),
+    state: (state, error) => heard.push(error ? `${state}: ${error.message}` : state),
+  });
+  await vi.advanceTimersByTimeAsync(30_000);
+  return { heard, asked, stop };
+}
+
+describe("followCalls", () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => {
+    vi.useRealTimers();
+    vi.unstubAllGlobals();
+  });
+
+  it("reads every kind of event and asks with its filter", async () => {
+    const { heard, asked, stop } = await follow([streamOf('event: begin\ndata: {"id":"a"}\n\n', call("a"), 'event: lost\ndata: {"count":3}\n\n', "event: call\ndata: not json\n\n", ": quiet\n\n")]);
+    expect(heard.slice(0, 5)).toEqual(["connecting", "live", "begin a", "a", "lost 3"]);
+    expect(asked[0]).toBe("/api/v1/calls/live?tool=x&failed=true");
+    stop();
+  });
+
+  it("connects again when the stream ends or the network is away", async () => {
+    const { heard, stop } = await follow([streamOf(call("a")), new TypeError("network"), refused(503, { message: "busy", retryAfterMs: 2000 }), streamOf(call("b"))]);
+    expect(heard.filter((word) => word !== "connecting")).toEqual(["live", "a", "waiting", "waiting", "waiting: busy", "live", "b", "waiting"]);
+    stop();
+  });
+
+  it("gives up when it is refused", async () => {
+    const { heard, asked } = await follow([refused(403, { message: "not for you" })]);
+    expect(heard).toEqual(["connecting", "refused: not for you"]);
+    expect(asked).toHaveLength(1);
+  });
+
+  it("ends a stream that says nothing for long", async () => {
+    const { heard, stop } = await follow([silent, streamOf(call("a"))]);
+    expect(heard).toEqual(["connecting", "live"]);
+    await vi.advanceTimersByTimeAsync(20_000);
+    expect(heard.slice(2, 6)).toEqual(["waiting", "connecting", "live", "a"]);
+    stop();
+  });
+
+  it("says nothing once it is stopped", async () => {
+    const { heard, asked, stop } = await follow([streamOf(call("a"))]);
+    stop();
+    const [before, requests] = [heard.length, asked.length];
+    await vi.advanceTimersByTimeAsync(120_000);
+    expect([heard.length, asked.length]).toEqual([before, requests]);
+  });
+});

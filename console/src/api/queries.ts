@@ -1,0 +1,211 @@
+// Options for every GET of the API, to be given to useQuery or useInfiniteQuery. Keys begin
+// with the name of the resource, so that queryClient.invalidateQueries({queryKey: ["servers"]})
+// touches the list and every single one.
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { get, path, type Query } from "./client";
+import type * as api from "./types";
+
+const second = 1000;
+
+export const queries = {
+  me: () => queryOptions({ queryKey: ["me"], queryFn: ({ signal }) => get<api.Me>("/me", {}, signal), staleTime: 300 * second }),
+
+  overview: () =>
+    queryOptions({
+      queryKey: ["overview"],
+      queryFn: ({ signal }) => get<api.Overview>("/overview", {}, signal),
+      staleTime: 5 * second,
+      refetchInterval: 10 * second,
+    }),
+
+  traffic: (minutes = 60) =>
+    queryOptions({
+      queryKey: ["traffic", minutes],
+      queryFn: ({ signal }) => get<api.Traffic>("/traffic", { minutes }, signal),
+      staleTime: 10 * second,
+      refetchInterval: 15 * second,
+      placeholderData: keepPreviousData,
+    }),
+
+  tools: (filter: api.ToolFilter) =>
+    queryOptions({
+      queryKey: ["tools", filter],
+      queryFn: ({ signal }) => get<api.ToolList>("/tools", filter, signal),
+      staleTime: 15 * second,
+      placeholderData: keepPreviousData,
+    }),
+
+  tool: (source: string, name: string) =>
+    queryOptions({
+      queryKey: ["tools", source, name],
+      queryFn: ({ signal }) => get<api.ToolDetail>(path`/tools/${source}/${name}`, {}, signal),
+      staleTime: 15 * second,
+    }),
+
+  problems: () =>
+    queryOptions({
+      queryKey: ["problems"],
+      queryFn: ({ signal }) => get<api.Problems>("/problems", {}, signal),
+      staleTime: 5 * second,
+      refetchInterval: 15 * second,
+    }),
+
+  calls: (filter: api.CallFilter) =>
+    infiniteQueryOptions({
+      queryKey: ["calls", "list", filter],
+      queryFn: ({ pageParam, signal }) => get<api.CallPage>("/calls", before(filter, pageParam), signal),
+      initialPageParam: "",
+      getNextPageParam: (last) => last.next,
+      staleTime: 5 * second,
+      placeholderData: keepPreviousData,
+    }),
+
+  call: (id: string) =>
+    queryOptions({
+      queryKey: ["calls", "one", id],
+      queryFn: ({ signal }) => get<api.CallDetail>(path`/calls/${id}`, {}, signal),
+      staleTime: 30 * second,
+    }),
+
+  costs: (filter: api.CostFilter) =>
+    queryOptions({
+      queryKey: ["costs", filter],
+      queryFn: ({ signal }) => get<api.Costs>("/costs", filter, signal),
+      staleTime: 30 * second,
+      placeholderData: keepPreviousData,
+    }),
+
+  latencies: (filter: api.LatencyFilter) =>
+    queryOptions({
+      queryKey: ["latencies", filter],
+      queryFn: ({ signal }) => get<api.Latencies>("/latencies", filter, signal),
+      staleTime: 30 * second,
+      placeholderData: keepPreviousData,
+    }),
+
+  servers: () =>
+    queryOptions({
+      queryKey: ["servers", "list"],
+      queryFn: ({ signal }) => get<api.Servers>("/servers", {}, signal),
+      staleTime: 3 * second,
+      refetchInterval: 5 * second,
+    }),
+
+  server: (id: string) =>
+    queryOptions({
+      queryKey: ["servers", "one", id],
+      queryFn: ({ signal }) => get<api.ServerDetail>(path`/servers/${id}`, {}, signal),
+      staleTime: 3 * second,
+      refetchInterval: 5 * second,
+    }),
+
+  pending: (id: string) =>
+    queryOptions({
+      queryKey: ["servers", "pending", id],
+      queryFn: ({ signal }) => get<api.Pending>(path`/servers/${id}/pending`, {}, signal),
+      staleTime: 5 * second,
+    }),
+
+  toolsets: () =>
+    queryOptions({
+      queryKey: ["toolsets", "list"],
+      queryFn: ({ signal }) => get<api.Toolsets>("/toolsets", {}, signal),
+      staleTime: 10 * second,
+    }),
+
+  toolset: (name: string) =>
+    queryOptions({
+      queryKey: ["toolsets", "one", name],
+      queryFn: ({ signal }) => get<api.Toolset>(path`/toolsets/${name}`, {}, signal),
+      staleTime: 10 * second,
+    }),
+
+  toolsetExport: (name: string, format: api.ExportFormat, gate?: string) =>
+    queryOptions({
+      queryKey: ["toolsets", "export", name, format, gate],
+      queryFn: ({ signal }) => get<api.Json>(path`/toolsets/${name}/export`, { format, gate }, signal),
+      staleTime: 10 * second,
+    }),
+
+  gates: () =>
+    queryOptions({
+      queryKey: ["gates", "list"],
+      queryFn: ({ signal }) => get<api.Gates>("/gates", {}, signal),
+      staleTime: 10 * second,
+    }),
+
+  gate: (name: string) =>
+    queryOptions({
+      queryKey: ["gates", "one", name],
+      queryFn: ({ signal }) => get<api.GateDetail>(path`/gates/${name}`, {}, signal),
+      staleTime: 10 * second,
+    }),
+
+  gateExport: (name: string, format: api.ExportFormat) =>
+    queryOptions({
+      queryKey: ["gates", "export", name, format],
+      queryFn: ({ signal }) => get<api.Json>(path`/gates/${name}/export`, { format }, signal),
+      staleTime: 10 * second,
+    }),
+
+  edits: () =>
+    queryOptions({
+      queryKey: ["edits", "list"],
+      queryFn: ({ signal }) => get<api.Edits>("/edits", {}, signal),
+      staleTime: 10 * second,
+    }),
+
+  edit: (version: number) =>
+    queryOptions({
+      queryKey: ["edits", "one", version],
+      queryFn: ({ signal }) => get<api.EditDetail>(path`/edits/${version}`, {}, signal),
+      staleTime: Infinity, // a version does not change
+    }),
+
+  accounts: () =>
+    queryOptions({
+      queryKey: ["accounts"],
+      queryFn: ({ signal }) => get<api.Accounts>("/accounts", {}, signal),
+      staleTime: 10 * second,
+      refetchInterval: 30 * second,
+    }),
+
+  sessions: (filter: api.SessionFilter) =>
+    infiniteQueryOptions({
+      queryKey: ["sessions", filter],
+      queryFn: ({ pageParam, signal }) => get<api.SessionPage>("/sessions", before(filter, pageParam), signal),
+      initialPageParam: "",
+      getNextPageParam: (last) => last.next,
+      staleTime: 10 * second,
+      placeholderData: keepPreviousData,
+    }),
+
+  limits: () =>
+    queryOptions({
+      queryKey: ["limits"],
+      queryFn: ({ signal }) => get<api.Limits>("/limits", {}, signal),
+      staleTime: second,
+      refetchInterval: 3 * second,
+    }),
+
+  keys: () =>
+    queryOptions({
+      queryKey: ["keys"],
+      queryFn: ({ signal }) => get<api.Keys>("/keys", {}, signal),
+      staleTime: 10 * second,
+    }),
+
+  changes: (filter: api.ChangeFilter) =>
+    infiniteQueryOptions({
+      queryKey: ["changes", filter],
+      queryFn: ({ pageParam, signal }) => get<api.ChangePage>("/changes", before(filter, pageParam), signal),
+      initialPageParam: "",
+      getNextPageParam: (last) => last.next,
+      staleTime: 5 * second,
+      placeholderData: keepPreviousData,
+    }),
+};
+
+function before(filter: Query, page: string): Query {
+  return page === "" ? filter : { ...filter, before: page };
+}

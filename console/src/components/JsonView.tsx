@@ -1,0 +1,89 @@
+import { ChevronRight } from "lucide-react";
+import { useState } from "react";
+import type { Json } from "../api/types";
+import { plural } from "../format";
+import { visible } from "../format/visible";
+import { CopyButton } from "./Code";
+import "./JsonView.css";
+
+const page = 100; // members shown at first, and added with each press
+const longText = 600; // characters of a text before it is cut
+
+type JsonViewProps = { value: Json; label?: string; /** Levels that are open at first. */ open?: number };
+
+/** Any JSON as a tree. What is folded is not in the page, so that large values are cheap. */
+export function JsonView({ value, label = "JSON", open = 2 }: JsonViewProps) {
+  return (
+    <div className="JsonView" role="group" aria-label={label}>
+      <div className="Code-copy"><CopyButton text={() => JSON.stringify(value, null, 2)} label="Copy JSON" /></div>
+      <div className="JsonView-tree"><Node value={value} open={open} /></div>
+    </div>
+  );
+}
+
+type NodeProps = { name?: string; value: Json; open: number };
+
+function Node({ name, value, open }: NodeProps) {
+  if (typeof value === "object" && value !== null && Object.keys(value).length > 0) {
+    return <Branch {...(name !== undefined && { name })} value={value} open={open} />;
+  }
+  return (
+    <div className="JsonView-leaf">
+      <Name name={name} />
+      <Leaf value={value} />
+    </div>
+  );
+}
+
+function Branch({ name, value, open }: { name?: string; value: object; open: number }) {
+  const [shown, setShown] = useState(open > 0);
+  const [limit, setLimit] = useState(page);
+  const list = Array.isArray(value);
+  const entries = Object.entries(value as Record<string, Json>);
+  return (
+    <div>
+      <button type="button" className="JsonView-fold" aria-expanded={shown} onClick={() => setShown(!shown)}>
+        <ChevronRight aria-hidden="true" />
+        <Name name={name} />
+        <span className="faint">{list ? `[ ${plural(entries.length, "item")} ]` : `{ ${plural(entries.length, "member")} }`}</span>
+      </button>
+      {shown && (
+        <div className="JsonView-members">
+          {entries.slice(0, limit).map(([key, member]) => (
+            <Node key={key} name={key} value={member} open={open - 1} />
+          ))}
+          {entries.length > limit && (
+            <button type="button" className="JsonView-more" onClick={() => setLimit(limit + page)}>
+              {plural(entries.length - limit, "more", "more")}
+            </button>
+          )}
+        </div>
+      )}
+    </div>
+  );
+}
+
+function Name({ name }: { name: string | undefined }) {
+  if (name === undefined) return null;
+  return <span className="JsonView-name">{visible(name)}: </span>;
+}
+
+function Leaf({ value }: { value: Json }) {
+  const [whole, setWhole] = useState(false);
+  if (typeof value === "string") {
+    const cut = !whole && value.length > longText;
+    return (
+      <span className="JsonView-text">
+        "{visible(cut ? value.slice(0, longText) : value)}
+        {cut ? "…" : '"'}
+        {cut && (
+          <button type="button" className="JsonView-more" onClick={() => setWhole(true)}>
+            {plural(value.length - longText, "more character")}
+          </button>
+        )}
+      </span>
+    );
+  }
+  const kind = value === null ? "null" : typeof value;
+  return <span className={`JsonView-${kind}`}>{kind === "object" ? (Array.isArray(value) ? "[]" : "{}") : String(value)}</span>;
+}

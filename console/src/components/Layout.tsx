@@ -1,0 +1,170 @@
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useNavigate } from "@tanstack/react-router";
+import { Ellipsis, LogOut, Monitor, Moon, Search, Sun, Wrench } from "lucide-react";
+import { type FormEvent, type ReactNode, useEffect, useRef, useState } from "react";
+import { signOut } from "../api/actions";
+import { queries } from "../api/queries";
+import type { Me, Overview } from "../api/types";
+import { health } from "../health";
+import { setTheme, type Theme, useTheme } from "../theme";
+import { Status } from "./Badge";
+import { IconButton } from "./Button";
+import { type NavItem, navigation, onPhone } from "./navigation";
+import "./Layout.css";
+
+/** The frame of the console: where one can go, how the yard is, who one is. */
+export function Layout({ me, children }: { me: Me; children: ReactNode }) {
+  const overview = useQuery(queries.overview());
+  return (
+    <div className="Layout">
+      <a className="Layout-skip" href="#main" onClick={focusMain}>Skip to the content</a>
+      <Sidebar me={me} overview={overview.data} />
+      <Topbar me={me} overview={overview.data} lost={overview.isError} />
+      <main id="main" className="Layout-main" tabIndex={-1}>{children}</main>
+      <BottomBar overview={overview.data} />
+    </div>
+  );
+}
+
+function focusMain(event: { preventDefault: () => void }) {
+  event.preventDefault(); // the address belongs to the router
+  document.getElementById("main")?.focus();
+}
+
+function Sidebar({ me, overview }: { me: Me; overview: Overview | undefined }) {
+  return (
+    <nav className="Layout-sidebar" aria-label="Main">
+      <Link to="/" className="Layout-brand" title={me.yard}>
+        <span className="Layout-logo" aria-hidden="true"><Wrench /></span>
+        <span className="cut">{me.yard || "Toolyard"}</span>
+      </Link>
+      {navigation.map((group) => (
+        <div key={group.title} className="Layout-group">
+          {group.title !== "" && <p className="Layout-group-title">{group.title}</p>}
+          <ul>
+            {group.items.map((item) => (
+              <li key={item.to}><NavLink item={item} overview={overview} /></li>
+            ))}
+          </ul>
+        </div>
+      ))}
+      <p className="Layout-version faint small cut" title={me.version}>Toolyard {me.version}</p>
+    </nav>
+  );
+}
+
+function NavLink({ item, overview, onClick }: { item: NavItem; overview: Overview | undefined; onClick?: () => void }) {
+  const { icon: Icon } = item;
+  const badge = overview && item.badge?.(overview);
+  return (
+    <Link to={item.to} className="Layout-link" activeOptions={{ exact: item.to === "/" }} onClick={onClick}>
+      <Icon aria-hidden="true" />
+      <span className="grow cut">{item.name}</span>
+      {badge && <span className={`Layout-badge Layout-badge-${badge.tone}`} title={badge.title}>{badge.count}<span className="unseen"> {badge.title}</span></span>}
+    </Link>
+  );
+}
+
+function Topbar({ me, overview, lost }: { me: Me; overview: Overview | undefined; lost: boolean }) {
+  return (
+    <header className="Layout-top">
+      <Link to="/" className="Layout-yard cut only-narrow">{me.yard || "Toolyard"}</Link>
+      <Health overview={overview} lost={lost} />
+      <SearchBox />
+      <div className="Layout-who">
+        <ThemeButton />
+        <span className="Layout-me only-wide" title={`${me.caller}${me.account ? `, account ${me.account}` : ""}`}>
+          <span className="cut">{me.caller}</span>
+          <span className="faint small">{me.role}</span>
+        </span>
+        <SignOutButton />
+      </div>
+    </header>
+  );
+}
+
+function Health({ overview, lost }: { overview: Overview | undefined; lost: boolean }) {
+  const [tone, word] = lost ? (["bad", "Unreachable"] as const) : overview ? health(overview) : (["neutral", "…"] as const);
+  return <div className="Layout-health" role="status"><Status tone={tone}>{word}</Status></div>;
+}
+
+function SearchBox() {
+  const navigate = useNavigate();
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+      event.preventDefault();
+      input.current?.focus();
+      input.current?.select();
+    };
+    document.addEventListener("keydown", press);
+    return () => document.removeEventListener("keydown", press);
+  }, []);
+  const search = (event: FormEvent) => {
+    event.preventDefault();
+    void navigate({ to: "/catalog", search: { q: input.current?.value.trim() || undefined } });
+  };
+  return (
+    <form className="Layout-search" role="search" onSubmit={search}>
+      <Search aria-hidden="true" />
+      <input ref={input} type="search" placeholder="Search tools" aria-label="Search tools" maxLength={200} autoComplete="off" />
+      <kbd aria-hidden="true">/</kbd>
+    </form>
+  );
+}
+
+function isTyping(target: EventTarget | null): boolean {
+  return target instanceof HTMLElement && (target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName));
+}
+
+const themes: Record<Theme, { next: Theme; icon: typeof Sun }> = {
+  system: { next: "light", icon: Monitor },
+  light: { next: "dark", icon: Sun },
+  dark: { next: "system", icon: Moon },
+};
+
+function ThemeButton() {
+  const now = useTheme();
+  const { next, icon: Icon } = themes[now];
+  return <IconButton label={`Theme: ${now}. Change to ${next}`} icon={<Icon />} onClick={() => setTheme(next)} />;
+}
+
+function SignOutButton() {
+  const client = useQueryClient();
+  const leave = async () => {
+    await signOut().catch(() => undefined); // without the yard there is nothing to leave
+    client.clear();
+    location.assign("/console/");
+  };
+  return <IconButton label="Sign out" icon={<LogOut />} onClick={leave} />;
+}
+
+function BottomBar({ overview }: { overview: Overview | undefined }) {
+  const [open, setOpen] = useState(false);
+  const items = navigation.flatMap((group) => group.items);
+  const close = () => setOpen(false);
+  return (
+    <nav className="Layout-bottom" aria-label="Main, for small screens" onKeyDown={(e) => e.key === "Escape" && close()}>
+      {open && (
+        <ul className="Layout-sheet" id="more">
+          {items.filter((item) => !onPhone.includes(item.to)).map((item) => (
+            <li key={item.to}><NavLink item={item} overview={overview} onClick={close} /></li>
+          ))}
+        </ul>
+      )}
+      <div className="Layout-bar">
+        {items.filter((item) => onPhone.includes(item.to)).map((item) => (
+          <Link key={item.to} to={item.to} className="Layout-tab" activeOptions={{ exact: item.to === "/" }} onClick={close}>
+            <item.icon aria-hidden="true" />
+            {item.name}
+          </Link>
+        ))}
+        <button type="button" className="Layout-tab" aria-expanded={open} aria-controls="more" onClick={() => setOpen(!open)}>
+          <Ellipsis aria-hidden="true" />
+          More
+        </button>
+      </div>
+    </nav>
+  );
+}

@@ -1,0 +1,36 @@
+import { useEffect, type ReactNode } from "react";
+import "./Page.css";
+
+type PageProps = {
+  title: string;
+  /** What is above the title: usually a link to the list. */
+  above?: ReactNode;
+  /** What is beside the title: badges, a status. */
+  beside?: ReactNode;
+  description?: ReactNode;
+  actions?: ReactNode;
+  children: ReactNode;
+};
+
+/** The frame of a screen: its title, what it is for, and what can be done. */
+export function Page({ title, above, beside, description, actions, children }: PageProps) {
+  useEffect(() => {
+    document.title = `${title} · Toolyard`;
+  }, [title]);
+  return (
+    <div className="Page">
+      <header className="Page-head">
+        <div className="Page-words">
+          {above && <div className="Page-above">{above}</div>}
+          <div className="Page-title">
+            <h1 className="cut" title={title}>{title}</h1>
+            {beside}
+          </div>
+          {description && <p className="Page-description">{description}</p>}
+        </div>
+        {actions && <div className="Page-actions">{actions}</div>}
+      </header>
+      <div className="Page-body">{children}</div>
+    </div>
+  );
+}

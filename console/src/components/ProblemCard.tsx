@@ -1,0 +1,45 @@
+import { Lightbulb } from "lucide-react";
+import type { Problem } from "../api/types";
+import { visible } from "../format/visible";
+import "./ProblemCard.css";
+
+/** One problem: what it is about, where, what is wrong, and how to mend it. */
+export function ProblemCard({ problem }: { problem: Problem }) {
+  const place = placeOf(problem);
+  return (
+    <article className="ProblemCard">
+      <div className="ProblemCard-head">
+        <h3 className="wrap-anywhere">{visible(problem.subject || problem.tool || problem.file || "The configuration")}</h3>
+        {place && <code className="ProblemCard-place">{place}</code>}
+      </div>
+      <p className="wrap-anywhere">{visible(problem.message)}</p>
+      {problem.frame && (
+        <pre className="ProblemCard-frame" tabIndex={0} aria-label={`The lines around ${place ?? "it"}`}>
+          {problem.frame.split("\n").map((line, i) => (
+            <span key={i} className={isCaret(line) ? "ProblemCard-caret" : undefined}>
+              {visible(line)}
+              {"\n"}
+            </span>
+          ))}
+        </pre>
+      )}
+      {problem.fix && (
+        <p className="ProblemCard-fix wrap-anywhere">
+          <Lightbulb aria-hidden="true" />
+          <span><span className="unseen">What to do: </span>{visible(problem.fix)}</span>
+        </p>
+      )}
+    </article>
+  );
+}
+
+/** Where it is: file:line:column, as far as it is known. */
+export function placeOf({ file, line, column }: Problem): string | undefined {
+  if (!file) return undefined;
+  return [file, line, line && column].filter(Boolean).join(":");
+}
+
+/** The line of a frame that points at the place: nothing but carets after the margin. */
+function isCaret(line: string): boolean {
+  return /^[\s|>]*\^[\^~\s]*$/.test(line);
+}

@@ -1,0 +1,248 @@
+import { Link, type LinkProps } from "@tanstack/react-router";
+import {
+  type ColumnDef,
+  createSortedRowModel,
+  type Row,
+  rowSortingFeature,
+  type SortingState,
+  tableFeatures,
+  useTable,
+} from "@tanstack/react-table";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { ArrowDown, ArrowUp, ChevronsUpDown } from "lucide-react";
+import { type ReactNode, useMemo, useState } from "react";
+import { Button } from "./Button";
+import { EmptyState, ErrorState, Skeleton } from "./States";
+import "./Table.css";
+
+type Sortable = string | number | bigint | undefined;
+
+export type Column<T> = {
+  id: string;
+  /** Empty for a column of buttons. */
+  header: string;
+  cell: (row: T) => ReactNode;
+  /** What the column sorts by; a column without it does not sort. */
+  value?: (row: T) => Sortable;
+  align?: "left" | "right";
+  /** A CSS width, such as "120px" or "30%". The rest is shared. */
+  width?: string;
+  /** Left out where there is little room. */
+  wideOnly?: boolean;
+};
+
+/** Where a row leads. */
+export type RowLink = Pick<LinkProps, "to" | "params" | "search">;
+
+type TableProps<T> = {
+  /** The name of the table for those who do not see it. */
+  label: string;
+  columns: Column<T>[];
+  rows: T[] | undefined;
+  rowKey: (row: T) => string;
+  /** Makes the first column a link that fills the row. */
+  rowLink?: (row: T) => RowLink | undefined;
+  error?: unknown;
+  onRetry?: () => void;
+  /** What to show when there are no rows. */
+  empty?: ReactNode;
+  sort?: { id: string; desc?: boolean };
+  /** More rows are on the server. */
+  more?: { load: () => void; loading: boolean };
+  selected?: (row: T) => boolean;
+  /** The least width before the table scrolls inside itself. */
+  minWidth?: number;
+};
+
+const features = tableFeatures({ rowSortingFeature, sortedRowModel: createSortedRowModel() });
+const virtualFrom = 100; // with fewer rows, all are there
+const rowHeight = 41;
+const none: never[] = [];
+
+/**
+ * A table: sorted by its headings, its rows links, only what is seen in the page when there
+ * are many. It shows itself that it loads, failed, or is empty. On a phone each row is a card.
+ */
+export function Table<T extends object>(props: TableProps<T>) {
+  const { rows, error, onRetry, empty } = props;
+  if (error && !rows) return <ErrorState error={error} onRetry={onRetry} />;
+  if (!rows) {
+    return (
+      <div className="Table-loading">
+        <Skeleton lines={6} />
+      </div>
+    );
+  }
+  if (rows.length === 0) return empty ?? <EmptyState title="Nothing here yet" />;
+  return <Rows {...props} rows={rows} />;
+}
+
+function Rows<T extends object>({ label, columns, rows, rowKey, rowLink, sort, more, selected, minWidth = 0 }: TableProps<T> & { rows: T[] }) {
+  const [sorting, setSorting] = useState<SortingState>(sort ? [{ id: sort.id, desc: sort.desc ?? false }] : none);
+  const defs = useMemo(() => columns.map((column) => definition(column)), [columns]);
+  const table = useTable({
+    features,
+    columns: defs,
+    data: rows,
+    getRowId: rowKey,
+    state: { sorting },
+    onSortingChange: setSorting,
+  });
+  const [scroller, setScroller] = useState<HTMLDivElement | null>(null); // a state, since the rows need it to be there
+  const all = table.getRowModel().rows;
+  const many = all.length > virtualFrom;
+  return (
+    <div className={many ? "Table Table-many" : minWidth > 0 ? "Table Table-scrolls" : "Table"} ref={setScroller}>
+      <table role="table" aria-label={label} aria-rowcount={all.length + 1} style={{ minWidth }}>
+        <colgroup>
+          {columns.map((column) => (
+            <col key={column.id} className={wide(column)} style={{ width: column.width }} />
+          ))}
+        </colgroup>
+        <thead role="rowgroup">
+          <tr role="row">
+            {columns.map((column) => (
+              <Heading
+                key={column.id}
+                column={column}
+                sorted={sorting[0]?.id === column.id ? (sorting[0].desc ? "descending" : "ascending") : undefined}
+                onSort={() => setSorting(nextSort(sorting, column.id))}
+              />
+            ))}
+          </tr>
+        </thead>
+        {many ? (
+          <VirtualBody all={all} columns={columns} rowLink={rowLink} selected={selected} scroller={scroller} />
+        ) : (
+          <tbody role="rowgroup">
+            {all.map((row, i) => (
+              <TableRow key={row.id} index={i} row={row.original} columns={columns} rowLink={rowLink} selected={selected} />
+            ))}
+          </tbody>
+        )}
+      </table>
+      {more && (
+        <div className="Table-more">
+          <Button size="s" variant="quiet" busy={more.loading} onClick={more.load}>
+            Show more
+          </Button>
+        </div>
+      )}
+    </div>
+  );
+}
+
+function definition<T extends object>(column: Column<T>): ColumnDef<typeof features, T> {
+  const { id, value } = column;
+  return { id, accessorFn: value ?? (() => undefined), enableSorting: value !== undefined, sortFn: compareRows, sortUndefined: "last" };
+}
+
+function compareRows<T extends object>(a: Row<typeof features, T>, b: Row<typeof features, T>, id: string): number {
+  const [x, y] = [a.getValue<Sortable>(id), b.getValue<Sortable>(id)];
+  if (typeof x === "string" && typeof y === "string") return x.localeCompare(y, "en", { numeric: true });
+  return x! < y! ? -1 : x! > y! ? 1 : 0;
+}
+
+/** Ascending, descending, then as the server sent it. */
+function nextSort(now: SortingState, id: string): SortingState {
+  if (now[0]?.id !== id) return [{ id, desc: false }];
+  return now[0].desc ? none : [{ id, desc: true }];
+}
+
+type HeadingProps<T> = { column: Column<T>; sorted: "ascending" | "descending" | undefined; onSort: () => void };
+
+function Heading<T>({ column, sorted, onSort }: HeadingProps<T>) {
+  const Icon = sorted === "ascending" ? ArrowUp : sorted === "descending" ? ArrowDown : ChevronsUpDown;
+  return (
+    <th role="columnheader" scope="col" aria-sort={sorted} className={cellClass(column)}>
+      {column.value ? (
+        <button type="button" className="Table-sort" onClick={onSort}>
+          {column.header}
+          <Icon aria-hidden="true" className={sorted ? "" : "Table-unsorted"} />
+        </button>
+      ) : (
+        column.header || <span className="unseen">Actions</span>
+      )}
+    </th>
+  );
+}
+
+type BodyProps<T extends object> = {
+  all: Row<typeof features, T>[];
+  columns: Column<T>[];
+  rowLink: TableProps<T>["rowLink"];
+  selected: TableProps<T>["selected"];
+  scroller: HTMLDivElement | null;
+};
+
+function VirtualBody<T extends object>({ all, columns, rowLink, selected, scroller }: BodyProps<T>) {
+  const rows = useVirtualizer({
+    count: all.length,
+    getScrollElement: () => scroller,
+    estimateSize: () => rowHeight,
+    getItemKey: (i) => all[i]?.id ?? i,
+    overscan: 12,
+  });
+  const items = rows.getVirtualItems();
+  const before = items[0]?.start ?? 0;
+  const after = rows.getTotalSize() - (items.at(-1)?.end ?? 0);
+  return (
+    <tbody role="rowgroup">
+      <Spacer height={before} columns={columns.length} />
+      {items.map((item) => {
+        const row = all[item.index];
+        if (!row) return null;
+        return (
+          <TableRow key={row.id} index={item.index} row={row.original} columns={columns} rowLink={rowLink} selected={selected} measure={rows.measureElement} />
+        );
+      })}
+      <Spacer height={after} columns={columns.length} />
+    </tbody>
+  );
+}
+
+function Spacer({ height, columns }: { height: number; columns: number }) {
+  if (height <= 0) return null;
+  return (
+    <tr className="Table-spacer" aria-hidden="true">
+      <td colSpan={columns} style={{ height }} />
+    </tr>
+  );
+}
+
+type TableRowProps<T> = {
+  index: number;
+  row: T;
+  columns: Column<T>[];
+  rowLink: ((row: T) => RowLink | undefined) | undefined;
+  selected: ((row: T) => boolean) | undefined;
+  measure?: (element: HTMLElement | null) => void;
+};
+
+function TableRow<T>({ index, row, columns, rowLink, selected, measure }: TableRowProps<T>) {
+  const link = rowLink?.(row);
+  const names = [link && "Table-linked", selected?.(row) && "Table-selected"].filter(Boolean).join(" ");
+  return (
+    <tr role="row" ref={measure} data-index={index} aria-rowindex={index + 2} className={names || undefined}>
+      {columns.map((column, i) => (
+        <td key={column.id} role="cell" className={cellClass(column)} data-label={column.header || undefined}>
+          {i === 0 && link ? (
+            <Link {...link} className="Table-link">
+              {column.cell(row)}
+            </Link>
+          ) : (
+            column.cell(row)
+          )}
+        </td>
+      ))}
+    </tr>
+  );
+}
+
+function wide<T>(column: Column<T>): string | undefined {
+  return column.wideOnly ? "Table-wide" : undefined;
+}
+
+function cellClass<T>(column: Column<T>): string | undefined {
+  return [column.align === "right" && "Table-right", wide(column)].filter(Boolean).join(" ") || undefined;
+}

@@ -1,0 +1,29 @@
+import { Tabs as Base } from "@base-ui/react/tabs";
+import type { ReactNode } from "react";
+import "./Tabs.css";
+
+export type Tab = { id: string; label: string; count?: number; content: ReactNode };
+
+type TabsProps = { label: string; tabs: Tab[]; value?: string; onChange?: (id: string) => void };
+
+/** Parts of a screen, one at a time. Give value and onChange to keep the choice in the address. */
+export function Tabs({ label, tabs, value, onChange }: TabsProps) {
+  const choice = value !== undefined ? { value } : { defaultValue: tabs[0]?.id };
+  return (
+    <Base.Root className="Tabs" {...choice} onValueChange={(next) => onChange?.(String(next))}>
+      <Base.List className="Tabs-list" aria-label={label}>
+        {tabs.map((tab) => (
+          <Base.Tab key={tab.id} value={tab.id} className="Tabs-tab">
+            {tab.label}
+            {tab.count !== undefined && <span className="Tabs-count">{tab.count}</span>}
+          </Base.Tab>
+        ))}
+      </Base.List>
+      {tabs.map((tab) => (
+        <Base.Panel key={tab.id} value={tab.id} className="Tabs-panel">
+          {tab.content}
+        </Base.Panel>
+      ))}
+    </Base.Root>
+  );
+}

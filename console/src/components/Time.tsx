@@ -1,0 +1,36 @@
+import { useSyncExternalStore } from "react";
+import { absolute, relative } from "../format";
+
+// One clock for the whole page, so that a thousand rows cost one timer.
+const listeners = new Set<() => void>();
+let now = Date.now();
+let timer: ReturnType<typeof setInterval> | undefined;
+
+function subscribe(listener: () => void) {
+  listeners.add(listener);
+  if (timer === undefined) {
+    now = Date.now();
+    timer = setInterval(() => {
+      now = Date.now();
+      for (const each of listeners) each();
+    }, 5000);
+  }
+  return () => {
+    listeners.delete(listener);
+    if (listeners.size === 0) {
+      clearInterval(timer);
+      timer = undefined;
+    }
+  };
+}
+
+/** A moment, as people say it; the exact time is in its title. */
+export function Time({ at }: { at: string | undefined }) {
+  const current = useSyncExternalStore(subscribe, () => now);
+  if (!at) return <span className="faint">—</span>;
+  return (
+    <time dateTime={at} title={absolute(at)} className="Time">
+      {relative(at, current)}
+    </time>
+  );
+}

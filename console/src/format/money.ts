@@ -1,0 +1,54 @@
+// Money is an exact decimal as text, and stays exact: amounts are whole billionths of a
+// dollar in a bigint, never a float.
+
+const decimals = 9;
+const decimal = /^(-?)(\d+)(?:\.(\d{1,9}))?$/;
+
+/** Reads an amount into billionths of a dollar; undefined for what is no such decimal. */
+export function parseMoney(text: string): bigint | undefined {
+  const parts = decimal.exec(text.trim());
+  if (!parts) return undefined;
+  const [, sign = "", whole = "", fraction = ""] = parts;
+  const amount = BigInt(whole + fraction.padEnd(decimals, "0"));
+  return sign === "-" ? -amount : amount;
+}
+
+/** The shortest decimal of an amount, as the API takes it. */
+export function moneyText(amount: bigint): string {
+  const [sign, n] = amount < 0n ? ["-", -amount] : ["", amount];
+  const digits = n.toString().padStart(decimals + 1, "0");
+  const fraction = digits.slice(-decimals).replace(/0+$/, "");
+  return sign + digits.slice(0, -decimals) + (fraction === "" ? "" : "." + fraction);
+}
+
+/** An amount to read: "$1,234.50", "$0.0025"; at least two decimals, and all that matter. */
+export function money(text: string | undefined): string {
+  if (text === undefined) return "—";
+  const amount = parseMoney(text);
+  if (amount === undefined) return text;
+  const [sign, n] = amount < 0n ? ["−", -amount] : ["", amount];
+  const [whole = "0", fraction = ""] = moneyText(n).split(".");
+  return `${sign}$${whole.replace(/\B(?=(\d{3})+$)/g, ",")}.${fraction.padEnd(2, "0")}`;
+}
+
+/** The price of one call: "free" for nothing. */
+export function price(text: string | undefined): string {
+  return text === undefined || parseMoney(text) === 0n ? "free" : money(text);
+}
+
+export function addMoney(...amounts: (string | undefined)[]): string {
+  return moneyText(amounts.reduce((sum, text) => sum + (parseMoney(text ?? "0") ?? 0n), 0n));
+}
+
+/** Orders amounts, for sorting. */
+export function compareMoney(a: string | undefined, b: string | undefined): number {
+  const [x, y] = [parseMoney(a ?? "0") ?? 0n, parseMoney(b ?? "0") ?? 0n];
+  return x < y ? -1 : x > y ? 1 : 0;
+}
+
+/** How much of a whole an amount is, from 0 to 1: for the length of a bar only. */
+export function moneyShare(part: string, whole: string): number {
+  const [p, w] = [parseMoney(part) ?? 0n, parseMoney(whole) ?? 0n];
+  if (w <= 0n || p <= 0n) return 0;
+  return Math.min(1, Number((p * 10_000n) / w) / 10_000);
+}

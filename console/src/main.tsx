@@ -1,0 +1,53 @@
+import { CSPProvider } from "@base-ui/react/csp-provider";
+import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { RouterProvider } from "@tanstack/react-router";
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { signIn } from "./api/actions";
+import { ApiError } from "./api/client";
+import { queries } from "./api/queries";
+import { router } from "./router";
+import { takeKeyFromAddress } from "./session";
+import { showTheme } from "./theme";
+import "./styles/tokens.css";
+import "./styles/base.css";
+
+const client: QueryClient = new QueryClient({
+  queryCache: new QueryCache({ onError: (error, query) => query.queryKey[0] !== "me" && askAgain(error) }),
+  mutationCache: new MutationCache({ onError: askAgain }),
+  defaultOptions: {
+    queries: { retry: (times, error) => times < 2 && mayPass(error), refetchOnWindowFocus: true },
+  },
+});
+
+/** A sign-in that ended is noticed by the next request: ask who is there once more. */
+function askAgain(error: unknown) {
+  if (error instanceof ApiError && error.status === 401) void client.invalidateQueries({ queryKey: ["me"] });
+}
+
+/** What may be better in a moment: the yard away or busy, but no refusal. */
+function mayPass(error: unknown): boolean {
+  return !(error instanceof ApiError) || error.status === 0 || error.status === 429 || error.status >= 500;
+}
+
+async function start() {
+  showTheme();
+  const key = takeKeyFromAddress();
+  if (key) {
+    await signIn(key).then(
+      (me) => client.setQueryData(queries.me().queryKey, me),
+      (error: unknown) => client.setQueryData(["signin", "failed"], error),
+    );
+  }
+  createRoot(document.getElementById("root")!).render(
+    <StrictMode>
+      <CSPProvider disableStyleElements>
+        <QueryClientProvider client={client}>
+          <RouterProvider router={router} />
+        </QueryClientProvider>
+      </CSPProvider>
+    </StrictMode>,
+  );
+}
+
+void start();

@@ -1,0 +1,193 @@
+// A JSON Schema (2020-12) as a tree to read. Nothing is resolved before it is asked for, and
+// a reference that leads back to itself ends in a node that says so.
+import type { Json, JsonObject } from "../api/types";
+
+export type SchemaNode = {
+  name: string;
+  /** What a value may be: "string", "integer | null", "array of string". */
+  type: string;
+  required: boolean;
+  description?: string;
+  /** Bounds in words: "at least 1", "format email". */
+  constraints: string[];
+  values?: string[]; // of an enum or const
+  byDefault?: string;
+  deprecated: boolean;
+  /** Why there is nothing below, for a reference that goes in a circle or leads nowhere. */
+  note?: string;
+  children: () => SchemaNode[];
+};
+
+const deepest = 24;
+const mostChildren = 400;
+const mostValues = 60;
+const none = () => [];
+
+type Place = { root: JsonObject; refs: string[]; depth: number };
+
+export function schemaTree(schema: JsonObject): SchemaNode {
+  return node("", schema, true, { root: schema, refs: [], depth: 0 });
+}
+
+function node(name: string, schema: Json | undefined, required: boolean, place: Place): SchemaNode {
+  if (typeof schema === "boolean") return plain(name, schema ? "any" : "never", required);
+  if (!isObject(schema)) return plain(name, "any", required);
+  const followed = follow(schema, place);
+  if (typeof followed === "string") return { ...plain(name, typeOf(schema), required), note: followed };
+  const { target, at } = followed;
+  const description = text(target.description) ?? text(target.title);
+  const values = valuesOf(target);
+  return {
+    name,
+    type: typeOf(target),
+    required,
+    ...(description !== undefined && { description }),
+    constraints: constraintsOf(target),
+    ...(values && { values }),
+    ...(target.default !== undefined && { byDefault: JSON.stringify(target.default) }),
+    deprecated: target.deprecated === true,
+    ...(at.depth > deepest && { note: "too deep to show" }),
+    children: at.depth > deepest ? none : () => childrenOf(target, at).slice(0, mostChildren),
+  };
+}
+
+function plain(name: string, type: string, required: boolean): SchemaNode {
+  return { name, type, required, constraints: [], deprecated: false, children: none };
+}
+
+/** Follows $ref to what it names; what stands beside a reference is added to it. */
+function follow(schema: JsonObject, place: Place): { target: JsonObject; at: Place } | string {
+  let target = schema;
+  let refs = place.refs;
+  while (typeof target.$ref === "string") {
+    const ref = target.$ref;
+    if (refs.includes(ref)) return `the same as ${lastPart(ref)} above`;
+    const found = resolve(place.root, ref);
+    if (!found) return `${ref} is not in this schema`;
+    const { $ref: _, ...beside } = target;
+    target = { ...found, ...beside };
+    if (typeof found.$ref === "string") target.$ref = found.$ref;
+    refs = [...refs, ref];
+  }
+  return { target, at: { root: place.root, refs, depth: place.depth + 1 } };
+}
+
+function resolve(root: JsonObject, ref: string): JsonObject | undefined {
+  if (!ref.startsWith("#")) return undefined;
+  let here: Json | undefined = root;
+  for (const part of ref.slice(1).split("/").slice(1)) {
+    const key = unescape(part);
+    if (Array.isArray(here)) here = here[Number(key)];
+    else if (isObject(here) && Object.hasOwn(here, key)) here = here[key];
+    else return undefined;
+  }
+  return isObject(here) ? here : undefined;
+}
+
+function unescape(part: string): string {
+  let plainText = part;
+  try {
+    plainText = decodeURIComponent(part);
+  } catch {
+    // Not percent-encoded: it is the name itself.
+  }
+  return plainText.replaceAll("~1", "/").replaceAll("~0", "~");
+}
+
+function childrenOf(schema: JsonObject, at: Place): SchemaNode[] {
+  const required = Array.isArray(schema.required) ? schema.required : [];
+  const children: SchemaNode[] = [];
+  const add = (name: string, child: Json | undefined, must = false) => children.push(node(name, child, must, at));
+  const addAll = (group: Json | undefined, label: (name: string) => string) => {
+    if (isObject(group)) for (const [name, child] of Object.entries(group)) add(label(name), child, required.includes(name));
+  };
+  addAll(schema.properties, (name) => name);
+  addAll(schema.patternProperties, (name) => `/${name}/`);
+  if (isObject(schema.additionalProperties)) add("(any other)", schema.additionalProperties);
+  if (isObject(schema.propertyNames)) add("(every name)", schema.propertyNames);
+  if (Array.isArray(schema.prefixItems)) schema.prefixItems.forEach((item, i) => add(`[${i}]`, item, true));
+  if (isObject(schema.items)) add("[each]", schema.items);
+  if (isObject(schema.contains)) add("(one item)", schema.contains);
+  for (const [keyword, word] of variants) {
+    const list = schema[keyword];
+    if (Array.isArray(list)) list.forEach((variant, i) => add(`${word} ${i + 1}`, variant));
+  }
+  for (const [keyword, word] of conditions) {
+    if (isObject(schema[keyword])) add(word, schema[keyword]);
+  }
+  return children;
+}
+
+const variants = [["oneOf", "exactly one:"], ["anyOf", "any of:"], ["allOf", "all of:"]] as const;
+const conditions = [["not", "not"], ["if", "if"], ["then", "then"], ["else", "else"]] as const;
+
+function typeOf(schema: JsonObject): string {
+  if (typeof schema.$ref === "string") return lastPart(schema.$ref);
+  const { type } = schema;
+  if (Array.isArray(type)) return type.map((each) => oneType(String(each), schema)).join(" | ");
+  if (typeof type === "string") return oneType(type, schema);
+  if (schema.const !== undefined) return "constant";
+  if (Array.isArray(schema.enum)) return "enum";
+  for (const [keyword, word] of [["oneOf", "one of"], ["anyOf", "any of"], ["allOf", "all of"]] as const) {
+    const list = schema[keyword];
+    if (Array.isArray(list)) return `${word} ${list.length}`;
+  }
+  if (isObject(schema.properties)) return "object";
+  return "any";
+}
+
+function oneType(type: string, schema: JsonObject): string {
+  if (type !== "array" || !isObject(schema.items)) return type;
+  return `array of ${typeOf(schema.items)}`;
+}
+
+const bounds: [string, (value: string) => string][] = [
+  ["format", (v) => `format ${v}`],
+  ["pattern", (v) => `matches ${v}`],
+  ["minimum", (v) => `≥ ${v}`],
+  ["exclusiveMinimum", (v) => `> ${v}`],
+  ["maximum", (v) => `≤ ${v}`],
+  ["exclusiveMaximum", (v) => `< ${v}`],
+  ["multipleOf", (v) => `multiple of ${v}`],
+  ["minLength", (v) => `at least ${v} characters`],
+  ["maxLength", (v) => `at most ${v} characters`],
+  ["minItems", (v) => `at least ${v} items`],
+  ["maxItems", (v) => `at most ${v} items`],
+  ["minProperties", (v) => `at least ${v} members`],
+  ["maxProperties", (v) => `at most ${v} members`],
+  ["contentMediaType", (v) => v],
+  ["contentEncoding", (v) => `encoded as ${v}`],
+];
+
+function constraintsOf(schema: JsonObject): string[] {
+  const words: string[] = [];
+  for (const [keyword, say] of bounds) {
+    const value = schema[keyword];
+    if (typeof value === "string" || typeof value === "number") words.push(say(String(value)));
+  }
+  if (schema.uniqueItems === true) words.push("no duplicates");
+  if (schema.additionalProperties === false) words.push("nothing else");
+  if (schema.readOnly === true) words.push("read only");
+  if (schema.writeOnly === true) words.push("write only");
+  return words;
+}
+
+function valuesOf(schema: JsonObject): string[] | undefined {
+  if (schema.const !== undefined) return [JSON.stringify(schema.const)];
+  if (!Array.isArray(schema.enum)) return undefined;
+  const shown = schema.enum.slice(0, mostValues).map((value) => JSON.stringify(value));
+  if (schema.enum.length > mostValues) shown.push(`and ${schema.enum.length - mostValues} more`);
+  return shown;
+}
+
+function lastPart(ref: string): string {
+  return unescape(ref.split("/").at(-1) ?? ref) || ref;
+}
+
+function text(value: Json | undefined): string | undefined {
+  return typeof value === "string" && value !== "" ? value : undefined;
+}
+
+function isObject(value: Json | undefined): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,126 @@
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { type FocusEvent, type RefObject, type UIEvent, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { ApiError } from "../api/client";
+import { queries } from "../api/queries";
+import type { CallFilter } from "../api/types";
+import { Card } from "../components/Card";
+import { Page } from "../components/Page";
+import { Table } from "../components/Table";
+import { columnsOf } from "./calls/columns";
+import { Filters, type CallSearch } from "./calls/Filters";
+import { LiveBar } from "./calls/LiveBar";
+import { NoCalls } from "./calls/NoCalls";
+import { momentOf } from "./calls/span";
+import { merge, most, type Row } from "./calls/stream";
+import { useLive } from "./calls/useLive";
+import "./Calls.css";
+
+const page = 200;
+const near = 600; // pixels before the end at which more is asked for
+
+/** What agents did and do: the record, and on top of it what happens now. */
+export default function Calls() {
+  const search = useSearch({ from: "/calls" });
+  const navigate = useNavigate({ from: "/calls" });
+  const list = useRef<HTMLDivElement>(null);
+  const narrow = useCallback(
+    (more: CallSearch) => {
+      scrollToTop(list.current); // before the router takes note of where the list is
+      void navigate({ search: (old) => ({ ...old, ...more }), replace: true });
+    },
+    [navigate],
+  );
+  const clear = useCallback(() => {
+    scrollToTop(list.current);
+    void navigate({ search: {}, replace: true });
+  }, [navigate]);
+  return (
+    <Page title="Calls" description="Every call of every tool, the newest first. Those that happen now appear by themselves.">
+      <Filters search={search} narrow={narrow} clear={clear} />
+      <CallList list={list} search={search} narrow={narrow} clear={clear} />
+    </Page>
+  );
+}
+
+type CallListProps = { list: RefObject<HTMLDivElement | null>; search: CallSearch; narrow: (more: CallSearch) => void; clear: () => void };
+
+function CallList({ list, search, narrow, clear }: CallListProps) {
+  const filter = useFilter(search);
+  const [paused, setPaused] = useState(false);
+  const place = usePlace(list, filter);
+  const history = useInfiniteQuery({ ...queries.calls({ ...filter, limit: page }), refetchOnWindowFocus: false });
+  const live = useLive(filter, paused || place.away, search.until === undefined, () => void history.refetch());
+  const unrecorded = history.error instanceof ApiError && history.error.status === 404;
+  const rows = useRows(history.data?.pages.flatMap((each) => each.calls) ?? (unrecorded ? [] : undefined), live.rows, filter.since);
+  const columns = useMemo(() => columnsOf(narrow), [narrow]);
+  const more = history.hasNextPage && (rows?.length ?? 0) < most;
+  const load = () => void (more && !history.isFetchingNextPage && history.fetchNextPage());
+  const slowest = Math.max(1, ...(rows ?? []).map((row) => row.elapsedNs));
+  return (
+    <Card flush>
+      <LiveBar live={live} on={search.until === undefined} paused={paused} away={place.away} onPause={setPaused} onTop={place.toTop} onReload={() => void history.refetch()} />
+      {unrecorded && <p className="Calls-note">This yard keeps no record: only what happens while you watch is listed. A <code>store</code> in <code>toolyard.yaml</code> keeps it.</p>}
+      <div className="Calls-table" ref={list} onScrollCapture={(event) => place.scrolled(event, load)} onFocus={place.focused} onBlur={place.blurred} style={{ "--slowest": slowest }}>
+        <Table
+          label="Calls"
+          columns={columns}
+          rows={rows}
+          rowKey={(row) => row.id}
+          rowLink={(row) => (row.running ? undefined : { to: "/calls/$id", params: { id: row.id } })}
+          error={history.error}
+          onRetry={() => void history.refetch()}
+          empty={<NoCalls filtered={Object.keys(search).some((name) => name !== "view")} clear={clear} />}
+          minWidth={1040}
+          {...(more && { more: { load, loading: history.isFetchingNextPage } })}
+        />
+      </div>
+      {(rows?.length ?? 0) >= most && <p className="Calls-note">The newest {most.toLocaleString("en-US")} are listed. Choose an earlier time, or another filter, to see others.</p>}
+    </Card>
+  );
+}
+
+function scrollToTop(list: HTMLElement | null) {
+  list?.querySelector(".Table")?.scrollTo({ top: 0 });
+}
+
+/** The filter of the address for the API. Spans are counted from when they were chosen. */
+function useFilter({ view: _, failed, since, until, ...rest }: CallSearch): CallFilter {
+  const key = JSON.stringify(rest);
+  return useMemo(
+    () => ({ ...(JSON.parse(key) as CallFilter), failed: failed === "true" || undefined, since: momentOf(since), until: momentOf(until) }),
+    [key, failed, since, until],
+  );
+}
+
+function useRows(history: Row[] | undefined, live: Row[], since: string | undefined): Row[] | undefined {
+  const from = since ? Date.parse(since) : 0;
+  if (!history) return live.length > 0 ? merge([], live) : undefined;
+  return merge(history, live.filter((row) => Date.parse(row.at) >= from));
+}
+
+/**
+ * Where the reader is: away from the top, or on a row, the list must not move. Another filter
+ * is another list, which begins at its top.
+ */
+function usePlace(list: RefObject<HTMLElement | null>, filter: CallFilter) {
+  const [scrolledDown, setScrolledDown] = useState(false);
+  const [onRow, setOnRow] = useState(false);
+  const toTop = () => {
+    setOnRow(false);
+    setScrolledDown(false);
+    scrollToTop(list.current);
+  };
+  useEffect(toTop, [filter]);
+  return {
+    away: scrolledDown || onRow,
+    toTop,
+    scrolled: (event: UIEvent, load: () => void) => {
+      const { scrollTop, scrollHeight, clientHeight } = event.target as HTMLElement;
+      setScrolledDown(scrollTop > 8);
+      if (scrollHeight - scrollTop - clientHeight < near) load();
+    },
+    focused: ({ target }: FocusEvent) => setOnRow(target.closest("tbody") !== null && target.matches(":focus-visible")),
+    blurred: () => setOnRow(false),
+  };
+}

@@ -1,0 +1,162 @@
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { Package, SearchX, SlidersHorizontal, X } from "lucide-react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { Button } from "../components/Button";
+import { Code } from "../components/Code";
+import { Page } from "../components/Page";
+import { EmptyState, ErrorState, Skeleton } from "../components/States";
+import { plural } from "../format";
+import { visible } from "../format/visible";
+import { type CatalogSearch, filterNames, filterOf, filterWords, isFiltered, valueWords } from "./catalog/filter";
+import { Facets } from "./catalog/Facets";
+import { wordsOf } from "./catalog/highlight";
+import { type ToolPages, useToolPages } from "./catalog/pages";
+import { Rows, type RowsHandle } from "./catalog/Rows";
+import { SearchBox } from "./catalog/SearchBox";
+import "../components/Field.css";
+import "./Catalog.css";
+
+/** Every tool of the yard, found as one types. */
+export default function Catalog() {
+  const search = useSearch({ from: "/catalog" });
+  const navigate = useNavigate({ from: "/catalog" });
+  const [typed, setTyped] = useTyped(search.q ?? "");
+  const filter = useMemo(() => filterOf(search, typed), [search, typed]);
+  const pages = useToolPages(filter);
+  const input = useRef<HTMLInputElement>(null);
+  const rows = useRef<RowsHandle>(null);
+  const [open, setOpen] = useState(false);
+  const narrow = useCallback((more: CatalogSearch) => void navigate({ search: (old) => ({ ...old, ...more }), replace: true }), [navigate]);
+  const clear = () => {
+    setTyped("");
+    void navigate({ search: {}, replace: true });
+  };
+  useTopAfter(filter);
+  const enter = useEnter(pages, rows);
+  const chosen = isFiltered(search);
+  if (pages.first?.total === 0 && !pages.stale && !chosen && typed.trim() === "") return <Page title="Catalog"><NoTools /></Page>;
+  return (
+    <Page title="Catalog" description="Every tool of the yard: what it does, what it costs, and who sees it.">
+      <div className="Catalog">
+        <div className="Catalog-top">
+          <SearchBox value={typed} onChange={setTyped} input={input} onDown={() => rows.current?.focus(0)} onEnter={enter} />
+          <div className="only-narrow">
+            <Button icon={<SlidersHorizontal />} aria-expanded={open} onClick={() => setOpen(!open)}>Filters</Button>
+          </div>
+        </div>
+        <aside className={open ? "Catalog-side Catalog-open" : "Catalog-side"} aria-label="Filters">
+          <Facets search={search} counts={pages.first?.facets} narrow={narrow} />
+        </aside>
+        <div className="Catalog-list">
+          <Chosen search={search} pages={pages} narrow={narrow} onClear={clear} />
+          <Found pages={pages} typed={typed} chosen={chosen} onClear={clear} rows={rows} onLeave={() => input.current?.focus()} />
+        </div>
+      </div>
+    </Page>
+  );
+}
+
+/**
+ * What is typed counts at once; the address follows a moment later, since browsers bound how
+ * often it may change. An address that changes by itself, as by going back, counts too.
+ */
+function useTyped(inAddress: string): [string, (text: string) => void] {
+  const navigate = useNavigate({ from: "/catalog" });
+  const [typed, setTyped] = useState(inAddress);
+  const written = useRef(inAddress);
+  useEffect(() => {
+    if (inAddress === written.current) return;
+    written.current = inAddress;
+    setTyped(inAddress);
+  }, [inAddress]);
+  useEffect(() => {
+    const q = typed.trim();
+    if (q === written.current) return;
+    const timer = setTimeout(() => {
+      written.current = q;
+      void navigate({ search: (old) => ({ ...old, q: q || undefined }), replace: true });
+    }, 250);
+    return () => clearTimeout(timer);
+  }, [typed, navigate]);
+  return [typed, setTyped];
+}
+
+/** Another question begins at the top of its answer. */
+function useTopAfter(filter: object) {
+  const before = useRef(filter);
+  useEffect(() => {
+    if (before.current === filter) return;
+    before.current = filter;
+    window.scrollTo({ top: 0 });
+  }, [filter]);
+}
+
+/** Opens the first tool that is found, as soon as it is known which one that is. */
+function useEnter(pages: ToolPages, rows: React.RefObject<RowsHandle | null>): () => void {
+  const asked = useRef(false);
+  const { stale, first } = pages;
+  const open = useCallback(() => {
+    asked.current = stale;
+    if (!stale) rows.current?.open(0);
+  }, [stale, rows]);
+  useEffect(() => {
+    if (asked.current && !stale) open();
+  }, [stale, first, open]);
+  return open;
+}
+
+type ChosenProps = { search: CatalogSearch; pages: ToolPages; narrow: (more: CatalogSearch) => void; onClear: () => void };
+
+/** How many there are, and the filters that are on; each can be taken away. */
+function Chosen({ search, pages, narrow, onClear }: ChosenProps) {
+  const total = pages.first?.total;
+  return (
+    <div className="Catalog-chosen">
+      <p role="status" className="soft">{total === undefined ? "…" : plural(total, "tool")}</p>
+      {filterNames.map((name) => {
+        const value = search[name];
+        if (!value) return null;
+        const words = `${filterWords[name]}: ${visible(valueWords(name, value))}`;
+        return <Button key={name} size="s" icon={<X />} aria-label={`Take away ${words}`} onClick={() => narrow({ [name]: undefined })}>{words}</Button>;
+      })}
+      {search.problem === "true" && <Button size="s" icon={<X />} onClick={() => narrow({ problem: undefined })}>With problems</Button>}
+      {isFiltered(search) && <Button size="s" variant="quiet" onClick={onClear}>Clear all</Button>}
+    </div>
+  );
+}
+
+type FoundProps = {
+  pages: ToolPages;
+  typed: string;
+  chosen: boolean;
+  onClear: () => void;
+  rows: React.RefObject<RowsHandle | null>;
+  onLeave: () => void;
+};
+
+function Found({ pages, typed, chosen, onClear, rows, onLeave }: FoundProps) {
+  const words = useMemo(() => wordsOf(typed), [typed]);
+  const { first, error, retry, rowAt, see } = pages;
+  if (error) return <ErrorState error={error} onRetry={retry} />;
+  if (!first) return <Skeleton lines={8} />;
+  if (first.total === 0) {
+    return (
+      <EmptyState icon={<SearchX />} title="No tool is like that" action={<Button onClick={onClear}>{chosen ? "Clear the search and all filters" : "Clear the search"}</Button>}>
+        {typed.trim() === "" ? "The filters leave nothing." : <>Nothing matches “{typed.trim()}”{chosen && " with these filters"}.</>}
+      </EmptyState>
+    );
+  }
+  return <Rows total={first.total} rowAt={rowAt} onSee={see} words={words} handle={rows} onLeave={onLeave} />;
+}
+
+function NoTools() {
+  return (
+    <EmptyState icon={<Package />} title="There are no tools yet">
+      <div className="Catalog-first stack-s">
+        <p>Write a first one in TypeScript. It is here as soon as the file is saved:</p>
+        <Code text="toolyard new hello" label="The command that makes a first tool" />
+        <p>Or add an MCP server under <code>servers</code> in <code>toolyard.yaml</code>; its tools appear once it is connected.</p>
+      </div>
+    </EmptyState>
+  );
+}

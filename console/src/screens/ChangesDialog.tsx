@@ -1,0 +1,37 @@
+import type { ReactNode } from "react";
+import type { Change } from "../api/types";
+import { Status } from "../components/Badge";
+import { Dialog } from "../components/Dialog";
+import { JsonView } from "../components/JsonView";
+import { absolute } from "../format";
+import { deedWords, outcome } from "./changesWords";
+
+/** All that is known of one change. */
+export function ChangeDialog({ change, onClose }: { change: Change | undefined; onClose: () => void }) {
+  if (!change) return null;
+  const { tone, word } = outcome(change.status);
+  return (
+    <Dialog open onClose={onClose} title={deedWords(change.deed)} description={<span className="mono wrap-anywhere">{change.subject}</span>}>
+      <div className="stack">
+        <dl className="Changes-facts">
+          <Fact name="When">{absolute(change.at)}</Fact>
+          <Fact name="Who">{change.caller}</Fact>
+          {change.account && <Fact name="Account">{change.account}</Fact>}
+          {change.remote && <Fact name="From">{change.remote}</Fact>}
+          <Fact name="Outcome"><Status tone={tone}>{word}{change.status > 0 && ` (${change.status})`}</Status></Fact>
+          <Fact name="Record">{change.id}</Fact>
+        </dl>
+        {change.detail ? <JsonView value={change.detail} label="What was sent" open={3} /> : <p className="faint">Nothing more was written down.</p>}
+      </div>
+    </Dialog>
+  );
+}
+
+function Fact({ name, children }: { name: string; children: ReactNode }) {
+  return (
+    <>
+      <dt className="soft">{name}</dt>
+      <dd className="wrap-anywhere">{children}</dd>
+    </>
+  );
+}

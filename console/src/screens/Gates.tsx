@@ -1,0 +1,95 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { DoorOpen, Plus } from "lucide-react";
+import { useState } from "react";
+import { queries } from "../api/queries";
+import type { Gate } from "../api/types";
+import { Badge } from "../components/Badge";
+import { Button } from "../components/Button";
+import { Card } from "../components/Card";
+import { Code, CopyButton } from "../components/Code";
+import { TextField } from "../components/Field";
+import { Page } from "../components/Page";
+import { EmptyState } from "../components/States";
+import { type Column, Table } from "../components/Table";
+import { count } from "../format";
+import { GateForm } from "./gate/GateForm";
+import { GateView } from "./gate/GateView";
+import { ReadOnlyNote, useMayEdit } from "./toolset/Editable";
+import "./Gates.css";
+
+/** The gates of the yard, or the one that the address names. */
+export default function Gates() {
+  const { gate } = useSearch({ from: "/gates" });
+  const list = useQuery(queries.gates());
+  if (gate) return <GateView key={gate} name={gate} list={list.data} />;
+  return <GateList list={list} />;
+}
+
+function GateList({ list: { data, error, refetch } }: { list: { data: { gates: Gate[]; version: number; editable: boolean } | undefined; error: unknown; refetch: () => unknown } }) {
+  const { q = "" } = useSearch({ from: "/gates" });
+  const navigate = useNavigate({ from: "/gates" });
+  const mayEdit = useMayEdit("gates");
+  const [creating, setCreating] = useState(false);
+  const found = data?.gates.filter((gate) => `${gate.name} ${gate.toolset ?? ""}`.includes(q.toLowerCase()));
+  const create = mayEdit && <Button variant="primary" icon={<Plus aria-hidden="true" />} disabled={!data} onClick={() => setCreating(true)}>New gate</Button>;
+  return (
+    <Page title="Gates" description="The ways in for agents. Each is an address with a toolset, a mode and rules for who may enter." actions={create}>
+      <ReadOnlyNote part="gates" />
+      {(data?.gates.length ?? 0) > 8 && (
+        <div className="Gates-search">
+          <TextField label="Find a gate" labelHidden type="search" placeholder="Find by name or toolset" value={q} onChange={(next) => void navigate({ search: (old) => ({ ...old, q: next || undefined }), replace: true })} />
+        </div>
+      )}
+      <Card flush>
+        <Table
+          label="Gates"
+          columns={columns}
+          rows={found}
+          rowKey={(gate) => gate.name}
+          rowLink={(gate) => ({ to: "/gates", search: { gate: gate.name } })}
+          error={error}
+          onRetry={() => void refetch()}
+          empty={data?.gates.length === 0 ? <NoGates action={create} /> : <EmptyState icon={<DoorOpen />} title="No gate is like that" />}
+          minWidth={920}
+        />
+      </Card>
+      {creating && data && <GateForm list={data} gate={undefined} onClose={() => setCreating(false)} />}
+    </Page>
+  );
+}
+
+const columns: Column<Gate>[] = [
+  { id: "name", header: "Gate", width: "18%", value: (gate) => gate.name, cell: (gate) => <Name gate={gate} /> },
+  { id: "path", header: "Path", cell: (gate) => <span className="row"><code className="cut soft" title={gate.path}>{gate.path}</code><CopyButton text={location.origin + gate.path} label={`Copy the address of ${gate.name}`} /></span> },
+  { id: "mode", header: "Mode", width: "84px", value: (gate) => gate.mode, cell: ({ mode }) => <Badge tone={mode === "write" ? "warn" : "neutral"}>{mode}</Badge> },
+  { id: "surface", header: "Surface", width: "92px", value: (gate) => gate.surface, cell: (gate) => <span className="soft">{gate.surface}</span> },
+  { id: "toolset", header: "Toolset", width: "16%", value: (gate) => gate.toolset ?? "", cell: ({ toolset }) => (toolset ? <Link to="/toolsets/$name" params={{ name: toolset }} className="cut" title={toolset}>{toolset}</Link> : <span className="faint">all tools</span>) },
+  { id: "callers", header: "Callers", width: "92px", value: (gate) => gate.callers, cell: ({ callers }) => <span className="soft">{callers}</span> },
+  { id: "tools", header: "Tools", width: "76px", align: "right", value: (gate) => gate.tools, cell: (gate) => count(gate.tools) },
+  { id: "tokens", header: "Tokens", width: "100px", align: "right", value: (gate) => gate.tokens, cell: (gate) => count(gate.tokens) },
+  { id: "problems", header: "Problems", width: "96px", align: "right", value: (gate) => gate.problems, cell: ({ problems }) => <span className={problems > 0 ? "bad" : "faint"}>{count(problems)}</span> },
+];
+
+function Name({ gate }: { gate: Gate }) {
+  return (
+    <span className="row">
+      <span className="cut" title={gate.name}>{gate.name}</span>
+      {gate.from === "api" && <Badge tone="info" title="This counts instead of what the file says.">edited</Badge>}
+    </span>
+  );
+}
+
+const snippet = `gates:
+  support: {mode: read, callers: keys}`;
+
+function NoGates({ action }: { action: React.ReactNode }) {
+  return (
+    <EmptyState icon={<DoorOpen />} title="No gate yet" action={action}>
+      <div className="stack-s">
+        <p>Agents cannot come in without one. Make one here, or in <code>toolyard.yaml</code>:</p>
+        <div className="Gates-snippet"><Code text={snippet} label="A gate in toolyard.yaml" /></div>
+      </div>
+    </EmptyState>
+  );
+}

@@ -1,0 +1,125 @@
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { Gauge } from "lucide-react";
+import { useMemo } from "react";
+import { ApiError } from "../api/client";
+import { queries } from "../api/queries";
+import type { Limit, Limits as LimitsData } from "../api/types";
+import { Badge } from "../components/Badge";
+import { Card, Stat } from "../components/Card";
+import { Meter } from "../components/charts";
+import { TextField } from "../components/Field";
+import { Page } from "../components/Page";
+import { Select } from "../components/Select";
+import { EmptyState, ErrorNote } from "../components/States";
+import { type Column, type RowLink, Table } from "../components/Table";
+import { count, duration, percent } from "../format";
+import { visible } from "../format/visible";
+import { byPressure, isFull, nameOf, pressureOf, untilNext } from "./limits/pressure";
+import "./Limits.css";
+
+type Line = Limit & { nextNs: number };
+
+const kinds = [
+  { value: "", label: "Servers and tools" },
+  { value: "server", label: "Servers" },
+  { value: "tool", label: "Tools" },
+];
+
+/** The limits that are enforced, and how full they are now. */
+export default function Limits() {
+  const { q = "", kind } = useSearch({ from: "/limits" });
+  const navigate = useNavigate({ from: "/limits" });
+  const { data, error, refetch } = useQuery({ ...queries.limits(), refetchInterval: 1000 });
+  const rows = useMemo(() => (data ? linesOf(data, q, kind) : undefined), [data, q, kind]);
+  const narrow = (more: { q?: string | undefined; kind?: string | undefined }) => void navigate({ search: (old) => ({ ...old, ...more }), replace: true });
+  return (
+    <Page
+      title="Limits"
+      description={<>When a limit is reached, calls wait in line, callers in turn, until there is room. One that would have to wait for too long is refused with <code>RATE_LIMITED</code> and told when to come back.</>}
+    >
+      {data && data.limits.length > 0 && <Totals limits={data.limits} />}
+      <div className="Limits-filters">
+        <TextField label="Filter by name" labelHidden type="search" placeholder="Filter by name" value={q} onChange={(text) => narrow({ q: text || undefined })} maxLength={200} />
+        <Select label="Kind" labelHidden value={kinds.find((each) => each.value === kind)?.value ?? ""} items={kinds} onChange={(next) => narrow({ kind: next || undefined })} />
+      </div>
+      {data && <ErrorNote error={error} />}
+      <Card flush>
+        <Table label="Limits" columns={columns} rows={rows} rowKey={(line) => `${line.kind} ${line.name} ${line.local ?? ""}`} rowLink={linkOf} error={error} onRetry={() => void refetch()} empty={<Nothing filtered={(data?.limits.length ?? 0) > 0} missing={error} />} minWidth={920} />
+      </Card>
+    </Page>
+  );
+}
+
+function linesOf({ at, limits }: LimitsData, q: string, kind: string | undefined): Line[] {
+  const words = q.toLowerCase();
+  const wanted = limits.filter((limit) => (!kind || limit.kind === kind) && nameOf(limit).toLowerCase().includes(words));
+  return byPressure(wanted).map((limit) => ({ ...limit, name: nameOf(limit), nextNs: untilNext(limit, at) }));
+}
+
+function Totals({ limits }: { limits: Limit[] }) {
+  const waiting = limits.reduce((sum, limit) => sum + limit.waiting, 0);
+  const full = limits.filter(isFull).length;
+  const fullest = limits.reduce<Limit | undefined>((most, each) => (most && pressureOf(most) >= pressureOf(each) ? most : each), undefined);
+  return (
+    <div className="grid-stats Limits-stats">
+      <Stat label="Calls in line" value={count(waiting)} tone={waiting > 0 ? "warn" : undefined} note="on this replica" />
+      <Stat label="Limits reached" value={count(full)} tone={full > 0 ? "warn" : undefined} note={`of ${count(limits.length)}`} />
+      {fullest && <Stat label="Fullest" value={percent(Math.min(1, pressureOf(fullest)), 1)} note={<span className="cut">{visible(nameOf(fullest))}</span>} />}
+    </div>
+  );
+}
+
+const columns: Column<Line>[] = [
+  { id: "name", header: "Limit", cell: (line) => <Name line={line} /> },
+  { id: "waiting", header: "In line", width: "104px", align: "right", value: (line) => line.waiting, cell: (line) => <Waiting count={line.waiting} /> },
+  { id: "minute", header: "In the last minute", width: "23%", value: (line) => share(line.used, line.perMinute), cell: (line) => <Gauged name={`${line.name} in the last minute`} used={line.used} of={line.perMinute} /> },
+  { id: "running", header: "At once", width: "20%", value: (line) => share(line.running, line.concurrency), cell: (line) => <Gauged name={`${line.name} at once`} used={line.running} of={line.concurrency} /> },
+  { id: "pause", header: "Pause between calls", width: "172px", align: "right", value: (line) => line.cooldownMs, cell: (line) => <Pause line={line} /> },
+];
+
+const share = (used = 0, of?: number) => (of ? used / of : undefined);
+
+function Name({ line }: { line: Line }) {
+  return (
+    <span className="Limits-name" title={visible(line.name)}>
+      <span className="cut">{visible(line.name)}</span>
+      <Badge>{line.kind}</Badge>
+      {line.local && <Badge tone="info" title="Each replica counts for itself">each replica</Badge>}
+    </span>
+  );
+}
+
+function Waiting({ count: n }: { count: number }) {
+  return n > 0 ? <Badge tone="warn"><span className="Limits-waiting">{count(n)}</span> waiting</Badge> : <span className="faint">0</span>;
+}
+
+function Gauged({ name, used = 0, of }: { name: string; used?: number | undefined; of: number | undefined }) {
+  if (!of) return <span className="faint">no bound</span>;
+  return <div className="Limits-meter"><Meter label={name} share={used / of} text={`${count(used)} of ${count(of)}`} /></div>;
+}
+
+function Pause({ line }: { line: Line }) {
+  if (!line.cooldownMs && line.nextNs === 0) return <span className="faint">none</span>;
+  return (
+    <span>
+      {line.cooldownMs ? duration(line.cooldownMs * 1e6) : ""}
+      {line.nextNs > 0 && <span className="warn"> next in {duration(line.nextNs)}</span>}
+    </span>
+  );
+}
+
+function linkOf(line: Line): RowLink | undefined {
+  if (line.kind === "tool" && line.tool) return { to: "/tools/$source/$name", params: { source: line.server ?? "-", name: line.tool } };
+  return line.server ? { to: "/servers/$id", params: { id: line.server } } : undefined;
+}
+
+function Nothing({ filtered, missing }: { filtered: boolean; missing: unknown }) {
+  if (filtered) return <EmptyState icon={<Gauge />} title="No limit is called like that" />;
+  if (missing instanceof ApiError) return <EmptyState icon={<Gauge />} title="Limits cannot be seen here">{missing.message}</EmptyState>;
+  return (
+    <EmptyState icon={<Gauge />} title="Nothing is limited">
+      A tool declares a <code>rateLimit</code>, or <code>toolyard.yaml</code> sets one for a tool or a server: so many calls a minute, so many at once, a pause between them.
+    </EmptyState>
+  );
+}

@@ -1,0 +1,62 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { CircleCheck, X } from "lucide-react";
+import { queries } from "../api/queries";
+import type { Problem } from "../api/types";
+import { Button } from "../components/Button";
+import { Card } from "../components/Card";
+import { Page } from "../components/Page";
+import { ProblemCard } from "../components/ProblemCard";
+import { EmptyState, ErrorState, Skeleton } from "../components/States";
+import { plural } from "../format";
+
+const shownOfEach = 100; // a server can be wrong about thousands of tools
+
+/** What is wrong in the yard, by where it comes from. */
+export default function Problems() {
+  const { data, error, refetch } = useQuery(queries.problems());
+  const { q = "" } = useSearch({ from: "/problems" });
+  return (
+    <Page title="Problems" description="What keeps tools from being served as they are meant: in the configuration, in scripts, and in what servers offer.">
+      <Filter q={q} />
+      {data ? <Groups problems={data.problems.filter((problem) => matches(problem, q))} filtered={q !== ""} /> : error ? <ErrorState error={error} onRetry={() => void refetch()} /> : <Skeleton lines={5} />}
+    </Page>
+  );
+}
+
+/** Shows what the problems are narrowed to, by a link from elsewhere, and takes it away. */
+function Filter({ q }: { q: string }) {
+  const navigate = useNavigate({ from: "/problems" });
+  if (q === "") return null;
+  return <div><Button icon={<X />} onClick={() => void navigate({ search: {} })}>about {q}</Button></div>;
+}
+
+function matches({ source, subject, tool, file, message }: Problem, q: string): boolean {
+  return [source, subject, tool, file, message].some((text) => text?.toLowerCase().includes(q.toLowerCase()));
+}
+
+function Groups({ problems, filtered }: { problems: Problem[]; filtered: boolean }) {
+  if (problems.length === 0 && filtered) return <EmptyState icon={<CircleCheck />} title="Nothing is wrong with that" />;
+  if (problems.length === 0) {
+    return (
+      <EmptyState icon={<CircleCheck />} title="There is nothing wrong">
+        The configuration, the scripts and the definitions of all servers are good. What goes wrong later appears here by itself.
+      </EmptyState>
+    );
+  }
+  const groups = [...Map.groupBy(problems, (problem) => problem.source ?? "")].sort(([a], [b]) => a.localeCompare(b));
+  return groups.map(([source, list]) => (
+    <Card key={source} flush title={source === "" ? "The yard" : source} description={plural(list.length, "problem")} actions={<SourceLink source={source} problems={list} />}>
+      {list.slice(0, shownOfEach).map((problem, i) => (
+        <ProblemCard key={i} problem={problem} />
+      ))}
+      {list.length > shownOfEach && <p className="ProblemCard faint">{plural(list.length - shownOfEach, "more problem")} like these; mend the first ones and come back.</p>}
+    </Card>
+  ));
+}
+
+/** The way to the server, unless the problems are of files in the yard. */
+function SourceLink({ source, problems }: { source: string; problems: Problem[] }) {
+  if (source === "" || problems.some((problem) => problem.file)) return null;
+  return <Link to="/servers/$id" params={{ id: source }}>To the server</Link>;
+}

@@ -1,0 +1,84 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { Wrench } from "lucide-react";
+import { type FormEvent, useState } from "react";
+import { signIn } from "../api/actions";
+import { ApiError } from "../api/client";
+import { queries } from "../api/queries";
+import type { Me } from "../api/types";
+import { Button } from "../components/Button";
+import { Code } from "../components/Code";
+import { TextField } from "../components/Field";
+import { ErrorNote } from "../components/States";
+import { maySee } from "../session";
+import "./SignIn.css";
+
+const command = "toolyard keys create --scope operator --name console --caller YOU";
+
+/** Asks for a key. The key itself is not kept: the yard gives a cookie for it. */
+export default function SignIn() {
+  const client = useQueryClient();
+  const known = client.getQueryData<Me>(queries.me().queryKey);
+  const handed = client.getQueryData<Error>(["signin", "failed"]);
+  const [key, setKey] = useState("");
+  const enter = useMutation({
+    mutationFn: (value: string) => signIn(value),
+    onSuccess: (me) => {
+      client.removeQueries({ predicate: (query) => query.queryKey[0] !== "me" }); // what another one saw
+      client.setQueryData(queries.me().queryKey, me);
+    },
+  });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    const value = key.trim();
+    if (value !== "") enter.mutate(value);
+  };
+  return (
+    <main className="SignIn">
+      <div className="SignIn-card">
+        <span className="SignIn-logo" aria-hidden="true"><Wrench /></span>
+        <h1>Sign in{known?.yard ? ` to ${known.yard}` : ""}</h1>
+        <p className="soft">With a key that may see the yard: its scope is <code>viewer</code>, or <code>operator</code> to change things.</p>
+        <form className="stack" onSubmit={submit}>
+          <TextField label="Key" type="password" value={key} onChange={setKey} placeholder="ty_…" autoComplete="current-password" spellCheck={false} autoFocus mono maxLength={500} />
+          <ErrorNote error={enter.error ? inWords(enter.error) : handed ? inWords(handed) : undefined} />
+          <Refused me={known} />
+          <Button type="submit" variant="primary" busy={enter.isPending} disabled={key.trim() === ""}>Sign in</Button>
+        </form>
+        <NoKey keys={known?.keys !== false} />
+      </div>
+    </main>
+  );
+}
+
+function NoKey({ keys }: { keys: boolean }) {
+  return (
+    <div className="stack-s">
+      <h2>No key yet?</h2>
+      {keys ? (
+        <>
+          <p className="soft">Make one where the yard runs. It is shown once.</p>
+          <Code text={command} label="How to make a key" wrap />
+        </>
+      ) : (
+        <p className="soft">This yard keeps no keys, since it has no store. Name one in its configuration, then make a key.</p>
+      )}
+    </div>
+  );
+}
+
+/** Says to those who are known, but may not see the yard, why they are here. */
+function Refused({ me }: { me: Me | undefined }) {
+  if (!me || me.role !== "caller" || maySee(me)) return null;
+  return (
+    <p className="SignIn-refused">
+      You are signed in as <strong>{me.caller}</strong>, whose key may call tools but not see the yard.
+    </p>
+  );
+}
+
+function inWords(error: Error): Error {
+  if (error instanceof ApiError && error.status === 401) {
+    return new Error("This key is not good: it is mistyped, expired or revoked.");
+  }
+  return error;
+}

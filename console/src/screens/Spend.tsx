@@ -1,0 +1,41 @@
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { X } from "lucide-react";
+import { useMemo } from "react";
+import { Button } from "../components/Button";
+import { Page } from "../components/Page";
+import { Tabs } from "../components/Tabs";
+import { maySee, useMe } from "../session";
+import { Accounts } from "./spend/Accounts";
+import { CostsView } from "./spend/CostsView";
+import { OwnAccount } from "./spend/OwnAccount";
+import { rangeOf } from "./spend/range";
+import { RangePicker } from "./spend/RangePicker";
+import { Sessions } from "./spend/Sessions";
+import "./Spend.css";
+
+/** What calls cost, who pays, and what is left. */
+export default function Spend() {
+  const search = useSearch({ from: "/spend" });
+  const navigate = useNavigate({ from: "/spend" });
+  const me = useMe();
+  const own = me !== undefined && !maySee(me);
+  const { since, until, account, state } = search;
+  const range = useMemo(() => rangeOf(since, until), [since, until]);
+  const narrow = (more: Partial<typeof search>) => void navigate({ search: (old) => ({ ...old, ...more }), replace: true });
+  const tab = ["costs", "accounts", "sessions"].find((each) => each === search.tab) ?? "costs";
+  const tabs = [
+    { id: "costs", label: "Costs", content: <CostsView range={range} account={account} search={{ since, until }} own={own} /> },
+    { id: "accounts", label: own ? "Your account" : "Accounts", content: own ? <OwnAccount /> : <Accounts account={account} /> },
+    { id: "sessions", label: "Sessions", content: <Sessions account={account} state={state} onState={(next) => narrow({ state: next })} /> },
+  ];
+  return (
+    <Page
+      title="Spend"
+      description={own ? "What your calls cost, and what is left." : "What calls cost, who pays, and what is left. Amounts are exact; days are those of UTC."}
+      actions={tab === "costs" && <RangePicker range={range} onChange={(from, to) => narrow({ since: from, until: to })} />}
+    >
+      {account && <div className="row-wrap"><Button size="s" icon={<X />} onClick={() => narrow({ account: undefined })}>of the account {account}</Button></div>}
+      <Tabs label="Spend" tabs={tabs} value={tab} onChange={(next) => narrow({ tab: next === "costs" ? undefined : next })} />
+    </Page>
+  );
+}

@@ -1,0 +1,125 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { ShieldAlert } from "lucide-react";
+import { queries } from "../api/queries";
+import type { ToolDetail } from "../api/types";
+import { Badge, Status } from "../components/Badge";
+import { Card } from "../components/Card";
+import { CopyButton } from "../components/Code";
+import { JsonView } from "../components/JsonView";
+import { Page } from "../components/Page";
+import { ProblemCard } from "../components/ProblemCard";
+import { EmptyState, ErrorState, Skeleton } from "../components/States";
+import { Tabs } from "../components/Tabs";
+import { plural } from "../format";
+import { visible } from "../format/visible";
+import { Description } from "./tool/Description";
+import { Facts } from "./tool/Facts";
+import { Recent } from "./tool/Recent";
+import { Schemas } from "./tool/Schemas";
+import { TryIt } from "./tool/TryIt";
+import { Who } from "./tool/Who";
+import "./Tool.css";
+
+/** One tool: what it is, who sees it, what became of its calls, and a form to call it. */
+export default function Tool() {
+  const { source, name } = useParams({ from: "/tools/$source/$name" });
+  const { data: tool, error, refetch } = useQuery(queries.tool(source, name));
+  if (!tool) {
+    return (
+      <Page title={visible(name)} above={<Above source={source} />}>
+        {error ? <ErrorState error={error} onRetry={() => void refetch()} /> : <Skeleton lines={6} />}
+      </Page>
+    );
+  }
+  return <Shown key={`${source}/${name}`} tool={tool} source={source} />;
+}
+
+function Above({ source }: { source: string }) {
+  return (
+    <>
+      <Link to="/catalog">Catalog</Link> / {source === "-" ? <Link to="/catalog" search={{ source: "-" }}>this yard</Link> : <Link to="/catalog" search={{ source }}>{source}</Link>}
+    </>
+  );
+}
+
+function Shown({ tool, source }: { tool: ToolDetail; source: string }) {
+  return (
+    <Page title={visible(tool.title || tool.name)} above={<Above source={source} />} beside={<Marks tool={tool} />}>
+      <div className="Tool-top">
+        <p className="Tool-name"><code className="wrap-anywhere">{visible(tool.name)}</code><CopyButton text={tool.name} label="Copy the name" /></p>
+        {!tool.withheld && <Description text={tool.description} />}
+      </div>
+      {tool.withheld && <Withheld tool={tool} />}
+      <Faults tool={tool} />
+      <Facts tool={tool} />
+      <Parts tool={tool} />
+    </Page>
+  );
+}
+
+function Marks({ tool }: { tool: ToolDetail }) {
+  return (
+    <>
+      <Badge tone={tool.mode === "write" ? "warn" : "neutral"}>{tool.mode}</Badge>
+      {tool.withheld && <Badge tone="bad">withheld</Badge>}
+      {tool.down && <Status tone="bad">Its server is down</Status>}
+    </>
+  );
+}
+
+/** A definition that nobody approved is not shown to anyone, and not here. */
+function Withheld({ tool }: { tool: ToolDetail }) {
+  const why = tool.at[0]?.steps.find((step) => step.stops);
+  return (
+    <div className="Tool-withheld" role="note">
+      <ShieldAlert aria-hidden="true" />
+      <div className="grow stack-s">
+        <p><strong>This tool is withheld.</strong> {why ? visible(why.text) : "Its definition is not approved."} No gate shows it, and nothing of its definition is shown here.</p>
+        <div>
+          <Link to="/servers/$id" params={{ id: tool.server ?? "-" }} search={{ tab: "pending", tool: tool.name }} className="Button Button-plain Button-s">Read the change and decide</Link>
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function Faults({ tool }: { tool: ToolDetail }) {
+  const list = tool.problemList ?? [];
+  if (list.length === 0) return null;
+  return (
+    <Card flush title={plural(list.length, "problem")}>
+      {list.map((problem, i) => (
+        <ProblemCard key={i} problem={problem} />
+      ))}
+    </Card>
+  );
+}
+
+function Parts({ tool }: { tool: ToolDetail }) {
+  const search = useSearch({ from: "/tools/$source/$name" });
+  const navigate = useNavigate({ from: "/tools/$source/$name" });
+  const shownBy = tool.at.filter((at) => at.visible).length;
+  const who = { id: "who", label: "Who sees it", count: shownBy, content: <Who at={tool.at} /> };
+  const calls = { id: "calls", label: "Calls", content: <Recent tool={tool} /> };
+  const tabs = tool.withheld
+    ? [who, calls]
+    : [
+        { id: "try", label: "Try it", content: <TryIt tool={tool} startGate={search.gate} /> },
+        { id: "schema", label: "Schema", content: <Schemas input={tool.inputSchema} output={tool.outputSchema} /> },
+        who,
+        calls,
+        { id: "declared", label: "Declared", content: <Declared tool={tool} /> },
+      ];
+  const value = tabs.some((tab) => tab.id === search.tab) ? search.tab : tabs[0]?.id;
+  return <Tabs label="About this tool" tabs={tabs} value={value ?? "who"} onChange={(tab) => void navigate({ search: (old) => ({ ...old, tab }), replace: true })} />;
+}
+
+function Declared({ tool }: { tool: ToolDetail }) {
+  if (!tool.meta || Object.keys(tool.meta).length === 0) return <EmptyState title="It declares nothing more">Prices, limits and the like would be here, as the tool says them.</EmptyState>;
+  return (
+    <Card title="What the tool declares" description="As it says it. What counts may be said otherwise by the configuration; that is above.">
+      <JsonView value={tool.meta} label="What the tool declares" open={3} />
+    </Card>
+  );
+}

@@ -1,0 +1,43 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link, useParams, useSearch } from "@tanstack/react-router";
+import { Layers } from "lucide-react";
+import { useMemo } from "react";
+import { queries } from "../api/queries";
+import type { Toolsets } from "../api/types";
+import { Page } from "../components/Page";
+import { EmptyState, ErrorState, Skeleton } from "../components/States";
+import { useMayEdit } from "./toolset/Editable";
+import { Editor } from "./toolset/Editor";
+import { nameRule, nothing, selectionOf } from "./toolset/selection";
+import "./Toolset.css";
+
+/** One toolset. It is read with the list of all, which has the version that a change must name. */
+export default function Toolset() {
+  const { name } = useParams({ from: "/toolsets/$name" });
+  const { data, error, refetch } = useQuery(queries.toolsets());
+  if (data) return <Found key={name} name={name} list={data} />;
+  return (
+    <Page title={name} above={<Link to="/toolsets">Toolsets</Link>}>
+      {error ? <ErrorState error={error} onRetry={() => void refetch()} /> : <Skeleton lines={8} />}
+    </Page>
+  );
+}
+
+function Found({ name, list }: { name: string; list: Toolsets }) {
+  const { tab } = useSearch({ from: "/toolsets/$name" });
+  const mayEdit = useMayEdit("toolsets");
+  const set = list.toolsets.find((each) => each.name === name);
+  const latest = useMemo(() => ({ selection: set ? selectionOf(set) : nothing, version: list.version }), [set, list.version]);
+  if (set || (tab === "new" && mayEdit && nameRule.test(name))) return <Editor name={name} set={set} latest={latest} />;
+  return (
+    <Page title={name} above={<Link to="/toolsets">Toolsets</Link>}>
+      <EmptyState
+        icon={<Layers />}
+        title={`There is no toolset ${name}`}
+        action={mayEdit && nameRule.test(name) && <Link to="/toolsets/$name" params={{ name }} search={{ tab: "new" }} className="Button Button-plain Button-m">Make it</Link>}
+      >
+        It may have been removed, or the file does not have it any more.
+      </EmptyState>
+    </Page>
+  );
+}

@@ -1,0 +1,84 @@
+import { Link } from "@tanstack/react-router";
+import { type ReactNode, useState } from "react";
+import type { CallDetail } from "../../api/types";
+import { Button } from "../../components/Button";
+import { CodeStatus } from "../../components/Badge";
+import { duration, percent, plural } from "../../format";
+import { visible } from "../../format/visible";
+import { type CallStep, type Nested, nestedOf, stepsOf } from "./steps";
+
+const folded = 20; // calls inside that are shown at first
+
+/** Where the time of a call went: its steps, and in its run the calls that its tool made. */
+export function Path({ call }: { call: CallDetail }) {
+  const steps = stepsOf(call);
+  const nested = nestedOf(call, call.children);
+  const lines = steps.map((step) => (
+    <Step key={step.step} step={step} totalNs={call.elapsedNs}>
+      {step.step === "run" && <Inside nested={nested} totalNs={call.elapsedNs} />}
+    </Step>
+  ));
+  return (
+    <>
+      <div className="Path-axis faint small" aria-hidden="true"><span>0</span><span>{duration(call.elapsedNs / 2)}</span><span>{duration(call.elapsedNs)}</span></div>
+      {steps.length > 0 ? <ol className="Path" aria-label="Steps of the call">{lines}</ol> : <p className="faint">Its steps were not recorded.</p>}
+      {!steps.some((step) => step.step === "run") && nested.length > 0 && <Inside nested={nested} totalNs={call.elapsedNs} />}
+    </>
+  );
+}
+
+function Step({ step, totalNs, children }: { step: CallStep; totalNs: number; children: ReactNode }) {
+  const took = step.endNs - step.startNs;
+  const tone = step.failed ? "bad" : step.kind;
+  return (
+    <li>
+      <div className="Path-line" title={`${step.name}: ${step.meaning}`}>
+        <span className="Path-about">
+          <span className={step.failed ? "strong bad" : step.kind === "work" ? "" : "strong"}>{step.name}{step.failed && " — it failed here"}</span>
+          <span className="Path-meaning">{step.meaning}</span>
+        </span>
+        <Track startNs={step.startNs} endNs={step.endNs} totalNs={totalNs} tone={tone} />
+        <span className="Path-time">{duration(took)}</span>
+        <span className="Path-share">{percent(took, totalNs)}</span>
+      </div>
+      {children}
+    </li>
+  );
+}
+
+function Track({ startNs, endNs, totalNs, tone }: { startNs: number; endNs: number; totalNs: number; tone: string }) {
+  const share = (ns: number) => (totalNs <= 0 ? 0 : (ns / totalNs) * 100);
+  return (
+    <span className="Path-track" aria-hidden="true">
+      <span className={`Path-bar Path-${tone}`} style={{ left: `min(${share(startNs)}%, 100% - 3px)`, width: `max(3px, ${share(endNs - startNs)}%)` }} />
+    </span>
+  );
+}
+
+/** The calls that the tool made while it ran. */
+function Inside({ nested, totalNs }: { nested: Nested[]; totalNs: number }) {
+  const [all, setAll] = useState(false);
+  if (nested.length === 0) return null;
+  const shown = all ? nested : nested.slice(0, folded);
+  return (
+    <>
+      <ol className="Path-inside" aria-label="Calls that the tool made">
+        {shown.map(({ call, startNs, endNs }) => (
+          <li key={call.id} className="Path-line">
+            <span className="Path-about Path-child">
+              <Link to="/calls/$id" params={{ id: call.id }} className="cut" title={visible([call.server, call.tool].filter(Boolean).join(" / "))}>
+                {call.server && <span className="faint">{visible(call.server)} / </span>}
+                {visible(call.tool)}
+              </Link>
+              <CodeStatus code={call.code} />
+            </span>
+            <Track startNs={startNs} endNs={endNs} totalNs={totalNs} tone={call.code === "OK" ? "nested" : "bad"} />
+            <span className="Path-time">{duration(call.elapsedNs)}</span>
+            <span className="Path-share">{percent(call.elapsedNs, totalNs)}</span>
+          </li>
+        ))}
+      </ol>
+      {nested.length > shown.length && <Button size="s" variant="quiet" onClick={() => setAll(true)}>Show {plural(nested.length - shown.length, "more call")}</Button>}
+    </>
+  );
+}

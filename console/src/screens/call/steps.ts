@@ -1,0 +1,70 @@
+// The steps of the call path, from the marks that a call left on its way.
+import type { CallRow } from "../../api/types";
+
+export type StepKind = "wait" | "run" | "work";
+
+export type CallStep = {
+  step: string;
+  name: string;
+  meaning: string;
+  kind: StepKind;
+  startNs: number;
+  endNs: number;
+  /** The call failed here. */
+  failed: boolean;
+};
+
+type About = { name: string; meaning: string; kind: StepKind };
+
+const known: Record<string, About> = {
+  record: { name: "Record", meaning: "Makes sure that its end is told.", kind: "work" },
+  recover: { name: "Recover", meaning: "Makes a crash the failure of this one call.", kind: "work" },
+  cap: { name: "Cap", meaning: "Refuses arguments that are too large.", kind: "work" },
+  inject: { name: "Inject", meaning: "Fetches what the tool asks of the caller.", kind: "wait" },
+  validate: { name: "Validate", meaning: "Checks the arguments against the schema.", kind: "work" },
+  admit: { name: "Admit", meaning: "Waits for its limits, sets the price aside.", kind: "wait" },
+  bound: { name: "Bound", meaning: "Bounds the size of the result.", kind: "work" },
+  intend: { name: "Intend", meaning: "Writes down a write before it happens.", kind: "work" },
+  run: { name: "Run", meaning: "The tool itself, until it answers.", kind: "run" },
+  ran: { name: "Settle", meaning: "Charges for it, and records how it ended.", kind: "work" },
+};
+
+/**
+ * The steps of a call, each until the next begins. A call that failed did so where its marks
+ * end, or in its tool when that had run.
+ */
+export function stepsOf({ marks = [], elapsedNs, code }: Pick<CallRow, "marks" | "elapsedNs" | "code">): CallStep[] {
+  const ran = marks.some((mark) => mark.step === "ran");
+  const culprit = code === "OK" ? undefined : ran ? "run" : marks.at(-1)?.step;
+  const first = marks[0]?.atNs ?? 0; // what the call took is counted from there
+  const bounded = (atNs: number) => Math.max(0, Math.min(atNs - first, elapsedNs));
+  return marks.map(({ step, atNs }, i) => {
+    const startNs = bounded(atNs);
+    const next = marks[i + 1];
+    const endNs = next ? Math.max(startNs, bounded(next.atNs)) : elapsedNs;
+    return { step, ...(known[step] ?? { name: step, meaning: "A step of its own.", kind: "work" }), startNs, endNs, failed: step === culprit };
+  });
+}
+
+export type Nested = { call: CallRow; startNs: number; endNs: number };
+
+/** The calls inside of a call on its own scale, the first first. */
+export function nestedOf(call: Pick<CallRow, "at" | "elapsedNs">, children: CallRow[]): Nested[] {
+  const bounded = (ns: number) => Math.max(0, Math.min(ns, call.elapsedNs));
+  return children
+    .map((child) => {
+      const start = nanosBetween(call.at, child.at);
+      return { call: child, startNs: bounded(start), endNs: bounded(start + child.elapsedNs) };
+    })
+    .sort((a, b) => a.startNs - b.startNs);
+}
+
+/** Dates know milliseconds only; the rest is in the text. */
+function nanosBetween(from: string, to: string): number {
+  const seconds = Math.floor(Date.parse(to) / 1000) - Math.floor(Date.parse(from) / 1000);
+  return seconds * 1e9 + nanosOf(to) - nanosOf(from);
+}
+
+function nanosOf(at: string): number {
+  return Number((/\.(\d+)/.exec(at)?.[1] ?? "").padEnd(9, "0").slice(0, 9));
+}

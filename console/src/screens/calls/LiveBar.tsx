@@ -1,0 +1,102 @@
+import { ArrowUp, Pause, Play, RotateCw } from "lucide-react";
+import { useEffect, useRef, useState } from "react";
+import { Status, type Tone } from "../../components/Badge";
+import { Button } from "../../components/Button";
+import { Sparkline } from "../../components/charts";
+import { plural, shortCount } from "../../format";
+import { pictured, type Stream } from "./stream";
+import type { Live } from "./useLive";
+
+type LiveBarProps = {
+  live: Live;
+  /** Whether what happens now belongs to the list at all. */
+  on: boolean;
+  paused: boolean;
+  away: boolean;
+  onPause: (paused: boolean) => void;
+  onTop: () => void;
+  onReload: () => void;
+};
+
+/** How the stream stands, what came meanwhile, and how many calls there are in a second. */
+export function LiveBar({ live, on, paused, away, onPause, onTop, onReload }: LiveBarProps) {
+  if (!on) {
+    return (
+      <div className="Calls-bar">
+        <Status tone="neutral">The chosen time has passed: nothing new is added</Status>
+        <Button size="s" icon={<RotateCw />} onClick={onReload}>Read again</Button>
+      </div>
+    );
+  }
+  const show = () => {
+    onPause(false);
+    onTop();
+  };
+  const [tone, word] = standing(live, paused);
+  return (
+    <div className="Calls-bar" role="group" aria-label="Live">
+      <Status tone={tone} {...(live.error && { title: live.error.message })}>{word}</Status>
+      <Button size="s" icon={paused ? <Play /> : <Pause />} onClick={() => onPause(!paused)}>{paused ? "Resume" : "Pause"}</Button>
+      {(paused || away) && live.fresh > 0 && (
+        <Button size="s" variant="primary" icon={<ArrowUp />} onClick={show}>Show {plural(live.fresh, "new call")}</Button>
+      )}
+      {live.lost > 0 && (
+        <>
+          <span className="warn small">{plural(live.lost, "event")} came too fast</span>
+          <Button size="s" variant="quiet" icon={<RotateCw />} onClick={onReload}>Read the record</Button>
+        </>
+      )}
+      <Rate stream={live.stream} />
+      <Announcer stream={live.stream} quiet={paused} />
+    </div>
+  );
+}
+
+function standing({ state, error }: Live, paused: boolean): [Tone, string] {
+  if (state === "refused") return ["bad", error?.message ?? "The stream is refused"];
+  if (state === "waiting") return ["warn", "Connecting again"];
+  if (state === "connecting") return ["info", "Connecting"];
+  return paused ? ["neutral", "Paused"] : ["good", "Live"];
+}
+
+/** Calls per second in the last minute, looked at once a second. */
+function Rate({ stream }: { stream: Stream }) {
+  const [now, setNow] = useState(() => Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  const seconds = stream.perSecond(now);
+  const errors = seconds.reduce((sum, each) => sum + each.errors, 0);
+  const all = seconds.reduce((sum, each) => sum + each.ok, errors);
+  const top = Math.max(...seconds.map((each) => each.ok + each.errors));
+  return (
+    <div className="Calls-rate">
+      <div className="Calls-rate-text">
+        <div><span className="strong">{shortCount(all)}</span> seen in the last minute</div>
+        <div className="faint">at most {shortCount(top)}/s{errors > 0 && <span className="bad"> · {shortCount(errors)} failed</span>}</div>
+      </div>
+      <div className="Calls-picture">
+        <Sparkline values={seconds.map((each) => each.ok + each.errors)} label={`Calls per second in the last ${pictured} seconds, at most ${top}`} width={168} height={32} />
+      </div>
+    </div>
+  );
+}
+
+const sayEvery = 15_000;
+
+/** Tells those who do not see the list what came, not more often than one can listen to. */
+function Announcer({ stream, quiet }: { stream: Stream; quiet: boolean }) {
+  const [text, setText] = useState("");
+  const told = useRef(0);
+  useEffect(() => {
+    told.current = stream.heard;
+    const timer = setInterval(() => {
+      const fresh = stream.heard - told.current;
+      told.current = stream.heard;
+      setText(fresh > 0 && !quiet ? plural(fresh, "new call") : "");
+    }, sayEvery);
+    return () => clearInterval(timer);
+  }, [stream, quiet]);
+  return <p className="unseen" role="status">{text}</p>;
+}

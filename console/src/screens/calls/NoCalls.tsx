@@ -1,0 +1,39 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { Activity } from "lucide-react";
+import { queries } from "../../api/queries";
+import { Button } from "../../components/Button";
+import { Code } from "../../components/Code";
+import { EmptyState } from "../../components/States";
+
+/** There are no calls: none are like that, or nobody made one yet, and how to make one. */
+export function NoCalls({ filtered, clear }: { filtered: boolean; clear: () => void }) {
+  if (filtered) {
+    return (
+      <EmptyState icon={<Activity />} title="No call is like that" action={<Button onClick={clear}>Clear the filters</Button>}>
+        Names must be written in full. A call that fits will appear here as it happens.
+      </EmptyState>
+    );
+  }
+  return (
+    <EmptyState icon={<Activity />} title="Nobody called a tool yet">
+      <HowToCall />
+    </EmptyState>
+  );
+}
+
+function HowToCall() {
+  const gates = useQuery(queries.gates());
+  const tools = useQuery(queries.tools({ limit: 1, mode: "read" }));
+  const gate = gates.data?.gates[0];
+  const tool = tools.data?.tools[0]?.name ?? "TOOL";
+  const body = JSON.stringify({ tool, args: {} });
+  const key = gate?.callers === "keys" ? ` \\\n  -H 'Authorization: Bearer ty_…'` : "";
+  const curl = `curl ${location.origin}/api/v1/calls${key} \\\n  -H 'Content-Type: application/json' \\\n  -d '${body}'`;
+  return (
+    <div className="Calls-how">
+      <p>Open a tool in the <Link to="/catalog">catalog</Link> and fill in its form, or connect an agent to <code>{location.origin}{gate?.path ?? "/mcp"}</code>, or send a call yourself:</p>
+      <Code text={curl} label="A call with curl" />
+    </div>
+  );
+}

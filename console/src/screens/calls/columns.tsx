@@ -1,0 +1,85 @@
+import { useEffect, useState } from "react";
+import { CodeStatus, Status } from "../../components/Badge";
+import type { Column } from "../../components/Table";
+import { Time } from "../../components/Time";
+import { bytes, duration, lasted, price } from "../../format";
+import { visible } from "../../format/visible";
+import type { CallSearch } from "./Filters";
+import type { Row } from "./stream";
+
+/** The columns of the list of calls. Callers narrow the list down to their own. */
+export function columnsOf(narrow: (more: CallSearch) => void): Column<Row>[] {
+  return [
+    { id: "at", header: "When", width: "92px", cell: (row) => <When row={row} /> },
+    { id: "tool", header: "Tool", cell: (row) => <ToolName row={row} /> },
+    { id: "code", header: "Outcome", width: "168px", cell: (row) => (row.running ? <Status tone="info">Running</Status> : <CodeStatus code={row.code} />) },
+    { id: "gate", header: "Gate", width: "124px", cell: (row) => <GateName row={row} /> },
+    {
+      id: "caller",
+      header: "Caller",
+      width: "140px",
+      cell: ({ caller }) => <button type="button" className="Calls-pick cut" title={`Only calls of ${caller}`} onClick={() => narrow({ caller })}>{caller}</button>,
+    },
+    { id: "took", header: "Took", width: "136px", align: "right", cell: (row) => <Took row={row} /> },
+    { id: "price", header: "Price", width: "84px", align: "right", cell: (row) => (row.running ? <Nothing /> : <Price usd={row.priceUsd} />) },
+    { id: "size", header: "In / out", width: "140px", align: "right", cell: (row) => (row.running ? <Nothing /> : <Sizes row={row} />) },
+  ];
+}
+
+const Nothing = () => <span className="faint">—</span>;
+
+function When({ row }: { row: Row }) {
+  return (
+    <>
+      <Time at={row.at} />
+      <span className="unseen">, call of {row.tool}</span>
+    </>
+  );
+}
+
+function ToolName({ row }: { row: Row }) {
+  const name = visible([row.server, row.tool].filter(Boolean).join(" / "));
+  return (
+    <span className="cut Calls-tool" title={row.parent ? `${name}, inside of another call` : name}>
+      {row.parent && <span className="faint" aria-hidden="true">↳ </span>}
+      {row.server && <span className="faint">{visible(row.server)} / </span>}
+      {visible(row.tool)}
+    </span>
+  );
+}
+
+function GateName({ row }: { row: Row }) {
+  return <span className="cut" title={`Gate ${row.gate}, ${row.mode}`}>{row.gate} <span className="faint">{row.mode}</span></span>;
+}
+
+function Price({ usd }: { usd: string }) {
+  const text = price(usd);
+  return <span className={text === "free" ? "faint" : undefined}>{text}</span>;
+}
+
+function Sizes({ row }: { row: Row }) {
+  return <span className="soft" title={`${bytes(row.argsBytes)} of arguments, ${bytes(row.resultBytes)} of result`}>{bytes(row.argsBytes)} / {bytes(row.resultBytes)}</span>;
+}
+
+/** The bar grows with the square root, so that what is quick can be told apart beside what is slow. */
+function Took({ row }: { row: Row }) {
+  return (
+    <span className="Calls-took">
+      <span className="Calls-took-track" aria-hidden="true">
+        {!row.running && <span className={row.code === "OK" ? "Calls-took-bar" : "Calls-took-bar Calls-took-bad"} style={{ "--ns": row.elapsedNs }} />}
+      </span>
+      {row.running ? <Lasting since={row.at} /> : <span>{duration(row.elapsedNs)}</span>}
+    </span>
+  );
+}
+
+/** How long something has lasted, while it lasts. */
+function Lasting({ since }: { since: string }) {
+  const [now, setNow] = useState(() => Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  const whole = Math.max(0, Math.floor((now - Date.parse(since)) / 1000));
+  return <span className="soft">{whole < 1 ? "…" : lasted(since, Date.parse(since) + whole * 1000)}</span>;
+}

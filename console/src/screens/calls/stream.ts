@@ -1,0 +1,139 @@
+// What is known of calls while they are watched: those that run, those that ended, and how
+// many ended in each second. All of it is bounded.
+import type { CallBegin, CallRow, LiveCall } from "../../api/types";
+
+/** A row of the list: a call, or one that has begun and not ended yet. */
+export type Row = CallRow & { running?: true };
+
+export const most = 1000; // rows that are kept
+export const pictured = 60; // seconds that the picture shows
+
+type Second = { at: number; ok: number; errors: number };
+
+export type Filter = { code?: string | undefined; session?: string | undefined; parent?: string | undefined };
+
+/** Gathers the events of the stream. Rows are known by their id. */
+export class Stream {
+  readonly #filter: Filter;
+  readonly #rows = new Map<string, Row>(); // the oldest first
+  #seconds: Second[] = [];
+  #lost = 0;
+  #heard = 0;
+  #version = 0;
+  #replayed = false; // the calls from before have come
+
+  constructor(filter: Filter) {
+    this.#filter = filter;
+  }
+
+  /** Forgets what ran: after a break, nobody says how it ended. */
+  connected() {
+    this.#dropRunning();
+    this.#replayed = false;
+  }
+
+  /** From now on, calls are new, and count for the picture. */
+  caughtUp() {
+    this.#replayed = true;
+  }
+
+  begin(call: CallBegin) {
+    if (this.#filter.code || this.#filter.session || !this.#wants(call) || this.#rows.has(call.id)) return;
+    this.#put({ ...call, elapsedNs: 0, generation: 0, code: "", priceUsd: "0", argsBytes: 0, resultBytes: 0, running: true });
+  }
+
+  end({ result: _, ...call }: LiveCall, now: number) {
+    if (!this.#wants(call)) return;
+    const known = this.#rows.get(call.id);
+    if (known && !known.running) return;
+    this.#put(call);
+    if (this.#replayed) this.#count(call.code === "OK", now);
+  }
+
+  lose(count: number) {
+    this.#lost += count;
+    this.#dropRunning();
+  }
+
+  get lost(): number {
+    return this.#lost;
+  }
+
+  /** How many calls were new, without those from before, whatever was kept of them. */
+  get heard(): number {
+    return this.#heard;
+  }
+
+  /** Another number after each change of the rows. */
+  get version(): number {
+    return this.#version;
+  }
+
+  /** Rows as they are now, without new ones: for a list that must not move. */
+  renew(rows: Row[]): Row[] {
+    return rows.map((row) => this.#rows.get(row.id) ?? row).filter((row) => !row.running || this.#rows.has(row.id));
+  }
+
+  /** The rows, in no order. */
+  rows(): Row[] {
+    return [...this.#rows.values()];
+  }
+
+  /** Calls that ended in each of the last seconds, the oldest first. */
+  perSecond(now: number): Second[] {
+    const last = Math.floor(now / 1000);
+    const known = new Map(this.#seconds.map((second) => [second.at, second]));
+    return Array.from({ length: pictured }, (_, i) => {
+      const at = last - pictured + i; // the second that still runs is left out
+      return known.get(at) ?? { at, ok: 0, errors: 0 };
+    });
+  }
+
+  #wants(call: Partial<CallRow>): boolean {
+    const { code, session, parent } = this.#filter;
+    return (!code || call.code === undefined || call.code === code) && (!session || call.session === session) && (!parent || call.parent === parent);
+  }
+
+  #put(row: Row) {
+    if (this.#replayed && !this.#rows.has(row.id)) this.#heard++;
+    this.#version++;
+    this.#rows.set(row.id, row);
+    for (const id of this.#rows.keys()) {
+      if (this.#rows.size <= most) break;
+      this.#rows.delete(id);
+    }
+  }
+
+  #dropRunning() {
+    this.#version++;
+    for (const [id, row] of this.#rows) if (row.running) this.#rows.delete(id);
+  }
+
+  #count(ok: boolean, now: number) {
+    const at = Math.floor(now / 1000);
+    let second = this.#seconds.at(-1);
+    if (second?.at !== at) {
+      second = { at, ok: 0, errors: 0 };
+      this.#seconds = [...this.#seconds.slice(-pictured), second];
+    }
+    if (ok) second.ok++;
+    else second.errors++;
+  }
+}
+
+/** History and what was seen live as one list, the newest first, each call once. */
+export function merge(history: CallRow[], live: Row[]): Row[] {
+  const byId = new Map<string, Row>(history.map((row) => [row.id, row]));
+  for (const row of live) if (!(row.running && byId.has(row.id))) byId.set(row.id, row);
+  return [...byId.values()].sort(newestFirst).slice(0, most);
+}
+
+/** Times have different numbers of decimals, so that they cannot be compared as texts. */
+function newestFirst(a: Row, b: Row): number {
+  return micros(b.at) - micros(a.at) || (a.id < b.id ? 1 : -1);
+}
+
+function micros(at: string): number {
+  const fraction = /\.(\d+)/.exec(at)?.[1] ?? "";
+  return Math.floor(Date.parse(at) / 1000) * 1e6 + Number(fraction.padEnd(6, "0").slice(0, 6));
+}

@@ -1,0 +1,85 @@
+import { useEffect, useMemo, useRef, useState } from "react";
+import type { ApiError } from "../../api/client";
+import { followCalls, type LiveState } from "../../api/live";
+import type { CallFilter, LiveFilter } from "../../api/types";
+import { type Row, Stream } from "./stream";
+
+const beat = 250; // milliseconds between two looks at what came
+const replayTime = 400; // in which the calls from before come
+
+export type Live = {
+  state: LiveState;
+  error: ApiError | undefined;
+  rows: Row[];
+  /** How many calls came since the list was held. */
+  fresh: number;
+  /** How many events were too fast for this page. */
+  lost: number;
+  stream: Stream;
+};
+
+type Shown = { rows: Row[]; heard: number; fresh: number; lost: number; version: number; held: boolean };
+
+const nothing: Shown = { rows: [], heard: 0, fresh: 0, lost: 0, version: -1, held: false };
+
+/**
+ * Follows calls as they happen. Events are gathered and shown four times a second, however
+ * many come. While the list is held, rows change in their place and new ones are counted.
+ */
+export function useLive(filter: CallFilter, held: boolean, on: boolean, onGap: () => void): Live {
+  const key = JSON.stringify(filter);
+  const stream = useMemo(() => new Stream(JSON.parse(key) as CallFilter), [key]);
+  const [state, setState] = useState<LiveState>("connecting");
+  const [error, setError] = useState<ApiError>();
+  const [shown, setShown] = useState<Shown>(nothing);
+  const gap = useRef(onGap);
+  useEffect(() => {
+    gap.current = onGap;
+  });
+
+  useEffect(() => {
+    setShown(nothing);
+    if (!on) return;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let before = false;
+    const stop = followCalls(liveFilter(JSON.parse(key) as CallFilter), {
+      begin: (call) => stream.begin(call),
+      call: (call) => stream.end(call, Date.now()),
+      lost: (count) => stream.lose(count),
+      state: (now, cause) => {
+        setState(now);
+        setError(cause);
+        if (now !== "live") return;
+        stream.connected();
+        timer = setTimeout(() => stream.caughtUp(), replayTime);
+        if (before) gap.current();
+        before = true;
+      },
+    });
+    return () => {
+      clearTimeout(timer);
+      stop();
+    };
+  }, [key, on, stream]);
+
+  useEffect(() => {
+    const look = () => setShown((old) => next(old, stream, held));
+    look();
+    const timer = setInterval(look, beat);
+    return () => clearInterval(timer);
+  }, [stream, held]);
+
+  return { state, error, rows: shown.rows, fresh: shown.fresh, lost: shown.lost, stream };
+}
+
+function next(old: Shown, stream: Stream, held: boolean): Shown {
+  const { version, heard, lost } = stream;
+  if (old.version === version && old.held === held) return old;
+  if (!held) return { rows: stream.rows(), heard, fresh: 0, lost, version, held };
+  return { rows: stream.renew(old.rows), heard: old.heard, fresh: heard - old.heard, lost, version, held };
+}
+
+/** What the yard filters by itself. */
+function liveFilter({ account, caller, server, tool, gate, failed }: CallFilter): LiveFilter {
+  return { account, caller, server, tool, gate, failed };
+}

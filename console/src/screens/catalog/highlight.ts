@@ -1,0 +1,37 @@
+export type Part = { text: string; match: boolean };
+
+const mostWords = 12;
+
+/** The words of a query, longest first, so that a longer word wins over its own beginning. */
+export function wordsOf(query: string): string[] {
+  const words = query.toLowerCase().split(/[^\p{L}\p{N}]+/u).filter((word) => word !== "");
+  return [...new Set(words)].sort((a, b) => b.length - a.length).slice(0, mostWords);
+}
+
+/**
+ * Cuts a text into parts that match a word and parts that do not. A word of one letter matches
+ * only where a part of a name begins, or half of the text would be marked.
+ */
+export function highlight(text: string, words: string[]): Part[] {
+  const lower = text.toLowerCase();
+  if (words.length === 0 || lower.length !== text.length) return [{ text, match: false }];
+  const parts: Part[] = [];
+  let plainFrom = 0;
+  for (let at = 0; at < text.length; ) {
+    const word = words.find((each) => lower.startsWith(each, at) && (each.length > 1 || beginsPart(lower, at)));
+    if (!word) {
+      at++;
+      continue;
+    }
+    if (at > plainFrom) parts.push({ text: text.slice(plainFrom, at), match: false });
+    parts.push({ text: text.slice(at, at + word.length), match: true });
+    at += word.length;
+    plainFrom = at;
+  }
+  if (plainFrom < text.length) parts.push({ text: text.slice(plainFrom), match: false });
+  return parts;
+}
+
+function beginsPart(lower: string, at: number): boolean {
+  return at === 0 || !/[\p{L}\p{N}]/u.test(lower[at - 1] ?? "");
+}

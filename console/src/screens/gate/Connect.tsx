@@ -1,0 +1,34 @@
+import { Link } from "@tanstack/react-router";
+import type { Gate } from "../../api/types";
+import { Card } from "../../components/Card";
+import { Code, CopyButton } from "../../components/Code";
+import { Tabs } from "../../components/Tabs";
+import { type Snippet, snippets } from "./snippets";
+
+/** How clients come to a gate: its address on this very host, and what to tell each of them. */
+export function Connect({ gate }: { gate: Gate }) {
+  const url = location.origin + gate.path;
+  const tabs = snippets(gate, location.origin).map((each) => ({ id: each.id, label: each.label, content: <SnippetText snippet={each} /> }));
+  return (
+    <Card title="Connect a client">
+      <div className="stack">
+        <p className="Gates-url"><span className="soft">Address</span> <code className="wrap-anywhere">{url}</code> <CopyButton text={url} label="Copy the address" /></p>
+        {gate.callers === "keys" ? (
+          <p className="soft">Callers need a key. <Link to="/keys">Make one</Link>, keep it in the variable <code>TOOLYARD_KEY</code>, and it is sent as <code>Authorization: Bearer</code>.</p>
+        ) : (
+          <p className="soft">Anyone who reaches the address may enter; no key is needed.</p>
+        )}
+        <Tabs label="Clients" tabs={tabs} />
+      </div>
+    </Card>
+  );
+}
+
+function SnippetText({ snippet }: { snippet: Snippet }) {
+  return (
+    <div className="stack-s">
+      <p className="small soft">{snippet.file ? <>Into <code>{snippet.file}</code>:</> : snippet.about}</p>
+      <Code text={snippet.text} label={`For ${snippet.label}`} />
+    </div>
+  );
+}

@@ -1,0 +1,99 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { type FormEvent, useState } from "react";
+import { putGate } from "../../api/actions";
+import { ApiError } from "../../api/client";
+import { queries } from "../../api/queries";
+import type { Gate, GateBody, Gates } from "../../api/types";
+import { Button } from "../../components/Button";
+import { Dialog } from "../../components/Dialog";
+import { TextField } from "../../components/Field";
+import { Select } from "../../components/Select";
+import { ErrorNote } from "../../components/States";
+import { toast } from "../../components/Toast";
+import { nameHint, nameRule } from "../toolset/selection";
+import { choices, differences, type Terms, termsOf } from "./terms";
+
+type GateFormProps = {
+  list: Gates;
+  /** The gate to change; undefined for a new one. */
+  gate: Gate | undefined;
+  onClose: () => void;
+};
+
+/** A gate's terms, to be changed or to be made. */
+export function GateForm({ list, gate, onClose }: GateFormProps) {
+  const [name, setName] = useState(gate?.name ?? "");
+  const [terms, setTerms] = useState<Terms>(() => termsOf(gate));
+  const [seen] = useState(gate); // as it was when the form came
+  const save = useSave(name, terms, list.version, onClose);
+  const wrong = gate || name === "" ? undefined : !nameRule.test(name) ? `Use ${nameHint}.` : list.gates.some((each) => each.name === name) ? "There is a gate of this name already." : undefined;
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (nameRule.test(name) && !wrong) save.mutate();
+  };
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      title={gate ? `Edit the gate ${gate.name}` : "New gate"}
+      description={gate ? "It counts at once, for callers that are connected too. What the file says of it stays there, and does not count until the edit is taken back." : "A way in, at /mcp/ and its name. It is there as soon as it is saved."}
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button variant="primary" type="submit" form="gate-form" busy={save.isPending} disabled={name === "" || wrong !== undefined}>{gate ? "Save" : "Create"}</Button>
+        </>
+      }
+    >
+      <form id="gate-form" className="stack" onSubmit={submit}>
+        {!gate && <TextField label="Name" value={name} onChange={setName} hint={nameHint} error={wrong} required mono autoComplete="off" spellCheck={false} maxLength={32} />}
+        <TermFields terms={terms} onChange={setTerms} />
+        <Failure error={save.error} was={seen} now={gate} />
+      </form>
+    </Dialog>
+  );
+}
+
+function TermFields({ terms, onChange }: { terms: Terms; onChange: (terms: Terms) => void }) {
+  const toolsets = useQuery(queries.toolsets());
+  const names = toolsets.data?.toolsets.map((set) => set.name) ?? (terms.toolset ? [terms.toolset] : []);
+  const items = [{ value: "", label: "All tools" }, ...names.map((value) => ({ value, label: value }))];
+  const set = (more: Partial<Terms>) => onChange({ ...terms, ...more });
+  return (
+    <div className="grid-2 Gates-fields">
+      <Select label="Mode" value={terms.mode} items={choices.mode} onChange={(mode) => set({ mode })} hint="Whether callers may only read, or also change things." />
+      <Select label="Toolset" value={terms.toolset} items={items} onChange={(toolset) => set({ toolset })} hint="What callers see." />
+      <Select label="Surface" value={terms.surface} items={choices.surface} onChange={(surface) => set({ surface })} hint="What the tools are for." />
+      <Select label="Callers" value={terms.callers} items={choices.callers} onChange={(callers) => set({ callers })} hint="Who may enter." />
+      <Select label="Naming" value={terms.naming} items={choices.naming} onChange={(naming) => set({ naming })} hint="How names are written." />
+      <Select label="Errors" value={terms.errors} items={choices.errors} onChange={(errors) => set({ errors })} hint="How failures are told." />
+    </div>
+  );
+}
+
+function Failure({ error, was, now }: { error: unknown; was: Gate | undefined; now: Gate | undefined }) {
+  if (!(error instanceof ApiError) || error.status !== 409) return <ErrorNote error={error} />;
+  const changed = was && now ? differences(was, now) : [];
+  return (
+    <div className="stack-s">
+      <ErrorNote error={new Error("Something was edited meanwhile, so nothing was saved. It was read anew; what you chose is still here. Look at it and save again.")} />
+      {changed.length > 0 && <ul className="small soft">{changed.map((each) => <li key={each.term}>Somebody changed {each.term}: {each.was} is now {each.now}.</li>)}</ul>}
+    </div>
+  );
+}
+
+function useSave(name: string, terms: Terms, version: number, onDone: () => void) {
+  const client = useQueryClient();
+  const navigate = useNavigate({ from: "/gates" });
+  const { toolset, ...rest } = terms;
+  const body: GateBody = { ...rest, ...(toolset !== "" && { toolset }) };
+  return useMutation({
+    mutationFn: () => putGate(name, { ...body, version }),
+    onSettled: () => Promise.all(["gates", "toolsets", "edits", "tools", "overview"].map((key) => client.invalidateQueries({ queryKey: [key] }))),
+    onSuccess: () => {
+      toast.good(`The gate ${name} is saved, and counts.`);
+      onDone();
+      void navigate({ search: { gate: name } });
+    },
+  });
+}

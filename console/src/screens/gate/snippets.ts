@@ -1,0 +1,45 @@
+import type { Gate } from "../../api/types";
+
+export type Snippet = { id: string; label: string; file?: string; about?: string; text: string };
+
+const variable = "TOOLYARD_KEY";
+
+/** What to tell clients, so that they use a gate. A key is never in it: it is named, or asked for. */
+export function snippets(gate: Pick<Gate, "name" | "path" | "callers">, origin: string): Snippet[] {
+  const url = origin + gate.path;
+  const name = `toolyard-${gate.name}`;
+  const keys = gate.callers === "keys";
+  return [
+    { id: "claude-code", label: "Claude Code", about: keys ? `In a shell where ${variable} holds the key:` : "In a shell:", text: claudeCode(name, url, keys) },
+    { id: "cursor", label: "Cursor", file: "~/.cursor/mcp.json", text: json({ mcpServers: { [name]: { url, ...(keys && { headers: bearer(`\${env:${variable}}`) }) } } }) },
+    { id: "vscode", label: "VS Code", file: ".vscode/mcp.json", text: json(vsCode(name, url, keys)) },
+    { id: "json", label: "Other clients", about: "Most clients take this, in a file of their own:", text: json({ mcpServers: { [name]: { type: "http", url, ...(keys && { headers: bearer(`<${variable}>`) }) } } }) },
+    { id: "curl", label: "curl", about: "To see that it answers:", text: curl(url, keys) },
+  ];
+}
+
+const bearer = (key: string) => ({ Authorization: `Bearer ${key}` });
+const json = (value: unknown) => JSON.stringify(value, null, 2);
+
+function claudeCode(name: string, url: string, keys: boolean): string {
+  const add = `claude mcp add --transport http ${name} ${url}`;
+  return keys ? `${add} \\\n  --header "Authorization: Bearer $${variable}"` : add;
+}
+
+function vsCode(name: string, url: string, keys: boolean) {
+  if (!keys) return { servers: { [name]: { type: "http", url } } };
+  return {
+    inputs: [{ type: "promptString", id: "toolyard-key", description: "Key of the yard", password: true }],
+    servers: { [name]: { type: "http", url, headers: bearer("${input:toolyard-key}") } },
+  };
+}
+
+function curl(url: string, keys: boolean): string {
+  return [
+    `curl ${url} \\`,
+    ...(keys ? [`  -H "Authorization: Bearer $${variable}" \\`] : []),
+    '  -H "Content-Type: application/json" \\',
+    '  -H "Accept: application/json, text/event-stream" \\',
+    `  -d '{"jsonrpc":"2.0","id":1,"method":"tools/list"}'`,
+  ].join("\n");
+}

@@ -1,0 +1,62 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { TriangleAlert } from "lucide-react";
+import { type FormEvent, useState } from "react";
+import { createKey } from "../../api/actions";
+import type { NewKey } from "../../api/types";
+import { Button } from "../../components/Button";
+import { Code } from "../../components/Code";
+import { Dialog } from "../../components/Dialog";
+import { ErrorNote } from "../../components/States";
+import { emptyDraft, isComplete, KeyForm, type KeyDraft } from "./KeyForm";
+import { scopesOf } from "./scopes";
+
+/** Makes a key, and shows its token this once. It is gone with the dialog: nothing keeps it. */
+export function CreateKey({ onClose }: { onClose: () => void }) {
+  const client = useQueryClient();
+  const [draft, setDraft] = useState<KeyDraft>(emptyDraft);
+  const make = useMutation({
+    gcTime: 0,
+    mutationFn: () => createKey({ name: draft.name.trim(), caller: draft.caller, account: draft.account || undefined, scopes: scopesOf(draft), ttl: draft.ttl || undefined }),
+    onSuccess: () => client.invalidateQueries({ queryKey: ["keys"] }),
+  });
+  if (make.data) return <Token made={make.data} onClose={onClose} />;
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (isComplete(draft)) make.mutate();
+  };
+  return (
+    <Dialog open onClose={onClose} title="Make a key">
+      <form className="stack" onSubmit={submit}>
+        <KeyForm draft={draft} onChange={setDraft} />
+        <ErrorNote error={make.error} />
+        <div className="Keys-buttons">
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" variant="primary" busy={make.isPending} disabled={!isComplete(draft)}>Make the key</Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+/** The token. The first attempt to close the dialog asks whether it is kept somewhere. */
+function Token({ made, onClose }: { made: NewKey; onClose: () => void }) {
+  const [asked, setAsked] = useState(false);
+  return (
+    <Dialog
+      open
+      stay
+      onClose={() => (asked ? onClose() : setAsked(true))}
+      title={`The key ${made.key.name} is made`}
+      footer={<Button variant="primary" onClick={onClose}>{asked ? "I have it, close" : "I have copied it"}</Button>}
+    >
+      <div className="stack">
+        <p className="Keys-warning" role={asked ? "alert" : undefined}>
+          <TriangleAlert aria-hidden="true" />
+          <span>{asked ? "Once this is closed, nobody can see the token again. Close it once more if you have it." : "This token is shown this once. Copy it now and keep it where secrets are kept."}</span>
+        </p>
+        <Code text={made.token} label="The token of the key" wrap />
+        <p className="soft">Its caller sends it with each request: <code>Authorization: Bearer TOKEN</code>. In lists it is known as <code>{made.key.prefix}</code>.</p>
+      </div>
+    </Dialog>
+  );
+}

@@ -1,0 +1,40 @@
+import { useState } from "react";
+import type { PendingTool } from "../../api/types";
+import { StateStatus } from "../../components/Badge";
+import { Confirm } from "../../components/Dialog";
+import { count, plural } from "../../format";
+import { visible } from "../../format/visible";
+import { consequences, keyOf } from "./judging";
+
+export type Decision = { deed: "approve" | "reject"; list: PendingTool[] };
+
+const few = 12; // names that are listed
+
+type ApprovalConfirmProps = { id: string; decision: Decision | undefined; onClose: () => void; onConfirm: (decision: Decision) => Promise<void> };
+
+/** Asks once more, with what will happen to each kind of definition. */
+export function ApprovalConfirm({ id, decision, onClose, onConfirm }: ApprovalConfirmProps) {
+  const [last, setLast] = useState(decision);
+  if (decision && decision !== last) setLast(decision);
+  const shown = decision ?? last; // while it closes, it says what it said
+  if (!shown) return null;
+  const { deed, list } = shown;
+  const what = list.length === 1 ? visible(list[0]?.tool ?? "") : plural(list.length, "definition");
+  const word = deed === "approve" ? "Approve" : "Reject";
+  return (
+    <Confirm open={decision !== undefined} onClose={onClose} title={`${word} ${what} of ${id}?`} action={word} danger={deed === "reject"} onConfirm={() => onConfirm(shown)}>
+      {consequences(list, deed).map((sentence) => <p key={sentence}>{sentence}</p>)}
+      {list.length > 1 && (
+        <ul className="Approvals-names">
+          {list.slice(0, few).map((each) => (
+            <li key={keyOf(each)} className="row">
+              <code className="cut grow" title={visible(each.tool)}>{visible(each.tool)}</code>
+              <StateStatus state={each.kind} />
+            </li>
+          ))}
+          {list.length > few && <li className="faint">and {count(list.length - few)} more</li>}
+        </ul>
+      )}
+    </Confirm>
+  );
+}

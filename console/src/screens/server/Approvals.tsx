@@ -1,0 +1,167 @@
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { CircleCheck, ShieldOff, Unplug } from "lucide-react";
+import { useState } from "react";
+import { approve, reject } from "../../api/actions";
+import { ApiError } from "../../api/client";
+import { queries } from "../../api/queries";
+import type { PendingTool, ServerDetail } from "../../api/types";
+import { Button } from "../../components/Button";
+import { EmptyState, ErrorState, Skeleton } from "../../components/States";
+import { toast } from "../../components/Toast";
+import { Checkbox } from "../../components/Toggle";
+import { count, plural } from "../../format";
+import { useMayChange } from "../../session";
+import { ApprovalConfirm, type Decision } from "./ApprovalConfirm";
+import { keyOf, mayApprove, picks } from "./judging";
+import { PendingItem } from "./PendingItem";
+import "./Approvals.css";
+
+/** The definitions of a server that are not as somebody approved them, to be decided upon. */
+export function Approvals({ server, tool }: { server: ServerDetail; tool: string | undefined }) {
+  const { data, error, refetch } = useQuery({ ...queries.pending(server.id), refetchInterval: 15_000 });
+  if (!data && error instanceof ApiError && error.status === 503) {
+    return <EmptyState icon={<Unplug />} title="What it offers is not known now">{error.message}</EmptyState>;
+  }
+  if (!data) return error ? <ErrorState error={error} onRetry={() => void refetch()} /> : <Skeleton lines={6} />;
+  if (data.pending.length === 0) return <Nothing server={server} />;
+  return <Deciding key={server.id} id={server.id} all={data.pending} tool={tool} />;
+}
+
+function Nothing({ server }: { server: ServerDetail }) {
+  if (server.pin === "off") {
+    return (
+      <EmptyState icon={<ShieldOff />} title="Definitions are not pinned here">
+        The configuration says <code>pin: off</code> for this server, so whatever it offers is taken as it comes.
+      </EmptyState>
+    );
+  }
+  return (
+    <EmptyState icon={<CircleCheck />} title="Nothing waits for approval">
+      All that this server offers is as it was approved. What it changes from now on is withheld until somebody has looked at it.
+    </EmptyState>
+  );
+}
+
+type DecidingProps = { id: string; all: PendingTool[]; tool: string | undefined };
+
+function Deciding({ id, all, tool }: DecidingProps) {
+  const mayChange = useMayChange();
+  const [picked, setPicked] = useState<ReadonlySet<string>>(new Set());
+  const [decision, setDecision] = useState<Decision>();
+  const [notice, setNotice] = useState<string>();
+  const settle = useSettle(id);
+  const waiting = all.filter((each) => !each.rejected);
+  const rejected = all.filter((each) => each.rejected);
+  const chosen = all.filter((each) => picked.has(keyOf(each)));
+  const confirm = async (made: Decision) => {
+    setNotice(await settle(made));
+    setPicked(new Set());
+  };
+  const pick = (each: PendingTool, on: boolean) => setPicked(toggled(picked, keyOf(each), on));
+  const item = { mayChange, picked, pick, decide: setDecision };
+  return (
+    <div className="stack">
+      {notice && <p className="Approvals-notice" role="alert">{notice}</p>}
+      {mayChange ? (
+        <Toolbar waiting={waiting} chosen={chosen} onAll={(on) => setPicked(new Set(on ? waiting.map(keyOf) : []))} onDecide={setDecision} />
+      ) : (
+        <p className="Approvals-sentence">You can read all of this. Approving and rejecting takes a key with the scope <code>operator</code>.</p>
+      )}
+      {waiting.length === 0 && <p className="soft">Nothing waits: what differs was rejected, and stays withheld.</p>}
+      <ItemList label="Definitions that wait" list={waiting} first={tool ?? (waiting.length === 1 ? waiting[0]?.tool : undefined)} {...item} />
+      {rejected.length > 0 && (
+        <details className="Approvals-rejected" open={rejected.some((each) => each.tool === tool)}>
+          <summary>Rejected <span className="faint">{count(rejected.length)}</span></summary>
+          <ItemList label="Rejected definitions" list={rejected} first={tool} {...item} />
+        </details>
+      )}
+      <ApprovalConfirm id={id} decision={decision} onClose={() => setDecision(undefined)} onConfirm={confirm} />
+    </div>
+  );
+}
+
+function toggled(set: ReadonlySet<string>, key: string, on: boolean): ReadonlySet<string> {
+  const next = new Set(set);
+  if (on) next.add(key);
+  else next.delete(key);
+  return next;
+}
+
+/**
+ * Sends a decision. When a definition is another one meanwhile nothing was decided: what it is
+ * now is read, and the answer is a sentence that says so.
+ */
+function useSettle(id: string) {
+  const client = useQueryClient();
+  return async ({ deed, list }: Decision): Promise<string | undefined> => {
+    try {
+      await (deed === "approve" ? approve : reject)(id, picks(list));
+      toast.good(`${plural(list.length, "definition")} of ${id} ${deed === "approve" ? "approved" : "rejected"}.`);
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 409) throw error;
+      return `${error.message} Nothing was decided, and the list was read anew.`;
+    } finally {
+      await Promise.all(["servers", "overview", "tools", "problems"].map((key) => client.invalidateQueries({ queryKey: [key] })));
+    }
+  };
+}
+
+type ToolbarProps = { waiting: PendingTool[]; chosen: PendingTool[]; onAll: (on: boolean) => void; onDecide: (decision: Decision) => void };
+
+function Toolbar({ waiting, chosen, onAll, onDecide }: ToolbarProps) {
+  const able = chosen.filter(mayApprove);
+  const ticked = waiting.filter((each) => chosen.includes(each)).length;
+  const refused = chosen.length - able.length;
+  return (
+    <div className="Approvals-bar">
+      <Checkbox
+        label={chosen.length === 0 ? `Select all ${count(waiting.length)}` : `${count(chosen.length)} selected`}
+        checked={waiting.length > 0 && ticked === waiting.length}
+        some={ticked > 0 && ticked < waiting.length}
+        disabled={waiting.length === 0}
+        onChange={onAll}
+      />
+      {refused > 0 && <span className="faint small">{plural(refused, "refused one")} cannot be approved</span>}
+      <span className="grow" />
+      <Button variant="danger" disabled={chosen.length === 0} onClick={() => onDecide({ deed: "reject", list: chosen })}>
+        Reject{chosen.length > 0 && ` ${count(chosen.length)}`}
+      </Button>
+      <Button variant="primary" disabled={able.length === 0} onClick={() => onDecide({ deed: "approve", list: able })}>
+        Approve{able.length > 0 && ` ${count(able.length)}`}
+      </Button>
+    </div>
+  );
+}
+
+const page = 50; // definitions shown at first, and added with each press
+
+type ItemListProps = {
+  label: string;
+  list: PendingTool[];
+  /** The tool whose definition is open at first. */
+  first: string | undefined;
+  mayChange: boolean;
+  picked: ReadonlySet<string>;
+  pick: (each: PendingTool, on: boolean) => void;
+  decide: (decision: Decision) => void;
+};
+
+function ItemList({ label, list, first, mayChange, picked, pick, decide }: ItemListProps) {
+  const [limit, setLimit] = useState(() => Math.max(page, list.findIndex((each) => each.tool === first) + 1));
+  return (
+    <>
+      <ul className="Approvals-list" aria-label={label}>
+        {list.slice(0, limit).map((each) => (
+          <PendingItem key={keyOf(each)} pending={each} first={each.tool === first} mayChange={mayChange} picked={picked.has(keyOf(each))} onPick={pick} onDecide={decide} />
+        ))}
+      </ul>
+      {list.length > limit && (
+        <div className="row">
+          <Button size="s" variant="quiet" onClick={() => setLimit(limit + page)}>Show more</Button>
+          <span className="faint small">{count(list.length - limit)} are not shown yet</span>
+        </div>
+      )}
+    </>
+  );
+}

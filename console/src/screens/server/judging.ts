@@ -1,0 +1,56 @@
+import type { Json, JsonObject, PendingKind, PendingTool, ToolHash } from "../../api/types";
+import { visible } from "../../format/visible";
+
+/** A definition in two parts: the text that a model reads, and everything else. */
+export function parts(definition: JsonObject | undefined): { text: string; rest: JsonObject | undefined } {
+  if (!definition) return { text: "", rest: undefined };
+  const { description, ...rest } = definition;
+  if (typeof description === "string") return { text: description, rest };
+  return { text: "", rest: definition };
+}
+
+/** Whether a value says something in characters that a reader cannot see. */
+export function hidesText(value: Json | undefined): boolean {
+  if (typeof value === "string") return visible(value) !== value;
+  if (typeof value !== "object" || value === null) return false;
+  return Object.entries(value).some(([name, member]) => visible(name) !== name || hidesText(member as Json));
+}
+
+const most = 160; // characters of a value in the summary; the comparison has all of it
+
+/** A value of a change in a line. */
+export function inShort(value: Json): string {
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  return visible(text.length > most ? `${text.slice(0, most)}…` : text);
+}
+
+/** What differs, in a few words: "description, inputSchema and 2 more". */
+export function changedMembers({ changes = [] }: PendingTool): string {
+  const members = [...new Set(changes.map((change) => change.path.split(/[/.]/).find(Boolean) ?? "all of it"))];
+  if (members.length <= 3) return members.join(", ");
+  return `${members.slice(0, 2).join(", ")} and ${members.length - 2} more`;
+}
+
+export const mayApprove = (each: PendingTool) => each.kind !== "refused";
+export const picks = (list: PendingTool[]): ToolHash[] => list.map(({ tool, hash }) => ({ tool, hash }));
+/** What a definition is, of all that wait at a server: another one of the same tool is another thing. */
+export const keyOf = ({ tool, hash }: ToolHash) => `${tool} ${hash}`;
+
+const approving: Record<PendingKind, string> = {
+  changed: "Changed ones are offered again, as they are defined now.",
+  new: "New ones are offered to agents at every gate that shows them.",
+  gone: "For those that are gone, what was approved is forgotten.",
+  refused: "",
+};
+const rejecting: Record<PendingKind, string> = {
+  changed: "Changed ones stay withheld until the server offers what was approved, or something else.",
+  new: "New ones stay withheld until they change.",
+  gone: "For those that are gone, what was approved stays on record.",
+  refused: "Refused ones stay withheld, and are not counted as waiting any more.",
+};
+
+/** What happens to some definitions, a sentence for each kind among them. */
+export function consequences(list: PendingTool[], deed: "approve" | "reject"): string[] {
+  const words = deed === "approve" ? approving : rejecting;
+  return (Object.keys(words) as PendingKind[]).filter((kind) => list.some((each) => each.kind === kind)).map((kind) => words[kind]);
+}

@@ -1,0 +1,57 @@
+import type { ServerEvent, ServerState } from "../../api/types";
+
+/** A stretch of time in one state; "unknown" before the first event that tells. */
+export type Stretch = { state: ServerState | "unknown"; from: number; to: number; text?: string };
+export type MarkKind = "changed" | "approved" | "rejected";
+export type TimelineMark = { kind: MarkKind; at: number; text?: string };
+export type Timeline = { from: number; to: number; stretches: Stretch[]; marks: TimelineMark[] };
+
+const stateOf: Partial<Record<ServerEvent["kind"], ServerState>> = { start: "starting", up: "up", down: "down" };
+const least = 1000; // ms that a picture covers, so that a single event has room
+
+/**
+ * What became of a server as stretches of time and marks between them, from the oldest event
+ * that is known until now. Events come newest first.
+ */
+export function timeline(events: ServerEvent[], now: number): Timeline | undefined {
+  const known = events
+    .map((event) => ({ ...event, time: Date.parse(event.at) }))
+    .filter((event) => !Number.isNaN(event.time))
+    .toSorted((a, b) => a.time - b.time);
+  const first = known[0];
+  if (!first) return undefined;
+  const to = Math.max(now, first.time + least, known.at(-1)?.time ?? 0);
+  const stretches: Stretch[] = [{ state: "unknown", from: first.time, to }];
+  const marks: TimelineMark[] = [];
+  for (const { kind, time, text } of known) {
+    const state = stateOf[kind];
+    if (state) follow(stretches, { state, from: time, to, ...(text && { text }) });
+    else marks.push({ kind: kind as MarkKind, at: time, ...(text && { text }) });
+  }
+  return { from: first.time, to, stretches: stretches.filter((each) => each.to > each.from), marks };
+}
+
+/**
+ * Ends the last stretch where the next begins; the same state again goes on. An attempt that
+ * failed was time in which the server was down, and the yard tells of several as of one.
+ */
+function follow(stretches: Stretch[], next: Stretch) {
+  const last = stretches.at(-1);
+  if (last?.state === "starting" && next.state === "down") {
+    stretches.pop();
+    follow(stretches, { ...next, from: last.from });
+    return;
+  }
+  if (last?.state === next.state) {
+    last.to = next.to;
+    return;
+  }
+  if (last) last.to = next.from;
+  stretches.push(next);
+}
+
+/** For how long, in milliseconds, the state of a server is known, and how long of that it was up. */
+export function uptime({ stretches }: Timeline): { known: number; up: number } {
+  const sum = (list: Stretch[]) => list.reduce((all, each) => all + each.to - each.from, 0);
+  return { known: sum(stretches.filter((each) => each.state !== "unknown")), up: sum(stretches.filter((each) => each.state === "up")) };
+}

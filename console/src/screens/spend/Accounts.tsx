@@ -1,0 +1,62 @@
+import { useQuery } from "@tanstack/react-query";
+import { Wallet } from "lucide-react";
+import { useMemo, useState } from "react";
+import { queries } from "../../api/queries";
+import type { Purse } from "../../api/types";
+import { Button } from "../../components/Button";
+import { Card } from "../../components/Card";
+import { Meter } from "../../components/charts";
+import { EmptyState } from "../../components/States";
+import { type Column, Table } from "../../components/Table";
+import { money, moneyShare, parseMoney } from "../../format";
+import { useMayChange } from "../../session";
+import { FundDialog } from "./FundDialog";
+import { NoLedger } from "./NoLedger";
+import { availableOf, everOf, isWithoutLedger } from "./purse";
+
+/** The accounts: what they have, what is set aside, what they spent. */
+export function Accounts({ account }: { account: string | undefined }) {
+  const accounts = useQuery(queries.accounts());
+  const mayChange = useMayChange();
+  const [funding, setFunding] = useState<{ account: Purse | undefined }>();
+  const columns = useMemo(() => columnsOf(mayChange ? (purse) => setFunding({ account: purse }) : undefined), [mayChange]);
+  if (isWithoutLedger(accounts.error)) return <Card><NoLedger /></Card>;
+  const rows = accounts.data?.accounts.filter((each) => !account || each.id === account);
+  return (
+    <Card flush title="Accounts" description="All that an account ever had is spent or left; calls in flight hold a part of what is left." actions={mayChange && <Button size="s" onClick={() => setFunding({ account: undefined })}>Fund an account</Button>}>
+      <Table
+        label="Accounts"
+        columns={columns}
+        rows={rows}
+        rowKey={(purse) => purse.id}
+        error={accounts.error}
+        onRetry={() => void accounts.refetch()}
+        sort={{ id: "account" }}
+        empty={<EmptyState icon={<Wallet />} title={account ? `${account} has no money here` : "No account has money yet"}>An account is there once it is funded. Tools without a price need none.</EmptyState>}
+        minWidth={760}
+      />
+      {funding && <FundDialog purse={funding.account} onClose={() => setFunding(undefined)} />}
+    </Card>
+  );
+}
+
+function columnsOf(fund: ((purse: Purse) => void) | undefined): Column<Purse>[] {
+  const columns: Column<Purse>[] = [
+    { id: "account", header: "Account", value: (purse) => purse.id, cell: (purse) => <span className="cut strong" title={purse.id}>{purse.id}</span> },
+    { id: "used", header: "Spent of all it had", width: "30%", cell: (purse) => <Used purse={purse} /> },
+    { id: "held", header: "Held", width: "104px", align: "right", value: (purse) => parseMoney(purse.heldUsd), cell: (purse) => <span className="soft">{money(purse.heldUsd)}</span> },
+    { id: "free", header: "Available", width: "128px", align: "right", value: (purse) => parseMoney(availableOf(purse)), cell: (purse) => <Available purse={purse} /> },
+  ];
+  if (fund) columns.push({ id: "fund", header: "", width: "88px", align: "right", cell: (purse) => <Button size="s" onClick={() => fund(purse)} aria-label={`Fund ${purse.id}`}>Fund</Button> });
+  return columns;
+}
+
+export function Used({ purse }: { purse: Purse }) {
+  const ever = everOf(purse);
+  return <div className="Spend-meter"><Meter label={`What ${purse.id} spent`} share={moneyShare(purse.spentUsd, ever)} text={`${money(purse.spentUsd)} of ${money(ever)}`} warnFrom={0.9} /></div>;
+}
+
+function Available({ purse }: { purse: Purse }) {
+  const available = availableOf(purse);
+  return <span className={(parseMoney(available) ?? 0n) <= 0n ? "strong bad" : "strong"}>{money(available)}</span>;
+}

@@ -1,0 +1,68 @@
+import { useMemo } from "react";
+import type { CostRow } from "../../api/types";
+import { EmptyState } from "../../components/States";
+import { type Column, type RowLink, Table } from "../../components/Table";
+import { count, money, moneyShare, parseMoney, percent } from "../../format";
+import { visible } from "../../format/visible";
+import { mostOf } from "./totals";
+
+type CostTableProps = {
+  label: string;
+  /** What a row is: an account, a tool. */
+  header: string;
+  rows: CostRow[] | undefined;
+  error: unknown;
+  onRetry: () => void;
+  link: (row: CostRow) => RowLink | undefined;
+};
+
+/** A ranking of costs: each line with its bar, its exact sum and its calls. */
+export function CostTable({ label, header, rows, error, onRetry, link }: CostTableProps) {
+  const most = useMemo(() => mostOf((rows ?? []).map((row) => row.usd)), [rows]);
+  const busiest = useMemo(() => (rows ?? []).reduce((max, row) => Math.max(max, row.calls), 1), [rows]);
+  const columns = useMemo(() => columnsOf(header, most, busiest), [header, most, busiest]);
+  return (
+    <Table
+      key={most === "0" ? "calls" : "usd"}
+      label={label}
+      columns={columns}
+      rows={rows}
+      rowKey={keyOf}
+      rowLink={link}
+      error={error}
+      onRetry={onRetry}
+      sort={{ id: most === "0" ? "calls" : "usd", desc: true }}
+      empty={<EmptyState title="Nothing was called in this time" />}
+      minWidth={480}
+    />
+  );
+}
+
+function columnsOf(header: string, most: string, busiest: number): Column<CostRow>[] {
+  const free = most === "0";
+  return [
+    { id: "name", header, value: nameOf, cell: (row) => <Name row={row} /> },
+    { id: "bar", header: "", width: "30%", wideOnly: true, cell: (row) => <Bar share={free ? row.calls / busiest : moneyShare(row.usd, most)} /> },
+    { id: "usd", header: "Spent", width: "112px", align: "right", value: (row) => parseMoney(row.usd), cell: (row) => money(row.usd) },
+    { id: "calls", header: "Calls", width: "96px", align: "right", value: (row) => row.calls, cell: (row) => count(row.calls) },
+    { id: "charged", header: "Charged", width: "108px", align: "right", value: (row) => row.charged, cell: (row) => <span className="soft">{count(row.charged)}</span> },
+    { id: "errors", header: "Failed", width: "96px", align: "right", value: (row) => row.errors, cell: (row) => <Failed row={row} /> },
+  ];
+}
+
+const keyOf = (row: CostRow) => [row.account, row.server, row.tool].join(" ");
+const nameOf = (row: CostRow) => visible(row.tool !== undefined ? [row.server, row.tool].filter(Boolean).join(" / ") : (row.account ?? ""));
+
+function Name({ row }: { row: CostRow }) {
+  const name = nameOf(row);
+  return <span className={name ? "cut" : "cut faint"} title={name}>{name || "without an account"}</span>;
+}
+
+function Bar({ share }: { share: number }) {
+  return <span className="Spend-bar" aria-hidden="true">{share > 0 && <span style={{ width: `${share * 100}%` }} />}</span>;
+}
+
+function Failed({ row }: { row: CostRow }) {
+  if (row.errors === 0) return <span className="faint">0</span>;
+  return <span className="bad" title={`${percent(row.errors, row.calls)} of its calls`}>{count(row.errors)}</span>;
+}

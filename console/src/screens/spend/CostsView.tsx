@@ -1,0 +1,63 @@
+import { useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { queries } from "../../api/queries";
+import type { CostRow } from "../../api/types";
+import { Bars } from "../../components/charts";
+import { Card, Stat } from "../../components/Card";
+import { ErrorState, Skeleton } from "../../components/States";
+import { Tabs } from "../../components/Tabs";
+import { count, money, percent } from "../../format";
+import { CostTable } from "./CostTable";
+import { DayBars } from "./DayBars";
+import { daysOf, dayWords, type Range } from "./range";
+import { byDay, totalOf } from "./totals";
+
+type CostsViewProps = { range: Range; account: string | undefined; search: { since?: string | undefined; until?: string | undefined }; own: boolean };
+
+/** What calls have cost in a span of days: in all, by day, by account and by tool. */
+export function CostsView({ range, account, search, own }: CostsViewProps) {
+  const { since, until } = range;
+  const days = useQuery(queries.costs({ account, since, until, by: "day" }));
+  const accounts = useQuery({ ...queries.costs({ account, since, until, by: "account" }), enabled: !own });
+  const tools = useQuery(queries.costs({ account, since, until, by: "tool" }));
+  return (
+    <div className="stack">
+      <DaysPart range={range} costs={days.data?.costs} error={days.error} retry={() => void days.refetch()} />
+      {!own && (
+        <Card title="By account" flush>
+          <CostTable label="Costs by account" header="Account" rows={accounts.data?.costs} error={accounts.error} onRetry={() => void accounts.refetch()} link={(row) => (row.account ? { to: "/spend", search: { ...search, account: row.account } } : undefined)} />
+        </Card>
+      )}
+      <Card title="By tool" flush>
+        <CostTable label="Costs by tool" header="Tool" rows={tools.data?.costs} error={tools.error} onRetry={() => void tools.refetch()} link={(row) => (own ? undefined : toolLink(row))} />
+      </Card>
+    </div>
+  );
+}
+
+function toolLink(row: CostRow) {
+  return row.tool ? ({ to: "/tools/$source/$name", params: { source: row.server || "-", name: row.tool } } as const) : undefined;
+}
+
+type DaysPartProps = { range: Range; costs: CostRow[] | undefined; error: unknown; retry: () => void };
+
+function DaysPart({ range, costs, error, retry }: DaysPartProps) {
+  const days = useMemo(() => byDay(daysOf(range), costs ?? []), [range, costs]);
+  if (!costs) return <Card>{error ? <ErrorState error={error} onRetry={retry} /> : <Skeleton height={280} />}</Card>;
+  const total = totalOf(costs);
+  const calls = days.map((each) => ({ at: each.day, ok: each.calls - each.errors, errors: each.errors }));
+  const tabs = [
+    { id: "usd", label: "Dollars", content: <DayBars days={days} /> },
+    { id: "calls", label: "Calls", content: <Bars label="Calls by day" points={calls} moment={dayWords} /> },
+  ];
+  return (
+    <>
+      <div className="grid-stats Spend-stats">
+        <Stat label="Spent" value={money(total.usd)} note={range.first === range.last ? dayWords(range.first) : `${dayWords(range.first)} to ${dayWords(range.last)}, UTC`} />
+        <Stat label="Calls" value={count(total.calls)} note={`${count(total.charged)} of them cost something`} />
+        <Stat label="Failed" value={count(total.errors)} note={`${percent(total.errors, total.calls)} of the calls`} />
+      </div>
+      <Card title="By day"><Tabs key={total.usd === "0" ? "free" : "paid"} label="What is counted" tabs={total.usd === "0" ? tabs.toReversed() : tabs} /></Card>
+    </>
+  );
+}

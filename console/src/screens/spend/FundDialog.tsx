@@ -1,0 +1,78 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, useState } from "react";
+import { fundAccount } from "../../api/actions";
+import type { Purse } from "../../api/types";
+import { Button } from "../../components/Button";
+import { Dialog } from "../../components/Dialog";
+import { TextField } from "../../components/Field";
+import { ErrorNote } from "../../components/States";
+import { toast } from "../../components/Toast";
+import { addMoney, money } from "../../format";
+import { amountOf } from "./purse";
+
+type Draft = { account: string; amount: string; reference: string };
+
+/**
+ * Puts money into an account, or takes it out: first what, then once more in words. The
+ * reference stays the same while the dialog is open, so that trying again funds once.
+ */
+export function FundDialog({ purse, onClose }: { purse: Purse | undefined; onClose: () => void }) {
+  const client = useQueryClient();
+  const [draft, setDraft] = useState<Draft>(() => ({ account: purse?.id ?? "", amount: "", reference: newReference() }));
+  const [sure, setSure] = useState(false);
+  const amount = amountOf(draft.amount);
+  const fund = useMutation({
+    mutationFn: () => fundAccount(draft.account.trim(), amount ?? "", draft.reference.trim()),
+    onSuccess: (funded) => {
+      void client.invalidateQueries({ queryKey: ["accounts"] });
+      toast.good(`${funded.id} has ${money(funded.remainingUsd)} now.`);
+      onClose();
+    },
+  });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (!amount || !draft.account.trim() || !draft.reference.trim()) return;
+    if (sure) fund.mutate();
+    else setSure(true);
+  };
+  return (
+    <Dialog open onClose={onClose} title={purse ? `Fund ${purse.id}` : "Fund an account"}>
+      <form className="stack" onSubmit={submit}>
+        {sure && amount ? <Review draft={draft} amount={amount} purse={purse} /> : <Fields draft={draft} onChange={setDraft} fixed={purse !== undefined} />}
+        <ErrorNote error={fund.error} />
+        <div className="Spend-buttons">
+          <Button onClick={sure ? () => setSure(false) : onClose}>{sure ? "Back" : "Cancel"}</Button>
+          <Button type="submit" variant="primary" busy={fund.isPending} disabled={!amount || !draft.account.trim() || !draft.reference.trim()}>{sure ? (amount?.startsWith("-") ? "Take it out" : "Put it in") : "Go on"}</Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+function newReference(): string {
+  return `console-${new Date().toISOString().slice(0, 10)}-${crypto.getRandomValues(new Uint32Array(1))[0]?.toString(36)}`;
+}
+
+function Fields({ draft, onChange, fixed }: { draft: Draft; onChange: (draft: Draft) => void; fixed: boolean }) {
+  const wrong = draft.amount.trim() !== "" && !amountOf(draft.amount) ? "An amount such as 5 or 0.25, with at most nine decimals." : undefined;
+  return (
+    <>
+      {!fixed && <TextField label="Account" required value={draft.account} onChange={(account) => onChange({ ...draft, account })} maxLength={128} autoComplete="off" spellCheck={false} hint="Letters, digits and . _ @ : / + -" />}
+      <TextField label="Amount in US dollars" required value={draft.amount} onChange={(amount) => onChange({ ...draft, amount })} inputMode="decimal" autoComplete="off" placeholder="5.00" error={wrong} hint="Negative to take money out." maxLength={40} />
+      <TextField label="Reference" required mono value={draft.reference} onChange={(reference) => onChange({ ...draft, reference })} maxLength={128} autoComplete="off" spellCheck={false} hint="Unique, such as the number of an invoice: funding twice with one reference funds once." />
+    </>
+  );
+}
+
+function Review({ draft, amount, purse }: { draft: Draft; amount: string; purse: Purse | undefined }) {
+  const out = amount.startsWith("-");
+  return (
+    <div className="stack-s" role="status">
+      <p>
+        {out ? "Take" : "Put"} <strong>{money(out ? amount.slice(1) : amount)}</strong> {out ? "out of" : "into"} the account <strong className="wrap-anywhere">{draft.account.trim()}</strong>?
+      </p>
+      {purse && <p className="soft">It has {money(purse.remainingUsd)} now and would have {money(addMoney(purse.remainingUsd, amount))}.</p>}
+      <p className="soft">Reference <code className="wrap-anywhere">{draft.reference.trim()}</code>. The books are only added to: what was funded is taken back by another entry.</p>
+    </div>
+  );
+}

@@ -1,0 +1,101 @@
+import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
+import { Timer } from "lucide-react";
+import { useMemo, useState } from "react";
+import { closeSession } from "../../api/actions";
+import { queries } from "../../api/queries";
+import type { Purse, PurseState } from "../../api/types";
+import { StateStatus } from "../../components/Badge";
+import { Button } from "../../components/Button";
+import { Card } from "../../components/Card";
+import { Meter } from "../../components/charts";
+import { Confirm } from "../../components/Dialog";
+import { Select } from "../../components/Select";
+import { EmptyState } from "../../components/States";
+import { type Column, Table } from "../../components/Table";
+import { Time } from "../../components/Time";
+import { toast } from "../../components/Toast";
+import { count, money, moneyShare, parseMoney, plural } from "../../format";
+import { useMe } from "../../session";
+import { NoLedger } from "./NoLedger";
+import { isWithoutLedger } from "./purse";
+
+const states = [
+  { value: "", label: "All" },
+  { value: "open", label: "Open" },
+  { value: "closed", label: "Closed" },
+  { value: "expired", label: "Expired" },
+];
+
+type SessionsProps = { account: string | undefined; state: string | undefined; onState: (state: string | undefined) => void };
+
+/** The sessions, which are open budgets: what is left of them, and until when. */
+export function Sessions({ account, state, onState }: SessionsProps) {
+  const me = useMe();
+  const [closing, setClosing] = useState<Purse>();
+  const known = states.some((each) => each.value === state) ? (state as PurseState) : undefined;
+  const sessions = useInfiniteQuery(queries.sessions({ account, state: known, limit: 100 }));
+  const columns = useMemo(() => columnsOf((purse) => me?.role === "operator" || me?.account === purse.account, setClosing), [me]);
+  if (isWithoutLedger(sessions.error)) return <Card><NoLedger /></Card>;
+  return (
+    <Card flush title="Sessions" description="A session is a budget that was taken out of an account. What is left goes back when it ends." actions={<Select label="State" labelHidden value={known ?? ""} items={states} onChange={(next) => onState(next || undefined)} />}>
+      <Table
+        label="Sessions"
+        columns={columns}
+        rows={sessions.data?.pages.flatMap((page) => page.sessions)}
+        rowKey={(purse) => purse.id}
+        rowLink={(purse) => ({ to: "/calls", search: { session: purse.id } })}
+        error={sessions.error}
+        onRetry={() => void sessions.refetch()}
+        empty={<EmptyState icon={<Timer />} title={known || account ? "No session is like that" : "Nobody opened a session yet"}>Agents open one with <code>POST /api/v1/sessions</code>, to spend no more than they were given.</EmptyState>}
+        minWidth={980}
+        {...(sessions.hasNextPage && { more: { load: () => void sessions.fetchNextPage(), loading: sessions.isFetchingNextPage } })}
+      />
+      <Close purse={closing} onClose={() => setClosing(undefined)} />
+    </Card>
+  );
+}
+
+function columnsOf(mayClose: (purse: Purse) => boolean, close: (purse: Purse) => void): Column<Purse>[] {
+  return [
+    { id: "id", header: "Session", cell: (purse) => <span className="mono" title={`Calls in ${purse.id}`}>{purse.id}</span> },
+    { id: "account", header: "Account", width: "14%", cell: (purse) => <span className="cut" title={purse.account}>{purse.account}</span> },
+    { id: "state", header: "State", width: "96px", cell: (purse) => <StateStatus state={purse.status} /> },
+    { id: "spent", header: "Spent of its limit", width: "22%", cell: (purse) => <Budget purse={purse} /> },
+    { id: "left", header: "Left", width: "96px", align: "right", cell: (purse) => <span title={`${money(purse.heldUsd)} of it is held for calls in flight`}>{money(purse.remainingUsd)}</span> },
+    { id: "calls", header: "Calls", width: "112px", align: "right", cell: (purse) => <Calls purse={purse} /> },
+    { id: "expires", header: "Ends", width: "96px", align: "right", cell: (purse) => <Time at={purse.expiresAt} /> },
+    {
+      id: "close",
+      header: "",
+      width: "84px",
+      align: "right",
+      cell: (purse) => purse.status === "open" && mayClose(purse) && <Button size="s" variant="danger" onClick={() => close(purse)} aria-label={`Close ${purse.id}`}>Close</Button>,
+    },
+  ];
+}
+
+function Budget({ purse }: { purse: Purse }) {
+  if ((parseMoney(purse.limitUsd) ?? 0n) === 0n) return <span className="faint">calls only</span>;
+  return <div className="Spend-meter"><Meter label={`What ${purse.id} spent`} share={moneyShare(purse.spentUsd, purse.limitUsd)} text={`${money(purse.spentUsd)} of ${money(purse.limitUsd)}`} /></div>;
+}
+
+function Calls({ purse }: { purse: Purse }) {
+  if (!purse.maxCalls) return <span className="faint">any number</span>;
+  return <span title={`${plural(purse.calls ?? 0, "call")} of ${count(purse.maxCalls)}`}>{count(purse.calls ?? 0)} of {count(purse.maxCalls)}</span>;
+}
+
+function Close({ purse, onClose }: { purse: Purse | undefined; onClose: () => void }) {
+  const client = useQueryClient();
+  if (!purse) return null;
+  const close = async () => {
+    await closeSession(purse.id);
+    await Promise.all(["sessions", "accounts"].map((key) => client.invalidateQueries({ queryKey: [key] })));
+    toast.good(`The session is closed, and what was left is back with ${purse.account}.`);
+  };
+  return (
+    <Confirm open onClose={onClose} title="Close this session?" action="Close the session" danger onConfirm={close}>
+      <p><code className="wrap-anywhere">{purse.id}</code> of {purse.account} has {money(purse.remainingUsd)} left.</p>
+      <p className="soft">Its next calls are refused; those in flight end first. What is left goes back to the account. It cannot be opened again.</p>
+    </Confirm>
+  );
+}

@@ -1,0 +1,20 @@
+import { expect, test } from "vitest";
+import { byDay, mostOf, totalOf } from "./totals";
+
+const row = (usd: string, day?: string) => ({ calls: 2, errors: 1, charged: 1, usd, day });
+
+test("sums are exact where floats are not", () => {
+  expect(totalOf([row("0.1"), row("0.2"), row("0.000000001")])).toEqual({ calls: 6, errors: 3, charged: 3, usd: "0.300000001" });
+  expect(totalOf([row("90071992547409.93"), row("0.01")]).usd).toBe("90071992547409.94");
+  expect(totalOf([])).toEqual({ calls: 0, errors: 0, charged: 0, usd: "0" });
+});
+
+test("the largest amount, by value and not by text", () => {
+  expect(mostOf(["9", "10", "2.5"])).toBe("10");
+  expect(mostOf([])).toBe("0");
+});
+
+test("days without calls are there too", () => {
+  const days = byDay(["2026-11-14", "2026-11-15"], [row("1", "2026-11-15"), row("0.5", "2026-11-15")]);
+  expect(days).toMatchObject([{ day: "2026-11-14", calls: 0, usd: "0" }, { day: "2026-11-15", calls: 4, usd: "1.5" }]);
+});

@@ -1,0 +1,60 @@
+import Form from "@rjsf/core/lib/components/Form.js";
+import type { RJSFSchema, UiSchema } from "@rjsf/utils";
+import { memo, useMemo } from "react";
+import type { JsonObject } from "../../api/types";
+import type { Fault } from "./check";
+import { Choice, FieldFrame, ListFrame, ListItem, ObjectFrame, OptionalControl } from "./formParts";
+import { OtherField, SelectWidget, SwitchWidget, TextWidget } from "./formWidgets";
+import { fieldErrors } from "./issues";
+import { validator } from "./validator";
+import "../../components/Field.css";
+import "./ArgumentForm.css";
+
+type ArgumentFormProps = {
+  /** A schema that formSchema made. */
+  schema: JsonObject;
+  args: JsonObject;
+  faults: Fault[];
+  onChange: (args: JsonObject) => void;
+};
+
+const templates = {
+  FieldTemplate: FieldFrame,
+  ObjectFieldTemplate: ObjectFrame,
+  ArrayFieldTemplate: ListFrame,
+  ArrayFieldItemTemplate: ListItem,
+  MultiSchemaFieldTemplate: Choice,
+  OptionalDataControlsTemplate: OptionalControl,
+};
+const widgets = { TextWidget, TextareaWidget: TextWidget, SelectWidget, CheckboxWidget: SwitchWidget, UpDownWidget: TextWidget };
+const fields = { FallbackField: OtherField };
+const look: UiSchema = { "ui:globalOptions": { enableOptionalDataFieldForType: ["object"] } };
+const defaults = { emptyObjectFields: "skipEmptyDefaults", arrayMinItems: { populate: "never" } } as const;
+
+/** The arguments of a tool as a form. It shows what is wrong; it does not decide that. */
+function ArgumentForm({ schema, args, faults, onChange }: ArgumentFormProps) {
+  const errors = useMemo(() => fieldErrors(faults), [faults]);
+  return (
+    <Form<unknown, RJSFSchema>
+      tagName="div"
+      className="Form"
+      idPrefix="argument"
+      schema={schema as RJSFSchema}
+      uiSchema={look}
+      validator={validator}
+      templates={templates}
+      widgets={widgets}
+      fields={fields}
+      formData={args}
+      extraErrors={errors}
+      noValidate
+      showErrorList={false}
+      experimental_defaultFormStateBehavior={defaults}
+      onChange={({ formData }) => onChange((formData ?? {}) as JsonObject)}
+    >
+      <></>
+    </Form>
+  );
+}
+
+export default memo(ArgumentForm);

@@ -1,0 +1,54 @@
+import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
+import type { ToolDetail } from "../../api/types";
+import { duration, percent, plural, price } from "../../format";
+import { visible } from "../../format/visible";
+import { limitWords } from "../catalog/limit";
+
+/** What matters about a tool at a glance. */
+export function Facts({ tool }: { tool: ToolDetail }) {
+  const limits = limitWords(tool.rateLimit);
+  return (
+    <dl className="Facts">
+      <Fact name="Source" note={tool.file ?? (tool.server ? undefined : tool.origin)}>
+        {tool.server ? <Link to="/servers/$id" params={{ id: tool.server }}>{tool.server}</Link> : "this yard"}
+      </Fact>
+      <Fact name="Mode" note={modeNote(tool)}>{tool.mode === "read" ? "reads" : "writes"}</Fact>
+      <Fact name="Price" note={price(tool.priceUsd) === "free" ? undefined : "for a call that succeeds"}>{price(tool.priceUsd)}</Fact>
+      <Fact name="Limits" note={limits.slice(1).join(", ") || undefined}>{limits[0] ?? "none"}</Fact>
+      <Latency tool={tool} />
+      <Fact name="Definition" note="in a prompt">{`≈ ${plural(tool.tokens, "token")}`}</Fact>
+      <Fact name="Category" note={tool.surface && `surface ${tool.surface}`}>{visible(tool.category ?? "none")}</Fact>
+      {tool.needs && tool.needs.length > 0 && <Fact name="Needs" note="context that it asks for">{visible(tool.needs.join(", "))}</Fact>}
+    </dl>
+  );
+}
+
+function Latency({ tool }: { tool: ToolDetail }) {
+  const { latency, latencyClass } = tool;
+  if (!latency || latency.calls === 0) return <Fact name="Latency" note="not measured yet">{latencyClass}</Fact>;
+  return (
+    <Fact name="Latency" note={`p50 of ${plural(latency.calls, "call")}, p95 ${duration(latency.p95Ns)}, ${percent(latency.errors, latency.calls)} failed; declared ${latencyClass}`}>
+      {duration(latency.p50Ns)}
+    </Fact>
+  );
+}
+
+/** Why a tool counts as reading or writing, in the words of a gate that decided on it. */
+function modeNote(tool: ToolDetail): string | undefined {
+  const effects = tool.at.flatMap((at) => at.steps).find((step) => step.rule === "effects");
+  if (effects) return effects.text;
+  if (tool.withheld) return "not known before it is approved";
+  return tool.mode === "read" ? `declared for ${tool.modes.join(" and ")}` : "nobody says that it only reads";
+}
+
+function Fact({ name, note, children }: { name: string; note?: string | undefined; children: ReactNode }) {
+  return (
+    <div className="Facts-fact">
+      <dt>{name}</dt>
+      <dd className="Facts-value wrap-anywhere">{children}</dd>
+      {note && <dd className="Facts-note wrap-anywhere" title={note.length > 120 ? visible(note) : undefined}>{visible(note)}</dd>}
+    </div>
+  );
+}
+

@@ -1,0 +1,65 @@
+import { WandSparkles } from "lucide-react";
+import { useEffect, useId, useRef, useState } from "react";
+import type { Json, JsonObject } from "../../api/types";
+import { Button } from "../../components/Button";
+import type { Fault } from "./check";
+import { isObject } from "./formSchema";
+
+type JsonEditorProps = { args: JsonObject; faults: Fault[]; onChange: (args: JsonObject | undefined) => void };
+
+/** The arguments as JSON. It passes on an object, or undefined while there is none. */
+export function JsonEditor({ args, faults, onChange }: JsonEditorProps) {
+  const id = useId();
+  const [text, setText] = useState(() => JSON.stringify(args, null, 2));
+  const passed = useRef(args);
+  useEffect(() => {
+    if (passed.current === args) return;
+    passed.current = args;
+    setText(JSON.stringify(args, null, 2));
+  }, [args]);
+  const { value, wrong } = parse(text);
+  const change = (next: string) => {
+    setText(next);
+    const read = parse(next).value;
+    if (read) passed.current = read;
+    onChange(read);
+  };
+  const about = [wrong && `${id}-wrong`, faults.length > 0 && `${id}-faults`].filter(Boolean).join(" ");
+  return (
+    <div className="JsonEditor">
+      <div className="spread">
+        <label htmlFor={id} className="Field-label">Arguments as JSON</label>
+        <Button size="s" variant="quiet" icon={<WandSparkles />} disabled={!value} onClick={() => value && setText(JSON.stringify(value, null, 2))}>Format</Button>
+      </div>
+      <textarea
+        id={id}
+        className="Input Input-area mono"
+        rows={Math.min(24, Math.max(8, text.split("\n").length + 1))}
+        spellCheck={false}
+        autoCapitalize="off"
+        aria-invalid={wrong || faults.length > 0 ? true : undefined}
+        aria-describedby={about || undefined}
+        value={text}
+        onChange={(event) => change(event.target.value)}
+      />
+      {wrong && <p id={`${id}-wrong`} className="Field-error" role="status">{wrong}</p>}
+      {!wrong && faults.length > 0 && (
+        <ul id={`${id}-faults`} className="Field-error">
+          {faults.map(({ path, message }, i) => (
+            <li key={i}>{path.length > 0 && <code>{path.join(".")}</code>} {message}</li>
+          ))}
+        </ul>
+      )}
+    </div>
+  );
+}
+
+function parse(text: string): { value?: JsonObject; wrong?: string } {
+  if (text.trim() === "") return { value: {} };
+  try {
+    const value = JSON.parse(text) as Json;
+    return isObject(value) ? { value } : { wrong: "The arguments must be an object, in { }." };
+  } catch (cause) {
+    return { wrong: cause instanceof Error ? cause.message : "This is not JSON." };
+  }
+}

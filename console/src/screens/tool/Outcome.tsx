@@ -1,0 +1,111 @@
+import { Link } from "@tanstack/react-router";
+import { Square } from "lucide-react";
+import { useEffect, useState } from "react";
+import { ApiError } from "../../api/client";
+import type { CallAnswer, Json, JsonObject } from "../../api/types";
+import { CodeStatus } from "../../components/Badge";
+import { Button } from "../../components/Button";
+import { Code } from "../../components/Code";
+import { JsonView } from "../../components/JsonView";
+import { ErrorNote } from "../../components/States";
+import { Tabs } from "../../components/Tabs";
+import { duration, money, price } from "../../format";
+import { visible } from "../../format/visible";
+import { Content } from "./Content";
+import { resultIssues } from "./issues";
+import { codeOf, type Outcome as Ended } from "./useTrial";
+
+/** The time since a call began, and the way to end it. */
+export function Running({ since, onCancel }: { since: number; onCancel: () => void }) {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 100);
+    return () => clearInterval(timer);
+  }, []);
+  return (
+    <div className="Outcome-running">
+      <span className="Button-spinner" aria-hidden="true" />
+      <p className="grow"><span role="status">Running</span> <span aria-hidden="true">{(Math.max(0, now - since) / 1000).toFixed(1)} s</span></p>
+      <Button size="s" icon={<Square />} onClick={onCancel}>Cancel</Button>
+    </div>
+  );
+}
+
+/** How the last call ended. */
+export function Outcome({ outcome }: { outcome: Ended | undefined }) {
+  if (!outcome) return <p className="faint">Nothing was run yet. What the tool answers is shown here, as it is.</p>;
+  return (
+    <div className="stack-s" aria-live="polite">
+      <div className="row-wrap">
+        <CodeStatus code={codeOf(outcome)} />
+        <span className="soft small">after {duration(outcome.ms * 1e6)}, measured here</span>
+      </div>
+      {outcome.error !== undefined && <Refused error={outcome.error} />}
+      {outcome.answer && <Answered answer={outcome.answer} />}
+    </div>
+  );
+}
+
+function Refused({ error }: { error: unknown }) {
+  return (
+    <>
+      <ErrorNote error={error} />
+      {error instanceof ApiError && <Retry ms={error.retryAfterMs} />}
+    </>
+  );
+}
+
+function Retry({ ms }: { ms: Json | undefined }) {
+  if (typeof ms !== "number") return null;
+  return <p className="soft small">It can be tried again in {duration(ms * 1e6)}.</p>;
+}
+
+function Answered({ answer }: { answer: CallAnswer }) {
+  const { result, receipt, session } = answer;
+  const data = result.structuredContent;
+  const tabs = [
+    { id: "content", label: "Content", count: result.content?.length ?? 0, content: <Content content={result.content ?? []} /> },
+    ...(data !== undefined ? [{ id: "structured", label: "Structured", content: <JsonView value={data} label="Structured content" open={3} /> }] : []),
+    { id: "raw", label: "Raw", content: <Code text={JSON.stringify(answer, null, 2)} label="The whole answer" /> },
+  ];
+  return (
+    <>
+      {result.isError && <Issues data={data} />}
+      <Receipt receipt={receipt} remaining={session?.remainingUsd} />
+      <Tabs label="The answer" tabs={tabs} />
+    </>
+  );
+}
+
+/** What a failed tool says about single arguments, and when to try again. */
+function Issues({ data }: { data: Json | undefined }) {
+  const issues = resultIssues(data);
+  const wait = typeof data === "object" && data !== null && !Array.isArray(data) ? data.retryAfterMs : undefined;
+  return (
+    <>
+      {issues.length > 0 && (
+        <ul className="ErrorNote Outcome-issues">
+          {issues.slice(0, 50).map(({ path, message }, i) => (
+            <li key={i}>{path && <code>{visible(path)}</code>} {visible(message)}</li>
+          ))}
+        </ul>
+      )}
+      <Retry ms={wait} />
+    </>
+  );
+}
+
+function Receipt({ receipt, remaining }: { receipt: JsonObject | undefined; remaining: string | undefined }) {
+  if (!receipt) return null;
+  const { call, priceUsd, remainingUsd, replayed } = receipt;
+  const left = remaining ?? (typeof remainingUsd === "string" ? remainingUsd : undefined);
+  return (
+    <dl className="Outcome-receipt">
+      <div><dt>Charged</dt><dd>{typeof priceUsd === "string" ? price(priceUsd) : "free"}{replayed === true && ", before"}</dd></div>
+      {left !== undefined && <div><dt>Left</dt><dd>{money(left)}</dd></div>}
+      {typeof call === "string" && (
+        <div><dt>Call</dt><dd className="cut"><Link to="/calls/$id" params={{ id: call }} className="mono" title={call}>{call}</Link></dd></div>
+      )}
+    </dl>
+  );
+}

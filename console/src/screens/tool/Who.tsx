@@ -1,0 +1,71 @@
+import { Link } from "@tanstack/react-router";
+import { CircleCheck, CircleX, Lightbulb, TriangleAlert } from "lucide-react";
+import type { Step, ToolAt } from "../../api/types";
+import { Badge, Status } from "../../components/Badge";
+import { Card } from "../../components/Card";
+import { EmptyState } from "../../components/States";
+import { visible } from "../../format/visible";
+
+/** Gate by gate: whether it shows the tool, under which name, and how that was decided. */
+export function Who({ at }: { at: ToolAt[] }) {
+  if (at.length === 0) return <EmptyState title="There are no gates">A gate is where agents connect. Add one under gates in the configuration.</EmptyState>;
+  return (
+    <Card flush>
+      <div className="Who" role="table" aria-label="Who sees it">
+        <div role="rowgroup" className="Who-heads">
+          <div role="row" className="Who-row">
+            <span role="columnheader">Gate</span>
+            <span role="columnheader">Shown</span>
+            <span role="columnheader">How it was decided</span>
+          </div>
+        </div>
+        <div role="rowgroup">
+          {at.map((each) => (
+            <Standing key={each.gate} at={each} />
+          ))}
+        </div>
+      </div>
+    </Card>
+  );
+}
+
+function Standing({ at }: { at: ToolAt }) {
+  const fails = at.steps.some((step) => step.fails);
+  return (
+    <div role="row" className="Who-row">
+      <div role="cell" className="Who-gate">
+        <Link to="/gates" search={{ gate: at.gate }} className="strong wrap-anywhere">{at.gate}</Link>
+        {at.visible && <p className="small soft wrap-anywhere">as <code>{visible(at.name)}</code></p>}
+      </div>
+      <div role="cell">
+        {at.visible ? <Status tone={fails ? "warn" : "good"}>{fails ? "Shown, calls fail" : "Shown"}</Status> : <Status tone="neutral">Not shown</Status>}
+      </div>
+      <div role="cell"><Steps steps={at.steps} /></div>
+    </div>
+  );
+}
+
+function Steps({ steps }: { steps: Step[] }) {
+  const end = steps.findIndex((step) => step.stops);
+  return (
+    <ol className="Who-steps">
+      {steps.map((step, i) => (
+        <li key={i} className={i === end ? "Who-step Who-stops" : end >= 0 && i > end ? "Who-step faint" : "Who-step"}>
+          <StepMark step={step} after={end >= 0 && i > end} />
+          <div className="grow wrap-anywhere">
+            <code className="Who-rule">{step.rule}</code> {visible(step.text)}
+            {step.stops && i === end && <> <Badge tone="bad">stops here</Badge></>}
+            {step.fails && <> <Badge tone="warn">calls fail</Badge></>}
+            {step.fix && <p className="Who-fix"><Lightbulb aria-hidden="true" /><span><span className="unseen">What to do: </span>{visible(step.fix)}</span></p>}
+          </div>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function StepMark({ step, after }: { step: Step; after: boolean }) {
+  if (step.stops && !after) return <CircleX className="bad" aria-hidden="true" />;
+  if (step.stops || step.fails) return <TriangleAlert className="warn" aria-hidden="true" />;
+  return <CircleCheck className={after ? "faint" : "good"} aria-hidden="true" />;
+}

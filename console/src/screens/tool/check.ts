@@ -1,0 +1,122 @@
+// Checks arguments against the schema of a tool before they are sent, without eval, which the
+// policy of the page forbids. Patterns and formats are left to the yard: a stranger's regular
+// expression can run for ever here, and cannot there.
+import { type OutputUnit, Validator } from "@cfworker/json-schema";
+import type { Json, JsonObject } from "../../api/types";
+import { isObject, resolve } from "./formSchema";
+
+export type Fault = { path: string[]; message: string };
+
+const mostFaults = 50;
+
+/** What is wrong with the arguments. Nothing is wrong with what cannot be checked here. */
+export function check(schema: JsonObject, args: JsonObject): Fault[] {
+  try {
+    if (weight(schema, schema, new Map()) > heaviest) return [];
+    const { errors } = new Validator(checkable(schema) as object, "2020-12", false).validate(plain(args));
+    return faults(errors);
+  } catch {
+    return [];
+  }
+}
+
+/** Whether a value is valid by a schema of the form. */
+export function fits(schema: object, value: unknown): boolean {
+  if (value === undefined) return false;
+  try {
+    return new Validator(structuredClone(schema), "2019-09").validate(plain(value)).valid;
+  } catch {
+    return false;
+  }
+}
+
+/** The value as it would be sent: without members that are undefined. */
+function plain(value: unknown): Json {
+  return JSON.parse(JSON.stringify(value)) as Json;
+}
+
+const heaviest = 20_000;
+
+/**
+ * How many schemas there are when every reference is written out; one that contains itself
+ * counts once. A schema of a few lines can have millions, and checking would meet them all.
+ */
+function weight(schema: Json, root: JsonObject, known: Map<object, number>): number {
+  if (typeof schema !== "object" || schema === null) return 0;
+  const before = known.get(schema);
+  if (before !== undefined) return before;
+  known.set(schema, 1);
+  let sum = 1;
+  for (const [name, value] of Object.entries(schema)) {
+    const target = name === "$ref" && typeof value === "string" ? resolve(root, value) : value;
+    if (target !== undefined && !asTheyAre.has(name) && name !== "$defs") sum += weight(target, root, known);
+  }
+  known.set(schema, sum);
+  return sum;
+}
+
+const left = new Set(["$id", "$schema", "pattern", "patternProperties", "propertyNames", "format", "$dynamicRef", "$dynamicAnchor"]);
+const maps = new Set(["properties", "$defs", "definitions", "dependentSchemas"]);
+const asTheyAre = new Set(["enum", "const", "default", "examples", "required", "dependentRequired", "type"]);
+
+/** A copy without what is not checked here. */
+function checkable(schema: Json): Json {
+  if (Array.isArray(schema)) return schema.map(checkable);
+  if (!isObject(schema)) return schema;
+  const loose = schema.patternProperties !== undefined;
+  const copy: [string, Json][] = [];
+  for (const [name, value] of Object.entries(schema)) {
+    if (left.has(name) || (loose && (name === "additionalProperties" || name === "unevaluatedProperties"))) continue;
+    if (asTheyAre.has(name)) copy.push([name, structuredClone(value)]);
+    else if (maps.has(name) && isObject(value)) copy.push([name, Object.fromEntries(Object.entries(value).map(([key, each]) => [key, checkable(each)]))]);
+    else copy.push([name, checkable(value)]);
+  }
+  return Object.fromEntries(copy);
+}
+
+// Keywords whose failure only says that something below failed.
+const outer = new Set(["properties", "items", "prefixItems", "additionalItems", "$ref", "$recursiveRef", "allOf", "dependentSchemas", "if", "then", "else", "contains", "unevaluatedItems"]);
+
+function faults(errors: OutputUnit[]): Fault[] {
+  const choices = errors.filter(({ keyword }) => keyword === "oneOf" || keyword === "anyOf").map(({ keywordLocation }) => `${keywordLocation}/`);
+  const found = new Map<string, Fault>();
+  for (const error of errors) {
+    if (outer.has(error.keyword) || choices.some((choice) => error.keywordLocation.startsWith(choice))) continue;
+    const fault = faultOf(error);
+    if (fault && found.size < mostFaults) found.set(JSON.stringify([fault.path, fault.message]), fault);
+  }
+  return [...found.values()];
+}
+
+function faultOf({ keyword, instanceLocation, error }: OutputUnit): Fault | undefined {
+  const path = steps(instanceLocation);
+  const quoted = /"(.*)"/s.exec(error)?.[1];
+  switch (keyword) {
+    case "required":
+    case "dependentRequired": return { path: [...path, ...(quoted === undefined ? [] : [quoted])], message: "is required" };
+    case "additionalProperties":
+    case "unevaluatedProperties": return quoted === undefined ? { path, message: "is not a member that is known" } : undefined;
+    case "false": return { path, message: "is not a member that is known" };
+    case "type": return { path, message: `must be ${typeWords(error)}` };
+    case "oneOf":
+    case "anyOf": return { path, message: "fits none of the choices, or more than one" };
+    case "enum": return { path, message: "must be one of the values" };
+    case "const": return { path, message: "must be the one value" };
+  }
+  return { path, message: error.replace(/\.$/, "") };
+}
+
+function typeWords(error: string): string {
+  return /Expected "(.*)"/s.exec(error)?.[1]?.replaceAll('", "', " or ") ?? "of another type";
+}
+
+/** The steps of a location such as "#/range/from". */
+function steps(location: string): string[] {
+  return location.split("/").slice(1).map((part) => {
+    try {
+      return decodeURIComponent(part).replaceAll("~1", "/").replaceAll("~0", "~");
+    } catch {
+      return part;
+    }
+  });
+}

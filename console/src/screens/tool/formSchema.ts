@@ -1,0 +1,306 @@
+// A JSON Schema (2020-12) made ready to be a form. Whoever wrote the schema is a stranger: the
+// form is made of a copy that holds only what forms need, with references followed and every
+// count bounded. What cannot be a field of its own becomes a field for JSON. The form does not
+// decide what is valid; the check does that with the schema itself.
+import type { Json, JsonObject } from "../../api/types";
+import { visible } from "../../format/visible";
+import { schemaTree } from "../../schema/tree";
+
+/** The mark of a value that is written as JSON. */
+export const asJson = "x-json";
+/** What a person should know to fill in a field. */
+export const hintKey = "x-hint";
+/** The names of the values of an enum. */
+export const labelsKey = "x-labels";
+
+/** The mark of the option of a choice that stands for no value. */
+export const unsetKey = "x-unset";
+/** The mark of a value that cannot be another: it is shown, not asked for. */
+export const fixedKey = "x-fixed";
+
+/** The schema cannot be a form; the message says why. */
+export class NoForm extends Error {}
+
+const mostNodes = 1500;
+const deepest = 12;
+const mostMembers = 300; // of one object
+const mostOptions = 40; // of one choice
+const mostValues = 500; // of one enum
+const longestText = 2000;
+const largestDefault = 10_000;
+const unrolled = 2; // how often a reference may contain itself before the rest is JSON
+
+// Names that mean something else to the form.
+const taken = new Set(["__proto__", "__errors", "__additional_property", "constructor", "prototype"]);
+
+type Place = { root: JsonObject; refs: string[]; depth: number };
+
+/** Makes the schema of the form, or throws NoForm. */
+export function formSchema(schema: JsonObject): JsonObject {
+  const maker = new Maker();
+  const made = maker.node(schema, { root: schema, refs: [], depth: 0 });
+  if (made[asJson]) return { type: "object", properties: {} };
+  return made;
+}
+
+class Maker {
+  #nodes = 0;
+
+  node(schema: Json | undefined, place: Place): JsonObject {
+    if (++this.#nodes > mostNodes) throw new NoForm("The schema is too large for a form.");
+    if (!isObject(schema)) return json({});
+    if (place.depth > deepest) return json(schema, "It is too deep for a form.");
+    const followed = follow(schema, place);
+    if (typeof followed === "string") return json(schema, followed);
+    const at = { ...followed.at, depth: place.depth + 1 };
+    const whole = this.#flat(followed.target, at, 0);
+    return { ...this.#shape(whole, at, place.depth === 0), ...about(whole) };
+  }
+
+  /**
+   * Puts together what a schema says in several places: allOf, and what counts only under a
+   * condition, whose members are shown and not asked for. The check knows when they are.
+   */
+  #flat(schema: JsonObject, place: Place, depth: number): JsonObject {
+    if (++this.#nodes > mostNodes || depth > deepest) throw new NoForm("The schema is too large for a form.");
+    const { allOf, if: _, then, else: otherwise, dependentSchemas, ...rest } = schema;
+    let whole = rest as JsonObject;
+    const add = (part: Json | undefined, always: boolean) => {
+      const followed = isObject(part) ? follow(part, place) : "no schema";
+      if (typeof followed === "string") return;
+      const flattened = this.#flat(followed.target, followed.at, depth + 1);
+      whole = merge(always ? flattened : pick(flattened, "properties"), whole);
+    };
+    if (Array.isArray(allOf)) for (const part of allOf) add(part, true);
+    add(then, false);
+    add(otherwise, false);
+    if (isObject(dependentSchemas)) for (const part of Object.values(dependentSchemas)) add(part, false);
+    return whole;
+  }
+
+  #shape(schema: JsonObject, at: Place, isRoot: boolean): JsonObject {
+    if (schema.const !== undefined) return values([schema.const]);
+    if (Array.isArray(schema.enum)) return enumOf(schema, schema.enum);
+    const options = schema.oneOf ?? schema.anyOf;
+    if (Array.isArray(options)) return this.#choice(schema, options, at);
+    if (Array.isArray(schema.type)) return this.#types(schema, schema.type, at);
+    switch (schema.type ?? (isObject(schema.properties) ? "object" : undefined)) {
+      case "object": return this.#object(schema, at, isRoot);
+      case "array": return this.#array(schema, at);
+      case "string": return { type: "string", ...pick(schema, "maxLength", "default") };
+      case "number":
+      case "integer": return { ...pick(schema, "type", "minimum", "maximum", "default") };
+      case "boolean": return { type: "boolean", ...pick(schema, "default") };
+      case "null": return { type: "null" };
+    }
+    return json(schema);
+  }
+
+  #object(schema: JsonObject, at: Place, isRoot: boolean): JsonObject {
+    const members = isObject(schema.properties) ? Object.entries(schema.properties) : [];
+    const rest = isObject(schema.additionalProperties) ? this.node(schema.additionalProperties, at) : undefined;
+    if (members.length > mostMembers) throw new NoForm(`An object of the schema has ${members.length} members, which is too many for a form.`);
+    if (members.length === 0 && !isRoot && !rest?.type && schema.additionalProperties !== false) return json(schema);
+    const required = Array.isArray(schema.required) ? schema.required.filter((name) => typeof name === "string") : [];
+    const properties: JsonObject = {};
+    for (const [name, member] of members) {
+      if (taken.has(name)) throw new NoForm(`The schema has a member called ${name}, which a form cannot hold.`);
+      const made = this.node(member, at);
+      properties[name] = named(required.includes(name) ? fixed(made) : optional(made), member, name);
+    }
+    return { type: "object", properties, required, ...(rest?.type && { additionalProperties: rest }), ...pick(schema, "default") };
+  }
+
+  #array(schema: JsonObject, at: Place): JsonObject {
+    const bounds = pick(schema, "maxItems", "default");
+    const each = isObject(schema.items) ? this.node(schema.items, at) : undefined;
+    if (Array.isArray(schema.prefixItems)) {
+      if (schema.prefixItems.length > mostOptions) return json(schema);
+      const items = schema.prefixItems.map((item) => this.node(item, at));
+      return { type: "array", items, ...bounds, ...(each && { additionalItems: each }) };
+    }
+    if (!each) return json(schema);
+    const several = schema.uniqueItems === true && Array.isArray(each.enum);
+    return { type: "array", items: each, ...bounds, ...(several && { uniqueItems: true }) };
+  }
+
+  /** One of several schemas. What stands beside them is a part of each. */
+  #choice(schema: JsonObject, options: Json[], at: Place): JsonObject {
+    const { oneOf: _, anyOf: __, description: ___, title: ____, default: byDefault, ...base } = schema;
+    const followed = options.map((option) => (isObject(option) ? follow(option, at) : "no schema"));
+    const real = followed.filter((option) => typeof option !== "string");
+    if (real.length !== options.length || options.length > mostOptions) return json(schema);
+    const constants = real.map(({ target }) => target.const);
+    if (constants.length > 0 && constants.every((value) => value !== undefined)) {
+      const labels = real.map(({ target }, i) => text(target.title) ?? label(constants[i] ?? null));
+      return { ...values(constants.map((value) => value ?? null)), [labelsKey]: labels, ...pick(schema, "default") };
+    }
+    const others = real.filter(({ target }) => target.type !== "null");
+    const only = others[0];
+    if (others.length === 1 && only && real.length === 2) return this.#nullable({ ...base, ...only.target, ...(byDefault !== undefined && { default: byDefault }) }, only.at);
+    const oneOf = real.map((option, i) => {
+      const made = this.node(merge(base, option.target), option.at);
+      return { ...fixed(made), title: optionTitle(option.target, i) };
+    });
+    return { oneOf, ...pick(schema, "default") };
+  }
+
+  #types(schema: JsonObject, types: Json[], at: Place): JsonObject {
+    const others = types.filter((type) => type !== "null");
+    const [only] = others;
+    if (others.length === 1 && only !== undefined) {
+      const single = { ...schema, type: only };
+      return others.length < types.length ? this.#nullable(single, at) : this.#shape(single, at, false);
+    }
+    return { oneOf: types.map((type) => ({ ...this.node({ ...schema, type }, at), title: String(type) })) };
+  }
+
+  /** A value or null: a scalar keeps its field, with a switch; the others are a choice. */
+  #nullable(schema: JsonObject, at: Place): JsonObject {
+    const made = this.node(schema, at);
+    if (Array.isArray(made.enum)) return { ...made, enum: [...made.enum, null], ...(Array.isArray(made[labelsKey]) && { [labelsKey]: [...made[labelsKey], "null"] }) };
+    if (["string", "number", "integer", "boolean"].includes(String(made.type))) return { ...made, type: [made.type ?? "string", "null"] };
+    if (made[asJson]) return made;
+    return { oneOf: [{ ...made, title: optionTitle(schema, 0) }, { type: "null", title: "null" }] };
+  }
+}
+
+/** Follows references as long as they lead on; a text says why one does not. */
+function follow(schema: JsonObject, place: Place): { target: JsonObject; at: Place } | string {
+  let target = schema;
+  let { refs } = place;
+  if (typeof target.$dynamicRef === "string") return "It refers to something that is only known later.";
+  for (let hops = 0; typeof target.$ref === "string"; hops++) {
+    const { $ref: ref, ...beside } = target as JsonObject & { $ref: string };
+    if (hops > deepest || refs.filter((each) => each === ref).length >= unrolled) return "It contains itself again; write the rest as JSON.";
+    const found = resolve(place.root, ref);
+    if (!found) return `${ref} is not in this schema.`;
+    refs = [...refs, ref];
+    target = { ...found, ...beside };
+  }
+  return { target, at: { ...place, refs } };
+}
+
+/** What a reference within a schema names. */
+export function resolve(root: JsonObject, ref: string): JsonObject | undefined {
+  if (ref !== "#" && !ref.startsWith("#/")) return undefined;
+  let here: Json | undefined = root;
+  for (const part of ref.split("/").slice(1)) {
+    const key = decode(part).replaceAll("~1", "/").replaceAll("~0", "~");
+    if (Array.isArray(here)) here = here[Number(key)];
+    else if (isObject(here) && Object.hasOwn(here, key)) here = here[key];
+    else return undefined;
+  }
+  return isObject(here) ? here : undefined;
+}
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part; // not percent-encoded: it is the name itself
+  }
+}
+
+/** Both schemas in one; where they disagree the second counts. */
+function merge(a: JsonObject, b: JsonObject): JsonObject {
+  const both: JsonObject = { ...a, ...b };
+  if (isObject(a.properties) && isObject(b.properties)) both.properties = { ...a.properties, ...b.properties };
+  if (Array.isArray(a.required) && Array.isArray(b.required)) both.required = [...new Set([...a.required, ...b.required])];
+  return both;
+}
+
+function enumOf(schema: JsonObject, list: Json[]): JsonObject {
+  if (list.length === 0) return json(schema);
+  if (list.length > mostValues) {
+    const type = schema.type === "number" || schema.type === "integer" ? schema.type : "string";
+    return { type, ...pick(schema, "default"), [hintKey]: `one of ${list.length} values` };
+  }
+  return { ...values(list), ...pick(schema, "default") };
+}
+
+/** Some values. The type is kept where all have one, since a choice is found by it. */
+function values(list: Json[]): JsonObject {
+  const types = new Set(list.map((value) => (value === null ? "null" : typeof value)));
+  const [type = "string"] = types;
+  return types.size === 1 && ["string", "number", "boolean"].includes(type) ? { type, enum: list } : { enum: list };
+}
+
+/** A value that must be there and cannot be another is filled in. */
+function fixed(made: JsonObject): JsonObject {
+  if (!Array.isArray(made.enum) || made.enum.length !== 1) return made;
+  return { ...made, default: made.enum[0] ?? null, [fixedKey]: true };
+}
+
+/** A choice that need not be made begins with none. */
+function optional(made: JsonObject): JsonObject {
+  if (!Array.isArray(made.oneOf) || made.default !== undefined) return made;
+  return { ...made, oneOf: [{ title: "not set", not: {}, [unsetKey]: true }, ...made.oneOf] };
+}
+
+function json(schema: JsonObject, why?: string): JsonObject {
+  return { [asJson]: true, ...pick(schema, "default"), ...(why && { [hintKey]: why }) };
+}
+
+/** What is said about a value, for people. */
+function about(schema: JsonObject): JsonObject {
+  const description = text(schema.description);
+  const words = schemaTree({ ...pick(schema, ...hinted) }).constraints;
+  const example = Array.isArray(schema.examples) ? schema.examples[0] : undefined;
+  if (example !== undefined) words.push(`such as ${label(example)}`);
+  return {
+    ...(description !== undefined && { description }),
+    ...(words.length > 0 && { [hintKey]: visible(words.join(" · ").slice(0, longestText)) }),
+    ...(schema.deprecated === true && { deprecated: true }),
+  };
+}
+
+const hinted = ["format", "pattern", "minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties", "contentMediaType", "contentEncoding"];
+
+/** A member is known by its name, which is what is sent; a title that says more is kept as description. */
+function named(made: JsonObject, member: Json, name: string): JsonObject {
+  const { title: _, ...rest } = made;
+  const title = isObject(member) ? text(member.title) : undefined;
+  if (rest.description === undefined && title !== undefined && plain(title) !== plain(name)) rest.description = title;
+  return rest;
+}
+
+function plain(name: string): string {
+  return name.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "");
+}
+
+function optionTitle(option: JsonObject, index: number): string {
+  const title = text(option.title);
+  if (title !== undefined) return title;
+  const members = isObject(option.properties) ? Object.entries(option.properties).slice(0, mostMembers) : [];
+  for (const [name, member] of members) {
+    if (isObject(member) && member.const !== undefined) return visible(`${name}: ${label(member.const)}`);
+  }
+  if (option.const !== undefined) return label(option.const);
+  if (members.length > 0) return visible(members.slice(0, 3).map(([name]) => name).join(", ").slice(0, 80));
+  return typeof option.type === "string" ? option.type : `Option ${index + 1}`;
+}
+
+/** A value in a few characters. */
+export function label(value: Json): string {
+  return visible((typeof value === "string" ? value : JSON.stringify(value)).slice(0, 120));
+}
+
+function pick(schema: JsonObject, ...names: string[]): JsonObject {
+  const taken: JsonObject = {};
+  for (const name of names) {
+    const value = schema[name];
+    if (value === undefined) continue;
+    if (name === "default" && JSON.stringify(value).length > largestDefault) continue;
+    taken[name] = value;
+  }
+  return taken;
+}
+
+function text(value: Json | undefined): string | undefined {
+  return typeof value === "string" && value.trim() !== "" ? visible(value.slice(0, longestText)) : undefined;
+}
+
+export function isObject(value: Json | undefined): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

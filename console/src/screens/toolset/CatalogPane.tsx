@@ -1,0 +1,113 @@
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { SearchX } from "lucide-react";
+import { useState } from "react";
+import { queries } from "../../api/queries";
+import type { Facet, Facets, ToolFilter } from "../../api/types";
+import { TextField } from "../../components/Field";
+import { Select } from "../../components/Select";
+import { EmptyState, ErrorState, Skeleton } from "../../components/States";
+import { Tabs } from "../../components/Tabs";
+import { Checkbox } from "../../components/Toggle";
+import { count, plural } from "../../format";
+import { catalogPages } from "./catalog";
+import { PickList } from "./PickList";
+import { type Selection, serverTaken } from "./selection";
+import { ToolList } from "./ToolList";
+import { useDelayed } from "./useDelayed";
+
+export type Picking = {
+  selection: Selection;
+  pickTool: (server: string | undefined, name: string, on: boolean) => void;
+  pickServer: (id: string, on: boolean) => void;
+  /** A server whose tools are being read, to leave one of them. */
+  busy: string | undefined;
+};
+
+/** The catalog, to pick from: single tools, or servers as a whole. */
+export function CatalogPane(picking: Picking) {
+  const tabs = [
+    { id: "tools", label: "Tools", content: <Tools {...picking} /> },
+    { id: "servers", label: "Whole servers", content: <Servers {...picking} /> },
+  ];
+  return (
+    <section className="Toolset-pane" aria-label="Catalog">
+      <Tabs label="What to pick from" tabs={tabs} />
+    </section>
+  );
+}
+
+function Tools(picking: Picking) {
+  const [filter, setFilter] = useState<ToolFilter>({});
+  const tools = useInfiniteQuery(catalogPages(useDelayed(filter, 150)));
+  const first = tools.data?.pages[0];
+  const source = filter.source;
+  return (
+    <div className="Toolset-pick">
+      <TextField label="Find a tool" labelHidden type="search" placeholder="Find a tool by name or words" value={filter.q ?? ""} onChange={(q) => setFilter({ ...filter, q })} />
+      <FacetRow facets={first?.facets} filter={filter} onChange={setFilter} />
+      <div className="spread small soft Toolset-found">
+        <span aria-live="polite">{first && plural(first.total, "tool")}</span>
+        {source && source !== "-" && (
+          <Checkbox label={<>All of <strong>{source}</strong>, also what it will add</>} checked={serverTaken(picking.selection, source) === "whole"} some={serverTaken(picking.selection, source) === "some"} onChange={(on) => picking.pickServer(source, on)} />
+        )}
+      </div>
+      {tools.error && !tools.data ? (
+        <ErrorState error={tools.error} onRetry={() => void tools.refetch()} />
+      ) : !tools.data ? (
+        <div className="Toolset-loading"><Skeleton lines={8} /></div>
+      ) : first?.total === 0 ? (
+        <EmptyState icon={<SearchX />} title="No tool is like that">Take a filter away, or use other words.</EmptyState>
+      ) : (
+        <ToolList tools={tools.data.pages.flatMap((page) => page.tools)} total={first?.total ?? 0} loadMore={() => tools.hasNextPage && !tools.isFetchingNextPage && void tools.fetchNextPage()} {...picking} />
+      )}
+    </div>
+  );
+}
+
+type FacetRowProps = { facets: Facets | undefined; filter: ToolFilter; onChange: (filter: ToolFilter) => void };
+
+function FacetRow({ facets, filter, onChange }: FacetRowProps) {
+  return (
+    <div className="Toolset-facets">
+      <Select label="Source" labelHidden value={filter.source ?? ""} items={items("Any source", facets?.source, filter.source, (id) => (id === "-" ? "local tools" : id))} onChange={(source) => onChange({ ...filter, source })} />
+      <Select label="Category" labelHidden value={filter.category ?? ""} items={items("Any category", facets?.category.filter((each) => each.value !== ""), filter.category)} onChange={(category) => onChange({ ...filter, category })} />
+      <Select label="Effect" labelHidden value={filter.mode ?? ""} items={items("Read and write", facets?.mode, filter.mode)} onChange={(mode) => onChange({ ...filter, mode })} />
+    </div>
+  );
+}
+
+function items(any: string, facet: Facet[] | undefined, chosen: string | undefined, name = (value: string) => value) {
+  const list = (facet ?? []).map(({ value, count: n }) => ({ value, label: `${name(value)} (${count(n)})` }));
+  if (chosen && !list.some((item) => item.value === chosen)) list.unshift({ value: chosen, label: `${name(chosen)} (0)` });
+  return [{ value: "", label: any }, ...list];
+}
+
+function Servers({ selection, pickServer }: Picking) {
+  const [text, setText] = useState("");
+  const { data, error, refetch } = useQuery(queries.servers());
+  if (!data) return error ? <ErrorState error={error} onRetry={() => void refetch()} /> : <Skeleton lines={8} />;
+  const found = data.servers.filter((server) => server.id.toLowerCase().includes(text.toLowerCase()));
+  return (
+    <div className="Toolset-pick">
+      <TextField label="Find a server" labelHidden type="search" placeholder="Find a server by its id" value={text} onChange={setText} />
+      <p className="small soft">A server that is taken as a whole brings all of its tools, also those that it adds later and somebody approves.</p>
+      {found.length === 0 ? (
+        <EmptyState icon={<SearchX />} title={data.servers.length === 0 ? "There is no server" : "No server has such an id"} />
+      ) : (
+        <PickList label="Servers" length={found.length} height={40} keyOf={(i) => found[i]?.id ?? i}>
+          {(i) => {
+            const server = found[i];
+            if (!server) return null;
+            const state = serverTaken(selection, server.id);
+            return (
+              <div className="Toolset-line">
+                <Checkbox label={<span className="cut">{server.id}</span>} checked={state === "whole"} some={state === "some"} onChange={(on) => pickServer(server.id, on)} />
+                <span className="Toolset-number">{state === "some" && "some of "}{plural(server.tools, "tool")}{server.state !== "up" && `, ${server.state}`}</span>
+              </div>
+            );
+          }}
+        </PickList>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,181 @@
+import { useMutation, useQueryClient, type QueryClient } from "@tanstack/react-query";
+import { Link, useBlocker, useNavigate } from "@tanstack/react-router";
+import { Undo2 } from "lucide-react";
+import { useState } from "react";
+import { putToolset, removeToolset } from "../../api/actions";
+import { ApiError } from "../../api/client";
+import { queries } from "../../api/queries";
+import type { ExportFormat, Toolset } from "../../api/types";
+import { Badge } from "../../components/Badge";
+import { Button } from "../../components/Button";
+import { Confirm } from "../../components/Dialog";
+import { Page } from "../../components/Page";
+import { ErrorNote } from "../../components/States";
+import { toast } from "../../components/Toast";
+import { namesOf } from "./catalog";
+import { CatalogPane } from "./CatalogPane";
+import { Conflict } from "./Conflict";
+import { ReadOnlyNote, useMayEdit } from "./Editable";
+import { Effect } from "./Effect";
+import { ExportDialog } from "./ExportDialog";
+import { ExportMenu } from "./ExportMenu";
+import { PickedPane } from "./PickedPane";
+import { bodyOf, same, type Selection, selectionOf, taken, withServer, withTool, withTools } from "./selection";
+import { type Draft, type Seen, useDraft } from "./useDraft";
+
+type EditorProps = {
+  name: string;
+  /** The toolset as it is now; undefined for one that is being made. */
+  set: Toolset | undefined;
+  latest: Seen;
+};
+
+/** What a toolset takes, to be looked at and, by who may, to be changed. */
+export function Editor({ name, set, latest }: EditorProps) {
+  const mayEdit = useMayEdit("toolsets");
+  const state = useDraft(latest);
+  const [exporting, setExporting] = useState<ExportFormat>();
+  const save = useSave(name, state, set === undefined);
+  return (
+    <Page
+      title={name}
+      above={<Link to="/toolsets">Toolsets</Link>}
+      beside={<Beside set={set} dirty={state.dirty} />}
+      description={set && <UsedBy gates={set.gates} />}
+      actions={
+        <>
+          {set && <ExportMenu onChoose={setExporting} />}
+          {mayEdit && set?.from === "api" && <AsFile name={name} version={state.base.version} />}
+          {mayEdit && <Button icon={<Undo2 aria-hidden="true" />} disabled={!state.dirty} onClick={state.discard}>Discard</Button>}
+          {mayEdit && <Button variant="primary" busy={save.isPending} disabled={state.conflict || (!state.dirty && set !== undefined)} onClick={() => save.mutate()}>{set ? "Save" : "Create"}</Button>}
+        </>
+      }
+    >
+      <ReadOnlyNote part="toolsets" />
+      {state.conflict ? <Conflict was={state.base.selection} theirs={latest.selection} onMine={state.keepMine} onTheirs={state.takeTheirs} /> : <ErrorNote error={save.error} />}
+      <Panes name={name} state={state} mayEdit={mayEdit} />
+      {exporting && set && <ExportDialog of={{ toolset: name, gates: set.gates }} format={exporting} unsaved={state.dirty} onFormat={setExporting} onClose={() => setExporting(undefined)} />}
+      <Leaving dirty={state.dirty} />
+    </Page>
+  );
+}
+
+function Beside({ set, dirty }: { set: Toolset | undefined; dirty: boolean }) {
+  return (
+    <>
+      {!set ? <Badge tone="info">not created yet</Badge> : set.from === "api" ? <Badge tone="info" title="This counts instead of what the file says.">edited</Badge> : <Badge>from the file</Badge>}
+      {dirty && <Badge tone="warn">not saved</Badge>}
+    </>
+  );
+}
+
+function UsedBy({ gates }: { gates: string[] }) {
+  if (gates.length === 0) return <>No gate uses it.</>;
+  return <>Used by {gates.map((gate, i) => <span key={gate}>{i > 0 && ", "}<Link to="/gates" search={{ gate }}>{gate}</Link></span>)}.</>;
+}
+
+function Panes({ name, state, mayEdit }: { name: string; state: Draft; mayEdit: boolean }) {
+  const { draft, setDraft, dirty } = state;
+  const naming = useNaming(setDraft);
+  const pickServer = (id: string, on: boolean) => setDraft(withServer(draft, id, on));
+  const pickTool = (server: string | undefined, tool: string, on: boolean) => {
+    if (server !== undefined && !on && taken(draft, server, tool) === "whole") naming.name(server, tool);
+    else setDraft(withTool(draft, server, tool, on));
+  };
+  const picked = <PickedPane selection={draft} mayEdit={mayEdit} onTool={pickTool} onServer={pickServer} onLocal={(tools) => setDraft({ ...draft, tools })} onName={(id) => naming.name(id)} busy={naming.busy} />;
+  if (!mayEdit) return <div className="Toolset-read">{picked}<Effect name={name} selection={draft} dirty={false} /></div>;
+  return (
+    <div className="Toolset-panes">
+      <CatalogPane selection={draft} pickTool={pickTool} pickServer={pickServer} busy={naming.busy} />
+      <div className="stack">
+        <Effect name={name} selection={draft} dirty={dirty} />
+        {picked}
+      </div>
+    </div>
+  );
+}
+
+/** Names the tools of a server that was taken as a whole, all but one if that one is not wanted. */
+function useNaming(setDraft: Draft["setDraft"]) {
+  const client = useQueryClient();
+  const [busy, setBusy] = useState<string>();
+  const name = async (server: string, except?: string) => {
+    setBusy(server);
+    try {
+      const names = await namesOf(client, server);
+      if (names.length === 0) toast.bad(`${server} has no tool that could be named.`);
+      else setDraft((draft) => withTools(draft, server, names.filter((each) => each !== except)));
+    } catch (error) {
+      toast.bad(error);
+    } finally {
+      setBusy(undefined);
+    }
+  };
+  return { busy, name: (server: string, except?: string) => void name(server, except) };
+}
+
+function useSave(name: string, { draft, base }: Draft, fresh: boolean) {
+  const client = useQueryClient();
+  const navigate = useNavigate();
+  return useMutation({
+    mutationFn: () => put(client, name, draft, base),
+    onSuccess: async () => {
+      await refresh(client);
+      toast.good(fresh ? `The toolset ${name} is there.` : `${name} is saved, and counts.`);
+      if (fresh) void navigate({ to: "/toolsets/$name", params: { name }, replace: true });
+    },
+  });
+}
+
+/** Saves over what was seen. Versions count all edits: if only others were changed meanwhile, that is no conflict. */
+async function put(client: QueryClient, name: string, draft: Selection, base: Seen): Promise<Toolset> {
+  try {
+    return await putToolset(name, { ...bodyOf(draft), version: base.version });
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 409) throw error;
+    const { toolsets, version } = await client.fetchQuery({ ...queries.toolsets(), staleTime: 0 });
+    const theirs = selectionOf(toolsets.find((set) => set.name === name) ?? {});
+    if (!same(theirs, base.selection)) throw error;
+    return putToolset(name, { ...bodyOf(draft), version });
+  }
+}
+
+async function refresh(client: QueryClient) {
+  await Promise.all(["toolsets", "gates", "edits", "tools", "overview", "problems"].map((key) => client.invalidateQueries({ queryKey: [key] })));
+}
+
+function AsFile({ name, version }: { name: string; version: number }) {
+  const client = useQueryClient();
+  const [asking, setAsking] = useState(false);
+  const remove = async () => {
+    try {
+      await removeToolset(name, version);
+      toast.good(`${name} is as the file has it.`);
+    } finally {
+      await refresh(client);
+    }
+  };
+  return (
+    <>
+      <Button variant="danger" onClick={() => setAsking(true)}>As the file has it</Button>
+      <Confirm open={asking} onClose={() => setAsking(false)} title={`Take back the edits of ${name}?`} action="Take back" danger onConfirm={remove}>
+        <p>What the configuration file says of this toolset counts again, at once and for all gates that use it. If the file does not have it, it is gone.</p>
+        <p className="soft">The edit stays in the history, and can be restored from there.</p>
+      </Confirm>
+    </>
+  );
+}
+
+/** Asks before unsaved changes are left behind. */
+function Leaving({ dirty }: { dirty: boolean }) {
+  const blocker = useBlocker({
+    shouldBlockFn: ({ current, next }) => dirty && current.pathname !== next.pathname,
+    enableBeforeUnload: () => dirty,
+    withResolver: true,
+  });
+  return (
+    <Confirm open={blocker.status === "blocked"} onClose={() => blocker.reset?.()} title="Leave without saving?" action="Leave" danger onConfirm={async () => blocker.proceed?.()}>
+      <p>What you changed in this toolset is not saved, and will be lost.</p>
+    </Confirm>
+  );
+}

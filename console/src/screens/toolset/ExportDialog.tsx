@@ -1,0 +1,85 @@
+import { useQuery } from "@tanstack/react-query";
+import { Download } from "lucide-react";
+import { useState } from "react";
+import { queries } from "../../api/queries";
+import type { ExportFormat } from "../../api/types";
+import { Button } from "../../components/Button";
+import { Code } from "../../components/Code";
+import { Dialog } from "../../components/Dialog";
+import { Select } from "../../components/Select";
+import { ErrorState, Skeleton } from "../../components/States";
+import { bytes } from "../../format";
+
+export const formats: { value: ExportFormat; label: string }[] = [
+  { value: "openai", label: "OpenAI" },
+  { value: "anthropic", label: "Anthropic" },
+  { value: "gemini", label: "Gemini" },
+  { value: "ai-sdk", label: "AI SDK" },
+];
+
+export function isFormat(text: string | undefined): text is ExportFormat {
+  return formats.some((each) => each.value === text);
+}
+
+/** What is exported: a toolset, as one of its gates shows it, or a gate. */
+export type Exported = { toolset: string; gates: string[] } | { gate: string };
+
+type ExportDialogProps = { of: Exported; format: ExportFormat; unsaved?: boolean; onFormat: (format: ExportFormat) => void; onClose: () => void };
+
+const much = 200_000; // characters that are shown; copy and download have all
+
+/** The tools as function definitions of a model's API, to copy or to download. */
+export function ExportDialog({ of, format, unsaved = false, onFormat, onClose }: ExportDialogProps) {
+  const [gate, setGate] = useState("gate" in of ? of.gate : (of.gates[0] ?? ""));
+  const toolset = useQuery({ ...queries.toolsetExport("toolset" in of ? of.toolset : "", format, gate || undefined), enabled: "toolset" in of });
+  const gates = useQuery({ ...queries.gateExport(gate, format), enabled: "gate" in of });
+  const { data, error, refetch } = "toolset" in of ? toolset : gates;
+  const name = "toolset" in of ? of.toolset : of.gate;
+  const text = data === undefined ? undefined : JSON.stringify(data, null, 2);
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      size="l"
+      title={`Export ${name}`}
+      description="For programs that call a model themselves: the definitions as its API takes them. Calls go to the gate, or to POST /api/v1/calls."
+      footer={<Footer text={text} file={`${name}.${format}.json`} onClose={onClose} />}
+    >
+      <div className="stack">
+        <div className="grid-2">
+          <Select label="Format" value={format} items={formats} onChange={onFormat} />
+          {"toolset" in of && of.gates.length > 0 && <Select label="As the gate shows it" value={gate} items={of.gates.map((each) => ({ value: each, label: each }))} onChange={setGate} />}
+        </div>
+        {unsaved && <p className="warn">What you changed is not saved yet, and not in here.</p>}
+        {error ? <ErrorState error={error} onRetry={() => void refetch()} /> : text === undefined ? <Skeleton lines={8} /> : <Text text={text} />}
+      </div>
+    </Dialog>
+  );
+}
+
+function Text({ text }: { text: string }) {
+  if (text.length <= much) return <Code text={text} label="Definitions" />;
+  return (
+    <div className="stack-s">
+      <p className="soft">The first part is shown. Download has all {bytes(text.length)}.</p>
+      <Code text={text.slice(0, much)} label="The first part of the definitions" copy={false} />
+    </div>
+  );
+}
+
+function Footer({ text, file, onClose }: { text: string | undefined; file: string; onClose: () => void }) {
+  const download = () => {
+    const url = URL.createObjectURL(new Blob([text ?? ""], { type: "application/json" }));
+    const link = document.createElement("a");
+    link.href = url;
+    link.download = file;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(url), 10_000);
+  };
+  return (
+    <>
+      <Button onClick={onClose}>Close</Button>
+      <Button variant="primary" icon={<Download aria-hidden="true" />} disabled={text === undefined} onClick={download}>Download {file}</Button>
+    </>
+  );
+}

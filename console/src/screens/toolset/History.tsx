@@ -1,0 +1,109 @@
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { History as HistoryIcon } from "lucide-react";
+import { useMemo, useState } from "react";
+import { restoreEdit } from "../../api/actions";
+import { queries } from "../../api/queries";
+import type { Edit, EditDetail } from "../../api/types";
+import { Badge } from "../../components/Badge";
+import { Button } from "../../components/Button";
+import { Card } from "../../components/Card";
+import { Dialog } from "../../components/Dialog";
+import { JsonDiff } from "../../components/Diff";
+import { JsonView } from "../../components/JsonView";
+import { EmptyState, ErrorNote, ErrorState, Skeleton } from "../../components/States";
+import { type Column, Table } from "../../components/Table";
+import { Time } from "../../components/Time";
+import { toast } from "../../components/Toast";
+import { useMe } from "../../session";
+
+/** The versions of what was edited through the API, each to be looked at and restored. */
+export function History() {
+  const { data, error, refetch } = useQuery(queries.edits());
+  const [shown, setShown] = useState<Edit>();
+  const columns = useMemo(() => columnsOf(setShown), []);
+  const current = data?.edits.find((edit) => edit.current);
+  return (
+    <Card flush title="Versions" description="Each edit of toolsets and gates is a version of all of them. The last 100 are listed.">
+      <Table
+        label="Versions"
+        columns={columns}
+        rows={data?.edits}
+        rowKey={(edit) => String(edit.version)}
+        error={error}
+        onRetry={() => void refetch()}
+        empty={<EmptyState icon={<HistoryIcon />} title="Nothing was edited yet">Toolsets and gates are as the configuration file says. Each edit is kept here, with who made it.</EmptyState>}
+      />
+      {shown && <VersionDialog edit={shown} current={current} onClose={() => setShown(undefined)} />}
+    </Card>
+  );
+}
+
+function columnsOf(show: (edit: Edit) => void): Column<Edit>[] {
+  return [
+    { id: "version", header: "Version", width: "136px", cell: (edit) => <span className="row">{edit.version}{edit.current && <Badge tone="accent">current</Badge>}</span> },
+    { id: "note", header: "What", cell: (edit) => <span className="cut" title={edit.note}>{edit.note || <span className="faint">no note</span>}</span> },
+    { id: "by", header: "Who", width: "24%", cell: (edit) => <span className="cut" title={edit.by}>{edit.by}</span> },
+    { id: "at", header: "When", width: "108px", cell: (edit) => <Time at={edit.at} /> },
+    { id: "show", header: "", width: "108px", align: "right", cell: (edit) => <Button size="s" variant="quiet" onClick={() => show(edit)}>Look at it<span className="unseen">: version {edit.version}</span></Button> },
+  ];
+}
+
+type VersionDialogProps = { edit: Edit; current: Edit | undefined; onClose: () => void };
+
+function VersionDialog({ edit, current, onClose }: VersionDialogProps) {
+  const then = useQuery(queries.edit(edit.version));
+  const now = useQuery({ ...queries.edit(current?.version ?? 0), enabled: current !== undefined && !edit.current });
+  const me = useMe();
+  const { restore, busy, error } = useRestore(edit, current, onClose);
+  const may = me?.role === "operator" && me.edits.length > 0 && !edit.current && current !== undefined;
+  const failed = then.error ?? now.error;
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      size="l"
+      title={`Version ${edit.version}${edit.current ? ", the current one" : ""}`}
+      description={<>{edit.note || "No note"}, by {edit.by}, <Time at={edit.at} /></>}
+      footer={
+        <>
+          {may && <p className="grow small soft">Restoring makes a new version that says what version {edit.version} says, of all toolsets and gates. It counts at once; the current one stays in the list.</p>}
+          <Button onClick={onClose}>{may ? "Cancel" : "Close"}</Button>
+          {may && <Button variant="primary" busy={busy} disabled={!then.data} onClick={restore}>Restore version {edit.version}</Button>}
+        </>
+      }
+    >
+      <div className="stack">
+        <ErrorNote error={error} />
+        {failed ? <ErrorState error={failed} /> : then.data ? <VersionText then={then.data} now={now.data} current={edit.current ?? false} /> : <Skeleton lines={6} />}
+      </div>
+    </Dialog>
+  );
+}
+
+function VersionText({ then, now, current }: { then: EditDetail; now: EditDetail | undefined; current: boolean }) {
+  const says = { toolsets: then.toolsets, gates: then.gates };
+  if (current || !now) return <JsonView value={says} label={`What version ${then.version} says`} open={4} />;
+  return <JsonDiff label={`Version ${now.version} and version ${then.version}`} beforeTitle={`Now, version ${now.version}`} afterTitle={`Version ${then.version}`} before={{ toolsets: now.toolsets, gates: now.gates }} after={says} />;
+}
+
+function useRestore(edit: Edit, current: Edit | undefined, onDone: () => void) {
+  const client = useQueryClient();
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<unknown>();
+  const restore = async () => {
+    if (!current) return;
+    setBusy(true);
+    setError(undefined);
+    try {
+      await restoreEdit(edit.version, current.version);
+      toast.good(`Version ${edit.version} counts again.`);
+      onDone();
+    } catch (cause) {
+      setError(cause);
+    } finally {
+      setBusy(false);
+      await Promise.all(["toolsets", "gates", "edits", "tools"].map((key) => client.invalidateQueries({ queryKey: [key] })));
+    }
+  };
+  return { restore, busy, error };
+}

@@ -1,0 +1,35 @@
+import { useNavigate } from "@tanstack/react-router";
+import { type FormEvent, useState } from "react";
+import { Button } from "../../components/Button";
+import { Dialog } from "../../components/Dialog";
+import { TextField } from "../../components/Field";
+import { nameHint, nameRule } from "./selection";
+
+/** Asks for the name of a new toolset; what it takes is chosen in the editor, and saved there. */
+export function NewToolset({ open, onClose, names }: { open: boolean; onClose: () => void; names: string[] }) {
+  const navigate = useNavigate();
+  const [name, setName] = useState("");
+  const wrong = name === "" ? undefined : !nameRule.test(name) ? `Use ${nameHint}.` : names.includes(name) ? "There is one of this name already." : undefined;
+  const create = (event: FormEvent) => {
+    event.preventDefault();
+    if (name !== "" && !wrong) void navigate({ to: "/toolsets/$name", params: { name }, search: { tab: "new" } });
+  };
+  return (
+    <Dialog
+      open={open}
+      onClose={onClose}
+      title="New toolset"
+      description="A named selection of tools. Gates that use it show only these."
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button variant="primary" type="submit" form="new-toolset" disabled={name === "" || wrong !== undefined}>Choose its tools</Button>
+        </>
+      }
+    >
+      <form id="new-toolset" onSubmit={create}>
+        <TextField label="Name" value={name} onChange={setName} hint={nameHint} error={wrong} required mono autoComplete="off" spellCheck={false} maxLength={32} />
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,35 @@
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { type ReactNode, useEffect, useRef } from "react";
+
+type PickListProps = {
+  label: string;
+  length: number;
+  /** The height of a line. */
+  height: number;
+  keyOf: (i: number) => string | number;
+  /** Is called when the end comes into view. */
+  onEnd?: () => void;
+  children: (i: number) => ReactNode;
+};
+
+/** A long list of which only what is seen is in the page. */
+export function PickList({ label, length, height, keyOf, onEnd, children }: PickListProps) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const lines = useVirtualizer({ count: length, getScrollElement: () => scroller.current, estimateSize: () => height, getItemKey: keyOf, overscan: 10 });
+  const items = lines.getVirtualItems();
+  const atEnd = (items.at(-1)?.index ?? 0) >= length - 20;
+  useEffect(() => {
+    if (atEnd) onEnd?.();
+  }, [atEnd, length, onEnd]);
+  return (
+    <div ref={scroller} className="Toolset-scroll">
+      <ul aria-label={label} style={{ height: lines.getTotalSize(), position: "relative" }}>
+        {items.map((item) => (
+          <li key={item.key} aria-setsize={length} aria-posinset={item.index + 1} className="Toolset-item" style={{ height, transform: `translateY(${item.start}px)` }}>
+            {children(item.index)}
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}

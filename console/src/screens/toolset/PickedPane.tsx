@@ -1,0 +1,102 @@
+import { useQuery } from "@tanstack/react-query";
+import { ChevronRight, Layers, X } from "lucide-react";
+import { type ReactNode, useState } from "react";
+import { queries } from "../../api/queries";
+import type { ToolsetServer } from "../../api/types";
+import { Button, IconButton } from "../../components/Button";
+import { Card } from "../../components/Card";
+import { EmptyState } from "../../components/States";
+import { count, plural } from "../../format";
+import { visible } from "../../format/visible";
+import { isWhole, type Selection } from "./selection";
+
+type PickedPaneProps = {
+  selection: Selection;
+  mayEdit: boolean;
+  onTool: (server: string | undefined, name: string, on: boolean) => void;
+  onServer: (id: string, on: boolean) => void;
+  onLocal: (tools: string[]) => void;
+  /** Turns a server that is taken as a whole into the list of its tools. */
+  onName: (id: string) => void;
+  busy: string | undefined;
+};
+
+/** What is picked, by server. */
+export function PickedPane({ selection, mayEdit, onTool, onServer, onLocal, onName, busy }: PickedPaneProps) {
+  const servers = useQuery(queries.servers());
+  const tools = new Map(servers.data?.servers.map((server) => [server.id, server.tools]));
+  const groups = selection.servers.length + (selection.tools.length > 0 ? 1 : 0);
+  return (
+    <Card title="Picked" flush={groups > 0}>
+      {groups === 0 && <EmptyState icon={<Layers />} title="Nothing is picked">{mayEdit ? "Gates that use this toolset would show no tool. Pick some from the catalog." : "Gates that use this toolset show no tool."}</EmptyState>}
+      {selection.tools.length > 0 && (
+        <Group name="Local tools" about={count(selection.tools.length)} names={selection.tools} actions={mayEdit && <IconButton size="s" label="Leave all local tools" icon={<X />} onClick={() => onLocal([])} />} onLeave={mayEdit ? (name) => onTool(undefined, name, false) : undefined} />
+      )}
+      {selection.servers.map((pick, i) => (
+        <Group
+          key={`${pick.id} ${i}`}
+          name={pick.id}
+          about={aboutOf(pick, tools.get(pick.id))}
+          names={pick.tools ?? []}
+          actions={mayEdit && <PickActions pick={pick} busy={busy === pick.id} onServer={onServer} onName={onName} />}
+          onLeave={mayEdit ? (name) => onTool(pick.id, name, false) : undefined}
+        />
+      ))}
+    </Card>
+  );
+}
+
+function aboutOf(pick: ToolsetServer, tools: number | undefined): string {
+  const much = isWhole(pick) ? `all of it${tools === undefined ? "" : `, ${plural(tools, "tool")} now`}` : `${count(pick.tools?.length)}${tools === undefined ? "" : ` of ${plural(tools, "tool")}`}`;
+  return pick.resources && pick.resources.length > 0 ? `${much}; ${plural(pick.resources.length, "resource pattern")}` : much;
+}
+
+type PickActionsProps = { pick: ToolsetServer; busy: boolean; onServer: (id: string, on: boolean) => void; onName: (id: string) => void };
+
+function PickActions({ pick, busy, onServer, onName }: PickActionsProps) {
+  return (
+    <>
+      {isWhole(pick) ? (
+        <Button size="s" variant="quiet" busy={busy} onClick={() => onName(pick.id)}>Name its tools</Button>
+      ) : (
+        <Button size="s" variant="quiet" onClick={() => onServer(pick.id, true)}>Take all</Button>
+      )}
+      <IconButton size="s" label={`Leave ${pick.id}`} icon={<X />} onClick={() => onServer(pick.id, false)} />
+    </>
+  );
+}
+
+const page = 60; // names shown at first, and added with each press
+const fewNames = 12; // so few are shown at once
+
+type GroupProps = { name: string; about: string; names: string[]; actions: ReactNode; onLeave: ((name: string) => void) | undefined };
+
+function Group({ name, about, names, actions, onLeave }: GroupProps) {
+  const [open, setOpen] = useState<boolean>();
+  const [limit, setLimit] = useState(page);
+  const shown = open ?? names.length <= fewNames;
+  const title = <><span className="cut strong">{name}</span><span className="faint small cut">{about}</span></>;
+  return (
+    <section className="Toolset-group" aria-label={name}>
+      <div className="Toolset-group-head">
+        {names.length > 0 ? (
+          <button type="button" className="Toolset-fold" aria-expanded={shown} onClick={() => setOpen(!shown)}><ChevronRight aria-hidden="true" />{title}</button>
+        ) : (
+          <div className="Toolset-fold Toolset-unfolded">{title}</div>
+        )}
+        {actions}
+      </div>
+      {shown && names.length > 0 && (
+        <ul className="Toolset-names">
+          {names.slice(0, limit).map((each) => (
+            <li key={each} className="Toolset-name">
+              <code className="cut" title={visible(each)}>{visible(each)}</code>
+              {onLeave && <button type="button" aria-label={`Leave ${each}`} onClick={() => onLeave(each)}><X aria-hidden="true" /></button>}
+            </li>
+          ))}
+          {names.length > limit && <li><Button size="s" variant="quiet" onClick={() => setLimit(limit + 10 * page)}>{count(names.length - limit)} more</Button></li>}
+        </ul>
+      )}
+    </section>
+  );
+}

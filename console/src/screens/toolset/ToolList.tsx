@@ -1,0 +1,49 @@
+import type { ToolItem } from "../../api/types";
+import { Badge } from "../../components/Badge";
+import { Checkbox } from "../../components/Toggle";
+import { count } from "../../format";
+import { visible } from "../../format/visible";
+import type { Picking } from "./CatalogPane";
+import { PickList } from "./PickList";
+import { taken } from "./selection";
+
+type ToolListProps = Picking & { tools: ToolItem[]; total: number; loadMore: () => void };
+
+/** Tools of the catalog, each with a box to take it. */
+export function ToolList({ tools, loadMore, ...picking }: ToolListProps) {
+  return (
+    <PickList label="Tools of the catalog" length={tools.length} height={52} keyOf={(i) => `${tools[i]?.server ?? "-"}/${tools[i]?.name}`} onEnd={loadMore}>
+      {(i) => {
+        const tool = tools[i];
+        return tool && <Line tool={tool} {...picking} />;
+      }}
+    </PickList>
+  );
+}
+
+function Line({ tool, selection, pickTool, busy }: Picking & { tool: ToolItem }) {
+  const how = taken(selection, tool.server, tool.name);
+  return (
+    <div className="Toolset-line">
+      <Checkbox
+        checked={how !== "no"}
+        disabled={busy !== undefined && busy === tool.server}
+        onChange={(on) => pickTool(tool.server, tool.name, on)}
+        label={
+          <span className="Toolset-tool">
+            <span className="cut" title={`${tool.server ?? "local"} / ${tool.name}`}>
+              {tool.server && <span className="faint">{tool.server} / </span>}
+              <span className="strong">{tool.name}</span>
+            </span>
+            <span className="cut small soft">{visible(tool.summary)}</span>
+          </span>
+        }
+      />
+      <span className="Toolset-number">
+        {how === "whole" && <Badge tone="accent" title="Its whole server is taken. Clear the box to take the other tools by name.">with server</Badge>}
+        {tool.mode === "write" && <Badge tone="warn">write</Badge>}
+        <span title="About what its definition costs in a prompt">{count(tool.tokens)} tokens</span>
+      </span>
+    </div>
+  );
+}

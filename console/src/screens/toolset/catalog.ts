@@ -1,0 +1,30 @@
+import { infiniteQueryOptions, keepPreviousData, type QueryClient } from "@tanstack/react-query";
+import { get } from "../../api/client";
+import { queries } from "../../api/queries";
+import type { ToolFilter, ToolList } from "../../api/types";
+
+const page = 200; // the most that the API gives at once
+const patience = 10_000; // tools of one server that are read at most
+
+/** The catalog page by page, for lists that grow as they are scrolled. */
+export function catalogPages(filter: ToolFilter) {
+  return infiniteQueryOptions({
+    queryKey: ["tools", "pages", filter],
+    queryFn: ({ pageParam, signal }) => get<ToolList>("/tools", { ...filter, limit: page, offset: pageParam }, signal),
+    initialPageParam: 0,
+    getNextPageParam: (last, _all, offset) => (offset + last.tools.length < last.total && last.tools.length > 0 ? offset + last.tools.length : undefined),
+    staleTime: 15_000,
+    placeholderData: keepPreviousData,
+  });
+}
+
+/** The names of all tools of a server. */
+export async function namesOf(client: QueryClient, server: string): Promise<string[]> {
+  const names: string[] = [];
+  for (let offset = 0; offset < patience; offset += page) {
+    const { tools, total } = await client.fetchQuery(queries.tools({ source: server, limit: page, offset }));
+    names.push(...tools.map((tool) => tool.name));
+    if (tools.length === 0 || names.length >= total) break;
+  }
+  return names;
+}

@@ -1,0 +1,93 @@
+import type { ToolsetBody, ToolsetServer } from "../../api/types";
+
+/** What a toolset takes: local tools by name, and servers, as a whole or some of their tools. */
+export type Selection = { tools: string[]; servers: ToolsetServer[] };
+/** How a tool is taken: by its name, with its whole server, or not. */
+export type Taken = "named" | "whole" | "no";
+
+export const nothing: Selection = { tools: [], servers: [] };
+
+/** The rule for names of toolsets and gates. */
+export const nameRule = /^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$/;
+export const nameHint = "a to z, 0 to 9 and -, at most 32, no - at the ends";
+
+export function selectionOf({ tools = [], servers = [] }: ToolsetBody): Selection {
+  return { tools, servers };
+}
+
+/** A selection as the API takes it: what is empty is left out. */
+export function bodyOf({ tools, servers }: Selection): ToolsetBody {
+  return { ...(tools.length > 0 && { tools }), ...(servers.length > 0 && { servers }) };
+}
+
+export const isWhole = (pick: ToolsetServer) => !pick.tools || pick.tools.length === 0;
+
+export function taken(selection: Selection, server: string | undefined, name: string): Taken {
+  if (server === undefined) return selection.tools.includes(name) ? "named" : "no";
+  const mine = selection.servers.filter((pick) => pick.id === server);
+  if (mine.some(isWhole)) return "whole";
+  return mine.some((pick) => pick.tools?.includes(name)) ? "named" : "no";
+}
+
+/** How much of a server is taken. */
+export function serverTaken(selection: Selection, id: string): "whole" | "some" | "no" {
+  const mine = selection.servers.filter((pick) => pick.id === id);
+  if (mine.some(isWhole)) return "whole";
+  return mine.length > 0 ? "some" : "no";
+}
+
+/** Takes a single tool, or leaves it. Of a server that is taken as a whole nothing is left: name its tools first. */
+export function withTool(selection: Selection, server: string | undefined, name: string, on: boolean): Selection {
+  if (server === undefined) return { ...selection, tools: toggled(selection.tools, name, on) };
+  const state = serverTaken(selection, server);
+  if (state === "whole") return selection;
+  if (state === "no") return on ? { ...selection, servers: [...selection.servers, { id: server, tools: [name] }] } : selection;
+  const first = selection.servers.findIndex((pick) => pick.id === server);
+  const servers = selection.servers
+    .map((pick, i) => (pick.id === server && (!on || i === first) ? { ...pick, tools: toggled(pick.tools ?? [], name, on) } : pick))
+    .filter((pick) => pick.id !== server || !isWhole(pick));
+  return { ...selection, servers };
+}
+
+/** Takes a server as a whole, with all it will ever offer, or nothing of it. */
+export function withServer(selection: Selection, id: string, on: boolean): Selection {
+  if (!on) return { ...selection, servers: selection.servers.filter((pick) => pick.id !== id) };
+  return { ...selection, servers: replaced(selection.servers, id, ({ tools: _, ...pick }) => pick) };
+}
+
+/** Takes exactly the named tools of a server. */
+export function withTools(selection: Selection, id: string, tools: string[]): Selection {
+  if (tools.length === 0) return withServer(selection, id, false);
+  return { ...selection, servers: replaced(selection.servers, id, (pick) => ({ ...pick, tools })) };
+}
+
+/** The list with one entry for a server, where its first was or at the end. */
+function replaced(servers: ToolsetServer[], id: string, make: (pick: ToolsetServer) => ToolsetServer): ToolsetServer[] {
+  const first = servers.find((pick) => pick.id === id);
+  if (!first) return [...servers, make({ id })];
+  return servers.filter((pick) => pick.id !== id || pick === first).map((pick) => (pick === first ? make(pick) : pick));
+}
+
+function toggled(names: string[], name: string, on: boolean): string[] {
+  if (!on) return names.filter((each) => each !== name);
+  return names.includes(name) ? names : [...names, name];
+}
+
+/** Whether two selections take the same, in whatever order it is said. */
+export function same(a: Selection, b: Selection): boolean {
+  return canonical(a) === canonical(b);
+}
+
+function canonical({ tools, servers }: Selection): string {
+  const picks = servers.map(({ id, tools: some = [], resources = [] }) => JSON.stringify([id, some.toSorted(), resources.toSorted()]));
+  return JSON.stringify([tools.toSorted(), picks.toSorted()]);
+}
+
+/** A selection in a line: "2 local tools, all of jira, 3 of github". */
+export function inWords({ tools, servers }: Selection, most = 3): string {
+  const words = servers.map((pick) => (isWhole(pick) ? `all of ${pick.id}` : `${pick.tools?.length} of ${pick.id}`));
+  if (tools.length > 0) words.unshift(tools.length === 1 ? "1 local tool" : `${tools.length} local tools`);
+  if (words.length === 0) return "nothing";
+  if (words.length <= most) return words.join(", ");
+  return `${words.slice(0, most).join(", ")} and ${words.length - most} more`;
+}

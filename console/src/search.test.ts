@@ -1,0 +1,21 @@
+import { describe, expect, it } from "vitest";
+import { path, withQuery } from "./api/client";
+import { parseSearch, stringifySearch, texts } from "./search";
+
+describe("the address", () => {
+  it("keeps texts as they are", () => {
+    const search = { q: "a b&c=1", tool: "42", none: undefined, empty: "" };
+    expect(parseSearch(stringifySearch(search))).toEqual({ q: "a b&c=1", tool: "42" });
+    expect(stringifySearch({})).toBe("");
+  });
+
+  it("takes only what a screen knows", () => {
+    expect(texts("q", "tab")({ q: "x", tab: "", other: "y" })).toEqual({ q: "x" });
+    expect(texts("q")({ q: "x".repeat(9999) }).q).toHaveLength(500);
+  });
+});
+
+describe("paths of the API", () => {
+  it("encodes names", () => expect(path`/tools/${"-"}/${"a/b ?#%"}`).toBe("/tools/-/a%2Fb%20%3F%23%25"));
+  it("leaves out empty filters", () => expect(withQuery("/calls", { tool: "x y", failed: false, limit: 0, code: undefined, q: "" })).toBe("/calls?tool=x+y&limit=0"));
+});

@@ -1,0 +1,39 @@
+import { useSyncExternalStore } from "react";
+
+export type Theme = "system" | "light" | "dark";
+
+const name = "toolyard.theme";
+const listeners = new Set<() => void>();
+
+/** The theme that the reader chose; the system's when there is no choice. */
+export function theme(): Theme {
+  try {
+    const kept = localStorage.getItem(name);
+    return kept === "light" || kept === "dark" ? kept : "system";
+  } catch {
+    return "system"; // the browser keeps nothing
+  }
+}
+
+export function setTheme(next: Theme) {
+  try {
+    if (next === "system") localStorage.removeItem(name);
+    else localStorage.setItem(name, next);
+  } catch {
+    // It counts until the page is left.
+  }
+  showTheme(next);
+  for (const each of listeners) each();
+}
+
+export function showTheme(next: Theme = theme()) {
+  if (next === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = next;
+}
+
+export function useTheme(): Theme {
+  return useSyncExternalStore((changed) => {
+    listeners.add(changed);
+    return () => void listeners.delete(changed);
+  }, theme);
+}

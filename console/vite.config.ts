@@ -1,0 +1,31 @@
+import react from "@vitejs/plugin-react";
+import { defineConfig } from "vitest/config";
+
+// The console is embedded in the binary and served under /console, under a policy that
+// allows no inline script and no inline style. So nothing is inlined, and chunks are
+// loaded by plain module imports, which need no polyfill.
+// Small modules that nearly every screen needs come in a few files instead of dozens.
+const groups = [
+  { name: "icons", test: /node_modules\/lucide-react/ },
+  { name: "parts", test: /src\/(components\/((Badge|Button|Card|Code|Page|States|Time)\.|charts\/)|format\/)/ },
+];
+
+export default defineConfig({
+  base: "/console/",
+  plugins: [react()],
+  build: {
+    outDir: "../internal/console/built",
+    emptyOutDir: false, // its README is in git; scripts/clean.mjs removes what is old
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    target: ["chrome123", "firefox121", "safari17.5"],
+    manifest: "manifest.json",
+    reportCompressedSize: false,
+    rolldownOptions: { output: { codeSplitting: { groups } } },
+  },
+  server: {
+    port: 5173,
+    proxy: { "/api": process.env.TOOLYARD_API ?? "http://127.0.0.1:3001" },
+  },
+  test: { include: ["src/**/*.test.ts"], environment: "node" },
+});
