@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/live"
+	"github.com/toolyard/toolyard/internal/store"
 )
 
 // Live tells of calls as they happen.
@@ -43,7 +45,7 @@ func (a *v1) watchCalls(r *request) (*reply, error) {
 	}
 	is := func(name, value string) bool { return p.values[name] == "" || p.values[name] == value }
 	watch, last := a.Live.Watch(func(of, caller, server, tool, gate string) bool {
-		return (account == "" || account == of) && is("caller", caller) && is("server", server) && is("tool", tool) && is("gate", gate)
+		return (account == "" || account == of) && is("caller", caller) && is("server", cmp.Or(server, store.Local)) && is("tool", tool) && is("gate", gate)
 	})
 	defer watch.Close()
 	s := newStream(r.w)

@@ -116,7 +116,7 @@ func (a *v1) addUp(r *request, o *overview) error {
 		o.Today = totals{row.Calls, row.Errors, row.USD}
 	}
 	rows, err = ask(r, a, func(ctx context.Context) ([]store.CostRow, error) {
-		return a.Calls.Costs(ctx, store.CostQuery{Since: midnight, By: []string{"tool"}})
+		return a.Calls.Costs(ctx, store.CostQuery{Since: midnight, By: []string{"tool"}, Top: maxTop, Most: store.Called})
 	})
 	slices.SortStableFunc(rows, func(a, b store.CostRow) int { return cmp.Compare(b.Calls, a.Calls) })
 	for _, row := range rows[:min(len(rows), maxTop)] {

@@ -257,7 +257,7 @@ func (a *v1) routesOfMoney() []route {
 		},
 		{
 			method: "GET", path: "/costs", id: "listCosts", summary: "What calls have cost, of the last 30 days if it is not said since when.",
-			access: caller, query: []string{"account", "by", "since", "until"}, gives: answer[costsPage]("Costs"), refusals: []int{400, 404}, serve: a.getCosts,
+			access: caller, query: []string{"account", "by", "since", "until", "top", "most"}, gives: answer[costsPage]("Costs"), refusals: []int{400, 404}, serve: a.getCosts,
 		},
 		{method: "GET", path: "/links", id: "listLinks", summary: "What the caller has linked, for tools that ask for it.", access: caller, gives: answer[linksPage]("Links"), refusals: []int{404}, serve: a.getLinks},
 		{method: "GET", path: "/links/{kind}", id: "getLink", summary: "What the caller has linked as one kind.", access: caller, gives: answer[link]("Link"), refusals: []int{404}, serve: a.getLink},

@@ -71,9 +71,6 @@ type standing struct {
 	Steps   []toolyard.Step `json:"steps"`
 }
 
-// local stands for the server of tools that have none.
-const local = "-"
-
 // maxSummary is how many bytes a summary has in a list.
 const maxSummary = 240
 
@@ -167,7 +164,7 @@ var filters = []struct {
 	name  string
 	value func(*ToolItem) string
 }{
-	{"source", func(t *ToolItem) string { return cmp.Or(t.Server, local) }},
+	{"source", func(t *ToolItem) string { return cmp.Or(t.Server, store.Local) }},
 	{"category", func(t *ToolItem) string { return t.Category }},
 	{"mode", func(t *ToolItem) string { return string(t.Mode) }},
 	{"price", func(t *ToolItem) string {
@@ -268,7 +265,7 @@ func (a *v1) getTool(r *request) (*reply, error) {
 		return nil, errNoYard
 	}
 	server, name := r.PathValue("source"), r.PathValue("name")
-	if server == local {
+	if server == store.Local {
 		server = ""
 	}
 	shelf := a.shelf()
@@ -282,15 +279,13 @@ func (a *v1) getTool(r *request) (*reply, error) {
 	}
 	if a.Calls != nil {
 		rows, err := ask(r, a, func(ctx context.Context) ([]store.LatencyRow, error) {
-			return a.Calls.Latencies(ctx, store.LatencyQuery{Server: server, Tool: name, Since: a.Now().Add(-latenciesSince)})
+			return a.Calls.Latencies(ctx, store.LatencyQuery{Server: cmp.Or(server, store.Local), Tool: name, Since: a.Now().Add(-latenciesSince)})
 		})
 		if err != nil {
 			return nil, err
 		}
-		for _, row := range rows {
-			if row.Server == server {
-				d.Times = &row
-			}
+		if len(rows) > 0 {
+			d.Times = &rows[0]
 		}
 	}
 	return &reply{body: d}, nil

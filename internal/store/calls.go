@@ -38,6 +38,18 @@ type CallQuery struct {
 	Limit        int       // at most MaxCalls, which zero means too
 }
 
+// Local as a server selects the calls of tools that are of no server.
+const Local = "-"
+
+// from selects calls of the tools of a server, or of local ones.
+func (f *filter) from(server string) {
+	if server == Local {
+		f.where = append(f.where, "server = ''")
+		return
+	}
+	f.equal("server", server)
+}
+
 // LatencyQuery asks how long calls took. Empty fields select everything.
 type LatencyQuery struct {
 	Account, Server, Tool string
@@ -122,7 +134,7 @@ func (s *Store) Calls(ctx context.Context, q CallQuery) ([]*CallRow, error) {
 	if f.equal("session", q.Session); q.Session != "" {
 		f.where = append(f.where, "session <> ''") // says what the index says
 	}
-	f.equal("server", q.Server)
+	f.from(q.Server)
 	f.equal("tool", q.Tool)
 	f.equal("gate", q.Gate)
 	if f.equal("code", q.Code); q.Failed || q.Code != "" && q.Code != string(toolyard.OK) {
@@ -168,7 +180,7 @@ func scanCall(s scanner) (*CallRow, error) {
 func (s *Store) Latencies(ctx context.Context, q LatencyQuery) ([]LatencyRow, error) {
 	f := &filter{}
 	f.equal("account", q.Account)
-	f.equal("server", q.Server)
+	f.from(q.Server)
 	f.equal("tool", q.Tool)
 	f.between("at", q.Since, q.Until)
 	percentiles, from := s.percentiles("(SELECT server, tool, code, elapsed_ns FROM calls" + f.String() +

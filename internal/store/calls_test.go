@@ -190,6 +190,12 @@ func TestCosts(t *testing.T) {
 				}
 			}
 		}
+		for most, of := range map[Most]func(CostRow) int64{Spent: func(r CostRow) int64 { return int64(r.USD) }, Called: func(r CostRow) int64 { return r.Calls }} {
+			got, err := s.Costs(t.Context(), CostQuery{By: []string{"account", "tool"}, Top: 3, Most: most})
+			if err != nil || len(got) != 3 || of(got[0]) < of(got[1]) || of(got[1]) < of(got[2]) {
+				t.Errorf("the most %s: %v %v", most, got, err)
+			}
+		}
 		if _, err := s.Costs(t.Context(), CostQuery{By: []string{"gate"}}); toolyard.AsError(err).Code != toolyard.Invalid {
 			t.Errorf("by gate: %v", err)
 		}

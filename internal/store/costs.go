@@ -17,6 +17,28 @@ type CostQuery struct {
 	Account      string    // empty for all
 	Since, Until time.Time // Until itself is left out; the zero value is no bound
 	By           []string  // account, tool, day; none for one sum of everything
+	Top          int       // only so many groups, those with the most of Most; zero for all
+	Most         Most      // Spent if empty
+}
+
+// Most is what groups of calls are ranked by.
+type Most string
+
+// The ranks.
+const (
+	Spent  Most = "usd"
+	Called Most = "calls"
+)
+
+// order is the order of groups, and how many there are at most, in SQL.
+func (q *CostQuery) order() (order string, limit int) {
+	switch {
+	case q.Top <= 0:
+		return "4 DESC, 1, 2, 3", MaxGroups + 1
+	case q.Most == Called:
+		return "5 DESC, 8 DESC, 4 DESC, 1, 2, 3", q.Top
+	}
+	return "8 DESC, 5 DESC, 4 DESC, 1, 2, 3", q.Top
 }
 
 // CostRow is what a group of calls has cost. Fields that the query does not group by are
@@ -76,9 +98,10 @@ func (s *Store) Costs(ctx context.Context, q CostQuery) ([]CostRow, error) {
 		return nil, err
 	}
 	f := &filter{}
+	order, limit := q.order()
 	text := "SELECT " + strings.Join(columns, ", ") + ", CAST(sum(calls) AS bigint), CAST(sum(errors) AS bigint)," +
 		" CAST(sum(charged) AS bigint), CAST(sum(usd) AS bigint) FROM (" + f.parts(q) + ") AS parts" +
-		" GROUP BY 1, 2, 3, 4 HAVING sum(calls) > 0 ORDER BY 4 DESC, 1, 2, 3 LIMIT " + f.arg(MaxGroups+1)
+		" GROUP BY 1, 2, 3, 4 HAVING sum(calls) > 0 ORDER BY " + order + " LIMIT " + f.arg(limit)
 	return collect(ctx, s, MaxGroups, func(s scanner) (r CostRow, err error) {
 		err = s.Scan(&r.Account, &r.Server, &r.Tool, &r.Day, &r.Calls, &r.Errors, &r.Charged, &r.USD)
 		return r, err

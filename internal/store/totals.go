@@ -46,8 +46,8 @@ func totals(from, hour, day string) string {
 // gatherChunk is how many sums move at once.
 const gatherChunk = 20_000
 
-// What moves the oldest sums to the totals, so many at once. On PostgreSQL a sum that somebody is just
-// adding to is left for the next time, so that nobody waits.
+// What moves the oldest sums to the totals, so many at once. On PostgreSQL a sum that somebody
+// is just adding to is left for the next time, so that nobody waits.
 var (
 	pgGather = `WITH picked AS MATERIALIZED (SELECT ` + sumKey + ` FROM sums ORDER BY hour LIMIT $1 FOR UPDATE SKIP LOCKED),
 		moved AS (DELETE FROM sums WHERE (` + sumKey + `) IN (SELECT * FROM picked) RETURNING *),
