@@ -204,6 +204,20 @@ func TestModesFailClosed(t *testing.T) {
 	}
 }
 
+// A tool that a rule hides has no quarrel about its name.
+func TestExplainHiddenTool(t *testing.T) {
+	write, err := toolyard.NewTool(toolyard.Spec{Name: "write"}, func(context.Context, *toolyard.Call) (*toolyard.Result, error) { return nil, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	view := (&toolyard.Gate{Mode: toolyard.Read}).Bind(toolyard.Offer{Tools: []*toolyard.Tool{write}}, nil)
+	for _, s := range view.Explain(write) {
+		if s.Stops != (s.Rule == "mode") {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
 func TestBind(t *testing.T) {
 	tools := []*toolyard.Tool{
 		named(toolyard.Spec{Name: "propose_order"}),

@@ -30,7 +30,7 @@ func (v *View) Explain(t *Tool) []Step {
 		admits := g.takes()(t)
 		steps[2].Text, steps[2].Stops = fmt.Sprintf("%s %s", g.Toolset.Name, map[bool]string{true: "takes it", false: "does not take it"}[admits]), !admits
 	}
-	if name := g.render(g.Naming, t); v.byName[name] != t {
+	if name := g.render(g.Naming, t); v.byName[name] != t && g.Visible(t) {
 		steps[3] = Step{Rule: "name", Text: "another tool is, or would be, called " + name + " too", Stops: true, Fix: "toolyard check names both."}
 	}
 	return steps

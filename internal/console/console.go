@@ -25,7 +25,7 @@ const Prefix = "/console"
 
 // policy lets the pages load scripts, styles and images from here and talk to here, and
 // nothing else: text from a tool can neither run nor reach another host.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src data:; " +
 	"connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 const (

@@ -6,6 +6,7 @@ import { queries } from "../api/queries";
 import type { CallFilter } from "../api/types";
 import { Card } from "../components/Card";
 import { Page } from "../components/Page";
+import { ErrorNote } from "../components/States";
 import { Table } from "../components/Table";
 import { columnsOf } from "./calls/columns";
 import { Filters, type CallSearch } from "./calls/Filters";
@@ -52,7 +53,8 @@ function CallList({ list, search, narrow, clear }: CallListProps) {
   const history = useInfiniteQuery({ ...queries.calls({ ...filter, limit: page }), refetchOnWindowFocus: false });
   const live = useLive(filter, paused || place.away, search.until === undefined, () => void history.refetch());
   const unrecorded = history.error instanceof ApiError && history.error.status === 404;
-  const rows = useRows(history.data?.pages.flatMap((each) => each.calls) ?? (unrecorded ? [] : undefined), live.rows, filter.since);
+  const recorded = useMemo(() => history.data?.pages.flatMap((each) => each.calls) ?? (unrecorded ? [] : undefined), [history.data, unrecorded]);
+  const rows = useMemo(() => rowsOf(recorded, live.rows, filter.since), [recorded, live.rows, filter.since]);
   const columns = useMemo(() => columnsOf(narrow), [narrow]);
   const more = history.hasNextPage && (rows?.length ?? 0) < most;
   const load = () => void (more && !history.isFetchingNextPage && history.fetchNextPage());
@@ -61,6 +63,7 @@ function CallList({ list, search, narrow, clear }: CallListProps) {
     <Card flush>
       <LiveBar live={live} on={search.until === undefined} paused={paused} away={place.away} onPause={setPaused} onTop={place.toTop} onReload={() => void history.refetch()} />
       {unrecorded && <p className="Calls-note">This yard keeps no record: only what happens while you watch is listed. A <code>store</code> in <code>toolyard.yaml</code> keeps it.</p>}
+      {history.error && !unrecorded && rows && <div className="Calls-note"><ErrorNote error={history.error} /></div>}
       <div className="Calls-table" ref={list} onScrollCapture={(event) => place.scrolled(event, load)} onFocus={place.focused} onBlur={place.blurred} style={{ "--slowest": slowest }}>
         <Table
           label="Calls"
@@ -93,7 +96,7 @@ function useFilter({ view: _, failed, since, until, ...rest }: CallSearch): Call
   );
 }
 
-function useRows(history: Row[] | undefined, live: Row[], since: string | undefined): Row[] | undefined {
+function rowsOf(history: Row[] | undefined, live: Row[], since: string | undefined): Row[] | undefined {
   const from = since ? Date.parse(since) : 0;
   if (!history) return live.length > 0 ? merge([], live) : undefined;
   return merge(history, live.filter((row) => Date.parse(row.at) >= from));

@@ -66,9 +66,9 @@ const columns: Column<Gate>[] = [
   { id: "surface", header: "Surface", width: "92px", value: (gate) => gate.surface, cell: (gate) => <span className="soft">{gate.surface}</span> },
   { id: "toolset", header: "Toolset", width: "16%", value: (gate) => gate.toolset ?? "", cell: ({ toolset }) => (toolset ? <Link to="/toolsets/$name" params={{ name: toolset }} className="cut" title={toolset}>{toolset}</Link> : <span className="faint">all tools</span>) },
   { id: "callers", header: "Callers", width: "92px", value: (gate) => gate.callers, cell: ({ callers }) => <span className="soft">{callers}</span> },
-  { id: "tools", header: "Tools", width: "76px", align: "right", value: (gate) => gate.tools, cell: (gate) => count(gate.tools) },
+  { id: "tools", header: "Tools", width: "84px", align: "right", value: (gate) => gate.tools, cell: (gate) => count(gate.tools) },
   { id: "tokens", header: "Tokens", width: "100px", align: "right", value: (gate) => gate.tokens, cell: (gate) => count(gate.tokens) },
-  { id: "problems", header: "Problems", width: "96px", align: "right", value: (gate) => gate.problems, cell: ({ problems }) => <span className={problems > 0 ? "bad" : "faint"}>{count(problems)}</span> },
+  { id: "problems", header: "Problems", width: "112px", align: "right", value: (gate) => gate.problems, cell: ({ problems }) => <span className={problems > 0 ? "bad" : "faint"}>{count(problems)}</span> },
 ];
 
 function Name({ gate }: { gate: Gate }) {

@@ -77,7 +77,7 @@ function columnsOf(revoke: ((key: Key) => void) | undefined): Column<Key>[] {
     { id: "account", header: "Account", width: "12%", value: (key) => key.account, cell: (key) => <span className="cut" title={key.account}>{key.account}</span> },
     { id: "scopes", header: "Scopes", width: "20%", cell: (key) => <Scopes scopes={key.scopes} /> },
     { id: "state", header: "State", width: "100px", value: (key) => key.state, cell: (key) => <StateStatus state={key.state} title={key.revoked ? `Revoked ${absolute(key.revoked)}` : undefined} /> },
-    { id: "created", header: "Made", width: "92px", align: "right", value: (key) => Date.parse(key.created), cell: (key) => <Time at={key.created} /> },
+    { id: "created", header: "Made", width: "104px", align: "right", value: (key) => Date.parse(key.created), cell: (key) => <Time at={key.created} /> },
     { id: "expires", header: "Expires", width: "112px", align: "right", value: (key) => (key.expires ? Date.parse(key.expires) : undefined), cell: (key) => (key.expires ? <Time at={key.expires} /> : <span className="faint">never</span>) },
   ];
   if (revoke) {

@@ -75,7 +75,7 @@ const columns: Column<Line>[] = [
   { id: "waiting", header: "In line", width: "104px", align: "right", value: (line) => line.waiting, cell: (line) => <Waiting count={line.waiting} /> },
   { id: "minute", header: "In the last minute", width: "23%", value: (line) => share(line.used, line.perMinute), cell: (line) => <Gauged name={`${line.name} in the last minute`} used={line.used} of={line.perMinute} /> },
   { id: "running", header: "At once", width: "20%", value: (line) => share(line.running, line.concurrency), cell: (line) => <Gauged name={`${line.name} at once`} used={line.running} of={line.concurrency} /> },
-  { id: "pause", header: "Pause between calls", width: "172px", align: "right", value: (line) => line.cooldownMs, cell: (line) => <Pause line={line} /> },
+  { id: "pause", header: "Pause between calls", width: "196px", align: "right", value: (line) => line.cooldownMs, cell: (line) => <Pause line={line} /> },
 ];
 
 const share = (used = 0, of?: number) => (of ? used / of : undefined);

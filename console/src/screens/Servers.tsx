@@ -79,9 +79,9 @@ function columnsOf(mayChange: boolean): Column<ServerItem>[] {
     { id: "state", header: "State", width: "26%", value: (server) => server.state, cell: (server) => <State server={server} /> },
     { id: "waiting", header: "Approval", width: "108px", value: (server) => server.waiting, cell: (server) => <Waiting server={server} /> },
     { id: "protocol", header: "Protocol", width: "104px", wideOnly: true, value: (server) => server.protocol, cell: ({ protocol }) => protocol ?? <span className="faint">—</span> },
-    { id: "tools", header: "Tools", width: "76px", align: "right", value: (server) => server.tools, cell: (server) => count(server.tools) },
-    { id: "restarts", header: "Restarts", width: "92px", align: "right", value: (server) => server.restarts, cell: ({ restarts }) => <Few n={restarts} tone="warn" /> },
-    { id: "problems", header: "Problems", width: "96px", align: "right", value: (server) => server.problems, cell: ({ problems }) => <Few n={problems} tone="bad" /> },
+    { id: "tools", header: "Tools", width: "84px", align: "right", value: (server) => server.tools, cell: (server) => count(server.tools) },
+    { id: "restarts", header: "Restarts", width: "104px", align: "right", value: (server) => server.restarts, cell: ({ restarts }) => <Few n={restarts} tone="warn" /> },
+    { id: "problems", header: "Problems", width: "112px", align: "right", value: (server) => server.problems, cell: ({ problems }) => <Few n={problems} tone="bad" /> },
   ];
   if (mayChange) {
     columns.push({ id: "act", header: "", width: "164px", align: "right", cell: (server) => server.state === "down" && <Retry id={server.id} size="s" /> });
@@ -105,7 +105,7 @@ function Name({ server }: { server: ServerItem }) {
 
 function State({ server }: { server: ServerItem }) {
   return (
-    <span className="Servers-two">
+    <span className="Servers-two Servers-state">
       <span className="row">
         <StateStatus state={server.state} />
         <span className="faint small">· <Time at={server.since} /></span>

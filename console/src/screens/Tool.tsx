@@ -47,12 +47,12 @@ function Shown({ tool, source }: { tool: ToolDetail; source: string }) {
   return (
     <Page title={visible(tool.title || tool.name)} above={<Above source={source} />} beside={<Marks tool={tool} />}>
       <div className="Tool-top">
-        <p className="Tool-name"><code className="wrap-anywhere">{visible(tool.name)}</code><CopyButton text={tool.name} label="Copy the name" /></p>
+        {tool.title && <p className="Tool-name"><code className="wrap-anywhere">{visible(tool.name)}</code><CopyButton text={tool.name} label="Copy the name" /></p>}
         {!tool.withheld && <Description text={tool.description} />}
       </div>
       {tool.withheld && <Withheld tool={tool} />}
       <Faults tool={tool} />
-      <Facts tool={tool} />
+      {!tool.withheld && <Facts tool={tool} />}
       <Parts tool={tool} />
     </Page>
   );
@@ -61,7 +61,8 @@ function Shown({ tool, source }: { tool: ToolDetail; source: string }) {
 function Marks({ tool }: { tool: ToolDetail }) {
   return (
     <>
-      <Badge tone={tool.mode === "write" ? "warn" : "neutral"}>{tool.mode}</Badge>
+      {!tool.title && <CopyButton text={tool.name} label="Copy the name" />}
+      {!tool.withheld && <Badge tone={tool.mode === "write" ? "warn" : "neutral"}>{tool.mode}</Badge>}
       {tool.withheld && <Badge tone="bad">withheld</Badge>}
       {tool.down && <Status tone="bad">Its server is down</Status>}
     </>
@@ -75,7 +76,7 @@ function Withheld({ tool }: { tool: ToolDetail }) {
     <div className="Tool-withheld" role="note">
       <ShieldAlert aria-hidden="true" />
       <div className="grow stack-s">
-        <p><strong>This tool is withheld.</strong> {why ? visible(why.text) : "Its definition is not approved."} No gate shows it, and nothing of its definition is shown here.</p>
+        <p><strong>This tool is withheld:</strong> {why ? visible(why.text) : "its definition is not approved"}. No gate shows it, and nothing of its definition is shown here.</p>
         <div>
           <Link to="/servers/$id" params={{ id: tool.server ?? "-" }} search={{ tab: "pending", tool: tool.name }} className="Button Button-plain Button-s">Read the change and decide</Link>
         </div>

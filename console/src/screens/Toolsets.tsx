@@ -75,7 +75,7 @@ function List({ list: { data, error, refetch }, action }: ListProps) {
 const columns: Column<Toolset>[] = [
   { id: "name", header: "Toolset", width: "24%", value: (set) => set.name, cell: (set) => <span className="cut" title={set.name}>{set.name}</span> },
   { id: "takes", header: "Takes", cell: (set) => <span className="cut soft" title={inWords(selectionOf(set), 40)}>{inWords(selectionOf(set))}</span> },
-  { id: "count", header: "Tools now", width: "108px", align: "right", value: (set) => set.count, cell: (set) => count(set.count) },
+  { id: "count", header: "Tools now", width: "116px", align: "right", value: (set) => set.count, cell: (set) => count(set.count) },
   { id: "gates", header: "Used by", width: "26%", value: (set) => set.gates.length, cell: (set) => <GatesOf set={set} /> },
   { id: "from", header: "Said in", width: "96px", value: (set) => set.from, cell: ({ from }) => <From from={from} /> },
 ];

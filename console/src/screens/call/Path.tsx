@@ -20,7 +20,7 @@ export function Path({ call }: { call: CallDetail }) {
   ));
   return (
     <>
-      <div className="Path-axis faint small" aria-hidden="true"><span>0</span><span>{duration(call.elapsedNs / 2)}</span><span>{duration(call.elapsedNs)}</span></div>
+      {steps.length + nested.length > 0 && <div className="Path-axis faint small" aria-hidden="true"><span>0</span><span>{duration(call.elapsedNs / 2)}</span><span>{duration(call.elapsedNs)}</span></div>}
       {steps.length > 0 ? <ol className="Path" aria-label="Steps of the call">{lines}</ol> : <p className="faint">Its steps were not recorded.</p>}
       {!steps.some((step) => step.step === "run") && nested.length > 0 && <Inside nested={nested} totalNs={call.elapsedNs} />}
     </>
@@ -38,7 +38,7 @@ function Step({ step, totalNs, children }: { step: CallStep; totalNs: number; ch
           <span className="Path-meaning">{step.meaning}</span>
         </span>
         <Track startNs={step.startNs} endNs={step.endNs} totalNs={totalNs} tone={tone} />
-        <span className="Path-time">{duration(took)}</span>
+        <span className="Path-time">{took === 0 ? "<1 µs" : duration(took)}</span>
         <span className="Path-share">{percent(took, totalNs)}</span>
       </div>
       {children}

@@ -10,14 +10,14 @@ import type { Row } from "./stream";
 /** The columns of the list of calls. Callers narrow the list down to their own. */
 export function columnsOf(narrow: (more: CallSearch) => void): Column<Row>[] {
   return [
-    { id: "at", header: "When", width: "92px", cell: (row) => <When row={row} /> },
+    { id: "at", header: "When", width: "104px", cell: (row) => <When row={row} /> },
     { id: "tool", header: "Tool", cell: (row) => <ToolName row={row} /> },
     { id: "code", header: "Outcome", width: "168px", cell: (row) => (row.running ? <Status tone="info">Running</Status> : <CodeStatus code={row.code} />) },
     { id: "gate", header: "Gate", width: "124px", cell: (row) => <GateName row={row} /> },
     {
       id: "caller",
       header: "Caller",
-      width: "140px",
+      width: "152px",
       cell: ({ caller }) => <button type="button" className="Calls-pick cut" title={`Only calls of ${caller}`} onClick={() => narrow({ caller })}>{caller}</button>,
     },
     { id: "took", header: "Took", width: "136px", align: "right", cell: (row) => <Took row={row} /> },

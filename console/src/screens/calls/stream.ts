@@ -125,14 +125,14 @@ export class Stream {
 export function merge(history: CallRow[], live: Row[]): Row[] {
   const byId = new Map<string, Row>(history.map((row) => [row.id, row]));
   for (const row of live) if (!(row.running && byId.has(row.id))) byId.set(row.id, row);
-  return [...byId.values()].sort(newestFirst).slice(0, most);
+  return [...byId.values()]
+    .map((row) => ({ row, at: micros(row.at) }))
+    .sort((a, b) => b.at - a.at || (a.row.id < b.row.id ? 1 : -1))
+    .slice(0, most)
+    .map(({ row }) => row);
 }
 
 /** Times have different numbers of decimals, so that they cannot be compared as texts. */
-function newestFirst(a: Row, b: Row): number {
-  return micros(b.at) - micros(a.at) || (a.id < b.id ? 1 : -1);
-}
-
 function micros(at: string): number {
   const fraction = /\.(\d+)/.exec(at)?.[1] ?? "";
   return Math.floor(Date.parse(at) / 1000) * 1e6 + Number(fraction.padEnd(6, "0").slice(0, 6));

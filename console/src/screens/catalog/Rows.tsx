@@ -31,7 +31,6 @@ export function Rows({ total, rowAt, onSee, words, onLeave, handle }: RowsProps)
   const height = useNarrow() ? heights.narrow : heights.wide;
   const top = useTop(list);
   const [active, setActive] = useState(0);
-  const wantsFocus = useRef(false);
   const current = Math.min(active, total - 1);
   const rows = useWindowVirtualizer({
     count: total,
@@ -43,27 +42,13 @@ export function Rows({ total, rowAt, onSee, words, onLeave, handle }: RowsProps)
     rangeExtractor: useCallback((range: Range) => withRow(defaultRangeExtractor(range), current), [current]),
   });
   useEffect(() => rows.measure(), [rows, height]);
-  const items = rows.getVirtualItems();
   const { startIndex = 0, endIndex = 0 } = rows.range ?? {};
   useEffect(() => onSee(startIndex, endIndex), [onSee, startIndex, endIndex]);
-
-  const link = (index: number) => list.current?.querySelector<HTMLElement>(`[data-index="${index}"] a`);
-  const focus = (index: number) => {
-    wantsFocus.current = true;
+  const focus = useRowFocus(list, current, (index) => {
     setActive(index);
     rows.scrollToIndex(index, { align: "auto" });
-    if (index === current) take();
-  };
-  const take = () => {
-    const found = link(current);
-    wantsFocus.current = found == null; // a row that is still loaded gets the focus once it is there
-    (found ?? list.current)?.focus({ preventScroll: true });
-  };
-  useEffect(() => {
-    if (wantsFocus.current) take();
   });
-  useImperativeHandle(handle, () => ({ focus, open: (index) => link(index)?.click() }));
-
+  useImperativeHandle(handle, () => ({ focus, open: (index) => linkOf(list, index)?.click() }));
   const press = (event: KeyboardEvent) => {
     const next = target(event.key, current, total, Math.max(1, Math.floor(window.innerHeight / height) - 3));
     if (next === undefined) return;
@@ -75,7 +60,7 @@ export function Rows({ total, rowAt, onSee, words, onLeave, handle }: RowsProps)
     <div ref={list} className="Rows" role="table" tabIndex={-1} aria-label="Tools" aria-rowcount={total + 1} onKeyDown={press}>
       <Heads />
       <div role="rowgroup" style={{ height: rows.getTotalSize(), position: "relative" }}>
-        {items.map((item) => (
+        {rows.getVirtualItems().map((item) => (
           <div key={item.key} role="row" data-index={item.index} aria-rowindex={item.index + 2} className="Rows-row" style={{ height, transform: `translateY(${item.start - top}px)` }}>
             <Row tool={rowAt(item.index)} words={words} reachable={item.index === current} />
           </div>
@@ -83,6 +68,28 @@ export function Rows({ total, rowAt, onSee, words, onLeave, handle }: RowsProps)
       </div>
     </div>
   );
+}
+
+function linkOf(list: RefObject<HTMLElement | null>, index: number): HTMLElement | null | undefined {
+  return list.current?.querySelector<HTMLElement>(`[data-index="${index}"] a`);
+}
+
+/** Moves the focus to a row. One that is still loaded gets it once it is there; the list has it meanwhile. */
+function useRowFocus(list: RefObject<HTMLElement | null>, current: number, go: (index: number) => void): (index: number) => void {
+  const wanted = useRef(false);
+  const take = () => {
+    const link = linkOf(list, current);
+    wanted.current = link == null;
+    (link ?? list.current)?.focus({ preventScroll: true });
+  };
+  useEffect(() => {
+    if (wanted.current) take();
+  });
+  return (index) => {
+    wanted.current = true;
+    go(index);
+    if (index === current) take();
+  };
 }
 
 /** The row that a key leads to; -1 is out of the list, undefined is no key of ours. */

@@ -93,11 +93,15 @@ function Editing({ gate, list }: { gate: GateDetail; list: Gates | undefined }) 
   const mayEdit = useMayEdit("gates");
   const [open, setOpen] = useState<"edit" | "remove">();
   const client = useQueryClient();
+  const navigate = useNavigate({ from: "/gates" });
   if (!mayEdit || !list || gate.from === "program") return null;
   const remove = async () => {
     try {
       await removeGate(gate.name, list.version);
-      toast.good(`The gate ${gate.name} is as the file has it.`);
+      const { gates } = await client.fetchQuery({ ...queries.gates(), staleTime: 0 });
+      const there = gates.some((each) => each.name === gate.name);
+      toast.good(there ? `The gate ${gate.name} is as the file has it.` : `The gate ${gate.name} is gone: the file does not have it.`);
+      if (!there) await navigate({ search: {} });
     } finally {
       await Promise.all(["gates", "toolsets", "edits", "tools", "overview"].map((key) => client.invalidateQueries({ queryKey: [key] })));
     }

@@ -14,7 +14,6 @@ export function snippets(gate: Pick<Gate, "name" | "path" | "callers">, origin: 
     { id: "cursor", label: "Cursor", file: "~/.cursor/mcp.json", text: json({ mcpServers: { [name]: { url, ...(keys && { headers: bearer(`\${env:${variable}}`) }) } } }) },
     { id: "vscode", label: "VS Code", file: ".vscode/mcp.json", text: json(vsCode(name, url, keys)) },
     { id: "json", label: "Other clients", about: "Most clients take this, in a file of their own:", text: json({ mcpServers: { [name]: { type: "http", url, ...(keys && { headers: bearer(`<${variable}>`) }) } } }) },
-    { id: "curl", label: "curl", about: "To see that it answers:", text: curl(url, keys) },
   ];
 }
 
@@ -32,14 +31,4 @@ function vsCode(name: string, url: string, keys: boolean) {
     inputs: [{ type: "promptString", id: "toolyard-key", description: "Key of the yard", password: true }],
     servers: { [name]: { type: "http", url, headers: bearer("${input:toolyard-key}") } },
   };
-}
-
-function curl(url: string, keys: boolean): string {
-  return [
-    `curl ${url} \\`,
-    ...(keys ? [`  -H "Authorization: Bearer $${variable}" \\`] : []),
-    '  -H "Content-Type: application/json" \\',
-    '  -H "Accept: application/json, text/event-stream" \\',
-    `  -d '{"jsonrpc":"2.0","id":1,"method":"tools/list"}'`,
-  ].join("\n");
 }

@@ -18,7 +18,7 @@ import "./Approvals.css";
 
 /** The definitions of a server that are not as somebody approved them, to be decided upon. */
 export function Approvals({ server, tool }: { server: ServerDetail; tool: string | undefined }) {
-  const { data, error, refetch } = useQuery({ ...queries.pending(server.id), refetchInterval: 15_000 });
+  const { data, error, refetch } = useQuery({ ...queries.pending(server.id), refetchInterval: 3_000 });
   if (!data && error instanceof ApiError && error.status === 503) {
     return <EmptyState icon={<Unplug />} title="What it offers is not known now">{error.message}</EmptyState>;
   }

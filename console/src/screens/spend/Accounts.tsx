@@ -12,7 +12,7 @@ import { money, moneyShare, parseMoney } from "../../format";
 import { useMayChange } from "../../session";
 import { FundDialog } from "./FundDialog";
 import { NoLedger } from "./NoLedger";
-import { availableOf, everOf, isWithoutLedger } from "./purse";
+import { availableOf, everOf, isMissing } from "./purse";
 
 /** The accounts: what they have, what is set aside, what they spent. */
 export function Accounts({ account }: { account: string | undefined }) {
@@ -20,7 +20,7 @@ export function Accounts({ account }: { account: string | undefined }) {
   const mayChange = useMayChange();
   const [funding, setFunding] = useState<{ account: Purse | undefined }>();
   const columns = useMemo(() => columnsOf(mayChange ? (purse) => setFunding({ account: purse }) : undefined), [mayChange]);
-  if (isWithoutLedger(accounts.error)) return <Card><NoLedger /></Card>;
+  if (isMissing(accounts.error)) return <Card><NoLedger /></Card>;
   const rows = accounts.data?.accounts.filter((each) => !account || each.id === account);
   return (
     <Card flush title="Accounts" description="All that an account ever had is spent or left; calls in flight hold a part of what is left." actions={mayChange && <Button size="s" onClick={() => setFunding({ account: undefined })}>Fund an account</Button>}>

@@ -1,14 +1,17 @@
 import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { Coins } from "lucide-react";
 import { useMemo } from "react";
 import { queries } from "../../api/queries";
 import type { CostRow } from "../../api/types";
 import { Bars } from "../../components/charts";
 import { Card, Stat } from "../../components/Card";
-import { ErrorState, Skeleton } from "../../components/States";
+import { EmptyState, ErrorState, Skeleton } from "../../components/States";
 import { Tabs } from "../../components/Tabs";
 import { count, money, percent } from "../../format";
 import { CostTable } from "./CostTable";
 import { DayBars } from "./DayBars";
+import { isMissing } from "./purse";
 import { daysOf, dayWords, type Range } from "./range";
 import { byDay, totalOf } from "./totals";
 
@@ -20,6 +23,8 @@ export function CostsView({ range, account, search, own }: CostsViewProps) {
   const days = useQuery(queries.costs({ account, since, until, by: "day" }));
   const accounts = useQuery({ ...queries.costs({ account, since, until, by: "account" }), enabled: !own });
   const tools = useQuery(queries.costs({ account, since, until, by: "tool" }));
+  const nothing = isMissing(days.error) ? <NoRecord /> : days.data?.costs.length === 0 ? <NoCalls range={range} account={account} /> : undefined;
+  if (nothing) return <Card>{nothing}</Card>;
   return (
     <div className="stack">
       <DaysPart range={range} costs={days.data?.costs} error={days.error} retry={() => void days.refetch()} />
@@ -32,6 +37,23 @@ export function CostsView({ range, account, search, own }: CostsViewProps) {
         <CostTable label="Costs by tool" header="Tool" rows={tools.data?.costs} error={tools.error} onRetry={() => void tools.refetch()} link={(row) => (own ? undefined : toolLink(row))} />
       </Card>
     </div>
+  );
+}
+
+function NoRecord() {
+  return (
+    <EmptyState icon={<Coins />} title="This yard keeps no record">
+      What calls cost is added up from the record, which is kept in a store: <code>store: sqlite:toolyard.db</code> in <code>toolyard.yaml</code>.
+    </EmptyState>
+  );
+}
+
+function NoCalls({ range, account }: { range: Range; account: string | undefined }) {
+  const when = range.first === range.last ? `on ${dayWords(range.first)}` : `from ${dayWords(range.first)} to ${dayWords(range.last)}`;
+  return (
+    <EmptyState icon={<Coins />} title="Nothing was called">
+      {account ? `Nobody called a tool for ${account}` : "Nobody called a tool"} {when}. Choose other days, or see the <Link to="/calls">calls</Link> as they come.
+    </EmptyState>
   );
 }
 

@@ -4,12 +4,12 @@ import { ErrorState, Skeleton } from "../../components/States";
 import { money } from "../../format";
 import { Used } from "./Accounts";
 import { NoLedger } from "./NoLedger";
-import { availableOf, isWithoutLedger, ownAccount } from "./purse";
+import { availableOf, isMissing, ownAccount } from "./purse";
 
 /** The account of who is signed in, for who may not see others. */
 export function OwnAccount() {
   const { data: purse, error, refetch } = useQuery(ownAccount());
-  if (isWithoutLedger(error)) return <Card><NoLedger /></Card>;
+  if (isMissing(error)) return <Card><NoLedger /></Card>;
   if (!purse) return <Card>{error ? <ErrorState error={error} onRetry={() => void refetch()} /> : <Skeleton lines={3} />}</Card>;
   return (
     <div className="stack">

@@ -17,7 +17,7 @@ import { toast } from "../../components/Toast";
 import { count, money, moneyShare, parseMoney, plural } from "../../format";
 import { useMe } from "../../session";
 import { NoLedger } from "./NoLedger";
-import { isWithoutLedger } from "./purse";
+import { isMissing } from "./purse";
 
 const states = [
   { value: "", label: "All" },
@@ -35,7 +35,7 @@ export function Sessions({ account, state, onState }: SessionsProps) {
   const known = states.some((each) => each.value === state) ? (state as PurseState) : undefined;
   const sessions = useInfiniteQuery(queries.sessions({ account, state: known, limit: 100 }));
   const columns = useMemo(() => columnsOf((purse) => me?.role === "operator" || me?.account === purse.account, setClosing), [me]);
-  if (isWithoutLedger(sessions.error)) return <Card><NoLedger /></Card>;
+  if (isMissing(sessions.error)) return <Card><NoLedger /></Card>;
   return (
     <Card flush title="Sessions" description="A session is a budget that was taken out of an account. What is left goes back when it ends." actions={<Select label="State" labelHidden value={known ?? ""} items={states} onChange={(next) => onState(next || undefined)} />}>
       <Table

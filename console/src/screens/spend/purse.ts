@@ -17,8 +17,8 @@ export function everOf({ remainingUsd, spentUsd }: Purse): string {
   return addMoney(remainingUsd, spentUsd);
 }
 
-/** Whether the yard keeps no books at all. */
-export function isWithoutLedger(error: unknown): boolean {
+/** Whether the yard has no such thing at all, for want of a store. */
+export function isMissing(error: unknown): boolean {
   return error instanceof ApiError && error.status === 404;
 }
 

@@ -1,5 +1,5 @@
 import Form from "@rjsf/core/lib/components/Form.js";
-import type { RJSFSchema, UiSchema } from "@rjsf/utils";
+import { englishStringTranslator, type Registry, type RJSFSchema, TranslatableString, type UiSchema } from "@rjsf/utils";
 import { memo, useMemo } from "react";
 import type { JsonObject } from "../../api/types";
 import type { Fault } from "./check";
@@ -31,6 +31,9 @@ const fields = { FallbackField: OtherField };
 const look: UiSchema = { "ui:globalOptions": { enableOptionalDataFieldForType: ["object"] } };
 const defaults = { emptyObjectFields: "skipEmptyDefaults", arrayMinItems: { populate: "never" } } as const;
 
+// A member that is added is empty.
+const words: Registry["translateString"] = (text, params) => (text === TranslatableString.NewStringDefault ? "" : englishStringTranslator(text, params));
+
 /** The arguments of a tool as a form. It shows what is wrong; it does not decide that. */
 function ArgumentForm({ schema, args, faults, onChange }: ArgumentFormProps) {
   const errors = useMemo(() => fieldErrors(faults), [faults]);
@@ -48,6 +51,7 @@ function ArgumentForm({ schema, args, faults, onChange }: ArgumentFormProps) {
       formData={args}
       extraErrors={errors}
       noValidate
+      translateString={words}
       showErrorList={false}
       experimental_defaultFormStateBehavior={defaults}
       onChange={({ formData }) => onChange((formData ?? {}) as JsonObject)}

@@ -7,8 +7,11 @@ import { JsonEditor } from "./JsonEditor";
 
 const ArgumentForm = lazy(() => import("./ArgumentForm"));
 
+/** The schema of the form, or why there is none. */
+export type Prepared = { form?: JsonObject; reason?: string };
+
 type ArgumentsProps = {
-  prepared: { form?: JsonObject; reason?: string };
+  prepared: Prepared;
   args: JsonObject;
   faults: Fault[];
   onChange: (args: JsonObject | undefined) => void;

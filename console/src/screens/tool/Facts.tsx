@@ -14,7 +14,7 @@ export function Facts({ tool }: { tool: ToolDetail }) {
         {tool.server ? <Link to="/servers/$id" params={{ id: tool.server }}>{tool.server}</Link> : "this yard"}
       </Fact>
       <Fact name="Mode" note={modeNote(tool)}>{tool.mode === "read" ? "reads" : "writes"}</Fact>
-      <Fact name="Price" note={price(tool.priceUsd) === "free" ? undefined : "for a call that succeeds"}>{price(tool.priceUsd)}</Fact>
+      <Fact name="Price" note={price(tool.priceUsd) === "free" ? undefined : "through gates for execution"}>{price(tool.priceUsd)}</Fact>
       <Fact name="Limits" note={limits.slice(1).join(", ") || undefined}>{limits[0] ?? "none"}</Fact>
       <Latency tool={tool} />
       <Fact name="Definition" note="in a prompt">{`≈ ${plural(tool.tokens, "token")}`}</Fact>
@@ -38,7 +38,6 @@ function Latency({ tool }: { tool: ToolDetail }) {
 function modeNote(tool: ToolDetail): string | undefined {
   const effects = tool.at.flatMap((at) => at.steps).find((step) => step.rule === "effects");
   if (effects) return effects.text;
-  if (tool.withheld) return "not known before it is approved";
   return tool.mode === "read" ? `declared for ${tool.modes.join(" and ")}` : "nobody says that it only reads";
 }
 

@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { Play } from "lucide-react";
-import { type FormEvent, type KeyboardEvent, useMemo, useRef, useState } from "react";
+import { type FormEvent, type KeyboardEvent, type ReactNode, useMemo, useRef, useState } from "react";
 import { queries } from "../../api/queries";
-import type { JsonObject, ToolAt, ToolDetail } from "../../api/types";
+import type { Gate, JsonObject, ToolAt, ToolDetail } from "../../api/types";
 import { Button } from "../../components/Button";
 import { Card } from "../../components/Card";
 import { Confirm } from "../../components/Dialog";
@@ -10,9 +10,10 @@ import { TextField } from "../../components/Field";
 import { Select } from "../../components/Select";
 import { EmptyState } from "../../components/States";
 import { plural, price } from "../../format";
-import { Arguments } from "./Arguments";
+import { Arguments, type Prepared } from "./Arguments";
 import { check, type Fault } from "./check";
 import { formSchema, NoForm } from "./formSchema";
+import type { Tried } from "./history";
 import { Outcome, Running } from "./Outcome";
 import { TriedList } from "./TriedList";
 import { useTrial } from "./useTrial";
@@ -32,7 +33,7 @@ export function TryIt({ tool, startGate }: { tool: ToolDetail; startGate: string
 }
 
 /** The form of a schema, or why there is none. */
-function prepare(schema: JsonObject): { form?: JsonObject; reason?: string } {
+function prepare(schema: JsonObject): Prepared {
   try {
     return { form: formSchema(schema) };
   } catch (cause) {
@@ -42,78 +43,72 @@ function prepare(schema: JsonObject): { form?: JsonObject; reason?: string } {
 
 const noSchema: JsonObject = { type: "object" };
 
+type Written = ReturnType<typeof useArguments>;
+
+/** The arguments as they are written, and what is wrong with them. */
+function useArguments(schema: JsonObject, checked: boolean) {
+  const [args, setArgs] = useState<JsonObject>({});
+  const [readable, setReadable] = useState(true);
+  const [found, setFound] = useState<{ faults: Fault[]; here: boolean }>({ faults: [], here: true });
+  return {
+    args,
+    readable,
+    ...found,
+    /** Takes arguments; undefined is a text that is no object yet. */
+    change: (next: JsonObject | undefined) => {
+      setReadable(next !== undefined);
+      if (!next) return;
+      setArgs(next);
+      if (found.here && found.faults.length > 0) setFound({ faults: check(schema, next), here: true });
+    },
+    /** Checks them here, and says whether they are as the schema asks. */
+    fit: () => {
+      const faults = checked ? check(schema, args) : [];
+      setFound({ faults, here: true });
+      return faults.length === 0;
+    },
+    /** Shows what the yard found. */
+    tell: (faults: Fault[]) => setFound({ faults, here: false }),
+  };
+}
+
 function Trying({ tool, open, startGate }: { tool: ToolDetail; open: ToolAt[]; startGate: string | undefined }) {
   const schema = tool.inputSchema ?? noSchema;
   const prepared = useMemo(() => prepare(schema), [schema]);
+  const written = useArguments(schema, prepared.form !== undefined);
   const trial = useTrial(tool.server ?? "-", tool.name);
-  const [args, setArgs] = useState<JsonObject>({});
-  const [readable, setReadable] = useState(true);
-  const [faults, setFaults] = useState<Fault[]>([]);
-  const [own, setOwn] = useState(false); // the faults were found here, not by the yard
   const [gate, setGate] = useState(open.find((at) => at.gate === startGate)?.gate ?? open[0]?.gate ?? "");
   const [more, setMore] = useState({ idempotencyKey: "", session: "" });
   const [asks, setAsks] = useState(false);
-  const at = open.find((each) => each.gate === gate) ?? open[0];
-  const writes = useWrites(gate) && tool.mode === "write";
+  const through = useGate(gate);
   const side = useRef<HTMLDivElement>(null);
-
-  const change = (next: JsonObject | undefined) => {
-    setReadable(next !== undefined);
-    if (!next) return;
-    setArgs(next);
-    if (own && faults.length > 0) setFaults(check(schema, next));
-  };
   const send = async () => {
-    if (!at) return;
-    setFaults([]);
+    written.tell([]);
     side.current?.scrollIntoView({ block: "nearest" });
-    const found = await trial.run({ tool: at.name, gate: at.gate, args, ...filled(more) });
-    setFaults(found);
-    setOwn(false);
+    const name = open.find((at) => at.gate === gate)?.name ?? tool.name;
+    written.tell(await trial.run({ tool: name, gate, args: written.args, ...filled(more) }));
   };
   const run = (anyway: boolean) => {
-    if (!readable || trial.since !== undefined) return;
-    const found = prepared.form && !anyway ? check(schema, args) : [];
-    setFaults(found);
-    setOwn(true);
-    if (found.length > 0) return;
-    if (writes) setAsks(true);
+    if (!written.readable || trial.since !== undefined || !(anyway || written.fit())) return;
+    if (tool.mode === "write" && through?.mode !== "read") setAsks(true);
     else void send();
   };
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    run(false);
-  };
-  const press = (event: KeyboardEvent) => {
-    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
-    event.preventDefault();
-    run(false);
+  const take = (tried: Tried) => {
+    written.change(tried.args);
+    written.tell([]);
+    if (open.some((at) => at.gate === tried.gate)) setGate(tried.gate);
   };
   return (
     <div className="TryIt">
-      <form className="TryIt-form" noValidate onSubmit={submit} onKeyDown={press}>
-        <Card title="Arguments">
-          <Arguments key={tool.name} prepared={prepared} args={args} faults={faults} onChange={change} />
-          <div className="TryIt-foot">
-            <GateChoice open={open} gate={gate} onChange={setGate} />
-            <MoreFields value={more} onChange={setMore} />
-            <div className="row-wrap">
-              <Button type="submit" variant="primary" icon={<Play />} busy={trial.since !== undefined} disabled={!readable}>Run</Button>
-              <span className="soft small">{price(tool.priceUsd) === "free" ? "free of charge" : `${price(tool.priceUsd)} for a call that succeeds`}</span>
-              {own && faults.length > 0 && <Unfit faults={faults} onAnyway={() => run(true)} />}
-            </div>
-          </div>
-        </Card>
-      </form>
+      <Asking prepared={prepared} written={written} busy={trial.since !== undefined} cost={costWords(tool, through)} onRun={run}>
+        <GateChoice open={open} gate={gate} onChange={setGate} />
+        <MoreFields value={more} onChange={setMore} />
+      </Asking>
       <div className="TryIt-side stack" ref={side}>
         <Card title="Result">
           {trial.since !== undefined ? <Running since={trial.since} onCancel={trial.cancel} /> : <Outcome outcome={trial.outcome} />}
         </Card>
-        <TriedList tried={trial.tried} onTake={(tried) => {
-          change(tried.args);
-          setFaults([]);
-          if (open.some((each) => each.gate === tried.gate)) setGate(tried.gate);
-        }} />
+        <TriedList tried={trial.tried} onTake={take} />
       </div>
       <Confirm open={asks} onClose={() => setAsks(false)} title={`Run ${tool.name}?`} action="Run it" onConfirm={async () => void send()}>
         <p>It is not known to only read, and the gate <strong>{gate}</strong> lets tools change things. What it does is real.</p>
@@ -122,10 +117,45 @@ function Trying({ tool, open, startGate }: { tool: ToolDetail; open: ToolAt[]; s
   );
 }
 
-/** Whether tools may change something through a gate. */
-function useWrites(gate: string): boolean {
-  const gates = useQuery(queries.gates());
-  return (gates.data?.gates.find((each) => each.name === gate)?.mode ?? "write") !== "read";
+type AskingProps = { prepared: Prepared; written: Written; busy: boolean; cost: string; onRun: (anyway: boolean) => void; children: ReactNode };
+
+/** The arguments and the button. Enter runs, and so does Ctrl or ⌘ with Enter where Enter is a line end. */
+function Asking({ prepared, written, busy, cost, onRun, children }: AskingProps) {
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    onRun(false);
+  };
+  const press = (event: KeyboardEvent) => {
+    if (event.defaultPrevented || event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    onRun(false);
+  };
+  const { args, faults, here, readable, change } = written;
+  return (
+    <form className="TryIt-form" noValidate onSubmit={submit} onKeyDown={press}>
+      <Card title="Arguments">
+        <Arguments prepared={prepared} args={args} faults={faults} onChange={change} />
+        <div className="TryIt-foot">
+          {children}
+          <div className="row-wrap">
+            <Button type="submit" variant="primary" icon={<Play />} busy={busy} disabled={!readable}>Run</Button>
+            <span className="soft small">{cost}</span>
+            {here && faults.length > 0 && <Unfit faults={faults} onAnyway={() => onRun(true)} />}
+          </div>
+        </div>
+      </Card>
+    </form>
+  );
+}
+
+function useGate(name: string): Gate | undefined {
+  return useQuery(queries.gates()).data?.gates.find((each) => each.name === name);
+}
+
+/** What a call costs. Only a gate for execution takes money. */
+function costWords(tool: ToolDetail, gate: Gate | undefined): string {
+  if (price(tool.priceUsd) === "free") return "free of charge";
+  return gate?.surface === "execute" ? `${price(tool.priceUsd)} for a call that succeeds` : "free of charge through this gate";
 }
 
 type More = { idempotencyKey: string; session: string };

@@ -1,5 +1,5 @@
 import { Link } from "@tanstack/react-router";
-import { CircleCheck, CircleX, Lightbulb, TriangleAlert } from "lucide-react";
+import { CircleCheck, CircleDashed, CircleX, Lightbulb, TriangleAlert } from "lucide-react";
 import type { Step, ToolAt } from "../../api/types";
 import { Badge, Status } from "../../components/Badge";
 import { Card } from "../../components/Card";
@@ -46,17 +46,18 @@ function Standing({ at }: { at: ToolAt }) {
 }
 
 function Steps({ steps }: { steps: Step[] }) {
-  const end = steps.findIndex((step) => step.stops);
+  const stop = steps.findIndex((step) => step.stops);
+  const end = stop < 0 ? steps.length : stop; // what comes after it no longer matters
   return (
     <ol className="Who-steps">
       {steps.map((step, i) => (
-        <li key={i} className={i === end ? "Who-step Who-stops" : end >= 0 && i > end ? "Who-step faint" : "Who-step"}>
-          <StepMark step={step} after={end >= 0 && i > end} />
+        <li key={i} className={i === end ? "Who-step Who-stops" : i > end ? "Who-step faint" : "Who-step"}>
+          <StepMark step={step} after={i > end} />
           <div className="grow wrap-anywhere">
             <code className="Who-rule">{step.rule}</code> {visible(step.text)}
-            {step.stops && i === end && <> <Badge tone="bad">stops here</Badge></>}
+            {i === end && <> <Badge tone="bad">stops here</Badge></>}
             {step.fails && <> <Badge tone="warn">calls fail</Badge></>}
-            {step.fix && <p className="Who-fix"><Lightbulb aria-hidden="true" /><span><span className="unseen">What to do: </span>{visible(step.fix)}</span></p>}
+            {step.fix && i <= end && <p className="Who-fix"><Lightbulb aria-hidden="true" /><span><span className="unseen">What to do: </span>{visible(step.fix)}</span></p>}
           </div>
         </li>
       ))}
@@ -65,7 +66,8 @@ function Steps({ steps }: { steps: Step[] }) {
 }
 
 function StepMark({ step, after }: { step: Step; after: boolean }) {
-  if (step.stops && !after) return <CircleX className="bad" aria-hidden="true" />;
-  if (step.stops || step.fails) return <TriangleAlert className="warn" aria-hidden="true" />;
-  return <CircleCheck className={after ? "faint" : "good"} aria-hidden="true" />;
+  if (after) return <CircleDashed className="faint" aria-hidden="true" />;
+  if (step.stops) return <CircleX className="bad" aria-hidden="true" />;
+  if (step.fails) return <TriangleAlert className="warn" aria-hidden="true" />;
+  return <CircleCheck className="good" aria-hidden="true" />;
 }

@@ -15,7 +15,7 @@ test.each<[string, Json, JsonObject]>([
   ["true", true, { [asJson]: true }],
   ["any object", { type: "object" }, { [asJson]: true }],
   ["a map", { type: "object", additionalProperties: { type: "number" } }, { type: "object", properties: {}, required: [], additionalProperties: { type: "number" } }],
-  ["a pair", { type: "array", prefixItems: [{ type: "string" }, { type: "number" }] }, { type: "array", items: [{ type: "string" }, { type: "number" }] }],
+  ["a pair", { type: "array", prefixItems: [{ type: "string" }, { type: "number" }] }, { oneOf: [{ title: "not set", not: {}, "x-unset": true }, { type: "array", items: [{ type: "string" }, { type: "number" }], title: "a list" }] }],
   ["several values", { type: "array", uniqueItems: true, items: { enum: ["a", "b"] } }, { type: "array", items: { type: "string", enum: ["a", "b"] }, uniqueItems: true, "x-hint": "no duplicates" }],
   ["a foreign reference", { $ref: "https://example.com/x" }, { [asJson]: true, "x-hint": "https://example.com/x is not in this schema." }],
   ["a list that is too long to begin with", { type: "array", minItems: 1e9, items: { type: "string" } }, { type: "array", items: { type: "string" }, "x-hint": "at least 1000000000 items" }],
@@ -56,6 +56,7 @@ test.each<[string, JsonObject]>([
   ["references that double at each level", { $ref: "#/$defs/d0", $defs: { ...laughs, d30: {} } }],
   ["parts that double at each level", { allOf: Array.from({ length: 40 }, () => ({ $ref: "#" })) }],
   ["parts within parts", Array.from({ length: 500 }).reduce<JsonObject>((inner) => ({ allOf: [inner] }), { type: "object" })],
+  ["nonsense", { type: 7, properties: [], oneOf: "x" }],
   ["a prototype", { type: "object", properties: JSON.parse('{"__proto__": {"type": "string"}}') as JsonObject }],
 ])("%s is no form", (_, schema) => {
   expect(() => formSchema(schema)).toThrow(NoForm);

@@ -39,7 +39,7 @@ type Place = { root: JsonObject; refs: string[]; depth: number };
 export function formSchema(schema: JsonObject): JsonObject {
   const maker = new Maker();
   const made = maker.node(schema, { root: schema, refs: [], depth: 0 });
-  if (made[asJson]) return { type: "object", properties: {} };
+  if (made[asJson]) throw new NoForm("The schema does not say which arguments there are.");
   return made;
 }
 
@@ -232,10 +232,14 @@ function fixed(made: JsonObject): JsonObject {
   return { ...made, default: made.enum[0] ?? null, [fixedKey]: true };
 }
 
-/** A choice that need not be made begins with none. */
+/** A choice that need not be made begins with none; so does a list of fixed length, which would be there at once. */
 function optional(made: JsonObject): JsonObject {
-  if (!Array.isArray(made.oneOf) || made.default !== undefined) return made;
-  return { ...made, oneOf: [{ title: "not set", not: {}, [unsetKey]: true }, ...made.oneOf] };
+  if (made.default !== undefined) return made;
+  const none = { title: "not set", not: {}, [unsetKey]: true };
+  if (Array.isArray(made.oneOf)) return { ...made, oneOf: [none, ...made.oneOf] };
+  if (!Array.isArray(made.items)) return made;
+  const { description, ...list } = made;
+  return { oneOf: [none, { ...list, title: "a list" }], ...(description !== undefined && { description }) };
 }
 
 function json(schema: JsonObject, why?: string): JsonObject {

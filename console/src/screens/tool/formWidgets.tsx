@@ -92,7 +92,7 @@ export function SwitchWidget(props: WidgetProps) {
     <OrNull props={props}>
       <div className="Form-switch" role="group" {...tied(props)} aria-invalid={undefined}>
         <Switch label={<>{value === undefined ? "not set" : String(value)}<span className="unseen">, {name}</span></>} checked={value === true} onChange={onChange} />
-        {value !== undefined && !required && <IconButton size="s" label={`Unset ${name}`} icon={<X />} onClick={() => onChange(undefined)} />}
+        {typeof value === "boolean" && !required && <IconButton size="s" label={`Unset ${name}`} icon={<X />} onClick={() => onChange(undefined)} />}
       </div>
     </OrNull>
   );

@@ -3,10 +3,9 @@ import { useEffect, useRef, useState } from "react";
 import { call } from "../../api/actions";
 import { ApiError } from "../../api/client";
 import type { CallAnswer, CallRequest, JsonObject } from "../../api/types";
-import { addTried, readTried, type Tried } from "./history";
-import { resultIssues } from "./issues";
 import type { Fault } from "./check";
-import { faultsOf } from "./issues";
+import { addTried, readTried, type Tried } from "./history";
+import { faultsOf, resultIssues } from "./issues";
 
 export type Outcome = { answer?: CallAnswer; error?: unknown; ms: number };
 
@@ -28,12 +27,14 @@ export function useTrial(source: string, name: string): Trial {
   const stop = useRef<AbortController>(undefined);
   useEffect(() => () => stop.current?.abort(), []);
   const run: Trial["run"] = async (request) => {
+    stop.current?.abort(); // one at a time
     const abort = new AbortController();
     stop.current = abort;
     const began = performance.now();
     setSince(Date.now());
     setOutcome(undefined);
     const ended = await make(request, abort.signal, began);
+    if (stop.current !== abort) return [];
     setSince(undefined);
     setOutcome(ended);
     setTried(addTried(source, name, { at: new Date().toISOString(), gate: request.gate, args: request.args, code: codeOf(ended), ms: Math.round(ended.ms) }));
@@ -46,6 +47,7 @@ export function useTrial(source: string, name: string): Trial {
 async function make(request: CallRequest, signal: AbortSignal, began: number): Promise<Outcome> {
   try {
     const answer = await call(request, signal);
+    if (!answer?.result) throw new ApiError("BAD_ANSWER", 0, "The yard answered without a result.");
     return { answer, ms: performance.now() - began };
   } catch (cause) {
     const error = signal.aborted ? new ApiError("CANCELED", 0, "You stopped waiting. The yard was told to stop the call; it may have had an effect already.") : cause;

@@ -1,6 +1,6 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { SearchX } from "lucide-react";
-import { useState } from "react";
+import { useCallback, useMemo, useState } from "react";
 import { queries } from "../../api/queries";
 import type { Facet, Facets, ToolFilter } from "../../api/types";
 import { TextField } from "../../components/Field";
@@ -40,6 +40,11 @@ function Tools(picking: Picking) {
   const [filter, setFilter] = useState<ToolFilter>({});
   const tools = useInfiniteQuery(catalogPages(useDelayed(filter, 150)));
   const first = tools.data?.pages[0];
+  const list = useMemo(() => tools.data?.pages.flatMap((page) => page.tools) ?? [], [tools.data]);
+  const { hasNextPage, isFetchingNextPage, fetchNextPage } = tools;
+  const loadMore = useCallback(() => {
+    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
+  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
   const source = filter.source;
   return (
     <div className="Toolset-pick">
@@ -58,7 +63,7 @@ function Tools(picking: Picking) {
       ) : first?.total === 0 ? (
         <EmptyState icon={<SearchX />} title="No tool is like that">Take a filter away, or use other words.</EmptyState>
       ) : (
-        <ToolList tools={tools.data.pages.flatMap((page) => page.tools)} total={first?.total ?? 0} loadMore={() => tools.hasNextPage && !tools.isFetchingNextPage && void tools.fetchNextPage()} {...picking} />
+        <ToolList tools={list} loadMore={loadMore} {...picking} />
       )}
     </div>
   );

@@ -124,6 +124,7 @@ function useSave(name: string, { draft, base }: Draft, fresh: boolean) {
       toast.good(fresh ? `The toolset ${name} is there.` : `${name} is saved, and counts.`);
       if (fresh) void navigate({ to: "/toolsets/$name", params: { name }, replace: true });
     },
+    onError: () => refresh(client), // so that what others did is seen
   });
 }
 
@@ -146,11 +147,15 @@ async function refresh(client: QueryClient) {
 
 function AsFile({ name, version }: { name: string; version: number }) {
   const client = useQueryClient();
+  const navigate = useNavigate();
   const [asking, setAsking] = useState(false);
   const remove = async () => {
     try {
       await removeToolset(name, version);
-      toast.good(`${name} is as the file has it.`);
+      const { toolsets } = await client.fetchQuery({ ...queries.toolsets(), staleTime: 0 });
+      const there = toolsets.some((set) => set.name === name);
+      toast.good(there ? `${name} is as the file has it.` : `${name} is gone: the file does not have it.`);
+      if (!there) await navigate({ to: "/toolsets" });
     } finally {
       await refresh(client);
     }

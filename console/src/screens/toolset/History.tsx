@@ -66,7 +66,7 @@ function VersionDialog({ edit, current, onClose }: VersionDialogProps) {
       description={<>{edit.note || "No note"}, by {edit.by}, <Time at={edit.at} /></>}
       footer={
         <>
-          {may && <p className="grow small soft">Restoring makes a new version that says what version {edit.version} says, of all toolsets and gates. It counts at once; the current one stays in the list.</p>}
+          {may && <p className="grow small soft" style={{ alignSelf: "center" }}>Restoring makes a new version that says what version {edit.version} says, of all toolsets and gates. It counts at once; the current one stays in the list.</p>}
           <Button onClick={onClose}>{may ? "Cancel" : "Close"}</Button>
           {may && <Button variant="primary" busy={busy} disabled={!then.data} onClick={restore}>Restore version {edit.version}</Button>}
         </>

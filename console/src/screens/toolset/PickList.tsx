@@ -1,5 +1,5 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type ReactNode, useEffect, useRef } from "react";
+import { type ReactNode, useCallback, useEffect, useRef } from "react";
 
 type PickListProps = {
   label: string;
@@ -15,7 +15,8 @@ type PickListProps = {
 /** A long list of which only what is seen is in the page. */
 export function PickList({ label, length, height, keyOf, onEnd, children }: PickListProps) {
   const scroller = useRef<HTMLDivElement>(null);
-  const lines = useVirtualizer({ count: length, getScrollElement: () => scroller.current, estimateSize: () => height, getItemKey: keyOf, overscan: 10 });
+  const estimateSize = useCallback(() => height, [height]);
+  const lines = useVirtualizer({ count: length, getScrollElement: () => scroller.current, estimateSize, getItemKey: keyOf, overscan: 10 });
   const items = lines.getVirtualItems();
   const atEnd = (items.at(-1)?.index ?? 0) >= length - 20;
   useEffect(() => {

@@ -1,3 +1,4 @@
+import { useCallback } from "react";
 import type { ToolItem } from "../../api/types";
 import { Badge } from "../../components/Badge";
 import { Checkbox } from "../../components/Toggle";
@@ -7,12 +8,13 @@ import type { Picking } from "./CatalogPane";
 import { PickList } from "./PickList";
 import { taken } from "./selection";
 
-type ToolListProps = Picking & { tools: ToolItem[]; total: number; loadMore: () => void };
+type ToolListProps = Picking & { tools: ToolItem[]; loadMore: () => void };
 
 /** Tools of the catalog, each with a box to take it. */
 export function ToolList({ tools, loadMore, ...picking }: ToolListProps) {
+  const keyOf = useCallback((i: number) => `${tools[i]?.server ?? "-"}/${tools[i]?.name}`, [tools]);
   return (
-    <PickList label="Tools of the catalog" length={tools.length} height={52} keyOf={(i) => `${tools[i]?.server ?? "-"}/${tools[i]?.name}`} onEnd={loadMore}>
+    <PickList label="Tools of the catalog" length={tools.length} height={52} keyOf={keyOf} onEnd={loadMore}>
       {(i) => {
         const tool = tools[i];
         return tool && <Line tool={tool} {...picking} />;
