@@ -18,17 +18,18 @@ type gateTerms struct {
 	Naming  toolyard.Naming     `json:"naming,omitempty" enum:"mcp,dotted,client"`
 	Callers string              `json:"callers,omitempty" enum:"anyone,keys"`
 	Errors  toolyard.ErrorStyle `json:"errors,omitempty" enum:"result,protocol"`
+	Notes   toolyard.Notes      `json:"notes,omitempty" enum:"off,relative,absolute" doc:"Whether descriptions say which file a tool is made from; as it was when it is not said."`
 }
 
 func (t gateTerms) gate() config.Gate {
 	return config.Gate{
 		Mode: t.Mode, Surface: cmp.Or(t.Surface, toolyard.Both), Toolset: t.Toolset, Naming: cmp.Or(t.Naming, toolyard.NamingMCP),
-		Callers: t.Callers, Errors: cmp.Or(t.Errors, toolyard.ErrorsAsResults),
+		Callers: t.Callers, Errors: cmp.Or(t.Errors, toolyard.ErrorsAsResults), Notes: t.Notes,
 	}
 }
 
 func termsOf(g config.Gate) gateTerms {
-	return gateTerms{Mode: g.Mode, Surface: g.Surface, Toolset: g.Toolset, Naming: g.Naming, Callers: g.Callers, Errors: g.Errors}
+	return gateTerms{Mode: g.Mode, Surface: g.Surface, Toolset: g.Toolset, Naming: g.Naming, Callers: g.Callers, Errors: g.Errors, Notes: g.Notes}
 }
 
 // gateBody is what a gate is to be.
@@ -68,7 +69,7 @@ type gatesPage struct {
 	Editable bool       `json:"editable"`
 }
 
-func (a *v1) gateItem(v *toolyard.View, edits *config.Edits) gateItem {
+func (a *v1) gateItem(v *toolyard.View, size size, edits *config.Edits) gateItem {
 	g := v.Gate
 	callers := config.Anyone
 	if g.Known {
@@ -78,7 +79,7 @@ func (a *v1) gateItem(v *toolyard.View, edits *config.Edits) gateItem {
 		Name: g.Name, Path: "/mcp/" + g.Name, From: from(edits.Gates, g.Name), Problems: len(v.Problems),
 		gateTerms: gateTerms{
 			Mode: g.Mode, Surface: cmp.Or(g.Surface, toolyard.Both), Naming: cmp.Or(g.Naming, toolyard.NamingMCP),
-			Callers: callers, Errors: cmp.Or(g.Errors, toolyard.ErrorsAsResults),
+			Callers: callers, Errors: cmp.Or(g.Errors, toolyard.ErrorsAsResults), Notes: a.Yard.Config().Gates[g.Name].Notes,
 		},
 	}
 	if g.Toolset != nil {
@@ -87,7 +88,6 @@ func (a *v1) gateItem(v *toolyard.View, edits *config.Edits) gateItem {
 	if _, ok := a.Yard.Config().Gates[g.Name]; !ok {
 		item.From = "program"
 	}
-	size := sizeOf(v)
 	item.Tools, item.Tokens = size.Tools, size.Tokens
 	return item
 }
@@ -98,8 +98,9 @@ func (a *v1) getGates(*request) (*reply, error) {
 		return nil, err
 	}
 	page := gatesPage{Gates: []gateItem{}, Version: version, Editable: slices.Contains(c.Edits, config.EditGates)}
-	for _, v := range a.Yard.Snapshot().Views {
-		page.Gates = append(page.Gates, a.gateItem(v, edits))
+	shelf := a.shelf()
+	for _, v := range shelf.snapshot.Views {
+		page.Gates = append(page.Gates, a.gateItem(v, shelf.sizes[v], edits))
 	}
 	return &reply{body: page}, nil
 }
@@ -115,10 +116,14 @@ func (a *v1) gateDetail(name string) (d gateDetail, err error) {
 	if v == nil {
 		return d, notFound("There is no gate %s.", shown(name))
 	}
-	d = gateDetail{gateItem: a.gateItem(v, edits), List: []gateTool{}}
+	d.List = []gateTool{}
+	size := size{Tools: len(v.Tools)}
 	for _, t := range v.Tools {
-		d.List = append(d.List, gateTool{t.Name, t.Server, t.Tool.Name, modeOf(t.Tool), export.Tokens(t)})
+		tool := gateTool{t.Name, t.Server, t.Tool.Name, modeOf(t.Tool), export.Tokens(t)}
+		d.List = append(d.List, tool)
+		size.Tokens += tool.Tokens
 	}
+	d.gateItem = a.gateItem(v, size, edits)
 	return d, nil
 }
 
@@ -128,6 +133,9 @@ func (a *v1) putGate(r *request) (*reply, error) {
 		return nil, err
 	}
 	name := r.PathValue("name")
+	if a.Yard != nil {
+		body.Notes = cmp.Or(body.Notes, a.Yard.Config().Gates[name].Notes)
+	}
 	if err := a.edit(r, config.EditGates, body.Version, "gate "+name, func(e *config.Edits) { e.Gates[name] = body.gate() }); err != nil {
 		return nil, err
 	}

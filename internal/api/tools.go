@@ -79,6 +79,7 @@ type shelf struct {
 	snapshot *Snapshot
 	items    []ToolItem
 	shows    map[string]map[*toolyard.Tool]bool // by gate
+	sizes    map[*toolyard.View]size
 	index    *search.Index
 }
 
@@ -100,7 +101,7 @@ func (a *v1) shelf() *shelf {
 }
 
 func newShelf(s *Snapshot) *shelf {
-	shelf := &shelf{snapshot: s, shows: make(map[string]map[*toolyard.Tool]bool)}
+	shelf := &shelf{snapshot: s, shows: make(map[string]map[*toolyard.Tool]bool), sizes: make(map[*toolyard.View]size)}
 	gates := make(map[*toolyard.Tool]int)
 	for _, v := range s.Views {
 		shown := make(map[*toolyard.Tool]bool, len(v.Tools))
@@ -108,7 +109,7 @@ func newShelf(s *Snapshot) *shelf {
 			shown[t.Tool] = true
 			gates[t.Tool]++
 		}
-		shelf.shows[v.Gate.Name] = shown
+		shelf.shows[v.Gate.Name], shelf.sizes[v] = shown, sizeOf(v)
 	}
 	problems := make(map[[2]string]int)
 	for _, p := range s.Problems {

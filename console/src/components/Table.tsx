@@ -94,23 +94,7 @@ function Rows<T extends object>({ label, columns, rows, rowKey, rowLink, sort, m
   return (
     <div className={many ? "Table Table-many" : minWidth > 0 ? "Table Table-scrolls" : "Table"} ref={setScroller}>
       <table role="table" aria-label={label} aria-rowcount={all.length + 1} style={{ minWidth }}>
-        <colgroup>
-          {columns.map((column) => (
-            <col key={column.id} className={wide(column)} style={{ width: column.width }} />
-          ))}
-        </colgroup>
-        <thead role="rowgroup">
-          <tr role="row">
-            {columns.map((column) => (
-              <Heading
-                key={column.id}
-                column={column}
-                sorted={sorting[0]?.id === column.id ? (sorting[0].desc ? "descending" : "ascending") : undefined}
-                onSort={() => setSorting(nextSort(sorting, column.id))}
-              />
-            ))}
-          </tr>
-        </thead>
+        <Headings columns={columns} sorting={sorting} onSort={setSorting} />
         {many ? (
           <VirtualBody all={all} columns={columns} rowLink={rowLink} selected={selected} scroller={scroller} />
         ) : (
@@ -147,6 +131,32 @@ function compareRows<T extends object>(a: Row<typeof features, T>, b: Row<typeof
 function nextSort(now: SortingState, id: string): SortingState {
   if (now[0]?.id !== id) return [{ id, desc: false }];
   return now[0].desc ? none : [{ id, desc: true }];
+}
+
+type HeadingsProps<T> = { columns: Column<T>[]; sorting: SortingState; onSort: (next: SortingState) => void };
+
+function Headings<T>({ columns, sorting: [sorted], onSort }: HeadingsProps<T>) {
+  return (
+    <>
+      <colgroup>
+        {columns.map((column) => (
+          <col key={column.id} className={wide(column)} style={{ width: column.width }} />
+        ))}
+      </colgroup>
+      <thead role="rowgroup">
+        <tr role="row">
+          {columns.map((column) => (
+            <Heading
+              key={column.id}
+              column={column}
+              sorted={sorted?.id === column.id ? (sorted.desc ? "descending" : "ascending") : undefined}
+              onSort={() => onSort(nextSort(sorted ? [sorted] : none, column.id))}
+            />
+          ))}
+        </tr>
+      </thead>
+    </>
+  );
 }
 
 type HeadingProps<T> = { column: Column<T>; sorted: "ascending" | "descending" | undefined; onSort: () => void };

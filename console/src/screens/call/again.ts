@@ -12,6 +12,18 @@ export function leaveForTool(call: CallRow, args: JsonObject | undefined) {
   }
 }
 
+/** Takes the arguments that were left for a tool, once. */
+export function takeForTool(source: string, name: string): JsonObject | undefined {
+  try {
+    const left = JSON.parse(sessionStorage.getItem(key) ?? "null") as { source?: Json; name?: Json; args?: Json } | null;
+    if (left?.source !== source || left.name !== name) return undefined;
+    sessionStorage.removeItem(key);
+    return argumentsOf(left.args, "full");
+  } catch {
+    return undefined;
+  }
+}
+
 /** The arguments if they can be sent again: all of them were kept. */
 export function argumentsOf(args: Json | undefined, kept: string | undefined): JsonObject | undefined {
   return kept === "full" && typeof args === "object" && args !== null && !Array.isArray(args) ? args : undefined;

@@ -18,9 +18,10 @@ import "./Approvals.css";
 
 /** The definitions of a server that are not as somebody approved them, to be decided upon. */
 export function Approvals({ server, tool }: { server: ServerDetail; tool: string | undefined }) {
-  const { data, error, refetch } = useQuery({ ...queries.pending(server.id), refetchInterval: 3_000 });
-  if (!data && error instanceof ApiError && error.status === 503) {
-    return <EmptyState icon={<Unplug />} title="What it offers is not known now">{error.message}</EmptyState>;
+  const up = server.state === "up"; // only then it is known what the server offers
+  const { data, error, refetch } = useQuery({ ...queries.pending(server.id), enabled: up, refetchInterval: 3_000 });
+  if (!up) {
+    return <EmptyState icon={<Unplug />} title="What it offers is not known now">The server is not up. Once it is, what it offers is compared with what was approved, and shown here.</EmptyState>;
   }
   if (!data) return error ? <ErrorState error={error} onRetry={() => void refetch()} /> : <Skeleton lines={6} />;
   if (data.pending.length === 0) return <Nothing server={server} />;

@@ -10,6 +10,7 @@ import { TextField } from "../../components/Field";
 import { Select } from "../../components/Select";
 import { EmptyState } from "../../components/States";
 import { plural, price } from "../../format";
+import { takeForTool } from "../call/again";
 import { Arguments, type Prepared } from "./Arguments";
 import { check, type Fault } from "./check";
 import { formSchema, NoForm } from "./formSchema";
@@ -46,8 +47,8 @@ const noSchema: JsonObject = { type: "object" };
 type Written = ReturnType<typeof useArguments>;
 
 /** The arguments as they are written, and what is wrong with them. */
-function useArguments(schema: JsonObject, checked: boolean) {
-  const [args, setArgs] = useState<JsonObject>({});
+function useArguments(schema: JsonObject, checked: boolean, start: () => JsonObject) {
+  const [args, setArgs] = useState(start);
   const [readable, setReadable] = useState(true);
   const [found, setFound] = useState<{ faults: Fault[]; here: boolean }>({ faults: [], here: true });
   return {
@@ -75,7 +76,7 @@ function useArguments(schema: JsonObject, checked: boolean) {
 function Trying({ tool, open, startGate }: { tool: ToolDetail; open: ToolAt[]; startGate: string | undefined }) {
   const schema = tool.inputSchema ?? noSchema;
   const prepared = useMemo(() => prepare(schema), [schema]);
-  const written = useArguments(schema, prepared.form !== undefined);
+  const written = useArguments(schema, prepared.form !== undefined, () => takeForTool(tool.server ?? "-", tool.name) ?? {});
   const trial = useTrial(tool.server ?? "-", tool.name);
   const [gate, setGate] = useState(open.find((at) => at.gate === startGate)?.gate ?? open[0]?.gate ?? "");
   const [more, setMore] = useState({ idempotencyKey: "", session: "" });
