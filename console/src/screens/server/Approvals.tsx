@@ -69,7 +69,7 @@ function Deciding({ id, all, tool }: DecidingProps) {
         <p className="Approvals-sentence">You can read all of this. Approving and rejecting takes a key with the scope <code>operator</code>.</p>
       )}
       {waiting.length === 0 && <p className="soft">Nothing waits: what differs was rejected, and stays withheld.</p>}
-      <ItemList label="Definitions that wait" list={waiting} first={tool ?? (waiting.length === 1 ? waiting[0]?.tool : undefined)} {...item} />
+      <ItemList label="Definitions that wait" list={waiting} first={tool ?? waiting[0]?.tool} {...item} />
       {rejected.length > 0 && (
         <details className="Approvals-rejected" open={rejected.some((each) => each.tool === tool)}>
           <summary>Rejected <span className="faint">{count(rejected.length)}</span></summary>
