@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -386,4 +387,17 @@ func uriOf(r *toolyard.Resource) string {
 		return ""
 	}
 	return r.URI
+}
+
+func TestCallIDs(t *testing.T) {
+	now := time.Date(2026, 11, 15, 10, 0, 0, 123456789, time.UTC)
+	id, later := toolyard.NewCallID(now), toolyard.NewCallID(now.Add(time.Millisecond))
+	if at, ok := toolyard.CallTime(id); !ok || !at.Equal(now.Truncate(time.Millisecond)) || id >= later {
+		t.Errorf("%s is of %v; %s is later", id, at, later)
+	}
+	for _, odd := range []string{"", "c1", id + "0", id[1:], "ABC"} {
+		if _, ok := toolyard.CallTime(odd); ok {
+			t.Errorf("%q has a time", odd)
+		}
+	}
 }

@@ -4,6 +4,7 @@
 //	go run ./bench            # everything
 //	go run ./bench -quick     # shorter, for a first look
 //	go run ./bench -contract  # only what it costs to enforce what tools declare
+//	go run ./bench -people    # only how fast people are answered
 package main
 
 import (
@@ -34,6 +35,7 @@ func main() {
 	upstreams := flag.Bool("upstreams", false, "measure only tools of other servers")
 	listeners := flag.Int("listeners", 0, "measure only so many listeners")
 	contract := flag.Bool("contract", false, "measure only what it costs to enforce what tools declare")
+	people := flag.Bool("people", false, "measure only how fast people are answered")
 	flag.Parse()
 	var err error
 	switch {
@@ -45,6 +47,10 @@ func main() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
 		err = measureListeners(ctx, *listeners)
+	case *people:
+		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+		defer cancel()
+		err = measurePeople(ctx, *quick)
 	default:
 		err = measure(*quick, *only, *upstreams, *contract)
 	}
@@ -283,6 +289,9 @@ func measure(quick, onlyScripts, onlyUpstreams, onlyContract bool) error {
 		return err
 	}
 	if err := measureContract(ctx, turn, turns, quick); err != nil {
+		return err
+	}
+	if err := measurePeople(ctx, quick); err != nil {
 		return err
 	}
 	if err := measureUpstreams(ctx, turn, turns); err != nil {

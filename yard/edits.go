@@ -64,8 +64,9 @@ func (p people) Edits() (edits *config.Edits, version int64) {
 	return e.edits, e.version
 }
 
-// Try is what the gates would show with other edits. Its error says what is wrong with them.
-func (p people) Try(edits *config.Edits) (views []*toolyard.View, err error) {
+// Try is what the gates that use a toolset would show with other edits. Its error says what is
+// wrong with them.
+func (p people) Try(edits *config.Edits, toolset string) (views []*toolyard.View, err error) {
 	s := p.config.Load()
 	next, err := p.candidate(s, edits)
 	if err != nil {
@@ -73,7 +74,9 @@ func (p people) Try(edits *config.Edits) (views []*toolyard.View, err error) {
 	}
 	offer := s.terms.apply(p.offerOf(p.catalog.Now()))
 	for _, g := range next.gates {
-		views = append(views, g.Bind(offer, nil))
+		if g.Toolset != nil && g.Toolset.Name == toolset {
+			views = append(views, g.Bind(offer, nil))
+		}
 	}
 	return views, nil
 }

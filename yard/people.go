@@ -257,7 +257,7 @@ func (y *Yard) newLive(c *config.Source) *live.Hub {
 	}
 	if s := y.contract.store; s != nil && s.Kind() == "postgres" {
 		o.Others = func(ctx context.Context, since time.Time) ([]*store.CallRow, error) {
-			return s.Calls(ctx, store.CallQuery{Since: since, Limit: 500})
+			return s.Calls(ctx, store.CallQuery{Since: since})
 		}
 	}
 	return live.New(o)

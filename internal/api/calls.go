@@ -96,7 +96,7 @@ func (a *v1) getCall(r *request) (*reply, error) {
 	detail.Children = []*store.CallRow{}
 	if a.Calls != nil {
 		detail.Children, err = ask(r, a, func(ctx context.Context) ([]*store.CallRow, error) {
-			return a.Calls.Calls(ctx, store.CallQuery{Parent: id, Account: detail.Account, Limit: maxChildren})
+			return a.Calls.Calls(ctx, store.CallQuery{Parent: id, Since: detail.At, Until: detail.At.Add(detail.Elapsed + time.Minute), Limit: maxChildren})
 		})
 	}
 	return done(detail, err)

@@ -1,9 +1,7 @@
 package api
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/toolyard/toolyard"
@@ -118,8 +116,7 @@ func (a *v1) addUp(r *request, o *overview) error {
 	rows, err = ask(r, a, func(ctx context.Context) ([]store.CostRow, error) {
 		return a.Calls.Costs(ctx, store.CostQuery{Since: midnight, By: []string{"tool"}, Top: maxTop, Most: store.Called})
 	})
-	slices.SortStableFunc(rows, func(a, b store.CostRow) int { return cmp.Compare(b.Calls, a.Calls) })
-	for _, row := range rows[:min(len(rows), maxTop)] {
+	for _, row := range rows {
 		o.Top = append(o.Top, topTool{row.Server, row.Tool, totals{row.Calls, row.Errors, row.USD}})
 	}
 	return err

@@ -204,14 +204,14 @@ func (a *v1) previewToolset(r *request) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, edits, _, err := a.editing("")
+	_, edits, _, err := a.editing("")
 	if err != nil {
 		return nil, err
 	}
 	name := r.PathValue("name")
 	next := edits.Clone()
 	next.Toolsets[name] = body.toolset()
-	views, err := a.Yard.Try(next)
+	views, err := a.Yard.Try(next, name)
 	if err != nil {
 		return nil, err
 	}
@@ -225,9 +225,6 @@ func (a *v1) previewToolset(r *request) (*reply, error) {
 		}
 	}
 	for _, after := range views {
-		if c.Gates[after.Gate.Name].Toolset != name {
-			continue
-		}
 		before := a.view(after.Gate.Name)
 		p.Gates = append(p.Gates, compare(before, after))
 		for _, fault := range after.Problems {

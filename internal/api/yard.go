@@ -27,8 +27,8 @@ type Yard interface {
 	Retry(server string) error
 
 	Edits() (edits *config.Edits, version int64)
-	// Try is what the gates would show with an edit.
-	Try(edits *config.Edits) ([]*toolyard.View, error)
+	// Try is what the gates that use a toolset would show with an edit.
+	Try(edits *config.Edits, toolset string) ([]*toolyard.View, error)
 	// Edit makes edits those that count, if version is that of those that count now.
 	Edit(ctx context.Context, edits *config.Edits, version int64, by, note string) (next int64, err error)
 	Versions(ctx context.Context, limit int) ([]store.VersionRow, error)

@@ -4,6 +4,7 @@ package live
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -65,6 +66,8 @@ type Hub struct {
 	last     [remembered]*Call // a ring
 	next     int
 	byID     map[string]*Call
+	told     map[string]time.Time // when calls were told of, as long as they are looked for
+	most     int                  // so many, then the old ones go
 	watchers map[*Watch]struct{}
 }
 
@@ -73,7 +76,7 @@ func New(opts Options) *Hub {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Hub{opts: opts, wake: make(chan struct{}, 1), byID: make(map[string]*Call), watchers: make(map[*Watch]struct{})}
+	return &Hub{opts: opts, wake: make(chan struct{}, 1), byID: make(map[string]*Call), told: make(map[string]time.Time), watchers: make(map[*Watch]struct{})}
 }
 
 // Policy tells of every call. It stands in front of the others.
@@ -113,15 +116,25 @@ func (h *Hub) begin(c *toolyard.Call) {
 func (h *Hub) end(c *Call) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.byID[c.ID] != nil {
+	if _, told := h.told[c.ID]; told {
 		return
 	}
+	h.remember(c)
 	if old := h.last[h.next]; old != nil {
 		delete(h.byID, old.ID)
 	}
 	h.last[h.next], h.byID[c.ID] = c, c
 	h.next = (h.next + 1) % remembered
 	h.tell(Event{Call: c})
+}
+
+// remember keeps that a call was told of, and forgets those that are no longer looked for.
+func (h *Hub) remember(c *Call) {
+	if h.told[c.ID] = h.opts.Now(); len(h.told) > h.most {
+		old := h.opts.Now().Add(-2 * lateness)
+		maps.DeleteFunc(h.told, func(_ string, at time.Time) bool { return at.Before(old) })
+		h.most = max(remembered, 2*len(h.told))
+	}
 }
 
 // tell tells everyone who watches. Whoever calls holds the lock.

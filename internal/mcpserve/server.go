@@ -12,8 +12,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/base32"
-	"encoding/binary"
 	"encoding/json"
 	"log/slog"
 	"maps"
@@ -232,7 +230,7 @@ func (g *gate) run(ctx context.Context, v *view, tool *toolyard.Tool, r *Request
 	o := &g.server.opts
 	now := o.Now()
 	c := &toolyard.Call{
-		ID: callID(now), Tool: tool, Args: r.Args, Caller: r.Caller, Gate: v.Gate.Name, Mode: v.Gate.Mode, Surface: v.Gate.Surface, AsOf: now, Begun: now,
+		ID: toolyard.NewCallID(now), Tool: tool, Args: r.Args, Caller: r.Caller, Gate: v.Gate.Name, Mode: v.Gate.Mode, Surface: v.Gate.Surface, AsOf: now, Begun: now,
 		Generation: v.Generation, Session: r.Session, Key: r.Key,
 		Clients: o.Clients, Toolbox: o.Toolbox, Features: r.Features, Trace: r.Trace, Meta: r.Meta, OnProgress: r.OnProgress, Log: cmp.Or(r.Log, o.Log),
 		Answers: r.Answers, State: r.State,
@@ -248,14 +246,4 @@ func (g *gate) run(ctx context.Context, v *view, tool *toolyard.Tool, r *Request
 	}
 	res, err := o.Call(ctx, c)
 	return c, res, err
-}
-
-var callEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
-
-// callID is a random id that sorts by time.
-func callID(now time.Time) string {
-	var b [16]byte
-	binary.BigEndian.PutUint64(b[:8], uint64(now.UnixMilli())<<16)
-	_, _ = rand.Read(b[6:]) // never fails
-	return callEncoding.EncodeToString(b[:])
 }

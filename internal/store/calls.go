@@ -149,7 +149,11 @@ func (s *Store) Calls(ctx context.Context, q CallQuery) ([]*CallRow, error) {
 // Call is a call on the record. Its error is NotFound for none.
 func (s *Store) Call(ctx context.Context, id string) (*CallRow, error) {
 	if id != "" {
-		list, err := s.Calls(ctx, CallQuery{ID: id, Limit: 1})
+		q := CallQuery{ID: id, Limit: 1}
+		if at, ok := toolyard.CallTime(id); ok { // then only its day need be looked at
+			q.Since, q.Until = at, at.Add(time.Millisecond)
+		}
+		list, err := s.Calls(ctx, q)
 		if err != nil {
 			return nil, err
 		}

@@ -44,7 +44,7 @@ func totals(from, hour, day string) string {
 }
 
 // gatherChunk is how many sums move at once.
-const gatherChunk = 20_000
+const gatherChunk = 2_000
 
 // What moves the oldest sums to the totals, so many at once. On PostgreSQL a sum that somebody
 // is just adding to is left for the next time, so that nobody waits.

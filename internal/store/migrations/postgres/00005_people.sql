@@ -5,6 +5,7 @@
 ALTER TABLE calls ADD COLUMN parent text, ADD COLUMN message text, ADD COLUMN marks text, ADD COLUMN was text;
 CREATE INDEX calls_server ON calls (server, at);
 CREATE INDEX calls_tool ON calls (tool, at);
+CREATE INDEX calls_gate ON calls (gate, at);
 CREATE INDEX calls_caller ON calls (caller, at, id);
 CREATE INDEX calls_failed ON calls (at, id) WHERE code <> 'OK';
 CREATE INDEX calls_code ON calls (code, at, id) WHERE code <> 'OK';
@@ -102,5 +103,5 @@ CREATE INDEX changes_subject ON changes (subject, at, id);
 -- +goose Down
 DROP TABLE changes, versions, minutes, totals, sums;
 DROP INDEX sessions_state, sessions_account, sessions_newest, purses_accounts;
-DROP INDEX calls_parent, calls_code, calls_failed, calls_caller, calls_tool, calls_server;
+DROP INDEX calls_parent, calls_code, calls_failed, calls_caller, calls_gate, calls_tool, calls_server;
 ALTER TABLE calls DROP COLUMN was, DROP COLUMN marks, DROP COLUMN message, DROP COLUMN parent;

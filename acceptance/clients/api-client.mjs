@@ -1,0 +1,357 @@
+// Generates a client from the document of the HTTP API and calls every operation with it. Each
+// answer must have a status that the document names for the operation, and fit its schema.
+//
+// Its argument is a JSON object: document, the file; url, where the API is; operator and viewer,
+// tokens. It is to be run in a folder of its own. It prints which operations were called, which
+// refusals were seen, and every fault.
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { createClient as generate } from '@hey-api/openapi-ts';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+
+const settings = JSON.parse(process.argv[2]);
+const doc = JSON.parse(await readFile(settings.document, 'utf8'));
+const { sdk, createClient } = await load(settings.document, resolve('sdk'));
+const schemas = addFormats.default(new Ajv2020({ strict: false, allErrors: true })).addSchema(doc, 'document');
+const operations = new Map();
+for (const [path, item] of Object.entries(doc.paths)) {
+  for (const [method, operation] of Object.entries(item)) operations.set(operation.operationId, { path, method, operation });
+}
+
+const called = new Set();
+const refused = new Set();
+const faults = [];
+
+// load generates the client in a folder and imports it.
+async function load(document, folder) {
+  await mkdir(folder);
+  await writeFile(resolve('package.json'), '{"type":"module"}');
+  await generate({
+    input: document,
+    output: { path: folder, module: { extension: '.ts' } },
+    plugins: ['@hey-api/client-fetch', '@hey-api/typescript', '@hey-api/sdk'],
+    logs: { level: 'silent', file: false },
+  });
+  const [sdk, { createClient }] = await Promise.all(['index.ts', 'client/index.ts'].map((f) => import(pathToFileURL(resolve(folder, f)))));
+  return { sdk, createClient };
+}
+
+// as is a client with a token, or without one.
+function as(token) {
+  return createClient({ baseUrl: settings.url, auth: (how) => (how.scheme === 'bearer' ? token : undefined) });
+}
+
+const operator = as(settings.operator);
+const viewer = as(settings.viewer);
+const stranger = as('');
+
+function fault(id, text, value) {
+  faults.push(`${id}: ${text}${value === undefined ? '' : ': ' + JSON.stringify(value).slice(0, 2000)}`);
+}
+
+function expect(what, holds, value) {
+  if (!holds) fault('expected', what, value);
+}
+
+const escape = (part) => part.replaceAll('~', '~0').replaceAll('/', '~1');
+
+// fits checks a value against a schema of the document, which a path leads to.
+function fits(id, path, value) {
+  const validate = schemas.getSchema('document#/' + path.map(escape).map(encodeURIComponent).join('/'));
+  if (!validate(value)) fault(id, `does not fit ${path.at(-1) === 'schema' ? 'its schema' : path.join('/')}: ${schemas.errorsText(validate.errors)}`, value);
+}
+
+// call calls an operation, checks the answer against the document, and returns it.
+async function call(id, options = {}, status, client = operator) {
+  called.add(id);
+  const { path, method, operation } = operations.get(id);
+  const { data, error, response } = await sdk[id]({ client, ...options });
+  if (response === undefined) throw new Error(`${id}: ${error}`);
+  const documented = Object.keys(operation.responses);
+  const wanted = status ?? Number(documented.find((s) => s.startsWith('2')));
+  if (response.status !== wanted) fault(id, `is answered ${response.status}, not ${wanted}`, data ?? error);
+  const answer = operation.responses[response.status];
+  if (answer === undefined) {
+    fault(id, `may be answered ${documented}, not ${response.status}`);
+    return error;
+  }
+  if (!response.ok) refused.add(response.status);
+  const type = response.headers.get('content-type')?.split(';')[0];
+  const [media] = Object.keys(answer.content ?? {});
+  if (type !== (media ?? undefined) && !(type === undefined && media === undefined)) fault(id, `has the type ${type}, not ${media}`);
+  if (media) fits(id, ['paths', path, method, 'responses', String(response.status), 'content', media, 'schema'], response.ok ? data : error);
+  return response.ok ? data : error;
+}
+
+const textOf = (answer) => answer.result?.content?.[0]?.text;
+
+// until repeats something until its value is good.
+async function until(what, ask, good) {
+  for (let i = 0; i < 200; i++) {
+    const value = await ask();
+    if (good(value)) return value;
+    await new Promise((r) => setTimeout(r, 50));
+  }
+  throw new Error(`it never came to it that ${what}`);
+}
+
+async function people() {
+  const me = await call('signIn', { body: { key: settings.operator } }, undefined, stranger);
+  expect('an operator on PostgreSQL', me.role === 'operator' && me.store === 'postgres', me);
+  await call('signIn', { body: { key: 'ty_nobody' } }, 401, stranger);
+  await call('signIn', { body: { key: 'x'.repeat(1 << 17) } }, 413, stranger);
+  await call('signOut', {}, undefined, stranger);
+  await call('getMe');
+  await call('getMe', {}, 401, as('ty_aaaaaaaaaa_' + 'b'.repeat(49)));
+  await call('getOverview');
+  await call('getOverview', {}, 401, stranger);
+  const { minutes } = await call('getTraffic', { query: { minutes: 30 } });
+  expect('a row for each minute', minutes.length === 30, minutes.length);
+  await call('getTraffic', { query: { minutes: 0 } }, 400);
+  const document = await call('getDocument', {}, undefined, stranger);
+  expect('the document that is in the repository', JSON.stringify(document) === JSON.stringify(doc));
+}
+
+async function keys() {
+  const { key, token } = await call('makeKey', { body: { name: 'script', caller: 'carol', account: 'acme', scopes: ['viewer'], ttl: '1h' } });
+  const carol = as(token);
+  expect('a key with the role viewer', (await call('getMe', {}, undefined, carol)).role === 'viewer');
+  await call('makeKey', { body: { name: 'more', caller: 'carol' } }, 403, carol);
+  await call('makeKey', { body: { name: 'more', caller: 'carol', ttl: 'soon' } }, 400);
+  const { keys } = await call('listKeys');
+  expect('the new key is listed', keys.some((k) => k.prefix === key.prefix && k.state === 'active'), keys);
+  await call('revokeKey', { path: { prefix: key.prefix } });
+  await call('revokeKey', { path: { prefix: 'nothing' } }, 404);
+  const after = await call('listKeys');
+  expect('the key is revoked', after.keys.some((k) => k.prefix === key.prefix && k.state === 'revoked'), after);
+}
+
+async function catalog() {
+  const { total, tools } = await call('findTools', { query: { q: 'hel', source: '-', mode: 'read', limit: 5 } });
+  expect('the tool is found by what it begins with', total === 1 && tools[0].name === 'hello', tools);
+  await call('findTools', { query: { limit: 100000 } }, 400);
+  const tool = await call('getTool', { path: { source: '-', name: 'hello' } });
+  expect('a tool has its schema and its price', tool.inputSchema && tool.priceUsd === '0.001', tool);
+  await call('getTool', { path: { source: 'up', name: 'echo' } });
+  await call('getTool', { path: { source: '-', name: 'nothing' } }, 404);
+  const { problems } = await call('listProblems');
+  expect('the server that is down is a problem', problems.length > 0);
+  const { limits } = await call('listLimits');
+  expect('the limit of a tool', limits.some((l) => l.tool === 'random' && l.perMinute === 1), limits);
+}
+
+async function money() {
+  await call('fundAccount', { path: { id: 'acme' }, body: { amountUsd: '5', reference: 'first' } });
+  const again = await call('fundAccount', { path: { id: 'acme' }, body: { amountUsd: '5', reference: 'first' } });
+  expect('one reference funds once', again.remainingUsd === '5', again);
+  await call('fundAccount', { path: { id: 'acme' }, body: { amountUsd: 'much', reference: 'second' } }, 400);
+  await call('fundAccount', { path: { id: 'acme' }, body: { amountUsd: '-50', reference: 'third' } }, 402);
+  await call('getAccount');
+  await call('listAccounts');
+  await call('openSession', { body: { limitUsd: '1000' } }, 402);
+  const session = await call('openSession', { body: { limitUsd: '1' }, headers: { 'Idempotency-Key': 'opened' } });
+  const path = { id: session.id };
+  const paid = await call('executeTool', { body: { tool: 'hello', args: { name: 'Ann' }, session: session.id } });
+  expect('the session pays', textOf(paid) === 'Hello, Ann!' && paid.receipt.priceUsd === '0.001' && paid.session.spentUsd === '0.001', paid);
+  await call('getSession', { path });
+  await call('getSession', { path: { id: 'nothing' } }, 404);
+  const { sessions } = await call('listSessions', { query: { state: 'open' } });
+  expect('the session is listed', sessions.length === 1 && sessions[0].id === session.id, sessions);
+  await call('listSessions', { query: { state: 'lost' } }, 400);
+  await call('closeSession', { path });
+}
+
+async function links() {
+  const path = { kind: 'wallet' };
+  await call('setLink', { path, body: { address: '0x52908400098527886E0F7030069857D2E4169EE7' } });
+  await call('setLink', { path, body: { address: '0x' } }, 400);
+  await call('getLink', { path });
+  const { links } = await call('listLinks');
+  expect('the link is listed', links.wallet !== undefined, links);
+  await call('removeLink', { path });
+  await call('getLink', { path }, 404);
+}
+
+async function calls() {
+  const one = await call('makeCall', { body: { tool: 'mcp_up__echo', args: { text: 'over the wire' }, gate: 'all' } });
+  expect('a call of a tool of a server', textOf(one) === 'over the wire', one);
+  await call('makeCall', { body: { tool: 'nothing', gate: 'all' } }, 404);
+  await call('makeCall', { body: { tool: 'hello', args: 'Ann', gate: 'all' } }, 400);
+  await call('makeCall', { body: { tool: 'hello', args: { name: 'x'.repeat(2 << 20) }, gate: 'all' } }, 413);
+  const once = (name) => ({ body: { tool: 'hello', args: { name }, gate: 'sdk' }, headers: { 'Idempotency-Key': 'once' } });
+  const [first, second] = [await call('makeCall', once('Bob')), await call('makeCall', once('Bob'))];
+  expect('a call with one key runs once', second.receipt.replayed === true && textOf(first) === textOf(second), [first, second]);
+  await call('makeCall', once('Eve'), 409);
+  await call('makeCall', { body: { tool: 'random', gate: 'all' } });
+  await call('makeCall', { body: { tool: 'random', gate: 'all' } }, 429);
+  await batch();
+  const nested = await call('makeCall', { body: { tool: 'nested', gate: 'all' } });
+  const { children } = await until('the inner call is on record', () => call('getCall', { path: { id: nested.receipt.call } }), (c) => c.children.length > 0);
+  expect('a call has those that its tool made', children[0].tool === 'hello' && children[0].parent === nested.receipt.call, children);
+  await record(one.receipt.call);
+}
+
+// batch makes calls together whose results come in another order than they were asked for in.
+async function batch() {
+  const asked = Array.from({ length: 12 }, (_, i) => (i === 7
+    ? { tool: 'nothing', gate: 'all' }
+    : i % 4 === 0
+      ? { tool: 'mcp_up__sleep', args: { ms: 200 - 10 * i }, gate: 'all' }
+      : { tool: 'hello', args: { name: `N${i}` }, gate: 'all' }));
+  const { results } = await call('makeCalls', { body: { calls: asked } });
+  expect('as many results as calls', results.length === asked.length, results);
+  results.forEach((r, i) => {
+    if (i === 7) {
+      expect('a refusal in its place', r.problem?.error === 'METHOD_NOT_FOUND', r);
+      fits('makeCalls', ['components', 'schemas', 'Problem'], r.problem);
+    } else if (i % 4 !== 0) {
+      expect(`result ${i} is that of call ${i}`, textOf(r) === `Hello, N${i}!`, r);
+    }
+  });
+  await call('makeCalls', { body: { calls: [] } }, 400);
+}
+
+// record reads what is known of the calls that were made.
+async function record(id) {
+  const { calls } = await until('the calls are on record', () => call('listCalls', { query: { server: 'up', limit: 100 } }), (page) => page.calls.length >= 4);
+  expect('all are calls of the server', calls.every((c) => c.server === 'up'), calls);
+  const page = await call('listCalls', { query: { limit: 2 } });
+  const next = await call('listCalls', { query: { limit: 2, before: page.next } });
+  const ids = [...page.calls, ...next.calls].map((c) => c.id);
+  expect('two pages have different calls', new Set(ids).size === 4, ids);
+  await call('listCalls', { query: { before: 'nowhere' } }, 400);
+  const detail = await call('getCall', { path: { id } });
+  expect('a call has its steps', detail.tool === 'echo' && detail.marks.some((m) => m.step === 'run'), detail);
+  await call('getCall', { path: { id: 'nothing' } }, 404);
+  const { latencies } = await call('listLatencies', { query: { server: 'up' } });
+  expect('how long a tool took', latencies.some((l) => l.tool === 'echo' && l.p50Ns > 0), latencies);
+  for (const by of ['account', 'tool', 'day', 'tool,day', 'account,tool,day']) {
+    const { costs } = await call('listCosts', { query: { by } });
+    expect(`costs by ${by}`, costs.some((c) => c.usd !== '0' && c.charged > 0), costs);
+  }
+  await call('listCosts', { query: { by: 'moon' } }, 400);
+  await watch();
+}
+
+// watch reads the live stream until a new call was seen from its beginning to its end.
+async function watch() {
+  called.add('watchCalls');
+  const end = new AbortController();
+  const seen = [];
+  const { stream } = await sdk.watchCalls({
+    client: operator, query: { tool: 'timestamp' }, signal: end.signal, sseMaxRetryAttempts: 1,
+    onSseEvent: (e) => e.event && seen.push(e), onSseError: (e) => end.signal.aborted || fault('watchCalls', String(e)),
+  });
+  const timer = setTimeout(() => end.abort(), 10000);
+  const calling = setTimeout(() => call('makeCall', { body: { tool: 'timestamp', gate: 'all' } }), 200);
+  for await (const _ of stream) {
+    if (seen.at(-1).event === 'call') break;
+  }
+  clearTimeout(timer);
+  clearTimeout(calling);
+  end.abort();
+  expect('a call begins and ends', seen.map((e) => e.event).join() === 'begin,call' && seen[0].data.id === seen[1].data.id, seen);
+  for (const e of seen.filter((e) => e.event === 'call')) fits('watchCalls', ['components', 'schemas', 'Calls', 'properties', 'calls', 'items'], e.data);
+}
+
+async function servers() {
+  const { servers } = await call('listServers');
+  expect('one is up, one is down', servers.map((s) => s.id).join() === 'gone,up' && servers[1].state === 'up', servers);
+  const up = { id: 'up' };
+  expect('nothing waits', (await call('listPending', { path: up })).pending.length === 0);
+  for (const tool of ['mcp_up__grow', 'mcp_up__mutate']) await call('makeCall', { body: { tool, gate: 'all' } });
+  const { pending } = await until('two definitions wait', () => call('listPending', { path: up }), (page) => page.pending.length === 2);
+  const [grown, plain] = ['grown', 'plain'].map((tool) => pending.find((p) => p.tool === tool));
+  expect('one is new and one has changed', grown?.kind === 'new' && plain?.kind === 'changed' && plain.changes.length > 0, pending);
+  await call('approve', { path: up, body: { tools: [{ tool: 'plain', hash: 'f'.repeat(64) }] } }, 409);
+  await call('approve', { path: up, body: { tools: [{ tool: plain.tool, hash: plain.hash }] } }, 403, viewer);
+  const approved = await call('approve', { path: up, body: { tools: [{ tool: plain.tool, hash: plain.hash }] } });
+  expect('one approved, one waits', approved.approved === 1 && approved.waiting === 1, approved);
+  await until('the changed tool is shown', () => call('getGate', { path: { name: 'all' } }), (gate) => gate.toolList.some((t) => t.tool === 'plain'));
+  expect('the changed tool is served', textOf(await call('makeCall', { body: { tool: 'mcp_up__plain', gate: 'all' } })) === 'changed');
+  const rejected = await call('reject', { path: up, body: { tools: [{ tool: grown.tool, hash: grown.hash }] } });
+  expect('one rejected, none waits', rejected.rejected === 1 && rejected.waiting === 0, rejected);
+  const detail = await call('getServer', { path: up });
+  expect('what happened is told', ['changed', 'approved', 'rejected'].every((kind) => detail.events.some((e) => e.kind === kind)), detail.events);
+  await call('getServer', { path: { id: 'nothing' } }, 404);
+  await call('listPending', { path: { id: 'gone' } }, 503);
+  await call('retryServer', { path: { id: 'gone' } });
+}
+
+async function toolsets() {
+  let { version, editable } = await call('listToolsets');
+  expect('toolsets may be changed', editable === true);
+  const path = { name: 'mine' };
+  const made = await call('putToolset', { path, body: { tools: ['hello', 'random'], servers: [{ id: 'up', tools: ['echo'] }], version } });
+  expect('it takes three tools', made.count === 3 && made.from === 'api', made);
+  await call('putToolset', { path, body: { tools: ['hello'], version } }, 409);
+  await call('putToolset', { path: { name: 'some' }, body: { tools: ['nothing'], version: version + 1 } }, 400);
+  await call('getToolset', { path });
+  await call('getToolset', { path: { name: 'nothing' } }, 404);
+  const preview = await call('previewToolset', { path: { name: 'some' }, body: { tools: ['hello', 'timestamp'] } });
+  const [chat] = preview.gates;
+  expect('what would be added and removed', chat.gate === 'chat' && chat.added.join() === 'timestamp' && chat.removed.join() === 'calculator', preview);
+  await exports('exportToolset', { name: 'some' }, 'hello');
+  ({ version } = await call('listToolsets'));
+  await call('removeToolset', { path, query: { version } });
+  await call('getToolset', { path }, 404);
+}
+
+// exports asks for functions in every format.
+async function exports(id, path, tool) {
+  for (const format of ['openai', 'anthropic', 'gemini', 'ai-sdk']) {
+    const functions = await call(id, { path, query: { format } });
+    expect(`${format} has ${tool}`, JSON.stringify(functions).includes(`"${tool}"`), functions);
+  }
+  await call(id, { path, query: { format: 'morse' } }, 400);
+}
+
+async function gates() {
+  let { version } = await call('listGates');
+  const path = { name: 'mine' };
+  await call('putGate', { path, body: { mode: 'read', toolset: 'some', callers: 'keys', version } });
+  await call('putGate', { path, body: { mode: 'read', version: 0 } }, 409);
+  const gate = await call('getGate', { path });
+  expect('it shows the toolset', gate.toolList.map((t) => t.name).join() === 'calculator,hello', gate);
+  await exports('exportGate', path, 'hello');
+  ({ version } = await call('listGates'));
+  await call('removeGate', { path, query: { version } });
+  await call('getGate', { path }, 404);
+}
+
+async function edits() {
+  const { edits } = await call('listEdits');
+  const [{ version: current }] = edits;
+  const before = edits.find((e) => e.note === 'gate mine');
+  expect('the last one counts', edits.length === 4 && edits[0].current === true && before !== undefined, edits);
+  const edit = await call('getEdit', { path: { version: String(before.version) } });
+  expect('a version has its gates', edit.gates.mine?.toolset === 'some', edit);
+  await call('getEdit', { path: { version: '999' } }, 404);
+  const path = { version: String(before.version) };
+  await call('restoreEdit', { path, body: { version: 0 } }, 409);
+  const restored = await call('restoreEdit', { path, body: { version: current } });
+  expect('a new version', restored.version === current + 1, restored);
+  await call('getGate', { path: { name: 'mine' } });
+}
+
+async function changes() {
+  const { changes } = await call('listChanges', { query: { limit: 1000 } });
+  const deeds = new Set(changes.filter((c) => c.status >= 200 && c.status < 300).map((c) => c.deed));
+  for (const deed of ['key.make', 'key.revoke', 'account.fund', 'server.approve', 'server.reject', 'server.retry', 'toolset.put', 'gate.remove', 'edits.restore']) {
+    expect(`${deed} is on record`, deeds.has(deed), [...deeds]);
+  }
+  expect('refusals are too', changes.some((c) => c.deed === 'server.approve' && c.status === 409), changes);
+  await call('listChanges', { query: { before: 'nowhere' } }, 400);
+}
+
+for (const part of [people, keys, catalog, money, links, calls, servers, toolsets, gates, edits, changes]) {
+  try {
+    await part();
+  } catch (error) {
+    fault(part.name, error.stack);
+  }
+}
+console.log(JSON.stringify({ called: [...called].sort(), refused: [...refused].sort(), faults }));
+process.exit(0); // connections that are kept open would keep it

@@ -1,0 +1,6 @@
+// Says whether a document is one of OpenAPI.
+import { Validator } from '@seriousme/openapi-schema-validator';
+
+const validator = new Validator();
+const { valid, errors } = await validator.validate(process.argv[2]);
+console.log(JSON.stringify({ valid, version: validator.version, errors }));
