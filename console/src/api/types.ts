@@ -189,7 +189,7 @@ export type LiveFilter = Pick<CallFilter, "account" | "caller" | "server" | "too
 export type CallBegin = Pick<CallRow, "id" | "at" | "gate" | "mode" | "caller" | "account" | "server" | "tool" | "parent">;
 export type LiveCall = CallRow & { result?: Json };
 
-export type CostFilter = { account?: string; by?: string; since?: Time; until?: Time };
+export type CostFilter = { account?: string; by?: string; since?: Time; until?: Time; top?: number; most?: "usd" | "calls" };
 export type CostRow = {
   account?: string;
   server?: string;

@@ -18,22 +18,25 @@ import { byDay, totalOf } from "./totals";
 type CostsViewProps = { range: Range; account: string | undefined; search: { since?: string | undefined; until?: string | undefined }; own: boolean };
 
 /** What calls have cost in a span of days: in all, by day, by account and by tool. */
+/** How many accounts and tools are ranked. The sums above are of all. */
+const top = 200;
+
 export function CostsView({ range, account, search, own }: CostsViewProps) {
   const { since, until } = range;
   const days = useQuery(queries.costs({ account, since, until, by: "day" }));
-  const accounts = useQuery({ ...queries.costs({ account, since, until, by: "account" }), enabled: !own });
-  const tools = useQuery(queries.costs({ account, since, until, by: "tool" }));
+  const accounts = useQuery({ ...queries.costs({ account, since, until, by: "account", top }), enabled: !own });
+  const tools = useQuery(queries.costs({ account, since, until, by: "tool", top }));
   const nothing = isMissing(days.error) ? <NoRecord /> : days.data?.costs.length === 0 ? <NoCalls range={range} account={account} /> : undefined;
   if (nothing) return <Card>{nothing}</Card>;
   return (
     <div className="stack">
       <DaysPart range={range} costs={days.data?.costs} error={days.error} retry={() => void days.refetch()} />
       {!own && (
-        <Card title="By account" flush>
+        <Card title="By account" description={ranked(accounts.data?.costs)} flush>
           <CostTable label="Costs by account" header="Account" rows={accounts.data?.costs} error={accounts.error} onRetry={() => void accounts.refetch()} link={(row) => (row.account ? { to: "/spend", search: { ...search, account: row.account } } : undefined)} />
         </Card>
       )}
-      <Card title="By tool" flush>
+      <Card title="By tool" description={ranked(tools.data?.costs)} flush>
         <CostTable label="Costs by tool" header="Tool" rows={tools.data?.costs} error={tools.error} onRetry={() => void tools.refetch()} link={(row) => (own ? undefined : toolLink(row))} />
       </Card>
     </div>
@@ -60,6 +63,9 @@ function NoCalls({ range, account }: { range: Range; account: string | undefined
 function toolLink(row: CostRow) {
   return row.tool ? ({ to: "/tools/$source/$name", params: { source: row.server || "-", name: row.tool } } as const) : undefined;
 }
+
+/** Says that there may be more than the ranking shows. */
+const ranked = (rows: CostRow[] | undefined) => (rows?.length === top ? `the ${top} that cost most` : undefined);
 
 type DaysPartProps = { range: Range; costs: CostRow[] | undefined; error: unknown; retry: () => void };
 
