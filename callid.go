@@ -21,8 +21,8 @@ func NewCallID(now time.Time) string {
 	return callEncoding.EncodeToString(b[:])
 }
 
-// CallTime is when the call with an id began, to the millisecond. It is false for an id that
-// NewCallID did not make.
+// CallTime is when the call with an id began, to the millisecond, if NewCallID made the id. It
+// is false for one that it cannot have made.
 func CallTime(id string) (at time.Time, ok bool) {
 	b, err := callEncoding.DecodeString(id)
 	if err != nil || len(b) != callIDSize {

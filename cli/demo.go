@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	crand "crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -261,7 +260,7 @@ func writePast(ctx context.Context, s *store.Store, now time.Time) error {
 	paid := make(map[string][]*store.CallRow)                    // by account
 	for m := range demo.Past(now, rand.New(rand.NewPCG(1, 1))) { //nolint:gosec // it is made up, the same each time
 		row := &store.CallRow{
-			ID: strings.ToLower(crand.Text()), At: m.At, Elapsed: m.Elapsed, Gate: m.Gate, Mode: m.Mode(), Caller: m.Caller.ID, Account: m.Caller.Account,
+			ID: toolyard.NewCallID(m.At), At: m.At, Elapsed: m.Elapsed, Gate: m.Gate, Mode: m.Mode(), Caller: m.Caller.ID, Account: m.Caller.Account,
 			Server: m.Server, Tool: m.Tool, Generation: 1, Code: m.Code, Price: m.Paid(), ArgsSize: len(m.Sent), ResultSize: m.Result, Args: m.Sent,
 			Message: m.Message(),
 		}

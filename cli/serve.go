@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -148,15 +147,7 @@ func (p *program) checkAddress(address string, y *yard.Yard) error {
 	if config.IsLoopback(host) || y.Anonymous() {
 		return nil
 	}
-	source, err := p.source()
-	if err != nil {
-		return err
-	}
-	open := source.Open() || slices.ContainsFunc(y.Gates(), func(gate string) bool {
-		_, said := source.Gates[gate] // the program has gates of its own
-		return !said
-	})
-	if open {
+	if y.Open() {
 		return fmt.Errorf("--listen %s is reachable from other machines, and nobody is asked who they are; listen on 127.0.0.1, or in the configuration say callers: keys at every gate, or anonymous: true", address)
 	}
 	return nil

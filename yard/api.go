@@ -17,7 +17,10 @@ func (y *Yard) apiV1(c *config.Source) http.Handler {
 		Gates: func() []*toolyard.Gate { return y.config.Load().gates },
 	}
 	if s := y.contract.store; s != nil {
-		o.Ledger, o.Purses, o.Calls, o.Links, o.Keys, o.Changes = s, s, s, s, s, s
+		o.Ledger, o.Purses, o.Calls, o.Links, o.Changes = s, s, s, s, s
+		if y.opts.Identify == nil { // otherwise nobody would look at them
+			o.Keys = s
+		}
 	}
 	return api.V1(o)
 }

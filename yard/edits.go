@@ -18,6 +18,15 @@ type edition struct {
 	version int64 // zero if nothing was ever changed
 }
 
+// changes reports whether a toolset is not what the file says.
+func (e *edition) changes(toolset string) bool {
+	if e.edits == nil {
+		return false
+	}
+	_, changed := e.edits.Toolsets[toolset]
+	return changed
+}
+
 // edited makes settings of a configuration with what was changed of it. Settings that do not
 // let anything be changed do not have what was changed before, either.
 func (y *Yard) edited(source *config.Source, old *settings) (*settings, error) {
@@ -38,12 +47,7 @@ func (y *Yard) edited(source *config.Source, old *settings) (*settings, error) {
 		}
 		e.version = version
 	}
-	s, err := y.settings(with, old)
-	if err != nil {
-		return nil, err
-	}
-	s.edits = e
-	return s, nil
+	return y.settings(with, e, old)
 }
 
 // unfit says that what was changed before does not go together with the file.
@@ -94,16 +98,24 @@ func (p people) candidate(s *settings, edits *config.Edits) (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	next := &settings{Source: source, gates: p.gatesOf(source.Config), terms: s.terms, servers: s.servers}
+	for _, g := range p.opts.Gates {
+		if _, said := edits.Gates[g.Name]; said && s.edits.file.Gates[g.Name].Mode == "" {
+			return nil, toolyard.Errorf(toolyard.Denied, "The gate %s is the program's own.", g.Name)
+		}
+	}
+	next := &settings{Source: source, edits: edition{file: s.edits.file}, gates: p.gatesOf(source.Config), terms: s.terms, servers: s.servers}
 	if err := p.checkPicks(next); err != nil {
 		return nil, config.Refusal(err)
 	}
-	return next, config.Refusal(s.opens(source))
+	return next, config.Refusal(s.opens(next))
 }
 
 // Edit makes edits those that count, here and at all replicas.
 func (p people) Edit(ctx context.Context, edits *config.Edits, version int64, by, note string) (int64, error) {
 	s := p.config.Load()
+	if version != s.edits.version { // this replica may know less, or more, than who asks
+		return 0, toolyard.Errorf(toolyard.Conflict, "Somebody has changed something meanwhile; look at it and try again.")
+	}
 	next, err := p.candidate(s, edits)
 	if err == nil {
 		err = config.Refusal(p.checkWhenReady(next))

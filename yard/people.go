@@ -31,7 +31,7 @@ func (p people) About() api.About {
 	c := p.config.Load()
 	a := api.About{
 		Name: c.Name, Version: p.opts.Version, Store: "none", StoreUp: !p.contract.away.Load(), Arguments: cmp.Or(p.opts.Watch, c.Record.Arguments),
-		Replica: p.id, Since: p.begun.UTC(), Keys: p.contract.verifier != nil,
+		Replica: p.id, Since: p.begun.UTC(), Keys: p.contract.verifier != nil && p.opts.Identify == nil,
 	}
 	if s := p.contract.store; s != nil {
 		a.Store = s.Kind()
@@ -55,7 +55,7 @@ func (y *Yard) show(g *catalog.Generation, problems []toolyard.Problem) {
 	if old != nil && old.Generation == next.Generation && slices.Equal(old.Views, next.Views) && slices.Equal(old.Problems, next.Problems) {
 		return
 	}
-	next.Tools = y.offer().Tools
+	next.Tools = y.config.Load().terms.apply(y.offerOf(g)).Tools
 	y.shown.Store(next)
 }
 
@@ -257,7 +257,7 @@ func (y *Yard) newLive(c *config.Source) *live.Hub {
 	}
 	if s := y.contract.store; s != nil && s.Kind() == "postgres" {
 		o.Others = func(ctx context.Context, since time.Time) ([]*store.CallRow, error) {
-			return s.Calls(ctx, store.CallQuery{Since: since})
+			return s.Calls(ctx, store.CallQuery{Ended: since})
 		}
 	}
 	return live.New(o)
@@ -294,34 +294,60 @@ func (y *Yard) registry() http.Handler {
 	}})
 }
 
+// registered are the servers that a caller may find, and the gates that show them.
 func (y *Yard) registered(caller toolyard.Caller, base string) (list []registry.Server) {
-	servers := y.config.Load().servers
+	servers, name, listed := y.config.Load().servers, y.config.Load().Name, y.listed()
 	for _, id := range slices.Sorted(maps.Keys(servers)) {
 		status := servers[id].Brief()
-		s := registry.Server{ID: id, Title: cmp.Or(status.Name, id), Version: status.Version, Updated: status.Since.UTC(), Meta: make(map[string]any)}
-		names := []string{}
-		for _, v := range y.shown.Load().Views {
-			if y.mayEnter(caller, v.Gate) != nil {
-				continue
-			}
-			shows := false
-			for _, t := range v.Tools {
-				if t.Server == id {
-					shows = true
-					names = append(names, t.Tool.Name)
-				}
-			}
-			if shows {
-				s.URLs = append(s.URLs, base+"/mcp/"+v.Gate.Name)
+		s := registry.Server{ID: id, Title: cmp.Or(status.Name, id), Version: status.Version, Updated: status.Since.UTC()}
+		var tools []string
+		for _, at := range listed[id] {
+			if y.mayEnter(caller, at.gate) == nil {
+				s.URLs = append(s.URLs, base+"/mcp/"+at.gate.Name)
+				tools = append(tools, at.tools...)
 			}
 		}
 		if len(s.URLs) == 0 {
 			continue
 		}
-		slices.Sort(names)
-		s.Description = "Tools of " + s.Title + ", through " + y.config.Load().Name + "."
-		s.Meta["tools"] = slices.Compact(names)
+		slices.Sort(tools)
+		s.Description = "Tools of " + s.Title + ", through " + name + "."
+		s.Meta = map[string]any{"tools": slices.Compact(tools)}
 		list = append(list, s)
 	}
 	return list
+}
+
+// listing is what a gate shows of a server.
+type listing struct {
+	gate  *toolyard.Gate
+	tools []string
+}
+
+// listings are what the gates show of each server, of one snapshot.
+type listings struct {
+	of       *api.Snapshot
+	byServer map[string][]listing
+}
+
+// listed is what the gates show of each server now. It is made once for each snapshot.
+func (y *Yard) listed() map[string][]listing {
+	now := y.shown.Load()
+	if made := y.listings.Load(); made != nil && made.of == now {
+		return made.byServer
+	}
+	byServer := make(map[string][]listing)
+	for _, v := range now.Views {
+		tools := make(map[string][]string)
+		for _, t := range v.Tools {
+			if t.Server != "" {
+				tools[t.Server] = append(tools[t.Server], t.Tool.Name)
+			}
+		}
+		for server, names := range tools {
+			byServer[server] = append(byServer[server], listing{v.Gate, names})
+		}
+	}
+	y.listings.Store(&listings{now, byServer})
+	return byServer
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -42,9 +43,14 @@ gates:
 
 func newStaff(t *testing.T) *staff {
 	t.Helper()
+	return newStaffWith(t, staffConfig, yard.Options{})
+}
+
+func newStaffWith(t *testing.T, config string, opts yard.Options) *staff {
+	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "toolyard.yaml")
-	if err := os.WriteFile(file, []byte(staffConfig), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	type args struct {
@@ -56,7 +62,8 @@ func newStaff(t *testing.T) *staff {
 		})
 	note := toolyard.Define(toolyard.Spec{Name: "note", Description: "Writes something down."},
 		func(context.Context, *toolyard.Call, struct{}) (string, error) { return "done", nil })
-	y, err := yard.New(yard.Options{Tools: []*toolyard.Tool{greet, note}, ConfigFile: file, Operator: "tyl_local"})
+	opts.Tools, opts.ConfigFile, opts.Operator = []*toolyard.Tool{greet, note}, file, "tyl_local"
+	y, err := yard.New(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,5 +344,107 @@ func TestPeopleSeeCalls(t *testing.T) {
 	}
 	if got, _ := s.ask(t, "viewer", "GET", "/api/v1/calls/live", ""); got != 200 {
 		t.Error(got)
+	}
+}
+
+// A gate stays as closed as it was when an edit does not say who may enter, and the first gate
+// that is made beside none leaves the one that there is.
+func TestGateEdits(t *testing.T) {
+	s := newStaff(t)
+	if got, answer := s.ask(t, "operator", "PUT", "/api/v1/gates/sell", `{"mode":"read","surface":"execute","version":0}`); got != 200 || answer["callers"] != "keys" || answer["version"] != 1.0 {
+		t.Errorf("%d %v", got, answer)
+	}
+	if got, answer := s.ask(t, "operator", "PUT", "/api/v1/gates/new", `{"mode":"read","version":1}`); got != 400 {
+		t.Errorf("%d %v", got, answer)
+	}
+	if got, _ := s.ask(t, "operator", "DELETE", "/api/v1/gates/chat?version=1", ""); got != 404 {
+		t.Error(got)
+	}
+	for _, name := range []string{"%20x", "a%00", "x%2Fy", strings.Repeat("x", 65)} {
+		if got, _ := s.ask(t, "operator", "PUT", "/api/v1/toolsets/"+name, `{"tools":["greet"],"version":1}`); got != 400 {
+			t.Errorf("%s: %d", name, got)
+		}
+	}
+}
+
+func TestFirstGateByEdit(t *testing.T) {
+	s := newStaffWith(t, "edits: [gates]\n", yard.Options{Gates: []toolyard.Gate{{Name: "mine", Mode: toolyard.Read, Known: true}}})
+	if got, answer := s.ask(t, "operator", "PUT", "/api/v1/gates/mine", `{"mode":"write","callers":"anyone","version":0}`); got != 403 {
+		t.Errorf("the gate of the program: %d %v", got, answer)
+	}
+	s = newStaffWith(t, "edits: [gates]\n", yard.Options{})
+	if got, answer := s.ask(t, "operator", "PUT", "/api/v1/gates/extra", `{"mode":"read","callers":"keys","version":0}`); got != 200 {
+		t.Fatalf("%d %v", got, answer)
+	}
+	for _, gate := range []string{"default", "extra"} {
+		if _, ok := s.yard.View(gate); !ok {
+			t.Errorf("the gate %s is gone", gate)
+		}
+	}
+	if got, answer := s.ask(t, "operator", "DELETE", "/api/v1/gates/extra?version=1", ""); got != 204 {
+		t.Errorf("%d %v", got, answer)
+	}
+	if _, ok := s.yard.View("default"); !ok {
+		t.Error("the default gate is gone")
+	}
+}
+
+// An edit on what a replica has not seen yet is refused, whatever version its author knows.
+func TestEditsOfTwoReplicas(t *testing.T) {
+	s := newStaff(t)
+	if _, err := s.store.SetDocumentAs(t.Context(), "edits", []byte(`{"toolsets":{"theirs":{"tools":["greet"]}}}`), 0, "ann", "elsewhere"); err != nil {
+		t.Fatal(err)
+	}
+	if got, answer := s.ask(t, "operator", "PUT", "/api/v1/toolsets/ours", `{"tools":["greet"],"version":1}`); got != http.StatusConflict {
+		t.Errorf("%d %v", got, answer)
+	}
+}
+
+// Strangers leave nothing on the record of changes; who may not do something does.
+func TestRefusalsAreRecorded(t *testing.T) {
+	s := newStaff(t)
+	for range 3 {
+		s.ask(t, "none", "POST", "/api/v1/sessions", `{"limitUsd":"1"}`)
+		s.ask(t, "wrong", "POST", "/api/v1/accounts/acme/fund", `{"amountUsd":"5","reference":"x"}`)
+	}
+	s.ask(t, "viewer", "POST", "/api/v1/accounts/acme/fund", `{"amountUsd":"5","reference":"x"}`)
+	_, answer := s.ask(t, "viewer", "GET", "/api/v1/changes", "")
+	list := answer["changes"].([]any)
+	if len(list) != 1 || list[0].(map[string]any)["status"] != 403.0 || list[0].(map[string]any)["caller"] != "viewer-1" {
+		t.Errorf("%v", answer)
+	}
+	for i, want := range []int{200, 200, 409} {
+		amount := []string{"5", "5", "50"}[i]
+		if got, answer := s.ask(t, "operator", "POST", "/api/v1/accounts/acme/fund", `{"amountUsd":"`+amount+`","reference":"inv-1"}`); got != want {
+			t.Errorf("%s: %d %v", amount, got, answer)
+		}
+	}
+}
+
+// A stream ends when the server does.
+func TestStreamsEndWithTheServer(t *testing.T) {
+	s := newStaff(t)
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- s.yard.Serve(ctx, l) }()
+	r, _ := http.NewRequestWithContext(t.Context(), "GET", "http://"+l.Addr().String()+"/api/v1/calls/live", http.NoBody)
+	r.Header.Set("Authorization", "Bearer "+s.keys["viewer"])
+	res, err := http.DefaultClient.Do(r)
+	if err != nil || res.StatusCode != 200 {
+		t.Fatal(err, res)
+	}
+	defer func() { _ = res.Body.Close() }()
+	stop()
+	select {
+	case err := <-served:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("the server waits for the stream")
 	}
 }

@@ -49,6 +49,7 @@ func (y *Yard) Serve(ctx context.Context, l net.Listener) error {
 	case <-ctx.Done():
 	}
 	y.server.Close() // open streams would hold the shutdown up
+	y.live.Close()
 	left, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
 	if err := s.Shutdown(left); err != nil {

@@ -174,19 +174,14 @@ func headers(s *config.Server, vault *secret.Vault) (http.Header, error) {
 	return h, nil
 }
 
-// picks are the servers of a toolset.
-func picks(set config.Toolset) (list []toolyard.ServerPick) {
-	for _, p := range set.Servers {
-		list = append(list, toolyard.ServerPick{ID: p.ID, Tools: p.Tools, Resources: p.Resources})
-	}
-	return list
-}
-
-// checkPicks finds servers that toolsets name and nobody has approved.
+// checkPicks finds servers that toolsets of the file name and nobody has approved.
 func (y *Yard) checkPicks(s *settings) error {
 	known := slices.Concat(slices.Collect(maps.Keys(s.servers)), slices.Collect(maps.Keys(y.opts.Sources)))
 	var faults config.Faults
 	for _, name := range slices.Sorted(maps.Keys(s.Toolsets)) {
+		if s.edits.changes(name) { // it was checked when it was changed; the rest is a problem of the gates
+			continue
+		}
 		for i, pick := range s.Toolsets[name].Servers {
 			if slices.Contains(known, pick.ID) {
 				continue

@@ -174,9 +174,9 @@ func (y *Yard) followStore(ctx context.Context) {
 		case name == bookDocument:
 			y.recheckChanged()
 		case name == configDocument && y.fromStore() && version != y.loaded.Load():
-			y.reloadAndLog()
+			_ = y.reloadAndLog()
 		case name == editsDocument && version != y.config.Load().edits.version:
-			y.reloadAndLog()
+			_ = y.reloadAndLog()
 		}
 	})
 }

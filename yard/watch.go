@@ -3,11 +3,14 @@ package yard
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/toolyard/toolyard/internal/store"
 )
 
 // lookAgain is how often the file is read although nothing was seen: not every change of
@@ -57,13 +60,14 @@ func (y *Yard) WatchConfig(ctx context.Context, now <-chan os.Signal) error {
 			case !bytes.Equal(text, last): // it is being written
 				last, settle = text, time.After(settleTime)
 			case !bytes.Equal(text, used):
-				used = text
-				y.reloadAndLog()
+				if err := y.reloadAndLog(); !errors.Is(err, store.ErrAway) { // then it is tried again
+					used = text
+				}
 			}
 			watchFile(w, file)
 		case <-now:
 			used, _ = read()
-			y.reloadAndLog()
+			_ = y.reloadAndLog()
 		case err := <-w.Errors:
 			y.log.Warn("the configuration file is not watched as it should be", "error", err)
 		case <-ctx.Done():
@@ -84,10 +88,12 @@ func watchFile(w *fsnotify.Watcher, file string) {
 }
 
 // reloadAndLog reloads and says how it went.
-func (y *Yard) reloadAndLog() {
-	if err := y.Reload(); err != nil {
+func (y *Yard) reloadAndLog() error {
+	err := y.Reload()
+	if err != nil {
 		y.log.Error("the new configuration is not used; the old one goes on", "error", err)
-		return
+		return err
 	}
 	y.log.Info("configuration reloaded", "file", y.configName())
+	return nil
 }

@@ -61,8 +61,9 @@ type Options struct {
 	Notes      toolyard.Notes // for gates that do not say which they want
 	Watch      string         // how much of arguments those are shown who watch calls: off, shape or full; empty for as much as is kept
 
-	// Identify says who sends a request over HTTP; an error refuses it. Nil lets everyone in
-	// as anonymous.
+	// Identify says who sends a request over HTTP; an error refuses it. Callers with the role
+	// viewer see what concerns others in the API and the console, those with the role operator
+	// change it. Nil knows callers by API keys, if there is a store, and all others as anonymous.
 	Identify func(*http.Request) (toolyard.Caller, error)
 
 	// Operator is a token that lets whoever holds it operate this yard, for the time that it
@@ -99,6 +100,7 @@ type Yard struct {
 	config atomic.Pointer[settings]
 
 	shown    atomic.Pointer[api.Snapshot] // what the gates show, for people
+	listings atomic.Pointer[listings]     // the same by server
 	book     *pin.Book                    // the approved definitions
 	sharing  bool                         // the book is in the store
 	loaded   atomic.Int64                 // the version of the configuration in the store that was read last
@@ -244,8 +246,8 @@ func (y *Yard) callPath(s *settings) toolyard.Handler {
 
 // settings makes what a configuration asks for. What the old ones have and is still asked
 // for is kept.
-func (y *Yard) settings(source *config.Source, old *settings) (*settings, error) {
-	s := &settings{Source: source, gates: y.gatesOf(source.Config)}
+func (y *Yard) settings(source *config.Source, e edition, old *settings) (*settings, error) {
+	s := &settings{Source: source, edits: e, gates: y.gatesOf(source.Config)}
 	s.path = y.callPath(s)
 	s.terms = newTerms(source, old, func(kind string) bool { return y.provider(s)(kind) != nil })
 	var err error
@@ -277,7 +279,7 @@ func (s *settings) check(offer toolyard.Offer) error {
 	offer = s.terms.apply(offer)
 	for _, g := range s.gates {
 		for _, p := range g.Bind(offer, nil).Problems {
-			if p.Tool != "" && p.Source == "" {
+			if p.Tool != "" && p.Source == "" && !s.edits.changes(g.Toolset.Name) {
 				i := slices.Index(g.Toolset.Tools, p.Tool)
 				faults = append(faults, s.At(p, "toolsets", g.Toolset.Name, "tools", fmt.Sprint(i)))
 			}
@@ -374,7 +376,7 @@ func (y *Yard) gatesOf(c *config.Config) []*toolyard.Gate {
 	for name, g := range c.Gates {
 		gate := &toolyard.Gate{Name: name, Mode: g.Mode, Surface: g.Surface, Naming: g.Naming, Errors: g.Errors, Notes: cmp.Or(g.Notes, y.opts.Notes), Known: g.Callers == config.Keys, Yard: c.Name}
 		if set, ok := c.Toolsets[g.Toolset]; ok {
-			gate.Toolset = &toolyard.Toolset{Name: g.Toolset, Tools: set.Tools, Servers: picks(set)}
+			gate.Toolset = set.Set(g.Toolset)
 		}
 		gates[name] = gate
 	}
@@ -394,6 +396,7 @@ func (y *Yard) Run(ctx context.Context) {
 	wg.Go(func() { y.contract.run(ctx, y.log) })
 	wg.Wait()
 	y.server.Close()
+	y.live.Close()
 	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := y.tracer.Close(flush); err != nil {
@@ -445,7 +448,7 @@ func (y *Yard) Reload() error {
 	if err != nil {
 		return err
 	}
-	if err := old.opens(s.Source); err != nil {
+	if err := old.opens(s); err != nil {
 		return err
 	}
 	if sameSources(s, old) { // others have yet to say what they offer
@@ -472,15 +475,20 @@ func (y *Yard) Reload() error {
 }
 
 // opens refuses a configuration that opens more to strangers than a running yard may be opened.
-func (s *settings) opens(next *config.Source) error {
-	if len(s.Gates) > 0 && len(next.Gates) == 0 {
+func (s *settings) opens(next *settings) error {
+	if len(s.edits.file.Gates) > 0 && len(next.edits.file.Gates) == 0 {
 		// A file that is being written, or was lost, must not open everything to everybody.
 		return config.Faults{next.At(toolyard.Problem{Subject: "gates", Message: "there are none any more", Fix: "Restart to serve all tools at /mcp."})}
 	}
-	if !s.Open() && next.Open() && !next.Anonymous {
+	if !s.open() && next.open() && !next.Anonymous {
 		return config.Faults{next.At(toolyard.Problem{Subject: "gates", Message: "one lets anyone in, and none did so far", Fix: "Say callers: keys at every gate, or restart to let anyone in."})}
 	}
 	return nil
+}
+
+// open reports whether some gate asks nobody who they are.
+func (s *settings) open() bool {
+	return slices.ContainsFunc(s.gates, func(g *toolyard.Gate) bool { return !g.Known })
 }
 
 // fixed is the part of a configuration that does not change while it runs.
@@ -542,6 +550,9 @@ func (y *Yard) ServeStdio(ctx context.Context, gate string, in io.Reader, out io
 
 // Listen is the address that the configuration names.
 func (y *Yard) Listen() string { return y.config.Load().Listen }
+
+// Open reports whether some gate asks nobody who they are.
+func (y *Yard) Open() bool { return y.config.Load().open() }
 
 // Anonymous reports whether the configuration lets anyone in.
 func (y *Yard) Anonymous() bool { return y.config.Load().Anonymous }

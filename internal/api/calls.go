@@ -82,7 +82,7 @@ func (a *v1) getCall(r *request) (*reply, error) {
 			row, err := a.Calls.Call(ctx, id)
 			return []*store.CallRow{row}, err
 		})
-		if err != nil && problemOf(err).Code != toolyard.NotFound {
+		if err != nil && detail.CallRow == nil && problemOf(err).Code != toolyard.NotFound {
 			return nil, err
 		}
 		if err == nil {
@@ -92,14 +92,13 @@ func (a *v1) getCall(r *request) (*reply, error) {
 	if detail.CallRow == nil || !mayHear(r.caller, detail.Account) {
 		return nil, none
 	}
-	var err error
-	detail.Children = []*store.CallRow{}
-	if a.Calls != nil {
-		detail.Children, err = ask(r, a, func(ctx context.Context) ([]*store.CallRow, error) {
+	if a.Calls != nil { // a record that does not answer is left out
+		detail.Children, _ = ask(r, a, func(ctx context.Context) ([]*store.CallRow, error) {
 			return a.Calls.Calls(ctx, store.CallQuery{Parent: id, Since: detail.At, Until: detail.At.Add(detail.Elapsed + time.Minute), Limit: maxChildren})
 		})
 	}
-	return done(detail, err)
+	detail.Children = orEmpty(detail.Children)
+	return &reply{body: detail}, nil
 }
 
 // mayHear reports whether a caller may be told of the calls of an account.

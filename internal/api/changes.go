@@ -31,18 +31,17 @@ type changesPage struct {
 }
 
 // maxDetail is how many bytes of a request are kept with the change that it asks for.
-const maxDetail = 4 << 10
+const maxDetail = 60 << 10
 
 // noted serves a request that changes something, and keeps who asked for what before it is
 // done: what cannot be recorded does not happen.
-func (a *v1) noted(r *request, route *route) (*reply, error) {
+func (a *v1) noted(r *request, route *route, serve func(*request) (*reply, error)) (answer *reply, err error) {
 	change := &store.Change{
 		ID: rand.Text(), At: a.Now().UTC().Truncate(time.Microsecond), Caller: r.caller.ID, Account: r.caller.Account,
 		Deed: route.deed, Subject: route.subject(r.Request),
 	}
 	change.Remote, _, _ = net.SplitHostPort(r.RemoteAddr)
 	if route.access == operator {
-		var err error
 		if change.Detail, err = peek(r); err != nil {
 			return nil, err
 		}
@@ -50,37 +49,51 @@ func (a *v1) noted(r *request, route *route) (*reply, error) {
 	if err := a.Changes.BeginChange(r.Context(), change); err != nil {
 		return nil, err
 	}
-	answer, err := route.serve(r)
-	status := http.StatusOK
+	status := http.StatusInternalServerError // of one that panics
+	defer func() { a.ended(r, change, status) }()
+	answer, err = serve(r)
 	switch {
 	case err != nil:
 		status = statusOf(problemOf(err))
 	case answer.body == nil:
 		status = http.StatusNoContent
 	default:
-		status = cmp.Or(answer.status, status)
+		status = cmp.Or(answer.status, http.StatusOK)
 	}
-	after, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), requestTime)
-	defer cancel()
-	if failed := a.Changes.EndChange(after, change.ID, status); failed != nil {
-		a.Log.WarnContext(after, "how a change ended is not on record", "change", change.ID, "deed", change.Deed, "status", status, "error", failed)
-	}
-	a.Log.InfoContext(after, "changed", "deed", change.Deed, "subject", change.Subject, "caller", change.Caller, "status", status)
 	return answer, err
 }
 
-// peek is the body of a request, which can be read again, if it is small enough to be kept.
+// ended keeps how a change was answered.
+func (a *v1) ended(r *request, change *store.Change, status int) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), requestTime)
+	defer cancel()
+	if err := a.Changes.EndChange(ctx, change.ID, status); err != nil {
+		a.Log.WarnContext(ctx, "how a change ended is not on record", "change", change.ID, "deed", change.Deed, "status", status, "error", err)
+	}
+	a.Log.InfoContext(ctx, "changed", "deed", change.Deed, "subject", change.Subject, "caller", change.Caller, "status", status)
+}
+
+// refused keeps that somebody wanted to change what they may not.
+func (a *v1) refused(r *request, route *route, err error) error {
+	if route.deed != "" && r.caller.Known() {
+		_, _ = a.noted(r, route, func(*request) (*reply, error) { return nil, err }) // it is refused either way
+	}
+	return err
+}
+
+// peek is the body of a request, which can be read again; of one that is too large to be kept
+// its beginning.
 func peek(r *request) (json.RawMessage, error) {
-	data, err := io.ReadAll(io.LimitReader(r.Body, smallBody+1))
+	data, err := io.ReadAll(io.LimitReader(r.Body, maxDetail+1))
 	if err != nil {
 		return nil, invalid("The body could not be read.")
 	}
 	r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(data), r.Body))
 	var b bytes.Buffer
-	if len(data) > maxDetail || json.Compact(&b, data) != nil {
-		return nil, nil
+	if len(data) <= maxDetail && json.Compact(&b, data) == nil {
+		return b.Bytes(), nil
 	}
-	return b.Bytes(), nil
+	return json.Marshal(map[string]string{"cut": strings.ToValidUTF8(string(data[:min(len(data), maxDetail/2)]), "")})
 }
 
 // subject is what a change is about: the names in the address.

@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/toolyard/toolyard"
@@ -16,7 +15,7 @@ type gateTerms struct {
 	Surface toolyard.Surface    `json:"surface,omitempty" enum:"answer,execute,both"`
 	Toolset string              `json:"toolset,omitempty" doc:"All tools when it is not said."`
 	Naming  toolyard.Naming     `json:"naming,omitempty" enum:"mcp,dotted,client"`
-	Callers string              `json:"callers,omitempty" enum:"anyone,keys"`
+	Callers string              `json:"callers,omitempty" enum:"anyone,keys" doc:"As it was when it is not said; a new gate must say it."`
 	Errors  toolyard.ErrorStyle `json:"errors,omitempty" enum:"result,protocol"`
 	Notes   toolyard.Notes      `json:"notes,omitempty" enum:"off,relative,absolute" doc:"Whether descriptions say which file a tool is made from; as it was when it is not said."`
 }
@@ -47,6 +46,7 @@ type gateItem struct {
 	Tools    int    `json:"tools"`
 	Tokens   int    `json:"tokens" doc:"About what its tools cost in a prompt."`
 	Problems int    `json:"problems"`
+	Version  int64  `json:"version" doc:"Of all edits; to be sent with a change."`
 }
 
 // gateDetail is a gate with what it shows.
@@ -69,14 +69,14 @@ type gatesPage struct {
 	Editable bool       `json:"editable"`
 }
 
-func (a *v1) gateItem(v *toolyard.View, size size, edits *config.Edits) gateItem {
+func (a *v1) gateItem(v *toolyard.View, size size, edits *config.Edits, version int64) gateItem {
 	g := v.Gate
 	callers := config.Anyone
 	if g.Known {
 		callers = config.Keys
 	}
 	item := gateItem{
-		Name: g.Name, Path: "/mcp/" + g.Name, From: from(edits.Gates, g.Name), Problems: len(v.Problems),
+		Name: g.Name, Path: "/mcp/" + g.Name, From: from(edits.Gates, g.Name), Problems: len(v.Problems), Version: version,
 		gateTerms: gateTerms{
 			Mode: g.Mode, Surface: cmp.Or(g.Surface, toolyard.Both), Naming: cmp.Or(g.Naming, toolyard.NamingMCP),
 			Callers: callers, Errors: cmp.Or(g.Errors, toolyard.ErrorsAsResults), Notes: a.Yard.Config().Gates[g.Name].Notes,
@@ -100,7 +100,7 @@ func (a *v1) getGates(*request) (*reply, error) {
 	page := gatesPage{Gates: []gateItem{}, Version: version, Editable: slices.Contains(c.Edits, config.EditGates)}
 	shelf := a.shelf()
 	for _, v := range shelf.snapshot.Views {
-		page.Gates = append(page.Gates, a.gateItem(v, shelf.sizes[v], edits))
+		page.Gates = append(page.Gates, a.gateItem(v, shelf.sizes[v], edits, version))
 	}
 	return &reply{body: page}, nil
 }
@@ -108,7 +108,7 @@ func (a *v1) getGates(*request) (*reply, error) {
 func (a *v1) getGate(r *request) (*reply, error) { return done(a.gateDetail(r.PathValue("name"))) }
 
 func (a *v1) gateDetail(name string) (d gateDetail, err error) {
-	_, edits, _, err := a.editing("")
+	_, edits, version, err := a.editing("")
 	if err != nil {
 		return d, err
 	}
@@ -123,7 +123,7 @@ func (a *v1) gateDetail(name string) (d gateDetail, err error) {
 		d.List = append(d.List, tool)
 		size.Tokens += tool.Tokens
 	}
-	d.gateItem = a.gateItem(v, size, edits)
+	d.gateItem = a.gateItem(v, size, edits, version)
 	return d, nil
 }
 
@@ -133,8 +133,13 @@ func (a *v1) putGate(r *request) (*reply, error) {
 		return nil, err
 	}
 	name := r.PathValue("name")
-	if a.Yard != nil {
-		body.Notes = cmp.Or(body.Notes, a.Yard.Config().Gates[name].Notes)
+	if a.Yard == nil {
+		return nil, errNoYard
+	}
+	now := a.Yard.Config().Gates[name]
+	body.Notes, body.Callers = cmp.Or(body.Notes, now.Notes), cmp.Or(body.Callers, now.Callers)
+	if body.Callers == "" {
+		return nil, issue("callers", "must be said: keys, or anyone")
 	}
 	if err := a.edit(r, config.EditGates, body.Version, "gate "+name, func(e *config.Edits) { e.Gates[name] = body.gate() }); err != nil {
 		return nil, err
@@ -145,7 +150,8 @@ func (a *v1) putGate(r *request) (*reply, error) {
 
 func (a *v1) deleteGate(r *request) (*reply, error) {
 	name, version := r.PathValue("name"), r.params.version()
-	return &reply{}, a.edit(r, config.EditGates, version, "gate "+name+" as the file has it", func(e *config.Edits) {
-		maps.DeleteFunc(e.Gates, func(n string, _ config.Gate) bool { return n == name })
-	})
+	if _, edits, _, err := a.editing(config.EditGates); err != nil || from(edits.Gates, name) != "api" {
+		return nil, cmp.Or(err, error(notFound("Nothing was changed of a gate %s.", shown(name))))
+	}
+	return &reply{}, a.edit(r, config.EditGates, version, "gate "+name+" as the file has it", func(e *config.Edits) { delete(e.Gates, name) })
 }

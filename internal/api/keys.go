@@ -115,7 +115,7 @@ type accountsPage struct {
 }
 
 type sessionsPage struct {
-	Sessions []*toolyard.Purse `json:"sessions" doc:"The newest first."`
+	Sessions []*toolyard.Purse `json:"sessions" doc:"Those that end last first."`
 	Next     string            `json:"next,omitempty" doc:"To be sent as before, to go on."`
 }
 

@@ -49,6 +49,9 @@ func (a *v1) watchCalls(r *request) (*reply, error) {
 	})
 	defer watch.Close()
 	s := newStream(r.w)
+	if r.Method == http.MethodHead {
+		return nil, nil
+	}
 	for _, c := range last[max(0, len(last)-firstCalls):] {
 		if !failed || c.Code != toolyard.OK {
 			s.event("call", c)
@@ -62,7 +65,12 @@ func (a *v1) watchCalls(r *request) (*reply, error) {
 		case e := <-watch.Events():
 			s.tell(e, failed)
 		case <-beat.C:
+			if c, err := a.admit(r.Request, caller); err != nil || c.ID != r.caller.ID || p.account(c) != account || p.err != nil {
+				return nil, nil // the key is good for this no longer
+			}
 			s.comment()
+		case <-watch.Done():
+			return nil, nil
 		case <-r.Context().Done():
 			return nil, nil
 		}

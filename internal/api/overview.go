@@ -24,6 +24,7 @@ type overview struct {
 	Pending    []pendingItem `json:"pending" doc:"The first of them."`
 	Today      totals        `json:"today" doc:"Since midnight, in UTC."`
 	Top        []topTool     `json:"top" doc:"The tools that were called most today."`
+	Silent     string        `json:"recordError,omitempty" doc:"Why nothing can be said of today."`
 }
 
 type storeState struct {
@@ -84,17 +85,19 @@ func (a *v1) getOverview(r *request) (*reply, error) {
 			o.Pending = append(o.Pending, a.pendingOf(s.ID, maxPendingShown-len(o.Pending))...)
 		}
 	}
-	if a.Calls == nil {
-		return &reply{body: o}, nil
+	if a.Calls != nil {
+		if err := a.addUp(r, &o); err != nil { // the rest is worth knowing all the same
+			o.Silent = problemOf(err).Message
+		}
 	}
-	return done(&o, a.addUp(r, &o))
+	return &reply{body: o}, nil
 }
 
 // pendingOf are the first definitions of a server that wait for a person.
 func (a *v1) pendingOf(server string, most int) (list []pendingItem) {
 	pending, _ := a.Yard.Pending(server) // one that is down now shows nothing
 	for _, p := range pending {
-		if !p.Rejected && p.Kind != "refused" && len(list) < most {
+		if !p.Rejected && len(list) < most {
 			list = append(list, pendingItem{server, p.Tool, p.Kind})
 		}
 	}

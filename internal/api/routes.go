@@ -235,7 +235,7 @@ func (a *v1) routesOfMoney() []route {
 			access: caller, deed: "session.open", takes: body[sessionBody]("OpenSession"), gives: purse, keyed: true, status: http.StatusCreated, refusals: []int{400, 402, 404, 409, 413}, serve: a.openSession,
 		},
 		{
-			method: "GET", path: "/sessions", id: "listSessions", summary: "Sessions, the newest first: those of the caller's account; of any account with the scope viewer.",
+			method: "GET", path: "/sessions", id: "listSessions", summary: "Sessions, those that end last first: those of the caller's account; of any account with the scope viewer.",
 			access: caller, query: slices.Concat([]string{"account", "state"}, pages), gives: answer[sessionsPage]("Sessions"), refusals: []int{400, 404}, serve: a.getSessions,
 		},
 		{

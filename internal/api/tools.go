@@ -148,9 +148,9 @@ func modeOf(t *toolyard.Tool) toolyard.Mode {
 }
 
 // named are the tools that gates call so.
-func (s *shelf) named(name string) (hits []search.Hit) {
+func (s *shelf) named(name string, keep func(i int) bool) (hits []search.Hit) {
 	for i, t := range s.snapshot.Tools {
-		if slices.ContainsFunc(s.snapshot.Views, func(v *toolyard.View) bool {
+		if keep(i) && slices.ContainsFunc(s.snapshot.Views, func(v *toolyard.View) bool {
 			found, ok := v.Lookup(name)
 			return ok && found == t
 		}) {
@@ -160,7 +160,7 @@ func (s *shelf) named(name string) (hits []search.Hit) {
 	return hits
 }
 
-// filters are what tools can be selected by, in the order of the bits of a mask.
+// filters are what tools can be selected by.
 var filters = []struct {
 	name  string
 	value func(*ToolItem) string
@@ -194,11 +194,12 @@ func (a *v1) getTools(r *request) (*reply, error) {
 		return nil, p.err
 	}
 	page := toolsPage{Generation: shelf.snapshot.Generation, Tools: []ToolItem{}}
-	hits := shelf.index.Find(p.values["q"], func(i int) bool {
+	keep := func(i int) bool {
 		return (!gated || shown[shelf.snapshot.Tools[i]]) && (!troubled || shelf.items[i].Problems > 0)
-	})
+	}
+	hits := shelf.index.Find(p.values["q"], keep)
 	if len(hits) == 0 {
-		hits = shelf.named(p.values["q"])
+		hits = shelf.named(p.values["q"], keep)
 	}
 	counts := make([]map[string]int, len(filters))
 	for i := range counts {
@@ -278,13 +279,10 @@ func (a *v1) getTool(r *request) (*reply, error) {
 	case server == "" || !a.withheld(d, server, name):
 		return nil, notFound("There is no tool %s.", shown(strings.TrimPrefix(server+"/"+name, "/")))
 	}
-	if a.Calls != nil {
-		rows, err := ask(r, a, func(ctx context.Context) ([]store.LatencyRow, error) {
+	if a.Calls != nil { // a record that does not answer is left out
+		rows, _ := ask(r, a, func(ctx context.Context) ([]store.LatencyRow, error) {
 			return a.Calls.Latencies(ctx, store.LatencyQuery{Server: cmp.Or(server, store.Local), Tool: name, Since: a.Now().Add(-latenciesSince)})
 		})
-		if err != nil {
-			return nil, err
-		}
 		if len(rows) > 0 {
 			d.Times = &rows[0]
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -50,6 +51,8 @@ type toolsetItem struct {
 	Gates []string `json:"gates" doc:"That use it."`
 	From  string   `json:"from" enum:"file,api" doc:"Where it is said."`
 	Count int      `json:"count" doc:"How many tools it takes now."`
+
+	Version int64 `json:"version" doc:"Of all edits; to be sent with a change."`
 }
 
 type toolsetsPage struct {
@@ -83,7 +86,7 @@ func (a *v1) editing(part config.Editable) (c *config.Config, edits *config.Edit
 }
 
 func (a *v1) toolset(name string) (item toolsetItem, err error) {
-	c, edits, _, err := a.editing("")
+	c, edits, version, err := a.editing("")
 	if err != nil {
 		return item, err
 	}
@@ -91,13 +94,13 @@ func (a *v1) toolset(name string) (item toolsetItem, err error) {
 	if !ok {
 		return item, notFound("There is no toolset %s.", shown(name))
 	}
-	item = toolsetItem{Name: name, selection: selectionOf(set), Gates: []string{}, From: from(edits.Toolsets, name)}
+	item = toolsetItem{Name: name, selection: selectionOf(set), Gates: []string{}, From: from(edits.Toolsets, name), Version: version}
 	for _, gate := range slices.Sorted(maps.Keys(c.Gates)) {
 		if c.Gates[gate].Toolset == name {
 			item.Gates = append(item.Gates, gate)
 		}
 	}
-	takes := domainSet(name, set).Takes()
+	takes := set.Set(name).Takes()
 	for _, t := range a.Yard.Snapshot().Tools {
 		if takes(t) {
 			item.Count++
@@ -111,14 +114,6 @@ func from[T any](edits map[string]T, name string) string {
 		return "api"
 	}
 	return "file"
-}
-
-func domainSet(name string, set config.Toolset) *toolyard.Toolset {
-	s := &toolyard.Toolset{Name: name, Tools: set.Tools}
-	for _, p := range set.Servers {
-		s.Servers = append(s.Servers, toolyard.ServerPick{ID: p.ID, Tools: p.Tools, Resources: p.Resources})
-	}
-	return s
 }
 
 func (a *v1) getToolsets(*request) (*reply, error) {
@@ -137,12 +132,17 @@ func (a *v1) getToolsets(*request) (*reply, error) {
 
 func (a *v1) getToolset(r *request) (*reply, error) { return done(a.toolset(r.PathValue("name"))) }
 
+var toolsetName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
 func (a *v1) putToolset(r *request) (*reply, error) {
 	body, err := read[toolsetBody](r, maxPicks)
 	if err != nil {
 		return nil, err
 	}
 	name := r.PathValue("name")
+	if !toolsetName.MatchString(name) {
+		return nil, invalid("The name of a toolset is 1 to 64 letters, digits and . _ -, and begins with a letter or a digit.")
+	}
 	if err := a.edit(r, config.EditToolsets, body.Version, "toolset "+name, func(e *config.Edits) { e.Toolsets[name] = body.toolset() }); err != nil {
 		return nil, err
 	}
@@ -151,6 +151,9 @@ func (a *v1) putToolset(r *request) (*reply, error) {
 
 func (a *v1) deleteToolset(r *request) (*reply, error) {
 	name, version := r.PathValue("name"), r.params.version()
+	if _, edits, _, err := a.editing(config.EditToolsets); err != nil || from(edits.Toolsets, name) != "api" {
+		return nil, cmp.Or(err, error(notFound("Nothing was changed of a toolset %s.", shown(name))))
+	}
 	return &reply{}, a.edit(r, config.EditToolsets, version, "toolset "+name+" as the file has it", func(e *config.Edits) { delete(e.Toolsets, name) })
 }
 
@@ -216,7 +219,7 @@ func (a *v1) previewToolset(r *request) (*reply, error) {
 		return nil, err
 	}
 	p := preview{Gates: []gatePreview{}, Faults: []string{}}
-	takes := domainSet(name, body.toolset()).Takes()
+	takes := body.toolset().Set(name).Takes()
 	shelf := a.shelf()
 	for i, t := range shelf.snapshot.Tools {
 		if takes(t) {
@@ -282,7 +285,7 @@ func (a *v1) exportToolset(r *request) (*reply, error) {
 		return a.exportView(r, a.view(name))
 	}
 	s := a.Yard.Snapshot()
-	all := &toolyard.Gate{Name: item.Name, Mode: toolyard.Write, Toolset: domainSet(item.Name, item.toolset())}
+	all := &toolyard.Gate{Name: item.Name, Mode: toolyard.Write, Toolset: item.toolset().Set(item.Name)}
 	return a.exportView(r, all.Bind(toolyard.Offer{Tools: s.Tools}, nil))
 }
 

@@ -145,7 +145,7 @@ func (a *v1) serve(w http.ResponseWriter, r *http.Request, route *route) (*reply
 	asked := &request{Request: r.WithContext(ctx), w: w}
 	var err error
 	if asked.caller, err = a.admit(asked.Request, route.access); err != nil {
-		return nil, err
+		return nil, a.refused(asked, route, err)
 	}
 	if asked.params, err = readParams(r.URL.RawQuery, route.query); err != nil {
 		return nil, err
@@ -153,8 +153,8 @@ func (a *v1) serve(w http.ResponseWriter, r *http.Request, route *route) (*reply
 	if route.long {
 		asked.Request = r
 	}
-	if route.deed != "" {
-		return a.noted(asked, route)
+	if route.deed != "" && asked.caller.Known() { // strangers leave nothing behind, and get nowhere
+		return a.noted(asked, route, route.serve)
 	}
 	return route.serve(asked)
 }

@@ -32,6 +32,9 @@ type Edits struct {
 	Gates    map[string]Gate    `json:"gates,omitempty"`
 }
 
+// defaultGate is the gate of a configuration that has none.
+const defaultGate = "default"
+
 var editsSchema = toolyard.SchemaFor[Edits]()
 
 // ParseEdits reads what Edits are encoded as. Nothing at all is none.
@@ -71,6 +74,9 @@ func (s *Source) With(e *Edits) (*Source, error) {
 		c.Toolsets = merged(c.Toolsets, e.Toolsets)
 	}
 	if slices.Contains(c.Edits, EditGates) && len(e.Gates) > 0 {
+		if len(c.Gates) == 0 { // the gate that there is without any stays
+			c.Gates = map[string]Gate{defaultGate: {Mode: toolyard.Write, Surface: toolyard.Both, Naming: toolyard.NamingMCP, Errors: toolyard.ErrorsAsResults}}
+		}
 		c.Gates = merged(c.Gates, e.Gates)
 	}
 	if issues := c.check(); len(issues) > 0 {
@@ -79,6 +85,15 @@ func (s *Source) With(e *Edits) (*Source, error) {
 	with := *s
 	with.Config = &c
 	return &with, nil
+}
+
+// Set is the toolset as gates use it.
+func (t Toolset) Set(name string) *toolyard.Toolset {
+	s := &toolyard.Toolset{Name: name, Tools: t.Tools}
+	for _, p := range t.Servers {
+		s.Servers = append(s.Servers, toolyard.ServerPick{ID: p.ID, Tools: p.Tools, Resources: p.Resources})
+	}
+	return s
 }
 
 func merged[T any](file, edits map[string]T) map[string]T {

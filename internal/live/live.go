@@ -45,7 +45,7 @@ type Options struct {
 
 	// Result is what is told of a result; nil for nothing.
 	Result func(*toolyard.Result) json.RawMessage
-	// Others are the calls of other replicas that began after a time, the newest first; nil
+	// Others are the calls of other replicas that ended after a time, the newest first; nil
 	// for none.
 	Others func(ctx context.Context, since time.Time) ([]*store.CallRow, error)
 
@@ -53,8 +53,8 @@ type Options struct {
 }
 
 const (
-	remembered = 500 // calls
-	waiting    = 256 // events that wait for who watches
+	remembered = 500  // calls
+	waiting    = 1024 // events that wait for who watches
 )
 
 // Hub is where calls are told of.
@@ -69,6 +69,9 @@ type Hub struct {
 	told     map[string]time.Time // when calls were told of, as long as they are looked for
 	most     int                  // so many, then the old ones go
 	watchers map[*Watch]struct{}
+
+	closing sync.Once
+	closed  chan struct{}
 }
 
 // New makes a hub.
@@ -76,7 +79,7 @@ func New(opts Options) *Hub {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Hub{opts: opts, wake: make(chan struct{}, 1), byID: make(map[string]*Call), told: make(map[string]time.Time), watchers: make(map[*Watch]struct{})}
+	return &Hub{opts: opts, wake: make(chan struct{}, 1), byID: make(map[string]*Call), told: make(map[string]time.Time), watchers: make(map[*Watch]struct{}), closed: make(chan struct{})}
 }
 
 // Policy tells of every call. It stands in front of the others.
@@ -91,7 +94,7 @@ func (h *Hub) Policy() toolyard.Policy {
 				o = toolyard.Outcome{Err: toolyard.AsError(err), Start: start, Elapsed: o.Elapsed}
 			}
 			ended := &Call{CallRow: h.opts.Row(c, o)}
-			if h.opts.Result != nil && o.Result != nil {
+			if h.opts.Result != nil && o.Result != nil && len(c.Tool.Needs) == 0 { // otherwise it may be about the caller's own data
 				ended.Result = h.opts.Result(o.Result)
 			}
 			h.end(ended)
@@ -116,10 +119,12 @@ func (h *Hub) begin(c *toolyard.Call) {
 func (h *Hub) end(c *Call) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, told := h.told[c.ID]; told {
-		return
+	if h.opts.Others != nil {
+		if _, told := h.told[c.ID]; told {
+			return
+		}
+		h.remember(c)
 	}
-	h.remember(c)
 	if old := h.last[h.next]; old != nil {
 		delete(h.byID, old.ID)
 	}
@@ -152,13 +157,7 @@ func (h *Hub) Find(id string) (*Call, bool) {
 	return c, ok
 }
 
-// Last are the calls that are remembered, the oldest first.
-func (h *Hub) Last() (list []*Call) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.lastCalls()
-}
-
+// lastCalls are the calls that are remembered, the oldest first.
 func (h *Hub) lastCalls() (list []*Call) {
 	for i := range h.last {
 		if c := h.last[(h.next+i)%remembered]; c != nil {
@@ -222,12 +221,18 @@ func (w *Watch) send(e Event) {
 // Events are what happens from now on.
 func (w *Watch) Events() <-chan Event { return w.events }
 
+// Done is closed when nothing more is told.
+func (w *Watch) Done() <-chan struct{} { return w.hub.closed }
+
 // Close ends the watch.
 func (w *Watch) Close() {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()
 	delete(w.hub.watchers, w)
 }
+
+// Close ends all watches. Calls go on.
+func (h *Hub) Close() { h.closing.Do(func() { close(h.closed) }) }
 
 func (h *Hub) watched() bool {
 	h.mu.Lock()
@@ -237,7 +242,7 @@ func (h *Hub) watched() bool {
 
 // Calls of other replicas are looked for this often, and as far back as they may be late.
 const (
-	lookPause = 500 * time.Millisecond
+	lookPause = 700 * time.Millisecond
 	lateness  = 5 * time.Second
 )
 

@@ -64,7 +64,7 @@ func TestSlowWatchers(t *testing.T) {
 	h := New(Options{Row: row})
 	w, _ := h.Watch(everything)
 	defer w.Close()
-	const n = 1000
+	const n = 2000
 	for i := range n {
 		call(h, fmt.Sprint(i), "acme", nil)
 	}
@@ -85,7 +85,7 @@ func TestOnlySoManyAreRemembered(t *testing.T) {
 	for i := range 3 * remembered {
 		call(h, fmt.Sprint(i), "acme", nil)
 	}
-	list := h.Last()
+	list := h.lastCalls()
 	if len(list) != remembered || len(h.byID) != remembered || list[0].ID != fmt.Sprint(2*remembered) {
 		t.Errorf("%d are remembered, %d by id, from %s", len(list), len(h.byID), list[0].ID)
 	}

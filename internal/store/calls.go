@@ -34,6 +34,7 @@ type CallQuery struct {
 
 	Failed       bool      // only calls whose code is not OK
 	Since, Until time.Time // Until itself is left out
+	Ended        time.Time // only calls that ended since, and began not more than a minute before
 	Before       Cursor    // only calls behind this place; the zero value is the beginning
 	Limit        int       // at most MaxCalls, which zero means too
 }
@@ -141,6 +142,10 @@ func (s *Store) Calls(ctx context.Context, q CallQuery) ([]*CallRow, error) {
 		f.where = append(f.where, "code <> 'OK'") // as above
 	}
 	f.between("at", q.Since, q.Until)
+	if !q.Ended.IsZero() {
+		f.between("at", q.Ended.Add(-time.Minute), time.Time{})
+		f.between(s.endOfCall(), q.Ended, time.Time{})
+	}
 	f.behind("at", q.Before.At, q.Before.ID)
 	text := "SELECT " + callTable.list() + " FROM calls" + f.String() + " ORDER BY at DESC, id DESC LIMIT " + f.arg(q.Limit)
 	return collect(ctx, s, q.Limit, scanCall, text, f.args)
@@ -150,10 +155,14 @@ func (s *Store) Calls(ctx context.Context, q CallQuery) ([]*CallRow, error) {
 func (s *Store) Call(ctx context.Context, id string) (*CallRow, error) {
 	if id != "" {
 		q := CallQuery{ID: id, Limit: 1}
-		if at, ok := toolyard.CallTime(id); ok { // then only its day need be looked at
-			q.Since, q.Until = at, at.Add(time.Millisecond)
+		within := q
+		if at, ok := toolyard.CallTime(id); ok { // most likely only its day need be looked at
+			within.Since, within.Until = at, at.Add(time.Millisecond)
 		}
-		list, err := s.Calls(ctx, q)
+		list, err := s.Calls(ctx, within)
+		if err == nil && len(list) == 0 && within != q {
+			list, err = s.Calls(ctx, q)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -162,6 +171,14 @@ func (s *Store) Call(ctx context.Context, id string) (*CallRow, error) {
 		}
 	}
 	return nil, toolyard.Errorf(toolyard.NotFound, "There is no call %s on the record.", id)
+}
+
+// endOfCall is when a call ended, in SQL.
+func (s *Store) endOfCall() string {
+	if s.isLite() {
+		return "at + elapsed_ns / 1000"
+	}
+	return "at + elapsed_ns / 1000 * interval '1 microsecond'"
 }
 
 func scanCall(s scanner) (*CallRow, error) {

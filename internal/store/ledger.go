@@ -11,8 +11,9 @@ import (
 // Fund implements toolyard.Ledger.
 func (s *Store) Fund(ctx context.Context, account string, amount toolyard.Money, reference string) error {
 	id := fmt.Sprintf("fund/%d/%s/%s", len(account), account, reference) // no other account and reference have the same
-	return s.engine.exchange(ctx, refs{purses: []string{account}, calls: []callRef{{id: id}}}, func(r *rows) error {
-		if r.charged[id] {
+	again := false
+	err := s.engine.exchange(ctx, refs{purses: []string{account}, calls: []callRef{{id: id}}}, func(r *rows) error {
+		if again = r.charged[id]; again {
 			return nil
 		}
 		b := &books{rows: r}
@@ -37,6 +38,27 @@ func (s *Store) Fund(ctx context.Context, account string, amount toolyard.Money,
 		p.mark()
 		return nil
 	})
+	if err != nil || !again {
+		return err
+	}
+	return s.sameFunds(ctx, id, account, amount, reference)
+}
+
+// sameFunds refuses a payment whose reference stands for another amount.
+func (s *Store) sameFunds(ctx context.Context, id, account string, amount toolyard.Money, reference string) error {
+	var paid toolyard.Money
+	var target string
+	err := s.db.QueryRowContext(ctx, `SELECT amount, target FROM transfers WHERE id = $1`, id).Scan(&paid, &target)
+	if err != nil {
+		return s.engine.explain(err)
+	}
+	if target != "purse/"+account {
+		paid = -paid
+	}
+	if paid != amount {
+		return toolyard.Errorf(toolyard.Conflict, "The reference %s stands for %s USD already; give another payment another reference.", reference, paid)
+	}
+	return nil
 }
 
 // OpenSession implements toolyard.Ledger.

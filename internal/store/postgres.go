@@ -48,7 +48,7 @@ func openPostgres(ctx context.Context, address string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := migrateAt(ctx, config.ConnConfig.Copy()); err != nil {
+	if err := migrateAt(context.WithoutCancel(ctx), config.ConnConfig.Copy()); err != nil { // it may take long at the first start of a new version
 		return nil, pgError(err)
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)

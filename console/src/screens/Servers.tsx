@@ -97,10 +97,15 @@ function Name({ server }: { server: ServerItem }) {
         {server.required && <Badge title="The yard is ready only when this server is up.">required</Badge>}
       </span>
       <span className="Servers-under cut" title={`${server.transport} · ${server.target}`}>
-        {server.transport} · <span className="mono">{visible(server.target)}</span>
+        {server.transport} · <span className="mono">{visible(shortTarget(server))}</span>
       </span>
     </span>
   );
+}
+
+/** A command without the folders of its program; the title has all of it. */
+function shortTarget({ transport, target }: ServerItem): string {
+  return transport === "stdio" ? target.replace(/^\S*\//, "") : target;
 }
 
 function State({ server }: { server: ServerItem }) {
