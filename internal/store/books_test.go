@@ -606,14 +606,27 @@ func TestALeaseIsNeverTooSmallToUse(t *testing.T) {
 
 // Two fundings are two, whatever their accounts and references look like.
 func TestFundingsAreToldApart(t *testing.T) {
-	kept := newTables()
-	s := &Store{engine: kept}
+	s, err := Open(t.Context(), "memory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // it is in memory
 	for _, f := range [][2]string{{"a", "b/c"}, {"a/b", "c"}, {"a/b", "c"}, {"a", "b/c"}} {
 		if err := s.Fund(t.Context(), f[0], 1, f[1]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if kept.purses["a"].balance != 1 || kept.purses["a/b"].balance != 1 {
-		t.Errorf("%+v", kept.purses)
+	for _, account := range []string{"a", "a/b"} {
+		if p, err := s.Purse(t.Context(), account); err != nil || p.Remaining != 1 {
+			t.Errorf("%+v %v", p, err)
+		}
+	}
+	if err := s.Fund(t.Context(), "a", 2, "b/c"); toolyard.AsError(err).Code != toolyard.Conflict {
+		t.Errorf("another amount under one reference: %v", err)
+	}
+	for _, amount := range []toolyard.Money{-1, -1} {
+		if err := s.Fund(t.Context(), "a", amount, "back"); err != nil {
+			t.Error(err)
+		}
 	}
 }
