@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -49,6 +51,9 @@ func (s *Store) sameFunds(ctx context.Context, id, account string, amount toolya
 	var paid toolyard.Money
 	var target string
 	err := s.db.QueryRowContext(ctx, `SELECT amount, target FROM transfers WHERE id = $1`, id).Scan(&paid, &target)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
 	if err != nil {
 		return s.engine.explain(err)
 	}
