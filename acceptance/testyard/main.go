@@ -26,6 +26,9 @@ func main() {
 		delete(sources, "docs")
 		delete(sources, "library")
 	}
+	if n, err := strconv.Atoi(os.Getenv("TESTYARD_CATALOG")); err == nil {
+		tools = append(tools, catalogTools(n)...)
+	}
 	clients := &toolyard.Clients{}
 	toolyard.Lend[broker](clients, theBroker, toolyard.Write)
 	cli.Main(yard.Options{

@@ -1,0 +1,104 @@
+// Calls appear as they happen, can be narrowed down and held still, and one of them shows where
+// its time went, what was sent and what came back.
+import { api, check, enter, figure, main, mcp, quantile, settings, sleep, step, until } from './page.mjs';
+
+const fresh = ['archive', 'compare', 'count', 'describe', 'export', 'fetch', 'find', 'forecast', 'list', 'rank'].map((deed) => `${deed}_driver_template`);
+
+await main(async () => {
+  const { page, context } = await enter(settings.operator, '/calls');
+  const table = page.getByRole('table', { name: 'Calls' });
+  const rows = (text) => table.getByRole('row').filter({ hasText: text });
+
+  await step(page, 'the record is there', async () => {
+    await rows('note_read').first().waitFor();
+    await page.getByRole('group', { name: 'Live' }).getByText('Live', { exact: true }).waitFor();
+  });
+
+  await step(page, 'calls appear as they happen', async () => {
+    await page.evaluate(watchRows, fresh);
+    const sent = {};
+    for (const name of fresh) {
+      sent[name] = Date.now();
+      await call(name, { id: name });
+      await sleep(150);
+    }
+    await rows(fresh.at(-1)).first().waitFor();
+    const seen = await page.evaluate(() => window.rowTimes);
+    const delays = fresh.map((name) => (seen[name] ?? Infinity) - sent[name]);
+    figure('live: call to row', `p50 ${quantile(delays, 0.5)} ms, max ${Math.max(...delays)} ms of ${delays.length}`);
+    check('each call appears within a second', Math.max(...delays) < 1000, delays);
+  });
+
+  await step(page, 'a call that runs is shown while it runs', async () => {
+    const running = call('sleep', { ms: 1500 });
+    await rows('sleep').filter({ hasText: 'Running' }).waitFor({ timeout: 1400 });
+    await running;
+    await rows('sleep').filter({ hasText: 'OK' }).first().waitFor();
+  });
+
+  await step(page, 'a pause holds the list still', async () => {
+    await page.getByRole('button', { name: 'Pause' }).click();
+    await call('merge_driver_template', { id: 'later' });
+    await page.getByRole('button', { name: /Show 1 new call/ }).waitFor();
+    check('nothing is added while it is held', (await rows('merge_driver_template').count()) === 0);
+    await page.getByRole('button', { name: /Show 1 new call/ }).click();
+    await rows('merge_driver_template').first().waitFor();
+  });
+
+  await step(page, 'filters', async () => {
+    await page.getByRole('switch', { name: 'Failed only' }).click();
+    await page.waitForURL(/failed=true/);
+    await rows('throw').first().waitFor();
+    check('no call that went well is listed', (await rows('note_write').count()) === 0);
+    await page.getByLabel('Tool', { exact: true }).fill('echo');
+    await page.getByLabel('Tool', { exact: true }).press('Enter');
+    await page.waitForURL(/tool=echo/);
+    await rows('throw').first().waitFor({ state: 'detached' });
+    await rows('echo').first().waitFor();
+    await call('echo', { text: 5 });
+    check('what does not fit is not there', (await rows('hello').count()) === 0);
+    await page.getByRole('button', { name: /^Clear/ }).click();
+    await rows('merge_driver_template').first().waitFor();
+  });
+
+  await step(page, 'one call', async () => {
+    await call('hello', { name: 'Grace' });
+    let id;
+    await until('the call is on the record', async () => {
+      const { calls } = await api(settings.viewer, 'GET', '/calls?tool=hello&limit=1');
+      id = calls[0]?.args?.name === 'Grace' && calls[0].id;
+      return id;
+    });
+    await page.getByLabel('Tool', { exact: true }).fill('hello');
+    await page.getByLabel('Tool', { exact: true }).press('Enter');
+    await page.waitForURL(/tool=hello/);
+    await table.locator(`a[href$="/calls/${id}"]`).click();
+    await page.getByRole('heading', { name: 'hello', level: 1 }).waitFor();
+    const steps = await page.getByRole('list', { name: 'Steps of the call' }).getByRole('listitem').allInnerTexts();
+    for (const name of ['Validate', 'Admit', 'Run', 'Settle']) check(`the step ${name} is shown`, steps.some((text) => text.startsWith(name)), steps);
+    await page.getByRole('region', { name: 'Arguments' }).getByText('Grace').waitFor();
+    await page.getByRole('region', { name: 'Result' }).getByText('Hello, Grace!').first().waitFor();
+  });
+
+  await step(page, 'a call that failed', async () => {
+    const { calls } = await api(settings.viewer, 'GET', '/calls?tool=throw&limit=1');
+    await page.goto(`/console/calls/${calls[0].id}`);
+    await page.getByRole('region', { name: 'Why it failed' }).getByText('boom').waitFor();
+  });
+  await context.close();
+});
+
+// call makes a call from outside, as an agent does.
+async function call(name, args) {
+  return mcp('all', 'tools/call', { name, arguments: args }, settings.operator);
+}
+
+// watchRows runs in the page. It notes when the row of each tool came.
+function watchRows(names) {
+  const times = (window.rowTimes = {});
+  const look = () => {
+    const text = document.querySelector('table[aria-label=Calls]')?.textContent ?? '';
+    for (const name of names) if (times[name] === undefined && text.includes(name)) times[name] = Date.now();
+  };
+  new MutationObserver(look).observe(document.querySelector('main'), { subtree: true, childList: true });
+}

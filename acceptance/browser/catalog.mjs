@@ -1,0 +1,72 @@
+// Finds a tool and runs it with the keyboard alone; narrows the catalog down by its filters.
+import { api, check, enter, main, settings, settled, step } from './page.mjs';
+
+await main(async () => {
+  const { page, context } = await enter(settings.operator);
+  await step(page, 'keyboard only', () => keyboard(page));
+  await step(page, 'filters', () => filters(page));
+  await context.close();
+});
+
+// keyboard goes from the overview to a result without a mouse.
+async function keyboard(page) {
+  await page.goto('/console/');
+  await settled(page);
+  const focused = () => page.evaluate(() => document.activeElement?.getAttribute('aria-label') ?? document.activeElement?.textContent);
+  for (let i = 0; i < 40 && (await focused()) !== 'Search tools'; i++) await page.keyboard.press('Tab');
+  check('Tab leads to the search', (await focused()) === 'Search tools', await focused());
+  await page.keyboard.type('list_ledger_notes');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'Catalog', level: 1 }).waitFor();
+  await page.getByRole('link', { name: 'list_ledger_notes' }).waitFor();
+  await page.keyboard.press('/');
+  check('the slash leads to the search of the catalog', (await focused()) === 'Search the catalog', await focused());
+  await page.keyboard.press('ArrowDown');
+  check('the arrow leads into the list', (await focused())?.includes('list_ledger_notes'), await focused());
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'list_ledger_notes', level: 1 }).waitFor();
+  await run(page);
+}
+
+// run fills in the form of a tool and runs it, with keys only.
+async function run(page) {
+  const tab = async (holds, limit = 80) => {
+    for (let i = 0; i < limit; i++) {
+      await page.keyboard.press('Tab');
+      if (await page.evaluate(holds)) return;
+    }
+    throw new Error(`Tab does not lead to ${holds}`);
+  };
+  const label = (text) => page.getByRole('tab', { name: text });
+  if (await label(/^Try/).count()) {
+    await tab(() => document.activeElement?.getAttribute('role') === 'tab');
+    for (let i = 0; i < 8 && (await label(/^Try/).getAttribute('aria-selected')) !== 'true'; i++) {
+      await page.keyboard.press('ArrowRight');
+      await page.keyboard.press('Enter');
+    }
+  }
+  await tab(() => [...(document.activeElement?.labels ?? [])].some((each) => each.textContent.startsWith('id')));
+  await page.keyboard.type('by keys alone');
+  await tab(() => /^(Run|Call)/.test(document.activeElement?.textContent ?? '') && document.activeElement.tagName === 'BUTTON');
+  await page.keyboard.press('Enter');
+  await page.getByText('by keys alone').last().waitFor();
+  await page.getByText('OK', { exact: true }).first().waitFor();
+}
+
+// filters narrow the list down, and are in the address.
+async function filters(page) {
+  await page.goto('/console/catalog');
+  await settled(page);
+  const count = async () => Number((await page.getByRole('main').getByRole('status').first().innerText()).replaceAll(/\D/g, ''));
+  await page.getByRole('group', { name: 'Mode' }).getByRole('button', { name: /Writes/ }).click();
+  await page.waitForURL(/mode=write/);
+  await page.getByRole('group', { name: 'Source' }).getByRole('button', { name: /^up/ }).click();
+  await page.waitForURL(/source=up/);
+  const { total } = await api(settings.viewer, 'GET', '/tools?mode=write&source=up');
+  await page.waitForFunction((n) => [...document.querySelectorAll('main [role=status]')].some((each) => each.textContent.startsWith(`${n} tool`)), total);
+  await page.reload();
+  await settled(page);
+  check('the address keeps the filters', (await count()) === total, { shown: await count(), total });
+  await page.getByRole('button', { name: 'Clear all' }).click();
+  await page.waitForFunction(() => /10,\d\d\d tools/.test(document.querySelector('main [role=status]')?.textContent ?? ''));
+}

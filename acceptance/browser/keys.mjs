@@ -1,0 +1,69 @@
+// Limits under pressure, a key from its making to its end, problems with their place, and the
+// record of who changed what.
+import { check, enter, figure, main, mcp, settings, settled, step, until } from './page.mjs';
+
+await main(async () => {
+  const { page, context } = await enter(settings.operator, '/limits');
+
+  await step(page, 'limits show what is used', async () => {
+    for (let i = 0; i < 3; i++) await mcp('all', 'tools/call', { name: 'note_paced', arguments: {} }, settings.operator);
+    const row = page.getByRole('table', { name: 'Limits' }).getByRole('row').filter({ hasText: 'note_paced' });
+    await row.getByText('3 of 3').waitFor();
+    const refused = await mcp('all', 'tools/call', { name: 'note_paced', arguments: {} }, settings.operator);
+    check('the fourth call is refused', refused.result?.structuredContent?.error === 'RATE_LIMITED', refused);
+  });
+
+  let token;
+  const use = () => mcp('all', 'tools/call', { name: 'echo', arguments: { text: 'hi' } }, token);
+  let revoked;
+  await step(page, 'a key is made, used and revoked', async () => {
+    await page.goto('/console/keys');
+    await settled(page);
+    await page.getByRole('button', { name: 'Make a key' }).click();
+    await page.getByLabel(/^Name/).fill('short-lived');
+    await page.getByLabel(/^Caller/).fill('robot');
+    await page.getByRole('switch', { name: /^May write/ }).click(); // the gate is for writing
+    await page.getByRole('button', { name: 'Make the key' }).click();
+    token = await page.getByRole('dialog').getByText(/^ty_[a-z0-9]+_/).innerText();
+    await page.getByRole('button', { name: 'I have copied it' }).click();
+    check('the key is good', (await use()).result?.content?.[0]?.text === 'hi');
+    check('the token is gone from the page', !(await page.content()).includes(token));
+    await page.getByRole('button', { name: 'Revoke short-lived' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Revoke it' }).click();
+    await page.getByText('The key short-lived is revoked.').waitFor();
+    revoked = Date.now();
+    await page.getByRole('row').filter({ hasText: 'short-lived' }).getByText('Revoked').waitFor();
+  });
+
+  await step(page, 'problems say where they are', async () => {
+    await page.goto('/console/problems');
+    await settled(page);
+    const problem = page.getByRole('article').filter({ hasText: 'broken' });
+    await problem.getByText(/broken\.ts:3/).first().waitFor();
+    await problem.getByText('z.string(').first().waitFor();
+  });
+
+  await step(page, 'changes say who did it', async () => {
+    await page.goto('/console/changes');
+    await settled(page);
+    const table = page.getByRole('table', { name: 'Changes' });
+    for (const deed of ['Revoke a key', 'Make a key', 'Fund an account', 'Edit a toolset', 'Restore an earlier version', 'Approve definitions', 'Reject definitions']) {
+      const row = table.getByRole('row').filter({ hasText: deed }).first();
+      check(`${deed}: by whom`, (await row.count()) === 1 && (await row.innerText()).includes('olivia'), await row.count());
+    }
+    await table.getByRole('row').filter({ hasText: 'Fund an account' }).first().getByRole('button', { name: 'Details' }).click();
+    await page.getByRole('dialog').getByText('globex').first().waitFor();
+    await page.getByRole('button', { name: 'Close' }).first().click();
+  });
+  await step(page, 'a revoked key is refused', async () => {
+    await until('the key is refused', async () => (await use()).status === 401, 30_000);
+    figure('key: revoked to refused', `${Date.now() - revoked} ms at most`);
+  });
+  await context.close();
+
+  const looking = await enter(settings.viewer, '/keys');
+  await step(looking.page, 'a viewer has no buttons', async () => {
+    check('a viewer can make no key', (await looking.page.getByRole('button', { name: /Make a key|Revoke/ }).count()) === 0);
+  });
+  await looking.context.close();
+});

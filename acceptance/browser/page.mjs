@@ -1,0 +1,175 @@
+// What every script here shares: a Chromium whose pages are watched for faults, ways to sign in,
+// an MCP client, and a report.
+//
+// A script is given a JSON object as its argument: url, where the yard is; operator and viewer,
+// tokens; artifacts, a folder for pictures of what failed; and what it needs itself. It prints
+// its figures and every fault.
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+
+// The packages are installed beside the foreign clients.
+const require = createRequire(new URL('../clients/package.json', import.meta.url));
+const { chromium } = require('playwright-core');
+
+export const settings = JSON.parse(process.argv[2]);
+export const sizes = { wide: { width: 1440, height: 900 }, phone: { width: 390, height: 844 } };
+export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+const faults = [];
+const figures = {};
+const values = {};
+
+/** Writes down what is wrong, unless it holds. */
+export function check(what, holds, found) {
+  if (holds) return;
+  faults.push(found === undefined ? what : `${what}: ${JSON.stringify(found)?.slice(0, 1000)}`);
+}
+
+/** Writes down a figure of the table that the test prints. */
+export function figure(name, text) {
+  figures[name] = String(text);
+}
+
+/** Hands a value to the test, which compares it with what it knows. */
+export function value(name, text) {
+  values[name] = text;
+}
+
+/** The value below which a share of the samples is. */
+export function quantile(samples, share) {
+  const sorted = samples.toSorted((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.ceil(share * sorted.length) - 1)];
+}
+
+let browser;
+
+/** Runs a script: its steps, then the end of the browser and the report. */
+export async function main(script) {
+  try {
+    browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+    await script();
+  } catch (error) {
+    faults.push(String(error.stack ?? error));
+  } finally {
+    await browser?.close();
+    console.log(JSON.stringify({ figures, values, faults }));
+  }
+}
+
+/** Does one step. When it fails, the page is pictured and the others go on. */
+export async function step(page, name, act) {
+  const began = Date.now();
+  try {
+    await act();
+  } catch (error) {
+    const file = join(settings.artifacts, `${name.replaceAll(/\W+/g, '-')}.png`);
+    await page.screenshot({ path: file }).catch(() => undefined);
+    faults.push(`${name}: ${String(error.message).slice(0, 1500)} (at ${page.url()}, see ${file})`);
+  }
+  process.stderr.write(`${name}: ${Date.now() - began} ms\n`);
+}
+
+/**
+ * Opens a page in a context of its own. What a person must never see is a fault: errors in the
+ * console, requests that fail or go elsewhere, and what the policy of the page forbids.
+ */
+export async function open({ size = sizes.wide, theme = 'light' } = {}) {
+  const context = await browser.newContext({ viewport: size, colorScheme: theme, reducedMotion: 'reduce', baseURL: settings.url, hasTouch: size.width < 700 });
+  context.setDefaultTimeout(10_000);
+  const page = await context.newPage();
+  const expected = [];
+  await page.exposeFunction('forbidden', (what) => check('the policy of the page forbids what it does', false, what));
+  await page.addInitScript(() => {
+    document.addEventListener('securitypolicyviolation', (event) => window.forbidden(`${event.violatedDirective}: ${event.blockedURI || event.sample}`));
+  });
+  page.on('console', (message) => {
+    const refusal = message.text().startsWith('Failed to load resource'); // its response says more
+    if (message.type() === 'error' && !refusal) check(`the console of ${page.url()}`, false, message.text());
+  });
+  page.on('pageerror', (error) => check(`an exception in ${page.url()}`, false, String(error.stack)));
+  page.on('request', (request) => {
+    const url = new URL(request.url());
+    if (!['data:', 'blob:'].includes(url.protocol)) check('a request to another host', url.origin === new URL(settings.url).origin, request.url());
+  });
+  page.on('requestfailed', (request) => {
+    const why = request.failure()?.errorText; // what nobody waits for any more is aborted
+    check('a request failed', why === 'net::ERR_ABORTED', { url: request.url(), why });
+  });
+  page.on('response', (response) => {
+    if (response.status() < 400) return;
+    const asked = `${response.status()} ${response.request().method()} ${new URL(response.url()).pathname}`;
+    check('a request was refused', expected.some((pattern) => pattern.test(asked)), asked);
+  });
+  return { context, page, expect: (pattern) => expected.push(pattern) };
+}
+
+/** Opens a page as somebody who followed a link with a key. */
+export async function enter(key, path = '/', options = {}) {
+  const opened = await open(options);
+  await opened.page.goto(`/console${path}#key=${key}`);
+  await settled(opened.page);
+  return opened;
+}
+
+/** Goes to another screen without loading the page again, as a click on a link does. */
+export async function go(page, path) {
+  await page.evaluate((to) => {
+    history.pushState(null, '', to);
+    dispatchEvent(new PopStateEvent('popstate'));
+  }, `/console${path}`);
+  await settled(page);
+}
+
+/** Waits until a screen is there with what it loads. */
+export async function settled(page) {
+  await page.locator('h1').first().waitFor();
+  await page.waitForFunction(() => !document.querySelector('.Skeleton') && !document.querySelector('main[aria-busy=true]'));
+}
+
+/** Asks the API. */
+export async function api(key, method, path, body) {
+  const answer = await fetch(`${settings.url}/api/v1${path}`, {
+    method,
+    headers: { Authorization: `Bearer ${key}`, ...(body !== undefined && { 'Content-Type': 'application/json' }) },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  });
+  const text = await answer.text();
+  return { status: answer.status, ...(text && JSON.parse(text)) };
+}
+
+/** Asks a gate, as an MCP client of 2026-07-28 does. */
+export async function mcp(gate, method, params = {}, key = '') {
+  const meta = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', 'io.modelcontextprotocol/clientCapabilities': {} };
+  const answer = await fetch(`${settings.url}/mcp/${gate}`, {
+    method: 'POST',
+    headers: {
+      'Content-Type': 'application/json',
+      Accept: 'application/json, text/event-stream',
+      'Mcp-Protocol-Version': '2026-07-28',
+      'Mcp-Method': method,
+      ...(params.name && { 'Mcp-Name': params.name }),
+      ...(key && { Authorization: `Bearer ${key}` }),
+    },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { _meta: meta, ...params } }),
+  });
+  if (!answer.ok) return { status: answer.status };
+  const text = await answer.text();
+  const streamed = text.match(/^data: (\{.*\})$/gm)?.at(-1)?.slice('data: '.length);
+  return { status: answer.status, ...JSON.parse(streamed ?? text) };
+}
+
+/** The tools that a gate lists, by name. */
+export async function listed(gate, key) {
+  const answer = await mcp(gate, 'tools/list', {}, key);
+  return new Map(answer.result.tools.map((tool) => [tool.name, tool]));
+}
+
+/** Looks until something is so, and returns how many milliseconds that took. */
+export async function until(what, holds, limit = 10_000) {
+  const began = performance.now();
+  while (!(await holds())) {
+    if (performance.now() - began > limit) throw new Error(`not within ${limit} ms: ${what}`);
+    await sleep(20);
+  }
+  return Math.round(performance.now() - began);
+}

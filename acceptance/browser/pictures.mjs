@@ -1,0 +1,53 @@
+// Takes the pictures of the documentation: every screen that it shows, in both themes, and some of
+// them as a phone has them.
+import { join } from 'node:path';
+import { api, enter, go, main, settings, sizes, sleep } from './page.mjs';
+
+await main(async () => {
+  const screens = await addresses();
+  for (const theme of ['light', 'dark']) {
+    await take(screens, theme, 'wide', '');
+    await take(screens.filter(([name]) => ['overview', 'tool', 'calls'].includes(name)), theme, 'phone', '-phone');
+  }
+});
+
+// addresses are what is pictured, by name: of what changes, that which has most to show.
+async function addresses() {
+  const { pending } = await api(settings.operator, 'GET', '/overview');
+  const { calls } = await api(settings.operator, 'GET', '/calls?tool=arrival_brief&limit=50');
+  const nested = calls.filter((call) => call.code === 'OK' && call.marks).toSorted((a, b) => b.elapsedNs - a.elapsedNs)[0];
+  return [
+    ['overview', '/'],
+    ['catalog', '/catalog'],
+    ['tool', '/tools/-/convert_units?tab=try'],
+    ['servers', '/servers'],
+    ['approval', `/servers/${pending[0].server}?tab=pending&tool=${pending[0].tool}`],
+    ['toolset', '/toolsets/operations'],
+    ['calls', '/calls'],
+    ['call', `/calls/${nested.id}`],
+    ['spend', '/spend'],
+    ['limits', '/limits'],
+  ];
+}
+
+// run fills in the form of the tool, so that the picture has a result.
+async function run(page) {
+  await page.getByLabel('value *', { exact: true }).fill('21.5');
+  await page.getByLabel('from *', { exact: true }).selectOption('kn');
+  await page.getByLabel('to *', { exact: true }).selectOption('km/h');
+  await page.getByRole('button', { name: 'Run', exact: true }).click();
+  await page.getByRole('region', { name: 'Result' }).getByText('OK', { exact: true }).first().waitFor();
+}
+
+async function take(screens, theme, size, suffix) {
+  const { page, context } = await enter(settings.operator, '/', { theme, size: sizes[size] });
+  for (const [name, path] of screens) {
+    await go(page, path);
+    if (name === 'tool') await run(page);
+    await page.evaluate(() => scrollTo(0, 0));
+    await page.mouse.move(0, 0);
+    await sleep(name === 'calls' ? 5000 : 700); // until there is something to see, and nothing moves
+    await page.screenshot({ path: join(settings.folder, `${name}${suffix}-${theme}.png`), animations: 'disabled' });
+  }
+  await context.close();
+}

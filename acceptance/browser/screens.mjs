@@ -1,0 +1,62 @@
+// Goes through every screen in one theme and size. Nothing may be wrong: in the console, on the
+// network, in the policy, in the width, and for those who do not see.
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { api, check, enter, figure, go, main, open, settings, settled, sizes, step } from './page.mjs';
+
+const { theme, size } = settings;
+const require = createRequire(new URL('../clients/package.json', import.meta.url));
+const axe = await readFile(require.resolve('axe-core/axe.min.js'), 'utf8');
+
+await main(async () => {
+  const screens = await addresses();
+  const { page, context, expect } = await enter(settings.operator, '/', { theme, size: sizes[size] });
+  expect(/404 GET .*\/tools\/-\/none/);
+  await page.evaluate(axe);
+  for (const path of screens) {
+    await step(page, path, async () => {
+      await go(page, path);
+      await look(page, path);
+    });
+  }
+  await context.close();
+  await door();
+  figure(`screens, ${theme} ${size}`, `${screens.length + 1} looked at`);
+});
+
+// addresses are those of all screens, with all of their parts.
+async function addresses() {
+  const latest = async (tool) => (await api(settings.viewer, 'GET', `/calls?tool=${tool}&limit=1`)).calls[0].id;
+  return [
+    '/', '/catalog', '/catalog?q=invoice', '/catalog?q=there-is-no-such-tool',
+    ...['try', 'schema', 'who', 'calls', 'declared'].map((tab) => `/tools/-/plan_trip?tab=${tab}`), '/tools/up/ping', '/tools/-/none',
+    '/servers', '/servers/up', ...['pending', 'tools', 'pins', 'stderr'].map((tab) => `/servers/up?tab=${tab}`), '/servers/gone',
+    '/toolsets', '/toolsets?tab=history', '/toolsets/desk', '/gates', '/gates?gate=chat', '/gates?gate=all&tab=connect',
+    '/calls', `/calls/${await latest('hello')}`, `/calls/${await latest('throw')}`, '/calls?tool=none',
+    '/spend', '/spend?tab=accounts', '/spend?tab=sessions', '/limits', '/keys', '/problems', '/changes', '/nowhere',
+  ];
+}
+
+// look checks one screen as it is.
+async function look(page, path) {
+  const { wide, room } = await page.evaluate(() => ({ wide: document.documentElement.scrollWidth, room: document.documentElement.clientWidth }));
+  check(`${path} (${theme}, ${size}) is wider than the window`, wide <= room, { wide, room });
+  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+  for (const { id, impact, help, nodes } of violations) {
+    const grave = impact === 'serious' || impact === 'critical';
+    check(`${path} (${theme}, ${size}): ${id}, ${help}`, !grave, nodes.slice(0, 3).map((node) => `${node.target} ${node.failureSummary}`.slice(0, 300)));
+  }
+}
+
+// door looks at the sign-in.
+async function door() {
+  const { page, context, expect } = await open({ theme, size: sizes[size] });
+  expect(/401 GET .*\/me/);
+  await step(page, 'sign-in', async () => {
+    await page.goto('/console/');
+    await settled(page);
+    await page.evaluate(axe);
+    await look(page, 'the sign-in');
+  });
+  await context.close();
+}

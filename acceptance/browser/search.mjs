@@ -1,0 +1,80 @@
+// Finds tools among ten thousand by typing their names, and measures in the page how long a
+// letter takes until the list shows its answer.
+import { api, check, enter, figure, main, quantile, settings, sleep, step } from './page.mjs';
+
+const pace = 100; // milliseconds between letters
+const near = 10; // rows that are in the page wherever it is scrolled to
+
+await main(async () => {
+  const { page, context } = await enter(settings.operator, '/catalog');
+  await step(page, 'search', () => search(page));
+  await context.close();
+});
+
+async function search(page) {
+  await page.evaluate(watchList);
+  const typed = [];
+  for (const name of settings.names) typed.push({ name, log: await type(page, name) });
+  const letters = [];
+  const found = [];
+  for (const { name, log } of typed) judge(name, log, await answers(name), letters, found);
+  check('every name was found', found.length === settings.names.length, found.length);
+  for (const [what, samples] of Object.entries({ 'search: key to row': found, 'search: key to answer': letters })) {
+    const [p50, p95, max] = [0.5, 0.95, 1].map((share) => quantile(samples, share).toFixed(0));
+    figure(what, `p50 ${p50} ms, p95 ${p95} ms, max ${max} ms of ${samples.length}`);
+  }
+  check('search: p95 from key to row below 100 ms', quantile(found, 0.95) < 100, found.map(Math.round));
+}
+
+// watchList runs in the page. It notes when each key came, and each state of the list.
+function watchList() {
+  const log = (window.listLog = { keys: [], states: [] });
+  addEventListener('keydown', (event) => log.keys.push(event.timeStamp), true);
+  const look = () => {
+    const names = [...document.querySelectorAll('[role=table][aria-label=Tools] a')].map((link) => link.textContent);
+    const total = [...document.querySelectorAll('main [role=status]')].map((each) => each.textContent).find((text) => text.includes('tool')) ?? '';
+    log.states.push({ at: performance.now(), total: Number(total.replaceAll(/\D/g, '') || 0), names });
+  };
+  new MutationObserver(look).observe(document.querySelector('main'), { subtree: true, childList: true, characterData: true });
+  look();
+}
+
+// type types a name into the empty search, letter by letter, and returns what the page noted.
+async function type(page, name) {
+  const box = page.getByRole('searchbox', { name: 'Search the catalog' });
+  await box.fill('');
+  await sleep(300); // also the address has followed
+  await page.evaluate(() => {
+    window.listLog.keys.length = 0;
+    window.listLog.states.splice(0, window.listLog.states.length - 1);
+  });
+  for (const letter of name) {
+    const next = sleep(pace);
+    await page.keyboard.press(letter);
+    await next;
+  }
+  await sleep(200);
+  return page.evaluate(() => window.listLog);
+}
+
+// answers are what the API says to each beginning of a name.
+async function answers(name) {
+  const beginnings = Array.from(name, (_, i) => name.slice(0, i + 1));
+  const all = await Promise.all(beginnings.map((q) => api(settings.viewer, 'GET', `/tools?limit=${near}&q=${encodeURIComponent(q)}`)));
+  return all.map(({ total, tools }) => ({ total, names: tools.map((tool) => tool.name) }));
+}
+
+// judge compares what the page noted with what it had to show. A letter that changes nothing
+// in sight is no sample.
+function judge(name, { keys, states }, expected, letters, found) {
+  check(`${name}: each letter was a key`, keys.length === expected.length, keys.length);
+  expected.forEach((want, i) => {
+    const before = expected[i - 1];
+    if (before && before.total === want.total && before.names[0] === want.names[0]) return;
+    const shown = states.find((state) => state.at >= keys[i] && state.total === want.total && state.names[0] === want.names[0]);
+    letters.push((shown?.at ?? keys[i] + 10 * pace) - keys[i]);
+  });
+  const first = expected.findIndex((want) => want.names.includes(name));
+  const row = states.find((state) => state.at >= keys[first] && state.names.includes(name));
+  if (row) found.push(row.at - keys[first]);
+}

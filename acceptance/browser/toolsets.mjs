@@ -1,0 +1,101 @@
+// Edits a toolset: the preview says what will be, MCP clients see it within a second of the save,
+// and an earlier version brings back what was. Then it edits a gate.
+import { api, check, enter, figure, listed, main, mcp, settings, settled, step, until } from './page.mjs';
+
+await main(async () => {
+  const { page, context } = await enter(settings.operator, '/toolsets');
+  const before = await listed('chat');
+
+  await step(page, 'the list leads to the toolset', async () => {
+    await page.getByRole('table', { name: 'Toolsets' }).getByRole('link', { name: 'desk' }).click();
+    await page.getByRole('heading', { name: 'desk', level: 1 }).waitFor();
+  });
+
+  await step(page, 'the preview says what will be', async () => {
+    const catalog = page.getByRole('region', { name: 'Catalog' });
+    for (const name of ['list_patient', 'merge_vehicle_draft']) {
+      await catalog.getByRole('searchbox', { name: 'Find a tool' }).fill(name);
+      await catalog.getByRole('listitem').filter({ has: page.getByText(name, { exact: true }) }).getByRole('checkbox').click();
+    }
+    await page.getByRole('button', { name: 'Leave rank_quote' }).click();
+    const effect = page.getByRole('region', { name: 'Effect, once saved' });
+    const gate = effect.getByRole('region', { name: 'At the gate chat' });
+    await gate.getByText('+2 added').waitFor();
+    await gate.getByText('−1 removed').waitFor();
+    const words = (await gate.innerText()).replaceAll(/\s+/g, ' ');
+    check('the preview counts the tools of the gate', words.includes(`${before.size} ${before.size + 1} tools`), words);
+    check('nothing has changed yet', (await listed('chat')).size === before.size);
+  });
+
+  await step(page, 'a save counts within a second', async () => {
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    const took = await until('MCP clients list the new tools', async () => {
+      const tools = await listed('chat');
+      return tools.has('list_patient') && tools.has('merge_vehicle_draft') && !tools.has('rank_quote');
+    });
+    figure('toolset: save to tools/list', `${took} ms`);
+    check('it counts within a second', took < 1000, took);
+    check('the gate shows what the preview said', (await listed('chat')).size === before.size + 1);
+    await page.getByText('desk is saved, and counts.').waitFor();
+    const result = await mcp('chat', 'tools/call', { name: 'list_patient', arguments: { id: 'p1' } });
+    check('the new tool can be called', result.result?.content?.[0]?.text === 'p1', result);
+  });
+
+  await step(page, 'a second version', async () => {
+    await page.getByRole('button', { name: 'Leave echo' }).click();
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    await until('echo is gone', async () => !(await listed('chat')).has('echo'));
+  });
+
+  await step(page, 'an earlier version comes back', async () => {
+    const { edits } = await api(settings.viewer, 'GET', '/edits');
+    const first = edits.at(-1).version;
+    await page.goto('/console/toolsets?tab=history');
+    await page.getByRole('button', { name: new RegExp(`version ${first}$`) }).click();
+    await page.getByRole('dialog').getByText('echo').first().waitFor();
+    await page.getByRole('dialog').getByRole('button', { name: `Restore version ${first}` }).click();
+    const took = await until('echo is back', async () => (await listed('chat')).has('echo'));
+    figure('toolset: restore to tools/list', `${took} ms`);
+    await page.getByText(`Version ${first} counts again.`).waitFor();
+  });
+
+  await step(page, 'the export has what the gate shows', async () => {
+    await page.goto('/console/toolsets/desk');
+    await settled(page);
+    await page.getByRole('button', { name: 'Export' }).click();
+    await page.getByRole('menuitem', { name: 'For OpenAI' }).click();
+    await page.getByRole('dialog').getByText('list_patient').first().waitFor();
+    await page.keyboard.press('Escape');
+  });
+
+  await step(page, 'a gate is edited', async () => {
+    await page.goto('/console/gates?gate=chat');
+    await settled(page);
+    await page.getByRole('button', { name: 'Edit', exact: true }).click();
+    await choose(page, 'Mode', 'Read');
+    await page.getByRole('dialog').getByRole('button', { name: 'Save' }).click();
+    await until('tools that write are gone', async () => !(await listed('chat')).has('mcp_up__rm'));
+    await page.getByText('The gate chat is saved, and counts.').waitFor();
+    await page.getByRole('button', { name: 'As the file has it' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Take back' }).click();
+    await until('they are back', async () => (await listed('chat')).has('mcp_up__rm'));
+  });
+  await context.close();
+  await viewer();
+});
+
+// choose picks an item of a list that unfolds.
+async function choose(page, label, item) {
+  await page.getByRole('combobox', { name: label }).click();
+  await page.getByRole('option', { name: item, exact: true }).click();
+}
+
+// viewer may look, and finds nothing that changes.
+async function viewer() {
+  const { page, context } = await enter(settings.viewer, '/toolsets/desk');
+  await step(page, 'a viewer cannot edit', async () => {
+    await page.getByText('Changing it takes a key with the scope').waitFor();
+    check('a viewer has no buttons', (await page.getByRole('main').getByRole('button', { name: /Save|Discard|Leave/ }).count()) === 0);
+  });
+  await context.close();
+}

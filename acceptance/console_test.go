@@ -1,0 +1,382 @@
+package acceptance
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/pgtest"
+)
+
+var pictures = flag.Bool("pictures", false, "write the pictures of the documentation")
+
+// looked is a configuration with something for every screen of the console.
+const looked = `
+name: harbor
+store: %q
+edits: [toolsets, gates]
+record: {arguments: full}
+limits: {wait: 1s}
+log: {level: warn}
+scripts: {dir: tools}
+terms:
+  note_read: {executeUsd: "0.0025"}
+  note_write: {executeUsd: "0.000000007", rate: {concurrency: 4}}
+  note_paced: {rate: {perMinute: 3}}
+toolsets:
+  desk: {tools: [echo, hello, count_invoice, rank_quote], servers: [{id: up}]}
+gates:
+  all: {mode: write, callers: keys}
+  chat: {mode: write, toolset: desk}
+  sell: {mode: write, surface: execute, callers: keys}
+`
+
+// brokenScript has its mistake in line 3.
+const brokenScript = `import { z } from "zod";
+export const description = "Is not finished.";
+export const inputSchema = z.object({ name: z.string( });
+export default async () => "never";
+`
+
+// harbor is the yard that browsers look at.
+type harbor struct {
+	*process
+	store                    string
+	operator, viewer, caller string // tokens
+
+	mu    sync.Mutex
+	table []string // of figures
+}
+
+// seen is what a script of the browser folder reports.
+type seen struct {
+	Figures map[string]string
+	Values  map[string]json.RawMessage
+	Faults  []string
+}
+
+// needBrowser checks that there is what a browser can be shown with.
+func needBrowser(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat("../internal/console/built/index.html"); err != nil {
+		t.Fatal("the console is not built into the binary: run make console first")
+	}
+	if _, err := exec.LookPath("chromium"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("chromium is not installed")
+		}
+		t.Skip("chromium is not installed")
+	}
+}
+
+// newHarbor serves 10,000 tools on PostgreSQL, with a server that is up, one that is down, and
+// a past.
+func newHarbor(t *testing.T) *harbor {
+	t.Helper()
+	needBrowser(t)
+	h := &harbor{store: pgtest.ForTest(t).Database(t)}
+	fake := startFake(t, freeAddress(t), "both")
+	dir := folder(t, map[string]string{"tools/hello.ts": helloScript, "tools/broken.ts": brokenScript})
+	h.process = &process{t: t, dir: dir}
+	config := fmt.Sprintf(looked, h.store) +
+		servers(onHTTP("up", fake.url, "effects: {rd: read}"), onHTTP("gone", "http://"+freeAddress(t)+"/mcp", "required: false"))
+	h.process = serveIn(t, dir, "testyard", config, "TESTYARD_CATALOG=10000")
+	h.operator, h.viewer, h.caller = keyOf(t, h.process, "olivia", "operator", "write"), keyOf(t, h.process, "victor", "viewer"), keyOf(t, h.process, "carl")
+	for account, usd := range map[string]string{"acme": "5", "globex": "1.000000001"} {
+		if code, out, errs := runIn(t, dir, nil, "toolyard", "accounts", "fund", account, usd); code != 0 {
+			t.Fatalf("accounts fund: exit %d: %s%s", code, out, errs)
+		}
+	}
+	h.past(t)
+	return h
+}
+
+// wish is one call of a batch.
+type wish struct {
+	Gate    string         `json:"gate"`
+	Tool    string         `json:"tool"`
+	Args    map[string]any `json:"args,omitempty"`
+	Session string         `json:"session,omitempty"`
+}
+
+// past makes some hundred calls: paid ones by session and by account, free ones, and failures
+// of several kinds.
+func (h *harbor) past(t *testing.T) {
+	t.Helper()
+	var open session
+	h.post(t, "/sessions", map[string]any{"limitUsd": "1", "ttl": "2h"}, &open)
+	for i := range 6 {
+		var calls []wish
+		for j := range 8 {
+			calls = append(calls,
+				wish{Gate: "sell", Tool: "note_read", Session: open.ID}, wish{Gate: "sell", Tool: "note_write"}, wish{Gate: "sell", Tool: "note_read", Args: map[string]any{"fail": true}},
+				wish{Gate: "all", Tool: "echo", Args: map[string]any{"text": fmt.Sprint("call ", i, j)}}, wish{Gate: "all", Tool: "hello", Args: map[string]any{"name": "Ann"}},
+				wish{Gate: "all", Tool: "mcp_up__echo", Args: map[string]any{"text": "through"}}, wish{Gate: "all", Tool: "throw"}, wish{Gate: "all", Tool: "echo", Args: map[string]any{"text": 7}},
+			)
+		}
+		h.post(t, "/calls/batch", map[string]any{"calls": calls}, nil)
+	}
+}
+
+// post sends a request to the API as the operator, and decodes the answer.
+func (h *harbor) post(t *testing.T, path string, body, answer any) {
+	t.Helper()
+	data, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+h.address()+"/api/v1"+path, bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+h.operator)
+	r.Header.Set("Content-Type", "application/json")
+	res, err := shop.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	data, err = io.ReadAll(res.Body)
+	if err != nil || res.StatusCode >= 300 {
+		t.Fatalf("POST %s: %s %s %v", path, res.Status, data, err)
+	}
+	if answer == nil {
+		return
+	}
+	if err := json.Unmarshal(data, answer); err != nil {
+		t.Fatalf("POST %s: %s: %v", path, data, err)
+	}
+}
+
+// show runs a script of the browser folder, and writes down its figures and faults.
+func (h *harbor) show(t *testing.T, script string, more map[string]any) seen {
+	t.Helper()
+	settings := map[string]any{
+		"url": "http://" + h.address(), "operator": h.operator, "viewer": h.viewer, "caller": h.caller, "artifacts": t.ArtifactDir(),
+	}
+	maps.Copy(settings, more)
+	got := browse(t, script, settings)
+	for _, name := range slices.Sorted(maps.Keys(got.Figures)) {
+		h.note(name, got.Figures[name])
+	}
+	return got
+}
+
+// note adds a figure to the table.
+func (h *harbor) note(name, text string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.table = append(h.table, fmt.Sprintf("%-34s %s", name, text))
+}
+
+// browse runs a script of the browser folder. Its faults are those of the test.
+func browse(t *testing.T, script string, settings map[string]any) (got seen) {
+	t.Helper()
+	data, err := json.Marshal(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := filepath.Abs(filepath.Join("browser", script))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := node(t, path, string(data))
+	if err != nil || json.Unmarshal([]byte(out), &got) != nil {
+		t.Fatalf("%s: %v %s", script, err, out)
+	}
+	for _, fault := range got.Faults {
+		t.Error(fault)
+	}
+	return got
+}
+
+// sought are names of the catalog that are typed.
+var sought = []string{
+	"archive_shipment_notes", "approve_asset", "assign_vehicle", "cancel_meeting", "compare_budget_draft",
+	"count_outage_by_region", "create_refund", "delete_badge_history", "describe_cluster", "export_ledger",
+	"fetch_patient_status", "find_forklift_notes", "forecast_order", "import_contact", "list_lease_draft",
+	"merge_customer", "rank_quote_by_owner", "schedule_holiday", "summarize_claim", "update_warehouse_status",
+}
+
+// A person sees and does everything with a browser: each script is a part of it.
+func TestConsole(t *testing.T) {
+	h := newHarbor(t)
+	start := time.Now()
+	t.Run("enter", func(t *testing.T) { h.show(t, "enter.mjs", nil) })
+	t.Run("search", func(t *testing.T) { h.show(t, "search.mjs", map[string]any{"names": sought}) })
+	t.Run("catalog", func(t *testing.T) { h.show(t, "catalog.mjs", nil) })
+	t.Run("form", func(t *testing.T) { h.show(t, "form.mjs", nil) })
+	t.Run("approval", func(t *testing.T) { h.show(t, "approval.mjs", nil) })
+	t.Run("toolsets", func(t *testing.T) { h.show(t, "toolsets.mjs", nil) })
+	t.Run("calls", func(t *testing.T) { h.show(t, "calls.mjs", nil) })
+	t.Run("spend", h.spend)
+	t.Run("keys", func(t *testing.T) { h.show(t, "keys.mjs", nil) })
+	t.Run("screens", h.screens)
+	t.Logf("the console with 10,000 tools, in %s:\n  %s", time.Since(start).Round(time.Second), strings.Join(h.table, "\n  "))
+}
+
+// screens looks at every screen in both themes, as desks and phones have them.
+func (h *harbor) screens(t *testing.T) {
+	for _, theme := range []string{"light", "dark"} {
+		for _, size := range []string{"wide", "phone"} {
+			t.Run(theme+" "+size, func(t *testing.T) {
+				t.Parallel()
+				h.show(t, "screens.mjs", map[string]any{"theme": theme, "size": size})
+			})
+		}
+	}
+}
+
+// spend compares what the page adds up with what the books say, to the last digit.
+func (h *harbor) spend(t *testing.T) {
+	got := h.show(t, "spend.mjs", nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, h.store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	for name, query := range map[string]string{
+		"total":      "select coalesce(sum(price), 0)::bigint from calls",
+		"note_read":  "select coalesce(sum(price), 0)::bigint from calls where tool = 'note_read'",
+		"note_write": "select coalesce(sum(price), 0)::bigint from calls where tool = 'note_write'",
+	} {
+		var sum int64
+		if err := conn.QueryRow(ctx, query).Scan(&sum); err != nil {
+			t.Fatal(err)
+		}
+		var shown string
+		_ = json.Unmarshal(got.Values[name], &shown)
+		if want := "$" + toolyard.Money(sum).String(); shown != want || sum == 0 {
+			t.Errorf("the page says that %s is %q, and the books say %q", name, shown, want)
+		}
+		h.note("spend, "+name, shown)
+	}
+}
+
+// TestPictures writes the pictures of the documentation, from a demonstration that runs.
+func TestPictures(t *testing.T) {
+	if !*pictures {
+		t.Skip("only with -pictures: it writes to docs/pictures")
+	}
+	needBrowser(t)
+	address, dir := freeAddress(t), filepath.Join(t.TempDir(), "demo")
+	p := &process{t: t, dir: t.TempDir(), url: "http://" + address + "/mcp"}
+	p.launch("toolyard", nil, "demo", "--listen", address, "--rate", "5", "--dir", dir)
+	p.await(p.url)
+	time.Sleep(20 * time.Second) // so that there is something to see
+	keys, err := os.ReadFile(filepath.Join(dir, "keys.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	operator := regexp.MustCompile(`mira +(\S+)`).FindSubmatch(keys)
+	folder, err := filepath.Abs("../docs/pictures")
+	if err != nil || operator == nil {
+		t.Fatalf("%v, or mira has no key: %s", err, keys)
+	}
+	if err := os.MkdirAll(folder, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	browse(t, "pictures.mjs", map[string]any{"url": "http://" + address, "operator": string(operator[1]), "folder": folder, "artifacts": t.ArtifactDir()})
+	squeeze(t, folder)
+}
+
+// squeeze makes pictures small.
+func squeeze(t *testing.T, folder string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.png"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		picture, err := png.Decode(bytes.NewReader(data))
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		var small bytes.Buffer
+		if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, painted(picture)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, small.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		sum += small.Len()
+	}
+	if sum > 2_500_000 {
+		t.Errorf("the pictures are %d bytes together", sum)
+	}
+	t.Logf("%d pictures, %d KiB together", len(files), sum>>10)
+}
+
+// painted is a picture in 256 colors.
+func painted(picture image.Image) *image.Paletted {
+	often := make(map[color.RGBA]int)
+	box := picture.Bounds()
+	at := func(x, y int) color.RGBA { return color.RGBAModel.Convert(picture.At(x, y)).(color.RGBA) }
+	for y := box.Min.Y; y < box.Max.Y; y++ {
+		for x := box.Min.X; x < box.Max.X; x++ {
+			often[at(x, y)]++
+		}
+	}
+	palette := colorsOf(often)
+	flat := image.NewPaletted(box, palette)
+	index := make(map[color.RGBA]uint8)
+	for c := range often {
+		index[c] = uint8(palette.Index(c)) // there are 256 at most
+	}
+	for y := box.Min.Y; y < box.Max.Y; y++ {
+		for x := box.Min.X; x < box.Max.X; x++ {
+			flat.SetColorIndex(x, y, index[at(x, y)])
+		}
+	}
+	return flat
+}
+
+// colorsOf picks 256 colors, each time the one that is missed most: by how far it is from those
+// that were picked, and how often it occurs. So also a small mark keeps its color.
+func colorsOf(often map[color.RGBA]int) (palette color.Palette) {
+	missed := make(map[color.RGBA]int)
+	for c, n := range often {
+		missed[c] = n * 255 * 255
+	}
+	most := func(a, b color.RGBA) int {
+		return cmp.Or(cmp.Compare(missed[a], missed[b]), cmp.Compare(a.R, b.R), cmp.Compare(a.G, b.G), cmp.Compare(a.B, b.B))
+	}
+	for len(palette) < 256 && len(missed) > 0 {
+		next := slices.MaxFunc(slices.Collect(maps.Keys(missed)), most)
+		palette = append(palette, next)
+		delete(missed, next)
+		for c, m := range missed {
+			r, g, b := int(c.R)-int(next.R), int(c.G)-int(next.G), int(c.B)-int(next.B)
+			missed[c] = min(m, often[c]*(r*r+g*g+b*b))
+		}
+	}
+	return palette
+}
