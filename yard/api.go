@@ -2,12 +2,14 @@ package yard
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/api"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/mcpserve"
+	"github.com/toolyard/toolyard/internal/store"
 )
 
 // apiV1 is the HTTP API beside MCP. Without a store it has nothing to tell of money.
@@ -17,12 +19,28 @@ func (y *Yard) apiV1(c *config.Source) http.Handler {
 		Gates: func() []*toolyard.Gate { return y.config.Load().gates },
 	}
 	if s := y.contract.store; s != nil {
+		o.Seal = y.sealKey(s)
 		o.Ledger, o.Purses, o.Calls, o.Links, o.Changes = s, s, s, s, s
 		if y.opts.Identify == nil { // otherwise nobody would look at them
 			o.Keys = s
 		}
 	}
 	return api.V1(o)
+}
+
+// sealKey is the key that all replicas seal cookies with. While the store is away this one has
+// a key of its own.
+func (y *Yard) sealKey(s *store.Store) (key api.SealKey) {
+	ctx, cancel := context.WithTimeout(context.Background(), openTime)
+	defer cancel()
+	fresh := api.NewSealKey()
+	_, err := s.SetDocument(ctx, sealDocument, fresh[:], 0)
+	body, _, readErr := s.Document(ctx, sealDocument)
+	if readErr != nil || len(body) != len(key) {
+		y.log.Warn("people may have to sign in at each replica", "error", errors.Join(err, readErr))
+		return fresh
+	}
+	return api.SealKey(body)
 }
 
 // execute makes a call for somebody who asks over HTTP, on the same path as every other.

@@ -103,7 +103,7 @@ func (p people) candidate(s *settings, edits *config.Edits) (*settings, error) {
 			return nil, toolyard.Errorf(toolyard.Denied, "The gate %s is the program's own.", g.Name)
 		}
 	}
-	next := &settings{Source: source, edits: edition{file: s.edits.file}, gates: p.gatesOf(source.Config), terms: s.terms, servers: s.servers}
+	next := &settings{Source: source, edits: edition{file: s.edits.file}, gates: p.gatesOf(source.Config), filed: s.filed, terms: s.terms, servers: s.servers}
 	if err := p.checkPicks(next); err != nil {
 		return nil, config.Refusal(err)
 	}
@@ -125,6 +125,9 @@ func (p people) Edit(ctx context.Context, edits *config.Edits, version int64, by
 	}
 	if p.contract.store == nil {
 		return 0, toolyard.Errorf(toolyard.Unavailable, "There is no store to keep what is changed; restart to open one.")
+	}
+	if _, err := p.load(); err != nil {
+		return 0, &toolyard.Error{Code: toolyard.Conflict, Message: "The configuration cannot be read now, so nothing can be changed over it; mend it first.", Err: err}
 	}
 	body, err := json.Marshal(edits)
 	if err != nil {

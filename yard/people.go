@@ -1,6 +1,7 @@
 package yard
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -135,6 +136,7 @@ func (p people) Pending(id string) (list []api.Pending, err error) {
 	for _, d := range pending {
 		item := api.Pending{Pick: pickOf(d), Kind: d.Kind(), Approved: d.Approved, Offered: d.Offered, Refused: d.Refused, Rejected: d.Rejected}
 		if d.Approved != nil && d.Offered != nil {
+			item.ApprovedText, item.OfferedText = indented(d.Approved), indented(d.Offered)
 			for _, c := range d.Changes() {
 				item.Changes = append(item.Changes, api.DefinitionChange(c))
 			}
@@ -142,6 +144,13 @@ func (p people) Pending(id string) (list []api.Pending, err error) {
 		list = append(list, item)
 	}
 	return list, err
+}
+
+// indented is a definition as people read it, to the last digit.
+func indented(definition json.RawMessage) string {
+	var b bytes.Buffer
+	_ = json.Indent(&b, definition, "", "  ") // it was read as JSON
+	return b.String()
 }
 
 func pickOf(d upstream.Pending) api.Pick { return api.Pick{Tool: d.Tool, Hash: d.Hash} }

@@ -196,6 +196,16 @@ func TestSignIn(t *testing.T) {
 		t.Fatalf("%d %v", res.StatusCode, cookies)
 	}
 	cookie := cookies[0].Name + "=" + cookies[0].Value
+	if strings.Contains(cookie, s.keys["operator"]) {
+		t.Error("the cookie shows the key to every port of the host")
+	}
+	s.keys["cookie"] = cookies[0].Value
+	if got, _ := s.ask(t, "cookie", "GET", "/api/v1/keys", ""); got != http.StatusUnauthorized {
+		t.Errorf("the cookie is as good as a key: %d", got)
+	}
+	if got, _ := s.ask(t, "none", "GET", "/api/v1/keys", "", "Cookie", cookie+"; toolyard=x"); got != http.StatusUnauthorized {
+		t.Errorf("two cookies: %d", got)
+	}
 	own, other := "http://"+s.Listener.Addr().String(), "http://127.0.0.1:1"
 	for name, c := range map[string]struct {
 		method  string
@@ -364,6 +374,39 @@ func TestGateEdits(t *testing.T) {
 		if got, _ := s.ask(t, "operator", "PUT", "/api/v1/toolsets/"+name, `{"tools":["greet"],"version":1}`); got != 400 {
 			t.Errorf("%s: %d", name, got)
 		}
+	}
+}
+
+// What an edit has closed can be opened again as far as the file has it open, and no further.
+func TestGatesOpenAgain(t *testing.T) {
+	s := newStaffWith(t, "edits: [gates]\ngates: {chat: {mode: read}, desk: {mode: write, callers: keys}}\n", yard.Options{})
+	for i, step := range []struct {
+		method, path, body string
+		status             int
+	}{
+		{"PUT", "desk", `{"mode":"write","callers":"anyone","version":0}`, 400},
+		{"PUT", "other", `{"mode":"write","callers":"anyone","version":0}`, 400},
+		{"PUT", "chat", `{"mode":"read","callers":"keys","version":0}`, 200},
+		{"PUT", "desk", `{"mode":"write","callers":"anyone","version":1}`, 400},
+		{"PUT", "chat", `{"mode":"read","callers":"anyone","version":1}`, 200},
+		{"PUT", "chat", `{"mode":"read","callers":"keys","version":2}`, 200},
+		{"DELETE", "chat?version=3", "", 204},
+	} {
+		if got, answer := s.ask(t, "operator", step.method, "/api/v1/gates/"+step.path, step.body); got != step.status {
+			t.Errorf("step %d: %d %v", i, got, answer)
+		}
+	}
+}
+
+// Keys do not get into the record of changes, and nothing gets past it by being long.
+func TestChangesHideNothingButKeys(t *testing.T) {
+	s := newStaff(t)
+	s.ask(t, "operator", "DELETE", "/api/v1/keys/"+s.keys["viewer"], "")
+	s.ask(t, "operator", "POST", "/api/v1/keys", strings.Repeat(" ", 60_000)+`{"name":"ghost","caller":"ghost","scopes":["operator"]}`)
+	_, answer := s.ask(t, "viewer", "GET", "/api/v1/changes", "")
+	raw, _ := json.Marshal(answer)
+	if strings.Contains(string(raw), s.keys["viewer"]) || !strings.Contains(string(raw), "ghost") || strings.Contains(string(raw), `"subject":""`) {
+		t.Errorf("%s", raw)
 	}
 }
 

@@ -119,6 +119,7 @@ type settings struct {
 	*config.Source         // with edits
 	edits          edition // what was changed of the file while it was served
 	gates          []*toolyard.Gate
+	filed          []*toolyard.Gate             // without edits
 	path           toolyard.Handler             // the call path
 	terms          *terms                       // what it says of tools
 	providers      map[string]*provide.Provider // of context
@@ -247,7 +248,7 @@ func (y *Yard) callPath(s *settings) toolyard.Handler {
 // settings makes what a configuration asks for. What the old ones have and is still asked
 // for is kept.
 func (y *Yard) settings(source *config.Source, e edition, old *settings) (*settings, error) {
-	s := &settings{Source: source, edits: e, gates: y.gatesOf(source.Config)}
+	s := &settings{Source: source, edits: e, gates: y.gatesOf(source.Config), filed: y.gatesOf(e.file.Config)}
 	s.path = y.callPath(s)
 	s.terms = newTerms(source, old, func(kind string) bool { return y.provider(s)(kind) != nil })
 	var err error
@@ -474,21 +475,32 @@ func (y *Yard) Reload() error {
 	return nil
 }
 
-// opens refuses a configuration that opens more to strangers than a running yard may be opened.
+// opens refuses a configuration that opens more to strangers than a running yard may be opened:
+// by another file, or by an edit than the file has open itself.
 func (s *settings) opens(next *settings) error {
-	if len(s.edits.file.Gates) > 0 && len(next.edits.file.Gates) == 0 {
+	file, was := next.edits.file, s.edits.file
+	switch {
+	case len(was.Gates) > 0 && len(file.Gates) == 0:
 		// A file that is being written, or was lost, must not open everything to everybody.
-		return config.Faults{next.At(toolyard.Problem{Subject: "gates", Message: "there are none any more", Fix: "Restart to serve all tools at /mcp."})}
-	}
-	if !s.open() && next.open() && !next.Anonymous {
-		return config.Faults{next.At(toolyard.Problem{Subject: "gates", Message: "one lets anyone in, and none did so far", Fix: "Say callers: keys at every gate, or restart to let anyone in."})}
+		return config.Faults{file.At(toolyard.Problem{Subject: "gates", Message: "there are none any more", Fix: "Restart to serve all tools at /mcp."})}
+	case next.Anonymous:
+		return nil
+	case !was.Open() && file.Open():
+		return config.Faults{file.At(toolyard.Problem{Subject: "gates", Message: "one lets anyone in, and none did so far", Fix: "Say callers: keys at every gate, or restart to let anyone in."})}
+	case openness(next.gates) > max(openness(next.filed), openness(s.filed)):
+		return config.Faults{file.At(toolyard.Problem{Subject: "gates", Message: "one lets anyone in, and the file does not let anyone do as much", Fix: "Say callers: keys, or open a gate in the file."})}
 	}
 	return nil
 }
 
-// open reports whether some gate asks nobody who they are.
-func (s *settings) open() bool {
-	return slices.ContainsFunc(s.gates, func(g *toolyard.Gate) bool { return !g.Known })
+// openness is how much strangers may do at some gate: nothing, read, or write.
+func openness(gates []*toolyard.Gate) (most int) {
+	for _, g := range gates {
+		if !g.Known {
+			most = max(most, map[toolyard.Mode]int{toolyard.Read: 1, toolyard.Write: 2}[g.Mode])
+		}
+	}
+	return most
 }
 
 // fixed is the part of a configuration that does not change while it runs.
@@ -552,7 +564,7 @@ func (y *Yard) ServeStdio(ctx context.Context, gate string, in io.Reader, out io
 func (y *Yard) Listen() string { return y.config.Load().Listen }
 
 // Open reports whether some gate asks nobody who they are.
-func (y *Yard) Open() bool { return y.config.Load().open() }
+func (y *Yard) Open() bool { return openness(y.config.Load().gates) > 0 }
 
 // Anonymous reports whether the configuration lets anyone in.
 func (y *Yard) Anonymous() bool { return y.config.Load().Anonymous }
@@ -596,5 +608,5 @@ func (y *Yard) routes(c *config.Source) http.Handler {
 		}
 		_, _ = io.WriteString(w, "ok\n")
 	})
-	return boundBodies(guard.Browser(mux, texts(c.Origins), texts(c.Hosts)))
+	return boundBodies(guard.Browser(mux, texts(c.Origins), texts(c.Hosts), console.Prefix))
 }

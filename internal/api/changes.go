@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -21,7 +22,8 @@ import (
 // Changes keeps what people changed through the API.
 type Changes interface {
 	BeginChange(context.Context, *store.Change) error
-	EndChange(ctx context.Context, id string, status int) error
+	// EndChange notes how a change was answered, and what it is about if that is known only now.
+	EndChange(ctx context.Context, id string, status int, subject string) error
 	Changes(context.Context, store.ChangeQuery) ([]*store.Change, error)
 }
 
@@ -52,6 +54,9 @@ func (a *v1) noted(r *request, route *route, serve func(*request) (*reply, error
 	status := http.StatusInternalServerError // of one that panics
 	defer func() { a.ended(r, change, status) }()
 	answer, err = serve(r)
+	if answer != nil && answer.subject != "" {
+		change.Subject = answer.subject
+	}
 	switch {
 	case err != nil:
 		status = statusOf(problemOf(err))
@@ -67,7 +72,7 @@ func (a *v1) noted(r *request, route *route, serve func(*request) (*reply, error
 func (a *v1) ended(r *request, change *store.Change, status int) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), requestTime)
 	defer cancel()
-	if err := a.Changes.EndChange(ctx, change.ID, status); err != nil {
+	if err := a.Changes.EndChange(ctx, change.ID, status, change.Subject); err != nil {
 		a.Log.WarnContext(ctx, "how a change ended is not on record", "change", change.ID, "deed", change.Deed, "status", status, "error", err)
 	}
 	a.Log.InfoContext(ctx, "changed", "deed", change.Deed, "subject", change.Subject, "caller", change.Caller, "status", status)
@@ -82,19 +87,33 @@ func (a *v1) refused(r *request, route *route, err error) error {
 }
 
 // peek is the body of a request, which can be read again; of one that is too large to be kept
-// its beginning.
+// its beginning. White space does not count.
 func peek(r *request) (json.RawMessage, error) {
-	data, err := io.ReadAll(io.LimitReader(r.Body, maxDetail+1))
+	data, err := io.ReadAll(io.LimitReader(r.Body, maxPicks+1))
 	if err != nil {
 		return nil, invalid("The body could not be read.")
 	}
-	r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(data), r.Body))
+	r.Body = io.NopCloser(bytes.NewReader(data))
 	var b bytes.Buffer
-	if len(data) <= maxDetail && json.Compact(&b, data) == nil {
-		return b.Bytes(), nil
+	switch {
+	case len(bytes.TrimSpace(data)) == 0:
+		return nil, nil
+	case len(data) > maxPicks:
+		return nil, toolyard.Errorf(toolyard.TooLarge, "The body has more than %d bytes.", maxPicks)
+	case json.Compact(&b, data) != nil:
+		return nil, invalid("The body is not JSON.")
 	}
-	return json.Marshal(map[string]string{"cut": strings.ToValidUTF8(string(data[:min(len(data), maxDetail/2)]), "")})
+	kept := hideTokens(b.String())
+	if len(kept) <= maxDetail {
+		return json.RawMessage(kept), nil
+	}
+	return json.Marshal(map[string]string{"cut": strings.ToValidUTF8(kept[:maxDetail/2], "")})
 }
+
+var token = regexp.MustCompile(`(tyl?_)[A-Za-z0-9_-]{8,}`)
+
+// hideTokens takes API keys out of a text that others read.
+func hideTokens(text string) string { return token.ReplaceAllString(text, "$1…") }
 
 // subject is what a change is about: the names in the address.
 func (t *route) subject(r *http.Request) string {
@@ -104,7 +123,7 @@ func (t *route) subject(r *http.Request) string {
 			names = append(names, shown(strings.ToValidUTF8(r.PathValue(strings.TrimSuffix(name, "}")), "")))
 		}
 	}
-	return strings.ReplaceAll(strings.Join(names, "/"), "\x00", "")
+	return hideTokens(strings.ReplaceAll(strings.Join(names, "/"), "\x00", ""))
 }
 
 func (a *v1) getChanges(r *request) (*reply, error) {
@@ -150,13 +169,13 @@ func (c *recent) BeginChange(_ context.Context, change *store.Change) error {
 }
 
 // EndChange implements Changes.
-func (c *recent) EndChange(_ context.Context, id string, status int) error {
+func (c *recent) EndChange(_ context.Context, id string, status int, subject string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, change := range c.list {
 		if change.ID == id {
 			ended := *change
-			ended.Status = status
+			ended.Status, ended.Subject = status, subject
 			c.list[i] = &ended
 			return nil
 		}

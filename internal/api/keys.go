@@ -90,7 +90,7 @@ func (a *v1) makeKey(r *request) (*reply, error) {
 	if err := a.Keys.PutKey(r.Context(), key); err != nil {
 		return nil, err
 	}
-	return &reply{status: http.StatusCreated, body: madeKey{a.keyItem(key), token}}, nil
+	return &reply{status: http.StatusCreated, body: madeKey{a.keyItem(key), token}, subject: key.Prefix}, nil
 }
 
 func (a *v1) revokeKey(r *request) (*reply, error) {

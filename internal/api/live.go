@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/toolyard/toolyard"
@@ -22,6 +23,7 @@ type Live interface {
 // Bounds on streams.
 const (
 	maxStreams = 200 // at once
+	ownStreams = 20  // of them, of one caller
 	firstCalls = 100 // that a stream begins with
 	beatTime   = 15 * time.Second
 	eventTime  = 10 * time.Second // for one event to be written
@@ -37,12 +39,10 @@ func (a *v1) watchCalls(r *request) (*reply, error) {
 	case a.Live == nil:
 		return nil, notFound("Nobody can watch calls here.")
 	}
-	select {
-	case a.streams <- struct{}{}:
-		defer func() { <-a.streams }()
-	default:
+	if !a.streams.take(r.caller.ID) {
 		return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "Too many watch calls at once.", RetryAfter: beatTime}
 	}
+	defer a.streams.giveBack(r.caller.ID)
 	is := func(name, value string) bool { return p.values[name] == "" || p.values[name] == value }
 	watch, last := a.Live.Watch(func(of, caller, server, tool, gate string) bool {
 		return (account == "" || account == of) && is("caller", caller) && is("server", cmp.Or(server, store.Local)) && is("tool", tool) && is("gate", gate)
@@ -76,6 +76,37 @@ func (a *v1) watchCalls(r *request) (*reply, error) {
 		}
 	}
 	return nil, nil
+}
+
+// streams counts those who watch.
+type streams struct {
+	mu  sync.Mutex
+	all int
+	of  map[string]int // by caller
+}
+
+// take counts a stream of a caller, unless there are too many.
+func (s *streams) take(caller string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all >= maxStreams || s.of[caller] >= ownStreams {
+		return false
+	}
+	if s.of == nil {
+		s.of = make(map[string]int)
+	}
+	s.all++
+	s.of[caller]++
+	return true
+}
+
+func (s *streams) giveBack(caller string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all--
+	if s.of[caller]--; s.of[caller] == 0 {
+		delete(s.of, caller)
+	}
 }
 
 // stream writes server-sent events.

@@ -86,7 +86,7 @@ func (a *v1) openSession(r *request) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reply{status: http.StatusCreated, location: prefix + "/sessions/" + purse.ID, body: purse}, nil
+	return &reply{status: http.StatusCreated, location: prefix + "/sessions/" + purse.ID, body: purse, subject: purse.ID}, nil
 }
 
 func (a *v1) getSession(r *request) (*reply, error) {

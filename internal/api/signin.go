@@ -44,8 +44,9 @@ func lacks(c toolyard.Caller, scope string) error {
 	return &toolyard.Error{Code: toolyard.Denied, Message: "This needs an API key with the scope " + scope + ".", Needs: []string{scope}}
 }
 
-// cookie is what a browser is known by that has signed in: it holds the API key, which is
-// verified with each request, so that one that is revoked is good for nothing at once.
+// cookie is what a browser is known by that has signed in: it holds the API key, sealed, which is
+// verified with each request, so that one that is revoked is good for nothing. Browsers send it
+// to every port of a host, so it is worth nothing anywhere else, and nothing when its time is over.
 const cookie = "toolyard"
 
 // signedIn is how long a browser stays signed in.
@@ -54,8 +55,12 @@ const signedIn = 12 * time.Hour
 // identify finds out who asks: by the header as everywhere, or by the cookie of a page of our
 // own.
 func (a *v1) identify(r *http.Request) (toolyard.Caller, error) {
-	if c, err := r.Cookie(cookie); err == nil && len(r.Header["Authorization"]) == 0 && ownPage(r) {
-		return a.holder(r, c.Value)
+	if cookies := r.CookiesNamed(cookie); len(cookies) > 0 && len(r.Header["Authorization"]) == 0 && ownPage(r) {
+		key, ok := a.seal.open(cookies[0].Value, a.Now())
+		if !ok || len(cookies) > 1 { // another program of the host may have set one too
+			return toolyard.Caller{}, toolyard.Errorf(toolyard.Unauthenticated, "You are not signed in any more.")
+		}
+		return a.holder(r, key)
 	}
 	c, err := a.Identify(r)
 	if err != nil {
@@ -120,7 +125,7 @@ func (a *v1) signIn(r *request) (*reply, error) {
 	if !c.Known() {
 		return nil, toolyard.Errorf(toolyard.Unauthenticated, "There are no API keys here; open the address that was shown when this was started.")
 	}
-	a.setCookie(r, body.Key, signedIn)
+	a.setCookie(r, a.seal.close(body.Key, a.Now().Add(signedIn)), signedIn)
 	return &reply{body: a.me(c)}, nil
 }
 

@@ -395,6 +395,14 @@ func (a *v1) restore(r *request) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
+	now, _ := a.Yard.Edits()
+	edits = edits.Clone()
+	if !slices.Contains(c.Edits, config.EditToolsets) {
+		edits.Toolsets = now.Toolsets
+	}
+	if !slices.Contains(c.Edits, config.EditGates) {
+		edits.Gates = now.Gates
+	}
 	next, err := a.Yard.Edit(r.Context(), edits, body.Version, r.caller.ID, fmt.Sprintf("as it was in version %d", row.Version))
 	return done(versioned{next}, err)
 }

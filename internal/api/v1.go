@@ -29,6 +29,7 @@ type Options struct {
 	Live     Live
 	Execute  func(context.Context, ExecuteRequest) (*toolyard.Call, *toolyard.Result, error)
 	Gates    func() []*toolyard.Gate // in their order
+	Seal     SealKey                 // of cookies; a new one when zero
 	MaxBody  int64                   // bytes of a body with arguments; 1 MiB when zero
 	Now      func() time.Time        // nil for time.Now
 	Log      *slog.Logger            // nil for none
@@ -55,7 +56,8 @@ type v1 struct {
 	owners  owners
 	shelves shelves
 	queries chan struct{} // has a token for each question to the record that is being answered
-	streams chan struct{} // has a token for each stream that is open
+	streams streams
+	seal    seal
 }
 
 // request is somebody's request, once it is known who asks and that the route is for them.
@@ -71,6 +73,7 @@ type reply struct {
 	status   int // 200 when zero
 	location string
 	body     any
+	subject  string // what a change was about, if the address does not say
 }
 
 // done is an answer with a body, or a refusal.
@@ -111,8 +114,11 @@ func newV1(opts Options) *v1 {
 	if opts.Changes == nil {
 		opts.Changes = &recent{}
 	}
+	if opts.Seal == (SealKey{}) {
+		opts.Seal = NewSealKey()
+	}
 	opts.MaxBody = cmp.Or(opts.MaxBody, 1<<20)
-	return &v1{Options: opts, queries: make(chan struct{}, maxQueries), streams: make(chan struct{}, maxStreams)}
+	return &v1{Options: opts, seal: newSeal(opts.Seal), queries: make(chan struct{}, maxQueries)}
 }
 
 // handler serves the methods of one path.

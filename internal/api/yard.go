@@ -108,8 +108,12 @@ type Pending struct {
 	Approved json.RawMessage    `json:"approved,omitempty"`
 	Offered  json.RawMessage    `json:"offered,omitempty"`
 	Changes  []DefinitionChange `json:"changes,omitempty"`
-	Refused  string             `json:"refused,omitempty" doc:"Why it cannot be approved."`
-	Rejected bool               `json:"rejected,omitempty"`
+
+	ApprovedText string `json:"approvedText,omitempty" doc:"The definition as text, for readers whose numbers are not exact."`
+	OfferedText  string `json:"offeredText,omitempty"`
+
+	Refused  string `json:"refused,omitempty" doc:"Why it cannot be approved."`
+	Rejected bool   `json:"rejected,omitempty"`
 }
 
 // DefinitionChange is one difference between two definitions; a side that is missing is absent.

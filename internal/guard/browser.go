@@ -11,10 +11,11 @@ import (
 // Browser keeps web pages away from the server: every route refuses requests that a
 // page of another origin makes, and requests under a name that is not ours (DNS
 // rebinding): on loopback only its own names are, elsewhere only bare addresses, and
-// everywhere the hosts. Origins are allowed to call all the same.
-func Browser(next http.Handler, origins, hosts []string) http.Handler {
+// everywhere the hosts. Origins are allowed to call all the same. Links of other sites may lead
+// to the pages, which are prefixes of paths: what is there says nothing and does nothing by itself.
+func Browser(next http.Handler, origins, hosts []string, pages ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if reason := suspicious(r, origins, hosts); reason != "" {
+		if reason := suspicious(r, origins, hosts, pages); reason != "" {
 			http.Error(w, "refused: "+reason, http.StatusForbidden)
 			return
 		}
@@ -28,7 +29,7 @@ func Browser(next http.Handler, origins, hosts []string) http.Handler {
 	})
 }
 
-func suspicious(r *http.Request, origins, hosts []string) string {
+func suspicious(r *http.Request, origins, hosts, pages []string) string {
 	if !isOurs(r, hosts) {
 		return fmt.Sprintf("%q is not a name of this server", r.Host)
 	}
@@ -39,6 +40,9 @@ func suspicious(r *http.Request, origins, hosts []string) string {
 	if origin != "" && slices.Contains(origins, origin) {
 		return ""
 	}
+	if followsLink(r, pages) {
+		return ""
+	}
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 		return "a page of another site asks"
 	}
@@ -46,6 +50,12 @@ func suspicious(r *http.Request, origins, hosts []string) string {
 		return fmt.Sprintf("origin %q is not allowed", origin)
 	}
 	return ""
+}
+
+// followsLink reports whether somebody follows a link to a page.
+func followsLink(r *http.Request, pages []string) bool {
+	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" &&
+		slices.ContainsFunc(pages, func(page string) bool { return r.URL.Path == page || strings.HasPrefix(r.URL.Path, page+"/") })
 }
 
 // isOurs reports whether the request names us by a name that we have.

@@ -53,7 +53,7 @@ func checkQuery(u *url.URL) error {
 	}
 	for name, values := range query {
 		for _, value := range append(values, name) {
-			if strings.EqualFold(name, "access_token") || strings.HasPrefix(strings.TrimSpace(value), mark) {
+			if strings.EqualFold(name, "access_token") || strings.HasPrefix(strings.TrimSpace(value), mark) || strings.HasPrefix(strings.TrimSpace(value), "tyl_") {
 				return refusal("An API key does not belong into an address; send it in the Authorization header, and make a new one: this one may have been seen.")
 			}
 		}

@@ -52,9 +52,9 @@ func (s *Store) BeginChange(ctx context.Context, c *Change) error {
 	return nil
 }
 
-// EndChange notes how a change was answered. Its error is NotFound when it was not begun.
-func (s *Store) EndChange(ctx context.Context, id string, status int) error {
-	done, err := affected(s.db.ExecContext(ctx, `UPDATE changes SET status = $1 WHERE id = $2`, status, clean(id)))
+// EndChange notes how a change was answered, and what it was about. Its error is NotFound when it was not begun.
+func (s *Store) EndChange(ctx context.Context, id string, status int, subject string) error {
+	done, err := affected(s.db.ExecContext(ctx, `UPDATE changes SET status = $1, subject = $2 WHERE id = $3`, status, clean(subject), clean(id)))
 	switch {
 	case err != nil:
 		return fmt.Errorf("store: change %s: %w", id, s.engine.explain(err))

@@ -31,10 +31,10 @@ func TestChanges(t *testing.T) {
 			all = append([]*Change{c}, all...)
 		}
 		all[3].Status = 409
-		if err := s.EndChange(ctx, all[3].ID, 409); err != nil {
+		if err := s.EndChange(ctx, all[3].ID, 409, all[3].Subject); err != nil {
 			t.Fatal(err)
 		}
-		wantCode(t, s.EndChange(ctx, "none", 200), toolyard.NotFound)
+		wantCode(t, s.EndChange(ctx, "none", 200, "about it"), toolyard.NotFound)
 		for name, c := range map[string]struct {
 			query ChangeQuery
 			want  func(int, *Change) bool

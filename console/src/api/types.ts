@@ -244,6 +244,9 @@ export type PendingTool = {
   approved?: JsonObject;
   offered?: JsonObject;
   changes?: PendingChange[];
+  /** The definitions as text: numbers that JavaScript cannot hold are exact there. */
+  approvedText?: string;
+  offeredText?: string;
   refused?: string;
   rejected?: true;
 };

@@ -55,7 +55,14 @@ function Changed({ pending }: { pending: PendingTool }) {
       </section>
       <section className="stack-s">
         <h3 className="DefinitionView-part">Schema and the rest</h3>
-        <JsonDiff label="Schema and the rest" {...titles} before={before.rest} after={after.rest} />
+        {before.text === after.text && stableJson(before.rest) === stableJson(after.rest) ? (
+          <>
+            <Warning text="They differ in digits that a browser does not keep. This is their text, to the last digit." />
+            <Diff label="Definition as text" {...titles} before={pending.approvedText ?? ""} after={pending.offeredText ?? ""} />
+          </>
+        ) : (
+          <JsonDiff label="Schema and the rest" {...titles} before={before.rest} after={after.rest} />
+        )}
       </section>
     </>
   );
