@@ -563,11 +563,16 @@ func callQuestions(p *past, names, payer []string) (list []question) {
 	return list
 }
 
-// costQuestions ask what calls have cost.
+// costQuestions ask what calls have cost, in whole days and in rankings as the console asks, and
+// in the ragged time of a program.
 func costQuestions(payer []string) (list []question) {
+	today := time.Now().UTC().Truncate(24 * time.Hour)
 	for _, days := range []int{1, 7, 30} {
-		since := "&since=" + time.Now().Add(-time.Duration(days)*24*time.Hour).UTC().Format(time.RFC3339)
-		for _, by := range []string{"account", "tool", "day", "tool,day"} {
+		since := "&since=" + today.Add(-time.Duration(days-1)*24*time.Hour).Format(time.RFC3339)
+		for _, by := range []string{"account&top=200", "tool&top=200", "day", "tool,day"} {
+			if by == "tool,day" {
+				since = "&since=" + time.Now().Add(-time.Duration(days)*24*time.Hour).UTC().Format(time.RFC3339)
+			}
 			path := "/costs?by=" + by + since
 			q := question{title: fmt.Sprintf("/costs?by=%s, %d days", by, days), path: func() string { return path }}
 			if by == "tool,day" && days > 1 { // of one account: all of them are more than one answer holds
@@ -592,7 +597,7 @@ func (t town) ask(ctx context.Context, v *visitor, p *past) (time.Duration, erro
 	}
 	best := newAnswers()
 	for turns := askTurns; turns > 0 && len(questions) > 0; turns-- {
-		fmt.Printf("%d questions, %d times each, 8 at once …\n", len(questions), t.rounds)
+		fmt.Printf("%d questions, %d times each, %d at once …\n", len(questions), t.rounds, askers)
 		turn := newAnswers()
 		if err := askOnce(ctx, v, turn, questions, t.rounds); err != nil {
 			return 0, err
@@ -604,7 +609,10 @@ func (t town) ask(ctx context.Context, v *visitor, p *past) (time.Duration, erro
 	return best.print(), best.refusals()
 }
 
-// askOnce asks questions some times each in a mixed order, eight at once.
+// askers is how many ask at once. Server, database and askers share the machine.
+const askers = 4
+
+// askOnce asks questions some times each in a mixed order.
 func askOnce(ctx context.Context, v *visitor, into *answers, questions []question, rounds int) error {
 	var turns []*question
 	for i := range questions {
@@ -614,7 +622,7 @@ func askOnce(ctx context.Context, v *visitor, into *answers, questions []questio
 	var next atomic.Int64
 	var failed atomic.Pointer[error]
 	var wg sync.WaitGroup
-	for range 8 {
+	for range askers {
 		wg.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(turns)) && failed.Load() == nil; i = next.Add(1) - 1 {
 				if err := into.ask(ctx, v, turns[i]); err != nil {

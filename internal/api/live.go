@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/identity"
 	"github.com/toolyard/toolyard/internal/live"
 	"github.com/toolyard/toolyard/internal/store"
 )
@@ -23,7 +24,8 @@ type Live interface {
 // Bounds on streams.
 const (
 	maxStreams = 200 // at once
-	ownStreams = 20  // of them, of one caller
+	plain      = 100 // of them, of callers who see only what is their own
+	ownStreams = 20  // of these, of one caller
 	firstCalls = 100 // that a stream begins with
 	beatTime   = 15 * time.Second
 	eventTime  = 10 * time.Second // for one event to be written
@@ -39,10 +41,10 @@ func (a *v1) watchCalls(r *request) (*reply, error) {
 	case a.Live == nil:
 		return nil, notFound("Nobody can watch calls here.")
 	}
-	if !a.streams.take(r.caller.ID) {
+	if !a.streams.take(r.caller) {
 		return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "Too many watch calls at once.", RetryAfter: beatTime}
 	}
-	defer a.streams.giveBack(r.caller.ID)
+	defer a.streams.giveBack(r.caller)
 	is := func(name, value string) bool { return p.values[name] == "" || p.values[name] == value }
 	watch, last := a.Live.Watch(func(of, caller, server, tool, gate string) bool {
 		return (account == "" || account == of) && is("caller", caller) && is("server", cmp.Or(server, store.Local)) && is("tool", tool) && is("gate", gate)
@@ -78,34 +80,44 @@ func (a *v1) watchCalls(r *request) (*reply, error) {
 	return nil, nil
 }
 
-// streams counts those who watch.
+// streams counts those who watch. Those who look after a yard are not kept out by its callers.
 type streams struct {
-	mu  sync.Mutex
-	all int
-	of  map[string]int // by caller
+	mu         sync.Mutex
+	all, plain int
+	of         map[string]int // of plain callers
 }
 
 // take counts a stream of a caller, unless there are too many.
-func (s *streams) take(caller string) bool {
+func (s *streams) take(c toolyard.Caller) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all >= maxStreams || s.of[caller] >= ownStreams {
+	if s.all >= maxStreams {
 		return false
 	}
-	if s.of == nil {
-		s.of = make(map[string]int)
+	if !identity.Views(c) {
+		if s.plain >= plain || s.of[c.ID] >= ownStreams {
+			return false
+		}
+		if s.of == nil {
+			s.of = make(map[string]int)
+		}
+		s.plain++
+		s.of[c.ID]++
 	}
 	s.all++
-	s.of[caller]++
 	return true
 }
 
-func (s *streams) giveBack(caller string) {
+func (s *streams) giveBack(c toolyard.Caller) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all--
-	if s.of[caller]--; s.of[caller] == 0 {
-		delete(s.of, caller)
+	if identity.Views(c) {
+		return
+	}
+	s.plain--
+	if s.of[c.ID]--; s.of[c.ID] == 0 {
+		delete(s.of, c.ID)
 	}
 }
 

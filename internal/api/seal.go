@@ -38,7 +38,7 @@ var sealed = []byte("toolyard console")
 
 // close seals a text until a time.
 func (s seal) close(text string, until time.Time) string {
-	plain := binary.BigEndian.AppendUint64(nil, uint64(until.Unix())) //nolint:gosec // no clock is set before 1970
+	plain := binary.BigEndian.AppendUint64(nil, uint64(until.Unix()))                             //nolint:gosec // no clock is set before 1970
 	return base64.RawURLEncoding.EncodeToString(s.Seal(nil, nil, append(plain, text...), sealed)) //nolint:gosec // the nonce is random, and part of what is sealed
 }
 
