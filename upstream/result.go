@@ -115,6 +115,9 @@ func redactTexts(raw json.RawMessage, redact func(string) string) json.RawMessag
 // words are what a server said, as people are shown them: without secrets, and not more
 // than they can read.
 func (v *Server) words(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "it did not answer in time"
+	}
 	return shorten(v.opts.Redact(err.Error()), maxShown)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/api"
@@ -46,15 +47,36 @@ func (y *Yard) sealKey(s *store.Store) (key api.SealKey) {
 // execute makes a call for somebody who asks over HTTP, on the same path as every other.
 func (y *Yard) execute(ctx context.Context, r api.ExecuteRequest) (*toolyard.Call, *toolyard.Result, error) {
 	v, ok := y.View(r.Gate)
-	if !ok {
+	switch {
+	case !ok && r.Gate == "":
+		return nil, nil, toolyard.Errorf(toolyard.Invalid, "Say which gate to go through: %s.", strings.Join(y.Gates(), ", "))
+	case !ok:
 		return nil, nil, toolyard.Errorf(toolyard.NotFound, "There is no gate %s.", r.Gate)
 	}
 	if err := y.mayEnter(r.Caller, v.Gate); err != nil {
 		return nil, nil, err
 	}
+	if _, known := v.Lookup(r.Tool); !known {
+		return nil, nil, unknownTool(v, r.Tool)
+	}
 	return y.server.Do(ctx, v.Gate.Name, &mcpserve.Request{
 		Tool: r.Tool, Args: r.Args, Caller: r.Caller, Session: r.Session, Key: r.Key,
 	})
+}
+
+// unknownTool says what a tool is called at a gate that somebody calls by another name.
+func unknownTool(v *toolyard.View, name string) error {
+	names := make([]string, 0, len(v.Tools))
+	for _, t := range v.Tools {
+		if t.Tool.Name == name {
+			return toolyard.Errorf(toolyard.NotFound, "The gate %s calls %s %s.", v.Gate.Name, name, t.Name)
+		}
+		names = append(names, t.Name)
+	}
+	if near := toolyard.Nearest(name, names); near != "" {
+		return toolyard.Errorf(toolyard.NotFound, "The gate %s shows no tool %s; did you mean %s?", v.Gate.Name, name, near)
+	}
+	return toolyard.Errorf(toolyard.NotFound, "The gate %s shows no tool %s.", v.Gate.Name, name)
 }
 
 // guarded lets only those see a catalog who may enter its gate.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/store"
 )
 
@@ -90,10 +92,29 @@ func watchFile(w *fsnotify.Watcher, file string) {
 // reloadAndLog reloads and says how it went.
 func (y *Yard) reloadAndLog() error {
 	err := y.Reload()
+	y.refused.Store(refusedFile(err))
 	if err != nil {
 		y.log.Error("the new configuration is not used; the old one goes on", "error", err)
-		return err
+	} else {
+		y.log.Info("configuration reloaded", "file", y.configName())
 	}
-	y.log.Info("configuration reloaded", "file", y.configName())
-	return nil
+	y.publish() // people are told, too
+	return err
+}
+
+// refusedFile are the problems of a configuration that is not used.
+func refusedFile(err error) *[]toolyard.Problem {
+	faults, ok := errors.AsType[config.Faults](err)
+	switch {
+	case err == nil:
+		return nil
+	case !ok:
+		faults = config.Faults{{Subject: "configuration", Message: err.Error()}}
+	}
+	problems := make([]toolyard.Problem, len(faults))
+	for i, p := range faults {
+		p.Message += " (the configuration is not used; the one before goes on)"
+		problems[i] = p
+	}
+	return &problems
 }

@@ -101,11 +101,13 @@ type Yard struct {
 
 	shown    atomic.Pointer[api.Snapshot] // what the gates show, for people
 	listings atomic.Pointer[listings]     // the same by server
-	book     *pin.Book                    // the approved definitions
-	sharing  bool                         // the book is in the store
-	loaded   atomic.Int64                 // the version of the configuration in the store that was read last
-	vault    atomic.Pointer[secret.Vault] // of the last settings
-	contract *contract                    // what enforces what tools declare
+
+	refused  atomic.Pointer[[]toolyard.Problem] // of a configuration that is not used; nil for none
+	book     *pin.Book                          // the approved definitions
+	sharing  bool                               // the book is in the store
+	loaded   atomic.Int64                       // the version of the configuration in the store that was read last
+	vault    atomic.Pointer[secret.Vault]       // of the last settings
+	contract *contract                          // what enforces what tools declare
 
 	publishing sync.Mutex         // one Publish at a time
 	problems   []toolyard.Problem // that were logged; under publishing
@@ -525,6 +527,9 @@ func (y *Yard) checkWhenReady(s *settings) error {
 // Problems are all things that a person should mend.
 func (y *Yard) Problems() []toolyard.Problem {
 	problems := slices.Concat(y.catalog.Now().Problems, y.termProblems(), y.contract.problems(y.config.Load().Config))
+	if refused := y.refused.Load(); refused != nil {
+		problems = append(problems, *refused...)
+	}
 	for _, name := range y.server.Gates() {
 		if v, ok := y.server.View(name); ok {
 			problems = append(problems, v.Problems...)

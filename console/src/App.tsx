@@ -1,14 +1,17 @@
 import { useQuery } from "@tanstack/react-query";
 import { Outlet, useLocation } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect, useRef } from "react";
+import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { ApiError } from "./api/client";
 import { queries } from "./api/queries";
+import type { Me } from "./api/types";
+import { Dialog } from "./components/Dialog";
 import { Layout } from "./components/Layout";
 import { ErrorState, Skeleton } from "./components/States";
 import { Toasts } from "./components/Toast";
 import { maySee } from "./session";
 
 const SignIn = lazy(() => import("./screens/SignIn"));
+const SignInForm = lazy(() => import("./screens/SignIn").then(({ SignInForm }) => ({ default: SignInForm })));
 
 /** Asks who is there, and shows the yard to those who may see it, the sign-in to the others. */
 export function App() {
@@ -21,19 +24,38 @@ export function App() {
   );
 }
 
-function Screen({ data: me, error, refetch, isPending }: Pick<ReturnType<typeof useQuery<import("./api/types").Me>>, "data" | "error" | "refetch" | "isPending">) {
+function Screen({ data: me, error, refetch, isPending }: Pick<ReturnType<typeof useQuery<Me>>, "data" | "error" | "refetch" | "isPending">) {
   useFocusOnNavigation();
-  if (error instanceof ApiError && error.status === 401) return <Door />;
-  if (me && maySee(me)) {
+  const refused = error instanceof ApiError && error.status === 401;
+  const [was, setWas] = useState<Me>(); // who was here since the page was loaded; signing out loads it anew
+  if (me && maySee(me) && me.caller !== was?.caller) setWas(me);
+  const ended = refused || me?.role === "anonymous";
+  const here = me && maySee(me) ? me : ended ? was : undefined;
+  if (here) {
     return (
-      <Layout me={me}>
-        <Outlet />
-      </Layout>
+      <>
+        <Layout me={here}>
+          <Outlet />
+        </Layout>
+        <SignInAgain open={ended} />
+      </>
     );
   }
+  if (refused) return <Door />;
   if (me) return <Door />;
   if (isPending) return <div className="Page"><Skeleton lines={4} /></div>;
   return <ErrorState error={error} onRetry={() => void refetch()} />;
+}
+
+/** A sign-in that ended is made again over the page, so that nothing that was begun there is lost. */
+function SignInAgain({ open }: { open: boolean }) {
+  return (
+    <Dialog open={open} onClose={() => {}} stay title="Your session has ended" description="Sign in to go on where you are.">
+      <Suspense>
+        <SignInForm />
+      </Suspense>
+    </Dialog>
+  );
 }
 
 function Door() {

@@ -30,6 +30,15 @@ function mayPass(error: unknown): boolean {
   return !(error instanceof ApiError) || error.status === 0 || error.status === 429 || error.status >= 500;
 }
 
+/** A part of the page that cannot be loaded is of another version, or the yard is away: the page is loaded anew, once. */
+window.addEventListener("vite:preloadError", (event) => {
+  const last = Number(sessionStorage.getItem("toolyard.reloaded") ?? 0);
+  if (!navigator.onLine || Date.now() - last < 10_000) return;
+  event.preventDefault();
+  sessionStorage.setItem("toolyard.reloaded", String(Date.now()));
+  window.location.reload();
+});
+
 async function start() {
   showTheme();
   const key = takeKeyFromAddress();

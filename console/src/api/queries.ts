@@ -39,7 +39,8 @@ export const queries = {
     queryOptions({
       queryKey: ["tools", source, name],
       queryFn: ({ signal }) => get<api.ToolDetail>(path`/tools/${source}/${name}`, {}, signal),
-      staleTime: 15 * second,
+      staleTime: second,
+      refetchInterval: 3 * second, // somebody may be editing it
     }),
 
   problems: () =>

@@ -51,6 +51,8 @@ export type Overview = {
   pending: { server: string; tool: string; kind: PendingKind }[];
   today: { calls: number; errors: number; usd: Money };
   top: TopTool[];
+  /** Why nothing can be said of today. */
+  recordError?: string;
   replica: string;
 };
 export type Minute = { at: Time; calls: number; errors: number; usd: Money };

@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import { ApiError } from "../api/client";
 import { queries } from "../api/queries";
 import type { Overview as OverviewData, Traffic } from "../api/types";
 import { Card, Stat } from "../components/Card";
@@ -44,6 +45,7 @@ export default function Overview() {
 
 function Numbers({ data }: { data: OverviewData }) {
   const { servers, today } = data;
+  const silent = data.recordError ?? (data.store.kind === "none" ? "this yard keeps no record" : undefined);
   const all = servers.up + servers.down + servers.starting;
   const notUp = [servers.down > 0 && `${servers.down} down`, servers.starting > 0 && `${servers.starting} starting`].filter(Boolean).join(", ");
   return (
@@ -55,13 +57,13 @@ function Numbers({ data }: { data: OverviewData }) {
         <Stat label="Servers up" value={`${count(servers.up)} of ${count(all)}`} note={notUp || (all > 0 ? "all of them" : "none configured")} />
       </Link>
       <Link to="/calls" className="Overview-stat">
-        <Stat label="Calls today" value={count(today.calls)} note="all gates" />
+        <Stat label="Calls today" value={silent ? "–" : count(today.calls)} note={silent ?? "all gates"} />
       </Link>
       <Link to="/calls" search={{ failed: "true" }} className="Overview-stat">
-        <Stat label="Failed today" value={count(today.errors)} note={`${percent(today.errors, today.calls)} of calls`} />
+        <Stat label="Failed today" value={silent ? "–" : count(today.errors)} note={silent ?? `${percent(today.errors, today.calls)} of calls`} />
       </Link>
       <Link to="/spend" className="Overview-stat">
-        <Stat label="Spend today" value={money(today.usd)} note="charged to accounts" />
+        <Stat label="Spend today" value={silent ? "–" : money(today.usd)} note={silent ?? "charged to accounts"} />
       </Link>
     </div>
   );
@@ -70,6 +72,9 @@ function Numbers({ data }: { data: OverviewData }) {
 type TrafficChartProps = { traffic: Traffic | undefined; error: unknown; retry: () => void; quiet: boolean };
 
 function TrafficChart({ traffic, error, retry, quiet }: TrafficChartProps) {
+  if (error instanceof ApiError && error.status === 404) {
+    return <p className="faint">This yard keeps no record of calls: its configuration names no store. The page Calls shows those that happen now.</p>;
+  }
   if (!traffic) return error ? <ErrorState error={error} onRetry={retry} /> : <Skeleton height={200} />;
   if (quiet) return <FirstSteps />;
   const points = traffic.minutes.map(({ at, calls, errors }) => ({ at, ok: calls - errors, errors }));

@@ -12,10 +12,26 @@ import { ErrorNote } from "../components/States";
 import { maySee } from "../session";
 import "./SignIn.css";
 
-const command = "toolyard keys create --scope operator --name console --caller YOU";
+const command = "toolyard keys create --scope operator --scope write --name console --caller YOU";
 
-/** Asks for a key. The key itself is not kept: the yard gives a cookie for it. */
+/** Asks for a key. */
 export default function SignIn() {
+  const known = useQueryClient().getQueryData<Me>(queries.me().queryKey);
+  return (
+    <main className="SignIn">
+      <div className="SignIn-card">
+        <span className="SignIn-logo" aria-hidden="true"><Wrench /></span>
+        <h1>Sign in{known?.yard ? ` to ${known.yard}` : ""}</h1>
+        <p className="soft">With a key that may see the yard: its scope is <code>viewer</code>, or <code>operator</code> to change things.</p>
+        <SignInForm fresh />
+        <NoKey keys={known?.keys !== false} />
+      </div>
+    </main>
+  );
+}
+
+/** The key itself is not kept: the yard gives a cookie for it. Who signs in fresh does not see what another one saw. */
+export function SignInForm({ fresh = false }: { fresh?: boolean }) {
   const client = useQueryClient();
   const known = client.getQueryData<Me>(queries.me().queryKey);
   const handed = client.getQueryData<Error>(["signin", "failed"]);
@@ -23,8 +39,9 @@ export default function SignIn() {
   const enter = useMutation({
     mutationFn: (value: string) => signIn(value),
     onSuccess: (me) => {
-      client.removeQueries({ predicate: (query) => query.queryKey[0] !== "me" }); // what another one saw
+      if (fresh || me.caller !== known?.caller) client.removeQueries({ predicate: (query) => query.queryKey[0] !== "me" });
       client.setQueryData(queries.me().queryKey, me);
+      void client.invalidateQueries();
     },
   });
   const submit = (event: FormEvent) => {
@@ -33,20 +50,12 @@ export default function SignIn() {
     if (value !== "") enter.mutate(value);
   };
   return (
-    <main className="SignIn">
-      <div className="SignIn-card">
-        <span className="SignIn-logo" aria-hidden="true"><Wrench /></span>
-        <h1>Sign in{known?.yard ? ` to ${known.yard}` : ""}</h1>
-        <p className="soft">With a key that may see the yard: its scope is <code>viewer</code>, or <code>operator</code> to change things.</p>
-        <form className="stack" onSubmit={submit}>
-          <TextField label="Key" type="password" value={key} onChange={setKey} placeholder="ty_…" autoComplete="current-password" spellCheck={false} autoFocus mono maxLength={500} />
-          <ErrorNote error={enter.error ? inWords(enter.error) : handed ? inWords(handed) : undefined} />
-          <Refused me={known} />
-          <Button type="submit" variant="primary" busy={enter.isPending} disabled={key.trim() === ""}>Sign in</Button>
-        </form>
-        <NoKey keys={known?.keys !== false} />
-      </div>
-    </main>
+    <form className="stack" onSubmit={submit}>
+      <TextField label="Key" type="password" value={key} onChange={setKey} placeholder="ty_…" autoComplete="current-password" spellCheck={false} autoFocus mono maxLength={500} />
+      <ErrorNote error={enter.error ? inWords(enter.error) : handed ? inWords(handed) : undefined} />
+      <Refused me={known} />
+      <Button type="submit" variant="primary" busy={enter.isPending} disabled={key.trim() === ""}>Sign in</Button>
+    </form>
   );
 }
 

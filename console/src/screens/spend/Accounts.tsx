@@ -44,8 +44,8 @@ function columnsOf(fund: ((purse: Purse) => void) | undefined): Column<Purse>[] 
   const columns: Column<Purse>[] = [
     { id: "account", header: "Account", value: (purse) => purse.id, cell: (purse) => <span className="cut strong" title={purse.id}>{purse.id}</span> },
     { id: "used", header: "Spent of all it had", width: "30%", cell: (purse) => <Used purse={purse} /> },
-    { id: "held", header: "Held", width: "104px", align: "right", value: (purse) => parseMoney(purse.heldUsd), cell: (purse) => <span className="soft">{money(purse.heldUsd)}</span> },
-    { id: "free", header: "Available", width: "128px", align: "right", value: (purse) => parseMoney(availableOf(purse)), cell: (purse) => <Available purse={purse} /> },
+    { id: "held", header: "Held", width: "128px", align: "right", value: (purse) => parseMoney(purse.heldUsd), cell: (purse) => <span className="soft">{money(purse.heldUsd)}</span> },
+    { id: "free", header: "Available", width: "176px", align: "right", value: (purse) => parseMoney(availableOf(purse)), cell: (purse) => <Available purse={purse} /> },
   ];
   if (fund) columns.push({ id: "fund", header: "", width: "88px", align: "right", cell: (purse) => <Button size="s" onClick={() => fund(purse)} aria-label={`Fund ${purse.id}`}>Fund</Button> });
   return columns;

@@ -236,7 +236,10 @@ function fixed(made: JsonObject): JsonObject {
 function optional(made: JsonObject): JsonObject {
   if (made.default !== undefined) return made;
   const none = { title: "not set", not: {}, [unsetKey]: true };
-  if (Array.isArray(made.oneOf)) return { ...made, oneOf: [none, ...made.oneOf] };
+  if (Array.isArray(made.oneOf)) {
+    const objects = made.oneOf.every((each) => isObject(each) && each.type === "object"); // these are added by a button
+    return objects ? made : { ...made, oneOf: [none, ...made.oneOf] };
+  }
   if (!Array.isArray(made.items)) return made;
   const { description, ...list } = made;
   return { oneOf: [none, { ...list, title: "a list" }], ...(description !== undefined && { description }) };
