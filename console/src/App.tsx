@@ -4,14 +4,13 @@ import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { ApiError } from "./api/client";
 import { queries } from "./api/queries";
 import type { Me } from "./api/types";
-import { Dialog } from "./components/Dialog";
 import { Layout } from "./components/Layout";
 import { ErrorState, Skeleton } from "./components/States";
 import { Toasts } from "./components/Toast";
 import { maySee } from "./session";
 
 const SignIn = lazy(() => import("./screens/SignIn"));
-const SignInForm = lazy(() => import("./screens/SignIn").then(({ SignInForm }) => ({ default: SignInForm })));
+const SignInAgain = lazy(() => import("./screens/SignInAgain"));
 
 /** Asks who is there, and shows the yard to those who may see it, the sign-in to the others. */
 export function App() {
@@ -37,7 +36,11 @@ function Screen({ data: me, error, refetch, isPending }: Pick<ReturnType<typeof 
         <Layout me={here}>
           <Outlet />
         </Layout>
-        <SignInAgain open={ended} />
+        {ended && (
+          <Suspense>
+            <SignInAgain />
+          </Suspense>
+        )}
       </>
     );
   }
@@ -45,17 +48,6 @@ function Screen({ data: me, error, refetch, isPending }: Pick<ReturnType<typeof 
   if (me) return <Door />;
   if (isPending) return <div className="Page"><Skeleton lines={4} /></div>;
   return <ErrorState error={error} onRetry={() => void refetch()} />;
-}
-
-/** A sign-in that ended is made again over the page, so that nothing that was begun there is lost. */
-function SignInAgain({ open }: { open: boolean }) {
-  return (
-    <Dialog open={open} onClose={() => {}} stay title="Your session has ended" description="Sign in to go on where you are.">
-      <Suspense>
-        <SignInForm />
-      </Suspense>
-    </Dialog>
-  );
 }
 
 function Door() {
