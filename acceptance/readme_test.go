@@ -164,13 +164,15 @@ func moduleFiles(t *testing.T) (files []string) {
 			files = append(files, name)
 		}
 	}
-	assets, err := filepath.Glob("../internal/assets/built/*") // which a release has, unlike its source
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range assets {
-		if filepath.Ext(name) != ".md" {
-			files = append(files, strings.TrimPrefix(name, "../"))
+	for _, pattern := range []string{"assets/built/*.*", "console/built/*.*", "console/built/assets/*"} { // which a release has, unlike its source
+		built, err := filepath.Glob("../internal/" + pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range built {
+			if filepath.Ext(name) != ".md" {
+				files = append(files, strings.TrimPrefix(name, "../"))
+			}
 		}
 	}
 	return files
