@@ -118,14 +118,6 @@ func (a *v1) retry(r *request) (*reply, error) {
 	return &reply{body: s.ServerItem}, nil
 }
 
-// orEmpty is a list that is written as one also when it is empty.
-func orEmpty[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
-}
-
 // Picked finds the pending definitions that somebody has looked at. Its error is Conflict
 // when one is another now.
 func Picked[T any](pending []T, id func(T) Pick, wanted []Pick) (list []T, err error) {

@@ -220,6 +220,14 @@ func (a *v1) recover(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// orEmpty is a list that is written as one also when it is empty.
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
 // accountOf is the account of a caller. Only who is known has one.
 func accountOf(c toolyard.Caller) (string, error) {
 	switch {

@@ -1,0 +1,86 @@
+package api
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/identity"
+	"github.com/toolyard/toolyard/internal/store"
+)
+
+// Purses lists accounts and sessions.
+type Purses interface {
+	Accounts(context.Context) ([]*toolyard.Purse, error)
+	Sessions(context.Context, store.SessionQuery) ([]*toolyard.Purse, error)
+}
+
+type accountsPage struct {
+	Accounts []*toolyard.Purse `json:"accounts"`
+}
+
+type sessionsPage struct {
+	Sessions []*toolyard.Purse `json:"sessions" doc:"Those that end last first."`
+	Next     string            `json:"next,omitempty" doc:"To be sent as before, to go on."`
+}
+
+func (a *v1) getAccounts(r *request) (*reply, error) {
+	if a.Purses == nil {
+		return nil, errNothingForSale
+	}
+	list, err := a.Purses.Accounts(r.Context())
+	return done(accountsPage{orEmpty(list)}, err)
+}
+
+func (a *v1) getSessions(r *request) (*reply, error) {
+	p := &r.params
+	before := p.cursor("before")
+	q := store.SessionQuery{
+		Account: p.account(r.caller), State: p.word("state", "open", "closed", "expired"),
+		Before: store.SessionCursor{Expires: before.At, ID: before.ID}, Limit: p.number("limit", defaultLimit, 1, store.MaxCalls),
+	}
+	switch {
+	case p.err != nil:
+		return nil, p.err
+	case a.Purses == nil:
+		return nil, errNothingForSale
+	}
+	list, err := a.Purses.Sessions(r.Context(), q)
+	page := sessionsPage{Sessions: orEmpty(list)}
+	if err == nil && len(list) == q.Limit {
+		last := list[len(list)-1]
+		page.Next = cursorText(last.Expires, last.ID)
+	}
+	return done(page, err)
+}
+
+// fundBody is money to be put into an account, or taken out of it.
+type fundBody struct {
+	Amount    string `json:"amountUsd" doc:"In US dollars; negative to take it out."`
+	Reference string `json:"reference" minLength:"1" maxLength:"128" doc:"Unique: funding twice with one reference funds once."`
+}
+
+func (a *v1) fund(r *request) (*reply, error) {
+	if a.Ledger == nil {
+		return nil, errNothingForSale
+	}
+	body, err := read[fundBody](r, smallBody)
+	if err != nil {
+		return nil, err
+	}
+	amount, err := toolyard.ParseMoney(body.Amount)
+	if err != nil || amount == 0 {
+		return nil, issue("amountUsd", "must be an amount such as "+strconv.Quote("5.00"))
+	}
+	account := r.PathValue("id")
+	if err := identity.CheckID(account); err != nil {
+		return nil, invalid("%s.", err)
+	}
+	if !isPlain(body.Reference) {
+		return nil, issue("reference", "must be visible characters of ASCII")
+	}
+	if err := a.Ledger.Fund(r.Context(), account, amount, body.Reference); err != nil {
+		return nil, err
+	}
+	return done(a.account(r.Context(), account))
+}
