@@ -111,8 +111,8 @@ func (p *program) createKey(ctx context.Context, k newKey) error {
 		if k.asJSON {
 			return writeJSON(p.out, struct {
 				Token string `json:"token"`
-				keyEntry
-			}{token, entryOf(key, p.now())})
+				identity.Entry
+			}{token, key.Entry(p.now())})
 		}
 		fmt.Fprintln(p.out, token)
 		fmt.Fprintln(p.err, "Keep it in a safe place: it is not shown again.")
@@ -150,24 +150,6 @@ func (p *program) now() time.Time {
 	return time.Now()
 }
 
-// keyEntry is a key in a list.
-type keyEntry struct {
-	Prefix  string         `json:"prefix"`
-	Name    string         `json:"name"`
-	Caller  string         `json:"caller"`
-	Account string         `json:"account"`
-	Scopes  []string       `json:"scopes"`
-	Created time.Time      `json:"created"`
-	Expires time.Time      `json:"expires,omitzero"`
-	Revoked time.Time      `json:"revoked,omitzero"`
-	State   identity.State `json:"state"`
-}
-
-func entryOf(k identity.Key, now time.Time) keyEntry {
-	scopes := append([]string{}, k.Scopes...) // a list in JSON too if there are none
-	return keyEntry{k.Prefix, k.Name, k.Caller, k.Account, scopes, k.Created.UTC(), k.Expires.UTC(), k.Revoked.UTC(), k.State(now)}
-}
-
 func (p *program) keysListCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -180,9 +162,9 @@ func (p *program) keysListCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				list := make([]keyEntry, 0, len(keys))
+				list := make([]identity.Entry, 0, len(keys))
 				for _, k := range keys {
-					list = append(list, entryOf(k, p.now()))
+					list = append(list, k.Entry(p.now()))
 				}
 				if asJSON {
 					return writeJSON(p.out, list)
@@ -195,7 +177,7 @@ func (p *program) keysListCommand() *cobra.Command {
 	return c
 }
 
-func (p *program) keyTable(list []keyEntry) error {
+func (p *program) keyTable(list []identity.Entry) error {
 	if len(list) == 0 {
 		fmt.Fprintln(p.out, "No keys.")
 		return nil

@@ -20,7 +20,7 @@ func (y *Yard) apiV1(c *config.Source) http.Handler {
 		Gates: func() []*toolyard.Gate { return y.config.Load().gates },
 	}
 	if s := y.contract.store; s != nil {
-		o.Seal = y.sealKey(s)
+		o.Seal = func() api.SealKey { return y.sealKey(s) }
 		o.Ledger, o.Purses, o.Calls, o.Links, o.Changes = s, s, s, s, s
 		if y.opts.Identify == nil { // otherwise nobody would look at them
 			o.Keys = s
@@ -34,12 +34,16 @@ func (y *Yard) apiV1(c *config.Source) http.Handler {
 func (y *Yard) sealKey(s *store.Store) (key api.SealKey) {
 	ctx, cancel := context.WithTimeout(context.Background(), openTime)
 	defer cancel()
-	fresh := api.NewSealKey()
-	_, err := s.SetDocument(ctx, sealDocument, fresh[:], 0)
-	body, _, readErr := s.Document(ctx, sealDocument)
-	if readErr != nil || len(body) != len(key) {
-		y.log.Warn("people may have to sign in at each replica", "error", errors.Join(err, readErr))
-		return fresh
+	body, version, err := s.Document(ctx, sealDocument)
+	if err == nil && version == 0 {
+		fresh := api.NewSealKey()
+		_, made := s.SetDocument(ctx, sealDocument, fresh[:], 0) // unless another replica is faster
+		body, _, err = s.Document(ctx, sealDocument)
+		err = errors.Join(err, made)
+	}
+	if len(body) != len(key) {
+		y.log.Warn("people may have to sign in at each replica", "error", err)
+		return api.NewSealKey()
 	}
 	return api.SealKey(body)
 }

@@ -146,6 +146,17 @@ func (p people) Pending(id string) (list []api.Pending, err error) {
 	return list, err
 }
 
+// Waiting implements api.Yard.
+func (p people) Waiting(id string) (list []api.Waiting) {
+	_, pending, _ := p.pending(id)
+	for _, d := range pending {
+		if !d.Rejected {
+			list = append(list, api.Waiting{Server: id, Tool: d.Tool, Kind: d.Kind()})
+		}
+	}
+	return list
+}
+
 // indented is a definition as people read it, to the last digit.
 func indented(definition json.RawMessage) string {
 	var b bytes.Buffer

@@ -79,7 +79,7 @@ type Options struct {
 }
 
 // DefaultGate is the name of the gate at /mcp.
-const DefaultGate = "default"
+const DefaultGate = config.DefaultGate
 
 // Yard is a running set of tools and the gates to them.
 type Yard struct {

@@ -59,12 +59,8 @@ func (a *v1) getCalls(r *request) (*reply, error) {
 	q := p.calls(r.caller)
 	q.Before, q.Limit = p.cursor("before"), p.number("limit", defaultLimit, 1, store.MaxCalls)
 	rows, err := ask(r, a, func(ctx context.Context) ([]*store.CallRow, error) { return a.Calls.Calls(ctx, q) })
-	page := callsPage{Calls: rows}
-	if err == nil && len(rows) == q.Limit {
-		last := rows[len(rows)-1]
-		page.Next = cursorText(last.At, last.ID)
-	}
-	return done(page, err)
+	next := nextPage(rows, q.Limit, func(c *store.CallRow) (time.Time, string) { return c.At, c.ID })
+	return done(callsPage{rows, next}, err)
 }
 
 // getCall shows a call that is on the record, or of which this replica still knows.

@@ -133,18 +133,8 @@ func (a *v1) getChanges(r *request) (*reply, error) {
 		return nil, p.err
 	}
 	list, err := a.Changes.Changes(r.Context(), q)
-	if err != nil {
-		return nil, err
-	}
-	page := changesPage{Changes: list}
-	if page.Changes == nil {
-		page.Changes = []*store.Change{}
-	}
-	if len(list) == q.Limit {
-		last := list[len(list)-1]
-		page.Next = cursorText(last.At, last.ID)
-	}
-	return &reply{body: page}, nil
+	next := nextPage(list, q.Limit, func(c *store.Change) (time.Time, string) { return c.At, c.ID })
+	return done(changesPage{orEmpty(list), next}, err)
 }
 
 // recent keeps the last changes in memory, for a yard that has no store.

@@ -16,21 +16,8 @@ type Keys interface {
 	RevokeKey(ctx context.Context, prefix string, at time.Time) error
 }
 
-// keyItem is an API key, without its secret, which nobody has.
-type keyItem struct {
-	Prefix  string         `json:"prefix"`
-	Name    string         `json:"name"`
-	Caller  string         `json:"caller"`
-	Account string         `json:"account"`
-	Scopes  []string       `json:"scopes"`
-	Created time.Time      `json:"created"`
-	Expires time.Time      `json:"expires,omitzero"`
-	Revoked time.Time      `json:"revoked,omitzero"`
-	State   identity.State `json:"state" enum:"active,expired,revoked"`
-}
-
 type keysPage struct {
-	Keys []keyItem `json:"keys"`
+	Keys []identity.Entry `json:"keys"`
 }
 
 // keyBody is a key to be made.
@@ -44,24 +31,20 @@ type keyBody struct {
 
 // madeKey is a new key and its token, which is shown this once.
 type madeKey struct {
-	Key   keyItem `json:"key"`
-	Token string  `json:"token"`
+	Key   identity.Entry `json:"key"`
+	Token string         `json:"token"`
 }
 
 var errNoKeys = notFound("There are no API keys here; the configuration would have to name a store, or a gate with callers: keys.")
-
-func (a *v1) keyItem(k identity.Key) keyItem {
-	return keyItem{k.Prefix, k.Name, k.Caller, k.Account, orEmpty(k.Scopes), k.Created, k.Expires, k.Revoked, k.State(a.Now())}
-}
 
 func (a *v1) getKeys(r *request) (*reply, error) {
 	if a.Keys == nil {
 		return nil, errNoKeys
 	}
 	keys, err := a.Keys.Keys(r.Context())
-	page := keysPage{Keys: []keyItem{}}
+	page := keysPage{Keys: []identity.Entry{}}
 	for _, k := range keys {
-		page.Keys = append(page.Keys, a.keyItem(k))
+		page.Keys = append(page.Keys, k.Entry(a.Now()))
 	}
 	return done(page, err)
 }
@@ -87,7 +70,7 @@ func (a *v1) makeKey(r *request) (*reply, error) {
 	if err := a.Keys.PutKey(r.Context(), key); err != nil {
 		return nil, err
 	}
-	return &reply{status: http.StatusCreated, body: madeKey{a.keyItem(key), token}, subject: key.Prefix}, nil
+	return &reply{status: http.StatusCreated, body: madeKey{key.Entry(a.Now()), token}, subject: key.Prefix}, nil
 }
 
 func (a *v1) revokeKey(r *request) (*reply, error) {

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"strconv"
+	"time"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/identity"
@@ -46,12 +47,8 @@ func (a *v1) getSessions(r *request) (*reply, error) {
 		return nil, errNothingForSale
 	}
 	list, err := a.Purses.Sessions(r.Context(), q)
-	page := sessionsPage{Sessions: orEmpty(list)}
-	if err == nil && len(list) == q.Limit {
-		last := list[len(list)-1]
-		page.Next = cursorText(last.Expires, last.ID)
-	}
-	return done(page, err)
+	next := nextPage(list, q.Limit, func(p *toolyard.Purse) (time.Time, string) { return p.Expires, p.ID })
+	return done(sessionsPage{orEmpty(list), next}, err)
 }
 
 // fundBody is money to be put into an account, or taken out of it.

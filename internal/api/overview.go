@@ -10,21 +10,21 @@ import (
 
 // overview is what a person wants to know first.
 type overview struct {
-	Yard       string        `json:"yard"`
-	Version    string        `json:"version"`
-	Replica    string        `json:"replica"`
-	Since      time.Time     `json:"since"`
-	Generation uint64        `json:"generation"`
-	Store      storeState    `json:"store"`
-	Tools      int           `json:"tools"`
-	Gates      int           `json:"gates"`
-	Servers    serverStates  `json:"servers"`
-	Problems   int           `json:"problems"`
-	Waiting    int           `json:"waiting" doc:"Definitions that wait for approval."`
-	Pending    []pendingItem `json:"pending" doc:"The first of them."`
-	Today      totals        `json:"today" doc:"Since midnight, in UTC."`
-	Top        []topTool     `json:"top" doc:"The tools that were called most today."`
-	Silent     string        `json:"recordError,omitempty" doc:"Why nothing can be said of today."`
+	Yard       string       `json:"yard"`
+	Version    string       `json:"version"`
+	Replica    string       `json:"replica"`
+	Since      time.Time    `json:"since"`
+	Generation uint64       `json:"generation"`
+	Store      storeState   `json:"store"`
+	Tools      int          `json:"tools"`
+	Gates      int          `json:"gates"`
+	Servers    serverStates `json:"servers"`
+	Problems   int          `json:"problems"`
+	Waiting    int          `json:"waiting" doc:"Definitions that wait for approval."`
+	Pending    []Waiting    `json:"pending" doc:"The first of them."`
+	Today      totals       `json:"today" doc:"Since midnight, in UTC."`
+	Top        []topTool    `json:"top" doc:"The tools that were called most today."`
+	Silent     string       `json:"recordError,omitempty" doc:"Why nothing can be said of today."`
 }
 
 type storeState struct {
@@ -36,12 +36,6 @@ type serverStates struct {
 	Up       int `json:"up"`
 	Down     int `json:"down"`
 	Starting int `json:"starting"`
-}
-
-type pendingItem struct {
-	Server string `json:"server"`
-	Tool   string `json:"tool"`
-	Kind   string `json:"kind"`
 }
 
 type totals struct {
@@ -62,14 +56,11 @@ const (
 )
 
 func (a *v1) getOverview(r *request) (*reply, error) {
-	if a.Yard == nil {
-		return nil, errNoYard
-	}
 	about, snapshot := a.Yard.About(), a.Yard.Snapshot()
 	o := overview{
 		Yard: about.Name, Version: about.Version, Replica: about.Replica, Since: about.Since, Store: storeState{about.Store, about.StoreUp},
 		Generation: snapshot.Generation, Tools: len(snapshot.Tools), Gates: len(snapshot.Views), Problems: len(snapshot.Problems),
-		Pending: []pendingItem{}, Top: []topTool{},
+		Pending: []Waiting{}, Top: []topTool{},
 	}
 	for _, s := range a.Yard.Servers() {
 		switch s.State {
@@ -82,7 +73,8 @@ func (a *v1) getOverview(r *request) (*reply, error) {
 		}
 		o.Waiting += s.Waiting
 		if s.Waiting > 0 && len(o.Pending) < maxPendingShown {
-			o.Pending = append(o.Pending, a.pendingOf(s.ID, maxPendingShown-len(o.Pending))...)
+			waiting := a.Yard.Waiting(s.ID)
+			o.Pending = append(o.Pending, waiting[:min(len(waiting), maxPendingShown-len(o.Pending))]...)
 		}
 	}
 	if a.Calls != nil {
@@ -91,17 +83,6 @@ func (a *v1) getOverview(r *request) (*reply, error) {
 		}
 	}
 	return &reply{body: o}, nil
-}
-
-// pendingOf are the first definitions of a server that wait for a person.
-func (a *v1) pendingOf(server string, most int) (list []pendingItem) {
-	pending, _ := a.Yard.Pending(server) // one that is down now shows nothing
-	for _, p := range pending {
-		if !p.Rejected && len(list) < most {
-			list = append(list, pendingItem{server, p.Tool, p.Kind})
-		}
-	}
-	return list
 }
 
 // addUp adds what the record says of today.
@@ -154,9 +135,6 @@ type problemsPage struct {
 }
 
 func (a *v1) getProblems(*request) (*reply, error) {
-	if a.Yard == nil {
-		return nil, errNoYard
-	}
 	return &reply{body: problemsPage{orEmpty(a.Yard.Snapshot().Problems)}}, nil
 }
 
@@ -166,9 +144,6 @@ type limitsPage struct {
 }
 
 func (a *v1) getLimits(r *request) (*reply, error) {
-	if a.Yard == nil {
-		return nil, errNoYard
-	}
 	list, err := a.Yard.Limits(r.Context())
 	return done(limitsPage{a.Now().UTC(), orEmpty(list)}, err)
 }

@@ -162,6 +162,14 @@ func (p *params) cursor(name string) (c store.Cursor) {
 	return store.Cursor{At: time.UnixMicro(n).UTC(), ID: id}
 }
 
+// nextPage is where to go on behind a page; nothing behind one that is not full.
+func nextPage[T any](list []T, limit int, place func(T) (time.Time, string)) string {
+	if len(list) < limit || len(list) == 0 {
+		return ""
+	}
+	return cursorText(place(list[len(list)-1]))
+}
+
 // cursorText is the place behind a call, as callers send it back.
 func cursorText(at time.Time, id string) string {
 	return strconv.FormatInt(at.UnixMicro(), 10) + "." + id

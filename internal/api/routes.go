@@ -42,7 +42,21 @@ func Rules() (rules []Rule) {
 var pages = []string{"before", "limit"}
 
 func (a *v1) routes() []route {
-	return slices.Concat(a.routesOfPeople(), a.routesOfTools(), a.routesOfServers(), a.routesOfGates(), a.routesOfMoney())
+	ofYard := slices.Concat(a.routesOfYard(), a.routesOfServers(), a.routesOfGates())
+	for i := range ofYard {
+		ofYard[i].serve = a.withYard(ofYard[i].serve)
+	}
+	return slices.Concat(a.routesOfPeople(), a.routesOfCalls(), a.routesOfMoney(), ofYard)
+}
+
+// withYard answers only where there is a yard to tell of.
+func (a *v1) withYard(serve func(*request) (*reply, error)) func(*request) (*reply, error) {
+	return func(r *request) (*reply, error) {
+		if a.Yard == nil {
+			return nil, errNoYard
+		}
+		return serve(r)
+	}
 }
 
 func (a *v1) routesOfPeople() []route {
@@ -57,20 +71,8 @@ func (a *v1) routesOfPeople() []route {
 		},
 		{method: "GET", path: "/me", id: "getMe", summary: "Who asks, and where.", access: caller, gives: answer[Me]("Me"), serve: a.getMe},
 		{
-			method: "GET", path: "/overview", id: "getOverview", summary: "What is healthy, what happens, and what needs a person.",
-			access: viewer, gives: answer[overview]("Overview"), refusals: []int{404}, serve: a.getOverview,
-		},
-		{
 			method: "GET", path: "/traffic", id: "getTraffic", summary: "Calls in each of the last minutes.",
 			access: viewer, query: []string{"minutes"}, gives: answer[trafficPage]("Traffic"), refusals: []int{400, 404}, serve: a.getTraffic,
-		},
-		{
-			method: "GET", path: "/problems", id: "listProblems", summary: "What a person should mend.",
-			access: viewer, gives: answer[problemsPage]("Problems"), refusals: []int{404}, serve: a.getProblems,
-		},
-		{
-			method: "GET", path: "/limits", id: "listLimits", summary: "The limits that are enforced, and how much of them is used now.",
-			access: viewer, gives: answer[limitsPage]("Limits"), refusals: []int{404}, serve: a.getLimits,
 		},
 		{
 			method: "GET", path: "/changes", id: "listChanges", summary: "What people changed through the API, the newest first.",
@@ -95,8 +97,20 @@ func (a *v1) routesOfPeople() []route {
 	}
 }
 
-func (a *v1) routesOfTools() []route {
+func (a *v1) routesOfYard() []route {
 	return []route{
+		{
+			method: "GET", path: "/overview", id: "getOverview", summary: "What is healthy, what happens, and what needs a person.",
+			access: viewer, gives: answer[overview]("Overview"), refusals: []int{404}, serve: a.getOverview,
+		},
+		{
+			method: "GET", path: "/problems", id: "listProblems", summary: "What a person should mend.",
+			access: viewer, gives: answer[problemsPage]("Problems"), refusals: []int{404}, serve: a.getProblems,
+		},
+		{
+			method: "GET", path: "/limits", id: "listLimits", summary: "The limits that are enforced, and how much of them is used now.",
+			access: viewer, gives: answer[limitsPage]("Limits"), refusals: []int{404}, serve: a.getLimits,
+		},
 		{
 			method: "GET", path: "/tools", id: "findTools", summary: "The catalog: all tools, or those that fit, the best first.",
 			access: viewer, query: []string{"q", "source", "category", "mode", "price", "latency", "gate", "problem", "limit", "offset"},
@@ -106,6 +120,11 @@ func (a *v1) routesOfTools() []route {
 			method: "GET", path: "/tools/{source}/{name}", id: "getTool", summary: "A tool: what it is, who can see it and why. The source is a server, or - for local tools.",
 			access: viewer, gives: answer[toolDetail]("Tool"), refusals: []int{404}, serve: a.getTool,
 		},
+	}
+}
+
+func (a *v1) routesOfCalls() []route {
+	return []route{
 		{
 			method: "POST", path: "/tools/execute", id: "executeTool", summary: "Call a tool at a gate for execution. A tool that failed is an answer too: its result says isError, and nothing is charged.",
 			access: caller, takes: body[executeBody]("Execute"), gives: executedShape, keyed: true, refusals: []int{400, 402, 404, 409, 413, 429}, long: true, serve: a.execute,

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/store"
@@ -31,28 +32,24 @@ type rejected struct {
 }
 
 func (a *v1) getServers(*request) (*reply, error) {
-	if a.Yard == nil {
-		return nil, errNoYard
-	}
 	return &reply{body: serversPage{orEmpty(a.Yard.Servers())}}, nil
 }
 
-// server is the server that a request names.
-func (a *v1) server(r *request) (*ServerDetail, error) {
-	if a.Yard == nil {
-		return nil, errNoYard
+// server is the server that a request names, as it stands in the list.
+func (a *v1) server(r *request) (ServerItem, error) {
+	list, id := a.Yard.Servers(), r.PathValue("id")
+	if i := slices.IndexFunc(list, func(s ServerItem) bool { return s.ID == id }); i >= 0 {
+		return list[i], nil
 	}
-	s, ok := a.Yard.Server(r.PathValue("id"))
-	if !ok {
-		return nil, notFound("There is no server %s.", shown(r.PathValue("id")))
-	}
-	return s, nil
+	return ServerItem{}, noServer(id)
 }
 
+func noServer(id string) error { return notFound("There is no server %s.", shown(id)) }
+
 func (a *v1) getServer(r *request) (*reply, error) {
-	s, err := a.server(r)
-	if err != nil {
-		return nil, err
+	s, ok := a.Yard.Server(r.PathValue("id"))
+	if !ok {
+		return nil, noServer(r.PathValue("id"))
 	}
 	s.Events, s.Pins = orEmpty(s.Events), orEmpty(s.Pins)
 	if a.Calls != nil { // a record that does not answer is left out
@@ -95,10 +92,8 @@ func (a *v1) judge(r *request, do func(server string, tools []Pick) error) (n, w
 	if err := do(s.ID, body.Tools); err != nil {
 		return 0, 0, err
 	}
-	if s, ok := a.Yard.Server(s.ID); ok {
-		waiting = s.Waiting
-	}
-	return len(body.Tools), waiting, nil
+	s, err = a.server(r)
+	return len(body.Tools), s.Waiting, err
 }
 
 // maxPicks is how many bytes a body may have that names definitions.
@@ -112,10 +107,7 @@ func (a *v1) retry(r *request) (*reply, error) {
 	if err := a.Yard.Retry(s.ID); err != nil {
 		return nil, err
 	}
-	if s, err = a.server(r); err != nil {
-		return nil, err
-	}
-	return &reply{body: s.ServerItem}, nil
+	return done(a.server(r))
 }
 
 // Picked finds the pending definitions that somebody has looked at. Its error is Conflict

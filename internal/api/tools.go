@@ -178,9 +178,6 @@ var filters = []struct {
 }
 
 func (a *v1) getTools(r *request) (*reply, error) {
-	if a.Yard == nil {
-		return nil, errNoYard
-	}
 	p := &r.params
 	limit, offset, troubled := p.number("limit", 50, 1, 200), p.number("offset", 0, 0, 100_000), p.flag("problem")
 	p.word("mode", "read", "write")
@@ -263,9 +260,6 @@ func (a *v1) markDown(items []ToolItem) {
 }
 
 func (a *v1) getTool(r *request) (*reply, error) {
-	if a.Yard == nil {
-		return nil, errNoYard
-	}
 	server, name := r.PathValue("source"), r.PathValue("name")
 	if server == store.Local {
 		server = ""
@@ -318,7 +312,7 @@ func (a *v1) describe(d *toolDetail, shelf *shelf, i int) {
 
 // withheld fills in a tool that a server has and that is not offered, if there is one.
 func (a *v1) withheld(d *toolDetail, server, name string) bool {
-	if _, ok := a.Yard.Server(server); !ok {
+	if !slices.ContainsFunc(a.Yard.Servers(), func(s ServerItem) bool { return s.ID == server }) {
 		return false
 	}
 	steps := a.Yard.Explain(server, name)

@@ -74,9 +74,6 @@ type versioned struct {
 
 // editing is what may be changed, and how it is now.
 func (a *v1) editing(part config.Editable) (c *config.Config, edits *config.Edits, version int64, err error) {
-	if a.Yard == nil {
-		return nil, nil, 0, errNoYard
-	}
 	c = a.Yard.Config()
 	edits, version = a.Yard.Edits()
 	if part != "" && !slices.Contains(c.Edits, part) {
@@ -290,9 +287,6 @@ func (a *v1) exportToolset(r *request) (*reply, error) {
 }
 
 func (a *v1) exportGate(r *request) (*reply, error) {
-	if a.Yard == nil {
-		return nil, errNoYard
-	}
 	return a.exportView(r, a.view(r.PathValue("name")))
 }
 

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/toolyard/toolyard"
@@ -29,7 +30,7 @@ type Options struct {
 	Live     Live
 	Execute  func(context.Context, ExecuteRequest) (*toolyard.Call, *toolyard.Result, error)
 	Gates    func() []*toolyard.Gate // in their order
-	Seal     SealKey                 // of cookies; a new one when zero
+	Seal     func() SealKey          // what cookies are sealed with, asked for when the first one is; nil for a new one
 	MaxBody  int64                   // bytes of a body with arguments; 1 MiB when zero
 	Now      func() time.Time        // nil for time.Now
 	Log      *slog.Logger            // nil for none
@@ -57,7 +58,7 @@ type v1 struct {
 	shelves shelves
 	queries chan struct{} // has a token for each question to the record that is being answered
 	streams streams
-	seal    seal
+	seal    func() seal
 }
 
 // request is somebody's request, once it is known who asks and that the route is for them.
@@ -114,11 +115,11 @@ func newV1(opts Options) *v1 {
 	if opts.Changes == nil {
 		opts.Changes = &recent{}
 	}
-	if opts.Seal == (SealKey{}) {
-		opts.Seal = NewSealKey()
+	if opts.Seal == nil {
+		opts.Seal = NewSealKey
 	}
 	opts.MaxBody = cmp.Or(opts.MaxBody, 1<<20)
-	return &v1{Options: opts, seal: newSeal(opts.Seal), queries: make(chan struct{}, maxQueries)}
+	return &v1{Options: opts, seal: sync.OnceValue(func() seal { return newSeal(opts.Seal()) }), queries: make(chan struct{}, maxQueries)}
 }
 
 // handler serves the methods of one path.

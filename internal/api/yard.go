@@ -22,6 +22,8 @@ type Yard interface {
 	// Explain tells what was decided about a tool of a server before any gate saw it.
 	Explain(server, tool string) []toolyard.Step
 	Pending(server string) ([]Pending, error)
+	// Waiting are those of them that nobody has judged, by name; none of a server that is down.
+	Waiting(server string) []Waiting
 	Approve(server string, tools []Pick) error
 	Reject(server string, tools []Pick) error
 	Retry(server string) error
@@ -114,6 +116,13 @@ type Pending struct {
 
 	Refused  string `json:"refused,omitempty" doc:"Why it cannot be approved."`
 	Rejected bool   `json:"rejected,omitempty"`
+}
+
+// Waiting is a definition that waits for a person.
+type Waiting struct {
+	Server string `json:"server"`
+	Tool   string `json:"tool"`
+	Kind   string `json:"kind"`
 }
 
 // DefinitionChange is one difference between two definitions; a side that is missing is absent.

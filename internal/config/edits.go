@@ -32,8 +32,8 @@ type Edits struct {
 	Gates    map[string]Gate    `json:"gates,omitempty"`
 }
 
-// defaultGate is the gate of a configuration that has none.
-const defaultGate = "default"
+// DefaultGate is the name of the gate of a configuration that has none.
+const DefaultGate = "default"
 
 var editsSchema = toolyard.SchemaFor[Edits]()
 
@@ -75,7 +75,7 @@ func (s *Source) With(e *Edits) (*Source, error) {
 	}
 	if slices.Contains(c.Edits, EditGates) && len(e.Gates) > 0 {
 		if len(c.Gates) == 0 { // the gate that there is without any stays
-			c.Gates = map[string]Gate{defaultGate: {Mode: toolyard.Write, Surface: toolyard.Both, Naming: toolyard.NamingMCP, Errors: toolyard.ErrorsAsResults}}
+			c.Gates = map[string]Gate{DefaultGate: {Mode: toolyard.Write, Surface: toolyard.Both, Naming: toolyard.NamingMCP, Errors: toolyard.ErrorsAsResults}}
 		}
 		c.Gates = merged(c.Gates, e.Gates)
 	}

@@ -82,6 +82,25 @@ func (k *Key) State(now time.Time) State {
 	return Active
 }
 
+// Entry is a key in a list, without its hash.
+type Entry struct {
+	Prefix  string    `json:"prefix"`
+	Name    string    `json:"name"`
+	Caller  string    `json:"caller"`
+	Account string    `json:"account"`
+	Scopes  []string  `json:"scopes"`
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires,omitzero"`
+	Revoked time.Time `json:"revoked,omitzero"`
+	State   State     `json:"state" enum:"active,expired,revoked"`
+}
+
+// Entry is the key as it is at a time.
+func (k *Key) Entry(now time.Time) Entry {
+	scopes := append([]string{}, k.Scopes...) // a list in JSON too if there are none
+	return Entry{k.Prefix, k.Name, k.Caller, k.Account, scopes, k.Created.UTC(), k.Expires.UTC(), k.Revoked.UTC(), k.State(now)}
+}
+
 // caller is who calls with the key.
 func (k *Key) caller() toolyard.Caller {
 	return toolyard.Caller{ID: k.Caller, Account: cmp.Or(k.Account, k.Caller), Roles: slices.Clone(k.Scopes)}

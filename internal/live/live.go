@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolyard/toolyard"
@@ -70,6 +71,8 @@ type Hub struct {
 	most     int                  // so many, then the old ones go
 	watchers map[*Watch]struct{}
 
+	watching atomic.Int64 // how many watchers there are
+
 	closing sync.Once
 	closed  chan struct{}
 }
@@ -104,11 +107,11 @@ func (h *Hub) Policy() toolyard.Policy {
 }
 
 func (h *Hub) begin(c *toolyard.Call) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.watchers) == 0 {
+	if !h.watched() {
 		return
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.tell(Event{Begun: &Begun{
 		ID: c.ID, At: c.Begun, Gate: c.Gate, Mode: c.Mode, Caller: c.Caller.ID, Account: c.Caller.Account,
 		Server: c.Tool.Server, Tool: c.Tool.Name, Parent: c.Parent,
@@ -181,6 +184,7 @@ func (h *Hub) Watch(wants func(account, caller, server, tool, gate string) bool)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.watchers[w] = struct{}{}
+	h.watching.Store(int64(len(h.watchers)))
 	select {
 	case h.wake <- struct{}{}:
 	default:
@@ -229,16 +233,14 @@ func (w *Watch) Close() {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()
 	delete(w.hub.watchers, w)
+	w.hub.watching.Store(int64(len(w.hub.watchers)))
 }
 
 // Close ends all watches. Calls go on.
 func (h *Hub) Close() { h.closing.Do(func() { close(h.closed) }) }
 
-func (h *Hub) watched() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.watchers) > 0
-}
+// watched reports whether somebody watches. Every call asks.
+func (h *Hub) watched() bool { return h.watching.Load() > 0 }
 
 // Calls of other replicas are looked for this often, and as far back as they may be late.
 const (
