@@ -265,16 +265,13 @@ func (t town) seedBooks(ctx context.Context, s *store.Store, p *past) error {
 			}
 		}
 		at := time.Now().Add(-time.Duration(i) * time.Minute)
-		change := &store.Change{ID: callID(at), At: at, Caller: account(i % t.accounts), Deed: []string{"toolset.put", "server.approve", "key.make"}[i%3], Subject: townServer(i % t.servers), Status: http.StatusOK}
+		change := &store.Change{ID: toolyard.NewCallID(at), At: at, Caller: account(i % t.accounts), Deed: []string{"toolset.put", "server.approve", "key.make"}[i%3], Subject: townServer(i % t.servers), Status: http.StatusOK}
 		if err := s.BeginChange(ctx, change); err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-// callID is the id of a call at a time. They sort by time.
-func callID(at time.Time) string { return fmt.Sprintf("%012x%s", at.UnixMilli(), rand.Text()[:14]) }
 
 // seedCalls writes the calls, the oldest first, some batches at a time.
 func (t town) seedCalls(ctx context.Context, s *store.Store, p *past) error {
@@ -319,7 +316,7 @@ func (t town) caller(p *past) func(at time.Time) *store.CallRow {
 			left, who, tool = mathrand.N(10), mathrand.N(t.accounts), townTool(int(popular.Uint64()))
 		}
 		r := &store.CallRow{
-			ID: callID(at), At: at, Elapsed: time.Duration(mathrand.ExpFloat64() * float64(40*time.Millisecond)), Gate: "default", Mode: toolyard.Read,
+			ID: toolyard.NewCallID(at), At: at, Elapsed: time.Duration(mathrand.ExpFloat64() * float64(40*time.Millisecond)), Gate: "default", Mode: toolyard.Read,
 			Caller: account(who), Account: account(who), Tool: tool, Generation: 1, Code: toolyard.OK, ArgsSize: 60, ResultSize: 900,
 			Marks: []toolyard.Mark{{Step: "record"}, {Step: "admit", At: 20 * time.Microsecond}, {Step: "run", At: 90 * time.Microsecond}, {Step: "ran", At: 10 * time.Millisecond}},
 		}

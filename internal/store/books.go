@@ -202,9 +202,9 @@ func (b *books) charge(h *holdRow, s Settle) {
 	calls := min(s.Calls, h.callsLeft)
 	t := transfer{id: s.Call, from: "hold/" + h.id, to: "sales/" + s.Seller, amount: s.Amount, kind: "charge", purse: h.purse}
 	if s.Amount == 0 {
-		t.kind = "count" // moves nothing: it is there so that the call is counted once
+		t.kind = "count" // moves nothing: it is there so that the call is settled once
 	}
-	if s.Amount > 0 || (calls > 0 && !s.Last) {
+	if s.Amount > 0 || (s.Calls > 0 && !s.Last) {
 		b.move(t)
 	}
 	h.left, h.spent = h.left-s.Amount, h.spent+s.Amount

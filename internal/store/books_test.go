@@ -313,9 +313,6 @@ func (m *bookMachine) settles(t *rapid.T) (list []Settle) {
 		h := rapid.SampledFrom(m.holds).Draw(t, "hold")
 		m.calls++
 		price := money(t, 5, "price")
-		if m.tables.holds[h.Hold].callsLeft == 0 {
-			price++ // what neither costs nor counts anything is not settled
-		}
 		list = append(list, Settle{Call: fmt.Sprint("c", m.calls), Hold: h.Hold, Purse: h.Purse, Amount: price, Calls: 1, Seller: "shop"})
 	}
 	for len(m.admits) > 0 && rapid.Bool().Draw(t, "end") {
@@ -541,6 +538,21 @@ func TestACallIsCountedOnce(t *testing.T) {
 	}
 	if h := kept.holds["h"]; h.callsSpent != 1 || h.callsLeft != 2 {
 		t.Errorf("%+v", h)
+	}
+}
+
+// A call that was settled stays so when its replica asks again after the hold went back, also
+// if it cost nothing and no call was left to count.
+func TestASettledCallStaysSettled(t *testing.T) {
+	_, ask := bookkeeper(t)
+	ask(&Batch{Replica: "r", Funds: []FundAsk{{Hold: "h", Serial: 1, Purse: "s", Account: "a", Calls: 1, TTL: time.Minute}}})
+	b := &Batch{Replica: "r", Settles: []Settle{{Call: "c", Hold: "h", Purse: "s", Calls: 1}, {Call: "d", Hold: "h", Purse: "s", Calls: 1}}}
+	ask(b)
+	ask(&Batch{Replica: "r", Drops: []Drop{{Hold: "h", Purse: "s", Serial: 2}}})
+	for i, s := range ask(b).Settles {
+		if s.Refused != nil {
+			t.Errorf("%s: %s", b.Settles[i].Call, s.Refused.Message)
+		}
 	}
 }
 

@@ -138,7 +138,6 @@ var (
 		{"errors", number},
 		{"charged", number},
 		{"usd", number},
-		{"elapsed_ns", number},
 	}}
 
 	totalTable = table{"totals", 5, []column{
@@ -151,7 +150,6 @@ var (
 		{"errors", number},
 		{"charged", number},
 		{"usd", number},
-		{"elapsed_ns", number},
 	}}
 
 	minuteTable = table{"minutes", 2, []column{{"minute", moment}, {"shard", number}, {"calls", number}, {"errors", number}, {"usd", number}}}

@@ -28,15 +28,15 @@ const keepMinutes = 8 * day
 func adding(t *table) string { return t.onConflict(t.rest(`{} = ` + t.name + `.{} + excluded.{}`)) }
 
 // pgWas notes in a call that is found to be charged what it was counted as.
-const pgWas = `, was = json_build_array(calls.account, calls.server, calls.tool, calls.code, calls.elapsed_ns)`
+const pgWas = `, was = json_build_array(calls.account, calls.server, calls.tool, calls.code)`
 
 // pgTallies are what calls that were written add to the sums, and what they take out again
 // because it was counted before.
 const pgTallies = `
 	SELECT account, at, server, tool, 1 AS calls, CASE code WHEN 'OK' THEN 0 ELSE 1 END AS errors,
-		CASE WHEN price > 0 THEN 1 ELSE 0 END AS charged, price AS usd, elapsed_ns FROM new
+		CASE WHEN price > 0 THEN 1 ELSE 0 END AS charged, price AS usd FROM new
 	UNION ALL
-	SELECT was ->> 0, at, was ->> 1, was ->> 2, -1, CASE was ->> 3 WHEN 'OK' THEN 0 ELSE -1 END, 0, 0, -(was ->> 4)::bigint
+	SELECT was ->> 0, at, was ->> 1, was ->> 2, -1, CASE was ->> 3 WHEN 'OK' THEN 0 ELSE -1 END, 0, 0
 		FROM new WHERE was IS NOT NULL`
 
 // pgRecord puts calls on the record and adds them to the sums, in one statement, so that only
@@ -47,10 +47,10 @@ const pgTallies = `
 func pgRecord() string {
 	shard := fmt.Sprintf("$%d::bigint", len(callTable.columns)+1)
 	return `WITH new AS (` + pgWrite(&callTable, insert) + keepCharged(&callTable, pgWas) + `
-		RETURNING account, at, server, tool, code, price, elapsed_ns, was::json AS was),
+		RETURNING account, at, server, tool, code, price, was::json AS was),
 	tallies AS (` + pgTallies + `),
 	hours AS (INSERT INTO sums (` + sumTable.list() + `)
-		SELECT account, date_trunc('hour', at, 'UTC'), server, tool, ` + shard + `, sum(calls), sum(errors), sum(charged), sum(usd), sum(elapsed_ns)
+		SELECT account, date_trunc('hour', at, 'UTC'), server, tool, ` + shard + `, sum(calls), sum(errors), sum(charged), sum(usd)
 		FROM tallies GROUP BY 1, 2, 3, 4 ORDER BY account COLLATE "C", 2, server COLLATE "C", tool COLLATE "C"` + adding(&sumTable) + ` RETURNING hour)
 	INSERT INTO minutes (` + minuteTable.list() + `)
 		SELECT date_trunc('minute', at, 'UTC'), ` + shard + `, sum(calls), sum(errors), sum(usd)
@@ -61,7 +61,6 @@ func pgRecord() string {
 type tally struct {
 	calls, errors, charged int64
 	usd                    toolyard.Money
-	elapsed                time.Duration
 }
 
 // hourKey names a sum of an hour.
@@ -83,7 +82,7 @@ type tallies struct {
 
 // add adds a call, or takes it out again if the sign is -1.
 func (t *tallies) add(c *CallRow, sign int64) {
-	one := tally{calls: sign, usd: c.Price * toolyard.Money(sign), elapsed: c.Elapsed * time.Duration(sign)}
+	one := tally{calls: sign, usd: c.Price * toolyard.Money(sign)}
 	if c.Code != toolyard.OK {
 		one.errors = sign
 	}
@@ -98,14 +97,14 @@ func (t *tallies) add(c *CallRow, sign int64) {
 }
 
 func (t tally) plus(o tally) tally {
-	return tally{t.calls + o.calls, t.errors + o.errors, t.charged + o.charged, t.usd + o.usd, t.elapsed + o.elapsed}
+	return tally{t.calls + o.calls, t.errors + o.errors, t.charged + o.charged, t.usd + o.usd}
 }
 
 // rows are the rows to add, in the order of their keys.
 func (t *tallies) rows() (hours, minutes [][]any) {
 	for _, key := range slices.SortedFunc(maps.Keys(t.hours), compareHours) {
 		n := t.hours[key]
-		hours = append(hours, []any{key.account, key.hour, key.server, key.tool, int64(0), n.calls, n.errors, n.charged, int64(n.usd), int64(n.elapsed)})
+		hours = append(hours, []any{key.account, key.hour, key.server, key.tool, int64(0), n.calls, n.errors, n.charged, int64(n.usd)})
 	}
 	for _, minute := range slices.SortedFunc(maps.Keys(t.minutes), time.Time.Compare) {
 		n := t.minutes[minute]
@@ -116,7 +115,7 @@ func (t *tallies) rows() (hours, minutes [][]any) {
 
 // What SQLite reads and writes of the sums.
 var (
-	liteReadKnown = `SELECT id, at, account, server, tool, code, price, elapsed_ns FROM calls
+	liteReadKnown = `SELECT id, at, account, server, tool, code, price FROM calls
 		WHERE (at, id) IN (SELECT json_extract(value, '$[1]'), json_extract(value, '$[0]') FROM json_each(?))`
 	liteAddHours   = liteWrite(&sumTable, insert) + adding(&sumTable)
 	liteAddMinutes = liteWrite(&minuteTable, insert) + adding(&minuteTable)
@@ -152,7 +151,7 @@ func pairsOf(calls []*CallRow) [][2]any {
 
 func scanKnown(s scanner) (callRef, *CallRow, error) {
 	c := &CallRow{}
-	err := s.Scan(&c.ID, &c.At, &c.Account, &c.Server, &c.Tool, &c.Code, &c.Price, &c.Elapsed)
+	err := s.Scan(&c.ID, &c.At, &c.Account, &c.Server, &c.Tool, &c.Code, &c.Price)
 	c.At = c.At.UTC()
 	return callRef{c.ID, c.At}, c, err
 }
@@ -169,6 +168,6 @@ func (t *liteTx) addSums(sums *tallies) error {
 // liteForgetSums takes calls that are about to be forgotten out of the sums of their hours.
 func liteForgetSums(from string) string {
 	return `INSERT INTO sums (` + sumTable.list() + `) SELECT account, at / 3600000000 * 3600000000, server, tool, 0,
-		-count(*), -count(*) FILTER (WHERE code <> 'OK'), -count(*) FILTER (WHERE price > 0), -sum(price), -sum(elapsed_ns)
+		-count(*), -count(*) FILTER (WHERE code <> 'OK'), -count(*) FILTER (WHERE price > 0), -sum(price)
 		FROM ` + from + ` GROUP BY 1, 2, 3, 4` + adding(&sumTable)
 }

@@ -277,12 +277,12 @@ func TestSumsOfAnOldRecord(t *testing.T) {
 		}
 		appendAll(t, s, all)
 		sums := func() (list []string) {
-			for _, table := range []string{"account, hour, server, tool, calls, errors, charged, usd, elapsed_ns FROM sums", "'', minute, '', '', calls, errors, 0, usd, 0 FROM minutes"} {
+			for _, table := range []string{"account, hour, server, tool, calls, errors, charged, usd FROM sums", "'', minute, '', '', calls, errors, 0, usd FROM minutes"} {
 				err := query(t.Context(), s.db, func(row scanner) error {
 					var account, server, tool string
 					var at time.Time
-					var n [5]int64
-					err := row.Scan(&account, &at, &server, &tool, &n[0], &n[1], &n[2], &n[3], &n[4])
+					var n [4]int64
+					err := row.Scan(&account, &at, &server, &tool, &n[0], &n[1], &n[2], &n[3])
 					list = append(list, fmt.Sprint(account, at.UTC(), server, tool, n))
 					return err
 				}, "SELECT "+table+" ORDER BY 1, 2, 3, 4")

@@ -37,7 +37,7 @@ func totals(from, hour, day string) string {
 		}
 		for _, span := range []struct{ name, at string }{{"hour", hour}, {"day", day}} {
 			parts = append(parts, `SELECT '`+string(grainOf(of.byAccount, of.byTool, span.name))+`', `+account+`, `+span.at+`, `+tool+`,
-				sum(calls), sum(errors), sum(charged), sum(usd), sum(elapsed_ns) FROM `+from+` GROUP BY 2, 3, 4, 5`)
+				sum(calls), sum(errors), sum(charged), sum(usd) FROM `+from+` GROUP BY 2, 3, 4, 5`)
 		}
 	}
 	return `INSERT INTO totals (` + totalTable.list() + `) ` + strings.Join(parts, ` UNION ALL `) + adding(&totalTable)

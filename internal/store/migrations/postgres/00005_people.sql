@@ -22,13 +22,12 @@ CREATE TABLE sums (
     errors     bigint NOT NULL,
     charged    bigint NOT NULL,
     usd        bigint NOT NULL,
-    elapsed_ns bigint NOT NULL,
     PRIMARY KEY (account, hour, server, tool, shard)
 ) WITH (fillfactor = 50);
 CREATE INDEX sums_hour ON sums (hour);
 INSERT INTO sums
     SELECT account, date_trunc('hour', at, 'UTC'), server, tool, 0,
-        count(*), count(*) FILTER (WHERE code <> 'OK'), count(*) FILTER (WHERE price > 0), sum(price), sum(elapsed_ns)
+        count(*), count(*) FILTER (WHERE code <> 'OK'), count(*) FILTER (WHERE price > 0), sum(price)
     FROM calls GROUP BY 1, 2, 3, 4;
 
 -- Sums move here from time to time (see gather), added up in six ways: by account, by tool, or
@@ -44,7 +43,6 @@ CREATE TABLE totals (
     errors     bigint NOT NULL,
     charged    bigint NOT NULL,
     usd        bigint NOT NULL,
-    elapsed_ns bigint NOT NULL,
     PRIMARY KEY (grain, account, at, server, tool)
 ) PARTITION BY LIST (grain);
 CREATE TABLE totals_account_hour PARTITION OF totals FOR VALUES IN ('account/hour');

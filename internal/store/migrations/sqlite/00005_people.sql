@@ -21,13 +21,12 @@ CREATE TABLE sums (
     errors     INTEGER NOT NULL,
     charged    INTEGER NOT NULL,
     usd        INTEGER NOT NULL,
-    elapsed_ns INTEGER NOT NULL,
     PRIMARY KEY (account, hour, server, tool, shard)
 ) WITHOUT ROWID;
 CREATE INDEX sums_hour ON sums (hour);
 INSERT INTO sums
     SELECT account, at / 3600000000 * 3600000000, server, tool, 0,
-        count(*), count(*) FILTER (WHERE code <> 'OK'), count(*) FILTER (WHERE price > 0), sum(price), sum(elapsed_ns)
+        count(*), count(*) FILTER (WHERE code <> 'OK'), count(*) FILTER (WHERE price > 0), sum(price)
     FROM calls GROUP BY 1, 2, 3, 4;
 
 -- Sums move here from time to time (see gather), added up in six ways: by account, by tool, or
@@ -42,7 +41,6 @@ CREATE TABLE totals (
     errors     INTEGER NOT NULL,
     charged    INTEGER NOT NULL,
     usd        INTEGER NOT NULL,
-    elapsed_ns INTEGER NOT NULL,
     PRIMARY KEY (grain, account, at, server, tool)
 ) WITHOUT ROWID;
 CREATE INDEX totals_at ON totals (grain, at);
