@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/pgtest"
 )
 
 // recordStart is when the calls of tests begin: shortly before midnight in UTC.
@@ -369,5 +371,26 @@ func BenchmarkRecord(b *testing.B) {
 				})
 			}
 		})
+	}
+}
+
+// However many long questions are asked, calls find connections.
+func TestQuestionsLeaveConnections(t *testing.T) {
+	s := openAt(t, pgtest.ForTest(t).Database(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	for range 2 * poolConns {
+		wg.Go(func() {
+			_, _ = collect(ctx, s, 1, func(row scanner) (string, error) { var s string; return s, row.Scan(&s) }, `SELECT pg_sleep(8)::text`, nil)
+		})
+	}
+	for s.asked.Stats().InUse < poolConns/2 {
+		time.Sleep(time.Millisecond)
+	}
+	began := time.Now()
+	if err := s.AppendCalls(t.Context(), manyCalls(3)); err != nil || time.Since(began) > 4*time.Second {
+		t.Errorf("a call waited %v for people: %v", time.Since(began), err)
 	}
 }

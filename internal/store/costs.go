@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -62,24 +63,21 @@ type TrafficRow struct {
 	USD    toolyard.Money `json:"usd"`
 }
 
-// groups are the columns that costs can be grouped by.
-func (s *Store) groups(by []string) (columns []string, err error) {
-	for _, g := range by {
-		if !slices.Contains([]string{"account", "tool", "day"}, g) {
-			return nil, toolyard.Errorf(toolyard.Invalid, "costs are by account, tool or day, not by %q", g)
+// groups are the columns that costs are shown with, and of these the ones that they are grouped
+// by. Others are empty: to group by them too would cost as much as by those that are not.
+func (s *Store) groups(by []string) (columns, grouped []string, err error) {
+	columns = []string{"''", "''", "''", "''"}
+	for i, c := range []struct{ by, column string }{{"account", "account"}, {"tool", "server"}, {"tool", "tool"}, {"day", s.dayOfCall()}} {
+		if slices.Contains(by, c.by) {
+			columns[i], grouped = c.column, append(grouped, strconv.Itoa(i+1))
 		}
 	}
-	columns = []string{"''", "''", "''", "''"}
-	if slices.Contains(by, "account") {
-		columns[0] = "account"
+	for _, g := range by {
+		if !slices.Contains([]string{"account", "tool", "day"}, g) {
+			return nil, nil, toolyard.Errorf(toolyard.Invalid, "costs are by account, tool or day, not by %q", g)
+		}
 	}
-	if slices.Contains(by, "tool") {
-		columns[1], columns[2] = "server", "tool"
-	}
-	if slices.Contains(by, "day") {
-		columns[3] = s.dayOfCall()
-	}
-	return columns, nil
+	return columns, grouped, nil
 }
 
 // dayOfCall is the day of a call in UTC, in SQL.
@@ -93,7 +91,7 @@ func (s *Store) dayOfCall() string {
 // Costs are what calls have cost, the newest day first. They are exact for any span of time:
 // whole hours are added up already, and only what is beside them is read from the record.
 func (s *Store) Costs(ctx context.Context, q CostQuery) ([]CostRow, error) {
-	columns, err := s.groups(q.By)
+	columns, grouped, err := s.groups(q.By)
 	if err != nil {
 		return nil, err
 	}
@@ -101,11 +99,19 @@ func (s *Store) Costs(ctx context.Context, q CostQuery) ([]CostRow, error) {
 	order, limit := q.order()
 	text := "SELECT " + strings.Join(columns, ", ") + ", CAST(sum(calls) AS bigint), CAST(sum(errors) AS bigint)," +
 		" CAST(sum(charged) AS bigint), CAST(sum(usd) AS bigint) FROM (" + f.parts(q) + ") AS parts" +
-		" GROUP BY 1, 2, 3, 4 HAVING sum(calls) > 0 ORDER BY " + order + " LIMIT " + f.arg(limit)
+		groupBy(grouped) + " HAVING sum(calls) > 0 ORDER BY " + order + " LIMIT " + f.arg(limit)
 	return collect(ctx, s, MaxGroups, func(s scanner) (r CostRow, err error) {
 		err = s.Scan(&r.Account, &r.Server, &r.Tool, &r.Day, &r.Calls, &r.Errors, &r.Charged, &r.USD)
 		return r, err
 	}, text, f.args)
+}
+
+// groupBy groups by columns; without any, everything is one group.
+func groupBy(columns []string) string {
+	if len(columns) == 0 {
+		return ""
+	}
+	return " GROUP BY " + strings.Join(columns, ", ")
 }
 
 // What costs are read from.
@@ -116,9 +122,9 @@ const (
 		" CASE WHEN price > 0 THEN 1 ELSE 0 END AS charged, price AS usd FROM calls"
 )
 
-// parts are what the answer about a span of time is made of: totals of its whole days, and of
-// the whole hours before and behind them; sums of all these hours that are not among the totals
-// yet; and the calls before and behind the hours.
+// parts are what the answer about a span of time is made of: totals of its whole weeks, of the
+// whole days before and behind them, and of the whole hours before and behind these; sums of all
+// these hours that are not among the totals yet; and the calls before and behind the hours.
 func (f *filter) parts(q CostQuery) string {
 	var parts []string
 	add := func(text, column string, grain grain, s span) {
@@ -130,11 +136,20 @@ func (f *filter) parts(q CostQuery) string {
 	}
 	byAccount, byTool := q.Account != "" || slices.Contains(q.By, "account"), slices.Contains(q.By, "tool")
 	hours, calls := span{q.Since, q.Until}.whole(time.Hour)
-	days, besides := hours.whole(day)
 	add(partOfSums, "hour", "", hours)
-	add(partOfTotals, "at", grainOf(byAccount, byTool, "day"), days)
+	days, besides := hours.whole(day)
 	for _, s := range besides {
 		add(partOfTotals, "at", grainOf(byAccount, byTool, "hour"), s)
+	}
+	if slices.Contains(q.By, "day") {
+		besides = []span{days}
+	} else {
+		var weeks span
+		weeks, besides = days.whole(week)
+		add(partOfTotals, "at", grainOf(byAccount, byTool, "week"), weeks)
+	}
+	for _, s := range besides {
+		add(partOfTotals, "at", grainOf(byAccount, byTool, "day"), s)
 	}
 	for _, s := range calls {
 		add(partOfCalls, "at", "", s)

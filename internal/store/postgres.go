@@ -23,6 +23,7 @@ import (
 type postgres struct {
 	pool  *pgxpool.Pool
 	db    *sql.DB // the same
+	asked *sql.DB // half of it
 	shard int64   // of the sums
 }
 
@@ -55,13 +56,14 @@ func openPostgres(ctx context.Context, address string) (*Store, error) {
 	if err != nil {
 		return nil, pgError(err)
 	}
-	p := &postgres{pool: pool, db: stdlib.OpenDBFromPool(pool), shard: rand.Int64N(shards)} //nolint:gosec // need not be secret
-	_ = p.makeDays(ctx)                                                                     // without its day a call goes to calls_default; Maintain tries again, and says what is wrong
-	return &Store{engine: p, db: p.db, kind: "postgres", close: p.close}, nil
+	p := &postgres{pool: pool, db: stdlib.OpenDBFromPool(pool), asked: stdlib.OpenDBFromPool(pool), shard: rand.Int64N(shards)} //nolint:gosec // need not be secret
+	p.asked.SetMaxOpenConns(int(max(1, config.MaxConns/2)))
+	_ = p.makeDays(ctx) // without its day a call goes to calls_default; Maintain tries again, and says what is wrong
+	return &Store{engine: p, db: p.db, asked: p.asked, kind: "postgres", close: p.close}, nil
 }
 
 func (p *postgres) close() error {
-	err := p.db.Close()
+	err := errors.Join(p.asked.Close(), p.db.Close())
 	p.pool.Close()
 	return err
 }
@@ -402,8 +404,11 @@ func (p *postgres) stale(ctx context.Context, limit int) (refs, error) {
 	return names, pgError(err)
 }
 
-// day is a day of the record.
-const day = 24 * time.Hour
+// A day of the record, and a week of the totals, which begins on Monday.
+const (
+	day  = 24 * time.Hour
+	week = 7 * day
+)
 
 // daysAhead is how many days of the record are made before they come.
 const daysAhead = 2
@@ -509,6 +514,9 @@ func dropDays(ctx context.Context, tx pgx.Tx, since time.Time) error {
 		if _, err := tx.Exec(ctx, text, since); err != nil {
 			return err
 		}
+	}
+	if _, err := tx.Exec(ctx, pgFirstWeek, roundUp(since, week)); err != nil {
+		return err
 	}
 	if len(names) == 0 {
 		return nil

@@ -77,7 +77,7 @@ func openSQLite(ctx context.Context, path string) (*Store, error) {
 		return nil, errors.Join(liteError(err), db.Close())
 	}
 	if path == "" {
-		return &Store{engine: l, db: db, kind: "memory", close: db.Close}, nil
+		return &Store{engine: l, db: db, asked: db, kind: "memory", close: db.Close}, nil
 	}
 	// Questions to the record have connections of their own, so that no call waits for them.
 	others, err := sql.Open("sqlite", address)
@@ -85,7 +85,7 @@ func openSQLite(ctx context.Context, path string) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("store: %w", err), db.Close())
 	}
 	others.SetMaxOpenConns(4)
-	return &Store{engine: l, db: others, kind: "sqlite", close: func() error { return errors.Join(others.Close(), db.Close()) }}, nil
+	return &Store{engine: l, db: others, asked: others, kind: "sqlite", close: func() error { return errors.Join(others.Close(), db.Close()) }}, nil
 }
 
 // liteAddress is what the driver calls a file. A file that is not there is made, for nobody

@@ -11,6 +11,7 @@ import (
 type Store struct {
 	engine engine
 	db     *sql.DB // for what is not asked on the way of every call; it takes $1 in both dialects
+	asked  *sql.DB // the same, for long questions: however many there are, connections are left
 	kind   string
 	close  func() error
 }

@@ -60,13 +60,17 @@ func traffic(all []*CallRow, since, until time.Time) (list []TrafficRow) {
 	return list
 }
 
-// someBatch draws calls of a span of some hours, many of them with the same ids. Of a call
-// only the time is always the same.
+// someBatch draws calls of some hours and of the weeks after them, many of them with the same
+// ids. Of a call only the time is always the same.
 func someBatch(t *rapid.T, base time.Time) []*CallRow {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) *CallRow {
 		n := rapid.IntRange(0, 60).Draw(t, "n")
+		after := time.Duration(n*n) * 3_777_777 * time.Microsecond
+		if n > 45 {
+			after = time.Duration(n-45) * 35 * time.Hour
+		}
 		return &CallRow{
-			ID: fmt.Sprintf("%d-%d", base.Unix(), n), At: base.Add(time.Duration(n*n) * 3_777_777 * time.Microsecond),
+			ID: fmt.Sprintf("%d-%d", base.Unix(), n), At: base.Add(after),
 			Account: fmt.Sprint(rapid.SampledFrom([]string{"acme", "umbrella", "Ä\x00"}).Draw(t, "account"), base.Unix()), Tool: rapid.SampledFrom([]string{"a", "B"}).Draw(t, "tool"),
 			Server: rapid.SampledFrom([]string{"", "s"}).Draw(t, "server"), Code: rapid.SampledFrom([]toolyard.Code{toolyard.OK, toolyard.Timeout}).Draw(t, "code"),
 			Price:   rapid.SampledFrom([]toolyard.Money{0, 0, 1, 999_999_999_999}).Draw(t, "price"),
@@ -75,16 +79,20 @@ func someBatch(t *rapid.T, base time.Time) []*CallRow {
 	}), 1, 30).Draw(t, "batch")
 }
 
-// someTime draws a bound: none, a whole hour or day, or any time, also one between
+// someTime draws a bound: none, a whole hour, day or week, or any time, also one between
 // microseconds.
 func someTime(t *rapid.T, name string, base time.Time) time.Time {
-	switch rapid.IntRange(0, 3).Draw(t, name+" kind") {
+	switch rapid.IntRange(0, 5).Draw(t, name+" kind") {
 	case 0:
 		return time.Time{}
 	case 1:
 		return base.Truncate(time.Hour).Add(time.Duration(rapid.IntRange(0, 5).Draw(t, name)) * time.Hour)
 	case 2:
 		return base.Truncate(day).Add(time.Duration(rapid.IntRange(-1, 2).Draw(t, name)) * day)
+	case 3:
+		return base.Truncate(day).Add(time.Duration(rapid.IntRange(3, 23).Draw(t, name)) * day)
+	case 4:
+		return base.Truncate(week).Add(time.Duration(rapid.IntRange(0, 4).Draw(t, name)) * week)
 	}
 	return base.Add(time.Duration(rapid.Int64Range(-int64(time.Minute), int64(5*time.Hour)).Draw(t, name)))
 }
@@ -96,7 +104,7 @@ func TestSumsAreThoseOfTheRecord(t *testing.T) {
 		base, runs := recordStart.Add(1234567*time.Microsecond), 0
 		rapid.Check(t, func(t *rapid.T) {
 			runs++
-			base := base.Add(time.Duration(runs) * 10 * 24 * time.Hour) // of this run alone
+			base := base.Add(time.Duration(runs) * 5 * week) // of this run alone
 			record := aRecord{}
 			for range rapid.IntRange(1, 4).Draw(t, "batches") {
 				batch := someBatch(t, base)
@@ -113,7 +121,7 @@ func TestSumsAreThoseOfTheRecord(t *testing.T) {
 			since, until := someTime(t, "since", base), someTime(t, "until", base)
 			checkCosts(t, s, record.list(), fmt.Sprint("acme", base.Unix()), since, until)
 			if since.IsZero() {
-				since = base.Add(-day) // before it are other runs
+				since = base.Add(-day) // before it and behind are other runs
 			}
 			got, err := s.Traffic(context.Background(), since, until)
 			if diff := gocmp.Diff(traffic(record.list(), since, until), got, cmpopts.EquateEmpty()); diff != "" || err != nil {

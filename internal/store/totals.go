@@ -23,9 +23,9 @@ func grainOf(byAccount, byTool bool, span string) grain {
 	return grain("account/" + span)
 }
 
-// totals are sums, added up in the way of every grain. The times are those of the hours and days
-// of a sum, in SQL.
-func totals(from, hour, day string) string {
+// totals are sums, added up in the way of every grain. The times are those of the hours, days
+// and weeks of a sum, in SQL.
+func totals(from, hour, day, week string) string {
 	var parts []string
 	for _, of := range []struct{ byAccount, byTool bool }{{true, false}, {false, true}, {true, true}} {
 		account, tool := "''", "'', ''"
@@ -35,13 +35,17 @@ func totals(from, hour, day string) string {
 		if of.byTool {
 			tool = "server, tool"
 		}
-		for _, span := range []struct{ name, at string }{{"hour", hour}, {"day", day}} {
+		for _, span := range []struct{ name, at string }{{"hour", hour}, {"day", day}, {"week", week}} {
 			parts = append(parts, `SELECT '`+string(grainOf(of.byAccount, of.byTool, span.name))+`', `+account+`, `+span.at+`, `+tool+`,
 				sum(calls), sum(errors), sum(charged), sum(usd) FROM `+from+` GROUP BY 2, 3, 4, 5`)
 		}
 	}
 	return `INSERT INTO totals (` + totalTable.list() + `) ` + strings.Join(parts, ` UNION ALL `) + adding(&totalTable)
 }
+
+// pgFirstWeek makes the totals of the first week again, from those of its days that are left.
+var pgFirstWeek = `INSERT INTO totals (` + totalTable.list() + `) SELECT replace(grain, '/day', '/week'), account, date_trunc('week', at, 'UTC'), server, tool,
+	sum(calls), sum(errors), sum(charged), sum(usd) FROM totals WHERE grain LIKE '%/day' AND at < $1 GROUP BY 1, 2, 3, 4, 5`
 
 // gatherChunk is how many sums move at once.
 const gatherChunk = 2_000
@@ -51,10 +55,10 @@ const gatherChunk = 2_000
 var (
 	pgGather = `WITH picked AS MATERIALIZED (SELECT ` + sumKey + ` FROM sums ORDER BY hour LIMIT $1 FOR UPDATE SKIP LOCKED),
 		moved AS (DELETE FROM sums WHERE (` + sumKey + `) IN (SELECT * FROM picked) RETURNING *),
-		written AS (` + totals("moved", "hour", "date_trunc('day', hour, 'UTC')") + `)
+		written AS (` + totals("moved", "hour", "date_trunc('day', hour, 'UTC')", "date_trunc('week', hour, 'UTC')") + `)
 		SELECT count(*) FROM moved`
 	liteGather = []string{
-		totals(`(SELECT * FROM sums ORDER BY hour, `+sumKey+` LIMIT $1)`, "hour", "hour / 86400000000 * 86400000000"),
+		totals(`(SELECT * FROM sums ORDER BY hour, `+sumKey+` LIMIT $1)`, "hour", "hour / 86400000000 * 86400000000", "(hour + 259200000000) / 604800000000 * 604800000000 - 259200000000"),
 		`DELETE FROM sums WHERE (` + sumKey + `) IN (SELECT ` + sumKey + ` FROM sums ORDER BY hour, ` + sumKey + ` LIMIT $1)`,
 	}
 	sumKey = write("{}", ", ", sumTable.columns[:sumTable.keys], 1)

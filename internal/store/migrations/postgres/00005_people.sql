@@ -30,8 +30,8 @@ INSERT INTO sums
         count(*), count(*) FILTER (WHERE code <> 'OK'), count(*) FILTER (WHERE price > 0), sum(price)
     FROM calls GROUP BY 1, 2, 3, 4;
 
--- Sums move here from time to time (see gather), added up in six ways: by account, by tool, or
--- by both, each by the hour and by the day. What a grain does not tell apart is empty. Grains
+-- Sums move here from time to time (see gather), added up in nine ways: by account, by tool, or
+-- by both, each by the hour, the day and the week. What a grain does not tell apart is empty. Grains
 -- are apart from each other, because some have few rows and some very many.
 CREATE TABLE totals (
     grain      text COLLATE "C" NOT NULL,
@@ -47,10 +47,13 @@ CREATE TABLE totals (
 ) PARTITION BY LIST (grain);
 CREATE TABLE totals_account_hour PARTITION OF totals FOR VALUES IN ('account/hour');
 CREATE TABLE totals_account_day PARTITION OF totals FOR VALUES IN ('account/day');
+CREATE TABLE totals_account_week PARTITION OF totals FOR VALUES IN ('account/week');
 CREATE TABLE totals_tool_hour PARTITION OF totals FOR VALUES IN ('tool/hour');
 CREATE TABLE totals_tool_day PARTITION OF totals FOR VALUES IN ('tool/day');
+CREATE TABLE totals_tool_week PARTITION OF totals FOR VALUES IN ('tool/week');
 CREATE TABLE totals_both_hour PARTITION OF totals FOR VALUES IN ('both/hour');
 CREATE TABLE totals_both_day PARTITION OF totals FOR VALUES IN ('both/day');
+CREATE TABLE totals_both_week PARTITION OF totals FOR VALUES IN ('both/week');
 CREATE INDEX totals_at ON totals (grain, at);
 
 CREATE TABLE minutes (

@@ -29,8 +29,8 @@ INSERT INTO sums
         count(*), count(*) FILTER (WHERE code <> 'OK'), count(*) FILTER (WHERE price > 0), sum(price)
     FROM calls GROUP BY 1, 2, 3, 4;
 
--- Sums move here from time to time (see gather), added up in six ways: by account, by tool, or
--- by both, each by the hour and by the day. What a grain does not tell apart is empty.
+-- Sums move here from time to time (see gather), added up in nine ways: by account, by tool, or
+-- by both, each by the hour, the day and the week. What a grain does not tell apart is empty.
 CREATE TABLE totals (
     grain      TEXT NOT NULL,
     account    TEXT NOT NULL,
