@@ -67,7 +67,7 @@ type Hub struct {
 	last     [remembered]*Call // a ring
 	next     int
 	byID     map[string]*Call
-	told     map[string]time.Time // when calls were told of, as long as they are looked for
+	told     map[string]time.Time // when calls were told of, as long as they are looked for and somebody watches
 	most     int                  // so many, then the old ones go
 	watchers map[*Watch]struct{}
 
@@ -122,10 +122,10 @@ func (h *Hub) begin(c *toolyard.Call) {
 func (h *Hub) end(c *Call) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.opts.Others != nil {
-		if _, told := h.told[c.ID]; told {
-			return
-		}
+	if h.known(c.ID) {
+		return
+	}
+	if h.opts.Others != nil && len(h.watchers) > 0 {
 		h.remember(c)
 	}
 	if old := h.last[h.next]; old != nil {
@@ -134,6 +134,12 @@ func (h *Hub) end(c *Call) {
 	h.last[h.next], h.byID[c.ID] = c, c
 	h.next = (h.next + 1) % remembered
 	h.tell(Event{Call: c})
+}
+
+// known reports whether a call was told of before.
+func (h *Hub) known(id string) bool {
+	_, told := h.told[id]
+	return told || h.byID[id] != nil
 }
 
 // remember keeps that a call was told of, and forgets those that are no longer looked for.
@@ -234,6 +240,9 @@ func (w *Watch) Close() {
 	defer w.hub.mu.Unlock()
 	delete(w.hub.watchers, w)
 	w.hub.watching.Store(int64(len(w.hub.watchers)))
+	if len(w.hub.watchers) == 0 {
+		clear(w.hub.told)
+	}
 }
 
 // Close ends all watches. Calls go on.

@@ -122,6 +122,10 @@ func TestOthers(t *testing.T) {
 			t.Error("it was told twice")
 		}
 		w.Close()
+		call(h, "unseen", "acme", nil)
+		if len(h.told) != 0 {
+			t.Errorf("it keeps for nobody what was told: %v", h.told)
+		}
 		time.Sleep(time.Minute)
 		before := asked.Load()
 		if time.Sleep(time.Minute); asked.Load() != before {
