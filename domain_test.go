@@ -73,6 +73,7 @@ func FuzzMoney(f *testing.F) {
 }
 
 func TestRender(t *testing.T) {
+	s, a := strings.Repeat("s", 70), strings.Repeat("a", 100)
 	for _, tt := range []struct {
 		naming       toolyard.Naming
 		server, tool string
@@ -87,7 +88,13 @@ func TestRender(t *testing.T) {
 		{toolyard.NamingClient, "", "hello", "mcp_trinity_hello"},
 		{toolyard.NamingClient, "git.hub", "search", "mcp_git_hub_search"},
 		{toolyard.NamingMCP, "", "dots.in.name", "dots_in_name_"},
-		{toolyard.NamingMCP, "", strings.Repeat("a", 100), strings.Repeat("a", 55) + "_"},
+		{toolyard.NamingMCP, "", a, a[:55] + "_"},
+		{toolyard.NamingMCP, "github", a, "mcp_github__" + a[:43] + "_"},
+		{toolyard.NamingMCP, s, "search", "mcp_" + s[:43] + "__search_"},
+		{toolyard.NamingDotted, s, a[:40], s[:13] + "__" + a[:40] + "_"},
+		{toolyard.NamingClient, s, a, "mcp_" + s[:12] + "_" + a[:38] + "_"},
+		{toolyard.NamingClient, "", a, "mcp_trinity_" + a[:43] + "_"},
+		{toolyard.NamingMCP, s[:54], "abcd", "mcp_" + s[:54] + "__abcd"}, // fits
 	} {
 		got := tt.naming.Render("trinity", tt.server, tt.tool)
 		shortened := strings.HasSuffix(tt.want, "_") && strings.HasPrefix(got, tt.want)

@@ -51,35 +51,46 @@ func CheckServerID(id string) error {
 // A-Z a-z 0-9 _ -; where that needs a change, a hash of the identity keeps it apart
 // from all others. Names are looked up, never taken apart.
 func (n Naming) Render(yard, server, tool string) string {
-	name := tool
-	dotless := strings.ReplaceAll(server, ".", "_")
+	before, owner, between := "mcp_", strings.ReplaceAll(server, ".", "_"), "__"
 	switch {
-	case n == NamingClient && server == "":
-		name = "mcp_" + yard + "_" + tool
 	case n == NamingClient:
-		name = "mcp_" + dotless + "_" + tool
+		between = "_"
+		if server == "" {
+			owner = yard
+		}
 	case server == "":
+		before, between = "", ""
 	case n == NamingDotted:
-		name = dotless + "__" + tool
-	default:
-		name = "mcp_" + dotless + "__" + tool
+		before = ""
 	}
-	return wireName(name, server, tool)
-}
-
-func wireName(name, server, tool string) string {
+	name := before + owner + between + tool
 	if len(name) <= maxWireName && strings.IndexFunc(name, isOdd) < 0 {
 		return name
 	}
 	sum := sha256.Sum256([]byte(server + "\x00" + tool))
-	hash := strings.ToLower(base32.StdEncoding.EncodeToString(sum[:5]))
-	name = strings.Map(func(r rune) rune {
+	hash := "_" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:5]))
+	owner, tool = fit(plain(owner), plain(tool), maxWireName-len(before)-len(between)-len(hash))
+	return before + owner + between + tool + hash
+}
+
+// minOwner is how much stays of the id of a server, whatever its tools are called.
+const minOwner = 12
+
+// fit shortens the two parts of a name to a length: the owner first, because the tool says
+// what is done, and then the tool.
+func fit(owner, tool string, length int) (string, string) {
+	owner = owner[:min(len(owner), max(minOwner, length-len(tool)))]
+	return owner, tool[:min(len(tool), length-len(owner))]
+}
+
+// plain is a text with _ for each character that may not stand in a wire name.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
 		if isOdd(r) {
 			return '_'
 		}
 		return r
-	}, name)
-	return name[:min(len(name), maxWireName-len(hash)-1)] + "_" + hash
+	}, text)
 }
 
 // isOdd reports whether a character may not stand in a wire name.

@@ -1,27 +1,50 @@
 package acceptance
 
 import (
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 )
 
-// later names the scenarios that need what Toolyard does not have yet, or will not have, by
-// how they begin, and what that is. Every other server scenario of the suites runs, and must pass.
-var later = []struct{ prefix, reason string }{
-	{"resources-subscribe", "needs sources that tell when a resource has changed"},
-	{"resources-unsubscribe", "needs sources that tell when a resource has changed"},
-	{"server-sse-polling", "needs a tool that closes its own stream, which no tool here may"},
+// unserved names the scenarios that need what Toolyard does not have yet, or will not have, by
+// how they begin, and what that is. Every other scenario of the suites runs, and must pass.
+var unserved = map[string]string{
+	"resources-subscribe":   "needs sources that tell when a resource has changed",
+	"resources-unsubscribe": "needs sources that tell when a resource has changed",
+	"server-sse-polling":    "needs a tool that closes its own stream, which no tool here may",
+	"auth/":                 "needs OAuth, which comes with the credentials of upstream servers",
 }
 
 // The official conformance suites, both eras, against one URL.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "testyard", "")
+	eachScenario(t, "server", func(t *testing.T, run func(...string) (string, error)) {
+		out, err := run("--url", p.url)
+		if err != nil || !strings.Contains(out, "0 failed") || !strings.Contains(out, "0 warnings") {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+}
+
+// The official conformance suites, both eras, against the client that uses MCP servers.
+func TestConformanceClient(t *testing.T) {
+	t.Parallel()
+	eachScenario(t, "client", func(t *testing.T, run func(...string) (string, error)) {
+		t.Parallel()
+		if out, err := run("--command", filepath.Join(bin, "conformanceclient")); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+}
+
+// eachScenario tests every scenario that the suites of both eras have for a side of MCP.
+func eachScenario(t *testing.T, side string, test func(t *testing.T, run func(...string) (string, error))) {
 	scenario := regexp.MustCompile(`(?m)^\s+- (\S+) \[([^\]]*)\]`)
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		suite := script(t, "node_modules/conformance-"+version+"/dist/index.js")
-		list, err := node(t, suite, "list", "--server")
+		list, err := node(t, suite, "list", "--"+side)
 		found := scenario.FindAllStringSubmatch(list, -1)
 		if err != nil || len(found) < 20 {
 			t.Fatalf("%s: %v %s", version, err, list)
@@ -31,19 +54,18 @@ func TestConformance(t *testing.T) {
 				continue // of another version, or an extension
 			}
 			t.Run(version+"/"+s[1], func(t *testing.T) {
-				for _, l := range later {
-					if strings.HasPrefix(s[1], l.prefix) {
-						t.Skip(l.reason)
+				for prefix, reason := range unserved {
+					if strings.HasPrefix(s[1], prefix) {
+						t.Skip(reason)
 					}
 				}
-				args := []string{suite, "server", "--url", p.url, "--scenario", s[1]}
-				if version != "2025-11-25" { // that suite knows only its own
-					args = append(args, "--spec-version", version)
-				}
-				out, err := node(t, args...)
-				if err != nil || !strings.Contains(out, "0 failed") || !strings.Contains(out, "0 warnings") {
-					t.Errorf("%v\n%s", err, out)
-				}
+				test(t, func(args ...string) (string, error) {
+					args = append([]string{suite, side, "--scenario", s[1]}, args...)
+					if version != "2025-11-25" { // that suite knows only its own
+						args = append(args, "--spec-version", version)
+					}
+					return node(t, args...)
+				})
 			})
 		}
 	}

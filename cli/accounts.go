@@ -13,8 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/identity"
 	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/provide"
 )
 
 func (p *program) accountsCommand() *cobra.Command {
@@ -121,13 +123,10 @@ func (p *program) purseTable(purses []*toolyard.Purse) error {
 	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ACCOUNT\tREMAINING\tHELD\tSPENT")
 	for _, purse := range purses {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", printable(purse.ID), purse.Remaining, purse.Held, purse.Spent)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", guard.Printable(purse.ID), purse.Remaining, purse.Held, purse.Spent)
 	}
 	return w.Flush()
 }
-
-// linkKinds are the kinds of accounts elsewhere that tools can ask for.
-var linkKinds = []string{"hyperliquid", "polymarket", "wallet"}
 
 // maxAddress bounds the address of an account elsewhere.
 const maxAddress = 256
@@ -136,8 +135,8 @@ func checkLink(caller, kind, address string) error {
 	if err := identity.CheckID(caller); err != nil {
 		return err
 	}
-	if !slices.Contains(linkKinds, kind) {
-		return fmt.Errorf("there is no kind %s; there are: %s", kind, strings.Join(linkKinds, ", "))
+	if kinds := provide.Kinds(); !slices.Contains(kinds, kind) {
+		return fmt.Errorf("there is no kind %s; there are: %s", kind, strings.Join(kinds, ", "))
 	}
 	if address == "" || len(address) > maxAddress || strings.ContainsFunc(address, notVisible) {
 		return fmt.Errorf("an address is 1 to %d visible characters", maxAddress)
@@ -213,7 +212,7 @@ func (p *program) linksCommand() *cobra.Command {
 					fmt.Fprintln(p.out, "No links.")
 				}
 				for _, kind := range slices.Sorted(maps.Keys(links)) {
-					fmt.Fprintf(p.out, "%s\t%s\n", printable(kind), printable(links[kind]))
+					fmt.Fprintf(p.out, "%s\t%s\n", guard.Printable(kind), guard.Printable(links[kind]))
 				}
 				return nil
 			})

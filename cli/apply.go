@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/yard"
 )
@@ -98,7 +99,7 @@ func (p *program) showChanges(old []byte, version int64, now *config.Source) {
 	}
 	changes := differingKeys("", tree(before.Config), tree(now.Config))
 	for _, line := range changes[:min(len(changes), maxChanges)] {
-		fmt.Fprintf(p.out, "  %s\n", printable(line))
+		fmt.Fprintf(p.out, "  %s\n", guard.Printable(line))
 	}
 	if more := len(changes) - maxChanges; more > 0 {
 		fmt.Fprintf(p.out, "  … and %d more\n", more)

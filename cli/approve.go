@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/upstream"
 	"github.com/toolyard/toolyard/yard"
 )
@@ -128,14 +128,14 @@ func (p *program) showPending(id string, pending []upstream.Pending) {
 	for _, t := range pending {
 		switch {
 		case t.Refused != "":
-			fmt.Fprintf(p.out, "\n  %s (refused: %s)\n", printable(t.Tool), printable(t.Refused))
+			fmt.Fprintf(p.out, "\n  %s (refused: %s)\n", guard.Printable(t.Tool), guard.Printable(t.Refused))
 		case t.Approved == nil:
-			fmt.Fprintf(p.out, "\n  %s (new)\n", printable(t.Tool))
+			fmt.Fprintf(p.out, "\n  %s (new)\n", guard.Printable(t.Tool))
 			p.showNew(t.Offered)
 		case t.Offered == nil:
-			fmt.Fprintf(p.out, "\n  %s (gone)\n", printable(t.Tool))
+			fmt.Fprintf(p.out, "\n  %s (gone)\n", guard.Printable(t.Tool))
 		default:
-			fmt.Fprintf(p.out, "\n  %s (changed)\n", printable(t.Tool))
+			fmt.Fprintf(p.out, "\n  %s (changed)\n", guard.Printable(t.Tool))
 			for _, c := range t.Changes() {
 				old, now := differing(string(c.Old), string(c.New))
 				p.showSide("-", c.Path, old)
@@ -151,13 +151,13 @@ func (p *program) showNew(definition json.RawMessage) {
 	var b bytes.Buffer
 	_ = json.Indent(&b, definition, "", "  ") // it was read as JSON
 	for line := range strings.Lines(b.String()) {
-		fmt.Fprintf(p.out, "    + %s\n", printable(strings.TrimRight(line, "\n")))
+		fmt.Fprintf(p.out, "    + %s\n", guard.Printable(strings.TrimRight(line, "\n")))
 	}
 }
 
 func (p *program) showSide(mark, path, value string) {
 	if value != "" {
-		fmt.Fprintf(p.out, "    %s %s: %s\n", mark, printable(path), printable(value))
+		fmt.Fprintf(p.out, "    %s %s: %s\n", mark, guard.Printable(path), guard.Printable(value))
 	}
 }
 
@@ -183,17 +183,6 @@ func differing(old, now string) (string, string) {
 		return strings.Repeat("…", min(1, from)) + string(r[from:to]) + strings.Repeat("…", min(1, len(r)-to))
 	}
 	return part(a), part(b)
-}
-
-// printable is a text on one line, with everything replaced that a terminal would not show
-// as it is.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if strconv.IsPrint(r) || r == '\t' {
-			return r
-		}
-		return '\ufffd'
-	}, s)
 }
 
 // confirm asks whether what was shown is good.
@@ -254,9 +243,9 @@ func (p *program) showSteps(steps []toolyard.Step) error {
 		case s.Fails:
 			mark = "!"
 		}
-		fmt.Fprintf(p.out, "%s %-11s %s\n", mark, s.Rule, printable(s.Text))
+		fmt.Fprintf(p.out, "%s %-11s %s\n", mark, s.Rule, guard.Printable(s.Text))
 		if s.Fix != "" {
-			fmt.Fprintf(p.out, "  %-11s %s\n", "", printable(s.Fix))
+			fmt.Fprintf(p.out, "  %-11s %s\n", "", guard.Printable(s.Fix))
 		}
 		if s.Stops {
 			fmt.Fprintln(p.out, "It is not shown.")

@@ -122,7 +122,7 @@ type program struct {
 func (p *program) complain(err error) {
 	var faults config.Faults
 	if !errors.As(err, &faults) {
-		fmt.Fprintf(p.err, "error: %s\n", printable(err.Error()))
+		fmt.Fprintf(p.err, "error: %s\n", guard.Printable(err.Error()))
 		return
 	}
 	p.complainOf(faults)
@@ -130,12 +130,12 @@ func (p *program) complain(err error) {
 
 func (p *program) complainOf(problems []toolyard.Problem) {
 	for _, problem := range problems {
-		fmt.Fprintf(p.err, "error: %s\n", printable(problem.String()))
+		fmt.Fprintf(p.err, "error: %s\n", guard.Printable(problem.String()))
 		for line := range strings.Lines(problem.Frame) {
-			fmt.Fprintf(p.err, "       %s\n", printable(strings.TrimRight(line, "\r\n")))
+			fmt.Fprintf(p.err, "       %s\n", guard.Printable(strings.TrimRight(line, "\r\n")))
 		}
 		if problem.Fix != "" {
-			fmt.Fprintf(p.err, "       %s\n", printable(problem.Fix))
+			fmt.Fprintf(p.err, "       %s\n", guard.Printable(problem.Fix))
 		}
 	}
 }
@@ -228,23 +228,19 @@ func buildVersion() string {
 }
 
 // startLog makes the logger that the configuration asks for.
-func (p *program) startLog() error {
-	c, err := yard.LoadConfig(p.opts)
-	if err != nil {
-		return err
-	}
-	var level slog.Level
-	_ = level.UnmarshalText([]byte(c.Log.Level)) // the schema knows only good ones
+func (p *program) startLog(level, format, file string) (*slog.Logger, error) {
+	var l slog.Level
+	_ = l.UnmarshalText([]byte(level)) // the schema knows only good ones
 	out := p.err
-	if file := cmp.Or(p.env("LOG_FILE"), c.Log.File); file != "" {
+	if file = cmp.Or(p.env("LOG_FILE"), file); file != "" {
 		f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // the operator's own file
 		if err != nil {
-			return fmt.Errorf("log: %w", err)
+			return nil, err
 		}
 		out = f
 	}
-	p.opts.Log = slog.New(p.logHandler(out, c.Log.Format, level))
-	return nil
+	p.opts.Log = slog.New(p.logHandler(out, format, l))
+	return p.opts.Log, nil
 }
 
 func (p *program) logHandler(out io.Writer, format string, level slog.Level) slog.Handler {

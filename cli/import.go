@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/dialect"
+	"github.com/toolyard/toolyard/internal/guard"
 )
 
 func (p *program) importCommand() *cobra.Command {
@@ -145,7 +146,7 @@ func countServers(servers []dialect.Server) string {
 
 // warn prints a line, in which a stranger's text may stand, for a person.
 func (p *program) warn(format string, args ...any) {
-	fmt.Fprintln(p.err, dialect.Printable(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(p.err, guard.Printable(fmt.Sprintf(format, args...)))
 }
 
 // writeImport adds the sections to the configuration file.

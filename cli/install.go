@@ -23,6 +23,7 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/dialect"
+	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/yard"
 )
 
@@ -145,9 +146,9 @@ func findClient(id string) (*dialect.Client, error) {
 		ids = append(ids, c.ID)
 	}
 	if near := toolyard.Nearest(id, ids); near != "" {
-		return nil, fmt.Errorf("there is no client %s; did you mean %s?", dialect.Printable(id), near)
+		return nil, fmt.Errorf("there is no client %s; did you mean %s?", guard.Printable(id), near)
 	}
-	return nil, fmt.Errorf("there is no client %s; there are: %s", dialect.Printable(id), strings.Join(ids, ", "))
+	return nil, fmt.Errorf("there is no client %s; there are: %s", guard.Printable(id), strings.Join(ids, ", "))
 }
 
 func (p *program) install(at surroundings, client *dialect.Client, i installation) error {
@@ -192,7 +193,7 @@ func (p *program) install(at surroundings, client *dialect.Client, i installatio
 
 // say prints a line in which a stranger's text may stand.
 func (p *program) say(format string, args ...any) {
-	fmt.Fprintln(p.out, dialect.Printable(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(p.out, guard.Printable(fmt.Sprintf(format, args...)))
 }
 
 // backupNote says where what was in a file has gone.
@@ -255,7 +256,7 @@ func checkGate(c *config.Config, gate string) error {
 	case gate == "":
 		return fmt.Errorf("say which gate with --gate: %s", strings.Join(gates, ", "))
 	}
-	return fmt.Errorf("there is no gate %s%s; there are: %s", dialect.Printable(gate), didYouMean(gate, gates), strings.Join(gates, ", "))
+	return fmt.Errorf("there is no gate %s%s; there are: %s", guard.Printable(gate), didYouMean(gate, gates), strings.Join(gates, ", "))
 }
 
 // address is where the configuration says that we serve.
@@ -322,7 +323,7 @@ func (p *program) listClients(at surroundings, name string) error {
 			if state == "no file" && n < len(paths)-1 {
 				continue // projects need not have one
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\n", c.ID, state, dialect.Printable(path))
+			fmt.Fprintf(w, "%s\t%s\t%s\n", c.ID, state, guard.Printable(path))
 		}
 	}
 	return w.Flush()
@@ -417,6 +418,9 @@ func writeAtOnce(path string, data []byte, mode fs.FileMode) error {
 	return err
 }
 
+// maxDiffLine is how many characters of a line are shown.
+const maxDiffLine = 1000
+
 // showDiff shows the lines that differ. No other line is shown: secrets may stand there.
 func showDiff(out io.Writer, file string, before, after []byte) {
 	a, b := splitLines(before), splitLines(after)
@@ -429,13 +433,13 @@ func showDiff(out io.Writer, file string, before, after []byte) {
 		endA--
 		endB--
 	}
-	file = dialect.Printable(file)
+	file = guard.Printable(file)
 	fmt.Fprintf(out, "--- %s\n+++ %s\n@@ -%s +%s @@\n", file, file, lineRange(first, endA), lineRange(first, endB))
 	for _, line := range a[first:endA] {
-		fmt.Fprintln(out, "-"+dialect.Printable(masked(line)))
+		fmt.Fprintln(out, "-"+guard.Printable(shorten(masked(line), maxDiffLine)))
 	}
 	for _, line := range b[first:endB] {
-		fmt.Fprintln(out, "+"+dialect.Printable(masked(line)))
+		fmt.Fprintln(out, "+"+guard.Printable(shorten(masked(line), maxDiffLine)))
 	}
 }
 

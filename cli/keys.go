@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/identity"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/yard"
@@ -190,7 +191,7 @@ func (p *program) keyTable(list []identity.Entry) error {
 			scopes = "all gates"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-			k.Prefix, printable(k.Name), printable(k.Caller), printable(k.Account), printable(scopes), day(k.Created), day(k.Expires), k.State)
+			k.Prefix, guard.Printable(k.Name), guard.Printable(k.Caller), guard.Printable(k.Account), guard.Printable(scopes), day(k.Created), day(k.Expires), k.State)
 	}
 	return w.Flush()
 }

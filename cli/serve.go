@@ -31,9 +31,7 @@ func (p *program) serveCommand() *cobra.Command {
 			if err := how.complete(p); err != nil {
 				return exitStatus{exitUsage, err}
 			}
-			if err := p.startLog(); err != nil {
-				return fail(err)
-			}
+			p.opts.NewLog = p.startLog
 			return fail(p.serve(c.Context(), how))
 		},
 	}

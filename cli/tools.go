@@ -131,7 +131,7 @@ func listTable(out io.Writer, v *toolyard.View) error {
 		if t.ReadsOnly() {
 			mode = toolyard.Read
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", t.Name, mode, printable(t.Category), strings.ReplaceAll(printable(shorten(t.Description, 70)), "\t", " "))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", t.Name, mode, guard.Printable(t.Category), strings.ReplaceAll(guard.Printable(shorten(t.Description, 70)), "\t", " "))
 	}
 	return w.Flush()
 }
@@ -256,9 +256,9 @@ func (p *program) show(v *toolyard.View, tool string, res *toolyard.Result, err 
 		if e.Code == toolyard.NotFound {
 			return exitStatus{exitUsage, errors.New(unknownTool(v, tool))}
 		}
-		fmt.Fprintf(p.err, "%s: %s\n", e.Code, printable(e.Message))
+		fmt.Fprintf(p.err, "%s: %s\n", e.Code, guard.Printable(e.Message))
 		for _, issue := range e.Issues {
-			fmt.Fprintf(p.err, "  %s %s\n", printable(issue.Path), printable(issue.Message))
+			fmt.Fprintf(p.err, "  %s %s\n", guard.Printable(issue.Path), guard.Printable(issue.Message))
 		}
 		return exitStatus{exitTool, nil}
 	}
@@ -299,7 +299,7 @@ func printContent(out io.Writer, res *toolyard.Result) {
 			continue
 		}
 		for part := range strings.Lines(line) { // a stranger's text must not control the terminal
-			fmt.Fprintln(out, printable(strings.TrimRight(part, "\r\n")))
+			fmt.Fprintln(out, guard.Printable(strings.TrimRight(part, "\r\n")))
 		}
 	}
 }

@@ -11,7 +11,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -49,6 +52,25 @@ const (
 	polymarket  = "polymarket"
 	wallet      = "wallet"
 )
+
+// makers make the provider of each kind.
+var makers = map[string]func(Options) (*Provider, error){
+	hyperliquid: NewHyperliquid,
+	polymarket:  NewPolymarket,
+	wallet:      NewWallet,
+}
+
+// Kinds are the kinds of context that this package provides. An account of each is linked by
+// the address of a wallet.
+func Kinds() []string { return slices.Sorted(maps.Keys(makers)) }
+
+// New makes the provider of a kind.
+func New(kind string, o Options) (*Provider, error) {
+	if maker := makers[kind]; maker != nil {
+		return maker(o)
+	}
+	return nil, fmt.Errorf("%s is no kind of context; there are %s", kind, strings.Join(Kinds(), ", "))
+}
 
 const (
 	fetchWithin = 8 * time.Second // for all requests that one answer takes

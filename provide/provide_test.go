@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -133,6 +134,21 @@ func decoded(t *testing.T, data []byte) any {
 		t.Fatalf("%s: %v", data, err)
 	}
 	return v
+}
+
+func TestKinds(t *testing.T) {
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(kinds)), Kinds()); diff != "" {
+		t.Error(diff)
+	}
+	for _, kind := range Kinds() {
+		p, err := New(kind, Options{URL: "https://service.example", Links: linked{}})
+		if err != nil || p.kind != kind {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+	if _, err := New("bank", Options{Links: linked{}}); err == nil || err.Error() != "bank is no kind of context; there are hyperliquid, polymarket, wallet" {
+		t.Error(err)
+	}
 }
 
 func TestNotLinked(t *testing.T) {

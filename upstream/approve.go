@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/pin"
 )
 
@@ -185,7 +186,7 @@ func (v *Server) Reject(pending []Pending) error {
 	}
 	for _, p := range pending {
 		if p.Hash == "" || len(p.Tool) > maxRejected {
-			return fmt.Errorf("%s cannot be rejected: it has no definition, or a name of more than %d bytes", printable(p.Tool), maxRejected)
+			return fmt.Errorf("%s cannot be rejected: it has no definition, or a name of more than %d bytes", guard.Quote(p.Tool), maxRejected)
 		}
 	}
 	err := v.opts.Pins.SetRejections(v.opts.ID, func(rejected map[string]string) map[string]string {
@@ -259,7 +260,7 @@ func (v *Server) Explain(tool string) (steps []toolyard.Step) {
 	i := slices.IndexFunc(v.offered, func(o *offered) bool { return o.key == tool })
 	if i < 0 {
 		v.mu.Unlock()
-		add(true, "definition", "the server has no tool %s, as far as is known", printable(tool))
+		add(true, "definition", "the server has no tool %s, as far as is known", guard.Quote(tool))
 		return steps
 	}
 	o := *v.offered[i]

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/toolyard/toolyard"
@@ -174,7 +173,7 @@ func keepApart(list []*offered) {
 			if other.name == o.name {
 				o.withhold("the server has two of this name", "Tell its author.")
 			} else {
-				o.withhold("its name looks like that of "+printable(other.name), "Name the one that is meant in tools, or tell its author.")
+				o.withhold("its name looks like that of "+guard.Quote(other.name), "Name the one that is meant in tools, or tell its author.")
 			}
 		}
 	}
@@ -285,12 +284,4 @@ func withoutPromises(extra map[string]json.RawMessage) map[string]json.RawMessag
 		delete(extra, "annotations")
 	}
 	return extra
-}
-
-// printable is a stranger's name as problems show it.
-func printable(name string) string {
-	if q := strconv.QuoteToASCII(shorten(name, 80)); q != `"`+name+`"` {
-		return q
-	}
-	return name
 }

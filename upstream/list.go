@@ -124,7 +124,7 @@ func (v *Server) resourcesOf(l *listing) (resources []*toolyard.Resource, proble
 		for _, definition := range list.items {
 			uri := text(definition, list.key)
 			if err := checkItem(definition, uri); err != nil {
-				problems = append(problems, v.problem("", "the resource "+printable(uri)+" is left out: "+err.Error(), ""))
+				problems = append(problems, v.problem("", "the resource "+guard.Quote(uri)+" is left out: "+err.Error(), ""))
 				continue
 			}
 			add(&toolyard.Resource{URI: uri, Template: list.template, Definition: definition})

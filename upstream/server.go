@@ -384,7 +384,7 @@ func (v *Server) troubles(list []*offered) (problems []toolyard.Problem) {
 			names = append(names, o.name)
 		}
 		if o.why != "" && !o.unwanted && !o.rejected {
-			problems = append(problems, v.problem(printable(o.key), printable(o.key)+" is withheld: "+o.why, o.fix))
+			problems = append(problems, v.problem(guard.Quote(o.key), guard.Quote(o.key)+" is withheld: "+o.why, o.fix))
 		}
 	}
 	for _, said := range []struct {
@@ -397,7 +397,7 @@ func (v *Server) troubles(list []*offered) (problems []toolyard.Problem) {
 			}
 			fix := ""
 			if near := toolyard.Nearest(want, names); near != "" {
-				fix = "Did you mean " + printable(near) + "?"
+				fix = "Did you mean " + guard.Quote(near) + "?"
 			}
 			problems = append(problems, v.problem(want, said.key+" names "+want+", which the server does not have", fix))
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/toolyard/toolyard/internal/guard"
 )
 
 // awaiting is how many definitions are not as they were approved.
@@ -106,7 +108,7 @@ func (v *Server) tellOf(kind, what string, tools []string) {
 	slices.Sort(tools)
 	names := make([]string, len(tools))
 	for i, tool := range tools {
-		names[i] = printable(tool)
+		names[i] = guard.Quote(tool)
 	}
 	noun := "definitions"
 	if len(tools) == 1 {

@@ -49,23 +49,37 @@ func (y *Yard) sealKey(s *store.Store) (key api.SealKey) {
 }
 
 // execute makes a call for somebody who asks over HTTP, on the same path as every other.
-func (y *Yard) execute(ctx context.Context, r api.ExecuteRequest) (*toolyard.Call, *toolyard.Result, error) {
+func (y *Yard) execute(ctx context.Context, r api.ExecuteRequest) (done api.Execution, err error) {
 	v, ok := y.View(r.Gate)
 	switch {
 	case !ok && r.Gate == "":
-		return nil, nil, toolyard.Errorf(toolyard.Invalid, "Say which gate to go through: %s.", strings.Join(y.Gates(), ", "))
+		return done, toolyard.Errorf(toolyard.Invalid, "Say which gate to go through: %s.", strings.Join(y.Gates(), ", "))
 	case !ok:
-		return nil, nil, toolyard.Errorf(toolyard.NotFound, "There is no gate %s.", r.Gate)
+		return done, toolyard.Errorf(toolyard.NotFound, "There is no gate %s.", r.Gate)
 	}
 	if err := y.mayEnter(r.Caller, v.Gate); err != nil {
-		return nil, nil, err
+		return done, err
 	}
 	if _, known := v.Lookup(r.Tool); !known {
-		return nil, nil, unknownTool(v, r.Tool)
+		return done, unknownTool(v, r.Tool)
 	}
-	return y.server.Do(ctx, v.Gate.Name, &mcpserve.Request{
-		Tool: r.Tool, Args: r.Args, Caller: r.Caller, Session: r.Session, Key: r.Key,
+	reply, err := y.server.Do(ctx, v.Gate.Name, &mcpserve.Request{
+		Tool: r.Tool, Args: r.Args, Caller: r.Caller, Session: r.Session, Key: r.Key, Answers: r.Answers, State: r.State,
 	})
+	done.Call, done.Result = reply.Call, reply.Result
+	if reply.Asks != nil {
+		done.Asks = asksOf(reply.Asks)
+	}
+	return done, err
+}
+
+// asksOf is what a tool asks, as the API tells it.
+func asksOf(asks *mcpserve.Asks) *api.Asks {
+	questions := make(map[string]api.Question, len(asks.Questions))
+	for key, q := range asks.Questions {
+		questions[key] = api.Question(q)
+	}
+	return &api.Asks{Questions: questions, State: asks.State}
 }
 
 // unknownTool says what a tool is called at a gate that somebody calls by another name.

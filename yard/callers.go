@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"crypto/subtle"
 	"net/http"
+	"slices"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/identity"
+	"github.com/toolyard/toolyard/internal/mcpserve"
 )
 
 // identify says who sends a request. Who shows no key is anonymous, which not every gate
@@ -65,4 +67,33 @@ func (y *Yard) mayEnter(c toolyard.Caller, g *toolyard.Gate) error {
 		return toolyard.Errorf(toolyard.Unauthenticated, "This gate needs an API key, sent as Authorization: Bearer ty_….")
 	}
 	return identity.Allows(c, g)
+}
+
+// measured lets only those see the metrics who may.
+func (y *Yard) measured(metrics http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := y.mayMeasure(r); err != nil {
+			mcpserve.Refuse(w, r, err)
+			return
+		}
+		metrics.ServeHTTP(w, r)
+	})
+}
+
+// mayMeasure refuses who may not see the metrics, which tell what tools earn. Anyone may if
+// anyone may enter all gates; as soon as one asks for keys, only who may see what concerns others.
+func (y *Yard) mayMeasure(r *http.Request) error {
+	if !slices.ContainsFunc(y.config.Load().gates, func(g *toolyard.Gate) bool { return g.Known }) {
+		return nil
+	}
+	caller, err := y.identify(r)
+	switch {
+	case err != nil:
+		return err
+	case !caller.Known():
+		return toolyard.Errorf(toolyard.Unauthenticated, "Metrics need an API key with the scope viewer, sent as Authorization: Bearer ty_….")
+	case !identity.Views(caller):
+		return &toolyard.Error{Code: toolyard.Denied, Message: "Metrics need an API key with the scope viewer.", Needs: []string{identity.Viewer}}
+	}
+	return nil
 }

@@ -9,13 +9,6 @@ import (
 	"github.com/toolyard/toolyard/provide"
 )
 
-// shipped are the providers of context that a configuration can name.
-var shipped = map[string]func(provide.Options) (*provide.Provider, error){
-	"wallet":      provide.NewWallet,
-	"hyperliquid": provide.NewHyperliquid,
-	"polymarket":  provide.NewPolymarket,
-}
-
 // newProviders makes the providers of a configuration. Those of the old settings go on if
 // they are asked for as they were.
 func (y *Yard) newProviders(c *config.Source, old *settings) (map[string]*provide.Provider, error) {
@@ -36,7 +29,7 @@ func (y *Yard) newProviders(c *config.Source, old *settings) (map[string]*provid
 				o.Private = append(o.Private, prefix)
 			}
 		}
-		provider, err := shipped[kind](o)
+		provider, err := provide.New(kind, o)
 		if err != nil {
 			return nil, config.Faults{c.At(toolyard.Problem{Subject: "context", Message: err.Error()}, "context", kind)}
 		}

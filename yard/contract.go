@@ -36,6 +36,9 @@ type contract struct {
 	away     atomic.Bool        // the store does not answer
 }
 
+// The store lists its keys when many come that it does not have.
+var _ identity.Lister = (*store.Store)(nil)
+
 // openTime is how long the store may take to open.
 const openTime = 30 * time.Second
 
@@ -48,7 +51,7 @@ func (y *Yard) openContract(c *config.Source) error {
 	if c.NeedsStore() {
 		ctx, cancel := context.WithTimeout(context.Background(), openTime)
 		defer cancel()
-		s, err := store.Open(ctx, c.StoreAddress())
+		s, err := y.openStore(ctx, c.StoreAddress())
 		if err != nil {
 			return config.Faults{c.At(toolyard.Problem{
 				Subject: "store", Message: strings.TrimPrefix(err.Error(), "store: "),

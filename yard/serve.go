@@ -3,9 +3,14 @@ package yard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/console"
+	"github.com/toolyard/toolyard/internal/guard"
 )
 
 // drain is how long calls in flight may go on after the end was asked for.
@@ -29,18 +34,12 @@ func boundBodies(next http.Handler) http.Handler {
 // Run must be running beside it; ctx should end before Run's does, so that calls in
 // flight still have their sources.
 func (y *Yard) Serve(ctx context.Context, l net.Listener) error {
-	var protocols http.Protocols
-	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true)
-	s := &http.Server{
-		Handler:           y.handler,
-		Protocols:         &protocols,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 1000},
-		ReadHeaderTimeout: 5 * time.Second,
-		WriteTimeout:      60 * time.Second, // MCP sets its own for each write
-		IdleTimeout:       60 * time.Second,
-		MaxHeaderBytes:    16 << 10,
+	stop, err := y.serveMetrics(ctx)
+	if err != nil {
+		return errors.Join(err, l.Close())
 	}
+	defer stop()
+	s := newServer(y.handler)
 	failed := make(chan error, 1)
 	go func() { failed <- s.Serve(l) }()
 	select {
@@ -56,4 +55,51 @@ func (y *Yard) Serve(ctx context.Context, l net.Listener) error {
 		return errors.Join(err, s.Close())
 	}
 	return nil
+}
+
+// newServer is a server with bounds on what a client may take its time for.
+func newServer(h http.Handler) *http.Server {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Server{
+		Handler:           h,
+		Protocols:         &protocols,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 1000},
+		ReadHeaderTimeout: 5 * time.Second,
+		WriteTimeout:      60 * time.Second, // MCP sets its own for each write
+		IdleTimeout:       60 * time.Second,
+		MaxHeaderBytes:    16 << 10,
+	}
+}
+
+// serveMetrics serves the metrics at an address of their own, if they have one, until stop.
+func (y *Yard) serveMetrics(ctx context.Context) (stop func(), err error) {
+	c := y.config.Load()
+	if c.Metrics.Listen == "" {
+		return func() {}, nil
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Metrics.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", y.metrics.Handler())
+	s := newServer(bounded(c.Source, mux))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			y.log.Error("metrics are not served any more", "error", err)
+		}
+	}()
+	return func() {
+		_ = s.Close()
+		<-ended
+	}, nil
+}
+
+// bounded keeps the pages of strangers out, and bounds bodies.
+func bounded(c *config.Source, next http.Handler) http.Handler {
+	return boundBodies(guard.Browser(next, texts(c.Origins), texts(c.Hosts), console.Prefix))
 }

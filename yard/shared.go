@@ -28,7 +28,11 @@ const (
 
 // LoadConfig reads the configuration that the options name: a file, or else what is in a
 // store, or else what the absence of both means.
-func LoadConfig(opts Options) (*config.Source, error) { return (&Yard{opts: opts}).load() }
+func LoadConfig(opts Options) (*config.Source, error) {
+	y := &Yard{opts: opts}
+	source, err := y.load()
+	return source, errors.Join(err, y.release())
+}
 
 // CheckConfig finds what is wrong with a configuration file, as far as can be told without
 // starting anything or opening its store.
@@ -44,7 +48,11 @@ func CheckConfig(opts Options) error {
 
 // release gives back what a yard holds that does not run.
 func (y *Yard) release() error {
-	return errors.Join(y.contract.close(), y.tracer.Close(context.Background()))
+	err := errors.Join(y.contract.close(), y.tracer.Close(context.Background()))
+	if y.found != nil {
+		err = errors.Join(err, y.found.Close())
+	}
+	return err
 }
 
 // fromStore reports whether the configuration is the one in the store.
@@ -71,18 +79,24 @@ func (y *Yard) loadStored() (*config.Source, error) {
 	return source, nil
 }
 
-// readStored reads the text of the configuration from the store, which is not open yet when
-// the yard is made.
+// readStored reads the text of the configuration from the store, which it opens when the yard
+// is made.
 func (y *Yard) readStored(ctx context.Context) (body []byte, version int64, err error) {
 	if y.contract != nil {
 		return y.contract.store.Document(ctx, configDocument)
 	}
-	s, err := store.Open(ctx, y.opts.Store)
-	if err != nil {
+	if y.found, err = store.Open(ctx, y.opts.Store); err != nil {
 		return nil, 0, err
 	}
-	body, version, err = s.Document(ctx, configDocument)
-	return body, version, errors.Join(err, s.Close())
+	return y.found.Document(ctx, configDocument)
+}
+
+// openStore opens a store, unless it is open because the configuration was there.
+func (y *Yard) openStore(ctx context.Context, address string) (s *store.Store, err error) {
+	if s, y.found = y.found, nil; s != nil {
+		return s, nil
+	}
+	return store.Open(ctx, address)
 }
 
 // configName is what messages call the configuration.

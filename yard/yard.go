@@ -33,11 +33,11 @@ import (
 	"github.com/toolyard/toolyard/internal/catalog"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/console"
-	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/live"
 	"github.com/toolyard/toolyard/internal/mcpserve"
 	"github.com/toolyard/toolyard/internal/pin"
 	"github.com/toolyard/toolyard/internal/secret"
+	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/telemetry"
 	"github.com/toolyard/toolyard/policy"
 	"github.com/toolyard/toolyard/provide"
@@ -72,11 +72,15 @@ type Options struct {
 
 	Version string           // shown to clients
 	Log     *slog.Logger     // nil for none
+	NewLog  NewLog           // instead of Log, for one as the configuration wants it
 	Now     func() time.Time // nil for time.Now
 	Getenv  func(string) (string, bool)
 
 	dry bool // nothing is opened that others see
 }
+
+// NewLog makes a log from what the configuration says of it.
+type NewLog func(level, format, file string) (*slog.Logger, error)
 
 // DefaultGate is the name of the gate at /mcp.
 const DefaultGate = config.DefaultGate
@@ -108,6 +112,7 @@ type Yard struct {
 	loaded   atomic.Int64                       // the version of the configuration in the store that was read last
 	vault    atomic.Pointer[secret.Vault]       // of the last settings
 	contract *contract                          // what enforces what tools declare
+	found    *store.Store                       // where the configuration was, until the contract has it
 
 	publishing sync.Mutex         // one Publish at a time
 	problems   []toolyard.Problem // that were logged; under publishing
@@ -144,12 +149,9 @@ func New(opts Options) (*Yard, error) {
 		}
 	}
 	y := &Yard{opts: opts, id: rand.Text(), log: opts.Log, metrics: telemetry.NewMetrics(), ready: make(chan struct{}), begun: opts.Now()}
-	source, err := y.load()
+	source, err := y.prepare()
 	if err != nil {
-		return nil, err
-	}
-	if y.tracer, err = telemetry.NewTracer(context.Background(), source.Name, opts.Version, opts.Getenv); err != nil {
-		return nil, fmt.Errorf("traces: %w", err)
+		return nil, errors.Join(err, y.release())
 	}
 	s, err := y.start(source)
 	if err != nil {
@@ -171,6 +173,23 @@ func New(opts Options) (*Yard, error) {
 	y.apply(s)
 	y.handler = y.routes(source)
 	return y, nil
+}
+
+// prepare reads the configuration, and makes the log and the traces that it asks for.
+func (y *Yard) prepare() (*config.Source, error) {
+	source, err := y.load()
+	if err != nil {
+		return nil, err
+	}
+	if y.opts.NewLog != nil {
+		if y.log, err = y.opts.NewLog(source.Log.Level, source.Log.Format, source.Log.File); err != nil {
+			return nil, fmt.Errorf("log: %w", err)
+		}
+	}
+	if y.tracer, err = telemetry.NewTracer(context.Background(), source.Name, y.opts.Version, y.opts.Getenv); err != nil {
+		return nil, fmt.Errorf("traces: %w", err)
+	}
+	return source, nil
 }
 
 // start reads what was approved and makes the first settings.
@@ -582,7 +601,7 @@ func texts[T ~string](list []T) (out []string) {
 }
 
 // Handler serves everything over HTTP: /mcp, /mcp/{gate}, /api, /console, /v0.1,
-// /healthz, /readyz and /metrics.
+// /healthz, /readyz and, unless they have an address of their own, /metrics.
 func (y *Yard) Handler() http.Handler { return y.handler }
 
 func (y *Yard) routes(c *config.Source) http.Handler {
@@ -600,7 +619,9 @@ func (y *Yard) routes(c *config.Source) http.Handler {
 	mux.Handle(console.Prefix, pages)
 	mux.Handle(console.Prefix+"/", pages)
 	mux.Handle("/v0.1/", y.registry())
-	mux.Handle("GET /metrics", y.metrics.Handler())
+	if c.Metrics.Listen == "" {
+		mux.Handle("GET /metrics", y.measured(y.metrics.Handler()))
+	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !y.isReady() {
@@ -613,5 +634,5 @@ func (y *Yard) routes(c *config.Source) http.Handler {
 		}
 		_, _ = io.WriteString(w, "ok\n")
 	})
-	return boundBodies(guard.Browser(mux, texts(c.Origins), texts(c.Hosts), console.Prefix))
+	return bounded(c, mux)
 }

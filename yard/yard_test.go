@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/identity"
 	"github.com/toolyard/toolyard/internal/pin"
 	"github.com/toolyard/toolyard/packs/basics"
 	"github.com/toolyard/toolyard/yard"
@@ -161,6 +163,121 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 func TestNewRefusesABadConfiguration(t *testing.T) {
 	_, err := yard.New(yard.Options{ConfigFile: filepath.Join(t.TempDir(), "absent.yaml")})
 	if !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// Metrics are for anyone until a gate asks for keys, then for who may see what concerns others.
+func TestMetricsAskWhenGatesDo(t *testing.T) {
+	roles := map[string]string{"Bearer plain": "gate:a", "Bearer sees": identity.Viewer, "Bearer does": identity.Operator}
+	identify := func(r *http.Request) (toolyard.Caller, error) {
+		role, ok := roles[r.Header.Get("Authorization")]
+		if !ok {
+			return toolyard.Caller{ID: toolyard.Anonymous}, nil
+		}
+		return toolyard.Caller{ID: "ann", Roles: []string{role}}, nil
+	}
+	for _, tt := range []struct {
+		known  bool
+		header string
+		want   int
+	}{
+		{false, "", 200},
+		{false, "Bearer plain", 200},
+		{true, "", 401},
+		{true, "Bearer plain", 403},
+		{true, "Bearer sees", 200},
+		{true, "Bearer does", 200},
+	} {
+		y := start(t, yard.Options{Tools: basics.Tools(), Identify: identify, Gates: []toolyard.Gate{
+			{Name: "a", Mode: toolyard.Read}, {Name: "b", Mode: toolyard.Read, Known: tt.known},
+		}})
+		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/metrics", nil)
+		if tt.header != "" {
+			r.Header.Set("Authorization", tt.header)
+		}
+		w := httptest.NewRecorder()
+		y.Handler().ServeHTTP(w, r)
+		shown := strings.Contains(w.Body.String(), "toolyard_catalog_generation")
+		if w.Code != tt.want || shown != (tt.want == 200) || (w.Header().Get("WWW-Authenticate") == "") != shown {
+			t.Errorf("%+v: %d %.80s", tt, w.Code, w.Body)
+		}
+	}
+}
+
+// Metrics with an address of their own are there for anyone, and nowhere else.
+func TestMetricsAtAnAddressOfTheirOwn(t *testing.T) {
+	listen := func() net.Listener {
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	l, free := listen(), listen()
+	own := free.Addr().String()
+	file := filepath.Join(t.TempDir(), "toolyard.yaml")
+	text := fmt.Sprintf("metrics: {listen: %q}\ngates: {a: {mode: read, callers: keys}}\n", own)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	y := start(t, yard.Options{ConfigFile: file, Tools: basics.Tools()})
+	if err := y.Serve(t.Context(), listen()); err == nil || !strings.HasPrefix(err.Error(), "metrics: listen tcp "+own) {
+		t.Errorf("at an address that is taken: %v", err)
+	}
+	_ = free.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error)
+	go func() { served <- y.Serve(ctx, l) }()
+	for url, want := range map[string]int{
+		"http://" + own + "/metrics":               200,
+		"http://" + own + "/healthz":               404,
+		"http://" + l.Addr().String() + "/healthz": 200,
+		"http://" + l.Addr().String() + "/metrics": 404,
+	} {
+		within(t, 5*time.Second, fmt.Sprint(url, " answers ", want), func() bool { return status(t, url) == want })
+	}
+	cancel()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if got := status(t, "http://"+own+"/metrics"); got != 0 {
+		t.Errorf("metrics go on: %d", got)
+	}
+}
+
+// status is that of the answer at a URL, 0 if nobody is there.
+func status(t *testing.T, url string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close = true
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = res.Body.Close() }()
+	return res.StatusCode
+}
+
+func TestTheConfigurationShapesTheLog(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "toolyard.yaml")
+	if err := os.WriteFile(file, []byte("log: {level: debug, format: json, file: yard.log}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log, asked := &diary{}, ""
+	opts := yard.Options{ConfigFile: file, Tools: basics.Tools(), NewLog: func(level, format, file string) (*slog.Logger, error) {
+		asked += fmt.Sprint(level, " ", format, " ", filepath.Base(file))
+		return slog.New(slog.NewTextHandler(log, nil)), nil
+	}}
+	start(t, opts)
+	if asked != "debug json yard.log" || !log.has("TOOL_REGISTERED") {
+		t.Errorf("asked for %q", asked)
+	}
+	opts.NewLog = func(string, string, string) (*slog.Logger, error) { return nil, errors.New("disk full") }
+	if _, err := yard.New(opts); err == nil || err.Error() != "log: disk full" {
 		t.Error(err)
 	}
 }

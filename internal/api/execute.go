@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -20,12 +21,35 @@ type ExecuteRequest struct {
 	Args    json.RawMessage // one JSON object
 	Session string          // the caller's own, empty for none
 	Key     string          // idempotency key, empty for none
+	Answers json.RawMessage // to what the tool asked before, one JSON object by key; nil for none
+	State   string          // that came with the questions, empty for none
 }
 
-// Bounds on the names in a call.
+// Execution is what became of a call: its result, or what the tool asks before it goes on.
+type Execution struct {
+	Call   *toolyard.Call   // nil when nothing ran
+	Result *toolyard.Result // nil for a call that failed, and for one that asks
+	Asks   *Asks            // nil for a call that has ended
+}
+
+// Asks is what a tool wants to know before it goes on.
+type Asks struct {
+	Questions map[string]Question `json:"questions" doc:"By the keys that their answers are sent under. There may be none: then the state alone is wanted back."`
+	State     string              `json:"state" doc:"Is to be sent back with the answers, by the same caller and with the same tool, gate and args, once and within ten minutes. What it holds is sealed."`
+}
+
+// Question is a question to the person who calls: a form, or a page.
+type Question struct {
+	Message string          `json:"message" doc:"What is asked, in the words of the tool. Show it as text."`
+	Schema  json.RawMessage `json:"schema,omitempty" doc:"The JSON Schema of the form to be filled in: an object of texts, numbers, truth values and choices."`
+	URL     string          `json:"url,omitempty" doc:"The page to be opened, instead of a form. Its address is the tool's: ask before opening it."`
+}
+
+// Bounds on the names in a call, and on how much is answered.
 const (
-	maxTool = 256
-	maxKey  = 255
+	maxTool    = 256
+	maxKey     = 255
+	maxAnswers = 16
 )
 
 // executeBody is what is sent to make a call.
@@ -36,11 +60,21 @@ type executeBody struct {
 	Key   string          `json:"idempotencyKey,omitempty" doc:"A call with the same key runs once. It may come as the header Idempotency-Key instead."`
 	Purse string          `json:"session,omitempty" doc:"The session that pays; the caller's account when it is not said."`
 	Close bool            `json:"closeSession,omitempty" doc:"Close the session once the tool has run."`
+
+	Answers map[string]answerBody `json:"answers,omitempty" doc:"Answers to what the tool asked when the call was made before, by the keys of the questions; at most 16, of at most 64 KiB. They need the state."`
+	State   string                `json:"state,omitempty" maxLength:"131072" doc:"The state that came with the questions."`
+}
+
+// answerBody is the answer to one question.
+type answerBody struct {
+	Action  string          `json:"action" enum:"accept,decline,cancel" doc:"Whether the person answers, refuses, or has turned away."`
+	Content json.RawMessage `json:"content,omitempty" doc:"What was filled in, an object, with the action accept."`
 }
 
 // executed is what a call came to.
 type executed struct {
-	Result  *toolyard.Result  `json:"result"`
+	Result  *toolyard.Result  `json:"result,omitempty"`
+	Asks    *Asks             `json:"asks,omitempty" doc:"What the tool asks before it goes on, instead of a result. Nothing was charged, and the idempotency key is free: make the same call with the answers."`
 	Receipt *toolyard.Receipt `json:"receipt,omitempty"`
 	Session *toolyard.Purse   `json:"session,omitempty"`
 }
@@ -141,21 +175,27 @@ func (a *v1) call(r *request, body executeBody) (answer *executed, err error) {
 	}
 	// A call has its own deadline, which may be later than that of the answer.
 	_ = http.NewResponseController(r.w).SetWriteDeadline(time.Time{})
-	call, result, err := a.Execute(r.Context(), request)
-	if result, err = resultOf(result, err); err != nil {
+	made, err := a.Execute(r.Context(), request)
+	if made.Result, err = resultOf(made.Result, err); err != nil {
 		return nil, err
 	}
-	answer = &executed{Result: result}
-	if call != nil {
-		answer.Receipt = call.Receipt
-		if answer.Receipt == nil { // nothing was taken for it
-			answer.Receipt = &toolyard.Receipt{Call: call.ID}
-		}
-	}
+	answer = &executed{Result: made.Result, Asks: made.Asks, Receipt: receiptOf(made.Call)}
 	if request.Session != "" {
-		answer.Session = a.after(context.WithoutCancel(r.Context()), request.Session, body.Close)
+		ends := body.Close && made.Asks == nil // one that asks is made again
+		answer.Session = a.after(context.WithoutCancel(r.Context()), request.Session, ends)
 	}
 	return answer, nil
+}
+
+// receiptOf is the receipt of a call, also when nothing was taken for it.
+func receiptOf(call *toolyard.Call) *toolyard.Receipt {
+	switch {
+	case call == nil:
+		return nil
+	case call.Receipt == nil:
+		return &toolyard.Receipt{Call: call.ID}
+	}
+	return call.Receipt
 }
 
 // request checks what was sent to make a call.
@@ -177,6 +217,10 @@ func (a *v1) request(r *request, body executeBody) (request ExecuteRequest, err 
 	if err != nil {
 		return request, err
 	}
+	answers, err := body.answers()
+	if err != nil {
+		return request, err
+	}
 	if body.Purse != "" && (a.Ledger == nil || !a.owners.owns(body.Purse, r.caller.Account)) {
 		ctx, cancel := context.WithTimeout(r.Context(), requestTime)
 		defer cancel()
@@ -184,7 +228,35 @@ func (a *v1) request(r *request, body executeBody) (request ExecuteRequest, err 
 			return request, err
 		}
 	}
-	return ExecuteRequest{Caller: r.caller, Gate: body.Gate, Tool: body.Tool, Args: body.Args, Session: body.Purse, Key: key}, nil
+	return ExecuteRequest{
+		Caller: r.caller, Gate: body.Gate, Tool: body.Tool, Args: body.Args, Session: body.Purse, Key: key, Answers: answers, State: body.State,
+	}, nil
+}
+
+// answers checks the answers that were sent, and writes them as one object.
+func (b *executeBody) answers() (json.RawMessage, error) {
+	switch {
+	case b.Answers == nil:
+		return nil, nil
+	case b.State == "":
+		return nil, issue("answers", "need the state that came with the questions")
+	case len(b.Answers) > maxAnswers:
+		return nil, issue("answers", "must be at most 16 answers")
+	}
+	for key, given := range b.Answers {
+		switch {
+		case given.Content == nil:
+		case given.Action != "accept":
+			return nil, issue("answers."+shown(key)+".content", "goes with the action accept only")
+		case given.Content[0] != '{':
+			return nil, issue("answers."+shown(key)+".content", "must be an object")
+		}
+	}
+	var object bytes.Buffer
+	enc := json.NewEncoder(&object)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(b.Answers)
+	return bytes.TrimSpace(object.Bytes()), err
 }
 
 // idempotencyKey is the key that the header or the body holds, or both if they agree.
@@ -206,9 +278,6 @@ func idempotencyKey(headers []string, inBody string) (string, error) {
 // a refusal by the platform.
 func resultOf(result *toolyard.Result, err error) (*toolyard.Result, error) {
 	if err == nil {
-		if result.Unfinished() {
-			return nil, toolyard.Errorf(toolyard.Missing, "The tool asks for input first, which cannot be given here; call it over MCP.")
-		}
 		return result, nil
 	}
 	e := toolyard.AsError(err)

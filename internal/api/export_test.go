@@ -1,5 +1,7 @@
 package api
 
+import "slices"
+
 // Routes are the methods and paths that are served.
 func Routes() (list []string) {
 	for _, r := range Rules() {
@@ -12,6 +14,16 @@ func Routes() (list []string) {
 func DecodeExecute(data []byte) (tool string, args []byte, err error) {
 	body, err := decode[executeBody](data)
 	return body.Tool, body.Args, err
+}
+
+// DecodeAnswers reads the answers of a call, as the API does, and writes them as they are
+// passed on.
+func DecodeAnswers(data []byte) ([]byte, error) {
+	body, err := decode[executeBody](slices.Concat([]byte(`{"tool":"ask","state":"s","answers":`), data, []byte("}")))
+	if err != nil {
+		return nil, err
+	}
+	return body.answers()
 }
 
 // ReadCursor reads a query string with a cursor, and writes the cursor again.

@@ -59,7 +59,7 @@ type gateTool struct {
 	Name   string        `json:"name" doc:"What the gate calls it."`
 	Server string        `json:"server,omitempty"`
 	Tool   string        `json:"tool"`
-	Mode   toolyard.Mode `json:"mode"`
+	Mode   toolyard.Mode `json:"mode" enum:"read,write"`
 	Tokens int           `json:"tokens"`
 }
 

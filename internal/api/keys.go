@@ -7,17 +7,27 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard/internal/identity"
+	"github.com/toolyard/toolyard/internal/store"
 )
 
 // Keys keeps API keys.
 type Keys interface {
-	Keys(context.Context) ([]identity.Key, error)
+	KeyPage(context.Context, store.KeyQuery) ([]identity.Key, error)
 	PutKey(context.Context, identity.Key) error
 	RevokeKey(ctx context.Context, prefix string, at time.Time) error
 }
 
+// keyParams are parameters that select keys.
+var keyParams = map[string]object{
+	"q":     text("Only keys with this in their prefix, name, caller or account, whatever the case of ASCII letters."),
+	"state": {"type": "string", "enum": keyStates, "description": "Only keys in this state."},
+}
+
+var keyStates = []string{string(identity.Active), string(identity.Expired), string(identity.Revoked)}
+
 type keysPage struct {
-	Keys []identity.Entry `json:"keys"`
+	Keys []identity.Entry `json:"keys" doc:"The newest first."`
+	Next string           `json:"next,omitempty" doc:"To be sent as before, to go on."`
 }
 
 // keyBody is a key to be made.
@@ -38,16 +48,31 @@ type madeKey struct {
 var errNoKeys = notFound("There are no API keys here; the configuration would have to name a store, or a gate with callers: keys.")
 
 func (a *v1) getKeys(r *request) (*reply, error) {
-	if a.Keys == nil {
+	p := &r.params
+	q := store.KeyQuery{
+		Account: p.values["account"], Caller: p.values["caller"], Part: p.values["q"],
+		State: identity.State(p.word("state", keyStates...)), Now: a.Now(),
+		Before: p.cursor("before"), Limit: p.number("limit", defaultLimit, 1, store.MaxCalls),
+	}
+	if q.Before.ID != "" && !identity.CheckPrefix(q.Before.ID) {
+		p.fail(errNoPlace)
+	}
+	switch {
+	case p.err != nil:
+		return nil, p.err
+	case a.Keys == nil:
 		return nil, errNoKeys
 	}
-	keys, err := a.Keys.Keys(r.Context())
-	page := keysPage{Keys: []identity.Entry{}}
+	keys, err := a.Keys.KeyPage(r.Context(), q)
+	page := keysPage{Keys: []identity.Entry{}, Next: nextPage(keys, q.Limit, func(k identity.Key) (time.Time, string) { return k.Created, k.Prefix })}
 	for _, k := range keys {
 		page.Keys = append(page.Keys, k.Entry(a.Now()))
 	}
 	return done(page, err)
 }
+
+// errNoPlace refuses what is a cursor, but of another list.
+var errNoPlace = issue("before", "must be what next was on another page")
 
 func (a *v1) makeKey(r *request) (*reply, error) {
 	if a.Keys == nil {

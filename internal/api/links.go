@@ -3,9 +3,11 @@ package api
 import (
 	"context"
 	"regexp"
+	"slices"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/provide"
 )
 
 // Links keeps which accounts elsewhere callers have linked.
@@ -26,9 +28,6 @@ var (
 	kindPattern   = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 	walletPattern = regexp.MustCompile(`^0x[0-9a-fA-F]{40}$`)
 )
-
-// wallets are the kinds whose addresses are those of wallets.
-var wallets = map[string]bool{"wallet": true, "hyperliquid": true, "polymarket": true}
 
 // linkBody is what is sent to link an account.
 type linkBody struct {
@@ -114,7 +113,7 @@ func checkLink(kind, address string) error {
 	switch {
 	case !kindPattern.MatchString(kind):
 		return issue("kind", "must be a name such as wallet")
-	case wallets[kind] && !walletPattern.MatchString(address):
+	case slices.Contains(provide.Kinds(), kind) && !walletPattern.MatchString(address):
 		return issue("address", "must be 0x and 40 hexadecimal digits")
 	case address == "" || len(address) > maxAddress || guard.CheckText(address) != nil:
 		return issue("address", "must be a text of at most 256 bytes")

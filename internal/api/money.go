@@ -12,12 +12,16 @@ import (
 
 // Purses lists accounts and sessions.
 type Purses interface {
-	Accounts(context.Context) ([]*toolyard.Purse, error)
+	AccountPage(context.Context, store.AccountQuery) ([]*toolyard.Purse, error)
 	Sessions(context.Context, store.SessionQuery) ([]*toolyard.Purse, error)
 }
 
+// accountParams are parameters that select accounts.
+var accountParams = map[string]object{"q": text("Only accounts whose id begins so.")}
+
 type accountsPage struct {
-	Accounts []*toolyard.Purse `json:"accounts"`
+	Accounts []*toolyard.Purse `json:"accounts" doc:"By id."`
+	Next     string            `json:"next,omitempty" doc:"To be sent as before, to go on."`
 }
 
 type sessionsPage struct {
@@ -25,12 +29,25 @@ type sessionsPage struct {
 	Next     string            `json:"next,omitempty" doc:"To be sent as before, to go on."`
 }
 
+// timeless is the time in cursors of what is not in the order of time.
+var timeless = time.UnixMicro(0)
+
 func (a *v1) getAccounts(r *request) (*reply, error) {
-	if a.Purses == nil {
+	p := &r.params
+	before := p.cursor("before")
+	if before.ID != "" && !before.At.Equal(timeless) {
+		p.fail(errNoPlace)
+	}
+	q := store.AccountQuery{Begins: p.values["q"], After: before.ID, Limit: p.number("limit", defaultLimit, 1, store.MaxCalls)}
+	switch {
+	case p.err != nil:
+		return nil, p.err
+	case a.Purses == nil:
 		return nil, errNothingForSale
 	}
-	list, err := a.Purses.Accounts(r.Context())
-	return done(accountsPage{orEmpty(list)}, err)
+	list, err := a.Purses.AccountPage(r.Context(), q)
+	next := nextPage(list, q.Limit, func(p *toolyard.Purse) (time.Time, string) { return timeless, p.ID })
+	return done(accountsPage{orEmpty(list), next}, err)
 }
 
 func (a *v1) getSessions(r *request) (*reply, error) {

@@ -47,7 +47,6 @@ var (
 	batchedShape  = &shape{"Batched", "application/json", func() object {
 		one := executedSchema()
 		one["properties"].(object)["problem"] = problemSchema()
-		delete(one, "required")
 		return object{"type": "object", "required": []string{"results"}, "properties": object{"results": object{"type": "array", "items": one}}}
 	}}
 	streamShape = &shape{"Events", "text/event-stream", func() object {
@@ -57,8 +56,7 @@ var (
 
 func executedSchema() object {
 	schema := answerSchema[executed]()
-	schema["properties"].(object)["result"] = object{"type": "object", "description": "The result of the tool, as MCP has it."}
-	schema["required"] = []string{"result"}
+	schema["properties"].(object)["result"] = object{"type": "object", "description": "The result of the tool, as MCP has it, unless it asks something first."}
 	return schema
 }
 
@@ -220,7 +218,10 @@ func (t *route) parameters() (params []object) {
 		}
 	}
 	for _, name := range t.query {
-		schema := maps.Clone(queryParams[name])
+		schema, ok := t.params[name]
+		if !ok {
+			schema = maps.Clone(queryParams[name])
+		}
 		params = append(params, object{"name": name, "in": "query", "required": name == "version", "schema": schema})
 	}
 	if t.keyed {

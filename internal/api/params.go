@@ -1,23 +1,20 @@
 package api
 
 import (
-	"net/url"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/identity"
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// Bounds on query strings.
-const (
-	maxQuery = 8 << 10 // bytes
-	maxValue = 256     // bytes of a value
-)
+// maxValue is how many bytes a parameter may have.
+const maxValue = 256
 
 // maxMicros is the year 10000.
 const maxMicros = 253_402_300_800_000_000
@@ -30,28 +27,15 @@ type params struct {
 
 // readParams reads a query string. Each parameter is known and stands in it once.
 func readParams(query string, known []string) (p params, err error) {
-	p.values = make(map[string]string)
-	if len(query) > maxQuery {
-		return p, invalid("The query string has more than %d bytes.", maxQuery)
+	p.values, err = guard.ReadQuery(query, maxValue, known...)
+	bad, ok := errors.AsType[*guard.BadQuery](err)
+	switch {
+	case ok && bad.Name != "":
+		return p, issue(bad.Name, bad.Text)
+	case ok:
+		return p, invalid("The query string %s.", bad.Text)
 	}
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return p, invalid("The query string cannot be read.")
-	}
-	for name, list := range values {
-		switch {
-		case !slices.Contains(known, name) && len(known) == 0:
-			return p, issue(shown(name), "is not known; there are no parameters here")
-		case !slices.Contains(known, name):
-			return p, issue(shown(name), "is not known; there are "+strings.Join(known, ", "))
-		case len(list) > 1:
-			return p, issue(name, "must stand there once")
-		case len(list[0]) > maxValue || !utf8.ValidString(list[0]) || strings.ContainsRune(list[0], 0):
-			return p, issue(name, "must be a text of at most 256 bytes")
-		}
-		p.values[name] = list[0]
-	}
-	return p, nil
+	return p, err
 }
 
 func (p *params) fail(err error) {

@@ -13,13 +13,14 @@ type route struct {
 	method, path string
 	id, summary  string
 	access       access
-	deed         string   // what is recorded of who asks for it; empty for nothing
-	query        []string // the parameters of the query string, each of queryParams
-	takes, gives *shape   // the body and the answer; nil for none
-	keyed        bool     // takes the header Idempotency-Key
-	status       int      // of the answer; 200 when zero
-	refusals     []int    // statuses beside those that every route has
-	long         bool     // it takes as long as a tool does, or somebody watches; all others end in time
+	deed         string            // what is recorded of who asks for it; empty for nothing
+	query        []string          // the parameters of the query string, each of queryParams or of params
+	params       map[string]object // those that mean something of their own here
+	takes, gives *shape            // the body and the answer; nil for none
+	keyed        bool              // takes the header Idempotency-Key
+	status       int               // of the answer; 200 when zero
+	refusals     []int             // statuses beside those that every route has
+	long         bool              // it takes as long as a tool does, or somebody watches; all others end in time
 	serve        func(*request) (*reply, error)
 }
 
@@ -79,8 +80,8 @@ func (a *v1) routesOfPeople() []route {
 			access: viewer, query: slices.Concat([]string{"caller", "deed", "subject"}, pages), gives: answer[changesPage]("Changes"), refusals: []int{400}, serve: a.getChanges,
 		},
 		{
-			method: "GET", path: "/keys", id: "listKeys", summary: "All API keys, without their secrets.",
-			access: viewer, gives: answer[keysPage]("Keys"), refusals: []int{404}, serve: a.getKeys,
+			method: "GET", path: "/keys", id: "listKeys", summary: "API keys without their secrets, the newest first.",
+			access: viewer, query: slices.Concat([]string{"q", "account", "caller", "state"}, pages), params: keyParams, gives: answer[keysPage]("Keys"), refusals: []int{400, 404}, serve: a.getKeys,
 		},
 		{
 			method: "POST", path: "/keys", id: "makeKey", summary: "Make an API key. Its token is in the answer and nowhere else.",
@@ -126,11 +127,11 @@ func (a *v1) routesOfYard() []route {
 func (a *v1) routesOfCalls() []route {
 	return []route{
 		{
-			method: "POST", path: "/tools/execute", id: "executeTool", summary: "Call a tool at a gate for execution. A tool that failed is an answer too: its result says isError, and nothing is charged.",
+			method: "POST", path: "/tools/execute", id: "executeTool", summary: "Call a tool at a gate for execution. A tool that failed is an answer too: its result says isError, and nothing is charged. So is one that asks something: see asks.",
 			access: caller, takes: body[executeBody]("Execute"), gives: executedShape, keyed: true, refusals: []int{400, 402, 404, 409, 413, 429}, long: true, serve: a.execute,
 		},
 		{
-			method: "POST", path: "/calls", id: "makeCall", summary: "Call a tool at any gate. A tool that failed is an answer too: its result says isError.",
+			method: "POST", path: "/calls", id: "makeCall", summary: "Call a tool at any gate. A tool that failed is an answer too: its result says isError. So is one that asks something: see asks.",
 			access: caller, takes: body[executeBody]("Execute"), gives: executedShape, keyed: true, refusals: []int{400, 402, 404, 409, 413, 429}, long: true, serve: a.makeCall,
 		},
 		{
@@ -267,8 +268,8 @@ func (a *v1) routesOfMoney() []route {
 		},
 		{method: "GET", path: "/account", id: "getAccount", summary: "The caller's account as it is now.", access: caller, gives: purse, refusals: []int{404}, serve: a.getAccount},
 		{
-			method: "GET", path: "/accounts", id: "listAccounts", summary: "All accounts.",
-			access: viewer, gives: answer[accountsPage]("Accounts"), refusals: []int{404}, serve: a.getAccounts,
+			method: "GET", path: "/accounts", id: "listAccounts", summary: "Accounts, by id.",
+			access: viewer, query: slices.Concat([]string{"q"}, pages), params: accountParams, gives: answer[accountsPage]("Accounts"), refusals: []int{400, 404}, serve: a.getAccounts,
 		},
 		{
 			method: "POST", path: "/accounts/{id}/fund", id: "fundAccount", summary: "Put money into an account, or take it out.",

@@ -107,10 +107,10 @@ type Me struct {
 	Scopes    []string `json:"scopes,omitempty"`
 	Yard      string   `json:"yard"`
 	Version   string   `json:"version"`
-	Edits     []string `json:"edits" doc:"What may be changed through the API: toolsets, gates."`
-	Store     string   `json:"store" doc:"postgres, sqlite, memory or none."`
+	Edits     []string `json:"edits" enum:"toolsets,gates" doc:"What may be changed through the API."`
+	Store     string   `json:"store" enum:"postgres,sqlite,memory,none"`
 	Keys      bool     `json:"keys" doc:"Whether there are API keys here."`
-	Arguments string   `json:"arguments" doc:"What is kept of arguments: off, shape or full."`
+	Arguments string   `json:"arguments" enum:"off,shape,full" doc:"What is kept of arguments."`
 }
 
 func (a *v1) signIn(r *request) (*reply, error) {

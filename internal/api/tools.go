@@ -23,7 +23,7 @@ type ToolItem struct {
 	Category  string           `json:"category,omitempty"`
 	Mode      toolyard.Mode    `json:"mode" enum:"read,write" doc:"Whether it only reads."`
 	Surface   toolyard.Surface `json:"surface" enum:"answer,execute,both"`
-	Latency   toolyard.Latency `json:"latencyClass"`
+	Latency   toolyard.Latency `json:"latencyClass" enum:"instant,fast,slow,streaming"`
 	Price     *toolyard.Money  `json:"priceUsd,omitempty"`
 	RateLimit map[string]any   `json:"rateLimit,omitempty"`
 	Tokens    int              `json:"tokens" doc:"About what its definition costs in a prompt."`
@@ -53,7 +53,7 @@ type toolDetail struct {
 	Description  string                     `json:"description"`
 	InputSchema  json.RawMessage            `json:"inputSchema,omitempty"`
 	OutputSchema json.RawMessage            `json:"outputSchema,omitempty"`
-	Modes        []toolyard.Mode            `json:"modes"`
+	Modes        []toolyard.Mode            `json:"modes" enum:"read,write"`
 	Needs        []string                   `json:"needs,omitempty" doc:"The context that it asks for."`
 	Meta         map[string]json.RawMessage `json:"meta,omitempty" doc:"What it declares."`
 	File         string                     `json:"file,omitempty"`

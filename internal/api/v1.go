@@ -28,7 +28,7 @@ type Options struct {
 	Keys     Keys
 	Changes  Changes // nil keeps the last ones in memory
 	Live     Live
-	Execute  func(context.Context, ExecuteRequest) (*toolyard.Call, *toolyard.Result, error)
+	Execute  func(context.Context, ExecuteRequest) (Execution, error)
 	Gates    func() []*toolyard.Gate // in their order
 	Seal     func() SealKey          // what cookies are sealed with, asked for when the first one is; nil for a new one
 	MaxBody  int64                   // bytes of a body with arguments; 1 MiB when zero

@@ -145,26 +145,23 @@ func options() api.Options {
 }
 
 // execute answers as the name of the tool says.
-func execute(_ context.Context, r api.ExecuteRequest) (*toolyard.Call, *toolyard.Result, error) {
+func execute(_ context.Context, r api.ExecuteRequest) (api.Execution, error) {
 	call := &toolyard.Call{ID: "c1"}
 	switch r.Tool {
 	case "echo":
 		asked, _ := json.Marshal(r)
 		call.Receipt = &toolyard.Receipt{Call: "c1", Price: toolyard.USD / 1000, Purse: cmp.Or(r.Session, r.Caller.Account)}
-		return call, &toolyard.Result{Content: []toolyard.Content{toolyard.Text("<&>")}, Structured: asked}, nil
+		return api.Execution{Call: call, Result: &toolyard.Result{Content: []toolyard.Content{toolyard.Text("<&>")}, Structured: asked}}, nil
 	case "free":
-		return call, &toolyard.Result{}, nil
+		return api.Execution{Call: call, Result: &toolyard.Result{}}, nil
 	case "failure":
-		return call, toolyard.Failure("no"), nil
-	case "asks":
-		res, err := toolyard.RawResult(json.RawMessage(`{"resultType":"input_required","requestState":"secret"}`))
-		return call, res, err
+		return api.Execution{Call: call, Result: toolyard.Failure("no")}, nil
 	case "panics":
 		panic("at the disco")
 	case "plain":
-		return call, nil, errors.New("the tool broke")
+		return api.Execution{Call: call}, errors.New("the tool broke")
 	}
-	return call, nil, &toolyard.Error{Code: toolyard.Code(r.Tool), Message: "told so", RetryAfter: 1500 * time.Millisecond}
+	return api.Execution{Call: call}, &toolyard.Error{Code: toolyard.Code(r.Tool), Message: "told so", RetryAfter: 1500 * time.Millisecond}
 }
 
 func do(h http.Handler, key, method, path, body string, header ...string) *httptest.ResponseRecorder {
@@ -264,7 +261,7 @@ func TestRefusals(t *testing.T) {
 		"odd key of call":     {full, "alice", "POST", tools, `{"tool":"echo","idempotencyKey":"a\nb"}`, 400, toolyard.Invalid},
 		"long key of call":    {full, "alice", "POST", tools, `{"tool":"echo","idempotencyKey":"` + strings.Repeat("k", 256) + `"}`, 400, toolyard.Invalid},
 		"gate for answers":    {full, "alice", "POST", tools, `{"tool":"echo","gate":"chat"}`, 404, toolyard.NotFound},
-		"unfinished":          {full, "alice", "POST", tools, `{"tool":"asks"}`, 400, toolyard.Missing},
+		"asks a model":        {full, "alice", "POST", tools, `{"tool":"MISSING_CAPABILITY"}`, 400, toolyard.Missing},
 		"panic":               {full, "alice", "POST", tools, `{"tool":"panics"}`, 500, toolyard.Internal},
 		"kind of link":        {full, "alice", "PUT", "/api/v1/links/Wallet", `{"address":"x"}`, 400, toolyard.Invalid},
 		"address of wallet":   {full, "alice", "PUT", "/api/v1/links/wallet", `{"address":"0x12"}`, 400, toolyard.Invalid},
@@ -346,7 +343,7 @@ func TestExecute(t *testing.T) {
 	h := api.V1(options())
 	w := do(h, "alice", "POST", "/api/v1/tools/execute", `{"tool":"echo","args":{"n":12345678901234567890},"session":"ses_a","idempotencyKey":"k1","gate":"dev"}`)
 	want := `{"result":{"content":[{"type":"text","text":"<&>"}],"structuredContent":{"Caller":{"ID":"alice","Account":"acme","Roles":null},` +
-		`"Gate":"dev","Tool":"echo","Args":{"n":12345678901234567890},"Session":"ses_a","Key":"k1"}},` +
+		`"Gate":"dev","Tool":"echo","Args":{"n":12345678901234567890},"Session":"ses_a","Key":"k1","Answers":null,"State":""}},` +
 		`"receipt":{"call":"c1","priceUsd":"0.001","purse":"ses_a"},"session":{"id":"ses_a","account":"acme","status":"open",` +
 		`"limitUsd":"0","remainingUsd":"1","heldUsd":"0","spentUsd":"0"}}` + "\n"
 	if diff := gocmp.Diff(want, w.Body.String()); diff != "" || w.Code != 200 {
@@ -468,7 +465,7 @@ func TestLedgerHangs(t *testing.T) {
 func TestLedgerGoesAwayDuringACall(t *testing.T) {
 	o := options()
 	l := o.Ledger.(*ledger)
-	o.Execute = func(ctx context.Context, r api.ExecuteRequest) (*toolyard.Call, *toolyard.Result, error) {
+	o.Execute = func(ctx context.Context, r api.ExecuteRequest) (api.Execution, error) {
 		l.mu.Lock()
 		l.away = true
 		l.mu.Unlock()

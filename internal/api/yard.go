@@ -74,7 +74,7 @@ type ServerItem struct {
 	Rejected  int       `json:"rejected"`
 	Restarts  int       `json:"restarts"`
 	Required  bool      `json:"required,omitempty"`
-	Pin       string    `json:"pin"`
+	Pin       string    `json:"pin" enum:"first,approve,off"`
 	Problems  int       `json:"problems"`
 }
 
@@ -93,7 +93,7 @@ type ServerDetail struct {
 // ServerEvent is something that happened to a server.
 type ServerEvent struct {
 	At   time.Time `json:"at"`
-	Kind string    `json:"kind"`
+	Kind string    `json:"kind" enum:"start,up,down,changed,approved,rejected"`
 	Text string    `json:"text,omitempty"`
 }
 
@@ -122,7 +122,7 @@ type Pending struct {
 type Waiting struct {
 	Server string `json:"server"`
 	Tool   string `json:"tool"`
-	Kind   string `json:"kind"`
+	Kind   string `json:"kind" enum:"new,changed,gone,refused"`
 }
 
 // DefinitionChange is one difference between two definitions; a side that is missing is absent.

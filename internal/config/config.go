@@ -30,6 +30,7 @@ type Config struct {
 	Hosts       []Host               `json:"hosts,omitempty" doc:"Names that this server is reached by, such as tools.example.com. On loopback its own names, elsewhere bare addresses, need not be said."`
 	SSE         bool                 `json:"sse" default:"false" doc:"Also serve the HTTP+SSE transport of 2024-11-05, at /sse."`
 	Log         Log                  `json:"log" default:"{}" doc:"What is logged, and where to."`
+	Metrics     Metrics              `json:"metrics" default:"{}" doc:"Where the metrics are."`
 	Limits      Limits               `json:"limits" default:"{}" doc:"Bounds on every call."`
 	Scripts     *Scripts             `json:"scripts,omitempty" doc:"A folder of TypeScript tools."`
 	Private     []Network            `json:"private,omitempty" doc:"Networks beside the public internet that the names of servers may lead to, such as 10.0.0.0/8. Addresses and localhost in a url need not be said."`
@@ -52,6 +53,11 @@ type Log struct {
 	Level  string `json:"level" default:"info" enum:"debug,info,warn,error" doc:"The least grave messages that are kept."`
 	Format string `json:"format" default:"auto" enum:"auto,text,json" doc:"auto is text on a terminal and JSON elsewhere."`
 	File   string `json:"file,omitempty" doc:"Where to append the log; standard error when empty."`
+}
+
+// Metrics is where the metrics are.
+type Metrics struct {
+	Listen string `json:"listen,omitempty" doc:"An address for /metrics alone, host:port, where nobody is asked who they are. When empty it is beside everything else, and needs an API key with the scope viewer if a gate takes keys."`
 }
 
 // Limits are the bounds on every call.
@@ -212,6 +218,9 @@ func (c *Config) check() (issues []toolyard.Issue) {
 		add("must be host:port, such as 127.0.0.1:3001", "listen")
 	} else if !c.Anonymous && !IsLoopback(host) && c.Open() {
 		add("is reachable from other machines, and nobody is asked who they are; listen on 127.0.0.1, say callers: keys at every gate, or anonymous: true", "listen")
+	}
+	if _, _, err := net.SplitHostPort(c.Metrics.Listen); err != nil && c.Metrics.Listen != "" {
+		add("must be host:port, such as 127.0.0.1:9090", "metrics", "listen")
 	}
 	if c.Limits.Timeout <= 0 {
 		add("must be more than nothing", "limits", "timeout")

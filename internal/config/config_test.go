@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/provide"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -25,6 +26,14 @@ func TestDefault(t *testing.T) {
 	if c.Listen != "127.0.0.1:3001" || c.Limits.Timeout != config.Duration(30*time.Second) ||
 		c.Limits.Args != 256<<10 || c.Limits.Result != 1<<20 || c.Log.Level != "info" || c.Name != "toolyard" {
 		t.Errorf("%+v", c)
+	}
+}
+
+func TestTheSchemaNamesTheKindsOfContext(t *testing.T) {
+	for _, kind := range provide.Kinds() {
+		if !strings.Contains(string(config.Schema()), kind) {
+			t.Errorf("no word of %s", kind)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/provide"
 )
 
 // Terms are what the operator says of a tool beside what it declares itself. Of two limits
@@ -109,7 +110,7 @@ func (c *Config) checkContract(add adder) {
 			add("must be postgres://user@host/database, sqlite:path or memory", "store")
 		}
 	}
-	kinds := []string{"wallet", "hyperliquid", "polymarket"}
+	kinds := provide.Kinds()
 	for kind, p := range c.Context {
 		if !slices.Contains(kinds, kind) {
 			add("is no kind of context; there are "+strings.Join(kinds, ", ")+near(kind, kinds), "context", kind)

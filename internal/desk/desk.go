@@ -321,8 +321,9 @@ func (d *Desk) Settle(_ context.Context, t *toolyard.Ticket, o toolyard.Outcome)
 // be told of it: nil for nothing.
 func (d *Desk) settlement(t *toolyard.Ticket, o toolyard.Outcome) *settling {
 	took, ask := t.Taken.(*taken), t.Ask
+	asks := o.Err == nil && o.Result.Unfinished() // it comes back with answers, and counts then
 	charged := ask.Price
-	if o.Code() != toolyard.OK || o.Result.Unfinished() {
+	if asks || o.Code() != toolyard.OK {
 		charged = 0
 	}
 	s := &settling{Settle: store.Settle{Call: ask.Call, Amount: charged, Seller: ask.Seller}, done: make(chan struct{})}
@@ -338,14 +339,14 @@ func (d *Desk) settlement(t *toolyard.Ticket, o toolyard.Outcome) *settling {
 	}
 	switch w := took.wallet; {
 	case took.durable:
-		d.settleDurable(s, ask, took.paces, o)
+		d.settleDurable(s, ask, took.paces, o, asks)
 		if ask.Purse != "" {
 			spent, rest := took.spent+charged, took.rest-charged
 			s.receipt.Spent, s.receipt.Remaining = &spent, &rest
 		}
 	case w == nil:
 		return nil
-	case charged == 0 && !w.counts:
+	case asks, charged == 0 && !w.counts:
 		w.giveBack(d, ask.Price)
 		return nil
 	default:
@@ -358,17 +359,19 @@ func (d *Desk) settlement(t *toolyard.Ticket, o toolyard.Outcome) *settling {
 }
 
 // settleDurable completes the settlement of a call that the store admitted.
-func (d *Desk) settleDurable(s *settling, ask *toolyard.Ask, paces []store.PaceGrant, o toolyard.Outcome) {
+func (d *Desk) settleDurable(s *settling, ask *toolyard.Ask, paces []store.PaceGrant, o toolyard.Outcome, asks bool) {
 	for i, p := range ask.Paces {
 		if p.Limit.Concurrency > 0 {
 			d.giveBack(p, store.PaceReturn{Slots: 1, Slot: paces[i].Slot})
 		}
 	}
 	s.ofRun(ask)
+	if asks {
+		s.Never = true // the key is free for the call with the answers
+		return
+	}
 	s.Calls = 1
 	switch {
-	case o.Err == nil && o.Result.Unfinished():
-		s.Never = true // it comes back with answers, and with the same key
 	case o.Err == nil:
 		s.Outcome = encode(o.Result)
 	case o.Err.Code == toolyard.Timeout, o.Err.Code == toolyard.Canceled, o.Err.Code == toolyard.Unavailable:

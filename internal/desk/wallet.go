@@ -71,9 +71,12 @@ func (w *wallet) take(ask *toolyard.Ask, now time.Time) {
 	}
 }
 
-// giveBack puts the price of a call that is not charged back into the wallet.
+// giveBack puts the price of a call that neither costs nor counts back into the wallet.
 func (w *wallet) giveBack(d *Desk, price toolyard.Money) {
 	w.left, w.taken, w.begun = w.left+price, w.taken-price, w.begun-1
+	if w.counts {
+		w.calls++
+	}
 	d.serve(w.lines...)
 }
 

@@ -281,7 +281,7 @@ func (c *conversion) secret(key, from string) string {
 }
 
 func (c *conversion) say(format string, args ...any) {
-	c.notes = append(c.notes, Printable(c.id+": "+fmt.Sprintf(format, args...)))
+	c.notes = append(c.notes, brief(c.id+": "+fmt.Sprintf(format, args...)))
 }
 
 // sayOf says what becomes of a reference whose value we have not got.

@@ -12,8 +12,9 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/toolyard/toolyard/internal/guard"
 )
 
 // Bounds on a file. JSON files may be larger, since Claude Code keeps its history next to
@@ -73,9 +74,9 @@ func equalMaps(a, b map[string]string) bool {
 func Read(name string, data []byte) (servers []Server, warnings []string, err error) {
 	tree, err := parse(name, data)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", Printable(name), err)
+		return nil, nil, fmt.Errorf("%s: %w", brief(name), err)
 	}
-	r := reader{file: Printable(name)}
+	r := reader{file: brief(name)}
 	r.readRoots(tree)
 	return r.servers, r.warnings, nil
 }
@@ -101,22 +102,13 @@ func isYAML(name string, data []byte) bool {
 	return len(text) > 0 && !bytes.ContainsAny(text[:1], "{[/")
 }
 
-// Printable is a stranger's text as it may be shown on a terminal: one line that is not
-// too long, without control characters.
-func Printable(text string) string {
+// brief is the beginning of a stranger's text, as a line that may be shown on a terminal.
+func brief(text string) string {
 	const most = 1000
-	var b strings.Builder
-	for i, r := range text {
-		if i > most {
-			b.WriteRune('…')
-			break
-		}
-		if !unicode.IsPrint(r) {
-			r = unicode.ReplacementChar
-		}
-		b.WriteRune(r)
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
 	}
-	return b.String()
+	return guard.Printable(text)
 }
 
 // reader collects the servers of one file.
@@ -128,7 +120,7 @@ type reader struct {
 
 func (r *reader) warn(line int, format string, args ...any) {
 	if len(r.warnings) < maxWarnings {
-		r.warnings = append(r.warnings, fmt.Sprintf("%s:%d: %s", r.file, line, Printable(fmt.Sprintf(format, args...))))
+		r.warnings = append(r.warnings, fmt.Sprintf("%s:%d: %s", r.file, line, brief(fmt.Sprintf(format, args...))))
 	}
 }
 

@@ -42,7 +42,7 @@ func newDocument(data []byte) (*document, error) {
 	}
 	top, err := hujson.Parse(d.text)
 	if err != nil {
-		return nil, fmt.Errorf("the file is not JSON: %s", Printable(strings.TrimPrefix(err.Error(), "hujson: ")))
+		return nil, fmt.Errorf("the file is not JSON: %s", brief(strings.TrimPrefix(err.Error(), "hujson: ")))
 	}
 	d.top, d.lines = top, []int{0}
 	for i, c := range d.text {
@@ -178,7 +178,7 @@ func child(v *hujson.Value, name string) (*hujson.Object, int, error) {
 			continue
 		}
 		if at >= 0 {
-			return nil, 0, fmt.Errorf("%s stands twice in the file; take one away", Printable(name))
+			return nil, 0, fmt.Errorf("%s stands twice in the file; take one away", brief(name))
 		}
 		at = i
 	}

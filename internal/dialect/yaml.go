@@ -54,7 +54,7 @@ func yamlError(err error) error {
 			line = t.Position.Line
 		}
 	}
-	return fmt.Errorf("the file is not YAML: line %d: %s", line, Printable(message))
+	return fmt.Errorf("the file is not YAML: line %d: %s", line, brief(message))
 }
 
 // checkYAML refuses what is too much before anything is built of it.
@@ -94,7 +94,7 @@ type walker struct {
 
 func (w *walker) fail(n ast.Node, format string, args ...any) *node {
 	if w.err == nil {
-		w.err = fmt.Errorf("line %d: %s", lineOf(n), Printable(fmt.Sprintf(format, args...)))
+		w.err = fmt.Errorf("line %d: %s", lineOf(n), brief(fmt.Sprintf(format, args...)))
 	}
 	return &node{}
 }
@@ -332,13 +332,13 @@ func removeYAML(data []byte, root, name string) ([]byte, error) {
 	}
 	end := s.end(m.line, before, m.column)
 	if end < m.line { // an alias stands for what is written elsewhere
-		return nil, fmt.Errorf("%s cannot be taken out of %s without harm; do it by hand", Printable(name), root)
+		return nil, fmt.Errorf("%s cannot be taken out of %s without harm; do it by hand", brief(name), root)
 	}
 	want := s.tree.with(root, servers.with(name, nil))
 	if len(servers.members) == 1 {
 		parts := emptyRoot.FindStringSubmatch(s.lines[s.tree.members[i].line-1])
 		if parts == nil {
-			return nil, fmt.Errorf("%s cannot be taken out of %s without harm; do it by hand", Printable(name), root)
+			return nil, fmt.Errorf("%s cannot be taken out of %s without harm; do it by hand", brief(name), root)
 		}
 		s.lines[s.tree.members[i].line-1] = strings.TrimRight(parts[1]+" {} "+parts[2], " ") + s.eol
 	}

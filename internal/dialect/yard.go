@@ -62,7 +62,7 @@ func (t *Translator) Sections() *Sections { return &t.sections }
 func (t *Translator) Notes() []string { return t.notes }
 
 func (t *Translator) note(format string, args ...any) {
-	t.notes = append(t.notes, Printable(fmt.Sprintf(format, args...)))
+	t.notes = append(t.notes, brief(fmt.Sprintf(format, args...)))
 }
 
 // isAddress reports whether a URL is that of Toolyard itself.

@@ -3,6 +3,7 @@ package guard
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -205,6 +206,31 @@ func CheckTexts(value json.RawMessage) error {
 		}
 	}
 	return nil
+}
+
+// Printable is a stranger's text as it may be shown on a terminal: one line, with everything
+// replaced that would not be seen as it is.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) || r == '\t' {
+			return r
+		}
+		return utf8.RuneError
+	}, text)
+}
+
+// Quote is a stranger's name as errors show it: as it is, or if it is long or odd the
+// beginning of it in quotes, with everything escaped that is not ASCII.
+func Quote(name string) string {
+	const most = 80
+	short := name
+	if len(name) > most {
+		short = strings.ToValidUTF8(name[:most], "") + "…"
+	}
+	if quoted := strconv.QuoteToASCII(short); name == "" || quoted != `"`+name+`"` {
+		return quoted
+	}
+	return name
 }
 
 // Skeleton maps a name to what it looks like: names with one skeleton look alike. Case does

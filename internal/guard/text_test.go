@@ -212,6 +212,61 @@ func FuzzCheckText(f *testing.F) {
 	})
 }
 
+func TestPrintable(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                          "",
+		"a\tb – ä 日本 👨":             "a\tb – ä 日本 👨",
+		"a\nb\r":                    "a\ufffdb\ufffd",
+		"\x1b[31mred":               "\ufffd[31mred",
+		"\u202egpj.exe\u200b\u00a0": "\ufffdgpj.exe\ufffd\ufffd",
+		"\xff\xc3":                  "\ufffd\ufffd",
+	} {
+		if got := guard.Printable(text); got != want {
+			t.Errorf("%q is shown as %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestQuote(t *testing.T) {
+	for name, want := range map[string]string{
+		"read_file":             "read_file",
+		"read file":             "read file",
+		"":                      `""`,
+		`a"b`:                   `"a\"b"`,
+		"a\nb":                  `"a\nb"`,
+		"rеad":                  `"r\u0435ad"`, // a Cyrillic letter
+		"\xff":                  `"\xff"`,
+		strings.Repeat("a", 80): strings.Repeat("a", 80),
+		strings.Repeat("ä", 41): `"` + strings.Repeat(`\u00e4`, 40) + `\u2026"`,
+	} {
+		if got := guard.Quote(name); got != want {
+			t.Errorf("%q is shown as %s, want %s", name, got, want)
+		}
+	}
+}
+
+// Whatever strangers send, nothing is shown that commands a terminal, and a name is short.
+func FuzzPrintable(f *testing.F) {
+	for _, text := range append(hiddenTexts(), ordinary...) {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		shown := guard.Printable(text)
+		if !utf8.ValidString(shown) || guard.Printable(shown) != shown || len(shown) > 3*len(text) {
+			t.Errorf("%+q is shown as %+q", text, shown)
+		}
+		for _, r := range shown {
+			if unicode.In(r, unicode.C, unicode.Zl, unicode.Zp) && r != '\t' {
+				t.Errorf("%+q: %U is shown", text, r)
+			}
+		}
+		name := guard.Quote(text)
+		if odd := strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }); odd || name == "" || len(name) > 500 {
+			t.Errorf("%+q is shown as %+q", text, name)
+		}
+	})
+}
+
 func TestSkeleton(t *testing.T) {
 	for _, same := range [][]string{
 		{"read_file", "read-file", "read.file", "readFile", "READ_FILE", "ReadFile", "read_fi1e", "read_flle", "read_fIle", "reаd_file", "ｒｅａｄ_ｆｉｌｅ", "read_fіle", "re\u0301ad_file"},

@@ -60,6 +60,12 @@ type Keys interface {
 	Key(ctx context.Context, prefix string) (Key, error)
 }
 
+// Lister is implemented by Keys that can say which there are.
+type Lister interface {
+	// Keys are all keys.
+	Keys(ctx context.Context) ([]Key, error)
+}
+
 // State is whether a key can be used.
 type State string
 

@@ -14,28 +14,34 @@ const (
 	knownTime   = 30 * time.Second // how long a key is believed to be as it was read
 	unknownTime = 5 * time.Second  // how long a prefix that was unknown stays so
 	awayTime    = 5 * time.Minute  // how long a key is believed while the store is away
+	listTime    = 10 * time.Second // how long a list of keys is good, and may take
 	retryTime   = 2 * time.Second  // how long a store that failed is left alone
 	lookupTime  = 2 * time.Second  // how long the store may take
 	maxKnown    = 10_000           // keys that are remembered
 	maxUnknown  = 10_000           // unknown prefixes that are remembered or asked for
-	maxTurns    = 16               // of them, that are asked for at once
+	maxTurns    = 16               // of them, that are asked for at once; of listed ones too
 )
 
 // Verifier verifies tokens. It remembers what the store said, keys and unknown prefixes
 // alike, and asks for each prefix once at a time. Strangers can make up prefixes faster than
 // any store answers: no more of them are asked for in unknownTime than it remembers, and
-// further ones are put off without asking. Keys that it remembers are not held up by that.
+// further ones are put off without asking. Keys that it remembers are not held up by that, and
+// neither are others that exist: when many strange prefixes come, it reads which keys there
+// are. Addresses would not tell them apart, since behind a proxy all have the same.
 type Verifier struct {
-	keys  Keys
-	now   func() time.Time
-	turns chan struct{} // taken by those who ask for prefixes that are not known
+	keys      Keys
+	now       func() time.Time
+	strangers chan struct{} // turns of those who ask for prefixes that may not exist
+	expected  chan struct{} // turns of those who ask for listed ones
 
 	mu      sync.Mutex
 	known   map[string]answer    // at most maxKnown
 	unknown map[string]time.Time // when the store said so
 	order   []string             // the unknown ones, the oldest first
 	flights map[string]*flight   // questions that the store has not answered
-	strange int                  // of those, how many are not about known keys
+	strange int                  // of those, how many may be about no key
+	listed  map[string]bool      // the prefixes that exist, when they were listed
+	list    time.Time            // when that was begun last; zero for never
 	rest    time.Time            // when the store failed; zero if it answered since
 }
 
@@ -60,7 +66,7 @@ type flight struct {
 // NewVerifier makes a verifier of keys.
 func NewVerifier(keys Keys, now func() time.Time) *Verifier {
 	return &Verifier{
-		keys: keys, now: now, turns: make(chan struct{}, maxTurns),
+		keys: keys, now: now, strangers: make(chan struct{}, maxTurns), expected: make(chan struct{}, maxTurns),
 		known: make(map[string]answer), unknown: make(map[string]time.Time), flights: make(map[string]*flight),
 	}
 }
@@ -120,6 +126,9 @@ func (v *Verifier) recall(prefix string) (f finding, enough bool) {
 	v.forget(now)
 	a, known := v.known[prefix]
 	_, unknown := v.unknown[prefix]
+	if !known {
+		v.relist(now)
+	}
 	switch {
 	case known && fresh(a.at, now, knownTime):
 		return finding{key: a.key}, true
@@ -129,7 +138,7 @@ func (v *Verifier) recall(prefix string) (f finding, enough bool) {
 		return finding{}, false
 	case fresh(v.rest, now, retryTime):
 		return v.stale(prefix, now), true
-	case !known && len(v.unknown)+v.strange >= maxUnknown:
+	case !known && !v.listed[prefix] && len(v.unknown)+v.strange >= maxUnknown:
 		return finding{err: errBusy}, true
 	}
 	return finding{}, false
@@ -166,18 +175,18 @@ func (v *Verifier) ask(ctx context.Context, prefix string) *flight {
 	}
 	f := &flight{done: make(chan struct{})}
 	v.flights[prefix] = f
-	_, known := v.known[prefix]
-	if !known {
+	turns := v.turns(prefix)
+	if turns == v.strangers {
 		v.strange++
 	}
 	go func() {
 		asked := v.now()
-		key, err := v.lookup(context.WithoutCancel(ctx), prefix, known)
+		key, err := v.lookup(context.WithoutCancel(ctx), prefix, turns)
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		defer close(f.done)
 		delete(v.flights, prefix)
-		if !known {
+		if turns == v.strangers {
 			v.strange--
 		}
 		f.finding = v.learn(prefix, key, err, asked)
@@ -185,13 +194,24 @@ func (v *Verifier) ask(ctx context.Context, prefix string) *flight {
 	return f
 }
 
+// turns are those that a question for a prefix needs one of, nil for none.
+func (v *Verifier) turns(prefix string) chan struct{} {
+	if _, known := v.known[prefix]; known {
+		return nil
+	}
+	if v.listed[prefix] {
+		return v.expected
+	}
+	return v.strangers
+}
+
 // lookup asks the store. Those who ask for what is not known take turns, so that they do
 // not take the connections of the store away from others.
-func (v *Verifier) lookup(ctx context.Context, prefix string, known bool) (Key, error) {
-	if !known {
+func (v *Verifier) lookup(ctx context.Context, prefix string, turns chan struct{}) (Key, error) {
+	if turns != nil {
 		select {
-		case v.turns <- struct{}{}:
-			defer func() { <-v.turns }()
+		case turns <- struct{}{}:
+			defer func() { <-turns }()
 		case <-time.After(lookupTime):
 			return Key{}, errBusy
 		}
@@ -222,6 +242,32 @@ func (v *Verifier) learn(prefix string, key Key, err error, asked time.Time) fin
 	}
 	v.known[prefix] = answer{key, asked}
 	return finding{key: key}
+}
+
+// relist reads which keys there are when so many are asked for that may not exist that others
+// would have to wait, or soon be put off. A list that fails leaves the one before it.
+func (v *Verifier) relist(now time.Time) {
+	lister, can := v.keys.(Lister)
+	flooded := v.strange >= maxTurns || len(v.unknown)+v.strange >= maxUnknown/2
+	if !can || !flooded || fresh(v.list, now, listTime) {
+		return
+	}
+	v.list = now
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), listTime)
+		defer cancel()
+		keys, err := lister.Keys(ctx)
+		if err != nil {
+			return // each question will say so
+		}
+		listed := make(map[string]bool, len(keys))
+		for i := range keys {
+			listed[keys[i].Prefix] = true
+		}
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.listed = listed
+	}()
 }
 
 // makeRoom forgets any key when there are too many: only keys that exist are here, and one

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,6 +27,7 @@ type shelf struct {
 	away  bool
 	slow  time.Duration
 	asked atomic.Int64
+	lists atomic.Int64
 	most  int // questions at once
 	now   int
 }
@@ -57,6 +60,27 @@ func (s *shelf) Key(ctx context.Context, prefix string) (Key, error) {
 		return Key{}, toolyard.Errorf(toolyard.NotFound, "There is no key %s.", prefix)
 	}
 	return key, nil
+}
+
+// Keys implements Lister.
+func (s *shelf) Keys(context.Context) ([]Key, error) {
+	s.lists.Add(1)
+	s.mu.Lock()
+	away, slow, keys := s.away, s.slow, slices.Collect(maps.Values(s.keys))
+	s.mu.Unlock()
+	time.Sleep(slow)
+	if away {
+		return nil, errors.New("connection refused")
+	}
+	return keys, nil
+}
+
+// add mints a key that the store has from now on.
+func (s *shelf) add(t *testing.T) (token string) {
+	t.Helper()
+	key, token := mint(t)
+	s.change(func() { s.keys[key.Prefix] = key })
+	return token
 }
 
 func (s *shelf) change(fn func()) {
@@ -310,6 +334,66 @@ func TestFloodAtOnce(t *testing.T) {
 			t.Errorf("asked %d times, %d at once", asked, s.most)
 		}
 	})
+}
+
+// Who floods the verifier with made-up keys locks out no key that exists, whether it was seen
+// before or not. The store lists its keys for that, once in a while.
+func TestAFloodLocksNobodyOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, s, _, token := open(t)
+		tokens := strangers(maxUnknown + 100)
+		flood := func() {
+			for _, stranger := range tokens {
+				_ = codeOf(v, stranger)
+			}
+			synctest.Wait()
+			expect(t, v, tokens[len(tokens)-1], toolyard.Unavailable)
+		}
+		start := time.Now()
+		flood()
+		expect(t, v, token, "")
+		young := s.add(t)
+		expect(t, v, young, toolyard.Unavailable) // is not in the list yet
+		for time.Since(start) <= listTime {
+			time.Sleep(unknownTime / 4)
+			flood()
+		}
+		expect(t, v, young, "")
+		if s.lists.Load() != 2 || s.asked.Load() > 2+maxUnknown*int64(1+time.Since(start)/unknownTime) {
+			t.Errorf("%d lists and %d questions in %v", s.lists.Load(), s.asked.Load(), time.Since(start))
+		}
+	})
+}
+
+// The same all at once, against a store that is slow: made-up keys that wait for their turn do
+// not hold up others.
+func TestAFloodAtOnceLocksNobodyOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, s, _, token := open(t)
+		s.change(func() { s.slow = time.Second })
+		var wg sync.WaitGroup
+		for _, stranger := range strangers(maxUnknown) {
+			wg.Go(func() { _ = codeOf(v, stranger) })
+		}
+		time.Sleep(time.Second + 1) // the list is there
+		start := time.Now()
+		expect(t, v, token, "")
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("took %v", took)
+		}
+		wg.Wait()
+	})
+}
+
+// Few unknown keys are no reason to read all there are.
+func TestFewUnknownKeysListNothing(t *testing.T) {
+	v, s, _, _ := open(t)
+	for _, stranger := range strangers(1000) {
+		expect(t, v, stranger, toolyard.Unauthenticated)
+	}
+	if s.lists.Load() != 0 {
+		t.Error("the store listed its keys")
+	}
 }
 
 func TestKnownKeysAreBounded(t *testing.T) {

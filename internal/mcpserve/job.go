@@ -49,33 +49,62 @@ func (j *job) run(ctx context.Context) ([]byte, *jsonrpc.Error) {
 	if j.tool == nil {
 		return j.hop(nil).append(nil, json.RawMessage(`{"completion":{"values":[],"total":0,"hasMore":false}}`)), nil
 	}
-	if wire := j.resume(); wire != nil {
-		return nil, wire
+	if fault := j.resume(); fault != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: wireNames[fault.Path] + " " + fault.Message}
 	}
 	for round := 0; ; round++ {
-		c, res, err := j.gate.run(ctx, j.view, j.tool, &j.Request)
-		if err != nil || !res.Unfinished() {
-			return j.answer(c, res, err)
+		at, err := j.step(ctx)
+		if err != nil || at.asked == nil {
+			return j.answer(at.call, at.res, err)
 		}
-		asked, err := inquire(c, res.Raw())
-		switch {
-		case err != nil:
-		case j.method == "completion/complete":
-			err = toolyard.Errorf(toolyard.Failed, "A completion cannot ask for input.")
-		case j.era == modernEra:
-			h := j.hop(c)
-			h.state = j.gate.server.sealer.seal(asked.state, binding(j), j.gate.server.opts.Now())
-			return h.append(nil, res.Raw()), nil
-		case round == maxRounds:
-			err = toolyard.Errorf(toolyard.Failed, "%s asked %d times for input and was stopped.", j.tool.Name, maxRounds)
-		default:
-			j.State = asked.state
-			j.Answers, err = j.ask(ctx, asked)
+		if j.era == modernEra {
+			h := j.hop(at.call)
+			h.state = j.seal(at.asked)
+			return h.append(nil, at.res.Raw()), nil
 		}
-		if err != nil {
-			return j.answer(c, nil, err)
+		if err := j.askClient(ctx, round, at.asked); err != nil {
+			return j.answer(at.call, nil, err)
 		}
 	}
+}
+
+// stage is how far a job has come: to its end, or to what it asks before it goes on.
+type stage struct {
+	call  *toolyard.Call
+	res   *toolyard.Result // nil for a job that failed
+	asked *inquiry         // nil for a job that has ended
+}
+
+// step runs the job until it ends or asks something that whoever wants it done can answer.
+func (j *job) step(ctx context.Context) (stage, error) {
+	c, res, err := j.gate.run(ctx, j.view, j.tool, &j.Request)
+	if err != nil || !res.Unfinished() {
+		return stage{call: c, res: res}, err
+	}
+	asked, err := inquire(c, res.Raw())
+	if err == nil && j.method == "completion/complete" {
+		err = toolyard.Errorf(toolyard.Failed, "A completion cannot ask for input.")
+	}
+	if err != nil {
+		return stage{call: c}, err
+	}
+	return stage{c, res, asked}, nil
+}
+
+// seal is the state of what a job asks, as whoever answers keeps it.
+func (j *job) seal(asked *inquiry) string {
+	s := j.gate.server
+	return s.sealer.seal(asked.state, binding(j), s.opts.Now())
+}
+
+// askClient asks a client of the legacy era, whose answers are for the next step.
+func (j *job) askClient(ctx context.Context, round int, asked *inquiry) (err error) {
+	if round == maxRounds {
+		return toolyard.Errorf(toolyard.Failed, "%s asked %d times for input and was stopped.", j.tool.Name, maxRounds)
+	}
+	j.State = asked.state
+	j.Answers, err = j.ask(ctx, asked)
+	return err
 }
 
 // resolve finds what the request names on the view, and makes the arguments for it.
@@ -167,28 +196,26 @@ func withoutMeta(params json.RawMessage) json.RawMessage {
 	return append(bytes.TrimSuffix(b, []byte(",")), '}')
 }
 
-// resume opens what the client brings back of an unfinished result. Whatever is wrong with
-// it, nothing runs. Answers without a state are the caller's own words, as arguments are.
-func (j *job) resume() *jsonrpc.Error {
+// wireNames are the names that MCP has for what is brought back of an unfinished result.
+var wireNames = map[string]string{"answers": "inputResponses", "state": "requestState"}
+
+// resume opens what is brought back of an unfinished result, and returns what is wrong with
+// it. Whatever that is, nothing runs. Answers without a state are the caller's own words, as
+// arguments are.
+func (j *job) resume() *toolyard.Issue {
 	if j.era == legacyEra {
 		j.Answers, j.State = nil, ""
 		return nil
 	}
-	if j.State == "" && j.Answers == nil {
-		return nil
-	}
-	wire := &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams}
 	if j.Answers != nil && (j.Answers[0] != '{' || len(j.Answers) > maxAnswers) {
-		wire.Message = fmt.Sprintf("inputResponses is an object of at most %d KiB", maxAnswers>>10)
-		return wire
+		return &toolyard.Issue{Path: "answers", Message: fmt.Sprintf("must be an object of at most %d KiB", maxAnswers>>10)}
 	}
 	if j.State == "" {
 		return nil
 	}
 	var ok bool
 	if j.State, ok = j.gate.server.sealer.open(j.State, binding(j), j.gate.server.opts.Now()); !ok {
-		wire.Message = "requestState is not for this call, has expired, or was used before: call again without it"
-		return wire
+		return &toolyard.Issue{Path: "state", Message: "is not for this call, has expired, or was used before: call again without it"}
 	}
 	return nil
 }

@@ -168,22 +168,18 @@ func takeString(key, said string, meta toolyard.Meta) (string, toolyard.Meta, er
 	return text, meta, nil
 }
 
-// Do calls a tool at a gate, and returns the call with what became of it. The call is nil
-// when there is no such tool.
-func (s *Server) Do(ctx context.Context, gate string, r *Request) (*toolyard.Call, *toolyard.Result, error) {
+// Call calls a tool at a gate, for somebody who cannot be asked anything.
+func (s *Server) Call(ctx context.Context, gate string, r *Request) (*toolyard.Result, error) {
 	g, ok := (*s.gates.Load())[gate]
 	if !ok {
-		return nil, nil, toolyard.Errorf(toolyard.NotFound, "Unknown gate: %s", gate)
+		return nil, unknownGate(gate)
 	}
-	c, res, err := g.call(ctx, g.view.Load(), r)
-	res, err = finished(res, err)
-	return c, res, err
+	_, res, err := g.call(ctx, g.view.Load(), r)
+	return finished(res, err)
 }
 
-// Call calls a tool at a gate.
-func (s *Server) Call(ctx context.Context, gate string, r *Request) (*toolyard.Result, error) {
-	_, res, err := s.Do(ctx, gate, r)
-	return res, err
+func unknownGate(name string) error {
+	return toolyard.Errorf(toolyard.NotFound, "Unknown gate: %s", name)
 }
 
 // finished refuses a result that asks something: there is no client here that could answer.
@@ -199,7 +195,7 @@ func finished(res *toolyard.Result, err error) (*toolyard.Result, error) {
 func (s *Server) ReadResource(ctx context.Context, gate, uri string, r *Request) (*toolyard.Result, error) {
 	g, ok := (*s.gates.Load())[gate]
 	if !ok {
-		return nil, toolyard.Errorf(toolyard.NotFound, "Unknown gate: %s", gate)
+		return nil, unknownGate(gate)
 	}
 	_, res, err := g.read(ctx, g.view.Load(), uri, r)
 	return finished(res, err)

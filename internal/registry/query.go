@@ -3,18 +3,18 @@ package registry
 import (
 	"encoding/base64"
 	"net/http"
-	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	v0 "github.com/modelcontextprotocol/registry/pkg/api/v0"
+
+	"github.com/toolyard/toolyard/internal/guard"
 )
 
 const (
-	maxQuery  = 4 << 10 // bytes
+	maxValue  = 1 << 10 // bytes of a parameter: the cursor of a long name fits
 	minSearch = 3       // characters
 
 	usualLimit = 30
@@ -93,24 +93,11 @@ func includeDeleted(s string) (string, error) {
 
 // parameters reads a query that has each of some parameters once at most.
 func parameters(raw string, known ...string) (map[string]string, error) {
-	if len(raw) > maxQuery {
-		return nil, refuse(http.StatusBadRequest, "the query is too long")
-	}
-	values, err := url.ParseQuery(raw)
+	values, err := guard.ReadQuery(raw, maxValue, known...)
 	if err != nil {
-		return nil, refuse(http.StatusBadRequest, "the query cannot be read: percent-encode its values")
+		return nil, refuse(http.StatusBadRequest, err.Error())
 	}
-	once := make(map[string]string, len(values))
-	for name, list := range values {
-		if !slices.Contains(known, name) {
-			return nil, refuse(http.StatusBadRequest, "the query has a parameter that is not known: use "+strings.Join(known, ", "))
-		}
-		if len(list) > 1 {
-			return nil, refuse(http.StatusBadRequest, name+" is given twice")
-		}
-		once[name] = list[0]
-	}
-	return once, nil
+	return values, nil
 }
 
 // encodeCursor is the cursor of the page after the one that ends with a name.

@@ -157,7 +157,7 @@ func TestRefusals(t *testing.T) {
 		"/v0.1/servers?sort=name":                                        400,
 		"/v0.1/servers?limit=1&limit=2":                                  400,
 		"/v0.1/servers?limit=1;limit=2":                                  400,
-		"/v0.1/servers?search=" + strings.Repeat("a", maxQuery):          400,
+		"/v0.1/servers?search=" + strings.Repeat("a", maxValue+1):        400,
 		"/v0.1/servers/dev.toolyard%2Fnobody/versions":                   404,
 		"/v0.1/servers/dev.toolyard%2Fnobody/versions/latest":            404,
 		"/v0.1/servers/org.else%2Fnotion/versions":                       404,

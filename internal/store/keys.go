@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/toolyard/toolyard"
@@ -48,17 +50,98 @@ func noKey(prefix string) error {
 	return toolyard.Errorf(toolyard.NotFound, "There is no key %s.", prefix)
 }
 
-// Keys are all keys, the oldest first.
-func (s *Store) Keys(ctx context.Context) (keys []identity.Key, err error) {
-	err = query(ctx, s.db, func(from scanner) error {
-		k, err := readKey(from)
-		keys = append(keys, k)
-		return err
-	}, `SELECT `+keyColumns+` FROM keys ORDER BY created, prefix`)
-	if err != nil {
-		return nil, fmt.Errorf("store: keys: %w", s.engine.explain(err))
+// KeyQuery selects keys. Empty fields select everything.
+type KeyQuery struct {
+	Caller, Account string
+
+	Part   string         // only keys that have this in their prefix, name, caller or account
+	State  identity.State // only keys that are so at the time Now
+	Now    time.Time
+	Before Cursor // only keys behind this place; the zero value is the beginning
+	Limit  int    // at most MaxCalls, which zero means too
+}
+
+// KeyPage are keys, the newest first.
+func (s *Store) KeyPage(ctx context.Context, q KeyQuery) ([]identity.Key, error) {
+	text, args, limit := s.keyPage(q)
+	return collect(ctx, s, limit, readKey, text, args)
+}
+
+// keyPage is the statement that reads a page of keys.
+func (s *Store) keyPage(q KeyQuery) (text string, args []any, limit int) {
+	if q.Limit <= 0 || q.Limit > MaxCalls {
+		q.Limit = MaxCalls
 	}
-	return keys, nil
+	f := &filter{}
+	f.equal("caller", q.Caller)
+	f.equal("account", q.Account)
+	s.having(f, q.Part, "prefix", "name", "caller", "account")
+	switch q.State {
+	case identity.Revoked:
+		f.where = append(f.where, "revoked <> 0")
+	case identity.Expired:
+		f.where = append(f.where, "revoked = 0", "expires <> 0", "expires <= "+f.arg(micros(q.Now)))
+	case identity.Active:
+		f.where = append(f.where, "revoked = 0", "(expires = 0 OR expires > "+f.arg(micros(q.Now))+")")
+	}
+	if !q.Before.At.IsZero() {
+		f.where = append(f.where, fmt.Sprintf("(created, prefix) < (%s, %s)", f.arg(micros(q.Before.At)), f.arg(q.Before.ID)))
+	}
+	text = "SELECT " + keyColumns + " FROM keys" + f.String() + " ORDER BY created DESC, prefix DESC LIMIT " + f.arg(q.Limit)
+	return text, f.args, q.Limit
+}
+
+// Keys are all keys, the oldest first.
+func (s *Store) Keys(ctx context.Context) ([]identity.Key, error) {
+	all, err := everything(func(before []identity.Key) ([]identity.Key, error) {
+		var q KeyQuery
+		if n := len(before); n > 0 {
+			q.Before = Cursor{before[n-1].Created, before[n-1].Prefix}
+		}
+		return s.KeyPage(ctx, q)
+	})
+	slices.Reverse(all)
+	return all, err
+}
+
+// everything reads pages of MaxCalls until one is not full. Each goes on behind those before it.
+func everything[T any](next func(before []T) ([]T, error)) (all []T, err error) {
+	for {
+		page, err := next(all)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, page...); len(page) < MaxCalls {
+			return all, nil
+		}
+	}
+}
+
+// having adds that one of some columns has a text in it, whatever the case of ASCII letters.
+// Other letters are compared as they are, since SQLite knows no more, and engines answer alike.
+func (s *Store) having(f *filter, part string, columns ...string) {
+	if part == "" {
+		return
+	}
+	format := `strpos(lower(%s COLLATE "C"), %s) > 0`
+	if s.isLite() {
+		format = "instr(lower(%s), %s) > 0"
+	}
+	given := f.arg(lowerASCII(part))
+	tests := make([]string, len(columns))
+	for i, column := range columns {
+		tests[i] = fmt.Sprintf(format, column, given)
+	}
+	f.where = append(f.where, "("+strings.Join(tests, " OR ")+")")
+}
+
+func lowerASCII(text string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, text)
 }
 
 // RevokeKey makes a key useless from now on. A key that was revoked before stays as it is.

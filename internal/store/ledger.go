@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/toolyard/toolyard"
 )
@@ -152,9 +153,45 @@ func (s *Store) Purse(ctx context.Context, id string) (*toolyard.Purse, error) {
 	return list[0], nil
 }
 
+// AccountQuery selects accounts. Empty fields select everything.
+type AccountQuery struct {
+	Begins string // only accounts whose name begins so
+	After  string // only accounts behind this one
+	Limit  int    // at most MaxCalls, which zero means too
+}
+
+// AccountPage are accounts, by name.
+func (s *Store) AccountPage(ctx context.Context, q AccountQuery) ([]*toolyard.Purse, error) {
+	where, args := accountPage(q)
+	return s.queryPurses(ctx, where, "p.id", args...)
+}
+
+// accountPage is the condition that a purse is on a page, in SQL.
+func accountPage(q AccountQuery) (where string, args []any) {
+	if q.Limit <= 0 || q.Limit > MaxCalls {
+		q.Limit = MaxCalls
+	}
+	f := &filter{where: []string{"id = account"}} // says what the index says
+	if q.Begins != "" {
+		// As a span, which an index has in one place.
+		f.where = append(f.where, "id >= "+f.arg(q.Begins), "id < "+f.arg(q.Begins+string(utf8.MaxRune)))
+	}
+	if q.After != "" {
+		f.where = append(f.where, "id > "+f.arg(q.After))
+	}
+	page := "SELECT id FROM purses" + f.String() + " ORDER BY id LIMIT " + f.arg(q.Limit)
+	return "p.id IN (" + page + ")", f.args
+}
+
 // Accounts are all accounts, by name.
 func (s *Store) Accounts(ctx context.Context) ([]*toolyard.Purse, error) {
-	return s.queryPurses(ctx, "p.id = p.account", "p.id")
+	return everything(func(before []*toolyard.Purse) ([]*toolyard.Purse, error) {
+		var q AccountQuery
+		if n := len(before); n > 0 {
+			q.After = before[n-1].ID
+		}
+		return s.AccountPage(ctx, q)
+	})
 }
 
 // queryPurses reads purses, with what their holds have, in one statement and so at one time.
@@ -171,10 +208,15 @@ func (s *Store) queryPurses(ctx context.Context, where, order string, args ...an
 		}
 		list = append(list, p)
 		return err
-	}, `SELECT p.id, p.account, p.state, p.cap, p.balance, COALESCE(SUM(h.unspent), 0), p.spent + COALESCE(SUM(h.spent), 0),
-		p.calls + COALESCE(SUM(h.calls_spent), 0), p.max_calls, p.expires
-		FROM purses p LEFT JOIN holds h ON h.purse = p.id WHERE `+where+` GROUP BY p.id ORDER BY `+order, args...)
+	}, readPurses(where, order), args...)
 	return list, s.engine.explain(err)
+}
+
+// readPurses is the statement that reads purses, with what their holds have.
+func readPurses(where, order string) string {
+	return `SELECT p.id, p.account, p.state, p.cap, p.balance, COALESCE(SUM(h.unspent), 0), p.spent + COALESCE(SUM(h.spent), 0),
+		p.calls + COALESCE(SUM(h.calls_spent), 0), p.max_calls, p.expires
+		FROM purses p LEFT JOIN holds h ON h.purse = p.id WHERE ` + where + ` GROUP BY p.id ORDER BY ` + order
 }
 
 var _ toolyard.Ledger = (*Store)(nil)

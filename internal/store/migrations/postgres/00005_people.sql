@@ -73,6 +73,10 @@ CREATE INDEX sessions_newest ON purses (expires, id) WHERE id <> account;
 CREATE INDEX sessions_account ON purses (account, expires, id) WHERE id <> account;
 CREATE INDEX sessions_state ON purses (state, expires, id) WHERE id <> account;
 
+CREATE INDEX keys_newest ON keys (created, prefix);
+CREATE INDEX keys_account ON keys (account, created, prefix);
+CREATE INDEX keys_caller ON keys (caller, created, prefix);
+
 -- Versions of documents, with who wrote them.
 CREATE TABLE versions (
     name    text COLLATE "C" NOT NULL,
@@ -103,6 +107,7 @@ CREATE INDEX changes_subject ON changes (subject, at, id);
 
 -- +goose Down
 DROP TABLE changes, versions, minutes, totals, sums;
+DROP INDEX keys_caller, keys_account, keys_newest;
 DROP INDEX sessions_state, sessions_account, sessions_newest, purses_accounts;
 DROP INDEX calls_parent, calls_code, calls_failed, calls_caller, calls_gate, calls_tool, calls_server;
 ALTER TABLE calls DROP COLUMN was, DROP COLUMN marks, DROP COLUMN message, DROP COLUMN parent;

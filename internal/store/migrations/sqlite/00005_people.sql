@@ -62,6 +62,10 @@ CREATE INDEX sessions_newest ON purses (expires, id) WHERE id <> account;
 CREATE INDEX sessions_account ON purses (account, expires, id) WHERE id <> account;
 CREATE INDEX sessions_state ON purses (state, expires, id) WHERE id <> account;
 
+CREATE INDEX keys_newest ON keys (created, prefix);
+CREATE INDEX keys_account ON keys (account, created, prefix);
+CREATE INDEX keys_caller ON keys (caller, created, prefix);
+
 -- Versions of documents, with who wrote them.
 CREATE TABLE versions (
     name    TEXT NOT NULL,
@@ -90,6 +94,9 @@ CREATE INDEX changes_at ON changes (at, id);
 -- +goose Down
 DROP TABLE changes;
 DROP TABLE versions;
+DROP INDEX keys_caller;
+DROP INDEX keys_account;
+DROP INDEX keys_newest;
 DROP INDEX sessions_state;
 DROP INDEX sessions_account;
 DROP INDEX sessions_newest;

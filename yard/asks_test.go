@@ -1,0 +1,140 @@
+package yard_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/yard"
+)
+
+const askingConfig = `
+name: staff
+record: {arguments: full}
+terms: {confirm: {executeUsd: "0.5", rate: {perMinute: 100}}}
+gates:
+  sell: {mode: read, surface: execute, callers: keys}
+`
+
+// confirming is a tool that asks before it does something, and how often it ran.
+func confirming() (*toolyard.Tool, *atomic.Int64) {
+	var ran atomic.Int64
+	return toolyard.Define(toolyard.Spec{Name: "confirm", Modes: toolyard.ReadOnly}, func(_ context.Context, c *toolyard.Call, _ struct{}) (*toolyard.Result, error) {
+		ran.Add(1)
+		if c.State == "" {
+			return toolyard.RawResult(json.RawMessage(`{"resultType":"input_required","requestState":"private","inputRequests":{"sure":{"method":"elicitation/create",` +
+				`"params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{"yes":{"type":"boolean"}}}}}}}`))
+		}
+		return &toolyard.Result{Content: []toolyard.Content{toolyard.Text(c.State + " " + string(c.Answers))}}, nil
+	}), &ran
+}
+
+// at is a member of an answer: "session.status".
+func at(answer map[string]any, path string) string {
+	var value any = answer
+	for name := range strings.SplitSeq(path, ".") {
+		o, _ := value.(map[string]any)
+		value = o[name]
+	}
+	if value == nil {
+		return ""
+	}
+	return fmt.Sprint(value)
+}
+
+// A call that asks costs nothing and leaves its idempotency key free for the call that
+// answers, which is charged once.
+func TestACallThatAsksIsNotCharged(t *testing.T) {
+	tool, ran := confirming()
+	s := newStaffWith(t, askingConfig, yard.Options{Tools: []*toolyard.Tool{tool}})
+	_, session := s.ask(t, "caller", "POST", "/api/v1/sessions", `{"limitUsd":"1"}`)
+	id := at(session, "id")
+	call := func(more string) (int, map[string]any) {
+		return s.ask(t, "caller", "POST", "/api/v1/tools/execute", fmt.Sprintf(`{"tool":"confirm","session":%q,"idempotencyKey":"k"%s}`, id, more))
+	}
+	purse := func(spent, remaining string) {
+		t.Helper()
+		_, now := s.ask(t, "caller", "GET", "/api/v1/sessions/"+id, "")
+		if at(now, "spentUsd") != spent || at(now, "remainingUsd") != remaining || at(now, "heldUsd") != "0" {
+			t.Errorf("the session has %v", now)
+		}
+	}
+	status, first := call("")
+	state := at(first, "asks.state")
+	if status != 200 || at(first, "asks.questions.sure.message") != "Sure?" || state == "" || at(first, "result") != "" || at(first, "receipt.priceUsd") != "0" {
+		t.Fatalf("%d %v", status, first)
+	}
+	purse("0", "1")
+	_, onRecord := s.ask(t, "caller", "GET", "/api/v1/calls/"+at(first, "receipt.call"), "")
+	if at(onRecord, "id") == "" || strings.Contains(fmt.Sprint(onRecord), "private") {
+		t.Errorf("the record tells the tool's state: %v", onRecord)
+	}
+
+	answer := fmt.Sprintf(`,"state":%q,"answers":{"sure":{"action":"accept","content":{"yes":true}}}`, state)
+	status, second := call(answer)
+	if status != 200 || !strings.Contains(at(second, "result.content"), `private {"sure":{"action":"accept","content":{"yes":true}}}`) || at(second, "receipt.priceUsd") != "0.5" {
+		t.Fatalf("%d %v", status, second)
+	}
+	purse("0.5", "0.5")
+
+	status, third := call("") // the key is taken now
+	if status != 200 || at(third, "receipt.replayed") != "true" || at(third, "result.content") != at(second, "result.content") {
+		t.Errorf("%d %v", status, third)
+	}
+	purse("0.5", "0.5")
+	if ran.Load() != 2 {
+		t.Errorf("the tool ran %d times", ran.Load())
+	}
+}
+
+// Nobody goes on with a call of somebody else, or with one that has gone on.
+func TestAStateOfAnotherCall(t *testing.T) {
+	tool, ran := confirming()
+	s := newStaffWith(t, askingConfig, yard.Options{Tools: []*toolyard.Tool{tool}})
+	_, first := s.ask(t, "caller", "POST", "/api/v1/calls", `{"tool":"confirm"}`)
+	state := at(first, "asks.state")
+	body := fmt.Sprintf(`{"tool":"confirm","state":%q,"answers":{"sure":{"action":"decline"}}}`, state)
+	for _, step := range []struct {
+		role, body string
+		status     int
+	}{
+		{"operator", body, 400},
+		{"caller", strings.Replace(body, state, state+"A", 1), 400},
+		{"caller", strings.Replace(body, state, "private", 1), 400},
+		{"caller", body, 200},
+		{"caller", body, 400},
+	} {
+		status, answer := s.ask(t, step.role, "POST", "/api/v1/calls", step.body)
+		if status != step.status || status == 400 && (at(answer, "error") != string(toolyard.Invalid) || !strings.Contains(at(answer, "detail"), "state is not for this call")) {
+			t.Errorf("%s: %d %v", step.role, status, answer)
+		}
+	}
+	if ran.Load() != 2 {
+		t.Errorf("the tool ran %d times", ran.Load())
+	}
+}
+
+// A call that asks does not use up a call of its session: the one that answers does.
+func TestACallThatAsksIsNotCounted(t *testing.T) {
+	for _, key := range []string{"", `,"idempotencyKey":"k"`} {
+		tool, _ := confirming()
+		s := newStaffWith(t, askingConfig, yard.Options{Tools: []*toolyard.Tool{tool}})
+		_, session := s.ask(t, "caller", "POST", "/api/v1/sessions", `{"limitUsd":"5","calls":1}`)
+		call := func(more string) (int, map[string]any) {
+			return s.ask(t, "caller", "POST", "/api/v1/tools/execute", fmt.Sprintf(`{"tool":"confirm","session":%q%s%s}`, at(session, "id"), key, more))
+		}
+		_, first := call("")
+		status, second := call(fmt.Sprintf(`,"state":%q,"answers":{"sure":{"action":"decline"}}`, at(first, "asks.state")))
+		if status != 200 || at(second, "receipt.priceUsd") != "0.5" {
+			t.Errorf("%s: %d %v, after %v", key, status, second, first)
+		}
+		key = strings.Replace(key, "k\"", "other\"", 1)
+		if status, third := call(""); status != 402 {
+			t.Errorf("%s: %d %v", key, status, third)
+		}
+	}
+}
