@@ -10,7 +10,6 @@ import (
 	"github.com/toolyard/toolyard/internal/api"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/mcpserve"
-	"github.com/toolyard/toolyard/internal/store"
 )
 
 // apiV1 is the HTTP API beside MCP. Without a store it has nothing to tell of money.
@@ -20,7 +19,7 @@ func (y *Yard) apiV1(c *config.Source) http.Handler {
 		Gates: func() []*toolyard.Gate { return y.config.Load().gates },
 	}
 	if s := y.contract.store; s != nil {
-		o.Seal = func() api.SealKey { return y.sealKey(s) }
+		o.Seal = y.seal
 		o.Ledger, o.Purses, o.Calls, o.Links, o.Changes = s, s, s, s, s
 		if y.opts.Identify == nil { // otherwise nobody would look at them
 			o.Keys = s
@@ -29,9 +28,14 @@ func (y *Yard) apiV1(c *config.Source) http.Handler {
 	return api.V1(o)
 }
 
-// sealKey is the key that all replicas seal cookies with. While the store is away this one has
-// a key of its own.
-func (y *Yard) sealKey(s *store.Store) (key api.SealKey) {
+// sealKey is the key that all replicas seal with what others keep for them: cookies, and the
+// states of tools that ask something. Without a store, or while it is away, this one has a key
+// of its own.
+func (y *Yard) sealKey() (key api.SealKey) {
+	s := y.contract.store
+	if s == nil {
+		return api.NewSealKey()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), openTime)
 	defer cancel()
 	body, version, err := s.Document(ctx, sealDocument)
@@ -42,7 +46,7 @@ func (y *Yard) sealKey(s *store.Store) (key api.SealKey) {
 		err = errors.Join(err, made)
 	}
 	if len(body) != len(key) {
-		y.log.Warn("people may have to sign in at each replica", "error", err)
+		y.log.Warn("people may have to sign in at each replica, and to answer the one that asks", "error", err)
 		return api.NewSealKey()
 	}
 	return api.SealKey(body)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -136,5 +137,18 @@ func TestACallThatAsksIsNotCounted(t *testing.T) {
 		if status, third := call(""); status != 402 {
 			t.Errorf("%s: %d %v", key, status, third)
 		}
+	}
+}
+
+// What one replica asked can be answered to another.
+func TestAnotherReplicaTakesTheAnswer(t *testing.T) {
+	tool, ran := confirming()
+	config := "store: sqlite:" + filepath.Join(t.TempDir(), "shared.db") + "\ngates: {all: {mode: read, callers: keys}}\n"
+	one := newStaffWith(t, config, yard.Options{Tools: []*toolyard.Tool{tool}})
+	other := newStaffWith(t, config, yard.Options{Tools: []*toolyard.Tool{tool}})
+	_, first := one.ask(t, "local", "POST", "/api/v1/calls", `{"tool":"confirm"}`)
+	status, second := other.ask(t, "local", "POST", "/api/v1/calls", fmt.Sprintf(`{"tool":"confirm","state":%q,"answers":{"sure":{"action":"cancel"}}}`, at(first, "asks.state")))
+	if status != 200 || at(second, "result.content") == "" || ran.Load() != 2 {
+		t.Errorf("%d %v, after %v", status, second, first)
 	}
 }

@@ -23,7 +23,7 @@ const (
 	bookDocument   = "toolyard.lock"
 	configDocument = config.File
 	editsDocument  = "edits"
-	sealDocument   = "seal" // what cookies are sealed with
+	sealDocument   = "seal" // what is sealed with that others keep for us
 )
 
 // LoadConfig reads the configuration that the options name: a file, or else what is in a

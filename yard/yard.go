@@ -113,6 +113,7 @@ type Yard struct {
 	vault    atomic.Pointer[secret.Vault]       // of the last settings
 	contract *contract                          // what enforces what tools declare
 	found    *store.Store                       // where the configuration was, until the contract has it
+	seal     func() api.SealKey                 // see sealKey
 
 	publishing sync.Mutex         // one Publish at a time
 	problems   []toolyard.Problem // that were logged; under publishing
@@ -157,10 +158,12 @@ func New(opts Options) (*Yard, error) {
 	if err != nil {
 		return nil, errors.Join(err, y.release())
 	}
+	y.seal = sync.OnceValue(y.sealKey)
 	y.catalog = catalog.New(y.sources(s), catalog.Options{Log: y.log, OnEvent: y.logEvent})
 	y.server = mcpserve.New(mcpserve.Options{
 		Name: source.Name, Version: opts.Version, Clients: opts.Clients, Log: y.log, Now: opts.Now,
 		MaxBody: int64(source.Limits.Body), Admit: y.admit, Toolbox: &toolbox{y}, Down: y.Down, Yard: y.id,
+		StateKey: func() []byte { key := y.seal(); return key[:] },
 		Call: func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 			return y.config.Load().path(ctx, c)
 		},

@@ -94,7 +94,7 @@ func (j *job) step(ctx context.Context) (stage, error) {
 // seal is the state of what a job asks, as whoever answers keeps it.
 func (j *job) seal(asked *inquiry) string {
 	s := j.gate.server
-	return s.sealer.seal(asked.state, binding(j), s.opts.Now())
+	return s.sealer().seal(asked.state, binding(j), s.opts.Now())
 }
 
 // askClient asks a client of the legacy era, whose answers are for the next step.
@@ -214,7 +214,7 @@ func (j *job) resume() *toolyard.Issue {
 		return nil
 	}
 	var ok bool
-	if j.State, ok = j.gate.server.sealer.open(j.State, binding(j), j.gate.server.opts.Now()); !ok {
+	if j.State, ok = j.gate.server.sealer().open(j.State, binding(j), j.gate.server.opts.Now()); !ok {
 		return &toolyard.Issue{Path: "state", Message: "is not for this call, has expired, or was used before: call again without it"}
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,7 +39,7 @@ type Options struct {
 	MaxBody       int64             // bytes of a request; zero for 1 MiB
 	MaxSessions   int               // legacy sessions of one gate; zero for 10,000
 	Keepalive     time.Duration     // between comments on an idle stream; zero for 25 s
-	StateKey      []byte            // seals what clients keep of unfinished calls; nil for one that only this server has
+	StateKey      func() []byte     // seals what clients keep of unfinished calls, asked for when the first asks; nil for a key that only this server has
 
 	// Admit says who sends a request over HTTP and lets them into a gate. An error of code
 	// Denied means that they may not, and its Needs are the scopes that they lack; one of code
@@ -52,7 +53,7 @@ type Server struct {
 	opts   Options
 	gates  atomic.Pointer[map[string]*gate] // replaced as a whole by Publish
 	mask   mask
-	sealer *sealer
+	sealer func() *sealer
 	stdio  string          // the session id of stdio, which nobody can guess
 	done   context.Context // ends when Close is called
 	close  context.CancelFunc
@@ -74,10 +75,13 @@ func New(opts Options) *Server {
 			return toolyard.Caller{ID: toolyard.Anonymous}, nil
 		}
 	}
+	if opts.StateKey == nil {
+		opts.StateKey = func() []byte { return nil }
+	}
 	if opts.Call == nil {
 		panic("mcpserve.New: there is no call path")
 	}
-	s := &Server{opts: opts, mask: newMask(), sealer: newSealer(opts.StateKey), stdio: rand.Text()}
+	s := &Server{opts: opts, mask: newMask(), sealer: sync.OnceValue(func() *sealer { return newSealer(opts.StateKey()) }), stdio: rand.Text()}
 	s.done, s.close = context.WithCancel(context.Background())
 	s.gates.Store(&map[string]*gate{})
 	return s
