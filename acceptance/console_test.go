@@ -232,6 +232,7 @@ func TestConsole(t *testing.T) {
 	t.Run("calls", func(t *testing.T) { h.show(t, "calls.mjs", nil) })
 	t.Run("spend", h.spend)
 	t.Run("keys", func(t *testing.T) { h.show(t, "keys.mjs", nil) })
+	t.Run("own", func(t *testing.T) { h.show(t, "own.mjs", nil) })
 	t.Run("screens", h.screens)
 	t.Logf("the console with 10,000 tools, in %s:\n  %s", time.Since(start).Round(time.Second), strings.Join(h.table, "\n  "))
 }

@@ -43,10 +43,12 @@ await main(async () => {
     await page.getByRole('heading', { name: /^Sign in/ }).waitFor();
   });
 
-  await step(page, 'a key that may only call is told so', async () => {
+  await step(page, 'a key that may only call opens what is its own', async () => {
     await page.getByLabel('Key', { exact: true }).fill(settings.caller);
     await page.getByRole('button', { name: 'Sign in' }).click();
-    await page.getByText('may call tools but not see the yard').waitFor();
+    await page.getByRole('heading', { name: 'Not with this key', level: 1 }).waitFor(); // the address is that of the keys
+    await page.getByRole('link', { name: 'To your calls' }).click();
+    await page.getByRole('heading', { name: 'Calls', level: 1 }).waitFor();
   });
   await page.context().close();
 

@@ -1,9 +1,9 @@
 // What every script here shares: a Chromium whose pages are watched for faults, ways to sign in,
 // an MCP client, and a report.
 //
-// A script is given a JSON object as its argument: url, where the yard is; operator and viewer,
-// tokens; artifacts, a folder for pictures of what failed; and what it needs itself. It prints
-// its figures and every fault.
+// A script is given a JSON object as its argument: url, where the yard is; operator, viewer and
+// caller, tokens, the last of a key without scopes; artifacts, a folder for pictures of what
+// failed; and what it needs itself. It prints its figures and every fault.
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 

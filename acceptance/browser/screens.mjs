@@ -9,20 +9,26 @@ const require = createRequire(new URL('../clients/package.json', import.meta.url
 const axe = await readFile(require.resolve('axe-core/axe.min.js'), 'utf8');
 
 await main(async () => {
-  const screens = await addresses();
-  const { page, context, expect } = await enter(settings.operator, '/', { theme, size: sizes[size] });
+  const [all, own] = [await addresses(), await ownAddresses()];
+  await walk(settings.operator, all, 'operator');
+  await walk(settings.caller, own, 'caller');
+  await door();
+  figure(`screens, ${theme} ${size}`, `${all.length + own.length + 1} looked at`);
+});
+
+// walk looks at screens as somebody with a key.
+async function walk(key, screens, who) {
+  const { page, context, expect } = await enter(key, '/', { theme, size: sizes[size] });
   expect(/404 GET .*\/tools\/-\/none/);
   await page.evaluate(axe);
   for (const path of screens) {
-    await step(page, path, async () => {
+    await step(page, `${path}, as ${who}`, async () => {
       await go(page, path);
       await look(page, path);
     });
   }
   await context.close();
-  await door();
-  figure(`screens, ${theme} ${size}`, `${screens.length + 1} looked at`);
-});
+}
 
 // addresses are those of all screens, with all of their parts.
 async function addresses() {
@@ -33,7 +39,16 @@ async function addresses() {
     '/servers', '/servers/up', ...['pending', 'tools', 'pins', 'stderr'].map((tab) => `/servers/up?tab=${tab}`), '/servers/gone',
     '/toolsets', '/toolsets?tab=history', '/toolsets/desk', '/gates', '/gates?gate=chat', '/gates?gate=all&tab=connect',
     '/calls', `/calls/${await latest('hello')}`, `/calls/${await latest('throw')}`, '/calls?tool=none',
-    '/spend', '/spend?tab=accounts', '/spend?tab=sessions', '/limits', '/keys', '/problems', '/changes', '/nowhere',
+    '/spend', '/spend?tab=accounts', '/spend?tab=sessions', '/links', '/limits', '/keys', '/problems', '/changes', '/nowhere',
+  ];
+}
+
+// ownAddresses are those of the screens for who may not see the yard, and some that are not.
+async function ownAddresses() {
+  const { calls } = await api(settings.caller, 'GET', '/calls?limit=1');
+  return [
+    '/', '/calls', '/calls?tool=none', `/calls/${calls[0].id}`, '/spend', '/spend?tab=accounts', '/spend?tab=sessions', '/links',
+    '/servers', '/tools/-/plan_trip?tab=try', '/nowhere',
   ];
 }
 

@@ -1,18 +1,20 @@
 import { useQuery } from "@tanstack/react-query";
-import { Outlet, useLocation } from "@tanstack/react-router";
+import { Navigate, Outlet, rootRouteId, useLocation, useMatches } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { ApiError } from "./api/client";
 import { queries } from "./api/queries";
 import type { Me } from "./api/types";
 import { Layout } from "./components/Layout";
+import { isOwn } from "./components/navigation";
 import { ErrorState, Skeleton } from "./components/States";
 import { Toasts } from "./components/Toast";
-import { maySee } from "./session";
+import { isKnown, maySee, Reader } from "./session";
 
 const SignIn = lazy(() => import("./screens/SignIn"));
+const NotYours = lazy(() => import("./screens/NotYours"));
 const SignInAgain = lazy(() => import("./screens/SignInAgain"));
 
-/** Asks who is there, and shows the yard to those who may see it, the sign-in to the others. */
+/** Asks who is there, and shows what they may see of the yard; the sign-in to who is not known. */
 export function App() {
   const me = useQuery(queries.me());
   return (
@@ -27,27 +29,51 @@ function Screen({ data: me, error, refetch, isPending }: Pick<ReturnType<typeof 
   useFocusOnNavigation();
   const refused = error instanceof ApiError && error.status === 401;
   const [was, setWas] = useState<Me>(); // who was here since the page was loaded; signing out loads it anew
-  if (me && maySee(me) && me.caller !== was?.caller) setWas(me);
+  if (me && isKnown(me) && (me.caller !== was?.caller || me.role !== was.role)) setWas(me);
   const ended = refused || me?.role === "anonymous";
-  const here = me && maySee(me) ? me : ended ? was : undefined;
+  const here = me && isKnown(me) ? me : ended ? was : undefined;
   if (here) {
     return (
-      <>
+      <Reader value={here}>
         <Layout me={here}>
-          <Outlet />
+          <Place me={here} />
         </Layout>
         {ended && (
           <Suspense>
             <SignInAgain />
           </Suspense>
         )}
-      </>
+      </Reader>
     );
   }
-  if (refused) return <Door />;
-  if (me) return <Door />;
-  if (isPending) return <div className="Page"><Skeleton lines={4} /></div>;
+  if (ended) return <Door />;
+  if (isPending) return <Waiting />;
   return <ErrorState error={error} onRetry={() => void refetch()} />;
+}
+
+/** The frame while it is not known who is there. */
+function Waiting() {
+  return (
+    <div className="Layout">
+      <div className="Layout-sidebar" />
+      <div className="Layout-top" />
+      <div className="Layout-main">
+        <div className="Page"><Skeleton lines={4} /></div>
+      </div>
+    </div>
+  );
+}
+
+/** The screen of the address, if it is for who is here. */
+function Place({ me }: { me: Me }) {
+  const route = useMatches({ select: (matches) => matches.at(-1)?.routeId ?? "" });
+  if (maySee(me) || isOwn(route) || route === rootRouteId) return <Outlet />;
+  if (route === "/") return <Navigate to="/calls" replace />;
+  return (
+    <Suspense>
+      <NotYours me={me} />
+    </Suspense>
+  );
 }
 
 function Door() {

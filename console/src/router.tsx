@@ -64,9 +64,10 @@ const routes = [
   createRoute({
     getParentRoute: () => root,
     path: "/spend",
-    validateSearch: texts("tab", "by", "account", "since", "until", "state"),
+    validateSearch: texts("tab", "by", "account", "since", "until", "state", "q"),
     component: lazyRouteComponent(() => import("./screens/Spend")),
   }),
+  createRoute({ getParentRoute: () => root, path: "/links", component: lazyRouteComponent(() => import("./screens/Links")) }),
   createRoute({
     getParentRoute: () => root,
     path: "/limits",

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { path, withQuery } from "./api/client";
-import { parseSearch, stringifySearch, texts } from "./search";
+import { oneOf, parseSearch, stringifySearch, texts } from "./search";
 
 describe("the address", () => {
   it("keeps texts as they are", () => {
@@ -12,6 +12,10 @@ describe("the address", () => {
   it("takes only what a screen knows", () => {
     expect(texts("q", "tab")({ q: "x", tab: "", other: "y" })).toEqual({ q: "x" });
     expect(texts("q")({ q: "x".repeat(9999) }).q).toHaveLength(500);
+  });
+
+  it("takes one of a few values only", () => {
+    expect(["read", "write", "run", "", undefined].map((text) => oneOf(["read", "write"], text))).toEqual(["read", "write", undefined, undefined, undefined]);
   });
 });
 

@@ -16,6 +16,11 @@ export function stringifySearch(search: Record<string, unknown>): string {
   return text === "" ? "" : `?${text}`;
 }
 
+/** One of a few values, if the text is one of them. */
+export function oneOf<V extends string>(values: readonly V[], text: string | undefined): V | undefined {
+  return values.find((value) => value === text);
+}
+
 /** A check of the search of a route: it takes the named texts and leaves the rest out. */
 export function texts<K extends string>(...names: K[]) {
   return (search: Record<string, unknown>): TextSearch<K> => {

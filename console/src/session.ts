@@ -1,15 +1,28 @@
-import { useQuery } from "@tanstack/react-query";
-import { queries } from "./api/queries";
+import { createContext, use } from "react";
 import type { Me } from "./api/types";
 
-/** Whether someone may see the yard. */
+/** Whether someone is signed in. */
+export function isKnown(me: Me): boolean {
+  return me.role !== "anonymous";
+}
+
+/** Whether someone may see the whole yard, and not only what concerns their own account. */
 export function maySee(me: Me): boolean {
   return me.role === "operator" || me.role === "viewer";
 }
 
+/** Who the screens are shown to, also while their sign-in has ended and is made again. */
+export const Reader = createContext<Me | undefined>(undefined);
+
 /** Who is signed in. Screens are only shown once this is known. */
 export function useMe(): Me | undefined {
-  return useQuery(queries.me()).data;
+  return use(Reader);
+}
+
+/** Whether who is signed in may see the whole yard; for the others nothing is asked of it that it would refuse. */
+export function useMaySee(): boolean {
+  const me = useMe();
+  return me !== undefined && maySee(me);
 }
 
 /** Whether who is signed in may change things; buttons that change are hidden without. */

@@ -1,50 +1,36 @@
 // What people can do: one function for each request that changes something. Screens call
 // them in a useMutation and invalidate the queries that they touch.
 import { path, post, put, remove } from "./client";
-import type {
-  BatchAnswer,
-  CallAnswer,
-  CallRequest,
-  Gate,
-  GateBody,
-  KeyRequest,
-  Me,
-  NewKey,
-  Purse,
-  ServerItem,
-  ToolHash,
-  Toolset,
-  ToolsetBody,
-  ToolsetPreview,
-} from "./types";
+import type * as api from "./types";
 
-export const signIn = (key: string) => post<Me>("/signin", { key });
+export const signIn = (key: string) => post<api.Me>("/signin", { key } satisfies api.SignIn);
 export const signOut = () => remove("/signin");
 
-export const call = (request: CallRequest, signal?: AbortSignal) => post<CallAnswer>("/calls", request, signal);
-export const callBatch = (calls: CallRequest[]) => post<BatchAnswer>("/calls/batch", { calls });
+export const call = (request: api.CallRequest, signal?: AbortSignal) => post<api.CallAnswer>("/calls", request, signal);
 
-export const approve = (server: string, tools: ToolHash[]) =>
-  post<{ approved: number; waiting: number }>(path`/servers/${server}/approve`, { tools });
-export const reject = (server: string, tools: ToolHash[]) =>
-  post<{ rejected: number; waiting: number }>(path`/servers/${server}/reject`, { tools });
-export const retryServer = (server: string) => post<ServerItem>(path`/servers/${server}/retry`);
+export const approve = (server: string, tools: api.ToolHash[]) =>
+  post<api.Approved>(path`/servers/${server}/approve`, { tools } satisfies api.Picks);
+export const reject = (server: string, tools: api.ToolHash[]) =>
+  post<api.Rejected>(path`/servers/${server}/reject`, { tools } satisfies api.Picks);
+export const retryServer = (server: string) => post<api.ServerItem>(path`/servers/${server}/retry`);
 
-export const putToolset = (name: string, body: ToolsetBody & { version: number }) =>
-  put<Toolset>(path`/toolsets/${name}`, body);
-export const removeToolset = (name: string, version: number) => remove(path`/toolsets/${name}`, { version });
-export const previewToolset = (name: string, body: ToolsetBody, signal?: AbortSignal) =>
-  post<ToolsetPreview>(path`/toolsets/${name}/preview`, body, signal);
-export const putGate = (name: string, body: GateBody & { version: number }) => put<Gate>(path`/gates/${name}`, body);
-export const removeGate = (name: string, version: number) => remove(path`/gates/${name}`, { version });
+export const putToolset = (name: string, body: api.ToolsetChange) => put<api.Toolset>(path`/toolsets/${name}`, body);
+export const removeToolset = (name: string, version: number) =>
+  remove(path`/toolsets/${name}`, { version } satisfies api.VersionFilter);
+export const previewToolset = (name: string, body: api.ToolsetBody, signal?: AbortSignal) =>
+  post<api.ToolsetPreview>(path`/toolsets/${name}/preview`, body, signal);
+export const putGate = (name: string, body: api.GateChange) => put<api.Gate>(path`/gates/${name}`, body);
+export const removeGate = (name: string, version: number) =>
+  remove(path`/gates/${name}`, { version } satisfies api.VersionFilter);
 export const restoreEdit = (to: number, current: number) =>
-  post<{ version: number }>(path`/edits/${to}/restore`, { version: current });
+  post<api.Version>(path`/edits/${to}/restore`, { version: current } satisfies api.Version);
 
 export const fundAccount = (id: string, amountUsd: string, reference: string) =>
-  post<Purse>(path`/accounts/${id}/fund`, { amountUsd, reference });
-export const openSession = (request: { limitUsd?: string; calls?: number; ttl?: string }) =>
-  post<Purse>("/sessions", request);
-export const closeSession = (id: string) => post<Purse>(path`/sessions/${id}/close`);
+  post<api.Purse>(path`/accounts/${id}/fund`, { amountUsd, reference } satisfies api.Funding);
+export const closeSession = (id: string) => post<api.Purse>(path`/sessions/${id}/close`);
 
-export const createKey = (request: KeyRequest) => post<NewKey>("/keys", request);
+export const createKey = (request: api.KeyRequest) => post<api.NewKey>("/keys", request);
 export const revokeKey = (prefix: string) => remove(path`/keys/${prefix}`);
+
+export const setLink = ({ kind, address }: api.Link) => put<api.Link>(path`/links/${kind}`, { address } satisfies api.SetLink);
+export const removeLink = (kind: string) => remove(path`/links/${kind}`);

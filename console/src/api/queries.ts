@@ -21,7 +21,7 @@ export const queries = {
   traffic: (minutes = 60) =>
     queryOptions({
       queryKey: ["traffic", minutes],
-      queryFn: ({ signal }) => get<api.Traffic>("/traffic", { minutes }, signal),
+      queryFn: ({ signal }) => get<api.Traffic>("/traffic", { minutes } satisfies api.TrafficFilter, signal),
       staleTime: 10 * second,
       refetchInterval: 15 * second,
       placeholderData: keepPreviousData,
@@ -76,14 +76,6 @@ export const queries = {
       placeholderData: keepPreviousData,
     }),
 
-  latencies: (filter: api.LatencyFilter) =>
-    queryOptions({
-      queryKey: ["latencies", filter],
-      queryFn: ({ signal }) => get<api.Latencies>("/latencies", filter, signal),
-      staleTime: 30 * second,
-      placeholderData: keepPreviousData,
-    }),
-
   servers: () =>
     queryOptions({
       queryKey: ["servers", "list"],
@@ -124,7 +116,7 @@ export const queries = {
   toolsetExport: (name: string, format: api.ExportFormat, gate?: string) =>
     queryOptions({
       queryKey: ["toolsets", "export", name, format, gate],
-      queryFn: ({ signal }) => get<api.Json>(path`/toolsets/${name}/export`, { format, gate }, signal),
+      queryFn: ({ signal }) => get<api.Json>(path`/toolsets/${name}/export`, { format, gate } satisfies api.ExportFilter, signal),
       staleTime: 10 * second,
     }),
 
@@ -145,7 +137,7 @@ export const queries = {
   gateExport: (name: string, format: api.ExportFormat) =>
     queryOptions({
       queryKey: ["gates", "export", name, format],
-      queryFn: ({ signal }) => get<api.Json>(path`/gates/${name}/export`, { format }, signal),
+      queryFn: ({ signal }) => get<api.Json>(path`/gates/${name}/export`, { format } satisfies api.ExportFilter, signal),
       staleTime: 10 * second,
     }),
 
@@ -163,10 +155,20 @@ export const queries = {
       staleTime: Infinity, // a version does not change
     }),
 
-  accounts: () =>
+  accounts: (filter: api.AccountFilter) =>
+    infiniteQueryOptions({
+      queryKey: ["accounts", "list", filter],
+      queryFn: ({ pageParam, signal }) => get<api.AccountPage>("/accounts", before(filter, pageParam), signal),
+      initialPageParam: "",
+      getNextPageParam: (last) => last.next,
+      staleTime: 10 * second,
+      placeholderData: keepPreviousData,
+    }),
+
+  account: () =>
     queryOptions({
-      queryKey: ["accounts"],
-      queryFn: ({ signal }) => get<api.Accounts>("/accounts", {}, signal),
+      queryKey: ["accounts", "own"],
+      queryFn: ({ signal }) => get<api.Purse>("/account", {}, signal),
       staleTime: 10 * second,
       refetchInterval: 30 * second,
     }),
@@ -181,6 +183,13 @@ export const queries = {
       placeholderData: keepPreviousData,
     }),
 
+  links: () =>
+    queryOptions({
+      queryKey: ["links"],
+      queryFn: ({ signal }) => get<api.Links>("/links", {}, signal),
+      staleTime: 10 * second,
+    }),
+
   limits: () =>
     queryOptions({
       queryKey: ["limits"],
@@ -189,11 +198,14 @@ export const queries = {
       refetchInterval: 3 * second,
     }),
 
-  keys: () =>
-    queryOptions({
-      queryKey: ["keys"],
-      queryFn: ({ signal }) => get<api.Keys>("/keys", {}, signal),
+  keys: (filter: api.KeyFilter) =>
+    infiniteQueryOptions({
+      queryKey: ["keys", filter],
+      queryFn: ({ pageParam, signal }) => get<api.KeyPage>("/keys", before(filter, pageParam), signal),
+      initialPageParam: "",
+      getNextPageParam: (last) => last.next,
       staleTime: 10 * second,
+      placeholderData: keepPreviousData,
     }),
 
   changes: (filter: api.ChangeFilter) =>
@@ -207,6 +219,6 @@ export const queries = {
     }),
 };
 
-function before(filter: Query, page: string): Query {
+function before<F extends Query & { before?: string }>(filter: F, page: string): F {
   return page === "" ? filter : { ...filter, before: page };
 }

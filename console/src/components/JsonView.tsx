@@ -1,6 +1,6 @@
 import { ChevronRight } from "lucide-react";
 import { useState } from "react";
-import type { Json } from "../api/types";
+import type { Json, JsonObject } from "../api/types";
 import { plural } from "../format";
 import { visible } from "../format/visible";
 import { CopyButton } from "./Code";
@@ -35,11 +35,11 @@ function Node({ name, value, open }: NodeProps) {
   );
 }
 
-function Branch({ name, value, open }: { name?: string; value: object; open: number }) {
+function Branch({ name, value, open }: { name?: string; value: Json[] | JsonObject; open: number }) {
   const [shown, setShown] = useState(open > 0);
   const [limit, setLimit] = useState(page);
   const list = Array.isArray(value);
-  const entries = Object.entries(value as Record<string, Json>);
+  const entries = Object.entries(value);
   return (
     <div>
       <button type="button" className="JsonView-fold" aria-expanded={shown} onClick={() => setShown(!shown)}>

@@ -6,22 +6,24 @@ import { signOut } from "../api/actions";
 import { queries } from "../api/queries";
 import type { Me, Overview } from "../api/types";
 import { health } from "../health";
+import { maySee } from "../session";
 import { setTheme, type Theme, useTheme } from "../theme";
 import { Status } from "./Badge";
 import { IconButton } from "./Button";
-import { type NavItem, navigation, onPhone } from "./navigation";
+import { type NavItem, navigationOf, phoneNavigation } from "./navigation";
 import "./Layout.css";
 
 /** The frame of the console: where one can go, how the yard is, who one is. */
 export function Layout({ me, children }: { me: Me; children: ReactNode }) {
-  const overview = useQuery(queries.overview());
+  const all = maySee(me);
+  const overview = useQuery({ ...queries.overview(), enabled: all });
   return (
     <div className="Layout">
       <a className="Layout-skip" href="#main" onClick={focusMain}>Skip to the content</a>
       <Sidebar me={me} overview={overview.data} />
       <Topbar me={me} overview={overview.data} lost={overview.isError} />
       <main id="main" className="Layout-main" tabIndex={-1}>{children}</main>
-      <BottomBar overview={overview.data} />
+      <BottomBar all={all} overview={overview.data} />
     </div>
   );
 }
@@ -38,7 +40,7 @@ function Sidebar({ me, overview }: { me: Me; overview: Overview | undefined }) {
         <span className="Layout-logo" aria-hidden="true"><Wrench /></span>
         <span className="cut">{me.yard || "Toolyard"}</span>
       </Link>
-      {navigation.map((group) => (
+      {navigationOf(maySee(me)).map((group) => (
         <div key={group.title} className="Layout-group">
           {group.title !== "" && <p className="Layout-group-title">{group.title}</p>}
           <ul>
@@ -69,13 +71,17 @@ function Topbar({ me, overview, lost }: { me: Me; overview: Overview | undefined
   return (
     <header className="Layout-top">
       <Link to="/" className="Layout-yard cut only-narrow">{me.yard || "Toolyard"}</Link>
-      <Health overview={overview} lost={lost} />
-      <SearchBox />
+      {maySee(me) && (
+        <>
+          <Health overview={overview} lost={lost} />
+          <SearchBox />
+        </>
+      )}
       <div className="Layout-who">
         <ThemeButton />
         <span className="Layout-me only-wide" title={`${me.caller}${me.account ? `, account ${me.account}` : ""}`}>
           <span className="cut">{me.caller}</span>
-          <span className="faint small">{me.role}</span>
+          <span className="faint small cut">{maySee(me) ? me.role : me.account}</span>
         </span>
         <SignOutButton />
       </div>
@@ -140,30 +146,32 @@ function SignOutButton() {
   return <IconButton label="Sign out" icon={<LogOut />} onClick={leave} />;
 }
 
-function BottomBar({ overview }: { overview: Overview | undefined }) {
+function BottomBar({ all, overview }: { all: boolean; overview: Overview | undefined }) {
   const [open, setOpen] = useState(false);
-  const items = navigation.flatMap((group) => group.items);
+  const { bar, more } = phoneNavigation(all);
   const close = () => setOpen(false);
   return (
     <nav className="Layout-bottom" aria-label="Main, for small screens" onKeyDown={(e) => e.key === "Escape" && close()}>
       {open && (
         <ul className="Layout-sheet" id="more">
-          {items.filter((item) => !onPhone.includes(item.to)).map((item) => (
+          {more.map((item) => (
             <li key={item.to}><NavLink item={item} overview={overview} onClick={close} /></li>
           ))}
         </ul>
       )}
       <div className="Layout-bar">
-        {items.filter((item) => onPhone.includes(item.to)).map((item) => (
+        {bar.map((item) => (
           <Link key={item.to} to={item.to} className="Layout-tab" activeOptions={{ exact: item.to === "/" }} onClick={close}>
             <item.icon aria-hidden="true" />
             {item.name}
           </Link>
         ))}
-        <button type="button" className="Layout-tab" aria-expanded={open} aria-controls="more" onClick={() => setOpen(!open)}>
-          <Ellipsis aria-hidden="true" />
-          More
-        </button>
+        {more.length > 0 && (
+          <button type="button" className="Layout-tab" aria-expanded={open} aria-controls="more" onClick={() => setOpen(!open)}>
+            <Ellipsis aria-hidden="true" />
+            More
+          </button>
+        )}
       </div>
     </nav>
   );

@@ -78,10 +78,8 @@ function errorTitle(error: unknown): string {
 export function Skeleton({ lines = 3, height }: { lines?: number; height?: number }) {
   if (height !== undefined) return <div className="Skeleton" style={{ height }} aria-hidden="true" />;
   return (
-    <div className="stack-s" role="status" aria-label="Loading">
-      {Array.from({ length: lines }, (_, i) => (
-        <div key={i} className="Skeleton" style={{ width: `${[92, 78, 85, 64][i % 4]}%` }} />
-      ))}
+    <div className="Skeleton-lines" role="status" aria-label="Loading">
+      {Array.from({ length: lines }, (_, i) => <div key={i} className="Skeleton" />)}
     </div>
   );
 }

@@ -1,17 +1,21 @@
-import { Activity, CircleAlert, Coins, DoorOpen, Gauge, History, House, KeyRound, Layers, LibraryBig, type LucideIcon, Server } from "lucide-react";
+import { Activity, CircleAlert, Coins, DoorOpen, Gauge, History, House, KeyRound, Layers, LibraryBig, Link2, type LucideIcon, Server } from "lucide-react";
 import type { Overview } from "../api/types";
 
 type Badge = { count: number; tone: "warn" | "bad"; title: string };
 
 export type NavItem = {
-  to: "/" | "/catalog" | "/servers" | "/toolsets" | "/gates" | "/calls" | "/spend" | "/limits" | "/keys" | "/problems" | "/changes";
+  to: "/" | "/catalog" | "/servers" | "/toolsets" | "/gates" | "/calls" | "/spend" | "/limits" | "/links" | "/keys" | "/problems" | "/changes";
   name: string;
   icon: LucideIcon;
   /** What wants attention there. */
   badge?: (overview: Overview) => Badge | undefined;
+  /** It is also for those who may see only what concerns their own account. */
+  own?: true;
 };
 
-export const navigation: { title: string; items: NavItem[] }[] = [
+export type NavGroup = { title: string; items: NavItem[] };
+
+const navigation: NavGroup[] = [
   { title: "", items: [{ to: "/", name: "Overview", icon: House }] },
   {
     title: "Tools",
@@ -25,9 +29,10 @@ export const navigation: { title: string; items: NavItem[] }[] = [
   {
     title: "Use",
     items: [
-      { to: "/calls", name: "Calls", icon: Activity },
-      { to: "/spend", name: "Spend", icon: Coins },
+      { to: "/calls", name: "Calls", icon: Activity, own: true },
+      { to: "/spend", name: "Spend", icon: Coins, own: true },
       { to: "/limits", name: "Limits", icon: Gauge },
+      { to: "/links", name: "Links", icon: Link2, own: true },
     ],
   },
   {
@@ -40,8 +45,24 @@ export const navigation: { title: string; items: NavItem[] }[] = [
   },
 ];
 
-/** What is in the bar at the bottom of a phone; the rest is behind More. */
-export const onPhone: NavItem["to"][] = ["/", "/catalog", "/servers", "/calls"];
+const ownNavigation: NavGroup[] = [{ title: "", items: navigation.flatMap(({ items }) => items.filter((item) => item.own)) }];
+
+/** Where one can go: who may not see the yard only to what concerns their own account. */
+export const navigationOf = (all: boolean): NavGroup[] => (all ? navigation : ownNavigation);
+
+/** Whether a route is for everybody who is signed in. */
+export function isOwn(route: string): boolean {
+  return ownNavigation.some(({ items }) => items.some(({ to }) => route === to || route.startsWith(`${to}/`)));
+}
+
+const onPhone: NavItem["to"][] = ["/", "/catalog", "/servers", "/calls"];
+
+/** What is in the bar at the bottom of a phone, and what is behind More. */
+export function phoneNavigation(all: boolean): { bar: NavItem[]; more: NavItem[] } {
+  const items = navigationOf(all).flatMap((group) => group.items);
+  if (!all) return { bar: items, more: [] };
+  return { bar: items.filter(({ to }) => onPhone.includes(to)), more: items.filter(({ to }) => !onPhone.includes(to)) };
+}
 
 function serverBadge({ servers, waiting }: Overview): Badge | undefined {
   if (servers.down > 0) return { count: servers.down, tone: "bad", title: "servers down" };

@@ -1,6 +1,6 @@
 // A JSON Schema (2020-12) as a tree to read. Nothing is resolved before it is asked for, and
 // a reference that leads back to itself ends in a node that says so.
-import type { Json, JsonObject } from "../api/types";
+import { isObject, type Json, type JsonObject } from "../api/json";
 
 export type SchemaNode = {
   name: string;
@@ -186,8 +186,4 @@ function lastPart(ref: string): string {
 
 function text(value: Json | undefined): string | undefined {
   return typeof value === "string" && value !== "" ? value : undefined;
-}
-
-function isObject(value: Json | undefined): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

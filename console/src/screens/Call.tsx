@@ -13,7 +13,7 @@ import { Page } from "../components/Page";
 import { ErrorState, Skeleton } from "../components/States";
 import { duration } from "../format";
 import { visible } from "../format/visible";
-import { useMe } from "../session";
+import { useMaySee, useMe } from "../session";
 import { argumentsOf, leaveForTool } from "./call/again";
 import { Facts } from "./call/Facts";
 import { Path } from "./call/Path";
@@ -26,6 +26,7 @@ const toList = <Link to="/calls">Calls</Link>;
 export default function Call() {
   const { id } = useParams({ from: "/calls/$id" });
   const { data: call, error, refetch } = useQuery(queries.call(id));
+  const all = useMaySee();
   if (!call) {
     return (
       <Page title="Call" above={toList}>
@@ -34,11 +35,11 @@ export default function Call() {
     );
   }
   return (
-    <Page title={visible(call.tool)} above={<Above call={call} />} beside={<CodeStatus code={call.code} />} actions={<Actions call={call} />}>
+    <Page title={visible(call.tool)} above={<Above call={call} all={all} />} beside={<CodeStatus code={call.code} />} actions={all && <Actions call={call} />}>
       {call.code !== "OK" && <Failure call={call} />}
       <div className="Call-grid">
         <Card title="Where the time went" description={`${duration(call.elapsedNs)} in all. What waits is amber, what runs is teal.`}><Path call={call} /></Card>
-        <Card title="Facts"><Facts call={call} /></Card>
+        <Card title="Facts"><Facts call={call} all={all} /></Card>
       </div>
       <div className="grid-2">
         <Arguments call={call} />
@@ -48,12 +49,12 @@ export default function Call() {
   );
 }
 
-function Above({ call }: { call: CallDetail }) {
+function Above({ call, all }: { call: CallDetail; all: boolean }) {
   return (
     <span className="row-wrap">
       {toList}
       {call.parent && <>/ <Link to="/calls/$id" params={{ id: call.parent }}>the call that made it</Link></>}
-      {call.server && <>/ <Link to="/servers/$id" params={{ id: call.server }}>{call.server}</Link></>}
+      {call.server && all && <>/ <Link to="/servers/$id" params={{ id: call.server }}>{call.server}</Link></>}
     </span>
   );
 }

@@ -8,8 +8,9 @@ import { Card } from "../components/Card";
 import { Page } from "../components/Page";
 import { ErrorNote } from "../components/States";
 import { Table } from "../components/Table";
+import { useMaySee } from "../session";
 import { columnsOf } from "./calls/columns";
-import { Filters, type CallSearch } from "./calls/Filters";
+import { chosen, Filters, type CallSearch } from "./calls/Filters";
 import { LiveBar } from "./calls/LiveBar";
 import { NoCalls } from "./calls/NoCalls";
 import { momentOf } from "./calls/span";
@@ -22,7 +23,9 @@ const near = 600; // pixels before the end at which more is asked for
 
 /** What agents did and do: the record, and on top of it what happens now. */
 export default function Calls() {
-  const search = useSearch({ from: "/calls" });
+  const own = !useMaySee();
+  const asked = useSearch({ from: "/calls" });
+  const search = useMemo(() => (own ? { ...asked, account: undefined } : asked), [own, asked]); // theirs is the only one
   const navigate = useNavigate({ from: "/calls" });
   const list = useRef<HTMLDivElement>(null);
   const narrow = useCallback(
@@ -37,16 +40,16 @@ export default function Calls() {
     void navigate({ search: {}, replace: true });
   }, [navigate]);
   return (
-    <Page title="Calls" description="Every call of every tool, the newest first. Those that happen now appear by themselves.">
-      <Filters search={search} narrow={narrow} clear={clear} />
-      <CallList list={list} search={search} narrow={narrow} clear={clear} />
+    <Page title="Calls" description={`${own ? "The calls of your account" : "Every call of every tool"}, the newest first. Those that happen now appear by themselves.`}>
+      <Filters search={search} narrow={narrow} clear={clear} own={own} />
+      <CallList list={list} search={search} narrow={narrow} clear={clear} own={own} />
     </Page>
   );
 }
 
-type CallListProps = { list: RefObject<HTMLDivElement | null>; search: CallSearch; narrow: (more: CallSearch) => void; clear: () => void };
+type CallListProps = { list: RefObject<HTMLDivElement | null>; search: CallSearch; narrow: (more: CallSearch) => void; clear: () => void; own: boolean };
 
-function CallList({ list, search, narrow, clear }: CallListProps) {
+function CallList({ list, search, narrow, clear, own }: CallListProps) {
   const filter = useFilter(search);
   const [paused, setPaused] = useState(false);
   const place = usePlace(list, filter);
@@ -73,7 +76,7 @@ function CallList({ list, search, narrow, clear }: CallListProps) {
           rowLink={(row) => (row.running ? undefined : { to: "/calls/$id", params: { id: row.id } })}
           error={history.error}
           onRetry={() => void history.refetch()}
-          empty={<NoCalls filtered={Object.keys(search).some((name) => name !== "view")} clear={clear} />}
+          empty={<NoCalls filtered={chosen(search).length > 0} clear={clear} own={own} />}
           minWidth={1040}
           {...(more && { more: { load, loading: history.isFetchingNextPage } })}
         />
@@ -88,11 +91,10 @@ function scrollToTop(list: HTMLElement | null) {
 }
 
 /** The filter of the address for the API. Spans are counted from when they were chosen. */
-function useFilter({ view: _, failed, since, until, ...rest }: CallSearch): CallFilter {
-  const key = JSON.stringify(rest);
+function useFilter({ account, caller, session, server, tool, gate, code, failed, parent, since, until }: CallSearch): CallFilter {
   return useMemo(
-    () => ({ ...(JSON.parse(key) as CallFilter), failed: failed === "true" || undefined, since: momentOf(since), until: momentOf(until) }),
-    [key, failed, since, until],
+    () => ({ account, caller, session, server, tool, gate, code, failed: failed === "true" || undefined, parent, since: momentOf(since), until: momentOf(until) }),
+    [account, caller, session, server, tool, gate, code, failed, parent, since, until],
   );
 }
 

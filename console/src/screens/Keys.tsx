@@ -1,4 +1,4 @@
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { KeyRound, Plus } from "lucide-react";
 import { useMemo, useState } from "react";
@@ -21,6 +21,7 @@ import { toast } from "../components/Toast";
 import { absolute } from "../format";
 import { visible } from "../format/visible";
 import { useMayChange } from "../session";
+import { useDelayed } from "../useDelayed";
 import { CreateKey } from "./keys/CreateKey";
 import { scopeWords } from "./keys/scopes";
 import "./Keys.css";
@@ -39,8 +40,10 @@ export default function Keys() {
   const mayChange = useMayChange();
   const [making, setMaking] = useState(false);
   const [revoking, setRevoking] = useState<Key>();
-  const { data, error, refetch } = useQuery(queries.keys());
-  const rows = useMemo(() => data?.keys.filter((key) => fits(key, q, state)).toSorted(activeFirst), [data, q, state]);
+  const typed = useDelayed(q, 200);
+  const { data, error, refetch, hasNextPage, fetchNextPage, isFetchingNextPage } = useInfiniteQuery(queries.keys({ q: typed || undefined, limit: 200 }));
+  const rows = useMemo(() => data?.pages.flatMap((page) => page.keys).filter((key) => !state || key.state === state), [data, state]);
+  const more = hasNextPage ? { load: () => void fetchNextPage(), loading: isFetchingNextPage } : undefined;
   const columns = useMemo(() => columnsOf(mayChange ? setRevoking : undefined), [mayChange]);
   if (error instanceof ApiError && error.status === 404) return <Page title="Keys"><NoStore /></Page>;
   const narrow = (more: { q?: string | undefined; state?: string | undefined }) => void navigate({ search: (old) => ({ ...old, ...more }), replace: true });
@@ -52,7 +55,7 @@ export default function Keys() {
         <Select label="State" labelHidden value={states.find((each) => each.value === state)?.value ?? ""} items={states} onChange={(next) => narrow({ state: next || undefined })} />
       </div>
       <Card flush>
-        <Table label="Keys" columns={columns} rows={rows} rowKey={(key) => key.prefix} error={error} onRetry={() => void refetch()} empty={<Nothing filtered={(data?.keys.length ?? 0) > 0} />} minWidth={1040} />
+        <Table label="Keys" columns={columns} rows={rows} rowKey={(key) => key.prefix} error={error} onRetry={() => void refetch()} empty={<Nothing filtered={q !== "" || state !== undefined} more={more} />} minWidth={1040} {...(more && { more })} />
       </Card>
       {making && <CreateKey onClose={() => setMaking(false)} />}
       <Revoke doomed={revoking} onClose={() => setRevoking(undefined)} />
@@ -60,25 +63,15 @@ export default function Keys() {
   );
 }
 
-function fits(key: Key, q: string, state: string | undefined): boolean {
-  const words = q.toLowerCase();
-  return (!state || key.state === state) && [key.name, key.caller, key.account, key.prefix].some((text) => text.toLowerCase().includes(words));
-}
-
-/** Keys that are good before the others, and the newest first. */
-function activeFirst(a: Key, b: Key): number {
-  return Number(b.state === "active") - Number(a.state === "active") || Date.parse(b.created) - Date.parse(a.created);
-}
-
 function columnsOf(revoke: ((key: Key) => void) | undefined): Column<Key>[] {
   const columns: Column<Key>[] = [
-    { id: "name", header: "Name", value: (key) => key.name, cell: (key) => <Name of={key} /> },
-    { id: "caller", header: "Caller", width: "13%", value: (key) => key.caller, cell: (key) => <span className="cut" title={key.caller}>{key.caller}</span> },
-    { id: "account", header: "Account", width: "12%", value: (key) => key.account, cell: (key) => <span className="cut" title={key.account}>{key.account}</span> },
+    { id: "name", header: "Name", cell: (key) => <Name of={key} /> },
+    { id: "caller", header: "Caller", width: "13%", cell: (key) => <span className="cut" title={key.caller}>{key.caller}</span> },
+    { id: "account", header: "Account", width: "12%", cell: (key) => <span className="cut" title={key.account}>{key.account}</span> },
     { id: "scopes", header: "Scopes", width: "20%", cell: (key) => <Scopes scopes={key.scopes} /> },
-    { id: "state", header: "State", width: "100px", value: (key) => key.state, cell: (key) => <StateStatus state={key.state} title={key.revoked ? `Revoked ${absolute(key.revoked)}` : undefined} /> },
-    { id: "created", header: "Made", width: "104px", align: "right", value: (key) => Date.parse(key.created), cell: (key) => <Time at={key.created} /> },
-    { id: "expires", header: "Expires", width: "112px", align: "right", value: (key) => (key.expires ? Date.parse(key.expires) : undefined), cell: (key) => (key.expires ? <Time at={key.expires} /> : <span className="faint">never</span>) },
+    { id: "state", header: "State", width: "100px", cell: (key) => <StateStatus state={key.state} title={key.revoked ? `Revoked ${absolute(key.revoked)}` : undefined} /> },
+    { id: "created", header: "Made", width: "104px", align: "right", cell: (key) => <Time at={key.created} /> },
+    { id: "expires", header: "Expires", width: "112px", align: "right", cell: (key) => (key.expires ? <Time at={key.expires} /> : <span className="faint">never</span>) },
   ];
   if (revoke) {
     columns.push({ id: "revoke", header: "", width: "92px", align: "right", cell: (key) => key.state === "active" && <Button size="s" variant="danger" onClick={() => revoke(key)} aria-label={`Revoke ${key.name}`}>Revoke</Button> });
@@ -123,7 +116,10 @@ function Revoke({ doomed, onClose }: { doomed: Key | undefined; onClose: () => v
   );
 }
 
-function Nothing({ filtered }: { filtered: boolean }) {
+type More = { load: () => void; loading: boolean };
+
+function Nothing({ filtered, more }: { filtered: boolean; more: More | undefined }) {
+  if (more) return <EmptyState icon={<KeyRound />} title="None of the newest keys is like that" action={<Button busy={more.loading} onClick={more.load}>Look further back</Button>} />;
   if (filtered) return <EmptyState icon={<KeyRound />} title="No key is like that">Take a filter away to see more.</EmptyState>;
   return <EmptyState icon={<KeyRound />} title="There is no key yet">Gates with <code>callers: keys</code> let nobody in without one.</EmptyState>;
 }

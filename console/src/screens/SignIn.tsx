@@ -9,7 +9,6 @@ import { Button } from "../components/Button";
 import { Code } from "../components/Code";
 import { TextField } from "../components/Field";
 import { ErrorNote } from "../components/States";
-import { maySee } from "../session";
 import "./SignIn.css";
 
 const command = "toolyard keys create --scope operator --scope write --name console --caller YOU";
@@ -22,7 +21,7 @@ export default function SignIn() {
       <div className="SignIn-card">
         <span className="SignIn-logo" aria-hidden="true"><Wrench /></span>
         <h1>Sign in{known?.yard ? ` to ${known.yard}` : ""}</h1>
-        <p className="soft">With a key that may see the yard: its scope is <code>viewer</code>, or <code>operator</code> to change things.</p>
+        <p className="soft">Any key shows the calls and the spend of its account. One with the scope <code>viewer</code> shows the whole yard, and with <code>operator</code> it can be changed.</p>
         <SignInForm fresh />
         <NoKey keys={known?.keys !== false} />
       </div>
@@ -39,7 +38,7 @@ export function SignInForm({ fresh = false }: { fresh?: boolean }) {
   const enter = useMutation({
     mutationFn: (value: string) => signIn(value),
     onSuccess: (me) => {
-      if (fresh || me.caller !== known?.caller) client.removeQueries({ predicate: (query) => query.queryKey[0] !== "me" });
+      if (fresh || me.caller !== known?.caller || me.role !== known.role) client.removeQueries({ predicate: (query) => query.queryKey[0] !== "me" });
       client.setQueryData(queries.me().queryKey, me);
       void client.invalidateQueries();
     },
@@ -53,7 +52,6 @@ export function SignInForm({ fresh = false }: { fresh?: boolean }) {
     <form className="stack" onSubmit={submit}>
       <TextField label="Key" type="password" value={key} onChange={setKey} placeholder="ty_…" autoComplete="current-password" spellCheck={false} autoFocus mono maxLength={500} />
       <ErrorNote error={enter.error ? inWords(enter.error) : handed ? inWords(handed) : undefined} />
-      <Refused me={known} />
       <Button type="submit" variant="primary" busy={enter.isPending} disabled={key.trim() === ""}>Sign in</Button>
     </form>
   );
@@ -72,16 +70,6 @@ function NoKey({ keys }: { keys: boolean }) {
         <p className="soft">This yard keeps no keys, since it has no store. Name one in its configuration, then make a key.</p>
       )}
     </div>
-  );
-}
-
-/** Says to those who are known, but may not see the yard, why they are here. */
-function Refused({ me }: { me: Me | undefined }) {
-  if (!me || me.role !== "caller" || maySee(me)) return null;
-  return (
-    <p className="SignIn-refused">
-      You are signed in as <strong>{me.caller}</strong>, whose key may call tools but not see the yard.
-    </p>
   );
 }
 

@@ -4,7 +4,7 @@ import { useMemo } from "react";
 import { Button } from "../components/Button";
 import { Page } from "../components/Page";
 import { Tabs } from "../components/Tabs";
-import { maySee, useMe } from "../session";
+import { useMaySee } from "../session";
 import { Accounts } from "./spend/Accounts";
 import { CostsView } from "./spend/CostsView";
 import { OwnAccount } from "./spend/OwnAccount";
@@ -17,21 +17,21 @@ import "./Spend.css";
 export default function Spend() {
   const search = useSearch({ from: "/spend" });
   const navigate = useNavigate({ from: "/spend" });
-  const me = useMe();
-  const own = me !== undefined && !maySee(me);
-  const { since, until, account, state } = search;
+  const own = !useMaySee();
+  const { since, until, state } = search;
+  const account = own ? undefined : search.account; // theirs is the only one
   const range = useMemo(() => rangeOf(since, until), [since, until]);
   const narrow = (more: Partial<typeof search>) => void navigate({ search: (old) => ({ ...old, ...more }), replace: true });
   const tab = ["costs", "accounts", "sessions"].find((each) => each === search.tab) ?? "costs";
   const tabs = [
     { id: "costs", label: "Costs", content: <CostsView range={range} account={account} search={{ since, until }} own={own} /> },
-    { id: "accounts", label: own ? "Your account" : "Accounts", content: own ? <OwnAccount /> : <Accounts account={account} /> },
-    { id: "sessions", label: "Sessions", content: <Sessions account={account} state={state} onState={(next) => narrow({ state: next })} /> },
+    { id: "accounts", label: own ? "Your account" : "Accounts", content: own ? <OwnAccount /> : <Accounts account={account} q={search.q} onFind={(q) => narrow({ q })} /> },
+    { id: "sessions", label: "Sessions", content: <Sessions account={account} own={own} state={state} onState={(next) => narrow({ state: next })} /> },
   ];
   return (
     <Page
       title="Spend"
-      description={own ? "What your calls cost, and what is left." : "What calls cost, who pays, and what is left. Amounts are exact; days are those of UTC."}
+      description={own ? "What the calls of your account cost, and what is left. Amounts are exact; days are those of UTC." : "What calls cost, who pays, and what is left. Amounts are exact; days are those of UTC."}
       actions={tab === "costs" && <RangePicker range={range} onChange={(from, to) => narrow({ since: from, until: to })} />}
     >
       {account && <div className="row-wrap"><Button size="s" icon={<X />} onClick={() => narrow({ account: undefined })}>of the account {account}</Button></div>}

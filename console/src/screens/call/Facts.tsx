@@ -6,8 +6,8 @@ import { CopyButton } from "../../components/Code";
 import { Time } from "../../components/Time";
 import { absolute, bytes, count, duration, parseMoney, price } from "../../format";
 
-/** All that is known of a call, beside its time. */
-export function Facts({ call }: { call: CallDetail }) {
+/** All that is known of a call, beside its time. What leads to the yard is for those who may see it all. */
+export function Facts({ call, all }: { call: CallDetail; all: boolean }) {
   return (
     <dl className="Call-facts">
       <Fact name="When"><Time at={call.at} /><div className="faint small">{absolute(call.at)}</div></Fact>
@@ -15,10 +15,10 @@ export function Facts({ call }: { call: CallDetail }) {
       <Fact name="Price">{price(call.priceUsd)}</Fact>
       <Fact name="Paid by"><Payer call={call} /></Fact>
       <Fact name="Caller"><Link to="/calls" search={{ caller: call.caller }}>{call.caller}</Link></Fact>
-      {call.account && <Fact name="Account"><Link to="/calls" search={{ account: call.account }}>{call.account}</Link></Fact>}
+      {call.account && <Fact name="Account">{all ? <Link to="/calls" search={{ account: call.account }}>{call.account}</Link> : call.account}</Fact>}
       {call.session && <Fact name="Session"><Link to="/calls" search={{ session: call.session }} className="mono">{call.session}</Link></Fact>}
-      <Fact name="Gate"><Link to="/gates" search={{ gate: call.gate }}>{call.gate}</Link> <Badge tone={call.mode === "write" ? "warn" : "neutral"}>{call.mode}</Badge></Fact>
-      <Fact name="Source">{call.server ? <Link to="/servers/$id" params={{ id: call.server }}>{call.server}</Link> : "this yard"}</Fact>
+      <Fact name="Gate">{all ? <Link to="/gates" search={{ gate: call.gate }}>{call.gate}</Link> : call.gate} <Badge tone={call.mode === "write" ? "warn" : "neutral"}>{call.mode}</Badge></Fact>
+      <Fact name="Source">{call.server && all ? <Link to="/servers/$id" params={{ id: call.server }}>{call.server}</Link> : (call.server ?? "this yard")}</Fact>
       <Fact name="Sizes">{bytes(call.argsBytes)} in, {bytes(call.resultBytes)} out</Fact>
       <Fact name="Catalog">generation {count(call.generation)}</Fact>
       {call.parent && <Fact name="Made by"><Link to="/calls/$id" params={{ id: call.parent }} className="mono">{call.parent}</Link></Fact>}

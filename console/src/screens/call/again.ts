@@ -1,4 +1,5 @@
-import type { CallRow, Json, JsonObject } from "../../api/types";
+import { isObject, type Json, type JsonObject } from "../../api/json";
+import type { CallRow } from "../../api/types";
 
 const key = "toolyard.try";
 
@@ -26,5 +27,5 @@ export function takeForTool(source: string, name: string): JsonObject | undefine
 
 /** The arguments if they can be sent again: all of them were kept. */
 export function argumentsOf(args: Json | undefined, kept: string | undefined): JsonObject | undefined {
-  return kept === "full" && typeof args === "object" && args !== null && !Array.isArray(args) ? args : undefined;
+  return kept === "full" && isObject(args) ? args : undefined;
 }

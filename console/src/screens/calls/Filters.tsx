@@ -1,4 +1,4 @@
-import { useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { SlidersHorizontal, X } from "lucide-react";
 import { type KeyboardEvent, useEffect, useId, useState } from "react";
 import { queries } from "../../api/queries";
@@ -8,20 +8,26 @@ import { TextField } from "../../components/Field";
 import { Select } from "../../components/Select";
 import { Switch } from "../../components/Toggle";
 import { absolute, plural } from "../../format";
+import { useDelayed } from "../../useDelayed";
 import { codes, codeWords } from "./codes";
 import { localInput, spans } from "./span";
 
 export type CallSearch = TextSearch<"view" | "account" | "caller" | "session" | "server" | "tool" | "gate" | "code" | "failed" | "parent" | "since" | "until">;
 
-type FiltersProps = { search: CallSearch; narrow: (more: CallSearch) => void; clear: () => void };
+type FiltersProps = { search: CallSearch; narrow: (more: CallSearch) => void; clear: () => void; own: boolean };
+
+/** The filters that are set. */
+export function chosen({ view: _, ...filters }: CallSearch): string[] {
+  return Object.values(filters).filter((value) => value !== undefined);
+}
 
 const any = { value: "", label: "Any" };
 
 /** What the list is narrowed down to; all of it is in the address. */
-export function Filters({ search, narrow, clear }: FiltersProps) {
+export function Filters({ search, narrow, clear, own }: FiltersProps) {
   const [open, setOpen] = useState(false);
   const id = useId();
-  const set = Object.entries(search).filter(([name]) => name !== "view").length;
+  const set = chosen(search).length;
   return (
     <div className="stack-s">
       <Button className="Calls-open" icon={<SlidersHorizontal />} aria-expanded={open} aria-controls={id} onClick={() => setOpen(!open)}>
@@ -29,11 +35,7 @@ export function Filters({ search, narrow, clear }: FiltersProps) {
       </Button>
       <div className="Calls-filters" id={id} data-open={open}>
         <Period search={search} narrow={narrow} />
-        <ToolFilter value={search.tool} onPick={(tool) => narrow({ tool })} />
-        <ServerFilter value={search.server} onPick={(server) => narrow({ server })} />
-        <GateFilter value={search.gate} onPick={(gate) => narrow({ gate })} />
-        <Named label="Caller" value={search.caller} onPick={(caller) => narrow({ caller })} />
-        <AccountFilter value={search.account} onPick={(account) => narrow({ account })} />
+        {own ? <OwnNames search={search} narrow={narrow} /> : <Names search={search} narrow={narrow} />}
         <Select label="Outcome" value={search.code ?? ""} items={codeItems(search.code)} onChange={(code) => narrow({ code: code || undefined })} />
         <div className="Calls-last">
           <Switch label="Failed only" checked={search.failed === "true"} onChange={(failed) => narrow({ failed: failed ? "true" : undefined })} />
@@ -42,6 +44,30 @@ export function Filters({ search, narrow, clear }: FiltersProps) {
       </div>
       <Chosen search={search} narrow={narrow} />
     </div>
+  );
+}
+
+function Names({ search, narrow }: Pick<FiltersProps, "search" | "narrow">) {
+  return (
+    <>
+      <ToolFilter value={search.tool} onPick={(tool) => narrow({ tool })} />
+      <ServerFilter value={search.server} onPick={(server) => narrow({ server })} />
+      <GateFilter value={search.gate} onPick={(gate) => narrow({ gate })} />
+      <Named label="Caller" value={search.caller} onPick={(caller) => narrow({ caller })} />
+      <AccountFilter value={search.account} onPick={(account) => narrow({ account })} />
+    </>
+  );
+}
+
+/** Who may not see the yard is suggested nothing of what it has. */
+function OwnNames({ search, narrow }: Pick<FiltersProps, "search" | "narrow">) {
+  return (
+    <>
+      <Named label="Tool" value={search.tool} onPick={(tool) => narrow({ tool })} />
+      <Named label="Server" value={search.server} onPick={(server) => narrow({ server })} />
+      <Named label="Gate" value={search.gate} onPick={(gate) => narrow({ gate })} />
+      <Named label="Caller" value={search.caller} onPick={(caller) => narrow({ caller })} />
+    </>
   );
 }
 
@@ -107,8 +133,11 @@ function ServerFilter({ value, onPick }: PickProps) {
 }
 
 function AccountFilter({ value, onPick }: PickProps) {
-  const accounts = useQuery({ ...queries.accounts(), refetchInterval: false });
-  return <Named label="Account" value={value} onPick={onPick} suggestions={accounts.data?.accounts.map((account) => account.id) ?? []} />;
+  const [typed, setTyped] = useState("");
+  const rested = useDelayed(typed, 200);
+  const found = useInfiniteQuery(queries.accounts({ q: rested || undefined, limit: 20 }));
+  const names = found.data?.pages[0]?.accounts.map((account) => account.id) ?? [];
+  return <Named label="Account" value={value} onPick={onPick} suggestions={names} onType={setTyped} />;
 }
 
 function GateFilter({ value, onPick }: PickProps) {

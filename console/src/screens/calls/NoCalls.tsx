@@ -7,7 +7,7 @@ import { Code } from "../../components/Code";
 import { EmptyState } from "../../components/States";
 
 /** There are no calls: none are like that, or nobody made one yet, and how to make one. */
-export function NoCalls({ filtered, clear }: { filtered: boolean; clear: () => void }) {
+export function NoCalls({ filtered, clear, own }: { filtered: boolean; clear: () => void; own: boolean }) {
   if (filtered) {
     return (
       <EmptyState icon={<Activity />} title="No call is like that" action={<Button onClick={clear}>Clear the filters</Button>}>
@@ -16,8 +16,8 @@ export function NoCalls({ filtered, clear }: { filtered: boolean; clear: () => v
     );
   }
   return (
-    <EmptyState icon={<Activity />} title="Nobody called a tool yet">
-      <HowToCall />
+    <EmptyState icon={<Activity />} title={own ? "Nothing was called for your account yet" : "Nobody called a tool yet"}>
+      {own ? <HowToCallYourself /> : <HowToCall />}
     </EmptyState>
   );
 }
@@ -27,13 +27,24 @@ function HowToCall() {
   const tools = useQuery(queries.tools({ limit: 1, mode: "read" }));
   const gate = gates.data?.gates[0];
   const tool = tools.data?.tools[0]?.name ?? "TOOL";
-  const body = JSON.stringify({ tool, args: {} });
-  const key = gate?.callers === "keys" ? ` \\\n  -H 'Authorization: Bearer ty_…'` : "";
-  const curl = `curl ${location.origin}/api/v1/calls${key} \\\n  -H 'Content-Type: application/json' \\\n  -d '${body}'`;
   return (
     <div className="Calls-how">
       <p>Open a tool in the <Link to="/catalog">catalog</Link> and fill in its form, or connect an agent to <code>{location.origin}{gate?.path ?? "/mcp"}</code>, or send a call yourself:</p>
-      <Code text={curl} label="A call with curl" />
+      <Code text={curl(tool, gate?.callers === "keys")} label="A call with curl" />
     </div>
   );
+}
+
+function HowToCallYourself() {
+  return (
+    <div className="Calls-how">
+      <p>Connect an agent to <code>{location.origin}/mcp</code> with your key, or send a call yourself. The agent is told which tools there are.</p>
+      <Code text={curl("TOOL", true)} label="A call with curl" />
+    </div>
+  );
+}
+
+function curl(tool: string, keyed: boolean): string {
+  const key = keyed ? ` \\\n  -H 'Authorization: Bearer ty_…'` : "";
+  return `curl ${location.origin}/api/v1/calls${key} \\\n  -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify({ tool, args: {} })}'`;
 }

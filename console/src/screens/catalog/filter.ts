@@ -1,5 +1,5 @@
 import type { ToolFilter } from "../../api/types";
-import type { TextSearch } from "../../search";
+import { oneOf, type TextSearch } from "../../search";
 
 export type CatalogSearch = TextSearch<"q" | FilterName | "problem">;
 export type FilterName = "source" | "category" | "mode" | "price" | "latency" | "gate";
@@ -25,16 +25,21 @@ export function valueWords(name: FilterName, value: string): string {
   return value;
 }
 
+export const modes = ["read", "write"] as const;
+const prices = ["free", "paid"] as const;
+
 /** What is asked of the API for an address and the words that are typed now. */
-export function filterOf(search: CatalogSearch, typed: string): ToolFilter {
-  const filter: ToolFilter = {};
-  const q = typed.trim();
-  if (q !== "") filter.q = q;
-  for (const name of filterNames) {
-    if (search[name]) filter[name] = search[name];
-  }
-  if (search.problem === "true") filter.problem = true;
-  return filter;
+export function filterOf({ source, category, mode, price, latency, gate, problem }: CatalogSearch, typed: string): ToolFilter {
+  return {
+    q: typed.trim() || undefined,
+    source,
+    category,
+    mode: oneOf(modes, mode),
+    price: oneOf(prices, price),
+    latency,
+    gate,
+    problem: problem === "true" || undefined,
+  };
 }
 
 /** Whether anything but the words narrows the list. */

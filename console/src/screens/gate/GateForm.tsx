@@ -4,7 +4,7 @@ import { type FormEvent, useState } from "react";
 import { putGate } from "../../api/actions";
 import { ApiError } from "../../api/client";
 import { queries } from "../../api/queries";
-import type { Gate, GateBody, Gates } from "../../api/types";
+import type { Gate, GateChange, Gates } from "../../api/types";
 import { Button } from "../../components/Button";
 import { Dialog } from "../../components/Dialog";
 import { TextField } from "../../components/Field";
@@ -85,10 +85,10 @@ function Failure({ error, was, now }: { error: unknown; was: Gate | undefined; n
 function useSave(name: string, terms: Terms, version: number, onDone: () => void) {
   const client = useQueryClient();
   const navigate = useNavigate({ from: "/gates" });
-  const { toolset, ...rest } = terms;
-  const body: GateBody = { ...rest, ...(toolset !== "" && { toolset }) };
+  const { mode, surface, toolset, naming, callers, errors } = terms;
+  const body: GateChange = { mode, surface, toolset: toolset || undefined, naming, callers, errors, version };
   return useMutation({
-    mutationFn: () => putGate(name, { ...body, version }),
+    mutationFn: () => putGate(name, body),
     onSettled: () => Promise.all(["gates", "toolsets", "edits", "tools", "overview"].map((key) => client.invalidateQueries({ queryKey: [key] }))),
     onSuccess: () => {
       toast.good(`The gate ${name} is saved, and counts.`);

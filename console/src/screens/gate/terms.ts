@@ -1,14 +1,14 @@
 import type { Gate } from "../../api/types";
 
 /** What is said of a gate; an empty toolset stands for all tools. */
-export type Terms = { mode: string; surface: string; toolset: string; naming: string; callers: "anyone" | "keys"; errors: string };
+export type Terms = Required<Pick<Gate, "mode" | "surface" | "toolset" | "naming" | "callers" | "errors">>;
 
 const fresh: Terms = { mode: "read", surface: "both", toolset: "", naming: "mcp", callers: "keys", errors: "result" };
 
 /** The terms of a gate, or those to begin a new one with: the careful ones. */
 export function termsOf(gate: Gate | undefined): Terms {
   if (!gate) return fresh;
-  const { mode, surface, toolset = "", naming, callers, errors } = gate;
+  const { mode, surface = fresh.surface, toolset = "", naming = fresh.naming, callers = fresh.callers, errors = fresh.errors } = gate;
   return { mode, surface, toolset, naming, callers, errors };
 }
 
@@ -28,14 +28,14 @@ export const choices = {
     { value: "client", label: "client: mcp_server_tool" },
   ],
   callers: [
-    { value: "keys" as const, label: "Those with a key" },
-    { value: "anyone" as const, label: "Anyone who reaches it" },
+    { value: "keys", label: "Those with a key" },
+    { value: "anyone", label: "Anyone who reaches it" },
   ],
   errors: [
     { value: "result", label: "Results that a model can read" },
     { value: "protocol", label: "JSON-RPC errors" },
   ],
-} satisfies Record<Exclude<keyof Terms, "toolset">, { value: string; label: string }[]>;
+} satisfies { [term in Exclude<keyof Terms, "toolset">]: { value: Terms[term]; label: string }[] };
 
 /** What differs between two states of a gate. */
 export function differences(was: Gate, now: Gate): { term: string; was: string; now: string }[] {

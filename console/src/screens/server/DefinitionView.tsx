@@ -1,5 +1,5 @@
 import { TriangleAlert } from "lucide-react";
-import type { JsonObject, PendingTool } from "../../api/types";
+import type { Json, PendingTool } from "../../api/types";
 import { Code } from "../../components/Code";
 import { Diff, JsonDiff } from "../../components/Diff";
 import { stableJson } from "../../diff/lines";
@@ -16,20 +16,20 @@ export function DefinitionView({ pending }: { pending: PendingTool }) {
       {refused && <Warning text={`It cannot be approved: ${visible(refused)}`} />}
       {hidesText(offered) && <Warning text="It holds characters that cannot be seen. They are written out here, such as ⟨U+200B⟩; a model reads what they hide." />}
       {kind === "changed" && <Changed pending={pending} />}
-      {kind === "new" && offered && <Whole definition={offered} label="Offered definition" />}
+      {kind === "new" && offered !== undefined && <Whole definition={offered} label="Offered definition" />}
       {kind === "gone" && (
         <>
           <p className="soft">The server does not offer it any more. This was approved:</p>
-          {approved && <Whole definition={approved} label="Approved definition" />}
+          {approved !== undefined && <Whole definition={approved} label="Approved definition" />}
         </>
       )}
-      {kind === "refused" && approved && (
+      {kind === "refused" && approved !== undefined && (
         <>
           <p className="soft">This was approved before:</p>
           <Whole definition={approved} label="Approved definition" />
         </>
       )}
-      {kind === "refused" && offered && <Whole definition={offered} label="Offered definition" />}
+      {kind === "refused" && offered !== undefined && <Whole definition={offered} label="Offered definition" />}
     </div>
   );
 }
@@ -93,7 +93,7 @@ function Changes({ pending: { changes = [] } }: { pending: PendingTool }) {
   );
 }
 
-function Whole({ definition, label }: { definition: JsonObject; label: string }) {
+function Whole({ definition, label }: { definition: Json; label: string }) {
   const { text, rest } = parts(definition);
   return (
     <>

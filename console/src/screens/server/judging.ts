@@ -1,9 +1,10 @@
-import type { Json, JsonObject, PendingKind, PendingTool, ToolHash } from "../../api/types";
+import { isObject, type Json } from "../../api/json";
+import type { PendingKind, PendingTool, ToolHash } from "../../api/types";
 import { visible } from "../../format/visible";
 
 /** A definition in two parts: the text that a model reads, and everything else. */
-export function parts(definition: JsonObject | undefined): { text: string; rest: JsonObject | undefined } {
-  if (!definition) return { text: "", rest: undefined };
+export function parts(definition: Json | undefined): { text: string; rest: Json | undefined } {
+  if (!isObject(definition)) return { text: "", rest: definition };
   const { description, ...rest } = definition;
   if (typeof description === "string") return { text: description, rest };
   return { text: "", rest: definition };
@@ -13,7 +14,7 @@ export function parts(definition: JsonObject | undefined): { text: string; rest:
 export function hidesText(value: Json | undefined): boolean {
   if (typeof value === "string") return visible(value) !== value;
   if (typeof value !== "object" || value === null) return false;
-  return Object.entries(value).some(([name, member]) => visible(name) !== name || hidesText(member as Json));
+  return Object.entries(value).some(([name, member]) => visible(name) !== name || hidesText(member));
 }
 
 const most = 160; // characters of a value in the summary; the comparison has all of it

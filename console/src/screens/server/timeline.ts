@@ -2,11 +2,11 @@ import type { ServerEvent, ServerState } from "../../api/types";
 
 /** A stretch of time in one state; "unknown" before the first event that tells. */
 export type Stretch = { state: ServerState | "unknown"; from: number; to: number; text?: string };
-export type MarkKind = "changed" | "approved" | "rejected";
+export type MarkKind = Exclude<ServerEvent["kind"], keyof typeof stateOf>;
 export type TimelineMark = { kind: MarkKind; at: number; text?: string };
 export type Timeline = { from: number; to: number; stretches: Stretch[]; marks: TimelineMark[] };
 
-const stateOf: Partial<Record<ServerEvent["kind"], ServerState>> = { start: "starting", up: "up", down: "down" };
+const stateOf = { start: "starting", up: "up", down: "down" } as const satisfies Partial<Record<ServerEvent["kind"], ServerState>>;
 const least = 1000; // ms that a picture covers, so that a single event has room
 
 /**
@@ -24,12 +24,14 @@ export function timeline(events: ServerEvent[], now: number): Timeline | undefin
   const stretches: Stretch[] = [{ state: "unknown", from: first.time, to }];
   const marks: TimelineMark[] = [];
   for (const { kind, time, text } of known) {
-    const state = stateOf[kind];
-    if (state) follow(stretches, { state, from: time, to, ...(text && { text }) });
-    else marks.push({ kind: kind as MarkKind, at: time, ...(text && { text }) });
+    if (isTurn(kind)) follow(stretches, { state: stateOf[kind], from: time, to, ...(text && { text }) });
+    else marks.push({ kind, at: time, ...(text && { text }) });
   }
   return { from: first.time, to, stretches: stretches.filter((each) => each.to > each.from), marks };
 }
+
+/** Whether a server is in another state since such an event. */
+const isTurn = (kind: ServerEvent["kind"]): kind is keyof typeof stateOf => kind in stateOf;
 
 /**
  * Ends the last stretch where the next begins; the same state again goes on. An attempt that

@@ -1,4 +1,4 @@
-import { useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery } from "@tanstack/react-query";
 import { Wallet } from "lucide-react";
 import { useMemo, useState } from "react";
 import { queries } from "../../api/queries";
@@ -6,46 +6,60 @@ import type { Purse } from "../../api/types";
 import { Button } from "../../components/Button";
 import { Card } from "../../components/Card";
 import { Meter } from "../../components/charts";
+import { TextField } from "../../components/Field";
 import { EmptyState } from "../../components/States";
 import { type Column, Table } from "../../components/Table";
 import { money, moneyShare, parseMoney } from "../../format";
 import { useMayChange } from "../../session";
+import { useDelayed } from "../../useDelayed";
 import { FundDialog } from "./FundDialog";
 import { NoLedger } from "./NoLedger";
 import { availableOf, everOf, isMissing } from "./purse";
 
+type AccountsProps = { account: string | undefined; q: string | undefined; onFind: (q: string | undefined) => void };
+
 /** The accounts: what they have, what is set aside, what they spent. */
-export function Accounts({ account }: { account: string | undefined }) {
-  const accounts = useQuery(queries.accounts());
+export function Accounts({ account, q = "", onFind }: AccountsProps) {
+  const typed = useDelayed(q, 200);
+  const accounts = useInfiniteQuery(queries.accounts({ q: account ?? (typed || undefined), limit: 100 }));
   const mayChange = useMayChange();
   const [funding, setFunding] = useState<{ account: Purse | undefined }>();
   const columns = useMemo(() => columnsOf(mayChange ? (purse) => setFunding({ account: purse }) : undefined), [mayChange]);
   if (isMissing(accounts.error)) return <Card><NoLedger /></Card>;
-  const rows = accounts.data?.accounts.filter((each) => !account || each.id === account);
+  const rows = accounts.data?.pages.flatMap((page) => page.accounts).filter((each) => !account || each.id === account);
+  const more = accounts.hasNextPage && !account;
   return (
-    <Card flush title="Accounts" description="All that an account ever had is spent or left; calls in flight hold a part of what is left." actions={mayChange && <Button size="s" onClick={() => setFunding({ account: undefined })}>Fund an account</Button>}>
-      <Table
-        label="Accounts"
-        columns={columns}
-        rows={rows}
-        rowKey={(purse) => purse.id}
-        error={accounts.error}
-        onRetry={() => void accounts.refetch()}
-        sort={{ id: "account" }}
-        empty={<EmptyState icon={<Wallet />} title={account ? `${account} has no money here` : "No account has money yet"}>An account is there once it is funded. Tools without a price need none.</EmptyState>}
-        minWidth={760}
-      />
+    <div className="stack">
+      {!account && <div className="Spend-find"><TextField label="Find accounts that begin with" labelHidden type="search" placeholder="Find accounts that begin with …" value={q} onChange={(text) => onFind(text || undefined)} maxLength={128} autoComplete="off" spellCheck={false} /></div>}
+      <Card flush title="Accounts" description="All that an account ever had is spent or left; calls in flight hold a part of what is left." actions={mayChange && <Button size="s" onClick={() => setFunding({ account: undefined })}>Fund an account</Button>}>
+        <Table
+          label="Accounts"
+          columns={columns}
+          rows={rows}
+          rowKey={(purse) => purse.id}
+          error={accounts.error}
+          onRetry={() => void accounts.refetch()}
+          empty={<NoAccount account={account} q={q} />}
+          minWidth={760}
+          {...(more && { more: { load: () => void accounts.fetchNextPage(), loading: accounts.isFetchingNextPage } })}
+        />
+      </Card>
       {funding && <FundDialog purse={funding.account} onClose={() => setFunding(undefined)} />}
-    </Card>
+    </div>
   );
+}
+
+function NoAccount({ account, q }: { account: string | undefined; q: string }) {
+  const title = account ? `${account} has no money here` : q ? "No account begins like that" : "No account has money yet";
+  return <EmptyState icon={<Wallet />} title={title}>An account is there once it is funded. Tools without a price need none.</EmptyState>;
 }
 
 function columnsOf(fund: ((purse: Purse) => void) | undefined): Column<Purse>[] {
   const columns: Column<Purse>[] = [
-    { id: "account", header: "Account", value: (purse) => purse.id, cell: (purse) => <span className="cut strong" title={purse.id}>{purse.id}</span> },
+    { id: "account", header: "Account", cell: (purse) => <span className="cut strong" title={purse.id}>{purse.id}</span> },
     { id: "used", header: "Spent of all it had", width: "30%", cell: (purse) => <Used purse={purse} /> },
-    { id: "held", header: "Held", width: "128px", align: "right", value: (purse) => parseMoney(purse.heldUsd), cell: (purse) => <span className="soft">{money(purse.heldUsd)}</span> },
-    { id: "free", header: "Available", width: "176px", align: "right", value: (purse) => parseMoney(availableOf(purse)), cell: (purse) => <Available purse={purse} /> },
+    { id: "held", header: "Held", width: "128px", align: "right", cell: (purse) => <span className="soft">{money(purse.heldUsd)}</span> },
+    { id: "free", header: "Available", width: "176px", align: "right", cell: (purse) => <Available purse={purse} /> },
   ];
   if (fund) columns.push({ id: "fund", header: "", width: "88px", align: "right", cell: (purse) => <Button size="s" onClick={() => fund(purse)} aria-label={`Fund ${purse.id}`}>Fund</Button> });
   return columns;

@@ -17,16 +17,16 @@ import { byDay, totalOf } from "./totals";
 
 type CostsViewProps = { range: Range; account: string | undefined; search: { since?: string | undefined; until?: string | undefined }; own: boolean };
 
-/** What calls have cost in a span of days: in all, by day, by account and by tool. */
 /** How many accounts and tools are ranked. The sums above are of all. */
 const top = 200;
 
+/** What calls have cost in a span of days: in all, by day, by account and by tool. */
 export function CostsView({ range, account, search, own }: CostsViewProps) {
   const { since, until } = range;
   const days = useQuery(queries.costs({ account, since, until, by: "day" }));
   const accounts = useQuery({ ...queries.costs({ account, since, until, by: "account", top }), enabled: !own });
   const tools = useQuery(queries.costs({ account, since, until, by: "tool", top }));
-  const nothing = isMissing(days.error) ? <NoRecord /> : days.data?.costs.length === 0 ? <NoCalls range={range} account={account} /> : undefined;
+  const nothing = isMissing(days.error) ? <NoRecord /> : days.data?.costs.length === 0 ? <NoCalls range={range} account={own ? "your account" : account} /> : undefined;
   if (nothing) return <Card>{nothing}</Card>;
   return (
     <div className="stack">
@@ -37,7 +37,7 @@ export function CostsView({ range, account, search, own }: CostsViewProps) {
         </Card>
       )}
       <Card title="By tool" description={ranked(tools.data?.costs)} flush>
-        <CostTable label="Costs by tool" header="Tool" rows={tools.data?.costs} error={tools.error} onRetry={() => void tools.refetch()} link={(row) => (own ? undefined : toolLink(row))} />
+        <CostTable label="Costs by tool" header="Tool" rows={tools.data?.costs} error={tools.error} onRetry={() => void tools.refetch()} link={own ? callsLink : toolLink} />
       </Card>
     </div>
   );
@@ -62,6 +62,11 @@ function NoCalls({ range, account }: { range: Range; account: string | undefined
 
 function toolLink(row: CostRow) {
   return row.tool ? ({ to: "/tools/$source/$name", params: { source: row.server || "-", name: row.tool } } as const) : undefined;
+}
+
+/** Who may not see the tool sees its calls. */
+function callsLink({ server, tool }: CostRow) {
+  return tool ? ({ to: "/calls", search: { server: server || "-", tool } } as const) : undefined;
 }
 
 /** Says that there may be more than the ranking shows. */

@@ -1,15 +1,19 @@
 import { useQuery } from "@tanstack/react-query";
+import { Wallet } from "lucide-react";
+import { queries } from "../../api/queries";
 import { Card, Stat } from "../../components/Card";
-import { ErrorState, Skeleton } from "../../components/States";
+import { EmptyState, ErrorState, Skeleton } from "../../components/States";
 import { money } from "../../format";
+import { useMe } from "../../session";
 import { Used } from "./Accounts";
 import { NoLedger } from "./NoLedger";
-import { availableOf, isMissing, ownAccount } from "./purse";
+import { availableOf, isMissing } from "./purse";
 
 /** The account of who is signed in, for who may not see others. */
 export function OwnAccount() {
-  const { data: purse, error, refetch } = useQuery(ownAccount());
-  if (isMissing(error)) return <Card><NoLedger /></Card>;
+  const me = useMe();
+  const { data: purse, error, refetch } = useQuery(queries.account());
+  if (isMissing(error)) return <Card>{me?.store === "none" ? <NoLedger /> : <NoMoney account={me?.account} />}</Card>;
   if (!purse) return <Card>{error ? <ErrorState error={error} onRetry={() => void refetch()} /> : <Skeleton lines={3} />}</Card>;
   return (
     <div className="stack">
@@ -18,7 +22,15 @@ export function OwnAccount() {
         <Stat label="Held" value={money(purse.heldUsd)} note="for calls in flight" />
         <Stat label="Spent" value={money(purse.spentUsd)} note="ever" />
       </div>
-      <Card title={purse.id}><Used purse={purse} /></Card>
+      <Card title={purse.id} description="Spent of all that it ever had."><Used purse={purse} /></Card>
     </div>
+  );
+}
+
+function NoMoney({ account }: { account: string | undefined }) {
+  return (
+    <EmptyState icon={<Wallet />} title="Nothing was put into your account yet">
+      Tools without a price need none. For the others, an operator of the yard funds {account ? <strong className="wrap-anywhere">{account}</strong> : "it"}.
+    </EmptyState>
   );
 }

@@ -3,7 +3,7 @@ import { Timer } from "lucide-react";
 import { useMemo, useState } from "react";
 import { closeSession } from "../../api/actions";
 import { queries } from "../../api/queries";
-import type { Purse, PurseState } from "../../api/types";
+import type { Purse } from "../../api/types";
 import { StateStatus } from "../../components/Badge";
 import { Button } from "../../components/Button";
 import { Card } from "../../components/Card";
@@ -15,6 +15,7 @@ import { type Column, Table } from "../../components/Table";
 import { Time } from "../../components/Time";
 import { toast } from "../../components/Toast";
 import { count, money, moneyShare, parseMoney, plural } from "../../format";
+import { oneOf } from "../../search";
 import { useMe } from "../../session";
 import { NoLedger } from "./NoLedger";
 import { isMissing } from "./purse";
@@ -26,15 +27,18 @@ const states = [
   { value: "expired", label: "Expired" },
 ];
 
-type SessionsProps = { account: string | undefined; state: string | undefined; onState: (state: string | undefined) => void };
+type SessionsProps = { account: string | undefined; own: boolean; state: string | undefined; onState: (state: string | undefined) => void };
 
 /** The sessions, which are open budgets: what is left of them, and until when. */
-export function Sessions({ account, state, onState }: SessionsProps) {
+export function Sessions({ account, own, state, onState }: SessionsProps) {
   const me = useMe();
   const [closing, setClosing] = useState<Purse>();
-  const known = states.some((each) => each.value === state) ? (state as PurseState) : undefined;
+  const known = oneOf(["open", "closed", "expired"], state);
   const sessions = useInfiniteQuery(queries.sessions({ account, state: known, limit: 100 }));
-  const columns = useMemo(() => columnsOf((purse) => me?.role === "operator" || me?.account === purse.account, setClosing), [me]);
+  const columns = useMemo(() => {
+    const columns = columnsOf((purse) => me?.role === "operator" || me?.account === purse.account, setClosing);
+    return own ? columns.filter(({ id }) => id !== "account") : columns;
+  }, [me, own]);
   if (isMissing(sessions.error)) return <Card><NoLedger /></Card>;
   return (
     <Card flush title="Sessions" description="A session is a budget that was taken out of an account. What is left goes back when it ends." actions={<Select label="State" labelHidden value={known ?? ""} items={states} onChange={(next) => onState(next || undefined)} />}>

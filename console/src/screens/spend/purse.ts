@@ -1,11 +1,6 @@
-import { queryOptions } from "@tanstack/react-query";
-import { ApiError, get } from "../../api/client";
+import { ApiError } from "../../api/client";
 import type { Purse } from "../../api/types";
 import { addMoney, moneyText, parseMoney } from "../../format";
-
-/** The caller's own account, for who may not see those of others. */
-export const ownAccount = () =>
-  queryOptions({ queryKey: ["accounts", "own"], queryFn: ({ signal }) => get<Purse>("/account", {}, signal), staleTime: 10_000 });
 
 /** What can be spent now: what is left, without what calls in flight have set aside. */
 export function availableOf({ remainingUsd, heldUsd }: Purse): string {

@@ -1,6 +1,6 @@
 import { Download } from "lucide-react";
 import { type ReactNode, useState } from "react";
-import type { Json, JsonObject } from "../../api/types";
+import { isObject, type Json, type JsonObject } from "../../api/json";
 import { Button } from "../../components/Button";
 import { Code } from "../../components/Code";
 import { JsonView } from "../../components/JsonView";
@@ -115,8 +115,4 @@ function sizeOf(base64: string): string {
 
 function words(value: Json | undefined): string | undefined {
   return typeof value === "string" && value !== "" ? value : undefined;
-}
-
-function isObject(value: Json | undefined): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,9 +1,8 @@
 import { WandSparkles } from "lucide-react";
 import { useEffect, useId, useRef, useState } from "react";
-import type { Json, JsonObject } from "../../api/types";
+import { isObject, type Json, type JsonObject } from "../../api/json";
 import { Button } from "../../components/Button";
 import type { Fault } from "./check";
-import { isObject } from "./formSchema";
 
 type JsonEditorProps = { args: JsonObject; faults: Fault[]; onChange: (args: JsonObject | undefined) => void };
 

@@ -2,7 +2,8 @@ import { Link } from "@tanstack/react-router";
 import { Square } from "lucide-react";
 import { useEffect, useState } from "react";
 import { ApiError } from "../../api/client";
-import type { CallAnswer, Json, JsonObject } from "../../api/types";
+import { isObject, type Json } from "../../api/json";
+import type { CallAnswer, CallEnd } from "../../api/types";
 import { CodeStatus } from "../../components/Badge";
 import { Button } from "../../components/Button";
 import { Code } from "../../components/Code";
@@ -60,11 +61,12 @@ function Retry({ ms }: { ms: Json | undefined }) {
   return <p className="soft small">It can be tried again in {duration(ms * 1e6)}.</p>;
 }
 
-function Answered({ answer }: { answer: CallAnswer }) {
+function Answered({ answer }: { answer: CallEnd }) {
   const { result, receipt, session } = answer;
-  const data = result.structuredContent;
+  const { content, structuredContent: data } = result;
+  const blocks = Array.isArray(content) ? content.filter(isObject) : [];
   const tabs = [
-    { id: "content", label: "Content", count: result.content?.length ?? 0, content: <Content content={result.content ?? []} /> },
+    { id: "content", label: "Content", count: blocks.length, content: <Content content={blocks} /> },
     ...(data !== undefined ? [{ id: "structured", label: "Structured", content: <JsonView value={data} label="Structured content" open={3} /> }] : []),
     { id: "raw", label: "Raw", content: <Code text={JSON.stringify(answer, null, 2)} label="The whole answer" /> },
   ];
@@ -80,7 +82,7 @@ function Answered({ answer }: { answer: CallAnswer }) {
 /** What a failed tool says about single arguments, and when to try again. */
 function Issues({ data }: { data: Json | undefined }) {
   const issues = resultIssues(data);
-  const wait = typeof data === "object" && data !== null && !Array.isArray(data) ? data.retryAfterMs : undefined;
+  const wait = isObject(data) ? data.retryAfterMs : undefined;
   return (
     <>
       {issues.length > 0 && (
@@ -95,17 +97,15 @@ function Issues({ data }: { data: Json | undefined }) {
   );
 }
 
-function Receipt({ receipt, remaining }: { receipt: JsonObject | undefined; remaining: string | undefined }) {
+function Receipt({ receipt, remaining }: { receipt: CallAnswer["receipt"]; remaining: string | undefined }) {
   if (!receipt) return null;
   const { call, priceUsd, remainingUsd, replayed } = receipt;
-  const left = remaining ?? (typeof remainingUsd === "string" ? remainingUsd : undefined);
+  const left = remaining ?? remainingUsd;
   return (
     <dl className="Outcome-receipt">
-      <div><dt>Charged</dt><dd>{typeof priceUsd === "string" ? price(priceUsd) : "free"}{replayed === true && ", before"}</dd></div>
+      <div><dt>Charged</dt><dd>{price(priceUsd)}{replayed && ", before"}</dd></div>
       {left !== undefined && <div><dt>Left</dt><dd>{money(left)}</dd></div>}
-      {typeof call === "string" && (
-        <div><dt>Call</dt><dd className="cut"><Link to="/calls/$id" params={{ id: call }} className="mono" title={call}>{call}</Link></dd></div>
-      )}
+      <div><dt>Call</dt><dd className="cut"><Link to="/calls/$id" params={{ id: call }} className="mono" title={call}>{call}</Link></dd></div>
     </dl>
   );
 }

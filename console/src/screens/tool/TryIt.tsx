@@ -1,8 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { Play } from "lucide-react";
 import { type FormEvent, type KeyboardEvent, type ReactNode, useMemo, useRef, useState } from "react";
+import { isObject, type JsonObject } from "../../api/json";
 import { queries } from "../../api/queries";
-import type { Gate, JsonObject, ToolAt, ToolDetail } from "../../api/types";
+import type { CallRequest, Gate, ToolAt, ToolDetail } from "../../api/types";
 import { Button } from "../../components/Button";
 import { Card } from "../../components/Card";
 import { Confirm } from "../../components/Dialog";
@@ -74,12 +75,12 @@ function useArguments(schema: JsonObject, checked: boolean, start: () => JsonObj
 }
 
 function Trying({ tool, open, startGate }: { tool: ToolDetail; open: ToolAt[]; startGate: string | undefined }) {
-  const schema = tool.inputSchema ?? noSchema;
+  const schema = isObject(tool.inputSchema) ? tool.inputSchema : noSchema;
   const prepared = useMemo(() => prepare(schema), [schema]);
   const written = useArguments(schema, prepared.form !== undefined, () => takeForTool(tool.server ?? "-", tool.name) ?? {});
   const trial = useTrial(tool.server ?? "-", tool.name);
   const [gate, setGate] = useState(open.find((at) => at.gate === startGate)?.gate ?? open[0]?.gate ?? "");
-  const [more, setMore] = useState({ idempotencyKey: "", session: "" });
+  const [more, setMore] = useState<More>({ idempotencyKey: "", session: "" });
   const [asks, setAsks] = useState(false);
   const through = useGate(gate);
   const side = useRef<HTMLDivElement>(null);
@@ -159,7 +160,7 @@ function costWords(tool: ToolDetail, gate: Gate | undefined): string {
   return gate?.surface === "execute" ? `${price(tool.priceUsd)} for a call that succeeds` : "free of charge through this gate";
 }
 
-type More = { idempotencyKey: string; session: string };
+type More = Required<Pick<CallRequest, "idempotencyKey" | "session">>;
 
 function filled({ idempotencyKey, session }: More): Partial<More> {
   return { ...(idempotencyKey.trim() && { idempotencyKey: idempotencyKey.trim() }), ...(session.trim() && { session: session.trim() }) };

@@ -2,8 +2,8 @@
 // policy of the page forbids. Patterns and formats are left to the yard: a stranger's regular
 // expression can run for ever here, and cannot there.
 import { type OutputUnit, Validator } from "@cfworker/json-schema";
-import type { Json, JsonObject } from "../../api/types";
-import { isObject, resolve } from "./formSchema";
+import { isObject, type Json, type JsonObject } from "../../api/json";
+import { resolve } from "./formSchema";
 
 export type Fault = { path: string[]; message: string };
 

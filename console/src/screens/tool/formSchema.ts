@@ -2,7 +2,7 @@
 // form is made of a copy that holds only what forms need, with references followed and every
 // count bounded. What cannot be a field of its own becomes a field for JSON. The form does not
 // decide what is valid; the check does that with the schema itself.
-import type { Json, JsonObject } from "../../api/types";
+import { isObject, type Json, type JsonObject } from "../../api/json";
 import { visible } from "../../format/visible";
 import { schemaTree } from "../../schema/tree";
 
@@ -306,8 +306,4 @@ function pick(schema: JsonObject, ...names: string[]): JsonObject {
 
 function text(value: Json | undefined): string | undefined {
   return typeof value === "string" && value.trim() !== "" ? visible(value.slice(0, longestText)) : undefined;
-}
-
-export function isObject(value: Json | undefined): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

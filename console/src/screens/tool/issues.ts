@@ -1,4 +1,5 @@
-import type { Issue, Json, JsonObject } from "../../api/types";
+import { isObject, type Json } from "../../api/json";
+import type { Issue } from "../../api/types";
 import type { Fault } from "./check";
 
 export type FieldErrors = { __errors?: string[]; [name: string]: FieldErrors | string[] | undefined };
@@ -31,7 +32,7 @@ export function fieldErrors(faults: Fault[]): FieldErrors {
 
 /** The issues that a failed result carries as data. */
 export function resultIssues(data: Json | undefined): Issue[] {
-  const list = typeof data === "object" && data !== null && !Array.isArray(data) ? data.issues : undefined;
+  const list = isObject(data) ? data.issues : undefined;
   if (!Array.isArray(list)) return [];
-  return list.filter((each): each is JsonObject & Issue => typeof (each as JsonObject | null)?.path === "string" && typeof (each as JsonObject).message === "string");
+  return list.filter((each): each is Issue => isObject(each) && typeof each.path === "string" && typeof each.message === "string");
 }

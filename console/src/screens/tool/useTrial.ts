@@ -2,12 +2,13 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import { call } from "../../api/actions";
 import { ApiError } from "../../api/client";
-import type { CallAnswer, CallRequest, JsonObject } from "../../api/types";
+import { isObject, type JsonObject } from "../../api/json";
+import type { CallAnswer, CallEnd, CallRequest } from "../../api/types";
 import type { Fault } from "./check";
 import { addTried, readTried, type Tried } from "./history";
 import { faultsOf, resultIssues } from "./issues";
 
-export type Outcome = { answer?: CallAnswer; error?: unknown; ms: number };
+export type Outcome = { answer?: CallEnd; error?: unknown; ms: number };
 
 export type Trial = {
   /** When the call that runs began; undefined when none does. */
@@ -47,7 +48,7 @@ export function useTrial(source: string, name: string): Trial {
 async function make(request: CallRequest, signal: AbortSignal, began: number): Promise<Outcome> {
   try {
     const answer = await call(request, signal);
-    if (!answer?.result) throw new ApiError("BAD_ANSWER", 0, "The yard answered without a result.");
+    if (!hasEnded(answer)) throw new ApiError("MISSING_CAPABILITY", 0, "The tool asks something before it goes on, which cannot be answered here; call it over MCP.");
     return { answer, ms: performance.now() - began };
   } catch (cause) {
     const error = signal.aborted ? new ApiError("CANCELED", 0, "You stopped waiting. The yard was told to stop the call; it may have had an effect already.") : cause;
@@ -55,13 +56,15 @@ async function make(request: CallRequest, signal: AbortSignal, began: number): P
   }
 }
 
+const hasEnded = (answer: CallAnswer): answer is CallEnd => answer.result !== undefined;
+
 /** How a call ended, in the code of the record. */
 export function codeOf({ answer, error }: Outcome): string {
   if (error instanceof ApiError) return error.code;
   if (!answer) return "FAILED";
   if (answer.result.isError !== true) return "OK";
   const data = answer.result.structuredContent;
-  const code = typeof data === "object" && data !== null && !Array.isArray(data) ? data.error : undefined;
+  const code = isObject(data) ? data.error : undefined;
   return typeof code === "string" && code.length <= 40 ? code : "TOOL_ERROR";
 }
 

@@ -9,11 +9,13 @@ import { EmptyState, ErrorState, Skeleton } from "../../components/States";
 import { Tabs } from "../../components/Tabs";
 import { Checkbox } from "../../components/Toggle";
 import { count, plural } from "../../format";
+import { oneOf } from "../../search";
+import { modes } from "../catalog/filter";
 import { catalogPages } from "./catalog";
 import { PickList } from "./PickList";
 import { type Selection, serverTaken } from "./selection";
 import { ToolList } from "./ToolList";
-import { useDelayed } from "./useDelayed";
+import { useDelayed } from "../../useDelayed";
 
 export type Picking = {
   selection: Selection;
@@ -75,8 +77,8 @@ function FacetRow({ facets, filter, onChange }: FacetRowProps) {
   return (
     <div className="Toolset-facets">
       <Select label="Source" labelHidden value={filter.source ?? ""} items={items("Any source", facets?.source, filter.source, (id) => (id === "-" ? "local tools" : id))} onChange={(source) => onChange({ ...filter, source })} />
-      <Select label="Category" labelHidden value={filter.category ?? ""} items={items("Any category", facets?.category.filter((each) => each.value !== ""), filter.category)} onChange={(category) => onChange({ ...filter, category })} />
-      <Select label="Effect" labelHidden value={filter.mode ?? ""} items={items("Read and write", facets?.mode, filter.mode)} onChange={(mode) => onChange({ ...filter, mode })} />
+      <Select label="Category" labelHidden value={filter.category ?? ""} items={items("Any category", facets?.category?.filter((each) => each.value !== ""), filter.category)} onChange={(category) => onChange({ ...filter, category })} />
+      <Select label="Effect" labelHidden value={filter.mode ?? ""} items={items("Read and write", facets?.mode, filter.mode)} onChange={(mode) => onChange({ ...filter, mode: oneOf(modes, mode) })} />
     </div>
   );
 }

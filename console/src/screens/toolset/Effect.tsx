@@ -7,7 +7,7 @@ import { ErrorNote, Skeleton } from "../../components/States";
 import { count, plural, shortCount } from "../../format";
 import { visible } from "../../format/visible";
 import { bodyOf, type Selection } from "./selection";
-import { useDelayed } from "./useDelayed";
+import { useDelayed } from "../../useDelayed";
 import "./Effect.css";
 
 /** What a selection would do: its size, and what each gate that uses it would show. */

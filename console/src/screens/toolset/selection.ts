@@ -17,7 +17,7 @@ export function selectionOf({ tools = [], servers = [] }: ToolsetBody): Selectio
 
 /** A selection as the API takes it: what is empty is left out. */
 export function bodyOf({ tools, servers }: Selection): ToolsetBody {
-  return { ...(tools.length > 0 && { tools }), ...(servers.length > 0 && { servers }) };
+  return { tools: tools.length > 0 ? tools : undefined, servers: servers.length > 0 ? servers : undefined };
 }
 
 export const isWhole = (pick: ToolsetServer) => !pick.tools || pick.tools.length === 0;

@@ -1,0 +1,102 @@
+// Somebody whose key may not see the yard sees what concerns their own account, and nothing is
+// asked of the yard that it would refuse them.
+import { api, check, enter, go, main, mcp, settings, settled, step } from './page.mjs';
+
+await main(async () => {
+  const { page, context } = await enter(settings.caller);
+  const table = (name) => page.getByRole('table', { name });
+  const heading = (name) => page.getByRole('heading', { name, level: 1 });
+
+  await step(page, 'the console begins with the calls', async () => {
+    await page.waitForURL(/\/console\/calls$/);
+    await heading('Calls').waitFor();
+    const links = await page.getByRole('navigation', { name: 'Main', exact: true }).getByRole('link').allInnerTexts();
+    check('only what works is in the navigation', links.join() === 'harbor,Calls,Spend,Links', links);
+    check('the account is shown', await page.getByRole('banner').getByText('acme').isVisible());
+    check('the catalog cannot be searched', (await page.getByRole('search').count()) === 0);
+  });
+
+  await step(page, 'calls of the account appear as they happen', async () => {
+    await page.getByRole('group', { name: 'Live' }).getByText('Live', { exact: true }).waitFor();
+    await mcp('all', 'tools/call', { name: 'hello', arguments: { name: 'Own' } }, settings.operator);
+    const row = table('Calls').getByRole('row').filter({ hasText: 'hello' }).filter({ hasText: 'now' });
+    await row.first().waitFor();
+  });
+
+  await step(page, 'filters by name', async () => {
+    await page.getByLabel('Tool', { exact: true }).fill('throw');
+    await page.getByLabel('Tool', { exact: true }).press('Enter');
+    await page.waitForURL(/tool=throw/);
+    await table('Calls').getByRole('row').filter({ hasText: 'hello' }).first().waitFor({ state: 'detached' });
+    check('another account cannot be asked for', (await page.getByLabel('Account', { exact: true }).count()) === 0);
+  });
+
+  await step(page, 'one call', async () => {
+    await table('Calls').getByRole('row').filter({ hasText: 'throw' }).first().getByRole('link').first().click();
+    await heading('throw').waitFor();
+    await page.getByRole('region', { name: 'Why it failed' }).getByText('boom').waitFor();
+    const addresses = await page.getByRole('main').getByRole('link').evaluateAll((links) => links.map((link) => link.getAttribute('href')));
+    check('every link leads to what is theirs', addresses.every((to) => /^\/console\/(calls|spend)\b/.test(to)), addresses);
+  });
+
+  await spending(page, table);
+  await links(page, table);
+
+  await step(page, 'other addresses say what they would take', async () => {
+    for (const path of ['/servers', '/tools/-/hello?tab=try', '/keys', '/toolsets/desk', '/catalog?q=hello']) {
+      await go(page, path);
+      await heading('Not with this key').waitFor();
+      await page.getByRole('main').getByText('viewer', { exact: true }).waitFor();
+    }
+    await page.getByRole('link', { name: 'To your calls' }).click();
+    await heading('Calls').waitFor();
+  });
+
+  await step(page, 'another account in the address is not asked for', async () => {
+    for (const path of ['/calls?account=globex', '/spend?account=globex', '/spend?tab=sessions&account=globex']) await go(page, path);
+    await page.reload();
+    await settled(page);
+  });
+  await context.close();
+});
+
+// spending compares the sums with those of the API, and closes a session.
+async function spending(page, table) {
+  await step(page, 'what the account spent', async () => {
+    await go(page, '/spend');
+    const { costs } = await api(settings.caller, 'GET', '/costs?by=tool');
+    const { usd } = costs.find((row) => row.tool === 'note_read');
+    const row = table('Costs by tool').getByRole('row').filter({ hasText: 'note_read' });
+    check('the sum of a tool', (await row.innerText()).includes(`$${usd}`), { usd, shown: await row.innerText() });
+    check('other accounts are not listed', (await table('Costs by account').count()) === 0);
+    await page.getByRole('tab', { name: 'Your account' }).click();
+    await page.getByRole('heading', { name: 'acme' }).waitFor();
+  });
+
+  await step(page, 'a session is closed', async () => {
+    const { id } = await api(settings.caller, 'POST', '/sessions', { limitUsd: '0.01', ttl: '10m' });
+    await page.getByRole('tab', { name: 'Sessions' }).click();
+    await page.getByRole('button', { name: `Close ${id}` }).click();
+    await page.getByRole('button', { name: 'Close the session' }).click();
+    await table('Sessions').getByRole('row').filter({ hasText: id }).getByText('Closed').waitFor();
+    check('the session is closed', (await api(settings.caller, 'GET', `/sessions/${id}`)).status === 'closed');
+  });
+}
+
+// links links a wallet and removes it.
+async function links(page, table) {
+  const address = `0x${'a1'.repeat(20)}`;
+  await step(page, 'an account is linked and removed', async () => {
+    await page.getByRole('link', { name: 'Links' }).first().click();
+    await page.getByText('You have linked nothing').waitFor();
+    await page.getByRole('button', { name: 'Link an account' }).click();
+    await page.getByLabel(/^Kind/).fill('wallet');
+    await page.getByLabel(/^Address/).fill(address);
+    await page.getByRole('button', { name: 'Link it' }).click();
+    await table('Links').getByText(address).waitFor();
+    check('the wallet is linked', (await api(settings.caller, 'GET', '/links')).links.wallet === address);
+    await page.getByRole('button', { name: 'Remove wallet' }).click();
+    await page.getByRole('button', { name: 'Remove it' }).click();
+    await page.getByText('You have linked nothing').waitFor();
+  });
+}

@@ -1,0 +1,10 @@
+/** Any JSON value. */
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+export type JsonObject = { [key: string]: Json };
+
+export function isObject(value: Json | undefined): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** What is told in JSON: wherever its description leaves open what it is, it is some JSON. */
+export type Told<T> = unknown extends T ? Json : T extends (infer E)[] ? Told<E>[] : T extends object ? { [K in keyof T]: Told<T[K]> } : T;
