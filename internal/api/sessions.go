@@ -109,7 +109,11 @@ func (a *v1) getAccount(r *request) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return done(a.account(r.Context(), account))
+	purse, err := a.account(r.Context(), account)
+	if err != nil && toolyard.AsError(err).Code == toolyard.NotFound { // nobody has put money into it yet
+		return done(&toolyard.Purse{ID: account, Account: account, State: toolyard.PurseOpen}, nil)
+	}
+	return done(purse, err)
 }
 
 // account is an account as it is now.
