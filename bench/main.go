@@ -5,6 +5,7 @@
 //	go run ./bench -quick     # shorter, for a first look
 //	go run ./bench -contract  # only what it costs to enforce what tools declare
 //	go run ./bench -people    # only how fast people are answered
+//	go run ./bench -people -calls 10000000
 package main
 
 import (
@@ -36,6 +37,7 @@ func main() {
 	listeners := flag.Int("listeners", 0, "measure only so many listeners")
 	contract := flag.Bool("contract", false, "measure only what it costs to enforce what tools declare")
 	people := flag.Bool("people", false, "measure only how fast people are answered")
+	calls := flag.Int("calls", 0, "with -people: how many calls are on the record, zero for as many as usual")
 	flag.Parse()
 	var err error
 	switch {
@@ -48,9 +50,9 @@ func main() {
 		defer cancel()
 		err = measureListeners(ctx, *listeners)
 	case *people:
-		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour) // many calls take long to write
 		defer cancel()
-		err = measurePeople(ctx, *quick)
+		err = measurePeople(ctx, *quick, *calls)
 	default:
 		err = measure(*quick, *only, *upstreams, *contract)
 	}
@@ -291,7 +293,7 @@ func measure(quick, onlyScripts, onlyUpstreams, onlyContract bool) error {
 	if err := measureContract(ctx, turn, turns, quick); err != nil {
 		return err
 	}
-	if err := measurePeople(ctx, quick); err != nil {
+	if err := measurePeople(ctx, quick, 0); err != nil {
 		return err
 	}
 	if err := measureUpstreams(ctx, turn, turns); err != nil {

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// stream is a live stream and the calls that it told of.
+type stream struct {
+	mu   sync.Mutex
+	seen map[string]int // how often
+	lost int
+}
+
+// watch opens a live stream, which ends with the context.
+func (v *visitor) watch(ctx context.Context) (*stream, error) {
+	patient := &visitor{v.base, v.token, &http.Client{Transport: v.http.Transport}}
+	res, err := patient.send(ctx, http.MethodGet, "/calls/live", "")
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode != http.StatusOK {
+		_ = res.Body.Close()
+		return nil, fmt.Errorf("the live stream: %s", res.Status)
+	}
+	s := &stream{seen: make(map[string]int)}
+	go func() {
+		defer func() { _ = res.Body.Close() }()
+		s.follow(res.Body)
+	}()
+	return s, nil
+}
+
+// follow reads a stream to its end.
+func (s *stream) follow(body io.Reader) {
+	lines := bufio.NewReader(body)
+	event := ""
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		if kind, ok := bytes.CutPrefix(line, []byte("event: ")); ok {
+			event = string(bytes.TrimSpace(kind))
+			continue
+		}
+		data, ok := bytes.CutPrefix(line, []byte("data: "))
+		if !ok || event == "begin" {
+			continue
+		}
+		var told struct {
+			ID    string
+			Count int
+		}
+		_ = json.Unmarshal(data, &told)
+		s.mu.Lock()
+		s.seen[told.ID]++
+		s.lost += told.Count
+		s.mu.Unlock()
+	}
+}
+
+// check is how many of some calls the stream did not tell of, or more than once, and how many
+// events it lost.
+func (s *stream) check(calls []string) (missing, again, lost int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range calls {
+		switch n := s.seen[id]; n {
+		case 0:
+			missing++
+		default:
+			again += n - 1
+		}
+	}
+	return missing, again, s.lost
+}
+
+// crowd is many operators at once, each with a live stream, while tools are called.
+func (t town) crowd(ctx context.Context, v *visitor, p *past) (time.Duration, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	fmt.Printf("%d operators, each with a live stream and a request a second, and %d calls a second, for %v …\n\n", t.operators, t.perSecond, t.watching)
+	var streams []*stream
+	for range t.operators {
+		s, err := v.watch(ctx)
+		if err != nil {
+			return 0, err
+		}
+		streams = append(streams, s)
+	}
+	r := &rush{answers: newAnswers(), visitor: v, questions: t.questions(p), until: time.Now().Add(t.watching)}
+	for range t.operators {
+		r.running.Go(func() { r.note("", r.look(ctx)) })
+	}
+	apart := time.Second / time.Duration(t.perSecond)
+	for at := r.until.Add(-t.watching); at.Before(r.until); at = at.Add(apart) { // also when it is late
+		time.Sleep(time.Until(at))
+		r.running.Go(func() { r.note(r.call(ctx)) })
+	}
+	r.running.Wait()
+	if r.failed != nil {
+		return 0, r.failed
+	}
+	return r.answers.print(), errors.Join(told(streams, r.made), r.answers.refusals())
+}
+
+// rush is a time in which much happens at once.
+type rush struct {
+	answers   *answers
+	visitor   *visitor
+	questions []question
+	until     time.Time
+	running   sync.WaitGroup
+
+	mu     sync.Mutex
+	made   []string // the ids of calls
+	failed error
+}
+
+// note notes a call that was made, or a failure.
+func (r *rush) note(call string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if call != "" {
+		r.made = append(r.made, call)
+	}
+	r.failed = errors.Join(r.failed, err)
+}
+
+// look is an operator who asks something every second.
+func (r *rush) look(ctx context.Context) error {
+	for time.Sleep(mathrand.N(time.Second)); time.Now().Before(r.until); time.Sleep(time.Second) {
+		q := r.questions[mathrand.N(len(r.questions))]
+		q.title, q.pages = "anything of the above", 0
+		if err := r.answers.ask(ctx, r.visitor, &q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// call calls a tool and returns the id of the call.
+func (r *rush) call(ctx context.Context) (string, error) {
+	began := time.Now()
+	data, err := r.visitor.do(ctx, http.MethodPost, "/calls", `{"tool":"echo","args":{"text":"hello world"},"gate":"default"}`)
+	if err != nil {
+		return "", err
+	}
+	r.answers.add("a call of a tool", time.Since(began), len(data))
+	var answer struct{ Receipt struct{ Call string } }
+	err = json.Unmarshal(data, &answer)
+	return answer.Receipt.Call, err
+}
+
+// told checks that every stream told of every call once, if only after a moment.
+func told(streams []*stream, made []string) error {
+	var missing, again, lost int
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		missing, again, lost = 0, 0, 0
+		for _, s := range streams {
+			m, a, l := s.check(made)
+			missing, again, lost = missing+m, again+a, lost+l
+		}
+		if missing == 0 || time.Now().After(deadline) {
+			break
+		}
+	}
+	fmt.Printf("%d calls were made; %d streams together missed %d of them, told of %d once more, and of %d lost events.\n\n", len(made), len(streams), missing, again, lost)
+	if missing+again > 0 {
+		return fmt.Errorf("live streams missed %d of %d calls, and told of %d again", missing, len(made)*len(streams), again)
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// visitor is a person with a browser.
+type visitor struct {
+	base, token string
+	http        *http.Client
+}
+
+func newVisitor(base, token string) *visitor {
+	return &visitor{base, token, &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 200, DisableCompression: true}}}
+}
+
+// send sends a request, with a body if it is not empty.
+func (v *visitor) send(ctx context.Context, method, path, body string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, v.base+"/api/v1"+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+v.token)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return v.http.Do(r)
+}
+
+// do sends a request and reads the answer, which must be a good one.
+func (v *visitor) do(ctx context.Context, method, path, body string) ([]byte, error) {
+	res, err := v.send(ctx, method, path, body)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	data, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = refusal(fmt.Sprintf("%s %s: %s: %s", method, path, res.Status, data[:min(len(data), 600)]))
+	}
+	return data, err
+}
+
+// refusal is an answer that is not a good one.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+// edit changes something a few times, so that there are versions to look at.
+func (v *visitor) edit(ctx context.Context) error {
+	for version := range 5 {
+		body := fmt.Sprintf(`{"tools":[%q,%q],"version":%d}`, townTool(1), townTool(version+2), version)
+		if _, err := v.do(ctx, http.MethodPut, "/toolsets/mine", body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
