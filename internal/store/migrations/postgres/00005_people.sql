@@ -6,7 +6,7 @@ ALTER TABLE calls ADD COLUMN parent text, ADD COLUMN message text, ADD COLUMN ma
 CREATE INDEX calls_server ON calls (server, at);
 CREATE INDEX calls_tool ON calls (tool, at);
 CREATE INDEX calls_gate ON calls (gate, at);
-CREATE INDEX calls_caller ON calls (caller, at, id);
+CREATE INDEX calls_caller ON calls (caller, at);
 CREATE INDEX calls_failed ON calls (at, id) WHERE code <> 'OK';
 CREATE INDEX calls_code ON calls (code, at, id) WHERE code <> 'OK';
 CREATE INDEX calls_parent ON calls (parent, at, id) WHERE parent IS NOT NULL;
