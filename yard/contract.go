@@ -36,9 +36,6 @@ type contract struct {
 	away     atomic.Bool        // the store does not answer
 }
 
-// The store lists its keys when many come that it does not have.
-var _ identity.Lister = (*store.Store)(nil)
-
 // openTime is how long the store may take to open.
 const openTime = 30 * time.Second
 

@@ -62,8 +62,8 @@ type Keys interface {
 
 // Lister is implemented by Keys that can say which there are.
 type Lister interface {
-	// Keys are all keys.
-	Keys(ctx context.Context) ([]Key, error)
+	// Prefixes are those of all keys.
+	Prefixes(ctx context.Context) ([]string, error)
 }
 
 // State is whether a key can be used.

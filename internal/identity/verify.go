@@ -256,13 +256,13 @@ func (v *Verifier) relist(now time.Time) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), listTime)
 		defer cancel()
-		keys, err := lister.Keys(ctx)
+		prefixes, err := lister.Prefixes(ctx)
 		if err != nil {
 			return // each question will say so
 		}
-		listed := make(map[string]bool, len(keys))
-		for i := range keys {
-			listed[keys[i].Prefix] = true
+		listed := make(map[string]bool, len(prefixes))
+		for _, prefix := range prefixes {
+			listed[prefix] = true
 		}
 		v.mu.Lock()
 		defer v.mu.Unlock()

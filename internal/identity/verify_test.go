@@ -62,17 +62,17 @@ func (s *shelf) Key(ctx context.Context, prefix string) (Key, error) {
 	return key, nil
 }
 
-// Keys implements Lister.
-func (s *shelf) Keys(context.Context) ([]Key, error) {
+// Prefixes implements Lister.
+func (s *shelf) Prefixes(context.Context) ([]string, error) {
 	s.lists.Add(1)
 	s.mu.Lock()
-	away, slow, keys := s.away, s.slow, slices.Collect(maps.Values(s.keys))
+	away, slow, prefixes := s.away, s.slow, slices.Collect(maps.Keys(s.keys))
 	s.mu.Unlock()
 	time.Sleep(slow)
 	if away {
 		return nil, errors.New("connection refused")
 	}
-	return keys, nil
+	return prefixes, nil
 }
 
 // add mints a key that the store has from now on.

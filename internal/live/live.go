@@ -70,6 +70,7 @@ type Hub struct {
 	told     map[string]time.Time // when calls were told of, as long as they are looked for and somebody watches
 	most     int                  // so many, then the old ones go
 	watchers map[*Watch]struct{}
+	since    time.Time // calls of other replicas that ended before it were looked for, or nobody watched
 
 	watching atomic.Int64 // how many watchers there are
 
@@ -189,6 +190,9 @@ func (h *Hub) Watch(wants func(account, caller, server, tool, gate string) bool)
 	w = &Watch{hub: h, wants: wants, events: make(chan Event, waiting)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if len(h.watchers) == 0 {
+		h.since = h.opts.Now()
+	}
 	h.watchers[w] = struct{}{}
 	h.watching.Store(int64(len(h.watchers)))
 	select {
@@ -282,11 +286,23 @@ func (h *Hub) Run(ctx context.Context) {
 func (h *Hub) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lateness)
 	defer cancel()
-	rows, err := h.opts.Others(ctx, h.opts.Now().Add(-lateness))
+	began, since := h.opts.Now(), h.lookedTo()
+	rows, err := h.opts.Others(ctx, since)
 	if err != nil {
 		return
 	}
 	for _, row := range slices.Backward(rows) {
 		h.end(&Call{CallRow: row})
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.since.Equal(since) && began.Add(-lateness).After(since) { // nobody began to watch meanwhile
+		h.since = began.Add(-lateness)
+	}
+}
+
+func (h *Hub) lookedTo() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.since
 }

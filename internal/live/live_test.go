@@ -2,8 +2,10 @@ package live
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -134,4 +136,59 @@ func TestOthers(t *testing.T) {
 		cancel()
 		<-ended
 	})
+}
+
+// Whoever begins to watch on a busy day is told nothing twice, and what is remembered stays.
+func TestOpeningOnABusyDay(t *testing.T) {
+	now, rows := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC), []*store.CallRow(nil)
+	h := New(Options{
+		Now: func() time.Time { return now },
+		Row: func(c *toolyard.Call, _ toolyard.Outcome) *store.CallRow {
+			rows = append(rows, &store.CallRow{ID: c.ID, At: now})
+			return rows[len(rows)-1]
+		},
+		Result: func(*toolyard.Result) json.RawMessage { return json.RawMessage(`{}`) },
+		Others: func(_ context.Context, since time.Time) (list []*store.CallRow, err error) {
+			for _, r := range slices.Backward(rows) {
+				if !r.At.Before(since) {
+					list = append(list, &store.CallRow{ID: r.ID, At: r.At})
+				}
+			}
+			return list, nil
+		},
+	})
+	for i := range remembered + 200 {
+		now = now.Add(time.Millisecond)
+		call(h, fmt.Sprint(i), "acme", nil)
+	}
+	now = now.Add(time.Millisecond)
+	w, last := h.Watch(everything)
+	h.look(t.Context())
+	if c, _ := h.Find(last[0].ID); len(w.Events()) > 0 || c == nil || c.Result == nil {
+		t.Errorf("%d calls are told that were before, and of those that are remembered there is %+v", len(w.Events()), c)
+	}
+}
+
+// A call of another replica is told also when the store did not answer for a while.
+func TestLateCalls(t *testing.T) {
+	start := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
+	now, busy := start, false
+	h := New(Options{Now: func() time.Time { return now }, Others: func(_ context.Context, since time.Time) ([]*store.CallRow, error) {
+		row := &store.CallRow{ID: "x", At: start.Add(21 * time.Second)}
+		switch {
+		case busy:
+			return nil, errors.New("no connection is free")
+		case row.At.Before(since) || now.Before(row.At):
+			return nil, nil
+		}
+		return []*store.CallRow{row}, nil
+	}})
+	w, _ := h.Watch(everything)
+	for _, at := range []time.Duration{20, 30, 40} {
+		now, busy = start.Add(at*time.Second), at == 30
+		h.look(t.Context())
+	}
+	if len(w.Events()) != 1 {
+		t.Errorf("it was told %d times", len(w.Events()))
+	}
 }

@@ -377,11 +377,19 @@ func BenchmarkRecord(b *testing.B) {
 // However many long questions are asked, calls find connections.
 func TestQuestionsLeaveConnections(t *testing.T) {
 	s := openAt(t, pgtest.ForTest(t).Database(t))
+	tx, err := s.engine.(*postgres).pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `LOCK TABLE purses, paces IN ACCESS EXCLUSIVE MODE`); err != nil { // lists of them take long
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	for range 2 * poolConns {
+	for range poolConns {
+		wg.Go(func() { _, _ = s.AccountPage(ctx, AccountQuery{}) })
+		wg.Go(func() { _, _ = s.Sessions(ctx, SessionQuery{}) })
+		wg.Go(func() { _, _ = s.Paces(ctx, []string{"a"}) })
 		wg.Go(func() {
 			_, _ = collect(ctx, s, 1, func(row scanner) (string, error) { var s string; return s, row.Scan(&s) }, `SELECT pg_sleep(8)::text`, nil)
 		})
@@ -393,4 +401,7 @@ func TestQuestionsLeaveConnections(t *testing.T) {
 	if err := s.AppendCalls(t.Context(), manyCalls(3)); err != nil || time.Since(began) > 4*time.Second {
 		t.Errorf("a call waited %v for people: %v", time.Since(began), err)
 	}
+	cancel()
+	_ = tx.Rollback(context.Background())
+	wg.Wait()
 }

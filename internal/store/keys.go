@@ -14,7 +14,10 @@ import (
 	"github.com/toolyard/toolyard/internal/identity"
 )
 
-var _ identity.Keys = (*Store)(nil)
+var (
+	_ identity.Keys   = (*Store)(nil)
+	_ identity.Lister = (*Store)(nil)
+)
 
 const keyColumns = "prefix, hash, name, caller, account, scopes, created, expires, revoked"
 
@@ -102,6 +105,17 @@ func (s *Store) Keys(ctx context.Context) ([]identity.Key, error) {
 	})
 	slices.Reverse(all)
 	return all, err
+}
+
+// Prefixes implements identity.Lister.
+func (s *Store) Prefixes(ctx context.Context) (list []string, err error) {
+	err = query(ctx, s.db, func(row scanner) error {
+		var prefix string
+		err := row.Scan(&prefix)
+		list = append(list, prefix)
+		return err
+	}, `SELECT prefix FROM keys`)
+	return list, s.engine.explain(err)
 }
 
 // everything reads pages of MaxCalls until one is not full. Each goes on behind those before it.

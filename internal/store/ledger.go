@@ -143,7 +143,7 @@ func (s *Store) CloseSession(ctx context.Context, id string) (*toolyard.Purse, e
 
 // Purse implements toolyard.Ledger.
 func (s *Store) Purse(ctx context.Context, id string) (*toolyard.Purse, error) {
-	list, err := s.queryPurses(ctx, "p.id = $1", "p.id", id)
+	list, err := s.queryPurses(ctx, s.db, "p.id = $1", "p.id", id)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ type AccountQuery struct {
 // AccountPage are accounts, by name.
 func (s *Store) AccountPage(ctx context.Context, q AccountQuery) ([]*toolyard.Purse, error) {
 	where, args := accountPage(q)
-	return s.queryPurses(ctx, where, "p.id", args...)
+	return s.queryPurses(ctx, s.asked, where, "p.id", args...)
 }
 
 // accountPage is the condition that a purse is on a page, in SQL.
@@ -195,8 +195,8 @@ func (s *Store) Accounts(ctx context.Context) ([]*toolyard.Purse, error) {
 }
 
 // queryPurses reads purses, with what their holds have, in one statement and so at one time.
-func (s *Store) queryPurses(ctx context.Context, where, order string, args ...any) (list []*toolyard.Purse, err error) {
-	err = query(ctx, s.db, func(from scanner) error {
+func (s *Store) queryPurses(ctx context.Context, db *sql.DB, where, order string, args ...any) (list []*toolyard.Purse, err error) {
+	err = query(ctx, db, func(from scanner) error {
 		p, expires := &toolyard.Purse{}, (*time.Time)(nil)
 		err := from.Scan(&p.ID, &p.Account, &p.State, &p.Limit, &p.Remaining, &p.Held, &p.Spent, &p.Calls, &p.MaxCalls, &expires)
 		if expires != nil {

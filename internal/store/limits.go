@@ -35,7 +35,7 @@ func (s *Store) Paces(ctx context.Context, keys []string) (map[string]PaceState,
 		for i, key := range chunk {
 			names[i] = f.arg(key)
 		}
-		err := query(ctx, s.db, func(row scanner) error {
+		err := query(ctx, s.asked, func(row scanner) error {
 			var key string
 			var raw sql.NullString
 			if err := row.Scan(&key, &raw); err != nil || !raw.Valid {

@@ -510,18 +510,29 @@ func dropDays(ctx context.Context, tx pgx.Tx, since time.Time) error {
 			}
 		}
 	}
-	for _, text := range []string{`DELETE FROM sums WHERE hour < $1`, `DELETE FROM totals WHERE at < $1`} {
-		if _, err := tx.Exec(ctx, text, since); err != nil {
-			return err
-		}
-	}
-	if _, err := tx.Exec(ctx, pgFirstWeek, roundUp(since, week)); err != nil {
+	if err := forgetSums(ctx, tx, since); err != nil {
 		return err
 	}
 	if len(names) == 0 {
 		return nil
 	}
 	_, err = tx.Exec(ctx, `DROP TABLE `+strings.Join(names, ", "))
+	return err
+}
+
+// forgetSums forgets the sums and totals before a day.
+func forgetSums(ctx context.Context, tx pgx.Tx, since time.Time) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM sums WHERE hour < $1`, since); err != nil {
+		return err
+	}
+	gone, err := tx.Exec(ctx, pgForgetTotals, since)
+	if err != nil || gone.RowsAffected() == 0 { // the weeks are right
+		return err
+	}
+	if _, err := tx.Exec(ctx, pgForgetWeeks, since); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, pgFirstWeek, roundUp(since, week))
 	return err
 }
 

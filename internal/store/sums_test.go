@@ -14,6 +14,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/jackc/pgx/v5"
 	"github.com/pressly/goose/v3"
 	"pgregory.net/rapid"
 
@@ -328,5 +329,31 @@ func remake(t *testing.T, s *Store) {
 	}
 	if _, err := provider.Up(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The first week is made again when days of it are forgotten, and only then.
+func TestTheFirstWeek(t *testing.T) {
+	s := openAt(t, pgtest.ForTest(t).Database(t))
+	p, monday := s.engine.(*postgres), time.Now().UTC().Add(-30*day).Truncate(week)
+	for i := range 21 {
+		calls := someCalls(5, monday.Add(time.Duration(i)*day))
+		appendAll(t, s, calls)
+	}
+	if err := p.gather(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const rows = `SELECT coalesce(sum(xmin::text::bigint), 0) FROM totals WHERE grain LIKE '%/week'` // who wrote them
+	before := rowCount(t, s, rows)
+	for _, changes := range []bool{true, false, false} {
+		if err := p.alone(t.Context(), func(tx pgx.Tx, _ time.Time) error { return dropDays(t.Context(), tx, monday.Add(3*day)) }); err != nil {
+			t.Fatal(err)
+		}
+		after := rowCount(t, s, rows)
+		if changed := before != after; changed != changes {
+			t.Errorf("weeks written again: %v, want %v", changed, changes)
+		}
+		before = after
+		sumsAddUp(t, s)
 	}
 }

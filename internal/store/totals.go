@@ -43,9 +43,15 @@ func totals(from, hour, day, week string) string {
 	return `INSERT INTO totals (` + totalTable.list() + `) ` + strings.Join(parts, ` UNION ALL `) + adding(&totalTable)
 }
 
-// pgFirstWeek makes the totals of the first week again, from those of its days that are left.
+// What forgets totals before a time: those of hours and days, and then those of weeks. The
+// first week is made again, from those of its days that are left.
+const (
+	pgForgetTotals = `DELETE FROM totals WHERE grain IN ('account/hour', 'tool/hour', 'both/hour', 'account/day', 'tool/day', 'both/day') AND at < $1`
+	pgForgetWeeks  = `DELETE FROM totals WHERE grain IN ('account/week', 'tool/week', 'both/week') AND at < $1`
+)
+
 var pgFirstWeek = `INSERT INTO totals (` + totalTable.list() + `) SELECT replace(grain, '/day', '/week'), account, date_trunc('week', at, 'UTC'), server, tool,
-	sum(calls), sum(errors), sum(charged), sum(usd) FROM totals WHERE grain LIKE '%/day' AND at < $1 GROUP BY 1, 2, 3, 4, 5`
+	sum(calls), sum(errors), sum(charged), sum(usd) FROM totals WHERE grain IN ('account/day', 'tool/day', 'both/day') AND at < $1 GROUP BY 1, 2, 3, 4, 5`
 
 // gatherChunk is how many sums move at once.
 const gatherChunk = 2_000
