@@ -74,6 +74,17 @@ type Mark struct {
 	At   time.Duration `json:"atNs"`
 }
 
+// The steps at which the tool of a call begins to run, and has run. What follows is settling.
+const (
+	StepRun = "run"
+	StepRan = "ran"
+)
+
+// Ran reports whether a call got as far as its tool. One that did not was refused before.
+func (c *Call) Ran() bool {
+	return slices.ContainsFunc(c.Marks, func(m Mark) bool { return m.Step == StepRun })
+}
+
 // Meta are members of the _meta of a request that mean nothing to us.
 type Meta map[string]json.RawMessage
 

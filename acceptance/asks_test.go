@@ -36,7 +36,7 @@ type turn struct {
 // call makes a call, with more members of the body, each with a comma before it.
 func (p person) call(tool, args, more string) (got turn) {
 	p.t.Helper()
-	body := fmt.Sprintf(`{"tool":%q,"args":%s%s}`, tool, args, more)
+	body := fmt.Sprintf(`{"interactive":true,"tool":%q,"args":%s%s}`, tool, args, more)
 	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, p.url+"/api/v1/calls", strings.NewReader(body))
 	if err != nil {
 		p.t.Fatal(err)

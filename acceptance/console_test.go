@@ -233,6 +233,7 @@ func TestConsole(t *testing.T) {
 	t.Run("spend", h.spend)
 	t.Run("keys", func(t *testing.T) { h.show(t, "keys.mjs", nil) })
 	t.Run("own", func(t *testing.T) { h.show(t, "own.mjs", nil) })
+	t.Run("questions", func(t *testing.T) { h.show(t, "questions.mjs", nil) })
 	t.Run("screens", h.screens)
 	t.Logf("the console with 10,000 tools, in %s:\n  %s", time.Since(start).Round(time.Second), strings.Join(h.table, "\n  "))
 }

@@ -8,9 +8,6 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Ran is the mark of a call whose tool has ended. What follows is settling.
-const Ran = "ran"
-
 // Step is a policy with a name, for the record of what a call spent its time on.
 type Step struct {
 	name   string
@@ -36,7 +33,7 @@ func marked(now func() time.Time, name string, last bool, next toolyard.Handler)
 			return next(ctx, c)
 		}
 		res, err := next(ctx, c)
-		mark(c, Ran, now())
+		mark(c, toolyard.StepRan, now())
 		return res, err
 	}
 }

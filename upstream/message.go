@@ -36,6 +36,7 @@ func (e *rpcError) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.C
 const (
 	codeMethodNotFound     = -32601
 	codeInvalidParams      = -32602
+	codeBusy               = -32000
 	codeResourceNotFound   = -32002 // of the legacy era
 	codeMissingCapability  = -32021
 	codeUnsupportedVersion = -32022

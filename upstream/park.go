@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/toolyard/toolyard"
@@ -15,11 +16,15 @@ import (
 // era hears them as an unfinished result, and calls again with the answers. In between the
 // call is parked: it goes on at the server, and nobody waits for it here.
 
-// Bounds on parked calls.
-const (
-	maxParked   = 64
-	parkTimeout = 10 * time.Minute
-)
+// parkTimeout is how long a call is parked.
+const parkTimeout = 10 * time.Minute
+
+// maxParked is how many calls may be parked. Over HTTP each has a connection, of which half are
+// left to others.
+func (v *Server) maxParked() int { return 2*v.opts.Connections + 8 }
+
+// maxParkedOf is how many calls of one caller may be parked: nobody takes the place of all.
+func (v *Server) maxParkedOf() int { return v.maxParked() / 4 }
 
 // parked is a call that waits for an answer of a person, or one that runs.
 type parked struct {
@@ -30,6 +35,7 @@ type parked struct {
 	asked    message      // the question that is open
 	cancel   context.CancelFunc
 	expire   *time.Timer
+	since    time.Time
 }
 
 // converse sends a request whose server may ask something before it answers.
@@ -52,6 +58,9 @@ func (v *Server) converse(ctx context.Context, s *session, r request) (json.RawM
 		raw, err := s.request(running, r)
 		if errors.Is(err, context.Canceled) && s.link.cause() != nil {
 			err = s.link.cause() // that is why
+		}
+		if err != nil && s.link.cause() != nil {
+			v.leave(p)
 		}
 		p.answer <- outcome{message: message{result: raw}, err: err}
 	}()
@@ -90,10 +99,11 @@ func (v *Server) wait(ctx context.Context, p *parked) (json.RawMessage, error) {
 // park keeps a call for when its question is answered, and is the result that asks it.
 func (v *Server) park(p *parked) json.RawMessage {
 	key := rand.Text()
+	v.evict(p.request.call.Caller)
 	v.mu.Lock()
-	full := len(v.parked) >= maxParked
+	full := len(v.parked) >= v.maxParked()
 	if !full {
-		v.parked[key] = p
+		v.parked[key], p.since = p, time.Now()
 		p.expire = time.AfterFunc(parkTimeout, func() {
 			if p := v.unpark(key); p != nil {
 				p.cancel()
@@ -111,6 +121,40 @@ func (v *Server) park(p *parked) json.RawMessage {
 	}
 	b := append([]byte(`{"resultType":"input_required","inputRequests":{"question":{"method":"elicitation/create","params":`), params...)
 	return append(append(append(b, `}},"requestState":"`...), key...), `"}`...)
+}
+
+// evict ends the oldest parked call of a caller who has too many.
+func (v *Server) evict(who toolyard.Caller) {
+	v.mu.Lock()
+	var oldest string
+	n := 0
+	for key, p := range v.parked {
+		if by := p.request.call.Caller; by.ID != who.ID || by.Account != who.Account {
+			continue
+		}
+		if n++; oldest == "" || p.since.Before(v.parked[oldest].since) {
+			oldest = key
+		}
+	}
+	v.mu.Unlock()
+	if n < v.maxParkedOf() {
+		return
+	}
+	if p := v.unpark(oldest); p != nil {
+		p.cancel()
+	}
+}
+
+// leave forgets a call whose session has ended, if it is parked.
+func (v *Server) leave(p *parked) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	maps.DeleteFunc(v.parked, func(_ string, other *parked) bool {
+		if other == p {
+			p.expire.Stop()
+		}
+		return other == p
+	})
 }
 
 // unpark takes a parked call back, nil if there is none. It is given out once.

@@ -338,7 +338,7 @@ func (s *session) heard(m message) {
 	case m.id != nil && m.method == "ping":
 		s.answer(m.id, json.RawMessage("{}"), nil)
 	case m.id != nil && m.method == "elicitation/create":
-		s.answer(m.id, nil, &rpcError{Code: codeInvalidParams, Message: "it cannot be told whom to ask"})
+		s.answer(m.id, nil, &rpcError{Code: codeBusy, Message: "other calls are open that this may be about, so it cannot be told whom to ask: try again later"})
 	case m.id != nil:
 		s.answer(m.id, nil, &rpcError{Code: codeMethodNotFound, Message: "method not found"})
 	case strings.HasSuffix(m.method, "/list_changed"):

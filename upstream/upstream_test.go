@@ -551,6 +551,62 @@ func TestQuestionsOfALegacyServer(t *testing.T) {
 	}
 }
 
+// Whoever leaves many questions open takes neither the connections nor the questions of others.
+func TestOneCallerOpensManyQuestions(t *testing.T) {
+	f := newFake(t, false, echoTool)
+	answered := make(chan struct{}, 1)
+	asking := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		switch {
+		case strings.Contains(string(body), `"result"`):
+			answered <- struct{}{}
+			w.WriteHeader(http.StatusAccepted)
+		case strings.Contains(string(body), `"ask":`):
+			var m struct{ ID json.RawMessage }
+			_ = json.Unmarshal(body, &m)
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":\"q%s\",\"method\":\"elicitation/create\",\"params\":{\"message\":\"Who?\"}}\n\n", m.ID)
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-answered:
+				_, _ = fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[]}}\n\n", m.ID)
+			case <-r.Context().Done():
+			}
+		default:
+			f.ServeHTTP(w, r)
+		}
+	})
+	f.instead.Store(&asking)
+	s := run(t, upstream.Options{URL: f.URL, Connections: 1}).up()
+	ask := func(who, state string) (string, error) {
+		c := &toolyard.Call{Features: json.RawMessage(`{"elicitation":{}}`), Caller: toolyard.Caller{ID: who}, State: state, Answers: json.RawMessage(`{"question":{"action":"decline"}}`)}
+		res, err := s.call(c, "echo", `{"ask":1}`)
+		if err != nil {
+			return "", err
+		}
+		var unfinished struct{ RequestState string }
+		_ = json.Unmarshal(res.Raw(), &unfinished)
+		return unfinished.RequestState, nil
+	}
+	state, err := ask("ann", "")
+	if err != nil || state == "" {
+		t.Fatal(state, err)
+	}
+	for range 40 {
+		if state, err := ask("eve", ""); err != nil || state == "" {
+			t.Fatal(state, err)
+		}
+	}
+	began := time.Now()
+	if _, err := s.call(&toolyard.Call{}, "echo", `{}`); err != nil || time.Since(began) > 3*time.Second {
+		t.Errorf("others wait %v: %v", time.Since(began), err)
+	}
+	if _, err := ask("ann", state); err != nil {
+		t.Error(err)
+	}
+}
+
 // Every change of one field of a definition is found.
 func TestAThousandMutations(t *testing.T) {
 	const definition = `{"name":"pay","title":"Pay","description":"Pays a bill.","inputSchema":{"type":"object","properties":{"to":{"type":"string","description":"Whom","maxLength":40},"amount":{"type":"number","minimum":0,"maximum":100}},"required":["to","amount"]},"outputSchema":{"type":"object","properties":{"id":{"type":"string"}}},"annotations":{"destructiveHint":true},"_meta":{"rateLimit":{"maxRequestsPerMinute":3}},"icons":[{"src":"https://x/i.png"}]}`

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/api"
@@ -28,15 +29,18 @@ func (y *Yard) apiV1(c *config.Source) http.Handler {
 	return api.V1(o)
 }
 
+// sealWithin is how long the store may take to say what is sealed with.
+const sealWithin = 5 * time.Second
+
 // sealKey is the key that all replicas seal with what others keep for them: cookies, and the
-// states of tools that ask something. Without a store, or while it is away, this one has a key
-// of its own.
+// states of tools that ask something. Without a store, or if it is away when the first is sealed,
+// this one has a key of its own until it ends.
 func (y *Yard) sealKey() (key api.SealKey) {
 	s := y.contract.store
 	if s == nil {
 		return api.NewSealKey()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), openTime)
+	ctx, cancel := context.WithTimeout(context.Background(), sealWithin)
 	defer cancel()
 	body, version, err := s.Document(ctx, sealDocument)
 	if err == nil && version == 0 {
@@ -67,9 +71,13 @@ func (y *Yard) execute(ctx context.Context, r api.ExecuteRequest) (done api.Exec
 	if _, known := v.Lookup(r.Tool); !known {
 		return done, unknownTool(v, r.Tool)
 	}
-	reply, err := y.server.Do(ctx, v.Gate.Name, &mcpserve.Request{
+	request := &mcpserve.Request{
 		Tool: r.Tool, Args: r.Args, Caller: r.Caller, Session: r.Session, Key: r.Key, Answers: r.Answers, State: r.State,
-	})
+	}
+	if r.Interactive {
+		request.Features = mcpserve.Answerable
+	}
+	reply, err := y.server.Do(ctx, v.Gate.Name, request)
 	done.Call, done.Result = reply.Call, reply.Result
 	if reply.Asks != nil {
 		done.Asks = asksOf(reply.Asks)

@@ -55,7 +55,7 @@ func TestACallThatAsksIsNotCharged(t *testing.T) {
 	_, session := s.ask(t, "caller", "POST", "/api/v1/sessions", `{"limitUsd":"1"}`)
 	id := at(session, "id")
 	call := func(more string) (int, map[string]any) {
-		return s.ask(t, "caller", "POST", "/api/v1/tools/execute", fmt.Sprintf(`{"tool":"confirm","session":%q,"idempotencyKey":"k"%s}`, id, more))
+		return s.ask(t, "caller", "POST", "/api/v1/tools/execute", fmt.Sprintf(`{"interactive":true,"tool":"confirm","session":%q,"idempotencyKey":"k"%s}`, id, more))
 	}
 	purse := func(spent, remaining string) {
 		t.Helper()
@@ -96,7 +96,7 @@ func TestACallThatAsksIsNotCharged(t *testing.T) {
 func TestAStateOfAnotherCall(t *testing.T) {
 	tool, ran := confirming()
 	s := newStaffWith(t, askingConfig, yard.Options{Tools: []*toolyard.Tool{tool}})
-	_, first := s.ask(t, "caller", "POST", "/api/v1/calls", `{"tool":"confirm"}`)
+	_, first := s.ask(t, "caller", "POST", "/api/v1/calls", `{"interactive":true,"tool":"confirm"}`)
 	state := at(first, "asks.state")
 	body := fmt.Sprintf(`{"tool":"confirm","state":%q,"answers":{"sure":{"action":"decline"}}}`, state)
 	for _, step := range []struct {
@@ -126,7 +126,7 @@ func TestACallThatAsksIsNotCounted(t *testing.T) {
 		s := newStaffWith(t, askingConfig, yard.Options{Tools: []*toolyard.Tool{tool}})
 		_, session := s.ask(t, "caller", "POST", "/api/v1/sessions", `{"limitUsd":"5","calls":1}`)
 		call := func(more string) (int, map[string]any) {
-			return s.ask(t, "caller", "POST", "/api/v1/tools/execute", fmt.Sprintf(`{"tool":"confirm","session":%q%s%s}`, at(session, "id"), key, more))
+			return s.ask(t, "caller", "POST", "/api/v1/tools/execute", fmt.Sprintf(`{"interactive":true,"tool":"confirm","session":%q%s%s}`, at(session, "id"), key, more))
 		}
 		_, first := call("")
 		status, second := call(fmt.Sprintf(`,"state":%q,"answers":{"sure":{"action":"decline"}}`, at(first, "asks.state")))
@@ -146,9 +146,49 @@ func TestAnotherReplicaTakesTheAnswer(t *testing.T) {
 	config := "store: sqlite:" + filepath.Join(t.TempDir(), "shared.db") + "\ngates: {all: {mode: read, callers: keys}}\n"
 	one := newStaffWith(t, config, yard.Options{Tools: []*toolyard.Tool{tool}})
 	other := newStaffWith(t, config, yard.Options{Tools: []*toolyard.Tool{tool}})
-	_, first := one.ask(t, "local", "POST", "/api/v1/calls", `{"tool":"confirm"}`)
+	_, first := one.ask(t, "local", "POST", "/api/v1/calls", `{"interactive":true,"tool":"confirm"}`)
 	status, second := other.ask(t, "local", "POST", "/api/v1/calls", fmt.Sprintf(`{"tool":"confirm","state":%q,"answers":{"sure":{"action":"cancel"}}}`, at(first, "asks.state")))
 	if status != 200 || at(second, "result.content") == "" || ran.Load() != 2 {
 		t.Errorf("%d %v, after %v", status, second, first)
+	}
+}
+
+// Nobody is asked who does not say that they can answer.
+func TestOnlyWhoCanAnswerIsAsked(t *testing.T) {
+	tool, _ := confirming()
+	s := newStaffWith(t, "gates: {all: {mode: read, callers: keys}}\n", yard.Options{Tools: []*toolyard.Tool{tool}})
+	status, answer := s.ask(t, "caller", "POST", "/api/v1/calls", `{"tool":"confirm"}`)
+	if status != 400 || at(answer, "error") != string(toolyard.Missing) || at(answer, "requiredCapabilities.elicitation") == "" {
+		t.Errorf("%d %v", status, answer)
+	}
+}
+
+// answered is a call with an answer, and with more members of the body.
+const answered = `{"tool":"confirm","state":%q,"answers":{"sure":{"action":"accept"}}%s}`
+
+// Who sends an answer again with the same idempotency key gets the same result.
+func TestAnAnswerIsSentAgain(t *testing.T) {
+	tool, ran := confirming()
+	s := newStaffWith(t, askingConfig, yard.Options{Tools: []*toolyard.Tool{tool}})
+	_, session := s.ask(t, "caller", "POST", "/api/v1/sessions", `{"limitUsd":"5"}`)
+	more := fmt.Sprintf(`,"session":%q,"idempotencyKey":"k"`, at(session, "id"))
+	_, first := s.ask(t, "caller", "POST", "/api/v1/tools/execute", `{"interactive":true,"tool":"confirm"`+more+`}`)
+	for i := range 3 {
+		status, answer := s.ask(t, "caller", "POST", "/api/v1/tools/execute", fmt.Sprintf(answered, at(first, "asks.state"), more))
+		if status != 200 || (at(answer, "receipt.replayed") == "true") != (i > 0) || ran.Load() != 2 {
+			t.Errorf("%d %v; the tool ran %d times", status, answer, ran.Load())
+		}
+	}
+}
+
+// An answer that was refused before the tool ran can be sent again.
+func TestARefusedAnswerIsNotUsedUp(t *testing.T) {
+	tool, _ := confirming()
+	s := newStaffWith(t, "terms: {confirm: {rate: {perMinute: 1}}}\nlimits: {wait: 100ms}\ngates: {all: {mode: read, callers: keys}}\n", yard.Options{Tools: []*toolyard.Tool{tool}})
+	_, first := s.ask(t, "caller", "POST", "/api/v1/calls", `{"interactive":true,"tool":"confirm"}`)
+	for range 2 {
+		if status, answer := s.ask(t, "caller", "POST", "/api/v1/calls", fmt.Sprintf(answered, at(first, "asks.state"), "")); status != 429 {
+			t.Errorf("%d %v", status, answer)
+		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/subtle"
 	"net/http"
-	"slices"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/identity"
@@ -81,9 +80,10 @@ func (y *Yard) measured(metrics http.Handler) http.Handler {
 }
 
 // mayMeasure refuses who may not see the metrics, which tell what tools earn. Anyone may if
-// anyone may enter all gates; as soon as one asks for keys, only who may see what concerns others.
+// anyone may enter all gates; as soon as one asks for keys, and until the end, only who may see
+// what concerns others.
 func (y *Yard) mayMeasure(r *http.Request) error {
-	if !slices.ContainsFunc(y.config.Load().gates, func(g *toolyard.Gate) bool { return g.Known }) {
+	if !y.keyed.Load() {
 		return nil
 	}
 	caller, err := y.identify(r)

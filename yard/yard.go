@@ -111,6 +111,7 @@ type Yard struct {
 	contract *contract                          // what enforces what tools declare
 	found    *store.Store                       // where the configuration was, until the contract has it
 	seal     func() api.SealKey                 // see sealKey
+	keyed    atomic.Bool                        // a gate takes keys, or has taken them since the start
 
 	publishing sync.Mutex         // one Publish at a time
 	problems   []toolyard.Problem // that were logged; under publishing
@@ -234,7 +235,7 @@ func (y *Yard) callPath(s *settings) toolyard.Handler {
 		policy.At("admit", policy.Admit(y.opts.Now, y.contract.desk, s.asks)),
 		policy.At("bound", policy.Cap(0, int(c.Limits.Result))), // what is too large has failed, and is not charged
 		policy.At("intend", policy.Intend(recorders...)),
-		policy.At("run", policy.Deadline(time.Duration(c.Limits.Timeout))),
+		policy.At(toolyard.StepRun, policy.Deadline(time.Duration(c.Limits.Timeout))),
 	)
 	return toolyard.Chain(path, y.live.Policy(), y.tracer.Policy())
 }
@@ -242,6 +243,9 @@ func (y *Yard) callPath(s *settings) toolyard.Handler {
 // apply makes the settings those that are served.
 func (y *Yard) apply(s *settings) {
 	y.config.Store(s)
+	if slices.ContainsFunc(s.gates, func(g *toolyard.Gate) bool { return g.Known }) {
+		y.keyed.Store(true)
+	}
 	y.publish()
 }
 

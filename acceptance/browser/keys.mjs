@@ -35,6 +35,16 @@ await main(async () => {
     await page.getByRole('row').filter({ hasText: 'short-lived' }).getByText('Revoked').waitFor();
   });
 
+  await step(page, 'keys are narrowed by their state', async () => {
+    const asked = page.waitForRequest((each) => /\/api\/v1\/keys\?.*state=revoked/.test(each.url()));
+    await page.getByRole('combobox', { name: 'State' }).click();
+    await page.getByRole('option', { name: 'Revoked' }).click();
+    await asked;
+    const rows = page.getByRole('table', { name: 'Keys' }).getByRole('row').filter({ has: page.getByRole('cell') });
+    await until('only revoked keys are there', async () => (await rows.filter({ hasText: 'Active' }).count()) === 0);
+    check('the revoked key is there', (await rows.filter({ hasText: 'short-lived' }).count()) === 1, await rows.allInnerTexts());
+  });
+
   await step(page, 'problems say where they are', async () => {
     await page.goto('/console/problems');
     await settled(page);

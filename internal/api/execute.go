@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"runtime/debug"
 	"sync"
@@ -23,6 +24,8 @@ type ExecuteRequest struct {
 	Key     string          // idempotency key, empty for none
 	Answers json.RawMessage // to what the tool asked before, one JSON object by key; nil for none
 	State   string          // that came with the questions, empty for none
+
+	Interactive bool // the tool may ask something
 }
 
 // Execution is what became of a call: its result, or what the tool asks before it goes on.
@@ -35,7 +38,7 @@ type Execution struct {
 // Asks is what a tool wants to know before it goes on.
 type Asks struct {
 	Questions map[string]Question `json:"questions" doc:"By the keys that their answers are sent under. There may be none: then the state alone is wanted back."`
-	State     string              `json:"state" doc:"Is to be sent back with the answers, by the same caller and with the same tool, gate and args, once and within ten minutes. What it holds is sealed."`
+	State     string              `json:"state" doc:"Is to be sent back with the answers, by the same caller and with the same tool, gate and args, within ten minutes. Each replica takes it once, or again with the same idempotency key. What it holds is sealed."`
 }
 
 // Question is a question to the person who calls: a form, or a page.
@@ -47,9 +50,9 @@ type Question struct {
 
 // Bounds on the names in a call, and on how much is answered.
 const (
-	maxTool    = 256
-	maxKey     = 255
-	maxAnswers = 16
+	maxTool     = 256
+	maxKey      = 255
+	mostAnswers = 16
 )
 
 // executeBody is what is sent to make a call.
@@ -60,6 +63,8 @@ type executeBody struct {
 	Key   string          `json:"idempotencyKey,omitempty" doc:"A call with the same key runs once. It may come as the header Idempotency-Key instead."`
 	Purse string          `json:"session,omitempty" doc:"The session that pays; the caller's account when it is not said."`
 	Close bool            `json:"closeSession,omitempty" doc:"Close the session once the tool has run."`
+
+	Interactive bool `json:"interactive,omitempty" doc:"Somebody can answer questions of the tool. Otherwise it is told that nobody can."`
 
 	Answers map[string]answerBody `json:"answers,omitempty" doc:"Answers to what the tool asked when the call was made before, by the keys of the questions; at most 16, of at most 64 KiB. They need the state."`
 	State   string                `json:"state,omitempty" maxLength:"131072" doc:"The state that came with the questions."`
@@ -230,6 +235,7 @@ func (a *v1) request(r *request, body executeBody) (request ExecuteRequest, err 
 	}
 	return ExecuteRequest{
 		Caller: r.caller, Gate: body.Gate, Tool: body.Tool, Args: body.Args, Session: body.Purse, Key: key, Answers: answers, State: body.State,
+		Interactive: body.Interactive || body.State != "",
 	}, nil
 }
 
@@ -240,8 +246,8 @@ func (b *executeBody) answers() (json.RawMessage, error) {
 		return nil, nil
 	case b.State == "":
 		return nil, issue("answers", "need the state that came with the questions")
-	case len(b.Answers) > maxAnswers:
-		return nil, issue("answers", "must be at most 16 answers")
+	case len(b.Answers) > mostAnswers:
+		return nil, issue("answers", fmt.Sprintf("must be at most %d answers", mostAnswers))
 	}
 	for key, given := range b.Answers {
 		switch {

@@ -19,8 +19,10 @@ type Keys interface {
 
 // keyParams are parameters that select keys.
 var keyParams = map[string]object{
-	"q":     text("Only keys with this in their prefix, name, caller or account, whatever the case of ASCII letters."),
-	"state": {"type": "string", "enum": keyStates, "description": "Only keys in this state."},
+	"q":       text("Only keys with this in their prefix, name, caller or account, whatever the case of ASCII letters."),
+	"account": text("Only keys of this account."),
+	"caller":  text("Only keys of this caller."),
+	"state":   {"type": "string", "enum": keyStates, "description": "Only keys in this state."},
 }
 
 var keyStates = []string{string(identity.Active), string(identity.Expired), string(identity.Revoked)}

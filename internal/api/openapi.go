@@ -74,7 +74,7 @@ var queryParams = map[string]object{
 	"since":    {"type": "string", "format": "date-time", "description": "Only calls that began at this time or later."},
 	"until":    {"type": "string", "format": "date-time", "description": "Only calls that began before this time."},
 	"before":   text("Where to go on: what next was on the page before."),
-	"limit":    {"type": "integer", "minimum": 1, "maximum": store.MaxCalls, "description": "How many a page has; at most 200 tools."},
+	"limit":    {"type": "integer", "minimum": 1, "maximum": store.MaxCalls, "description": "How many a page has, at most; of tools at most 200."},
 	"offset":   {"type": "integer", "minimum": 0, "maximum": 100_000, "description": "How many to leave out."},
 	"by":       {"type": "string", "default": "tool", "examples": []string{"tool,day"}, "description": "What to group by: account, tool, day, with commas between them."},
 	"top":      {"type": "integer", "minimum": 1, "maximum": store.MaxGroups, "description": "Only so many groups, those with the most; all when it is not said, of which there may be 10,000."},

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// SealKey is what cookies are sealed with. Replicas share it.
+// SealKey is what is sealed with that others keep for us, such as cookies. Replicas share it.
 type SealKey [32]byte
 
 // NewSealKey makes a key.

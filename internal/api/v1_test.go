@@ -346,7 +346,7 @@ func TestExecute(t *testing.T) {
 	h := api.V1(options())
 	w := do(h, "alice", "POST", "/api/v1/tools/execute", `{"tool":"echo","args":{"n":12345678901234567890},"session":"ses_a","idempotencyKey":"k1","gate":"dev"}`)
 	want := `{"result":{"content":[{"type":"text","text":"<&>"}],"structuredContent":{"Caller":{"ID":"alice","Account":"acme","Roles":null},` +
-		`"Gate":"dev","Tool":"echo","Args":{"n":12345678901234567890},"Session":"ses_a","Key":"k1","Answers":null,"State":""}},` +
+		`"Gate":"dev","Tool":"echo","Args":{"n":12345678901234567890},"Session":"ses_a","Key":"k1","Answers":null,"State":"","Interactive":false}},` +
 		`"receipt":{"call":"c1","priceUsd":"0.001","purse":"ses_a"},"session":{"id":"ses_a","account":"acme","status":"open",` +
 		`"limitUsd":"0","remainingUsd":"1","heldUsd":"0","spentUsd":"0"}}` + "\n"
 	if diff := gocmp.Diff(want, w.Body.String()); diff != "" || w.Code != 200 {

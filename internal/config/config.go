@@ -209,18 +209,30 @@ func decode(value json.RawMessage) (*Config, []toolyard.Issue) {
 
 var gateName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
 
+// address is the host of an address to listen at.
+func address(text string) (host string, ok bool) {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return "", false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return host, err == nil
+}
+
 // check finds what a schema cannot say.
 func (c *Config) check() (issues []toolyard.Issue) {
 	add := func(message string, steps ...string) {
 		issues = append(issues, toolyard.Issue{Path: strings.Join(steps, "."), Message: message, Steps: steps})
 	}
-	if host, _, err := net.SplitHostPort(c.Listen); err != nil {
+	if host, ok := address(c.Listen); !ok {
 		add("must be host:port, such as 127.0.0.1:3001", "listen")
 	} else if !c.Anonymous && !IsLoopback(host) && c.Open() {
 		add("is reachable from other machines, and nobody is asked who they are; listen on 127.0.0.1, say callers: keys at every gate, or anonymous: true", "listen")
 	}
-	if _, _, err := net.SplitHostPort(c.Metrics.Listen); err != nil && c.Metrics.Listen != "" {
+	if _, ok := address(c.Metrics.Listen); !ok && c.Metrics.Listen != "" {
 		add("must be host:port, such as 127.0.0.1:9090", "metrics", "listen")
+	} else if ok && c.Metrics.Listen == c.Listen {
+		add("is where everything else is; name another, or leave it out", "metrics", "listen")
 	}
 	if c.Limits.Timeout <= 0 {
 		add("must be more than nothing", "limits", "timeout")

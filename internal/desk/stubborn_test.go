@@ -139,3 +139,32 @@ func TestAClosedSessionEnds(t *testing.T) {
 		t.Errorf("it is used %v after it was closed", time.Since(closed))
 	})
 }
+
+// A call that asks gives back all that was taken for it: the one that answers needs nothing more
+// of the store.
+func TestACallThatAsksGivesBack(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *stubborn, d *desk.Desk) {
+		if _, err := s.OpenSession(t.Context(), toolyard.Session{ID: "one", Account: "acme", Limit: toolyard.USD / 2, Calls: 1, TTL: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		asks, err := toolyard.RawResult([]byte(`{"resultType":"input_required","inputRequests":{}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := int64(0)
+		for i := range 3 {
+			ticket, err := d.Admit(t.Context(), paidBy("acme", "one", i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := d.Settle(t.Context(), ticket, toolyard.Outcome{Result: asks}); err != nil {
+				t.Error(err)
+			}
+			if n := s.exchanges.Load(); i > 0 && n != before {
+				t.Errorf("the store was asked %d times", n-before)
+			} else {
+				before = n
+			}
+		}
+	})
+}

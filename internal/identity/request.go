@@ -41,6 +41,13 @@ func Token(r *http.Request) (token string, present bool, err error) {
 // tokenRune reports whether RFC 6750 allows a character in a token.
 func tokenRune(r rune) bool { return urlSafe(r) || strings.ContainsRune(".~+/=", r) }
 
+// looksSecret reports whether a text may be a token: more than the prefix of one, which is no
+// secret.
+func looksSecret(text string) bool {
+	rest, ours := strings.CutPrefix(text, mark)
+	return ours && strings.Contains(rest, "_") || strings.HasPrefix(text, "tyl_")
+}
+
 // checkQuery refuses a token in an address, by the name that RFC 6750 gives it or by its
 // looks. A query that two readers could read differently is refused too.
 func checkQuery(u *url.URL) error {
@@ -53,7 +60,7 @@ func checkQuery(u *url.URL) error {
 	}
 	for name, values := range query {
 		for _, value := range append(values, name) {
-			if strings.EqualFold(name, "access_token") || strings.HasPrefix(strings.TrimSpace(value), mark) || strings.HasPrefix(strings.TrimSpace(value), "tyl_") {
+			if strings.EqualFold(name, "access_token") || looksSecret(strings.TrimSpace(value)) {
 				return refusal("An API key does not belong into an address; send it in the Authorization header, and make a new one: this one may have been seen.")
 			}
 		}

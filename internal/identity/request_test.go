@@ -23,6 +23,7 @@ func TestToken(t *testing.T) {
 		{name: "lower case", headers: []string{"bearer " + token}, present: true, good: true},
 		{name: "upper case", headers: []string{"BEARER " + token}, present: true, good: true},
 		{name: "another query", headers: []string{"Bearer " + token}, query: "sessionid=a&property_id=2", present: true, good: true},
+		{name: "a prefix in the query", headers: []string{"Bearer " + token}, query: "q=ty_mgqz6agh6u", present: true, good: true},
 		{name: "empty", headers: []string{""}, present: true},
 		{name: "two", headers: []string{"Bearer " + token, "Bearer " + token}, present: true},
 		{name: "no token", headers: []string{"Bearer"}, present: true},

@@ -29,10 +29,11 @@ type Question struct {
 	URL     string          // of the page; empty for a form
 }
 
-// answerable is what callers can be asked who do not speak MCP: what a person can answer.
-var answerable = json.RawMessage(`{"elicitation":{"form":{},"url":{}}}`)
+// Answerable are the features of callers who do not speak MCP, but have a person who can be
+// asked.
+var Answerable = json.RawMessage(`{"elicitation":{"form":{},"url":{}}}`)
 
-// Do calls a tool at a gate for somebody who does not speak MCP, but can be asked, and can go
+// Do calls a tool at a gate for somebody who does not speak MCP, but may be asked, and may go
 // on with a call that asked something before.
 func (s *Server) Do(ctx context.Context, gate string, r *Request) (Reply, error) {
 	g, ok := (*s.gates.Load())[gate]
@@ -40,7 +41,6 @@ func (s *Server) Do(ctx context.Context, gate string, r *Request) (Reply, error)
 		return Reply{}, unknownGate(gate)
 	}
 	j := &job{Request: *r, gate: g, view: g.view.Load(), era: modernEra, method: "tools/call", name: r.Tool}
-	j.Features = answerable
 	if err := j.resolve(); err != nil {
 		return Reply{}, err
 	}

@@ -16,7 +16,7 @@ import (
 
 // ann asks for a call of a tool.
 func ann(tool string) *mcpserve.Request {
-	return &mcpserve.Request{Tool: tool, Args: json.RawMessage(`{"a":1,"b":2}`), Caller: toolyard.Caller{ID: "ann"}}
+	return &mcpserve.Request{Tool: tool, Args: json.RawMessage(`{"a":1,"b":2}`), Caller: toolyard.Caller{ID: "ann"}, Features: mcpserve.Answerable}
 }
 
 // clocked is a server with two gates whose clock can be moved, and how often its tools ran.
@@ -134,7 +134,7 @@ func TestAnswersBesideMCPAreBounded(t *testing.T) {
 // What a caller was asked beside MCP can be answered over MCP: it is the same call.
 func TestACallGoesOnOverMCP(t *testing.T) {
 	s, _, _ := clocked(t, asker)
-	first := &mcpserve.Request{Tool: "count", Caller: toolyard.Caller{ID: toolyard.Anonymous}}
+	first := &mcpserve.Request{Tool: "count", Caller: toolyard.Caller{ID: toolyard.Anonymous}, Features: mcpserve.Answerable}
 	reply, err := s.Do(t.Context(), "default", first)
 	if err != nil || reply.Asks == nil {
 		t.Fatalf("%+v %v", reply, err)

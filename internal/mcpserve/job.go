@@ -31,6 +31,7 @@ type job struct {
 	method string
 	name   string          // of the tool or the prompt, or the address of the resource
 	params json.RawMessage // of a completion
+	opened nonce           // of the state that came back; zero for none
 
 	tool *toolyard.Tool                                                       // what runs; nil before resolve, and for a completion that nobody offers
 	ask  func(context.Context, *inquiry) (answers json.RawMessage, err error) // of the legacy era
@@ -78,6 +79,9 @@ type stage struct {
 // step runs the job until it ends or asks something that whoever wants it done can answer.
 func (j *job) step(ctx context.Context) (stage, error) {
 	c, res, err := j.gate.run(ctx, j.view, j.tool, &j.Request)
+	if err != nil && !c.Ran() && j.opened != (nonce{}) {
+		j.gate.server.sealer().forget(j.opened)
+	}
 	if err != nil || !res.Unfinished() {
 		return stage{call: c, res: res}, err
 	}
@@ -213,8 +217,9 @@ func (j *job) resume() *toolyard.Issue {
 	if j.State == "" {
 		return nil
 	}
+	key, _, _ := takeString(metaKey, j.Key, j.Meta) // what is wrong with it is said when it runs
 	var ok bool
-	if j.State, ok = j.gate.server.sealer().open(j.State, binding(j), j.gate.server.opts.Now()); !ok {
+	if j.State, j.opened, ok = j.gate.server.sealer().open(j.State, binding(j), key, j.gate.server.opts.Now()); !ok {
 		return &toolyard.Issue{Path: "state", Message: "is not for this call, has expired, or was used before: call again without it"}
 	}
 	return nil

@@ -23,14 +23,21 @@ const (
 )
 
 // sealer seals what an unfinished result wants back. A client keeps it in the meantime,
-// and neither reads it, nor changes it, nor uses it for another call, nor twice.
+// and neither reads it, nor changes it, nor uses it for another call. Each sealer opens it once,
+// or again for the same idempotency key, with which the call runs once.
 type sealer struct {
 	aead cipher.AEAD
 
 	mu     sync.Mutex
-	opened [2]map[[nonceSize]byte]struct{} // the newer ones, and those before
-	since  time.Time                       // when the newer ones began
+	opened [2]map[nonce]digest // the newer ones, and those before, with the keys that they were opened for
+	since  time.Time           // when the newer ones began
 }
+
+// nonce tells seals apart.
+type nonce [nonceSize]byte
+
+// digest stands for an idempotency key; zero for none.
+type digest [sha256.Size]byte
 
 // newSealer makes a sealer. Servers with one secret open each other's seals; without a
 // secret nobody else does.
@@ -61,39 +68,54 @@ func (s *sealer) seal(state string, binding []byte, now time.Time) string {
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, plain, binding)) //nolint:gosec // makes its own random nonce
 }
 
-// open opens a seal, once, for the call that it was made for.
-func (s *sealer) open(sealed string, binding []byte, now time.Time) (state string, ok bool) {
+// open opens a seal for the call that it was made for, which has an idempotency key or none.
+func (s *sealer) open(sealed string, binding []byte, key string, now time.Time) (state string, id nonce, ok bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(sealed)
 	if err != nil || base64.RawURLEncoding.EncodeToString(raw) != sealed { // a seal has one spelling
-		return "", false
+		return "", id, false
 	}
 	plain, err := s.aead.Open(nil, nil, raw, binding)
 	if err != nil {
-		return "", false
+		return "", id, false
 	}
 	until, state, _ := strings.Cut(string(plain), " ")
 	end, err := strconv.ParseInt(until, 10, 64)
 	if err != nil || now.Unix() > end {
-		return "", false
+		return "", id, false
 	}
-	return state, s.first([nonceSize]byte(raw), now)
+	id = nonce(raw)
+	return state, id, s.admits(id, key, now)
 }
 
-// first reports whether a seal is opened for the first time. It remembers each as long as
-// it is valid; only if very many are opened, the oldest are forgotten sooner.
-func (s *sealer) first(nonce [nonceSize]byte, now time.Time) bool {
+// forget lets a seal be opened anew: the call that it was opened for did not run.
+func (s *sealer) forget(id nonce) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, opened := range s.opened {
+		delete(opened, id)
+	}
+}
+
+// admits reports whether a seal is opened for the first time, or for the same key again. It
+// remembers each as long as it is valid; only if very many are opened, the oldest are forgotten
+// sooner.
+func (s *sealer) admits(id nonce, key string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.opened[0] == nil || now.Sub(s.since) > sealTime || len(s.opened[0]) >= maxOpened {
-		s.opened[0], s.opened[1] = make(map[[nonceSize]byte]struct{}), s.opened[0]
+		s.opened[0], s.opened[1] = make(map[nonce]digest), s.opened[0]
 		s.since = now
 	}
+	var of digest
+	if key != "" {
+		of = sha256.Sum256([]byte(key))
+	}
 	for _, opened := range s.opened {
-		if _, again := opened[nonce]; again {
-			return false
+		if before, again := opened[id]; again {
+			return before == of && key != ""
 		}
 	}
-	s.opened[0][nonce] = struct{}{}
+	s.opened[0][id] = of
 	return true
 }
 
@@ -107,7 +129,7 @@ func binding(j *job) []byte {
 		args = struct{}{}
 	}
 	canonical, _ := json.Marshal(args) // was JSON before
-	digest := sha256.Sum256(canonical)
-	raw, _ := json.Marshal([]string{j.view.Gate.Name, j.Caller.ID, j.method, j.tool.Server, j.tool.Name, hex.EncodeToString(digest[:])}) // always has a JSON form
+	sum := sha256.Sum256(canonical)
+	raw, _ := json.Marshal([]string{j.view.Gate.Name, j.Caller.Account, j.Caller.ID, j.method, j.tool.Server, j.tool.Name, hex.EncodeToString(sum[:])}) // always has a JSON form
 	return raw
 }

@@ -35,6 +35,7 @@ func TestASealFitsOneCallOnly(t *testing.T) {
 		"spelled otherwise":  {func(j *job) { j.Args = json.RawMessage(` { "b" : [2,"\u0078"], "a":1 } `) }, true},
 		"another gate":       {func(j *job) { j.view.Gate.Name = "other" }, false},
 		"another caller":     {func(j *job) { j.Caller.ID = "bob" }, false},
+		"another account":    {func(j *job) { j.Caller.Account = "umbrella" }, false},
 		"another tool":       {func(j *job) { j.tool.Name = "other" }, false},
 		"another server":     {func(j *job) { j.tool.Server = "other" }, false},
 		"another method":     {func(j *job) { j.method = "prompts/get" }, false},
@@ -46,7 +47,7 @@ func TestASealFitsOneCallOnly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSealer(nil)
 			sealed := s.seal("inner", binding(sealedJob(nil)), noon)
-			state, ok := s.open(sealed, binding(sealedJob(tt.change)), noon.Add(time.Minute))
+			state, _, ok := s.open(sealed, binding(sealedJob(tt.change)), "", noon.Add(time.Minute))
 			if ok != tt.fits || ok && state != "inner" {
 				t.Errorf("%q %v", state, ok)
 			}
@@ -57,13 +58,13 @@ func TestASealFitsOneCallOnly(t *testing.T) {
 func TestASealEnds(t *testing.T) {
 	s, call := newSealer(nil), binding(sealedJob(nil))
 	for after, fits := range map[time.Duration]bool{0: true, sealTime: true, sealTime + time.Second: false, 24 * time.Hour: false} {
-		if _, ok := s.open(s.seal("x", call, noon), call, noon.Add(after)); ok != fits {
+		if _, _, ok := s.open(s.seal("x", call, noon), call, "", noon.Add(after)); ok != fits {
 			t.Errorf("after %v: %v", after, ok)
 		}
 	}
 	sealed := s.seal("x", call, noon)
 	for i, fits := range []bool{true, false, false} {
-		if _, ok := s.open(sealed, call, noon.Add(time.Duration(i)*sealTime/2)); ok != fits {
+		if _, _, ok := s.open(sealed, call, "", noon.Add(time.Duration(i)*sealTime/2)); ok != fits {
 			t.Errorf("opened for the %d. time: %v", i+1, ok)
 		}
 	}
@@ -77,8 +78,29 @@ func TestSealsOfOthers(t *testing.T) {
 		fits bool
 	}{{"secret", "secret", true}, {"secret", "Secret", false}, {"", "", false}} {
 		a, b := newSealer([]byte(tt.a)), newSealer([]byte(tt.b))
-		if _, ok := b.open(a.seal("x", call, noon), call, noon); ok != tt.fits {
+		if _, _, ok := b.open(a.seal("x", call, noon), call, "", noon); ok != tt.fits {
 			t.Errorf("%q and %q: %v", tt.a, tt.b, ok)
+		}
+	}
+}
+
+// A seal opens again for the same idempotency key, and for a call that did not run.
+func TestASealOpensAgain(t *testing.T) {
+	s, call := newSealer(nil), binding(sealedJob(nil))
+	for _, keys := range [][]string{{"k", "k", "k"}, {"", "", "k"}, {"k", "other", ""}} {
+		sealed := s.seal("x", call, noon)
+		for i, key := range keys {
+			_, id, ok := s.open(sealed, call, key, noon)
+			if ok != (i == 0 || key != "" && key == keys[0]) {
+				t.Errorf("%q: opened for %q: %v", keys, key, ok)
+			}
+			if i < 2 {
+				continue
+			}
+			s.forget(id)
+			if _, _, ok := s.open(sealed, call, "new", noon); !ok {
+				t.Errorf("%q: a call that did not run used the seal up", keys)
+			}
 		}
 	}
 }
@@ -91,12 +113,12 @@ func TestAChangedSealIsRefused(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range mutations {
 		changed := mutate(r, sealed)
-		if state, ok := s.open(changed, call, noon); ok && changed != sealed {
+		if state, _, ok := s.open(changed, call, "", noon); ok && changed != sealed {
 			t.Fatalf("%q opened as %q", changed, state)
 		}
-		s.opened = [2]map[[nonceSize]byte]struct{}{} // that it was opened before is no excuse
+		s.opened = [2]map[nonce]digest{} // that it was opened before is no excuse
 	}
-	if _, ok := s.open(sealed, call, noon); !ok {
+	if _, _, ok := s.open(sealed, call, "", noon); !ok {
 		t.Error("the seal itself does not open")
 	}
 }
@@ -130,14 +152,14 @@ func mutate(r *rand.Rand, sealed string) string {
 // A flood of seals is forgotten in order, and the memory for it is bounded.
 func TestOpenedSealsAreBounded(t *testing.T) {
 	s := newSealer(nil)
-	var nonce [nonceSize]byte
+	var id nonce
 	for i := range 3 * maxOpened {
-		nonce[0], nonce[1], nonce[2], nonce[3] = byte(i), byte(i>>8), byte(i>>16), byte(i>>24)
-		if !s.first(nonce, noon) {
+		id[0], id[1], id[2], id[3] = byte(i), byte(i>>8), byte(i>>16), byte(i>>24)
+		if !s.admits(id, "", noon) {
 			t.Fatalf("%d was known before", i)
 		}
 	}
-	if n := len(s.opened[0]) + len(s.opened[1]); n > 2*maxOpened || s.first(nonce, noon) {
+	if n := len(s.opened[0]) + len(s.opened[1]); n > 2*maxOpened || s.admits(id, "", noon) {
 		t.Errorf("%d remembered, the last of them forgotten", n)
 	}
 }
@@ -148,7 +170,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add("")
 	f.Add("AAAA")
 	f.Fuzz(func(t *testing.T, sealed string) {
-		if state, ok := s.open(sealed, call, noon); ok && state != "x" {
+		if state, _, ok := s.open(sealed, call, "", noon); ok && state != "x" {
 			t.Errorf("%q opened as %q", sealed, state)
 		}
 	})

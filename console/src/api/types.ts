@@ -37,6 +37,8 @@ export type CallRequest = Told<schema.Execute>;
 export type CallAnswer = Told<schema.Executed>;
 /** A call that came to an end: its tool asks nothing more. */
 export type CallEnd = CallAnswer & { result: JsonObject };
+export type Asks = NonNullable<CallAnswer["asks"]>;
+export type Answers = NonNullable<CallRequest["answers"]>;
 
 export type CallFilter = Query<schema.ListCallsData>;
 export type CallPage = Told<schema.Calls>;

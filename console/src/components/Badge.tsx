@@ -60,7 +60,7 @@ export function StateStatus({ state, title }: { state: string; title?: string })
 
 /** How a call ended, by its code. */
 export function CodeStatus({ code }: { code: string }) {
-  const tone: Tone = code === "OK" ? "good" : code === "RATE_LIMITED" || code === "CANCELED" ? "warn" : "bad";
+  const tone: Tone = code === "OK" ? "good" : ["RATE_LIMITED", "CANCELED", "EXPIRED"].includes(code) ? "warn" : "bad";
   return (
     <Status tone={tone} title={code}>
       {code === "OK" ? "OK" : code.toLowerCase().replaceAll("_", " ")}

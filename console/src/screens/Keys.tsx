@@ -5,7 +5,7 @@ import { useMemo, useState } from "react";
 import { revokeKey } from "../api/actions";
 import { ApiError } from "../api/client";
 import { queries } from "../api/queries";
-import type { Key } from "../api/types";
+import type { Key, KeyFilter } from "../api/types";
 import { Badge, StateStatus } from "../components/Badge";
 import { Button } from "../components/Button";
 import { Card } from "../components/Card";
@@ -26,7 +26,7 @@ import { CreateKey } from "./keys/CreateKey";
 import { scopeWords } from "./keys/scopes";
 import "./Keys.css";
 
-const states = [
+const states: { value: NonNullable<KeyFilter["state"]> | ""; label: string }[] = [
   { value: "", label: "All states" },
   { value: "active", label: "Active" },
   { value: "expired", label: "Expired" },
@@ -35,14 +35,16 @@ const states = [
 
 /** Who may call, and see, with which key. */
 export default function Keys() {
-  const { q = "", state } = useSearch({ from: "/keys" });
+  const search = useSearch({ from: "/keys" });
+  const { q = "" } = search;
+  const state = states.find(({ value }) => value === search.state)?.value || undefined; // the address may say anything
   const navigate = useNavigate({ from: "/keys" });
   const mayChange = useMayChange();
   const [making, setMaking] = useState(false);
   const [revoking, setRevoking] = useState<Key>();
   const typed = useDelayed(q, 200);
-  const { data, error, refetch, hasNextPage, fetchNextPage, isFetchingNextPage } = useInfiniteQuery(queries.keys({ q: typed || undefined, limit: 200 }));
-  const rows = useMemo(() => data?.pages.flatMap((page) => page.keys).filter((key) => !state || key.state === state), [data, state]);
+  const { data, error, refetch, hasNextPage, fetchNextPage, isFetchingNextPage } = useInfiniteQuery(queries.keys({ q: typed || undefined, state, limit: 200 }));
+  const rows = useMemo(() => data?.pages.flatMap((page) => page.keys), [data]);
   const more = hasNextPage ? { load: () => void fetchNextPage(), loading: isFetchingNextPage } : undefined;
   const columns = useMemo(() => columnsOf(mayChange ? setRevoking : undefined), [mayChange]);
   if (error instanceof ApiError && error.status === 404) return <Page title="Keys"><NoStore /></Page>;
@@ -52,10 +54,10 @@ export default function Keys() {
     <Page title="Keys" description="Callers are known by their keys. Only a hash of a key is kept: its token is shown once." actions={make}>
       <div className="Keys-filters">
         <TextField label="Filter by name, caller or account" labelHidden type="search" placeholder="Filter by name, caller or account" value={q} onChange={(text) => narrow({ q: text || undefined })} maxLength={200} />
-        <Select label="State" labelHidden value={states.find((each) => each.value === state)?.value ?? ""} items={states} onChange={(next) => narrow({ state: next || undefined })} />
+        <Select label="State" labelHidden value={state ?? ""} items={states} onChange={(next) => narrow({ state: next || undefined })} />
       </div>
       <Card flush>
-        <Table label="Keys" columns={columns} rows={rows} rowKey={(key) => key.prefix} error={error} onRetry={() => void refetch()} empty={<Nothing filtered={q !== "" || state !== undefined} more={more} />} minWidth={1040} {...(more && { more })} />
+        <Table label="Keys" columns={columns} rows={rows} rowKey={(key) => key.prefix} error={error} onRetry={() => void refetch()} empty={<Nothing filtered={q !== "" || state !== undefined} />} minWidth={1040} {...(more && { more })} />
       </Card>
       {making && <CreateKey onClose={() => setMaking(false)} />}
       <Revoke doomed={revoking} onClose={() => setRevoking(undefined)} />
@@ -116,10 +118,7 @@ function Revoke({ doomed, onClose }: { doomed: Key | undefined; onClose: () => v
   );
 }
 
-type More = { load: () => void; loading: boolean };
-
-function Nothing({ filtered, more }: { filtered: boolean; more: More | undefined }) {
-  if (more) return <EmptyState icon={<KeyRound />} title="None of the newest keys is like that" action={<Button busy={more.loading} onClick={more.load}>Look further back</Button>} />;
+function Nothing({ filtered }: { filtered: boolean }) {
   if (filtered) return <EmptyState icon={<KeyRound />} title="No key is like that">Take a filter away to see more.</EmptyState>;
   return <EmptyState icon={<KeyRound />} title="There is no key yet">Gates with <code>callers: keys</code> let nobody in without one.</EmptyState>;
 }

@@ -13,8 +13,9 @@ import { availableOf, isMissing } from "./purse";
 export function OwnAccount() {
   const me = useMe();
   const { data: purse, error, refetch } = useQuery(queries.account());
-  if (isMissing(error)) return <Card>{me?.store === "none" ? <NoLedger /> : <NoMoney account={me?.account} />}</Card>;
+  if (isMissing(error)) return <Card><NoLedger /></Card>;
   if (!purse) return <Card>{error ? <ErrorState error={error} onRetry={() => void refetch()} /> : <Skeleton lines={3} />}</Card>;
+  if ([purse.remainingUsd, purse.spentUsd].every((amount) => Number(amount) === 0)) return <Card><NoMoney account={me?.account} /></Card>;
   return (
     <div className="stack">
       <div className="grid-stats Spend-stats">

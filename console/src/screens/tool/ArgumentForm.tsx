@@ -15,6 +15,9 @@ type ArgumentFormProps = {
   schema: JsonObject;
   args: JsonObject;
   faults: Fault[];
+  /** What the ids of its fields begin with, where there are several forms. */
+  prefix?: string;
+  disabled?: boolean;
   onChange: (args: JsonObject) => void;
 };
 
@@ -35,13 +38,14 @@ const defaults = { emptyObjectFields: "skipEmptyDefaults", arrayMinItems: { popu
 const words: Registry["translateString"] = (text, params) => (text === TranslatableString.NewStringDefault ? "" : englishStringTranslator(text, params));
 
 /** The arguments of a tool as a form. It shows what is wrong; it does not decide that. */
-function ArgumentForm({ schema, args, faults, onChange }: ArgumentFormProps) {
+function ArgumentForm({ schema, args, faults, prefix = "argument", disabled = false, onChange }: ArgumentFormProps) {
   const errors = useMemo(() => fieldErrors(faults), [faults]);
   return (
     <Form<unknown, RJSFSchema>
       tagName="div"
       className="Form"
-      idPrefix="argument"
+      idPrefix={prefix}
+      disabled={disabled}
       schema={schema as RJSFSchema}
       uiSchema={look}
       validator={validator}

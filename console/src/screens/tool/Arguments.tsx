@@ -14,11 +14,12 @@ type ArgumentsProps = {
   prepared: Prepared;
   args: JsonObject;
   faults: Fault[];
+  disabled: boolean;
   onChange: (args: JsonObject | undefined) => void;
 };
 
 /** The arguments, in a form or as JSON; what is written in one is in the other. */
-export function Arguments({ prepared, args, faults, onChange }: ArgumentsProps) {
+export function Arguments({ prepared, args, faults, disabled, onChange }: ArgumentsProps) {
   const [written, setWritten] = useState(false);
   const [failed, setFailed] = useState(false);
   const form = failed ? undefined : prepared.form;
@@ -33,11 +34,11 @@ export function Arguments({ prepared, args, faults, onChange }: ArgumentsProps) 
       {form && !written ? (
         <FormBoundary onFail={() => setFailed(true)}>
           <Suspense fallback={<Skeleton lines={4} />}>
-            {takesNothing(form) ? <p className="soft">It takes no arguments.</p> : <ArgumentForm schema={form} args={args} faults={faults} onChange={onChange} />}
+            {takesNothing(form) ? <p className="soft">It takes no arguments.</p> : <ArgumentForm schema={form} args={args} faults={faults} disabled={disabled} onChange={onChange} />}
           </Suspense>
         </FormBoundary>
       ) : (
-        <JsonEditor args={args} faults={faults} onChange={onChange} />
+        <JsonEditor label="Arguments as JSON" args={args} faults={faults} onChange={onChange} />
       )}
     </div>
   );

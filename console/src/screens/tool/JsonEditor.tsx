@@ -4,10 +4,10 @@ import { isObject, type Json, type JsonObject } from "../../api/json";
 import { Button } from "../../components/Button";
 import type { Fault } from "./check";
 
-type JsonEditorProps = { args: JsonObject; faults: Fault[]; onChange: (args: JsonObject | undefined) => void };
+type JsonEditorProps = { label: string; args: JsonObject; faults: Fault[]; onChange: (args: JsonObject | undefined) => void };
 
-/** The arguments as JSON. It passes on an object, or undefined while there is none. */
-export function JsonEditor({ args, faults, onChange }: JsonEditorProps) {
+/** An object as JSON, such as the arguments. It passes on an object, or undefined while there is none. */
+export function JsonEditor({ label, args, faults, onChange }: JsonEditorProps) {
   const id = useId();
   const [text, setText] = useState(() => JSON.stringify(args, null, 2));
   const passed = useRef(args);
@@ -27,7 +27,7 @@ export function JsonEditor({ args, faults, onChange }: JsonEditorProps) {
   return (
     <div className="JsonEditor">
       <div className="spread">
-        <label htmlFor={id} className="Field-label">Arguments as JSON</label>
+        <label htmlFor={id} className="Field-label">{label}</label>
         <Button size="s" variant="quiet" icon={<WandSparkles />} disabled={!value} onClick={() => value && setText(JSON.stringify(value, null, 2))}>Format</Button>
       </div>
       <textarea
@@ -57,7 +57,7 @@ function parse(text: string): { value?: JsonObject; wrong?: string } {
   if (text.trim() === "") return { value: {} };
   try {
     const value = JSON.parse(text) as Json;
-    return isObject(value) ? { value } : { wrong: "The arguments must be an object, in { }." };
+    return isObject(value) ? { value } : { wrong: "It must be an object, in { }." };
   } catch (cause) {
     return { wrong: cause instanceof Error ? cause.message : "This is not JSON." };
   }

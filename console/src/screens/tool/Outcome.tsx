@@ -1,5 +1,5 @@
 import { Link } from "@tanstack/react-router";
-import { Square } from "lucide-react";
+import { RotateCw, Square } from "lucide-react";
 import { useEffect, useState } from "react";
 import { ApiError } from "../../api/client";
 import { isObject, type Json } from "../../api/json";
@@ -14,7 +14,8 @@ import { duration, money, price } from "../../format";
 import { visible } from "../../format/visible";
 import { Content } from "./Content";
 import { resultIssues } from "./issues";
-import { codeOf, type Outcome as Ended } from "./useTrial";
+import type { Outcome as Ended } from "./rounds";
+import { codeOf } from "./useTrial";
 
 /** The time since a call began, and the way to end it. */
 export function Running({ since, onCancel }: { since: number; onCancel: () => void }) {
@@ -33,7 +34,7 @@ export function Running({ since, onCancel }: { since: number; onCancel: () => vo
 }
 
 /** How the last call ended. */
-export function Outcome({ outcome }: { outcome: Ended | undefined }) {
+export function Outcome({ outcome, onAgain }: { outcome: Ended | undefined; onAgain: () => void }) {
   if (!outcome) return <p className="faint">Nothing was run yet. What the tool answers is shown here, as it is.</p>;
   return (
     <div className="stack-s" aria-live="polite">
@@ -42,7 +43,18 @@ export function Outcome({ outcome }: { outcome: Ended | undefined }) {
         <span className="soft small">after {duration(outcome.ms * 1e6)}, measured here</span>
       </div>
       {outcome.error !== undefined && <Refused error={outcome.error} />}
+      {outcome.lost && <Lost onAgain={onAgain} />}
       {outcome.answer && <Answered answer={outcome.answer} />}
+    </div>
+  );
+}
+
+/** A question is good once, whatever became of its answer. */
+function Lost({ onAgain }: { onAgain: () => void }) {
+  return (
+    <div className="row-wrap">
+      <Button icon={<RotateCw />} onClick={onAgain}>Call again</Button>
+      <span className="soft small">The tool begins anew, and asks again what it needs.</span>
     </div>
   );
 }

@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { Play } from "lucide-react";
+import { Lock, Play } from "lucide-react";
 import { type FormEvent, type KeyboardEvent, type ReactNode, useMemo, useRef, useState } from "react";
 import { isObject, type JsonObject } from "../../api/json";
 import { queries } from "../../api/queries";
@@ -11,14 +11,17 @@ import { TextField } from "../../components/Field";
 import { Select } from "../../components/Select";
 import { EmptyState } from "../../components/States";
 import { plural, price } from "../../format";
+import { visible } from "../../format/visible";
 import { takeForTool } from "../call/again";
 import { Arguments, type Prepared } from "./Arguments";
 import { check, type Fault } from "./check";
 import { formSchema, NoForm } from "./formSchema";
 import type { Tried } from "./history";
 import { Outcome, Running } from "./Outcome";
+import { Questions } from "./Questions";
+import type { Attempt } from "./rounds";
 import { TriedList } from "./TriedList";
-import { useTrial } from "./useTrial";
+import { type Trial, useTrial } from "./useTrial";
 import "./TryIt.css";
 
 /** Calls the tool through a gate that shows it, as an agent would. */
@@ -81,7 +84,7 @@ function Trying({ tool, open, startGate }: { tool: ToolDetail; open: ToolAt[]; s
   const trial = useTrial(tool.server ?? "-", tool.name);
   const [gate, setGate] = useState(open.find((at) => at.gate === startGate)?.gate ?? open[0]?.gate ?? "");
   const [more, setMore] = useState<More>({ idempotencyKey: "", session: "" });
-  const [asks, setAsks] = useState(false);
+  const [confirming, setConfirming] = useState(false);
   const through = useGate(gate);
   const side = useRef<HTMLDivElement>(null);
   const send = async () => {
@@ -91,8 +94,8 @@ function Trying({ tool, open, startGate }: { tool: ToolDetail; open: ToolAt[]; s
     written.tell(await trial.run({ tool: name, gate, args: written.args, ...filled(more) }));
   };
   const run = (anyway: boolean) => {
-    if (!written.readable || trial.since !== undefined || !(anyway || written.fit())) return;
-    if (tool.mode === "write" && through?.mode !== "read") setAsks(true);
+    if (!written.readable || trial.since !== undefined || trial.asked || !(anyway || written.fit())) return;
+    if (tool.mode === "write" && through?.mode !== "read") setConfirming(true);
     else void send();
   };
   const take = (tried: Tried) => {
@@ -100,29 +103,55 @@ function Trying({ tool, open, startGate }: { tool: ToolDetail; open: ToolAt[]; s
     written.tell([]);
     if (open.some((at) => at.gate === tried.gate)) setGate(tried.gate);
   };
+  const held = trial.asked?.request;
   return (
     <div className="TryIt">
-      <Asking prepared={prepared} written={written} busy={trial.since !== undefined} cost={costWords(tool, through)} onRun={run}>
-        <GateChoice open={open} gate={gate} onChange={setGate} />
+      <Asking prepared={prepared} written={written} busy={trial.since !== undefined} held={held} cost={costWords(tool, through)} onRun={run}>
+        <GateChoice open={open} gate={held?.gate ?? gate} disabled={held !== undefined} onChange={setGate} />
         <MoreFields value={more} onChange={setMore} />
       </Asking>
       <div className="TryIt-side stack" ref={side}>
         <Card title="Result">
-          {trial.since !== undefined ? <Running since={trial.since} onCancel={trial.cancel} /> : <Outcome outcome={trial.outcome} />}
+          <Result tool={tool} trial={trial} onTell={written.tell} onAgain={() => run(false)} />
         </Card>
-        <TriedList tried={trial.tried} onTake={take} />
+        <TriedList tried={trial.tried} disabled={held !== undefined} onTake={take} />
       </div>
-      <Confirm open={asks} onClose={() => setAsks(false)} title={`Run ${tool.name}?`} action="Run it" onConfirm={async () => void send()}>
+      <Confirm open={confirming} onClose={() => setConfirming(false)} title={`Run ${tool.name}?`} action="Run it" onConfirm={async () => void send()}>
         <p>It is not known to only read, and the gate <strong>{gate}</strong> lets tools change things. What it does is real.</p>
       </Confirm>
     </div>
   );
 }
 
-type AskingProps = { prepared: Prepared; written: Written; busy: boolean; cost: string; onRun: (anyway: boolean) => void; children: ReactNode };
+type ResultProps = { tool: ToolDetail; trial: Trial; onTell: (faults: Fault[]) => void; onAgain: () => void };
+
+/** What became of the call: it runs, it asks, or it has ended. */
+function Result({ tool, trial, onTell, onAgain }: ResultProps) {
+  const { since, asked, outcome } = trial;
+  const waits = asked && since === undefined;
+  return (
+    <>
+      <p className="unseen" role="status">{waits && `The tool ${visible(tool.name)} asks something before it goes on.`}</p>
+      {since !== undefined && <Running since={since} onCancel={trial.cancel} />}
+      {waits && <Questions key={asked.round} tool={tool.name} server={tool.server} asked={asked} onAnswer={async (answers) => onTell(await trial.answer(answers))} />}
+      {since === undefined && !asked && <Outcome outcome={outcome} onAgain={onAgain} />}
+    </>
+  );
+}
+
+type AskingProps = {
+  prepared: Prepared;
+  written: Written;
+  busy: boolean;
+  /** The call whose tool asks something: it is shown as it was made, and cannot be changed. */
+  held: Attempt | undefined;
+  cost: string;
+  onRun: (anyway: boolean) => void;
+  children: ReactNode;
+};
 
 /** The arguments and the button. Enter runs, and so does Ctrl or ⌘ with Enter where Enter is a line end. */
-function Asking({ prepared, written, busy, cost, onRun, children }: AskingProps) {
+function Asking({ prepared, written, busy, held, cost, onRun, children }: AskingProps) {
   const submit = (event: FormEvent) => {
     event.preventDefault();
     onRun(false);
@@ -136,15 +165,18 @@ function Asking({ prepared, written, busy, cost, onRun, children }: AskingProps)
   return (
     <form className="TryIt-form" noValidate onSubmit={submit} onKeyDown={press}>
       <Card title="Arguments">
-        <Arguments prepared={prepared} args={args} faults={faults} onChange={change} />
-        <div className="TryIt-foot">
-          {children}
-          <div className="row-wrap">
-            <Button type="submit" variant="primary" icon={<Play />} busy={busy} disabled={!readable}>Run</Button>
-            <span className="soft small">{cost}</span>
-            {here && faults.length > 0 && <Unfit faults={faults} onAnyway={() => onRun(true)} />}
+        <fieldset className="TryIt-held" disabled={held !== undefined}>
+          {held && <p className="TryIt-note"><Lock aria-hidden="true" /> Frozen while the tool asks: your answer belongs to this very call.</p>}
+          <Arguments prepared={prepared} args={held?.args ?? args} faults={faults} disabled={held !== undefined} onChange={change} />
+          <div className="TryIt-foot">
+            {children}
+            <div className="row-wrap">
+              <Button type="submit" variant="primary" icon={<Play />} busy={busy} disabled={!readable || held !== undefined}>Run</Button>
+              <span className="soft small">{held && !busy ? "waits for your answer" : cost}</span>
+              {here && faults.length > 0 && <Unfit faults={faults} onAnyway={() => onRun(true)} />}
+            </div>
           </div>
-        </div>
+        </fieldset>
       </Card>
     </form>
   );
@@ -175,12 +207,12 @@ function Unfit({ faults, onAnyway }: { faults: Fault[]; onAnyway: () => void }) 
   );
 }
 
-function GateChoice({ open, gate, onChange }: { open: ToolAt[]; gate: string; onChange: (gate: string) => void }) {
+function GateChoice({ open, gate, disabled, onChange }: { open: ToolAt[]; gate: string; disabled: boolean; onChange: (gate: string) => void }) {
   const gates = useQuery(queries.gates());
   const mode = (name: string) => gates.data?.gates.find((each) => each.name === name)?.mode;
   const items = open.map((at) => ({ value: at.gate, label: mode(at.gate) === "write" ? `${at.gate} (write)` : at.gate }));
   const name = open.find((at) => at.gate === gate)?.name;
-  return <Select label="Through the gate" value={gate} items={items} onChange={onChange} hint={`where it is called ${name ?? ""}`} />;
+  return <Select label="Through the gate" value={gate} items={items} disabled={disabled} onChange={onChange} hint={`where it is called ${name ?? ""}`} />;
 }
 
 function MoreFields({ value, onChange }: { value: More; onChange: (value: More) => void }) {

@@ -14,7 +14,7 @@ import type { ReactNode } from "react";
 import { Badge } from "../../components/Badge";
 import { Button, IconButton } from "../../components/Button";
 import { visible } from "../../format/visible";
-import { hintKey } from "./formSchema";
+import { hintKey, titleKey } from "./formSchema";
 import { errorId, hintId } from "./formWidgets";
 
 /** One field: its name, what it is for, the control, and what is wrong with it. */
@@ -33,24 +33,25 @@ export function FieldFrame(props: FieldTemplateProps) {
     </>
   );
   if (isRoot || isGroup) return <Additional {...props}><div className="Form-wrap">{body}</div></Additional>;
+  const title = (schema as Record<string, unknown>)[titleKey];
   const label = isItem ? `Item ${Number(fieldPathId.path.at(-1)) + 1}` : visible(String(fieldPathId.path.at(-1)));
   if (schema.oneOf) return <Additional {...props}><Group label={label} required={props.required}>{body}</Group></Additional>;
   return (
     <Additional {...props}>
       <div className={isToggle ? "Form-field Form-toggle" : "Form-field"}>
-        <FieldLabel id={id} label={label} hidden={isItem || ADDITIONAL_PROPERTY_FLAG in schema} required={props.required === true && !isItem} deprecated={schema.deprecated === true} />
+        <FieldLabel id={id} label={typeof title === "string" ? title : <code>{label}</code>} hidden={isItem || ADDITIONAL_PROPERTY_FLAG in schema} required={props.required === true && !isItem} deprecated={schema.deprecated === true} />
         {body}
       </div>
     </Additional>
   );
 }
 
-type FieldLabelProps = { id: string; label: string; hidden: boolean; required: boolean; deprecated: boolean };
+type FieldLabelProps = { id: string; label: ReactNode; hidden: boolean; required: boolean; deprecated: boolean };
 
 function FieldLabel({ id, label, hidden, required, deprecated }: FieldLabelProps) {
   return (
     <label htmlFor={id} id={`${id}__label`} className={hidden ? "unseen" : "Form-label"}>
-      <code>{label}</code>
+      {label}
       {required && <span className="Field-required" title="required"> *</span>}
       {deprecated && <Badge tone="warn">deprecated</Badge>}
     </label>

@@ -12,6 +12,8 @@ export const asJson = "x-json";
 export const hintKey = "x-hint";
 /** The names of the values of an enum. */
 export const labelsKey = "x-labels";
+/** What a field is called instead of its name. */
+export const titleKey = "x-title";
 
 /** The mark of the option of a choice that stands for no value. */
 export const unsetKey = "x-unset";
@@ -216,7 +218,13 @@ function enumOf(schema: JsonObject, list: Json[]): JsonObject {
     const type = schema.type === "number" || schema.type === "integer" ? schema.type : "string";
     return { type, ...pick(schema, "default"), [hintKey]: `one of ${list.length} values` };
   }
-  return { ...values(list), ...pick(schema, "default") };
+  return { ...values(list), ...enumNames(schema, list), ...pick(schema, "default") };
+}
+
+/** The names that older schemas have beside the values. */
+function enumNames({ enumNames: names }: JsonObject, list: Json[]): JsonObject {
+  if (!Array.isArray(names) || names.length !== list.length) return {};
+  return { [labelsKey]: list.map((value, i) => text(names[i]) ?? label(value)) };
 }
 
 /** Some values. The type is kept where all have one, since a choice is found by it. */
@@ -304,6 +312,7 @@ function pick(schema: JsonObject, ...names: string[]): JsonObject {
   return taken;
 }
 
-function text(value: Json | undefined): string | undefined {
+/** A text for people: bounded, and without what cannot be seen. */
+export function text(value: Json | undefined): string | undefined {
   return typeof value === "string" && value.trim() !== "" ? visible(value.slice(0, longestText)) : undefined;
 }

@@ -87,11 +87,11 @@ function NumberInput(props: WidgetProps) {
 
 /** True, false, or not said. */
 export function SwitchWidget(props: WidgetProps) {
-  const { value, onChange, required, label: name } = props;
+  const { value, onChange, required, disabled, label: name } = props;
   return (
     <OrNull props={props}>
       <div className="Form-switch" role="group" {...tied(props)} aria-invalid={undefined}>
-        <Switch label={<>{value === undefined ? "not set" : String(value)}<span className="unseen">, {name}</span></>} checked={value === true} onChange={onChange} />
+        <Switch label={<>{value === undefined ? "not set" : String(value)}<span className="unseen">, {name}</span></>} checked={value === true} disabled={disabled === true} onChange={onChange} />
         {typeof value === "boolean" && !required && <IconButton size="s" label={`Unset ${name}`} icon={<X />} onClick={() => onChange(undefined)} />}
       </div>
     </OrNull>
@@ -124,8 +124,9 @@ export function SelectWidget(props: WidgetProps) {
   );
 }
 
-function Several({ options, value, onChange, label: name }: WidgetProps) {
+function Several({ schema, options, value, onChange, disabled, label: name }: WidgetProps) {
   const list = options.enumOptions ?? [];
+  const names = (schema.items as Record<string, unknown> | undefined)?.[labelsKey];
   const chosen: unknown[] = Array.isArray(value) ? value : [];
   const isChosen = (each: unknown) => chosen.some((one) => same(one, each));
   return (
@@ -133,8 +134,9 @@ function Several({ options, value, onChange, label: name }: WidgetProps) {
       {list.map((option, i) => (
         <Checkbox
           key={i}
-          label={label(option.value as Json)}
+          label={Array.isArray(names) ? String(names[i]) : label(option.value as Json)}
           checked={isChosen(option.value)}
+          disabled={disabled === true}
           onChange={(on) => onChange(list.map((each) => each.value).filter((each) => (same(each, option.value) ? on : isChosen(each))))}
         />
       ))}

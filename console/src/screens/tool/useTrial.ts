@@ -1,62 +1,54 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
-import { call } from "../../api/actions";
 import { ApiError } from "../../api/client";
-import { isObject, type JsonObject } from "../../api/json";
-import type { CallAnswer, CallEnd, CallRequest } from "../../api/types";
+import { isObject } from "../../api/json";
+import type { Answers } from "../../api/types";
 import type { Fault } from "./check";
 import { addTried, readTried, type Tried } from "./history";
 import { faultsOf, resultIssues } from "./issues";
-
-export type Outcome = { answer?: CallEnd; error?: unknown; ms: number };
+import { type Asked, type Attempt, make, type Outcome } from "./rounds";
 
 export type Trial = {
   /** When the call that runs began; undefined when none does. */
   since: number | undefined;
+  /** What the tool asks; it stays while the answer is on its way. */
+  asked: Asked | undefined;
   outcome: Outcome | undefined;
   tried: Tried[];
-  run: (request: CallRequest & { gate: string; args: JsonObject }) => Promise<Fault[]>;
+  run: (request: Attempt) => Promise<Fault[]>;
+  /** Goes on with a call that asks. */
+  answer: (answers: Answers) => Promise<Fault[]>;
   cancel: () => void;
 };
 
-/** Makes calls of a tool, one at a time, and remembers them. */
+/** Makes calls of a tool, one at a time, and remembers how they ended. */
 export function useTrial(source: string, name: string): Trial {
   const client = useQueryClient();
   const [since, setSince] = useState<number>();
+  const [asked, setAsked] = useState<Asked>();
   const [outcome, setOutcome] = useState<Outcome>();
   const [tried, setTried] = useState(() => readTried(source, name));
   const stop = useRef<AbortController>(undefined);
   useEffect(() => () => stop.current?.abort(), []);
-  const run: Trial["run"] = async (request) => {
+  const go = async (request: Attempt, open?: Asked, answers?: Answers): Promise<Fault[]> => {
     stop.current?.abort(); // one at a time
     const abort = new AbortController();
     stop.current = abort;
-    const began = performance.now();
     setSince(Date.now());
     setOutcome(undefined);
-    const ended = await make(request, abort.signal, began);
+    const made = await make(request, abort.signal, open, answers);
     if (stop.current !== abort) return [];
     setSince(undefined);
-    setOutcome(ended);
-    setTried(addTried(source, name, { at: new Date().toISOString(), gate: request.gate, args: request.args, code: codeOf(ended), ms: Math.round(ended.ms) }));
+    setAsked(made.asked);
     void client.invalidateQueries({ queryKey: ["calls"] });
-    return faultsIn(ended);
+    if (made.asked) return [];
+    setOutcome(made);
+    setTried(addTried(source, name, { at: new Date().toISOString(), gate: request.gate, args: request.args, code: codeOf(made), ms: Math.round(made.ms) }));
+    return faultsIn(made);
   };
-  return { since, outcome, tried, run, cancel: () => stop.current?.abort() };
+  const answer: Trial["answer"] = async (answers) => (asked ? go(asked.request, asked, answers) : []);
+  return { since, asked, outcome, tried, run: (request) => go(request), answer, cancel: () => stop.current?.abort() };
 }
-
-async function make(request: CallRequest, signal: AbortSignal, began: number): Promise<Outcome> {
-  try {
-    const answer = await call(request, signal);
-    if (!hasEnded(answer)) throw new ApiError("MISSING_CAPABILITY", 0, "The tool asks something before it goes on, which cannot be answered here; call it over MCP.");
-    return { answer, ms: performance.now() - began };
-  } catch (cause) {
-    const error = signal.aborted ? new ApiError("CANCELED", 0, "You stopped waiting. The yard was told to stop the call; it may have had an effect already.") : cause;
-    return { error, ms: performance.now() - began };
-  }
-}
-
-const hasEnded = (answer: CallAnswer): answer is CallEnd => answer.result !== undefined;
 
 /** How a call ended, in the code of the record. */
 export function codeOf({ answer, error }: Outcome): string {
@@ -68,7 +60,8 @@ export function codeOf({ answer, error }: Outcome): string {
   return typeof code === "string" && code.length <= 40 ? code : "TOOL_ERROR";
 }
 
-function faultsIn({ answer, error }: Outcome): Fault[] {
-  if (error instanceof ApiError) return faultsOf(error.issues);
+/** What is wrong with the arguments. A refused answer says nothing about them. */
+function faultsIn({ answer, error, lost }: Outcome): Fault[] {
+  if (error instanceof ApiError) return lost ? [] : faultsOf(error.issues);
   return answer?.result.isError ? faultsOf(resultIssues(answer.result.structuredContent)) : [];
 }

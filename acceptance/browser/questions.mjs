@@ -1,0 +1,234 @@
+// Answers what tools ask before they go on: forms of every kind, wrongly and rightly, in several
+// rounds, declined and cancelled; a page; a question that is gone. Nothing may be wrong with a
+// question for those who do not see.
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { isDeepStrictEqual } from 'node:util';
+import { api, check, enter, figure, main, settings, settled, sizes, sleep, step } from './page.mjs';
+
+const require = createRequire(new URL('../clients/package.json', import.meta.url));
+const axe = await readFile(require.resolve('axe-core/axe.min.js'), 'utf8');
+
+await main(async () => {
+  const opened = await enter(settings.operator, '/');
+  await forms(opened);
+  await ways(opened);
+  await ends(opened);
+  await opened.context.close();
+  for (const theme of ['light', 'dark']) await looks(theme);
+});
+
+// at opens the form of a tool and says where the parts of the page are.
+async function at(page, tool, source = '-') {
+  await page.goto(`/console/tools/${source}/${tool}?tab=try&gate=all`);
+  await settled(page);
+  const result = page.getByRole('region', { name: 'Result' });
+  const question = result.getByRole('form');
+  return {
+    result,
+    question,
+    field: (name) => question.getByLabel(name, { exact: true }),
+    press: (name) => question.getByRole('button', { name, exact: true }).click(),
+    run: async () => {
+      await page.getByRole('button', { name: 'Run', exact: true }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Run it' }).click();
+    },
+    says: (text) => result.getByText(text).first().waitFor(),
+  };
+}
+
+// sentBy does something, and returns what it sent to be called.
+async function sentBy(page, act) {
+  const [request] = await Promise.all([page.waitForRequest((each) => each.method() === 'POST' && each.url().endsWith('/calls')), act()]);
+  return request.postDataJSON();
+}
+
+async function forms({ page }) {
+  await step(page, 'a tool asks, and says who it is', async () => {
+    const { question, result, field, press, run, says } = await at(page, 'test_elicitation');
+    await page.getByLabel('message *', { exact: true }).fill('Who?');
+    const began = Date.now();
+    await run();
+    await question.getByText('Who?', { exact: true }).waitFor();
+    figure('question: run to question', `${Date.now() - began} ms`);
+    check('it is said whose question it is', (await question.getByRole('heading').innerText()) === 'The tool test_elicitation asks', await question.getByRole('heading').innerText());
+    check('it is announced', (await result.getByRole('status').filter({ hasText: 'test_elicitation asks something' }).count()) === 1);
+    check('it has the focus', await question.evaluate((form) => form === document.activeElement));
+    check('the arguments are frozen', await page.getByLabel('message *', { exact: true }).isDisabled());
+    check('the gate is frozen', await page.getByRole('combobox', { name: 'Through the gate' }).isDisabled());
+    check('it cannot be run meanwhile', await page.getByRole('button', { name: 'Run', exact: true }).isDisabled());
+    await field('username *').fill('ann');
+    await press('Answer');
+    await question.getByRole('alert').getByText('1 value not as the question asks').waitFor();
+    check('what is missing is marked', (await field('email *').getAttribute('aria-invalid')) === 'true');
+    await field('email *').fill('ann@example.com');
+    const sent = await sentBy(page, () => field('email *').press('Enter'));
+    check('the same call is made', sent.tool === 'test_elicitation' && sent.args.message === 'Who?' && sent.state.length > 20, sent);
+    await says(/"username":"ann"/);
+    check('the arguments are free again', await page.getByLabel('message *', { exact: true }).isEnabled());
+    const kept = await page.evaluate(() => JSON.stringify({ ...sessionStorage, ...localStorage }));
+    check('the state is kept nowhere', !kept.includes(sent.state) && kept.includes('Who?'));
+    check('the try is kept once', (await page.getByRole('region', { name: 'Tried in this tab' }).getByRole('listitem').count()) === 1);
+  });
+
+  await step(page, 'choices of every kind', async () => {
+    const { question, field, press, run, says } = await at(page, 'test_elicitation_sep1330_enums');
+    await run();
+    await field('untitledSingle').selectOption('option2');
+    await field('titledSingle').selectOption({ label: 'Second Option' });
+    await field('legacyEnum').selectOption({ label: 'Option Three' });
+    await question.getByRole('group', { name: 'untitledMulti' }).getByRole('checkbox', { name: 'option1' }).click();
+    for (const name of ['First Choice', 'Third Choice']) await question.getByRole('checkbox', { name }).click();
+    const { answers } = await sentBy(page, () => press('Answer'));
+    const content = { untitledSingle: 'option2', titledSingle: 'value2', legacyEnum: 'opt3', untitledMulti: ['option1'], titledMulti: ['value1', 'value3'] };
+    check('what was chosen is sent', isDeepStrictEqual(answers, { choices: { action: 'accept', content } }), answers);
+    await says(/state-ok/);
+  });
+
+  await step(page, 'what is proposed is filled in', async () => {
+    const { field, press, run, says } = await at(page, 'test_elicitation_sep1034_defaults');
+    await run();
+    check('a proposal is there', (await field('name').inputValue()) === 'John Doe' && (await field('score').inputValue()) === '95.5');
+    await field('age').fill('31');
+    await field('name').fill('');
+    await field('verified').selectOption({ label: 'No' });
+    const { answers } = await sentBy(page, () => press('Answer'));
+    check('what was changed is sent', isDeepStrictEqual(answers.defaults?.content, { age: 31, score: 95.5, status: 'active', verified: false }), answers);
+    await says(/state-ok/);
+  });
+}
+
+async function ways({ page, context }) {
+  await step(page, 'several rounds', async () => {
+    const { question, field, press, run, says } = await at(page, 'test_input_required_result_multi_round');
+    await run();
+    await question.getByText('Step 1: What is your name?').waitFor();
+    await field('name *').fill('Ann');
+    await press('Answer');
+    await question.getByText('Step 2: What is your favorite color?').waitFor();
+    check('it is said that it asked before', /asked before/.test(await question.getByRole('heading').innerText()));
+    check('the focus has followed', await question.evaluate((form) => form === document.activeElement));
+    await field('color *').fill('teal');
+    await press('Answer');
+    await says('both answered');
+  });
+
+  await step(page, 'a server asks; it is declined, and it is cancelled', async () => {
+    const { question, press, run, says } = await at(page, 'ask', 'up');
+    await run();
+    await question.getByText('It is a tool of the server up.').waitFor();
+    await press('Decline');
+    await says('decline');
+    await run();
+    await question.waitFor();
+    await page.keyboard.press('Escape');
+    await says('cancel');
+  });
+
+  await step(page, 'a page is opened by a click only, and several are answered', async () => {
+    const address = `${settings.url}/readyz?from=tool`;
+    const { question, press, run, says } = await at(page, 'test_elicitation');
+    await page.getByLabel('message *', { exact: true }).fill('Who?');
+    const questions = {
+      a: { message: 'Sign in first', url: address },
+      b: { message: 'And who?', schema: { type: 'object', properties: { who: { type: 'string', title: 'Your name' } }, required: ['who'] } },
+    };
+    await page.route('**/api/v1/calls', async (route) => {
+      await sleep(1000);
+      await route.fulfill({ json: { asks: { questions, state: 'sealed' } } });
+    }, { times: 1 });
+    await run();
+    await page.getByLabel('message *', { exact: true }).fill('Changed meanwhile');
+    await question.getByText(address, { exact: true }).waitFor();
+    check('the call is shown as it was made', (await page.getByLabel('message *', { exact: true }).inputValue()) === 'Who?');
+    check('nothing was opened', context.pages().length === 1);
+    const link = question.getByRole('link');
+    check('the page learns nothing of this one', (await link.getAttribute('rel')) === 'noopener noreferrer' && (await link.getAttribute('target')) === '_blank');
+    const [tab] = await Promise.all([context.waitForEvent('page'), link.click()]);
+    check('it is opened', (await tab.waitForURL(address).then(() => true, () => false)) && (await tab.evaluate(() => window.opener === null && document.referrer === '')), tab.url());
+    await tab.close();
+    await question.getByRole('button', { name: 'Decline this one' }).last().click();
+    await page.route('**/api/v1/calls', (route) => route.fulfill({ json: { asks: { questions: {}, state: 'alone' } } }), { times: 1 });
+    const { answers } = await sentBy(page, () => press('Answer'));
+    check('each has its answer', isDeepStrictEqual(answers, { a: { action: 'accept' }, b: { action: 'decline' } }), answers);
+    await question.getByText('It asks nothing').waitFor();
+    await page.route('**/api/v1/calls', (route) => route.fulfill({ json: { result: { content: [{ type: 'text', text: 'went on' }] } } }), { times: 1 });
+    const alone = await sentBy(page, () => press('Go on'));
+    check('the state goes alone', alone.state === 'alone' && !('answers' in alone), alone);
+    await says('went on');
+  });
+}
+
+async function ends({ page, expect }) {
+  await step(page, 'what cannot be a form is written as JSON', async () => {
+    const { field, press, run, says } = await at(page, 'test_input_required_result_multi_round');
+    const schema = { type: 'object', properties: { constructor: { type: 'string' } }, required: ['constructor'] };
+    await page.route('**/api/v1/calls', (route) => route.fulfill({ json: { asks: { questions: { q: { message: 'Who built it?', schema } }, state: 'sealed' } } }), { times: 1 });
+    await run();
+    await field('The answer as JSON').fill('{"constructor":');
+    await press('Answer');
+    check('what is no JSON stays as it was written', (await field('The answer as JSON').inputValue()) === '{"constructor":');
+    await field('The answer as JSON').fill('{"constructor": "Ann"}');
+    await page.route('**/api/v1/calls', (route) => route.fulfill({ json: { result: { content: [{ type: 'text', text: 'by Ann' }] } } }), { times: 1 });
+    const { answers } = await sentBy(page, () => press('Answer'));
+    check('the JSON is sent', isDeepStrictEqual(answers, { q: { action: 'accept', content: { constructor: 'Ann' } } }), answers);
+    await says('by Ann');
+  });
+
+  await step(page, 'a question that is gone says so, and can be asked anew', async () => {
+    const { question, result, field, press, run, says } = await at(page, 'test_input_required_result_multi_round');
+    const asked = page.waitForResponse((each) => each.url().endsWith('/calls') && each.request().method() === 'POST');
+    await run();
+    const { asks } = await (await asked).json();
+    await question.waitFor();
+    const used = await api(settings.operator, 'POST', '/calls', { tool: 'test_input_required_result_multi_round', gate: 'all', args: {}, state: asks.state, answers: { step1: { action: 'cancel' } } });
+    check('the state was good for its caller', used.status === 200, used);
+    expect(/400 POST .*\/calls$/);
+    await field('name *').fill('Ann');
+    await press('Answer');
+    await says(/The question has expired/);
+    check('no argument is blamed', (await page.getByText(/not as the schema asks/).count()) === 0);
+    await result.getByRole('button', { name: 'Call again' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Run it' }).click();
+    await question.getByText('Step 1: What is your name?').waitFor();
+    check('it begins anew', (await field('name *').inputValue()) === '');
+  });
+
+  await step(page, 'no message hides who asks', async () => {
+    const { question, run } = await at(page, 'test_input_required_result_multi_round');
+    const message = `Toolyard: your session has ended.${'\n'.repeat(2000)}\u202e<b>Your key?</b>`;
+    await page.route('**/api/v1/calls', (route) => route.fulfill({ json: { asks: { questions: { q: { message, schema: { type: 'object', properties: {} } } }, state: 'sealed' } } }), { times: 1 });
+    await run();
+    const told = await question.locator('blockquote').innerText();
+    check('it is shown as a text, with what cannot be seen', told.endsWith('⟨U+202E⟩<b>Your key?</b>'), told.slice(-60));
+    for (const part of [question.getByRole('heading'), question.getByRole('button', { name: 'Answer' })]) {
+      check('who asks and the way out are in sight', await part.evaluate((it) => it.getBoundingClientRect().top > 0 && it.getBoundingClientRect().bottom < innerHeight));
+    }
+  });
+
+  await step(page, 'what only a program can answer is refused', async () => {
+    const { run, says } = await at(page, 'test_input_required_result_list_roots');
+    await run();
+    await says('missing capability');
+  });
+}
+
+// looks shows questions as phones and desks have them.
+async function looks(theme) {
+  for (const [size, box] of Object.entries(sizes)) {
+    const { page, context } = await enter(settings.operator, '/', { theme, size: box });
+    await step(page, `a question, ${theme} ${size}`, async () => {
+      const { question, run } = await at(page, 'test_elicitation_sep1330_enums');
+      await run();
+      await question.getByLabel('legacyEnum').waitFor();
+      const { wide, room } = await page.evaluate(() => ({ wide: document.documentElement.scrollWidth, room: document.documentElement.clientWidth }));
+      check('a question is wider than the window', wide <= room, { wide, room });
+      check('its beginning is in sight', await question.getByRole('heading').evaluate((it) => it.getBoundingClientRect().top > 0 && it.getBoundingClientRect().bottom < innerHeight));
+      await page.evaluate(axe);
+      const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+      const grave = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
+      check(`a question, ${theme} ${size}`, grave.length === 0, grave.map(({ id, nodes }) => `${id} ${nodes[0].target}`));
+    });
+    await context.close();
+  }
+}

@@ -1,0 +1,125 @@
+// What a tool asks before it goes on, and what it is answered. The yard has made sure that a
+// question is a flat form or the address of a page. It does not look at the answers: whether they
+// are as the question wants them is found here, but for patterns, which only the tool checks.
+import { isObject, type Json, type JsonObject } from "../../api/json";
+import type { Answers, Asks } from "../../api/types";
+import { check, type Fault } from "./check";
+import { formSchema, labelsKey, NoForm, text, titleKey } from "./formSchema";
+
+/** A question that waits: a form to be filled in, or a page to be opened. */
+export type Question = { key: string; message: string; schema?: JsonObject; url?: string };
+
+/** What was written so far. It is not readable while it is a text that is no object yet. */
+export type Draft = { content: JsonObject; readable: boolean; declined: boolean; faults: Fault[] };
+
+const largest = 64 << 10; // bytes of all answers, as the yard takes them
+
+/** The questions in the order in which they are shown. */
+export function questionsOf({ questions }: Asks): Question[] {
+  return Object.entries(questions).map(([key, { message, schema, url }]) => {
+    if (url !== undefined) return { key, message, url };
+    return { key, message, schema: isObject(schema) ? schema : { type: "object" } };
+  });
+}
+
+/** An answer that nobody has touched: what the question proposes. */
+export function draftOf({ schema }: Question): Draft {
+  const proposed = members(schema).flatMap(([name, member]) => (isObject(member) && member.default !== undefined ? [[name, member.default] as const] : []));
+  return { content: Object.fromEntries(proposed), readable: true, declined: false, faults: [] };
+}
+
+/** The draft with what is wrong with it. Nothing is wrong with what is declined. */
+export function checked({ schema }: Question, draft: Draft): Draft {
+  if (!schema || draft.declined) return { ...draft, faults: [] };
+  if (!draft.readable) return { ...draft, faults: [{ path: [], message: "is not an object" }] };
+  return { ...draft, faults: [...check(schema, draft.content), ...formatFaults(schema, draft.content)] };
+}
+
+/** The answers as they are sent; what is accepted of a page has no content. */
+export function answersOf(questions: Question[], drafts: Draft[]): Answers {
+  return Object.fromEntries(questions.map(({ key, schema }, i) => {
+    const draft = drafts[i];
+    if (!draft || draft.declined) return [key, { action: "decline" }];
+    return [key, { action: "accept", ...(schema && { content: draft.content }) }];
+  }));
+}
+
+/** The same answer to all of them. */
+export function allOf(questions: Question[], action: "decline" | "cancel"): Answers {
+  return Object.fromEntries(questions.map(({ key }) => [key, { action }]));
+}
+
+/** Whether the yard would refuse answers for their size, which uses up the question. */
+export function isTooLarge(answers: Answers): boolean {
+  return new TextEncoder().encode(JSON.stringify(answers)).length > largest;
+}
+
+/**
+ * The schema of the form of a question, or undefined when it can only be written as JSON. It is
+ * made for people who do not know the tool: a field has its title, a list of choices is ticked,
+ * and a truth value is said with a word, since a switch says no before anybody has.
+ */
+export function questionForm(schema: JsonObject): JsonObject | undefined {
+  try {
+    const untitled = members(schema).map(([name, member]) => [name, isObject(member) ? without(member, "title") : member] as const);
+    const made = formSchema({ ...schema, properties: Object.fromEntries(untitled) });
+    const fields = members(made).map(([name, field]) => [name, { ...(isObject(field) && asked(field)), ...titled(schema, name) }] as const);
+    return { ...made, properties: Object.fromEntries(fields) };
+  } catch (cause) {
+    if (cause instanceof NoForm) return undefined;
+    throw cause;
+  }
+}
+
+function asked(field: JsonObject): JsonObject {
+  if (field.type === "boolean") return { ...without(field, "type"), enum: [true, false], [labelsKey]: ["Yes", "No"] };
+  if (field.type === "array" && isObject(field.items) && Array.isArray(field.items.enum)) return { ...field, uniqueItems: true };
+  return field;
+}
+
+function titled(schema: JsonObject, name: string): JsonObject {
+  const member = isObject(schema.properties) ? schema.properties[name] : undefined;
+  const title = isObject(member) ? text(member.title) : undefined;
+  return title === undefined ? {} : { [titleKey]: title };
+}
+
+/** The page of a question as the browser would open it, or undefined when that is no page. */
+export function pageOf(url: string): { address: string; host: string } | undefined {
+  if (!URL.canParse(url)) return undefined;
+  const { protocol, href, host, username, password } = new URL(url);
+  return /^https?:$/.test(protocol) && username === "" && password === "" ? { address: href, host } : undefined;
+}
+
+const formats: Record<string, { fits: (text: string) => boolean; message: string }> = {
+  email: { fits: (text) => /^[^\s@]+@[^\s@]+$/.test(text), message: "must be an address such as ann@example.com" },
+  uri: { fits: (text) => URL.canParse(text), message: "must be an address such as https://example.com" },
+  date: { fits: isDate, message: "must be a date such as 2026-01-31" },
+  "date-time": { fits: isTime, message: "must be a time such as 2026-01-31T09:30:00Z" },
+};
+
+/** What is wrong by a format: these four are all that a question can have. */
+function formatFaults(schema: JsonObject, content: JsonObject): Fault[] {
+  return members(schema).flatMap(([name, member]) => {
+    const value = Object.hasOwn(content, name) ? content[name] : undefined;
+    const wanted = isObject(member) && typeof member.format === "string" && Object.hasOwn(formats, member.format) ? formats[member.format] : undefined;
+    return wanted && typeof value === "string" && !wanted.fits(value) ? [{ path: [name], message: wanted.message }] : [];
+  });
+}
+
+function isDate(text: string): boolean {
+  const at = new Date(`${text}T00:00:00Z`);
+  return /^\d{4}-\d{2}-\d{2}$/.test(text) && !Number.isNaN(at.getTime()) && at.toISOString().startsWith(text);
+}
+
+function isTime(text: string): boolean {
+  const [, day, rest] = /^(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:[Zz]|[+-]\d{2}:\d{2}))$/.exec(text) ?? [];
+  return day !== undefined && isDate(day) && !Number.isNaN(Date.parse(`${day}T${rest?.toUpperCase()}`));
+}
+
+function members(schema: JsonObject | undefined): [string, Json][] {
+  return isObject(schema?.properties) ? Object.entries(schema.properties) : [];
+}
+
+function without(schema: JsonObject, left: string): JsonObject {
+  return Object.fromEntries(Object.entries(schema).filter(([name]) => name !== left));
+}

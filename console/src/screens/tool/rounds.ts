@@ -1,0 +1,61 @@
+// A call that may ask before it ends: each round is a request of its own, and goes on with the
+// state of the one before.
+import { call } from "../../api/actions";
+import { ApiError } from "../../api/client";
+import type { JsonObject } from "../../api/json";
+import type { Answers, Asks, CallAnswer, CallEnd, CallRequest } from "../../api/types";
+
+/** A call as it was begun. */
+export type Attempt = CallRequest & { gate: string; args: JsonObject };
+
+/** What a tool asks, and the call that it belongs to. The state is kept here and nowhere else. */
+export type Asked = { request: Attempt; asks: Asks; round: number };
+
+export type Outcome = {
+  answer?: CallEnd;
+  error?: unknown;
+  ms: number;
+  /** There was a question, and it is gone without an answer: the call must be made anew. */
+  lost?: boolean;
+};
+
+/** Makes a call, or goes on with one that asks. It comes to an end or asks, and does not throw. */
+export async function make(request: Attempt, signal: AbortSignal, open?: Asked, answers: Answers = {}): Promise<Outcome & { asked?: Asked }> {
+  const began = performance.now();
+  const ms = () => performance.now() - began;
+  try {
+    const answer = await call(open ? goingOn(open, answers) : { ...request, interactive: true }, signal);
+    if (hasEnded(answer)) return { answer, ms: ms() };
+    if (!answer.asks) throw new ApiError("BAD_ANSWER", 0, "The yard answered with neither a result nor a question.");
+    if (isTurnedAway(answers)) throw new ApiError("CANCELED", 0, "You turned away, and the tool asked again. It was left there.");
+    return { asked: { request, asks: answer.asks, round: (open?.round ?? 0) + 1 }, ms: ms() };
+  } catch (cause) {
+    return { error: signal.aborted ? stopped() : isClosed(open, cause) ? closed() : cause, ms: ms(), ...(open && { lost: true }) };
+  }
+}
+
+/** The same call with the state, and with the answers if there are any. */
+function goingOn({ request, asks }: Asked, answers: Answers): CallRequest {
+  return { ...request, state: asks.state, ...(Object.keys(answers).length > 0 && { answers }) };
+}
+
+const hasEnded = (answer: CallAnswer): answer is CallEnd => answer.result !== undefined;
+
+/** Whether all was left unanswered: who does that must not be asked for ever. */
+function isTurnedAway(answers: Answers): boolean {
+  const all = Object.values(answers);
+  return all.length > 0 && all.every(({ action }) => action === "cancel");
+}
+
+/** Whether a state is not taken any more. */
+function isClosed(open: Asked | undefined, cause: unknown): boolean {
+  return open !== undefined && cause instanceof ApiError && cause.status === 400 && cause.issues.some(({ path }) => path === "state");
+}
+
+function closed(): ApiError {
+  return new ApiError("EXPIRED", 400, "The question has expired: it can be answered once, within ten minutes.");
+}
+
+function stopped(): ApiError {
+  return new ApiError("CANCELED", 0, "You stopped waiting. The yard was told to stop the call; it may have had an effect already.");
+}
