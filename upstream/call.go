@@ -93,7 +93,10 @@ func (v *Server) ask(ctx context.Context, c *toolyard.Call, r request) (*toolyar
 			return nil, toolyard.Errorf(toolyard.Unavailable, "The server %s does not offer %s any more as it was approved.", v.opts.ID, c.Tool.Name)
 		}
 		if c.State != "" && !s.modern() { // to begin anew could do twice what was begun before
-			return nil, toolyard.Errorf(toolyard.Failed, "What this call was waiting for is gone. Call again without the state.")
+			return nil, &toolyard.Error{
+				Code: toolyard.Invalid, Message: "What this call was waiting for is gone. Call again without the state.",
+				Issues: []toolyard.Issue{{Path: "state", Message: "is of a question that is gone: call again without it"}},
+			}
 		}
 		raw, err := v.attempt(ctx, s, r)
 		if err != nil && attempt == 0 && (s.lost(err) || errors.Is(err, errUnsent)) {

@@ -677,7 +677,7 @@ func TestAStateThatIsGone(t *testing.T) {
 	f := newFake(t, false, echoTool)
 	s := run(t, upstream.Options{URL: f.URL}).up()
 	_, err := s.call(&toolyard.Call{Features: json.RawMessage(`{"elicitation":{}}`), State: "gone", Answers: json.RawMessage(`{}`)}, "echo", `{}`)
-	if err == nil || len(f.got("tools/call")) != 0 {
+	if e := toolyard.AsError(err); e.Code != toolyard.Invalid || len(e.Issues) != 1 || e.Issues[0].Path != "state" || len(f.got("tools/call")) != 0 {
 		t.Error(err, f.got("tools/call"))
 	}
 }

@@ -41,7 +41,7 @@ export function Questions({ tool, server, asked, onAnswer }: QuestionsProps) {
         <OneQuestion key={question.key} id={`${id}-${i}`} question={question} prefix={`question${i}`} draft={written.drafts[i] ?? draftOf(question)} alone={questions.length === 1} onChange={(draft) => written.change(i, draft)} />
       ))}
       {questions.length === 0 && <p className="soft">It asks nothing, and waits to be told to go on.</p>}
-      <Foot questions={questions} fault={written.fault} onAnswer={onAnswer} />
+      <Foot questions={questions} fault={written.fault ?? asked.refused} onAnswer={onAnswer} />
     </form>
   );
 }

@@ -133,7 +133,11 @@ function Result({ tool, trial, onTell, onAgain }: ResultProps) {
     <>
       <p className="unseen" role="status">{waits && `The tool ${visible(tool.name)} asks something before it goes on.`}</p>
       {since !== undefined && <Running since={since} onCancel={trial.cancel} />}
-      {waits && <Questions key={asked.round} tool={tool.name} server={tool.server} asked={asked} onAnswer={async (answers) => onTell(await trial.answer(answers))} />}
+      {asked && (
+        <div hidden={!waits}>{/* what was written is still there if the answer is put off */}
+          <Questions key={asked.round} tool={tool.name} server={tool.server} asked={asked} onAnswer={async (answers) => onTell(await trial.answer(answers))} />
+        </div>
+      )}
       {since === undefined && !asked && <Outcome outcome={outcome} onAgain={onAgain} />}
     </>
   );

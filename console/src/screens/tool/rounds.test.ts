@@ -48,10 +48,15 @@ test("who turned away is not asked again", async () => {
 test.each([
   ["a state that is not taken", 400, [{ path: "state", message: "is not good" }], "EXPIRED"],
   ["answers that are not taken", 400, [{ path: "answers.seats.content", message: "is no object" }], "VALIDATION_ERROR"],
-  ["another refusal", 429, [], "VALIDATION_ERROR"],
 ])("%s: the question is gone", async (_, status, issues, code) => {
   yard({ error: "VALIDATION_ERROR", message: "No.", issues }, status);
   expect(await make(request, signal(), open, yes)).toMatchObject({ error: { code }, lost: true });
+});
+
+test.each([402, 429, 503])("an answer that is put off with %i can be sent again", async (status) => {
+  yard({ error: "RATE_LIMITED", message: "Later." }, status);
+  expect((await make(request, signal(), open, yes)).asked).toEqual({ ...open, refused: "Later." });
+  expect(await make(request, signal())).toMatchObject({ error: { message: "Later." } });
 });
 
 test("an argument called state is none of a question", async () => {

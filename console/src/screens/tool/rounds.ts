@@ -9,7 +9,13 @@ import type { Answers, Asks, CallAnswer, CallEnd, CallRequest } from "../../api/
 export type Attempt = CallRequest & { gate: string; args: JsonObject };
 
 /** What a tool asks, and the call that it belongs to. The state is kept here and nowhere else. */
-export type Asked = { request: Attempt; asks: Asks; round: number };
+export type Asked = {
+  request: Attempt;
+  asks: Asks;
+  round: number;
+  /** Why an answer was not taken now; it may be sent again. */
+  refused?: string;
+};
 
 export type Outcome = {
   answer?: CallEnd;
@@ -30,6 +36,7 @@ export async function make(request: Attempt, signal: AbortSignal, open?: Asked, 
     if (isTurnedAway(answers)) throw new ApiError("CANCELED", 0, "You turned away, and the tool asked again. It was left there.");
     return { asked: { request, asks: answer.asks, round: (open?.round ?? 0) + 1 }, ms: ms() };
   } catch (cause) {
+    if (open && isPutOff(cause)) return { asked: { ...open, refused: cause.message }, ms: ms() };
     return { error: signal.aborted ? stopped() : isClosed(open, cause) ? closed() : cause, ms: ms(), ...(open && { lost: true }) };
   }
 }
@@ -45,6 +52,11 @@ const hasEnded = (answer: CallAnswer): answer is CallEnd => answer.result !== un
 function isTurnedAway(answers: Answers): boolean {
   const all = Object.values(answers);
   return all.length > 0 && all.every(({ action }) => action === "cancel");
+}
+
+/** Whether a call was refused before its tool ran, for lack of room, money or a store: its state is good as before. */
+function isPutOff(cause: unknown): cause is ApiError {
+  return cause instanceof ApiError && [402, 429, 503].includes(cause.status);
 }
 
 /** Whether a state is not taken any more. */
