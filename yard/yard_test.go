@@ -205,6 +205,27 @@ func TestMetricsAskWhenGatesDo(t *testing.T) {
 	}
 }
 
+// Metrics that asked for a key go on to do so when no gate does any more.
+func TestMetricsStayClosed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "toolyard.yaml")
+	write := func(gates string) {
+		if err := os.WriteFile(file, []byte("gates: {"+gates+"}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("a: {mode: read}, b: {mode: read, callers: keys}")
+	y := start(t, yard.Options{ConfigFile: file, Tools: basics.Tools()})
+	write("a: {mode: read}")
+	if err := y.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	y.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1/metrics", nil))
+	if w.Code != http.StatusUnauthorized {
+		t.Errorf("%d %.80s", w.Code, w.Body)
+	}
+}
+
 // Metrics with an address of their own are there for anyone, and nowhere else.
 func TestMetricsAtAnAddressOfTheirOwn(t *testing.T) {
 	listen := func() net.Listener {
