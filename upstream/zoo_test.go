@@ -269,7 +269,8 @@ func (k *keeper) compare(crowded, alone report) {
 	if raceDetector() {
 		return // it costs time and memory of its own
 	}
-	if limit := time.Duration(float64(alone.P99)*maxSlowdown) + noise; crowded.P99 > limit {
+	// In a short run the tests of other packages use the machine too, now more, now less.
+	if limit := time.Duration(float64(alone.P99)*maxSlowdown) + noise; crowded.P99 > limit && !testing.Short() {
 		k.t.Errorf("a server that behaves has a p99 of %v beside the zoo and of %v beside servers like itself (%d and %d calls)", crowded.P99, alone.P99, crowded.Steady, alone.Steady)
 	}
 	k.complain(fmt.Sprintf("runs had a call that returned too late, in ms, on a machine that is itself late by %v at most", alone.Late),
