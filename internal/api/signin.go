@@ -56,7 +56,7 @@ const signedIn = 12 * time.Hour
 // own.
 func (a *v1) identify(r *http.Request) (toolyard.Caller, error) {
 	if cookies := r.CookiesNamed(cookie); len(cookies) > 0 && len(r.Header["Authorization"]) == 0 && ownPage(r) {
-		key, ok := a.seal().open(cookies[0].Value, a.Now())
+		key, _, ok := a.seal().Open(cookies[0].Value, nil, a.Now())
 		if !ok || len(cookies) > 1 { // another program of the host may have set one too
 			return toolyard.Caller{}, toolyard.Errorf(toolyard.Unauthenticated, "You are not signed in any more.")
 		}
@@ -125,7 +125,7 @@ func (a *v1) signIn(r *request) (*reply, error) {
 	if !c.Known() {
 		return nil, toolyard.Errorf(toolyard.Unauthenticated, "There are no API keys here; open the address that was shown when this was started.")
 	}
-	a.setCookie(r, a.seal().close(body.Key, a.Now().Add(signedIn)), signedIn)
+	a.setCookie(r, a.seal().Close(body.Key, nil, a.Now().Add(signedIn)), signedIn)
 	return &reply{body: a.me(c)}, nil
 }
 

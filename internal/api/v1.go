@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/store"
 )
 
@@ -58,7 +59,7 @@ type v1 struct {
 	shelves shelves
 	queries chan struct{} // has a token for each question to the record that is being answered
 	streams streams
-	seal    func() seal
+	seal    func() guard.Seal
 }
 
 // request is somebody's request, once it is known who asks and that the route is for them.
@@ -119,7 +120,7 @@ func newV1(opts Options) *v1 {
 		opts.Seal = NewSealKey
 	}
 	opts.MaxBody = cmp.Or(opts.MaxBody, 1<<20)
-	return &v1{Options: opts, seal: sync.OnceValue(func() seal { return newSeal(opts.Seal()) }), queries: make(chan struct{}, maxQueries)}
+	return &v1{Options: opts, seal: sync.OnceValue(func() guard.Seal { return newSeal(opts.Seal()) }), queries: make(chan struct{}, maxQueries)}
 }
 
 // handler serves the methods of one path.

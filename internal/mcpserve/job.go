@@ -31,7 +31,7 @@ type job struct {
 	method string
 	name   string          // of the tool or the prompt, or the address of the resource
 	params json.RawMessage // of a completion
-	opened nonce           // of the state that came back; zero for none
+	opened guard.Nonce     // of the state that came back; zero for none
 
 	tool *toolyard.Tool                                                       // what runs; nil before resolve, and for a completion that nobody offers
 	ask  func(context.Context, *inquiry) (answers json.RawMessage, err error) // of the legacy era
@@ -79,7 +79,7 @@ type stage struct {
 // step runs the job until it ends or asks something that whoever wants it done can answer.
 func (j *job) step(ctx context.Context) (stage, error) {
 	c, res, err := j.gate.run(ctx, j.view, j.tool, &j.Request)
-	if err != nil && !c.Ran() && j.opened != (nonce{}) {
+	if err != nil && !c.Ran() && j.opened != (guard.Nonce{}) {
 		j.gate.server.sealer().forget(j.opened)
 	}
 	if err != nil || !res.Unfinished() {

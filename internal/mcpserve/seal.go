@@ -2,39 +2,31 @@ package mcpserve
 
 import (
 	"bytes"
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/hkdf"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/toolyard/toolyard/internal/guard"
 )
 
 const (
 	sealTime  = 10 * time.Minute // how long a client has for its answers
 	maxOpened = 100_000          // seals that are remembered as opened, at least
-	nonceSize = 12
 )
 
 // sealer seals what an unfinished result wants back. A client keeps it in the meantime,
 // and neither reads it, nor changes it, nor uses it for another call. Each sealer opens it once,
 // or again for the same idempotency key, with which the call runs once.
 type sealer struct {
-	aead cipher.AEAD
+	own guard.Seal
 
 	mu     sync.Mutex
-	opened [2]map[nonce]digest // the newer ones, and those before, with the keys that they were opened for
-	since  time.Time           // when the newer ones began
+	opened [2]map[guard.Nonce]digest // the newer ones, and those before, with the keys that they were opened for
+	since  time.Time                 // when the newer ones began
 }
-
-// nonce tells seals apart.
-type nonce [nonceSize]byte
 
 // digest stands for an idempotency key; zero for none.
 type digest [sha256.Size]byte
@@ -46,49 +38,24 @@ func newSealer(secret []byte) *sealer {
 		secret = make([]byte, sha256.Size)
 		_, _ = rand.Read(secret) // never fails
 	}
-	key, err := hkdf.Key(sha256.New, secret, nil, "toolyard request state", sha256.Size)
-	if err != nil {
-		panic("mcpserve: " + err.Error()) // only for keys of absurd length
-	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		panic("mcpserve: " + err.Error()) // only for keys of another length
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	if err != nil {
-		panic("mcpserve: " + err.Error()) // only for another block size
-	}
-	return &sealer{aead: aead}
+	return &sealer{own: guard.NewSeal(secret, "toolyard request state")}
 }
 
 // seal seals a state for the call that binding stands for.
 func (s *sealer) seal(state string, binding []byte, now time.Time) string {
-	plain := strconv.AppendInt(nil, now.Add(sealTime).Unix(), 10)
-	plain = append(append(plain, ' '), state...)
-	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, plain, binding)) //nolint:gosec // makes its own random nonce
+	return s.own.Close(state, binding, now.Add(sealTime+time.Second)) // the last second is a whole one
 }
 
 // open opens a seal for the call that it was made for, which has an idempotency key or none.
-func (s *sealer) open(sealed string, binding []byte, key string, now time.Time) (state string, id nonce, ok bool) {
-	raw, err := base64.RawURLEncoding.DecodeString(sealed)
-	if err != nil || base64.RawURLEncoding.EncodeToString(raw) != sealed { // a seal has one spelling
+func (s *sealer) open(sealed string, binding []byte, key string, now time.Time) (state string, id guard.Nonce, ok bool) {
+	if state, id, ok = s.own.Open(sealed, binding, now); !ok {
 		return "", id, false
 	}
-	plain, err := s.aead.Open(nil, nil, raw, binding)
-	if err != nil {
-		return "", id, false
-	}
-	until, state, _ := strings.Cut(string(plain), " ")
-	end, err := strconv.ParseInt(until, 10, 64)
-	if err != nil || now.Unix() > end {
-		return "", id, false
-	}
-	id = nonce(raw)
 	return state, id, s.admits(id, key, now)
 }
 
 // forget lets a seal be opened anew: the call that it was opened for did not run.
-func (s *sealer) forget(id nonce) {
+func (s *sealer) forget(id guard.Nonce) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, opened := range s.opened {
@@ -99,11 +66,11 @@ func (s *sealer) forget(id nonce) {
 // admits reports whether a seal is opened for the first time, or for the same key again. It
 // remembers each as long as it is valid; only if very many are opened, the oldest are forgotten
 // sooner.
-func (s *sealer) admits(id nonce, key string, now time.Time) bool {
+func (s *sealer) admits(id guard.Nonce, key string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.opened[0] == nil || now.Sub(s.since) > sealTime || len(s.opened[0]) >= maxOpened {
-		s.opened[0], s.opened[1] = make(map[nonce]digest), s.opened[0]
+		s.opened[0], s.opened[1] = make(map[guard.Nonce]digest), s.opened[0]
 		s.since = now
 	}
 	var of digest
