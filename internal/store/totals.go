@@ -23,6 +23,17 @@ func grainOf(byAccount, byTool bool, span string) grain {
 	return grain("account/" + span)
 }
 
+// grainsOf are the grains of some spans, in SQL.
+func grainsOf(spans ...string) string {
+	var list []string
+	for _, span := range spans {
+		for _, of := range []string{"account", "tool", "both"} {
+			list = append(list, "'"+of+"/"+span+"'")
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
 // totals are sums, added up in the way of every grain. The times are those of the hours, days
 // and weeks of a sum, in SQL.
 func totals(from, hour, day, week string) string {
@@ -45,13 +56,12 @@ func totals(from, hour, day, week string) string {
 
 // What forgets totals before a time: those of hours and days, and then those of weeks. The
 // first week is made again, from those of its days that are left.
-const (
-	pgForgetTotals = `DELETE FROM totals WHERE grain IN ('account/hour', 'tool/hour', 'both/hour', 'account/day', 'tool/day', 'both/day') AND at < $1`
-	pgForgetWeeks  = `DELETE FROM totals WHERE grain IN ('account/week', 'tool/week', 'both/week') AND at < $1`
+var (
+	pgForgetTotals = `DELETE FROM totals WHERE grain IN (` + grainsOf("hour", "day") + `) AND at < $1`
+	pgForgetWeeks  = `DELETE FROM totals WHERE grain IN (` + grainsOf("week") + `) AND at < $1`
+	pgFirstWeek    = `INSERT INTO totals (` + totalTable.list() + `) SELECT replace(grain, '/day', '/week'), account, date_trunc('week', at, 'UTC'), server, tool,
+		sum(calls), sum(errors), sum(charged), sum(usd) FROM totals WHERE grain IN (` + grainsOf("day") + `) AND at < $1 GROUP BY 1, 2, 3, 4, 5`
 )
-
-var pgFirstWeek = `INSERT INTO totals (` + totalTable.list() + `) SELECT replace(grain, '/day', '/week'), account, date_trunc('week', at, 'UTC'), server, tool,
-	sum(calls), sum(errors), sum(charged), sum(usd) FROM totals WHERE grain IN ('account/day', 'tool/day', 'both/day') AND at < $1 GROUP BY 1, 2, 3, 4, 5`
 
 // gatherChunk is how many sums move at once.
 const gatherChunk = 2_000

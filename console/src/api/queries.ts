@@ -55,10 +55,8 @@ export const queries = {
     infiniteQueryOptions({
       queryKey: ["calls", "list", filter],
       queryFn: ({ pageParam, signal }) => get<api.CallPage>("/calls", before(filter, pageParam), signal),
-      initialPageParam: "",
-      getNextPageParam: (last) => last.next,
       staleTime: 5 * second,
-      placeholderData: keepPreviousData,
+      ...pages,
     }),
 
   call: (id: string) =>
@@ -159,10 +157,8 @@ export const queries = {
     infiniteQueryOptions({
       queryKey: ["accounts", "list", filter],
       queryFn: ({ pageParam, signal }) => get<api.AccountPage>("/accounts", before(filter, pageParam), signal),
-      initialPageParam: "",
-      getNextPageParam: (last) => last.next,
       staleTime: 10 * second,
-      placeholderData: keepPreviousData,
+      ...pages,
     }),
 
   account: () =>
@@ -177,10 +173,8 @@ export const queries = {
     infiniteQueryOptions({
       queryKey: ["sessions", filter],
       queryFn: ({ pageParam, signal }) => get<api.SessionPage>("/sessions", before(filter, pageParam), signal),
-      initialPageParam: "",
-      getNextPageParam: (last) => last.next,
       staleTime: 10 * second,
-      placeholderData: keepPreviousData,
+      ...pages,
     }),
 
   links: () =>
@@ -202,22 +196,21 @@ export const queries = {
     infiniteQueryOptions({
       queryKey: ["keys", filter],
       queryFn: ({ pageParam, signal }) => get<api.KeyPage>("/keys", before(filter, pageParam), signal),
-      initialPageParam: "",
-      getNextPageParam: (last) => last.next,
       staleTime: 10 * second,
-      placeholderData: keepPreviousData,
+      ...pages,
     }),
 
   changes: (filter: api.ChangeFilter) =>
     infiniteQueryOptions({
       queryKey: ["changes", filter],
       queryFn: ({ pageParam, signal }) => get<api.ChangePage>("/changes", before(filter, pageParam), signal),
-      initialPageParam: "",
-      getNextPageParam: (last) => last.next,
       staleTime: 5 * second,
-      placeholderData: keepPreviousData,
+      ...pages,
     }),
 };
+
+/** How lists go on: each page says where the next one begins. What was found before stays until more is. */
+const pages = { initialPageParam: "", getNextPageParam: (last: { next?: string }) => last.next, placeholderData: keepPreviousData };
 
 function before<F extends Query & { before?: string }>(filter: F, page: string): F {
   return page === "" ? filter : { ...filter, before: page };

@@ -20,6 +20,7 @@ import { Time } from "../components/Time";
 import { toast } from "../components/Toast";
 import { absolute } from "../format";
 import { visible } from "../format/visible";
+import { oneOf } from "../search";
 import { useMayChange } from "../session";
 import { useDelayed } from "../useDelayed";
 import { CreateKey } from "./keys/CreateKey";
@@ -37,7 +38,7 @@ const states: { value: NonNullable<KeyFilter["state"]> | ""; label: string }[] =
 export default function Keys() {
   const search = useSearch({ from: "/keys" });
   const { q = "" } = search;
-  const state = states.find(({ value }) => value === search.state)?.value || undefined; // the address may say anything
+  const state = oneOf(["active", "expired", "revoked"], search.state);
   const navigate = useNavigate({ from: "/keys" });
   const mayChange = useMayChange();
   const [making, setMaking] = useState(false);
