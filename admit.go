@@ -10,7 +10,8 @@ import (
 // idempotency key that the call needs, all of them or none. Every replica that shares a
 // store sees the same limits and the same money.
 type Admitter interface {
-	// Admit waits for what the call needs, at most as long as the ask says, and takes it.
+	// Admit waits for what the call needs, at most as long as the ask says, and takes it. How
+	// long the store may take to answer is bounded beside that.
 	// An error is of type *Error: Exhausted, Budget, Conflict, InFlight, Unknown or
 	// Unavailable. A ticket with a replay means that the call ran before: it must not run
 	// again, and there is nothing to settle.
@@ -39,7 +40,7 @@ type Ask struct {
 
 	Writes  bool          // it may change something
 	Timeout time.Duration // how long it may take once admitted
-	Wait    time.Duration // how long it may wait to be admitted
+	Wait    time.Duration // how long it may wait for limits and money; zero for not at all
 }
 
 // Pace is a limit and the key that everything counts for that shares it.
@@ -48,7 +49,6 @@ type Pace struct {
 	Name  string // what is limited, for people
 	Limit Limit
 	Local bool // each replica has the limit for itself; only its concurrency counts
-	Queue int  // how many may wait for a local one, zero for any number
 }
 
 // Limited reports whether the limit limits anything.

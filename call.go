@@ -66,6 +66,7 @@ type Call struct {
 	Answers    json.RawMessage // what the client answers to an unfinished result, by key; nil for nothing
 	State      string          // what the unfinished result wanted back with the answers
 	OnProgress func(Progress)  // where progress goes; use [Call.Progress]
+	MaxResult  int             // how many bytes the result may have, 0 for no limit; a larger one is not validated
 }
 
 // Mark is when a call came to a step of its path, counted from the first.

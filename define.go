@@ -37,13 +37,13 @@ func Define[In, Out any](spec Spec, fn func(context.Context, *Call, In) (Out, er
 	if in.Kind() != reflect.Struct && in.Kind() != reflect.Map {
 		panic(fmt.Sprintf("toolyard.Define %s: arguments must be a struct, not %v", spec.Name, in))
 	}
-	input, err := given(spec.Input, in, false)
+	input, err := spec.inputSchemaOr(in)
 	if err != nil {
 		panic(fmt.Sprintf("toolyard.Define %s: arguments: %v", spec.Name, err))
 	}
 	var output *Schema
 	if spec.Output != nil || promises(out) {
-		if output, err = given(spec.Output, out, true); err != nil {
+		if output, err = spec.outputSchemaOr(out); err != nil {
 			panic(fmt.Sprintf("toolyard.Define %s: result: %v", spec.Name, err))
 		}
 	}
@@ -67,12 +67,19 @@ func Define[In, Out any](spec Spec, fn func(context.Context, *Call, In) (Out, er
 	return t
 }
 
-// given is the schema that the Spec gives, or the type's own.
-func given(raw json.RawMessage, t reflect.Type, output bool) (*Schema, error) {
-	if raw != nil {
-		return NewSchema(raw)
+// inputSchemaOr is the schema of the Spec, or the type's own.
+func (s *Spec) inputSchemaOr(t reflect.Type) (*Schema, error) {
+	if s.Input != nil {
+		return s.inputSchema()
 	}
-	return schemaOf(t, output)
+	return schemaOf(t, false)
+}
+
+func (s *Spec) outputSchemaOr(t reflect.Type) (*Schema, error) {
+	if s.Output != nil {
+		return NewSchema(s.Output)
+	}
+	return schemaOf(t, true)
 }
 
 // decodeIssue says what a Go type refuses although the schema does not: a number that is

@@ -118,7 +118,7 @@ func TestValidateNamesEachFault(t *testing.T) {
 		{`{"symbol":"BTC","interval":"1m","lookback":501}`, "lookback", "must be at most 500"},
 		{`{"symbol":"BTC","interval":"1m","lookback":"10"}`, "lookback", "must be integer, not string"},
 		{`{"symbol":"BTC","interval":"1m","lookback":1.5}`, "lookback", "must be integer, not number"},
-		{`{"symbol":"BTC","interval":"1m"} {}`, "", "not JSON: there is more after the value"},
+		{`{"symbol":"BTC","interval":"1m"} {}`, "", "not JSON: there is more after the value (at byte 33)"},
 		{`{"symbol":"BTC","interval":"2m"}`, "interval", `must be one of "1m", "5m", "15m", "1h", "4h", "1d"`},
 		{`{"interval":"1m"}`, "symbol", "is required"},
 		{`{"symbol":"BTC","interval":"1m","lokback":5}`, "lokback", "is not known (did you mean lookback?)"},
@@ -127,10 +127,10 @@ func TestValidateNamesEachFault(t *testing.T) {
 		{`[1]`, "", "must be object, not array"},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
-			_, err := bars().Validate(json.RawMessage(tt.args))
+			_, err := bars().Validate(t.Context(), json.RawMessage(tt.args))
 			e := toolyard.AsError(err)
 			want := []toolyard.Issue{{Path: tt.path, Message: tt.message}}
-			if diff := cmp.Diff(want, e.Issues, cmpopts.IgnoreFields(toolyard.Issue{}, "Steps")); diff != "" || e.Code != toolyard.Invalid || !e.Code.Retryable() {
+			if diff := cmp.Diff(want, e.Issues, cmpopts.IgnoreFields(toolyard.Issue{}, "Steps")); diff != "" || e.Code != toolyard.Invalid || !e.Code.Correctable() || e.Retryable() {
 				t.Errorf("%v %s", e.Code, diff)
 			}
 		})
@@ -138,14 +138,14 @@ func TestValidateNamesEachFault(t *testing.T) {
 }
 
 func TestValidateReportsAllFaultsAtOnce(t *testing.T) {
-	_, err := bars().Validate(json.RawMessage(`{"interval":"2m","lookback":0}`))
+	_, err := bars().Validate(t.Context(), json.RawMessage(`{"interval":"2m","lookback":0}`))
 	if got := len(toolyard.AsError(err).Issues); got != 3 {
 		t.Errorf("%d issues, want 3: %v", got, err)
 	}
 }
 
 func TestValidateAppliesDefaults(t *testing.T) {
-	args, err := bars().Validate(json.RawMessage(`{"symbol":"BTC","interval":"1m","options":{"depth":5}}`))
+	args, err := bars().Validate(t.Context(), json.RawMessage(`{"symbol":"BTC","interval":"1m","options":{"depth":5}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestValidateAppliesDefaults(t *testing.T) {
 
 func TestValidateLeavesCompleteArgumentsUntouched(t *testing.T) {
 	args := `{ "interval":"1m","symbol":"BTC", "lookback":9 }`
-	got, err := bars().Validate(json.RawMessage(args))
+	got, err := bars().Validate(t.Context(), json.RawMessage(args))
 	if err != nil || string(got) != args {
 		t.Errorf("%s became %s (%v)", args, got, err)
 	}
@@ -179,8 +179,8 @@ func TestDefaultsOfRawSchemas(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // a default must not be changed by the call that used it
-		got, err := tool.Validate(json.RawMessage(`{"lists":[{},{"n":9007199254740993}]}`))
-		want := `{"greeting":"Hello","lists":[{"n":1,"tags":["a"]},{"n":9007199254740993,"tags":["a"]}]}`
+		got, err := tool.Validate(t.Context(), json.RawMessage(`{"lists":[{},{"n":9007199254740993}]}`))
+		want := `{"lists":[{"n":1,"tags":["a"]},{"n":9007199254740993,"tags":["a"]}],"greeting":"Hello"}`
 		if err != nil || string(got) != want {
 			t.Errorf("got %s %v", got, err)
 		}
@@ -280,14 +280,14 @@ func TestTypedResultsAreData(t *testing.T) {
 
 // encoding/json does not mind the case of keys; we do.
 func TestKeysThatDifferInCaseAreRefused(t *testing.T) {
-	tool := toolyard.Define(toolyard.Spec{Name: "x", Input: json.RawMessage(`{"type":"object","properties":{"amount":{"type":"integer","maximum":10},"in":{"type":"object","properties":{"k":{}}}}}`)},
+	tool := toolyard.Define(toolyard.Spec{Name: "x", Input: json.RawMessage(`{"type":"object","properties":{"amount":{"type":"integer","maximum":10},"in":{"type":"object","properties":{"k":{}}}},"additionalProperties":true}`)},
 		func(_ context.Context, _ *toolyard.Call, in struct{ Amount int }) (int, error) { return in.Amount, nil })
 	for args, path := range map[string]string{`{"amount":5,"AMOUNT":1000000}`: "AMOUNT", `{"in":{"K":1}}`: "in.K", `{"in":{"\u212a":1}}`: "in.\u212a"} {
-		if _, err := tool.Validate(json.RawMessage(args)); err == nil || toolyard.AsError(err).Issues[0].Path != path {
+		if _, err := tool.Validate(t.Context(), json.RawMessage(args)); err == nil || toolyard.AsError(err).Issues[0].Path != path {
 			t.Errorf("%s: %v", args, err)
 		}
 	}
-	if _, err := tool.Validate(json.RawMessage(`{"amount":5,"other":1}`)); err != nil {
+	if _, err := tool.Validate(t.Context(), json.RawMessage(`{"amount":5,"other":1}`)); err != nil {
 		t.Error(err)
 	}
 }
@@ -295,7 +295,7 @@ func TestKeysThatDifferInCaseAreRefused(t *testing.T) {
 func TestWholeNumbers(t *testing.T) {
 	tool := toolyard.Define(toolyard.Spec{Name: "x"}, func(_ context.Context, _ *toolyard.Call, in struct{ N int8 }) (int8, error) { return in.N, nil })
 	for _, args := range []string{`{"N":5.0}`, `{"N":0.5e1}`, `{"N":5}`} {
-		completed, err := tool.Validate(json.RawMessage(args))
+		completed, err := tool.Validate(t.Context(), json.RawMessage(args))
 		if err != nil || string(completed) != `{"N":5}` {
 			t.Errorf("%s: %s %v", args, completed, err)
 		}
@@ -317,7 +317,7 @@ func TestSchemasThatReferToThemselves(t *testing.T) {
 			continue // refused is well too
 		}
 		start := time.Now()
-		_, _ = tool.Validate(json.RawMessage(`{}`))
+		_, _ = tool.Validate(t.Context(), json.RawMessage(`{}`))
 		if took := time.Since(start); took > time.Second {
 			t.Errorf("%s took %v", schema, took)
 		}
@@ -329,10 +329,10 @@ func TestPatternsOfJavaScript(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tool.Validate(json.RawMessage(`{"email":"a.b@c"}`)); err != nil {
+	if _, err := tool.Validate(t.Context(), json.RawMessage(`{"email":"a.b@c"}`)); err != nil {
 		t.Error(err)
 	}
-	if _, err := tool.Validate(json.RawMessage(`{"email":"a..b@c"}`)); err == nil {
+	if _, err := tool.Validate(t.Context(), json.RawMessage(`{"email":"a..b@c"}`)); err == nil {
 		t.Error("two dots match")
 	}
 }
@@ -368,5 +368,55 @@ func TestResultsThatCannotBeSent(t *testing.T) {
 		if _, err := toolyard.Run(t.Context(), &toolyard.Call{Tool: tool}); err == nil || toolyard.AsError(err).Code != toolyard.BadOutput {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A misspelt argument is refused with the name that was probably meant, however the tool is
+// written, unless its author takes what is not listed.
+func TestUnknownArgumentsAreRefused(t *testing.T) {
+	const city = `"type":"object","properties":{"city":{"type":"string"}}`
+	for name, tt := range map[string]struct {
+		spec  toolyard.Spec
+		known bool
+	}{
+		"listed":          {toolyard.Spec{Input: json.RawMessage(`{` + city + `}`)}, false},
+		"strict":          {toolyard.Spec{Input: json.RawMessage(`{` + city + `,"additionalProperties":false}`)}, false},
+		"loose":           {toolyard.Spec{Input: json.RawMessage(`{` + city + `,"additionalProperties":{}}`)}, true},
+		"open":            {toolyard.Spec{Input: json.RawMessage(`{` + city + `,"additionalProperties":true}`)}, true},
+		"by a pattern":    {toolyard.Spec{Input: json.RawMessage(`{` + city + `,"patternProperties":{"^c":{}}}`)}, true},
+		"nothing listed":  {toolyard.Spec{Input: json.RawMessage(`{"type":"object"}`)}, true},
+		"of a server":     {toolyard.Spec{Input: json.RawMessage(`{` + city + `}`), Server: "other"}, true},
+		"in another part": {toolyard.Spec{Input: json.RawMessage(`{` + city + `,"allOf":[{"properties":{"citty":{}}}]}`)}, true},
+	} {
+		tt.spec.Name = "weather"
+		tool, err := toolyard.NewTool(tt.spec, noHandler)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		_, err = tool.Validate(t.Context(), json.RawMessage(`{"citty":"Lisbon"}`))
+		refused := err != nil && strings.Contains(err.Error(), "citty: is not known (did you mean city?)")
+		if refused == tt.known || tt.known && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Suggestions for misspelt names cost little, however many names there are.
+func TestSuggestionsAreBounded(t *testing.T) {
+	var properties, args []string
+	for i := range 1900 {
+		properties = append(properties, fmt.Sprintf(`"%s%04d":{}`, strings.Repeat("a", 60), i))
+	}
+	for i := range 100 {
+		args = append(args, fmt.Sprintf(`"%s%03d":1`, strings.Repeat("a", 61), i))
+	}
+	s, err := toolyard.NewSchema(json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{` + strings.Join(properties, ",") + `}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	issues, err := s.Check(t.Context(), json.RawMessage(`{`+strings.Join(args, ",")+`}`))
+	if took := time.Since(begun); err != nil || len(issues) == 0 || took > 500*time.Millisecond {
+		t.Errorf("%d issues in %v: %v", len(issues), took, err)
 	}
 }

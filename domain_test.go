@@ -200,7 +200,7 @@ func TestModesFailClosed(t *testing.T) {
 		{nil, false, true},
 		{toolyard.ReadOnly, true, true},
 		{[]toolyard.Mode{toolyard.Write}, false, true},
-		{[]toolyard.Mode{toolyard.Read}, true, false},
+		{[]toolyard.Mode{toolyard.Read}, true, true},
 	} {
 		tool := named(toolyard.Spec{Name: "x", Modes: tt.modes})
 		if read.Visible(tool) != tt.atRead || write.Visible(tool) != tt.atWrite {
@@ -220,7 +220,7 @@ func TestExplainHiddenTool(t *testing.T) {
 	}
 	view := (&toolyard.Gate{Mode: toolyard.Read}).Bind(toolyard.Offer{Tools: []*toolyard.Tool{write}}, nil)
 	for _, s := range view.Explain(write) {
-		if s.Stops != (s.Rule == "mode") {
+		if s.Stops != (s.Rule == "mode") || s.Stops && !strings.Contains(s.Fix, "toolyard.ReadOnly") {
 			t.Errorf("%+v", s)
 		}
 	}
@@ -352,6 +352,14 @@ func TestMatchURI(t *testing.T) {
 		"file:///srv/docs/..%2f..%2fetc/passwd":         false,
 		"file:///srv/docs/%252e%252e/etc/passwd":        false,
 		"file:///srv/docs/./x":                          false,
+		"file:///srv/docs/..#x":                         false,
+		"file:///srv/docs/..?x":                         false,
+		"file:///srv/docs/..%23x":                       false,
+		"file:///srv/docs/..;a/x":                       false,
+		"file:///srv/docs/a?b#..":                       false,
+		"file:///srv/docs/..?#x":                        false,
+		"file:///srv/docs/..a/b..#c":                    true,
+		"file:///srv/docs/a?b=1#c":                      true,
 		"file:///srv/docs/..\\..\\etc":                  false,
 		"file:///srv/docs/a%00b":                        false,
 		"file:///srv/docs/%25252525252e%25252525252e/x": false,
@@ -405,6 +413,38 @@ func TestCallIDs(t *testing.T) {
 	for _, odd := range []string{"", "c1", id + "0", id[1:], "ABC"} {
 		if _, ok := toolyard.CallTime(odd); ok {
 			t.Errorf("%q has a time", odd)
+		}
+	}
+}
+
+// One server under two ids is one problem, however many resources it has.
+func TestServersWithTheSameResourcesAreOneProblem(t *testing.T) {
+	reader := named(toolyard.Spec{Name: "read", Modes: toolyard.ReadOnly})
+	offer := func(servers ...string) (o toolyard.Offer) {
+		for _, server := range servers {
+			for i := range 5 {
+				o.Resources = append(o.Resources, &toolyard.Resource{Server: server, URI: fmt.Sprintf("data://%d", i), Reader: reader})
+			}
+		}
+		return o
+	}
+	gate := &toolyard.Gate{Name: "chat", Mode: toolyard.Read}
+	const fix = "If they are the same server, remove one of them. Otherwise leave the resources of one out: by its resources, or by the gate's toolset."
+	for name, c := range map[string]struct {
+		before *toolyard.View
+		served string
+		shown  int
+	}{
+		"at a start":    {nil, "none of them is served", 0},
+		"of a newcomer": {gate.Bind(offer("two"), nil), "only those of two, which was there first, are served until the next start", 5},
+	} {
+		view := gate.Bind(offer("two", "one"), c.before)
+		want := []toolyard.Problem{{
+			Subject: "gate chat", Fix: fix,
+			Message: "the servers one, two offer resources with the same addresses, and " + c.served + ": data://0, data://1, data://2 and 2 more",
+		}}
+		if diff := cmp.Diff(want, view.Problems); diff != "" || len(view.Resources) != c.shown {
+			t.Errorf("%s: %d shown, %s", name, len(view.Resources), diff)
 		}
 	}
 }

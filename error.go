@@ -20,7 +20,8 @@ const (
 	Invalid         Code = "VALIDATION_ERROR"     // arguments do not fit the schema
 	TooLarge        Code = "SIZE_LIMIT"           // arguments exceed their cap
 	Oversized       Code = "RESULT_SIZE_LIMIT"    // the result exceeds its cap; the tool has run
-	NotFound        Code = "METHOD_NOT_FOUND"     // no such tool at this gate
+	UnknownTool     Code = "METHOD_NOT_FOUND"     // no such tool at this gate
+	NotFound        Code = "NOT_FOUND"            // no such session, account, resource or the like
 	Failed          Code = "TOOL_EXECUTION_ERROR" // the tool itself failed
 	BadOutput       Code = "OUTPUT_ERROR"         // the tool's result breaks its own schema
 	NoData          Code = "NO_DATA"              // nothing to work on, such as an account that is not linked
@@ -30,6 +31,7 @@ const (
 	Exhausted       Code = "RATE_LIMITED"         // a limit is reached; RetryAfter says until when
 	Budget          Code = "BUDGET_EXCEEDED"      // there is not enough money left, or no call
 	Conflict        Code = "IDEMPOTENCY_CONFLICT" // the idempotency key belongs to another call
+	VersionConflict Code = "VERSION_CONFLICT"     // it changed since it was read; read it again and repeat the edit
 	InFlight        Code = "IN_PROGRESS"          // the call with this idempotency key is running
 	Unknown         Code = "OUTCOME_UNKNOWN"      // it may have run; nobody can say how it ended
 	Unauthenticated Code = "AUTHENTICATION_ERROR" // who calls is not known
@@ -40,14 +42,18 @@ const (
 
 // Codes are all codes of the platform.
 var Codes = []Code{
-	Invalid, TooLarge, Oversized, NotFound, Failed, BadOutput, NoData, Timeout, Canceled, Unavailable,
-	Exhausted, Budget, Conflict, InFlight, Unknown, Unauthenticated, Denied, Missing, Internal,
+	Invalid, TooLarge, Oversized, UnknownTool, NotFound, Failed, BadOutput, NoData, Timeout, Canceled, Unavailable,
+	Exhausted, Budget, Conflict, VersionConflict, InFlight, Unknown, Unauthenticated, Denied, Missing, Internal,
 }
 
-// Retryable reports whether the caller can mend the call and send it again:
-// other arguments for a validation error, a pause for a limit.
-func (c Code) Retryable() bool {
-	return c == Invalid || c == TooLarge || c == Exhausted || c == InFlight
+// Retryable reports whether the same request may succeed later and can be sent again safely,
+// because nothing ran. Other codes are retryable if the error says when: see [Error.Retryable].
+func (c Code) Retryable() bool { return c == Exhausted || c == InFlight }
+
+// Correctable reports whether a changed request can succeed: other arguments, or another
+// name. A model should correct its call; sending the same one again does not help.
+func (c Code) Correctable() bool {
+	return c == Invalid || c == TooLarge || c == UnknownTool || c == NotFound
 }
 
 // Error is the one error of the platform. Its message goes to the caller.
@@ -55,7 +61,7 @@ type Error struct {
 	Code       Code
 	Message    string
 	Issues     []Issue       // what is wrong with which argument
-	RetryAfter time.Duration // how long to wait, if waiting helps
+	RetryAfter time.Duration // how long to wait, if waiting helps and nothing ran
 	Needs      []string      // client capabilities that are missing
 	Err        error         // the cause; logged, never sent
 }
@@ -91,6 +97,10 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
+// Retryable reports whether the same request may succeed later and can be sent again safely.
+// An error with RetryAfter is retryable whatever its code: it says that nothing ran.
+func (e *Error) Retryable() bool { return e.Code.Retryable() || e.RetryAfter > 0 }
+
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
@@ -115,13 +125,17 @@ func (e *Error) RetrySeconds() string {
 	return strconv.Itoa(max(1, int(math.Ceil(e.RetryAfter.Seconds()))))
 }
 
+// MetaError is the key of a result's _meta under which an error is told as data. It is not
+// structured content: clients validate that against the tool's output schema, also for errors.
+const MetaError = "dev.toolyard/error"
+
 // Result shows the error to a model, in words and as data.
 func (e *Error) Result() *Result {
 	text := e.Error()
 	if e.Code == Failed {
 		text = "Error: " + text
 	}
-	return &Result{Content: []Content{Text(text)}, Structured: e.Data(), IsError: true}
+	return &Result{Content: []Content{Text(text)}, IsError: true, Meta: map[string]json.RawMessage{MetaError: e.Data()}}
 }
 
 // Data is the error as data, the same in results and in JSON-RPC errors.
@@ -130,10 +144,11 @@ func (e *Error) Data() json.RawMessage {
 		Error        Code           `json:"error"`
 		Message      string         `json:"message"`
 		Retryable    bool           `json:"retryable"`
+		Correctable  bool           `json:"correctable"`
 		Issues       []Issue        `json:"issues,omitempty"`
 		RetryAfterMS int64          `json:"retryAfterMs,omitempty"`
 		Needs        map[string]any `json:"requiredCapabilities,omitempty"`
-	}{Error: e.Code, Message: e.Message, Retryable: e.Code.Retryable(), Issues: e.Issues}
+	}{Error: e.Code, Message: e.Message, Retryable: e.Retryable(), Correctable: e.Code.Correctable(), Issues: e.Issues}
 	if e.RetryAfter > 0 {
 		data.RetryAfterMS = int64(math.Ceil(float64(e.RetryAfter) / 1e6))
 	}

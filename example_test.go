@@ -20,13 +20,13 @@ func ExampleDefine() {
 		})
 	fmt.Println(string(bars.Input))
 
-	args1, err := bars.Validate(json.RawMessage(`{"symbol":"BTC"}`))
+	args1, err := bars.Validate(context.Background(), json.RawMessage(`{"symbol":"BTC"}`))
 	fmt.Println(string(args1), err)
-	_, err = bars.Validate(json.RawMessage(`{"symbl":"BTC","lookback":501}`))
+	_, err = bars.Validate(context.Background(), json.RawMessage(`{"symbl":"BTC","lookback":501}`))
 	fmt.Println(err)
 	// Output:
 	// {"type":"object","properties":{"symbol":{"type":"string","description":"Perp symbol, such as BTC"},"lookback":{"type":"integer","minimum":1,"maximum":500,"default":100}},"required":["symbol"],"additionalProperties":false}
-	// {"lookback":100,"symbol":"BTC"} <nil>
+	// {"symbol":"BTC","lookback":100} <nil>
 	// Invalid arguments for fetch_recent_bars: lookback: must be at most 500; symbl: is not known (did you mean symbol?); symbol: is required
 }
 

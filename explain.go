@@ -18,32 +18,48 @@ type Step struct {
 func (v *View) Explain(t *Tool) []Step {
 	g := v.Gate
 	steps := []Step{
-		{Rule: "mode", Text: fmt.Sprintf("the gate is for mode %s, the tool is allowed in %s", g.Mode, modesText(t)), Stops: !t.AllowedIn(g.Mode)},
+		g.explainMode(t),
 		g.explainSurface(t),
-		{Rule: "toolset", Text: "the gate has none, so it takes everything"},
-		{Rule: "name", Text: "it is called " + g.render(g.Naming, t)},
-	}
-	if steps[0].Stops && t.Server != "" {
-		steps[0].Fix = fmt.Sprintf("If it only reads, say so under servers, %s: effects: {%s: read}", t.Server, t.Name)
+		{Rule: "toolset", Text: "the gate has none and offers all tools"},
+		{Rule: "name", Text: "the gate calls it " + g.render(g.Naming, t)},
 	}
 	if g.Toolset != nil {
 		admits := g.takes()(t)
-		steps[2].Text, steps[2].Stops = fmt.Sprintf("%s %s", g.Toolset.Name, map[bool]string{true: "takes it", false: "does not take it"}[admits]), !admits
+		steps[2].Text, steps[2].Stops = fmt.Sprintf("%s %s", g.Toolset.Name, map[bool]string{true: "includes it", false: "does not include it"}[admits]), !admits
 	}
 	if name := g.render(g.Naming, t); v.byName[name] != t && g.Visible(t) {
-		steps[3] = Step{Rule: "name", Text: "another tool is, or would be, called " + name + " too", Stops: true, Fix: "toolyard check names both."}
+		steps[3] = Step{Rule: "name", Text: "another tool has the name " + name + " too", Stops: true, Fix: "Run toolyard check to see both."}
 	}
 	return steps
+}
+
+// explainMode tells what the mode of the gate decides.
+func (g *Gate) explainMode(t *Tool) Step {
+	step := Step{Rule: "mode", Stops: !t.AllowedIn(g.Mode)}
+	switch {
+	case !step.Stops && g.Mode == Read:
+		step.Text = "the gate is read-only, and the tool only reads"
+	case !step.Stops:
+		step.Text = "the gate allows writes"
+	case len(t.Modes) == 0:
+		step.Text = "the gate is read-only, and the tool does not declare that it only reads"
+	default:
+		step.Text = "the gate is read-only, and the tool writes"
+	}
+	if step.Stops {
+		step.Fix = "If it only reads, " + t.declareRead()
+	}
+	return step
 }
 
 // explainSurface tells what the surface of the gate decides, as the table of eligibility has
 // it.
 func (g *Gate) explainSurface(t *Tool) Step {
-	step := Step{Rule: "surface", Text: fmt.Sprintf("the gate is for surface %s, the tool for %s", cmp.Or(g.Surface, Both), cmp.Or(t.Surface, Both))}
+	step := Step{Rule: "surface", Text: fmt.Sprintf("the gate offers surface %s, the tool %s", cmp.Or(g.Surface, Both), cmp.Or(t.Surface, Both))}
 	why := t.unfit(g.Surface)
 	switch {
 	case why != "":
-		step.Text, step.Stops = fmt.Sprintf("the gate is for surface %s: %s", g.Surface, why), true
+		step.Text, step.Stops = fmt.Sprintf("the gate offers surface %s: %s", g.Surface, why), true
 	case g.Surface == Execute:
 		step.Text += ", and a call costs " + t.Price.USD.String() + " USD"
 	}
@@ -61,12 +77,13 @@ func termsKey(t *Tool) string {
 	return "servers, " + t.Server + ", terms"
 }
 
-func modesText(t *Tool) string {
+// declareRead says how to declare that a tool only reads.
+func (t *Tool) declareRead() string {
 	switch {
-	case len(t.Modes) == 0:
-		return "write only, since nobody says that it only reads"
-	case t.ReadsOnly():
-		return "read and write"
+	case t.Server != "":
+		return fmt.Sprintf("say so under servers, %s: effects: {%s: read}", t.Server, t.Name)
+	case t.File != "":
+		return `add to ` + t.Origin + `: export const modes = ["read"]`
 	}
-	return fmt.Sprint(t.Modes)
+	return "set Modes: toolyard.ReadOnly in its Spec"
 }

@@ -210,6 +210,9 @@ type Problem struct {
 	Message string `json:"message"`
 	Fix     string `json:"fix,omitempty"`
 	Frame   string `json:"frame,omitempty"` // the line, and a mark at the column
+
+	// Warning says that everything works, but probably not as it was meant.
+	Warning bool `json:"warning,omitempty"`
 }
 
 func (p Problem) String() string {
@@ -217,8 +220,11 @@ func (p Problem) String() string {
 	if p.Subject != "" {
 		s = p.Subject + ": " + s
 	}
-	if p.File != "" {
+	switch {
+	case p.File != "" && p.Line > 0:
 		s = fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, s)
+	case p.File != "":
+		s = p.File + ": " + s
 	}
 	return s
 }

@@ -16,26 +16,6 @@ func kindOf(raw json.RawMessage) byte {
 	return raw[0]
 }
 
-// depthOf is how deep a JSON value nests.
-func depthOf(raw json.RawMessage) (deepest int) {
-	depth, inText := 0, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case inText && c == '\\':
-			i++
-		case c == '"':
-			inText = !inText
-		case inText:
-		case c == '{' || c == '[':
-			depth++
-			deepest = max(deepest, depth)
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return deepest
-}
-
 // members are the members of a JSON object under their exact keys, which decoding into a
 // struct would not give.
 func members(raw json.RawMessage) (map[string]json.RawMessage, bool) {

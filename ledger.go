@@ -47,10 +47,10 @@ type Purse struct {
 	ID        string     `json:"id"`
 	Account   string     `json:"account"`
 	State     PurseState `json:"status"`
-	Limit     Money      `json:"limitUsd"`     // of a session
-	Remaining Money      `json:"remainingUsd"` // not spent yet, including what is held for calls in flight
-	Held      Money      `json:"heldUsd"`      // of that, what is held for calls in flight
-	Spent     Money      `json:"spentUsd"`
+	Limit     Money      `json:"limitUsd"`           // of a session
+	Remaining Money      `json:"remainingUsd"`       // not spent yet, including what is held for calls in flight
+	Held      Money      `json:"heldUsd"`            // of that, what is held for calls in flight
+	Spent     Money      `json:"spentUsd"`           // by calls; of an account also by calls that its sessions paid
 	Calls     int        `json:"calls,omitempty"`    // that were made, if their number is bounded
 	MaxCalls  int        `json:"maxCalls,omitempty"` // zero for any number
 	Expires   time.Time  `json:"expiresAt,omitzero"`

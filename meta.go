@@ -13,10 +13,14 @@ import (
 
 // SetMeta fills the fields that tools publish as metadata from it: rateLimit (also
 // rateLimitHints, or its members by themselves), contextRequirements, surface,
-// queryEligible, latencyClass and pricing. What it does not know goes to Meta as it is. A
-// value that is not what it should be is an error, which names the key: a tool whose limit
-// cannot be read must not go without one.
+// queryEligible, latencyClass and pricing. Other keys go to Meta as they are. A value that is
+// not what it should be is an error, which names the key, and so is an unknown member of a
+// limit or a price: a tool whose limit cannot be read must not go without one. Of a server's
+// tools only members that seem misspelt are errors.
 func (s *Spec) SetMeta(meta map[string]json.RawMessage) error {
+	if err := s.checkMembers(meta); err != nil {
+		return fmt.Errorf("_meta.%w", err)
+	}
 	if err := s.Limit.setMeta(meta); err != nil {
 		return fmt.Errorf("_meta.%w", err)
 	}
@@ -37,16 +41,14 @@ func (s *Spec) setMeta(key string, value json.RawMessage) (err error) {
 		s.Needs, err = readNeeds(value)
 		return err
 	case "surface":
-		text, err := readText(value)
-		s.Surface = Surface(text)
+		s.Surface, err = readChoice(value, surfaces)
 		return err
 	case "queryEligible":
 		eligible, err := readBool(value)
 		s.Hidden = !eligible
 		return err
 	case "latencyClass":
-		text, err := readText(value)
-		s.Latency = Latency(text)
+		s.Latency, err = readChoice(value, latencies)
 		return err
 	case "pricing":
 		return s.Price.setMeta(value)
@@ -56,6 +58,61 @@ func (s *Spec) setMeta(key string, value json.RawMessage) (err error) {
 	}
 	s.Meta[key] = value
 	return nil
+}
+
+var (
+	// metaKeys are the metadata that have a meaning here.
+	metaKeys = append([]string{"rateLimit", "rateLimitHints", "contextRequirements", "surface", "queryEligible", "latencyClass", "pricing"}, limitFields...)
+	// otherNames are names that people give to metadata, and what they mean.
+	otherNames = map[string]string{"price": "pricing", "limit": "rateLimit", "limits": "rateLimit", "rateLimits": "rateLimit", "latency": "latencyClass"}
+	// priceFields are the members of a price.
+	priceFields = []string{"executeUsd", "queryUsd"}
+	surfaces    = []Surface{Answer, Execute, Both}
+	latencies   = []Latency{Instant, Fast, Slow, Streaming}
+)
+
+// checkMembers reports unknown members of the limits and the price.
+func (s *Spec) checkMembers(meta map[string]json.RawMessage) error {
+	for _, object := range []struct {
+		key   string
+		known []string
+	}{{"rateLimitHints", limitFields}, {"rateLimit", limitFields}, {"pricing", priceFields}} {
+		fields, _ := members(meta[object.key]) // what is no object is reported by whoever reads it
+		for _, name := range slices.Sorted(maps.Keys(fields)) {
+			near := Nearest(name, object.known)
+			if slices.Contains(object.known, name) || s.Server != "" && near == "" {
+				continue
+			}
+			return fmt.Errorf("%s.%w", object.key, unknownKey(name, near, object.known))
+		}
+	}
+	return nil
+}
+
+// checkMeta refuses keys that look like metadata with a meaning and would have none: those
+// that seem misspelt, and in Go those that belong into other fields.
+func (s *Spec) checkMeta() error {
+	for _, key := range slices.Sorted(maps.Keys(s.Meta)) {
+		if slices.Contains(metaKeys, key) {
+			return fmt.Errorf("_meta.%s: it has no effect in Meta; set the field of Spec, or use SetMeta", key)
+		}
+		near := otherNames[key]
+		if near == "" {
+			near = Nearest(key, metaKeys)
+		}
+		if near != "" {
+			return fmt.Errorf("_meta.%w; a key of your own needs a prefix, such as \"example.com/%s\"", unknownKey(key, near, nil), key)
+		}
+	}
+	return nil
+}
+
+// unknownKey is the error of a key that means nothing; near is what may be meant.
+func unknownKey(key, near string, known []string) error {
+	if near != "" {
+		return fmt.Errorf("%.80s: unknown key (did you mean %q?)", key, near)
+	}
+	return fmt.Errorf("%.80s: unknown key; there are %s", key, strings.Join(known, ", "))
 }
 
 // maxNeeds is how many kinds of context a tool may ask for.
@@ -179,6 +236,19 @@ func readText(value json.RawMessage) (string, error) {
 		return "", errors.New("it must be a text")
 	}
 	return text, nil
+}
+
+// readChoice reads one of a few texts.
+func readChoice[T ~string](value json.RawMessage, choices []T) (T, error) {
+	text, err := readText(value)
+	if err != nil || slices.Contains(choices, T(text)) {
+		return T(text), err
+	}
+	words := make([]string, len(choices))
+	for i, c := range choices {
+		words[i] = string(c)
+	}
+	return "", fmt.Errorf("unknown value %.80q; it is one of %s", text, strings.Join(words, ", "))
 }
 
 func readTexts(value json.RawMessage) ([]string, error) {

@@ -13,6 +13,9 @@ func Nearest(name string, words []string) string {
 	}
 	best, bestDistance := "", len(name)/3+1
 	for _, w := range slices.Sorted(slices.Values(words)) {
+		if max(len(name), len(w))-min(len(name), len(w)) >= max(bestDistance, 1) {
+			continue // so many letters differ at least
+		}
 		if d := distance(strings.ToLower(name), strings.ToLower(w)); d < bestDistance || d == 0 {
 			best, bestDistance = w, d
 		}

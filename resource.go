@@ -118,14 +118,15 @@ func MatchURI(uri string, patterns []string) bool {
 }
 
 // isPlain reports whether an address means what it says to everybody: no dots for other
-// folders, no backslashes or control characters, however often they are escaped.
+// folders, no backslashes or control characters, however often they are escaped. A query or a
+// fragment ends a segment for some readers and not for others, so each part counts by itself.
 func isPlain(uri string) bool {
 	for range 4 {
 		if strings.ContainsFunc(uri, func(r rune) bool { return r < ' ' || r == '\\' || r == 0x7f }) {
 			return false
 		}
-		for segment := range strings.SplitSeq(uri, "/") {
-			if name, _, _ := strings.Cut(strings.TrimLeft(segment, "?#"), "?"); name == "." || name == ".." {
+		for segment := range strings.FieldsFuncSeq(uri, func(r rune) bool { return strings.ContainsRune("/?#;", r) }) {
+			if segment == "." || segment == ".." {
 				return false
 			}
 		}
@@ -176,17 +177,61 @@ func (v *View) bindResources(all []*Resource, before *View) {
 			byURI[r.URI] = append(byURI[r.URI], r)
 		}
 	}
+	claimed := make(map[claim][]string)
 	for uri, same := range byURI {
-		r, served := before.reader(uri, same), "none"
+		r := before.reader(uri, same)
 		if r != nil {
 			v.Resources = append(v.Resources, r)
-			served = "only that of " + r.Server + ", which was there first,"
 		}
 		if len(same) > 1 {
-			v.Problems = append(v.Problems, clash(v.Gate, "resources have the address "+uri, served, same, func(r *Resource) string { return r.Server }))
+			c := newClaim(same, r)
+			claimed[c] = append(claimed[c], uri)
 		}
 	}
+	for c, uris := range claimed {
+		v.Problems = append(v.Problems, c.problem(v.Gate, uris))
+	}
 	slices.SortFunc(v.Resources, func(a, b *Resource) int { return strings.Compare(a.URI, b.URI) })
+}
+
+// claim is that several servers offer resources with the same addresses. All such addresses of
+// the same servers are one problem: most likely these are one server under several ids.
+type claim struct {
+	servers string // their ids
+	holder  string // the one whose resources are served; empty for none
+}
+
+func newClaim(same []*Resource, holder *Resource) claim {
+	var ids []string
+	for _, r := range same {
+		ids = append(ids, r.Server)
+	}
+	slices.Sort(ids)
+	c := claim{servers: strings.Join(slices.Compact(ids), ", ")}
+	if holder != nil {
+		c.holder = holder.Server
+	}
+	return c
+}
+
+// maxClaimed is how many addresses a problem names.
+const maxClaimed = 3
+
+func (c claim) problem(g *Gate, uris []string) Problem {
+	slices.Sort(uris)
+	named := strings.Join(uris[:min(len(uris), maxClaimed)], ", ")
+	if more := len(uris) - maxClaimed; more > 0 {
+		named += fmt.Sprintf(" and %d more", more)
+	}
+	served := "none of them is served"
+	if c.holder != "" {
+		served = "only those of " + c.holder + ", which was there first, are served until the next start"
+	}
+	return Problem{
+		Subject: "gate " + g.Name,
+		Message: fmt.Sprintf("the servers %s offer resources with the same addresses, and %s: %s", c.servers, served, named),
+		Fix:     "If they are the same server, remove one of them. Otherwise leave the resources of one out: by its resources, or by the gate's toolset.",
+	}
 }
 
 // reader is the one of several resources that may have an address: the only one, or the one

@@ -1,6 +1,7 @@
 package toolyard_test
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -158,7 +159,7 @@ func TestWith(t *testing.T) {
 	if under.Digest() == tool.Digest() || under.Declared() != tool || under.With(toolyard.Terms{Latency: toolyard.Slow}).Declared() != tool || tool.Declared() != tool {
 		t.Error("the copy is not told from the tool")
 	}
-	if _, err := under.Validate(json.RawMessage(`{"a":1}`)); err == nil {
+	if _, err := under.Validate(t.Context(), json.RawMessage(`{"a":1}`)); err == nil {
 		t.Error("the schema is lost")
 	}
 }
@@ -251,7 +252,7 @@ func TestShown(t *testing.T) {
 		"parts":     {`a`, `{"type":"object","allOf":[{"properties":{"portfolio":{},"x":{}},"required":["portfolio"]},true]}`, `{"type":"object","allOf":[{"properties":{"x":{}}},true]}`},
 		"deep ones": {`a`, `{"type":"object","properties":{"x":{"properties":{"portfolio":{}}}}}`, `{"type":"object","properties":{"x":{"properties":{"portfolio":{}}}}}`},
 	} {
-		tool := named(toolyard.Spec{Name: "x", Needs: strings.Fields(tt.needs), Input: json.RawMessage(tt.input)})
+		tool := named(toolyard.Spec{Name: "x", Server: "s", Needs: strings.Fields(tt.needs), Input: json.RawMessage(tt.input)})
 		if diff := cmp.Diff(tt.want, string(tool.Shown())); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
@@ -327,8 +328,8 @@ func TestShownMeansTheSame(t *testing.T) {
 		sent, _ := json.Marshal(args)
 		args["xPortfolio"], args["yPortfolio"] = 1, 1
 		full, _ := json.Marshal(args)
-		_, wrong := tool.Validate(full)
-		if issues := shown.Check(sent); (len(issues) == 0) != (wrong == nil) {
+		_, wrong := tool.Validate(t.Context(), full)
+		if issues, _ := shown.Check(t.Context(), sent); (len(issues) == 0) != (wrong == nil) {
 			t.Fatalf("%s, shown as %s\nsent %s: %v\nrun with %s: %v", input, tool.Shown(), sent, issues, full, wrong)
 		}
 	})
@@ -429,6 +430,12 @@ func TestSetMetaRefuses(t *testing.T) {
 		`{"pricing":{"executeUsd":"-1"}}`:                                 "_meta.pricing: executeUsd cannot be negative",
 		`{"pricing":{"executeUsd":"1e3"}}`:                                "_meta.pricing: executeUsd must be a decimal",
 		`{"pricing":{"queryUsd":{}}}`:                                     "_meta.pricing: queryUsd must be",
+		`{"rateLimit":{"maxRequestPerMinute":1}}`:                         `_meta.rateLimit.maxRequestPerMinute: unknown key (did you mean "maxRequestsPerMinute"?)`,
+		`{"rateLimitHints":{"per_minute":1}}`:                             "_meta.rateLimitHints.per_minute: unknown key; there are maxRequestsPerMinute, cooldownMs",
+		`{"pricing":{"executeUSD":"1"}}`:                                  `_meta.pricing.executeUSD: unknown key (did you mean "executeUsd"?)`,
+		`{"pricing":{"usd":"1"}}`:                                         "_meta.pricing.usd: unknown key; there are executeUsd, queryUsd",
+		`{"surface":"answers"}`:                                           `_meta.surface: unknown value "answers"; it is one of answer, execute, both`,
+		`{"latencyClass":"quick"}`:                                        `_meta.latencyClass: unknown value "quick"`,
 		`{"surface":null}`:                                                "_meta.surface: it must be a text",
 		`{"latencyClass":1}`:                                              "_meta.latencyClass: it must be a text",
 		`{"queryEligible":null}`:                                          "_meta.queryEligible: it must be true or false",
@@ -439,6 +446,43 @@ func TestSetMetaRefuses(t *testing.T) {
 		if _, err := readSpec(meta); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", meta, err)
 		}
+	}
+}
+
+// Metadata that look like a limit or a price and are none must not go unnoticed; those of
+// others pass.
+func TestMisspeltMetaIsRefused(t *testing.T) {
+	handler := func(context.Context, *toolyard.Call) (*toolyard.Result, error) { return nil, nil }
+	for key, want := range map[string]string{
+		"priceing": `_meta.priceing: unknown key (did you mean "pricing"?); a key of your own needs a prefix, such as "example.com/priceing"`,
+		"price":    `did you mean "pricing"?`, "ratelimit": `did you mean "rateLimit"?`, "rate_limit": `did you mean "rateLimit"?`,
+		"limits": `did you mean "rateLimit"?`, "latency": `did you mean "latencyClass"?`, "maxRequestPerMinute": `did you mean "maxRequestsPerMinute"?`,
+		"other": "", "example.com/price": "", "ui": "", "openai/outputTemplate": "",
+	} {
+		meta := map[string]json.RawMessage{key: json.RawMessage(`{}`)}
+		spec := toolyard.Spec{Name: "x"}
+		if err := spec.SetMeta(meta); err != nil {
+			t.Fatal(err)
+		}
+		_, err := toolyard.NewTool(spec, handler)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", key, err)
+		}
+		spec.Server = "git"
+		if _, err := toolyard.NewTool(spec, handler); err != nil {
+			t.Errorf("%s of a server: %v", key, err)
+		}
+	}
+	inGo := toolyard.Spec{Name: "x", Meta: map[string]json.RawMessage{"rateLimit": json.RawMessage(`{"maxConcurrency":1}`)}}
+	if _, err := toolyard.NewTool(inGo, handler); err == nil || !strings.Contains(err.Error(), "it has no effect in Meta") {
+		t.Errorf("%v", err)
+	}
+	server := toolyard.Spec{Name: "x", Server: "git"}
+	if err := server.SetMeta(map[string]json.RawMessage{"pricing": json.RawMessage(`{"executeUsd":"1","currency":"USD"}`)}); err != nil || !server.Price.Set {
+		t.Errorf("%v", err)
+	}
+	if err := server.SetMeta(map[string]json.RawMessage{"pricing": json.RawMessage(`{"executUsd":"1"}`)}); err == nil {
+		t.Error("a misspelt price of a server was taken for none")
 	}
 }
 

@@ -29,7 +29,7 @@ type Spec struct {
 	File string
 
 	// Modes are the gates that the tool may run in. A tool that only reads says
-	// [ReadOnly]; one that says nothing is a write.
+	// [ReadOnly], for which Read alone is short; one that says nothing is a write.
 	Modes []Mode
 
 	// Input and Output are JSON Schemas (2020-12). Define derives them from its types
@@ -51,9 +51,8 @@ type Spec struct {
 	Extra map[string]json.RawMessage
 }
 
-// Bounds are how many bytes go in and out of a tool at most, and how deep these may nest.
-// Zero means no bound of its own.
-type Bounds struct{ Args, Result, Depth int }
+// Bounds are how many bytes go in and out of a tool at most. Zero means no bound of its own.
+type Bounds struct{ Args, Result int }
 
 // Limit is how fast a tool may be called, and what its author advises.
 type Limit struct {
@@ -114,7 +113,7 @@ func NewTool(spec Spec, h Handler) (*Tool, error) {
 	if len(spec.Input) == 0 {
 		spec.Input = json.RawMessage(`{"type":"object"}`)
 	}
-	input, err := NewSchema(spec.Input)
+	input, err := spec.inputSchema()
 	if err != nil {
 		return nil, fmt.Errorf("tool %s: input schema: %w", spec.Name, err)
 	}
@@ -125,6 +124,34 @@ func NewTool(spec Spec, h Handler) (*Tool, error) {
 		}
 	}
 	return newTool(spec, input, output, h)
+}
+
+// openKeywords are those by which a schema says that it takes more than its properties.
+var openKeywords = []string{
+	"additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames",
+	"$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "dependencies",
+}
+
+// inputSchema compiles the input schema. One that lists properties and does not say what
+// else it takes takes nothing else, so that a misspelt argument is refused and not ignored.
+// What other servers say stays as it is.
+func (s *Spec) inputSchema() (*Schema, error) {
+	list, _ := orderedMembers(s.Input)
+	said := make(map[string]json.RawMessage, len(list))
+	for _, m := range list {
+		said[m.key] = m.value
+	}
+	properties, ok := members(said["properties"])
+	for name := range s.Injected() {
+		ok = ok && properties[name] != nil
+	}
+	for _, keyword := range openKeywords {
+		ok = ok && said[keyword] == nil
+	}
+	if !ok || s.Server != "" || !json.Valid(s.Input) {
+		return NewSchema(s.Input)
+	}
+	return NewSchema(appendObject(append(list, member{"additionalProperties", json.RawMessage("false")})))
 }
 
 func newTool(spec Spec, input, output *Schema, h Handler) (*Tool, error) {
@@ -138,6 +165,9 @@ func newTool(spec Spec, input, output *Schema, h Handler) (*Tool, error) {
 		return nil, fmt.Errorf("tool %s: there is no handler", spec.Name)
 	}
 	spec.Modes, spec.Input = slices.Clone(spec.Modes), input.raw
+	if slices.Contains(spec.Modes, Read) {
+		spec.Modes = slices.Clone(ReadOnly) // what may run where nothing may be changed may run everywhere
+	}
 	if output != nil {
 		spec.Output = output.raw
 	}
@@ -159,7 +189,12 @@ func (s *Spec) check() error {
 	}
 	for _, m := range s.Modes {
 		if m != Read && m != Write {
-			return fmt.Errorf("unknown mode %q", m)
+			return fmt.Errorf("unknown mode %.80q; there are read and write", m)
+		}
+	}
+	if s.Server == "" {
+		if err := s.checkMeta(); err != nil {
+			return err
 		}
 	}
 	if !slices.Contains([]Surface{"", Answer, Execute, Both}, s.Surface) {
@@ -197,15 +232,15 @@ func (t *Tool) Digest() Digest { return t.digest }
 
 // Validate applies the schema's defaults to args and checks the outcome. Empty
 // arguments count as {}. It returns an Error with code Invalid and an issue for
-// each fault.
-func (t *Tool) Validate(args json.RawMessage) (json.RawMessage, error) {
+// each fault, also for arguments that are too complex to check; or the error of ctx.
+func (t *Tool) Validate(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 	if len(args) == 0 || string(args) == "null" {
 		args = json.RawMessage("{}")
 	}
-	if depth := t.Bounds.Depth; depth > 0 && depthOf(args) > depth+1 { // the arguments are a level themselves
-		return nil, Errorf(Invalid, "The arguments for %s nest deeper than %d levels, and its schema makes that costly to check.", t.Name, depth)
+	args, issues, err := t.input.Complete(ctx, args)
+	if err != nil {
+		return nil, err
 	}
-	args, issues := t.input.Complete(args)
 	if len(issues) > 0 {
 		return nil, &Error{Code: Invalid, Message: "Invalid arguments for " + t.Name, Issues: issues}
 	}
@@ -215,10 +250,9 @@ func (t *Tool) Validate(args json.RawMessage) (json.RawMessage, error) {
 // ReadsOnly reports whether the tool may run where nothing may be changed.
 func (t *Tool) ReadsOnly() bool { return slices.Contains(t.Modes, Read) }
 
-// AllowedIn reports whether the tool may run in the mode.
-func (t *Tool) AllowedIn(m Mode) bool {
-	return slices.Contains(t.Modes, m) || (m == Write && len(t.Modes) == 0)
-}
+// AllowedIn reports whether the tool may run in the mode. Where changes are allowed, every
+// tool is.
+func (t *Tool) AllowedIn(m Mode) bool { return m == Write || m == Read && t.ReadsOnly() }
 
 func (t *Tool) run(ctx context.Context, c *Call) (*Result, error) {
 	res, err := t.handler(ctx, c)
@@ -231,18 +265,30 @@ func (t *Tool) run(ctx context.Context, c *Call) (*Result, error) {
 	if err := res.check(); err != nil {
 		return nil, &Error{Code: BadOutput, Message: "The result of " + t.Name + " cannot be sent: " + err.Error()}
 	}
-	if t.output == nil || res.IsError || res.unfinished {
-		return res, nil
-	}
-	issues := []Issue{{Message: "there is no structured content"}}
-	switch {
-	case t.Bounds.Depth > 0 && depthOf(res.Structured) > t.Bounds.Depth:
-		issues[0].Message = fmt.Sprintf("it nests deeper than %d levels, and its schema makes that costly to check", t.Bounds.Depth)
-	case len(res.Structured) > 0:
-		issues = t.output.Check(res.Structured)
-	}
-	if len(issues) > 0 {
-		return nil, &Error{Code: BadOutput, Message: "The result of " + t.Name + " breaks its own output schema", Issues: issues}
+	if err := t.checkOutput(ctx, c, res); err != nil {
+		return nil, err
 	}
 	return res, nil
+}
+
+// checkOutput checks a result against what the tool promises. A result that is too large
+// to be sent is not looked at.
+func (t *Tool) checkOutput(ctx context.Context, c *Call, res *Result) error {
+	if t.output == nil || res.IsError || res.unfinished {
+		return nil
+	}
+	if c.MaxResult > 0 && len(res.Structured) > c.MaxResult {
+		return Errorf(Oversized, "The tool has run, but its result has %d bytes and the limit is %d.", res.Size(), c.MaxResult)
+	}
+	issues := []Issue{{Message: "there is no structured content"}}
+	if len(res.Structured) > 0 {
+		var err error
+		if issues, err = t.output.Check(ctx, res.Structured); err != nil {
+			return err
+		}
+	}
+	if len(issues) > 0 {
+		return &Error{Code: BadOutput, Message: "The result of " + t.Name + " breaks its own output schema", Issues: issues}
+	}
+	return nil
 }

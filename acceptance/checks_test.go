@@ -29,7 +29,7 @@ func TestAC13(t *testing.T) {
 			Error  string
 			Issues []struct{ Path string }
 		}
-		_ = json.Unmarshal(r.Structured, &e)
+		_ = json.Unmarshal(r.failure(), &e)
 		if !r.IsError || e.Error != "OUTPUT_ERROR" || len(e.Issues) != 1 || e.Issues[0].Path != "riskScore" {
 			t.Errorf("%s: %s", name, bad.Result)
 		}
@@ -212,7 +212,7 @@ func TestAC38(t *testing.T) {
 	if took := time.Since(start); took < 29500*time.Millisecond || took > 30500*time.Millisecond {
 		t.Errorf("it took %v", took)
 	}
-	if !r.IsError || !strings.Contains(string(r.Structured), `"error":"TIMEOUT"`) || !strings.Contains(string(r.Structured), `"retryable":false`) {
+	if !r.IsError || !strings.Contains(string(r.failure()), `"error":"TIMEOUT"`) || !strings.Contains(string(r.failure()), `"retryable":false`) {
 		t.Errorf("%+v", r)
 	}
 	for range 100 {
@@ -246,17 +246,17 @@ func TestAC44(t *testing.T) {
 	for name, c := range map[string]client{"2026-07-28": modernHTTP{t: t, url: p.url}, "2025-11-25": newLegacyHTTP(t, p.url)} {
 		invalid := call(t, c, "fetch_recent_bars", badArgs).result(t)
 		var data struct {
-			Error     string
-			Retryable bool
-			Issues    []struct{ Path string }
+			Error                  string
+			Retryable, Correctable bool
+			Issues                 []struct{ Path string }
 		}
-		_ = json.Unmarshal(invalid.Structured, &data)
-		if !invalid.IsError || data.Error != "VALIDATION_ERROR" || !data.Retryable || len(data.Issues) != 2 || data.Issues[0].Path != "interval" {
+		_ = json.Unmarshal(invalid.failure(), &data)
+		if !invalid.IsError || data.Error != "VALIDATION_ERROR" || data.Retryable || !data.Correctable || len(data.Issues) != 2 || data.Issues[0].Path != "interval" {
 			t.Errorf("%s: %+v", name, data)
 		}
 		thrown := call(t, c, "throw", "{}").result(t)
-		_ = json.Unmarshal(thrown.Structured, &data)
-		if !thrown.IsError || data.Error != "TOOL_EXECUTION_ERROR" || data.Retryable || thrown.Content[0].Text != "Error: boom" {
+		_ = json.Unmarshal(thrown.failure(), &data)
+		if !thrown.IsError || data.Error != "TOOL_EXECUTION_ERROR" || data.Retryable || data.Correctable || thrown.Content[0].Text != "Error: boom" {
 			t.Errorf("%s: %+v", name, thrown)
 		}
 	}

@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -62,7 +63,7 @@ export default async () => "never";
 // harbor is the yard that browsers look at.
 type harbor struct {
 	*process
-	store                    string
+	store, browser           string // the address of the Chromium that scripts share
 	operator, viewer, caller string // tokens
 
 	mu    sync.Mutex
@@ -97,7 +98,7 @@ func newHarbor(t *testing.T) *harbor {
 	needBrowser(t)
 	h := &harbor{store: pgtest.ForTest(t).Database(t)}
 	fake := startFake(t, freeAddress(t), "both")
-	dir := folder(t, map[string]string{"tools/hello.ts": helloScript, "tools/broken.ts": brokenScript})
+	dir := folder(t, map[string]string{"tools/hello.ts": helloScript, "tools/broken.ts": brokenScript, "tools/" + longName + ".ts": helloScript})
 	h.process = &process{t: t, dir: dir}
 	config := fmt.Sprintf(looked, h.store) +
 		servers(onHTTP("up", fake.url, "effects: {rd: read}"), onHTTP("gone", "http://"+freeAddress(t)+"/mcp", "required: false"))
@@ -109,7 +110,35 @@ func newHarbor(t *testing.T) *harbor {
 		}
 	}
 	h.past(t)
+	h.browser = startBrowser(t)
 	return h
+}
+
+// longName is the longest name that gates do not cut.
+var longName = strings.Repeat("reconcile_the_shipping_manifest_", 2)[:63]
+
+// startBrowser starts the Chromium that all scripts of a test share.
+func startBrowser(t *testing.T) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "node", "server.mjs")
+	cmd.Dir = "browser"
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
+	address, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("Chromium did not start: %v", err)
+	}
+	return strings.TrimSpace(address)
 }
 
 // wish is one call of a batch.
@@ -173,7 +202,7 @@ func (h *harbor) post(t *testing.T, path string, body, answer any) {
 func (h *harbor) show(t *testing.T, script string, more map[string]any) seen {
 	t.Helper()
 	settings := map[string]any{
-		"url": "http://" + h.address(), "operator": h.operator, "viewer": h.viewer, "caller": h.caller, "artifacts": t.ArtifactDir(),
+		"url": "http://" + h.address(), "browser": h.browser, "operator": h.operator, "viewer": h.viewer, "caller": h.caller, "artifacts": t.ArtifactDir(),
 	}
 	maps.Copy(settings, more)
 	got := browse(t, script, settings)
@@ -234,8 +263,22 @@ func TestConsole(t *testing.T) {
 	t.Run("keys", func(t *testing.T) { h.show(t, "keys.mjs", nil) })
 	t.Run("own", func(t *testing.T) { h.show(t, "own.mjs", nil) })
 	t.Run("questions", func(t *testing.T) { h.show(t, "questions.mjs", nil) })
+	t.Run("widths", h.widths)
 	t.Run("screens", h.screens)
 	t.Logf("the console with 10,000 tools, in %s:\n  %s", time.Since(start).Round(time.Second), strings.Join(h.table, "\n  "))
+}
+
+// A sign-in belongs to the console of this yard: a program on another port of the host cannot
+// use it, and a link of another page cannot replace it.
+func TestConsoleSignIn(t *testing.T) {
+	t.Parallel()
+	needBrowser(t)
+	const link = "tyl_LINKOFTHISYARD"
+	p := serve(t, "testyard", "store: sqlite:yard.db\ngates: {all: {mode: write, callers: keys}}\n", "TESTYARD_OPERATOR="+link)
+	browse(t, "signin.mjs", map[string]any{
+		"url": "http://" + p.address(), "link": link, "artifacts": t.ArtifactDir(),
+		"operator": keyOf(t, p, "olivia", "operator", "write"), "caller": keyOf(t, p, "carl"),
+	})
 }
 
 // screens looks at every screen in both themes, as desks and phones have them.
@@ -248,6 +291,30 @@ func (h *harbor) screens(t *testing.T) {
 			})
 		}
 	}
+}
+
+// widths looks at lists and charts with names that are too long and a year of spend.
+func (h *harbor) widths(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, h.store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	_, err = conn.Exec(ctx, `INSERT INTO sums (shard, hour, account, server, tool, calls, errors, charged, usd)
+		SELECT 0, date_trunc('day', now()) - d * interval '1 day', 'account-' || a || '-of-a-customer-with-a-long-name', '', $1, 10 + a, 1, 9, 1000000000::bigint * (1 + (d * 7 + a * 13) % 23)
+		FROM generate_series(0, 730) AS d, generate_series(1, 6) AS a`, longName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("a-long-name-", 10)
+	h.post(t, "/keys", map[string]any{"name": long, "caller": long, "account": long, "scopes": []string{"gate:all", "gate:chat", "gate:sell", "write", "viewer"}}, nil)
+	for range 3 {
+		h.post(t, "/calls", map[string]any{"gate": "all", "tool": longName, "args": map[string]any{"name": "Ann"}}, nil)
+	}
+	h.post(t, "/accounts/"+long+"/fund", map[string]any{"amountUsd": "123456.123456789", "reference": "long"}, nil)
+	h.show(t, "widths.mjs", map[string]any{"long": longName})
 }
 
 // spend compares what the page adds up with what the books say, to the last digit.
@@ -286,8 +353,9 @@ func TestPictures(t *testing.T) {
 	needBrowser(t)
 	address, dir := freeAddress(t), filepath.Join(t.TempDir(), "demo")
 	p := &process{t: t, dir: t.TempDir(), url: "http://" + address + "/mcp"}
-	p.launch("toolyard", nil, "demo", "--listen", address, "--rate", "5", "--dir", dir)
+	p.launch("toolyard", nil, "demo", "--listen", address, "--rate", "1", "--dir", dir)
 	p.await(p.url)
+	heal(t, dir)
 	time.Sleep(20 * time.Second) // so that there is something to see
 	keys, err := os.ReadFile(filepath.Join(dir, "keys.txt"))
 	if err != nil {
@@ -303,6 +371,29 @@ func TestPictures(t *testing.T) {
 	}
 	browse(t, "pictures.mjs", map[string]any{"url": "http://" + address, "operator": string(operator[1]), "folder": folder, "artifacts": t.ArtifactDir()})
 	squeeze(t, folder)
+}
+
+// heal repairs what the demonstration has broken on purpose, so that pictures show a healthy yard
+// with one thing to do: the changed definition of fleet.
+func heal(t *testing.T, dir string) {
+	t.Helper()
+	for file, edits := range map[string][]string{
+		"toolyard.yaml":           {"  archive:                        # this program is not there, so that something is down\n    command: harbor-archive-mcp\n    effects: {\"*\": read}\n", "", ", fleet, archive]", ", fleet]"},
+		"tools/berth_forecast.ts": {"getUTCDay(;", "getUTCDay();"},
+	} {
+		path := filepath.Join(dir, file)
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.NewReplacer(edits...).Replace(string(data))
+		if text == string(data) {
+			t.Fatalf("%s is not as it was: nothing to repair", file)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // squeeze makes pictures small.

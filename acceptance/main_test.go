@@ -216,6 +216,9 @@ type result struct {
 	Meta       map[string]json.RawMessage `json:"_meta"`
 }
 
+// failure is the error of a result as data.
+func (r result) failure() json.RawMessage { return r.Meta["dev.toolyard/error"] }
+
 func (m message) result(t *testing.T) (r result) {
 	t.Helper()
 	if m.Error != nil {
@@ -312,6 +315,7 @@ type legacyHTTP struct {
 	t       *testing.T
 	url     string
 	session string
+	key     string // a bearer token, empty for none
 }
 
 const initialize = `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"acceptance","version":"1"}}`
@@ -338,6 +342,9 @@ func (c *legacyHTTP) request(method, body string) *http.Request {
 	if c.session != "" {
 		r.Header.Set("Mcp-Session-Id", c.session)
 		r.Header.Set("Mcp-Protocol-Version", "2025-11-25")
+	}
+	if c.key != "" {
+		r.Header.Set("Authorization", "Bearer "+c.key)
 	}
 	return r
 }

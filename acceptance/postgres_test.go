@@ -147,7 +147,7 @@ var tokenShape = regexp.MustCompile(`ty_[a-z0-9]+_[A-Za-z0-9_-]+`)
 // buyer makes a key for a caller, and gives the account money.
 func (f *fleet) buyer(caller, account, usd string) *buyer {
 	f.t.Helper()
-	b := &buyer{t: f.t, token: tokenShape.FindString(f.command("keys", "create", "--name", "test", "--caller", caller, "--account", account))}
+	b := &buyer{t: f.t, token: tokenShape.FindString(f.command("keys", "create", "--name", "test", "--caller", caller, "--account", account, "--scope", "write"))}
 	if b.token == "" {
 		f.t.Fatal("keys create printed no token")
 	}

@@ -348,7 +348,7 @@ func TestMetricsAndHealth(t *testing.T) {
 		"/metrics": {
 			`toolyard_calls_total{code="OK",gate="default",server="",tool="echo"} 1`,
 			`toolyard_calls_total{code="TOOL_EXECUTION_ERROR",gate="default",server="",tool="throw"} 1`,
-			`mcp_server_operation_duration_seconds_count{code="OK",gate="default"} 1`, "\ntoolyard_catalog_generation ",
+			`mcp_server_operation_duration_seconds_count{code="OK",gate="default",tool="echo"} 1`, "\ntoolyard_catalog_generation ",
 		},
 	} {
 		res, err := http.Get(strings.TrimSuffix(p.url, "/mcp") + path)

@@ -222,7 +222,7 @@ func TestAC10(t *testing.T) {
 				t.Errorf("%s: %s: %+v", name, args, r)
 			}
 		}
-		if r := call(t, c, "textutil", `{"text":"abc","case":"reverse","repeat":0}`).result(t); !r.IsError || !strings.Contains(string(r.Structured), "repeat") {
+		if r := call(t, c, "textutil", `{"text":"abc","case":"reverse","repeat":0}`).result(t); !r.IsError || !strings.Contains(string(r.failure()), "repeat") {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
@@ -255,8 +255,8 @@ export default (args: z.infer<typeof inputSchema>) => args;
 			t.Errorf("%s: %s", name, good.Structured)
 		}
 		bad := call(t, c, "nested", `{"count":5,"format":"csv","options":{"depth":6}}`).result(t)
-		if !bad.IsError || !strings.Contains(string(bad.Structured), `"path":"options.depth"`) {
-			t.Errorf("%s: %s", name, bad.Structured)
+		if !bad.IsError || !strings.Contains(string(bad.failure()), `"path":"options.depth"`) {
+			t.Errorf("%s: %s", name, bad.failure())
 		}
 	}
 }

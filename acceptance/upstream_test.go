@@ -25,6 +25,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolyard/toolyard"
 )
 
 // onStdio configures a fakemcp that Toolyard starts.
@@ -102,6 +104,7 @@ func soon(t *testing.T, what string, done func() bool) {
 type failure struct {
 	Error, Message string
 	Retryable      *bool
+	Correctable    bool
 	RetryAfterMs   int
 	Issues         []struct{ Path string }
 }
@@ -111,7 +114,11 @@ func failed(t *testing.T, m message, code string, retryable bool) failure {
 	t.Helper()
 	r := m.result(t)
 	var f failure
-	if err := json.Unmarshal(r.Structured, &f); err != nil || !r.IsError || f.Error != code || f.Retryable == nil || *f.Retryable != retryable {
+	err := json.Unmarshal(r.failure(), &f)
+	if code == "UNAVAILABLE" {
+		retryable = f.RetryAfterMs > 0 // then nothing ran
+	}
+	if err != nil || !r.IsError || f.Error != code || f.Retryable == nil || *f.Retryable != retryable || f.Correctable != toolyard.Code(code).Correctable() {
 		t.Errorf("it is not %s, retryable %v: %s", code, retryable, m.Result)
 	}
 	return f
@@ -221,6 +228,21 @@ func TestAC20(t *testing.T) {
 	}
 	if tools := listTools(t, modernHTTP{t: t, url: p.url + "/plain"}); !slices.Contains(tools, "mcp_github_enterprise__echo") || !slices.Contains(tools, "mcp_echo__ping") {
 		t.Errorf("%v", tools)
+	}
+}
+
+// One server under two ids is one problem, and the same one at each start: whether or not its
+// definitions are approved already, and whichever connects first.
+func TestOneServerUnderTwoIDsIsOneProblem(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{
+		"toolyard.yaml": servers(onStdio("one", "both"), onStdio("two", "both")) + "gates:\n  chat: {mode: read}\n  desk: {mode: write}\n",
+	})
+	for start := range 4 {
+		_, out, errs := runIn(t, dir, nil, "toolyard", "check")
+		if strings.Count(errs, "error: ") != 1 || !strings.Contains(errs, "error: gates chat, desk: the servers one, two offer resources with the same addresses, and none of them is served: resource://data") {
+			t.Errorf("start %d: %s%s", start, out, errs)
+		}
 	}
 }
 
@@ -531,7 +553,7 @@ func TestAC40(t *testing.T) {
 				return `{"text":"` + strings.Repeat("x", size-len(`{"text":""}`)) + `"}`
 			}
 			before := reported(t, c, "mcp_up__count").Calls
-			failed(t, call(t, c, "mcp_up__echo", args(1025)), "SIZE_LIMIT", true)
+			failed(t, call(t, c, "mcp_up__echo", args(1025)), "SIZE_LIMIT", false)
 			if got := reported(t, c, "mcp_up__count").Calls; got != before {
 				t.Errorf("%s: what was refused reached the server", name)
 			}
@@ -695,7 +717,7 @@ func TestAC45(t *testing.T) {
 					"bad enum":         {`{"symbol":"invalid connection type","side":"timeout","quantity":1}`, "side"},
 					"schema violation": {`{"symbol":"invalid connection type","side":"sell","quantity":0}`, "quantity"},
 				} {
-					f := failed(t, call(t, c, "mcp_up__order", tt.args), "VALIDATION_ERROR", true)
+					f := failed(t, call(t, c, "mcp_up__order", tt.args), "VALIDATION_ERROR", false)
 					if len(f.Issues) != 1 || f.Issues[0].Path != tt.path {
 						t.Errorf("%s: %s: %+v", name, fault, f)
 					}

@@ -39,6 +39,9 @@ func serveContender(name string, tools int, dir, server string) error {
 	case "plain":
 		ready()
 		return http.Serve(l, http.HandlerFunc(plain))
+	case "sessions":
+		ready()
+		return http.Serve(l, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return legacySDK() }, nil))
 	case "sdk":
 		h := bareSDK(tools)
 		ready()
@@ -103,9 +106,7 @@ func searchTool(i int) (name, description string) {
 // bareSDK is the SDK's own server with its fastest settings for this wire.
 func bareSDK(tools int) http.Handler {
 	s := mcp.NewServer(&mcp.Implementation{Name: "bare", Version: "bench"}, nil)
-	mcp.AddTool(s, &mcp.Tool{Name: "echo"}, func(_ context.Context, _ *mcp.CallToolRequest, in echoArgs) (*mcp.CallToolResult, any, error) {
-		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: in.Text}}}, nil, nil
-	})
+	addEcho(s)
 	for i := range tools {
 		name, description := searchTool(i)
 		mcp.AddTool(s, &mcp.Tool{Name: name, Description: description}, func(_ context.Context, _ *mcp.CallToolRequest, in searchArgs) (*mcp.CallToolResult, any, error) {
@@ -113,6 +114,12 @@ func bareSDK(tools int) http.Handler {
 		})
 	}
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
+}
+
+func addEcho(s *mcp.Server) {
+	mcp.AddTool(s, &mcp.Tool{Name: "echo"}, func(_ context.Context, _ *mcp.CallToolRequest, in echoArgs) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: in.Text}}}, nil, nil
+	})
 }
 
 // changing is a source whose one tool is replaced whenever standard input has a line.

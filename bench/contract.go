@@ -118,7 +118,7 @@ func startWays(ctx context.Context, dir string) (all []*contender, req []byte, s
 			c.stop()
 		}
 	}
-	key, token, err := identity.New("bench", "bench", "", nil, 0, time.Now())
+	key, token, err := identity.New("bench", "bench", "", []string{identity.Write}, 0, time.Now())
 	if err != nil {
 		return nil, nil, nil, err
 	}

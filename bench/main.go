@@ -6,6 +6,8 @@
 //	go run ./bench -contract  # only what it costs to enforce what tools declare
 //	go run ./bench -people    # only how fast people are answered
 //	go run ./bench -people -calls 10000000
+//	go run ./bench -peers     # only Toolyard beside other MCP gateways
+//	go run ./bench -peers -binary old/toolyard
 package main
 
 import (
@@ -31,16 +33,22 @@ func main() {
 	tools := flag.Int("tools", 0, "how many tools the contender has")
 	quick := flag.Bool("quick", false, "measure for a shorter time")
 	dir := flag.String("dir", "", "the contender's folder of scripts")
-	only := flag.Bool("scripts", false, "measure only TypeScript tools")
+	onlyScripts := flag.Bool("scripts", false, "measure only TypeScript tools")
 	server := flag.String("upstream", "", "the contender's server behind it")
 	upstreams := flag.Bool("upstreams", false, "measure only tools of other servers")
 	listeners := flag.Int("listeners", 0, "measure only so many listeners")
 	contract := flag.Bool("contract", false, "measure only what it costs to enforce what tools declare")
 	people := flag.Bool("people", false, "measure only how fast people are answered")
 	calls := flag.Int("calls", 0, "with -people: how many calls are on the record, zero for as many as usual")
+	peers := flag.Bool("peers", false, "measure only the toolyard program beside other MCP gateways")
+	binary := flag.String("binary", "", "with -peers: the toolyard program to measure, empty to build it")
+	only := flag.String("only", "", "with -peers: measure only http, stdio, modern or idle")
+	some := flag.String("gateway", "", "with -peers: measure only gateways whose name contains this")
 	flag.Parse()
 	var err error
 	switch {
+	case *serve == "stdio":
+		err = serveStdio()
 	case isWay(*serve):
 		err = serveWay(*serve, *dir)
 	case *serve != "":
@@ -53,8 +61,12 @@ func main() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour) // many calls take long to write
 		defer cancel()
 		err = measurePeople(ctx, *quick, *calls)
+	case *peers:
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour) // peers take long to build
+		defer cancel()
+		err = measurePeers(ctx, *quick, *binary, *only, *some)
 	default:
-		err = measure(*quick, *only, *upstreams, *contract)
+		err = measure(*quick, *onlyScripts, *upstreams, *contract)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -136,16 +148,32 @@ func (c *contender) stop() {
 // cpu is the processor time that all processes of the contender have used.
 func (c *contender) cpu() (total time.Duration, err error) {
 	for _, pid := range family(c.cmd.Process.Pid) {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		used, err := cpuOf(pid)
 		if err != nil {
 			return 0, err
 		}
-		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-		user, _ := strconv.Atoi(fields[11])
-		system, _ := strconv.Atoi(fields[12])
-		total += time.Duration(user+system) * 10 * time.Millisecond // 100 ticks a second
+		total += used
 	}
 	return total, nil
+}
+
+// ownCPU is the processor time of the contender without the processes that it started.
+func (c *contender) ownCPU() (time.Duration, error) {
+	if c.cmd == nil {
+		return 0, nil
+	}
+	return cpuOf(c.cmd.Process.Pid)
+}
+
+func cpuOf(pid int) (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond, nil // 100 ticks a second
 }
 
 // sample is one measurement.
@@ -209,31 +237,67 @@ func hammer(addr string, req []byte, until time.Time) (count, size int64, err er
 }
 
 func readAnswer(r *bufio.Reader) (size int64, err error) {
-	length := int64(-1)
-	for first := true; ; first = false {
-		line, err := r.ReadSlice('\n')
-		if err != nil {
-			return 0, err
-		}
-		if first && !strings.HasPrefix(string(line), "HTTP/1.1 200") {
-			rest, _ := r.Peek(min(r.Buffered(), 600))
-			return 0, fmt.Errorf("%s%s", line, rest)
+	h, err := readHead(r)
+	if err != nil {
+		return 0, err
+	}
+	if h.status != 200 {
+		rest, _ := r.Peek(min(r.Buffered(), 600))
+		return 0, fmt.Errorf("status %d: %s", h.status, rest)
+	}
+	return h.readBody(r, io.Discard)
+}
+
+// head is what the load needs to know of the head of an HTTP response.
+type head struct {
+	status  int
+	length  int64  // -1 if it is chunked
+	session string // the Mcp-Session-Id
+}
+
+func readHead(r *bufio.Reader) (h head, err error) {
+	line, err := r.ReadSlice('\n')
+	if err != nil {
+		return h, err
+	}
+	if len(line) < len("HTTP/1.1 200") {
+		return h, fmt.Errorf("not an HTTP response: %q", line)
+	}
+	if h.status, err = strconv.Atoi(string(line[9:12])); err != nil {
+		return h, err
+	}
+	chunked := false
+	for {
+		if line, err = r.ReadSlice('\n'); err != nil {
+			return h, err
 		}
 		if len(line) == 2 {
 			break
 		}
-		if key, value, _ := strings.Cut(string(line), ":"); strings.EqualFold(key, "Content-Length") {
-			length, _ = strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+		switch key, value, _ := strings.Cut(string(line), ":"); strings.ToLower(key) {
+		case "content-length":
+			h.length, _ = strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+		case "transfer-encoding":
+			chunked = true
+		case "mcp-session-id":
+			h.session = strings.TrimSpace(value)
 		}
 	}
-	if length >= 0 {
-		_, err := io.CopyN(io.Discard, r, length)
-		return length, err
+	if chunked {
+		h.length = -1
 	}
-	return readChunks(r)
+	return h, nil
 }
 
-func readChunks(r *bufio.Reader) (size int64, err error) {
+// readBody reads the body that follows the head, and returns its size.
+func (h head) readBody(r *bufio.Reader, w io.Writer) (int64, error) {
+	if h.length >= 0 {
+		return io.CopyN(w, r, h.length)
+	}
+	return readChunks(r, w)
+}
+
+func readChunks(r *bufio.Reader, w io.Writer) (size int64, err error) {
 	for {
 		line, err := r.ReadSlice('\n')
 		if err != nil {
@@ -243,7 +307,10 @@ func readChunks(r *bufio.Reader) (size int64, err error) {
 		if err != nil {
 			return size, err
 		}
-		if _, err := io.CopyN(io.Discard, r, n+2); err != nil {
+		if _, err := io.CopyN(w, r, n); err != nil {
+			return size, err
+		}
+		if _, err := r.Discard(2); err != nil {
 			return size, err
 		}
 		if n == 0 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -63,7 +64,8 @@ twice funds once.`,
 }
 
 func (p *program) fund(ctx context.Context, account string, amount toolyard.Money, reference string) error {
-	return p.withStore(ctx, func(s *store.Store) error {
+	funded := change{"account.fund", account, map[string]any{"amountUsd": amount.String(), "reference": reference}}
+	return p.changeStore(ctx, funded, func(s *store.Store) error {
 		if err := s.Fund(ctx, account, amount, reference); err != nil {
 			return err
 		}
@@ -128,9 +130,6 @@ func (p *program) purseTable(purses []*toolyard.Purse) error {
 	return w.Flush()
 }
 
-// maxAddress bounds the address of an account elsewhere.
-const maxAddress = 256
-
 func checkLink(caller, kind, address string) error {
 	if err := identity.CheckID(caller); err != nil {
 		return err
@@ -138,14 +137,35 @@ func checkLink(caller, kind, address string) error {
 	if kinds := provide.Kinds(); !slices.Contains(kinds, kind) {
 		return fmt.Errorf("there is no kind %s; there are: %s", kind, strings.Join(kinds, ", "))
 	}
-	if address == "" || len(address) > maxAddress || strings.ContainsFunc(address, notVisible) {
-		return fmt.Errorf("an address is 1 to %d visible characters", maxAddress)
+	if _, err := provide.ParseAddress(address); err != nil {
+		return fmt.Errorf("%s is not the address of a %s: %w", strconv.QuoteToASCII(address), kind, err)
 	}
 	return nil
 }
 
+// linkOwner is the caller of an account whose links a command is about: the account that is
+// named, or the one that the caller's keys are for.
+func linkOwner(ctx context.Context, s *store.Store, caller, account string) (toolyard.Caller, error) {
+	if account != "" {
+		return toolyard.Caller{ID: caller, Account: account}, identity.CheckID(account)
+	}
+	accounts, err := s.AccountsOf(ctx, caller)
+	switch {
+	case err != nil:
+		return toolyard.Caller{}, err
+	case len(accounts) > 1:
+		return toolyard.Caller{}, toolyard.Errorf(toolyard.Invalid, "%s is a caller of several accounts (%s); name one with --account.", caller, strings.Join(accounts, ", "))
+	case len(accounts) == 1:
+		return toolyard.Caller{ID: caller, Account: accounts[0]}, nil
+	}
+	return toolyard.Caller{ID: caller, Account: caller}, nil
+}
+
+const accountFlag = "account of the caller (default: the one that the caller's keys are for, or the caller's own)"
+
 func (p *program) linkCommand() *cobra.Command {
-	return &cobra.Command{
+	var account string
+	c := &cobra.Command{
 		Use:     "link CALLER KIND ADDRESS",
 		Short:   "Say where a caller has an account, such as a wallet",
 		Example: `  toolyard accounts link alice wallet 0x52908400098527886E0F7030069857D2E4169EE7`,
@@ -155,53 +175,73 @@ func (p *program) linkCommand() *cobra.Command {
 			if err := checkLink(caller, kind, address); err != nil {
 				return exitStatus{exitUsage, err}
 			}
-			return p.withStore(c.Context(), func(s *store.Store) error {
-				if err := s.SetLink(c.Context(), caller, kind, address); err != nil {
-					return err
+			linked := change{"link.set", kind, map[string]any{"caller": caller, "account": account, "address": address}}
+			return p.changeStore(c.Context(), linked, func(s *store.Store) error {
+				owner, err := linkOwner(c.Context(), s, caller, account)
+				if err == nil {
+					err = s.SetLink(c.Context(), owner, kind, address)
 				}
-				fmt.Fprintf(p.out, "%s has the %s %s.\n", caller, kind, address)
-				return nil
+				if err == nil {
+					fmt.Fprintf(p.out, "%s has the %s %s.\n", caller, kind, address)
+				}
+				return err
 			})
 		},
 	}
+	c.Flags().StringVar(&account, "account", "", accountFlag)
+	return c
 }
 
-func notVisible(r rune) bool { return r <= ' ' || r > '~' }
-
 func (p *program) unlinkCommand() *cobra.Command {
-	return &cobra.Command{
+	var account string
+	c := &cobra.Command{
 		Use:   "unlink CALLER KIND",
 		Short: "Forget where a caller has an account",
 		Args:  cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			caller, kind := args[0], args[1]
-			return p.withStore(c.Context(), func(s *store.Store) error {
-				linked, err := s.Linked(c.Context(), toolyard.Caller{ID: caller}, kind)
-				if err != nil {
-					return err
-				}
-				if linked == "" {
-					return fmt.Errorf("%s has no %s; toolyard accounts links %s shows what there is", caller, kind, caller)
-				}
-				if err := s.SetLink(c.Context(), caller, kind, ""); err != nil {
-					return err
-				}
-				fmt.Fprintf(p.out, "%s has no %s any more.\n", caller, kind)
-				return nil
+			unlinked := change{"link.remove", args[1], map[string]any{"caller": args[0], "account": account}}
+			return p.changeStore(c.Context(), unlinked, func(s *store.Store) error {
+				return p.unlink(c.Context(), s, args[0], args[1], account)
 			})
 		},
 	}
+	c.Flags().StringVar(&account, "account", "", accountFlag)
+	return c
+}
+
+func (p *program) unlink(ctx context.Context, s *store.Store, caller, kind, account string) error {
+	owner, err := linkOwner(ctx, s, caller, account)
+	if err != nil {
+		return err
+	}
+	linked, err := s.Linked(ctx, owner, kind)
+	if err != nil {
+		return err
+	}
+	if linked == "" {
+		return toolyard.Errorf(toolyard.NotFound, "%s has no %s; toolyard accounts links %s shows what there is.", caller, kind, caller)
+	}
+	if err := s.SetLink(ctx, owner, kind, ""); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.out, "%s has no %s any more.\n", caller, kind)
+	return nil
 }
 
 func (p *program) linksCommand() *cobra.Command {
 	var asJSON bool
+	var account string
 	c := &cobra.Command{
 		Use:   "links CALLER",
 		Short: "Show where a caller has accounts",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return p.withStore(c.Context(), func(s *store.Store) error {
-				links, err := s.Links(c.Context(), args[0])
+				owner, err := linkOwner(c.Context(), s, args[0], account)
+				if err != nil {
+					return err
+				}
+				links, err := s.Links(c.Context(), owner)
 				if err != nil {
 					return err
 				}
@@ -219,6 +259,7 @@ func (p *program) linksCommand() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().StringVar(&account, "account", "", accountFlag)
 	return c
 }
 

@@ -3,6 +3,8 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,7 +53,7 @@ func TestApplyRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"gates:\n  a: {mode: raed}\n":                              ":2:",
 		"toolsets:\n  x: {servers: [nobody]}\n":                    `names the server "nobody"`,
-		"gates:\n  a: {mode: read, toolset: nothing}\n":            "names no toolset",
+		"gates:\n  a: {mode: read, toolset: nothing}\n":            "unknown toolset",
 		"log: {level: \"${LEVEL_OF_NOBODY}\"}\n":                   "LEVEL_OF_NOBODY is not set",
 		"servers:\n  x: {url: \"http://localhost\", command: y}\n": ":2:",
 	} {
@@ -61,4 +63,124 @@ func TestApplyRefuses(t *testing.T) {
 	newDesk(t, "store: memory\n").bad(exitError, "there is no store to put it into", "apply")
 	newDesk(t, "").bad(exitError, "no such file", "apply", "nowhere.yaml")
 	newDesk(t, "").bad(exitError, "the address must be", "apply", "--store", "mysql://x")
+}
+
+// sharedDesk is a desk whose file was applied once for each text.
+func sharedDesk(t *testing.T, texts ...string) (d *desk, address string) {
+	t.Helper()
+	d = newDesk(t, "")
+	address = "sqlite:" + filepath.Join(t.TempDir(), "shared.db")
+	for _, text := range texts {
+		if err := os.WriteFile(d.file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d.good("apply", "--store", address)
+	}
+	return d, address
+}
+
+func TestApplyShowsAndRestoresVersions(t *testing.T) {
+	const first, second = "# first\ngates:\n  a: {mode: read}\n", "# second\ngates:\n  a: {mode: write}\n"
+	d, address := sharedDesk(t, first, second)
+	apply := func(args ...string) string { return d.good(append([]string{"apply", "--store", address}, args...)...) }
+	if out := apply("--show"); out != second {
+		t.Errorf("%q", out)
+	}
+	by := regexp.QuoteMeta(systemUser()) + ` +`
+	line := func(version string, from string) string {
+		return version + ` +20\d\d-\d\d-\d\d \d\d:\d\d:\d\d +` + by + regexp.QuoteMeta(from) + `\n`
+	}
+	want := `^VERSION +TIME \(UTC\) +BY +FROM\n` + line(`2 \(current\)`, d.file) + line(`1`, d.file) + `$`
+	if out := apply("--history"); !regexp.MustCompile(want).MatchString(out) {
+		t.Errorf("no %s in\n%s", want, out)
+	}
+	if out := apply("--restore", "1"); out != "  ~ gates.a.mode\nversion 1 of toolyard.yaml is version 3 in the store.\n" {
+		t.Error(out)
+	}
+	if out := apply("--restore", "1"); out != "Nothing changes: version 3 in the store is the same.\n" {
+		t.Error(out)
+	}
+	if out := apply("--show"); out != first {
+		t.Errorf("%q", out)
+	}
+	if out := apply("--history"); !regexp.MustCompile(line(`\n3 \(current\)`, "version 1 of toolyard.yaml")).MatchString(out) {
+		t.Error(out)
+	}
+	s, err := store.Open(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	changes, err := s.Changes(t.Context(), store.ChangeQuery{})
+	if err != nil || len(changes) != 3 {
+		t.Fatalf("%d changes, %v", len(changes), err)
+	}
+	i := slices.IndexFunc(changes, func(c *store.Change) bool { return c.Deed == "config.restore" }) // all have one time
+	if i < 0 || changes[i].Caller != systemUser() || string(changes[i].Detail) != `{"restored":1,"version":3}` {
+		t.Errorf("the restore is not recorded: %d", i)
+	}
+}
+
+// The store of the configuration is used if no flag names one, and no file has to be there if one does.
+func TestApplyHistoryFindsTheStore(t *testing.T) {
+	d := newDesk(t, "store: sqlite:own.db\n")
+	t.Chdir(filepath.Dir(d.file))
+	d.good("apply")
+	if out := d.good("apply", "--show"); out != "store: sqlite:own.db\n" {
+		t.Errorf("%q", out)
+	}
+	d.file = ""
+	if err := os.Remove("my.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	if out := d.good("apply", "--history", "--store", "sqlite:own.db"); !strings.Contains(out, "\n1 (current)") {
+		t.Error(out)
+	}
+	d.bad(exitError, "there is no store", "apply", "--show")
+}
+
+// A version that was applied before versions were kept is listed, but cannot be restored.
+func TestApplyHistoryOfAnUnkeptVersion(t *testing.T) {
+	address := "sqlite:" + filepath.Join(t.TempDir(), "shared.db")
+	s, err := store.Open(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.SetDocument(t.Context(), config.File, []byte("log: {level: debug}\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d := newDesk(t, "")
+	if out := d.good("apply", "--history", "--store", address); !regexp.MustCompile(`\n1 \(current\) +unknown`).MatchString(out) {
+		t.Error(out)
+	}
+	d.bad(exitError, "the store keeps no version 1 of toolyard.yaml; toolyard apply --history", "apply", "--restore", "1", "--store", address)
+}
+
+func TestApplyRestoreRefuses(t *testing.T) {
+	d, address := sharedDesk(t, "log: {level: info}\n", "log: {level: debug}\n")
+	d.bad(exitUsage, "needs the number of a version", "apply", "--restore", "0", "--store", address)
+	d.bad(exitUsage, "take no file", "apply", "--restore", "1", d.file, "--store", address)
+	d.bad(exitUsage, "none of the others can be", "apply", "--restore", "1", "--show", "--store", address)
+	d.bad(exitError, "the store keeps no version 7", "apply", "--restore", "7", "--store", address)
+	d.bad(exitError, "there is no configuration in sqlite:", "apply", "--show", "--store", "sqlite:"+filepath.Join(t.TempDir(), "empty.db"))
+
+	s, err := store.Open(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const bad = "toolsets:\n  x: {servers: [nobody]}\n"
+	if _, err := s.SetDocumentAs(t.Context(), config.File, []byte(bad), 2, "ann", ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d.good("apply", "--restore", "2", "--store", address)
+	d.bad(exitError, `names the server "nobody"`, "apply", "--restore", "3", "--store", address) // it cannot be used
+	if out := d.good("apply", "--show", "--store", address); out != "log: {level: debug}\n" {
+		t.Errorf("%q", out)
+	}
 }

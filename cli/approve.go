@@ -23,10 +23,10 @@ func (p *program) approveCommand() *cobra.Command {
 	var yes, list bool
 	c := &cobra.Command{
 		Use:   "approve [SERVER [TOOL]...]",
-		Short: "Show what servers have changed since it was approved, and approve it",
-		Long: `Show the tools of MCP servers that are new or not as they were approved, and ask
-whether they are good. What is approved is kept in toolyard.lock beside the configuration,
-or in the store if that is PostgreSQL; every replica that runs takes it over at once.`,
+		Short: "Review and approve new and changed tools of MCP servers",
+		Long: `Show the tools of MCP servers that are new or have changed since they were approved, and
+ask whether to approve them. Approvals are kept in toolyard.lock next to the configuration,
+or in the store if that is PostgreSQL; running replicas pick them up at once.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			p.opts.AskFirst = true // what a server offers first is shown like all else
 			return p.with(c.Context(), func(ctx context.Context, y *yard.Yard) error {
@@ -35,8 +35,8 @@ or in the store if that is PostgreSQL; every replica that runs takes it over at 
 			})
 		},
 	}
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	c.Flags().BoolVar(&list, "list", false, "only show what is pending, and fail if anything is")
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "approve without asking")
+	c.Flags().BoolVar(&list, "list", false, "only show what waits for approval, and exit with 1 if anything does")
 	return c
 }
 
@@ -64,46 +64,103 @@ func (p *program) approve(y *yard.Yard, args []string, yes, list bool) error {
 	var only []string
 	if len(args) > 0 {
 		if servers[args[0]] == nil {
-			return exitStatus{exitUsage, fmt.Errorf("there is no server %s%s", args[0], didYouMean(args[0], ids))}
+			return exitStatus{exitUsage, fmt.Errorf("unknown server %s%s", args[0], didYouMean(args[0], ids))}
 		}
 		ids, only = args[:1], args[1:]
 	}
 	left, in := 0, bufio.NewReader(p.in)
+	waited := false
 	for _, id := range ids {
-		n, err := p.approveServer(servers[id], id, only, func() bool { return !list && (yes || p.confirm(in, id)) })
+		a := approval{id: id, server: servers[id], only: only, list: list, agreed: func() bool { return !list && (yes || p.confirm(in, id)) }}
+		err := p.approveServer(&a)
 		if err != nil {
 			p.complain(err) // the others are looked at all the same
-			n = 1
+			a.left = 1
 		}
-		left += n
+		left += a.left
+		waited = waited || a.waited
 	}
 	if left > 0 {
 		return exitStatus{exitError, nil}
 	}
-	fmt.Fprintln(p.out, "Everything is as it was approved.")
+	if !waited {
+		fmt.Fprintln(p.out, "Nothing waits for approval.")
+	}
 	return nil
 }
 
-// approveServer shows what is pending at one server and approves it if agreed says so. It
-// returns how much is left.
-func (p *program) approveServer(s *upstream.Server, id string, only []string, agreed func() bool) (left int, err error) {
-	pending, err := s.Pending()
+// approval is the review of one server.
+type approval struct {
+	id     string
+	server *upstream.Server
+	only   []string    // the tools to review; all when empty
+	list   bool        // only show them
+	agreed func() bool // whether what was shown is approved
+
+	left   int  // how many of the reviewed definitions still wait
+	waited bool // some did before
+}
+
+// approveServer shows what is pending at one server and approves it if that is agreed to.
+func (p *program) approveServer(a *approval) error {
+	all, err := a.server.Pending()
 	if err != nil {
-		return 0, err
+		return err
 	}
-	if pending, err = pick(pending, only); err != nil || len(pending) == 0 {
-		return 0, err
+	pending, err := pick(all, a.only)
+	if err != nil {
+		return fmt.Errorf("server %s: %w", a.id, err)
 	}
-	p.showPending(id, pending)
+	if len(pending) == 0 {
+		return nil
+	}
+	a.waited, a.left = true, len(pending)
+	p.showPending(a.id, pending)
 	good := slices.DeleteFunc(slices.Clone(pending), func(t upstream.Pending) bool { return t.Refused != "" })
-	if len(good) == 0 || !agreed() {
-		return len(pending), nil
+	if a.list {
+		return nil
 	}
-	if err := s.Approve(good); err != nil {
-		return len(pending), err
+	if len(good) == 0 || !a.agreed() {
+		good = nil
+	} else if err := p.auditApproval(a.id, good, func() error { return a.server.Approve(good) }); err != nil {
+		return err
 	}
-	fmt.Fprintf(p.out, "approved %d of %s\n\n", len(good), id)
-	return len(pending) - len(good), nil
+	a.left -= len(good)
+	p.showApproved(a.id, good, all)
+	return nil
+}
+
+// showApproved says how many definitions of a server were approved, and which ones still wait.
+func (p *program) showApproved(id string, approved, all []upstream.Pending) {
+	var waiting []string
+	for _, t := range all {
+		was := slices.ContainsFunc(approved, func(a upstream.Pending) bool { return a.Tool == t.Tool })
+		if !was && !t.Rejected {
+			waiting = append(waiting, t.Tool)
+		}
+	}
+	count := fmt.Sprint(len(approved))
+	if len(approved) == 0 {
+		count = "nothing"
+	}
+	switch len(waiting) {
+	case 0:
+		p.say("Approved %s of %s; nothing else waits.", count, id)
+	case 1:
+		p.say("Approved %s; 1 of %s still waits: %s", count, id, waiting[0])
+	default:
+		p.say("Approved %s; %d of %s still wait: %s", count, len(waiting), id, strings.Join(waiting[:min(len(waiting), maxNamed)], ", ")+more(len(waiting)-maxNamed))
+	}
+}
+
+// maxNamed is how many tools a line names.
+const maxNamed = 10
+
+func more(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and %d more", n)
 }
 
 // pick takes the pending tools that were named, or all that nobody has rejected.
@@ -111,7 +168,7 @@ func pick(pending []upstream.Pending, names []string) (list []upstream.Pending, 
 	for _, name := range names {
 		i := slices.IndexFunc(pending, func(p upstream.Pending) bool { return p.Tool == name })
 		if i < 0 {
-			return nil, fmt.Errorf("%s is not pending", name)
+			return nil, fmt.Errorf("%s does not wait for approval%s", name, didYouMean(name, namesOf(pending)))
 		}
 		list = append(list, pending[i])
 	}
@@ -121,10 +178,17 @@ func pick(pending []upstream.Pending, names []string) (list []upstream.Pending, 
 	return list, nil
 }
 
+func namesOf(pending []upstream.Pending) (names []string) {
+	for _, p := range pending {
+		names = append(names, p.Tool)
+	}
+	return names
+}
+
 // showPending shows what is new, changed or gone. Nothing that a server wrote reaches the
 // terminal unescaped.
 func (p *program) showPending(id string, pending []upstream.Pending) {
-	fmt.Fprintf(p.out, "%s: %d not as approved\n", id, len(pending))
+	fmt.Fprintf(p.out, "%s: %d waiting for approval\n", id, len(pending))
 	for _, t := range pending {
 		switch {
 		case t.Refused != "":
@@ -143,7 +207,7 @@ func (p *program) showPending(id string, pending []upstream.Pending) {
 			}
 		}
 	}
-	fmt.Fprintf(p.out, "\nSingle ones: toolyard approve %s TOOL\n", id)
+	fmt.Fprintf(p.out, "\nTo approve only some: toolyard approve %s TOOL...\n\n", id)
 }
 
 // showNew shows a whole definition.
@@ -202,7 +266,7 @@ func didYouMean(name string, names []string) string {
 func (p *program) whyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "why [GATE] TOOL",
-		Short: "Tell why a gate shows a tool, or does not",
+		Short: "Explain why a gate shows a tool or hides it",
 		Args:  cobra.RangeArgs(1, 2),
 		Example: `  toolyard why chat mcp_github__create_issue
   toolyard why chat github/create_issue`,
@@ -248,10 +312,10 @@ func (p *program) showSteps(steps []toolyard.Step) error {
 			fmt.Fprintf(p.out, "  %-11s %s\n", "", guard.Printable(s.Fix))
 		}
 		if s.Stops {
-			fmt.Fprintln(p.out, "It is not shown.")
+			fmt.Fprintln(p.out, "The gate hides it.")
 			return exitStatus{exitTool, nil}
 		}
 	}
-	fmt.Fprintln(p.out, "It is shown.")
+	fmt.Fprintln(p.out, "The gate shows it.")
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -114,6 +115,7 @@ type program struct {
 	in       io.Reader
 	out, err io.Writer
 	gate     string
+	opened   string                         // the address of the store that was opened last
 	ready    func(y *yard.Yard, url string) // tells that HTTP is served
 }
 
@@ -122,15 +124,27 @@ type program struct {
 func (p *program) complain(err error) {
 	var faults config.Faults
 	if !errors.As(err, &faults) {
-		fmt.Fprintf(p.err, "error: %s\n", guard.Printable(err.Error()))
+		fmt.Fprintf(p.err, "error: %s\n", strings.Join(slices.Compact(printableLines(err.Error())), "\n       "))
 		return
 	}
 	p.complainOf(faults)
 }
 
+// printableLines are the lines of a text as they may be shown on a terminal.
+func printableLines(text string) (lines []string) {
+	for line := range strings.Lines(text) {
+		lines = append(lines, strings.TrimSpace(guard.Printable(strings.TrimRight(line, "\r\n"))))
+	}
+	return lines
+}
+
 func (p *program) complainOf(problems []toolyard.Problem) {
 	for _, problem := range problems {
-		fmt.Fprintf(p.err, "error: %s\n", guard.Printable(problem.String()))
+		kind := "error"
+		if problem.Warning {
+			kind = "warning"
+		}
+		fmt.Fprintf(p.err, "%s: %s\n", kind, guard.Printable(problem.String()))
 		for line := range strings.Lines(problem.Frame) {
 			fmt.Fprintf(p.err, "       %s\n", guard.Printable(strings.TrimRight(line, "\r\n")))
 		}
@@ -149,7 +163,7 @@ func (p *program) command() *cobra.Command {
 		Version:       p.opts.Version,
 	}
 	root.PersistentFlags().StringVarP(&p.opts.ConfigFile, "config", "c", "", "configuration file (default: toolyard.yaml if it is there)")
-	root.PersistentFlags().StringVar(&p.opts.Store, "store", "", "where the configuration is kept if there is no file, such as postgres://user@host/database (default: $TOOLYARD_STORE)")
+	root.PersistentFlags().StringVar(&p.opts.Store, "store", "", "store to use, such as postgres://user@host/database or sqlite:path; the configuration is taken from there too if there is no file (default: $TOOLYARD_STORE, or the configured one)")
 	root.PersistentFlags().StringVarP(&p.gate, "gate", "g", "", "gate to use (default: the one at /mcp)")
 	root.PersistentFlags().StringVar(&p.opts.Scripts.Dir, "target", "", "folder of TypeScript tools (default: $MCP_TARGET, the configured one, or example)")
 	root.PersistentFlags().StringVar(&p.opts.Scripts.Glob, "glob", "", "which files in it are tools (default: $MCP_GLOB, the configured one, or **/*.ts)")
@@ -157,7 +171,7 @@ func (p *program) command() *cobra.Command {
 		p.findConfig()
 		return p.findScripts(c.Name() == "dev" || c.Name() == "new")
 	}
-	root.AddCommand(p.serveCommand(), p.devCommand(), p.demoCommand(), p.newCommand(), p.toolsCommand(), p.callCommand(), p.checkCommand(), p.applyCommand(), p.approveCommand(), p.whyCommand(), p.keysCommand(), p.accountsCommand(), p.importCommand(), p.installCommand(), p.schemaCommand(), p.versionCommand())
+	root.AddCommand(p.serveCommand(), p.devCommand(), p.demoCommand(), p.newCommand(), p.toolsCommand(), p.callCommand(), p.callsCommand(), p.checkCommand(), p.applyCommand(), p.approveCommand(), p.whyCommand(), p.keysCommand(), p.accountsCommand(), p.importCommand(), p.installCommand(), p.schemaCommand(), p.versionCommand())
 	root.CompletionOptions.HiddenDefaultCmd = true
 	return root
 }
@@ -244,15 +258,39 @@ func (p *program) startLog(level, format, file string) (*slog.Logger, error) {
 }
 
 func (p *program) logHandler(out io.Writer, format string, level slog.Level) slog.Handler {
-	if format == "json" || (format == "auto" && !isTerminal(out)) {
-		return slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level})
+	terminal := isTerminal(out)
+	if format == "json" || (format == "auto" && !terminal) {
+		o := &slog.HandlerOptions{Level: level}
+		if terminal {
+			o.ReplaceAttr = printableAttr
+		}
+		return slog.NewJSONHandler(out, o)
 	}
 	noColor, _ := p.opts.Getenv("NO_COLOR")
-	return tint.NewTextHandler(out, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !isTerminal(out) || noColor != ""})
+	return tint.NewTextHandler(out, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !terminal || noColor != "", ReplaceAttr: printableAttr})
 }
 
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// printableAttr keeps the texts of scripts and servers from controlling a terminal.
+func printableAttr(_ []string, a slog.Attr) slog.Attr {
+	text := ""
+	switch v := a.Value.Any().(type) {
+	case string:
+		text = v
+	case error:
+		text = v.Error()
+	default:
+		return a
+	}
+	a.Value = slog.StringValue(strings.Join(printableLines(text), " "))
+	return a
+}
+
+// isTerminal reports whether a reader or writer is a terminal.
+func isTerminal(stream any) bool {
+	if c, ok := stream.(*checkedWriter); ok {
+		stream = c.w
+	}
+	f, ok := stream.(*os.File)
 	if !ok {
 		return false
 	}

@@ -353,7 +353,7 @@ func (p *program) showDemo(ctx context.Context, d *demonstration, l net.Listener
 
 // welcome says what was started, where it is, and what to try.
 func (p *program) welcome(d *demonstration, y *yard.Yard, base string) {
-	s := &screen{color: isTerminal(unwrapped(p.out)) && p.env("NO_COLOR") == ""}
+	s := &screen{color: isTerminal(p.out) && p.env("NO_COLOR") == ""}
 	row := func(name, text string) { fmt.Fprintf(p.out, "  %s  %s\n", s.paint(dim, pad(name, 10)), text) }
 	if d.moved {
 		fmt.Fprintf(p.out, "%s is taken; this is at a free port.\n", d.listen)
@@ -365,7 +365,9 @@ func (p *program) welcome(d *demonstration, y *yard.Yard, base string) {
 		}
 	}
 	row("servers", strings.Join(demo.Servers, ", ")+"; down: "+strings.Join(y.Down(), ", "))
-	row("problems", fmt.Sprint(len(y.Problems())))
+	for i, problem := range y.Problems() {
+		row(map[bool]string{true: "problems"}[i == 0], guard.Printable(problem.String()))
+	}
 	row("keys", filepath.Join(d.dir, keysFile))
 	row("log", filepath.Join(d.dir, logFile))
 	fmt.Fprint(p.out, "\n  Try\n\n")
@@ -398,7 +400,7 @@ type crowd struct {
 func newCrowd(y *yard.Yard, base string, tokens map[string]string) *crowd {
 	c := &crowd{yard: y, url: base + "/api/v1/tools/execute", tokens: tokens}
 	if u, err := url.Parse(base); err == nil {
-		c.client = guard.NewClient(guard.Reach{u.Hostname()}, nil, 4<<20)
+		c.client = guard.NewClient(guard.Reach{u.Hostname()}, nil, guard.Network{}, 4<<20)
 	}
 	return c
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/script"
 	"github.com/toolyard/toolyard/yard"
 )
@@ -75,7 +76,7 @@ func (p *program) chooseFolder(args []string) error {
 // dev serves the tools and shows loads, calls and log lines as they happen.
 func (p *program) dev(ctx context.Context, how serving) error {
 	noColor := p.env("NO_COLOR") != ""
-	s := &screen{out: p.out, color: isTerminal(unwrapped(p.out)) && !noColor, now: time.Now}
+	s := &screen{out: p.out, color: isTerminal(p.out) && !noColor, now: time.Now}
 	p.opts.Scripts.OnLoad = s.loaded
 	p.opts.Recorders = append(p.opts.Recorders, s)
 	p.opts.Log = slog.New(&screenLog{screen: s})
@@ -89,13 +90,6 @@ func (p *program) dev(ctx context.Context, how serving) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP) // the terminal was closed
 	defer stop()
 	return p.serveHTTP(ctx, y, how.listen)
-}
-
-func unwrapped(w io.Writer) io.Writer {
-	if c, ok := w.(*checkedWriter); ok {
-		return c.w
-	}
-	return w
 }
 
 // screen is the console of toolyard dev: one line for each thing that happens, and below it
@@ -115,8 +109,11 @@ const (
 	red, green, yellow, blue, dim, bold = "31", "32", "33", "36", "2", "1"
 )
 
+// paint colors a text. Whatever a tool or a server wrote goes through it, or through
+// guard.Printable: no stranger controls the terminal.
 func (s *screen) paint(color, text string) string {
-	if !s.color || text == "" {
+	text = guard.Printable(text)
+	if !s.color || text == "" || color == "" {
 		return text
 	}
 	return "\x1b[" + color + "m" + text + "\x1b[0m"
@@ -152,7 +149,7 @@ func (s *screen) table(v *toolyard.View) {
 		if t.ReadsOnly() {
 			mode = s.paint(green, "read ")
 		}
-		fmt.Fprintf(s.out, "  %-*s  %s  %s  %s\n", s.width, t.Name, mode, pad(shorten(cmp.Or(t.Summary, t.Description), 64), 64), s.paint(dim, t.Origin))
+		fmt.Fprintf(s.out, "  %-*s  %s  %s  %s\n", s.width, t.Name, mode, pad(guard.Printable(shorten(cmp.Or(t.Summary, t.Description), 64)), 64), s.paint(dim, t.Origin))
 	}
 	if len(v.Tools) == 0 {
 		fmt.Fprintln(s.out, "  No tools yet.")
@@ -175,9 +172,9 @@ func (s *screen) loaded(l script.Load) {
 	case len(l.Tools) == 0:
 		s.line(yellow, "−", l.File, 0, s.paint(dim, "is gone"))
 	default:
-		s.line(green, "✓", l.File, l.Took, s.paint(green, "live: ")+strings.Join(l.Tools, ", "))
+		s.line(green, "✓", l.File, l.Took, s.paint(green, "live: ")+guard.Printable(strings.Join(l.Tools, ", ")))
 	}
-	for _, p := range l.Faults {
+	for _, p := range slices.Concat(l.Faults, l.Warned) {
 		s.problem(p)
 	}
 }
@@ -200,16 +197,22 @@ func pad(text string, width int) string {
 
 // problem shows what is wrong, where, and the line.
 func (s *screen) problem(p toolyard.Problem) {
-	place := p.Subject
-	if p.File != "" {
+	place, color := p.Subject, red
+	switch {
+	case p.File != "" && p.Line > 0:
 		place = fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
+	case p.File != "":
+		place = p.File
 	}
-	fmt.Fprintf(s.out, "      %s %s\n", s.paint(red, place), p.Message)
+	if p.Warning {
+		color = yellow
+	}
+	fmt.Fprintf(s.out, "      %s %s\n", s.paint(color, place), guard.Printable(p.Message))
 	for line := range strings.Lines(p.Frame) {
 		fmt.Fprintf(s.out, "        %s\n", s.paint(dim, strings.TrimRight(line, "\n")))
 	}
 	if p.Fix != "" {
-		fmt.Fprintf(s.out, "        %s\n", p.Fix)
+		fmt.Fprintf(s.out, "        %s\n", guard.Printable(p.Fix))
 	}
 }
 
@@ -234,7 +237,7 @@ func (s *screen) Outcome(_ context.Context, c *toolyard.Call, o toolyard.Outcome
 	case o.Result.IsError:
 		s.line(red, "✗", name, o.Elapsed, arguments, s.paint(red, preview(o.Result)))
 	default:
-		s.line(blue, "→", name, o.Elapsed, arguments, preview(o.Result))
+		s.line(blue, "→", name, o.Elapsed, arguments, guard.Printable(preview(o.Result)))
 	}
 }
 

@@ -1,17 +1,18 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/dialect"
 	"github.com/toolyard/toolyard/internal/guard"
@@ -21,8 +22,8 @@ func (p *program) importCommand() *cobra.Command {
 	var write bool
 	c := &cobra.Command{
 		Use:   "import [FILE|CLIENT]...",
-		Short: "Take over the MCP servers that other clients know, without their secrets",
-		Example: `  toolyard import                       # look everywhere, print what would be added
+		Short: "Import the MCP servers of other clients, without their secrets",
+		Example: `  toolyard import                       # look in all clients, print what would be added
   toolyard import cursor claude-code --write
   toolyard import ./mcp.json`,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -45,29 +46,52 @@ type origin struct {
 }
 
 func (p *program) importServers(at surroundings, args []string, write bool) error {
-	t := &dialect.Translator{Home: at.home, Project: at.folder, Self: []string{"toolyard", programName(at.executable)}, Address: p.listen()}
+	file := cmp.Or(p.opts.ConfigFile, config.File)
+	before, err := readFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	t := &dialect.Translator{
+		Home: at.home, Project: at.folder, Self: []string{"toolyard", programName(at.executable)}, Address: p.listen(), Getenv: at.getenv,
+	}
+	if err := t.Existing(before); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if err := p.importAll(t, at, args); err != nil {
+		return err
+	}
+	for _, note := range t.Notes() {
+		p.warn("%s", note)
+	}
+	switch {
+	case t.Sections().Len() == 0:
+		p.warn("Nothing to add: %s stays as it is.", file)
+		return nil
+	case write:
+		return p.writeImport(file, before, t.Sections())
+	}
+	_, err = p.out.Write(t.Sections().YAML())
+	return err
+}
+
+// importAll reads the servers of all files that the arguments name.
+func (p *program) importAll(t *dialect.Translator, at surroundings, args []string) error {
+	list, err := origins(at, args)
+	if err != nil {
+		return err
+	}
 	found := false
-	for _, o := range origins(at, args) {
+	for _, o := range list {
 		read, err := p.importFrom(t, o)
 		if err != nil {
 			return err
 		}
 		found = found || read
 	}
-	for _, note := range t.Notes() {
-		p.warn("%s", note)
+	if !found {
+		return errors.New("no client's configuration file was found; name one: toolyard import FILE")
 	}
-	switch {
-	case !found:
-		return errors.New("no client's file was found; name one: toolyard import FILE")
-	case t.Sections().Len() == 0:
-		p.warn("there is nothing to take over")
-		return nil
-	case write:
-		return p.writeImport(t.Sections())
-	}
-	_, err := p.out.Write(t.Sections().YAML())
-	return err
+	return nil
 }
 
 // listen is the address that this yard is served at, as far as is known.
@@ -85,7 +109,7 @@ func programName(executable string) string {
 }
 
 // origins are the files that the arguments name, or all those that are known.
-func origins(at surroundings, args []string) (list []origin) {
+func origins(at surroundings, args []string) (list []origin, err error) {
 	add := func(o origin) {
 		if !slices.ContainsFunc(list, func(other origin) bool { return other.file == o.file }) {
 			list = append(list, o)
@@ -103,9 +127,30 @@ func origins(at surroundings, args []string) (list []origin) {
 		if _, ok := dialect.Lookup(arg); ok {
 			continue
 		}
+		if _, err := os.Stat(arg); errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(arg, `./\`) {
+			return nil, fmt.Errorf("%s is neither a file nor a client%s", guard.Printable(arg), clientHint(arg))
+		}
 		add(origin{file: arg, must: true})
 	}
-	return list
+	return list, nil
+}
+
+// clientHint names the clients that may be meant, or all.
+func clientHint(name string) string {
+	var ids, alike []string
+	for _, c := range dialect.Clients {
+		ids = append(ids, c.ID)
+		if strings.HasPrefix(c.ID, name) {
+			alike = append(alike, c.ID)
+		}
+	}
+	if near := toolyard.Nearest(name, ids); near != "" && len(alike) == 0 {
+		alike = []string{near}
+	}
+	if len(alike) > 0 {
+		return "; did you mean " + strings.Join(alike, " or ") + "?"
+	}
+	return "; the clients are: " + strings.Join(ids, ", ")
 }
 
 // importFrom takes over what one file holds, and reports whether it was there.
@@ -150,15 +195,10 @@ func (p *program) warn(format string, args ...any) {
 }
 
 // writeImport adds the sections to the configuration file.
-func (p *program) writeImport(s *dialect.Sections) error {
-	file := cmp.Or(p.opts.ConfigFile, config.File)
-	before, err := readFile(file)
+func (p *program) writeImport(file string, before []byte, s *dialect.Sections) error {
 	text := before
-	if errors.Is(err, fs.ErrNotExist) {
-		text, err = []byte("# The JSON Schema of this file: toolyard schema\n"), nil
-	}
-	if err != nil {
-		return err
+	if before == nil {
+		text = []byte("# The JSON Schema of this file: toolyard schema\n")
 	}
 	after, left, err := s.AddTo(text)
 	if err != nil {
@@ -167,13 +207,9 @@ func (p *program) writeImport(s *dialect.Sections) error {
 	for _, line := range left {
 		p.warn("%s: %s", file, line)
 	}
-	if bytes.Equal(text, after) {
-		p.say("%s is as it should be", file)
-		return nil
-	}
 	if err := replaceFile(file, before, after, 0o644); err != nil {
 		return err
 	}
-	p.say("wrote %s%s; toolyard check tries them", file, backupNote(file, before))
+	p.say("Wrote %s%s. Run toolyard check to try the servers.", file, backupNote(file, before))
 	return nil
 }

@@ -56,20 +56,20 @@ func TestImportWrites(t *testing.T) {
 	u := newUser(t)
 	u.write("a.json", `{"mcpServers": {"a": {"command": "a-mcp", "env": {"API_KEY": "hidden"}}}}`)
 	u.do("import", "a.json", "--write")
-	first := "# The JSON Schema of this file: toolyard schema\nsecrets:\n  a-api-key: env:API_KEY\nservers:\n  a:\n    command: a-mcp\n    env:\n      API_KEY: \"${secret:a-api-key}\"\n"
+	first := "# The JSON Schema of this file: toolyard schema\nsecrets:\n  a-api-key: env:A_API_KEY\nservers:\n  a:\n    command: a-mcp\n    env:\n      API_KEY: \"${secret:a-api-key}\"\n"
 	u.want("toolyard.yaml", first)
 
 	u.write("my.yaml", "# mine\nservers: # all of them\n  a: # ours\n    command: other\n\n# the rest\nname: shop\n")
 	u.write("b.json", `{"mcpServers": {"a": {"command": "a-mcp"}, "b": {"url": "https://b.example.com/sse", "type": "sse"}}}`)
 	_, stderr := u.do("import", "b.json", "--write", "--config", "my.yaml")
-	if !strings.Contains(stderr, "server a is there already") {
+	if !strings.Contains(stderr, "server a is already in the configuration") {
 		t.Error(stderr)
 	}
 	want := "# mine\nservers: # all of them\n  a: # ours\n    command: other\n  b:\n    url: https://b.example.com/sse\n    transport: sse\n\n# the rest\nname: shop\n"
 	u.want("my.yaml", want)
 	u.want("my.yaml.bak", "# mine\nservers: # all of them\n  a: # ours\n    command: other\n\n# the rest\nname: shop\n")
-	if stdout, _ := u.do("import", "b.json", "--write", "--config", "my.yaml"); !strings.Contains(stdout, "as it should be") {
-		t.Error(stdout)
+	if _, stderr := u.do("import", "b.json", "--write", "--config", "my.yaml"); !strings.Contains(stderr, "Nothing to add: my.yaml stays") {
+		t.Error(stderr)
 	}
 	u.want("my.yaml", want)
 	u.want("toolyard.yaml", first)
@@ -81,11 +81,13 @@ func TestImportRefuses(t *testing.T) {
 	u.write("toolyard.yaml", "servers: [a]\n")
 	u.write("good.json", `{"mcpServers": {"a": {"command": "x"}}}`)
 	for want, args := range map[string][]string{
-		"no client's file": {},
-		"no such file":     {"missing.json"},
-		"is not JSON":      {"bad.json"},
-		"is not a file":    {"."},
-		"not a mapping":    {"good.json", "--write"},
+		"no client's configuration file": {},
+		"no such file":                   {"missing.json"},
+		"claude is neither a file nor a client; did you mean claude-desktop or claude-code?": {"claude"},
+		"curser is neither a file nor a client; did you mean cursor?":                        {"curser"},
+		"is not JSON":   {"bad.json"},
+		"is not a file": {"."},
+		"not a mapping": {"good.json", "--write"},
 	} {
 		if code, stdout, stderr := u.run(append([]string{"import"}, args...)...); code == exitOK || stdout != "" || !strings.Contains(stderr, want) {
 			t.Errorf("%v: %d %s %s", args, code, stdout, stderr)
@@ -135,5 +137,19 @@ func TestImportIsAConfiguration(t *testing.T) {
 	}
 	if len(c.Servers) < 15 || len(c.Secrets) < 8 {
 		t.Errorf("%d servers, %d secrets", len(c.Servers), len(c.Secrets))
+	}
+}
+
+// An import that leaves a server alone asks for none of its variables.
+func TestImportAsksOnlyForVariablesOfNewServers(t *testing.T) {
+	u := newUser(t)
+	u.write("a.json", `{"mcpServers": {"a": {"command": "a-mcp", "args": ["--api-key", "first"]}}}`)
+	if _, stderr := u.do("import", "a.json", "--write"); !strings.Contains(stderr, "set the variable A_API_KEY") {
+		t.Error(stderr)
+	}
+	u.write("b.json", `{"mcpServers": {"b": {"url": "https://b.example.com/mcp?api_key=second"}}}`)
+	_, stderr := u.do("import", "a.json", "b.json", "--write")
+	if strings.Contains(stderr, "A_API_KEY") || !strings.Contains(stderr, "set the variable B_API_KEY") {
+		t.Error(stderr)
 	}
 }

@@ -59,7 +59,7 @@ func (s surroundings) file(c *dialect.Client, project bool) (string, error) {
 	case !project:
 		return paths[len(paths)-1], nil
 	case c.Project == "":
-		return "", fmt.Errorf("%s has no file for a project; leave --project away", c.Name)
+		return "", fmt.Errorf("%s has no file for a project; omit --project", c.Name)
 	}
 	return paths[0], s.checkInside(paths[0])
 }
@@ -101,7 +101,7 @@ func (p *program) installCommand() *cobra.Command {
 	var i installation
 	c := &cobra.Command{
 		Use:   "install [CLIENT]",
-		Short: "Put Toolyard into the configuration of an MCP client; without one, list them",
+		Short: "Add Toolyard to the configuration of an MCP client; without one, list the clients",
 		Args:  cobra.MaximumNArgs(1),
 		Example: `  toolyard install
   toolyard install cursor
@@ -118,7 +118,7 @@ func (p *program) installCommand() *cobra.Command {
 			}
 			client, err := findClient(args[0])
 			if err == nil && i.url != "" && p.gate != "" {
-				err = errors.New("a URL names its gate; leave --gate away")
+				err = errors.New("a URL includes its gate; omit --gate")
 			}
 			if err != nil {
 				return exitStatus{exitUsage, err}
@@ -127,11 +127,11 @@ func (p *program) installCommand() *cobra.Command {
 			return fail(p.install(at, client, i))
 		},
 	}
-	c.Flags().StringVar(&i.name, "name", "toolyard", "what the client calls us")
+	c.Flags().StringVar(&i.name, "name", "toolyard", "the name of Toolyard in the client")
 	c.Flags().StringVar(&i.url, "url", "", "where Toolyard is served (default: the configured address)")
-	c.Flags().BoolVar(&i.stdio, "stdio", false, "let the client start Toolyard, also if it could use a URL")
-	c.Flags().BoolVar(&i.project, "project", false, "use the client's file in this folder, not that of the user")
-	c.Flags().BoolVar(&i.remove, "remove", false, "take Toolyard out again")
+	c.Flags().BoolVar(&i.stdio, "stdio", false, "let the client start Toolyard, even if it could use a URL")
+	c.Flags().BoolVar(&i.project, "project", false, "use the client's file in this folder, not your user's")
+	c.Flags().BoolVar(&i.remove, "remove", false, "remove Toolyard")
 	c.Flags().BoolVar(&i.dryRun, "dry-run", false, "only show what would change")
 	c.MarkFlagsMutuallyExclusive("url", "stdio")
 	return c
@@ -141,14 +141,7 @@ func findClient(id string) (*dialect.Client, error) {
 	if c, ok := dialect.Lookup(id); ok {
 		return c, nil
 	}
-	var ids []string
-	for _, c := range dialect.Clients {
-		ids = append(ids, c.ID)
-	}
-	if near := toolyard.Nearest(id, ids); near != "" {
-		return nil, fmt.Errorf("there is no client %s; did you mean %s?", guard.Printable(id), near)
-	}
-	return nil, fmt.Errorf("there is no client %s; there are: %s", guard.Printable(id), strings.Join(ids, ", "))
+	return nil, fmt.Errorf("unknown client %s%s", guard.Printable(id), clientHint(id))
 }
 
 func (p *program) install(at surroundings, client *dialect.Client, i installation) error {
@@ -161,21 +154,24 @@ func (p *program) install(at surroundings, client *dialect.Client, i installatio
 		return err
 	}
 	var after []byte
-	var hint string
+	var hints []string
 	if i.remove {
 		after, err = uninstall(file, before, client, i.name)
 	} else {
-		after, hint, err = p.installInto(at, before, client, i)
+		after, hints, err = p.installInto(at, before, client, i)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	switch {
 	case bytes.Equal(before, after) && i.remove:
-		p.say("%s is not in %s; nothing to do", i.name, file)
+		p.say("%s is not in %s; nothing to do.", i.name, file)
 		return nil
 	case bytes.Equal(before, after):
-		p.say("%s is in %s already; nothing to do", i.name, file)
+		p.say("%s is already in %s; nothing to do.", i.name, file)
+		for _, hint := range hints {
+			p.say("%s", hint)
+		}
 		return nil
 	case i.dryRun:
 		showDiff(p.out, file, before, after)
@@ -184,8 +180,8 @@ func (p *program) install(at surroundings, client *dialect.Client, i installatio
 	if err := replaceFile(file, before, after, 0o600); err != nil {
 		return err
 	}
-	p.say("wrote %s%s; start %s anew", file, backupNote(file, before), client.Name)
-	if hint != "" {
+	p.say("Wrote %s%s. Restart %s.", file, backupNote(file, before), client.Name)
+	for _, hint := range hints {
 		p.say("%s", hint)
 	}
 	return nil
@@ -201,26 +197,50 @@ func backupNote(file string, before []byte) string {
 	if before == nil {
 		return ""
 	}
-	return " (what was there is in " + filepath.Base(file) + backupSuffix + ")"
+	return " (the previous version is in " + filepath.Base(file) + backupSuffix + ")"
 }
 
 // installInto is the file with us in it, and what else is to be done.
-func (p *program) installInto(at surroundings, before []byte, client *dialect.Client, i installation) (after []byte, hint string, err error) {
+func (p *program) installInto(at surroundings, before []byte, client *dialect.Client, i installation) (after []byte, hints []string, err error) {
 	server := dialect.Server{Name: i.name, URL: i.url}
 	if i.url == "" && (i.stdio || !client.Remote) {
 		server.Command = at.executable
-		server.Args, err = i.serveArgs()
+		if server.Args, err = i.serveArgs(); err == nil {
+			hints = p.stdioHints(client)
+		}
 	} else {
 		if i.url == "" {
-			server.URL, err = p.address(i.gate)
+			server.URL, hints, err = p.address(i.gate)
 		}
-		hint = "toolyard serve --http must run when the client starts; with --stdio the client starts it"
+		hints = append([]string{"toolyard serve --http must be running when the client starts; with --stdio the client starts it."}, hints...)
 	}
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	after, err = client.Add(before, server)
-	return after, hint, err
+	return after, hints, err
+}
+
+// stdioHints say what a client that starts us must have in its environment.
+func (p *program) stdioHints(client *dialect.Client) []string {
+	if p.opts.ConfigFile == "" {
+		return nil
+	}
+	c, err := config.Load(p.opts.ConfigFile, p.opts.Getenv)
+	if err != nil {
+		return []string{fmt.Sprintf("%s cannot be used yet: %v", p.opts.ConfigFile, err)}
+	}
+	if names := c.Variables(); len(names) > 0 {
+		return []string{fmt.Sprintf("%s needs %s: set them where %s starts, or under env in its file.", p.opts.ConfigFile, variableList(names), client.Name)}
+	}
+	return nil
+}
+
+func variableList(names []string) string {
+	if len(names) == 1 {
+		return "the environment variable " + names[0]
+	}
+	return "the environment variables " + strings.Join(names, ", ")
 }
 
 // serveArgs are the arguments with which a client starts us, from whatever folder.
@@ -254,27 +274,30 @@ func checkGate(c *config.Config, gate string) error {
 	case gate == "" && (len(gates) == 1 || slices.Contains(gates, yard.DefaultGate)):
 		return nil
 	case gate == "":
-		return fmt.Errorf("say which gate with --gate: %s", strings.Join(gates, ", "))
+		return fmt.Errorf("choose a gate with --gate: %s", strings.Join(gates, ", "))
 	}
-	return fmt.Errorf("there is no gate %s%s; there are: %s", guard.Printable(gate), didYouMean(gate, gates), strings.Join(gates, ", "))
+	return fmt.Errorf("unknown gate %s%s; the gates are: %s", guard.Printable(gate), didYouMean(gate, gates), strings.Join(gates, ", "))
 }
 
-// address is where the configuration says that we serve.
-func (p *program) address(gate string) (string, error) {
+// address is where the configuration says that we serve, and what a client needs there.
+func (p *program) address(gate string) (address string, hints []string, err error) {
 	c := config.Default()
 	if p.opts.ConfigFile != "" {
 		s, err := config.Load(p.opts.ConfigFile, p.opts.Getenv)
 		if err != nil {
-			return "", err
+			return "", nil, err
 		}
 		c = s.Config
+		if names := s.Variables(); len(names) > 0 {
+			hints = append(hints, fmt.Sprintf("%s needs %s: set them where toolyard serve runs.", p.opts.ConfigFile, variableList(names)))
+		}
 	}
 	if err := checkGate(c, gate); err != nil {
-		return "", err
+		return "", nil, err
 	}
 	host, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
 		host = "127.0.0.1"
@@ -283,7 +306,26 @@ func (p *program) address(gate string) (string, error) {
 	if gate != "" {
 		u.Path += "/" + gate
 	}
-	return u.String(), nil
+	return u.String(), append(hints, keyHints(c, gate)...), nil
+}
+
+// keyHints say that a gate requires a key, and where the client sends it.
+func keyHints(c *config.Config, gate string) []string {
+	name := cmp.Or(gate, yard.DefaultGate)
+	if gate == "" && len(c.Gates) == 1 {
+		name = slices.Collect(maps.Keys(c.Gates))[0]
+	}
+	if c.Gates[name].Callers != config.Keys {
+		return nil
+	}
+	scopes := "--scope gate:" + name
+	if c.Gates[name].Mode == toolyard.Write {
+		scopes += " --scope write"
+	}
+	return []string{
+		fmt.Sprintf("Gate %s requires an API key. Create one: toolyard keys create --name KEY --caller YOU %s", name, scopes),
+		`Add it to the entry in the client's file: "headers": {"Authorization": "Bearer TOKEN"}`,
+	}
 }
 
 // uninstall is the file without us. If what was there before we came is known to the byte,
@@ -386,7 +428,7 @@ func replaceFile(path string, before, after []byte, mode fs.FileMode) error {
 		return err
 	}
 	if !bytes.Equal(now, before) {
-		return fmt.Errorf("%s was changed meanwhile; try again", path)
+		return fmt.Errorf("%s changed in the meantime; try again", path)
 	}
 	if err == nil {
 		info, err := os.Stat(path)

@@ -19,6 +19,7 @@ type user struct {
 	t             *testing.T
 	home, project string
 	env           map[string]string
+	types         string // what the user types in
 }
 
 func newUser(t *testing.T) *user {
@@ -33,7 +34,7 @@ func newUser(t *testing.T) *user {
 func (u *user) run(args ...string) (code int, stdout, stderr string) {
 	u.t.Helper()
 	var out, errs bytes.Buffer
-	p := &program{out: &out, err: &errs, opts: yard.Options{Getenv: func(name string) (string, bool) {
+	p := &program{in: strings.NewReader(u.types), out: &out, err: &errs, opts: yard.Options{Getenv: func(name string) (string, bool) {
 		value, ok := u.env[name]
 		return value, ok
 	}}}
@@ -43,7 +44,9 @@ func (u *user) run(args ...string) (code int, stdout, stderr string) {
 	var exit exitStatus
 	switch {
 	case errors.As(err, &exit):
-		p.complain(exit.err)
+		if exit.err != nil {
+			p.complain(exit.err)
+		}
 		code = exit.code
 	case err != nil:
 		p.complain(err)
@@ -178,14 +181,14 @@ func TestInstallRefuses(t *testing.T) {
 	u := newUser(t)
 	u.write(filepath.Join(u.home, ".cursor/mcp.json"), "{oops")
 	for want, args := range map[string][]string{
-		"did you mean cursor?":      {"cursr"},
-		"there are: claude-desktop": {"emacs-of-old"},
-		"takes no URLs":             {"claude-desktop", "--url", "http://x/mcp"},
-		"no file for a project":     {"windsurf", "--project"},
-		"not http or https":         {"vscode", "--url", "ftp://x"},
-		"is not JSON":               {"cursor"},
-		"leave --gate away":         {"vscode", "--url", "http://x/mcp", "--gate", "a"},
-		"none of the others can be": {"vscode", "--url", "http://x/mcp", "--stdio"},
+		"did you mean cursor?":            {"cursr"},
+		"the clients are: claude-desktop": {"emacs-of-old"},
+		"takes no URLs":                   {"claude-desktop", "--url", "http://x/mcp"},
+		"no file for a project":           {"windsurf", "--project"},
+		"not http or https":               {"vscode", "--url", "ftp://x"},
+		"is not JSON":                     {"cursor"},
+		"omit --gate":                     {"vscode", "--url", "http://x/mcp", "--gate", "a"},
+		"none of the others can be":       {"vscode", "--url", "http://x/mcp", "--stdio"},
 	} {
 		if code, _, stderr := u.run(append([]string{"install"}, args...)...); code == exitOK || !strings.Contains(stderr, want) {
 			t.Errorf("%v: %d %s", args, code, stderr)
@@ -269,4 +272,32 @@ func TestReplaceFileSeesOtherWriters(t *testing.T) {
 		t.Error("their change was lost")
 	}
 	u.want("f", "theirs")
+}
+
+// The installation of a keyed gate names the key and the variables that the client needs.
+func TestInstallNamesKeysAndVariables(t *testing.T) {
+	u := newUser(t)
+	u.env["PORT"], u.env["HUB_TOKEN"] = "4000", "x"
+	u.write("toolyard.yaml", `listen: 127.0.0.1:${PORT}
+name: ${YARD_NAME:-shop}
+secrets: {hub: env:HUB_TOKEN}
+gates:
+  team: {mode: write, callers: keys}
+  open: {mode: read}
+`)
+	key := "Gate team requires an API key. Create one: toolyard keys create --name KEY --caller YOU --scope gate:team --scope write"
+	stdout, _ := u.do("install", "cursor", "--gate", "team")
+	for _, want := range []string{key, "Authorization", "toolyard.yaml needs the environment variables HUB_TOKEN, PORT: set them where toolyard serve runs"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("%q is missing:\n%s", want, stdout)
+		}
+	}
+	stdout, _ = u.do("install", "vscode", "--gate", "open")
+	if strings.Contains(stdout, "API key") {
+		t.Error(stdout)
+	}
+	stdout, _ = u.do("install", "claude-desktop", "--gate", "team")
+	if want := "HUB_TOKEN, PORT: set them where Claude Desktop starts"; !strings.Contains(stdout, want) || strings.Contains(stdout, "API key") {
+		t.Error(stdout)
+	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,32 +24,50 @@ import (
 // source is the configuration, or what an absent one means.
 func (p *program) source() (*config.Source, error) { return yard.LoadConfig(p.opts) }
 
-// store opens the store of the configuration. What a command keeps must outlive it.
-func (p *program) store(ctx context.Context) (*store.Store, error) {
-	source, err := p.source()
-	if err != nil {
-		return nil, err
+// storeAddress is where the store is that a yard with these flags and this configuration uses.
+func (p *program) storeAddress() (string, error) {
+	address := p.opts.Store
+	if address == "" {
+		source, err := p.source()
+		if err != nil {
+			return "", err
+		}
+		if !source.NeedsStore() {
+			return "", fmt.Errorf("this yard keeps no keys and no accounts: %s names no store; %s", cmp.Or(p.opts.ConfigFile, "the configuration"), nameStore)
+		}
+		address = source.StoreAddress()
 	}
-	address := source.StoreAddress()
 	if address == "memory" {
-		return nil, errors.New("there is no store that would keep it; name a configuration file with --config, and in it store: sqlite:path or postgres://user@host/database")
+		return "", errors.New("the store is memory, which ends with the process: nothing would be kept; " + nameStore)
 	}
-	return store.Open(ctx, address)
+	return address, nil
 }
+
+const nameStore = "add store: sqlite:toolyard.db or store: postgres://user@host/database there, or name the store with --store"
 
 // withStore runs fn on the store of the configuration.
 func (p *program) withStore(ctx context.Context, fn func(*store.Store) error) error {
-	s, err := p.store(ctx)
+	address, err := p.storeAddress()
 	if err != nil {
 		return fail(err)
 	}
-	return fail(errors.Join(fn(s), s.Close()))
+	return fail(p.onStore(ctx, address, fn))
+}
+
+// onStore runs fn on the store at an address.
+func (p *program) onStore(ctx context.Context, address string, fn func(*store.Store) error) error {
+	s, err := store.Open(ctx, address)
+	if err != nil {
+		return err
+	}
+	p.opened = address
+	return errors.Join(fn(s), s.Close())
 }
 
 func (p *program) keysCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "keys",
-		Short: "Make, list and revoke API keys",
+		Short: "Create, list and revoke API keys",
 		Args:  cobra.NoArgs,
 		RunE:  needsSubcommand,
 	}
@@ -77,19 +96,25 @@ func (p *program) keysCreateCommand() *cobra.Command {
 	var k newKey
 	c := &cobra.Command{
 		Use:   "create --name NAME --caller CALLER",
-		Short: "Make an API key and print it, once",
-		Long: `Make an API key and print it. Only a hash of it is kept, so nobody can show it again.
-Without a scope it is good for every gate. Scopes restrict it: gate:NAME to a gate, and to
-reading, unless write is among them. Only viewer and operator give more than no scope does.`,
+		Short: "Create an API key and print it, once",
+		Long: `Create an API key and print it. Only a hash of it is kept, so it cannot be shown again.
+Without a scope it may read at every gate, and change nothing.
+
+  --scope write       enter gates with mode write too
+  --scope gate:NAME   enter only this gate, and others that are named so
+  --scope all         every gate, and write
+  --scope viewer      see everything in the console and the API
+  --scope operator    see and change everything in the console and the API`,
 		Example: `  toolyard keys create --name ci --caller alice --account acme --expires 720h
-  toolyard keys create --name phone --caller bob --scope gate:chat`,
+  toolyard keys create --name agent --caller bob --scope gate:desk --scope write
+  toolyard keys create --name console --caller ann --scope operator --scope write`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return p.createKey(c.Context(), k) },
 	}
 	c.Flags().StringVar(&k.name, "name", "", "what the key is for")
 	c.Flags().StringVar(&k.caller, "caller", "", "who calls with it")
 	c.Flags().StringVar(&k.account, "account", "", "who pays (default: the caller)")
-	c.Flags().StringArrayVar(&k.scopes, "scope", nil, "gate:NAME, gate:*, write, viewer or operator; may be given several times")
+	c.Flags().StringArrayVar(&k.scopes, "scope", nil, "gate:NAME, gate:*, write, all, viewer or operator; may be given several times (default: read at every gate)")
 	c.Flags().DurationVar(&k.expires, "expires", 0, "how long it is good for, such as 720h (default: until it is revoked)")
 	c.Flags().BoolVar(&k.asJSON, "json", false, "print JSON")
 	_ = c.MarkFlagRequired("name")
@@ -105,7 +130,10 @@ func (p *program) createKey(ctx context.Context, k newKey) error {
 	if err != nil {
 		return exitStatus{exitUsage, err}
 	}
-	return p.withStore(ctx, func(s *store.Store) error {
+	made := change{"key.make", key.Prefix, map[string]any{
+		"name": key.Name, "caller": key.Caller, "account": key.Account, "scopes": append([]string{}, key.Scopes...), "ttl": k.expires.String(),
+	}}
+	return p.changeStore(ctx, made, func(s *store.Store) error {
 		if err := s.PutKey(ctx, key); err != nil {
 			return err
 		}
@@ -117,6 +145,7 @@ func (p *program) createKey(ctx context.Context, k newKey) error {
 		}
 		fmt.Fprintln(p.out, token)
 		fmt.Fprintln(p.err, "Keep it in a safe place: it is not shown again.")
+		fmt.Fprintln(p.err, identity.Describe(key.Scopes))
 		return nil
 	})
 }
@@ -124,6 +153,9 @@ func (p *program) createKey(ctx context.Context, k newKey) error {
 // checkGates refuses a scope for a gate that is not there: the key would be good for
 // nothing, and nobody would know why.
 func (p *program) checkGates(scopes []string) error {
+	if !slices.ContainsFunc(scopes, func(scope string) bool { return strings.HasPrefix(scope, "gate:") && scope != "gate:*" }) {
+		return nil
+	}
 	source, err := p.source()
 	if err != nil {
 		return err
@@ -188,7 +220,7 @@ func (p *program) keyTable(list []identity.Entry) error {
 	for _, k := range list {
 		scopes := strings.Join(k.Scopes, " ")
 		if scopes == "" {
-			scopes = "all gates"
+			scopes = "read"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
 			k.Prefix, guard.Printable(k.Name), guard.Printable(k.Caller), guard.Printable(k.Account), guard.Printable(scopes), day(k.Created), day(k.Expires), k.State)
@@ -214,10 +246,10 @@ func (p *program) keysRevokeCommand() *cobra.Command {
 			if err != nil {
 				return exitStatus{exitUsage, err}
 			}
-			return p.withStore(c.Context(), func(s *store.Store) error {
+			return p.changeStore(c.Context(), change{"key.revoke", prefix, nil}, func(s *store.Store) error {
 				err := s.RevokeKey(c.Context(), prefix, p.now())
 				if err != nil && toolyard.AsError(err).Code == toolyard.NotFound {
-					return fmt.Errorf("there is no key %s; toolyard keys list shows them", prefix)
+					return toolyard.Errorf(toolyard.NotFound, "There is no key %s; toolyard keys list shows them.", prefix)
 				}
 				if err == nil {
 					fmt.Fprintf(p.out, "%s is revoked.\n", prefix)

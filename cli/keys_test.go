@@ -2,11 +2,14 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,7 +86,7 @@ func TestKeyCommands(t *testing.T) {
 	}
 	token, errs, code := d.run("keys", "create", "--name", "ci", "--caller", "alice", "--account", "acme", "--scope", "gate:chat", "--scope", "write", "--expires", "720h")
 	token, ok := strings.CutSuffix(token, "\n")
-	if code != exitOK || !ok || !strings.Contains(errs, "not shown again") {
+	if code != exitOK || !ok || !strings.Contains(errs, "not shown again") || !strings.Contains(errs, "It may call tools at gate chat, reading and writing.") {
 		t.Fatalf("%d %s", code, errs)
 	}
 	s, err := store.Open(t.Context(), "sqlite:"+strings.TrimSuffix(d.file, ".yaml")+".db")
@@ -113,7 +116,7 @@ func TestKeyCommands(t *testing.T) {
 	for _, want := range []string{
 		`^PREFIX +NAME +CALLER +ACCOUNT +SCOPES +CREATED +EXPIRES +STATE\n`,
 		`\n` + prefix + ` +ci +alice +acme +gate:chat write +2026-11-15 12:00 +2026-12-15 12:00 +active\n`,
-		`\n` + made.Prefix + ` +bob's +bob +bob +all gates +2026-11-15 12:01 +never +revoked\n$`,
+		`\n` + made.Prefix + ` +bob's +bob +bob +read +2026-11-15 12:01 +never +revoked\n$`,
 	} {
 		if !regexp.MustCompile(want).MatchString(table) {
 			t.Errorf("no %s in\n%s", want, table)
@@ -143,9 +146,122 @@ func TestKeyCommandsRefuse(t *testing.T) {
 	}
 	t.Chdir(t.TempDir())
 	none := &desk{t: t}
-	none.bad(exitError, "name a configuration file with --config", "keys", "list")
+	none.bad(exitError, "the configuration names no store", "keys", "list")
 	memory := newDesk(t, "store: memory\n")
-	memory.bad(exitError, "there is no store that would keep it", "keys", "create", "--name", "a", "--caller", "a")
+	memory.bad(exitError, "nothing would be kept", "keys", "create", "--name", "a", "--caller", "a")
+}
+
+// A yard that opens no store would never know what a command keeps.
+func TestCommandsRefuseAYardWithoutStore(t *testing.T) {
+	d := newDesk(t, "gates:\n  chat: {mode: read}\n")
+	for _, args := range [][]string{
+		{"keys", "create", "--name", "a", "--caller", "a", "--scope", "operator"},
+		{"keys", "list"},
+		{"keys", "revoke", "abcdefghij"},
+		{"accounts", "fund", "acme", "1"},
+		{"accounts", "show"},
+	} {
+		d.bad(exitError, "this yard keeps no keys and no accounts: "+d.file+" names no store; add store: sqlite:toolyard.db", args...)
+	}
+	if files, err := os.ReadDir(filepath.Dir(d.file)); err != nil || len(files) != 1 {
+		t.Errorf("a store was made: %v %v", files, err)
+	}
+}
+
+// What --store names counts, whatever the file says, and each command that changes something says
+// which store that was, without the password.
+func TestStoreFlagWins(t *testing.T) {
+	elsewhere := "sqlite:" + filepath.Join(t.TempDir(), "shared.db")
+	for name, text := range map[string]string{"no store": "", "another store": "store: sqlite:own.db\n", "keys": "gates:\n  chat: {mode: read, callers: keys}\n"} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, text)
+			for _, args := range [][]string{
+				{"keys", "create", "--name", "a", "--caller", "a"},
+				{"accounts", "fund", "acme", "1"},
+				{"accounts", "link", "a", "wallet", "0x52908400098527886E0F7030069857D2E4169EE7"},
+				{"accounts", "unlink", "a", "wallet"},
+			} {
+				if _, errs, code := d.run(append(args, "--store", elsewhere)...); code != exitOK || !strings.Contains(errs, "store: "+elsewhere+"\n") {
+					t.Errorf("%v: exit %d: %s", args, code, errs)
+				}
+			}
+			if files, err := os.ReadDir(filepath.Dir(d.file)); err != nil || len(files) != 1 {
+				t.Errorf("another store was made: %v %v", files, err)
+			}
+			source, err := yard.LoadConfig(yard.Options{ConfigFile: d.file, Store: elsewhere})
+			if err != nil || source.StoreAddress() != elsewhere || !source.NeedsStore() {
+				t.Errorf("a yard would use %v %v", source, err)
+			}
+		})
+	}
+	s, err := store.Open(t.Context(), elsewhere)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	if keys, err := s.Keys(t.Context()); len(keys) != 3 || err != nil {
+		t.Errorf("%d keys, %v", len(keys), err)
+	}
+	if purse, err := s.Purse(t.Context(), "acme"); err != nil || purse.Remaining != 3*toolyard.USD {
+		t.Errorf("%+v %v", purse, err)
+	}
+}
+
+func TestStoreNameHidesPasswords(t *testing.T) {
+	for address, want := range map[string]string{
+		"sqlite:/x/yard.db":                                 "sqlite:/x/yard.db",
+		"postgres://yard:s3cret@db:5432/yard":               "postgres://yard@db:5432/yard",
+		"postgresql://yard@db/yard?password=s3cret&sslmode": "postgresql://yard@db/yard",
+		"postgres://yard:s3c%ret@db/yard":                   "postgres",
+	} {
+		if got := storeName(address); got != want {
+			t.Errorf("%s: %s, want %s", address, got, want)
+		}
+	}
+}
+
+// The audit of changes has what was changed on the command line, with who ran it and where.
+func TestCommandsAreAudited(t *testing.T) {
+	d := newDesk(t, "store: sqlite:yard.db\n")
+	token := strings.TrimSpace(d.good("keys", "create", "--name", "ci", "--caller", "alice", "--account", "acme", "--scope", "write"))
+	prefix := strings.Split(token, "_")[1]
+	d.good("keys", "revoke", prefix)
+	d.good("accounts", "fund", "acme", "2.5", "--reference", "invoice-17")
+	d.bad(exitError, "cannot be", "accounts", "fund", "acme", "--", "-26")
+	d.good("accounts", "link", "alice", "wallet", "0x52908400098527886E0F7030069857D2E4169EE7")
+	d.good("accounts", "unlink", "alice", "wallet")
+	d.bad(exitError, "no wallet", "accounts", "unlink", "alice", "wallet")
+	d.good("apply")
+	d.good("apply") // nothing changes, and nothing is recorded
+	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(filepath.Dir(d.file), "yard.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	changes, err := s.Changes(t.Context(), store.ChangeQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(changes, func(a, b *store.Change) int {
+		return cmp.Or(strings.Compare(a.Deed, b.Deed), cmp.Compare(a.Status, b.Status))
+	})
+	var got []string
+	for _, c := range changes {
+		got = append(got, fmt.Sprint(c.Deed, " ", c.Subject, " ", c.Status))
+		if !strings.HasSuffix(c.Caller, " (command line)") || identity.CheckID(c.Caller) == nil || c.Remote == "" || strings.Contains(string(c.Detail), token[14:]) {
+			t.Errorf("%+v %s", c, c.Detail)
+		}
+	}
+	want := []string{
+		"account.fund acme 200", "account.fund acme 400", "config.apply toolyard.yaml 200", "key.make " + prefix + " 200", "key.revoke " + prefix + " 200",
+		"link.remove wallet 200", "link.remove wallet 404", "link.set wallet 200",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if i := slices.IndexFunc(changes, func(c *store.Change) bool { return c.Deed == "key.make" }); string(changes[i].Detail) != `{"account":"acme","caller":"alice","name":"ci","scopes":["write"],"ttl":"0s"}` {
+		t.Errorf("%s", changes[i].Detail)
+	}
 }
 
 func TestAccountCommands(t *testing.T) {
@@ -185,17 +301,18 @@ bob      2          0     0
 }
 
 func TestLinkCommands(t *testing.T) {
-	d := newDesk(t, "")
+	d := newDesk(t, "store: sqlite:yard.db\n")
 	const wallet = "0x52908400098527886E0F7030069857D2E4169EE7"
 	if out := d.good("accounts", "link", "alice", "wallet", wallet); out != "alice has the wallet "+wallet+".\n" {
 		t.Error(out)
 	}
-	d.good("accounts", "link", "alice", "polymarket", "0x1")
-	if out := d.good("accounts", "links", "alice"); out != "polymarket\t0x1\nwallet\t"+wallet+"\n" {
+	const other = "0x1111111111111111111111111111111111111111"
+	d.good("accounts", "link", "alice", "polymarket", other)
+	if out := d.good("accounts", "links", "alice"); out != "polymarket\t"+other+"\nwallet\t"+wallet+"\n" {
 		t.Error(out)
 	}
 	d.good("accounts", "unlink", "alice", "wallet")
-	if out := d.good("accounts", "links", "alice", "--json"); out != "{\n  \"polymarket\": \"0x1\"\n}\n" {
+	if out := d.good("accounts", "links", "alice", "--json"); out != "{\n  \"polymarket\": \""+other+"\"\n}\n" {
 		t.Error(out)
 	}
 	if out := d.good("accounts", "links", "bob"); out != "No links.\n" {
@@ -203,13 +320,30 @@ func TestLinkCommands(t *testing.T) {
 	}
 	d.bad(exitError, "toolyard accounts links alice", "accounts", "unlink", "alice", "wallet")
 	d.bad(exitUsage, "there are: hyperliquid, polymarket, wallet", "accounts", "link", "alice", "walet", wallet)
-	d.bad(exitUsage, "visible characters", "accounts", "link", "alice", "wallet", "")
-	d.bad(exitUsage, "visible characters", "accounts", "link", "alice", "wallet", "0x\n1")
+	for _, nonsense := range []string{"", "nonsense", "0x1", "0x\n1", wallet + "0", "0x52908400098527886e0F7030069857D2E4169EE7"} {
+		d.bad(exitUsage, "is not the address of a wallet", "accounts", "link", "bob", "wallet", nonsense)
+	}
 	d.bad(exitUsage, "not a name for a caller", "accounts", "link", "", "wallet", wallet)
 }
 
+// Two accounts may have callers of the same name: each has links of its own.
+func TestLinkCommandsTellAccountsApart(t *testing.T) {
+	d := newDesk(t, "store: sqlite:yard.db\n")
+	const first, second = "0x1111111111111111111111111111111111111111", "0x2222222222222222222222222222222222222222"
+	d.good("keys", "create", "--name", "a", "--caller", "agent", "--account", "tenant1")
+	d.good("accounts", "link", "agent", "wallet", first)
+	d.good("keys", "create", "--name", "b", "--caller", "agent", "--account", "tenant2")
+	d.bad(exitError, "several accounts (tenant1, tenant2); name one with --account", "accounts", "link", "agent", "wallet", second)
+	d.good("accounts", "link", "agent", "wallet", second, "--account", "tenant2")
+	for account, want := range map[string]string{"tenant1": first, "tenant2": second} {
+		if out := d.good("accounts", "links", "agent", "--account", account); out != "wallet\t"+want+"\n" {
+			t.Errorf("%s: %s", account, out)
+		}
+	}
+}
+
 func TestCheckAddress(t *testing.T) {
-	const gates, open = "gates:\n  a: {mode: read, callers: keys}\n", "nobody is asked who they are"
+	const gates, open = "gates:\n  a: {mode: read, callers: keys}\n", "unauthenticated callers are accepted"
 	for _, c := range []struct {
 		name, text, address, want string
 		gates                     []toolyard.Gate

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
+	"unicode/utf16"
 
 	"github.com/spf13/cobra"
 
@@ -57,9 +60,9 @@ func (p *program) view(y *yard.Yard) (*toolyard.View, error) {
 	case ok:
 		return v, nil
 	case p.gate != "":
-		return nil, exitStatus{exitUsage, fmt.Errorf("there is no gate %s; there are: %s", p.gate, strings.Join(y.Gates(), ", "))}
+		return nil, exitStatus{exitUsage, fmt.Errorf("unknown gate %s; the gates are: %s", p.gate, strings.Join(y.Gates(), ", "))}
 	}
-	return nil, exitStatus{exitUsage, fmt.Errorf("say which gate with --gate: %s", strings.Join(y.Gates(), ", "))}
+	return nil, exitStatus{exitUsage, fmt.Errorf("choose a gate with --gate: %s", strings.Join(y.Gates(), ", "))}
 }
 
 // viewWith is the view when it has a tool, or when it will not get it any more: a server
@@ -80,7 +83,7 @@ func (p *program) toolsCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "tools",
-		Short: "List the tools that a gate shows",
+		Short: "List the tools of a gate",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return p.withServers(c.Context(), func(_ context.Context, y *yard.Yard) error {
@@ -100,10 +103,10 @@ func (p *program) toolsCommand() *cobra.Command {
 	return c
 }
 
-// hint tells why there may be less in a list than somebody expects.
+// hint says why a list may be shorter than expected.
 func (p *program) hint(y *yard.Yard, v *toolyard.View) {
 	if down := y.Down(); len(down) > 0 {
-		fmt.Fprintf(p.err, "down: %s; toolyard check says why\n", strings.Join(down, ", "))
+		fmt.Fprintf(p.err, "Servers down: %s. Run toolyard check to see why.\n", strings.Join(down, ", "))
 	}
 	writes := 0
 	for _, t := range y.Tools() {
@@ -112,11 +115,18 @@ func (p *program) hint(y *yard.Yard, v *toolyard.View) {
 		}
 	}
 	if writes > 0 {
-		fmt.Fprintf(p.err, "%d more are not known to only read, and this gate is for reading; toolyard why %s TOOL tells more\n", writes, v.Gate.Name)
+		fmt.Fprintf(p.err, "%s; this gate is read-only. Mark readers of a server with effects: {TOOL: read}; see toolyard why %s TOOL.\n", writeTools(writes), v.Gate.Name)
 	}
 	if n := len(y.Problems()); n > 0 {
-		fmt.Fprintf(p.err, "%d problems; toolyard check shows them\n", n)
+		fmt.Fprintf(p.err, "%s. Run toolyard check to see them.\n", plural(n, "problem"))
 	}
+}
+
+func writeTools(n int) string {
+	if n == 1 {
+		return "1 tool is a write"
+	}
+	return fmt.Sprintf("%d tools are writes", n)
 }
 
 func listTable(out io.Writer, v *toolyard.View) error {
@@ -161,11 +171,39 @@ func listJSON(out io.Writer, v *toolyard.View) error {
 	return writeJSON(out, list)
 }
 
+// writeJSON writes a value as JSON. On a terminal everything that could control it is escaped,
+// which leaves the value the same.
 func writeJSON(out io.Writer, v any) error {
-	enc := json.NewEncoder(out)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	text := b.String()
+	if isTerminal(out) {
+		text = escapeJSON(text)
+	}
+	_, err := io.WriteString(out, text)
+	return err
+}
+
+// escapeJSON writes all that cannot be seen in the strings of a JSON text as \u escapes.
+func escapeJSON(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case unicode.IsPrint(r) || r == '\n':
+			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
 }
 
 func (p *program) callCommand() *cobra.Command {
@@ -188,17 +226,39 @@ func (p *program) callCommand() *cobra.Command {
 				if err != nil {
 					return exitStatus{exitUsage, err}
 				}
-				res, err := y.Call(ctx, p.gate, toolyard.Caller{ID: "local", Account: "local"}, args[0], callArgs)
 				if _, ok := v.Lookup(args[0]); !ok {
-					p.complainOf(y.Problems()) // one of them may be why
+					return p.unknownTool(y, v, args[0])
 				}
-				return p.show(v, args[0], res, err, asJSON)
+				res, err := p.callTool(ctx, y, args[0], callArgs)
+				return p.show(res, err, asJSON)
 			})
 		},
 	}
 	c.Flags().StringVar(&rawArgs, "args", "", "arguments as a JSON object; - reads them from standard input")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the whole result as JSON")
 	return c
+}
+
+// callTool calls a tool. What it asks is asked on the terminal, if there is one.
+func (p *program) callTool(ctx context.Context, y *yard.Yard, tool string, args json.RawMessage) (*toolyard.Result, error) {
+	who := toolyard.Caller{ID: "local", Account: "local"}
+	if isTerminal(p.in) && isTerminal(p.err) {
+		return y.CallAsking(ctx, p.gate, who, tool, args, newAsker(tool, p.in, p.err).ask)
+	}
+	res, err := y.Call(ctx, p.gate, who, tool, args)
+	if asksPerson(err) {
+		return nil, toolyard.Errorf(toolyard.Missing, "%s asks a question before it goes on. Run this command in a terminal to answer it.", tool)
+	}
+	return res, err
+}
+
+// asksPerson reports whether a call failed because its tool wants to ask a person something.
+func asksPerson(err error) bool {
+	if err == nil {
+		return false
+	}
+	e := toolyard.AsError(err)
+	return e.Code == toolyard.Missing && slices.ContainsFunc(e.Needs, func(need string) bool { return strings.HasPrefix(need, "elicitation") })
 }
 
 // callArgs makes the arguments of a call: the JSON object, and the pairs on top of it.
@@ -250,12 +310,9 @@ func argument(v *toolyard.View, tool, key, word string) json.RawMessage {
 }
 
 // show prints how a call ended.
-func (p *program) show(v *toolyard.View, tool string, res *toolyard.Result, err error, asJSON bool) error {
+func (p *program) show(res *toolyard.Result, err error, asJSON bool) error {
 	if err != nil {
 		e := toolyard.AsError(err)
-		if e.Code == toolyard.NotFound {
-			return exitStatus{exitUsage, errors.New(unknownTool(v, tool))}
-		}
 		fmt.Fprintf(p.err, "%s: %s\n", e.Code, guard.Printable(e.Message))
 		for _, issue := range e.Issues {
 			fmt.Fprintf(p.err, "  %s %s\n", guard.Printable(issue.Path), guard.Printable(issue.Message))
@@ -275,16 +332,22 @@ func (p *program) show(v *toolyard.View, tool string, res *toolyard.Result, err 
 	return nil
 }
 
-func unknownTool(v *toolyard.View, tool string) string {
-	var names []string
-	for _, t := range v.Tools {
-		names = append(names, t.Name)
+// unknownTool says why a gate does not show a tool. Whoever has the configuration may know that
+// it exists; callers of the gate are not told.
+func (p *program) unknownTool(y *yard.Yard, v *toolyard.View, tool string) error {
+	steps, err := y.Why(v.Gate.Name, tool)
+	if err != nil {
+		p.complainOf(y.Problems()) // one of them may be why
+		return exitStatus{exitUsage, fmt.Errorf("%w; run toolyard tools to list the tools", err)}
 	}
-	s := "unknown tool " + tool
-	if near := toolyard.Nearest(tool, names); near != "" {
-		return s + "; did you mean " + near + "?"
+	why := ""
+	for _, step := range steps {
+		if step.Stops {
+			why = step.Text
+			break
+		}
 	}
-	return s + "; toolyard tools lists them"
+	return exitStatus{exitUsage, fmt.Errorf("%s exists, but gate %s hides it: %s; see toolyard why %s %s", tool, v.Gate.Name, why, v.Gate.Name, tool)}
 }
 
 // printContent prints the text of a result, and says of the rest what it is.
@@ -307,13 +370,13 @@ func printContent(out io.Writer, res *toolyard.Result) {
 func (p *program) checkCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",
-		Short: "Check the configuration and the tools; exit with 1 if something is wrong",
+		Short: "Check the configuration, the tools and the servers; exit with 1 if there is a problem",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return p.withServers(c.Context(), func(_ context.Context, y *yard.Yard) error {
 				problems := y.Problems()
 				p.complainOf(problems)
-				if len(problems) > 0 {
+				if slices.ContainsFunc(problems, func(p toolyard.Problem) bool { return !p.Warning }) {
 					return exitStatus{exitError, nil}
 				}
 				p.summarise(y)

@@ -27,5 +27,5 @@ export default defineConfig({
     port: 5173,
     proxy: { "/api": process.env.TOOLYARD_API ?? "http://127.0.0.1:3001" },
   },
-  test: { include: ["src/**/*.test.ts"], environment: "node" },
+  test: { include: ["src/**/*.test.ts"], environment: "node", css: true },
 });

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"time"
 
 	"github.com/toolyard/toolyard"
 )
@@ -16,6 +17,7 @@ func Cap(args, result int) toolyard.Policy {
 			if args > 0 && len(c.Args) > args {
 				return nil, toolyard.Errorf(toolyard.TooLarge, "The arguments have %d bytes, the limit is %d.", len(c.Args), args)
 			}
+			c.MaxResult = stricter(c.MaxResult, result)
 			res, err := next(ctx, c)
 			if err != nil || result <= 0 || res.Size() <= result {
 				return res, err
@@ -29,7 +31,7 @@ func Cap(args, result int) toolyard.Policy {
 }
 
 // stricter is the smaller of two bounds; zero is none.
-func stricter(a, b int) int {
+func stricter[T int | time.Duration](a, b T) T {
 	if a <= 0 || (b > 0 && b < a) {
 		return b
 	}

@@ -13,10 +13,7 @@ import (
 func Deadline(limit time.Duration) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
-			timeout := limit
-			if t := c.Tool.Timeout; t > 0 && (t < limit || limit <= 0) {
-				timeout = t
-			}
+			timeout := stricter(limit, c.Tool.Timeout)
 			if timeout <= 0 {
 				return next(ctx, c)
 			}
@@ -45,7 +42,11 @@ func await(ctx context.Context, c *toolyard.Call, timeout time.Duration, next to
 	case <-ctx.Done():
 	}
 	if ctx.Err() == context.DeadlineExceeded {
-		return nil, toolyard.Errorf(toolyard.Timeout, "%s took longer than %v and was stopped.", c.Tool.Name, timeout)
+		return nil, tookTooLong(c, timeout)
 	}
 	return nil, ctx.Err()
+}
+
+func tookTooLong(c *toolyard.Call, timeout time.Duration) error {
+	return toolyard.Errorf(toolyard.Timeout, "%s took longer than %v and was stopped.", c.Tool.Name, timeout)
 }

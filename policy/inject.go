@@ -178,7 +178,7 @@ func provide(ctx context.Context, p toolyard.Provider, kind string, caller tooly
 
 // unavailable hides a cause from the caller.
 func unavailable(kind string, cause error) error {
-	return &toolyard.Error{Code: toolyard.Unavailable, Message: "The context " + kind + " cannot be had now.", Err: cause}
+	return &toolyard.Error{Code: toolyard.Unavailable, Message: "The context " + kind + " cannot be had now.", RetryAfter: time.Second, Err: cause}
 }
 
 // explain makes the error of a provider one that names the kind.

@@ -35,7 +35,7 @@ func withContext(ctx context.Context, needs, rawArgs string, providers map[strin
 	if err != nil {
 		panic(err)
 	}
-	_, failed := callIn(ctx, t, rawArgs, policy.Inject(func(kind string) toolyard.Provider { return providers[kind] }), policy.Validate())
+	_, failed := callIn(ctx, t, rawArgs, policy.Inject(func(kind string) toolyard.Provider { return providers[kind] }), policy.Validate(time.Minute))
 	return ran, failed
 }
 

@@ -77,7 +77,7 @@ func TestRecordHearsOfEverything(t *testing.T) {
 				ran = true
 				return "x", nil
 			})
-			_, err := call(t, tool, tt.args, policy.Record(time.Now, n), policy.Validate(), policy.Intend(n))
+			_, err := call(t, tool, tt.args, policy.Record(time.Now, n), policy.Validate(time.Minute), policy.Intend(n))
 			if ran != tt.ran || n.intents != tt.intents || len(n.outcomes) != 1 || n.outcomes[0].Code() != tt.code {
 				t.Errorf("ran %v, %+v, %v", ran, n, err)
 			}
@@ -89,7 +89,7 @@ func TestLogIsOneLineWithAllThatMatters(t *testing.T) {
 	var b strings.Builder
 	log := policy.Log{Logger: slog.New(slog.NewJSONHandler(&b, nil))}
 	failing := tool(toolyard.Spec{}, func(context.Context, *toolyard.Call, args) (any, error) { return nil, errors.New("boom") })
-	_, _ = call(t, failing, "{}", policy.Record(time.Now, log), policy.Validate())
+	_, _ = call(t, failing, "{}", policy.Record(time.Now, log), policy.Validate(time.Minute))
 	var line map[string]any
 	if err := json.Unmarshal([]byte(b.String()), &line); err != nil {
 		t.Fatalf("not one line: %q", b.String())
@@ -98,6 +98,9 @@ func TestLogIsOneLineWithAllThatMatters(t *testing.T) {
 		if line[key] != want {
 			t.Errorf("%s is %v in %s", key, line[key], b.String())
 		}
+	}
+	if ms, ok := line["elapsedMs"].(float64); !ok || ms < 0 || ms > 1e4 {
+		t.Errorf("elapsedMs is %v in %s", line["elapsedMs"], b.String())
 	}
 }
 
@@ -145,7 +148,7 @@ func TestCap(t *testing.T) {
 func TestValidateFillsDefaults(t *testing.T) {
 	seen := tool(toolyard.Spec{}, func(_ context.Context, _ *toolyard.Call, in args) (any, error) { return in.N, nil })
 	for _, rawArgs := range []string{``, `null`, `{}`} {
-		res, err := call(t, seen, rawArgs, policy.Validate())
+		res, err := call(t, seen, rawArgs, policy.Validate(time.Minute))
 		if err != nil || res.Content[0] != toolyard.Text("7") {
 			t.Errorf("%q: %v %v", rawArgs, res, err)
 		}

@@ -43,7 +43,7 @@ func Intend(recorders ...toolyard.Recorder) toolyard.Policy {
 			if !c.Tool.ReadsOnly() {
 				for _, r := range recorders {
 					if err := r.Intent(ctx, c); err != nil {
-						return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "The call could not be recorded and was not made.", Err: err}
+						return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "The call could not be recorded and was not made.", RetryAfter: time.Second, Err: err}
 					}
 				}
 			}
@@ -71,7 +71,7 @@ func (l Log) Outcome(ctx context.Context, c *toolyard.Call, o toolyard.Outcome) 
 		slog.String("gate", c.Gate),
 		slog.String("caller", c.Caller.ID),
 		slog.String("code", string(o.Code())),
-		slog.Duration("elapsed", o.Elapsed))
+		slog.Float64("elapsedMs", float64(o.Elapsed.Microseconds())/1000))
 	if c.Tool.Server != "" {
 		attrs = append(attrs, slog.String("server", c.Tool.Server))
 	}

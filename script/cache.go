@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"sync"
+	"time"
 
 	"github.com/toolyard/toolyard/internal/assets"
+	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/jsvm"
 )
 
@@ -25,7 +28,17 @@ type entry struct {
 // the cache: what cannot be read is made again, what cannot be written is not kept.
 type cache struct {
 	dir string // empty for no cache
+
+	mu   sync.Mutex
+	size int64 // bytes of all entries, and of those that were replaced meanwhile
 }
+
+// Bounds on what is kept on disk.
+const (
+	maxEntry   = 16 << 20            // bytes of one script; a larger one is compiled at each start
+	maxKept    = 256 << 20           // bytes of all scripts of a folder
+	keptUnused = 30 * 24 * time.Hour // what folders and versions that are not used leave behind
+)
 
 // openCache opens the cache of one folder for this version of the engine.
 func openCache(dir, folder string) *cache {
@@ -38,7 +51,27 @@ func openCache(dir, folder string) *cache {
 		_, _ = h.Write(data)
 	}
 	_, _ = h.Write([]byte(harness + "\x00" + folder + "\x00" + jsvm.Version))
-	return &cache{dir: filepath.Join(dir, "scripts", hex.EncodeToString(h.Sum(nil))[:32])}
+	c := &cache{dir: filepath.Join(dir, "scripts", hex.EncodeToString(h.Sum(nil))[:32])}
+	now := time.Now()
+	_ = os.Chtimes(c.dir, now, now) // it is used; if it is not there yet, it will be new
+	removeUnused(filepath.Join(dir, "scripts"), now.Add(-keptUnused))
+	entries, _ := os.ReadDir(c.dir)
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			c.size += info.Size()
+		}
+	}
+	return c
+}
+
+// removeUnused removes the caches that were not opened since a time.
+func removeUnused(dir string, since time.Time) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && e.IsDir() && info.ModTime().Before(since) {
+			_ = os.RemoveAll(filepath.Join(dir, e.Name()))
+		}
+	}
 }
 
 func (c *cache) file(path string) string {
@@ -51,7 +84,7 @@ func (c *cache) get(f *file) *entry {
 	if c.dir == "" {
 		return nil
 	}
-	data, err := os.ReadFile(c.file(f.path))
+	data, err := guard.ReadFile(c.file(f.path), maxEntry)
 	if err != nil {
 		return nil
 	}
@@ -82,10 +115,21 @@ func (c *cache) put(f *file, e *entry) {
 	}
 	e.Declaration = f.declared
 	data, err := json.Marshal(e)
-	if err != nil || os.MkdirAll(c.dir, 0o700) != nil {
+	if err != nil || !c.fits(int64(len(data))) || os.MkdirAll(c.dir, 0o700) != nil {
 		return
 	}
 	replaceFile(c.file(f.path), data)
+}
+
+// fits reports whether there is room for an entry, and takes it.
+func (c *cache) fits(size int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if size > maxEntry || c.size+size > maxKept {
+		return false
+	}
+	c.size += size
+	return true
 }
 
 // replaceFile writes a file that is there as a whole or not at all.

@@ -120,9 +120,11 @@ func isFailure(value json.RawMessage) bool {
 	return json.Unmarshal(value, &v) == nil && v.IsError == true
 }
 
-// cut bounds what a script says in an error.
-func cut(message string) string {
-	const most = 16 << 10
+// maxThrown bounds what a script says in an error, in bytes.
+const maxThrown = 16 << 10
+
+// cut bounds a text.
+func cut(message string, most int) string {
 	if len(message) > most {
 		return strings.ToValidUTF8(message[:most], "") + "…"
 	}
@@ -137,6 +139,9 @@ type Thrown struct {
 	File         string // empty if it is not known where
 	Line, Column int
 }
+
+// Trace returns the stack, as far as it is in the author's files.
+func (t *Thrown) Trace() string { return t.Stack }
 
 func (t *Thrown) Error() string {
 	if t.File == "" {
@@ -154,7 +159,7 @@ func (s *scriptTool) failure(ctx context.Context, c *toolyard.Call, err error) e
 	case errors.As(err, &e) && e.Name == "ZodError" && len(e.Issues) > 0:
 		return &toolyard.Error{Code: toolyard.Invalid, Message: "Invalid arguments for " + c.Tool.Name, Issues: issuesOf(e.Issues)}
 	case errors.As(err, &e):
-		return &toolyard.Error{Code: toolyard.Failed, Message: cut(e.Message), Err: &Thrown{e.Error(), e.Stack, e.File, e.Line, e.Column}}
+		return &toolyard.Error{Code: toolyard.Failed, Message: cut(e.Message, maxThrown), Err: &Thrown{e.Error(), e.Stack, e.File, e.Line, e.Column}}
 	case errors.As(err, &stopped):
 		return stoppedError(ctx, c, stopped.Reason)
 	case ctx.Err() != nil:

@@ -1,7 +1,6 @@
 package script
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/json"
@@ -36,28 +35,57 @@ type definition struct {
 	Meta        map[string]json.RawMessage
 }
 
-// maxText bounds what a tool says of itself.
-const maxText = 16 << 10
+// Bounds on what a tool says of itself, in bytes.
+const (
+	maxText        = 16 << 10 // each text
+	maxMeta        = 64 << 10 // all metadata
+	maxPermissions = 100      // entries of each kind
+)
 
-// tool makes a tool of a definition.
+// toolName is the name of a tool of the file.
+func (f *file) toolName(d *definition) string {
+	return cmp.Or(d.Name, strings.TrimSuffix(path.Base(f.path), path.Ext(f.path)))
+}
+
+// tool makes a tool of a definition. Its errors begin with the part that they are about.
 func (l *loader) tool(f *file, m *jsvm.Module, d definition) (*toolyard.Tool, error) {
-	name := cmp.Or(d.Name, strings.TrimSuffix(path.Base(f.path), path.Ext(f.path)))
+	name := f.toolName(&d)
 	spec := toolyard.Spec{
 		Name: name, Title: d.Title, Description: d.Description, Summary: d.Summary, Hint: d.Hint, Category: d.Category,
 		Origin: f.path, File: f.abs, Modes: d.Modes, Input: d.Input, Output: d.Output,
 		Timeout: time.Duration(d.Timeout * float64(time.Millisecond)),
 	}
-	if d.Timeout < 0 || d.Timeout > 24*60*60*1000 {
-		return nil, errors.New("timeout must be a number of milliseconds, a day at most")
-	}
-	if len(d.Description) > maxText || len(d.Summary) > maxText || len(d.Hint) > maxText || len(d.Title) > maxText {
-		return nil, fmt.Errorf("a description is longer than %d KiB", maxText>>10)
+	if err := d.check(); err != nil {
+		return nil, err
 	}
 	if err := spec.SetMeta(d.Meta); err != nil {
 		return nil, err
 	}
 	s := &scriptTool{pool: l.pool, module: m, export: d.Export, shared: d.Shared, reach: l.folder.reach(name, d.Permissions), structured: len(d.Output) > 0}
 	return toolyard.NewTool(spec, s.call)
+}
+
+// check bounds what a definition holds.
+func (d *definition) check() error {
+	if d.Timeout < 0 || d.Timeout > 24*60*60*1000 {
+		return errors.New("timeout must be a number of milliseconds, a day at most")
+	}
+	for part, text := range map[string]string{"description": d.Description, "summary": d.Summary, "hint": d.Hint, "title": d.Title, "category": d.Category} {
+		if len(text) > maxText {
+			return fmt.Errorf("%s is longer than %d KiB", part, maxText>>10)
+		}
+	}
+	size := 0
+	for key, value := range d.Meta {
+		size += len(key) + len(value)
+	}
+	if size > maxMeta {
+		return fmt.Errorf("_meta is larger than %d KiB", maxMeta>>10)
+	}
+	if p := d.Permissions; p != nil && max(len(p.Net), len(p.Read), len(p.Env)) > maxPermissions {
+		return fmt.Errorf("permissions has a list of more than %d entries", maxPermissions)
+	}
+	return nil
 }
 
 // declaration is the JSON file beside a script that declares its functions as tools.
@@ -90,6 +118,9 @@ func readDeclaration(file string) (*declaration, error) {
 	if err := json.Unmarshal(data, &said); err != nil {
 		return nil, jsonFault(base, data, err)
 	}
+	if len(said.Tools) > maxTools {
+		return nil, &jsvm.Fault{File: base, Message: fmt.Sprintf("it declares more than %d tools", maxTools), Fix: "Split it into several scripts."}
+	}
 	for i, t := range said.Tools {
 		if t.Name == "" || t.Description == "" {
 			return nil, &jsvm.Fault{File: base, Message: fmt.Sprintf("tools[%d] needs a name and a description", i)}
@@ -100,27 +131,6 @@ func readDeclaration(file string) (*declaration, error) {
 		})
 	}
 	return d, nil
-}
-
-// jsonFault says where JSON is wrong.
-func jsonFault(file string, data []byte, err error) error {
-	fault := &jsvm.Fault{File: file, Message: err.Error()}
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
-	offset := int64(0)
-	switch {
-	case errors.As(err, &syntax):
-		offset = syntax.Offset
-	case errors.As(err, &kind):
-		offset = kind.Offset
-	}
-	before := data[:min(max(offset-1, 0), int64(len(data)))]
-	fault.Line = bytes.Count(before, []byte("\n")) + 1
-	fault.Column = len(before) - bytes.LastIndexByte(before, '\n')
-	if lines := strings.Split(string(data), "\n"); fault.Line <= len(lines) {
-		fault.Text = lines[fault.Line-1]
-	}
-	return fault
 }
 
 // request asks a script what it declares, or whether it has what is declared.

@@ -80,15 +80,19 @@ function declare(m) {
     });
   }
   attempt(() => Object.assign(tool, options(p)));
-  return { tools: faults.length ? [] : [tool], faults, library: isLibrary(p) };
+  const members = isTool(m.default) ? Object.keys(m.default) : [];
+  return { tools: faults.length ? [] : [tool], faults, library: isLibrary(p), ...seen(m, members) };
 }
+
+/** seen is what the author may have meant otherwise: names, and variables that were read too early. */
+const seen = (m, members) => ({ exports: [...Object.keys(m), ...members].slice(0, 200), early: outside.early?.() ?? [] });
 
 const isTexts = (list) => Array.isArray(list) && list.every((t) => typeof t === "string");
 
 /** options are the parts that all ways to declare a tool have. */
 function options(p) {
   if (p.timeout !== undefined && typeof p.timeout !== "number") throw new Fault("timeout", "timeout must be a number of milliseconds");
-  if (p.modes !== undefined && !isTexts(p.modes)) throw new Fault("modes", 'modes must be a list: ["read", "write"]');
+  if (p.modes !== undefined && !isTexts(p.modes)) throw new Fault("modes", 'modes must be a list: ["read"] for a tool that changes nothing');
   if (p._meta !== undefined && (typeof p._meta !== "object" || p._meta === null)) throw new Fault("_meta", "_meta must be an object");
   for (const [kind, list] of Object.entries(p.permissions ?? {})) {
     if (!["net", "read", "env"].includes(kind)) throw new Fault("permissions", `permissions knows net, read and env, not ${kind}`);
@@ -116,7 +120,7 @@ function check(m, names) {
     faults.push({ part: e.part, message: e.message });
   }
   const said = Object.fromEntries(texts.filter((part) => typeof m[part] === "string").map((part) => [part, m[part]]));
-  return { tools: [{ ...said, ...more }], faults };
+  return { tools: [{ ...said, ...more }], faults, ...seen(m, []) };
 }
 
 /** own is what parts finds, for a module that was prepared. */

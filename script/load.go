@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -29,8 +27,9 @@ type file struct {
 	inputs      []jsvm.Input // all files that it is made of
 	tools       []*toolyard.Tool
 	faults      []toolyard.Problem
-	library     bool // it does not look like a tool
-	again       bool // it could not be loaded for reasons that are not its own
+	warnings    []toolyard.Problem // what is probably not as it was meant
+	library     bool               // it does not look like a tool
+	again       bool               // it could not be loaded for reasons that are not its own
 	took        time.Duration
 }
 
@@ -107,8 +106,11 @@ const loadTime = 5 * time.Second
 
 // compile compiles a script and asks it what it declares.
 func (l *loader) compile(ctx context.Context, f *file, d *declaration) (*entry, []error) {
-	m, faults := jsvm.Compile(f.path, jsvm.CompileOptions{Root: l.folder.dir, Provided: l.modules})
-	f.inputs = m.Inputs
+	m, faults, err := l.compiler.Compile(ctx, f.path, jsvm.CompileOptions{Root: l.folder.dir, Provided: l.modules})
+	if f.inputs = m.Inputs; err != nil {
+		f.again = true
+		return nil, []error{err}
+	}
 	if len(faults) > 0 {
 		var errs []error
 		for i := range faults {
@@ -137,59 +139,44 @@ func (l *loader) declare(ctx context.Context, f *file, r *jsvm.Run) (declared js
 	return declared, err
 }
 
-// loadFault says where a script failed while it was loaded.
-func loadFault(f *file, err error) error {
-	fault := &jsvm.Fault{File: f.path, Message: err.Error()}
-	var e *jsvm.Exception
-	if errors.As(err, &e) && e.Line > 0 {
-		fault.File, fault.Line, fault.Column = e.File, e.Line, e.Column
-		path := filepath.Join(strings.TrimSuffix(f.abs, filepath.FromSlash(f.path)), filepath.FromSlash(e.File))
-		if slices.ContainsFunc(f.inputs, func(in jsvm.Input) bool { return in.Path == path }) {
-			fault.Text = lineOf(path, e.Line)
-		}
-	}
-	return fault
-}
+// maxTools is how many tools one file may declare.
+const maxTools = 100
 
-func lineOf(path string, line int) string {
-	data, err := guard.ReadFile(path, jsvm.MaxSource)
-	if err != nil {
-		return ""
-	}
-	for text := range strings.Lines(string(data)) {
-		if line--; line == 0 {
-			return strings.TrimRight(text, "\r\n")
-		}
-	}
-	return ""
+// maxDeclared is how many bytes a file may declare: texts, schemas and metadata of its tools.
+const maxDeclared = 2 << 20
+
+// declared is what a script says of itself.
+type declared struct {
+	Tools   []definition
+	Faults  []struct{ Part, Message string }
+	Library bool
+	Exports []string // names of exports, and of members of a tool of the AI SDK
+	Early   []string // variables that were read while it was loaded
 }
 
 // finish makes the tools that a script declares.
 func (l *loader) finish(f *file, d *declaration, e *entry) *file {
-	var answer struct {
-		Value struct {
-			Tools   []definition
-			Faults  []struct{ Part, Message string }
-			Library bool
-		}
+	if len(e.Declared) > maxDeclared {
+		return f.fail(&jsvm.Fault{File: f.path, Message: fmt.Sprintf("what it declares is larger than %d MiB", maxDeclared>>20), Fix: "Make its schemas and texts smaller."})
 	}
+	var answer struct{ Value declared }
 	if err := json.Unmarshal(e.Declared, &answer); err != nil {
 		return f.fail(fmt.Errorf("what it declares cannot be used: %w", err))
 	}
-	said := answer.Value
+	said := &answer.Value
 	f.library = said.Library
 	var errs []error
 	for _, one := range said.Faults {
-		errs = append(errs, partFault(f, one.Part, one.Message))
+		errs = append(errs, partFault(f, one.Message, one.Part))
 	}
 	if len(errs) > 0 {
 		return f.fail(errs...)
 	}
-	m := jsvm.NewModule(f.path, e.Code, e.Map)
-	for _, def := range d.apply(said.Tools) {
+	m, definitions := jsvm.NewModule(f.path, e.Code, e.Map), d.apply(said.Tools)
+	for _, def := range definitions {
 		t, err := l.tool(f, m, def)
 		if err != nil {
-			errs = append(errs, partFault(f, def.Export, strings.TrimPrefix(err.Error(), "tool "+def.Name+": ")))
+			errs = append(errs, definitionFault(f, d.tools != nil, &def, err))
 			continue
 		}
 		f.tools = append(f.tools, t)
@@ -198,40 +185,8 @@ func (l *loader) finish(f *file, d *declaration, e *entry) *file {
 		f.tools = nil
 		return f.fail(errs...)
 	}
-	return f
-}
-
-// partFault says where the export is that a fault is about; the beginning if there is none.
-func partFault(f *file, part, message string) *jsvm.Fault {
-	fault := &jsvm.Fault{File: f.path, Line: 1, Column: 1, Message: message}
-	pattern := `^\s*export\s+(async\s+)?(const|let|var|function\*?|class)\s+` + regexp.QuoteMeta(part) + `\b`
-	if part == "default" {
-		pattern = `^\s*export\s+default\b`
-	}
-	export, err := regexp.Compile(pattern)
-	data, readErr := guard.ReadFile(f.abs, jsvm.MaxSource)
-	if err != nil || readErr != nil {
-		return fault
-	}
-	line := 0
-	for text := range strings.Lines(string(data)) {
-		line++
-		if export.MatchString(text) {
-			fault.Line, fault.Text = line, strings.TrimRight(text, "\r\n")
-			return fault
-		}
-	}
-	return fault
-}
-
-// fail makes problems of what is wrong with the file.
-func (f *file) fail(errs ...error) *file {
-	for _, err := range errs {
-		p := toolyard.Problem{Source: "scripts", File: f.path, Message: err.Error()}
-		if fault, ok := errors.AsType[*jsvm.Fault](err); ok {
-			p.File, p.Line, p.Column, p.Message, p.Frame = fault.File, fault.Line, fault.Column, fault.Message, fault.Frame()
-		}
-		f.faults = append(f.faults, p)
+	if !f.library {
+		l.warn(f, said, definitions)
 	}
 	return f
 }

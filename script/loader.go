@@ -2,6 +2,7 @@ package script
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"os"
 	"runtime"
@@ -16,15 +17,17 @@ import (
 
 // loader makes tools of the files of a folder, for as long as its pool runs them.
 type loader struct {
-	folder  *Folder
-	pool    *jsvm.Pool
-	cache   *cache
-	modules []string // that scripts can import
-	files   map[string]*file
+	folder   *Folder
+	compiler *jsvm.Compiler
+	pool     *jsvm.Pool
+	cache    *cache
+	modules  []string // that scripts can import
+	files    map[string]*file
+	skipped  int // scripts beyond maxFiles
 }
 
-func newLoader(f *Folder, pool *jsvm.Pool) *loader {
-	l := &loader{folder: f, pool: pool, cache: openCache(f.opts.CacheDir, f.dir)}
+func newLoader(f *Folder, compiler *jsvm.Compiler, pool *jsvm.Pool) *loader {
+	l := &loader{folder: f, compiler: compiler, pool: pool, cache: openCache(f.opts.CacheDir, f.dir)}
 	for _, p := range f.provided() {
 		l.modules = append(l.modules, p.Name)
 	}
@@ -34,6 +37,8 @@ func newLoader(f *Folder, pool *jsvm.Pool) *loader {
 
 // update loads what has changed.
 func (l *loader) update(ctx context.Context, found []watch.File) {
+	l.skipped = max(0, len(found)-maxFiles)
+	found = found[:len(found)-l.skipped]
 	before := l.files
 	next := make(map[string]*file, len(found))
 	var stale []watch.File
@@ -94,7 +99,7 @@ func (l *loader) tell(loaded []*file, gone []string, first bool) {
 	imported := l.imported()
 	for _, n := range loaded {
 		if !n.library || !imported[n.abs] {
-			told(Load{File: n.path, Tools: n.names(), Faults: n.faults, Took: n.took, First: first})
+			told(Load{File: n.path, Tools: n.names(), Faults: n.faults, Warned: n.warnings, Took: n.took, First: first})
 		}
 	}
 	for _, path := range gone {
@@ -161,12 +166,27 @@ func (l *loader) problems() (problems []toolyard.Problem) {
 	if info, err := os.Stat(l.folder.dir); err != nil || !info.IsDir() {
 		return []toolyard.Problem{{Source: "scripts", Subject: "scripts", Message: "there is no folder " + l.folder.opts.Dir, Fix: "Make it; it is waited for."}}
 	}
-	problems = l.grantsForNobody()
+	if l.skipped > 0 {
+		problems = append(problems, toolyard.Problem{
+			Source: "scripts", Subject: "scripts", Message: fmt.Sprintf("there are more than %d scripts; %d are not loaded", maxFiles, l.skipped),
+			Fix: "Say with scripts.glob which files are tools, or remove some.",
+		})
+	}
+	problems = slices.Concat(problems, l.grantsForNobody(), l.folder.unsetVariables())
 	imported := l.imported()
 	for _, path := range slices.Sorted(maps.Keys(l.files)) {
 		if one := l.files[path]; !one.library || !imported[one.abs] {
-			problems = append(problems, one.faults...)
+			problems = append(append(problems, one.faults...), one.warnings...)
 		}
+	}
+	if extra := len(problems) - maxProblems; extra > 0 {
+		problems = append(problems[:maxProblems:maxProblems], toolyard.Problem{Source: "scripts", Subject: "scripts", Message: fmt.Sprintf("and %d more problems", extra)})
 	}
 	return problems
 }
+
+// Bounds on what a folder holds.
+const (
+	maxFiles    = 5000 // scripts that are loaded
+	maxProblems = 200  // that are shown
+)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -92,7 +93,7 @@ func (o *outside) answer(ctx context.Context, op string, payload json.RawMessage
 		if q.Name == "" {
 			return o.reach.variables(), nil
 		}
-		return o.reach.variable(q.Name), nil
+		return o.reach.variable(q.Name)
 	}
 	return nil, fmt.Errorf("%s is not known", op)
 }
@@ -219,6 +220,14 @@ type answered struct {
 	Body       string      `json:"body"`
 }
 
+// reasonOf says why a request failed, without the method and the URL, which the script knows.
+func reasonOf(err error) string {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err
+	}
+	return err.Error()
+}
+
 func (o *outside) fetch(ctx context.Context, q *question) (any, error) {
 	var body []byte
 	if q.Body != nil {
@@ -236,11 +245,14 @@ func (o *outside) fetch(ctx context.Context, q *question) (any, error) {
 	}
 	res, data, err := o.reach.net.Do(req, q.Redirect) //nolint:bodyclose // it is read and closed
 	var unreachable *guard.Unreachable
+	var private *guard.NotPublic
 	switch {
+	case errors.As(err, &private):
+		return nil, &jsvm.Refusal{Name: "NotCapable", Code: "EACCES", Message: private.Error()}
 	case errors.As(err, &unreachable):
 		return nil, o.reach.notCapable("network access to "+req.URL.Host, "net", req.URL.Hostname())
 	case err != nil:
-		return nil, &jsvm.Refusal{Name: "TypeError", Message: "fetch failed: " + err.Error()}
+		return nil, &jsvm.Refusal{Name: "TypeError", Message: reasonOf(err)}
 	}
 	a := answered{
 		Status: res.StatusCode, StatusText: http.StatusText(res.StatusCode), URL: res.Request.URL.String(),

@@ -41,7 +41,7 @@ func (f *Folder) reach(tool string, asked *Grant) *reach {
 		r.asked = &Grant{Read: f.absolute(asked.Read), Env: asked.Env}
 		within = append(guard.Reach{}, asked.Net...)
 	}
-	r.net = guard.NewClient(r.granted.Net, within, maxRead)
+	r.net = guard.NewClient(r.granted.Net, within, guard.Network{Private: f.opts.Private}, maxRead)
 	return r
 }
 
@@ -81,7 +81,7 @@ func nameWithin(a, b string) bool {
 func (r *reach) notCapable(what, kind, value string) error {
 	return &jsvm.Refusal{
 		Name: "NotCapable", Code: "EACCES",
-		Message: fmt.Sprintf("%s is not allowed; to allow it, say in toolyard.yaml: scripts: {grants: {%s: {%s: [%q]}}}", what, r.tool, kind, value),
+		Message: what + " is not allowed; to allow it, write in toolyard.yaml: " + r.grantLine(kind, value),
 	}
 }
 
@@ -212,21 +212,28 @@ func (r *reach) workingDir() string {
 func (r *reach) variables() []string {
 	set := []string{}
 	for _, name := range r.granted.Env {
-		if r.variable(name) != nil {
+		if value, _ := r.variable(name); value != nil {
 			set = append(set, name)
 		}
 	}
 	return set
 }
 
-// variable is the value of a granted variable, nil for none.
-func (r *reach) variable(name string) any {
+// variable is the value of a granted variable, nil for none. One that the script declares by
+// its full name, and so relies on, must be granted; others it may look for in vain.
+func (r *reach) variable(name string) (any, error) {
 	named := func(pattern string) bool { return nameWithin(name, pattern) }
-	if !slices.ContainsFunc(r.granted.Env, named) || (r.asked != nil && !slices.ContainsFunc(r.asked.Env, named)) {
-		return nil
+	if !slices.ContainsFunc(r.granted.Env, named) {
+		if r.asked != nil && slices.Contains(r.asked.Env, name) {
+			return nil, r.notCapable("reading the variable "+name, "env", name)
+		}
+		return nil, nil
+	}
+	if r.asked != nil && !slices.ContainsFunc(r.asked.Env, named) {
+		return nil, nil
 	}
 	if value, ok := r.getenv(name); ok {
-		return value
+		return value, nil
 	}
-	return nil
+	return nil, nil
 }

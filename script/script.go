@@ -11,6 +11,7 @@ import (
 	"context"
 	_ "embed" // for the harness
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -28,6 +29,8 @@ type Options struct {
 	Glob   string // which files; **/*.ts when empty
 	Base   string // what paths in grants and in scripts are relative to; the working directory when empty
 	Grants map[string]Grant
+
+	Private []netip.Prefix // networks beside the public internet that granted names may lead to
 
 	Memory   int           // bytes that one call may use; 64 MiB when zero
 	CPU      time.Duration // CPU time that one call may use; 5 s when zero
@@ -52,6 +55,7 @@ type Load struct {
 	File   string
 	Tools  []string // the names of its tools; none if the file is gone or never was good
 	Faults []toolyard.Problem
+	Warned []toolyard.Problem // what is probably not as it was meant
 	Took   time.Duration
 	First  bool // it is part of the first look at the folder
 }
@@ -114,7 +118,9 @@ func (f *Folder) Run(ctx context.Context, publish func([]*toolyard.Tool)) error 
 		return err
 	}
 	defer pool.Retire() // calls in flight end on the version that they began with
-	l := newLoader(f, pool)
+	compiler := jsvm.NewCompiler()
+	defer compiler.Close()
+	l := newLoader(f, compiler, pool)
 	w := watch.Folder{Dir: f.dir, Glob: f.opts.Glob, Log: f.opts.Log}
 	return w.Run(ctx, func(files []watch.File) []string {
 		l.update(ctx, files)

@@ -101,7 +101,7 @@ func (r *running) next(t testing.TB) map[string]*toolyard.Tool {
 
 func callTool(t testing.TB, tool *toolyard.Tool, args string) (*toolyard.Result, error) {
 	t.Helper()
-	valid, err := tool.Validate(json.RawMessage(args))
+	valid, err := tool.Validate(t.Context(), json.RawMessage(args))
 	if err != nil {
 		return nil, err
 	}
@@ -147,15 +147,25 @@ func TestFaults(t *testing.T) {
 		"package":     {"import x from \"left-pad\";\nexport default x;\n", "x.ts:1:15: Could not resolve \"left-pad\""},
 		"node":        {"import x from \"node:child_process\";\nexport default x;\n", "node:child_process is not available to scripts"},
 		"escape":      {"import x from \"../../../../etc/hostname.json\";\nexport default x;\n", "x.ts:1:15"},
-		"absolute":    {"import x from \"/etc/passwd\";\nexport default x;\n", "a script cannot import a file like passwd"},
+		"absolute":    {"import x from \"/etc/passwd\";\nexport default x;\n", "x.ts:1:15: a script cannot import files outside"},
+		"loader":      {"import x from \"./x.png\";\nexport default x;\n", "x.ts:1:15: a script cannot import a file like x.png"},
+		"computed":    {"export default (x: string) => import(\"../../\" + x);\n", "x.ts:1:31: import() needs a literal path"},
 		"throws":      {"const a = 1;\nthrow new Error(\"no\" + a);\n", "Error: no1"},
-		"fetches":     {hello + "await fetch(\"https://example.com\");\n", "while it is loaded"},
+		"fetches":     {hello + "await fetch(\"https://example.com\");\n", "fetches/x.ts:5:7: TypeError: fetch failed: a module cannot use the network"},
 		"name":        {strings.Replace(hello, "default async", "const f = async", 1), "there is no default function"},
 		"schema":      {strings.Replace(hello, "z.string()", "z.date()", 1), "x.ts:3:1: inputSchema cannot be shown to callers"},
-		"mode":        {hello + "export const modes = [\"raed\"];\n", "unknown mode \"raed\""},
-		"meta":        {hello + "export const _meta = { pricing: { executeUsd: 0.001 } };\n", "_meta.pricing"},
+		"mode":        {hello + "export const modes = [\"raed\"];\n", "x.ts:5:1: unknown mode \"raed\""},
+		"meta":        {hello + "export const _meta = {\n  pricing: { executeUsd: 0.001 },\n};\n", "x.ts:6:3: _meta.pricing: executeUsd must be a decimal in quotes"},
+		"limit":       {hello + "export const _meta = {\n  rateLimit: {\n    maxRequestPerMinute: 1,\n  },\n};\n", "x.ts:7:5: _meta.rateLimit.maxRequestPerMinute: unknown key (did you mean \"maxRequestsPerMinute\"?)"},
+		"price":       {hello + "export const _meta = { priceing: { executeUsd: \"1\" } };\n", "x.ts:5:24: _meta.priceing: unknown key (did you mean \"pricing\"?)"},
+		"surface":     {hello + "export const _meta = { surface: \"anywhere\" };\n", "x.ts:5:24: _meta.surface: unknown value"},
+		"timeout":     {hello + "export const timeout = 1e12;\n", "x.ts:5:1: timeout must be"},
+		"category":    {hello + "export const category = \"x\".repeat(20000);\n", "x.ts:5:1: category is longer than 16 KiB"},
+		"large-meta":  {hello + "export const _meta = { own: \"x\".repeat(70000) };\n", "x.ts:5:1: _meta is larger than 64 KiB"},
+		"large":       {hello + "export const _meta = { own: \"x\".repeat(3e6) };\n", "what it declares is larger than 2 MiB"},
+		"permissions": {hello + "export const permissions = { net: Array(200).fill(\"a.example\") };\n", "x.ts:5:1: permissions has a list of more than 100 entries"},
 		"description": {strings.Replace(hello, `"Says hello."`, "42", 1), "x.ts:2:1: description must be a text"},
-		"endless":     {hello + "for (;;) {}\n", "it did not end in time"},
+		"endless":     {hello + "for (;;) {}\n", "endless/x.ts: it did not end in time"},
 		"old-zod":     {strings.Replace(hello, "z.object(", "(s => ({ _def: s }))(", 1), "another zod"},
 		"duplicates":  {hello + "export const description = \"x\";\n", "x.ts:5:14"},
 	}
@@ -163,6 +173,7 @@ func TestFaults(t *testing.T) {
 	for name, tt := range cases {
 		files[name+"/x.ts"] = tt.text
 	}
+	files["loader/x.png"] = "x"
 	r := run(t, Options{}, files)
 	if tools := r.next(t); len(tools) > 0 {
 		t.Errorf("%v", tools)
@@ -192,8 +203,14 @@ export const description = "Says."; export const inputSchema = z.object({}); exp
 		t.Errorf("%v, %v", res, err)
 	}
 	r.save(t, "lib.ts", "export const shout = (s: string) => s + s;\n")
-	if res, err := callTool(t, r.next(t)["say"], "{}"); err != nil || res.Content[0] != toolyard.Text("heyhey!") {
-		t.Errorf("%v, %v", res, err)
+	for { // files that were written just before the start are told once more
+		res, err := callTool(t, r.next(t)["say"], "{}")
+		if err != nil || res.Content[0] != toolyard.Text("HEY!") && res.Content[0] != toolyard.Text("heyhey!") {
+			t.Fatalf("%v, %v", res, err)
+		}
+		if res.Content[0] == toolyard.Text("heyhey!") {
+			return
+		}
 	}
 }
 
@@ -425,5 +442,82 @@ export default () => new Promise((r) => setTimeout(() => r("woke"), 700));`})
 	r.stop()
 	if got := <-done; got != "true <nil>" {
 		t.Error(got)
+	}
+}
+
+// What has no effect, or not the one that was meant, is a warning; the tool is there.
+func TestWarnings(t *testing.T) {
+	env := map[string]string{"SET": "1"}
+	r := run(t, Options{
+		Grants: map[string]Grant{"granted": {Env: []string{"SET", "UNSET"}, Net: []string{"*.example.com"}, Read: []string{"data/sub"}}},
+		Getenv: func(name string) (string, bool) { value, ok := env[name]; return value, ok },
+	}, map[string]string{
+		"mode.ts":    hello + "export const mode = [\"read\"];\n",
+		"meta.ts":    hello + "export const meta = {};\n",
+		"price.ts":   hello + "export const pricing = { executeUsd: \"1\" };\n",
+		"good.ts":    hello + "export const modes = [\"read\"];\nexport const helper = 1;\n",
+		"wants.ts":   hello + "export const permissions = {\n  env: [\"API_KEY\"],\n  net: [\"api.example.com\"],\n};\n",
+		"granted.ts": hello + "export const permissions = { env: [\"SET\"], net: [\"api.example.com:443\"], read: [\"data\"] };\nconst early = process.env.SET ?? process.env.NODE_ENV;\n",
+	})
+	if tools := r.next(t); len(tools) != 6 || !tools["good"].AllowedIn(toolyard.Write) || !tools["good"].AllowedIn(toolyard.Read) {
+		t.Fatal(tools, r.Problems())
+	}
+	var got []string
+	for _, p := range r.Problems() {
+		if !p.Warning {
+			t.Errorf("%+v is not a warning", p)
+		}
+		got = append(got, p.String()+" | "+p.Fix)
+	}
+	want := []string{
+		"scripts.grants.granted.env: the variable UNSET is granted, but it is not set | Set it where toolyard runs, or take it out.",
+		"granted.ts:6:15: process.env.SET is read while the module is loaded, when no variable is set | Read it inside of the function.",
+		"meta.ts:5:1: the export meta has no effect (did you mean _meta?) | ",
+		"mode.ts:5:1: the export mode has no effect (did you mean modes?) | ",
+		"price.ts:5:1: the export pricing has no effect: put it into _meta: export const _meta = { pricing: … } | ",
+		"wants.ts:7:3: permissions.net declares api.example.com, which is not granted | To grant it, write in toolyard.yaml: scripts: {grants: {wants: {net: [\"api.example.com\"]}}}",
+		"wants.ts:6:3: permissions.env declares API_KEY, which is not granted | To grant it, write in toolyard.yaml: scripts: {grants: {wants: {env: [\"API_KEY\"]}}}",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s", strings.Join(got, "\n"))
+	}
+}
+
+// A variable that a script declares and nobody grants is an error that says what to write;
+// others are just not there.
+func TestDeclaredVariableMustBeGranted(t *testing.T) {
+	script := strings.Replace(hello, "`${greeting}, ${name}!`", "String(process.env[name])", 1) + "export const permissions = { env: [\"API_KEY\", \"GRANTED\", \"P_*\"] };\n"
+	r := run(t, Options{
+		Grants: map[string]Grant{"say": {Env: []string{"GRANTED", "OTHER"}}},
+		Getenv: func(name string) (string, bool) { return "v", name == "GRANTED" || name == "OTHER" },
+	}, map[string]string{"say.ts": script})
+	tool := r.next(t)["say"]
+	for name, want := range map[string]string{"GRANTED": "v", "OTHER": "undefined", "NODE_ENV": "undefined", "P_1": "undefined"} {
+		if res, err := callTool(t, tool, `{"name":"`+name+`"}`); err != nil || res.Content[0] != toolyard.Text(want) {
+			t.Errorf("%s: %v, %v", name, res, err)
+		}
+	}
+	_, err := callTool(t, tool, `{"name":"API_KEY"}`)
+	if want := `reading the variable API_KEY is not allowed; to allow it, write in toolyard.yaml: scripts: {grants: {say: {env: ["API_KEY"]}}}`; err == nil || toolyard.AsError(err).Message != want {
+		t.Errorf("%v", err)
+	}
+}
+
+// Faults of a declaration are in its file.
+func TestDeclarationFaults(t *testing.T) {
+	declare := func(tool string) string {
+		return "{\"tools\": [\n  {\"name\": \"f\", \"description\": \"x\",\n   " + tool + "}\n]}\n"
+	}
+	many := "{\"tools\": [" + strings.Repeat("{\"name\": \"f\", \"description\": \"x\"},", 100) + "{\"name\": \"f\", \"description\": \"x\"}]}"
+	r := run(t, Options{}, map[string]string{
+		"meta.ts": "export const f = () => 1;\n", "meta.json": declare("\"_meta\": {\"rateLimit\": {\"perMinute\": 1}}"),
+		"modes.ts": "export const f = () => 1;\n", "modes.json": declare("\"modes\": [\"raed\"]"),
+		"many.ts": "export const f = () => 1;\n", "many.json": many,
+	})
+	r.next(t)
+	for _, want := range []string{"meta.json:3:28: _meta.rateLimit.perMinute: unknown key", "modes.json:3:4: unknown mode \"raed\"", "many.json: it declares more than 100 tools"} {
+		if !slices.ContainsFunc(r.Problems(), func(p toolyard.Problem) bool { return strings.HasPrefix(p.String(), want) }) {
+			t.Errorf("%s is not among %v", want, r.Problems())
+		}
 	}
 }

@@ -354,7 +354,7 @@ func testForeign(t *testing.T, open Replicas) {
 	for _, key := range []string{"", "k"} {
 		a := paid(purse, "0.25")
 		a.Account, a.Scope, a.Key = "mallory", "mallory", key
-		if _, err := run(t.Context(), replicas[0], a, nil); codeOf(err) != toolyard.Budget {
+		if _, err := run(t.Context(), replicas[0], a, nil); codeOf(err) != toolyard.NotFound {
 			t.Error(err)
 		}
 	}

@@ -55,9 +55,9 @@ func Call(t testing.TB, tool *toolyard.Tool, args string, opts *Options) (*tooly
 		c.AsOf = AsOf
 	}
 	if !tool.AllowedIn(c.Mode) {
-		return nil, toolyard.Errorf(toolyard.NotFound, "Tool %s not allowed in mode %s", tool.Name, c.Mode)
+		return nil, toolyard.Errorf(toolyard.UnknownTool, "Tool %s not allowed in mode %s", tool.Name, c.Mode)
 	}
-	path := toolyard.Chain(toolyard.Run, policy.Record(time.Now), policy.Recover(), policy.Validate(), policy.Deadline(30*time.Second))
+	path := toolyard.Chain(toolyard.Run, policy.Record(time.Now), policy.Recover(), policy.Validate(30*time.Second), policy.Deadline(30*time.Second))
 	return path(t.Context(), c)
 }
 

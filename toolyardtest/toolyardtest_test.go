@@ -52,7 +52,7 @@ func TestExample(t *testing.T) {
 
 func TestAWriteIsNotCalledInReadMode(t *testing.T) {
 	write := toolyard.Define(toolyard.Spec{Name: "w"}, func(context.Context, *toolyard.Call, struct{}) (string, error) { return "", nil })
-	if _, err := toolyardtest.Call(t, write, `{}`, &toolyardtest.Options{Mode: toolyard.Read}); toolyard.AsError(err).Code != toolyard.NotFound {
+	if _, err := toolyardtest.Call(t, write, `{}`, &toolyardtest.Options{Mode: toolyard.Read}); toolyard.AsError(err).Code != toolyard.UnknownTool {
 		t.Error(err)
 	}
 }

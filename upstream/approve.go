@@ -260,7 +260,7 @@ func (v *Server) Explain(tool string) (steps []toolyard.Step) {
 	i := slices.IndexFunc(v.offered, func(o *offered) bool { return o.key == tool })
 	if i < 0 {
 		v.mu.Unlock()
-		add(true, "definition", "the server has no tool %s, as far as is known", guard.Quote(tool))
+		add(true, "definition", "the server has no tool %s", guard.Quote(tool))
 		return steps
 	}
 	o := *v.offered[i]
@@ -273,16 +273,16 @@ func (v *Server) Explain(tool string) (steps []toolyard.Step) {
 	case o.unwanted:
 		add(true, "tools", "%s", o.why)
 	case o.unpinned:
-		add(false, "definition", "it is sound")
+		add(false, "definition", "it is valid")
 		add(true, "pin", "%s", o.why)
 	case o.why != "":
 		add(true, "definition", "%s", o.why)
 	default:
-		add(false, "definition", "it is sound")
+		add(false, "definition", "it is valid")
 		add(false, "pin", "%s", v.pinText())
-		add(false, "tools", "%s", map[bool]string{true: "all of the server are wanted", false: "it is named"}[len(v.opts.Tools) == 0])
+		add(false, "tools", "%s", map[bool]string{true: "all tools of the server are selected", false: "the configuration names it"}[len(v.opts.Tools) == 0])
 		add(false, "effects", "%s", v.effectText(&o))
-		add(false, "limits", "%v for a call", v.timeout(o.name))
+		add(false, "limits", "%v per call", v.timeout(o.name))
 	}
 	return steps
 }
@@ -291,7 +291,7 @@ func (v *Server) pinText() string {
 	if v.opts.Pinning == PinOff {
 		return "definitions of this server are not pinned"
 	}
-	return "it is as it was approved"
+	return "it matches the approved definition"
 }
 
 // effectText says why a tool counts as a read or a write.
@@ -304,9 +304,9 @@ func (v *Server) effectText(o *offered) string {
 	_, byStar := v.opts.Effects["*"]
 	switch {
 	case byName || byStar:
-		return kind + ", by the configuration"
+		return kind + ", as the configuration says"
 	case v.opts.Trust && kind == "read":
-		return "read, by the server's own word, which is trusted"
+		return "read, as the server says, which is trusted"
 	}
-	return "write, since nobody who is believed says that it only reads"
+	return "write, since it is not declared read-only"
 }

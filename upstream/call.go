@@ -120,7 +120,13 @@ func (v *Server) attempt(ctx context.Context, s *session, r request) (json.RawMe
 		return s.request(ctx, r)
 	}
 	if !c.Supports("elicitation") {
-		r.heard = func(m message) { v.overhear(s, r, m) }
+		r.heard = func(m message) {
+			if m.method == "elicitation/create" && m.id != nil {
+				s.answer(m.id, nil, &rpcError{Code: codeInvalidParams, Message: "the caller cannot be asked: its client does not support elicitation"})
+				return
+			}
+			v.overhear(s, r, m)
+		}
 		return s.request(ctx, r)
 	}
 	return v.converse(ctx, s, r)

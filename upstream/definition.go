@@ -22,7 +22,6 @@ type offered struct {
 	canonical json.RawMessage  // nil if it cannot be used
 	tool      *toolyard.Tool   // nil if it is withheld
 	prompt    *toolyard.Prompt // the same for a prompt
-	depth     int              // how deep its arguments and results may nest; 0 for no bound
 	why       string           // why it is withheld
 	fix       string
 	unwanted  bool // it is withheld because the operator did not name it
@@ -137,17 +136,6 @@ func (o *offered) check() (err error) {
 	if err := guard.CheckTexts(o.raw); err != nil {
 		return err
 	}
-	for _, key := range []string{"inputSchema", "outputSchema"} {
-		if schema := guard.Member(o.raw, key); schema != nil {
-			depth, err := guard.CheckSchema(schema)
-			if err != nil {
-				return fmt.Errorf("%s: %w", key, err)
-			}
-			if depth > 0 && (o.depth == 0 || depth < o.depth) {
-				o.depth = depth
-			}
-		}
-	}
 	o.canonical, err = pin.Canonical(o.raw)
 	return err
 }
@@ -197,7 +185,6 @@ func (v *Server) tool(o *offered) (*toolyard.Tool, error) {
 		Input: objectSchema(guard.Member(o.raw, "inputSchema")), Output: guard.Member(o.raw, "outputSchema"),
 		Modes: v.modes(o), Timeout: v.timeout(o.name), Bounds: v.opts.Bounds,
 	}
-	spec.Bounds.Depth = o.depth
 	if string(spec.Output) == "null" {
 		spec.Output = nil
 	}

@@ -16,8 +16,12 @@ import (
 // era hears them as an unfinished result, and calls again with the answers. In between the
 // call is parked: it goes on at the server, and nobody waits for it here.
 
-// parkTimeout is how long a call is parked.
-const parkTimeout = 10 * time.Minute
+// How long a call is parked. A server on stdio does not say which call a question belongs to, so
+// while one is open it can ask nobody else: whoever is not known must be quicker.
+const (
+	parkTimeout     = 10 * time.Minute
+	strangerTimeout = time.Minute
+)
 
 // maxParked is how many calls may be parked. Over HTTP each has a connection, of which half are
 // left to others.
@@ -104,7 +108,11 @@ func (v *Server) park(p *parked) json.RawMessage {
 	full := len(v.parked) >= v.maxParked()
 	if !full {
 		v.parked[key], p.since = p, time.Now()
-		p.expire = time.AfterFunc(parkTimeout, func() {
+		timeout := parkTimeout
+		if !p.request.call.Caller.Known() {
+			timeout = strangerTimeout
+		}
+		p.expire = time.AfterFunc(timeout, func() {
 			if p := v.unpark(key); p != nil {
 				p.cancel()
 			}

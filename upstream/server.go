@@ -152,7 +152,7 @@ func (v *Server) Run(ctx context.Context, publish func([]*toolyard.Tool)) error 
 		say()
 	}
 	slow := time.AfterFunc(slowStart, func() { // whoever waits for all sources waits no longer
-		v.note("it has not answered yet", "Run its command by hand to see what it does.")
+		v.note("it has not answered yet", "If it stays so, run its command by hand to see what it does.")
 		say()
 	})
 	defer slow.Stop()
@@ -451,9 +451,22 @@ func (v *Server) Problems() []toolyard.Problem {
 	defer v.mu.Unlock()
 	problems := slices.Concat(v.notes, v.problems)
 	if st := v.state; st.session == nil && st.err != nil {
-		problems = append(problems, v.problem("", "it is down: "+oneLine(st.err), "It is tried again by itself."))
+		problems = append(problems, v.problem("", "it is down: "+oneLine(st.err), st.fix))
 	}
 	return problems
+}
+
+// downFix says what to do about a server that is down. Only what may pass by itself needs nothing.
+func (v *Server) downFix(err error) string {
+	if _, ok := errors.AsType[*guard.NoProgramError](err); ok {
+		return "Install it, or correct command."
+	}
+	if _, ok := errors.AsType[*notMCP](err); ok && len(v.opts.Command) > 0 {
+		return "Check command and args."
+	} else if ok {
+		return "Check url."
+	}
+	return "It is retried automatically."
 }
 
 // oneLine is an error as a problem shows it.

@@ -218,6 +218,9 @@ func (s *session) initialize(ctx context.Context) error {
 	s.version = ""
 	params := append([]byte(`"protocolVersion":"`+legacyVersions[0]+`","capabilities":{"elicitation":{"form":{},"url":{}}},"clientInfo":`), s.client...)
 	result, err := s.request(ctx, request{method: "initialize", params: params, silence: true})
+	if refused, ok := errors.AsType[*rpcError](err); ok && refused.Code == codeMethodNotFound {
+		return &notMCP{err}
+	}
 	if err != nil {
 		return err
 	}
@@ -229,6 +232,13 @@ func (s *session) initialize(ctx context.Context) error {
 	s.introduce(guard.Member(result, "serverInfo"))
 	return s.link.tell(ctx, appendMessage(nil, 0, "notifications/initialized", nil))
 }
+
+// notMCP says that what runs does not know how an MCP session begins.
+type notMCP struct{ cause error }
+
+func (e *notMCP) Error() string { return "it runs, but does not answer as an MCP server" }
+
+func (e *notMCP) Unwrap() error { return e.cause }
 
 // agree notes what the server has and which version is spoken.
 func (s *session) agree(capabilities json.RawMessage) {
@@ -338,7 +348,7 @@ func (s *session) heard(m message) {
 	case m.id != nil && m.method == "ping":
 		s.answer(m.id, json.RawMessage("{}"), nil)
 	case m.id != nil && m.method == "elicitation/create":
-		s.answer(m.id, nil, &rpcError{Code: codeBusy, Message: "other calls are open that this may be about, so it cannot be told whom to ask: try again later"})
+		s.answer(m.id, nil, &rpcError{Code: codeBusy, Message: "several calls are running, and the question does not say which one it belongs to: try again later"})
 	case m.id != nil:
 		s.answer(m.id, nil, &rpcError{Code: codeMethodNotFound, Message: "method not found"})
 	case strings.HasSuffix(m.method, "/list_changed"):

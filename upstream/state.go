@@ -12,6 +12,7 @@ import (
 type state struct {
 	session *session // nil while there is none
 	err     error    // why there is none, nil at the beginning
+	fix     string   // what to do about err
 	down    bool     // there is no use in waiting for one
 	next    chan struct{}
 }
@@ -29,13 +30,14 @@ func (v *Server) set(next *state) {
 
 // fail notes that the server is down, and whether callers should wait for it.
 func (v *Server) fail(err error, wait bool) {
+	fix := v.downFix(err)
 	err = errors.New(v.words(err))
 	if v.said != err.Error() { // once, not at each attempt
 		v.said = err.Error()
 		v.opts.Log.Warn("server is down", "error", oneLine(err))
 	}
 	v.event(EventDown, err.Error())
-	v.set(&state{err: err, down: !wait})
+	v.set(&state{err: err, fix: fix, down: !wait})
 }
 
 // session is the current session. A server that is starting is waited for, almost as long as
@@ -51,7 +53,7 @@ func (v *Server) session(ctx context.Context) (*session, error) {
 			return st.session, nil
 		case st.down:
 			v.Retry()
-			return nil, v.unavailable(st.err)
+			return nil, v.notReady(st.err)
 		}
 		if deadline, ok := ctx.Deadline(); ok && waiting == ctx {
 			var cancel context.CancelFunc
@@ -64,14 +66,22 @@ func (v *Server) session(ctx context.Context) (*session, error) {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			return nil, v.unavailable(v.lastError())
+			return nil, v.notReady(v.lastError())
 		}
 	}
 }
 
 // unavailable tells a caller that the server cannot be used.
-func (v *Server) unavailable(err error) error {
+func (v *Server) unavailable(err error) *toolyard.Error {
 	return toolyard.Errorf(toolyard.Unavailable, "The server %s is not available: %s", v.opts.ID, v.words(err))
+}
+
+// notReady tells a caller that the server cannot be used yet. Nothing was sent to it, so the
+// call can be repeated.
+func (v *Server) notReady(err error) error {
+	e := v.unavailable(err)
+	e.RetryAfter = time.Second
+	return e
 }
 
 // await waits until a session is no longer the current one.

@@ -377,7 +377,7 @@ func TestWhatIsOffered(t *testing.T) {
 		"hidden text":          {tools: []string{reading, `{"name":"x","description":"a\u202eb","inputSchema":{"type":"object"}}`}, want: "rd", says: "U+202E"},
 		"hidden in the schema": {tools: []string{reading, `{"name":"x","inputSchema":{"type":"object","properties":{"a\u200b":{}}}}`}, want: "rd", says: "U+200B"},
 		"a schema bomb":        {tools: []string{reading, `{"name":"x","inputSchema":{"type":"object","$ref":"#"}}`}, want: "rd", says: "without end"},
-		"a remote schema":      {tools: []string{reading, `{"name":"x","inputSchema":{"type":"object","$ref":"http://127.0.0.1:1/"}}`}, want: "rd", says: "outside"},
+		"a remote schema":      {tools: []string{reading, `{"name":"x","inputSchema":{"type":"object","$ref":"http://127.0.0.1:1/"}}`}, want: "rd", says: "not followed"},
 		"a bad name":           {tools: []string{reading, `{"name":"a b","inputSchema":{"type":"object"}}`}, want: "rd", says: "use 1 to 128"},
 		"no name":              {tools: []string{reading, `{"inputSchema":{"type":"object"}}`, `7`}, want: "rd", says: "withheld"},
 		"a bad price":          {tools: []string{reading, `{"name":"x","inputSchema":{"type":"object"},"_meta":{"pricing":{"executeUsd":0.1}}}`}, want: "rd", says: "decimal in quotes"},
@@ -511,15 +511,16 @@ func TestResourcesAndPrompts(t *testing.T) {
 	}
 }
 
-// A question of a legacy server becomes an unfinished result, and the answer reaches it.
-func TestQuestionsOfALegacyServer(t *testing.T) {
-	f := newFake(t, false, echoTool)
+// ask makes the server ask something in the middle of a call, and checks the answer: the member
+// that it has, and what it contains.
+func (f *fake) ask(t *testing.T, member, want string) {
+	t.Helper()
 	answered := make(chan string, 1)
 	asking := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(strings.NewReader(string(body)))
 		switch {
-		case strings.Contains(string(body), `"result"`):
+		case strings.Contains(string(body), member):
 			answered <- string(body)
 			w.WriteHeader(http.StatusAccepted)
 		case strings.Contains(string(body), `"tools/call"`):
@@ -528,7 +529,7 @@ func TestQuestionsOfALegacyServer(t *testing.T) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			_, _ = io.WriteString(w, "data: {\"jsonrpc\":\"2.0\",\"id\":\"q7\",\"method\":\"elicitation/create\",\"params\":{\"message\":\"Who?\"}}\n\n")
 			_ = http.NewResponseController(w).Flush()
-			if got := <-answered; !strings.Contains(got, `"id":"q7"`) || !strings.Contains(got, `"name":"Ann"`) {
+			if got := <-answered; !strings.Contains(got, `"id":"q7"`) || !strings.Contains(got, want) {
 				t.Error(got)
 			}
 			_, _ = fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[]}}\n\n", m.ID)
@@ -537,6 +538,12 @@ func TestQuestionsOfALegacyServer(t *testing.T) {
 		}
 	})
 	f.instead.Store(&asking)
+}
+
+// A question of a legacy server becomes an unfinished result, and the answer reaches it.
+func TestQuestionsOfALegacyServer(t *testing.T) {
+	f := newFake(t, false, echoTool)
+	f.ask(t, `"result"`, `"name":"Ann"`)
 	s := run(t, upstream.Options{URL: f.URL}).up()
 	features := json.RawMessage(`{"elicitation":{}}`)
 	res, err := s.call(&toolyard.Call{Features: features}, "echo", `{}`)
@@ -547,6 +554,16 @@ func TestQuestionsOfALegacyServer(t *testing.T) {
 	_ = json.Unmarshal(res.Raw(), &unfinished)
 	again := &toolyard.Call{Features: features, State: unfinished.RequestState, Answers: json.RawMessage(`{"question":{"action":"accept","content":{"name":"Ann"}}}`)}
 	if res, err := s.call(again, "echo", `{}`); err != nil || res.Unfinished() {
+		t.Error(res, err)
+	}
+}
+
+// A caller whose client cannot be asked is the reason that a question is refused, not other calls.
+func TestAQuestionToACallerWhoCannotBeAsked(t *testing.T) {
+	f := newFake(t, false, echoTool)
+	f.ask(t, `"error"`, "its client does not support elicitation")
+	s := run(t, upstream.Options{URL: f.URL}).up()
+	if res, err := s.call(&toolyard.Call{}, "echo", `{}`); err != nil || res.Unfinished() {
 		t.Error(res, err)
 	}
 }

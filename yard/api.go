@@ -99,14 +99,14 @@ func unknownTool(v *toolyard.View, name string) error {
 	names := make([]string, 0, len(v.Tools))
 	for _, t := range v.Tools {
 		if t.Tool.Name == name {
-			return toolyard.Errorf(toolyard.NotFound, "The gate %s calls %s %s.", v.Gate.Name, name, t.Name)
+			return toolyard.Errorf(toolyard.UnknownTool, "The gate %s calls %s %s.", v.Gate.Name, name, t.Name)
 		}
 		names = append(names, t.Name)
 	}
 	if near := toolyard.Nearest(name, names); near != "" {
-		return toolyard.Errorf(toolyard.NotFound, "The gate %s shows no tool %s; did you mean %s?", v.Gate.Name, name, near)
+		return toolyard.Errorf(toolyard.UnknownTool, "The gate %s shows no tool %s; did you mean %s?", v.Gate.Name, name, near)
 	}
-	return toolyard.Errorf(toolyard.NotFound, "The gate %s shows no tool %s.", v.Gate.Name, name)
+	return toolyard.Errorf(toolyard.UnknownTool, "The gate %s shows no tool %s.", v.Gate.Name, name)
 }
 
 // guarded lets only those see a catalog who may enter its gate.

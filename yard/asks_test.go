@@ -153,6 +153,33 @@ func TestAnotherReplicaTakesTheAnswer(t *testing.T) {
 	}
 }
 
+// An answer that one replica has used is refused by all others, unless it is refused before
+// the tool ran.
+func TestAnAnswerIsUsedOnceByAllReplicas(t *testing.T) {
+	tool, ran := confirming()
+	config := "store: sqlite:" + filepath.Join(t.TempDir(), "shared.db") + "\nlimits: {wait: 100ms}\nterms: {confirm: {rate: {perMinute: 3}}}\ngates: {all: {mode: read, callers: keys}}\n"
+	one := newStaffWith(t, config, yard.Options{Tools: []*toolyard.Tool{tool}})
+	other := newStaffWith(t, config, yard.Options{Tools: []*toolyard.Tool{tool}})
+	ask := func() string {
+		_, first := one.ask(t, "local", "POST", "/api/v1/calls", `{"interactive":true,"tool":"confirm"}`)
+		return at(first, "asks.state")
+	}
+	answer := func(s *staff, state string, want int) {
+		t.Helper()
+		if status, answer := s.ask(t, "local", "POST", "/api/v1/calls", fmt.Sprintf(answered, state, "")); status != want {
+			t.Errorf("%d %v", status, answer)
+		}
+	}
+	used, refused := ask(), ask()
+	answer(one, used, 200)
+	answer(other, used, 400)
+	answer(one, refused, 429) // the limit, so the answer can be sent again, to any replica
+	answer(other, refused, 429)
+	if ran.Load() != 3 {
+		t.Errorf("the tool ran %d times", ran.Load())
+	}
+}
+
 // Nobody is asked who does not say that they can answer.
 func TestOnlyWhoCanAnswerIsAsked(t *testing.T) {
 	tool, _ := confirming()
@@ -190,5 +217,15 @@ func TestARefusedAnswerIsNotUsedUp(t *testing.T) {
 		if status, answer := s.ask(t, "caller", "POST", "/api/v1/calls", fmt.Sprintf(answered, at(first, "asks.state"), "")); status != 429 {
 			t.Errorf("%d %v", status, answer)
 		}
+	}
+}
+
+// Who is not authenticated cannot have results kept for idempotency keys.
+func TestIdempotencyKeysNeedACaller(t *testing.T) {
+	tool, ran := confirming()
+	s := newStaffWith(t, "store: memory\ngates: {open: {mode: read}}\n", yard.Options{Tools: []*toolyard.Tool{tool}})
+	status, answer := s.ask(t, "none", "POST", "/api/v1/calls", `{"tool":"greet","args":{"name":"Ann"},"idempotencyKey":"k"}`)
+	if status != 401 || !strings.Contains(at(answer, "detail"), "idempotency key") || ran.Load() != 0 {
+		t.Errorf("%d %v", status, answer)
 	}
 }

@@ -1,7 +1,6 @@
 package yard
 
 import (
-	"net/netip"
 	"reflect"
 
 	"github.com/toolyard/toolyard"
@@ -24,11 +23,7 @@ func (y *Yard) newProviders(c *config.Source, old *settings) (map[string]*provid
 		for _, t := range p.Tokens {
 			o.Tokens = append(o.Tokens, provide.Token{Symbol: t.Symbol, Address: t.Address, Decimals: t.Decimals})
 		}
-		for _, network := range c.Private {
-			if prefix, err := netip.ParsePrefix(string(network)); err == nil { // the configuration was checked
-				o.Private = append(o.Private, prefix)
-			}
-		}
+		o.Private = prefixes(c.Private)
 		provider, err := provide.New(kind, o)
 		if err != nil {
 			return nil, config.Faults{c.At(toolyard.Problem{Subject: "context", Message: err.Error()}, "context", kind)}

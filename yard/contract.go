@@ -19,6 +19,7 @@ import (
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/desk"
 	"github.com/toolyard/toolyard/internal/identity"
+	"github.com/toolyard/toolyard/internal/mcpserve"
 	"github.com/toolyard/toolyard/internal/pin"
 	"github.com/toolyard/toolyard/internal/record"
 	"github.com/toolyard/toolyard/internal/store"
@@ -84,6 +85,14 @@ func (k *contract) problems(c *config.Config) []toolyard.Problem {
 	return []toolyard.Problem{{Subject: "store", Message: message, Fix: "See that the database runs and can be reached; nothing has to be restarted here."}}
 }
 
+// tokens are kept in the store, where all replicas see them; nil without one.
+func (k *contract) tokens() mcpserve.Tokens {
+	if k.store == nil {
+		return nil
+	}
+	return k.store
+}
+
 // close closes the store.
 func (k *contract) close() error {
 	switch {
@@ -143,6 +152,14 @@ var errClosed = errors.New("the yard is closed")
 // Sweep implements desk.Store. What has run out in memory is seen when it is asked for.
 func (m *inMemory) Sweep(context.Context, int) (bool, error) { return false, nil }
 
+// RunUse implements desk.Store.
+func (m *inMemory) RunUse(ctx context.Context, scope string) (store.RunUse, error) {
+	if s := m.made.Load(); s != nil {
+		return s.RunUse(ctx, scope)
+	}
+	return store.RunUse{}, nil
+}
+
 // maintain keeps the store in order, about once in an hour.
 func (k *contract) maintain(ctx context.Context, log *slog.Logger) {
 	for {
@@ -173,9 +190,6 @@ func (y *Yard) arguments(c *config.Config) record.Arguments {
 // redact hides secrets in a text.
 func (y *Yard) redact(text string) string { return y.vault.Load().Redact(text) }
 
-// queued is how many calls may wait for a server, as a multiple of those that may run.
-const queued = 2
-
 // maxName is how long an idempotency key and the name of a session may be.
 const maxName = 255
 
@@ -202,10 +216,14 @@ func (s *settings) asks(c *toolyard.Call) (*toolyard.Ask, error) {
 			return nil, toolyard.Errorf(toolyard.Invalid, "An idempotency key and the names of a session, a caller and an account are at most %d bytes of text.", maxName)
 		}
 	}
+	a.Caller = fmt.Sprintf("%d/%s/%s", len(a.Account), a.Account, a.Caller) // callers of two accounts may have the same name
 	if c.Key == "" {
 		return a, nil
 	}
-	a.Scope, a.Key = fmt.Sprintf("%d/%s/%s", len(a.Account), a.Account, a.Caller), c.Key // no others have the same
+	if !c.Caller.Known() {
+		return nil, toolyard.Errorf(toolyard.Unauthenticated, "An idempotency key needs an authenticated caller: results are kept for each caller apart. Send an API key, or leave the idempotency key out.")
+	}
+	a.Scope, a.Key = a.Caller, c.Key
 	a.Digest = digest(c)
 	return a, nil
 }
@@ -215,7 +233,7 @@ func (s *settings) paces(t *toolyard.Tool) (paces []toolyard.Pace) {
 	if server, ok := s.Servers[t.Server]; ok {
 		n := server.Limits.Concurrency
 		paces = append(paces, toolyard.Pace{
-			Key: "at once/" + t.Server, Name: "The server " + t.Server, Local: true, Limit: toolyard.Limit{Concurrency: n}, Queue: queued * n,
+			Key: "at once/" + t.Server, Name: "The server " + t.Server, Local: true, Limit: toolyard.Limit{Concurrency: n},
 		})
 		if limit := server.Rate.Limit(); limit.Limited() {
 			paces = append(paces, toolyard.Pace{Key: "server/" + t.Server, Name: "the server " + t.Server, Limit: limit})

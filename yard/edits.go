@@ -114,7 +114,7 @@ func (p people) candidate(s *settings, edits *config.Edits) (*settings, error) {
 func (p people) Edit(ctx context.Context, edits *config.Edits, version int64, by, note string) (int64, error) {
 	s := p.config.Load()
 	if version != s.edits.version { // this replica may know less, or more, than who asks
-		return 0, toolyard.Errorf(toolyard.Conflict, "Somebody has changed something meanwhile; look at it and try again.")
+		return 0, toolyard.Errorf(toolyard.VersionConflict, "The configuration changed since you read it. Reload and try again.")
 	}
 	next, err := p.candidate(s, edits)
 	if err == nil {
@@ -127,7 +127,7 @@ func (p people) Edit(ctx context.Context, edits *config.Edits, version int64, by
 		return 0, toolyard.Errorf(toolyard.Unavailable, "There is no store to keep what is changed; restart to open one.")
 	}
 	if _, err := p.load(); err != nil {
-		return 0, &toolyard.Error{Code: toolyard.Conflict, Message: "The configuration cannot be read now, so nothing can be changed over it; mend it first.", Err: err}
+		return 0, &toolyard.Error{Code: toolyard.Unavailable, Message: "The configuration file cannot be read now, so nothing can be edited. Correct the file first.", Err: err}
 	}
 	body, err := json.Marshal(edits)
 	if err != nil {

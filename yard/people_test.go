@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -178,33 +180,43 @@ func TestAuthorization(t *testing.T) {
 	}
 }
 
-// A browser is known by its cookie, on pages of this server only.
-func TestSignIn(t *testing.T) {
-	s := newStaff(t)
-	if got, _ := s.ask(t, "none", "POST", "/api/v1/signin", `{"key":"`+s.keys["wrong"]+`"}`); got != http.StatusUnauthorized {
-		t.Errorf("a wrong key: %d", got)
-	}
-	r, _ := http.NewRequestWithContext(t.Context(), "POST", s.URL+"/api/v1/signin", strings.NewReader(`{"key":"`+s.keys["operator"]+`"}`))
+// signIn signs a browser in as a role, and returns its cookie and its page secret.
+func (s *staff) signIn(t *testing.T, role string) (cookie *http.Cookie, secret string) {
+	t.Helper()
+	r, _ := http.NewRequestWithContext(t.Context(), "POST", s.URL+"/api/v1/signin", strings.NewReader(`{"key":"`+s.keys[role]+`"}`))
 	r.Header.Set("Content-Type", "application/json")
 	res, err := s.Client().Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = res.Body.Close()
+	defer func() { _ = res.Body.Close() }()
+	var answer struct{ PageSecret string }
 	cookies := res.Cookies()
-	if res.StatusCode != http.StatusOK || len(cookies) != 1 || !cookies[0].HttpOnly || cookies[0].SameSite != http.SameSiteStrictMode {
-		t.Fatalf("%d %v", res.StatusCode, cookies)
+	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil || res.StatusCode != http.StatusOK || len(cookies) != 1 {
+		t.Fatalf("%d %v %v", res.StatusCode, cookies, err)
 	}
-	cookie := cookies[0].Name + "=" + cookies[0].Value
+	return cookies[0], answer.PageSecret
+}
+
+// A browser is known by its cookie and its page secret together, on pages of this server only.
+func TestSignIn(t *testing.T) {
+	s := newStaff(t)
+	if got, _ := s.ask(t, "none", "POST", "/api/v1/signin", `{"key":"`+s.keys["wrong"]+`"}`); got != http.StatusUnauthorized {
+		t.Errorf("a wrong key: %d", got)
+	}
+	set, secret := s.signIn(t, "operator")
+	if !set.HttpOnly || set.SameSite != http.SameSiteStrictMode || len(secret) < 20 {
+		t.Fatalf("%v, secret of %d characters", set, len(secret))
+	}
+	cookie := set.Name + "=" + set.Value
 	if strings.Contains(cookie, s.keys["operator"]) {
 		t.Error("the cookie shows the key to every port of the host")
 	}
-	s.keys["cookie"] = cookies[0].Value
-	if got, _ := s.ask(t, "cookie", "GET", "/api/v1/keys", ""); got != http.StatusUnauthorized {
-		t.Errorf("the cookie is as good as a key: %d", got)
-	}
-	if got, _ := s.ask(t, "none", "GET", "/api/v1/keys", "", "Cookie", cookie+"; toolyard=x"); got != http.StatusUnauthorized {
-		t.Errorf("two cookies: %d", got)
+	for name, value := range map[string]string{"cookie": set.Value, "secret": secret} {
+		s.keys[name] = value
+		if got, _ := s.ask(t, name, "GET", "/api/v1/keys", ""); got != http.StatusUnauthorized {
+			t.Errorf("the %s is as good as a key: %d", name, got)
+		}
 	}
 	own, other := "http://"+s.Listener.Addr().String(), "http://127.0.0.1:1"
 	for name, c := range map[string]struct {
@@ -227,8 +239,174 @@ func TestSignIn(t *testing.T) {
 		if c.method == "POST" {
 			path, body = "/api/v1/servers/none/retry", "{}"
 		}
-		if got, _ := s.ask(t, "none", c.method, path, body, append(c.headers, "Cookie", cookie)...); got != c.status {
+		if got, _ := s.ask(t, "none", c.method, path, body, append(c.headers, "Cookie", cookie, "Toolyard-Page-Secret", secret)...); got != c.status {
 			t.Errorf("%s: %d, want %d", name, got, c.status)
+		}
+	}
+}
+
+// A program on another port of the host receives the cookie, and can send any header: without
+// the page secret of the same sign-in the cookie is worth nothing, at any route.
+func TestCookieNeedsPageSecret(t *testing.T) {
+	s := newStaff(t)
+	set, secret := s.signIn(t, "operator")
+	again, anotherSecret := s.signIn(t, "operator")
+	foreign, _ := s.signIn(t, "caller")
+	cookie := "toolyard=" + set.Value
+	own := []string{"Sec-Fetch-Site", "same-origin"}
+	for _, rule := range api.Rules() {
+		if rule.Access == "open" {
+			continue
+		}
+		path := regexp.MustCompile(`\{\w+\}`).ReplaceAllString(rule.Path, "x")
+		stranger, _ := s.ask(t, "none", rule.Method, path, "", own...)
+		if got, _ := s.ask(t, "none", rule.Method, path, "", append(own, "Cookie", cookie)...); got != stranger {
+			t.Errorf("%s %s with the cookie alone: %d, and %d without", rule.Method, rule.Path, got, stranger)
+		}
+		for name, headers := range map[string][]string{
+			"a wrong secret":        {"Cookie", cookie, "Toolyard-Page-Secret", "guessed"},
+			"another sign-in":       {"Cookie", cookie, "Toolyard-Page-Secret", anotherSecret},
+			"the secret, no cookie": {"Toolyard-Page-Secret", secret},
+		} {
+			if got, _ := s.ask(t, "none", rule.Method, path, "", append(headers, own...)...); got != http.StatusUnauthorized {
+				t.Errorf("%s %s with %s: %d", rule.Method, rule.Path, name, got)
+			}
+		}
+	}
+	for name, cookies := range map[string]string{
+		"another program sets one too": "toolyard=x; toolyard=" + foreign.Value + "; " + cookie,
+		"both sign-ins":                cookie + "; toolyard=" + again.Value,
+	} {
+		if got, answer := s.ask(t, "none", "GET", "/api/v1/me", "", append(own, "Cookie", cookies, "Toolyard-Page-Secret", secret)...); got != http.StatusOK || answer["caller"] != "operator-1" {
+			t.Errorf("%s: %d %v", name, got, answer)
+		}
+	}
+	// A cookie that another program put in place of ours is not taken for the sign-in of this page.
+	if got, answer := s.ask(t, "none", "GET", "/api/v1/me", "", append(own, "Cookie", "toolyard="+foreign.Value, "Toolyard-Page-Secret", secret)...); got != http.StatusUnauthorized {
+		t.Errorf("a foreign cookie: %d %v", got, answer)
+	}
+}
+
+// Refused requests leave few and small rows behind, however many there are and whatever they send.
+func TestRefusedRequestsDoNotFillTheRecord(t *testing.T) {
+	s := newStaff(t)
+	body := `{"name":"` + strings.Repeat("A", 60_000) + `","caller":"x"}`
+	for range 200 {
+		if got, _ := s.ask(t, "caller", "POST", "/api/v1/keys", body); got != http.StatusForbidden {
+			t.Fatal(got)
+		}
+	}
+	for i := range 700 {
+		got, answer := s.ask(t, "viewer", "DELETE", "/api/v1/links/wallet", "")
+		if want := map[bool]int{true: 204, false: 429}[i < 600]; got != want {
+			t.Fatalf("change %d of their own: %d %v", i, got, answer)
+		}
+	}
+	list, err := s.store.Changes(t.Context(), store.ChangeQuery{Caller: "caller-1"})
+	if err != nil || len(list) != 30 {
+		t.Fatalf("%d rows, %v", len(list), err)
+	}
+	for _, c := range list {
+		if c.Status != http.StatusForbidden || len(c.Detail) > 0 {
+			t.Errorf("%+v", c)
+		}
+	}
+	own, err := s.store.Changes(t.Context(), store.ChangeQuery{Caller: "viewer-1"})
+	if err != nil || len(own) != 600 {
+		t.Errorf("%d rows of changes of their own, %v", len(own), err)
+	}
+}
+
+// Sessions that are opened and closed do not count as changes that fill the record: the ledger
+// bounds them.
+func TestSessionsAreNotCountedAsOwnChanges(t *testing.T) {
+	s := newStaff(t)
+	for i := range 350 {
+		got, answer := s.ask(t, "caller", "POST", "/api/v1/sessions", `{"limitUsd":"0.01"}`)
+		if got != http.StatusCreated {
+			t.Fatalf("session %d: %d %v", i, got, answer)
+		}
+		if got, answer := s.ask(t, "caller", "POST", "/api/v1/sessions/"+answer["id"].(string)+"/close", ""); got != http.StatusOK {
+			t.Fatalf("closing %d: %d %v", i, got, answer)
+		}
+	}
+}
+
+// A page of changes has a bounded number of bytes, and its cursor misses none.
+func TestChangesPageIsBounded(t *testing.T) {
+	s := newStaff(t)
+	detail, _ := json.Marshal(map[string]string{"text": strings.Repeat("x", 60_000)}) // as older versions kept them
+	const rows = 150
+	for i := range rows {
+		err := s.store.BeginChange(t.Context(), &store.Change{ID: fmt.Sprintf("old-%03d", i), At: time.Now().UTC(), Caller: "ann", Deed: "key.make", Detail: detail})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen, query := map[string]bool{}, "?limit=1000"
+	for range rows {
+		r, _ := http.NewRequestWithContext(t.Context(), "GET", s.URL+"/api/v1/changes"+query, nil)
+		r.Header.Set("Authorization", "Bearer "+s.keys["viewer"])
+		res, err := s.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, _ := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		var page struct {
+			Changes []struct{ ID string }
+			Next    string
+		}
+		if err := json.Unmarshal(data, &page); err != nil || len(data) > 1<<20+100_000 {
+			t.Fatalf("%d bytes, %v", len(data), err)
+		}
+		for _, c := range page.Changes {
+			seen[c.ID] = true
+		}
+		if page.Next == "" {
+			break
+		}
+		query = "?limit=1000&before=" + page.Next
+	}
+	if len(seen) != rows {
+		t.Errorf("%d of %d changes", len(seen), rows)
+	}
+}
+
+// Callers of two accounts who have the same name do not see each other's links.
+func TestAccountsDoNotShareLinks(t *testing.T) {
+	s := newStaff(t)
+	for _, account := range []string{"tenant1", "tenant2"} {
+		key, token, err := identity.New("x", "agent", account, nil, 0, time.Now())
+		if err == nil {
+			err = s.store.PutKey(t.Context(), key)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.keys[account] = token
+	}
+	if got, answer := s.ask(t, "tenant1", "PUT", "/api/v1/links/wallet", `{"address":"0x`+strings.Repeat("1", 40)+`"}`); got != http.StatusOK {
+		t.Fatal(got, answer)
+	}
+	if got, answer := s.ask(t, "tenant2", "GET", "/api/v1/links", ""); got != http.StatusOK || len(answer["links"].(map[string]any)) != 0 {
+		t.Errorf("%d %v", got, answer)
+	}
+	if got, _ := s.ask(t, "tenant2", "DELETE", "/api/v1/links/wallet", ""); got != http.StatusNoContent {
+		t.Error(got)
+	}
+	if got, answer := s.ask(t, "tenant1", "GET", "/api/v1/links", ""); got != http.StatusOK || len(answer["links"].(map[string]any)) != 1 {
+		t.Errorf("%d %v", got, answer)
+	}
+}
+
+// A yard without a store says that no key can be good there, and what to do.
+func TestAYardWithoutStoreSaysThatItKeepsNoKeys(t *testing.T) {
+	s := newStaffWith(t, "gates: {chat: {mode: read}}\n", yard.Options{})
+	for _, c := range []struct{ method, path, body string }{{"GET", "/api/v1/keys", ""}, {"POST", "/api/v1/signin", `{"key":"` + s.keys["operator"] + `"}`}} {
+		got, answer := s.ask(t, "operator", c.method, c.path, c.body)
+		if message, _ := answer["message"].(string); got != http.StatusUnauthorized || !strings.Contains(message, "keeps no API keys") || !strings.Contains(message, "store: sqlite:") {
+			t.Errorf("%s %s: %d %v", c.method, c.path, got, answer)
 		}
 	}
 }

@@ -18,7 +18,7 @@ type Scripts struct {
 }
 
 // newScripts makes the source of the scripts, nil if there is none.
-func (y *Yard) newScripts(c *config.Scripts) (*script.Folder, error) {
+func (y *Yard) newScripts(c *config.Scripts, private []config.Network) (*script.Folder, error) {
 	base := filepath.Dir(y.opts.ConfigFile) // "." without a file
 	dir := y.opts.Scripts.Dir
 	switch {
@@ -36,7 +36,7 @@ func (y *Yard) newScripts(c *config.Scripts) (*script.Folder, error) {
 		grants[name] = script.Grant{Net: texts(g.Net), Read: g.Read, Env: texts(g.Env)}
 	}
 	return script.New(script.Options{
-		Dir: dir, Glob: cmp.Or(y.opts.Scripts.Glob, c.Glob), Base: base, Grants: grants,
+		Dir: dir, Glob: cmp.Or(y.opts.Scripts.Glob, c.Glob), Base: base, Grants: grants, Private: prefixes(private),
 		Memory: int(c.Memory), CPU: time.Duration(c.CPU), Workers: c.Workers, CacheDir: y.opts.Scripts.Cache,
 		Log: y.log, Getenv: y.opts.Getenv, OnLoad: y.opts.Scripts.OnLoad,
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolyard/toolyard/internal/config"
@@ -40,6 +41,7 @@ func (y *Yard) Serve(ctx context.Context, l net.Listener) error {
 	}
 	defer stop()
 	s := newServer(y.handler)
+	l = guard.BoundConnections(l, y.config.Load().Limits.Connections, y.refusedConnection())
 	failed := make(chan error, 1)
 	go func() { failed <- s.Serve(l) }()
 	select {
@@ -55,6 +57,17 @@ func (y *Yard) Serve(ctx context.Context, l net.Listener) error {
 		return errors.Join(err, s.Close())
 	}
 	return nil
+}
+
+// refusedConnection logs that connections are refused, at most once in a minute.
+func (y *Yard) refusedConnection() func(address string) {
+	var last atomic.Int64
+	return func(address string) {
+		now := y.opts.Now().Unix()
+		if before := last.Load(); now-before >= 60 && last.CompareAndSwap(before, now) {
+			y.log.Warn("a connection was refused: too many are open, see limits.connections", "address", address)
+		}
+	}
 }
 
 // newServer is a server with bounds on what a client may take its time for.
@@ -101,5 +114,5 @@ func (y *Yard) serveMetrics(ctx context.Context) (stop func(), err error) {
 
 // bounded keeps the pages of strangers out, and bounds bodies.
 func bounded(c *config.Source, next http.Handler) http.Handler {
-	return boundBodies(guard.Browser(next, texts(c.Origins), texts(c.Hosts), console.Prefix))
+	return boundBodies(guard.Browser(next, texts(c.Origins), texts(c.Hosts), console.Prefix, "/"))
 }

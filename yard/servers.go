@@ -70,6 +70,24 @@ func (y *Yard) newServers(c *config.Source, old *settings) (map[string]*server, 
 	return servers, nil
 }
 
+// located are problems with the place of their server in the configuration file, where they
+// are about a server as a whole.
+func (s *settings) located(problems []toolyard.Problem) []toolyard.Problem {
+	list := slices.Clone(problems)
+	for i, p := range list {
+		server, ok := s.Servers[p.Source]
+		if !ok || p.File != "" || p.Tool != "" {
+			continue
+		}
+		key := "command"
+		if server.URL != "" {
+			key = "url"
+		}
+		list[i] = s.At(p, "servers", p.Source, key)
+	}
+	return list
+}
+
 func (y *Yard) newVault(c *config.Config) *secret.Vault {
 	named := make(map[string]string, len(c.Secrets))
 	for name, ref := range c.Secrets {
@@ -119,11 +137,7 @@ func (y *Yard) serverOptions(id string, c serverConfig, vault *secret.Vault) ups
 	if c.Dir == "" && c.Command != "" {
 		o.Dir = filepath.Dir(y.opts.ConfigFile)
 	}
-	for _, network := range c.private {
-		if p, err := netip.ParsePrefix(string(network)); err == nil { // the configuration was checked
-			o.Private = append(o.Private, p)
-		}
-	}
+	o.Private = prefixes(c.private)
 	for tool, timeout := range c.Timeouts {
 		o.Timeouts[tool] = time.Duration(timeout)
 	}
@@ -276,4 +290,14 @@ func (p pins) Protocol(server string) string {
 // SetProtocol implements [upstream.Pins].
 func (p pins) SetProtocol(server, version string) error {
 	return p.book.Update(server, func(e *pin.Entry) { e.Protocol = version })
+}
+
+// prefixes are networks as the configuration, which was checked, has them.
+func prefixes(networks []config.Network) (list []netip.Prefix) {
+	for _, network := range networks {
+		if p, err := netip.ParsePrefix(string(network)); err == nil {
+			list = append(list, p)
+		}
+	}
+	return list
 }

@@ -33,9 +33,16 @@ func (y *Yard) load() (*config.Source, error) {
 	if y.opts.ConfigFile == "" {
 		return &config.Source{Config: config.Default()}, nil
 	}
+	if y.opts.dry {
+		source, err := config.Parse(y.opts.ConfigFile, y.opts.text, y.opts.Getenv)
+		if err == nil {
+			source.Store = "memory"
+		}
+		return source, err
+	}
 	source, err := config.Load(y.opts.ConfigFile, y.opts.Getenv)
-	if err == nil && y.opts.dry {
-		source.Store = "memory"
+	if err == nil && y.opts.Store != "" {
+		source.UseStore(y.opts.Store)
 	}
 	return source, err
 }
@@ -56,11 +63,11 @@ func (y *Yard) settings(source *config.Source, e edition, old *settings) (*setti
 	if err := y.checkPicks(s); err != nil {
 		return nil, err
 	}
-	if old != nil && reflect.DeepEqual(old.Scripts, source.Scripts) {
+	if old != nil && reflect.DeepEqual(old.Scripts, source.Scripts) && reflect.DeepEqual(old.Private, source.Private) {
 		s.scripts = old.scripts
 		return s, nil
 	}
-	s.scripts, err = y.newScripts(source.Scripts)
+	s.scripts, err = y.newScripts(source.Scripts, source.Private)
 	return s, err
 }
 

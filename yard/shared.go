@@ -12,6 +12,7 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/mcpserve"
 	"github.com/toolyard/toolyard/internal/pin"
 	"github.com/toolyard/toolyard/internal/store"
 )
@@ -34,10 +35,10 @@ func LoadConfig(opts Options) (*config.Source, error) {
 	return source, errors.Join(err, y.release())
 }
 
-// CheckConfig finds what is wrong with a configuration file, as far as can be told without
-// starting anything or opening its store.
-func CheckConfig(opts Options) error {
-	opts.dry = true
+// CheckConfig finds what is wrong with the text of a configuration, as far as can be told without
+// starting anything or opening its store. The options name the file that it is from.
+func CheckConfig(opts Options, text []byte) error {
+	opts.dry, opts.text = true, text
 	y, err := New(opts)
 	if err != nil {
 		return err
@@ -171,7 +172,7 @@ func (d document) Read(ctx context.Context) (body []byte, version int64, err err
 // Write implements [pin.Document].
 func (d document) Write(ctx context.Context, body []byte, version int64) (next int64, err error) {
 	next, err = d.store.SetDocument(ctx, d.name, body, version)
-	if e, ok := errors.AsType[*toolyard.Error](err); ok && e.Code == toolyard.Conflict {
+	if e, ok := errors.AsType[*toolyard.Error](err); ok && e.Code == toolyard.VersionConflict {
 		return 0, pin.ErrChanged
 	}
 	return next, err
@@ -183,7 +184,8 @@ func (y *Yard) followStore(ctx context.Context) {
 	if !y.sharing {
 		return
 	}
-	_ = y.contract.store.Watch(ctx, func(name string) { // it ends only with ctx
+	y.forgetEnded(ctx)
+	_ = y.contract.store.Follow(ctx, y.id, func(name string) { // it ends only with ctx
 		switch version := y.await(ctx, name); {
 		case ctx.Err() != nil:
 		case name == bookDocument:
@@ -193,7 +195,35 @@ func (y *Yard) followStore(ctx context.Context) {
 		case name == editsDocument && version != y.config.Load().edits.version:
 			_ = y.reloadAndLog()
 		}
-	})
+	}, y.server.Receive)
+}
+
+// fleet connects the MCP server with those of the other replicas.
+type fleet struct{ *store.Store }
+
+// EndSession implements [mcpserve.Fleet].
+func (f fleet) EndSession(ctx context.Context, id string, owner toolyard.Caller, expires time.Time) error {
+	return f.Store.EndSession(ctx, id, owner.Account+" "+owner.ID, expires)
+}
+
+// fleet is how this replica reaches the others; nil if there are none.
+func (k *contract) fleet() mcpserve.Fleet {
+	if k.store == nil || k.store.Kind() != "postgres" {
+		return nil
+	}
+	return fleet{k.store}
+}
+
+// maxForgotten is how many ended sessions a replica reads when it starts.
+const maxForgotten = 100_000
+
+// forgetEnded reads which MCP sessions have ended before this replica listened.
+func (y *Yard) forgetEnded(ctx context.Context) {
+	ended, err := y.contract.store.EndedSessions(ctx, maxForgotten)
+	if err != nil {
+		y.log.Warn("cannot read which MCP sessions have ended; they are valid here until they expire", "error", err)
+	}
+	y.server.Forget(ended...)
 }
 
 // recheckChanged makes the servers look again of which somebody has approved something.

@@ -5,10 +5,12 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/provide"
 )
 
 // terms puts tools of all kinds under what a configuration says of them. A tool that stays
@@ -113,7 +115,7 @@ func (t *terms) problems(tools []*toolyard.Tool) (problems []toolyard.Problem) {
 		injected := g.tool.Injected()
 		for _, argument := range slices.Sorted(maps.Keys(injected)) {
 			if kind := injected[argument]; !t.provides(kind) {
-				add(g.tool, "nobody provides the context "+kind+", so its calls fail", "Configure context: "+kind)
+				add(g.tool, "the context "+kind+" is not configured, so its calls fail", contextFix(kind))
 			}
 		}
 	}
@@ -123,6 +125,14 @@ func (t *terms) problems(tools []*toolyard.Tool) (problems []toolyard.Problem) {
 		}
 	}
 	return problems
+}
+
+// contextFix says how to get a kind of context.
+func contextFix(kind string) string {
+	if kinds := provide.Kinds(); !slices.Contains(kinds, kind) {
+		return fmt.Sprintf("This binary has the contexts %s; a program that embeds Toolyard adds others with Options.Providers.", strings.Join(kinds, ", "))
+	}
+	return "Add context: {" + kind + ": {}}"
 }
 
 // mend says who can do something about a fault of a tool.

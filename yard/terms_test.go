@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/provide"
 	"github.com/toolyard/toolyard/yard"
 )
 
@@ -207,7 +208,7 @@ func TestContextThatNobodyProvides(t *testing.T) {
 	if diff := cmp.Diff([]string{
 		"it needs the context hyperliquid, but its input schema does not declare the argument hyperliquidPortfolio Mend the tool, or say otherwise under terms: mine",
 		"it needs the context stars, but its input schema does not declare the argument starsPortfolio Mend the tool, or say otherwise under terms: mine",
-		"nobody provides the context stars, so its calls fail Configure context: stars",
+		"the context stars is not configured, so its calls fail This binary has the contexts " + strings.Join(provide.Kinds(), ", ") + "; a program that embeds Toolyard adds others with Options.Providers.",
 	}, got); diff != "" {
 		t.Error(diff)
 	}
@@ -242,7 +243,7 @@ func TestTermsAndToolsetsChangeTogether(t *testing.T) {
 // A tool whose limit cannot be read is withheld: it is not offered without one. Terms leave
 // what was approved as it was.
 func TestABrokenLimitIsWithheld(t *testing.T) {
-	broken, err := toolyard.NewTool(toolyard.Spec{Name: "broken", Meta: map[string]json.RawMessage{"rateLimit": json.RawMessage(`{"maxRequestsPerMinute":"30"}`)}},
+	broken, err := toolyard.NewTool(toolyard.Spec{Name: "broken", Extra: map[string]json.RawMessage{"_meta": json.RawMessage(`{"rateLimit":{"maxRequestsPerMinute":"30"}}`)}},
 		func(context.Context, *toolyard.Call) (*toolyard.Result, error) { return nil, nil })
 	if err != nil {
 		t.Fatal(err)

@@ -49,7 +49,7 @@ func (b *toolbox) CallTool(ctx context.Context, c *toolyard.Call, server, tool s
 	}
 	i := slices.IndexFunc(v.Tools, func(t toolyard.Bound) bool { return t.Server == server && t.Tool.Name == tool })
 	if i < 0 {
-		return nil, toolyard.Errorf(toolyard.NotFound, "Unknown tool: %s", tool)
+		return nil, toolyard.Errorf(toolyard.UnknownTool, "Unknown tool: %s", tool)
 	}
 	if !usable(c, v.Tools[i].Tool) {
 		return nil, toolyard.Errorf(toolyard.Denied, "%s says that it only reads, so it cannot call %s, which does not", c.Tool.Name, tool)

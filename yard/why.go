@@ -28,7 +28,7 @@ func (y *Yard) Tools() []*toolyard.Tool { return y.offer().Tools }
 func (y *Yard) Why(gate, tool string) ([]toolyard.Step, error) {
 	v, ok := y.View(gate)
 	if !ok {
-		return nil, fmt.Errorf("there is no gate %s", gate)
+		return nil, fmt.Errorf("unknown gate %s", gate)
 	}
 	means := func(server, name string) bool {
 		return tool == name || tool == server+"/"+name || tool == v.Gate.Naming.Render(v.Gate.Yard, server, name)
@@ -57,12 +57,12 @@ func (y *Yard) Why(gate, tool string) ([]toolyard.Step, error) {
 		}
 	}
 	for _, t := range y.offer().Tools {
-		names = append(names, t.Name)
+		names = append(names, t.Name, v.Gate.Naming.Render(v.Gate.Yard, t.Server, t.Name))
 	}
 	if near := toolyard.Nearest(tool, names); near != "" {
-		return nil, fmt.Errorf("nobody knows a tool %s; did you mean %s?", tool, near)
+		return nil, fmt.Errorf("unknown tool %q (did you mean %q?)", tool, near)
 	}
-	return nil, fmt.Errorf("nobody knows a tool %s", tool)
+	return nil, fmt.Errorf("unknown tool %q", tool)
 }
 
 // Settle waits until the named servers, or all, were tried once, and shows what came of it.

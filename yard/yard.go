@@ -51,7 +51,7 @@ type Options struct {
 	Samples   []*toolyard.Tool             // served by a yard that has no other tools
 
 	ConfigFile string          // empty for none
-	Store      string          // where the configuration is kept, and followed, if there is no file; empty for nowhere
+	Store      string          // the store to use instead of the configured one; without a file the configuration is there, and followed
 	Gates      []toolyard.Gate // gates beside those of the file, which win by name
 	Recorders  []toolyard.Recorder
 	AskFirst   bool           // approve nothing that a server offers by itself, not even the first time
@@ -73,7 +73,8 @@ type Options struct {
 	Now     func() time.Time // nil for time.Now
 	Getenv  func(string) (string, bool)
 
-	dry bool // nothing is opened that others see
+	dry  bool   // nothing is opened that others see
+	text []byte // of a dry one, what the configuration file says
 }
 
 // NewLog makes a log from what the configuration says of it.
@@ -118,6 +119,7 @@ type Yard struct {
 	published  published          // under publishing too
 	reloading  sync.Mutex         // one Reload at a time
 	ready      chan struct{}
+	settled    atomic.Bool // the servers of the start were tried once
 }
 
 // New makes a yard. It fails when the configuration cannot be used.
@@ -148,7 +150,8 @@ func New(opts Options) (*Yard, error) {
 	y.server = mcpserve.New(mcpserve.Options{
 		Name: source.Name, Version: opts.Version, Clients: opts.Clients, Log: y.log, Now: opts.Now,
 		MaxBody: int64(source.Limits.Body), Admit: y.admit, Toolbox: &toolbox{y}, Down: y.Down, Yard: y.id,
-		StateKey: func() []byte { key := y.seal(); return key[:] },
+		StateKey: func() []byte { key := y.seal(); return key[:] }, Tokens: y.contract.tokens(),
+		Fleet: y.contract.fleet(), Replica: y.id, MaxStreams: source.Limits.Streams,
 		Call: func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 			return y.config.Load().path(ctx, c)
 		},
@@ -231,7 +234,7 @@ func (y *Yard) callPath(s *settings) toolyard.Handler {
 		policy.At("recover", policy.Recover()),
 		policy.At("cap", policy.Cap(int(c.Limits.Args), 0)),
 		policy.At("inject", policy.Inject(y.provider(s))),
-		policy.At("validate", policy.Validate()),
+		policy.At("validate", policy.Validate(time.Duration(c.Limits.Timeout))),
 		policy.At("admit", policy.Admit(y.opts.Now, y.contract.desk, s.asks)),
 		policy.At("bound", policy.Cap(0, int(c.Limits.Result))), // what is too large has failed, and is not charged
 		policy.At("intend", policy.Intend(recorders...)),
@@ -261,7 +264,7 @@ func (y *Yard) publish() {
 	defer y.publishing.Unlock()
 	g := y.catalog.Now()
 	if now := (published{y.config.Load(), g.Offered}); now != y.published {
-		y.server.Publish(now.settings.gates, now.settings.terms.apply(y.offerOf(g)), y.isReady())
+		y.server.Publish(now.settings.gates, now.settings.terms.apply(y.offerOf(g)), y.isReady() && y.settled.Load())
 		y.published = now
 	}
 	problems := y.Problems()
@@ -271,7 +274,7 @@ func (y *Yard) publish() {
 	y.logProblems(problems)
 }
 
-// isReady reports whether all sources have spoken. Before that nobody was there first.
+// isReady reports whether all sources have spoken.
 func (y *Yard) isReady() bool {
 	select {
 	case <-y.ready:
@@ -322,6 +325,7 @@ func (y *Yard) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { y.catalog.Run(ctx) })
 	wg.Go(func() { y.follow(ctx) })
+	wg.Go(func() { y.settleStart(ctx) })
 	wg.Go(func() { y.followStore(ctx) })
 	wg.Go(func() { y.live.Run(ctx) })
 	wg.Go(func() { y.contract.run(ctx, y.log) })
@@ -355,6 +359,23 @@ func (y *Yard) follow(ctx context.Context) {
 	}
 }
 
+// startTime bounds how long the servers of the start are waited for.
+const startTime = 2 * time.Minute
+
+// settleStart lets names and addresses be kept against newcomers once all servers were tried.
+// Before that nobody was there first: which of two servers connects earlier is chance, and
+// approved tools are offered before their server is connected.
+func (y *Yard) settleStart(ctx context.Context) {
+	waiting, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	select {
+	case <-y.ready: // before that there may be nothing to publish yet
+		y.Settle(waiting)
+	case <-waiting.Done():
+	}
+	y.settled.Store(true)
+}
+
 // Ready is closed when all sources have said what they offer and it is served.
 func (y *Yard) Ready() <-chan struct{} { return y.ready }
 
@@ -362,15 +383,41 @@ func (y *Yard) Ready() <-chan struct{} { return y.ready }
 // before the yard is ready.
 func (y *Yard) Check() error { return y.checkWhenReady(y.config.Load()) }
 
-// Problems are all things that a person should mend.
+// Problems are all things that need attention. What gates lack is known only when all sources
+// have loaded.
 func (y *Yard) Problems() []toolyard.Problem {
-	problems := slices.Concat(y.catalog.Now().Problems, y.termProblems(), y.contract.problems(y.config.Load().Config))
+	problems := slices.Concat(y.config.Load().located(y.catalog.Now().Problems), y.termProblems(), y.contract.problems(y.config.Load().Config))
 	if refused := y.refused.Load(); refused != nil {
 		problems = append(problems, *refused...)
 	}
+	if !y.isReady() {
+		return problems
+	}
+	return append(problems, y.gateProblems()...)
+}
+
+// gateProblems are the problems of the gates. One that several gates have in the same words is
+// reported once, with all of them.
+func (y *Yard) gateProblems() (problems []toolyard.Problem) {
+	found := make(map[toolyard.Problem]int) // by the problem without its gate
 	for _, name := range y.server.Gates() {
-		if v, ok := y.server.View(name); ok {
-			problems = append(problems, v.Problems...)
+		v, ok := y.server.View(name)
+		if !ok {
+			continue
+		}
+		for _, p := range v.Problems {
+			if p.Subject != "gate "+name { // it is about a toolset
+				problems = append(problems, p)
+				continue
+			}
+			cause := p
+			cause.Subject = ""
+			if i, known := found[cause]; known {
+				problems[i].Subject = "gates " + strings.TrimPrefix(strings.TrimPrefix(problems[i].Subject, "gates "), "gate ") + ", " + name
+				continue
+			}
+			found[cause] = len(problems)
+			problems = append(problems, p)
 		}
 	}
 	return problems
@@ -396,6 +443,42 @@ func (y *Yard) gateName(name string) string {
 // Call calls a tool at a gate as the caller, on the same path as every other call.
 func (y *Yard) Call(ctx context.Context, gate string, caller toolyard.Caller, tool string, args json.RawMessage) (*toolyard.Result, error) {
 	return y.server.Call(ctx, y.gateName(gate), &mcpserve.Request{Tool: tool, Args: args, Caller: caller})
+}
+
+// Question is what a tool asks a person before it goes on: a form to fill in, or a page to open.
+type Question struct {
+	Key     string // of its answer
+	Message string
+	Schema  json.RawMessage // of the form: a flat object; nil for a page
+	URL     string          // of the page; empty for a form
+}
+
+// Ask puts questions to a person. It returns an object with an MCP elicitation result for each
+// key, such as {"action":"accept","content":{"name":"Ann"}}.
+type Ask func(context.Context, []Question) (json.RawMessage, error)
+
+// maxRounds is how often one call may ask questions.
+const maxRounds = 8
+
+// CallAsking calls a tool like Call, for a caller who can answer questions.
+func (y *Yard) CallAsking(ctx context.Context, gate string, caller toolyard.Caller, tool string, args json.RawMessage, ask Ask) (*toolyard.Result, error) {
+	r := &mcpserve.Request{Tool: tool, Args: args, Caller: caller, Features: mcpserve.Answerable}
+	for range maxRounds {
+		reply, err := y.server.Do(ctx, y.gateName(gate), r)
+		if err != nil || reply.Asks == nil {
+			return reply.Result, err
+		}
+		var questions []Question
+		for _, key := range slices.Sorted(maps.Keys(reply.Asks.Questions)) {
+			q := reply.Asks.Questions[key]
+			questions = append(questions, Question{key, q.Message, q.Schema, q.URL})
+		}
+		if r.Answers, err = ask(ctx, questions); err != nil {
+			return nil, err
+		}
+		r.State = reply.Asks.State
+	}
+	return nil, toolyard.Errorf(toolyard.Failed, "%s asked %d times and was stopped.", tool, maxRounds)
 }
 
 // ServeStdio speaks MCP over a pair of streams until in ends or ctx does.
@@ -437,6 +520,7 @@ func (y *Yard) routes(c *config.Source) http.Handler {
 	pages := console.Handler()
 	mux.Handle(console.Prefix, pages)
 	mux.Handle(console.Prefix+"/", pages)
+	mux.Handle("GET /{$}", http.RedirectHandler(console.Prefix+"/", http.StatusFound))
 	mux.Handle("/v0.1/", y.registry())
 	if c.Metrics.Listen == "" {
 		mux.Handle("GET /metrics", y.measured(y.metrics.Handler()))

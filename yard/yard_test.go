@@ -87,6 +87,54 @@ func TestEveryRouteRefusesForeignPages(t *testing.T) {
 	}
 }
 
+func TestRootRedirectsToTheConsole(t *testing.T) {
+	y := start(t, yard.Options{Tools: basics.Tools()})
+	for path, want := range map[string]int{"/": http.StatusFound, "/nowhere": http.StatusNotFound} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1"+path, http.NoBody)
+		for key, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"} {
+			if path == "/" { // as a link of another site
+				r.Header.Set(key, value)
+			}
+		}
+		y.Handler().ServeHTTP(w, r)
+		if w.Code != want || (path == "/" && w.Header().Get("Location") != "/console/") {
+			t.Errorf("%s: %d %v", path, w.Code, w.Header())
+		}
+	}
+}
+
+// lateSource is a source that takes its time.
+type lateSource []*toolyard.Tool
+
+// Run implements toolyard.Source.
+func (s lateSource) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
+	time.Sleep(50 * time.Millisecond)
+	publish(s)
+	<-ctx.Done()
+	return nil
+}
+
+// A toolset is judged once its sources have loaded: a start without problems logs none.
+func TestStartLogsNoFalseAlarms(t *testing.T) {
+	var b strings.Builder
+	file := filepath.Join(t.TempDir(), "toolyard.yaml")
+	if err := os.WriteFile(file, []byte("toolsets: {a: {tools: [late]}, b: {tools: [never]}}\ngates: {one: {mode: write, toolset: a}, two: {mode: write, toolset: b}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	late := toolyard.Define(toolyard.Spec{Name: "late"}, func(context.Context, *toolyard.Call, struct{}) (string, error) { return "", nil })
+	y, err := yard.New(yard.Options{ConfigFile: file, Sources: map[string]toolyard.Source{"late": lateSource{late}}, Log: slog.New(slog.NewTextHandler(&b, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(300*time.Millisecond, cancel)
+	y.Run(ctx)
+	if strings.Contains(b.String(), "tool: late") || strings.Contains(b.String(), "problem is gone") || strings.Count(b.String(), "tool: never") != 1 {
+		t.Error(b.String())
+	}
+}
+
 // A body that does not come is not waited for, in a program that embeds the handler either.
 func TestSlowBodyOfAnEmbeddedYard(t *testing.T) {
 	t.Parallel() // it takes ten seconds
@@ -112,8 +160,8 @@ func TestCallTakesTheCallPath(t *testing.T) {
 		t.Error(res, err)
 	}
 	for want, call := range map[toolyard.Code][2]string{
-		toolyard.Invalid:  {"hello", `{}`},
-		toolyard.NotFound: {"nope", `{}`},
+		toolyard.Invalid:     {"hello", `{}`},
+		toolyard.UnknownTool: {"nope", `{}`},
 	} {
 		if _, err := y.Call(t.Context(), "chat", toolyard.Caller{}, call[0], json.RawMessage(call[1])); toolyard.AsError(err).Code != want {
 			t.Errorf("%v: %v", call, err)

@@ -9,13 +9,13 @@ async function change(deed, tool) {
   await until(`${tool} waits`, async () => (await api(settings.viewer, 'GET', '/servers/up/pending')).pending?.some((each) => each.tool === tool));
 }
 
-const item = (page, tool) => page.getByRole('list', { name: 'Definitions that wait' }).getByRole('listitem').filter({ has: page.getByText(tool, { exact: true }) });
+const item = (page, tool) => page.getByRole('list', { name: 'Pending definitions' }).getByRole('listitem').filter({ has: page.getByText(tool, { exact: true }) });
 
 await main(async () => {
   const { page, context } = await enter(settings.operator, '/servers/up?tab=pending');
 
   await step(page, 'nothing waits at first', async () => {
-    await page.getByText('Nothing waits for approval').waitFor();
+    await page.getByText('No pending approvals').waitFor();
     check('the old definition is listed', (await listed('chat')).get('mcp_up__plain')?.description === 'Does what plain does.');
   });
 
@@ -27,6 +27,25 @@ await main(async () => {
     check('what changed is withheld', !(await listed('chat')).has('mcp_up__plain'));
   });
 
+  await step(page, 'a definition must be opened before it can be approved', async () => {
+    await change('grow', 'grown');
+    await item(page, 'grown').waitFor({ timeout: 20_000 });
+    await page.getByRole('checkbox', { name: /^Select all/ }).click();
+    await page.getByText('Open 1 more definition to approve').waitFor();
+    const all = page.getByRole('button', { name: /^Approve 2$/ });
+    check('it cannot be approved unread', await all.isDisabled());
+    await item(page, 'grown').getByRole('button', { name: /grown/ }).click();
+    await page.getByText('Open 1 more definition to approve').waitFor({ state: 'detached' });
+    check('it can be approved once it was opened', await all.isEnabled());
+    await page.getByRole('checkbox', { name: /selected/ }).click();
+  });
+
+  await step(page, 'who approved it, its gates and its callers are shown', async () => {
+    const impact = item(page, 'plain').locator('.Impact');
+    await impact.getByRole('link', { name: 'chat' }).waitFor();
+    check('new definitions were never approved', (await item(page, 'grown').locator('.Impact').innerText()).includes('never'));
+  });
+
   await step(page, 'the diff shows both', async () => {
     const fold = item(page, 'plain').getByRole('button', { name: /plain/ });
     if ((await fold.getAttribute('aria-expanded')) !== 'true') await fold.click();
@@ -36,7 +55,7 @@ await main(async () => {
   });
 
   await step(page, 'an approval lets it through', async () => {
-    await page.getByRole('button', { name: 'Approve this' }).click();
+    await item(page, 'plain').getByRole('button', { name: 'Approve', exact: true }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Approve' }).click();
     await page.getByText('1 definition of up approved.').waitFor();
     const took = await until('MCP clients list it', async () => (await listed('chat')).get('mcp_up__plain')?.description === 'Does something else now.');
@@ -44,13 +63,11 @@ await main(async () => {
   });
 
   await step(page, 'what is rejected stays withheld', async () => {
-    await change('grow', 'grown');
-    await item(page, 'grown').waitFor({ timeout: 20_000 });
     const fold = item(page, 'grown').getByRole('button', { name: /grown/ });
     if ((await fold.getAttribute('aria-expanded')) !== 'true') await fold.click();
     await page.getByText('Was not there before.').first().waitFor();
     await viewer();
-    await page.getByRole('button', { name: 'Reject this' }).click();
+    await item(page, 'grown').getByRole('button', { name: 'Reject', exact: true }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Reject' }).click();
     await page.getByText('1 definition of up rejected.').waitFor();
     await sleep(300);
@@ -77,6 +94,6 @@ async function viewer() {
   const { page, context } = await enter(settings.viewer, '/servers/up?tab=pending&tool=grown');
   await item(page, 'grown').waitFor();
   await page.getByText('Was not there before.').first().waitFor();
-  check('a viewer has no buttons', (await page.getByRole('main').getByRole('button', { name: /Approve|Reject/ }).count()) === 0);
+  check('a viewer has no buttons', (await page.getByRole('main').getByRole('button', { name: /^(Approve|Reject)/ }).count()) === 0);
   await context.close();
 }

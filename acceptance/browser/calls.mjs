@@ -83,7 +83,7 @@ await main(async () => {
   await step(page, 'a call that failed', async () => {
     const { calls } = await api(settings.viewer, 'GET', '/calls?tool=throw&limit=1');
     await page.goto(`/console/calls/${calls[0].id}`);
-    await page.getByRole('region', { name: 'Why it failed' }).getByText('boom').waitFor();
+    await page.getByRole('region', { name: 'Error' }).getByText('boom').waitFor();
   });
   await context.close();
 });

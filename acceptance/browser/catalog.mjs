@@ -5,6 +5,8 @@ await main(async () => {
   const { page, context } = await enter(settings.operator);
   await step(page, 'keyboard only', () => keyboard(page));
   await step(page, 'filters', () => filters(page));
+  await step(page, 'servers and calls are found too', () => elsewhere(page));
+  await step(page, 'Back leads through tabs and filters', () => back(page));
   await context.close();
 });
 
@@ -13,8 +15,8 @@ async function keyboard(page) {
   await page.goto('/console/');
   await settled(page);
   const focused = () => page.evaluate(() => document.activeElement?.getAttribute('aria-label') ?? document.activeElement?.textContent);
-  for (let i = 0; i < 40 && (await focused()) !== 'Search tools'; i++) await page.keyboard.press('Tab');
-  check('Tab leads to the search', (await focused()) === 'Search tools', await focused());
+  for (let i = 0; i < 40 && (await focused()) !== 'Search'; i++) await page.keyboard.press('Tab');
+  check('Tab leads to the search', (await focused()) === 'Search', await focused());
   await page.keyboard.type('list_ledger_notes');
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { name: 'Catalog', level: 1 }).waitFor();
@@ -58,7 +60,7 @@ async function filters(page) {
   await page.goto('/console/catalog');
   await settled(page);
   const count = async () => Number((await page.getByRole('main').getByRole('status').first().innerText()).replaceAll(/\D/g, ''));
-  await page.getByRole('group', { name: 'Mode' }).getByRole('button', { name: /Writes/ }).click();
+  await page.getByRole('group', { name: 'Mode' }).getByRole('button', { name: /^Write/ }).click();
   await page.waitForURL(/mode=write/);
   await page.getByRole('group', { name: 'Source' }).getByRole('button', { name: /^up/ }).click();
   await page.waitForURL(/source=up/);
@@ -69,4 +71,32 @@ async function filters(page) {
   check('the address keeps the filters', (await count()) === total, { shown: await count(), total });
   await page.getByRole('button', { name: 'Clear all' }).click();
   await page.waitForFunction(() => /10,\d\d\d tools/.test(document.querySelector('main [role=status]')?.textContent ?? ''));
+}
+
+// elsewhere finds a server by its id, and a call by its own.
+async function elsewhere(page) {
+  const box = page.getByRole('combobox', { name: 'Search', exact: true });
+  await box.fill('gon');
+  await page.getByRole('option', { name: /gone/ }).click();
+  await page.getByRole('heading', { name: 'gone', level: 1 }).waitFor();
+  const { calls } = await api(settings.viewer, 'GET', '/calls?tool=hello&limit=1');
+  await box.fill(calls[0].id);
+  await box.press('Enter');
+  await page.getByRole('heading', { name: 'hello', level: 1 }).waitFor();
+}
+
+// back goes through what was chosen on one screen.
+async function back(page) {
+  await page.goto('/console/tools/-/plan_trip?tab=try');
+  await settled(page);
+  await page.getByRole('tab', { name: 'Schema' }).click();
+  await page.getByRole('tab', { name: 'Calls' }).click();
+  await page.goBack();
+  await page.waitForURL(/tab=schema/);
+  await page.goto('/console/catalog');
+  await settled(page);
+  await page.getByRole('group', { name: 'Mode' }).getByRole('button', { name: /^Write/ }).click();
+  await page.waitForURL(/mode=write/);
+  await page.goBack();
+  await page.waitForURL((url) => !url.search.includes('mode'));
 }

@@ -15,7 +15,7 @@ await main(async () => {
   };
   const run = async () => {
     await page.getByRole('button', { name: 'Run', exact: true }).click();
-    await page.getByRole('dialog').getByRole('button', { name: 'Run it' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Run', exact: true }).click();
   };
 
   await step(page, 'what is wrong is said at its field', async () => {
@@ -24,16 +24,17 @@ await main(async () => {
     await field('nights').fill('99');
     await field('email *').fill('nobody'); // only the yard knows what fits a pattern
     await page.getByRole('button', { name: 'Run', exact: true }).click();
-    await page.getByRole('alert').getByText(/not as the schema asks/).waitFor();
+    await page.getByRole('alert').getByText(/invalid value/).waitFor();
     await marked('destination *');
     await marked('nights');
-    check('nothing was called', (await result.getByText('Nothing was run yet').count()) === 1);
+    check('the first error has the focus', await field('destination *').evaluate((it) => it === document.activeElement));
+    check('nothing was called', (await result.getByText('Not run yet').count()) === 1);
   });
 
   await step(page, 'what the yard refuses is said at its field too', async () => {
     expect(/400 POST .*\/calls$/);
     await page.getByRole('button', { name: 'Send anyway' }).click();
-    await page.getByRole('dialog').getByRole('button', { name: 'Run it' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Run', exact: true }).click();
     await result.getByText('validation error').first().waitFor();
     await marked('email *');
   });
@@ -73,9 +74,37 @@ await main(async () => {
     check('the form takes it over', (await field('destination *').inputValue()) === 'Oslo' && (await field('card *').inputValue()) === '4242');
   });
 
+  await step(page, 'optional values are sent when they are added, and as they are shown', async () => {
+    check('what is optional begins as not set', (await page.getByLabel('Kind of insurance').locator('option:checked').innerText()) === 'not set');
+    await page.getByLabel('Kind of insurance').selectOption({ label: 'Full' });
+    await group('insurance').getByLabel('cover *').fill('9000');
+    await page.getByLabel('Kind of seat').selectOption({ label: 'null' });
+    check('a date has its own input', (await field('departs').getAttribute('type')) === 'date');
+    check('a password is not shown', (await field('pin').getAttribute('type')) === 'password');
+    check('a file can be chosen', (await field('passport').getAttribute('type')) === 'file');
+    await field('departs').fill('2026-12-24');
+    await field('destination *').fill('Rome');
+    await page.getByRole('tab', { name: 'Schema' }).click();
+    await page.getByRole('tab', { name: 'Try it' }).click();
+    check('arguments survive another tab', (await field('destination *').inputValue()) === 'Rome' && (await field('departs').inputValue()) === '2026-12-24');
+    await run();
+    await page.waitForFunction(() => document.body.innerText.includes('Rome'));
+    let sent;
+    await until('the call to Rome is on the record', async () => (sent = (await api(settings.viewer, 'GET', '/calls?tool=plan_trip&limit=1')).calls[0]?.args)?.destination === 'Rome');
+    check('what is shown is sent', isDeepStrictEqual([sent.insurance, sent.seat, sent.departs, 'pin' in sent], [{ cover: '9000' }, null, '2026-12-24', false]), sent);
+  });
+
+  await step(page, 'Run is in sight, and the call can be copied', async () => {
+    await page.evaluate(() => scrollTo(0, 0));
+    check('Run is in sight', await page.getByRole('button', { name: 'Run', exact: true }).evaluate((it) => it.getBoundingClientRect().bottom <= innerHeight));
+    await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+    await page.getByRole('button', { name: 'Copy as curl' }).click();
+    check('the command has the call', /curl .*\/api\/v1\/calls/.test(await page.evaluate(() => navigator.clipboard.readText())));
+  });
+
   await step(page, 'what was tried is kept', async () => {
-    await page.getByRole('region', { name: 'Tried in this tab' }).getByRole('button').last().waitFor();
-    check('three calls were tried', (await page.getByRole('region', { name: 'Tried in this tab' }).getByRole('listitem').count()) === 3);
+    await page.getByRole('region', { name: 'Recent runs' }).getByRole('button').last().waitFor();
+    check('four calls were tried', (await page.getByRole('region', { name: 'Recent runs' }).getByRole('listitem').count()) === 4);
   });
 
   await step(page, 'the other parts of the tool', async () => {
@@ -83,8 +112,8 @@ await main(async () => {
     await page.getByRole('tabpanel').getByText('travellers').first().waitFor();
     await page.getByRole('tab', { name: /^Who sees it/ }).click();
     const who = page.getByRole('table', { name: 'Who sees it' });
-    await who.getByRole('row').filter({ hasText: 'chat' }).getByText('Not shown').waitFor();
-    await who.getByRole('row').filter({ hasText: 'all' }).getByText('Shown', { exact: true }).waitFor();
+    await who.getByRole('row').filter({ hasText: 'chat' }).getByText('Hidden').waitFor();
+    await who.getByRole('row').filter({ hasText: 'all' }).getByText('Offered', { exact: true }).waitFor();
     await page.getByRole('tab', { name: 'Calls' }).click();
     await page.getByRole('tabpanel').getByText('OK').first().waitFor();
   });
@@ -95,6 +124,8 @@ await main(async () => {
     await run();
     await result.getByText(/boom/).first().waitFor();
   });
+
+  await step(page, 'results of every kind', () => results(page, result, run));
   await context.close();
 });
 
@@ -106,4 +137,24 @@ async function expectSent(want) {
     return sent?.destination === want.destination;
   });
   check('the arguments that were sent', isDeepStrictEqual(sent, want), { sent, want });
+}
+
+// results shows data as a table, Markdown without its dangers, and where a script threw.
+async function results(page, result, run) {
+  const answer = async (body) => {
+    await page.route('**/api/v1/calls', (route) => route.fulfill({ json: body }), { times: 1 });
+    await run();
+  };
+  await answer({ result: { content: [{ type: 'text', text: '[]' }], structuredContent: { total: 2, ships: [{ name: 'Solveig', length: 120 }, { name: 'Anneke', length: 90 }] } } });
+  const table = result.getByRole('region', { name: 'Structured content as a table' });
+  await table.getByRole('cell', { name: 'Anneke' }).waitFor();
+  const text = '# Report\n\nSee [the docs](https://example.com/a) and <b>no HTML</b>.\n\n![x](https://tracker.example/p.png)\n\n[bad](javascript:alert(1))';
+  await answer({ result: { content: [{ type: 'text', text }] } });
+  const link = result.getByRole('link', { name: 'the docs' });
+  check('a link learns nothing of this page', (await link.getAttribute('rel')) === 'noopener noreferrer nofollow');
+  await result.getByText('(example.com)').waitFor();
+  await result.getByText('<b>no HTML</b>').waitFor();
+  check('no image is loaded, and nothing else is a link', (await result.locator('.Markdown img').count()) === 0 && (await result.locator('.Markdown a').count()) === 1);
+  await answer({ trace: 'at default (tools/fee.ts:3:9)', result: { isError: true, content: [{ type: 'text', text: 'Error: boom' }] } });
+  await result.getByText('tools/fee.ts:3:9').waitFor();
 }

@@ -10,7 +10,7 @@ await main(async () => {
     const row = page.getByRole('table', { name: 'Limits' }).getByRole('row').filter({ hasText: 'note_paced' });
     await row.getByText('3 of 3').waitFor();
     const refused = await mcp('all', 'tools/call', { name: 'note_paced', arguments: {} }, settings.operator);
-    check('the fourth call is refused', refused.result?.structuredContent?.error === 'RATE_LIMITED', refused);
+    check('the fourth call is refused', refused.result?._meta?.['dev.toolyard/error']?.error === 'RATE_LIMITED', refused);
   });
 
   let token;
@@ -19,17 +19,17 @@ await main(async () => {
   await step(page, 'a key is made, used and revoked', async () => {
     await page.goto('/console/keys');
     await settled(page);
-    await page.getByRole('button', { name: 'Make a key' }).click();
+    await page.getByRole('button', { name: 'Create key' }).click();
     await page.getByLabel(/^Name/).fill('short-lived');
     await page.getByLabel(/^Caller/).fill('robot');
-    await page.getByRole('switch', { name: /^May write/ }).click(); // the gate is for writing
-    await page.getByRole('button', { name: 'Make the key' }).click();
+    await page.getByRole('switch', { name: /^Allow writes/ }).click(); // the gate is for writing
+    await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
     token = await page.getByRole('dialog').getByText(/^ty_[a-z0-9]+_/).innerText();
     await page.getByRole('button', { name: 'I have copied it' }).click();
     check('the key is good', (await use()).result?.content?.[0]?.text === 'hi');
     check('the token is gone from the page', !(await page.content()).includes(token));
     await page.getByRole('button', { name: 'Revoke short-lived' }).click();
-    await page.getByRole('dialog').getByRole('button', { name: 'Revoke it' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Revoke key' }).click();
     await page.getByText('The key short-lived is revoked.').waitFor();
     revoked = Date.now();
     await page.getByRole('row').filter({ hasText: 'short-lived' }).getByText('Revoked').waitFor();
@@ -57,7 +57,7 @@ await main(async () => {
     await page.goto('/console/changes');
     await settled(page);
     const table = page.getByRole('table', { name: 'Changes' });
-    for (const deed of ['Revoke a key', 'Make a key', 'Fund an account', 'Edit a toolset', 'Restore an earlier version', 'Approve definitions', 'Reject definitions']) {
+    for (const deed of ['Revoke a key', 'Create a key', 'Fund an account', 'Edit a toolset', 'Restore an earlier version', 'Approve definitions', 'Reject definitions']) {
       const row = table.getByRole('row').filter({ hasText: deed }).first();
       check(`${deed}: by whom`, (await row.count()) === 1 && (await row.innerText()).includes('olivia'), await row.count());
     }
@@ -73,7 +73,7 @@ await main(async () => {
 
   const looking = await enter(settings.viewer, '/keys');
   await step(looking.page, 'a viewer has no buttons', async () => {
-    check('a viewer can make no key', (await looking.page.getByRole('button', { name: /Make a key|Revoke/ }).count()) === 0);
+    check('a viewer can make no key', (await looking.page.getByRole('button', { name: /Create key|Revoke/ }).count()) === 0);
   });
   await looking.context.close();
 });

@@ -34,7 +34,7 @@ await main(async () => {
   await step(page, 'one call', async () => {
     await table('Calls').getByRole('row').filter({ hasText: 'throw' }).first().getByRole('link').first().click();
     await heading('throw').waitFor();
-    await page.getByRole('region', { name: 'Why it failed' }).getByText('boom').waitFor();
+    await page.getByRole('region', { name: 'Error' }).getByText('boom').waitFor();
     const addresses = await page.getByRole('main').getByRole('link').evaluateAll((links) => links.map((link) => link.getAttribute('href')));
     check('every link leads to what is theirs', addresses.every((to) => /^\/console\/(calls|spend)\b/.test(to)), addresses);
   });
@@ -45,10 +45,10 @@ await main(async () => {
   await step(page, 'other addresses say what they would take', async () => {
     for (const path of ['/servers', '/tools/-/hello?tab=try', '/keys', '/toolsets/desk', '/catalog?q=hello']) {
       await go(page, path);
-      await heading('Not with this key').waitFor();
+      await heading('Not allowed').waitFor();
       await page.getByRole('main').getByText('viewer', { exact: true }).waitFor();
     }
-    await page.getByRole('link', { name: 'To your calls' }).click();
+    await page.getByRole('link', { name: 'Go to your calls' }).click();
     await heading('Calls').waitFor();
   });
 
@@ -77,7 +77,7 @@ async function spending(page, table) {
     const { id } = await api(settings.caller, 'POST', '/sessions', { limitUsd: '0.01', ttl: '10m' });
     await page.getByRole('tab', { name: 'Sessions' }).click();
     await page.getByRole('button', { name: `Close ${id}` }).click();
-    await page.getByRole('button', { name: 'Close the session' }).click();
+    await page.getByRole('button', { name: 'Close session' }).click();
     await table('Sessions').getByRole('row').filter({ hasText: id }).getByText('Closed').waitFor();
     check('the session is closed', (await api(settings.caller, 'GET', `/sessions/${id}`)).status === 'closed');
   });
@@ -88,15 +88,15 @@ async function links(page, table) {
   const address = `0x${'a1'.repeat(20)}`;
   await step(page, 'an account is linked and removed', async () => {
     await page.getByRole('link', { name: 'Links' }).first().click();
-    await page.getByText('You have linked nothing').waitFor();
+    await page.getByText('No linked accounts').waitFor();
     await page.getByRole('button', { name: 'Link an account' }).click();
     await page.getByLabel(/^Kind/).fill('wallet');
     await page.getByLabel(/^Address/).fill(address);
-    await page.getByRole('button', { name: 'Link it' }).click();
+    await page.getByRole('button', { name: 'Link', exact: true }).click();
     await table('Links').getByText(address).waitFor();
     check('the wallet is linked', (await api(settings.caller, 'GET', '/links')).links.wallet === address);
     await page.getByRole('button', { name: 'Remove wallet' }).click();
-    await page.getByRole('button', { name: 'Remove it' }).click();
-    await page.getByText('You have linked nothing').waitFor();
+    await page.getByRole('button', { name: 'Remove link' }).click();
+    await page.getByText('No linked accounts').waitFor();
   });
 }

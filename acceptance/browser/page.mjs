@@ -2,8 +2,9 @@
 // an MCP client, and a report.
 //
 // A script is given a JSON object as its argument: url, where the yard is; operator, viewer and
-// caller, tokens, the last of a key without scopes; artifacts, a folder for pictures of what
-// failed; and what it needs itself. It prints its figures and every fault.
+// caller, tokens, the last of a key without scopes, which may only read; artifacts, a folder for
+// pictures of what failed; browser, the address of a Chromium that runs, or one is started; and what
+// it needs itself. It prints its figures and every fault.
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
@@ -41,12 +42,14 @@ export function quantile(samples, share) {
   return sorted[Math.min(sorted.length - 1, Math.ceil(share * sorted.length) - 1)];
 }
 
+export const launch = { executablePath: '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'] };
+
 let browser;
 
 /** Runs a script: its steps, then the end of the browser and the report. */
 export async function main(script) {
   try {
-    browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+    browser = settings.browser ? await chromium.connect(settings.browser) : await chromium.launch(launch);
     await script();
   } catch (error) {
     faults.push(String(error.stack ?? error));
@@ -103,10 +106,18 @@ export async function open({ size = sizes.wide, theme = 'light' } = {}) {
   return { context, page, expect: (pattern) => expected.push(pattern) };
 }
 
-/** Opens a page as somebody who followed a link with a key. */
+/** Signs in on the page that is open, which asks for a key. */
+export async function signIn(page, key) {
+  await page.getByLabel('Key', { exact: true }).fill(key);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('heading', { name: /^Sign in/ }).waitFor({ state: 'detached' });
+}
+
+/** Opens a page as somebody who has signed in with a key. */
 export async function enter(key, path = '/', options = {}) {
   const opened = await open(options);
-  await opened.page.goto(`/console${path}#key=${key}`);
+  await opened.page.goto(`/console${path}`);
+  await signIn(opened.page, key);
   await settled(opened.page);
   return opened;
 }

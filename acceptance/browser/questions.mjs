@@ -31,7 +31,7 @@ async function at(page, tool, source = '-') {
     press: (name) => question.getByRole('button', { name, exact: true }).click(),
     run: async () => {
       await page.getByRole('button', { name: 'Run', exact: true }).click();
-      await page.getByRole('dialog').getByRole('button', { name: 'Run it' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Run', exact: true }).click();
     },
     says: (text) => result.getByText(text).first().waitFor(),
   };
@@ -52,14 +52,14 @@ async function forms({ page }) {
     await question.getByText('Who?', { exact: true }).waitFor();
     figure('question: run to question', `${Date.now() - began} ms`);
     check('it is said whose question it is', (await question.getByRole('heading').innerText()) === 'The tool test_elicitation asks', await question.getByRole('heading').innerText());
-    check('it is announced', (await result.getByRole('status').filter({ hasText: 'test_elicitation asks something' }).count()) === 1);
+    check('it is announced', (await result.getByRole('status').filter({ hasText: 'test_elicitation asks a question' }).count()) === 1);
     check('it has the focus', await question.evaluate((form) => form === document.activeElement));
     check('the arguments are frozen', await page.getByLabel('message *', { exact: true }).isDisabled());
-    check('the gate is frozen', await page.getByRole('combobox', { name: 'Through the gate' }).isDisabled());
+    check('the gate is frozen', await page.getByRole('combobox', { name: 'Via gate' }).isDisabled());
     check('it cannot be run meanwhile', await page.getByRole('button', { name: 'Run', exact: true }).isDisabled());
     await field('username *').fill('ann');
     await press('Answer');
-    await question.getByRole('alert').getByText('1 value not as the question asks').waitFor();
+    await question.getByRole('alert').getByText('1 invalid value').waitFor();
     check('what is missing is marked', (await field('email *').getAttribute('aria-invalid')) === 'true');
     await field('email *').fill('ann@example.com');
     const sent = await sentBy(page, () => field('email *').press('Enter'));
@@ -68,7 +68,7 @@ async function forms({ page }) {
     check('the arguments are free again', await page.getByLabel('message *', { exact: true }).isEnabled());
     const kept = await page.evaluate(() => JSON.stringify({ ...sessionStorage, ...localStorage }));
     check('the state is kept nowhere', !kept.includes(sent.state) && kept.includes('Who?'));
-    check('the try is kept once', (await page.getByRole('region', { name: 'Tried in this tab' }).getByRole('listitem').count()) === 1);
+    check('the try is kept once', (await page.getByRole('region', { name: 'Recent runs' }).getByRole('listitem').count()) === 1);
   });
 
   await step(page, 'choices of every kind', async () => {
@@ -106,7 +106,7 @@ async function ways({ page, context }) {
     await field('name *').fill('Ann');
     await press('Answer');
     await question.getByText('Step 2: What is your favorite color?').waitFor();
-    check('it is said that it asked before', /asked before/.test(await question.getByRole('heading').innerText()));
+    check('it is said that it asked before', /asks again/.test(await question.getByRole('heading').innerText()));
     check('the focus has followed', await question.evaluate((form) => form === document.activeElement));
     await field('color *').fill('teal');
     await press('Answer');
@@ -116,7 +116,7 @@ async function ways({ page, context }) {
   await step(page, 'a server asks; it is declined, and it is cancelled', async () => {
     const { question, press, run, says } = await at(page, 'ask', 'up');
     await run();
-    await question.getByText('It is a tool of the server up.').waitFor();
+    await question.getByText('From the server up.').waitFor();
     await press('Decline');
     await says('decline');
     await run();
@@ -151,9 +151,9 @@ async function ways({ page, context }) {
     await page.route('**/api/v1/calls', (route) => route.fulfill({ json: { asks: { questions: {}, state: 'alone' } } }), { times: 1 });
     const { answers } = await sentBy(page, () => press('Answer'));
     check('each has its answer', isDeepStrictEqual(answers, { a: { action: 'accept' }, b: { action: 'decline' } }), answers);
-    await question.getByText('It asks nothing').waitFor();
+    await question.getByText('There is no question').waitFor();
     await page.route('**/api/v1/calls', (route) => route.fulfill({ json: { result: { content: [{ type: 'text', text: 'went on' }] } } }), { times: 1 });
-    const alone = await sentBy(page, () => press('Go on'));
+    const alone = await sentBy(page, () => press('Continue'));
     check('the state goes alone', alone.state === 'alone' && !('answers' in alone), alone);
     await says('went on');
   });
@@ -165,10 +165,10 @@ async function ends({ page, expect }) {
     const schema = { type: 'object', properties: { constructor: { type: 'string' } }, required: ['constructor'] };
     await page.route('**/api/v1/calls', (route) => route.fulfill({ json: { asks: { questions: { q: { message: 'Who built it?', schema } }, state: 'sealed' } } }), { times: 1 });
     await run();
-    await field('The answer as JSON').fill('{"constructor":');
+    await field('Answer as JSON').fill('{"constructor":');
     await press('Answer');
-    check('what is no JSON stays as it was written', (await field('The answer as JSON').inputValue()) === '{"constructor":');
-    await field('The answer as JSON').fill('{"constructor": "Ann"}');
+    check('what is no JSON stays as it was written', (await field('Answer as JSON').inputValue()) === '{"constructor":');
+    await field('Answer as JSON').fill('{"constructor": "Ann"}');
     await page.route('**/api/v1/calls', (route) => route.fulfill({ json: { result: { content: [{ type: 'text', text: 'by Ann' }] } } }), { times: 1 });
     const { answers } = await sentBy(page, () => press('Answer'));
     check('the JSON is sent', isDeepStrictEqual(answers, { q: { action: 'accept', content: { constructor: 'Ann' } } }), answers);
@@ -187,9 +187,9 @@ async function ends({ page, expect }) {
     await field('name *').fill('Ann');
     await press('Answer');
     await says(/The question has expired/);
-    check('no argument is blamed', (await page.getByText(/not as the schema asks/).count()) === 0);
+    check('no argument is blamed', (await page.getByText(/invalid value/).count()) === 0);
     await result.getByRole('button', { name: 'Call again' }).click();
-    await page.getByRole('dialog').getByRole('button', { name: 'Run it' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Run', exact: true }).click();
     await question.getByText('Step 1: What is your name?').waitFor();
     check('it begins anew', (await field('name *').inputValue()) === '');
   });

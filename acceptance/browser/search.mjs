@@ -2,7 +2,7 @@
 // letter takes until the list shows its answer.
 import { api, check, enter, figure, main, quantile, settings, sleep, step } from './page.mjs';
 
-const pace = 100; // milliseconds between letters
+const pace = 70; // milliseconds between letters
 const near = 10; // rows that are in the page wherever it is scrolled to
 
 await main(async () => {

@@ -20,8 +20,8 @@ await main(async () => {
     await row.getByText('$1.000000001').first().waitFor();
     await page.getByRole('button', { name: 'Fund globex' }).click();
     await page.getByLabel(/^Amount in US dollars/).fill('0.1');
-    await page.getByRole('button', { name: 'Go on' }).click();
-    await page.getByRole('button', { name: 'Put it in' }).click();
+    await page.getByRole('button', { name: 'Continue' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Fund', exact: true }).click();
     await row.getByText('$1.100000001').first().waitFor();
     const { accounts } = await api(settings.viewer, 'GET', '/accounts');
     check('the account was funded exactly', accounts.find((each) => each.id === 'globex')?.remainingUsd === '1.100000001', accounts);

@@ -17,8 +17,8 @@ await main(async () => {
       await catalog.getByRole('searchbox', { name: 'Find a tool' }).fill(name);
       await catalog.getByRole('listitem').filter({ has: page.getByText(name, { exact: true }) }).getByRole('checkbox').click();
     }
-    await page.getByRole('button', { name: 'Leave rank_quote' }).click();
-    const effect = page.getByRole('region', { name: 'Effect, once saved' });
+    await page.getByRole('button', { name: 'Remove rank_quote' }).click();
+    const effect = page.getByRole('region', { name: 'Effect after saving' });
     const gate = effect.getByRole('region', { name: 'At the gate chat' });
     await gate.getByText('+2 added').waitFor();
     await gate.getByText('−1 removed').waitFor();
@@ -36,13 +36,13 @@ await main(async () => {
     figure('toolset: save to tools/list', `${took} ms`);
     check('it counts within a second', took < 1000, took);
     check('the gate shows what the preview said', (await listed('chat')).size === before.size + 1);
-    await page.getByText('desk is saved, and counts.').waitFor();
+    await page.getByText('Saved desk.').waitFor();
     const result = await mcp('chat', 'tools/call', { name: 'list_patient', arguments: { id: 'p1' } });
     check('the new tool can be called', result.result?.content?.[0]?.text === 'p1', result);
   });
 
   await step(page, 'a second version', async () => {
-    await page.getByRole('button', { name: 'Leave echo' }).click();
+    await page.getByRole('button', { name: 'Remove echo' }).click();
     await page.getByRole('button', { name: 'Save', exact: true }).click();
     await until('echo is gone', async () => !(await listed('chat')).has('echo'));
   });
@@ -56,7 +56,7 @@ await main(async () => {
     await page.getByRole('dialog').getByRole('button', { name: `Restore version ${first}` }).click();
     const took = await until('echo is back', async () => (await listed('chat')).has('echo'));
     figure('toolset: restore to tools/list', `${took} ms`);
-    await page.getByText(`Version ${first} counts again.`).waitFor();
+    await page.getByText(`Restored version ${first}.`).waitFor();
   });
 
   await step(page, 'the export has what the gate shows', async () => {
@@ -75,9 +75,9 @@ await main(async () => {
     await choose(page, 'Mode', 'Read');
     await page.getByRole('dialog').getByRole('button', { name: 'Save' }).click();
     await until('tools that write are gone', async () => !(await listed('chat')).has('mcp_up__rm'));
-    await page.getByText('The gate chat is saved, and counts.').waitFor();
-    await page.getByRole('button', { name: 'As the file has it' }).click();
-    await page.getByRole('dialog').getByRole('button', { name: 'Take back' }).click();
+    await page.getByText('Saved the gate chat.').waitFor();
+    await page.getByRole('button', { name: 'Revert to file' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Revert', exact: true }).click();
     await until('they are back', async () => (await listed('chat')).has('mcp_up__rm'));
   });
   await context.close();
@@ -94,8 +94,8 @@ async function choose(page, label, item) {
 async function viewer() {
   const { page, context } = await enter(settings.viewer, '/toolsets/desk');
   await step(page, 'a viewer cannot edit', async () => {
-    await page.getByText('Changing it takes a key with the scope').waitFor();
-    check('a viewer has no buttons', (await page.getByRole('main').getByRole('button', { name: /Save|Discard|Leave/ }).count()) === 0);
+    await page.getByText('editing requires a key with the scope').waitFor();
+    check('a viewer has no buttons', (await page.getByRole('main').getByRole('button', { name: /Save|Discard|Remove/ }).count()) === 0);
   });
   await context.close();
 }

@@ -46,8 +46,8 @@ func catalogTools(n int) []*toolyard.Tool {
 	return tools
 }
 
-// tripSchema has an enumeration, a default, a nested object, a list, and a choice between
-// objects.
+// tripSchema has an enumeration, a default, a nested object, a list, choices between objects, a
+// value that may be null, a date, a password and a file.
 const tripSchema = `{"type":"object","required":["destination","class","contact","travellers","payment"],"properties":{
 	"destination":{"type":"string","minLength":2,"description":"Where to go"},
 	"class":{"type":"string","enum":["economy","business","first"],"default":"economy"},
@@ -57,4 +57,11 @@ const tripSchema = `{"type":"object","required":["destination","class","contact"
 	"travellers":{"type":"array","minItems":1,"items":{"type":"string","minLength":1}},
 	"payment":{"oneOf":[
 		{"type":"object","title":"Card","required":["card"],"additionalProperties":false,"properties":{"card":{"type":"string"}}},
-		{"type":"object","title":"Invoice","required":["company"],"additionalProperties":false,"properties":{"company":{"type":"string"}}}]}}}`
+		{"type":"object","title":"Invoice","required":["company"],"additionalProperties":false,"properties":{"company":{"type":"string"}}}]},
+	"insurance":{"oneOf":[
+		{"type":"object","title":"Basic","required":["plan"],"additionalProperties":false,"properties":{"plan":{"type":"string"}}},
+		{"type":"object","title":"Full","required":["cover"],"additionalProperties":false,"properties":{"cover":{"type":"string"}}}]},
+	"seat":{"anyOf":[{"type":"object","properties":{"row":{"type":"integer"}}},{"type":"null"}]},
+	"departs":{"type":"string","format":"date"},
+	"pin":{"type":"string","format":"password"},
+	"passport":{"type":"string","contentEncoding":"base64","contentMediaType":"application/pdf"}}}`

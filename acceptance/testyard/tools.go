@@ -41,6 +41,13 @@ func acceptanceTools(extra *changing) []*toolyard.Tool {
 	type scoreArgs struct {
 		Score int `json:"score"`
 	}
+	type divideArgs struct {
+		Dividend int `json:"dividend"`
+		Divisor  int `json:"divisor"`
+	}
+	type quotient struct {
+		Quotient int `json:"quotient"`
+	}
 	type sleepArgs struct {
 		MS     int    `json:"ms" minimum:"0"`
 		Marker string `json:"marker,omitempty" doc:"A file to write when canceled"`
@@ -70,6 +77,13 @@ func acceptanceTools(extra *changing) []*toolyard.Tool {
 			}),
 		toolyard.Define(toolyard.Spec{Name: "score", Description: "Returns a score, good or bad."},
 			func(_ context.Context, _ *toolyard.Call, in scoreArgs) (risk, error) { return risk(in), nil }),
+		toolyard.Define(toolyard.Spec{Name: "divide", Description: "Divides, and fails for zero.", Modes: toolyard.ReadOnly},
+			func(_ context.Context, _ *toolyard.Call, in divideArgs) (quotient, error) {
+				if in.Divisor == 0 {
+					return quotient{}, errors.New("division by zero")
+				}
+				return quotient{in.Dividend / in.Divisor}, nil
+			}),
 		toolyard.Define(toolyard.Spec{Name: "sleep", Description: "Sleeps.", Modes: toolyard.ReadOnly},
 			func(ctx context.Context, _ *toolyard.Call, in sleepArgs) (string, error) {
 				select {

@@ -20,7 +20,7 @@ func call(t *testing.T, tools []*toolyard.Tool, name, args string) string {
 		if tool.Name != name {
 			continue
 		}
-		valid, err := tool.Validate(json.RawMessage(args))
+		valid, err := tool.Validate(t.Context(), json.RawMessage(args))
 		if err != nil {
 			return err.Error()
 		}
@@ -92,7 +92,7 @@ func TestArgsFitTheTools(t *testing.T) {
 		}
 		for range 50 {
 			args := act.Args(r, false)
-			if _, err := tool.Validate(args); err != nil {
+			if _, err := tool.Validate(t.Context(), args); err != nil {
 				t.Errorf("%s %s: %v", act.Tool, args, err)
 			}
 			if args := act.Args(r, true); !refuses(tool, args) {
@@ -103,7 +103,7 @@ func TestArgsFitTheTools(t *testing.T) {
 }
 
 func refuses(tool *toolyard.Tool, args json.RawMessage) bool {
-	_, err := tool.Validate(args)
+	_, err := tool.Validate(context.Background(), args)
 	return err != nil
 }
 

@@ -14,6 +14,8 @@ describe("health", () => {
     [{ store: { kind: "none", up: false } }, "good", "Healthy"],
     [{ servers: { up: 1, down: 2, starting: 1 } }, "bad", "2 servers down"],
     [{ problems: 1, servers: { up: 1, down: 0, starting: 1 } }, "warn", "1 problem"],
+    [{ problems: 3, waiting: 2 }, "warn", "1 problem"],
+    [{ problems: 2, waiting: 2 }, "warn", "2 pending"],
     [{ servers: { up: 1, down: 0, starting: 1 } }, "info", "Starting"],
   ] as const)("says the worst of %j", (change, tone, word) => expect(health({ ...well, ...change })).toEqual([tone, word]));
 });

@@ -7,11 +7,17 @@ export function storeDown({ store }: Overview): boolean {
   return store.kind !== "none" && !store.up;
 }
 
-/** How the yard is, in a mark and a few words. */
+/** The problems that are not definitions pending approval, which are listed by themselves. */
+export function otherProblems({ problems, waiting }: Overview): number {
+  return Math.max(0, problems - waiting);
+}
+
+/** The health of the yard, in a mark and a few words. */
 export function health(overview: Overview): [Tone, string] {
   if (storeDown(overview)) return ["bad", "Store down"];
   if (overview.servers.down > 0) return ["bad", `${plural(overview.servers.down, "server")} down`];
-  if (overview.problems > 0) return ["warn", plural(overview.problems, "problem")];
+  if (otherProblems(overview) > 0) return ["warn", plural(otherProblems(overview), "problem")];
+  if (overview.waiting > 0) return ["warn", `${overview.waiting} pending`];
   if (overview.servers.starting > 0) return ["info", "Starting"];
   return ["good", "Healthy"];
 }

@@ -7,7 +7,7 @@ import { signIn } from "./api/actions";
 import { ApiError } from "./api/client";
 import { queries } from "./api/queries";
 import { router } from "./router";
-import { takeKeyFromAddress } from "./session";
+import { takeLink } from "./session";
 import { showTheme } from "./theme";
 import "./styles/tokens.css";
 import "./styles/base.css";
@@ -41,13 +41,10 @@ window.addEventListener("vite:preloadError", (event) => {
 
 async function start() {
   showTheme();
-  const key = takeKeyFromAddress();
-  if (key) {
-    await signIn(key).then(
-      (me) => client.setQueryData(queries.me().queryKey, me),
-      (error: unknown) => client.setQueryData(["signin", "failed"], error),
-    );
-  }
+  const { token, refused } = takeLink();
+  const failed = (error: unknown) => client.setQueryData(["signin", "failed"], error);
+  if (refused) failed(new Error("Links with an API key are not accepted. If the key is yours, paste it here."));
+  if (token) await signIn(token).then((me) => client.setQueryData(queries.me().queryKey, me), failed);
   createRoot(document.getElementById("root")!).render(
     <StrictMode>
       <CSPProvider disableStyleElements>

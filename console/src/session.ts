@@ -30,13 +30,17 @@ export function useMayChange(): boolean {
   return useMe()?.role === "operator";
 }
 
+const linkToken = /^tyl_[A-Za-z0-9]+$/;
+
 /**
- * Takes a key from the address, where the command line may have put it after "#key=", and
- * removes it from there and from the history, so that it is neither shared nor kept.
+ * Takes the token of a sign-in link from the address, where the command line puts it after
+ * "#key=", and removes it from there and from the history. Only a token that the yard made for
+ * its own link is taken: any page can link here with an API key of its author, and whoever
+ * followed that link would work as somebody else without knowing.
  */
-export function takeKeyFromAddress(): string | undefined {
+export function takeLink(): { token?: string; refused: boolean } {
   const key = new URLSearchParams(location.hash.slice(1)).get("key");
-  if (!key) return undefined;
+  if (!key) return { refused: false };
   history.replaceState(null, "", location.pathname + location.search);
-  return key;
+  return linkToken.test(key) ? { token: key, refused: false } : { refused: true };
 }

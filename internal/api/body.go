@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -30,17 +31,21 @@ func read[T any](r *request, limit int64) (body T, err error) {
 	}
 	// The deadline for the body, which the server set, would end long answers.
 	_ = http.NewResponseController(r.w).SetReadDeadline(time.Time{})
-	return decode[T](data)
+	return decode[T](r.Context(), data)
 }
 
 // decode reads a JSON object strictly: it refuses what two readers could read differently,
 // and what the schema of the struct does not know, at every depth and by exact names, which
 // encoding/json does not mind.
-func decode[T any](data []byte) (body T, err error) {
+func decode[T any](ctx context.Context, data []byte) (body T, err error) {
 	if err := guard.CheckJSON(data); err != nil {
 		return body, invalid("The body is not strict JSON: %s.", err)
 	}
-	if issues := toolyard.SchemaFor[T]().Check(data); len(issues) > 0 {
+	issues, err := toolyard.SchemaFor[T]().Check(ctx, data)
+	if err != nil {
+		return body, err
+	}
+	if len(issues) > 0 {
 		first := strings.TrimSpace(issues[0].Path + " " + issues[0].Message)
 		return body, &toolyard.Error{Code: toolyard.Invalid, Message: "What was sent cannot be used: " + first + ".", Issues: issues}
 	}

@@ -105,7 +105,7 @@ func mayHear(c toolyard.Caller, account string) bool {
 func (a *v1) getCosts(r *request) (*reply, error) {
 	p := &r.params
 	q := store.CostQuery{
-		Account: p.account(r.caller), By: p.list("by", "tool", "account", "tool", "day"),
+		Account: p.account(r.caller), By: p.list("by", "tool", "account", "tool", "day", "week", "month"),
 		Since: p.time("since", a.Now().Add(-costsSince)), Until: p.time("until", time.Time{}),
 		Top: p.number("top", 0, 1, store.MaxGroups), Most: store.Most(p.word("most", string(store.Spent), string(store.Called))),
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -32,22 +33,43 @@ type changesPage struct {
 	Next    string          `json:"next,omitempty"`
 }
 
-// maxDetail is how many bytes of a request are kept with the change that it asks for.
-const maxDetail = 60 << 10
+// Bounds on what is kept of changes, and read of them at once.
+const (
+	maxDetail      = 8 << 10 // bytes of a request that are kept with the change that it asks for
+	maxChangeBytes = 1 << 20 // of the details on a page
+	changesAtOnce  = 100     // that are read from the store
+)
 
 // noted serves a request that changes something, and keeps who asked for what before it is
 // done: what cannot be recorded does not happen.
 func (a *v1) noted(r *request, route *route, serve func(*request) (*reply, error)) (answer *reply, err error) {
-	change := &store.Change{
-		ID: rand.Text(), At: a.Now().UTC().Truncate(time.Microsecond), Caller: r.caller.ID, Account: r.caller.Account,
-		Deed: route.deed, Subject: route.subject(r.Request),
-	}
-	change.Remote, _, _ = net.SplitHostPort(r.RemoteAddr)
-	if route.access == operator {
-		if change.Detail, err = peek(r); err != nil {
+	var detail json.RawMessage
+	switch route.access {
+	case operator:
+		if detail, err = peek(r); err != nil {
 			return nil, err
 		}
+	case caller: // who holds any key can fill no disk with changes that are only their own
+		if _, ok := a.ownChanges.take(r.caller.ID, a.Now()); !ok {
+			return nil, &toolyard.Error{Code: toolyard.Exhausted, Message: fmt.Sprintf("You may change links and fail to change sessions %d times an hour.", maxOwnChanges), RetryAfter: ownChangesPauses}
+		}
+		defer func() {
+			if err == nil && answer != nil && answer.paid {
+				a.ownChanges.giveBack(r.caller.ID)
+			}
+		}()
+	case nobody, open, viewer:
 	}
+	return a.record(r, route, detail, serve)
+}
+
+// record serves a request that changes something, between the beginning and the end of its record.
+func (a *v1) record(r *request, route *route, detail json.RawMessage, serve func(*request) (*reply, error)) (answer *reply, err error) {
+	change := &store.Change{
+		ID: rand.Text(), At: a.Now().UTC().Truncate(time.Microsecond), Caller: r.caller.ID, Account: r.caller.Account,
+		Deed: route.deed, Subject: route.subject(r.Request), Detail: detail,
+	}
+	change.Remote, _, _ = net.SplitHostPort(r.RemoteAddr)
 	if err := a.Changes.BeginChange(r.Context(), change); err != nil {
 		return nil, err
 	}
@@ -78,10 +100,17 @@ func (a *v1) ended(r *request, change *store.Change, status int) {
 	a.Log.InfoContext(ctx, "changed", "deed", change.Deed, "subject", change.Subject, "caller", change.Caller, "status", status)
 }
 
-// refused keeps that somebody wanted to change what they may not.
+// refused keeps that somebody wanted to change what they may not, without what they sent. Of many
+// refusals of one caller it keeps some, with how many there were in between.
 func (a *v1) refused(r *request, route *route, err error) error {
-	if route.deed != "" && r.caller.Known() {
-		_, _ = a.noted(r, route, func(*request) (*reply, error) { return nil, err }) // it is refused either way
+	if route.deed == "" || !r.caller.Known() {
+		return err
+	}
+	over, ok := a.refusals.take(r.caller.ID, a.Now())
+	if ok {
+		_, _ = a.record(r, route, unrecorded(over), func(*request) (*reply, error) { return nil, err }) // it is refused either way
+	} else if over == 1 {
+		a.Log.WarnContext(r.Context(), "further refusals of this caller are counted, not recorded", "caller", r.caller.ID, "for", refusalTime)
 	}
 	return err
 }
@@ -132,9 +161,40 @@ func (a *v1) getChanges(r *request) (*reply, error) {
 	if p.err != nil {
 		return nil, p.err
 	}
-	list, err := a.Changes.Changes(r.Context(), q)
-	next := nextPage(list, q.Limit, func(c *store.Change) (time.Time, string) { return c.At, c.ID })
+	list, next, err := a.changesPage(r.Context(), q)
 	return done(changesPage{orEmpty(list), next}, err)
+}
+
+// changesPage reads changes until there are as many as were asked for, or as many bytes as a page
+// may have, and says where to go on.
+func (a *v1) changesPage(ctx context.Context, q store.ChangeQuery) (list []*store.Change, next string, err error) {
+	for size := 0; len(list) < q.Limit; {
+		part := q
+		part.Limit = min(changesAtOnce, q.Limit-len(list))
+		if n := len(list); n > 0 {
+			part.Before = store.Cursor{At: list[n-1].At, ID: list[n-1].ID}
+		}
+		read, err := a.Changes.Changes(ctx, part)
+		if err != nil {
+			return nil, "", err
+		}
+		for _, c := range read {
+			if size += len(c.Detail); size > maxChangeBytes && len(list) > 0 {
+				return list, changesNext(list), nil
+			}
+			list = append(list, c)
+		}
+		if len(read) < part.Limit {
+			return list, "", nil
+		}
+	}
+	return list, changesNext(list), nil
+}
+
+// changesNext is the place behind a list of changes.
+func changesNext(list []*store.Change) string {
+	last := list[len(list)-1]
+	return cursorText(last.At, last.ID)
 }
 
 // recent keeps the last changes in memory, for a yard that has no store.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/identity"
 )
 
 // ExecuteRequest is a call that somebody wants to make. Whether the caller may enter the gate
@@ -82,6 +84,7 @@ type executed struct {
 	Asks    *Asks             `json:"asks,omitempty" doc:"What the tool asks before it goes on, instead of a result. Nothing was charged, and the idempotency key is free: make the same call with the answers."`
 	Receipt *toolyard.Receipt `json:"receipt,omitempty"`
 	Session *toolyard.Purse   `json:"session,omitempty"`
+	Trace   string            `json:"trace,omitempty" doc:"The stack trace of a script that threw, in its author's files. Only for callers with the scope viewer or operator."`
 }
 
 // execute makes a call at a gate for execution.
@@ -181,15 +184,25 @@ func (a *v1) call(r *request, body executeBody) (answer *executed, err error) {
 	// A call has its own deadline, which may be later than that of the answer.
 	_ = http.NewResponseController(r.w).SetWriteDeadline(time.Time{})
 	made, err := a.Execute(r.Context(), request)
+	trace := traceOf(r.caller, err)
 	if made.Result, err = resultOf(made.Result, err); err != nil {
 		return nil, err
 	}
-	answer = &executed{Result: made.Result, Asks: made.Asks, Receipt: receiptOf(made.Call)}
+	answer = &executed{Result: made.Result, Asks: made.Asks, Receipt: receiptOf(made.Call), Trace: trace}
 	if request.Session != "" {
 		ends := body.Close && made.Asks == nil // one that asks is made again
 		answer.Session = a.after(context.WithoutCancel(r.Context()), request.Session, ends)
 	}
 	return answer, nil
+}
+
+// traceOf returns where a script threw, for callers who may see the yard.
+func traceOf(c toolyard.Caller, err error) string {
+	var thrown interface{ Trace() string }
+	if !identity.Views(c) || !errors.As(err, &thrown) {
+		return ""
+	}
+	return thrown.Trace()
 }
 
 // receiptOf is the receipt of a call, also when nothing was taken for it.

@@ -135,7 +135,7 @@ func TestQuestionsFitTheDocument(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if issues := schema.Check(bytes.TrimSpace(value)); len(issues) > 0 {
+		if issues, _ := schema.Check(t.Context(), bytes.TrimSpace(value)); len(issues) > 0 {
 			t.Errorf("%s: %v: %s", name, issues, value)
 		}
 	}
@@ -170,4 +170,24 @@ func FuzzAnswers(f *testing.F) {
 			}
 		}
 	})
+}
+
+// thrown is the cause of a call that failed in a script.
+type thrown struct{}
+
+func (thrown) Error() string { return "boom" }
+func (thrown) Trace() string { return "at run (tools/fee.ts:3:9)" }
+
+func TestOnlyViewersSeeTheTraceOfAScript(t *testing.T) {
+	o := options()
+	o.Execute = func(context.Context, api.ExecuteRequest) (api.Execution, error) {
+		return api.Execution{}, &toolyard.Error{Code: toolyard.Failed, Message: "boom", Err: thrown{}}
+	}
+	h := api.V1(o)
+	for caller, sees := range map[string]bool{"alice": false, "": false, "root": true} {
+		w := do(h, caller, "POST", "/api/v1/calls", `{"tool":"fee"}`)
+		if got := strings.Contains(w.Body.String(), "tools/fee.ts:3:9"); w.Code != 200 || got != sees {
+			t.Errorf("%s: %d %s", caller, w.Code, w.Body)
+		}
+	}
 }

@@ -37,7 +37,7 @@ type keyBody struct {
 	Name    string   `json:"name" minLength:"1" maxLength:"128" doc:"What it is for."`
 	Caller  string   `json:"caller" minLength:"1" maxLength:"128" doc:"Who calls with it."`
 	Account string   `json:"account,omitempty" maxLength:"128" doc:"Who pays; the caller when it is not said."`
-	Scopes  []string `json:"scopes,omitempty" maxItems:"64" doc:"gate:NAME, gate:*, write, viewer, operator."`
+	Scopes  []string `json:"scopes,omitempty" maxItems:"64" doc:"gate:NAME, gate:*, write, all, viewer, operator. Without any, the key may read at every gate."`
 	TTL     string   `json:"ttl,omitempty" doc:"How long it is good for, such as 720h; for ever when it is not said."`
 }
 
@@ -47,7 +47,7 @@ type madeKey struct {
 	Token string         `json:"token"`
 }
 
-var errNoKeys = notFound("There are no API keys here; the configuration would have to name a store, or a gate with callers: keys.")
+var errNoKeys = notFound("This yard keeps no API keys, because its configuration names no store. Add store: sqlite:toolyard.db or store: postgres://user@host/database to it and restart it.")
 
 func (a *v1) getKeys(r *request) (*reply, error) {
 	p := &r.params

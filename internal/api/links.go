@@ -13,9 +13,9 @@ import (
 // Links keeps which accounts elsewhere callers have linked.
 type Links interface {
 	// SetLink links an address as a kind; an empty one removes the link.
-	SetLink(ctx context.Context, caller, kind, address string) error
+	SetLink(ctx context.Context, caller toolyard.Caller, kind, address string) error
 	// Links are the addresses that a caller has linked, by kind.
-	Links(ctx context.Context, caller string) (map[string]string, error)
+	Links(ctx context.Context, caller toolyard.Caller) (map[string]string, error)
 }
 
 // Bounds on links.
@@ -24,10 +24,7 @@ const (
 	maxAddress = 256 // bytes
 )
 
-var (
-	kindPattern   = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
-	walletPattern = regexp.MustCompile(`^0x[0-9a-fA-F]{40}$`)
-)
+var kindPattern = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
 // linkBody is what is sent to link an account.
 type linkBody struct {
@@ -52,7 +49,7 @@ func (a *v1) linked(ctx context.Context, c toolyard.Caller) (map[string]string, 
 	case !c.Known():
 		return nil, errUnknown
 	}
-	return a.Links.Links(ctx, c.ID)
+	return a.Links.Links(ctx, c)
 }
 
 func (a *v1) getLinks(r *request) (*reply, error) {
@@ -92,7 +89,7 @@ func (a *v1) putLink(r *request) (*reply, error) {
 	if _, known := links[kind]; !known && len(links) >= maxLinks {
 		return nil, invalid("You have linked %d accounts, and more are not kept; remove one first.", len(links))
 	}
-	if err := a.Links.SetLink(r.Context(), r.caller.ID, kind, body.Address); err != nil {
+	if err := a.Links.SetLink(r.Context(), r.caller, kind, body.Address); err != nil {
 		return nil, err
 	}
 	return &reply{body: link{kind, body.Address}}, nil
@@ -104,7 +101,7 @@ func (a *v1) deleteLink(r *request) (*reply, error) {
 		return nil, err
 	}
 	if kind := r.PathValue("kind"); links[kind] != "" {
-		err = a.Links.SetLink(r.Context(), r.caller.ID, kind, "")
+		err = a.Links.SetLink(r.Context(), r.caller, kind, "")
 	}
 	return &reply{}, err
 }
@@ -113,8 +110,10 @@ func checkLink(kind, address string) error {
 	switch {
 	case !kindPattern.MatchString(kind):
 		return issue("kind", "must be a name such as wallet")
-	case slices.Contains(provide.Kinds(), kind) && !walletPattern.MatchString(address):
-		return issue("address", "must be 0x and 40 hexadecimal digits")
+	case slices.Contains(provide.Kinds(), kind):
+		if _, err := provide.ParseAddress(address); err != nil {
+			return issue("address", "is not an address: "+err.Error())
+		}
 	case address == "" || len(address) > maxAddress || guard.CheckText(address) != nil:
 		return issue("address", "must be a text of at most 256 bytes")
 	}

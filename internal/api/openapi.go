@@ -76,7 +76,7 @@ var queryParams = map[string]object{
 	"before":   text("Where to go on: what next was on the page before."),
 	"limit":    {"type": "integer", "minimum": 1, "maximum": store.MaxCalls, "description": "How many a page has, at most; of tools at most 200."},
 	"offset":   {"type": "integer", "minimum": 0, "maximum": 100_000, "description": "How many to leave out."},
-	"by":       {"type": "string", "default": "tool", "examples": []string{"tool,day"}, "description": "What to group by: account, tool, day, with commas between them."},
+	"by":       {"type": "string", "default": "tool", "examples": []string{"tool,day"}, "description": "What to group by, separated by commas: account, tool, and one of day, week and month. Weeks begin on Monday; all are in UTC."},
 	"top":      {"type": "integer", "minimum": 1, "maximum": store.MaxGroups, "description": "Only so many groups, those with the most; all when it is not said, of which there may be 10,000."},
 	"most":     {"type": "string", "enum": []store.Most{store.Spent, store.Called}, "default": store.Spent, "description": "The most of what."},
 	"minutes":  {"type": "integer", "minimum": 1, "maximum": 1440, "default": 60, "description": "How many minutes."},
@@ -150,12 +150,13 @@ func newDocument() []byte {
 			"description": "The HTTP API beside MCP. Amounts are exact decimals in US dollars, as text. A refusal is a Problem.",
 		},
 		"paths":    paths,
-		"security": []object{{"key": []string{}}, {"cookie": []string{}}},
+		"security": []object{{"key": []string{}}, {"cookie": []string{}, "page": []string{}}},
 		"components": object{
 			"schemas": schemas,
 			"securitySchemes": object{
 				"key":    object{"type": "http", "scheme": "bearer", "description": "An API key."},
-				"cookie": object{"type": "apiKey", "in": "cookie", "name": cookie, "description": "What signing in gives a browser."},
+				"cookie": object{"type": "apiKey", "in": "cookie", "name": cookie, "description": "Set by signing in; it counts only together with the page secret."},
+				"page":   object{"type": "apiKey", "in": "header", "name": pageHeader, "description": "The page secret that signing in answered."},
 			},
 		},
 	})
@@ -239,7 +240,7 @@ func (s *shape) content() object {
 func problemSchema() object {
 	codes := slices.Sorted(slices.Values(toolyard.Codes))
 	return object{
-		"type": "object", "required": []string{"type", "title", "status", "detail", "error", "message", "retryable"},
+		"type": "object", "required": []string{"type", "title", "status", "detail", "error", "message", "retryable", "correctable"},
 		"properties": object{
 			"type":         object{"type": "string"},
 			"title":        object{"type": "string"},
@@ -247,7 +248,8 @@ func problemSchema() object {
 			"detail":       object{"type": "string"},
 			"error":        object{"type": "string", "examples": codes},
 			"message":      object{"type": "string"},
-			"retryable":    object{"type": "boolean", "description": "Whether the caller can mend it and try again."},
+			"retryable":    object{"type": "boolean", "description": "Whether the same request may succeed later: nothing ran, so it is safe to send it again."},
+			"correctable":  object{"type": "boolean", "description": "Whether a changed request can succeed: other arguments, or another name."},
 			"retryAfterMs": object{"type": "integer"},
 			"issues": object{"type": "array", "items": object{
 				"type": "object", "required": []string{"path", "message"},

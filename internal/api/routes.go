@@ -63,8 +63,8 @@ func (a *v1) withYard(serve func(*request) (*reply, error)) func(*request) (*rep
 func (a *v1) routesOfPeople() []route {
 	return []route{
 		{
-			method: "POST", path: "/signin", id: "signIn", summary: "Sign a browser in with an API key; a cookie keeps it for some hours.",
-			access: open, takes: body[signInBody]("SignIn"), gives: answer[Me]("Me"), refusals: []int{400, 401, 413, 503}, serve: a.signIn,
+			method: "POST", path: "/signin", id: "signIn", summary: "Sign a browser in with an API key, for some hours. Its requests then carry the cookie and the page secret of the answer.",
+			access: open, takes: body[signInBody]("SignIn"), gives: answer[signInAnswer]("SignedIn"), refusals: []int{400, 401, 413, 503}, serve: a.signIn,
 		},
 		{
 			method: "DELETE", path: "/signin", id: "signOut", summary: "Sign a browser out.",
@@ -252,7 +252,7 @@ func (a *v1) routesOfMoney() []route {
 	return []route{
 		{
 			method: "POST", path: "/sessions", id: "openSession", summary: "Open a session: a budget for calls, taken from the caller's account.",
-			access: caller, deed: "session.open", takes: body[sessionBody]("OpenSession"), gives: purse, keyed: true, status: http.StatusCreated, refusals: []int{400, 402, 404, 409, 413}, serve: a.openSession,
+			access: caller, deed: "session.open", takes: body[sessionBody]("OpenSession"), gives: purse, keyed: true, status: http.StatusCreated, refusals: []int{400, 402, 404, 409, 413, 429}, serve: a.openSession,
 		},
 		{
 			method: "GET", path: "/sessions", id: "listSessions", summary: "Sessions, those that end last first: those of the caller's account; of any account with the scope viewer.",
@@ -264,7 +264,7 @@ func (a *v1) routesOfMoney() []route {
 		},
 		{
 			method: "POST", path: "/sessions/{id}/close", id: "closeSession", summary: "Close a session; what is left goes back to the account.",
-			access: caller, deed: "session.close", gives: purse, refusals: []int{404}, serve: a.closeSession,
+			access: caller, deed: "session.close", gives: purse, refusals: []int{404, 429}, serve: a.closeSession,
 		},
 		{method: "GET", path: "/account", id: "getAccount", summary: "The caller's account as it is now.", access: caller, gives: purse, refusals: []int{404}, serve: a.getAccount},
 		{
@@ -283,11 +283,11 @@ func (a *v1) routesOfMoney() []route {
 		{method: "GET", path: "/links/{kind}", id: "getLink", summary: "What the caller has linked as one kind.", access: caller, gives: answer[link]("Link"), refusals: []int{404}, serve: a.getLink},
 		{
 			method: "PUT", path: "/links/{kind}", id: "setLink", summary: "Link an account elsewhere.",
-			access: caller, deed: "link.set", takes: body[linkBody]("SetLink"), gives: answer[link]("Link"), refusals: []int{400, 404, 413}, serve: a.putLink,
+			access: caller, deed: "link.set", takes: body[linkBody]("SetLink"), gives: answer[link]("Link"), refusals: []int{400, 404, 413, 429}, serve: a.putLink,
 		},
 		{
 			method: "DELETE", path: "/links/{kind}", id: "removeLink", summary: "Remove a link; it need not be there.",
-			access: caller, deed: "link.remove", status: http.StatusNoContent, refusals: []int{404}, serve: a.deleteLink,
+			access: caller, deed: "link.remove", status: http.StatusNoContent, refusals: []int{404, 429}, serve: a.deleteLink,
 		},
 	}
 }

@@ -110,7 +110,7 @@ func (a *v1) retry(r *request) (*reply, error) {
 	return done(a.server(r))
 }
 
-// Picked finds the pending definitions that somebody has looked at. Its error is Conflict
+// Picked finds the pending definitions that somebody has looked at. Its error is VersionConflict
 // when one is another now.
 func Picked[T any](pending []T, id func(T) Pick, wanted []Pick) (list []T, err error) {
 	byTool := make(map[string]int, len(pending))
@@ -121,9 +121,9 @@ func Picked[T any](pending []T, id func(T) Pick, wanted []Pick) (list []T, err e
 		i, ok := byTool[w.Tool]
 		switch {
 		case !ok:
-			return nil, toolyard.Errorf(toolyard.Conflict, "%s does not wait for approval any more; look again.", shown(w.Tool))
+			return nil, toolyard.Errorf(toolyard.VersionConflict, "%s does not wait for approval any more; look again.", shown(w.Tool))
 		case id(pending[i]).Hash != w.Hash:
-			return nil, toolyard.Errorf(toolyard.Conflict, "%s has changed since you looked at it; look again.", shown(w.Tool))
+			return nil, toolyard.Errorf(toolyard.VersionConflict, "%s has changed since you looked at it; look again.", shown(w.Tool))
 		}
 		list = append(list, pending[i])
 	}

@@ -79,14 +79,17 @@ func (a *v1) openSession(r *request) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
+	opened := true
 	if key != "" {
 		s.ID = sessionID(r.caller, key)
+		_, err := a.Ledger.Purse(r.Context(), s.ID)
+		opened = err != nil // or it was opened before
 	}
 	purse, err := a.Ledger.OpenSession(r.Context(), s)
 	if err != nil {
 		return nil, err
 	}
-	return &reply{status: http.StatusCreated, location: prefix + "/sessions/" + purse.ID, body: purse, subject: purse.ID}, nil
+	return &reply{status: http.StatusCreated, location: prefix + "/sessions/" + purse.ID, body: purse, subject: purse.ID, paid: opened}, nil
 }
 
 func (a *v1) getSession(r *request) (*reply, error) {
@@ -98,7 +101,11 @@ func (a *v1) closeSession(r *request) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return done(a.Ledger.CloseSession(r.Context(), purse.ID))
+	closed, err := a.Ledger.CloseSession(r.Context(), purse.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &reply{body: closed, paid: purse.State == toolyard.PurseOpen}, nil
 }
 
 func (a *v1) getAccount(r *request) (*reply, error) {

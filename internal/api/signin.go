@@ -1,6 +1,7 @@
 package api
 
 import (
+	"crypto/rand"
 	"net/http"
 	"slices"
 	"time"
@@ -44,29 +45,44 @@ func lacks(c toolyard.Caller, scope string) error {
 	return &toolyard.Error{Code: toolyard.Denied, Message: "This needs an API key with the scope " + scope + ".", Needs: []string{scope}}
 }
 
-// cookie is what a browser is known by that has signed in: it holds the API key, sealed, which is
-// verified with each request, so that one that is revoked is good for nothing. Browsers send it
-// to every port of a host, so it is worth nothing anywhere else, and nothing when its time is over.
-const cookie = "toolyard"
+// A browser that has signed in sends two things: the cookie, which holds the API key, sealed, and
+// the page secret, which the seal is bound to. Browsers send a cookie to every port of its host,
+// so another program there can read and replay it. The page secret is kept in the storage of the
+// console's origin, which includes the port, and is sent in a header. Neither is enough alone.
+// The key is verified with each request, so a revoked one ends its sign-ins.
+const (
+	cookie     = "toolyard"
+	pageHeader = "Toolyard-Page-Secret"
+
+	maxCookies = 8 // that are tried; other programs of the host may set cookies of the same name
+)
 
 // signedIn is how long a browser stays signed in.
 const signedIn = 12 * time.Hour
 
-// identify finds out who asks: by the header as everywhere, or by the cookie of a page of our
-// own.
+// identify finds out who asks: by the Authorization header, or by the sign-in of a browser.
 func (a *v1) identify(r *http.Request) (toolyard.Caller, error) {
-	if cookies := r.CookiesNamed(cookie); len(cookies) > 0 && len(r.Header["Authorization"]) == 0 && ownPage(r) {
-		key, _, ok := a.seal().Open(cookies[0].Value, nil, a.Now())
-		if !ok || len(cookies) > 1 { // another program of the host may have set one too
-			return toolyard.Caller{}, toolyard.Errorf(toolyard.Unauthenticated, "You are not signed in any more.")
-		}
-		return a.holder(r, key)
+	if secret := r.Header.Get(pageHeader); secret != "" && len(r.Header["Authorization"]) == 0 {
+		return a.identifyPage(r, secret)
 	}
 	c, err := a.Identify(r)
 	if err != nil {
 		return c, unidentified(err)
 	}
 	return c, nil
+}
+
+// identifyPage finds out who has signed in by the page that sends a request.
+func (a *v1) identifyPage(r *http.Request, secret string) (toolyard.Caller, error) {
+	cookies := r.CookiesNamed(cookie)
+	if ownPage(r) {
+		for _, c := range cookies[:min(len(cookies), maxCookies)] {
+			if key, _, ok := a.seal().Open(c.Value, []byte(secret), a.Now()); ok {
+				return a.holder(r, key)
+			}
+		}
+	}
+	return toolyard.Caller{}, toolyard.Errorf(toolyard.Unauthenticated, "You are not signed in any more.")
 }
 
 // holder is who holds a key.
@@ -113,6 +129,12 @@ type Me struct {
 	Arguments string   `json:"arguments" enum:"off,shape,full" doc:"What is kept of arguments."`
 }
 
+// signInAnswer is the answer to a sign-in.
+type signInAnswer struct {
+	Me
+	PageSecret string `json:"pageSecret" doc:"Send it as Toolyard-Page-Secret, together with the cookie."`
+}
+
 func (a *v1) signIn(r *request) (*reply, error) {
 	body, err := read[signInBody](r, smallBody)
 	if err != nil {
@@ -123,10 +145,11 @@ func (a *v1) signIn(r *request) (*reply, error) {
 		return nil, err
 	}
 	if !c.Known() {
-		return nil, toolyard.Errorf(toolyard.Unauthenticated, "There are no API keys here; open the address that was shown when this was started.")
+		return nil, errNoStore
 	}
-	a.setCookie(r, a.seal().Close(body.Key, nil, a.Now().Add(signedIn)), signedIn)
-	return &reply{body: a.me(c)}, nil
+	secret := rand.Text()
+	a.setCookie(r, a.seal().Close(body.Key, []byte(secret), a.Now().Add(signedIn)), signedIn)
+	return &reply{body: signInAnswer{a.me(c), secret}}, nil
 }
 
 func (a *v1) signOut(r *request) (*reply, error) {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
@@ -60,6 +61,8 @@ type v1 struct {
 	queries chan struct{} // has a token for each question to the record that is being answered
 	streams streams
 	seal    func() guard.Seal
+
+	refusals, ownChanges quota
 }
 
 // request is somebody's request, once it is known who asks and that the route is for them.
@@ -76,6 +79,7 @@ type reply struct {
 	location string
 	body     any
 	subject  string // what a change was about, if the address does not say
+	paid     bool   // it changed what the ledger keeps and bounds, so it does not count as an own change
 }
 
 // done is an answer with a body, or a refusal.
@@ -120,7 +124,10 @@ func newV1(opts Options) *v1 {
 		opts.Seal = NewSealKey
 	}
 	opts.MaxBody = cmp.Or(opts.MaxBody, 1<<20)
-	return &v1{Options: opts, seal: sync.OnceValue(func() guard.Seal { return newSeal(opts.Seal()) }), queries: make(chan struct{}, maxQueries)}
+	return &v1{
+		Options: opts, seal: sync.OnceValue(func() guard.Seal { return newSeal(opts.Seal()) }), queries: make(chan struct{}, maxQueries),
+		refusals: quota{most: maxRefusals, window: refusalTime}, ownChanges: quota{most: maxOwnChanges, window: ownChangesTime},
+	}
 }
 
 // handler serves the methods of one path.
@@ -176,7 +183,19 @@ func (a *v1) admit(r *http.Request, needs access) (toolyard.Caller, error) {
 	if err == nil {
 		err = needs.check(caller)
 	}
+	if errors.Is(err, errUnknown) && a.keepsNoKeys() {
+		err = errNoStore
+	}
 	return caller, err
+}
+
+// keepsNoKeys reports whether no API key can be good here.
+func (a *v1) keepsNoKeys() bool {
+	if a.Yard == nil {
+		return false
+	}
+	about := a.Yard.About()
+	return !about.Keys && about.Store == "none"
 }
 
 // unidentified is the problem of a caller who cannot be identified. An error that does not
@@ -241,4 +260,7 @@ func accountOf(c toolyard.Caller) (string, error) {
 	return c.Account, nil
 }
 
-var errUnknown = toolyard.Errorf(toolyard.Unauthenticated, "This needs to know who you are: send an API key.")
+var (
+	errUnknown = toolyard.Errorf(toolyard.Unauthenticated, "This needs to know who you are: send an API key.")
+	errNoStore = toolyard.Errorf(toolyard.Unauthenticated, "This yard keeps no API keys, because its configuration names no store. Add store: sqlite:toolyard.db to it, restart it and create a key, or open the console by the link that was printed at the start.")
+)

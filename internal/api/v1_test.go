@@ -91,7 +91,8 @@ func (l *ledger) CloseSession(ctx context.Context, id string) (*toolyard.Purse, 
 // links keeps links in memory.
 type links map[string]map[string]string
 
-func (l links) SetLink(_ context.Context, caller, kind, address string) error {
+func (l links) SetLink(_ context.Context, c toolyard.Caller, kind, address string) error {
+	caller := c.Account + "/" + c.ID
 	if l[caller] == nil {
 		l[caller] = make(map[string]string)
 	}
@@ -101,8 +102,8 @@ func (l links) SetLink(_ context.Context, caller, kind, address string) error {
 	return nil
 }
 
-func (l links) Links(_ context.Context, caller string) (map[string]string, error) {
-	return maps.Clone(l[caller]), nil
+func (l links) Links(_ context.Context, c toolyard.Caller) (map[string]string, error) {
+	return maps.Clone(l[c.Account+"/"+c.ID]), nil
 }
 
 // callers are known by what they send as their key.
@@ -481,7 +482,7 @@ func TestLedgerGoesAwayDuringACall(t *testing.T) {
 }
 
 func TestLinks(t *testing.T) {
-	const address = "0x00000000000000000000000000000000000000Aa"
+	const address = "0x00000000000000000000000000000000000000aa"
 	h := api.V1(options())
 	for i, step := range []struct {
 		key, method, path, body string
@@ -755,7 +756,7 @@ func TestAnswersFitTheDocument(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if issues := schema.Check(bytes.TrimSpace(w.Body.Bytes())); len(issues) > 0 {
+		if issues, _ := schema.Check(t.Context(), bytes.TrimSpace(w.Body.Bytes())); len(issues) > 0 {
 			t.Errorf("%s: %v: %s", name, issues, w.Body)
 		}
 	}

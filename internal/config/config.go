@@ -4,6 +4,7 @@
 package config
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -33,7 +34,7 @@ type Config struct {
 	Metrics     Metrics              `json:"metrics" default:"{}" doc:"Where the metrics are."`
 	Limits      Limits               `json:"limits" default:"{}" doc:"Bounds on every call."`
 	Scripts     *Scripts             `json:"scripts,omitempty" doc:"A folder of TypeScript tools."`
-	Private     []Network            `json:"private,omitempty" doc:"Networks beside the public internet that the names of servers may lead to, such as 10.0.0.0/8. Addresses and localhost in a url need not be said."`
+	Private     []Network            `json:"private,omitempty" doc:"Networks beside the public internet that the names of servers, and names granted to scripts, may lead to, such as 10.0.0.0/8. Addresses and localhost in a url need not be said."`
 	Secrets     map[string]SecretRef `json:"secrets,omitempty" doc:"Where secrets are, by name: env:NAME, file:path, age:path#key. They are read when they are needed and never shown."`
 	Identity    string               `json:"identity,omitempty" doc:"The file with the age identity that opens age: secrets."`
 	Store       string               `json:"store,omitempty" doc:"Where limits, money, keys and the record of calls are kept: postgres://user@host/database for many replicas, sqlite:path for one, memory. Beside this file, in a .db of its name, if it is not said and something must be kept."`
@@ -62,11 +63,14 @@ type Metrics struct {
 
 // Limits are the bounds on every call.
 type Limits struct {
-	Wait    Duration `json:"wait" default:"10s" doc:"How long a call may wait for a limit before it is refused."`
+	Wait    Duration `json:"wait" default:"10s" doc:"How long a call may wait for a limit before it is refused, 1h at most. With 0s calls do not wait."`
 	Timeout Duration `json:"timeout" default:"30s" doc:"How long a call may take. A tool may ask for less."`
 	Args    Size     `json:"args" default:"256KiB" doc:"How large arguments may be."`
 	Result  Size     `json:"result" default:"1MiB" doc:"How large a result may be before it is cut."`
 	Body    Size     `json:"body" default:"1MiB" doc:"How large a request may be, 64MiB at most."`
+
+	Connections int `json:"connections" default:"20000" minimum:"2" maximum:"1000000" doc:"How many HTTP connections may be open. One address gets half of them at most, also that of a proxy."`
+	Streams     int `json:"streams" default:"10000" minimum:"4" maximum:"1000000" doc:"How many streams that wait for changes may be open. One caller, or one address that sends no key, gets a quarter of them at most."`
 }
 
 // Scripts is a folder of TypeScript tools. Paths are relative to the configuration file.
@@ -196,7 +200,7 @@ func Default() *Config {
 
 // decode makes a Config of a value that may lack what has a default.
 func decode(value json.RawMessage) (*Config, []toolyard.Issue) {
-	value, issues := schema.Complete(value)
+	value, issues, _ := schema.Complete(context.Background(), value)
 	if len(issues) > 0 {
 		return nil, issues
 	}
@@ -227,15 +231,18 @@ func (c *Config) check() (issues []toolyard.Issue) {
 	if host, ok := address(c.Listen); !ok {
 		add("must be host:port, such as 127.0.0.1:3001", "listen")
 	} else if !c.Anonymous && !IsLoopback(host) && c.Open() {
-		add("is reachable from other machines, and nobody is asked who they are; listen on 127.0.0.1, say callers: keys at every gate, or anonymous: true", "listen")
+		add("is reachable from other machines, and unauthenticated callers are accepted; listen on 127.0.0.1, or set callers: keys at every gate or anonymous: true", "listen")
 	}
 	if _, ok := address(c.Metrics.Listen); !ok && c.Metrics.Listen != "" {
 		add("must be host:port, such as 127.0.0.1:9090", "metrics", "listen")
 	} else if ok && c.Metrics.Listen == c.Listen {
-		add("is where everything else is; name another, or leave it out", "metrics", "listen")
+		add("is the same as listen; choose another address, or omit it", "metrics", "listen")
+	}
+	if wait := c.Limits.Wait.Std(); wait < 0 || wait > time.Hour {
+		add("must be 0s (calls do not wait for a limit) to 1h", "limits", "wait")
 	}
 	if c.Limits.Timeout <= 0 {
-		add("must be more than nothing", "limits", "timeout")
+		add("must be greater than zero", "limits", "timeout")
 	}
 	if c.Limits.Body > 64<<20 {
 		add("must be at most 64MiB", "limits", "body")
@@ -244,14 +251,14 @@ func (c *Config) check() (issues []toolyard.Issue) {
 		add("must be 8MiB to 1024MiB", "scripts", "memory")
 	}
 	if s := c.Scripts; s != nil && s.CPU <= 0 {
-		add("must be more than nothing", "scripts", "cpu")
+		add("must be greater than zero", "scripts", "cpu")
 	}
 	for name, g := range c.Gates {
 		if !gateName.MatchString(name) {
-			add("is not a name for a gate: use a-z, 0-9 and -", "gates", name)
+			add("is not a valid gate name: use a-z, 0-9 and -", "gates", name)
 		}
 		if _, ok := c.Toolsets[g.Toolset]; !ok && g.Toolset != "" {
-			add("names no toolset"+near(g.Toolset, slices.Collect(maps.Keys(c.Toolsets))), "gates", name, "toolset")
+			add("unknown toolset"+near(g.Toolset, slices.Collect(maps.Keys(c.Toolsets))), "gates", name, "toolset")
 		}
 	}
 	for i, n := range c.Private {

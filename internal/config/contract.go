@@ -113,13 +113,13 @@ func (c *Config) checkContract(add adder) {
 	kinds := provide.Kinds()
 	for kind, p := range c.Context {
 		if !slices.Contains(kinds, kind) {
-			add("is no kind of context; there are "+strings.Join(kinds, ", ")+near(kind, kinds), "context", kind)
+			add("is not a known context; this binary has "+strings.Join(kinds, ", ")+near(kind, kinds), "context", kind)
 		}
 		if u, err := url.Parse(p.URL); p.URL != "" && (err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https")) {
 			add("must be a URL that begins with http:// or https://", "context", kind, "url")
 		}
 	}
 	if c.Record.Keep <= 0 {
-		add("must be more than nothing", "record", "keep")
+		add("must be greater than zero", "record", "keep")
 	}
 }

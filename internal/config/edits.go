@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ func ParseEdits(data []byte) (*Edits, error) {
 	if len(data) == 0 {
 		return e, nil
 	}
-	value, issues := editsSchema.Complete(data)
+	value, issues, _ := editsSchema.Complete(context.Background(), data)
 	if len(issues) > 0 {
 		return nil, &toolyard.Error{Code: toolyard.Invalid, Message: "The edits cannot be used.", Issues: issues}
 	}

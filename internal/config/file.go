@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -33,8 +34,30 @@ type Source struct {
 	*Config
 	Hushed []string // what variables held that look like secrets by their names
 
-	name   string
-	places map[string]place
+	name      string
+	places    map[string]place
+	variables map[string]bool // that the file refers to and has no default for
+}
+
+// Variables are the names of the environment variables that the configuration needs: those it
+// refers to without a default, and those that hold its secrets.
+func (s *Source) Variables() []string {
+	names := maps.Clone(s.variables)
+	if names == nil {
+		names = make(map[string]bool)
+	}
+	refs := slices.Collect(maps.Values(s.Secrets))
+	for _, server := range s.Servers {
+		if server.Auth != nil {
+			refs = append(refs, SecretRef(server.Auth.SecretRef))
+		}
+	}
+	for _, ref := range refs {
+		if name, ok := strings.CutPrefix(string(ref), "env:"); ok {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
 }
 
 var secretName = regexp.MustCompile(`(?i)token|secret|key|passw|auth|credential|cookie`)
@@ -50,19 +73,19 @@ func Load(name string, getenv func(string) (string, bool)) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > maxFile {
-		return nil, Faults{{Subject: "file", File: name, Line: 1, Column: 1, Message: fmt.Sprintf("has more than %d bytes", maxFile)}}
-	}
 	return Parse(name, data, getenv)
 }
 
 // Parse reads a configuration. ${VAR} and ${VAR:-default} inside its values are
 // replaced by what getenv says.
 func Parse(name string, data []byte, getenv func(string) (string, bool)) (*Source, error) {
-	s := &Source{name: name, places: make(map[string]place)}
+	if len(data) > maxFile {
+		return nil, Faults{{Subject: "file", File: name, Line: 1, Column: 1, Message: fmt.Sprintf("has more than %d bytes", maxFile)}}
+	}
+	s := &Source{name: name, places: make(map[string]place), variables: make(map[string]bool)}
 	file, err := parser.ParseBytes(data, 0)
 	if err != nil {
-		return nil, s.syntax(err)
+		return nil, s.syntax(err, data)
 	}
 	w := walker{source: s, getenv: getenv, anchors: make(map[string]ast.Node)}
 	value := any(map[string]any{})
@@ -119,13 +142,16 @@ func (s *Source) faults(issues []toolyard.Issue) (f Faults) {
 	return f
 }
 
-func (s *Source) syntax(err error) error {
+func (s *Source) syntax(err error, data []byte) error {
 	p := toolyard.Problem{Subject: "syntax", File: s.name, Line: 1, Column: 1, Message: err.Error()}
 	if ye, ok := errors.AsType[yaml.Error](err); ok {
 		p.Message = ye.GetMessage()
 		if t := ye.GetToken(); t != nil && t.Position != nil {
 			p.Line, p.Column = t.Position.Line, t.Position.Column
 		}
+	}
+	if odd, ok := oddIndent(data, p.Line); ok {
+		p.Subject, p.Message, p.Line, p.Column = "indentation", odd.String(), odd.line, odd.indent+1
 	}
 	return Faults{p}
 }
@@ -187,7 +213,7 @@ func (w *walker) value(n ast.Node, steps []string, depth int) any {
 		if target, ok := w.anchors[n.Value.GetToken().Value]; ok {
 			return w.value(target, steps, depth+1)
 		}
-		w.fault(n, steps, "refers to an anchor that is not there")
+		w.fault(n, steps, "refers to an unknown anchor")
 		return nil
 	case *ast.StringNode:
 		return w.expand(n, n.Value, steps)
@@ -202,7 +228,7 @@ func (w *walker) value(n ast.Node, steps []string, depth int) any {
 	case *ast.FloatNode:
 		return n.Value
 	}
-	w.fault(n, steps, "this kind of YAML is not used here")
+	w.fault(n, steps, "this kind of YAML is not supported")
 	return nil
 }
 
@@ -211,12 +237,12 @@ func (w *walker) mapping(values []*ast.MappingValueNode, steps []string, depth i
 	for _, v := range values {
 		name, ok := keyOf(v.Key)
 		if !ok {
-			w.fault(v.Key, steps, "this kind of key is not used here")
+			w.fault(v.Key, steps, "this kind of key is not supported")
 			continue
 		}
 		at := append(slices.Clip(steps), name)
 		if _, twice := m[name]; twice {
-			w.fault(v.Key, at, "stands twice")
+			w.fault(v.Key, at, "is a duplicate key")
 			continue
 		}
 		w.source.places[key(at)] = position(v.Key.GetToken())
@@ -297,6 +323,9 @@ func (w *walker) variable(expression string) (string, error) {
 	name, fallback, hasFallback := strings.Cut(expression, ":-")
 	if !isName(name) {
 		return "", fmt.Errorf("%q is not a variable: write ${NAME} or ${NAME:-default}", expression)
+	}
+	if !hasFallback {
+		w.source.variables[name] = true
 	}
 	if value, ok := w.getenv(name); ok && (value != "" || !hasFallback) {
 		return value, nil

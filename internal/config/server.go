@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -47,7 +48,7 @@ type Auth struct {
 // all calls count.
 type ServerLimits struct {
 	Timeout     Duration `json:"timeout" default:"10s" doc:"How long a call may take."`
-	Concurrency int      `json:"concurrency" default:"8" minimum:"1" maximum:"1000" doc:"How many calls may run at once. Twice as many may wait, the others are told to come back."`
+	Concurrency int      `json:"concurrency" default:"8" minimum:"1" maximum:"1000" doc:"How many calls may run at once. The others wait, for limits.wait at most."`
 	Args        *Size    `json:"args,omitempty" doc:"How large arguments may be."`
 	Result      *Size    `json:"result,omitempty" doc:"How large a result may be before it is cut."`
 }
@@ -144,11 +145,11 @@ func (s *Server) check(add adder) {
 		}
 	}
 	if s.Limits.Timeout <= 0 {
-		add("must be more than nothing", "limits", "timeout")
+		add("must be greater than zero", "limits", "timeout")
 	}
 	for tool, timeout := range s.Timeouts {
 		if timeout <= 0 {
-			add("must be more than nothing", "timeouts", tool)
+			add("must be greater than zero", "timeouts", tool)
 		}
 	}
 }
@@ -159,6 +160,24 @@ func (c *Config) checkAuth(id string, s *Server, add adder) {
 		return
 	}
 	if _, ok := c.Secrets[s.Auth.SecretRef]; !ok {
-		add("names no secret"+near(s.Auth.SecretRef, slices.Collect(maps.Keys(c.Secrets))), "servers", id, "auth", "secretRef")
+		fix := near(s.Auth.SecretRef, slices.Collect(maps.Keys(c.Secrets)))
+		if fix == "" {
+			fix = fmt.Sprintf("; add secrets: {%s: env:%s}", s.Auth.SecretRef, variableFor(s.Auth.SecretRef))
+		}
+		add(fmt.Sprintf("secret %q is not defined%s", s.Auth.SecretRef, fix), "servers", id, "auth", "secretRef")
 	}
+}
+
+// variableFor is the name of a variable that may hold a secret: GITHUB_TOKEN for github.
+func variableFor(secret string) string {
+	name := strings.ToUpper(strings.Map(func(r rune) rune {
+		if r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
+			return r
+		}
+		return '_'
+	}, secret))
+	if LooksSecret(name) {
+		return name
+	}
+	return name + "_TOKEN"
 }

@@ -96,6 +96,10 @@ func mediaType(name string) string {
 		return "text/css; charset=utf-8"
 	case ".svg":
 		return "image/svg+xml"
+	case ".woff2":
+		return "font/woff2"
+	case ".txt":
+		return "text/plain; charset=utf-8"
 	}
 	if kind := mime.TypeByExtension(path.Ext(name)); kind != "" {
 		return kind

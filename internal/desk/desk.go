@@ -25,6 +25,7 @@ import (
 type Store interface {
 	Exchange(context.Context, *store.Batch) (*store.Answers, error)
 	Sweep(ctx context.Context, limit int) (more bool, err error)
+	RunUse(ctx context.Context, scope string) (store.RunUse, error)
 }
 
 // Options are the settings of a desk.
@@ -49,6 +50,8 @@ type Desk struct {
 	lanes   map[string]*lane
 	wallets map[walletKey]*wallet
 	durable []*visitor // those that the store admits, in order of arrival
+	backlog backlog
+	keys    keyUse
 	out     outbox
 	away    time.Time // since when the store does not answer; zero if it does
 	alone   store.Alone
@@ -73,8 +76,10 @@ type visitor struct {
 	ask      *toolyard.Ask
 	line     *line  // nil for one that the store admits
 	seq      uint64 // in which order it came
-	deadline time.Time
+	entered  time.Time
+	deadline time.Time       // until when it waits for limits and money, once the store has answered
 	reason   *toolyard.Error // why it is not admitted yet
+	backlog  *backlog        // that counts it; nil for none
 	next     time.Time       // when to ask the store for it again
 	short    time.Time       // since when the store refuses it
 	asked    bool            // the store is being asked for it
@@ -110,6 +115,7 @@ func (d *Desk) Admit(ctx context.Context, ask *toolyard.Ask) (*toolyard.Ticket, 
 	if !ask.Durable() {
 		return d.admit(ctx, ask, false)
 	}
+	d.keys.count(ctx, d.store, ask)
 	local, shared := split(ask)
 	since := time.Now()
 	place, err := d.admit(ctx, local, false)
@@ -158,14 +164,20 @@ func (d *Desk) admit(ctx context.Context, ask *toolyard.Ask, durable bool) (*too
 }
 
 func (d *Desk) await(ctx context.Context, v *visitor) {
-	patience := time.NewTimer(time.Until(v.deadline))
-	defer patience.Stop()
-	select {
-	case <-v.done:
-	case <-patience.C:
-		d.leave(v, nil)
-	case <-ctx.Done():
-		d.leave(v, ctx.Err())
+	timer := time.NewTimer(time.Until(v.deadline))
+	defer timer.Stop()
+	for {
+		select {
+		case <-v.done:
+			return
+		case <-timer.C:
+			timer.Reset(d.expire(v))
+		case <-ctx.Done():
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.leave(v, toolyard.AsError(ctx.Err()))
+			return
+		}
 	}
 }
 
@@ -183,36 +195,62 @@ func (d *Desk) enter(ask *toolyard.Ask, durable bool) *visitor {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.seq++
-	v := &visitor{ask: ask, seq: d.seq, deadline: time.Now().Add(ask.Wait), done: make(chan struct{})}
+	now := time.Now()
+	v := &visitor{ask: ask, seq: d.seq, entered: now, deadline: now.Add(ask.Wait), done: make(chan struct{})}
 	switch {
 	case d.closed:
 		v.end(nil, errClosing)
-	case durable && len(d.durable) >= maxLine:
-		v.end(nil, errFull)
 	case durable:
 		d.durable = append(d.durable, v)
 	default:
 		v.line = d.lineOf(ask)
 		v.line.push(v)
 		d.serve(v.line)
-		if busy := v.line.full(); busy != nil && !v.ended() {
-			v.line.remove(v)
-			v.end(nil, busy)
-		}
 		if !v.ended() {
-			v.line.foresee(v, time.Now())
+			v.line.foresee(v, now)
 		}
 	}
-	if !v.ended() {
-		d.call()
+	if v.ended() {
+		return v
 	}
+	if full := d.backlog.add(v); full != nil {
+		d.leave(v, full)
+		return v
+	}
+	d.call()
 	return v
 }
 
-// leave ends a visitor that waits no longer, unless it was served meanwhile.
-func (d *Desk) leave(v *visitor, cause error) {
+// expire ends a visitor that has waited as long as it may, or returns how much longer it may
+// wait. How long a call waits for a limit is its own affair; the store has patience time to
+// answer at all, even for a call that does not want to wait.
+func (d *Desk) expire(v *visitor) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if v.ended() {
+		return patience
+	}
+	err := v.reason
+	if err == nil && v.line != nil {
+		err = v.line.busy(v)
+	}
+	if err == nil {
+		if left := time.Until(v.entered.Add(patience)); left > 0 {
+			return left
+		}
+		err = &toolyard.Error{Code: toolyard.Unavailable, Message: "The store did not answer in time, so the call was not made.", RetryAfter: time.Second}
+	}
+	if err.Code == toolyard.Exhausted && v.ask.Wait > 0 { // it has waited for long, so it need not come back at once
+		again := *err
+		again.RetryAfter = max(again.RetryAfter, time.Second)
+		err = &again
+	}
+	d.leave(v, err)
+	return 0
+}
+
+// leave ends a visitor that waits no longer, unless it was served meanwhile.
+func (d *Desk) leave(v *visitor, err *toolyard.Error) {
 	if v.ended() {
 		return
 	}
@@ -220,21 +258,13 @@ func (d *Desk) leave(v *visitor, cause error) {
 	if v.line != nil {
 		v.line.remove(v)
 	}
-	err := v.reason
-	switch {
-	case cause != nil:
-		err = toolyard.AsError(cause)
-	case err == nil:
-		err = &toolyard.Error{Code: toolyard.Unavailable, Message: "The store did not answer in time.", RetryAfter: time.Second}
-	case err.Code == toolyard.Exhausted: // it has waited for long, so it need not come back at once
-		again := *err
-		again.RetryAfter = max(again.RetryAfter, time.Second)
-		err = &again
-	}
 	v.end(nil, err)
 }
 
 func (v *visitor) end(t *toolyard.Ticket, err *toolyard.Error) {
+	if v.backlog != nil {
+		v.backlog.remove(v)
+	}
 	v.ticket, v.err = t, err
 	close(v.done)
 }
@@ -371,13 +401,16 @@ func (d *Desk) settleDurable(s *settling, ask *toolyard.Ask, paces []store.PaceG
 		return
 	}
 	s.Calls = 1
+	if ask.Key == "" {
+		return // nobody can ask for it again
+	}
 	switch {
 	case o.Err == nil:
-		s.Outcome = encode(o.Result)
+		s.Outcome = d.keep(ask, encode(o.Result))
 	case o.Err.Code == toolyard.Timeout, o.Err.Code == toolyard.Canceled, o.Err.Code == toolyard.Unavailable:
 		s.Unknown = true
 	default:
-		s.Outcome = encode(o.Err.Result())
+		s.Outcome = d.keep(ask, encode(o.Err.Result()))
 	}
 }
 

@@ -38,6 +38,13 @@ func (f *flaky) set(rate float64, away bool) {
 	f.rate, f.away = rate, away
 }
 
+// fail is what goes wrong next.
+func (f *flaky) fail(next fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.next = &next
+}
+
 // fault is what goes wrong, and for how long something takes.
 type fault struct {
 	before, after, hang bool
@@ -216,7 +223,7 @@ func (w *world) call(r *rand.Rand, a *toolyard.Ask) {
 	}
 	asked := time.Now()
 	ticket, err := d.Admit(ctx, a)
-	if took := time.Since(asked); took > a.Wait+100*time.Millisecond {
+	if took := time.Since(asked); took > max(a.Wait, patience)+100*time.Millisecond { // the store may take its time
 		w.t.Errorf("%s was told %v after %v, and would wait for %v", a.Call, err, took, a.Wait)
 	}
 	if err != nil {

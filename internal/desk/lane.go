@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -25,12 +26,14 @@ type lane struct {
 	replicas int
 	pulse    pulse
 	hold     time.Duration // how long its calls need a slot
+	mean     time.Duration // how long calls had a slot lately, if it is local; zero if that is not known
 }
 
 // slot is the right to have one call run.
 type slot struct {
 	granted int64     // by which grant
 	until   time.Time // when it runs out; zero for none
+	taken   time.Time // of a local lane
 }
 
 // permits are permits of one grant.
@@ -97,7 +100,7 @@ func (l *lane) take(ask *toolyard.Ask, now time.Time) (taken slot) {
 	l.pulse.beat(now)
 	if l.Local {
 		l.running++
-		return slot{until: now.Add(time.Hour)}
+		return slot{until: now.Add(time.Hour), taken: now}
 	}
 	if l.Limit.PerMinute > 0 {
 		l.permits[0].n--
@@ -137,6 +140,7 @@ func (l *lane) end(d *Desk, s slot) {
 	l.running--
 	switch {
 	case l.Local:
+		l.observe(time.Since(s.taken))
 		d.serve(l.lines...)
 	case !s.until.After(time.Now()): // the store has it back already
 	case l.replicas > 1:
@@ -217,7 +221,7 @@ func (l *lane) granted(d *Desk, a store.PaceAsk, g store.PaceGrant, sent time.Ti
 		l.permits = append(l.permits, permits{g.Permits, g.Slot, sent.Add(store.PermitTTL)})
 	}
 	for range g.Slots {
-		l.slots = append(l.slots, slot{g.Slot, sent.Add(a.Hold)})
+		l.slots = append(l.slots, slot{granted: g.Slot, until: sent.Add(a.Hold)})
 	}
 	if g.Turn && a.Limit.Cooldown > 0 {
 		l.turn, l.turnSlot = sent.Add(store.TurnTTL), g.Slot
@@ -238,10 +242,55 @@ func reached(name string, after time.Duration) *toolyard.Error {
 	return &toolyard.Error{Code: toolyard.Exhausted, Message: "The limit of " + name + " is reached. Try again later.", RetryAfter: after}
 }
 
-// full says that enough calls wait already.
-func (l *lane) full() *toolyard.Error {
-	after := min(max(l.pulse.interval()*time.Duration(l.waiting()), 100*time.Millisecond), time.Minute)
-	return &toolyard.Error{Code: toolyard.Exhausted, RetryAfter: after, Message: l.Name + " has as many calls as it may have at once. Try again later."}
+// observe notes how long a call had a slot. The last few calls count most.
+func (l *lane) observe(took time.Duration) {
+	if l.mean == 0 {
+		l.mean = took
+	}
+	l.mean += (took - l.mean) / 4
+}
+
+// hopeless reports whether a call that has to wait in a local lane would not get its turn in
+// time, and how long it would have to wait. That is an estimate: it sends a call away only if it
+// is twice as long as the call may wait.
+func (l *lane) hopeless(ask *toolyard.Ask) (wait time.Duration, hopeless bool) {
+	if !l.Local || l.running < l.Limit.Concurrency {
+		return 0, false
+	}
+	if ask.Wait > 0 && l.estimate(l.waiting()) <= 2*ask.Wait { // even if all who wait came first
+		return 0, false
+	}
+	wait = l.expected(ask.Caller)
+	return wait, ask.Wait <= 0 || wait > 2*ask.Wait
+}
+
+// expected is how long the last call of a caller will wait. Callers take turns, so it is
+// behind as many calls of each other caller as its own caller has.
+func (l *lane) expected(caller string) time.Duration {
+	waiting := make(map[string]int)
+	for _, line := range l.lines {
+		for who, queue := range line.waiting {
+			waiting[who] += len(queue)
+		}
+	}
+	own, before := max(1, waiting[caller]), 0
+	for _, n := range waiting {
+		before += min(n, own)
+	}
+	return l.estimate(max(1, before))
+}
+
+// estimate is how long it takes until so many waiting calls have begun.
+func (l *lane) estimate(calls int) time.Duration {
+	return l.mean * time.Duration(calls) / time.Duration(max(1, l.Limit.Concurrency))
+}
+
+// refusal says that all slots are taken, and when to come back.
+func (l *lane) refusal(after time.Duration) *toolyard.Error {
+	return &toolyard.Error{
+		Code: toolyard.Exhausted, RetryAfter: max(after, 100*time.Millisecond),
+		Message: fmt.Sprintf("%s is busy: %d calls are running and %d are waiting. Try again later.", l.Name, l.running, l.waiting()),
+	}
 }
 
 // rest gives back what nobody needs just now, and reports whether there is nothing left.

@@ -9,9 +9,6 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// maxLine is how many calls may wait in one line.
-const maxLine = 10_000
-
 // line are the calls that wait for the same things. Callers take turns in it, and the calls
 // of one caller keep their order.
 type line struct {
@@ -99,21 +96,15 @@ func (l *line) before(v, other *visitor) bool {
 	return mine < theirs || mine == theirs && v.seq < other.seq
 }
 
-// errFull is what a caller is told when more calls wait than may.
-var errFull = &toolyard.Error{Code: toolyard.Exhausted, Message: "Too many calls wait already.", RetryAfter: time.Second}
-
 // forever is longer than anybody waits.
 const forever = time.Duration(1 << 62)
 
-// full says why no more may wait in a line; nil if they may.
-func (l *line) full() *toolyard.Error {
+// busy says which local limit of the line keeps a visitor waiting; nil for none.
+func (l *line) busy(v *visitor) *toolyard.Error {
 	for _, lane := range l.lanes {
-		if lane.Local && lane.Queue > 0 && lane.waiting() > lane.Queue {
-			return lane.full()
+		if lane.Local && lane.running >= lane.Limit.Concurrency {
+			return lane.refusal(lane.expected(v.ask.Caller))
 		}
-	}
-	if l.n > maxLine {
-		return errFull
 	}
 	return nil
 }
@@ -150,9 +141,15 @@ func waitingIn(lines []*line) (n int) {
 // all are all visitors of the line.
 func (l *line) all() []*visitor { return slices.Concat(slices.Collect(maps.Values(l.waiting))...) }
 
-// foresee tells a visitor what is known already: that a limit is reached, and until when.
+// foresee tells a visitor what is known already: that a limit is reached, and until when. It
+// sends away a visitor that would wait in vain.
 func (l *line) foresee(v *visitor, now time.Time) {
 	for _, lane := range l.lanes {
+		if wait, hopeless := lane.hopeless(v.ask); hopeless {
+			l.remove(v)
+			v.end(nil, lane.refusal(wait-max(0, v.ask.Wait)))
+			return
+		}
 		if !lane.free.After(now) {
 			continue
 		}

@@ -18,6 +18,8 @@ const (
 	exchangeTime = 5 * time.Second
 	// sweepTime is how often what has run out is looked for.
 	sweepTime = time.Second
+	// maxSweeps is how often in a row the store is asked to end what has expired.
+	maxSweeps = 50
 	// tick is how often leases are looked after.
 	tick = 25 * time.Millisecond
 	// manyCalls is how many settled calls make it worth to wait for more, and gatherTime is
@@ -204,7 +206,9 @@ func (d *Desk) collectAdmits(b *batch, now time.Time) {
 			v.since = now
 		}
 		b.admits = append(b.admits, v)
-		b.Admits = append(b.Admits, admission(v.ask))
+		ask := admission(v.ask)
+		ask.Full = d.keys.full(v.ask)
+		b.Admits = append(b.Admits, ask)
 	}
 }
 
@@ -375,7 +379,7 @@ func (d *Desk) admitted(v *visitor, a store.Admitted) {
 // postpone lets a visitor wait if that may help, and refuses it otherwise.
 func (d *Desk) postpone(v *visitor, r *store.Refusal) {
 	reason := &toolyard.Error{Code: r.Code, Message: r.Message, RetryAfter: r.After}
-	if r.Code == toolyard.Exhausted {
+	if r.Code == toolyard.Exhausted && r.Message == "" {
 		reason = reached(v.ask.Paces[r.Pace].Name, r.After)
 	}
 	if r.Code == toolyard.Budget {
@@ -458,7 +462,7 @@ func (d *Desk) goAlone(b *batch, now time.Time) {
 // refuseAll refuses all who have waited for the store long enough.
 func (d *Desk) refuseAll(now time.Time) {
 	reason := &toolyard.Error{Code: toolyard.Unavailable, Message: "The store that keeps limits and money cannot be reached, so the call was not made.", RetryAfter: time.Second}
-	over := func(v *visitor) bool { return now.After(v.deadline.Add(patience - v.ask.Wait)) }
+	over := func(v *visitor) bool { return now.After(v.entered.Add(patience)) }
 	for _, l := range d.lines {
 		for _, v := range l.all() {
 			if over(v) {
@@ -489,10 +493,15 @@ func (d *Desk) abandon(v *visitor) {
 func (d *Desk) sweep(ctx context.Context) {
 	for ctx.Err() == nil {
 		d.rest(ctx, sweepTime/2+rand.N(sweepTime), false) //nolint:gosec // a pause need not be secret
-		for more := true; more && ctx.Err() == nil; {
+		for more, n := true, 0; more && n < maxSweeps && ctx.Err() == nil; n++ {
 			var err error
-			if more, err = d.store.Sweep(ctx, 200); err != nil {
-				break // the loop says that the store is away
+			more, err = d.store.Sweep(ctx, 200)
+			switch {
+			case err == nil:
+			case errors.Is(err, store.ErrAway) || ctx.Err() != nil:
+				more = false // the loop says that the store is away
+			default:
+				d.opts.Log.Error("expired rows of the store could not be ended; they are tried again in a minute", "error", err)
 			}
 		}
 	}
@@ -533,4 +542,4 @@ func (d *Desk) close(ctx context.Context) {
 }
 
 // errClosing is what those are told who come or wait when the yard closes.
-var errClosing = &toolyard.Error{Code: toolyard.Unavailable, Message: "The yard is closing."}
+var errClosing = &toolyard.Error{Code: toolyard.Unavailable, Message: "The yard is closing.", RetryAfter: time.Second}

@@ -213,14 +213,6 @@ func (p *pulse) beat(now time.Time) {
 	}
 }
 
-// interval is how much time lies between two uses.
-func (p *pulse) interval() time.Duration {
-	if p.rate <= 0 {
-		return 0
-	}
-	return time.Duration(float64(time.Second) / p.rate)
-}
-
 // leaseAhead is for how long ahead of need is leased.
 const leaseAhead = 250 * time.Millisecond
 

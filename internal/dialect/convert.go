@@ -89,7 +89,7 @@ func (t *Translator) resolve(expression string) (reference, error) {
 	}
 	name, fallback, has := strings.Cut(strings.TrimPrefix(expression, "env:"), ":-")
 	if !variableName.MatchString(name) || strings.ContainsAny(fallback, "${") {
-		return reference{}, fmt.Errorf("${%s} has no meaning here; write the server down by hand", expression)
+		return reference{}, fmt.Errorf("${%s} has no meaning here; add the server by hand", expression)
 	}
 	return reference{variable: name, fallback: fallback, hasFallback: has}, nil
 }
@@ -105,7 +105,7 @@ func (t *Translator) replace(text string, write func(reference) string) (string,
 		}
 		expression, rest, closed := strings.Cut(after, "}")
 		if !closed {
-			return "", errors.New("a ${ in it does not end; write the server down by hand")
+			return "", errors.New("a ${ in it does not end; add the server by hand")
 		}
 		ref, err := t.resolve(expression)
 		switch {
@@ -125,6 +125,7 @@ func (t *Translator) replace(text string, write func(reference) string) (string,
 // expand is a text in which our variables stand.
 func (c *conversion) expand(text string) string {
 	out, err := c.t.replace(text, func(r reference) string {
+		r = c.own(r)
 		if r.hasFallback && (isHarmless(r.fallback) || !secretKey.MatchString(r.variable)) {
 			return "${" + r.variable + ":-" + r.fallback + "}"
 		}
@@ -225,6 +226,7 @@ func (c *conversion) secretFor(what, key, name, value string) string {
 	if isReference(value) {
 		ref, err := c.t.resolve(value[len("${") : len(value)-len("}")])
 		c.refuse(err)
+		ref = c.own(ref)
 		if ref.variable != "" {
 			name, literal = ref.variable, false
 		}
@@ -240,14 +242,36 @@ func (c *conversion) secretFor(what, key, name, value string) string {
 	return c.secret(key, name)
 }
 
-// holder is a variable that holds a literal value and no other.
+// own gives what a client asks a person for a variable of this server: another client may ask
+// for something else by the same name. It refuses a reference to the secret of another server.
+func (c *conversion) own(r reference) reference {
+	if r.asked != "" {
+		r.variable = c.holder(r.variable, "${input:"+r.asked+"}")
+		return r
+	}
+	if _, taken := c.t.literals[r.variable]; taken {
+		c.refuse(fmt.Errorf("it refers to ${%s}, which holds a secret of another server here; add the server by hand", r.variable))
+	}
+	return r
+}
+
+// maxHolders is how many names are tried for one variable.
+const maxHolders = 100
+
+// holder is the variable that holds a literal value. It bears the id of its server, and is
+// never one that holds another value: for a server of this import, in the configuration file,
+// or in the environment.
 func (c *conversion) holder(name, value string) string {
-	for _, name := range []string{name, variable(c.id, name)} {
-		other, taken := c.t.literals[name]
-		if own, ok := c.literals[name]; ok {
-			other, taken = own, true
+	base := name
+	if prefix := variable(c.id); name != prefix && !strings.HasPrefix(name, prefix+"_") {
+		base = variable(c.id, name)
+	}
+	for n := 1; n < maxHolders; n++ {
+		name = base
+		if n > 1 {
+			name = fmt.Sprintf("%s_%d", base, n)
 		}
-		if !taken || other == value {
+		if c.free(name, value) {
 			if c.literals == nil {
 				c.literals = make(map[string]string)
 			}
@@ -255,8 +279,23 @@ func (c *conversion) holder(name, value string) string {
 			return name
 		}
 	}
-	c.refuse(fmt.Errorf("two of its secrets would have the name %s; write the server down by hand", name))
+	c.refuse(fmt.Errorf("too many of its secrets would have the name %s; add the server by hand", base))
 	return name
+}
+
+// free reports whether a variable may hold a value for this server.
+func (c *conversion) free(name, value string) bool {
+	if own, ok := c.literals[name]; ok {
+		return own == value
+	}
+	if _, taken := c.t.literals[name]; taken || c.t.words[name] {
+		return false
+	}
+	if c.t.Getenv == nil || isReference(value) { // nobody knows what a person will type
+		return true
+	}
+	set, ok := c.t.Getenv(name)
+	return !ok || set == value
 }
 
 // secret notes a secret that comes from a variable, and is its name.
@@ -276,7 +315,7 @@ func (c *conversion) secret(key, from string) string {
 			return name
 		}
 	}
-	c.refuse(fmt.Errorf("too many of its secrets would have the name %s; write the server down by hand", base))
+	c.refuse(fmt.Errorf("too many of its secrets would have the name %s; add the server by hand", base))
 	return name
 }
 

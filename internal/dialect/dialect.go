@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"path"
 	"slices"
@@ -52,6 +53,11 @@ type Server struct {
 	Disabled  bool
 	Project   string // the folder that the server is for; empty for all
 	Line      int
+}
+
+// texts are all values of a server in which references may stand.
+func (s *Server) texts() []string {
+	return slices.Concat([]string{s.Command, s.Dir, s.URL}, s.Args, slices.Collect(maps.Values(s.Env)), slices.Collect(maps.Values(s.Headers)))
 }
 
 // same reports whether two servers are reached in the same way.

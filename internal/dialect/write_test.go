@@ -176,9 +176,66 @@ func TestSameServersMeetOnce(t *testing.T) {
 		{Name: "a", Command: "x", Transport: Stdio, Env: map[string]string{"TOKEN": "1"}},
 		{Name: "a", Command: "x", Transport: Stdio, Env: map[string]string{"TOKEN": "2"}},
 	})
-	want := "secrets:\n  a-token: env:TOKEN\n  a-2-token: env:A_2_TOKEN\nservers:\n" +
+	want := "secrets:\n  a-token: env:A_TOKEN\n  a-2-token: env:A_2_TOKEN\nservers:\n" +
 		"  a:\n    command: x\n    env:\n      TOKEN: \"${secret:a-token}\"\n  a-2:\n    command: x\n    env:\n      TOKEN: \"${secret:a-2-token}\"\n"
 	if diff := cmp.Diff(want, string(tr.Sections().YAML())); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// However often servers are imported into a file, a variable holds the secret of one server.
+func TestImportNeverSharesAVariable(t *testing.T) {
+	arg := Server{Name: "maps", Command: "maps-mcp", Transport: Stdio, Args: []string{"--api-key", "first"}}
+	url := Server{Name: "news", URL: "https://news.example.com/mcp?api_key=second", Transport: HTTP}
+	refers := Server{Name: "other", Command: "x", Transport: Stdio, Env: map[string]string{"A": "${MAPS_API_KEY}"}}
+	for name, tc := range map[string]struct {
+		file  string
+		env   map[string]string
+		first []Server
+		then  []Server
+		want  []string
+	}{
+		"two runs": {first: []Server{arg}, then: []Server{url}, want: []string{"${MAPS_API_KEY}", "${NEWS_API_KEY}"}},
+		"in the file": {
+			file: "servers:\n  old:\n    command: x\n    env: {K: \"${MAPS_API_KEY}\"}\nsecrets: {s: env:NEWS_API_KEY}\n", first: []Server{arg, url},
+			want: []string{"${MAPS_API_KEY_2}", "${NEWS_API_KEY_2}"},
+		},
+		"in the environment": {
+			env: map[string]string{"MAPS_API_KEY": "another", "NEWS_API_KEY": "second"}, first: []Server{arg, url}, want: []string{"${MAPS_API_KEY_2}", "${NEWS_API_KEY}"},
+		},
+		"referred to": {first: []Server{arg, refers}, want: []string{"${MAPS_API_KEY_2}", "${MAPS_API_KEY}"}},
+		"similar ids": {
+			first: []Server{{Name: "a-b", Command: "x", Transport: Stdio, Args: []string{"--token", "1"}}, {Name: "a", Command: "x", Transport: Stdio, Args: []string{"--b-token", "2"}}},
+			want:  []string{"${A_B_TOKEN}", "${A_B_TOKEN_2}"},
+		},
+	} {
+		file := []byte(tc.file)
+		for _, servers := range [][]Server{tc.first, tc.then} {
+			tr := Translator{Getenv: func(name string) (string, bool) { v, ok := tc.env[name]; return v, ok }}
+			if err := tr.Existing(file); err != nil {
+				t.Fatal(err)
+			}
+			tr.Add(servers)
+			after, left, err := tr.Sections().AddTo(file)
+			if err != nil || len(left) > 0 {
+				t.Fatal(err, left)
+			}
+			file = after
+		}
+		for _, want := range tc.want {
+			if n := strings.Count(string(file), want); n != 1+strings.Count(tc.file, want) {
+				t.Errorf("%s: %s occurs %d times in\n%s", name, want, n, file)
+			}
+		}
+	}
+}
+
+// A server of a later file cannot refer to the secret of one of an earlier file.
+func TestImportRefusesReferencesToAnothersSecret(t *testing.T) {
+	var tr Translator
+	tr.Add([]Server{{Name: "maps", Command: "x", Transport: Stdio, Args: []string{"--api-key", "first"}}})
+	tr.Add([]Server{{Name: "other", Command: "x", Transport: Stdio, Env: map[string]string{"A": "${MAPS_API_KEY}"}}})
+	if tr.Sections().Len() != 1 || !strings.Contains(strings.Join(tr.Notes(), "\n"), "other is left out: it refers to ${MAPS_API_KEY}") {
+		t.Error(tr.Notes())
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -37,18 +38,60 @@ type Translator struct {
 	Home, Project string   // what ${userHome} and ${workspaceFolder} mean
 	Self          []string // base names of programs that are Toolyard itself
 	Address       string   // where Toolyard itself is served, host:port
+	Getenv        Getenv   // the environment of Toolyard; nil for an empty one
 
 	sections Sections
 	notes    []string
 	taken    map[string]*Server // by id
 	named    map[string]bool    // the names of all secrets
-	literals map[string]string  // what a variable must hold, as far as it is known
+	literals map[string]string  // the value that each variable of an imported server must hold
+	words    map[string]bool    // that no variable may be called: those of the configuration file, and what servers refer to
+	present  map[string]bool    // the ids of the servers in it
+}
+
+var word = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
+
+// Existing tells the Translator about the configuration file that the servers are added to:
+// servers that it already has are skipped, and no variable or secret that it mentions is given
+// to another server.
+func (t *Translator) Existing(data []byte) error {
+	tree, err := parseYAML(data)
+	if err != nil {
+		return err
+	}
+	t.init()
+	for _, w := range word.FindAllString(string(data), -1) {
+		t.words[w] = true
+	}
+	if servers := tree.get("servers"); servers != nil {
+		for _, m := range servers.members {
+			t.present[m.name] = true
+		}
+	}
+	if secrets := tree.get("secrets"); secrets != nil {
+		for _, m := range secrets.members {
+			t.named[m.name] = true
+		}
+	}
+	return nil
+}
+
+func (t *Translator) init() {
+	if t.taken == nil {
+		t.taken, t.named, t.literals = make(map[string]*Server), make(map[string]bool), make(map[string]string)
+		t.words, t.present = make(map[string]bool), make(map[string]bool)
+	}
 }
 
 // Add takes servers over.
 func (t *Translator) Add(servers []Server) {
-	if t.taken == nil {
-		t.taken, t.named, t.literals = make(map[string]*Server), make(map[string]bool), make(map[string]string)
+	t.init()
+	for i := range servers {
+		for _, text := range servers[i].texts() {
+			for _, m := range urlVariable.FindAllStringSubmatch(text, -1) {
+				t.words[word.FindString(strings.TrimPrefix(m[1], "env:"))] = true
+			}
+		}
 	}
 	for i := range servers {
 		t.add(&servers[i])
@@ -85,6 +128,11 @@ func (t *Translator) add(s *Server) {
 	}
 	id, known := t.id(s)
 	if known {
+		return
+	}
+	if t.present[id] {
+		t.note("server %s is already in the configuration and is left alone", id)
+		t.taken[id] = s
 		return
 	}
 	c := conversion{t: t, id: id}

@@ -182,10 +182,10 @@ func TestFlattenTakesWhatTheToolTakes(t *testing.T) {
 		`{"amount":50,"method":"transfer","iban":"x"}`: false,
 		`{"amount":5}`: false,
 	} {
-		if issues := before.Check(json.RawMessage(value)); (len(issues) == 0) != fits {
+		if issues, _ := before.Check(t.Context(), json.RawMessage(value)); (len(issues) == 0) != fits {
 			t.Errorf("%s: %v", value, issues)
 		}
-		if issues := after.Check(json.RawMessage(value)); fits && len(issues) > 0 {
+		if issues, _ := after.Check(t.Context(), json.RawMessage(value)); fits && len(issues) > 0 {
 			t.Errorf("%s does not fit %s: %v", value, flat, issues)
 		}
 	}

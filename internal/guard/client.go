@@ -16,8 +16,9 @@ import (
 )
 
 // Reach is the hosts that code may reach over HTTP: api.example.com, api.example.com:8443,
-// *.example.com for all below, or *. Addresses that are not public, such as those of this
-// machine or its network, are reached only by a pattern without a star.
+// *.example.com for all below, or *. Names lead to public addresses only. Other addresses are
+// reached by a pattern that is one, by localhost, and by names without a star that lead to a
+// network which the client may reach.
 type Reach []string
 
 // allows reports whether a host may be reached, and whether it was named exactly.
@@ -42,6 +43,28 @@ func (r Reach) allows(host, port string) (ok, exactly bool) {
 	return ok, false
 }
 
+// Overlaps reports whether some of the hosts that a pattern stands for may be reached.
+func (r Reach) Overlaps(pattern string) bool {
+	host, port, err := net.SplitHostPort(pattern)
+	if err != nil {
+		host, port = pattern, ""
+	}
+	return slices.ContainsFunc(r, func(granted string) bool {
+		other, otherPort, err := net.SplitHostPort(granted)
+		if err != nil {
+			other, otherPort = granted, ""
+		}
+		return (port == "" || otherPort == "" || port == otherPort) && (hostWithin(host, other) || hostWithin(other, host))
+	})
+}
+
+// hostWithin reports whether all hosts of pattern a are hosts of pattern b.
+func hostWithin(a, b string) bool {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	below, star := strings.CutPrefix(b, "*.")
+	return a == b || b == "*" || star && strings.HasSuffix(a, "."+below)
+}
+
 // Unreachable says that a host is not within reach.
 type Unreachable struct{ Host string }
 
@@ -50,29 +73,19 @@ func (e *Unreachable) Error() string { return "network access to " + e.Host + " 
 // Client reaches strangers' HTTP servers: only those within reach, checked again for each
 // redirect and at the address that a name leads to, and never more than the given bytes.
 type Client struct {
-	reach  Reach
-	within Reach // what else must allow a host, nil for nothing
-	max    int64
-	http   http.Client
+	reach   Reach
+	within  Reach // what else must allow a host, nil for nothing
+	network Network
+	max     int64
+	http    http.Client
 }
-
-// exactKey marks a request whose host was named exactly.
-type exactKey struct{}
 
 // NewClient makes a client for a reach, and for what is within another one beside it unless
 // that is nil. An answer may have at most maxBody bytes.
-func NewClient(reach, within Reach, maxBody int64) *Client {
-	c := &Client{reach: slices.Clone(reach), within: slices.Clone(within), max: maxBody}
-	dialer := &net.Dialer{Timeout: 10 * time.Second}
+func NewClient(reach, within Reach, n Network, maxBody int64) *Client {
+	c := &Client{reach: slices.Clone(reach), within: slices.Clone(within), network: n, max: maxBody}
 	c.http.Transport = &http.Transport{
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			exactly, _ := ctx.Value(exactKey{}).(bool)
-			d := *dialer
-			d.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
-				return checkAddress(address, exactly)
-			}
-			return d.DialContext(ctx, network, address)
-		},
+		DialContext:  c.dial,
 		MaxIdleConns: 16, MaxIdleConnsPerHost: 4, IdleConnTimeout: 30 * time.Second,
 		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: 30 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
@@ -81,16 +94,40 @@ func NewClient(reach, within Reach, maxBody int64) *Client {
 	return c
 }
 
-// checkAddress refuses addresses that are not public, unless the host was named exactly.
-func checkAddress(address string, exactly bool) error {
-	at, err := netip.ParseAddrPort(address)
+// dial connects to a host. Each address that its name leads to is checked when it is tried,
+// so that no answer of DNS can lead elsewhere.
+func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if !exactly && !isPublic(at.Addr()) {
-		return &Unreachable{address}
+	_, exactly := c.reach.allows(host, port)
+	dialer := net.Dialer{Timeout: 10 * time.Second}
+	dialer.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return err
+		}
+		return c.admit(strings.ToLower(strings.TrimSuffix(host, ".")), exactly, at.Addr().Unmap().WithZone(""))
 	}
-	return nil
+	return dialer.DialContext(ctx, network, address)
+}
+
+// admit refuses an address that a host must not have. Addresses that are not public need a
+// host that was named exactly.
+func (c *Client) admit(host string, exactly bool, ip netip.Addr) error {
+	literal, _ := netip.ParseAddr(host) // none if it is a name
+	explicit := literal.IsValid() || host == localhost
+	switch {
+	case isPublic(ip), exactly && inAny(c.network.Private, ip):
+		return nil
+	case explicit && !exactly:
+		return &Unreachable{host}
+	case isNever(ip):
+	case literal.IsValid() && ip == literal.Unmap().WithZone(""), host == localhost && ip.IsLoopback():
+		return nil
+	}
+	return &NotPublic{host, ip}
 }
 
 // unicast6 is all that was given to the IPv6 internet so far. Beyond it lie what is local,
@@ -149,11 +186,9 @@ func (c *Client) checkRedirect(req *http.Request, via []*http.Request) error {
 	case len(via) > maxRedirects:
 		return errors.New("it redirects too often")
 	}
-	exactly, err := c.check(req.URL)
-	if err != nil {
+	if err := c.check(req.URL); err != nil {
 		return err
 	}
-	*req = *req.WithContext(context.WithValue(req.Context(), exactKey{}, exactly))
 	if req.URL.Host != via[0].URL.Host { // credentials are for the first host only
 		req.Header.Del("Authorization")
 		req.Header.Del("Cookie")
@@ -162,7 +197,7 @@ func (c *Client) checkRedirect(req *http.Request, via []*http.Request) error {
 }
 
 // check reports whether a URL is within reach.
-func (c *Client) check(u *url.URL) (exactly bool, err error) {
+func (c *Client) check(u *url.URL) error {
 	port := u.Port()
 	switch {
 	case u.Scheme == "https" && port == "":
@@ -170,27 +205,26 @@ func (c *Client) check(u *url.URL) (exactly bool, err error) {
 	case u.Scheme == "http" && port == "":
 		port = "80"
 	case u.Scheme != "https" && u.Scheme != "http":
-		return false, fmt.Errorf("only http and https can be fetched, not %s", u.Scheme)
+		return fmt.Errorf("only http and https can be fetched, not %s", u.Scheme)
 	}
-	ok, exactly := c.reach.allows(u.Hostname(), port)
+	ok, _ := c.reach.allows(u.Hostname(), port)
 	if ok && c.within != nil {
 		ok, _ = c.within.allows(u.Hostname(), port)
 	}
 	if !ok {
-		return false, &Unreachable{net.JoinHostPort(u.Hostname(), port)}
+		return &Unreachable{net.JoinHostPort(u.Hostname(), port)}
 	}
-	return exactly, nil
+	return nil
 }
 
 // Do sends a request. Redirect is follow, manual or error. The whole body of the answer is
 // read; one that is larger than the client takes is an error.
 func (c *Client) Do(req *http.Request, redirect string) (*http.Response, []byte, error) {
-	exactly, err := c.check(req.URL)
-	if err != nil {
+	if err := c.check(req.URL); err != nil {
 		return nil, nil, err
 	}
-	ctx := context.WithValue(context.WithValue(req.Context(), exactKey{}, exactly), redirectKey{}, redirect)
-	res, err := c.http.Do(req.WithContext(ctx)) //nolint:gosec // where to is what this client checks
+	ctx := context.WithValue(req.Context(), redirectKey{}, redirect)
+	res, err := c.http.Do(req.WithContext(ctx))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -129,9 +129,19 @@ func (p *Process) start() error {
 func lookUp(path string) (string, error) {
 	found, err := exec.LookPath(path)
 	if err != nil {
-		return "", fmt.Errorf("there is no program %s", path)
+		return "", &NoProgramError{path}
 	}
 	return filepath.Abs(found)
+}
+
+// NoProgramError says that a program cannot be started because it was not found.
+type NoProgramError struct{ Path string }
+
+func (e *NoProgramError) Error() string {
+	if strings.ContainsRune(e.Path, os.PathSeparator) {
+		return e.Path + " is not a program"
+	}
+	return e.Path + " is not in PATH"
 }
 
 // environment is what a program gets: what it was given, and what every program needs.

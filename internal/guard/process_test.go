@@ -99,7 +99,7 @@ func TestProcessStops(t *testing.T) {
 }
 
 func TestProcessThatDoesNotExist(t *testing.T) {
-	if _, err := Start(Command{Path: "no-such-program"}); err == nil || err.Error() != "there is no program no-such-program" {
+	if _, err := Start(Command{Path: "no-such-program"}); err == nil || err.Error() != "no-such-program is not in PATH" {
 		t.Error(err)
 	}
 	if _, err := Start(Command{Path: filepath.Join(t.TempDir(), "none")}); err == nil {

@@ -47,7 +47,7 @@ type Key struct {
 	Name    string            // what it is for, in the words of the operator
 	Caller  string            // who calls with it
 	Account string            // who pays
-	Scopes  []string          // what it is restricted to; none for no restriction
+	Scopes  []string          // what it may do beside reading, and where; sorted
 	Created time.Time
 	Expires time.Time // zero for never
 	Revoked time.Time // zero for not
@@ -120,7 +120,7 @@ var (
 // New makes a key and the token that its caller sends, which nobody can see again. An empty
 // account is that of the caller; a ttl of zero is for ever.
 func New(name, caller, account string, scopes []string, ttl time.Duration, now time.Time) (key Key, token string, err error) {
-	scopes = slices.Compact(slices.Sorted(slices.Values(scopes)))
+	scopes = spellOut(scopes)
 	account = cmp.Or(account, caller)
 	if err := check(name, caller, account, scopes, ttl); err != nil {
 		return Key{}, "", err

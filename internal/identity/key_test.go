@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -135,7 +136,7 @@ func TestAllows(t *testing.T) {
 		needs  string // what is missing
 	}{
 		{"", "chat", toolyard.Read, ""},
-		{"", "trade", toolyard.Write, ""},
+		{"", "trade", toolyard.Write, "write"},
 		{"gate:chat", "chat", toolyard.Read, ""},
 		{"gate:chat", "chat", toolyard.Write, "write"},
 		{"gate:chat", "trade", toolyard.Read, "gate:trade"},
@@ -167,6 +168,54 @@ func TestAllows(t *testing.T) {
 		e := toolyard.AsError(err)
 		if e.Code != toolyard.Denied || strings.Join(e.Needs, " ") != c.needs || !strings.Contains(e.Message, e.Needs[0]) {
 			t.Errorf("%q at %s: %s %v %s", c.scopes, c.gate, e.Code, e.Needs, e.Message)
+		}
+	}
+}
+
+// Each scope but a gate's gives a key more than it had: none takes anything away.
+func TestScopesOnlyAdd(t *testing.T) {
+	read, write := &toolyard.Gate{Name: "chat", Mode: toolyard.Read}, &toolyard.Gate{Name: "trade", Mode: toolyard.Write}
+	may := func(scopes []string) (list [4]bool) {
+		c := toolyard.Caller{ID: "alice", Roles: scopes}
+		return [4]bool{Allows(c, read) == nil, Allows(c, write) == nil, Views(c), Operates(c)}
+	}
+	extra := []string{Write, Viewer, Operator, anyGate}
+	for _, before := range [][]string{nil, {Write}, {Viewer}, {Operator}, {"gate:chat"}, {"gate:trade", Write}} {
+		for _, scope := range extra {
+			was, is := may(before), may(append(slices.Clone(before), scope))
+			for i := range was {
+				if was[i] && !is[i] {
+					t.Errorf("%v with %s may do less: %v, and %v before", before, scope, is, was)
+				}
+			}
+		}
+	}
+	if got := may(nil); got != [4]bool{true, false, false, false} {
+		t.Errorf("without a scope: %v", got)
+	}
+	anonymous := toolyard.Caller{ID: toolyard.Anonymous}
+	if err := Allows(anonymous, write); err != nil {
+		t.Errorf("a gate that takes unauthenticated callers: %v", err)
+	}
+}
+
+func TestAllIsShort(t *testing.T) {
+	key, _, err := New("a", "alice", "", []string{"all", "viewer", "write"}, 0, time.Now())
+	if err != nil || strings.Join(key.Scopes, " ") != "gate:* viewer write" {
+		t.Errorf("%v %v", key.Scopes, err)
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	for scopes, want := range map[string]string{
+		"":                      "It may call tools at every gate, read-only: it may not enter gates with mode write (that takes --scope write).",
+		"write":                 "It may call tools at every gate, reading and writing.",
+		"gate:a gate:b write":   "It may call tools at gate a, b, reading and writing.",
+		"gate:* operator write": "It may call tools at every gate, reading and writing. It may see and change everything in the console and the API.",
+		"viewer":                "It may call tools at every gate, read-only: it may not enter gates with mode write (that takes --scope write). It may see everything in the console and the API, and change nothing.",
+	} {
+		if got := Describe(strings.Fields(scopes)); got != want {
+			t.Errorf("%q: %s", scopes, got)
 		}
 	}
 }

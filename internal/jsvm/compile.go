@@ -2,98 +2,34 @@ package jsvm
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/evanw/esbuild/pkg/api"
-	"github.com/go-sourcemap/sourcemap"
 
 	"github.com/toolyard/toolyard/internal/guard"
 )
 
-// Module is a compiled script.
-type Module struct {
-	Name   string   // the file it was made from
-	Code   string   // JavaScript
-	Map    []byte   // its source map
-	Inputs []Input  // the files that it is made of
-	key    [32]byte // of name and code
-
-	positions func() *sourcemap.Consumer // what Map says, nil if it says nothing
-}
-
-// Input is a file that a module is made of.
-type Input struct {
-	Path string
-	Sum  [32]byte
-}
-
-// NewModule is a module of JavaScript that needs no compiling.
-func NewModule(name, code string, sourceMap []byte) *Module {
-	m := &Module{Name: name, Code: code, Map: sourceMap}
-	m.key = sha256.Sum256(m.body())
-	m.positions = sync.OnceValue(func() *sourcemap.Consumer {
-		c, _ := sourcemap.Parse("", m.Map) // of JavaScript that was not compiled there is none
-		return c
-	})
-	return m
-}
-
-func (m *Module) body() []byte {
-	return append(append([]byte(m.Name), 0), m.Code...)
-}
-
-// CompileOptions say what a script may be made of.
-type CompileOptions struct {
-	Root     string   // the folder that imports cannot leave, absolute
-	Provided []string // names of modules that are there without a file
-}
-
-// Fault is something that is wrong with a script.
-type Fault struct {
-	File         string // relative to the root
-	Line, Column int    // from 1; zero when unknown
-	Message      string
-	Text         string // the line
-}
-
-func (f *Fault) Error() string {
-	if f.Line == 0 {
-		return fmt.Sprintf("%s: %s", f.File, f.Message)
-	}
-	return fmt.Sprintf("%s:%d:%d: %s", f.File, f.Line, f.Column, f.Message)
-}
-
-// Frame shows the line of a fault and points at the place.
-func (f *Fault) Frame() string {
-	if f.Text == "" || f.Line == 0 {
-		return ""
-	}
-	number := fmt.Sprint(f.Line)
-	before := []rune(f.Text)[:min(max(f.Column-1, 0), len([]rune(f.Text)))]
-	for i, r := range before {
-		if r != '\t' {
-			before[i] = ' '
-		}
-	}
-	return fmt.Sprintf("%s | %s\n%s | %s^", number, f.Text, strings.Repeat(" ", len(number)), string(before))
-}
-
-// Bounds on what a script is made of.
+// Bounds on what a script is made of and on what it becomes.
 const (
 	MaxSource  = 1 << 20 // bytes of one file
 	maxProgram = 8 << 20 // bytes of all files of a module
+	maxInputs  = 2000    // files of a module
+	maxCode    = 8 << 20 // bytes of compiled JavaScript
+	maxMap     = 4 << 20 // bytes of its source map; a larger one is left out
 )
 
-// Compile makes a module of a TypeScript file and what it imports: types are stripped, and
-// all files become one. Beside faults the module has only its inputs: the files whose change
-// may mend it, also those that are missing.
-func Compile(file string, o CompileOptions) (*Module, []Fault) {
+// compile bundles a TypeScript file with everything that it imports into one JavaScript
+// module. It runs in a compiler process: what the bundler does with a hostile file is bounded
+// there. On failure the module holds only its inputs, including files that are missing: a
+// change of one of them may repair it.
+func compile(file string, o CompileOptions) (*Module, []Fault) {
 	c := &compiler{CompileOptions: o}
 	var err error
 	if c.realRoot, err = filepath.EvalSymlinks(o.Root); err != nil {
@@ -105,14 +41,26 @@ func Compile(file string, o CompileOptions) (*Module, []Fault) {
 		return &Module{Name: file}, []Fault{{File: file, Message: err.Error()}}
 	}
 	c.inputs, c.size = []Input{{c.entry, sha256.Sum256(source)}}, len(source)
-	result, ok := build(api.BuildOptions{
+	text := withoutMaps(source)
+	if computed := computedImports(c.entry, text); len(computed) > 0 {
+		return &Module{Name: file, Inputs: c.inputs}, c.faults(computed)
+	}
+	result := api.Build(c.options(file, text))
+	if len(result.Errors) > 0 {
+		return &Module{Name: file, Inputs: c.inputs}, c.faults(result.Errors)
+	}
+	return c.finish(file, result)
+}
+
+func (c *compiler) options(file, source string) api.BuildOptions {
+	return api.BuildOptions{
 		// The script is given as text: to find a file by its path the compiler would read its
 		// folder, which may be large.
 		Stdin: &api.StdinOptions{
-			Contents: withoutMaps(source), Sourcefile: c.entry, ResolveDir: filepath.Dir(c.entry), Loader: loaders[filepath.Ext(file)],
+			Contents: source, Sourcefile: c.entry, ResolveDir: filepath.Dir(c.entry), Loader: loaders[filepath.Ext(file)],
 		},
-		AbsWorkingDir:    o.Root,
-		Outfile:          filepath.Join(o.Root, "module.js"),
+		AbsWorkingDir:    c.Root,
+		Outfile:          filepath.Join(c.Root, "module.js"),
 		Bundle:           true,
 		Format:           api.FormatESModule,
 		Target:           api.ES2023,
@@ -124,31 +72,12 @@ func Compile(file string, o CompileOptions) (*Module, []Fault) {
 		PreserveSymlinks: true,
 		TsconfigRaw:      "{}",
 		Plugins:          []api.Plugin{{Name: "toolyard", Setup: c.setup}},
-		LogLimit:         10,
-	})
-	if !ok {
-		return &Module{Name: file}, []Fault{{File: file, Message: "it took too long to compile"}}
-	}
-	if len(result.Errors) > 0 {
-		return &Module{Name: file, Inputs: c.inputs}, c.faults(result.Errors)
-	}
-	return c.finish(file, result), nil
-}
-
-// compileTime is how long compiling may take. It is only ever reached by files that block
-// whoever reads them.
-const compileTime = 10 * time.Second
-
-func build(o api.BuildOptions) (result api.BuildResult, ok bool) {
-	done := make(chan api.BuildResult, 1)
-	go func() { done <- api.Build(o) }()
-	select {
-	case result = <-done:
-		return result, true
-	case <-time.After(compileTime):
-		return result, false
+		LogLimit:         maxFaults,
 	}
 }
+
+// maxFaults is how many faults of one script are reported.
+const maxFaults = 10
 
 // withoutMaps makes the compiler overlook source maps that a file claims to have: it would
 // read them from anywhere, and believe what they say. No column moves.
@@ -156,7 +85,7 @@ func withoutMaps(source []byte) string {
 	return strings.ReplaceAll(string(source), "sourceMappingURL", "sourceMappingNot")
 }
 
-func (c *compiler) finish(file string, result api.BuildResult) *Module {
+func (c *compiler) finish(file string, result api.BuildResult) (*Module, []Fault) {
 	var code string
 	var sourceMap []byte
 	for _, f := range result.OutputFiles {
@@ -166,11 +95,67 @@ func (c *compiler) finish(file string, result api.BuildResult) *Module {
 			code = string(f.Contents)
 		}
 	}
-	m := NewModule(file, code, sourceMap)
+	if len(sourceMap) > maxMap {
+		sourceMap = nil
+	}
 	slices.SortFunc(c.inputs, func(a, b Input) int { return strings.Compare(a.Path, b.Path) })
+	if len(code) > maxCode {
+		return &Module{Name: file, Inputs: c.inputs}, []Fault{{
+			File: file, Message: fmt.Sprintf("the compiled script is larger than %d MiB", maxCode>>20), Fix: "Import less.",
+		}}
+	}
+	m := NewModule(file, code, sourceMap)
 	m.Inputs = c.inputs
-	return m
+	return m, nil
 }
+
+// mayImport finds files that may call import or require; the bundler says which do.
+var mayImport = regexp.MustCompile(`import\s*[^\s\w$"'{*]|require|\\u`)
+
+// globLike finds calls of import or require that the bundler would take for a pattern of files.
+var globLike = regexp.MustCompile("^(import|require)[^\"'`]{0,200}[\"'`]\\.\\.?[/\\\\]")
+
+// computedImports reports calls of import and require whose argument is not a literal. The
+// bundler would search the disk for all files that could be meant. In packages, calls that it
+// leaves alone are left alone: browser packages often have them in code for other platforms.
+func computedImports(path, source string) (found []api.Message) {
+	if !mayImport.MatchString(source) {
+		return nil
+	}
+	loader, ok := loaders[filepath.Ext(path)]
+	if !ok || loader == api.LoaderJSON || loader == api.LoaderText {
+		return nil
+	}
+	result := api.Transform(source, api.TransformOptions{
+		Loader: loader, Sourcefile: path, Format: api.FormatESModule, Target: api.ES2023, TsconfigRaw: "{}",
+		LogOverride: map[string]api.LogLevel{"unsupported-dynamic-import": api.LogLevelError, "unsupported-require-call": api.LogLevelError},
+		LogLimit:    maxFaults,
+	})
+	for _, m := range result.Errors {
+		at := m.Location
+		if !strings.HasPrefix(m.ID, "unsupported-") || !strings.Contains(m.Text, "will not be bundled") || at == nil {
+			continue
+		}
+		call, _, _ := strings.Cut(at.LineText[min(at.Column, len(at.LineText)):], "(")
+		if isPackage(path) && !globLike.MatchString(restFrom(source, at)) {
+			continue
+		}
+		m.Text = fmt.Sprintf("%s() needs a literal path: what a script imports must be known before it runs", strings.TrimSpace(call))
+		m.Detail = "Import every file it may need by its literal name, and choose among them: ({a, b})[name]."
+		found = append(found, m)
+	}
+	return found
+}
+
+// restFrom is the source from a location on.
+func restFrom(source string, at *api.Location) string {
+	for range at.Line - 1 {
+		_, source, _ = strings.Cut(source, "\n")
+	}
+	return source[min(at.Column, len(source)):]
+}
+
+func isPackage(path string) bool { return strings.Contains(filepath.ToSlash(path), "/node_modules/") }
 
 // compiler is one use of esbuild, which calls it from many goroutines.
 type compiler struct {
@@ -206,15 +191,21 @@ func (c *compiler) resolve(args api.OnResolveArgs) (r api.OnResolveResult, err e
 // endings are what may be missing at the end of the name of an imported file.
 var endings = []string{"", ".ts", ".tsx", ".mts", ".js", ".mjs", ".json", "/index.ts", "/index.js"}
 
+// errOutside does not name the file: what is outside is not the script's business.
+var errOutside = errors.New("a script cannot import files outside of the tools folder")
+
 // resolveFile finds a file by its path, without reading anything else. Files of packages are
 // left to the compiler.
 func (c *compiler) resolveFile(args api.OnResolveArgs) (r api.OnResolveResult, err error) {
-	if strings.Contains(args.Importer, "/node_modules/") {
+	if isPackage(args.Importer) {
 		return r, nil
 	}
 	path := filepath.FromSlash(args.Path)
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(args.ResolveDir, path)
+	}
+	if !below(c.Root, path) && !below(c.realRoot, path) { // before it can be seen whether it exists
+		return r, errOutside
 	}
 	candidates := make([]string, 0, len(endings)+1)
 	for _, ending := range endings {
@@ -225,7 +216,7 @@ func (c *compiler) resolveFile(args api.OnResolveArgs) (r api.OnResolveResult, e
 	}
 	for _, candidate := range candidates {
 		if info, err := os.Stat(candidate); err == nil && !info.IsDir() {
-			return api.OnResolveResult{Path: candidate, Namespace: "file"}, nil
+			return api.OnResolveResult{Path: candidate, Namespace: "file"}, c.contains(candidate)
 		}
 	}
 	c.mu.Lock()
@@ -233,7 +224,15 @@ func (c *compiler) resolveFile(args api.OnResolveArgs) (r api.OnResolveResult, e
 	for _, candidate := range candidates { // one of them may come
 		c.inputs = append(c.inputs, Input{Path: candidate})
 	}
-	return r, fmt.Errorf("Could not resolve %q", args.Path) //nolint:staticcheck // as the compiler says it
+	return r, errors.Join(fmt.Errorf("Could not resolve %q", args.Path), c.tooMany()) //nolint:staticcheck // as the compiler says it
+}
+
+// tooMany reports that a module is made of too many files.
+func (c *compiler) tooMany() error {
+	if len(c.inputs) > maxInputs {
+		return fmt.Errorf("a script cannot be made of more than %d files", maxInputs)
+	}
+	return nil
 }
 
 var loaders = map[string]api.Loader{
@@ -244,27 +243,33 @@ var loaders = map[string]api.Loader{
 
 // load reads a file that may be part of the module.
 func (c *compiler) load(args api.OnLoadArgs) (r api.OnLoadResult, err error) {
+	if err := c.contains(args.Path); err != nil {
+		return r, err
+	}
 	loader, ok := loaders[filepath.Ext(args.Path)]
 	if !ok {
 		return r, fmt.Errorf("a script cannot import a file like %s", filepath.Base(args.Path))
-	}
-	if err := c.contains(args.Path); err != nil {
-		return r, err
 	}
 	data, err := guard.ReadFile(args.Path, MaxSource)
 	if err != nil {
 		return r, err
 	}
-	c.mu.Lock()
-	c.inputs = append(c.inputs, Input{args.Path, sha256.Sum256(data)})
-	c.size += len(data)
-	large := c.size > maxProgram
-	c.mu.Unlock()
-	if large {
-		return r, fmt.Errorf("all files together are larger than %d MiB", maxProgram>>20)
+	if err := c.add(args.Path, data); err != nil {
+		return r, err
 	}
 	text := withoutMaps(data)
-	return api.OnLoadResult{Contents: &text, Loader: loader, ResolveDir: filepath.Dir(args.Path)}, nil
+	return api.OnLoadResult{Contents: &text, Loader: loader, ResolveDir: filepath.Dir(args.Path), Errors: computedImports(args.Path, text)}, nil
+}
+
+// add makes a file part of the module.
+func (c *compiler) add(path string, data []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inputs = append(c.inputs, Input{path, sha256.Sum256(data)})
+	if c.size += len(data); c.size > maxProgram {
+		return fmt.Errorf("all files together are larger than %d MiB", maxProgram>>20)
+	}
+	return c.tooMany()
 }
 
 // contains checks that a file is below the root. The script itself may be a link to
@@ -274,24 +279,30 @@ func (c *compiler) contains(path string) error {
 		return nil
 	}
 	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return err
-	}
-	if rel, err := filepath.Rel(c.realRoot, real); err != nil || !filepath.IsLocal(rel) {
-		return fmt.Errorf("a script cannot import files outside of its folder: %s", filepath.Base(path))
+	if err != nil || !below(c.realRoot, real) {
+		return errOutside
 	}
 	return nil
 }
 
+// below reports whether a path is in a folder, by their names alone.
+func below(root, path string) bool {
+	rel, err := filepath.Rel(root, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
 func (c *compiler) faults(messages []api.Message) (faults []Fault) {
-	for _, m := range messages {
+	for _, m := range messages[:min(len(messages), maxFaults)] {
 		f := Fault{File: c.relative(c.entry), Message: m.Text}
+		f.Fix, _ = m.Detail.(string)
 		for _, n := range m.Notes {
 			if n.Location == nil && len(n.Text) < 200 && !strings.Contains(n.Text, "esbuild") && !strings.Contains(n.Text, "external") {
 				f.Message += " (" + n.Text + ")"
 			}
 		}
-		if at := m.Location; at != nil {
+		if at := m.Location; at != nil && !filepath.IsLocal(c.relative(at.File)) {
+			f.Message = "a file outside of the tools folder, which a package needs, cannot be read"
+		} else if at != nil {
 			f.File, f.Line, f.Text = c.relative(at.File), at.Line, at.LineText
 			f.Column = len([]rune(at.LineText[:min(at.Column, len(at.LineText))])) + 1
 		}

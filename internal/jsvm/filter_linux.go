@@ -6,20 +6,21 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
 // filterCalls lets the kernel refuse every system call that the Go runtime and our own pipes
-// do not need. A kernel without filters is no error; the engine is the wall then.
-func filterCalls() error {
+// do not need, except for those that read files if it may. A kernel without filters is no error; the engine is the wall then.
+func filterCalls(mayRead bool) error {
 	runtime.LockOSThread() // both calls must be made by one thread
 	defer runtime.UnlockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no new privileges: %w", err)
 	}
-	program := filterProgram()
+	program := filterProgram(mayRead)
 	fprog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}                                                                           //nolint:gosec // a short program
 	failed, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&fprog))) //nolint:gosec // the address of memory that stays where it is
 	switch {
@@ -62,12 +63,17 @@ func unless(value uint32, n uint8) unix.SockFilter {
 }
 
 // filterProgram refuses every call that is not allowed.
-func filterProgram() []unix.SockFilter {
+func filterProgram(mayRead bool) []unix.SockFilter {
 	p := []unix.SockFilter{load(callArch), {Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: auditArch, Jt: 1}, answer(answerKill), load(callNumber)}
-	for _, call := range allowedCalls {
+	allowed, restricted := allowedCalls, conditions()
+	if mayRead {
+		allowed = slices.Concat(allowed, readCalls)
+		restricted[unix.SYS_OPENAT] = condition{2, unix.O_ACCMODE | unix.O_CREAT | unix.O_TRUNC, unix.O_RDONLY}
+	}
+	for _, call := range allowed {
 		p = append(p, unless(uint32(call), 1), answer(answerAllow)) //nolint:gosec // a small number
 	}
-	for call, c := range conditions() {
+	for call, c := range restricted {
 		p = append(p, unless(uint32(call), 5), load(argument(c.argument)), //nolint:gosec // a small number
 			unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: c.mask}, unless(c.value, 1), answer(answerAllow), answer(answerRefuse))
 	}
@@ -99,3 +105,8 @@ var allowedCalls = append([]int{
 	unix.SYS_TIMER_CREATE, unix.SYS_TIMER_SETTIME, unix.SYS_TIMER_DELETE, unix.SYS_SETITIMER,
 	unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT, unix.SYS_EVENTFD2, unix.SYS_PIPE2, unix.SYS_PRCTL,
 }, archCalls...)
+
+// readCalls is what it takes to read files, beside opening them.
+var readCalls = append([]int{
+	unix.SYS_GETDENTS64, unix.SYS_READLINKAT, unix.SYS_STATX, unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2, unix.SYS_GETCWD,
+}, archReadCalls...)

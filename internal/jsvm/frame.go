@@ -30,6 +30,8 @@ const (
 	frameReply  = 'p' // to the worker: its answer
 	frameLog    = 'l' // to the parent: a line of the run's log
 	frameTell   = 't' // to the parent: something that the run says and needs no answer to
+
+	frameCompile = 'k' // to a compiler: a script to compile; to the parent: what became of it
 )
 
 const (

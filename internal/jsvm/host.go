@@ -20,8 +20,12 @@ import (
 // maxAnswer bounds what a script may hand over at once: a result, a request, a log line.
 const maxAnswer = 16 << 20
 
-// maxLines bounds the log of one run.
-const maxLines = 1000
+// Bounds on the log of one run.
+const (
+	maxLines = 1000
+	maxLine  = 16 << 10  // bytes of one line
+	maxLog   = 256 << 10 // bytes of all lines
+)
 
 // hostCall is the one function that the runtime can call: op and its arguments, all texts or
 // numbers. It returns the address of a box. What went wrong is a text that begins with a
@@ -105,14 +109,17 @@ var operations = map[string]operation{
 }
 
 func (r *run) log(args []string) (*string, error) {
-	r.lines++
-	switch {
-	case r.out == nil || r.lines > maxLines:
-	case r.lines == maxLines:
-		r.out.log("warn", fmt.Sprintf("more than %d lines; the rest is not kept", maxLines))
-	default:
-		r.out.log(args[0], args[1][:min(len(args[1]), 16<<10)])
+	if r.out == nil || r.logFull {
+		return nil, nil
 	}
+	line := args[1][:min(len(args[1]), maxLine)]
+	r.lines++
+	r.logged += len(line)
+	if r.logFull = r.lines >= maxLines || r.logged > maxLog; r.logFull {
+		r.out.log("warn", fmt.Sprintf("the log of a call ends after %d lines or %d KiB; the rest is not kept", maxLines-1, maxLog>>10))
+		return nil, nil
+	}
+	r.out.log(args[0], line)
 	return nil, nil
 }
 

@@ -102,7 +102,7 @@ func TestHostile(t *testing.T) {
 	pid := check("nothing")
 	kills := 0
 	for _, h := range hostile {
-		m := compileText(t, "export default async () => {\n"+h.body+"\n};\nexport const ok = () => typeof ({}).polluted;")
+		m := NewModule("m.js", "export default async () => {\n"+h.body+"\n};\nexport const ok = () => typeof ({}).polluted;", nil)
 		_, _ = p.Run(t.Context(), &Run{Module: m, Request: json.RawMessage(`{"call":"ok"}`)}) // loads it
 		before := resident(t, pid, true)
 		var got json.RawMessage

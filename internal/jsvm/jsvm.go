@@ -4,7 +4,7 @@
 // by a function that the caller gives.
 //
 //	pool, err := jsvm.NewPool(jsvm.Options{Harness: harness})
-//	module, faults := jsvm.Compile("hello.ts", jsvm.CompileOptions{Root: "/srv/tools"})
+//	module, faults, err := jsvm.NewCompiler().Compile(ctx, "hello.ts", jsvm.CompileOptions{Root: "/srv/tools"})
 //	answer, err := pool.Run(ctx, &jsvm.Run{Module: module, Request: request})
 //
 // Inside a worker QuickJS-NG runs as WebAssembly. Its memory after the runtime and the
@@ -60,7 +60,7 @@ type setup struct {
 }
 
 // Version changes whenever the same script may be compiled to something else.
-const Version = "1 esbuild 0.28.2"
+const Version = "2 esbuild 0.28.2"
 
 // Modules are the modules of the runtime that scripts can import.
 func Modules() []string {

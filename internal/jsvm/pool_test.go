@@ -43,7 +43,7 @@ func compileText(t testing.TB, text string) *Module {
 	if err := os.WriteFile(filepath.Join(dir, "m.ts"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m, faults := Compile("m.ts", CompileOptions{Root: dir, Provided: []string{"zod", "node:fs"}})
+	m, faults := compile("m.ts", CompileOptions{Root: dir, Provided: []string{"zod", "node:fs"}})
 	for _, f := range faults {
 		t.Fatalf("%v\n%s", &f, f.Frame())
 	}

@@ -26,6 +26,9 @@ type run struct {
 	posts  int // asked of the outside and not answered yet
 	timers timers
 	lines  int // of its log, and what else it said
+
+	logged  int  // bytes of its log
+	logFull bool // no more of it is kept
 }
 
 // outside is where a run's questions and log lines go.

@@ -3,7 +3,9 @@ package jsvm
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +93,69 @@ func TestModulesAreThere(t *testing.T) {
 		m := NewModule("m.js", fmt.Sprintf("import * as all from %q; import one from %q; export default () => Object.keys(all).length > 1 && one !== undefined", name, name), nil)
 		if got, err := p.Run(t.Context(), &Run{Module: m, Request: json.RawMessage("{}"), Once: true}); err != nil || string(got) != "true" {
 			t.Errorf("%s: %s, %v", name, got, err)
+		}
+	}
+}
+
+// What cannot be called or iterated is named.
+func TestErrorsNameTheirSubject(t *testing.T) {
+	p := testPool(t)
+	m := compileText(t, `
+const o: any = { a: { b: 1 }, list: [1] };
+export const a = () => { o.a.nothing(1); };
+export const b = () => { const x: any = 5; return 1 + x(2); };
+export const c = () => o.list.mapp((z: any) => z).join(",");
+export const d = () => { new o.Thing(); };
+export const e = () => { o["we ird"](); };
+export const f = () => {
+  return o.a
+    .c();
+};
+export const g = () => { for (const k of o.a) {} };
+export const h = () => [1].map(o.nope);
+export const i = () => { throw new TypeError("not a function"); };
+`)
+	for call, want := range map[string]string{
+		"a": "TypeError: o.a.nothing is not a function", "b": "TypeError: x is not a function", "c": "TypeError: o.list.mapp is not a function",
+		"d": "TypeError: o.Thing is not a constructor", "e": `TypeError: o["we ird"] is not a function`, "f": "TypeError: o.a.c is not a function",
+		"g": "TypeError: o.a is not iterable", "h": "TypeError: an argument of map is not a function",
+	} {
+		if _, err := p.Run(t.Context(), &Run{Module: m, Request: json.RawMessage(`{"call":"` + call + `"}`)}); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", call, err, want)
+		}
+	}
+}
+
+// What fails outside has the line of the script that asked for it.
+func TestRefusalsHaveALine(t *testing.T) {
+	p := testPool(t)
+	m := compileText(t, "\nconst get = async (url: string) => {\n  const r = await fetch(url, { method: 'POST', body: 'x' });\n  return r.status;\n};\nexport default () => get('https://example.com');\n")
+	_, err := p.Run(t.Context(), &Run{Module: m, Request: json.RawMessage(`{}`), Outside: func(context.Context, string, json.RawMessage) (any, error) {
+		return nil, &Refusal{Name: "TypeError", Message: "connection refused"}
+	}})
+	var e *Exception
+	if !errors.As(err, &e) || e.Error() != "TypeError: fetch failed: connection refused" || e.File != "m.ts" || e.Line != 3 {
+		t.Errorf("%+v", err)
+	}
+	top := compileText(t, "export default 1;\n\nawait fetch('https://example.com');\n")
+	if _, err := p.Run(t.Context(), &Run{Module: top, Request: json.RawMessage(`{}`)}); !errors.As(err, &e) || e.Line != 3 || !strings.Contains(e.Message, "while it is loaded") {
+		t.Errorf("%+v", err)
+	}
+}
+
+func TestLogOfACallIsBounded(t *testing.T) {
+	p := testPool(t)
+	for body, most := range map[string]int{"console.log('x')": maxLines, "console.log('x'.repeat(9000))": maxLog/9000 + 2} {
+		m := NewModule("m.js", "export default () => { for (let i = 0; i < 2000; i++) "+body+"; }", nil)
+		lines, last := 0, ""
+		_, err := p.Run(t.Context(), &Run{Module: m, Request: json.RawMessage(`{}`), Log: func(_ slog.Level, text string) {
+			lines++
+			if last = text; len(text) > maxLine {
+				t.Errorf("a line of %d bytes", len(text))
+			}
+		}})
+		if err != nil || lines > most || lines < 10 || !strings.Contains(last, "the rest is not kept") && most < maxSaid {
+			t.Errorf("%s: %d lines, the last is %.100s: %v", body, lines, last, err)
 		}
 	}
 }

@@ -33,8 +33,57 @@ func (m *Module) mapped(e *Exception) *Exception {
 		kept = append(kept, strings.Replace(line, at[0], fmt.Sprintf("(%s:%d:%d)", file, row, column+1), 1))
 		if e.File == "" {
 			e.File, e.Line, e.Column = file, row, column+1
+			e.Message = m.named(e, at[2], at[3])
 		}
 	}
 	e.Stack = strings.Join(kept, "\n")
 	return e
+}
+
+var (
+	// calleeBefore and calleeAfter are the parts of an expression before and after the place
+	// where the engine says that it failed.
+	calleeBefore = regexp.MustCompile(`(new\s+)?[\w$.\]]*$`)
+	calleeAfter  = regexp.MustCompile(`^[\w$]+(\.[\w$]+)*(\["[^"\]]*"\])?`)
+	nativeFrame  = regexp.MustCompile(`^\s*at (\S+) \(native\)`)
+)
+
+// named is the message of an exception with the name of what it is about, which the engine
+// leaves out. Row and column are those of the compiled code.
+func (m *Module) named(e *Exception, row, column string) string {
+	if e.Message != "not a function" && e.Message != "value is not iterable" {
+		return e.Message
+	}
+	if native := nativeFrame.FindStringSubmatch(e.Stack); native != nil {
+		if e.Message == "not a function" {
+			return "an argument of " + native[1] + " is not a function"
+		}
+		return e.Message
+	}
+	line, _ := strconv.Atoi(row)
+	at, _ := strconv.Atoi(column)
+	text := lineOf(m.Code, line)
+	if at < 1 || at > len(text) {
+		return e.Message
+	}
+	after := calleeAfter.FindString(text[at-1:])
+	if after == "" {
+		return e.Message
+	}
+	callee := calleeBefore.FindString(text[:at-1]) + after
+	what := strings.TrimPrefix(e.Message, "value is ") // "not a function" or "not iterable"
+	if constructed, ok := strings.CutPrefix(callee, "new "); ok && what == "not a function" {
+		callee, what = constructed, "not a constructor"
+	}
+	return fmt.Sprintf("%.100s is %s", callee, what)
+}
+
+// lineOf is a line of a text, counted from 1.
+func lineOf(text string, line int) string {
+	for l := range strings.Lines(text) {
+		if line--; line == 0 {
+			return l
+		}
+	}
+	return ""
 }

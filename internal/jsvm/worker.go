@@ -18,16 +18,18 @@ import (
 // workerName is the name under which the binary runs as a worker.
 const workerName = "toolyard-script-worker"
 
-// A process that was started as a worker never gets to main: every program that embeds a
-// yard, and every test, can be its own worker.
+// A process that was started as a worker or a compiler never gets to main: every program that
+// embeds a yard, and every test, can be its own.
 func init() {
-	if os.Args[0] == workerName {
-		if err := work(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
+	serve, ok := map[string]func() error{workerName: work, compilerName: serveCompiler}[os.Args[0]]
+	if !ok {
+		return
 	}
+	if err := serve(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
 }
 
 // worker is the side of the pool that runs scripts.

@@ -44,7 +44,11 @@ func (s *Server) Do(ctx context.Context, gate string, r *Request) (Reply, error)
 	if err := j.resolve(); err != nil {
 		return Reply{}, err
 	}
-	if fault := j.resume(); fault != nil {
+	fault, err := j.resume(ctx)
+	if err != nil {
+		return Reply{}, err
+	}
+	if fault != nil {
 		return Reply{}, &toolyard.Error{
 			Code: toolyard.Invalid, Message: "The call cannot go on: " + fault.Path + " " + fault.Message + ".", Issues: []toolyard.Issue{*fault},
 		}

@@ -19,6 +19,11 @@ import (
 // know it.
 const metaCall = "dev.toolyard/call"
 
+// metaStructured is where a failed result of a tool with an output schema has its structured
+// content: official clients validate that against the schema even if the tool failed, and
+// show nothing but their own complaint if it does not match.
+const metaStructured = "dev.toolyard/structuredContent"
+
 // appendResult encodes a result that a tool of ours made, for an era.
 func (g *gate) appendResult(b []byte, e era, c *toolyard.Call, r *toolyard.Result) []byte {
 	b = append(b, '{')
@@ -33,19 +38,26 @@ func (g *gate) appendResult(b []byte, e era, c *toolyard.Call, r *toolyard.Resul
 		b = item.AppendJSON(b)
 	}
 	b = append(b, ']')
-	if r.Structured != nil && (e == modernEra || r.Structured[0] == '{') {
-		b = append(append(b, `,"structuredContent":`...), r.Structured...)
+	structured := r.Structured
+	if r.IsError && len(c.Tool.Output) > 0 {
+		structured = nil
+	}
+	if structured != nil && (e == modernEra || structured[0] == '{') {
+		b = append(append(b, `,"structuredContent":`...), structured...)
 	}
 	if r.IsError {
 		b = append(b, `,"isError":true`...)
 	}
 	b = append(b, `,"_meta":{`...)
+	if structured == nil && r.Structured != nil {
+		b = append(append(append(b, `"`+metaStructured+`":`...), r.Structured...), ',')
+	}
 	for k, v := range r.Meta {
 		b = append(toolyard.AppendJSONString(b, k), ':')
 		b = append(append(b, v...), ',')
 	}
 	if e == modernEra {
-		b = append(append(b, g.legacy.serverInfo...), ',')
+		b = append(append(b, g.server.serverInfo...), ',')
 	}
 	b = append(appendReceipt(b, c), `"`+metaCall+`":"`...)
 	return append(append(b, c.ID...), `"}}`...)
@@ -76,11 +88,14 @@ type hop struct {
 	paid   *toolyard.Call // the call that a receipt is shown of, nil for none
 	cached bool           // clients of the modern era are told how long they may keep the result
 	state  string         // the sealed state of an unfinished result, empty for a finished one
+	typed  bool           // the tool has an output schema
+
+	failure json.RawMessage // the structured content of a failed result of a typed tool
 }
 
 // hopMeta are the keys of _meta that speak of one hop.
 var hopMeta = []string{
-	metaCall, metaReceipt, mcp.MetaKeyServerInfo, mcp.MetaKeySubscriptionID, mcp.MetaKeyProtocolVersion,
+	metaCall, metaReceipt, metaStructured, mcp.MetaKeyServerInfo, mcp.MetaKeySubscriptionID, mcp.MetaKeyProtocolVersion,
 	mcp.MetaKeyClientInfo, mcp.MetaKeyClientCapabilities, mcp.MetaKeyLogLevel, //nolint:staticcheck // deprecated, not gone
 }
 
@@ -89,7 +104,10 @@ var hopMeta = []string{
 func (h *hop) append(b []byte, raw json.RawMessage) []byte {
 	b = slices.Grow(b, len(raw)+len(h.server)+len(h.state)+128)
 	b = append(b, '{')
-	hasType, hasMeta := h.era == legacyEra, h.era == legacyEra && (h.paid == nil || h.paid.Receipt == nil)
+	if h.typed && string(guard.Member(raw, "isError")) == "true" {
+		h.failure = guard.Member(raw, "structuredContent")
+	}
+	hasType, hasMeta := h.era == legacyEra, h.era == legacyEra && h.failure == nil && (h.paid == nil || h.paid.Receipt == nil)
 	for key, part := range parts(raw) {
 		switch {
 		case key == "_meta" && part.value[0] == '{':
@@ -132,7 +150,7 @@ func (h *hop) replaces(key string, value json.RawMessage) bool {
 	case "requestState":
 		return h.state != ""
 	case "structuredContent":
-		return h.era == legacyEra && value[0] != '{'
+		return h.failure != nil || h.era == legacyEra && value[0] != '{'
 	}
 	return false
 }
@@ -148,6 +166,9 @@ func (h *hop) appendMeta(b []byte, theirs json.RawMessage) []byte {
 		}
 	}
 	b = appendReceipt(b, h.paid)
+	if h.failure != nil {
+		b = append(append(append(b, `"`+metaStructured+`":`...), h.failure...), ',')
+	}
 	for key, part := range parts(theirs) {
 		if !slices.Contains(hopMeta, key) {
 			b = append(append(b, part.text...), ',')
@@ -199,9 +220,9 @@ var codeNumbers = map[toolyard.Code]int64{
 func protocolError(style toolyard.ErrorStyle, e *toolyard.Error) *jsonrpc.Error {
 	number, ok := codeNumbers[e.Code]
 	switch {
-	case e.Code == toolyard.NotFound && style == toolyard.ErrorsAsProtocol:
+	case e.Code == toolyard.UnknownTool && style == toolyard.ErrorsAsProtocol:
 		number = jsonrpc.CodeMethodNotFound
-	case e.Code == toolyard.NotFound:
+	case e.Code == toolyard.UnknownTool:
 		number = jsonrpc.CodeInvalidParams
 	case !ok:
 		number = codeNumbers[toolyard.Failed]
@@ -239,15 +260,6 @@ func statusOf(e *jsonrpc.Error) int {
 	}
 	return http.StatusOK
 }
-
-// rawResult is a result that the SDK writes as it is.
-type rawResult struct {
-	mcp.ResultBase
-	json []byte
-}
-
-// MarshalJSON implements json.Marshaler.
-func (r *rawResult) MarshalJSON() ([]byte, error) { return r.json, nil }
 
 // errInternal hides a fault of ours from the caller.
 var errInternal = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}

@@ -51,7 +51,19 @@ func TestForeignResults(t *testing.T) {
 			`{"content":[],"_meta":{"z":1},"b":1}`,
 		},
 		"legacy, an object of data": {hop{era: legacyEra}, `{"structuredContent":{"z":1E2},"content":[]}`, `{"structuredContent":{"z":1E2},"content":[]}`},
-		"legacy, nothing":           {hop{era: legacyEra}, `{"resultType":"complete"}`, `{}`},
+		"a failure with a schema": {
+			hop{era: legacyEra, typed: true},
+			`{"isError":true,"_meta":{"z":1},"structuredContent":{"a":1},"content":[]}`,
+			`{"isError":true,"_meta":{"dev.toolyard/structuredContent":{"a":1},"z":1},"content":[]}`,
+		},
+		"a failure with a schema and no _meta": {
+			hop{era: legacyEra, typed: true},
+			`{"structuredContent":{"a":1},"isError":true}`,
+			`{"isError":true,"_meta":{"dev.toolyard/structuredContent":{"a":1}}}`,
+		},
+		"a failure without a schema": {hop{era: legacyEra}, `{"structuredContent":{"a":1},"isError":true}`, `{"structuredContent":{"a":1},"isError":true}`},
+		"a success with a schema":    {hop{era: legacyEra, typed: true}, `{"structuredContent":{"a":1}}`, `{"structuredContent":{"a":1}}`},
+		"legacy, nothing":            {hop{era: legacyEra}, `{"resultType":"complete"}`, `{}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := slices.Clone([]byte(tt.in))
@@ -118,7 +130,7 @@ func TestInjectedArgumentsAreNotAskedFor(t *testing.T) {
 	bound := toolyard.Bound{Name: "t", Tool: tool}
 	for _, e := range []era{legacyEra, modernEra} {
 		definition := appendTool(nil, bound, e)
-		const want = `{"type":"object","properties":{"z":{"type":"string","x-mcp-header":"Z"}},"required":["z"]}`
+		const want = `{"type":"object","properties":{"z":{"type":"string","x-mcp-header":"Z"}},"required":["z"],"additionalProperties":false}`
 		if got := string(guard.Member(definition, "inputSchema")); got != want {
 			t.Errorf("%d: %s", e, got)
 		}

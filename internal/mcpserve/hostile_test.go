@@ -36,7 +36,7 @@ func serveOffer(t testing.TB, offer toolyard.Offer) *mcpserve.Server {
 func newOpenServer(offer toolyard.Offer) *mcpserve.Server {
 	s := mcpserve.New(mcpserve.Options{
 		Name: "test", Version: "1",
-		Call: toolyard.Chain(toolyard.Run, policy.Record(time.Now), policy.Recover(), policy.Cap(256<<10, 1<<20), policy.Validate(), policy.Deadline(time.Second)),
+		Call: toolyard.Chain(toolyard.Run, policy.Record(time.Now), policy.Recover(), policy.Cap(256<<10, 1<<20), policy.Validate(time.Second), policy.Deadline(time.Second)),
 	})
 	s.Publish([]*toolyard.Gate{{Name: "default", Mode: toolyard.Write}}, offer, true)
 	return s

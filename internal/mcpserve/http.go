@@ -28,36 +28,80 @@ const firstRead = 4 << 10
 // envelope is a JSON-RPC message, taken apart but not decoded.
 type envelope struct {
 	id     json.RawMessage // the client's own bytes; nil for a notification
-	method string
+	method string          // empty for a response
 	params json.RawMessage
-	body   []byte
+	result json.RawMessage // of a response
+	fault  json.RawMessage // of a response
 }
 
 // Handler serves the gate that gateOf names for a request.
 func (s *Server) Handler(gateOf func(*http.Request) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer s.recover(w)
-		if g, caller := s.enter(w, r, gateOf(r)); g != nil {
-			g.serveHTTP(w, r, caller)
+		if a := s.enter(w, r, gateOf(r)); a != nil {
+			a.serve(w, r)
 		}
 	})
 }
 
-// enter finds the gate and asks who comes. It returns nil when it has answered itself.
-func (s *Server) enter(w http.ResponseWriter, r *http.Request, gateName string) (*gate, toolyard.Caller) {
+// access is an HTTP request that was admitted to a gate: who sent it, and the view that it is
+// served from.
+type access struct {
+	gate   *gate
+	view   *view
+	caller toolyard.Caller
+	origin string // whom bounds on what one sender may use are for
+}
+
+// enter finds the gate and admits the sender. It returns nil when it has answered itself.
+func (s *Server) enter(w http.ResponseWriter, r *http.Request, gateName string) *access {
 	g, ok := (*s.gates.Load())[gateName]
 	if !ok {
-		http.Error(w, fmt.Sprintf("there is no gate %q; gates are at /mcp/{gate}", gateName), http.StatusNotFound)
-		return nil, toolyard.Caller{}
+		unknownGateError(w, gateName)
+		return nil
 	}
-	caller, err := s.opts.Admit(r, g.view.Load().Gate)
+	a, err := g.admit(r)
 	if err != nil {
 		Refuse(w, r, err)
-		return nil, toolyard.Caller{}
+		return nil
 	}
 	// A deadline for the whole answer would end long calls; each write has its own.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
-	return g, caller
+	return a
+}
+
+func unknownGateError(w http.ResponseWriter, name string) {
+	http.Error(w, fmt.Sprintf("there is no gate %q; gates are at /mcp/{gate}", name), http.StatusNotFound)
+}
+
+// admit admits the sender of a request by the rules that the gate has now.
+func (g *gate) admit(r *http.Request) (*access, error) {
+	v := g.view.Load()
+	caller, err := g.server.opts.Admit(r, v.Gate)
+	if err != nil {
+		return nil, err
+	}
+	return &access{g, v, caller, originOf(caller, r)}, nil
+}
+
+// renew admits the sender again if the gate has changed meanwhile: a body that is sent slowly
+// must not be served by rules that no longer hold. It returns nil when it has answered itself.
+func (a *access) renew(w http.ResponseWriter, r *http.Request) *access {
+	v := a.gate.view.Load()
+	switch {
+	case a.gate.closed.Err() != nil:
+		unknownGateError(w, v.Gate.Name)
+		return nil
+	case v.Gate == a.view.Gate:
+		a.view = v
+		return a
+	}
+	renewed, err := a.gate.admit(r)
+	if err != nil {
+		Refuse(w, r, err)
+		return nil
+	}
+	return renewed
 }
 
 // Refuse answers somebody who was not let in, on any route, as RFC 6750 has it.
@@ -90,28 +134,6 @@ func scopeParam(scopes []string) string {
 	return `, scope="` + strings.Join(scopes, " ") + `"`
 }
 
-// SSEHandler serves the gate over the HTTP+SSE transport of 2024-11-05.
-func (s *Server) SSEHandler(gateOf func(*http.Request) string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer s.recover(w)
-		g, caller := s.enter(w, r, gateOf(r))
-		switch {
-		case g == nil:
-		case r.Method == http.MethodPost:
-			if r = g.strictLegacy(w, r); r != nil {
-				g.legacy.postSSE(w, r, caller)
-			}
-		case r.Method != http.MethodGet:
-			w.Header().Set("Allow", "GET, POST")
-			http.Error(w, "this transport has only GET and POST", http.StatusMethodNotAllowed)
-		case g.legacy.full():
-			tooManySessions(w)
-		default:
-			g.legacy.openSSE(w, r, caller)
-		}
-	})
-}
-
 // recover makes a fault of ours one failed request.
 func (s *Server) recover(w http.ResponseWriter) {
 	switch p := recover(); p {
@@ -124,47 +146,91 @@ func (s *Server) recover(w http.ResponseWriter) {
 	}
 }
 
-func (g *gate) serveHTTP(w http.ResponseWriter, r *http.Request, caller toolyard.Caller) {
+func (a *access) serve(w http.ResponseWriter, r *http.Request) {
 	modern := r.Header.Get("Mcp-Protocol-Version") >= modernVersion
-	if r.Method != http.MethodPost {
-		if modern {
-			w.Header().Set("Allow", http.MethodPost)
-			http.Error(w, "this version of MCP has only POST", http.StatusMethodNotAllowed)
-			return
-		}
-		g.legacy.pass(w, r.Clone(r.Context()), caller)
-		return
+	switch {
+	case r.Method == http.MethodPost:
+		a.post(w, r, modern)
+	case modern:
+		w.Header().Set("Allow", http.MethodPost)
+		http.Error(w, "this version of MCP has only POST", http.StatusMethodNotAllowed)
+	case r.Method == http.MethodGet:
+		a.getLegacy(w, r)
+	case r.Method == http.MethodDelete:
+		a.deleteLegacy(w, r)
+	default:
+		w.Header().Set("Allow", "GET, POST, DELETE")
+		http.Error(w, "MCP has only GET, POST and DELETE", http.StatusMethodNotAllowed)
 	}
-	env, wire := g.readBody(w, r)
-	if wire != nil {
-		writeError(w, env.id, wire)
-		return
-	}
-	if !modern && guard.Member(guard.Member(env.params, "_meta"), mcp.MetaKeyProtocolVersion) == nil {
-		g.legacy.serve(w, r, env, caller)
-		return
-	}
-	g.serveModern(w, r, env, caller)
 }
 
-// readBody takes in the body once, strictly.
-func (g *gate) readBody(w http.ResponseWriter, r *http.Request) (env envelope, _ *jsonrpc.Error) {
-	limit := g.server.opts.MaxBody
+func (a *access) post(w http.ResponseWriter, r *http.Request, modern bool) {
+	env, release, ok := a.readBody(w, r)
+	defer release()
+	if !ok {
+		return
+	}
+	if a = a.renew(w, r); a == nil {
+		return
+	}
+	if modern || guard.Member(guard.Member(env.params, "_meta"), mcp.MetaKeyProtocolVersion) != nil {
+		a.postModern(w, r, &env)
+		return
+	}
+	a.postLegacy(w, r, &env)
+}
+
+// smallBody is how many bytes of a body are read before memory for it is taken.
+const smallBody = 16 << 10
+
+// readBody reads the body once, strictly. Release gives back the memory that it takes. It
+// reports false when it has answered itself.
+func (a *access) readBody(w http.ResponseWriter, r *http.Request) (env envelope, release func(), ok bool) {
+	limit, release := a.gate.server.opts.MaxBody, func() {}
 	if r.ContentLength > limit {
-		return env, tooLarge(limit)
+		writeError(w, nil, tooLarge(limit))
+		return env, release, false
 	}
 	var body bytes.Buffer
 	body.Grow(int(min(max(r.ContentLength, 0), firstRead)) + bytes.MinRead) // what is claimed may never come
-	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, limit)); err != nil {
-		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return env, tooLarge(limit)
+	from := http.MaxBytesReader(w, r.Body, limit)
+	_, err := body.ReadFrom(io.LimitReader(from, smallBody))
+	if err == nil && body.Len() == smallBody {
+		if release, err = a.holdBody(r); err != nil {
+			refuseBusy(w, err)
+			return env, func() {}, false
 		}
-		return env, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the body could not be read"}
+		_, err = body.ReadFrom(from)
 	}
-	// The deadline for the body, which the server set, would end long answers. A body that
-	// has not come in keeps it.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	return parse(body.Bytes())
+	var wire *jsonrpc.Error
+	if err != nil {
+		wire = unreadable(err, limit)
+	} else {
+		// The deadline for the body, which the server set, would end long answers. A body that
+		// has not come in keeps it.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+		env, wire = parse(body.Bytes())
+	}
+	if wire != nil {
+		writeError(w, env.id, wire)
+	}
+	return env, release, wire == nil
+}
+
+// holdBody takes the memory for a large body.
+func (a *access) holdBody(r *http.Request) (release func(), err error) {
+	size := r.ContentLength
+	if size < 0 {
+		size = a.gate.server.opts.MaxBody // it may have so many bytes
+	}
+	return a.gate.server.bodies.take(a.origin, int(size))
+}
+
+func unreadable(err error, limit int64) *jsonrpc.Error {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return tooLarge(limit)
+	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the body could not be read"}
 }
 
 func tooLarge(limit int64) *jsonrpc.Error {
@@ -176,8 +242,7 @@ func parse(body []byte) (env envelope, _ *jsonrpc.Error) {
 	if err := guard.CheckJSON(body); err != nil {
 		return env, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "not strict JSON: " + err.Error()}
 	}
-	env.body = body
-	var version, method, reply json.RawMessage
+	var version, method json.RawMessage
 	for key, value := range guard.Members(body) {
 		switch key {
 		case "jsonrpc":
@@ -188,8 +253,10 @@ func parse(body []byte) (env envelope, _ *jsonrpc.Error) {
 			method = value
 		case "params":
 			env.params = value
-		case "result", "error":
-			reply = value
+		case "result":
+			env.result = value
+		case "error":
+			env.fault = value
 		default:
 			if looksLike(key, "jsonrpc", "id", "method", "params", "result", "error") {
 				return env, invalid("unknown member %q", key)
@@ -203,7 +270,7 @@ func parse(body []byte) (env envelope, _ *jsonrpc.Error) {
 	case env.id != nil && !validID(env.id):
 		env.id = nil
 		return env, invalid("an id is a string or an integer")
-	case method != nil && (!ok || env.method == ""), method == nil && reply == nil:
+	case method != nil && (!ok || env.method == ""), method == nil && env.result == nil && env.fault == nil:
 		return env, invalid("a request has a method")
 	case env.params != nil && env.params[0] != '{':
 		return env, invalid("params is an object")
@@ -225,24 +292,6 @@ func validID(id json.RawMessage) bool {
 		return true
 	}
 	return (id[0] == '-' || '0' <= id[0] && id[0] <= '9') && !bytes.ContainsAny(id, ".eE")
-}
-
-// strictLegacy reads the body as the modern era does, and hands on a request with the
-// same body for the SDK. It returns nil when it has answered itself.
-func (g *gate) strictLegacy(w http.ResponseWriter, r *http.Request) *http.Request {
-	env, wire := g.readBody(w, r)
-	if wire != nil {
-		writeError(w, env.id, wire)
-		return nil
-	}
-	return withBody(r, g.server.mask.hide(env.body))
-}
-
-func withBody(r *http.Request, body []byte) *http.Request {
-	r = r.Clone(r.Context())
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	r.ContentLength = int64(len(body))
-	return r
 }
 
 // writeError answers a request that never became a call.

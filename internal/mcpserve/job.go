@@ -50,7 +50,11 @@ func (j *job) run(ctx context.Context) ([]byte, *jsonrpc.Error) {
 	if j.tool == nil {
 		return j.hop(nil).append(nil, json.RawMessage(`{"completion":{"values":[],"total":0,"hasMore":false}}`)), nil
 	}
-	if fault := j.resume(); fault != nil {
+	fault, err := j.resume(ctx)
+	if err != nil {
+		return nil, j.refusal(toolyard.AsError(err))
+	}
+	if fault != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: wireNames[fault.Path] + " " + fault.Message}
 	}
 	for round := 0; ; round++ {
@@ -79,8 +83,8 @@ type stage struct {
 // step runs the job until it ends or asks something that whoever wants it done can answer.
 func (j *job) step(ctx context.Context) (stage, error) {
 	c, res, err := j.gate.run(ctx, j.view, j.tool, &j.Request)
-	if err != nil && !c.Ran() && j.opened != (guard.Nonce{}) {
-		j.gate.server.sealer().forget(j.opened)
+	if err != nil && !c.Ran() {
+		j.release(ctx)
 	}
 	if err != nil || !res.Unfinished() {
 		return stage{call: c, res: res}, err
@@ -117,7 +121,7 @@ func (j *job) resolve() *toolyard.Error {
 	case "tools/call":
 		tool, ok := j.view.Lookup(j.name)
 		if !ok {
-			return toolyard.Errorf(toolyard.NotFound, "Unknown tool: %s", j.name)
+			return toolyard.Errorf(toolyard.UnknownTool, "Unknown tool: %s", j.name)
 		}
 		j.tool = tool
 	case "resources/read":
@@ -206,23 +210,27 @@ var wireNames = map[string]string{"answers": "inputResponses", "state": "request
 // resume opens what is brought back of an unfinished result, and returns what is wrong with
 // it. Whatever that is, nothing runs. Answers without a state are the caller's own words, as
 // arguments are.
-func (j *job) resume() *toolyard.Issue {
+func (j *job) resume(ctx context.Context) (*toolyard.Issue, error) {
 	if j.era == legacyEra {
 		j.Answers, j.State = nil, ""
-		return nil
+		return nil, nil
 	}
 	if j.Answers != nil && (j.Answers[0] != '{' || len(j.Answers) > maxAnswers) {
-		return &toolyard.Issue{Path: "answers", Message: fmt.Sprintf("must be an object of at most %d KiB", maxAnswers>>10)}
+		return &toolyard.Issue{Path: "answers", Message: fmt.Sprintf("must be an object of at most %d KiB", maxAnswers>>10)}, nil
 	}
 	if j.State == "" {
-		return nil
+		return nil, nil
 	}
 	key, _, _ := takeString(metaKey, j.Key, j.Meta) // what is wrong with it is said when it runs
 	var ok bool
-	if j.State, j.opened, ok = j.gate.server.sealer().open(j.State, binding(j), key, j.gate.server.opts.Now()); !ok {
-		return &toolyard.Issue{Path: "state", Message: "is not for this call, has expired, or was used before: call again without it"}
+	var err error
+	if j.State, j.opened, ok = j.gate.server.sealer().open(j.State, binding(j), key, j.gate.server.opts.Now()); ok {
+		ok, err = j.consume(ctx, key)
 	}
-	return nil
+	if !ok && err == nil {
+		return &toolyard.Issue{Path: "state", Message: "is not for this call, has expired, or was used before: call again without it"}, nil
+	}
+	return nil, err
 }
 
 // answer encodes how the job ended. Only the call of a tool has a result for failures.
@@ -243,7 +251,7 @@ func (j *job) answer(c *toolyard.Call, res *toolyard.Result, err error) ([]byte,
 func (j *job) answerCall(c *toolyard.Call, res *toolyard.Result, err error) ([]byte, *jsonrpc.Error) {
 	if err != nil {
 		te := toolyard.AsError(err)
-		if j.view.Gate.Errors == toolyard.ErrorsAsProtocol || te.Code == toolyard.NotFound || te.Code == toolyard.Missing {
+		if j.view.Gate.Errors == toolyard.ErrorsAsProtocol || te.Code == toolyard.UnknownTool || te.Code == toolyard.Missing {
 			return nil, j.refusal(te)
 		}
 		res = te.Result()
@@ -299,9 +307,9 @@ func (j *job) refusal(e *toolyard.Error) *jsonrpc.Error {
 
 // hop is what a result of the job says of this hop. There is no call when nothing ran.
 func (j *job) hop(c *toolyard.Call) *hop {
-	h := &hop{era: j.era, server: j.gate.legacy.serverInfo, cached: j.method == "resources/read"}
+	h := &hop{era: j.era, server: j.gate.server.serverInfo, cached: j.method == "resources/read"}
 	if c != nil {
-		h.call, h.paid = c.ID, c
+		h.call, h.paid, h.typed = c.ID, c, len(c.Tool.Output) > 0
 	}
 	return h
 }

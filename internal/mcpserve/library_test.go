@@ -193,10 +193,10 @@ func TestDocuments(t *testing.T) {
 		h := s.Handler(func(*http.Request) string { return "default" })
 		for uri, want := range map[string]string{
 			"a://data":    `"result":{"contents":["x"],"resultType":"complete","ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"test","version":"1"},"dev.toolyard/call":"…"}}`,
-			"a://failure": `"error":{"code":-32000,"message":"the shelf is empty","data":{"error":"TOOL_EXECUTION_ERROR","message":"the shelf is empty","retryable":false}}`,
-			"a://error":   `"error":{"code":-32000,"message":"boom","data":{"error":"TOOL_EXECUTION_ERROR","message":"boom","retryable":false}}`,
-			"a://slow":    `"error":{"code":-32003,"message":"Not so fast.","data":{"error":"RATE_LIMITED","message":"Not so fast.","retryable":true,"retryAfterMs":1000}}`,
-			"a://text":    `"error":{"code":-32000,"message":"The result of read has no contents.","data":{"error":"OUTPUT_ERROR","message":"The result of read has no contents.","retryable":false}}`,
+			"a://failure": `"error":{"code":-32000,"message":"the shelf is empty","data":{"error":"TOOL_EXECUTION_ERROR","message":"the shelf is empty","retryable":false,"correctable":false}}`,
+			"a://error":   `"error":{"code":-32000,"message":"boom","data":{"error":"TOOL_EXECUTION_ERROR","message":"boom","retryable":false,"correctable":false}}`,
+			"a://slow":    `"error":{"code":-32003,"message":"Not so fast.","data":{"error":"RATE_LIMITED","message":"Not so fast.","retryable":true,"correctable":false,"retryAfterMs":1000}}`,
+			"a://text":    `"error":{"code":-32000,"message":"The result of read has no contents.","data":{"error":"OUTPUT_ERROR","message":"The result of read has no contents.","retryable":false,"correctable":false}}`,
 			"a://nothing": `"error":{"code":-32602,"message":"Unknown resource: a://nothing","data":{"uri":"a://nothing"}}`,
 		} {
 			if diff := cmp.Diff(`{"jsonrpc":"2.0","id":1,`+want+`}`, modern(h, "resources/read", uri, `"uri":"`+uri+`"`)); diff != "" {

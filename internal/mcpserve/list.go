@@ -96,7 +96,7 @@ func (g *gate) listResult(v *view, e era, method, cursor string) ([]byte, *jsonr
 	b, down := make([]byte, 0, len(items)+512), g.down(v)
 	switch {
 	case e == modernEra:
-		b = append(append(append(b, privateList...), g.legacy.serverInfo...), down...)
+		b = append(append(append(b, privateList...), g.server.serverInfo...), down...)
 		b = append(b, "},"...)
 	case down != "":
 		b = append(append(append(b, `{"_meta":{`...), down[1:]...), "},"...)

@@ -3,7 +3,6 @@ package mcpserve
 import (
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strings"
 
@@ -63,16 +62,13 @@ func (m *requestMeta) keep(key string, value json.RawMessage) {
 	m.rest[key] = value
 }
 
-// check holds a request against what it says of itself.
-func (m *requestMeta) check(h http.Header, env *envelope) *jsonrpc.Error {
+// check checks what a request says of itself.
+func (m *requestMeta) check() *jsonrpc.Error {
 	switch {
 	case m.version == "":
 		return missingMeta(mcp.MetaKeyProtocolVersion)
 	case len(m.capabilities) == 0 || m.capabilities[0] != '{':
 		return missingMeta(mcp.MetaKeyClientCapabilities)
-	}
-	if wire := checkHeaders(h, env, m); wire != nil {
-		return wire
 	}
 	if m.version != modernVersion {
 		data, _ := json.Marshal(mcp.UnsupportedProtocolVersionData{Supported: mcp.SupportedProtocolVersions(), Requested: m.version})
@@ -85,75 +81,44 @@ func missingMeta(key string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("missing or invalid _meta field %q", key)}
 }
 
-func (g *gate) serveModern(w http.ResponseWriter, r *http.Request, env envelope, caller toolyard.Caller) {
-	if env.id == nil {
-		w.WriteHeader(http.StatusAccepted) // a notification: nothing of this era needs one over HTTP
+// postModern serves a POST of a client of the modern era.
+func (a *access) postModern(w http.ResponseWriter, r *http.Request, env *envelope) {
+	if env.id == nil || env.method == "" {
+		w.WriteHeader(http.StatusAccepted) // nothing of this era needs a notification over HTTP
 		return
 	}
-	meta := readMeta(env.params)
-	if wire := meta.check(r.Header, &env); wire != nil {
-		writeError(w, env.id, wire)
-		return
-	}
-	v := g.view.Load()
-	_, lists := listings[env.method]
-	switch {
-	case runs(env.method):
-		g.modernJob(w, r, v, &env, &meta, caller)
-	case lists:
-		g.modernList(w, v, &env)
-	case env.method == "server/discover":
-		writeResult(w, env.id, g.legacy.discover)
-	case env.method == "subscriptions/listen":
-		g.listen(w, r, v, &env)
-	default:
-		writeError(w, env.id, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("method %q is not known", env.method)})
-	}
-}
-
-func (g *gate) modernList(w http.ResponseWriter, v *view, env *envelope) {
-	raw := guard.Member(env.params, "cursor")
-	cursor, ok := guard.String(raw)
-	if !ok && raw != nil {
-		cursor = "?" // which no cursor is
-	}
-	result, wire := g.listResult(v, modernEra, env.method, cursor)
-	if wire != nil {
-		writeError(w, env.id, wire)
-		return
-	}
-	writeResult(w, env.id, result)
-}
-
-func (g *gate) modernJob(w http.ResponseWriter, r *http.Request, v *view, env *envelope, meta *requestMeta, caller toolyard.Caller) {
-	j := &job{
-		Request: Request{Caller: caller, Features: meta.capabilities, Trace: meta.trace, Meta: meta.rest},
-		gate:    g, view: v, era: modernEra, method: env.method, params: env.params,
-	}
-	if j.Trace.Parent == "" {
-		j.Trace = toolyard.Trace{Parent: r.Header.Get("Traceparent"), State: r.Header.Get("Tracestate")}
-	}
-	wire := j.readParams()
-	if wire == nil && j.method == "tools/call" {
-		wire = checkParamHeaders(r.Header, v, j)
-	}
-	if wire != nil {
-		writeError(w, env.id, wire)
-		return
+	x := &exchange{access: *a, env: env, meta: readMeta(env.params), trace: traceOf(r), left: r.Context()}
+	wire := x.meta.check()
+	if wire == nil || wire.Code == mcp.CodeUnsupportedProtocolVersion {
+		if mismatch := checkHeaders(r.Header, env, &x.meta); mismatch != nil {
+			wire = mismatch
+		}
 	}
 	reply := newReply(w, r)
-	if len(meta.progressToken) > 0 {
-		j.OnProgress = func(p toolyard.Progress) { reply.notify(progressMessage(meta.progressToken, p)) }
+	x.send = reply.notify
+	if wire == nil {
+		wire = x.prepare()
 	}
-	if level, ok := levelOf(meta.logLevel); ok {
-		j.Log = slog.New(teeHandler{g.server.opts.Log.Handler(), &clientHandler{min: level, send: reply.notify}})
+	if wire == nil && env.method == "tools/call" {
+		wire = checkParamHeaders(r.Header, x.view, x.job)
 	}
-	result, wire := j.run(r.Context())
-	status := http.StatusOK
-	if wire != nil && wire.Code == mcp.CodeMissingRequiredClientCapabilities {
-		status = http.StatusBadRequest
+	switch {
+	case wire != nil:
+		writeError(w, env.id, wire)
+	case env.method == "subscriptions/listen":
+		x.listen(w, r)
+	default:
+		result, wire := x.answer(r.Context())
+		reply.finish(modernStatus(x, wire), appendResponse(make([]byte, 0, len(result)+256), env.id, result, wire))
 	}
-	reply.finish(status, appendResponse(make([]byte, 0, len(result)+256), env.id, result, wire))
+}
+
+// modernStatus is the HTTP status of an answer.
+func modernStatus(x *exchange, wire *jsonrpc.Error) int {
+	if wire != nil && (x.job == nil || wire.Code == mcp.CodeMissingRequiredClientCapabilities) {
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
 }
 
 // readParams takes the job from the params of its request.

@@ -158,8 +158,8 @@ func isFlat(schema json.RawMessage, but ...string) bool {
 // checkForm refuses a schema that is not a form: an object whose properties are texts,
 // numbers, truth values and choices.
 func checkForm(schema json.RawMessage) error {
-	if _, err := guard.CheckSchema(schema); err != nil {
-		return err
+	if _, err := toolyard.NewSchema(schema); err != nil {
+		return fmt.Errorf("requestedSchema: %w", err)
 	}
 	if string(guard.Member(schema, "type")) != `"object"` || !isFlat(schema, "properties") {
 		return errors.New("requestedSchema is not a flat object")

@@ -65,7 +65,7 @@ func TestWhatMayBeAsked(t *testing.T) {
 		"a file for a page":         {result: asks("elicitation/create", `{"mode":"url","url":"file:///etc/passwd"}`), wrong: "of the web"},
 		"no schema":                 {result: asks("elicitation/create", `{"message":"?"}`), wrong: "schema"},
 		"a schema without end":      {result: asks("elicitation/create", `{"requestedSchema":{"$ref":"#"}}`), wrong: "without end"},
-		"a schema from elsewhere":   {result: asksForm(`{"type":"string","$ref":"https://example.com"}`), wrong: "outside of itself"},
+		"a schema from elsewhere":   {result: asksForm(`{"type":"string","$ref":"https://example.com"}`), wrong: "not followed"},
 		"a list for a form":         {result: asks("elicitation/create", `{"requestedSchema":{"type":"array","items":{}}}`), wrong: "flat object"},
 		"alternatives of forms":     {result: asks("elicitation/create", `{"requestedSchema":{"type":"object","allOf":[{}]}}`), wrong: "flat object"},
 		"an object inside":          {result: asksForm(`{"type":"object","properties":{}}`), wrong: "is not a text"},

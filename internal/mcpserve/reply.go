@@ -29,18 +29,28 @@ type reply struct {
 func newReply(w http.ResponseWriter, r *http.Request) *reply {
 	p := &reply{w: w}
 	if r != nil {
-		p.mayFlow = strings.Contains(r.Header.Get("Accept"), "text/event-stream")
+		p.mayFlow = acceptsStream(r)
 	}
 	return p
 }
 
-// notify sends a message ahead of the result. After the result, or to a client that
-// takes no stream, it does nothing.
-func (p *reply) notify(message []byte) {
+// acceptsStream reports whether a client accepts an event stream.
+func acceptsStream(r *http.Request) bool {
+	for _, accept := range r.Header["Accept"] {
+		if strings.Contains(accept, "text/event-stream") || strings.Contains(accept, "*/*") || strings.Contains(accept, "text/*") {
+			return true
+		}
+	}
+	return false
+}
+
+// notify sends a message ahead of the result. It reports false after the result, and for a
+// client that takes no stream.
+func (p *reply) notify(message []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.done || !p.mayFlow {
-		return
+		return false
 	}
 	if !p.stream {
 		p.stream = true
@@ -49,6 +59,7 @@ func (p *reply) notify(message []byte) {
 	if writeEvent(p.w, message) != nil {
 		p.done = true // the client takes no more
 	}
+	return !p.done
 }
 
 func (p *reply) finish(status int, message []byte) {
@@ -86,15 +97,27 @@ const writeTimeout = 20 * time.Second
 // writeEvent writes one message of a stream. A client that does not read does not hold
 // the writer for ever.
 func writeEvent(w http.ResponseWriter, message []byte) error {
-	if bytes.ContainsAny(message, "\r\n") { // white space between the tokens of a raw result
-		var b bytes.Buffer
-		if json.Compact(&b, message) == nil {
-			message = b.Bytes()
-		}
+	return writeNow(w, event("message", message))
+}
+
+// event is an event of a stream, whose data is one line.
+func event(name string, data []byte) []byte {
+	data = oneLine(data)
+	b := make([]byte, 0, len(name)+len(data)+32)
+	b = append(append(append(b, "event: "...), name...), "\ndata: "...)
+	return append(append(b, data...), "\n\n"...)
+}
+
+// oneLine is a message without line breaks, which a raw result may have between its tokens.
+func oneLine(message []byte) []byte {
+	if !bytes.ContainsAny(message, "\r\n") {
+		return message
 	}
-	b := make([]byte, 0, len(message)+32)
-	b = append(append(append(b, "event: message\ndata: "...), message...), "\n\n"...)
-	return writeNow(w, b)
+	var b bytes.Buffer
+	if json.Compact(&b, message) != nil {
+		return message
+	}
+	return b.Bytes()
 }
 
 // writeNow writes and flushes within the time limit.
@@ -157,7 +180,7 @@ func levelName(level slog.Level) string {
 // clientHandler sends a tool's log to the client that called it.
 type clientHandler struct {
 	min  slog.Level
-	send func(message []byte)
+	send func(message []byte) bool
 }
 
 // Enabled implements slog.Handler.

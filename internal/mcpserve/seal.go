@@ -2,13 +2,14 @@ package mcpserve
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"sync"
 	"time"
 
+	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/guard"
 )
 
@@ -21,12 +22,20 @@ const (
 // and neither reads it, nor changes it, nor uses it for another call. Each sealer opens it once,
 // or again for the same idempotency key, with which the call runs once.
 type sealer struct {
-	own guard.Seal
-
-	mu     sync.Mutex
-	opened [2]map[guard.Nonce]digest // the newer ones, and those before, with the keys that they were opened for
-	since  time.Time                 // when the newer ones began
+	own    guard.Seal
+	opened recent[guard.Nonce, digest] // with the keys that they were opened for
 }
+
+// Tokens remembers which tokens were used, for all servers that share it. Store implements it.
+type Tokens interface {
+	// Consume marks a token as used by owner, and returns who uses it.
+	Consume(ctx context.Context, id, owner string, until time.Time) (user string, first bool, err error)
+	// Release makes a token usable again.
+	Release(ctx context.Context, id string) error
+}
+
+// releaseTime is how long the release of a state may take.
+const releaseTime = 2 * time.Second
 
 // digest stands for an idempotency key; zero for none.
 type digest [sha256.Size]byte
@@ -38,7 +47,7 @@ func newSealer(secret []byte) *sealer {
 		secret = make([]byte, sha256.Size)
 		_, _ = rand.Read(secret) // never fails
 	}
-	return &sealer{own: guard.NewSeal(secret, "toolyard request state")}
+	return &sealer{own: guard.NewSeal(secret, "toolyard request state"), opened: recent[guard.Nonce, digest]{max: maxOpened, keep: sealTime}}
 }
 
 // seal seals a state for the call that binding stands for.
@@ -55,35 +64,65 @@ func (s *sealer) open(sealed string, binding []byte, key string, now time.Time) 
 }
 
 // forget lets a seal be opened anew: the call that it was opened for did not run.
-func (s *sealer) forget(id guard.Nonce) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, opened := range s.opened {
-		delete(opened, id)
-	}
-}
+func (s *sealer) forget(id guard.Nonce) { s.opened.remove(id) }
 
 // admits reports whether a seal is opened for the first time, or for the same key again. It
 // remembers each as long as it is valid; only if very many are opened, the oldest are forgotten
 // sooner.
 func (s *sealer) admits(id guard.Nonce, key string, now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.opened[0] == nil || now.Sub(s.since) > sealTime || len(s.opened[0]) >= maxOpened {
-		s.opened[0], s.opened[1] = make(map[guard.Nonce]digest), s.opened[0]
-		s.since = now
-	}
 	var of digest
 	if key != "" {
 		of = sha256.Sum256([]byte(key))
 	}
-	for _, opened := range s.opened {
-		if before, again := opened[id]; again {
-			return before == of && key != ""
+	before, again := s.opened.add(id, of, now)
+	return !again || before == of && key != ""
+}
+
+// consume marks the state that came back as used in the whole fleet, after this server found
+// it unused. It is bound to the idempotency key, or else to this server: if an earlier attempt
+// of this server was lost or could not be released, the state can be used here again.
+func (j *job) consume(ctx context.Context, key string) (ok bool, err error) {
+	s := j.gate.server
+	if s.opts.Tokens == nil {
+		return true, nil
+	}
+	if !j.Caller.Known() && !s.strangers.allow(unknownOrigin, s.opts.Now()) { // each leaves a row
+		s.sealer().forget(j.opened)
+		return false, &toolyard.Error{Code: toolyard.Exhausted, Message: "Too many answers of unauthenticated callers. Send the answers again.", RetryAfter: time.Second}
+	}
+	owner := s.opts.Yard
+	if key != "" {
+		sum := sha256.Sum256([]byte(key))
+		owner = "key " + hex.EncodeToString(sum[:])
+	}
+	user, first, err := s.opts.Tokens.Consume(ctx, hex.EncodeToString(j.opened[:]), owner, s.opts.Now().Add(sealTime+time.Second))
+	if err != nil {
+		s.sealer().forget(j.opened)
+		return false, &toolyard.Error{
+			Code: toolyard.Unavailable, Message: "The store cannot be reached, so the call did not go on. Send the answers again.", RetryAfter: time.Second, Err: err,
 		}
 	}
-	s.opened[0][id] = of
-	return true
+	if user == owner && !first && key != "" {
+		j.opened = guard.Nonce{} // whoever came first with this key releases it
+	}
+	return user == owner, nil
+}
+
+// release lets the state be used again: the call that it was opened for did not run.
+func (j *job) release(ctx context.Context) {
+	if j.opened == (guard.Nonce{}) {
+		return
+	}
+	s := j.gate.server
+	s.sealer().forget(j.opened)
+	if s.opts.Tokens == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
+	defer cancel()
+	if err := s.opts.Tokens.Release(ctx, hex.EncodeToString(j.opened[:])); err != nil {
+		s.opts.Log.Warn("the state of a call that did not run could not be released; only this replica accepts it again", "error", err)
+	}
 }
 
 // binding stands for a call of a tool: a seal that was made for it fits no other. Spelling

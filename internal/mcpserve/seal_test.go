@@ -117,7 +117,7 @@ func TestAChangedSealIsRefused(t *testing.T) {
 		if state, _, ok := s.open(changed, call, "", noon); ok && changed != sealed {
 			t.Fatalf("%q opened as %q", changed, state)
 		}
-		s.opened = [2]map[guard.Nonce]digest{} // that it was opened before is no excuse
+		s.opened = recent[guard.Nonce, digest]{max: maxOpened, keep: sealTime} // that it was opened before is no excuse
 	}
 	if _, _, ok := s.open(sealed, call, "", noon); !ok {
 		t.Error("the seal itself does not open")
@@ -160,7 +160,7 @@ func TestOpenedSealsAreBounded(t *testing.T) {
 			t.Fatalf("%d was known before", i)
 		}
 	}
-	if n := len(s.opened[0]) + len(s.opened[1]); n > 2*maxOpened || s.admits(id, "", noon) {
+	if n := len(s.opened.young) + len(s.opened.old); n > 2*maxOpened || s.admits(id, "", noon) {
 		t.Errorf("%d remembered, the last of them forgotten", n)
 	}
 }

@@ -1,11 +1,11 @@
 // Package mcpserve serves gates over MCP. It is the only place where the
 // vocabularies of MCP and of toolyard meet.
 //
-// One URL speaks both eras of the protocol. Requests of the modern era (2026-07-28)
-// are answered here, from one strict reading of the body and, for lists, from bytes
-// that were encoded once. Everything of the legacy era (2025-11-25 and older: sessions,
-// streams, stdio, HTTP+SSE) goes through the official SDK, with all that we offer put
-// in front of its own by a middleware. Both end in the same call path.
+// One URL speaks both eras of the protocol: the modern one (2026-07-28), which has no
+// sessions, and the legacy one (2025-11-25 and older), whose sessions are sealed tokens that
+// clients keep. A request of either era, over HTTP, stdio or HTTP+SSE, is an exchange: read
+// once, strictly, and answered from the view of a gate. Lists come from bytes that were encoded
+// once; everything else takes the same call path.
 package mcpserve
 
 import (
@@ -20,6 +20,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/guard"
@@ -37,9 +39,12 @@ type Options struct {
 	Log           *slog.Logger      // nil for none
 	Now           func() time.Time  // nil for time.Now
 	MaxBody       int64             // bytes of a request; zero for 1 MiB
-	MaxSessions   int               // legacy sessions of one gate; zero for 10,000
+	MaxStreams    int               // open streams; zero for 10,000. Nobody gets more than a quarter
+	Fleet         Fleet             // the other replicas; nil for none
+	Replica       string            // what the others know this one by, without white space
 	Keepalive     time.Duration     // between comments on an idle stream; zero for 25 s
 	StateKey      func() []byte     // seals what clients keep of unfinished calls, asked for when the first asks; nil for a key that only this server has
+	Tokens        Tokens            // shared by the servers that share StateKey; nil if there is one server
 
 	// Admit says who sends a request over HTTP and lets them into a gate. An error of code
 	// Denied means that they may not, and its Needs are the scopes that they lack; one of code
@@ -50,13 +55,27 @@ type Options struct {
 
 // Server serves gates.
 type Server struct {
-	opts   Options
-	gates  atomic.Pointer[map[string]*gate] // replaced as a whole by Publish
-	mask   mask
-	sealer func() *sealer
-	stdio  string          // the session id of stdio, which nobody can guess
-	done   context.Context // ends when Close is called
-	close  context.CancelFunc
+	opts  Options
+	gates atomic.Pointer[map[string]*gate] // replaced as a whole by Publish
+	done  context.Context                  // ends when Close is called
+	close context.CancelFunc
+
+	sealer     func() *sealer
+	sessions   func() guard.Seal // of session ids
+	askers     func() guard.Seal // of the ids of questions
+	serverInfo []byte            // `"io.modelcontextprotocol/serverInfo":{...}`
+	discover   []byte            // the result of server/discover
+
+	streams     *quota
+	asking      *quota   // calls that wait for an answer of their client
+	askingBytes *quota   // of their arguments
+	bodies      *quota   // bytes of large requests in flight
+	running     sync.Map // context.CancelFunc by requestKey
+	questions   questions
+	ended       recent[string, struct{}]   // ids of sessions
+	levels      recent[string, slog.Level] // of log messages, by the ids of sessions
+	pace        pace
+	strangers   pace // answers of callers who are not known
 }
 
 // New makes a server without gates.
@@ -65,7 +84,7 @@ func New(opts Options) *Server {
 	opts.Version = cmp.Or(opts.Version, "dev")
 	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
 	opts.MaxBody = cmp.Or(opts.MaxBody, 1<<20)
-	opts.MaxSessions = cmp.Or(opts.MaxSessions, 10_000)
+	opts.MaxStreams = cmp.Or(opts.MaxStreams, 10_000)
 	opts.Keepalive = cmp.Or(opts.Keepalive, 25*time.Second)
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -81,20 +100,58 @@ func New(opts Options) *Server {
 	if opts.Call == nil {
 		panic("mcpserve.New: there is no call path")
 	}
-	s := &Server{opts: opts, mask: newMask(), sealer: sync.OnceValue(func() *sealer { return newSealer(opts.StateKey()) }), stdio: rand.Text()}
+	s := &Server{
+		opts: opts, streams: newQuota("open streams", opts.MaxStreams),
+		asking: newQuota("calls that wait for an answer", maxAsking), askingBytes: newQuota("arguments of calls that wait for an answer", maxAskingBytes),
+		bodies: newQuota("large requests", int(max(maxBodies, 8*opts.MaxBody))),
+	}
+	s.ended.max, s.ended.keep, s.levels.max, s.levels.keep = maxEnded, sessionLifetime, maxLevels, sessionLifetime
+	key := sync.OnceValue(func() []byte {
+		if key := opts.StateKey(); len(key) > 0 {
+			return key
+		}
+		return []byte(rand.Text())
+	})
+	s.sealer = sync.OnceValue(func() *sealer { return newSealer(key()) })
+	s.sessions = sync.OnceValue(func() guard.Seal { return guard.NewSeal(key(), "toolyard mcp session") })
+	s.askers = sync.OnceValue(func() guard.Seal { return guard.NewSeal(key(), "toolyard question id") })
+	s.describe()
 	s.done, s.close = context.WithCancel(context.Background())
 	s.gates.Store(&map[string]*gate{})
 	return s
 }
 
-// Close ends all open streams and, when their calls have ended, all sessions, so that an
-// HTTP server can shut down.
-func (s *Server) Close() {
-	s.close()
-	for _, g := range *s.gates.Load() {
-		g.legacy.close()
-	}
+// What a server holds at most for its clients; nobody gets more than a quarter of it.
+const (
+	maxAsking      = 2000
+	maxAskingBytes = 32 << 20
+	maxBodies      = 128 << 20
+)
+
+// How many ended sessions and log levels a server remembers, at least.
+const (
+	maxEnded  = 100_000
+	maxLevels = 10_000
+)
+
+// describe encodes what the server says of itself.
+func (s *Server) describe() {
+	info := &mcp.Implementation{Name: s.opts.Name, Version: s.opts.Version}
+	infoJSON, _ := json.Marshal(info) // always has a JSON form
+	s.serverInfo = append([]byte(`"`+mcp.MetaKeyServerInfo+`":`), infoJSON...)
+	s.discover, _ = json.Marshal(map[string]any{
+		"resultType":        "complete",
+		"supportedVersions": mcp.SupportedProtocolVersions(),
+		"capabilities":      capabilities(),
+		"instructions":      s.opts.Instructions,
+		"ttlMs":             0,
+		"cacheScope":        "private",
+		"_meta":             map[string]any{mcp.MetaKeyServerInfo: info, "dev.toolyard/yard": s.opts.Yard},
+	})
 }
+
+// Close ends all open streams, so that an HTTP server can shut down. Calls in flight go on.
+func (s *Server) Close() { s.close() }
 
 // Publish makes the gates show the offer. Callers of a gate where something has changed
 // are told once. A gate that is no longer among them is closed. Keep says whether tools
@@ -116,7 +173,7 @@ func (s *Server) Publish(gates []*toolyard.Gate, offer toolyard.Offer, keep bool
 	s.gates.Store(&next)
 	for name, g := range old {
 		if _, kept := next[name]; !kept {
-			g.close()
+			g.end()
 		}
 	}
 }
@@ -220,7 +277,7 @@ func (g *gate) read(ctx context.Context, v *view, uri string, r *Request) (*tool
 func (g *gate) call(ctx context.Context, v *view, r *Request) (*toolyard.Call, *toolyard.Result, error) {
 	tool, ok := v.Lookup(r.Tool)
 	if !ok {
-		return nil, nil, toolyard.Errorf(toolyard.NotFound, "Unknown tool: %s", r.Tool)
+		return nil, nil, toolyard.Errorf(toolyard.UnknownTool, "Unknown tool: %s", r.Tool)
 	}
 	return g.run(ctx, v, tool, r)
 }

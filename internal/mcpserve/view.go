@@ -16,7 +16,7 @@ import (
 // gate is one gate for as long as it exists. What it shows is swapped as a whole.
 type gate struct {
 	server *Server
-	legacy *legacy
+	sse    sync.Map // connections over HTTP+SSE, *sseConnection by their ids
 	view   atomic.Pointer[view]
 	closed context.Context
 	end    context.CancelFunc
@@ -43,7 +43,6 @@ const (
 func newGate(s *Server) *gate {
 	g := &gate{server: s}
 	g.closed, g.end = context.WithCancel(context.Background())
-	g.legacy = newLegacy(g)
 	return g
 }
 
@@ -53,11 +52,6 @@ func (g *gate) shown() *toolyard.View {
 		return v.View
 	}
 	return nil
-}
-
-func (g *gate) close() {
-	g.end()
-	g.legacy.close()
 }
 
 // show swaps what the gate shows, and tells its callers of the kinds that differ.
@@ -90,7 +84,6 @@ func (g *gate) show(v *toolyard.View) {
 	}
 	for _, k := range changed {
 		close(old.next[k])
-		g.legacy.notify(k)
 	}
 }
 

@@ -227,7 +227,7 @@ func officialSchema(t testing.TB) *toolyard.Schema {
 func TestServersKeepToTheOfficialSchema(t *testing.T) {
 	schema := officialSchema(t)
 	for _, bad := range []string{`{"name":"abc","description":"d","version":"1"}`, `{"name":"a/b","description":"","version":"1"}`} {
-		if len(schema.Check(json.RawMessage(bad))) == 0 {
+		if issues, _ := schema.Check(t.Context(), json.RawMessage(bad)); len(issues) == 0 {
 			t.Fatalf("the schema takes %s", bad)
 		}
 	}
@@ -241,7 +241,7 @@ func TestServersKeepToTheOfficialSchema(t *testing.T) {
 		t.Fatalf("%d servers", len(body.Servers))
 	}
 	for _, s := range body.Servers {
-		if issues := schema.Check(s.Server); len(issues) > 0 {
+		if issues, _ := schema.Check(t.Context(), s.Server); len(issues) > 0 {
 			t.Errorf("%s: %v", s.Server, issues)
 		}
 	}
@@ -310,7 +310,7 @@ func FuzzEntry(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if issues := schema.Check(raw); len(issues) > 0 || !utf8.ValidString(e.Server.Description) {
+		if issues, _ := schema.Check(t.Context(), raw); len(issues) > 0 || !utf8.ValidString(e.Server.Description) {
 			t.Fatalf("%s: %v", raw, issues)
 		}
 	})

@@ -111,6 +111,7 @@ type Admit struct {
 	Account string    // that the purse must be of
 	Price   toolyard.Money
 	Timeout time.Duration // how long the call may take
+	Full    bool          // the caller has as many keys as it may have, so no new one is taken
 }
 
 // Admitted is the answer to an Admit. Money of it is in a hold with the id of the call.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/toolyard/toolyard"
@@ -248,8 +249,12 @@ func (b *books) refund(p *purseRow) {
 	if p.state == toolyard.PurseOpen || p.balance == 0 || account == nil || account == p {
 		return
 	}
-	b.move(transfer{id: fmt.Sprintf("close/%s/%d", p.id, p.spent+p.balance+p.held), from: "purse/" + p.id, to: "purse/" + account.id, amount: p.balance, kind: "close"})
-	account.balance, p.balance = account.balance+p.balance, 0
+	amount := min(p.balance, math.MaxInt64-account.balance) // what does not fit stays until the account has room
+	if amount <= 0 {
+		return
+	}
+	b.move(transfer{id: fmt.Sprintf("close/%s/%d", p.id, p.spent+p.balance+p.held), from: "purse/" + p.id, to: "purse/" + account.id, amount: amount, kind: "close"})
+	account.balance, p.balance = account.balance+amount, p.balance-amount
 	account.mark()
 	p.mark()
 }
@@ -317,7 +322,7 @@ func (b *books) fund(f FundAsk) FundGrant {
 func (b *books) usable(p *purseRow, id, account string) *Refusal {
 	switch {
 	case id != account && p == nil, p != nil && p.account != account:
-		return &Refusal{Code: toolyard.Budget, Message: fmt.Sprintf("There is no session %s.", id)}
+		return &Refusal{Code: toolyard.NotFound, Message: fmt.Sprintf("There is no session %s.", id)}
 	case p == nil:
 		return &Refusal{Code: toolyard.Budget, Message: fmt.Sprintf("The account %s has no money.", id)}
 	case p.state != toolyard.PurseOpen:
@@ -386,6 +391,9 @@ func exhausted(p *purseRow, held bool, message string) *Refusal {
 func (b *books) admit(a Admit) (Admitted, error) {
 	if done, answered := b.before(a); answered {
 		return done, nil
+	}
+	if a.Full {
+		return Admitted{Refused: &Refusal{Code: toolyard.Exhausted, After: time.Hour, Message: "You have used as many idempotency keys as are kept for one caller in 24 hours. Try again later."}}, nil
 	}
 	var paces []*pace
 	seat := b.replica + " admits" // beside that of the replica's leases
@@ -469,21 +477,4 @@ func (b *books) reserve(a Admit) *Refusal {
 	b.holds[h.id] = h
 	b.hold(p, h, a.Price, 1, "lease/"+h.id)
 	return nil
-}
-
-// Sweep ends what has run out by itself, at most limit rows, and reports whether there may
-// be more.
-func (s *Store) Sweep(ctx context.Context, limit int) (more bool, err error) {
-	r, err := s.engine.stale(ctx, limit)
-	if err != nil {
-		return false, err
-	}
-	n := len(r.purses) + len(r.holds) + len(r.runs)
-	if n == 0 {
-		return false, nil
-	}
-	return n >= limit, s.engine.exchange(ctx, r, func(r *rows) error {
-		(&books{rows: r}).expire()
-		return nil
-	})
 }

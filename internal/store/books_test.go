@@ -131,7 +131,8 @@ func (t *tables) write(r *rows) error {
 
 func (*tables) explain(err error) error { return err }
 
-func (t *tables) stale(context.Context, int) (r refs, _ error) {
+func (t *tables) stale(context.Context, int) ([]refs, error) {
+	var r refs
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for id, h := range t.holds {
@@ -150,7 +151,7 @@ func (t *tables) stale(context.Context, int) (r refs, _ error) {
 		}
 	}
 	r.sorted()
-	return r, nil
+	return []refs{r}, nil
 }
 
 // closeIn closes a session as CloseSession does, which looks it up in a database too.

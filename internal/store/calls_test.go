@@ -180,7 +180,7 @@ func TestCosts(t *testing.T) {
 		}
 		appendAll(t, s, all)
 		since, until := recordStart.Add(10*time.Minute), recordStart.Add(100*time.Minute)
-		for _, by := range [][]string{nil, {"account"}, {"tool"}, {"day"}, {"account", "tool"}, {"day", "account"}, {"tool", "day"}, {"account", "tool", "day"}} {
+		for _, by := range [][]string{nil, {"account"}, {"tool"}, {"day"}, {"account", "tool"}, {"day", "account"}, {"tool", "day"}, {"account", "tool", "day"}, {"week"}, {"month", "account"}, {"tool", "week"}} {
 			for _, account := range []string{"", "acme"} {
 				got, err := s.Costs(t.Context(), CostQuery{Account: account, Since: since, Until: until, By: by})
 				if err != nil {
@@ -198,8 +198,33 @@ func TestCosts(t *testing.T) {
 				t.Errorf("the most %s: %v %v", most, got, err)
 			}
 		}
-		if _, err := s.Costs(t.Context(), CostQuery{By: []string{"gate"}}); toolyard.AsError(err).Code != toolyard.Invalid {
-			t.Errorf("by gate: %v", err)
+		for _, by := range [][]string{{"gate"}, {"day", "week"}} {
+			if _, err := s.Costs(t.Context(), CostQuery{By: by}); toolyard.AsError(err).Code != toolyard.Invalid {
+				t.Errorf("by %v: %v", by, err)
+			}
+		}
+	})
+}
+
+// Buckets of a span of months are the same however the totals below them are cut.
+func TestCostsByWeekAndMonthCoverLongSpans(t *testing.T) {
+	onEngines(t, func(t *testing.T, s *Store) {
+		all := manyCalls(300)
+		for i, c := range all {
+			c.At = recordStart.Add(-time.Duration(i) * 7 * time.Hour)
+		}
+		appendAll(t, s, all)
+		until := recordStart.Add(-5 * time.Hour)
+		for _, since := range []time.Time{until.AddDate(0, 0, -80), until.AddDate(0, 0, -20).Add(-90 * time.Minute)} {
+			for _, by := range [][]string{{"day"}, {"week"}, {"month"}, {"account", "week"}, {"tool", "month"}} {
+				got, err := s.Costs(t.Context(), CostQuery{Since: since, Until: until, By: by})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := gocmp.Diff(costs(all, "", since, until, by), got); diff != "" {
+					t.Errorf("by %v since %s: %s", by, since, diff)
+				}
+			}
 		}
 	})
 }
@@ -220,6 +245,10 @@ func costs(all []*CallRow, account string, since, until time.Time, by []string) 
 				key.Server, key.Tool = c.Server, c.Tool
 			case "day":
 				key.Day = c.At.Format(time.DateOnly)
+			case "week":
+				key.Day = c.At.Truncate(week).Format(time.DateOnly)
+			case "month":
+				key.Day = c.At.Format("2006-01") + "-01"
 			}
 		}
 		row := groups[key]

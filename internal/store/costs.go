@@ -17,7 +17,7 @@ const MaxMinutes = 20_000
 type CostQuery struct {
 	Account      string    // empty for all
 	Since, Until time.Time // Until itself is left out; the zero value is no bound
-	By           []string  // account, tool, day; none for one sum of everything
+	By           []string  // account, tool, and one of day, week and month; none for one sum of everything
 	Top          int       // only so many groups, those with the most of Most; zero for all
 	Most         Most      // Spent if empty
 }
@@ -48,7 +48,7 @@ type CostRow struct {
 	Account string         `json:"account,omitempty"`
 	Server  string         `json:"server,omitempty"`
 	Tool    string         `json:"tool,omitempty"`
-	Day     string         `json:"day,omitempty"` // in UTC: 2026-11-15
+	Day     string         `json:"day,omitempty" doc:"The day in UTC, such as 2026-11-15; by week its Monday, by month its first day."`
 	Calls   int64          `json:"calls"`
 	Errors  int64          `json:"errors"`  // of the calls, those that did not end well
 	Charged int64          `json:"charged"` // of the calls, those that cost something
@@ -63,29 +63,48 @@ type TrafficRow struct {
 	USD    toolyard.Money `json:"usd"`
 }
 
-// groups are the columns that costs are shown with, and of these the ones that they are grouped
-// by. Others are empty: to group by them too would cost as much as by those that are not.
+// groups returns the columns of the result and the positions of those that it is grouped by. The
+// other columns are empty: grouping by them would cost as much as grouping by all.
 func (s *Store) groups(by []string) (columns, grouped []string, err error) {
 	columns = []string{"''", "''", "''", "''"}
-	for i, c := range []struct{ by, column string }{{"account", "account"}, {"tool", "server"}, {"tool", "tool"}, {"day", s.dayOfCall()}} {
-		if slices.Contains(by, c.by) {
-			columns[i], grouped = c.column, append(grouped, strconv.Itoa(i+1))
-		}
+	known := []struct {
+		by     string
+		at     int
+		column string
+	}{
+		{"account", 0, "account"},
+		{"tool", 1, "server"},
+		{"tool", 2, "tool"},
+		{"day", 3, s.dateOfCall("day")},
+		{"week", 3, s.dateOfCall("week")},
+		{"month", 3, s.dateOfCall("month")},
 	}
 	for _, g := range by {
-		if !slices.Contains([]string{"account", "tool", "day"}, g) {
-			return nil, nil, toolyard.Errorf(toolyard.Invalid, "costs are by account, tool or day, not by %q", g)
+		found := false
+		for _, c := range known {
+			if c.by != g {
+				continue
+			}
+			if found = true; columns[c.at] != "''" {
+				return nil, nil, toolyard.Errorf(toolyard.Invalid, "costs can be grouped by one of day, week and month")
+			}
+			columns[c.at], grouped = c.column, append(grouped, strconv.Itoa(c.at+1))
+		}
+		if !found {
+			return nil, nil, toolyard.Errorf(toolyard.Invalid, "costs can be grouped by account, tool, day, week or month, not by %q", g)
 		}
 	}
 	return columns, grouped, nil
 }
 
-// dayOfCall is the day of a call in UTC, in SQL.
-func (s *Store) dayOfCall() string {
-	if s.isLite() {
-		return "date(at / 1000000, 'unixepoch')"
+// dateOfCall returns the SQL expression of the first day of a call's day, week or month, in UTC.
+// Weeks begin on Monday.
+func (s *Store) dateOfCall(unit string) string {
+	if !s.isLite() {
+		return "to_char(date_trunc('" + unit + "', at AT TIME ZONE 'UTC'), 'YYYY-MM-DD')"
 	}
-	return "to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD')"
+	modifiers := map[string]string{"day": "", "week": ", 'weekday 0', '-6 days'", "month": ", 'start of month'"}
+	return "date(at / 1000000, 'unixepoch'" + modifiers[unit] + ")"
 }
 
 // Costs are what calls have cost, the newest day first. They are exact for any span of time:
@@ -141,7 +160,7 @@ func (f *filter) parts(q CostQuery) string {
 	for _, s := range besides {
 		add(partOfTotals, "at", grainOf(byAccount, byTool, "hour"), s)
 	}
-	if slices.Contains(q.By, "day") {
+	if slices.Contains(q.By, "day") || slices.Contains(q.By, "month") { // weeks do not add up to months
 		besides = []span{days}
 	} else {
 		var weeks span

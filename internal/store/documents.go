@@ -29,7 +29,7 @@ func (s *Store) Document(ctx context.Context, name string) (body []byte, version
 }
 
 // SetDocument replaces a document that has the given version, zero for one that is not there
-// yet, and returns the new version. Its error is Conflict when it has another: somebody has
+// yet, and returns the new version. Its error is VersionConflict when it has another: somebody has
 // changed it meanwhile.
 func (s *Store) SetDocument(ctx context.Context, name string, body []byte, version int64) (next int64, err error) {
 	return s.replace(ctx, name, body, version, nil)
@@ -51,7 +51,7 @@ func (s *Store) replace(ctx context.Context, name string, body []byte, version i
 		return 0, err
 	}
 	if !done {
-		return 0, toolyard.Errorf(toolyard.Conflict, "Somebody has changed %s meanwhile; look at it and try again.", name)
+		return 0, toolyard.Errorf(toolyard.VersionConflict, "%s changed since you read it. Reload and try again.", name)
 	}
 	return version + 1, nil
 }
@@ -61,16 +61,28 @@ func (s *Store) replace(ctx context.Context, name string, body []byte, version i
 // that follow each other closely it may see only the last. While the store is away it waits,
 // and then tells what has changed meanwhile. It calls changed from one goroutine only.
 func (s *Store) Watch(ctx context.Context, changed func(name string)) error {
+	return s.Follow(ctx, "", changed, func([]byte) {})
+}
+
+// Follow is Watch, and calls heard with each message to the replica or to all.
+func (s *Store) Follow(ctx context.Context, replica string, changed func(name string), heard func(message []byte)) error {
 	known := map[string]int64{}
-	s.engine.follow(ctx, func(versions map[string]int64) {
+	s.engine.follow(ctx, follower{replica: replica, heard: heard, seen: func(versions map[string]int64) {
 		for _, name := range slices.Sorted(maps.Keys(versions)) {
 			if versions[name] != known[name] && ctx.Err() == nil {
 				known[name] = versions[name]
 				changed(name)
 			}
 		}
-	})
+	}})
 	return ctx.Err()
+}
+
+// follower is told what other replicas write and send.
+type follower struct {
+	replica string
+	seen    func(versions map[string]int64) // the documents that there are now
+	heard   func(message []byte)
 }
 
 // pollPause is how long documents are not looked at although nothing was heard of a change.
@@ -154,10 +166,10 @@ func (l *lite) setDocument(ctx context.Context, name string, body []byte, versio
 }
 
 // follow looks again and again: other processes may write to the file, and nobody tells.
-func (l *lite) follow(ctx context.Context, seen func(map[string]int64)) {
+func (l *lite) follow(ctx context.Context, f follower) {
 	for ; ctx.Err() == nil; rest(ctx, pollPause()) {
 		if versions, err := l.versions(ctx); err == nil {
-			seen(versions)
+			f.seen(versions)
 		}
 	}
 }
@@ -198,10 +210,10 @@ const (
 )
 
 // follow listens on a connection of its own, and makes another when it breaks.
-func (p *postgres) follow(ctx context.Context, seen func(map[string]int64)) {
+func (p *postgres) follow(ctx context.Context, f follower) {
 	pause := firstReconnect
 	for ctx.Err() == nil {
-		listened, _ := p.listen(ctx, seen) // whatever it was, it is tried again
+		listened, _ := p.listen(ctx, f) // whatever it was, it is tried again
 		if pause = min(2*pause, lastReconnect); listened {
 			pause = firstReconnect
 		}
@@ -211,13 +223,13 @@ func (p *postgres) follow(ctx context.Context, seen func(map[string]int64)) {
 
 // listen listens until the connection breaks, and reports whether it ever did. It begins to
 // listen before it looks, so nothing happens unseen between the two.
-func (p *postgres) listen(ctx context.Context, seen func(map[string]int64)) (listened bool, err error) {
+func (p *postgres) listen(ctx context.Context, f follower) (listened bool, err error) {
 	conn, err := pgx.ConnectConfig(ctx, p.pool.Config().ConnConfig)
 	if err != nil {
 		return false, err
 	}
 	defer hangUp(ctx, conn)
-	if _, err := conn.Exec(ctx, `LISTEN `+documentChannel); err != nil {
+	if _, err := conn.Exec(ctx, `LISTEN `+documentChannel+`; LISTEN `+messageChannel); err != nil {
 		return false, err
 	}
 	for {
@@ -226,8 +238,8 @@ func (p *postgres) listen(ctx context.Context, seen func(map[string]int64)) (lis
 			return listened, err
 		}
 		listened = true
-		seen(versions)
-		if err := awaitNews(ctx, conn); err != nil {
+		f.seen(versions)
+		if err := p.awaitNews(ctx, conn, f); err != nil {
 			return listened, err
 		}
 	}
@@ -258,14 +270,25 @@ func pgVersions(ctx context.Context, conn *pgx.Conn) (map[string]int64, error) {
 	return versions, collectRows(found, versions, scanVersion)
 }
 
-// awaitNews waits until somebody tells of a change, or until it is time to look. Its error
-// means that the connection is over.
-func awaitNews(ctx context.Context, conn *pgx.Conn) error {
+// awaitNews waits until a document has changed, or until it is time to look, and hands over
+// messages meanwhile. Its error means that the connection is over.
+func (p *postgres) awaitNews(ctx context.Context, conn *pgx.Conn, f follower) error {
 	wait, cancel := context.WithTimeout(ctx, pollPause())
 	defer cancel()
-	_, err := conn.WaitForNotification(wait)
-	if err != nil && (conn.IsClosed() || ctx.Err() != nil) {
-		return err
+	for {
+		news, err := conn.WaitForNotification(wait)
+		switch {
+		case err != nil && (conn.IsClosed() || ctx.Err() != nil):
+			return err
+		case err != nil || news.Channel == documentChannel:
+			return nil
+		}
+		message, err := p.receive(ctx, conn, f.replica, news.Payload)
+		if err != nil {
+			return err
+		}
+		if message != nil {
+			f.heard(message)
+		}
 	}
-	return nil
 }

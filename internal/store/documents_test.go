@@ -53,7 +53,7 @@ func TestDocuments(t *testing.T) {
 			t.Fatal(body, version, err)
 		}
 		_, err := s.SetDocument(ctx, "a", []byte("too early"), 1)
-		wantCode(t, err, toolyard.Conflict)
+		wantCode(t, err, toolyard.VersionConflict)
 		large := bytes.Repeat([]byte{0, 0xff, 'x', '\n'}, MaxDocument/4)
 		for i, body := range [][]byte{[]byte("first"), {}, nil, large} {
 			next, err := s.SetDocument(ctx, "a", body, int64(i))
@@ -66,7 +66,7 @@ func TestDocuments(t *testing.T) {
 			}
 			for _, old := range []int64{0, next - 1, next + 1} {
 				_, err = s.SetDocument(ctx, "a", []byte("late"), old)
-				wantCode(t, err, toolyard.Conflict)
+				wantCode(t, err, toolyard.VersionConflict)
 			}
 		}
 		for name, body := range map[string][]byte{"a": append(large, 0), "": nil, strings.Repeat("x", maxDocumentName+1): nil} {
@@ -97,7 +97,7 @@ func TestDocumentsAreReplacedOnce(t *testing.T) {
 			winner := slices.Index(won, nil)
 			for i, err := range won {
 				if i != winner {
-					wantCode(t, err, toolyard.Conflict)
+					wantCode(t, err, toolyard.VersionConflict)
 				}
 			}
 			if body, version, err := stores[0].Document(t.Context(), "a"); winner < 0 || string(body) != fmt.Sprint(winner) || version != round+1 || err != nil {

@@ -167,6 +167,8 @@ func (m *modelBooks) refund() {
 func (m *modelBooks) lease(p *modelPurse, o op) seen {
 	h := &m.holds[o.n]
 	switch {
+	case !p.there && o.purse == aSession:
+		return m.granted(h, toolyard.NotFound)
 	case !p.there || p.closed:
 		return m.granted(h, toolyard.Budget)
 	case h.there && h.serial >= o.serial:
@@ -205,6 +207,8 @@ func (m *modelBooks) admit(p *modelPurse, o op) seen {
 		return seen{code: toolyard.InFlight}
 	case r.state == done:
 		return seen{code: toolyard.Conflict} // how a replay is written down here
+	case !p.there && o.purse == aSession:
+		return seen{code: toolyard.NotFound}
 	case !p.there || p.closed || p.balance < o.amount:
 		return seen{code: toolyard.Budget}
 	}
@@ -245,13 +249,16 @@ func (m *modelBooks) look(p *modelPurse, o op) seen {
 	if !p.there {
 		return seen{code: toolyard.NotFound}
 	}
-	held := toolyard.Money(0)
+	held, spent := toolyard.Money(0), p.spent
+	if o.purse == anAccount {
+		spent += m.purses[aSession].spent
+	}
 	for _, h := range append(m.holds[:], m.calls[:]...) {
 		if h.there && h.purse == o.purse {
 			held += h.left
 		}
 	}
-	return seen{money: [3]toolyard.Money{p.balance, held, p.spent}}
+	return seen{money: [3]toolyard.Money{p.balance, held, spent}}
 }
 
 // purseModel is the model as the checker takes it.
@@ -494,9 +501,17 @@ func (l inTables) Purse(_ context.Context, id string) (*toolyard.Purse, error) {
 		return nil, toolyard.Errorf(toolyard.NotFound, "There is no %s.", id)
 	}
 	p := &toolyard.Purse{Account: row.account, Remaining: row.balance, Spent: row.spent}
+	for _, session := range l.tables.purses {
+		if id == row.account && session.account == id && session.id != id {
+			p.Spent += session.spent
+		}
+	}
 	for _, h := range l.tables.holds {
 		if h.purse == id {
-			p.Remaining, p.Held, p.Spent = p.Remaining+h.left, p.Held+h.left, p.Spent+h.spent
+			p.Remaining, p.Held = p.Remaining+h.left, p.Held+h.left
+		}
+		if h.purse == id || id == row.account && l.tables.purses[h.purse].account == id {
+			p.Spent += h.spent
 		}
 	}
 	return p, nil

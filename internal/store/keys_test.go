@@ -158,29 +158,34 @@ func TestLinks(t *testing.T) {
 				t.Errorf("%s of %s: %q %v, want %q", kind, caller.ID, got, err, want)
 			}
 		}
-		set := func(caller, kind, address string) {
+		set := func(caller toolyard.Caller, kind, address string) {
 			t.Helper()
 			if err := s.SetLink(ctx, caller, kind, address); err != nil {
 				t.Fatal(err)
 			}
 		}
 		linked(alice, "wallet", "")
-		set("alice", "wallet", "")
-		set("alice", "wallet", "0x1")
-		set("alice", "polymarket", "0x2")
-		set("acme", "wallet", "0x3")
+		set(alice, "wallet", "")
+		set(alice, "wallet", "0x1")
+		set(alice, "polymarket", "0x2")
+		set(toolyard.Caller{ID: "acme"}, "wallet", "0x3")
+		set(toolyard.Caller{ID: "alice", Account: "globex"}, "wallet", "0x5")
 		linked(alice, "wallet", "0x1")
-		set("alice", "wallet", "0x4")
+		set(alice, "wallet", "0x4")
 		linked(alice, "wallet", "0x4")
 		linked(toolyard.Caller{ID: "bob", Account: "alice"}, "wallet", "")
 		linked(alice, "Wallet", "")
-		links, err := s.Links(ctx, "alice")
+		linked(toolyard.Caller{ID: "alice", Account: "globex"}, "wallet", "0x5") // of another account
+		linked(toolyard.Caller{ID: "alice", Account: "umbrella"}, "wallet", "")
+		linked(toolyard.Caller{ID: "alice"}, "wallet", "")
+		linked(toolyard.Caller{ID: "acme", Account: "acme"}, "wallet", "0x3")
+		links, err := s.Links(ctx, alice)
 		if diff := cmp.Diff(map[string]string{"wallet": "0x4", "polymarket": "0x2"}, links); err != nil || diff != "" {
 			t.Error(err, diff)
 		}
-		set("alice", "wallet", "")
+		set(alice, "wallet", "")
 		linked(alice, "wallet", "")
-		if links, err := s.Links(ctx, "nobody"); err != nil || len(links) != 0 {
+		if links, err := s.Links(ctx, toolyard.Caller{ID: "nobody"}); err != nil || len(links) != 0 {
 			t.Error(links, err)
 		}
 	})

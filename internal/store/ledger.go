@@ -11,11 +11,19 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
+// maxFunds is how much money an account can have, with what its sessions have. It is far below
+// what Money can hold, so that no sum overflows.
+const maxFunds = 10_000_000 * toolyard.USD
+
 // Fund implements toolyard.Ledger.
 func (s *Store) Fund(ctx context.Context, account string, amount toolyard.Money, reference string) error {
+	others, err := s.inSessions(ctx, account)
+	if err != nil {
+		return err
+	}
 	id := fmt.Sprintf("fund/%d/%s/%s", len(account), account, reference) // no other account and reference have the same
 	again := false
-	err := s.engine.exchange(ctx, refs{purses: []string{account}, calls: []callRef{{id: id}}}, func(r *rows) error {
+	err = s.engine.exchange(ctx, refs{purses: []string{account}, calls: []callRef{{id: id}}}, func(r *rows) error {
 		if again = r.charged[id]; again {
 			return nil
 		}
@@ -29,8 +37,11 @@ func (s *Store) Fund(ctx context.Context, account string, amount toolyard.Money,
 			return toolyard.Errorf(toolyard.Invalid, "%s is a session, not an account.", account)
 		}
 		sum, ok := p.balance.Add(amount)
-		if !ok || sum < 0 {
-			return toolyard.Errorf(toolyard.Budget, "The account %s has %s USD that nobody holds; %s cannot be added to it.", account, p.balance, amount)
+		if amount < 0 && sum < 0 {
+			return toolyard.Errorf(toolyard.Budget, "The account %s has %s USD that nobody holds; %s cannot be taken out of it.", account, p.balance, -amount)
+		}
+		if amount > 0 && (!ok || amount > maxFunds || sum > maxFunds-min(maxFunds, p.held)-others) {
+			return toolyard.Errorf(toolyard.Invalid, "An account can have at most %s USD, with its sessions; %s cannot be added to %s.", maxFunds, amount, account)
 		}
 		t := transfer{id: id, from: "world", to: "purse/" + account, amount: amount, kind: "fund"}
 		if amount < 0 {
@@ -45,6 +56,14 @@ func (s *Store) Fund(ctx context.Context, account string, amount toolyard.Money,
 		return err
 	}
 	return s.sameFunds(ctx, id, account, amount, reference)
+}
+
+// inSessions is the money that the sessions of an account have, in whole dollars, and no more
+// than maxFunds.
+func (s *Store) inSessions(ctx context.Context, account string) (toolyard.Money, error) {
+	var dollars int64
+	err := s.db.QueryRowContext(ctx, `SELECT coalesce(sum(balance / 1000000000 + held / 1000000000), 0) FROM purses WHERE account = $1 AND id <> account`, account).Scan(&dollars)
+	return toolyard.Money(min(dollars, int64(maxFunds/toolyard.USD))) * toolyard.USD, s.engine.explain(err)
 }
 
 // sameFunds refuses a payment whose reference stands for another amount.
@@ -72,6 +91,9 @@ func (s *Store) OpenSession(ctx context.Context, open toolyard.Session) (*toolya
 	if open.Limit < 0 || open.Calls < 0 || open.TTL <= 0 || open.ID == "" || open.ID == open.Account {
 		return nil, toolyard.Errorf(toolyard.Invalid, "A session needs an id, a limit that is not negative, and a time to live.")
 	}
+	if err := s.mayOpen(ctx, open); err != nil {
+		return nil, err
+	}
 	try := func() error {
 		return s.engine.exchange(ctx, refs{purses: []string{open.ID, open.Account}}, func(r *rows) error {
 			return (&books{rows: r}).open(open)
@@ -85,6 +107,45 @@ func (s *Store) OpenSession(ctx context.Context, open toolyard.Session) (*toolya
 		return nil, err
 	}
 	return s.Purse(ctx, open.ID)
+}
+
+// Bounds on the sessions of one account. Those that have spent nothing are deleted some time
+// after they ended; the others are part of the books.
+const (
+	maxOpenSessions  = 5000
+	maxEmptySessions = 20_000 // that have spent nothing, open or not
+	keepSessions     = 24 * time.Hour
+)
+
+// emptySession is the condition that a session has ended and moved no money, in SQL.
+const emptySession = `id <> account AND state IN ('closed', 'expired') AND spent = 0 AND balance = 0 AND held = 0 AND held_calls = 0
+	AND NOT EXISTS (SELECT 1 FROM holds WHERE purse = purses.id)`
+
+// mayOpen refuses a session of an account that has too many. Sessions that are opened at the
+// same time may pass the bound.
+func (s *Store) mayOpen(ctx context.Context, open toolyard.Session) error {
+	var there, opened, empty int
+	err := s.db.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM purses WHERE id = $1),
+		(SELECT count(*) FROM (SELECT 1 FROM purses WHERE account = $2 AND id <> account AND state = 'open' LIMIT $3) AS o),
+		(SELECT count(*) FROM (SELECT 1 FROM purses WHERE account = $2 AND id <> account AND spent = 0 LIMIT $4) AS e)`,
+		open.ID, open.Account, maxOpenSessions, maxEmptySessions).Scan(&there, &opened, &empty)
+	switch {
+	case err != nil:
+		return fmt.Errorf("store: sessions of %s: %w", open.Account, s.engine.explain(err))
+	case there > 0: // it was opened before
+		return nil
+	case opened >= maxOpenSessions:
+		return &toolyard.Error{
+			Code: toolyard.Exhausted, RetryAfter: time.Minute,
+			Message: fmt.Sprintf("The account %s has %d open sessions, the maximum. Close some first.", open.Account, maxOpenSessions),
+		}
+	case empty >= maxEmptySessions:
+		return &toolyard.Error{
+			Code: toolyard.Exhausted, RetryAfter: time.Hour,
+			Message: fmt.Sprintf("The account %s has opened %d sessions that spent nothing, the maximum for a day. Use a session for more calls.", open.Account, maxEmptySessions),
+		}
+	}
+	return nil
 }
 
 // open moves money from an account into a new session.
@@ -212,9 +273,14 @@ func (s *Store) queryPurses(ctx context.Context, db *sql.DB, where, order string
 	return list, s.engine.explain(err)
 }
 
+// spentBySessions is what the sessions of p have spent, if it is an account.
+const spentBySessions = `CASE WHEN p.id <> p.account THEN 0 ELSE
+	COALESCE((SELECT SUM(s.spent) FROM purses s WHERE s.account = p.id AND s.id <> p.id), 0) +
+	COALESCE((SELECT SUM(sh.spent) FROM purses s JOIN holds sh ON sh.purse = s.id WHERE s.account = p.id AND s.id <> p.id), 0) END`
+
 // readPurses is the statement that reads purses, with what their holds have.
 func readPurses(where, order string) string {
-	return `SELECT p.id, p.account, p.state, p.cap, p.balance, COALESCE(SUM(h.unspent), 0), p.spent + COALESCE(SUM(h.spent), 0),
+	return `SELECT p.id, p.account, p.state, p.cap, p.balance, COALESCE(SUM(h.unspent), 0), p.spent + COALESCE(SUM(h.spent), 0) + ` + spentBySessions + `,
 		p.calls + COALESCE(SUM(h.calls_spent), 0), p.max_calls, p.expires
 		FROM purses p LEFT JOIN holds h ON h.purse = p.id WHERE ` + where + ` GROUP BY p.id ORDER BY ` + order
 }

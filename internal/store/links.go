@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -9,23 +10,25 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
+// Links belong to a caller of an account: callers of two accounts may have the same name.
+
 // SetLink notes that a caller has an account elsewhere, such as a wallet, by its address. An
 // empty address removes the link.
-func (s *Store) SetLink(ctx context.Context, caller, kind, address string) error {
-	query, args := `INSERT INTO links (caller, kind, address) VALUES ($1, $2, $3)
-		ON CONFLICT (caller, kind) DO UPDATE SET address = excluded.address`, []any{caller, kind, address}
+func (s *Store) SetLink(ctx context.Context, caller toolyard.Caller, kind, address string) error {
+	query, args := `INSERT INTO links (account, caller, kind, address) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (account, caller, kind) DO UPDATE SET address = excluded.address`, []any{linkAccount(caller), caller.ID, kind, address}
 	if address == "" {
-		query, args = `DELETE FROM links WHERE caller = $1 AND kind = $2`, args[:2]
+		query, args = `DELETE FROM links WHERE account = $1 AND caller = $2 AND kind = $3`, args[:3]
 	}
 	if _, err := s.db.ExecContext(ctx, query, args...); err != nil {
-		return fmt.Errorf("store: link of %s: %w", caller, s.engine.explain(err))
+		return fmt.Errorf("store: link of %s: %w", caller.ID, s.engine.explain(err))
 	}
 	return nil
 }
 
 // Linked is the address that a caller has linked as a kind, and "" for none.
 func (s *Store) Linked(ctx context.Context, caller toolyard.Caller, kind string) (address string, err error) {
-	err = s.db.QueryRowContext(ctx, `SELECT address FROM links WHERE caller = $1 AND kind = $2`, caller.ID, kind).Scan(&address)
+	err = s.db.QueryRowContext(ctx, `SELECT address FROM links WHERE account = $1 AND caller = $2 AND kind = $3`, linkAccount(caller), caller.ID, kind).Scan(&address)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}
@@ -36,16 +39,34 @@ func (s *Store) Linked(ctx context.Context, caller toolyard.Caller, kind string)
 }
 
 // Links are all addresses that a caller has linked, by their kinds.
-func (s *Store) Links(ctx context.Context, caller string) (links map[string]string, err error) {
+func (s *Store) Links(ctx context.Context, caller toolyard.Caller) (links map[string]string, err error) {
 	links = make(map[string]string)
 	err = query(ctx, s.db, func(from scanner) error {
 		var kind, address string
 		err := from.Scan(&kind, &address)
 		links[kind] = address
 		return err
-	}, `SELECT kind, address FROM links WHERE caller = $1`, caller)
+	}, `SELECT kind, address FROM links WHERE account = $1 AND caller = $2`, linkAccount(caller), caller.ID)
 	if err != nil {
-		return nil, fmt.Errorf("store: links of %s: %w", caller, s.engine.explain(err))
+		return nil, fmt.Errorf("store: links of %s: %w", caller.ID, s.engine.explain(err))
 	}
 	return links, nil
 }
+
+// AccountsOf are the accounts that keys of a caller belong to, sorted; of very many the first.
+func (s *Store) AccountsOf(ctx context.Context, caller string) (list []string, err error) {
+	const most = 100
+	err = query(ctx, s.db, func(row scanner) error {
+		var account string
+		err := row.Scan(&account)
+		list = append(list, account)
+		return err
+	}, `SELECT DISTINCT account FROM keys WHERE caller = $1 ORDER BY account LIMIT $2`, caller, most)
+	if err != nil {
+		return nil, fmt.Errorf("store: accounts of %s: %w", caller, s.engine.explain(err))
+	}
+	return list, nil
+}
+
+// linkAccount is the account of a caller: their own name if they have no other.
+func linkAccount(c toolyard.Caller) string { return cmp.Or(c.Account, c.ID) }

@@ -395,10 +395,10 @@ func (p *postgres) clock(ctx context.Context) (now time.Time, err error) {
 	return now.UTC(), pgError(err)
 }
 
-func (p *postgres) stale(ctx context.Context, limit int) (refs, error) {
+func (p *postgres) stale(ctx context.Context, limit int) ([]refs, error) {
 	now, err := p.clock(ctx)
 	if err != nil {
-		return refs{}, err
+		return nil, err
 	}
 	names, err := staleRefs(ctx, p.db, now, limit)
 	return names, pgError(err)
@@ -426,6 +426,9 @@ func (p *postgres) maintain(ctx context.Context, keep time.Duration) error {
 	}
 	return pgError(errors.Join(err, p.gather(ctx), p.forgetRuns(ctx),
 		p.forget(ctx, `DELETE FROM minutes WHERE minute < now() - $1::interval`, keep),
+		p.forget(ctx, `DELETE FROM messages WHERE at < now() - $1::interval`, keepMessages),
+		p.forget(ctx, `DELETE FROM purses WHERE `+emptySession+` AND expires < now() - $1::interval`, keepSessions),
+		p.forget(ctx, `DELETE FROM consumed WHERE until < now() - $1::interval`, keepConsumed),
 		p.forget(ctx, `DELETE FROM changes WHERE at < now() - $1::interval`, keepChanges)))
 }
 

@@ -20,8 +20,8 @@ type engine interface {
 	exchange(ctx context.Context, r refs, change func(*rows) error) error
 	// clock is the time of the database.
 	clock(ctx context.Context) (time.Time, error)
-	// stale finds what has run out by itself: holds, sessions, runs.
-	stale(ctx context.Context, limit int) (refs, error)
+	// stale finds what has expired: holds, sessions, runs. Each entry can be handled by itself.
+	stale(ctx context.Context, limit int) ([]refs, error)
 	// gather moves sums to the totals.
 	gather(ctx context.Context) error
 	// maintain forgets what need not be kept, and gathers.
@@ -33,7 +33,8 @@ type engine interface {
 	setDocument(ctx context.Context, name string, body []byte, version int64, kept *VersionRow) (done bool, err error)
 	// follow calls seen with the versions of all documents, soon after they have changed and
 	// at other times too, until ctx ends.
-	follow(ctx context.Context, seen func(versions map[string]int64))
+	follow(ctx context.Context, f follower)
+	send(ctx context.Context, to, message string) error
 	// explain tells errors that mean that the database is away from others.
 	explain(err error) error
 }
@@ -61,6 +62,28 @@ func (r *refs) sorted() {
 	}
 	slices.SortFunc(r.runs, compareRuns)
 	r.runs = slices.Compact(r.runs)
+}
+
+// merge names the rows of all.
+func merge(list []refs) (all refs) {
+	for _, r := range list {
+		all.purses, all.holds, all.runs = append(all.purses, r.purses...), append(all.holds, r.holds...), append(all.runs, r.runs...)
+	}
+	all.sorted()
+	return all
+}
+
+// subject is what an entry of expired rows is about.
+func (r *refs) subject() string {
+	switch {
+	case len(r.holds) > 0:
+		return "hold " + r.holds[0]
+	case len(r.purses) > 0:
+		return "session " + r.purses[0]
+	case len(r.runs) > 0:
+		return "key " + r.runs[0].Scope + " " + r.runs[0].Key
+	}
+	return ""
 }
 
 // rows are what a transaction sees and changes.

@@ -500,43 +500,36 @@ func retire(from string) string {
 		FROM ` + from + ` GROUP BY 1 ON CONFLICT (purse) DO UPDATE SET amount = retired.amount + excluded.amount`
 }
 
-// staleRefs finds what has run out: holds, with their purses and accounts, which get the
-// money back; sessions that are over, or are and have money left, with their accounts; runs.
-func staleRefs(ctx context.Context, db *sql.DB, now time.Time, limit int) (names refs, err error) {
-	err = query(ctx, db, func(s scanner) error {
-		var hold, purse, account string
-		err := s.Scan(&hold, &purse, &account)
-		names.holds, names.purses = append(names.holds, hold), append(names.purses, purse, account)
-		return err
-	}, `SELECT holds.id, purse, account FROM holds JOIN purses ON purses.id = purse WHERE holds.expires <= $1 ORDER BY holds.expires LIMIT $2`, now, limit)
-	if err != nil {
-		return refs{}, err
+// staleRefs finds what has expired: holds, with their purses and accounts, which get the money
+// back; sessions that are over, or ended and have money left, with their accounts; runs.
+func staleRefs(ctx context.Context, db *sql.DB, now time.Time, limit int) (list []refs, err error) {
+	find := func(read func(scanner) (refs, error), text string, args ...any) {
+		if err == nil {
+			err = query(ctx, db, func(s scanner) error {
+				r, err := read(s)
+				list = append(list, r)
+				return err
+			}, text, args...)
+		}
 	}
-	session := func(s scanner) error {
+	session := func(s scanner) (refs, error) {
 		var id, account string
 		err := s.Scan(&id, &account)
-		names.purses = append(names.purses, id, account)
-		return err
+		return refs{purses: []string{id, account}}, err
 	}
-	err = query(ctx, db, session, `SELECT id, account FROM purses WHERE state = 'open' AND expires <= $1 ORDER BY expires LIMIT $2`, now, limit)
-	if err != nil {
-		return refs{}, err
-	}
-	err = query(ctx, db, session, `SELECT id, account FROM purses WHERE state <> 'open' AND balance > 0 ORDER BY id LIMIT $1`, limit)
-	if err != nil {
-		return refs{}, err
-	}
-	err = query(ctx, db, func(s scanner) error {
+	find(func(s scanner) (refs, error) {
+		var hold, purse, account string
+		err := s.Scan(&hold, &purse, &account)
+		return refs{holds: []string{hold}, purses: []string{purse, account}}, err
+	}, `SELECT holds.id, purse, account FROM holds JOIN purses ON purses.id = purse WHERE holds.expires <= $1 ORDER BY holds.expires LIMIT $2`, now, limit)
+	find(session, `SELECT id, account FROM purses WHERE state = 'open' AND expires <= $1 ORDER BY expires LIMIT $2`, now, limit)
+	find(session, `SELECT id, account FROM purses WHERE state <> 'open' AND balance > 0 ORDER BY id LIMIT $1`, limit)
+	find(func(s scanner) (refs, error) {
 		var id RunID
 		err := s.Scan(&id.Scope, &id.Key)
-		names.runs = append(names.runs, id)
-		return err
+		return refs{runs: []RunID{id}}, err
 	}, `SELECT scope, key FROM runs WHERE state = 'running' AND until <= $1 ORDER BY until LIMIT $2`, now, limit)
-	if err != nil {
-		return refs{}, err
-	}
-	names.sorted()
-	return names, nil
+	return list, err
 }
 
 // querier is a database, or a transaction.

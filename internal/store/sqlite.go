@@ -322,7 +322,7 @@ func liteUnable(err error) bool {
 
 func (*lite) clock(context.Context) (time.Time, error) { return liteNow(), nil }
 
-func (l *lite) stale(ctx context.Context, limit int) (refs, error) {
+func (l *lite) stale(ctx context.Context, limit int) ([]refs, error) {
 	names, err := staleRefs(ctx, l.db, liteNow(), limit)
 	return names, liteError(err)
 }
@@ -338,6 +338,8 @@ func (l *lite) maintain(ctx context.Context, keep time.Duration) error {
 	err := errors.Join(
 		l.trim(ctx, `DELETE FROM runs WHERE rowid IN (SELECT rowid FROM runs WHERE state <> 'running' AND until <= $1 LIMIT $2)`, now),
 		l.trim(ctx, `DELETE FROM minutes WHERE (minute, shard) IN (SELECT minute, shard FROM minutes WHERE minute < $1 LIMIT $2)`, now.Add(-minutes)),
+		l.trim(ctx, `DELETE FROM purses WHERE id IN (SELECT id FROM purses WHERE `+emptySession+` AND expires < $1 LIMIT $2)`, now.Add(-keepSessions)),
+		l.trim(ctx, `DELETE FROM consumed WHERE id IN (SELECT id FROM consumed WHERE until < $1 LIMIT $2)`, now.Add(-keepConsumed)),
 		l.trim(ctx, `DELETE FROM changes WHERE id IN (SELECT id FROM changes WHERE at < $1 LIMIT $2)`, now.Add(-keepChanges)),
 	)
 	if err == nil && keep > 0 {

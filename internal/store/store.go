@@ -14,6 +14,7 @@ type Store struct {
 	asked  *sql.DB // the same, for long questions: however many there are, connections are left
 	kind   string
 	close  func() error
+	stuck  stuck
 }
 
 // Open opens the store at an address: postgres://user@host/database, sqlite:path, or memory,

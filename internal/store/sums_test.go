@@ -309,8 +309,20 @@ func TestSumsOfAnOldRecord(t *testing.T) {
 	})
 }
 
-// remake undoes the last migration and makes it again.
+// remake undoes the migrations since the sums, and makes them again.
 func remake(t *testing.T, s *Store) {
+	t.Helper()
+	provider := migrator(t, s)
+	if _, err := provider.DownTo(t.Context(), 4); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := provider.Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// migrator makes and undoes the migrations of a store.
+func migrator(t *testing.T, s *Store) *goose.Provider {
 	t.Helper()
 	db, dialect, folder := s.db, goose.DialectPostgres, "postgres"
 	if l, ok := s.engine.(*lite); ok {
@@ -324,12 +336,7 @@ func remake(t *testing.T, s *Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := provider.DownTo(t.Context(), 4); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := provider.Up(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	return provider
 }
 
 // The first week is made again when days of it are forgotten, and only then.

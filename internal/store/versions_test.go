@@ -31,7 +31,7 @@ func TestVersions(t *testing.T) {
 			t.Fatal(next, err)
 		}
 		_, err = s.SetDocumentAs(ctx, "a", []byte("late"), 2, "carol", "")
-		wantCode(t, err, toolyard.Conflict)
+		wantCode(t, err, toolyard.VersionConflict)
 		_, err = s.SetDocumentAs(ctx, "a", nil, 3, "carol", strings.Repeat("x", maxNote+1))
 		wantCode(t, err, toolyard.Invalid)
 		want := []VersionRow{{Version: 3, By: "bob"}, {Version: 1, By: "alice", Note: "first\uFFFD"}}
@@ -88,7 +88,7 @@ func TestVersionsAreKeptOnce(t *testing.T) {
 				if _, err := s.SetDocumentAs(t.Context(), "a", []byte(by), 0, by, ""); err == nil {
 					won.Add(1)
 				} else {
-					wantCode(t, err, toolyard.Conflict)
+					wantCode(t, err, toolyard.VersionConflict)
 				}
 			})
 		}

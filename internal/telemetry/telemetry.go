@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,6 +37,37 @@ type Metrics struct {
 	charged  *prometheus.CounterVec
 	lost     prometheus.Counter
 	store    prometheus.Gauge
+	timed    names // the tools that the histogram names
+}
+
+// maxTimed is how many tools the histogram names: each has a series for every bucket, gate and
+// code.
+const maxTimed = 200
+
+// names are the first so many names that came.
+type names struct {
+	mu    sync.Mutex
+	known map[string]bool
+}
+
+// label is the name of a tool, or "other" once there are too many.
+func (n *names) label(t *toolyard.Tool) string {
+	name := t.Name
+	if t.Server != "" {
+		name = t.Server + "/" + t.Name
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.known[name]:
+	case len(n.known) >= maxTimed:
+		return "other"
+	case n.known == nil:
+		n.known = map[string]bool{name: true}
+	default:
+		n.known[name] = true
+	}
+	return name
 }
 
 // buckets are those of the MCP conventions, in seconds.
@@ -46,7 +78,7 @@ func NewMetrics() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		calls:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "toolyard_calls_total", Help: "Calls by gate, tool and how they ended."}, []string{"gate", "server", "tool", "code"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "mcp_server_operation_duration_seconds", Help: "How long calls took.", Buckets: buckets}, []string{"gate", "code"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "mcp_server_operation_duration_seconds", Help: "How long calls took, in seconds.", Buckets: buckets}, []string{"gate", "tool", "code"}),
 		tools:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_tools", Help: "Tools in the catalog."}),
 		problems: prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_problems", Help: "Problems that wait for a person."}),
 		version:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_catalog_generation", Help: "The catalog's generation."}),
@@ -104,7 +136,7 @@ func (m *Metrics) Intent(context.Context, *toolyard.Call) error { return nil }
 func (m *Metrics) Outcome(_ context.Context, c *toolyard.Call, o toolyard.Outcome) {
 	code := string(knownCode(o.Code()))
 	m.calls.WithLabelValues(c.Gate, c.Tool.Server, c.Tool.Name, code).Inc()
-	m.duration.WithLabelValues(c.Gate, code).Observe(o.Elapsed.Seconds())
+	m.duration.WithLabelValues(c.Gate, m.timed.label(c.Tool), code).Observe(o.Elapsed.Seconds())
 	if r := c.Receipt; r != nil && r.Price > 0 && !r.Replayed {
 		m.charged.WithLabelValues(c.Gate, c.Tool.Server, c.Tool.Name).Add(float64(r.Price) / float64(toolyard.USD))
 	}

@@ -1,10 +1,20 @@
 // What people can do: one function for each request that changes something. Screens call
 // them in a useMutation and invalidate the queries that they touch.
 import { path, post, put, remove } from "./client";
+import { forgetSecret, keepSecret } from "./secret";
 import type * as api from "./types";
 
-export const signIn = (key: string) => post<api.Me>("/signin", { key } satisfies api.SignIn);
-export const signOut = () => remove("/signin");
+export async function signIn(key: string): Promise<api.Me> {
+  const { pageSecret, ...me } = await post<api.SignedIn>("/signin", { key } satisfies api.SignIn);
+  keepSecret(pageSecret);
+  return me;
+}
+
+/** Ends the sign-in in this browser, also when the yard cannot be reached: without the secret the cookie is worth nothing. */
+export function signOut(): Promise<void> {
+  forgetSecret();
+  return remove("/signin");
+}
 
 export const call = (request: api.CallRequest, signal?: AbortSignal) => post<api.CallAnswer>("/calls", request, signal);
 

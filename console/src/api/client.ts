@@ -1,3 +1,4 @@
+import { forgetSecret, header, pageSecret } from "./secret";
 import type { Issue, ProblemDetails } from "./types";
 
 const prefix = "/api/v1";
@@ -37,24 +38,28 @@ export function withQuery(to: string, query: Query = {}): string {
 
 type Send = { body?: unknown; signal?: AbortSignal | undefined };
 
+/** Sends a request as the person who is signed in. A sign-in that is no longer accepted is forgotten. */
+async function request(to: string, headers: Record<string, string>, init: RequestInit): Promise<Response> {
+  const secret = pageSecret();
+  const answer = await fetch(prefix + to, {
+    ...init,
+    headers: { ...headers, ...(secret && { [header]: secret }) },
+    credentials: "same-origin",
+  });
+  if (answer.ok) return answer;
+  if (answer.status === 401 && secret && to !== "/signin") forgetSecret(secret);
+  throw await refusal(answer);
+}
+
 async function send(method: string, to: string, { body, signal }: Send): Promise<Response> {
   const headers: Record<string, string> = { Accept: "application/json" };
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  let answer: Response;
   try {
-    answer = await fetch(prefix + to, {
-      method,
-      headers,
-      credentials: "same-origin",
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-      ...(signal && { signal }),
-    });
+    return await request(to, headers, { method, ...(body !== undefined && { body: JSON.stringify(body) }), ...(signal && { signal }) });
   } catch (cause) {
-    if (signal?.aborted) throw cause;
+    if (signal?.aborted || cause instanceof ApiError) throw cause;
     throw new ApiError("UNREACHABLE", 0, "The yard cannot be reached. It may be restarting, or the network is away.");
   }
-  if (!answer.ok) throw await refusal(answer);
-  return answer;
 }
 
 /** Reads a refusal, whatever answered: the yard, or a proxy in front of it. */
@@ -91,12 +96,7 @@ export async function remove(to: string, query?: Query): Promise<void> {
 
 /** Opens a stream of events. */
 export async function stream(to: string, query: Query, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
-  const answer = await fetch(prefix + withQuery(to, query), {
-    headers: { Accept: "text/event-stream" },
-    credentials: "same-origin",
-    signal,
-  });
-  if (!answer.ok) throw await refusal(answer);
+  const answer = await request(withQuery(to, query), { Accept: "text/event-stream" }, { signal });
   if (!answer.body) throw new ApiError("BAD_ANSWER", answer.status, "The stream has no body.");
   return answer.body;
 }

@@ -14,6 +14,7 @@ export type ProblemDetails = schema.Problem;
 export type Issue = NonNullable<ProblemDetails["issues"]>[number];
 
 export type SignIn = schema.SignIn;
+export type SignedIn = schema.SignedIn;
 export type Me = schema.Me;
 
 export type Overview = schema.Overview;

@@ -18,7 +18,7 @@ export function CopyButton({ text, label = "Copy" }: { text: string | (() => str
       await navigator.clipboard.writeText(typeof text === "string" ? text : text());
       setDone(true);
     } catch {
-      toast.bad("The browser does not let this page copy. Select the text and copy it by hand.");
+      toast.bad("The browser blocked copying. Select the text and copy it yourself.");
     }
   };
   return <IconButton size="s" label={done ? "Copied" : label} icon={done ? <Check /> : <Copy />} onClick={copy} />;

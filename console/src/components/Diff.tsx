@@ -29,13 +29,13 @@ export function Diff({ before, after, label = "Differences", beforeTitle = "Befo
           <div key={i} role="row">
             <div role="cell">
               <button type="button" className="Diff-fold" onClick={() => setOpen(new Set([...open, i]))}>
-                <ChevronsUpDown aria-hidden="true" /> {plural(each.rows.length, "line")} the same
+                <ChevronsUpDown aria-hidden="true" /> {plural(each.rows.length, "unchanged line")}
               </button>
             </div>
           </div>
         );
       })}
-      {rows.every((row) => row.kind === "same") && <p className="Diff-none">There is no difference.</p>}
+      {rows.every((row) => row.kind === "same") && <p className="Diff-none">No differences.</p>}
     </div>
   );
 }

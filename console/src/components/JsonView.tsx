@@ -45,7 +45,7 @@ function Branch({ name, value, open }: { name?: string; value: Json[] | JsonObje
       <button type="button" className="JsonView-fold" aria-expanded={shown} onClick={() => setShown(!shown)}>
         <ChevronRight aria-hidden="true" />
         <Name name={name} />
-        <span className="faint">{list ? `[ ${plural(entries.length, "item")} ]` : `{ ${plural(entries.length, "member")} }`}</span>
+        <span className="faint">{list ? `[ ${plural(entries.length, "item")} ]` : `{ ${plural(entries.length, "property", "properties")} }`}</span>
       </button>
       {shown && (
         <div className="JsonView-members">

@@ -1,30 +1,47 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate } from "@tanstack/react-router";
-import { Ellipsis, LogOut, Monitor, Moon, Search, Sun, Wrench } from "lucide-react";
-import { type FormEvent, type ReactNode, useEffect, useRef, useState } from "react";
+import { Link } from "@tanstack/react-router";
+import { Ellipsis, LogOut, Monitor, Moon, Sun, Unplug, Wrench } from "lucide-react";
+import { type ReactNode, useState } from "react";
 import { signOut } from "../api/actions";
 import { queries } from "../api/queries";
 import type { Me, Overview } from "../api/types";
+import { clockSeconds } from "../format";
 import { health } from "../health";
 import { maySee } from "../session";
 import { setTheme, type Theme, useTheme } from "../theme";
 import { Status } from "./Badge";
 import { IconButton } from "./Button";
 import { type NavItem, navigationOf, phoneNavigation } from "./navigation";
+import { SearchBox } from "./SearchBox";
+import { useLost } from "./useLost";
 import "./Layout.css";
 
-/** The frame of the console: where one can go, how the yard is, who one is. */
+/** The frame of the console: navigation, health of the yard, the signed-in caller. */
 export function Layout({ me, children }: { me: Me; children: ReactNode }) {
   const all = maySee(me);
   const overview = useQuery({ ...queries.overview(), enabled: all });
+  const lost = useLost();
   return (
-    <div className="Layout">
-      <a className="Layout-skip" href="#main" onClick={focusMain}>Skip to the content</a>
+    <div className={lost ? "Layout Layout-lost" : "Layout"}>
+      <a className="Layout-skip" href="#main" onClick={focusMain}>Skip to content</a>
       <Sidebar me={me} overview={overview.data} />
-      <Topbar me={me} overview={overview.data} lost={overview.isError} />
-      <main id="main" className="Layout-main" tabIndex={-1}>{children}</main>
+      <Topbar me={me} overview={overview.data} lost={lost !== undefined} />
+      <main id="main" className="Layout-main" tabIndex={-1}>
+        {lost && <Lost since={lost} />}
+        {children}
+      </main>
       <BottomBar all={all} overview={overview.data} />
     </div>
+  );
+}
+
+/** Says that the data on the page may be out of date. */
+function Lost({ since }: { since: number }) {
+  return (
+    <p className="Layout-banner" role="alert">
+      <Unplug aria-hidden="true" />
+      <span><strong>The yard is unreachable.</strong> This page shows the state of {clockSeconds(new Date(since).toISOString())} and is updated when the connection returns.</span>
+    </p>
   );
 }
 
@@ -59,7 +76,7 @@ function NavLink({ item, overview, onClick }: { item: NavItem; overview: Overvie
   const { icon: Icon } = item;
   const badge = overview && item.badge?.(overview);
   return (
-    <Link to={item.to} className="Layout-link" activeOptions={{ exact: item.to === "/" }} onClick={onClick}>
+    <Link to={item.to} className="Layout-link" title={item.name} activeOptions={{ exact: item.to === "/" }} onClick={onClick}>
       <Icon aria-hidden="true" />
       <span className="grow cut">{item.name}</span>
       {badge && <span className={`Layout-badge Layout-badge-${badge.tone}`} title={badge.title}>{badge.count}<span className="unseen"> {badge.title}</span></span>}
@@ -92,36 +109,6 @@ function Topbar({ me, overview, lost }: { me: Me; overview: Overview | undefined
 function Health({ overview, lost }: { overview: Overview | undefined; lost: boolean }) {
   const [tone, word] = lost ? (["bad", "Unreachable"] as const) : overview ? health(overview) : (["neutral", "…"] as const);
   return <div className="Layout-health" role="status"><Status tone={tone}>{word}</Status></div>;
-}
-
-function SearchBox() {
-  const navigate = useNavigate();
-  const input = useRef<HTMLInputElement>(null);
-  useEffect(() => {
-    const press = (event: KeyboardEvent) => {
-      if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
-      event.preventDefault();
-      input.current?.focus();
-      input.current?.select();
-    };
-    document.addEventListener("keydown", press);
-    return () => document.removeEventListener("keydown", press);
-  }, []);
-  const search = (event: FormEvent) => {
-    event.preventDefault();
-    void navigate({ to: "/catalog", search: { q: input.current?.value.trim() || undefined } });
-  };
-  return (
-    <form className="Layout-search" role="search" onSubmit={search}>
-      <Search aria-hidden="true" />
-      <input ref={input} type="search" placeholder="Search tools" aria-label="Search tools" maxLength={200} autoComplete="off" />
-      <kbd aria-hidden="true">/</kbd>
-    </form>
-  );
-}
-
-function isTyping(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && (target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName));
 }
 
 const themes: Record<Theme, { next: Theme; icon: typeof Sun }> = {

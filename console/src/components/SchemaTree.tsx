@@ -7,7 +7,7 @@ import { Badge } from "./Badge";
 import "./SchemaTree.css";
 
 /** A JSON Schema to read: members with their types, bounds and what they are for. */
-export function SchemaTree({ schema, empty = "It takes no arguments." }: { schema: JsonObject; empty?: string }) {
+export function SchemaTree({ schema, empty = "No arguments." }: { schema: JsonObject; empty?: string }) {
   const root = useMemo(() => schemaTree(schema), [schema]);
   const children = root.children();
   if (children.length === 0) return <p className="faint">{root.type === "object" ? empty : `A value of type ${root.type}.`}</p>;

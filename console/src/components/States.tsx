@@ -6,7 +6,7 @@ import "./States.css";
 
 type EmptyStateProps = { icon?: ReactNode; title: string; children?: ReactNode; action?: ReactNode };
 
-/** Says that there is nothing, why, and what to do about it. */
+/** An empty list: why, and what to do. */
 export function EmptyState({ icon, title, children, action }: EmptyStateProps) {
   return (
     <div className="State">
@@ -20,7 +20,7 @@ export function EmptyState({ icon, title, children, action }: EmptyStateProps) {
 
 type ErrorStateProps = { error: unknown; onRetry?: (() => void) | undefined; title?: string };
 
-/** Says what went wrong in the words of the API, with what is wrong in the request. */
+/** An error with the message of the API and its issues. */
 export function ErrorState({ error, onRetry, title }: ErrorStateProps) {
   return (
     <div className="State State-error" role="alert">
@@ -36,7 +36,7 @@ export function ErrorState({ error, onRetry, title }: ErrorStateProps) {
   );
 }
 
-/** A failure in a line, for forms and dialogs. */
+/** An error in a line, for forms and dialogs. */
 export function ErrorNote({ error }: { error: unknown }) {
   if (!error) return null;
   return (
@@ -66,12 +66,15 @@ function ErrorText({ error }: { error: unknown }) {
 }
 
 function errorTitle(error: unknown): string {
-  if (!(error instanceof ApiError)) return "Something went wrong here";
-  if (error.status === 0) return "The yard cannot be reached";
-  if (error.status === 403) return "You may not see this";
-  if (error.status === 404) return "This is not here";
-  if (error.status === 503) return "Not available now";
-  return "The yard refused this";
+  if (!(error instanceof ApiError)) return "This page failed";
+  const { status } = error;
+  if (status === 0) return "The yard is unreachable";
+  if (status === 401) return "Sign in again";
+  if (status === 403) return "Not allowed";
+  if (status === 404) return "Not found";
+  if (status === 429) return "Too many requests";
+  if (status === 503) return "Temporarily unavailable";
+  return status >= 500 ? "The yard failed" : "Invalid request";
 }
 
 /** Grey bars where something will be. */

@@ -10,24 +10,22 @@ import {
 } from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { ArrowDown, ArrowUp, ChevronsUpDown } from "lucide-react";
-import { type ReactNode, useMemo, useState } from "react";
+import { type ReactNode, useLayoutEffect, useMemo, useState } from "react";
 import { Button } from "./Button";
+import { type Layout, layoutOf, type Sized } from "./columns";
 import { EmptyState, ErrorState, Skeleton } from "./States";
 import "./Table.css";
 
 type Sortable = string | number | bigint | undefined;
 
-export type Column<T> = {
-  id: string;
+export type Column<T> = Sized & {
   /** Empty for a column of buttons. */
   header: string;
   cell: (row: T) => ReactNode;
-  /** What the column sorts by; a column without it does not sort. */
+  /** The value to sort by; a column without one does not sort. */
   value?: (row: T) => Sortable;
   align?: "left" | "right";
-  /** A CSS width, such as "120px" or "30%". The rest is shared. */
-  width?: string;
-  /** Left out where there is little room. */
+  /** Not shown on phones, where a row is a card. */
   wideOnly?: boolean;
 };
 
@@ -35,7 +33,7 @@ export type Column<T> = {
 export type RowLink = Pick<LinkProps, "to" | "params" | "search">;
 
 type TableProps<T> = {
-  /** The name of the table for those who do not see it. */
+  /** The accessible name. */
   label: string;
   columns: Column<T>[];
   rows: T[] | undefined;
@@ -50,8 +48,6 @@ type TableProps<T> = {
   /** More rows are on the server. */
   more?: { load: () => void; loading: boolean };
   selected?: (row: T) => boolean;
-  /** The least width before the table scrolls inside itself. */
-  minWidth?: number;
 };
 
 const features = tableFeatures({ rowSortingFeature, sortedRowModel: createSortedRowModel() });
@@ -60,8 +56,10 @@ const rowHeight = 41;
 const none: never[] = [];
 
 /**
- * A table: sorted by its headings, its rows links, only what is seen in the page when there
- * are many. It shows itself that it loads, failed, or is empty. On a phone each row is a card.
+ * A table with sortable headings, rows that are links, and virtual rows when there are many. It
+ * shows its own loading, error and empty states. Columns have least widths: those that do not fit
+ * are left out by priority, and if that is not enough the table scrolls inside itself, below a
+ * first column that stays. On a phone each row is a card.
  */
 export function Table<T extends object>(props: TableProps<T>) {
   const { rows, error, onRetry, empty } = props;
@@ -77,9 +75,9 @@ export function Table<T extends object>(props: TableProps<T>) {
   return <Rows {...props} rows={rows} />;
 }
 
-function Rows<T extends object>({ label, columns, rows, rowKey, rowLink, sort, more, selected, minWidth = 0 }: TableProps<T> & { rows: T[] }) {
+function Rows<T extends object>({ label, columns: all, rows, rowKey, rowLink, sort, more, selected }: TableProps<T> & { rows: T[] }) {
   const [sorting, setSorting] = useState<SortingState>(sort ? [{ id: sort.id, desc: sort.desc ?? false }] : none);
-  const defs = useMemo(() => columns.map((column) => definition(column)), [columns]);
+  const defs = useMemo(() => all.map((column) => definition(column)), [all]);
   const table = useTable({
     features,
     columns: defs,
@@ -89,17 +87,19 @@ function Rows<T extends object>({ label, columns, rows, rowKey, rowLink, sort, m
     onSortingChange: setSorting,
   });
   const [scroller, setScroller] = useState<HTMLDivElement | null>(null); // a state, since the rows need it to be there
-  const all = table.getRowModel().rows;
-  const many = all.length > virtualFrom;
+  const { layout, scrolls } = useLayout(all, scroller);
+  const { columns } = layout;
+  const list = table.getRowModel().rows;
+  const many = list.length > virtualFrom;
   return (
-    <div className={many ? "Table Table-many" : minWidth > 0 ? "Table Table-scrolls" : "Table"} ref={setScroller}>
-      <table role="table" aria-label={label} aria-rowcount={all.length + 1} style={{ minWidth }}>
-        <Headings columns={columns} sorting={sorting} onSort={setSorting} />
+    <div className={["Table", many && "Table-many", scrolls && "Table-scrolls"].filter(Boolean).join(" ")} ref={setScroller}>
+      <table role="table" aria-label={label} aria-rowcount={list.length + 1} style={{ width: layout.total }}>
+        <Headings layout={layout} sorting={sorting} onSort={setSorting} />
         {many ? (
-          <VirtualBody all={all} columns={columns} rowLink={rowLink} selected={selected} scroller={scroller} />
+          <VirtualBody all={list} columns={columns} rowLink={rowLink} selected={selected} scroller={scroller} />
         ) : (
           <tbody role="rowgroup">
-            {all.map((row, i) => (
+            {list.map((row, i) => (
               <TableRow key={row.id} index={i} row={row.original} columns={columns} rowLink={rowLink} selected={selected} />
             ))}
           </tbody>
@@ -114,6 +114,22 @@ function Rows<T extends object>({ label, columns, rows, rowKey, rowLink, sort, m
       )}
     </div>
   );
+}
+
+/** Measures the room, and lays the columns out in it. Cards, on phones, have room for all of them. */
+function useLayout<T>(all: Column<T>[], scroller: HTMLDivElement | null): { layout: Layout<Column<T>>; scrolls: boolean } {
+  const [room, setRoom] = useState(0);
+  useLayoutEffect(() => {
+    if (!scroller) return;
+    const measure = () => setRoom(scroller.clientWidth);
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(scroller);
+    return () => observer.disconnect();
+  }, [scroller]);
+  const cards = room > 0 && window.matchMedia("(max-width: 720px)").matches;
+  const layout = useMemo(() => layoutOf(all, cards || room === 0 ? Infinity : room), [all, room, cards]);
+  return { layout, scrolls: !cards && layout.total > room };
 }
 
 function definition<T extends object>(column: Column<T>): ColumnDef<typeof features, T> {
@@ -133,14 +149,14 @@ function nextSort(now: SortingState, id: string): SortingState {
   return now[0].desc ? none : [{ id, desc: true }];
 }
 
-type HeadingsProps<T> = { columns: Column<T>[]; sorting: SortingState; onSort: (next: SortingState) => void };
+type HeadingsProps<T> = { layout: Layout<Column<T>>; sorting: SortingState; onSort: (next: SortingState) => void };
 
-function Headings<T>({ columns, sorting: [sorted], onSort }: HeadingsProps<T>) {
+function Headings<T>({ layout: { columns, widths }, sorting: [sorted], onSort }: HeadingsProps<T>) {
   return (
     <>
       <colgroup>
-        {columns.map((column) => (
-          <col key={column.id} className={wide(column)} style={{ width: column.width }} />
+        {columns.map((column, i) => (
+          <col key={column.id} style={{ width: widths[i] }} />
         ))}
       </colgroup>
       <thead role="rowgroup">
@@ -164,7 +180,7 @@ type HeadingProps<T> = { column: Column<T>; sorted: "ascending" | "descending" |
 function Heading<T>({ column, sorted, onSort }: HeadingProps<T>) {
   const Icon = sorted === "ascending" ? ArrowUp : sorted === "descending" ? ArrowDown : ChevronsUpDown;
   return (
-    <th role="columnheader" scope="col" aria-sort={sorted} className={cellClass(column)}>
+    <th role="columnheader" scope="col" aria-sort={sorted} data-min={column.min} className={cellClass(column)}>
       {column.value ? (
         <button type="button" className="Table-sort" onClick={onSort}>
           {column.header}
@@ -249,10 +265,6 @@ function TableRow<T>({ index, row, columns, rowLink, selected, measure }: TableR
   );
 }
 
-function wide<T>(column: Column<T>): string | undefined {
-  return column.wideOnly ? "Table-wide" : undefined;
-}
-
 function cellClass<T>(column: Column<T>): string | undefined {
-  return [column.align === "right" && "Table-right", wide(column)].filter(Boolean).join(" ") || undefined;
+  return [column.align === "right" && "Table-right", column.wideOnly && "Table-wide"].filter(Boolean).join(" ") || undefined;
 }

@@ -1,13 +1,15 @@
 import { Tabs as Base } from "@base-ui/react/tabs";
-import type { ReactNode } from "react";
+import { type ReactNode, useState } from "react";
 import "./Tabs.css";
 
-export type Tab = { id: string; label: string; count?: number; content: ReactNode };
+export type Tab = { id: string; label: string; count?: number; content: ReactNode; /** Keeps what was typed while another tab is shown. */ keep?: boolean };
 
 type TabsProps = { label: string; tabs: Tab[]; value?: string; onChange?: (id: string) => void };
 
-/** Parts of a screen, one at a time. Give value and onChange to keep the choice in the address. */
+/** Parts of a screen, one at a time. Pass value and onChange to keep the choice in the address. */
 export function Tabs({ label, tabs, value, onChange }: TabsProps) {
+  const [seen, setSeen] = useState<ReadonlySet<string>>(new Set());
+  if (value !== undefined && !seen.has(value)) setSeen(new Set([...seen, value]));
   const choice = value !== undefined ? { value } : { defaultValue: tabs[0]?.id };
   return (
     <Base.Root className="Tabs" {...choice} onValueChange={(next) => onChange?.(String(next))}>
@@ -20,7 +22,7 @@ export function Tabs({ label, tabs, value, onChange }: TabsProps) {
         ))}
       </Base.List>
       {tabs.map((tab) => (
-        <Base.Panel key={tab.id} value={tab.id} className="Tabs-panel">
+        <Base.Panel key={tab.id} value={tab.id} className="Tabs-panel" keepMounted={tab.keep === true && seen.has(tab.id)}>
           {tab.content}
         </Base.Panel>
       ))}

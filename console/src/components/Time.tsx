@@ -1,5 +1,5 @@
 import { useSyncExternalStore } from "react";
-import { absolute, relative } from "../format";
+import { absolute, elapsed, relative } from "../format";
 
 // One clock for the whole page, so that a thousand rows cost one timer.
 const listeners = new Set<() => void>();
@@ -24,7 +24,14 @@ function subscribe(listener: () => void) {
   };
 }
 
-/** A moment, as people say it; the exact time is in its title. */
+/** How long ago a moment was, without "ago"; the exact time is in its title. */
+export function Since({ at }: { at: string | undefined }) {
+  const current = useSyncExternalStore(subscribe, () => now);
+  if (!at) return <span className="faint">—</span>;
+  return <time dateTime={at} title={absolute(at)} className="Time">{elapsed(at, current)}</time>;
+}
+
+/** A relative time; the exact time is in its title. */
 export function Time({ at }: { at: string | undefined }) {
   const current = useSyncExternalStore(subscribe, () => now);
   if (!at) return <span className="faint">—</span>;

@@ -1,5 +1,6 @@
 import { Activity, CircleAlert, Coins, DoorOpen, Gauge, History, House, KeyRound, Layers, LibraryBig, Link2, type LucideIcon, Server } from "lucide-react";
 import type { Overview } from "../api/types";
+import { otherProblems } from "../health";
 
 type Badge = { count: number; tone: "warn" | "bad"; title: string };
 
@@ -27,7 +28,7 @@ const navigation: NavGroup[] = [
     ],
   },
   {
-    title: "Use",
+    title: "Activity",
     items: [
       { to: "/calls", name: "Calls", icon: Activity, own: true },
       { to: "/spend", name: "Spend", icon: Coins, own: true },
@@ -36,10 +37,10 @@ const navigation: NavGroup[] = [
     ],
   },
   {
-    title: "Yard",
+    title: "Admin",
     items: [
       { to: "/keys", name: "Keys", icon: KeyRound },
-      { to: "/problems", name: "Problems", icon: CircleAlert, badge: ({ problems }) => (problems > 0 ? { count: problems, tone: "warn", title: "problems" } : undefined) },
+      { to: "/problems", name: "Problems", icon: CircleAlert, badge: problemBadge },
       { to: "/changes", name: "Changes", icon: History },
     ],
   },
@@ -64,7 +65,12 @@ export function phoneNavigation(all: boolean): { bar: NavItem[]; more: NavItem[]
   return { bar: items.filter(({ to }) => onPhone.includes(to)), more: items.filter(({ to }) => !onPhone.includes(to)) };
 }
 
+function problemBadge(overview: Overview): Badge | undefined {
+  const count = otherProblems(overview);
+  return count > 0 ? { count, tone: "warn", title: "problems" } : undefined;
+}
+
 function serverBadge({ servers, waiting }: Overview): Badge | undefined {
   if (servers.down > 0) return { count: servers.down, tone: "bad", title: "servers down" };
-  return waiting > 0 ? { count: waiting, tone: "warn", title: "definitions wait for approval" } : undefined;
+  return waiting > 0 ? { count: waiting, tone: "warn", title: "definitions pending approval" } : undefined;
 }

@@ -41,6 +41,13 @@ function distance(seconds: number): string | undefined {
   return undefined;
 }
 
+/** How long ago a time was, roughly: "12 s", "24 min", "3 h", "40 d". */
+export function elapsed(at: string, now: number = Date.now()): string {
+  const seconds = Math.max(0, Math.round((now - new Date(at).getTime()) / 1000));
+  if (Number.isNaN(seconds)) return at;
+  return distance(seconds) ?? `${Math.floor(seconds / 86_400)} d`;
+}
+
 /** How long something has lasted since a time. */
 export function lasted(since: string, now: number = Date.now()): string {
   return duration(Math.max(0, now - new Date(since).getTime()) * 1e6);

@@ -149,12 +149,12 @@ const bounds: [string, (value: string) => string][] = [
   ["maximum", (v) => `≤ ${v}`],
   ["exclusiveMaximum", (v) => `< ${v}`],
   ["multipleOf", (v) => `multiple of ${v}`],
-  ["minLength", (v) => `at least ${v} characters`],
-  ["maxLength", (v) => `at most ${v} characters`],
-  ["minItems", (v) => `at least ${v} items`],
-  ["maxItems", (v) => `at most ${v} items`],
-  ["minProperties", (v) => `at least ${v} members`],
-  ["maxProperties", (v) => `at most ${v} members`],
+  ["minLength", (v) => `at least ${many(v, "character")}`],
+  ["maxLength", (v) => `at most ${many(v, "character")}`],
+  ["minItems", (v) => `at least ${many(v, "item")}`],
+  ["maxItems", (v) => `at most ${many(v, "item")}`],
+  ["minProperties", (v) => `at least ${many(v, "property", "properties")}`],
+  ["maxProperties", (v) => `at most ${many(v, "property", "properties")}`],
   ["contentMediaType", (v) => v],
   ["contentEncoding", (v) => `encoded as ${v}`],
 ];
@@ -186,4 +186,9 @@ function lastPart(ref: string): string {
 
 function text(value: Json | undefined): string | undefined {
   return typeof value === "string" && value !== "" ? value : undefined;
+}
+
+/** A count and its noun: "1 item", "3 items". */
+function many(n: Json, one: string, others = `${one}s`): string {
+  return `${String(n)} ${n === 1 ? one : others}`;
 }

@@ -22,7 +22,7 @@ import "./Call.css";
 
 const toList = <Link to="/calls">Calls</Link>;
 
-/** One call: how it went, where its time went, what was sent and what came back. */
+/** One call: outcome, timeline, arguments and result. */
 export default function Call() {
   const { id } = useParams({ from: "/calls/$id" });
   const { data: call, error, refetch } = useQuery(queries.call(id));
@@ -38,8 +38,8 @@ export default function Call() {
     <Page title={visible(call.tool)} above={<Above call={call} all={all} />} beside={<CodeStatus code={call.code} />} actions={all && <Actions call={call} />}>
       {call.code !== "OK" && <Failure call={call} />}
       <div className="Call-grid">
-        <Card title="Where the time went" description={`${duration(call.elapsedNs)} in all. What waits is amber, what runs is teal.`}><Path call={call} /></Card>
-        <Card title="Facts"><Facts call={call} all={all} /></Card>
+        <Card title="Timeline" description={`${duration(call.elapsedNs)} total. Waiting is amber, running is teal.`}><Path call={call} /></Card>
+        <Card title="Details"><Facts call={call} all={all} /></Card>
       </div>
       <div className="grid-2">
         <Arguments call={call} />
@@ -53,7 +53,7 @@ function Above({ call, all }: { call: CallDetail; all: boolean }) {
   return (
     <span className="row-wrap">
       {toList}
-      {call.parent && <>/ <Link to="/calls/$id" params={{ id: call.parent }}>the call that made it</Link></>}
+      {call.parent && <>/ <Link to="/calls/$id" params={{ id: call.parent }}>parent call</Link></>}
       {call.server && all && <>/ <Link to="/servers/$id" params={{ id: call.server }}>{call.server}</Link></>}
     </span>
   );
@@ -70,24 +70,24 @@ function Actions({ call }: { call: CallDetail }) {
   };
   return (
     <>
-      <Link to="/tools/$source/$name" params={params} className="Button Button-plain Button-m">Open the tool</Link>
-      <Button icon={<FlaskConical />} onClick={again} title={args ? "Opens the form of the tool with these arguments" : "Opens the form of the tool; the arguments were not kept"}>Try it again</Button>
+      <Link to="/tools/$source/$name" params={params} className="Button Button-plain Button-m">Open tool</Link>
+      <Button icon={<FlaskConical />} onClick={again} title={args ? "Opens the tool with these arguments" : "Opens the tool; the arguments were not recorded"}>Try again</Button>
     </>
   );
 }
 
 function Failure({ call }: { call: CallDetail }) {
   return (
-    <section className="Call-failure" aria-label="Why it failed">
+    <section className="Call-failure" aria-label="Error">
       <p><code className="strong">{call.code}</code> {meaningOf(call.code)}</p>
-      {call.message ? <Code text={call.message} label="What the caller was told" wrap maxHeight={240} /> : <p className="soft">No message was kept.</p>}
+      {call.message ? <Code text={call.message} label="Error message" wrap maxHeight={240} /> : <p className="soft">No message was recorded.</p>}
     </section>
   );
 }
 
 function Arguments({ call }: { call: CallDetail }) {
   const me = useMe();
-  const shape = me?.arguments === "shape" ? "Names and kinds only: that is what this yard keeps." : undefined;
+  const shape = me?.arguments === "shape" ? "Only names and types are recorded." : undefined;
   return (
     <Card title="Arguments" description={shape}>
       {call.args !== undefined ? <JsonView value={call.args} label="Arguments" open={3} /> : <Missing>{whyNoArguments(me)}</Missing>}
@@ -96,8 +96,8 @@ function Arguments({ call }: { call: CallDetail }) {
 }
 
 function whyNoArguments(me: Me | undefined): ReactNode {
-  if (me?.arguments === "off") return <>This yard keeps no arguments. <code>record: {"{arguments: full}"}</code> in <code>toolyard.yaml</code> keeps them, without secrets; <code>shape</code> keeps names and kinds.</>;
-  return "None were kept of this call: it had none, they were too large, or it is older than the setting.";
+  if (me?.arguments === "off") return <>Arguments are not recorded. Set <code>record: {"{arguments: full}"}</code> in <code>toolyard.yaml</code> to record them without secrets, or <code>shape</code> for names and types.</>;
+  return "No arguments were recorded: there were none, or they were too large.";
 }
 
 function Result({ call }: { call: CallDetail }) {
@@ -110,9 +110,9 @@ function Result({ call }: { call: CallDetail }) {
 }
 
 function whyNoResult(call: CallDetail, me: Me | undefined): ReactNode {
-  if (call.code !== "OK" && call.code !== "TOOL_ERROR") return "It failed, so there is none.";
-  if (me?.arguments !== "full") return <>Results are only told where <code>record: {"{arguments: full}"}</code> is set, and then kept in memory for the last calls.</>;
-  return "Results are kept in memory for the last calls only, up to 16 KiB each. This one is gone.";
+  if (call.code !== "OK" && call.code !== "TOOL_ERROR") return "No result.";
+  if (me?.arguments !== "full") return <>Results are available with <code>record: {"{arguments: full}"}</code> only, and kept in memory for recent calls.</>;
+  return "Results are kept in memory for recent calls, up to 16 KiB each. This one is no longer available.";
 }
 
 function Missing({ children }: { children: ReactNode }) {

@@ -21,7 +21,7 @@ import "./Calls.css";
 const page = 200;
 const near = 600; // pixels before the end at which more is asked for
 
-/** What agents did and do: the record, and on top of it what happens now. */
+/** Recorded calls, and live ones on top. */
 export default function Calls() {
   const own = !useMaySee();
   const asked = useSearch({ from: "/calls" });
@@ -31,16 +31,16 @@ export default function Calls() {
   const narrow = useCallback(
     (more: CallSearch) => {
       scrollToTop(list.current); // before the router takes note of where the list is
-      void navigate({ search: (old) => ({ ...old, ...more }), replace: true });
+      void navigate({ search: (old) => ({ ...old, ...more }) });
     },
     [navigate],
   );
   const clear = useCallback(() => {
     scrollToTop(list.current);
-    void navigate({ search: {}, replace: true });
+    void navigate({ search: {} });
   }, [navigate]);
   return (
-    <Page title="Calls" description={`${own ? "The calls of your account" : "Every call of every tool"}, the newest first. Those that happen now appear by themselves.`}>
+    <Page title="Calls" description={`${own ? "Calls of your account" : "Every call of every tool"}, newest first. New calls appear as they happen.`}>
       <Filters search={search} narrow={narrow} clear={clear} own={own} />
       <CallList list={list} search={search} narrow={narrow} clear={clear} own={own} />
     </Page>
@@ -65,7 +65,7 @@ function CallList({ list, search, narrow, clear, own }: CallListProps) {
   return (
     <Card flush>
       <LiveBar live={live} on={search.until === undefined} paused={paused} away={place.away} onPause={setPaused} onTop={place.toTop} onReload={() => void history.refetch()} />
-      {unrecorded && <p className="Calls-note">This yard keeps no record: only what happens while you watch is listed. A <code>store</code> in <code>toolyard.yaml</code> keeps it.</p>}
+      {unrecorded && <p className="Calls-note">Calls are not recorded: only live calls are listed. Add a <code>store</code> to <code>toolyard.yaml</code> to record them.</p>}
       {history.error && !unrecorded && rows && <div className="Calls-note"><ErrorNote error={history.error} /></div>}
       <div className="Calls-table" ref={list} onScrollCapture={(event) => place.scrolled(event, load)} onFocus={place.focused} onBlur={place.blurred} style={{ "--slowest": slowest }}>
         <Table
@@ -77,11 +77,10 @@ function CallList({ list, search, narrow, clear, own }: CallListProps) {
           error={history.error}
           onRetry={() => void history.refetch()}
           empty={<NoCalls filtered={chosen(search).length > 0} clear={clear} own={own} />}
-          minWidth={1040}
           {...(more && { more: { load, loading: history.isFetchingNextPage } })}
         />
       </div>
-      {(rows?.length ?? 0) >= most && <p className="Calls-note">The newest {most.toLocaleString("en-US")} are listed. Choose an earlier time, or another filter, to see others.</p>}
+      {(rows?.length ?? 0) >= most && <p className="Calls-note">The newest {most.toLocaleString("en-US")} calls are listed. Choose an earlier period or another filter to see others.</p>}
     </Card>
   );
 }

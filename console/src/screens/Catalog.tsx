@@ -16,7 +16,7 @@ import { SearchBox } from "./catalog/SearchBox";
 import "../components/Field.css";
 import "./Catalog.css";
 
-/** Every tool of the yard, found as one types. */
+/** All tools, with search as you type. */
 export default function Catalog() {
   const search = useSearch({ from: "/catalog" });
   const navigate = useNavigate({ from: "/catalog" });
@@ -26,21 +26,21 @@ export default function Catalog() {
   const input = useRef<HTMLInputElement>(null);
   const rows = useRef<RowsHandle>(null);
   const [open, setOpen] = useState(false);
-  const narrow = useCallback((more: CatalogSearch) => void navigate({ search: (old) => ({ ...old, ...more }), replace: true }), [navigate]);
+  const narrow = useCallback((more: CatalogSearch) => void navigate({ search: (old) => ({ ...old, ...more }) }), [navigate]);
   const clear = () => {
     setTyped("");
-    void navigate({ search: {}, replace: true });
+    void navigate({ search: {} });
   };
   useTopAfter(filter);
   const enter = useEnter(pages, rows);
   const chosen = isFiltered(search);
   if (pages.first?.total === 0 && !pages.stale && !chosen && typed.trim() === "") return <Page title="Catalog"><NoTools /></Page>;
   return (
-    <Page title="Catalog" description="Every tool of the yard: what it does, what it costs, and who sees it.">
+    <Page title="Catalog" description="All tools of the yard, from every source.">
       <div className="Catalog">
         <div className="Catalog-top">
           <SearchBox value={typed} onChange={setTyped} input={input} onDown={() => rows.current?.focus(0)} onEnter={enter} />
-          <div className="only-narrow">
+          <div className="Catalog-filters">
             <Button icon={<SlidersHorizontal />} aria-expanded={open} onClick={() => setOpen(!open)}>Filters</Button>
           </div>
         </div>
@@ -117,7 +117,7 @@ function Chosen({ search, pages, narrow, onClear }: ChosenProps) {
         const value = search[name];
         if (!value) return null;
         const words = `${filterWords[name]}: ${visible(valueWords(name, value))}`;
-        return <Button key={name} size="s" icon={<X />} aria-label={`Take away ${words}`} onClick={() => narrow({ [name]: undefined })}>{words}</Button>;
+        return <Button key={name} size="s" icon={<X />} aria-label={`Remove ${words}`} onClick={() => narrow({ [name]: undefined })}>{words}</Button>;
       })}
       {search.problem === "true" && <Button size="s" icon={<X />} onClick={() => narrow({ problem: undefined })}>With problems</Button>}
       {isFiltered(search) && <Button size="s" variant="quiet" onClick={onClear}>Clear all</Button>}
@@ -141,8 +141,8 @@ function Found({ pages, typed, chosen, onClear, rows, onLeave }: FoundProps) {
   if (!first) return <Skeleton lines={8} />;
   if (first.total === 0) {
     return (
-      <EmptyState icon={<SearchX />} title="No tool is like that" action={<Button onClick={onClear}>{chosen ? "Clear the search and all filters" : "Clear the search"}</Button>}>
-        {typed.trim() === "" ? "The filters leave nothing." : <>Nothing matches “{typed.trim()}”{chosen && " with these filters"}.</>}
+      <EmptyState icon={<SearchX />} title="No matching tools" action={<Button onClick={onClear}>{chosen ? "Clear search and filters" : "Clear search"}</Button>}>
+        {typed.trim() === "" ? "No tool matches the filters." : <>No tool matches “{typed.trim()}”{chosen && " with these filters"}.</>}
       </EmptyState>
     );
   }
@@ -151,11 +151,11 @@ function Found({ pages, typed, chosen, onClear, rows, onLeave }: FoundProps) {
 
 function NoTools() {
   return (
-    <EmptyState icon={<Package />} title="There are no tools yet">
+    <EmptyState icon={<Package />} title="No tools yet">
       <div className="Catalog-first stack-s">
-        <p>Write a first one in TypeScript. It is here as soon as the file is saved:</p>
-        <Code text="toolyard new hello" label="The command that makes a first tool" />
-        <p>Or add an MCP server under <code>servers</code> in <code>toolyard.yaml</code>; its tools appear once it is connected.</p>
+        <p>Create a first one in TypeScript:</p>
+        <Code text="toolyard new hello" label="Command that creates a tool" />
+        <p>Or add an MCP server under <code>servers</code> in <code>toolyard.yaml</code>.</p>
       </div>
     </EmptyState>
   );

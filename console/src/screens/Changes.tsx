@@ -18,16 +18,16 @@ import "./Changes.css";
 
 type Filter = { caller?: string | undefined; deed?: string | undefined; subject?: string | undefined };
 
-/** Who changed what, when, and how it went. */
+/** The audit of changes: who, what, when, outcome. */
 export default function Changes() {
   const filter = useSearch({ from: "/changes" });
   const navigate = useNavigate({ from: "/changes" });
   const [shown, setShown] = useState<Change>();
   const changes = useInfiniteQuery(queries.changes({ ...filter, limit: 100 }));
-  const narrow = useMemo(() => (more: Filter) => void navigate({ search: (old) => ({ ...old, ...more }), replace: true }), [navigate]);
+  const narrow = useMemo(() => (more: Filter) => void navigate({ search: (old) => ({ ...old, ...more }) }), [navigate]);
   const columns = useMemo(() => columnsOf(narrow, setShown), [narrow]);
   return (
-    <Page title="Changes" description="What people changed through the API and this console. The record is only added to.">
+    <Page title="Changes" description="Changes made through the console, the API and the command line. Append-only.">
       <Filters filter={filter} narrow={narrow} />
       <Card flush>
         <Table
@@ -48,31 +48,34 @@ export default function Changes() {
 
 function columnsOf(narrow: (more: Filter) => void, show: (change: Change) => void): Column<Change>[] {
   return [
-    { id: "at", header: "When", width: "112px", cell: (change) => <Time at={change.at} /> },
+    { id: "at", header: "When", min: 96, cell: (change) => <Time at={change.at} /> },
     {
       id: "caller",
       header: "Who",
-      width: "22%",
-      cell: ({ caller }) => <button type="button" className="Changes-pick cut" title={`Only what ${caller} did`} onClick={() => narrow({ caller })}>{caller}</button>,
+      min: 110,
+      grow: 2,
+      cell: ({ caller }) => <button type="button" className="Changes-pick cut" title={`Only changes by ${caller}`} onClick={() => narrow({ caller })}>{caller}</button>,
     },
-    { id: "deed", header: "What", cell: (change) => <span className="cut" title={change.deed}>{deedWords(change.deed)}</span> },
+    { id: "deed", header: "Action", min: 150, grow: 3, cell: (change) => <span className="cut" title={change.deed}>{deedWords(change.deed)}</span> },
     {
       id: "subject",
-      header: "Of",
-      width: "22%",
+      header: "Subject",
+      min: 120,
+      grow: 2,
+      drop: 1,
       cell: ({ subject }) => <button type="button" className="Changes-pick mono cut" title={`Only changes of ${subject}`} onClick={() => narrow({ subject })}>{subject}</button>,
     },
-    { id: "status", header: "Outcome", width: "128px", cell: (change) => <Status tone={outcome(change.status).tone} title={String(change.status)}>{outcome(change.status).word}</Status> },
-    { id: "more", header: "", width: "96px", align: "right", cell: (change) => <Button size="s" variant="quiet" onClick={() => show(change)}>Details</Button> },
+    { id: "status", header: "Outcome", min: 110, cell: (change) => <Status tone={outcome(change.status).tone} title={String(change.status)}>{outcome(change.status).word}</Status> },
+    { id: "more", header: "", min: 96, align: "right", cell: (change) => <Button size="s" variant="quiet" onClick={() => show(change)}>Details</Button> },
   ];
 }
 
 function Filters({ filter, narrow }: { filter: Filter; narrow: (more: Filter) => void }) {
-  const items = [{ value: "", label: "Everything" }, ...deeds.map((deed) => ({ value: deed, label: deedWords(deed) }))];
+  const items = [{ value: "", label: "All actions" }, ...deeds.map((deed) => ({ value: deed, label: deedWords(deed) }))];
   return (
     <div className="row-wrap">
       <div className="Changes-deed">
-        <Select label="What was done" labelHidden value={filter.deed ?? ""} items={items} onChange={(deed) => narrow({ deed: deed || undefined })} />
+        <Select label="Action" labelHidden value={filter.deed ?? ""} items={items} onChange={(deed) => narrow({ deed: deed || undefined })} />
       </div>
       {filter.caller && <Button icon={<X />} onClick={() => narrow({ caller: undefined })}>by {filter.caller}</Button>}
       {filter.subject && <Button icon={<X />} onClick={() => narrow({ subject: undefined })}>of {filter.subject}</Button>}
@@ -81,10 +84,10 @@ function Filters({ filter, narrow }: { filter: Filter; narrow: (more: Filter) =>
 }
 
 function Nothing({ filtered }: { filtered: boolean }) {
-  if (filtered) return <EmptyState icon={<History />} title="No change is like that">Take a filter away to see more.</EmptyState>;
+  if (filtered) return <EmptyState icon={<History />} title="No matching changes">Remove a filter to see more.</EmptyState>;
   return (
-    <EmptyState icon={<History />} title="Nobody changed anything yet">
-      Approvals, edits of toolsets and gates, funding and keys are written down here, with who did it.
+    <EmptyState icon={<History />} title="No changes yet">
+      Approvals, edits of toolsets and gates, funding and keys appear here, with who made them.
     </EmptyState>
   );
 }

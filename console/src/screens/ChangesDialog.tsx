@@ -6,7 +6,7 @@ import { JsonView } from "../components/JsonView";
 import { absolute } from "../format";
 import { deedWords, outcome } from "./changesWords";
 
-/** All that is known of one change. */
+/** The details of one change. */
 export function ChangeDialog({ change, onClose }: { change: Change | undefined; onClose: () => void }) {
   if (!change) return null;
   const { tone, word } = outcome(change.status);
@@ -19,9 +19,9 @@ export function ChangeDialog({ change, onClose }: { change: Change | undefined; 
           {change.account && <Fact name="Account">{change.account}</Fact>}
           {change.remote && <Fact name="From">{change.remote}</Fact>}
           <Fact name="Outcome"><Status tone={tone}>{word}{change.status > 0 && ` (${change.status})`}</Status></Fact>
-          <Fact name="Record">{change.id}</Fact>
+          <Fact name="Id">{change.id}</Fact>
         </dl>
-        {change.detail ? <JsonView value={change.detail} label="What was sent" open={3} /> : <p className="faint">Nothing more was written down.</p>}
+        {change.detail ? <JsonView value={change.detail} label="Request" open={3} /> : <p className="faint">No further details.</p>}
       </div>
     </Dialog>
   );

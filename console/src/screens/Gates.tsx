@@ -18,7 +18,7 @@ import { GateView } from "./gate/GateView";
 import { ReadOnlyNote, useMayEdit } from "./toolset/Editable";
 import "./Gates.css";
 
-/** The gates of the yard, or the one that the address names. */
+/** All gates, or the one that the address names. */
 export default function Gates() {
   const { gate } = useSearch({ from: "/gates" });
   const list = useQuery(queries.gates());
@@ -34,7 +34,7 @@ function GateList({ list: { data, error, refetch } }: { list: { data: { gates: G
   const found = data?.gates.filter((gate) => `${gate.name} ${gate.toolset ?? ""}`.includes(q.toLowerCase()));
   const create = mayEdit && <Button variant="primary" icon={<Plus aria-hidden="true" />} disabled={!data} onClick={() => setCreating(true)}>New gate</Button>;
   return (
-    <Page title="Gates" description="The ways in for agents. Each is an address with a toolset, a mode and rules for who may enter." actions={create}>
+    <Page title="Gates" description="Entry points for agents. Each has an address, a toolset, a mode and rules for who may call." actions={create}>
       <ReadOnlyNote part="gates" />
       {(data?.gates.length ?? 0) > 8 && (
         <div className="Gates-search">
@@ -50,8 +50,7 @@ function GateList({ list: { data, error, refetch } }: { list: { data: { gates: G
           rowLink={(gate) => ({ to: "/gates", search: { gate: gate.name } })}
           error={error}
           onRetry={() => void refetch()}
-          empty={data?.gates.length === 0 ? <NoGates action={create} /> : <EmptyState icon={<DoorOpen />} title="No gate is like that" />}
-          minWidth={920}
+          empty={data?.gates.length === 0 ? <NoGates action={create} /> : <EmptyState icon={<DoorOpen />} title="No matching gates" />}
         />
       </Card>
       {creating && data && <GateForm list={data} gate={undefined} onClose={() => setCreating(false)} />}
@@ -60,22 +59,22 @@ function GateList({ list: { data, error, refetch } }: { list: { data: { gates: G
 }
 
 const columns: Column<Gate>[] = [
-  { id: "name", header: "Gate", width: "18%", value: (gate) => gate.name, cell: (gate) => <Name gate={gate} /> },
-  { id: "path", header: "Path", cell: (gate) => <span className="row"><code className="cut soft" title={gate.path}>{gate.path}</code><CopyButton text={location.origin + gate.path} label={`Copy the address of ${gate.name}`} /></span> },
-  { id: "mode", header: "Mode", width: "84px", value: (gate) => gate.mode, cell: ({ mode }) => <Badge tone={mode === "write" ? "warn" : "neutral"}>{mode}</Badge> },
-  { id: "surface", header: "Surface", width: "92px", value: (gate) => gate.surface, cell: (gate) => <span className="soft">{gate.surface}</span> },
-  { id: "toolset", header: "Toolset", width: "16%", value: (gate) => gate.toolset ?? "", cell: ({ toolset }) => (toolset ? <Link to="/toolsets/$name" params={{ name: toolset }} className="cut" title={toolset}>{toolset}</Link> : <span className="faint">all tools</span>) },
-  { id: "callers", header: "Callers", width: "92px", value: (gate) => gate.callers, cell: ({ callers }) => <span className="soft">{callers}</span> },
-  { id: "tools", header: "Tools", width: "84px", align: "right", value: (gate) => gate.tools, cell: (gate) => count(gate.tools) },
-  { id: "tokens", header: "Tokens", width: "100px", align: "right", value: (gate) => gate.tokens, cell: (gate) => count(gate.tokens) },
-  { id: "problems", header: "Problems", width: "112px", align: "right", value: (gate) => gate.problems, cell: ({ problems }) => <span className={problems > 0 ? "bad" : "faint"}>{count(problems)}</span> },
+  { id: "name", header: "Gate", min: 150, grow: 2, value: (gate) => gate.name, cell: (gate) => <Name gate={gate} /> },
+  { id: "path", header: "Path", min: 150, grow: 2, drop: 3, cell: (gate) => <span className="row"><code className="cut soft" title={gate.path}>{gate.path}</code><CopyButton text={location.origin + gate.path} label={`Copy the URL of ${gate.name}`} /></span> },
+  { id: "mode", header: "Mode", min: 76, value: (gate) => gate.mode, cell: ({ mode }) => <Badge tone={mode === "write" ? "warn" : "neutral"}>{mode}</Badge> },
+  { id: "surface", header: "Surface", min: 92, drop: 5, value: (gate) => gate.surface, cell: (gate) => <span className="soft">{gate.surface}</span> },
+  { id: "toolset", header: "Toolset", min: 130, grow: 2, drop: 2, value: (gate) => gate.toolset ?? "", cell: ({ toolset }) => (toolset ? <Link to="/toolsets/$name" params={{ name: toolset }} className="cut" title={toolset}>{toolset}</Link> : <span className="faint">all tools</span>) },
+  { id: "callers", header: "Callers", min: 88, drop: 1, value: (gate) => gate.callers, cell: ({ callers }) => <span className="soft">{callers}</span> },
+  { id: "tools", header: "Tools", min: 80, align: "right", value: (gate) => gate.tools, cell: (gate) => count(gate.tools) },
+  { id: "tokens", header: "Tokens", min: 96, drop: 4, align: "right", value: (gate) => gate.tokens, cell: (gate) => count(gate.tokens) },
+  { id: "problems", header: "Problems", min: 108, align: "right", value: (gate) => gate.problems, cell: ({ problems }) => <span className={problems > 0 ? "bad" : "faint"}>{count(problems)}</span> },
 ];
 
 function Name({ gate }: { gate: Gate }) {
   return (
     <span className="row">
       <span className="cut" title={gate.name}>{gate.name}</span>
-      {gate.from === "api" && <Badge tone="info" title="This counts instead of what the file says.">edited</Badge>}
+      {gate.from === "api" && <Badge tone="info" title="The edit overrides the file.">edited</Badge>}
     </span>
   );
 }
@@ -87,7 +86,7 @@ function NoGates({ action }: { action: React.ReactNode }) {
   return (
     <EmptyState icon={<DoorOpen />} title="No gate yet" action={action}>
       <div className="stack-s">
-        <p>Agents cannot come in without one. Make one here, or in <code>toolyard.yaml</code>:</p>
+        <p>Agents need a gate to connect. Create one here, or in <code>toolyard.yaml</code>:</p>
         <div className="Gates-snippet"><Code text={snippet} label="A gate in toolyard.yaml" /></div>
       </div>
     </EmptyState>

@@ -34,7 +34,7 @@ const states: { value: NonNullable<KeyFilter["state"]> | ""; label: string }[] =
   { value: "revoked", label: "Revoked" },
 ];
 
-/** Who may call, and see, with which key. */
+/** The API keys: callers, scopes, states. */
 export default function Keys() {
   const search = useSearch({ from: "/keys" });
   const { q = "" } = search;
@@ -49,16 +49,16 @@ export default function Keys() {
   const more = hasNextPage ? { load: () => void fetchNextPage(), loading: isFetchingNextPage } : undefined;
   const columns = useMemo(() => columnsOf(mayChange ? setRevoking : undefined), [mayChange]);
   if (error instanceof ApiError && error.status === 404) return <Page title="Keys"><NoStore /></Page>;
-  const narrow = (more: { q?: string | undefined; state?: string | undefined }) => void navigate({ search: (old) => ({ ...old, ...more }), replace: true });
-  const make = mayChange && <Button variant="primary" icon={<Plus />} onClick={() => setMaking(true)}>Make a key</Button>;
+  const narrow = (more: { q?: string | undefined; state?: string | undefined }) => void navigate({ search: (old) => ({ ...old, ...more }), replace: "q" in more });
+  const make = mayChange && <Button variant="primary" icon={<Plus />} onClick={() => setMaking(true)}>Create key</Button>;
   return (
-    <Page title="Keys" description="Callers are known by their keys. Only a hash of a key is kept: its token is shown once." actions={make}>
+    <Page title="Keys" description="API keys identify callers. Only a hash of each key is stored; the token is shown once, when the key is created." actions={make}>
       <div className="Keys-filters">
         <TextField label="Filter by name, caller or account" labelHidden type="search" placeholder="Filter by name, caller or account" value={q} onChange={(text) => narrow({ q: text || undefined })} maxLength={200} />
         <Select label="State" labelHidden value={state ?? ""} items={states} onChange={(next) => narrow({ state: next || undefined })} />
       </div>
       <Card flush>
-        <Table label="Keys" columns={columns} rows={rows} rowKey={(key) => key.prefix} error={error} onRetry={() => void refetch()} empty={<Nothing filtered={q !== "" || state !== undefined} />} minWidth={1040} {...(more && { more })} />
+        <Table label="Keys" columns={columns} rows={rows} rowKey={(key) => key.prefix} error={error} onRetry={() => void refetch()} empty={<Nothing filtered={q !== "" || state !== undefined} />} {...(more && { more })} />
       </Card>
       {making && <CreateKey onClose={() => setMaking(false)} />}
       <Revoke doomed={revoking} onClose={() => setRevoking(undefined)} />
@@ -68,16 +68,16 @@ export default function Keys() {
 
 function columnsOf(revoke: ((key: Key) => void) | undefined): Column<Key>[] {
   const columns: Column<Key>[] = [
-    { id: "name", header: "Name", cell: (key) => <Name of={key} /> },
-    { id: "caller", header: "Caller", width: "13%", cell: (key) => <span className="cut" title={key.caller}>{key.caller}</span> },
-    { id: "account", header: "Account", width: "12%", cell: (key) => <span className="cut" title={key.account}>{key.account}</span> },
-    { id: "scopes", header: "Scopes", width: "20%", cell: (key) => <Scopes scopes={key.scopes} /> },
-    { id: "state", header: "State", width: "100px", cell: (key) => <StateStatus state={key.state} title={key.revoked ? `Revoked ${absolute(key.revoked)}` : undefined} /> },
-    { id: "created", header: "Made", width: "104px", align: "right", cell: (key) => <Time at={key.created} /> },
-    { id: "expires", header: "Expires", width: "112px", align: "right", cell: (key) => (key.expires ? <Time at={key.expires} /> : <span className="faint">never</span>) },
+    { id: "name", header: "Name", min: 190, grow: 3, cell: (key) => <Name of={key} /> },
+    { id: "caller", header: "Caller", min: 120, grow: 1, drop: 1, cell: (key) => <span className="cut" title={key.caller}>{key.caller}</span> },
+    { id: "account", header: "Account", min: 120, grow: 1, drop: 3, cell: (key) => <span className="cut" title={key.account}>{key.account}</span> },
+    { id: "scopes", header: "Scopes", min: 170, grow: 2, drop: 2, cell: (key) => <Scopes scopes={key.scopes} /> },
+    { id: "state", header: "State", min: 96, cell: (key) => <StateStatus state={key.state} title={key.revoked ? `Revoked ${absolute(key.revoked)}` : undefined} /> },
+    { id: "created", header: "Created", min: 96, drop: 5, align: "right", cell: (key) => <Time at={key.created} /> },
+    { id: "expires", header: "Expires", min: 92, drop: 4, align: "right", cell: (key) => (key.expires ? <Time at={key.expires} /> : <span className="faint">never</span>) },
   ];
   if (revoke) {
-    columns.push({ id: "revoke", header: "", width: "92px", align: "right", cell: (key) => key.state === "active" && <Button size="s" variant="danger" onClick={() => revoke(key)} aria-label={`Revoke ${key.name}`}>Revoke</Button> });
+    columns.push({ id: "revoke", header: "", min: 96, align: "right", cell: (key) => key.state === "active" && <Button size="s" variant="danger" onClick={() => revoke(key)} aria-label={`Revoke ${key.name}`}>Revoke</Button> });
   }
   return columns;
 }
@@ -86,7 +86,7 @@ function Name({ of: { name, prefix } }: { of: Key }) {
   return (
     <span className="Keys-name" title={name}>
       <span className="cut strong">{visible(name)}</span>
-      <span className="mono faint" title="How the key is known; no secret">{prefix}</span>
+      <span className="mono faint" title="Public prefix of the key">{prefix}</span>
     </span>
   );
 }
@@ -95,7 +95,7 @@ const tones = { operator: "accent", viewer: "info", write: "warn" } as const;
 
 function Scopes({ scopes }: { scopes: string[] }) {
   const words = scopeWords(scopes).join(" ");
-  if (scopes.length === 0) return <Badge title={words}>unrestricted</Badge>;
+  if (scopes.length === 0) return <Badge title={words}>read only</Badge>;
   return (
     <span className="Keys-scopes" title={words}>
       {scopes.map((scope) => <Badge key={scope} tone={tones[scope as keyof typeof tones] ?? "neutral"}>{scope}</Badge>)}
@@ -112,24 +112,24 @@ function Revoke({ doomed, onClose }: { doomed: Key | undefined; onClose: () => v
     toast.good(`The key ${doomed.name} is revoked.`);
   };
   return (
-    <Confirm open onClose={onClose} title={`Revoke the key ${doomed.name}?`} action="Revoke it" danger onConfirm={revoke}>
-      <p>Whoever calls as <strong className="wrap-anywhere">{doomed.caller}</strong> with <code>{doomed.prefix}</code> is refused from now on. Calls in flight end.</p>
-      <p className="soft">A revoked key stays revoked; make another one instead.</p>
+    <Confirm open onClose={onClose} title={`Revoke the key ${doomed.name}?`} action="Revoke key" danger onConfirm={revoke}>
+      <p>Requests by <strong className="wrap-anywhere">{doomed.caller}</strong> with <code>{doomed.prefix}</code> are refused within 30 seconds. Running calls finish.</p>
+      <p className="soft">This cannot be undone. Create another key instead.</p>
     </Confirm>
   );
 }
 
 function Nothing({ filtered }: { filtered: boolean }) {
-  if (filtered) return <EmptyState icon={<KeyRound />} title="No key is like that">Take a filter away to see more.</EmptyState>;
-  return <EmptyState icon={<KeyRound />} title="There is no key yet">Gates with <code>callers: keys</code> let nobody in without one.</EmptyState>;
+  if (filtered) return <EmptyState icon={<KeyRound />} title="No matching keys">Remove a filter to see more.</EmptyState>;
+  return <EmptyState icon={<KeyRound />} title="No keys yet">Gates with <code>callers: keys</code> refuse every caller without a key.</EmptyState>;
 }
 
-/** A yard that keeps nothing has no keys. */
+/** Without a store there are no keys. */
 function NoStore() {
   return (
     <Card>
-      <EmptyState icon={<KeyRound />} title="There are no keys here">
-        Keys are kept in a store, and this yard has none. Name one in <code>toolyard.yaml</code> and start it again:
+      <EmptyState icon={<KeyRound />} title="This yard has no store">
+        Keys are kept in a store. Add one to <code>toolyard.yaml</code> and restart:
         <div className="Keys-how"><Code text={"store: sqlite:toolyard.db   # or postgres://…\n\ngates:\n  default:\n    callers: keys"} label="A configuration with a store" /></div>
       </EmptyState>
     </Card>

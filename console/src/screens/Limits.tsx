@@ -26,17 +26,17 @@ const kinds = [
   { value: "tool", label: "Tools" },
 ];
 
-/** The limits that are enforced, and how full they are now. */
+/** The limits in force and their current use. */
 export default function Limits() {
   const { q = "", kind } = useSearch({ from: "/limits" });
   const navigate = useNavigate({ from: "/limits" });
   const { data, error, refetch } = useQuery({ ...queries.limits(), refetchInterval: 1000 });
   const rows = useMemo(() => (data ? linesOf(data, q, kind) : undefined), [data, q, kind]);
-  const narrow = (more: { q?: string | undefined; kind?: string | undefined }) => void navigate({ search: (old) => ({ ...old, ...more }), replace: true });
+  const narrow = (more: { q?: string | undefined; kind?: string | undefined }) => void navigate({ search: (old) => ({ ...old, ...more }), replace: "q" in more });
   return (
     <Page
       title="Limits"
-      description={<>When a limit is reached, calls wait in line, callers in turn, until there is room. One that would have to wait for too long is refused with <code>RATE_LIMITED</code> and told when to come back.</>}
+      description={<>Calls over a limit are queued, fairly between callers. A call that would wait too long is refused with <code>RATE_LIMITED</code> and a retry time.</>}
     >
       {data && data.limits.length > 0 && <Totals limits={data.limits} />}
       <div className="Limits-filters">
@@ -45,7 +45,7 @@ export default function Limits() {
       </div>
       {data && <ErrorNote error={error} />}
       <Card flush>
-        <Table label="Limits" columns={columns} rows={rows} rowKey={(line) => `${line.kind} ${line.name} ${line.local ?? ""}`} rowLink={linkOf} error={error} onRetry={() => void refetch()} empty={<Nothing filtered={(data?.limits.length ?? 0) > 0} missing={error} />} minWidth={920} />
+        <Table label="Limits" columns={columns} rows={rows} rowKey={(line) => `${line.kind} ${line.name} ${line.local ?? ""}`} rowLink={linkOf} error={error} onRetry={() => void refetch()} empty={<Nothing filtered={(data?.limits.length ?? 0) > 0} missing={error} />} />
       </Card>
     </Page>
   );
@@ -63,19 +63,19 @@ function Totals({ limits }: { limits: Limit[] }) {
   const fullest = limits.reduce<Limit | undefined>((most, each) => (most && pressureOf(most) >= pressureOf(each) ? most : each), undefined);
   return (
     <div className="grid-stats Limits-stats">
-      <Stat label="Calls in line" value={count(waiting)} tone={waiting > 0 ? "warn" : undefined} note="on this replica" />
+      <Stat label="Queued calls" value={count(waiting)} tone={waiting > 0 ? "warn" : undefined} note="on this replica" />
       <Stat label="Limits reached" value={count(full)} tone={full > 0 ? "warn" : undefined} note={`of ${count(limits.length)}`} />
-      {fullest && <Stat label="Fullest" value={percent(Math.min(1, pressureOf(fullest)), 1)} note={<span className="cut">{visible(nameOf(fullest))}</span>} />}
+      {fullest && <Stat label="Busiest" value={percent(Math.min(1, pressureOf(fullest)), 1)} note={<span className="cut">{visible(nameOf(fullest))}</span>} />}
     </div>
   );
 }
 
 const columns: Column<Line>[] = [
-  { id: "name", header: "Limit", cell: (line) => <Name line={line} /> },
-  { id: "waiting", header: "In line", width: "104px", align: "right", value: (line) => line.waiting, cell: (line) => <Waiting count={line.waiting} /> },
-  { id: "minute", header: "In the last minute", width: "23%", value: (line) => share(line.used, line.perMinute), cell: (line) => <Gauged name={`${line.name} in the last minute`} used={line.used} of={line.perMinute} /> },
-  { id: "running", header: "At once", width: "20%", value: (line) => share(line.running, line.concurrency), cell: (line) => <Gauged name={`${line.name} at once`} used={line.running} of={line.concurrency} /> },
-  { id: "pause", header: "Pause between calls", width: "196px", align: "right", value: (line) => line.cooldownMs, cell: (line) => <Pause line={line} /> },
+  { id: "name", header: "Limit", min: 200, grow: 3, cell: (line) => <Name line={line} /> },
+  { id: "waiting", header: "Queued", min: 96, align: "right", value: (line) => line.waiting, cell: (line) => <Waiting count={line.waiting} /> },
+  { id: "minute", header: "Last minute", min: 170, grow: 2, value: (line) => share(line.used, line.perMinute), cell: (line) => <Gauged name={`${line.name} in the last minute`} used={line.used} of={line.perMinute} /> },
+  { id: "running", header: "Concurrent", min: 160, grow: 2, drop: 1, value: (line) => share(line.running, line.concurrency), cell: (line) => <Gauged name={`${line.name}, concurrent calls`} used={line.running} of={line.concurrency} /> },
+  { id: "pause", header: "Cooldown", min: 150, drop: 2, align: "right", value: (line) => line.cooldownMs, cell: (line) => <Pause line={line} /> },
 ];
 
 const share = (used = 0, of?: number) => (of ? used / of : undefined);
@@ -85,17 +85,17 @@ function Name({ line }: { line: Line }) {
     <span className="Limits-name" title={visible(line.name)}>
       <span className="cut">{visible(line.name)}</span>
       <Badge>{line.kind}</Badge>
-      {line.local && <Badge tone="info" title="Each replica counts for itself">each replica</Badge>}
+      {line.local && <Badge tone="info" title="Each replica has its own count">per replica</Badge>}
     </span>
   );
 }
 
 function Waiting({ count: n }: { count: number }) {
-  return n > 0 ? <Badge tone="warn"><span className="Limits-waiting">{count(n)}</span> waiting</Badge> : <span className="faint">0</span>;
+  return n > 0 ? <Badge tone="warn"><span className="Limits-waiting">{count(n)}</span> queued</Badge> : <span className="faint">0</span>;
 }
 
 function Gauged({ name, used = 0, of }: { name: string; used?: number | undefined; of: number | undefined }) {
-  if (!of) return <span className="faint">no bound</span>;
+  if (!of) return <span className="faint">Unlimited</span>;
   return <div className="Limits-meter"><Meter label={name} share={used / of} text={`${count(used)} of ${count(of)}`} /></div>;
 }
 
@@ -115,11 +115,11 @@ function linkOf(line: Line): RowLink | undefined {
 }
 
 function Nothing({ filtered, missing }: { filtered: boolean; missing: unknown }) {
-  if (filtered) return <EmptyState icon={<Gauge />} title="No limit is called like that" />;
-  if (missing instanceof ApiError) return <EmptyState icon={<Gauge />} title="Limits cannot be seen here">{missing.message}</EmptyState>;
+  if (filtered) return <EmptyState icon={<Gauge />} title="No matching limits" />;
+  if (missing instanceof ApiError) return <EmptyState icon={<Gauge />} title="Limits are not available">{missing.message}</EmptyState>;
   return (
-    <EmptyState icon={<Gauge />} title="Nothing is limited">
-      A tool declares a <code>rateLimit</code>, or <code>toolyard.yaml</code> sets one for a tool or a server: so many calls a minute, so many at once, a pause between them.
+    <EmptyState icon={<Gauge />} title="No limits">
+      A tool declares a <code>rateLimit</code>, or <code>toolyard.yaml</code> sets one for a tool or a server: calls per minute, concurrent calls, a cooldown between calls.
     </EmptyState>
   );
 }

@@ -15,7 +15,7 @@ import { type Column, Table } from "../components/Table";
 import { toast } from "../components/Toast";
 import { visible } from "../format/visible";
 
-/** The accounts elsewhere that who is signed in has linked. */
+/** The external accounts of the signed-in caller. */
 export default function Links() {
   const { data, error, refetch } = useQuery(queries.links());
   const [adding, setAdding] = useState(false);
@@ -26,7 +26,7 @@ export default function Links() {
   return (
     <Page
       title="Links"
-      description="Your accounts elsewhere, such as a wallet. Tools that ask for one are told it with your calls, and with nobody else's."
+      description="Your external accounts, such as a wallet. Tools that need one receive it with your calls only."
       actions={<Button variant="primary" icon={<Plus />} onClick={() => setAdding(true)}>Link an account</Button>}
     >
       <Card flush>
@@ -40,21 +40,21 @@ export default function Links() {
 
 function columnsOf(remove: (link: Link) => void): Column<Link>[] {
   return [
-    { id: "kind", header: "Kind", width: "24%", value: ({ kind }) => kind, cell: ({ kind }) => <span className="cut strong" title={kind}>{kind}</span> },
-    { id: "address", header: "Address", value: ({ address }) => address, cell: ({ address }) => <span className="cut mono" title={address}>{visible(address)}</span> },
-    { id: "remove", header: "", width: "104px", align: "right", cell: (link) => <Button size="s" variant="danger" onClick={() => remove(link)} aria-label={`Remove ${link.kind}`}>Remove</Button> },
+    { id: "kind", header: "Kind", min: 120, grow: 1, value: ({ kind }) => kind, cell: ({ kind }) => <span className="cut strong" title={kind}>{kind}</span> },
+    { id: "address", header: "Address", min: 160, grow: 3, value: ({ address }) => address, cell: ({ address }) => <span className="cut mono" title={address}>{visible(address)}</span> },
+    { id: "remove", header: "", min: 104, align: "right", cell: (link) => <Button size="s" variant="danger" onClick={() => remove(link)} aria-label={`Remove ${link.kind}`}>Remove</Button> },
   ];
 }
 
 function Nothing() {
-  return <EmptyState icon={<Link2 />} title="You have linked nothing">What a tool declares says what it asks for. Tools that ask for nothing need no link.</EmptyState>;
+  return <EmptyState icon={<Link2 />} title="No linked accounts">The Declared tab of a tool lists what it needs. Most tools need none.</EmptyState>;
 }
 
 function NoStore() {
-  return <EmptyState icon={<Link2 />} title="Nothing can be linked here">Links are kept in a store, and this yard has none.</EmptyState>;
+  return <EmptyState icon={<Link2 />} title="This yard has no store">Links are kept in a store. Add one to the configuration to use them.</EmptyState>;
 }
 
-/** Links an account, instead of the one that was linked as the same kind. */
+/** Links an account, replacing one of the same kind. */
 function AddLink({ onClose }: { onClose: () => void }) {
   const client = useQueryClient();
   const [link, setDraft] = useState<Link>({ kind: "", address: "" });
@@ -62,7 +62,7 @@ function AddLink({ onClose }: { onClose: () => void }) {
     mutationFn: () => setLink({ kind: link.kind.trim(), address: link.address.trim() }),
     onSuccess: async ({ kind }) => {
       await client.invalidateQueries({ queryKey: ["links"] });
-      toast.good(`Your ${kind} is linked.`);
+      toast.good(`Linked ${kind}.`);
       onClose();
     },
   });
@@ -73,14 +73,14 @@ function AddLink({ onClose }: { onClose: () => void }) {
   const footer = (
     <>
       <Button onClick={onClose}>Cancel</Button>
-      <Button variant="primary" type="submit" form="link-form" busy={add.isPending} disabled={!link.kind.trim() || !link.address.trim()}>Link it</Button>
+      <Button variant="primary" type="submit" form="link-form" busy={add.isPending} disabled={!link.kind.trim() || !link.address.trim()}>Link</Button>
     </>
   );
   return (
     <Dialog open onClose={onClose} title="Link an account" footer={footer}>
       <form id="link-form" className="stack" onSubmit={submit}>
-        <TextField label="Kind" required value={link.kind} onChange={(kind) => setDraft({ ...link, kind })} maxLength={32} autoComplete="off" spellCheck={false} placeholder="wallet" hint="What tools ask for it by. One that is linked already is replaced." />
-        <TextField label="Address" required mono value={link.address} onChange={(address) => setDraft({ ...link, address })} maxLength={256} autoComplete="off" spellCheck={false} placeholder="0x…" hint="It is shown to tools, and no secret: never paste a private key here." />
+        <TextField label="Kind" required value={link.kind} onChange={(kind) => setDraft({ ...link, kind })} maxLength={32} autoComplete="off" spellCheck={false} placeholder="wallet" hint="The name that tools use for it. Replaces an existing link of the same kind." />
+        <TextField label="Address" required mono value={link.address} onChange={(address) => setDraft({ ...link, address })} maxLength={256} autoComplete="off" spellCheck={false} placeholder="0x…" hint="Tools can read it. Never enter a private key." />
         <ErrorNote error={add.error} />
       </form>
     </Dialog>
@@ -93,11 +93,11 @@ function Remove({ doomed, onClose }: { doomed: Link | undefined; onClose: () => 
   const remove = async () => {
     await removeLink(doomed.kind);
     await client.invalidateQueries({ queryKey: ["links"] });
-    toast.good(`Your ${doomed.kind} is linked no more.`);
+    toast.good(`Removed the link ${doomed.kind}.`);
   };
   return (
-    <Confirm open onClose={onClose} title={`Remove the link ${doomed.kind}?`} action="Remove it" danger onConfirm={remove}>
-      <p>Tools that ask for it are not told <code className="wrap-anywhere">{visible(doomed.address)}</code> any more, and may refuse your calls.</p>
+    <Confirm open onClose={onClose} title={`Remove the link ${doomed.kind}?`} action="Remove link" danger onConfirm={remove}>
+      <p>Tools no longer receive <code className="wrap-anywhere">{visible(doomed.address)}</code>. Those that need it refuse your calls.</p>
     </Confirm>
   );
 }

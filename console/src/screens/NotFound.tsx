@@ -5,11 +5,11 @@ import { EmptyState } from "../components/States";
 import { useMaySee } from "../session";
 
 export default function NotFound() {
-  const back = useMaySee() ? "To the overview" : "To your calls";
+  const back = useMaySee() ? "Go to the overview" : "Go to your calls";
   return (
     <Page title="Not found">
-      <EmptyState icon={<MapPinOff />} title="There is no such page" action={<Link to="/">{back}</Link>}>
-        The address may be mistyped, or what it named is gone.
+      <EmptyState icon={<MapPinOff />} title="Page not found" action={<Link to="/">{back}</Link>}>
+        Check the address.
       </EmptyState>
     </Page>
   );

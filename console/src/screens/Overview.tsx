@@ -4,17 +4,17 @@ import { ApiError } from "../api/client";
 import { queries } from "../api/queries";
 import type { Overview as OverviewData, Traffic } from "../api/types";
 import { Card, Stat } from "../components/Card";
-import { Bars } from "../components/charts/Bars";
+import { CallBars } from "../components/charts/CallBars";
 import { HBars } from "../components/charts/HBars";
 import { Page } from "../components/Page";
 import { ErrorState, Skeleton } from "../components/States";
-import { Time } from "../components/Time";
-import { count, money, percent, plural, shortCount } from "../format";
+import { Since } from "../components/Time";
+import { clock, count, money, percent, plural, shortCount } from "../format";
 import { Attention } from "./OverviewAttention";
 import { FirstSteps } from "./OverviewFirstSteps";
 import "./Overview.css";
 
-/** The yard at a glance: what it offers, what happens, and what needs a person. */
+/** The yard at a glance: tools, traffic, and what needs attention. */
 export default function Overview() {
   const overview = useQuery(queries.overview());
   const traffic = useQuery(queries.traffic(60));
@@ -28,14 +28,14 @@ export default function Overview() {
   }
   const quiet = data.today.calls === 0 && traffic.data?.minutes.every((minute) => minute.calls === 0);
   return (
-    <Page title="Overview" description={<span title={`replica ${data.replica}`}>Started <Time at={data.since} />, generation {count(data.generation)} of its tools</span>}>
+    <Page title="Overview" description={<span title={`replica ${data.replica}`}>Up for <Since at={data.since} />, catalog version {count(data.generation)}</span>}>
       <Numbers data={data} />
-      <Card title="Calls per minute" description="the last hour">
+      <Card title="Calls per minute" description="Last hour">
         <TrafficChart traffic={traffic.data} error={traffic.error} retry={() => void traffic.refetch()} quiet={quiet === true} />
       </Card>
       <div className="grid-2">
         <Attention data={data} />
-        <Card title="Most used today">
+        <Card title="Most called today">
           <TopTools data={data} />
         </Card>
       </div>
@@ -45,44 +45,49 @@ export default function Overview() {
 
 function Numbers({ data }: { data: OverviewData }) {
   const { servers, today } = data;
-  const silent = data.recordError ?? (data.store.kind === "none" ? "this yard keeps no record" : undefined);
+  const silent = data.recordError ?? (data.store.kind === "none" ? "no store" : undefined);
   const all = servers.up + servers.down + servers.starting;
   const notUp = [servers.down > 0 && `${servers.down} down`, servers.starting > 0 && `${servers.starting} starting`].filter(Boolean).join(", ");
   return (
     <div className="grid-stats">
       <Link to="/catalog" className="Overview-stat">
-        <Stat label="Tools" value={count(data.tools)} note={`through ${plural(data.gates, "gate")}`} />
+        <Stat label="Tools" value={count(data.tools)} note={`at ${plural(data.gates, "gate")}`} />
       </Link>
       <Link to="/servers" className="Overview-stat">
-        <Stat label="Servers up" value={`${count(servers.up)} of ${count(all)}`} note={notUp || (all > 0 ? "all of them" : "none configured")} />
+        <Stat label="Servers up" value={`${count(servers.up)} of ${count(all)}`} note={notUp || (all > 0 ? "all up" : "none configured")} />
       </Link>
-      <Link to="/calls" className="Overview-stat">
-        <Stat label="Calls today" value={silent ? "–" : count(today.calls)} note={silent ?? "all gates"} />
+      <Link to="/calls" search={{ since: midnight() }} className="Overview-stat">
+        <Stat label="Calls today" value={silent ? "–" : count(today.calls)} note={silent ?? "since midnight UTC"} />
       </Link>
-      <Link to="/calls" search={{ failed: "true" }} className="Overview-stat">
+      <Link to="/calls" search={{ failed: "true", since: midnight() }} className="Overview-stat">
         <Stat label="Failed today" value={silent ? "–" : count(today.errors)} note={silent ?? `${percent(today.errors, today.calls)} of calls`} />
       </Link>
-      <Link to="/spend" className="Overview-stat">
+      <Link to="/spend" search={{ since: "today" }} className="Overview-stat">
         <Stat label="Spend today" value={silent ? "–" : money(today.usd)} note={silent ?? "charged to accounts"} />
       </Link>
     </div>
   );
 }
 
+/** The beginning of the day that the numbers are of. */
+function midnight(): string {
+  return `${new Date().toISOString().slice(0, 10)}T00:00:00Z`;
+}
+
 type TrafficChartProps = { traffic: Traffic | undefined; error: unknown; retry: () => void; quiet: boolean };
 
 function TrafficChart({ traffic, error, retry, quiet }: TrafficChartProps) {
   if (error instanceof ApiError && error.status === 404) {
-    return <p className="faint">This yard keeps no record of calls: its configuration names no store. The page Calls shows those that happen now.</p>;
+    return <p className="faint">Calls are not recorded: the configuration has no store. The Calls page shows live calls only.</p>;
   }
   if (!traffic) return error ? <ErrorState error={error} onRetry={retry} /> : <Skeleton height={200} />;
   if (quiet) return <FirstSteps />;
-  const points = traffic.minutes.map(({ at, calls, errors }) => ({ at, ok: calls - errors, errors }));
-  return <Bars label="Calls per minute in the last hour" points={points} />;
+  const points = traffic.minutes.map(({ at, calls, errors }) => ({ key: at, label: clock(at), title: clock(at), ok: calls - errors, errors }));
+  return <CallBars label="Calls per minute in the last hour" points={points} />;
 }
 
 function TopTools({ data }: { data: OverviewData }) {
-  if (data.top.length === 0) return <p className="faint">No tool was called today.</p>;
+  if (data.top.length === 0) return <p className="faint">No calls today.</p>;
   const bars = data.top.map((tool) => ({
     key: `${tool.server ?? "-"}/${tool.tool}`,
     name: tool.tool,
@@ -97,5 +102,5 @@ function TopTools({ data }: { data: OverviewData }) {
     ),
     link: { to: "/tools/$source/$name", params: { source: tool.server ?? "-", name: tool.tool } } as const,
   }));
-  return <HBars label="The most used tools of today" bars={bars} />;
+  return <HBars label="Most called tools today" bars={bars} />;
 }

@@ -12,12 +12,12 @@ import { plural } from "../format";
 
 const shownOfEach = 100; // a server can be wrong about thousands of tools
 
-/** What is wrong in the yard, by where it comes from. */
+/** Problems by source. */
 export default function Problems() {
   const { data, error, refetch } = useQuery(queries.problems());
   const { q = "" } = useSearch({ from: "/problems" });
   return (
-    <Page title="Problems" description="What keeps tools from being served as they are meant: in the configuration, in scripts, and in what servers offer.">
+    <Page title="Problems" description="Problems in the configuration, in scripts and in definitions of servers.">
       <Filter q={q} />
       {data ? <Groups problems={data.problems.filter((problem) => matches(problem, q))} filtered={q !== ""} /> : error ? <ErrorState error={error} onRetry={() => void refetch()} /> : <Skeleton lines={5} />}
     </Page>
@@ -28,7 +28,7 @@ export default function Problems() {
 function Filter({ q }: { q: string }) {
   const navigate = useNavigate({ from: "/problems" });
   if (q === "") return null;
-  return <div><Button icon={<X />} onClick={() => void navigate({ search: {} })}>about {q}</Button></div>;
+  return <div><Button icon={<X />} onClick={() => void navigate({ search: {} })}>{q}</Button></div>;
 }
 
 function matches({ source, subject, tool, file, message }: Problem, q: string): boolean {
@@ -36,21 +36,21 @@ function matches({ source, subject, tool, file, message }: Problem, q: string): 
 }
 
 function Groups({ problems, filtered }: { problems: Problem[]; filtered: boolean }) {
-  if (problems.length === 0 && filtered) return <EmptyState icon={<CircleCheck />} title="Nothing is wrong with that" />;
+  if (problems.length === 0 && filtered) return <EmptyState icon={<CircleCheck />} title="No matching problems" />;
   if (problems.length === 0) {
     return (
-      <EmptyState icon={<CircleCheck />} title="There is nothing wrong">
-        The configuration, the scripts and the definitions of all servers are good. What goes wrong later appears here by itself.
+      <EmptyState icon={<CircleCheck />} title="No problems">
+        The configuration, scripts and definitions are valid.
       </EmptyState>
     );
   }
   const groups = [...Map.groupBy(problems, (problem) => problem.source ?? "")].sort(([a], [b]) => a.localeCompare(b));
   return groups.map(([source, list]) => (
-    <Card key={source} flush title={source === "" ? "The yard" : source} description={plural(list.length, "problem")} actions={<SourceLink source={source} problems={list} />}>
+    <Card key={source} flush title={source === "" ? "Configuration" : source} description={plural(list.length, "problem")} actions={<SourceLink source={source} problems={list} />}>
       {list.slice(0, shownOfEach).map((problem, i) => (
         <ProblemCard key={i} problem={problem} />
       ))}
-      {list.length > shownOfEach && <p className="ProblemCard faint">{plural(list.length - shownOfEach, "more problem")} like these; mend the first ones and come back.</p>}
+      {list.length > shownOfEach && <p className="ProblemCard faint">{plural(list.length - shownOfEach, "more problem")} not shown.</p>}
     </Card>
   ));
 }
@@ -58,5 +58,5 @@ function Groups({ problems, filtered }: { problems: Problem[]; filtered: boolean
 /** The way to the server, unless the problems are of files in the yard. */
 function SourceLink({ source, problems }: { source: string; problems: Problem[] }) {
   if (source === "" || problems.some((problem) => problem.file)) return null;
-  return <Link to="/servers/$id" params={{ id: source }}>To the server</Link>;
+  return <Link to="/servers/$id" params={{ id: source }}>Open server</Link>;
 }

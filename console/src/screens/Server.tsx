@@ -22,7 +22,7 @@ import { Stderr } from "./server/Stderr";
 import { TimelineView } from "./server/TimelineView";
 import "./Server.css";
 
-/** One MCP server: how it is, what it offers, and what of that waits for a person. */
+/** One MCP server: state, tools, and definitions to approve. */
 export default function Server() {
   const { id } = useParams({ from: "/servers/$id" });
   const { data, error, refetch, dataUpdatedAt } = useQuery(queries.server(id));
@@ -47,13 +47,13 @@ function Loaded({ server, now }: { server: ServerDetail; now: number }) {
     { id: "pending", label: "Approval", count: server.waiting, content: <Approvals server={server} tool={tool} /> },
     { id: "tools", label: "Tools", count: server.tools, content: <ServerTools server={server} /> },
     { id: "pins", label: "Pins", count: server.pins.length, content: <Pins server={server} /> },
-    { id: "stderr", label: "Standard error", content: <Stderr server={server} /> },
+    { id: "stderr", label: "Logs", content: <Stderr server={server} /> },
   ];
   return (
     <>
       {server.state !== "up" && server.error && <Outage server={server} />}
       {server.waiting > 0 && tab !== "pending" && <Waits server={server} />}
-      <Tabs label="Parts of the server" tabs={tabs} value={tabs.some((each) => each.id === tab) ? tab : "overview"} onChange={(next) => void navigate({ search: { tab: next === "overview" ? undefined : next }, replace: true })} />
+      <Tabs label="Server" tabs={tabs} value={tabs.some((each) => each.id === tab) ? tab : "overview"} onChange={(next) => void navigate({ search: { tab: next === "overview" ? undefined : next } })} />
     </>
   );
 }
@@ -62,7 +62,7 @@ function Outage({ server }: { server: ServerDetail }) {
   return (
     <div className="Server-banner Server-banner-bad">
       <CircleAlert aria-hidden="true" />
-      <p className="grow wrap-anywhere"><strong>{server.state === "down" ? "Down" : "Not up yet"}.</strong> {visible(server.error ?? "")} <span className="Server-aside">Its tools stay listed, and calls of them fail at once.</span></p>
+      <p className="grow wrap-anywhere"><strong>{server.state === "down" ? "Down" : "Not up yet"}.</strong> {visible(server.error ?? "")} <span className="Server-aside">Its tools stay listed; calls to them fail immediately.</span></p>
     </div>
   );
 }
@@ -71,8 +71,8 @@ function Waits({ server }: { server: ServerDetail }) {
   return (
     <div className="Server-banner Server-banner-warn">
       <FileDiff aria-hidden="true" />
-      <p className="grow"><strong>{plural(server.waiting, "definition waits", "definitions wait")} for approval.</strong> <span className="Server-aside">Agents do not see them until then.</span></p>
-      <Link to="/servers/$id" params={{ id: server.id }} search={{ tab: "pending" }} className="Button Button-plain Button-s">Look at {server.waiting === 1 ? "it" : "them"}</Link>
+      <p className="grow"><strong>{plural(server.waiting, "definition is", "definitions are")} pending approval.</strong> <span className="Server-aside">Agents do not see them until then.</span></p>
+      <Link to="/servers/$id" params={{ id: server.id }} search={{ tab: "pending" }} className="Button Button-plain Button-s">Review</Link>
     </div>
   );
 }
@@ -82,8 +82,8 @@ function Overview({ server, now }: { server: ServerDetail; now: number }) {
   return (
     <div className="stack">
       <div className="Server-columns">
-        <Card title="Facts"><ServerFacts server={server} /></Card>
-        <Card title="What happened"><TimelineView events={server.events} restarts={server.restarts} now={now} /></Card>
+        <Card title="Details"><ServerFacts server={server} /></Card>
+        <Card title="History"><TimelineView events={server.events} restarts={server.restarts} now={now} /></Card>
       </div>
       {problems.length > 0 && (
         <Card title={plural(problems.length, "problem")} flush>
@@ -95,19 +95,19 @@ function Overview({ server, now }: { server: ServerDetail; now: number }) {
 }
 
 const pinColumns: Column<ToolHash>[] = [
-  { id: "tool", header: "Definition", value: (pin) => pin.tool, cell: (pin) => <span className="mono cut" title={visible(pin.tool)}>{visible(pin.tool)}</span> },
-  { id: "hash", header: "SHA-256", width: "180px", cell: (pin) => <Hash hash={pin.hash} /> },
+  { id: "tool", header: "Definition", min: 180, grow: 1, value: (pin) => pin.tool, cell: (pin) => <span className="mono cut" title={visible(pin.tool)}>{visible(pin.tool)}</span> },
+  { id: "hash", header: "SHA-256", min: 180, cell: (pin) => <Hash hash={pin.hash} /> },
 ];
 
 function Pins({ server }: { server: ServerDetail }) {
   return (
-    <Card title="Approved definitions" description="A definition that hashes to anything else is withheld until somebody approves it." flush>
+    <Card title="Approved definitions" description="A definition with another hash is withheld until it is approved." flush>
       <Table
         label={`Pins of ${server.id}`}
         columns={pinColumns}
         rows={server.pins}
         rowKey={(pin) => pin.tool}
-        empty={<EmptyState icon={<Pin />} title="Nothing is pinned">{server.pin === "off" ? "The configuration says pin: off for this server." : "Nothing that it offers was approved yet."}</EmptyState>}
+        empty={<EmptyState icon={<Pin />} title="No pins">{server.pin === "off" ? "This server is configured with pin: off." : "No definition has been approved yet."}</EmptyState>}
       />
     </Card>
   );

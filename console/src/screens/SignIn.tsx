@@ -11,7 +11,7 @@ import { TextField } from "../components/Field";
 import { ErrorNote } from "../components/States";
 import "./SignIn.css";
 
-const command = "toolyard keys create --scope operator --scope write --name console --caller YOU";
+const command = "toolyard keys create --name console --caller YOU --scope operator --scope write";
 
 /** Asks for a key. */
 export default function SignIn() {
@@ -29,7 +29,7 @@ export default function SignIn() {
   );
 }
 
-/** The key itself is not kept: the yard gives a cookie for it. Who signs in fresh does not see what another one saw. */
+/** The key itself is not kept: the yard answers with a cookie and a page secret. Who signs in fresh does not see what another one saw. */
 export function SignInForm({ fresh = false }: { fresh?: boolean }) {
   const client = useQueryClient();
   const known = client.getQueryData<Me>(queries.me().queryKey);
@@ -63,11 +63,11 @@ function NoKey({ keys }: { keys: boolean }) {
       <h2>No key yet?</h2>
       {keys ? (
         <>
-          <p className="soft">Make one where the yard runs. It is shown once.</p>
-          <Code text={command} label="How to make a key" wrap />
+          <p className="soft">Create one where the yard runs. It is shown once.</p>
+          <Code text={command} label="How to create a key" wrap />
         </>
       ) : (
-        <p className="soft">This yard keeps no keys, since it has no store. Name one in its configuration, then make a key.</p>
+        <p className="soft">This yard keeps no API keys, because it has no store. Open the link that it printed when it was started, or add <code>store: sqlite:toolyard.db</code> to its configuration, restart it, and create a key.</p>
       )}
     </div>
   );
@@ -75,7 +75,7 @@ function NoKey({ keys }: { keys: boolean }) {
 
 function inWords(error: Error): Error {
   if (error instanceof ApiError && error.status === 401) {
-    return new Error("This key is not good: it is mistyped, expired or revoked.");
+    return new Error("Invalid key: it is mistyped, expired or revoked.");
   }
   return error;
 }

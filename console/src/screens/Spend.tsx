@@ -4,16 +4,17 @@ import { useMemo } from "react";
 import { Button } from "../components/Button";
 import { Page } from "../components/Page";
 import { Tabs } from "../components/Tabs";
+import { oneOf } from "../search";
 import { useMaySee } from "../session";
 import { Accounts } from "./spend/Accounts";
 import { CostsView } from "./spend/CostsView";
 import { OwnAccount } from "./spend/OwnAccount";
-import { rangeOf } from "./spend/range";
+import { grains, rangeOf } from "./spend/range";
 import { RangePicker } from "./spend/RangePicker";
 import { Sessions } from "./spend/Sessions";
 import "./Spend.css";
 
-/** What calls cost, who pays, and what is left. */
+/** Costs, accounts and sessions. */
 export default function Spend() {
   const search = useSearch({ from: "/spend" });
   const navigate = useNavigate({ from: "/spend" });
@@ -21,20 +22,20 @@ export default function Spend() {
   const { since, until, state } = search;
   const account = own ? undefined : search.account; // theirs is the only one
   const range = useMemo(() => rangeOf(since, until), [since, until]);
-  const narrow = (more: Partial<typeof search>) => void navigate({ search: (old) => ({ ...old, ...more }), replace: true });
+  const narrow = (more: Partial<typeof search>) => void navigate({ search: (old) => ({ ...old, ...more }), replace: "q" in more });
   const tab = ["costs", "accounts", "sessions"].find((each) => each === search.tab) ?? "costs";
   const tabs = [
-    { id: "costs", label: "Costs", content: <CostsView range={range} account={account} search={{ since, until }} own={own} /> },
+    { id: "costs", label: "Costs", content: <CostsView range={range} grain={oneOf(grains, search.by)} account={account} search={{ since, until }} own={own} onGrain={(by) => narrow({ by })} /> },
     { id: "accounts", label: own ? "Your account" : "Accounts", content: own ? <OwnAccount /> : <Accounts account={account} q={search.q} onFind={(q) => narrow({ q })} /> },
     { id: "sessions", label: "Sessions", content: <Sessions account={account} own={own} state={state} onState={(next) => narrow({ state: next })} /> },
   ];
   return (
     <Page
       title="Spend"
-      description={own ? "What the calls of your account cost, and what is left. Amounts are exact; days are those of UTC." : "What calls cost, who pays, and what is left. Amounts are exact; days are those of UTC."}
-      actions={tab === "costs" && <RangePicker range={range} onChange={(from, to) => narrow({ since: from, until: to })} />}
+      description={own ? "What your calls cost, and what is left in your account. Amounts are exact; days are in UTC." : "What calls cost, who pays, and what is left. Amounts are exact; days are in UTC."}
+      actions={tab === "costs" && <RangePicker range={range} onChange={(from, to) => narrow({ since: from, until: to, by: undefined })} />}
     >
-      {account && <div className="row-wrap"><Button size="s" icon={<X />} onClick={() => narrow({ account: undefined })}>of the account {account}</Button></div>}
+      {account && <div className="row-wrap"><Button size="s" icon={<X />} onClick={() => narrow({ account: undefined })}>Account {account}</Button></div>}
       <Tabs label="Spend" tabs={tabs} value={tab} onChange={(next) => narrow({ tab: next === "costs" ? undefined : next })} />
     </Page>
   );

@@ -21,7 +21,7 @@ import { TryIt } from "./tool/TryIt";
 import { Who } from "./tool/Who";
 import "./Tool.css";
 
-/** One tool: what it is, who sees it, what became of its calls, and a form to call it. */
+/** One tool: metadata, who sees it, recent calls, and a form to call it. */
 export default function Tool() {
   const { source, name } = useParams({ from: "/tools/$source/$name" });
   const { data: tool, error, refetch } = useQuery(queries.tool(source, name));
@@ -38,7 +38,7 @@ export default function Tool() {
 function Above({ source }: { source: string }) {
   return (
     <>
-      <Link to="/catalog">Catalog</Link> / {source === "-" ? <Link to="/catalog" search={{ source: "-" }}>this yard</Link> : <Link to="/catalog" search={{ source }}>{source}</Link>}
+      <Link to="/catalog">Catalog</Link> / {source === "-" ? <Link to="/catalog" search={{ source: "-" }}>local</Link> : <Link to="/catalog" search={{ source }}>{source}</Link>}
     </>
   );
 }
@@ -47,7 +47,7 @@ function Shown({ tool, source }: { tool: ToolDetail; source: string }) {
   return (
     <Page title={visible(tool.title || tool.name)} above={<Above source={source} />} beside={<Marks tool={tool} />}>
       <div className="Tool-top">
-        {tool.title && <p className="Tool-name"><code className="wrap-anywhere">{visible(tool.name)}</code><CopyButton text={tool.name} label="Copy the name" /></p>}
+        {tool.title && <p className="Tool-name"><code className="wrap-anywhere">{visible(tool.name)}</code><CopyButton text={tool.name} label="Copy name" /></p>}
         {!tool.withheld && <Description text={tool.description} />}
       </div>
       {tool.withheld && <Withheld tool={tool} />}
@@ -61,24 +61,24 @@ function Shown({ tool, source }: { tool: ToolDetail; source: string }) {
 function Marks({ tool }: { tool: ToolDetail }) {
   return (
     <>
-      {!tool.title && <CopyButton text={tool.name} label="Copy the name" />}
+      {!tool.title && <CopyButton text={tool.name} label="Copy name" />}
       {!tool.withheld && <Badge tone={tool.mode === "write" ? "warn" : "neutral"}>{tool.mode}</Badge>}
       {tool.withheld && <Badge tone="bad">withheld</Badge>}
-      {tool.down && <Status tone="bad">Its server is down</Status>}
+      {tool.down && <Status tone="bad">Server down</Status>}
     </>
   );
 }
 
-/** A definition that nobody approved is not shown to anyone, and not here. */
+/** A definition that is not approved is not displayed. */
 function Withheld({ tool }: { tool: ToolDetail }) {
   const why = tool.at[0]?.steps.find((step) => step.stops);
   return (
     <div className="Tool-withheld" role="note">
       <ShieldAlert aria-hidden="true" />
       <div className="grow stack-s">
-        <p><strong>This tool is withheld:</strong> {why ? visible(why.text) : "its definition is not approved"}. No gate shows it, and nothing of its definition is shown here.</p>
+        <p><strong>This tool is withheld:</strong> {why ? visible(why.text) : "its definition is not approved"}. No gate offers it.</p>
         <div>
-          <Link to="/servers/$id" params={{ id: tool.server ?? "-" }} search={{ tab: "pending", tool: tool.name }} className="Button Button-plain Button-s">Read the change and decide</Link>
+          <Link to="/servers/$id" params={{ id: tool.server ?? "-" }} search={{ tab: "pending", tool: tool.name }} className="Button Button-plain Button-s">Review the definition</Link>
         </div>
       </div>
     </div>
@@ -106,21 +106,21 @@ function Parts({ tool }: { tool: ToolDetail }) {
   const tabs = tool.withheld
     ? [who, calls]
     : [
-        { id: "try", label: "Try it", content: <TryIt tool={tool} startGate={search.gate} /> },
+        { id: "try", label: "Try it", content: <TryIt tool={tool} startGate={search.gate} />, keep: true },
         { id: "schema", label: "Schema", content: <Schemas input={tool.inputSchema} output={tool.outputSchema} /> },
         who,
         calls,
         { id: "declared", label: "Declared", content: <Declared tool={tool} /> },
       ];
   const value = tabs.some((tab) => tab.id === search.tab) ? search.tab : tabs[0]?.id;
-  return <Tabs label="About this tool" tabs={tabs} value={value ?? "who"} onChange={(tab) => void navigate({ search: (old) => ({ ...old, tab }), replace: true })} />;
+  return <Tabs label="Tool" tabs={tabs} value={value ?? "who"} onChange={(tab) => void navigate({ search: (old) => ({ ...old, tab }) })} />;
 }
 
 function Declared({ tool }: { tool: ToolDetail }) {
-  if (!tool.meta || Object.keys(tool.meta).length === 0) return <EmptyState title="It declares nothing more">Prices, limits and the like would be here, as the tool says them.</EmptyState>;
+  if (!tool.meta || Object.keys(tool.meta).length === 0) return <EmptyState title="No further metadata">Prices, limits and other metadata that the tool declares appear here.</EmptyState>;
   return (
-    <Card title="What the tool declares" description="As it says it. What counts may be said otherwise by the configuration; that is above.">
-      <JsonView value={tool.meta} label="What the tool declares" open={3} />
+    <Card title="Declared metadata" description="As the tool declares it. The configuration may override it; the values in force are above.">
+      <JsonView value={tool.meta} label="Declared metadata" open={3} />
     </Card>
   );
 }

@@ -33,10 +33,10 @@ function Found({ name, list }: { name: string; list: Toolsets }) {
     <Page title={name} above={<Link to="/toolsets">Toolsets</Link>}>
       <EmptyState
         icon={<Layers />}
-        title={`There is no toolset ${name}`}
-        action={mayEdit && nameRule.test(name) && <Link to="/toolsets/$name" params={{ name }} search={{ tab: "new" }} className="Button Button-plain Button-m">Make it</Link>}
+        title={`Unknown toolset ${name}`}
+        action={mayEdit && nameRule.test(name) && <Link to="/toolsets/$name" params={{ name }} search={{ tab: "new" }} className="Button Button-plain Button-m">Create it</Link>}
       >
-        It may have been removed, or the file does not have it any more.
+        It may have been removed from the configuration.
       </EmptyState>
     </Page>
   );

@@ -20,7 +20,7 @@ import { NewToolset } from "./toolset/NewToolset";
 import { inWords, selectionOf } from "./toolset/selection";
 import "./Toolsets.css";
 
-/** The toolsets of the yard, and the versions of what was edited. */
+/** All toolsets, and the versions of their edits. */
 export default function Toolsets() {
   const { tab = "toolsets" } = useSearch({ from: "/toolsets" });
   const navigate = useNavigate({ from: "/toolsets" });
@@ -33,9 +33,9 @@ export default function Toolsets() {
     { id: "history", label: "History", content: <History /> },
   ];
   return (
-    <Page title="Toolsets" description="Named selections from the catalog. A gate that uses one shows only these tools." actions={create}>
+    <Page title="Toolsets" description="Named selections from the catalog. A gate that uses one offers only these tools." actions={create}>
       <ReadOnlyNote part="toolsets" />
-      <Tabs label="Toolsets and their history" tabs={tabs} value={tab === "history" ? tab : "toolsets"} onChange={(next) => void navigate({ search: { tab: next === "toolsets" ? undefined : next }, replace: true })} />
+      <Tabs label="Toolsets" tabs={tabs} value={tab === "history" ? tab : "toolsets"} onChange={(next) => void navigate({ search: { tab: next === "toolsets" ? undefined : next }, })} />
       {creating && <NewToolset open onClose={() => setCreating(false)} names={list.data?.toolsets.map((set) => set.name) ?? []} />}
     </Page>
   );
@@ -64,8 +64,7 @@ function List({ list: { data, error, refetch }, action }: ListProps) {
           rowLink={(set) => ({ to: "/toolsets/$name", params: { name: set.name } })}
           error={error}
           onRetry={() => void refetch()}
-          empty={data?.toolsets.length === 0 ? <NoToolsets action={action} /> : <EmptyState icon={<Layers />} title="No toolset has such a name" />}
-          minWidth={720}
+          empty={data?.toolsets.length === 0 ? <NoToolsets action={action} /> : <EmptyState icon={<Layers />} title="No matching toolsets" />}
         />
       </Card>
     </div>
@@ -73,11 +72,11 @@ function List({ list: { data, error, refetch }, action }: ListProps) {
 }
 
 const columns: Column<Toolset>[] = [
-  { id: "name", header: "Toolset", width: "24%", value: (set) => set.name, cell: (set) => <span className="cut" title={set.name}>{set.name}</span> },
-  { id: "takes", header: "Takes", cell: (set) => <span className="cut soft" title={inWords(selectionOf(set), 40)}>{inWords(selectionOf(set))}</span> },
-  { id: "count", header: "Tools now", width: "116px", align: "right", value: (set) => set.count, cell: (set) => count(set.count) },
-  { id: "gates", header: "Used by", width: "26%", value: (set) => set.gates.length, cell: (set) => <GatesOf set={set} /> },
-  { id: "from", header: "Said in", width: "96px", value: (set) => set.from, cell: ({ from }) => <From from={from} /> },
+  { id: "name", header: "Toolset", min: 160, grow: 2, value: (set) => set.name, cell: (set) => <span className="cut" title={set.name}>{set.name}</span> },
+  { id: "contents", header: "Contents", min: 180, grow: 3, drop: 2, cell: (set) => <span className="cut soft" title={inWords(selectionOf(set), 40)}>{inWords(selectionOf(set))}</span> },
+  { id: "count", header: "Tools", min: 84, align: "right", value: (set) => set.count, cell: (set) => count(set.count) },
+  { id: "gates", header: "Used by", min: 160, grow: 2, drop: 1, value: (set) => set.gates.length, cell: (set) => <GatesOf set={set} /> },
+  { id: "from", header: "Defined in", min: 116, drop: 3, value: (set) => set.from, cell: ({ from }) => <From from={from} /> },
 ];
 
 function GatesOf({ set }: { set: Toolset }) {
@@ -91,14 +90,14 @@ function GatesOf({ set }: { set: Toolset }) {
 }
 
 function From({ from }: { from: string }) {
-  return from === "api" ? <Badge tone="info" title="Edited here or through the API; this counts instead of what the file says.">edited</Badge> : <span className="soft">{from}</span>;
+  return from === "api" ? <Badge tone="info" title="Edited in the console or through the API. The edit overrides the file.">edited</Badge> : <span className="soft">{from}</span>;
 }
 
 const snippet = `toolsets:
   support:
-    tools: [lookup_order]            # local ones
+    tools: [lookup_order]            # local tools
     servers:
-      - jira                         # all of it
+      - jira                         # all its tools
       - {id: github, tools: [search_issues]}
 gates:
   support: {mode: read, toolset: support}`;
@@ -107,7 +106,7 @@ function NoToolsets({ action }: { action: React.ReactNode }) {
   return (
     <EmptyState icon={<Layers />} title="No toolset yet" action={action}>
       <div className="stack-s">
-        <p>Without one, a gate shows every tool that its mode allows. Make one here, or in <code>toolyard.yaml</code>:</p>
+        <p>Without one, a gate offers every tool that its mode allows. Create one here, or in <code>toolyard.yaml</code>:</p>
         <div className="Toolsets-snippet"><Code text={snippet} label="A toolset in toolyard.yaml" /></div>
       </div>
     </EmptyState>

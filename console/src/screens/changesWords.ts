@@ -3,14 +3,14 @@ import type { Tone } from "../components/Badge";
 const words: Record<string, string> = {
   "server.approve": "Approve definitions",
   "server.reject": "Reject definitions",
-  "server.retry": "Connect a server again",
+  "server.retry": "Reconnect a server",
   "toolset.put": "Edit a toolset",
-  "toolset.remove": "Take back the edits of a toolset",
+  "toolset.remove": "Revert a toolset",
   "gate.put": "Edit a gate",
-  "gate.remove": "Take back the edits of a gate",
+  "gate.remove": "Revert a gate",
   "edits.restore": "Restore an earlier version",
   "account.fund": "Fund an account",
-  "key.make": "Make a key",
+  "key.make": "Create a key",
   "key.revoke": "Revoke a key",
   "session.open": "Open a session",
   "session.close": "Close a session",
@@ -18,15 +18,15 @@ const words: Record<string, string> = {
   "link.remove": "Remove a link",
 };
 
-/** What can be done, as the API names it. */
+/** The actions, by their API names. */
 export const deeds = Object.keys(words);
 
-/** A deed as people say it, whether it went well or not; the API's own word for one that is new. */
+/** The label of an action; its API name if it has none. */
 export function deedWords(deed: string): string {
   return words[deed] ?? deed;
 }
 
-/** How a change ended, by the status of its answer; zero is one that still runs. */
+/** The outcome of a change by its HTTP status; zero is one still running. */
 export function outcome(status: number): { tone: Tone; word: string } {
   if (status === 0) return { tone: "info", word: "Running" };
   if (status < 400) return { tone: "good", word: "Done" };

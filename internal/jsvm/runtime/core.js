@@ -57,11 +57,30 @@ export function ask(op, payload) {
 
 /** post asks the outside for something; other work goes on meanwhile. */
 export function post(op, payload) {
-  return new Promise((resolve, reject) => {
+  const { stack } = new Error();
+  return new Promise((resolve, fail) => {
+    const reject = (e) => fail(thrownAt(e, stack));
     const id = ++lastID;
     waiting.set(id, { resolve, reject });
-    host("post", id, op, stringify(payload ?? null));
+    try {
+      host("post", id, op, stringify(payload ?? null));
+    } catch (e) {
+      waiting.delete(id);
+      reject(e);
+    }
   });
+}
+
+/** thrownAt gives an error that comes from elsewhere the stack of whoever waits for it. */
+export function thrownAt(e, stack) {
+  return Object.defineProperty(e, "stack", { value: stack, configurable: true, writable: true });
+}
+
+const early = new Set();
+
+/** readEarly notes a variable that was read while the module was loaded, when none is set. */
+export function readEarly(name) {
+  if (early.size < 100) early.add(String(name).slice(0, 100));
 }
 
 function settle(id, answer) {
@@ -111,7 +130,7 @@ export function tell(op, payload) {
   host("tell", op, stringify(payload ?? null));
 }
 
-const outside = { ask, post, tell };
+const outside = { ask, post, tell, early: () => [...early] };
 
 let used = false;
 

@@ -1,9 +1,17 @@
-/** The top of an axis: the next round number, so that its half is one too. */
-export function niceTop(largest: number): number {
-  if (largest <= 4) return 4;
-  const power = 10 ** Math.floor(Math.log10(largest));
-  for (const step of power === 1 ? [6, 8, 10] : [1, 2, 3, 4, 5, 6, 8, 10]) {
-    if (step * power >= largest) return step * power;
-  }
-  return 10 * power;
+/** The ticks of an axis from zero: round numbers, the last at or above the largest value. */
+export function ticksOf(largest: number, { most = 4, whole = false }: { most?: number; whole?: boolean } = {}): number[] {
+  const top = largest > 0 ? largest : 1;
+  const power = 10 ** Math.floor(Math.log10(top / most));
+  const steps = [1, 2, 2.5, 5, 10].map((step) => step * power).filter((step) => !whole || Number.isInteger(step));
+  const step = steps.find((each) => Math.ceil(top / each) <= most) ?? Math.ceil(top / most);
+  const count = Math.max(1, Math.ceil(top / step - 1e-9));
+  return Array.from({ length: count + 1 }, (_, i) => Number((i * step).toPrecision(12)));
+}
+
+/** Which bands are labelled, so that no two labels touch and each is centered below its own band. */
+export function labelledBands(count: number, bandWidth: number, labelWidth: number): number[] {
+  const every = Math.max(1, Math.ceil((labelWidth + 14) / bandWidth));
+  const inset = Math.max(0, Math.ceil(labelWidth / 2 / bandWidth - 0.5)); // bands to the right of the last label
+  const last = Math.max(0, count - 1 - inset);
+  return Array.from({ length: count }, (_, i) => i).filter((i) => i <= last && (last - i) % every === 0);
 }

@@ -9,7 +9,7 @@ import { type CallStep, type Nested, nestedOf, stepsOf } from "./steps";
 
 const folded = 20; // calls inside that are shown at first
 
-/** Where the time of a call went: its steps, and in its run the calls that its tool made. */
+/** The steps of a call, and the calls that its tool made. */
 export function Path({ call }: { call: CallDetail }) {
   const steps = stepsOf(call);
   const nested = nestedOf(call, call.children);
@@ -21,7 +21,7 @@ export function Path({ call }: { call: CallDetail }) {
   return (
     <>
       {steps.length + nested.length > 0 && <div className="Path-axis faint small" aria-hidden="true"><span>0</span><span>{duration(call.elapsedNs / 2)}</span><span>{duration(call.elapsedNs)}</span></div>}
-      {steps.length > 0 ? <ol className="Path" aria-label="Steps of the call">{lines}</ol> : <p className="faint">Its steps were not recorded.</p>}
+      {steps.length > 0 ? <ol className="Path" aria-label="Steps of the call">{lines}</ol> : <p className="faint">The steps were not recorded.</p>}
       {!steps.some((step) => step.step === "run") && nested.length > 0 && <Inside nested={nested} totalNs={call.elapsedNs} />}
     </>
   );
@@ -34,7 +34,7 @@ function Step({ step, totalNs, children }: { step: CallStep; totalNs: number; ch
     <li>
       <div className="Path-line" title={`${step.name}: ${step.meaning}`}>
         <span className="Path-about">
-          <span className={step.failed ? "strong bad" : step.kind === "work" ? "" : "strong"}>{step.name}{step.failed && " — it failed here"}</span>
+          <span className={step.failed ? "strong bad" : step.kind === "work" ? "" : "strong"}>{step.name}{step.failed && " — failed here"}</span>
           <span className="Path-meaning">{step.meaning}</span>
         </span>
         <Track startNs={step.startNs} endNs={step.endNs} totalNs={totalNs} tone={tone} />
@@ -62,7 +62,7 @@ function Inside({ nested, totalNs }: { nested: Nested[]; totalNs: number }) {
   const shown = all ? nested : nested.slice(0, folded);
   return (
     <>
-      <ol className="Path-inside" aria-label="Calls that the tool made">
+      <ol className="Path-inside" aria-label="Nested calls">
         {shown.map(({ call, startNs, endNs }) => (
           <li key={call.id} className="Path-line">
             <span className="Path-about Path-child">

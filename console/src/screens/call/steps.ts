@@ -17,16 +17,16 @@ export type CallStep = {
 type About = { name: string; meaning: string; kind: StepKind };
 
 const known: Record<string, About> = {
-  record: { name: "Record", meaning: "Makes sure that its end is told.", kind: "work" },
-  recover: { name: "Recover", meaning: "Makes a crash the failure of this one call.", kind: "work" },
-  cap: { name: "Cap", meaning: "Refuses arguments that are too large.", kind: "work" },
-  inject: { name: "Inject", meaning: "Fetches what the tool asks of the caller.", kind: "wait" },
-  validate: { name: "Validate", meaning: "Checks the arguments against the schema.", kind: "work" },
-  admit: { name: "Admit", meaning: "Waits for its limits, sets the price aside.", kind: "wait" },
-  bound: { name: "Bound", meaning: "Bounds the size of the result.", kind: "work" },
-  intend: { name: "Intend", meaning: "Writes down a write before it happens.", kind: "work" },
-  run: { name: "Run", meaning: "The tool itself, until it answers.", kind: "run" },
-  ran: { name: "Settle", meaning: "Charges for it, and records how it ended.", kind: "work" },
+  record: { name: "Record", meaning: "Records the outcome.", kind: "work" },
+  recover: { name: "Recover", meaning: "Contains crashes.", kind: "work" },
+  cap: { name: "Cap", meaning: "Limits the size of arguments.", kind: "work" },
+  inject: { name: "Inject", meaning: "Loads context of the caller.", kind: "wait" },
+  validate: { name: "Validate", meaning: "Validates the arguments.", kind: "work" },
+  admit: { name: "Admit", meaning: "Waits for limits, reserves the price.", kind: "wait" },
+  bound: { name: "Bound", meaning: "Limits the size of the result.", kind: "work" },
+  intend: { name: "Intend", meaning: "Records the intent of a write.", kind: "work" },
+  run: { name: "Run", meaning: "Runs the tool.", kind: "run" },
+  ran: { name: "Settle", meaning: "Charges and records the call.", kind: "work" },
 };
 
 /**
@@ -42,7 +42,7 @@ export function stepsOf({ marks = [], elapsedNs, code }: Pick<CallRow, "marks" |
     const startNs = bounded(atNs);
     const next = marks[i + 1];
     const endNs = next ? Math.max(startNs, bounded(next.atNs)) : elapsedNs;
-    return { step, ...(known[step] ?? { name: step, meaning: "A step of its own.", kind: "work" }), startNs, endNs, failed: step === culprit };
+    return { step, ...(known[step] ?? { name: step, meaning: "Custom step.", kind: "work" }), startNs, endNs, failed: step === culprit };
   });
 }
 

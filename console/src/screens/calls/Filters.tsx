@@ -23,7 +23,7 @@ export function chosen({ view: _, ...filters }: CallSearch): string[] {
 
 const any = { value: "", label: "Any" };
 
-/** What the list is narrowed down to; all of it is in the address. */
+/** The filters of the list, kept in the address. */
 export function Filters({ search, narrow, clear, own }: FiltersProps) {
   const [open, setOpen] = useState(false);
   const id = useId();
@@ -59,7 +59,7 @@ function Names({ search, narrow }: Pick<FiltersProps, "search" | "narrow">) {
   );
 }
 
-/** Who may not see the yard is suggested nothing of what it has. */
+/** Without suggestions, for callers who may not view the yard. */
 function OwnNames({ search, narrow }: Pick<FiltersProps, "search" | "narrow">) {
   return (
     <>
@@ -76,13 +76,13 @@ function codeItems(chosen: string | undefined) {
   return [any, ...known.map((code) => ({ value: code, label: codeWords(code) }))];
 }
 
-/** What came by a link and has no field of its own. */
+/** Filters without a field, set by links. */
 function Chosen({ search, narrow }: Pick<FiltersProps, "search" | "narrow">) {
   if (!search.session && !search.parent) return null;
   return (
     <div className="Calls-chosen">
-      {search.session && <Button size="s" icon={<X />} onClick={() => narrow({ session: undefined })}>in the session {search.session}</Button>}
-      {search.parent && <Button size="s" icon={<X />} onClick={() => narrow({ parent: undefined })}>made by the call {search.parent}</Button>}
+      {search.session && <Button size="s" icon={<X />} onClick={() => narrow({ session: undefined })}>Session {search.session}</Button>}
+      {search.parent && <Button size="s" icon={<X />} onClick={() => narrow({ parent: undefined })}>Parent {search.parent}</Button>}
     </div>
   );
 }
@@ -92,7 +92,7 @@ function Period({ search, narrow }: Pick<FiltersProps, "search" | "narrow">) {
   const [asked, setAsked] = useState(false);
   const known = !until && spans.some((span) => span.value === since);
   const custom = asked || !known;
-  const items = [...spans, { value: "custom", label: "From … to …" }];
+  const items = [...spans, { value: "custom", label: "Custom" }];
   const choose = (value: string) => {
     setAsked(value === "custom");
     if (value !== "custom") narrow({ since: value || undefined, until: undefined });
@@ -148,7 +148,7 @@ function GateFilter({ value, onPick }: PickProps) {
 
 type NamedProps = PickProps & { label: string; suggestions?: string[]; onType?: (text: string) => void };
 
-/** A name in full: it counts with Enter, when the field is left, or when it is picked from the list. */
+/** A name: applied with Enter, on blur, or when picked from the list. */
 function Named({ label, value = "", onPick, suggestions = [], onType }: NamedProps) {
   const [text, setText] = useState(value);
   const id = useId();

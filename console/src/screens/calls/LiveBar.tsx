@@ -9,7 +9,7 @@ import type { Live } from "./useLive";
 
 type LiveBarProps = {
   live: Live;
-  /** Whether what happens now belongs to the list at all. */
+  /** Whether new calls belong to the list. */
   on: boolean;
   paused: boolean;
   away: boolean;
@@ -18,13 +18,13 @@ type LiveBarProps = {
   onReload: () => void;
 };
 
-/** How the stream stands, what came meanwhile, and how many calls there are in a second. */
+/** The state of the live stream, new calls, and the call rate. */
 export function LiveBar({ live, on, paused, away, onPause, onTop, onReload }: LiveBarProps) {
   if (!on) {
     return (
       <div className="Calls-bar">
-        <Status tone="neutral">The chosen time has passed: nothing new is added</Status>
-        <Button size="s" icon={<RotateCw />} onClick={onReload}>Read again</Button>
+        <Status tone="neutral">The chosen period has ended</Status>
+        <Button size="s" icon={<RotateCw />} onClick={onReload}>Refresh</Button>
       </div>
     );
   }
@@ -42,8 +42,8 @@ export function LiveBar({ live, on, paused, away, onPause, onTop, onReload }: Li
       )}
       {live.lost > 0 && (
         <>
-          <span className="warn small">{plural(live.lost, "event")} came too fast</span>
-          <Button size="s" variant="quiet" icon={<RotateCw />} onClick={onReload}>Read the record</Button>
+          <span className="warn small">{plural(live.lost, "event")} dropped</span>
+          <Button size="s" variant="quiet" icon={<RotateCw />} onClick={onReload}>Refresh</Button>
         </>
       )}
       <Rate stream={live.stream} />
@@ -53,13 +53,13 @@ export function LiveBar({ live, on, paused, away, onPause, onTop, onReload }: Li
 }
 
 function standing({ state, error }: Live, paused: boolean): [Tone, string] {
-  if (state === "refused") return ["bad", error?.message ?? "The stream is refused"];
-  if (state === "waiting") return ["warn", "Connecting again"];
+  if (state === "refused") return ["bad", error?.message ?? "The live stream was refused"];
+  if (state === "waiting") return ["warn", "Reconnecting"];
   if (state === "connecting") return ["info", "Connecting"];
   return paused ? ["neutral", "Paused"] : ["good", "Live"];
 }
 
-/** Calls per second in the last minute, looked at once a second. */
+/** Calls per second in the last minute. */
 function Rate({ stream }: { stream: Stream }) {
   const [now, setNow] = useState(() => Date.now());
   useEffect(() => {
@@ -73,11 +73,11 @@ function Rate({ stream }: { stream: Stream }) {
   return (
     <div className="Calls-rate">
       <div className="Calls-rate-text">
-        <div><span className="strong">{shortCount(all)}</span> seen in the last minute</div>
-        <div className="faint">at most {shortCount(top)}/s{errors > 0 && <span className="bad"> · {shortCount(errors)} failed</span>}</div>
+        <div><span className="strong">{shortCount(all)}</span> {all === 1 ? "call" : "calls"} in the last minute</div>
+        <div className="faint">peak {shortCount(top)}/s{errors > 0 && <span className="bad"> · {shortCount(errors)} failed</span>}</div>
       </div>
       <div className="Calls-picture">
-        <Sparkline values={seconds.map((each) => each.ok + each.errors)} label={`Calls per second in the last ${pictured} seconds, at most ${top}`} width={168} height={32} />
+        <Sparkline values={seconds.map((each) => each.ok + each.errors)} label={`Calls per second in the last ${pictured} seconds, peak ${top}`} width={168} height={32} />
       </div>
     </div>
   );
@@ -85,7 +85,7 @@ function Rate({ stream }: { stream: Stream }) {
 
 const sayEvery = 15_000;
 
-/** Tells those who do not see the list what came, not more often than one can listen to. */
+/** Announces new calls to screen readers, at most every 15 seconds. */
 function Announcer({ stream, quiet }: { stream: Stream; quiet: boolean }) {
   const [text, setText] = useState("");
   const told = useRef(0);

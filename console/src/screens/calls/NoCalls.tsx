@@ -6,17 +6,17 @@ import { Button } from "../../components/Button";
 import { Code } from "../../components/Code";
 import { EmptyState } from "../../components/States";
 
-/** There are no calls: none are like that, or nobody made one yet, and how to make one. */
+/** No calls: filtered out, or none yet. */
 export function NoCalls({ filtered, clear, own }: { filtered: boolean; clear: () => void; own: boolean }) {
   if (filtered) {
     return (
-      <EmptyState icon={<Activity />} title="No call is like that" action={<Button onClick={clear}>Clear the filters</Button>}>
-        Names must be written in full. A call that fits will appear here as it happens.
+      <EmptyState icon={<Activity />} title="No matching calls" action={<Button onClick={clear}>Clear filters</Button>}>
+        Names must match exactly. New matching calls appear as they happen.
       </EmptyState>
     );
   }
   return (
-    <EmptyState icon={<Activity />} title={own ? "Nothing was called for your account yet" : "Nobody called a tool yet"}>
+    <EmptyState icon={<Activity />} title={own ? "No calls for your account yet" : "No calls yet"}>
       {own ? <HowToCallYourself /> : <HowToCall />}
     </EmptyState>
   );
@@ -29,7 +29,7 @@ function HowToCall() {
   const tool = tools.data?.tools[0]?.name ?? "TOOL";
   return (
     <div className="Calls-how">
-      <p>Open a tool in the <Link to="/catalog">catalog</Link> and fill in its form, or connect an agent to <code>{location.origin}{gate?.path ?? "/mcp"}</code>, or send a call yourself:</p>
+      <p>Run a tool from the <Link to="/catalog">catalog</Link>, connect an agent to <code>{location.origin}{gate?.path ?? "/mcp"}</code>, or send a call:</p>
       <Code text={curl(tool, gate?.callers === "keys")} label="A call with curl" />
     </div>
   );
@@ -38,7 +38,7 @@ function HowToCall() {
 function HowToCallYourself() {
   return (
     <div className="Calls-how">
-      <p>Connect an agent to <code>{location.origin}/mcp</code> with your key, or send a call yourself. The agent is told which tools there are.</p>
+      <p>Connect an agent to <code>{location.origin}/mcp</code> with your key, or send a call:</p>
       <Code text={curl("TOOL", true)} label="A call with curl" />
     </div>
   );

@@ -7,22 +7,24 @@ import { visible } from "../../format/visible";
 import type { CallSearch } from "./Filters";
 import type { Row } from "./stream";
 
-/** The columns of the list of calls. Callers narrow the list down to their own. */
+/** The columns of the list of calls. A click on a caller filters by it. */
 export function columnsOf(narrow: (more: CallSearch) => void): Column<Row>[] {
   return [
-    { id: "at", header: "When", width: "104px", cell: (row) => <When row={row} /> },
-    { id: "tool", header: "Tool", cell: (row) => <ToolName row={row} /> },
-    { id: "code", header: "Outcome", width: "168px", cell: (row) => (row.running ? <Status tone="info">Running</Status> : <CodeStatus code={row.code} />) },
-    { id: "gate", header: "Gate", width: "124px", cell: (row) => <GateName row={row} /> },
+    { id: "at", header: "When", min: 92, cell: (row) => <When row={row} /> },
+    { id: "tool", header: "Tool", min: 190, grow: 3, cell: (row) => <ToolName row={row} /> },
+    { id: "code", header: "Outcome", min: 150, cell: (row) => (row.running ? <Status tone="info">Running</Status> : <CodeStatus code={row.code} />) },
+    { id: "gate", header: "Gate", min: 104, grow: 1, drop: 3, cell: (row) => <GateName row={row} /> },
     {
       id: "caller",
       header: "Caller",
-      width: "152px",
-      cell: ({ caller }) => <button type="button" className="Calls-pick cut" title={`Only calls of ${caller}`} onClick={() => narrow({ caller })}>{caller}</button>,
+      min: 120,
+      grow: 1,
+      drop: 1,
+      cell: ({ caller }) => <button type="button" className="Calls-pick cut" title={`Only calls by ${caller}`} onClick={() => narrow({ caller })}>{caller}</button>,
     },
-    { id: "took", header: "Took", width: "136px", align: "right", cell: (row) => <Took row={row} /> },
-    { id: "price", header: "Price", width: "84px", align: "right", cell: (row) => (row.running ? <Nothing /> : <Price usd={row.priceUsd} />) },
-    { id: "size", header: "In / out", width: "140px", align: "right", cell: (row) => (row.running ? <Nothing /> : <Sizes row={row} />) },
+    { id: "took", header: "Duration", min: 124, align: "right", cell: (row) => <Took row={row} /> },
+    { id: "price", header: "Price", min: 84, drop: 2, align: "right", cell: (row) => (row.running ? <Nothing /> : <Price usd={row.priceUsd} />) },
+    { id: "size", header: "In / out", min: 128, drop: 4, align: "right", cell: (row) => (row.running ? <Nothing /> : <Sizes row={row} />) },
   ];
 }
 
@@ -40,7 +42,7 @@ function When({ row }: { row: Row }) {
 function ToolName({ row }: { row: Row }) {
   const name = visible([row.server, row.tool].filter(Boolean).join(" / "));
   return (
-    <span className="cut Calls-tool" title={row.parent ? `${name}, inside of another call` : name}>
+    <span className="cut Calls-tool" title={row.parent ? `${name}, called by another tool` : name}>
       {row.parent && <span className="faint" aria-hidden="true">↳ </span>}
       {row.server && <span className="faint">{visible(row.server)} / </span>}
       {visible(row.tool)}

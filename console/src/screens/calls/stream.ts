@@ -16,7 +16,7 @@ export type Filter = { code?: string | undefined; session?: string | undefined; 
 export class Stream {
   readonly #filter: Filter;
   readonly #rows = new Map<string, Row>(); // the oldest first
-  #seconds: Second[] = [];
+  readonly #seconds = new Map<number, Second>();
   #lost = 0;
   #heard = 0;
   #version = 0;
@@ -47,7 +47,7 @@ export class Stream {
     const known = this.#rows.get(call.id);
     if (known && !known.running) return;
     this.#put(call);
-    if (this.#replayed) this.#count(call.code === "OK", now);
+    this.#count(call.code === "OK", Date.parse(call.at) + call.elapsedNs / 1e6, now);
   }
 
   lose(count: number) {
@@ -82,10 +82,9 @@ export class Stream {
   /** Calls that ended in each of the last seconds, the oldest first. */
   perSecond(now: number): Second[] {
     const last = Math.floor(now / 1000);
-    const known = new Map(this.#seconds.map((second) => [second.at, second]));
     return Array.from({ length: pictured }, (_, i) => {
       const at = last - pictured + i; // the second that still runs is left out
-      return known.get(at) ?? { at, ok: 0, errors: 0 };
+      return this.#seconds.get(at) ?? { at, ok: 0, errors: 0 };
     });
   }
 
@@ -109,15 +108,16 @@ export class Stream {
     for (const [id, row] of this.#rows) if (row.running) this.#rows.delete(id);
   }
 
-  #count(ok: boolean, now: number) {
-    const at = Math.floor(now / 1000);
-    let second = this.#seconds.at(-1);
-    if (second?.at !== at) {
-      second = { at, ok: 0, errors: 0 };
-      this.#seconds = [...this.#seconds.slice(-pictured), second];
-    }
+  /** Counts a call in the second in which it ended, also one from before the page was opened. */
+  #count(ok: boolean, ended: number, now: number) {
+    const oldest = Math.floor(now / 1000) - pictured;
+    const at = Math.min(Math.floor((Number.isNaN(ended) ? now : ended) / 1000), Math.floor(now / 1000)); // clocks differ a little
+    if (at < oldest) return;
+    const second = this.#seconds.get(at) ?? { at, ok: 0, errors: 0 };
     if (ok) second.ok++;
     else second.errors++;
+    this.#seconds.set(at, second);
+    for (const each of this.#seconds.keys()) if (each < oldest) this.#seconds.delete(each);
   }
 }
 

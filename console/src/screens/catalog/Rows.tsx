@@ -119,9 +119,9 @@ function Heads() {
         <span role="columnheader">Tool</span>
         <span role="columnheader">Mode</span>
         <span role="columnheader" className="right">Price</span>
-        <span role="columnheader" className="right">Limit</span>
-        <span role="columnheader" className="right" title="About what its definition costs in a prompt">Tokens</span>
-        <span role="columnheader" className="right" title="How many gates show it">Gates</span>
+        <span role="columnheader" className="Rows-limit right">Limit</span>
+        <span role="columnheader" className="Rows-tokens right" title="Approximate size of the definition in a prompt">Tokens</span>
+        <span role="columnheader" className="Rows-gates right" title="Number of gates that offer it">Gates</span>
       </div>
     </div>
   );
@@ -144,7 +144,7 @@ function Row({ tool, words, reachable }: { tool: ToolItem | undefined; words: st
             <Marked text={visible(tool.name)} words={words} />
           </Link>
           {tool.server && <span className="Rows-server faint small cut" title={tool.server}><Marked text={tool.server} words={words} /></span>}
-          {tool.down && <Status tone="bad" title="Its server cannot be used now">down</Status>}
+          {tool.down && <Status tone="bad" title="Its server is down">down</Status>}
           {tool.problems !== undefined && tool.problems > 0 && <Status tone="warn">{plural(tool.problems, "problem")}</Status>}
         </div>
         <p className="soft cut" title={visible(tool.summary)}><Marked text={visible(tool.summary)} words={words} /></p>
@@ -161,8 +161,8 @@ function Numbers({ tool }: { tool: ToolItem }) {
       <span role="cell" className="Rows-cell"><Badge tone={tool.mode === "write" ? "warn" : "neutral"}>{tool.mode}</Badge></span>
       <span role="cell" className={free ? "Rows-cell right faint" : "Rows-cell right"}>{price(tool.priceUsd)}</span>
       <span role="cell" className="Rows-cell Rows-limit right">{shortLimit(tool.rateLimit) ?? <span className="faint" aria-label="none">–</span>}</span>
-      <span role="cell" className="Rows-cell right">{count(tool.tokens)}<span className="only-narrow faint"> tokens</span></span>
-      <span role="cell" className={tool.gates === 0 ? "Rows-cell right faint" : "Rows-cell right"}>{count(tool.gates)}<span className="only-narrow faint"> {tool.gates === 1 ? "gate" : "gates"}</span></span>
+      <span role="cell" className="Rows-cell Rows-tokens right">{count(tool.tokens)}<span className="only-narrow faint"> tokens</span></span>
+      <span role="cell" className={tool.gates === 0 ? "Rows-cell Rows-gates right faint" : "Rows-cell Rows-gates right"}>{count(tool.gates)}<span className="only-narrow faint"> {tool.gates === 1 ? "gate" : "gates"}</span></span>
     </>
   );
 }

@@ -12,14 +12,14 @@ export const filterWords: Record<FilterName, string> = {
   category: "Category",
   mode: "Mode",
   price: "Price",
-  latency: "Latency",
-  gate: "Shown at gate",
+  latency: "Latency class",
+  gate: "Gate",
 };
 
 /** A value of a filter, as people read it. */
 export function valueWords(name: FilterName, value: string): string {
-  if (name === "source" && value === "-") return "This yard";
-  if (name === "mode") return value === "read" ? "Reads" : "Writes";
+  if (name === "source" && value === "-") return "Local";
+  if (name === "mode") return value === "read" ? "Read" : "Write";
   if (name === "price") return value === "free" ? "Free" : "Paid";
   if (name === "latency") return value.slice(0, 1).toUpperCase() + value.slice(1);
   return value;

@@ -5,18 +5,18 @@ import { Code, CopyButton } from "../../components/Code";
 import { Tabs } from "../../components/Tabs";
 import { type Snippet, snippets } from "./snippets";
 
-/** How clients come to a gate: its address on this very host, and what to tell each of them. */
+/** How to connect clients to a gate. */
 export function Connect({ gate }: { gate: Gate }) {
   const url = location.origin + gate.path;
   const tabs = snippets(gate, location.origin).map((each) => ({ id: each.id, label: each.label, content: <SnippetText snippet={each} /> }));
   return (
     <Card title="Connect a client">
       <div className="stack">
-        <p className="Gates-url"><span className="soft">Address</span> <code className="wrap-anywhere">{url}</code> <CopyButton text={url} label="Copy the address" /></p>
+        <p className="Gates-url"><span className="soft">URL</span> <code className="wrap-anywhere">{url}</code> <CopyButton text={url} label="Copy URL" /></p>
         {gate.callers === "keys" ? (
-          <p className="soft">Callers need a key. <Link to="/keys">Make one</Link>, keep it in the variable <code>TOOLYARD_KEY</code>, and it is sent as <code>Authorization: Bearer</code>.</p>
+          <p className="soft">Callers need a key. <Link to="/keys">Create one</Link> and set it as <code>TOOLYARD_KEY</code>; it is sent as <code>Authorization: Bearer</code>.</p>
         ) : (
-          <p className="soft">Anyone who reaches the address may enter; no key is needed.</p>
+          <p className="soft">No key is needed: anyone who can reach the URL can call.</p>
         )}
         <Tabs label="Clients" tabs={tabs} />
       </div>
@@ -27,7 +27,7 @@ export function Connect({ gate }: { gate: Gate }) {
 function SnippetText({ snippet }: { snippet: Snippet }) {
   return (
     <div className="stack-s">
-      <p className="small soft">{snippet.file ? <>Into <code>{snippet.file}</code>:</> : snippet.about}</p>
+      <p className="small soft">{snippet.file ? <>In <code>{snippet.file}</code>:</> : snippet.about}</p>
       <Code text={snippet.text} label={`For ${snippet.label}`} />
     </div>
   );

@@ -1,4 +1,4 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { type QueryClient, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
 import { putGate } from "../../api/actions";
@@ -21,13 +21,13 @@ type GateFormProps = {
   onClose: () => void;
 };
 
-/** A gate's terms, to be changed or to be made. */
+/** The settings of a new or existing gate. */
 export function GateForm({ list, gate, onClose }: GateFormProps) {
   const [name, setName] = useState(gate?.name ?? "");
   const [terms, setTerms] = useState<Terms>(() => termsOf(gate));
   const [seen] = useState(gate); // as it was when the form came
   const save = useSave(name, terms, list.version, onClose);
-  const wrong = gate || name === "" ? undefined : !nameRule.test(name) ? `Use ${nameHint}.` : list.gates.some((each) => each.name === name) ? "There is a gate of this name already." : undefined;
+  const wrong = gate || name === "" ? undefined : !nameRule.test(name) ? `Use ${nameHint}.` : list.gates.some((each) => each.name === name) ? "A gate with this name exists." : undefined;
   const submit = (event: FormEvent) => {
     event.preventDefault();
     if (nameRule.test(name) && !wrong) save.mutate();
@@ -36,8 +36,8 @@ export function GateForm({ list, gate, onClose }: GateFormProps) {
     <Dialog
       open
       onClose={onClose}
-      title={gate ? `Edit the gate ${gate.name}` : "New gate"}
-      description={gate ? "It counts at once, for callers that are connected too. What the file says of it stays there, and does not count until the edit is taken back." : "A way in, at /mcp/ and its name. It is there as soon as it is saved."}
+      title={gate ? `Edit ${gate.name}` : "New gate"}
+      description={gate ? "Effective immediately, also for connected callers. The edit overrides the configuration file until you revert it." : "An entry point at /mcp/NAME, available as soon as you save it."}
       footer={
         <>
           <Button onClick={onClose}>Cancel</Button>
@@ -61,12 +61,12 @@ function TermFields({ terms, onChange }: { terms: Terms; onChange: (terms: Terms
   const set = (more: Partial<Terms>) => onChange({ ...terms, ...more });
   return (
     <div className="grid-2 Gates-fields">
-      <Select label="Mode" value={terms.mode} items={choices.mode} onChange={(mode) => set({ mode })} hint="Whether callers may only read, or also change things." />
-      <Select label="Toolset" value={terms.toolset} items={items} onChange={(toolset) => set({ toolset })} hint="What callers see." />
-      <Select label="Surface" value={terms.surface} items={choices.surface} onChange={(surface) => set({ surface })} hint="What the tools are for." />
-      <Select label="Callers" value={terms.callers} items={choices.callers} onChange={(callers) => set({ callers })} hint="Who may enter." />
-      <Select label="Naming" value={terms.naming} items={choices.naming} onChange={(naming) => set({ naming })} hint="How names are written." />
-      <Select label="Errors" value={terms.errors} items={choices.errors} onChange={(errors) => set({ errors })} hint="How failures are told." />
+      <Select label="Mode" value={terms.mode} items={choices.mode} onChange={(mode) => set({ mode })} hint="Whether callers may change anything." />
+      <Select label="Toolset" value={terms.toolset} items={items} onChange={(toolset) => set({ toolset })} hint="The tools it offers." />
+      <Select label="Surface" value={terms.surface} items={choices.surface} onChange={(surface) => set({ surface })} hint="Free answers, paid execution, or both." />
+      <Select label="Callers" value={terms.callers} items={choices.callers} onChange={(callers) => set({ callers })} hint="Who may call." />
+      <Select label="Naming" value={terms.naming} items={choices.naming} onChange={(naming) => set({ naming })} hint="How tool names are written." />
+      <Select label="Errors" value={terms.errors} items={choices.errors} onChange={(errors) => set({ errors })} hint="How errors are reported." />
     </div>
   );
 }
@@ -76,8 +76,8 @@ function Failure({ error, was, now }: { error: unknown; was: Gate | undefined; n
   const changed = was && now ? differences(was, now) : [];
   return (
     <div className="stack-s">
-      <ErrorNote error={new Error("Something was edited meanwhile, so nothing was saved. It was read anew; what you chose is still here. Look at it and save again.")} />
-      {changed.length > 0 && <ul className="small soft">{changed.map((each) => <li key={each.term}>Somebody changed {each.term}: {each.was} is now {each.now}.</li>)}</ul>}
+      <ErrorNote error={new Error("The configuration changed since you opened this form, so nothing was saved. Your choices are still here; review them and save again.")} />
+      {changed.length > 0 && <ul className="small soft">{changed.map((each) => <li key={each.term}>{each.term} changed from {each.was} to {each.now}.</li>)}</ul>}
     </div>
   );
 }
@@ -89,11 +89,17 @@ function useSave(name: string, terms: Terms, version: number, onDone: () => void
   const body: GateChange = { mode, surface, toolset: toolset || undefined, naming, callers, errors, version };
   return useMutation({
     mutationFn: () => putGate(name, body),
-    onSettled: () => Promise.all(["gates", "toolsets", "edits", "tools", "overview"].map((key) => client.invalidateQueries({ queryKey: [key] }))),
-    onSuccess: () => {
-      toast.good(`The gate ${name} is saved, and counts.`);
+    onError: () => reload(client),
+    onSuccess: async () => {
+      await reload(client); // the next change needs the new version
+      toast.good(`Saved the gate ${name}.`);
       onDone();
       void navigate({ search: { gate: name } });
     },
   });
+}
+
+/** Reads everything that depends on gates again. */
+async function reload(client: QueryClient) {
+  await Promise.all(["gates", "toolsets", "edits", "tools", "overview"].map((key) => client.invalidateQueries({ queryKey: [key] })));
 }

@@ -12,7 +12,7 @@ import { count, percent, plural, shortCount } from "../../format";
 
 const heaviest = 10;
 
-/** What a gate shows, and what of it costs most in a prompt. */
+/** The tools of a gate, and which definitions are largest. */
 export function GateTools({ gate }: { gate: GateDetail }) {
   const [text, setText] = useState("");
   const found = useMemo(() => {
@@ -23,7 +23,7 @@ export function GateTools({ gate }: { gate: GateDetail }) {
   if (gate.toolList.length === 0) return <NoTools gate={gate} />;
   return (
     <div className="stack">
-      <Card title="What costs most" description={`All ${plural(gate.tools, "definition")} together cost about ${count(gate.tokens)} tokens in every prompt that carries them.`}>
+      <Card title="Largest definitions" description={`${plural(gate.tools, "definition")}, about ${count(gate.tokens)} tokens in every prompt that includes them.`}>
         <HBars label="The tools with the most tokens" bars={bars(gate.toolList)} />
       </Card>
       <div className="Gates-search">
@@ -37,8 +37,7 @@ export function GateTools({ gate }: { gate: GateDetail }) {
           rowKey={(tool) => tool.name}
           rowLink={(tool) => ({ to: "/tools/$source/$name", params: { source: tool.server ?? "-", name: tool.tool }, search: { gate: gate.name } })}
           sort={{ id: "tokens", desc: true }}
-          empty={<EmptyState icon={<Wrench />} title="No tool of this gate has such a name" />}
-          minWidth={640}
+          empty={<EmptyState icon={<Wrench />} title="No matching tools" />}
         />
       </Card>
     </div>
@@ -54,19 +53,19 @@ function bars(list: GateTool[]) {
 
 function columnsOf(all: number): Column<GateTool>[] {
   return [
-    { id: "name", header: "Name at the gate", value: (tool) => tool.name, cell: (tool) => <span className="mono cut" title={tool.name}>{tool.name}</span> },
-    { id: "source", header: "From", width: "24%", value: (tool) => tool.server ?? "", cell: ({ server }) => (server ? <Link to="/servers/$id" params={{ id: server }} className="cut">{server}</Link> : <span className="soft">local</span>) },
-    { id: "mode", header: "Effect", width: "92px", value: (tool) => tool.mode, cell: ({ mode }) => <Badge tone={mode === "write" ? "warn" : "neutral"}>{mode}</Badge> },
-    { id: "tokens", header: "Tokens", width: "100px", align: "right", value: (tool) => tool.tokens, cell: ({ tokens }) => count(tokens) },
-    { id: "share", header: "Share", width: "84px", align: "right", cell: ({ tokens }) => <span className="soft">{percent(tokens, all)}</span> },
+    { id: "name", header: "Name at the gate", min: 200, grow: 2, value: (tool) => tool.name, cell: (tool) => <span className="mono cut" title={tool.name}>{tool.name}</span> },
+    { id: "source", header: "Source", min: 120, grow: 1, drop: 1, value: (tool) => tool.server ?? "", cell: ({ server }) => (server ? <Link to="/servers/$id" params={{ id: server }} className="cut">{server}</Link> : <span className="soft">local</span>) },
+    { id: "mode", header: "Mode", min: 80, value: (tool) => tool.mode, cell: ({ mode }) => <Badge tone={mode === "write" ? "warn" : "neutral"}>{mode}</Badge> },
+    { id: "tokens", header: "Tokens", min: 92, align: "right", value: (tool) => tool.tokens, cell: ({ tokens }) => count(tokens) },
+    { id: "share", header: "Share", min: 80, drop: 2, align: "right", cell: ({ tokens }) => <span className="soft">{percent(tokens, all)}</span> },
   ];
 }
 
 function NoTools({ gate }: { gate: GateDetail }) {
   return (
     <Card>
-      <EmptyState icon={<Wrench />} title="This gate shows no tool">
-        {gate.toolset ? <>What the toolset <Link to="/toolsets/$name" params={{ name: gate.toolset }}>{gate.toolset}</Link> takes does not fit the gate's mode and surface, or is not there now.</> : "No tool fits its mode and surface."}
+      <EmptyState icon={<Wrench />} title="This gate offers no tools">
+        {gate.toolset ? <>No tool of the toolset <Link to="/toolsets/$name" params={{ name: gate.toolset }}>{gate.toolset}</Link> matches the gate's mode and surface, or none is available now.</> : "No tool matches its mode and surface."}
       </EmptyState>
     </Card>
   );

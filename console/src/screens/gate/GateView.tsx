@@ -21,12 +21,12 @@ import { Connect } from "./Connect";
 import { GateForm } from "./GateForm";
 import { GateTools } from "./GateTools";
 
-/** One gate: what it says, what it shows, and how clients come to it. */
+/** One gate: settings, tools, and how to connect. */
 export function GateView({ name, list }: { name: string; list: Gates | undefined }) {
   const { data, error, refetch } = useQuery(queries.gate(name));
   const { tab, format } = useSearch({ from: "/gates" });
   const navigate = useNavigate({ from: "/gates" });
-  const go = (search: { tab?: string; format?: string }) => void navigate({ search: { gate: name, ...search }, replace: true });
+  const go = (search: { tab?: string; format?: string }) => void navigate({ search: { gate: name, ...search } });
   const tabs = data && [
     { id: "tools", label: "Tools", count: data.tools, content: <GateTools gate={data} /> },
     { id: "connect", label: "Connect", content: <Connect gate={data} /> },
@@ -41,8 +41,8 @@ export function GateView({ name, list }: { name: string; list: Gates | undefined
       {tabs ? (
         <>
           <Facts gate={data} />
-          {data.problems > 0 && <p className="Gates-problems"><CircleAlert aria-hidden="true" /><span>{plural(data.problems, "problem")} at this gate. <Link to="/problems" search={{ q: name }}>Read what to do</Link></span></p>}
-          <Tabs label="Parts of the gate" tabs={tabs} value={tab === "connect" ? tab : "tools"} onChange={(next) => go({ tab: next === "tools" ? undefined : next })} />
+          {data.problems > 0 && <p className="Gates-problems"><CircleAlert aria-hidden="true" /><span>{plural(data.problems, "problem")} at this gate. <Link to="/problems" search={{ q: name }}>View problems</Link></span></p>}
+          <Tabs label="Gate" tabs={tabs} value={tab === "connect" ? tab : "tools"} onChange={(next) => go({ tab: next === "tools" ? undefined : next })} />
           {isFormat(format) && <ExportDialog of={{ gate: name }} format={format} onFormat={(next) => go({ tab, format: next })} onClose={() => go({ tab })} />}
         </>
       ) : error ? (
@@ -54,10 +54,10 @@ export function GateView({ name, list }: { name: string; list: Gates | undefined
   );
 }
 
-const fromWords: Record<string, string> = { file: "from the file", program: "from the program" };
+const fromWords: Record<string, string> = { file: "from file", program: "from program" };
 
 function From({ from }: { from: string }) {
-  if (from === "api") return <Badge tone="info" title="This counts instead of what the file says.">edited</Badge>;
+  if (from === "api") return <Badge tone="info" title="The edit overrides the file.">edited</Badge>;
   return <Badge>{fromWords[from] ?? from}</Badge>;
 }
 
@@ -66,11 +66,11 @@ function Facts({ gate }: { gate: GateDetail }) {
     <>
       <ReadOnlyNote part="gates" />
       <dl className="Gates-facts">
-        <Fact name="Path"><span className="row"><code className="cut" title={gate.path}>{gate.path}</code><CopyButton text={location.origin + gate.path} label="Copy the address" /></span></Fact>
+        <Fact name="Path"><span className="row"><code className="cut" title={gate.path}>{gate.path}</code><CopyButton text={location.origin + gate.path} label="Copy URL" /></span></Fact>
         <Fact name="Mode">{gate.mode}</Fact>
         <Fact name="Surface">{gate.surface}</Fact>
         <Fact name="Toolset">{gate.toolset ? <Link to="/toolsets/$name" params={{ name: gate.toolset }}>{gate.toolset}</Link> : "all tools"}</Fact>
-        <Fact name="Callers">{gate.callers === "keys" ? "those with a key" : "anyone"}</Fact>
+        <Fact name="Callers">{gate.callers === "keys" ? "with a key" : "anyone"}</Fact>
         <Fact name="Naming">{gate.naming}</Fact>
         <Fact name="Errors">{gate.errors === "protocol" ? "JSON-RPC errors" : "as results"}</Fact>
         <Fact name="Tokens">{count(gate.tokens)}</Fact>
@@ -88,7 +88,7 @@ function Fact({ name, children }: { name: string; children: ReactNode }) {
   );
 }
 
-/** The buttons that change a gate. One that the program made itself is not the configuration's to change. */
+/** Buttons that change a gate. Gates made by the embedding program cannot be changed. */
 function Editing({ gate, list }: { gate: GateDetail; list: Gates | undefined }) {
   const mayEdit = useMayEdit("gates");
   const [open, setOpen] = useState<"edit" | "remove">();
@@ -100,7 +100,7 @@ function Editing({ gate, list }: { gate: GateDetail; list: Gates | undefined }) 
       await removeGate(gate.name, list.version);
       const { gates } = await client.fetchQuery({ ...queries.gates(), staleTime: 0 });
       const there = gates.some((each) => each.name === gate.name);
-      toast.good(there ? `The gate ${gate.name} is as the file has it.` : `The gate ${gate.name} is gone: the file does not have it.`);
+      toast.good(there ? `Reverted ${gate.name} to the file.` : `Removed ${gate.name}: the file does not define it.`);
       if (!there) await navigate({ search: {} });
     } finally {
       await Promise.all(["gates", "toolsets", "edits", "tools", "overview"].map((key) => client.invalidateQueries({ queryKey: [key] })));
@@ -108,12 +108,12 @@ function Editing({ gate, list }: { gate: GateDetail; list: Gates | undefined }) 
   };
   return (
     <>
-      {gate.from === "api" && <Button variant="danger" onClick={() => setOpen("remove")}>As the file has it</Button>}
+      {gate.from === "api" && <Button variant="danger" onClick={() => setOpen("remove")}>Revert to file</Button>}
       <Button icon={<Pencil aria-hidden="true" />} onClick={() => setOpen("edit")}>Edit</Button>
       {open === "edit" && <GateForm list={list} gate={list.gates.find((each) => each.name === gate.name) ?? gate} onClose={() => setOpen(undefined)} />}
-      <Confirm open={open === "remove"} onClose={() => setOpen(undefined)} title={`Take back the edits of ${gate.name}?`} action="Take back" danger onConfirm={remove}>
-        <p>What the configuration file says of this gate counts again. If the file does not have it, the gate is gone, and callers at {gate.path} are turned away.</p>
-        <p className="soft">The edit stays in the history, and can be restored from there.</p>
+      <Confirm open={open === "remove"} onClose={() => setOpen(undefined)} title={`Revert ${gate.name} to the file?`} action="Revert" danger onConfirm={remove}>
+        <p>The definition in the configuration file takes effect immediately. If the file does not define this gate, it is removed and callers at {gate.path} are refused.</p>
+        <p className="soft">The edit stays in the history and can be restored.</p>
       </Confirm>
     </>
   );

@@ -13,7 +13,7 @@ export function snippets(gate: Pick<Gate, "name" | "path" | "callers">, origin: 
     { id: "claude-code", label: "Claude Code", about: keys ? `In a shell where ${variable} holds the key:` : "In a shell:", text: claudeCode(name, url, keys) },
     { id: "cursor", label: "Cursor", file: "~/.cursor/mcp.json", text: json({ mcpServers: { [name]: { url, ...(keys && { headers: bearer(`\${env:${variable}}`) }) } } }) },
     { id: "vscode", label: "VS Code", file: ".vscode/mcp.json", text: json(vsCode(name, url, keys)) },
-    { id: "json", label: "Other clients", about: "Most clients take this, in a file of their own:", text: json({ mcpServers: { [name]: { type: "http", url, ...(keys && { headers: bearer(`<${variable}>`) }) } } }) },
+    { id: "json", label: "Other clients", about: "Most clients accept this format:", text: json({ mcpServers: { [name]: { type: "http", url, ...(keys && { headers: bearer(`<${variable}>`) }) } } }) },
   ];
 }
 
@@ -28,7 +28,7 @@ function claudeCode(name: string, url: string, keys: boolean): string {
 function vsCode(name: string, url: string, keys: boolean) {
   if (!keys) return { servers: { [name]: { type: "http", url } } };
   return {
-    inputs: [{ type: "promptString", id: "toolyard-key", description: "Key of the yard", password: true }],
+    inputs: [{ type: "promptString", id: "toolyard-key", description: "Toolyard API key", password: true }],
     servers: { [name]: { type: "http", url, headers: bearer("${input:toolyard-key}") } },
   };
 }

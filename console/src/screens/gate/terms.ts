@@ -1,11 +1,11 @@
 import type { Gate } from "../../api/types";
 
-/** What is said of a gate; an empty toolset stands for all tools. */
+/** The settings of a gate; an empty toolset means all tools. */
 export type Terms = Required<Pick<Gate, "mode" | "surface" | "toolset" | "naming" | "callers" | "errors">>;
 
 const fresh: Terms = { mode: "read", surface: "both", toolset: "", naming: "mcp", callers: "keys", errors: "result" };
 
-/** The terms of a gate, or those to begin a new one with: the careful ones. */
+/** The settings of a gate, or the safe defaults of a new one. */
 export function termsOf(gate: Gate | undefined): Terms {
   if (!gate) return fresh;
   const { mode, surface = fresh.surface, toolset = "", naming = fresh.naming, callers = fresh.callers, errors = fresh.errors } = gate;
@@ -19,8 +19,8 @@ export const choices = {
   ],
   surface: [
     { value: "both", label: "Both" },
-    { value: "answer", label: "Composing answers" },
-    { value: "execute", label: "Paid execution" },
+    { value: "answer", label: "Answer" },
+    { value: "execute", label: "Execute (paid)" },
   ],
   naming: [
     { value: "mcp", label: "mcp: mcp_server__tool" },
@@ -28,11 +28,11 @@ export const choices = {
     { value: "client", label: "client: mcp_server_tool" },
   ],
   callers: [
-    { value: "keys", label: "Those with a key" },
-    { value: "anyone", label: "Anyone who reaches it" },
+    { value: "keys", label: "With a key" },
+    { value: "anyone", label: "Anyone" },
   ],
   errors: [
-    { value: "result", label: "Results that a model can read" },
+    { value: "result", label: "As results for the model" },
     { value: "protocol", label: "JSON-RPC errors" },
   ],
 } satisfies { [term in Exclude<keyof Terms, "toolset">]: { value: Terms[term]; label: string }[] };

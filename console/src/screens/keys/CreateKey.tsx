@@ -10,7 +10,7 @@ import { ErrorNote } from "../../components/States";
 import { emptyDraft, isComplete, KeyForm, type KeyDraft } from "./KeyForm";
 import { scopesOf } from "./scopes";
 
-/** Makes a key, and shows its token this once. It is gone with the dialog: nothing keeps it. */
+/** Creates a key and shows its token once. */
 export function CreateKey({ onClose }: { onClose: () => void }) {
   const client = useQueryClient();
   const [draft, setDraft] = useState<KeyDraft>(emptyDraft);
@@ -25,20 +25,20 @@ export function CreateKey({ onClose }: { onClose: () => void }) {
     if (isComplete(draft)) make.mutate();
   };
   return (
-    <Dialog open onClose={onClose} title="Make a key">
+    <Dialog open onClose={onClose} title="Create key">
       <form className="stack" onSubmit={submit}>
         <KeyForm draft={draft} onChange={setDraft} />
         <ErrorNote error={make.error} />
         <div className="Keys-buttons">
           <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" variant="primary" busy={make.isPending} disabled={!isComplete(draft)}>Make the key</Button>
+          <Button type="submit" variant="primary" busy={make.isPending} disabled={!isComplete(draft)}>Create key</Button>
         </div>
       </form>
     </Dialog>
   );
 }
 
-/** The token. The first attempt to close the dialog asks whether it is kept somewhere. */
+/** The token. The first attempt to close the dialog asks for confirmation. */
 function Token({ made, onClose }: { made: NewKey; onClose: () => void }) {
   const [asked, setAsked] = useState(false);
   return (
@@ -46,16 +46,16 @@ function Token({ made, onClose }: { made: NewKey; onClose: () => void }) {
       open
       stay
       onClose={() => (asked ? onClose() : setAsked(true))}
-      title={`The key ${made.key.name} is made`}
-      footer={<Button variant="primary" onClick={onClose}>{asked ? "I have it, close" : "I have copied it"}</Button>}
+      title={`Created the key ${made.key.name}`}
+      footer={<Button variant="primary" onClick={onClose}>{asked ? "Close" : "I have copied it"}</Button>}
     >
       <div className="stack">
         <p className="Keys-warning" role={asked ? "alert" : undefined}>
           <TriangleAlert aria-hidden="true" />
-          <span>{asked ? "Once this is closed, nobody can see the token again. Close it once more if you have it." : "This token is shown this once. Copy it now and keep it where secrets are kept."}</span>
+          <span>{asked ? "The token cannot be displayed again. Close once more if you have copied it." : "The token is shown only once. Copy it now and store it as a secret."}</span>
         </p>
-        <Code text={made.token} label="The token of the key" wrap />
-        <p className="soft">Its caller sends it with each request: <code>Authorization: Bearer TOKEN</code>. In lists it is known as <code>{made.key.prefix}</code>.</p>
+        <Code text={made.token} label="Token" wrap />
+        <p className="soft">Send it with each request as <code>Authorization: Bearer TOKEN</code>. In lists the key appears as <code>{made.key.prefix}</code>.</p>
       </div>
     </Dialog>
   );

@@ -18,27 +18,27 @@ export function isComplete(draft: KeyDraft): boolean {
 }
 
 const reaches: { value: Reach; label: string }[] = [
-  { value: "none", label: "Not at all" },
-  { value: "viewer", label: "To look (viewer)" },
-  { value: "operator", label: "To look and to change (operator)" },
+  { value: "none", label: "Own calls and spend only" },
+  { value: "viewer", label: "View everything (viewer)" },
+  { value: "operator", label: "View and change (operator)" },
 ];
 
 type KeyFormProps = { draft: KeyDraft; onChange: (draft: KeyDraft) => void };
 
-/** Who a key is for, and what it is good for. */
+/** The caller, account, gates and scopes of a key. */
 export function KeyForm({ draft, onChange }: KeyFormProps) {
   const set = (more: Partial<KeyDraft>) => onChange({ ...draft, ...more });
   return (
     <div className="stack">
-      <TextField label="Name" required value={draft.name} onChange={(name) => set({ name })} maxLength={128} autoComplete="off" hint="What it is for, in your words." />
+      <TextField label="Name" required value={draft.name} onChange={(name) => set({ name })} maxLength={128} autoComplete="off" hint="What the key is for." />
       <div className="grid-2 Keys-pair">
-        <TextField label="Caller" required value={draft.caller} onChange={(caller) => set({ caller: caller.trim() })} error={nameFault(draft.caller)} autoComplete="off" spellCheck={false} hint="Who calls with it." />
-        <TextField label="Account" value={draft.account} onChange={(account) => set({ account: account.trim() })} error={nameFault(draft.account)} autoComplete="off" spellCheck={false} placeholder={draft.caller} hint="Who pays; the caller if empty." />
+        <TextField label="Caller" required value={draft.caller} onChange={(caller) => set({ caller: caller.trim() })} error={nameFault(draft.caller)} autoComplete="off" spellCheck={false} hint="The identity that calls are recorded under." />
+        <TextField label="Account" value={draft.account} onChange={(account) => set({ account: account.trim() })} error={nameFault(draft.account)} autoComplete="off" spellCheck={false} placeholder={draft.caller} hint="The account that pays; the caller if empty." />
       </div>
       <Gates draft={draft} onChange={onChange} />
       <div className="grid-2 Keys-pair">
-        <Select label="This console" value={draft.reach} items={reaches} onChange={(reach) => set({ reach })} />
-        <Select label="Good for" value={draft.ttl} items={lifetimes} onChange={(ttl) => set({ ttl })} />
+        <Select label="Console access" value={draft.reach} items={reaches} onChange={(reach) => set({ reach })} />
+        <Select label="Expires in" value={draft.ttl} items={lifetimes} onChange={(ttl) => set({ ttl })} />
       </div>
       <p className="Keys-words" role="status">{draft.everyGate || draft.gates.length > 0 ? scopeWords(scopesOf(draft)).join(" ") : "Choose at least one gate."}</p>
     </div>
@@ -50,9 +50,9 @@ function Gates({ draft, onChange }: KeyFormProps) {
   return (
     <div role="group" aria-labelledby={id} className="stack-s">
       <span id={id} className="Field-label">Gates</span>
-      <Switch label="Every gate, also those to come" checked={draft.everyGate} onChange={(everyGate) => onChange({ ...draft, everyGate })} />
+      <Switch label="All gates, including future ones" checked={draft.everyGate} onChange={(everyGate) => onChange({ ...draft, everyGate })} />
       {!draft.everyGate && <GateList draft={draft} onChange={onChange} />}
-      <Switch label="May write, where a gate is for writing" checked={draft.write} onChange={(write) => onChange({ ...draft, write })} />
+      <Switch label="Allow writes at write gates" checked={draft.write} onChange={(write) => onChange({ ...draft, write })} />
     </div>
   );
 }
@@ -62,7 +62,7 @@ function GateList({ draft, onChange }: KeyFormProps) {
   const flip = (gate: string, on: boolean) => onChange({ ...draft, gates: on ? [...draft.gates, gate] : draft.gates.filter((each) => each !== gate) });
   if (!data) return error ? <ErrorNote error={error} /> : <Skeleton lines={2} />;
   return (
-    <ul className="Keys-gates" aria-label="Gates that it may enter">
+    <ul className="Keys-gates" aria-label="Allowed gates">
       {data.gates.map((gate) => (
         <li key={gate.name}>
           <Checkbox label={<>{gate.name} <Badge tone={gate.mode === "write" ? "warn" : "neutral"}>{gate.mode}</Badge></>} checked={draft.gates.includes(gate.name)} onChange={(on) => flip(gate.name, on)} />

@@ -7,10 +7,11 @@ test("scopes are spelled out", () => {
 });
 
 test.each([
-  [[], ["Enters every gate, also those that write.", "Does not see this console."]],
-  [["viewer"], ["Enters every gate that only reads.", "Sees this console, and changes nothing."]],
-  [["gate:*", "write", "operator"], ["Enters every gate, also to write.", "Sees this console, and changes what it can change."]],
-  [["gate:a"], ["Enters the gate a that only reads.", "Does not see this console."]],
+  [[], ["Calls read-only tools at every gate.", "Console: sees its own calls, spend and links."]],
+  [["viewer"], ["Calls read-only tools at every gate.", "Console: views everything."]],
+  [["gate:*", "write", "operator"], ["Calls tools at every gate, including writes.", "Console: views and changes everything."]],
+  [["all"], ["Calls tools at every gate, including writes.", "Console: views and changes everything."]],
+  [["gate:a"], ["Calls read-only tools at the gate a.", "Console: sees its own calls, spend and links."]],
 ])("the words for %j", (scopes, words) => {
   expect(scopeWords(scopes)).toEqual(words);
 });

@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { CircleCheck, ShieldOff, Unplug } from "lucide-react";
-import { useState } from "react";
+import { useCallback, useState } from "react";
 import { approve, reject } from "../../api/actions";
 import { ApiError } from "../../api/client";
 import { queries } from "../../api/queries";
@@ -16,12 +16,12 @@ import { keyOf, mayApprove, picks } from "./judging";
 import { PendingItem } from "./PendingItem";
 import "./Approvals.css";
 
-/** The definitions of a server that are not as somebody approved them, to be decided upon. */
+/** The definitions of a server that differ from the approved ones. */
 export function Approvals({ server, tool }: { server: ServerDetail; tool: string | undefined }) {
   const up = server.state === "up"; // only then it is known what the server offers
   const { data, error, refetch } = useQuery({ ...queries.pending(server.id), enabled: up, refetchInterval: 3_000 });
   if (!up) {
-    return <EmptyState icon={<Unplug />} title="What it offers is not known now">The server is not up. Once it is, what it offers is compared with what was approved, and shown here.</EmptyState>;
+    return <EmptyState icon={<Unplug />} title="The server is not up">Its definitions are compared with the approved ones once it is up.</EmptyState>;
   }
   if (!data) return error ? <ErrorState error={error} onRetry={() => void refetch()} /> : <Skeleton lines={6} />;
   if (data.pending.length === 0) return <Nothing server={server} />;
@@ -31,14 +31,14 @@ export function Approvals({ server, tool }: { server: ServerDetail; tool: string
 function Nothing({ server }: { server: ServerDetail }) {
   if (server.pin === "off") {
     return (
-      <EmptyState icon={<ShieldOff />} title="Definitions are not pinned here">
-        The configuration says <code>pin: off</code> for this server, so whatever it offers is taken as it comes.
+      <EmptyState icon={<ShieldOff />} title="Definitions are not pinned">
+        This server is configured with <code>pin: off</code>: definitions are offered as they are.
       </EmptyState>
     );
   }
   return (
-    <EmptyState icon={<CircleCheck />} title="Nothing waits for approval">
-      All that this server offers is as it was approved. What it changes from now on is withheld until somebody has looked at it.
+    <EmptyState icon={<CircleCheck />} title="No pending approvals">
+      All definitions are as approved. Changes are withheld until they are approved.
     </EmptyState>
   );
 }
@@ -48,10 +48,12 @@ type DecidingProps = { id: string; all: PendingTool[]; tool: string | undefined 
 function Deciding({ id, all, tool }: DecidingProps) {
   const mayChange = useMayChange();
   const [picked, setPicked] = useState<ReadonlySet<string>>(new Set());
+  const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
   const [decision, setDecision] = useState<Decision>();
   const [notice, setNotice] = useState<string>();
   const settle = useSettle(id);
   const waiting = all.filter((each) => !each.rejected);
+  const [first] = useState(tool ?? waiting[0]?.tool); // what comes later is opened by a person
   const rejected = all.filter((each) => each.rejected);
   const chosen = all.filter((each) => picked.has(keyOf(each)));
   const confirm = async (made: Decision) => {
@@ -59,17 +61,18 @@ function Deciding({ id, all, tool }: DecidingProps) {
     setPicked(new Set());
   };
   const pick = (each: PendingTool, on: boolean) => setPicked(toggled(picked, keyOf(each), on));
-  const item = { mayChange, picked, pick, decide: setDecision };
+  const read = useCallback((each: PendingTool) => setOpened((old) => (old.has(keyOf(each)) ? old : new Set([...old, keyOf(each)]))), []);
+  const item = { server: id, mayChange, picked, opened, pick, read, decide: setDecision };
   return (
     <div className="stack">
       {notice && <p className="Approvals-notice" role="alert">{notice}</p>}
       {mayChange ? (
-        <Toolbar waiting={waiting} chosen={chosen} onAll={(on) => setPicked(new Set(on ? waiting.map(keyOf) : []))} onDecide={setDecision} />
+        <Toolbar waiting={waiting} chosen={chosen} opened={opened} onAll={(on) => setPicked(new Set(on ? waiting.map(keyOf) : []))} onDecide={setDecision} />
       ) : (
-        <p className="Approvals-sentence">You can read all of this. Approving and rejecting takes a key with the scope <code>operator</code>.</p>
+        <p className="Approvals-sentence">Approving and rejecting require a key with the scope <code>operator</code>.</p>
       )}
-      {waiting.length === 0 && <p className="soft">Nothing waits: what differs was rejected, and stays withheld.</p>}
-      <ItemList label="Definitions that wait" list={waiting} first={tool ?? waiting[0]?.tool} {...item} />
+      {waiting.length === 0 && <p className="soft">No pending definitions. Rejected ones stay withheld.</p>}
+      <ItemList label="Pending definitions" list={waiting} first={first} {...item} />
       {rejected.length > 0 && (
         <details className="Approvals-rejected" open={rejected.some((each) => each.tool === tool)}>
           <summary>Rejected <span className="faint">{count(rejected.length)}</span></summary>
@@ -101,17 +104,19 @@ function useSettle(id: string) {
       return undefined;
     } catch (error) {
       if (!(error instanceof ApiError) || error.status !== 409) throw error;
-      return `${error.message} Nothing was decided, and the list was read anew.`;
+      return `${error.message} Nothing was changed; the list is up to date now.`;
     } finally {
       await Promise.all(["servers", "overview", "tools", "problems"].map((key) => client.invalidateQueries({ queryKey: [key] })));
     }
   };
 }
 
-type ToolbarProps = { waiting: PendingTool[]; chosen: PendingTool[]; onAll: (on: boolean) => void; onDecide: (decision: Decision) => void };
+type ToolbarProps = { waiting: PendingTool[]; chosen: PendingTool[]; opened: ReadonlySet<string>; onAll: (on: boolean) => void; onDecide: (decision: Decision) => void };
 
-function Toolbar({ waiting, chosen, onAll, onDecide }: ToolbarProps) {
+/** Decides on several at once. Only definitions that were opened can be approved. */
+function Toolbar({ waiting, chosen, opened, onAll, onDecide }: ToolbarProps) {
   const able = chosen.filter(mayApprove);
+  const unread = able.filter((each) => !opened.has(keyOf(each))).length;
   const ticked = waiting.filter((each) => chosen.includes(each)).length;
   const refused = chosen.length - able.length;
   return (
@@ -123,12 +128,13 @@ function Toolbar({ waiting, chosen, onAll, onDecide }: ToolbarProps) {
         disabled={waiting.length === 0}
         onChange={onAll}
       />
-      {refused > 0 && <span className="faint small">{plural(refused, "refused one")} cannot be approved</span>}
+      {refused > 0 && <span className="faint small">{plural(refused, "refused definition")} cannot be approved</span>}
+      {unread > 0 && <span className="warn small" role="status">Open {plural(unread, "more definition")} to approve</span>}
       <span className="grow" />
       <Button variant="danger" disabled={chosen.length === 0} onClick={() => onDecide({ deed: "reject", list: chosen })}>
         Reject{chosen.length > 0 && ` ${count(chosen.length)}`}
       </Button>
-      <Button variant="primary" disabled={able.length === 0} onClick={() => onDecide({ deed: "approve", list: able })}>
+      <Button variant="primary" disabled={able.length === 0 || unread > 0} onClick={() => onDecide({ deed: "approve", list: able })}>
         Approve{able.length > 0 && ` ${count(able.length)}`}
       </Button>
     </div>
@@ -142,25 +148,28 @@ type ItemListProps = {
   list: PendingTool[];
   /** The tool whose definition is open at first. */
   first: string | undefined;
+  server: string;
   mayChange: boolean;
   picked: ReadonlySet<string>;
+  opened: ReadonlySet<string>;
+  read: (each: PendingTool) => void;
   pick: (each: PendingTool, on: boolean) => void;
   decide: (decision: Decision) => void;
 };
 
-function ItemList({ label, list, first, mayChange, picked, pick, decide }: ItemListProps) {
+function ItemList({ label, list, first, server, mayChange, picked, opened, read, pick, decide }: ItemListProps) {
   const [limit, setLimit] = useState(() => Math.max(page, list.findIndex((each) => each.tool === first) + 1));
   return (
     <>
       <ul className="Approvals-list" aria-label={label}>
         {list.slice(0, limit).map((each) => (
-          <PendingItem key={keyOf(each)} pending={each} first={each.tool === first} mayChange={mayChange} picked={picked.has(keyOf(each))} onPick={pick} onDecide={decide} />
+          <PendingItem key={keyOf(each)} pending={each} first={each.tool === first} mayChange={mayChange} picked={picked.has(keyOf(each))} read={opened.has(keyOf(each))} server={server} onRead={read} onPick={pick} onDecide={decide} />
         ))}
       </ul>
       {list.length > limit && (
         <div className="row">
           <Button size="s" variant="quiet" onClick={() => setLimit(limit + page)}>Show more</Button>
-          <span className="faint small">{count(list.length - limit)} are not shown yet</span>
+          <span className="faint small">{count(list.length - limit)} more</span>
         </div>
       )}
     </>

@@ -5,32 +5,52 @@ import { Diff, JsonDiff } from "../../components/Diff";
 import { stableJson } from "../../diff/lines";
 import { count } from "../../format";
 import { visible } from "../../format/visible";
-import { hidesText, inShort, parts } from "./judging";
+import { inShort, parts } from "./judging";
+import { risks } from "./risks";
 import "./DefinitionView.css";
 
-/** What was approved of a tool and what is offered now, to be read before somebody decides. */
+/** The approved and the offered definition of a tool, with the risks of the difference. */
 export function DefinitionView({ pending }: { pending: PendingTool }) {
   const { kind, approved, offered, refused } = pending;
   return (
     <div className="stack">
-      {refused && <Warning text={`It cannot be approved: ${visible(refused)}`} />}
-      {hidesText(offered) && <Warning text="It holds characters that cannot be seen. They are written out here, such as ⟨U+200B⟩; a model reads what they hide." />}
+      {refused && <Warning text={`Cannot be approved: ${visible(refused)}`} />}
+      <Risks pending={pending} />
       {kind === "changed" && <Changed pending={pending} />}
       {kind === "new" && offered !== undefined && <Whole definition={offered} label="Offered definition" />}
       {kind === "gone" && (
         <>
-          <p className="soft">The server does not offer it any more. This was approved:</p>
+          <p className="soft">The server no longer provides it. The approved definition:</p>
           {approved !== undefined && <Whole definition={approved} label="Approved definition" />}
         </>
       )}
       {kind === "refused" && approved !== undefined && (
         <>
-          <p className="soft">This was approved before:</p>
+          <p className="soft">The approved definition:</p>
           <Whole definition={approved} label="Approved definition" />
         </>
       )}
       {kind === "refused" && offered !== undefined && <Whole definition={offered} label="Offered definition" />}
     </div>
+  );
+}
+
+/** What to look at first: it is named, with the words that it is about. */
+function Risks({ pending }: { pending: PendingTool }) {
+  const found = risks(pending);
+  if (found.length === 0) return null;
+  return (
+    <section className="stack-s" aria-label="Risks">
+      <h3 className="DefinitionView-part">Risks</h3>
+      <ul className="DefinitionView-risks">
+        {found.map(({ title, detail }) => (
+          <li key={title} className="DefinitionView-warning wrap-anywhere">
+            <TriangleAlert aria-hidden="true" />
+            <span><strong>{title}</strong> <span className="DefinitionView-detail">{detail}</span></span>
+          </li>
+        ))}
+      </ul>
+    </section>
   );
 }
 
@@ -54,14 +74,14 @@ function Changed({ pending }: { pending: PendingTool }) {
         {before.text === after.text ? <Description text={after.text} /> : <Diff label="Description" {...titles} before={before.text} after={after.text} />}
       </section>
       <section className="stack-s">
-        <h3 className="DefinitionView-part">Schema and the rest</h3>
+        <h3 className="DefinitionView-part">Full definition</h3>
         {before.text === after.text && stableJson(before.rest) === stableJson(after.rest) ? (
           <>
-            <Warning text="They differ in digits that a browser does not keep. This is their text, to the last digit." />
+            <Warning text="The definitions differ in digits that a browser does not keep. This is the exact text." />
             <Diff label="Definition as text" {...titles} before={pending.approvedText ?? ""} after={pending.offeredText ?? ""} />
           </>
         ) : (
-          <JsonDiff label="Schema and the rest" {...titles} before={before.rest} after={after.rest} />
+          <JsonDiff label="Full definition" {...titles} before={before.rest} after={after.rest} />
         )}
       </section>
     </>
@@ -74,11 +94,11 @@ function Changes({ pending: { changes = [] } }: { pending: PendingTool }) {
   if (changes.length === 0) return null;
   return (
     <section className="stack-s">
-      <h3 className="DefinitionView-part">What differs</h3>
+      <h3 className="DefinitionView-part">Changes</h3>
       <ul className="DefinitionView-changes">
         {changes.slice(0, few).map((change) => (
           <li key={change.path}>
-            <code className="wrap-anywhere strong">{visible(change.path || "all of it")}</code>
+            <code className="wrap-anywhere strong">{visible(change.path || "everything")}</code>
             <span className="DefinitionView-values">
               {change.old !== undefined && <del><span className="unseen">was </span>{inShort(change.old)}</del>}
               {change.new !== undefined && <ins><span className="unseen">is now </span>{inShort(change.new)}</ins>}
@@ -88,7 +108,7 @@ function Changes({ pending: { changes = [] } }: { pending: PendingTool }) {
           </li>
         ))}
       </ul>
-      {changes.length > few && <p className="faint">{count(changes.length - few)} more differ. The comparison below has all of them.</p>}
+      {changes.length > few && <p className="faint">{count(changes.length - few)} more. The comparison below has all of them.</p>}
     </section>
   );
 }
@@ -102,7 +122,7 @@ function Whole({ definition, label }: { definition: Json; label: string }) {
         <Description text={text} />
       </section>
       <section className="stack-s">
-        <h3 className="DefinitionView-part">Schema and the rest</h3>
+        <h3 className="DefinitionView-part">Full definition</h3>
         <Code text={stableJson(rest)} label={label} wrap />
       </section>
     </>
@@ -110,6 +130,6 @@ function Whole({ definition, label }: { definition: Json; label: string }) {
 }
 
 function Description({ text }: { text: string }) {
-  if (text === "") return <p className="faint">It has no description.</p>;
+  if (text === "") return <p className="faint">No description.</p>;
   return <p className="DefinitionView-text">{visible(text)}</p>;
 }

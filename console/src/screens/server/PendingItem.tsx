@@ -1,14 +1,17 @@
 import { ChevronRight } from "lucide-react";
 import { useEffect, useId, useRef, useState } from "react";
 import type { PendingTool } from "../../api/types";
-import { StateStatus } from "../../components/Badge";
+import { Badge, StateStatus } from "../../components/Badge";
 import { Button } from "../../components/Button";
 import { Checkbox } from "../../components/Toggle";
+import { plural } from "../../format";
 import { visible } from "../../format/visible";
 import type { Decision } from "./ApprovalConfirm";
 import { changedMembers, mayApprove } from "./judging";
 import { DefinitionView } from "./DefinitionView";
 import { Hash } from "./Hash";
+import { Impact } from "./Impact";
+import { risks } from "./risks";
 
 type PendingItemProps = {
   pending: PendingTool;
@@ -16,12 +19,16 @@ type PendingItemProps = {
   first: boolean;
   mayChange: boolean;
   picked: boolean;
+  /** It was opened since the list came, so that it can be approved. */
+  read: boolean;
+  server: string;
+  onRead: (pending: PendingTool) => void;
   onPick: (pending: PendingTool, on: boolean) => void;
   onDecide: (decision: Decision) => void;
 };
 
-/** One definition that differs: a line that unfolds into what was and what is. */
-export function PendingItem({ pending, first, mayChange, picked, onPick, onDecide }: PendingItemProps) {
+/** One pending definition: a line that unfolds into the comparison. */
+export function PendingItem({ pending, first, mayChange, picked, read, server, onRead, onPick, onDecide }: PendingItemProps) {
   const [open, setOpen] = useState(first);
   const id = useId();
   const item = useRef<HTMLLIElement>(null);
@@ -29,6 +36,9 @@ export function PendingItem({ pending, first, mayChange, picked, onPick, onDecid
     const top = item.current?.getBoundingClientRect().top ?? 0;
     if (first && top > innerHeight / 2) item.current?.scrollIntoView({ block: "start" });
   }, [first]);
+  useEffect(() => {
+    if (open && !read) onRead(pending);
+  }, [open, read, onRead, pending]);
   const name = visible(pending.tool);
   return (
     <li ref={item} className="Approvals-item">
@@ -38,7 +48,9 @@ export function PendingItem({ pending, first, mayChange, picked, onPick, onDecid
           <button type="button" className="Approvals-fold" aria-expanded={open} aria-controls={id} onClick={() => setOpen(!open)}>
             <ChevronRight aria-hidden="true" />
             <code className="cut" title={name}>{name}</code>
+            {!read && mayChange && <span className="Approvals-unread" title="Not opened yet"><span className="unseen">not opened yet</span></span>}
             <StateStatus state={pending.kind} />
+            <RiskCount pending={pending} />
             <span className="Approvals-sum cut">{summary(pending)}</span>
           </button>
         </h2>
@@ -46,12 +58,19 @@ export function PendingItem({ pending, first, mayChange, picked, onPick, onDecid
       </div>
       {open && (
         <div id={id} className="Approvals-body">
+          <Impact server={server} pending={pending} />
           <DefinitionView pending={pending} />
           {mayChange && <Buttons pending={pending} onDecide={onDecide} />}
         </div>
       )}
     </li>
   );
+}
+
+function RiskCount({ pending }: { pending: PendingTool }) {
+  const found = risks(pending);
+  if (found.length === 0) return null;
+  return <Badge tone="warn" title={found.map(({ title }) => title).join(", ")}>{found.length === 1 ? found[0]?.title : plural(found.length, "risk")}</Badge>;
 }
 
 function summary(pending: PendingTool): string {
@@ -65,10 +84,10 @@ function Buttons({ pending, onDecide }: { pending: PendingTool; onDecide: (decis
     <div className="row-wrap">
       {mayApprove(pending) && (
         <Button size="s" variant="primary" onClick={() => onDecide({ deed: "approve", list: [pending] })}>
-          {pending.kind === "gone" ? "Let it go" : "Approve this"}
+          {pending.kind === "gone" ? "Remove approval" : "Approve"}
         </Button>
       )}
-      {!pending.rejected && <Button size="s" variant="danger" onClick={() => onDecide({ deed: "reject", list: [pending] })}>Reject this</Button>}
+      {!pending.rejected && <Button size="s" variant="danger" onClick={() => onDecide({ deed: "reject", list: [pending] })}>Reject</Button>}
     </div>
   );
 }

@@ -4,18 +4,18 @@ import { retryServer } from "../../api/actions";
 import { Button } from "../../components/Button";
 import { toast } from "../../components/Toast";
 
-/** Connects to a server now, instead of after its pause. */
+/** Reconnects now instead of after the backoff. */
 export function Retry({ id, size = "m" }: { id: string; size?: "m" | "s" }) {
   const client = useQueryClient();
   const retry = useMutation({
     mutationFn: () => retryServer(id),
-    onSuccess: (server) => toast.good(server.state === "up" ? `${id} is up again.` : `Connecting to ${id} again.`),
+    onSuccess: (server) => toast.good(server.state === "up" ? `${id} is up.` : `Reconnecting to ${id}.`),
     onError: (error) => toast.bad(error),
     onSettled: () => client.invalidateQueries({ queryKey: ["servers"] }),
   });
   return (
-    <Button size={size} icon={<RotateCw aria-hidden="true" />} busy={retry.isPending} aria-label={`Connect again to ${id}`} onClick={() => retry.mutate()}>
-      Connect again
+    <Button size={size} icon={<RotateCw aria-hidden="true" />} busy={retry.isPending} aria-label={`Reconnect ${id}`} onClick={() => retry.mutate()}>
+      Reconnect
     </Button>
   );
 }

@@ -1,32 +1,31 @@
 import type { ReactNode } from "react";
 import type { ServerDetail } from "../../api/types";
-import { StateStatus } from "../../components/Badge";
 import { CopyButton } from "../../components/Code";
-import { Time } from "../../components/Time";
 import { count, plural } from "../../format";
 import { visible } from "../../format/visible";
+import { ServerState } from "./ServerState";
 
 const pinWords: Record<ServerDetail["pin"], string> = {
-  first: "what it offers first is pinned, changes wait for approval",
-  approve: "nothing is offered before somebody approves it",
-  off: "off: whatever it offers is taken",
+  first: "first definitions are pinned, changes need approval",
+  approve: "every definition needs approval",
+  off: "definitions are not pinned",
 };
 
-/** What is known of a server. */
+/** The details of a server. */
 export function ServerFacts({ server }: { server: ServerDetail }) {
   const itself = [server.name, server.version].filter(Boolean).join(" ");
   return (
     <dl className="Server-facts">
-      <Fact name="State"><StateStatus state={server.state} /> <span className="faint">· <Time at={server.since} /></span></Fact>
-      <Fact name={server.transport === "stdio" ? "Program" : "Address"}>
+      <Fact name="State"><ServerState server={server} /></Fact>
+      <Fact name={server.transport === "stdio" ? "Command" : "URL"}>
         <span className="row"><code className="wrap-anywhere">{visible(server.target)}</code><CopyButton text={server.target} label={`Copy ${server.target}`} /></span>
       </Fact>
-      <Fact name="Speaks">{server.protocol ? `MCP ${server.protocol} over ${server.transport}` : server.transport}</Fact>
-      {itself && <Fact name="Calls itself"><span className="wrap-anywhere">{visible(itself)}</span></Fact>}
-      <Fact name="Offers">{plural(server.tools, "tool")}, {plural(server.resources, "resource")}, {plural(server.prompts, "prompt")}</Fact>
+      <Fact name="Protocol">{server.protocol ? `MCP ${server.protocol} over ${server.transport}` : server.transport}</Fact>
+      {itself && <Fact name="Reports as"><span className="wrap-anywhere">{visible(itself)}</span></Fact>}
+      <Fact name="Provides">{plural(server.tools, "tool")}, {plural(server.resources, "resource")}, {plural(server.prompts, "prompt")}</Fact>
       <Fact name="Pinning"><code>{server.pin}</code> <span className="faint">{pinWords[server.pin]}</span></Fact>
       <Fact name="Restarts">{count(server.restarts)}</Fact>
-      {server.required && <Fact name="Required">the yard is ready only when it is up</Fact>}
+      {server.required && <Fact name="Required">the yard is not ready while it is down</Fact>}
     </dl>
   );
 }

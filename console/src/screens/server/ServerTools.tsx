@@ -12,7 +12,7 @@ import { catalogPages } from "../toolset/catalog";
 
 type Row = ToolItem & { stats: LatencyStats | undefined };
 
-/** What a server offers, and how fast and how well each tool answered lately. */
+/** The tools of a server with their recent latency and failures. */
 export function ServerTools({ server }: { server: ServerDetail }) {
   const tools = useInfiniteQuery(catalogPages({ source: server.id }));
   const rows = useMemo(() => {
@@ -30,7 +30,6 @@ export function ServerTools({ server }: { server: ServerDetail }) {
         error={tools.error}
         onRetry={() => void tools.refetch()}
         empty={<NoTools server={server} />}
-        minWidth={760}
         {...(tools.hasNextPage && { more: { load: () => void tools.fetchNextPage(), loading: tools.isFetchingNextPage } })}
       />
     </Card>
@@ -43,6 +42,8 @@ const columns: Column<Row>[] = [
   {
     id: "name",
     header: "Tool",
+    min: 200,
+    grow: 1,
     value: (tool) => tool.name,
     cell: (tool) => (
       <span className="Server-tool">
@@ -51,11 +52,11 @@ const columns: Column<Row>[] = [
       </span>
     ),
   },
-  { id: "mode", header: "Effect", width: "88px", value: (tool) => tool.mode, cell: ({ mode }) => <Badge tone={mode === "write" ? "warn" : "neutral"}>{mode}</Badge> },
-  { id: "calls", header: "Calls", width: "96px", align: "right", value: ({ stats }) => stats?.calls, cell: ({ stats }) => (stats ? count(stats.calls) : none) },
-  { id: "errors", header: "Failed", width: "120px", align: "right", value: ({ stats }) => stats?.errors, cell: ({ stats }) => (stats ? <Errors stats={stats} /> : none) },
-  { id: "p50", header: "p50", width: "88px", align: "right", value: ({ stats }) => stats?.p50Ns, cell: ({ stats }) => (stats ? duration(stats.p50Ns) : none) },
-  { id: "p95", header: "p95", width: "88px", align: "right", value: ({ stats }) => stats?.p95Ns, cell: ({ stats }) => (stats ? duration(stats.p95Ns) : none) },
+  { id: "mode", header: "Mode", min: 80, value: (tool) => tool.mode, cell: ({ mode }) => <Badge tone={mode === "write" ? "warn" : "neutral"}>{mode}</Badge> },
+  { id: "calls", header: "Calls", min: 84, drop: 1, align: "right", value: ({ stats }) => stats?.calls, cell: ({ stats }) => (stats ? count(stats.calls) : none) },
+  { id: "errors", header: "Failed", min: 112, align: "right", value: ({ stats }) => stats?.errors, cell: ({ stats }) => (stats ? <Errors stats={stats} /> : none) },
+  { id: "p50", header: "p50", min: 84, drop: 3, align: "right", value: ({ stats }) => stats?.p50Ns, cell: ({ stats }) => (stats ? duration(stats.p50Ns) : none) },
+  { id: "p95", header: "p95", min: 84, drop: 2, align: "right", value: ({ stats }) => stats?.p95Ns, cell: ({ stats }) => (stats ? duration(stats.p95Ns) : none) },
 ];
 
 function Errors({ stats: { errors, calls } }: { stats: LatencyStats }) {
@@ -65,8 +66,8 @@ function Errors({ stats: { errors, calls } }: { stats: LatencyStats }) {
 
 function NoTools({ server }: { server: ServerDetail }) {
   return (
-    <EmptyState icon={<Wrench />} title="It offers no tool">
-      {server.waiting > 0 ? "All that it has waits for approval." : server.state === "up" ? "It has none, or the configuration wants none of them." : "What it has is known once it was up."}
+    <EmptyState icon={<Wrench />} title="No tools">
+      {server.waiting > 0 ? "All its definitions are pending approval." : server.state === "up" ? "It provides none, or the configuration excludes them." : "Its tools are listed after the first successful connection."}
     </EmptyState>
   );
 }

@@ -10,10 +10,10 @@ import "./TimelineView.css";
 
 type TimelineViewProps = { events: ServerEvent[]; restarts: number; now: number };
 
-/** When a server was up and when it was not, as a picture and as a list. */
+/** The uptime of a server, as a band and as a list. */
 export function TimelineView({ events, restarts, now }: TimelineViewProps) {
   const line = timeline(events, now);
-  if (!line) return <p className="faint">Nothing has happened to it yet.</p>;
+  if (!line) return <p className="faint">No events yet.</p>;
   return (
     <div className="stack">
       <Band line={line} restarts={restarts} />
@@ -25,7 +25,7 @@ export function TimelineView({ events, restarts, now }: TimelineViewProps) {
 function Band({ line, restarts }: { line: Timeline; restarts: number }) {
   const place = (at: number) => ((at - line.from) / (line.to - line.from)) * 100;
   const { known, up } = uptime(line);
-  const words = known > 0 ? `Up ${percent(up, known)} of the last ${duration(known * 1e6)}` : "Not known when it was up";
+  const words = known > 0 ? `Up ${percent(up, known)} of the last ${duration(known * 1e6)}` : "No data yet";
   return (
     <figure className="TimelineView">
       <figcaption className="TimelineView-words">
@@ -39,7 +39,7 @@ function Band({ line, restarts }: { line: Timeline; restarts: number }) {
       <div className="TimelineView-marks" aria-hidden="true">
         {line.marks.map((mark, i) => <MarkSign key={i} mark={mark} left={place(mark.at)} />)}
       </div>
-      <div className="TimelineView-band" role="img" aria-label={`${words}. The list below says the same.`}>
+      <div className="TimelineView-band" role="img" aria-label={`${words}. Details are in the list below.`}>
         {line.stretches.map((each) => (
           <div key={each.from} className={`TimelineView-stretch TimelineView-${each.state}`} style={{ left: `${place(each.from)}%`, width: `${place(each.to) - place(each.from)}%` }} title={stretchWords(each)} />
         ))}
@@ -54,7 +54,7 @@ function Band({ line, restarts }: { line: Timeline; restarts: number }) {
 }
 
 function stretchWords({ state, from, to, text }: Stretch): string {
-  const words = state === "unknown" ? "Not known" : eventWords[state === "starting" ? "start" : state].word;
+  const words = state === "unknown" ? "Unknown" : eventWords[state === "starting" ? "start" : state].word;
   return `${words} for ${duration((to - from) * 1e6)}, from ${absolute(new Date(from).toISOString())}${text ? `: ${visible(text)}` : ""}`;
 }
 
@@ -95,7 +95,7 @@ function EventList({ events }: { events: ServerEvent[] }) {
   const shown = all ? events : events.slice(0, few);
   return (
     <div className="stack-s">
-      <ol className="TimelineView-list" aria-label="Events, the newest first">
+      <ol className="TimelineView-list" aria-label="Events, newest first">
         {shown.map((event, i) => (
           <li key={`${event.at} ${i}`}>
             <span className="faint"><Time at={event.at} /></span>

@@ -21,7 +21,7 @@ describe("definitions", () => {
     const paths = (...list: string[]) => pending("changed", { changes: list.map((path) => ({ path })) });
     expect(changedMembers(paths("/description", "/inputSchema/a", "/inputSchema/b"))).toBe("description, inputSchema");
     expect(changedMembers(paths("a", "b.c", "d", "e"))).toBe("a, b and 2 more");
-    expect(changedMembers(paths(""))).toBe("all of it");
+    expect(changedMembers(paths(""))).toBe("everything");
   });
 
   it("show values in a line, with what cannot be seen", () => {

@@ -27,7 +27,7 @@ export function inShort(value: Json): string {
 
 /** What differs, in a few words: "description, inputSchema and 2 more". */
 export function changedMembers({ changes = [] }: PendingTool): string {
-  const members = [...new Set(changes.map((change) => change.path.split(/[/.]/).find(Boolean) ?? "all of it"))];
+  const members = [...new Set(changes.map((change) => change.path.split(/[/.]/).find(Boolean) ?? "everything"))];
   if (members.length <= 3) return members.join(", ");
   return `${members.slice(0, 2).join(", ")} and ${members.length - 2} more`;
 }
@@ -38,16 +38,16 @@ export const picks = (list: PendingTool[]): ToolHash[] => list.map(({ tool, hash
 export const keyOf = ({ tool, hash }: ToolHash) => `${tool} ${hash}`;
 
 const approving: Record<PendingKind, string> = {
-  changed: "Changed ones are offered again, as they are defined now.",
-  new: "New ones are offered to agents at every gate that shows them.",
-  gone: "For those that are gone, what was approved is forgotten.",
+  changed: "Changed definitions are offered again, as they are now.",
+  new: "New definitions are offered at every gate that includes them.",
+  gone: "The approval of missing definitions is removed.",
   refused: "",
 };
 const rejecting: Record<PendingKind, string> = {
-  changed: "Changed ones stay withheld until the server offers what was approved, or something else.",
-  new: "New ones stay withheld until they change.",
-  gone: "For those that are gone, what was approved stays on record.",
-  refused: "Refused ones stay withheld, and are not counted as waiting any more.",
+  changed: "Changed definitions stay withheld until the server changes them again.",
+  new: "New definitions stay withheld until they change.",
+  gone: "The approval of missing definitions is kept.",
+  refused: "Refused definitions stay withheld, and are no longer pending.",
 };
 
 /** What happens to some definitions, a sentence for each kind among them. */

@@ -18,7 +18,7 @@ import { availableOf, everOf, isMissing } from "./purse";
 
 type AccountsProps = { account: string | undefined; q: string | undefined; onFind: (q: string | undefined) => void };
 
-/** The accounts: what they have, what is set aside, what they spent. */
+/** Accounts with their balances. */
 export function Accounts({ account, q = "", onFind }: AccountsProps) {
   const typed = useDelayed(q, 200);
   const accounts = useInfiniteQuery(queries.accounts({ q: account ?? (typed || undefined), limit: 100 }));
@@ -30,8 +30,8 @@ export function Accounts({ account, q = "", onFind }: AccountsProps) {
   const more = accounts.hasNextPage && !account;
   return (
     <div className="stack">
-      {!account && <div className="Spend-find"><TextField label="Find accounts that begin with" labelHidden type="search" placeholder="Find accounts that begin with …" value={q} onChange={(text) => onFind(text || undefined)} maxLength={128} autoComplete="off" spellCheck={false} /></div>}
-      <Card flush title="Accounts" description="All that an account ever had is spent or left; calls in flight hold a part of what is left." actions={mayChange && <Button size="s" onClick={() => setFunding({ account: undefined })}>Fund an account</Button>}>
+      {!account && <div className="Spend-find"><TextField label="Find accounts by prefix" labelHidden type="search" placeholder="Find by prefix" value={q} onChange={(text) => onFind(text || undefined)} maxLength={128} autoComplete="off" spellCheck={false} /></div>}
+      <Card flush title="Accounts" description="Total funds are spent or left; running calls hold a part of what is left. Money in open sessions is left until they spend it: Costs counts calls, Accounts counts balances." actions={mayChange && <Button size="s" onClick={() => setFunding({ account: undefined })}>Fund account</Button>}>
         <Table
           label="Accounts"
           columns={columns}
@@ -40,7 +40,6 @@ export function Accounts({ account, q = "", onFind }: AccountsProps) {
           error={accounts.error}
           onRetry={() => void accounts.refetch()}
           empty={<NoAccount account={account} q={q} />}
-          minWidth={760}
           {...(more && { more: { load: () => void accounts.fetchNextPage(), loading: accounts.isFetchingNextPage } })}
         />
       </Card>
@@ -50,24 +49,24 @@ export function Accounts({ account, q = "", onFind }: AccountsProps) {
 }
 
 function NoAccount({ account, q }: { account: string | undefined; q: string }) {
-  const title = account ? `${account} has no money here` : q ? "No account begins like that" : "No account has money yet";
-  return <EmptyState icon={<Wallet />} title={title}>An account is there once it is funded. Tools without a price need none.</EmptyState>;
+  const title = account ? `${account} has no funds` : q ? "No matching accounts" : "No accounts yet";
+  return <EmptyState icon={<Wallet />} title={title}>An account exists once it is funded. Free tools need none.</EmptyState>;
 }
 
 function columnsOf(fund: ((purse: Purse) => void) | undefined): Column<Purse>[] {
   const columns: Column<Purse>[] = [
-    { id: "account", header: "Account", cell: (purse) => <span className="cut strong" title={purse.id}>{purse.id}</span> },
-    { id: "used", header: "Spent of all it had", width: "30%", cell: (purse) => <Used purse={purse} /> },
-    { id: "held", header: "Held", width: "128px", align: "right", cell: (purse) => <span className="soft">{money(purse.heldUsd)}</span> },
-    { id: "free", header: "Available", width: "176px", align: "right", cell: (purse) => <Available purse={purse} /> },
+    { id: "account", header: "Account", min: 150, grow: 2, cell: (purse) => <span className="cut strong" title={purse.id}>{purse.id}</span> },
+    { id: "used", header: "Spent of total funds", min: 220, grow: 2, cell: (purse) => <Used purse={purse} /> },
+    { id: "held", header: "Held", min: 96, drop: 2, align: "right", cell: (purse) => <span className="soft">{money(purse.heldUsd)}</span> },
+    { id: "free", header: "Available", min: 130, align: "right", cell: (purse) => <Available purse={purse} /> },
   ];
-  if (fund) columns.push({ id: "fund", header: "", width: "88px", align: "right", cell: (purse) => <Button size="s" onClick={() => fund(purse)} aria-label={`Fund ${purse.id}`}>Fund</Button> });
+  if (fund) columns.push({ id: "fund", header: "", min: 88, align: "right", cell: (purse) => <Button size="s" onClick={() => fund(purse)} aria-label={`Fund ${purse.id}`}>Fund</Button> });
   return columns;
 }
 
 export function Used({ purse }: { purse: Purse }) {
   const ever = everOf(purse);
-  return <div className="Spend-meter"><Meter label={`What ${purse.id} spent`} share={moneyShare(purse.spentUsd, ever)} text={`${money(purse.spentUsd)} of ${money(ever)}`} warnFrom={0.9} /></div>;
+  return <div className="Spend-meter"><Meter label={`Spent by ${purse.id}`} share={moneyShare(purse.spentUsd, ever)} text={`${money(purse.spentUsd)} of ${money(ever)}`} warnFrom={0.9} /></div>;
 }
 
 function Available({ purse }: { purse: Purse }) {

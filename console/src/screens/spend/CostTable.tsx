@@ -8,7 +8,6 @@ import { mostOf } from "./totals";
 
 type CostTableProps = {
   label: string;
-  /** What a row is: an account, a tool. */
   header: string;
   rows: CostRow[] | undefined;
   error: unknown;
@@ -16,7 +15,7 @@ type CostTableProps = {
   link: (row: CostRow) => RowLink | undefined;
 };
 
-/** A ranking of costs: each line with its bar, its exact sum and its calls. */
+/** A ranking of costs with exact sums. */
 export function CostTable({ label, header, rows, error, onRetry, link }: CostTableProps) {
   const most = useMemo(() => mostOf((rows ?? []).map((row) => row.usd)), [rows]);
   const busiest = useMemo(() => (rows ?? []).reduce((max, row) => Math.max(max, row.calls), 1), [rows]);
@@ -32,8 +31,7 @@ export function CostTable({ label, header, rows, error, onRetry, link }: CostTab
       error={error}
       onRetry={onRetry}
       sort={{ id: most === "0" ? "calls" : "usd", desc: true }}
-      empty={<EmptyState title="Nothing was called in this time" />}
-      minWidth={480}
+      empty={<EmptyState title="No calls in this period" />}
     />
   );
 }
@@ -41,12 +39,12 @@ export function CostTable({ label, header, rows, error, onRetry, link }: CostTab
 function columnsOf(header: string, most: string, busiest: number): Column<CostRow>[] {
   const free = most === "0";
   return [
-    { id: "name", header, value: nameOf, cell: (row) => <Name row={row} /> },
-    { id: "bar", header: "", width: "30%", wideOnly: true, cell: (row) => <Bar share={free ? row.calls / busiest : moneyShare(row.usd, most)} /> },
-    { id: "usd", header: "Spent", width: "112px", align: "right", value: (row) => parseMoney(row.usd), cell: (row) => money(row.usd) },
-    { id: "calls", header: "Calls", width: "96px", align: "right", value: (row) => row.calls, cell: (row) => count(row.calls) },
-    { id: "charged", header: "Charged", width: "108px", align: "right", value: (row) => row.charged, cell: (row) => <span className="soft">{count(row.charged)}</span> },
-    { id: "errors", header: "Failed", width: "96px", align: "right", value: (row) => row.errors, cell: (row) => <Failed row={row} /> },
+    { id: "name", header, min: 160, grow: 3, value: nameOf, cell: (row) => <Name row={row} /> },
+    { id: "bar", header: "", min: 120, grow: 2, drop: 3, wideOnly: true, cell: (row) => <Bar share={free ? row.calls / busiest : moneyShare(row.usd, most)} /> },
+    { id: "usd", header: "Spent", min: 112, align: "right", value: (row) => parseMoney(row.usd), cell: (row) => money(row.usd) },
+    { id: "calls", header: "Calls", min: 80, align: "right", value: (row) => row.calls, cell: (row) => count(row.calls) },
+    { id: "charged", header: "Paid calls", min: 104, drop: 2, align: "right", value: (row) => row.charged, cell: (row) => <span className="soft">{count(row.charged)}</span> },
+    { id: "errors", header: "Failed", min: 84, drop: 1, align: "right", value: (row) => row.errors, cell: (row) => <Failed row={row} /> },
   ];
 }
 
@@ -55,7 +53,7 @@ const nameOf = (row: CostRow) => visible(row.tool !== undefined ? [row.server, r
 
 function Name({ row }: { row: CostRow }) {
   const name = nameOf(row);
-  return <span className={name ? "cut" : "cut faint"} title={name}>{name || "without an account"}</span>;
+  return <span className={name ? "cut" : "cut faint"} title={name}>{name || "no account"}</span>;
 }
 
 function Bar({ share }: { share: number }) {

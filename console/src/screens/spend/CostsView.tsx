@@ -1,36 +1,51 @@
-import { useQuery } from "@tanstack/react-query";
+import { useQueries, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Coins } from "lucide-react";
-import { useMemo } from "react";
+import { useMemo, useState } from "react";
 import { queries } from "../../api/queries";
 import type { CostRow } from "../../api/types";
-import { Bars } from "../../components/charts";
+import { CallBars } from "../../components/charts";
 import { Card, Stat } from "../../components/Card";
 import { EmptyState, ErrorState, Skeleton } from "../../components/States";
-import { Tabs } from "../../components/Tabs";
-import { count, money, percent } from "../../format";
+import { Segments } from "../../components/Segments";
+import { compareMoney, count, money, parseMoney, percent } from "../../format";
 import { CostTable } from "./CostTable";
-import { DayBars } from "./DayBars";
 import { isMissing } from "./purse";
-import { daysOf, dayWords, type Range } from "./range";
-import { byDay, totalOf } from "./totals";
+import { bucketLabel, bucketsOf, bucketWords, dayWords, type Grain, grainsOf, lengthOf, previousOf, type Range } from "./range";
+import { SpendChart } from "./SpendChart";
+import { byBucket, type Share, shares, shifted, type Totals, totalOf } from "./totals";
 
-type CostsViewProps = { range: Range; account: string | undefined; search: { since?: string | undefined; until?: string | undefined }; own: boolean };
+type CostsViewProps = {
+  range: Range;
+  grain: Grain | undefined;
+  account: string | undefined;
+  search: { since?: string | undefined; until?: string | undefined };
+  own: boolean;
+  onGrain: (grain: Grain) => void;
+};
 
 /** How many accounts and tools are ranked. The sums above are of all. */
 const top = 200;
+const stacked = 4; // accounts with a color of their own in the chart
 
-/** What calls have cost in a span of days: in all, by day, by account and by tool. */
-export function CostsView({ range, account, search, own }: CostsViewProps) {
+/** What calls cost in a period: in total, over time, by account and by tool. */
+export function CostsView({ range, grain: chosen, account, search, own, onGrain }: CostsViewProps) {
   const { since, until } = range;
-  const days = useQuery(queries.costs({ account, since, until, by: "day" }));
+  const { offered, standard } = useMemo(() => grainsOf(range), [range]);
+  const grain = chosen && offered.includes(chosen) ? chosen : standard;
+  const totals = useQuery(queries.costs({ account, since, until, by: grain }));
   const accounts = useQuery({ ...queries.costs({ account, since, until, by: "account", top }), enabled: !own });
   const tools = useQuery(queries.costs({ account, since, until, by: "tool", top }));
-  const nothing = isMissing(days.error) ? <NoRecord /> : days.data?.costs.length === 0 ? <NoCalls range={range} account={own ? "your account" : account} /> : undefined;
+  const nothing = isMissing(totals.error) ? <NoRecord /> : totals.data?.costs.length === 0 ? <NoCalls range={range} account={own ? "your account" : account} /> : undefined;
   if (nothing) return <Card>{nothing}</Card>;
+  const ranking = own || account ? [] : (accounts.data?.costs ?? []);
   return (
     <div className="stack">
-      <DaysPart range={range} costs={days.data?.costs} error={days.error} retry={() => void days.refetch()} />
+      {totals.data ? (
+        <Period range={range} grain={grain} offered={offered} costs={totals.data.costs} ranking={ranking} account={account} onGrain={onGrain} />
+      ) : (
+        <Card>{totals.error ? <ErrorState error={totals.error} onRetry={() => void totals.refetch()} /> : <Skeleton height={280} />}</Card>
+      )}
       {!own && (
         <Card title="By account" description={ranked(accounts.data?.costs)} flush>
           <CostTable label="Costs by account" header="Account" rows={accounts.data?.costs} error={accounts.error} onRetry={() => void accounts.refetch()} link={(row) => (row.account ? { to: "/spend", search: { ...search, account: row.account } } : undefined)} />
@@ -45,8 +60,8 @@ export function CostsView({ range, account, search, own }: CostsViewProps) {
 
 function NoRecord() {
   return (
-    <EmptyState icon={<Coins />} title="This yard keeps no record">
-      What calls cost is added up from the record, which is kept in a store: <code>store: sqlite:toolyard.db</code> in <code>toolyard.yaml</code>.
+    <EmptyState icon={<Coins />} title="This yard has no store">
+      Costs are computed from recorded calls. Add <code>store: sqlite:toolyard.db</code> to <code>toolyard.yaml</code> to record them.
     </EmptyState>
   );
 }
@@ -54,8 +69,8 @@ function NoRecord() {
 function NoCalls({ range, account }: { range: Range; account: string | undefined }) {
   const when = range.first === range.last ? `on ${dayWords(range.first)}` : `from ${dayWords(range.first)} to ${dayWords(range.last)}`;
   return (
-    <EmptyState icon={<Coins />} title="Nothing was called">
-      {account ? `Nobody called a tool for ${account}` : "Nobody called a tool"} {when}. Choose other days, or see the <Link to="/calls">calls</Link> as they come.
+    <EmptyState icon={<Coins />} title="No calls in this period">
+      There were no calls{account ? ` for ${account}` : ""} {when}. Choose another period, or watch <Link to="/calls">calls</Link> as they happen.
     </EmptyState>
   );
 }
@@ -64,33 +79,74 @@ function toolLink(row: CostRow) {
   return row.tool ? ({ to: "/tools/$source/$name", params: { source: row.server || "-", name: row.tool } } as const) : undefined;
 }
 
-/** Who may not see the tool sees its calls. */
+/** For callers who may not see the tool: its calls. */
 function callsLink({ server, tool }: CostRow) {
   return tool ? ({ to: "/calls", search: { server: server || "-", tool } } as const) : undefined;
 }
 
-/** Says that there may be more than the ranking shows. */
-const ranked = (rows: CostRow[] | undefined) => (rows?.length === top ? `the ${top} that cost most` : undefined);
 
-type DaysPartProps = { range: Range; costs: CostRow[] | undefined; error: unknown; retry: () => void };
+const ranked = (rows: CostRow[] | undefined) => (rows?.length === top ? `top ${top} by spend` : undefined);
 
-function DaysPart({ range, costs, error, retry }: DaysPartProps) {
-  const days = useMemo(() => byDay(daysOf(range), costs ?? []), [range, costs]);
-  if (!costs) return <Card>{error ? <ErrorState error={error} onRetry={retry} /> : <Skeleton height={280} />}</Card>;
+type PeriodProps = { range: Range; grain: Grain; offered: Grain[]; costs: CostRow[]; ranking: CostRow[]; account: string | undefined; onGrain: (grain: Grain) => void };
+
+const grainItems: Record<Grain, { value: Grain; label: string }> = { day: { value: "day", label: "Day" }, week: { value: "week", label: "Week" }, month: { value: "month", label: "Month" } };
+
+function Period({ range, grain, offered, costs, ranking, account, onGrain }: PeriodProps) {
   const total = totalOf(costs);
-  const calls = days.map((each) => ({ at: each.day, ok: each.calls - each.errors, errors: each.errors }));
-  const tabs = [
-    { id: "usd", label: "Dollars", content: <DayBars days={days} /> },
-    { id: "calls", label: "Calls", content: <Bars label="Calls by day" points={calls} moment={dayWords} /> },
-  ];
+  const [shown, setShown] = useState<"usd" | "calls">(total.usd === "0" ? "calls" : "usd");
+  const buckets = useMemo(() => byBucket(bucketsOf(range, grain), costs), [range, grain, costs]);
+  const before = usePrevious(range, account);
+  const parts = useParts(range, grain, buckets.map((each) => each.usd), ranking);
+  const points = buckets.map(({ bucket, calls, errors }) => ({ key: bucket, label: bucketLabel(bucket, grain), title: bucketWords(bucket, grain), ok: calls - errors, errors }));
+  const controls = (
+    <div className="row-wrap">
+      <Segments label="Measure" value={shown} items={[{ value: "usd", label: "Spend" }, { value: "calls", label: "Calls" }]} onChange={setShown} />
+      {offered.length > 1 && <Segments label="Group by" value={grain} items={offered.map((each) => grainItems[each])} onChange={onGrain} />}
+    </div>
+  );
   return (
     <>
-      <div className="grid-stats Spend-stats">
-        <Stat label="Spent" value={money(total.usd)} note={range.first === range.last ? dayWords(range.first) : `${dayWords(range.first)} to ${dayWords(range.last)}, UTC`} />
-        <Stat label="Calls" value={count(total.calls)} note={`${count(total.charged)} of them cost something`} />
-        <Stat label="Failed" value={count(total.errors)} note={`${percent(total.errors, total.calls)} of the calls`} />
-      </div>
-      <Card title="By day"><Tabs key={total.usd === "0" ? "free" : "paid"} label="What is counted" tabs={total.usd === "0" ? tabs.toReversed() : tabs} /></Card>
+      <Sums range={range} total={total} before={before && totalOf(before.costs)} />
+      <Card title={shown === "usd" ? "Spend over time" : "Calls over time"} actions={controls}>
+        {shown === "usd" ? <SpendChart grain={grain} buckets={buckets} parts={parts} previous={before && shifted(buckets.map((each) => each.bucket), before.costs, before.days, grain)} /> : <CallBars label={`Calls by ${grain}`} points={points} height={180} />}
+      </Card>
     </>
   );
+}
+
+/** The costs of the period of the same length before, by day. */
+function usePrevious(range: Range, account: string | undefined): { costs: CostRow[]; days: number } | undefined {
+  const previous = useMemo(() => previousOf(range), [range]);
+  const { data } = useQuery({ ...queries.costs({ account, since: previous?.since, until: previous?.until, by: "day" }), enabled: previous !== undefined });
+  return useMemo(() => (data && previous ? { costs: data.costs, days: previous.days } : undefined), [data, previous]);
+}
+
+/** The amounts of the accounts that spent most, and of the others together. */
+function useParts(range: Range, grain: Grain, totals: string[], ranking: CostRow[]): Share[] {
+  const names = ranking.filter((row) => compareMoney(row.usd, "0") > 0).slice(0, stacked).map((row) => row.account ?? "");
+  const wanted = names.length > 1 ? names : [];
+  const found = useQueries({ queries: wanted.map((account) => queries.costs({ account, since: range.since, until: range.until, by: grain })) });
+  if (wanted.length === 0 || found.some(({ data }) => !data)) return [{ name: names[0] ?? "Spend", usd: totals }];
+  const buckets = bucketsOf(range, grain);
+  return shares(totals, wanted.map((name, i) => ({ name, usd: byBucket(buckets, found[i]?.data?.costs ?? []).map((each) => each.usd) })));
+}
+
+function Sums({ range, total, before }: { range: Range; total: Totals; before: Totals | undefined }) {
+  const days = range.first === range.last ? `${dayWords(range.first)}, UTC` : `${dayWords(range.first)} to ${dayWords(range.last)}, UTC`;
+  return (
+    <div className="grid-stats Spend-stats">
+      <Stat label="Spent" value={money(total.usd)} note={days} />
+      {before && <Stat label="Change" value={growth(total.usd, before.usd)} note={`${money(before.usd)} in the previous ${lengthOf(range) === 1 ? "day" : `${lengthOf(range)} days`}`} />}
+      <Stat label="Calls" value={count(total.calls)} note={`${count(total.charged)} paid`} />
+      <Stat label="Failed" value={count(total.errors)} note={`${percent(total.errors, total.calls)} of calls`} />
+    </div>
+  );
+}
+
+/** How an amount has changed: "+12%", "−3%", "—" from nothing. */
+function growth(now: string, before: string): string {
+  const [a, b] = [parseMoney(now) ?? 0n, parseMoney(before) ?? 0n];
+  if (b === 0n) return "—";
+  const change = Number(((a - b) * 1000n) / b) / 10;
+  return `${change < 0 ? "−" : "+"}${Math.abs(change) >= 10 ? Math.round(Math.abs(change)) : Math.abs(change)}%`;
 }

@@ -25,7 +25,7 @@ export function FundDialog({ purse, onClose }: { purse: Purse | undefined; onClo
     mutationFn: () => fundAccount(draft.account.trim(), amount ?? "", draft.reference.trim()),
     onSuccess: (funded) => {
       void client.invalidateQueries({ queryKey: ["accounts"] });
-      toast.good(`${funded.id} has ${money(funded.remainingUsd)} now.`);
+      toast.good(`${funded.id} now has ${money(funded.remainingUsd)}.`);
       onClose();
     },
   });
@@ -36,13 +36,13 @@ export function FundDialog({ purse, onClose }: { purse: Purse | undefined; onClo
     else setSure(true);
   };
   return (
-    <Dialog open onClose={onClose} title={purse ? `Fund ${purse.id}` : "Fund an account"}>
+    <Dialog open onClose={onClose} title={purse ? `Fund ${purse.id}` : "Fund account"}>
       <form className="stack" onSubmit={submit}>
         {sure && amount ? <Review draft={draft} amount={amount} purse={purse} /> : <Fields draft={draft} onChange={setDraft} fixed={purse !== undefined} />}
         <ErrorNote error={fund.error} />
         <div className="Spend-buttons">
           <Button onClick={sure ? () => setSure(false) : onClose}>{sure ? "Back" : "Cancel"}</Button>
-          <Button type="submit" variant="primary" busy={fund.isPending} disabled={!amount || !draft.account.trim() || !draft.reference.trim()}>{sure ? (amount?.startsWith("-") ? "Take it out" : "Put it in") : "Go on"}</Button>
+          <Button type="submit" variant="primary" busy={fund.isPending} disabled={!amount || !draft.account.trim() || !draft.reference.trim()}>{sure ? (amount?.startsWith("-") ? "Withdraw" : "Fund") : "Continue"}</Button>
         </div>
       </form>
     </Dialog>
@@ -54,12 +54,12 @@ function newReference(): string {
 }
 
 function Fields({ draft, onChange, fixed }: { draft: Draft; onChange: (draft: Draft) => void; fixed: boolean }) {
-  const wrong = draft.amount.trim() !== "" && !amountOf(draft.amount) ? "An amount such as 5 or 0.25, with at most nine decimals." : undefined;
+  const wrong = draft.amount.trim() !== "" && !amountOf(draft.amount) ? "Enter an amount such as 5 or 0.25, with at most 9 decimal places." : undefined;
   return (
     <>
       {!fixed && <TextField label="Account" required value={draft.account} onChange={(account) => onChange({ ...draft, account })} maxLength={128} autoComplete="off" spellCheck={false} hint="Letters, digits and . _ @ : / + -" />}
-      <TextField label="Amount in US dollars" required value={draft.amount} onChange={(amount) => onChange({ ...draft, amount })} inputMode="decimal" autoComplete="off" placeholder="5.00" error={wrong} hint="Negative to take money out." maxLength={40} />
-      <TextField label="Reference" required mono value={draft.reference} onChange={(reference) => onChange({ ...draft, reference })} maxLength={128} autoComplete="off" spellCheck={false} hint="Unique, such as the number of an invoice: funding twice with one reference funds once." />
+      <TextField label="Amount in US dollars" required value={draft.amount} onChange={(amount) => onChange({ ...draft, amount })} inputMode="decimal" autoComplete="off" placeholder="5.00" error={wrong} hint="Negative to withdraw." maxLength={40} />
+      <TextField label="Reference" required mono value={draft.reference} onChange={(reference) => onChange({ ...draft, reference })} maxLength={128} autoComplete="off" spellCheck={false} hint="Unique, such as an invoice number. A repeated reference has no effect." />
     </>
   );
 }
@@ -69,10 +69,10 @@ function Review({ draft, amount, purse }: { draft: Draft; amount: string; purse:
   return (
     <div className="stack-s" role="status">
       <p>
-        {out ? "Take" : "Put"} <strong>{money(out ? amount.slice(1) : amount)}</strong> {out ? "out of" : "into"} the account <strong className="wrap-anywhere">{draft.account.trim()}</strong>?
+        {out ? "Withdraw" : "Add"} <strong>{money(out ? amount.slice(1) : amount)}</strong> {out ? "from" : "to"} the account <strong className="wrap-anywhere">{draft.account.trim()}</strong>?
       </p>
-      {purse && <p className="soft">It has {money(purse.remainingUsd)} now and would have {money(addMoney(purse.remainingUsd, amount))}.</p>}
-      <p className="soft">Reference <code className="wrap-anywhere">{draft.reference.trim()}</code>. The books are only added to: what was funded is taken back by another entry.</p>
+      {purse && <p className="soft">Balance: {money(purse.remainingUsd)} now, {money(addMoney(purse.remainingUsd, amount))} after.</p>}
+      <p className="soft">Reference <code className="wrap-anywhere">{draft.reference.trim()}</code>. Entries cannot be deleted, only reversed by another entry.</p>
     </div>
   );
 }

@@ -4,8 +4,8 @@ import { EmptyState } from "../../components/States";
 /** This yard has no store, and so no accounts. */
 export function NoLedger() {
   return (
-    <EmptyState icon={<Wallet />} title="Nothing is for sale here">
-      Accounts and sessions are kept in a store. Name one in <code>toolyard.yaml</code>, such as <code>store: sqlite:toolyard.db</code>, and give tools a price.
+    <EmptyState icon={<Wallet />} title="This yard has no store">
+      Accounts and sessions are kept in a store. Add <code>store: sqlite:toolyard.db</code> to <code>toolyard.yaml</code> and give tools a price.
     </EmptyState>
   );
 }

@@ -20,18 +20,18 @@ export function OwnAccount() {
     <div className="stack">
       <div className="grid-stats Spend-stats">
         <Stat label="Available" value={money(availableOf(purse))} note="for calls and sessions" />
-        <Stat label="Held" value={money(purse.heldUsd)} note="for calls in flight" />
-        <Stat label="Spent" value={money(purse.spentUsd)} note="ever" />
+        <Stat label="Held" value={money(purse.heldUsd)} note="for running calls" />
+        <Stat label="Spent" value={money(purse.spentUsd)} note="in total" />
       </div>
-      <Card title={purse.id} description="Spent of all that it ever had."><Used purse={purse} /></Card>
+      <Card title={purse.id} description="Spent of total funds."><Used purse={purse} /></Card>
     </div>
   );
 }
 
 function NoMoney({ account }: { account: string | undefined }) {
   return (
-    <EmptyState icon={<Wallet />} title="Nothing was put into your account yet">
-      Tools without a price need none. For the others, an operator of the yard funds {account ? <strong className="wrap-anywhere">{account}</strong> : "it"}.
+    <EmptyState icon={<Wallet />} title="Your account has no funds">
+      Free tools need none. For paid tools, ask an operator to fund {account ? <strong className="wrap-anywhere">{account}</strong> : "it"}.
     </EmptyState>
   );
 }

@@ -29,7 +29,7 @@ const states = [
 
 type SessionsProps = { account: string | undefined; own: boolean; state: string | undefined; onState: (state: string | undefined) => void };
 
-/** The sessions, which are open budgets: what is left of them, and until when. */
+/** Sessions: budgets taken out of accounts. */
 export function Sessions({ account, own, state, onState }: SessionsProps) {
   const me = useMe();
   const [closing, setClosing] = useState<Purse>();
@@ -41,7 +41,7 @@ export function Sessions({ account, own, state, onState }: SessionsProps) {
   }, [me, own]);
   if (isMissing(sessions.error)) return <Card><NoLedger /></Card>;
   return (
-    <Card flush title="Sessions" description="A session is a budget that was taken out of an account. What is left goes back when it ends." actions={<Select label="State" labelHidden value={known ?? ""} items={states} onChange={(next) => onState(next || undefined)} />}>
+    <Card flush title="Sessions" description="A session is a budget taken out of an account. What is left returns to the account when it ends." actions={<Select label="State" labelHidden value={known ?? ""} items={states} onChange={(next) => onState(next || undefined)} />}>
       <Table
         label="Sessions"
         columns={columns}
@@ -50,8 +50,7 @@ export function Sessions({ account, own, state, onState }: SessionsProps) {
         rowLink={(purse) => ({ to: "/calls", search: { session: purse.id } })}
         error={sessions.error}
         onRetry={() => void sessions.refetch()}
-        empty={<EmptyState icon={<Timer />} title={known || account ? "No session is like that" : "Nobody opened a session yet"}>Agents open one with <code>POST /api/v1/sessions</code>, to spend no more than they were given.</EmptyState>}
-        minWidth={980}
+        empty={<EmptyState icon={<Timer />} title={known || account ? "No matching sessions" : "No sessions yet"}>Agents open one with <code>POST /api/v1/sessions</code> to cap what they spend.</EmptyState>}
         {...(sessions.hasNextPage && { more: { load: () => void sessions.fetchNextPage(), loading: sessions.isFetchingNextPage } })}
       />
       <Close purse={closing} onClose={() => setClosing(undefined)} />
@@ -61,17 +60,17 @@ export function Sessions({ account, own, state, onState }: SessionsProps) {
 
 function columnsOf(mayClose: (purse: Purse) => boolean, close: (purse: Purse) => void): Column<Purse>[] {
   return [
-    { id: "id", header: "Session", cell: (purse) => <span className="mono" title={`Calls in ${purse.id}`}>{purse.id}</span> },
-    { id: "account", header: "Account", width: "14%", cell: (purse) => <span className="cut" title={purse.account}>{purse.account}</span> },
-    { id: "state", header: "State", width: "96px", cell: (purse) => <StateStatus state={purse.status} /> },
-    { id: "spent", header: "Spent of its limit", width: "22%", cell: (purse) => <Budget purse={purse} /> },
-    { id: "left", header: "Left", width: "96px", align: "right", cell: (purse) => <span title={`${money(purse.heldUsd)} of it is held for calls in flight`}>{money(purse.remainingUsd)}</span> },
-    { id: "calls", header: "Calls", width: "112px", align: "right", cell: (purse) => <Calls purse={purse} /> },
-    { id: "expires", header: "Ends", width: "96px", align: "right", cell: (purse) => <Time at={purse.expiresAt} /> },
+    { id: "id", header: "Session", min: 190, grow: 2, cell: (purse) => <span className="mono" title={`Calls in ${purse.id}`}>{purse.id}</span> },
+    { id: "account", header: "Account", min: 120, grow: 1, drop: 1, cell: (purse) => <span className="cut" title={purse.account}>{purse.account}</span> },
+    { id: "state", header: "State", min: 92, cell: (purse) => <StateStatus state={purse.status} /> },
+    { id: "spent", header: "Spent of limit", min: 200, grow: 1, cell: (purse) => <Budget purse={purse} /> },
+    { id: "left", header: "Left", min: 88, drop: 3, align: "right", cell: (purse) => <span title={`${money(purse.heldUsd)} of it is held for running calls`}>{money(purse.remainingUsd)}</span> },
+    { id: "calls", header: "Calls", min: 104, drop: 4, align: "right", cell: (purse) => <Calls purse={purse} /> },
+    { id: "expires", header: "Expires", min: 92, drop: 2, align: "right", cell: (purse) => <Time at={purse.expiresAt} /> },
     {
       id: "close",
       header: "",
-      width: "84px",
+      min: 88,
       align: "right",
       cell: (purse) => purse.status === "open" && mayClose(purse) && <Button size="s" variant="danger" onClick={() => close(purse)} aria-label={`Close ${purse.id}`}>Close</Button>,
     },
@@ -80,11 +79,11 @@ function columnsOf(mayClose: (purse: Purse) => boolean, close: (purse: Purse) =>
 
 function Budget({ purse }: { purse: Purse }) {
   if ((parseMoney(purse.limitUsd) ?? 0n) === 0n) return <span className="faint">calls only</span>;
-  return <div className="Spend-meter"><Meter label={`What ${purse.id} spent`} share={moneyShare(purse.spentUsd, purse.limitUsd)} text={`${money(purse.spentUsd)} of ${money(purse.limitUsd)}`} /></div>;
+  return <div className="Spend-meter"><Meter label={`Spent by ${purse.id}`} share={moneyShare(purse.spentUsd, purse.limitUsd)} text={`${money(purse.spentUsd)} of ${money(purse.limitUsd)}`} /></div>;
 }
 
 function Calls({ purse }: { purse: Purse }) {
-  if (!purse.maxCalls) return <span className="faint">any number</span>;
+  if (!purse.maxCalls) return <span className="faint">Unlimited</span>;
   return <span title={`${plural(purse.calls ?? 0, "call")} of ${count(purse.maxCalls)}`}>{count(purse.calls ?? 0)} of {count(purse.maxCalls)}</span>;
 }
 
@@ -94,12 +93,12 @@ function Close({ purse, onClose }: { purse: Purse | undefined; onClose: () => vo
   const close = async () => {
     await closeSession(purse.id);
     await Promise.all(["sessions", "accounts"].map((key) => client.invalidateQueries({ queryKey: [key] })));
-    toast.good(`The session is closed, and what was left is back with ${purse.account}.`);
+    toast.good(`Closed the session. What was left is back in ${purse.account}.`);
   };
   return (
-    <Confirm open onClose={onClose} title="Close this session?" action="Close the session" danger onConfirm={close}>
+    <Confirm open onClose={onClose} title="Close this session?" action="Close session" danger onConfirm={close}>
       <p><code className="wrap-anywhere">{purse.id}</code> of {purse.account} has {money(purse.remainingUsd)} left.</p>
-      <p className="soft">Its next calls are refused; those in flight end first. What is left goes back to the account. It cannot be opened again.</p>
+      <p className="soft">New calls are refused; running calls finish first. The rest returns to the account. A closed session cannot be reopened.</p>
     </Confirm>
   );
 }

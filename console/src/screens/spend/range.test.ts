@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { daysOf, dayWords, rangeOf } from "./range";
+import { bucketLabel, bucketsOf, bucketWords, dayWords, grainsOf, previousOf, rangeOf } from "./range";
 
 const now = Date.parse("2026-11-15T10:00:00Z");
 
@@ -16,9 +16,33 @@ test.each([
   expect(rangeOf(since, until, now)).toEqual({ choice, first, last, since: `${first}T00:00:00Z`, until: end });
 });
 
-test("every day of a span, in order, across a change of the month", () => {
-  expect(daysOf({ first: "2026-10-30", last: "2026-11-02" })).toEqual(["2026-10-30", "2026-10-31", "2026-11-01", "2026-11-02"]);
-  expect(daysOf({ first: "2016-01-01", last: "2026-11-15" })).toHaveLength(400);
+test("the buckets of a period, in order", () => {
+  expect(bucketsOf({ first: "2026-10-30", last: "2026-11-02" }, "day")).toEqual(["2026-10-30", "2026-10-31", "2026-11-01", "2026-11-02"]);
+  expect(bucketsOf({ first: "2026-10-30", last: "2026-11-10" }, "week")).toEqual(["2026-10-26", "2026-11-02", "2026-11-09"]);
+  expect(bucketsOf({ first: "2026-10-30", last: "2027-01-02" }, "month")).toEqual(["2026-10-01", "2026-11-01", "2026-12-01", "2027-01-01"]);
+  expect(bucketsOf({ first: "1990-01-01", last: "2026-11-15" }, "month")).toHaveLength(62);
+});
+
+test.each([
+  ["today", "day", ["day"]],
+  ["7d", "day", ["day"]],
+  ["30d", "day", ["day", "week"]],
+  ["90d", "week", ["week", "month"]],
+  ["366d", "month", ["week", "month"]],
+])("the grain of %s is %s", (since, standard, offered) => {
+  expect(grainsOf(rangeOf(since, undefined, now))).toEqual({ standard, offered });
+});
+
+test("the previous period is as long, and ends where this one begins", () => {
+  expect(previousOf(rangeOf("7d", undefined, now))).toEqual({ since: "2026-11-02T00:00:00Z", until: "2026-11-09T00:00:00Z", days: 7 });
+  expect(previousOf(rangeOf("2020-01-01", undefined, now))).toBeUndefined();
+});
+
+test("the words of buckets", () => {
+  expect(bucketLabel("2027-01-01", "month")).toBe("Jan 27");
+  expect(bucketLabel("2026-11-09", "week")).toBe("9 Nov");
+  expect(bucketWords("2026-11-09", "week")).toBe("Week of 9 Nov");
+  expect(bucketWords("2026-11-01", "month")).toBe("November 2026");
 });
 
 test("a day in words", () => {

@@ -1,26 +1,28 @@
-// The span of days that costs are asked for. Days are those of UTC, as the record has them.
+// The period that costs are read for, and the buckets of its chart. Days are those of UTC.
 
 const day = 86_400_000;
-const mostDays = 400; // days that are drawn
+const mostBands = 62; // bars that a phone has room for
 
 export const presets = [
   { value: "today", label: "Today", days: 1 },
   { value: "7d", label: "7 days", days: 7 },
   { value: "30d", label: "30 days", days: 30 },
+  { value: "90d", label: "90 days", days: 90 },
+  { value: "366d", label: "12 months", days: 366 },
 ];
 
 export type Range = {
-  /** What was chosen: one of the presets, or custom. */
+  /** The chosen preset, or custom. */
   choice: string;
   /** The first and the last day, both included. */
   first: string;
   last: string;
-  /** The same as the API takes it: until itself is left out. */
+  /** The same for the API; until is exclusive. */
   since: string;
   until: string | undefined;
 };
 
-/** Reads the span of the address; what is no day counts as the last seven. */
+/** Reads the period of the address; what is no day counts as the last seven. */
 export function rangeOf(since: string | undefined, until: string | undefined, now: number = Date.now()): Range {
   const today = dayText(now);
   const preset = presets.find((each) => each.value === (since ?? "7d"));
@@ -35,16 +37,56 @@ export function rangeOf(since: string | undefined, until: string | undefined, no
   return { choice: "custom", first, last, since: `${first}T00:00:00Z`, until: last < today ? `${dayText(to + day)}T00:00:00Z` : undefined };
 }
 
-/** Every day of a span; only its last ones when there are very many. */
-export function daysOf({ first, last }: Pick<Range, "first" | "last">): string[] {
-  const end = Date.parse(`${last}T00:00:00Z`);
-  const start = Math.max(Date.parse(`${first}T00:00:00Z`), end - (mostDays - 1) * day);
-  return Array.from({ length: Math.round((end - start) / day) + 1 }, (_, i) => dayText(start + i * day));
+/** The number of days of a period. */
+export function lengthOf({ first, last }: Pick<Range, "first" | "last">): number {
+  return Math.round((timeOf(last) - timeOf(first)) / day) + 1;
+}
+
+/** The period of the same length just before; none for one that is longer than the record. */
+export function previousOf(range: Range): { since: string; until: string; days: number } | undefined {
+  const days = lengthOf(range);
+  if (days > 400) return undefined;
+  return { since: `${dayText(timeOf(range.first) - days * day)}T00:00:00Z`, until: `${range.first}T00:00:00Z`, days };
+}
+
+/** The day so many days later. */
+export function dayAfter(text: string, days: number): string {
+  return dayText(timeOf(text) + days * day);
+}
+
+export const grains = ["day", "week", "month"] as const;
+export type Grain = (typeof grains)[number];
+
+/** The grains that make a readable chart of a period, the one to begin with first in its list. */
+export function grainsOf(range: Pick<Range, "first" | "last">): { offered: Grain[]; standard: Grain } {
+  const days = lengthOf(range);
+  const offered = grains.filter((grain) => bucketsOf(range, grain, mostBands + 1).length <= mostBands && (grain === "day" || days > (grain === "week" ? 7 : 31)));
+  const standard = days <= 31 ? "day" : days <= 190 ? "week" : "month";
+  return { offered: offered.length > 0 ? offered : ["month"], standard: offered.includes(standard) ? standard : (offered[0] ?? "month") };
+}
+
+/** The first day of the bucket that a day belongs to. Weeks begin on Monday. */
+export function bucketOf(text: string, grain: Grain): string {
+  if (grain === "month") return `${text.slice(0, 7)}-01`;
+  if (grain === "day") return text;
+  const at = timeOf(text);
+  return dayText(at - ((new Date(at).getUTCDay() + 6) % 7) * day);
+}
+
+/** The buckets of a period, the oldest first; only the last ones when there are very many. */
+export function bucketsOf({ first, last }: Pick<Range, "first" | "last">, grain: Grain, most = mostBands): string[] {
+  const buckets: string[] = [];
+  for (let at = bucketOf(last, grain); at >= bucketOf(first, grain) && buckets.length < most; at = bucketOf(dayText(timeOf(at) - day), grain)) buckets.unshift(at);
+  return buckets;
+}
+
+function timeOf(text: string): number {
+  return Date.parse(`${text.slice(0, 10)}T00:00:00Z`);
 }
 
 function dayStart(text: string | undefined): number | undefined {
   if (!text || !/^\d{4}-\d{2}-\d{2}$/.test(text)) return undefined;
-  const at = Date.parse(`${text}T00:00:00Z`);
+  const at = timeOf(text);
   return Number.isNaN(at) || dayText(at) !== text ? undefined : at;
 }
 
@@ -52,9 +94,25 @@ function dayText(at: number): string {
   return new Date(at).toISOString().slice(0, 10);
 }
 
-const named = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric", month: "short", timeZone: "UTC" });
+const format = (options: Intl.DateTimeFormatOptions) => {
+  const made = new Intl.DateTimeFormat("en-GB", { ...options, timeZone: "UTC" });
+  return (text: string) => made.format(timeOf(text)).replace(",", "");
+};
 
-/** A day as people write it: "Sun 15 Nov". */
-export function dayWords(text: string): string {
-  return named.format(new Date(`${text.slice(0, 10)}T00:00:00Z`)).replace(",", "");
+/** A day: "Sun 15 Nov". */
+export const dayWords = format({ weekday: "short", day: "numeric", month: "short" });
+const dayLabel = format({ day: "numeric", month: "short" });
+const monthLabel = format({ month: "short" });
+const monthWords = format({ month: "long", year: "numeric" });
+
+/** The label of a bucket on the axis: "15 Nov", "Nov", "Jan 26". */
+export function bucketLabel(bucket: string, grain: Grain): string {
+  if (grain !== "month") return dayLabel(bucket);
+  return bucket.slice(5, 7) === "01" ? `${monthLabel(bucket)} ${bucket.slice(2, 4)}` : monthLabel(bucket);
+}
+
+/** A bucket in full: "Sun 15 Nov", "Week of 9 Nov", "November 2026". */
+export function bucketWords(bucket: string, grain: Grain): string {
+  if (grain === "day") return dayWords(bucket);
+  return grain === "week" ? `Week of ${dayLabel(bucket)}` : monthWords(bucket);
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { byDay, mostOf, totalOf } from "./totals";
+import { byBucket, mostOf, shares, shifted, totalOf } from "./totals";
 
 const row = (usd: string, day?: string) => ({ calls: 2, errors: 1, charged: 1, usd, day });
 
@@ -14,7 +14,16 @@ test("the largest amount, by value and not by text", () => {
   expect(mostOf([])).toBe("0");
 });
 
-test("days without calls are there too", () => {
-  const days = byDay(["2026-11-14", "2026-11-15"], [row("1", "2026-11-15"), row("0.5", "2026-11-15")]);
-  expect(days).toMatchObject([{ day: "2026-11-14", calls: 0, usd: "0" }, { day: "2026-11-15", calls: 4, usd: "1.5" }]);
+test("buckets without calls are there too", () => {
+  const days = byBucket(["2026-11-14", "2026-11-15"], [row("1", "2026-11-15"), row("0.5", "2026-11-15")]);
+  expect(days).toMatchObject([{ bucket: "2026-11-14", calls: 0, usd: "0" }, { bucket: "2026-11-15", calls: 4, usd: "1.5" }]);
+});
+
+test("days of the previous period count in the bucket of the same place", () => {
+  expect(shifted(["2026-11-02", "2026-11-09"], [row("1", "2026-10-19"), row("2", "2026-10-26"), row("4", "2026-11-01")], 14, "week")).toEqual(["1", "6"]);
+});
+
+test("what the largest accounts leave is one part, exactly", () => {
+  expect(shares(["1", "0.3"], [{ name: "a", usd: ["0.9", "0.3"] }])).toEqual([{ name: "a", usd: ["0.9", "0.3"] }, { name: "Other accounts", usd: ["0.1", "0"] }]);
+  expect(shares(["1"], [{ name: "a", usd: ["1"] }])).toHaveLength(1);
 });

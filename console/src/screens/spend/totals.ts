@@ -1,9 +1,10 @@
 import type { CostRow } from "../../api/types";
-import { addMoney, compareMoney } from "../../format";
+import { addMoney, compareMoney, moneyText, parseMoney } from "../../format";
+import { bucketOf, dayAfter, type Grain } from "./range";
 
 export type Totals = { calls: number; errors: number; charged: number; usd: string };
 
-/** The sum of some costs; money is added up exactly. */
+/** The sum of some costs; money is added exactly. */
 export function totalOf(costs: CostRow[]): Totals {
   return {
     calls: costs.reduce((sum, row) => sum + row.calls, 0),
@@ -18,10 +19,29 @@ export function mostOf(amounts: string[]): string {
   return amounts.reduce((most, each) => (compareMoney(each, most) > 0 ? each : most), "0");
 }
 
-export type Day = Totals & { day: string };
+export type Bucket = Totals & { bucket: string };
 
-/** Each day with what it cost, also those without calls. */
-export function byDay(days: string[], costs: CostRow[]): Day[] {
+/** Each bucket with its sums, also those without calls. */
+export function byBucket(buckets: string[], costs: CostRow[]): Bucket[] {
   const known = Map.groupBy(costs, (row) => row.day ?? "");
-  return days.map((day) => ({ day, ...totalOf(known.get(day) ?? []) }));
+  return buckets.map((bucket) => ({ bucket, ...totalOf(known.get(bucket) ?? []) }));
+}
+
+/** The days of the previous period, each counted in the bucket that is the same number of days later. */
+export function shifted(buckets: string[], costs: CostRow[], days: number, grain: Grain): string[] {
+  const known = Map.groupBy(costs, (row) => bucketOf(dayAfter(row.day ?? "", days), grain));
+  return buckets.map((bucket) => totalOf(known.get(bucket) ?? []).usd);
+}
+
+export type Share = { name: string; usd: string[] };
+
+/** Amounts by account, and what is left of the totals for all others together. */
+export function shares(totals: string[], accounts: Share[]): Share[] {
+  const rest = totals.map((total, i) => moneyText(accounts.reduce((left, { usd }) => left - (parseMoney(usd[i] ?? "0") ?? 0n), parseMoney(total) ?? 0n)));
+  return rest.some((usd) => compareMoney(usd, "0") > 0) ? [...accounts, { name: "Other accounts", usd: rest }] : accounts;
+}
+
+/** An amount as a number: for the length of a bar only. */
+export function toNumber(usd: string): number {
+  return Number(parseMoney(usd) ?? 0n) / 1e9;
 }

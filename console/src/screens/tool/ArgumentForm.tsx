@@ -3,7 +3,8 @@ import { englishStringTranslator, type Registry, type RJSFSchema, TranslatableSt
 import { memo, useMemo } from "react";
 import type { JsonObject } from "../../api/types";
 import type { Fault } from "./check";
-import { Choice, FieldFrame, ListFrame, ListItem, ObjectFrame, OptionalControl } from "./formParts";
+import { FieldFrame, ListFrame, ListItem, ObjectFrame, OptionalControl } from "./formParts";
+import { ChoiceField } from "./ChoiceField";
 import { OtherField, SelectWidget, SwitchWidget, TextWidget } from "./formWidgets";
 import { fieldErrors } from "./issues";
 import { validator } from "./validator";
@@ -26,18 +27,17 @@ const templates = {
   ObjectFieldTemplate: ObjectFrame,
   ArrayFieldTemplate: ListFrame,
   ArrayFieldItemTemplate: ListItem,
-  MultiSchemaFieldTemplate: Choice,
   OptionalDataControlsTemplate: OptionalControl,
 };
 const widgets = { TextWidget, TextareaWidget: TextWidget, SelectWidget, CheckboxWidget: SwitchWidget, UpDownWidget: TextWidget };
-const fields = { FallbackField: OtherField };
+const fields = { FallbackField: OtherField, OneOfField: ChoiceField };
 const look: UiSchema = { "ui:globalOptions": { enableOptionalDataFieldForType: ["object"] } };
 const defaults = { emptyObjectFields: "skipEmptyDefaults", arrayMinItems: { populate: "never" } } as const;
 
-// A member that is added is empty.
+// A member that is added has no name yet.
 const words: Registry["translateString"] = (text, params) => (text === TranslatableString.NewStringDefault ? "" : englishStringTranslator(text, params));
 
-/** The arguments of a tool as a form. It shows what is wrong; it does not decide that. */
+/** The arguments of a tool as a form. It shows errors, and leaves validation to the caller. */
 function ArgumentForm({ schema, args, faults, prefix = "argument", disabled = false, onChange }: ArgumentFormProps) {
   const errors = useMemo(() => fieldErrors(faults), [faults]);
   return (

@@ -1,5 +1,6 @@
-import { lazy, Suspense, useState } from "react";
+import { lazy, type ReactNode, Suspense, useState } from "react";
 import type { JsonObject } from "../../api/types";
+import { Segments } from "../../components/Segments";
 import { Skeleton } from "../../components/States";
 import type { Fault } from "./check";
 import { FormBoundary } from "./FormBoundary";
@@ -7,7 +8,7 @@ import { JsonEditor } from "./JsonEditor";
 
 const ArgumentForm = lazy(() => import("./ArgumentForm"));
 
-/** The schema of the form, or why there is none. */
+/** The schema of the form, or the reason why there is none. */
 export type Prepared = { form?: JsonObject; reason?: string };
 
 type ArgumentsProps = {
@@ -16,25 +17,31 @@ type ArgumentsProps = {
   faults: Fault[];
   disabled: boolean;
   onChange: (args: JsonObject | undefined) => void;
+  /** What stands beside the choice of form or JSON. */
+  beside?: ReactNode;
 };
 
-/** The arguments, in a form or as JSON; what is written in one is in the other. */
-export function Arguments({ prepared, args, faults, disabled, onChange }: ArgumentsProps) {
+/** The arguments as a form or as JSON; both edit the same value. */
+export function Arguments({ prepared, args, faults, disabled, onChange, beside }: ArgumentsProps) {
   const [written, setWritten] = useState(false);
   const [failed, setFailed] = useState(false);
   const form = failed ? undefined : prepared.form;
-  const reason = failed ? "The form could not be shown." : prepared.reason;
+  const reason = failed ? "The form cannot be displayed." : prepared.reason;
   const choose = (json: boolean) => {
-    if (!json) onChange(args); // what was no JSON is given up
+    if (!json) onChange(args); // text that is no JSON is dropped
     setWritten(json);
   };
   return (
-    <div className="stack-s">
-      {form ? <Ways written={written} onChoose={choose} /> : <p className="soft" role="status">{reason} Write the arguments as JSON; the yard checks them.</p>}
+    <div>
+      <div className="TryIt-top">
+        {form && <Segments label="Edit as" value={written ? "json" : "form"} items={[{ value: "form", label: "Form" }, { value: "json", label: "JSON" }]} onChange={(next) => choose(next === "json")} />}
+        {beside}
+      </div>
+      {!form && <p className="soft" role="status">{reason} Write the arguments as JSON; the yard validates them.</p>}
       {form && !written ? (
         <FormBoundary onFail={() => setFailed(true)}>
           <Suspense fallback={<Skeleton lines={4} />}>
-            {takesNothing(form) ? <p className="soft">It takes no arguments.</p> : <ArgumentForm schema={form} args={args} faults={faults} disabled={disabled} onChange={onChange} />}
+            {takesNothing(form) ? <p className="soft">This tool takes no arguments.</p> : <ArgumentForm schema={form} args={args} faults={faults} disabled={disabled} onChange={onChange} />}
           </Suspense>
         </FormBoundary>
       ) : (
@@ -46,13 +53,4 @@ export function Arguments({ prepared, args, faults, disabled, onChange }: Argume
 
 function takesNothing(form: JsonObject): boolean {
   return form.type === "object" && !form.additionalProperties && Object.keys((form.properties ?? {}) as JsonObject).length === 0;
-}
-
-function Ways({ written, onChoose }: { written: boolean; onChoose: (written: boolean) => void }) {
-  return (
-    <div className="TryIt-ways" role="group" aria-label="How to write the arguments">
-      <button type="button" aria-pressed={!written} onClick={() => onChoose(false)}>Form</button>
-      <button type="button" aria-pressed={written} onClick={() => onChoose(true)}>JSON</button>
-    </div>
-  );
 }

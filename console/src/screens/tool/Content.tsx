@@ -1,25 +1,28 @@
 import { Download } from "lucide-react";
-import { type ReactNode, useState } from "react";
+import { type ReactNode, useMemo, useState } from "react";
 import { isObject, type Json, type JsonObject } from "../../api/json";
 import { Button } from "../../components/Button";
 import { Code } from "../../components/Code";
+import { Segments } from "../../components/Segments";
 import { JsonView } from "../../components/JsonView";
 import { bytes, plural } from "../../format";
 import { visible } from "../../format/visible";
+import { Markdown } from "./Markdown";
+import { isMarkdown } from "./markdown";
 
 const mostBlocks = 100;
 const longestText = 200_000;
 const largestData = 8 << 20; // characters of base64 that are shown as a picture
 
-/** What a tool answered, block by block. Nothing of it is ever taken as HTML. */
+/** The content of a result, block by block. Nothing is interpreted as HTML. */
 export function Content({ content }: { content: JsonObject[] }) {
-  if (content.length === 0) return <p className="faint">The answer has no content.</p>;
+  if (content.length === 0) return <p className="faint">The result has no content.</p>;
   return (
     <div className="stack-s">
       {content.slice(0, mostBlocks).map((block, i) => (
         <Block key={i} block={block} />
       ))}
-      {content.length > mostBlocks && <p className="faint">{plural(content.length - mostBlocks, "more block")} are in the raw answer.</p>}
+      {content.length > mostBlocks && <p className="faint">{plural(content.length - mostBlocks, "more block")} in the raw response.</p>}
     </div>
   );
 }
@@ -32,19 +35,35 @@ function Block({ block }: { block: JsonObject }) {
   if (type === "audio" && typeof data === "string") return <Save data={data} media={media} name="audio" />;
   if (type === "resource_link") return <ResourceLink link={block} />;
   if (type === "resource" && isObject(resource)) return <Resource resource={resource} />;
-  return <JsonView value={block} label="A block of another kind" />;
+  return <JsonView value={block} label="Content block" />;
 }
 
+/** A text: JSON as a tree, Markdown rendered, anything else as it is. The source is one click away. */
 function Words({ text }: { text: string }) {
+  const [view, setView] = useState<"shown" | "source">("shown");
+  const json = useMemo(() => jsonOf(text), [text]);
+  const rendered = json !== undefined ? <JsonView value={json} label="JSON text" open={3} /> : isMarkdown(text) ? <Markdown text={text} /> : undefined;
+  const cut = text.length > longestText && <p className="faint">{plural(text.length - longestText, "more character")} in the raw response.</p>;
+  if (!rendered) return <><Code text={text.slice(0, longestText)} wrap label="Text" />{cut}</>;
   return (
-    <>
-      <Code text={text.slice(0, longestText)} wrap label="Text" />
-      {text.length > longestText && <p className="faint">{plural(text.length - longestText, "more character")} are in the raw answer.</p>}
-    </>
+    <div className="stack-s">
+      <div><Segments label="View of the text" value={view} items={[{ value: "shown", label: json !== undefined ? "Parsed" : "Markdown" }, { value: "source", label: "Source" }]} onChange={setView} /></div>
+      {view === "shown" ? rendered : <><Code text={text.slice(0, longestText)} wrap label="Text" />{cut}</>}
+    </div>
   );
 }
 
-// Kinds of pictures that hold nothing but a picture.
+/** The object or list that a text is. */
+function jsonOf(text: string): Json | undefined {
+  if (text.length > longestText || !/^\s*[[{]/.test(text)) return undefined;
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return undefined;
+  }
+}
+
+// Image formats without scripts or references.
 const pictures = new Set(["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"]);
 
 function Picture({ data, media }: { data: string; media: string }) {
@@ -52,12 +71,12 @@ function Picture({ data, media }: { data: string; media: string }) {
   if (!pictures.has(media) || data.length > largestData || broken) return <Save data={data} media={media} name="image" />;
   return (
     <Framed title={`Image, ${media}, ${sizeOf(data)}`}>
-      <img className="Content-image" src={`data:${media};base64,${data}`} alt="What the tool answered" onError={() => setBroken(true)} />
+      <img className="Content-image" src={`data:${media};base64,${data}`} alt="Image returned by the tool" onError={() => setBroken(true)} />
     </Framed>
   );
 }
 
-/** Data that is not shown can be saved as a file. */
+/** Data that is not shown can be saved. */
 function Save({ data, media, name }: { data: string; media: string; name: string }) {
   const [failed, setFailed] = useState(false);
   const save = () => {
@@ -72,8 +91,8 @@ function Save({ data, media, name }: { data: string; media: string; name: string
     }
   };
   return (
-    <Framed title={`${name[0]?.toUpperCase()}${name.slice(1)}, ${visible(media) || "of no said kind"}, ${sizeOf(data)}`}>
-      {failed ? <p className="bad">It is not base64.</p> : <Button size="s" icon={<Download />} onClick={save}>Save as a file</Button>}
+    <Framed title={`${name[0]?.toUpperCase()}${name.slice(1)}, ${visible(media) || "unknown type"}, ${sizeOf(data)}`}>
+      {failed ? <p className="bad">This is not valid base64.</p> : <Button size="s" icon={<Download />} onClick={save}>Save as file</Button>}
     </Framed>
   );
 }

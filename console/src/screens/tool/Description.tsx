@@ -4,15 +4,15 @@ import { visible } from "../../format/visible";
 const shortest = 420; // characters, or
 const fewLines = 6; // lines, that are shown without folding
 
-/** What a tool says about itself, to models. Long ones fold. It stays text. */
+/** The description of a tool, as text. Long ones fold. */
 export function Description({ text }: { text: string }) {
   const [open, setOpen] = useState(false);
-  if (text.trim() === "") return <p className="faint">It says nothing about itself.</p>;
+  if (text.trim() === "") return <p className="faint">No description.</p>;
   const isLong = text.length > shortest || text.split("\n").length > fewLines;
   return (
     <div className="Description">
       <p className={isLong && !open ? "Description-text Description-folded" : "Description-text"}>{visible(text)}</p>
-      {isLong && <button type="button" className="Description-more" aria-expanded={open} onClick={() => setOpen(!open)}>{open ? "Less" : "All of it"}</button>}
+      {isLong && <button type="button" className="Description-more" aria-expanded={open} onClick={() => setOpen(!open)}>{open ? "Less" : "More"}</button>}
     </div>
   );
 }

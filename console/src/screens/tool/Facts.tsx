@@ -5,40 +5,41 @@ import { duration, percent, plural, price } from "../../format";
 import { visible } from "../../format/visible";
 import { limitWords } from "../catalog/limit";
 
-/** What matters about a tool at a glance. */
+/** The main facts of a tool. */
 export function Facts({ tool }: { tool: ToolDetail }) {
   const limits = limitWords(tool.rateLimit);
   return (
     <dl className="Facts">
       <Fact name="Source" note={tool.file ?? (tool.server ? undefined : tool.origin)}>
-        {tool.server ? <Link to="/servers/$id" params={{ id: tool.server }}>{tool.server}</Link> : "this yard"}
+        {tool.server ? <Link to="/servers/$id" params={{ id: tool.server }}>{tool.server}</Link> : "Local"}
       </Fact>
-      <Fact name="Mode" note={modeNote(tool)}>{tool.mode === "read" ? "reads" : "writes"}</Fact>
-      <Fact name="Price" note={price(tool.priceUsd) === "free" ? undefined : "through gates for execution"}>{price(tool.priceUsd)}</Fact>
-      <Fact name="Limits" note={limits.slice(1).join(", ") || undefined}>{limits[0] ?? "none"}</Fact>
+      <Fact name="Mode" note={modeNote(tool)}>{tool.mode === "read" ? "Read" : "Write"}</Fact>
+      <Fact name="Price" note={price(tool.priceUsd) === "free" ? undefined : "at execution gates"}>{price(tool.priceUsd)}</Fact>
+      <Fact name="Limits" note={limits.slice(1).join(", ") || undefined}>{limits[0] ?? "None"}</Fact>
       <Latency tool={tool} />
       <Fact name="Definition" note="in a prompt">{`≈ ${plural(tool.tokens, "token")}`}</Fact>
-      <Fact name="Category" note={tool.surface && `surface ${tool.surface}`}>{visible(tool.category ?? "none")}</Fact>
-      {tool.needs && tool.needs.length > 0 && <Fact name="Needs" note="context that it asks for">{visible(tool.needs.join(", "))}</Fact>}
+      <Fact name="Category" note={tool.surface && `surface ${tool.surface}`}>{visible(tool.category ?? "None")}</Fact>
+      {tool.needs && tool.needs.length > 0 && <Fact name="Needs" note="required context">{visible(tool.needs.join(", "))}</Fact>}
     </dl>
   );
 }
 
 function Latency({ tool }: { tool: ToolDetail }) {
-  const { latency, latencyClass } = tool;
-  if (!latency || latency.calls === 0) return <Fact name="Latency" note="not measured yet">{latencyClass}</Fact>;
+  const { latency } = tool;
+  const declared = tool.meta?.latencyClass !== undefined ? `declared ${tool.latencyClass}` : undefined; // what is not declared counts as slow
+  if (!latency || latency.calls === 0) return <Fact name="Latency" note={declared ?? "not measured yet"}>—</Fact>;
   return (
-    <Fact name="Latency" note={`p50 of ${plural(latency.calls, "call")}, p95 ${duration(latency.p95Ns)}, ${percent(latency.errors, latency.calls)} failed; declared ${latencyClass}`}>
+    <Fact name="Latency" note={[`p50 of ${plural(latency.calls, "call")}`, `p95 ${duration(latency.p95Ns)}`, `${percent(latency.errors, latency.calls)} failed`, declared].filter(Boolean).join(", ")}>
       {duration(latency.p50Ns)}
     </Fact>
   );
 }
 
-/** Why a tool counts as reading or writing, in the words of a gate that decided on it. */
+/** Why a tool counts as read or write. */
 function modeNote(tool: ToolDetail): string | undefined {
   const effects = tool.at.flatMap((at) => at.steps).find((step) => step.rule === "effects");
   if (effects) return effects.text;
-  return tool.mode === "read" ? `declared for ${tool.modes.join(" and ")}` : "nobody says that it only reads";
+  return tool.mode === "read" ? `declared for ${tool.modes.join(" and ")}` : "Not declared read-only";
 }
 
 function Fact({ name, note, children }: { name: string; note?: string | undefined; children: ReactNode }) {

@@ -57,8 +57,8 @@ function parse(text: string): { value?: JsonObject; wrong?: string } {
   if (text.trim() === "") return { value: {} };
   try {
     const value = JSON.parse(text) as Json;
-    return isObject(value) ? { value } : { wrong: "It must be an object, in { }." };
+    return isObject(value) ? { value } : { wrong: "Must be an object, in { }." };
   } catch (cause) {
-    return { wrong: cause instanceof Error ? cause.message : "This is not JSON." };
+    return { wrong: cause instanceof Error ? cause.message : "Invalid JSON." };
   }
 }

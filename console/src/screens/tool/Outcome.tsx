@@ -7,17 +7,17 @@ import type { CallAnswer, CallEnd } from "../../api/types";
 import { CodeStatus } from "../../components/Badge";
 import { Button } from "../../components/Button";
 import { Code } from "../../components/Code";
-import { JsonView } from "../../components/JsonView";
 import { ErrorNote } from "../../components/States";
 import { Tabs } from "../../components/Tabs";
 import { duration, money, price } from "../../format";
 import { visible } from "../../format/visible";
 import { Content } from "./Content";
-import { resultIssues } from "./issues";
+import { errorOf, resultIssues } from "./issues";
 import type { Outcome as Ended } from "./rounds";
+import { Structured } from "./Structured";
 import { codeOf } from "./useTrial";
 
-/** The time since a call began, and the way to end it. */
+/** The time since a call began, with a button to cancel it. */
 export function Running({ since, onCancel }: { since: number; onCancel: () => void }) {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {
@@ -35,12 +35,12 @@ export function Running({ since, onCancel }: { since: number; onCancel: () => vo
 
 /** How the last call ended. */
 export function Outcome({ outcome, onAgain }: { outcome: Ended | undefined; onAgain: () => void }) {
-  if (!outcome) return <p className="faint">Nothing was run yet. What the tool answers is shown here, as it is.</p>;
+  if (!outcome) return <p className="faint">Not run yet. The result appears here.</p>;
   return (
     <div className="stack-s" aria-live="polite">
       <div className="row-wrap">
         <CodeStatus code={codeOf(outcome)} />
-        <span className="soft small">after {duration(outcome.ms * 1e6)}, measured here</span>
+        <span className="soft small">{duration(outcome.ms * 1e6)} round trip</span>
       </div>
       {outcome.error !== undefined && <Refused error={outcome.error} />}
       {outcome.lost && <Lost onAgain={onAgain} />}
@@ -49,12 +49,12 @@ export function Outcome({ outcome, onAgain }: { outcome: Ended | undefined; onAg
   );
 }
 
-/** A question is good once, whatever became of its answer. */
+/** A question can be answered once. */
 function Lost({ onAgain }: { onAgain: () => void }) {
   return (
     <div className="row-wrap">
       <Button icon={<RotateCw />} onClick={onAgain}>Call again</Button>
-      <span className="soft small">The tool begins anew, and asks again what it needs.</span>
+      <span className="soft small">The tool starts again from the beginning.</span>
     </div>
   );
 }
@@ -70,7 +70,7 @@ function Refused({ error }: { error: unknown }) {
 
 function Retry({ ms }: { ms: Json | undefined }) {
   if (typeof ms !== "number") return null;
-  return <p className="soft small">It can be tried again in {duration(ms * 1e6)}.</p>;
+  return <p className="soft small">Try again in {duration(ms * 1e6)}.</p>;
 }
 
 function Answered({ answer }: { answer: CallEnd }) {
@@ -78,20 +78,31 @@ function Answered({ answer }: { answer: CallEnd }) {
   const { content, structuredContent: data } = result;
   const blocks = Array.isArray(content) ? content.filter(isObject) : [];
   const tabs = [
+    ...(data !== undefined ? [{ id: "structured", label: "Structured", content: <Structured value={data} label="Structured content" /> }] : []),
     { id: "content", label: "Content", count: blocks.length, content: <Content content={blocks} /> },
-    ...(data !== undefined ? [{ id: "structured", label: "Structured", content: <JsonView value={data} label="Structured content" open={3} /> }] : []),
-    { id: "raw", label: "Raw", content: <Code text={JSON.stringify(answer, null, 2)} label="The whole answer" /> },
+    { id: "raw", label: "Raw", content: <Code text={JSON.stringify(answer, null, 2)} label="Raw response" /> },
   ];
   return (
     <>
-      {result.isError && <Issues data={data} />}
+      {result.isError && <Issues data={errorOf(result)} />}
       <Receipt receipt={receipt} remaining={session?.remainingUsd} />
-      <Tabs label="The answer" tabs={tabs} />
+      {answer.trace && <Trace text={answer.trace} />}
+      <Tabs label="Result" tabs={tabs} />
     </>
   );
 }
 
-/** What a failed tool says about single arguments, and when to try again. */
+/** Where a script threw, in its author's files. */
+function Trace({ text }: { text: string }) {
+  return (
+    <section className="stack-s" aria-label="Stack trace">
+      <p className="small soft">Stack trace</p>
+      <Code text={text} label="Stack trace" wrap maxHeight={200} />
+    </section>
+  );
+}
+
+/** What a failed tool reports about single arguments, and when to try again. */
 function Issues({ data }: { data: Json | undefined }) {
   const issues = resultIssues(data);
   const wait = isObject(data) ? data.retryAfterMs : undefined;
@@ -115,7 +126,7 @@ function Receipt({ receipt, remaining }: { receipt: CallAnswer["receipt"]; remai
   const left = remaining ?? remainingUsd;
   return (
     <dl className="Outcome-receipt">
-      <div><dt>Charged</dt><dd>{price(priceUsd)}{replayed && ", before"}</dd></div>
+      <div><dt>Price</dt><dd>{price(priceUsd)}{replayed && ", charged before"}</dd></div>
       {left !== undefined && <div><dt>Left</dt><dd>{money(left)}</dd></div>}
       <div><dt>Call</dt><dd className="cut"><Link to="/calls/$id" params={{ id: call }} className="mono" title={call}>{call}</Link></dd></div>
     </dl>

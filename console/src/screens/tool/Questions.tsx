@@ -40,7 +40,7 @@ export function Questions({ tool, server, asked, onAnswer }: QuestionsProps) {
       {questions.map((question, i) => (
         <OneQuestion key={question.key} id={`${id}-${i}`} question={question} prefix={`question${i}`} draft={written.drafts[i] ?? draftOf(question)} alone={questions.length === 1} onChange={(draft) => written.change(i, draft)} />
       ))}
-      {questions.length === 0 && <p className="soft">It asks nothing, and waits to be told to go on.</p>}
+      {questions.length === 0 && <p className="soft">There is no question; the tool waits to continue.</p>}
       <Foot questions={questions} fault={written.fault ?? asked.refused} onAnswer={onAnswer} />
     </form>
   );
@@ -64,7 +64,7 @@ function useDrafts(questions: Question[]) {
   const [drafts, setDrafts] = useState(() => questions.map(draftOf));
   const [large, setLarge] = useState(false);
   const wrong = drafts.reduce((sum, { faults }) => sum + faults.length, 0);
-  const fault = wrong > 0 ? `${plural(wrong, "value")} not as the question asks` : large ? "The answers are longer than the yard takes: 64 KiB." : undefined;
+  const fault = wrong > 0 ? `${plural(wrong, "invalid value")}` : large ? "The answers are too large: 64 KiB at most." : undefined;
   const change = (at: number, draft: Draft) => setDrafts((old) => old.map((each, i) => (i === at ? draft : each)));
   /** The answers, if all are as they were asked for. */
   const finish = (): Answers | undefined => {
@@ -83,8 +83,8 @@ function Who({ id, tool, server, round }: { id: string; tool: string; server: st
     <header className="Questions-who">
       <MessageCircleQuestion aria-hidden="true" />
       <div className="grow">
-        <h3 id={id}>The tool <code className="wrap-anywhere">{visible(tool)}</code> asks{round > 1 && ", and has asked before"}</h3>
-        <p className="soft small">{server ? <>It is a tool of the server <code className="wrap-anywhere">{visible(server)}</code>.</> : "It is a tool of this yard."} The words are its own, and it gets what you answer: give it no password and no key.</p>
+        <h3 id={id}>The tool <code className="wrap-anywhere">{visible(tool)}</code> asks{round > 1 && " again"}</h3>
+        <p className="soft small">{server ? <>From the server <code className="wrap-anywhere">{visible(server)}</code>.</> : "From this yard."} The text is the tool's own, and it receives your answer: never enter a password or key.</p>
       </div>
     </header>
   );
@@ -102,8 +102,8 @@ function OneQuestion({ id, question, prefix, draft, alone, onChange }: OneQuesti
   return (
     <section className="Questions-one">
       <blockquote id={id} className="Questions-message" tabIndex={isLong(question.message) ? 0 : undefined}>{visible(question.message)}</blockquote>
-      {draft.declined ? <p className="soft small">You decline this one.</p> : question.url !== undefined ? <PageLink url={question.url} /> : <Fields question={question} prefix={prefix} draft={draft} onChange={write} />}
-      {!alone && <div><Button size="s" onClick={() => decline(!draft.declined)}>{draft.declined ? "Answer it after all" : "Decline this one"}</Button></div>}
+      {draft.declined ? <p className="soft small">Declined.</p> : question.url !== undefined ? <PageLink url={question.url} /> : <Fields question={question} prefix={prefix} draft={draft} onChange={write} />}
+      {!alone && <div><Button size="s" onClick={() => decline(!draft.declined)}>{draft.declined ? "Undo decline" : "Decline this one"}</Button></div>}
     </section>
   );
 }
@@ -114,7 +114,7 @@ const isLong = (message: string) => message.length > 600 || message.split("\n").
 /** The page that a tool wants to be opened: its whole address, and a way there that only a click takes. */
 function PageLink({ url }: { url: string }) {
   const page = pageOf(url);
-  if (!page) return <p className="bad small wrap-anywhere">This is no address of a page: {visible(url)}</p>;
+  if (!page) return <p className="bad small wrap-anywhere">Invalid URL: {visible(url)}</p>;
   const { address, host } = page;
   const [before = "", ...after] = address.split(host);
   return (
@@ -133,7 +133,7 @@ type FieldsProps = { question: Question; prefix: string; draft: Draft; onChange:
 function Fields({ question: { schema = {} }, prefix, draft, onChange }: FieldsProps) {
   const [failed, setFailed] = useState(false);
   const form = useMemo(() => questionForm(schema), [schema]);
-  if (!form || failed) return <JsonEditor label="The answer as JSON" args={draft.content} faults={draft.faults} onChange={onChange} />;
+  if (!form || failed) return <JsonEditor label="Answer as JSON" args={draft.content} faults={draft.faults} onChange={onChange} />;
   if (Object.keys(form.properties ?? {}).length === 0) return null;
   return (
     <FormBoundary onFail={() => setFailed(true)}>
@@ -152,11 +152,11 @@ function Foot({ questions, fault, onAnswer }: FootProps) {
     <footer className="Questions-foot">
       {fault && <p className="bad small" role="alert">{fault}</p>}
       <div className="row-wrap">
-        <Button type="submit" variant="primary">{isForm(questions) ? "Answer" : "Go on"}</Button>
+        <Button type="submit" variant="primary">{isForm(questions) ? "Answer" : "Continue"}</Button>
         {questions.length > 0 && <Button onClick={() => onAnswer(allOf(questions, "decline"))}>{all ? "Decline all" : "Decline"}</Button>}
         {questions.length > 0 && <Button variant="quiet" onClick={() => onAnswer(allOf(questions, "cancel"))}>Cancel</Button>}
       </div>
-      <p className="faint small">{footWords(questions)}The tool waits for ten minutes.</p>
+      <p className="faint small">{footWords(questions)}The question expires after ten minutes.</p>
     </footer>
   );
 }
@@ -165,6 +165,6 @@ const isForm = (questions: Question[]) => questions.some(({ schema }) => schema)
 
 function footWords(questions: Question[]): string {
   if (questions.length === 0) return "";
-  const page = questions.some(({ url }) => url !== undefined) ? `“${isForm(questions) ? "Answer" : "Go on"}” tells the tool that you have opened the page. ` : "";
-  return `${page}Decline says no; Cancel or Escape says that you turned away. `;
+  const page = questions.some(({ url }) => url !== undefined) ? `“${isForm(questions) ? "Answer" : "Continue"}” confirms that you opened the page. ` : "";
+  return `${page}Decline refuses; Cancel or Escape dismisses. `;
 }

@@ -5,11 +5,11 @@ import { duration } from "../../format";
 import { visible } from "../../format/visible";
 import type { Tried } from "./history";
 
-/** What was tried in this tab; a press writes its arguments into the form again. */
+/** Recent runs in this tab; a click uses their arguments again. */
 export function TriedList({ tried, disabled, onTake }: { tried: Tried[]; disabled: boolean; onTake: (tried: Tried) => void }) {
   if (tried.length === 0) return null;
   return (
-    <Card title="Tried in this tab" description="A press writes the arguments into the form again." flush>
+    <Card title="Recent runs" description="Select one to use its arguments again." flush>
       <ul>
         {tried.map((each) => (
           <li key={each.at}>

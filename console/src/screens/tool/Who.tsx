@@ -8,15 +8,15 @@ import { visible } from "../../format/visible";
 
 /** Gate by gate: whether it shows the tool, under which name, and how that was decided. */
 export function Who({ at }: { at: ToolAt[] }) {
-  if (at.length === 0) return <EmptyState title="There are no gates">A gate is where agents connect. Add one under gates in the configuration.</EmptyState>;
+  if (at.length === 0) return <EmptyState title="No gates">Add one under <code>gates</code> in the configuration.</EmptyState>;
   return (
     <Card flush>
       <div className="Who" role="table" aria-label="Who sees it">
         <div role="rowgroup" className="Who-heads">
           <div role="row" className="Who-row">
             <span role="columnheader">Gate</span>
-            <span role="columnheader">Shown</span>
-            <span role="columnheader">How it was decided</span>
+            <span role="columnheader">State</span>
+            <span role="columnheader">Decision</span>
           </div>
         </div>
         <div role="rowgroup">
@@ -38,7 +38,7 @@ function Standing({ at }: { at: ToolAt }) {
         {at.visible && <p className="small soft wrap-anywhere">as <code>{visible(at.name)}</code></p>}
       </div>
       <div role="cell">
-        {at.visible ? <Status tone={fails ? "warn" : "good"}>{fails ? "Shown, calls fail" : "Shown"}</Status> : <Status tone="neutral">Not shown</Status>}
+        {at.visible ? <Status tone={fails ? "warn" : "good"}>{fails ? "Offered, calls fail" : "Offered"}</Status> : <Status tone="neutral">Hidden</Status>}
       </div>
       <div role="cell"><Steps steps={at.steps} /></div>
     </div>

@@ -22,9 +22,9 @@ test.each<[string, JsonObject, string[]]>([
   ["members are missing", { range: {} }, ["query is required", "range.from is required"]],
   ["a type", { query: 3, range: { from: "" } }, ["query must be string"]],
   ["a bound", { query: "x", range: { from: "" }, limit: 51 }, ["limit 51 is greater than 50"]],
-  ["an item", { query: "x", range: { from: "" }, tags: ["a", "c"] }, ["tags.1 must be one of the values"]],
-  ["a choice", { query: "x", range: { from: "" }, sort: {} }, ["sort fits none of the choices, or more than one"]],
-  ["a stranger", { query: "x", range: { from: "" }, nope: 1 }, ["nope is not a member that is known"]],
+  ["an item", { query: "x", range: { from: "" }, tags: ["a", "c"] }, ["tags.1 must be one of the listed values"]],
+  ["a choice", { query: "x", range: { from: "" }, sort: {} }, ["sort matches none of the options, or more than one"]],
+  ["a stranger", { query: "x", range: { from: "" }, nope: 1 }, ["nope is not a known property"]],
 ])("%s", (_, args, want) => {
   expect(check(schema, args).map(({ path, message }) => `${path.join(".")} ${message}`).sort()).toEqual([...want].sort());
 });

@@ -95,13 +95,13 @@ function faultOf({ keyword, instanceLocation, error }: OutputUnit): Fault | unde
     case "required":
     case "dependentRequired": return { path: [...path, ...(quoted === undefined ? [] : [quoted])], message: "is required" };
     case "additionalProperties":
-    case "unevaluatedProperties": return quoted === undefined ? { path, message: "is not a member that is known" } : undefined;
-    case "false": return { path, message: "is not a member that is known" };
+    case "unevaluatedProperties": return quoted === undefined ? { path, message: "is not a known property" } : undefined;
+    case "false": return { path, message: "is not a known property" };
     case "type": return { path, message: `must be ${typeWords(error)}` };
     case "oneOf":
-    case "anyOf": return { path, message: "fits none of the choices, or more than one" };
-    case "enum": return { path, message: "must be one of the values" };
-    case "const": return { path, message: "must be the one value" };
+    case "anyOf": return { path, message: "matches none of the options, or more than one" };
+    case "enum": return { path, message: "must be one of the listed values" };
+    case "const": return { path, message: "must be the fixed value" };
   }
   return { path, message: error.replace(/\.$/, "") };
 }

@@ -4,7 +4,6 @@ import {
   type ArrayFieldItemTemplateProps,
   type ArrayFieldTemplateProps,
   type FieldTemplateProps,
-  type MultiSchemaFieldTemplateProps,
   type ObjectFieldTemplateProps,
   type OptionalDataControlsTemplateProps,
   type WrapIfAdditionalTemplateProps,
@@ -96,7 +95,7 @@ export function ObjectFrame({ fieldPathId, title, schema, properties, required, 
     <>
       {properties.map((property) => property.content)}
       {schema.additionalProperties && !(optionalDataControl && properties.length === 0 && !isThere(optionalDataControl)) && (
-        <div><Button size="s" icon={<Plus />} onClick={onAddProperty}>Add a member</Button></div>
+        <div><Button size="s" icon={<Plus />} onClick={onAddProperty}>Add a property</Button></div>
       )}
     </>
   );
@@ -155,23 +154,13 @@ export function ListItem({ children, buttonsProps, hasToolbar, index }: ArrayFie
   );
 }
 
-/** A choice between schemas, and the fields of the one that is chosen. */
-export function Choice({ selector, optionSchemaField }: MultiSchemaFieldTemplateProps) {
-  return (
-    <div className="Form-choice">
-      {selector}
-      {optionSchemaField}
-    </div>
-  );
-}
-
 /** A member that the schema does not name has a name that can be written. */
 function Additional({ children, ...props }: WrapIfAdditionalTemplateProps) {
   const { id, schema, label, onKeyRenameBlur, onRemoveProperty } = props;
   if (!(ADDITIONAL_PROPERTY_FLAG in schema)) return children;
   return (
     <div className="Form-pair">
-      <input key={label} id={`${id}-key`} className="Input mono" aria-label="Name of the member" defaultValue={label} onBlur={onKeyRenameBlur} />
+      <input key={label} id={`${id}-key`} className="Input mono" aria-label="Property name" defaultValue={label} onBlur={onKeyRenameBlur} />
       <div className="grow">{children}</div>
       <IconButton size="s" label={`Remove ${label}`} icon={<Trash2 />} onClick={onRemoveProperty} />
     </div>

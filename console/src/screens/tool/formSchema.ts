@@ -17,6 +17,8 @@ export const titleKey = "x-title";
 
 /** The mark of the option of a choice that stands for no value. */
 export const unsetKey = "x-unset";
+/** The kind of input of a string: a date, a password, a file. */
+export const inputKey = "x-input";
 /** The mark of a value that cannot be another: it is shown, not asked for. */
 export const fixedKey = "x-fixed";
 
@@ -41,7 +43,7 @@ type Place = { root: JsonObject; refs: string[]; depth: number };
 export function formSchema(schema: JsonObject): JsonObject {
   const maker = new Maker();
   const made = maker.node(schema, { root: schema, refs: [], depth: 0 });
-  if (made[asJson]) throw new NoForm("The schema does not say which arguments there are.");
+  if (made[asJson]) throw new NoForm("The schema does not list the arguments.");
   return made;
 }
 
@@ -51,7 +53,7 @@ class Maker {
   node(schema: Json | undefined, place: Place): JsonObject {
     if (++this.#nodes > mostNodes) throw new NoForm("The schema is too large for a form.");
     if (!isObject(schema)) return json({});
-    if (place.depth > deepest) return json(schema, "It is too deep for a form.");
+    if (place.depth > deepest) return json(schema, "Too deeply nested for a form.");
     const followed = follow(schema, place);
     if (typeof followed === "string") return json(schema, followed);
     const at = { ...followed.at, depth: place.depth + 1 };
@@ -89,7 +91,7 @@ class Maker {
     switch (schema.type ?? (isObject(schema.properties) ? "object" : undefined)) {
       case "object": return this.#object(schema, at, isRoot);
       case "array": return this.#array(schema, at);
-      case "string": return { type: "string", ...pick(schema, "maxLength", "default") };
+      case "string": return { type: "string", ...pick(schema, "maxLength", "default"), ...inputOf(schema) };
       case "number":
       case "integer": return { ...pick(schema, "type", "minimum", "maximum", "default") };
       case "boolean": return { type: "boolean", ...pick(schema, "default") };
@@ -101,12 +103,12 @@ class Maker {
   #object(schema: JsonObject, at: Place, isRoot: boolean): JsonObject {
     const members = isObject(schema.properties) ? Object.entries(schema.properties) : [];
     const rest = isObject(schema.additionalProperties) ? this.node(schema.additionalProperties, at) : undefined;
-    if (members.length > mostMembers) throw new NoForm(`An object of the schema has ${members.length} members, which is too many for a form.`);
+    if (members.length > mostMembers) throw new NoForm(`An object in the schema has ${members.length} properties, too many for a form.`);
     if (members.length === 0 && !isRoot && !rest?.type && schema.additionalProperties !== false) return json(schema);
     const required = Array.isArray(schema.required) ? schema.required.filter((name) => typeof name === "string") : [];
     const properties: JsonObject = {};
     for (const [name, member] of members) {
-      if (taken.has(name)) throw new NoForm(`The schema has a member called ${name}, which a form cannot hold.`);
+      if (taken.has(name)) throw new NoForm(`The schema has a property named ${name}, which a form cannot hold.`);
       const made = this.node(member, at);
       properties[name] = named(required.includes(name) ? fixed(made) : optional(made), member, name);
     }
@@ -167,14 +169,22 @@ class Maker {
   }
 }
 
+const inputs: Record<string, string> = { date: "date", time: "time", "date-time": "datetime", password: "password", email: "email", uri: "url", url: "url", binary: "file", byte: "file" };
+
+/** The input that a string is best written with. */
+function inputOf({ format, writeOnly, contentEncoding }: JsonObject): JsonObject {
+  const input = contentEncoding === "base64" ? "file" : writeOnly === true ? "password" : typeof format === "string" && Object.hasOwn(inputs, format) ? inputs[format] : undefined;
+  return input === undefined ? {} : { [inputKey]: input };
+}
+
 /** Follows references as long as they lead on; a text says why one does not. */
 function follow(schema: JsonObject, place: Place): { target: JsonObject; at: Place } | string {
   let target = schema;
   let { refs } = place;
-  if (typeof target.$dynamicRef === "string") return "It refers to something that is only known later.";
+  if (typeof target.$dynamicRef === "string") return "It uses a dynamic reference.";
   for (let hops = 0; typeof target.$ref === "string"; hops++) {
     const { $ref: ref, ...beside } = target as JsonObject & { $ref: string };
-    if (hops > deepest || refs.filter((each) => each === ref).length >= unrolled) return "It contains itself again; write the rest as JSON.";
+    if (hops > deepest || refs.filter((each) => each === ref).length >= unrolled) return "It contains itself; write the rest as JSON.";
     const found = resolve(place.root, ref);
     if (!found) return `${ref} is not in this schema.`;
     refs = [...refs, ref];
@@ -240,14 +250,11 @@ function fixed(made: JsonObject): JsonObject {
   return { ...made, default: made.enum[0] ?? null, [fixedKey]: true };
 }
 
-/** A choice that need not be made begins with none; so does a list of fixed length, which would be there at once. */
+/** An optional choice begins as not set; so does a list of fixed length, which would be there at once. */
 function optional(made: JsonObject): JsonObject {
   if (made.default !== undefined) return made;
   const none = { title: "not set", not: {}, [unsetKey]: true };
-  if (Array.isArray(made.oneOf)) {
-    const objects = made.oneOf.every((each) => isObject(each) && each.type === "object"); // these are added by a button
-    return objects ? made : { ...made, oneOf: [none, ...made.oneOf] };
-  }
+  if (Array.isArray(made.oneOf)) return { ...made, oneOf: [none, ...made.oneOf] };
   if (!Array.isArray(made.items)) return made;
   const { description, ...list } = made;
   return { oneOf: [none, { ...list, title: "a list" }], ...(description !== undefined && { description }) };

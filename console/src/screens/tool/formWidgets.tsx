@@ -5,7 +5,9 @@ import { type ReactNode, useEffect, useRef, useState } from "react";
 import type { Json } from "../../api/types";
 import { IconButton } from "../../components/Button";
 import { Checkbox, Switch } from "../../components/Toggle";
-import { fixedKey, hintKey, label, labelsKey, unsetKey } from "./formSchema";
+import { bytes } from "../../format";
+import { base64Of, canShow, localMoment, utcMoment } from "./formats";
+import { fixedKey, hintKey, inputKey, label, labelsKey, unsetKey } from "./formSchema";
 
 export const hintId = (id: string) => `${id}__hint`;
 export const errorId = (id: string) => `${id}__error`;
@@ -35,12 +37,14 @@ function OrNull({ props, children }: { props: WidgetProps; children: ReactNode }
   );
 }
 
-/** A text. It grows with what is written; a line end is a part of it. */
+/** A string: in the input of its format, or in a field that grows with the text. */
 export function TextWidget(props: WidgetProps) {
   const { schema, value, onChange, required } = props;
   const type = Array.isArray(schema.type) ? schema.type[0] : schema.type;
   const write = (text: string) => onChange(text === "" && !required ? undefined : text);
   if (type === "number" || type === "integer") return <NumberInput {...props} />;
+  const input = (schema as Record<string, unknown>)[inputKey];
+  if (typeof input === "string" && canShow(input, value)) return <OrNull props={props}><FormatInput input={input} props={props} write={write} /></OrNull>;
   return (
     <OrNull props={props}>
       <textarea
@@ -63,8 +67,66 @@ export function TextWidget(props: WidgetProps) {
   );
 }
 
+type FormatInputProps = { input: string; props: WidgetProps; write: (text: string) => void };
+
+function FormatInput({ input, props, write }: FormatInputProps) {
+  const { value, required, disabled } = props;
+  if (input === "file") return <FileInput {...props} />;
+  const moment = input === "datetime";
+  const type = moment ? "datetime-local" : input;
+  return (
+    <>
+      <input
+        {...tied(props)}
+        type={type}
+        className={["date", "time", "datetime"].includes(input) ? "Input Form-moment" : "Input"}
+        step={moment || input === "time" ? 1 : undefined}
+        disabled={disabled}
+        aria-required={required || undefined}
+        autoComplete={input === "password" ? "new-password" : "off"}
+        spellCheck={false}
+        placeholder={value === null ? "null" : undefined}
+        value={moment ? localMoment(value) : (value ?? "")}
+        onChange={(event) => write(moment ? utcMoment(event.target.value) : event.target.value)}
+      />
+      {moment && typeof value === "string" && value !== "" && <p className="Form-hint Form-sent">Sent as <code>{value}</code></p>}
+    </>
+  );
+}
+
+const largestFile = 4 << 20; // bytes
+
+/** A file, sent as base64. */
+function FileInput(props: WidgetProps) {
+  const { value, onChange, disabled, label: name } = props;
+  const [file, setFile] = useState<string>();
+  const [wrong, setWrong] = useState<string>();
+  const read = async (chosen: File | undefined) => {
+    if (!chosen) return;
+    if (chosen.size > largestFile) return setWrong(`The file is larger than ${bytes(largestFile)}.`);
+    setWrong(undefined);
+    setFile(chosen.name);
+    onChange(await base64Of(chosen));
+  };
+  if (typeof value === "string" && value !== "") {
+    return (
+      <div className="row">
+        <span className="cut">{file ?? "Base64 data"}, {bytes(Math.floor((value.length * 3) / 4))}</span>
+        <IconButton size="s" label={`Remove the file of ${name}`} icon={<X />} onClick={() => onChange(undefined)} />
+      </div>
+    );
+  }
+  return (
+    <>
+      <input {...tied(props)} type="file" className="Input Form-file" disabled={disabled} onChange={(event) => void read(event.target.files?.[0])} />
+      {wrong && <p className="Field-error" role="alert">{wrong}</p>}
+    </>
+  );
+}
+
 function NumberInput(props: WidgetProps) {
   const { schema, value, onChange, required } = props;
+  const [unreadable, setUnreadable] = useState(false);
   const whole = schema.type === "integer" || (Array.isArray(schema.type) && schema.type.includes("integer"));
   return (
     <OrNull props={props}>
@@ -77,15 +139,18 @@ function NumberInput(props: WidgetProps) {
         min={schema.minimum}
         max={schema.maximum}
         aria-required={required || undefined}
+        data-unreadable={unreadable || undefined}
         placeholder={value === null ? "null" : undefined}
         value={value ?? ""}
+        onInput={(event) => setUnreadable(event.currentTarget.validity.badInput)}
         onChange={(event) => onChange(event.target.value === "" ? undefined : event.target.value)}
       />
+      {unreadable && <p className="Field-error" role="status">This is not a number.</p>}
     </OrNull>
   );
 }
 
-/** True, false, or not said. */
+/** True, false, or not set. */
 export function SwitchWidget(props: WidgetProps) {
   const { value, onChange, required, disabled, label: name } = props;
   return (
@@ -100,25 +165,23 @@ export function SwitchWidget(props: WidgetProps) {
 
 /** One of some values, or several of them. Values are known by their place, so they may be anything. */
 export function SelectWidget(props: WidgetProps) {
-  const { schema, options, value, onChange, multiple, required, label: name } = props;
+  const { schema, options, value, onChange, multiple, required } = props;
   const list = options.enumOptions ?? [];
   if (multiple) return <Several {...props} />;
   const { [labelsKey]: names, [fixedKey]: isFixed } = schema as Record<string, unknown>;
   const at = list.findIndex((option) => same(option.value, value));
   if (isFixed && at === 0) return <output id={props.id} className="Form-fixed mono">{label(list[0]?.value as Json)}</output>;
-  const isChoice = props.id.endsWith("__oneof_select");
   return (
     <select
       {...tied(props)}
       className="Input Form-select"
-      aria-label={isChoice ? `Kind of ${name}` : undefined}
       aria-required={required || undefined}
       value={at}
       onChange={(event) => onChange(list[Number(event.target.value)]?.value)}
     >
-      {!isChoice && (at < 0 || !required) && <option value={-1}>{required ? "Choose…" : "not set"}</option>}
+      {(at < 0 || !required) && <option value={-1}>{required ? "Choose…" : "not set"}</option>}
       {list.map((option, i) => (
-        <option key={i} value={i}>{isChoice ? option.label : Array.isArray(names) ? String(names[i]) : label(option.value as Json)}</option>
+        <option key={i} value={i}>{Array.isArray(names) ? String(names[i]) : label(option.value as Json)}</option>
       ))}
     </select>
   );
@@ -148,20 +211,12 @@ function same(a: unknown, b: unknown): boolean {
   return a === b || (typeof a === "object" && a !== null && JSON.stringify(a) === JSON.stringify(b));
 }
 
-/** What has no field of its own: a value that is written as JSON, or none. */
+/** A value without a field of its own is written as JSON. */
 export function OtherField(props: FieldProps) {
-  return (props.schema as Record<string, unknown>)[unsetKey] ? <Unset {...props} /> : <JsonField {...props} />;
+  return (props.schema as Record<string, unknown>)[unsetKey] ? null : <JsonField {...props} />;
 }
 
-/** Stands for no value, and takes away the one that was there. */
-function Unset({ formData, onChange, fieldPathId }: FieldProps) {
-  useEffect(() => {
-    if (formData !== undefined) onChange(undefined, fieldPathId.path);
-  }, [formData, onChange, fieldPathId]);
-  return null;
-}
-
-/** JSON; what is none yet is not sent. */
+/** JSON. While it cannot be read, nothing is sent. */
 function JsonField({ formData, onChange, fieldPathId, schema, rawErrors, name }: FieldProps) {
   const [text, setText] = useState(() => write(formData));
   const [wrong, setWrong] = useState(false);
@@ -185,8 +240,8 @@ function JsonField({ formData, onChange, fieldPathId, schema, rawErrors, name }:
   const id = fieldPathId.$id;
   return (
     <>
-      <textarea {...tied({ id, schema, rawErrors })} aria-label={name} rows={2} className="Input Input-area mono" spellCheck={false} placeholder="JSON" value={text} onChange={(event) => change(event.target.value)} />
-      {wrong && <p className="Field-error" role="status">This is not JSON yet, so it is not sent.</p>}
+      <textarea {...tied({ id, schema, rawErrors })} data-unreadable={wrong || undefined} aria-label={name} rows={2} className="Input Input-area mono" spellCheck={false} placeholder="JSON" value={text} onChange={(event) => change(event.target.value)} />
+      {wrong && <p className="Field-error" role="status">This is not valid JSON.</p>}
     </>
   );
 }

@@ -30,6 +30,12 @@ export function fieldErrors(faults: Fault[]): FieldErrors {
   return all;
 }
 
+/** The error of a failed result as data. */
+export function errorOf(result: { [key: string]: Json | undefined }): Json | undefined {
+  const meta = result._meta;
+  return isObject(meta) ? meta["dev.toolyard/error"] : undefined;
+}
+
 /** The issues that a failed result carries as data. */
 export function resultIssues(data: Json | undefined): Issue[] {
   const list = isObject(data) ? data.issues : undefined;

@@ -32,7 +32,7 @@ test.each<[string, JsonObject, JsonObject, string[], string[]]>([
   ["what is missing", { name: { type: "string" } }, {}, ["name"], ["name is required"]],
   ["what is not set", { name: { type: "string" } }, { name: undefined as unknown as Json }, [], []],
   ["a number out of its bounds", { age: { type: "integer", minimum: 1 } }, { age: 0 }, [], ["age 0 is less than 1"]],
-  ["a value that is no choice", { c: { oneOf: [{ const: "a", title: "A" }] } }, { c: "b" }, [], ["c fits none of the choices, or more than one"]],
+  ["a value that is no choice", { c: { oneOf: [{ const: "a", title: "A" }] } }, { c: "b" }, [], ["c matches none of the options, or more than one"]],
   ["choices", { c: { type: "array", items: { anyOf: [{ const: "a" }, { const: "b" }] } } }, { c: ["a", "b"] }, [], []],
   ["no e-mail", { to: { type: "string", format: "email" } }, { to: "ann" }, [], ["to must be an address such as ann@example.com"]],
   ["an e-mail", { to: { type: "string", format: "email" } }, { to: "ann@example.com" }, [], []],

@@ -32,8 +32,8 @@ export async function make(request: Attempt, signal: AbortSignal, open?: Asked, 
   try {
     const answer = await call(open ? goingOn(open, answers) : { ...request, interactive: true }, signal);
     if (hasEnded(answer)) return { answer, ms: ms() };
-    if (!answer.asks) throw new ApiError("BAD_ANSWER", 0, "The yard answered with neither a result nor a question.");
-    if (isTurnedAway(answers)) throw new ApiError("CANCELED", 0, "You turned away, and the tool asked again. It was left there.");
+    if (!answer.asks) throw new ApiError("BAD_ANSWER", 0, "The response has neither a result nor a question.");
+    if (isTurnedAway(answers)) throw new ApiError("CANCELED", 0, "You canceled, and the tool asked again. The call was abandoned.");
     return { asked: { request, asks: answer.asks, round: (open?.round ?? 0) + 1 }, ms: ms() };
   } catch (cause) {
     if (open && isPutOff(cause)) return { asked: { ...open, refused: cause.message }, ms: ms() };
@@ -65,9 +65,9 @@ function isClosed(open: Asked | undefined, cause: unknown): boolean {
 }
 
 function closed(): ApiError {
-  return new ApiError("EXPIRED", 400, "The question has expired: it can be answered once, within ten minutes.");
+  return new ApiError("EXPIRED", 400, "The question has expired. It can be answered once, within ten minutes.");
 }
 
 function stopped(): ApiError {
-  return new ApiError("CANCELED", 0, "You stopped waiting. The yard was told to stop the call; it may have had an effect already.");
+  return new ApiError("CANCELED", 0, "Canceled. The call may already have had effects.");
 }

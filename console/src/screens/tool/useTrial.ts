@@ -5,7 +5,7 @@ import { isObject } from "../../api/json";
 import type { Answers } from "../../api/types";
 import type { Fault } from "./check";
 import { addTried, readTried, type Tried } from "./history";
-import { faultsOf, resultIssues } from "./issues";
+import { errorOf, faultsOf, resultIssues } from "./issues";
 import { type Asked, type Attempt, make, type Outcome } from "./rounds";
 
 export type Trial = {
@@ -55,7 +55,7 @@ export function codeOf({ answer, error }: Outcome): string {
   if (error instanceof ApiError) return error.code;
   if (!answer) return "FAILED";
   if (answer.result.isError !== true) return "OK";
-  const data = answer.result.structuredContent;
+  const data = errorOf(answer.result);
   const code = isObject(data) ? data.error : undefined;
   return typeof code === "string" && code.length <= 40 ? code : "TOOL_ERROR";
 }
@@ -63,5 +63,5 @@ export function codeOf({ answer, error }: Outcome): string {
 /** What is wrong with the arguments. A refused answer says nothing about them. */
 function faultsIn({ answer, error, lost }: Outcome): Fault[] {
   if (error instanceof ApiError) return lost ? [] : faultsOf(error.issues);
-  return answer?.result.isError ? faultsOf(resultIssues(answer.result.structuredContent)) : [];
+  return answer?.result.isError ? faultsOf(resultIssues(errorOf(answer.result))) : [];
 }

@@ -25,7 +25,7 @@ export type Picking = {
   busy: string | undefined;
 };
 
-/** The catalog, to pick from: single tools, or servers as a whole. */
+/** The catalog to select from: single tools or whole servers. */
 export function CatalogPane(picking: Picking) {
   const tabs = [
     { id: "tools", label: "Tools", content: <Tools {...picking} /> },
@@ -33,7 +33,7 @@ export function CatalogPane(picking: Picking) {
   ];
   return (
     <section className="Toolset-pane" aria-label="Catalog">
-      <Tabs label="What to pick from" tabs={tabs} />
+      <Tabs label="Catalog" tabs={tabs} />
     </section>
   );
 }
@@ -50,12 +50,12 @@ function Tools(picking: Picking) {
   const source = filter.source;
   return (
     <div className="Toolset-pick">
-      <TextField label="Find a tool" labelHidden type="search" placeholder="Find a tool by name or words" value={filter.q ?? ""} onChange={(q) => setFilter({ ...filter, q })} />
+      <TextField label="Find a tool" labelHidden type="search" placeholder="Find a tool" value={filter.q ?? ""} onChange={(q) => setFilter({ ...filter, q })} />
       <FacetRow facets={first?.facets} filter={filter} onChange={setFilter} />
       <div className="spread small soft Toolset-found">
         <span aria-live="polite">{first && plural(first.total, "tool")}</span>
         {source && source !== "-" && (
-          <Checkbox label={<>All of <strong>{source}</strong>, also what it will add</>} checked={serverTaken(picking.selection, source) === "whole"} some={serverTaken(picking.selection, source) === "some"} onChange={(on) => picking.pickServer(source, on)} />
+          <Checkbox label={<>All of <strong>{source}</strong>, including future tools</>} checked={serverTaken(picking.selection, source) === "whole"} some={serverTaken(picking.selection, source) === "some"} onChange={(on) => picking.pickServer(source, on)} />
         )}
       </div>
       {tools.error && !tools.data ? (
@@ -63,7 +63,7 @@ function Tools(picking: Picking) {
       ) : !tools.data ? (
         <div className="Toolset-loading"><Skeleton lines={8} /></div>
       ) : first?.total === 0 ? (
-        <EmptyState icon={<SearchX />} title="No tool is like that">Take a filter away, or use other words.</EmptyState>
+        <EmptyState icon={<SearchX />} title="No matching tools">Remove a filter or change the search.</EmptyState>
       ) : (
         <ToolList tools={list} loadMore={loadMore} {...picking} />
       )}
@@ -76,9 +76,9 @@ type FacetRowProps = { facets: Facets | undefined; filter: ToolFilter; onChange:
 function FacetRow({ facets, filter, onChange }: FacetRowProps) {
   return (
     <div className="Toolset-facets">
-      <Select label="Source" labelHidden value={filter.source ?? ""} items={items("Any source", facets?.source, filter.source, (id) => (id === "-" ? "local tools" : id))} onChange={(source) => onChange({ ...filter, source })} />
+      <Select label="Source" labelHidden value={filter.source ?? ""} items={items("Any source", facets?.source, filter.source, (id) => (id === "-" ? "local" : id))} onChange={(source) => onChange({ ...filter, source })} />
       <Select label="Category" labelHidden value={filter.category ?? ""} items={items("Any category", facets?.category?.filter((each) => each.value !== ""), filter.category)} onChange={(category) => onChange({ ...filter, category })} />
-      <Select label="Effect" labelHidden value={filter.mode ?? ""} items={items("Read and write", facets?.mode, filter.mode)} onChange={(mode) => onChange({ ...filter, mode: oneOf(modes, mode) })} />
+      <Select label="Mode" labelHidden value={filter.mode ?? ""} items={items("Read and write", facets?.mode, filter.mode)} onChange={(mode) => onChange({ ...filter, mode: oneOf(modes, mode) })} />
     </div>
   );
 }
@@ -96,10 +96,10 @@ function Servers({ selection, pickServer }: Picking) {
   const found = data.servers.filter((server) => server.id.toLowerCase().includes(text.toLowerCase()));
   return (
     <div className="Toolset-pick">
-      <TextField label="Find a server" labelHidden type="search" placeholder="Find a server by its id" value={text} onChange={setText} />
-      <p className="small soft">A server that is taken as a whole brings all of its tools, also those that it adds later and somebody approves.</p>
+      <TextField label="Find a server" labelHidden type="search" placeholder="Find a server by id" value={text} onChange={setText} />
+      <p className="small soft">Selecting a server includes all its tools, also those that are added and approved later.</p>
       {found.length === 0 ? (
-        <EmptyState icon={<SearchX />} title={data.servers.length === 0 ? "There is no server" : "No server has such an id"} />
+        <EmptyState icon={<SearchX />} title={data.servers.length === 0 ? "No servers" : "No matching servers"} />
       ) : (
         <PickList label="Servers" length={found.length} height={40} keyOf={(i) => found[i]?.id ?? i}>
           {(i) => {

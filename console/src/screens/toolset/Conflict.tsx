@@ -7,15 +7,15 @@ type ConflictProps = { was: Selection; theirs: Selection; onMine: () => void; on
 /** Somebody else changed the toolset while it was edited here: shows what, and lets a person decide. */
 export function Conflict({ was, theirs, onMine, onTheirs }: ConflictProps) {
   return (
-    <section className="Toolset-conflict" role="alert" aria-label="Changed by somebody else">
+    <section className="Toolset-conflict" role="alert" aria-label="Changed by someone else">
       <div>
-        <h2>Somebody else changed this toolset meanwhile</h2>
-        <p className="soft">This is what they changed. Nothing of yours is lost; decide which counts before you save.</p>
+        <h2>This toolset was changed by someone else</h2>
+        <p className="soft">These are their changes. Yours are kept; choose which version to save.</p>
       </div>
-      <JsonDiff label="What somebody else changed" beforeTitle="When you began" afterTitle="Now" before={bodyOf(was)} after={bodyOf(theirs)} />
+      <JsonDiff label="Changes by someone else" beforeTitle="When you opened it" afterTitle="Now" before={bodyOf(was)} after={bodyOf(theirs)} />
       <div className="row-wrap">
-        <Button onClick={onTheirs}>Load theirs, drop mine</Button>
-        <Button onClick={onMine}>Keep mine, to be saved over theirs</Button>
+        <Button onClick={onTheirs}>Discard mine, load theirs</Button>
+        <Button onClick={onMine}>Keep mine</Button>
       </div>
     </section>
   );

@@ -10,7 +10,7 @@ export function useMayEdit(part: Part): boolean {
   return me?.role === "operator" && me.edits.includes(part);
 }
 
-/** Says why something is to be read only, and what would have to be said for it not to be. */
+/** Why the page is read-only, and how to change that. */
 export function ReadOnlyNote({ part }: { part: Part }) {
   const me = useMe();
   if (!me || (me.role === "operator" && me.edits.includes(part))) return null;
@@ -18,9 +18,9 @@ export function ReadOnlyNote({ part }: { part: Part }) {
     <p className="ReadOnlyNote">
       <Lock aria-hidden="true" />
       {me.edits.includes(part) ? (
-        <span>You can look at everything here. Changing it takes a key with the scope <code>operator</code>.</span>
+        <span>Read-only: editing requires a key with the scope <code>operator</code>.</span>
       ) : (
-        <span>These {part} are as the configuration file says. To let operators change them here, say <code>edits: [{part}]</code> in <code>toolyard.yaml</code>.</span>
+        <span>Read-only: {part} are defined in the configuration file. To edit them here, set <code>edits: [{part}]</code> in <code>toolyard.yaml</code>.</span>
       )}
     </p>
   );

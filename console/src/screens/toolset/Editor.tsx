@@ -30,7 +30,7 @@ type EditorProps = {
   latest: Seen;
 };
 
-/** What a toolset takes, to be looked at and, by who may, to be changed. */
+/** The contents of a toolset, editable by operators. */
 export function Editor({ name, set, latest }: EditorProps) {
   const mayEdit = useMayEdit("toolsets");
   const state = useDraft(latest);
@@ -63,14 +63,14 @@ export function Editor({ name, set, latest }: EditorProps) {
 function Beside({ set, dirty }: { set: Toolset | undefined; dirty: boolean }) {
   return (
     <>
-      {!set ? <Badge tone="info">not created yet</Badge> : set.from === "api" ? <Badge tone="info" title="This counts instead of what the file says.">edited</Badge> : <Badge>from the file</Badge>}
-      {dirty && <Badge tone="warn">not saved</Badge>}
+      {!set ? <Badge tone="info">not created</Badge> : set.from === "api" ? <Badge tone="info" title="The edit overrides the file.">edited</Badge> : <Badge>from file</Badge>}
+      {dirty && <Badge tone="warn">unsaved</Badge>}
     </>
   );
 }
 
 function UsedBy({ gates }: { gates: string[] }) {
-  if (gates.length === 0) return <>No gate uses it.</>;
+  if (gates.length === 0) return <>Not used by any gate.</>;
   return <>Used by {gates.map((gate, i) => <span key={gate}>{i > 0 && ", "}<Link to="/gates" search={{ gate }}>{gate}</Link></span>)}.</>;
 }
 
@@ -103,7 +103,7 @@ function useNaming(setDraft: Draft["setDraft"]) {
     setBusy(server);
     try {
       const names = await namesOf(client, server);
-      if (names.length === 0) toast.bad(`${server} has no tool that could be named.`);
+      if (names.length === 0) toast.bad(`${server} has no tools.`);
       else setDraft((draft) => withTools(draft, server, names.filter((each) => each !== except)));
     } catch (error) {
       toast.bad(error);
@@ -121,7 +121,7 @@ function useSave(name: string, { draft, base }: Draft, fresh: boolean) {
     mutationFn: () => put(client, name, draft, base),
     onSuccess: async () => {
       await refresh(client);
-      toast.good(fresh ? `The toolset ${name} is there.` : `${name} is saved, and counts.`);
+      toast.good(fresh ? `Created ${name}.` : `Saved ${name}.`);
       if (fresh) void navigate({ to: "/toolsets/$name", params: { name }, replace: true });
     },
     onError: () => refresh(client), // so that what others did is seen
@@ -154,7 +154,7 @@ function AsFile({ name, version }: { name: string; version: number }) {
       await removeToolset(name, version);
       const { toolsets } = await client.fetchQuery({ ...queries.toolsets(), staleTime: 0 });
       const there = toolsets.some((set) => set.name === name);
-      toast.good(there ? `${name} is as the file has it.` : `${name} is gone: the file does not have it.`);
+      toast.good(there ? `Reverted ${name} to the file.` : `Removed ${name}: the file does not define it.`);
       if (!there) await navigate({ to: "/toolsets" });
     } finally {
       await refresh(client);
@@ -162,16 +162,16 @@ function AsFile({ name, version }: { name: string; version: number }) {
   };
   return (
     <>
-      <Button variant="danger" onClick={() => setAsking(true)}>As the file has it</Button>
-      <Confirm open={asking} onClose={() => setAsking(false)} title={`Take back the edits of ${name}?`} action="Take back" danger onConfirm={remove}>
-        <p>What the configuration file says of this toolset counts again, at once and for all gates that use it. If the file does not have it, it is gone.</p>
-        <p className="soft">The edit stays in the history, and can be restored from there.</p>
+      <Button variant="danger" onClick={() => setAsking(true)}>Revert to file</Button>
+      <Confirm open={asking} onClose={() => setAsking(false)} title={`Revert ${name} to the file?`} action="Revert" danger onConfirm={remove}>
+        <p>The definition in the configuration file takes effect immediately at all gates that use it. If the file does not define this toolset, it is removed.</p>
+        <p className="soft">The edit stays in the history and can be restored.</p>
       </Confirm>
     </>
   );
 }
 
-/** Asks before unsaved changes are left behind. */
+/** Asks before unsaved changes are lost. */
 function Leaving({ dirty }: { dirty: boolean }) {
   const blocker = useBlocker({
     shouldBlockFn: ({ current, next }) => dirty && current.pathname !== next.pathname,
@@ -180,7 +180,7 @@ function Leaving({ dirty }: { dirty: boolean }) {
   });
   return (
     <Confirm open={blocker.status === "blocked"} onClose={() => blocker.reset?.()} title="Leave without saving?" action="Leave" danger onConfirm={async () => blocker.proceed?.()}>
-      <p>What you changed in this toolset is not saved, and will be lost.</p>
+      <p>Your changes to this toolset are not saved.</p>
     </Confirm>
   );
 }

@@ -10,7 +10,7 @@ import { bodyOf, type Selection } from "./selection";
 import { useDelayed } from "../../useDelayed";
 import "./Effect.css";
 
-/** What a selection would do: its size, and what each gate that uses it would show. */
+/** The effect of a selection: its size, and the tools of each gate that uses it. */
 export function Effect({ name, selection, dirty }: { name: string; selection: Selection; dirty: boolean }) {
   const asked = useDelayed(selection, 200);
   const { data, error, isFetching } = useQuery({
@@ -22,7 +22,7 @@ export function Effect({ name, selection, dirty }: { name: string; selection: Se
   });
   const late = isFetching || asked !== selection;
   return (
-    <Card title={dirty ? "Effect, once saved" : "Effect"}>
+    <Card title={dirty ? "Effect after saving" : "Effect"}>
       <div className={late && data ? "stack Effect-late" : "stack"} aria-busy={late}>
         <ErrorNote error={error} />
         {data ? !error && <Shown preview={data} /> : !error && <Skeleton lines={4} />}
@@ -37,9 +37,9 @@ function Shown({ preview }: { preview: ToolsetPreview }) {
     <>
       <dl className="Effect-sums" aria-live="polite">
         <div><dt>Tools</dt><dd>{count(preview.count)}</dd></div>
-        <div><dt title="About what the definitions cost in a prompt">Tokens</dt><dd>{count(preview.tokens)}</dd></div>
+        <div><dt title="Approximate size of the definitions in a prompt">Tokens</dt><dd>{count(preview.tokens)}</dd></div>
       </dl>
-      {preview.gates.length === 0 ? <p className="soft">No gate uses it, so no agent sees a difference.</p> : preview.gates.map((gate) => <GateEffect key={gate.gate} gate={gate} most={most} />)}
+      {preview.gates.length === 0 ? <p className="soft">Not used by any gate.</p> : preview.gates.map((gate) => <GateEffect key={gate.gate} gate={gate} most={most} />)}
       {preview.problems.map((problem) => <ProblemLine key={problem} text={problem} />)}
     </>
   );
@@ -53,10 +53,10 @@ function GateEffect({ gate, most }: { gate: GateChange; most: number }) {
     <section className="Effect-gate" aria-label={`At the gate ${gate.gate}`}>
       <div className="spread">
         <h3 className="cut" title={gate.gate}>{gate.gate}</h3>
-        <span className="Effect-change">{same ? `${plural(gate.after.tools, "tool")}, as now` : <Arrow before={count(gate.before.tools)} after={plural(gate.after.tools, "tool")} />}</span>
+        <span className="Effect-change">{same ? `${plural(gate.after.tools, "tool")}, unchanged` : <Arrow before={count(gate.before.tools)} after={plural(gate.after.tools, "tool")} />}</span>
       </div>
       <Bar name="now" tokens={gate.before.tokens} most={most} />
-      {!same && <Bar name="then" tokens={gate.after.tokens} most={most} />}
+      {!same && <Bar name="new" tokens={gate.after.tokens} most={most} />}
       <Names sign="+" word="added" names={gate.added} />
       <Names sign="−" word="removed" names={gate.removed} />
     </section>
@@ -73,7 +73,7 @@ function Arrow({ before, after }: { before: string; after: string }) {
   );
 }
 
-function Bar({ name, tokens, most }: { name: "now" | "then"; tokens: number; most: number }) {
+function Bar({ name, tokens, most }: { name: "now" | "new"; tokens: number; most: number }) {
   return (
     <div className="Effect-bar">
       <span className="faint">{name}</span>

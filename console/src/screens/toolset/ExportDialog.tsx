@@ -42,15 +42,15 @@ export function ExportDialog({ of, format, unsaved = false, onFormat, onClose }:
       onClose={onClose}
       size="l"
       title={`Export ${name}`}
-      description="For programs that call a model themselves: the definitions as its API takes them. Calls go to the gate, or to POST /api/v1/calls."
+      description="Tool definitions in the format of a model API. Send calls to the gate, or to POST /api/v1/calls."
       footer={<Footer text={text} file={`${name}.${format}.json`} onClose={onClose} />}
     >
       <div className="stack">
         <div className="grid-2">
           <Select label="Format" value={format} items={formats} onChange={onFormat} />
-          {"toolset" in of && of.gates.length > 0 && <Select label="As the gate shows it" value={gate} items={of.gates.map((each) => ({ value: each, label: each }))} onChange={setGate} />}
+          {"toolset" in of && of.gates.length > 0 && <Select label="Gate" value={gate} items={of.gates.map((each) => ({ value: each, label: each }))} onChange={setGate} />}
         </div>
-        {unsaved && <p className="warn">What you changed is not saved yet, and not in here.</p>}
+        {unsaved && <p className="warn">Unsaved changes are not included.</p>}
         {error ? <ErrorState error={error} onRetry={() => void refetch()} /> : text === undefined ? <Skeleton lines={8} /> : <Text text={text} />}
       </div>
     </Dialog>
@@ -61,7 +61,7 @@ function Text({ text }: { text: string }) {
   if (text.length <= much) return <Code text={text} label="Definitions" />;
   return (
     <div className="stack-s">
-      <p className="soft">The first part is shown. Download has all {bytes(text.length)}.</p>
+      <p className="soft">The beginning is shown. The download has all {bytes(text.length)}.</p>
       <Code text={text.slice(0, much)} label="The first part of the definitions" copy={false} />
     </div>
   );

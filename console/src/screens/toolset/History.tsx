@@ -16,14 +16,14 @@ import { Time } from "../../components/Time";
 import { toast } from "../../components/Toast";
 import { useMe } from "../../session";
 
-/** The versions of what was edited through the API, each to be looked at and restored. */
+/** The versions of edits, to view and restore. */
 export function History() {
   const { data, error, refetch } = useQuery(queries.edits());
   const [shown, setShown] = useState<Edit>();
   const columns = useMemo(() => columnsOf(setShown), []);
   const current = data?.edits.find((edit) => edit.current);
   return (
-    <Card flush title="Versions" description="Each edit of toolsets and gates is a version of all of them. The last 100 are listed.">
+    <Card flush title="Versions" description="Every edit of a toolset or gate creates a version. The last 100 are listed.">
       <Table
         label="Versions"
         columns={columns}
@@ -31,7 +31,7 @@ export function History() {
         rowKey={(edit) => String(edit.version)}
         error={error}
         onRetry={() => void refetch()}
-        empty={<EmptyState icon={<HistoryIcon />} title="Nothing was edited yet">Toolsets and gates are as the configuration file says. Each edit is kept here, with who made it.</EmptyState>}
+        empty={<EmptyState icon={<HistoryIcon />} title="No edits yet">Toolsets and gates are as defined in the configuration file. Edits appear here, with who made them.</EmptyState>}
       />
       {shown && <VersionDialog edit={shown} current={current} onClose={() => setShown(undefined)} />}
     </Card>
@@ -40,11 +40,11 @@ export function History() {
 
 function columnsOf(show: (edit: Edit) => void): Column<Edit>[] {
   return [
-    { id: "version", header: "Version", width: "136px", cell: (edit) => <span className="row">{edit.version}{edit.current && <Badge tone="accent">current</Badge>}</span> },
-    { id: "note", header: "What", cell: (edit) => <span className="cut" title={edit.note}>{edit.note || <span className="faint">no note</span>}</span> },
-    { id: "by", header: "Who", width: "24%", cell: (edit) => <span className="cut" title={edit.by}>{edit.by}</span> },
-    { id: "at", header: "When", width: "108px", cell: (edit) => <Time at={edit.at} /> },
-    { id: "show", header: "", width: "108px", align: "right", cell: (edit) => <Button size="s" variant="quiet" onClick={() => show(edit)}>Look at it<span className="unseen">: version {edit.version}</span></Button> },
+    { id: "version", header: "Version", min: 124, cell: (edit) => <span className="row">{edit.version}{edit.current && <Badge tone="accent">current</Badge>}</span> },
+    { id: "note", header: "Change", min: 160, grow: 2, cell: (edit) => <span className="cut" title={edit.note}>{edit.note || <span className="faint">no note</span>}</span> },
+    { id: "by", header: "Who", min: 110, grow: 1, cell: (edit) => <span className="cut" title={edit.by}>{edit.by}</span> },
+    { id: "at", header: "When", min: 92, drop: 1, cell: (edit) => <Time at={edit.at} /> },
+    { id: "show", header: "", min: 84, align: "right", cell: (edit) => <Button size="s" variant="quiet" onClick={() => show(edit)}>View<span className="unseen">: version {edit.version}</span></Button> },
   ];
 }
 
@@ -66,7 +66,7 @@ function VersionDialog({ edit, current, onClose }: VersionDialogProps) {
       description={<>{edit.note || "No note"}, by {edit.by}, <Time at={edit.at} /></>}
       footer={
         <>
-          {may && <p className="grow small soft" style={{ alignSelf: "center" }}>Restoring makes a new version that says what version {edit.version} says, of all toolsets and gates. It counts at once; the current one stays in the list.</p>}
+          {may && <p className="grow small soft" style={{ alignSelf: "center" }}>Restoring creates a new version with the toolsets and gates of version {edit.version}, effective immediately.</p>}
           <Button onClick={onClose}>{may ? "Cancel" : "Close"}</Button>
           {may && <Button variant="primary" busy={busy} disabled={!then.data} onClick={restore}>Restore version {edit.version}</Button>}
         </>
@@ -82,7 +82,7 @@ function VersionDialog({ edit, current, onClose }: VersionDialogProps) {
 
 function VersionText({ then, now, current }: { then: EditDetail; now: EditDetail | undefined; current: boolean }) {
   const says = { toolsets: then.toolsets, gates: then.gates };
-  if (current || !now) return <JsonView value={says} label={`What version ${then.version} says`} open={4} />;
+  if (current || !now) return <JsonView value={says} label={`Version ${then.version}`} open={4} />;
   return <JsonDiff label={`Version ${now.version} and version ${then.version}`} beforeTitle={`Now, version ${now.version}`} afterTitle={`Version ${then.version}`} before={{ toolsets: now.toolsets, gates: now.gates }} after={says} />;
 }
 
@@ -96,7 +96,7 @@ function useRestore(edit: Edit, current: Edit | undefined, onDone: () => void) {
     setError(undefined);
     try {
       await restoreEdit(edit.version, current.version);
-      toast.good(`Version ${edit.version} counts again.`);
+      toast.good(`Restored version ${edit.version}.`);
       onDone();
     } catch (cause) {
       setError(cause);

@@ -9,7 +9,7 @@ import { nameHint, nameRule } from "./selection";
 export function NewToolset({ open, onClose, names }: { open: boolean; onClose: () => void; names: string[] }) {
   const navigate = useNavigate();
   const [name, setName] = useState("");
-  const wrong = name === "" ? undefined : !nameRule.test(name) ? `Use ${nameHint}.` : names.includes(name) ? "There is one of this name already." : undefined;
+  const wrong = name === "" ? undefined : !nameRule.test(name) ? `Use ${nameHint}.` : names.includes(name) ? "A toolset with this name exists." : undefined;
   const create = (event: FormEvent) => {
     event.preventDefault();
     if (name !== "" && !wrong) void navigate({ to: "/toolsets/$name", params: { name }, search: { tab: "new" } });
@@ -19,11 +19,11 @@ export function NewToolset({ open, onClose, names }: { open: boolean; onClose: (
       open={open}
       onClose={onClose}
       title="New toolset"
-      description="A named selection of tools. Gates that use it show only these."
+      description="A named selection of tools. Gates that use it offer only these."
       footer={
         <>
           <Button onClick={onClose}>Cancel</Button>
-          <Button variant="primary" type="submit" form="new-toolset" disabled={name === "" || wrong !== undefined}>Choose its tools</Button>
+          <Button variant="primary" type="submit" form="new-toolset" disabled={name === "" || wrong !== undefined}>Choose tools</Button>
         </>
       }
     >

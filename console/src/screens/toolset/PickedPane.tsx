@@ -16,21 +16,21 @@ type PickedPaneProps = {
   onTool: (server: string | undefined, name: string, on: boolean) => void;
   onServer: (id: string, on: boolean) => void;
   onLocal: (tools: string[]) => void;
-  /** Turns a server that is taken as a whole into the list of its tools. */
+  /** Replaces a whole server by the list of its tools. */
   onName: (id: string) => void;
   busy: string | undefined;
 };
 
-/** What is picked, by server. */
+/** The selection, by server. */
 export function PickedPane({ selection, mayEdit, onTool, onServer, onLocal, onName, busy }: PickedPaneProps) {
   const servers = useQuery(queries.servers());
   const tools = new Map(servers.data?.servers.map((server) => [server.id, server.tools]));
   const groups = selection.servers.length + (selection.tools.length > 0 ? 1 : 0);
   return (
-    <Card title="Picked" flush={groups > 0}>
-      {groups === 0 && <EmptyState icon={<Layers />} title="Nothing is picked">{mayEdit ? "Gates that use this toolset would show no tool. Pick some from the catalog." : "Gates that use this toolset show no tool."}</EmptyState>}
+    <Card title="Selected" flush={groups > 0}>
+      {groups === 0 && <EmptyState icon={<Layers />} title="Nothing selected">{mayEdit ? "Gates that use this toolset would offer no tools. Select some from the catalog." : "Gates that use this toolset offer no tools."}</EmptyState>}
       {selection.tools.length > 0 && (
-        <Group name="Local tools" about={count(selection.tools.length)} names={selection.tools} actions={mayEdit && <IconButton size="s" label="Leave all local tools" icon={<X />} onClick={() => onLocal([])} />} onLeave={mayEdit ? (name) => onTool(undefined, name, false) : undefined} />
+        <Group name="Local tools" about={count(selection.tools.length)} names={selection.tools} actions={mayEdit && <IconButton size="s" label="Remove all local tools" icon={<X />} onClick={() => onLocal([])} />} onLeave={mayEdit ? (name) => onTool(undefined, name, false) : undefined} />
       )}
       {selection.servers.map((pick, i) => (
         <Group
@@ -47,7 +47,7 @@ export function PickedPane({ selection, mayEdit, onTool, onServer, onLocal, onNa
 }
 
 function aboutOf(pick: ToolsetServer, tools: number | undefined): string {
-  const much = isWhole(pick) ? `all of it${tools === undefined ? "" : `, ${plural(tools, "tool")} now`}` : `${count(pick.tools?.length)}${tools === undefined ? "" : ` of ${plural(tools, "tool")}`}`;
+  const much = isWhole(pick) ? `all tools${tools === undefined ? "" : `, ${plural(tools, "tool")} now`}` : `${count(pick.tools?.length)}${tools === undefined ? "" : ` of ${plural(tools, "tool")}`}`;
   return pick.resources && pick.resources.length > 0 ? `${much}; ${plural(pick.resources.length, "resource pattern")}` : much;
 }
 
@@ -57,11 +57,11 @@ function PickActions({ pick, busy, onServer, onName }: PickActionsProps) {
   return (
     <>
       {isWhole(pick) ? (
-        <Button size="s" variant="quiet" busy={busy} onClick={() => onName(pick.id)}>Name its tools</Button>
+        <Button size="s" variant="quiet" busy={busy} onClick={() => onName(pick.id)}>Choose tools</Button>
       ) : (
-        <Button size="s" variant="quiet" onClick={() => onServer(pick.id, true)}>Take all</Button>
+        <Button size="s" variant="quiet" onClick={() => onServer(pick.id, true)}>Select all</Button>
       )}
-      <IconButton size="s" label={`Leave ${pick.id}`} icon={<X />} onClick={() => onServer(pick.id, false)} />
+      <IconButton size="s" label={`Remove ${pick.id}`} icon={<X />} onClick={() => onServer(pick.id, false)} />
     </>
   );
 }
@@ -91,7 +91,7 @@ function Group({ name, about, names, actions, onLeave }: GroupProps) {
           {names.slice(0, limit).map((each) => (
             <li key={each} className="Toolset-name">
               <code className="cut" title={visible(each)}>{visible(each)}</code>
-              {onLeave && <button type="button" aria-label={`Leave ${each}`} onClick={() => onLeave(each)}><X aria-hidden="true" /></button>}
+              {onLeave && <button type="button" aria-label={`Remove ${each}`} onClick={() => onLeave(each)}><X aria-hidden="true" /></button>}
             </li>
           ))}
           {names.length > limit && <li><Button size="s" variant="quiet" onClick={() => setLimit(limit + 10 * page)}>{count(names.length - limit)} more</Button></li>}

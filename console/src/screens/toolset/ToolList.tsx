@@ -42,9 +42,9 @@ function Line({ tool, selection, pickTool, busy }: Picking & { tool: ToolItem })
         }
       />
       <span className="Toolset-number">
-        {how === "whole" && <Badge tone="accent" title="Its whole server is taken. Clear the box to take the other tools by name.">with server</Badge>}
+        {how === "whole" && <Badge tone="accent" title="The whole server is selected. Clear the box to select the other tools one by one.">with server</Badge>}
         {tool.mode === "write" && <Badge tone="warn">write</Badge>}
-        <span title="About what its definition costs in a prompt">{count(tool.tokens)} tokens</span>
+        <span title="Approximate size of the definition in a prompt">{count(tool.tokens)} tokens</span>
       </span>
     </div>
   );

@@ -9,7 +9,7 @@ export const nothing: Selection = { tools: [], servers: [] };
 
 /** The rule for names of toolsets and gates. */
 export const nameRule = /^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$/;
-export const nameHint = "a to z, 0 to 9 and -, at most 32, no - at the ends";
+export const nameHint = "lowercase letters, digits and hyphens, at most 32 characters";
 
 export function selectionOf({ tools = [], servers = [] }: ToolsetBody): Selection {
   return { tools, servers };

@@ -1,5 +1,5 @@
 // process, also as node:process.
-import { ask, onCall } from "../core.js";
+import { ask, onCall, readEarly } from "../core.js";
 import { install } from "../web/base.js";
 
 let known, local, folder;
@@ -19,11 +19,14 @@ function lookup(name) {
   return known.get(name);
 }
 
-// Nobody answers while a module is loaded: then nothing is set.
+// Nobody answers while a module is loaded: then nothing is set. A variable that the script
+// declares and the operator does not grant is an error.
 function question(payload) {
   try {
     return ask("env", payload);
-  } catch {
+  } catch (e) {
+    if (e.name === "NotCapable" && e.code === "EACCES") throw e;
+    if (payload.name) readEarly(payload.name);
     return undefined;
   }
 }

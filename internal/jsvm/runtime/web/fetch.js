@@ -1,5 +1,5 @@
 // Request, Response and fetch.
-import { post } from "../core.js";
+import { post, thrownAt } from "../core.js";
 import { fromB64, install, shownAs, tagged, toB64 } from "./base.js";
 import { Body, bodyTools, extract } from "./body.js";
 import { AbortSignal } from "./event.js";
@@ -180,13 +180,14 @@ async function send(request) {
 
 /** fetch sends a request by way of the host. */
 async function fetch(input, init) {
+  const { stack } = new Error();
   const request = new Request(input, init);
   const { signal } = request;
   signal.throwIfAborted();
   const { promise, resolve, reject } = Promise.withResolvers();
   const stop = () => reject(signal.reason);
   signal.addEventListener("abort", stop);
-  send(request).then(resolve, reject);
+  send(request).then(resolve, (e) => reject(thrownAt(e, stack)));
   try {
     return await promise;
   } finally {

@@ -1,0 +1,50 @@
+// Does all that a client with a session can do, with the official TypeScript client of the 1.x
+// line: it lists, calls, gets progress, cancels, is asked, hears of changes, and ends its
+// session. It prints what it saw.
+import { execFileSync } from 'node:child_process';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { ElicitRequestSchema, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
+
+const { url, marker, server, apply } = JSON.parse(process.argv[2]);
+const seen = { asked: [], answers: [], progress: 0, changes: [] };
+let changes = 0;
+const client = new Client({ name: 'journey', version: '1' }, { capabilities: { elicitation: { form: {} } } });
+client.setRequestHandler(ElicitRequestSchema, ({ params }) => {
+  seen.asked.push(params.message);
+  const content = Object.fromEntries(Object.keys(params.requestedSchema.properties).map((key) => [key, 'Ann']));
+  return { action: 'accept', content };
+});
+client.setNotificationHandler(ToolListChangedNotificationSchema, () => void changes++);
+const transport = new StreamableHTTPClientTransport(new URL(url));
+await client.connect(transport);
+const call = async (name, args, options) => (await client.callTool({ name, arguments: args }, undefined, options)).content[0].text;
+
+// hears waits until it is told of a change that was made after the last one.
+async function hears(what, change) {
+  const before = changes;
+  await change();
+  for (const deadline = Date.now() + 10_000; changes === before && Date.now() < deadline; ) await new Promise((done) => setTimeout(done, 20));
+  if (changes > before) seen.changes.push(what);
+}
+
+await new Promise((done) => setTimeout(done, 500)); // its stream is being opened
+seen.tools = (await client.listTools()).tools.map((tool) => tool.name);
+seen.text = await call('echo', { text: 'hi' });
+await call('test_tool_with_progress', {}, { onprogress: () => void seen.progress++ });
+
+const controller = new AbortController();
+const sleeping = call('sleep', { ms: 20_000, marker }, { signal: controller.signal }).then(() => 'slept', (error) => String(error));
+setTimeout(() => controller.abort('enough'), 500);
+seen.canceled = await sleeping;
+
+seen.answers.push(await call('test_elicitation', { message: 'Who?' }));
+seen.answers.push(await call(`mcp_${server}__ask`, {}));
+
+await hears('tool', () => call(`mcp_${server}__mutate`, {}));
+await hears('gate', () => execFileSync(apply[0], apply.slice(1)));
+
+seen.session = transport.sessionId;
+await transport.terminateSession();
+await client.close();
+console.log(JSON.stringify(seen));

@@ -1,0 +1,13 @@
+import type { ServerItem } from "../../api/types";
+import { StateStatus } from "../../components/Badge";
+import { Since } from "../../components/Time";
+
+/** The state of a server and how long it has been in it: "Up for 24 min". */
+export function ServerState({ server }: { server: Pick<ServerItem, "state" | "since"> }) {
+  return (
+    <span className="row">
+      <StateStatus state={server.state} />
+      <span className="faint small">for <Since at={server.since} /></span>
+    </span>
+  );
+}

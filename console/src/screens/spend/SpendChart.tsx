@@ -1,0 +1,51 @@
+import { BandChart, type Series } from "../../components/charts";
+import { count, money } from "../../format";
+import { bucketLabel, bucketWords, type Grain } from "./range";
+import { type Bucket, mostOf, type Share, toNumber } from "./totals";
+
+type SpendChartProps = {
+  grain: Grain;
+  buckets: Bucket[];
+  /** The parts of each bucket by account. */
+  parts: Share[];
+  /** The previous period, bucket by bucket. */
+  previous: string[] | undefined;
+};
+
+const colors = [1, 2, 3, 4, 6] as const;
+
+/** Spend by day, week or month, stacked by account, with the previous period behind it. */
+export function SpendChart({ grain, buckets, parts, previous }: SpendChartProps) {
+  const series = parts.map(({ name }, i): Series => ({ name, color: name === "Other accounts" ? 6 : (colors[i] ?? 6) }));
+  const peak = mostOf(buckets.map(({ usd }) => usd));
+  const bands = buckets.map((each, i) => ({
+    key: each.bucket,
+    label: bucketLabel(each.bucket, grain),
+    values: parts.map(({ usd }) => toNumber(usd[i] ?? "0")),
+    ...(previous && { previous: toNumber(previous[i] ?? "0") }),
+    readout: <Readout bucket={each} grain={grain} parts={parts} at={i} previous={previous?.[i]} />,
+  }));
+  const rows = buckets.map((each, i) => [bucketWords(each.bucket, grain), money(each.usd), money(previous?.[i] ?? "0"), count(each.calls)]);
+  return <BandChart label={`Spend by ${grain}`} bands={bands} series={series} tick={dollars} note={`peak ${money(peak)} per ${grain}`} table={{ columns: [grain, "Spend", "Previous period", "Calls"], rows }} />;
+}
+
+type ReadoutProps = { bucket: Bucket; grain: Grain; parts: Share[]; at: number; previous: string | undefined };
+
+function Readout({ bucket, grain, parts, at, previous }: ReadoutProps) {
+  const paid = parts.length > 1 ? parts.filter(({ usd }) => Number(usd[at]) > 0) : [];
+  return (
+    <>
+      <span className="strong">{bucketWords(bucket.bucket, grain)}</span> {money(bucket.usd)}
+      {paid.map(({ name, usd }) => <span key={name} className="faint"> · {name} {money(usd[at])}</span>)}
+      {previous !== undefined && <span className="faint"> · previous {money(previous)}</span>}
+      <span className="faint"> · {count(bucket.charged)} paid of {count(bucket.calls)} calls</span>
+    </>
+  );
+}
+
+/** A value of the axis: as many decimals as it needs, two at least unless it is whole. */
+function dollars(value: number): string {
+  if (Number.isInteger(value)) return `$${count(value)}`;
+  const text = value.toFixed(9).replace(/0+$/, "");
+  return `$${(text.split(".")[1]?.length ?? 0) < 2 ? value.toFixed(2) : text}`;
+}

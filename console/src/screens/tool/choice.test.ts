@@ -1,0 +1,37 @@
+import { expect, test } from "vitest";
+import type { Json, JsonObject } from "../../api/json";
+import { beginning, optionFor } from "./choice";
+import { formSchema } from "./formSchema";
+
+const options = (schema: Json, required = false) => {
+  const { x } = formSchema({ type: "object", properties: { x: schema }, required: required ? ["x"] : [] }).properties as { x: { oneOf: JsonObject[] } };
+  return x.oneOf;
+};
+const card = { type: "object", title: "Card", properties: { kind: { const: "card" }, number: { type: "string" } }, required: ["kind", "number"] };
+const invoice = { type: "object", title: "Invoice", properties: { kind: { const: "invoice" }, company: { type: "string" } }, required: ["kind", "company"] };
+
+test("an optional choice of objects is absent until it is added", () => {
+  const list = options({ oneOf: [card, invoice] });
+  expect(list.map(({ title }) => title)).toEqual(["not set", "Card", "Invoice"]);
+  expect(optionFor(list, undefined)).toBe(0);
+  expect(beginning(list[0] ?? {}, undefined)).toBeUndefined();
+  expect(options({ oneOf: [card, invoice] }, true)).toHaveLength(2);
+});
+
+test.each<[Json | undefined, number]>([
+  [undefined, 0],
+  [{ kind: "card", number: "1" }, 1],
+  [{ kind: "invoice" }, 2],
+  [{ company: "Acme" }, 2],
+])("the option of %j", (value, want) => {
+  expect(optionFor(options({ oneOf: [card, invoice] }), value)).toBe(want);
+});
+
+test("null is chosen explicitly, and is not the same as nothing", () => {
+  const list = options({ anyOf: [{ type: "object", properties: { a: { type: "string" } } }, { type: "null" }] });
+  expect(list.map(({ title }) => title)).toEqual(["not set", "a", "null"]);
+  expect(optionFor(list, undefined)).toBe(0);
+  expect(optionFor(list, null)).toBe(2);
+  expect(beginning(list[2] ?? {}, undefined)).toBeNull();
+  expect(beginning(list[1] ?? {}, undefined)).toEqual({});
+});

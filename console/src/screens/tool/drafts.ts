@@ -1,0 +1,22 @@
+// Arguments that were written and not sent, by tool: they are there again when one comes back to the
+// form. They live in memory, as long as the page does.
+import type { JsonObject } from "../../api/json";
+
+type Draft = { args: JsonObject; gate: string };
+
+const most = 30;
+const drafts = new Map<string, Draft>();
+
+export function draftOf(source: string, name: string): Draft | undefined {
+  return drafts.get(`${source}/${name}`);
+}
+
+export function keepDraft(source: string, name: string, draft: Draft) {
+  const key = `${source}/${name}`;
+  drafts.delete(key);
+  drafts.set(key, draft);
+  for (const oldest of drafts.keys()) {
+    if (drafts.size <= most) break;
+    drafts.delete(oldest);
+  }
+}

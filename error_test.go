@@ -1,0 +1,33 @@
+package toolyard_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// retryable: the same request may succeed later. correctable: a changed one can.
+func TestErrorsSayWhatMayHelp(t *testing.T) {
+	tests := map[string]struct {
+		err                    toolyard.Error
+		retryable, correctable bool
+	}{
+		"wrong arguments":          {err: toolyard.Error{Code: toolyard.Invalid}, correctable: true},
+		"unknown tool":             {err: toolyard.Error{Code: toolyard.UnknownTool}, correctable: true},
+		"unknown session":          {err: toolyard.Error{Code: toolyard.NotFound}, correctable: true},
+		"limit":                    {err: toolyard.Error{Code: toolyard.Exhausted}, retryable: true},
+		"still running":            {err: toolyard.Error{Code: toolyard.InFlight}, retryable: true},
+		"store away":               {err: toolyard.Error{Code: toolyard.Unavailable, RetryAfter: time.Second}, retryable: true},
+		"broken off, may have run": {err: toolyard.Error{Code: toolyard.Unavailable}},
+		"stale edit":               {err: toolyard.Error{Code: toolyard.VersionConflict}},
+		"no money":                 {err: toolyard.Error{Code: toolyard.Budget}},
+	}
+	for name, test := range tests {
+		var got struct{ Retryable, Correctable bool }
+		if err := json.Unmarshal(test.err.Data(), &got); err != nil || got.Retryable != test.retryable || got.Correctable != test.correctable {
+			t.Errorf("%s: %s", name, test.err.Data())
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package jsonschema
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+)
+
+const (
+	maxPattern      = 2_000  // bytes of one pattern
+	maxProgram      = 5_000  // instructions of one pattern
+	maxInstructions = 20_000 // instructions of all patterns of a schema
+)
+
+// pattern is a regular expression of JavaScript. It is searched by trying, which is fast for
+// most patterns and texts, and counted step by step. When that takes long, Go's engine goes on,
+// whose time is linear, but it knows neither look-around nor back references: what has those
+// is tried until the budget is spent.
+type pattern struct {
+	source string
+	search *program       // nil for what only Go understands
+	linear *regexp.Regexp // nil for what Go does not understand
+	cost   int            // instructions
+}
+
+func compilePattern(source string) (*pattern, error) {
+	if err := checkLength(source); err != nil {
+		return nil, err
+	}
+	p := &pattern{source: source}
+	tree, translated, err := parseLinear(source)
+	if err == nil {
+		if p.cost = programSize(tree); p.cost > maxProgram {
+			return nil, errPatternSize
+		}
+		if p.linear, err = regexp.Compile(translated); err != nil {
+			return nil, err
+		}
+	}
+	if onlyGo.MatchString(source) && p.linear != nil {
+		return p, nil
+	}
+	if p.search, err = compileSearch(source); err != nil && p.linear == nil {
+		return nil, err
+	}
+	if p.search != nil {
+		p.cost = max(p.cost, len(p.search.insts))
+	}
+	return p, nil
+}
+
+// onlyGo finds what Go has and JavaScript has not.
+var onlyGo = regexp.MustCompile(`\[\[:|\(\?P<`)
+
+func parseLinear(source string) (tree *syntax.Regexp, translated string, err error) {
+	translated, ok := toGo(source)
+	if !ok {
+		return nil, "", errNotLinear
+	}
+	tree, err = syntax.Parse(translated, syntax.Perl)
+	return tree, translated, err
+}
+
+var errNotLinear = errors.New("it cannot be matched in linear time")
+
+// match reports whether the pattern is found in s.
+func (p *pattern) match(b *budget, s string) bool {
+	if p.search != nil {
+		patience := 1 << 62
+		if p.linear != nil {
+			patience = 64 + 8*len(s)
+		}
+		if found, ok := p.search.match(b, s, patience); ok {
+			return found
+		}
+	}
+	// Go cannot be stopped, so that the most that it may do is paid for before.
+	b.spend(4 + len(s)/4 + len(s)*p.cost/10)
+	return p.linear.MatchString(s)
+}
+
+func checkLength(source string) error {
+	if len(source) > maxPattern {
+		return fmt.Errorf("it has %s bytes, the limit is %s", grouped(len(source)), grouped(maxPattern))
+	}
+	return nil
+}
+
+var errPatternSize = fmt.Errorf("it means more than %s instructions: use smaller counts", grouped(maxProgram))
+
+// programSize is about how many instructions Go needs for an expression.
+func programSize(re *syntax.Regexp) int {
+	n := 1 + len(re.Rune)/8
+	if re.Op == syntax.OpLiteral {
+		n = len(re.Rune)
+	}
+	for _, sub := range re.Sub {
+		n += programSize(sub)
+		if n > maxProgram {
+			return n
+		}
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(re.Min, re.Max, 1)
+	}
+	return n
+}
+
+// spaces are the members of a class that JavaScript calls white space.
+const spaces = `\t\n\v\f\r \x{A0}\x{FEFF}\x{2028}\x{2029}\p{Zs}`
+
+// toGo writes a pattern of JavaScript for Go, if Go can say the same.
+func toGo(source string) (string, bool) {
+	var b strings.Builder
+	class := false
+	for i := 0; i < len(source); i++ {
+		switch c := source[i]; {
+		case c == '\\' && i+1 < len(source):
+			size, ok := escapeForGo(&b, source[i+1:], class)
+			if !ok {
+				return "", false
+			}
+			i += size
+		case c == '.' && !class && !strings.Contains(source, "(?"): // flags change what it means
+			b.WriteString(`[^\n\r\x{2028}\x{2029}]`)
+		default:
+			if c == '[' || c == ']' {
+				class = c == '['
+			}
+			b.WriteByte(c)
+		}
+	}
+	return b.String(), true
+}
+
+// escapeForGo writes what follows a backslash, and returns its size.
+func escapeForGo(b *strings.Builder, rest string, class bool) (size int, ok bool) {
+	switch c := rest[0]; {
+	case c == 'u':
+		r, digits := hexadecimal(rest[1:], 4)
+		fmt.Fprintf(b, `\x{%X}`, r)
+		return 1 + digits, digits > 0 && (r < 0xD800 || r >= 0xE000)
+	case c == 's' && class:
+		b.WriteString(spaces)
+	case c == 's':
+		b.WriteString("[" + spaces + "]")
+	case c == 'S' && !class:
+		b.WriteString("[^" + spaces + "]")
+	case strings.IndexByte("SAzZQECaG", c) >= 0: // means something else in Go
+		return 0, false
+	default:
+		b.WriteString(`\` + string(c))
+	}
+	return 1, true
+}
+
+// hexadecimal reads exactly n digits; size is 0 if there are not so many.
+func hexadecimal(s string, n int) (r rune, size int) {
+	if len(s) < n {
+		return 0, 0
+	}
+	for i := range n {
+		d := strings.IndexByte("0123456789abcdef", s[i]|0x20)
+		if d < 0 {
+			return 0, 0
+		}
+		r = r<<4 | rune(d) //nolint:gosec // a digit
+	}
+	return r, n
+}
+
+// checkPattern reports whether a text is a regular expression, without compiling it.
+func checkPattern(source string) error {
+	if err := checkLength(source); err != nil {
+		return err
+	}
+	if _, _, err := parseLinear(source); err == nil {
+		return nil
+	}
+	_, err := compileSearch(source)
+	return err
+}

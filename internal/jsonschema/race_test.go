@@ -1,0 +1,5 @@
+//go:build race
+
+package jsonschema
+
+func init() { raceEnabled = true }

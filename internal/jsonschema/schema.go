@@ -1,0 +1,114 @@
+package jsonschema
+
+import "context"
+
+// Schema is a compiled schema.
+type Schema struct {
+	root    *schema
+	dynamic bool // it has references that depend on the way to them
+}
+
+var background = context.Background()
+
+// schema is one compiled subschema. It has only the rules that its draft knows, so that
+// evaluating needs not know of drafts.
+type schema struct {
+	place    *place
+	always   bool // true, or {}
+	never    bool // false
+	memo     bool // it can be met by one value in several ways
+	types    typeSet
+	constant *valueSet
+	enum     *valueSet
+	format   *format
+
+	ref        *schema
+	dynamicRef *dynamicRef
+	not        *schema
+	allOf      []*schema
+	anyOf      *union
+	oneOf      *union
+	ifs        *schema
+	then       *schema
+	otherwise  *schema
+
+	object *objectRules
+	array  *arrayRules
+	text   *textRules
+	number *numberRules
+
+	fallback string   // the JSON of the default; empty for none
+	examples []string // for messages
+}
+
+// dynamicRef is a reference to an anchor that the outermost resource on the way decides.
+type dynamicRef struct {
+	target *schema
+	anchor string // empty if the target is not dynamic
+}
+
+// union is anyOf or oneOf.
+type union struct {
+	branches []*schema
+	set      *valueSet // the values, if all branches are constants
+	tag      string    // a property that all branches fix to texts; empty for none
+	byTag    map[string][]*schema
+}
+
+type objectRules struct {
+	min, max          int // -1 for none
+	properties        map[string]property
+	names             []string // of properties, sorted
+	required          []string
+	patterns          []patternProperty
+	additional        *schema
+	propertyNames     *schema
+	dependentRequired []dependency
+	dependentSchemas  []dependency
+	unevaluated       *schema
+	folded            map[string]string // names by their folded form
+	defaults          []string          // names of properties with a default
+}
+
+type property struct {
+	schema   *schema // nil if it is only required
+	required bool
+}
+
+type patternProperty struct {
+	pattern *pattern
+	schema  *schema
+}
+
+// dependency is what an object needs that has a property.
+type dependency struct {
+	name     string
+	required []string
+	schema   *schema
+}
+
+type arrayRules struct {
+	min, max                 int // -1 for none
+	unique                   bool
+	prefix                   []*schema
+	items                    *schema // for those behind prefix
+	contains                 *schema
+	minContains, maxContains int  // -1 for none
+	containsMarks            bool // what contains finds is evaluated
+	unevaluated              *schema
+}
+
+type textRules struct {
+	min, max int // -1 for none
+	pattern  *pattern
+}
+
+type numberRules struct {
+	minimum, maximum, above, below, multipleOf *bound
+}
+
+// bound is a number of a schema, and how it is written there.
+type bound struct {
+	decimal
+	text string
+}

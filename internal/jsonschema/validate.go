@@ -1,0 +1,78 @@
+package jsonschema
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// Validate returns why a JSON value does not fit the schema, nothing if it does. The error is
+// a [SyntaxError], a [LimitError], or that of the context.
+func (s *Schema) Validate(ctx context.Context, raw []byte) ([]Issue, error) {
+	return s.validate(ctx, string(raw), limitsFor(len(raw)))
+}
+
+func (s *Schema) validate(ctx context.Context, raw string, l limits) (issues []Issue, err error) {
+	e := s.begin(ctx, l)
+	defer e.end()
+	stop := run(func() {
+		if err = e.read(raw); err == nil {
+			issues = e.check(s)
+		}
+	})
+	if stop != nil {
+		return nil, stop
+	}
+	return issues, err
+}
+
+// validateValue validates a value that was parsed before.
+func (s *Schema) validateValue(ctx context.Context, v *value, l limits) (issues []Issue, err error) {
+	e := s.begin(ctx, l)
+	e.value = v
+	err = run(func() { issues = e.check(s) })
+	return issues, err
+}
+
+// pool keeps what small validations need, for the next one.
+var pool = sync.Pool{New: func() any { return &evaluation{value: &value{}} }}
+
+func (s *Schema) begin(ctx context.Context, l limits) *evaluation {
+	e := pool.Get().(*evaluation)
+	v := e.value
+	*e = evaluation{value: v, budget: newBudget(ctx, l), dynamic: s.dynamic}
+	return e
+}
+
+// end gives a validation back, unless it became large.
+func (e *evaluation) end() {
+	if cap(e.value.nodes) <= 1_024 {
+		*e = evaluation{value: &value{nodes: e.value.nodes[:0]}}
+		pool.Put(e)
+	}
+}
+
+// read parses the value.
+func (e *evaluation) read(raw string) error {
+	p := parser{value: value{nodes: e.value.nodes[:0]}, budget: &e.budget, maxDepth: maxValueDepth}
+	err := p.parse(raw)
+	*e.value = p.value
+	return err
+}
+
+// check validates the value, which was read, and says what is wrong with it.
+func (e *evaluation) check(s *Schema) []Issue {
+	if e.valid(s.root, 0, &e.scopes, nil) {
+		return nil
+	}
+	e.steps += e.limits.steps / 4 // for the explanation
+	e.depth = 0
+	err := run(func() { e.explain(s.root, 0, &e.scopes) })
+	if limit := (*LimitError)(nil); err != nil && !errors.As(err, &limit) {
+		panic(stopped{err})
+	}
+	if len(e.issues) == 0 {
+		e.issues = []Issue{{Message: "does not fit the schema, which is too complex to say why"}}
+	}
+	return e.issues
+}

@@ -1,0 +1,420 @@
+package jsonschema
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/maphash"
+	"strings"
+	"unsafe"
+)
+
+type kind uint8
+
+const (
+	kindNull kind = iota
+	kindBoolean
+	kindNumber
+	kindString
+	kindArray
+	kindObject
+)
+
+// node is one part of a value. The nodes of a value are in the order of the text: the first
+// child of a node follows it, and next is where its sibling is.
+type node struct {
+	kind  kind
+	flags uint8
+	count uint32 // members or items
+	next  uint32
+	text  span // of the value; of a string without its quotes
+	key   span // of the name in an object, without its quotes
+}
+
+const (
+	isTrue uint8 = 1 << iota
+	textEscaped
+	keyEscaped
+)
+
+// span is a part of the text of a value, or, of a string with escapes, where it is in unescaped.
+type span struct{ start, end uint32 }
+
+func spanOf(start, end int) span {
+	return span{uint32(start), uint32(end)} //nolint:gosec // a text has less than 2^31 bytes
+}
+
+// value is a parsed JSON text.
+type value struct {
+	data      string
+	nodes     []node
+	unescaped []string
+}
+
+func (v *value) str(n uint32) string {
+	e := &v.nodes[n]
+	if e.flags&textEscaped != 0 {
+		return v.unescaped[e.text.start]
+	}
+	return v.data[e.text.start:e.text.end]
+}
+
+func (v *value) key(n uint32) string {
+	e := &v.nodes[n]
+	if e.flags&keyEscaped != 0 {
+		return v.unescaped[e.key.start]
+	}
+	return v.data[e.key.start:e.key.end]
+}
+
+// parser reads a value within a budget.
+type parser struct {
+	value
+	budget   *budget
+	at       int
+	maxDepth int
+}
+
+const maxNumber = 4_096 // characters of a number
+
+// parse reads one JSON value. It refuses objects with two members of one name, since the
+// reader after us may take the other one.
+func (p *parser) parse(data string) (err error) {
+	p.data, p.at = data, 0
+	if len(data) >= 1<<31 {
+		return &SyntaxError{0, "too large"}
+	}
+	p.grow(len(data)/16 + 8)
+	if err := p.element(span{}, 0, 0); err != nil {
+		return err
+	}
+	if p.space(); p.at < len(p.data) {
+		return p.fail("there is more after the value")
+	}
+	return nil
+}
+
+// grow makes room for more nodes.
+func (p *parser) grow(n int) {
+	if n <= cap(p.nodes) {
+		p.nodes = p.nodes[:0]
+		return
+	}
+	p.budget.allocate(n * int(unsafe.Sizeof(node{})))
+	p.nodes = make([]node, 0, n)
+}
+
+func (p *parser) add(n node) uint32 {
+	if len(p.nodes) == cap(p.nodes) {
+		p.budget.allocate(2 * cap(p.nodes) * int(unsafe.Sizeof(node{})))
+		grown := make([]node, len(p.nodes), 2*cap(p.nodes))
+		copy(grown, p.nodes)
+		p.nodes = grown
+	}
+	p.nodes = append(p.nodes, n)
+	return uint32(len(p.nodes) - 1) //nolint:gosec // a text has less than 2^31 bytes
+}
+
+func (p *parser) fail(format string, args ...any) error {
+	return &SyntaxError{p.at, fmt.Sprintf(format, args...)}
+}
+
+func (p *parser) space() {
+	for p.at < len(p.data) {
+		switch p.data[p.at] {
+		case ' ', '\n', '\r', '\t':
+			p.at++
+		default:
+			return
+		}
+	}
+}
+
+// element reads a value that has the key, at a depth.
+func (p *parser) element(key span, flags uint8, depth int) error {
+	p.space()
+	if p.at >= len(p.data) {
+		return p.fail("it ends too early")
+	}
+	p.budget.spend(1)
+	switch c := p.data[p.at]; c {
+	case '{':
+		return p.object(key, flags, depth)
+	case '[':
+		return p.array(key, flags, depth)
+	case '"':
+		text, escaped, err := p.string()
+		if err != nil {
+			return err
+		}
+		if escaped {
+			flags |= textEscaped
+		}
+		p.leaf(node{kind: kindString, flags: flags, text: text, key: key})
+		return nil
+	case 't':
+		return p.word("true", node{kind: kindBoolean, flags: flags | isTrue, key: key})
+	case 'f':
+		return p.word("false", node{kind: kindBoolean, flags: flags, key: key})
+	case 'n':
+		return p.word("null", node{kind: kindNull, flags: flags, key: key})
+	default:
+		return p.number(key, flags)
+	}
+}
+
+func (p *parser) leaf(n node) {
+	i := p.add(n)
+	p.nodes[i].next = i + 1
+}
+
+func (p *parser) word(word string, n node) error {
+	if len(p.data)-p.at < len(word) || p.data[p.at:p.at+len(word)] != word {
+		return p.fail("unknown word")
+	}
+	n.text = spanOf(p.at, p.at+len(word))
+	p.at += len(word)
+	p.leaf(n)
+	return nil
+}
+
+func (p *parser) number(key span, flags uint8) error {
+	start := p.at
+	end, ok := scanNumber(p.data, start)
+	if !ok {
+		return p.fail("unexpected character %q", p.data[start])
+	}
+	if end-start > maxNumber {
+		return p.fail("a number has more than %d characters", maxNumber)
+	}
+	if e := strings.IndexAny(p.data[start:end], "eE"); e >= 0 && end-start-e > maxExponent {
+		return p.fail("the exponent of a number has more than %d digits", maxExponent-2)
+	}
+	p.at = end
+	p.leaf(node{kind: kindNumber, flags: flags, text: spanOf(start, end), key: key})
+	return nil
+}
+
+// scanNumber returns the end of the number that begins at i.
+func scanNumber(s string, i int) (end int, ok bool) {
+	digits := func() bool {
+		start := i
+		for i < len(s) && s[i] >= '0' && s[i] <= '9' {
+			i++
+		}
+		return i > start
+	}
+	if i < len(s) && s[i] == '-' {
+		i++
+	}
+	if i < len(s) && s[i] == '0' {
+		i++
+	} else if !digits() {
+		return 0, false
+	}
+	if i < len(s) && s[i] == '.' {
+		i++
+		if !digits() {
+			return 0, false
+		}
+	}
+	if i < len(s) && (s[i] == 'e' || s[i] == 'E') {
+		i++
+		if i < len(s) && (s[i] == '+' || s[i] == '-') {
+			i++
+		}
+		if !digits() {
+			return 0, false
+		}
+	}
+	return i, true
+}
+
+// string reads a string and returns where its text is.
+func (p *parser) string() (text span, escaped bool, err error) {
+	start := p.at + 1
+	for i := start; i < len(p.data); i++ {
+		switch c := p.data[i]; {
+		case c == '"':
+			p.at = i + 1
+			p.budget.spend((i - start) / 32)
+			if escaped {
+				text, err = p.unescape(start-1, i+1)
+				return text, true, err
+			}
+			return spanOf(start, i), false, nil
+		case c == '\\':
+			escaped = true
+			i++
+		case c < ' ':
+			p.at = i
+			return span{}, false, p.fail("a control character in a string")
+		}
+	}
+	p.at = len(p.data)
+	return span{}, false, p.fail("a string does not end")
+}
+
+func (p *parser) unescape(start, end int) (span, error) {
+	p.budget.allocate(3 * (end - start))
+	var s string
+	if err := json.Unmarshal([]byte(p.data[start:end]), &s); err != nil {
+		p.at = start
+		return span{}, p.fail("a string with a wrong escape")
+	}
+	p.unescaped = append(p.unescaped, s)
+	return spanOf(len(p.unescaped)-1, 0), nil
+}
+
+// enter checks the depth and steps over the bracket.
+func (p *parser) enter(depth int) error {
+	if depth >= p.maxDepth {
+		return p.fail("it nests deeper than %d levels", p.maxDepth)
+	}
+	p.at++
+	p.space()
+	return nil
+}
+
+// separator reads what follows a part: a comma, or the end.
+func (p *parser) separator(end byte) (more bool, err error) {
+	p.space()
+	if p.at >= len(p.data) {
+		return false, p.fail("it ends too early")
+	}
+	switch p.data[p.at] {
+	case ',':
+		p.at++
+		p.space()
+		return true, nil
+	case end:
+		p.at++
+		return false, nil
+	}
+	return false, p.fail("unexpected character %q", p.data[p.at])
+}
+
+func (p *parser) array(key span, flags uint8, depth int) error {
+	start := p.at
+	self := p.add(node{kind: kindArray, flags: flags, key: key})
+	if err := p.enter(depth); err != nil {
+		return err
+	}
+	if p.at < len(p.data) && p.data[p.at] == ']' {
+		p.at++
+		p.close(self, start, 0)
+		return nil
+	}
+	for count := uint32(1); ; count++ {
+		if err := p.element(span{}, 0, depth+1); err != nil {
+			return err
+		}
+		more, err := p.separator(']')
+		if err != nil {
+			return err
+		}
+		if !more {
+			p.close(self, start, count)
+			return nil
+		}
+	}
+}
+
+func (p *parser) close(self uint32, start int, count uint32) {
+	n := &p.nodes[self]
+	n.text, n.count = spanOf(start, p.at), count
+	n.next = uint32(len(p.nodes)) //nolint:gosec // a text has less than 2^31 bytes
+}
+
+func (p *parser) object(key span, flags uint8, depth int) error {
+	start := p.at
+	self := p.add(node{kind: kindObject, flags: flags, key: key})
+	if err := p.enter(depth); err != nil {
+		return err
+	}
+	if p.at < len(p.data) && p.data[p.at] == '}' {
+		p.at++
+		p.close(self, start, 0)
+		return nil
+	}
+	for count := uint32(1); ; count++ {
+		more, err := p.member(depth)
+		if err != nil {
+			return err
+		}
+		if !more {
+			p.close(self, start, count)
+			return p.checkNames(self)
+		}
+	}
+}
+
+func (p *parser) member(depth int) (more bool, err error) {
+	if p.at >= len(p.data) || p.data[p.at] != '"' {
+		return false, p.fail("a name is missing")
+	}
+	name, escaped, err := p.string()
+	if err != nil {
+		return false, err
+	}
+	if p.space(); p.at >= len(p.data) || p.data[p.at] != ':' {
+		return false, p.fail("a colon is missing")
+	}
+	p.at++
+	var flags uint8
+	if escaped {
+		flags = keyEscaped
+	}
+	if err := p.element(name, flags, depth+1); err != nil {
+		return false, err
+	}
+	return p.separator('}')
+}
+
+// fewNames is how many names are compared with each other without a table.
+const fewNames = 12
+
+// checkNames refuses an object with two members of one name.
+func (p *parser) checkNames(self uint32) error {
+	if p.nodes[self].count > fewNames {
+		return p.checkManyNames(self)
+	}
+	for a := self + 1; a < p.nodes[self].next; a = p.nodes[a].next {
+		name := p.key(a)
+		for b := p.nodes[a].next; b < p.nodes[self].next; b = p.nodes[b].next {
+			if p.key(b) == name {
+				return p.fail("an object has two members %q", cut(name))
+			}
+		}
+	}
+	return nil
+}
+
+func (p *parser) checkManyNames(self uint32) error {
+	count := int(p.nodes[self].count)
+	p.budget.spend(count)
+	p.budget.allocate(count * 32)
+	seen := make(map[uint64]uint32, count)
+	for n := self + 1; n < p.nodes[self].next; n = p.nodes[n].next {
+		name := p.key(n)
+		hash := maphash.String(seed, name)
+		if other, ok := seen[hash]; ok && p.key(other) == name {
+			return p.fail("an object has two members %q", cut(name))
+		}
+		seen[hash] = n
+	}
+	return nil
+}
+
+// cut shortens a stranger's text for a message.
+func cut(s string) string {
+	const most = 100
+	if len(s) <= most {
+		return s
+	}
+	for i := range s {
+		if i > most-4 {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}

@@ -1,0 +1,209 @@
+package jsvm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolyard/toolyard/internal/guard"
+)
+
+// Compiler compiles scripts in processes of its own, which are bounded in time and memory and
+// are killed when they exceed either. It starts them when they are needed and keeps them for
+// the next compilation.
+type Compiler struct {
+	slots chan struct{} // bounds compilations at once, each in its own process
+
+	mu     sync.Mutex
+	idle   []*compilerProcess
+	closed bool
+}
+
+// Bounds on a compiler process.
+const (
+	compileTime    = 10 * time.Second // for one compilation
+	compileMemory  = 768 << 20        // bytes of data, enforced by the kernel
+	compileUses    = 500              // compilations before it is replaced
+	compileIdle    = time.Minute      // without work before it is ended
+	compileTail    = 256 << 10        // bytes of its last words, which begin with the reason
+	maxCompilers   = 4                // at once
+	compileRetries = 2                // starts of a process for one compilation
+)
+
+// NewCompiler makes a compiler.
+func NewCompiler() *Compiler {
+	return &Compiler{slots: make(chan struct{}, min(maxCompilers, runtime.NumCPU()))}
+}
+
+// Close ends the compiler's processes, except those that are at work: these end with their work.
+func (c *Compiler) Close() {
+	c.mu.Lock()
+	idle := c.idle
+	c.idle, c.closed = nil, true
+	c.mu.Unlock()
+	for _, p := range idle {
+		p.end()
+	}
+}
+
+// Compile bundles a TypeScript file with everything that it imports into one JavaScript
+// module. On failure the module holds only its inputs, including files that are missing: a
+// change of one of them may repair it. The error is for failures that are not the script's.
+func (c *Compiler) Compile(ctx context.Context, file string, o CompileOptions) (*Module, []Fault, error) {
+	select {
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
+	case <-ctx.Done():
+		return &Module{Name: file}, nil, context.Cause(ctx)
+	}
+	request, err := json.Marshal(compileRequest{file, o})
+	if err != nil {
+		return &Module{Name: file}, nil, err
+	}
+	for attempt := 1; ; attempt++ {
+		p, err := c.take()
+		if err != nil {
+			return &Module{Name: file}, nil, err
+		}
+		reply, err := p.compile(ctx, request)
+		if err == nil {
+			c.release(p)
+			return reply.module(file)
+		}
+		p.end()
+		if fault := compileFault(file, err); fault != nil {
+			return &Module{Name: file}, []Fault{*fault}, nil
+		}
+		if ctx.Err() != nil || attempt == compileRetries {
+			return &Module{Name: file}, nil, fmt.Errorf("the compiler process ended: %w", err)
+		}
+	}
+}
+
+// compileFault is the fault of a script that made its compiler exceed a bound; nil if the
+// compiler failed for another reason.
+func compileFault(file string, err error) *Fault {
+	complaint := err.Error()
+	switch {
+	case errors.Is(err, errCompileTime):
+		return &Fault{File: file, Message: fmt.Sprintf("compiling it took longer than %v and was stopped", compileTime), Fix: "Import less, or smaller files."}
+	case strings.Contains(complaint, "out of memory"), strings.Contains(complaint, "cannot allocate memory"):
+		return &Fault{File: file, Message: fmt.Sprintf("compiling it takes more than %d MiB of memory", compileMemory>>20), Fix: "Import less, or smaller files."}
+	case strings.Contains(complaint, "stack exceeds"):
+		return &Fault{File: file, Message: "it, or a file that it imports, is nested too deeply to be compiled"}
+	}
+	return nil
+}
+
+// take returns a process that waits for work, or a new one.
+func (c *Compiler) take() (*compilerProcess, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, errors.New("the compiler is closed")
+	}
+	if n := len(c.idle); n > 0 {
+		p := c.idle[n-1]
+		c.idle = c.idle[:n-1]
+		p.expiry.Stop()
+		return p, nil
+	}
+	return startCompiler()
+}
+
+// release keeps a process for the next compilation.
+func (c *Compiler) release(p *compilerProcess) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p.uses++; c.closed || p.uses >= compileUses {
+		p.end()
+		return
+	}
+	p.expiry = time.AfterFunc(compileIdle, func() { c.expire(p) })
+	c.idle = append(c.idle, p)
+}
+
+// expire ends a process that has waited for long, unless it was taken meanwhile.
+func (c *Compiler) expire(p *compilerProcess) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, other := range c.idle {
+		if other == p {
+			c.idle = append(c.idle[:i], c.idle[i+1:]...)
+			p.end()
+			return
+		}
+	}
+}
+
+// compilerProcess is a process that compiles one script after the other.
+type compilerProcess struct {
+	process *guard.Process
+	conn    *conn
+	uses    int
+	expiry  *time.Timer // ends it, while it is idle
+}
+
+func startCompiler() (*compilerProcess, error) {
+	p, err := guard.Start(guard.Command{Path: ownBinary(), Name: compilerName, Dir: "/", Bare: true, Limits: guard.Limits{Tail: compileTail}})
+	if err != nil {
+		return nil, err
+	}
+	return &compilerProcess{process: p, conn: newConn(p.Out, p.In)}, nil
+}
+
+var errCompileTime = errors.New("compiling took too long")
+
+// compile has the process compile one script. After an error the process is of no more use.
+func (p *compilerProcess) compile(ctx context.Context, request []byte) (*compileReply, error) {
+	late, cancel := context.WithTimeoutCause(ctx, compileTime, errCompileTime)
+	defer cancel()
+	defer context.AfterFunc(late, p.process.Kill)()
+	reply, err := p.exchange(request)
+	if err == nil {
+		return reply, nil
+	}
+	if late.Err() != nil {
+		return nil, context.Cause(late)
+	}
+	p.process.Kill()
+	<-p.process.Ended()
+	return nil, fmt.Errorf("%w: %s", err, reasonOf(p.process.Tail()))
+}
+
+// reasonOf is the line that says why a process crashed.
+func reasonOf(tail string) string {
+	for line := range strings.Lines(tail) {
+		if strings.HasPrefix(line, "runtime:") || strings.HasPrefix(line, "fatal error:") || strings.HasPrefix(line, "panic:") {
+			return strings.TrimSpace(line)
+		}
+	}
+	first, _, _ := strings.Cut(tail, "\n")
+	return first
+}
+
+func (p *compilerProcess) exchange(request []byte) (*compileReply, error) {
+	if err := p.conn.send(frameCompile, 0, request); err != nil {
+		return nil, err
+	}
+	f, err := p.conn.receive()
+	if err != nil {
+		return nil, err
+	}
+	reply := &compileReply{}
+	return reply, reply.read(f.body)
+}
+
+// end kills the process. It has nothing to lose.
+func (p *compilerProcess) end() {
+	p.process.Kill()
+	go func() {
+		<-p.process.Ended()
+		_, _ = p.process.In.Close(), p.process.Out.Close()
+	}()
+}

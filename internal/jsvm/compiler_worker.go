@@ -1,0 +1,109 @@
+package jsvm
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+)
+
+// compilerName is the name under which the binary runs as a compiler.
+const compilerName = "toolyard-script-compiler"
+
+// compileRequest asks a compiler process for a module.
+type compileRequest struct {
+	File    string
+	Options CompileOptions
+}
+
+// compileReply is what a compiler process makes of a script.
+type compileReply struct {
+	Inputs []Input
+	Faults []Fault
+
+	code, sourceMap []byte
+}
+
+// bytes is the reply as the body of a frame: the lengths of the JSON and of the code, the
+// JSON, the code and the source map.
+func (r *compileReply) bytes() ([]byte, error) {
+	head, err := json.Marshal(r)
+	b := binary.LittleEndian.AppendUint32(nil, uint32(len(head))) //nolint:gosec // bounded by the frame
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(r.code)))  //nolint:gosec // bounded by the frame
+	return append(append(append(b, head...), r.code...), r.sourceMap...), err
+}
+
+func (r *compileReply) read(body []byte) error {
+	if len(body) < 8 {
+		return errors.New("the compiler's answer is too short")
+	}
+	head, code := uint64(binary.LittleEndian.Uint32(body)), uint64(binary.LittleEndian.Uint32(body[4:]))
+	if body = body[8:]; head+code > uint64(len(body)) {
+		return errors.New("the compiler's answer is too short")
+	}
+	r.code, r.sourceMap = body[head:head+code], body[head+code:]
+	return json.Unmarshal(body[:head], r)
+}
+
+// module is what was compiled.
+func (r *compileReply) module(file string) (*Module, []Fault, error) {
+	if len(r.Faults) > 0 {
+		return &Module{Name: file, Inputs: r.Inputs}, r.Faults[:min(len(r.Faults), maxFaults)], nil
+	}
+	m := NewModule(file, string(r.code), r.sourceMap)
+	m.Inputs = r.Inputs
+	return m, nil, nil
+}
+
+// compileKeep is how many bytes a process may hold to be used again.
+const compileKeep = 256 << 20
+
+// compileStack bounds how deeply nested a file can be.
+const compileStack = 64 << 20
+
+// serveCompiler compiles for the parent until it hangs up.
+func serveCompiler() error {
+	debug.SetMemoryLimit(compileMemory * 2 / 3) // from there on, garbage is collected eagerly
+	debug.SetMaxStack(compileStack)
+	c := newConn(pipeFile(0), pipeFile(1))
+	if err := lockDownCompiler(); err != nil {
+		return fmt.Errorf("lock down: %w", err)
+	}
+	for {
+		f, err := c.receive()
+		if err != nil {
+			return nil //nolint:nilerr // the parent has gone, and so do we
+		}
+		if err := answerCompile(c, f.body); err != nil {
+			return err
+		}
+		if heldMemory() > compileKeep {
+			return nil
+		}
+	}
+}
+
+func answerCompile(c *conn, body []byte) error {
+	var request compileRequest
+	if err := json.Unmarshal(body, &request); err != nil {
+		return err
+	}
+	m, faults := compile(request.File, request.Options)
+	for i := range faults {
+		faults[i].clip()
+	}
+	reply, err := (&compileReply{Inputs: m.Inputs, Faults: faults, code: []byte(m.Code), sourceMap: m.Map}).bytes()
+	if err != nil {
+		return err
+	}
+	return c.send(frameCompile, 0, reply)
+}
+
+// heldMemory is how many bytes the process has of the system.
+func heldMemory() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.Sys - m.HeapReleased
+}

@@ -1,0 +1,35 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// keepConsumed is how long an expired token is kept, in case the clocks of replicas differ.
+const keepConsumed = time.Hour
+
+// Consume marks a token as used by owner until it expires. It returns who uses it: the owner
+// given, or the one that was first.
+func (s *Store) Consume(ctx context.Context, id, owner string, until time.Time) (user string, first bool, err error) {
+	done, err := s.db.ExecContext(ctx, `INSERT INTO consumed (id, owner, until) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING`, id, owner, until)
+	if err != nil {
+		return "", false, fmt.Errorf("store: token: %w", s.engine.explain(err))
+	}
+	if n, err := done.RowsAffected(); err != nil || n == 1 {
+		return owner, n == 1, err
+	}
+	err = s.db.QueryRowContext(ctx, `SELECT owner FROM consumed WHERE id = $1`, id).Scan(&user)
+	if errors.Is(err, sql.ErrNoRows) { // released meanwhile; the caller can try again
+		return "", false, fmt.Errorf("store: token: %w", ErrAway)
+	}
+	return user, false, s.engine.explain(err)
+}
+
+// Release makes a token usable again.
+func (s *Store) Release(ctx context.Context, id string) error {
+	_, err := s.db.ExecContext(ctx, `DELETE FROM consumed WHERE id = $1`, id)
+	return s.engine.explain(err)
+}

@@ -1,0 +1,107 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// MaxMessage is how many bytes a message between replicas may have.
+const MaxMessage = 128 << 10
+
+// maxNotification is how many bytes of a message fit into a notification of PostgreSQL, which
+// has at most 8000 with the name of the replica.
+const maxNotification = 7800
+
+// keepMessages is how long a message waits for a replica that does not take it.
+const keepMessages = time.Minute
+
+// messageChannel is where replicas send messages to each other: a line with the name of the
+// replica that it is for, empty for all, and the message, or # and the id of its row.
+const messageChannel = "toolyard_messages"
+
+// Send sends a message, which is text, to a replica that listens, or to all if it has no name.
+// A replica that does not listen at this moment misses it. A store that only one process uses
+// has nobody to send to.
+func (s *Store) Send(ctx context.Context, to string, message []byte) error {
+	limit := MaxMessage
+	if to == "" {
+		limit = maxNotification // nobody would delete its row
+	}
+	if len(message) > limit || len(to) > 100 || strings.ContainsAny(to, "\n\x00") {
+		return fmt.Errorf("store: a message has at most %d bytes, and the name of a replica 100", limit)
+	}
+	return s.engine.send(ctx, to, string(message))
+}
+
+func (*lite) send(context.Context, string, string) error { return nil }
+
+func (p *postgres) send(ctx context.Context, to, message string) error {
+	text, args := `SELECT pg_notify('`+messageChannel+`', $1 || chr(10) || $2)`, []any{to, message}
+	if len(message) > maxNotification {
+		text = `WITH missed AS (DELETE FROM messages WHERE at < now() - interval '1 minute'),
+			kept AS (INSERT INTO messages (body) VALUES ($2) RETURNING id)
+			SELECT pg_notify('` + messageChannel + `', $1 || chr(10) || '#' || id) FROM kept`
+	}
+	_, err := p.pool.Exec(ctx, text, args...)
+	return pgError(err)
+}
+
+// receive is the message of a notification, if it is for this replica.
+func (p *postgres) receive(ctx context.Context, conn *pgx.Conn, replica, payload string) ([]byte, error) {
+	to, message, _ := strings.Cut(payload, "\n")
+	if to != "" && to != replica {
+		return nil, nil
+	}
+	row, large := strings.CutPrefix(message, "#")
+	if !large {
+		return []byte(message), nil
+	}
+	id, err := strconv.ParseInt(row, 10, 64)
+	if err != nil || to == "" {
+		return nil, nil // not one of ours
+	}
+	var body string
+	err = conn.QueryRow(ctx, `DELETE FROM messages WHERE id = $1 RETURNING body`, id).Scan(&body)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	return []byte(body), err
+}
+
+// Ended sessions are tokens that were used up.
+const (
+	sessionPrefix = "mcp session "
+	sessionOwner  = "mcp session of "
+)
+
+// maxEndedSessions is how many ended sessions of one caller are kept. The oldest are forgotten:
+// nobody but the caller could use them.
+const maxEndedSessions = 1000
+
+// EndSession remembers that an MCP session has ended, until it expires.
+func (s *Store) EndSession(ctx context.Context, id, owner string, expires time.Time) error {
+	if _, _, err := s.Consume(ctx, sessionPrefix+id, sessionOwner+owner, expires); err != nil {
+		return err
+	}
+	_, err := s.db.ExecContext(ctx, `DELETE FROM consumed WHERE id IN
+		(SELECT id FROM consumed WHERE owner = $1 ORDER BY until DESC, id LIMIT 100 OFFSET $2)`, sessionOwner+owner, maxEndedSessions)
+	return s.engine.explain(err)
+}
+
+// EndedSessions are the MCP sessions that have ended but not expired, at most limit.
+func (s *Store) EndedSessions(ctx context.Context, limit int) ([]string, error) {
+	now, err := s.engine.clock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return collect(ctx, s, limit, func(row scanner) (id string, err error) {
+		err = row.Scan(&id)
+		return strings.TrimPrefix(id, sessionPrefix), err
+	}, `SELECT id FROM consumed WHERE id >= $1 AND id < $2 AND until > $3 ORDER BY id LIMIT $4`, []any{sessionPrefix, sessionPrefix + "~", now, limit})
+}

@@ -1,0 +1,55 @@
+package toolyard_test
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// docs/LIMITS.md lists what one caller, one address and one server can make a yard hold. Each
+// row names a bound, the error that is told, and tests that exist.
+func TestEveryQuantityHasABound(t *testing.T) {
+	text, err := os.ReadFile("docs/LIMITS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), "grep", "-rhoE", "^func (Test|Fuzz)[A-Za-z0-9_]+", "--include=*_test.go", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := make(map[string]bool)
+	for line := range strings.Lines(string(out)) {
+		known[strings.TrimPrefix(strings.TrimSpace(line), "func ")] = true
+	}
+	name := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9_]+)`")
+	rows := 0
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|---") || strings.TrimSpace(cells[0]) == "quantity" {
+			continue
+		}
+		rows++
+		if len(cells) != 4 {
+			t.Fatalf("%d columns instead of quantity, bound, error, test: %s", len(cells), line)
+		}
+		for _, cell := range cells {
+			if strings.TrimSpace(cell) == "" {
+				t.Errorf("an empty cell: %s", line)
+			}
+		}
+		tests := name.FindAllStringSubmatch(cells[3], -1)
+		if len(tests) == 0 {
+			t.Errorf("no test: %s", line)
+		}
+		for _, m := range tests {
+			if !known[m[1]] {
+				t.Errorf("there is no test %s", m[1])
+			}
+		}
+	}
+	if rows < 30 {
+		t.Errorf("only %d rows", rows)
+	}
+}

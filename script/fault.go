@@ -1,0 +1,202 @@
+package script
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/jsvm"
+)
+
+// maxFaults is how many problems of one file are kept.
+const maxFaults = 10
+
+// fail makes problems of what is wrong with the file.
+func (f *file) fail(errs ...error) *file {
+	for _, err := range errs {
+		if len(f.faults) < maxFaults {
+			f.faults = append(f.faults, f.problem(err))
+		}
+	}
+	return f
+}
+
+// warn notes what is probably not as it was meant.
+func (f *file) warn(fault *jsvm.Fault) {
+	if len(f.warnings) < maxFaults {
+		p := f.problem(fault)
+		p.Warning = true
+		f.warnings = append(f.warnings, p)
+	}
+}
+
+// maxMessage bounds the message of a problem, in bytes.
+const maxMessage = 2 << 10
+
+func (f *file) problem(err error) toolyard.Problem {
+	p := toolyard.Problem{Source: "scripts", File: f.path, Message: err.Error()}
+	if fault, ok := errors.AsType[*jsvm.Fault](err); ok {
+		p.File, p.Line, p.Column, p.Message, p.Fix, p.Frame = fault.File, fault.Line, fault.Column, fault.Message, fault.Fix, fault.Frame()
+	}
+	p.Message = cut(p.Message, maxMessage)
+	return p
+}
+
+// loadFault says where a script failed while it was loaded.
+func loadFault(f *file, err error) error {
+	fault := &jsvm.Fault{File: f.path, Message: err.Error()}
+	var e *jsvm.Exception
+	if errors.As(err, &e) && e.Line > 0 {
+		fault.File, fault.Line, fault.Column = e.File, e.Line, e.Column
+		path := filepath.Join(strings.TrimSuffix(f.abs, filepath.FromSlash(f.path)), filepath.FromSlash(e.File))
+		if slices.ContainsFunc(f.inputs, func(in jsvm.Input) bool { return in.Path == path }) {
+			fault.Text = lineOf(path, e.Line)
+		}
+	}
+	return fault
+}
+
+func lineOf(path string, line int) string {
+	data, err := guard.ReadFile(path, jsvm.MaxSource)
+	if err != nil {
+		return ""
+	}
+	for text := range strings.Lines(string(data)) {
+		if line--; line == 0 {
+			return strings.TrimRight(text, "\r\n")
+		}
+	}
+	return ""
+}
+
+// jsonFault says where JSON is wrong.
+func jsonFault(file string, data []byte, err error) error {
+	fault := &jsvm.Fault{File: file, Message: err.Error()}
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	offset := int64(0)
+	switch {
+	case errors.As(err, &syntax):
+		offset = syntax.Offset
+	case errors.As(err, &kind):
+		offset = kind.Offset
+	}
+	place(fault, string(data), int(min(max(offset-1, 0), int64(len(data)))))
+	return fault
+}
+
+// place sets where in a text a fault is.
+func place(fault *jsvm.Fault, text string, offset int) {
+	before := text[:offset]
+	start := strings.LastIndexByte(before, '\n') + 1
+	fault.Line = strings.Count(before, "\n") + 1
+	fault.Column = utf8.RuneCountInString(before[start:]) + 1
+	fault.Text, _, _ = strings.Cut(text[start:], "\n")
+	fault.Text = strings.TrimRight(fault.Text, "\r")
+}
+
+// partFault is a fault of a part of a script: of an export, or of a key in it. It points at
+// the beginning of the file if the part is not to be found.
+func partFault(f *file, message, part string, keys ...string) *jsvm.Fault {
+	fault := &jsvm.Fault{File: f.path, Line: 1, Column: 1, Message: message}
+	data, err := guard.ReadFile(f.abs, jsvm.MaxSource)
+	if err != nil {
+		return fault
+	}
+	text := string(data)
+	if at := exportOf(text, part); at >= 0 {
+		place(fault, text, keyAfter(text, at, keys))
+	}
+	return fault
+}
+
+// exportOf is where a script exports something, or else where its tool of the AI SDK has it, or
+// where it is named at all; -1 if it is not.
+func exportOf(text, part string) int {
+	name := regexp.QuoteMeta(part)
+	patterns := []string{
+		`(?m)^[ \t]*(export\s+(?:async\s+)?(?:const|let|var|function\*?|class)\s+` + name + `\b)`,
+		`(?m)^[ \t]*((?:const|let|var|(?:async\s+)?function\*?|class)\s+` + name + `\b)`,
+		`[{,]\s*(["']?` + name + `["']?\s*[:(,}])`,
+		`\b(` + name + `)\b`,
+	}
+	if part == "default" {
+		patterns = []string{`(?m)^[ \t]*(export\s+default\b)`}
+	}
+	for _, pattern := range patterns {
+		if export, err := regexp.Compile(pattern); err == nil {
+			if at := export.FindStringSubmatchIndex(text); at != nil {
+				return at[2]
+			}
+		}
+	}
+	return -1
+}
+
+// keyAfter is where the last of keys is that follow each other after an offset; that of the
+// last one that is found.
+func keyAfter(text string, offset int, keys []string) int {
+	for _, key := range keys {
+		pattern, err := regexp.Compile(`["']?\b` + regexp.QuoteMeta(key) + `\b["']?\s*[:,}]`)
+		if err != nil {
+			return offset
+		}
+		at := pattern.FindStringIndex(text[offset:])
+		if at == nil {
+			return offset
+		}
+		offset += at[0]
+	}
+	return offset
+}
+
+// definitionFault is the fault of the definition of a tool, in the script or in the
+// declaration beside it.
+func definitionFault(f *file, declared bool, def *definition, err error) *jsvm.Fault {
+	message := strings.TrimPrefix(err.Error(), "tool "+f.toolName(def)+": ")
+	part, keys := partOf(message)
+	if !declared {
+		if part == "" {
+			part = def.Export
+		}
+		return partFault(f, message, part, keys...)
+	}
+	fault := &jsvm.Fault{File: strings.TrimSuffix(f.path, filepath.Ext(f.path)) + ".json", Line: 1, Column: 1, Message: message}
+	data, readErr := guard.ReadFile(f.declaration, jsvm.MaxSource)
+	if readErr != nil {
+		return fault
+	}
+	names := map[string]string{"inputSchema": "parameters", "outputSchema": "output"}
+	if name, ok := names[part]; ok {
+		part = name
+	}
+	if at := bytes.Index(data, []byte(`"`+def.Name+`"`)); at >= 0 {
+		place(fault, string(data), keyAfter(string(data), at, append([]string{part}, keys...)))
+	}
+	return fault
+}
+
+// partOf is the export that the error of a definition is about, and the keys in it; empty if
+// that is not known.
+func partOf(message string) (part string, keys []string) {
+	if path, ok := strings.CutPrefix(message, "_meta."); ok {
+		path, _, _ = strings.Cut(path, ":")
+		return "_meta", strings.Split(path, ".")
+	}
+	for beginning, part := range map[string]string{
+		"input schema": "inputSchema", "output schema": "outputSchema", "unknown mode": "modes", "timeout ": "timeout",
+		"description ": "description", "summary ": "summary", "hint ": "hint", "title ": "title", "category ": "category", "_meta ": "_meta", "permissions": "permissions",
+	} {
+		if strings.HasPrefix(message, beginning) {
+			return part, nil
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,123 @@
+package script
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
+)
+
+// knownExports are what a script can say of its tool.
+var knownExports = []string{
+	"default", "description", "inputSchema", "outputSchema", "title", "summary", "hint", "category",
+	"modes", "timeout", "permissions", "shared", "_meta",
+}
+
+// toolMembers are further members of a tool of the AI SDK.
+var toolMembers = []string{"parameters", "execute"}
+
+// metaExports are metadata that an author may have exported by themselves.
+var metaExports = []string{"rateLimit", "pricing", "surface", "queryEligible", "latencyClass", "contextRequirements"}
+
+// warn notes what a script says that has no effect, or not the one that was meant.
+func (l *loader) warn(f *file, said *declared, definitions []definition) {
+	functions := make([]string, 0, len(definitions))
+	for _, d := range definitions {
+		functions = append(functions, d.Export)
+	}
+	for _, name := range said.Exports {
+		if message := unknownExport(name); message != "" && !slices.Contains(functions, name) {
+			f.warn(partFault(f, message, name))
+		}
+	}
+	for _, d := range definitions {
+		l.warnOfGrants(f, &d, said.Early)
+	}
+}
+
+// unknownExport says what an export that has no effect was probably meant to be; empty for
+// one that is known, or like no other.
+func unknownExport(name string) string {
+	if slices.Contains(knownExports, name) || slices.Contains(toolMembers, name) {
+		return ""
+	}
+	if near := toolyard.Nearest(name, metaExports); near != "" {
+		return fmt.Sprintf("the export %s has no effect: put it into _meta: export const _meta = { %s: … }", name, near)
+	}
+	if near := toolyard.Nearest(name, knownExports); near != "" {
+		return fmt.Sprintf("the export %s has no effect (did you mean %s?)", name, near)
+	}
+	return ""
+}
+
+// warnOfGrants notes what a tool declares that it needs and is not granted, and variables
+// that it read when none could be set.
+func (l *loader) warnOfGrants(f *file, d *definition, early []string) {
+	r := l.folder.reach(f.toolName(d), d.Permissions)
+	if d.Permissions != nil {
+		for _, m := range r.missing(d.Permissions) {
+			fault := partFault(f, fmt.Sprintf("permissions.%s declares %s, which is not granted", m.kind, m.value), "permissions", m.kind)
+			fault.Fix = "To grant it, write in toolyard.yaml: " + r.grantLine(m.kind, m.value)
+			f.warn(fault)
+		}
+	}
+	for _, name := range early {
+		if declares(d.Permissions, name) || slices.ContainsFunc(r.granted.Env, func(p string) bool { return nameWithin(name, p) }) {
+			fault := partFault(f, fmt.Sprintf("process.env.%s is read while the module is loaded, when no variable is set", name), "process.env."+name)
+			fault.Fix = "Read it inside of the function."
+			f.warn(fault)
+		}
+	}
+}
+
+func declares(asked *Grant, name string) bool {
+	return asked != nil && slices.ContainsFunc(asked.Env, func(p string) bool { return nameWithin(name, p) })
+}
+
+// missingGrant is something that a tool declares and nobody granted.
+type missingGrant struct{ kind, value string }
+
+// missing lists what is asked for of which nothing at all is granted.
+func (r *reach) missing(asked *Grant) (list []missingGrant) {
+	for _, host := range asked.Net {
+		if !guard.Reach(r.granted.Net).Overlaps(host) {
+			list = append(list, missingGrant{"net", host})
+		}
+	}
+	for _, path := range asked.Read {
+		abs := absolute(r.base, path)
+		if !slices.ContainsFunc(r.granted.Read, func(g string) bool { return pathWithin(abs, g) || pathWithin(g, abs) }) {
+			list = append(list, missingGrant{"read", path})
+		}
+	}
+	for _, name := range asked.Env {
+		if !slices.ContainsFunc(r.granted.Env, func(g string) bool { return nameWithin(name, g) || nameWithin(g, name) }) {
+			list = append(list, missingGrant{"env", name})
+		}
+	}
+	return list
+}
+
+// grantLine is what an operator writes into toolyard.yaml to grant something to the tool.
+func (r *reach) grantLine(kind, value string) string {
+	return fmt.Sprintf("scripts: {grants: {%s: {%s: [%q]}}}", r.tool, kind, value)
+}
+
+// unsetVariables lists variables that are granted and not set.
+func (f *Folder) unsetVariables() (problems []toolyard.Problem) {
+	for _, tool := range slices.Sorted(maps.Keys(f.opts.Grants)) {
+		for _, name := range f.opts.Grants[tool].Env {
+			if _, set := f.opts.Getenv(name); set || strings.Contains(name, "*") {
+				continue
+			}
+			problems = append(problems, toolyard.Problem{
+				Source: "scripts", Subject: "scripts.grants." + tool + ".env", Warning: true,
+				Message: "the variable " + name + " is granted, but it is not set", Fix: "Set it where toolyard runs, or take it out.",
+			})
+		}
+	}
+	return problems
+}
