@@ -3,8 +3,8 @@
 help: ## Show this help
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
 assets: ## Build what the binary embeds: the script engine and zod
-	cd internal/assets && npm ci --no-audit --no-fund --loglevel=error
-	go run ./internal/assets/build
+	cd internal/jsvm/assets && npm ci --no-audit --no-fund --loglevel=error
+	go run ./internal/jsvm/assets/build
 console: ## Build the web console that the binary embeds
 	cd console && npm ci --no-audit --no-fund --loglevel=error && npm run build
 pictures: ## Make the screenshots of the documentation from a running demo

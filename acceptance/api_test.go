@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/toolyard/toolyard/internal/pgtest"
+	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
 // document is the path of the document that describes the HTTP API.

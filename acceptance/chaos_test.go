@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/pgtest"
+	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
 // kills is how often replicas are killed: CHAOS_KILLS, or else 300 in CI and 60 elsewhere.

@@ -27,7 +27,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/pgtest"
+	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
 var pictures = flag.Bool("pictures", false, "write the pictures of the documentation")
@@ -80,7 +80,7 @@ type seen struct {
 // needBrowser checks that there is what a browser can be shown with.
 func needBrowser(t *testing.T) {
 	t.Helper()
-	if _, err := os.Stat("../internal/console/built/index.html"); err != nil {
+	if _, err := os.Stat("../internal/serve/console/built/index.html"); err != nil {
 		t.Fatal("the console is not built into the binary: run make console first")
 	}
 	if _, err := exec.LookPath("chromium"); err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/pgtest"
+	"github.com/toolyard/toolyard/internal/store/pgtest"
 	fakeapi "github.com/toolyard/toolyard/toolyardtest/fakes"
 )
 

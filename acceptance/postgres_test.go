@@ -22,8 +22,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/pgtest"
 	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
 // forSale is a configuration with tools for sale: at sdk they are paid for, chat is free.

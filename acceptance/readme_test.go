@@ -164,7 +164,7 @@ func moduleFiles(t *testing.T) (files []string) {
 			files = append(files, name)
 		}
 	}
-	for _, pattern := range []string{"assets/built/*.*", "console/built/*.*", "console/built/assets/*"} { // which a release has, unlike its source
+	for _, pattern := range []string{"jsvm/assets/built/*.*", "serve/console/built/*.*", "serve/console/built/assets/*"} { // which a release has, unlike its source
 		built, err := filepath.Glob("../internal/" + pattern)
 		if err != nil {
 			t.Fatal(err)

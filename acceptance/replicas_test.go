@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/toolyard/toolyard/internal/pgtest"
 	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
 // crew is a number of replicas that share a store, and a client of each that waits for news.

@@ -19,11 +19,11 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/desk"
-	"github.com/toolyard/toolyard/internal/identity"
-	"github.com/toolyard/toolyard/internal/pgtest"
-	"github.com/toolyard/toolyard/internal/record"
+	"github.com/toolyard/toolyard/internal/admission"
 	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/store/pgtest"
+	"github.com/toolyard/toolyard/internal/store/record"
+	"github.com/toolyard/toolyard/internal/trust/identity"
 	"github.com/toolyard/toolyard/yard"
 )
 
@@ -271,7 +271,7 @@ type counted struct {
 	n *atomic.Int64
 }
 
-// Exchange implements desk.Store.
+// Exchange implements admission.Store.
 func (c counted) Exchange(ctx context.Context, b *store.Batch) (*store.Answers, error) {
 	c.n.Add(1)
 	return c.Store.Exchange(ctx, b)
@@ -279,7 +279,7 @@ func (c counted) Exchange(ctx context.Context, b *store.Batch) (*store.Answers, 
 
 // fleet are the desks of replicas that share a database.
 type fleet struct {
-	desks     []*desk.Desk
+	desks     []*admission.Desk
 	stores    []*store.Store
 	exchanges atomic.Int64
 	cancel    context.CancelFunc
@@ -296,7 +296,7 @@ func openFleet(ctx context.Context, address string, n int) (*fleet, error) {
 			return nil, errors.Join(err, f.close())
 		}
 		f.stores = append(f.stores, s)
-		d := desk.New(counted{s, &f.exchanges}, desk.Options{
+		d := admission.New(counted{s, &f.exchanges}, admission.Options{
 			Replica: fmt.Sprintf("%s-%d", rand.Text()[:8], i), Log: slog.New(slog.DiscardHandler),
 			Row: func(c *toolyard.Call, o toolyard.Outcome) *store.CallRow { return record.Row(c, o, record.Arguments{}) },
 		})
@@ -331,7 +331,7 @@ func (f *fleet) fund(ctx context.Context, n int) error {
 }
 
 // charge makes one call of a tool that costs something: it is admitted and settled.
-func charge(ctx context.Context, d *desk.Desk, tool *toolyard.Tool, result *toolyard.Result, who string) error {
+func charge(ctx context.Context, d *admission.Desk, tool *toolyard.Tool, result *toolyard.Result, who string) error {
 	start := time.Now()
 	id := fmt.Sprintf("%012x%s", start.UnixMilli(), rand.Text()[:14])
 	call := &toolyard.Call{ID: id, Tool: tool, Args: []byte(`{"text":"hello world"}`), Caller: toolyard.Caller{ID: who, Account: who}, Gate: "default", Mode: toolyard.Read}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/pgtest"
+	"github.com/toolyard/toolyard/internal/store/pgtest"
 	"github.com/toolyard/toolyard/yard"
 )
 

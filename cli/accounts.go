@@ -15,8 +15,8 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/guard"
-	"github.com/toolyard/toolyard/internal/identity"
 	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/trust/identity"
 	"github.com/toolyard/toolyard/provide"
 )
 

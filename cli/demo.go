@@ -25,11 +25,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/cli/demo"
 	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/demo"
 	"github.com/toolyard/toolyard/internal/guard"
-	"github.com/toolyard/toolyard/internal/identity"
 	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/trust/identity"
 	"github.com/toolyard/toolyard/yard"
 )
 

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/cli/demo"
+	"github.com/toolyard/toolyard/internal/demo"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/yard"
 )

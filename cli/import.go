@@ -14,7 +14,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
-	"github.com/toolyard/toolyard/internal/dialect"
+	"github.com/toolyard/toolyard/internal/config/clientconfig"
 	"github.com/toolyard/toolyard/internal/guard"
 )
 
@@ -51,7 +51,7 @@ func (p *program) importServers(at surroundings, args []string, write bool) erro
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	t := &dialect.Translator{
+	t := &clientconfig.Translator{
 		Home: at.home, Project: at.folder, Self: []string{"toolyard", programName(at.executable)}, Address: p.listen(), Getenv: at.getenv,
 	}
 	if err := t.Existing(before); err != nil {
@@ -75,7 +75,7 @@ func (p *program) importServers(at surroundings, args []string, write bool) erro
 }
 
 // importAll reads the servers of all files that the arguments name.
-func (p *program) importAll(t *dialect.Translator, at surroundings, args []string) error {
+func (p *program) importAll(t *clientconfig.Translator, at surroundings, args []string) error {
 	list, err := origins(at, args)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func origins(at surroundings, args []string) (list []origin, err error) {
 			list = append(list, o)
 		}
 	}
-	for _, c := range dialect.Clients {
+	for _, c := range clientconfig.Clients {
 		if len(args) > 0 && !slices.Contains(args, c.ID) {
 			continue
 		}
@@ -124,7 +124,7 @@ func origins(at surroundings, args []string) (list []origin, err error) {
 		}
 	}
 	for _, arg := range args {
-		if _, ok := dialect.Lookup(arg); ok {
+		if _, ok := clientconfig.Lookup(arg); ok {
 			continue
 		}
 		if _, err := os.Stat(arg); errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(arg, `./\`) {
@@ -138,7 +138,7 @@ func origins(at surroundings, args []string) (list []origin, err error) {
 // clientHint names the clients that may be meant, or all.
 func clientHint(name string) string {
 	var ids, alike []string
-	for _, c := range dialect.Clients {
+	for _, c := range clientconfig.Clients {
 		ids = append(ids, c.ID)
 		if strings.HasPrefix(c.ID, name) {
 			alike = append(alike, c.ID)
@@ -154,15 +154,15 @@ func clientHint(name string) string {
 }
 
 // importFrom takes over what one file holds, and reports whether it was there.
-func (p *program) importFrom(t *dialect.Translator, o origin) (bool, error) {
+func (p *program) importFrom(t *clientconfig.Translator, o origin) (bool, error) {
 	data, err := readFile(o.file)
 	if errors.Is(err, fs.ErrNotExist) && !o.must {
 		return false, nil
 	}
-	var servers []dialect.Server
+	var servers []clientconfig.Server
 	var warnings []string
 	if err == nil {
-		servers, warnings, err = dialect.Read(o.file, data)
+		servers, warnings, err = clientconfig.Read(o.file, data)
 	}
 	if err != nil {
 		if o.must {
@@ -179,7 +179,7 @@ func (p *program) importFrom(t *dialect.Translator, o origin) (bool, error) {
 	return true, nil
 }
 
-func countServers(servers []dialect.Server) string {
+func countServers(servers []clientconfig.Server) string {
 	switch len(servers) {
 	case 0:
 		return "no servers"
@@ -195,7 +195,7 @@ func (p *program) warn(format string, args ...any) {
 }
 
 // writeImport adds the sections to the configuration file.
-func (p *program) writeImport(file string, before []byte, s *dialect.Sections) error {
+func (p *program) writeImport(file string, before []byte, s *clientconfig.Sections) error {
 	text := before
 	if before == nil {
 		text = []byte("# The JSON Schema of this file: toolyard schema\n")

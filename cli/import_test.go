@@ -120,7 +120,7 @@ func TestImportOfHostileText(t *testing.T) {
 
 // Whatever a client has is something that our configuration takes.
 func TestImportIsAConfiguration(t *testing.T) {
-	files, err := filepath.Glob("../internal/dialect/testdata/*/in.*")
+	files, err := filepath.Glob("../internal/config/clientconfig/testdata/*/in.*")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}

@@ -22,7 +22,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
-	"github.com/toolyard/toolyard/internal/dialect"
+	"github.com/toolyard/toolyard/internal/config/clientconfig"
 	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/yard"
 )
@@ -31,7 +31,7 @@ import (
 type surroundings struct {
 	home, folder, goos string
 	executable         string
-	getenv             dialect.Getenv
+	getenv             clientconfig.Getenv
 }
 
 func (p *program) surroundings() (surroundings, error) {
@@ -48,12 +48,12 @@ func (p *program) surroundings() (surroundings, error) {
 	return s, err
 }
 
-func (s surroundings) paths(c *dialect.Client) []string {
+func (s surroundings) paths(c *clientconfig.Client) []string {
 	return c.Paths(s.home, s.folder, s.goos, s.getenv)
 }
 
 // file is the client's file for the project or for the user.
-func (s surroundings) file(c *dialect.Client, project bool) (string, error) {
+func (s surroundings) file(c *clientconfig.Client, project bool) (string, error) {
 	paths := s.paths(c)
 	switch {
 	case !project:
@@ -137,14 +137,14 @@ func (p *program) installCommand() *cobra.Command {
 	return c
 }
 
-func findClient(id string) (*dialect.Client, error) {
-	if c, ok := dialect.Lookup(id); ok {
+func findClient(id string) (*clientconfig.Client, error) {
+	if c, ok := clientconfig.Lookup(id); ok {
 		return c, nil
 	}
 	return nil, fmt.Errorf("unknown client %s%s", guard.Printable(id), clientHint(id))
 }
 
-func (p *program) install(at surroundings, client *dialect.Client, i installation) error {
+func (p *program) install(at surroundings, client *clientconfig.Client, i installation) error {
 	file, err := at.file(client, i.project)
 	if err != nil {
 		return err
@@ -201,8 +201,8 @@ func backupNote(file string, before []byte) string {
 }
 
 // installInto is the file with us in it, and what else is to be done.
-func (p *program) installInto(at surroundings, before []byte, client *dialect.Client, i installation) (after []byte, hints []string, err error) {
-	server := dialect.Server{Name: i.name, URL: i.url}
+func (p *program) installInto(at surroundings, before []byte, client *clientconfig.Client, i installation) (after []byte, hints []string, err error) {
+	server := clientconfig.Server{Name: i.name, URL: i.url}
 	if i.url == "" && (i.stdio || !client.Remote) {
 		server.Command = at.executable
 		if server.Args, err = i.serveArgs(); err == nil {
@@ -222,7 +222,7 @@ func (p *program) installInto(at surroundings, before []byte, client *dialect.Cl
 }
 
 // stdioHints say what a client that starts us must have in its environment.
-func (p *program) stdioHints(client *dialect.Client) []string {
+func (p *program) stdioHints(client *clientconfig.Client) []string {
 	if p.opts.ConfigFile == "" {
 		return nil
 	}
@@ -330,7 +330,7 @@ func keyHints(c *config.Config, gate string) []string {
 
 // uninstall is the file without us. If what was there before we came is known to the byte,
 // it is that.
-func uninstall(file string, before []byte, client *dialect.Client, name string) ([]byte, error) {
+func uninstall(file string, before []byte, client *clientconfig.Client, name string) ([]byte, error) {
 	after, err := client.Remove(before, name)
 	if err != nil || bytes.Equal(before, after) {
 		return before, err
@@ -339,7 +339,7 @@ func uninstall(file string, before []byte, client *dialect.Client, name string) 
 	if err != nil {
 		return after, nil //nolint:nilerr // it is only the better way
 	}
-	servers, _, err := dialect.Read(file, before)
+	servers, _, err := clientconfig.Read(file, before)
 	if err != nil {
 		return nil, err
 	}
@@ -358,7 +358,7 @@ func uninstall(file string, before []byte, client *dialect.Client, name string) 
 func (p *program) listClients(at surroundings, name string) error {
 	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "CLIENT\tINSTALLED\tFILE")
-	for _, c := range dialect.Clients {
+	for _, c := range clientconfig.Clients {
 		paths := at.paths(c)
 		for n, path := range paths {
 			state := installed(path, name)
@@ -379,7 +379,7 @@ func installed(path, name string) string {
 	if err != nil {
 		return "unreadable"
 	}
-	servers, _, err := dialect.Read(path, data)
+	servers, _, err := clientconfig.Read(path, data)
 	if err != nil {
 		return "unreadable"
 	}
@@ -405,9 +405,9 @@ func readFile(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // it was only read
-	data, err := io.ReadAll(io.LimitReader(f, dialect.MaxFile+1))
-	if err == nil && len(data) > dialect.MaxFile {
-		err = fmt.Errorf("%s has more than %d MiB", path, dialect.MaxFile>>20)
+	data, err := io.ReadAll(io.LimitReader(f, clientconfig.MaxFile+1))
+	if err == nil && len(data) > clientconfig.MaxFile {
+		err = fmt.Errorf("%s has more than %d MiB", path, clientconfig.MaxFile>>20)
 	}
 	return data, err
 }

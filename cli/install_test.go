@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/toolyard/toolyard/internal/dialect"
+	"github.com/toolyard/toolyard/internal/config/clientconfig"
 	"github.com/toolyard/toolyard/yard"
 )
 
@@ -101,7 +101,7 @@ func executable(t *testing.T) string {
 }
 
 func TestInstallAndRemove(t *testing.T) {
-	for _, c := range dialect.Clients {
+	for _, c := range clientconfig.Clients {
 		for _, text := range []string{"", "{}\n", "{ } // mine\n", "{\n  // mine\n  \"a\": 1\n}\n"} {
 			t.Run(c.ID+text, func(t *testing.T) {
 				u := newUser(t)
@@ -141,7 +141,7 @@ func TestInstallStdio(t *testing.T) {
 	u.write("toolyard.yaml", "gates: {chat: {mode: read}}\n")
 	u.do("install", "claude-desktop", "--gate", "chat", "--name", "yard")
 	data := u.read(filepath.Join(u.home, ".config/Claude/claude_desktop_config.json"))
-	servers, _, err := dialect.Read("x.json", []byte(data))
+	servers, _, err := clientconfig.Read("x.json", []byte(data))
 	if err != nil || len(servers) != 1 {
 		t.Fatal(err, data)
 	}
@@ -149,8 +149,8 @@ func TestInstallStdio(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := dialect.Server{
-		Name: "yard", Transport: dialect.Stdio, Line: 3, Command: executable(t),
+	want := clientconfig.Server{
+		Name: "yard", Transport: clientconfig.Stdio, Line: 3, Command: executable(t),
 		Args: []string{"serve", "--config", filepath.Join(folder, "toolyard.yaml"), "--gate", "chat"},
 	}
 	if diff := cmp.Diff(want, servers[0]); diff != "" {

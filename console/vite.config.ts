@@ -14,7 +14,7 @@ export default defineConfig({
   base: "/console/",
   plugins: [react()],
   build: {
-    outDir: "../internal/console/built",
+    outDir: "../internal/serve/console/built",
     emptyOutDir: false, // its README is in git; scripts/clean.mjs removes what is old
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },

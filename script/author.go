@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/toolyard/toolyard/internal/assets"
+	"github.com/toolyard/toolyard/internal/jsvm/assets"
 )
 
 // What authors start from: templates, and types for editors.

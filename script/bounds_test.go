@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toolyard/toolyard/internal/watch"
+	"github.com/toolyard/toolyard/internal/sources/watch"
 )
 
 func TestCacheIsBounded(t *testing.T) {

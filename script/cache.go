@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/toolyard/toolyard/internal/assets"
 	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/jsvm"
+	"github.com/toolyard/toolyard/internal/jsvm/assets"
 )
 
 // entry is what is kept of a compiled script.

@@ -13,7 +13,7 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/jsvm"
-	"github.com/toolyard/toolyard/internal/watch"
+	"github.com/toolyard/toolyard/internal/sources/watch"
 )
 
 // file is a script: the tools of its last good version, and what is wrong with the present

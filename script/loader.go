@@ -12,7 +12,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/jsvm"
-	"github.com/toolyard/toolyard/internal/watch"
+	"github.com/toolyard/toolyard/internal/sources/watch"
 )
 
 // loader makes tools of the files of a folder, for as long as its pool runs them.

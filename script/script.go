@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/assets"
 	"github.com/toolyard/toolyard/internal/jsvm"
-	"github.com/toolyard/toolyard/internal/watch"
+	"github.com/toolyard/toolyard/internal/jsvm/assets"
+	"github.com/toolyard/toolyard/internal/sources/watch"
 )
 
 // Options say which files are tools and what they may do.

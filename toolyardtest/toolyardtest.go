@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/policy"
+	"github.com/toolyard/toolyard/internal/callpath"
 )
 
 // Options are what a made-up call knows. A nil *Options is ready for use.
@@ -57,7 +57,7 @@ func Call(t testing.TB, tool *toolyard.Tool, args string, opts *Options) (*tooly
 	if !tool.AllowedIn(c.Mode) {
 		return nil, toolyard.Errorf(toolyard.UnknownTool, "Tool %s not allowed in mode %s", tool.Name, c.Mode)
 	}
-	path := toolyard.Chain(toolyard.Run, policy.Record(time.Now), policy.Recover(), policy.Validate(30*time.Second), policy.Deadline(30*time.Second))
+	path := toolyard.Chain(toolyard.Run, callpath.Record(time.Now), callpath.Recover(), callpath.Validate(30*time.Second), callpath.Deadline(30*time.Second))
 	return path(t.Context(), c)
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/guard"
-	"github.com/toolyard/toolyard/internal/pin"
+	"github.com/toolyard/toolyard/internal/sources/pin"
 )
 
 // Pending is a tool that is not as it was approved.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/guard"
-	"github.com/toolyard/toolyard/internal/pin"
+	"github.com/toolyard/toolyard/internal/sources/pin"
 )
 
 // offered is a tool or a prompt as a server defines it, and what we made of it.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/toolyard/toolyard/internal/pin"
+	"github.com/toolyard/toolyard/internal/sources/pin"
 )
 
 // Pins remembers the definitions of tools and prompts that were approved, and how each

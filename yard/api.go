@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/api"
 	"github.com/toolyard/toolyard/internal/config"
-	"github.com/toolyard/toolyard/internal/mcpserve"
+	"github.com/toolyard/toolyard/internal/serve/httpapi"
+	"github.com/toolyard/toolyard/internal/serve/mcpserver"
 )
 
 // apiV1 is the HTTP API beside MCP. Without a store it has nothing to tell of money.
 func (y *Yard) apiV1(c *config.Source) http.Handler {
-	o := api.Options{
+	o := httpapi.Options{
 		Identify: y.identify, Yard: people{y}, Live: y.live, Execute: y.execute, MaxBody: int64(c.Limits.Body), Now: y.opts.Now, Log: y.log,
 		Gates: func() []*toolyard.Gate { return y.config.Load().gates },
 	}
@@ -26,7 +26,7 @@ func (y *Yard) apiV1(c *config.Source) http.Handler {
 			o.Keys = s
 		}
 	}
-	return api.V1(o)
+	return httpapi.V1(o)
 }
 
 // sealWithin is how long the store may take to say what is sealed with.
@@ -35,29 +35,29 @@ const sealWithin = 5 * time.Second
 // sealKey is the key that all replicas seal with what others keep for them: cookies, and the
 // states of tools that ask something. Without a store, or if it is away when the first is sealed,
 // this one has a key of its own until it ends.
-func (y *Yard) sealKey() (key api.SealKey) {
+func (y *Yard) sealKey() (key httpapi.SealKey) {
 	s := y.contract.store
 	if s == nil {
-		return api.NewSealKey()
+		return httpapi.NewSealKey()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), sealWithin)
 	defer cancel()
 	body, version, err := s.Document(ctx, sealDocument)
 	if err == nil && version == 0 {
-		fresh := api.NewSealKey()
+		fresh := httpapi.NewSealKey()
 		_, made := s.SetDocument(ctx, sealDocument, fresh[:], 0) // unless another replica is faster
 		body, _, err = s.Document(ctx, sealDocument)
 		err = errors.Join(err, made)
 	}
 	if len(body) != len(key) {
 		y.log.Warn("people may have to sign in at each replica, and to answer the one that asks", "error", err)
-		return api.NewSealKey()
+		return httpapi.NewSealKey()
 	}
-	return api.SealKey(body)
+	return httpapi.SealKey(body)
 }
 
 // execute makes a call for somebody who asks over HTTP, on the same path as every other.
-func (y *Yard) execute(ctx context.Context, r api.ExecuteRequest) (done api.Execution, err error) {
+func (y *Yard) execute(ctx context.Context, r httpapi.ExecuteRequest) (done httpapi.Execution, err error) {
 	v, ok := y.View(r.Gate)
 	switch {
 	case !ok && r.Gate == "":
@@ -71,11 +71,11 @@ func (y *Yard) execute(ctx context.Context, r api.ExecuteRequest) (done api.Exec
 	if _, known := v.Lookup(r.Tool); !known {
 		return done, unknownTool(v, r.Tool)
 	}
-	request := &mcpserve.Request{
+	request := &mcpserver.Request{
 		Tool: r.Tool, Args: r.Args, Caller: r.Caller, Session: r.Session, Key: r.Key, Answers: r.Answers, State: r.State,
 	}
 	if r.Interactive {
-		request.Features = mcpserve.Answerable
+		request.Features = mcpserver.Answerable
 	}
 	reply, err := y.server.Do(ctx, v.Gate.Name, request)
 	done.Call, done.Result = reply.Call, reply.Result
@@ -86,12 +86,12 @@ func (y *Yard) execute(ctx context.Context, r api.ExecuteRequest) (done api.Exec
 }
 
 // asksOf is what a tool asks, as the API tells it.
-func asksOf(asks *mcpserve.Asks) *api.Asks {
-	questions := make(map[string]api.Question, len(asks.Questions))
+func asksOf(asks *mcpserver.Asks) *httpapi.Asks {
+	questions := make(map[string]httpapi.Question, len(asks.Questions))
 	for key, q := range asks.Questions {
-		questions[key] = api.Question(q)
+		questions[key] = httpapi.Question(q)
 	}
-	return &api.Asks{Questions: questions, State: asks.State}
+	return &httpapi.Asks{Questions: questions, State: asks.State}
 }
 
 // unknownTool says what a tool is called at a gate that somebody calls by another name.
@@ -114,7 +114,7 @@ func (y *Yard) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v, ok := y.View(r.URL.Query().Get("gate")); ok {
 			if _, err := y.admit(r, v.Gate); err != nil {
-				mcpserve.Refuse(w, r, err)
+				mcpserver.Refuse(w, r, err)
 				return
 			}
 		}

@@ -6,8 +6,8 @@ import (
 	"net/http"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/identity"
-	"github.com/toolyard/toolyard/internal/mcpserve"
+	"github.com/toolyard/toolyard/internal/serve/mcpserver"
+	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
 // identify says who sends a request. Who shows no key is anonymous, which not every gate
@@ -72,7 +72,7 @@ func (y *Yard) mayEnter(c toolyard.Caller, g *toolyard.Gate) error {
 func (y *Yard) measured(metrics http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := y.mayMeasure(r); err != nil {
-			mcpserve.Refuse(w, r, err)
+			mcpserver.Refuse(w, r, err)
 			return
 		}
 		metrics.ServeHTTP(w, r)

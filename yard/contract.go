@@ -16,13 +16,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission"
 	"github.com/toolyard/toolyard/internal/config"
-	"github.com/toolyard/toolyard/internal/desk"
-	"github.com/toolyard/toolyard/internal/identity"
-	"github.com/toolyard/toolyard/internal/mcpserve"
-	"github.com/toolyard/toolyard/internal/pin"
-	"github.com/toolyard/toolyard/internal/record"
+	"github.com/toolyard/toolyard/internal/serve/mcpserver"
+	"github.com/toolyard/toolyard/internal/sources/pin"
 	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/store/record"
+	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
 // contract is what enforces what tools declare: the store, the desk that admits calls, and
@@ -30,7 +30,7 @@ import (
 type contract struct {
 	store    *store.Store // nil when nothing must be kept
 	memory   inMemory     // instead of it
-	desk     *desk.Desk
+	desk     *admission.Desk
 	record   *record.Writer     // nil as well
 	verifier *identity.Verifier // nil as well
 	keep     time.Duration      // how long calls are kept
@@ -45,7 +45,7 @@ const openTime = 30 * time.Second
 func (y *Yard) openContract(c *config.Source) error {
 	k := &contract{keep: c.Record.Keep.Std()}
 	args := y.arguments(c.Config)
-	var shared desk.Store = &k.memory
+	var shared admission.Store = &k.memory
 	if c.NeedsStore() {
 		ctx, cancel := context.WithTimeout(context.Background(), openTime)
 		defer cancel()
@@ -59,7 +59,7 @@ func (y *Yard) openContract(c *config.Source) error {
 		shared, k.store, k.verifier = s, s, identity.NewVerifier(s, y.opts.Now)
 		k.record = record.New(s, record.Options{Arguments: args, Log: y.log, OnDrop: y.metrics.Lost})
 	}
-	k.desk = desk.New(shared, desk.Options{
+	k.desk = admission.New(shared, admission.Options{
 		Replica: y.id, Local: c.OnStoreDown == "local", Log: y.log, OnStore: y.onStore,
 		Row: func(c *toolyard.Call, o toolyard.Outcome) *store.CallRow { return record.Row(c, o, args) },
 	})
@@ -86,7 +86,7 @@ func (k *contract) problems(c *config.Config) []toolyard.Problem {
 }
 
 // tokens are kept in the store, where all replicas see them; nil without one.
-func (k *contract) tokens() mcpserve.Tokens {
+func (k *contract) tokens() mcpserver.Tokens {
 	if k.store == nil {
 		return nil
 	}
@@ -125,7 +125,7 @@ type inMemory struct {
 	err  error
 }
 
-// Exchange implements desk.Store.
+// Exchange implements admission.Store.
 func (m *inMemory) Exchange(ctx context.Context, b *store.Batch) (*store.Answers, error) {
 	m.once.Do(func() {
 		s, err := store.Open(context.WithoutCancel(ctx), "memory")
@@ -149,10 +149,10 @@ func (m *inMemory) close() error {
 // errClosed is what becomes of calls with limits after the end.
 var errClosed = errors.New("the yard is closed")
 
-// Sweep implements desk.Store. What has run out in memory is seen when it is asked for.
+// Sweep implements admission.Store. What has run out in memory is seen when it is asked for.
 func (m *inMemory) Sweep(context.Context, int) (bool, error) { return false, nil }
 
-// RunUse implements desk.Store.
+// RunUse implements admission.Store.
 func (m *inMemory) RunUse(ctx context.Context, scope string) (store.RunUse, error) {
 	if s := m.made.Load(); s != nil {
 		return s.RunUse(ctx, scope)

@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/api"
-	"github.com/toolyard/toolyard/internal/catalog"
 	"github.com/toolyard/toolyard/internal/config"
-	"github.com/toolyard/toolyard/internal/live"
-	"github.com/toolyard/toolyard/internal/record"
+	"github.com/toolyard/toolyard/internal/control/live"
+	"github.com/toolyard/toolyard/internal/serve/httpapi"
+	"github.com/toolyard/toolyard/internal/sources/catalog"
 	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/store/record"
 	"github.com/toolyard/toolyard/upstream"
 )
 
@@ -23,12 +23,12 @@ import (
 // changes.
 type people struct{ *Yard }
 
-var _ api.Yard = people{}
+var _ httpapi.Yard = people{}
 
-// About implements api.Yard.
-func (p people) About() api.About {
+// About implements httpapi.Yard.
+func (p people) About() httpapi.About {
 	c := p.config.Load()
-	a := api.About{
+	a := httpapi.About{
 		Name: c.Name, Version: p.opts.Version, Store: "none", StoreUp: !p.contract.away.Load(), Arguments: cmp.Or(p.opts.Watch, c.Record.Arguments),
 		Replica: p.id, Since: p.begun.UTC(), Keys: p.contract.verifier != nil && p.opts.Identify == nil,
 	}
@@ -38,12 +38,12 @@ func (p people) About() api.About {
 	return a
 }
 
-// Config implements api.Yard.
+// Config implements httpapi.Yard.
 func (p people) Config() *config.Config { return p.config.Load().Config }
 
 // show keeps what the gates show now for people, if it is something else than before.
 func (y *Yard) show(g *catalog.Generation, problems []toolyard.Problem) {
-	next := &api.Snapshot{Generation: g.Number, Problems: problems}
+	next := &httpapi.Snapshot{Generation: g.Number, Problems: problems}
 	for _, name := range y.server.Gates() {
 		if v, ok := y.server.View(name); ok {
 			next.Views = append(next.Views, v)
@@ -58,11 +58,11 @@ func (y *Yard) show(g *catalog.Generation, problems []toolyard.Problem) {
 	y.shown.Store(next)
 }
 
-// Snapshot implements api.Yard.
-func (p people) Snapshot() *api.Snapshot { return p.shown.Load() }
+// Snapshot implements httpapi.Yard.
+func (p people) Snapshot() *httpapi.Snapshot { return p.shown.Load() }
 
-// Servers implements api.Yard.
-func (p people) Servers() (list []api.ServerItem) {
+// Servers implements httpapi.Yard.
+func (p people) Servers() (list []httpapi.ServerItem) {
 	servers, faults := p.config.Load().servers, p.faults()
 	for _, id := range slices.Sorted(maps.Keys(servers)) {
 		list = append(list, serverItem(id, servers[id], servers[id].Brief(), len(faults[id])))
@@ -81,8 +81,8 @@ func (p people) faults() map[string][]toolyard.Problem {
 	return faults
 }
 
-func serverItem(id string, s *server, status upstream.Status, problems int) api.ServerItem {
-	item := api.ServerItem{
+func serverItem(id string, s *server, status upstream.Status, problems int) httpapi.ServerItem {
+	item := httpapi.ServerItem{
 		ID: id, Transport: status.Transport, Target: status.Target, State: status.State, Since: status.Since.UTC(), Protocol: status.Protocol,
 		Name: status.Name, Version: status.Version, Error: status.Error, Tools: len(s.Tools()), Restarts: status.Restarts,
 		Required: s.config.Required, Pin: s.config.Pin, Problems: problems,
@@ -91,26 +91,26 @@ func serverItem(id string, s *server, status upstream.Status, problems int) api.
 	return item
 }
 
-// Server implements api.Yard.
-func (p people) Server(id string) (*api.ServerDetail, bool) {
+// Server implements httpapi.Yard.
+func (p people) Server(id string) (*httpapi.ServerDetail, bool) {
 	s := p.config.Load().servers[id]
 	if s == nil {
 		return nil, false
 	}
 	faults := p.faults()[id]
 	status := s.Status()
-	d := &api.ServerDetail{ServerItem: serverItem(id, s, status, len(faults)), Stderr: status.Stderr, Resources: len(s.Resources()), Prompts: len(s.Prompts()), Faults: faults}
+	d := &httpapi.ServerDetail{ServerItem: serverItem(id, s, status, len(faults)), Stderr: status.Stderr, Resources: len(s.Resources()), Prompts: len(s.Prompts()), Faults: faults}
 	for _, e := range status.Events {
-		d.Events = append(d.Events, api.ServerEvent{At: e.At.UTC(), Kind: e.Kind, Text: e.Text})
+		d.Events = append(d.Events, httpapi.ServerEvent{At: e.At.UTC(), Kind: e.Kind, Text: e.Text})
 	}
 	hashes := s.Hashes()
 	for _, tool := range slices.Sorted(maps.Keys(hashes)) {
-		d.Pins = append(d.Pins, api.Pick{Tool: tool, Hash: hashes[tool]})
+		d.Pins = append(d.Pins, httpapi.Pick{Tool: tool, Hash: hashes[tool]})
 	}
 	return d, true
 }
 
-// Explain implements api.Yard.
+// Explain implements httpapi.Yard.
 func (p people) Explain(server, tool string) []toolyard.Step {
 	if s := p.config.Load().servers[server]; s != nil {
 		return s.Explain(tool)
@@ -128,15 +128,15 @@ func (p people) pending(id string) (*server, []upstream.Pending, error) {
 	return s, list, err
 }
 
-// Pending implements api.Yard.
-func (p people) Pending(id string) (list []api.Pending, err error) {
+// Pending implements httpapi.Yard.
+func (p people) Pending(id string) (list []httpapi.Pending, err error) {
 	_, pending, err := p.pending(id)
 	for _, d := range pending {
-		item := api.Pending{Pick: pickOf(d), Kind: d.Kind(), Approved: d.Approved, Offered: d.Offered, Refused: d.Refused, Rejected: d.Rejected}
+		item := httpapi.Pending{Pick: pickOf(d), Kind: d.Kind(), Approved: d.Approved, Offered: d.Offered, Refused: d.Refused, Rejected: d.Rejected}
 		if d.Approved != nil && d.Offered != nil {
 			item.ApprovedText, item.OfferedText = indented(d.Approved), indented(d.Offered)
 			for _, c := range d.Changes() {
-				item.Changes = append(item.Changes, api.DefinitionChange(c))
+				item.Changes = append(item.Changes, httpapi.DefinitionChange(c))
 			}
 		}
 		list = append(list, item)
@@ -144,12 +144,12 @@ func (p people) Pending(id string) (list []api.Pending, err error) {
 	return list, err
 }
 
-// Waiting implements api.Yard.
-func (p people) Waiting(id string) (list []api.Waiting) {
+// Waiting implements httpapi.Yard.
+func (p people) Waiting(id string) (list []httpapi.Waiting) {
 	_, pending, _ := p.pending(id)
 	for _, d := range pending {
 		if !d.Rejected {
-			list = append(list, api.Waiting{Server: id, Tool: d.Tool, Kind: d.Kind()})
+			list = append(list, httpapi.Waiting{Server: id, Tool: d.Tool, Kind: d.Kind()})
 		}
 	}
 	return list
@@ -162,15 +162,15 @@ func indented(definition json.RawMessage) string {
 	return b.String()
 }
 
-func pickOf(d upstream.Pending) api.Pick { return api.Pick{Tool: d.Tool, Hash: d.Hash} }
+func pickOf(d upstream.Pending) httpapi.Pick { return httpapi.Pick{Tool: d.Tool, Hash: d.Hash} }
 
-// Approve implements api.Yard.
-func (p people) Approve(id string, tools []api.Pick) error {
+// Approve implements httpapi.Yard.
+func (p people) Approve(id string, tools []httpapi.Pick) error {
 	s, pending, err := p.pending(id)
 	if err != nil {
 		return err
 	}
-	if pending, err = api.Picked(pending, pickOf, tools); err != nil {
+	if pending, err = httpapi.Picked(pending, pickOf, tools); err != nil {
 		return err
 	}
 	for _, d := range pending {
@@ -181,11 +181,11 @@ func (p people) Approve(id string, tools []api.Pick) error {
 	return s.Approve(pending)
 }
 
-// Reject implements api.Yard.
-func (p people) Reject(id string, tools []api.Pick) error {
+// Reject implements httpapi.Yard.
+func (p people) Reject(id string, tools []httpapi.Pick) error {
 	s, pending, err := p.pending(id)
 	if err == nil {
-		pending, err = api.Picked(pending, pickOf, tools)
+		pending, err = httpapi.Picked(pending, pickOf, tools)
 	}
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func (p people) Reject(id string, tools []api.Pick) error {
 	return s.Reject(pending)
 }
 
-// Retry implements api.Yard.
+// Retry implements httpapi.Yard.
 func (p people) Retry(id string) error {
 	s := p.config.Load().servers[id]
 	if s == nil {
@@ -203,8 +203,8 @@ func (p people) Retry(id string) error {
 	return nil
 }
 
-// Limits implements api.Yard.
-func (p people) Limits(ctx context.Context) (limits []api.Limit, err error) {
+// Limits implements httpapi.Yard.
+func (p people) Limits(ctx context.Context) (limits []httpapi.Limit, err error) {
 	s := p.config.Load()
 	var keys []string
 	places := make(map[string]int)
@@ -248,8 +248,8 @@ func (k *contract) paces(ctx context.Context, keys []string) (map[string]store.P
 	return s.Paces(ctx, keys)
 }
 
-func limitOf(pace toolyard.Pace, t *toolyard.Tool) api.Limit {
-	l := api.Limit{
+func limitOf(pace toolyard.Pace, t *toolyard.Tool) httpapi.Limit {
+	l := httpapi.Limit{
 		Kind: "server", Server: t.Server, Name: pace.Name, PerMinute: pace.Limit.PerMinute, Concurrency: pace.Limit.Concurrency,
 		CooldownMs: pace.Limit.Cooldown.Milliseconds(), Local: pace.Local,
 	}

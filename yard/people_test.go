@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/api"
-	"github.com/toolyard/toolyard/internal/identity"
+	"github.com/toolyard/toolyard/internal/serve/httpapi"
 	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/trust/identity"
 	"github.com/toolyard/toolyard/yard"
 )
 
@@ -139,7 +139,7 @@ func TestAuthorization(t *testing.T) {
 		"POST /api/v1/tools/execute": true, "POST /api/v1/calls": true, "POST /api/v1/calls/batch": true,
 		"POST /api/v1/signin": true, "DELETE /api/v1/signin": true, "POST /api/v1/toolsets/{name}/preview": true,
 	}
-	for _, rule := range api.Rules() {
+	for _, rule := range httpapi.Rules() {
 		name := rule.Method + " " + rule.Path
 		t.Run(name, func(t *testing.T) {
 			if rule.Access == "nobody" {
@@ -254,7 +254,7 @@ func TestCookieNeedsPageSecret(t *testing.T) {
 	foreign, _ := s.signIn(t, "caller")
 	cookie := "toolyard=" + set.Value
 	own := []string{"Sec-Fetch-Site", "same-origin"}
-	for _, rule := range api.Rules() {
+	for _, rule := range httpapi.Rules() {
 		if rule.Access == "open" {
 			continue
 		}

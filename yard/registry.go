@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/api"
-	"github.com/toolyard/toolyard/internal/registry"
+	"github.com/toolyard/toolyard/internal/control/registry"
+	"github.com/toolyard/toolyard/internal/serve/httpapi"
 )
 
 // registry serves the servers whose tools a caller may see as an MCP registry. It sends
@@ -59,7 +59,7 @@ type listing struct {
 
 // listings are what the gates show of each server, of one snapshot.
 type listings struct {
-	of       *api.Snapshot
+	of       *httpapi.Snapshot
 	byServer map[string][]listing
 }
 

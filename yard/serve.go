@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard/internal/config"
-	"github.com/toolyard/toolyard/internal/console"
 	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/serve/console"
 )
 
 // drain is how long calls in flight may go on after the end was asked for.

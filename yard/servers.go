@@ -14,8 +14,8 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
-	"github.com/toolyard/toolyard/internal/pin"
-	"github.com/toolyard/toolyard/internal/secret"
+	"github.com/toolyard/toolyard/internal/sources/pin"
+	"github.com/toolyard/toolyard/internal/trust/secret"
 	"github.com/toolyard/toolyard/upstream"
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/guard"
-	"github.com/toolyard/toolyard/internal/mcpserve"
-	"github.com/toolyard/toolyard/internal/pin"
+	"github.com/toolyard/toolyard/internal/serve/mcpserver"
+	"github.com/toolyard/toolyard/internal/sources/pin"
 	"github.com/toolyard/toolyard/internal/store"
 )
 
@@ -201,13 +201,13 @@ func (y *Yard) followStore(ctx context.Context) {
 // fleet connects the MCP server with those of the other replicas.
 type fleet struct{ *store.Store }
 
-// EndSession implements [mcpserve.Fleet].
+// EndSession implements [mcpserver.Fleet].
 func (f fleet) EndSession(ctx context.Context, id string, owner toolyard.Caller, expires time.Time) error {
 	return f.Store.EndSession(ctx, id, owner.Account+" "+owner.ID, expires)
 }
 
 // fleet is how this replica reaches the others; nil if there are none.
-func (k *contract) fleet() mcpserve.Fleet {
+func (k *contract) fleet() mcpserver.Fleet {
 	if k.store == nil || k.store.Kind() != "postgres" {
 		return nil
 	}

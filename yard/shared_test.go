@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toolyard/toolyard/internal/pgtest"
 	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/store/pgtest"
 	"github.com/toolyard/toolyard/packs/basics"
 	"github.com/toolyard/toolyard/yard"
 )

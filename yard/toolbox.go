@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/mcpserve"
+	"github.com/toolyard/toolyard/internal/serve/mcpserver"
 )
 
 // toolbox is the gate of a call as its tool may use it.
@@ -54,7 +54,7 @@ func (b *toolbox) CallTool(ctx context.Context, c *toolyard.Call, server, tool s
 	if !usable(c, v.Tools[i].Tool) {
 		return nil, toolyard.Errorf(toolyard.Denied, "%s says that it only reads, so it cannot call %s, which does not", c.Tool.Name, tool)
 	}
-	return b.yard.server.Call(ctx, c.Gate, &mcpserve.Request{
+	return b.yard.server.Call(ctx, c.Gate, &mcpserver.Request{
 		Tool: v.Tools[i].Name, Args: args, Caller: c.Caller, Trace: c.Trace, Log: c.Log, Within: c,
 	})
 }
@@ -94,7 +94,7 @@ func (b *toolbox) ReadResource(ctx context.Context, c *toolyard.Call, server, ur
 	if r, ok := v.ReadResource(uri); !ok || r.Server != server {
 		return nil, toolyard.Errorf(toolyard.NotFound, "Unknown resource: %s", uri)
 	}
-	res, err := b.yard.server.ReadResource(ctx, c.Gate, uri, &mcpserve.Request{Caller: c.Caller, Trace: c.Trace, Log: c.Log, Within: c})
+	res, err := b.yard.server.ReadResource(ctx, c.Gate, uri, &mcpserver.Request{Caller: c.Caller, Trace: c.Trace, Log: c.Log, Within: c})
 	if err != nil {
 		return nil, err
 	}

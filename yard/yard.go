@@ -28,17 +28,17 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/api"
-	"github.com/toolyard/toolyard/internal/catalog"
+	"github.com/toolyard/toolyard/internal/callpath"
 	"github.com/toolyard/toolyard/internal/config"
-	"github.com/toolyard/toolyard/internal/console"
-	"github.com/toolyard/toolyard/internal/live"
-	"github.com/toolyard/toolyard/internal/mcpserve"
-	"github.com/toolyard/toolyard/internal/pin"
-	"github.com/toolyard/toolyard/internal/secret"
+	"github.com/toolyard/toolyard/internal/control/live"
+	"github.com/toolyard/toolyard/internal/serve/console"
+	"github.com/toolyard/toolyard/internal/serve/httpapi"
+	"github.com/toolyard/toolyard/internal/serve/mcpserver"
+	"github.com/toolyard/toolyard/internal/sources/catalog"
+	"github.com/toolyard/toolyard/internal/sources/pin"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/telemetry"
-	"github.com/toolyard/toolyard/policy"
+	"github.com/toolyard/toolyard/internal/trust/secret"
 )
 
 // Options say what a yard is made of. The zero value is a yard without tools.
@@ -90,7 +90,7 @@ type Yard struct {
 	id      string // which yard this is
 	log     *slog.Logger
 	catalog *catalog.Catalog
-	server  *mcpserve.Server
+	server  *mcpserver.Server
 	metrics *telemetry.Metrics
 	tracer  *telemetry.Tracer
 	handler http.Handler
@@ -101,8 +101,8 @@ type Yard struct {
 	// Swapped on every reload.
 	config atomic.Pointer[settings]
 
-	shown    atomic.Pointer[api.Snapshot] // what the gates show, for people
-	listings atomic.Pointer[listings]     // the same by server
+	shown    atomic.Pointer[httpapi.Snapshot] // what the gates show, for people
+	listings atomic.Pointer[listings]         // the same by server
 
 	refused  atomic.Pointer[[]toolyard.Problem] // of a configuration that is not used; nil for none
 	book     *pin.Book                          // the approved definitions
@@ -111,7 +111,7 @@ type Yard struct {
 	vault    atomic.Pointer[secret.Vault]       // of the last settings
 	contract *contract                          // what enforces what tools declare
 	found    *store.Store                       // where the configuration was, until the contract has it
-	seal     func() api.SealKey                 // see sealKey
+	seal     func() httpapi.SealKey             // see sealKey
 	keyed    atomic.Bool                        // a gate takes keys, or has taken them since the start
 
 	publishing sync.Mutex         // one Publish at a time
@@ -147,7 +147,7 @@ func New(opts Options) (*Yard, error) {
 	}
 	y.seal = sync.OnceValue(y.sealKey)
 	y.catalog = catalog.New(y.sources(s), catalog.Options{Log: y.log, OnEvent: y.logEvent})
-	y.server = mcpserve.New(mcpserve.Options{
+	y.server = mcpserver.New(mcpserver.Options{
 		Name: source.Name, Version: opts.Version, Clients: opts.Clients, Log: y.log, Now: opts.Now,
 		MaxBody: int64(source.Limits.Body), Admit: y.admit, Toolbox: &toolbox{y}, Down: y.Down, Yard: y.id,
 		StateKey: func() []byte { key := y.seal(); return key[:] }, Tokens: y.contract.tokens(),
@@ -228,17 +228,17 @@ func (y *Yard) logEvent(e catalog.Event) {
 // callPath is the line that every call takes.
 func (y *Yard) callPath(s *settings) toolyard.Handler {
 	c := s.Config
-	recorders := slices.Concat([]toolyard.Recorder{policy.Log{Logger: y.log}, y.metrics}, y.contract.recorders(), y.opts.Recorders)
-	path := policy.Path(y.opts.Now, toolyard.Run,
-		policy.At("record", policy.Record(y.opts.Now, recorders...)),
-		policy.At("recover", policy.Recover()),
-		policy.At("cap", policy.Cap(int(c.Limits.Args), 0)),
-		policy.At("inject", policy.Inject(y.provider(s))),
-		policy.At("validate", policy.Validate(time.Duration(c.Limits.Timeout))),
-		policy.At("admit", policy.Admit(y.opts.Now, y.contract.desk, s.asks)),
-		policy.At("bound", policy.Cap(0, int(c.Limits.Result))), // what is too large has failed, and is not charged
-		policy.At("intend", policy.Intend(recorders...)),
-		policy.At(toolyard.StepRun, policy.Deadline(time.Duration(c.Limits.Timeout))),
+	recorders := slices.Concat([]toolyard.Recorder{callpath.Log{Logger: y.log}, y.metrics}, y.contract.recorders(), y.opts.Recorders)
+	path := callpath.Path(y.opts.Now, toolyard.Run,
+		callpath.At("record", callpath.Record(y.opts.Now, recorders...)),
+		callpath.At("recover", callpath.Recover()),
+		callpath.At("cap", callpath.Cap(int(c.Limits.Args), 0)),
+		callpath.At("inject", callpath.Inject(y.provider(s))),
+		callpath.At("validate", callpath.Validate(time.Duration(c.Limits.Timeout))),
+		callpath.At("admit", callpath.Admit(y.opts.Now, y.contract.desk, s.asks)),
+		callpath.At("bound", callpath.Cap(0, int(c.Limits.Result))), // what is too large has failed, and is not charged
+		callpath.At("intend", callpath.Intend(recorders...)),
+		callpath.At(toolyard.StepRun, callpath.Deadline(time.Duration(c.Limits.Timeout))),
 	)
 	return toolyard.Chain(path, y.live.Policy(), y.tracer.Policy())
 }
@@ -442,7 +442,7 @@ func (y *Yard) gateName(name string) string {
 
 // Call calls a tool at a gate as the caller, on the same path as every other call.
 func (y *Yard) Call(ctx context.Context, gate string, caller toolyard.Caller, tool string, args json.RawMessage) (*toolyard.Result, error) {
-	return y.server.Call(ctx, y.gateName(gate), &mcpserve.Request{Tool: tool, Args: args, Caller: caller})
+	return y.server.Call(ctx, y.gateName(gate), &mcpserver.Request{Tool: tool, Args: args, Caller: caller})
 }
 
 // Question is what a tool asks a person before it goes on: a form to fill in, or a page to open.
@@ -462,7 +462,7 @@ const maxRounds = 8
 
 // CallAsking calls a tool like Call, for a caller who can answer questions.
 func (y *Yard) CallAsking(ctx context.Context, gate string, caller toolyard.Caller, tool string, args json.RawMessage, ask Ask) (*toolyard.Result, error) {
-	r := &mcpserve.Request{Tool: tool, Args: args, Caller: caller, Features: mcpserve.Answerable}
+	r := &mcpserver.Request{Tool: tool, Args: args, Caller: caller, Features: mcpserver.Answerable}
 	for range maxRounds {
 		reply, err := y.server.Do(ctx, y.gateName(gate), r)
 		if err != nil || reply.Asks == nil {
@@ -515,7 +515,7 @@ func (y *Yard) routes(c *config.Source) http.Handler {
 		mux.Handle("/sse", y.server.SSEHandler(gate))
 		mux.Handle("/sse/{gate}", y.server.SSEHandler(gate))
 	}
-	mux.Handle("GET /api/tools/catalog", y.guarded(api.Catalog(y.View, y.Down)))
+	mux.Handle("GET /api/tools/catalog", y.guarded(httpapi.Catalog(y.View, y.Down)))
 	mux.Handle("/api/v1/", y.apiV1(c))
 	pages := console.Handler()
 	mux.Handle(console.Prefix, pages)

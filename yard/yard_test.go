@@ -19,8 +19,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/identity"
-	"github.com/toolyard/toolyard/internal/pin"
+	"github.com/toolyard/toolyard/internal/sources/pin"
+	"github.com/toolyard/toolyard/internal/trust/identity"
 	"github.com/toolyard/toolyard/packs/basics"
 	"github.com/toolyard/toolyard/yard"
 )

@@ -2,7 +2,7 @@
 // does not name. It runs after the build, so that one that fails leaves the last one.
 import { readdir, readFile, rm } from "node:fs/promises";
 
-const built = new URL("../../internal/console/built/", import.meta.url);
+const built = new URL("../../internal/serve/console/built/", import.meta.url);
 const manifest = JSON.parse(await readFile(new URL("manifest.json", built), "utf8"));
 const keep = new Set(Object.values(manifest).flatMap((chunk) => [chunk.file, ...(chunk.css ?? []), ...(chunk.assets ?? [])]));
 

@@ -5,7 +5,7 @@ import { readFile } from "node:fs/promises";
 import { gzipSync } from "node:zlib";
 
 const budget = 150 * 1024;
-const built = new URL("../../internal/console/built/", import.meta.url);
+const built = new URL("../../internal/serve/console/built/", import.meta.url);
 const manifest = JSON.parse(await readFile(new URL("manifest.json", built), "utf8"));
 
 const files = new Set(["index.html"]);

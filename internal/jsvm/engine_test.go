@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toolyard/toolyard/internal/assets"
+	"github.com/toolyard/toolyard/internal/jsvm/assets"
 )
 
 func testSetup(t testing.TB) *setup {

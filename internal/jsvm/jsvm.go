@@ -23,7 +23,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/toolyard/toolyard/internal/assets"
+	"github.com/toolyard/toolyard/internal/jsvm/assets"
 )
 
 // Provided is a module that scripts can import without having it.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toolyard/toolyard/internal/assets"
+	"github.com/toolyard/toolyard/internal/jsvm/assets"
 )
 
 // harness calls a named function of the module.

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/toolyard/toolyard/internal/assets"
+	"github.com/toolyard/toolyard/internal/jsvm/assets"
 )
 
 // workerName is the name under which the binary runs as a worker.

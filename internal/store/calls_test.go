@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/pgtest"
+	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
 // recordStart is when the calls of tests begin: shortly before midnight in UTC.

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/pgtest"
+	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
 // documentEngines are the engines to test documents with. PostgreSQL is started if there is

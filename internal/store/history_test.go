@@ -13,7 +13,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/pgtest"
+	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
 // ledger is what histories are recorded of.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/identity"
+	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
 var (

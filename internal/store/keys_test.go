@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/identity"
+	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
 var keyTime = time.Date(2026, 11, 15, 12, 0, 0, 123456000, time.UTC)

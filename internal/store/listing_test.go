@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/identity"
+	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
 // putKeys keeps keys, several of which are made at the same time, and returns them with the

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toolyard/toolyard/internal/pgtest"
+	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
 // heard collects what a replica hears, until the test ends.

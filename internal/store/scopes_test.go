@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/identity"
+	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
 // Keys that were made when no scope meant every right keep their rights, and say so.

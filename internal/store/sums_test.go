@@ -19,7 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/pgtest"
+	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
 // aRecord is what the record should have.

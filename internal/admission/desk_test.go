@@ -1,0 +1,97 @@
+package admission_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission"
+	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/store/pgtest"
+	"github.com/toolyard/toolyard/toolyardtest"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/toolyard/toolyard/internal/store/pgtest.(*Cluster).wait"))
+}
+
+// stores are the stores that everything is tested with.
+func stores(t *testing.T, test func(t *testing.T, address func(*testing.T) string)) {
+	t.Run("memory", func(t *testing.T) { test(t, func(*testing.T) string { return "memory" }) })
+	t.Run("sqlite", func(t *testing.T) {
+		test(t, func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "toolyard.db") })
+	})
+	t.Run("postgres", func(t *testing.T) {
+		c := pgtest.ForTest(t)
+		test(t, func(t *testing.T) string { return c.Database(t) })
+	})
+}
+
+func open(t *testing.T, address string) *store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// start runs a desk until the test ends.
+func start(t *testing.T, s admission.Store, name string) *admission.Desk {
+	d := admission.New(s, options(name))
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { d.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		wg.Wait()
+	})
+	return d
+}
+
+func options(name string) admission.Options {
+	return admission.Options{
+		Replica: name, Log: slog.New(slog.DiscardHandler),
+		Row: func(c *toolyard.Call, o toolyard.Outcome) *store.CallRow {
+			return &store.CallRow{ID: c.ID, Code: o.Code(), Price: c.Receipt.Price}
+		},
+	}
+}
+
+// replicas opens desks: on one store if it is of one process, otherwise each on its own.
+func replicas(address func(*testing.T) string) toolyardtest.Replicas {
+	return func(t *testing.T, n int) (list []toolyard.Admitter, l toolyard.Ledger) {
+		at := address(t)
+		s := open(t, at)
+		for i := range n {
+			if i > 0 && at != "memory" {
+				s = open(t, at)
+			}
+			list = append(list, start(t, s, fmt.Sprint("replica-", i)))
+		}
+		return list, s
+	}
+}
+
+func TestAdmit(t *testing.T) {
+	stores(t, func(t *testing.T, address func(*testing.T) string) {
+		toolyardtest.TestAdmit(t, replicas(address))
+	})
+}
+
+func TestLedger(t *testing.T) {
+	stores(t, func(t *testing.T, address func(*testing.T) string) {
+		toolyardtest.TestLedger(t, func(t *testing.T) toolyard.Ledger { return open(t, address(t)) })
+	})
+}

@@ -1,0 +1,668 @@
+package admission
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/store"
+)
+
+// flaky is a store that sometimes does not do what it is asked for, does it and does not say
+// so, or takes its time.
+type flaky struct {
+	Store
+	mu      sync.Mutex
+	random  *rand.Rand
+	rate    float64 // of exchanges that go wrong
+	away    bool    // all of them do
+	next    *fault  // what goes wrong next, nil for anything
+	charged map[string]toolyard.Money
+}
+
+func newFlaky(s Store, seed uint64) *flaky {
+	return &flaky{Store: s, random: rand.New(rand.NewPCG(seed, 1)), charged: map[string]toolyard.Money{}}
+}
+
+func (f *flaky) set(rate float64, away bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rate, f.away = rate, away
+}
+
+// fail is what goes wrong next.
+func (f *flaky) fail(next fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.next = &next
+}
+
+// fault is what goes wrong, and for how long something takes.
+type fault struct {
+	before, after, hang bool
+	early, late         time.Duration
+}
+
+func (f *flaky) draw() (x fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.away {
+		return fault{before: true}
+	}
+	if f.next != nil {
+		x, f.next = *f.next, nil
+		return x
+	}
+	if f.random.Float64() >= f.rate {
+		return x
+	}
+	switch d := time.Duration(f.random.Int64N(int64(4 * time.Second))); f.random.IntN(6) {
+	case 0:
+		x.before = true
+	case 1:
+		x.after = true
+	case 2:
+		x.before, x.hang = true, true
+	case 3:
+		x.after, x.hang = true, true
+	case 4:
+		x.early = d
+	default:
+		x.late = d
+	}
+	return x
+}
+
+func (f *flaky) Exchange(ctx context.Context, b *store.Batch) (*store.Answers, error) {
+	time.Sleep(time.Millisecond) // no store answers at once
+	x := f.draw()
+	time.Sleep(x.early)
+	if x.before {
+		return nil, x.end(ctx)
+	}
+	a, err := f.Store.Exchange(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	f.note(b, a)
+	time.Sleep(x.late)
+	if x.after {
+		return nil, x.end(ctx)
+	}
+	return a, nil
+}
+
+func (x fault) end(ctx context.Context) error {
+	if x.hang {
+		<-ctx.Done()
+	}
+	return store.ErrAway
+}
+
+// note remembers what was charged.
+func (f *flaky) note(b *store.Batch, a *store.Answers) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, s := range b.Settles {
+		if a.Settles[i].Refused == nil && s.Amount > 0 {
+			f.charged[s.Call] = s.Amount
+		}
+	}
+}
+
+// world is a few replicas on a store that is not reliable.
+type world struct {
+	t       *testing.T
+	store   *store.Store
+	flaky   *flaky
+	desks   []*Desk
+	running sync.WaitGroup
+	stop    context.CancelFunc
+
+	mu    sync.Mutex
+	calls int
+	ran   []ran
+	free  []*toolyard.Ask // keyed calls that were not made
+}
+
+// ran is a call that ran.
+type ran struct {
+	ask        *toolyard.Ask
+	start, end time.Time
+	err        error // of settling it
+	failed     bool  // it did not succeed, so it costs nothing
+}
+
+func newWorld(t *testing.T, replicas int, seed uint64, change func(*Options)) *world {
+	s, err := store.Open(t.Context(), "memory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, store: s, flaky: newFlaky(s, seed)}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	w.stop = cancel
+	for i := range replicas {
+		o := Options{Replica: fmt.Sprint("replica-", i), Log: slog.New(slog.DiscardHandler)}
+		change(&o)
+		d := New(w.flaky, o)
+		w.desks = append(w.desks, d)
+		w.running.Go(func() { d.Run(ctx) })
+	}
+	return w
+}
+
+func (w *world) fund(account string, amount toolyard.Money) {
+	if err := w.store.Fund(w.t.Context(), account, amount, fmt.Sprint(time.Now())); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// close ends everything, and looks whether something is left.
+func (w *world) close() {
+	for _, d := range w.desks {
+		d.call() // one that needs nothing of the store does not look after what it has
+	}
+	time.Sleep(10 * time.Second)
+	for _, d := range w.desks {
+		d.mu.Lock()
+		if n := len(d.lines) + len(d.lanes) + len(d.wallets) + len(d.durable) + len(d.out.settles) + len(d.out.drops) + len(d.out.returns); n > 0 {
+			w.t.Errorf("%s is not empty: %d lines, %d lanes, %d wallets, %d visitors", d.opts.Replica, len(d.lines), len(d.lanes), len(d.wallets), len(d.durable))
+		}
+		d.mu.Unlock()
+	}
+	w.stop()
+	w.running.Wait()
+	if err := w.store.Close(); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// The limits of calls in these tests.
+var (
+	busyTool = toolyard.Pace{Key: "busy", Name: "busy", Limit: toolyard.Limit{PerMinute: 300, Concurrency: 3}}
+	coolTool = toolyard.Pace{Key: "cool", Name: "cool", Limit: toolyard.Limit{Cooldown: 150 * time.Millisecond}}
+)
+
+// ask is a random call. Half of them have prices, a third has a key.
+func (w *world) ask(r *rand.Rand) *toolyard.Ask {
+	w.mu.Lock()
+	w.calls++
+	id := fmt.Sprint("call-", w.calls)
+	w.mu.Unlock()
+	a := &toolyard.Ask{
+		Call: id, Caller: fmt.Sprint("caller-", r.IntN(3)), Account: "acme", Seller: "shop",
+		Timeout: 2 * time.Second, Wait: time.Duration(1+r.IntN(20)) * time.Second,
+	}
+	if r.IntN(3) > 0 {
+		a.Paces = append(a.Paces, []toolyard.Pace{busyTool, coolTool}[r.IntN(2)])
+	}
+	if r.IntN(2) == 0 || len(a.Paces) == 0 {
+		a.Purse, a.Price = "acme", toolyard.Money(1+9*r.IntN(2))
+	}
+	if r.IntN(3) == 0 {
+		a.Scope, a.Key, a.Digest = "acme", id, sha256.Sum256([]byte(id))
+	}
+	return a
+}
+
+// call makes a call, which its caller may give up at any time.
+func (w *world) call(r *rand.Rand, a *toolyard.Ask) {
+	d := w.desks[r.IntN(len(w.desks))]
+	ctx, cancel := context.WithCancel(w.t.Context())
+	defer cancel()
+	if r.IntN(4) == 0 {
+		defer time.AfterFunc(time.Duration(r.Int64N(int64(3*time.Second))), cancel).Stop()
+	}
+	asked := time.Now()
+	ticket, err := d.Admit(ctx, a)
+	if took := time.Since(asked); took > max(a.Wait, patience)+100*time.Millisecond { // the store may take its time
+		w.t.Errorf("%s was told %v after %v, and would wait for %v", a.Call, err, took, a.Wait)
+	}
+	if err != nil {
+		w.refused(a, err)
+		return
+	}
+	made := ran{ask: a, start: time.Now(), failed: r.IntN(5) == 0}
+	time.Sleep(time.Duration(r.Int64N(int64(200 * time.Millisecond))))
+	made.end = time.Now()
+	o := toolyard.Outcome{Result: &toolyard.Result{}}
+	if made.failed {
+		o = toolyard.Outcome{Err: &toolyard.Error{Code: toolyard.Failed}}
+	}
+	_, made.err = d.Settle(ctx, ticket, o)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ran = append(w.ran, made)
+}
+
+func (w *world) refused(a *toolyard.Ask, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a.Key != "" {
+		w.free = append(w.free, a)
+	}
+	switch code := toolyard.AsError(err).Code; code {
+	case toolyard.Exhausted, toolyard.Budget, toolyard.Unavailable, toolyard.Canceled:
+	default:
+		w.t.Errorf("%s: %s: %v", a.Call, code, err)
+	}
+}
+
+// load has callers make calls one after the other.
+func (w *world) load(callers, each int, seed uint64) {
+	var all sync.WaitGroup
+	for i := range callers {
+		r := rand.New(rand.NewPCG(seed, uint64(i)))
+		all.Go(func() {
+			for range each {
+				w.call(r, w.ask(r))
+			}
+		})
+	}
+	all.Wait()
+}
+
+// checkLimits looks whether a limit was passed.
+func (w *world) checkLimits(p toolyard.Pace) {
+	var of []ran
+	for _, r := range w.ran {
+		if slices.ContainsFunc(r.ask.Paces, func(other toolyard.Pace) bool { return other.Key == p.Key }) {
+			of = append(of, r)
+		}
+	}
+	slices.SortFunc(of, func(a, b ran) int { return a.start.Compare(b.start) })
+	for i, r := range of {
+		if n := p.Limit.PerMinute; n > 0 && i >= n && r.start.Sub(of[i-n].start) < time.Minute {
+			w.t.Errorf("%s: %d calls began within %v", p.Key, n+1, r.start.Sub(of[i-n].start))
+		}
+		if i > 0 && r.start.Sub(of[i-1].start) < p.Limit.Cooldown {
+			w.t.Errorf("%s: %s began %v after %s", p.Key, r.ask.Call, r.start.Sub(of[i-1].start), of[i-1].ask.Call)
+		}
+		at := 0
+		for _, other := range of[:i+1] {
+			if other.end.After(r.start) {
+				at++
+			}
+		}
+		if n := p.Limit.Concurrency; n > 0 && at > n {
+			w.t.Errorf("%s: %d calls ran at once when %s began", p.Key, at, r.ask.Call)
+		}
+	}
+}
+
+// checkMoney looks whether what was charged is what succeeded.
+func (w *world) checkMoney() (spent toolyard.Money) {
+	told := map[string]bool{}
+	for _, r := range w.ran {
+		amount, charged := w.flaky.charged[r.ask.Call]
+		told[r.ask.Call] = true
+		switch {
+		case r.failed || r.ask.Price == 0:
+			if charged {
+				w.t.Errorf("%s was charged, and should not be", r.ask.Call)
+			}
+		case r.err == nil && amount != r.ask.Price:
+			w.t.Errorf("%s succeeded, and was charged %s of %s", r.ask.Call, amount, r.ask.Price)
+		case r.err != nil && toolyard.AsError(r.err).Code != toolyard.Unknown:
+			w.t.Errorf("%s: %v", r.ask.Call, r.err)
+		}
+	}
+	for call, amount := range w.flaky.charged {
+		if spent += amount; !told[call] {
+			w.t.Errorf("%s was charged, and did not run", call)
+		}
+	}
+	p, err := w.store.Purse(w.t.Context(), "acme")
+	if err != nil || p.Spent != spent {
+		w.t.Errorf("%+v was spent, and %s charged: %v", p, spent, err)
+	}
+	return spent
+}
+
+// checkKeys uses the keys again of calls that were not made.
+func (w *world) checkKeys() {
+	for i, a := range w.free {
+		again := *a
+		again.Call, again.Wait, again.Price, again.Purse, again.Paces = a.Call+"-again", time.Second, 0, "", nil
+		ticket, err := w.desks[i%len(w.desks)].Admit(w.t.Context(), &again)
+		if err != nil || ticket.Replay != nil {
+			w.t.Errorf("the key of %s, which was not made, is not free: %v", a.Call, err)
+			continue
+		}
+		if _, err := w.desks[i%len(w.desks)].Settle(w.t.Context(), ticket, toolyard.Outcome{Result: &toolyard.Result{}}); err != nil {
+			w.t.Error(err)
+		}
+	}
+}
+
+// spendAll spends what is left, one by one, on all replicas.
+func (w *world) spendAll() (n toolyard.Money) {
+	for i := 0; ; i++ {
+		a := &toolyard.Ask{Call: fmt.Sprint("rest-", i), Caller: "ann", Account: "acme", Purse: "acme", Price: 1, Seller: "shop", Timeout: time.Second, Wait: 3 * time.Second}
+		d := w.desks[i%len(w.desks)]
+		ticket, err := d.Admit(w.t.Context(), a)
+		if err != nil {
+			if toolyard.AsError(err).Code != toolyard.Budget {
+				w.t.Errorf("spending the rest: %v", err)
+			}
+			return n
+		}
+		if _, err := d.Settle(w.t.Context(), ticket, toolyard.Outcome{Result: &toolyard.Result{}}); err != nil {
+			w.t.Errorf("spending the rest: %v", err)
+			return n
+		}
+		n++
+	}
+}
+
+// Thousands of calls on three replicas whose store fails before it does something, after it,
+// or hangs, while callers give up at any time: no limit is passed, every success is charged
+// exactly once and nothing else is, and in the end all money and all keys can be used.
+func TestFaults(t *testing.T) {
+	seeds := uint64(8)
+	if testing.Short() {
+		seeds = 3
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const budget = 1500
+				w := newWorld(t, 3, seed, func(*Options) {})
+				w.fund("acme", budget)
+				w.flaky.set(0.05, false)
+				w.load(30, 30, seed)
+				w.flaky.set(0, false)
+				time.Sleep(40 * time.Second) // all leases have run out
+				w.checkLimits(busyTool)
+				w.checkLimits(coolTool)
+				spent := w.checkMoney()
+				t.Logf("%d calls of %d ran, and cost %d", len(w.ran), w.calls, spent)
+				w.checkKeys()
+				if rest := w.spendAll(); spent+rest != budget {
+					t.Errorf("of %d, %d was spent, and then %d", budget, spent, rest)
+				}
+				w.close()
+			})
+		})
+	}
+}
+
+// plain is an ask of which more can be said.
+func plain(id string, change func(*toolyard.Ask)) *toolyard.Ask {
+	a := &toolyard.Ask{Call: id, Caller: "ann", Account: "acme", Seller: "shop", Timeout: 5 * time.Second, Wait: 30 * time.Second}
+	change(a)
+	return a
+}
+
+func succeeded() toolyard.Outcome { return toolyard.Outcome{Result: &toolyard.Result{}} }
+
+func code(err error) toolyard.Code {
+	if err == nil {
+		return toolyard.OK
+	}
+	return toolyard.AsError(err).Code
+}
+
+// While the store is away, calls that need nothing of it run, and those that need money, a
+// key or a limit are refused soon.
+func TestAStoreThatIsAway(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*toolyard.Ask)
+		local  bool
+		want   toolyard.Code
+	}{
+		{"nothing", func(*toolyard.Ask) {}, false, toolyard.OK},
+		{"of this replica", func(a *toolyard.Ask) {
+			a.Paces = []toolyard.Pace{{Key: "own", Local: true, Limit: toolyard.Limit{Concurrency: 1}}}
+		}, false, toolyard.OK},
+		{"money", func(a *toolyard.Ask) { a.Purse, a.Price = "acme", 1 }, false, toolyard.Unavailable},
+		{"money, alone", func(a *toolyard.Ask) { a.Purse, a.Price = "acme", 1 }, true, toolyard.Unavailable},
+		{"key", func(a *toolyard.Ask) { a.Scope, a.Key = "acme", "k" }, false, toolyard.Unavailable},
+		{"key, alone", func(a *toolyard.Ask) { a.Scope, a.Key = "acme", "k" }, true, toolyard.Unavailable},
+		{"limit", func(a *toolyard.Ask) { a.Paces = []toolyard.Pace{busyTool} }, false, toolyard.Unavailable},
+		{"limit, alone", func(a *toolyard.Ask) { a.Paces = []toolyard.Pace{busyTool} }, true, toolyard.OK},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 1, 0, func(o *Options) { o.Local = tt.local })
+				w.fund("acme", 10)
+				w.flaky.set(0, true)
+				time.Sleep(time.Second)
+				asked := time.Now()
+				ticket, err := w.desks[0].Admit(t.Context(), plain("c", tt.change))
+				if took := time.Since(asked); code(err) != tt.want || took > 3*time.Second {
+					t.Errorf("%v after %v", err, took)
+				}
+				if err == nil {
+					if _, err := w.desks[0].Settle(t.Context(), ticket, succeeded()); err != nil {
+						t.Error(err)
+					}
+				}
+				w.flaky.set(0, false)
+				w.close()
+			})
+		})
+	}
+}
+
+// A replica that counts alone stays within its share of a limit.
+func TestAloneWithinItsShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tool := toolyard.Pace{Key: "tool", Limit: toolyard.Limit{PerMinute: 9}}
+		w := newWorld(t, 3, 0, func(o *Options) { o.Local = true })
+		for i, d := range w.desks { // so that each knows of the others
+			if _, err := d.Admit(t.Context(), plain(fmt.Sprint(i), func(a *toolyard.Ask) { a.Paces = []toolyard.Pace{tool} })); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.flaky.set(0, true)
+		n := 0
+		for i := range 10 {
+			a := plain(fmt.Sprint("alone-", i), func(a *toolyard.Ask) { a.Paces, a.Wait = []toolyard.Pace{tool}, 4*time.Second })
+			if _, err := w.desks[2].Admit(t.Context(), a); err == nil {
+				n++
+			}
+		}
+		if n != 3 {
+			t.Errorf("%d calls of a share of 3", n)
+		}
+		w.flaky.set(0, false)
+		w.close()
+	})
+}
+
+// A call that ends while the store is away is settled when it is back; one whose money was
+// given back meanwhile is not charged, and its caller is told so.
+func TestSettlingWhileTheStoreIsAway(t *testing.T) {
+	for _, tt := range []struct {
+		away    time.Duration
+		durable bool
+		want    toolyard.Code
+		charged int
+	}{
+		{3 * time.Second, false, toolyard.OK, 1},
+		{3 * time.Second, true, toolyard.OK, 1},
+		{time.Minute, false, toolyard.Unknown, 0},
+		{time.Minute, true, toolyard.Unknown, 0},
+	} {
+		t.Run(fmt.Sprintf("%v, durable %v", tt.away, tt.durable), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 2, 0, func(*Options) {})
+				w.fund("acme", 10)
+				a := plain("c", func(a *toolyard.Ask) { a.Purse, a.Price, a.Writes = "acme", 4, tt.durable })
+				ticket, err := w.desks[0].Admit(t.Context(), a)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.flaky.set(0, true)
+				settled := make(chan error, 1)
+				go func() {
+					_, err := w.desks[0].Settle(t.Context(), ticket, succeeded())
+					settled <- err
+				}()
+				time.Sleep(tt.away) // replicas sweep meanwhile
+				w.flaky.set(0, false)
+				if err := <-settled; code(err) != tt.want {
+					t.Error(err)
+				}
+				time.Sleep(10 * time.Second)
+				if len(w.flaky.charged) != tt.charged {
+					t.Errorf("charged: %v", w.flaky.charged)
+				}
+				if rest := w.spendAll(); rest != toolyard.Money(10-4*tt.charged) {
+					t.Errorf("%d was left", rest)
+				}
+				w.close()
+			})
+		})
+	}
+}
+
+// Who gives up while the store is asked leaves nothing behind: the key is free again and the
+// money is back, also if the answer was lost, well before the reservation runs out.
+func TestGivingUpWhileTheStoreIsAsked(t *testing.T) {
+	for name, x := range map[string]fault{
+		"slow": {late: 500 * time.Millisecond}, "slow to begin": {early: 500 * time.Millisecond}, "lost": {after: true}, "lost and slow": {after: true, hang: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 1, 0, func(*Options) {})
+				w.fund("acme", 10)
+				w.flaky.next = &x
+				a := plain("c", func(a *toolyard.Ask) {
+					a.Purse, a.Price, a.Scope, a.Key, a.Timeout = "acme", 10, "acme", "k", time.Hour
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+				defer cancel()
+				if _, err := w.desks[0].Admit(ctx, a); err == nil {
+					t.Fatal("it was admitted")
+				}
+				time.Sleep(7 * time.Second)
+				a.Call = "d"
+				ticket, err := w.desks[0].Admit(t.Context(), a)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := w.desks[0].Settle(t.Context(), ticket, succeeded()); err != nil {
+					t.Error(err)
+				}
+				w.close()
+			})
+		})
+	}
+}
+
+// A cheap call that comes while the store is asked for the price of a dear one takes nothing
+// that goes back when the store refuses, also if the refusal is lost.
+func TestACheapCallBesideADearOne(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 2, 0, func(*Options) {})
+			w.fund("acme", 11)
+			admit := func(d *Desk, id string, price toolyard.Money) *toolyard.Ticket {
+				line := toolyard.Pace{Key: id, Local: true, Limit: toolyard.Limit{Concurrency: 1}} // so that nobody waits behind another
+				a := plain(id, func(a *toolyard.Ask) { a.Purse, a.Price, a.Paces = "acme", price, []toolyard.Pace{line} })
+				ticket, err := d.Admit(t.Context(), a)
+				if err != nil && code(err) != toolyard.Budget {
+					t.Fatal(id, err)
+				}
+				return ticket
+			}
+			other := admit(w.desks[1], "other", 6) // all that the replica has not
+			first := admit(w.desks[0], "first", 5)
+			if _, err := w.desks[0].Settle(t.Context(), first, toolyard.Outcome{Err: &toolyard.Error{Code: toolyard.Failed}}); err != nil {
+				t.Fatal(err)
+			}
+			w.flaky.next = &fault{after: lost}
+			var dear sync.WaitGroup
+			dear.Go(func() { admit(w.desks[0], "dear", 7) })
+			time.Sleep(500 * time.Microsecond) // the store is being asked
+			if lost {
+				time.Sleep(5 * time.Millisecond) // and is not asked again yet
+			}
+			if cheap := admit(w.desks[0], "cheap", 5); cheap != nil {
+				time.Sleep(time.Second)
+				if _, err := w.desks[0].Settle(t.Context(), cheap, succeeded()); err != nil {
+					t.Errorf("lost %v: %v", lost, err)
+				}
+			}
+			dear.Wait()
+			if _, err := w.desks[1].Settle(t.Context(), other, succeeded()); err != nil {
+				t.Error(err)
+			}
+			w.close()
+		})
+	}
+}
+
+// Calls that wait for a narrow limit do not keep others from a wide one that they need too.
+func TestANarrowLimitLeavesTheWideOneAlone(t *testing.T) {
+	for i := range 6 {
+		wide, keyed := []toolyard.Limit{{PerMinute: 60}, {Concurrency: 1}, {Cooldown: 200 * time.Millisecond}}[i/2], i%2 == 1
+		t.Run(fmt.Sprintf("%d %v %d, keyed %v", wide.PerMinute, wide.Cooldown, wide.Concurrency, keyed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := toolyard.Pace{Key: "server", Name: "server", Limit: wide}
+				narrow := toolyard.Pace{Key: "narrow", Name: "narrow", Limit: toolyard.Limit{PerMinute: 1}}
+				w := newWorld(t, 2, 0, func(*Options) {})
+				var all sync.WaitGroup
+				call := func(d *Desk, id string, wait time.Duration, paces ...toolyard.Pace) bool {
+					a := plain(id, func(a *toolyard.Ask) { a.Paces, a.Wait = paces, wait })
+					if keyed && len(paces) > 1 {
+						a.Scope, a.Key = "acme", id
+					}
+					ticket, err := d.Admit(t.Context(), a)
+					if err == nil {
+						_, err = d.Settle(t.Context(), ticket, succeeded())
+					}
+					return err == nil
+				}
+				for i := range 20 {
+					all.Go(func() { call(w.desks[0], fmt.Sprint("narrow-", i), 2*time.Minute, server, narrow) })
+				}
+				time.Sleep(5 * time.Second)
+				n := 0
+				for i := range 20 {
+					if call(w.desks[1], fmt.Sprint("wide-", i), 10*time.Second, server) {
+						n++
+					}
+				}
+				if n < 20 {
+					t.Errorf("%d of 20 calls ran", n)
+				}
+				all.Wait()
+				w.close()
+			})
+		})
+	}
+}
+
+// A call that the store admits, and says so when its turn is over, does not begin. Its key is
+// free.
+func TestAnAnswerThatComesTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, 0, func(*Options) {})
+		w.flaky.next = &fault{late: 3 * time.Second}
+		a := plain("c", func(a *toolyard.Ask) { a.Scope, a.Key, a.Paces = "acme", "k", []toolyard.Pace{coolTool} })
+		if _, err := w.desks[0].Admit(t.Context(), a); code(err) != toolyard.Unavailable {
+			t.Error(err)
+		}
+		a.Call = "d"
+		ticket, err := w.desks[0].Admit(t.Context(), a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.desks[0].Settle(t.Context(), ticket, succeeded()); err != nil {
+			t.Error(err)
+		}
+		w.close()
+	})
+}

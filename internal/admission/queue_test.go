@@ -1,0 +1,222 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/store"
+)
+
+// onDesk runs a test with a desk on a store, in time that costs nothing.
+func onDesk(t *testing.T, test func(t *testing.T, d *Desk, f *flaky)) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s, err := store.Open(ctx, "memory")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Fund(ctx, "acme", toolyard.USD, "first"); err != nil {
+			t.Fatal(err)
+		}
+		f := newFlaky(s, 1)
+		d := New(f, Options{Replica: "one", Log: slog.New(slog.DiscardHandler)})
+		var wg sync.WaitGroup
+		wg.Go(func() { d.Run(ctx) })
+		test(t, d, f)
+		cancel()
+		wg.Wait()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+var calls atomic.Int64
+
+// toServer is a call of a server that takes so many at once.
+func toServer(caller string, concurrency int, wait time.Duration) *toolyard.Ask {
+	return &toolyard.Ask{
+		Call: fmt.Sprint("call-", calls.Add(1)), Caller: caller, Account: "acme", Timeout: 30 * time.Second, Wait: wait,
+		Paces: []toolyard.Pace{{Key: "at once/docs", Name: "The server docs", Local: true, Limit: toolyard.Limit{Concurrency: concurrency}}},
+	}
+}
+
+// make admits a call, lets it work, and settles it.
+func (d *Desk) make(t *testing.T, ask *toolyard.Ask, work time.Duration) *toolyard.Error {
+	ticket, err := d.Admit(t.Context(), ask)
+	if err != nil {
+		return toolyard.AsError(err)
+	}
+	time.Sleep(work)
+	if _, err := d.Settle(t.Context(), ticket, toolyard.Outcome{Result: &toolyard.Result{}}); err != nil {
+		t.Error(err)
+	}
+	return nil
+}
+
+// Many clients of one server that takes few calls at once are all served while calls are quick.
+func TestQuickCallsQueueWithoutRefusals(t *testing.T) {
+	for _, clients := range []int{64, 512} {
+		onDesk(t, func(t *testing.T, d *Desk, _ *flaky) {
+			var wg sync.WaitGroup
+			for range clients {
+				wg.Go(func() {
+					for range 20 {
+						if err := d.make(t, toServer("ann", 8, 10*time.Second), 5*time.Millisecond); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			if d.backlog.all != (usage{}) || len(d.backlog.caller) != 0 {
+				t.Errorf("nobody waits, and it counts %+v", d.backlog)
+			}
+		})
+	}
+}
+
+// A call that would wait in vain is refused at once, and told when to come back; one that has
+// a fair chance waits.
+func TestHopelessWaitsAreRefusedAtOnce(t *testing.T) {
+	onDesk(t, func(t *testing.T, d *Desk, _ *flaky) {
+		if err := d.make(t, toServer("ann", 1, 0), 5*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		var refused []time.Duration // how long each was told to stay away
+		for range 10 {
+			wg.Go(func() {
+				began := time.Now()
+				err := d.make(t, toServer("ann", 1, 10*time.Second), 5*time.Second)
+				if err == nil || time.Since(began) > 0 {
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				refused = append(refused, err.RetryAfter)
+			})
+			synctest.Wait()
+		}
+		// One runs, four wait no longer than twice their time; each of the others was told how long the queue is.
+		if want := []time.Duration{15 * time.Second, 15 * time.Second, 15 * time.Second, 15 * time.Second, 15 * time.Second}; !slices.Equal(refused, want) {
+			t.Errorf("refused with %v, want %v", refused, want)
+		}
+		if err := d.make(t, toServer("bob", 1, 10*time.Second), time.Second); err != nil { // whose turn comes next
+			t.Error(err)
+		}
+		wg.Wait()
+	})
+}
+
+// A call that does not want to wait is served if there is room, however long the store takes
+// to say so, and refused if not.
+func TestCallsThatDoNotWait(t *testing.T) {
+	for _, wait := range []time.Duration{0, time.Millisecond} {
+		onDesk(t, func(t *testing.T, d *Desk, f *flaky) {
+			limited := func(key string) *toolyard.Ask {
+				a := toServer("ann", 8, wait)
+				a.Key, a.Scope = key, "acme"
+				a.Paces = append(a.Paces, toolyard.Pace{Key: "tool/slow", Name: "the tool slow", Limit: toolyard.Limit{PerMinute: 3}})
+				a.Purse, a.Price = "acme", toolyard.USD/1000
+				return a
+			}
+			for i, ask := range []*toolyard.Ask{limited(""), limited("key"), limited("")} {
+				f.fail(fault{early: 300 * time.Millisecond})
+				if err := d.make(t, ask, time.Millisecond); err != nil {
+					t.Errorf("wait %v: call %d: %v", wait, i, err)
+				}
+				time.Sleep(2 * time.Second) // what was leased is given back
+			}
+			began := time.Now()
+			if err := d.make(t, limited(""), 0); err == nil || err.Code != toolyard.Exhausted || err.RetryAfter < 30*time.Second || time.Since(began) > time.Second {
+				t.Errorf("wait %v: after %v: %v", wait, time.Since(began), err)
+			}
+			f.set(0, true)
+			if err := d.make(t, limited(""), 0); err == nil || !err.Retryable() {
+				t.Errorf("wait %v: while the store is away: %v", wait, err)
+			}
+			f.set(0, false)
+		})
+	}
+}
+
+// A call that waits for a busy server is told that, and not that the store is slow.
+func TestABusyServerIsNamed(t *testing.T) {
+	for _, wait := range []time.Duration{0, time.Second} {
+		onDesk(t, func(t *testing.T, d *Desk, _ *flaky) {
+			ticket, err := d.Admit(t.Context(), toServer("ann", 1, 0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			e := d.make(t, toServer("bob", 1, wait), 0)
+			if e == nil || e.Code != toolyard.Exhausted || e.RetryAfter <= 0 || time.Since(began) != wait {
+				t.Errorf("wait %v: after %v: %v", wait, time.Since(began), e)
+			}
+			if _, err := d.Settle(t.Context(), ticket, toolyard.Outcome{Result: &toolyard.Result{}}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// However many calls one caller makes, it cannot keep another from waiting; and what waits is
+// bounded in number and in bytes.
+func TestOneCallerCannotFillTheQueue(t *testing.T) {
+	for name, test := range map[string]struct{ args, fit int }{
+		"many calls":  {0, maxWaiting / callerShare},
+		"large calls": {1 << 20, maxWaitingBytes / callerShare / (1<<20 + waiterBytes)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onDesk(t, func(t *testing.T, d *Desk, _ *flaky) {
+				ctx, cancel := context.WithCancel(t.Context())
+				ticket, err := d.Admit(ctx, toServer("ann", 1, time.Minute))
+				if err != nil {
+					t.Fatal(err)
+				}
+				args := make([]byte, test.args)
+				var wg sync.WaitGroup
+				var full atomic.Int64
+				wait := func(caller string) {
+					wg.Go(func() {
+						ask := toServer(caller, 1, time.Minute)
+						ask.Of = &toolyard.Call{Args: args}
+						if _, err := d.Admit(ctx, ask); err != nil && toolyard.AsError(err).Code == toolyard.Exhausted {
+							full.Add(1)
+						}
+					})
+				}
+				for range test.fit + 10 {
+					wait("ann")
+				}
+				synctest.Wait()
+				if full.Load() != 10 {
+					t.Errorf("%d were refused", full.Load())
+				}
+				wait("bob")
+				synctest.Wait()
+				if full.Load() != 10 || d.Lanes()["at once/docs"].Waiting != test.fit+1 {
+					t.Errorf("another caller may not wait: %d were refused", full.Load())
+				}
+				cancel()
+				wg.Wait()
+				if d.backlog.all != (usage{}) {
+					t.Errorf("nobody waits, and it counts %+v", d.backlog.all)
+				}
+				if _, err := d.Settle(t.Context(), ticket, toolyard.Outcome{Result: &toolyard.Result{}}); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}

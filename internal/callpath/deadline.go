@@ -1,0 +1,52 @@
+package callpath
+
+import (
+	"context"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// Deadline ends a call after the limit, or after the tool's own timeout when that is
+// shorter. The tool's context is canceled then; a tool that ignores it is left to
+// itself, and its caller has the answer all the same.
+func Deadline(limit time.Duration) toolyard.Policy {
+	return func(next toolyard.Handler) toolyard.Handler {
+		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
+			timeout := stricter(limit, c.Tool.Timeout)
+			if timeout <= 0 {
+				return next(ctx, c)
+			}
+			ctx, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
+			return await(ctx, c, timeout, next)
+		}
+	}
+}
+
+type outcome struct {
+	res *toolyard.Result
+	err error
+}
+
+// await runs next beside the caller, so that the caller can leave when ctx ends.
+func await(ctx context.Context, c *toolyard.Call, timeout time.Duration, next toolyard.Handler) (*toolyard.Result, error) {
+	done := make(chan outcome, 1)
+	go func() {
+		res, err := safely(ctx, c, next)
+		done <- outcome{res, err}
+	}()
+	select {
+	case o := <-done:
+		return o.res, o.err
+	case <-ctx.Done():
+	}
+	if ctx.Err() == context.DeadlineExceeded {
+		return nil, tookTooLong(c, timeout)
+	}
+	return nil, ctx.Err()
+}
+
+func tookTooLong(c *toolyard.Call, timeout time.Duration) error {
+	return toolyard.Errorf(toolyard.Timeout, "%s took longer than %v and was stopped.", c.Tool.Name, timeout)
+}

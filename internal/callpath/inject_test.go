@@ -1,0 +1,165 @@
+package callpath_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/callpath"
+)
+
+type providerFunc func(context.Context, toolyard.Caller, time.Time) (json.RawMessage, error)
+
+func (f providerFunc) Provide(ctx context.Context, caller toolyard.Caller, asOf time.Time) (json.RawMessage, error) {
+	return f(ctx, caller, asOf)
+}
+
+// says is a provider that always says the same.
+func says(value string, err error) toolyard.Provider {
+	return providerFunc(func(context.Context, toolyard.Caller, time.Time) (json.RawMessage, error) {
+		return json.RawMessage(value), err
+	})
+}
+
+// withContext calls a tool that needs the kinds and returns the arguments that it ran with.
+func withContext(ctx context.Context, needs, rawArgs string, providers map[string]toolyard.Provider) (ran string, _ *toolyard.Error) {
+	t, err := toolyard.NewTool(toolyard.Spec{Name: "t", Needs: strings.Fields(needs)}, func(_ context.Context, c *toolyard.Call) (*toolyard.Result, error) {
+		ran = string(c.Args)
+		return nil, nil
+	})
+	if err != nil {
+		panic(err)
+	}
+	_, failed := callIn(ctx, t, rawArgs, callpath.Inject(func(kind string) toolyard.Provider { return providers[kind] }), callpath.Validate(time.Minute))
+	return ran, failed
+}
+
+func TestInject(t *testing.T) {
+	providers := map[string]toolyard.Provider{"wallet": says(` {"w":1.0} `, nil), "hyperliquid": says(`{"h":2}`, nil)}
+	for _, tt := range []struct{ needs, args, want string }{
+		{"", `{"portfolio":1}`, `{"portfolio":1}`},
+		{"wallet", ``, `{"portfolio":{"w":1.0}}`},
+		{"wallet", `null`, `{"portfolio":{"w":1.0}}`},
+		{"wallet", ` { } `, `{"portfolio":{"w":1.0}}`},
+		{"wallet", `{"a": 1.0 ,"portfolio":{"w":"forged"}, "b\u0041":[ 1,2 ]}`, `{"a": 1.0,"b\u0041":[ 1,2 ],"portfolio":{"w":1.0}}`},
+		{"wallet", `{"portfolio":1,"a":2,"portfolio":3,"Portfolio":4,"port\u0066olio":5}`, `{"a":2,"portfolio":{"w":1.0}}`},
+		{"wallet wallet", `{"walletPortfolio":1}`, `{"walletPortfolio":1,"portfolio":{"w":1.0}}`},
+		{"wallet hyperliquid", `{"portfolio":1,"walletPortfolio":2}`, `{"portfolio":1,"hyperliquidPortfolio":{"h":2},"walletPortfolio":{"w":1.0}}`},
+	} {
+		if ran, err := withContext(t.Context(), tt.needs, tt.args, providers); err != nil || ran != tt.want {
+			t.Errorf("%q with %s ran with %s (%v)", tt.needs, tt.args, ran, err)
+		}
+	}
+	for _, args := range []string{`[]`, `"x"`, `1`, `{`, `{"a":1}}`, `{"a"}`} {
+		if ran, err := withContext(t.Context(), "wallet", args, providers); err == nil || err.Code != toolyard.Invalid {
+			t.Errorf("%s ran with %s (%v)", args, ran, err)
+		}
+	}
+}
+
+func TestContextThatCannotBeHad(t *testing.T) {
+	unlinked := toolyard.Errorf(toolyard.NoData, "Please link your wallet in Settings.")
+	good := says(`{}`, nil)
+	for name, tt := range map[string]struct {
+		provider toolyard.Provider
+		code     toolyard.Code
+		message  string
+	}{
+		"nobody":     {nil, toolyard.Unavailable, "Nobody provides the context kind that t needs."},
+		"its error":  {says("", unlinked), toolyard.NoData, "kind: Please link your wallet in Settings."},
+		"it names":   {says("", toolyard.Errorf(toolyard.NoData, "Link a kind.")), toolyard.NoData, "Link a kind."},
+		"any error":  {says("", errors.New("token abc was refused")), toolyard.Unavailable, "The context kind cannot be had now."},
+		"no object":  {says(`[]`, nil), toolyard.Unavailable, "The context kind cannot be had now."},
+		"no JSON":    {says(`{"a":}`, nil), toolyard.Unavailable, "The context kind cannot be had now."},
+		"nothing":    {says(``, nil), toolyard.Unavailable, "The context kind cannot be had now."},
+		"large":      {says(`{"a":"`+strings.Repeat("x", 256<<10)+`"}`, nil), toolyard.Unavailable, "The context kind has 262152 bytes, the limit is 262144."},
+		"it crashes": {providerFunc(func(context.Context, toolyard.Caller, time.Time) (json.RawMessage, error) { panic("ouch") }), toolyard.Unavailable, "The context kind cannot be had now."},
+	} {
+		for _, needs := range []string{"kind", "kind other"} {
+			ran, err := withContext(t.Context(), needs, `{}`, map[string]toolyard.Provider{"kind": tt.provider, "other": good})
+			if err == nil || ran != "" || err.Code != tt.code || err.Message != tt.message {
+				t.Errorf("%s: %v, ran with %q", name, err, ran)
+			}
+			if name == "any error" && (err.Err == nil || !strings.Contains(err.Err.Error(), "token abc")) {
+				t.Errorf("the cause is lost: %v", err.Err)
+			}
+		}
+	}
+	if unlinked.Message != "Please link your wallet in Settings." {
+		t.Error("the provider's own error was changed")
+	}
+}
+
+func TestContextIsFetchedSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := providerFunc(func(ctx context.Context, caller toolyard.Caller, _ time.Time) (json.RawMessage, error) {
+			if caller.ID != "ann" {
+				t.Errorf("it is asked for %q", caller.ID)
+			}
+			select {
+			case <-time.After(3 * time.Second):
+				return json.RawMessage(`{}`), nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		})
+		deaf := providerFunc(func(context.Context, toolyard.Caller, time.Time) (json.RawMessage, error) {
+			time.Sleep(time.Hour)
+			return json.RawMessage(`{}`), nil
+		})
+		leaving, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		defer cancel()
+		for _, tt := range []struct {
+			ctx   context.Context
+			needs string
+			took  time.Duration
+			code  toolyard.Code
+		}{
+			{leaving, "a b", 3 * time.Second, ""},
+			{leaving, "a b", time.Second, toolyard.Timeout},
+			{t.Context(), "a broken", 0, toolyard.Unavailable},
+			{t.Context(), "a deaf", 10 * time.Second, toolyard.Unavailable},
+		} {
+			start := time.Now()
+			_, err := withContext(tt.ctx, tt.needs, `{}`, map[string]toolyard.Provider{"a": slow, "b": slow, "deaf": deaf, "broken": says("", errors.New("x"))})
+			if took := time.Since(start); took != tt.took || (err == nil) != (tt.code == "") || err != nil && err.Code != tt.code {
+				t.Errorf("%s took %v: %v", tt.needs, took, err)
+			}
+			if tt.needs == "a deaf" && (err == nil || !strings.Contains(err.Message, "context deaf did not come")) {
+				t.Error(err)
+			}
+		}
+		time.Sleep(2 * time.Hour) // let the deaf one end
+	})
+}
+
+// Whatever the caller sends, the tool has the platform's context and the rest as it was.
+func FuzzInject(f *testing.F) {
+	for _, seed := range []string{`{}`, `{"a":1,"portfolio":2}`, `{"Portfolio":{"x":[]},"b":"\u0000"}`, `[1]`, `{"a":1}{}`, ` null`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, args string) {
+		ran, err := withContext(t.Context(), "wallet", args, map[string]toolyard.Provider{"wallet": says(`{"w":1}`, nil)})
+		if err != nil {
+			return
+		}
+		var sent, got map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(ran), &got); err != nil || string(got["portfolio"]) != `{"w":1}` {
+			t.Fatalf("%q ran with %q: %v", args, ran, err)
+		}
+		_ = json.Unmarshal([]byte(args), &sent) // empty for {}
+		for name, value := range sent {
+			if !strings.EqualFold(name, "portfolio") && string(got[name]) != string(value) {
+				t.Fatalf("%q ran with %q", args, ran)
+			}
+		}
+		if len(got) > len(sent)+1 {
+			t.Fatalf("%q ran with %q", args, ran)
+		}
+	})
+}

@@ -1,0 +1,88 @@
+package callpath
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// Record tells the recorders how every call ended. It is the first policy, so that they
+// hear of refusals too, and the last to see errors: after it they are all of type
+// *toolyard.Error.
+func Record(now func() time.Time, recorders ...toolyard.Recorder) toolyard.Policy {
+	return func(next toolyard.Handler) toolyard.Handler {
+		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
+			start := now()
+			o := outcomeOf(next(ctx, c))
+			o.Start, o.Elapsed = start, now().Sub(start)
+			for _, r := range recorders {
+				r.Outcome(context.WithoutCancel(ctx), c, o) // also for a caller that has left
+			}
+			if o.Err != nil {
+				return nil, o.Err
+			}
+			return o.Result, nil
+		}
+	}
+}
+
+func outcomeOf(res *toolyard.Result, err error) toolyard.Outcome {
+	if err != nil {
+		return toolyard.Outcome{Err: toolyard.AsError(err)}
+	}
+	return toolyard.Outcome{Result: res}
+}
+
+// Intend tells the recorders of a write before it runs, once nothing stands in its way
+// any more. What cannot be recorded does not happen.
+func Intend(recorders ...toolyard.Recorder) toolyard.Policy {
+	return func(next toolyard.Handler) toolyard.Handler {
+		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
+			if !c.Tool.ReadsOnly() {
+				for _, r := range recorders {
+					if err := r.Intent(ctx, c); err != nil {
+						return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "The call could not be recorded and was not made.", RetryAfter: time.Second, Err: err}
+					}
+				}
+			}
+			return next(ctx, c)
+		}
+	}
+}
+
+// Log records calls as one line each.
+type Log struct{ *slog.Logger }
+
+// Intent implements toolyard.Recorder.
+func (l Log) Intent(ctx context.Context, c *toolyard.Call) error {
+	l.DebugContext(ctx, "call begins", "call", c.ID, "tool", c.Tool.Name, "caller", c.Caller.ID)
+	return nil
+}
+
+// Outcome implements toolyard.Recorder.
+func (l Log) Outcome(ctx context.Context, c *toolyard.Call, o toolyard.Outcome) {
+	level := slog.LevelInfo
+	attrs := make([]slog.Attr, 0, 10)
+	attrs = append(attrs,
+		slog.String("call", c.ID),
+		slog.String("tool", c.Tool.Name),
+		slog.String("gate", c.Gate),
+		slog.String("caller", c.Caller.ID),
+		slog.String("code", string(o.Code())),
+		slog.Float64("elapsedMs", float64(o.Elapsed.Microseconds())/1000))
+	if c.Tool.Server != "" {
+		attrs = append(attrs, slog.String("server", c.Tool.Server))
+	}
+	if o.Err != nil && len(c.Tool.Needs) > 0 {
+		level = slog.LevelWarn // its words may be about the caller's own data
+	} else if o.Err != nil {
+		level = slog.LevelWarn
+		attrs = append(attrs, slog.String("error", o.Err.Error()))
+		if o.Err.Err != nil && o.Err.Err.Error() != o.Err.Message {
+			attrs = append(attrs, slog.String("cause", o.Err.Err.Error()))
+		}
+	}
+	l.LogAttrs(ctx, level, "call", attrs...)
+}

@@ -1,0 +1,214 @@
+package clientconfig
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+)
+
+// Client is a program that keeps MCP servers in a file of its own.
+type Client struct {
+	ID      string
+	Name    string
+	Project string // its file in the folder of a project; empty if it has none
+	Remote  bool   // whether it takes the URL of a server
+
+	user   func(place) string // its file for one user
+	root   string             // the key above the servers
+	urlKey string
+	words  map[string]string // what it calls a transport; nil if it does not say the type
+	yaml   bool              // YAML with the words of Goose
+	extra  []field           // what it wants in every server
+}
+
+// Getenv looks up a variable of the environment.
+type Getenv func(name string) (string, bool)
+
+// place is where the files of a user are.
+type place struct {
+	home, goos string
+	getenv     Getenv
+}
+
+func (p place) env(name, otherwise string) string {
+	value, _ := p.getenv(name)
+	return cmp.Or(value, otherwise)
+}
+
+// config is the folder in which programs keep their settings.
+func (p place) config() string {
+	switch p.goos {
+	case "darwin":
+		return filepath.Join(p.home, "Library", "Application Support")
+	case "windows":
+		return p.env("APPDATA", filepath.Join(p.home, "AppData", "Roaming"))
+	}
+	return p.env("XDG_CONFIG_HOME", filepath.Join(p.home, ".config"))
+}
+
+// code is a file among those of VS Code.
+func (p place) code(path ...string) string {
+	return filepath.Join(append([]string{p.config(), "Code", "User"}, path...)...)
+}
+
+// below is a file in the home folder.
+func below(path ...string) func(place) string {
+	return func(p place) string { return filepath.Join(append([]string{p.home}, path...)...) }
+}
+
+var plainWords = map[string]string{HTTP: "http", SSE: "sse", Stdio: "stdio"}
+
+// Clients are all the programs that are known, in the order in which they are shown.
+var Clients = []*Client{
+	{
+		ID: "claude-desktop", Name: "Claude Desktop", root: "mcpServers",
+		user: func(p place) string { return filepath.Join(p.config(), "Claude", "claude_desktop_config.json") },
+	},
+	{
+		ID: "claude-code", Name: "Claude Code", Project: ".mcp.json", Remote: true, root: "mcpServers", urlKey: "url", words: plainWords,
+		user: func(p place) string { return filepath.Join(p.env("CLAUDE_CONFIG_DIR", p.home), ".claude.json") },
+	},
+	{
+		ID: "cursor", Name: "Cursor", Project: ".cursor/mcp.json", Remote: true, root: "mcpServers", urlKey: "url", words: plainWords,
+		user: below(".cursor", "mcp.json"),
+	},
+	{
+		ID: "vscode", Name: "VS Code", Project: ".vscode/mcp.json", Remote: true, root: "servers", urlKey: "url", words: plainWords,
+		user: func(p place) string { return p.code("mcp.json") },
+	},
+	{
+		ID: "copilot-cli", Name: "Copilot CLI", Project: ".mcp.json", Remote: true, root: "mcpServers", urlKey: "url", words: plainWords,
+		extra: []field{{"tools", []string{"*"}}},
+		user:  below(".copilot", "mcp-config.json"),
+	},
+	{
+		ID: "windsurf", Name: "Windsurf", Remote: true, root: "mcpServers", urlKey: "serverUrl",
+		user: below(".codeium", "windsurf", "mcp_config.json"),
+	},
+	{
+		ID: "cline", Name: "Cline", Remote: true, root: "mcpServers", urlKey: "url",
+		words: map[string]string{HTTP: "streamableHttp", SSE: "sse", Stdio: "stdio"},
+		user: func(p place) string {
+			return p.code("globalStorage", "saoudrizwan.claude-dev", "settings", "cline_mcp_settings.json")
+		},
+	},
+	{
+		ID: "roo", Name: "Roo Code", Project: ".roo/mcp.json", Remote: true, root: "mcpServers", urlKey: "url",
+		words: map[string]string{HTTP: "streamable-http", SSE: "sse", Stdio: "stdio"},
+		user: func(p place) string {
+			return p.code("globalStorage", "rooveterinaryinc.roo-cline", "settings", "mcp_settings.json")
+		},
+	},
+	{
+		ID: "amp", Name: "Amp", Project: ".amp/settings.json", Remote: true, root: "amp.mcpServers", urlKey: "url",
+		user: below(".config", "amp", "settings.json"),
+	},
+	{
+		ID: "lmstudio", Name: "LM Studio", Remote: true, root: "mcpServers", urlKey: "url",
+		user: below(".lmstudio", "mcp.json"),
+	},
+	{
+		ID: "goose", Name: "Goose", Remote: true, root: "extensions", urlKey: "uri", yaml: true,
+		words: map[string]string{HTTP: "streamable_http", SSE: "sse", Stdio: "stdio"},
+		user:  gooseFile,
+	},
+	{
+		ID: "inspector", Name: "MCP Inspector", Remote: true, root: "mcpServers", urlKey: "url", words: plainWords,
+		user: below(".mcp-inspector", "mcp.json"),
+	},
+}
+
+// gooseFile is in ~/.config on every system but Windows.
+func gooseFile(p place) string {
+	if p.goos == "windows" {
+		return filepath.Join(p.config(), "Block", "goose", "config", "config.yaml")
+	}
+	return filepath.Join(p.env("XDG_CONFIG_HOME", filepath.Join(p.home, ".config")), "goose", "config.yaml")
+}
+
+// Lookup finds a client by its id.
+func Lookup(id string) (*Client, bool) {
+	for _, c := range Clients {
+		if c.ID == id {
+			return c, true
+		}
+	}
+	return nil, false
+}
+
+// Paths are the files in which the client looks for servers: that of the project first, if
+// there is one, then that of the user.
+func (c *Client) Paths(home, project, goos string, getenv Getenv) []string {
+	user := c.user(place{home, goos, getenv})
+	if c.Project == "" {
+		return []string{user}
+	}
+	return []string{filepath.Join(project, filepath.FromSlash(c.Project)), user}
+}
+
+// Add puts one server into a client's file and keeps everything else, comments and order
+// included. No data makes a new file; a server of that name that is reached in another way
+// is replaced.
+func (c *Client) Add(data []byte, s Server) ([]byte, error) {
+	if err := c.check(&s); err != nil {
+		return nil, err
+	}
+	if c.yaml {
+		return addYAML(data, c.root, s.Name, c.entry(&s), &s)
+	}
+	return addJSON(data, c.root, s.Name, c.entry(&s), &s)
+}
+
+// Remove takes a server out of a client's file and keeps everything else. It returns the
+// data as it is if there is no such server.
+func (c *Client) Remove(data []byte, name string) ([]byte, error) {
+	if c.yaml {
+		return removeYAML(data, c.root, name)
+	}
+	return removeJSON(data, c.root, name)
+}
+
+// check refuses what the client could not read, and fills in the transport.
+func (c *Client) check(s *Server) error {
+	s.Transport = cmp.Or(s.Transport, map[bool]string{true: Stdio, false: HTTP}[s.URL == ""])
+	switch {
+	case s.Name == "":
+		return errors.New("the server has no name")
+	case (s.Command == "") == (s.URL == "") || (s.Transport == Stdio) != (s.URL == ""):
+		return fmt.Errorf("server %s needs either a command or a URL", s.Name)
+	case s.URL != "" && !c.Remote:
+		return fmt.Errorf("%s takes no URLs; give it a command", c.Name)
+	}
+	if problem := checkURL(s.URL); problem != "" && s.URL != "" {
+		return fmt.Errorf("server %s: %s", s.Name, problem)
+	}
+	return nil
+}
+
+// entry is a server in the client's words.
+func (c *Client) entry(s *Server) (fields []field) {
+	add := func(key string, value any, when bool) {
+		if when {
+			fields = append(fields, field{key, value})
+		}
+	}
+	command, env := "command", "env"
+	if c.yaml {
+		command, env = "cmd", "envs"
+		fields = []field{{"enabled", true}, {"name", s.Name}, {"description", s.Name}}
+	}
+	switch {
+	case c.words != nil:
+		add("type", c.words[s.Transport], true)
+	case s.Transport == SSE:
+		add("type", SSE, true)
+	}
+	add(c.urlKey, s.URL, s.URL != "")
+	add("headers", s.Headers, len(s.Headers) > 0)
+	add(command, s.Command, s.Command != "")
+	add("args", s.Args, s.Command != "" && (len(s.Args) > 0 || c.yaml))
+	add(env, s.Env, len(s.Env) > 0)
+	add("cwd", s.Dir, s.Dir != "")
+	return append(fields, c.extra...)
+}

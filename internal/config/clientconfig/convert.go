@@ -1,0 +1,423 @@
+package clientconfig
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// conversion is one server on its way into toolyard.yaml.
+type conversion struct {
+	t        *Translator
+	id       string
+	secrets  []yardSecret
+	literals map[string]string
+	notes    []string
+	problem  string // why the server cannot be taken
+}
+
+// fields is the server in our words.
+func (c *conversion) fields(s *Server) (fields []field) {
+	add := func(key string, value any, when bool) {
+		if when {
+			fields = append(fields, field{key, value})
+		}
+	}
+	if s.Transport == Stdio {
+		env := c.values(s.Env)
+		add("command", c.expand(s.Command), true)
+		add("args", c.args(s.Args), len(s.Args) > 0)
+		add("dir", c.expand(s.Dir), s.Dir != "")
+		add("env", env, len(env) > 0)
+		return fields
+	}
+	headers, bearer := c.headers(s.Headers)
+	add("url", c.url(s.URL), true)
+	add("transport", SSE, s.Transport == SSE)
+	add("headers", headers, len(headers) > 0)
+	add("auth", []field{{"type", "bearer"}, {"secretRef", bearer}}, bearer != "")
+	return fields
+}
+
+func (c *conversion) refuse(err error) {
+	if c.problem == "" && err != nil {
+		c.problem = err.Error()
+	}
+}
+
+// reference is what stands between ${ and }.
+type reference struct {
+	variable    string // a variable of the environment
+	fallback    string
+	hasFallback bool
+	asked       string // what the client asks a person for
+	text        string // known already
+}
+
+var (
+	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	nameRest     = regexp.MustCompile(`[^A-Za-z0-9]+`)
+)
+
+// variable makes the name of a variable of a text.
+func variable(parts ...string) string {
+	name := strings.ToUpper(strings.Trim(nameRest.ReplaceAllString(strings.Join(parts, "_"), "_"), "_"))
+	if name == "" || name[0] <= '9' {
+		return "_" + name
+	}
+	return name
+}
+
+// resolve reads a reference of any client. What belongs to no client we know, or would be
+// something else to us, cannot be taken.
+func (t *Translator) resolve(expression string) (reference, error) {
+	switch expression {
+	case "workspaceFolder", "workspaceRoot":
+		return reference{text: t.Project}, nil
+	case "workspaceFolderBasename":
+		return reference{text: filepath.Base(t.Project)}, nil
+	case "userHome":
+		return reference{text: t.Home}, nil
+	case "pathSeparator", "/":
+		return reference{text: string(filepath.Separator)}, nil
+	}
+	if id, ok := strings.CutPrefix(expression, "input:"); ok && id != "" {
+		return reference{variable: variable(id), asked: id}, nil
+	}
+	name, fallback, has := strings.Cut(strings.TrimPrefix(expression, "env:"), ":-")
+	if !variableName.MatchString(name) || strings.ContainsAny(fallback, "${") {
+		return reference{}, fmt.Errorf("${%s} has no meaning here; add the server by hand", expression)
+	}
+	return reference{variable: name, fallback: fallback, hasFallback: has}, nil
+}
+
+// replace rewrites the references in a text.
+func (t *Translator) replace(text string, write func(reference) string) (string, error) {
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(text, "${")
+		b.WriteString(before)
+		if !found {
+			return b.String(), nil
+		}
+		expression, rest, closed := strings.Cut(after, "}")
+		if !closed {
+			return "", errors.New("a ${ in it does not end; add the server by hand")
+		}
+		ref, err := t.resolve(expression)
+		switch {
+		case err != nil:
+			return "", err
+		case ref.variable != "":
+			b.WriteString(write(ref))
+		case strings.Contains(ref.text, "$"):
+			return "", fmt.Errorf("${%s} stands for a folder with $ in its name", expression)
+		default:
+			b.WriteString(ref.text)
+		}
+		text = rest
+	}
+}
+
+// expand is a text in which our variables stand.
+func (c *conversion) expand(text string) string {
+	out, err := c.t.replace(text, func(r reference) string {
+		r = c.own(r)
+		if r.hasFallback && (isHarmless(r.fallback) || !secretKey.MatchString(r.variable)) {
+			return "${" + r.variable + ":-" + r.fallback + "}"
+		}
+		c.sayOf(r)
+		return "${" + r.variable + "}"
+	})
+	c.refuse(err)
+	return out
+}
+
+// values are the entries of an environment or of headers, without secrets.
+func (c *conversion) values(m map[string]string) map[string]string {
+	out := make(map[string]string, len(m))
+	for _, f := range sorted(m) {
+		if c.problem != "" {
+			break // it is left out anyway
+		}
+		value, _ := f.value.(string)
+		out[f.key] = c.value(f.key, value)
+	}
+	return out
+}
+
+func (c *conversion) headers(m map[string]string) (headers map[string]string, bearer string) {
+	rest := make(map[string]string, len(m))
+	for _, f := range sorted(m) {
+		value, _ := f.value.(string)
+		token, ok := cutBearer(value)
+		if !ok || !strings.EqualFold(f.key, "authorization") || bearer != "" {
+			rest[f.key] = value
+			continue
+		}
+		bearer = c.secretFor(f.key, "token", variable(c.id, "TOKEN"), token)
+	}
+	return c.values(rest), bearer
+}
+
+func cutBearer(value string) (token string, ok bool) {
+	scheme, token, ok := strings.Cut(strings.TrimSpace(value), " ")
+	token = strings.TrimSpace(token)
+	return token, ok && strings.EqualFold(scheme, "bearer") && token != ""
+}
+
+var (
+	secretKey = regexp.MustCompile(`(?i)token|secret|key|password|passwd|auth|credential|cookie`)
+	// A flag is about a secret when its name ends like this; --key-file is not.
+	secretFlag = regexp.MustCompile(`(?i)(token|secret|password|passwd|api[-_]?key|access[-_]?key|credentials?|bearer)$`)
+	// The shapes of the keys of well-known services, and of URLs with a password.
+	secretShape = regexp.MustCompile(`\b(sk|pk|rk|xai|gsk|hf|npm|glpat|dop_v1|shpat|figd|lin_api|ntn|tvly|pplx|fc|r8|ya29)[-_.][A-Za-z0-9_-]{12,}` +
+		`|\b(gh[pousr]_|github_pat_|xox[abeoprs]-|xapp-|AKIA|ASIA|AIza|SG\.|dapi|AGE-SECRET-KEY-)[A-Za-z0-9_.-]{10,}` +
+		`|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}|-----BEGIN [A-Z ]*PRIVATE KEY|(?i:\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,})` +
+		`|[A-Za-z][A-Za-z0-9+.-]*://[^/@\s:]*:[^/@\s$]+@`)
+	scheme = regexp.MustCompile(`^[A-Za-z]{1,16} $`)
+)
+
+// isHarmless reports whether a value can be no secret, whatever its key says.
+func isHarmless(value string) bool {
+	return value == "" || value == "true" || value == "false"
+}
+
+// value is a value of the environment or of a header. A secret becomes a reference to one
+// that our configuration takes from a variable.
+func (c *conversion) value(key, value string) string {
+	if (!secretKey.MatchString(key) || isHarmless(value)) && !secretShape.MatchString(value) {
+		return c.inputs(value)
+	}
+	if i := strings.Index(value, "${"); i >= 0 && isReference(value[i:]) && (i == 0 || scheme.MatchString(value[:i])) {
+		return value[:i] + secretRef(c.secretFor(key, key, variable(key), value[i:]))
+	}
+	return secretRef(c.secretFor(key, key, variable(key), value))
+}
+
+// isReference reports whether a text is one reference and nothing else.
+func isReference(text string) bool {
+	return strings.HasPrefix(text, "${") && strings.Index(text, "}") == len(text)-1
+}
+
+// inputs is a value that is no secret but for what a person types in.
+func (c *conversion) inputs(value string) string {
+	const begin = "${input:"
+	if !strings.Contains(value, begin) {
+		return c.expand(value)
+	}
+	before, after, _ := strings.Cut(value, begin)
+	id, rest, closed := strings.Cut(after, "}")
+	if !closed {
+		return c.expand(value)
+	}
+	return c.expand(before) + secretRef(c.secretFor(id, id, variable(id), begin+id+"}")) + c.inputs(rest)
+}
+
+func secretRef(name string) string { return "${secret:" + name + "}" }
+
+// secretFor is the name of a secret with this value: a literal one, which the variable is
+// to hold from now on, or a reference to a variable that holds it already.
+func (c *conversion) secretFor(what, key, name, value string) string {
+	literal := true
+	if isReference(value) {
+		ref, err := c.t.resolve(value[len("${") : len(value)-len("}")])
+		c.refuse(err)
+		ref = c.own(ref)
+		if ref.variable != "" {
+			name, literal = ref.variable, false
+		}
+		c.sayOf(ref)
+	} else if strings.Contains(value, "${") {
+		_, err := c.t.replace(value, func(reference) string { return "" })
+		c.refuse(err)
+	}
+	if literal {
+		name = c.holder(name, value)
+		c.say("the value of %s is not copied: set the variable %s to it for Toolyard", what, name)
+	}
+	return c.secret(key, name)
+}
+
+// own gives what a client asks a person for a variable of this server: another client may ask
+// for something else by the same name. It refuses a reference to the secret of another server.
+func (c *conversion) own(r reference) reference {
+	if r.asked != "" {
+		r.variable = c.holder(r.variable, "${input:"+r.asked+"}")
+		return r
+	}
+	if _, taken := c.t.literals[r.variable]; taken {
+		c.refuse(fmt.Errorf("it refers to ${%s}, which holds a secret of another server here; add the server by hand", r.variable))
+	}
+	return r
+}
+
+// maxHolders is how many names are tried for one variable.
+const maxHolders = 100
+
+// holder is the variable that holds a literal value. It bears the id of its server, and is
+// never one that holds another value: for a server of this import, in the configuration file,
+// or in the environment.
+func (c *conversion) holder(name, value string) string {
+	base := name
+	if prefix := variable(c.id); name != prefix && !strings.HasPrefix(name, prefix+"_") {
+		base = variable(c.id, name)
+	}
+	for n := 1; n < maxHolders; n++ {
+		name = base
+		if n > 1 {
+			name = fmt.Sprintf("%s_%d", base, n)
+		}
+		if c.free(name, value) {
+			if c.literals == nil {
+				c.literals = make(map[string]string)
+			}
+			c.literals[name] = value
+			return name
+		}
+	}
+	c.refuse(fmt.Errorf("too many of its secrets would have the name %s; add the server by hand", base))
+	return name
+}
+
+// free reports whether a variable may hold a value for this server.
+func (c *conversion) free(name, value string) bool {
+	if own, ok := c.literals[name]; ok {
+		return own == value
+	}
+	if _, taken := c.t.literals[name]; taken || c.t.words[name] {
+		return false
+	}
+	if c.t.Getenv == nil || isReference(value) { // nobody knows what a person will type
+		return true
+	}
+	set, ok := c.t.Getenv(name)
+	return !ok || set == value
+}
+
+// secret notes a secret that comes from a variable, and is its name.
+func (c *conversion) secret(key, from string) string {
+	base := strings.ToLower(strings.Trim(nameRest.ReplaceAllString(c.id+"-"+key, "-"), "-"))
+	source, name := "env:"+from, base
+	for n := 1; n < 10; n++ {
+		if n > 1 {
+			name = fmt.Sprintf("%s-%d", base, n)
+		}
+		i := slices.IndexFunc(c.secrets, func(s yardSecret) bool { return s.name == name })
+		switch {
+		case i >= 0 && c.secrets[i].source == source:
+			return name
+		case i < 0 && !c.t.named[name]:
+			c.secrets = append(c.secrets, yardSecret{name, source})
+			return name
+		}
+	}
+	c.refuse(fmt.Errorf("too many of its secrets would have the name %s; add the server by hand", base))
+	return name
+}
+
+func (c *conversion) say(format string, args ...any) {
+	c.notes = append(c.notes, brief(c.id+": "+fmt.Sprintf(format, args...)))
+}
+
+// sayOf says what becomes of a reference whose value we have not got.
+func (c *conversion) sayOf(r reference) {
+	if r.hasFallback {
+		c.say("the default of ${%s} is not copied, since it may be a secret", r.variable)
+	}
+	if r.asked != "" {
+		c.say("the client asks for %s: set the variable %s to it for Toolyard", r.asked, r.variable)
+	}
+}
+
+// hide is a variable in the place of a literal secret where a reference to a secret may
+// not stand.
+func (c *conversion) hide(what, name, value string) string {
+	name = c.holder(name, value)
+	c.say("%s is not copied: set the variable %s to it for Toolyard", what, name)
+	return "${" + name + "}"
+}
+
+// args are arguments, without secrets.
+func (c *conversion) args(args []string) []string {
+	out := make([]string, 0, len(args))
+	for i, arg := range args {
+		flag, value, assigned := strings.Cut(arg, "=")
+		previous := ""
+		if i > 0 {
+			previous = args[i-1]
+		}
+		what := fmt.Sprintf("argument %d", i+1)
+		switch {
+		case strings.Contains(arg, "${") && !secretShape.MatchString(arg):
+			out = append(out, c.expand(arg))
+		case assigned && secretFlag.MatchString(flag) && !isHarmless(value):
+			out = append(out, flag+"="+c.hide(what, variable(flag), value))
+		case strings.HasPrefix(previous, "-") && secretFlag.MatchString(previous) && !strings.HasPrefix(arg, "-") && !isHarmless(arg):
+			out = append(out, c.hide(what, variable(previous), arg))
+		case isSecretHeader(arg) || secretShape.MatchString(arg):
+			out = append(out, c.hide(what, variable(c.id, "ARG", fmt.Sprint(i+1)), arg))
+		default:
+			out = append(out, arg)
+		}
+	}
+	return out
+}
+
+// isSecretHeader reports whether an argument is a header, such as Authorization: Bearer x.
+func isSecretHeader(arg string) bool {
+	name, value, ok := strings.Cut(arg, ":")
+	return ok && strings.TrimSpace(value) != "" && !strings.HasPrefix(value, "//") && !strings.ContainsAny(name, " /\\") && secretKey.MatchString(name)
+}
+
+var (
+	urlUser     = regexp.MustCompile(`^https?://[^/?#]*@`)
+	urlQuery    = regexp.MustCompile(`([?&])([^=&#]+)=([^&#]*)`)
+	urlVariable = regexp.MustCompile(`\$\{([^}]*)\}`)
+	// A long part of a path that nobody would type is what lets its owner in.
+	urlOpaque = regexp.MustCompile(`[A-Za-z0-9_=-]{32,}`)
+)
+
+// url is a URL without secrets in its path and its query.
+func (c *conversion) url(text string) string {
+	for _, m := range urlVariable.FindAllStringSubmatch(text, -1) {
+		if secretKey.MatchString(m[1]) {
+			c.say("its URL carries ${%s} to %s", m[1], urlHost(text))
+		}
+	}
+	if urlUser.MatchString(text) {
+		c.refuse(errors.New("its URL holds a name or a password; send them in a header"))
+	}
+	text, _, _ = strings.Cut(text, "#") // nobody sends that
+	path, query, hasQuery := strings.Cut(text, "?")
+	hidden := func(part string) string { return c.hide("a part of its URL", variable(c.id, "URL", "SECRET"), part) }
+	path = secretShape.ReplaceAllStringFunc(path, hidden)
+	path = urlOpaque.ReplaceAllStringFunc(path, func(part string) string {
+		if !strings.ContainsAny(part, "0123456789") {
+			return part
+		}
+		return hidden(part)
+	})
+	if hasQuery {
+		path += urlQuery.ReplaceAllStringFunc("?"+query, c.urlPair)
+	}
+	return c.expand(path)
+}
+
+func (c *conversion) urlPair(pair string) string {
+	m := urlQuery.FindStringSubmatch(pair)
+	secret := secretKey.MatchString(m[2]) && !strings.Contains(m[3], "${") && !isHarmless(m[3])
+	if !secret && !secretShape.MatchString(m[3]) {
+		return pair
+	}
+	return m[1] + m[2] + "=" + c.hide(m[2]+" in its URL", variable(m[2]), m[3])
+}
+
+func urlHost(text string) string {
+	_, host, _ := strings.Cut(text, "://")
+	host, _, _ = strings.Cut(host, "/")
+	return host
+}

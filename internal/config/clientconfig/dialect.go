@@ -1,0 +1,323 @@
+// Package clientconfig reads and changes the files in which programs keep their MCP servers.
+// Every client has a dialect of its own: another root, another word for a URL, JSON with
+// comments or YAML. Files may come with a stranger's project, so all that is read has
+// bounds, and a change leaves every byte alone that it need not touch.
+package clientconfig
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/toolyard/toolyard/internal/guard"
+)
+
+// Bounds on a file. JSON files may be larger, since Claude Code keeps its history next to
+// its servers.
+const (
+	maxJSON     = 8 << 20
+	maxYAML     = 1 << 20
+	maxDepth    = 64
+	maxNodes    = 1_000_000
+	maxServers  = 1000
+	maxEntries  = 256 // of each: arguments, variables and headers of a server
+	maxWarnings = 100
+)
+
+// MaxFile is the size of the largest file that is read.
+const MaxFile = maxJSON
+
+// The transports of a Server.
+const (
+	HTTP  = "http"
+	SSE   = "sse"
+	Stdio = "stdio"
+)
+
+// Server is a server as any client writes it down.
+type Server struct {
+	Name      string
+	Command   string
+	Args      []string
+	Env       map[string]string
+	Dir       string
+	URL       string
+	Transport string // HTTP, SSE or Stdio
+	Headers   map[string]string
+	Disabled  bool
+	Project   string // the folder that the server is for; empty for all
+	Line      int
+}
+
+// texts are all values of a server in which references may stand.
+func (s *Server) texts() []string {
+	return slices.Concat([]string{s.Command, s.Dir, s.URL}, s.Args, slices.Collect(maps.Values(s.Env)), slices.Collect(maps.Values(s.Headers)))
+}
+
+// same reports whether two servers are reached in the same way.
+func (s *Server) same(o *Server) bool {
+	return s.Command == o.Command && slices.Equal(s.Args, o.Args) && s.Dir == o.Dir && s.URL == o.URL &&
+		s.Transport == o.Transport && equalMaps(s.Env, o.Env) && equalMaps(s.Headers, o.Headers)
+}
+
+func equalMaps(a, b map[string]string) bool {
+	for key, value := range a {
+		if other, ok := b[key]; !ok || other != value {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
+
+// Read finds the servers in a file of any dialect. The name says which kind of file it is
+// and stands before each warning, which tells what could not be taken and where.
+func Read(name string, data []byte) (servers []Server, warnings []string, err error) {
+	tree, err := parse(name, data)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", brief(name), err)
+	}
+	r := reader{file: brief(name)}
+	r.readRoots(tree)
+	return r.servers, r.warnings, nil
+}
+
+func parse(name string, data []byte) (*node, error) {
+	if !utf8.Valid(data) {
+		return nil, errors.New("the file is not UTF-8; save it as such")
+	}
+	if isYAML(name, data) {
+		return parseYAML(data)
+	}
+	return parseJSON(data)
+}
+
+func isYAML(name string, data []byte) bool {
+	switch strings.ToLower(path.Ext(name)) {
+	case ".yaml", ".yml":
+		return true
+	case ".json", ".jsonc":
+		return false
+	}
+	text := bytes.TrimSpace(bytes.TrimPrefix(data, bom))
+	return len(text) > 0 && !bytes.ContainsAny(text[:1], "{[/")
+}
+
+// brief is the beginning of a stranger's text, as a line that may be shown on a terminal.
+func brief(text string) string {
+	const most = 1000
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return guard.Printable(text)
+}
+
+// reader collects the servers of one file.
+type reader struct {
+	file     string
+	servers  []Server
+	warnings []string
+}
+
+func (r *reader) warn(line int, format string, args ...any) {
+	if len(r.warnings) < maxWarnings {
+		r.warnings = append(r.warnings, fmt.Sprintf("%s:%d: %s", r.file, line, brief(fmt.Sprintf(format, args...))))
+	}
+}
+
+// readRoots looks at all the places where clients keep servers.
+func (r *reader) readRoots(top *node) {
+	for _, root := range []string{"mcpServers", "servers", "amp.mcpServers", "extensions"} {
+		r.readRoot(root, top.get(root), "")
+	}
+	r.readRoot("mcp.servers", top.get("mcp").get("servers"), "")
+	if projects := top.get("projects"); projects != nil {
+		for _, p := range projects.members {
+			r.readRoot("mcpServers", p.value.get("mcpServers"), p.name)
+		}
+	}
+}
+
+func (r *reader) readRoot(root string, n *node, project string) {
+	if n == nil || n.kind == null {
+		return
+	}
+	if n.kind != object {
+		r.warn(n.line, "%s is not an object of servers", root)
+		return
+	}
+	last := make(map[string]int, len(n.members))
+	for i, m := range n.members {
+		last[m.name] = i
+	}
+	for i, m := range n.members {
+		switch {
+		case len(r.servers) >= maxServers:
+			r.warn(m.line, "only the first %d servers are read", maxServers)
+			return
+		case last[m.name] != i:
+			r.warn(m.line, "%s stands twice; the last one counts", m.name)
+		default:
+			if s := r.readServer(m); s != nil {
+				s.Project = project
+				r.servers = append(r.servers, *s)
+			}
+		}
+	}
+}
+
+// transports are the words of all clients.
+var transports = map[string]string{
+	"http": HTTP, "streamable-http": HTTP, "streamableHttp": HTTP, "streamable_http": HTTP, "streamable": HTTP,
+	"sse": SSE, "stdio": Stdio, "local": Stdio,
+}
+
+// harmless are keys that say nothing about how a server is reached.
+var harmless = map[string]bool{
+	"name": true, "display_name": true, "description": true, "timeout": true, "autoApprove": true, "alwaysAllow": true,
+	"disabledTools": true, "enabledTools": true, "tools": true, "available_tools": true, "gallery": true, "version": true,
+	"bundled": true, "trust": true, "includeTools": true, "excludeTools": true, "protocolEra": true, "watchPaths": true,
+	"disabledReason": true, "note": true, "icon": true, "networkTimeout": true, "initTimeout": true,
+}
+
+// readServer is nil for what is no server, or cannot be one here.
+func (r *reader) readServer(m member) *Server {
+	if m.value.kind != object {
+		r.warn(m.line, "%s is not an object and is left out", m.name)
+		return nil
+	}
+	s, word := &Server{Name: m.name, Line: m.line}, ""
+	for _, field := range m.value.members {
+		r.readField(s, &word, field)
+	}
+	if word == "builtin" || word == "platform" || word == "frontend" {
+		return nil // a part of the client
+	}
+	if problem := s.settle(word); problem != "" {
+		r.warn(m.line, "%s is left out: %s", m.name, problem)
+		return nil
+	}
+	return s
+}
+
+func (r *reader) readField(s *Server, word *string, f member) {
+	switch f.name {
+	case "type", "transport", "transportType":
+		*word = r.text(s, f)
+	case "command", "cmd":
+		s.Command = r.text(s, f)
+	case "args":
+		s.Args = r.list(s, f)
+	case "env", "envs":
+		s.Env = r.texts(s, f)
+	case "cwd", "dir":
+		s.Dir = r.text(s, f)
+	case "url", "serverUrl", "uri", "httpUrl":
+		s.URL = r.text(s, f)
+	case "headers":
+		s.Headers = r.texts(s, f)
+	case "disabled":
+		s.Disabled = f.value.text == "true"
+	case "enabled":
+		s.Disabled = f.value.text == "false"
+	default:
+		if !harmless[f.name] && !f.value.isEmpty() {
+			r.warn(f.line, "%s: %s is not taken over", s.Name, f.name)
+		}
+	}
+}
+
+// settle decides the transport, or says why there is none.
+func (s *Server) settle(word string) string {
+	s.Transport = transports[word]
+	switch {
+	case max(len(s.Args), len(s.Env), len(s.Headers)) > maxEntries:
+		return fmt.Sprintf("it has more than %d arguments, variables or headers", maxEntries)
+	case word != "" && s.Transport == "":
+		return fmt.Sprintf("its type %s is not known", word)
+	case s.Transport == "" && s.Command != "" && s.URL != "":
+		return "it has a command and a URL, and no type says which counts"
+	case s.Transport == "" && s.URL != "":
+		s.Transport = HTTP
+	case s.Transport == "":
+		s.Transport = Stdio
+	}
+	if s.Transport == Stdio {
+		s.URL, s.Headers = "", nil
+		if s.Command == "" {
+			return "it has neither a command nor a URL"
+		}
+		return ""
+	}
+	s.Command, s.Args, s.Env, s.Dir = "", nil, nil, ""
+	return checkURL(s.URL)
+}
+
+// checkURL says what is wrong with a URL, in which variables may stand.
+func checkURL(text string) string {
+	if strings.HasPrefix(text, "${") {
+		return ""
+	}
+	// A variable may stand where a URL may not have its characters.
+	plain := strings.NewReplacer("${", "", "}", "").Replace(text)
+	scheme, rest, _ := strings.Cut(plain, "://")
+	if (scheme != "http" && scheme != "https") || rest == "" {
+		return "its URL is not http or https"
+	}
+	if _, err := url.Parse(text); err != nil && !strings.Contains(text, "${") {
+		return "its URL cannot be read"
+	}
+	return ""
+}
+
+// text is a value as text: a number or a boolean counts as what is written there.
+func (r *reader) text(s *Server, f member) string {
+	if !f.value.isScalar() {
+		r.warn(f.line, "%s: %s is not text and is left out", s.Name, f.name)
+		return ""
+	}
+	return f.value.text
+}
+
+func (r *reader) list(s *Server, f member) (list []string) {
+	if f.value.kind != array {
+		if f.value.kind != null {
+			r.warn(f.line, "%s: %s is not a list and is left out", s.Name, f.name)
+		}
+		return nil
+	}
+	for _, item := range f.value.items {
+		if !item.isScalar() {
+			r.warn(item.line, "%s: %s has a part that is not text and is left out", s.Name, f.name)
+			continue
+		}
+		list = append(list, item.text)
+	}
+	return list
+}
+
+func (r *reader) texts(s *Server, f member) map[string]string {
+	if f.value.kind != object {
+		if f.value.kind != null {
+			r.warn(f.line, "%s: %s is not an object and is left out", s.Name, f.name)
+		}
+		return nil
+	}
+	var m map[string]string
+	for _, entry := range f.value.members {
+		if !entry.value.isScalar() {
+			r.warn(entry.line, "%s: %s in %s is not text and is left out", s.Name, entry.name, f.name)
+			continue
+		}
+		if m == nil {
+			m = make(map[string]string)
+		}
+		m[entry.name] = entry.value.text
+	}
+	return m
+}

@@ -1,0 +1,178 @@
+package clientconfig
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// field is one line of an entry: a key and a string, a bool, a []string, a
+// map[string]string, or []field.
+type field struct {
+	key   string
+	value any
+}
+
+// sorted are the entries of a map as fields.
+func sorted(m map[string]string) (fields []field) {
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		fields = append(fields, field{key, m[key]})
+	}
+	return fields
+}
+
+// jsonOf writes fields as an object.
+func jsonOf(fields []field) []byte {
+	b := []byte("{")
+	for i, f := range fields {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(b, quoteJSON(f.key)...), ':')
+		switch value := f.value.(type) {
+		case string:
+			b = append(b, quoteJSON(value)...)
+		case bool:
+			b = strconv.AppendBool(b, value)
+		case []string:
+			b = append(b, jsonList(value)...)
+		case map[string]string:
+			b = append(b, jsonOf(sorted(value))...)
+		case []field:
+			b = append(b, jsonOf(value)...)
+		}
+	}
+	return append(b, '}')
+}
+
+func jsonList(list []string) []byte {
+	b := []byte("[")
+	for i, item := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, quoteJSON(item)...)
+	}
+	return append(b, ']')
+}
+
+func quoteJSON(s string) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(s) // a string can always be written
+	return bytes.TrimSpace(b.Bytes())
+}
+
+// nodeOf is what fields say once they are read.
+func nodeOf(fields []field) *node {
+	n := &node{kind: object}
+	for _, f := range fields {
+		v := &node{}
+		switch value := f.value.(type) {
+		case string:
+			v.kind, v.text = text, value
+		case bool:
+			v.kind, v.text = boolean, strconv.FormatBool(value)
+		case []string:
+			v.kind = array
+			for _, item := range value {
+				v.items = append(v.items, &node{kind: text, text: item})
+			}
+		case map[string]string:
+			v = nodeOf(sorted(value))
+		case []field:
+			v = nodeOf(value)
+		}
+		n.members = append(n.members, member{name: f.key, value: v})
+	}
+	return n
+}
+
+// yamlOf writes fields as lines of YAML: maps over several lines, lists and fields within
+// fields in brackets.
+func yamlOf(fields []field, indent string) (lines []string) {
+	for _, f := range fields {
+		key := indent + yamlKey(f.key) + ":"
+		if m, ok := f.value.(map[string]string); ok && len(m) > 0 {
+			lines = append(append(lines, key), yamlOf(sorted(m), indent+"  ")...)
+			continue
+		}
+		lines = append(lines, key+" "+yamlInline(f.value))
+	}
+	return lines
+}
+
+func yamlInline(value any) string {
+	var parts []string
+	switch value := value.(type) {
+	case string:
+		return yamlText(value)
+	case []string:
+		for _, item := range value {
+			parts = append(parts, yamlText(item))
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	case map[string]string:
+		return yamlInline(sorted(value))
+	case []field:
+		for _, f := range value {
+			parts = append(parts, yamlKey(f.key)+": "+yamlInline(f.value))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	}
+	return fmt.Sprint(value)
+}
+
+var (
+	plainKey  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]*$`)
+	plainText = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9_/.@-]*(:[A-Za-z0-9_/][A-Za-z0-9_/.@-]*)*$`)
+	reserved  = regexp.MustCompile(`(?i)^(true|false|yes|no|on|off|y|n|null)$`)
+)
+
+func yamlKey(s string) string {
+	if plainKey.MatchString(s) && !reserved.MatchString(s) {
+		return s
+	}
+	return quoteYAML(s)
+}
+
+// yamlText writes a text so that every reader takes it for a text.
+func yamlText(s string) string {
+	if plainText.MatchString(s) && !reserved.MatchString(s) {
+		return s
+	}
+	return quoteYAML(s)
+}
+
+// quoteYAML writes a text in double quotes, on one line and without anything that cannot
+// be seen.
+func quoteYAML(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}

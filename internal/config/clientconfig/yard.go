@@ -1,0 +1,303 @@
+package clientconfig
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/toolyard/toolyard"
+)
+
+// maxID is how long the id of an imported server may be.
+const maxID = 64
+
+// Sections are the parts of toolyard.yaml that servers of clients become.
+type Sections struct {
+	servers []yardServer
+	secrets []yardSecret
+}
+
+// yardServer is a server as toolyard.yaml has it.
+type yardServer struct {
+	id      string
+	fields  []field
+	secrets []string // the names of those that it uses
+}
+
+// yardSecret is a secret and where its value comes from.
+type yardSecret struct{ name, source string }
+
+// Translator turns servers as clients know them into ours. Nothing that looks like a
+// secret gets through: it becomes the name of a variable.
+type Translator struct {
+	Home, Project string   // what ${userHome} and ${workspaceFolder} mean
+	Self          []string // base names of programs that are Toolyard itself
+	Address       string   // where Toolyard itself is served, host:port
+	Getenv        Getenv   // the environment of Toolyard; nil for an empty one
+
+	sections Sections
+	notes    []string
+	taken    map[string]*Server // by id
+	named    map[string]bool    // the names of all secrets
+	literals map[string]string  // the value that each variable of an imported server must hold
+	words    map[string]bool    // that no variable may be called: those of the configuration file, and what servers refer to
+	present  map[string]bool    // the ids of the servers in it
+}
+
+var word = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
+
+// Existing tells the Translator about the configuration file that the servers are added to:
+// servers that it already has are skipped, and no variable or secret that it mentions is given
+// to another server.
+func (t *Translator) Existing(data []byte) error {
+	tree, err := parseYAML(data)
+	if err != nil {
+		return err
+	}
+	t.init()
+	for _, w := range word.FindAllString(string(data), -1) {
+		t.words[w] = true
+	}
+	if servers := tree.get("servers"); servers != nil {
+		for _, m := range servers.members {
+			t.present[m.name] = true
+		}
+	}
+	if secrets := tree.get("secrets"); secrets != nil {
+		for _, m := range secrets.members {
+			t.named[m.name] = true
+		}
+	}
+	return nil
+}
+
+func (t *Translator) init() {
+	if t.taken == nil {
+		t.taken, t.named, t.literals = make(map[string]*Server), make(map[string]bool), make(map[string]string)
+		t.words, t.present = make(map[string]bool), make(map[string]bool)
+	}
+}
+
+// Add takes servers over.
+func (t *Translator) Add(servers []Server) {
+	t.init()
+	for i := range servers {
+		for _, text := range servers[i].texts() {
+			for _, m := range urlVariable.FindAllStringSubmatch(text, -1) {
+				t.words[word.FindString(strings.TrimPrefix(m[1], "env:"))] = true
+			}
+		}
+	}
+	for i := range servers {
+		t.add(&servers[i])
+	}
+}
+
+// Sections is what all servers became.
+func (t *Translator) Sections() *Sections { return &t.sections }
+
+// Notes are what a person should know, one line each.
+func (t *Translator) Notes() []string { return t.notes }
+
+func (t *Translator) note(format string, args ...any) {
+	t.notes = append(t.notes, brief(fmt.Sprintf(format, args...)))
+}
+
+// isAddress reports whether a URL is that of Toolyard itself.
+func (t *Translator) isAddress(address string) bool {
+	u, err := url.Parse(address)
+	_, port, _ := net.SplitHostPort(t.Address)
+	return err == nil && port != "" && u.Port() == port && slices.Contains([]string{"127.0.0.1", "localhost", "::1"}, u.Hostname())
+}
+
+func (t *Translator) add(s *Server) {
+	switch {
+	case s.Project != "" && s.Project != t.Project:
+		return
+	case slices.Contains(t.Self, programOf(s.Command)), t.isAddress(s.URL):
+		t.note("%s is Toolyard itself and is left out", s.Name)
+		return
+	case s.Disabled:
+		t.note("%s is switched off and is left out", s.Name)
+		return
+	}
+	id, known := t.id(s)
+	if known {
+		return
+	}
+	if t.present[id] {
+		t.note("server %s is already in the configuration and is left alone", id)
+		t.taken[id] = s
+		return
+	}
+	c := conversion{t: t, id: id}
+	server := yardServer{id: id, fields: c.fields(s)}
+	if c.problem != "" {
+		t.note("%s is left out: %s", s.Name, c.problem)
+		return
+	}
+	if id != s.Name {
+		t.note("%s is called %s here", s.Name, id)
+	}
+	t.notes = append(t.notes, c.notes...)
+	t.taken[id] = s
+	maps.Copy(t.literals, c.literals)
+	for _, secret := range c.secrets {
+		server.secrets = append(server.secrets, secret.name)
+		t.named[secret.name] = true
+	}
+	t.sections.servers = append(t.sections.servers, server)
+	t.sections.secrets = append(t.sections.secrets, c.secrets...)
+}
+
+// programOf is the name of a program, without its folder and without .exe.
+func programOf(command string) string {
+	if i := strings.LastIndexAny(command, `/\`); i >= 0 {
+		command = command[i+1:]
+	}
+	return strings.TrimSuffix(command, ".exe")
+}
+
+// id is a free id for a server. A server that is there already, from another client, is
+// known.
+func (t *Translator) id(s *Server) (id string, known bool) {
+	base := ServerID(s.Name)
+	for n := 1; ; n++ {
+		id = base
+		if n > 1 {
+			id = fmt.Sprintf("%s-%d", base, n)
+		}
+		present, taken := t.taken[id]
+		if !taken {
+			return id, false
+		}
+		if present.same(s) {
+			return id, true
+		}
+	}
+}
+
+// ServerID is a name as the id of a server.
+func ServerID(name string) string {
+	if toolyard.CheckServerID(name) == nil && len(name) <= maxID {
+		return name
+	}
+	var b strings.Builder
+	for _, r := range name {
+		last := byte('-')
+		if b.Len() > 0 {
+			last = b.String()[b.Len()-1]
+		}
+		switch {
+		case b.Len() >= maxID:
+		case r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)):
+			b.WriteRune(r)
+		case last != '-' && last != '.' && r == '.':
+			b.WriteByte('.')
+		case last != '-' && last != '.':
+			b.WriteByte('-')
+		}
+	}
+	id := strings.Trim(b.String(), "-.")
+	if id == "" {
+		return "server"
+	}
+	return id
+}
+
+// Len is the number of servers.
+func (s *Sections) Len() int { return len(s.servers) }
+
+// YAML writes the sections.
+func (s *Sections) YAML() []byte {
+	var lines []string
+	if len(s.secrets) > 0 {
+		lines = append(lines, "secrets:")
+	}
+	for _, e := range s.secretEntries() {
+		lines = append(lines, e.lines("  ")...)
+	}
+	if len(s.servers) > 0 {
+		lines = append(lines, "servers:")
+	}
+	for _, e := range s.serverEntries() {
+		lines = append(lines, e.lines("  ")...)
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return []byte(strings.Join(lines, "\n") + "\n")
+}
+
+func (s *Sections) secretEntries() (entries []yamlEntry) {
+	for _, secret := range s.secrets {
+		entries = append(entries, yamlEntry{secret.name, secret.source})
+	}
+	return entries
+}
+
+func (s *Sections) serverEntries() (entries []yamlEntry) {
+	for _, server := range s.servers {
+		entries = append(entries, yamlEntry{server.id, server.fields})
+	}
+	return entries
+}
+
+// AddTo adds the sections to the text of a toolyard.yaml and keeps what is there, comments
+// and order included. It says which servers it left out: those whose id is there already,
+// and those whose secret is another one there.
+func (s *Sections) AddTo(data []byte) (out []byte, left []string, err error) {
+	tree, err := parseYAML(data)
+	if err != nil {
+		return nil, nil, err
+	}
+	fresh, left := s.without(tree)
+	if len(fresh.secrets) > 0 {
+		if data, err = insertYAML(data, "secrets", fresh.secretEntries()); err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(fresh.servers) > 0 {
+		data, err = insertYAML(data, "servers", fresh.serverEntries())
+	}
+	return data, left, err
+}
+
+// without are the sections that a file does not have yet.
+func (s *Sections) without(tree *node) (fresh *Sections, left []string) {
+	fresh = &Sections{}
+	sources := make(map[string]string)
+	for _, secret := range s.secrets {
+		sources[secret.name] = secret.source
+	}
+	secrets, needed := tree.get("secrets"), make(map[string]bool)
+	for _, server := range s.servers {
+		taken := slices.IndexFunc(server.secrets, func(name string) bool {
+			present := secrets.get(name)
+			return present != nil && present.text != sources[name]
+		})
+		switch {
+		case tree.get("servers").get(server.id) != nil:
+			left = append(left, fmt.Sprintf("server %s is there already and is left alone", server.id))
+			continue
+		case taken >= 0:
+			left = append(left, fmt.Sprintf("server %s is left out: there is another secret %s already; rename it", server.id, server.secrets[taken]))
+			continue
+		}
+		fresh.servers = append(fresh.servers, server)
+		for _, name := range server.secrets {
+			needed[name] = secrets.get(name) == nil
+		}
+	}
+	for _, secret := range s.secrets {
+		if needed[secret.name] {
+			fresh.secrets = append(fresh.secrets, secret)
+		}
+	}
+	return fresh, left
+}

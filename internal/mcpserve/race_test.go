@@ -1,6 +1,0 @@
-//go:build race
-
-package mcpserve_test
-
-// slower is how much slower code runs under the race detector.
-const slower = 20

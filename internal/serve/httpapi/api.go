@@ -1,0 +1,82 @@
+// Package httpapi is the HTTP API beside MCP.
+package httpapi
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/toolyard/toolyard"
+)
+
+// Entry is a tool in the catalog.
+type Entry struct {
+	Name         string                     `json:"name"`
+	Title        string                     `json:"title,omitempty"`
+	Category     string                     `json:"category"`
+	Description  string                     `json:"description"`
+	UIHint       string                     `json:"uiHint,omitempty"`
+	Modes        []toolyard.Mode            `json:"modes"`
+	Server       string                     `json:"server,omitempty"`
+	Origin       string                     `json:"origin,omitempty"`
+	Down         bool                       `json:"down,omitempty"` // its server cannot be used now
+	InputSchema  json.RawMessage            `json:"inputSchema"`
+	OutputSchema json.RawMessage            `json:"outputSchema,omitempty"`
+	Meta         map[string]json.RawMessage `json:"_meta,omitempty"` // what the tool declares
+
+	toolyard.Effective // what counts of it, under the operator's terms
+}
+
+// Catalog serves what a gate shows as a JSON array: the default gate, or the one that
+// ?gate= names. Down are the servers that cannot be used now.
+func Catalog(view func(gate string) (*toolyard.View, bool), down func() []string) http.Handler {
+	var encoded sync.Map // the last page of each gate, by its name
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, ok := view(r.URL.Query().Get("gate"))
+		if !ok {
+			http.Error(w, "there is no such gate", http.StatusNotFound)
+			return
+		}
+		missing := down()
+		body, ok := encoded.Load(v.Gate.Name)
+		if !ok || body.(*page).view != v || !slices.Equal(body.(*page).down, missing) {
+			body = &page{v, missing, encode(v, missing)}
+			encoded.Store(v.Gate.Name, body)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "private, no-cache")
+		_, _ = w.Write(body.(*page).json)
+	})
+}
+
+// page is an encoded catalog and the view that it shows.
+type page struct {
+	view *toolyard.View
+	down []string
+	json []byte
+}
+
+func encode(v *toolyard.View, down []string) []byte {
+	entries := make([]Entry, 0, len(v.Tools))
+	for _, t := range v.Tools {
+		e := Entry{
+			Name: t.Name, Title: t.Title, Category: t.Category, UIHint: t.Hint, Server: t.Server, Origin: t.Origin,
+			Description: cmp.Or(t.Summary, t.Description), Modes: t.Modes,
+			InputSchema: t.Shown(), OutputSchema: t.Output, Meta: t.Declared().AllMeta(), Effective: t.Effective(),
+		}
+		if t.Server != "" {
+			e.Category, e.Down = "external", slices.Contains(down, t.Server)
+		}
+		if len(e.Modes) == 0 {
+			e.Modes = []toolyard.Mode{toolyard.Write}
+		}
+		entries = append(entries, e)
+	}
+	raw, err := json.Marshal(entries)
+	if err != nil {
+		return []byte("[]") // schemas are valid JSON, or there would be no tool
+	}
+	return raw
+}

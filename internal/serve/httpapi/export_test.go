@@ -1,0 +1,43 @@
+package httpapi
+
+import (
+	"context"
+	"slices"
+)
+
+// Routes are the methods and paths that are served.
+func Routes() (list []string) {
+	for _, r := range Rules() {
+		list = append(list, r.Method+" "+r.Path)
+	}
+	return list
+}
+
+// DecodeExecute reads the body of a call, as the API does.
+func DecodeExecute(data []byte) (tool string, args []byte, err error) {
+	body, err := decode[executeBody](context.Background(), data)
+	return body.Tool, body.Args, err
+}
+
+// DecodeAnswers reads the answers of a call, as the API does, and writes them as they are
+// passed on.
+func DecodeAnswers(data []byte) ([]byte, error) {
+	body, err := decode[executeBody](context.Background(), slices.Concat([]byte(`{"tool":"ask","state":"s","answers":`), data, []byte("}")))
+	if err != nil {
+		return nil, err
+	}
+	return body.answers()
+}
+
+// ReadCursor reads a query string with a cursor, and writes the cursor again.
+func ReadCursor(query string) (text string, err error) {
+	p, err := readParams(query, []string{"before"})
+	if err != nil {
+		return "", err
+	}
+	c := p.cursor("before")
+	if p.err != nil || c.At.IsZero() {
+		return "", p.err
+	}
+	return cursorText(c.At, c.ID), nil
+}

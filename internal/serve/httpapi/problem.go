@@ -1,0 +1,113 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/store"
+)
+
+// statuses are the HTTP statuses of refusals by the platform. A code that is not here is
+// the failure of a tool.
+var statuses = map[toolyard.Code]int{
+	toolyard.Invalid:         http.StatusBadRequest,
+	toolyard.Missing:         http.StatusBadRequest,
+	toolyard.Unauthenticated: http.StatusUnauthorized,
+	toolyard.Budget:          http.StatusPaymentRequired,
+	toolyard.Denied:          http.StatusForbidden,
+	toolyard.UnknownTool:     http.StatusNotFound,
+	toolyard.NotFound:        http.StatusNotFound,
+	toolyard.VersionConflict: http.StatusConflict,
+	toolyard.Conflict:        http.StatusConflict,
+	toolyard.InFlight:        http.StatusConflict,
+	toolyard.Unknown:         http.StatusConflict,
+	toolyard.TooLarge:        http.StatusRequestEntityTooLarge,
+	toolyard.Exhausted:       http.StatusTooManyRequests,
+	toolyard.Internal:        http.StatusInternalServerError,
+	toolyard.Unavailable:     http.StatusServiceUnavailable,
+	toolyard.Canceled:        http.StatusServiceUnavailable,
+	toolyard.Timeout:         http.StatusGatewayTimeout,
+}
+
+// problemOf is an error as callers may see it. What is not made for callers stays inside.
+func problemOf(err error) *toolyard.Error {
+	if e, ok := errors.AsType[*toolyard.Error](err); ok {
+		return e
+	}
+	switch {
+	case errors.Is(err, store.ErrAway):
+		return &toolyard.Error{Code: toolyard.Unavailable, Message: "The store cannot be reached now.", RetryAfter: time.Second, Err: err}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &toolyard.Error{Code: toolyard.Timeout, Message: "This took too long and was stopped.", Err: err}
+	case errors.Is(err, context.Canceled):
+		return &toolyard.Error{Code: toolyard.Canceled, Message: "The request was canceled.", Err: err}
+	}
+	return &toolyard.Error{Code: toolyard.Internal, Message: "Something went wrong here.", Err: err}
+}
+
+// statusOf is the status of a refusal.
+func statusOf(e *toolyard.Error) int {
+	if status, ok := statuses[e.Code]; ok {
+		return status
+	}
+	return http.StatusInternalServerError
+}
+
+// refuse writes a problem document, and logs a cause that the caller does not see.
+func (a *v1) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	e := problemOf(err)
+	status := statusOf(e)
+	if status >= http.StatusInternalServerError && e.Err != nil && e.Code != toolyard.Canceled {
+		a.Log.ErrorContext(r.Context(), "request failed", "path", r.Pattern, "error", e.Err)
+	}
+	switch e.Code {
+	case toolyard.Unauthenticated:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="toolyard"`)
+	case toolyard.Exhausted, toolyard.Unavailable, toolyard.InFlight:
+		w.Header().Set("Retry-After", e.RetrySeconds())
+	}
+	sendProblem(w, status, e)
+}
+
+// problem is what RFC 9457 wants to be said of an error, in front of what we say everywhere.
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+}
+
+// problemJSON is an error as a problem document.
+func problemJSON(status int, e *toolyard.Error) json.RawMessage {
+	head, _ := json.Marshal(problem{ // always has a JSON form
+		Type: "urn:toolyard:problem:" + string(e.Code), Title: http.StatusText(status), Status: status, Detail: e.Message,
+	})
+	return slices.Concat(head[:len(head)-1], []byte(","), e.Data()[1:])
+}
+
+func sendProblem(w http.ResponseWriter, status int, e *toolyard.Error) {
+	send(w, status, "application/problem+json", problemJSON(status, e))
+}
+
+// send writes JSON.
+func send(w http.ResponseWriter, status int, media string, body json.RawMessage) {
+	h := w.Header()
+	h.Set("Content-Type", media)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}
+
+func invalid(format string, args ...any) *toolyard.Error {
+	return toolyard.Errorf(toolyard.Invalid, format, args...)
+}
+
+func notFound(format string, args ...any) *toolyard.Error {
+	return toolyard.Errorf(toolyard.NotFound, format, args...)
+}

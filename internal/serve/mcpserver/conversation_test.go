@@ -1,0 +1,140 @@
+package mcpserver_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+	"go.uber.org/goleak"
+
+	"github.com/toolyard/toolyard"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	callID = regexp.MustCompile(`"dev\.toolyard/call":"[0-9a-z]{26}"`)
+	state  = regexp.MustCompile(`"requestState":"([^"]+)"`)
+)
+
+// conversationTools are the tools that the conversations use.
+func conversationTools() []*toolyard.Tool {
+	type args struct {
+		Text string `json:"text" doc:"What to say"`
+	}
+	count, _ := counter()
+	return []*toolyard.Tool{
+		count,
+		toolyard.Define(toolyard.Spec{Name: "say", Title: "Say", Description: "Says <it>.", Modes: toolyard.ReadOnly, Price: toolyard.Price{Set: true, USD: 1_000_000}},
+			func(_ context.Context, c *toolyard.Call, in args) (string, error) {
+				c.Progress(1, 2, "half")
+				c.Logger().Warn("saying", "text", in.Text)
+				return in.Text, nil
+			}),
+		toolyard.Define(toolyard.Spec{Name: "list", Description: "Returns a list."},
+			func(context.Context, *toolyard.Call, struct{}) ([]int, error) { return []int{1, 2}, nil }),
+		toolyard.Define(toolyard.Spec{Name: "fail", Description: "Fails."},
+			func(context.Context, *toolyard.Call, struct{}) (string, error) { return "", errors.New("boom") }),
+	}
+}
+
+// Each file in testdata is a conversation over stdio: what the client sends, and what the
+// server must answer.
+func TestConversations(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no testdata", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := converse(t, string(archive.Files[0].Data))
+			if *update {
+				archive.Files = []txtar.File{archive.Files[0], {Name: "server", Data: []byte(got)}}
+				if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(string(archive.Files[1].Data), got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// converse sends the lines one after the other, each request after the answer to the one
+// before, and returns all that came back.
+func converse(t *testing.T, client string) string {
+	t.Helper()
+	s := serveOffer(t, conversationOffer())
+	in, toServer := io.Pipe()
+	fromServer, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.ServeStdio(t.Context(), "default", in, out)
+		_ = out.Close()
+	}()
+	lines := bufio.NewScanner(fromServer)
+	var got strings.Builder
+	last := "" // the last state that came back, which the client means by $STATE
+	for line := range strings.Lines(client) {
+		if strings.HasPrefix(line, "#") || strings.TrimSpace(line) == "" {
+			continue
+		}
+		if _, err := io.WriteString(toServer, strings.ReplaceAll(line, "$STATE", last)); err != nil {
+			t.Fatal(err)
+		}
+		if !answered(line) {
+			continue
+		}
+		for lines.Scan() {
+			text := anyCall(lines.Text())
+			if m := state.FindStringSubmatch(text); m != nil {
+				last, text = m[1], state.ReplaceAllString(text, `"requestState":"…"`)
+			}
+			got.WriteString(text + "\n")
+			if wantsAnswer(text) {
+				break
+			}
+		}
+	}
+	_ = toServer.Close()
+	for lines.Scan() {
+		got.WriteString(anyCall(lines.Text()) + "\n")
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("the server ended with %v", err)
+	}
+	return got.String()
+}
+
+// anyCall leaves out the ids of calls.
+func anyCall(line string) string { return callID.ReplaceAllString(line, `"dev.toolyard/call":"…"`) }
+
+// answered reports whether a line gets an answer: everything does but a notification.
+func answered(line string) bool {
+	var m struct{ Method any }
+	return json.Unmarshal([]byte(line), &m) != nil || strings.Contains(line, `"id"`) || m.Method == nil
+}
+
+// wantsAnswer reports whether the client speaks next: after an answer, or a question.
+func wantsAnswer(line string) bool {
+	var m struct{ ID, Method any }
+	return json.Unmarshal([]byte(line), &m) == nil && (m.Method == nil || m.ID != nil)
+}

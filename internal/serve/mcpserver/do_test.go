@@ -1,0 +1,196 @@
+package mcpserver_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve/mcpserver"
+)
+
+// ann asks for a call of a tool.
+func ann(tool string) *mcpserver.Request {
+	return &mcpserver.Request{Tool: tool, Args: json.RawMessage(`{"a":1,"b":2}`), Caller: toolyard.Caller{ID: "ann"}, Features: mcpserver.Answerable}
+}
+
+// clocked is a server with two gates whose clock can be moved, and how often its tools ran.
+func clocked(t *testing.T, run func(*toolyard.Call) (string, error)) (s *mcpserver.Server, clock *time.Time, ran *atomic.Int64) {
+	t.Helper()
+	now := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
+	clock, ran = &now, new(atomic.Int64)
+	s = mcpserver.New(mcpserver.Options{Call: toolyard.Run, Now: func() time.Time { return *clock }})
+	t.Cleanup(s.Close)
+	counted := func(c *toolyard.Call) (string, error) {
+		ran.Add(1)
+		return run(c)
+	}
+	s.Publish([]*toolyard.Gate{{Name: "default", Mode: toolyard.Write}, {Name: "other", Mode: toolyard.Write}}, toolyard.Offer{Tools: []*toolyard.Tool{
+		raw(toolyard.Spec{Name: "ask"}, counted), raw(toolyard.Spec{Name: "count"}, counted),
+	}}, true)
+	return s, clock, ran
+}
+
+// asked makes a call that asks.
+func asked(t *testing.T, s *mcpserver.Server, tool string) *mcpserver.Asks {
+	t.Helper()
+	reply, err := s.Do(t.Context(), "default", ann(tool))
+	if err != nil || reply.Asks == nil || reply.Result != nil || reply.Call == nil {
+		t.Fatalf("%+v %v", reply, err)
+	}
+	return reply.Asks
+}
+
+func TestACallBesideMCPAsks(t *testing.T) {
+	s, _, _ := clocked(t, asker)
+	asks := asked(t, s, "ask")
+	want := map[string]mcpserver.Question{"n": {
+		Message: "How many?", Schema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer","maximum":9007199254740993}}}`),
+	}}
+	if diff := cmp.Diff(want, asks.Questions); diff != "" || asks.State == "" || strings.Contains(asks.State, "inner") {
+		t.Errorf("state %q: %s", asks.State, diff)
+	}
+	again := ann("ask")
+	again.Args = json.RawMessage(` { "b":2, "a" : 1 } `) // the same arguments
+	again.State, again.Answers = asks.State, json.RawMessage(`{"n":{"action":"accept","content":{"n":9007199254740993}}}`)
+	reply, err := s.Do(t.Context(), "default", again)
+	if err != nil || reply.Asks != nil {
+		t.Fatalf("%+v %v", reply, err)
+	}
+	if got := string(reply.Result.Raw()); !strings.Contains(got, `inner {\"n\":{\"action\":\"accept\",\"content\":{\"n\":9007199254740993}}}`) {
+		t.Error(got)
+	}
+}
+
+// A state that does not belong to a call does not reach its tool.
+func TestAStateIsForOneCall(t *testing.T) {
+	for name, change := range map[string]func(r *mcpserver.Request, clock *time.Time) (gate string){
+		"another caller":   func(r *mcpserver.Request, _ *time.Time) string { r.Caller.ID = "bob"; return "default" },
+		"another tool":     func(r *mcpserver.Request, _ *time.Time) string { r.Tool = "count"; return "default" },
+		"another gate":     func(*mcpserver.Request, *time.Time) string { return "other" },
+		"other arguments":  func(r *mcpserver.Request, _ *time.Time) string { r.Args = json.RawMessage(`{"a":1}`); return "default" },
+		"a changed state":  func(r *mcpserver.Request, _ *time.Time) string { r.State += "A"; return "default" },
+		"the tool's state": func(r *mcpserver.Request, _ *time.Time) string { r.State = "inner"; return "default" },
+		"too late": func(_ *mcpserver.Request, clock *time.Time) string {
+			*clock = clock.Add(10*time.Minute + time.Second)
+			return "default"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, clock, ran := clocked(t, asker)
+			r := ann("ask")
+			r.State, r.Answers = asked(t, s, "ask").State, json.RawMessage(`{}`)
+			gate := change(r, clock)
+			refused(t, s, gate, r, "state")
+			if ran.Load() != 1 {
+				t.Errorf("the tool ran %d times", ran.Load())
+			}
+		})
+	}
+}
+
+// refused checks that a call does not go on because of one of its members.
+func refused(t *testing.T, s *mcpserver.Server, gate string, r *mcpserver.Request, member string) {
+	t.Helper()
+	reply, err := s.Do(t.Context(), gate, r)
+	if err == nil || reply != (mcpserver.Reply{}) {
+		t.Fatalf("%+v %v", reply, err)
+	}
+	if e := toolyard.AsError(err); e.Code != toolyard.Invalid || len(e.Issues) != 1 || e.Issues[0].Path != member {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestAStateIsUsedOnce(t *testing.T) {
+	s, _, ran := clocked(t, asker)
+	r := ann("ask")
+	r.State, r.Answers = asked(t, s, "ask").State, json.RawMessage(`{}`)
+	if _, err := s.Do(t.Context(), "default", r); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, s, "default", r, "state")
+	if ran.Load() != 2 {
+		t.Errorf("the tool ran %d times", ran.Load())
+	}
+}
+
+func TestAnswersBesideMCPAreBounded(t *testing.T) {
+	s, _, ran := clocked(t, asker)
+	for _, answers := range []string{`[]`, `{"n":{"action":"accept","content":{"x":"` + strings.Repeat("x", 64<<10) + `"}}}`} {
+		r := ann("ask")
+		r.State, r.Answers = "s", json.RawMessage(answers)
+		refused(t, s, "default", r, "answers")
+	}
+	if ran.Load() != 0 {
+		t.Errorf("the tool ran %d times", ran.Load())
+	}
+}
+
+// What a caller was asked beside MCP can be answered over MCP: it is the same call.
+func TestACallGoesOnOverMCP(t *testing.T) {
+	s, _, _ := clocked(t, asker)
+	first := &mcpserver.Request{Tool: "count", Caller: toolyard.Caller{ID: toolyard.Anonymous}, Features: mcpserver.Answerable}
+	reply, err := s.Do(t.Context(), "default", first)
+	if err != nil || reply.Asks == nil {
+		t.Fatalf("%+v %v", reply, err)
+	}
+	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"count","inputResponses":{"n":{"action":"decline"}},"requestState":"` + reply.Asks.State + `",` + goodMeta + `}}`
+	w := post(s.Handler(func(*http.Request) string { return "default" }), []byte(body), modernHeader)
+	if !strings.Contains(w.Body.String(), `inner {\"n\":{\"action\":\"decline\"}}`) {
+		t.Error(w.Body)
+	}
+}
+
+// What only a program can answer is not asked beside MCP, and the error says what is missing.
+func TestWhatIsAskedBesideMCP(t *testing.T) {
+	question := func(method, params string) string {
+		return `{"resultType":"input_required","inputRequests":{"k":{"method":"` + method + `","params":` + params + `}},"requestState":"inner"}`
+	}
+	for name, c := range map[string]struct {
+		result string
+		want   map[string]mcpserver.Question
+		code   toolyard.Code
+		need   string
+	}{
+		"a page": {result: question("elicitation/create", `{"mode":"url","message":"Sign in","url":"https://example.com/?a=1\u0026b"}`), want: map[string]mcpserver.Question{
+			"k": {Message: "Sign in", URL: "https://example.com/?a=1&b"},
+		}},
+		"only a state":  {result: `{"resultType":"input_required","requestState":"inner"}`, want: map[string]mcpserver.Question{}},
+		"a model":       {result: question("sampling/createMessage", `{"messages":[],"maxTokens":1}`), code: toolyard.Missing, need: "sampling"},
+		"its tools":     {result: question("sampling/createMessage", `{"tools":[]}`), code: toolyard.Missing, need: "sampling.tools"},
+		"roots":         {result: question("roots/list", `{}`), code: toolyard.Missing, need: "roots"},
+		"a bad form":    {result: question("elicitation/create", `{"message":"?"}`), code: toolyard.Failed},
+		"a bad address": {result: question("elicitation/create", `{"mode":"url","message":"?","url":"javascript:alert(1)"}`), code: toolyard.Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _, _ := clocked(t, func(*toolyard.Call) (string, error) { return c.result, nil })
+			reply, err := s.Do(t.Context(), "default", ann("ask"))
+			if c.code == "" {
+				if err != nil || reply.Asks == nil || cmp.Diff(c.want, reply.Asks.Questions) != "" {
+					t.Fatalf("%+v %v", reply.Asks, err)
+				}
+				return
+			}
+			if err == nil || reply.Call == nil || reply.Result != nil || reply.Asks != nil {
+				t.Fatalf("%+v %v", reply, err)
+			}
+			e := toolyard.AsError(err)
+			if e.Code != c.code || strings.Join(e.Needs, " ") != c.need || !strings.Contains(e.Message, c.need) || strings.Contains(e.Message, "inner") {
+				t.Errorf("%+v", e)
+			}
+		})
+	}
+}
+
+// A tool that calls another one cannot be asked by it.
+func TestAToolIsNotAsked(t *testing.T) {
+	s, _, _ := clocked(t, asker)
+	if res, err := s.Call(t.Context(), "default", ann("ask")); err == nil || toolyard.AsError(err).Code != toolyard.Missing {
+		t.Errorf("%v %v", res, err)
+	}
+}

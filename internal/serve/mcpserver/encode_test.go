@@ -1,0 +1,144 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
+)
+
+// The result of another server keeps its bytes; what is said of the hop is ours.
+func TestForeignResults(t *testing.T) {
+	const ours = `"io.modelcontextprotocol/serverInfo":{"name":"us"},"dev.toolyard/call":"c1"`
+	modern := hop{era: modernEra, server: []byte(`"io.modelcontextprotocol/serverInfo":{"name":"us"}`), call: "c1"}
+	read, unfinished := modern, modern
+	read.cached, unfinished.cached, unfinished.state = true, true, "SEALED"
+	for name, tt := range map[string]struct {
+		hop      hop
+		in, want string
+	}{
+		"nothing": {modern, `{}`, `{"resultType":"complete","_meta":{` + ours + `}}`},
+		"all that nobody knows": {
+			modern, `{"zeta":1.10,"content":[{"a":9007199254740993,"<":"é\u00e9"}],"_meta":{"z":1E2,"a":null},"resultType":"complete","future":{}}`,
+			`{"zeta":1.10,"content":[{"a":9007199254740993,"<":"é\u00e9"}],"_meta":{` + ours + `,"z":1E2,"a":null},"resultType":"complete","future":{}}`,
+		},
+		"white space": {
+			modern, " {\n \"a\" : 1 ,\n \"_meta\" : { } , \"b\" : [ ] } ",
+			`{"a" : 1,"_meta":{` + ours + `}, "b" : [ ],"resultType":"complete"}`,
+		},
+		"another hop": {
+			modern, `{"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"them"},"x":1,"io.modelcontextprotocol/subscriptionId":7,"dev.toolyard/call":"theirs","d\u0065v.toolyard/call":"theirs","y":2},"resultType":"complete"}`,
+			`{"_meta":{` + ours + `,"x":1,"y":2},"resultType":"complete"}`,
+		},
+		"a strange _meta":      {modern, `{"_meta":[1],"a":1}`, `{"a":1,"resultType":"complete","_meta":{` + ours + `}}`},
+		"a strange resultType": {modern, `{"resultType":7,"a":1}`, `{"a":1,"resultType":"complete","_meta":{` + ours + `}}`},
+		"any data":             {modern, `{"structuredContent":[1],"_meta":{},"resultType":"complete"}`, `{"structuredContent":[1],"_meta":{` + ours + `},"resultType":"complete"}`},
+		"a read": {
+			read, `{"cacheScope":"public","contents":[],"ttlMs":99}`,
+			`{"contents":[],"resultType":"complete","ttlMs":0,"cacheScope":"private","_meta":{` + ours + `}}`,
+		},
+		"a question": {
+			unfinished, `{"requestState":"inner","resultType":"input_required","inputRequests":{"a":{ }}}`,
+			`{"resultType":"input_required","inputRequests":{"a":{ }},"requestState":"SEALED","_meta":{` + ours + `}}`,
+		},
+		"legacy": {
+			hop{era: legacyEra, call: "c1"},
+			`{"resultType":"complete","content":[],"ttlMs":1,"structuredContent":[1],"cacheScope":"public","_meta":{"z":1,"io.modelcontextprotocol/serverInfo":{}},"b":1}`,
+			`{"content":[],"_meta":{"z":1},"b":1}`,
+		},
+		"legacy, an object of data": {hop{era: legacyEra}, `{"structuredContent":{"z":1E2},"content":[]}`, `{"structuredContent":{"z":1E2},"content":[]}`},
+		"a failure with a schema": {
+			hop{era: legacyEra, typed: true},
+			`{"isError":true,"_meta":{"z":1},"structuredContent":{"a":1},"content":[]}`,
+			`{"isError":true,"_meta":{"dev.toolyard/structuredContent":{"a":1},"z":1},"content":[]}`,
+		},
+		"a failure with a schema and no _meta": {
+			hop{era: legacyEra, typed: true},
+			`{"structuredContent":{"a":1},"isError":true}`,
+			`{"isError":true,"_meta":{"dev.toolyard/structuredContent":{"a":1}}}`,
+		},
+		"a failure without a schema": {hop{era: legacyEra}, `{"structuredContent":{"a":1},"isError":true}`, `{"structuredContent":{"a":1},"isError":true}`},
+		"a success with a schema":    {hop{era: legacyEra, typed: true}, `{"structuredContent":{"a":1}}`, `{"structuredContent":{"a":1}}`},
+		"legacy, nothing":            {hop{era: legacyEra}, `{"resultType":"complete"}`, `{}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := slices.Clone([]byte(tt.in))
+			if got := string(tt.hop.append(nil, in)); got != tt.want || string(in) != tt.in {
+				t.Errorf("\n got %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// Whatever an object holds, what comes out is an object in which every member that is not
+// about the hop has its bytes, in its order.
+func FuzzForeignResults(f *testing.F) {
+	f.Add([]byte(`{"a":1,"_meta":{"b":[1.10,"}"]},"resultType":"complete"}`), true, "")
+	f.Add([]byte(" { \"_meta\" : 1 , \"a\" : { } } "), false, "sealed")
+	f.Fuzz(func(t *testing.T, raw []byte, modern bool, state string) {
+		if guard.CheckJSON(raw) != nil || strings.TrimLeft(string(raw), " \t\r\n")[0] != '{' || strings.Trim(state, "abc") != "" {
+			return
+		}
+		h := hop{server: []byte(`"io.modelcontextprotocol/serverInfo":{}`), call: "c", state: state}
+		if modern {
+			h.era = modernEra
+		}
+		out := h.append([]byte("before"), slices.Clone(raw))[len("before"):]
+		if err := guard.CheckJSON(out); err != nil {
+			t.Fatalf("%s became %s: %v", raw, out, err)
+		}
+		if in, got := foreign(raw), foreign(out); !slices.Equal(in, got) {
+			t.Fatalf("%s became %s", raw, out)
+		}
+	})
+}
+
+// foreign are the members of a result that are not about the hop.
+func foreign(object json.RawMessage) (members []string) {
+	about := []string{"resultType", "ttlMs", "cacheScope", "requestState", "structuredContent"}
+	for key, value := range guard.Members(object) {
+		switch {
+		case key == "_meta":
+			for key, value := range guard.Members(value) {
+				if !slices.Contains(hopMeta, key) {
+					members = append(members, "_meta "+key+string(value))
+				}
+			}
+		case !slices.Contains(about, key):
+			members = append(members, key+string(value))
+		}
+	}
+	return members
+}
+
+// Callers are asked for nothing that the platform fills in: neither as an argument, nor as
+// a header that mirrors one.
+func TestInjectedArgumentsAreNotAskedFor(t *testing.T) {
+	spec := toolyard.Spec{
+		Name: "t", Needs: []string{"wallet"},
+		Input: json.RawMessage(`{"type":"object","properties":{"z":{"type":"string","x-mcp-header":"Z"},` +
+			`"portfolio":{"type":"object","properties":{"address":{"type":"string","x-mcp-header":"Address"}}}},"required":["portfolio","z"]}`),
+	}
+	tool, err := toolyard.NewTool(spec, func(context.Context, *toolyard.Call) (*toolyard.Result, error) { return nil, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound := toolyard.Bound{Name: "t", Tool: tool}
+	for _, e := range []era{legacyEra, modernEra} {
+		definition := appendTool(nil, bound, e)
+		const want = `{"type":"object","properties":{"z":{"type":"string","x-mcp-header":"Z"}},"required":["z"],"additionalProperties":false}`
+		if got := string(guard.Member(definition, "inputSchema")); got != want {
+			t.Errorf("%d: %s", e, got)
+		}
+		if got := string(guard.Member(guard.Member(definition, "_meta"), "contextRequirements")); got != `["wallet"]` {
+			t.Errorf("%d: %s", e, got)
+		}
+	}
+	if binds := bindHeaders([]toolyard.Bound{bound})[tool]; len(binds) != 1 || binds[0].Header != "Z" {
+		t.Errorf("%+v", binds)
+	}
+}

@@ -1,0 +1,222 @@
+package mcpserver
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"slices"
+	"sort"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
+)
+
+// listings are the methods that list something: the member of the result that holds it,
+// its kind, and how it is encoded.
+var listings = map[string]struct {
+	member string
+	kind   kind
+	encode func(*toolyard.View, era) *list
+}{
+	"tools/list":               {"tools", toolKind, encodeTools},
+	"prompts/list":             {"prompts", promptKind, encodePrompts},
+	"resources/list":           {"resources", resourceKind, func(v *toolyard.View, _ era) *list { return encodeResources(v, false) }},
+	"resources/templates/list": {"resourceTemplates", resourceKind, func(v *toolyard.View, _ era) *list { return encodeResources(v, true) }},
+}
+
+// pageSize is the number of definitions in one page.
+const pageSize = 1000
+
+// list is a list of definitions, encoded once: a page is the bytes between two offsets.
+type list struct {
+	names   []string
+	encoded []byte // {...},{...},
+	offsets []int  // where each definition begins, and the end
+}
+
+// add appends a definition, which is written by write.
+func (l *list) add(name string, write func([]byte) []byte) {
+	l.names = append(l.names, name)
+	l.offsets = append(l.offsets, len(l.encoded))
+	l.encoded = append(write(l.encoded), ',')
+}
+
+// end closes the list.
+func (l *list) end() *list {
+	l.offsets = append(l.offsets, len(l.encoded))
+	return l
+}
+
+func encodeTools(v *toolyard.View, e era) *list {
+	l := &list{names: make([]string, 0, len(v.Tools)), offsets: make([]int, 0, len(v.Tools)+1)}
+	for _, t := range v.Tools {
+		l.add(t.Name, func(b []byte) []byte { return appendTool(b, t, e) })
+	}
+	return l.end()
+}
+
+// encodePrompts lists the prompts under the names of the gate.
+func encodePrompts(v *toolyard.View, _ era) *list {
+	l := &list{}
+	for _, p := range v.Prompts {
+		definition := p.Definition
+		if name := guard.Member(definition, "name"); name != nil {
+			definition = apply(definition, []edit{replacement(definition, name, string(toolyard.AppendJSONString(nil, p.Name)))})
+		}
+		l.add(p.Name, func(b []byte) []byte { return appendCompact(b, definition) })
+	}
+	return l.end()
+}
+
+// encodeResources lists the resources, or the templates.
+func encodeResources(v *toolyard.View, templates bool) *list {
+	l := &list{}
+	for _, r := range listed(v) {
+		if r.Template == templates {
+			l.add(r.URI, func(b []byte) []byte { return appendCompact(b, r.Definition) })
+		}
+	}
+	return l.end()
+}
+
+// privateList begins a list of the modern era. It depends on the gate, and so on who
+// asks: no cache may share it.
+const privateList = `{"resultType":"complete","ttlMs":0,"cacheScope":"private","_meta":{`
+
+// listResult is a page of what a method lists.
+func (g *gate) listResult(v *view, e era, method, cursor string) ([]byte, *jsonrpc.Error) {
+	items, next, ok := v.lists[method][e]().page(cursor)
+	if !ok {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "unknown cursor"}
+	}
+	b, down := make([]byte, 0, len(items)+512), g.down(v)
+	switch {
+	case e == modernEra:
+		b = append(append(append(b, privateList...), g.server.serverInfo...), down...)
+		b = append(b, "},"...)
+	case down != "":
+		b = append(append(append(b, `{"_meta":{`...), down[1:]...), "},"...)
+	default:
+		b = append(b, '{')
+	}
+	if next != nil {
+		b = append(append(append(b, `"nextCursor":"`...), next...), `",`...)
+	}
+	b = append(append(append(b, '"'), listings[method].member...), `":[`...)
+	return append(append(b, items...), "]}"...), nil
+}
+
+// metaDown is where a list says which of its servers cannot be used just now.
+const metaDown = "dev.toolyard/down"
+
+// down is the member of _meta that names the servers of a view that are down, with a comma
+// before it; empty for none.
+func (g *gate) down(v *view) string {
+	if g.server.opts.Down == nil {
+		return ""
+	}
+	ids := slices.DeleteFunc(g.server.opts.Down(), func(id string) bool { return !v.Gate.ShowsServer(id) })
+	if len(ids) == 0 {
+		return ""
+	}
+	names, _ := json.Marshal(ids) // always has a JSON form
+	return `,"` + metaDown + `":` + string(names)
+}
+
+// page is what the array holds after the cursor, and the cursor of the next page, nil at
+// the end. A cursor is the name of the last one seen, so that it outlives a change of the
+// list.
+func (l *list) page(cursor string) (items []byte, next []byte, ok bool) {
+	last, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		return nil, nil, false
+	}
+	from := sort.SearchStrings(l.names, string(last)+"\x00")
+	if len(last) == 0 {
+		from = 0
+	}
+	to := min(from+pageSize, len(l.names))
+	items = bytes.TrimSuffix(l.encoded[l.offsets[from]:l.offsets[to]], []byte(","))
+	if to < len(l.names) {
+		next = base64.RawURLEncoding.AppendEncode(nil, []byte(l.names[to-1]))
+	}
+	return items, next, true
+}
+
+// appendTool appends the definition of a tool.
+func appendTool(b []byte, t toolyard.Bound, e era) []byte {
+	b = append(b, `{"name":`...)
+	b = toolyard.AppendJSONString(b, t.Name)
+	if t.Title != "" {
+		b = toolyard.AppendJSONString(append(b, `,"title":`...), t.Title)
+	}
+	if d := cmp.Or(t.Description, t.Summary) + t.Note; d != "" {
+		b = toolyard.AppendJSONString(append(b, `,"description":`...), d)
+	}
+	b = append(b, `,"inputSchema":`...)
+	b = appendCompact(b, t.Shown())
+	if len(t.Output) > 0 && (e == modernEra || isObjectSchema(t.Output)) {
+		b = append(b, `,"outputSchema":`...)
+		b = appendCompact(b, t.Output)
+	}
+	b = appendExtra(b, t)
+	if meta := t.AllMeta(); len(meta) > 0 {
+		b = append(b, `,"_meta":`...)
+		b = appendMembers(b, meta)
+	}
+	return append(b, '}')
+}
+
+// appendExtra appends the members of a definition that we only pass on. That a tool reads
+// only is said among its annotations.
+func appendExtra(b []byte, t toolyard.Bound) []byte {
+	extra := t.Extra
+	if t.ReadsOnly() && string(guard.Member(extra["annotations"], "readOnlyHint")) != "true" {
+		hints := maps.Collect(guard.Members(extra["annotations"]))
+		hints["readOnlyHint"] = json.RawMessage("true")
+		extra = maps.Clone(extra)
+		if extra == nil {
+			extra = map[string]json.RawMessage{}
+		}
+		extra["annotations"] = appendMembers(nil, hints)
+	}
+	for _, key := range slices.Sorted(maps.Keys(extra)) {
+		b = append(toolyard.AppendJSONString(append(b, ','), key), ':')
+		b = appendCompact(b, extra[key])
+	}
+	return b
+}
+
+// isObjectSchema reports whether a schema describes an object, which is all that the
+// legacy era takes for an output.
+func isObjectSchema(schema json.RawMessage) bool {
+	var root struct {
+		Type any `json:"type"`
+	}
+	return json.Unmarshal(schema, &root) == nil && root.Type == "object"
+}
+
+func appendCompact(b []byte, raw json.RawMessage) []byte {
+	buf := bytes.NewBuffer(b)
+	if json.Compact(buf, raw) != nil {
+		return append(b, raw...)
+	}
+	return buf.Bytes()
+}
+
+// appendMembers appends an object, its keys in order.
+func appendMembers(b []byte, members map[string]json.RawMessage) []byte {
+	b = append(b, '{')
+	for i, k := range slices.Sorted(maps.Keys(members)) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(toolyard.AppendJSONString(b, k), ':')
+		b = append(b, members[k]...)
+	}
+	return append(b, '}')
+}

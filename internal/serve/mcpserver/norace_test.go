@@ -1,0 +1,6 @@
+//go:build !race
+
+package mcpserver_test
+
+// slower is how much slower code runs under the race detector, which is off.
+const slower = 1

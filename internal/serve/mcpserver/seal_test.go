@@ -1,0 +1,178 @@
+package mcpserver
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
+)
+
+var noon = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
+
+// sealedJob is a job that a state can be sealed for.
+func sealedJob(change func(*job)) *job {
+	j := &job{
+		Request: Request{Args: json.RawMessage(`{"a":1,"b":[2,"x"]}`), Caller: toolyard.Caller{ID: "ann"}},
+		view:    &view{View: &toolyard.View{Gate: &toolyard.Gate{Name: "default"}}},
+		method:  "tools/call", tool: &toolyard.Tool{Spec: toolyard.Spec{Server: "docs", Name: "ask"}},
+	}
+	if change != nil {
+		change(j)
+	}
+	return j
+}
+
+func TestASealFitsOneCallOnly(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*job)
+		fits   bool
+	}{
+		"the same":           {nil, true},
+		"spelled otherwise":  {func(j *job) { j.Args = json.RawMessage(` { "b" : [2,"\u0078"], "a":1 } `) }, true},
+		"another gate":       {func(j *job) { j.view.Gate.Name = "other" }, false},
+		"another caller":     {func(j *job) { j.Caller.ID = "bob" }, false},
+		"another account":    {func(j *job) { j.Caller.Account = "umbrella" }, false},
+		"another tool":       {func(j *job) { j.tool.Name = "other" }, false},
+		"another server":     {func(j *job) { j.tool.Server = "other" }, false},
+		"another method":     {func(j *job) { j.method = "prompts/get" }, false},
+		"other arguments":    {func(j *job) { j.Args = json.RawMessage(`{"a":1,"b":[2,"y"]}`) }, false},
+		"no arguments":       {func(j *job) { j.Args = nil }, false},
+		"a big number":       {func(j *job) { j.Args = json.RawMessage(`{"a":1.0000000000000000001,"b":[2,"x"]}`) }, false},
+		"names run together": {func(j *job) { j.tool.Server, j.tool.Name = "doc", "sask" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSealer(nil)
+			sealed := s.seal("inner", binding(sealedJob(nil)), noon)
+			state, _, ok := s.open(sealed, binding(sealedJob(tt.change)), "", noon.Add(time.Minute))
+			if ok != tt.fits || ok && state != "inner" {
+				t.Errorf("%q %v", state, ok)
+			}
+		})
+	}
+}
+
+func TestASealEnds(t *testing.T) {
+	s, call := newSealer(nil), binding(sealedJob(nil))
+	for after, fits := range map[time.Duration]bool{0: true, sealTime: true, sealTime + time.Second: false, 24 * time.Hour: false} {
+		if _, _, ok := s.open(s.seal("x", call, noon), call, "", noon.Add(after)); ok != fits {
+			t.Errorf("after %v: %v", after, ok)
+		}
+	}
+	sealed := s.seal("x", call, noon)
+	for i, fits := range []bool{true, false, false} {
+		if _, _, ok := s.open(sealed, call, "", noon.Add(time.Duration(i)*sealTime/2)); ok != fits {
+			t.Errorf("opened for the %d. time: %v", i+1, ok)
+		}
+	}
+}
+
+// Servers with one secret open each other's seals, those without do not.
+func TestSealsOfOthers(t *testing.T) {
+	call := binding(sealedJob(nil))
+	for _, tt := range []struct {
+		a, b string
+		fits bool
+	}{{"secret", "secret", true}, {"secret", "Secret", false}, {"", "", false}} {
+		a, b := newSealer([]byte(tt.a)), newSealer([]byte(tt.b))
+		if _, _, ok := b.open(a.seal("x", call, noon), call, "", noon); ok != tt.fits {
+			t.Errorf("%q and %q: %v", tt.a, tt.b, ok)
+		}
+	}
+}
+
+// A seal opens again for the same idempotency key, and for a call that did not run.
+func TestASealOpensAgain(t *testing.T) {
+	s, call := newSealer(nil), binding(sealedJob(nil))
+	for _, keys := range [][]string{{"k", "k", "k"}, {"", "", "k"}, {"k", "other", ""}} {
+		sealed := s.seal("x", call, noon)
+		for i, key := range keys {
+			_, id, ok := s.open(sealed, call, key, noon)
+			if ok != (i == 0 || key != "" && key == keys[0]) {
+				t.Errorf("%q: opened for %q: %v", keys, key, ok)
+			}
+			if i < 2 {
+				continue
+			}
+			s.forget(id)
+			if _, _, ok := s.open(sealed, call, "new", noon); !ok {
+				t.Errorf("%q: a call that did not run used the seal up", keys)
+			}
+		}
+	}
+}
+
+// However a sealed state is changed, it is not accepted.
+func TestAChangedSealIsRefused(t *testing.T) {
+	const mutations = 100_000
+	s, call := newSealer(nil), binding(sealedJob(nil))
+	sealed := s.seal("the inner state", call, noon)
+	r := rand.New(rand.NewPCG(1, 2))
+	for range mutations {
+		changed := mutate(r, sealed)
+		if state, _, ok := s.open(changed, call, "", noon); ok && changed != sealed {
+			t.Fatalf("%q opened as %q", changed, state)
+		}
+		s.opened = recent[guard.Nonce, digest]{max: maxOpened, keep: sealTime} // that it was opened before is no excuse
+	}
+	if _, _, ok := s.open(sealed, call, "", noon); !ok {
+		t.Error("the seal itself does not open")
+	}
+}
+
+// mutate changes a sealed state in one of many ways.
+func mutate(r *rand.Rand, sealed string) string {
+	b := []byte(sealed)
+	at := r.IntN(len(b))
+	switch r.IntN(7) {
+	case 0:
+		b[at] ^= 1 << r.IntN(8)
+	case 1:
+		b[at] = "ABCabc019-_=+/\n\r "[r.IntN(17)]
+	case 2:
+		b = slices.Insert(b, at, "AQgw=\n\r-"[r.IntN(8)])
+	case 3:
+		b = slices.Delete(b, at, min(len(b), at+1+r.IntN(8)))
+	case 4:
+		b = append(b, b[at:]...)
+	case 5:
+		last := r.IntN(len(b))
+		b[at], b[last] = b[last], b[at]
+	case 6:
+		raw, _ := base64.RawURLEncoding.DecodeString(sealed)
+		raw[r.IntN(len(raw))] ^= byte(1 + r.IntN(255))
+		b = base64.RawURLEncoding.AppendEncode(nil, raw)
+	}
+	return string(b)
+}
+
+// A flood of seals is forgotten in order, and the memory for it is bounded.
+func TestOpenedSealsAreBounded(t *testing.T) {
+	s := newSealer(nil)
+	var id guard.Nonce
+	for i := range 3 * maxOpened {
+		id[0], id[1], id[2], id[3] = byte(i), byte(i>>8), byte(i>>16), byte(i>>24)
+		if !s.admits(id, "", noon) {
+			t.Fatalf("%d was known before", i)
+		}
+	}
+	if n := len(s.opened.young) + len(s.opened.old); n > 2*maxOpened || s.admits(id, "", noon) {
+		t.Errorf("%d remembered, the last of them forgotten", n)
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	s, call := newSealer([]byte("secret")), binding(sealedJob(nil))
+	f.Add(s.seal("x", call, noon))
+	f.Add("")
+	f.Add("AAAA")
+	f.Fuzz(func(t *testing.T, sealed string) {
+		if state, _, ok := s.open(sealed, call, "", noon); ok && state != "x" {
+			t.Errorf("%q opened as %q", sealed, state)
+		}
+	})
+}

@@ -1,0 +1,306 @@
+// Package mcpserver serves gates over MCP. It is the only place where the
+// vocabularies of MCP and of toolyard meet.
+//
+// One URL speaks both eras of the protocol: the modern one (2026-07-28), which has no
+// sessions, and the legacy one (2025-11-25 and older), whose sessions are sealed tokens that
+// clients keep. A request of either era, over HTTP, stdio or HTTP+SSE, is an exchange: read
+// once, strictly, and answered from the view of a gate. Lists come from bytes that were encoded
+// once; everything else takes the same call path.
+package mcpserver
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/guard"
+)
+
+// Options are the settings of a Server. Call must be set.
+type Options struct {
+	Name, Version string
+	Yard          string // which yard this is, so that it knows itself
+	Instructions  string
+	Call          toolyard.Handler  // the call path
+	Clients       *toolyard.Clients // lent to every call
+	Toolbox       toolyard.Toolbox  // given to every call
+	Down          func() []string   // servers that cannot be used now; nil for none
+	Log           *slog.Logger      // nil for none
+	Now           func() time.Time  // nil for time.Now
+	MaxBody       int64             // bytes of a request; zero for 1 MiB
+	MaxStreams    int               // open streams; zero for 10,000. Nobody gets more than a quarter
+	Fleet         Fleet             // the other replicas; nil for none
+	Replica       string            // what the others know this one by, without white space
+	Keepalive     time.Duration     // between comments on an idle stream; zero for 25 s
+	StateKey      func() []byte     // seals what clients keep of unfinished calls, asked for when the first asks; nil for a key that only this server has
+	Tokens        Tokens            // shared by the servers that share StateKey; nil if there is one server
+
+	// Admit says who sends a request over HTTP and lets them into a gate. An error of code
+	// Denied means that they may not, and its Needs are the scopes that they lack; one of code
+	// Unavailable, that nobody can say now; any other, that it is not known who they are. Nil
+	// lets everyone in as anonymous.
+	Admit func(*http.Request, *toolyard.Gate) (toolyard.Caller, error)
+}
+
+// Server serves gates.
+type Server struct {
+	opts  Options
+	gates atomic.Pointer[map[string]*gate] // replaced as a whole by Publish
+	done  context.Context                  // ends when Close is called
+	close context.CancelFunc
+
+	sealer     func() *sealer
+	sessions   func() guard.Seal // of session ids
+	askers     func() guard.Seal // of the ids of questions
+	serverInfo []byte            // `"io.modelcontextprotocol/serverInfo":{...}`
+	discover   []byte            // the result of server/discover
+
+	streams     *quota
+	asking      *quota   // calls that wait for an answer of their client
+	askingBytes *quota   // of their arguments
+	bodies      *quota   // bytes of large requests in flight
+	running     sync.Map // context.CancelFunc by requestKey
+	questions   questions
+	ended       recent[string, struct{}]   // ids of sessions
+	levels      recent[string, slog.Level] // of log messages, by the ids of sessions
+	pace        pace
+	strangers   pace // answers of callers who are not known
+}
+
+// New makes a server without gates.
+func New(opts Options) *Server {
+	opts.Name = cmp.Or(opts.Name, "toolyard")
+	opts.Version = cmp.Or(opts.Version, "dev")
+	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
+	opts.MaxBody = cmp.Or(opts.MaxBody, 1<<20)
+	opts.MaxStreams = cmp.Or(opts.MaxStreams, 10_000)
+	opts.Keepalive = cmp.Or(opts.Keepalive, 25*time.Second)
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Admit == nil {
+		opts.Admit = func(*http.Request, *toolyard.Gate) (toolyard.Caller, error) {
+			return toolyard.Caller{ID: toolyard.Anonymous}, nil
+		}
+	}
+	if opts.StateKey == nil {
+		opts.StateKey = func() []byte { return nil }
+	}
+	if opts.Call == nil {
+		panic("mcpserve.New: there is no call path")
+	}
+	s := &Server{
+		opts: opts, streams: newQuota("open streams", opts.MaxStreams),
+		asking: newQuota("calls that wait for an answer", maxAsking), askingBytes: newQuota("arguments of calls that wait for an answer", maxAskingBytes),
+		bodies: newQuota("large requests", int(max(maxBodies, 8*opts.MaxBody))),
+	}
+	s.ended.max, s.ended.keep, s.levels.max, s.levels.keep = maxEnded, sessionLifetime, maxLevels, sessionLifetime
+	key := sync.OnceValue(func() []byte {
+		if key := opts.StateKey(); len(key) > 0 {
+			return key
+		}
+		return []byte(rand.Text())
+	})
+	s.sealer = sync.OnceValue(func() *sealer { return newSealer(key()) })
+	s.sessions = sync.OnceValue(func() guard.Seal { return guard.NewSeal(key(), "toolyard mcp session") })
+	s.askers = sync.OnceValue(func() guard.Seal { return guard.NewSeal(key(), "toolyard question id") })
+	s.describe()
+	s.done, s.close = context.WithCancel(context.Background())
+	s.gates.Store(&map[string]*gate{})
+	return s
+}
+
+// What a server holds at most for its clients; nobody gets more than a quarter of it.
+const (
+	maxAsking      = 2000
+	maxAskingBytes = 32 << 20
+	maxBodies      = 128 << 20
+)
+
+// How many ended sessions and log levels a server remembers, at least.
+const (
+	maxEnded  = 100_000
+	maxLevels = 10_000
+)
+
+// describe encodes what the server says of itself.
+func (s *Server) describe() {
+	info := &mcp.Implementation{Name: s.opts.Name, Version: s.opts.Version}
+	infoJSON, _ := json.Marshal(info) // always has a JSON form
+	s.serverInfo = append([]byte(`"`+mcp.MetaKeyServerInfo+`":`), infoJSON...)
+	s.discover, _ = json.Marshal(map[string]any{
+		"resultType":        "complete",
+		"supportedVersions": mcp.SupportedProtocolVersions(),
+		"capabilities":      capabilities(),
+		"instructions":      s.opts.Instructions,
+		"ttlMs":             0,
+		"cacheScope":        "private",
+		"_meta":             map[string]any{mcp.MetaKeyServerInfo: info, "dev.toolyard/yard": s.opts.Yard},
+	})
+}
+
+// Close ends all open streams, so that an HTTP server can shut down. Calls in flight go on.
+func (s *Server) Close() { s.close() }
+
+// Publish makes the gates show the offer. Callers of a gate where something has changed
+// are told once. A gate that is no longer among them is closed. Keep says whether tools
+// keep their names against newcomers. It must not be called concurrently.
+func (s *Server) Publish(gates []*toolyard.Gate, offer toolyard.Offer, keep bool) {
+	old, next := *s.gates.Load(), make(map[string]*gate, len(gates))
+	for _, d := range gates {
+		g, ok := old[d.Name]
+		if !ok {
+			g = newGate(s)
+		}
+		var before *toolyard.View
+		if keep {
+			before = g.shown()
+		}
+		g.show(d.Bind(offer, before))
+		next[d.Name] = g
+	}
+	s.gates.Store(&next)
+	for name, g := range old {
+		if _, kept := next[name]; !kept {
+			g.end()
+		}
+	}
+}
+
+// View is what a gate shows now, and false when there is no such gate.
+func (s *Server) View(name string) (*toolyard.View, bool) {
+	g, ok := (*s.gates.Load())[name]
+	if !ok {
+		return nil, false
+	}
+	return g.view.Load().View, true
+}
+
+// Gates are the names of the gates, sorted.
+func (s *Server) Gates() []string { return slices.Sorted(maps.Keys(*s.gates.Load())) }
+
+// Request is one call of a tool, from either era and any transport.
+type Request struct {
+	Tool       string
+	Args       json.RawMessage
+	Caller     toolyard.Caller
+	Features   json.RawMessage
+	Trace      toolyard.Trace
+	Meta       toolyard.Meta
+	Session    string // the open budget that pays, if Meta does not say it
+	Key        string // the idempotency key, if Meta does not say it
+	Answers    json.RawMessage
+	State      string
+	OnProgress func(toolyard.Progress)
+	Log        *slog.Logger   // nil for the server's
+	Within     *toolyard.Call // the call whose tool makes this one, nil for none
+}
+
+// Where a request says which open budget pays for it, and its idempotency key. Both are for
+// us and go no further.
+const (
+	metaSession = "dev.toolyard/session"
+	metaKey     = "dev.toolyard/idempotencyKey"
+)
+
+// takeString takes a string out of the metadata of a request, unless it is said already.
+func takeString(key, said string, meta toolyard.Meta) (string, toolyard.Meta, error) {
+	raw, ok := meta[key]
+	if !ok {
+		return said, meta, nil
+	}
+	meta = maps.Clone(meta) // others may have it too
+	delete(meta, key)
+	text, isText := guard.String(raw)
+	if !isText || text == "" || (said != "" && said != text) {
+		return "", meta, toolyard.Errorf(toolyard.Invalid, "_meta %s must be a text, and the same wherever it is said.", key)
+	}
+	return text, meta, nil
+}
+
+// Call calls a tool at a gate, for somebody who cannot be asked anything.
+func (s *Server) Call(ctx context.Context, gate string, r *Request) (*toolyard.Result, error) {
+	g, ok := (*s.gates.Load())[gate]
+	if !ok {
+		return nil, unknownGate(gate)
+	}
+	_, res, err := g.call(ctx, g.view.Load(), r)
+	return finished(res, err)
+}
+
+func unknownGate(name string) error {
+	return toolyard.Errorf(toolyard.NotFound, "Unknown gate: %s", name)
+}
+
+// finished refuses a result that asks something: there is no client here that could answer.
+func finished(res *toolyard.Result, err error) (*toolyard.Result, error) {
+	if err == nil && res.Unfinished() {
+		return nil, &toolyard.Error{Code: toolyard.Missing, Message: "It asks for input, and nobody here can answer.", Needs: []string{"elicitation"}}
+	}
+	return res, err
+}
+
+// ReadResource reads an address at a gate, on the call path as well. The tool and the
+// arguments of the request are not used.
+func (s *Server) ReadResource(ctx context.Context, gate, uri string, r *Request) (*toolyard.Result, error) {
+	g, ok := (*s.gates.Load())[gate]
+	if !ok {
+		return nil, unknownGate(gate)
+	}
+	_, res, err := g.read(ctx, g.view.Load(), uri, r)
+	return finished(res, err)
+}
+
+// read finds who reads an address, and has it read.
+func (g *gate) read(ctx context.Context, v *view, uri string, r *Request) (*toolyard.Call, *toolyard.Result, error) {
+	resource, ok := v.ReadResource(uri)
+	if !ok {
+		return nil, nil, toolyard.Errorf(toolyard.NotFound, "Unknown resource: %s", uri)
+	}
+	r.Args = readArgs(uri)
+	return g.run(ctx, v, resource.Reader, r)
+}
+
+// call resolves the tool on one view and sends the call down the call path. The call is
+// nil when there is no such tool.
+func (g *gate) call(ctx context.Context, v *view, r *Request) (*toolyard.Call, *toolyard.Result, error) {
+	tool, ok := v.Lookup(r.Tool)
+	if !ok {
+		return nil, nil, toolyard.Errorf(toolyard.UnknownTool, "Unknown tool: %s", r.Tool)
+	}
+	return g.run(ctx, v, tool, r)
+}
+
+// run sends a call of a tool that was resolved down the call path.
+func (g *gate) run(ctx context.Context, v *view, tool *toolyard.Tool, r *Request) (*toolyard.Call, *toolyard.Result, error) {
+	o := &g.server.opts
+	now := o.Now()
+	c := &toolyard.Call{
+		ID: toolyard.NewCallID(now), Tool: tool, Args: r.Args, Caller: r.Caller, Gate: v.Gate.Name, Mode: v.Gate.Mode, Surface: v.Gate.Surface, AsOf: now, Begun: now,
+		Generation: v.Generation, Session: r.Session, Key: r.Key,
+		Clients: o.Clients, Toolbox: o.Toolbox, Features: r.Features, Trace: r.Trace, Meta: r.Meta, OnProgress: r.OnProgress, Log: cmp.Or(r.Log, o.Log),
+		Answers: r.Answers, State: r.State,
+	}
+	var badSession, badKey error
+	c.Session, c.Meta, badSession = takeString(metaSession, c.Session, c.Meta)
+	c.Key, c.Meta, badKey = takeString(metaKey, c.Key, c.Meta)
+	if err := cmp.Or(badSession, badKey); err != nil {
+		return c, nil, err
+	}
+	if w := r.Within; w != nil {
+		c.AsOf, c.Depth, c.Parent, c.Session = w.AsOf, w.Depth+1, w.ID, w.Session
+	}
+	res, err := o.Call(ctx, c)
+	return c, res, err
+}

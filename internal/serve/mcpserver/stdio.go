@@ -1,0 +1,132 @@
+package mcpserver
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// stdioDrain is how long calls in flight may go on after stdio was told to stop.
+const stdioDrain = 30 * time.Second
+
+// ServeStdio speaks MCP of both eras over a pair of streams, one message a line, until
+// in ends or ctx does. Requests that were read are answered first.
+func (s *Server) ServeStdio(ctx context.Context, gateName string, in io.Reader, out io.Writer) error {
+	g, ok := (*s.gates.Load())[gateName]
+	if !ok {
+		return fmt.Errorf("there is no gate %q", gateName)
+	}
+	var writing sync.Mutex
+	c := newConnection(context.WithoutCancel(ctx), g, toolyard.Caller{ID: "local", Account: "local"}, func(message []byte) error {
+		writing.Lock()
+		defer writing.Unlock()
+		_, err := out.Write(append(oneLine(message), '\n'))
+		return err
+	})
+	lines := make(chan line)
+	go c.readLines(in, lines)
+	err := c.serveLines(ctx, lines)
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		c.drain()
+		c.close()
+	}()
+	select {
+	case <-drained:
+		return err
+	case <-time.After(stdioDrain): // a client that does not read cannot hold us
+		c.end()
+		return errors.New("calls in flight did not end in time")
+	}
+}
+
+// line is a line that was read, or why there is none.
+type line struct {
+	text []byte
+	err  error // errLongLine, or the end
+}
+
+// readLines reads until the input or the connection ends.
+func (c *connection) readLines(in io.Reader, lines chan<- line) {
+	r := bufio.NewReaderSize(in, 64<<10)
+	for {
+		text, err := readLine(r, c.gate.server.opts.MaxBody)
+		select {
+		case lines <- line{text, err}:
+		case <-c.ctx.Done():
+			return
+		}
+		if err != nil && !errors.Is(err, errLongLine) {
+			return
+		}
+	}
+}
+
+// serveLines takes one line after the other until the input, ctx, the gate or the connection
+// ends. A line that is refused is answered and skipped.
+func (c *connection) serveLines(ctx context.Context, lines <-chan line) error {
+	for {
+		select {
+		case l := <-lines:
+			switch {
+			case errors.Is(l.err, errLongLine):
+				c.respond(nil, nil, tooLarge(c.gate.server.opts.MaxBody))
+			case errors.Is(l.err, io.EOF):
+				return nil
+			case l.err != nil:
+				return l.err
+			case len(bytes.TrimSpace(l.text)) > 0:
+				c.receiveLine(l.text)
+			}
+		case <-ctx.Done():
+			return nil
+		case <-c.gate.closed.Done():
+			return nil
+		case <-c.ctx.Done():
+			return errors.New("the client does not read its answers")
+		}
+	}
+}
+
+func (c *connection) receiveLine(text []byte) {
+	env, wire := parse(text)
+	if wire != nil {
+		c.respond(env.id, nil, wire)
+		return
+	}
+	c.receive(&env)
+}
+
+var errLongLine = errors.New("the line is too long")
+
+// readLine reads up to a newline. Of a line over the limit it reads the rest and keeps
+// nothing.
+func readLine(r *bufio.Reader, limit int64) (line []byte, err error) {
+	long := false
+	for {
+		part, err := r.ReadSlice('\n')
+		if !long && int64(len(line)+len(part)) > limit {
+			long, line = true, nil
+		}
+		if !long {
+			line = append(line, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil && (len(line) == 0 || !errors.Is(err, io.EOF)):
+			return nil, err
+		case long:
+			return nil, errLongLine
+		}
+		return line, nil
+	}
+}

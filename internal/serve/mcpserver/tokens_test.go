@@ -1,0 +1,87 @@
+package mcpserver_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve/mcpserver"
+)
+
+// fakeTokens are shared by servers. While they are away, what is asked of them may or may not
+// be done.
+type fakeTokens struct {
+	used map[string]string
+	away bool
+	lost bool // of what was done the answer is lost
+}
+
+func (f *fakeTokens) Consume(_ context.Context, id, owner string, _ time.Time) (string, bool, error) {
+	if f.away {
+		return "", false, errors.New("away")
+	}
+	_, before := f.used[id]
+	if !before {
+		f.used[id] = owner
+	}
+	if f.lost {
+		return "", false, errors.New("lost")
+	}
+	return f.used[id], !before, nil
+}
+
+func (f *fakeTokens) Release(_ context.Context, id string) error {
+	if f.away {
+		return errors.New("away")
+	}
+	delete(f.used, id)
+	return nil
+}
+
+// While the tokens cannot be asked, no state is accepted, and none is used up.
+func TestAStateIsNotAcceptedWhileTokensAreAway(t *testing.T) {
+	tokens := &fakeTokens{used: make(map[string]string)}
+	var ran atomic.Int64
+	ask := raw(toolyard.Spec{Name: "ask"}, func(c *toolyard.Call) (string, error) {
+		ran.Add(1)
+		return asker(c)
+	})
+	server := func(name string) *mcpserver.Server {
+		s := mcpserver.New(mcpserver.Options{Call: toolyard.Run, Yard: name, StateKey: func() []byte { return []byte("secret") }, Tokens: tokens})
+		t.Cleanup(s.Close)
+		s.Publish([]*toolyard.Gate{{Name: "default", Mode: toolyard.Write}}, toolyard.Offer{Tools: []*toolyard.Tool{ask}}, true)
+		return s
+	}
+	one, other := server("one"), server("other")
+	again := ann("ask")
+	again.State, again.Answers = asked(t, one, "ask").State, json.RawMessage(`{"n":{"action":"accept","content":{"n":1}}}`)
+	for _, step := range []struct {
+		name       string
+		server     *mcpserver.Server
+		away, lost bool
+		want       toolyard.Code
+	}{
+		{"away", one, true, false, toolyard.Unavailable},
+		{"answer lost", one, false, true, toolyard.Unavailable},
+		{"another server", other, false, false, toolyard.Invalid}, // the first one may be using it
+		{"back", one, false, false, ""},
+		{"used", one, false, false, toolyard.Invalid},
+		{"used elsewhere", other, false, false, toolyard.Invalid},
+	} {
+		tokens.away, tokens.lost = step.away, step.lost
+		_, err := step.server.Do(t.Context(), "default", again)
+		if (err == nil) != (step.want == "") || err != nil && toolyard.AsError(err).Code != step.want {
+			t.Errorf("%s: %v", step.name, err)
+		}
+		if e := toolyard.AsError(errors.Join(err, errors.New(""))); step.want == toolyard.Unavailable && !e.Retryable() {
+			t.Errorf("%s: it cannot be sent again", step.name)
+		}
+	}
+	if ran.Load() != 2 {
+		t.Errorf("the tool ran %d times", ran.Load())
+	}
+}

@@ -1,0 +1,223 @@
+package catalog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/sources/catalog"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// version makes each tool differ from all before it.
+var version atomic.Int64
+
+func tools(names ...string) []*toolyard.Tool {
+	var list []*toolyard.Tool
+	for _, n := range names {
+		list = append(list, toolyard.Define(toolyard.Spec{Name: n, Description: fmt.Sprint(version.Add(1))},
+			func(context.Context, *toolyard.Call, struct{}) (string, error) { return n, nil }))
+	}
+	return list
+}
+
+func names(g *catalog.Generation) (list []string) {
+	for _, t := range g.Tools {
+		list = append(list, t.Name)
+	}
+	return list
+}
+
+// source is a function as a Source.
+type source func(ctx context.Context, publish func([]*toolyard.Tool)) error
+
+func (s source) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
+	return s(ctx, publish)
+}
+
+// run starts a catalog inside a synctest bubble and stops it at the end.
+func run(t *testing.T, sources map[string]toolyard.Source, opts catalog.Options) *catalog.Catalog {
+	c := catalog.New(sources, opts)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return c
+}
+
+func TestOneGenerationForManyChangesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := make(chan []*toolyard.Tool)
+		c := run(t, map[string]toolyard.Source{
+			"a": toolyard.Static(tools("z", "a")),
+			"b": source(func(ctx context.Context, publish func([]*toolyard.Tool)) error {
+				publish(tools("m"))
+				for {
+					select {
+					case list := <-b:
+						publish(list)
+					case <-ctx.Done():
+						return nil
+					}
+				}
+			}),
+		}, catalog.Options{})
+		<-c.Ready()
+		first := c.Now()
+		if diff := cmp.Diff([]string{"a", "m", "z"}, names(first)); diff != "" || first.Number != 1 {
+			t.Errorf("generation %d %s", first.Number, diff)
+		}
+		for i := range 10 {
+			b <- tools("m", fmt.Sprint("m", i))
+		}
+		<-first.Next()
+		if diff := cmp.Diff([]string{"a", "m", "m9", "z"}, names(c.Now())); diff != "" || c.Now().Number != 2 {
+			t.Errorf("generation %d %s", c.Now().Number, diff)
+		}
+		if diff := cmp.Diff([]string{"a", "m", "z"}, names(first)); diff != "" {
+			t.Errorf("the first generation changed: %s", diff)
+		}
+	})
+}
+
+func TestEventsOncePerTool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var events []string
+		change := make(chan []*toolyard.Tool)
+		c := run(t, map[string]toolyard.Source{
+			"s": source(func(ctx context.Context, publish func([]*toolyard.Tool)) error {
+				publish(tools("a", "b"))
+				publish(<-change)
+				<-ctx.Done()
+				return nil
+			}),
+		}, catalog.Options{OnEvent: func(e catalog.Event) { events = append(events, fmt.Sprint(e.Kind, " ", e.Source, " ", e.Tool.Name)) }})
+		<-c.Ready()
+		first := c.Now()
+		change <- tools("b", "c")
+		<-first.Next()
+		slices.Sort(events)
+		if diff := cmp.Diff([]string{
+			"TOOL_CHANGED s b",
+			"TOOL_REGISTERED s a", "TOOL_REGISTERED s b", "TOOL_REGISTERED s c",
+			"TOOL_REMOVED s a",
+		}, events); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestAFailingSourceIsRunAgainAndKeepsItsTools(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var runs atomic.Int32
+		published := tools("x")
+		c := run(t, map[string]toolyard.Source{
+			"good": toolyard.Static(tools("g")),
+			"bad": source(func(_ context.Context, publish func([]*toolyard.Tool)) error {
+				switch runs.Add(1) {
+				case 1:
+					publish(published)
+					return errors.New("connection lost")
+				case 2:
+					panic("worse")
+				}
+				publish(published)
+				return nil
+			}),
+		}, catalog.Options{})
+		<-c.Ready()
+		time.Sleep(20 * time.Millisecond)
+		g := c.Now()
+		if diff := cmp.Diff([]string{"g", "x"}, names(g)); diff != "" || len(g.Problems) != 1 || g.Problems[0].Message != "connection lost" {
+			t.Errorf("%v %s", g.Problems, diff)
+		}
+		time.Sleep(time.Minute)
+		if g := c.Now(); len(g.Problems) != 0 || runs.Load() != 3 || len(g.Tools) != 2 {
+			t.Errorf("%d runs, %+v", runs.Load(), g)
+		}
+	})
+}
+
+func TestASlowSourceDelaysNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := run(t, map[string]toolyard.Source{
+			"quick": toolyard.Static(tools("q")),
+			"slow": source(func(ctx context.Context, _ func([]*toolyard.Tool)) error {
+				<-ctx.Done()
+				return nil
+			}),
+		}, catalog.Options{})
+		<-c.Now().Next()
+		if diff := cmp.Diff([]string{"q"}, names(c.Now())); diff != "" {
+			t.Error(diff)
+		}
+		select {
+		case <-c.Ready():
+			t.Error("ready without the slow source")
+		default:
+		}
+	})
+}
+
+func TestSourcesComeAndGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := toolyard.Static(tools("a")), toolyard.Static(tools("b"))
+		stays, ended := &counting{Static: a}, make(chan struct{})
+		c := run(t, map[string]toolyard.Source{"a": stays, "b": source(func(ctx context.Context, publish func([]*toolyard.Tool)) error {
+			defer close(ended)
+			return b.Run(ctx, publish)
+		})}, catalog.Options{})
+		<-c.Ready()
+		first := c.Now()
+		c.Set(map[string]toolyard.Source{"a": stays, "c": &counting{Static: toolyard.Static(tools("c"))}})
+		<-ended
+		<-first.Next()
+		time.Sleep(time.Second)
+		if diff := cmp.Diff([]string{"a", "c"}, names(c.Now())); diff != "" || stays.runs != 1 {
+			t.Errorf("%d runs, %s", stays.runs, diff)
+		}
+	})
+}
+
+type counting struct {
+	toolyard.Static
+	runs int
+}
+
+func (s *counting) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
+	s.runs++
+	return s.Static.Run(ctx, publish)
+}
+
+// A source that breaks its promises hurts nobody else.
+func TestBadSources(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := run(t, map[string]toolyard.Source{
+			"good":  &counting{Static: toolyard.Static(tools("g"))},
+			"nil":   &counting{Static: toolyard.Static{nil}},
+			"empty": source(func(context.Context, func([]*toolyard.Tool)) error { return nil }),
+		}, catalog.Options{})
+		<-c.Ready()
+		time.Sleep(time.Second)
+		g := c.Now()
+		if diff := cmp.Diff([]string{"g"}, names(g)); diff != "" || len(g.Problems) != 2 {
+			t.Errorf("%v %s", g.Problems, diff)
+		}
+	})
+}

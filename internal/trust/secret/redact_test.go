@@ -1,0 +1,100 @@
+package secret_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/toolyard/toolyard/internal/trust/secret"
+)
+
+// knowing is a vault that has resolved some secrets.
+func knowing(t interface{ Fatal(...any) }, secrets ...string) *secret.Vault {
+	env := make(map[string]string)
+	v := secret.NewVault(secret.Options{Getenv: func(name string) (string, bool) { s, ok := env[name]; return s, ok }})
+	for i, s := range secrets {
+		name := fmt.Sprintf("S%d", i)
+		env[name] = s
+		if _, err := v.Resolve("env:" + name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return v
+}
+
+func TestRedact(t *testing.T) {
+	v := knowing(t, "hunter2", "hunter2-long", "short", "sécret/with+all?\"<>&\n", "sixsix")
+	for text, want := range map[string]string{
+		"":                      "",
+		"nothing":               "nothing",
+		"hunter2":               "[redacted]",
+		"a hunter2, a hunter2b": "a [redacted], a [redacted]b",
+		"hunter2-long":          "[redacted]",
+		"hunter2-lo":            "[redacted]-lo",
+		"a short text":          "a short text",
+		"c2hvcnQ=":              "c2hvcnQ=",
+		"sixsix":                "[redacted]",
+		"HUNTER2":               "HUNTER2",
+		"s\u00e9cret/with+all?": "s\u00e9cret/with+all?",
+	} {
+		if got := v.Redact(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if got := knowing(t).Redact("hunter2"); got != "hunter2" {
+		t.Errorf("a vault that knows nothing says %q", got)
+	}
+}
+
+// A secret is not seen in any of the forms in which it is likely to stand in a text.
+func TestRedactFindsAllSpellings(t *testing.T) {
+	letter := rapid.OneOf(rapid.SampledFrom([]rune("abcXYZ019+/=-_~!?&<>%\"'\\ \n\t é€😀\x00\u2028")), rapid.Rune())
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.StringOfN(letter, 6, 60, -1).Draw(t, "secret")
+		v := knowing(t, s)
+		asJSON, _ := json.Marshal(s)
+		for form, text := range map[string]string{
+			"plain": s, "query": url.QueryEscape(s), "path": url.PathEscape(s), "json": string(asJSON[1 : len(asJSON)-1]),
+			"std": base64.StdEncoding.EncodeToString([]byte(s)), "raw": base64.RawStdEncoding.EncodeToString([]byte(s)),
+			"url": base64.URLEncoding.EncodeToString([]byte(s)), "rawurl": base64.RawURLEncoding.EncodeToString([]byte(s)),
+			"bearer": base64.StdEncoding.EncodeToString([]byte("Bearer " + s)), "rawbearer": base64.RawURLEncoding.EncodeToString([]byte("Bearer " + s)),
+		} {
+			if got := v.Redact("{" + text + "}"); got != "{[redacted]}" {
+				t.Fatalf("%s of %q: %q", form, s, got)
+			}
+		}
+	})
+}
+
+func TestOnlyTheNewestOfVeryManyAreKnown(t *testing.T) {
+	var all []string
+	for i := range 1_010 {
+		all = append(all, fmt.Sprintf("secret-%04d", i))
+	}
+	v := knowing(t, all...)
+	if got := v.Redact("secret-0000 secret-0500 secret-1009"); got != "secret-0000 [redacted] [redacted]" {
+		t.Error(got)
+	}
+}
+
+func BenchmarkRedact(b *testing.B) {
+	text := strings.Repeat("an ordinary line of a log with nothing in it\n", 100)
+	for _, n := range []int{0, 20} {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf("secret-%04d-%x", i, i*i*7919))
+		}
+		v := knowing(b, all...)
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				_ = v.Redact(text)
+			}
+		})
+	}
+}
