@@ -79,7 +79,7 @@ func stores(t *testing.T, test func(t *testing.T, store string, replicas int)) {
 	})
 }
 
-func TestAC49(t *testing.T) {
+func TestDeclaredRateLimitsAreEnforced(t *testing.T) {
 	t.Parallel()
 	const tools = `[
 		{"name":"hinted","_meta":{"rateLimit":{"cooldownMs":300,"maxConcurrency":1}}},
@@ -139,7 +139,7 @@ func (f *fleet) together(n int, tool, args string) []message {
 	return answers
 }
 
-func TestAC50(t *testing.T) {
+func TestRateLimitGuidanceIsShown(t *testing.T) {
 	t.Parallel()
 	entry, _ := declaring(t, "up", `[{"name":"single","description":"Reads one.","_meta":{"rateLimit":
 		{"maxRequestsPerMinute":30,"supportsBulk":true,"recommendedBatchTools":["get_portfolio_snapshot"],"notes":"Hobby tier: prefer the snapshot."}}}]`)
@@ -310,7 +310,7 @@ func portfolioOf(t *testing.T, raw json.RawMessage) (p portfolio) {
 	return p
 }
 
-func TestAC51(t *testing.T) {
+func TestContextIsInjected(t *testing.T) {
 	t.Parallel()
 	a := newAnalysis(t)
 	a.command("accounts", "link", "alice", "hyperliquid", wallet)
@@ -331,7 +331,7 @@ func TestAC51(t *testing.T) {
 	}
 }
 
-func TestAC52(t *testing.T) {
+func TestSeveralContextsAreInjectedApart(t *testing.T) {
 	t.Parallel()
 	a := newAnalysis(t)
 	a.command("accounts", "link", "alice", "hyperliquid", wallet)
@@ -353,7 +353,7 @@ func TestAC52(t *testing.T) {
 	}
 }
 
-func TestAC53(t *testing.T) {
+func TestContextErrorsAreDistinguishable(t *testing.T) {
 	t.Parallel()
 	a := newAnalysis(t)
 	a.command("accounts", "link", "alice", "hyperliquid", wallet)
@@ -393,7 +393,7 @@ func TestAC53(t *testing.T) {
 	}
 }
 
-func TestAC54(t *testing.T) {
+func TestPortfolioExampleScoresRisk(t *testing.T) {
 	t.Parallel()
 	hyperliquid := fakeapi.NewHyperliquid()
 	t.Cleanup(hyperliquid.Close)
@@ -489,7 +489,7 @@ func truthTable(t *testing.T) (tools string, answer, execute []string) {
 	return string(data), answer, execute
 }
 
-func TestAC55(t *testing.T) {
+func TestSurfacesOfferTheirTools(t *testing.T) {
 	t.Parallel()
 	tools, answer, execute := truthTable(t)
 	entry, _ := declaring(t, "up", tools, "tools: ["+strings.Join(names(t, tools), ", ")+"]")
@@ -532,7 +532,7 @@ func names(t *testing.T, tools string) (list []string) {
 	return list
 }
 
-func TestAC56(t *testing.T) {
+func TestDefaultPricesFillGaps(t *testing.T) {
 	t.Parallel()
 	entry, _ := declaring(t, "up", `[
 		{"name":"explicit","_meta":{"pricing":{"executeUsd":"0.002"}}}, {"name":"gap","_meta":{"latencyClass":"fast"}},
@@ -586,7 +586,7 @@ func TestAC56(t *testing.T) {
 	}
 }
 
-func TestAC57(t *testing.T) {
+func TestSessionBudgetIsExact(t *testing.T) {
 	t.Parallel()
 	stores(t, func(t *testing.T, store string, replicas int) {
 		f, b := salesFleet(t, replicas, store)
@@ -622,9 +622,9 @@ func checkSession(t *testing.T, b *buyer, id, spent, remaining string) {
 	}
 }
 
-// TestAC57OverMCP is the same with an MCP client, which names the session in the metadata of
+// TestSessionBudgetOverMCP is the same with an MCP client, which names the session in the metadata of
 // its requests.
-func TestAC57OverMCP(t *testing.T) {
+func TestSessionBudgetOverMCP(t *testing.T) {
 	t.Parallel()
 	_, b := salesFleet(t, 1, "sqlite:"+filepath.Join(t.TempDir(), "yard.db"))
 	s := b.mustOpen("0.0025")
@@ -647,8 +647,8 @@ func TestAC57OverMCP(t *testing.T) {
 	failed(t, call(t, c, "note_write", `{"ms":1}`), "IDEMPOTENCY_CONFLICT", false)
 }
 
-// TestAC57QueryTurn is a turn that may make a hundred calls.
-func TestAC57QueryTurn(t *testing.T) {
+// TestQueryTurnLimitsCalls is a turn that may make a hundred calls.
+func TestQueryTurnLimitsCalls(t *testing.T) {
 	t.Parallel()
 	store := "sqlite:" + filepath.Join(t.TempDir(), "yard.db")
 	f := newFleet(t, 1, store, fmt.Sprintf("store: %q\ngates: {query: {mode: read, surface: answer, callers: keys}, sdk: {mode: read, surface: execute, callers: keys}}\n", store))

@@ -74,7 +74,7 @@ func eras(t *testing.T, p *process) map[string]client {
 	return map[string]client{"2026-07-28": modernHTTP{t: t, url: p.url}, "2025-11-25": newLegacyHTTP(t, p.url)}
 }
 
-func TestAC01(t *testing.T) {
+func TestScriptToolIsListedWithItsSchema(t *testing.T) {
 	t.Parallel()
 	p := serveScripts(t, map[string]string{"hello.ts": helloScript})
 	for name, c := range eras(t, p) {
@@ -98,7 +98,7 @@ func TestAC01(t *testing.T) {
 	}
 }
 
-func TestAC02(t *testing.T) {
+func TestBrokenScriptsAreReportedAndOthersServed(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{
 		"tools/hello.ts": helloScript,
@@ -144,14 +144,14 @@ func sameTexts(t *testing.T, script string, isError bool, want ...string) {
 	}
 }
 
-func TestAC03(t *testing.T) {
+func TestPrimitiveResultsBecomeText(t *testing.T) {
 	t.Parallel()
 	for expression, want := range map[string]string{`"Hello, World!"`: "Hello, World!", "42": "42", "true": "true"} {
 		sameTexts(t, tool(expression), false, want)
 	}
 }
 
-func TestAC04(t *testing.T) {
+func TestObjectResultsBecomeStructuredContent(t *testing.T) {
 	t.Parallel()
 	p := serveIn(t, folder(t, nil), "toolyard", "scripts: {dir: "+examples(t)+"}\n")
 	for name, c := range eras(t, p) {
@@ -166,12 +166,12 @@ func TestAC04(t *testing.T) {
 	}
 }
 
-func TestAC05(t *testing.T) {
+func TestArrayResultsBecomeContentItems(t *testing.T) {
 	t.Parallel()
 	sameTexts(t, tool(`["First", "Second", "Third"]`), false, "First", "Second", "Third")
 }
 
-func TestAC06(t *testing.T) {
+func TestReturnedErrorsKeepTheirText(t *testing.T) {
 	t.Parallel()
 	p := serveScripts(t, map[string]string{"failed.ts": tool(`{ isError: true, error: "Not found" }`)})
 	for name, c := range eras(t, p) {
@@ -182,12 +182,12 @@ func TestAC06(t *testing.T) {
 	}
 }
 
-func TestAC07(t *testing.T) {
+func TestThrownErrorsFailOnlyTheirCall(t *testing.T) {
 	t.Parallel()
 	sameTexts(t, tool(`(() => { throw new Error("boom") })()`), true, "Error: boom")
 }
 
-func TestAC08(t *testing.T) {
+func TestContentResultsPassUnchanged(t *testing.T) {
 	t.Parallel()
 	items := map[string]string{
 		"image": `{"type":"image","data":"iVBORw0KGgo=","mimeType":"image/png"}`,
@@ -203,7 +203,7 @@ func TestAC08(t *testing.T) {
 	}
 }
 
-func TestAC09(t *testing.T) {
+func TestSchemaDefaultsReachTheScript(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{"dev/hello.ts": helloScript})
 	for args, want := range map[string]string{`{"name":"Ann"}`: "Hello, Ann!\n", `{"name":"Ann","greeting":"Hi"}`: "Hi, Ann!\n"} {
@@ -213,7 +213,7 @@ func TestAC09(t *testing.T) {
 	}
 }
 
-func TestAC10(t *testing.T) {
+func TestArgumentsOutOfRangeAreRefused(t *testing.T) {
 	t.Parallel()
 	p := serveIn(t, folder(t, nil), "toolyard", "scripts: {dir: "+examples(t)+"}\n")
 	for name, c := range eras(t, p) {
@@ -237,7 +237,7 @@ func examples(t *testing.T) string {
 	return dir
 }
 
-func TestAC12(t *testing.T) {
+func TestNestedDefaultsAndIssuePaths(t *testing.T) {
 	t.Parallel()
 	p := serveScripts(t, map[string]string{"nested.ts": `import { z } from "zod";
 export const description = "Shows what it gets.";
@@ -261,7 +261,7 @@ export default (args: z.infer<typeof inputSchema>) => args;
 	}
 }
 
-func TestAC14(t *testing.T) {
+func TestSourceNotesNameTheScriptFile(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{"tools/hello.ts": helloScript})
 	notes := regexp.MustCompile(`\\n\\n---\\nSource: ([^\\]*)\\nNote: This tool is dynamically loaded\. [^"]*"`)
@@ -283,7 +283,7 @@ func TestAC14(t *testing.T) {
 	}
 }
 
-func TestAC22(t *testing.T) {
+func TestClientNamesAndPlainNamesAreCallable(t *testing.T) {
 	t.Parallel()
 	p := serveIn(t, folder(t, map[string]string{"tools/hello.ts": helloScript}), "toolyard", "name: trinity\n"+scriptConfig+"gates: {default: {mode: write, naming: client}}\n")
 	c := modernHTTP{t: t, url: p.url}
@@ -297,7 +297,7 @@ func TestAC22(t *testing.T) {
 	}
 }
 
-func TestAC28(t *testing.T) {
+func TestScriptQueriesSeeOnlyTheirCallersRows(t *testing.T) {
 	t.Parallel()
 	p := serveIn(t, folder(t, nil), "testyard", "scripts: {dir: "+examples(t)+"}\ngates: {default: {mode: read, toolset: expenses}}\ntoolsets: {expenses: {tools: [Query]}}\n", "TESTYARD_KEYS=a=ann b=bob")
 	for key, user := range map[string]string{"a": "ann", "b": "bob"} {
@@ -324,7 +324,7 @@ func TestAC28(t *testing.T) {
 	}
 }
 
-func TestAC30(t *testing.T) {
+func TestScriptCallsOtherToolsInParallel(t *testing.T) {
 	t.Parallel()
 	p := serveIn(t, folder(t, map[string]string{
 		"tools/both.ts": tool(`((start) => ({
@@ -375,7 +375,7 @@ func TestAC30(t *testing.T) {
 	}
 }
 
-func TestAC58(t *testing.T) {
+func TestSavedScriptIsLiveForConnectedClients(t *testing.T) {
 	t.Parallel()
 	p := serveScripts(t, map[string]string{"hello.ts": helloScript})
 	modern := modernHTTP{t: t, url: p.url}
@@ -401,7 +401,7 @@ func TestAC58(t *testing.T) {
 	}
 }
 
-func TestAC59(t *testing.T) {
+func TestScriptFilesCanBeAddedRenamedAndDeleted(t *testing.T) {
 	t.Parallel()
 	p := serveScripts(t, map[string]string{"hello.ts": helloScript})
 	c := modernHTTP{t: t, url: p.url}
@@ -470,7 +470,7 @@ func TestAC59(t *testing.T) {
 	}
 }
 
-func TestAC60(t *testing.T) {
+func TestFlagsOverrideEnvironmentAndDefaults(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"example/one.ts": tool("1"), "other/two.ts": tool("2"), "other/deep/three.ts": tool("3")}
 	for name, tt := range map[string]struct {

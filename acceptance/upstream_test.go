@@ -180,7 +180,7 @@ func (p *process) get(path string) string {
 	return string(body)
 }
 
-func TestAC19(t *testing.T) {
+func TestServerToolsAreListedBesideLocalTools(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "testyard", servers(onStdio("hyperliquid-info-mcp", "both")))
 	for name, c := range eras(t, p) {
@@ -210,7 +210,7 @@ func TestAC19(t *testing.T) {
 	}
 }
 
-func TestAC20(t *testing.T) {
+func TestPlainNamesReachTheirServer(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "toolyard", servers(onStdio("github.enterprise", "legacy"), onStdio("echo", "modern"))+
 		"gates: {default: {mode: write, naming: dotted}, plain: {mode: write}}\n")
@@ -246,7 +246,7 @@ func TestOneServerUnderTwoIDsIsOneProblem(t *testing.T) {
 	}
 }
 
-func TestAC21(t *testing.T) {
+func TestInvalidServerIDsAreRefusedAtLoad(t *testing.T) {
 	t.Parallel()
 	good := onStdio("good", "both")
 	for _, id := range []string{"my_server", "a..b", ".a", "a b", ""} {
@@ -271,7 +271,7 @@ func TestAC21(t *testing.T) {
 	}
 }
 
-func TestAC23(t *testing.T) {
+func TestNameCollisionKeepsTheEarlierTool(t *testing.T) {
 	t.Parallel()
 	config := scriptConfig + servers(onStdio("one", "both"))
 	p := serveIn(t, folder(t, map[string]string{"tools/hello.ts": helloScript}), "toolyard", config)
@@ -299,7 +299,7 @@ func TestAC23(t *testing.T) {
 	}
 }
 
-func TestAC26(t *testing.T) {
+func TestReadGateHidesUntrustedServerTools(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "toolyard", servers(
 		onStdio("none", "modern"), onStdio("hints", "modern", "trust: annotations"),
@@ -331,7 +331,7 @@ func TestAC26(t *testing.T) {
 	}
 }
 
-func TestAC32(t *testing.T) {
+func TestServerOverEveryTransport(t *testing.T) {
 	t.Parallel()
 	modern, legacy, both := startFake(t, freeAddress(t), "modern"), startFake(t, freeAddress(t), "legacy"), startFake(t, freeAddress(t), "both")
 	sse := func(p *process) string { return strings.TrimSuffix(p.url, "/mcp") + "/sse" }
@@ -357,7 +357,7 @@ func TestAC32(t *testing.T) {
 	}
 }
 
-func TestAC33(t *testing.T) {
+func TestServerCredentialsNeverLeak(t *testing.T) {
 	t.Parallel()
 	const secret = "canary-of-ac33-5b1f"
 	fake := startFake(t, freeAddress(t), "both")
@@ -393,7 +393,7 @@ func (p *process) text() string {
 	return p.logs.String()
 }
 
-func TestAC34(t *testing.T) {
+func TestServerOutsideTheCatalogIsRefused(t *testing.T) {
 	t.Parallel()
 	var reached atomic.Int32
 	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
@@ -413,7 +413,7 @@ func TestAC34(t *testing.T) {
 	}
 }
 
-func TestAC35(t *testing.T) {
+func TestServerToolFilter(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "toolyard", servers(
 		onStdio("one", "modern", "tools: [echo]"), onStdio("absent", "legacy"), onStdio("empty", "modern", "tools: []"),
@@ -462,7 +462,7 @@ func read(c client, uri string) message {
 	return m
 }
 
-func TestAC36(t *testing.T) {
+func TestServerResourceFilter(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "toolyard", servers(onStdio("up", "modern", `resources: ["resource://data"]`))+"gates: {default: {mode: write}}\n")
 	toolset := serve(t, "toolyard", servers(onStdio("up", "legacy", `resources: ["resource://data", "resource://item/*"]`))+
@@ -489,7 +489,7 @@ func TestAC36(t *testing.T) {
 	}
 }
 
-func TestAC37(t *testing.T) {
+func TestServerCallTimesOut(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "toolyard", servers(
 		onStdio("default", "modern"), onStdio("short", "legacy", "limits: {timeout: 500ms}"), onStdio("tool", "modern", "timeouts: {sleep: 700ms}"),
@@ -519,8 +519,8 @@ func TestAC37(t *testing.T) {
 	wg.Wait()
 }
 
-// AC-39 measures time and runs alone.
-func TestAC39(t *testing.T) {
+// It measures time and runs alone.
+func TestServerConcurrencyIsLimited(t *testing.T) {
 	p := serve(t, "toolyard", servers(onStdio("a", "modern", "limits: {concurrency: 2}"), onStdio("b", "modern")))
 	c := modernHTTP{t: t, url: p.url}
 	text(t, call(t, c, "mcp_b__ping", "{}"))
@@ -544,7 +544,7 @@ func TestAC39(t *testing.T) {
 	}
 }
 
-func TestAC40(t *testing.T) {
+func TestArgumentSizeIsLimited(t *testing.T) {
 	t.Parallel()
 	eachUpstream(t, func(t *testing.T, configured func(...string) string) {
 		p := serve(t, "toolyard", servers(configured("limits: {args: 1KiB}")))
@@ -567,7 +567,7 @@ func TestAC40(t *testing.T) {
 	})
 }
 
-func TestAC41(t *testing.T) {
+func TestOversizedResultIsTruncated(t *testing.T) {
 	t.Parallel()
 	const limit = 4096
 	eachUpstream(t, func(t *testing.T, configured func(...string) string) {
@@ -618,7 +618,7 @@ func children(t *testing.T, parent int, programs ...string) (pids []int) {
 	return pids
 }
 
-func TestAC42(t *testing.T) {
+func TestServerCrashFailsTheCallAndRestarts(t *testing.T) {
 	t.Parallel()
 	for _, era := range []string{"modern", "legacy"} {
 		t.Run(era, func(t *testing.T) {
@@ -701,7 +701,7 @@ func newFaulty(t *testing.T, target string) *faulty {
 	return f
 }
 
-func TestAC45(t *testing.T) {
+func TestRetryableFollowsTheCause(t *testing.T) {
 	t.Parallel()
 	for _, era := range []string{"modern", "legacy"} {
 		t.Run(era, func(t *testing.T) {
