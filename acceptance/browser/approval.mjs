@@ -31,11 +31,11 @@ await main(async () => {
     await change('grow', 'grown');
     await item(page, 'grown').waitFor({ timeout: 20_000 });
     await page.getByRole('checkbox', { name: /^Select all/ }).click();
-    await page.getByText('Open 1 more definition to approve').waitFor();
+    await page.getByText('Review 1 more definition before you approve').waitFor();
     const all = page.getByRole('button', { name: /^Approve 2$/ });
     check('it cannot be approved unread', await all.isDisabled());
     await item(page, 'grown').getByRole('button', { name: /grown/ }).click();
-    await page.getByText('Open 1 more definition to approve').waitFor({ state: 'detached' });
+    await page.getByText('Review 1 more definition before you approve').waitFor({ state: 'detached' });
     check('it can be approved once it was opened', await all.isEnabled());
     await page.getByRole('checkbox', { name: /selected/ }).click();
   });
@@ -57,7 +57,7 @@ await main(async () => {
   await step(page, 'an approval lets it through', async () => {
     await item(page, 'plain').getByRole('button', { name: 'Approve', exact: true }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Approve' }).click();
-    await page.getByText('1 definition of up approved.').waitFor();
+    await page.getByText('Approved 1 definition of up.').waitFor();
     const took = await until('MCP clients list it', async () => (await listed('chat')).get('mcp_up__plain')?.description === 'Does something else now.');
     figure('approval to tools/list', `${took} ms`);
   });
@@ -69,7 +69,7 @@ await main(async () => {
     await viewer();
     await item(page, 'grown').getByRole('button', { name: 'Reject', exact: true }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Reject' }).click();
-    await page.getByText('1 definition of up rejected.').waitFor();
+    await page.getByText('Rejected 1 definition of up.').waitFor();
     await sleep(300);
     check('what was rejected is withheld', !(await listed('chat')).has('mcp_up__grown'));
     await page.getByText(/Rejected\s*1/).first().waitFor();

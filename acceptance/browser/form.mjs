@@ -28,7 +28,7 @@ await main(async () => {
     await marked('destination *');
     await marked('nights');
     check('the first error has the focus', await field('destination *').evaluate((it) => it === document.activeElement));
-    check('nothing was called', (await result.getByText('Not run yet').count()) === 1);
+    check('nothing was called', (await result.getByText('Run the tool to see its result').count()) === 1);
   });
 
   await step(page, 'what the yard refuses is said at its field too', async () => {
@@ -49,7 +49,7 @@ await main(async () => {
       await add.click();
       await group('travellers').getByLabel(`Item ${i + 1}`, { exact: true }).fill(name);
     }
-    await page.getByLabel('Kind of payment').selectOption({ label: 'Invoice' });
+    await page.getByLabel('Type of payment').selectOption({ label: 'Invoice' });
     await group('payment').getByLabel('company *').fill('Acme');
     const began = Date.now();
     await run();
@@ -75,10 +75,10 @@ await main(async () => {
   });
 
   await step(page, 'optional values are sent when they are added, and as they are shown', async () => {
-    check('what is optional begins as not set', (await page.getByLabel('Kind of insurance').locator('option:checked').innerText()) === 'not set');
-    await page.getByLabel('Kind of insurance').selectOption({ label: 'Full' });
+    check('what is optional begins as not set', (await page.getByLabel('Type of insurance').locator('option:checked').innerText()) === 'not set');
+    await page.getByLabel('Type of insurance').selectOption({ label: 'Full' });
     await group('insurance').getByLabel('cover *').fill('9000');
-    await page.getByLabel('Kind of seat').selectOption({ label: 'null' });
+    await page.getByLabel('Type of seat').selectOption({ label: 'null' });
     check('a date has its own input', (await field('departs').getAttribute('type')) === 'date');
     check('a password is not shown', (await field('pin').getAttribute('type')) === 'password');
     check('a file can be chosen', (await field('passport').getAttribute('type')) === 'file');
@@ -110,8 +110,8 @@ await main(async () => {
   await step(page, 'the other parts of the tool', async () => {
     await page.getByRole('tab', { name: 'Schema' }).click();
     await page.getByRole('tabpanel').getByText('travellers').first().waitFor();
-    await page.getByRole('tab', { name: /^Who sees it/ }).click();
-    const who = page.getByRole('table', { name: 'Who sees it' });
+    await page.getByRole('tab', { name: /^Visibility/ }).click();
+    const who = page.getByRole('table', { name: 'Visibility' });
     await who.getByRole('row').filter({ hasText: 'chat' }).getByText('Hidden').waitFor();
     await who.getByRole('row').filter({ hasText: 'all' }).getByText('Offered', { exact: true }).waitFor();
     await page.getByRole('tab', { name: 'Calls' }).click();

@@ -30,7 +30,7 @@ await main(async () => {
     check('the token is gone from the page', !(await page.content()).includes(token));
     await page.getByRole('button', { name: 'Revoke short-lived' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Revoke key' }).click();
-    await page.getByText('The key short-lived is revoked.').waitFor();
+    await page.getByText('Revoked the key short-lived.').waitFor();
     revoked = Date.now();
     await page.getByRole('row').filter({ hasText: 'short-lived' }).getByText('Revoked').waitFor();
   });

@@ -51,7 +51,7 @@ async function forms({ page }) {
     await run();
     await question.getByText('Who?', { exact: true }).waitFor();
     figure('question: run to question', `${Date.now() - began} ms`);
-    check('it is said whose question it is', (await question.getByRole('heading').innerText()) === 'The tool test_elicitation asks', await question.getByRole('heading').innerText());
+    check('it is said whose question it is', (await question.getByRole('heading').innerText()) === 'test_elicitation needs input', await question.getByRole('heading').innerText());
     check('it is announced', (await result.getByRole('status').filter({ hasText: 'test_elicitation asks a question' }).count()) === 1);
     check('it has the focus', await question.evaluate((form) => form === document.activeElement));
     check('the arguments are frozen', await page.getByLabel('message *', { exact: true }).isDisabled());
@@ -106,7 +106,7 @@ async function ways({ page, context }) {
     await field('name *').fill('Ann');
     await press('Answer');
     await question.getByText('Step 2: What is your favorite color?').waitFor();
-    check('it is said that it asked before', /asks again/.test(await question.getByRole('heading').innerText()));
+    check('it is said that it asked before', /needs more input/.test(await question.getByRole('heading').innerText()));
     check('the focus has followed', await question.evaluate((form) => form === document.activeElement));
     await field('color *').fill('teal');
     await press('Answer');
@@ -116,7 +116,7 @@ async function ways({ page, context }) {
   await step(page, 'a server asks; it is declined, and it is cancelled', async () => {
     const { question, press, run, says } = await at(page, 'ask', 'up');
     await run();
-    await question.getByText('From the server up.').waitFor();
+    await question.getByText('Tool of the server up.').waitFor();
     await press('Decline');
     await says('decline');
     await run();
@@ -151,7 +151,7 @@ async function ways({ page, context }) {
     await page.route('**/api/v1/calls', (route) => route.fulfill({ json: { asks: { questions: {}, state: 'alone' } } }), { times: 1 });
     const { answers } = await sentBy(page, () => press('Answer'));
     check('each has its answer', isDeepStrictEqual(answers, { a: { action: 'accept' }, b: { action: 'decline' } }), answers);
-    await question.getByText('There is no question').waitFor();
+    await question.getByText('The tool is waiting to continue').waitFor();
     await page.route('**/api/v1/calls', (route) => route.fulfill({ json: { result: { content: [{ type: 'text', text: 'went on' }] } } }), { times: 1 });
     const alone = await sentBy(page, () => press('Continue'));
     check('the state goes alone', alone.state === 'alone' && !('answers' in alone), alone);
@@ -188,7 +188,7 @@ async function ends({ page, expect }) {
     await press('Answer');
     await says(/The question has expired/);
     check('no argument is blamed', (await page.getByText(/invalid value/).count()) === 0);
-    await result.getByRole('button', { name: 'Call again' }).click();
+    await result.getByRole('button', { name: 'Run again' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Run', exact: true }).click();
     await question.getByText('Step 1: What is your name?').waitFor();
     check('it begins anew', (await field('name *').inputValue()) === '');

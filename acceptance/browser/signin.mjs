@@ -100,7 +100,7 @@ async function links(thief) {
   const stranger = await open();
   await step(stranger.page, 'who is not signed in is told why a link does nothing', async () => {
     await stranger.page.goto(`/console/#key=${settings.caller}`);
-    await stranger.page.getByRole('alert').getByText('Links with an API key are not accepted').waitFor();
+    await stranger.page.getByRole('alert').getByText('Sign-in links with an API key are not accepted').waitFor();
     check('the key is gone from the address', !stranger.page.url().includes('key='), stranger.page.url());
   });
   await stranger.context.close();

@@ -43,7 +43,7 @@ async function start() {
   showTheme();
   const { token, refused } = takeLink();
   const failed = (error: unknown) => client.setQueryData(["signin", "failed"], error);
-  if (refused) failed(new Error("Links with an API key are not accepted. If the key is yours, paste it here."));
+  if (refused) failed(new Error("Sign-in links with an API key are not accepted. If this is your key, paste it below."));
   if (token) await signIn(token).then((me) => client.setQueryData(queries.me().queryKey, me), failed);
   createRoot(document.getElementById("root")!).render(
     <StrictMode>

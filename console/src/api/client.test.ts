@@ -9,6 +9,6 @@ describe("refusal", () => {
   });
 
   it.each(["<h1>Bad gateway</h1>", "", "null", "[]", '"text"'])("makes do with %j from something in between", async (body) => {
-    expect(await refusal(new Response(body, { status: 502, statusText: "Bad Gateway" }))).toMatchObject({ code: "HTTP_502", message: "The answer was 502 Bad Gateway.", issues: [] });
+    expect(await refusal(new Response(body, { status: 502, statusText: "Bad Gateway" }))).toMatchObject({ code: "HTTP_502", message: "Unexpected response: 502 Bad Gateway.", issues: [] });
   });
 });

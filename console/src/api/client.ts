@@ -58,14 +58,14 @@ async function send(method: string, to: string, { body, signal }: Send): Promise
     return await request(to, headers, { method, ...(body !== undefined && { body: JSON.stringify(body) }), ...(signal && { signal }) });
   } catch (cause) {
     if (signal?.aborted || cause instanceof ApiError) throw cause;
-    throw new ApiError("UNREACHABLE", 0, "The yard cannot be reached. It may be restarting, or the network is away.");
+    throw new ApiError("UNREACHABLE", 0, "Cannot reach the yard. It may be restarting, or you may be offline.");
   }
 }
 
 /** Reads a refusal, whatever answered: the yard, or a proxy in front of it. */
 export async function refusal(answer: Response): Promise<ApiError> {
   const about = (await answer.json().catch(() => ({}))) as Partial<ProblemDetails> | null;
-  const message = about?.message || about?.detail || `The answer was ${answer.status} ${answer.statusText}`.trim() + ".";
+  const message = about?.message || about?.detail || `Unexpected response: ${answer.status} ${answer.statusText}`.trim() + ".";
   return new ApiError(about?.error ?? `HTTP_${answer.status}`, answer.status, message, about?.issues ?? [], about?.retryAfterMs);
 }
 
@@ -74,7 +74,7 @@ async function read<T>(answer: Response): Promise<T> {
   try {
     return (await answer.json()) as T;
   } catch {
-    throw new ApiError("BAD_ANSWER", answer.status, "The yard answered with something that is not JSON.");
+    throw new ApiError("BAD_ANSWER", answer.status, "The response is not valid JSON.");
   }
 }
 
@@ -97,6 +97,6 @@ export async function remove(to: string, query?: Query): Promise<void> {
 /** Opens a stream of events. */
 export async function stream(to: string, query: Query, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
   const answer = await request(withQuery(to, query), { Accept: "text/event-stream" }, { signal });
-  if (!answer.body) throw new ApiError("BAD_ANSWER", answer.status, "The stream has no body.");
+  if (!answer.body) throw new ApiError("BAD_ANSWER", answer.status, "The event stream has no body.");
   return answer.body;
 }

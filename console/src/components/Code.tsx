@@ -18,7 +18,7 @@ export function CopyButton({ text, label = "Copy" }: { text: string | (() => str
       await navigator.clipboard.writeText(typeof text === "string" ? text : text());
       setDone(true);
     } catch {
-      toast.bad("The browser blocked copying. Select the text and copy it yourself.");
+      toast.bad("The browser blocked access to the clipboard. Select the text and copy it manually.");
     }
   };
   return <IconButton size="s" label={done ? "Copied" : label} icon={done ? <Check /> : <Copy />} onClick={copy} />;

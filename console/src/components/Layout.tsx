@@ -40,7 +40,7 @@ function Lost({ since }: { since: number }) {
   return (
     <p className="Layout-banner" role="alert">
       <Unplug aria-hidden="true" />
-      <span><strong>The yard is unreachable.</strong> This page shows the state of {clockSeconds(new Date(since).toISOString())} and is updated when the connection returns.</span>
+      <span><strong>Cannot reach the yard.</strong> This page shows data from {clockSeconds(new Date(since).toISOString())} and updates when the connection is restored.</span>
     </p>
   );
 }
@@ -120,7 +120,7 @@ const themes: Record<Theme, { next: Theme; icon: typeof Sun }> = {
 function ThemeButton() {
   const now = useTheme();
   const { next, icon: Icon } = themes[now];
-  return <IconButton label={`Theme: ${now}. Change to ${next}`} icon={<Icon />} onClick={() => setTheme(next)} />;
+  return <IconButton label={`Theme: ${now}. Switch to ${next}`} icon={<Icon />} onClick={() => setTheme(next)} />;
 }
 
 function SignOutButton() {
@@ -138,7 +138,7 @@ function BottomBar({ all, overview }: { all: boolean; overview: Overview | undef
   const { bar, more } = phoneNavigation(all);
   const close = () => setOpen(false);
   return (
-    <nav className="Layout-bottom" aria-label="Main, for small screens" onKeyDown={(e) => e.key === "Escape" && close()}>
+    <nav className="Layout-bottom" aria-label="Main (small screens)" onKeyDown={(e) => e.key === "Escape" && close()}>
       {open && (
         <ul className="Layout-sheet" id="more">
           {more.map((item) => (

@@ -9,12 +9,12 @@ export function ProblemCard({ problem }: { problem: Problem }) {
   return (
     <article className="ProblemCard">
       <div className="ProblemCard-head">
-        <h3 className="wrap-anywhere">{visible(problem.subject || problem.tool || problem.file || "The configuration")}</h3>
+        <h3 className="wrap-anywhere">{visible(problem.subject || problem.tool || problem.file || "Configuration")}</h3>
         {place && <code className="ProblemCard-place">{place}</code>}
       </div>
       <p className="wrap-anywhere">{visible(problem.message)}</p>
       {problem.frame && (
-        <pre className="ProblemCard-frame" tabIndex={0} aria-label={`The lines around ${place ?? "it"}`}>
+        <pre className="ProblemCard-frame" tabIndex={0} aria-label={place ? `Source at ${place}` : "Source"}>
           {problem.frame.split("\n").map((line, i) => (
             <span key={i} className={isCaret(line) ? "ProblemCard-caret" : undefined}>
               {visible(line)}
@@ -26,7 +26,7 @@ export function ProblemCard({ problem }: { problem: Problem }) {
       {problem.fix && (
         <p className="ProblemCard-fix wrap-anywhere">
           <Lightbulb aria-hidden="true" />
-          <span><span className="unseen">What to do: </span>{visible(problem.fix)}</span>
+          <span><span className="unseen">How to fix it: </span>{visible(problem.fix)}</span>
         </p>
       )}
     </article>

@@ -10,7 +10,7 @@ import "./SchemaTree.css";
 export function SchemaTree({ schema, empty = "No arguments." }: { schema: JsonObject; empty?: string }) {
   const root = useMemo(() => schemaTree(schema), [schema]);
   const children = root.children();
-  if (children.length === 0) return <p className="faint">{root.type === "object" ? empty : `A value of type ${root.type}.`}</p>;
+  if (children.length === 0) return <p className="faint">{root.type === "object" ? empty : `Type: ${root.type}.`}</p>;
   return <Members nodes={children} depth={0} />;
 }
 
@@ -31,7 +31,7 @@ function Member({ node, depth }: { node: SchemaNode; depth: number }) {
     <li className="SchemaTree-member">
       <div className="SchemaTree-line">
         {children.length > 0 ? (
-          <button type="button" className="SchemaTree-fold" aria-expanded={open} aria-label={`Members of ${node.name}`} onClick={() => setOpen(!open)}>
+          <button type="button" className="SchemaTree-fold" aria-expanded={open} aria-label={`Properties of ${node.name}`} onClick={() => setOpen(!open)}>
             <ChevronRight aria-hidden="true" />
           </button>
         ) : (

@@ -48,7 +48,7 @@ export function SearchBox() {
         ref={input}
         type="search"
         role="combobox"
-        placeholder="Search tools, servers, call ids"
+        placeholder="Search tools, servers or call IDs"
         aria-label="Search"
         aria-expanded={shown}
         aria-controls={id}

@@ -66,15 +66,15 @@ function ErrorText({ error }: { error: unknown }) {
 }
 
 function errorTitle(error: unknown): string {
-  if (!(error instanceof ApiError)) return "This page failed";
+  if (!(error instanceof ApiError)) return "Something went wrong";
   const { status } = error;
-  if (status === 0) return "The yard is unreachable";
+  if (status === 0) return "Cannot reach the yard";
   if (status === 401) return "Sign in again";
   if (status === 403) return "Not allowed";
   if (status === 404) return "Not found";
   if (status === 429) return "Too many requests";
   if (status === 503) return "Temporarily unavailable";
-  return status >= 500 ? "The yard failed" : "Invalid request";
+  return status >= 500 ? "Internal error" : "Invalid request";
 }
 
 /** Grey bars where something will be. */

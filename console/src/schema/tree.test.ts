@@ -26,7 +26,7 @@ describe("schemaTree", () => {
     };
     expect(at(schema, "limit")).toMatchObject({ type: "integer", required: true, constraints: ["≥ 1", "≤ 50"], byDefault: "10" });
     expect(at(schema, "since")).toMatchObject({ type: "string | null", required: false, constraints: ["format date-time"], deprecated: true });
-    expect(at(schema, "tags")).toMatchObject({ type: "array of string", constraints: ["no duplicates"] });
+    expect(at(schema, "tags")).toMatchObject({ type: "array of string", constraints: ["unique items"] });
     expect(at(schema, "state")).toMatchObject({ type: "enum", values: ['"open"', '"closed"', "3"] });
   });
 
@@ -36,8 +36,8 @@ describe("schemaTree", () => {
       $defs: { Filter: { type: "object", description: "a filter", properties: { and: { type: "array", items: { $ref: "#/$defs/Filter" } } } } },
     };
     expect(at(schema, "filter").description).toBe("the outer one");
-    const again = at(schema, "filter", "and", "[each]");
-    expect(again.note).toBe("the same as Filter above");
+    const again = at(schema, "filter", "and", "[items]");
+    expect(again.note).toBe("same as Filter above");
     expect(again.children()).toEqual([]);
   });
 

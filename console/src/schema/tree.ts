@@ -46,7 +46,7 @@ function node(name: string, schema: Json | undefined, required: boolean, place: 
     ...(values && { values }),
     ...(target.default !== undefined && { byDefault: JSON.stringify(target.default) }),
     deprecated: target.deprecated === true,
-    ...(at.depth > deepest && { note: "too deep to show" }),
+    ...(at.depth > deepest && { note: "nested too deeply to display" }),
     children: at.depth > deepest ? none : () => childrenOf(target, at).slice(0, mostChildren),
   };
 }
@@ -61,7 +61,7 @@ function follow(schema: JsonObject, place: Place): { target: JsonObject; at: Pla
   let refs = place.refs;
   while (typeof target.$ref === "string") {
     const ref = target.$ref;
-    if (refs.includes(ref)) return `the same as ${lastPart(ref)} above`;
+    if (refs.includes(ref)) return `same as ${lastPart(ref)} above`;
     const found = resolve(place.root, ref);
     if (!found) return `${ref} is not in this schema`;
     const { $ref: _, ...beside } = target;
@@ -103,11 +103,11 @@ function childrenOf(schema: JsonObject, at: Place): SchemaNode[] {
   };
   addAll(schema.properties, (name) => name);
   addAll(schema.patternProperties, (name) => `/${name}/`);
-  if (isObject(schema.additionalProperties)) add("(any other)", schema.additionalProperties);
-  if (isObject(schema.propertyNames)) add("(every name)", schema.propertyNames);
+  if (isObject(schema.additionalProperties)) add("(other properties)", schema.additionalProperties);
+  if (isObject(schema.propertyNames)) add("(property names)", schema.propertyNames);
   if (Array.isArray(schema.prefixItems)) schema.prefixItems.forEach((item, i) => add(`[${i}]`, item, true));
-  if (isObject(schema.items)) add("[each]", schema.items);
-  if (isObject(schema.contains)) add("(one item)", schema.contains);
+  if (isObject(schema.items)) add("[items]", schema.items);
+  if (isObject(schema.contains)) add("(contains)", schema.contains);
   for (const [keyword, word] of variants) {
     const list = schema[keyword];
     if (Array.isArray(list)) list.forEach((variant, i) => add(`${word} ${i + 1}`, variant));
@@ -165,10 +165,10 @@ function constraintsOf(schema: JsonObject): string[] {
     const value = schema[keyword];
     if (typeof value === "string" || typeof value === "number") words.push(say(String(value)));
   }
-  if (schema.uniqueItems === true) words.push("no duplicates");
-  if (schema.additionalProperties === false) words.push("nothing else");
-  if (schema.readOnly === true) words.push("read only");
-  if (schema.writeOnly === true) words.push("write only");
+  if (schema.uniqueItems === true) words.push("unique items");
+  if (schema.additionalProperties === false) words.push("no other properties");
+  if (schema.readOnly === true) words.push("read-only");
+  if (schema.writeOnly === true) words.push("write-only");
   return words;
 }
 

@@ -38,7 +38,7 @@ export default function Call() {
     <Page title={visible(call.tool)} above={<Above call={call} all={all} />} beside={<CodeStatus code={call.code} />} actions={all && <Actions call={call} />}>
       {call.code !== "OK" && <Failure call={call} />}
       <div className="Call-grid">
-        <Card title="Timeline" description={`${duration(call.elapsedNs)} total. Waiting is amber, running is teal.`}><Path call={call} /></Card>
+        <Card title="Timeline" description={`${duration(call.elapsedNs)} in total. Amber: waiting. Teal: running.`}><Path call={call} /></Card>
         <Card title="Details"><Facts call={call} all={all} /></Card>
       </div>
       <div className="grid-2">
@@ -71,7 +71,7 @@ function Actions({ call }: { call: CallDetail }) {
   return (
     <>
       <Link to="/tools/$source/$name" params={params} className="Button Button-plain Button-m">Open tool</Link>
-      <Button icon={<FlaskConical />} onClick={again} title={args ? "Opens the tool with these arguments" : "Opens the tool; the arguments were not recorded"}>Try again</Button>
+      <Button icon={<FlaskConical />} onClick={again} title={args ? "Open the tool with these arguments" : "Open the tool. The arguments were not recorded"}>Try again</Button>
     </>
   );
 }
@@ -96,8 +96,8 @@ function Arguments({ call }: { call: CallDetail }) {
 }
 
 function whyNoArguments(me: Me | undefined): ReactNode {
-  if (me?.arguments === "off") return <>Arguments are not recorded. Set <code>record: {"{arguments: full}"}</code> in <code>toolyard.yaml</code> to record them without secrets, or <code>shape</code> for names and types.</>;
-  return "No arguments were recorded: there were none, or they were too large.";
+  if (me?.arguments === "off") return <>Arguments are not recorded. Set <code>record: {"{arguments: full}"}</code> in <code>toolyard.yaml</code> to record them with secrets redacted, or <code>shape</code> to record only names and types.</>;
+  return "No arguments were recorded. The call had none, or they were too large.";
 }
 
 function Result({ call }: { call: CallDetail }) {
@@ -111,8 +111,8 @@ function Result({ call }: { call: CallDetail }) {
 
 function whyNoResult(call: CallDetail, me: Me | undefined): ReactNode {
   if (call.code !== "OK" && call.code !== "TOOL_ERROR") return "No result.";
-  if (me?.arguments !== "full") return <>Results are available with <code>record: {"{arguments: full}"}</code> only, and kept in memory for recent calls.</>;
-  return "Results are kept in memory for recent calls, up to 16 KiB each. This one is no longer available.";
+  if (me?.arguments !== "full") return <>Results are kept only with <code>record: {"{arguments: full}"}</code>, in memory, for recent calls.</>;
+  return "No longer available. Results are kept in memory for recent calls, up to 16 KiB each.";
 }
 
 function Missing({ children }: { children: ReactNode }) {

@@ -40,7 +40,7 @@ export default function Calls() {
     void navigate({ search: {} });
   }, [navigate]);
   return (
-    <Page title="Calls" description={`${own ? "Calls of your account" : "Every call of every tool"}, newest first. New calls appear as they happen.`}>
+    <Page title="Calls" description={`${own ? "Calls by your account" : "All tool calls"}, newest first. New calls appear as they happen.`}>
       <Filters search={search} narrow={narrow} clear={clear} own={own} />
       <CallList list={list} search={search} narrow={narrow} clear={clear} own={own} />
     </Page>
@@ -65,7 +65,7 @@ function CallList({ list, search, narrow, clear, own }: CallListProps) {
   return (
     <Card flush>
       <LiveBar live={live} on={search.until === undefined} paused={paused} away={place.away} onPause={setPaused} onTop={place.toTop} onReload={() => void history.refetch()} />
-      {unrecorded && <p className="Calls-note">Calls are not recorded: only live calls are listed. Add a <code>store</code> to <code>toolyard.yaml</code> to record them.</p>}
+      {unrecorded && <p className="Calls-note">Calls are not recorded, so only live calls are listed. Add a <code>store</code> to <code>toolyard.yaml</code> to record them.</p>}
       {history.error && !unrecorded && rows && <div className="Calls-note"><ErrorNote error={history.error} /></div>}
       <div className="Calls-table" ref={list} onScrollCapture={(event) => place.scrolled(event, load)} onFocus={place.focused} onBlur={place.blurred} style={{ "--slowest": slowest }}>
         <Table
@@ -80,7 +80,7 @@ function CallList({ list, search, narrow, clear, own }: CallListProps) {
           {...(more && { more: { load, loading: history.isFetchingNextPage } })}
         />
       </div>
-      {(rows?.length ?? 0) >= most && <p className="Calls-note">The newest {most.toLocaleString("en-US")} calls are listed. Choose an earlier period or another filter to see others.</p>}
+      {(rows?.length ?? 0) >= most && <p className="Calls-note">Showing the newest {most.toLocaleString("en-US")} calls. Choose an earlier period or another filter to see more.</p>}
     </Card>
   );
 }

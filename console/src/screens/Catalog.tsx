@@ -36,7 +36,7 @@ export default function Catalog() {
   const chosen = isFiltered(search);
   if (pages.first?.total === 0 && !pages.stale && !chosen && typed.trim() === "") return <Page title="Catalog"><NoTools /></Page>;
   return (
-    <Page title="Catalog" description="All tools of the yard, from every source.">
+    <Page title="Catalog" description="All tools in this yard, from every source.">
       <div className="Catalog">
         <div className="Catalog-top">
           <SearchBox value={typed} onChange={setTyped} input={input} onDown={() => rows.current?.focus(0)} onEnter={enter} />
@@ -153,7 +153,7 @@ function NoTools() {
   return (
     <EmptyState icon={<Package />} title="No tools yet">
       <div className="Catalog-first stack-s">
-        <p>Create a first one in TypeScript:</p>
+        <p>Create your first tool in TypeScript:</p>
         <Code text="toolyard new hello" label="Command that creates a tool" />
         <p>Or add an MCP server under <code>servers</code> in <code>toolyard.yaml</code>.</p>
       </div>

@@ -27,7 +27,7 @@ export default function Changes() {
   const narrow = useMemo(() => (more: Filter) => void navigate({ search: (old) => ({ ...old, ...more }) }), [navigate]);
   const columns = useMemo(() => columnsOf(narrow, setShown), [narrow]);
   return (
-    <Page title="Changes" description="Changes made through the console, the API and the command line. Append-only.">
+    <Page title="Changes" description="Audit log of changes made through the console, the API and the command line. Append-only.">
       <Filters filter={filter} narrow={narrow} />
       <Card flush>
         <Table
@@ -54,7 +54,7 @@ function columnsOf(narrow: (more: Filter) => void, show: (change: Change) => voi
       header: "Who",
       min: 110,
       grow: 2,
-      cell: ({ caller }) => <button type="button" className="Changes-pick cut" title={`Only changes by ${caller}`} onClick={() => narrow({ caller })}>{caller}</button>,
+      cell: ({ caller }) => <button type="button" className="Changes-pick cut" title={`Show only changes by ${caller}`} onClick={() => narrow({ caller })}>{caller}</button>,
     },
     { id: "deed", header: "Action", min: 150, grow: 3, cell: (change) => <span className="cut" title={change.deed}>{deedWords(change.deed)}</span> },
     {
@@ -63,7 +63,7 @@ function columnsOf(narrow: (more: Filter) => void, show: (change: Change) => voi
       min: 120,
       grow: 2,
       drop: 1,
-      cell: ({ subject }) => <button type="button" className="Changes-pick mono cut" title={`Only changes of ${subject}`} onClick={() => narrow({ subject })}>{subject}</button>,
+      cell: ({ subject }) => <button type="button" className="Changes-pick mono cut" title={`Show only changes to ${subject}`} onClick={() => narrow({ subject })}>{subject}</button>,
     },
     { id: "status", header: "Outcome", min: 110, cell: (change) => <Status tone={outcome(change.status).tone} title={String(change.status)}>{outcome(change.status).word}</Status> },
     { id: "more", header: "", min: 96, align: "right", cell: (change) => <Button size="s" variant="quiet" onClick={() => show(change)}>Details</Button> },
@@ -87,7 +87,7 @@ function Nothing({ filtered }: { filtered: boolean }) {
   if (filtered) return <EmptyState icon={<History />} title="No matching changes">Remove a filter to see more.</EmptyState>;
   return (
     <EmptyState icon={<History />} title="No changes yet">
-      Approvals, edits of toolsets and gates, funding and keys appear here, with who made them.
+      Approvals, edits to toolsets and gates, funding and key changes appear here.
     </EmptyState>
   );
 }

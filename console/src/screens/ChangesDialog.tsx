@@ -19,7 +19,7 @@ export function ChangeDialog({ change, onClose }: { change: Change | undefined; 
           {change.account && <Fact name="Account">{change.account}</Fact>}
           {change.remote && <Fact name="From">{change.remote}</Fact>}
           <Fact name="Outcome"><Status tone={tone}>{word}{change.status > 0 && ` (${change.status})`}</Status></Fact>
-          <Fact name="Id">{change.id}</Fact>
+          <Fact name="ID">{change.id}</Fact>
         </dl>
         {change.detail ? <JsonView value={change.detail} label="Request" open={3} /> : <p className="faint">No further details.</p>}
       </div>

@@ -34,7 +34,7 @@ function GateList({ list: { data, error, refetch } }: { list: { data: { gates: G
   const found = data?.gates.filter((gate) => `${gate.name} ${gate.toolset ?? ""}`.includes(q.toLowerCase()));
   const create = mayEdit && <Button variant="primary" icon={<Plus aria-hidden="true" />} disabled={!data} onClick={() => setCreating(true)}>New gate</Button>;
   return (
-    <Page title="Gates" description="Entry points for agents. Each has an address, a toolset, a mode and rules for who may call." actions={create}>
+    <Page title="Gates" description="Entry points for agents. Each has its own URL, toolset, mode and access rules." actions={create}>
       <ReadOnlyNote part="gates" />
       {(data?.gates.length ?? 0) > 8 && (
         <div className="Gates-search">
@@ -84,7 +84,7 @@ const snippet = `gates:
 
 function NoGates({ action }: { action: React.ReactNode }) {
   return (
-    <EmptyState icon={<DoorOpen />} title="No gate yet" action={action}>
+    <EmptyState icon={<DoorOpen />} title="No gates yet" action={action}>
       <div className="stack-s">
         <p>Agents need a gate to connect. Create one here, or in <code>toolyard.yaml</code>:</p>
         <div className="Gates-snippet"><Code text={snippet} label="A gate in toolyard.yaml" /></div>

@@ -95,7 +95,7 @@ const tones = { operator: "accent", viewer: "info", write: "warn" } as const;
 
 function Scopes({ scopes }: { scopes: string[] }) {
   const words = scopeWords(scopes).join(" ");
-  if (scopes.length === 0) return <Badge title={words}>read only</Badge>;
+  if (scopes.length === 0) return <Badge title={words}>read-only</Badge>;
   return (
     <span className="Keys-scopes" title={words}>
       {scopes.map((scope) => <Badge key={scope} tone={tones[scope as keyof typeof tones] ?? "neutral"}>{scope}</Badge>)}
@@ -109,27 +109,27 @@ function Revoke({ doomed, onClose }: { doomed: Key | undefined; onClose: () => v
   const revoke = async () => {
     await revokeKey(doomed.prefix);
     await client.invalidateQueries({ queryKey: ["keys"] });
-    toast.good(`The key ${doomed.name} is revoked.`);
+    toast.good(`Revoked the key ${doomed.name}.`);
   };
   return (
     <Confirm open onClose={onClose} title={`Revoke the key ${doomed.name}?`} action="Revoke key" danger onConfirm={revoke}>
-      <p>Requests by <strong className="wrap-anywhere">{doomed.caller}</strong> with <code>{doomed.prefix}</code> are refused within 30 seconds. Running calls finish.</p>
-      <p className="soft">This cannot be undone. Create another key instead.</p>
+      <p>Requests by <strong className="wrap-anywhere">{doomed.caller}</strong> with <code>{doomed.prefix}</code> will be rejected within 30 seconds. Running calls finish.</p>
+      <p className="soft">This cannot be undone.</p>
     </Confirm>
   );
 }
 
 function Nothing({ filtered }: { filtered: boolean }) {
   if (filtered) return <EmptyState icon={<KeyRound />} title="No matching keys">Remove a filter to see more.</EmptyState>;
-  return <EmptyState icon={<KeyRound />} title="No keys yet">Gates with <code>callers: keys</code> refuse every caller without a key.</EmptyState>;
+  return <EmptyState icon={<KeyRound />} title="No keys yet">Gates with <code>callers: keys</code> reject callers without a key.</EmptyState>;
 }
 
 /** Without a store there are no keys. */
 function NoStore() {
   return (
     <Card>
-      <EmptyState icon={<KeyRound />} title="This yard has no store">
-        Keys are kept in a store. Add one to <code>toolyard.yaml</code> and restart:
+      <EmptyState icon={<KeyRound />} title="No store configured">
+        Keys require a store. Add one to <code>toolyard.yaml</code> and restart:
         <div className="Keys-how"><Code text={"store: sqlite:toolyard.db   # or postgres://…\n\ngates:\n  default:\n    callers: keys"} label="A configuration with a store" /></div>
       </EmptyState>
     </Card>

@@ -36,7 +36,7 @@ export default function Limits() {
   return (
     <Page
       title="Limits"
-      description={<>Calls over a limit are queued, fairly between callers. A call that would wait too long is refused with <code>RATE_LIMITED</code> and a retry time.</>}
+      description={<>Calls over a limit are queued fairly between callers. A call that would wait too long is refused with <code>RATE_LIMITED</code> and a retry time.</>}
     >
       {data && data.limits.length > 0 && <Totals limits={data.limits} />}
       <div className="Limits-filters">
@@ -85,7 +85,7 @@ function Name({ line }: { line: Line }) {
     <span className="Limits-name" title={visible(line.name)}>
       <span className="cut">{visible(line.name)}</span>
       <Badge>{line.kind}</Badge>
-      {line.local && <Badge tone="info" title="Each replica has its own count">per replica</Badge>}
+      {line.local && <Badge tone="info" title="Counted separately on each replica">per replica</Badge>}
     </span>
   );
 }
@@ -119,7 +119,7 @@ function Nothing({ filtered, missing }: { filtered: boolean; missing: unknown })
   if (missing instanceof ApiError) return <EmptyState icon={<Gauge />} title="Limits are not available">{missing.message}</EmptyState>;
   return (
     <EmptyState icon={<Gauge />} title="No limits">
-      A tool declares a <code>rateLimit</code>, or <code>toolyard.yaml</code> sets one for a tool or a server: calls per minute, concurrent calls, a cooldown between calls.
+      Limits come from the <code>rateLimit</code> of a tool or from <code>toolyard.yaml</code>: calls per minute, concurrent calls, or a cooldown between calls.
     </EmptyState>
   );
 }

@@ -26,7 +26,7 @@ export default function Links() {
   return (
     <Page
       title="Links"
-      description="Your external accounts, such as a wallet. Tools that need one receive it with your calls only."
+      description="Your external accounts, such as a wallet address. Tools that need one receive it only with your own calls."
       actions={<Button variant="primary" icon={<Plus />} onClick={() => setAdding(true)}>Link an account</Button>}
     >
       <Card flush>
@@ -47,11 +47,11 @@ function columnsOf(remove: (link: Link) => void): Column<Link>[] {
 }
 
 function Nothing() {
-  return <EmptyState icon={<Link2 />} title="No linked accounts">The Declared tab of a tool lists what it needs. Most tools need none.</EmptyState>;
+  return <EmptyState icon={<Link2 />} title="No linked accounts">The Metadata tab of a tool lists the links it needs. Most tools need none.</EmptyState>;
 }
 
 function NoStore() {
-  return <EmptyState icon={<Link2 />} title="This yard has no store">Links are kept in a store. Add one to the configuration to use them.</EmptyState>;
+  return <EmptyState icon={<Link2 />} title="No store configured">Links require a store. Add one to the configuration.</EmptyState>;
 }
 
 /** Links an account, replacing one of the same kind. */
@@ -97,7 +97,7 @@ function Remove({ doomed, onClose }: { doomed: Link | undefined; onClose: () => 
   };
   return (
     <Confirm open onClose={onClose} title={`Remove the link ${doomed.kind}?`} action="Remove link" danger onConfirm={remove}>
-      <p>Tools no longer receive <code className="wrap-anywhere">{visible(doomed.address)}</code>. Those that need it refuse your calls.</p>
+      <p>Tools will no longer receive <code className="wrap-anywhere">{visible(doomed.address)}</code>. Your calls to tools that need it will fail.</p>
     </Confirm>
   );
 }

@@ -9,7 +9,7 @@ export default function NotFound() {
   return (
     <Page title="Not found">
       <EmptyState icon={<MapPinOff />} title="Page not found" action={<Link to="/">{back}</Link>}>
-        Check the address.
+        Check the URL.
       </EmptyState>
     </Page>
   );

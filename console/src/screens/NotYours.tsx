@@ -10,10 +10,10 @@ export default function NotYours({ me }: { me: Me }) {
   return (
     <Page title="Not allowed">
       <Card>
-        <EmptyState icon={<EyeOff />} title="This page needs the scope viewer" action={<Link to="/calls">Go to your calls</Link>}>
+        <EmptyState icon={<EyeOff />} title="This page requires the viewer scope" action={<Link to="/calls">Go to your calls</Link>}>
           <div className="stack-s">
-            <p>You are signed in as <strong className="wrap-anywhere">{me.caller}</strong>. Your key can view {me.account ? <>the account <strong className="wrap-anywhere">{me.account}</strong></> : "its own account"} only.</p>
-            <p>Ask an operator for a key with the scope <code>viewer</code>, then sign in with it.</p>
+            <p>You are signed in as <strong className="wrap-anywhere">{me.caller}</strong>. Your key can only view {me.account ? <>the account <strong className="wrap-anywhere">{me.account}</strong></> : "its own account"}.</p>
+            <p>Ask an operator for a key with the <code>viewer</code> scope, then sign in with it.</p>
           </div>
         </EmptyState>
       </Card>

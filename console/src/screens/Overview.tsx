@@ -78,7 +78,7 @@ type TrafficChartProps = { traffic: Traffic | undefined; error: unknown; retry: 
 
 function TrafficChart({ traffic, error, retry, quiet }: TrafficChartProps) {
   if (error instanceof ApiError && error.status === 404) {
-    return <p className="faint">Calls are not recorded: the configuration has no store. The Calls page shows live calls only.</p>;
+    return <p className="faint">Calls are not recorded because no store is configured. The Calls page shows live calls only.</p>;
   }
   if (!traffic) return error ? <ErrorState error={error} onRetry={retry} /> : <Skeleton height={200} />;
   if (quiet) return <FirstSteps />;
@@ -95,7 +95,7 @@ function TopTools({ data }: { data: OverviewData }) {
     value: tool.calls,
     bad: tool.errors,
     text: (
-      <span title={`${count(tool.calls)} calls, ${count(tool.errors)} failed, ${money(tool.usd)}`}>
+      <span title={`${plural(tool.calls, "call")}, ${count(tool.errors)} failed, ${money(tool.usd)}`}>
         {shortCount(tool.calls)}
         {tool.errors > 0 && <span className="bad"> · {shortCount(tool.errors)} failed</span>}
       </span>

@@ -27,7 +27,7 @@ function outages(data: Overview): ReactNode[] {
   const { store, servers } = data;
   const lines: ReactNode[] = [];
   if (storeDown(data)) {
-    lines.push(<Line key="store" icon={<Database className="bad" />} title="Store unreachable" text={`${store.kind}: limits and records depend on it.`} />);
+    lines.push(<Line key="store" icon={<Database className="bad" />} title="Store unreachable" text={`Limits and call records need the ${store.kind} store.`} />);
   }
   if (servers.down > 0) {
     lines.push(
@@ -58,7 +58,7 @@ function approvals({ pending, waiting }: Overview): ReactNode[] {
 function faults(data: Overview): ReactNode[] {
   const problems = otherProblems(data);
   if (problems === 0) return [];
-  return [<Line key="problems" icon={<CircleAlert className="warn" />} title={plural(problems, "problem")} text="In the configuration, scripts or definitions." link={{ to: "/problems" }} />];
+  return [<Line key="problems" icon={<CircleAlert className="warn" />} title={plural(problems, "problem")} text="In the configuration, scripts or tool definitions." link={{ to: "/problems" }} />];
 }
 
 type LineProps = { icon: ReactNode; title: string; text?: string; link?: Pick<LinkProps, "to" | "params" | "search"> };

@@ -14,7 +14,7 @@ export function FirstSteps() {
       <div className="stack-s">
         <h3>No calls today</h3>
         <p className="soft">
-          Agents connect over MCP{gate ? <> at the gate <strong>{gate.name}</strong></> : null}. Add this to the configuration of a client; its calls appear here as they happen.
+          Agents connect over MCP{gate ? <> at the gate <strong>{gate.name}</strong></> : null}. Add this to the configuration of an MCP client. Its calls appear here as they happen.
         </p>
         <p className="soft">
           Or open a tool in the <Link to="/catalog">catalog</Link> and run it.

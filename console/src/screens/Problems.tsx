@@ -17,7 +17,7 @@ export default function Problems() {
   const { data, error, refetch } = useQuery(queries.problems());
   const { q = "" } = useSearch({ from: "/problems" });
   return (
-    <Page title="Problems" description="Problems in the configuration, in scripts and in definitions of servers.">
+    <Page title="Problems" description="Problems that need attention in the configuration, scripts and server definitions.">
       <Filter q={q} />
       {data ? <Groups problems={data.problems.filter((problem) => matches(problem, q))} filtered={q !== ""} /> : error ? <ErrorState error={error} onRetry={() => void refetch()} /> : <Skeleton lines={5} />}
     </Page>
@@ -40,7 +40,7 @@ function Groups({ problems, filtered }: { problems: Problem[]; filtered: boolean
   if (problems.length === 0) {
     return (
       <EmptyState icon={<CircleCheck />} title="No problems">
-        The configuration, scripts and definitions are valid.
+        The configuration, scripts and server definitions are valid.
       </EmptyState>
     );
   }

@@ -71,7 +71,7 @@ function Waits({ server }: { server: ServerDetail }) {
   return (
     <div className="Server-banner Server-banner-warn">
       <FileDiff aria-hidden="true" />
-      <p className="grow"><strong>{plural(server.waiting, "definition is", "definitions are")} pending approval.</strong> <span className="Server-aside">Agents do not see them until then.</span></p>
+      <p className="grow"><strong>{plural(server.waiting, "definition is", "definitions are")} pending approval.</strong> <span className="Server-aside">Agents cannot see them until you approve them.</span></p>
       <Link to="/servers/$id" params={{ id: server.id }} search={{ tab: "pending" }} className="Button Button-plain Button-s">Review</Link>
     </div>
   );
@@ -101,7 +101,7 @@ const pinColumns: Column<ToolHash>[] = [
 
 function Pins({ server }: { server: ServerDetail }) {
   return (
-    <Card title="Approved definitions" description="A definition with another hash is withheld until it is approved." flush>
+    <Card title="Approved definitions" description="A definition with a different hash is withheld until it is approved." flush>
       <Table
         label={`Pins of ${server.id}`}
         columns={pinColumns}

@@ -33,11 +33,11 @@ export default function Servers() {
   const found = useMemo(() => data && byNeed(data.servers.filter((server) => matches(server, text))), [data, text]);
   const change = (next: { q?: string; state?: string }) => void navigate({ search: (old) => ({ ...old, ...next }), replace: "q" in next && !("state" in next) });
   return (
-    <Page title="Servers" description="MCP servers whose tools this yard offers. Those that need attention come first.">
+    <Page title="Servers" description="MCP servers that provide tools to this yard. Servers that need attention come first.">
       {(!data || data.servers.length > 0) && (
         <div className="row-wrap">
           <div className="Servers-search">
-            <TextField label="Find a server" labelHidden type="search" placeholder="Find by id, target or error" value={text} onChange={(q) => change({ q: q || undefined })} />
+            <TextField label="Find a server" labelHidden type="search" placeholder="Find by ID, target or error" value={text} onChange={(q) => change({ q: q || undefined })} />
           </div>
           <ViewChoice servers={found} view={view} onChange={(state) => change({ state: state === "all" ? undefined : state })} />
         </div>
@@ -140,9 +140,9 @@ function NoServers() {
   return (
     <div className="Servers-none">
       <div className="stack-s">
-        <h2>No server yet</h2>
+        <h2>No servers yet</h2>
         <p className="soft">Add one under <code>servers</code> in <code>toolyard.yaml</code>: a command or a URL. The yard connects without a restart.</p>
-        <p className="soft">Or import the servers that Claude, Cursor, VS Code and other clients are configured with, without their secrets:</p>
+        <p className="soft">Or import servers from the configuration of Claude, Cursor, VS Code and other clients. Secrets are not copied:</p>
         <Code text="toolyard import --write" label="Command that imports servers" />
       </div>
       <Code text={snippet} label="Servers in toolyard.yaml" />

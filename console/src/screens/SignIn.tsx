@@ -21,7 +21,7 @@ export default function SignIn() {
       <div className="SignIn-card">
         <span className="SignIn-logo" aria-hidden="true"><Wrench /></span>
         <h1>Sign in{known?.yard ? ` to ${known.yard}` : ""}</h1>
-        <p className="soft">Any key shows the calls and the spend of its account. One with the scope <code>viewer</code> shows the whole yard, and with <code>operator</code> it can be changed.</p>
+        <p className="soft">Any key can view the calls and spend of its account. The <code>viewer</code> scope can view the whole yard; the <code>operator</code> scope can also change it.</p>
         <SignInForm fresh />
         <NoKey keys={known?.keys !== false} />
       </div>
@@ -63,11 +63,11 @@ function NoKey({ keys }: { keys: boolean }) {
       <h2>No key yet?</h2>
       {keys ? (
         <>
-          <p className="soft">Create one where the yard runs. It is shown once.</p>
+          <p className="soft">Create one on the machine that runs the yard. It is shown only once.</p>
           <Code text={command} label="How to create a key" wrap />
         </>
       ) : (
-        <p className="soft">This yard keeps no API keys, because it has no store. Open the link that it printed when it was started, or add <code>store: sqlite:toolyard.db</code> to its configuration, restart it, and create a key.</p>
+        <p className="soft">This yard has no store and therefore no API keys. Open the sign-in link that it printed at startup, or add <code>store: sqlite:toolyard.db</code> to its configuration, restart it and create a key.</p>
       )}
     </div>
   );
@@ -75,7 +75,7 @@ function NoKey({ keys }: { keys: boolean }) {
 
 function inWords(error: Error): Error {
   if (error instanceof ApiError && error.status === 401) {
-    return new Error("Invalid key: it is mistyped, expired or revoked.");
+    return new Error("Invalid key. It may be mistyped, expired or revoked.");
   }
   return error;
 }

@@ -78,7 +78,7 @@ function Withheld({ tool }: { tool: ToolDetail }) {
       <div className="grow stack-s">
         <p><strong>This tool is withheld:</strong> {why ? visible(why.text) : "its definition is not approved"}. No gate offers it.</p>
         <div>
-          <Link to="/servers/$id" params={{ id: tool.server ?? "-" }} search={{ tab: "pending", tool: tool.name }} className="Button Button-plain Button-s">Review the definition</Link>
+          <Link to="/servers/$id" params={{ id: tool.server ?? "-" }} search={{ tab: "pending", tool: tool.name }} className="Button Button-plain Button-s">Review definition</Link>
         </div>
       </div>
     </div>
@@ -101,7 +101,7 @@ function Parts({ tool }: { tool: ToolDetail }) {
   const search = useSearch({ from: "/tools/$source/$name" });
   const navigate = useNavigate({ from: "/tools/$source/$name" });
   const shownBy = tool.at.filter((at) => at.visible).length;
-  const who = { id: "who", label: "Who sees it", count: shownBy, content: <Who at={tool.at} /> };
+  const who = { id: "who", label: "Visibility", count: shownBy, content: <Who at={tool.at} /> };
   const calls = { id: "calls", label: "Calls", content: <Recent tool={tool} /> };
   const tabs = tool.withheld
     ? [who, calls]
@@ -110,7 +110,7 @@ function Parts({ tool }: { tool: ToolDetail }) {
         { id: "schema", label: "Schema", content: <Schemas input={tool.inputSchema} output={tool.outputSchema} /> },
         who,
         calls,
-        { id: "declared", label: "Declared", content: <Declared tool={tool} /> },
+        { id: "declared", label: "Metadata", content: <Declared tool={tool} /> },
       ];
   const value = tabs.some((tab) => tab.id === search.tab) ? search.tab : tabs[0]?.id;
   return <Tabs label="Tool" tabs={tabs} value={value ?? "who"} onChange={(tab) => void navigate({ search: (old) => ({ ...old, tab }) })} />;
@@ -119,7 +119,7 @@ function Parts({ tool }: { tool: ToolDetail }) {
 function Declared({ tool }: { tool: ToolDetail }) {
   if (!tool.meta || Object.keys(tool.meta).length === 0) return <EmptyState title="No further metadata">Prices, limits and other metadata that the tool declares appear here.</EmptyState>;
   return (
-    <Card title="Declared metadata" description="As the tool declares it. The configuration may override it; the values in force are above.">
+    <Card title="Declared metadata" description="As declared by the tool. The configuration may override it; the effective values are shown above.">
       <JsonView value={tool.meta} label="Declared metadata" open={3} />
     </Card>
   );

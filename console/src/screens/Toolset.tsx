@@ -34,7 +34,7 @@ function Found({ name, list }: { name: string; list: Toolsets }) {
       <EmptyState
         icon={<Layers />}
         title={`Unknown toolset ${name}`}
-        action={mayEdit && nameRule.test(name) && <Link to="/toolsets/$name" params={{ name }} search={{ tab: "new" }} className="Button Button-plain Button-m">Create it</Link>}
+        action={mayEdit && nameRule.test(name) && <Link to="/toolsets/$name" params={{ name }} search={{ tab: "new" }} className="Button Button-plain Button-m">Create toolset</Link>}
       >
         It may have been removed from the configuration.
       </EmptyState>

@@ -33,7 +33,7 @@ export default function Toolsets() {
     { id: "history", label: "History", content: <History /> },
   ];
   return (
-    <Page title="Toolsets" description="Named selections from the catalog. A gate that uses one offers only these tools." actions={create}>
+    <Page title="Toolsets" description="Named selections from the catalog. A gate with a toolset offers only the tools in it." actions={create}>
       <ReadOnlyNote part="toolsets" />
       <Tabs label="Toolsets" tabs={tabs} value={tab === "history" ? tab : "toolsets"} onChange={(next) => void navigate({ search: { tab: next === "toolsets" ? undefined : next }, })} />
       {creating && <NewToolset open onClose={() => setCreating(false)} names={list.data?.toolsets.map((set) => set.name) ?? []} />}
@@ -104,7 +104,7 @@ gates:
 
 function NoToolsets({ action }: { action: React.ReactNode }) {
   return (
-    <EmptyState icon={<Layers />} title="No toolset yet" action={action}>
+    <EmptyState icon={<Layers />} title="No toolsets yet" action={action}>
       <div className="stack-s">
         <p>Without one, a gate offers every tool that its mode allows. Create one here, or in <code>toolyard.yaml</code>:</p>
         <div className="Toolsets-snippet"><Code text={snippet} label="A toolset in toolyard.yaml" /></div>

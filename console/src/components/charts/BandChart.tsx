@@ -68,7 +68,7 @@ export function BandChart({ label, bands, series, tick, whole = false, height = 
       </div>
       <div className="Band-frame" ref={frame} style={{ height: height + below }}>
         {width > 0 && (
-          <svg width={width} height={height + below} tabIndex={0} role="img" aria-label={`${label}. Use the arrow keys to read single bars.`} onPointerMove={move} onPointerLeave={() => setAt(undefined)} onKeyDown={press} onBlur={() => setAt(undefined)}>
+          <svg width={width} height={height + below} tabIndex={0} role="img" aria-label={`${label}. Use the arrow keys to step through the bars.`} onPointerMove={move} onPointerLeave={() => setAt(undefined)} onKeyDown={press} onBlur={() => setAt(undefined)}>
             {ticks.map((value) => (
               <g key={value} aria-hidden="true">
                 <line className="Band-line" x1={left} x2={width} y1={Math.round(y(value)) + 0.5} y2={Math.round(y(value)) + 0.5} />

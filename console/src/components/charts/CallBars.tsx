@@ -17,7 +17,7 @@ export function CallBars({ label, points, height = 160 }: { label: string; point
       whole
       series={[...series]}
       tick={shortCount}
-      note={`peak ${shortCount(peak)}`}
+      note={`Peak ${shortCount(peak)}`}
       bands={points.map((point) => ({ key: point.key, label: point.label, values: [point.ok, point.errors], readout: <Readout point={point} /> }))}
       table={{ columns: ["Time", "Calls", "Failed"], rows: busy.map((point) => [point.title, count(point.ok + point.errors), count(point.errors)]) }}
     />
@@ -27,7 +27,7 @@ export function CallBars({ label, points, height = 160 }: { label: string; point
 function Readout({ point: { title, ok, errors } }: { point: CallPoint }) {
   return (
     <>
-      <span className="strong">{title}</span> {shortCount(ok + errors)} calls
+      <span className="strong">{title}</span> {shortCount(ok + errors)} {ok + errors === 1 ? "call" : "calls"}
       {errors > 0 && <span className="bad"> · {shortCount(errors)} failed ({percent(errors, ok + errors)})</span>}
     </>
   );

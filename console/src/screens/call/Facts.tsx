@@ -19,10 +19,10 @@ export function Facts({ call, all }: { call: CallDetail; all: boolean }) {
       {call.session && <Fact name="Session"><Link to="/calls" search={{ session: call.session }} className="mono">{call.session}</Link></Fact>}
       <Fact name="Gate">{all ? <Link to="/gates" search={{ gate: call.gate }}>{call.gate}</Link> : call.gate} <Badge tone={call.mode === "write" ? "warn" : "neutral"}>{call.mode}</Badge></Fact>
       <Fact name="Source">{call.server && all ? <Link to="/servers/$id" params={{ id: call.server }}>{call.server}</Link> : (call.server ?? "local")}</Fact>
-      <Fact name="Sizes">{bytes(call.argsBytes)} in, {bytes(call.resultBytes)} out</Fact>
+      <Fact name="Size">{bytes(call.argsBytes)} in, {bytes(call.resultBytes)} out</Fact>
       <Fact name="Catalog">version {count(call.generation)}</Fact>
       {call.parent && <Fact name="Parent"><Link to="/calls/$id" params={{ id: call.parent }} className="mono">{call.parent}</Link></Fact>}
-      <Fact name="Id"><span className="mono">{call.id}</span> <CopyButton text={call.id} label="Copy id" /></Fact>
+      <Fact name="ID"><span className="mono">{call.id}</span> <CopyButton text={call.id} label="Copy ID" /></Fact>
     </dl>
   );
 }

@@ -34,7 +34,7 @@ function Step({ step, totalNs, children }: { step: CallStep; totalNs: number; ch
     <li>
       <div className="Path-line" title={`${step.name}: ${step.meaning}`}>
         <span className="Path-about">
-          <span className={step.failed ? "strong bad" : step.kind === "work" ? "" : "strong"}>{step.name}{step.failed && " — failed here"}</span>
+          <span className={step.failed ? "strong bad" : step.kind === "work" ? "" : "strong"}>{step.name}{step.failed && " (failed)"}</span>
           <span className="Path-meaning">{step.meaning}</span>
         </span>
         <Track startNs={step.startNs} endNs={step.endNs} totalNs={totalNs} tone={tone} />

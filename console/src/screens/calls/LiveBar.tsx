@@ -23,7 +23,7 @@ export function LiveBar({ live, on, paused, away, onPause, onTop, onReload }: Li
   if (!on) {
     return (
       <div className="Calls-bar">
-        <Status tone="neutral">The chosen period has ended</Status>
+        <Status tone="neutral">Live updates are off: the period has ended</Status>
         <Button size="s" icon={<RotateCw />} onClick={onReload}>Refresh</Button>
       </div>
     );
@@ -53,7 +53,7 @@ export function LiveBar({ live, on, paused, away, onPause, onTop, onReload }: Li
 }
 
 function standing({ state, error }: Live, paused: boolean): [Tone, string] {
-  if (state === "refused") return ["bad", error?.message ?? "The live stream was refused"];
+  if (state === "refused") return ["bad", error?.message ?? "Live updates were refused"];
   if (state === "waiting") return ["warn", "Reconnecting"];
   if (state === "connecting") return ["info", "Connecting"];
   return paused ? ["neutral", "Paused"] : ["good", "Live"];
@@ -74,7 +74,7 @@ function Rate({ stream }: { stream: Stream }) {
     <div className="Calls-rate">
       <div className="Calls-rate-text">
         <div><span className="strong">{shortCount(all)}</span> {all === 1 ? "call" : "calls"} in the last minute</div>
-        <div className="faint">peak {shortCount(top)}/s{errors > 0 && <span className="bad"> · {shortCount(errors)} failed</span>}</div>
+        <div className="faint">Peak {shortCount(top)}/s{errors > 0 && <span className="bad"> · {shortCount(errors)} failed</span>}</div>
       </div>
       <div className="Calls-picture">
         <Sparkline values={seconds.map((each) => each.ok + each.errors)} label={`Calls per second in the last ${pictured} seconds, peak ${top}`} width={168} height={32} />

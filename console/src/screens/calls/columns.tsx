@@ -20,7 +20,7 @@ export function columnsOf(narrow: (more: CallSearch) => void): Column<Row>[] {
       min: 120,
       grow: 1,
       drop: 1,
-      cell: ({ caller }) => <button type="button" className="Calls-pick cut" title={`Only calls by ${caller}`} onClick={() => narrow({ caller })}>{caller}</button>,
+      cell: ({ caller }) => <button type="button" className="Calls-pick cut" title={`Show only calls by ${caller}`} onClick={() => narrow({ caller })}>{caller}</button>,
     },
     { id: "took", header: "Duration", min: 124, align: "right", cell: (row) => <Took row={row} /> },
     { id: "price", header: "Price", min: 84, drop: 2, align: "right", cell: (row) => (row.running ? <Nothing /> : <Price usd={row.priceUsd} />) },
@@ -60,7 +60,7 @@ function Price({ usd }: { usd: string }) {
 }
 
 function Sizes({ row }: { row: Row }) {
-  return <span className="soft" title={`${bytes(row.argsBytes)} of arguments, ${bytes(row.resultBytes)} of result`}>{bytes(row.argsBytes)} / {bytes(row.resultBytes)}</span>;
+  return <span className="soft" title={`${bytes(row.argsBytes)} in arguments, ${bytes(row.resultBytes)} in the result`}>{bytes(row.argsBytes)} / {bytes(row.resultBytes)}</span>;
 }
 
 /** The bar grows with the square root, so that what is quick can be told apart beside what is slow. */

@@ -121,7 +121,7 @@ function Heads() {
         <span role="columnheader" className="right">Price</span>
         <span role="columnheader" className="Rows-limit right">Limit</span>
         <span role="columnheader" className="Rows-tokens right" title="Approximate size of the definition in a prompt">Tokens</span>
-        <span role="columnheader" className="Rows-gates right" title="Number of gates that offer it">Gates</span>
+        <span role="columnheader" className="Rows-gates right" title="Number of gates that offer the tool">Gates</span>
       </div>
     </div>
   );
@@ -144,7 +144,7 @@ function Row({ tool, words, reachable }: { tool: ToolItem | undefined; words: st
             <Marked text={visible(tool.name)} words={words} />
           </Link>
           {tool.server && <span className="Rows-server faint small cut" title={tool.server}><Marked text={tool.server} words={words} /></span>}
-          {tool.down && <Status tone="bad" title="Its server is down">down</Status>}
+          {tool.down && <Status tone="bad" title="The server of this tool is down">down</Status>}
           {tool.problems !== undefined && tool.problems > 0 && <Status tone="warn">{plural(tool.problems, "problem")}</Status>}
         </div>
         <p className="soft cut" title={visible(tool.summary)}><Marked text={visible(tool.summary)} words={words} /></p>

@@ -33,7 +33,7 @@ export function SearchBox({ value, onChange, input, onDown, onEnter }: SearchBox
         ref={input}
         type="search"
         className="Input"
-        placeholder="Search by name, words, server or category"
+        placeholder="Search by name, description, server or category"
         aria-label="Search the catalog"
         aria-keyshortcuts="/"
         maxLength={200}

@@ -12,7 +12,7 @@ export function limitWords(limit: JsonObject | undefined): string[] {
   if (!limit) return words;
   const { maxRequestsPerMinute: perMinute, maxConcurrency: atOnce, cooldownMs: pause } = limit;
   if (typeof perMinute === "number") words.push(`${count(perMinute)}/min`);
-  if (typeof atOnce === "number") words.push(`${count(atOnce)} at once`);
+  if (typeof atOnce === "number") words.push(`${count(atOnce)} concurrent`);
   if (typeof pause === "number") words.push(`1 per ${duration(pause * 1e6)}`);
   return words;
 }

@@ -14,7 +14,7 @@ export function Connect({ gate }: { gate: Gate }) {
       <div className="stack">
         <p className="Gates-url"><span className="soft">URL</span> <code className="wrap-anywhere">{url}</code> <CopyButton text={url} label="Copy URL" /></p>
         {gate.callers === "keys" ? (
-          <p className="soft">Callers need a key. <Link to="/keys">Create one</Link> and set it as <code>TOOLYARD_KEY</code>; it is sent as <code>Authorization: Bearer</code>.</p>
+          <p className="soft">Callers need an API key. <Link to="/keys">Create one</Link> and set it as <code>TOOLYARD_KEY</code>; it is sent as <code>Authorization: Bearer</code>.</p>
         ) : (
           <p className="soft">No key is needed: anyone who can reach the URL can call.</p>
         )}

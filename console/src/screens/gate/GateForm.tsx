@@ -27,7 +27,7 @@ export function GateForm({ list, gate, onClose }: GateFormProps) {
   const [terms, setTerms] = useState<Terms>(() => termsOf(gate));
   const [seen] = useState(gate); // as it was when the form came
   const save = useSave(name, terms, list.version, onClose);
-  const wrong = gate || name === "" ? undefined : !nameRule.test(name) ? `Use ${nameHint}.` : list.gates.some((each) => each.name === name) ? "A gate with this name exists." : undefined;
+  const wrong = gate || name === "" ? undefined : !nameRule.test(name) ? `Use ${nameHint}.` : list.gates.some((each) => each.name === name) ? "A gate with this name already exists." : undefined;
   const submit = (event: FormEvent) => {
     event.preventDefault();
     if (nameRule.test(name) && !wrong) save.mutate();
@@ -37,7 +37,7 @@ export function GateForm({ list, gate, onClose }: GateFormProps) {
       open
       onClose={onClose}
       title={gate ? `Edit ${gate.name}` : "New gate"}
-      description={gate ? "Effective immediately, also for connected callers. The edit overrides the configuration file until you revert it." : "An entry point at /mcp/NAME, available as soon as you save it."}
+      description={gate ? "Takes effect immediately, including for connected callers. The edit overrides the configuration file until you revert it." : "An entry point at /mcp/NAME, available as soon as you save it."}
       footer={
         <>
           <Button onClick={onClose}>Cancel</Button>

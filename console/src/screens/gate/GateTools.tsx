@@ -24,10 +24,10 @@ export function GateTools({ gate }: { gate: GateDetail }) {
   return (
     <div className="stack">
       <Card title="Largest definitions" description={`${plural(gate.tools, "definition")}, about ${count(gate.tokens)} tokens in every prompt that includes them.`}>
-        <HBars label="The tools with the most tokens" bars={bars(gate.toolList)} />
+        <HBars label="Largest definitions by tokens" bars={bars(gate.toolList)} />
       </Card>
       <div className="Gates-search">
-        <TextField label="Find a tool" labelHidden type="search" placeholder="Find a tool of this gate" value={text} onChange={setText} />
+        <TextField label="Find a tool" labelHidden type="search" placeholder="Find a tool at this gate" value={text} onChange={setText} />
       </div>
       <Card flush>
         <Table
@@ -65,7 +65,7 @@ function NoTools({ gate }: { gate: GateDetail }) {
   return (
     <Card>
       <EmptyState icon={<Wrench />} title="This gate offers no tools">
-        {gate.toolset ? <>No tool of the toolset <Link to="/toolsets/$name" params={{ name: gate.toolset }}>{gate.toolset}</Link> matches the gate's mode and surface, or none is available now.</> : "No tool matches its mode and surface."}
+        {gate.toolset ? <>No tool of the toolset <Link to="/toolsets/$name" params={{ name: gate.toolset }}>{gate.toolset}</Link> matches the gate's mode and surface, or none is currently available.</> : "No tool matches its mode and surface."}
       </EmptyState>
     </Card>
   );

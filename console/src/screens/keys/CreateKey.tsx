@@ -52,7 +52,7 @@ function Token({ made, onClose }: { made: NewKey; onClose: () => void }) {
       <div className="stack">
         <p className="Keys-warning" role={asked ? "alert" : undefined}>
           <TriangleAlert aria-hidden="true" />
-          <span>{asked ? "The token cannot be displayed again. Close once more if you have copied it." : "The token is shown only once. Copy it now and store it as a secret."}</span>
+          <span>{asked ? "The token cannot be shown again. Close the dialog if you have copied it." : "The token is shown only once. Copy it now and store it as a secret."}</span>
         </p>
         <Code text={made.token} label="Token" wrap />
         <p className="soft">Send it with each request as <code>Authorization: Bearer TOKEN</code>. In lists the key appears as <code>{made.key.prefix}</code>.</p>

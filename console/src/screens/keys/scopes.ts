@@ -39,5 +39,5 @@ const callerName = /^[A-Za-z0-9][A-Za-z0-9._@:/+-]{0,127}$/;
 /** The error of a caller or account name; none while it is empty. */
 export function nameFault(name: string): string | undefined {
   if (name === "" || callerName.test(name)) return undefined;
-  return "Use letters, digits and . _ @ : / + -, at most 128 characters, beginning with a letter or digit.";
+  return "Use letters, digits and . _ @ : / + -, at most 128 characters, starting with a letter or digit.";
 }

@@ -21,7 +21,7 @@ export function Approvals({ server, tool }: { server: ServerDetail; tool: string
   const up = server.state === "up"; // only then it is known what the server offers
   const { data, error, refetch } = useQuery({ ...queries.pending(server.id), enabled: up, refetchInterval: 3_000 });
   if (!up) {
-    return <EmptyState icon={<Unplug />} title="The server is not up">Its definitions are compared with the approved ones once it is up.</EmptyState>;
+    return <EmptyState icon={<Unplug />} title="The server is not up">Its definitions are compared with the approved ones when it is up.</EmptyState>;
   }
   if (!data) return error ? <ErrorState error={error} onRetry={() => void refetch()} /> : <Skeleton lines={6} />;
   if (data.pending.length === 0) return <Nothing server={server} />;
@@ -32,13 +32,13 @@ function Nothing({ server }: { server: ServerDetail }) {
   if (server.pin === "off") {
     return (
       <EmptyState icon={<ShieldOff />} title="Definitions are not pinned">
-        This server is configured with <code>pin: off</code>: definitions are offered as they are.
+        This server is configured with <code>pin: off</code>: definitions are offered without approval.
       </EmptyState>
     );
   }
   return (
     <EmptyState icon={<CircleCheck />} title="No pending approvals">
-      All definitions are as approved. Changes are withheld until they are approved.
+      All definitions match the approved ones. Changed definitions are withheld until they are approved.
     </EmptyState>
   );
 }
@@ -69,7 +69,7 @@ function Deciding({ id, all, tool }: DecidingProps) {
       {mayChange ? (
         <Toolbar waiting={waiting} chosen={chosen} opened={opened} onAll={(on) => setPicked(new Set(on ? waiting.map(keyOf) : []))} onDecide={setDecision} />
       ) : (
-        <p className="Approvals-sentence">Approving and rejecting require a key with the scope <code>operator</code>.</p>
+        <p className="Approvals-sentence">Approving and rejecting definitions requires a key with the <code>operator</code> scope.</p>
       )}
       {waiting.length === 0 && <p className="soft">No pending definitions. Rejected ones stay withheld.</p>}
       <ItemList label="Pending definitions" list={waiting} first={first} {...item} />
@@ -100,11 +100,11 @@ function useSettle(id: string) {
   return async ({ deed, list }: Decision): Promise<string | undefined> => {
     try {
       await (deed === "approve" ? approve : reject)(id, picks(list));
-      toast.good(`${plural(list.length, "definition")} of ${id} ${deed === "approve" ? "approved" : "rejected"}.`);
+      toast.good(`${deed === "approve" ? "Approved" : "Rejected"} ${plural(list.length, "definition")} of ${id}.`);
       return undefined;
     } catch (error) {
       if (!(error instanceof ApiError) || error.status !== 409) throw error;
-      return `${error.message} Nothing was changed; the list is up to date now.`;
+      return `${error.message} Nothing was changed. The list has been refreshed.`;
     } finally {
       await Promise.all(["servers", "overview", "tools", "problems"].map((key) => client.invalidateQueries({ queryKey: [key] })));
     }
@@ -129,7 +129,7 @@ function Toolbar({ waiting, chosen, opened, onAll, onDecide }: ToolbarProps) {
         onChange={onAll}
       />
       {refused > 0 && <span className="faint small">{plural(refused, "refused definition")} cannot be approved</span>}
-      {unread > 0 && <span className="warn small" role="status">Open {plural(unread, "more definition")} to approve</span>}
+      {unread > 0 && <span className="warn small" role="status">Review {plural(unread, "more definition")} before you approve</span>}
       <span className="grow" />
       <Button variant="danger" disabled={chosen.length === 0} onClick={() => onDecide({ deed: "reject", list: chosen })}>
         Reject{chosen.length > 0 && ` ${count(chosen.length)}`}

@@ -17,20 +17,20 @@ export function DefinitionView({ pending }: { pending: PendingTool }) {
       {refused && <Warning text={`Cannot be approved: ${visible(refused)}`} />}
       <Risks pending={pending} />
       {kind === "changed" && <Changed pending={pending} />}
-      {kind === "new" && offered !== undefined && <Whole definition={offered} label="Offered definition" />}
+      {kind === "new" && offered !== undefined && <Whole definition={offered} label="Current definition" />}
       {kind === "gone" && (
         <>
-          <p className="soft">The server no longer provides it. The approved definition:</p>
+          <p className="soft">The server no longer provides this tool. Approved definition:</p>
           {approved !== undefined && <Whole definition={approved} label="Approved definition" />}
         </>
       )}
       {kind === "refused" && approved !== undefined && (
         <>
-          <p className="soft">The approved definition:</p>
+          <p className="soft">Approved definition:</p>
           <Whole definition={approved} label="Approved definition" />
         </>
       )}
-      {kind === "refused" && offered !== undefined && <Whole definition={offered} label="Offered definition" />}
+      {kind === "refused" && offered !== undefined && <Whole definition={offered} label="Current definition" />}
     </div>
   );
 }
@@ -65,7 +65,7 @@ function Warning({ text }: { text: string }) {
 
 function Changed({ pending }: { pending: PendingTool }) {
   const [before, after] = [parts(pending.approved), parts(pending.offered)];
-  const titles = { beforeTitle: "Approved", afterTitle: "Offered now" };
+  const titles = { beforeTitle: "Approved", afterTitle: "Current" };
   return (
     <>
       <Changes pending={pending} />
@@ -77,7 +77,7 @@ function Changed({ pending }: { pending: PendingTool }) {
         <h3 className="DefinitionView-part">Full definition</h3>
         {before.text === after.text && stableJson(before.rest) === stableJson(after.rest) ? (
           <>
-            <Warning text="The definitions differ in digits that a browser does not keep. This is the exact text." />
+            <Warning text="The definitions differ only in digits beyond the precision of browser numbers. The exact text is shown." />
             <Diff label="Definition as text" {...titles} before={pending.approvedText ?? ""} after={pending.offeredText ?? ""} />
           </>
         ) : (
@@ -98,7 +98,7 @@ function Changes({ pending: { changes = [] } }: { pending: PendingTool }) {
       <ul className="DefinitionView-changes">
         {changes.slice(0, few).map((change) => (
           <li key={change.path}>
-            <code className="wrap-anywhere strong">{visible(change.path || "everything")}</code>
+            <code className="wrap-anywhere strong">{visible(change.path || "(whole definition)")}</code>
             <span className="DefinitionView-values">
               {change.old !== undefined && <del><span className="unseen">was </span>{inShort(change.old)}</del>}
               {change.new !== undefined && <ins><span className="unseen">is now </span>{inShort(change.new)}</ins>}
@@ -108,7 +108,7 @@ function Changes({ pending: { changes = [] } }: { pending: PendingTool }) {
           </li>
         ))}
       </ul>
-      {changes.length > few && <p className="faint">{count(changes.length - few)} more. The comparison below has all of them.</p>}
+      {changes.length > few && <p className="faint">{count(changes.length - few)} more. The diff below shows all of them.</p>}
     </section>
   );
 }

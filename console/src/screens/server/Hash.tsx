@@ -5,7 +5,7 @@ export function Hash({ hash }: { hash: string }) {
   return (
     <span className="row">
       <code className="soft" title={hash}>{hash.slice(0, 12)}</code>
-      <CopyButton text={hash} label="Copy the whole hash" />
+      <CopyButton text={hash} label="Copy hash" />
     </span>
   );
 }

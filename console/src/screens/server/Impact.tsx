@@ -15,9 +15,9 @@ const few = 6; // callers that are named
 export function Impact({ server, pending }: { server: string; pending: PendingTool }) {
   return (
     <dl className="Impact">
-      <Fact name="Approved before"><Before server={server} pending={pending} /></Fact>
+      <Fact name="Last approved"><Before server={server} pending={pending} /></Fact>
       <Fact name="Gates"><GatesOf server={server} tool={pending.tool} /></Fact>
-      <Fact name="Callers, 30 days"><CallersOf server={server} tool={pending.tool} /></Fact>
+      <Fact name="Callers (30 days)"><CallersOf server={server} tool={pending.tool} /></Fact>
     </dl>
   );
 }
@@ -30,7 +30,7 @@ function Before({ server, pending }: { server: string; pending: PendingTool }) {
   const { data } = useInfiniteQuery(queries.changes({ deed: "server.approve", subject: server, limit: 200 }));
   if (pending.kind === "new") return <span className="faint">never</span>;
   const last = data?.pages[0]?.changes.find((change) => change.status < 400 && approves(change, pending.tool));
-  if (!last) return <span className="faint">{data ? "on first contact, or from the command line" : "…"}</span>;
+  if (!last) return <span className="faint">{data ? "on first connection or from the command line" : "…"}</span>;
   return <>{last.caller}, <Time at={last.at} /></>;
 }
 
@@ -45,7 +45,7 @@ function GatesOf({ server, tool }: { server: string; tool: string }) {
   const toolsets = useQuery(queries.toolsets());
   if (!gates.data || !toolsets.data) return <span className="faint">…</span>;
   const found = gatesOf(gates.data.gates, toolsets.data.toolsets, server, tool);
-  if (found.length === 0) return <span className="faint">none includes it</span>;
+  if (found.length === 0) return <span className="faint">not offered at any gate</span>;
   return <span className="row-wrap">{found.map(({ name, mode }) => <Link key={name} to="/gates" search={{ gate: name }}><Badge tone={mode === "write" ? "warn" : "neutral"} title={`${mode} gate`}>{name}</Badge></Link>)}</span>;
 }
 
@@ -65,7 +65,7 @@ function CallersOf({ server, tool }: { server: string; tool: string }) {
   return (
     <>
       {names.slice(0, few).join(", ")}{names.length > few && ` and ${count(names.length - few)} more`}
-      <span className="faint"> · <Link to="/calls" search={{ server, tool, since: "30d" }}>{more ? `over ${plural(calls.length, "call")}` : plural(calls.length, "call")}</Link></span>
+      <span className="faint"> · <Link to="/calls" search={{ server, tool, since: "30d" }}>{more ? `${count(calls.length)}+ calls` : plural(calls.length, "call")}</Link></span>
     </>
   );
 }

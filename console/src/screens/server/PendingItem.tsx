@@ -48,7 +48,7 @@ export function PendingItem({ pending, first, mayChange, picked, read, server, o
           <button type="button" className="Approvals-fold" aria-expanded={open} aria-controls={id} onClick={() => setOpen(!open)}>
             <ChevronRight aria-hidden="true" />
             <code className="cut" title={name}>{name}</code>
-            {!read && mayChange && <span className="Approvals-unread" title="Not opened yet"><span className="unseen">not opened yet</span></span>}
+            {!read && mayChange && <span className="Approvals-unread" title="Not reviewed yet"><span className="unseen">not reviewed yet</span></span>}
             <StateStatus state={pending.kind} />
             <RiskCount pending={pending} />
             <span className="Approvals-sum cut">{summary(pending)}</span>

@@ -6,7 +6,7 @@ import { visible } from "../../format/visible";
 import { ServerState } from "./ServerState";
 
 const pinWords: Record<ServerDetail["pin"], string> = {
-  first: "first definitions are pinned, changes need approval",
+  first: "first definitions are trusted, changes need approval",
   approve: "every definition needs approval",
   off: "definitions are not pinned",
 };
@@ -25,7 +25,7 @@ export function ServerFacts({ server }: { server: ServerDetail }) {
       <Fact name="Provides">{plural(server.tools, "tool")}, {plural(server.resources, "resource")}, {plural(server.prompts, "prompt")}</Fact>
       <Fact name="Pinning"><code>{server.pin}</code> <span className="faint">{pinWords[server.pin]}</span></Fact>
       <Fact name="Restarts">{count(server.restarts)}</Fact>
-      {server.required && <Fact name="Required">the yard is not ready while it is down</Fact>}
+      {server.required && <Fact name="Required">the yard is not ready while this server is down</Fact>}
     </dl>
   );
 }

@@ -38,16 +38,16 @@ export const picks = (list: PendingTool[]): ToolHash[] => list.map(({ tool, hash
 export const keyOf = ({ tool, hash }: ToolHash) => `${tool} ${hash}`;
 
 const approving: Record<PendingKind, string> = {
-  changed: "Changed definitions are offered again, as they are now.",
+  changed: "Changed definitions are offered again in their current form.",
   new: "New definitions are offered at every gate that includes them.",
-  gone: "The approval of missing definitions is removed.",
+  gone: "The approval of definitions that are gone is removed.",
   refused: "",
 };
 const rejecting: Record<PendingKind, string> = {
   changed: "Changed definitions stay withheld until the server changes them again.",
   new: "New definitions stay withheld until they change.",
-  gone: "The approval of missing definitions is kept.",
-  refused: "Refused definitions stay withheld, and are no longer pending.",
+  gone: "The approval of definitions that are gone is kept.",
+  refused: "Refused definitions stay withheld and are no longer pending.",
 };
 
 /** What happens to some definitions, a sentence for each kind among them. */

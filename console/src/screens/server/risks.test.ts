@@ -19,7 +19,7 @@ test("new required fields, new optional ones and other types are named", () => {
   expect(risks({ approved, offered: { ...approved, inputSchema: { type: "object", properties, required: ["vessel", "to"] } } })).toEqual([
     { title: "New required field", detail: "to" },
     { title: "New optional field", detail: "cc" },
-    { title: "Field with another type", detail: "vessel" },
+    { title: "Field with a different type", detail: "vessel" },
   ]);
 });
 

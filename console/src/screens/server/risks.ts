@@ -27,7 +27,7 @@ function textRisks(before: JsonObject | undefined, now: JsonObject): Risk[] {
   if (fresh(secrets)) found.push({ title: "Asks for sensitive data", detail: quote(text, secrets) });
   const hosts = [...new Set([...text.matchAll(address)].map(([, host = ""]) => host))].filter((host) => !old.includes(host));
   if (hosts.length > 0) found.push({ title: "Mentions another host", detail: visible(hosts.slice(0, 5).join(", ")) });
-  if (hidesText(now)) found.push({ title: "Contains invisible characters", detail: "They are written out below, such as ⟨U+200B⟩. A model reads them." });
+  if (hidesText(now)) found.push({ title: "Contains invisible characters", detail: "Models read them. They are shown below as escapes such as ⟨U+200B⟩." });
   return found;
 }
 
@@ -56,7 +56,7 @@ function fieldRisks(before: JsonObject | undefined, now: JsonObject): Risk[] {
   return [
     ...listed("New required field", "New required fields", must),
     ...listed("New optional field", "New optional fields", added),
-    ...listed("Field with another type", "Fields with another type", retyped),
+    ...listed("Field with a different type", "Fields with a different type", retyped),
   ];
 }
 

@@ -31,7 +31,7 @@ export function Accounts({ account, q = "", onFind }: AccountsProps) {
   return (
     <div className="stack">
       {!account && <div className="Spend-find"><TextField label="Find accounts by prefix" labelHidden type="search" placeholder="Find by prefix" value={q} onChange={(text) => onFind(text || undefined)} maxLength={128} autoComplete="off" spellCheck={false} /></div>}
-      <Card flush title="Accounts" description="Total funds are spent or left; running calls hold a part of what is left. Money in open sessions is left until they spend it: Costs counts calls, Accounts counts balances." actions={mayChange && <Button size="s" onClick={() => setFunding({ account: undefined })}>Fund account</Button>}>
+      <Card flush title="Accounts" description="Running calls hold part of the remaining balance. The budget of an open session stays in the balance until it is spent, so these totals can differ from Costs." actions={mayChange && <Button size="s" onClick={() => setFunding({ account: undefined })}>Fund account</Button>}>
         <Table
           label="Accounts"
           columns={columns}
@@ -50,7 +50,7 @@ export function Accounts({ account, q = "", onFind }: AccountsProps) {
 
 function NoAccount({ account, q }: { account: string | undefined; q: string }) {
   const title = account ? `${account} has no funds` : q ? "No matching accounts" : "No accounts yet";
-  return <EmptyState icon={<Wallet />} title={title}>An account exists once it is funded. Free tools need none.</EmptyState>;
+  return <EmptyState icon={<Wallet />} title={title}>An account is created when it is first funded. Free tools do not need one.</EmptyState>;
 }
 
 function columnsOf(fund: ((purse: Purse) => void) | undefined): Column<Purse>[] {

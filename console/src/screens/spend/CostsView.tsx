@@ -60,7 +60,7 @@ export function CostsView({ range, grain: chosen, account, search, own, onGrain 
 
 function NoRecord() {
   return (
-    <EmptyState icon={<Coins />} title="This yard has no store">
+    <EmptyState icon={<Coins />} title="No store configured">
       Costs are computed from recorded calls. Add <code>store: sqlite:toolyard.db</code> to <code>toolyard.yaml</code> to record them.
     </EmptyState>
   );
@@ -70,7 +70,7 @@ function NoCalls({ range, account }: { range: Range; account: string | undefined
   const when = range.first === range.last ? `on ${dayWords(range.first)}` : `from ${dayWords(range.first)} to ${dayWords(range.last)}`;
   return (
     <EmptyState icon={<Coins />} title="No calls in this period">
-      There were no calls{account ? ` for ${account}` : ""} {when}. Choose another period, or watch <Link to="/calls">calls</Link> as they happen.
+      There were no calls{account ? ` for ${account}` : ""} {when}. Choose another period, or watch live <Link to="/calls">calls</Link> as they happen.
     </EmptyState>
   );
 }

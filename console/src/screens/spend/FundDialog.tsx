@@ -59,7 +59,7 @@ function Fields({ draft, onChange, fixed }: { draft: Draft; onChange: (draft: Dr
     <>
       {!fixed && <TextField label="Account" required value={draft.account} onChange={(account) => onChange({ ...draft, account })} maxLength={128} autoComplete="off" spellCheck={false} hint="Letters, digits and . _ @ : / + -" />}
       <TextField label="Amount in US dollars" required value={draft.amount} onChange={(amount) => onChange({ ...draft, amount })} inputMode="decimal" autoComplete="off" placeholder="5.00" error={wrong} hint="Negative to withdraw." maxLength={40} />
-      <TextField label="Reference" required mono value={draft.reference} onChange={(reference) => onChange({ ...draft, reference })} maxLength={128} autoComplete="off" spellCheck={false} hint="Unique, such as an invoice number. A repeated reference has no effect." />
+      <TextField label="Reference" required mono value={draft.reference} onChange={(reference) => onChange({ ...draft, reference })} maxLength={128} autoComplete="off" spellCheck={false} hint="Unique, such as an invoice number. Reusing a reference has no effect." />
     </>
   );
 }

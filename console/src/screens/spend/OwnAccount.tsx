@@ -31,7 +31,7 @@ export function OwnAccount() {
 function NoMoney({ account }: { account: string | undefined }) {
   return (
     <EmptyState icon={<Wallet />} title="Your account has no funds">
-      Free tools need none. For paid tools, ask an operator to fund {account ? <strong className="wrap-anywhere">{account}</strong> : "it"}.
+      Free tools do not need any. For paid tools, ask an operator to fund {account ? <strong className="wrap-anywhere">{account}</strong> : "it"}.
     </EmptyState>
   );
 }

@@ -41,7 +41,7 @@ export function Sessions({ account, own, state, onState }: SessionsProps) {
   }, [me, own]);
   if (isMissing(sessions.error)) return <Card><NoLedger /></Card>;
   return (
-    <Card flush title="Sessions" description="A session is a budget taken out of an account. What is left returns to the account when it ends." actions={<Select label="State" labelHidden value={known ?? ""} items={states} onChange={(next) => onState(next || undefined)} />}>
+    <Card flush title="Sessions" description="A session is a budget reserved from an account. The remainder returns to the account when the session ends." actions={<Select label="State" labelHidden value={known ?? ""} items={states} onChange={(next) => onState(next || undefined)} />}>
       <Table
         label="Sessions"
         columns={columns}
@@ -50,7 +50,7 @@ export function Sessions({ account, own, state, onState }: SessionsProps) {
         rowLink={(purse) => ({ to: "/calls", search: { session: purse.id } })}
         error={sessions.error}
         onRetry={() => void sessions.refetch()}
-        empty={<EmptyState icon={<Timer />} title={known || account ? "No matching sessions" : "No sessions yet"}>Agents open one with <code>POST /api/v1/sessions</code> to cap what they spend.</EmptyState>}
+        empty={<EmptyState icon={<Timer />} title={known || account ? "No matching sessions" : "No sessions yet"}>Agents open one with <code>POST /api/v1/sessions</code> to limit their spend.</EmptyState>}
         {...(sessions.hasNextPage && { more: { load: () => void sessions.fetchNextPage(), loading: sessions.isFetchingNextPage } })}
       />
       <Close purse={closing} onClose={() => setClosing(undefined)} />
@@ -64,7 +64,7 @@ function columnsOf(mayClose: (purse: Purse) => boolean, close: (purse: Purse) =>
     { id: "account", header: "Account", min: 120, grow: 1, drop: 1, cell: (purse) => <span className="cut" title={purse.account}>{purse.account}</span> },
     { id: "state", header: "State", min: 92, cell: (purse) => <StateStatus state={purse.status} /> },
     { id: "spent", header: "Spent of limit", min: 200, grow: 1, cell: (purse) => <Budget purse={purse} /> },
-    { id: "left", header: "Left", min: 88, drop: 3, align: "right", cell: (purse) => <span title={`${money(purse.heldUsd)} of it is held for running calls`}>{money(purse.remainingUsd)}</span> },
+    { id: "left", header: "Remaining", min: 88, drop: 3, align: "right", cell: (purse) => <span title={`${money(purse.heldUsd)} is held for running calls`}>{money(purse.remainingUsd)}</span> },
     { id: "calls", header: "Calls", min: 104, drop: 4, align: "right", cell: (purse) => <Calls purse={purse} /> },
     { id: "expires", header: "Expires", min: 92, drop: 2, align: "right", cell: (purse) => <Time at={purse.expiresAt} /> },
     {
@@ -93,12 +93,12 @@ function Close({ purse, onClose }: { purse: Purse | undefined; onClose: () => vo
   const close = async () => {
     await closeSession(purse.id);
     await Promise.all(["sessions", "accounts"].map((key) => client.invalidateQueries({ queryKey: [key] })));
-    toast.good(`Closed the session. What was left is back in ${purse.account}.`);
+    toast.good(`Session closed. The remaining balance was returned to ${purse.account}.`);
   };
   return (
     <Confirm open onClose={onClose} title="Close this session?" action="Close session" danger onConfirm={close}>
       <p><code className="wrap-anywhere">{purse.id}</code> of {purse.account} has {money(purse.remainingUsd)} left.</p>
-      <p className="soft">New calls are refused; running calls finish first. The rest returns to the account. A closed session cannot be reopened.</p>
+      <p className="soft">New calls are refused; running calls finish first. The remaining balance returns to the account. A closed session cannot be reopened.</p>
     </Confirm>
   );
 }

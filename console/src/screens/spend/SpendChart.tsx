@@ -26,7 +26,7 @@ export function SpendChart({ grain, buckets, parts, previous }: SpendChartProps)
     readout: <Readout bucket={each} grain={grain} parts={parts} at={i} previous={previous?.[i]} />,
   }));
   const rows = buckets.map((each, i) => [bucketWords(each.bucket, grain), money(each.usd), money(previous?.[i] ?? "0"), count(each.calls)]);
-  return <BandChart label={`Spend by ${grain}`} bands={bands} series={series} tick={dollars} note={`peak ${money(peak)} per ${grain}`} table={{ columns: [grain, "Spend", "Previous period", "Calls"], rows }} />;
+  return <BandChart label={`Spend by ${grain}`} bands={bands} series={series} tick={dollars} note={`Peak ${money(peak)} per ${grain}`} table={{ columns: [grain, "Spend", "Previous period", "Calls"], rows }} />;
 }
 
 type ReadoutProps = { bucket: Bucket; grain: Grain; parts: Share[]; at: number; previous: string | undefined };

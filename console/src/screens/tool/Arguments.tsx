@@ -37,7 +37,7 @@ export function Arguments({ prepared, args, faults, disabled, onChange, beside }
         {form && <Segments label="Edit as" value={written ? "json" : "form"} items={[{ value: "form", label: "Form" }, { value: "json", label: "JSON" }]} onChange={(next) => choose(next === "json")} />}
         {beside}
       </div>
-      {!form && <p className="soft" role="status">{reason} Write the arguments as JSON; the yard validates them.</p>}
+      {!form && <p className="soft" role="status">{reason} Enter the arguments as JSON. They are validated when you run the tool.</p>}
       {form && !written ? (
         <FormBoundary onFail={() => setFailed(true)}>
           <Suspense fallback={<Skeleton lines={4} />}>

@@ -28,7 +28,7 @@ export function ChoiceField(props: FieldProps) {
   const { SchemaField } = registry.fields;
   return (
     <div className="Form-choice">
-      <select id={id} className="Input Form-select" aria-label={`Kind of ${name}`} disabled={disabled} value={chosen} onChange={(event) => choose(Number(event.target.value))}>
+      <select id={id} className="Input Form-select" aria-label={`Type of ${name}`} disabled={disabled} value={chosen} onChange={(event) => choose(Number(event.target.value))}>
         {options.map((each, i) => <option key={i} value={i}>{String(each.title ?? `Option ${i + 1}`)}</option>)}
       </select>
       {SchemaField && !option[unsetKey] && option.type !== "null" && <SchemaField {...props} key={chosen} schema={option} required />}

@@ -47,7 +47,7 @@ function Words({ text }: { text: string }) {
   if (!rendered) return <><Code text={text.slice(0, longestText)} wrap label="Text" />{cut}</>;
   return (
     <div className="stack-s">
-      <div><Segments label="View of the text" value={view} items={[{ value: "shown", label: json !== undefined ? "Parsed" : "Markdown" }, { value: "source", label: "Source" }]} onChange={setView} /></div>
+      <div><Segments label="Text view" value={view} items={[{ value: "shown", label: json !== undefined ? "Parsed" : "Markdown" }, { value: "source", label: "Source" }]} onChange={setView} /></div>
       {view === "shown" ? rendered : <><Code text={text.slice(0, longestText)} wrap label="Text" />{cut}</>}
     </div>
   );
@@ -92,7 +92,7 @@ function Save({ data, media, name }: { data: string; media: string; name: string
   };
   return (
     <Framed title={`${name[0]?.toUpperCase()}${name.slice(1)}, ${visible(media) || "unknown type"}, ${sizeOf(data)}`}>
-      {failed ? <p className="bad">This is not valid base64.</p> : <Button size="s" icon={<Download />} onClick={save}>Save as file</Button>}
+      {failed ? <p className="bad">The data is not valid base64.</p> : <Button size="s" icon={<Download />} onClick={save}>Save as file</Button>}
     </Framed>
   );
 }

@@ -57,7 +57,7 @@ function parse(text: string): { value?: JsonObject; wrong?: string } {
   if (text.trim() === "") return { value: {} };
   try {
     const value = JSON.parse(text) as Json;
-    return isObject(value) ? { value } : { wrong: "Must be an object, in { }." };
+    return isObject(value) ? { value } : { wrong: "Must be a JSON object: { … }." };
   } catch (cause) {
     return { wrong: cause instanceof Error ? cause.message : "Invalid JSON." };
   }

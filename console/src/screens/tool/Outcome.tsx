@@ -35,7 +35,7 @@ export function Running({ since, onCancel }: { since: number; onCancel: () => vo
 
 /** How the last call ended. */
 export function Outcome({ outcome, onAgain }: { outcome: Ended | undefined; onAgain: () => void }) {
-  if (!outcome) return <p className="faint">Not run yet. The result appears here.</p>;
+  if (!outcome) return <p className="faint">Run the tool to see its result here.</p>;
   return (
     <div className="stack-s" aria-live="polite">
       <div className="row-wrap">
@@ -53,8 +53,8 @@ export function Outcome({ outcome, onAgain }: { outcome: Ended | undefined; onAg
 function Lost({ onAgain }: { onAgain: () => void }) {
   return (
     <div className="row-wrap">
-      <Button icon={<RotateCw />} onClick={onAgain}>Call again</Button>
-      <span className="soft small">The tool starts again from the beginning.</span>
+      <Button icon={<RotateCw />} onClick={onAgain}>Run again</Button>
+      <span className="soft small">The tool starts from the beginning.</span>
     </div>
   );
 }
@@ -126,8 +126,8 @@ function Receipt({ receipt, remaining }: { receipt: CallAnswer["receipt"]; remai
   const left = remaining ?? remainingUsd;
   return (
     <dl className="Outcome-receipt">
-      <div><dt>Price</dt><dd>{price(priceUsd)}{replayed && ", charged before"}</dd></div>
-      {left !== undefined && <div><dt>Left</dt><dd>{money(left)}</dd></div>}
+      <div><dt>Price</dt><dd>{price(priceUsd)}{replayed && ", already charged"}</dd></div>
+      {left !== undefined && <div><dt>Remaining</dt><dd>{money(left)}</dd></div>}
       <div><dt>Call</dt><dd className="cut"><Link to="/calls/$id" params={{ id: call }} className="mono" title={call}>{call}</Link></dd></div>
     </dl>
   );

@@ -40,7 +40,7 @@ export function Questions({ tool, server, asked, onAnswer }: QuestionsProps) {
       {questions.map((question, i) => (
         <OneQuestion key={question.key} id={`${id}-${i}`} question={question} prefix={`question${i}`} draft={written.drafts[i] ?? draftOf(question)} alone={questions.length === 1} onChange={(draft) => written.change(i, draft)} />
       ))}
-      {questions.length === 0 && <p className="soft">There is no question; the tool waits to continue.</p>}
+      {questions.length === 0 && <p className="soft">The tool is waiting to continue.</p>}
       <Foot questions={questions} fault={written.fault ?? asked.refused} onAnswer={onAnswer} />
     </form>
   );
@@ -64,7 +64,7 @@ function useDrafts(questions: Question[]) {
   const [drafts, setDrafts] = useState(() => questions.map(draftOf));
   const [large, setLarge] = useState(false);
   const wrong = drafts.reduce((sum, { faults }) => sum + faults.length, 0);
-  const fault = wrong > 0 ? `${plural(wrong, "invalid value")}` : large ? "The answers are too large: 64 KiB at most." : undefined;
+  const fault = wrong > 0 ? `${plural(wrong, "invalid value")}` : large ? "The answers are too large. The limit is 64 KiB." : undefined;
   const change = (at: number, draft: Draft) => setDrafts((old) => old.map((each, i) => (i === at ? draft : each)));
   /** The answers, if all are as they were asked for. */
   const finish = (): Answers | undefined => {
@@ -83,8 +83,8 @@ function Who({ id, tool, server, round }: { id: string; tool: string; server: st
     <header className="Questions-who">
       <MessageCircleQuestion aria-hidden="true" />
       <div className="grow">
-        <h3 id={id}>The tool <code className="wrap-anywhere">{visible(tool)}</code> asks{round > 1 && " again"}</h3>
-        <p className="soft small">{server ? <>From the server <code className="wrap-anywhere">{visible(server)}</code>.</> : "From this yard."} The text is the tool's own, and it receives your answer: never enter a password or key.</p>
+        <h3 id={id}><code className="wrap-anywhere">{visible(tool)}</code> needs{round > 1 && " more"} input</h3>
+        <p className="soft small">{server ? <>Tool of the server <code className="wrap-anywhere">{visible(server)}</code>.</> : "Local tool."} The tool wrote this text and receives your answer. Never enter a password or an API key.</p>
       </div>
     </header>
   );

@@ -23,7 +23,7 @@ function DataTable({ table, label, rest }: { table: Tabular; label: string; rest
   const others = rest && Object.fromEntries(Object.entries(rest).filter(([name]) => name !== table.path));
   return (
     <>
-      {others && Object.keys(others).length > 0 && <JsonView value={others} label={`${label}, other members`} open={1} />}
+      {others && Object.keys(others).length > 0 && <JsonView value={others} label={`${label}, other properties`} open={1} />}
       <div className="DataTable" tabIndex={0} role="region" aria-label={`${label} as a table`}>
         <table>
           <thead><tr>{table.columns.map((column) => <th key={column} scope="col">{visible(column)}</th>)}</tr></thead>
@@ -34,7 +34,7 @@ function DataTable({ table, label, rest }: { table: Tabular; label: string; rest
           </tbody>
         </table>
       </div>
-      {table.total > table.rows.length && <p className="faint small">The first {count(table.rows.length)} of {count(table.total)} rows. The tree has all of them.</p>}
+      {table.total > table.rows.length && <p className="faint small">The first {count(table.rows.length)} of {count(table.total)} rows. The tree view has all of them.</p>}
     </>
   );
 }

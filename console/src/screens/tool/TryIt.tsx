@@ -34,7 +34,7 @@ export function TryIt({ tool, startGate }: { tool: ToolDetail; startGate: string
   if (open.length === 0) {
     return (
       <EmptyState title="No gate offers this tool">
-        The tab “Who sees it” explains, gate by gate, what hides it and what to change.
+        The Visibility tab explains, for each gate, why it is hidden and how to change that.
       </EmptyState>
     );
   }
@@ -134,7 +134,7 @@ function Trying({ tool, open, startGate }: { tool: ToolDetail; open: ToolAt[]; s
         <TriedList tried={trial.tried} disabled={held !== undefined} onTake={take} />
       </div>
       <Confirm open={confirming} onClose={() => setConfirming(false)} title={`Run ${tool.name}?`} action="Run" onConfirm={async () => void send()}>
-        <p>This tool is not declared read-only, and the gate <strong>{gate}</strong> allows writes. The call has real effects.</p>
+        <p>This tool is not declared read-only, and the gate <strong>{gate}</strong> allows writes. The call can have real effects.</p>
       </Confirm>
     </div>
   );
@@ -247,7 +247,7 @@ function MoreFields({ value, onChange }: { value: More; onChange: (value: More) 
       <summary>Options</summary>
       <div className="stack-s">
         <TextField label="Idempotency key" mono maxLength={255} hint="A call with the same key runs once; repeats return the same result." value={value.idempotencyKey} onChange={(idempotencyKey) => onChange({ ...value, idempotencyKey })} />
-        <TextField label="Session" mono maxLength={255} hint="The session that pays; your account if empty." value={value.session} onChange={(session) => onChange({ ...value, session })} />
+        <TextField label="Session" mono maxLength={255} hint="The session that pays. Defaults to your account." value={value.session} onChange={(session) => onChange({ ...value, session })} />
       </div>
     </details>
   );

@@ -11,7 +11,7 @@ export function Who({ at }: { at: ToolAt[] }) {
   if (at.length === 0) return <EmptyState title="No gates">Add one under <code>gates</code> in the configuration.</EmptyState>;
   return (
     <Card flush>
-      <div className="Who" role="table" aria-label="Who sees it">
+      <div className="Who" role="table" aria-label="Visibility">
         <div role="rowgroup" className="Who-heads">
           <div role="row" className="Who-row">
             <span role="columnheader">Gate</span>
@@ -57,7 +57,7 @@ function Steps({ steps }: { steps: Step[] }) {
             <code className="Who-rule">{step.rule}</code> {visible(step.text)}
             {i === end && <> <Badge tone="bad">stops here</Badge></>}
             {step.fails && <> <Badge tone="warn">calls fail</Badge></>}
-            {step.fix && i <= end && <p className="Who-fix"><Lightbulb aria-hidden="true" /><span><span className="unseen">What to do: </span>{visible(step.fix)}</span></p>}
+            {step.fix && i <= end && <p className="Who-fix"><Lightbulb aria-hidden="true" /><span><span className="unseen">How to fix it: </span>{visible(step.fix)}</span></p>}
           </div>
         </li>
       ))}

@@ -23,7 +23,7 @@ test.each<[string, JsonObject, string[]]>([
   ["a type", { query: 3, range: { from: "" } }, ["query must be string"]],
   ["a bound", { query: "x", range: { from: "" }, limit: 51 }, ["limit 51 is greater than 50"]],
   ["an item", { query: "x", range: { from: "" }, tags: ["a", "c"] }, ["tags.1 must be one of the listed values"]],
-  ["a choice", { query: "x", range: { from: "" }, sort: {} }, ["sort matches none of the options, or more than one"]],
+  ["a choice", { query: "x", range: { from: "" }, sort: {} }, ["sort must match exactly one of the options"]],
   ["a stranger", { query: "x", range: { from: "" }, nope: 1 }, ["nope is not a known property"]],
 ])("%s", (_, args, want) => {
   expect(check(schema, args).map(({ path, message }) => `${path.join(".")} ${message}`).sort()).toEqual([...want].sort());

@@ -99,15 +99,15 @@ function faultOf({ keyword, instanceLocation, error }: OutputUnit): Fault | unde
     case "false": return { path, message: "is not a known property" };
     case "type": return { path, message: `must be ${typeWords(error)}` };
     case "oneOf":
-    case "anyOf": return { path, message: "matches none of the options, or more than one" };
+    case "anyOf": return { path, message: "must match exactly one of the options" };
     case "enum": return { path, message: "must be one of the listed values" };
-    case "const": return { path, message: "must be the fixed value" };
+    case "const": return { path, message: "must be the required value" };
   }
   return { path, message: error.replace(/\.$/, "") };
 }
 
 function typeWords(error: string): string {
-  return /Expected "(.*)"/s.exec(error)?.[1]?.replaceAll('", "', " or ") ?? "of another type";
+  return /Expected "(.*)"/s.exec(error)?.[1]?.replaceAll('", "', " or ") ?? "of a different type";
 }
 
 /** The steps of a location such as "#/range/from". */

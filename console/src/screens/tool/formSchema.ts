@@ -181,10 +181,10 @@ function inputOf({ format, writeOnly, contentEncoding }: JsonObject): JsonObject
 function follow(schema: JsonObject, place: Place): { target: JsonObject; at: Place } | string {
   let target = schema;
   let { refs } = place;
-  if (typeof target.$dynamicRef === "string") return "It uses a dynamic reference.";
+  if (typeof target.$dynamicRef === "string") return "The schema uses a dynamic reference.";
   for (let hops = 0; typeof target.$ref === "string"; hops++) {
     const { $ref: ref, ...beside } = target as JsonObject & { $ref: string };
-    if (hops > deepest || refs.filter((each) => each === ref).length >= unrolled) return "It contains itself; write the rest as JSON.";
+    if (hops > deepest || refs.filter((each) => each === ref).length >= unrolled) return "The type is recursive. Enter the rest as JSON.";
     const found = resolve(place.root, ref);
     if (!found) return `${ref} is not in this schema.`;
     refs = [...refs, ref];
@@ -257,7 +257,7 @@ function optional(made: JsonObject): JsonObject {
   if (Array.isArray(made.oneOf)) return { ...made, oneOf: [none, ...made.oneOf] };
   if (!Array.isArray(made.items)) return made;
   const { description, ...list } = made;
-  return { oneOf: [none, { ...list, title: "a list" }], ...(description !== undefined && { description }) };
+  return { oneOf: [none, { ...list, title: "list" }], ...(description !== undefined && { description }) };
 }
 
 function json(schema: JsonObject, why?: string): JsonObject {
@@ -269,7 +269,7 @@ function about(schema: JsonObject): JsonObject {
   const description = text(schema.description);
   const words = schemaTree({ ...pick(schema, ...hinted) }).constraints;
   const example = Array.isArray(schema.examples) ? schema.examples[0] : undefined;
-  if (example !== undefined) words.push(`such as ${label(example)}`);
+  if (example !== undefined) words.push(`for example ${label(example)}`);
   return {
     ...(description !== undefined && { description }),
     ...(words.length > 0 && { [hintKey]: visible(words.join(" · ").slice(0, longestText)) }),

@@ -112,7 +112,7 @@ function FileInput(props: WidgetProps) {
     return (
       <div className="row">
         <span className="cut">{file ?? "Base64 data"}, {bytes(Math.floor((value.length * 3) / 4))}</span>
-        <IconButton size="s" label={`Remove the file of ${name}`} icon={<X />} onClick={() => onChange(undefined)} />
+        <IconButton size="s" label={`Remove the file from ${name}`} icon={<X />} onClick={() => onChange(undefined)} />
       </div>
     );
   }
@@ -145,7 +145,7 @@ function NumberInput(props: WidgetProps) {
         onInput={(event) => setUnreadable(event.currentTarget.validity.badInput)}
         onChange={(event) => onChange(event.target.value === "" ? undefined : event.target.value)}
       />
-      {unreadable && <p className="Field-error" role="status">This is not a number.</p>}
+      {unreadable && <p className="Field-error" role="status">Enter a number.</p>}
     </OrNull>
   );
 }
@@ -241,7 +241,7 @@ function JsonField({ formData, onChange, fieldPathId, schema, rawErrors, name }:
   return (
     <>
       <textarea {...tied({ id, schema, rawErrors })} data-unreadable={wrong || undefined} aria-label={name} rows={2} className="Input Input-area mono" spellCheck={false} placeholder="JSON" value={text} onChange={(event) => change(event.target.value)} />
-      {wrong && <p className="Field-error" role="status">This is not valid JSON.</p>}
+      {wrong && <p className="Field-error" role="status">Invalid JSON.</p>}
     </>
   );
 }

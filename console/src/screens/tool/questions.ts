@@ -91,8 +91,8 @@ export function pageOf(url: string): { address: string; host: string } | undefin
 }
 
 const formats: Record<string, { fits: (text: string) => boolean; message: string }> = {
-  email: { fits: (text) => /^[^\s@]+@[^\s@]+$/.test(text), message: "must be an address such as ann@example.com" },
-  uri: { fits: (text) => URL.canParse(text), message: "must be an address such as https://example.com" },
+  email: { fits: (text) => /^[^\s@]+@[^\s@]+$/.test(text), message: "must be an email address such as ann@example.com" },
+  uri: { fits: (text) => URL.canParse(text), message: "must be a URL such as https://example.com" },
   date: { fits: isDate, message: "must be a date such as 2026-01-31" },
   "date-time": { fits: isTime, message: "must be a time such as 2026-01-31T09:30:00Z" },
 };

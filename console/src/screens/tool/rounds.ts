@@ -33,7 +33,7 @@ export async function make(request: Attempt, signal: AbortSignal, open?: Asked, 
     const answer = await call(open ? goingOn(open, answers) : { ...request, interactive: true }, signal);
     if (hasEnded(answer)) return { answer, ms: ms() };
     if (!answer.asks) throw new ApiError("BAD_ANSWER", 0, "The response has neither a result nor a question.");
-    if (isTurnedAway(answers)) throw new ApiError("CANCELED", 0, "You canceled, and the tool asked again. The call was abandoned.");
+    if (isTurnedAway(answers)) throw new ApiError("CANCELED", 0, "You canceled, but the tool asked again, so the call was abandoned.");
     return { asked: { request, asks: answer.asks, round: (open?.round ?? 0) + 1 }, ms: ms() };
   } catch (cause) {
     if (open && isPutOff(cause)) return { asked: { ...open, refused: cause.message }, ms: ms() };
@@ -65,7 +65,7 @@ function isClosed(open: Asked | undefined, cause: unknown): boolean {
 }
 
 function closed(): ApiError {
-  return new ApiError("EXPIRED", 400, "The question has expired. It can be answered once, within ten minutes.");
+  return new ApiError("EXPIRED", 400, "The question has expired. A question can be answered once, within 10 minutes.");
 }
 
 function stopped(): ApiError {

@@ -96,8 +96,8 @@ function Servers({ selection, pickServer }: Picking) {
   const found = data.servers.filter((server) => server.id.toLowerCase().includes(text.toLowerCase()));
   return (
     <div className="Toolset-pick">
-      <TextField label="Find a server" labelHidden type="search" placeholder="Find a server by id" value={text} onChange={setText} />
-      <p className="small soft">Selecting a server includes all its tools, also those that are added and approved later.</p>
+      <TextField label="Find a server" labelHidden type="search" placeholder="Find a server by ID" value={text} onChange={setText} />
+      <p className="small soft">Selecting a server includes all its tools, including those added and approved later.</p>
       {found.length === 0 ? (
         <EmptyState icon={<SearchX />} title={data.servers.length === 0 ? "No servers" : "No matching servers"} />
       ) : (

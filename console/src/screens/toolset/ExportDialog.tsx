@@ -61,8 +61,8 @@ function Text({ text }: { text: string }) {
   if (text.length <= much) return <Code text={text} label="Definitions" />;
   return (
     <div className="stack-s">
-      <p className="soft">The beginning is shown. The download has all {bytes(text.length)}.</p>
-      <Code text={text.slice(0, much)} label="The first part of the definitions" copy={false} />
+      <p className="soft">Preview only. The download contains all {bytes(text.length)}.</p>
+      <Code text={text.slice(0, much)} label="Preview of the definitions" copy={false} />
     </div>
   );
 }

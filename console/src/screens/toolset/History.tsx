@@ -31,7 +31,7 @@ export function History() {
         rowKey={(edit) => String(edit.version)}
         error={error}
         onRetry={() => void refetch()}
-        empty={<EmptyState icon={<HistoryIcon />} title="No edits yet">Toolsets and gates are as defined in the configuration file. Edits appear here, with who made them.</EmptyState>}
+        empty={<EmptyState icon={<HistoryIcon />} title="No edits yet">Toolsets and gates are as defined in the configuration file. Edits appear here with their authors.</EmptyState>}
       />
       {shown && <VersionDialog edit={shown} current={current} onClose={() => setShown(undefined)} />}
     </Card>
@@ -62,7 +62,7 @@ function VersionDialog({ edit, current, onClose }: VersionDialogProps) {
       open
       onClose={onClose}
       size="l"
-      title={`Version ${edit.version}${edit.current ? ", the current one" : ""}`}
+      title={`Version ${edit.version}${edit.current ? " (current)" : ""}`}
       description={<>{edit.note || "No note"}, by {edit.by}, <Time at={edit.at} /></>}
       footer={
         <>
@@ -83,7 +83,7 @@ function VersionDialog({ edit, current, onClose }: VersionDialogProps) {
 function VersionText({ then, now, current }: { then: EditDetail; now: EditDetail | undefined; current: boolean }) {
   const says = { toolsets: then.toolsets, gates: then.gates };
   if (current || !now) return <JsonView value={says} label={`Version ${then.version}`} open={4} />;
-  return <JsonDiff label={`Version ${now.version} and version ${then.version}`} beforeTitle={`Now, version ${now.version}`} afterTitle={`Version ${then.version}`} before={{ toolsets: now.toolsets, gates: now.gates }} after={says} />;
+  return <JsonDiff label={`Version ${now.version} and version ${then.version}`} beforeTitle={`Current version ${now.version}`} afterTitle={`Version ${then.version}`} before={{ toolsets: now.toolsets, gates: now.gates }} after={says} />;
 }
 
 function useRestore(edit: Edit, current: Edit | undefined, onDone: () => void) {

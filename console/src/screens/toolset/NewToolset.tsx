@@ -9,7 +9,7 @@ import { nameHint, nameRule } from "./selection";
 export function NewToolset({ open, onClose, names }: { open: boolean; onClose: () => void; names: string[] }) {
   const navigate = useNavigate();
   const [name, setName] = useState("");
-  const wrong = name === "" ? undefined : !nameRule.test(name) ? `Use ${nameHint}.` : names.includes(name) ? "A toolset with this name exists." : undefined;
+  const wrong = name === "" ? undefined : !nameRule.test(name) ? `Use ${nameHint}.` : names.includes(name) ? "A toolset with this name already exists." : undefined;
   const create = (event: FormEvent) => {
     event.preventDefault();
     if (name !== "" && !wrong) void navigate({ to: "/toolsets/$name", params: { name }, search: { tab: "new" } });

@@ -47,7 +47,7 @@ export function PickedPane({ selection, mayEdit, onTool, onServer, onLocal, onNa
 }
 
 function aboutOf(pick: ToolsetServer, tools: number | undefined): string {
-  const much = isWhole(pick) ? `all tools${tools === undefined ? "" : `, ${plural(tools, "tool")} now`}` : `${count(pick.tools?.length)}${tools === undefined ? "" : ` of ${plural(tools, "tool")}`}`;
+  const much = isWhole(pick) ? `all tools${tools === undefined ? "" : ` (currently ${count(tools)})`}` : `${count(pick.tools?.length)}${tools === undefined ? "" : ` of ${plural(tools, "tool")}`}`;
   return pick.resources && pick.resources.length > 0 ? `${much}; ${plural(pick.resources.length, "resource pattern")}` : much;
 }
 

@@ -42,7 +42,7 @@ function Line({ tool, selection, pickTool, busy }: Picking & { tool: ToolItem })
         }
       />
       <span className="Toolset-number">
-        {how === "whole" && <Badge tone="accent" title="The whole server is selected. Clear the box to select the other tools one by one.">with server</Badge>}
+        {how === "whole" && <Badge tone="accent" title="The whole server is selected. Clear the checkbox to select its other tools individually.">whole server</Badge>}
         {tool.mode === "write" && <Badge tone="warn">write</Badge>}
         <span title="Approximate size of the definition in a prompt">{count(tool.tokens)} tokens</span>
       </span>

@@ -56,7 +56,7 @@ describe("a selection", () => {
     expect(bodyOf(nothing)).toEqual({});
     expect(inWords(some)).toBe("1 local tool, all of jira, 2 of github");
     expect(inWords(some, 1)).toBe("1 local tool and 2 more");
-    expect(inWords(nothing)).toBe("nothing");
+    expect(inWords(nothing)).toBe("no tools");
   });
 
   it("has names by a rule", () => {

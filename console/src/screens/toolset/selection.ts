@@ -87,7 +87,7 @@ function canonical({ tools, servers }: Selection): string {
 export function inWords({ tools, servers }: Selection, most = 3): string {
   const words = servers.map((pick) => (isWhole(pick) ? `all of ${pick.id}` : `${pick.tools?.length} of ${pick.id}`));
   if (tools.length > 0) words.unshift(tools.length === 1 ? "1 local tool" : `${tools.length} local tools`);
-  if (words.length === 0) return "nothing";
+  if (words.length === 0) return "no tools";
   if (words.length <= most) return words.join(", ");
   return `${words.slice(0, most).join(", ")} and ${words.length - most} more`;
 }
