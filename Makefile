@@ -2,34 +2,50 @@
 
 help: ## Show this help
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
-assets: ## Build what the binary embeds: the script engine and zod
-	cd internal/jsvm/assets && npm ci --no-audit --no-fund --loglevel=error
-	go run ./internal/jsvm/assets/build
-console: ## Build the web console that the binary embeds
-	cd console && npm ci --no-audit --no-fund --loglevel=error && npm run build
-pictures: ## Make the screenshots of the documentation from a running demo
-	go test -count=1 -v -run TestPictures ./acceptance -args -pictures
-build: ## Build bin/toolyard
+
+# The binary embeds files that are not in git: the script engine, zod and the web console.
+# They are built here, and only when their sources are newer.
+ASSETS  := internal/jsvm/assets/built/runtime.js
+CONSOLE := internal/serve/console/built/index.html
+NPM_CI  := npm ci --no-audit --no-fund --loglevel=error
+
+build: $(ASSETS) $(CONSOLE) ## Build bin/toolyard, with everything it embeds
 	go build -trimpath -o bin/toolyard ./cmd/toolyard
+assets: $(ASSETS) ## Build the script engine and zod
+console: $(CONSOLE) ## Build the web console
+
+$(ASSETS): internal/jsvm/assets/node_modules/.package-lock.json $(wildcard internal/jsvm/assets/build/*.go) $(shell find internal/jsvm/runtime -type f)
+	go run ./internal/jsvm/assets/build
+	@touch $@
+$(CONSOLE): console/node_modules/.package-lock.json console/index.html console/vite.config.ts $(shell find console/public console/scripts console/src -type f -not -path '*/api/schema/*')
+	cd console && npm run build
+	@touch $@
+%/node_modules/.package-lock.json: %/package.json %/package-lock.json
+	@command -v npm >/dev/null || { echo "npm is not in PATH: install Node.js with npm, then run make again" >&2; exit 1; }
+	cd $* && $(NPM_CI)
+	@touch $@
+
+pictures: ## Take the screenshots for the documentation from a running demo
+	go test -count=1 -v -run TestPictures ./acceptance -args -pictures
 test: ## Run the unit tests
 	go test -short ./...
 race: ## Run all Go tests under the race detector
 	go test -race -short ./...
-acceptance: ## Drive the built binary, official clients included
+acceptance: ## Test the built binary, also with the official clients
 	go test -count=1 -v ./acceptance/...
 conformance: ## Run the official MCP conformance suite, both eras
 	go test -count=1 -v -run Conformance ./acceptance
-services: ## Start a PostgreSQL for the tests and print how to tell them
+services: ## Start PostgreSQL for the tests and print its settings
 	@acceptance/services.sh
-chaos: ## Money and limits on three replicas, under 1,000 kills
+chaos: ## Test money and limits on three replicas while killing them 1,000 times
 	CHAOS_KILLS=1000 go test -count=1 -timeout 60m -v -run Chaos ./acceptance
-zoo: ## 10,000 runs against hostile MCP servers, and 10,000 kills
+zoo: ## Run 10,000 hostile MCP servers and kill 10,000 processes
 	ZOO=long go test -count=1 -timeout 60m -v -run 'Zoo|Kill' ./upstream
-lint: ## Check style and mistakes
+lint: ## Run the linters
 	go tool -modfile=tools/go.mod golangci-lint run ./...
-fuzz: ## Fuzz every parser of strangers' bytes, 60 s each
+fuzz: ## Fuzz every parser of untrusted input, 60 s each
 	acceptance/fuzz.sh 60s
-bench: ## Measure beside the bare SDK and a plain handler
+bench: ## Compare with the bare SDK and a plain HTTP handler
 	go run ./bench
-ci: ## Everything that must pass
+ci: ## Run everything that must pass
 	bash .ci/run

@@ -81,7 +81,7 @@ type seen struct {
 func needBrowser(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat("../internal/serve/console/built/index.html"); err != nil {
-		t.Fatal("the console is not built into the binary: run make console first")
+		t.Fatal("the binary was built without the console: run make console")
 	}
 	if _, err := exec.LookPath("chromium"); err != nil {
 		if os.Getenv("CI") != "" {

@@ -1,7 +1,6 @@
-// Package assets holds what the binary carries beside Go code: the script engine, the
-// runtime that scripts find in it, zod, and zod's types for editors. They are built from
-// npm packages with pinned hashes by make assets; a binary built without them works, but
-// for scripts.
+// Package assets embeds the script engine, the runtime library of scripts, zod, and zod's
+// types for editors. "make build" builds them from npm packages with pinned hashes; they are
+// not in git. A binary built without them serves everything except scripts.
 package assets
 
 import (
@@ -15,7 +14,7 @@ var built embed.FS
 // The names of the assets.
 const (
 	Engine   = "quickjs.wasm"  // QuickJS-NG
-	Runtime  = "runtime.js"    // what scripts find beside the language
+	Runtime  = "runtime.js"    // the runtime library of scripts
 	Zod      = "zod.js"        // zod as one ES module
 	ZodTypes = "zod-types.zip" // its type definitions
 )
@@ -24,7 +23,7 @@ const (
 func Read(name string) ([]byte, error) {
 	data, err := built.ReadFile("built/" + name)
 	if err != nil {
-		return nil, fmt.Errorf("this program was built without %s, which scripts need; run make assets in the source and build it again", name)
+		return nil, fmt.Errorf("this binary was built without %s, which TypeScript tools need; run \"make build\" in the source tree", name)
 	}
 	return data, nil
 }

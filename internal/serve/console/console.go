@@ -1,6 +1,6 @@
-// Package console serves the console: pages built from the console folder by make console
-// and embedded in the binary. They are a client of the API like any other; nothing here
-// knows about the yard. A binary built without them says how to build them.
+// Package console serves the web console: pages built from the console folder by "make build"
+// and embedded in the binary. The pages use the public HTTP API; this package does not depend
+// on the yard. A binary built without them serves a page that explains how to build them.
 package console
 
 import (
@@ -225,9 +225,9 @@ const howToBuild = `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <title>Toolyard</title>
-<h1>This toolyard was built without its console</h1>
-<p>Run <code>make console</code> in the source, which needs npm, and build the program again.
-<p>Everything that the console shows is in the API, under <a href="/api/v1/openapi.json">/api/v1</a>.
+<h1>This binary was built without the console</h1>
+<p>Run <code>make build</code> in the source tree (needs npm).
+<p>The <a href="/api/v1/openapi.json">HTTP API</a> offers everything that the console shows.
 </html>
 `
 

@@ -142,7 +142,7 @@ func TestBuiltWithout(t *testing.T) {
 	if got.StatusCode != http.StatusNotImplemented || got.Header.Get("Content-Security-Policy") != policy {
 		t.Errorf("Status %d, headers %v", got.StatusCode, got.Header)
 	}
-	if body := text(t, got); !strings.Contains(body, "make console") {
+	if body := text(t, got); !strings.Contains(body, "make build") {
 		t.Errorf("The page does not say how to build the console:\n%s", body)
 	}
 }
@@ -151,7 +151,7 @@ func TestBuiltWithout(t *testing.T) {
 func TestBuilt(t *testing.T) {
 	document, err := built.ReadFile("built/index.html")
 	if err != nil {
-		t.Skip("The console is not built; make console does it.")
+		t.Skip("the console is not built; run make console")
 	}
 	for what, pattern := range map[string]string{
 		"an inline script":     `<script(?:\s[^>]*)?>[^<]`,
