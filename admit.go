@@ -73,7 +73,7 @@ type Ticket struct {
 type Receipt struct {
 	Call      string `json:"call"`
 	Price     Money  `json:"priceUsd"` // what was charged; zero for a call that failed
-	Purse     string `json:"purse,omitempty"`
+	Purse     string `json:"chargedTo,omitempty"`
 	Spent     *Money `json:"spentUsd,omitempty"`
 	Remaining *Money `json:"remainingUsd,omitempty"`
 	Replayed  bool   `json:"replayed,omitempty"` // charged when it ran, not again

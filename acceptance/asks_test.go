@@ -22,7 +22,7 @@ type turn struct {
 		Content []struct{ Text string }
 		IsError bool
 	}
-	Asks *struct {
+	InputRequired *struct {
 		Questions map[string]struct {
 			Message, URL string
 			Schema       json.RawMessage
@@ -63,14 +63,14 @@ func (p person) call(tool, args, more string) (got turn) {
 func (p person) ask(tool, args, more, message string) (key, state string) {
 	p.t.Helper()
 	got := p.call(tool, args, more)
-	if got.status != http.StatusOK || got.Result != nil || got.Asks == nil || len(got.Asks.Questions) != 1 || got.Asks.State == "" {
+	if got.status != http.StatusOK || got.Result != nil || got.InputRequired == nil || len(got.InputRequired.Questions) != 1 || got.InputRequired.State == "" {
 		p.t.Fatalf("%s asks nothing: %+v", tool, got)
 	}
-	for key, q := range got.Asks.Questions {
+	for key, q := range got.InputRequired.Questions {
 		if q.Message != message || !json.Valid(q.Schema) || q.URL != "" {
 			p.t.Errorf("%s asks %+v", tool, q)
 		}
-		return key, got.Asks.State
+		return key, got.InputRequired.State
 	}
 	return "", ""
 }
@@ -78,7 +78,7 @@ func (p person) ask(tool, args, more, message string) (key, state string) {
 // ends checks that a call ends with a text.
 func (p person) ends(got turn, want string) {
 	p.t.Helper()
-	if got.status != http.StatusOK || got.Asks != nil || got.Result == nil || got.Result.IsError || len(got.Result.Content) != 1 || got.Result.Content[0].Text != want {
+	if got.status != http.StatusOK || got.InputRequired != nil || got.Result == nil || got.Result.IsError || len(got.Result.Content) != 1 || got.Result.Content[0].Text != want {
 		p.t.Errorf("%+v, want %s", got, want)
 	}
 }

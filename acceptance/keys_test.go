@@ -71,7 +71,7 @@ func TestApprovalByCommandIsAudited(t *testing.T) {
 	}
 	list := p.changes(t, keyOf(t, p, "victor", "viewer"))
 	for _, c := range list {
-		if c["deed"] == "server.approve" && c["subject"] == "up" && c["status"] == 200.0 && strings.HasSuffix(c["caller"].(string), " (command line)") {
+		if c["action"] == "server.approve" && c["subject"] == "up" && c["status"] == 200.0 && strings.HasSuffix(c["caller"].(string), " (command line)") {
 			return
 		}
 	}

@@ -102,7 +102,7 @@ func (t town) seedBooks(ctx context.Context, s *store.Store, p *past) error {
 			}
 		}
 		at := time.Now().Add(-time.Duration(i) * time.Minute)
-		change := &store.Change{ID: toolyard.NewCallID(at), At: at, Caller: account(i % t.accounts), Deed: []string{"toolset.put", "server.approve", "key.make"}[i%3], Subject: townServer(i % t.servers), Status: http.StatusOK}
+		change := &store.Change{ID: toolyard.NewCallID(at), At: at, Caller: account(i % t.accounts), Action: []string{"toolset.put", "server.approve", "key.make"}[i%3], Subject: townServer(i % t.servers), Status: http.StatusOK}
 		if err := s.BeginChange(ctx, change); err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ func (t town) questions(p *past) []question {
 	list := []question{{title: "preview of a toolset", path: fixed("/toolsets/some/preview"), body: fmt.Sprintf(`{"tools":[%q],"servers":[{"id":"s1"}]}`, townTool(1))}}
 	for _, path := range []string{
 		"/me", "/overview", "/traffic?minutes=60", "/traffic?minutes=1440", "/problems", "/limits", "/servers", "/servers/s1", "/servers/s1/pending", "/toolsets", "/toolsets/some",
-		"/gates", "/gates/chat", "/gates/default", "/edits", "/edits/3", "/accounts", "/account", "/sessions", "/sessions?state=open", "/keys", "/changes", "/changes?deed=server.approve", "/changes?subject=s3",
+		"/gates", "/gates/chat", "/gates/default", "/edits", "/edits/3", "/accounts", "/account", "/sessions", "/sessions?state=open", "/keys", "/changes", "/changes?action=server.approve", "/changes?subject=s3",
 		"/tools", "/tools?q=s", "/tools?q=se", "/tools?q=search+inv", "/tools?q=invoices", "/tools?q=upd+cust", "/tools?q=collection+records", "/tools?q=nothing+at+all", "/tools?source=-", "/tools?source=s1", "/tools?category=finance&mode=read",
 		"/tools?price=paid", "/tools?latency=fast", "/tools?gate=chat", "/tools?problem=true", "/tools?limit=200&offset=1500", "/latencies",
 	} {

@@ -115,7 +115,7 @@ func TestApplyShowsAndRestoresVersions(t *testing.T) {
 	if err != nil || len(changes) != 3 {
 		t.Fatalf("%d changes, %v", len(changes), err)
 	}
-	i := slices.IndexFunc(changes, func(c *store.Change) bool { return c.Deed == "config.restore" }) // all have one time
+	i := slices.IndexFunc(changes, func(c *store.Change) bool { return c.Action == "config.restore" }) // all have one time
 	if i < 0 || changes[i].Caller != systemUser() || string(changes[i].Detail) != `{"restored":1,"version":3}` {
 		t.Errorf("the restore is not recorded: %d", i)
 	}

@@ -44,7 +44,7 @@ func (p *program) audit(ctx context.Context, s *store.Store, c change, fn func()
 	}
 	row := &store.Change{
 		ID: rand.Text(), At: p.now().UTC().Truncate(time.Microsecond), Caller: systemUser(),
-		Deed: c.action, Subject: c.subject, Detail: detail,
+		Action: c.action, Subject: c.subject, Detail: detail,
 	}
 	row.Remote, _ = os.Hostname() // without a name it says only who
 	if err := s.BeginChange(ctx, row); err != nil {

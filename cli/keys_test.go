@@ -243,11 +243,11 @@ func TestCommandsAreAudited(t *testing.T) {
 		t.Fatal(err)
 	}
 	slices.SortFunc(changes, func(a, b *store.Change) int {
-		return cmp.Or(strings.Compare(a.Deed, b.Deed), cmp.Compare(a.Status, b.Status))
+		return cmp.Or(strings.Compare(a.Action, b.Action), cmp.Compare(a.Status, b.Status))
 	})
 	var got []string
 	for _, c := range changes {
-		got = append(got, fmt.Sprint(c.Deed, " ", c.Subject, " ", c.Status))
+		got = append(got, fmt.Sprint(c.Action, " ", c.Subject, " ", c.Status))
 		if !strings.HasSuffix(c.Caller, " (command line)") || identity.CheckID(c.Caller) == nil || c.Remote == "" || strings.Contains(string(c.Detail), token[14:]) {
 			t.Errorf("%+v %s", c, c.Detail)
 		}
@@ -259,7 +259,7 @@ func TestCommandsAreAudited(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if i := slices.IndexFunc(changes, func(c *store.Change) bool { return c.Deed == "key.make" }); string(changes[i].Detail) != `{"account":"acme","caller":"alice","name":"ci","scopes":["write"],"ttl":"0s"}` {
+	if i := slices.IndexFunc(changes, func(c *store.Change) bool { return c.Action == "key.make" }); string(changes[i].Detail) != `{"account":"acme","caller":"alice","name":"ci","scopes":["write"],"ttl":"0s"}` {
 		t.Errorf("%s", changes[i].Detail)
 	}
 }

@@ -65,8 +65,8 @@ func TestACallThatAsksIsNotCharged(t *testing.T) {
 		}
 	}
 	status, first := call("")
-	state := at(first, "asks.state")
-	if status != 200 || at(first, "asks.questions.sure.message") != "Sure?" || state == "" || at(first, "result") != "" || at(first, "receipt.priceUsd") != "0" {
+	state := at(first, "inputRequired.state")
+	if status != 200 || at(first, "inputRequired.questions.sure.message") != "Sure?" || state == "" || at(first, "result") != "" || at(first, "receipt.priceUsd") != "0" {
 		t.Fatalf("%d %v", status, first)
 	}
 	purse("0", "1")
@@ -97,7 +97,7 @@ func TestAStateOfAnotherCall(t *testing.T) {
 	tool, ran := confirming()
 	s := newStaffWith(t, askingConfig, yard.Options{Tools: []*toolyard.Tool{tool}})
 	_, first := s.ask(t, "caller", "POST", "/api/v1/calls", `{"interactive":true,"tool":"confirm"}`)
-	state := at(first, "asks.state")
+	state := at(first, "inputRequired.state")
 	body := fmt.Sprintf(`{"tool":"confirm","state":%q,"answers":{"sure":{"action":"decline"}}}`, state)
 	for _, step := range []struct {
 		role, body string
@@ -129,7 +129,7 @@ func TestACallThatAsksIsNotCounted(t *testing.T) {
 			return s.ask(t, "caller", "POST", "/api/v1/tools/execute", fmt.Sprintf(`{"interactive":true,"tool":"confirm","session":%q%s%s}`, at(session, "id"), key, more))
 		}
 		_, first := call("")
-		status, second := call(fmt.Sprintf(`,"state":%q,"answers":{"sure":{"action":"decline"}}`, at(first, "asks.state")))
+		status, second := call(fmt.Sprintf(`,"state":%q,"answers":{"sure":{"action":"decline"}}`, at(first, "inputRequired.state")))
 		if status != 200 || at(second, "receipt.priceUsd") != "0.5" {
 			t.Errorf("%s: %d %v, after %v", key, status, second, first)
 		}
@@ -147,7 +147,7 @@ func TestAnotherReplicaTakesTheAnswer(t *testing.T) {
 	one := newStaffWith(t, config, yard.Options{Tools: []*toolyard.Tool{tool}})
 	other := newStaffWith(t, config, yard.Options{Tools: []*toolyard.Tool{tool}})
 	_, first := one.ask(t, "local", "POST", "/api/v1/calls", `{"interactive":true,"tool":"confirm"}`)
-	status, second := other.ask(t, "local", "POST", "/api/v1/calls", fmt.Sprintf(`{"tool":"confirm","state":%q,"answers":{"sure":{"action":"cancel"}}}`, at(first, "asks.state")))
+	status, second := other.ask(t, "local", "POST", "/api/v1/calls", fmt.Sprintf(`{"tool":"confirm","state":%q,"answers":{"sure":{"action":"cancel"}}}`, at(first, "inputRequired.state")))
 	if status != 200 || at(second, "result.content") == "" || ran.Load() != 2 {
 		t.Errorf("%d %v, after %v", status, second, first)
 	}
@@ -162,7 +162,7 @@ func TestAnAnswerIsUsedOnceByAllReplicas(t *testing.T) {
 	other := newStaffWith(t, config, yard.Options{Tools: []*toolyard.Tool{tool}})
 	ask := func() string {
 		_, first := one.ask(t, "local", "POST", "/api/v1/calls", `{"interactive":true,"tool":"confirm"}`)
-		return at(first, "asks.state")
+		return at(first, "inputRequired.state")
 	}
 	answer := func(s *staff, state string, want int) {
 		t.Helper()
@@ -201,7 +201,7 @@ func TestAnAnswerIsSentAgain(t *testing.T) {
 	more := fmt.Sprintf(`,"session":%q,"idempotencyKey":"k"`, at(session, "id"))
 	_, first := s.ask(t, "caller", "POST", "/api/v1/tools/execute", `{"interactive":true,"tool":"confirm"`+more+`}`)
 	for i := range 3 {
-		status, answer := s.ask(t, "caller", "POST", "/api/v1/tools/execute", fmt.Sprintf(answered, at(first, "asks.state"), more))
+		status, answer := s.ask(t, "caller", "POST", "/api/v1/tools/execute", fmt.Sprintf(answered, at(first, "inputRequired.state"), more))
 		if status != 200 || (at(answer, "receipt.replayed") == "true") != (i > 0) || ran.Load() != 2 {
 			t.Errorf("%d %v; the tool ran %d times", status, answer, ran.Load())
 		}
@@ -214,7 +214,7 @@ func TestARefusedAnswerIsNotUsedUp(t *testing.T) {
 	s := newStaffWith(t, "terms: {confirm: {rate: {perMinute: 1}}}\nlimits: {wait: 100ms}\ngates: {all: {mode: read, callers: keys}}\n", yard.Options{Tools: []*toolyard.Tool{tool}})
 	_, first := s.ask(t, "caller", "POST", "/api/v1/calls", `{"interactive":true,"tool":"confirm"}`)
 	for range 2 {
-		if status, answer := s.ask(t, "caller", "POST", "/api/v1/calls", fmt.Sprintf(answered, at(first, "asks.state"), "")); status != 429 {
+		if status, answer := s.ask(t, "caller", "POST", "/api/v1/calls", fmt.Sprintf(answered, at(first, "inputRequired.state"), "")); status != 429 {
 			t.Errorf("%d %v", status, answer)
 		}
 	}

@@ -145,7 +145,7 @@ func TestAuthorization(t *testing.T) {
 			if rule.Access == "nobody" {
 				t.Fatal("nobody said whom it is for")
 			}
-			if rule.Method != "GET" && (rule.Deed == "") != unrecorded[name] {
+			if rule.Method != "GET" && (rule.Action == "") != unrecorded[name] {
 				t.Error("it changes something, and who did it is not recorded")
 			}
 			body := ""
@@ -338,7 +338,7 @@ func TestChangesPageIsBounded(t *testing.T) {
 	detail, _ := json.Marshal(map[string]string{"text": strings.Repeat("x", 60_000)}) // as older versions kept them
 	const rows = 150
 	for i := range rows {
-		err := s.store.BeginChange(t.Context(), &store.Change{ID: fmt.Sprintf("old-%03d", i), At: time.Now().UTC(), Caller: "ann", Deed: "key.make", Detail: detail})
+		err := s.store.BeginChange(t.Context(), &store.Change{ID: fmt.Sprintf("old-%03d", i), At: time.Now().UTC(), Caller: "ann", Action: "key.make", Detail: detail})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -426,8 +426,8 @@ func TestChangesAreRecorded(t *testing.T) {
 		t.Fatalf("%v", answer)
 	}
 	for i, want := range []map[string]any{
-		{"caller": "operator-1", "deed": "toolset.put", "subject": "some", "status": 409.0},
-		{"caller": "operator-1", "deed": "toolset.put", "subject": "some", "status": 200.0},
+		{"caller": "operator-1", "action": "toolset.put", "subject": "some", "status": 409.0},
+		{"caller": "operator-1", "action": "toolset.put", "subject": "some", "status": 200.0},
 	} {
 		got := list[i].(map[string]any)
 		for name, value := range want {

@@ -3,9 +3,9 @@
 import { api, check, enter, figure, listed, main, mcp, settings, settled, sleep, step, until } from './page.mjs';
 
 // change has the server offer another definition, and waits until the yard has noticed.
-async function change(deed, tool) {
-  const answer = await mcp('all', 'tools/call', { name: `mcp_up__${deed}`, arguments: {} }, settings.operator);
-  check(`the server does ${deed}`, answer.result && !answer.result.isError, answer);
+async function change(action, tool) {
+  const answer = await mcp('all', 'tools/call', { name: `mcp_up__${action}`, arguments: {} }, settings.operator);
+  check(`the server does ${action}`, answer.result && !answer.result.isError, answer);
   await until(`${tool} waits`, async () => (await api(settings.viewer, 'GET', '/servers/up/pending')).pending?.some((each) => each.tool === tool));
 }
 

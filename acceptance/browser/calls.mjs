@@ -2,7 +2,7 @@
 // its time went, what was sent and what came back.
 import { api, check, enter, figure, main, mcp, quantile, settings, sleep, step, until } from './page.mjs';
 
-const fresh = ['archive', 'compare', 'count', 'describe', 'export', 'fetch', 'find', 'forecast', 'list', 'rank'].map((deed) => `${deed}_driver_template`);
+const fresh = ['archive', 'compare', 'count', 'describe', 'export', 'fetch', 'find', 'forecast', 'list', 'rank'].map((action) => `${action}_driver_template`);
 
 await main(async () => {
   const { page, context } = await enter(settings.operator, '/calls');

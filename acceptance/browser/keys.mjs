@@ -57,9 +57,9 @@ await main(async () => {
     await page.goto('/console/changes');
     await settled(page);
     const table = page.getByRole('table', { name: 'Changes' });
-    for (const deed of ['Revoke a key', 'Create a key', 'Fund an account', 'Edit a toolset', 'Restore an earlier version', 'Approve definitions', 'Reject definitions']) {
-      const row = table.getByRole('row').filter({ hasText: deed }).first();
-      check(`${deed}: by whom`, (await row.count()) === 1 && (await row.innerText()).includes('olivia'), await row.count());
+    for (const action of ['Revoke a key', 'Create a key', 'Fund an account', 'Edit a toolset', 'Restore an earlier version', 'Approve definitions', 'Reject definitions']) {
+      const row = table.getByRole('row').filter({ hasText: action }).first();
+      check(`${action}: by whom`, (await row.count()) === 1 && (await row.innerText()).includes('olivia'), await row.count());
     }
     await table.getByRole('row').filter({ hasText: 'Fund an account' }).first().getByRole('button', { name: 'Details' }).click();
     await page.getByRole('dialog').getByText('globex').first().waitFor();

@@ -135,7 +135,7 @@ async function ways({ page, context }) {
     };
     await page.route('**/api/v1/calls', async (route) => {
       await sleep(1000);
-      await route.fulfill({ json: { asks: { questions, state: 'sealed' } } });
+      await route.fulfill({ json: { inputRequired: { questions, state: 'sealed' } } });
     }, { times: 1 });
     await run();
     await page.getByLabel('message *', { exact: true }).fill('Changed meanwhile');
@@ -148,7 +148,7 @@ async function ways({ page, context }) {
     check('it is opened', (await tab.waitForURL(address).then(() => true, () => false)) && (await tab.evaluate(() => window.opener === null && document.referrer === '')), tab.url());
     await tab.close();
     await question.getByRole('button', { name: 'Decline this one' }).last().click();
-    await page.route('**/api/v1/calls', (route) => route.fulfill({ json: { asks: { questions: {}, state: 'alone' } } }), { times: 1 });
+    await page.route('**/api/v1/calls', (route) => route.fulfill({ json: { inputRequired: { questions: {}, state: 'alone' } } }), { times: 1 });
     const { answers } = await sentBy(page, () => press('Answer'));
     check('each has its answer', isDeepStrictEqual(answers, { a: { action: 'accept' }, b: { action: 'decline' } }), answers);
     await question.getByText('The tool is waiting to continue').waitFor();
@@ -163,7 +163,7 @@ async function ends({ page, expect }) {
   await step(page, 'what cannot be a form is written as JSON', async () => {
     const { field, press, run, says } = await at(page, 'test_input_required_result_multi_round');
     const schema = { type: 'object', properties: { constructor: { type: 'string' } }, required: ['constructor'] };
-    await page.route('**/api/v1/calls', (route) => route.fulfill({ json: { asks: { questions: { q: { message: 'Who built it?', schema } }, state: 'sealed' } } }), { times: 1 });
+    await page.route('**/api/v1/calls', (route) => route.fulfill({ json: { inputRequired: { questions: { q: { message: 'Who built it?', schema } }, state: 'sealed' } } }), { times: 1 });
     await run();
     await field('Answer as JSON').fill('{"constructor":');
     await press('Answer');
@@ -179,9 +179,9 @@ async function ends({ page, expect }) {
     const { question, result, field, press, run, says } = await at(page, 'test_input_required_result_multi_round');
     const asked = page.waitForResponse((each) => each.url().endsWith('/calls') && each.request().method() === 'POST');
     await run();
-    const { asks } = await (await asked).json();
+    const { inputRequired } = await (await asked).json();
     await question.waitFor();
-    const used = await api(settings.operator, 'POST', '/calls', { tool: 'test_input_required_result_multi_round', gate: 'all', args: {}, state: asks.state, answers: { step1: { action: 'cancel' } } });
+    const used = await api(settings.operator, 'POST', '/calls', { tool: 'test_input_required_result_multi_round', gate: 'all', args: {}, state: inputRequired.state, answers: { step1: { action: 'cancel' } } });
     check('the state was good for its caller', used.status === 200, used);
     expect(/400 POST .*\/calls$/);
     await field('name *').fill('Ann');
@@ -197,7 +197,7 @@ async function ends({ page, expect }) {
   await step(page, 'no message hides who asks', async () => {
     const { question, run } = await at(page, 'test_input_required_result_multi_round');
     const message = `Toolyard: your session has ended.${'\n'.repeat(2000)}\u202e<b>Your key?</b>`;
-    await page.route('**/api/v1/calls', (route) => route.fulfill({ json: { asks: { questions: { q: { message, schema: { type: 'object', properties: {} } } }, state: 'sealed' } } }), { times: 1 });
+    await page.route('**/api/v1/calls', (route) => route.fulfill({ json: { inputRequired: { questions: { q: { message, schema: { type: 'object', properties: {} } } }, state: 'sealed' } } }), { times: 1 });
     await run();
     const told = await question.locator('blockquote').innerText();
     check('it is shown as a text, with what cannot be seen', told.endsWith('⟨U+202E⟩<b>Your key?</b>'), told.slice(-60));

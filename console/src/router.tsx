@@ -89,7 +89,7 @@ const routes = [
   createRoute({
     getParentRoute: () => root,
     path: "/changes",
-    validateSearch: texts("caller", "deed", "subject"),
+    validateSearch: texts("caller", "action", "subject"),
     component: lazyRouteComponent(() => import("./screens/Changes")),
   }),
 ] as const;

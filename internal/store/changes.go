@@ -22,7 +22,7 @@ type Change struct {
 	At      time.Time       `json:"at"`
 	Caller  string          `json:"caller"`
 	Account string          `json:"account,omitempty"`
-	Deed    string          `json:"deed"` // such as toolset.put
+	Action  string          `json:"action"` // such as toolset.put
 	Subject string          `json:"subject"`
 	Detail  json.RawMessage `json:"detail,omitempty"`
 	Status  int             `json:"status"` // of the answer, as HTTP has it; zero while there is none
@@ -31,7 +31,7 @@ type Change struct {
 
 // ChangeQuery selects changes. Empty fields select everything.
 type ChangeQuery struct {
-	Caller, Deed, Subject string
+	Caller, Action, Subject string
 
 	Before Cursor // only changes behind this place; the zero value is the beginning
 	Limit  int    // at most MaxCalls, which zero means too
@@ -45,7 +45,7 @@ func (s *Store) BeginChange(ctx context.Context, c *Change) error {
 		return toolyard.Errorf(toolyard.Invalid, "A change needs an id, and its detail is JSON of at most %d KiB.", maxDetail>>10)
 	}
 	_, err := s.db.ExecContext(ctx, `INSERT INTO changes (`+changeColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		clean(c.ID), c.At.UTC(), clean(c.Caller), clean(c.Account), clean(c.Deed), clean(c.Subject), optional(c.Detail), c.Status, clean(c.Remote))
+		clean(c.ID), c.At.UTC(), clean(c.Caller), clean(c.Account), clean(c.Action), clean(c.Subject), optional(c.Detail), c.Status, clean(c.Remote))
 	if err != nil {
 		return fmt.Errorf("store: change %s: %w", c.ID, s.engine.explain(err))
 	}
@@ -71,7 +71,7 @@ func (s *Store) Changes(ctx context.Context, q ChangeQuery) ([]*Change, error) {
 	}
 	f := &filter{}
 	f.equal("caller", q.Caller)
-	f.equal("deed", q.Deed)
+	f.equal("deed", q.Action)
 	f.equal("subject", q.Subject)
 	f.behind("at", q.Before.At, q.Before.ID)
 	text := "SELECT " + changeColumns + " FROM changes" + f.String() + " ORDER BY at DESC, id DESC LIMIT " + f.arg(q.Limit)
@@ -81,7 +81,7 @@ func (s *Store) Changes(ctx context.Context, q ChangeQuery) ([]*Change, error) {
 func scanChange(s scanner) (*Change, error) {
 	var c Change
 	var detail sql.NullString
-	err := s.Scan(&c.ID, &c.At, &c.Caller, &c.Account, &c.Deed, &c.Subject, &detail, &c.Status, &c.Remote)
+	err := s.Scan(&c.ID, &c.At, &c.Caller, &c.Account, &c.Action, &c.Subject, &detail, &c.Status, &c.Remote)
 	c.At = c.At.UTC()
 	if detail.String != "" {
 		c.Detail = json.RawMessage(detail.String)

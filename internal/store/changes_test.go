@@ -20,7 +20,7 @@ func TestChanges(t *testing.T) {
 		for i := range 30 {
 			c := &Change{
 				ID: fmt.Sprintf("x%02d", i), At: recordStart.Add(time.Duration(i/4) * time.Second), Caller: pick(i, "alice", "bob"), Account: pick(i, "", "acme"),
-				Deed: pick(i, "toolset.put", "key.create", "server.approve"), Subject: pick(i, "a", "b", "c", "d"), Remote: pick(i, "", "::1"),
+				Action: pick(i, "toolset.put", "key.create", "server.approve"), Subject: pick(i, "a", "b", "c", "d"), Remote: pick(i, "", "::1"),
 			}
 			if i%2 == 0 {
 				c.Detail = json.RawMessage(`{"a":"\u0000"}`)
@@ -41,7 +41,7 @@ func TestChanges(t *testing.T) {
 		}{
 			"all":     {ChangeQuery{}, func(int, *Change) bool { return true }},
 			"caller":  {ChangeQuery{Caller: "bob"}, func(_ int, c *Change) bool { return c.Caller == "bob" }},
-			"deed":    {ChangeQuery{Deed: "key.create"}, func(_ int, c *Change) bool { return c.Deed == "key.create" }},
+			"action":  {ChangeQuery{Action: "key.create"}, func(_ int, c *Change) bool { return c.Action == "key.create" }},
 			"subject": {ChangeQuery{Subject: "c"}, func(_ int, c *Change) bool { return c.Subject == "c" }},
 			"before":  {ChangeQuery{Before: Cursor{all[9].At, all[9].ID}, Limit: 5}, func(i int, _ *Change) bool { return i > 9 && i < 15 }},
 		} {

@@ -22,23 +22,23 @@ export type TrafficFilter = Query<schema.GetTrafficData>;
 export type Traffic = schema.Traffic;
 export type Minute = Traffic["minutes"][number];
 
-export type ToolFilter = Query<schema.FindToolsData>;
+export type ToolFilter = Query<schema.SearchToolsData>;
 export type ToolList = Told<schema.Tools>;
 export type ToolItem = ToolList["tools"][number];
 export type Facets = ToolList["facets"];
 export type Facet = Facets[string][number];
 export type ToolDetail = Told<schema.Tool>;
-export type ToolAt = ToolDetail["at"][number];
-export type Step = ToolAt["steps"][number];
+export type GateDecision = ToolDetail["visibility"][number];
+export type Step = GateDecision["steps"][number];
 
 export type Problems = schema.Problems;
 export type Problem = Problems["problems"][number];
 
-export type CallRequest = Told<schema.Execute>;
-export type CallAnswer = Told<schema.Executed>;
+export type CallRequest = Told<schema.CallRequest>;
+export type CallAnswer = Told<schema.CallResult>;
 /** A call that came to an end: its tool asks nothing more. */
 export type CallEnd = CallAnswer & { result: JsonObject };
-export type Asks = NonNullable<CallAnswer["asks"]>;
+export type InputRequired = NonNullable<CallAnswer["inputRequired"]>;
 export type Answers = NonNullable<CallRequest["answers"]>;
 
 export type CallFilter = Query<schema.ListCallsData>;
@@ -63,12 +63,12 @@ export type LatencyStats = NonNullable<ServerDetail["latency"]>[number];
 export type Pending = Told<schema.Pending>;
 export type PendingTool = Pending["pending"][number];
 export type PendingKind = PendingTool["kind"];
-export type Picks = schema.Picks;
+export type Picks = schema.DefinitionRefs;
 export type ToolHash = Picks["tools"][number];
 export type Approved = schema.Approved;
 export type Rejected = schema.Rejected;
 
-export type ToolsetBody = schema.Selection;
+export type ToolsetBody = schema.ToolSelection;
 export type ToolsetServer = NonNullable<ToolsetBody["servers"]>[number];
 export type Toolsets = schema.Toolsets;
 export type Toolset = schema.Toolset;
@@ -89,7 +89,7 @@ export type EditDetail = schema.Edit;
 export type Version = schema.Version;
 export type VersionFilter = Query<schema.RemoveToolsetData> & Query<schema.RemoveGateData>;
 
-export type Purse = schema.Purse;
+export type Purse = schema.Balance;
 export type AccountFilter = Query<schema.ListAccountsData>;
 export type AccountPage = schema.Accounts;
 export type Funding = schema.Fund;
@@ -106,8 +106,8 @@ export type Limit = Limits["limits"][number];
 export type KeyFilter = Query<schema.ListKeysData>;
 export type KeyPage = schema.Keys;
 export type Key = KeyPage["keys"][number];
-export type KeyRequest = schema.MakeKey;
-export type NewKey = schema.MadeKey;
+export type KeyRequest = schema.CreateKey;
+export type NewKey = schema.CreatedKey;
 
 export type ChangeFilter = Query<schema.ListChangesData>;
 export type ChangePage = Told<schema.Changes>;

@@ -13,10 +13,10 @@ import { EmptyState } from "../components/States";
 import { type Column, Table } from "../components/Table";
 import { Time } from "../components/Time";
 import { ChangeDialog } from "./ChangesDialog";
-import { deeds, deedWords, outcome } from "./changesWords";
+import { actions, actionLabel, outcome } from "./changesWords";
 import "./Changes.css";
 
-type Filter = { caller?: string | undefined; deed?: string | undefined; subject?: string | undefined };
+type Filter = { caller?: string | undefined; action?: string | undefined; subject?: string | undefined };
 
 /** The audit of changes: who, what, when, outcome. */
 export default function Changes() {
@@ -56,7 +56,7 @@ function columnsOf(narrow: (more: Filter) => void, show: (change: Change) => voi
       grow: 2,
       cell: ({ caller }) => <button type="button" className="Changes-pick cut" title={`Show only changes by ${caller}`} onClick={() => narrow({ caller })}>{caller}</button>,
     },
-    { id: "deed", header: "Action", min: 150, grow: 3, cell: (change) => <span className="cut" title={change.deed}>{deedWords(change.deed)}</span> },
+    { id: "action", header: "Action", min: 150, grow: 3, cell: (change) => <span className="cut" title={change.action}>{actionLabel(change.action)}</span> },
     {
       id: "subject",
       header: "Subject",
@@ -71,11 +71,11 @@ function columnsOf(narrow: (more: Filter) => void, show: (change: Change) => voi
 }
 
 function Filters({ filter, narrow }: { filter: Filter; narrow: (more: Filter) => void }) {
-  const items = [{ value: "", label: "All actions" }, ...deeds.map((deed) => ({ value: deed, label: deedWords(deed) }))];
+  const items = [{ value: "", label: "All actions" }, ...actions.map((action) => ({ value: action, label: actionLabel(action) }))];
   return (
     <div className="row-wrap">
-      <div className="Changes-deed">
-        <Select label="Action" labelHidden value={filter.deed ?? ""} items={items} onChange={(deed) => narrow({ deed: deed || undefined })} />
+      <div className="Changes-action">
+        <Select label="Action" labelHidden value={filter.action ?? ""} items={items} onChange={(action) => narrow({ action: action || undefined })} />
       </div>
       {filter.caller && <Button icon={<X />} onClick={() => narrow({ caller: undefined })}>by {filter.caller}</Button>}
       {filter.subject && <Button icon={<X />} onClick={() => narrow({ subject: undefined })}>of {filter.subject}</Button>}

@@ -4,14 +4,14 @@ import { Status } from "../components/Badge";
 import { Dialog } from "../components/Dialog";
 import { JsonView } from "../components/JsonView";
 import { absolute } from "../format";
-import { deedWords, outcome } from "./changesWords";
+import { actionLabel, outcome } from "./changesWords";
 
 /** The details of one change. */
 export function ChangeDialog({ change, onClose }: { change: Change | undefined; onClose: () => void }) {
   if (!change) return null;
   const { tone, word } = outcome(change.status);
   return (
-    <Dialog open onClose={onClose} title={deedWords(change.deed)} description={<span className="mono wrap-anywhere">{change.subject}</span>}>
+    <Dialog open onClose={onClose} title={actionLabel(change.action)} description={<span className="mono wrap-anywhere">{change.subject}</span>}>
       <div className="stack">
         <dl className="Changes-facts">
           <Fact name="When">{absolute(change.at)}</Fact>

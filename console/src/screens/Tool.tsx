@@ -71,7 +71,7 @@ function Marks({ tool }: { tool: ToolDetail }) {
 
 /** A definition that is not approved is not displayed. */
 function Withheld({ tool }: { tool: ToolDetail }) {
-  const why = tool.at[0]?.steps.find((step) => step.stops);
+  const why = tool.visibility[0]?.steps.find((step) => step.stops);
   return (
     <div className="Tool-withheld" role="note">
       <ShieldAlert aria-hidden="true" />
@@ -100,8 +100,8 @@ function Faults({ tool }: { tool: ToolDetail }) {
 function Parts({ tool }: { tool: ToolDetail }) {
   const search = useSearch({ from: "/tools/$source/$name" });
   const navigate = useNavigate({ from: "/tools/$source/$name" });
-  const shownBy = tool.at.filter((at) => at.visible).length;
-  const who = { id: "who", label: "Visibility", count: shownBy, content: <Who at={tool.at} /> };
+  const shownBy = tool.visibility.filter((at) => at.visible).length;
+  const who = { id: "who", label: "Visibility", count: shownBy, content: <Who at={tool.visibility} /> };
   const calls = { id: "calls", label: "Calls", content: <Recent tool={tool} /> };
   const tabs = tool.withheld
     ? [who, calls]

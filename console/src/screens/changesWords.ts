@@ -19,11 +19,11 @@ const words: Record<string, string> = {
 };
 
 /** The actions, by their API names. */
-export const deeds = Object.keys(words);
+export const actions = Object.keys(words);
 
 /** The label of an action; its API name if it has none. */
-export function deedWords(deed: string): string {
-  return words[deed] ?? deed;
+export function actionLabel(action: string): string {
+  return words[action] ?? action;
 }
 
 /** The outcome of a change by its HTTP status; zero is one still running. */

@@ -107,7 +107,7 @@ func (a *v1) getCosts(r *request) (*reply, error) {
 	q := store.CostQuery{
 		Account: p.account(r.caller), By: p.list("by", "tool", "account", "tool", "day", "week", "month"),
 		Since: p.time("since", a.Now().Add(-costsSince)), Until: p.time("until", time.Time{}),
-		Top: p.number("top", 0, 1, store.MaxGroups), Most: store.Most(p.word("most", string(store.Spent), string(store.Called))),
+		Top: p.number("top", 0, 1, store.MaxGroups), Most: store.Most(p.word("rankBy", string(store.Spent), string(store.Called))),
 	}
 	rows, err := ask(r, a, func(ctx context.Context) ([]store.CostRow, error) { return a.Calls.Costs(ctx, q) })
 	return done(costsPage{rows}, err)

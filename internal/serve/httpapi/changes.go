@@ -40,9 +40,9 @@ const (
 	changesAtOnce  = 100     // that are read from the store
 )
 
-// noted serves a request that changes something, and keeps who asked for what before it is
+// audited serves a request that changes something, and keeps who asked for what before it is
 // done: what cannot be recorded does not happen.
-func (a *v1) noted(r *request, route *route, serve func(*request) (*reply, error)) (answer *reply, err error) {
+func (a *v1) audited(r *request, route *route, serve func(*request) (*reply, error)) (answer *reply, err error) {
 	var detail json.RawMessage
 	switch route.access {
 	case operator:
@@ -67,7 +67,7 @@ func (a *v1) noted(r *request, route *route, serve func(*request) (*reply, error
 func (a *v1) record(r *request, route *route, detail json.RawMessage, serve func(*request) (*reply, error)) (answer *reply, err error) {
 	change := &store.Change{
 		ID: rand.Text(), At: a.Now().UTC().Truncate(time.Microsecond), Caller: r.caller.ID, Account: r.caller.Account,
-		Deed: route.deed, Subject: route.subject(r.Request), Detail: detail,
+		Action: route.action, Subject: route.subject(r.Request), Detail: detail,
 	}
 	change.Remote, _, _ = net.SplitHostPort(r.RemoteAddr)
 	if err := a.Changes.BeginChange(r.Context(), change); err != nil {
@@ -95,15 +95,15 @@ func (a *v1) ended(r *request, change *store.Change, status int) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), requestTime)
 	defer cancel()
 	if err := a.Changes.EndChange(ctx, change.ID, status, change.Subject); err != nil {
-		a.Log.WarnContext(ctx, "how a change ended is not on record", "change", change.ID, "deed", change.Deed, "status", status, "error", err)
+		a.Log.WarnContext(ctx, "how a change ended is not on record", "change", change.ID, "action", change.Action, "status", status, "error", err)
 	}
-	a.Log.InfoContext(ctx, "changed", "deed", change.Deed, "subject", change.Subject, "caller", change.Caller, "status", status)
+	a.Log.InfoContext(ctx, "changed", "action", change.Action, "subject", change.Subject, "caller", change.Caller, "status", status)
 }
 
 // refused keeps that somebody wanted to change what they may not, without what they sent. Of many
 // refusals of one caller it keeps some, with how many there were in between.
 func (a *v1) refused(r *request, route *route, err error) error {
-	if route.deed == "" || !r.caller.Known() {
+	if route.action == "" || !r.caller.Known() {
 		return err
 	}
 	over, ok := a.refusals.take(r.caller.ID, a.Now())
@@ -157,7 +157,7 @@ func (t *route) subject(r *http.Request) string {
 
 func (a *v1) getChanges(r *request) (*reply, error) {
 	p := &r.params
-	q := store.ChangeQuery{Caller: p.values["caller"], Deed: p.values["deed"], Subject: p.values["subject"], Before: p.cursor("before"), Limit: p.number("limit", defaultLimit, 1, store.MaxCalls)}
+	q := store.ChangeQuery{Caller: p.values["caller"], Action: p.values["action"], Subject: p.values["subject"], Before: p.cursor("before"), Limit: p.number("limit", defaultLimit, 1, store.MaxCalls)}
 	if p.err != nil {
 		return nil, p.err
 	}
@@ -240,7 +240,7 @@ func (c *recent) Changes(_ context.Context, q store.ChangeQuery) (list []*store.
 	is := func(asked, value string) bool { return asked == "" || asked == value }
 	for _, change := range slices.Backward(c.list) {
 		behind := q.Before.At.IsZero() || change.At.Before(q.Before.At) || change.At.Equal(q.Before.At) && change.ID < q.Before.ID
-		if behind && is(q.Caller, change.Caller) && is(q.Deed, change.Deed) && is(q.Subject, change.Subject) && len(list) < q.Limit {
+		if behind && is(q.Caller, change.Caller) && is(q.Action, change.Action) && is(q.Subject, change.Subject) && len(list) < q.Limit {
 			list = append(list, change)
 		}
 	}

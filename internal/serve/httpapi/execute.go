@@ -81,10 +81,10 @@ type answerBody struct {
 // executed is what a call came to.
 type executed struct {
 	Result  *toolyard.Result  `json:"result,omitempty"`
-	Asks    *Asks             `json:"asks,omitempty" doc:"What the tool asks before it goes on, instead of a result. Nothing was charged, and the idempotency key is free: make the same call with the answers."`
+	Asks    *Asks             `json:"inputRequired,omitempty" doc:"What the tool asks before it goes on, instead of a result. Nothing was charged, and the idempotency key is free: make the same call with the answers."`
 	Receipt *toolyard.Receipt `json:"receipt,omitempty"`
 	Session *toolyard.Purse   `json:"session,omitempty"`
-	Trace   string            `json:"trace,omitempty" doc:"The stack trace of a script that threw, in its author's files. Only for callers with the scope viewer or operator."`
+	Trace   string            `json:"stackTrace,omitempty" doc:"The stack trace of a script that threw, in its author's files. Only for callers with the scope viewer or operator."`
 }
 
 // execute makes a call at a gate for execution.

@@ -28,7 +28,7 @@ func asking(_ context.Context, r httpapi.ExecuteRequest) (httpapi.Execution, err
 	return httpapi.Execution{Call: call, Result: &toolyard.Result{Structured: told}}, err
 }
 
-const asked = `"asks":{"questions":{"page":{"message":"Sign in","url":"https://example.com/?a=1&b=2"},` +
+const asked = `"inputRequired":{"questions":{"page":{"message":"Sign in","url":"https://example.com/?a=1&b=2"},` +
 	`"size":{"message":"How <large>?","schema":{"type":"object","properties":{"n":{"type":"integer","maximum":9007199254740993}}}}},"state":"sealed"},` +
 	`"receipt":{"call":"c1","priceUsd":"0"}`
 
@@ -61,7 +61,7 @@ func TestACallIsAnswered(t *testing.T) {
 		`"args":{}`:                                                                         ``,
 	} {
 		w := do(h, "alice", "POST", "/api/v1/calls", `{"tool":"ask","state":"sealed",`+sent+`}`)
-		if w.Code != 200 || field(w, "result.structuredContent.answers") != want || field(w, "result.structuredContent.state") != "sealed" || field(w, "asks") != "" {
+		if w.Code != 200 || field(w, "result.structuredContent.answers") != want || field(w, "result.structuredContent.state") != "sealed" || field(w, "inputRequired") != "" {
 			t.Errorf("%s: %d %s", sent, w.Code, w.Body)
 		}
 	}
@@ -127,9 +127,9 @@ func TestQuestionsFitTheDocument(t *testing.T) {
 	h := httpapi.V1(o)
 	answer := `{"tool":"ask","state":"sealed","answers":{"size":{"action":"accept","content":{"n":1}},"page":{"action":"decline"}}}`
 	for name, value := range map[string][]byte{
-		"Executed": do(h, "alice", "POST", "/api/v1/calls", `{"tool":"ask"}`).Body.Bytes(),
-		"Batched":  do(h, "alice", "POST", "/api/v1/calls/batch", `{"calls":[{"tool":"ask"},`+answer+`]}`).Body.Bytes(),
-		"Execute":  []byte(answer),
+		"CallResult":      do(h, "alice", "POST", "/api/v1/calls", `{"tool":"ask"}`).Body.Bytes(),
+		"CallBatchResult": do(h, "alice", "POST", "/api/v1/calls/batch", `{"calls":[{"tool":"ask"},`+answer+`]}`).Body.Bytes(),
+		"CallRequest":     []byte(answer),
 	} {
 		schema, err := toolyard.NewSchema(doc.Components.Schemas[name])
 		if err != nil {

@@ -43,8 +43,8 @@ func anything(name string) *shape {
 
 // Shapes of what holds results, which write themselves.
 var (
-	executedShape = &shape{"Executed", "application/json", executedSchema}
-	batchedShape  = &shape{"Batched", "application/json", func() object {
+	executedShape = &shape{"CallResult", "application/json", executedSchema}
+	batchedShape  = &shape{"CallBatchResult", "application/json", func() object {
 		one := executedSchema()
 		one["properties"].(object)["problem"] = problemSchema()
 		return object{"type": "object", "required": []string{"results"}, "properties": object{"results": object{"type": "array", "items": one}}}
@@ -78,7 +78,7 @@ var queryParams = map[string]object{
 	"offset":   {"type": "integer", "minimum": 0, "maximum": 100_000, "description": "How many to leave out."},
 	"by":       {"type": "string", "default": "tool", "examples": []string{"tool,day"}, "description": "What to group by, separated by commas: account, tool, and one of day, week and month. Weeks begin on Monday; all are in UTC."},
 	"top":      {"type": "integer", "minimum": 1, "maximum": store.MaxGroups, "description": "Only so many groups, those with the most; all when it is not said, of which there may be 10,000."},
-	"most":     {"type": "string", "enum": []store.Most{store.Spent, store.Called}, "default": store.Spent, "description": "The most of what."},
+	"rankBy":   {"type": "string", "enum": []store.Most{store.Spent, store.Called}, "default": store.Spent, "description": "What top ranks groups by."},
 	"minutes":  {"type": "integer", "minimum": 1, "maximum": 1440, "default": 60, "description": "How many minutes."},
 	"q":        text("Words that the tool has, or begins with."),
 	"source":   text("Only of this server; - for local tools."),
@@ -87,7 +87,7 @@ var queryParams = map[string]object{
 	"price":    {"type": "string", "enum": []string{"free", "paid"}, "description": "Only tools that cost nothing, or only those that do."},
 	"latency":  text("Only of this latency class: instant, fast, slow, streaming."),
 	"problem":  {"type": "boolean", "description": "Only with problems."},
-	"deed":     text("Only changes of this kind, such as server.approve."),
+	"action":   text("Only changes of this kind, such as server.approve."),
 	"subject":  text("Only changes of this."),
 	"state":    {"type": "string", "enum": []string{"open", "closed", "expired"}, "description": "Only sessions in this state."},
 	"format":   {"type": "string", "enum": export.Formats, "description": "Whose functions."},

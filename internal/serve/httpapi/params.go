@@ -25,9 +25,23 @@ type params struct {
 	err    error
 }
 
-// readParams reads a query string. Each parameter is known and stands in it once.
+// renamedParams maps former names of query parameters, which are still accepted, to the current ones.
+var renamedParams = map[string]string{"deed": "action", "most": "rankBy"}
+
+// readParams parses a query string. Unknown and repeated parameters are errors.
 func readParams(query string, known []string) (p params, err error) {
-	p.values, err = guard.ReadQuery(query, maxValue, known...)
+	accepted := known
+	for former, name := range renamedParams {
+		if slices.Contains(known, name) && strings.Contains("&"+query, "&"+former+"=") {
+			accepted = append(slices.Clone(accepted), former)
+		}
+	}
+	p.values, err = guard.ReadQuery(query, maxValue, accepted...)
+	for former, name := range renamedParams {
+		if value, ok := p.values[former]; ok && p.values[name] == "" {
+			p.values[name] = value
+		}
+	}
 	bad, ok := errors.AsType[*guard.BadQuery](err)
 	switch {
 	case ok && bad.Name != "":

@@ -13,7 +13,7 @@ type route struct {
 	method, path string
 	id, summary  string
 	access       access
-	deed         string            // what is recorded of who asks for it; empty for nothing
+	action       string            // what is recorded of who asks for it; empty for nothing
 	query        []string          // the parameters of the query string, each of queryParams or of params
 	params       map[string]object // those that mean something of their own here
 	takes, gives *shape            // the body and the answer; nil for none
@@ -28,13 +28,13 @@ type route struct {
 type Rule struct {
 	Method, Path string
 	Access       string // open, caller, viewer or operator
-	Deed         string // what is recorded of who asks for it; empty for nothing
+	Action       string // what is recorded of who asks for it; empty for nothing
 }
 
 // Rules are those of all routes.
 func Rules() (rules []Rule) {
 	for _, r := range newV1(Options{}).routes() {
-		rules = append(rules, Rule{r.method, prefix + r.path, r.access.String(), r.deed})
+		rules = append(rules, Rule{r.method, prefix + r.path, r.access.String(), r.action})
 	}
 	return rules
 }
@@ -77,22 +77,22 @@ func (a *v1) routesOfPeople() []route {
 		},
 		{
 			method: "GET", path: "/changes", id: "listChanges", summary: "What people changed through the API, the newest first.",
-			access: viewer, query: slices.Concat([]string{"caller", "deed", "subject"}, pages), gives: answer[changesPage]("Changes"), refusals: []int{400}, serve: a.getChanges,
+			access: viewer, query: slices.Concat([]string{"caller", "action", "subject"}, pages), gives: answer[changesPage]("Changes"), refusals: []int{400}, serve: a.getChanges,
 		},
 		{
 			method: "GET", path: "/keys", id: "listKeys", summary: "API keys without their secrets, the newest first.",
 			access: viewer, query: slices.Concat([]string{"q", "account", "caller", "state"}, pages), params: keyParams, gives: answer[keysPage]("Keys"), refusals: []int{400, 404}, serve: a.getKeys,
 		},
 		{
-			method: "POST", path: "/keys", id: "makeKey", summary: "Make an API key. Its token is in the answer and nowhere else.",
-			access: operator, deed: "key.make", takes: body[keyBody]("MakeKey"), gives: answer[madeKey]("MadeKey"), status: http.StatusCreated, refusals: []int{400, 404, 409, 413}, serve: a.makeKey,
+			method: "POST", path: "/keys", id: "createKey", summary: "Make an API key. Its token is in the answer and nowhere else.",
+			access: operator, action: "key.make", takes: body[keyBody]("CreateKey"), gives: answer[madeKey]("CreatedKey"), status: http.StatusCreated, refusals: []int{400, 404, 409, 413}, serve: a.makeKey,
 		},
 		{
 			method: "DELETE", path: "/keys/{prefix}", id: "revokeKey", summary: "Make an API key useless from now on.",
-			access: operator, deed: "key.revoke", status: http.StatusNoContent, refusals: []int{404}, serve: a.revokeKey,
+			access: operator, action: "key.revoke", status: http.StatusNoContent, refusals: []int{404}, serve: a.revokeKey,
 		},
 		{
-			method: "GET", path: "/openapi.json", id: "getDocument", summary: "This document.",
+			method: "GET", path: "/openapi.json", id: "getOpenAPI", summary: "This document.",
 			access: open, gives: anything("Document"), serve: getOpenAPI,
 		},
 	}
@@ -113,7 +113,7 @@ func (a *v1) routesOfYard() []route {
 			access: viewer, gives: answer[limitsPage]("Limits"), refusals: []int{404}, serve: a.getLimits,
 		},
 		{
-			method: "GET", path: "/tools", id: "findTools", summary: "The catalog: all tools, or those that fit, the best first.",
+			method: "GET", path: "/tools", id: "searchTools", summary: "The catalog: all tools, or those that fit, the best first.",
 			access: viewer, query: []string{"q", "source", "category", "mode", "price", "latency", "gate", "problem", "limit", "offset"},
 			gives: answer[toolsPage]("Tools"), refusals: []int{400, 404}, serve: a.getTools,
 		},
@@ -127,16 +127,16 @@ func (a *v1) routesOfYard() []route {
 func (a *v1) routesOfCalls() []route {
 	return []route{
 		{
-			method: "POST", path: "/tools/execute", id: "executeTool", summary: "Call a tool at a gate for execution. A tool that failed is an answer too: its result says isError, and nothing is charged. So is one that asks something: see asks.",
-			access: caller, takes: body[executeBody]("Execute"), gives: executedShape, keyed: true, refusals: []int{400, 402, 404, 409, 413, 429}, long: true, serve: a.execute,
+			method: "POST", path: "/tools/execute", id: "executeTool", summary: "Call a tool at a gate for execution. A tool that failed is an answer too: its result says isError, and nothing is charged. So is one that asks something: see inputRequired.",
+			access: caller, takes: body[executeBody]("CallRequest"), gives: executedShape, keyed: true, refusals: []int{400, 402, 404, 409, 413, 429}, long: true, serve: a.execute,
 		},
 		{
-			method: "POST", path: "/calls", id: "makeCall", summary: "Call a tool at any gate. A tool that failed is an answer too: its result says isError. So is one that asks something: see asks.",
-			access: caller, takes: body[executeBody]("Execute"), gives: executedShape, keyed: true, refusals: []int{400, 402, 404, 409, 413, 429}, long: true, serve: a.makeCall,
+			method: "POST", path: "/calls", id: "callTool", summary: "Call a tool at any gate. A tool that failed is an answer too: its result says isError. So is one that asks something: see inputRequired.",
+			access: caller, takes: body[executeBody]("CallRequest"), gives: executedShape, keyed: true, refusals: []int{400, 402, 404, 409, 413, 429}, long: true, serve: a.makeCall,
 		},
 		{
-			method: "POST", path: "/calls/batch", id: "makeCalls", summary: "Call tools side by side; the results are in the order of the calls.",
-			access: caller, takes: body[batchBody]("Batch"), gives: batchedShape, refusals: []int{400, 413}, long: true, serve: a.makeCalls,
+			method: "POST", path: "/calls/batch", id: "callTools", summary: "Call tools side by side; the results are in the order of the calls.",
+			access: caller, takes: body[batchBody]("CallBatch"), gives: batchedShape, refusals: []int{400, 413}, long: true, serve: a.makeCalls,
 		},
 		{
 			method: "GET", path: "/calls", id: "listCalls", summary: "Calls on the record, the newest first: those of the caller's account; of any account with the scope viewer.",
@@ -172,16 +172,16 @@ func (a *v1) routesOfServers() []route {
 			access: viewer, gives: answer[pendingPage]("Pending"), refusals: []int{404}, serve: a.getPending,
 		},
 		{
-			method: "POST", path: "/servers/{id}/approve", id: "approve", summary: "Approve definitions as they were looked at.",
-			access: operator, deed: "server.approve", takes: body[picksBody]("Picks"), gives: answer[approved]("Approved"), refusals: []int{400, 404, 409, 413}, serve: a.approve,
+			method: "POST", path: "/servers/{id}/approve", id: "approveDefinitions", summary: "Approve definitions as they were looked at.",
+			access: operator, action: "server.approve", takes: body[picksBody]("DefinitionRefs"), gives: answer[approved]("Approved"), refusals: []int{400, 404, 409, 413}, serve: a.approve,
 		},
 		{
-			method: "POST", path: "/servers/{id}/reject", id: "reject", summary: "Reject definitions as they were looked at: they stay withheld, and nobody is asked again.",
-			access: operator, deed: "server.reject", takes: body[picksBody]("Picks"), gives: answer[rejected]("Rejected"), refusals: []int{400, 404, 409, 413}, serve: a.reject,
+			method: "POST", path: "/servers/{id}/reject", id: "rejectDefinitions", summary: "Reject definitions as they were looked at: they stay withheld, and nobody is asked again.",
+			access: operator, action: "server.reject", takes: body[picksBody]("DefinitionRefs"), gives: answer[rejected]("Rejected"), refusals: []int{400, 404, 409, 413}, serve: a.reject,
 		},
 		{
 			method: "POST", path: "/servers/{id}/retry", id: "retryServer", summary: "Connect to a server that is down now, and not after its pause.",
-			access: operator, deed: "server.retry", gives: answer[ServerItem]("ServerItem"), refusals: []int{404}, serve: a.retry,
+			access: operator, action: "server.retry", gives: answer[ServerItem]("ServerItem"), refusals: []int{404}, serve: a.retry,
 		},
 	}
 }
@@ -198,15 +198,15 @@ func (a *v1) routesOfGates() []route {
 		},
 		{
 			method: "PUT", path: "/toolsets/{name}", id: "putToolset", summary: "Make or change a toolset.",
-			access: operator, deed: "toolset.put", takes: body[toolsetBody]("PutToolset"), gives: answer[toolsetItem]("Toolset"), refusals: []int{400, 404, 409, 413}, serve: a.putToolset,
+			access: operator, action: "toolset.put", takes: body[toolsetBody]("PutToolset"), gives: answer[toolsetItem]("Toolset"), refusals: []int{400, 404, 409, 413}, serve: a.putToolset,
 		},
 		{
 			method: "DELETE", path: "/toolsets/{name}", id: "removeToolset", summary: "Take back what was changed of a toolset: what the file says counts again.",
-			access: operator, deed: "toolset.remove", query: []string{"version"}, status: http.StatusNoContent, refusals: []int{400, 404, 409}, serve: a.deleteToolset,
+			access: operator, action: "toolset.remove", query: []string{"version"}, status: http.StatusNoContent, refusals: []int{400, 404, 409}, serve: a.deleteToolset,
 		},
 		{
 			method: "POST", path: "/toolsets/{name}/preview", id: "previewToolset", summary: "What the gates would show with a toolset, without changing it.",
-			access: viewer, takes: body[selection]("Selection"), gives: answer[preview]("Preview"), refusals: []int{400, 404, 413}, serve: a.previewToolset,
+			access: viewer, takes: body[selection]("ToolSelection"), gives: answer[preview]("Preview"), refusals: []int{400, 404, 413}, serve: a.previewToolset,
 		},
 		{
 			method: "GET", path: "/toolsets/{name}/export", id: "exportToolset", summary: "The tools of a toolset as functions of a model's API.",
@@ -222,11 +222,11 @@ func (a *v1) routesOfGates() []route {
 		},
 		{
 			method: "PUT", path: "/gates/{name}", id: "putGate", summary: "Make or change a gate.",
-			access: operator, deed: "gate.put", takes: body[gateBody]("PutGate"), gives: answer[gateItem]("GateItem"), refusals: []int{400, 404, 409, 413}, serve: a.putGate,
+			access: operator, action: "gate.put", takes: body[gateBody]("PutGate"), gives: answer[gateItem]("GateItem"), refusals: []int{400, 404, 409, 413}, serve: a.putGate,
 		},
 		{
 			method: "DELETE", path: "/gates/{name}", id: "removeGate", summary: "Take back what was changed of a gate: what the file says counts again.",
-			access: operator, deed: "gate.remove", query: []string{"version"}, status: http.StatusNoContent, refusals: []int{400, 404, 409}, serve: a.deleteGate,
+			access: operator, action: "gate.remove", query: []string{"version"}, status: http.StatusNoContent, refusals: []int{400, 404, 409}, serve: a.deleteGate,
 		},
 		{
 			method: "GET", path: "/gates/{name}/export", id: "exportGate", summary: "The tools of a gate as functions of a model's API.",
@@ -242,17 +242,17 @@ func (a *v1) routesOfGates() []route {
 		},
 		{
 			method: "POST", path: "/edits/{version}/restore", id: "restoreEdit", summary: "Make toolsets and gates what they were in an earlier version.",
-			access: operator, deed: "edits.restore", takes: body[versioned]("Version"), gives: answer[versioned]("Version"), refusals: []int{400, 404, 409, 413}, serve: a.restore,
+			access: operator, action: "edits.restore", takes: body[versioned]("Version"), gives: answer[versioned]("Version"), refusals: []int{400, 404, 409, 413}, serve: a.restore,
 		},
 	}
 }
 
 func (a *v1) routesOfMoney() []route {
-	purse := answer[toolyard.Purse]("Purse")
+	purse := answer[toolyard.Purse]("Balance")
 	return []route{
 		{
 			method: "POST", path: "/sessions", id: "openSession", summary: "Open a session: a budget for calls, taken from the caller's account.",
-			access: caller, deed: "session.open", takes: body[sessionBody]("OpenSession"), gives: purse, keyed: true, status: http.StatusCreated, refusals: []int{400, 402, 404, 409, 413, 429}, serve: a.openSession,
+			access: caller, action: "session.open", takes: body[sessionBody]("OpenSession"), gives: purse, keyed: true, status: http.StatusCreated, refusals: []int{400, 402, 404, 409, 413, 429}, serve: a.openSession,
 		},
 		{
 			method: "GET", path: "/sessions", id: "listSessions", summary: "Sessions, those that end last first: those of the caller's account; of any account with the scope viewer.",
@@ -264,7 +264,7 @@ func (a *v1) routesOfMoney() []route {
 		},
 		{
 			method: "POST", path: "/sessions/{id}/close", id: "closeSession", summary: "Close a session; what is left goes back to the account.",
-			access: caller, deed: "session.close", gives: purse, refusals: []int{404, 429}, serve: a.closeSession,
+			access: caller, action: "session.close", gives: purse, refusals: []int{404, 429}, serve: a.closeSession,
 		},
 		{method: "GET", path: "/account", id: "getAccount", summary: "The caller's account as it is now.", access: caller, gives: purse, refusals: []int{404}, serve: a.getAccount},
 		{
@@ -273,21 +273,21 @@ func (a *v1) routesOfMoney() []route {
 		},
 		{
 			method: "POST", path: "/accounts/{id}/fund", id: "fundAccount", summary: "Put money into an account, or take it out.",
-			access: operator, deed: "account.fund", takes: body[fundBody]("Fund"), gives: purse, refusals: []int{400, 402, 404, 413}, serve: a.fund,
+			access: operator, action: "account.fund", takes: body[fundBody]("Fund"), gives: purse, refusals: []int{400, 402, 404, 413}, serve: a.fund,
 		},
 		{
 			method: "GET", path: "/costs", id: "listCosts", summary: "What calls have cost, of the last 30 days if it is not said since when.",
-			access: caller, query: []string{"account", "by", "since", "until", "top", "most"}, gives: answer[costsPage]("Costs"), refusals: []int{400, 404}, serve: a.getCosts,
+			access: caller, query: []string{"account", "by", "since", "until", "top", "rankBy"}, gives: answer[costsPage]("Costs"), refusals: []int{400, 404}, serve: a.getCosts,
 		},
 		{method: "GET", path: "/links", id: "listLinks", summary: "What the caller has linked, for tools that ask for it.", access: caller, gives: answer[linksPage]("Links"), refusals: []int{404}, serve: a.getLinks},
 		{method: "GET", path: "/links/{kind}", id: "getLink", summary: "What the caller has linked as one kind.", access: caller, gives: answer[link]("Link"), refusals: []int{404}, serve: a.getLink},
 		{
 			method: "PUT", path: "/links/{kind}", id: "setLink", summary: "Link an account elsewhere.",
-			access: caller, deed: "link.set", takes: body[linkBody]("SetLink"), gives: answer[link]("Link"), refusals: []int{400, 404, 413, 429}, serve: a.putLink,
+			access: caller, action: "link.set", takes: body[linkBody]("SetLink"), gives: answer[link]("Link"), refusals: []int{400, 404, 413, 429}, serve: a.putLink,
 		},
 		{
 			method: "DELETE", path: "/links/{kind}", id: "removeLink", summary: "Remove a link; it need not be there.",
-			access: caller, deed: "link.remove", status: http.StatusNoContent, refusals: []int{404, 429}, serve: a.deleteLink,
+			access: caller, action: "link.remove", status: http.StatusNoContent, refusals: []int{404, 429}, serve: a.deleteLink,
 		},
 	}
 }

@@ -58,7 +58,7 @@ type toolDetail struct {
 	Meta         map[string]json.RawMessage `json:"meta,omitempty" doc:"What it declares."`
 	File         string                     `json:"file,omitempty"`
 	Withheld     bool                       `json:"withheld,omitempty" doc:"It is not offered; the steps say why."`
-	At           []standing                 `json:"at" doc:"What each gate decided."`
+	At           []standing                 `json:"visibility" doc:"The decision of each gate."`
 	Faults       []toolyard.Problem         `json:"problemList,omitempty"`
 	Times        *store.LatencyRow          `json:"latency,omitempty"`
 }

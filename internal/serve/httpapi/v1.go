@@ -168,8 +168,8 @@ func (a *v1) serve(w http.ResponseWriter, r *http.Request, route *route) (*reply
 	if route.long {
 		asked.Request = r
 	}
-	if route.deed != "" && asked.caller.Known() { // strangers leave nothing behind, and get nowhere
-		return a.noted(asked, route, route.serve)
+	if route.action != "" && asked.caller.Known() { // strangers leave nothing behind, and get nowhere
+		return a.audited(asked, route, route.serve)
 	}
 	return route.serve(asked)
 }

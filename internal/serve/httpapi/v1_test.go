@@ -348,7 +348,7 @@ func TestExecute(t *testing.T) {
 	w := do(h, "alice", "POST", "/api/v1/tools/execute", `{"tool":"echo","args":{"n":12345678901234567890},"session":"ses_a","idempotencyKey":"k1","gate":"dev"}`)
 	want := `{"result":{"content":[{"type":"text","text":"<&>"}],"structuredContent":{"Caller":{"ID":"alice","Account":"acme","Roles":null},` +
 		`"Gate":"dev","Tool":"echo","Args":{"n":12345678901234567890},"Session":"ses_a","Key":"k1","Answers":null,"State":"","Interactive":false}},` +
-		`"receipt":{"call":"c1","priceUsd":"0.001","purse":"ses_a"},"session":{"id":"ses_a","account":"acme","status":"open",` +
+		`"receipt":{"call":"c1","priceUsd":"0.001","chargedTo":"ses_a"},"session":{"id":"ses_a","account":"acme","status":"open",` +
 		`"limitUsd":"0","remainingUsd":"1","heldUsd":"0","spentUsd":"0"}}` + "\n"
 	if diff := gocmp.Diff(want, w.Body.String()); diff != "" || w.Code != 200 {
 		t.Errorf("%d %s", w.Code, diff)
@@ -744,13 +744,13 @@ func TestAnswersFitTheDocument(t *testing.T) {
 	o.Calls = s
 	h := httpapi.V1(o)
 	for name, w := range map[string]*httptest.ResponseRecorder{
-		"Purse":     do(h, "alice", "POST", "/api/v1/sessions", `{"limitUsd":"0.1"}`),
-		"Executed":  do(h, "alice", "POST", "/api/v1/tools/execute", `{"tool":"echo","session":"ses_a"}`),
-		"Calls":     do(h, "alice", "GET", "/api/v1/calls", ""),
-		"Costs":     do(h, "alice", "GET", "/api/v1/costs?by=tool,day", ""),
-		"Latencies": do(h, "alice", "GET", "/api/v1/latencies", ""),
-		"Links":     do(h, "alice", "GET", "/api/v1/links", ""),
-		"Problem":   do(h, "alice", "GET", "/api/v1/calls?x=1", ""),
+		"Balance":    do(h, "alice", "POST", "/api/v1/sessions", `{"limitUsd":"0.1"}`),
+		"CallResult": do(h, "alice", "POST", "/api/v1/tools/execute", `{"tool":"echo","session":"ses_a"}`),
+		"Calls":      do(h, "alice", "GET", "/api/v1/calls", ""),
+		"Costs":      do(h, "alice", "GET", "/api/v1/costs?by=tool,day", ""),
+		"Latencies":  do(h, "alice", "GET", "/api/v1/latencies", ""),
+		"Links":      do(h, "alice", "GET", "/api/v1/links", ""),
+		"Problem":    do(h, "alice", "GET", "/api/v1/calls?x=1", ""),
 	} {
 		schema, err := toolyard.NewSchema(doc.Components.Schemas[name])
 		if err != nil {

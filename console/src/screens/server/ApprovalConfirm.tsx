@@ -6,7 +6,7 @@ import { count, plural } from "../../format";
 import { visible } from "../../format/visible";
 import { consequences, keyOf } from "./judging";
 
-export type Decision = { deed: "approve" | "reject"; list: PendingTool[] };
+export type Decision = { action: "approve" | "reject"; list: PendingTool[] };
 
 const few = 12; // names that are listed
 
@@ -18,12 +18,12 @@ export function ApprovalConfirm({ id, decision, onClose, onConfirm }: ApprovalCo
   if (decision && decision !== last) setLast(decision);
   const shown = decision ?? last; // while it closes, it says what it said
   if (!shown) return null;
-  const { deed, list } = shown;
+  const { action, list } = shown;
   const what = list.length === 1 ? visible(list[0]?.tool ?? "") : plural(list.length, "definition");
-  const word = deed === "approve" ? "Approve" : "Reject";
+  const word = action === "approve" ? "Approve" : "Reject";
   return (
-    <Confirm open={decision !== undefined} onClose={onClose} title={`${word} ${what} of ${id}?`} action={word} danger={deed === "reject"} onConfirm={() => onConfirm(shown)}>
-      {consequences(list, deed).map((sentence) => <p key={sentence}>{sentence}</p>)}
+    <Confirm open={decision !== undefined} onClose={onClose} title={`${word} ${what} of ${id}?`} action={word} danger={action === "reject"} onConfirm={() => onConfirm(shown)}>
+      {consequences(list, action).map((sentence) => <p key={sentence}>{sentence}</p>)}
       {list.length > 1 && (
         <ul className="Approvals-names">
           {list.slice(0, few).map((each) => (

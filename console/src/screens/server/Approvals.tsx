@@ -97,10 +97,10 @@ function toggled(set: ReadonlySet<string>, key: string, on: boolean): ReadonlySe
  */
 function useSettle(id: string) {
   const client = useQueryClient();
-  return async ({ deed, list }: Decision): Promise<string | undefined> => {
+  return async ({ action, list }: Decision): Promise<string | undefined> => {
     try {
-      await (deed === "approve" ? approve : reject)(id, picks(list));
-      toast.good(`${deed === "approve" ? "Approved" : "Rejected"} ${plural(list.length, "definition")} of ${id}.`);
+      await (action === "approve" ? approve : reject)(id, picks(list));
+      toast.good(`${action === "approve" ? "Approved" : "Rejected"} ${plural(list.length, "definition")} of ${id}.`);
       return undefined;
     } catch (error) {
       if (!(error instanceof ApiError) || error.status !== 409) throw error;
@@ -131,10 +131,10 @@ function Toolbar({ waiting, chosen, opened, onAll, onDecide }: ToolbarProps) {
       {refused > 0 && <span className="faint small">{plural(refused, "refused definition")} cannot be approved</span>}
       {unread > 0 && <span className="warn small" role="status">Review {plural(unread, "more definition")} before you approve</span>}
       <span className="grow" />
-      <Button variant="danger" disabled={chosen.length === 0} onClick={() => onDecide({ deed: "reject", list: chosen })}>
+      <Button variant="danger" disabled={chosen.length === 0} onClick={() => onDecide({ action: "reject", list: chosen })}>
         Reject{chosen.length > 0 && ` ${count(chosen.length)}`}
       </Button>
-      <Button variant="primary" disabled={able.length === 0 || unread > 0} onClick={() => onDecide({ deed: "approve", list: able })}>
+      <Button variant="primary" disabled={able.length === 0 || unread > 0} onClick={() => onDecide({ action: "approve", list: able })}>
         Approve{able.length > 0 && ` ${count(able.length)}`}
       </Button>
     </div>

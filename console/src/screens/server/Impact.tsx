@@ -27,7 +27,7 @@ function Fact({ name, children }: { name: string; children: ReactNode }) {
 }
 
 function Before({ server, pending }: { server: string; pending: PendingTool }) {
-  const { data } = useInfiniteQuery(queries.changes({ deed: "server.approve", subject: server, limit: 200 }));
+  const { data } = useInfiniteQuery(queries.changes({ action: "server.approve", subject: server, limit: 200 }));
   if (pending.kind === "new") return <span className="faint">never</span>;
   const last = data?.pages[0]?.changes.find((change) => change.status < 400 && approves(change, pending.tool));
   if (!last) return <span className="faint">{data ? "on first connection or from the command line" : "…"}</span>;

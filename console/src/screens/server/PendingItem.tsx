@@ -83,11 +83,11 @@ function Buttons({ pending, onDecide }: { pending: PendingTool; onDecide: (decis
   return (
     <div className="row-wrap">
       {mayApprove(pending) && (
-        <Button size="s" variant="primary" onClick={() => onDecide({ deed: "approve", list: [pending] })}>
+        <Button size="s" variant="primary" onClick={() => onDecide({ action: "approve", list: [pending] })}>
           {pending.kind === "gone" ? "Remove approval" : "Approve"}
         </Button>
       )}
-      {!pending.rejected && <Button size="s" variant="danger" onClick={() => onDecide({ deed: "reject", list: [pending] })}>Reject</Button>}
+      {!pending.rejected && <Button size="s" variant="danger" onClick={() => onDecide({ action: "reject", list: [pending] })}>Reject</Button>}
     </div>
   );
 }

@@ -51,7 +51,7 @@ const rejecting: Record<PendingKind, string> = {
 };
 
 /** What happens to some definitions, a sentence for each kind among them. */
-export function consequences(list: PendingTool[], deed: "approve" | "reject"): string[] {
-  const words = deed === "approve" ? approving : rejecting;
+export function consequences(list: PendingTool[], action: "approve" | "reject"): string[] {
+  const words = action === "approve" ? approving : rejecting;
   return (Object.keys(words) as PendingKind[]).filter((kind) => list.some((each) => each.kind === kind)).map((kind) => words[kind]);
 }

@@ -37,7 +37,7 @@ function Latency({ tool }: { tool: ToolDetail }) {
 
 /** Why a tool counts as read or write. */
 function modeNote(tool: ToolDetail): string | undefined {
-  const effects = tool.at.flatMap((at) => at.steps).find((step) => step.rule === "effects");
+  const effects = tool.visibility.flatMap((at) => at.steps).find((step) => step.rule === "effects");
   if (effects) return effects.text;
   return tool.mode === "read" ? `declared for ${tool.modes.join(" and ")}` : "Not declared read-only";
 }

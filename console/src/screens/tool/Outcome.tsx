@@ -86,7 +86,7 @@ function Answered({ answer }: { answer: CallEnd }) {
     <>
       {result.isError && <Issues data={errorOf(result)} />}
       <Receipt receipt={receipt} remaining={session?.remainingUsd} />
-      {answer.trace && <Trace text={answer.trace} />}
+      {answer.stackTrace && <Trace text={answer.stackTrace} />}
       <Tabs label="Result" tabs={tabs} />
     </>
   );

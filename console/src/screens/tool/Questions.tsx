@@ -18,7 +18,7 @@ type QuestionsProps = { tool: string; server: string | undefined; asked: Asked; 
 /** What a tool asks before it goes on. It says whose question it is: a tool may word it as the console would. */
 export function Questions({ tool, server, asked, onAnswer }: QuestionsProps) {
   const id = useId();
-  const questions = useMemo(() => questionsOf(asked.asks), [asked]);
+  const questions = useMemo(() => questionsOf(asked.inputRequired), [asked]);
   const written = useDrafts(questions);
   const frame = useFocus();
   const accept = (event?: FormEvent) => {

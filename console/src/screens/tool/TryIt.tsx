@@ -3,7 +3,7 @@ import { Lock, Play } from "lucide-react";
 import { type FormEvent, type KeyboardEvent, type ReactNode, type RefObject, useEffect, useMemo, useRef, useState } from "react";
 import { isObject, type JsonObject } from "../../api/json";
 import { queries } from "../../api/queries";
-import type { CallRequest, Gate, ToolAt, ToolDetail } from "../../api/types";
+import type { CallRequest, Gate, GateDecision, ToolDetail } from "../../api/types";
 import { Button } from "../../components/Button";
 import { Card } from "../../components/Card";
 import { CopyButton } from "../../components/Code";
@@ -30,7 +30,7 @@ import "./TryIt.css";
 
 /** Calls the tool at one of its gates, as an agent would. */
 export function TryIt({ tool, startGate }: { tool: ToolDetail; startGate: string | undefined }) {
-  const open = tool.at.filter((at) => at.visible);
+  const open = tool.visibility.filter((at) => at.visible);
   if (open.length === 0) {
     return (
       <EmptyState title="No gate offers this tool">
@@ -81,7 +81,7 @@ function useArguments(schema: JsonObject, checked: boolean, start: () => JsonObj
   };
 }
 
-function Trying({ tool, open, startGate }: { tool: ToolDetail; open: ToolAt[]; startGate: string | undefined }) {
+function Trying({ tool, open, startGate }: { tool: ToolDetail; open: GateDecision[]; startGate: string | undefined }) {
   const schema = isObject(tool.inputSchema) ? tool.inputSchema : noSchema;
   const prepared = useMemo(() => prepare(schema), [schema]);
   const draft = draftOf(tool.server ?? "-", tool.name);
@@ -233,7 +233,7 @@ function Unfit({ faults, onAnyway }: { faults: Fault[]; onAnyway: () => void }) 
   );
 }
 
-function GateChoice({ open, gate, tool, disabled, onChange }: { open: ToolAt[]; tool: string; gate: string; disabled: boolean; onChange: (gate: string) => void }) {
+function GateChoice({ open, gate, tool, disabled, onChange }: { open: GateDecision[]; tool: string; gate: string; disabled: boolean; onChange: (gate: string) => void }) {
   const gates = useQuery(queries.gates());
   const mode = (name: string) => gates.data?.gates.find((each) => each.name === name)?.mode;
   const items = open.map((at) => ({ value: at.gate, label: mode(at.gate) === "write" ? `${at.gate} (write)` : at.gate }));

@@ -1,13 +1,13 @@
 import { Link } from "@tanstack/react-router";
 import { CircleCheck, CircleDashed, CircleX, Lightbulb, TriangleAlert } from "lucide-react";
-import type { Step, ToolAt } from "../../api/types";
+import type { Step, GateDecision } from "../../api/types";
 import { Badge, Status } from "../../components/Badge";
 import { Card } from "../../components/Card";
 import { EmptyState } from "../../components/States";
 import { visible } from "../../format/visible";
 
 /** Gate by gate: whether it shows the tool, under which name, and how that was decided. */
-export function Who({ at }: { at: ToolAt[] }) {
+export function Who({ at }: { at: GateDecision[] }) {
   if (at.length === 0) return <EmptyState title="No gates">Add one under <code>gates</code> in the configuration.</EmptyState>;
   return (
     <Card flush>
@@ -29,7 +29,7 @@ export function Who({ at }: { at: ToolAt[] }) {
   );
 }
 
-function Standing({ at }: { at: ToolAt }) {
+function Standing({ at }: { at: GateDecision }) {
   const fails = at.steps.some((step) => step.fails);
   return (
     <div role="row" className="Who-row">

@@ -10,8 +10,8 @@ const faultsOf = (properties: JsonObject, content: JsonObject, required: string[
 };
 
 test("questions are forms or pages, and a key can be any text", () => {
-  const asks = JSON.parse('{"state": "s", "questions": {"__proto__": {"message": "a", "schema": {"type": "object"}}, "b": {"message": "c", "url": "https://example.com/"}}}');
-  const questions = questionsOf(asks);
+  const inputRequired = JSON.parse('{"state": "s", "questions": {"__proto__": {"message": "a", "schema": {"type": "object"}}, "b": {"message": "c", "url": "https://example.com/"}}}');
+  const questions = questionsOf(inputRequired);
   expect(questions).toEqual([{ key: "__proto__", message: "a", schema: { type: "object" } }, { key: "b", message: "c", url: "https://example.com/" }]);
   expect(JSON.stringify(answersOf(questions, questions.map(draftOf)))).toBe('{"__proto__":{"action":"accept","content":{}},"b":{"action":"accept"}}');
   expect(JSON.stringify(allOf(questions, "cancel"))).toBe('{"__proto__":{"action":"cancel"},"b":{"action":"cancel"}}');

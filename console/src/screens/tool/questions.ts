@@ -2,7 +2,7 @@
 // question is a flat form or the address of a page. It does not look at the answers: whether they
 // are as the question wants them is found here, but for patterns, which only the tool checks.
 import { isObject, type Json, type JsonObject } from "../../api/json";
-import type { Answers, Asks } from "../../api/types";
+import type { Answers, InputRequired } from "../../api/types";
 import { check, type Fault } from "./check";
 import { formSchema, labelsKey, NoForm, text, titleKey } from "./formSchema";
 
@@ -15,7 +15,7 @@ export type Draft = { content: JsonObject; readable: boolean; declined: boolean;
 const largest = 64 << 10; // bytes of all answers, as the yard takes them
 
 /** The questions in the order in which they are shown. */
-export function questionsOf({ questions }: Asks): Question[] {
+export function questionsOf({ questions }: InputRequired): Question[] {
   return Object.entries(questions).map(([key, { message, schema, url }]) => {
     if (url !== undefined) return { key, message, url };
     return { key, message, schema: isObject(schema) ? schema : { type: "object" } };

@@ -3,8 +3,8 @@ import type { Answers } from "../../api/types";
 import { type Asked, make } from "./rounds";
 
 const request = { tool: "book", gate: "all", args: { day: "Monday" }, session: "s1" };
-const asks = { questions: { seats: { message: "How many?", schema: { type: "object" } } }, state: "sealed" };
-const open: Asked = { request, asks, round: 1 };
+const inputRequired = { questions: { seats: { message: "How many?", schema: { type: "object" } } }, state: "sealed" };
+const open: Asked = { request, inputRequired, round: 1 };
 const yes: Answers = { seats: { action: "accept", content: { n: 2 } } };
 const signal = () => new AbortController().signal;
 
@@ -24,24 +24,24 @@ test("a call that ends", async () => {
 });
 
 test("a call that asks keeps the call it belongs to", async () => {
-  yard({ asks });
+  yard({ inputRequired });
   expect((await make(request, signal())).asked).toEqual(open);
 });
 
 test("the answer goes with the same call and its state, and the tool may ask again", async () => {
-  const sent = yard({ asks: { questions: {}, state: "next" } });
-  expect((await make(request, signal(), open, yes)).asked).toEqual({ request, asks: { questions: {}, state: "next" }, round: 2 });
+  const sent = yard({ inputRequired: { questions: {}, state: "next" } });
+  expect((await make(request, signal(), open, yes)).asked).toEqual({ request, inputRequired: { questions: {}, state: "next" }, round: 2 });
   expect(sent()).toEqual({ ...request, state: "sealed", answers: yes });
 });
 
 test("what asks nothing gets its state alone", async () => {
   const sent = yard({ result: {} });
-  await make(request, signal(), { ...open, asks: { questions: {}, state: "alone" } });
+  await make(request, signal(), { ...open, inputRequired: { questions: {}, state: "alone" } });
   expect(sent()).toEqual({ ...request, state: "alone" });
 });
 
 test("who turned away is not asked again", async () => {
-  yard({ asks });
+  yard({ inputRequired });
   expect(await make(request, signal(), open, { seats: { action: "cancel" } })).toMatchObject({ error: { code: "CANCELED" }, lost: true });
 });
 

@@ -3,7 +3,7 @@
 import { call } from "../../api/actions";
 import { ApiError } from "../../api/client";
 import type { JsonObject } from "../../api/json";
-import type { Answers, Asks, CallAnswer, CallEnd, CallRequest } from "../../api/types";
+import type { Answers, InputRequired, CallAnswer, CallEnd, CallRequest } from "../../api/types";
 
 /** A call as it was begun. */
 export type Attempt = CallRequest & { gate: string; args: JsonObject };
@@ -11,7 +11,7 @@ export type Attempt = CallRequest & { gate: string; args: JsonObject };
 /** What a tool asks, and the call that it belongs to. The state is kept here and nowhere else. */
 export type Asked = {
   request: Attempt;
-  asks: Asks;
+  inputRequired: InputRequired;
   round: number;
   /** Why an answer was not taken now; it may be sent again. */
   refused?: string;
@@ -32,9 +32,9 @@ export async function make(request: Attempt, signal: AbortSignal, open?: Asked, 
   try {
     const answer = await call(open ? goingOn(open, answers) : { ...request, interactive: true }, signal);
     if (hasEnded(answer)) return { answer, ms: ms() };
-    if (!answer.asks) throw new ApiError("BAD_ANSWER", 0, "The response has neither a result nor a question.");
+    if (!answer.inputRequired) throw new ApiError("BAD_ANSWER", 0, "The response has neither a result nor a question.");
     if (isTurnedAway(answers)) throw new ApiError("CANCELED", 0, "You canceled, but the tool asked again, so the call was abandoned.");
-    return { asked: { request, asks: answer.asks, round: (open?.round ?? 0) + 1 }, ms: ms() };
+    return { asked: { request, inputRequired: answer.inputRequired, round: (open?.round ?? 0) + 1 }, ms: ms() };
   } catch (cause) {
     if (open && isPutOff(cause)) return { asked: { ...open, refused: cause.message }, ms: ms() };
     return { error: signal.aborted ? stopped() : isClosed(open, cause) ? closed() : cause, ms: ms(), ...(open && { lost: true }) };
@@ -42,8 +42,8 @@ export async function make(request: Attempt, signal: AbortSignal, open?: Asked, 
 }
 
 /** The same call with the state, and with the answers if there are any. */
-function goingOn({ request, asks }: Asked, answers: Answers): CallRequest {
-  return { ...request, state: asks.state, ...(Object.keys(answers).length > 0 && { answers }) };
+function goingOn({ request, inputRequired }: Asked, answers: Answers): CallRequest {
+  return { ...request, state: inputRequired.state, ...(Object.keys(answers).length > 0 && { answers }) };
 }
 
 const hasEnded = (answer: CallAnswer): answer is CallEnd => answer.result !== undefined;
