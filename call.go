@@ -35,38 +35,38 @@ type Caller struct {
 const Anonymous = "anonymous"
 
 // Known reports whether it is known who calls.
-func (c Caller) Known() bool { return c.ID != "" && c.ID != Anonymous }
+func (c Caller) Authenticated() bool { return c.ID != "" && c.ID != Anonymous }
 
 // Call is one invocation of a tool. It is a parameter, not a context value, so
 // that no code can forget whose call it is and at which time it is asked.
 type Call struct {
-	ID      string          // unique, for the record and the log
-	Tool    *Tool           // resolved before any policy runs
-	Args    json.RawMessage // one JSON object; the only field a policy may replace
-	Caller  Caller
-	Gate    string    // the gate it came through
-	Mode    Mode      // the gate's mode
-	Surface Surface   // the gate's surface
-	AsOf    time.Time // the time that the call is about: now, or a backtest's
-	Begun   time.Time // when it came in, for the record
-	Key     string    // idempotency key, empty for none
-	Session string    // the open budget that pays for it, empty for the account of the caller
+	ID             string          // unique, for the record and the log
+	Tool           *Tool           // resolved before any policy runs
+	Args           json.RawMessage // one JSON object; the only field a policy may replace
+	Caller         Caller
+	Gate           string    // the gate it came through
+	Mode           Mode      // the gate's mode
+	Surface        Surface   // the gate's surface
+	AsOf           time.Time // the time that the call is about: now, or a backtest's
+	Start          time.Time // when it came in, for the record
+	IdempotencyKey string    // idempotency key, empty for none
+	Session        string    // the open budget that pays for it, empty for the account of the caller
 
-	Parent     string          // the id of the call that this one was made inside of, empty for none
-	Generation uint64          // of the catalog that the tool is from
-	Receipt    *Receipt        // what it cost; nil before it is settled, and for a call that nothing was taken for
-	Marks      []Mark          // when it came to each step of its path; for whoever keeps the record
-	Log        *slog.Logger    // where tools log; use [Call.Logger]
-	Clients    *Clients        // what the platform lends to tools; use [Client]
-	Toolbox    Toolbox         // what else the gate offers, nil for nothing
-	Depth      int             // how many calls of tools this one is inside of
-	Features   json.RawMessage // what the calling client declared that it can do; use [Call.Supports]
-	Trace      Trace           // the trace that the call belongs to
-	Meta       Meta            // what else the client sent along for whoever answers
-	Answers    json.RawMessage // what the client answers to an unfinished result, by key; nil for nothing
-	State      string          // what the unfinished result wanted back with the answers
-	OnProgress func(Progress)  // where progress goes; use [Call.Progress]
-	MaxResult  int             // how many bytes the result may have, 0 for no limit; a larger one is not validated
+	Parent             string          // the id of the call that this one was made inside of, empty for none
+	Generation         uint64          // of the catalog that the tool is from
+	Receipt            *Receipt        // what it cost; nil before it is settled, and for a call that nothing was taken for
+	Marks              []Mark          // when it came to each step of its path; for whoever keeps the record
+	Log                *slog.Logger    // where tools log; use [Call.Logger]
+	Clients            *Clients        // what the platform lends to tools; use [Client]
+	Toolbox            Toolbox         // what else the gate offers, nil for nothing
+	Depth              int             // how many calls of tools this one is inside of
+	ClientCapabilities json.RawMessage // what the calling client declared that it can do; use [Call.Supports]
+	Trace              Trace           // the trace that the call belongs to
+	Meta               Meta            // what else the client sent along for whoever answers
+	InputResponses     json.RawMessage // what the client answers to an unfinished result, by key; nil for nothing
+	RequestState       string          // what the unfinished result wanted back with the answers
+	OnProgress         func(Progress)  // where progress goes; use [Call.Progress]
+	MaxResult          int             // how many bytes the result may have, 0 for no limit; a larger one is not validated
 }
 
 // Mark is when a call came to a step of its path, counted from the first.
@@ -111,7 +111,7 @@ func (c *Call) Progress(done, total float64, message string) {
 // Supports reports whether the calling client declared a capability: "sampling", or
 // "elicitation.url" for a part of one.
 func (c *Call) Supports(capability string) bool {
-	at := c.Features
+	at := c.ClientCapabilities
 	for name := range strings.SplitSeq(capability, ".") {
 		o, _ := members(at)
 		if at = o[name]; at == nil {
@@ -130,8 +130,8 @@ func (c *Call) Logger() *slog.Logger {
 }
 
 // Sent are the arguments that the caller sent, without those that the platform put in.
-func (c *Call) Sent() json.RawMessage {
-	if len(c.Tool.Needs) == 0 {
+func (c *Call) CallerArgs() json.RawMessage {
+	if len(c.Tool.Contexts) == 0 {
 		return c.Args
 	}
 	injected := c.Tool.Injected()

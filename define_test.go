@@ -130,7 +130,7 @@ func TestValidateNamesEachFault(t *testing.T) {
 			_, err := bars().Validate(t.Context(), json.RawMessage(tt.args))
 			e := toolyard.AsError(err)
 			want := []toolyard.Issue{{Path: tt.path, Message: tt.message}}
-			if diff := cmp.Diff(want, e.Issues, cmpopts.IgnoreFields(toolyard.Issue{}, "Steps")); diff != "" || e.Code != toolyard.Invalid || !e.Code.Correctable() || e.Retryable() {
+			if diff := cmp.Diff(want, e.Issues, cmpopts.IgnoreFields(toolyard.Issue{}, "Location")); diff != "" || e.Code != toolyard.Invalid || !e.Code.Correctable() || e.Retryable() {
 				t.Errorf("%v %s", e.Code, diff)
 			}
 		})
@@ -220,7 +220,7 @@ func TestOutputThatBreaksItsSchemaIsAnError(t *testing.T) {
 	}
 	_, err := toolyard.Run(t.Context(), &toolyard.Call{Tool: tool, Args: json.RawMessage(`{"score":101}`)})
 	e := toolyard.AsError(err)
-	if e.Code != toolyard.BadOutput || len(e.Issues) != 1 || e.Issues[0].Path != "score" {
+	if e.Code != toolyard.InvalidOutput || len(e.Issues) != 1 || e.Issues[0].Path != "score" {
 		t.Errorf("%+v", e)
 	}
 }
@@ -365,7 +365,7 @@ func TestResultsThatCannotBeSent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := toolyard.Run(t.Context(), &toolyard.Call{Tool: tool}); err == nil || toolyard.AsError(err).Code != toolyard.BadOutput {
+		if _, err := toolyard.Run(t.Context(), &toolyard.Call{Tool: tool}); err == nil || toolyard.AsError(err).Code != toolyard.InvalidOutput {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -83,15 +83,15 @@ func TestRender(t *testing.T) {
 		{toolyard.NamingMCP, "hyperliquid-info-mcp", "echo", "mcp_hyperliquid-info-mcp__echo"},
 		{"", "x", "a__b", "mcp_x__a__b"},
 		{toolyard.NamingMCP, "github.enterprise", "search", "mcp_github_enterprise__search"},
-		{toolyard.NamingDotted, "github.enterprise", "search", "github_enterprise__search"},
-		{toolyard.NamingDotted, "echo", "ping", "echo__ping"},
+		{toolyard.NamingPlain, "github.enterprise", "search", "github_enterprise__search"},
+		{toolyard.NamingPlain, "echo", "ping", "echo__ping"},
 		{toolyard.NamingClient, "", "hello", "mcp_trinity_hello"},
 		{toolyard.NamingClient, "git.hub", "search", "mcp_git_hub_search"},
 		{toolyard.NamingMCP, "", "dots.in.name", "dots_in_name_"},
 		{toolyard.NamingMCP, "", a, a[:55] + "_"},
 		{toolyard.NamingMCP, "github", a, "mcp_github__" + a[:43] + "_"},
 		{toolyard.NamingMCP, s, "search", "mcp_" + s[:43] + "__search_"},
-		{toolyard.NamingDotted, s, a[:40], s[:13] + "__" + a[:40] + "_"},
+		{toolyard.NamingPlain, s, a[:40], s[:13] + "__" + a[:40] + "_"},
 		{toolyard.NamingClient, s, a, "mcp_" + s[:12] + "_" + a[:38] + "_"},
 		{toolyard.NamingClient, "", a, "mcp_trinity_" + a[:43] + "_"},
 		{toolyard.NamingMCP, s[:54], "abcd", "mcp_" + s[:54] + "__abcd"}, // fits
@@ -109,7 +109,7 @@ var wireName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 func FuzzNames(f *testing.F) {
 	f.Add("git.hub", "a__b", "", "git_hub__a__b")
 	f.Fuzz(func(t *testing.T, server1, tool1, server2, tool2 string) {
-		for _, n := range []toolyard.Naming{toolyard.NamingMCP, toolyard.NamingDotted, toolyard.NamingClient} {
+		for _, n := range []toolyard.Naming{toolyard.NamingMCP, toolyard.NamingPlain, toolyard.NamingClient} {
 			for _, id := range [][2]string{{server1, tool1}, {server2, tool2}} {
 				spec := toolyard.Spec{Name: id[1], Server: id[0]}
 				if _, err := toolyard.NewTool(spec, noHandler); err != nil || (id[0] != "" && toolyard.CheckServerID(id[0]) != nil) {
@@ -137,7 +137,7 @@ func TestNoNameIsAmbiguous(t *testing.T) {
 			}
 			seen[[2]string{server, tool}] = true
 		}
-		gate := &toolyard.Gate{Mode: toolyard.Write, Yard: "a", Naming: rapid.SampledFrom([]toolyard.Naming{"mcp", "dotted", "client"}).Draw(t, "naming")}
+		gate := &toolyard.Gate{Mode: toolyard.Write, Yard: "a", Naming: rapid.SampledFrom([]toolyard.Naming{"mcp", "plain", "client"}).Draw(t, "naming")}
 		view := gate.Bind(toolyard.Offer{Tools: tools}, nil)
 		hidden := len(tools) - len(view.Tools)
 		for _, b := range view.Tools {
@@ -330,7 +330,7 @@ func TestACollisionIsNotAnAlias(t *testing.T) {
 }
 
 func TestSupports(t *testing.T) {
-	c := &toolyard.Call{Features: json.RawMessage(`{"elicitation":{"url":{}}}`)}
+	c := &toolyard.Call{ClientCapabilities: json.RawMessage(`{"elicitation":{"url":{}}}`)}
 	for capability, want := range map[string]bool{"elicitation": true, "elicitation.url": true, "elicitation.form": false, "sampling": false} {
 		if c.Supports(capability) != want {
 			t.Errorf("%s: %v", capability, !want)

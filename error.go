@@ -17,43 +17,43 @@ type Code string
 
 // The codes of the platform. A tool may use its own beside them.
 const (
-	Invalid         Code = "VALIDATION_ERROR"     // arguments do not fit the schema
-	TooLarge        Code = "SIZE_LIMIT"           // arguments exceed their cap
-	Oversized       Code = "RESULT_SIZE_LIMIT"    // the result exceeds its cap; the tool has run
-	UnknownTool     Code = "METHOD_NOT_FOUND"     // no such tool at this gate
-	NotFound        Code = "NOT_FOUND"            // no such session, account, resource or the like
-	Failed          Code = "TOOL_EXECUTION_ERROR" // the tool itself failed
-	BadOutput       Code = "OUTPUT_ERROR"         // the tool's result breaks its own schema
-	NoData          Code = "NO_DATA"              // nothing to work on, such as an account that is not linked
-	Timeout         Code = "TIMEOUT"              // the deadline passed
-	Canceled        Code = "CANCELED"             // the caller went away
-	Unavailable     Code = "UNAVAILABLE"          // what the tool needs cannot be reached
-	Exhausted       Code = "RATE_LIMITED"         // a limit is reached; RetryAfter says until when
-	Budget          Code = "BUDGET_EXCEEDED"      // there is not enough money left, or no call
-	Conflict        Code = "IDEMPOTENCY_CONFLICT" // the idempotency key belongs to another call
-	VersionConflict Code = "VERSION_CONFLICT"     // it changed since it was read; read it again and repeat the edit
-	InFlight        Code = "IN_PROGRESS"          // the call with this idempotency key is running
-	Unknown         Code = "OUTCOME_UNKNOWN"      // it may have run; nobody can say how it ended
-	Unauthenticated Code = "AUTHENTICATION_ERROR" // who calls is not known
-	Denied          Code = "AUTHORIZATION_ERROR"  // who calls may not
-	Missing         Code = "MISSING_CAPABILITY"   // the client lacks what the tool needs; Needs says what
-	Internal        Code = "INTERNAL_ERROR"       // a fault of the platform
+	Invalid             Code = "VALIDATION_ERROR"     // arguments do not fit the schema
+	ArgsTooLarge        Code = "SIZE_LIMIT"           // arguments exceed their cap
+	ResultTooLarge      Code = "RESULT_SIZE_LIMIT"    // the result exceeds its cap; the tool has run
+	UnknownTool         Code = "METHOD_NOT_FOUND"     // no such tool at this gate
+	NotFound            Code = "NOT_FOUND"            // no such session, account, resource or the like
+	Failed              Code = "TOOL_EXECUTION_ERROR" // the tool itself failed
+	InvalidOutput       Code = "OUTPUT_ERROR"         // the tool's result breaks its own schema
+	NoData              Code = "NO_DATA"              // nothing to work on, such as an account that is not linked
+	Timeout             Code = "TIMEOUT"              // the deadline passed
+	Canceled            Code = "CANCELED"             // the caller went away
+	Unavailable         Code = "UNAVAILABLE"          // what the tool needs cannot be reached
+	RateLimited         Code = "RATE_LIMITED"         // a limit is reached; RetryAfter says until when
+	BudgetExceeded      Code = "BUDGET_EXCEEDED"      // there is not enough money left, or no call
+	IdempotencyConflict Code = "IDEMPOTENCY_CONFLICT" // the idempotency key belongs to another call
+	VersionConflict     Code = "VERSION_CONFLICT"     // it changed since it was read; read it again and repeat the edit
+	InProgress          Code = "IN_PROGRESS"          // the call with this idempotency key is running
+	OutcomeUnknown      Code = "OUTCOME_UNKNOWN"      // it may have run; nobody can say how it ended
+	Unauthenticated     Code = "AUTHENTICATION_ERROR" // who calls is not known
+	PermissionDenied    Code = "AUTHORIZATION_ERROR"  // who calls may not
+	MissingCapability   Code = "MISSING_CAPABILITY"   // the client lacks what the tool needs; Needs says what
+	Internal            Code = "INTERNAL_ERROR"       // a fault of the platform
 )
 
 // Codes are all codes of the platform.
 var Codes = []Code{
-	Invalid, TooLarge, Oversized, UnknownTool, NotFound, Failed, BadOutput, NoData, Timeout, Canceled, Unavailable,
-	Exhausted, Budget, Conflict, VersionConflict, InFlight, Unknown, Unauthenticated, Denied, Missing, Internal,
+	Invalid, ArgsTooLarge, ResultTooLarge, UnknownTool, NotFound, Failed, InvalidOutput, NoData, Timeout, Canceled, Unavailable,
+	RateLimited, BudgetExceeded, IdempotencyConflict, VersionConflict, InProgress, OutcomeUnknown, Unauthenticated, PermissionDenied, MissingCapability, Internal,
 }
 
 // Retryable reports whether the same request may succeed later and can be sent again safely,
 // because nothing ran. Other codes are retryable if the error says when: see [Error.Retryable].
-func (c Code) Retryable() bool { return c == Exhausted || c == InFlight }
+func (c Code) Retryable() bool { return c == RateLimited || c == InProgress }
 
 // Correctable reports whether a changed request can succeed: other arguments, or another
 // name. A model should correct its call; sending the same one again does not help.
 func (c Code) Correctable() bool {
-	return c == Invalid || c == TooLarge || c == UnknownTool || c == NotFound
+	return c == Invalid || c == ArgsTooLarge || c == UnknownTool || c == NotFound
 }
 
 // Error is the one error of the platform. Its message goes to the caller.
@@ -62,16 +62,16 @@ type Error struct {
 	Message    string
 	Issues     []Issue       // what is wrong with which argument
 	RetryAfter time.Duration // how long to wait, if waiting helps and nothing ran
-	Needs      []string      // client capabilities that are missing
+	Missing    []string      // client capabilities that are missing
 	Err        error         // the cause; logged, never sent
 }
 
 // Issue is one fault of one value. Path leads to it: "options.depth", "items[2]".
 // It is empty for the value as a whole.
 type Issue struct {
-	Path    string   `json:"path"`
-	Message string   `json:"message"`
-	Steps   []string `json:"-"` // the path, step by step
+	Path     string   `json:"path"`
+	Message  string   `json:"message"`
+	Location []string `json:"-"` // the path, step by step
 }
 
 // Errorf makes an Error. The text goes to the caller, with that of an error formatted by
@@ -152,7 +152,7 @@ func (e *Error) Data() json.RawMessage {
 	if e.RetryAfter > 0 {
 		data.RetryAfterMS = int64(math.Ceil(float64(e.RetryAfter) / 1e6))
 	}
-	for _, need := range e.Needs {
+	for _, need := range e.Missing {
 		if data.Needs == nil {
 			data.Needs = make(map[string]any)
 		}

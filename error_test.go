@@ -17,12 +17,12 @@ func TestErrorsSayWhatMayHelp(t *testing.T) {
 		"wrong arguments":          {err: toolyard.Error{Code: toolyard.Invalid}, correctable: true},
 		"unknown tool":             {err: toolyard.Error{Code: toolyard.UnknownTool}, correctable: true},
 		"unknown session":          {err: toolyard.Error{Code: toolyard.NotFound}, correctable: true},
-		"limit":                    {err: toolyard.Error{Code: toolyard.Exhausted}, retryable: true},
-		"still running":            {err: toolyard.Error{Code: toolyard.InFlight}, retryable: true},
+		"limit":                    {err: toolyard.Error{Code: toolyard.RateLimited}, retryable: true},
+		"still running":            {err: toolyard.Error{Code: toolyard.InProgress}, retryable: true},
 		"store away":               {err: toolyard.Error{Code: toolyard.Unavailable, RetryAfter: time.Second}, retryable: true},
 		"broken off, may have run": {err: toolyard.Error{Code: toolyard.Unavailable}},
 		"stale edit":               {err: toolyard.Error{Code: toolyard.VersionConflict}},
-		"no money":                 {err: toolyard.Error{Code: toolyard.Budget}},
+		"no money":                 {err: toolyard.Error{Code: toolyard.BudgetExceeded}},
 	}
 	for name, test := range tests {
 		var got struct{ Retryable, Correctable bool }

@@ -46,13 +46,13 @@ func ExampleResultOf() {
 	// {"type":"text","text":"no such city"}  true
 }
 
-func ExampleGate_Hides() {
+func ExampleGate_HiddenBy() {
 	nothing := func(context.Context, *toolyard.Call, struct{}) (string, error) { return "", nil }
 	order := toolyard.Define(toolyard.Spec{Name: "propose_order"}, nothing)
 	bars := toolyard.Define(toolyard.Spec{Name: "get_bars", Modes: toolyard.ReadOnly}, nothing)
 	chat := &toolyard.Gate{Name: "chat", Mode: toolyard.Read}
 	for _, t := range []*toolyard.Tool{order, bars} {
-		fmt.Printf("%s: %v %s\n", t.Name, chat.Visible(t), chat.Hides(t))
+		fmt.Printf("%s: %v %s\n", t.Name, chat.Visible(t), chat.HiddenBy(t))
 	}
 	// Output:
 	// propose_order: false not allowed in mode read

@@ -25,7 +25,7 @@ type ServerPick struct {
 
 // Takes returns what reports whether the toolset has a tool. It has looked through the names
 // once, so that it is cheap for many tools.
-func (s *Toolset) Takes() func(*Tool) bool {
+func (s *Toolset) Matcher() func(*Tool) bool {
 	type key struct{ server, tool string }
 	named, whole := make(map[key]bool), make(map[string]bool)
 	for _, tool := range s.Tools {
@@ -55,25 +55,25 @@ const (
 // Gate is one way in: an address plus who may use it. It fixes what its callers see
 // and what they may do.
 type Gate struct {
-	Name    string
-	Mode    Mode
-	Surface Surface  // empty or Both for no check
-	Toolset *Toolset // nil for everything
-	Naming  Naming   // empty for NamingMCP
-	Known   bool     // only callers who are known may enter
-	Errors  ErrorStyle
-	Notes   Notes  // whether descriptions say which file a tool is made from
-	Yard    string // this yard's name, for NamingClient
+	Name        string
+	Mode        Mode
+	Surface     Surface  // empty or Both for no check
+	Toolset     *Toolset // nil for everything
+	Naming      Naming   // empty for NamingMCP
+	RequireAuth bool     // only callers who are known may enter
+	Errors      ErrorStyle
+	SourceNotes SourceNotes // whether descriptions say which file a tool is made from
+	Yard        string      // this yard's name, for NamingClient
 }
 
 // Notes say where tools that are made from files come from, in their descriptions.
-type Notes string
+type SourceNotes string
 
 // The notes. Empty means none: a path tells strangers about the machine.
 const (
-	NotesOff      Notes = "off"
-	NotesRelative Notes = "relative" // to the folder of the tools
-	NotesAbsolute Notes = "absolute"
+	SourceNotesOff      SourceNotes = "off"
+	SourceNotesRelative SourceNotes = "relative" // to the folder of the tools
+	SourceNotesAbsolute SourceNotes = "absolute"
 )
 
 // note is what the view adds to the description of a tool: how to use it, what it costs,
@@ -107,10 +107,10 @@ func (v *View) guidance(t *Tool) string {
 // source says which file a tool is made from, if the gate does.
 func (g *Gate) source(t *Tool) string {
 	path := t.Origin
-	if g.Notes == NotesAbsolute {
+	if g.SourceNotes == SourceNotesAbsolute {
 		path = t.File
 	}
-	if t.File == "" || g.Notes == "" || g.Notes == NotesOff {
+	if t.File == "" || g.SourceNotes == "" || g.SourceNotes == SourceNotesOff {
 		return ""
 	}
 	return "\n\n---\nSource: " + path + "\nNote: This tool is dynamically loaded. What is saved in the file is live at once: read it to see what the tool does, edit it to change that."
@@ -118,17 +118,17 @@ func (g *Gate) source(t *Tool) string {
 
 // Visible reports whether the gate shows the tool. List, catalog and call all ask
 // this and nothing else: what cannot be seen cannot be called.
-func (g *Gate) Visible(t *Tool) bool { return g.Hides(t) == "" }
+func (g *Gate) Visible(t *Tool) bool { return g.HiddenBy(t) == "" }
 
 // Hides returns the rule that hides the tool at this gate, or "" if it is visible.
-func (g *Gate) Hides(t *Tool) string { return g.hides(t, g.takes()) }
+func (g *Gate) HiddenBy(t *Tool) string { return g.hides(t, g.takes()) }
 
 // takes returns what reports whether the gate's toolset, if it has one, has a tool.
 func (g *Gate) takes() func(*Tool) bool {
 	if g.Toolset == nil {
 		return func(*Tool) bool { return true }
 	}
-	return g.Toolset.Takes()
+	return g.Toolset.Matcher()
 }
 
 func (g *Gate) hides(t *Tool, takes func(*Tool) bool) string {
@@ -174,9 +174,9 @@ func (s *Spec) unfit(at Surface) string {
 // View is what one gate shows of one offer. It is made once and never changed.
 type View struct {
 	Gate      *Gate
-	Tools     []Bound       // in the order of their names
+	Tools     []NamedTool   // in the order of their names
 	Resources []*Resource   // in the order of their addresses
-	Prompts   []BoundPrompt // in the order of their names
+	Prompts   []NamedPrompt // in the order of their names
 	Problems  []Problem
 
 	Generation uint64 // of the offer
@@ -185,7 +185,7 @@ type View struct {
 }
 
 // Bound is a tool under the name that a gate gives it.
-type Bound struct {
+type NamedTool struct {
 	Name string
 	*Tool
 	Note string // follows the description
@@ -248,11 +248,11 @@ func (g *Gate) Bind(o Offer, before *View) *View {
 			v.Problems = append(v.Problems, collision(g, name, same, t))
 		}
 		if t != nil {
-			v.Tools = append(v.Tools, Bound{Name: name, Tool: t})
+			v.Tools = append(v.Tools, NamedTool{Name: name, Tool: t})
 			v.byName[name] = t
 		}
 	}
-	slices.SortFunc(v.Tools, func(a, b Bound) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(v.Tools, func(a, b NamedTool) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range v.Tools {
 		v.Tools[i].Note = v.note(v.Tools[i].Tool)
 	}
@@ -303,7 +303,7 @@ func (v *View) addAliases(rendered map[string][]*Tool) {
 	aliases := make(map[string]*Tool)
 	for _, same := range rendered {
 		for _, t := range same {
-			for _, n := range []Naming{NamingMCP, NamingDotted, NamingClient} {
+			for _, n := range []Naming{NamingMCP, NamingPlain, NamingClient} {
 				name := v.Gate.render(n, t)
 				if other, taken := aliases[name]; taken && other != t {
 					aliases[name] = nil

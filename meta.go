@@ -38,7 +38,7 @@ func (s *Spec) SetMeta(meta map[string]json.RawMessage) error {
 func (s *Spec) setMeta(key string, value json.RawMessage) (err error) {
 	switch key {
 	case "contextRequirements":
-		s.Needs, err = readNeeds(value)
+		s.Contexts, err = readNeeds(value)
 		return err
 	case "surface":
 		s.Surface, err = readChoice(value, surfaces)
@@ -316,8 +316,8 @@ func (s *Spec) AllMeta() map[string]json.RawMessage {
 	if l := s.Limit.meta(); len(l) > 0 {
 		meta["rateLimit"] = mustMarshal(l)
 	}
-	if len(s.Needs) > 0 {
-		meta["contextRequirements"] = mustMarshal(s.Needs)
+	if len(s.Contexts) > 0 {
+		meta["contextRequirements"] = mustMarshal(s.Contexts)
 	}
 	if s.Surface != "" {
 		meta["surface"] = mustMarshal(s.Surface)

@@ -14,17 +14,27 @@ const maxWireName = 64
 // maxToolName is the longest name that MCP takes.
 const maxToolName = 128
 
-// Naming is how a gate writes the names of its tools.
+// Naming is the scheme by which a gate names its tools.
 type Naming string
 
-// The ways to write a name. The examples are for the tool search of a server with
-// the id git-hub, and for the local tool hello of a yard called shop. A dot in an
-// id becomes _, which no id contains.
+// The naming schemes. The examples show the tool search of a server with the ID
+// git-hub, and the local tool hello of a yard called shop. A dot in a server ID
+// becomes an underscore, which no ID contains.
 const (
 	NamingMCP    Naming = "mcp"    // mcp_git-hub__search, hello
-	NamingDotted Naming = "dotted" // git-hub__search, hello
+	NamingPlain  Naming = "plain"  // git-hub__search, hello
 	NamingClient Naming = "client" // mcp_git-hub_search, mcp_shop_hello
 )
+
+// UnmarshalText decodes a naming scheme from configuration. It accepts "dotted", the
+// former name of [NamingPlain].
+func (n *Naming) UnmarshalText(text []byte) error {
+	*n = Naming(text)
+	if *n == "dotted" {
+		*n = NamingPlain
+	}
+	return nil
+}
 
 var (
 	toolNameRE = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
@@ -60,7 +70,7 @@ func (n Naming) Render(yard, server, tool string) string {
 		}
 	case server == "":
 		before, between = "", ""
-	case n == NamingDotted:
+	case n == NamingPlain:
 		before = ""
 	}
 	name := before + owner + between + tool

@@ -17,15 +17,15 @@ type Offer struct {
 	Generation uint64 // which offer it is, counted from the first
 }
 
-// Library is a Source that has resources beside its tools. publish asks for them: it must
-// not be called while Resources cannot answer.
-type Library interface {
+// ResourceProvider is implemented by a [Source] that offers resources along with its tools.
+// The catalog calls Resources from publish, so Resources must not block while publish runs.
+type ResourceProvider interface {
 	Resources() []*Resource
 }
 
-// Prompter is a Source that has prompts beside its tools. publish asks for them, as it
-// does for the resources of a [Library].
-type Prompter interface {
+// PromptProvider is implemented by a [Source] that offers prompts along with its tools. The
+// catalog calls Prompts from publish, as it does for [ResourceProvider].
+type PromptProvider interface {
 	Prompts() []*Prompt
 }
 
@@ -34,7 +34,7 @@ type Resource struct {
 	Server     string          // the id of the MCP server it comes from
 	URI        string          // its address, or the template
 	Template   bool            // URI is a template, such as file:///{path}
-	Quiet      bool            // it can be read, but is not listed
+	Unlisted   bool            // it can be read, but is not listed
 	Definition json.RawMessage // as MCP has it; shown untouched
 
 	// Reader reads it, on the same call path as every tool. Its arguments are
@@ -59,7 +59,7 @@ type Prompt struct {
 }
 
 // BoundPrompt is a prompt under the name that a gate gives it.
-type BoundPrompt struct {
+type NamedPrompt struct {
 	Name string
 	*Prompt
 }
@@ -144,7 +144,7 @@ func isPlain(uri string) bool {
 
 // Within reports whether patterns name the resource, or for a template some of its
 // addresses.
-func (r *Resource) Within(patterns []string) bool {
+func (r *Resource) MatchesAny(patterns []string) bool {
 	if !r.Template {
 		return MatchURI(r.URI, patterns)
 	}
@@ -157,7 +157,7 @@ func (r *Resource) Within(patterns []string) bool {
 // admits reports whether the gate shows a resource.
 func (g *Gate) admits(r *Resource) bool {
 	return g.Toolset == nil || slices.ContainsFunc(g.Toolset.Servers, func(p ServerPick) bool {
-		return p.ID == r.Server && r.Within(p.Resources)
+		return p.ID == r.Server && r.MatchesAny(p.Resources)
 	})
 }
 
@@ -262,12 +262,12 @@ func (v *View) bindPrompts(all []*Prompt) {
 	}
 	for name, same := range byName {
 		if len(same) == 1 {
-			v.Prompts = append(v.Prompts, BoundPrompt{name, same[0]})
+			v.Prompts = append(v.Prompts, NamedPrompt{name, same[0]})
 			continue
 		}
 		v.Problems = append(v.Problems, clash(v.Gate, "prompts would be called "+name, "none", same, func(p *Prompt) string { return p.Server + " " + p.Name }))
 	}
-	slices.SortFunc(v.Prompts, func(a, b BoundPrompt) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(v.Prompts, func(a, b NamedPrompt) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // clash is the problem of things that a gate cannot tell apart, and which of them it serves.

@@ -42,11 +42,11 @@ func RawResult(raw json.RawMessage) (*Result, error) {
 
 // Unfinished reports whether a raw result is not the end of the call: the server asks
 // for input first.
-func (r *Result) Unfinished() bool { return r.unfinished }
+func (r *Result) InputRequired() bool { return r.unfinished }
 
 // Cuttable reports whether a part of the result is still a result: what has content can be
 // cut, a question to the client or a resource cannot.
-func (r *Result) Cuttable() bool {
+func (r *Result) CanTruncate() bool {
 	return r.raw == nil || !r.unfinished && kindOf(r.content) == '['
 }
 
@@ -315,7 +315,7 @@ func (r *Result) items() iter.Seq[Content] {
 
 // Cut returns a result of about limit bytes: text is cut between characters, what
 // cannot be cut is left out, and a last text says how much there was.
-func (r *Result) Cut(limit int) *Result {
+func (r *Result) Truncate(limit int) *Result {
 	size := r.Size()
 	if size <= limit {
 		return r

@@ -115,7 +115,7 @@ func TestCut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			size := res.Size()
-			cut := res.Cut(501)
+			cut := res.Truncate(501)
 			if cut.Size() > 501 || !utf8.ValidString(show(cut)) {
 				t.Errorf("%d bytes: %s", cut.Size(), show(cut))
 			}
@@ -123,7 +123,7 @@ func TestCut(t *testing.T) {
 			if !strings.Contains(string(last), "truncated") || !strings.Contains(show(cut), "501") || size < 1000 {
 				t.Errorf("no mark in %s", show(cut))
 			}
-			if res.Cut(size) != res {
+			if res.Truncate(size) != res {
 				t.Error("a result within the limit was cut")
 			}
 		})
@@ -134,7 +134,7 @@ func TestCut(t *testing.T) {
 // not.
 func TestRawResultReadsExactKeys(t *testing.T) {
 	res, err := toolyard.RawResult(json.RawMessage(`{"structuredContent":1,"structuredcontent":2,"isError":false,"ISERROR":true,"resultType":"input_required"}`))
-	if err != nil || string(res.Structured) != "1" || res.IsError || !res.Unfinished() {
+	if err != nil || string(res.Structured) != "1" || res.IsError || !res.InputRequired() {
 		t.Errorf("%+v %v", res, err)
 	}
 }

@@ -134,7 +134,7 @@ func didYouMean(name string, known []string) string {
 
 // NewIssue is an issue with the value that a path leads to.
 func NewIssue(location []string, message string) Issue {
-	return Issue{Path: cutText(pathOf(location), 200), Message: cutText(message, 1000), Steps: slices.Clone(location)}
+	return Issue{Path: cutText(pathOf(location), 200), Message: cutText(message, 1000), Location: slices.Clone(location)}
 }
 
 // pathOf writes a location as people do: options.depth, items[2].name.

@@ -11,9 +11,9 @@ type Source interface {
 	Run(ctx context.Context, publish func([]*Tool)) error
 }
 
-// Troubled is a Source that has problems to show beside its tools. publish asks for them:
-// it must not be called while Problems cannot answer.
-type Troubled interface {
+// ProblemReporter is implemented by a [Source] that reports problems along with its tools.
+// The catalog calls Problems from publish, so Problems must not block while publish runs.
+type ProblemReporter interface {
 	Problems() []Problem
 }
 

@@ -146,7 +146,7 @@ func declares(schema json.RawMessage, name string) bool {
 }
 
 // Provider hands over what a kind of context means for a caller: data, never credentials.
-type Provider interface {
+type ContextProvider interface {
 	// Provide returns a JSON object. An error of type *Error goes to the caller as it is,
 	// any other becomes Unavailable.
 	Provide(ctx context.Context, caller Caller, asOf time.Time) (json.RawMessage, error)
@@ -155,10 +155,10 @@ type Provider interface {
 // Injected are the arguments that the platform fills in, and the kind of context that each
 // is: portfolio for one kind, walletPortfolio and so on for several.
 func (s *Spec) Injected() map[string]string {
-	if len(s.Needs) == 0 {
+	if len(s.Contexts) == 0 {
 		return nil
 	}
-	kinds := slices.Compact(slices.Sorted(slices.Values(s.Needs)))
+	kinds := slices.Compact(slices.Sorted(slices.Values(s.Contexts)))
 	if len(kinds) == 1 {
 		return map[string]string{"portfolio": kinds[0]}
 	}
@@ -171,7 +171,7 @@ func (s *Spec) Injected() map[string]string {
 
 // Shown is the input schema as callers are offered it: without the arguments that are
 // injected.
-func (t *Tool) Shown() json.RawMessage { return t.shown }
+func (t *Tool) CallerInput() json.RawMessage { return t.shown }
 
 // withoutProperties is a schema for objects as they are before the named properties are
 // added: what it accepts, the schema accepts with good values for them. Definitions that it

@@ -211,16 +211,16 @@ func TestInjected(t *testing.T) {
 		{[]string{"wallet", "wallet"}, map[string]string{"portfolio": "wallet"}},
 		{[]string{"wallet", "hyperliquid", "wallet"}, map[string]string{"hyperliquidPortfolio": "hyperliquid", "walletPortfolio": "wallet"}},
 	} {
-		spec := toolyard.Spec{Needs: tt.needs}
+		spec := toolyard.Spec{Contexts: tt.needs}
 		if diff := cmp.Diff(tt.want, spec.Injected()); diff != "" {
 			t.Error(diff)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		spec := toolyard.Spec{Needs: rapid.SliceOf(rapid.StringMatching(`[a-c]{1,2}`)).Draw(t, "needs")}
+		spec := toolyard.Spec{Contexts: rapid.SliceOf(rapid.StringMatching(`[a-c]{1,2}`)).Draw(t, "needs")}
 		kinds := slices.Sorted(maps.Values(spec.Injected()))
-		if want := slices.Compact(slices.Sorted(slices.Values(spec.Needs))); !slices.Equal(kinds, want) {
-			t.Fatalf("%v injects %v", spec.Needs, kinds)
+		if want := slices.Compact(slices.Sorted(slices.Values(spec.Contexts))); !slices.Equal(kinds, want) {
+			t.Fatalf("%v injects %v", spec.Contexts, kinds)
 		}
 	})
 }
@@ -232,7 +232,7 @@ func TestContextWithoutAnArgument(t *testing.T) {
 		`{"type":"object","properties":{"aPortfolio":{},"bPortfolio":{}}}`:               0,
 		`{"type":"object","allOf":[{"properties":{"aPortfolio":{},"bPortfolio":true}}]}`: 0,
 	} {
-		tool := named(toolyard.Spec{Name: "x", Needs: []string{"a", "b"}, Input: json.RawMessage(input)})
+		tool := named(toolyard.Spec{Name: "x", Contexts: []string{"a", "b"}, Input: json.RawMessage(input)})
 		if got := tool.Contradictions(); len(got) != want {
 			t.Errorf("%s: %q", input, got)
 		}
@@ -252,11 +252,11 @@ func TestShown(t *testing.T) {
 		"parts":     {`a`, `{"type":"object","allOf":[{"properties":{"portfolio":{},"x":{}},"required":["portfolio"]},true]}`, `{"type":"object","allOf":[{"properties":{"x":{}}},true]}`},
 		"deep ones": {`a`, `{"type":"object","properties":{"x":{"properties":{"portfolio":{}}}}}`, `{"type":"object","properties":{"x":{"properties":{"portfolio":{}}}}}`},
 	} {
-		tool := named(toolyard.Spec{Name: "x", Server: "s", Needs: strings.Fields(tt.needs), Input: json.RawMessage(tt.input)})
-		if diff := cmp.Diff(tt.want, string(tool.Shown())); diff != "" {
+		tool := named(toolyard.Spec{Name: "x", Server: "s", Contexts: strings.Fields(tt.needs), Input: json.RawMessage(tt.input)})
+		if diff := cmp.Diff(tt.want, string(tool.CallerInput())); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
-		if string(tool.Input) != tt.input || string(tool.With(toolyard.Terms{Surface: toolyard.Both}).Shown()) != tt.want {
+		if string(tool.Input) != tt.input || string(tool.With(toolyard.Terms{Surface: toolyard.Both}).CallerInput()) != tt.want {
 			t.Errorf("%s: the tool's own schema has changed", name)
 		}
 	}
@@ -316,10 +316,10 @@ func TestShownMeansTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tool := named(toolyard.Spec{Name: "t", Needs: []string{"x", "y"}, Input: input})
-		shown, err := toolyard.NewSchema(tool.Shown())
+		tool := named(toolyard.Spec{Name: "t", Contexts: []string{"x", "y"}, Input: input})
+		shown, err := toolyard.NewSchema(tool.CallerInput())
 		if err != nil {
-			t.Fatalf("%s: %v", tool.Shown(), err)
+			t.Fatalf("%s: %v", tool.CallerInput(), err)
 		}
 		args := map[string]int{}
 		for _, name := range rapid.SliceOfDistinct(rapid.SampledFrom(someNames[:3]), rapid.ID[string]).Draw(t, "args") {
@@ -330,7 +330,7 @@ func TestShownMeansTheSame(t *testing.T) {
 		full, _ := json.Marshal(args)
 		_, wrong := tool.Validate(t.Context(), full)
 		if issues, _ := shown.Check(t.Context(), sent); (len(issues) == 0) != (wrong == nil) {
-			t.Fatalf("%s, shown as %s\nsent %s: %v\nrun with %s: %v", input, tool.Shown(), sent, issues, full, wrong)
+			t.Fatalf("%s, shown as %s\nsent %s: %v\nrun with %s: %v", input, tool.CallerInput(), sent, issues, full, wrong)
 		}
 	})
 }
@@ -369,7 +369,7 @@ func TestTheModelIsShownGuidance(t *testing.T) {
 			"", "\n\nInstead of many single calls use mcp_s__many, other.", "\n\nIt takes many items in one call.\n\n---\nSource: o.ts",
 		},
 	} {
-		gate := &toolyard.Gate{Mode: toolyard.Write, Surface: surface, Notes: toolyard.NotesRelative}
+		gate := &toolyard.Gate{Mode: toolyard.Write, Surface: surface, SourceNotes: toolyard.SourceNotesRelative}
 		for i, b := range gate.Bind(offer, nil).Tools {
 			if got, _, _ := strings.Cut(b.Note, "\nNote: This"); got != want[i] {
 				t.Errorf("%s at %s: %q", b.Name, surface, got)
@@ -389,7 +389,7 @@ func TestSetMeta(t *testing.T) {
 		`{"pricing":{"queryUsd":"0.1"}}`:                        {Price: toolyard.Price{OptOut: true, Query: 100_000_000}},
 		`{"pricing":{}}`:                                        {Price: toolyard.Price{OptOut: true}},
 		`{"pricing":{"executeUsd":"0"}}`:                        {Price: toolyard.Price{Set: true}},
-		`{"contextRequirements":["wallet"],"surface":"answer"}`: {Needs: []string{"wallet"}, Surface: toolyard.Answer},
+		`{"contextRequirements":["wallet"],"surface":"answer"}`: {Contexts: []string{"wallet"}, Surface: toolyard.Answer},
 		`{"queryEligible":false,"latencyClass":"fast","x":{"surface":1}}`: {
 			Hidden: true, Latency: toolyard.Fast, Meta: map[string]json.RawMessage{"x": json.RawMessage(`{"surface":1}`)},
 		},

@@ -36,14 +36,14 @@ type Spec struct {
 	// when they are nil. Without Output nothing is promised about the result.
 	Input, Output json.RawMessage
 
-	Limit   Limit
-	Needs   []string // context types that the platform injects
-	Surface Surface
-	Hidden  bool // from answers: the seeds' queryEligible false
-	Latency Latency
-	Price   Price
-	Timeout time.Duration // zero for the platform's own
-	Bounds  Bounds        // zero for the platform's own
+	Limit    Limit
+	Contexts []string // context types that the platform injects
+	Surface  Surface
+	Hidden   bool // from answers: the seeds' queryEligible false
+	Latency  Latency
+	Price    Price
+	Timeout  time.Duration // zero for the platform's own
+	Bounds   Bounds        // zero for the platform's own
 
 	Meta map[string]json.RawMessage // passed on untouched
 	// Extra are further members of the definition as MCP has it, passed on untouched:
@@ -248,11 +248,11 @@ func (t *Tool) Validate(ctx context.Context, args json.RawMessage) (json.RawMess
 }
 
 // ReadsOnly reports whether the tool may run where nothing may be changed.
-func (t *Tool) ReadsOnly() bool { return slices.Contains(t.Modes, Read) }
+func (t *Tool) IsReadOnly() bool { return slices.Contains(t.Modes, Read) }
 
 // AllowedIn reports whether the tool may run in the mode. Where changes are allowed, every
 // tool is.
-func (t *Tool) AllowedIn(m Mode) bool { return m == Write || m == Read && t.ReadsOnly() }
+func (t *Tool) AllowedIn(m Mode) bool { return m == Write || m == Read && t.IsReadOnly() }
 
 func (t *Tool) run(ctx context.Context, c *Call) (*Result, error) {
 	res, err := t.handler(ctx, c)
@@ -263,7 +263,7 @@ func (t *Tool) run(ctx context.Context, c *Call) (*Result, error) {
 		res = &Result{}
 	}
 	if err := res.check(); err != nil {
-		return nil, &Error{Code: BadOutput, Message: "The result of " + t.Name + " cannot be sent: " + err.Error()}
+		return nil, &Error{Code: InvalidOutput, Message: "The result of " + t.Name + " cannot be sent: " + err.Error()}
 	}
 	if err := t.checkOutput(ctx, c, res); err != nil {
 		return nil, err
@@ -278,7 +278,7 @@ func (t *Tool) checkOutput(ctx context.Context, c *Call, res *Result) error {
 		return nil
 	}
 	if c.MaxResult > 0 && len(res.Structured) > c.MaxResult {
-		return Errorf(Oversized, "The tool has run, but its result has %d bytes and the limit is %d.", res.Size(), c.MaxResult)
+		return Errorf(ResultTooLarge, "The tool has run, but its result has %d bytes and the limit is %d.", res.Size(), c.MaxResult)
 	}
 	issues := []Issue{{Message: "there is no structured content"}}
 	if len(res.Structured) > 0 {
@@ -288,7 +288,7 @@ func (t *Tool) checkOutput(ctx context.Context, c *Call, res *Result) error {
 		}
 	}
 	if len(issues) > 0 {
-		return &Error{Code: BadOutput, Message: "The result of " + t.Name + " breaks its own output schema", Issues: issues}
+		return &Error{Code: InvalidOutput, Message: "The result of " + t.Name + " breaks its own output schema", Issues: issues}
 	}
 	return nil
 }

@@ -62,11 +62,11 @@ func TestFormsAreAskedFieldByField(t *testing.T) {
 // confirming is a tool that asks before it does something.
 func confirming() *toolyard.Tool {
 	return toolyard.Define(toolyard.Spec{Name: "confirm"}, func(_ context.Context, c *toolyard.Call, _ struct{}) (*toolyard.Result, error) {
-		if c.State == "" {
+		if c.RequestState == "" {
 			return toolyard.RawResult(json.RawMessage(`{"resultType":"input_required","requestState":"s","inputRequests":{"sure":{"method":"elicitation/create",` +
 				`"params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{"yes":{"type":"boolean"}},"required":["yes"]}}}}}`))
 		}
-		return &toolyard.Result{Content: []toolyard.Content{toolyard.Text("answered " + string(c.Answers))}}, nil
+		return &toolyard.Result{Content: []toolyard.Content{toolyard.Text("answered " + string(c.InputResponses))}}, nil
 	})
 }
 

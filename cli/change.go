@@ -89,7 +89,7 @@ func statusOf(err error) int {
 		return http.StatusOK
 	case refused && refusal.Code == toolyard.NotFound:
 		return http.StatusNotFound
-	case refused && (refusal.Code == toolyard.Conflict || refusal.Code == toolyard.VersionConflict):
+	case refused && (refusal.Code == toolyard.IdempotencyConflict || refusal.Code == toolyard.VersionConflict):
 		return http.StatusConflict
 	case refused:
 		return http.StatusBadRequest

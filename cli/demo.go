@@ -383,7 +383,7 @@ func (p *program) welcome(d *demonstration, y *yard.Yard, base string) {
 
 // entrance says who may enter a gate.
 func entrance(g *toolyard.Gate) string {
-	if g.Known {
+	if g.RequireAuth {
 		return "with a key"
 	}
 	return "for anyone"

@@ -80,7 +80,7 @@ func (p *program) dev(ctx context.Context, how serving) error {
 	p.opts.Scripts.OnLoad = s.loaded
 	p.opts.Recorders = append(p.opts.Recorders, s)
 	p.opts.Log = slog.New(&screenLog{screen: s})
-	p.opts.Notes, p.opts.Watch = toolyard.NotesRelative, "full"
+	p.opts.Notes, p.opts.Watch = toolyard.SourceNotesRelative, "full"
 	p.letIn()
 	p.ready = func(y *yard.Yard, url string) { s.welcome(y, url, p.consoleLink(url)) }
 	y, err := yard.New(p.opts)
@@ -146,7 +146,7 @@ func (s *screen) table(v *toolyard.View) {
 	}
 	for _, t := range v.Tools {
 		mode := s.paint(yellow, "write")
-		if t.ReadsOnly() {
+		if t.IsReadOnly() {
 			mode = s.paint(green, "read ")
 		}
 		fmt.Fprintf(s.out, "  %-*s  %s  %s  %s\n", s.width, t.Name, mode, pad(guard.Printable(shorten(cmp.Or(t.Summary, t.Description), 64)), 64), s.paint(dim, t.Origin))

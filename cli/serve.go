@@ -77,7 +77,7 @@ func (s *serving) complete(p *program) error {
 func (p *program) serve(ctx context.Context, how serving) error {
 	switch {
 	case !how.http:
-		p.opts.Notes = toolyard.NotesRelative
+		p.opts.Notes = toolyard.SourceNotesRelative
 	case isTerminal(p.err):
 		p.letIn()
 	}

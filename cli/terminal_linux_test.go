@@ -101,7 +101,7 @@ func TestDevSanitizesResultsOnATerminal(t *testing.T) {
 		s.Outcome(t.Context(), call, toolyard.Outcome{Err: failed})
 		s.problem(toolyard.Problem{Subject: escapes, Message: escapes, Fix: escapes, Frame: escapes})
 		s.loaded(script.Load{File: escapes, Tools: []string{escapes}})
-		s.table(&toolyard.View{Tools: []toolyard.Bound{{Tool: &toolyard.Tool{Spec: toolyard.Spec{Name: "evil", Description: escapes, Origin: escapes}}}}})
+		s.table(&toolyard.View{Tools: []toolyard.NamedTool{{Tool: &toolyard.Tool{Spec: toolyard.Spec{Name: "evil", Description: escapes, Origin: escapes}}}}})
 	}))
 }
 

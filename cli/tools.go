@@ -138,7 +138,7 @@ func listTable(out io.Writer, v *toolyard.View) error {
 	fmt.Fprintln(w, "NAME\tMODE\tCATEGORY\tDESCRIPTION")
 	for _, t := range v.Tools {
 		mode := toolyard.Write
-		if t.ReadsOnly() {
+		if t.IsReadOnly() {
 			mode = toolyard.Read
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", t.Name, mode, guard.Printable(t.Category), strings.ReplaceAll(guard.Printable(shorten(t.Description, 70)), "\t", " "))
@@ -166,7 +166,7 @@ func listJSON(out io.Writer, v *toolyard.View) error {
 	}
 	list := make([]entry, 0, len(v.Tools))
 	for _, t := range v.Tools {
-		list = append(list, entry{t.Name, t.Description, t.Category, t.ReadsOnly(), t.Shown(), t.Output})
+		list = append(list, entry{t.Name, t.Description, t.Category, t.IsReadOnly(), t.CallerInput(), t.Output})
 	}
 	return writeJSON(out, list)
 }
@@ -247,7 +247,7 @@ func (p *program) callTool(ctx context.Context, y *yard.Yard, tool string, args 
 	}
 	res, err := y.Call(ctx, p.gate, who, tool, args)
 	if asksPerson(err) {
-		return nil, toolyard.Errorf(toolyard.Missing, "%s asks a question before it goes on. Run this command in a terminal to answer it.", tool)
+		return nil, toolyard.Errorf(toolyard.MissingCapability, "%s asks a question before it goes on. Run this command in a terminal to answer it.", tool)
 	}
 	return res, err
 }
@@ -258,7 +258,7 @@ func asksPerson(err error) bool {
 		return false
 	}
 	e := toolyard.AsError(err)
-	return e.Code == toolyard.Missing && slices.ContainsFunc(e.Needs, func(need string) bool { return strings.HasPrefix(need, "elicitation") })
+	return e.Code == toolyard.MissingCapability && slices.ContainsFunc(e.Missing, func(need string) bool { return strings.HasPrefix(need, "elicitation") })
 }
 
 // callArgs makes the arguments of a call: the JSON object, and the pairs on top of it.
@@ -299,7 +299,7 @@ func argument(v *toolyard.View, tool, key, word string) json.RawMessage {
 				Type any `json:"type"`
 			} `json:"properties"`
 		}
-		if json.Unmarshal(t.Shown(), &schema) == nil && schema.Properties[key].Type == "string" {
+		if json.Unmarshal(t.CallerInput(), &schema) == nil && schema.Properties[key].Type == "string" {
 			return text
 		}
 	}

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var _ toolyard.Provider = (*Provider)(nil)
+var _ toolyard.ContextProvider = (*Provider)(nil)
 
 const (
 	annAddress = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"

@@ -49,7 +49,7 @@ type authorized struct {
 
 func contextOf(c *toolyard.Call) string {
 	ctx := callContext{Mode: c.Mode, AsOf: c.AsOf.UnixMilli(), RequestID: c.ID, Gate: c.Gate}
-	if c.Caller.Known() {
+	if c.Caller.Authenticated() {
 		ctx.Authorized = &authorized{c.Caller.ID, c.Caller.Account, append([]string{}, c.Caller.Roles...)}
 	}
 	raw, _ := json.Marshal(ctx) // it always has a JSON form
@@ -169,7 +169,7 @@ func (s *scriptTool) failure(ctx context.Context, c *toolyard.Call, err error) e
 }
 
 func stoppedError(ctx context.Context, c *toolyard.Call, reason jsvm.Reason) error {
-	codes := map[jsvm.Reason]toolyard.Code{jsvm.Late: toolyard.Timeout, jsvm.Busy: toolyard.Timeout, jsvm.Canceled: toolyard.Canceled, jsvm.Lost: toolyard.Unavailable, jsvm.Full: toolyard.Exhausted}
+	codes := map[jsvm.Reason]toolyard.Code{jsvm.Late: toolyard.Timeout, jsvm.Busy: toolyard.Timeout, jsvm.Canceled: toolyard.Canceled, jsvm.Lost: toolyard.Unavailable, jsvm.Full: toolyard.RateLimited}
 	code, ok := codes[reason]
 	if !ok {
 		code = toolyard.Failed
@@ -178,7 +178,7 @@ func stoppedError(ctx context.Context, c *toolyard.Call, reason jsvm.Reason) err
 		return ctx.Err()
 	}
 	e := toolyard.Errorf(code, "%s was stopped: %s.", c.Tool.Name, reason)
-	if code == toolyard.Exhausted {
+	if code == toolyard.RateLimited {
 		e.RetryAfter = time.Second
 	}
 	return e

@@ -129,7 +129,7 @@ func (o *outside) listTools(q *question) (any, error) {
 	}
 	list := make([]listed, 0, len(tools))
 	for _, t := range tools {
-		list = append(list, listed{t.Tool.Name, t.Description, t.Shown()})
+		list = append(list, listed{t.Tool.Name, t.Description, t.CallerInput()})
 	}
 	return list, nil
 }
@@ -185,7 +185,7 @@ func (t turns) call(make func() (*toolyard.Result, error)) (*toolyard.Result, er
 		defer func() { <-t }()
 		return make()
 	default:
-		return nil, &toolyard.Error{Code: toolyard.Exhausted, Message: fmt.Sprintf("More than %d calls within one call", maxCalls), RetryAfter: time.Second}
+		return nil, &toolyard.Error{Code: toolyard.RateLimited, Message: fmt.Sprintf("More than %d calls within one call", maxCalls), RetryAfter: time.Second}
 	}
 }
 

@@ -134,7 +134,7 @@ func (f *Folder) Run(ctx context.Context, publish func([]*toolyard.Tool)) error 
 	})
 }
 
-// Problems implements [toolyard.Troubled].
+// Problems implements [toolyard.ProblemReporter].
 func (f *Folder) Problems() []toolyard.Problem {
 	f.mu.Lock()
 	defer f.mu.Unlock()

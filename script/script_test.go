@@ -128,9 +128,9 @@ export default async (args: z.infer<typeof inputSchema>, ctx: any) => ({ at: [ar
 	if tool == nil {
 		t.Fatal(r.Problems())
 	}
-	if tool.Title != "Full" || tool.Summary != "Everything." || tool.Hint != "Try it." || tool.Category != "tests" || !tool.ReadsOnly() ||
+	if tool.Title != "Full" || tool.Summary != "Everything." || tool.Hint != "Try it." || tool.Category != "tests" || !tool.IsReadOnly() ||
 		tool.Timeout != 1500*time.Millisecond || tool.Limit.PerMinute != 30 || tool.Limit.Cooldown != 2*time.Second || tool.Limit.Concurrency != 1 ||
-		tool.Needs[0] != "wallet" || tool.Price.USD != toolyard.USD/1000 || tool.Surface != toolyard.Answer || !tool.Hidden || tool.Latency != toolyard.Fast ||
+		tool.Contexts[0] != "wallet" || tool.Price.USD != toolyard.USD/1000 || tool.Surface != toolyard.Answer || !tool.Hidden || tool.Latency != toolyard.Fast ||
 		string(tool.Meta["other"]) != `{"a":1}` || tool.Origin != "full.ts" || tool.File != filepath.Join(r.dir, "full.ts") {
 		t.Errorf("%+v", tool.Spec)
 	}

@@ -219,7 +219,7 @@ func testPerMinute(t *testing.T, open Replicas) {
 		switch _, err := run(t.Context(), replicas[i%3], a, nil); codeOf(err) {
 		case toolyard.OK:
 			admitted++
-		case toolyard.Exhausted:
+		case toolyard.RateLimited:
 		default:
 			t.Error(err)
 		}
@@ -237,7 +237,7 @@ func testRetryAfter(t *testing.T, open Replicas) {
 		_, last = run(t.Context(), replicas[0], paced("retry-after", toolyard.Limit{PerMinute: 1}), nil)
 	}
 	e := toolyard.AsError(cmp.Or(last, errors.New("none")))
-	if e.Code != toolyard.Exhausted || e.RetryAfter < 50*time.Second || e.RetryAfter > 70*time.Second || !e.Code.Retryable() {
+	if e.Code != toolyard.RateLimited || e.RetryAfter < 50*time.Second || e.RetryAfter > 70*time.Second || !e.Code.Retryable() {
 		t.Errorf("%+v", e)
 	}
 	if took := time.Since(start); took > 5*time.Second {
@@ -255,7 +255,7 @@ func testBudget(t *testing.T, open Replicas) {
 			switch _, err := run(t.Context(), replicas[i%3], paid(purse, "0.001"), nil); codeOf(err) {
 			case toolyard.OK:
 				ok.Add(1)
-			case toolyard.Budget:
+			case toolyard.BudgetExceeded:
 				refused.Add(1)
 			default:
 				t.Error(err)
@@ -319,7 +319,7 @@ func testCalls(t *testing.T, open Replicas) {
 				}
 				_, err = replicas[i%2].Settle(t.Context(), ticket, o)
 			}
-			if code := codeOf(err); code != toolyard.OK && code != toolyard.Budget {
+			if code := codeOf(err); code != toolyard.OK && code != toolyard.BudgetExceeded {
 				t.Error(err)
 			}
 		})
@@ -340,7 +340,7 @@ func testClosed(t *testing.T, open Replicas) {
 	if p, err := l.CloseSession(t.Context(), purse); err != nil || p.State != toolyard.PurseClosed || p.Spent != USD("0.25") {
 		t.Errorf("%+v %v", p, err)
 	}
-	if _, err := run(t.Context(), replicas[0], paid(purse, "0.25"), nil); codeOf(err) != toolyard.Budget {
+	if _, err := run(t.Context(), replicas[0], paid(purse, "0.25"), nil); codeOf(err) != toolyard.BudgetExceeded {
 		t.Error(err)
 	}
 	if p := audit(t, l, "acme"); p.Remaining != USD("0.75") {
@@ -388,7 +388,7 @@ func testOneRun(t *testing.T, open Replicas) {
 				case errors.Is(err, errReplay):
 					replays.Add(1)
 					return
-				case codeOf(err) == toolyard.InFlight:
+				case codeOf(err) == toolyard.InProgress:
 					told.Add(1)
 					time.Sleep(20 * time.Millisecond)
 				default:
@@ -410,7 +410,7 @@ func testConflict(t *testing.T, open Replicas) {
 	if _, err := run(t.Context(), replicas[0], keyed(purse, "same", "one"), nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := run(t.Context(), replicas[0], keyed(purse, "same", "other"), nil); codeOf(err) != toolyard.Conflict {
+	if _, err := run(t.Context(), replicas[0], keyed(purse, "same", "other"), nil); codeOf(err) != toolyard.IdempotencyConflict {
 		t.Error(err)
 	}
 	other := keyed(purse, "same", "other")
@@ -476,7 +476,7 @@ func testAllOrNothing(t *testing.T, open Replicas) {
 	for _, key := range []string{"", "k"} {
 		a := paid(purse, "0.002")
 		a.Paces, a.Wait, a.Scope, a.Key = limit, time.Second, "acme/ann", key
-		if _, err := run(t.Context(), replicas[0], a, nil); codeOf(err) != toolyard.Budget {
+		if _, err := run(t.Context(), replicas[0], a, nil); codeOf(err) != toolyard.BudgetExceeded {
 			t.Error(err)
 		}
 	}

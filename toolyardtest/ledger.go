@@ -72,15 +72,15 @@ func testFundMany(t *testing.T, l toolyard.Ledger) {
 
 func testOverdraw(t *testing.T, l toolyard.Ledger) {
 	fund(t, l, "acme", "1")
-	if err := l.Fund(t.Context(), "acme", USD("-1.000000001"), "out"); codeOf(err) != toolyard.Budget {
+	if err := l.Fund(t.Context(), "acme", USD("-1.000000001"), "out"); codeOf(err) != toolyard.BudgetExceeded {
 		t.Error(err)
 	}
 	_, err := l.OpenSession(t.Context(), toolyard.Session{ID: "s", Account: "acme", Limit: USD("1.000000001"), TTL: time.Hour})
-	if codeOf(err) != toolyard.Budget {
+	if codeOf(err) != toolyard.BudgetExceeded {
 		t.Error(err)
 	}
 	_, err = l.OpenSession(t.Context(), toolyard.Session{ID: "s", Account: "nobody", Limit: USD("1"), TTL: time.Hour})
-	if codeOf(err) != toolyard.Budget {
+	if codeOf(err) != toolyard.BudgetExceeded {
 		t.Error(err)
 	}
 	if got := remaining(t, l, "acme"); got != USD("1") {
@@ -98,7 +98,7 @@ func testSession(t *testing.T, l toolyard.Ledger) {
 		}
 	}
 	open.Limit = USD("3")
-	if _, err := l.OpenSession(t.Context(), open); codeOf(err) != toolyard.Conflict {
+	if _, err := l.OpenSession(t.Context(), open); codeOf(err) != toolyard.IdempotencyConflict {
 		t.Error(err)
 	}
 	if got := remaining(t, l, "acme"); got != USD("7.5") {
@@ -147,7 +147,7 @@ func testSessions(t *testing.T, l toolyard.Ledger) {
 	for i := range 40 { // of which 25 can have what they want
 		wg.Go(func() {
 			s := toolyard.Session{ID: fmt.Sprint("many-", i), Account: "acme", Limit: USD("0.04"), TTL: time.Hour}
-			if _, err := l.OpenSession(t.Context(), s); err != nil && codeOf(err) != toolyard.Budget {
+			if _, err := l.OpenSession(t.Context(), s); err != nil && codeOf(err) != toolyard.BudgetExceeded {
 				t.Error(err)
 			}
 		})

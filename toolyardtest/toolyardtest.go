@@ -45,7 +45,7 @@ func Call(t testing.TB, tool *toolyard.Tool, args string, opts *Options) (*tooly
 	c := &toolyard.Call{
 		ID: "test", Tool: tool, Args: json.RawMessage(args), Gate: "test",
 		Caller: opts.Caller, Mode: cmp.Or(opts.Mode, toolyard.Write), AsOf: opts.AsOf,
-		Clients: opts.Clients, Features: opts.Features, OnProgress: opts.OnProgress,
+		Clients: opts.Clients, ClientCapabilities: opts.Features, OnProgress: opts.OnProgress,
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	if c.Caller.ID == "" {

@@ -74,7 +74,7 @@ func inner(object json.RawMessage) []byte {
 // ask sends the request of a call to the server. One that the server did not look at,
 // because it had forgotten the session, is sent once more.
 func (v *Server) ask(ctx context.Context, c *toolyard.Call, r request) (*toolyard.Result, error) {
-	if p := v.unpark(c.State); p != nil {
+	if p := v.unpark(c.RequestState); p != nil {
 		return v.resume(ctx, c, p)
 	}
 	if c.OnProgress != nil {
@@ -92,7 +92,7 @@ func (v *Server) ask(ctx context.Context, c *toolyard.Call, r request) (*toolyar
 		if r.current != nil && !r.current() { // a server that came back may have become another
 			return nil, toolyard.Errorf(toolyard.Unavailable, "The server %s does not offer %s any more as it was approved.", v.opts.ID, c.Tool.Name)
 		}
-		if c.State != "" && !s.modern() { // to begin anew could do twice what was begun before
+		if c.RequestState != "" && !s.modern() { // to begin anew could do twice what was begun before
 			return nil, &toolyard.Error{
 				Code: toolyard.Invalid, Message: "What this call was waiting for is gone. Call again without the state.",
 				Issues: []toolyard.Issue{{Path: "state", Message: "is of a question that is gone: call again without it"}},
@@ -134,11 +134,11 @@ func (v *Server) attempt(ctx context.Context, s *session, r request) (json.RawMe
 
 // withAnswers adds what the caller's client answered to an unfinished result.
 func withAnswers(params []byte, c *toolyard.Call) []byte {
-	if len(c.Answers) > 0 {
-		params = append(append(params, `,"inputResponses":`...), c.Answers...)
+	if len(c.InputResponses) > 0 {
+		params = append(append(params, `,"inputResponses":`...), c.InputResponses...)
 	}
-	if c.State != "" {
-		params = toolyard.AppendJSONString(append(params, `,"requestState":`...), c.State)
+	if c.RequestState != "" {
+		params = toolyard.AppendJSONString(append(params, `,"requestState":`...), c.RequestState)
 	}
 	return params
 }

@@ -41,7 +41,7 @@ func FuzzDefine(f *testing.F) {
 			if (o.tool == nil) == (o.why == "") {
 				t.Errorf("%q", o.why)
 			}
-			if o.tool != nil && (guard.CheckTexts(data) != nil || o.tool.ReadsOnly()) {
+			if o.tool != nil && (guard.CheckTexts(data) != nil || o.tool.IsReadOnly()) {
 				t.Errorf("%s is offered", data)
 			}
 		}

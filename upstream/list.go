@@ -110,7 +110,7 @@ func (v *Server) resourcesOf(l *listing) (resources []*toolyard.Resource, proble
 	reader, completer := v.action("resources.read", v.read), v.action("completion.complete", v.complete)
 	seen := make(map[string]bool)
 	add := func(r *toolyard.Resource) {
-		if r.Within(v.opts.Resources) && !seen[r.URI] {
+		if r.MatchesAny(v.opts.Resources) && !seen[r.URI] {
 			seen[r.URI] = true
 			r.Server, r.Reader, r.Completer = v.opts.ID, reader, completer
 			resources = append(resources, r)
@@ -132,7 +132,7 @@ func (v *Server) resourcesOf(l *listing) (resources []*toolyard.Resource, proble
 	}
 	for _, uri := range v.opts.Resources {
 		if len(uri) > 0 && uri[len(uri)-1] != '*' {
-			add(&toolyard.Resource{URI: uri, Quiet: true})
+			add(&toolyard.Resource{URI: uri, Unlisted: true})
 		}
 	}
 	return resources, problems

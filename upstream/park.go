@@ -109,7 +109,7 @@ func (v *Server) park(p *parked) json.RawMessage {
 	if !full {
 		v.parked[key], p.since = p, time.Now()
 		timeout := parkTimeout
-		if !p.request.call.Caller.Known() {
+		if !p.request.call.Caller.Authenticated() {
 			timeout = strangerTimeout
 		}
 		p.expire = time.AfterFunc(timeout, func() {
@@ -182,7 +182,7 @@ func (v *Server) unpark(key string) *parked {
 
 // resume tells the server what a person answered, and waits on.
 func (v *Server) resume(ctx context.Context, c *toolyard.Call, p *parked) (*toolyard.Result, error) {
-	answer := guard.Member(c.Answers, "question")
+	answer := guard.Member(c.InputResponses, "question")
 	if len(answer) == 0 || answer[0] != '{' {
 		answer = json.RawMessage(`{"action":"cancel"}`)
 	}

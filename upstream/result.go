@@ -21,7 +21,7 @@ func (v *Server) result(s *session, method string, raw json.RawMessage, err erro
 	s.served.Store(true)
 	s.failed.Store(0)
 	if err := checkResult(method, raw); err != nil {
-		return nil, toolyard.Errorf(toolyard.BadOutput, "The server %s sent a result that is none: %s", v.opts.ID, v.words(err))
+		return nil, toolyard.Errorf(toolyard.InvalidOutput, "The server %s sent a result that is none: %s", v.opts.ID, v.words(err))
 	}
 	return toolyard.RawResult(v.withoutSecrets(withoutHop(raw)))
 }
@@ -130,7 +130,7 @@ func (v *Server) failure(s *session, err error) error {
 		return v.refusal(e)
 	}
 	if size, ok := errors.AsType[*sizeError](err); ok {
-		return toolyard.Errorf(toolyard.Oversized, "The tool has run, but the server %s: %w", v.opts.ID, size)
+		return toolyard.Errorf(toolyard.ResultTooLarge, "The tool has run, but the server %s: %w", v.opts.ID, size)
 	}
 	if errors.Is(err, context.Canceled) {
 		return err
@@ -161,9 +161,9 @@ func (v *Server) refusal(e *rpcError) error {
 	case codeResourceNotFound:
 		out.Code = toolyard.NotFound
 	case codeMissingCapability:
-		out.Code = toolyard.Missing
+		out.Code = toolyard.MissingCapability
 		for name := range guard.Members(guard.Member(e.Data, "requiredCapabilities")) {
-			out.Needs = append(out.Needs, v.opts.Redact(name))
+			out.Missing = append(out.Missing, v.opts.Redact(name))
 		}
 	}
 	return out
@@ -176,9 +176,9 @@ func (v *Server) refusedBy(e *statusError) error {
 	case http.StatusUnauthorized:
 		out.Code = toolyard.Unauthenticated
 	case http.StatusForbidden:
-		out.Code = toolyard.Denied
+		out.Code = toolyard.PermissionDenied
 	case http.StatusTooManyRequests:
-		out.Code = toolyard.Exhausted
+		out.Code = toolyard.RateLimited
 	}
 	out.Message = fmt.Sprintf("The server %s refuses: %s", v.opts.ID, v.words(e))
 	return out

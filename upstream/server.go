@@ -431,21 +431,21 @@ func (v *Server) Tools() (tools []*toolyard.Tool) {
 	return tools
 }
 
-// Resources implements [toolyard.Library].
+// Resources implements [toolyard.ResourceProvider].
 func (v *Server) Resources() []*toolyard.Resource {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.resources
 }
 
-// Prompts implements [toolyard.Prompter].
+// Prompts implements [toolyard.PromptProvider].
 func (v *Server) Prompts() []*toolyard.Prompt {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.prompts
 }
 
-// Problems implements [toolyard.Troubled].
+// Problems implements [toolyard.ProblemReporter].
 func (v *Server) Problems() []toolyard.Problem {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -335,7 +335,7 @@ func capabilitiesOf(c *toolyard.Call) []byte {
 	if c == nil {
 		return []byte("{}")
 	}
-	elicitation := guard.Member(c.Features, "elicitation")
+	elicitation := guard.Member(c.ClientCapabilities, "elicitation")
 	if len(elicitation) == 0 || elicitation[0] != '{' {
 		return []byte("{}")
 	}

@@ -318,7 +318,7 @@ func TestErrorsOfAServer(t *testing.T) {
 	f := newFake(t, true, echoTool)
 	s := run(t, upstream.Options{URL: f.URL, Redact: func(s string) string { return strings.ReplaceAll(s, "hunter2", "[redacted]") }}).up()
 	for status, want := range map[int]toolyard.Code{
-		401: toolyard.Unauthenticated, 403: toolyard.Denied, 429: toolyard.Exhausted, 500: toolyard.Unavailable, 503: toolyard.Unavailable, 418: toolyard.Unavailable,
+		401: toolyard.Unauthenticated, 403: toolyard.PermissionDenied, 429: toolyard.RateLimited, 500: toolyard.Unavailable, 503: toolyard.Unavailable, 418: toolyard.Unavailable,
 	} {
 		refuse := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Mcp-Method") != "tools/call" {
@@ -337,7 +337,7 @@ func TestErrorsOfAServer(t *testing.T) {
 	}
 	f.instead.Store(nil)
 	f.answer("tools/call", func(json.RawMessage) string { return `{"resultType":"surprise"}` })
-	if _, err := s.call(&toolyard.Call{}, "echo", `{}`); toolyard.AsError(err).Code != toolyard.BadOutput {
+	if _, err := s.call(&toolyard.Call{}, "echo", `{}`); toolyard.AsError(err).Code != toolyard.InvalidOutput {
 		t.Error(err)
 	}
 }
@@ -388,7 +388,7 @@ func TestWhatIsOffered(t *testing.T) {
 			s := run(t, tt.opts).up()
 			var names []string
 			for _, n := range []string{"plain", "rd", "x"} {
-				if tool := s.tool(n); tool != nil && tool.ReadsOnly() {
+				if tool := s.tool(n); tool != nil && tool.IsReadOnly() {
 					names = append(names, n+"*")
 				} else if tool != nil {
 					names = append(names, n)
@@ -497,7 +497,7 @@ func TestResourcesAndPrompts(t *testing.T) {
 	for _, r := range s.Resources() {
 		uris = append(uris, r.URI)
 	}
-	if fmt.Sprint(uris) != "[resource://data resource://unlisted]" || !s.Resources()[1].Quiet || len(s.Prompts()) != 1 || !s.problem("U+202E") {
+	if fmt.Sprint(uris) != "[resource://data resource://unlisted]" || !s.Resources()[1].Unlisted || len(s.Prompts()) != 1 || !s.problem("U+202E") {
 		t.Error(uris, s.Prompts(), s.Problems())
 	}
 	read := func(uri string) (*toolyard.Result, error) {
@@ -546,14 +546,14 @@ func TestQuestionsOfALegacyServer(t *testing.T) {
 	f.ask(t, `"result"`, `"name":"Ann"`)
 	s := run(t, upstream.Options{URL: f.URL}).up()
 	features := json.RawMessage(`{"elicitation":{}}`)
-	res, err := s.call(&toolyard.Call{Features: features}, "echo", `{}`)
-	if err != nil || !res.Unfinished() {
+	res, err := s.call(&toolyard.Call{ClientCapabilities: features}, "echo", `{}`)
+	if err != nil || !res.InputRequired() {
 		t.Fatal(res, err)
 	}
 	var unfinished struct{ RequestState string }
 	_ = json.Unmarshal(res.Raw(), &unfinished)
-	again := &toolyard.Call{Features: features, State: unfinished.RequestState, Answers: json.RawMessage(`{"question":{"action":"accept","content":{"name":"Ann"}}}`)}
-	if res, err := s.call(again, "echo", `{}`); err != nil || res.Unfinished() {
+	again := &toolyard.Call{ClientCapabilities: features, RequestState: unfinished.RequestState, InputResponses: json.RawMessage(`{"question":{"action":"accept","content":{"name":"Ann"}}}`)}
+	if res, err := s.call(again, "echo", `{}`); err != nil || res.InputRequired() {
 		t.Error(res, err)
 	}
 }
@@ -563,7 +563,7 @@ func TestAQuestionToACallerWhoCannotBeAsked(t *testing.T) {
 	f := newFake(t, false, echoTool)
 	f.ask(t, `"error"`, "its client does not support elicitation")
 	s := run(t, upstream.Options{URL: f.URL}).up()
-	if res, err := s.call(&toolyard.Call{}, "echo", `{}`); err != nil || res.Unfinished() {
+	if res, err := s.call(&toolyard.Call{}, "echo", `{}`); err != nil || res.InputRequired() {
 		t.Error(res, err)
 	}
 }
@@ -597,7 +597,7 @@ func TestOneCallerOpensManyQuestions(t *testing.T) {
 	f.instead.Store(&asking)
 	s := run(t, upstream.Options{URL: f.URL, Connections: 1}).up()
 	ask := func(who, state string) (string, error) {
-		c := &toolyard.Call{Features: json.RawMessage(`{"elicitation":{}}`), Caller: toolyard.Caller{ID: who}, State: state, Answers: json.RawMessage(`{"question":{"action":"decline"}}`)}
+		c := &toolyard.Call{ClientCapabilities: json.RawMessage(`{"elicitation":{}}`), Caller: toolyard.Caller{ID: who}, RequestState: state, InputResponses: json.RawMessage(`{"question":{"action":"decline"}}`)}
 		res, err := s.call(c, "echo", `{"ask":1}`)
 		if err != nil {
 			return "", err
@@ -693,7 +693,7 @@ func TestAChangedToolIsNotCalled(t *testing.T) {
 func TestAStateThatIsGone(t *testing.T) {
 	f := newFake(t, false, echoTool)
 	s := run(t, upstream.Options{URL: f.URL}).up()
-	_, err := s.call(&toolyard.Call{Features: json.RawMessage(`{"elicitation":{}}`), State: "gone", Answers: json.RawMessage(`{}`)}, "echo", `{}`)
+	_, err := s.call(&toolyard.Call{ClientCapabilities: json.RawMessage(`{"elicitation":{}}`), RequestState: "gone", InputResponses: json.RawMessage(`{}`)}, "echo", `{}`)
 	if e := toolyard.AsError(err); e.Code != toolyard.Invalid || len(e.Issues) != 1 || e.Issues[0].Path != "state" || len(f.got("tools/call")) != 0 {
 		t.Error(err, f.got("tools/call"))
 	}
@@ -709,7 +709,7 @@ func TestManyFindOutThatASessionIsForgotten(t *testing.T) {
 		wg.Go(func() {
 			c := &toolyard.Call{Tool: s.tool("echo"), Args: json.RawMessage(`{}`)}
 			if i%2 == 0 {
-				c.Features = json.RawMessage(`{"elicitation":{}}`)
+				c.ClientCapabilities = json.RawMessage(`{"elicitation":{}}`)
 			}
 			if _, err := toolyard.Run(t.Context(), c); err != nil {
 				t.Error(err)

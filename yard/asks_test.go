@@ -26,11 +26,11 @@ func confirming() (*toolyard.Tool, *atomic.Int64) {
 	var ran atomic.Int64
 	return toolyard.Define(toolyard.Spec{Name: "confirm", Modes: toolyard.ReadOnly}, func(_ context.Context, c *toolyard.Call, _ struct{}) (*toolyard.Result, error) {
 		ran.Add(1)
-		if c.State == "" {
+		if c.RequestState == "" {
 			return toolyard.RawResult(json.RawMessage(`{"resultType":"input_required","requestState":"private","inputRequests":{"sure":{"method":"elicitation/create",` +
 				`"params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{"yes":{"type":"boolean"}}}}}}}`))
 		}
-		return &toolyard.Result{Content: []toolyard.Content{toolyard.Text(c.State + " " + string(c.Answers))}}, nil
+		return &toolyard.Result{Content: []toolyard.Content{toolyard.Text(c.RequestState + " " + string(c.InputResponses))}}, nil
 	}), &ran
 }
 
@@ -185,7 +185,7 @@ func TestOnlyWhoCanAnswerIsAsked(t *testing.T) {
 	tool, _ := confirming()
 	s := newStaffWith(t, "gates: {all: {mode: read, callers: keys}}\n", yard.Options{Tools: []*toolyard.Tool{tool}})
 	status, answer := s.ask(t, "caller", "POST", "/api/v1/calls", `{"tool":"confirm"}`)
-	if status != 400 || at(answer, "error") != string(toolyard.Missing) || at(answer, "requiredCapabilities.elicitation") == "" {
+	if status != 400 || at(answer, "error") != string(toolyard.MissingCapability) || at(answer, "requiredCapabilities.elicitation") == "" {
 		t.Errorf("%d %v", status, answer)
 	}
 }

@@ -62,7 +62,7 @@ func (y *Yard) mayEnter(c toolyard.Caller, g *toolyard.Gate) error {
 	if y.opts.Identify != nil {
 		return nil
 	}
-	if g.Known && !c.Known() {
+	if g.RequireAuth && !c.Authenticated() {
 		return toolyard.Errorf(toolyard.Unauthenticated, "This gate needs an API key, sent as Authorization: Bearer ty_….")
 	}
 	return identity.Allows(c, g)
@@ -90,10 +90,10 @@ func (y *Yard) mayMeasure(r *http.Request) error {
 	switch {
 	case err != nil:
 		return err
-	case !caller.Known():
+	case !caller.Authenticated():
 		return toolyard.Errorf(toolyard.Unauthenticated, "Metrics need an API key with the scope viewer, sent as Authorization: Bearer ty_….")
 	case !identity.Views(caller):
-		return &toolyard.Error{Code: toolyard.Denied, Message: "Metrics need an API key with the scope viewer.", Needs: []string{identity.Viewer}}
+		return &toolyard.Error{Code: toolyard.PermissionDenied, Message: "Metrics need an API key with the scope viewer.", Missing: []string{identity.Viewer}}
 	}
 	return nil
 }

@@ -35,8 +35,8 @@ func (y *Yard) newProviders(c *config.Source, old *settings) (map[string]*provid
 
 // provider is who provides a kind of context: the program's own, or one that the
 // configuration names. It is nil for nobody.
-func (y *Yard) provider(s *settings) func(kind string) toolyard.Provider {
-	return func(kind string) toolyard.Provider {
+func (y *Yard) provider(s *settings) func(kind string) toolyard.ContextProvider {
+	return func(kind string) toolyard.ContextProvider {
 		if p, ok := y.opts.Providers[kind]; ok {
 			return p
 		}

@@ -198,7 +198,7 @@ func (s *settings) asks(c *toolyard.Call) (*toolyard.Ask, error) {
 	t := c.Tool
 	a := &toolyard.Ask{
 		Of: c, Call: c.ID, Caller: c.Caller.ID, Account: cmp.Or(c.Caller.Account, c.Caller.ID, toolyard.Anonymous),
-		Seller: cmp.Or(t.Server, "local"), Writes: !t.ReadsOnly(), Wait: s.Limits.Wait.Std(), Timeout: s.Limits.Timeout.Std(),
+		Seller: cmp.Or(t.Server, "local"), Writes: !t.IsReadOnly(), Wait: s.Limits.Wait.Std(), Timeout: s.Limits.Timeout.Std(),
 		Paces: s.paces(t),
 	}
 	if t.Timeout > 0 {
@@ -211,19 +211,19 @@ func (s *settings) asks(c *toolyard.Call) (*toolyard.Ask, error) {
 	if c.Session != "" || a.Price > 0 {
 		a.Purse = cmp.Or(c.Session, a.Account)
 	}
-	for _, name := range []string{c.Key, c.Session, a.Caller, a.Account} {
+	for _, name := range []string{c.IdempotencyKey, c.Session, a.Caller, a.Account} {
 		if len(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
 			return nil, toolyard.Errorf(toolyard.Invalid, "An idempotency key and the names of a session, a caller and an account are at most %d bytes of text.", maxName)
 		}
 	}
 	a.Caller = fmt.Sprintf("%d/%s/%s", len(a.Account), a.Account, a.Caller) // callers of two accounts may have the same name
-	if c.Key == "" {
+	if c.IdempotencyKey == "" {
 		return a, nil
 	}
-	if !c.Caller.Known() {
+	if !c.Caller.Authenticated() {
 		return nil, toolyard.Errorf(toolyard.Unauthenticated, "An idempotency key needs an authenticated caller: results are kept for each caller apart. Send an API key, or leave the idempotency key out.")
 	}
-	a.Scope, a.Key = a.Caller, c.Key
+	a.Scope, a.Key = a.Caller, c.IdempotencyKey
 	a.Digest = digest(c)
 	return a, nil
 }
@@ -251,7 +251,7 @@ func toolPace(t *toolyard.Tool) string { return "tool/" + t.Server + "/" + t.Nam
 // digest identifies what is called with which arguments of the caller. What the platform
 // puts in changes from call to call, and does not count.
 func digest(c *toolyard.Call) [sha256.Size]byte {
-	args := c.Sent()
+	args := c.CallerArgs()
 	canonical, err := pin.Canonical(args)
 	if err != nil {
 		canonical = args // then only the same bytes are the same

@@ -100,7 +100,7 @@ func (p people) candidate(s *settings, edits *config.Edits) (*settings, error) {
 	}
 	for _, g := range p.opts.Gates {
 		if _, said := edits.Gates[g.Name]; said && s.edits.file.Gates[g.Name].Mode == "" {
-			return nil, toolyard.Errorf(toolyard.Denied, "The gate %s is the program's own.", g.Name)
+			return nil, toolyard.Errorf(toolyard.PermissionDenied, "The gate %s is the program's own.", g.Name)
 		}
 	}
 	next := &settings{Source: source, edits: edition{file: s.edits.file}, gates: p.gatesOf(source.Config), filed: s.filed, terms: s.terms, servers: s.servers}

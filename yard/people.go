@@ -284,7 +284,7 @@ func (y *Yard) newLive(c *config.Source) *live.Hub {
 // resultText is a result without secrets, if it is not too large. One that asks something is
 // not told: it holds the state of its tool, which is nobody's business.
 func (y *Yard) resultText(r *toolyard.Result) json.RawMessage {
-	if r.Unfinished() || r.Size() > maxResult {
+	if r.InputRequired() || r.Size() > maxResult {
 		return nil
 	}
 	raw, err := r.MarshalJSON()

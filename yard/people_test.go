@@ -589,7 +589,7 @@ func TestChangesHideNothingButKeys(t *testing.T) {
 }
 
 func TestFirstGateByEdit(t *testing.T) {
-	s := newStaffWith(t, "edits: [gates]\n", yard.Options{Gates: []toolyard.Gate{{Name: "mine", Mode: toolyard.Read, Known: true}}})
+	s := newStaffWith(t, "edits: [gates]\n", yard.Options{Gates: []toolyard.Gate{{Name: "mine", Mode: toolyard.Read, RequireAuth: true}}})
 	if got, answer := s.ask(t, "operator", "PUT", "/api/v1/gates/mine", `{"mode":"write","callers":"anyone","version":0}`); got != 403 {
 		t.Errorf("the gate of the program: %d %v", got, answer)
 	}

@@ -103,14 +103,14 @@ func (y *Yard) gatesOf(c *config.Config) []*toolyard.Gate {
 		gates[g.Name] = &g
 	}
 	for name, g := range c.Gates {
-		gate := &toolyard.Gate{Name: name, Mode: g.Mode, Surface: g.Surface, Naming: g.Naming, Errors: g.Errors, Notes: cmp.Or(g.Notes, y.opts.Notes), Known: g.Callers == config.Keys, Yard: c.Name}
+		gate := &toolyard.Gate{Name: name, Mode: g.Mode, Surface: g.Surface, Naming: g.Naming, Errors: g.Errors, SourceNotes: cmp.Or(g.Notes, y.opts.Notes), RequireAuth: g.Callers == config.Keys, Yard: c.Name}
 		if set, ok := c.Toolsets[g.Toolset]; ok {
 			gate.Toolset = set.Set(g.Toolset)
 		}
 		gates[name] = gate
 	}
 	if len(gates) == 0 {
-		return []*toolyard.Gate{{Name: DefaultGate, Mode: toolyard.Write, Notes: y.opts.Notes, Yard: c.Name}}
+		return []*toolyard.Gate{{Name: DefaultGate, Mode: toolyard.Write, SourceNotes: y.opts.Notes, Yard: c.Name}}
 	}
 	return slices.SortedFunc(maps.Values(gates), func(a, b *toolyard.Gate) int { return cmp.Compare(a.Name, b.Name) })
 }
@@ -179,7 +179,7 @@ func (s *settings) opens(next *settings) error {
 // openness is how much strangers may do at some gate: nothing, read, or write.
 func openness(gates []*toolyard.Gate) (most int) {
 	for _, g := range gates {
-		if !g.Known {
+		if !g.RequireAuth {
 			most = max(most, map[toolyard.Mode]int{toolyard.Read: 1, toolyard.Write: 2}[g.Mode])
 		}
 	}

@@ -16,13 +16,13 @@ type toolbox struct{ yard *Yard }
 const maxDepth = 8
 
 // Tools implements [toolyard.Toolbox].
-func (b *toolbox) Tools(c *toolyard.Call, server string) ([]toolyard.Bound, error) {
+func (b *toolbox) Tools(c *toolyard.Call, server string) ([]toolyard.NamedTool, error) {
 	v, err := b.view(c)
 	if err != nil {
 		return nil, err
 	}
 	list := slices.Clone(v.Tools)
-	return slices.DeleteFunc(list, func(t toolyard.Bound) bool { return t.Server != server || !usable(c, t.Tool) }), nil
+	return slices.DeleteFunc(list, func(t toolyard.NamedTool) bool { return t.Server != server || !usable(c, t.Tool) }), nil
 }
 
 // view is what the gate of a call shows now; the gate may have gone since.
@@ -36,23 +36,23 @@ func (b *toolbox) view(c *toolyard.Call) (*toolyard.View, error) {
 
 // usable reports whether the tool of a call may call another one: one that says that it
 // only reads cannot have others write.
-func usable(c *toolyard.Call, t *toolyard.Tool) bool { return t.ReadsOnly() || !c.Tool.ReadsOnly() }
+func usable(c *toolyard.Call, t *toolyard.Tool) bool { return t.IsReadOnly() || !c.Tool.IsReadOnly() }
 
 // CallTool implements [toolyard.Toolbox].
 func (b *toolbox) CallTool(ctx context.Context, c *toolyard.Call, server, tool string, args json.RawMessage) (*toolyard.Result, error) {
 	if c.Depth+1 >= maxDepth {
-		return nil, toolyard.Errorf(toolyard.Denied, "Tools call each other more than %d deep", maxDepth)
+		return nil, toolyard.Errorf(toolyard.PermissionDenied, "Tools call each other more than %d deep", maxDepth)
 	}
 	v, err := b.view(c)
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(v.Tools, func(t toolyard.Bound) bool { return t.Server == server && t.Tool.Name == tool })
+	i := slices.IndexFunc(v.Tools, func(t toolyard.NamedTool) bool { return t.Server == server && t.Tool.Name == tool })
 	if i < 0 {
 		return nil, toolyard.Errorf(toolyard.UnknownTool, "Unknown tool: %s", tool)
 	}
 	if !usable(c, v.Tools[i].Tool) {
-		return nil, toolyard.Errorf(toolyard.Denied, "%s says that it only reads, so it cannot call %s, which does not", c.Tool.Name, tool)
+		return nil, toolyard.Errorf(toolyard.PermissionDenied, "%s says that it only reads, so it cannot call %s, which does not", c.Tool.Name, tool)
 	}
 	return b.yard.server.Call(ctx, c.Gate, &mcpserver.Request{
 		Tool: v.Tools[i].Name, Args: args, Caller: c.Caller, Trace: c.Trace, Log: c.Log, Within: c,
@@ -82,7 +82,7 @@ func (b *toolbox) Resources(c *toolyard.Call, server string) ([]*toolyard.Resour
 		return nil, err
 	}
 	list := slices.Clone(v.Resources)
-	return slices.DeleteFunc(list, func(r *toolyard.Resource) bool { return r.Server != server || r.Template || r.Quiet }), nil
+	return slices.DeleteFunc(list, func(r *toolyard.Resource) bool { return r.Server != server || r.Template || r.Unlisted }), nil
 }
 
 // ReadResource implements [toolyard.Toolbox].

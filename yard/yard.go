@@ -43,20 +43,20 @@ import (
 
 // Options say what a yard is made of. The zero value is a yard without tools.
 type Options struct {
-	Tools     []*toolyard.Tool             // tools written in Go
-	Sources   map[string]toolyard.Source   // where more tools come from, by a name for each
-	Clients   *toolyard.Clients            // lent to tools
-	Providers map[string]toolyard.Provider // where context comes from that tools ask for, by kind
-	Scripts   Scripts                      // a folder of TypeScript tools
-	Samples   []*toolyard.Tool             // served by a yard that has no other tools
+	Tools     []*toolyard.Tool                    // tools written in Go
+	Sources   map[string]toolyard.Source          // where more tools come from, by a name for each
+	Clients   *toolyard.Clients                   // lent to tools
+	Providers map[string]toolyard.ContextProvider // where context comes from that tools ask for, by kind
+	Scripts   Scripts                             // a folder of TypeScript tools
+	Samples   []*toolyard.Tool                    // served by a yard that has no other tools
 
 	ConfigFile string          // empty for none
 	Store      string          // the store to use instead of the configured one; without a file the configuration is there, and followed
 	Gates      []toolyard.Gate // gates beside those of the file, which win by name
 	Recorders  []toolyard.Recorder
-	AskFirst   bool           // approve nothing that a server offers by itself, not even the first time
-	Notes      toolyard.Notes // for gates that do not say which they want
-	Watch      string         // how much of arguments those are shown who watch calls: off, shape or full; empty for as much as is kept
+	AskFirst   bool                 // approve nothing that a server offers by itself, not even the first time
+	Notes      toolyard.SourceNotes // for gates that do not say which they want
+	Watch      string               // how much of arguments those are shown who watch calls: off, shape or full; empty for as much as is kept
 
 	// Identify says who sends a request over HTTP; an error refuses it. Callers with the role
 	// viewer see what concerns others in the API and the console, those with the role operator
@@ -246,7 +246,7 @@ func (y *Yard) callPath(s *settings) toolyard.Handler {
 // apply makes the settings those that are served.
 func (y *Yard) apply(s *settings) {
 	y.config.Store(s)
-	if slices.ContainsFunc(s.gates, func(g *toolyard.Gate) bool { return g.Known }) {
+	if slices.ContainsFunc(s.gates, func(g *toolyard.Gate) bool { return g.RequireAuth }) {
 		y.keyed.Store(true)
 	}
 	y.publish()

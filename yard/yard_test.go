@@ -238,7 +238,7 @@ func TestMetricsAskWhenGatesDo(t *testing.T) {
 		{true, "Bearer does", 200},
 	} {
 		y := start(t, yard.Options{Tools: basics.Tools(), Identify: identify, Gates: []toolyard.Gate{
-			{Name: "a", Mode: toolyard.Read}, {Name: "b", Mode: toolyard.Read, Known: tt.known},
+			{Name: "a", Mode: toolyard.Read}, {Name: "b", Mode: toolyard.Read, RequireAuth: tt.known},
 		}})
 		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/metrics", nil)
 		if tt.header != "" {

@@ -126,12 +126,12 @@ func planned(tools []*toolyard.Tool) (calls []plan, err error) {
 
 // converse makes one call, and answers as often as the server asks before it is done.
 func converse(ctx context.Context, id string, p plan) (*toolyard.Result, error) {
-	c := &toolyard.Call{ID: id, Tool: p.tool, Args: p.args, Features: json.RawMessage(`{"elicitation":{"form":{}}}`)}
+	c := &toolyard.Call{ID: id, Tool: p.tool, Args: p.args, ClientCapabilities: json.RawMessage(`{"elicitation":{"form":{}}}`)}
 	for range 10 {
 		calling, cancel := context.WithTimeout(ctx, upstream.DefaultTimeout)
 		res, err := toolyard.Run(calling, c)
 		cancel()
-		if err != nil || !res.Unfinished() {
+		if err != nil || !res.InputRequired() {
 			return res, err
 		}
 		if err := answer(c, res.Raw()); err != nil {

@@ -83,6 +83,6 @@ func answer(c *toolyard.Call, unfinished json.RawMessage) error {
 		answers[key] = map[string]any{"action": "accept", "content": content}
 	}
 	data, err := json.Marshal(answers)
-	c.Answers, c.State = data, asked.RequestState
+	c.InputResponses, c.RequestState = data, asked.RequestState
 	return err
 }

@@ -57,7 +57,7 @@ func ask(questions map[string]question, state string) (*toolyard.Result, error) 
 // answers are the client's answers to all questions, and false while one has none.
 func answers(c *toolyard.Call, questions map[string]question) (map[string]json.RawMessage, bool) {
 	var given map[string]json.RawMessage
-	if json.Unmarshal(c.Answers, &given) != nil {
+	if json.Unmarshal(c.InputResponses, &given) != nil {
 		return nil, false
 	}
 	for key := range questions {
@@ -76,8 +76,8 @@ func asking(name, state string, questions map[string]question) *toolyard.Tool {
 		switch {
 		case !ok:
 			return ask(questions, state)
-		case c.State != state:
-			return nil, fmt.Errorf("the state came back as %q", c.State)
+		case c.RequestState != state:
+			return nil, fmt.Errorf("the state came back as %q", c.RequestState)
 		}
 		texts := []string{"state-ok"}
 		for key := range questions {
@@ -157,7 +157,7 @@ func sampling() *toolyard.Tool {
 // multiRound asks twice; its state says how far it has come.
 func multiRound() *toolyard.Tool {
 	return plain("test_input_required_result_multi_round", "Asks its client twice.", func(_ context.Context, c *toolyard.Call) (any, error) {
-		switch c.State {
+		switch c.RequestState {
 		case "":
 			return ask(map[string]question{"step1": form("Step 1: What is your name?", `{"name":{"type":"string"}}`, "name")}, "one")
 		case "one":

@@ -74,7 +74,7 @@ func conformanceTools(extra *changing) []*toolyard.Tool {
 		}),
 		plain("test_missing_capability", "Needs a client that can sample.", func(_ context.Context, c *toolyard.Call) (any, error) {
 			if !c.Supports("sampling") {
-				return nil, &toolyard.Error{Code: toolyard.Missing, Message: "The client cannot sample.", Needs: []string{"sampling"}}
+				return nil, &toolyard.Error{Code: toolyard.MissingCapability, Message: "The client cannot sample.", Missing: []string{"sampling"}}
 			}
 			return "the client can sample", nil
 		}),

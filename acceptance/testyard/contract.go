@@ -18,7 +18,7 @@ func contractTools(notes string) []*toolyard.Tool {
 		Fail bool `json:"fail,omitempty" doc:"Whether to fail"`
 	}
 	run := func(ctx context.Context, c *toolyard.Call, in args) (any, error) {
-		n := note{Call: c.ID, Key: c.Key, Tool: c.Tool.Name, Caller: c.Caller.ID, PID: os.Getpid()}
+		n := note{Call: c.ID, Key: c.IdempotencyKey, Tool: c.Tool.Name, Caller: c.Caller.ID, PID: os.Getpid()}
 		if err := n.write(notes, "began"); err != nil {
 			return nil, err
 		}

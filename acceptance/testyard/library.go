@@ -55,7 +55,7 @@ type address struct {
 	URI string `json:"uri"`
 }
 
-// Resources implements toolyard.Library.
+// Resources implements toolyard.ResourceProvider.
 func (*library) Resources() []*toolyard.Resource {
 	read := reader("resources.read", readResource)
 	resource := func(uri, name, mimeType string) *toolyard.Resource {
@@ -95,7 +95,7 @@ type wish struct {
 	Arguments map[string]string `json:"arguments"`
 }
 
-// Prompts implements toolyard.Prompter.
+// Prompts implements toolyard.PromptProvider.
 func (l *library) Prompts() []*toolyard.Prompt {
 	get := reader("prompts.get", getPrompt)
 	complete := reader("completion.complete", completePrompt)

@@ -70,7 +70,7 @@ func (docs) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
 	return nil
 }
 
-// Resources implements toolyard.Library.
+// Resources implements toolyard.ResourceProvider.
 func (docs) Resources() []*toolyard.Resource {
 	reader := toolyard.Define(toolyard.Spec{Name: "resources.read", Server: "docs", Modes: toolyard.ReadOnly},
 		func(context.Context, *toolyard.Call, struct {

@@ -98,8 +98,8 @@ const (
 
 func TestRisk(t *testing.T) {
 	tool := load(t)
-	if !slices.Equal(tool.Needs, []string{"hyperliquid"}) || !tool.AllowedIn(toolyard.Read) {
-		t.Errorf("it needs %q in %v", tool.Needs, tool.Modes)
+	if !slices.Equal(tool.Contexts, []string{"hyperliquid"}) || !tool.AllowedIn(toolyard.Read) {
+		t.Errorf("it needs %q in %v", tool.Contexts, tool.Modes)
 	}
 	none := []string{}
 	tests := map[string]struct {

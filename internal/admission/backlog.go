@@ -69,6 +69,6 @@ func (v *visitor) size() int64 {
 }
 
 var (
-	errFull       = &toolyard.Error{Code: toolyard.Exhausted, Message: "Too many calls are waiting here. Try again later.", RetryAfter: time.Second}
-	errCallerFull = &toolyard.Error{Code: toolyard.Exhausted, Message: "Too many of your calls are waiting here. Make fewer calls at once.", RetryAfter: time.Second}
+	errFull       = &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many calls are waiting here. Try again later.", RetryAfter: time.Second}
+	errCallerFull = &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many of your calls are waiting here. Make fewer calls at once.", RetryAfter: time.Second}
 )

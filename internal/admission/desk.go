@@ -240,7 +240,7 @@ func (d *Desk) expire(v *visitor) time.Duration {
 		}
 		err = &toolyard.Error{Code: toolyard.Unavailable, Message: "The store did not answer in time, so the call was not made.", RetryAfter: time.Second}
 	}
-	if err.Code == toolyard.Exhausted && v.ask.Wait > 0 { // it has waited for long, so it need not come back at once
+	if err.Code == toolyard.RateLimited && v.ask.Wait > 0 { // it has waited for long, so it need not come back at once
 		again := *err
 		again.RetryAfter = max(again.RetryAfter, time.Second)
 		err = &again
@@ -337,9 +337,9 @@ func (d *Desk) Settle(_ context.Context, t *toolyard.Ticket, o toolyard.Outcome)
 	select {
 	case <-s.done:
 	case <-d.ended:
-		return nil, &toolyard.Error{Code: toolyard.Unknown, Message: "The call has run, but the yard has closed before its charge was on record."}
+		return nil, &toolyard.Error{Code: toolyard.OutcomeUnknown, Message: "The call has run, but the yard has closed before its charge was on record."}
 	case <-patience.C:
-		return nil, &toolyard.Error{Code: toolyard.Unknown, Message: "The call has run, but the store does not answer, so its charge is not on record yet."}
+		return nil, &toolyard.Error{Code: toolyard.OutcomeUnknown, Message: "The call has run, but the store does not answer, so its charge is not on record yet."}
 	}
 	if r := s.refused; r != nil {
 		return nil, &toolyard.Error{Code: r.Code, Message: "The call has run, but it could not be settled. " + r.Message}
@@ -351,7 +351,7 @@ func (d *Desk) Settle(_ context.Context, t *toolyard.Ticket, o toolyard.Outcome)
 // be told of it: nil for nothing.
 func (d *Desk) settlement(t *toolyard.Ticket, o toolyard.Outcome) *settling {
 	took, ask := t.Taken.(*taken), t.Ask
-	asks := o.Err == nil && o.Result.Unfinished() // it comes back with answers, and counts then
+	asks := o.Err == nil && o.Result.InputRequired() // it comes back with answers, and counts then
 	charged := ask.Price
 	if asks || o.Code() != toolyard.OK {
 		charged = 0

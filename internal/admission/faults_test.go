@@ -250,7 +250,7 @@ func (w *world) refused(a *toolyard.Ask, err error) {
 		w.free = append(w.free, a)
 	}
 	switch code := toolyard.AsError(err).Code; code {
-	case toolyard.Exhausted, toolyard.Budget, toolyard.Unavailable, toolyard.Canceled:
+	case toolyard.RateLimited, toolyard.BudgetExceeded, toolyard.Unavailable, toolyard.Canceled:
 	default:
 		w.t.Errorf("%s: %s: %v", a.Call, code, err)
 	}
@@ -311,7 +311,7 @@ func (w *world) checkMoney() (spent toolyard.Money) {
 			}
 		case r.err == nil && amount != r.ask.Price:
 			w.t.Errorf("%s succeeded, and was charged %s of %s", r.ask.Call, amount, r.ask.Price)
-		case r.err != nil && toolyard.AsError(r.err).Code != toolyard.Unknown:
+		case r.err != nil && toolyard.AsError(r.err).Code != toolyard.OutcomeUnknown:
 			w.t.Errorf("%s: %v", r.ask.Call, r.err)
 		}
 	}
@@ -350,7 +350,7 @@ func (w *world) spendAll() (n toolyard.Money) {
 		d := w.desks[i%len(w.desks)]
 		ticket, err := d.Admit(w.t.Context(), a)
 		if err != nil {
-			if toolyard.AsError(err).Code != toolyard.Budget {
+			if toolyard.AsError(err).Code != toolyard.BudgetExceeded {
 				w.t.Errorf("spending the rest: %v", err)
 			}
 			return n
@@ -491,8 +491,8 @@ func TestSettlingWhileTheStoreIsAway(t *testing.T) {
 	}{
 		{3 * time.Second, false, toolyard.OK, 1},
 		{3 * time.Second, true, toolyard.OK, 1},
-		{time.Minute, false, toolyard.Unknown, 0},
-		{time.Minute, true, toolyard.Unknown, 0},
+		{time.Minute, false, toolyard.OutcomeUnknown, 0},
+		{time.Minute, true, toolyard.OutcomeUnknown, 0},
 	} {
 		t.Run(fmt.Sprintf("%v, durable %v", tt.away, tt.durable), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -572,7 +572,7 @@ func TestACheapCallBesideADearOne(t *testing.T) {
 				line := toolyard.Pace{Key: id, Local: true, Limit: toolyard.Limit{Concurrency: 1}} // so that nobody waits behind another
 				a := plain(id, func(a *toolyard.Ask) { a.Purse, a.Price, a.Paces = "acme", price, []toolyard.Pace{line} })
 				ticket, err := d.Admit(t.Context(), a)
-				if err != nil && code(err) != toolyard.Budget {
+				if err != nil && code(err) != toolyard.BudgetExceeded {
 					t.Fatal(id, err)
 				}
 				return ticket

@@ -91,7 +91,7 @@ func (d *Desk) keep(ask *toolyard.Ask, outcome json.RawMessage) json.RawMessage 
 		return outcome
 	}
 	return encode((&toolyard.Error{
-		Code: toolyard.Oversized, Message: fmt.Sprintf(
+		Code: toolyard.ResultTooLarge, Message: fmt.Sprintf(
 			"The call with this idempotency key has run, and is not run again. Its result of %d bytes was not kept: at most %d bytes are kept for a key, and %d for a caller.",
 			len(outcome), maxOutcome, maxOutcomeBytes),
 	}).Result())

@@ -76,7 +76,7 @@ func TestKeysOfACallerAreBounded(t *testing.T) {
 		if err := call("acme/ann", "last"); err != nil {
 			t.Error(err)
 		}
-		if err := call("acme/ann", "one more"); err == nil || err.Code != toolyard.Exhausted {
+		if err := call("acme/ann", "one more"); err == nil || err.Code != toolyard.RateLimited {
 			t.Error(err)
 		}
 		if again, err := d.Admit(t.Context(), sameKey("acme/ann", "last")); err != nil || again.Replay == nil {

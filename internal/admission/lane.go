@@ -239,7 +239,7 @@ func (l *lane) granted(d *Desk, a store.PaceAsk, g store.PaceGrant, sent time.Ti
 
 // reached says that a limit is reached.
 func reached(name string, after time.Duration) *toolyard.Error {
-	return &toolyard.Error{Code: toolyard.Exhausted, Message: "The limit of " + name + " is reached. Try again later.", RetryAfter: after}
+	return &toolyard.Error{Code: toolyard.RateLimited, Message: "The limit of " + name + " is reached. Try again later.", RetryAfter: after}
 }
 
 // observe notes how long a call had a slot. The last few calls count most.
@@ -288,7 +288,7 @@ func (l *lane) estimate(calls int) time.Duration {
 // refusal says that all slots are taken, and when to come back.
 func (l *lane) refusal(after time.Duration) *toolyard.Error {
 	return &toolyard.Error{
-		Code: toolyard.Exhausted, RetryAfter: max(after, 100*time.Millisecond),
+		Code: toolyard.RateLimited, RetryAfter: max(after, 100*time.Millisecond),
 		Message: fmt.Sprintf("%s is busy: %d calls are running and %d are waiting. Try again later.", l.Name, l.running, l.waiting()),
 	}
 }

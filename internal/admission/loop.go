@@ -379,10 +379,10 @@ func (d *Desk) admitted(v *visitor, a store.Admitted) {
 // postpone lets a visitor wait if that may help, and refuses it otherwise.
 func (d *Desk) postpone(v *visitor, r *store.Refusal) {
 	reason := &toolyard.Error{Code: r.Code, Message: r.Message, RetryAfter: r.After}
-	if r.Code == toolyard.Exhausted && r.Message == "" {
+	if r.Code == toolyard.RateLimited && r.Message == "" {
 		reason = reached(v.ask.Paces[r.Pace].Name, r.After)
 	}
-	if r.Code == toolyard.Budget {
+	if r.Code == toolyard.BudgetExceeded {
 		reason.RetryAfter = 0
 		if w := d.wallets[walletKey{v.ask.Purse, v.ask.Account}]; w != nil && w.waiting() == 0 {
 			w.pulse = pulse{} // what this replica has leased may be what is missing
@@ -392,8 +392,8 @@ func (d *Desk) postpone(v *visitor, r *store.Refusal) {
 	if v.short.IsZero() {
 		v.short = now
 	}
-	waits := r.After > 0 && r.Code != toolyard.InFlight && now.Add(r.After).Before(v.deadline) &&
-		(r.Code != toolyard.Budget || now.Sub(v.short) < shortTime)
+	waits := r.After > 0 && r.Code != toolyard.InProgress && now.Add(r.After).Before(v.deadline) &&
+		(r.Code != toolyard.BudgetExceeded || now.Sub(v.short) < shortTime)
 	if !waits {
 		v.end(nil, reason)
 		return

@@ -138,7 +138,7 @@ func TestCallsThatDoNotWait(t *testing.T) {
 				time.Sleep(2 * time.Second) // what was leased is given back
 			}
 			began := time.Now()
-			if err := d.make(t, limited(""), 0); err == nil || err.Code != toolyard.Exhausted || err.RetryAfter < 30*time.Second || time.Since(began) > time.Second {
+			if err := d.make(t, limited(""), 0); err == nil || err.Code != toolyard.RateLimited || err.RetryAfter < 30*time.Second || time.Since(began) > time.Second {
 				t.Errorf("wait %v: after %v: %v", wait, time.Since(began), err)
 			}
 			f.set(0, true)
@@ -160,7 +160,7 @@ func TestABusyServerIsNamed(t *testing.T) {
 			}
 			began := time.Now()
 			e := d.make(t, toServer("bob", 1, wait), 0)
-			if e == nil || e.Code != toolyard.Exhausted || e.RetryAfter <= 0 || time.Since(began) != wait {
+			if e == nil || e.Code != toolyard.RateLimited || e.RetryAfter <= 0 || time.Since(began) != wait {
 				t.Errorf("wait %v: after %v: %v", wait, time.Since(began), e)
 			}
 			if _, err := d.Settle(t.Context(), ticket, toolyard.Outcome{Result: &toolyard.Result{}}); err != nil {
@@ -191,7 +191,7 @@ func TestOneCallerCannotFillTheQueue(t *testing.T) {
 					wg.Go(func() {
 						ask := toServer(caller, 1, time.Minute)
 						ask.Of = &toolyard.Call{Args: args}
-						if _, err := d.Admit(ctx, ask); err != nil && toolyard.AsError(err).Code == toolyard.Exhausted {
+						if _, err := d.Admit(ctx, ask); err != nil && toolyard.AsError(err).Code == toolyard.RateLimited {
 							full.Add(1)
 						}
 					})

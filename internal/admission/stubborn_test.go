@@ -98,7 +98,7 @@ func TestWaitingForACallIsIdle(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := s.exchanges.Load()
-		if _, err := d.Admit(t.Context(), paidBy("acme", "one", 2)); err == nil || toolyard.AsError(err).Code != toolyard.Budget {
+		if _, err := d.Admit(t.Context(), paidBy("acme", "one", 2)); err == nil || toolyard.AsError(err).Code != toolyard.BudgetExceeded {
 			t.Error(err)
 		}
 		if n := s.exchanges.Load() - before; n > 100 {

@@ -135,7 +135,7 @@ func (w *wallet) granted(d *Desk, f store.FundAsk, g store.FundGrant, sent time.
 		w.until = sent.Add(f.TTL)
 	}
 	if g.Refused == nil && w.counts && w.calls <= 0 && w.waiting() > 0 { // all its calls are running
-		g.Refused = &store.Refusal{Code: toolyard.Budget, Message: "The session " + w.purse + " may make no more calls at once.", After: pollTime / 10}
+		g.Refused = &store.Refusal{Code: toolyard.BudgetExceeded, Message: "The session " + w.purse + " may make no more calls at once.", After: pollTime / 10}
 	}
 	if g.Refused != nil && g.Refused.After == 0 && w.begun > 0 { // what is left is for those who have begun
 		w.drop(d)

@@ -15,17 +15,17 @@ func Cap(args, result int) toolyard.Policy {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 			args, result := stricter(args, c.Tool.Bounds.Args), stricter(result, c.Tool.Bounds.Result)
 			if args > 0 && len(c.Args) > args {
-				return nil, toolyard.Errorf(toolyard.TooLarge, "The arguments have %d bytes, the limit is %d.", len(c.Args), args)
+				return nil, toolyard.Errorf(toolyard.ArgsTooLarge, "The arguments have %d bytes, the limit is %d.", len(c.Args), args)
 			}
 			c.MaxResult = stricter(c.MaxResult, result)
 			res, err := next(ctx, c)
 			if err != nil || result <= 0 || res.Size() <= result {
 				return res, err
 			}
-			if !res.Cuttable() || (len(c.Tool.Output) > 0 && !res.IsError) {
-				return nil, toolyard.Errorf(toolyard.Oversized, "The tool has run, but its result has %d bytes and the limit is %d.", res.Size(), result)
+			if !res.CanTruncate() || (len(c.Tool.Output) > 0 && !res.IsError) {
+				return nil, toolyard.Errorf(toolyard.ResultTooLarge, "The tool has run, but its result has %d bytes and the limit is %d.", res.Size(), result)
 			}
-			return res.Cut(result), nil
+			return res.Truncate(result), nil
 		}
 	}
 }

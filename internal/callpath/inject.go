@@ -27,7 +27,7 @@ const (
 // context that it needs, what the kind's provider says of the caller. Whatever the caller
 // sent under such a name is replaced. A call whose context cannot be had does not run.
 // Providers returns nil for a kind that nobody provides.
-func Inject(providers func(kind string) toolyard.Provider) toolyard.Policy {
+func Inject(providers func(kind string) toolyard.ContextProvider) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 			injected := c.Tool.Injected()
@@ -104,7 +104,7 @@ type provided struct {
 }
 
 // provideAll asks for all kinds at once. The first that fails ends it.
-func provideAll(ctx context.Context, c *toolyard.Call, injected map[string]string, providers func(string) toolyard.Provider) (map[string]json.RawMessage, error) {
+func provideAll(ctx context.Context, c *toolyard.Call, injected map[string]string, providers func(string) toolyard.ContextProvider) (map[string]json.RawMessage, error) {
 	within, cancel := context.WithTimeout(ctx, provideTime)
 	defer cancel()
 	done := make(chan provided, len(injected))
@@ -157,7 +157,7 @@ func late(injected map[string]string, values map[string]json.RawMessage) error {
 }
 
 // provide asks a provider, and takes nothing but an object of a bounded size.
-func provide(ctx context.Context, p toolyard.Provider, kind string, caller toolyard.Caller, asOf time.Time) (value json.RawMessage, err error) {
+func provide(ctx context.Context, p toolyard.ContextProvider, kind string, caller toolyard.Caller, asOf time.Time) (value json.RawMessage, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			value, err = nil, unavailable(kind, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))

@@ -20,27 +20,27 @@ func (f providerFunc) Provide(ctx context.Context, caller toolyard.Caller, asOf 
 }
 
 // says is a provider that always says the same.
-func says(value string, err error) toolyard.Provider {
+func says(value string, err error) toolyard.ContextProvider {
 	return providerFunc(func(context.Context, toolyard.Caller, time.Time) (json.RawMessage, error) {
 		return json.RawMessage(value), err
 	})
 }
 
 // withContext calls a tool that needs the kinds and returns the arguments that it ran with.
-func withContext(ctx context.Context, needs, rawArgs string, providers map[string]toolyard.Provider) (ran string, _ *toolyard.Error) {
-	t, err := toolyard.NewTool(toolyard.Spec{Name: "t", Needs: strings.Fields(needs)}, func(_ context.Context, c *toolyard.Call) (*toolyard.Result, error) {
+func withContext(ctx context.Context, needs, rawArgs string, providers map[string]toolyard.ContextProvider) (ran string, _ *toolyard.Error) {
+	t, err := toolyard.NewTool(toolyard.Spec{Name: "t", Contexts: strings.Fields(needs)}, func(_ context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 		ran = string(c.Args)
 		return nil, nil
 	})
 	if err != nil {
 		panic(err)
 	}
-	_, failed := callIn(ctx, t, rawArgs, callpath.Inject(func(kind string) toolyard.Provider { return providers[kind] }), callpath.Validate(time.Minute))
+	_, failed := callIn(ctx, t, rawArgs, callpath.Inject(func(kind string) toolyard.ContextProvider { return providers[kind] }), callpath.Validate(time.Minute))
 	return ran, failed
 }
 
 func TestInject(t *testing.T) {
-	providers := map[string]toolyard.Provider{"wallet": says(` {"w":1.0} `, nil), "hyperliquid": says(`{"h":2}`, nil)}
+	providers := map[string]toolyard.ContextProvider{"wallet": says(` {"w":1.0} `, nil), "hyperliquid": says(`{"h":2}`, nil)}
 	for _, tt := range []struct{ needs, args, want string }{
 		{"", `{"portfolio":1}`, `{"portfolio":1}`},
 		{"wallet", ``, `{"portfolio":{"w":1.0}}`},
@@ -66,7 +66,7 @@ func TestContextThatCannotBeHad(t *testing.T) {
 	unlinked := toolyard.Errorf(toolyard.NoData, "Please link your wallet in Settings.")
 	good := says(`{}`, nil)
 	for name, tt := range map[string]struct {
-		provider toolyard.Provider
+		provider toolyard.ContextProvider
 		code     toolyard.Code
 		message  string
 	}{
@@ -81,7 +81,7 @@ func TestContextThatCannotBeHad(t *testing.T) {
 		"it crashes": {providerFunc(func(context.Context, toolyard.Caller, time.Time) (json.RawMessage, error) { panic("ouch") }), toolyard.Unavailable, "The context kind cannot be had now."},
 	} {
 		for _, needs := range []string{"kind", "kind other"} {
-			ran, err := withContext(t.Context(), needs, `{}`, map[string]toolyard.Provider{"kind": tt.provider, "other": good})
+			ran, err := withContext(t.Context(), needs, `{}`, map[string]toolyard.ContextProvider{"kind": tt.provider, "other": good})
 			if err == nil || ran != "" || err.Code != tt.code || err.Message != tt.message {
 				t.Errorf("%s: %v, ran with %q", name, err, ran)
 			}
@@ -126,7 +126,7 @@ func TestContextIsFetchedSideBySide(t *testing.T) {
 			{t.Context(), "a deaf", 10 * time.Second, toolyard.Unavailable},
 		} {
 			start := time.Now()
-			_, err := withContext(tt.ctx, tt.needs, `{}`, map[string]toolyard.Provider{"a": slow, "b": slow, "deaf": deaf, "broken": says("", errors.New("x"))})
+			_, err := withContext(tt.ctx, tt.needs, `{}`, map[string]toolyard.ContextProvider{"a": slow, "b": slow, "deaf": deaf, "broken": says("", errors.New("x"))})
 			if took := time.Since(start); took != tt.took || (err == nil) != (tt.code == "") || err != nil && err.Code != tt.code {
 				t.Errorf("%s took %v: %v", tt.needs, took, err)
 			}
@@ -144,7 +144,7 @@ func FuzzInject(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, args string) {
-		ran, err := withContext(t.Context(), "wallet", args, map[string]toolyard.Provider{"wallet": says(`{"w":1}`, nil)})
+		ran, err := withContext(t.Context(), "wallet", args, map[string]toolyard.ContextProvider{"wallet": says(`{"w":1}`, nil)})
 		if err != nil {
 			return
 		}

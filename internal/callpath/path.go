@@ -46,8 +46,8 @@ func mark(c *toolyard.Call, name string, at time.Time) {
 	if c.Marks == nil {
 		c.Marks = make([]toolyard.Mark, 0, marks)
 	}
-	if c.Begun.IsZero() {
-		c.Begun = at
+	if c.Start.IsZero() {
+		c.Start = at
 	}
-	c.Marks = append(c.Marks, toolyard.Mark{Step: name, At: at.Sub(c.Begun)})
+	c.Marks = append(c.Marks, toolyard.Mark{Step: name, At: at.Sub(c.Start)})
 }

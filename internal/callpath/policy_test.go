@@ -128,7 +128,7 @@ func TestCap(t *testing.T) {
 		ran++
 		return strings.Repeat("x", in.N*1000), nil
 	})
-	if _, err := call(t, big, `{"n":1} `, callpath.Cap(7, 0)); err == nil || err.Code != toolyard.TooLarge || ran != 0 {
+	if _, err := call(t, big, `{"n":1} `, callpath.Cap(7, 0)); err == nil || err.Code != toolyard.ArgsTooLarge || ran != 0 {
 		t.Errorf("one byte too many: %v, ran %d times", err, ran)
 	}
 	if _, err := call(t, big, `{"n":1}`, callpath.Cap(7, 0)); err != nil || ran != 1 {
@@ -140,7 +140,7 @@ func TestCap(t *testing.T) {
 	promising := tool(toolyard.Spec{Output: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *toolyard.Call, args) (any, error) {
 		return map[string]string{"a": strings.Repeat("x", 2000)}, nil
 	})
-	if _, err := call(t, promising, `{}`, callpath.Cap(0, 1000)); err == nil || err.Code != toolyard.Oversized || err.Code.Retryable() {
+	if _, err := call(t, promising, `{}`, callpath.Cap(0, 1000)); err == nil || err.Code != toolyard.ResultTooLarge || err.Code.Retryable() {
 		t.Errorf("structured output was cut: %v", err)
 	}
 }

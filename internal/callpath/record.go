@@ -40,7 +40,7 @@ func outcomeOf(res *toolyard.Result, err error) toolyard.Outcome {
 func Intend(recorders ...toolyard.Recorder) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
-			if !c.Tool.ReadsOnly() {
+			if !c.Tool.IsReadOnly() {
 				for _, r := range recorders {
 					if err := r.Intent(ctx, c); err != nil {
 						return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "The call could not be recorded and was not made.", RetryAfter: time.Second, Err: err}
@@ -75,7 +75,7 @@ func (l Log) Outcome(ctx context.Context, c *toolyard.Call, o toolyard.Outcome) 
 	if c.Tool.Server != "" {
 		attrs = append(attrs, slog.String("server", c.Tool.Server))
 	}
-	if o.Err != nil && len(c.Tool.Needs) > 0 {
+	if o.Err != nil && len(c.Tool.Contexts) > 0 {
 		level = slog.LevelWarn // its words may be about the caller's own data
 	} else if o.Err != nil {
 		level = slog.LevelWarn

@@ -114,13 +114,13 @@ type Toolset struct {
 
 // Gate is one way in.
 type Gate struct {
-	Mode    toolyard.Mode       `json:"mode" enum:"read,write" doc:"Whether callers may only read, or also change things."`
-	Surface toolyard.Surface    `json:"surface" default:"both" enum:"answer,execute,both" doc:"What the tools are for: composing answers, or paid execution."`
-	Toolset string              `json:"toolset,omitempty" minLength:"1" doc:"The toolset that callers see; all tools when empty."`
-	Naming  toolyard.Naming     `json:"naming" default:"mcp" enum:"mcp,dotted,client" doc:"How names are written."`
-	Notes   toolyard.Notes      `json:"notes,omitempty" enum:"off,relative,absolute" doc:"Whether descriptions say which file a TypeScript tool is made from. Off over HTTP and relative on standard input and output when it is not said."`
-	Callers string              `json:"callers,omitempty" enum:"anyone,keys" doc:"Who may enter: anyone, which is so on loopback if it is not said, or those with an API key (toolyard keys)."`
-	Errors  toolyard.ErrorStyle `json:"errors" default:"result" enum:"result,protocol" doc:"Whether failures are results that a model can read, or JSON-RPC errors."`
+	Mode    toolyard.Mode        `json:"mode" enum:"read,write" doc:"Whether callers may only read, or also change things."`
+	Surface toolyard.Surface     `json:"surface" default:"both" enum:"answer,execute,both" doc:"What the tools are for: composing answers, or paid execution."`
+	Toolset string               `json:"toolset,omitempty" minLength:"1" doc:"The toolset that callers see; all tools when empty."`
+	Naming  toolyard.Naming      `json:"naming" default:"mcp" enum:"mcp,plain,dotted,client" doc:"How names are written."`
+	Notes   toolyard.SourceNotes `json:"notes,omitempty" enum:"off,relative,absolute" doc:"Whether descriptions say which file a TypeScript tool is made from. Off over HTTP and relative on standard input and output when it is not said."`
+	Callers string               `json:"callers,omitempty" enum:"anyone,keys" doc:"Who may enter: anyone, which is so on loopback if it is not said, or those with an API key (toolyard keys)."`
+	Errors  toolyard.ErrorStyle  `json:"errors" default:"result" enum:"result,protocol" doc:"Whether failures are results that a model can read, or JSON-RPC errors."`
 }
 
 // Duration is a time.Duration that is written as 30s or 1m30s.
@@ -226,7 +226,7 @@ func address(text string) (host string, ok bool) {
 // check finds what a schema cannot say.
 func (c *Config) check() (issues []toolyard.Issue) {
 	add := func(message string, steps ...string) {
-		issues = append(issues, toolyard.Issue{Path: strings.Join(steps, "."), Message: message, Steps: steps})
+		issues = append(issues, toolyard.Issue{Path: strings.Join(steps, "."), Message: message, Location: steps})
 	}
 	if host, ok := address(c.Listen); !ok {
 		add("must be host:port, such as 127.0.0.1:3001", "listen")

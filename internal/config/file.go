@@ -136,7 +136,7 @@ func key(steps []string) string { return strings.Join(steps, "\x00") }
 
 func (s *Source) faults(issues []toolyard.Issue) (f Faults) {
 	for _, i := range issues {
-		f = append(f, s.At(toolyard.Problem{Subject: i.Path, Message: i.Message}, i.Steps...))
+		f = append(f, s.At(toolyard.Problem{Subject: i.Path, Message: i.Message}, i.Location...))
 	}
 	slices.SortStableFunc(f, func(a, b toolyard.Problem) int { return a.Line - b.Line })
 	return f

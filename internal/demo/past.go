@@ -43,7 +43,7 @@ func (m *Moment) Message() string {
 		return ""
 	case toolyard.Invalid:
 		return "Invalid arguments for " + m.Tool
-	case toolyard.Exhausted:
+	case toolyard.RateLimited:
 		return "The limit of the tool " + m.Tool + " is reached. Try again later."
 	case toolyard.Timeout:
 		return "The call of " + m.Tool + " took longer than " + m.Elapsed.String() + "."
@@ -95,7 +95,7 @@ func moment(at time.Time, r *rand.Rand) Moment {
 	case p < 0.03+m.Fails:
 		m.Code = m.Fault
 	case m.Limited && p > 0.9:
-		m.Code, m.Elapsed = toolyard.Exhausted, time.Duration(r.IntN(10_000))*milli
+		m.Code, m.Elapsed = toolyard.RateLimited, time.Duration(r.IntN(10_000))*milli
 	case m.Limited && p > 0.7: // it waited for its turn
 		m.Elapsed += time.Duration(r.IntN(6_000)) * milli
 	case m.Server != "" && p > 0.996:

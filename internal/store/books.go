@@ -151,7 +151,7 @@ func (b *books) settle(s Settle) Settled {
 	h := b.holds[s.Hold]
 	gone := h == nil || h.change == deleted || h.left < s.Amount
 	if gone && (s.Amount > 0 || (s.Hold != "" && s.Run == nil)) { // a run that costs nothing can be settled without its hold
-		return Settled{&Refusal{Code: toolyard.Unknown, Message: "The money that was held for the call has been given back meanwhile."}}
+		return Settled{&Refusal{Code: toolyard.OutcomeUnknown, Message: "The money that was held for the call has been given back meanwhile."}}
 	}
 	if !gone {
 		b.charge(h, s)
@@ -324,9 +324,9 @@ func (b *books) usable(p *purseRow, id, account string) *Refusal {
 	case id != account && p == nil, p != nil && p.account != account:
 		return &Refusal{Code: toolyard.NotFound, Message: fmt.Sprintf("There is no session %s.", id)}
 	case p == nil:
-		return &Refusal{Code: toolyard.Budget, Message: fmt.Sprintf("The account %s has no money.", id)}
+		return &Refusal{Code: toolyard.BudgetExceeded, Message: fmt.Sprintf("The account %s has no money.", id)}
 	case p.state != toolyard.PurseOpen:
-		return &Refusal{Code: toolyard.Budget, Message: fmt.Sprintf("The session %s is %s.", id, p.state)}
+		return &Refusal{Code: toolyard.BudgetExceeded, Message: fmt.Sprintf("The session %s is %s.", id, p.state)}
 	}
 	return nil
 }
@@ -377,7 +377,7 @@ func noCalls(p *purseRow) *Refusal {
 
 // exhausted refuses for lack of money or calls. If some is held, it may come back.
 func exhausted(p *purseRow, held bool, message string) *Refusal {
-	r := &Refusal{Code: toolyard.Budget, Message: "The session " + message}
+	r := &Refusal{Code: toolyard.BudgetExceeded, Message: "The session " + message}
 	if p.account == p.id {
 		r.Message = "The account " + message
 	}
@@ -393,7 +393,7 @@ func (b *books) admit(a Admit) (Admitted, error) {
 		return done, nil
 	}
 	if a.Full {
-		return Admitted{Refused: &Refusal{Code: toolyard.Exhausted, After: time.Hour, Message: "You have used as many idempotency keys as are kept for one caller in 24 hours. Try again later."}}, nil
+		return Admitted{Refused: &Refusal{Code: toolyard.RateLimited, After: time.Hour, Message: "You have used as many idempotency keys as are kept for one caller in 24 hours. Try again later."}}, nil
 	}
 	var paces []*pace
 	seat := b.replica + " admits" // beside that of the replica's leases
@@ -406,7 +406,7 @@ func (b *books) admit(a Admit) (Admitted, error) {
 		permits, slots, free := p.available(ask, p.sit(seat))
 		if permits <= 0 || slots <= 0 || !free {
 			leaveAll(paces, seat)
-			return Admitted{Refused: &Refusal{Code: toolyard.Exhausted, Pace: i, After: p.after(ask)}}, nil
+			return Admitted{Refused: &Refusal{Code: toolyard.RateLimited, Pace: i, After: p.after(ask)}}, nil
 		}
 		paces = append(paces, p)
 	}
@@ -447,11 +447,11 @@ func (b *books) before(a Admit) (out Admitted, answered bool) {
 			out.Paces = append(out.Paces, PaceGrant{Permits: 1, Slots: 1, Turn: true})
 		}
 	case r.digest != a.Digest:
-		out.Refused = &Refusal{Code: toolyard.Conflict, Message: "The idempotency key was used for another call. Take a new key for other arguments."}
+		out.Refused = &Refusal{Code: toolyard.IdempotencyConflict, Message: "The idempotency key was used for another call. Take a new key for other arguments."}
 	case r.state == running:
-		out.Refused = &Refusal{Code: toolyard.InFlight, Message: "The call with this idempotency key is running. Ask again with the same key to get its result.", After: min(time.Second, r.until.Sub(b.now))}
+		out.Refused = &Refusal{Code: toolyard.InProgress, Message: "The call with this idempotency key is running. Ask again with the same key to get its result.", After: min(time.Second, r.until.Sub(b.now))}
 	case r.state == unknown:
-		out.Refused = &Refusal{Code: toolyard.Unknown, Message: "The call with this idempotency key was begun, and nobody can say how it ended. It is not made again: find out what it did, then take a new key."}
+		out.Refused = &Refusal{Code: toolyard.OutcomeUnknown, Message: "The call with this idempotency key was begun, and nobody can say how it ended. It is not made again: find out what it did, then take a new key."}
 	default:
 		out.Replay = r.outcome
 	}

@@ -278,7 +278,7 @@ func (m *bookMachine) fund(t *rapid.T) {
 		amount = -amount
 	}
 	err := m.store.Fund(t.Context(), rapid.SampledFrom(someAccounts).Draw(t, "account"), amount, fmt.Sprint(rapid.IntRange(0, 30).Draw(t, "ref")))
-	if err != nil && toolyard.AsError(err).Code != toolyard.Budget {
+	if err != nil && toolyard.AsError(err).Code != toolyard.BudgetExceeded {
 		t.Fatal(err)
 	}
 }
@@ -290,7 +290,7 @@ func (m *bookMachine) open(t *rapid.T) {
 	}
 	open := toolyard.Session{ID: id, Account: accountOf[id], Limit: money(t, 60, "limit"), Calls: rapid.SampledFrom([]int{0, 1, 7}).Draw(t, "calls"), TTL: time.Minute}
 	_, err := m.store.OpenSession(t.Context(), open)
-	if err != nil && toolyard.AsError(err).Code != toolyard.Budget {
+	if err != nil && toolyard.AsError(err).Code != toolyard.BudgetExceeded {
 		t.Fatal(err)
 	}
 }
@@ -634,7 +634,7 @@ func TestFundingsAreToldApart(t *testing.T) {
 			t.Errorf("%+v %v", p, err)
 		}
 	}
-	if err := s.Fund(t.Context(), "a", 2, "b/c"); toolyard.AsError(err).Code != toolyard.Conflict {
+	if err := s.Fund(t.Context(), "a", 2, "b/c"); toolyard.AsError(err).Code != toolyard.IdempotencyConflict {
 		t.Errorf("another amount under one reference: %v", err)
 	}
 	for _, amount := range []toolyard.Money{-1, -1} {

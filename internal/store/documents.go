@@ -41,7 +41,7 @@ func (s *Store) replace(ctx context.Context, name string, body []byte, version i
 		return 0, fmt.Errorf("store: the name of a document has 1 to %d bytes", maxDocumentName)
 	}
 	if len(body) > MaxDocument {
-		return 0, toolyard.Errorf(toolyard.TooLarge, "%s would have more than %d MiB.", name, MaxDocument>>20)
+		return 0, toolyard.Errorf(toolyard.ArgsTooLarge, "%s would have more than %d MiB.", name, MaxDocument>>20)
 	}
 	if body == nil {
 		body = []byte{}

@@ -116,7 +116,7 @@ func (m *modelBooks) step(o op) seen {
 	case doSettle:
 		h := &m.holds[o.n]
 		if !h.there || h.left < o.amount {
-			return seen{code: toolyard.Unknown}
+			return seen{code: toolyard.OutcomeUnknown}
 		}
 		h.left, m.purses[h.purse].spent = h.left-o.amount, m.purses[h.purse].spent+o.amount
 	case doAdmit:
@@ -134,7 +134,7 @@ func (m *modelBooks) fund(p *modelPurse, o op) seen {
 		return seen{}
 	}
 	if p.balance+o.amount < 0 {
-		return seen{code: toolyard.Budget}
+		return seen{code: toolyard.BudgetExceeded}
 	}
 	m.funded |= 1 << o.n
 	p.there, p.balance = true, p.balance+o.amount
@@ -148,7 +148,7 @@ func (m *modelBooks) open(o op) seen {
 	case session.there:
 		return seen{} // all that are opened here are the same
 	case account.balance < o.amount:
-		return seen{code: toolyard.Budget}
+		return seen{code: toolyard.BudgetExceeded}
 	}
 	account.balance -= o.amount
 	*session = modelPurse{there: true, balance: o.amount}
@@ -170,7 +170,7 @@ func (m *modelBooks) lease(p *modelPurse, o op) seen {
 	case !p.there && o.purse == aSession:
 		return m.granted(h, toolyard.NotFound)
 	case !p.there || p.closed:
-		return m.granted(h, toolyard.Budget)
+		return m.granted(h, toolyard.BudgetExceeded)
 	case h.there && h.serial >= o.serial:
 		return m.granted(h, "")
 	case p.balance < o.least:
@@ -179,7 +179,7 @@ func (m *modelBooks) lease(p *modelPurse, o op) seen {
 		} else if h.there {
 			h.serial = o.serial
 		}
-		return m.granted(h, toolyard.Budget)
+		return m.granted(h, toolyard.BudgetExceeded)
 	}
 	amount := max(o.least, min(o.amount, p.balance/2))
 	p.balance -= amount
@@ -204,13 +204,13 @@ func (m *modelBooks) admit(p *modelPurse, o op) seen {
 	case r.state == running && r.call == o.n:
 		return seen{}
 	case r.state == running:
-		return seen{code: toolyard.InFlight}
+		return seen{code: toolyard.InProgress}
 	case r.state == done:
-		return seen{code: toolyard.Conflict} // how a replay is written down here
+		return seen{code: toolyard.IdempotencyConflict} // how a replay is written down here
 	case !p.there && o.purse == aSession:
 		return seen{code: toolyard.NotFound}
 	case !p.there || p.closed || p.balance < o.amount:
-		return seen{code: toolyard.Budget}
+		return seen{code: toolyard.BudgetExceeded}
 	}
 	p.balance -= o.amount
 	m.calls[o.n] = modelHold{there: true, purse: o.purse, left: o.amount}
@@ -228,7 +228,7 @@ func (m *modelBooks) end(o op) seen {
 		return seen{}
 	}
 	if amount > 0 && (!h.there || h.left < amount) {
-		return seen{code: toolyard.Unknown}
+		return seen{code: toolyard.OutcomeUnknown}
 	}
 	if h.there {
 		h.left, m.purses[h.purse].spent = h.left-amount, m.purses[h.purse].spent+amount
@@ -299,7 +299,7 @@ func (r *recorder) act(ctx context.Context, o op) (seen, error) {
 	switch o.verb {
 	case doFund:
 		err := r.Fund(ctx, id, o.amount, fmt.Sprint(o.n))
-		if err != nil && toolyard.AsError(err).Code == toolyard.Conflict {
+		if err != nil && toolyard.AsError(err).Code == toolyard.IdempotencyConflict {
 			err = nil // the reference stands for another amount, and nothing happens
 		}
 		return codeSeen(err)
@@ -351,7 +351,7 @@ func codeSeen(err error) (seen, error) {
 		return seen{}, nil
 	}
 	code := toolyard.AsError(err).Code
-	if code == toolyard.Budget || code == toolyard.NotFound {
+	if code == toolyard.BudgetExceeded || code == toolyard.NotFound {
 		return seen{code: code}, nil
 	}
 	return seen{}, err
@@ -368,7 +368,7 @@ func answerSeen(a *Answers) (s seen) {
 	for _, admitted := range a.Admits {
 		refused = admitted.Refused
 		if admitted.Replay != nil {
-			s.code = toolyard.Conflict
+			s.code = toolyard.IdempotencyConflict
 		}
 	}
 	if refused != nil {

@@ -37,7 +37,7 @@ func (s *Store) PutKey(ctx context.Context, k identity.Key) error {
 	if n, err := done.RowsAffected(); err != nil || n == 1 {
 		return err
 	}
-	return toolyard.Errorf(toolyard.Conflict, "There is a key %s already; make another.", k.Prefix)
+	return toolyard.Errorf(toolyard.IdempotencyConflict, "There is a key %s already; make another.", k.Prefix)
 }
 
 // Key implements identity.Keys.

@@ -38,7 +38,7 @@ func (s *Store) Fund(ctx context.Context, account string, amount toolyard.Money,
 		}
 		sum, ok := p.balance.Add(amount)
 		if amount < 0 && sum < 0 {
-			return toolyard.Errorf(toolyard.Budget, "The account %s has %s USD that nobody holds; %s cannot be taken out of it.", account, p.balance, -amount)
+			return toolyard.Errorf(toolyard.BudgetExceeded, "The account %s has %s USD that nobody holds; %s cannot be taken out of it.", account, p.balance, -amount)
 		}
 		if amount > 0 && (!ok || amount > maxFunds || sum > maxFunds-min(maxFunds, p.held)-others) {
 			return toolyard.Errorf(toolyard.Invalid, "An account can have at most %s USD, with its sessions; %s cannot be added to %s.", maxFunds, amount, account)
@@ -81,7 +81,7 @@ func (s *Store) sameFunds(ctx context.Context, id, account string, amount toolya
 		paid = -paid
 	}
 	if paid != amount {
-		return toolyard.Errorf(toolyard.Conflict, "The reference %s stands for %s USD already; give another payment another reference.", reference, paid)
+		return toolyard.Errorf(toolyard.IdempotencyConflict, "The reference %s stands for %s USD already; give another payment another reference.", reference, paid)
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func (s *Store) OpenSession(ctx context.Context, open toolyard.Session) (*toolya
 		})
 	}
 	err := try()
-	if err != nil && toolyard.AsError(err).Code == toolyard.Budget {
+	if err != nil && toolyard.AsError(err).Code == toolyard.BudgetExceeded {
 		err = try() // the session may be what took the money: one that is opened meanwhile need not be seen together with that
 	}
 	if err != nil {
@@ -136,12 +136,12 @@ func (s *Store) mayOpen(ctx context.Context, open toolyard.Session) error {
 		return nil
 	case opened >= maxOpenSessions:
 		return &toolyard.Error{
-			Code: toolyard.Exhausted, RetryAfter: time.Minute,
+			Code: toolyard.RateLimited, RetryAfter: time.Minute,
 			Message: fmt.Sprintf("The account %s has %d open sessions, the maximum. Close some first.", open.Account, maxOpenSessions),
 		}
 	case empty >= maxEmptySessions:
 		return &toolyard.Error{
-			Code: toolyard.Exhausted, RetryAfter: time.Hour,
+			Code: toolyard.RateLimited, RetryAfter: time.Hour,
 			Message: fmt.Sprintf("The account %s has opened %d sessions that spent nothing, the maximum for a day. Use a session for more calls.", open.Account, maxEmptySessions),
 		}
 	}
@@ -156,14 +156,14 @@ func (b *books) open(open toolyard.Session) error {
 		if p.account == open.Account && p.limit == open.Limit && p.maxCalls == open.Calls {
 			return nil // the answer was lost
 		}
-		return toolyard.Errorf(toolyard.Conflict, "There is a session %s already.", open.ID)
+		return toolyard.Errorf(toolyard.IdempotencyConflict, "There is a session %s already.", open.ID)
 	}
 	if open.Limit > 0 && (account == nil || account.balance < open.Limit) {
 		have := toolyard.Money(0)
 		if account != nil {
 			have = account.balance
 		}
-		return toolyard.Errorf(toolyard.Budget, "The account %s has %s USD, and the session wants %s.", open.Account, have, open.Limit)
+		return toolyard.Errorf(toolyard.BudgetExceeded, "The account %s has %s USD, and the session wants %s.", open.Account, have, open.Limit)
 	}
 	p := &purseRow{
 		change: created, id: open.ID, account: open.Account, state: toolyard.PurseOpen,

@@ -66,7 +66,7 @@ func TestOpenSessionsOfAnAccountAreBounded(t *testing.T) {
 			r.purses[id] = &purseRow{change: created, id: id, account: "acme", state: toolyard.PurseOpen, maxCalls: 1, expires: future}
 		}
 	})
-	wantCode(t, open("acme", maxOpenSessions), toolyard.Exhausted)
+	wantCode(t, open("acme", maxOpenSessions), toolyard.RateLimited)
 	for name, err := range map[string]error{"the same again": open("acme", 0), "another account": open("other", 0)} {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

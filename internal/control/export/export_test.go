@@ -20,7 +20,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // bound makes a tool that a gate shows.
-func bound(t rapid.TB, name, description, note, schema string) toolyard.Bound {
+func bound(t rapid.TB, name, description, note, schema string) toolyard.NamedTool {
 	t.Helper()
 	tool, err := toolyard.NewTool(
 		toolyard.Spec{Name: "tool", Description: description, Summary: "A summary.", Input: json.RawMessage(schema)},
@@ -29,7 +29,7 @@ func bound(t rapid.TB, name, description, note, schema string) toolyard.Bound {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return toolyard.Bound{Name: name, Tool: tool, Note: note}
+	return toolyard.NamedTool{Name: name, Tool: tool, Note: note}
 }
 
 // union is a schema whose branches say what belongs together.
@@ -46,8 +46,8 @@ const union = `{
 	"not": {"required": ["cash"]}
 }`
 
-func tools(t rapid.TB) []toolyard.Bound {
-	return []toolyard.Bound{
+func tools(t rapid.TB) []toolyard.NamedTool {
+	return []toolyard.NamedTool{
 		bound(t, "mcp_github__search", "Finds <code> & more.", "\n\n---\nSource: a.ts", `{"type": "object",
 			"properties": {"query": {"type": "string", "minLength": 1}, "limit": {"anyOf": [{"type": "integer"}, {"type": "null"}]}},
 			"required": ["query"], "additionalProperties": false}`),
@@ -97,12 +97,12 @@ func TestFunctionsRefuses(t *testing.T) {
 	ping := bound(t, "2ping", "", "", `{"type":"object"}`)
 	for _, c := range []struct {
 		format Format
-		tools  []toolyard.Bound
+		tools  []toolyard.NamedTool
 		want   string
 	}{
 		{"yaml", nil, "use openai, anthropic, gemini, ai-sdk"},
-		{OpenAI, []toolyard.Bound{ping, ping}, "Two tools are called 2ping"},
-		{Gemini, []toolyard.Bound{ping}, "and 2ping does not"},
+		{OpenAI, []toolyard.NamedTool{ping, ping}, "Two tools are called 2ping"},
+		{Gemini, []toolyard.NamedTool{ping}, "and 2ping does not"},
 	} {
 		_, err := Functions(c.format, c.tools)
 		e, ok := errors.AsType[*toolyard.Error](err)
@@ -110,7 +110,7 @@ func TestFunctionsRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.format, err, c.want)
 		}
 	}
-	if _, err := Functions(Anthropic, []toolyard.Bound{ping}); err != nil {
+	if _, err := Functions(Anthropic, []toolyard.NamedTool{ping}); err != nil {
 		t.Error(err)
 	}
 }

@@ -12,8 +12,8 @@ const bytesPerToken = 4
 // Tokens estimates what the definition of a tool costs in a prompt: the bytes of its name,
 // description and schema as compact JSON, by four. Models count differently, and add words of
 // their own around it; to compare tools and toolsets, it is enough.
-func Tokens(t toolyard.Bound) int {
-	n := len(`{"name":,"description":,"schema":}`) + quoted(t.Name) + quoted(describe(t)) + compact(t.Shown())
+func Tokens(t toolyard.NamedTool) int {
+	n := len(`{"name":,"description":,"schema":}`) + quoted(t.Name) + quoted(describe(t)) + compact(t.CallerInput())
 	return (n + bytesPerToken - 1) / bytesPerToken
 }
 

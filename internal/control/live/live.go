@@ -98,7 +98,7 @@ func (h *Hub) Policy() toolyard.Policy {
 				o = toolyard.Outcome{Err: toolyard.AsError(err), Start: start, Elapsed: o.Elapsed}
 			}
 			ended := &Call{CallRow: h.opts.Row(c, o)}
-			if h.opts.Result != nil && o.Result != nil && len(c.Tool.Needs) == 0 { // otherwise it may be about the caller's own data
+			if h.opts.Result != nil && o.Result != nil && len(c.Tool.Contexts) == 0 { // otherwise it may be about the caller's own data
 				ended.Result = h.opts.Result(o.Result)
 			}
 			h.end(ended)
@@ -114,7 +114,7 @@ func (h *Hub) begin(c *toolyard.Call) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tell(Event{Begun: &Begun{
-		ID: c.ID, At: c.Begun, Gate: c.Gate, Mode: c.Mode, Caller: c.Caller.ID, Account: c.Caller.Account,
+		ID: c.ID, At: c.Start, Gate: c.Gate, Mode: c.Mode, Caller: c.Caller.ID, Account: c.Caller.Account,
 		Server: c.Tool.Server, Tool: c.Tool.Name, Parent: c.Parent,
 	}})
 }

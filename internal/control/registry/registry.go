@@ -32,7 +32,7 @@ type Options struct {
 	// "dev.toolyard".
 	Namespace string
 	// List returns the servers that the caller may see. An error with the code
-	// [toolyard.Unauthenticated] or [toolyard.Denied] is told as such; any other means that
+	// [toolyard.Unauthenticated] or [toolyard.PermissionDenied] is told as such; any other means that
 	// the list cannot be read now.
 	List func(*http.Request) ([]Server, error)
 }
@@ -98,7 +98,7 @@ func problemOf(err error, h http.Header) *problem {
 	case ok && e.Code == toolyard.Unauthenticated:
 		h.Set("WWW-Authenticate", `Bearer realm="toolyard"`)
 		return refuse(http.StatusUnauthorized, e.Message)
-	case ok && e.Code == toolyard.Denied:
+	case ok && e.Code == toolyard.PermissionDenied:
 		return refuse(http.StatusForbidden, e.Message)
 	}
 	wait := &toolyard.Error{}

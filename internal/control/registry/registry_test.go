@@ -188,7 +188,7 @@ func TestErrorsOfTheList(t *testing.T) {
 		header, says string
 	}{
 		{toolyard.Errorf(toolyard.Unauthenticated, "Send a key."), 401, "Www-Authenticate", "Send a key."},
-		{toolyard.Errorf(toolyard.Denied, "Ask for a scope."), 403, "", "Ask for a scope."},
+		{toolyard.Errorf(toolyard.PermissionDenied, "Ask for a scope."), 403, "", "Ask for a scope."},
 		{&toolyard.Error{Code: toolyard.Unavailable, Message: "away", RetryAfter: time.Minute}, 503, "Retry-After", "cannot be listed now"},
 		{errors.New("password wrong"), 503, "Retry-After", "cannot be listed now"},
 	} {

@@ -64,7 +64,7 @@ func encode(v *toolyard.View, down []string) []byte {
 		e := Entry{
 			Name: t.Name, Title: t.Title, Category: t.Category, UIHint: t.Hint, Server: t.Server, Origin: t.Origin,
 			Description: cmp.Or(t.Summary, t.Description), Modes: t.Modes,
-			InputSchema: t.Shown(), OutputSchema: t.Output, Meta: t.Declared().AllMeta(), Effective: t.Effective(),
+			InputSchema: t.CallerInput(), OutputSchema: t.Output, Meta: t.Declared().AllMeta(), Effective: t.Effective(),
 		}
 		if t.Server != "" {
 			e.Category, e.Down = "external", slices.Contains(down, t.Server)

@@ -99,7 +99,7 @@ func (a *v1) getCall(r *request) (*reply, error) {
 
 // mayHear reports whether a caller may be told of the calls of an account.
 func mayHear(c toolyard.Caller, account string) bool {
-	return identity.Views(c) || c.Known() && c.Account != "" && c.Account == account
+	return identity.Views(c) || c.Authenticated() && c.Account != "" && c.Account == account
 }
 
 func (a *v1) getCosts(r *request) (*reply, error) {

@@ -51,7 +51,7 @@ func (a *v1) audited(r *request, route *route, serve func(*request) (*reply, err
 		}
 	case caller: // who holds any key can fill no disk with changes that are only their own
 		if _, ok := a.ownChanges.take(r.caller.ID, a.Now()); !ok {
-			return nil, &toolyard.Error{Code: toolyard.Exhausted, Message: fmt.Sprintf("You may change links and fail to change sessions %d times an hour.", maxOwnChanges), RetryAfter: ownChangesPauses}
+			return nil, &toolyard.Error{Code: toolyard.RateLimited, Message: fmt.Sprintf("You may change links and fail to change sessions %d times an hour.", maxOwnChanges), RetryAfter: ownChangesPauses}
 		}
 		defer func() {
 			if err == nil && answer != nil && answer.paid {
@@ -103,7 +103,7 @@ func (a *v1) ended(r *request, change *store.Change, status int) {
 // refused keeps that somebody wanted to change what they may not, without what they sent. Of many
 // refusals of one caller it keeps some, with how many there were in between.
 func (a *v1) refused(r *request, route *route, err error) error {
-	if route.action == "" || !r.caller.Known() {
+	if route.action == "" || !r.caller.Authenticated() {
 		return err
 	}
 	over, ok := a.refusals.take(r.caller.ID, a.Now())
@@ -128,7 +128,7 @@ func peek(r *request) (json.RawMessage, error) {
 	case len(bytes.TrimSpace(data)) == 0:
 		return nil, nil
 	case len(data) > maxPicks:
-		return nil, toolyard.Errorf(toolyard.TooLarge, "The body has more than %d bytes.", maxPicks)
+		return nil, toolyard.Errorf(toolyard.ArgsTooLarge, "The body has more than %d bytes.", maxPicks)
 	case json.Compact(&b, data) != nil:
 		return nil, invalid("The body is not JSON.")
 	}

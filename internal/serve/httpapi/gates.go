@@ -11,13 +11,13 @@ import (
 
 // gateTerms are what is said of a gate.
 type gateTerms struct {
-	Mode    toolyard.Mode       `json:"mode" enum:"read,write"`
-	Surface toolyard.Surface    `json:"surface,omitempty" enum:"answer,execute,both"`
-	Toolset string              `json:"toolset,omitempty" doc:"All tools when it is not said."`
-	Naming  toolyard.Naming     `json:"naming,omitempty" enum:"mcp,dotted,client"`
-	Callers string              `json:"callers,omitempty" enum:"anyone,keys" doc:"As it was when it is not said; a new gate must say it."`
-	Errors  toolyard.ErrorStyle `json:"errors,omitempty" enum:"result,protocol"`
-	Notes   toolyard.Notes      `json:"notes,omitempty" enum:"off,relative,absolute" doc:"Whether descriptions say which file a tool is made from; as it was when it is not said."`
+	Mode    toolyard.Mode        `json:"mode" enum:"read,write"`
+	Surface toolyard.Surface     `json:"surface,omitempty" enum:"answer,execute,both"`
+	Toolset string               `json:"toolset,omitempty" doc:"All tools when it is not said."`
+	Naming  toolyard.Naming      `json:"naming,omitempty" enum:"mcp,plain,dotted,client"`
+	Callers string               `json:"callers,omitempty" enum:"anyone,keys" doc:"As it was when it is not said; a new gate must say it."`
+	Errors  toolyard.ErrorStyle  `json:"errors,omitempty" enum:"result,protocol"`
+	Notes   toolyard.SourceNotes `json:"notes,omitempty" enum:"off,relative,absolute" doc:"Whether descriptions say which file a tool is made from; as it was when it is not said."`
 }
 
 func (t gateTerms) gate() config.Gate {
@@ -72,7 +72,7 @@ type gatesPage struct {
 func (a *v1) gateItem(v *toolyard.View, size size, edits *config.Edits, version int64) gateItem {
 	g := v.Gate
 	callers := config.Anyone
-	if g.Known {
+	if g.RequireAuth {
 		callers = config.Keys
 	}
 	item := gateItem{

@@ -46,7 +46,7 @@ func (a *v1) linked(ctx context.Context, c toolyard.Caller) (map[string]string, 
 	switch {
 	case a.Links == nil:
 		return nil, notFound("Nothing can be linked here.")
-	case !c.Known():
+	case !c.Authenticated():
 		return nil, errUnknown
 	}
 	return a.Links.Links(ctx, c)

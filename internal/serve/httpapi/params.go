@@ -70,7 +70,7 @@ func (p *params) account(c toolyard.Caller) string {
 	case err != nil:
 		p.err = err // before anything else that is wrong
 	case asked != "" && asked != own:
-		p.fail(toolyard.Errorf(toolyard.Denied, "Only who has the scope viewer or operator may see other accounts."))
+		p.fail(toolyard.Errorf(toolyard.PermissionDenied, "Only who has the scope viewer or operator may see other accounts."))
 	}
 	return own
 }

@@ -15,23 +15,23 @@ import (
 // statuses are the HTTP statuses of refusals by the platform. A code that is not here is
 // the failure of a tool.
 var statuses = map[toolyard.Code]int{
-	toolyard.Invalid:         http.StatusBadRequest,
-	toolyard.Missing:         http.StatusBadRequest,
-	toolyard.Unauthenticated: http.StatusUnauthorized,
-	toolyard.Budget:          http.StatusPaymentRequired,
-	toolyard.Denied:          http.StatusForbidden,
-	toolyard.UnknownTool:     http.StatusNotFound,
-	toolyard.NotFound:        http.StatusNotFound,
-	toolyard.VersionConflict: http.StatusConflict,
-	toolyard.Conflict:        http.StatusConflict,
-	toolyard.InFlight:        http.StatusConflict,
-	toolyard.Unknown:         http.StatusConflict,
-	toolyard.TooLarge:        http.StatusRequestEntityTooLarge,
-	toolyard.Exhausted:       http.StatusTooManyRequests,
-	toolyard.Internal:        http.StatusInternalServerError,
-	toolyard.Unavailable:     http.StatusServiceUnavailable,
-	toolyard.Canceled:        http.StatusServiceUnavailable,
-	toolyard.Timeout:         http.StatusGatewayTimeout,
+	toolyard.Invalid:             http.StatusBadRequest,
+	toolyard.MissingCapability:   http.StatusBadRequest,
+	toolyard.Unauthenticated:     http.StatusUnauthorized,
+	toolyard.BudgetExceeded:      http.StatusPaymentRequired,
+	toolyard.PermissionDenied:    http.StatusForbidden,
+	toolyard.UnknownTool:         http.StatusNotFound,
+	toolyard.NotFound:            http.StatusNotFound,
+	toolyard.VersionConflict:     http.StatusConflict,
+	toolyard.IdempotencyConflict: http.StatusConflict,
+	toolyard.InProgress:          http.StatusConflict,
+	toolyard.OutcomeUnknown:      http.StatusConflict,
+	toolyard.ArgsTooLarge:        http.StatusRequestEntityTooLarge,
+	toolyard.RateLimited:         http.StatusTooManyRequests,
+	toolyard.Internal:            http.StatusInternalServerError,
+	toolyard.Unavailable:         http.StatusServiceUnavailable,
+	toolyard.Canceled:            http.StatusServiceUnavailable,
+	toolyard.Timeout:             http.StatusGatewayTimeout,
 }
 
 // problemOf is an error as callers may see it. What is not made for callers stays inside.
@@ -68,7 +68,7 @@ func (a *v1) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	switch e.Code {
 	case toolyard.Unauthenticated:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="toolyard"`)
-	case toolyard.Exhausted, toolyard.Unavailable, toolyard.InFlight:
+	case toolyard.RateLimited, toolyard.Unavailable, toolyard.InProgress:
 		w.Header().Set("Retry-After", e.RetrySeconds())
 	}
 	sendProblem(w, status, e)

@@ -29,7 +29,7 @@ func (a access) String() string {
 func (a access) check(c toolyard.Caller) error {
 	switch {
 	case a == nobody:
-		return toolyard.Errorf(toolyard.Denied, "This is for nobody.")
+		return toolyard.Errorf(toolyard.PermissionDenied, "This is for nobody.")
 	case a == operator && !identity.Operates(c):
 		return lacks(c, identity.Operator)
 	case a == viewer && !identity.Views(c):
@@ -39,10 +39,10 @@ func (a access) check(c toolyard.Caller) error {
 }
 
 func lacks(c toolyard.Caller, scope string) error {
-	if !c.Known() {
+	if !c.Authenticated() {
 		return errUnknown
 	}
-	return &toolyard.Error{Code: toolyard.Denied, Message: "This needs an API key with the scope " + scope + ".", Needs: []string{scope}}
+	return &toolyard.Error{Code: toolyard.PermissionDenied, Message: "This needs an API key with the scope " + scope + ".", Missing: []string{scope}}
 }
 
 // A browser that has signed in sends two things: the cookie, which holds the API key, sealed, and
@@ -144,7 +144,7 @@ func (a *v1) signIn(r *request) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !c.Known() {
+	if !c.Authenticated() {
 		return nil, errNoStore
 	}
 	secret := rand.Text()
@@ -173,7 +173,7 @@ func (a *v1) me(c toolyard.Caller) Me {
 		m.Role = "operator"
 	case identity.Views(c):
 		m.Role = "viewer"
-	case !c.Known():
+	case !c.Authenticated():
 		m.Role = "anonymous"
 	}
 	if a.Yard != nil {

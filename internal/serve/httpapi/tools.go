@@ -136,12 +136,12 @@ func newItem(t *toolyard.Tool) ToolItem {
 	}
 	return ToolItem{
 		Server: t.Server, Name: t.Name, Title: t.Title, Summary: summary, Category: t.Category, Mode: modeOf(t), Surface: e.Surface, Latency: e.Latency,
-		Price: e.ExecuteUSD, RateLimit: e.RateLimit, Tokens: export.Tokens(toolyard.Bound{Name: t.Name, Tool: t}), Origin: t.Origin,
+		Price: e.ExecuteUSD, RateLimit: e.RateLimit, Tokens: export.Tokens(toolyard.NamedTool{Name: t.Name, Tool: t}), Origin: t.Origin,
 	}
 }
 
 func modeOf(t *toolyard.Tool) toolyard.Mode {
-	if t.ReadsOnly() {
+	if t.IsReadOnly() {
 		return toolyard.Read
 	}
 	return toolyard.Write
@@ -289,7 +289,7 @@ func (a *v1) describe(d *toolDetail, shelf *shelf, i int) {
 	t := shelf.snapshot.Tools[i]
 	d.ToolItem = shelf.items[i]
 	d.Description, d.InputSchema, d.OutputSchema = t.Description, t.Input, t.Output
-	d.Meta, d.Needs, d.File = t.Declared().AllMeta(), t.Needs, t.File
+	d.Meta, d.Needs, d.File = t.Declared().AllMeta(), t.Contexts, t.File
 	if d.Modes = t.Modes; len(d.Modes) == 0 {
 		d.Modes = []toolyard.Mode{toolyard.Write}
 	}

@@ -77,7 +77,7 @@ func (a *v1) editing(part config.Editable) (c *config.Config, edits *config.Edit
 	c = a.Yard.Config()
 	edits, version = a.Yard.Edits()
 	if part != "" && !slices.Contains(c.Edits, part) {
-		err = toolyard.Errorf(toolyard.Denied, "The configuration does not let %s be changed here; it would have to say edits: [%s].", part, part)
+		err = toolyard.Errorf(toolyard.PermissionDenied, "The configuration does not let %s be changed here; it would have to say edits: [%s].", part, part)
 	}
 	return c, edits, version, err
 }
@@ -97,7 +97,7 @@ func (a *v1) toolset(name string) (item toolsetItem, err error) {
 			item.Gates = append(item.Gates, gate)
 		}
 	}
-	takes := set.Set(name).Takes()
+	takes := set.Set(name).Matcher()
 	for _, t := range a.Yard.Snapshot().Tools {
 		if takes(t) {
 			item.Count++
@@ -216,7 +216,7 @@ func (a *v1) previewToolset(r *request) (*reply, error) {
 		return nil, err
 	}
 	p := preview{Gates: []gatePreview{}, Faults: []string{}}
-	takes := body.toolset().Set(name).Takes()
+	takes := body.toolset().Set(name).Matcher()
 	shelf := a.shelf()
 	for i, t := range shelf.snapshot.Tools {
 		if takes(t) {
@@ -383,7 +383,7 @@ func (a *v1) restore(r *request) (*reply, error) {
 		return nil, err
 	}
 	if len(c.Edits) == 0 {
-		return nil, toolyard.Errorf(toolyard.Denied, "The configuration does not let anything be changed here.")
+		return nil, toolyard.Errorf(toolyard.PermissionDenied, "The configuration does not let anything be changed here.")
 	}
 	row, edits, err := a.version(r)
 	if err != nil {

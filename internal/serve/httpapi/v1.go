@@ -168,7 +168,7 @@ func (a *v1) serve(w http.ResponseWriter, r *http.Request, route *route) (*reply
 	if route.long {
 		asked.Request = r
 	}
-	if route.action != "" && asked.caller.Known() { // strangers leave nothing behind, and get nowhere
+	if route.action != "" && asked.caller.Authenticated() { // strangers leave nothing behind, and get nowhere
 		return a.audited(asked, route, route.serve)
 	}
 	return route.serve(asked)
@@ -252,10 +252,10 @@ func orEmpty[T any](list []T) []T {
 // accountOf is the account of a caller. Only who is known has one.
 func accountOf(c toolyard.Caller) (string, error) {
 	switch {
-	case !c.Known():
+	case !c.Authenticated():
 		return "", errUnknown
 	case c.Account == "":
-		return "", toolyard.Errorf(toolyard.Denied, "You have no account here.")
+		return "", toolyard.Errorf(toolyard.PermissionDenied, "You have no account here.")
 	}
 	return c.Account, nil
 }

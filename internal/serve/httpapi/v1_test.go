@@ -70,7 +70,7 @@ func (l *ledger) OpenSession(ctx context.Context, s toolyard.Session) (*toolyard
 	account := l.purses[s.Account]
 	if account.Remaining < s.Limit {
 		l.mu.Unlock()
-		return nil, toolyard.Errorf(toolyard.Budget, "the account has less")
+		return nil, toolyard.Errorf(toolyard.BudgetExceeded, "the account has less")
 	}
 	account.Remaining -= s.Limit
 	l.purses[s.ID] = &toolyard.Purse{
@@ -215,7 +215,7 @@ func TestRefusals(t *testing.T) {
 		"anonymous":           {full, "", "GET", "/api/v1/account", "", 401, toolyard.Unauthenticated},
 		"anonymous session":   {full, "", "POST", session, `{"limitUsd":"1"}`, 401, toolyard.Unauthenticated},
 		"anonymous links":     {full, "", "GET", "/api/v1/links", "", 401, toolyard.Unauthenticated},
-		"no account":          {full, "poor", "GET", "/api/v1/account", "", 403, toolyard.Denied},
+		"no account":          {full, "poor", "GET", "/api/v1/account", "", 403, toolyard.PermissionDenied},
 		"ledger is away":      {httpapi.V1(lost), "alice", "GET", "/api/v1/account", "", 503, toolyard.Unavailable},
 		"session, away":       {httpapi.V1(lost), "alice", "GET", session + "/ses_a", "", 503, toolyard.Unavailable},
 		"nothing for sale":    {bare, "alice", "POST", session, `{"limitUsd":"1"}`, 404, toolyard.NotFound},
@@ -232,7 +232,7 @@ func TestRefusals(t *testing.T) {
 		"close an account":    {full, "alice", "POST", session + "/acme/close", "", 404, toolyard.NotFound},
 		"pay with account":    {full, "alice", "POST", tools, `{"tool":"echo","session":"acme"}`, 404, toolyard.NotFound},
 		"odd session":         {full, "alice", "GET", session + "/%00", "", 404, toolyard.NotFound},
-		"too much":            {full, "alice", "POST", session, `{"limitUsd":"1.01"}`, 402, toolyard.Budget},
+		"too much":            {full, "alice", "POST", session, `{"limitUsd":"1.01"}`, 402, toolyard.BudgetExceeded},
 		"no limit":            {full, "alice", "POST", session, `{}`, 400, toolyard.Invalid},
 		"limit zero":          {full, "alice", "POST", session, `{"limitUsd":"0"}`, 400, toolyard.Invalid},
 		"limit negative":      {full, "alice", "POST", session, `{"limitUsd":"-1"}`, 400, toolyard.Invalid},
@@ -251,7 +251,7 @@ func TestRefusals(t *testing.T) {
 		"not an object":       {full, "alice", "POST", session, `["limitUsd"]`, 400, toolyard.Invalid},
 		"null":                {full, "alice", "POST", session, `null`, 400, toolyard.Invalid},
 		"no body":             {full, "alice", "POST", session, ``, 400, toolyard.Invalid},
-		"large":               {full, "alice", "POST", session, `{"limitUsd":"` + strings.Repeat("1", 64<<10) + `"}`, 413, toolyard.TooLarge},
+		"large":               {full, "alice", "POST", session, `{"limitUsd":"` + strings.Repeat("1", 64<<10) + `"}`, 413, toolyard.ArgsTooLarge},
 		"deep":                {full, "alice", "POST", session, `{"limitUsd":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`, 400, toolyard.Invalid},
 		"no tool":             {full, "alice", "POST", tools, `{}`, 400, toolyard.Invalid},
 		"long tool":           {full, "alice", "POST", tools, `{"tool":"` + strings.Repeat("x", 257) + `"}`, 400, toolyard.Invalid},
@@ -260,7 +260,7 @@ func TestRefusals(t *testing.T) {
 		"odd key of call":     {full, "alice", "POST", tools, `{"tool":"echo","idempotencyKey":"a\nb"}`, 400, toolyard.Invalid},
 		"long key of call":    {full, "alice", "POST", tools, `{"tool":"echo","idempotencyKey":"` + strings.Repeat("k", 256) + `"}`, 400, toolyard.Invalid},
 		"gate for answers":    {full, "alice", "POST", tools, `{"tool":"echo","gate":"chat"}`, 404, toolyard.NotFound},
-		"asks a model":        {full, "alice", "POST", tools, `{"tool":"MISSING_CAPABILITY"}`, 400, toolyard.Missing},
+		"asks a model":        {full, "alice", "POST", tools, `{"tool":"MISSING_CAPABILITY"}`, 400, toolyard.MissingCapability},
 		"panic":               {full, "alice", "POST", tools, `{"tool":"panics"}`, 500, toolyard.Internal},
 		"kind of link":        {full, "alice", "PUT", "/api/v1/links/Wallet", `{"address":"x"}`, 400, toolyard.Invalid},
 		"address of wallet":   {full, "alice", "PUT", "/api/v1/links/wallet", `{"address":"0x12"}`, 400, toolyard.Invalid},
@@ -269,10 +269,10 @@ func TestRefusals(t *testing.T) {
 		"no such link":        {full, "alice", "GET", "/api/v1/links/wallet", "", 404, toolyard.NotFound},
 		"calls, anonymous":    {full, "", "GET", "/api/v1/calls", "", 401, toolyard.Unauthenticated},
 		"calls, no viewer":    {full, "nobody", "GET", "/api/v1/calls", "", 401, toolyard.Unauthenticated},
-		"calls, no account":   {full, "poor", "GET", "/api/v1/calls", "", 403, toolyard.Denied},
-		"calls of others":     {full, "alice", "GET", "/api/v1/calls?account=umbrella", "", 403, toolyard.Denied},
-		"costs of others":     {full, "alice", "GET", "/api/v1/costs?account=umbrella", "", 403, toolyard.Denied},
-		"latencies of others": {full, "alice", "GET", "/api/v1/latencies?account=umbrella", "", 403, toolyard.Denied},
+		"calls, no account":   {full, "poor", "GET", "/api/v1/calls", "", 403, toolyard.PermissionDenied},
+		"calls of others":     {full, "alice", "GET", "/api/v1/calls?account=umbrella", "", 403, toolyard.PermissionDenied},
+		"costs of others":     {full, "alice", "GET", "/api/v1/costs?account=umbrella", "", 403, toolyard.PermissionDenied},
+		"latencies of others": {full, "alice", "GET", "/api/v1/latencies?account=umbrella", "", 403, toolyard.PermissionDenied},
 		"unknown parameter":   {full, "alice", "GET", "/api/v1/calls?x=1", "", 400, toolyard.Invalid},
 		"parameter twice":     {full, "alice", "GET", "/api/v1/calls?tool=1&tool=2", "", 400, toolyard.Invalid},
 		"parameter too long":  {full, "alice", "GET", "/api/v1/calls?tool=" + strings.Repeat("x", 257), "", 400, toolyard.Invalid},
@@ -370,10 +370,10 @@ func TestHowCallsEnd(t *testing.T) {
 		retry  string
 	}{
 		"failure": {200, ""}, "plain": {200, ""}, "MADE_UP": {200, ""}, string(toolyard.NoData): {200, ""}, string(toolyard.Failed): {200, ""},
-		string(toolyard.BadOutput): {200, ""}, string(toolyard.Oversized): {200, ""}, string(toolyard.Invalid): {400, ""},
-		string(toolyard.Budget): {402, ""}, string(toolyard.Denied): {403, ""}, string(toolyard.NotFound): {404, ""},
-		string(toolyard.Conflict): {409, ""}, string(toolyard.InFlight): {409, "2"}, string(toolyard.Unknown): {409, ""},
-		string(toolyard.TooLarge): {413, ""}, string(toolyard.Exhausted): {429, "2"}, string(toolyard.Internal): {500, ""},
+		string(toolyard.InvalidOutput): {200, ""}, string(toolyard.ResultTooLarge): {200, ""}, string(toolyard.Invalid): {400, ""},
+		string(toolyard.BudgetExceeded): {402, ""}, string(toolyard.PermissionDenied): {403, ""}, string(toolyard.NotFound): {404, ""},
+		string(toolyard.IdempotencyConflict): {409, ""}, string(toolyard.InProgress): {409, "2"}, string(toolyard.OutcomeUnknown): {409, ""},
+		string(toolyard.ArgsTooLarge): {413, ""}, string(toolyard.RateLimited): {429, "2"}, string(toolyard.Internal): {500, ""},
 		string(toolyard.Unavailable): {503, "2"}, string(toolyard.Timeout): {504, ""},
 	} {
 		w := do(h, "alice", "POST", "/api/v1/tools/execute", `{"tool":"`+tool+`","session":"ses_a","closeSession":true}`)

@@ -130,7 +130,7 @@ func TestAllQuestions(t *testing.T) {
 	}
 	var got string
 	c := open(t, newServer(t, raw(toolyard.Spec{Name: "ask"}, func(c *toolyard.Call) (string, error) {
-		if got = string(c.Answers); got != "" {
+		if got = string(c.InputResponses); got != "" {
 			return `{"content":[]}`, nil
 		}
 		return `{"resultType":"input_required","inputRequests":{` + strings.Join(asked, ",") + `}}`, nil

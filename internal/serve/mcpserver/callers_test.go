@@ -285,7 +285,7 @@ func TestAChallengeHoldsItsScopes(t *testing.T) {
 	s := mcpserver.New(mcpserver.Options{
 		Call: toolyard.Run,
 		Admit: func(*http.Request, *toolyard.Gate) (toolyard.Caller, error) {
-			return toolyard.Caller{}, &toolyard.Error{Code: toolyard.Denied, Message: "No.", Needs: []string{`a", error="none`, "b\r\nX: y", "", `c\`, "gate:é", "good"}}
+			return toolyard.Caller{}, &toolyard.Error{Code: toolyard.PermissionDenied, Message: "No.", Missing: []string{`a", error="none`, "b\r\nX: y", "", `c\`, "gate:é", "good"}}
 		},
 	})
 	t.Cleanup(s.Close)

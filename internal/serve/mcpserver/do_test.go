@@ -161,9 +161,9 @@ func TestWhatIsAskedBesideMCP(t *testing.T) {
 			"k": {Message: "Sign in", URL: "https://example.com/?a=1&b"},
 		}},
 		"only a state":  {result: `{"resultType":"input_required","requestState":"inner"}`, want: map[string]mcpserver.Question{}},
-		"a model":       {result: question("sampling/createMessage", `{"messages":[],"maxTokens":1}`), code: toolyard.Missing, need: "sampling"},
-		"its tools":     {result: question("sampling/createMessage", `{"tools":[]}`), code: toolyard.Missing, need: "sampling.tools"},
-		"roots":         {result: question("roots/list", `{}`), code: toolyard.Missing, need: "roots"},
+		"a model":       {result: question("sampling/createMessage", `{"messages":[],"maxTokens":1}`), code: toolyard.MissingCapability, need: "sampling"},
+		"its tools":     {result: question("sampling/createMessage", `{"tools":[]}`), code: toolyard.MissingCapability, need: "sampling.tools"},
+		"roots":         {result: question("roots/list", `{}`), code: toolyard.MissingCapability, need: "roots"},
 		"a bad form":    {result: question("elicitation/create", `{"message":"?"}`), code: toolyard.Failed},
 		"a bad address": {result: question("elicitation/create", `{"mode":"url","message":"?","url":"javascript:alert(1)"}`), code: toolyard.Failed},
 	} {
@@ -180,7 +180,7 @@ func TestWhatIsAskedBesideMCP(t *testing.T) {
 				t.Fatalf("%+v %v", reply, err)
 			}
 			e := toolyard.AsError(err)
-			if e.Code != c.code || strings.Join(e.Needs, " ") != c.need || !strings.Contains(e.Message, c.need) || strings.Contains(e.Message, "inner") {
+			if e.Code != c.code || strings.Join(e.Missing, " ") != c.need || !strings.Contains(e.Message, c.need) || strings.Contains(e.Message, "inner") {
 				t.Errorf("%+v", e)
 			}
 		})
@@ -190,7 +190,7 @@ func TestWhatIsAskedBesideMCP(t *testing.T) {
 // A tool that calls another one cannot be asked by it.
 func TestAToolIsNotAsked(t *testing.T) {
 	s, _, _ := clocked(t, asker)
-	if res, err := s.Call(t.Context(), "default", ann("ask")); err == nil || toolyard.AsError(err).Code != toolyard.Missing {
+	if res, err := s.Call(t.Context(), "default", ann("ask")); err == nil || toolyard.AsError(err).Code != toolyard.MissingCapability {
 		t.Errorf("%v %v", res, err)
 	}
 }

@@ -206,15 +206,15 @@ func closeObject(b []byte) []byte {
 // codeNumbers are the JSON-RPC numbers of our codes; they are those of the systems
 // that callers of errors: protocol come from.
 var codeNumbers = map[toolyard.Code]int64{
-	toolyard.Failed:          -32000,
-	toolyard.Invalid:         -32001,
-	toolyard.Exhausted:       -32003,
-	toolyard.Timeout:         -32004,
-	toolyard.Canceled:        -32005,
-	toolyard.Unauthenticated: -32006,
-	toolyard.Denied:          -32007,
-	toolyard.Missing:         mcp.CodeMissingRequiredClientCapabilities,
-	toolyard.Internal:        jsonrpc.CodeInternalError,
+	toolyard.Failed:            -32000,
+	toolyard.Invalid:           -32001,
+	toolyard.RateLimited:       -32003,
+	toolyard.Timeout:           -32004,
+	toolyard.Canceled:          -32005,
+	toolyard.Unauthenticated:   -32006,
+	toolyard.PermissionDenied:  -32007,
+	toolyard.MissingCapability: mcp.CodeMissingRequiredClientCapabilities,
+	toolyard.Internal:          jsonrpc.CodeInternalError,
 }
 
 func protocolError(style toolyard.ErrorStyle, e *toolyard.Error) *jsonrpc.Error {

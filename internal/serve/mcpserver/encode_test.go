@@ -119,7 +119,7 @@ func foreign(object json.RawMessage) (members []string) {
 // a header that mirrors one.
 func TestInjectedArgumentsAreNotAskedFor(t *testing.T) {
 	spec := toolyard.Spec{
-		Name: "t", Needs: []string{"wallet"},
+		Name: "t", Contexts: []string{"wallet"},
 		Input: json.RawMessage(`{"type":"object","properties":{"z":{"type":"string","x-mcp-header":"Z"},` +
 			`"portfolio":{"type":"object","properties":{"address":{"type":"string","x-mcp-header":"Address"}}}},"required":["portfolio","z"]}`),
 	}
@@ -127,7 +127,7 @@ func TestInjectedArgumentsAreNotAskedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bound := toolyard.Bound{Name: "t", Tool: tool}
+	bound := toolyard.NamedTool{Name: "t", Tool: tool}
 	for _, e := range []era{legacyEra, modernEra} {
 		definition := appendTool(nil, bound, e)
 		const want = `{"type":"object","properties":{"z":{"type":"string","x-mcp-header":"Z"}},"required":["z"],"additionalProperties":false}`
@@ -138,7 +138,7 @@ func TestInjectedArgumentsAreNotAskedFor(t *testing.T) {
 			t.Errorf("%d: %s", e, got)
 		}
 	}
-	if binds := bindHeaders([]toolyard.Bound{bound})[tool]; len(binds) != 1 || binds[0].Header != "Z" {
+	if binds := bindHeaders([]toolyard.NamedTool{bound})[tool]; len(binds) != 1 || binds[0].Header != "Z" {
 		t.Errorf("%+v", binds)
 	}
 }

@@ -59,7 +59,7 @@ func (a *access) tellFleet(ctx context.Context, about *session, m *fleetMessage)
 		return nil
 	}
 	if !s.pace.allow(a.origin, s.opts.Now()) {
-		return &toolyard.Error{Code: toolyard.Exhausted, Message: "Too many cancellations, answers or ended sessions; slow down.", RetryAfter: time.Second}
+		return &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many cancellations, answers or ended sessions; slow down.", RetryAfter: time.Second}
 	}
 	m.From, m.Session = s.opts.Replica, about.id
 	var message bytes.Buffer

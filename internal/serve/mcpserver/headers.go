@@ -56,10 +56,10 @@ func decodeHeader(value string) (string, bool) {
 }
 
 // bindHeaders finds the x-mcp-header annotations of what callers are asked for.
-func bindHeaders(tools []toolyard.Bound) map[*toolyard.Tool][]guard.HeaderBinding {
+func bindHeaders(tools []toolyard.NamedTool) map[*toolyard.Tool][]guard.HeaderBinding {
 	binds := make(map[*toolyard.Tool][]guard.HeaderBinding)
 	for _, t := range tools {
-		if found, err := guard.HeaderBindings(t.Shown()); err == nil && len(found) > 0 {
+		if found, err := guard.HeaderBindings(t.CallerInput()); err == nil && len(found) > 0 {
 			binds[t.Tool] = found
 		}
 	}

@@ -113,9 +113,9 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", e.RetrySeconds())
 		http.Error(w, e.Message, http.StatusServiceUnavailable)
 		return
-	case e.Code == toolyard.Denied:
+	case e.Code == toolyard.PermissionDenied:
 		status = http.StatusForbidden
-		challenge += `, error="insufficient_scope"` + scopeParam(e.Needs)
+		challenge += `, error="insufficient_scope"` + scopeParam(e.Missing)
 	case len(r.Header["Authorization"]) > 0:
 		challenge += `, error="invalid_token"`
 	}
@@ -300,7 +300,7 @@ func writeError(w http.ResponseWriter, id json.RawMessage, e *jsonrpc.Error) {
 	if status == http.StatusOK {
 		status = http.StatusBadRequest
 	}
-	if bytes.Contains(e.Data, []byte(toolyard.TooLarge)) {
+	if bytes.Contains(e.Data, []byte(toolyard.ArgsTooLarge)) {
 		status = http.StatusRequestEntityTooLarge
 	}
 	newReply(w, nil).finish(status, appendResponse(nil, id, nil, e))

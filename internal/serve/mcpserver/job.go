@@ -86,7 +86,7 @@ func (j *job) step(ctx context.Context) (stage, error) {
 	if err != nil && !c.Ran() {
 		j.release(ctx)
 	}
-	if err != nil || !res.Unfinished() {
+	if err != nil || !res.InputRequired() {
 		return stage{call: c, res: res}, err
 	}
 	asked, err := inquire(c, res.Raw())
@@ -251,7 +251,7 @@ func (j *job) answer(c *toolyard.Call, res *toolyard.Result, err error) ([]byte,
 func (j *job) answerCall(c *toolyard.Call, res *toolyard.Result, err error) ([]byte, *jsonrpc.Error) {
 	if err != nil {
 		te := toolyard.AsError(err)
-		if j.view.Gate.Errors == toolyard.ErrorsAsProtocol || te.Code == toolyard.UnknownTool || te.Code == toolyard.Missing {
+		if j.view.Gate.Errors == toolyard.ErrorsAsProtocol || te.Code == toolyard.UnknownTool || te.Code == toolyard.MissingCapability {
 			return nil, j.refusal(te)
 		}
 		res = te.Result()
@@ -274,7 +274,7 @@ func (j *job) document(res *toolyard.Result) (json.RawMessage, error) {
 	}
 	want := map[string]string{"resources/read": "contents", "prompts/get": "messages", "completion/complete": "completion"}[j.method]
 	if guard.Member(raw, want) == nil {
-		return nil, toolyard.Errorf(toolyard.BadOutput, "The result of %s has no %s.", j.tool.Name, want)
+		return nil, toolyard.Errorf(toolyard.InvalidOutput, "The result of %s has no %s.", j.tool.Name, want)
 	}
 	return raw, nil
 }

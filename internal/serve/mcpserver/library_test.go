@@ -132,7 +132,7 @@ func TestPages(t *testing.T) {
 	reader := raw(toolyard.Spec{Name: "read"}, func(*toolyard.Call) (string, error) { return `{}`, nil })
 	for i := range n {
 		offer.Resources = append(offer.Resources, &toolyard.Resource{
-			URI: fmt.Sprintf("a://%d", i), Definition: json.RawMessage(fmt.Sprintf(`{"uri":"a://%d"}`, i)), Reader: reader, Quiet: i%2 == 0,
+			URI: fmt.Sprintf("a://%d", i), Definition: json.RawMessage(fmt.Sprintf(`{"uri":"a://%d"}`, i)), Reader: reader, Unlisted: i%2 == 0,
 		})
 		offer.Prompts = append(offer.Prompts, &toolyard.Prompt{Name: fmt.Sprint("p", i), Definition: json.RawMessage(`{"name":"x"}`), Getter: reader})
 	}
@@ -178,7 +178,7 @@ func TestDocuments(t *testing.T) {
 		case "a://error":
 			return nil, errors.New("boom")
 		case "a://slow":
-			return nil, &toolyard.Error{Code: toolyard.Exhausted, Message: "Not so fast.", RetryAfter: time.Second}
+			return nil, &toolyard.Error{Code: toolyard.RateLimited, Message: "Not so fast.", RetryAfter: time.Second}
 		}
 		return "a text", nil
 	})

@@ -148,7 +148,7 @@ func (l *list) page(cursor string) (items []byte, next []byte, ok bool) {
 }
 
 // appendTool appends the definition of a tool.
-func appendTool(b []byte, t toolyard.Bound, e era) []byte {
+func appendTool(b []byte, t toolyard.NamedTool, e era) []byte {
 	b = append(b, `{"name":`...)
 	b = toolyard.AppendJSONString(b, t.Name)
 	if t.Title != "" {
@@ -158,7 +158,7 @@ func appendTool(b []byte, t toolyard.Bound, e era) []byte {
 		b = toolyard.AppendJSONString(append(b, `,"description":`...), d)
 	}
 	b = append(b, `,"inputSchema":`...)
-	b = appendCompact(b, t.Shown())
+	b = appendCompact(b, t.CallerInput())
 	if len(t.Output) > 0 && (e == modernEra || isObjectSchema(t.Output)) {
 		b = append(b, `,"outputSchema":`...)
 		b = appendCompact(b, t.Output)
@@ -173,9 +173,9 @@ func appendTool(b []byte, t toolyard.Bound, e era) []byte {
 
 // appendExtra appends the members of a definition that we only pass on. That a tool reads
 // only is said among its annotations.
-func appendExtra(b []byte, t toolyard.Bound) []byte {
+func appendExtra(b []byte, t toolyard.NamedTool) []byte {
 	extra := t.Extra
-	if t.ReadsOnly() && string(guard.Member(extra["annotations"], "readOnlyHint")) != "true" {
+	if t.IsReadOnly() && string(guard.Member(extra["annotations"], "readOnlyHint")) != "true" {
 		hints := maps.Collect(guard.Members(extra["annotations"]))
 		hints["readOnlyHint"] = json.RawMessage("true")
 		extra = maps.Clone(extra)

@@ -30,10 +30,10 @@ const unfinished = `{"resultType":"input_required","inputRequests":{"n":{"method
 
 // asker asks once and then returns what it was answered.
 func asker(c *toolyard.Call) (string, error) {
-	if c.Answers == nil {
+	if c.InputResponses == nil {
 		return unfinished, nil
 	}
-	text, err := json.Marshal(fmt.Sprintf("%s %s", c.State, c.Answers))
+	text, err := json.Marshal(fmt.Sprintf("%s %s", c.RequestState, c.InputResponses))
 	return `{"content":[{"type":"text","text":` + string(text) + `}],"contents":[],"messages":[]}`, err
 }
 
@@ -64,7 +64,7 @@ func conversationOffer() toolyard.Offer {
 		return &toolyard.Resource{Server: "docs", URI: uri, Definition: json.RawMessage(definition), Reader: read}
 	}
 	quiet := resource("docs://quiet", `{}`)
-	quiet.Quiet = true
+	quiet.Unlisted = true
 	template := resource("docs://{book}/page", `{ "uriTemplate" : "docs://{book}/page", "name":"page", "zeta":9007199254740993 }`)
 	template.Template, template.Completer = true, complete
 	return toolyard.Offer{

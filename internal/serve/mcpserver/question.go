@@ -44,7 +44,7 @@ func inquire(c *toolyard.Call, raw json.RawMessage) (*inquiry, error) {
 			return nil, toolyard.Errorf(toolyard.Failed, "%s asks for input that it cannot get: %.100q: %w", c.Tool.Name, q.questions[i].key, err)
 		case need != "":
 			return nil, &toolyard.Error{
-				Code: toolyard.Missing, Needs: []string{need},
+				Code: toolyard.MissingCapability, Missing: []string{need},
 				Message: fmt.Sprintf("%s needs a client that supports %s.", c.Tool.Name, need),
 			}
 		}

@@ -80,7 +80,7 @@ func TestWhatMayBeAsked(t *testing.T) {
 			if tt.features == "" {
 				tt.features = all
 			}
-			c := &toolyard.Call{Tool: &toolyard.Tool{Spec: toolyard.Spec{Name: "t"}}, Features: json.RawMessage(tt.features)}
+			c := &toolyard.Call{Tool: &toolyard.Tool{Spec: toolyard.Spec{Name: "t"}}, ClientCapabilities: json.RawMessage(tt.features)}
 			_, err := inquire(c, json.RawMessage(tt.result))
 			if err == nil {
 				if tt.need+tt.wrong != "" {
@@ -89,10 +89,10 @@ func TestWhatMayBeAsked(t *testing.T) {
 				return
 			}
 			e := toolyard.AsError(err)
-			needed := e.Code == toolyard.Missing && len(e.Needs) == 1 && e.Needs[0] == tt.need && tt.need != ""
+			needed := e.Code == toolyard.MissingCapability && len(e.Missing) == 1 && e.Missing[0] == tt.need && tt.need != ""
 			refused := e.Code == toolyard.Failed && tt.wrong != "" && strings.Contains(e.Message, tt.wrong)
 			if !needed && !refused {
-				t.Errorf("%s %v: %v", e.Code, e.Needs, e)
+				t.Errorf("%s %v: %v", e.Code, e.Missing, e)
 			}
 		})
 	}
@@ -102,7 +102,7 @@ func FuzzInquire(f *testing.F) {
 	f.Add([]byte(asksForm(`{"type":"array","items":{"type":"string","enum":["a"]}}`)))
 	f.Add([]byte(asks("elicitation/create", `{"mode":"url","url":"https://example.com"}`)))
 	f.Add([]byte(`{"resultType":"input_required","requestState":"s"}`))
-	c := &toolyard.Call{Tool: &toolyard.Tool{}, Features: json.RawMessage(`{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`)}
+	c := &toolyard.Call{Tool: &toolyard.Tool{}, ClientCapabilities: json.RawMessage(`{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`)}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		q, err := inquire(c, raw)
 		if err != nil {

@@ -23,7 +23,7 @@ func (q *quota) take(origin string, n int) (release func(), err error) {
 	release, v := q.shares.Take(origin, n)
 	switch v {
 	case guard.ShareFull:
-		return nil, &toolyard.Error{Code: toolyard.Exhausted, Message: "You have too many " + q.of + " here. Try again when some have ended.", RetryAfter: 5 * time.Second}
+		return nil, &toolyard.Error{Code: toolyard.RateLimited, Message: "You have too many " + q.of + " here. Try again when some have ended.", RetryAfter: 5 * time.Second}
 	case guard.AllFull:
 		return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "This server has too many " + q.of + ". Try again later.", RetryAfter: 30 * time.Second}
 	}
@@ -36,7 +36,7 @@ const unknownOrigin = "address "
 // originOf is what bounds for one sender are counted under: the caller, or the network address
 // of an unauthenticated one.
 func originOf(caller toolyard.Caller, r *http.Request) string {
-	if caller.Known() {
+	if caller.Authenticated() {
 		return "caller " + caller.Account + " " + caller.ID
 	}
 	return unknownOrigin + guard.Origin(r.RemoteAddr)

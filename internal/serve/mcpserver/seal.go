@@ -86,9 +86,9 @@ func (j *job) consume(ctx context.Context, key string) (ok bool, err error) {
 	if s.opts.Tokens == nil {
 		return true, nil
 	}
-	if !j.Caller.Known() && !s.strangers.allow(unknownOrigin, s.opts.Now()) { // each leaves a row
+	if !j.Caller.Authenticated() && !s.strangers.allow(unknownOrigin, s.opts.Now()) { // each leaves a row
 		s.sealer().forget(j.opened)
-		return false, &toolyard.Error{Code: toolyard.Exhausted, Message: "Too many answers of unauthenticated callers. Send the answers again.", RetryAfter: time.Second}
+		return false, &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many answers of unauthenticated callers. Send the answers again.", RetryAfter: time.Second}
 	}
 	owner := s.opts.Yard
 	if key != "" {

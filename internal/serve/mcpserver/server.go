@@ -245,8 +245,8 @@ func unknownGate(name string) error {
 
 // finished refuses a result that asks something: there is no client here that could answer.
 func finished(res *toolyard.Result, err error) (*toolyard.Result, error) {
-	if err == nil && res.Unfinished() {
-		return nil, &toolyard.Error{Code: toolyard.Missing, Message: "It asks for input, and nobody here can answer.", Needs: []string{"elicitation"}}
+	if err == nil && res.InputRequired() {
+		return nil, &toolyard.Error{Code: toolyard.MissingCapability, Message: "It asks for input, and nobody here can answer.", Missing: []string{"elicitation"}}
 	}
 	return res, err
 }
@@ -287,14 +287,14 @@ func (g *gate) run(ctx context.Context, v *view, tool *toolyard.Tool, r *Request
 	o := &g.server.opts
 	now := o.Now()
 	c := &toolyard.Call{
-		ID: toolyard.NewCallID(now), Tool: tool, Args: r.Args, Caller: r.Caller, Gate: v.Gate.Name, Mode: v.Gate.Mode, Surface: v.Gate.Surface, AsOf: now, Begun: now,
-		Generation: v.Generation, Session: r.Session, Key: r.Key,
-		Clients: o.Clients, Toolbox: o.Toolbox, Features: r.Features, Trace: r.Trace, Meta: r.Meta, OnProgress: r.OnProgress, Log: cmp.Or(r.Log, o.Log),
-		Answers: r.Answers, State: r.State,
+		ID: toolyard.NewCallID(now), Tool: tool, Args: r.Args, Caller: r.Caller, Gate: v.Gate.Name, Mode: v.Gate.Mode, Surface: v.Gate.Surface, AsOf: now, Start: now,
+		Generation: v.Generation, Session: r.Session, IdempotencyKey: r.Key,
+		Clients: o.Clients, Toolbox: o.Toolbox, ClientCapabilities: r.Features, Trace: r.Trace, Meta: r.Meta, OnProgress: r.OnProgress, Log: cmp.Or(r.Log, o.Log),
+		InputResponses: r.Answers, RequestState: r.State,
 	}
 	var badSession, badKey error
 	c.Session, c.Meta, badSession = takeString(metaSession, c.Session, c.Meta)
-	c.Key, c.Meta, badKey = takeString(metaKey, c.Key, c.Meta)
+	c.IdempotencyKey, c.Meta, badKey = takeString(metaKey, c.IdempotencyKey, c.Meta)
 	if err := cmp.Or(badSession, badKey); err != nil {
 		return c, nil, err
 	}

@@ -52,7 +52,7 @@ func (x *exchange) lasting(ctx context.Context) context.Context {
 	if x.env.method != "tools/call" {
 		return ctx
 	}
-	if tool, ok := x.view.Lookup(x.job.name); ok && !tool.ReadsOnly() {
+	if tool, ok := x.view.Lookup(x.job.name); ok && !tool.IsReadOnly() {
 		return context.WithoutCancel(ctx)
 	}
 	return ctx
@@ -107,7 +107,7 @@ func noSession(w http.ResponseWriter) {
 // refuseBusy answers somebody who wants too much at once, or something that cannot be done now.
 func refuseBusy(w http.ResponseWriter, err error) {
 	e, status := toolyard.AsError(err), http.StatusServiceUnavailable
-	if e.Code == toolyard.Exhausted {
+	if e.Code == toolyard.RateLimited {
 		status = http.StatusTooManyRequests
 	}
 	w.Header().Set("Retry-After", e.RetrySeconds())
@@ -177,7 +177,7 @@ func (a *access) endSession(ctx context.Context, agreed *session) error {
 		return err
 	}
 	s.Forget(agreed.id)
-	if s.opts.Fleet == nil || !a.caller.Known() {
+	if s.opts.Fleet == nil || !a.caller.Authenticated() {
 		return nil
 	}
 	return s.opts.Fleet.EndSession(ctx, agreed.id, a.caller, s.opts.Now().Add(sessionLifetime))

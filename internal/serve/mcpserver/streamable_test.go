@@ -260,7 +260,7 @@ func TestSlowBodyIsAdmittedAgain(t *testing.T) {
 		s := mcpserver.New(mcpserver.Options{
 			Call: toolyard.Run,
 			Admit: func(_ *http.Request, g *toolyard.Gate) (toolyard.Caller, error) {
-				if g.Known {
+				if g.RequireAuth {
 					return toolyard.Caller{}, toolyard.Errorf(toolyard.Unauthenticated, "This gate needs a key.")
 				}
 				return toolyard.Caller{ID: toolyard.Anonymous}, nil
@@ -295,7 +295,7 @@ func TestSlowBodyIsAdmittedAgain(t *testing.T) {
 		}()
 		_, _ = io.WriteString(send, message[:20])
 		time.Sleep(50 * time.Millisecond) // it is in
-		s.Publish([]*toolyard.Gate{{Name: "default", Mode: toolyard.Write, Known: true}}, offer, true)
+		s.Publish([]*toolyard.Gate{{Name: "default", Mode: toolyard.Write, RequireAuth: true}}, offer, true)
 		_, _ = io.WriteString(send, message[20:])
 		_ = send.Close()
 		if got := <-status; got != http.StatusUnauthorized || reached.Load() > 0 {

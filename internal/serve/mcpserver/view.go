@@ -93,7 +93,7 @@ func same(k kind, a, b *toolyard.View) bool {
 	case toolKind:
 		return slices.EqualFunc(a.Tools, b.Tools, sameDefinition)
 	case promptKind:
-		return slices.EqualFunc(a.Prompts, b.Prompts, func(p, q toolyard.BoundPrompt) bool {
+		return slices.EqualFunc(a.Prompts, b.Prompts, func(p, q toolyard.NamedPrompt) bool {
 			return p.Name == q.Name && bytes.Equal(p.Definition, q.Definition)
 		})
 	default:
@@ -105,11 +105,11 @@ func same(k kind, a, b *toolyard.View) bool {
 
 // listed are the resources of a view that its lists have.
 func listed(v *toolyard.View) []*toolyard.Resource {
-	return slices.DeleteFunc(slices.Clone(v.Resources), func(r *toolyard.Resource) bool { return r.Quiet })
+	return slices.DeleteFunc(slices.Clone(v.Resources), func(r *toolyard.Resource) bool { return r.Unlisted })
 }
 
 // sameDefinition reports whether callers see no difference between two tools.
-func sameDefinition(a, b toolyard.Bound) bool {
+func sameDefinition(a, b toolyard.NamedTool) bool {
 	return a.Name == b.Name && a.Note == b.Note && (a.Tool == b.Tool || a.Digest() == b.Digest())
 }
 

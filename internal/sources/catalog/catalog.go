@@ -216,7 +216,7 @@ func (c *Catalog) runOnce(ctx context.Context, id string, o *offer) (err error) 
 			panic("a tool is nil")
 		}
 		var problems []toolyard.Problem
-		if t, ok := o.source.(toolyard.Troubled); ok {
+		if t, ok := o.source.(toolyard.ProblemReporter); ok {
 			problems = t.Problems()
 		}
 		offer := offerOf(o.source, tools)
@@ -232,10 +232,10 @@ func (c *Catalog) runOnce(ctx context.Context, id string, o *offer) (err error) 
 // offerOf is what a source offers beside the tools that it publishes.
 func offerOf(s toolyard.Source, tools []*toolyard.Tool) toolyard.Offer {
 	o := toolyard.Offer{Tools: slices.Clone(tools)}
-	if l, ok := s.(toolyard.Library); ok {
+	if l, ok := s.(toolyard.ResourceProvider); ok {
 		o.Resources = slices.Clone(l.Resources())
 	}
-	if p, ok := s.(toolyard.Prompter); ok {
+	if p, ok := s.(toolyard.PromptProvider); ok {
 		o.Prompts = slices.Clone(p.Prompts())
 	}
 	return o

@@ -152,7 +152,7 @@ func TestRowOfACallWithinACall(t *testing.T) {
 
 // What failures say is kept, without secrets and within a bound.
 func TestMessages(t *testing.T) {
-	own := &toolyard.Tool{Spec: toolyard.Spec{Name: "own", Needs: []string{"wallet"}}}
+	own := &toolyard.Tool{Spec: toolyard.Spec{Name: "own", Contexts: []string{"wallet"}}}
 	guarded := record.Arguments{Redact: redact}
 	for name, c := range map[string]struct {
 		tool    *toolyard.Tool

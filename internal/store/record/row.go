@@ -19,11 +19,11 @@ const maxMessage = 500
 
 // Row is a call as it is kept. It holds on to nothing that the call refers to.
 func Row(c *toolyard.Call, o toolyard.Outcome, args Arguments) *store.CallRow {
-	at := c.Begun // the same for a row that is made when the call is settled, and one made later
+	at := c.Start // the same for a row that is made when the call is settled, and one made later
 	if at.IsZero() {
 		at = o.Start
 	}
-	sent := c.Sent()
+	sent := c.CallerArgs()
 	row := &store.CallRow{
 		ID: name(c.ID), At: at.UTC().Truncate(time.Microsecond), Elapsed: o.Elapsed,
 		Gate: name(c.Gate), Mode: c.Mode, Caller: name(c.Caller.ID), Account: name(c.Caller.Account), Session: name(c.Session),
@@ -43,7 +43,7 @@ func Row(c *toolyard.Call, o toolyard.Outcome, args Arguments) *store.CallRow {
 // message is what a failure says, without secrets. What a tool says that has the caller's own
 // data is left out: it may be about that.
 func (a Arguments) message(tool *toolyard.Tool, o toolyard.Outcome) string {
-	if a.Redact == nil || len(tool.Needs) > 0 {
+	if a.Redact == nil || len(tool.Contexts) > 0 {
 		return ""
 	}
 	return cut(clean(strings.ToValidUTF8(a.Redact(said(o)), "\uFFFD")), maxMessage)

@@ -166,8 +166,8 @@ func TestAllows(t *testing.T) {
 			continue
 		}
 		e := toolyard.AsError(err)
-		if e.Code != toolyard.Denied || strings.Join(e.Needs, " ") != c.needs || !strings.Contains(e.Message, e.Needs[0]) {
-			t.Errorf("%q at %s: %s %v %s", c.scopes, c.gate, e.Code, e.Needs, e.Message)
+		if e.Code != toolyard.PermissionDenied || strings.Join(e.Missing, " ") != c.needs || !strings.Contains(e.Message, e.Missing[0]) {
+			t.Errorf("%q at %s: %s %v %s", c.scopes, c.gate, e.Code, e.Missing, e.Message)
 		}
 	}
 }

@@ -66,17 +66,17 @@ func Describe(scopes []string) string {
 // Views reports whether a caller may see what concerns others: the whole catalog, all calls,
 // all accounts.
 func Views(c toolyard.Caller) bool {
-	return Operates(c) || c.Known() && slices.Contains(c.Roles, Viewer)
+	return Operates(c) || c.Authenticated() && slices.Contains(c.Roles, Viewer)
 }
 
 // Operates reports whether a caller may change what concerns others.
-func Operates(c toolyard.Caller) bool { return c.Known() && slices.Contains(c.Roles, Operator) }
+func Operates(c toolyard.Caller) bool { return c.Authenticated() && slices.Contains(c.Roles, Operator) }
 
 // Allows reports whether a caller, whose roles are the scopes of a key, may enter a gate. Its
 // error is Denied and names all the scopes that are missing, also in Needs. A gate decides by
 // itself whether it takes unauthenticated callers; they have no scopes.
 func Allows(caller toolyard.Caller, gate *toolyard.Gate) error {
-	if !caller.Known() {
+	if !caller.Authenticated() {
 		return nil
 	}
 	var missing []string
@@ -90,9 +90,9 @@ func Allows(caller toolyard.Caller, gate *toolyard.Gate) error {
 		return nil
 	}
 	return &toolyard.Error{
-		Code:    toolyard.Denied,
+		Code:    toolyard.PermissionDenied,
 		Message: "The API key may not enter this gate: it lacks the scope " + strings.Join(missing, " and the scope ") + ".",
-		Needs:   missing,
+		Missing: missing,
 	}
 }
 

@@ -24,7 +24,7 @@ export const choices = {
   ],
   naming: [
     { value: "mcp", label: "mcp: mcp_server__tool" },
-    { value: "dotted", label: "dotted: server__tool" },
+    { value: "plain", label: "plain: server__tool" },
     { value: "client", label: "client: mcp_server_tool" },
   ],
   callers: [
