@@ -23,8 +23,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/acceptance/fakemarkets"
 	"github.com/toolyard/toolyard/internal/store/pgtest"
-	fakeapi "github.com/toolyard/toolyard/toolyardtest/fakes"
 )
 
 // declaring configures a fakemcp with tools that declare something, and returns the file in
@@ -213,18 +213,18 @@ const analysts = `[
 // from. All that reaches the analysts is captured.
 type analysis struct {
 	*fleet
-	hyperliquid *fakeapi.Hyperliquid
-	evm         *fakeapi.EVM
+	hyperliquid *fakemarkets.Hyperliquid
+	evm         *fakemarkets.EVM
 	notes       string
 	captured    *capture
 }
 
 func newAnalysis(t *testing.T) *analysis {
 	t.Helper()
-	a := &analysis{hyperliquid: fakeapi.NewHyperliquid(), evm: fakeapi.NewEVM(8453)}
+	a := &analysis{hyperliquid: fakemarkets.NewHyperliquid(), evm: fakemarkets.NewEVM(8453)}
 	t.Cleanup(a.hyperliquid.Close)
 	t.Cleanup(a.evm.Close)
-	a.hyperliquid.Set(wallet, fakeapi.HyperliquidAccount{AccountValue: "1000.5", TotalNtlPos: "6003.0", Positions: []fakeapi.HyperliquidPosition{
+	a.hyperliquid.Set(wallet, fakemarkets.HyperliquidAccount{AccountValue: "1000.5", TotalNtlPos: "6003.0", Positions: []fakemarkets.HyperliquidPosition{
 		{Coin: "ETH", Szi: "-2.5", EntryPx: "2400.1", PositionValue: "6003.0", UnrealizedPnl: "-12.25", Leverage: 20},
 	}})
 	a.evm.SetBalance(wallet, big.NewInt(1_500_000_000_000_000_000))
@@ -395,11 +395,11 @@ func TestContextErrorsAreDistinguishable(t *testing.T) {
 
 func TestPortfolioExampleScoresRisk(t *testing.T) {
 	t.Parallel()
-	hyperliquid := fakeapi.NewHyperliquid()
+	hyperliquid := fakemarkets.NewHyperliquid()
 	t.Cleanup(hyperliquid.Close)
-	risky := fakeapi.HyperliquidAccount{AccountValue: "1000"}
+	risky := fakemarkets.HyperliquidAccount{AccountValue: "1000"}
 	for i := range 11 {
-		p := fakeapi.HyperliquidPosition{Coin: fmt.Sprint("C", i), Szi: "1", EntryPx: "500", PositionValue: "500", UnrealizedPnl: "0", Leverage: 2}
+		p := fakemarkets.HyperliquidPosition{Coin: fmt.Sprint("C", i), Szi: "1", EntryPx: "500", PositionValue: "500", UnrealizedPnl: "0", Leverage: 2}
 		if i == 7 {
 			p.Coin, p.Szi, p.PositionValue, p.Leverage = "BIG", "-1", "-1000", 20
 		}

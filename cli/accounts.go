@@ -17,7 +17,6 @@ import (
 	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/identity"
-	"github.com/toolyard/toolyard/provide"
 )
 
 func (p *program) accountsCommand() *cobra.Command {
@@ -130,14 +129,19 @@ func (p *program) purseTable(purses []*toolyard.Purse) error {
 	return w.Flush()
 }
 
-func checkLink(caller, kind, address string) error {
+func (p *program) checkLink(caller, kind, address string) error {
 	if err := identity.CheckID(caller); err != nil {
 		return err
 	}
-	if kinds := provide.Kinds(); !slices.Contains(kinds, kind) {
-		return fmt.Errorf("there is no kind %s; there are: %s", kind, strings.Join(kinds, ", "))
+	kinds := p.opts.ProviderKinds
+	k, ok := kinds[kind]
+	if !ok {
+		return fmt.Errorf("there is no kind %s; there are: %s", kind, strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
 	}
-	if _, err := provide.ParseAddress(address); err != nil {
+	if k.CheckLink == nil {
+		return nil
+	}
+	if err := k.CheckLink(address); err != nil {
 		return fmt.Errorf("%s is not the address of a %s: %w", strconv.QuoteToASCII(address), kind, err)
 	}
 	return nil
@@ -172,7 +176,7 @@ func (p *program) linkCommand() *cobra.Command {
 		Args:    cobra.ExactArgs(3),
 		RunE: func(c *cobra.Command, args []string) error {
 			caller, kind, address := args[0], args[1], args[2]
-			if err := checkLink(caller, kind, address); err != nil {
+			if err := p.checkLink(caller, kind, address); err != nil {
 				return exitStatus{exitUsage, err}
 			}
 			linked := change{"link.set", kind, map[string]any{"caller": caller, "account": account, "address": address}}

@@ -229,7 +229,11 @@ func (p *program) versionCommand() *cobra.Command {
 
 func (p *program) schemaCommand() *cobra.Command {
 	return &cobra.Command{Use: "schema", Short: "Print the JSON Schema of toolyard.yaml, for editors", Args: cobra.NoArgs, Run: func(*cobra.Command, []string) {
-		_, _ = p.out.Write(config.Schema())
+		contexts := make(map[string]*toolyard.Schema, len(p.opts.ProviderKinds))
+		for kind, k := range p.opts.ProviderKinds {
+			contexts[kind] = k.Settings
+		}
+		_, _ = p.out.Write(config.Schema(contexts))
 	}}
 }
 

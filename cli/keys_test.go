@@ -17,6 +17,7 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/identity"
+	"github.com/toolyard/toolyard/packs/markets"
 	"github.com/toolyard/toolyard/yard"
 )
 
@@ -41,7 +42,7 @@ func (d *desk) run(args ...string) (out, errs string, code int) {
 	d.t.Helper()
 	var stdout, stderr bytes.Buffer
 	noEnv := func(string) (string, bool) { return "", false }
-	p := &program{opts: yard.Options{Getenv: noEnv, Now: func() time.Time { return d.now }}, in: strings.NewReader(""), out: &stdout, err: &stderr}
+	p := &program{opts: yard.Options{Getenv: noEnv, ProviderKinds: markets.Kinds(), Now: func() time.Time { return d.now }}, in: strings.NewReader(""), out: &stdout, err: &stderr}
 	root := p.command()
 	if d.file != "" {
 		args = append([]string{"--config", d.file}, args...)

@@ -17,7 +17,7 @@ import (
 func (y *Yard) apiV1(c *config.Source) http.Handler {
 	o := httpapi.Options{
 		Identify: y.identify, Yard: people{y}, Live: y.live, Execute: y.execute, MaxBody: int64(c.Limits.Body), Now: y.opts.Now, Log: y.log,
-		Gates: func() []*toolyard.Gate { return y.config.Load().gates },
+		Gates: func() []*toolyard.Gate { return y.config.Load().gates }, CheckLink: y.checkLink,
 	}
 	if s := y.contract.store; s != nil {
 		o.Seal = y.seal

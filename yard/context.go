@@ -1,40 +1,106 @@
 package yard
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/netip"
 	"reflect"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
-	"github.com/toolyard/toolyard/provide"
 )
 
-// newProviders makes the providers of a configuration. Those of the old settings go on if
-// they are asked for as they were.
-func (y *Yard) newProviders(c *config.Source, old *settings) (map[string]*provide.Provider, error) {
+// ProviderKind is a kind of context that the configuration can enable: context: {KIND: {...}}.
+type ProviderKind struct {
+	Settings  *toolyard.Schema // of the kind's section in the configuration
+	New       func(ProviderSetup) (toolyard.ContextProvider, error)
+	CheckLink func(value string) error // checks what callers link under the kind's name; nil accepts any text
+}
+
+// ProviderSetup is what a provider is created from. A provider that implements [io.Closer] is
+// closed when the configuration no longer uses it.
+type ProviderSetup struct {
+	Settings json.RawMessage // valid by the kind's schema, with its defaults filled in
+	Links    Links           // nil if the yard has no store
+	Private  []netip.Prefix  // private networks that may be reached
+	Now      func() time.Time
+	Log      *slog.Logger
+}
+
+// Links stores the accounts at other services that callers have linked.
+type Links interface {
+	// Linked returns what the caller has linked as a kind, and "" if there is no link.
+	Linked(ctx context.Context, caller toolyard.Caller, kind string) (string, error)
+}
+
+// newProviders creates the providers of a configuration. If their settings have not changed,
+// the providers of the old settings are kept.
+func (y *Yard) newProviders(c *config.Source, old *settings) (map[string]toolyard.ContextProvider, error) {
 	if old != nil && reflect.DeepEqual(old.Context, c.Context) && reflect.DeepEqual(old.Private, c.Private) {
 		return old.providers, nil
 	}
-	made := make(map[string]*provide.Provider)
-	for kind, p := range c.Context {
-		o := provide.Options{URL: p.URL, Budget: p.Budget, Chain: p.Chain, Now: y.opts.Now, Log: y.log}
-		if y.contract.store != nil {
-			o.Links = y.contract.store
+	var faults config.Faults
+	made := make(map[string]toolyard.ContextProvider)
+	for _, kind := range slices.Sorted(maps.Keys(c.Context)) {
+		provider, failed := y.newProvider(c, kind)
+		if faults = append(faults, failed...); provider != nil {
+			made[kind] = provider
 		}
-		for _, t := range p.Tokens {
-			o.Tokens = append(o.Tokens, provide.Token{Symbol: t.Symbol, Address: t.Address, Decimals: t.Decimals})
-		}
-		o.Private = prefixes(c.Private)
-		provider, err := provide.New(kind, o)
-		if err != nil {
-			return nil, config.Faults{c.At(toolyard.Problem{Subject: "context", Message: err.Error()}, "context", kind)}
-		}
-		made[kind] = provider
+	}
+	if len(faults) > 0 {
+		closeProviders(made, nil)
+		return nil, faults
 	}
 	return made, nil
 }
 
-// provider is who provides a kind of context: the program's own, or one that the
-// configuration names. It is nil for nobody.
+func (y *Yard) newProvider(c *config.Source, kind string) (toolyard.ContextProvider, config.Faults) {
+	registered, ok := y.opts.ProviderKinds[kind]
+	if !ok {
+		kinds := slices.Sorted(maps.Keys(y.opts.ProviderKinds))
+		message := "unknown kind of context; this binary has: " + strings.Join(kinds, ", ")
+		if near := toolyard.Nearest(kind, kinds); near != "" {
+			message += fmt.Sprintf(" (did you mean %q?)", near)
+		}
+		return nil, config.Faults{c.At(toolyard.Problem{Subject: "context." + kind, Message: message}, "context", kind)}
+	}
+	setup := ProviderSetup{Private: prefixes(c.Private), Now: y.opts.Now, Log: y.log}
+	if y.contract.store != nil {
+		setup.Links = y.contract.store
+	}
+	settings, issues, err := registered.Settings.Complete(context.Background(), c.Context[kind].Settings)
+	if err != nil {
+		issues = []toolyard.Issue{{Message: err.Error()}}
+	}
+	if len(issues) > 0 {
+		return nil, c.Located(issues, "context", kind)
+	}
+	setup.Settings = settings
+	provider, err := registered.New(setup)
+	if err != nil {
+		return nil, config.Faults{c.At(toolyard.Problem{Subject: "context", Message: err.Error()}, "context", kind)}
+	}
+	return provider, nil
+}
+
+// closeProviders closes the providers that are not among those still in use.
+func closeProviders(providers, inUse map[string]toolyard.ContextProvider) {
+	for kind, p := range providers {
+		if c, ok := p.(io.Closer); ok && inUse[kind] != p {
+			_ = c.Close()
+		}
+	}
+}
+
+// provider returns a lookup of the provider of a kind: one of the program's own, or one of the
+// configuration. The lookup returns nil if there is none.
 func (y *Yard) provider(s *settings) func(kind string) toolyard.ContextProvider {
 	return func(kind string) toolyard.ContextProvider {
 		if p, ok := y.opts.Providers[kind]; ok {
@@ -45,4 +111,12 @@ func (y *Yard) provider(s *settings) func(kind string) toolyard.ContextProvider 
 		}
 		return nil
 	}
+}
+
+// checkLink checks what a caller wants to link as a kind.
+func (y *Yard) checkLink(kind, value string) error {
+	if k := y.opts.ProviderKinds[kind]; k.CheckLink != nil {
+		return k.CheckLink(value)
+	}
+	return nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
-	"github.com/toolyard/toolyard/provide"
 	"github.com/toolyard/toolyard/script"
 )
 
@@ -18,11 +17,11 @@ type settings struct {
 	*config.Source         // with edits
 	edits          edition // what was changed of the file while it was served
 	gates          []*toolyard.Gate
-	filed          []*toolyard.Gate             // without edits
-	path           toolyard.Handler             // the call path
-	terms          *terms                       // what it says of tools
-	providers      map[string]*provide.Provider // of context
-	scripts        *script.Folder               // nil for none
+	filed          []*toolyard.Gate                    // without edits
+	path           toolyard.Handler                    // the call path
+	terms          *terms                              // what it says of tools
+	providers      map[string]toolyard.ContextProvider // of context, by kind
+	scripts        *script.Folder                      // nil for none
 	servers        map[string]*server
 }
 
@@ -52,7 +51,7 @@ func (y *Yard) load() (*config.Source, error) {
 func (y *Yard) settings(source *config.Source, e edition, old *settings) (*settings, error) {
 	s := &settings{Source: source, edits: e, gates: y.gatesOf(source.Config), filed: y.gatesOf(e.file.Config)}
 	s.path = y.callPath(s)
-	s.terms = newTerms(source, old, func(kind string) bool { return y.provider(s)(kind) != nil })
+	s.terms = newTerms(source, old, slices.Sorted(maps.Keys(y.opts.ProviderKinds)), func(kind string) bool { return y.provider(s)(kind) != nil })
 	var err error
 	if s.providers, err = y.newProviders(source, old); err != nil {
 		return nil, err
@@ -141,11 +140,7 @@ func (y *Yard) Reload() error {
 		}
 	}
 	y.apply(s)
-	for kind, p := range old.providers {
-		if s.providers[kind] != p {
-			p.Close()
-		}
-	}
+	closeProviders(old.providers, s.providers)
 	for _, server := range s.servers {
 		server.Retry()
 	}

@@ -10,14 +10,14 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
-	"github.com/toolyard/toolyard/provide"
 )
 
 // terms puts tools of all kinds under what a configuration says of them. A tool that stays
 // as it is stays the same tool.
 type terms struct {
 	config   *config.Source
-	provides func(kind string) bool // whether somebody provides a kind of context
+	provides func(kind string) bool // whether a kind of context has a provider
+	kinds    []string               // kinds of context that the configuration can enable
 
 	mu   sync.Mutex
 	made map[*toolyard.Tool]governed // by the tool as its source offers it
@@ -32,8 +32,8 @@ type governed struct {
 
 // newTerms are the terms of a configuration. Tools whose terms are those of the old settings
 // stay the same.
-func newTerms(c *config.Source, old *settings, provides func(kind string) bool) *terms {
-	t := &terms{config: c, provides: provides}
+func newTerms(c *config.Source, old *settings, kinds []string, provides func(kind string) bool) *terms {
+	t := &terms{config: c, kinds: kinds, provides: provides}
 	if old != nil {
 		old.terms.mu.Lock()
 		defer old.terms.mu.Unlock()
@@ -115,7 +115,7 @@ func (t *terms) problems(tools []*toolyard.Tool) (problems []toolyard.Problem) {
 		injected := g.tool.Injected()
 		for _, argument := range slices.Sorted(maps.Keys(injected)) {
 			if kind := injected[argument]; !t.provides(kind) {
-				add(g.tool, "the context "+kind+" is not configured, so its calls fail", contextFix(kind))
+				add(g.tool, "the context "+kind+" is not configured, so its calls fail", t.contextFix(kind))
 			}
 		}
 	}
@@ -127,12 +127,15 @@ func (t *terms) problems(tools []*toolyard.Tool) (problems []toolyard.Problem) {
 	return problems
 }
 
-// contextFix says how to get a kind of context.
-func contextFix(kind string) string {
-	if kinds := provide.Kinds(); !slices.Contains(kinds, kind) {
-		return fmt.Sprintf("This binary has the contexts %s; a program that embeds Toolyard adds others with Options.Providers.", strings.Join(kinds, ", "))
+// contextFix tells the operator how to provide a kind of context.
+func (t *terms) contextFix(kind string) string {
+	if slices.Contains(t.kinds, kind) {
+		return "Add context: {" + kind + ": {}}"
 	}
-	return "Add context: {" + kind + ": {}}"
+	if len(t.kinds) == 0 {
+		return "This binary has no contexts; a program that embeds Toolyard adds them with Options.Providers."
+	}
+	return fmt.Sprintf("This binary has the contexts %s; a program that embeds Toolyard adds others with Options.Providers.", strings.Join(t.kinds, ", "))
 }
 
 // mend says who can do something about a fault of a tool.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/provide"
+	"github.com/toolyard/toolyard/packs/markets"
 	"github.com/toolyard/toolyard/yard"
 )
 
@@ -200,7 +201,7 @@ func TestContextThatNobodyProvides(t *testing.T) {
 	if err := os.WriteFile(file, []byte("context: {hyperliquid: {}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	y := start(t, yard.Options{ConfigFile: file, Tools: []*toolyard.Tool{declaring("mine", `{"contextRequirements":["hyperliquid","stars"]}`)}})
+	y := start(t, yard.Options{ConfigFile: file, ProviderKinds: markets.Kinds(), Tools: []*toolyard.Tool{declaring("mine", `{"contextRequirements":["hyperliquid","stars"]}`)}})
 	var got []string
 	for _, p := range y.Problems() {
 		got = append(got, p.Message+" "+p.Fix)
@@ -208,7 +209,7 @@ func TestContextThatNobodyProvides(t *testing.T) {
 	if diff := cmp.Diff([]string{
 		"it needs the context hyperliquid, but its input schema does not declare the argument hyperliquidPortfolio Mend the tool, or say otherwise under terms: mine",
 		"it needs the context stars, but its input schema does not declare the argument starsPortfolio Mend the tool, or say otherwise under terms: mine",
-		"the context stars is not configured, so its calls fail This binary has the contexts " + strings.Join(provide.Kinds(), ", ") + "; a program that embeds Toolyard adds others with Options.Providers.",
+		"the context stars is not configured, so its calls fail This binary has the contexts " + strings.Join(slices.Sorted(maps.Keys(markets.Kinds())), ", ") + "; a program that embeds Toolyard adds others with Options.Providers.",
 	}, got); diff != "" {
 		t.Error(diff)
 	}

@@ -43,12 +43,13 @@ import (
 
 // Options say what a yard is made of. The zero value is a yard without tools.
 type Options struct {
-	Tools     []*toolyard.Tool                    // tools written in Go
-	Sources   map[string]toolyard.Source          // where more tools come from, by a name for each
-	Clients   *toolyard.Clients                   // lent to tools
-	Providers map[string]toolyard.ContextProvider // where context comes from that tools ask for, by kind
-	Scripts   Scripts                             // a folder of TypeScript tools
-	Samples   []*toolyard.Tool                    // served by a yard that has no other tools
+	Tools         []*toolyard.Tool                    // tools written in Go
+	Sources       map[string]toolyard.Source          // where more tools come from, by a name for each
+	Clients       *toolyard.Clients                   // lent to tools
+	Providers     map[string]toolyard.ContextProvider // context that tools require, by kind
+	ProviderKinds map[string]ProviderKind             // further kinds of context, which the configuration enables
+	Scripts       Scripts                             // a folder of TypeScript tools
+	Samples       []*toolyard.Tool                    // served by a yard that has no other tools
 
 	ConfigFile string          // empty for none
 	Store      string          // the store to use instead of the configured one; without a file the configuration is there, and followed

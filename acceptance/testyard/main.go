@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/cli"
+	"github.com/toolyard/toolyard/packs/markets"
 	"github.com/toolyard/toolyard/yard"
 )
 
@@ -33,7 +34,7 @@ func main() {
 	toolyard.Lend[broker](clients, theBroker, toolyard.Write)
 	cli.Main(yard.Options{
 		Tools: tools, Clients: clients, Identify: identify(os.Getenv("TESTYARD_KEYS")), Operator: os.Getenv("TESTYARD_OPERATOR"),
-		Sources: sources,
+		Sources: sources, ProviderKinds: markets.Kinds(),
 	})
 }
 

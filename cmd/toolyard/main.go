@@ -4,7 +4,8 @@ package main
 import (
 	"github.com/toolyard/toolyard/cli"
 	"github.com/toolyard/toolyard/packs/basics"
+	"github.com/toolyard/toolyard/packs/markets"
 	"github.com/toolyard/toolyard/yard"
 )
 
-func main() { cli.Main(yard.Options{Samples: basics.Tools()}) }
+func main() { cli.Main(yard.Options{Samples: basics.Tools(), ProviderKinds: markets.Kinds()}) }

@@ -43,7 +43,7 @@ type Config struct {
 	Edits       []Editable           `json:"edits,omitempty" doc:"What operators may change through the API and the console: toolsets, gates. Changes are kept in the store, with every version, and beat this file by name."`
 	ExecuteUSD  *Price               `json:"executeUsd,omitempty" doc:"What a call of a local tool costs at a gate for execution if nobody says otherwise."`
 	Terms       map[string]Terms     `json:"terms,omitempty" doc:"Limits and prices of local tools, by name."`
-	Context     map[string]Provider  `json:"context,omitempty" doc:"Where context that tools ask for comes from, by kind: wallet, hyperliquid, polymarket."`
+	Context     map[string]Context   `json:"context,omitempty" doc:"Where context that tools require comes from, by kind."`
 	Servers     map[string]Server    `json:"servers,omitempty" doc:"Other MCP servers whose tools are offered, by id: letters, digits and -, with single dots between them."`
 	Toolsets    map[string]Toolset   `json:"toolsets,omitempty" doc:"Named selections of tools."`
 	Gates       map[string]Gate      `json:"gates,omitempty" doc:"Ways in. Gate x is at /mcp/x; the one called default, or the only one, is at /mcp too. Without any, all tools are at /mcp."`
@@ -182,10 +182,18 @@ func (Host) JSONSchema() json.RawMessage {
 
 var schema = toolyard.SchemaFor[Config]()
 
-// Schema is the JSON Schema of the file, for editors.
-func Schema() json.RawMessage {
+// Schema returns the JSON Schema of the file, for editors. Contexts describe the settings of
+// the kinds of context that a program registers.
+func Schema(contexts map[string]*toolyard.Schema) json.RawMessage {
 	var doc map[string]any
 	_ = json.Unmarshal(schema.JSON(), &doc) // it compiled
+	if len(contexts) > 0 {
+		kinds := make(map[string]any, len(contexts))
+		for kind, settings := range contexts {
+			kinds[kind] = settings.JSON()
+		}
+		doc["properties"].(map[string]any)["context"].(map[string]any)["properties"] = kinds
+	}
 	doc["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	doc["title"] = "Toolyard configuration"
 	raw, _ := json.MarshalIndent(doc, "", "  ")

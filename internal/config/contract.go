@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/provide"
 )
 
 // Terms are what the operator says of a tool beside what it declares itself. Of two limits
@@ -54,19 +53,18 @@ func (p *Price) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Provider is where a kind of context comes from.
-type Provider struct {
-	URL    string  `json:"url,omitempty" doc:"Where to ask; the public address when empty."`
-	Chain  int     `json:"chain,omitempty" minimum:"1" doc:"For wallet: the id of the chain that the url must be of."`
-	Tokens []Token `json:"tokens,omitempty" doc:"For wallet: the tokens whose balances are read."`
-	Budget int     `json:"budget,omitempty" minimum:"1" doc:"How much may be asked in a minute, in the weights of the service."`
+// Context configures where one kind of context comes from.
+type Context struct {
+	Settings json.RawMessage // an object, for the kind that the program registers
 }
 
-// Token is a contract that keeps balances.
-type Token struct {
-	Symbol   string `json:"symbol" minLength:"1" doc:"What people call it."`
-	Address  string `json:"address" pattern:"^0x[0-9a-fA-F]{40}$" doc:"Its address."`
-	Decimals *int   `json:"decimals,omitempty" minimum:"0" maximum:"36" doc:"How many digits are behind the point; asked when it is not said."`
+// JSONSchema describes a Context.
+func (Context) JSONSchema() json.RawMessage { return json.RawMessage(`{"type":"object"}`) }
+
+// UnmarshalJSON reads a Context.
+func (c *Context) UnmarshalJSON(data []byte) error {
+	c.Settings = slices.Clone(data)
+	return nil
 }
 
 // Record is what is kept of calls.
@@ -108,15 +106,6 @@ func (c *Config) checkContract(add adder) {
 	if s := c.Store; s != "" && s != "memory" && !strings.HasPrefix(s, "sqlite:") {
 		if u, err := url.Parse(s); err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
 			add("must be postgres://user@host/database, sqlite:path or memory", "store")
-		}
-	}
-	kinds := provide.Kinds()
-	for kind, p := range c.Context {
-		if !slices.Contains(kinds, kind) {
-			add("is not a known context; this binary has "+strings.Join(kinds, ", ")+near(kind, kinds), "context", kind)
-		}
-		if u, err := url.Parse(p.URL); p.URL != "" && (err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https")) {
-			add("must be a URL that begins with http:// or https://", "context", kind, "url")
 		}
 	}
 	if c.Record.Keep <= 0 {

@@ -134,6 +134,16 @@ func (s *Source) nearest(steps []string) place {
 
 func key(steps []string) string { return strings.Join(steps, "\x00") }
 
+// Located returns issues with a part of the configuration as faults at their places. Steps lead
+// to the part.
+func (s *Source) Located(issues []toolyard.Issue, steps ...string) (f Faults) {
+	for _, i := range issues {
+		at := slices.Concat(steps, i.Location)
+		f = append(f, s.At(toolyard.Problem{Subject: toolyard.NewIssue(at, "").Path, Message: i.Message}, at...))
+	}
+	return f
+}
+
 func (s *Source) faults(issues []toolyard.Issue) (f Faults) {
 	for _, i := range issues {
 		f = append(f, s.At(toolyard.Problem{Subject: i.Path, Message: i.Message}, i.Location...))

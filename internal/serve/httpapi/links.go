@@ -3,11 +3,9 @@ package httpapi
 import (
 	"context"
 	"regexp"
-	"slices"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/guard"
-	"github.com/toolyard/toolyard/provide"
 )
 
 // Links keeps which accounts elsewhere callers have linked.
@@ -28,7 +26,7 @@ var kindPattern = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
 // linkBody is what is sent to link an account.
 type linkBody struct {
-	Address string `json:"address" doc:"The address to link. For wallet, hyperliquid and polymarket it is 0x and 40 hexadecimal digits."`
+	Address string `json:"address" doc:"The address to link. Its form depends on the kind."`
 }
 
 // link is an account elsewhere.
@@ -83,7 +81,7 @@ func (a *v1) putLink(r *request) (*reply, error) {
 		return nil, err
 	}
 	kind := r.PathValue("kind")
-	if err := checkLink(kind, body.Address); err != nil {
+	if err := a.checkLink(kind, body.Address); err != nil {
 		return nil, err
 	}
 	if _, known := links[kind]; !known && len(links) >= maxLinks {
@@ -106,16 +104,17 @@ func (a *v1) deleteLink(r *request) (*reply, error) {
 	return &reply{}, err
 }
 
-func checkLink(kind, address string) error {
+func (a *v1) checkLink(kind, address string) error {
 	switch {
 	case !kindPattern.MatchString(kind):
-		return issue("kind", "must be a name such as wallet")
-	case slices.Contains(provide.Kinds(), kind):
-		if _, err := provide.ParseAddress(address); err != nil {
-			return issue("address", "is not an address: "+err.Error())
-		}
+		return issue("kind", "must be a name such as crm")
 	case address == "" || len(address) > maxAddress || guard.CheckText(address) != nil:
 		return issue("address", "must be a text of at most 256 bytes")
+	case a.CheckLink == nil:
+		return nil
+	}
+	if err := a.CheckLink(kind, address); err != nil {
+		return issue("address", "is not an address: "+err.Error())
 	}
 	return nil
 }

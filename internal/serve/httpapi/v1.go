@@ -21,21 +21,22 @@ import (
 
 // Options say what the API is about. What is nil is not there, and its routes say so.
 type Options struct {
-	Identify func(*http.Request) (toolyard.Caller, error) // nil lets everyone in as anonymous
-	Yard     Yard
-	Ledger   toolyard.Ledger
-	Purses   Purses
-	Calls    Calls
-	Links    Links
-	Keys     Keys
-	Changes  Changes // nil keeps the last ones in memory
-	Live     Live
-	Execute  func(context.Context, ExecuteRequest) (Execution, error)
-	Gates    func() []*toolyard.Gate // in their order
-	Seal     func() SealKey          // what cookies are sealed with, asked for when the first one is; nil for a new one
-	MaxBody  int64                   // bytes of a body with arguments; 1 MiB when zero
-	Now      func() time.Time        // nil for time.Now
-	Log      *slog.Logger            // nil for none
+	Identify  func(*http.Request) (toolyard.Caller, error) // nil lets everyone in as anonymous
+	Yard      Yard
+	Ledger    toolyard.Ledger
+	Purses    Purses
+	Calls     Calls
+	Links     Links
+	CheckLink func(kind, address string) error // nil accepts every address
+	Keys      Keys
+	Changes   Changes // nil keeps the last ones in memory
+	Live      Live
+	Execute   func(context.Context, ExecuteRequest) (Execution, error)
+	Gates     func() []*toolyard.Gate // in their order
+	Seal      func() SealKey          // what cookies are sealed with, asked for when the first one is; nil for a new one
+	MaxBody   int64                   // bytes of a body with arguments; 1 MiB when zero
+	Now       func() time.Time        // nil for time.Now
+	Log       *slog.Logger            // nil for none
 }
 
 // Calls answers questions about the record of calls.

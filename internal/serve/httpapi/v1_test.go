@@ -141,7 +141,13 @@ var gates = []*toolyard.Gate{
 
 func options() httpapi.Options {
 	return httpapi.Options{
-		Identify: identify, Ledger: newLedger(), Links: links{}, Gates: func() []*toolyard.Gate { return gates }, Execute: execute,
+		Identify: identify, Ledger: newLedger(), Links: links{}, CheckLink: func(kind, address string) error {
+			if kind == "wallet" && !strings.HasPrefix(address, "0x0") {
+				return errors.New("it must begin with 0x0")
+			}
+			return nil
+		},
+		Gates: func() []*toolyard.Gate { return gates }, Execute: execute,
 	}
 }
 

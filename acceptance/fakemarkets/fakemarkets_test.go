@@ -1,4 +1,4 @@
-package fakes_test
+package fakemarkets_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"github.com/toolyard/toolyard/toolyardtest/fakes"
+	"github.com/toolyard/toolyard/acceptance/fakemarkets"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -75,12 +75,12 @@ func check(t *testing.T, url, body string, status int, want string) {
 }
 
 func TestHyperliquid(t *testing.T) {
-	f := fakes.NewHyperliquid()
+	f := fakemarkets.NewHyperliquid()
 	defer f.Close()
-	f.Set(user, fakes.HyperliquidAccount{
+	f.Set(user, fakemarkets.HyperliquidAccount{
 		AccountValue: "100.5", Withdrawable: "1.0",
-		Positions: []fakes.HyperliquidPosition{{Coin: "ETH", Szi: "-2.0", EntryPx: "9.5", PositionValue: "19.0", Isolated: true, RawUsd: "-5.0", Leverage: 3}},
-		Balances:  []fakes.HyperliquidBalance{{Coin: "USDC", Total: "7.0"}},
+		Positions: []fakemarkets.HyperliquidPosition{{Coin: "ETH", Szi: "-2.0", EntryPx: "9.5", PositionValue: "19.0", Isolated: true, RawUsd: "-5.0", Leverage: 3}},
+		Balances:  []fakemarkets.HyperliquidBalance{{Coin: "USDC", Total: "7.0"}},
 	})
 	const margin = `{"accountValue":"100.5","totalNtlPos":"0.0","totalRawUsd":"0.0","totalMarginUsed":"0.0"}`
 	check(t, f.URL+"/info", `{"type":"clearinghouseState","user":"`+strings.ToLower(user)+`"}`, 200, `{"marginSummary":`+margin+`,
@@ -97,9 +97,9 @@ func TestHyperliquid(t *testing.T) {
 }
 
 func TestPolymarket(t *testing.T) {
-	f := fakes.NewPolymarket()
+	f := fakemarkets.NewPolymarket()
 	defer f.Close()
-	f.Set(user, fakes.PolymarketPosition{Title: "A", Outcome: "Yes", Size: "0.5"}, fakes.PolymarketPosition{Title: "B", Outcome: "No", Size: "2", CurPrice: "0.50"})
+	f.Set(user, fakemarkets.PolymarketPosition{Title: "A", Outcome: "Yes", Size: "0.5"}, fakemarkets.PolymarketPosition{Title: "B", Outcome: "No", Size: "2", CurPrice: "0.50"})
 	if _, got := ask(t, f.URL+"/positions?user="+user, ""); !strings.Contains(got, `"curPrice":0.50`) || strings.Contains(got, `"A"`) {
 		t.Errorf("small positions are hidden unless one asks for them: %s", got)
 	}
@@ -112,10 +112,10 @@ func TestPolymarket(t *testing.T) {
 }
 
 func TestEVM(t *testing.T) {
-	f := fakes.NewEVM(8453)
+	f := fakemarkets.NewEVM(8453)
 	defer f.Close()
 	f.SetBalance(user, big.NewInt(255))
-	f.SetToken(fakes.EVMToken{Address: token, Symbol: "abc", Decimals: 6, Balances: map[string]*big.Int{user: big.NewInt(16)}})
+	f.SetToken(fakemarkets.EVMToken{Address: token, Symbol: "abc", Decimals: 6, Balances: map[string]*big.Int{user: big.NewInt(16)}})
 	call := func(data string) string {
 		return `"method":"eth_call","params":[{"to":"` + token + `","data":"` + data + `"},"latest"]}`
 	}
@@ -132,7 +132,7 @@ func TestEVM(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
-	f := fakes.NewHyperliquid()
+	f := fakemarkets.NewHyperliquid()
 	defer f.Close()
 	body := `{"type":"spotClearinghouseState","user":"` + user + `"}`
 	f.Budget(4)

@@ -1,11 +1,11 @@
-// Package fakes has servers on this machine that speak like services of the real world:
+// Package fakemarkets has servers on this machine that speak like services of the real world:
 // Hyperliquid, Polymarket and a node of an EVM chain. They have the same shapes, count the same
 // weights, refuse what is asked too often, and can be made to fail.
 //
-//	hl := fakes.NewHyperliquid()
+//	hl := fakemarkets.NewHyperliquid()
 //	defer hl.Close()
-//	hl.Set("0x00000000000000000000000000000000000000a1", fakes.HyperliquidAccount{AccountValue: "1000.0"})
-package fakes
+//	hl.Set("0x00000000000000000000000000000000000000a1", fakemarkets.HyperliquidAccount{AccountValue: "1000.0"})
+package fakemarkets
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package provide
+package markets
 
 import (
 	"bytes"
@@ -20,8 +20,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/acceptance/fakemarkets"
 	"github.com/toolyard/toolyard/internal/guard"
-	"github.com/toolyard/toolyard/toolyardtest/fakes"
+	"github.com/toolyard/toolyard/yard"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -62,22 +63,22 @@ func (c *clock) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Lo
 func (c *clock) pass(d time.Duration) { c.ahead.Add(int64(d)) }
 
 // kinds are the three providers, each with a service that answers it.
-var kinds = map[string]func(*testing.T, Options) (*Provider, *fakes.Server){
-	hyperliquid: func(t *testing.T, o Options) (*Provider, *fakes.Server) {
-		f := fakes.NewHyperliquid()
+var kinds = map[string]func(*testing.T, Options) (*Provider, *fakemarkets.Server){
+	hyperliquid: func(t *testing.T, o Options) (*Provider, *fakemarkets.Server) {
+		f := fakemarkets.NewHyperliquid()
 		return started(t, NewHyperliquid, o, f.Server), f.Server
 	},
-	polymarket: func(t *testing.T, o Options) (*Provider, *fakes.Server) {
-		f := fakes.NewPolymarket()
+	polymarket: func(t *testing.T, o Options) (*Provider, *fakemarkets.Server) {
+		f := fakemarkets.NewPolymarket()
 		return started(t, NewPolymarket, o, f.Server), f.Server
 	},
-	wallet: func(t *testing.T, o Options) (*Provider, *fakes.Server) {
-		f := fakes.NewEVM(8453)
+	wallet: func(t *testing.T, o Options) (*Provider, *fakemarkets.Server) {
+		f := fakemarkets.NewEVM(8453)
 		return started(t, NewWallet, o, f.Server), f.Server
 	},
 }
 
-func started(t *testing.T, newProvider func(Options) (*Provider, error), o Options, f *fakes.Server) *Provider {
+func started(t *testing.T, newProvider func(Options) (*Provider, error), o Options, f *fakemarkets.Server) *Provider {
 	t.Helper()
 	t.Cleanup(f.Close)
 	o.URL = f.URL
@@ -85,12 +86,12 @@ func started(t *testing.T, newProvider func(Options) (*Provider, error), o Optio
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.Close)
+	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
 
 // eachKind runs a test for all three providers.
-func eachKind(t *testing.T, test func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakes.Server))) {
+func eachKind(t *testing.T, test func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakemarkets.Server))) {
 	for kind, start := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -137,22 +138,42 @@ func decoded(t *testing.T, data []byte) any {
 }
 
 func TestKinds(t *testing.T) {
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(kinds)), Kinds()); diff != "" {
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(kinds)), slices.Sorted(maps.Keys(Kinds()))); diff != "" {
 		t.Error(diff)
 	}
-	for _, kind := range Kinds() {
-		p, err := New(kind, Options{URL: "https://service.example", Links: linked{}})
-		if err != nil || p.kind != kind {
+	for kind, k := range Kinds() {
+		settings := json.RawMessage(`{"url":"https://service.example","budget":1200}`)
+		if issues, err := k.Settings.Check(t.Context(), settings); err != nil || len(issues) > 0 {
+			t.Errorf("%s: %v %v", kind, issues, err)
+		}
+		p, err := k.New(yard.ProviderSetup{Settings: settings, Links: linked{}})
+		if err != nil || p.(*Provider).kind != kind || p.(*Provider).client.limiter.budget != 1200 {
 			t.Errorf("%s: %v", kind, err)
 		}
+		if issues, err := k.Settings.Check(t.Context(), json.RawMessage(`{"url":"ftp://service.example","tokns":[]}`)); err != nil || len(issues) != 2 {
+			t.Errorf("%s: %v %v", kind, issues, err)
+		}
+		if k.CheckLink("0x52908400098527886E0F7030069857D2E4169EE7") != nil || k.CheckLink("0x1") == nil {
+			t.Errorf("%s does not check links", kind)
+		}
 	}
-	if _, err := New("bank", Options{Links: linked{}}); err == nil || err.Error() != "bank is no kind of context; there are hyperliquid, polymarket, wallet" {
+	wallet := Kinds()["wallet"]
+	p, err := wallet.New(yard.ProviderSetup{
+		Settings: json.RawMessage(`{"url":"https://node.example","tokens":[{"symbol":"X","address":"0x52908400098527886E0F7030069857D2E4169EE7","decimals":6}]}`), Links: linked{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.(*Provider).Close(); err != nil {
 		t.Error(err)
+	}
+	if issues, _ := wallet.Settings.Check(t.Context(), json.RawMessage(`{}`)); len(issues) != 1 {
+		t.Errorf("a wallet without a url: %v", issues)
 	}
 }
 
 func TestNotLinked(t *testing.T) {
-	eachKind(t, func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakes.Server)) {
+	eachKind(t, func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakemarkets.Server)) {
 		p, f := start(t, Options{Links: annLinked(kind)})
 		_, err := p.Provide(t.Context(), bob, time.Now())
 		mustFail(t, err, toolyard.NoData, kind, "link your wallet", "toolyard accounts link CALLER "+kind)
@@ -163,8 +184,8 @@ func TestNotLinked(t *testing.T) {
 }
 
 func TestLinks(t *testing.T) {
-	eachKind(t, func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakes.Server)) {
-		asked := func(links Links) string {
+	eachKind(t, func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakemarkets.Server)) {
+		asked := func(links yard.Links) string {
 			p, f := start(t, Options{Links: links})
 			if _, err := p.Provide(t.Context(), ann, time.Now()); err != nil {
 				t.Fatal(err)
@@ -203,7 +224,7 @@ func TestEmpty(t *testing.T) {
 		polymarket: `{"positions":[],"openOrders":[],"balance":null,"note":"` + noteHidden + `"}`,
 		wallet:     `{"address":"` + annAddress + `","chainId":8453,"nativeBalance":"0","balances":[]}`,
 	}
-	eachKind(t, func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakes.Server)) {
+	eachKind(t, func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakemarkets.Server)) {
 		p, _ := start(t, Options{Links: annLinked(kind)})
 		got, err := p.Provide(t.Context(), ann, time.Now())
 		if err != nil {
@@ -232,7 +253,7 @@ func timeless(t *testing.T, data json.RawMessage) json.RawMessage {
 }
 
 func TestThePastIsUnknown(t *testing.T) {
-	eachKind(t, func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakes.Server)) {
+	eachKind(t, func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakemarkets.Server)) {
 		p, f := start(t, Options{Links: annLinked(kind)})
 		for _, asOf := range []time.Time{{}, time.Now().Add(-5*time.Minute - time.Second), time.Now().AddDate(-1, 0, 0)} {
 			_, err := p.Provide(t.Context(), ann, asOf)
@@ -251,27 +272,27 @@ func TestThePastIsUnknown(t *testing.T) {
 
 func TestFailures(t *testing.T) {
 	tests := map[string]struct {
-		fail  func(*fakes.Server)
+		fail  func(*fakemarkets.Server)
 		words string
 		after time.Duration
 	}{
-		"down":        {func(s *fakes.Server) { s.Down(true) }, "cannot be reached", 0},
-		"500":         {func(s *fakes.Server) { s.Status(500) }, "status 500", 0},
-		"503 later":   {func(s *fakes.Server) { s.Status(503); s.RetryAfter("7") }, "status 503", 7 * time.Second},
-		"204":         {func(s *fakes.Server) { s.Status(204) }, "status 204", 0},
-		"429":         {func(s *fakes.Server) { s.Status(429) }, "too many requests", time.Second},
-		"429 later":   {func(s *fakes.Server) { s.Status(429); s.RetryAfter("30") }, "too many requests", 30 * time.Second},
-		"429 for age": {func(s *fakes.Server) { s.Status(429); s.RetryAfter("4000000000") }, "too many requests", time.Minute},
-		"cut":         {func(s *fakes.Server) { s.Cut(true) }, "cannot be reached", 0},
-		"a page":      {func(s *fakes.Server) { s.Garbage("<html>canary</html>") }, "not JSON", 0},
-		"null":        {func(s *fakes.Server) { s.Garbage("null") }, "answered something that is not", 0},
-		"an object":   {func(s *fakes.Server) { s.Garbage(`{"canary":{}}`) }, "answered something that is not", 0},
-		"odd list":    {func(s *fakes.Server) { s.Garbage(`["canary"]`) }, "answered something that is not", 0},
-		"twice":       {func(s *fakes.Server) { s.Garbage(`{"a":1,"a":2}`) }, "not JSON", 0},
-		"deep":        {func(s *fakes.Server) { s.Garbage(strings.Repeat("[", 100) + strings.Repeat("]", 100)) }, "not JSON", 0},
-		"too large":   {func(s *fakes.Server) { s.Garbage(`"` + strings.Repeat("x", maxBody) + `"`) }, "larger than", 0},
+		"down":        {func(s *fakemarkets.Server) { s.Down(true) }, "cannot be reached", 0},
+		"500":         {func(s *fakemarkets.Server) { s.Status(500) }, "status 500", 0},
+		"503 later":   {func(s *fakemarkets.Server) { s.Status(503); s.RetryAfter("7") }, "status 503", 7 * time.Second},
+		"204":         {func(s *fakemarkets.Server) { s.Status(204) }, "status 204", 0},
+		"429":         {func(s *fakemarkets.Server) { s.Status(429) }, "too many requests", time.Second},
+		"429 later":   {func(s *fakemarkets.Server) { s.Status(429); s.RetryAfter("30") }, "too many requests", 30 * time.Second},
+		"429 for age": {func(s *fakemarkets.Server) { s.Status(429); s.RetryAfter("4000000000") }, "too many requests", time.Minute},
+		"cut":         {func(s *fakemarkets.Server) { s.Cut(true) }, "cannot be reached", 0},
+		"a page":      {func(s *fakemarkets.Server) { s.Garbage("<html>canary</html>") }, "not JSON", 0},
+		"null":        {func(s *fakemarkets.Server) { s.Garbage("null") }, "answered something that is not", 0},
+		"an object":   {func(s *fakemarkets.Server) { s.Garbage(`{"canary":{}}`) }, "answered something that is not", 0},
+		"odd list":    {func(s *fakemarkets.Server) { s.Garbage(`["canary"]`) }, "answered something that is not", 0},
+		"twice":       {func(s *fakemarkets.Server) { s.Garbage(`{"a":1,"a":2}`) }, "not JSON", 0},
+		"deep":        {func(s *fakemarkets.Server) { s.Garbage(strings.Repeat("[", 100) + strings.Repeat("]", 100)) }, "not JSON", 0},
+		"too large":   {func(s *fakemarkets.Server) { s.Garbage(`"` + strings.Repeat("x", maxBody) + `"`) }, "larger than", 0},
 	}
-	eachKind(t, func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakes.Server)) {
+	eachKind(t, func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakemarkets.Server)) {
 		for name, test := range tests {
 			t.Run(name, func(t *testing.T) {
 				var c clock
@@ -296,7 +317,7 @@ func TestFailures(t *testing.T) {
 }
 
 func TestRetryAfterIsHonoured(t *testing.T) {
-	eachKind(t, func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakes.Server)) {
+	eachKind(t, func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakemarkets.Server)) {
 		p, f := start(t, Options{Links: annLinked(kind)})
 		f.Status(http.StatusTooManyRequests)
 		f.RetryAfter("20")
@@ -315,7 +336,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 }
 
 func TestSlow(t *testing.T) {
-	eachKind(t, func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakes.Server)) {
+	eachKind(t, func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakemarkets.Server)) {
 		p, f := start(t, Options{Links: annLinked(kind)})
 		f.Delay(time.Minute)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -331,7 +352,7 @@ func TestSlow(t *testing.T) {
 }
 
 func TestBudget(t *testing.T) {
-	eachKind(t, func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakes.Server)) {
+	eachKind(t, func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakemarkets.Server)) {
 		weight := map[string]int{hyperliquid: 4, polymarket: 1, wallet: 1}[kind]
 		links := linked{}
 		for i := range 10 {
@@ -358,7 +379,7 @@ func TestBudget(t *testing.T) {
 
 // The service has its own limit, which others may have used up.
 func TestTheServiceIsBusy(t *testing.T) {
-	eachKind(t, func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakes.Server)) {
+	eachKind(t, func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakemarkets.Server)) {
 		p, f := start(t, Options{Links: annLinked(kind)})
 		f.Budget(0)
 		_, err := p.Provide(t.Context(), ann, time.Now())
@@ -367,7 +388,7 @@ func TestTheServiceIsBusy(t *testing.T) {
 }
 
 func TestManyShareOneAnswer(t *testing.T) {
-	eachKind(t, func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakes.Server)) {
+	eachKind(t, func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakemarkets.Server)) {
 		var c clock
 		p, f := start(t, Options{Links: annLinked(kind), Now: c.now})
 		f.Delay(20 * time.Millisecond)
@@ -398,7 +419,7 @@ func TestManyShareOneAnswer(t *testing.T) {
 
 func TestNoCredentialIsSent(t *testing.T) {
 	allowed := []string{"Accept", "Accept-Encoding", "Content-Length", "Content-Type", "User-Agent"}
-	eachKind(t, func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakes.Server)) {
+	eachKind(t, func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakemarkets.Server)) {
 		p, f := start(t, Options{Links: annLinked(kind), Tokens: []Token{{Address: bobAddress}}})
 		type key struct{}
 		_, _ = p.Provide(context.WithValue(t.Context(), key{}, "Bearer canary"), ann, time.Now())
@@ -421,7 +442,7 @@ func TestNoCredentialIsSent(t *testing.T) {
 func TestFailuresAreLoggedOnce(t *testing.T) {
 	var text bytes.Buffer
 	var c clock
-	f := fakes.NewHyperliquid()
+	f := fakemarkets.NewHyperliquid()
 	p := started(t, NewHyperliquid, Options{Links: annLinked(wallet), Now: c.now, Log: slog.New(slog.NewTextHandler(&text, nil))}, f.Server)
 	for _, down := range []bool{true, true, true, false, false} {
 		f.Down(down)
@@ -438,7 +459,7 @@ func TestFailuresAreLoggedOnce(t *testing.T) {
 }
 
 func TestWhatIsHandedOverIsOnesOwn(t *testing.T) {
-	f := fakes.NewHyperliquid()
+	f := fakemarkets.NewHyperliquid()
 	p := started(t, NewHyperliquid, Options{Links: annLinked(wallet)}, f.Server)
 	first, err := p.Provide(t.Context(), ann, time.Now())
 	if err != nil {

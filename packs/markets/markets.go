@@ -1,7 +1,7 @@
-// Package provide asks services elsewhere what a caller has there: positions, balances, tokens.
-// It hands over data, never credentials. The services are public and are asked by the address
-// that the caller linked; nothing else of the caller leaves the house.
-package provide
+// Package markets provides context from trading services: what a caller holds on an EVM chain
+// (wallet), at Hyperliquid and at Polymarket. The services are public. They are queried with the
+// address that the caller has linked, and receive nothing else about the caller.
+package markets
 
 import (
 	"bytes"
@@ -11,65 +11,99 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/netip"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/yard"
 )
 
-// Links knows which accounts elsewhere a caller has linked.
-type Links interface {
-	// Linked is the address that the caller linked as kind, and "" for none.
-	Linked(ctx context.Context, caller toolyard.Caller, kind string) (string, error)
-}
-
-// Options say where a provider asks, and how much.
+// Options configure a provider.
 type Options struct {
-	URL     string           // where the service is; its public address when empty, which a wallet has none of
-	Links   Links            // whose account is whose
-	Budget  int              // what may be asked in a minute, in the weights of the service; its own limit when zero
-	Chain   int              // for a wallet: the chain that the URL must be of; any when zero
+	URL     string           // of the service; its public address if empty. A wallet has no public address.
+	Links   yard.Links       // the addresses that callers have linked
+	Budget  int              // request weight per minute; the service's own limit if zero
+	Chain   int              // for a wallet: the chain that the URL must serve; any if zero
 	Tokens  []Token          // for a wallet: the tokens whose balances are read
-	Private []netip.Prefix   // addresses that may be reached although they are not public
-	Now     func() time.Time // nil for time.Now
-	Log     *slog.Logger     // nil for none
+	Private []netip.Prefix   // private networks that may be reached
+	Now     func() time.Time // time.Now if nil
+	Log     *slog.Logger     // discarded if nil
 }
 
-// Token is a contract that keeps balances.
+// Token is an ERC-20 contract.
 type Token struct {
-	Symbol   string // what people call it; asked when it is empty
+	Symbol   string // read from the contract if empty
 	Address  string
-	Decimals *int // how many digits are behind the point; asked when it is nil
+	Decimals *int // read from the contract if nil
 }
 
-// The kinds of context that this package provides, which are also what an address is linked as.
+// The kinds of context of this package. Addresses are linked under the same names.
 const (
 	hyperliquid = "hyperliquid"
 	polymarket  = "polymarket"
 	wallet      = "wallet"
 )
 
-// makers make the provider of each kind.
-var makers = map[string]func(Options) (*Provider, error){
-	hyperliquid: NewHyperliquid,
-	polymarket:  NewPolymarket,
-	wallet:      NewWallet,
+// serviceSettings are the settings of every kind.
+type serviceSettings struct {
+	URL    string `json:"url,omitempty" pattern:"^https?://[^/]" doc:"The address of the service; its public address if omitted."`
+	Budget int    `json:"budget,omitempty" minimum:"1" doc:"Request weight per minute, in the units of the service."`
 }
 
-// Kinds are the kinds of context that this package provides. An account of each is linked by
-// the address of a wallet.
-func Kinds() []string { return slices.Sorted(maps.Keys(makers)) }
+// walletSettings are the settings of the kind wallet.
+type walletSettings struct {
+	URL    string          `json:"url" pattern:"^https?://[^/]" doc:"The JSON-RPC address of a node."`
+	Chain  int             `json:"chain,omitempty" minimum:"1" doc:"The id of the chain that the node must serve."`
+	Tokens []tokenSettings `json:"tokens,omitempty" doc:"The tokens whose balances are read."`
+	Budget int             `json:"budget,omitempty" minimum:"1" doc:"Requests per minute."`
+}
 
-// New makes the provider of a kind.
-func New(kind string, o Options) (*Provider, error) {
-	if maker := makers[kind]; maker != nil {
-		return maker(o)
+type tokenSettings struct {
+	Symbol   string `json:"symbol" minLength:"1" doc:"The symbol to show."`
+	Address  string `json:"address" pattern:"^0x[0-9a-fA-F]{40}$" doc:"The address of the contract."`
+	Decimals *int   `json:"decimals,omitempty" minimum:"0" maximum:"36" doc:"Decimal places; read from the contract if omitted."`
+}
+
+// Kinds returns the kinds of context that a configuration can enable with this package:
+//
+//	cli.Main(yard.Options{ProviderKinds: markets.Kinds()})
+func Kinds() map[string]yard.ProviderKind {
+	kind := func(settings *toolyard.Schema, open func(Options) (*Provider, error)) yard.ProviderKind {
+		return yard.ProviderKind{
+			Settings: settings, CheckLink: checkLink,
+			New: func(s yard.ProviderSetup) (toolyard.ContextProvider, error) {
+				o, err := optionsOf(&s)
+				if err != nil {
+					return nil, err
+				}
+				return open(o)
+			},
+		}
 	}
-	return nil, fmt.Errorf("%s is no kind of context; there are %s", kind, strings.Join(Kinds(), ", "))
+	return map[string]yard.ProviderKind{
+		hyperliquid: kind(toolyard.SchemaFor[serviceSettings](), NewHyperliquid),
+		polymarket:  kind(toolyard.SchemaFor[serviceSettings](), NewPolymarket),
+		wallet:      kind(toolyard.SchemaFor[walletSettings](), NewWallet),
+	}
+}
+
+func checkLink(value string) error {
+	_, err := ParseAddress(value)
+	return err
+}
+
+// optionsOf converts the settings of a configuration. Those of a service have no tokens.
+func optionsOf(setup *yard.ProviderSetup) (Options, error) {
+	var s walletSettings
+	if err := json.Unmarshal(setup.Settings, &s); err != nil {
+		return Options{}, err
+	}
+	o := Options{URL: s.URL, Links: setup.Links, Budget: s.Budget, Chain: s.Chain, Private: setup.Private, Now: setup.Now, Log: setup.Log}
+	for _, t := range s.Tokens {
+		o.Tokens = append(o.Tokens, Token(t))
+	}
+	return o, nil
 }
 
 const (
@@ -80,7 +114,7 @@ const (
 // Provider answers with what a caller has at one service.
 type Provider struct {
 	kind    string
-	links   Links
+	links   yard.Links
 	fetch   func(ctx context.Context, address string) (any, error)
 	client  *client
 	recent  *recent
@@ -123,8 +157,11 @@ func newProvider(o *Options, s service) (*Provider, error) {
 	return p, nil
 }
 
-// Close closes the connections that nobody uses.
-func (p *Provider) Close() { p.client.http.Close() }
+// Close closes idle connections.
+func (p *Provider) Close() error {
+	p.client.http.Close()
+	return nil
+}
 
 // Provide answers with what the caller has at the service. There are three ways to end without
 // an answer, all of type [*toolyard.Error]: NoData when the caller has linked nothing or asks

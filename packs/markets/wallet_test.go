@@ -1,4 +1,4 @@
-package provide
+package markets
 
 import (
 	"encoding/json"
@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/acceptance/fakemarkets"
 	"github.com/toolyard/toolyard/internal/guard"
-	"github.com/toolyard/toolyard/toolyardtest/fakes"
 )
 
 const (
@@ -31,16 +31,16 @@ func amount(t testing.TB, text string) *big.Int {
 
 func TestWallet(t *testing.T) {
 	var c clock
-	f := fakes.NewEVM(8453)
+	f := fakemarkets.NewEVM(8453)
 	p := started(t, NewWallet, Options{
 		Links: annLinked(wallet), Chain: 8453, Now: c.now,
 		Tokens: []Token{{Symbol: "USDC", Address: strings.ToLower(usdc), Decimals: new(6)}, {Address: mkr}, {Address: dust}},
 	}, f.Server)
 	huge := strings.Repeat("9", 77)
 	f.SetBalance(annAddress, amount(t, "1500000000000000001"))
-	f.SetToken(fakes.EVMToken{Address: usdc, Symbol: "other", Decimals: 9, Balances: map[string]*big.Int{annAddress: amount(t, "12500000")}})
-	f.SetToken(fakes.EVMToken{Address: mkr, Symbol: "MKR", Bytes32: true, Decimals: 18, Balances: map[string]*big.Int{annAddress: amount(t, huge)}})
-	f.SetToken(fakes.EVMToken{Address: dust, Symbol: "DUST-" + strings.Repeat("x", 40), Decimals: 0, Balances: map[string]*big.Int{bobAddress: big.NewInt(1)}})
+	f.SetToken(fakemarkets.EVMToken{Address: usdc, Symbol: "other", Decimals: 9, Balances: map[string]*big.Int{annAddress: amount(t, "12500000")}})
+	f.SetToken(fakemarkets.EVMToken{Address: mkr, Symbol: "MKR", Bytes32: true, Decimals: 18, Balances: map[string]*big.Int{annAddress: amount(t, huge)}})
+	f.SetToken(fakemarkets.EVMToken{Address: dust, Symbol: "DUST-" + strings.Repeat("x", 40), Decimals: 0, Balances: map[string]*big.Int{bobAddress: big.NewInt(1)}})
 	for _, calls := range []int{9, 5} { // what was learned is not asked again
 		got, err := p.Provide(t.Context(), ann, c.now())
 		if err != nil {
@@ -61,11 +61,11 @@ func TestWallet(t *testing.T) {
 }
 
 func TestWalletWithManyTokens(t *testing.T) {
-	f := fakes.NewEVM(1)
+	f := fakemarkets.NewEVM(1)
 	var tokens []Token
 	for i := range 120 {
 		address := fmt.Sprintf("0x%040x", i+1)
-		f.SetToken(fakes.EVMToken{Address: address, Symbol: fmt.Sprint("T", i), Balances: map[string]*big.Int{annAddress: big.NewInt(int64(i + 1))}})
+		f.SetToken(fakemarkets.EVMToken{Address: address, Symbol: fmt.Sprint("T", i), Balances: map[string]*big.Int{annAddress: big.NewInt(int64(i + 1))}})
 		tokens = append(tokens, Token{Address: address})
 	}
 	p := started(t, NewWallet, Options{Links: annLinked(wallet), Tokens: tokens}, f.Server)
@@ -85,12 +85,12 @@ func TestWalletWithManyTokens(t *testing.T) {
 }
 
 func TestWrongChain(t *testing.T) {
-	f := fakes.NewEVM(1)
+	f := fakemarkets.NewEVM(1)
 	p := started(t, NewWallet, Options{Links: annLinked(wallet), Chain: 8453, Tokens: []Token{{Address: usdc}}}, f.Server)
 	_, err := p.Provide(t.Context(), ann, time.Now())
 	mustFail(t, err, toolyard.Unavailable, "chain 1,", "chain 8453", "url or chain")
 	f.SetChain(8453)
-	f.SetToken(fakes.EVMToken{Address: usdc, Symbol: "USDC", Decimals: 6})
+	f.SetToken(fakemarkets.EVMToken{Address: usdc, Symbol: "USDC", Decimals: 6})
 	if _, err := p.Provide(t.Context(), ann, time.Now()); err != nil {
 		t.Error(err)
 	}
@@ -98,19 +98,19 @@ func TestWrongChain(t *testing.T) {
 
 func TestNotAToken(t *testing.T) {
 	tests := map[string]struct {
-		token *fakes.EVMToken
+		token *fakemarkets.EVMToken
 		words string
 	}{
 		"no contract":        {nil, "balanceOf: it returns no number"},
-		"a failing contract": {&fakes.EVMToken{Reverts: true}, "balanceOf: it is refused with code 3"},
-		"no symbol":          {&fakes.EVMToken{}, "symbol: it returns no short text"},
-		"a long symbol":      {&fakes.EVMToken{Symbol: strings.Repeat("x", maxSymbol+1)}, "symbol"},
-		"an endless symbol":  {&fakes.EVMToken{Symbol: strings.Repeat("x", maxResult)}, "JSON-RPC"},
-		"odd decimals":       {&fakes.EVMToken{Symbol: "x", Decimals: maxDecimals + 1}, "decimals: there are more than 36"},
+		"a failing contract": {&fakemarkets.EVMToken{Reverts: true}, "balanceOf: it is refused with code 3"},
+		"no symbol":          {&fakemarkets.EVMToken{}, "symbol: it returns no short text"},
+		"a long symbol":      {&fakemarkets.EVMToken{Symbol: strings.Repeat("x", maxSymbol+1)}, "symbol"},
+		"an endless symbol":  {&fakemarkets.EVMToken{Symbol: strings.Repeat("x", maxResult)}, "JSON-RPC"},
+		"odd decimals":       {&fakemarkets.EVMToken{Symbol: "x", Decimals: maxDecimals + 1}, "decimals: there are more than 36"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := fakes.NewEVM(1)
+			f := fakemarkets.NewEVM(1)
 			p := started(t, NewWallet, Options{Links: annLinked(wallet), Tokens: []Token{{Address: usdc}}}, f.Server)
 			if test.token != nil {
 				test.token.Address = usdc

@@ -1,4 +1,4 @@
-package provide
+package markets
 
 import (
 	"encoding/json"
@@ -8,17 +8,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolyard/toolyard/acceptance/fakemarkets"
 	"github.com/toolyard/toolyard/internal/guard"
-	"github.com/toolyard/toolyard/toolyardtest/fakes"
 )
 
 func TestPolymarket(t *testing.T) {
-	f := fakes.NewPolymarket()
+	f := fakemarkets.NewPolymarket()
 	p := started(t, NewPolymarket, Options{Links: annLinked(polymarket)}, f.Server)
 	condition := "0x" + strings.Repeat("aB", 32)
 	f.Set(annAddress,
-		fakes.PolymarketPosition{Title: "Will it rain?", Outcome: "Yes", Size: "0.5", AvgPrice: "0.1", CurPrice: "0", Asset: "7", ConditionID: condition},
-		fakes.PolymarketPosition{
+		fakemarkets.PolymarketPosition{Title: "Will it rain?", Outcome: "Yes", Size: "0.5", AvgPrice: "0.1", CurPrice: "0", Asset: "7", ConditionID: condition},
+		fakemarkets.PolymarketPosition{
 			Title: "Zero\u200bwidth " + strings.Repeat("é", maxText), Outcome: "No", Size: "12.34567890123456789012", AvgPrice: "1e-7",
 			CurPrice: "0.4400", CashPnl: "-3.10", CurrentValue: "5.4", Asset: "8", ConditionID: condition,
 		})
@@ -53,11 +53,11 @@ func TestPolymarketPages(t *testing.T) {
 	for _, test := range tests {
 		t.Run(fmt.Sprint(test.held), func(t *testing.T) {
 			t.Parallel()
-			f := fakes.NewPolymarket()
+			f := fakemarkets.NewPolymarket()
 			p := started(t, NewPolymarket, Options{Links: annLinked(polymarket)}, f.Server)
-			var all []fakes.PolymarketPosition
+			var all []fakemarkets.PolymarketPosition
 			for i := range test.held {
-				all = append(all, fakes.PolymarketPosition{Title: "m", Outcome: "Yes", Size: "2", CurrentValue: json.Number(fmt.Sprint(i)), CurPrice: json.Number(fmt.Sprint(i))})
+				all = append(all, fakemarkets.PolymarketPosition{Title: "m", Outcome: "Yes", Size: "2", CurrentValue: json.Number(fmt.Sprint(i)), CurPrice: json.Number(fmt.Sprint(i))})
 			}
 			f.Set(annAddress, all...)
 			data, err := p.Provide(t.Context(), ann, time.Now())
@@ -86,9 +86,9 @@ func TestPolymarketPages(t *testing.T) {
 
 // A position that moves to the next page while the pages are read counts once.
 func TestPolymarketDuplicates(t *testing.T) {
-	f := fakes.NewPolymarket()
+	f := fakemarkets.NewPolymarket()
 	p := started(t, NewPolymarket, Options{Links: annLinked(polymarket)}, f.Server)
-	one := fakes.PolymarketPosition{Title: "m", Outcome: "Yes", Size: "2", Asset: "1"}
+	one := fakemarkets.PolymarketPosition{Title: "m", Outcome: "Yes", Size: "2", Asset: "1"}
 	f.Set(annAddress, one, one, one)
 	data, err := p.Provide(t.Context(), ann, time.Now())
 	if err != nil || strings.Count(string(data), `"market"`) != 1 {

@@ -1,4 +1,4 @@
-package provide
+package markets
 
 import (
 	"context"

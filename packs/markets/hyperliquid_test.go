@@ -1,4 +1,4 @@
-package provide
+package markets
 
 import (
 	"encoding/json"
@@ -6,20 +6,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolyard/toolyard/acceptance/fakemarkets"
 	"github.com/toolyard/toolyard/internal/guard"
-	"github.com/toolyard/toolyard/toolyardtest/fakes"
 )
 
 func TestHyperliquid(t *testing.T) {
-	f := fakes.NewHyperliquid()
+	f := fakemarkets.NewHyperliquid()
 	p := started(t, NewHyperliquid, Options{Links: annLinked(hyperliquid)}, f.Server)
-	f.Set(annAddress, fakes.HyperliquidAccount{
+	f.Set(annAddress, fakemarkets.HyperliquidAccount{
 		AccountValue: "13104.514502", TotalNtlPos: "8900.10", TotalRawUsd: "-1.000000000000000001", TotalMarginUsed: "0.10", Withdrawable: "13104.5",
-		Positions: []fakes.HyperliquidPosition{
+		Positions: []fakemarkets.HyperliquidPosition{
 			{Coin: "ETH", Szi: "-0.0335", EntryPx: "2986.30", PositionValue: "100.02765", UnrealizedPnl: "-0.0134", Leverage: 20, LiquidationPx: "2866.26936529"},
 			{Coin: "kPEPE", Szi: "5", Isolated: true, RawUsd: "-95.059824", Leverage: 3, MaxLeverage: 10},
 		},
-		Balances: []fakes.HyperliquidBalance{{Coin: "USDC", Token: 0, Total: "14.625485", Hold: "0.0"}, {Coin: "a\u202eb", Token: 2, Total: "2000"}},
+		Balances: []fakemarkets.HyperliquidBalance{{Coin: "USDC", Token: 0, Total: "14.625485", Hold: "0.0"}, {Coin: "a\u202eb", Token: 2, Total: "2000"}},
 	})
 	got, err := p.Provide(t.Context(), ann, time.Now())
 	if err != nil {
