@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/identity"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 func (p *program) accountsCommand() *cobra.Command {
@@ -124,7 +124,7 @@ func (p *program) purseTable(purses []*toolyard.Purse) error {
 	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ACCOUNT\tREMAINING\tHELD\tSPENT")
 	for _, purse := range purses {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", guard.Printable(purse.ID), purse.Remaining, purse.Held, purse.Spent)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", untrusted.Printable(purse.ID), purse.Remaining, purse.Held, purse.Spent)
 	}
 	return w.Flush()
 }
@@ -256,7 +256,7 @@ func (p *program) linksCommand() *cobra.Command {
 					fmt.Fprintln(p.out, "No links.")
 				}
 				for _, kind := range slices.Sorted(maps.Keys(links)) {
-					fmt.Fprintf(p.out, "%s\t%s\n", guard.Printable(kind), guard.Printable(links[kind]))
+					fmt.Fprintf(p.out, "%s\t%s\n", untrusted.Printable(kind), untrusted.Printable(links[kind]))
 				}
 				return nil
 			})

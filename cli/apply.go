@@ -20,8 +20,8 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
-	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/yard"
 )
 
@@ -150,13 +150,13 @@ func (p *program) showConfig(ctx context.Context, s *store.Store) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.err, "version %d in %s\n", version, guard.Printable(storeName(p.opened)))
+	fmt.Fprintf(p.err, "version %d in %s\n", version, untrusted.Printable(storeName(p.opened)))
 	if !isTerminal(p.out) {
 		_, err = p.out.Write(text)
 		return err
 	}
 	for line := range strings.Lines(string(text)) {
-		fmt.Fprintln(p.out, guard.Printable(strings.TrimRight(line, "\r\n")))
+		fmt.Fprintln(p.out, untrusted.Printable(strings.TrimRight(line, "\r\n")))
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func (p *program) configHistory(ctx context.Context, s *store.Store) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.err, "store: %s\n", guard.Printable(storeName(p.opened)))
+	fmt.Fprintf(p.err, "store: %s\n", untrusted.Printable(storeName(p.opened)))
 	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "VERSION\tTIME (UTC)\tBY\tFROM")
 	if len(rows) == 0 || rows[0].Version != current { // no version was kept with it
@@ -181,7 +181,7 @@ func (p *program) configHistory(ctx context.Context, s *store.Store) error {
 		if row.Version == current {
 			version += " (current)"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", version, row.At.Format(time.DateTime), guard.Printable(row.By), guard.Printable(row.Note))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", version, row.At.Format(time.DateTime), untrusted.Printable(row.By), untrusted.Printable(row.Note))
 	}
 	return w.Flush()
 }
@@ -241,7 +241,7 @@ func (p *program) showChanges(old []byte, version int64, now *config.Source) {
 	}
 	changes := differingKeys("", tree(before.Config), tree(now.Config))
 	for _, line := range changes[:min(len(changes), maxChanges)] {
-		fmt.Fprintf(p.out, "  %s\n", guard.Printable(line))
+		fmt.Fprintf(p.out, "  %s\n", untrusted.Printable(line))
 	}
 	if more := len(changes) - maxChanges; more > 0 {
 		fmt.Fprintf(p.out, "  … and %d more\n", more)

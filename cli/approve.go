@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/upstream"
 	"github.com/toolyard/toolyard/yard"
 )
@@ -192,14 +192,14 @@ func (p *program) showPending(id string, pending []upstream.Pending) {
 	for _, t := range pending {
 		switch {
 		case t.Refused != "":
-			fmt.Fprintf(p.out, "\n  %s (refused: %s)\n", guard.Printable(t.Tool), guard.Printable(t.Refused))
+			fmt.Fprintf(p.out, "\n  %s (refused: %s)\n", untrusted.Printable(t.Tool), untrusted.Printable(t.Refused))
 		case t.Approved == nil:
-			fmt.Fprintf(p.out, "\n  %s (new)\n", guard.Printable(t.Tool))
+			fmt.Fprintf(p.out, "\n  %s (new)\n", untrusted.Printable(t.Tool))
 			p.showNew(t.Offered)
 		case t.Offered == nil:
-			fmt.Fprintf(p.out, "\n  %s (gone)\n", guard.Printable(t.Tool))
+			fmt.Fprintf(p.out, "\n  %s (gone)\n", untrusted.Printable(t.Tool))
 		default:
-			fmt.Fprintf(p.out, "\n  %s (changed)\n", guard.Printable(t.Tool))
+			fmt.Fprintf(p.out, "\n  %s (changed)\n", untrusted.Printable(t.Tool))
 			for _, c := range t.Changes() {
 				old, now := differing(string(c.Old), string(c.New))
 				p.showSide("-", c.Path, old)
@@ -215,13 +215,13 @@ func (p *program) showNew(definition json.RawMessage) {
 	var b bytes.Buffer
 	_ = json.Indent(&b, definition, "", "  ") // it was read as JSON
 	for line := range strings.Lines(b.String()) {
-		fmt.Fprintf(p.out, "    + %s\n", guard.Printable(strings.TrimRight(line, "\n")))
+		fmt.Fprintf(p.out, "    + %s\n", untrusted.Printable(strings.TrimRight(line, "\n")))
 	}
 }
 
 func (p *program) showSide(mark, path, value string) {
 	if value != "" {
-		fmt.Fprintf(p.out, "    %s %s: %s\n", mark, guard.Printable(path), guard.Printable(value))
+		fmt.Fprintf(p.out, "    %s %s: %s\n", mark, untrusted.Printable(path), untrusted.Printable(value))
 	}
 }
 
@@ -307,9 +307,9 @@ func (p *program) showSteps(steps []toolyard.Step) error {
 		case s.Fails:
 			mark = "!"
 		}
-		fmt.Fprintf(p.out, "%s %-11s %s\n", mark, s.Rule, guard.Printable(s.Text))
+		fmt.Fprintf(p.out, "%s %-11s %s\n", mark, s.Rule, untrusted.Printable(s.Text))
 		if s.Fix != "" {
-			fmt.Fprintf(p.out, "  %-11s %s\n", "", guard.Printable(s.Fix))
+			fmt.Fprintf(p.out, "  %-11s %s\n", "", untrusted.Printable(s.Fix))
 		}
 		if s.Stops {
 			fmt.Fprintln(p.out, "The gate hides it.")

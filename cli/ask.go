@@ -11,7 +11,8 @@ import (
 	"strings"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/yard"
 )
 
@@ -55,7 +56,7 @@ func (a *asker) ask(ctx context.Context, questions []yard.Question) (json.RawMes
 
 // put asks one question. The end of the input cancels it.
 func (a *asker) put(ctx context.Context, q yard.Question) (answer, error) {
-	fmt.Fprintf(a.out, "\n%s asks:\n", guard.Printable(a.tool))
+	fmt.Fprintf(a.out, "\n%s asks:\n", untrusted.Printable(a.tool))
 	for _, line := range printableLines(q.Message) {
 		fmt.Fprintf(a.out, "  %s\n", line)
 	}
@@ -69,14 +70,14 @@ func (a *asker) put(ctx context.Context, q yard.Question) (answer, error) {
 
 func (a *asker) fill(ctx context.Context, q yard.Question) (answer, error) {
 	if q.URL != "" {
-		fmt.Fprintf(a.out, "\n  Open %s\n\n", guard.Printable(q.URL))
+		fmt.Fprintf(a.out, "\n  Open %s\n\n", untrusted.Printable(q.URL))
 		action, err := a.decide(ctx, "Done there? [Y/n] (Ctrl-D cancels) ")
 		return answer{Action: action}, err
 	}
 	content := make(map[string]json.RawMessage)
 	var required []string
-	_ = json.Unmarshal(guard.Member(q.Schema, "required"), &required) // it was checked
-	for name, schema := range guard.Members(guard.Member(q.Schema, "properties")) {
+	_ = json.Unmarshal(strictjson.Member(q.Schema, "required"), &required) // it was checked
+	for name, schema := range strictjson.Members(strictjson.Member(q.Schema, "properties")) {
 		value, err := a.field(ctx, newField(name, schema, slices.Contains(required, name)))
 		if err != nil {
 			return answer{}, err
@@ -121,7 +122,7 @@ func (a *asker) field(ctx context.Context, f *field) (json.RawMessage, error) {
 		if problem == "" {
 			return value, nil
 		}
-		fmt.Fprintf(a.out, "    %s\n", guard.Printable(problem))
+		fmt.Fprintf(a.out, "    %s\n", untrusted.Printable(problem))
 	}
 	return nil, io.EOF
 }
@@ -140,13 +141,13 @@ type field struct {
 type choice struct{ value, title string }
 
 func newField(name string, schema json.RawMessage, required bool) *field {
-	f := &field{name: name, required: required, initial: guard.Member(schema, "default"), schema: schema}
-	f.title, _ = guard.String(guard.Member(schema, "title"))
-	f.about, _ = guard.String(guard.Member(schema, "description"))
-	f.kind, _ = guard.String(guard.Member(schema, "type"))
+	f := &field{name: name, required: required, initial: strictjson.Member(schema, "default"), schema: schema}
+	f.title, _ = strictjson.String(strictjson.Member(schema, "title"))
+	f.about, _ = strictjson.String(strictjson.Member(schema, "description"))
+	f.kind, _ = strictjson.String(strictjson.Member(schema, "type"))
 	f.choices = choicesOf(schema)
 	if f.kind == "array" {
-		f.choices = choicesOf(guard.Member(schema, "items"))
+		f.choices = choicesOf(strictjson.Member(schema, "items"))
 	}
 	return f
 }
@@ -154,8 +155,8 @@ func newField(name string, schema json.RawMessage, required bool) *field {
 // choicesOf are the values of an enum, or the constants of oneOf or anyOf.
 func choicesOf(schema json.RawMessage) (list []choice) {
 	var values, titles []string
-	_ = json.Unmarshal(guard.Member(schema, "enum"), &values)
-	_ = json.Unmarshal(guard.Member(schema, "enumNames"), &titles)
+	_ = json.Unmarshal(strictjson.Member(schema, "enum"), &values)
+	_ = json.Unmarshal(strictjson.Member(schema, "enumNames"), &titles)
 	for i, value := range values {
 		c := choice{value: value}
 		if i < len(titles) {
@@ -165,10 +166,10 @@ func choicesOf(schema json.RawMessage) (list []choice) {
 	}
 	for _, key := range []string{"oneOf", "anyOf"} {
 		var options []json.RawMessage
-		_ = json.Unmarshal(guard.Member(schema, key), &options)
+		_ = json.Unmarshal(strictjson.Member(schema, key), &options)
 		for _, o := range options {
-			value, _ := guard.String(guard.Member(o, "const"))
-			title, _ := guard.String(guard.Member(o, "title"))
+			value, _ := strictjson.String(strictjson.Member(o, "const"))
+			title, _ := strictjson.String(strictjson.Member(o, "title"))
 			list = append(list, choice{value, title})
 		}
 	}
@@ -202,7 +203,7 @@ func (f *field) prompt() string {
 	if f.initial != nil {
 		text += " [" + string(f.initial) + "]"
 	}
-	return guard.Printable(text)
+	return untrusted.Printable(text)
 }
 
 // choiceText lists what can be chosen.
@@ -257,7 +258,7 @@ func (f *field) read(line string) (value json.RawMessage, problem string) {
 		}
 		return nil, "write yes or no"
 	case "number", "integer":
-		if guard.CheckJSON([]byte(line)) != nil || !strings.ContainsAny(line[:1], "-0123456789") {
+		if strictjson.Check([]byte(line)) != nil || !strings.ContainsAny(line[:1], "-0123456789") {
 			return nil, "write a number"
 		}
 		return json.RawMessage(line), ""

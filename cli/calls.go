@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // Bounds on how many calls are printed.
@@ -82,7 +82,7 @@ func (f callsFlags) query(now time.Time) store.CallQuery {
 // calls prints the calls that the flags select, and on standard error from which store they are
 // and whether there are more.
 func (p *program) calls(ctx context.Context, s *store.Store, f callsFlags) error {
-	fmt.Fprintf(p.err, "store: %s\n", guard.Printable(storeName(p.opened)))
+	fmt.Fprintf(p.err, "store: %s\n", untrusted.Printable(storeName(p.opened)))
 	rows, err := readCalls(ctx, s, f.query(p.now()), f.limit+1)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func (p *program) callsTable(rows []*store.CallRow) error {
 			r.At.Format(time.DateTime), toolOf(r), string(r.Code), millis(r.Elapsed), price(r.Price), r.Caller, r.Gate, r.ID, shorten(r.Message, 70),
 		}
 		for i, cell := range cells {
-			cells[i] = strings.ReplaceAll(guard.Printable(cell), "\t", " ")
+			cells[i] = strings.ReplaceAll(untrusted.Printable(cell), "\t", " ")
 		}
 		fmt.Fprintln(w, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
 	}
@@ -168,7 +168,7 @@ func (p *program) callsCSV(rows []*store.CallRow) error {
 		}
 		for i, cell := range cells {
 			if terminal {
-				cell = guard.Printable(cell)
+				cell = untrusted.Printable(cell)
 			}
 			cells[i] = plainCell(cell)
 		}

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/upstream"
 )
 
@@ -37,7 +37,7 @@ func (p *program) changeStore(ctx context.Context, c change, fn func(*store.Stor
 // audit runs fn and records who wanted it, from where, and how it ended. What cannot be recorded
 // is not done. It says which store is changed.
 func (p *program) audit(ctx context.Context, s *store.Store, c change, fn func() error) error {
-	fmt.Fprintf(p.err, "store: %s\n", guard.Printable(storeName(p.opened)))
+	fmt.Fprintf(p.err, "store: %s\n", untrusted.Printable(storeName(p.opened)))
 	detail, err := json.Marshal(c.detail)
 	if err != nil {
 		return err

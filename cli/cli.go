@@ -24,7 +24,8 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/subprocess"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/script"
 	"github.com/toolyard/toolyard/yard"
 )
@@ -133,7 +134,7 @@ func (p *program) complain(err error) {
 // printableLines are the lines of a text as they may be shown on a terminal.
 func printableLines(text string) (lines []string) {
 	for line := range strings.Lines(text) {
-		lines = append(lines, strings.TrimSpace(guard.Printable(strings.TrimRight(line, "\r\n"))))
+		lines = append(lines, strings.TrimSpace(untrusted.Printable(strings.TrimRight(line, "\r\n"))))
 	}
 	return lines
 }
@@ -144,12 +145,12 @@ func (p *program) complainOf(problems []toolyard.Problem) {
 		if problem.Warning {
 			kind = "warning"
 		}
-		fmt.Fprintf(p.err, "%s: %s\n", kind, guard.Printable(problem.String()))
+		fmt.Fprintf(p.err, "%s: %s\n", kind, untrusted.Printable(problem.String()))
 		for line := range strings.Lines(problem.Frame) {
-			fmt.Fprintf(p.err, "       %s\n", guard.Printable(strings.TrimRight(line, "\r\n")))
+			fmt.Fprintf(p.err, "       %s\n", untrusted.Printable(strings.TrimRight(line, "\r\n")))
 		}
 		if problem.Fix != "" {
-			fmt.Fprintf(p.err, "       %s\n", guard.Printable(problem.Fix))
+			fmt.Fprintf(p.err, "       %s\n", untrusted.Printable(problem.Fix))
 		}
 	}
 }
@@ -180,7 +181,7 @@ func (p *program) command() *cobra.Command {
 // environment. A program that another yard started as its server does not: the folder is that
 // of the other one's file, and by it the program would start itself over and over.
 func (p *program) findConfig() {
-	if p.env(guard.MarkName) != "" {
+	if p.env(subprocess.MarkVariable) != "" {
 		return
 	}
 	p.opts.Store = cmp.Or(p.opts.Store, p.env("TOOLYARD_STORE"))

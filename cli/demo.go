@@ -27,9 +27,10 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/demo"
-	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/identity"
+	"github.com/toolyard/toolyard/internal/trust/outbound"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/yard"
 )
 
@@ -366,7 +367,7 @@ func (p *program) welcome(d *demonstration, y *yard.Yard, base string) {
 	}
 	row("servers", strings.Join(demo.Servers, ", ")+"; down: "+strings.Join(y.Down(), ", "))
 	for i, problem := range y.Problems() {
-		row(map[bool]string{true: "problems"}[i == 0], guard.Printable(problem.String()))
+		row(map[bool]string{true: "problems"}[i == 0], untrusted.Printable(problem.String()))
 	}
 	row("keys", filepath.Join(d.dir, keysFile))
 	row("log", filepath.Join(d.dir, logFile))
@@ -392,7 +393,7 @@ func entrance(g *toolyard.Gate) string {
 // crowd are those who call.
 type crowd struct {
 	yard   *yard.Yard
-	client *guard.Client // for those who pay by session
+	client *outbound.Client // for those who pay by session
 	url    string
 	tokens map[string]string
 }
@@ -400,7 +401,7 @@ type crowd struct {
 func newCrowd(y *yard.Yard, base string, tokens map[string]string) *crowd {
 	c := &crowd{yard: y, url: base + "/api/v1/tools/execute", tokens: tokens}
 	if u, err := url.Parse(base); err == nil {
-		c.client = guard.NewClient(guard.Reach{u.Hostname()}, nil, guard.Network{}, 4<<20)
+		c.client = outbound.NewClient(outbound.Allowlist{u.Hostname()}, nil, outbound.Network{}, 4<<20)
 	}
 	return c
 }

@@ -20,7 +20,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/script"
 	"github.com/toolyard/toolyard/yard"
 )
@@ -110,9 +110,9 @@ const (
 )
 
 // paint colors a text. Whatever a tool or a server wrote goes through it, or through
-// guard.Printable: no stranger controls the terminal.
+// untrusted.Printable: no stranger controls the terminal.
 func (s *screen) paint(color, text string) string {
-	text = guard.Printable(text)
+	text = untrusted.Printable(text)
 	if !s.color || text == "" || color == "" {
 		return text
 	}
@@ -149,7 +149,7 @@ func (s *screen) table(v *toolyard.View) {
 		if t.IsReadOnly() {
 			mode = s.paint(green, "read ")
 		}
-		fmt.Fprintf(s.out, "  %-*s  %s  %s  %s\n", s.width, t.Name, mode, pad(guard.Printable(shorten(cmp.Or(t.Summary, t.Description), 64)), 64), s.paint(dim, t.Origin))
+		fmt.Fprintf(s.out, "  %-*s  %s  %s  %s\n", s.width, t.Name, mode, pad(untrusted.Printable(shorten(cmp.Or(t.Summary, t.Description), 64)), 64), s.paint(dim, t.Origin))
 	}
 	if len(v.Tools) == 0 {
 		fmt.Fprintln(s.out, "  No tools yet.")
@@ -172,7 +172,7 @@ func (s *screen) loaded(l script.Load) {
 	case len(l.Tools) == 0:
 		s.line(yellow, "−", l.File, 0, s.paint(dim, "is gone"))
 	default:
-		s.line(green, "✓", l.File, l.Took, s.paint(green, "live: ")+guard.Printable(strings.Join(l.Tools, ", ")))
+		s.line(green, "✓", l.File, l.Took, s.paint(green, "live: ")+untrusted.Printable(strings.Join(l.Tools, ", ")))
 	}
 	for _, p := range slices.Concat(l.Faults, l.Warned) {
 		s.problem(p)
@@ -207,12 +207,12 @@ func (s *screen) problem(p toolyard.Problem) {
 	if p.Warning {
 		color = yellow
 	}
-	fmt.Fprintf(s.out, "      %s %s\n", s.paint(color, place), guard.Printable(p.Message))
+	fmt.Fprintf(s.out, "      %s %s\n", s.paint(color, place), untrusted.Printable(p.Message))
 	for line := range strings.Lines(p.Frame) {
 		fmt.Fprintf(s.out, "        %s\n", s.paint(dim, strings.TrimRight(line, "\n")))
 	}
 	if p.Fix != "" {
-		fmt.Fprintf(s.out, "        %s\n", guard.Printable(p.Fix))
+		fmt.Fprintf(s.out, "        %s\n", untrusted.Printable(p.Fix))
 	}
 }
 
@@ -237,7 +237,7 @@ func (s *screen) Outcome(_ context.Context, c *toolyard.Call, o toolyard.Outcome
 	case o.Result.IsError:
 		s.line(red, "✗", name, o.Elapsed, arguments, s.paint(red, preview(o.Result)))
 	default:
-		s.line(blue, "→", name, o.Elapsed, arguments, guard.Printable(preview(o.Result)))
+		s.line(blue, "→", name, o.Elapsed, arguments, untrusted.Printable(preview(o.Result)))
 	}
 }
 

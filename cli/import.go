@@ -15,7 +15,7 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/config/clientconfig"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 func (p *program) importCommand() *cobra.Command {
@@ -128,7 +128,7 @@ func origins(at surroundings, args []string) (list []origin, err error) {
 			continue
 		}
 		if _, err := os.Stat(arg); errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(arg, `./\`) {
-			return nil, fmt.Errorf("%s is neither a file nor a client%s", guard.Printable(arg), clientHint(arg))
+			return nil, fmt.Errorf("%s is neither a file nor a client%s", untrusted.Printable(arg), clientHint(arg))
 		}
 		add(origin{file: arg, must: true})
 	}
@@ -191,7 +191,7 @@ func countServers(servers []clientconfig.Server) string {
 
 // warn prints a line, in which a stranger's text may stand, for a person.
 func (p *program) warn(format string, args ...any) {
-	fmt.Fprintln(p.err, guard.Printable(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(p.err, untrusted.Printable(fmt.Sprintf(format, args...)))
 }
 
 // writeImport adds the sections to the configuration file.

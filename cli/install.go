@@ -23,7 +23,7 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/config/clientconfig"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/yard"
 )
 
@@ -141,7 +141,7 @@ func findClient(id string) (*clientconfig.Client, error) {
 	if c, ok := clientconfig.Lookup(id); ok {
 		return c, nil
 	}
-	return nil, fmt.Errorf("unknown client %s%s", guard.Printable(id), clientHint(id))
+	return nil, fmt.Errorf("unknown client %s%s", untrusted.Printable(id), clientHint(id))
 }
 
 func (p *program) install(at surroundings, client *clientconfig.Client, i installation) error {
@@ -189,7 +189,7 @@ func (p *program) install(at surroundings, client *clientconfig.Client, i instal
 
 // say prints a line in which a stranger's text may stand.
 func (p *program) say(format string, args ...any) {
-	fmt.Fprintln(p.out, guard.Printable(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(p.out, untrusted.Printable(fmt.Sprintf(format, args...)))
 }
 
 // backupNote says where what was in a file has gone.
@@ -276,7 +276,7 @@ func checkGate(c *config.Config, gate string) error {
 	case gate == "":
 		return fmt.Errorf("choose a gate with --gate: %s", strings.Join(gates, ", "))
 	}
-	return fmt.Errorf("unknown gate %s%s; the gates are: %s", guard.Printable(gate), didYouMean(gate, gates), strings.Join(gates, ", "))
+	return fmt.Errorf("unknown gate %s%s; the gates are: %s", untrusted.Printable(gate), didYouMean(gate, gates), strings.Join(gates, ", "))
 }
 
 // address is where the configuration says that we serve, and what a client needs there.
@@ -365,7 +365,7 @@ func (p *program) listClients(at surroundings, name string) error {
 			if state == "no file" && n < len(paths)-1 {
 				continue // projects need not have one
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\n", c.ID, state, guard.Printable(path))
+			fmt.Fprintf(w, "%s\t%s\t%s\n", c.ID, state, untrusted.Printable(path))
 		}
 	}
 	return w.Flush()
@@ -475,13 +475,13 @@ func showDiff(out io.Writer, file string, before, after []byte) {
 		endA--
 		endB--
 	}
-	file = guard.Printable(file)
+	file = untrusted.Printable(file)
 	fmt.Fprintf(out, "--- %s\n+++ %s\n@@ -%s +%s @@\n", file, file, lineRange(first, endA), lineRange(first, endB))
 	for _, line := range a[first:endA] {
-		fmt.Fprintln(out, "-"+guard.Printable(shorten(masked(line), maxDiffLine)))
+		fmt.Fprintln(out, "-"+untrusted.Printable(shorten(masked(line), maxDiffLine)))
 	}
 	for _, line := range b[first:endB] {
-		fmt.Fprintln(out, "+"+guard.Printable(shorten(masked(line), maxDiffLine)))
+		fmt.Fprintln(out, "+"+untrusted.Printable(shorten(masked(line), maxDiffLine)))
 	}
 }
 

@@ -15,9 +15,9 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
-	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/identity"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/yard"
 )
 
@@ -223,7 +223,7 @@ func (p *program) keyTable(list []identity.Entry) error {
 			scopes = "read"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-			k.Prefix, guard.Printable(k.Name), guard.Printable(k.Caller), guard.Printable(k.Account), guard.Printable(scopes), day(k.Created), day(k.Expires), k.State)
+			k.Prefix, untrusted.Printable(k.Name), untrusted.Printable(k.Caller), untrusted.Printable(k.Account), untrusted.Printable(scopes), day(k.Created), day(k.Expires), k.State)
 	}
 	return w.Flush()
 }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/yard"
 )
 
@@ -204,7 +204,7 @@ func (p *program) announce(y *yard.Yard, base string) {
 	}
 	fmt.Fprintf(p.err, "\n  console  %s\n", p.consoleLink(base))
 	for _, problem := range y.Problems() {
-		fmt.Fprintf(p.err, "  problem: %s\n", guard.Printable(problem.String()))
+		fmt.Fprintf(p.err, "  problem: %s\n", untrusted.Printable(problem.String()))
 	}
 	fmt.Fprintln(p.err)
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/yard"
 )
 
@@ -141,7 +142,7 @@ func listTable(out io.Writer, v *toolyard.View) error {
 		if t.IsReadOnly() {
 			mode = toolyard.Read
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", t.Name, mode, guard.Printable(t.Category), strings.ReplaceAll(guard.Printable(shorten(t.Description, 70)), "\t", " "))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", t.Name, mode, untrusted.Printable(t.Category), strings.ReplaceAll(untrusted.Printable(shorten(t.Description, 70)), "\t", " "))
 	}
 	return w.Flush()
 }
@@ -272,7 +273,7 @@ func (p *program) callArgs(v *toolyard.View, tool, raw string, pairs []string) (
 	}
 	args := make(map[string]json.RawMessage)
 	if raw != "" {
-		if err := guard.CheckJSON([]byte(raw)); err != nil {
+		if err := strictjson.Check([]byte(raw)); err != nil {
 			return nil, fmt.Errorf("--args must be a JSON object: %w", err)
 		}
 		if err := json.Unmarshal([]byte(raw), &args); err != nil || args == nil {
@@ -303,7 +304,7 @@ func argument(v *toolyard.View, tool, key, word string) json.RawMessage {
 			return text
 		}
 	}
-	if guard.CheckJSON([]byte(word)) == nil {
+	if strictjson.Check([]byte(word)) == nil {
 		return json.RawMessage(word)
 	}
 	return text
@@ -313,9 +314,9 @@ func argument(v *toolyard.View, tool, key, word string) json.RawMessage {
 func (p *program) show(res *toolyard.Result, err error, asJSON bool) error {
 	if err != nil {
 		e := toolyard.AsError(err)
-		fmt.Fprintf(p.err, "%s: %s\n", e.Code, guard.Printable(e.Message))
+		fmt.Fprintf(p.err, "%s: %s\n", e.Code, untrusted.Printable(e.Message))
 		for _, issue := range e.Issues {
-			fmt.Fprintf(p.err, "  %s %s\n", guard.Printable(issue.Path), guard.Printable(issue.Message))
+			fmt.Fprintf(p.err, "  %s %s\n", untrusted.Printable(issue.Path), untrusted.Printable(issue.Message))
 		}
 		return exitStatus{exitTool, nil}
 	}
@@ -362,7 +363,7 @@ func printContent(out io.Writer, res *toolyard.Result) {
 			continue
 		}
 		for part := range strings.Lines(line) { // a stranger's text must not control the terminal
-			fmt.Fprintln(out, guard.Printable(strings.TrimRight(part, "\r\n")))
+			fmt.Fprintln(out, untrusted.Printable(strings.TrimRight(part, "\r\n")))
 		}
 	}
 }

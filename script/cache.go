@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/jsvm"
 	"github.com/toolyard/toolyard/internal/jsvm/assets"
+	"github.com/toolyard/toolyard/internal/trust/safefile"
 )
 
 // entry is what is kept of a compiled script.
@@ -84,7 +84,7 @@ func (c *cache) get(f *file) *entry {
 	if c.dir == "" {
 		return nil
 	}
-	data, err := guard.ReadFile(c.file(f.path), maxEntry)
+	data, err := safefile.Read(c.file(f.path), maxEntry)
 	if err != nil {
 		return nil
 	}

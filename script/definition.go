@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/jsvm"
+	"github.com/toolyard/toolyard/internal/trust/safefile"
 )
 
 // definition is what a script says of one tool.
@@ -97,7 +97,7 @@ type declaration struct {
 // readDeclaration reads the declaration of a script. A JSON file that declares no tools is
 // something else.
 func readDeclaration(file string) (*declaration, error) {
-	data, err := guard.ReadFile(file, jsvm.MaxSource)
+	data, err := safefile.Read(file, jsvm.MaxSource)
 	base := filepath.Base(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &declaration{}, nil

@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/jsvm"
+	"github.com/toolyard/toolyard/internal/trust/safefile"
 )
 
 // maxFaults is how many problems of one file are kept.
@@ -64,7 +64,7 @@ func loadFault(f *file, err error) error {
 }
 
 func lineOf(path string, line int) string {
-	data, err := guard.ReadFile(path, jsvm.MaxSource)
+	data, err := safefile.Read(path, jsvm.MaxSource)
 	if err != nil {
 		return ""
 	}
@@ -106,7 +106,7 @@ func place(fault *jsvm.Fault, text string, offset int) {
 // the beginning of the file if the part is not to be found.
 func partFault(f *file, message, part string, keys ...string) *jsvm.Fault {
 	fault := &jsvm.Fault{File: f.path, Line: 1, Column: 1, Message: message}
-	data, err := guard.ReadFile(f.abs, jsvm.MaxSource)
+	data, err := safefile.Read(f.abs, jsvm.MaxSource)
 	if err != nil {
 		return fault
 	}
@@ -169,7 +169,7 @@ func definitionFault(f *file, declared bool, def *definition, err error) *jsvm.F
 		return partFault(f, message, part, keys...)
 	}
 	fault := &jsvm.Fault{File: strings.TrimSuffix(f.path, filepath.Ext(f.path)) + ".json", Line: 1, Column: 1, Message: message}
-	data, readErr := guard.ReadFile(f.declaration, jsvm.MaxSource)
+	data, readErr := safefile.Read(f.declaration, jsvm.MaxSource)
 	if readErr != nil {
 		return fault
 	}

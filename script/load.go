@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/jsvm"
 	"github.com/toolyard/toolyard/internal/sources/watch"
+	"github.com/toolyard/toolyard/internal/trust/safefile"
 )
 
 // file is a script: the tools of its last good version, and what is wrong with the present
@@ -40,7 +40,7 @@ type sumCache map[string][32]byte
 func (c sumCache) of(path string) [32]byte {
 	sum, ok := c[path]
 	if !ok {
-		if data, err := guard.ReadFile(path, jsvm.MaxSource); err == nil {
+		if data, err := safefile.Read(path, jsvm.MaxSource); err == nil {
 			sum = sha256.Sum256(data)
 		}
 		c[path] = sum

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/jsvm"
+	"github.com/toolyard/toolyard/internal/trust/outbound"
 )
 
 // outside answers what a script asks for during a call.
@@ -244,8 +244,8 @@ func (o *outside) fetch(ctx context.Context, q *question) (any, error) {
 		req.Header.Add(h[0], h[1])
 	}
 	res, data, err := o.reach.net.Do(req, q.Redirect) //nolint:bodyclose // it is read and closed
-	var unreachable *guard.Unreachable
-	var private *guard.NotPublic
+	var unreachable *outbound.NotAllowedError
+	var private *outbound.NotPublicError
 	switch {
 	case errors.As(err, &private):
 		return nil, &jsvm.Refusal{Name: "NotCapable", Code: "EACCES", Message: private.Error()}

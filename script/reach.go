@@ -11,15 +11,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/jsvm"
+	"github.com/toolyard/toolyard/internal/trust/outbound"
 )
 
 // reach is what one tool may use of the world: what the operator grants and, if the script
 // itself says what it needs, no more than that.
 type reach struct {
 	tool    string
-	net     *guard.Client
+	net     *outbound.Client
 	granted Grant  // with absolute paths
 	asked   *Grant // the same; nil if the script does not say
 	base    string // what paths are relative to
@@ -36,12 +36,12 @@ func (f *Folder) reach(tool string, asked *Grant) *reach {
 	r.granted.Net = append(slices.Clone(all.Net), own.Net...)
 	r.granted.Read = f.absolute(append(slices.Clone(all.Read), own.Read...))
 	r.granted.Env = append(slices.Clone(all.Env), own.Env...)
-	var within guard.Reach
+	var within outbound.Allowlist
 	if asked != nil {
 		r.asked = &Grant{Read: f.absolute(asked.Read), Env: asked.Env}
-		within = append(guard.Reach{}, asked.Net...)
+		within = append(outbound.Allowlist{}, asked.Net...)
 	}
-	r.net = guard.NewClient(r.granted.Net, within, guard.Network{Private: f.opts.Private}, maxRead)
+	r.net = outbound.NewClient(r.granted.Net, within, outbound.Network{Private: f.opts.Private}, maxRead)
 	return r
 }
 

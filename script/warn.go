@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/outbound"
 )
 
 // knownExports are what a script can say of its tool.
@@ -83,7 +83,7 @@ type missingGrant struct{ kind, value string }
 // missing lists what is asked for of which nothing at all is granted.
 func (r *reach) missing(asked *Grant) (list []missingGrant) {
 	for _, host := range asked.Net {
-		if !guard.Reach(r.granted.Net).Overlaps(host) {
+		if !outbound.Allowlist(r.granted.Net).Overlaps(host) {
 			list = append(list, missingGrant{"net", host})
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/sources/pin"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // Pending is a tool that is not as it was approved.
@@ -186,7 +186,7 @@ func (v *Server) Reject(pending []Pending) error {
 	}
 	for _, p := range pending {
 		if p.Hash == "" || len(p.Tool) > maxRejected {
-			return fmt.Errorf("%s cannot be rejected: it has no definition, or a name of more than %d bytes", guard.Quote(p.Tool), maxRejected)
+			return fmt.Errorf("%s cannot be rejected: it has no definition, or a name of more than %d bytes", untrusted.Quote(p.Tool), maxRejected)
 		}
 	}
 	err := v.opts.Pins.SetRejections(v.opts.ID, func(rejected map[string]string) map[string]string {
@@ -260,7 +260,7 @@ func (v *Server) Explain(tool string) (steps []toolyard.Step) {
 	i := slices.IndexFunc(v.offered, func(o *offered) bool { return o.key == tool })
 	if i < 0 {
 		v.mu.Unlock()
-		add(true, "definition", "the server has no tool %s", guard.Quote(tool))
+		add(true, "definition", "the server has no tool %s", untrusted.Quote(tool))
 		return steps
 	}
 	o := *v.offered[i]

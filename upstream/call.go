@@ -8,11 +8,12 @@ import (
 	"strings"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/paramheader"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 // caller is the handler of one tool.
-func (v *Server) caller(name string, definition json.RawMessage, binds []guard.HeaderBinding) toolyard.Handler {
+func (v *Server) caller(name string, definition json.RawMessage, binds []paramheader.Binding) toolyard.Handler {
 	quoted := toolyard.AppendJSONString(nil, name)
 	current := func() bool { return v.madeOf(definition) != nil }
 	return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
@@ -148,7 +149,7 @@ func (v *Server) overhear(s *session, r request, m message) {
 	c := r.call
 	switch m.method {
 	case "notifications/progress":
-		if number(guard.Member(m.params, "progressToken")) == r.id {
+		if number(strictjson.Member(m.params, "progressToken")) == r.id {
 			var p struct{ Progress, Total float64 }
 			if json.Unmarshal(m.params, &p) == nil {
 				c.Progress(p.Progress, p.Total, shorten(v.opts.Redact(shorten(text(m.params, "message"), maxKept)), maxShown))

@@ -10,8 +10,10 @@ import (
 	"strings"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/sources/pin"
+	"github.com/toolyard/toolyard/internal/trust/paramheader"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // offered is a tool or a prompt as a server defines it, and what we made of it.
@@ -133,7 +135,7 @@ func (o *offered) check() (err error) {
 	case o.name == "" || len(o.name) > 128:
 		return errors.New("it has no name, or a long one")
 	}
-	if err := guard.CheckTexts(o.raw); err != nil {
+	if err := untrusted.CheckJSONText(o.raw); err != nil {
 		return err
 	}
 	o.canonical, err = pin.Canonical(o.raw)
@@ -145,7 +147,7 @@ func keepApart(list []*offered) {
 	alike := make(map[string][]*offered)
 	for _, o := range list {
 		if o.name != "" && !o.unwanted {
-			key := strings.TrimSuffix(o.key, o.name) + guard.Skeleton(o.name)
+			key := strings.TrimSuffix(o.key, o.name) + untrusted.Skeleton(o.name)
 			alike[key] = append(alike[key], o)
 		}
 	}
@@ -161,7 +163,7 @@ func keepApart(list []*offered) {
 			if other.name == o.name {
 				o.withhold("the server has two of this name", "Tell its author.")
 			} else {
-				o.withhold("its name looks like that of "+guard.Quote(other.name), "Name the one that is meant in tools, or tell its author.")
+				o.withhold("its name looks like that of "+untrusted.Quote(other.name), "Name the one that is meant in tools, or tell its author.")
 			}
 		}
 	}
@@ -182,13 +184,13 @@ func (v *Server) tool(o *offered) (*toolyard.Tool, error) {
 	spec := toolyard.Spec{
 		Name: o.name, Server: v.opts.ID, Origin: "server " + v.opts.ID, Category: "external",
 		Title: text(o.raw, "title"), Description: text(o.raw, "description"),
-		Input: objectSchema(guard.Member(o.raw, "inputSchema")), Output: guard.Member(o.raw, "outputSchema"),
+		Input: objectSchema(strictjson.Member(o.raw, "inputSchema")), Output: strictjson.Member(o.raw, "outputSchema"),
 		Modes: v.modes(o), Timeout: v.timeout(o.name), Bounds: v.opts.Bounds,
 	}
 	if string(spec.Output) == "null" {
 		spec.Output = nil
 	}
-	for key, value := range guard.Members(o.raw) {
+	for key, value := range strictjson.Members(o.raw) {
 		if !slices.Contains(known, key) && (key != "icons" || safeIcons(value)) {
 			if spec.Extra == nil {
 				spec.Extra = make(map[string]json.RawMessage)
@@ -199,12 +201,12 @@ func (v *Server) tool(o *offered) (*toolyard.Tool, error) {
 	if !v.opts.Trust {
 		spec.Extra = withoutPromises(spec.Extra)
 	}
-	meta := maps.Collect(guard.Members(guard.Member(o.raw, "_meta"))) // no member, no metadata
+	meta := maps.Collect(strictjson.Members(strictjson.Member(o.raw, "_meta"))) // no member, no metadata
 	maps.DeleteFunc(meta, func(key string, _ json.RawMessage) bool { return strings.HasPrefix(key, ownPrefix) })
 	if err := spec.SetMeta(meta); err != nil {
 		return nil, err
 	}
-	binds, err := guard.HeaderBindings(spec.Input)
+	binds, err := paramheader.Bindings(spec.Input)
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +226,7 @@ func safeIcons(icons json.RawMessage) bool {
 
 // objectSchema is the input schema of a tool; some servers leave out what must be said.
 func objectSchema(schema json.RawMessage) json.RawMessage {
-	if len(schema) < 2 || schema[0] != '{' || guard.Member(schema, "type") != nil {
+	if len(schema) < 2 || schema[0] != '{' || strictjson.Member(schema, "type") != nil {
 		return schema
 	}
 	rest := strings.TrimLeft(string(schema[1:]), " \t\r\n")
@@ -241,7 +243,7 @@ func (v *Server) modes(o *offered) []toolyard.Mode {
 	if !said {
 		effect, said = v.opts.Effects["*"]
 	}
-	hint := string(guard.Member(guard.Member(o.raw, "annotations"), "readOnlyHint")) == "true"
+	hint := string(strictjson.Member(strictjson.Member(o.raw, "annotations"), "readOnlyHint")) == "true"
 	if effect == toolyard.Read || !said && v.opts.Trust && hint {
 		return toolyard.ReadOnly
 	}
@@ -256,7 +258,7 @@ func withoutPromises(extra map[string]json.RawMessage) map[string]json.RawMessag
 		return extra
 	}
 	b := []byte{'{'}
-	for key, value := range guard.Members(annotations) {
+	for key, value := range strictjson.Members(annotations) {
 		switch key + "=" + string(value) {
 		case "readOnlyHint=true", "idempotentHint=true", "destructiveHint=false", "openWorldHint=false":
 			continue

@@ -4,7 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // Whatever a server sends is a message or an error, and what is made of it is JSON.
@@ -18,7 +19,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil || m.result == nil {
 			return
 		}
-		if out := withoutHop(m.result); guard.CheckJSON(out) != nil || guard.Member(guard.Member(out, "_meta"), metaServer) != nil {
+		if out := withoutHop(m.result); strictjson.Check(out) != nil || strictjson.Member(strictjson.Member(out, "_meta"), metaServer) != nil {
 			t.Errorf("%s became %s", m.result, out)
 		}
 		_ = checkResult("tools/call", m.result)
@@ -30,7 +31,7 @@ func FuzzDefine(f *testing.F) {
 	f.Add([]byte(`{"name":"a","description":"x","inputSchema":{"type":"object","properties":{"p":{"type":"string","x-mcp-header":"P"}}},"annotations":{"readOnlyHint":true},"_meta":{"rateLimit":{"cooldownMs":3}}}`))
 	f.Add([]byte(`{"name":"a","inputSchema":{}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if guard.CheckJSON(data) != nil {
+		if strictjson.Check(data) != nil {
 			return
 		}
 		v, err := New(Options{ID: "up", URL: "http://127.0.0.1/", Pinning: PinOff})
@@ -41,7 +42,7 @@ func FuzzDefine(f *testing.F) {
 			if (o.tool == nil) == (o.why == "") {
 				t.Errorf("%q", o.why)
 			}
-			if o.tool != nil && (guard.CheckTexts(data) != nil || o.tool.IsReadOnly()) {
+			if o.tool != nil && (untrusted.CheckJSONText(data) != nil || o.tool.IsReadOnly()) {
 				t.Errorf("%s is offered", data)
 			}
 		}

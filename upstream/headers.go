@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/paramheader"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 // headerValue is a value as a header carries it.
@@ -21,13 +22,13 @@ func headerValue(value string) string {
 }
 
 // paramHeaders are the arguments that the schema of a tool wants in headers too.
-func paramHeaders(binds []guard.HeaderBinding, args json.RawMessage) (headers [][2]string) {
+func paramHeaders(binds []paramheader.Binding, args json.RawMessage) (headers [][2]string) {
 	for _, b := range binds {
 		arg := b.Argument(args)
 		if arg == nil {
 			continue
 		}
-		value, ok := guard.String(arg)
+		value, ok := strictjson.String(arg)
 		if !ok {
 			value = string(arg)
 		}

@@ -15,7 +15,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/framing"
+	"github.com/toolyard/toolyard/internal/trust/outbound"
 )
 
 // Bounds on the answers of servers over HTTP.
@@ -28,7 +29,7 @@ const (
 // httpLink is a server at a URL. Each request has an answer of its own; what the server
 // says unasked comes on a stream that listen holds open.
 type httpLink struct {
-	client  *guard.HTTP
+	client  *outbound.ServerClient
 	url     string
 	header  http.Header // of every request
 	heard   func(message)
@@ -49,7 +50,7 @@ func newHTTPLink(o *Options, heard func(message)) (*httpLink, error) {
 		return nil, errors.New("its url cannot be read")
 	}
 	l := &httpLink{url: o.URL, header: http.Header{}, heard: heard, hearing: make(chan struct{}), ending: newEnding()}
-	if l.client, err = guard.NewHTTP(u, guard.Network{Private: o.Private}, o.Connections); err != nil {
+	if l.client, err = outbound.NewServerClient(u, outbound.Network{Private: o.Private}, o.Connections); err != nil {
 		return nil, err
 	}
 	if o.Headers != nil {
@@ -130,7 +131,7 @@ func (l *httpLink) post(ctx context.Context, q *query, body []byte) (*http.Respo
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
-	limit := guard.Limit{Body: 2 * maxMessage}
+	limit := outbound.Limits{Body: 2 * maxMessage}
 	if q != nil && (l.modern() || q.method == "server/discover") {
 		req.Header.Set("Mcp-Protocol-Version", modernVersion)
 		req.Header.Set("Mcp-Method", q.method)
@@ -142,12 +143,12 @@ func (l *httpLink) post(ctx context.Context, q *query, body []byte) (*http.Respo
 		}
 	}
 	if q != nil && q.method == "subscriptions/listen" {
-		limit = guard.Limit{Body: 1 << 40, Idle: streamIdle}
+		limit = outbound.Limits{Body: 1 << 40, Idle: streamIdle}
 	}
 	return l.do(req, limit)
 }
 
-func (l *httpLink) do(req *http.Request, limit guard.Limit) (*http.Response, error) {
+func (l *httpLink) do(req *http.Request, limit outbound.Limits) (*http.Response, error) {
 	res, err := l.client.Do(req, limit)
 	if err != nil {
 		if req.Context().Err() != nil {
@@ -276,13 +277,13 @@ func readBody(res *http.Response) ([]byte, error) {
 
 // broken is an answer that ended before its end.
 func broken(err error) error {
-	if large, ok := errors.AsType[*guard.TooLarge](err); ok {
+	if large, ok := errors.AsType[*outbound.TooLargeError](err); ok {
 		return &sizeError{large.Max}
 	}
-	if errors.Is(err, guard.ErrLongEvent) {
+	if errors.Is(err, framing.ErrLongEvent) {
 		return &sizeError{maxMessage + 1}
 	}
-	if errors.Is(err, guard.ErrManyEvents) {
+	if errors.Is(err, framing.ErrManyEvents) {
 		return errChatter
 	}
 	return &unreachable{fmt.Errorf("its answer broke off: %w", err)}
@@ -295,7 +296,7 @@ func (l *httpLink) readStream(ctx context.Context, res *http.Response, q *query)
 	if q.method == "subscriptions/listen" {
 		count = 0 // a stream that lasts
 	}
-	events, body := guard.NewEvents(res.Body, maxMessage, count), res.Body
+	events, body := framing.NewEventReader(res.Body, maxMessage, count), res.Body
 	defer func() { _ = body.Close() }()
 	for turn := 0; ; {
 		e, err := events.Next()
@@ -307,7 +308,7 @@ func (l *httpLink) readStream(ctx context.Context, res *http.Response, q *query)
 				return message{}, err
 			}
 			body = res.Body
-			events = guard.NewEvents(body, maxMessage, count)
+			events = framing.NewEventReader(body, maxMessage, count)
 			continue
 		}
 		if errors.Is(err, io.EOF) {
@@ -343,7 +344,7 @@ const (
 
 // resume asks for what comes after the last event of a stream, when the server wants to be
 // asked.
-func (l *httpLink) resume(ctx context.Context, last guard.Event) (*http.Response, error) {
+func (l *httpLink) resume(ctx context.Context, last framing.Event) (*http.Response, error) {
 	pause := time.Second
 	if last.Retry > 0 {
 		pause = min(last.Retry, maxRetry)
@@ -359,11 +360,11 @@ func (l *httpLink) resume(ctx context.Context, last guard.Event) (*http.Response
 	}
 	req.Header.Set("Accept", "text/event-stream")
 	req.Header.Set("Last-Event-Id", last.ID)
-	return l.stream(req, guard.Limit{Body: 2 * maxMessage})
+	return l.stream(req, outbound.Limits{Body: 2 * maxMessage})
 }
 
 // stream sends a request for a stream of events.
-func (l *httpLink) stream(req *http.Request, limit guard.Limit) (*http.Response, error) {
+func (l *httpLink) stream(req *http.Request, limit outbound.Limits) (*http.Response, error) {
 	res, err := l.do(req, limit)
 	if err != nil {
 		return nil, err
@@ -397,13 +398,13 @@ func (l *httpLink) listen(ctx context.Context) error {
 		return err
 	}
 	req.Header.Set("Accept", "text/event-stream")
-	res, err := l.stream(req, guard.Limit{Body: 1 << 40, Idle: streamIdle * 10})
+	res, err := l.stream(req, outbound.Limits{Body: 1 << 40, Idle: streamIdle * 10})
 	l.heardOf.Do(func() { close(l.hearing) })
 	if err != nil {
 		return err
 	}
 	defer func() { _ = res.Body.Close() }()
-	events, said := guard.NewEvents(res.Body, maxMessage, 0), newMeter()
+	events, said := framing.NewEventReader(res.Body, maxMessage, 0), newMeter()
 	for {
 		e, err := events.Next()
 		if err != nil {
@@ -435,7 +436,7 @@ func (l *httpLink) close() {
 	defer cancel()
 	req, err := l.request(ctx, http.MethodDelete, http.NoBody)
 	if err == nil && req.Header.Get("Mcp-Session-Id") != "" {
-		if res, err := l.do(req, guard.Limit{Body: 1 << 10}); err == nil {
+		if res, err := l.do(req, outbound.Limits{Body: 1 << 10}); err == nil {
 			_ = res.Body.Close()
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"regexp"
 	"sync"
 
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 // link carries messages between us and a server.
@@ -229,7 +229,7 @@ func (d *duplex) about(m message) *query {
 	if m.method == "notifications/progress" {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		return d.pending[number(guard.Member(m.params, "progressToken"))]
+		return d.pending[number(strictjson.Member(m.params, "progressToken"))]
 	}
 	if m.id == nil {
 		return nil

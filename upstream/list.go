@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // Bounds on the lists of a server.
@@ -83,18 +84,18 @@ func (s *session) list(ctx context.Context, method, key string) (items []json.Ra
 			return nil, err
 		}
 		var page []json.RawMessage
-		if raw := guard.Member(result, key); raw == nil || json.Unmarshal(raw, &page) != nil {
+		if raw := strictjson.Member(result, key); raw == nil || json.Unmarshal(raw, &page) != nil {
 			return nil, fmt.Errorf("the answer has no list of %s", key)
 		}
 		items = append(items, page...)
 		if size += len(result); len(items) > maxItems || size > maxListed {
 			return nil, fmt.Errorf("there are more than %d, or they have more than %d MiB", maxItems, maxListed>>20)
 		}
-		next := guard.Member(result, "nextCursor")
+		next := strictjson.Member(result, "nextCursor")
 		if next == nil || string(next) == "null" {
 			return items, nil
 		}
-		cursor, ok := guard.String(next)
+		cursor, ok := strictjson.String(next)
 		if !ok || seen[cursor] {
 			return nil, errors.New("its pages do not end")
 		}
@@ -124,7 +125,7 @@ func (v *Server) resourcesOf(l *listing) (resources []*toolyard.Resource, proble
 		for _, definition := range list.items {
 			uri := text(definition, list.key)
 			if err := checkItem(definition, uri); err != nil {
-				problems = append(problems, v.problem("", "the resource "+guard.Quote(uri)+" is left out: "+err.Error(), ""))
+				problems = append(problems, v.problem("", "the resource "+untrusted.Quote(uri)+" is left out: "+err.Error(), ""))
 				continue
 			}
 			add(&toolyard.Resource{URI: uri, Template: list.template, Definition: definition})
@@ -149,5 +150,5 @@ func checkItem(definition json.RawMessage, id string) error {
 	case len(id) > 2<<10 || len(definition) > maxDefinition:
 		return errors.New("it is too long")
 	}
-	return guard.CheckTexts(definition)
+	return untrusted.CheckJSONText(definition)
 }

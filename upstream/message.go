@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 // message is a JSON-RPC message of a server, taken apart but not decoded.
@@ -45,7 +45,7 @@ const (
 // supports reports whether a refusal of our version says that the server speaks one.
 func (e *rpcError) supports(version string) bool {
 	var supported []string
-	return e.Code == codeUnsupportedVersion && json.Unmarshal(guard.Member(e.Data, "supported"), &supported) == nil && slices.Contains(supported, version)
+	return e.Code == codeUnsupportedVersion && json.Unmarshal(strictjson.Member(e.Data, "supported"), &supported) == nil && slices.Contains(supported, version)
 }
 
 // members are the names that a message is made of.
@@ -53,11 +53,11 @@ var members = []string{"jsonrpc", "id", "method", "params", "result", "error"}
 
 // parse reads one message, strictly: what two readers could read differently is refused.
 func parse(data []byte) (m message, err error) {
-	if err := guard.CheckJSON(data); err != nil {
+	if err := strictjson.Check(data); err != nil {
 		return m, fmt.Errorf("it sent something that is not strict JSON: %w", err)
 	}
 	var version, method, failure json.RawMessage
-	for key, value := range guard.Members(data) {
+	for key, value := range strictjson.Members(data) {
 		switch key {
 		case "jsonrpc":
 			version = value
@@ -94,7 +94,7 @@ func (m *message) complete(method, failure json.RawMessage) error {
 		return errors.New("it sent a message that is neither a request nor an answer")
 	case method != nil:
 		var ok bool
-		if m.method, ok = guard.String(method); !ok || m.method == "" {
+		if m.method, ok = strictjson.String(method); !ok || m.method == "" {
 			return errors.New("it sent a method that is no text")
 		}
 		if m.params != nil && m.params[0] != '{' {
@@ -118,12 +118,12 @@ const (
 // readError reads an error leniently: it is one in any case.
 func readError(raw json.RawMessage) *rpcError {
 	e := &rpcError{Message: "it refused without saying why"}
-	for key, value := range guard.Members(raw) {
+	for key, value := range strictjson.Members(raw) {
 		switch key {
 		case "code":
 			e.Code, _ = strconv.ParseInt(string(value), 10, 64)
 		case "message":
-			if text, ok := guard.String(value); ok && text != "" {
+			if text, ok := strictjson.String(value); ok && text != "" {
 				e.Message = shorten(text, maxKept)
 			}
 		case "data":
@@ -145,7 +145,7 @@ func shorten(text string, limit int) string {
 
 // text is a member that is a string, or "".
 func text(object json.RawMessage, name string) string {
-	s, _ := guard.String(guard.Member(object, name))
+	s, _ := strictjson.String(strictjson.Member(object, name))
 	return s
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 // A server of the legacy era asks its questions while a call runs; a client of the modern
@@ -182,7 +182,7 @@ func (v *Server) unpark(key string) *parked {
 
 // resume tells the server what a person answered, and waits on.
 func (v *Server) resume(ctx context.Context, c *toolyard.Call, p *parked) (*toolyard.Result, error) {
-	answer := guard.Member(c.InputResponses, "question")
+	answer := strictjson.Member(c.InputResponses, "question")
 	if len(answer) == 0 || answer[0] != '{' {
 		answer = json.RawMessage(`{"action":"cancel"}`)
 	}

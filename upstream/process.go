@@ -9,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/framing"
+	"github.com/toolyard/toolyard/internal/trust/subprocess"
 )
 
 // sayTimeout is how long a server may take to take in what needs no answer.
@@ -22,7 +23,7 @@ const stuckTimeout = 15 * time.Second
 // processLink is a server that is a child of ours, one message a line.
 type processLink struct {
 	*duplex
-	process *guard.Process
+	process *subprocess.Process
 	redact  func(string) string
 	outbox  chan []byte
 	written chan struct{} // closed when nothing more is written
@@ -38,7 +39,7 @@ func newProcess(o *Options, heard func(message)) (*processLink, error) {
 			return nil, err
 		}
 	}
-	process, err := guard.Start(guard.Command{Path: o.Command[0], Args: o.Command[1:], Env: env, Dir: o.Dir, Limits: guard.Limits{Files: 4096, Tail: maxKept}})
+	process, err := subprocess.Start(subprocess.Command{Path: o.Command[0], Args: o.Command[1:], Env: env, Dir: o.Dir, Limits: subprocess.Limits{Files: 4096, Tail: maxKept}})
 	if err != nil {
 		return nil, err
 	}
@@ -95,10 +96,10 @@ func (l *processLink) write() {
 // hear reads until the output ends or cannot be followed any more.
 func (l *processLink) hear() {
 	defer close(l.read)
-	lines := guard.NewLines(l.process.Out, maxMessage)
+	lines := framing.NewLineReader(l.process.Out, maxMessage)
 	for {
 		line, err := lines.Next()
-		var long *guard.LongLine
+		var long *framing.LongLineError
 		switch {
 		case errors.As(err, &long):
 			err = l.garbage(&sizeError{long.Size}, long.Head, long.Tail)
@@ -116,7 +117,7 @@ func (l *processLink) hear() {
 
 // own is a line that outlives the reader's buffer. A large one is the reader's no more.
 func own(line []byte) []byte {
-	if len(line) > guard.KeptLine {
+	if len(line) > framing.MaxReused {
 		return line
 	}
 	return bytes.Clone(line)

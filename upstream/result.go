@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 // result makes the outcome of a request that of a call.
@@ -29,12 +29,12 @@ func (v *Server) result(s *session, method string, raw json.RawMessage, err erro
 // checkResult refuses a result that clients could not read. What is new to us may pass, what
 // is known must be what it is said to be.
 func checkResult(method string, raw json.RawMessage) error {
-	kind := guard.Member(raw, "resultType")
+	kind := strictjson.Member(raw, "resultType")
 	switch {
 	case kind != nil && string(kind) != `"complete"` && string(kind) != `"input_required"`:
 		return fmt.Errorf("its kind, %.60s, is not known", kind)
 	case string(kind) == `"input_required"`:
-		for _, asked := range guard.Members(guard.Member(raw, "inputRequests")) {
+		for _, asked := range strictjson.Members(strictjson.Member(raw, "inputRequests")) {
 			if text(asked, "method") != "elicitation/create" {
 				return errors.New("it asks the client for something that is not passed on")
 			}
@@ -43,10 +43,10 @@ func checkResult(method string, raw json.RawMessage) error {
 	case method != "tools/call":
 		return nil
 	}
-	if failed := string(guard.Member(raw, "isError")); failed != "" && failed != "true" && failed != "false" {
+	if failed := string(strictjson.Member(raw, "isError")); failed != "" && failed != "true" && failed != "false" {
 		return errors.New("isError is neither true nor false")
 	}
-	if content := guard.Member(raw, "content"); content != nil {
+	if content := strictjson.Member(raw, "content"); content != nil {
 		return checkContent(content)
 	}
 	return nil
@@ -76,7 +76,7 @@ func checkContent(content json.RawMessage) error {
 // withoutSecrets takes secrets out of a result that is a failure. What a tool answers
 // otherwise is its own affair.
 func (v *Server) withoutSecrets(raw json.RawMessage) json.RawMessage {
-	if string(guard.Member(raw, "isError")) != "true" {
+	if string(strictjson.Member(raw, "isError")) != "true" {
 		return raw
 	}
 	return redactTexts(raw, v.opts.Redact)
@@ -98,7 +98,7 @@ func redactTexts(raw json.RawMessage, redact func(string) string) json.RawMessag
 			}
 			end++
 		}
-		if s, ok := guard.String(raw[i : end+1]); ok {
+		if s, ok := strictjson.String(raw[i : end+1]); ok {
 			if clean := redact(s); clean != s {
 				out = toolyard.AppendJSONString(append(out, raw[kept:i]...), clean)
 				kept = end + 1
@@ -162,7 +162,7 @@ func (v *Server) refusal(e *rpcError) error {
 		out.Code = toolyard.NotFound
 	case codeMissingCapability:
 		out.Code = toolyard.MissingCapability
-		for name := range guard.Members(guard.Member(e.Data, "requiredCapabilities")) {
+		for name := range strictjson.Members(strictjson.Member(e.Data, "requiredCapabilities")) {
 			out.Missing = append(out.Missing, v.opts.Redact(name))
 		}
 	}
@@ -187,10 +187,10 @@ func (v *Server) refusedBy(e *statusError) error {
 // withoutHop leaves out of a result what was meant for us: who the server is, and which
 // subscription it speaks of.
 func withoutHop(raw json.RawMessage) json.RawMessage {
-	meta := guard.Member(raw, "_meta")
+	meta := strictjson.Member(raw, "_meta")
 	var left []byte
 	found := false
-	for key, value := range guard.Members(meta) {
+	for key, value := range strictjson.Members(meta) {
 		if key == metaServer || key == metaSubscription || strings.HasPrefix(key, ownPrefix) {
 			found = true
 			continue

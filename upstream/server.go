@@ -17,7 +17,9 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
+	"github.com/toolyard/toolyard/internal/trust/subprocess"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // Transport is how a server is spoken to.
@@ -98,7 +100,7 @@ type Server struct {
 	recounting sync.Mutex      // held by whoever counts what awaits people
 	differing  map[string]mark // what was not as approved when that was last counted
 	history    history
-	process    atomic.Pointer[guard.Process] // the last that was started
+	process    atomic.Pointer[subprocess.Process] // the last that was started
 }
 
 // New makes a source of a server. Nothing is started before Run.
@@ -384,7 +386,7 @@ func (v *Server) troubles(list []*offered) (problems []toolyard.Problem) {
 			names = append(names, o.name)
 		}
 		if o.why != "" && !o.unwanted && !o.rejected {
-			problems = append(problems, v.problem(guard.Quote(o.key), guard.Quote(o.key)+" is withheld: "+o.why, o.fix))
+			problems = append(problems, v.problem(untrusted.Quote(o.key), untrusted.Quote(o.key)+" is withheld: "+o.why, o.fix))
 		}
 	}
 	for _, said := range []struct {
@@ -397,7 +399,7 @@ func (v *Server) troubles(list []*offered) (problems []toolyard.Problem) {
 			}
 			fix := ""
 			if near := toolyard.Nearest(want, names); near != "" {
-				fix = "Did you mean " + guard.Quote(near) + "?"
+				fix = "Did you mean " + untrusted.Quote(near) + "?"
 			}
 			problems = append(problems, v.problem(want, said.key+" names "+want+", which the server does not have", fix))
 		}
@@ -458,7 +460,7 @@ func (v *Server) Problems() []toolyard.Problem {
 
 // downFix says what to do about a server that is down. Only what may pass by itself needs nothing.
 func (v *Server) downFix(err error) string {
-	if _, ok := errors.AsType[*guard.NoProgramError](err); ok {
+	if _, ok := errors.AsType[*subprocess.NotFoundError](err); ok {
 		return "Install it, or correct command."
 	}
 	if _, ok := errors.AsType[*notMCP](err); ok && len(v.opts.Command) > 0 {
@@ -542,7 +544,7 @@ func (v *Server) timeout(tool string) time.Duration {
 // logMessage passes on what a server logs.
 func (v *Server) logMessage(m message) {
 	data := ""
-	if raw := guard.Member(m.params, "data"); len(raw) <= maxKept {
+	if raw := strictjson.Member(m.params, "data"); len(raw) <= maxKept {
 		data = shorten(string(redactTexts(raw, v.opts.Redact)), maxShown)
 	}
 	v.opts.Log.Debug("server logs", "level", shorten(text(m.params, "level"), 20), "data", data)

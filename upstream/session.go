@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 // The versions of the protocol that we speak: one without sessions, and those with.
@@ -195,16 +195,16 @@ func (s *session) discover(ctx context.Context) error {
 		return err
 	}
 	var versions []string
-	_ = json.Unmarshal(guard.Member(result, "supportedVersions"), &versions)
+	_ = json.Unmarshal(strictjson.Member(result, "supportedVersions"), &versions)
 	if !slices.Contains(versions, modernVersion) {
 		s.version = ""
 		return fmt.Errorf("it does not speak version %s", modernVersion)
 	}
-	if self := text(guard.Member(result, "_meta"), metaYard); self != "" && self == s.self {
+	if self := text(strictjson.Member(result, "_meta"), metaYard); self != "" && self == s.self {
 		return errSelf
 	}
-	s.agree(guard.Member(result, "capabilities"))
-	s.introduce(guard.Member(guard.Member(result, "_meta"), metaServer))
+	s.agree(strictjson.Member(result, "capabilities"))
+	s.introduce(strictjson.Member(strictjson.Member(result, "_meta"), metaServer))
 	return nil
 }
 
@@ -228,8 +228,8 @@ func (s *session) initialize(ctx context.Context) error {
 	if !slices.Contains(legacyVersions, s.version) {
 		return fmt.Errorf("it wants to speak version %.40q, which is not known", s.version)
 	}
-	s.agree(guard.Member(result, "capabilities"))
-	s.introduce(guard.Member(result, "serverInfo"))
+	s.agree(strictjson.Member(result, "capabilities"))
+	s.introduce(strictjson.Member(result, "serverInfo"))
 	return s.link.tell(ctx, appendMessage(nil, 0, "notifications/initialized", nil))
 }
 
@@ -243,9 +243,9 @@ func (e *notMCP) Unwrap() error { return e.cause }
 // agree notes what the server has and which version is spoken.
 func (s *session) agree(capabilities json.RawMessage) {
 	s.has = make(map[string]bool)
-	for name, value := range guard.Members(capabilities) {
+	for name, value := range strictjson.Members(capabilities) {
 		s.has[name] = true
-		for part, set := range guard.Members(value) {
+		for part, set := range strictjson.Members(value) {
 			s.has[name+"."+part] = string(set) == "true"
 		}
 	}
@@ -335,7 +335,7 @@ func capabilitiesOf(c *toolyard.Call) []byte {
 	if c == nil {
 		return []byte("{}")
 	}
-	elicitation := guard.Member(c.ClientCapabilities, "elicitation")
+	elicitation := strictjson.Member(c.ClientCapabilities, "elicitation")
 	if len(elicitation) == 0 || elicitation[0] != '{' {
 		return []byte("{}")
 	}

@@ -9,7 +9,8 @@ import (
 	"net/url"
 	"sync"
 
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/framing"
+	"github.com/toolyard/toolyard/internal/trust/outbound"
 )
 
 // sseLink is a server that speaks HTTP+SSE, the transport of 2024-11-05: it says
@@ -36,13 +37,13 @@ func openSSE(ctx context.Context, o *Options, heard func(message)) (*sseLink, er
 		return nil, err
 	}
 	req.Header.Set("Accept", "text/event-stream")
-	res, err := h.do(req, guard.Limit{Body: 1 << 40}) //nolint:bodyclose // hear closes it
+	res, err := h.do(req, outbound.Limits{Body: 1 << 40}) //nolint:bodyclose // hear closes it
 	if err != nil {
 		cancel()
 		return nil, err
 	}
 	l := &sseLink{duplex: newDuplex(heard), http: h, cancel: cancel}
-	events := guard.NewEvents(res.Body, maxMessage, 0)
+	events := framing.NewEventReader(res.Body, maxMessage, 0)
 	if res.StatusCode != http.StatusOK {
 		err = refused(res)
 	} else {
@@ -62,7 +63,7 @@ func openSSE(ctx context.Context, o *Options, heard func(message)) (*sseLink, er
 }
 
 // begin reads the event that says where to send to, which must be the same server.
-func (l *sseLink) begin(events *guard.Events) error {
+func (l *sseLink) begin(events *framing.EventReader) error {
 	e, err := events.Next()
 	if err != nil {
 		return broken(err)
@@ -79,7 +80,7 @@ func (l *sseLink) begin(events *guard.Events) error {
 	return nil
 }
 
-func (l *sseLink) hear(body io.Closer, events *guard.Events) {
+func (l *sseLink) hear(body io.Closer, events *framing.EventReader) {
 	defer func() { _ = body.Close() }()
 	for {
 		e, err := events.Next()

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // awaiting is how many definitions are not as they were approved.
@@ -108,7 +108,7 @@ func (v *Server) tellOf(kind, what string, tools []string) {
 	slices.Sort(tools)
 	names := make([]string, len(tools))
 	for i, tool := range tools {
-		names[i] = guard.Quote(tool)
+		names[i] = untrusted.Quote(tool)
 	}
 	noun := "definitions"
 	if len(tools) == 1 {

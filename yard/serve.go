@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard/internal/config"
-	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/serve/console"
+	"github.com/toolyard/toolyard/internal/trust/inbound"
 )
 
 // drain is how long calls in flight may go on after the end was asked for.
@@ -41,7 +41,7 @@ func (y *Yard) Serve(ctx context.Context, l net.Listener) error {
 	}
 	defer stop()
 	s := newServer(y.handler)
-	l = guard.BoundConnections(l, y.config.Load().Limits.Connections, y.refusedConnection())
+	l = inbound.LimitConnections(l, y.config.Load().Limits.Connections, y.refusedConnection())
 	failed := make(chan error, 1)
 	go func() { failed <- s.Serve(l) }()
 	select {
@@ -114,5 +114,5 @@ func (y *Yard) serveMetrics(ctx context.Context) (stop func(), err error) {
 
 // bounded keeps the pages of strangers out, and bounds bodies.
 func bounded(c *config.Source, next http.Handler) http.Handler {
-	return boundBodies(guard.Browser(next, texts(c.Origins), texts(c.Hosts), console.Prefix, "/"))
+	return boundBodies(inbound.RefuseCrossOrigin(next, texts(c.Origins), texts(c.Hosts), console.Prefix, "/"))
 }

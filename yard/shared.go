@@ -11,10 +11,10 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
-	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/serve/mcpserver"
 	"github.com/toolyard/toolyard/internal/sources/pin"
 	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/trust/safefile"
 )
 
 // What replicas share are documents of their store: the approved definitions, what was changed
@@ -144,7 +144,7 @@ func (y *Yard) takeOver(path string, d document) error {
 	if _, err := pin.Open(path); err != nil {
 		return err
 	}
-	data, err := guard.ReadFile(path, store.MaxDocument)
+	data, err := safefile.Read(path, store.MaxDocument)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) {
 	// The thread that starts processes stays as long as ours does.
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/toolyard/toolyard/internal/guard.startEach"))
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/toolyard/toolyard/internal/trust/subprocess.startEach"))
 }
 
 // start runs a yard until the test ends.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // Server is another MCP server whose tools are offered: a program or a URL.
@@ -104,10 +104,10 @@ func (c *Config) checkServers(add adder) {
 	for _, id := range slices.Sorted(maps.Keys(c.Servers)) {
 		if err := toolyard.CheckServerID(id); err != nil {
 			add(err.Error(), "servers", id)
-		} else if other := looks[guard.Skeleton(id)]; other != "" {
+		} else if other := looks[untrusted.Skeleton(id)]; other != "" {
 			add("looks like "+other+"; people would take one for the other", "servers", id)
 		}
-		looks[guard.Skeleton(id)] = id
+		looks[untrusted.Skeleton(id)] = id
 		s := c.Servers[id]
 		s.check(func(message string, steps ...string) { add(message, append([]string{"servers", id}, steps...)...) })
 		c.checkAuth(id, &s, add)

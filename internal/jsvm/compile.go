@@ -13,7 +13,7 @@ import (
 
 	"github.com/evanw/esbuild/pkg/api"
 
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/safefile"
 )
 
 // Bounds on what a script is made of and on what it becomes.
@@ -36,7 +36,7 @@ func compile(file string, o CompileOptions) (*Module, []Fault) {
 		return &Module{Name: file}, []Fault{{File: file, Message: err.Error()}}
 	}
 	c.entry = filepath.Join(o.Root, filepath.FromSlash(file))
-	source, err := guard.ReadFile(c.entry, MaxSource)
+	source, err := safefile.Read(c.entry, MaxSource)
 	if err != nil {
 		return &Module{Name: file}, []Fault{{File: file, Message: err.Error()}}
 	}
@@ -250,7 +250,7 @@ func (c *compiler) load(args api.OnLoadArgs) (r api.OnLoadResult, err error) {
 	if !ok {
 		return r, fmt.Errorf("a script cannot import a file like %s", filepath.Base(args.Path))
 	}
-	data, err := guard.ReadFile(args.Path, MaxSource)
+	data, err := safefile.Read(args.Path, MaxSource)
 	if err != nil {
 		return r, err
 	}

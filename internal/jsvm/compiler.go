@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/subprocess"
 )
 
 // Compiler compiles scripts in processes of its own, which are bounded in time and memory and
@@ -143,14 +143,14 @@ func (c *Compiler) expire(p *compilerProcess) {
 
 // compilerProcess is a process that compiles one script after the other.
 type compilerProcess struct {
-	process *guard.Process
+	process *subprocess.Process
 	conn    *conn
 	uses    int
 	expiry  *time.Timer // ends it, while it is idle
 }
 
 func startCompiler() (*compilerProcess, error) {
-	p, err := guard.Start(guard.Command{Path: ownBinary(), Name: compilerName, Dir: "/", Bare: true, Limits: guard.Limits{Tail: compileTail}})
+	p, err := subprocess.Start(subprocess.Command{Path: ownBinary(), Name: compilerName, Dir: "/", Bare: true, Limits: subprocess.Limits{Tail: compileTail}})
 	if err != nil {
 		return nil, err
 	}

@@ -8,13 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/subprocess"
 )
 
 // process is a worker as the pool sees it.
 type process struct {
 	conn    *conn
-	process *guard.Process
+	process *subprocess.Process
 	log     *slog.Logger
 	ready   chan struct{} // closed when the engine runs
 	dead    chan struct{} // closed when the process has ended
@@ -32,7 +32,7 @@ type process struct {
 func (p *Pool) start() *process {
 	w := &process{log: p.opts.Log, ready: make(chan struct{}), dead: make(chan struct{}), pending: make(map[uint32]*pending), used: time.Now()}
 	var err error
-	if w.process, err = guard.Start(guard.Command{Path: ownBinary(), Name: workerName, Dir: "/", Bare: true}); err != nil {
+	if w.process, err = subprocess.Start(subprocess.Command{Path: ownBinary(), Name: workerName, Dir: "/", Bare: true}); err != nil {
 		w.fail(err)
 		close(w.dead)
 		return w

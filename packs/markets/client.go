@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/outbound"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 // Bounds on requests and answers.
@@ -29,7 +30,7 @@ const (
 type client struct {
 	name    string // of the service, as people know it
 	url     *url.URL
-	http    *guard.HTTP
+	http    *outbound.ServerClient
 	limiter *limiter
 	now     func() time.Time
 }
@@ -42,7 +43,7 @@ func newClient(base string, s service, private []netip.Prefix, now func() time.T
 	if err != nil {
 		return nil, errors.New("it cannot be read") // the error would show it, and it may hold a key
 	}
-	h, err := guard.NewHTTP(u, guard.Network{Private: private}, connections)
+	h, err := outbound.NewServerClient(u, outbound.Network{Private: private}, connections)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +87,7 @@ func (c *client) post(ctx context.Context, body []byte) ([]byte, error) {
 	return c.send(ctx, http.MethodPost, c.url.String(), body)
 }
 
-// send sends a request and reads the answer: JSON that has passed [guard.CheckJSON].
+// send sends a request and reads the answer: JSON that has passed [strictjson.Check].
 func (c *client) send(ctx context.Context, method, url string, body []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
@@ -97,7 +98,7 @@ func (c *client) send(ctx context.Context, method, url string, body []byte) ([]b
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	res, err := c.http.Do(req, guard.Limit{Body: maxBody, Idle: idleWithin})
+	res, err := c.http.Do(req, outbound.Limits{Body: maxBody, Idle: idleWithin})
 	if err != nil {
 		return nil, c.explain(ctx, err)
 	}
@@ -109,7 +110,7 @@ func (c *client) send(ctx context.Context, method, url string, body []byte) ([]b
 	if err != nil {
 		return nil, c.explain(ctx, err)
 	}
-	if err := guard.CheckJSON(answer); err != nil {
+	if err := strictjson.Check(answer); err != nil {
 		return nil, c.odd("JSON", err)
 	}
 	return answer, nil
@@ -120,10 +121,10 @@ func (c *client) explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	if tooLarge, ok := errors.AsType[*guard.TooLarge](err); ok {
+	if tooLarge, ok := errors.AsType[*outbound.TooLargeError](err); ok {
 		return c.unavailable(tooLarge.Error(), err)
 	}
-	if ctx.Err() != nil || errors.Is(err, guard.ErrIdle) {
+	if ctx.Err() != nil || errors.Is(err, outbound.ErrIdle) {
 		return c.unavailable("it did not answer in time", err)
 	}
 	return c.unavailable("it cannot be reached", err)

@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard/acceptance/fakemarkets"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 func TestHyperliquid(t *testing.T) {
@@ -75,7 +76,7 @@ func TestReadPerpetuals(t *testing.T) {
 		{`"marginSummary":{`, `"marginSummary":[],"x":{`},
 	} {
 		bad := strings.Replace(goodState, change[0], change[1], 1)
-		if bad == goodState || guard.CheckJSON([]byte(bad)) != nil {
+		if bad == goodState || strictjson.Check([]byte(bad)) != nil {
 			t.Fatalf("%q changes nothing, or too much", change)
 		}
 		if _, err := readPerpetuals([]byte(bad)); err == nil {
@@ -93,7 +94,7 @@ func FuzzHyperliquid(f *testing.F) {
 	f.Add([]byte(`{"balances":[{"coin":"A","token":1,"total":"1","hold":"1","entryNtl":"1"}]}`))
 	f.Add([]byte(`{"balances":{}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if guard.CheckJSON(data) != nil {
+		if strictjson.Check(data) != nil {
 			return
 		}
 		if state, err := readPerpetuals(data); err == nil {
@@ -112,10 +113,10 @@ func again[T any](t *testing.T, value any, read func([]byte) (T, error)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := guard.CheckJSON(data); err != nil {
+	if err := strictjson.Check(data); err != nil {
 		t.Fatalf("%s: %v", data, err)
 	}
-	if err := guard.CheckTexts(data); err != nil {
+	if err := untrusted.CheckJSONText(data); err != nil {
 		t.Fatalf("%s: %v", data, err)
 	}
 	if _, err := read(data); err != nil {

@@ -21,7 +21,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/acceptance/fakemarkets"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 	"github.com/toolyard/toolyard/yard"
 )
 
@@ -118,7 +118,7 @@ func mustFail(t *testing.T, err error, code toolyard.Code, words ...string) tool
 // sameJSON compares with every digit.
 func sameJSON(t *testing.T, got json.RawMessage, want string) {
 	t.Helper()
-	if err := guard.CheckJSON(got); err != nil {
+	if err := strictjson.Check(got); err != nil {
 		t.Fatalf("%s: %v", got, err)
 	}
 	if diff := cmp.Diff(decoded(t, []byte(want)), decoded(t, got)); diff != "" {
@@ -466,7 +466,7 @@ func TestWhatIsHandedOverIsOnesOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	clear(first)
-	if second, err := p.Provide(t.Context(), ann, time.Now()); err != nil || guard.CheckJSON(second) != nil {
+	if second, err := p.Provide(t.Context(), ann, time.Now()); err != nil || strictjson.Check(second) != nil {
 		t.Errorf("%s, %v", second, err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard/acceptance/fakemarkets"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 func TestPolymarket(t *testing.T) {
@@ -117,7 +117,7 @@ func TestReadPositions(t *testing.T) {
 		{`"asset":"1"`, `"asset":1`},
 	} {
 		bad := "[" + strings.Replace(goodPosition, change[0], change[1], 1) + "]"
-		if guard.CheckJSON([]byte(bad)) != nil {
+		if strictjson.Check([]byte(bad)) != nil {
 			t.Fatalf("%q changes too much", change)
 		}
 		if _, err := readPositions([]byte(bad), 1); err == nil {
@@ -131,7 +131,7 @@ func FuzzPolymarket(f *testing.F) {
 	f.Add([]byte("[]"))
 	f.Add([]byte(`{"error":"no"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if guard.CheckJSON(data) != nil {
+		if strictjson.Check(data) != nil {
 			return
 		}
 		page, err := readPositions(data, pageSize)

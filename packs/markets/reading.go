@@ -9,7 +9,8 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // Bounds on what is handed over.
@@ -19,7 +20,7 @@ const (
 	maxDecimal = 80   // bytes of a number in quotes
 )
 
-// reading takes JSON of a service apart, which has passed [guard.CheckJSON]. It remembers the
+// reading takes JSON of a service apart, which has passed [strictjson.Check]. It remembers the
 // first thing that is not as it should be; after that what it reads means nothing.
 type reading struct{ err error }
 
@@ -43,7 +44,7 @@ func (r *reading) object(path string, value json.RawMessage) object {
 	if len(value) == 0 || value[0] != '{' {
 		r.fail(path, "an object")
 	}
-	return object{r, path, maps.Collect(guard.Members(value))}
+	return object{r, path, maps.Collect(strictjson.Members(value))}
 }
 
 func (r *reading) list(path string, value json.RawMessage) []json.RawMessage {
@@ -85,7 +86,7 @@ func (o object) object(name string) object {
 // text is text that people may see: what is hidden in it is made visible, and what is too long
 // is cut. Such text comes from strangers, who must not make a whole answer fail by it.
 func (o object) text(name string) string {
-	s, ok := guard.String(o.members[name])
+	s, ok := strictjson.String(o.members[name])
 	if !ok {
 		o.fail(o.at(name), "a text")
 	}
@@ -93,10 +94,10 @@ func (o object) text(name string) string {
 }
 
 func shown(s string) string {
-	if guard.CheckText(s) != nil {
+	if untrusted.CheckText(s) != nil {
 		var out []rune
 		for _, r := range s {
-			if guard.CheckText(string(r)) != nil {
+			if untrusted.CheckText(string(r)) != nil {
 				r = utf8.RuneError
 			}
 			out = append(out, r)
@@ -117,7 +118,7 @@ var decimalRE = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
 
 // decimal is a number in quotes, as it was sent.
 func (o object) decimal(name string) string {
-	s, ok := guard.String(o.members[name])
+	s, ok := strictjson.String(o.members[name])
 	if !ok || len(s) > maxDecimal || !decimalRE.MatchString(s) {
 		o.fail(o.at(name), "a decimal in quotes")
 	}

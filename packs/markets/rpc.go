@@ -8,7 +8,8 @@ import (
 	"math/big"
 	"strings"
 
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // Bounds on what nodes are asked and answer.
@@ -81,7 +82,7 @@ func readBatch(answer []byte, calls []rpcCall) ([]rpcResult, error) {
 
 // readResult reads one result.
 func readResult(o object) rpcResult {
-	if version, _ := guard.String(o.members["jsonrpc"]); version != "2.0" {
+	if version, _ := strictjson.String(o.members["jsonrpc"]); version != "2.0" {
 		o.fail(o.at("jsonrpc"), "2.0")
 	}
 	if o.has("error") {
@@ -91,7 +92,7 @@ func readResult(o object) rpcResult {
 		e := o.object("error")
 		return rpcResult{err: fmt.Errorf("it is refused with code %s", e.number("code"))}
 	}
-	text, _ := guard.String(o.members["result"])
+	text, _ := strictjson.String(o.members["result"])
 	digits, ok := strings.CutPrefix(text, "0x")
 	if !ok || len(digits) > maxResult || !isHex(digits) {
 		o.fail(o.at("result"), "hexadecimal")
@@ -135,7 +136,7 @@ func (r rpcResult) symbol() (string, error) {
 		}
 	}
 	symbol := string(bytes.TrimRight(text, "\x00"))
-	if symbol == "" || len(symbol) > maxSymbol || guard.CheckText(symbol) != nil {
+	if symbol == "" || len(symbol) > maxSymbol || untrusted.CheckText(symbol) != nil {
 		return "", errors.New("it returns no short text")
 	}
 	return symbol, nil

@@ -12,7 +12,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/acceptance/fakemarkets"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 const (
@@ -197,7 +197,7 @@ func FuzzWallet(f *testing.F) {
 		`{"jsonrpc":"2.0","id":3,"result":"0x` + strings.Repeat("0", 63) + `1"},{"jsonrpc":"2.0","id":2,"result":"0x0"},{"jsonrpc":"2.0","id":1,"result":"0x1"}]`))
 	f.Add([]byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no"}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if guard.CheckJSON(data) != nil {
+		if strictjson.Check(data) != nil {
 			return
 		}
 		tokens := []token{{address: usdc, decimals: -1}}

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // Bounds on a file. JSON files may be larger, since Claude Code keeps its history next to
@@ -114,7 +114,7 @@ func brief(text string) string {
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "") + "…"
 	}
-	return guard.Printable(text)
+	return untrusted.Printable(text)
 }
 
 // reader collects the servers of one file.

@@ -10,7 +10,7 @@ import (
 
 	v0 "github.com/modelcontextprotocol/registry/pkg/api/v0"
 
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/inbound"
 )
 
 const (
@@ -93,7 +93,7 @@ func includeDeleted(s string) (string, error) {
 
 // parameters reads a query that has each of some parameters once at most.
 func parameters(raw string, known ...string) (map[string]string, error) {
-	values, err := guard.ReadQuery(raw, maxValue, known...)
+	values, err := inbound.ParseQuery(raw, maxValue, known...)
 	if err != nil {
 		return nil, refuse(http.StatusBadRequest, err.Error())
 	}

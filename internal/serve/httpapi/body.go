@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 // smallBody is how many bytes a body may have that holds no arguments.
@@ -38,7 +38,7 @@ func read[T any](r *request, limit int64) (body T, err error) {
 // and what the schema of the struct does not know, at every depth and by exact names, which
 // encoding/json does not mind.
 func decode[T any](ctx context.Context, data []byte) (body T, err error) {
-	if err := guard.CheckJSON(data); err != nil {
+	if err := strictjson.Check(data); err != nil {
 		return body, invalid("The body is not strict JSON: %s.", err)
 	}
 	issues, err := toolyard.SchemaFor[T]().Check(ctx, data)

@@ -5,7 +5,7 @@ import (
 	"regexp"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // Links keeps which accounts elsewhere callers have linked.
@@ -108,7 +108,7 @@ func (a *v1) checkLink(kind, address string) error {
 	switch {
 	case !kindPattern.MatchString(kind):
 		return issue("kind", "must be a name such as crm")
-	case address == "" || len(address) > maxAddress || guard.CheckText(address) != nil:
+	case address == "" || len(address) > maxAddress || untrusted.CheckText(address) != nil:
 		return issue("address", "must be a text of at most 256 bytes")
 	case a.CheckLink == nil:
 		return nil

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/identity"
+	"github.com/toolyard/toolyard/internal/trust/inbound"
 )
 
 // maxValue is how many bytes a parameter may have.
@@ -36,13 +36,13 @@ func readParams(query string, known []string) (p params, err error) {
 			accepted = append(slices.Clone(accepted), former)
 		}
 	}
-	p.values, err = guard.ReadQuery(query, maxValue, accepted...)
+	p.values, err = inbound.ParseQuery(query, maxValue, accepted...)
 	for former, name := range renamedParams {
 		if value, ok := p.values[former]; ok && p.values[name] == "" {
 			p.values[name] = value
 		}
 	}
-	bad, ok := errors.AsType[*guard.BadQuery](err)
+	bad, ok := errors.AsType[*inbound.QueryError](err)
 	switch {
 	case ok && bad.Name != "":
 		return p, issue(bad.Name, bad.Text)

@@ -3,7 +3,7 @@ package httpapi
 import (
 	"crypto/rand"
 
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/seal"
 )
 
 // SealKey is what is sealed with that others keep for us, such as cookies. Replicas share it.
@@ -16,4 +16,4 @@ func NewSealKey() (key SealKey) {
 }
 
 // newSeal is what seals cookies, and opens nothing else that the key sealed.
-func newSeal(key SealKey) guard.Seal { return guard.NewSeal(key[:], "toolyard console") }
+func newSeal(key SealKey) seal.Sealer { return seal.New(key[:], "toolyard console") }

@@ -148,7 +148,7 @@ func (a *v1) signIn(r *request) (*reply, error) {
 		return nil, errNoStore
 	}
 	secret := rand.Text()
-	a.setCookie(r, a.seal().Close(body.Key, []byte(secret), a.Now().Add(signedIn)), signedIn)
+	a.setCookie(r, a.seal().Seal(body.Key, []byte(secret), a.Now().Add(signedIn)), signedIn)
 	return &reply{body: signInAnswer{a.me(c), secret}}, nil
 }
 

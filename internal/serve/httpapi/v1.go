@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/trust/seal"
 )
 
 // Options say what the API is about. What is nil is not there, and its routes say so.
@@ -61,7 +61,7 @@ type v1 struct {
 	shelves shelves
 	queries chan struct{} // has a token for each question to the record that is being answered
 	streams streams
-	seal    func() guard.Seal
+	seal    func() seal.Sealer
 
 	refusals, ownChanges quota
 }
@@ -126,7 +126,7 @@ func newV1(opts Options) *v1 {
 	}
 	opts.MaxBody = cmp.Or(opts.MaxBody, 1<<20)
 	return &v1{
-		Options: opts, seal: sync.OnceValue(func() guard.Seal { return newSeal(opts.Seal()) }), queries: make(chan struct{}, maxQueries),
+		Options: opts, seal: sync.OnceValue(func() seal.Sealer { return newSeal(opts.Seal()) }), queries: make(chan struct{}, maxQueries),
 		refusals: quota{most: maxRefusals, window: refusalTime}, ownChanges: quota{most: maxOwnChanges, window: ownChangesTime},
 	}
 }

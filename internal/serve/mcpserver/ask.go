@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 // patience is how long the questions of one round may wait for their answers. People
@@ -99,7 +99,7 @@ var errSilent = errors.New("the client has stopped sending")
 // legacyParams are the params as the legacy era has them: there, who sends a person to a
 // page gives that an id.
 func (q *question) legacyParams() json.RawMessage {
-	if string(guard.Member(q.params, "mode")) != `"url"` || guard.Member(q.params, "elicitationId") != nil {
+	if string(strictjson.Member(q.params, "mode")) != `"url"` || strictjson.Member(q.params, "elicitationId") != nil {
 		return q.params
 	}
 	return apply(q.params, []edit{{1, 0, `"elicitationId":"` + rand.Text() + `",`}})
@@ -110,7 +110,7 @@ type clientReply struct{ result, fault json.RawMessage }
 
 func (r clientReply) object() (json.RawMessage, error) {
 	if r.fault != nil {
-		message, _ := guard.String(guard.Member(r.fault, "message"))
+		message, _ := strictjson.String(strictjson.Member(r.fault, "message"))
 		return nil, errors.New(message)
 	}
 	if len(r.result) == 0 || r.result[0] != '{' {
@@ -183,7 +183,7 @@ func (s *Server) questionID(peer string) func(uint64) string {
 		if s.opts.Fleet == nil {
 			return strconv.FormatUint(number, 10)
 		}
-		sealed := s.askers().Close(s.opts.Replica+" "+strconv.FormatUint(number, 10), []byte(peer), s.opts.Now().Add(patience+time.Second))
+		sealed := s.askers().Seal(s.opts.Replica+" "+strconv.FormatUint(number, 10), []byte(peer), s.opts.Now().Add(patience+time.Second))
 		return `"` + sealed + `"`
 	}
 }
@@ -197,7 +197,7 @@ func (x *exchange) takeAnswer(ctx context.Context) error {
 	if s.questions.answer(x.peer, string(x.env.id), clientReply{x.env.result, x.env.fault}) || s.opts.Fleet == nil {
 		return nil
 	}
-	sealed, _ := guard.String(x.env.id)
+	sealed, _ := strictjson.String(x.env.id)
 	asker, _, ok := s.askers().Open(sealed, []byte(x.peer), s.opts.Now())
 	if !ok {
 		return nil // not a question of ours, or one that is over

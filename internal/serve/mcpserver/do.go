@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 // Reply is how far a call has come: to its end, or to what its tool asks before it goes on.
@@ -64,12 +64,12 @@ func (s *Server) Do(ctx context.Context, gate string, r *Request) (Reply, error)
 func (q *inquiry) toPeople() map[string]Question {
 	questions := make(map[string]Question, len(q.questions))
 	for _, asked := range q.questions {
-		message, _ := guard.String(guard.Member(asked.params, "message"))
+		message, _ := strictjson.String(strictjson.Member(asked.params, "message"))
 		shown := Question{Message: message}
-		if string(guard.Member(asked.params, "mode")) == `"url"` {
-			shown.URL, _ = guard.String(guard.Member(asked.params, "url"))
+		if string(strictjson.Member(asked.params, "mode")) == `"url"` {
+			shown.URL, _ = strictjson.String(strictjson.Member(asked.params, "url"))
 		} else {
-			shown.Schema = guard.Member(asked.params, "requestedSchema")
+			shown.Schema = strictjson.Member(asked.params, "requestedSchema")
 		}
 		questions[asked.key] = shown
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 // metaCall is where a result says which call it answers, as the record and the log
@@ -104,8 +104,8 @@ var hopMeta = []string{
 func (h *hop) append(b []byte, raw json.RawMessage) []byte {
 	b = slices.Grow(b, len(raw)+len(h.server)+len(h.state)+128)
 	b = append(b, '{')
-	if h.typed && string(guard.Member(raw, "isError")) == "true" {
-		h.failure = guard.Member(raw, "structuredContent")
+	if h.typed && string(strictjson.Member(raw, "isError")) == "true" {
+		h.failure = strictjson.Member(raw, "structuredContent")
 	}
 	hasType, hasMeta := h.era == legacyEra, h.era == legacyEra && h.failure == nil && (h.paid == nil || h.paid.Receipt == nil)
 	for key, part := range parts(raw) {
@@ -184,7 +184,7 @@ type part struct{ text, value json.RawMessage }
 func parts(object json.RawMessage) iter.Seq2[string, part] {
 	return func(yield func(string, part) bool) {
 		at := bytes.IndexByte(object, '{') + 1
-		for key, value := range guard.Members(object) {
+		for key, value := range strictjson.Members(object) {
 			end := cap(object) - cap(value) + len(value) // a value is a part of its object
 			text := bytes.TrimPrefix(bytes.TrimLeft(object[at:end], " \t\r\n"), []byte(","))
 			if at = end; !yield(key, part{text, value}) {

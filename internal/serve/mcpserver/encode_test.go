@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 // The result of another server keeps its bytes; what is said of the hop is ours.
@@ -80,7 +80,7 @@ func FuzzForeignResults(f *testing.F) {
 	f.Add([]byte(`{"a":1,"_meta":{"b":[1.10,"}"]},"resultType":"complete"}`), true, "")
 	f.Add([]byte(" { \"_meta\" : 1 , \"a\" : { } } "), false, "sealed")
 	f.Fuzz(func(t *testing.T, raw []byte, modern bool, state string) {
-		if guard.CheckJSON(raw) != nil || strings.TrimLeft(string(raw), " \t\r\n")[0] != '{' || strings.Trim(state, "abc") != "" {
+		if strictjson.Check(raw) != nil || strings.TrimLeft(string(raw), " \t\r\n")[0] != '{' || strings.Trim(state, "abc") != "" {
 			return
 		}
 		h := hop{server: []byte(`"io.modelcontextprotocol/serverInfo":{}`), call: "c", state: state}
@@ -88,7 +88,7 @@ func FuzzForeignResults(f *testing.F) {
 			h.era = modernEra
 		}
 		out := h.append([]byte("before"), slices.Clone(raw))[len("before"):]
-		if err := guard.CheckJSON(out); err != nil {
+		if err := strictjson.Check(out); err != nil {
 			t.Fatalf("%s became %s: %v", raw, out, err)
 		}
 		if in, got := foreign(raw), foreign(out); !slices.Equal(in, got) {
@@ -100,10 +100,10 @@ func FuzzForeignResults(f *testing.F) {
 // foreign are the members of a result that are not about the hop.
 func foreign(object json.RawMessage) (members []string) {
 	about := []string{"resultType", "ttlMs", "cacheScope", "requestState", "structuredContent"}
-	for key, value := range guard.Members(object) {
+	for key, value := range strictjson.Members(object) {
 		switch {
 		case key == "_meta":
-			for key, value := range guard.Members(value) {
+			for key, value := range strictjson.Members(value) {
 				if !slices.Contains(hopMeta, key) {
 					members = append(members, "_meta "+key+string(value))
 				}
@@ -131,10 +131,10 @@ func TestInjectedArgumentsAreNotAskedFor(t *testing.T) {
 	for _, e := range []era{legacyEra, modernEra} {
 		definition := appendTool(nil, bound, e)
 		const want = `{"type":"object","properties":{"z":{"type":"string","x-mcp-header":"Z"}},"required":["z"],"additionalProperties":false}`
-		if got := string(guard.Member(definition, "inputSchema")); got != want {
+		if got := string(strictjson.Member(definition, "inputSchema")); got != want {
 			t.Errorf("%d: %s", e, got)
 		}
-		if got := string(guard.Member(guard.Member(definition, "_meta"), "contextRequirements")); got != `["wallet"]` {
+		if got := string(strictjson.Member(strictjson.Member(definition, "_meta"), "contextRequirements")); got != `["wallet"]` {
 			t.Errorf("%d: %s", e, got)
 		}
 	}

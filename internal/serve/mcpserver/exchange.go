@@ -11,7 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 // exchange is one request of a client, of either era and over any transport, with the way
@@ -106,8 +106,8 @@ func (x *exchange) answer(ctx context.Context) (result []byte, wire *jsonrpc.Err
 }
 
 func (x *exchange) list() ([]byte, *jsonrpc.Error) {
-	raw := guard.Member(x.env.params, "cursor")
-	cursor, ok := guard.String(raw)
+	raw := strictjson.Member(x.env.params, "cursor")
+	cursor, ok := strictjson.String(raw)
 	if !ok && raw != nil {
 		cursor = "?" // not a valid cursor
 	}
@@ -133,7 +133,7 @@ func (x *exchange) begin(ctx context.Context) (context.Context, func()) {
 
 // setLevel sets the level of the log messages that a session gets, at all replicas.
 func (x *exchange) setLevel(ctx context.Context) ([]byte, *jsonrpc.Error) {
-	name, _ := guard.String(guard.Member(x.env.params, "level"))
+	name, _ := strictjson.String(strictjson.Member(x.env.params, "level"))
 	level, ok := levelOf(name)
 	if !ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown log level %.40q", name)}
@@ -154,7 +154,7 @@ func (x *exchange) take(ctx context.Context) error {
 	case x.env.method == "":
 		return x.takeAnswer(ctx)
 	case x.env.method == "notifications/cancelled":
-		if id := guard.Member(x.env.params, "requestId"); id != nil {
+		if id := strictjson.Member(x.env.params, "requestId"); id != nil {
 			return x.cancel(ctx, id)
 		}
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/paramheader"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 func headerMismatch(format string, args ...any) *jsonrpc.Error {
@@ -25,10 +26,10 @@ func checkHeaders(h http.Header, env *envelope, meta *requestMeta) *jsonrpc.Erro
 	want := [][2]string{{"Mcp-Protocol-Version", meta.version}, {"Mcp-Method", env.method}}
 	switch env.method {
 	case "tools/call", "prompts/get":
-		name, _ := guard.String(guard.Member(env.params, "name"))
+		name, _ := strictjson.String(strictjson.Member(env.params, "name"))
 		want = append(want, [2]string{"Mcp-Name", name})
 	case "resources/read":
-		uri, _ := guard.String(guard.Member(env.params, "uri"))
+		uri, _ := strictjson.String(strictjson.Member(env.params, "uri"))
 		want = append(want, [2]string{"Mcp-Name", uri})
 	}
 	for _, w := range want {
@@ -56,10 +57,10 @@ func decodeHeader(value string) (string, bool) {
 }
 
 // bindHeaders finds the x-mcp-header annotations of what callers are asked for.
-func bindHeaders(tools []toolyard.NamedTool) map[*toolyard.Tool][]guard.HeaderBinding {
-	binds := make(map[*toolyard.Tool][]guard.HeaderBinding)
+func bindHeaders(tools []toolyard.NamedTool) map[*toolyard.Tool][]paramheader.Binding {
+	binds := make(map[*toolyard.Tool][]paramheader.Binding)
 	for _, t := range tools {
-		if found, err := guard.HeaderBindings(t.CallerInput()); err == nil && len(found) > 0 {
+		if found, err := paramheader.Bindings(t.CallerInput()); err == nil && len(found) > 0 {
 			binds[t.Tool] = found
 		}
 	}
@@ -98,7 +99,7 @@ func checkParamHeaders(h http.Header, v *view, j *job) *jsonrpc.Error {
 
 // sameValue compares a header with a string, an integer or a boolean.
 func sameValue(header string, arg json.RawMessage) bool {
-	if text, ok := guard.String(arg); ok {
+	if text, ok := strictjson.String(arg); ok {
 		return header == text
 	}
 	if string(arg) == "true" || string(arg) == "false" {

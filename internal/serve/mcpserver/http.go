@@ -16,7 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 // modernVersion is the first version of the modern era, and the only one so far.
@@ -173,7 +173,7 @@ func (a *access) post(w http.ResponseWriter, r *http.Request, modern bool) {
 	if a = a.renew(w, r); a == nil {
 		return
 	}
-	if modern || guard.Member(guard.Member(env.params, "_meta"), mcp.MetaKeyProtocolVersion) != nil {
+	if modern || strictjson.Member(strictjson.Member(env.params, "_meta"), mcp.MetaKeyProtocolVersion) != nil {
 		a.postModern(w, r, &env)
 		return
 	}
@@ -239,11 +239,11 @@ func tooLarge(limit int64) *jsonrpc.Error {
 
 // parse takes a message apart. It refuses what two readers could read differently.
 func parse(body []byte) (env envelope, _ *jsonrpc.Error) {
-	if err := guard.CheckJSON(body); err != nil {
+	if err := strictjson.Check(body); err != nil {
 		return env, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "not strict JSON: " + err.Error()}
 	}
 	var version, method json.RawMessage
-	for key, value := range guard.Members(body) {
+	for key, value := range strictjson.Members(body) {
 		switch key {
 		case "jsonrpc":
 			version = value
@@ -264,7 +264,7 @@ func parse(body []byte) (env envelope, _ *jsonrpc.Error) {
 		}
 	}
 	var ok bool
-	switch env.method, ok = guard.String(method); {
+	switch env.method, ok = strictjson.String(method); {
 	case string(version) != `"2.0"`:
 		return env, invalid(`a message has "jsonrpc": "2.0"`)
 	case env.id != nil && !validID(env.id):

@@ -11,7 +11,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/seal"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 // maxRounds is how often one call may ask a client of the legacy era. One of the modern
@@ -31,7 +32,7 @@ type job struct {
 	method string
 	name   string          // of the tool or the prompt, or the address of the resource
 	params json.RawMessage // of a completion
-	opened guard.Nonce     // of the state that came back; zero for none
+	opened seal.Nonce      // of the state that came back; zero for none
 
 	tool *toolyard.Tool                                                       // what runs; nil before resolve, and for a completion that nobody offers
 	ask  func(context.Context, *inquiry) (answers json.RawMessage, err error) // of the legacy era
@@ -154,7 +155,7 @@ func (j *job) resolvePrompt() *toolyard.Error {
 	if given[0] != '{' {
 		return toolyard.Errorf(toolyard.Invalid, "The arguments of the prompt %s are not an object.", j.name)
 	}
-	for key, value := range guard.Members(given) {
+	for key, value := range strictjson.Members(given) {
 		if value[0] != '"' {
 			return toolyard.Errorf(toolyard.Invalid, "The argument %s of the prompt %s is not a string.", key, j.name)
 		}
@@ -168,18 +169,18 @@ func (j *job) resolvePrompt() *toolyard.Error {
 // resolveCompletion finds who completes an argument of a prompt or of a template. That
 // nobody does is no error: there are no proposals then.
 func (j *job) resolveCompletion() *toolyard.Error {
-	ref := guard.Member(j.params, "ref")
-	name, _ := guard.String(guard.Member(ref, "name"))
-	uri, _ := guard.String(guard.Member(ref, "uri"))
+	ref := strictjson.Member(j.params, "ref")
+	name, _ := strictjson.String(strictjson.Member(ref, "name"))
+	uri, _ := strictjson.String(strictjson.Member(ref, "uri"))
 	j.Args = withoutMeta(j.params)
-	switch kind, _ := guard.String(guard.Member(ref, "type")); kind {
+	switch kind, _ := strictjson.String(strictjson.Member(ref, "type")); kind {
 	case "ref/prompt":
 		prompt, ok := j.view.GetPrompt(name)
 		if !ok {
 			return toolyard.Errorf(toolyard.NotFound, "Unknown prompt: %s", name)
 		}
 		j.tool = prompt.Completer
-		shown := guard.Member(guard.Member(j.Args, "ref"), "name")
+		shown := strictjson.Member(strictjson.Member(j.Args, "ref"), "name")
 		j.Args = apply(j.Args, []edit{replacement(j.Args, shown, string(toolyard.AppendJSONString(nil, prompt.Name)))})
 	case "ref/resource":
 		i := slices.IndexFunc(j.view.Resources, func(r *toolyard.Resource) bool { return r.URI == uri })
@@ -196,7 +197,7 @@ func (j *job) resolveCompletion() *toolyard.Error {
 // withoutMeta is an object without its _meta, which is for this hop only.
 func withoutMeta(params json.RawMessage) json.RawMessage {
 	b := []byte{'{'}
-	for key, value := range guard.Members(params) {
+	for key, value := range strictjson.Members(params) {
 		if key != "_meta" {
 			b = append(append(append(toolyard.AppendJSONString(b, key), ':'), value...), ',')
 		}
@@ -273,7 +274,7 @@ func (j *job) document(res *toolyard.Result) (json.RawMessage, error) {
 		raw = res.Structured
 	}
 	want := map[string]string{"resources/read": "contents", "prompts/get": "messages", "completion/complete": "completion"}[j.method]
-	if guard.Member(raw, want) == nil {
+	if strictjson.Member(raw, want) == nil {
 		return nil, toolyard.Errorf(toolyard.InvalidOutput, "The result of %s has no %s.", j.tool.Name, want)
 	}
 	return raw, nil

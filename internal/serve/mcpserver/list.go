@@ -12,7 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 // listings are the methods that list something: the member of the result that holds it,
@@ -64,7 +64,7 @@ func encodePrompts(v *toolyard.View, _ era) *list {
 	l := &list{}
 	for _, p := range v.Prompts {
 		definition := p.Definition
-		if name := guard.Member(definition, "name"); name != nil {
+		if name := strictjson.Member(definition, "name"); name != nil {
 			definition = apply(definition, []edit{replacement(definition, name, string(toolyard.AppendJSONString(nil, p.Name)))})
 		}
 		l.add(p.Name, func(b []byte) []byte { return appendCompact(b, definition) })
@@ -175,8 +175,8 @@ func appendTool(b []byte, t toolyard.NamedTool, e era) []byte {
 // only is said among its annotations.
 func appendExtra(b []byte, t toolyard.NamedTool) []byte {
 	extra := t.Extra
-	if t.IsReadOnly() && string(guard.Member(extra["annotations"], "readOnlyHint")) != "true" {
-		hints := maps.Collect(guard.Members(extra["annotations"]))
+	if t.IsReadOnly() && string(strictjson.Member(extra["annotations"], "readOnlyHint")) != "true" {
+		hints := maps.Collect(strictjson.Members(extra["annotations"]))
 		hints["readOnlyHint"] = json.RawMessage("true")
 		extra = maps.Clone(extra)
 		if extra == nil {

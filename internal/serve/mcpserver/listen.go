@@ -9,7 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 // changes are the names of changes, by kind: in the filter of a listener, and on the wire.
@@ -95,14 +95,14 @@ type subscription struct {
 }
 
 func (x *exchange) subscription() (*subscription, *jsonrpc.Error) {
-	filter := guard.Member(x.env.params, "notifications")
+	filter := strictjson.Member(x.env.params, "notifications")
 	if len(filter) == 0 || filter[0] != '{' {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "notifications is missing"}
 	}
 	s := &subscription{id: `"_meta":{"` + mcp.MetaKeySubscriptionID + `":` + string(x.env.id) + `}`}
 	var accepted []string
 	for k, c := range changes {
-		if s.all[k] = string(guard.Member(filter, c.filter)) == "true"; s.all[k] {
+		if s.all[k] = string(strictjson.Member(filter, c.filter)) == "true"; s.all[k] {
 			accepted = append(accepted, `"`+c.filter+`":true`)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 // requestMeta is what every request of the modern era carries in its _meta.
@@ -24,22 +24,22 @@ type requestMeta struct {
 }
 
 func readMeta(params json.RawMessage) (m requestMeta) {
-	for key, value := range guard.Members(guard.Member(params, "_meta")) {
+	for key, value := range strictjson.Members(strictjson.Member(params, "_meta")) {
 		switch key {
 		case mcp.MetaKeyProtocolVersion:
-			m.version, _ = guard.String(value)
+			m.version, _ = strictjson.String(value)
 		case mcp.MetaKeyClientCapabilities:
 			m.capabilities = value
 		case mcp.MetaKeyLogLevel: //nolint:staticcheck // deprecated, not gone
-			m.logLevel, _ = guard.String(value)
+			m.logLevel, _ = strictjson.String(value)
 		case "progressToken":
 			m.progressToken = value
 		case "traceparent":
-			m.trace.Parent, _ = guard.String(value)
+			m.trace.Parent, _ = strictjson.String(value)
 		case "tracestate":
-			m.trace.State, _ = guard.String(value)
+			m.trace.State, _ = strictjson.String(value)
 		case "baggage":
-			m.trace.Baggage, _ = guard.String(value)
+			m.trace.Baggage, _ = strictjson.String(value)
 		default:
 			m.keep(key, value)
 		}
@@ -127,17 +127,17 @@ func (j *job) readParams() *jsonrpc.Error {
 	if j.method == "resources/read" {
 		named = "uri"
 	}
-	for key, value := range guard.Members(j.params) {
+	for key, value := range strictjson.Members(j.params) {
 		switch key {
 		case named:
-			j.name, _ = guard.String(value)
+			j.name, _ = strictjson.String(value)
 		case "arguments":
 			j.Args = value
 		case "inputResponses":
 			j.Answers = value
 		case "requestState":
 			var ok bool
-			if j.State, ok = guard.String(value); !ok {
+			if j.State, ok = strictjson.String(value); !ok {
 				return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState is a string"}
 			}
 		}

@@ -8,7 +8,8 @@ import (
 	"slices"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // Bounds on what an unfinished result asks, and on what comes back.
@@ -53,15 +54,15 @@ func inquire(c *toolyard.Call, raw json.RawMessage) (*inquiry, error) {
 }
 
 func readInquiry(raw json.RawMessage) (*inquiry, error) {
-	if err := guard.CheckJSON(raw); err != nil {
+	if err := strictjson.Check(raw); err != nil {
 		return nil, err
 	}
-	if kind, _ := guard.String(guard.Member(raw, "resultType")); kind != "input_required" {
+	if kind, _ := strictjson.String(strictjson.Member(raw, "resultType")); kind != "input_required" {
 		return nil, fmt.Errorf("nobody here knows results of the type %.40q", kind)
 	}
-	asked, state := guard.Member(raw, "inputRequests"), guard.Member(raw, "requestState")
+	asked, state := strictjson.Member(raw, "inputRequests"), strictjson.Member(raw, "requestState")
 	q, ok := &inquiry{}, false
-	if q.state, ok = guard.String(state); !ok && state != nil {
+	if q.state, ok = strictjson.String(state); !ok && state != nil {
 		return nil, errors.New("requestState is not a string")
 	}
 	switch {
@@ -72,9 +73,9 @@ func readInquiry(raw json.RawMessage) (*inquiry, error) {
 	case len(asked) > maxAsked || len(state) > maxState:
 		return nil, fmt.Errorf("inputRequests or requestState has more than %d KiB", maxAsked>>10)
 	}
-	for key, value := range guard.Members(asked) {
-		method, _ := guard.String(guard.Member(value, "method"))
-		q.questions = append(q.questions, question{key, method, guard.Member(value, "params")})
+	for key, value := range strictjson.Members(asked) {
+		method, _ := strictjson.String(strictjson.Member(value, "method"))
+		q.questions = append(q.questions, question{key, method, strictjson.Member(value, "params")})
 	}
 	if len(q.questions) > maxQuestions {
 		return nil, fmt.Errorf("it has more than %d questions", maxQuestions)
@@ -92,13 +93,13 @@ func (q *question) check(c *toolyard.Call) (need string, err error) {
 	}
 	switch q.method {
 	case "elicitation/create":
-		if err := guard.CheckTexts(q.params); err != nil {
+		if err := untrusted.CheckJSONText(q.params); err != nil {
 			return "", err // a person is going to read it
 		}
 		need, err = q.checkElicitation(c)
 	case "sampling/createMessage":
 		need = "sampling"
-		if guard.Member(q.params, "tools") != nil || guard.Member(q.params, "toolChoice") != nil {
+		if strictjson.Member(q.params, "tools") != nil || strictjson.Member(q.params, "toolChoice") != nil {
 			need = "sampling.tools"
 		}
 	case "roots/list":
@@ -115,9 +116,9 @@ func (q *question) check(c *toolyard.Call) (need string, err error) {
 // checkElicitation returns the capability that a question to a person needs. A client that
 // says nothing of modes has forms.
 func (q *question) checkElicitation(c *toolyard.Call) (need string, err error) {
-	switch mode := guard.Member(q.params, "mode"); string(mode) {
+	switch mode := strictjson.Member(q.params, "mode"); string(mode) {
 	case `"url"`:
-		return "elicitation.url", checkURL(guard.Member(q.params, "url"))
+		return "elicitation.url", checkURL(strictjson.Member(q.params, "url"))
 	case `"form"`, "":
 	default:
 		return "", fmt.Errorf("no client knows the mode %.40s", mode)
@@ -126,12 +127,12 @@ func (q *question) checkElicitation(c *toolyard.Call) (need string, err error) {
 	if c.Supports("elicitation.url") {
 		need = "elicitation.form"
 	}
-	return need, checkForm(guard.Member(q.params, "requestedSchema"))
+	return need, checkForm(strictjson.Member(q.params, "requestedSchema"))
 }
 
 // checkURL refuses what is not an address of the web: a person is going to open it.
 func checkURL(raw json.RawMessage) error {
-	text, _ := guard.String(raw)
+	text, _ := strictjson.String(raw)
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http" {
 		return errors.New("url is not an address of the web")
@@ -147,7 +148,7 @@ var nested = []string{
 
 // isFlat reports whether a schema has no schemas inside but those under the keywords given.
 func isFlat(schema json.RawMessage, but ...string) bool {
-	for key := range guard.Members(schema) {
+	for key := range strictjson.Members(schema) {
 		if slices.Contains(nested, key) && !slices.Contains(but, key) {
 			return false
 		}
@@ -161,10 +162,10 @@ func checkForm(schema json.RawMessage) error {
 	if _, err := toolyard.NewSchema(schema); err != nil {
 		return fmt.Errorf("requestedSchema: %w", err)
 	}
-	if string(guard.Member(schema, "type")) != `"object"` || !isFlat(schema, "properties") {
+	if string(strictjson.Member(schema, "type")) != `"object"` || !isFlat(schema, "properties") {
 		return errors.New("requestedSchema is not a flat object")
 	}
-	for name, field := range guard.Members(guard.Member(schema, "properties")) {
+	for name, field := range strictjson.Members(strictjson.Member(schema, "properties")) {
 		if !isField(field) {
 			return fmt.Errorf("requestedSchema: %.100q is not a text, a number, a truth value or a choice", name)
 		}
@@ -173,16 +174,16 @@ func checkForm(schema json.RawMessage) error {
 }
 
 func isField(field json.RawMessage) bool {
-	switch kind, _ := guard.String(guard.Member(field, "type")); kind {
+	switch kind, _ := strictjson.String(strictjson.Member(field, "type")); kind {
 	case "string":
 		return isFlat(field, "oneOf", "anyOf") && areChoices(field)
 	case "number", "integer", "boolean":
 		return isFlat(field)
 	case "array":
-		items := guard.Member(field, "items")
-		texts := string(guard.Member(items, "type")) == `"string"` && guard.Member(items, "enum") != nil
+		items := strictjson.Member(field, "items")
+		texts := string(strictjson.Member(items, "type")) == `"string"` && strictjson.Member(items, "enum") != nil
 		return isFlat(field, "items") && isFlat(items, "oneOf", "anyOf") && areChoices(items) &&
-			(texts || guard.Member(items, "oneOf") != nil || guard.Member(items, "anyOf") != nil)
+			(texts || strictjson.Member(items, "oneOf") != nil || strictjson.Member(items, "anyOf") != nil)
 	}
 	return false
 }
@@ -191,11 +192,11 @@ func isField(field json.RawMessage) bool {
 func areChoices(schema json.RawMessage) bool {
 	for _, key := range []string{"oneOf", "anyOf"} {
 		var choices []json.RawMessage
-		if raw := guard.Member(schema, key); raw != nil && json.Unmarshal(raw, &choices) != nil {
+		if raw := strictjson.Member(schema, key); raw != nil && json.Unmarshal(raw, &choices) != nil {
 			return false
 		}
 		for _, choice := range choices {
-			if guard.Member(choice, "const") == nil || !isFlat(choice) {
+			if strictjson.Member(choice, "const") == nil || !isFlat(choice) {
 				return false
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 // asks is an unfinished result with one question.
@@ -109,7 +109,7 @@ func FuzzInquire(f *testing.F) {
 			return
 		}
 		for _, question := range q.questions {
-			if guard.CheckJSON(question.params) != nil || guard.CheckJSON(question.legacyParams()) != nil {
+			if strictjson.Check(question.params) != nil || strictjson.Check(question.legacyParams()) != nil {
 				t.Errorf("%q", question.params)
 			}
 		}

@@ -5,26 +5,26 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/inbound"
 )
 
 // quota bounds how much of something clients hold at once. Nobody gets more than a quarter.
 type quota struct {
 	of     string // what it bounds, in words
-	shares *guard.Shares
+	shares *inbound.Shares
 }
 
 func newQuota(of string, maximum int) *quota {
-	return &quota{of, guard.NewShares(maximum, maximum/4)}
+	return &quota{of, inbound.NewShares(maximum, maximum/4)}
 }
 
 // take takes n, which release gives back.
 func (q *quota) take(origin string, n int) (release func(), err error) {
 	release, v := q.shares.Take(origin, n)
 	switch v {
-	case guard.ShareFull:
+	case inbound.CallerFull:
 		return nil, &toolyard.Error{Code: toolyard.RateLimited, Message: "You have too many " + q.of + " here. Try again when some have ended.", RetryAfter: 5 * time.Second}
-	case guard.AllFull:
+	case inbound.AllFull:
 		return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "This server has too many " + q.of + ". Try again later.", RetryAfter: 30 * time.Second}
 	}
 	return release, nil
@@ -39,5 +39,5 @@ func originOf(caller toolyard.Caller, r *http.Request) string {
 	if caller.Authenticated() {
 		return "caller " + caller.Account + " " + caller.ID
 	}
-	return unknownOrigin + guard.Origin(r.RemoteAddr)
+	return unknownOrigin + inbound.CallerAddress(r.RemoteAddr)
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/seal"
 )
 
 const (
@@ -22,8 +22,8 @@ const (
 // and neither reads it, nor changes it, nor uses it for another call. Each sealer opens it once,
 // or again for the same idempotency key, with which the call runs once.
 type sealer struct {
-	own    guard.Seal
-	opened recent[guard.Nonce, digest] // with the keys that they were opened for
+	own    seal.Sealer
+	opened recent[seal.Nonce, digest] // with the keys that they were opened for
 }
 
 // Tokens remembers which tokens were used, for all servers that share it. Store implements it.
@@ -47,16 +47,16 @@ func newSealer(secret []byte) *sealer {
 		secret = make([]byte, sha256.Size)
 		_, _ = rand.Read(secret) // never fails
 	}
-	return &sealer{own: guard.NewSeal(secret, "toolyard request state"), opened: recent[guard.Nonce, digest]{max: maxOpened, keep: sealTime}}
+	return &sealer{own: seal.New(secret, "toolyard request state"), opened: recent[seal.Nonce, digest]{max: maxOpened, keep: sealTime}}
 }
 
 // seal seals a state for the call that binding stands for.
 func (s *sealer) seal(state string, binding []byte, now time.Time) string {
-	return s.own.Close(state, binding, now.Add(sealTime+time.Second)) // the last second is a whole one
+	return s.own.Seal(state, binding, now.Add(sealTime+time.Second)) // the last second is a whole one
 }
 
 // open opens a seal for the call that it was made for, which has an idempotency key or none.
-func (s *sealer) open(sealed string, binding []byte, key string, now time.Time) (state string, id guard.Nonce, ok bool) {
+func (s *sealer) open(sealed string, binding []byte, key string, now time.Time) (state string, id seal.Nonce, ok bool) {
 	if state, id, ok = s.own.Open(sealed, binding, now); !ok {
 		return "", id, false
 	}
@@ -64,12 +64,12 @@ func (s *sealer) open(sealed string, binding []byte, key string, now time.Time) 
 }
 
 // forget lets a seal be opened anew: the call that it was opened for did not run.
-func (s *sealer) forget(id guard.Nonce) { s.opened.remove(id) }
+func (s *sealer) forget(id seal.Nonce) { s.opened.remove(id) }
 
 // admits reports whether a seal is opened for the first time, or for the same key again. It
 // remembers each as long as it is valid; only if very many are opened, the oldest are forgotten
 // sooner.
-func (s *sealer) admits(id guard.Nonce, key string, now time.Time) bool {
+func (s *sealer) admits(id seal.Nonce, key string, now time.Time) bool {
 	var of digest
 	if key != "" {
 		of = sha256.Sum256([]byte(key))
@@ -103,14 +103,14 @@ func (j *job) consume(ctx context.Context, key string) (ok bool, err error) {
 		}
 	}
 	if user == owner && !first && key != "" {
-		j.opened = guard.Nonce{} // whoever came first with this key releases it
+		j.opened = seal.Nonce{} // whoever came first with this key releases it
 	}
 	return user == owner, nil
 }
 
 // release lets the state be used again: the call that it was opened for did not run.
 func (j *job) release(ctx context.Context) {
-	if j.opened == (guard.Nonce{}) {
+	if j.opened == (seal.Nonce{}) {
 		return
 	}
 	s := j.gate.server

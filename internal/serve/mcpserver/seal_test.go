@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/seal"
 )
 
 var noon = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
@@ -117,7 +117,7 @@ func TestAChangedSealIsRefused(t *testing.T) {
 		if state, _, ok := s.open(changed, call, "", noon); ok && changed != sealed {
 			t.Fatalf("%q opened as %q", changed, state)
 		}
-		s.opened = recent[guard.Nonce, digest]{max: maxOpened, keep: sealTime} // that it was opened before is no excuse
+		s.opened = recent[seal.Nonce, digest]{max: maxOpened, keep: sealTime} // that it was opened before is no excuse
 	}
 	if _, _, ok := s.open(sealed, call, "", noon); !ok {
 		t.Error("the seal itself does not open")
@@ -153,7 +153,7 @@ func mutate(r *rand.Rand, sealed string) string {
 // A flood of seals is forgotten in order, and the memory for it is bounded.
 func TestOpenedSealsAreBounded(t *testing.T) {
 	s := newSealer(nil)
-	var id guard.Nonce
+	var id seal.Nonce
 	for i := range 3 * maxOpened {
 		id[0], id[1], id[2], id[3] = byte(i), byte(i>>8), byte(i>>16), byte(i>>24)
 		if !s.admits(id, "", noon) {

@@ -24,7 +24,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/seal"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 // Options are the settings of a Server. Call must be set.
@@ -61,10 +62,10 @@ type Server struct {
 	close context.CancelFunc
 
 	sealer     func() *sealer
-	sessions   func() guard.Seal // of session ids
-	askers     func() guard.Seal // of the ids of questions
-	serverInfo []byte            // `"io.modelcontextprotocol/serverInfo":{...}`
-	discover   []byte            // the result of server/discover
+	sessions   func() seal.Sealer // of session ids
+	askers     func() seal.Sealer // of the ids of questions
+	serverInfo []byte             // `"io.modelcontextprotocol/serverInfo":{...}`
+	discover   []byte             // the result of server/discover
 
 	streams     *quota
 	asking      *quota   // calls that wait for an answer of their client
@@ -113,8 +114,8 @@ func New(opts Options) *Server {
 		return []byte(rand.Text())
 	})
 	s.sealer = sync.OnceValue(func() *sealer { return newSealer(key()) })
-	s.sessions = sync.OnceValue(func() guard.Seal { return guard.NewSeal(key(), "toolyard mcp session") })
-	s.askers = sync.OnceValue(func() guard.Seal { return guard.NewSeal(key(), "toolyard question id") })
+	s.sessions = sync.OnceValue(func() seal.Sealer { return seal.New(key(), "toolyard mcp session") })
+	s.askers = sync.OnceValue(func() seal.Sealer { return seal.New(key(), "toolyard question id") })
 	s.describe()
 	s.done, s.close = context.WithCancel(context.Background())
 	s.gates.Store(&map[string]*gate{})
@@ -222,7 +223,7 @@ func takeString(key, said string, meta toolyard.Meta) (string, toolyard.Meta, er
 	}
 	meta = maps.Clone(meta) // others may have it too
 	delete(meta, key)
-	text, isText := guard.String(raw)
+	text, isText := strictjson.String(raw)
 	if !isText || text == "" || (said != "" && said != text) {
 		return "", meta, toolyard.Errorf(toolyard.Invalid, "_meta %s must be a text, and the same wherever it is said.", key)
 	}

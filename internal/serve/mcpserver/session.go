@@ -11,7 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 // sessionLifetime is how long a client may use one Mcp-Session-Id. Sessions cost the server
@@ -36,7 +36,7 @@ var legacyVersions = slices.DeleteFunc(mcp.SupportedProtocolVersions(), func(v s
 
 // initialize agrees on a session. Its answer is the result of the request.
 func (s *Server) initialize(params json.RawMessage) (*session, []byte, *jsonrpc.Error) {
-	version, ok := guard.String(guard.Member(params, "protocolVersion"))
+	version, ok := strictjson.String(strictjson.Member(params, "protocolVersion"))
 	if !ok {
 		return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "protocolVersion is missing"}
 	}
@@ -50,7 +50,7 @@ func (s *Server) initialize(params json.RawMessage) (*session, []byte, *jsonrpc.
 	if err != nil {
 		return nil, nil, errInternal // it always has a JSON form
 	}
-	return &session{version: version, features: featuresOf(guard.Member(params, "capabilities"))}, result, nil
+	return &session{version: version, features: featuresOf(strictjson.Member(params, "capabilities"))}, result, nil
 }
 
 // maxFeature is how many bytes of one capability are kept: a session id is a header.
@@ -59,7 +59,7 @@ const maxFeature = 256
 // featuresOf are the capabilities of a client that decide what it can be asked.
 func featuresOf(capabilities json.RawMessage) json.RawMessage {
 	b := []byte{'{'}
-	for key, value := range guard.Members(capabilities) {
+	for key, value := range strictjson.Members(capabilities) {
 		if !slices.Contains([]string{"elicitation", "sampling", "roots"}, key) {
 			continue
 		}
@@ -74,7 +74,7 @@ func featuresOf(capabilities json.RawMessage) json.RawMessage {
 
 // sealSession makes the Mcp-Session-Id of a session.
 func (s *Server) sealSession(a *access, agreed *session) string {
-	return s.sessions().Close(agreed.version+" "+string(agreed.features), sessionBinding(a), s.opts.Now().Add(sessionLifetime))
+	return s.sessions().Seal(agreed.version+" "+string(agreed.features), sessionBinding(a), s.opts.Now().Add(sessionLifetime))
 }
 
 // openSession opens an Mcp-Session-Id. It is valid for the gate and the caller that it was made

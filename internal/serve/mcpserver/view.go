@@ -10,7 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/paramheader"
 )
 
 // gate is one gate for as long as it exists. What it shows is swapped as a whole.
@@ -27,7 +27,7 @@ type view struct {
 	*toolyard.View
 	next  [kinds]chan struct{}       // each is closed when its kind has changed
 	lists map[string][2]func() *list // by method, for each era
-	binds func() map[*toolyard.Tool][]guard.HeaderBinding
+	binds func() map[*toolyard.Tool][]paramheader.Binding
 }
 
 // kind is one of the things that a gate lists, and tells its callers of when they change.
@@ -58,7 +58,7 @@ func (g *gate) shown() *toolyard.View {
 func (g *gate) show(v *toolyard.View) {
 	old := g.view.Load()
 	next := &view{View: v, lists: make(map[string][2]func() *list, len(listings))}
-	next.binds = sync.OnceValue(func() map[*toolyard.Tool][]guard.HeaderBinding { return bindHeaders(v.Tools) })
+	next.binds = sync.OnceValue(func() map[*toolyard.Tool][]paramheader.Binding { return bindHeaders(v.Tools) })
 	var changed []kind
 	for k := range kinds {
 		if old != nil && same(k, old.View, v) {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 // Canonical is the one form of a tool's definition: keys sorted by their UTF-16 code units and
@@ -17,10 +17,10 @@ import (
 // the exact decimal that it denotes. 1.0, 1e0 and 1 are the same number, while 9007199254740993 is
 // not 9007199254740992. Two definitions mean the same if their canonical forms have the same bytes.
 //
-// The definition must pass [guard.CheckJSON], and its numbers must have at most 100 significant
+// The definition must pass [strictjson.Check], and its numbers must have at most 100 significant
 // digits and be about as large as a float64 may be.
 func Canonical(definition json.RawMessage) (json.RawMessage, error) {
-	if err := guard.CheckJSON(definition); err != nil {
+	if err := strictjson.Check(definition); err != nil {
 		return nil, err
 	}
 	w := writer{in: definition, out: make([]byte, 0, len(definition))}
@@ -113,7 +113,7 @@ func (w *writer) object() {
 		}
 		w.out = append(w.out, ',')
 		quoted := w.token()
-		key, _ := guard.String(quoted)
+		key, _ := strictjson.String(quoted)
 		w.out = append(appendString(w.out, quoted), ':')
 		w.next()
 		w.pos++ // the colon
@@ -186,7 +186,7 @@ func appendString(out, quoted []byte) []byte {
 	if !slices.Contains(quoted, '\\') {
 		return append(out, quoted...)
 	}
-	text, _ := guard.String(quoted)
+	text, _ := strictjson.String(quoted)
 	return append(appendEscaped(append(out, '"'), text), '"')
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/toolyard/toolyard/internal/guard"
 	"github.com/toolyard/toolyard/internal/sources/pin"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 func canonical(t interface{ Fatalf(string, ...any) }, raw string) string {
@@ -252,7 +252,7 @@ func FuzzCanonical(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := guard.CheckJSON(c); err != nil {
+		if err := strictjson.Check(c); err != nil {
 			t.Fatalf("%q became %q: %v", data, c, err)
 		}
 		again, err := pin.Canonical(c)

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 // Change is one difference between two definitions.
@@ -53,7 +53,7 @@ func bothBegin(bracket byte, old, new json.RawMessage) bool {
 }
 
 func (d *differ) objects(path string, old, new json.RawMessage) {
-	before, after := maps.Collect(guard.Members(old)), maps.Collect(guard.Members(new))
+	before, after := maps.Collect(strictjson.Members(old)), maps.Collect(strictjson.Members(new))
 	keys := slices.AppendSeq(slices.Collect(maps.Keys(before)), maps.Keys(after))
 	slices.SortFunc(keys, compareUTF16)
 	for _, key := range slices.Compact(keys) {

@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/safefile"
 )
 
 // file is a book's place on the disk.
@@ -36,7 +36,7 @@ func (f *file) read(last stamp) (data []byte, now stamp, same bool, err error) {
 	if err != nil || last.same(now.info) {
 		return nil, now, err == nil, err
 	}
-	if data, err = guard.ReadFile(f.path, maxFile); err != nil {
+	if data, err = safefile.Read(f.path, maxFile); err != nil {
 		return nil, now, false, fmt.Errorf("%s: %w", f.path, err)
 	}
 	return data, now, false, nil

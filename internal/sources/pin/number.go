@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Bounds on a number. What keeps them has a canonical form that [guard.CheckJSON] accepts.
+// Bounds on a number. What keeps them has a canonical form that [strictjson.Check] accepts.
 const (
 	maxDigits   = 100
 	maxExponent = 308

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
 // Keep is how much of arguments is kept.
@@ -57,7 +57,7 @@ func (a Arguments) kept(args json.RawMessage) json.RawMessage {
 func shape(args json.RawMessage, redact func(string) string) json.RawMessage {
 	b := []byte{'{'}
 	n := 0
-	for key, value := range guard.Members(args) {
+	for key, value := range strictjson.Members(args) {
 		if n++; n > maxMembers {
 			continue
 		}

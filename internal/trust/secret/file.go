@@ -14,7 +14,7 @@ import (
 	"filippo.io/age"
 	"filippo.io/age/armor"
 
-	"github.com/toolyard/toolyard/internal/guard"
+	"github.com/toolyard/toolyard/internal/trust/safefile"
 )
 
 const (
@@ -38,7 +38,7 @@ func (v *Vault) path(target string) string {
 }
 
 func (v *Vault) readFile(target string) (string, error) {
-	data, err := guard.ReadFile(v.path(target), maxSecret)
+	data, err := safefile.Read(v.path(target), maxSecret)
 	if err != nil {
 		return "", err
 	}
@@ -83,7 +83,7 @@ func (v *Vault) decrypted(target string) (string, error) {
 	if ok && known.modified.Equal(info.ModTime()) && known.size == info.Size() {
 		return known.text, nil
 	}
-	data, err := guard.ReadFile(path, maxAge)
+	data, err := safefile.Read(path, maxAge)
 	if err != nil {
 		return "", err
 	}
@@ -130,7 +130,7 @@ func (v *Vault) identities() ([]age.Identity, error) {
 	if v.options.Identity == "" {
 		return nil, errors.New("no age identity file is configured, so it cannot be decrypted")
 	}
-	data, err := guard.ReadFile(v.path(v.options.Identity), maxSecret)
+	data, err := safefile.Read(v.path(v.options.Identity), maxSecret)
 	if err != nil {
 		return nil, fmt.Errorf("the age identity file %s: %w", v.options.Identity, err)
 	}

@@ -1,0 +1,418 @@
+// Package framing splits streams from untrusted senders into messages: server-sent events and
+// lines, both with bounded memory.
+package framing
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// What ends a stream of events or lines before its end.
+var (
+	ErrLongEvent   = errors.New("it sent an event that is larger than allowed")
+	ErrManyEvents  = errors.New("it sent more events than allowed")
+	ErrEndlessLine = errors.New("it sent a line that does not end")
+)
+
+const (
+	firstBuffer = 4 << 10   // bytes of a buffer to begin with
+	keptBuffer  = MaxReused // a buffer that grew beyond this is not kept
+	maxField    = 4 << 10   // bytes of an event's name, id or retry
+	maxNothing  = 100       // reads in a row that bring nothing
+	maxHead     = 4 << 10   // bytes of a line that is too long, of its begin
+	maxTail     = 256       // and of its end
+	endless     = 1 << 30   // bytes of a line that nobody waits the end of
+)
+
+// MaxReused is the length beyond which the buffer of a line or an event is not used again: it
+// belongs to whoever got it.
+const MaxReused = 256 << 10
+
+// Event is one event of a stream. Its data is what the stranger sent, UTF-8 or not.
+type Event struct {
+	Name  string        // message if the event has none
+	ID    string        // of this event, or else of the last that had one
+	Data  []byte        // valid until the next event is read, or for good if it is longer than [MaxReused]
+	Retry time.Duration // how long to wait before asking again, as the stream said last
+}
+
+// EventReader reads a text/event-stream as HTML defines it. It keeps the data of one event, and of
+// other lines no more than it needs.
+type EventReader struct {
+	in        source
+	maxData   int
+	maxEvents int
+	count     int
+	err       error
+
+	line    line
+	began   bool // beyond the byte order mark
+	afterCR bool // a LF that follows belongs to the line before
+
+	data    []byte // of the event that is being read, as is what follows
+	hasData bool
+	name    []byte
+	id      []byte
+	value   []byte // of the field that is being read, unless it is data
+
+	lastName string // kept to make one string of it for many events
+	lastID   string
+	retry    time.Duration
+}
+
+// line is what is known of a line that was read in part.
+type line struct {
+	field [len("event") + 1]byte // as much of the field's name as tells it from others
+	named int                    // bytes of that name
+	colon bool                   // the name has ended
+	value bool                   // the value has begun
+	size  int                    // bytes of the line
+}
+
+func (l *line) is(field string) bool {
+	return l.named == len(field) && string(l.field[:l.named]) == field
+}
+
+// NewEventReader reads events of at most maxEvent bytes of data each, and at most maxEvents of them,
+// or any number if that is 0. Lines that are not data may not be longer either, or than 4 KiB
+// if that is more. To bound the bytes of the whole stream is up to the reader r.
+func NewEventReader(r io.Reader, maxEvent int, maxEvents int) *EventReader {
+	return &EventReader{in: source{r: r}, maxData: maxEvent, maxEvents: maxEvents}
+}
+
+// Next reads the next event. At the end it is io.EOF: an event that was cut off is none, and
+// what comes with the error has ID and Retry, with which to ask again. An error is for good.
+func (e *EventReader) Next() (Event, error) {
+	if cap(e.data) > keptBuffer {
+		e.data = nil
+	}
+	e.data = e.data[:0]
+	for e.err == nil {
+		switch b := e.in.unread(); {
+		case len(b) == 0, !e.began && len(b) < len(bom) && bytes.HasPrefix(bom, b):
+			e.err = e.in.fill(firstBuffer)
+		case !e.began:
+			e.began = true
+			if bytes.HasPrefix(b, bom) {
+				e.in.pos += len(bom)
+			}
+		default:
+			if e.step(b) {
+				return Event{Name: e.lastName, ID: e.lastID, Data: e.data, Retry: e.retry}, nil
+			}
+		}
+	}
+	return Event{ID: e.lastID, Retry: e.retry}, e.err
+}
+
+var bom = []byte("\uFEFF")
+
+// step reads at most to the end of the line. It reports whether that was the end of an event.
+func (e *EventReader) step(b []byte) bool {
+	if e.afterCR {
+		e.afterCR = false
+		if b[0] == '\n' {
+			e.in.pos++
+			return false
+		}
+	}
+	end := lineEnd(b)
+	if end < 0 {
+		e.in.pos += len(b)
+		e.err = e.feed(b)
+		return false
+	}
+	e.in.pos += end + 1
+	e.afterCR = b[end] == '\r'
+	if e.err = e.feed(b[:end]); e.err != nil {
+		return false
+	}
+	if e.line.size == 0 {
+		return e.dispatch()
+	}
+	e.err = e.endLine()
+	return false
+}
+
+// lineEnd is where the first LF or CR is, or -1.
+func lineEnd(b []byte) int {
+	end := bytes.IndexByte(b, '\n')
+	if end >= 0 {
+		b = b[:end]
+	}
+	if i := bytes.IndexByte(b, '\r'); i >= 0 {
+		return i
+	}
+	return end
+}
+
+// feed takes the next part of a line.
+func (e *EventReader) feed(part []byte) error {
+	l := &e.line
+	l.size += len(part)
+	if !l.colon {
+		name, value, found := bytes.Cut(part, colon)
+		if l.named < len(l.field) {
+			copy(l.field[l.named:], name)
+		}
+		l.named += len(name)
+		part = value
+		if found {
+			e.endName()
+		}
+	}
+	if l.colon && !l.value && len(part) > 0 {
+		l.value = true
+		part = bytes.TrimPrefix(part, space)
+	}
+	return e.take(part)
+}
+
+var lf, cr, colon, space = []byte("\n"), []byte("\r"), []byte(":"), []byte(" ")
+
+// endName prepares for the value of a field.
+func (e *EventReader) endName() {
+	e.line.colon = true
+	e.value = e.value[:0]
+	if e.line.is("data") {
+		if e.hasData {
+			e.data = appendBounded(e.data, lf, e.maxData)
+		}
+		e.hasData = true
+	}
+}
+
+// take keeps a part of a value if it is one that counts.
+func (e *EventReader) take(part []byte) error {
+	l := &e.line
+	switch {
+	case l.colon && l.is("data"):
+		if len(e.data)+len(part) > e.maxData {
+			return ErrLongEvent
+		}
+		e.data = appendBounded(e.data, part, e.maxData)
+	case l.colon && (l.is("event") || l.is("id") || l.is("retry")):
+		if len(e.value)+len(part) > maxField {
+			return ErrLongEvent
+		}
+		e.value = append(e.value, part...)
+	case l.size > max(e.maxData, maxField):
+		return ErrLongEvent
+	}
+	return nil
+}
+
+// appendBounded appends to a buffer that never gets larger than it may have to be.
+func appendBounded(b, part []byte, limit int) []byte {
+	if need := len(b) + len(part); need > cap(b) {
+		grown := make([]byte, len(b), min(max(2*cap(b), need, 256), max(need, limit)))
+		copy(grown, b)
+		b = grown
+	}
+	return append(b, part...)
+}
+
+// endLine takes the field that a line was.
+func (e *EventReader) endLine() error {
+	if !e.line.colon {
+		e.endName() // a name alone is a field without a value
+	}
+	switch l := &e.line; {
+	case l.is("event"):
+		e.name = append(e.name[:0], e.value...)
+	case l.is("id") && bytes.IndexByte(e.value, 0) < 0:
+		e.id = append(e.id[:0], e.value...)
+	case l.is("retry"):
+		if ms, err := strconv.ParseUint(string(e.value), 10, 32); err == nil {
+			e.retry = time.Duration(ms) * time.Millisecond
+		}
+	case l.is("data") && len(e.data) > e.maxData: // by the line feeds between
+		return ErrLongEvent
+	}
+	e.line = line{}
+	return nil
+}
+
+// dispatch ends an event. It reports whether there was one.
+func (e *EventReader) dispatch() bool {
+	if string(e.id) != e.lastID {
+		e.lastID = string(e.id)
+	}
+	if !e.hasData {
+		e.name = e.name[:0]
+		return false
+	}
+	if e.count++; e.maxEvents > 0 && e.count > e.maxEvents {
+		e.err = ErrManyEvents
+		return false
+	}
+	if len(e.name) == 0 {
+		e.name = append(e.name, "message"...)
+	}
+	if string(e.name) != e.lastName {
+		e.lastName = string(e.name)
+	}
+	e.name, e.hasData = e.name[:0], false
+	return true
+}
+
+// LongLineError says that a line was longer than allowed and skipped. What is kept of it helps to
+// find out whose answer it was.
+type LongLineError struct {
+	Head, Tail []byte // its first 4 KiB and its last 256 bytes
+	Size       int64  // bytes, without its end
+}
+
+func (e *LongLineError) Error() string {
+	return fmt.Sprintf("it sent a line of %d bytes, which is larger than allowed", e.Size)
+}
+
+// LineReader reads a stranger's messages, one a line.
+type LineReader struct {
+	in    source
+	max   int
+	given bool // the buffer belongs to whoever got the last line
+	err   error
+}
+
+// NewLineReader reads lines of at most max bytes.
+func NewLineReader(r io.Reader, max int) *LineReader { return &LineReader{in: source{r: r}, max: max} }
+
+// Next returns the next line without its end, LF or CRLF, valid until the next call, or for
+// good if it is longer than [MaxReused]. The last line needs no end. A line that is longer than max is skipped and reported as [*LongLineError],
+// after which the next one can be read; any other error is for good: io.EOF at the end,
+// [ErrEndlessLine] in a line of more than 1 GiB.
+func (l *LineReader) Next() ([]byte, error) {
+	if l.err != nil {
+		return nil, l.err
+	}
+	if l.given {
+		l.in.renew()
+		l.given = false
+	}
+	for searched := 0; ; {
+		b := l.in.unread()
+		if i := bytes.IndexByte(b[searched:], '\n'); i >= 0 {
+			l.in.pos += searched + i + 1
+			return l.checked(b[:searched+i])
+		}
+		if searched = len(b); searched > l.max+len("\r") {
+			return nil, l.skip()
+		}
+		if l.err = l.in.fill(l.max + len("\r\n")); l.err != nil {
+			if errors.Is(l.err, io.EOF) && len(b) > 0 {
+				l.in.pos = l.in.end
+				return l.checked(b)
+			}
+			return nil, l.err
+		}
+	}
+}
+
+// checked is a line of which the LF was taken off.
+func (l *LineReader) checked(b []byte) ([]byte, error) {
+	line := bytes.TrimSuffix(b, cr)
+	if len(line) > l.max {
+		long := &LongLineError{}
+		long.add(b)
+		long.trim()
+		return nil, long
+	}
+	l.given = len(line) > MaxReused
+	return slices.Clip(line), nil
+}
+
+// skip reads to the end of a line that is too long.
+func (l *LineReader) skip() error {
+	long := &LongLineError{}
+	for ended := false; !ended; {
+		var part []byte
+		part, _, ended = bytes.Cut(l.in.unread(), lf)
+		l.in.pos += len(part)
+		if long.add(part); long.Size > endless {
+			l.err = ErrEndlessLine
+			return l.err
+		}
+		if ended {
+			l.in.pos++
+		} else if l.err = l.in.fill(0); errors.Is(l.err, io.EOF) {
+			ended = true
+		} else if l.err != nil {
+			return l.err
+		}
+	}
+	long.trim()
+	return long
+}
+
+// add takes the next part of the line. It keeps a byte more than it should, for a CR at its end.
+func (e *LongLineError) add(part []byte) {
+	e.Size += int64(len(part))
+	e.Head = append(e.Head, part[:min(len(part), maxHead-len(e.Head))]...)
+	e.Tail = append(e.Tail, lastOf(part, maxTail+len(cr))...)
+	e.Tail = append(e.Tail[:0], lastOf(e.Tail, maxTail+len(cr))...)
+}
+
+// trim ends the line, whose LF was not added.
+func (e *LongLineError) trim() {
+	if bytes.HasSuffix(e.Tail, cr) {
+		e.Tail = e.Tail[:len(e.Tail)-len(cr)]
+		e.Size--
+	}
+	e.Tail = lastOf(e.Tail, maxTail)
+	e.Head = e.Head[:min(int64(len(e.Head)), e.Size)]
+}
+
+// lastOf is the last n bytes of b, or all if there are fewer.
+func lastOf(b []byte, n int) []byte { return b[max(0, len(b)-n):] }
+
+// source reads ahead into a buffer.
+type source struct {
+	r        io.Reader
+	buf      []byte
+	pos, end int
+	err      error // that came with the last bytes
+}
+
+func (s *source) unread() []byte { return s.buf[s.pos:s.end] }
+
+// fill reads more behind what is unread. The buffer grows if it is full, to limit at most.
+func (s *source) fill(limit int) error {
+	if s.err != nil {
+		return s.err
+	}
+	if s.pos == s.end || s.end == len(s.buf) {
+		s.end = copy(s.buf, s.unread())
+		s.pos = 0
+	}
+	if s.end == len(s.buf) {
+		grown := make([]byte, max(min(2*len(s.buf), limit), firstBuffer))
+		copy(grown, s.buf)
+		s.buf = grown
+	}
+	for range maxNothing {
+		n, err := s.r.Read(s.buf[s.end:])
+		s.end += n
+		if n > 0 {
+			s.err = err
+			return nil
+		}
+		if err != nil {
+			s.err = err
+			return err
+		}
+	}
+	return io.ErrNoProgress
+}
+
+// renew gives the buffer away and goes on with another.
+func (s *source) renew() {
+	next := make([]byte, max(firstBuffer, s.end-s.pos))
+	s.end = copy(next, s.unread())
+	s.pos, s.buf = 0, next
+}

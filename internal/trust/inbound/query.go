@@ -1,0 +1,59 @@
+package inbound
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
+)
+
+// maxQuery is how many bytes a query string may have.
+const maxQuery = 8 << 10
+
+// QueryError says what is wrong with a query string.
+type QueryError struct {
+	Name string // of the parameter, as it may be shown; empty for the whole
+	Text string // goes on behind the name
+}
+
+func (e *QueryError) Error() string { return cmp.Or(e.Name, "the query string") + " " + e.Text }
+
+// ParseQuery reads a query string strictly: each parameter is known and stands in it once, and
+// its value is a text of at most longest bytes. The error is a [*QueryError].
+func ParseQuery(raw string, longest int, known ...string) (map[string]string, error) {
+	if len(raw) > maxQuery {
+		return nil, &QueryError{Text: fmt.Sprintf("has more than %d bytes", maxQuery)}
+	}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, &QueryError{Text: "cannot be read: percent-encode its values"}
+	}
+	once := make(map[string]string, len(values))
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if wrong := checkParameter(name, values[name], longest, known); wrong != "" {
+			return nil, &QueryError{untrusted.Quote(name), wrong}
+		}
+		once[name] = values[name][0]
+	}
+	return once, nil
+}
+
+// checkParameter says what is wrong with a parameter, or nothing.
+func checkParameter(name string, values []string, longest int, known []string) string {
+	switch value := values[0]; {
+	case !slices.Contains(known, name) && len(known) == 0:
+		return "is not known; there are no parameters here"
+	case !slices.Contains(known, name):
+		return "is not known; there are " + strings.Join(known, ", ")
+	case len(values) > 1:
+		return "must stand there once"
+	case len(value) > longest || !utf8.ValidString(value) || strings.ContainsRune(value, 0):
+		return fmt.Sprintf("must be a text of at most %d bytes", longest)
+	}
+	return ""
+}

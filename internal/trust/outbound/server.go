@@ -1,0 +1,390 @@
+package outbound
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Network says which addresses beside those of the public internet may be reached.
+type Network struct{ Private []netip.Prefix }
+
+// Limits is how much of an answer is taken.
+type Limits struct {
+	Body int64         // bytes of its body, 16 MiB when zero
+	Idle time.Duration // the longest that a read of the body may wait, without end when zero
+}
+
+const (
+	defaultBody   = 16 << 20
+	maxHops       = 3        // redirects that are followed
+	maxHeader     = 64 << 10 // bytes of an answer's header
+	maxHost       = 253      // bytes of a name, by the rules of DNS
+	maxShownURL   = 200      // bytes of a stranger's URL in our errors
+	connectWithin = 5 * time.Second
+)
+
+// ErrIdle says that a server sent nothing for longer than [Limits] allows.
+var ErrIdle = errors.New("it has sent nothing for too long")
+
+// TooLargeError says that an answer has more bytes than [Limits] allows.
+type TooLargeError struct{ Max int64 }
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("its answer is larger than %d bytes", e.Max)
+}
+
+// NotPublicError says that a host leads to an address that must not be reached.
+type NotPublicError struct {
+	Host    string
+	Address netip.Addr
+}
+
+func (e *NotPublicError) Error() string {
+	text := e.Address.String()
+	if e.Host != text {
+		text = e.Host + " leads to " + text + ", which"
+	}
+	kind := "a public address"
+	if e.Host == localhost {
+		kind = "an address of this machine"
+	}
+	return text + " is not " + kind + "; add its network to private in the configuration if that is meant"
+}
+
+// ServerClient reaches one stranger's HTTP server, whose URL the operator wrote, and nothing else.
+// What the name leads to is checked whenever a connection is made, so that no answer of DNS
+// can lead elsewhere.
+type ServerClient struct {
+	server    string     // scheme, host and port
+	host      string     // as the operator wrote it
+	literal   netip.Addr // the host if it is an address
+	private   []netip.Prefix
+	resolver  *net.Resolver // nil for the system's
+	transport *http.Transport
+}
+
+// NewServerClient makes a client for the server at base, with at most conns connections at once kept
+// idle.
+func NewServerClient(base *url.URL, n Network, conns int) (*ServerClient, error) {
+	server, err := serverOf(base)
+	if err != nil {
+		return nil, err
+	}
+	literal, err := parseHost(base)
+	if err != nil {
+		return nil, err
+	}
+	h := &ServerClient{server: server, host: base.Hostname(), literal: literal, private: slices.Clone(n.Private)}
+	if literal.IsValid() {
+		if err := h.admit(literal); err != nil {
+			return nil, err
+		}
+	}
+	conns = max(conns, 1)
+	h.transport = &http.Transport{
+		DialContext:  h.dial,
+		MaxIdleConns: conns, MaxIdleConnsPerHost: conns, MaxConnsPerHost: 4*conns + 16, IdleConnTimeout: time.Minute,
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, TLSHandshakeTimeout: connectWithin,
+		DisableCompression: true, MaxResponseHeaderBytes: maxHeader, ForceAttemptHTTP2: true,
+		// A connection that died without a word is found out before the calls of many are.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
+	}
+	return h, nil
+}
+
+// Close closes the connections that nobody uses.
+func (h *ServerClient) Close() { h.transport.CloseIdleConnections() }
+
+// Do sends a request to the server. How long it may take until the answer begins is up to the
+// request's context. Redirects within the server are followed. The caller closes the body of
+// the answer, which ends with an error where the limit is: [*TooLargeError] or [ErrIdle]. Errors do
+// not name the URL, which may hold a key.
+func (h *ServerClient) Do(req *http.Request, l Limits) (*http.Response, error) {
+	if err := h.check(req.URL); err != nil {
+		if req.Body != nil {
+			_ = req.Body.Close()
+		}
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(req.Context())
+	out := req.Clone(ctx)
+	out.Host = ""
+	if out.Header == nil {
+		out.Header = http.Header{}
+	}
+	out.Header.Set("Accept-Encoding", "identity")
+	res, err := h.follow(out)
+	if err != nil {
+		cancel(nil)
+		if refused, ok := errors.AsType[*NotPublicError](err); ok {
+			return nil, refused
+		}
+		return nil, err
+	}
+	res.Body = newBody(ctx, cancel, res.Body, l)
+	return res, nil
+}
+
+// follow sends a request and follows where the server redirects it.
+func (h *ServerClient) follow(req *http.Request) (*http.Response, error) {
+	for range maxHops + 1 {
+		res, err := h.transport.RoundTrip(req)
+		if err != nil {
+			return nil, err
+		}
+		if res.StatusCode == http.StatusSwitchingProtocols { // what would follow is no answer, and no context ends it
+			_ = res.Body.Close()
+			return nil, errors.New("it wants to speak something else than HTTP")
+		}
+		if !isRedirect(res.StatusCode) {
+			if err := checkEncoding(res); err != nil {
+				_ = res.Body.Close()
+				return nil, err
+			}
+			return res, nil
+		}
+		_ = res.Body.Close()
+		if req, err = h.redirected(req, res); err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("it redirects more than %d times", maxHops)
+}
+
+func isRedirect(status int) bool {
+	switch status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
+		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return true
+	}
+	return false
+}
+
+// redirected is the request that a redirect asks for.
+func (h *ServerClient) redirected(req *http.Request, res *http.Response) (*http.Request, error) {
+	location := res.Header.Get("Location")
+	to, err := req.URL.Parse(location)
+	if err != nil || location == "" {
+		return nil, fmt.Errorf("it redirects to %s, which is no URL", shown(location))
+	}
+	if err := h.check(to); err != nil {
+		return nil, fmt.Errorf("it redirects to %s: %w", shownURL(to), err)
+	}
+	keeps := res.StatusCode == http.StatusTemporaryRedirect || res.StatusCode == http.StatusPermanentRedirect
+	if !keeps && req.Method != http.MethodGet && req.Method != http.MethodHead && req.Method != "" {
+		return nil, fmt.Errorf("it redirects a %s to %s with status %d, which would drop what was sent; set its URL to that address",
+			req.Method, shownURL(to), res.StatusCode)
+	}
+	next := req.Clone(req.Context())
+	next.URL = to
+	if req.Body == nil || req.Body == http.NoBody {
+		return next, nil
+	}
+	if req.GetBody == nil {
+		return nil, fmt.Errorf("it redirects to %s a request that cannot be sent twice", shownURL(to))
+	}
+	next.Body, err = req.GetBody()
+	return next, err
+}
+
+// shown is a stranger's text as our errors show it.
+func shown(text string) string {
+	if len(text) > maxShownURL {
+		return strconv.QuoteToASCII(text[:maxShownURL]) + "…"
+	}
+	return strconv.QuoteToASCII(text)
+}
+
+// shownURL is a stranger's URL without what may be a secret of ours.
+func shownURL(u *url.URL) string {
+	bare := *u
+	bare.RawQuery = ""
+	return shown(bare.Redacted())
+}
+
+// checkEncoding refuses what is compressed: a few bytes could become many.
+func checkEncoding(res *http.Response) error {
+	for _, value := range res.Header.Values("Content-Encoding") {
+		if value != "" && !strings.EqualFold(strings.TrimSpace(value), "identity") {
+			return errors.New("it sends compressed data that nobody asked for")
+		}
+	}
+	return nil
+}
+
+// check refuses URLs of other servers.
+func (h *ServerClient) check(u *url.URL) error {
+	server, err := serverOf(u)
+	if err != nil {
+		return err
+	}
+	if server != h.server {
+		return fmt.Errorf("%s is another server than %s", shown(server), h.server)
+	}
+	return nil
+}
+
+// serverOf is the scheme, host and port of a URL that has all that we need and no more.
+func serverOf(u *url.URL) (string, error) {
+	if u == nil {
+		return "", errors.New("there is no URL")
+	}
+	port := u.Port()
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "", fmt.Errorf("only http and https are spoken, not %s", shown(u.Scheme))
+	case u.Opaque != "" || u.Hostname() == "":
+		return "", errors.New("the URL names no host")
+	case u.User != nil:
+		return "", errors.New("the URL has a user name in it; use a header instead")
+	case u.Fragment != "":
+		return "", errors.New("the URL has a fragment, which no server gets to see; leave it out")
+	case port == "" && u.Scheme == "http":
+		port = "80"
+	case port == "":
+		port = "443"
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || strconv.FormatUint(n, 10) != port {
+		return "", fmt.Errorf("%s is not a port", shown(port))
+	}
+	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port), nil
+}
+
+const localhost = "localhost"
+
+// parseHost is the address that the host of a URL is, if it is one. Hosts that different
+// readers take for different addresses are refused.
+func parseHost(u *url.URL) (netip.Addr, error) {
+	host := u.Hostname()
+	if ip, err := netip.ParseAddr(host); err == nil {
+		plain := ip.Unmap().WithZone("")
+		if plain.String() != host || plain.Is6() != strings.HasPrefix(u.Host, "[") {
+			return netip.Addr{}, fmt.Errorf("%s is an unusual way to write an address; write %s", shown(host), plain)
+		}
+		return ip, nil
+	}
+	if len(host) > maxHost || strings.ContainsFunc(host, notInName) {
+		return netip.Addr{}, fmt.Errorf("%s is not the name of a host; it has letters, digits, hyphens and dots", shown(host))
+	}
+	if endsInNumber(host) {
+		return netip.Addr{}, fmt.Errorf("%s is an unusual way to write an address; write four decimal numbers with dots", shown(host))
+	}
+	return netip.Addr{}, nil
+}
+
+const nameBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
+
+func notInName(r rune) bool { return !strings.ContainsRune(nameBytes, r) }
+
+// endsInNumber reports whether some readers would take a name for an IPv4 address, such as
+// 2130706433, 0x7f.1 or 127.0.0.1. with a dot at its end.
+func endsInNumber(name string) bool {
+	name = strings.ToLower(strings.TrimRight(name, "."))
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	if hex, ok := strings.CutPrefix(last, "0x"); ok {
+		return strings.Trim(hex, "0123456789abcdef") == ""
+	}
+	return strings.Trim(last, "0123456789") == ""
+}
+
+// dial connects to the server. The dialer asks again for each address that it tries.
+func (h *ServerClient) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: connectWithin, Resolver: h.resolver}
+	dialer.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return err
+		}
+		return h.admit(at.Addr())
+	}
+	return dialer.DialContext(ctx, network, address)
+}
+
+// admit refuses an address that the server must not have.
+func (h *ServerClient) admit(ip netip.Addr) error {
+	ip = ip.Unmap().WithZone("")
+	var ok bool
+	switch {
+	case inAny(h.private, ip):
+		ok = true
+	case isNever(ip):
+	case h.literal.IsValid():
+		ok = ip == h.literal
+	case h.host == localhost:
+		ok = ip.IsLoopback()
+	default:
+		ok = isPublic(ip)
+	}
+	if !ok {
+		return &NotPublicError{h.host, ip}
+	}
+	return nil
+}
+
+// body is the body of an answer within its limits.
+type body struct {
+	io.ReadCloser
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+	max, left int64
+	idle      time.Duration
+	timer     *time.Timer // ends a read that waits too long, nil if it may
+}
+
+func newBody(ctx context.Context, cancel context.CancelCauseFunc, r io.ReadCloser, l Limits) *body {
+	if l.Body == 0 {
+		l.Body = defaultBody
+	}
+	b := &body{ReadCloser: r, ctx: ctx, cancel: cancel, max: l.Body, left: l.Body, idle: l.Idle}
+	if l.Idle > 0 {
+		b.timer = time.AfterFunc(l.Idle, func() { cancel(ErrIdle) })
+		b.timer.Stop()
+	}
+	return b
+}
+
+// Read reads up to one byte more than it gives, to tell the end from the limit.
+func (b *body) Read(p []byte) (int, error) {
+	if b.left < 0 {
+		return 0, &TooLargeError{b.max}
+	}
+	if int64(len(p))-1 > b.left {
+		p = p[:b.left+1]
+	}
+	if b.timer != nil {
+		b.timer.Reset(b.idle)
+	}
+	n, err := b.ReadCloser.Read(p)
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+	if b.left -= int64(n); b.left < 0 {
+		return n - 1, &TooLargeError{b.max}
+	}
+	if err != nil && !errors.Is(err, io.EOF) && errors.Is(context.Cause(b.ctx), ErrIdle) {
+		err = ErrIdle
+	}
+	return n, err
+}
+
+// Close gives up what was not read.
+func (b *body) Close() error {
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+	err := b.ReadCloser.Close()
+	b.cancel(nil)
+	return err
+}

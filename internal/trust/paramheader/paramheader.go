@@ -1,0 +1,76 @@
+// Package paramheader finds the tool arguments that a schema also requires as HTTP headers, by
+// its x-mcp-header keyword.
+package paramheader
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
+)
+
+// Binding is an argument that the schema of a tool also wants in a header, by
+// x-mcp-header.
+type Binding struct {
+	Header string   // without the Mcp-Param- that is put before it
+	Path   []string // to the argument
+}
+
+// Argument is the value of the argument, nil if there is none.
+func (b Binding) Argument(args json.RawMessage) json.RawMessage {
+	for _, step := range b.Path {
+		args = strictjson.Member(args, step)
+	}
+	if string(args) == "null" || len(args) == 0 {
+		return nil
+	}
+	return args
+}
+
+// Bindings finds what a schema wants in headers. What it wants and cannot be done is an
+// error: such a tool cannot be called.
+func Bindings(schema json.RawMessage) ([]Binding, error) {
+	if !strings.Contains(string(schema), `"x-mcp-header"`) {
+		return nil, nil
+	}
+	binds, err := collectHeaders(schema, nil)
+	seen := make(map[string]bool)
+	for _, b := range binds {
+		name := strings.ToLower(b.Header)
+		if seen[name] {
+			return nil, fmt.Errorf("x-mcp-header %s stands twice", b.Header)
+		}
+		seen[name] = true
+	}
+	return binds, err
+}
+
+func collectHeaders(schema json.RawMessage, path []string) (binds []Binding, err error) {
+	for name, property := range strictjson.Members(strictjson.Member(schema, "properties")) {
+		at := append(slices.Clip(path), name)
+		if len(at) > strictjson.MaxDepth {
+			return nil, fmt.Errorf("the schema nests deeper than %d levels", strictjson.MaxDepth)
+		}
+		if header := strictjson.Member(property, "x-mcp-header"); header != nil {
+			h, _ := strictjson.String(header)
+			kind, _ := strictjson.String(strictjson.Member(property, "type"))
+			if !isHeader(h) || !slices.Contains([]string{"string", "integer", "boolean"}, kind) {
+				return nil, fmt.Errorf("x-mcp-header of %.80q is none, or not on a text, an integer or a boolean", name)
+			}
+			binds = append(binds, Binding{h, at})
+		}
+		inner, err := collectHeaders(property, at)
+		if err != nil {
+			return nil, err
+		}
+		binds = append(binds, inner...)
+	}
+	return binds, nil
+}
+
+// isHeader reports whether a text can be a part of the name of a header.
+func isHeader(name string) bool {
+	return name != "" && len(name) <= 128 && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") == ""
+}

@@ -1,0 +1,44 @@
+package seal_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolyard/toolyard/internal/trust/seal"
+)
+
+func TestSeal(t *testing.T) {
+	now := time.Now()
+	s, other, elsewhere := seal.New([]byte("one"), "cookie"), seal.New([]byte("two"), "cookie"), seal.New([]byte("one"), "state")
+	text := s.Seal("ty_secret", nil, now.Add(time.Minute))
+	if key, _, ok := s.Open(text, nil, now); !ok || key != "ty_secret" || strings.Contains(text, "secret") {
+		t.Errorf("%q is %q", text, key)
+	}
+	for name, open := range map[string]func() (string, seal.Nonce, bool){
+		"too late":        func() (string, seal.Nonce, bool) { return s.Open(text, nil, now.Add(time.Minute+time.Second)) },
+		"another key":     func() (string, seal.Nonce, bool) { return other.Open(text, nil, now) },
+		"another purpose": func() (string, seal.Nonce, bool) { return elsewhere.Open(text, nil, now) },
+		"another binding": func() (string, seal.Nonce, bool) { return s.Open(text, []byte("x"), now) },
+		"cut":             func() (string, seal.Nonce, bool) { return s.Open(text[:len(text)-2], nil, now) },
+		"changed":         func() (string, seal.Nonce, bool) { return s.Open("A"+text[1:], nil, now) },
+		"spelled anew":    func() (string, seal.Nonce, bool) { return s.Open(text+"\n", nil, now) },
+		"empty":           func() (string, seal.Nonce, bool) { return s.Open("", nil, now) },
+		"a key":           func() (string, seal.Nonce, bool) { return s.Open("ty_secret", nil, now) },
+	} {
+		if key, _, ok := open(); ok {
+			t.Errorf("%s: %q", name, key)
+		}
+	}
+}
+
+func FuzzSeal(f *testing.F) {
+	s := seal.New([]byte("secret"), "test")
+	f.Add("")
+	f.Add(s.Seal("x", nil, time.Unix(1, 0)))
+	f.Fuzz(func(t *testing.T, text string) {
+		if _, _, ok := s.Open(text, nil, time.Unix(2, 0)); ok {
+			t.Error("it is open")
+		}
+	})
+}

@@ -1,0 +1,439 @@
+// Package strictjson reads JSON from untrusted senders. Input is checked once, and ambiguous
+// input is rejected rather than interpreted, so that two readers of a message cannot disagree
+// about what it contains.
+package strictjson
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/maphash"
+	"iter"
+	"strconv"
+	"unicode/utf8"
+)
+
+// MaxDepth is how deep JSON from outside may nest.
+const MaxDepth = 64
+
+// SyntaxError says where and why a JSON text was refused.
+type SyntaxError struct {
+	Offset  int
+	Message string
+}
+
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("at byte %d: %s", e.Offset, e.Message)
+}
+
+// Check reports whether data is exactly one JSON value, in UTF-8, with unique
+// keys in each object, numbers of a bounded size and at most [MaxDepth] levels. Its time is linear in the
+// length of data.
+func Check(data []byte) error {
+	if !utf8.Valid(data) {
+		return &SyntaxError{0, "not UTF-8"}
+	}
+	r := reader{data: data}
+	r.space()
+	r.value(0)
+	r.space()
+	if r.err == nil && r.pos < len(data) {
+		r.fail("more data after the value")
+	}
+	if r.err != nil {
+		return r.err
+	}
+	return nil
+}
+
+// reader walks over data and stops at the first fault.
+type reader struct {
+	data []byte
+	pos  int
+	err  *SyntaxError
+}
+
+func (r *reader) fail(message string) {
+	if r.err == nil {
+		r.err = &SyntaxError{r.pos, message}
+	}
+	r.pos = len(r.data)
+}
+
+// peek is the next byte, or 0 at the end, which no JSON token starts with.
+func (r *reader) peek() byte {
+	if r.pos < len(r.data) {
+		return r.data[r.pos]
+	}
+	return 0
+}
+
+func (r *reader) space() {
+	for r.pos < len(r.data) {
+		switch r.data[r.pos] {
+		case ' ', '\t', '\n', '\r':
+			r.pos++
+		default:
+			return
+		}
+	}
+}
+
+func (r *reader) value(depth int) {
+	if depth > MaxDepth {
+		r.fail(fmt.Sprintf("nested deeper than %d levels", MaxDepth))
+		return
+	}
+	switch c := r.peek(); {
+	case c == '{':
+		r.object(depth)
+	case c == '[':
+		r.array(depth)
+	case c == '"':
+		r.str()
+	case c == 't':
+		r.word("true")
+	case c == 'f':
+		r.word("false")
+	case c == 'n':
+		r.word("null")
+	case c == '-' || isDigit(c):
+		r.number()
+	default:
+		r.fail("a value is expected")
+	}
+}
+
+func (r *reader) object(depth int) {
+	r.pos++
+	r.space()
+	if r.peek() == '}' {
+		r.pos++
+		return
+	}
+	var keys keySet
+	for r.err == nil {
+		if r.peek() != '"' {
+			r.fail("a key is expected")
+			return
+		}
+		start := r.pos
+		r.str()
+		if r.err == nil && !keys.add(unquote(r.data[start:r.pos])) {
+			r.pos = start
+			r.fail("the key " + string(unquote(r.data[start:r.end(start)])) + " stands twice in one object")
+			return
+		}
+		r.space()
+		if r.peek() != ':' {
+			r.fail("a colon is expected")
+			return
+		}
+		r.pos++
+		r.space()
+		r.value(depth + 1)
+		if r.close('}') {
+			return
+		}
+	}
+}
+
+func (r *reader) array(depth int) {
+	r.pos++
+	r.space()
+	if r.peek() == ']' {
+		r.pos++
+		return
+	}
+	for r.err == nil {
+		r.value(depth + 1)
+		if r.close(']') {
+			return
+		}
+	}
+}
+
+// close steps over what follows a member: the end, which it reports, or a comma.
+func (r *reader) close(end byte) bool {
+	r.space()
+	switch r.peek() {
+	case end:
+		r.pos++
+		return true
+	case ',':
+		r.pos++
+		r.space()
+	default:
+		r.fail(fmt.Sprintf("a comma or %c is expected", end))
+	}
+	return false
+}
+
+func (r *reader) word(w string) {
+	if len(r.data)-r.pos < len(w) || string(r.data[r.pos:r.pos+len(w)]) != w {
+		r.fail("a value is expected")
+		return
+	}
+	r.pos += len(w)
+}
+
+// Bounds on a number: what a float64 holds. Beyond them readers disagree, and exact
+// arithmetic can be made to take for ever.
+const (
+	maxNumber   = 128 // bytes
+	maxExponent = 308
+)
+
+func (r *reader) number() {
+	start := r.pos
+	if r.peek() == '-' {
+		r.pos++
+	}
+	if r.peek() == '0' {
+		r.pos++
+	} else {
+		r.digits()
+	}
+	if r.peek() == '.' {
+		r.pos++
+		r.digits()
+	}
+	if c := r.peek(); c == 'e' || c == 'E' {
+		r.pos++
+		if c := r.peek(); c == '+' || c == '-' {
+			r.pos++
+		}
+		exponent := r.pos
+		r.digits()
+		if n, err := strconv.Atoi(string(r.data[exponent:r.pos])); r.err == nil && (err != nil || n > maxExponent) {
+			r.fail("a number is out of range")
+		}
+	}
+	if r.err == nil && r.pos-start > maxNumber {
+		r.fail("a number is too long")
+	}
+}
+
+func (r *reader) digits() {
+	if !isDigit(r.peek()) {
+		r.fail("a digit is expected")
+	}
+	for isDigit(r.peek()) {
+		r.pos++
+	}
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+func (r *reader) str() {
+	for r.pos++; r.pos < len(r.data); r.pos++ {
+		switch c := r.data[r.pos]; {
+		case c == '"':
+			r.pos++
+			return
+		case c < ' ':
+			r.fail("a control character inside a string")
+			return
+		case c == '\\':
+			r.escape()
+		}
+	}
+	r.fail("a string does not end")
+}
+
+// escape checks one escape and leaves pos on its last byte.
+func (r *reader) escape() {
+	r.pos++
+	switch r.peek() {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return
+	case 'u':
+	default:
+		r.fail("an unknown escape inside a string")
+		return
+	}
+	switch c := r.hex4(r.pos + 1); {
+	case c < 0:
+		r.fail("four hexadecimal digits are expected")
+	case c < 0xD800 || c > 0xDFFF:
+		r.pos += 4
+	default: // half of a pair: the other half must follow
+		low := -1
+		if r.pos+6 < len(r.data) && r.data[r.pos+5] == '\\' && r.data[r.pos+6] == 'u' {
+			low = r.hex4(r.pos + 7)
+		}
+		if c > 0xDBFF || low < 0xDC00 || low > 0xDFFF {
+			r.fail("half of a surrogate pair")
+			return
+		}
+		r.pos += 10
+	}
+}
+
+func (r *reader) hex4(at int) int {
+	if at+4 > len(r.data) {
+		return -1
+	}
+	n := 0
+	for _, c := range r.data[at : at+4] {
+		switch {
+		case isDigit(c):
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return -1
+		}
+		n = n<<4 | int(c)
+	}
+	return n
+}
+
+// end is the position after the checked string that begins at start.
+func (r *reader) end(start int) int {
+	s := reader{data: r.data, pos: start}
+	s.str()
+	return s.pos
+}
+
+// keySet remembers the keys of one object. Most objects are small, and a short list
+// is faster than a map. Of many keys it remembers hashes that nobody can foresee: that
+// two keys share one does not happen.
+type keySet struct {
+	few  [12][]byte
+	n    int
+	many map[uint64]struct{}
+}
+
+var seed = maphash.MakeSeed()
+
+// add reports whether the key is new.
+func (s *keySet) add(key []byte) bool {
+	if s.n < len(s.few) {
+		for _, k := range s.few[:s.n] {
+			if string(k) == string(key) {
+				return false
+			}
+		}
+		s.few[s.n] = key
+		s.n++
+		return true
+	}
+	if s.many == nil {
+		s.many = make(map[uint64]struct{}, 4*len(s.few))
+		for _, k := range s.few {
+			s.many[maphash.Bytes(seed, k)] = struct{}{}
+		}
+	}
+	before := len(s.many)
+	s.many[maphash.Bytes(seed, key)] = struct{}{}
+	return len(s.many) > before
+}
+
+// unquote is the text of a checked JSON string. Without an escape it is a part of
+// quoted itself.
+func unquote(quoted []byte) []byte {
+	for _, c := range quoted {
+		if c == '\\' {
+			var s string
+			if err := json.Unmarshal(quoted, &s); err != nil {
+				return quoted
+			}
+			return []byte(s)
+		}
+	}
+	return quoted[1 : len(quoted)-1]
+}
+
+// Member is one member of a JSON object that has passed [Check], or nil.
+func Member(object json.RawMessage, name string) json.RawMessage {
+	for key, value := range Members(object) {
+		if key == name {
+			return value
+		}
+	}
+	return nil
+}
+
+// Members walks over the members of a JSON object that has passed [Check], in
+// their order: the exact key and the bytes of the value. It yields nothing for any
+// other value.
+func Members(object json.RawMessage) iter.Seq2[string, json.RawMessage] {
+	return func(yield func(string, json.RawMessage) bool) {
+		r := reader{data: object}
+		r.space()
+		if r.peek() != '{' {
+			return
+		}
+		r.pos++
+		for r.space(); r.peek() == '"'; r.space() {
+			start := r.pos
+			r.skipString()
+			key := unquote(object[start:r.pos])
+			r.space()
+			r.pos++ // the colon
+			r.space()
+			start = r.pos
+			r.skip()
+			if !yield(string(key), object[start:r.pos]) {
+				return
+			}
+			if r.space(); r.peek() == ',' {
+				r.pos++
+			}
+		}
+	}
+}
+
+// skip steps over a checked value.
+func (r *reader) skip() {
+	depth := 0
+	for r.pos < len(r.data) {
+		switch r.data[r.pos] {
+		case '"':
+			r.skipString()
+			if depth == 0 {
+				return
+			}
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 {
+				return
+			}
+			depth--
+			if depth == 0 {
+				r.pos++
+				return
+			}
+		case ',', ' ', '\n', '\r', '\t':
+			if depth == 0 {
+				return
+			}
+		}
+		r.pos++
+	}
+}
+
+// skipString steps over a checked string.
+func (r *reader) skipString() {
+	for r.pos++; r.pos < len(r.data); r.pos++ {
+		switch r.data[r.pos] {
+		case '"':
+			r.pos++
+			return
+		case '\\':
+			r.pos++
+		}
+	}
+}
+
+// String is the text of a checked JSON value, and false when it is not a string.
+func String(value json.RawMessage) (string, bool) {
+	if len(value) < 2 || value[0] != '"' {
+		return "", false
+	}
+	return string(unquote(value)), true
+}

@@ -1,0 +1,280 @@
+// Package untrusted makes text from untrusted senders safe to show: it detects hidden
+// characters, quotes and shortens names, and finds names that look alike.
+package untrusted
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
+)
+
+// HiddenTextError says that a text holds something that people do not get to see.
+type HiddenTextError struct {
+	Offset int // in bytes
+	Rune   rune
+	Kind   string
+}
+
+func (e *HiddenTextError) Error() string {
+	return fmt.Sprintf("%U at byte %d is %s", e.Rune, e.Offset, e.Kind)
+}
+
+// What a hidden character is.
+const (
+	notText      = "not UTF-8"
+	isEscape     = "an escape, which commands terminals"
+	isControl    = "a control character"
+	isDirection  = "a control of the direction of text"
+	isInvisible  = "an invisible character"
+	isTag        = "a tag character, which only machines read"
+	isVariation  = "a variation of no visible character"
+	isPrivate    = "a character of private use"
+	isNoChar     = "not a character"
+	isBreak      = "a line break that many do not show"
+	isMisplaced  = "an invisible joiner where no script needs one"
+	isAnnotation = "an invisible annotation"
+)
+
+const (
+	zeroWidthSpace     = '\u200B'
+	zeroWidthNonJoiner = '\u200C'
+	zeroWidthJoiner    = '\u200D'
+	textStyle          = '\uFE0E'
+	emojiStyle         = '\uFE0F'
+)
+
+// CheckText refuses text of a stranger that shows people something else than it tells a model:
+// control characters but for \n, \t and \r, escapes of terminals, controls of the direction of
+// text, tags, private use, and whatever is invisible, unless the script or the emoji around it
+// needs it. The error is a [*HiddenTextError].
+func CheckText(s string) error {
+	var before, base rune // the character before, and the last one that is not a mark
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && size == 1 {
+			return &HiddenTextError{i, rune(s[i]), notText}
+		}
+		if n := countryFlag(s[i:]); n > 0 {
+			before, base = r, r
+			i += n
+			continue
+		}
+		if kind := hiddenKind(r); kind != "" {
+			after, _ := utf8.DecodeRuneInString(s[i+size:])
+			if !isNeeded(r, before, base, after) {
+				return &HiddenTextError{i, r, kind}
+			}
+		}
+		if !unicode.Is(unicode.M, r) {
+			base = r
+		}
+		before = r
+		i += size
+	}
+	return nil
+}
+
+// countryFlag is the length of the flag that a text begins with, if it is one of the three that
+// Unicode writes with tags: those of England, Scotland and Wales.
+func countryFlag(s string) int {
+	const black = "\U0001F3F4"
+	if !strings.HasPrefix(s, black) {
+		return 0
+	}
+	for _, country := range [...]string{"\U000E0065\U000E006E\U000E0067", "\U000E0073\U000E0063\U000E0074", "\U000E0077\U000E006C\U000E0073"} {
+		if flag := black + "\U000E0067\U000E0062" + country + "\U000E007F"; strings.HasPrefix(s, flag) {
+			return len(flag)
+		}
+	}
+	return 0
+}
+
+// hiddenKind says what is hidden about a character, or nothing.
+func hiddenKind(r rune) string {
+	switch {
+	case ' ' <= r && r <= '~', r == '\n', r == '\t', r == '\r':
+		return ""
+	case r == '\x1b', r == '\u009b', r == '\u0090', r == '\u009d':
+		return isEscape
+	case unicode.Is(unicode.Cc, r):
+		return isControl
+	case unicode.Is(unicode.Bidi_Control, r), 0x206A <= r && r <= 0x206F:
+		return isDirection
+	case r == zeroWidthNonJoiner, r == zeroWidthJoiner:
+		return isMisplaced
+	case 0xE0000 <= r && r <= 0xE007F:
+		return isTag
+	case unicode.Is(unicode.Variation_Selector, r):
+		return isVariation
+	case 0xFFF9 <= r && r <= 0xFFFB:
+		return isAnnotation
+	case unicode.Is(unicode.Zl, r), unicode.Is(unicode.Zp, r):
+		return isBreak
+	case unicode.Is(unicode.Co, r):
+		return isPrivate
+	case unicode.Is(unicode.Noncharacter_Code_Point, r):
+		return isNoChar
+	case isUnseen(r):
+		return isInvisible
+	}
+	return ""
+}
+
+// isUnseen reports whether a character shows nothing: what fonts ignore, such as fillers and
+// the soft hyphen, and what they leave blank. Signs that span the digits after them are seen,
+// even though they are format characters.
+func isUnseen(r rune) bool {
+	return unicode.Is(unicode.Cf, r) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r) ||
+		unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || r == '\u2800' || r == '\U0001D159'
+}
+
+// isNeeded reports whether ordinary writing has an invisible character between two others.
+func isNeeded(r, before, base, after rune) bool {
+	switch r {
+	case zeroWidthJoiner:
+		if (isEmoji(before) || before == emojiStyle) && isEmoji(after) {
+			return true
+		}
+		return unicode.Is(viramas, before) || joins(before, base, after)
+	case zeroWidthNonJoiner:
+		return unicode.Is(viramas, before) || joins(before, base, after)
+	case zeroWidthSpace:
+		return isWriting(before) && isWriting(after) && unicode.In(base, spaceless...) && unicode.In(after, spaceless...)
+	case emojiStyle, textStyle:
+		return isEmoji(before) || strings.ContainsRune("0123456789#*©®‼⁉™ℹ〰〽", before)
+	}
+	// Letters of Mongolian have forms that only a selector chooses.
+	return r < 0x2000 && unicode.Is(unicode.Variation_Selector, r) && unicode.Is(unicode.Mongolian, before) && unicode.IsLetter(before)
+}
+
+// joins reports whether a joiner between two characters changes how they are written.
+func joins(before, base, after rune) bool {
+	return isWriting(before) && isWriting(after) && unicode.In(base, joining...) &&
+		(unicode.In(after, joining...) || unicode.Is(unicode.Inherited, after))
+}
+
+func isWriting(r rune) bool {
+	return unicode.IsLetter(r) || unicode.Is(unicode.M, r) && !unicode.Is(unicode.Variation_Selector, r)
+}
+
+// isEmoji reports whether a character is a pictograph or may be part of one. Those that Unicode
+// has kept free for later are too.
+func isEmoji(r rune) bool {
+	return 0x1F000 <= r && r <= 0x1FAFF || 0x2190 <= r && r <= 0x3299 && unicode.In(r, unicode.So, unicode.Sm)
+}
+
+var (
+	// joining are scripts in which letters change with their neighbours.
+	joining = []*unicode.RangeTable{
+		unicode.Arabic, unicode.Syriac, unicode.Nko, unicode.Mandaic, unicode.Mongolian, unicode.Adlam, unicode.Thaana,
+		unicode.Devanagari, unicode.Bengali, unicode.Gurmukhi, unicode.Gujarati, unicode.Oriya, unicode.Tamil, unicode.Telugu,
+		unicode.Kannada, unicode.Malayalam, unicode.Sinhala, unicode.Myanmar, unicode.Khmer, unicode.Tibetan, unicode.Balinese, unicode.Javanese,
+	}
+	// spaceless are scripts that put no space between words.
+	spaceless = []*unicode.RangeTable{unicode.Khmer, unicode.Lao, unicode.Myanmar, unicode.Thai}
+	// viramas take the vowel from a letter; a joiner after one says in which form, also at the
+	// end of a word.
+	viramas = &unicode.RangeTable{R16: []unicode.Range16{
+		{0x094D, 0x0D4D, 0x80}, {0x0DCA, 0x0DCA, 1}, {0x1039, 0x103A, 1}, {0x17D2, 0x17D2, 1}, {0x1B44, 0x1B44, 1}, {0xA9C0, 0xA9C0, 1},
+	}}
+)
+
+// CheckJSONText refuses JSON that has such text at any place, keys included. It has passed
+// [CheckJSON].
+func CheckJSONText(value json.RawMessage) error {
+	switch value[0] {
+	case '"':
+		s, _ := strictjson.String(value)
+		return CheckText(s)
+	case '{':
+		for key, item := range strictjson.Members(value) {
+			if err := CheckText(key); err != nil {
+				return err
+			}
+			if err := CheckJSONText(item); err != nil {
+				return fmt.Errorf("%s: %w", key, err)
+			}
+		}
+	case '[':
+		var items []json.RawMessage
+		if err := json.Unmarshal(value, &items); err != nil {
+			return err
+		}
+		for i, item := range items {
+			if err := CheckJSONText(item); err != nil {
+				return fmt.Errorf("%d: %w", i, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Printable is a stranger's text as it may be shown on a terminal: one line, with everything
+// replaced that would not be seen as it is.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) || r == '\t' {
+			return r
+		}
+		return utf8.RuneError
+	}, text)
+}
+
+// Quote is a stranger's name as errors show it: as it is, or if it is long or odd the
+// beginning of it in quotes, with everything escaped that is not ASCII.
+func Quote(name string) string {
+	const most = 80
+	short := name
+	if len(name) > most {
+		short = strings.ToValidUTF8(name[:most], "") + "…"
+	}
+	if quoted := strconv.QuoteToASCII(short); name == "" || quoted != `"`+name+`"` {
+		return quoted
+	}
+	return name
+}
+
+// Skeleton maps a name to what it looks like: names with one skeleton look alike. Case does
+// not count, nor do separators; digits are the letters that they resemble, and so are the
+// letters of other alphabets.
+func Skeleton(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		if 0xFF01 <= r && r <= 0xFF5E { // full width
+			r -= 0xFF01 - '!'
+		}
+		if like, ok := looksLike[r]; ok {
+			r = like
+		}
+		r = unicode.ToLower(r)
+		if like, ok := looksLike[r]; ok {
+			r = like
+		}
+		if !strings.ContainsRune("_-./: ", r) && !unicode.In(r, unicode.M, unicode.Cf) {
+			b.WriteRune(r)
+		}
+	}
+	return pairs.Replace(b.String())
+}
+
+var (
+	pairs     = strings.NewReplacer("rn", "m", "vv", "w")
+	looksLike = lookAlikes("0o 1l Il il |l ıl ɩl ɑa ɡg ſs " +
+		"аa бb вb гr еe кk мm нh оo пn рp сc тt уy хx ьb ѕs іl јj һh ԁd ԛq ԝw ӏl " +
+		"Αa Βb Εe Ζz Ηh Ιl Κk Μm Νn Οo Ρp Τt Υy Χx αa βb γy εe ηn ιl κk νv οo ρp τt υu χx ωw")
+)
+
+// lookAlikes reads pairs of a character and the one that it looks like.
+func lookAlikes(list string) map[rune]rune {
+	m := map[rune]rune{}
+	for pair := range strings.FieldsSeq(list) {
+		r := []rune(pair)
+		m[r[0]] = r[1]
+	}
+	return m
+}
