@@ -64,6 +64,9 @@ type Limit struct {
 	Notes       string
 }
 
+// Limited reports whether any of the limits is set.
+func (l Limit) Limited() bool { return l.PerMinute > 0 || l.Cooldown > 0 || l.Concurrency > 0 }
+
 // Surface is where a tool may be offered: to a platform that composes an answer, to
 // a program that pays per call, or to both.
 type Surface string

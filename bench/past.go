@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
@@ -93,7 +94,7 @@ func (t town) seedBooks(ctx context.Context, s *store.Store, p *past) error {
 	for i := range t.sessions {
 		id := "sess_" + strings.ToLower(rand.Text())
 		p.sessions = append(p.sessions, id)
-		if _, err := s.OpenSession(ctx, toolyard.Session{ID: id, Account: account(i % t.accounts), Limit: toolyard.USD, TTL: 24 * time.Hour}); err != nil {
+		if _, err := s.OpenSession(ctx, ledger.Session{ID: id, Account: account(i % t.accounts), Limit: toolyard.USD, TTL: 24 * time.Hour}); err != nil {
 			return err
 		}
 		if i%3 == 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/identity"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
@@ -68,7 +69,7 @@ func (p *program) fund(ctx context.Context, account string, amount toolyard.Mone
 		if err := s.Fund(ctx, account, amount, reference); err != nil {
 			return err
 		}
-		purse, err := s.Purse(ctx, account)
+		purse, err := s.Balance(ctx, account)
 		if err != nil {
 			return err
 		}
@@ -101,22 +102,22 @@ func (p *program) showAccountsCommand() *cobra.Command {
 }
 
 // purses are the account that is named, or all.
-func purses(ctx context.Context, s *store.Store, names []string) ([]*toolyard.Purse, error) {
+func purses(ctx context.Context, s *store.Store, names []string) ([]*ledger.Balance, error) {
 	all, err := s.Accounts(ctx)
 	if err != nil || len(names) == 0 {
-		return append([]*toolyard.Purse{}, all...), err // a list in JSON too if there are none
+		return append([]*ledger.Balance{}, all...), err // a list in JSON too if there are none
 	}
 	var known []string
 	for _, purse := range all {
 		if purse.ID == names[0] {
-			return []*toolyard.Purse{purse}, nil
+			return []*ledger.Balance{purse}, nil
 		}
 		known = append(known, purse.ID)
 	}
 	return nil, fmt.Errorf("there is no account %s%s; toolyard accounts fund makes one", names[0], didYouMean(names[0], known))
 }
 
-func (p *program) purseTable(purses []*toolyard.Purse) error {
+func (p *program) purseTable(purses []*ledger.Balance) error {
 	if len(purses) == 0 {
 		fmt.Fprintln(p.out, "No accounts.")
 		return nil

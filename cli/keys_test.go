@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/identity"
 	"github.com/toolyard/toolyard/packs/markets"
@@ -203,7 +204,7 @@ func TestStoreFlagWins(t *testing.T) {
 	if keys, err := s.Keys(t.Context()); len(keys) != 3 || err != nil {
 		t.Errorf("%d keys, %v", len(keys), err)
 	}
-	if purse, err := s.Purse(t.Context(), "acme"); err != nil || purse.Remaining != 3*toolyard.USD {
+	if purse, err := s.Balance(t.Context(), "acme"); err != nil || purse.Remaining != 3*toolyard.USD {
 		t.Errorf("%+v %v", purse, err)
 	}
 }
@@ -287,7 +288,7 @@ bob      2          0     0
 	if out := d.good("accounts", "show"); out != want {
 		t.Errorf("%s", out)
 	}
-	var shown []toolyard.Purse
+	var shown []ledger.Balance
 	if err := json.Unmarshal([]byte(d.good("accounts", "show", "bob", "--json")), &shown); err != nil || len(shown) != 1 || shown[0].Remaining != 2*toolyard.USD {
 		t.Errorf("%+v %v", shown, err)
 	}

@@ -194,12 +194,12 @@ func (y *Yard) redact(text string) string { return y.vault.Load().Redact(text) }
 const maxName = 255
 
 // asks says what a call needs to be admitted.
-func (s *settings) asks(c *toolyard.Call) (*toolyard.Ask, error) {
+func (s *settings) asks(c *toolyard.Call) (*admission.Request, error) {
 	t := c.Tool
-	a := &toolyard.Ask{
+	a := &admission.Request{
 		Of: c, Call: c.ID, Caller: c.Caller.ID, Account: cmp.Or(c.Caller.Account, c.Caller.ID, toolyard.Anonymous),
 		Seller: cmp.Or(t.Server, "local"), Writes: !t.IsReadOnly(), Wait: s.Limits.Wait.Std(), Timeout: s.Limits.Timeout.Std(),
-		Paces: s.paces(t),
+		Limits: s.paces(t),
 	}
 	if t.Timeout > 0 {
 		a.Timeout = min(a.Timeout, t.Timeout)
@@ -209,7 +209,7 @@ func (s *settings) asks(c *toolyard.Call) (*toolyard.Ask, error) {
 		a.Price = t.Price.USD
 	}
 	if c.Session != "" || a.Price > 0 {
-		a.Purse = cmp.Or(c.Session, a.Account)
+		a.Balance = cmp.Or(c.Session, a.Account)
 	}
 	for _, name := range []string{c.IdempotencyKey, c.Session, a.Caller, a.Account} {
 		if len(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
@@ -229,18 +229,18 @@ func (s *settings) asks(c *toolyard.Call) (*toolyard.Ask, error) {
 }
 
 // paces are the limits that a tool counts for, the widest first.
-func (s *settings) paces(t *toolyard.Tool) (paces []toolyard.Pace) {
+func (s *settings) paces(t *toolyard.Tool) (paces []admission.LimitRef) {
 	if server, ok := s.Servers[t.Server]; ok {
 		n := server.Limits.Concurrency
-		paces = append(paces, toolyard.Pace{
+		paces = append(paces, admission.LimitRef{
 			Key: "at once/" + t.Server, Name: "The server " + t.Server, Local: true, Limit: toolyard.Limit{Concurrency: n},
 		})
 		if limit := server.Rate.Limit(); limit.Limited() {
-			paces = append(paces, toolyard.Pace{Key: "server/" + t.Server, Name: "the server " + t.Server, Limit: limit})
+			paces = append(paces, admission.LimitRef{Key: "server/" + t.Server, Name: "the server " + t.Server, Limit: limit})
 		}
 	}
 	if t.Limit.Limited() {
-		paces = append(paces, toolyard.Pace{Key: toolPace(t), Name: "the tool " + t.Name, Limit: t.Limit})
+		paces = append(paces, admission.LimitRef{Key: toolPace(t), Name: "the tool " + t.Name, Limit: t.Limit})
 	}
 	return paces
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/control/live"
 	"github.com/toolyard/toolyard/internal/serve/httpapi"
@@ -248,7 +249,7 @@ func (k *contract) paces(ctx context.Context, keys []string) (map[string]store.P
 	return s.Paces(ctx, keys)
 }
 
-func limitOf(pace toolyard.Pace, t *toolyard.Tool) httpapi.Limit {
+func limitOf(pace admission.LimitRef, t *toolyard.Tool) httpapi.Limit {
 	l := httpapi.Limit{
 		Kind: "server", Server: t.Server, Name: pace.Name, PerMinute: pace.Limit.PerMinute, Concurrency: pace.Limit.Concurrency,
 		CooldownMs: pace.Limit.Cooldown.Milliseconds(), Local: pace.Local,

@@ -1,5 +1,5 @@
 // Package admission admits calls: it is the part of a replica that asks the store for permits,
-// money and idempotency keys, and it implements toolyard.Admitter.
+// money and idempotency keys, and it implements Admitter.
 //
 // What many calls need is leased from the store in chunks (lane.go for limits, wallet.go for
 // money), so that most calls are admitted without asking anybody. Calls that wait stand in
@@ -69,11 +69,11 @@ func New(s Store, o Options) *Desk {
 	}
 }
 
-var _ toolyard.Admitter = (*Desk)(nil)
+var _ Admitter = (*Desk)(nil)
 
 // visitor is a call that wants to be admitted.
 type visitor struct {
-	ask      *toolyard.Ask
+	ask      *Request
 	line     *line  // nil for one that the store admits
 	seq      uint64 // in which order it came
 	entered  time.Time
@@ -87,7 +87,7 @@ type visitor struct {
 	doubted  bool            // the store may have admitted it, and the answer was lost
 	left     bool            // it does not wait any more
 	done     chan struct{}   // closed when there is a ticket or an error
-	ticket   *toolyard.Ticket
+	ticket   *Admission
 	err      *toolyard.Error
 }
 
@@ -107,10 +107,10 @@ type used struct {
 	slot slot
 }
 
-// Admit implements toolyard.Admitter.
-func (d *Desk) Admit(ctx context.Context, ask *toolyard.Ask) (*toolyard.Ticket, error) {
+// Admit implements Admitter.
+func (d *Desk) Admit(ctx context.Context, ask *Request) (*Admission, error) {
 	if ask.Empty() {
-		return &toolyard.Ticket{Ask: ask, Taken: &taken{}}, nil
+		return &Admission{Request: ask, Reserved: &taken{}}, nil
 	}
 	if !ask.Durable() {
 		return d.admit(ctx, ask, false)
@@ -128,29 +128,29 @@ func (d *Desk) Admit(ctx context.Context, ask *toolyard.Ask) (*toolyard.Ticket, 
 		d.release(place)
 		return t, err
 	}
-	t.Taken.(*taken).lanes = place.Taken.(*taken).lanes
+	t.Reserved.(*taken).lanes = place.Reserved.(*taken).lanes
 	return t, nil
 }
 
 // split parts what this replica has to itself from what the store admits.
-func split(ask *toolyard.Ask) (local, shared *toolyard.Ask) {
-	local, shared = &toolyard.Ask{}, &toolyard.Ask{}
+func split(ask *Request) (local, shared *Request) {
+	local, shared = &Request{}, &Request{}
 	*local, *shared = *ask, *ask
-	local.Purse, local.Paces, shared.Paces = "", nil, nil
-	for _, p := range ask.Paces {
+	local.Balance, local.Limits, shared.Limits = "", nil, nil
+	for _, p := range ask.Limits {
 		if p.Local {
-			local.Paces = append(local.Paces, p)
+			local.Limits = append(local.Limits, p)
 		} else {
-			shared.Paces = append(shared.Paces, p)
+			shared.Limits = append(shared.Limits, p)
 		}
 	}
 	return local, shared
 }
 
 // admit waits until everything is there, or until it is no use to wait.
-func (d *Desk) admit(ctx context.Context, ask *toolyard.Ask, durable bool) (*toolyard.Ticket, error) {
-	if !durable && len(ask.Paces) == 0 && ask.Purse == "" {
-		return &toolyard.Ticket{Ask: ask, Taken: &taken{}}, nil
+func (d *Desk) admit(ctx context.Context, ask *Request, durable bool) (*Admission, error) {
+	if !durable && len(ask.Limits) == 0 && ask.Balance == "" {
+		return &Admission{Request: ask, Reserved: &taken{}}, nil
 	}
 	v := d.enter(ask, durable)
 	if !v.ended() {
@@ -182,16 +182,16 @@ func (d *Desk) await(ctx context.Context, v *visitor) {
 }
 
 // release gives back the permits of a ticket.
-func (d *Desk) release(t *toolyard.Ticket) {
+func (d *Desk) release(t *Admission) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, u := range t.Taken.(*taken).lanes {
+	for _, u := range t.Reserved.(*taken).lanes {
 		u.lane.end(d, u.slot)
 	}
 }
 
 // enter puts a call in line, and serves it at once if everything is there.
-func (d *Desk) enter(ask *toolyard.Ask, durable bool) *visitor {
+func (d *Desk) enter(ask *Request, durable bool) *visitor {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.seq++
@@ -261,7 +261,7 @@ func (d *Desk) leave(v *visitor, err *toolyard.Error) {
 	v.end(nil, err)
 }
 
-func (v *visitor) end(t *toolyard.Ticket, err *toolyard.Error) {
+func (v *visitor) end(t *Admission, err *toolyard.Error) {
 	if v.backlog != nil {
 		v.backlog.remove(v)
 	}
@@ -280,12 +280,12 @@ func (v *visitor) ended() bool {
 
 // begun notes that the call of a visitor begins now: its cooldowns count from here.
 func (d *Desk) begun(v *visitor) {
-	t := v.ticket.Taken.(*taken)
+	t := v.ticket.Reserved.(*taken)
 	if t.durable && v.ticket.Replay == nil {
 		d.returnTurns(v.ask, t)
 		return
 	}
-	if !slices.ContainsFunc(v.ask.Paces, func(p toolyard.Pace) bool { return p.Limit.Cooldown > 0 }) {
+	if !slices.ContainsFunc(v.ask.Limits, func(p LimitRef) bool { return p.Limit.Cooldown > 0 }) {
 		return
 	}
 	d.mu.Lock()
@@ -298,10 +298,10 @@ func (d *Desk) begun(v *visitor) {
 }
 
 // returnTurns gives back the turns of a call that the store admitted.
-func (d *Desk) returnTurns(ask *toolyard.Ask, t *taken) {
+func (d *Desk) returnTurns(ask *Request, t *taken) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for i, p := range ask.Paces {
+	for i, p := range ask.Limits {
 		if p.Limit.Cooldown > 0 {
 			d.giveBack(p, store.PaceReturn{Turn: true, Slot: t.paces[i].Slot})
 			d.call()
@@ -310,7 +310,7 @@ func (d *Desk) returnTurns(ask *toolyard.Ask, t *taken) {
 }
 
 // giveBack tells the store, with the next batch, what of a limit is not used any more.
-func (d *Desk) giveBack(p toolyard.Pace, r store.PaceReturn) {
+func (d *Desk) giveBack(p LimitRef, r store.PaceReturn) {
 	r.Key, r.Limit = p.Key, p.Limit
 	d.out.returns = append(d.out.returns, r)
 }
@@ -326,8 +326,8 @@ func (d *Desk) call() {
 // settleTime is how long a caller waits for its charge to be durable.
 const settleTime = 10 * time.Second
 
-// Settle implements toolyard.Admitter.
-func (d *Desk) Settle(_ context.Context, t *toolyard.Ticket, o toolyard.Outcome) (*toolyard.Receipt, error) {
+// Settle implements Admitter.
+func (d *Desk) Settle(_ context.Context, t *Admission, o toolyard.Outcome) (*toolyard.Receipt, error) {
 	s := d.settlement(t, o)
 	if s == nil {
 		return nil, nil
@@ -349,15 +349,15 @@ func (d *Desk) Settle(_ context.Context, t *toolyard.Ticket, o toolyard.Outcome)
 
 // settlement gives back what the call does not need any more, and is what the store has to
 // be told of it: nil for nothing.
-func (d *Desk) settlement(t *toolyard.Ticket, o toolyard.Outcome) *settling {
-	took, ask := t.Taken.(*taken), t.Ask
+func (d *Desk) settlement(t *Admission, o toolyard.Outcome) *settling {
+	took, ask := t.Reserved.(*taken), t.Request
 	asks := o.Err == nil && o.Result.InputRequired() // it comes back with answers, and counts then
 	charged := ask.Price
 	if asks || o.Code() != toolyard.OK {
 		charged = 0
 	}
 	s := &settling{Settle: store.Settle{Call: ask.Call, Amount: charged, Seller: ask.Seller}, done: make(chan struct{})}
-	s.receipt = &toolyard.Receipt{Call: ask.Call, Price: charged, Purse: ask.Purse}
+	s.receipt = &toolyard.Receipt{Call: ask.Call, Price: charged, ChargedTo: ask.Balance}
 	if charged > 0 && ask.Of != nil && d.opts.Row != nil {
 		ask.Of.Receipt = s.receipt
 		s.Row = d.opts.Row(ask.Of, o)
@@ -370,7 +370,7 @@ func (d *Desk) settlement(t *toolyard.Ticket, o toolyard.Outcome) *settling {
 	switch w := took.wallet; {
 	case took.durable:
 		d.settleDurable(s, ask, took.paces, o, asks)
-		if ask.Purse != "" {
+		if ask.Balance != "" {
 			spent, rest := took.spent+charged, took.rest-charged
 			s.receipt.Spent, s.receipt.Remaining = &spent, &rest
 		}
@@ -389,8 +389,8 @@ func (d *Desk) settlement(t *toolyard.Ticket, o toolyard.Outcome) *settling {
 }
 
 // settleDurable completes the settlement of a call that the store admitted.
-func (d *Desk) settleDurable(s *settling, ask *toolyard.Ask, paces []store.PaceGrant, o toolyard.Outcome, asks bool) {
-	for i, p := range ask.Paces {
+func (d *Desk) settleDurable(s *settling, ask *Request, paces []store.PaceGrant, o toolyard.Outcome, asks bool) {
+	for i, p := range ask.Limits {
 		if p.Limit.Concurrency > 0 {
 			d.giveBack(p, store.PaceReturn{Slots: 1, Slot: paces[i].Slot})
 		}
@@ -424,7 +424,7 @@ func encode(r *toolyard.Result) json.RawMessage {
 }
 
 // runOf is the idempotency key of a call. A call without one is its own.
-func runOf(ask *toolyard.Ask) store.RunID {
+func runOf(ask *Request) store.RunID {
 	if ask.Key == "" {
 		return store.RunID{Scope: "call", Key: ask.Call}
 	}

@@ -12,9 +12,10 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission"
+	"github.com/toolyard/toolyard/internal/admission/admissiontest"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/store/pgtest"
-	"github.com/toolyard/toolyard/toolyardtest"
 )
 
 func TestMain(m *testing.M) {
@@ -70,8 +71,8 @@ func options(name string) admission.Options {
 }
 
 // replicas opens desks: on one store if it is of one process, otherwise each on its own.
-func replicas(address func(*testing.T) string) toolyardtest.Replicas {
-	return func(t *testing.T, n int) (list []toolyard.Admitter, l toolyard.Ledger) {
+func replicas(address func(*testing.T) string) admissiontest.Replicas {
+	return func(t *testing.T, n int) (list []admission.Admitter, l ledger.Ledger) {
 		at := address(t)
 		s := open(t, at)
 		for i := range n {
@@ -86,12 +87,12 @@ func replicas(address func(*testing.T) string) toolyardtest.Replicas {
 
 func TestAdmit(t *testing.T) {
 	stores(t, func(t *testing.T, address func(*testing.T) string) {
-		toolyardtest.TestAdmit(t, replicas(address))
+		admissiontest.TestAdmit(t, replicas(address))
 	})
 }
 
 func TestLedger(t *testing.T) {
 	stores(t, func(t *testing.T, address func(*testing.T) string) {
-		toolyardtest.TestLedger(t, func(t *testing.T) toolyard.Ledger { return open(t, address(t)) })
+		admissiontest.TestLedger(t, func(t *testing.T) ledger.Ledger { return open(t, address(t)) })
 	})
 }

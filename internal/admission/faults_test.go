@@ -130,12 +130,12 @@ type world struct {
 	mu    sync.Mutex
 	calls int
 	ran   []ran
-	free  []*toolyard.Ask // keyed calls that were not made
+	free  []*Request // keyed calls that were not made
 }
 
 // ran is a call that ran.
 type ran struct {
-	ask        *toolyard.Ask
+	ask        *Request
 	start, end time.Time
 	err        error // of settling it
 	failed     bool  // it did not succeed, so it costs nothing
@@ -187,25 +187,25 @@ func (w *world) close() {
 
 // The limits of calls in these tests.
 var (
-	busyTool = toolyard.Pace{Key: "busy", Name: "busy", Limit: toolyard.Limit{PerMinute: 300, Concurrency: 3}}
-	coolTool = toolyard.Pace{Key: "cool", Name: "cool", Limit: toolyard.Limit{Cooldown: 150 * time.Millisecond}}
+	busyTool = LimitRef{Key: "busy", Name: "busy", Limit: toolyard.Limit{PerMinute: 300, Concurrency: 3}}
+	coolTool = LimitRef{Key: "cool", Name: "cool", Limit: toolyard.Limit{Cooldown: 150 * time.Millisecond}}
 )
 
 // ask is a random call. Half of them have prices, a third has a key.
-func (w *world) ask(r *rand.Rand) *toolyard.Ask {
+func (w *world) ask(r *rand.Rand) *Request {
 	w.mu.Lock()
 	w.calls++
 	id := fmt.Sprint("call-", w.calls)
 	w.mu.Unlock()
-	a := &toolyard.Ask{
+	a := &Request{
 		Call: id, Caller: fmt.Sprint("caller-", r.IntN(3)), Account: "acme", Seller: "shop",
 		Timeout: 2 * time.Second, Wait: time.Duration(1+r.IntN(20)) * time.Second,
 	}
 	if r.IntN(3) > 0 {
-		a.Paces = append(a.Paces, []toolyard.Pace{busyTool, coolTool}[r.IntN(2)])
+		a.Limits = append(a.Limits, []LimitRef{busyTool, coolTool}[r.IntN(2)])
 	}
-	if r.IntN(2) == 0 || len(a.Paces) == 0 {
-		a.Purse, a.Price = "acme", toolyard.Money(1+9*r.IntN(2))
+	if r.IntN(2) == 0 || len(a.Limits) == 0 {
+		a.Balance, a.Price = "acme", toolyard.Money(1+9*r.IntN(2))
 	}
 	if r.IntN(3) == 0 {
 		a.Scope, a.Key, a.Digest = "acme", id, sha256.Sum256([]byte(id))
@@ -214,7 +214,7 @@ func (w *world) ask(r *rand.Rand) *toolyard.Ask {
 }
 
 // call makes a call, which its caller may give up at any time.
-func (w *world) call(r *rand.Rand, a *toolyard.Ask) {
+func (w *world) call(r *rand.Rand, a *Request) {
 	d := w.desks[r.IntN(len(w.desks))]
 	ctx, cancel := context.WithCancel(w.t.Context())
 	defer cancel()
@@ -243,7 +243,7 @@ func (w *world) call(r *rand.Rand, a *toolyard.Ask) {
 	w.ran = append(w.ran, made)
 }
 
-func (w *world) refused(a *toolyard.Ask, err error) {
+func (w *world) refused(a *Request, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if a.Key != "" {
@@ -271,10 +271,10 @@ func (w *world) load(callers, each int, seed uint64) {
 }
 
 // checkLimits looks whether a limit was passed.
-func (w *world) checkLimits(p toolyard.Pace) {
+func (w *world) checkLimits(p LimitRef) {
 	var of []ran
 	for _, r := range w.ran {
-		if slices.ContainsFunc(r.ask.Paces, func(other toolyard.Pace) bool { return other.Key == p.Key }) {
+		if slices.ContainsFunc(r.ask.Limits, func(other LimitRef) bool { return other.Key == p.Key }) {
 			of = append(of, r)
 		}
 	}
@@ -320,7 +320,7 @@ func (w *world) checkMoney() (spent toolyard.Money) {
 			w.t.Errorf("%s was charged, and did not run", call)
 		}
 	}
-	p, err := w.store.Purse(w.t.Context(), "acme")
+	p, err := w.store.Balance(w.t.Context(), "acme")
 	if err != nil || p.Spent != spent {
 		w.t.Errorf("%+v was spent, and %s charged: %v", p, spent, err)
 	}
@@ -331,7 +331,7 @@ func (w *world) checkMoney() (spent toolyard.Money) {
 func (w *world) checkKeys() {
 	for i, a := range w.free {
 		again := *a
-		again.Call, again.Wait, again.Price, again.Purse, again.Paces = a.Call+"-again", time.Second, 0, "", nil
+		again.Call, again.Wait, again.Price, again.Balance, again.Limits = a.Call+"-again", time.Second, 0, "", nil
 		ticket, err := w.desks[i%len(w.desks)].Admit(w.t.Context(), &again)
 		if err != nil || ticket.Replay != nil {
 			w.t.Errorf("the key of %s, which was not made, is not free: %v", a.Call, err)
@@ -346,7 +346,7 @@ func (w *world) checkKeys() {
 // spendAll spends what is left, one by one, on all replicas.
 func (w *world) spendAll() (n toolyard.Money) {
 	for i := 0; ; i++ {
-		a := &toolyard.Ask{Call: fmt.Sprint("rest-", i), Caller: "ann", Account: "acme", Purse: "acme", Price: 1, Seller: "shop", Timeout: time.Second, Wait: 3 * time.Second}
+		a := &Request{Call: fmt.Sprint("rest-", i), Caller: "ann", Account: "acme", Balance: "acme", Price: 1, Seller: "shop", Timeout: time.Second, Wait: 3 * time.Second}
 		d := w.desks[i%len(w.desks)]
 		ticket, err := d.Admit(w.t.Context(), a)
 		if err != nil {
@@ -396,8 +396,8 @@ func TestFaults(t *testing.T) {
 }
 
 // plain is an ask of which more can be said.
-func plain(id string, change func(*toolyard.Ask)) *toolyard.Ask {
-	a := &toolyard.Ask{Call: id, Caller: "ann", Account: "acme", Seller: "shop", Timeout: 5 * time.Second, Wait: 30 * time.Second}
+func plain(id string, change func(*Request)) *Request {
+	a := &Request{Call: id, Caller: "ann", Account: "acme", Seller: "shop", Timeout: 5 * time.Second, Wait: 30 * time.Second}
 	change(a)
 	return a
 }
@@ -416,20 +416,20 @@ func code(err error) toolyard.Code {
 func TestAStoreThatIsAway(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		change func(*toolyard.Ask)
+		change func(*Request)
 		local  bool
 		want   toolyard.Code
 	}{
-		{"nothing", func(*toolyard.Ask) {}, false, toolyard.OK},
-		{"of this replica", func(a *toolyard.Ask) {
-			a.Paces = []toolyard.Pace{{Key: "own", Local: true, Limit: toolyard.Limit{Concurrency: 1}}}
+		{"nothing", func(*Request) {}, false, toolyard.OK},
+		{"of this replica", func(a *Request) {
+			a.Limits = []LimitRef{{Key: "own", Local: true, Limit: toolyard.Limit{Concurrency: 1}}}
 		}, false, toolyard.OK},
-		{"money", func(a *toolyard.Ask) { a.Purse, a.Price = "acme", 1 }, false, toolyard.Unavailable},
-		{"money, alone", func(a *toolyard.Ask) { a.Purse, a.Price = "acme", 1 }, true, toolyard.Unavailable},
-		{"key", func(a *toolyard.Ask) { a.Scope, a.Key = "acme", "k" }, false, toolyard.Unavailable},
-		{"key, alone", func(a *toolyard.Ask) { a.Scope, a.Key = "acme", "k" }, true, toolyard.Unavailable},
-		{"limit", func(a *toolyard.Ask) { a.Paces = []toolyard.Pace{busyTool} }, false, toolyard.Unavailable},
-		{"limit, alone", func(a *toolyard.Ask) { a.Paces = []toolyard.Pace{busyTool} }, true, toolyard.OK},
+		{"money", func(a *Request) { a.Balance, a.Price = "acme", 1 }, false, toolyard.Unavailable},
+		{"money, alone", func(a *Request) { a.Balance, a.Price = "acme", 1 }, true, toolyard.Unavailable},
+		{"key", func(a *Request) { a.Scope, a.Key = "acme", "k" }, false, toolyard.Unavailable},
+		{"key, alone", func(a *Request) { a.Scope, a.Key = "acme", "k" }, true, toolyard.Unavailable},
+		{"limit", func(a *Request) { a.Limits = []LimitRef{busyTool} }, false, toolyard.Unavailable},
+		{"limit, alone", func(a *Request) { a.Limits = []LimitRef{busyTool} }, true, toolyard.OK},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -457,17 +457,17 @@ func TestAStoreThatIsAway(t *testing.T) {
 // A replica that counts alone stays within its share of a limit.
 func TestAloneWithinItsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tool := toolyard.Pace{Key: "tool", Limit: toolyard.Limit{PerMinute: 9}}
+		tool := LimitRef{Key: "tool", Limit: toolyard.Limit{PerMinute: 9}}
 		w := newWorld(t, 3, 0, func(o *Options) { o.Local = true })
 		for i, d := range w.desks { // so that each knows of the others
-			if _, err := d.Admit(t.Context(), plain(fmt.Sprint(i), func(a *toolyard.Ask) { a.Paces = []toolyard.Pace{tool} })); err != nil {
+			if _, err := d.Admit(t.Context(), plain(fmt.Sprint(i), func(a *Request) { a.Limits = []LimitRef{tool} })); err != nil {
 				t.Fatal(err)
 			}
 		}
 		w.flaky.set(0, true)
 		n := 0
 		for i := range 10 {
-			a := plain(fmt.Sprint("alone-", i), func(a *toolyard.Ask) { a.Paces, a.Wait = []toolyard.Pace{tool}, 4*time.Second })
+			a := plain(fmt.Sprint("alone-", i), func(a *Request) { a.Limits, a.Wait = []LimitRef{tool}, 4*time.Second })
 			if _, err := w.desks[2].Admit(t.Context(), a); err == nil {
 				n++
 			}
@@ -498,7 +498,7 @@ func TestSettlingWhileTheStoreIsAway(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, 2, 0, func(*Options) {})
 				w.fund("acme", 10)
-				a := plain("c", func(a *toolyard.Ask) { a.Purse, a.Price, a.Writes = "acme", 4, tt.durable })
+				a := plain("c", func(a *Request) { a.Balance, a.Price, a.Writes = "acme", 4, tt.durable })
 				ticket, err := w.desks[0].Admit(t.Context(), a)
 				if err != nil {
 					t.Fatal(err)
@@ -538,8 +538,8 @@ func TestGivingUpWhileTheStoreIsAsked(t *testing.T) {
 				w := newWorld(t, 1, 0, func(*Options) {})
 				w.fund("acme", 10)
 				w.flaky.next = &x
-				a := plain("c", func(a *toolyard.Ask) {
-					a.Purse, a.Price, a.Scope, a.Key, a.Timeout = "acme", 10, "acme", "k", time.Hour
+				a := plain("c", func(a *Request) {
+					a.Balance, a.Price, a.Scope, a.Key, a.Timeout = "acme", 10, "acme", "k", time.Hour
 				})
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 				defer cancel()
@@ -568,9 +568,9 @@ func TestACheapCallBesideADearOne(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, 2, 0, func(*Options) {})
 			w.fund("acme", 11)
-			admit := func(d *Desk, id string, price toolyard.Money) *toolyard.Ticket {
-				line := toolyard.Pace{Key: id, Local: true, Limit: toolyard.Limit{Concurrency: 1}} // so that nobody waits behind another
-				a := plain(id, func(a *toolyard.Ask) { a.Purse, a.Price, a.Paces = "acme", price, []toolyard.Pace{line} })
+			admit := func(d *Desk, id string, price toolyard.Money) *Admission {
+				line := LimitRef{Key: id, Local: true, Limit: toolyard.Limit{Concurrency: 1}} // so that nobody waits behind another
+				a := plain(id, func(a *Request) { a.Balance, a.Price, a.Limits = "acme", price, []LimitRef{line} })
 				ticket, err := d.Admit(t.Context(), a)
 				if err != nil && code(err) != toolyard.BudgetExceeded {
 					t.Fatal(id, err)
@@ -610,12 +610,12 @@ func TestANarrowLimitLeavesTheWideOneAlone(t *testing.T) {
 		wide, keyed := []toolyard.Limit{{PerMinute: 60}, {Concurrency: 1}, {Cooldown: 200 * time.Millisecond}}[i/2], i%2 == 1
 		t.Run(fmt.Sprintf("%d %v %d, keyed %v", wide.PerMinute, wide.Cooldown, wide.Concurrency, keyed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server := toolyard.Pace{Key: "server", Name: "server", Limit: wide}
-				narrow := toolyard.Pace{Key: "narrow", Name: "narrow", Limit: toolyard.Limit{PerMinute: 1}}
+				server := LimitRef{Key: "server", Name: "server", Limit: wide}
+				narrow := LimitRef{Key: "narrow", Name: "narrow", Limit: toolyard.Limit{PerMinute: 1}}
 				w := newWorld(t, 2, 0, func(*Options) {})
 				var all sync.WaitGroup
-				call := func(d *Desk, id string, wait time.Duration, paces ...toolyard.Pace) bool {
-					a := plain(id, func(a *toolyard.Ask) { a.Paces, a.Wait = paces, wait })
+				call := func(d *Desk, id string, wait time.Duration, paces ...LimitRef) bool {
+					a := plain(id, func(a *Request) { a.Limits, a.Wait = paces, wait })
 					if keyed && len(paces) > 1 {
 						a.Scope, a.Key = "acme", id
 					}
@@ -651,7 +651,7 @@ func TestAnAnswerThatComesTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, 0, func(*Options) {})
 		w.flaky.next = &fault{late: 3 * time.Second}
-		a := plain("c", func(a *toolyard.Ask) { a.Scope, a.Key, a.Paces = "acme", "k", []toolyard.Pace{coolTool} })
+		a := plain("c", func(a *Request) { a.Scope, a.Key, a.Limits = "acme", "k", []LimitRef{coolTool} })
 		if _, err := w.desks[0].Admit(t.Context(), a); code(err) != toolyard.Unavailable {
 			t.Error(err)
 		}

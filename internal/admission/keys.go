@@ -34,7 +34,7 @@ type scopeUse struct {
 }
 
 // count counts the key of a call. If the store does not answer, the admission fails by itself.
-func (k *keyUse) count(ctx context.Context, s Store, ask *toolyard.Ask) {
+func (k *keyUse) count(ctx context.Context, s Store, ask *Request) {
 	if ask.Key == "" {
 		return
 	}
@@ -56,7 +56,7 @@ func (k *keyUse) count(ctx context.Context, s Store, ask *toolyard.Ask) {
 
 // full reports whether a caller has as many keys as it may have. Those that it has can be sent
 // again.
-func (k *keyUse) full(ask *toolyard.Ask) bool {
+func (k *keyUse) full(ask *Request) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	use := k.scopes[ask.Scope]
@@ -80,7 +80,7 @@ func (k *keyUse) set(scope string, now store.RunUse) *scopeUse {
 
 // keep is the outcome of a call as it is kept for its idempotency key. One that is too large is
 // replaced by an error that says so.
-func (d *Desk) keep(ask *toolyard.Ask, outcome json.RawMessage) json.RawMessage {
+func (d *Desk) keep(ask *Request, outcome json.RawMessage) json.RawMessage {
 	d.keys.mu.Lock()
 	defer d.keys.mu.Unlock()
 	use := d.keys.scopes[ask.Scope]

@@ -60,7 +60,7 @@ func TestLargeResultsAreNotKept(t *testing.T) {
 }
 
 // sameKey is a call with an idempotency key.
-func sameKey(scope, key string) *toolyard.Ask {
+func sameKey(scope, key string) *Request {
 	a := toServer("ann", 1, 0)
 	a.Scope, a.Key = scope, key
 	return a

@@ -11,7 +11,7 @@ import (
 
 // lane is what a replica has leased of a limit.
 type lane struct {
-	toolyard.Pace
+	LimitRef
 	permits  []permits
 	slots    []slot    // that nobody uses
 	running  int       // slots in use
@@ -43,17 +43,17 @@ type permits struct {
 	until time.Time
 }
 
-func (d *Desk) laneOf(p toolyard.Pace) *lane {
+func (d *Desk) laneOf(p LimitRef) *lane {
 	l := d.lanes[p.Key]
 	if l == nil {
-		l = &lane{Pace: p}
+		l = &lane{LimitRef: p}
 		d.lanes[p.Key] = l
 	}
 	return l
 }
 
 // ready reports whether a call may begin.
-func (l *lane) ready(d *Desk, ask *toolyard.Ask, now time.Time) bool {
+func (l *lane) ready(d *Desk, ask *Request, now time.Time) bool {
 	l.hold = max(l.hold, ask.Timeout+store.Grace)
 	l.expire(d, now)
 	switch {
@@ -91,12 +91,12 @@ func (l *lane) expire(d *Desk, now time.Time) {
 
 func (l *lane) returnPermits(d *Desk, p permits) {
 	if p.n > 0 {
-		d.giveBack(l.Pace, store.PaceReturn{Permits: p.n, Slot: p.slot})
+		d.giveBack(l.LimitRef, store.PaceReturn{Permits: p.n, Slot: p.slot})
 	}
 }
 
 // take takes a permit, a slot and the turn for a call, and returns the slot.
-func (l *lane) take(ask *toolyard.Ask, now time.Time) (taken slot) {
+func (l *lane) take(ask *Request, now time.Time) (taken slot) {
 	l.pulse.beat(now)
 	if l.Local {
 		l.running++
@@ -129,7 +129,7 @@ func (l *lane) begun(d *Desk, now time.Time) {
 
 func (l *lane) returnTurn(d *Desk) {
 	l.turn = time.Time{}
-	d.giveBack(l.Pace, store.PaceReturn{Turn: true, Slot: l.turnSlot})
+	d.giveBack(l.LimitRef, store.PaceReturn{Turn: true, Slot: l.turnSlot})
 }
 
 // end frees the slot of a call. If other replicas may want it, it goes back at once.
@@ -157,7 +157,7 @@ func (l *lane) end(d *Desk, s slot) {
 }
 
 func (l *lane) returnSlot(d *Desk, s slot) {
-	d.giveBack(l.Pace, store.PaceReturn{Slots: 1, Slot: s.granted})
+	d.giveBack(l.LimitRef, store.PaceReturn{Slots: 1, Slot: s.granted})
 }
 
 func (l *lane) waiting() int { return waitingIn(l.lines) }
@@ -253,7 +253,7 @@ func (l *lane) observe(took time.Duration) {
 // hopeless reports whether a call that has to wait in a local lane would not get its turn in
 // time, and how long it would have to wait. That is an estimate: it sends a call away only if it
 // is twice as long as the call may wait.
-func (l *lane) hopeless(ask *toolyard.Ask) (wait time.Duration, hopeless bool) {
+func (l *lane) hopeless(ask *Request) (wait time.Duration, hopeless bool) {
 	if !l.Local || l.running < l.Limit.Concurrency {
 		return 0, false
 	}

@@ -44,9 +44,9 @@ func load(t *testing.T, replicas int, callers map[string]int, limit toolyard.Lim
 			random := rand.New(rand.NewPCG(1, uint64(i)))
 			wg.Go(func() {
 				for time.Now().Before(end) {
-					a := &toolyard.Ask{
+					a := &admission.Request{
 						Call: fmt.Sprint(caller, random.Int64()), Caller: caller, Timeout: 10 * time.Second, Wait: time.Minute,
-						Paces: []toolyard.Pace{{Key: "tool", Name: "the tool", Limit: limit}},
+						Limits: []admission.LimitRef{{Key: "tool", Name: "the tool", Limit: limit}},
 					}
 					d := desks[random.IntN(replicas)]
 					ticket, err := d.Admit(ctx, a)

@@ -46,32 +46,32 @@ func (t *turns) serve(caller string) {
 }
 
 // lineOf finds the line for an ask.
-func (d *Desk) lineOf(ask *toolyard.Ask) *line {
+func (d *Desk) lineOf(ask *Request) *line {
 	var b strings.Builder
-	for _, p := range ask.Paces {
+	for _, p := range ask.Limits {
 		b.WriteString(p.Key + "\n")
 	}
-	if ask.Purse != "" {
-		b.WriteString("\n" + ask.Purse + "\n" + ask.Account)
+	if ask.Balance != "" {
+		b.WriteString("\n" + ask.Balance + "\n" + ask.Account)
 	}
 	l := d.lines[b.String()]
 	if l == nil {
 		l = d.newLine(b.String(), ask)
 	}
-	for i, p := range ask.Paces { // the limits may have been changed
-		l.lanes[i].Pace = p
+	for i, p := range ask.Limits { // the limits may have been changed
+		l.lanes[i].LimitRef = p
 	}
 	return l
 }
 
-func (d *Desk) newLine(name string, ask *toolyard.Ask) *line {
+func (d *Desk) newLine(name string, ask *Request) *line {
 	l := &line{name: name, turns: &turns{}, waiting: make(map[string][]*visitor)}
-	for _, p := range ask.Paces {
+	for _, p := range ask.Limits {
 		lane := d.laneOf(p)
 		lane.lines = append(lane.lines, l)
 		l.lanes, l.turns = append(l.lanes, lane), &lane.turns // of the last, which is the narrowest
 	}
-	if ask.Purse != "" {
+	if ask.Balance != "" {
 		l.wallet = d.walletOf(ask)
 		l.wallet.lines = append(l.wallet.lines, l)
 	}
@@ -197,7 +197,7 @@ func (d *Desk) serve(lines ...*line) {
 }
 
 // fullLane is a lane of the line in which no call may begin now, nil if it may in all.
-func (l *line) fullLane(d *Desk, ask *toolyard.Ask) *lane {
+func (l *line) fullLane(d *Desk, ask *Request) *lane {
 	for _, lane := range l.lanes {
 		if !lane.ready(d, ask, time.Now()) {
 			return lane
@@ -207,7 +207,7 @@ func (l *line) fullLane(d *Desk, ask *toolyard.Ask) *lane {
 }
 
 // take takes all that a call needs.
-func (l *line) take(ask *toolyard.Ask, now time.Time) *toolyard.Ticket {
+func (l *line) take(ask *Request, now time.Time) *Admission {
 	t := &taken{wallet: l.wallet}
 	for _, lane := range l.lanes {
 		t.lanes = append(t.lanes, used{lane, lane.take(ask, now)})
@@ -215,7 +215,7 @@ func (l *line) take(ask *toolyard.Ask, now time.Time) *toolyard.Ticket {
 	if l.wallet != nil {
 		l.wallet.take(ask, now)
 	}
-	return &toolyard.Ticket{Ask: ask, Taken: t}
+	return &Admission{Request: ask, Reserved: t}
 }
 
 // refuse sends away those of a line who would wait in vain.

@@ -49,11 +49,11 @@ type settling struct {
 }
 
 // ofRun says that it ends a call that the store admitted, and with it what was held for it.
-func (s *settling) ofRun(ask *toolyard.Ask) {
+func (s *settling) ofRun(ask *Request) {
 	id := runOf(ask)
 	s.Run, s.Last = &id, true
-	if ask.Purse != "" {
-		s.Hold, s.Purse = ask.Call, ask.Purse
+	if ask.Balance != "" {
+		s.Hold, s.Purse = ask.Call, ask.Balance
 	}
 }
 
@@ -228,9 +228,9 @@ func inTurn(visitors []*visitor) []*visitor {
 }
 
 // admission is an ask as the store takes it.
-func admission(a *toolyard.Ask) store.Admit {
-	s := store.Admit{Call: a.Call, Run: runOf(a), Digest: a.Digest, Purse: a.Purse, Account: a.Account, Price: a.Price, Timeout: a.Timeout}
-	for _, p := range a.Paces {
+func admission(a *Request) store.Admit {
+	s := store.Admit{Call: a.Call, Run: runOf(a), Digest: a.Digest, Purse: a.Balance, Account: a.Account, Price: a.Price, Timeout: a.Timeout}
+	for _, p := range a.Limits {
 		s.Paces = append(s.Paces, store.PaceAsk{Key: p.Key, Limit: p.Limit, Permits: 1, Slots: 1, Turn: true, Hold: a.Timeout + store.Grace})
 	}
 	return s
@@ -352,7 +352,7 @@ func (d *Desk) settled(s *settling, refused *store.Refusal) {
 
 // admitted ends the waiting of a visitor whom the store has answered, if it has.
 func (d *Desk) admitted(v *visitor, a store.Admitted) {
-	late := len(v.ask.Paces) > 0 && time.Since(v.since) > store.PermitTTL // what was granted may not be used any more
+	late := len(v.ask.Limits) > 0 && time.Since(v.since) > store.PermitTTL // what was granted may not be used any more
 	v.asked, v.since = false, time.Time{}
 	r := a.Refused
 	switch {
@@ -363,14 +363,14 @@ func (d *Desk) admitted(v *visitor, a store.Admitted) {
 		d.undo(v, a.Paces)
 		v.end(nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "The store that keeps limits answered too late, so the call was not made.", RetryAfter: time.Second})
 	case r == nil && a.Replay == nil:
-		v.end(&toolyard.Ticket{Ask: v.ask, Taken: &taken{durable: true, paces: a.Paces, spent: a.Spent, rest: a.Purse}}, nil)
+		v.end(&Admission{Request: v.ask, Reserved: &taken{durable: true, paces: a.Paces, spent: a.Spent, rest: a.Purse}}, nil)
 	case r == nil:
 		res, err := toolyard.RawResult(a.Replay)
 		if err != nil {
 			v.end(nil, &toolyard.Error{Code: toolyard.Internal, Message: "The result on record cannot be read.", Err: err})
 			return
 		}
-		v.end(&toolyard.Ticket{Ask: v.ask, Replay: res, Taken: &taken{durable: true}}, nil)
+		v.end(&Admission{Request: v.ask, Replay: res, Reserved: &taken{durable: true}}, nil)
 	default:
 		d.postpone(v, r)
 	}
@@ -380,11 +380,11 @@ func (d *Desk) admitted(v *visitor, a store.Admitted) {
 func (d *Desk) postpone(v *visitor, r *store.Refusal) {
 	reason := &toolyard.Error{Code: r.Code, Message: r.Message, RetryAfter: r.After}
 	if r.Code == toolyard.RateLimited && r.Message == "" {
-		reason = reached(v.ask.Paces[r.Pace].Name, r.After)
+		reason = reached(v.ask.Limits[r.Pace].Name, r.After)
 	}
 	if r.Code == toolyard.BudgetExceeded {
 		reason.RetryAfter = 0
-		if w := d.wallets[walletKey{v.ask.Purse, v.ask.Account}]; w != nil && w.waiting() == 0 {
+		if w := d.wallets[walletKey{v.ask.Balance, v.ask.Account}]; w != nil && w.waiting() == 0 {
 			w.pulse = pulse{} // what this replica has leased may be what is missing
 		}
 	}
@@ -405,7 +405,7 @@ func (d *Desk) postpone(v *visitor, r *store.Refusal) {
 // if it is not known whether it was, they run out by themselves.
 func (d *Desk) undo(v *visitor, paces []store.PaceGrant) {
 	for i, g := range paces {
-		p := v.ask.Paces[i]
+		p := v.ask.Limits[i]
 		r := store.PaceReturn{Permits: 1, Slot: g.Slot, Turn: p.Limit.Cooldown > 0}
 		if p.Limit.Concurrency > 0 {
 			r.Slots = 1

@@ -42,15 +42,15 @@ func onDesk(t *testing.T, test func(t *testing.T, d *Desk, f *flaky)) {
 var calls atomic.Int64
 
 // toServer is a call of a server that takes so many at once.
-func toServer(caller string, concurrency int, wait time.Duration) *toolyard.Ask {
-	return &toolyard.Ask{
+func toServer(caller string, concurrency int, wait time.Duration) *Request {
+	return &Request{
 		Call: fmt.Sprint("call-", calls.Add(1)), Caller: caller, Account: "acme", Timeout: 30 * time.Second, Wait: wait,
-		Paces: []toolyard.Pace{{Key: "at once/docs", Name: "The server docs", Local: true, Limit: toolyard.Limit{Concurrency: concurrency}}},
+		Limits: []LimitRef{{Key: "at once/docs", Name: "The server docs", Local: true, Limit: toolyard.Limit{Concurrency: concurrency}}},
 	}
 }
 
 // make admits a call, lets it work, and settles it.
-func (d *Desk) make(t *testing.T, ask *toolyard.Ask, work time.Duration) *toolyard.Error {
+func (d *Desk) make(t *testing.T, ask *Request, work time.Duration) *toolyard.Error {
 	ticket, err := d.Admit(t.Context(), ask)
 	if err != nil {
 		return toolyard.AsError(err)
@@ -123,14 +123,14 @@ func TestHopelessWaitsAreRefusedAtOnce(t *testing.T) {
 func TestCallsThatDoNotWait(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Millisecond} {
 		onDesk(t, func(t *testing.T, d *Desk, f *flaky) {
-			limited := func(key string) *toolyard.Ask {
+			limited := func(key string) *Request {
 				a := toServer("ann", 8, wait)
 				a.Key, a.Scope = key, "acme"
-				a.Paces = append(a.Paces, toolyard.Pace{Key: "tool/slow", Name: "the tool slow", Limit: toolyard.Limit{PerMinute: 3}})
-				a.Purse, a.Price = "acme", toolyard.USD/1000
+				a.Limits = append(a.Limits, LimitRef{Key: "tool/slow", Name: "the tool slow", Limit: toolyard.Limit{PerMinute: 3}})
+				a.Balance, a.Price = "acme", toolyard.USD/1000
 				return a
 			}
-			for i, ask := range []*toolyard.Ask{limited(""), limited("key"), limited("")} {
+			for i, ask := range []*Request{limited(""), limited("key"), limited("")} {
 				f.fail(fault{early: 300 * time.Millisecond})
 				if err := d.make(t, ask, time.Millisecond); err != nil {
 					t.Errorf("wait %v: call %d: %v", wait, i, err)

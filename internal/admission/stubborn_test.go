@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/store"
 )
 
@@ -58,9 +59,9 @@ func inBubble(t *testing.T, test func(t *testing.T, s *stubborn, d *admission.De
 	})
 }
 
-func paidBy(account, purse string, n int) *toolyard.Ask {
-	return &toolyard.Ask{
-		Call: fmt.Sprintf("%s-%d", account, n), Caller: account, Account: account, Purse: purse, Price: toolyard.USD / 1000, Seller: "shop",
+func paidBy(account, purse string, n int) *admission.Request {
+	return &admission.Request{
+		Call: fmt.Sprintf("%s-%d", account, n), Caller: account, Account: account, Balance: purse, Price: toolyard.USD / 1000, Seller: "shop",
 		Timeout: time.Second, Wait: 5 * time.Second,
 	}
 }
@@ -90,7 +91,7 @@ func TestOneBadAccountStopsNobody(t *testing.T) {
 // A call that waits for a session whose calls are all running does not keep the store busy.
 func TestWaitingForACallIsIdle(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *stubborn, d *admission.Desk) {
-		if _, err := s.OpenSession(t.Context(), toolyard.Session{ID: "one", Account: "acme", Limit: toolyard.USD / 2, Calls: 1, TTL: time.Hour}); err != nil {
+		if _, err := s.OpenSession(t.Context(), ledger.Session{ID: "one", Account: "acme", Limit: toolyard.USD / 2, Calls: 1, TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		ticket, err := d.Admit(t.Context(), paidBy("acme", "one", 1))
@@ -113,7 +114,7 @@ func TestWaitingForACallIsIdle(t *testing.T) {
 // A session that is closed is not used for longer than it takes to look.
 func TestAClosedSessionEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *stubborn, d *admission.Desk) {
-		if _, err := s.OpenSession(t.Context(), toolyard.Session{ID: "shut", Account: "acme", Limit: toolyard.USD / 2, TTL: time.Hour}); err != nil {
+		if _, err := s.OpenSession(t.Context(), ledger.Session{ID: "shut", Account: "acme", Limit: toolyard.USD / 2, TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		var closed time.Time
@@ -144,7 +145,7 @@ func TestAClosedSessionEnds(t *testing.T) {
 // of the store.
 func TestACallThatAsksGivesBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *stubborn, d *admission.Desk) {
-		if _, err := s.OpenSession(t.Context(), toolyard.Session{ID: "one", Account: "acme", Limit: toolyard.USD / 2, Calls: 1, TTL: time.Hour}); err != nil {
+		if _, err := s.OpenSession(t.Context(), ledger.Session{ID: "one", Account: "acme", Limit: toolyard.USD / 2, Calls: 1, TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		asks, err := toolyard.RawResult([]byte(`{"resultType":"input_required","inputRequests":{}}`))

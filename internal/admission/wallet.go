@@ -44,11 +44,11 @@ type wallet struct {
 	rest    toolyard.Money // that the purse could still spend, as far as it is known here
 }
 
-func (d *Desk) walletOf(ask *toolyard.Ask) *wallet {
-	key := walletKey{ask.Purse, ask.Account}
+func (d *Desk) walletOf(ask *Request) *wallet {
+	key := walletKey{ask.Balance, ask.Account}
 	w := d.wallets[key]
 	if w == nil {
-		w = &wallet{purse: ask.Purse, account: ask.Account}
+		w = &wallet{purse: ask.Balance, account: ask.Account}
 		d.wallets[key] = w
 	}
 	return w
@@ -58,12 +58,12 @@ func (d *Desk) walletOf(ask *toolyard.Ask) *wallet {
 type walletKey struct{ purse, account string }
 
 // ready reports whether the price of a call is here.
-func (w *wallet) ready(ask *toolyard.Ask, now time.Time) bool {
+func (w *wallet) ready(ask *Request, now time.Time) bool {
 	w.price, w.longest = ask.Price, max(w.longest, ask.Timeout)
 	return w.hold != "" && !w.pledged && w.left >= ask.Price && (!w.counts || w.calls > 0) && w.until.After(now.Add(ask.Timeout+store.Grace))
 }
 
-func (w *wallet) take(ask *toolyard.Ask, now time.Time) {
+func (w *wallet) take(ask *Request, now time.Time) {
 	w.pulse.beat(now)
 	w.left, w.taken, w.begun = w.left-ask.Price, w.taken+ask.Price, w.begun+1
 	if w.counts {

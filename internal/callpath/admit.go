@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission"
 )
 
 // Admit lets a call run when it is admitted: when its limits have room, its price is there
 // and its idempotency key is new. It settles the call when it has ended, and a success is
 // told only once its charge is durable. Ask says what a call needs; a call for which it is nil
 // needs nothing.
-func Admit(now func() time.Time, a toolyard.Admitter, ask func(*toolyard.Call) (*toolyard.Ask, error)) toolyard.Policy {
+func Admit(now func() time.Time, a admission.Admitter, ask func(*toolyard.Call) (*admission.Request, error)) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 			start := now()
@@ -27,7 +28,7 @@ func Admit(now func() time.Time, a toolyard.Admitter, ask func(*toolyard.Call) (
 				return nil, err
 			}
 			if t.Replay != nil {
-				c.Receipt = &toolyard.Receipt{Call: needs.Call, Purse: needs.Purse, Replayed: true}
+				c.Receipt = &toolyard.Receipt{Call: needs.Call, ChargedTo: needs.Balance, Replayed: true}
 				return t.Replay, nil
 			}
 			if needs.Durable() {

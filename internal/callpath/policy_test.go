@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission"
 	"github.com/toolyard/toolyard/internal/callpath"
 )
 
@@ -229,24 +230,24 @@ func (f recorderFunc) Outcome(ctx context.Context, _ *toolyard.Call, _ toolyard.
 // admits is an Admitter that admits everything.
 type admits struct{ settled toolyard.Outcome }
 
-func (*admits) Admit(_ context.Context, a *toolyard.Ask) (*toolyard.Ticket, error) {
-	return &toolyard.Ticket{Ask: a}, nil
+func (*admits) Admit(_ context.Context, a *admission.Request) (*admission.Admission, error) {
+	return &admission.Admission{Request: a}, nil
 }
 
-func (a *admits) Settle(_ context.Context, t *toolyard.Ticket, o toolyard.Outcome) (*toolyard.Receipt, error) {
+func (a *admits) Settle(_ context.Context, t *admission.Admission, o toolyard.Outcome) (*toolyard.Receipt, error) {
 	a.settled = o
-	return &toolyard.Receipt{Call: t.Ask.Call, Price: t.Ask.Price}, nil
+	return &toolyard.Receipt{Call: t.Request.Call, Price: t.Request.Price}, nil
 }
 
 // Who leaves in the middle of a paid write does not get it for nothing.
 func TestLeavingDoesNotStopAPaidWrite(t *testing.T) {
 	for name, tt := range map[string]struct {
-		needs toolyard.Ask
+		needs admission.Request
 		code  toolyard.Code
 	}{
-		"paid write":      {toolyard.Ask{Purse: "acme", Price: 1, Writes: true}, toolyard.OK},
-		"idempotency key": {toolyard.Ask{Key: "k"}, toolyard.OK},
-		"paid read":       {toolyard.Ask{Purse: "acme", Price: 1}, toolyard.Canceled},
+		"paid write":      {admission.Request{Balance: "acme", Price: 1, Writes: true}, toolyard.OK},
+		"idempotency key": {admission.Request{Key: "k"}, toolyard.OK},
+		"paid read":       {admission.Request{Balance: "acme", Price: 1}, toolyard.Canceled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -255,7 +256,7 @@ func TestLeavingDoesNotStopAPaidWrite(t *testing.T) {
 				return "done", ctx.Err()
 			})
 			a := &admits{}
-			_, _ = callIn(ctx, leaving, "{}", callpath.Admit(time.Now, a, func(*toolyard.Call) (*toolyard.Ask, error) { return &tt.needs, nil }))
+			_, _ = callIn(ctx, leaving, "{}", callpath.Admit(time.Now, a, func(*toolyard.Call) (*admission.Request, error) { return &tt.needs, nil }))
 			if got := a.settled.Code(); got != tt.code {
 				t.Errorf("it was settled as %s", got)
 			}

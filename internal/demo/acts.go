@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
 // Who calls Harbor's tools, and who pays for it.
@@ -45,7 +46,7 @@ var Keys = []Key{
 var Accounts = map[string]toolyard.Money{"harbor": 120 * toolyard.USD, "northwind-lines": 250 * toolyard.USD, "baltic-trade": toolyard.USD / 50}
 
 // Sessions are the budgets that are open when the demo begins.
-var Sessions = []toolyard.Session{
+var Sessions = []ledger.Session{
 	{ID: "ses_NORTHWIND_SPRING_TENDER", Account: "northwind-lines", Limit: 50 * toolyard.USD, TTL: 24 * time.Hour},
 	{ID: "ses_NORTHWIND_NIGHT_RUN", Account: "northwind-lines", Limit: toolyard.USD, Calls: 500, TTL: 12 * time.Hour},
 	{ID: "ses_HARBOR_TRAINING", Account: "harbor", Limit: 2 * toolyard.USD, Calls: 200, TTL: 8 * time.Hour},

@@ -53,7 +53,7 @@ var audits = []struct{ finding, text string }{
 		WHEN calls_unspent < 0 THEN calls_unspent ELSE calls_spent END AS least FROM holds) AS lows WHERE least < 0`},
 }
 
-// Audit implements toolyard.Ledger. It sees the books as they were at one moment. Amounts of
+// Audit implements ledger.Ledger. It sees the books as they were at one moment. Amounts of
 // what it finds are in billionths of a dollar.
 func (s *Store) Audit(ctx context.Context) error {
 	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})

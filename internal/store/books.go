@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
 const (
@@ -229,8 +230,8 @@ func (b *books) expire() {
 		}
 	}
 	for _, p := range b.purses {
-		if p.state == toolyard.PurseOpen && !p.expires.IsZero() && !p.expires.After(b.now) {
-			p.state = toolyard.PurseExpired
+		if p.state == ledger.StateOpen && !p.expires.IsZero() && !p.expires.After(b.now) {
+			p.state = ledger.StateExpired
 			p.mark()
 		}
 		b.refund(p)
@@ -246,7 +247,7 @@ func (b *books) expire() {
 // refund gives what a session that ended has left back to its account.
 func (b *books) refund(p *purseRow) {
 	account := b.purses[p.account]
-	if p.state == toolyard.PurseOpen || p.balance == 0 || account == nil || account == p {
+	if p.state == ledger.StateOpen || p.balance == 0 || account == nil || account == p {
 		return
 	}
 	amount := min(p.balance, math.MaxInt64-account.balance) // what does not fit stays until the account has room
@@ -325,7 +326,7 @@ func (b *books) usable(p *purseRow, id, account string) *Refusal {
 		return &Refusal{Code: toolyard.NotFound, Message: fmt.Sprintf("There is no session %s.", id)}
 	case p == nil:
 		return &Refusal{Code: toolyard.BudgetExceeded, Message: fmt.Sprintf("The account %s has no money.", id)}
-	case p.state != toolyard.PurseOpen:
+	case p.state != ledger.StateOpen:
 		return &Refusal{Code: toolyard.BudgetExceeded, Message: fmt.Sprintf("The session %s is %s.", id, p.state)}
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
 // tables is an engine that keeps rows in maps. Nothing of it is durable.
@@ -141,7 +142,7 @@ func (t *tables) stale(context.Context, int) ([]refs, error) {
 		}
 	}
 	for id, p := range t.purses {
-		if over := !p.expires.IsZero() && !p.expires.After(t.now); p.state == toolyard.PurseOpen && over || p.state != toolyard.PurseOpen && p.balance > 0 {
+		if over := !p.expires.IsZero() && !p.expires.After(t.now); p.state == ledger.StateOpen && over || p.state != ledger.StateOpen && p.balance > 0 {
 			r.purses = append(r.purses, id, p.account)
 		}
 	}
@@ -157,8 +158,8 @@ func (t *tables) stale(context.Context, int) ([]refs, error) {
 // closeIn closes a session as CloseSession does, which looks it up in a database too.
 func closeIn(ctx context.Context, e engine, id, account string) error {
 	return e.exchange(ctx, refs{purses: []string{id, account}}, func(r *rows) error {
-		if p := r.purses[id]; p.state == toolyard.PurseOpen {
-			p.state = toolyard.PurseClosed
+		if p := r.purses[id]; p.state == ledger.StateOpen {
+			p.state = ledger.StateClosed
 			p.mark()
 		}
 		(&books{rows: r}).expire()
@@ -288,7 +289,7 @@ func (m *bookMachine) open(t *rapid.T) {
 	if _, there := m.purses[id]; there {
 		return
 	}
-	open := toolyard.Session{ID: id, Account: accountOf[id], Limit: money(t, 60, "limit"), Calls: rapid.SampledFrom([]int{0, 1, 7}).Draw(t, "calls"), TTL: time.Minute}
+	open := ledger.Session{ID: id, Account: accountOf[id], Limit: money(t, 60, "limit"), Calls: rapid.SampledFrom([]int{0, 1, 7}).Draw(t, "calls"), TTL: time.Minute}
 	_, err := m.store.OpenSession(t.Context(), open)
 	if err != nil && toolyard.AsError(err).Code != toolyard.BudgetExceeded {
 		t.Fatal(err)
@@ -513,8 +514,8 @@ func TestBooksAddUp(t *testing.T) {
 func bookkeeper(t *testing.T) (*tables, func(*Batch) *Answers) {
 	kept := newTables()
 	s := &Store{engine: kept}
-	kept.purses["a"] = purseRow{id: "a", account: "a", state: toolyard.PurseOpen, balance: 10}
-	kept.purses["s"] = purseRow{id: "s", account: "a", state: toolyard.PurseOpen, balance: 10, limit: 10, maxCalls: 5}
+	kept.purses["a"] = purseRow{id: "a", account: "a", state: ledger.StateOpen, balance: 10}
+	kept.purses["s"] = purseRow{id: "s", account: "a", state: ledger.StateOpen, balance: 10, limit: 10, maxCalls: 5}
 	kept.transfers["0"] = transfer{id: "0", from: "world", to: "purse/a", amount: 10}
 	kept.transfers["1"] = transfer{id: "1", from: "world", to: "purse/s", amount: 10}
 	return kept, func(b *Batch) *Answers {
@@ -630,7 +631,7 @@ func TestFundingsAreToldApart(t *testing.T) {
 		}
 	}
 	for _, account := range []string{"a", "a/b"} {
-		if p, err := s.Purse(t.Context(), account); err != nil || p.Remaining != 1 {
+		if p, err := s.Balance(t.Context(), account); err != nil || p.Remaining != 1 {
 			t.Errorf("%+v %v", p, err)
 		}
 	}

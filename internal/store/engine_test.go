@@ -25,6 +25,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
 // testServer names the environment variable with the URL of a PostgreSQL server on which
@@ -115,8 +116,8 @@ func TestRowsComeBackAsTheyWere(t *testing.T) {
 		return &rows{
 			paces: map[string]*paceRow{"p1": {changed, json.RawMessage(fmt.Sprintf(`{"n":%d}`, n))}, "p2": {}},
 			purses: map[string]*purseRow{
-				"a": {how, "a", "a", toolyard.PurseOpen, 0, 1<<62 + m, 0, 0, 0, 0, 0, time.Time{}},
-				"s": {how, "s", "a", toolyard.PurseClosed, 1 + m, 2 + m, 3 + m, 4 + m, 5 + n, 6 + n, 7 + n, at},
+				"a": {how, "a", "a", ledger.StateOpen, 0, 1<<62 + m, 0, 0, 0, 0, 0, time.Time{}},
+				"s": {how, "s", "a", ledger.StateClosed, 1 + m, 2 + m, 3 + m, 4 + m, 5 + n, 6 + n, 7 + n, at},
 			},
 			holds: map[string]*holdRow{"h": {how, "h", "s", "r", 1 << 60, 8 + m, 9 + m, 10 + n, 11 + n, at}},
 			runs:  map[RunID]*runRow{run: {how, run, sha256.Sum256([]byte{byte(n)}), "c", done, at, json.RawMessage(`{"x":"\u0000"}`)}},
@@ -182,7 +183,7 @@ func TestExchangesLoseNothing(t *testing.T) {
 					err := s.engine.exchange(t.Context(), refs{paces: []string{"p"}, purses: []string{"a"}}, func(r *rows) error {
 						a := r.purses["a"]
 						if a == nil {
-							a = &purseRow{change: created, id: "a", account: "a", state: toolyard.PurseOpen}
+							a = &purseRow{change: created, id: "a", account: "a", state: ledger.StateOpen}
 							r.purses["a"] = a
 						}
 						n := 0
@@ -249,7 +250,7 @@ func TestAnErrorUndoesEverything(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		err := s.engine.exchange(t.Context(), refs{paces: []string{"p"}}, func(r *rows) error {
 			r.paces["p"].change, r.paces["p"].state = changed, json.RawMessage("1")
-			r.purses["a"] = &purseRow{change: created, id: "a", account: "a", state: toolyard.PurseOpen}
+			r.purses["a"] = &purseRow{change: created, id: "a", account: "a", state: ledger.StateOpen}
 			return failure
 		})
 		if err != failure { //nolint:errorlint // it comes back as it is
@@ -264,7 +265,7 @@ func TestAnErrorUndoesEverything(t *testing.T) {
 }
 
 func TestTheDatabaseRefusesWhatCannotBe(t *testing.T) {
-	a := purseRow{change: created, id: "b", account: "b", state: toolyard.PurseOpen}
+	a := purseRow{change: created, id: "b", account: "b", state: ledger.StateOpen}
 	cases := map[string]func(*rows){
 		"balance": func(r *rows) { p := a; p.balance = -1; r.purses["b"] = &p },
 		"held":    func(r *rows) { p := a; p.held = -1; r.purses["b"] = &p },
@@ -279,7 +280,7 @@ func TestTheDatabaseRefusesWhatCannotBe(t *testing.T) {
 		},
 	}
 	onEngines(t, func(t *testing.T, s *Store) {
-		exchange(t, s, refs{}, func(r *rows) { r.purses["a"] = &purseRow{change: created, account: "a", state: toolyard.PurseOpen} })
+		exchange(t, s, refs{}, func(r *rows) { r.purses["a"] = &purseRow{change: created, account: "a", state: ledger.StateOpen} })
 		for name, change := range cases {
 			err := s.engine.exchange(t.Context(), refs{purses: []string{"a"}}, func(r *rows) error {
 				r.purses["a"].balance, r.purses["a"].change = 5, changed
@@ -302,7 +303,7 @@ func TestAnExchangeSeesExpiredHoldsOfItsPurses(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		exchange(t, s, refs{}, func(r *rows) {
 			for _, id := range []string{"a", "b"} {
-				r.purses[id] = &purseRow{change: created, account: id, state: toolyard.PurseOpen}
+				r.purses[id] = &purseRow{change: created, account: id, state: ledger.StateOpen}
 				r.holds[id+"old"] = &holdRow{change: created, purse: id, expires: r.now}
 				r.holds[id+"new"] = &holdRow{change: created, purse: id, expires: r.now.Add(time.Hour)}
 			}
@@ -320,13 +321,13 @@ func TestStaleFindsWhatHasRunOut(t *testing.T) {
 		exchange(t, s, refs{}, func(r *rows) {
 			past, future := r.now.Add(-time.Second), r.now.Add(time.Hour)
 			for _, p := range []purseRow{
-				{id: "a", account: "a", state: toolyard.PurseOpen},
-				{id: "b", account: "b", state: toolyard.PurseOpen},
-				{id: "c", account: "c", state: toolyard.PurseOpen},
-				{id: "over", account: "a", state: toolyard.PurseOpen, expires: past},
-				{id: "open", account: "b", state: toolyard.PurseOpen, expires: future},
-				{id: "closed", account: "b", state: toolyard.PurseClosed, expires: past},
-				{id: "left", account: "c", state: toolyard.PurseClosed, balance: 1, expires: future},
+				{id: "a", account: "a", state: ledger.StateOpen},
+				{id: "b", account: "b", state: ledger.StateOpen},
+				{id: "c", account: "c", state: ledger.StateOpen},
+				{id: "over", account: "a", state: ledger.StateOpen, expires: past},
+				{id: "open", account: "b", state: ledger.StateOpen, expires: future},
+				{id: "closed", account: "b", state: ledger.StateClosed, expires: past},
+				{id: "left", account: "c", state: ledger.StateClosed, balance: 1, expires: future},
 			} {
 				p.change = created
 				r.purses[p.id] = &p
@@ -480,7 +481,7 @@ func TestDaysOfTheRecord(t *testing.T) {
 // someBooks funds an account, holds money of it and charges a call.
 func someBooks(r *rows) {
 	at := r.now
-	r.purses["a"] = &purseRow{change: created, account: "a", state: toolyard.PurseOpen, balance: 60, held: 40, heldCalls: 5}
+	r.purses["a"] = &purseRow{change: created, account: "a", state: ledger.StateOpen, balance: 60, held: 40, heldCalls: 5}
 	r.holds["h"] = &holdRow{change: created, purse: "a", left: 30, spent: 10, callsLeft: 4, callsSpent: 1, expires: at.Add(time.Hour)}
 	r.transfers = []transfer{
 		{"f", "world", "purse/a", 100, "fund", "", at},
@@ -538,7 +539,7 @@ func TestAnAuditReportsABoundedNumber(t *testing.T) {
 		exchange(t, s, refs{}, func(r *rows) {
 			for i := range 100 {
 				id := fmt.Sprint(i)
-				r.purses[id] = &purseRow{change: created, account: id, state: toolyard.PurseOpen, balance: 1, held: 1, spent: 1}
+				r.purses[id] = &purseRow{change: created, account: id, state: ledger.StateOpen, balance: 1, held: 1, spent: 1}
 			}
 		})
 		err := s.Audit(t.Context())
@@ -834,7 +835,7 @@ func BenchmarkSettle(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			s := openAt(b, engines[name](b))
 			exchange(b, s, refs{}, func(r *rows) {
-				r.purses["a"] = &purseRow{change: created, account: "a", state: toolyard.PurseOpen}
+				r.purses["a"] = &purseRow{change: created, account: "a", state: ledger.StateOpen}
 				r.holds["h"] = &holdRow{change: created, purse: "a", left: toolyard.USD * 1e9, expires: r.now.Add(time.Hour)}
 			})
 			n := 0

@@ -13,16 +13,17 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
-// ledger is what histories are recorded of.
-type ledger interface {
+// testLedger is what histories are recorded of.
+type testLedger interface {
 	Exchange(context.Context, *Batch) (*Answers, error)
 	Fund(ctx context.Context, account string, amount toolyard.Money, reference string) error
-	OpenSession(context.Context, toolyard.Session) (*toolyard.Purse, error)
-	CloseSession(ctx context.Context, id string) (*toolyard.Purse, error)
-	Purse(ctx context.Context, id string) (*toolyard.Purse, error)
+	OpenSession(context.Context, ledger.Session) (*ledger.Balance, error)
+	CloseSession(ctx context.Context, id string) (*ledger.Balance, error)
+	Balance(ctx context.Context, id string) (*ledger.Balance, error)
 }
 
 // verb is what an operation does.
@@ -272,7 +273,7 @@ var purseModel = porcupine.Model{
 
 // recorder does operations on a ledger, under names of their own for each history.
 type recorder struct {
-	ledger
+	testLedger
 	name  string
 	start time.Time
 	mu    sync.Mutex
@@ -304,13 +305,13 @@ func (r *recorder) act(ctx context.Context, o op) (seen, error) {
 		}
 		return codeSeen(err)
 	case doOpen:
-		_, err := r.OpenSession(ctx, toolyard.Session{ID: id, Account: r.purse(anAccount), Limit: o.amount, TTL: time.Hour})
+		_, err := r.OpenSession(ctx, ledger.Session{ID: id, Account: r.purse(anAccount), Limit: o.amount, TTL: time.Hour})
 		return codeSeen(err)
 	case doClose:
 		_, err := r.CloseSession(ctx, id)
 		return codeSeen(err)
 	case doLook:
-		p, err := r.Purse(ctx, id)
+		p, err := r.Balance(ctx, id)
 		if err != nil {
 			return codeSeen(err)
 		}
@@ -406,8 +407,8 @@ func someOps(r *rand.Rand, client, n int) (list []op) {
 }
 
 // record has several clients do operations at once, and is what they saw.
-func record(t testing.TB, l ledger, name string, seed uint64) []porcupine.Operation {
-	rec := &recorder{ledger: l, name: name, start: time.Now()}
+func record(t testing.TB, l testLedger, name string, seed uint64) []porcupine.Operation {
+	rec := &recorder{testLedger: l, name: name, start: time.Now()}
 	if err := rec.do(t.Context(), 0, op{verb: doFund, n: 10, amount: 15}); err != nil {
 		t.Fatal(err)
 	}
@@ -442,7 +443,7 @@ func histories(most int) int {
 	return most
 }
 
-func checkHistories(t *testing.T, l ledger, n int) {
+func checkHistories(t *testing.T, l testLedger, n int) {
 	for i := range n {
 		h := record(t, l, fmt.Sprint("h", i), uint64(i))
 		if !porcupine.CheckOperations(purseModel, h) {
@@ -477,7 +478,7 @@ func newInTables(nothing *Store, e engine, in *tables) inTables {
 }
 
 // OpenSession looks the session up in the end, in a database where nothing is.
-func (l inTables) OpenSession(ctx context.Context, s toolyard.Session) (*toolyard.Purse, error) {
+func (l inTables) OpenSession(ctx context.Context, s ledger.Session) (*ledger.Balance, error) {
 	_, err := l.Store.OpenSession(ctx, s)
 	if err != nil && toolyard.AsError(err).Code == toolyard.NotFound {
 		err = nil
@@ -485,22 +486,22 @@ func (l inTables) OpenSession(ctx context.Context, s toolyard.Session) (*toolyar
 	return nil, err
 }
 
-func (l inTables) CloseSession(ctx context.Context, id string) (*toolyard.Purse, error) {
-	p, err := l.Purse(ctx, id)
+func (l inTables) CloseSession(ctx context.Context, id string) (*ledger.Balance, error) {
+	p, err := l.Balance(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	return nil, closeIn(ctx, l.engine, id, p.Account)
 }
 
-func (l inTables) Purse(_ context.Context, id string) (*toolyard.Purse, error) {
+func (l inTables) Balance(_ context.Context, id string) (*ledger.Balance, error) {
 	l.tables.mu.Lock()
 	defer l.tables.mu.Unlock()
 	row, there := l.tables.purses[id]
 	if !there {
 		return nil, toolyard.Errorf(toolyard.NotFound, "There is no %s.", id)
 	}
-	p := &toolyard.Purse{Account: row.account, Remaining: row.balance, Spent: row.spent}
+	p := &ledger.Balance{Account: row.account, Remaining: row.balance, Spent: row.spent}
 	for _, session := range l.tables.purses {
 		if id == row.account && session.account == id && session.id != id {
 			p.Spent += session.spent
@@ -559,16 +560,16 @@ func unchecked(r *rows, change func() error) error {
 }
 
 // twice settles every call a second time, under another name.
-type twice struct{ ledger }
+type twice struct{ testLedger }
 
 func (l twice) Exchange(ctx context.Context, b *Batch) (*Answers, error) {
-	a, err := l.ledger.Exchange(ctx, b)
+	a, err := l.testLedger.Exchange(ctx, b)
 	if err != nil || len(b.Settles) == 0 {
 		return a, err
 	}
 	s := b.Settles[0]
 	s.Call += " again"
-	_, err = l.ledger.Exchange(ctx, &Batch{Replica: b.Replica, Settles: []Settle{s}})
+	_, err = l.testLedger.Exchange(ctx, &Batch{Replica: b.Replica, Settles: []Settle{s}})
 	return a, err
 }
 
@@ -578,16 +579,16 @@ func TestHistoriesFindBrokenLedgers(t *testing.T) {
 	nothing := openAt(t, "memory")
 	for name, tt := range map[string]struct {
 		broken bool
-		make   func(*tables) ledger
+		make   func(*tables) testLedger
 	}{
-		"sound": {false, func(e *tables) ledger { return newInTables(nothing, e, e) }},
-		"writes what it read before": {true, func(e *tables) ledger {
+		"sound": {false, func(e *tables) testLedger { return newInTables(nothing, e, e) }},
+		"writes what it read before": {true, func(e *tables) testLedger {
 			e.careless = true
 			return newInTables(nothing, e, e)
 		}},
-		"settles twice":                 {true, func(e *tables) ledger { return twice{newInTables(nothing, e, e)} }},
-		"forgets what a hold has spent": {true, func(e *tables) ledger { return newInTables(nothing, faulty{e, unfolded}, e) }},
-		"leases what is not there":      {true, func(e *tables) ledger { return newInTables(nothing, faulty{e, unchecked}, e) }},
+		"settles twice":                 {true, func(e *tables) testLedger { return twice{newInTables(nothing, e, e)} }},
+		"forgets what a hold has spent": {true, func(e *tables) testLedger { return newInTables(nothing, faulty{e, unfolded}, e) }},
+		"leases what is not there":      {true, func(e *tables) testLedger { return newInTables(nothing, faulty{e, unchecked}, e) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			const most = 200

@@ -9,13 +9,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
 // maxFunds is how much money an account can have, with what its sessions have. It is far below
 // what Money can hold, so that no sum overflows.
 const maxFunds = 10_000_000 * toolyard.USD
 
-// Fund implements toolyard.Ledger.
+// Fund implements ledger.Ledger.
 func (s *Store) Fund(ctx context.Context, account string, amount toolyard.Money, reference string) error {
 	others, err := s.inSessions(ctx, account)
 	if err != nil {
@@ -31,7 +32,7 @@ func (s *Store) Fund(ctx context.Context, account string, amount toolyard.Money,
 		p := b.purses[account]
 		switch {
 		case p == nil:
-			p = &purseRow{change: created, id: account, account: account, state: toolyard.PurseOpen}
+			p = &purseRow{change: created, id: account, account: account, state: ledger.StateOpen}
 			b.purses[account] = p
 		case p.account != p.id:
 			return toolyard.Errorf(toolyard.Invalid, "%s is a session, not an account.", account)
@@ -86,8 +87,8 @@ func (s *Store) sameFunds(ctx context.Context, id, account string, amount toolya
 	return nil
 }
 
-// OpenSession implements toolyard.Ledger.
-func (s *Store) OpenSession(ctx context.Context, open toolyard.Session) (*toolyard.Purse, error) {
+// OpenSession implements ledger.Ledger.
+func (s *Store) OpenSession(ctx context.Context, open ledger.Session) (*ledger.Balance, error) {
 	if open.Limit < 0 || open.Calls < 0 || open.TTL <= 0 || open.ID == "" || open.ID == open.Account {
 		return nil, toolyard.Errorf(toolyard.Invalid, "A session needs an id, a limit that is not negative, and a time to live.")
 	}
@@ -106,7 +107,7 @@ func (s *Store) OpenSession(ctx context.Context, open toolyard.Session) (*toolya
 	if err != nil {
 		return nil, err
 	}
-	return s.Purse(ctx, open.ID)
+	return s.Balance(ctx, open.ID)
 }
 
 // Bounds on the sessions of one account. Those that have spent nothing are deleted some time
@@ -123,7 +124,7 @@ const emptySession = `id <> account AND state IN ('closed', 'expired') AND spent
 
 // mayOpen refuses a session of an account that has too many. Sessions that are opened at the
 // same time may pass the bound.
-func (s *Store) mayOpen(ctx context.Context, open toolyard.Session) error {
+func (s *Store) mayOpen(ctx context.Context, open ledger.Session) error {
 	var there, opened, empty int
 	err := s.db.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM purses WHERE id = $1),
 		(SELECT count(*) FROM (SELECT 1 FROM purses WHERE account = $2 AND id <> account AND state = 'open' LIMIT $3) AS o),
@@ -149,7 +150,7 @@ func (s *Store) mayOpen(ctx context.Context, open toolyard.Session) error {
 }
 
 // open moves money from an account into a new session.
-func (b *books) open(open toolyard.Session) error {
+func (b *books) open(open ledger.Session) error {
 	b.expire()
 	account := b.purses[open.Account]
 	if p := b.purses[open.ID]; p != nil {
@@ -166,7 +167,7 @@ func (b *books) open(open toolyard.Session) error {
 		return toolyard.Errorf(toolyard.BudgetExceeded, "The account %s has %s USD, and the session wants %s.", open.Account, have, open.Limit)
 	}
 	p := &purseRow{
-		change: created, id: open.ID, account: open.Account, state: toolyard.PurseOpen,
+		change: created, id: open.ID, account: open.Account, state: ledger.StateOpen,
 		limit: open.Limit, balance: open.Limit, maxCalls: open.Calls, expires: b.now.Add(open.TTL),
 	}
 	b.purses[p.id] = p
@@ -178,9 +179,9 @@ func (b *books) open(open toolyard.Session) error {
 	return nil
 }
 
-// CloseSession implements toolyard.Ledger.
-func (s *Store) CloseSession(ctx context.Context, id string) (*toolyard.Purse, error) {
-	p, err := s.Purse(ctx, id)
+// CloseSession implements ledger.Ledger.
+func (s *Store) CloseSession(ctx context.Context, id string) (*ledger.Balance, error) {
+	p, err := s.Balance(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -189,8 +190,8 @@ func (s *Store) CloseSession(ctx context.Context, id string) (*toolyard.Purse, e
 	}
 	err = s.engine.exchange(ctx, refs{purses: []string{p.ID, p.Account}}, func(r *rows) error {
 		b := &books{rows: r}
-		if p := b.purses[id]; p != nil && p.state == toolyard.PurseOpen {
-			p.state = toolyard.PurseClosed
+		if p := b.purses[id]; p != nil && p.state == ledger.StateOpen {
+			p.state = ledger.StateClosed
 			p.mark()
 		}
 		b.expire()
@@ -199,11 +200,11 @@ func (s *Store) CloseSession(ctx context.Context, id string) (*toolyard.Purse, e
 	if err != nil {
 		return nil, err
 	}
-	return s.Purse(ctx, id)
+	return s.Balance(ctx, id)
 }
 
-// Purse implements toolyard.Ledger.
-func (s *Store) Purse(ctx context.Context, id string) (*toolyard.Purse, error) {
+// Purse implements ledger.Ledger.
+func (s *Store) Balance(ctx context.Context, id string) (*ledger.Balance, error) {
 	list, err := s.queryPurses(ctx, s.db, "p.id = $1", "p.id", id)
 	if err != nil {
 		return nil, err
@@ -222,7 +223,7 @@ type AccountQuery struct {
 }
 
 // AccountPage are accounts, by name.
-func (s *Store) AccountPage(ctx context.Context, q AccountQuery) ([]*toolyard.Purse, error) {
+func (s *Store) AccountPage(ctx context.Context, q AccountQuery) ([]*ledger.Balance, error) {
 	where, args := accountPage(q)
 	return s.queryPurses(ctx, s.asked, where, "p.id", args...)
 }
@@ -245,8 +246,8 @@ func accountPage(q AccountQuery) (where string, args []any) {
 }
 
 // Accounts are all accounts, by name.
-func (s *Store) Accounts(ctx context.Context) ([]*toolyard.Purse, error) {
-	return everything(func(before []*toolyard.Purse) ([]*toolyard.Purse, error) {
+func (s *Store) Accounts(ctx context.Context) ([]*ledger.Balance, error) {
+	return everything(func(before []*ledger.Balance) ([]*ledger.Balance, error) {
 		var q AccountQuery
 		if n := len(before); n > 0 {
 			q.After = before[n-1].ID
@@ -256,9 +257,9 @@ func (s *Store) Accounts(ctx context.Context) ([]*toolyard.Purse, error) {
 }
 
 // queryPurses reads purses, with what their holds have, in one statement and so at one time.
-func (s *Store) queryPurses(ctx context.Context, db *sql.DB, where, order string, args ...any) (list []*toolyard.Purse, err error) {
+func (s *Store) queryPurses(ctx context.Context, db *sql.DB, where, order string, args ...any) (list []*ledger.Balance, err error) {
 	err = query(ctx, db, func(from scanner) error {
-		p, expires := &toolyard.Purse{}, (*time.Time)(nil)
+		p, expires := &ledger.Balance{}, (*time.Time)(nil)
 		err := from.Scan(&p.ID, &p.Account, &p.State, &p.Limit, &p.Remaining, &p.Held, &p.Spent, &p.Calls, &p.MaxCalls, &expires)
 		if expires != nil {
 			p.Expires = expires.UTC()
@@ -285,4 +286,4 @@ func readPurses(where, order string) string {
 		FROM purses p LEFT JOIN holds h ON h.purse = p.id WHERE ` + where + ` GROUP BY p.id ORDER BY ` + order
 }
 
-var _ toolyard.Ledger = (*Store)(nil)
+var _ ledger.Ledger = (*Store)(nil)

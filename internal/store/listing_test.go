@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
@@ -93,7 +94,7 @@ func TestAccountPages(t *testing.T) {
 			if err := s.Fund(t.Context(), id, toolyard.USD, "r"); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.OpenSession(t.Context(), toolyard.Session{ID: fmt.Sprint("acme-session", i), Account: id, Limit: 1, TTL: time.Hour}); err != nil {
+			if _, err := s.OpenSession(t.Context(), ledger.Session{ID: fmt.Sprint("acme-session", i), Account: id, Limit: 1, TTL: time.Hour}); err != nil {
 				t.Fatal(err)
 			}
 			all = append(all, id)
@@ -128,7 +129,7 @@ func TestAccountPages(t *testing.T) {
 	})
 }
 
-func idsOf(purses []*toolyard.Purse) (ids []string) {
+func idsOf(purses []*ledger.Balance) (ids []string) {
 	for _, p := range purses {
 		ids = append(ids, p.ID)
 	}

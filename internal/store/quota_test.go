@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
 // What an account has spent includes what its sessions have spent, at any time.
@@ -15,7 +16,7 @@ func TestAnAccountHasSpentWhatItsSessionsHaveSpent(t *testing.T) {
 		if err := s.Fund(ctx, "acme", 100, "first"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.OpenSession(ctx, toolyard.Session{ID: "s", Account: "acme", Limit: 50, TTL: time.Hour}); err != nil {
+		if _, err := s.OpenSession(ctx, ledger.Session{ID: "s", Account: "acme", Limit: 50, TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		for i, purse := range []string{"s", "acme"} {
@@ -29,7 +30,7 @@ func TestAnAccountHasSpentWhatItsSessionsHaveSpent(t *testing.T) {
 		}
 		spent := func(want toolyard.Money) {
 			t.Helper()
-			if p, err := s.Purse(ctx, "acme"); err != nil || p.Spent != want {
+			if p, err := s.Balance(ctx, "acme"); err != nil || p.Spent != want {
 				t.Errorf("%+v %v", p, err)
 			}
 		}
@@ -53,7 +54,7 @@ func TestOpenSessionsOfAnAccountAreBounded(t *testing.T) {
 	}
 	defer s.Close() //nolint:errcheck // in memory
 	open := func(account string, n int) error {
-		_, err := s.OpenSession(t.Context(), toolyard.Session{ID: fmt.Sprint(account, n), Account: account, Calls: 1, TTL: time.Hour})
+		_, err := s.OpenSession(t.Context(), ledger.Session{ID: fmt.Sprint(account, n), Account: account, Calls: 1, TTL: time.Hour})
 		return err
 	}
 	if err := open("acme", 0); err != nil {
@@ -63,7 +64,7 @@ func TestOpenSessionsOfAnAccountAreBounded(t *testing.T) {
 	exchange(t, s, refs{}, func(r *rows) {
 		for n := 1; n < maxOpenSessions; n++ {
 			id := fmt.Sprint("acme", n)
-			r.purses[id] = &purseRow{change: created, id: id, account: "acme", state: toolyard.PurseOpen, maxCalls: 1, expires: future}
+			r.purses[id] = &purseRow{change: created, id: id, account: "acme", state: ledger.StateOpen, maxCalls: 1, expires: future}
 		}
 	})
 	wantCode(t, open("acme", maxOpenSessions), toolyard.RateLimited)
@@ -87,13 +88,13 @@ func TestEmptySessionsAreDeleted(t *testing.T) {
 		past, now := time.Now().Add(-2*keepSessions).UTC().Truncate(time.Microsecond), time.Now().UTC().Truncate(time.Microsecond)
 		exchange(t, s, refs{}, func(r *rows) {
 			for _, p := range []purseRow{
-				{id: "acme", account: "acme", state: toolyard.PurseOpen},
-				{id: "empty", account: "acme", state: toolyard.PurseClosed, expires: past},
-				{id: "expired", account: "acme", state: toolyard.PurseExpired, limit: 5, expires: past},
-				{id: "open", account: "acme", state: toolyard.PurseOpen, expires: past},
-				{id: "recent", account: "acme", state: toolyard.PurseExpired, expires: now},
-				{id: "spent", account: "acme", state: toolyard.PurseClosed, spent: 1, expires: past},
-				{id: "left", account: "acme", state: toolyard.PurseClosed, balance: 1, expires: past},
+				{id: "acme", account: "acme", state: ledger.StateOpen},
+				{id: "empty", account: "acme", state: ledger.StateClosed, expires: past},
+				{id: "expired", account: "acme", state: ledger.StateExpired, limit: 5, expires: past},
+				{id: "open", account: "acme", state: ledger.StateOpen, expires: past},
+				{id: "recent", account: "acme", state: ledger.StateExpired, expires: now},
+				{id: "spent", account: "acme", state: ledger.StateClosed, spent: 1, expires: past},
+				{id: "left", account: "acme", state: ledger.StateClosed, balance: 1, expires: past},
 			} {
 				p.change = created
 				r.purses[p.id] = &p
@@ -103,7 +104,7 @@ func TestEmptySessionsAreDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 		for id, kept := range map[string]bool{"acme": true, "empty": false, "expired": false, "open": true, "recent": true, "spent": true, "left": true} {
-			if _, err := s.Purse(t.Context(), id); (err == nil) != kept {
+			if _, err := s.Balance(t.Context(), id); (err == nil) != kept {
 				t.Errorf("%s: %v", id, err)
 			}
 		}

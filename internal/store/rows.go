@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
 // engine is a database. It knows nothing of limits and money: it reads rows, has them
@@ -119,7 +120,7 @@ type purseRow struct {
 	change
 	id        string
 	account   string // itself, for an account
-	state     toolyard.PurseState
+	state     ledger.State
 	limit     toolyard.Money // of a session
 	balance   toolyard.Money // neither spent nor held
 	held      toolyard.Money // the sum of what its holds have left and have spent

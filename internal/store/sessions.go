@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
 // SessionCursor is a place in the list of sessions: behind the one with this end and id.
@@ -22,7 +22,7 @@ type SessionQuery struct {
 }
 
 // Sessions are sessions, those that end last first. Accounts are none.
-func (s *Store) Sessions(ctx context.Context, q SessionQuery) ([]*toolyard.Purse, error) {
+func (s *Store) Sessions(ctx context.Context, q SessionQuery) ([]*ledger.Balance, error) {
 	if q.Limit <= 0 || q.Limit > MaxCalls {
 		q.Limit = MaxCalls
 	}

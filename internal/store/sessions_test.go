@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
 func TestSessions(t *testing.T) {
@@ -22,16 +23,16 @@ func TestSessions(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		var all []*toolyard.Purse // the newest first
+		var all []*ledger.Balance // the newest first
 		for i := range n {
-			p, err := s.OpenSession(ctx, toolyard.Session{ID: fmt.Sprintf("s%02d", i), Account: pick(i, "acme", "umbrella"), Limit: toolyard.USD, TTL: time.Hour})
+			p, err := s.OpenSession(ctx, ledger.Session{ID: fmt.Sprintf("s%02d", i), Account: pick(i, "acme", "umbrella"), Limit: toolyard.USD, TTL: time.Hour})
 			if err == nil && i%3 == 0 {
 				p, err = s.CloseSession(ctx, p.ID)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			all = append([]*toolyard.Purse{p}, all...)
+			all = append([]*ledger.Balance{p}, all...)
 		}
 		end := all[0].Expires
 		for i, p := range all { // many end at the same time
@@ -50,14 +51,14 @@ func TestSessions(t *testing.T) {
 }
 
 // checkSessions goes through sessions from page to page.
-func checkSessions(t *testing.T, s *Store, all []*toolyard.Purse) {
+func checkSessions(t *testing.T, s *Store, all []*ledger.Balance) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := SessionQuery{
 			Account: rapid.SampledFrom([]string{"", "acme", "nobody"}).Draw(t, "account"),
 			State:   rapid.SampledFrom([]string{"", "open", "closed", "expired"}).Draw(t, "state"),
 			Limit:   rapid.SampledFrom([]int{0, 7, 25, 10_000}).Draw(t, "limit"),
 		}
-		var want, got []*toolyard.Purse
+		var want, got []*ledger.Balance
 		for _, p := range all {
 			if (q.Account == "" || q.Account == p.Account) && (q.State == "" || q.State == string(p.State)) {
 				want = append(want, p)

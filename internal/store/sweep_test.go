@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
 // What an account can have is bounded, with the money of its sessions, so that closing them
@@ -19,7 +20,7 @@ func TestTheFundsOfAnAccountAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantCode(t, s.Fund(ctx, "acme", 1, "more"), toolyard.Invalid)
-		if _, err := s.OpenSession(ctx, toolyard.Session{ID: "s", Account: "acme", Limit: maxFunds, TTL: time.Hour}); err != nil {
+		if _, err := s.OpenSession(ctx, ledger.Session{ID: "s", Account: "acme", Limit: maxFunds, TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		wantCode(t, s.Fund(ctx, "acme", 1, "beside the session"), toolyard.Invalid)
@@ -29,7 +30,7 @@ func TestTheFundsOfAnAccountAreBounded(t *testing.T) {
 		if p, err := s.CloseSession(ctx, "s"); err != nil || p.Remaining != 0 {
 			t.Errorf("%+v %v", p, err)
 		}
-		if p, err := s.Purse(ctx, "acme"); err != nil || p.Remaining != maxFunds {
+		if p, err := s.Balance(ctx, "acme"); err != nil || p.Remaining != maxFunds {
 			t.Errorf("%+v %v", p, err)
 		}
 		if err := s.Fund(ctx, "acme", -maxFunds, "out"); err != nil {
@@ -48,12 +49,12 @@ func TestOneBadRowDoesNotStopTheSweep(t *testing.T) {
 		past := time.Now().Add(-time.Hour).UTC().Truncate(time.Microsecond)
 		exchange(t, s, refs{}, func(r *rows) {
 			for _, p := range []purseRow{
-				{id: "acme", account: "acme", state: toolyard.PurseOpen},
-				{id: "worse", account: "worse", state: toolyard.PurseOpen},
-				{id: "rich", account: "rich", state: toolyard.PurseOpen, balance: math.MaxInt64 - 1},
-				{id: "a-full", account: "rich", state: toolyard.PurseOpen, balance: 5, expires: past}, // of which 1 fits
-				{id: "b-bad", account: "worse", state: toolyard.PurseOpen, spent: math.MaxInt64, held: 5, expires: past},
-				{id: "c-good", account: "acme", state: toolyard.PurseOpen, balance: 7, expires: past},
+				{id: "acme", account: "acme", state: ledger.StateOpen},
+				{id: "worse", account: "worse", state: ledger.StateOpen},
+				{id: "rich", account: "rich", state: ledger.StateOpen, balance: math.MaxInt64 - 1},
+				{id: "a-full", account: "rich", state: ledger.StateOpen, balance: 5, expires: past}, // of which 1 fits
+				{id: "b-bad", account: "worse", state: ledger.StateOpen, spent: math.MaxInt64, held: 5, expires: past},
+				{id: "c-good", account: "acme", state: ledger.StateOpen, balance: 7, expires: past},
 			} {
 				p.change = created
 				r.purses[p.id] = &p
@@ -66,7 +67,7 @@ func TestOneBadRowDoesNotStopTheSweep(t *testing.T) {
 			t.Errorf("the error does not name the bad row alone: %v", err)
 		}
 		for id, want := range map[string]toolyard.Money{"acme": 7, "rich": math.MaxInt64, "a-full": 4, "c-good": 0} {
-			if p, err := s.Purse(t.Context(), id); err != nil || p.Remaining != want {
+			if p, err := s.Balance(t.Context(), id); err != nil || p.Remaining != want {
 				t.Errorf("%s: %+v %v", id, p, err)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
@@ -83,7 +84,7 @@ type executed struct {
 	Result  *toolyard.Result  `json:"result,omitempty"`
 	Asks    *Asks             `json:"inputRequired,omitempty" doc:"What the tool asks before it goes on, instead of a result. Nothing was charged, and the idempotency key is free: make the same call with the answers."`
 	Receipt *toolyard.Receipt `json:"receipt,omitempty"`
-	Session *toolyard.Purse   `json:"session,omitempty"`
+	Session *ledger.Balance   `json:"session,omitempty"`
 	Trace   string            `json:"stackTrace,omitempty" doc:"The stack trace of a script that threw, in its author's files. Only for callers with the scope viewer or operator."`
 }
 
@@ -308,10 +309,10 @@ func resultOf(result *toolyard.Result, err error) (*toolyard.Result, error) {
 
 // after is the session after a call, closed if that is wanted. The call has run: that the
 // ledger does not answer now is no reason to keep its result back.
-func (a *v1) after(ctx context.Context, session string, closes bool) *toolyard.Purse {
+func (a *v1) after(ctx context.Context, session string, closes bool) *ledger.Balance {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	ask := a.Ledger.Purse
+	ask := a.Ledger.Balance
 	if closes {
 		ask = a.Ledger.CloseSession
 	}

@@ -6,26 +6,27 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
 // Purses lists accounts and sessions.
 type Purses interface {
-	AccountPage(context.Context, store.AccountQuery) ([]*toolyard.Purse, error)
-	Sessions(context.Context, store.SessionQuery) ([]*toolyard.Purse, error)
+	AccountPage(context.Context, store.AccountQuery) ([]*ledger.Balance, error)
+	Sessions(context.Context, store.SessionQuery) ([]*ledger.Balance, error)
 }
 
 // accountParams are parameters that select accounts.
 var accountParams = map[string]object{"q": text("Only accounts whose id begins so.")}
 
 type accountsPage struct {
-	Accounts []*toolyard.Purse `json:"accounts" doc:"By id."`
+	Accounts []*ledger.Balance `json:"accounts" doc:"By id."`
 	Next     string            `json:"next,omitempty" doc:"To be sent as before, to go on."`
 }
 
 type sessionsPage struct {
-	Sessions []*toolyard.Purse `json:"sessions" doc:"Those that end last first."`
+	Sessions []*ledger.Balance `json:"sessions" doc:"Those that end last first."`
 	Next     string            `json:"next,omitempty" doc:"To be sent as before, to go on."`
 }
 
@@ -46,7 +47,7 @@ func (a *v1) getAccounts(r *request) (*reply, error) {
 		return nil, errNothingForSale
 	}
 	list, err := a.Purses.AccountPage(r.Context(), q)
-	next := nextPage(list, q.Limit, func(p *toolyard.Purse) (time.Time, string) { return timeless, p.ID })
+	next := nextPage(list, q.Limit, func(p *ledger.Balance) (time.Time, string) { return timeless, p.ID })
 	return done(accountsPage{orEmpty(list), next}, err)
 }
 
@@ -64,7 +65,7 @@ func (a *v1) getSessions(r *request) (*reply, error) {
 		return nil, errNothingForSale
 	}
 	list, err := a.Purses.Sessions(r.Context(), q)
-	next := nextPage(list, q.Limit, func(p *toolyard.Purse) (time.Time, string) { return p.Expires, p.ID })
+	next := nextPage(list, q.Limit, func(p *ledger.Balance) (time.Time, string) { return p.Expires, p.ID })
 	return done(sessionsPage{orEmpty(list), next}, err)
 }
 

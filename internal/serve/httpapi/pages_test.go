@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/serve/httpapi"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/identity"
@@ -68,7 +69,7 @@ func (f *office) walk(t *rapid.T, list string, limit int, query url.Values) (ids
 		w := do(f, "root", "GET", "/api/v1/"+list+"?"+query.Encode(), "")
 		var page struct {
 			Keys     []identity.Entry
-			Accounts []*toolyard.Purse
+			Accounts []*ledger.Balance
 			Next     string
 		}
 		if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || w.Code != 200 {

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
 // route is one thing that can be asked for: what it is, whom it is for, and who answers. The
@@ -248,7 +248,7 @@ func (a *v1) routesOfGates() []route {
 }
 
 func (a *v1) routesOfMoney() []route {
-	purse := answer[toolyard.Purse]("Balance")
+	purse := answer[ledger.Balance]("Balance")
 	return []route{
 		{
 			method: "POST", path: "/sessions", id: "openSession", summary: "Open a session: a budget for calls, taken from the caller's account.",

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
@@ -31,8 +32,8 @@ type sessionBody struct {
 
 // session is the session that the body describes. One that bounds only calls is a turn of
 // questions, which costs nothing by the call.
-func (b sessionBody) session() (s toolyard.Session, err error) {
-	s = toolyard.Session{ID: "ses_" + rand.Text(), Calls: b.Calls, TTL: defaultTTL}
+func (b sessionBody) session() (s ledger.Session, err error) {
+	s = ledger.Session{ID: "ses_" + rand.Text(), Calls: b.Calls, TTL: defaultTTL}
 	if b.Limit != "" || b.Calls == 0 {
 		if s.Limit, err = toolyard.ParseMoney(b.Limit); err != nil || s.Limit <= 0 {
 			return s, issue("limitUsd", `must be an amount above zero, in quotes, such as "0.0025"`)
@@ -82,7 +83,7 @@ func (a *v1) openSession(r *request) (*reply, error) {
 	opened := true
 	if key != "" {
 		s.ID = sessionID(r.caller, key)
-		_, err := a.Ledger.Purse(r.Context(), s.ID)
+		_, err := a.Ledger.Balance(r.Context(), s.ID)
 		opened = err != nil // or it was opened before
 	}
 	purse, err := a.Ledger.OpenSession(r.Context(), s)
@@ -105,7 +106,7 @@ func (a *v1) closeSession(r *request) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reply{body: closed, paid: purse.State == toolyard.PurseOpen}, nil
+	return &reply{body: closed, paid: purse.State == ledger.StateOpen}, nil
 }
 
 func (a *v1) getAccount(r *request) (*reply, error) {
@@ -118,14 +119,14 @@ func (a *v1) getAccount(r *request) (*reply, error) {
 	}
 	purse, err := a.account(r.Context(), account)
 	if err != nil && toolyard.AsError(err).Code == toolyard.NotFound { // nobody has put money into it yet
-		return done(&toolyard.Purse{ID: account, Account: account, State: toolyard.PurseOpen}, nil)
+		return done(&ledger.Balance{ID: account, Account: account, State: ledger.StateOpen}, nil)
 	}
 	return done(purse, err)
 }
 
 // account is an account as it is now.
-func (a *v1) account(ctx context.Context, account string) (*toolyard.Purse, error) {
-	purse, err := a.Ledger.Purse(ctx, account)
+func (a *v1) account(ctx context.Context, account string) (*ledger.Balance, error) {
+	purse, err := a.Ledger.Balance(ctx, account)
 	if err == nil && purse.ID != purse.Account { // the account is named as somebody's session is
 		err = notFound("There is no account %q.", account)
 	}
@@ -134,7 +135,7 @@ func (a *v1) account(ctx context.Context, account string) (*toolyard.Purse, erro
 
 // session is a session of the caller's account, or any for who may deal with all. That of
 // another account is not there, and neither is an account.
-func (a *v1) session(ctx context.Context, c toolyard.Caller, id string, all bool) (*toolyard.Purse, error) {
+func (a *v1) session(ctx context.Context, c toolyard.Caller, id string, all bool) (*ledger.Balance, error) {
 	if a.Ledger == nil {
 		return nil, errNothingForSale
 	}
@@ -146,7 +147,7 @@ func (a *v1) session(ctx context.Context, c toolyard.Caller, id string, all bool
 	if len(id) > maxSession || !isPlain(id) {
 		return nil, none
 	}
-	purse, err := a.Ledger.Purse(ctx, id)
+	purse, err := a.Ledger.Balance(ctx, id)
 	if err != nil {
 		if problemOf(err).Code == toolyard.NotFound {
 			return nil, none
@@ -190,7 +191,7 @@ type owners struct {
 
 const maxOwners = 10_000
 
-func (o *owners) learn(p *toolyard.Purse) {
+func (o *owners) learn(p *ledger.Balance) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.of == nil || len(o.of) >= maxOwners {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/seal"
 )
@@ -23,7 +24,7 @@ import (
 type Options struct {
 	Identify  func(*http.Request) (toolyard.Caller, error) // nil lets everyone in as anonymous
 	Yard      Yard
-	Ledger    toolyard.Ledger
+	Ledger    ledger.Ledger
 	Purses    Purses
 	Calls     Calls
 	Links     Links

@@ -24,33 +24,34 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/serve/httpapi"
 	"github.com/toolyard/toolyard/internal/store"
 )
 
 var update = flag.Bool("update", false, "write docs/openapi.json anew")
 
-// ledger is a ledger in memory that has as much of everything as tests need.
-type ledger struct {
+// fakeLedger is a ledger in memory that has as much of everything as tests need.
+type fakeLedger struct {
 	mu     sync.Mutex
-	purses map[string]*toolyard.Purse
+	purses map[string]*ledger.Balance
 	away   bool
 	asked  int
 }
 
-func newLedger() *ledger {
-	return &ledger{purses: map[string]*toolyard.Purse{
-		"acme":     {ID: "acme", Account: "acme", State: toolyard.PurseOpen, Remaining: toolyard.USD},
-		"umbrella": {ID: "umbrella", Account: "umbrella", State: toolyard.PurseOpen, Remaining: toolyard.USD},
-		"ses_u":    {ID: "ses_u", Account: "umbrella", State: toolyard.PurseOpen, Remaining: toolyard.USD},
-		"ses_a":    {ID: "ses_a", Account: "acme", State: toolyard.PurseOpen, Remaining: toolyard.USD},
+func newLedger() *fakeLedger {
+	return &fakeLedger{purses: map[string]*ledger.Balance{
+		"acme":     {ID: "acme", Account: "acme", State: ledger.StateOpen, Remaining: toolyard.USD},
+		"umbrella": {ID: "umbrella", Account: "umbrella", State: ledger.StateOpen, Remaining: toolyard.USD},
+		"ses_u":    {ID: "ses_u", Account: "umbrella", State: ledger.StateOpen, Remaining: toolyard.USD},
+		"ses_a":    {ID: "ses_a", Account: "acme", State: ledger.StateOpen, Remaining: toolyard.USD},
 	}}
 }
 
-func (l *ledger) Fund(context.Context, string, toolyard.Money, string) error { return nil }
-func (l *ledger) Audit(context.Context) error                                { return nil }
+func (l *fakeLedger) Fund(context.Context, string, toolyard.Money, string) error { return nil }
+func (l *fakeLedger) Audit(context.Context) error                                { return nil }
 
-func (l *ledger) Purse(_ context.Context, id string) (*toolyard.Purse, error) {
+func (l *fakeLedger) Balance(_ context.Context, id string) (*ledger.Balance, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asked++
@@ -65,7 +66,7 @@ func (l *ledger) Purse(_ context.Context, id string) (*toolyard.Purse, error) {
 	return &shown, nil
 }
 
-func (l *ledger) OpenSession(ctx context.Context, s toolyard.Session) (*toolyard.Purse, error) {
+func (l *fakeLedger) OpenSession(ctx context.Context, s ledger.Session) (*ledger.Balance, error) {
 	l.mu.Lock()
 	account := l.purses[s.Account]
 	if account.Remaining < s.Limit {
@@ -73,19 +74,19 @@ func (l *ledger) OpenSession(ctx context.Context, s toolyard.Session) (*toolyard
 		return nil, toolyard.Errorf(toolyard.BudgetExceeded, "the account has less")
 	}
 	account.Remaining -= s.Limit
-	l.purses[s.ID] = &toolyard.Purse{
-		ID: s.ID, Account: s.Account, State: toolyard.PurseOpen, Limit: s.Limit, Remaining: s.Limit, MaxCalls: s.Calls,
+	l.purses[s.ID] = &ledger.Balance{
+		ID: s.ID, Account: s.Account, State: ledger.StateOpen, Limit: s.Limit, Remaining: s.Limit, MaxCalls: s.Calls,
 		Expires: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(s.TTL),
 	}
 	l.mu.Unlock()
-	return l.Purse(ctx, s.ID)
+	return l.Balance(ctx, s.ID)
 }
 
-func (l *ledger) CloseSession(ctx context.Context, id string) (*toolyard.Purse, error) {
+func (l *fakeLedger) CloseSession(ctx context.Context, id string) (*ledger.Balance, error) {
 	l.mu.Lock()
-	l.purses[id].State = toolyard.PurseClosed
+	l.purses[id].State = ledger.StateClosed
 	l.mu.Unlock()
-	return l.Purse(ctx, id)
+	return l.Balance(ctx, id)
 }
 
 // links keeps links in memory.
@@ -157,7 +158,7 @@ func execute(_ context.Context, r httpapi.ExecuteRequest) (httpapi.Execution, er
 	switch r.Tool {
 	case "echo":
 		asked, _ := json.Marshal(r)
-		call.Receipt = &toolyard.Receipt{Call: "c1", Price: toolyard.USD / 1000, Purse: cmp.Or(r.Session, r.Caller.Account)}
+		call.Receipt = &toolyard.Receipt{Call: "c1", Price: toolyard.USD / 1000, ChargedTo: cmp.Or(r.Session, r.Caller.Account)}
 		return httpapi.Execution{Call: call, Result: &toolyard.Result{Content: []toolyard.Content{toolyard.Text("<&>")}, Structured: asked}}, nil
 	case "free":
 		return httpapi.Execution{Call: call, Result: &toolyard.Result{}}, nil
@@ -432,7 +433,7 @@ func TestIdempotencyKeyIsSaidOnce(t *testing.T) {
 // The ledger is asked once whose session it is, and not again for each call.
 func TestOwnersAreRemembered(t *testing.T) {
 	o := options()
-	l := o.Ledger.(*ledger)
+	l := o.Ledger.(*fakeLedger)
 	h := httpapi.V1(o)
 	for range 10 {
 		if w := do(h, "alice", "POST", "/api/v1/tools/execute", `{"tool":"echo","session":"ses_a"}`); w.Code != 200 {
@@ -448,9 +449,9 @@ func TestOwnersAreRemembered(t *testing.T) {
 }
 
 // hung is a ledger that does not answer.
-type hung struct{ toolyard.Ledger }
+type hung struct{ ledger.Ledger }
 
-func (hung) Purse(ctx context.Context, _ string) (*toolyard.Purse, error) {
+func (hung) Balance(ctx context.Context, _ string) (*ledger.Balance, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
@@ -474,7 +475,7 @@ func TestLedgerHangs(t *testing.T) {
 // A result is not kept back because the ledger is away after the call.
 func TestLedgerGoesAwayDuringACall(t *testing.T) {
 	o := options()
-	l := o.Ledger.(*ledger)
+	l := o.Ledger.(*fakeLedger)
 	o.Execute = func(ctx context.Context, r httpapi.ExecuteRequest) (httpapi.Execution, error) {
 		l.mu.Lock()
 		l.away = true

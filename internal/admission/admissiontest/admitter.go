@@ -1,4 +1,4 @@
-package toolyardtest
+package admissiontest
 
 import (
 	"cmp"
@@ -13,12 +13,14 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
 // Replicas opens so many admitters that share one ledger, as replicas share a store.
-type Replicas func(t *testing.T, n int) ([]toolyard.Admitter, toolyard.Ledger)
+type Replicas func(t *testing.T, n int) ([]admission.Admitter, ledger.Ledger)
 
-// TestAdmit checks that admitters keep what toolyard.Admitter promises: limits that no
+// TestAdmit checks that admitters keep what admission.Admitter promises: limits that no
 // number of replicas can pass, a budget that cannot be overrun, and calls that run once.
 func TestAdmit(t *testing.T, open Replicas) {
 	for name, test := range map[string]func(*testing.T, Replicas){
@@ -44,8 +46,8 @@ func TestAdmit(t *testing.T, open Replicas) {
 // asks counts asks, so that each has an id of its own.
 var asks atomic.Int64
 
-func ask(change func(*toolyard.Ask)) *toolyard.Ask {
-	a := &toolyard.Ask{
+func ask(change func(*admission.Request)) *admission.Request {
+	a := &admission.Request{
 		Call: fmt.Sprintf("call-%d-%d", time.Now().UnixNano(), asks.Add(1)), Caller: "ann", Account: "acme", Seller: "shop",
 		Timeout: 5 * time.Second, Wait: 10 * time.Second,
 	}
@@ -58,13 +60,15 @@ func ask(change func(*toolyard.Ask)) *toolyard.Ask {
 var asked = toolyard.Define(toolyard.Spec{Name: "asked"}, func(context.Context, *toolyard.Call, struct{}) (string, error) { return "done", nil })
 
 // paced is an ask for one limit.
-func paced(key string, l toolyard.Limit) *toolyard.Ask {
-	return ask(func(a *toolyard.Ask) { a.Paces = []toolyard.Pace{{Key: key, Name: "the tool " + key, Limit: l}} })
+func paced(key string, l toolyard.Limit) *admission.Request {
+	return ask(func(a *admission.Request) {
+		a.Limits = []admission.LimitRef{{Key: key, Name: "the tool " + key, Limit: l}}
+	})
 }
 
 // paid is an ask for money.
-func paid(purse, price string) *toolyard.Ask {
-	return ask(func(a *toolyard.Ask) { a.Purse, a.Price = purse, USD(price) })
+func paid(purse, price string) *admission.Request {
+	return ask(func(a *admission.Request) { a.Balance, a.Price = purse, USD(price) })
 }
 
 // USD is an amount.
@@ -83,7 +87,7 @@ var ran = toolyard.Outcome{Result: &toolyard.Result{Content: []toolyard.Content{
 var failed = toolyard.Outcome{Err: &toolyard.Error{Code: toolyard.Failed, Message: "it broke"}}
 
 // run admits a call, runs it and settles it as a success.
-func run(ctx context.Context, a toolyard.Admitter, needs *toolyard.Ask, work func()) (*toolyard.Receipt, error) {
+func run(ctx context.Context, a admission.Admitter, needs *admission.Request, work func()) (*toolyard.Receipt, error) {
 	t, err := a.Admit(ctx, needs)
 	if err != nil {
 		return nil, err
@@ -107,17 +111,17 @@ func codeOf(err error) toolyard.Code {
 	return toolyard.AsError(err).Code
 }
 
-func fund(t *testing.T, l toolyard.Ledger, account, amount string) {
+func fund(t *testing.T, l ledger.Ledger, account, amount string) {
 	t.Helper()
 	if err := l.Fund(t.Context(), account, USD(amount), fmt.Sprint(asks.Add(1))); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func session(t *testing.T, l toolyard.Ledger, limit string, calls int) string {
+func session(t *testing.T, l ledger.Ledger, limit string, calls int) string {
 	t.Helper()
 	fund(t, l, "acme", limit)
-	p, err := l.OpenSession(t.Context(), toolyard.Session{
+	p, err := l.OpenSession(t.Context(), ledger.Session{
 		ID: fmt.Sprint("session-", asks.Add(1)), Account: "acme", Limit: USD(limit), Calls: calls, TTL: time.Hour,
 	})
 	if err != nil {
@@ -127,13 +131,13 @@ func session(t *testing.T, l toolyard.Ledger, limit string, calls int) string {
 }
 
 // audit checks the books once nothing is held any more, and returns a purse.
-func audit(t *testing.T, l toolyard.Ledger, purse string) *toolyard.Purse {
+func audit(t *testing.T, l ledger.Ledger, purse string) *ledger.Balance {
 	t.Helper()
 	if err := l.Audit(t.Context()); err != nil {
 		t.Error(err)
 	}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		p, err := l.Purse(t.Context(), purse)
+		p, err := l.Balance(t.Context(), purse)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +149,7 @@ func audit(t *testing.T, l toolyard.Ledger, purse string) *toolyard.Purse {
 
 func testNothing(t *testing.T, open Replicas) {
 	a, _ := open(t, 1)
-	if r, err := run(t.Context(), a[0], ask(func(*toolyard.Ask) {}), nil); err != nil || r != nil {
+	if r, err := run(t.Context(), a[0], ask(func(*admission.Request) {}), nil); err != nil || r != nil {
 		t.Error(r, err)
 	}
 }
@@ -177,7 +181,7 @@ func testConcurrency(t *testing.T, open Replicas) {
 func testCooldown(t *testing.T, open Replicas) {
 	replicas, _ := open(t, 3)
 	const cooldown = 60 * time.Millisecond
-	starts := record(t, replicas, 15, func() *toolyard.Ask { return paced("cooldown", toolyard.Limit{Cooldown: cooldown}) })
+	starts := record(t, replicas, 15, func() *admission.Request { return paced("cooldown", toolyard.Limit{Cooldown: cooldown}) })
 	for i := 1; i < len(starts); i++ {
 		if d := starts[i].Sub(starts[i-1]); d < cooldown {
 			t.Errorf("call %d began %v after the one before it", i, d)
@@ -189,7 +193,7 @@ func testCooldown(t *testing.T, open Replicas) {
 }
 
 // record makes n calls on several replicas at once, and returns when they began.
-func record(t *testing.T, replicas []toolyard.Admitter, n int, next func() *toolyard.Ask) []time.Time {
+func record(t *testing.T, replicas []admission.Admitter, n int, next func() *admission.Request) []time.Time {
 	var mu sync.Mutex
 	var starts []time.Time
 	var wg sync.WaitGroup
@@ -337,7 +341,7 @@ func testClosed(t *testing.T, open Replicas) {
 		t.Fatal(err)
 	}
 	audit(t, l, purse) // nothing is held any more
-	if p, err := l.CloseSession(t.Context(), purse); err != nil || p.State != toolyard.PurseClosed || p.Spent != USD("0.25") {
+	if p, err := l.CloseSession(t.Context(), purse); err != nil || p.State != ledger.StateClosed || p.Spent != USD("0.25") {
 		t.Errorf("%+v %v", p, err)
 	}
 	if _, err := run(t.Context(), replicas[0], paid(purse, "0.25"), nil); codeOf(err) != toolyard.BudgetExceeded {
@@ -364,7 +368,7 @@ func testForeign(t *testing.T, open Replicas) {
 }
 
 // keyed is an ask with an idempotency key.
-func keyed(purse, key, body string) *toolyard.Ask {
+func keyed(purse, key, body string) *admission.Request {
 	a := paid(purse, "0.001")
 	a.Scope, a.Key, a.Digest, a.Writes = "acme/ann", key, sha256.Sum256([]byte(body)), true
 	return a
@@ -472,16 +476,16 @@ func reversed(list []string) []string {
 func testAllOrNothing(t *testing.T, open Replicas) {
 	replicas, l := open(t, 1)
 	purse := session(t, l, "0.001", 0)
-	limit := []toolyard.Pace{{Key: "both", Name: "both", Limit: toolyard.Limit{PerMinute: 1, Concurrency: 1}}}
+	limit := []admission.LimitRef{{Key: "both", Name: "both", Limit: toolyard.Limit{PerMinute: 1, Concurrency: 1}}}
 	for _, key := range []string{"", "k"} {
 		a := paid(purse, "0.002")
-		a.Paces, a.Wait, a.Scope, a.Key = limit, time.Second, "acme/ann", key
+		a.Limits, a.Wait, a.Scope, a.Key = limit, time.Second, "acme/ann", key
 		if _, err := run(t.Context(), replicas[0], a, nil); codeOf(err) != toolyard.BudgetExceeded {
 			t.Error(err)
 		}
 	}
 	a := keyed(purse, "k", "body")
-	a.Paces = limit
+	a.Limits = limit
 	if _, err := run(t.Context(), replicas[0], a, nil); err != nil {
 		t.Errorf("what was not used is gone: %v", err)
 	}

@@ -1,4 +1,4 @@
-package toolyardtest
+package admissiontest
 
 import (
 	"fmt"
@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// TestLedger checks that a ledger keeps what toolyard.Ledger promises.
-func TestLedger(t *testing.T, open func(*testing.T) toolyard.Ledger) {
-	for name, test := range map[string]func(*testing.T, toolyard.Ledger){
+// TestLedger checks that a ledger keeps what ledger.Ledger promises.
+func TestLedger(t *testing.T, open func(*testing.T) ledger.Ledger) {
+	for name, test := range map[string]func(*testing.T, ledger.Ledger){
 		"funding once":          testFund,
 		"funding by many":       testFundMany,
 		"no more than there is": testOverdraw,
@@ -30,16 +31,16 @@ func TestLedger(t *testing.T, open func(*testing.T) toolyard.Ledger) {
 	}
 }
 
-func remaining(t *testing.T, l toolyard.Ledger, purse string) toolyard.Money {
+func remaining(t *testing.T, l ledger.Ledger, purse string) toolyard.Money {
 	t.Helper()
-	p, err := l.Purse(t.Context(), purse)
+	p, err := l.Balance(t.Context(), purse)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p.Remaining
 }
 
-func testFund(t *testing.T, l toolyard.Ledger) {
+func testFund(t *testing.T, l ledger.Ledger) {
 	for _, step := range []struct{ amount, reference, want string }{
 		{"10", "a", "10"},
 		{"10", "a", "10"}, // again, because the answer was lost
@@ -55,7 +56,7 @@ func testFund(t *testing.T, l toolyard.Ledger) {
 	}
 }
 
-func testFundMany(t *testing.T, l toolyard.Ledger) {
+func testFundMany(t *testing.T, l ledger.Ledger) {
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {
@@ -70,16 +71,16 @@ func testFundMany(t *testing.T, l toolyard.Ledger) {
 	}
 }
 
-func testOverdraw(t *testing.T, l toolyard.Ledger) {
+func testOverdraw(t *testing.T, l ledger.Ledger) {
 	fund(t, l, "acme", "1")
 	if err := l.Fund(t.Context(), "acme", USD("-1.000000001"), "out"); codeOf(err) != toolyard.BudgetExceeded {
 		t.Error(err)
 	}
-	_, err := l.OpenSession(t.Context(), toolyard.Session{ID: "s", Account: "acme", Limit: USD("1.000000001"), TTL: time.Hour})
+	_, err := l.OpenSession(t.Context(), ledger.Session{ID: "s", Account: "acme", Limit: USD("1.000000001"), TTL: time.Hour})
 	if codeOf(err) != toolyard.BudgetExceeded {
 		t.Error(err)
 	}
-	_, err = l.OpenSession(t.Context(), toolyard.Session{ID: "s", Account: "nobody", Limit: USD("1"), TTL: time.Hour})
+	_, err = l.OpenSession(t.Context(), ledger.Session{ID: "s", Account: "nobody", Limit: USD("1"), TTL: time.Hour})
 	if codeOf(err) != toolyard.BudgetExceeded {
 		t.Error(err)
 	}
@@ -88,12 +89,12 @@ func testOverdraw(t *testing.T, l toolyard.Ledger) {
 	}
 }
 
-func testSession(t *testing.T, l toolyard.Ledger) {
+func testSession(t *testing.T, l ledger.Ledger) {
 	fund(t, l, "acme", "10")
-	open := toolyard.Session{ID: "s1", Account: "acme", Limit: USD("2.5"), Calls: 7, TTL: time.Hour}
+	open := ledger.Session{ID: "s1", Account: "acme", Limit: USD("2.5"), Calls: 7, TTL: time.Hour}
 	for range 2 { // the second because the answer was lost
 		p, err := l.OpenSession(t.Context(), open)
-		if err != nil || p.State != toolyard.PurseOpen || p.Remaining != USD("2.5") || p.Limit != USD("2.5") || p.MaxCalls != 7 || p.Account != "acme" {
+		if err != nil || p.State != ledger.StateOpen || p.Remaining != USD("2.5") || p.Limit != USD("2.5") || p.MaxCalls != 7 || p.Account != "acme" {
 			t.Fatalf("%+v %v", p, err)
 		}
 	}
@@ -105,7 +106,7 @@ func testSession(t *testing.T, l toolyard.Ledger) {
 		t.Errorf("there is %s", got)
 	}
 	for range 2 {
-		if p, err := l.CloseSession(t.Context(), "s1"); err != nil || p.State != toolyard.PurseClosed || p.Remaining != 0 || p.Spent != 0 {
+		if p, err := l.CloseSession(t.Context(), "s1"); err != nil || p.State != ledger.StateClosed || p.Remaining != 0 || p.Spent != 0 {
 			t.Fatalf("%+v %v", p, err)
 		}
 	}
@@ -117,14 +118,14 @@ func testSession(t *testing.T, l toolyard.Ledger) {
 	}
 }
 
-func testExpire(t *testing.T, l toolyard.Ledger) {
+func testExpire(t *testing.T, l ledger.Ledger) {
 	fund(t, l, "acme", "1")
-	open := toolyard.Session{ID: "short", Account: "acme", Limit: USD("1"), TTL: 50 * time.Millisecond}
+	open := ledger.Session{ID: "short", Account: "acme", Limit: USD("1"), TTL: 50 * time.Millisecond}
 	if _, err := l.OpenSession(t.Context(), open); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(100 * time.Millisecond)
-	if p, err := l.CloseSession(t.Context(), "short"); err != nil || p.State == toolyard.PurseOpen {
+	if p, err := l.CloseSession(t.Context(), "short"); err != nil || p.State == ledger.StateOpen {
 		t.Errorf("%+v %v", p, err)
 	}
 	if got := remaining(t, l, "acme"); got != USD("1") {
@@ -132,8 +133,8 @@ func testExpire(t *testing.T, l toolyard.Ledger) {
 	}
 }
 
-func testUnknown(t *testing.T, l toolyard.Ledger) {
-	if _, err := l.Purse(t.Context(), "nobody"); codeOf(err) != toolyard.NotFound {
+func testUnknown(t *testing.T, l ledger.Ledger) {
+	if _, err := l.Balance(t.Context(), "nobody"); codeOf(err) != toolyard.NotFound {
 		t.Error(err)
 	}
 	if _, err := l.CloseSession(t.Context(), "nobody"); codeOf(err) != toolyard.NotFound {
@@ -141,12 +142,12 @@ func testUnknown(t *testing.T, l toolyard.Ledger) {
 	}
 }
 
-func testSessions(t *testing.T, l toolyard.Ledger) {
+func testSessions(t *testing.T, l ledger.Ledger) {
 	fund(t, l, "acme", "1")
 	var wg sync.WaitGroup
 	for i := range 40 { // of which 25 can have what they want
 		wg.Go(func() {
-			s := toolyard.Session{ID: fmt.Sprint("many-", i), Account: "acme", Limit: USD("0.04"), TTL: time.Hour}
+			s := ledger.Session{ID: fmt.Sprint("many-", i), Account: "acme", Limit: USD("0.04"), TTL: time.Hour}
 			if _, err := l.OpenSession(t.Context(), s); err != nil && codeOf(err) != toolyard.BudgetExceeded {
 				t.Error(err)
 			}

@@ -1,0 +1,68 @@
+package admission
+
+import (
+	"context"
+	"crypto/sha256"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// An Admitter decides whether a call may run now. It reserves the permits, the money and the
+// idempotency key that the call needs: all of them or none. Replicas that share a store share
+// limits and money.
+type Admitter interface {
+	// Admit reserves what the call needs. It waits for limits and money up to Request.Wait; the
+	// time the store may take to reply is bounded separately.
+	// Errors are of type *toolyard.Error: Exhausted, Budget, Conflict, InFlight, Unknown or
+	// Unavailable. An admission with a Replay belongs to a call that ran before: it must not
+	// run again and needs no settlement.
+	Admit(context.Context, *Request) (*Admission, error)
+	// Settle ends the admission. It charges a successful call, refunds a failed one, returns
+	// the permits, and stores the result under the idempotency key. The charge is durable when
+	// Settle returns without an error.
+	Settle(context.Context, *Admission, toolyard.Outcome) (*toolyard.Receipt, error)
+}
+
+// Request describes what a call needs to be admitted.
+type Request struct {
+	Of     *toolyard.Call // the call itself, for the record; may be nil
+	Call   string         // ID of the call
+	Caller string         // callers that share a limit take turns
+	Limits []LimitRef     // limits that apply to the call, widest first
+
+	Price   toolyard.Money // zero for a free call
+	Balance string         // ID of the account or session that pays; a session also counts its calls
+	Account string         // the account that must own the balance
+	Seller  string         // receives the money
+
+	Key    string            // idempotency key; may be empty
+	Scope  string            // the key is unique within its scope
+	Digest [sha256.Size]byte // of the tool and its arguments
+
+	Writes  bool          // the call may change something
+	Timeout time.Duration // maximum run time once admitted
+	Wait    time.Duration // maximum wait for limits and money; zero refuses at once
+}
+
+// LimitRef refers to a limit. Everything with the same key shares the limit.
+type LimitRef struct {
+	Key   string
+	Name  string // for messages
+	Limit toolyard.Limit
+	Local bool // each replica has the whole limit; only Concurrency applies
+}
+
+// Durable reports whether the call must be in the store before it runs: it has an idempotency
+// key, or it is a paid write. Such a call continues if the client disconnects.
+func (r *Request) Durable() bool { return r.Key != "" || (r.Writes && r.Price > 0) }
+
+// Empty reports whether the call needs no admission.
+func (r *Request) Empty() bool { return len(r.Limits) == 0 && r.Balance == "" && r.Key == "" }
+
+// Admission is permission to run a call.
+type Admission struct {
+	Request  *Request
+	Replay   *toolyard.Result // result of the earlier call with the same idempotency key; nil if this call is to run
+	Reserved any              // private to the Admitter
+}

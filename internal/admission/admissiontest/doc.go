@@ -1,0 +1,2 @@
+// Package admissiontest checks implementations of admission.Admitter and ledger.Ledger.
+package admissiontest
