@@ -8,10 +8,10 @@ import { Layout } from "./components/Layout";
 import { isOwn } from "./components/navigation";
 import { ErrorState, Skeleton } from "./components/States";
 import { Toasts } from "./components/Toast";
-import { isKnown, maySee, Reader } from "./session";
+import { isSignedIn, canView, MeContext } from "./session";
 
 const SignIn = lazy(() => import("./screens/SignIn"));
-const NotYours = lazy(() => import("./screens/NotYours"));
+const NotAllowed = lazy(() => import("./screens/NotAllowed"));
 const SignInAgain = lazy(() => import("./screens/SignInAgain"));
 
 /** Asks who is there, and shows what they may see of the yard; the sign-in to who is not known. */
@@ -28,25 +28,25 @@ export function App() {
 function Screen({ data: me, error, refetch, isPending }: Pick<ReturnType<typeof useQuery<Me>>, "data" | "error" | "refetch" | "isPending">) {
   useFocusOnNavigation();
   const refused = error instanceof ApiError && error.status === 401;
-  const [was, setWas] = useState<Me>(); // who was here since the page was loaded; signing out loads it anew
-  if (me && isKnown(me) && (me.caller !== was?.caller || me.role !== was.role)) setWas(me);
-  const ended = refused || me?.role === "anonymous";
-  const here = me && isKnown(me) ? me : ended ? was : undefined;
+  const [signedInAs, setSignedInAs] = useState<Me>(); // who was here since the page was loaded; signing out loads it anew
+  if (me && isSignedIn(me) && (me.caller !== signedInAs?.caller || me.role !== signedInAs.role)) setSignedInAs(me);
+  const hasEnded = refused || me?.role === "anonymous";
+  const here = me && isSignedIn(me) ? me : hasEnded ? signedInAs : undefined;
   if (here) {
     return (
-      <Reader value={here}>
+      <MeContext value={here}>
         <Layout me={here}>
-          <Place me={here} />
+          <CurrentScreen me={here} />
         </Layout>
-        {ended && (
+        {hasEnded && (
           <Suspense>
             <SignInAgain />
           </Suspense>
         )}
-      </Reader>
+      </MeContext>
     );
   }
-  if (ended) return <Door />;
+  if (hasEnded) return <SignInScreen />;
   if (isPending) return <Waiting />;
   return <ErrorState error={error} onRetry={() => void refetch()} />;
 }
@@ -65,18 +65,18 @@ function Waiting() {
 }
 
 /** The screen of the address, if it is for who is here. */
-function Place({ me }: { me: Me }) {
+function CurrentScreen({ me }: { me: Me }) {
   const route = useMatches({ select: (matches) => matches.at(-1)?.routeId ?? "" });
-  if (maySee(me) || isOwn(route) || route === rootRouteId) return <Outlet />;
+  if (canView(me) || isOwn(route) || route === rootRouteId) return <Outlet />;
   if (route === "/") return <Navigate to="/calls" replace />;
   return (
     <Suspense>
-      <NotYours me={me} />
+      <NotAllowed me={me} />
     </Suspense>
   );
 }
 
-function Door() {
+function SignInScreen() {
   return (
     <Suspense>
       <SignIn />

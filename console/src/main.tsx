@@ -7,26 +7,26 @@ import { signIn } from "./api/actions";
 import { ApiError } from "./api/client";
 import { queries } from "./api/queries";
 import { router } from "./router";
-import { takeLink } from "./session";
+import { takeSignInLink } from "./session";
 import { showTheme } from "./theme";
 import "./styles/tokens.css";
 import "./styles/base.css";
 
 const client: QueryClient = new QueryClient({
-  queryCache: new QueryCache({ onError: (error, query) => query.queryKey[0] !== "me" && askAgain(error) }),
-  mutationCache: new MutationCache({ onError: askAgain }),
+  queryCache: new QueryCache({ onError: (error, query) => query.queryKey[0] !== "me" && refetchMe(error) }),
+  mutationCache: new MutationCache({ onError: refetchMe }),
   defaultOptions: {
-    queries: { retry: (times, error) => times < 2 && mayPass(error), refetchOnWindowFocus: true },
+    queries: { retry: (times, error) => times < 2 && isTransient(error), refetchOnWindowFocus: true },
   },
 });
 
 /** A sign-in that ended is noticed by the next request: ask who is there once more. */
-function askAgain(error: unknown) {
+function refetchMe(error: unknown) {
   if (error instanceof ApiError && error.status === 401) void client.invalidateQueries({ queryKey: ["me"] });
 }
 
 /** What may be better in a moment: the yard away or busy, but no refusal. */
-function mayPass(error: unknown): boolean {
+function isTransient(error: unknown): boolean {
   return !(error instanceof ApiError) || error.status === 0 || error.status === 429 || error.status >= 500;
 }
 
@@ -41,7 +41,7 @@ window.addEventListener("vite:preloadError", (event) => {
 
 async function start() {
   showTheme();
-  const { token, refused } = takeLink();
+  const { token, refused } = takeSignInLink();
   const failed = (error: unknown) => client.setQueryData(["signin", "failed"], error);
   if (refused) failed(new Error("Sign-in links with an API key are not accepted. If this is your key, paste it below."));
   if (token) await signIn(token).then((me) => client.setQueryData(queries.me().queryKey, me), failed);

@@ -2,31 +2,31 @@ import { createContext, use } from "react";
 import type { Me } from "./api/types";
 
 /** Whether someone is signed in. */
-export function isKnown(me: Me): boolean {
+export function isSignedIn(me: Me): boolean {
   return me.role !== "anonymous";
 }
 
 /** Whether someone may see the whole yard, and not only what concerns their own account. */
-export function maySee(me: Me): boolean {
+export function canView(me: Me): boolean {
   return me.role === "operator" || me.role === "viewer";
 }
 
 /** Who the screens are shown to, also while their sign-in has ended and is made again. */
-export const Reader = createContext<Me | undefined>(undefined);
+export const MeContext = createContext<Me | undefined>(undefined);
 
 /** Who is signed in. Screens are only shown once this is known. */
 export function useMe(): Me | undefined {
-  return use(Reader);
+  return use(MeContext);
 }
 
 /** Whether who is signed in may see the whole yard; for the others nothing is asked of it that it would refuse. */
-export function useMaySee(): boolean {
+export function useCanView(): boolean {
   const me = useMe();
-  return me !== undefined && maySee(me);
+  return me !== undefined && canView(me);
 }
 
 /** Whether who is signed in may change things; buttons that change are hidden without. */
-export function useMayChange(): boolean {
+export function useCanChange(): boolean {
   return useMe()?.role === "operator";
 }
 
@@ -38,7 +38,7 @@ const linkToken = /^tyl_[A-Za-z0-9]+$/;
  * its own link is taken: any page can link here with an API key of its author, and whoever
  * followed that link would work as somebody else without knowing.
  */
-export function takeLink(): { token?: string; refused: boolean } {
+export function takeSignInLink(): { token?: string; refused: boolean } {
   const key = new URLSearchParams(location.hash.slice(1)).get("key");
   if (!key) return { refused: false };
   history.replaceState(null, "", location.pathname + location.search);

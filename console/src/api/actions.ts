@@ -1,12 +1,12 @@
 // What people can do: one function for each request that changes something. Screens call
 // them in a useMutation and invalidate the queries that they touch.
 import { path, post, put, remove } from "./client";
-import { forgetSecret, keepSecret } from "./secret";
+import { forgetSecret, storeSecret } from "./secret";
 import type * as api from "./types";
 
 export async function signIn(key: string): Promise<api.Me> {
   const { pageSecret, ...me } = await post<api.SignedIn>("/signin", { key } satisfies api.SignIn);
-  keepSecret(pageSecret);
+  storeSecret(pageSecret);
   return me;
 }
 
@@ -36,8 +36,8 @@ export const restoreEdit = (to: number, current: number) =>
   post<api.Version>(path`/edits/${to}/restore`, { version: current } satisfies api.Version);
 
 export const fundAccount = (id: string, amountUsd: string, reference: string) =>
-  post<api.Purse>(path`/accounts/${id}/fund`, { amountUsd, reference } satisfies api.Funding);
-export const closeSession = (id: string) => post<api.Purse>(path`/sessions/${id}/close`);
+  post<api.Balance>(path`/accounts/${id}/fund`, { amountUsd, reference } satisfies api.Funding);
+export const closeSession = (id: string) => post<api.Balance>(path`/sessions/${id}/close`);
 
 export const createKey = (request: api.KeyRequest) => post<api.NewKey>("/keys", request);
 export const revokeKey = (prefix: string) => remove(path`/keys/${prefix}`);

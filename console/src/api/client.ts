@@ -48,7 +48,7 @@ async function request(to: string, headers: Record<string, string>, init: Reques
   });
   if (answer.ok) return answer;
   if (answer.status === 401 && secret && to !== "/signin") forgetSecret(secret);
-  throw await refusal(answer);
+  throw await toApiError(answer);
 }
 
 async function send(method: string, to: string, { body, signal }: Send): Promise<Response> {
@@ -63,10 +63,10 @@ async function send(method: string, to: string, { body, signal }: Send): Promise
 }
 
 /** Reads a refusal, whatever answered: the yard, or a proxy in front of it. */
-export async function refusal(answer: Response): Promise<ApiError> {
-  const about = (await answer.json().catch(() => ({}))) as Partial<ProblemDetails> | null;
-  const message = about?.message || about?.detail || `Unexpected response: ${answer.status} ${answer.statusText}`.trim() + ".";
-  return new ApiError(about?.error ?? `HTTP_${answer.status}`, answer.status, message, about?.issues ?? [], about?.retryAfterMs);
+export async function toApiError(answer: Response): Promise<ApiError> {
+  const details = (await answer.json().catch(() => ({}))) as Partial<ProblemDetails> | null;
+  const message = details?.message || details?.detail || `Unexpected response: ${answer.status} ${answer.statusText}`.trim() + ".";
+  return new ApiError(details?.error ?? `HTTP_${answer.status}`, answer.status, message, details?.issues ?? [], details?.retryAfterMs);
 }
 
 async function read<T>(answer: Response): Promise<T> {

@@ -1,7 +1,7 @@
 /** One event of a text/event-stream. */
 export type ServerSent = { event: string; data: string };
 
-const longest = 4 << 20; // characters of one event; a longer one is dropped
+const maxEventLength = 4 << 20; // characters of one event; a longer one is dropped
 
 /**
  * Reads text/event-stream piece by piece: feed it text as it comes, and it returns the events
@@ -25,13 +25,13 @@ export class EventParser {
       this.#take(this.#line + line, events);
       this.#line = "";
     }
-    this.#line = (this.#line + last).slice(0, longest);
+    this.#line = (this.#line + last).slice(0, maxEventLength);
     return events;
   }
 
   #take(line: string, events: ServerSent[]) {
     if (line === "") {
-      if (this.#data.length > 0 && this.#size <= longest) {
+      if (this.#data.length > 0 && this.#size <= maxEventLength) {
         events.push({ event: this.#event || "message", data: this.#data.join("\n") });
       }
       this.#event = "";
@@ -46,7 +46,7 @@ export class EventParser {
     if (name === "event") this.#event = value;
     if (name === "data") {
       this.#size += value.length;
-      if (this.#size <= longest) this.#data.push(value);
+      if (this.#size <= maxEventLength) this.#data.push(value);
     }
   }
 }

@@ -7,4 +7,4 @@ export function isObject(value: Json | undefined): value is JsonObject {
 }
 
 /** What is told in JSON: wherever its description leaves open what it is, it is some JSON. */
-export type Told<T> = unknown extends T ? Json : T extends (infer E)[] ? Told<E>[] : T extends object ? { [K in keyof T]: Told<T[K]> } : T;
+export type FromJson<T> = unknown extends T ? Json : T extends (infer E)[] ? FromJson<E>[] : T extends object ? { [K in keyof T]: FromJson<T[K]> } : T;

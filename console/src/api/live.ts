@@ -13,9 +13,9 @@ export type LiveHandlers = {
 };
 
 const firstPause = 500;
-const longestPause = 15_000;
-const longestWait = 60_000; // whatever the yard asks for
-const silence = 40_000; // the yard says something every 15 s
+const maxPause = 15_000;
+const maxRetryAfter = 60_000; // whatever the yard asks for
+const silenceTimeout = 40_000; // the yard says something every 15 s
 
 /**
  * Follows calls as they happen until the returned function is called. It connects again when
@@ -46,14 +46,14 @@ async function follow(filter: LiveFilter, handlers: LiveHandlers, stopped: Abort
       return;
     }
     handlers.state("waiting", error);
-    await sleep(Math.min(error?.retryAfterMs ?? pause * (0.75 + Math.random() / 2), longestWait), stopped);
-    pause = Math.min(pause * 2, longestPause);
+    await sleep(Math.min(error?.retryAfterMs ?? pause * (0.75 + Math.random() / 2), maxRetryAfter), stopped);
+    pause = Math.min(pause * 2, maxPause);
   }
 }
 
 async function readOnce(filter: LiveFilter, handlers: LiveHandlers, stopped: AbortSignal, opened: () => void) {
   const quiet = new AbortController();
-  let timer = setTimeout(() => quiet.abort(), silence);
+  let timer = setTimeout(() => quiet.abort(), silenceTimeout);
   try {
     const body = await stream("/calls/live", filter, AbortSignal.any([stopped, quiet.signal]));
     opened();
@@ -64,15 +64,15 @@ async function readOnce(filter: LiveFilter, handlers: LiveHandlers, stopped: Abo
       const { done, value } = await reader.read();
       if (done || stopped.aborted) return;
       clearTimeout(timer);
-      timer = setTimeout(() => quiet.abort(), silence);
-      for (const event of parser.feed(value)) hand(event, handlers);
+      timer = setTimeout(() => quiet.abort(), silenceTimeout);
+      for (const event of parser.feed(value)) dispatch(event, handlers);
     }
   } finally {
     clearTimeout(timer);
   }
 }
 
-function hand({ event, data }: ServerSent, handlers: LiveHandlers) {
+function dispatch({ event, data }: ServerSent, handlers: LiveHandlers) {
   let value: unknown;
   try {
     value = JSON.parse(data);

@@ -164,7 +164,7 @@ export const queries = {
   account: () =>
     queryOptions({
       queryKey: ["accounts", "own"],
-      queryFn: ({ signal }) => get<api.Purse>("/account", {}, signal),
+      queryFn: ({ signal }) => get<api.Balance>("/account", {}, signal),
       staleTime: 10 * second,
       refetchInterval: 30 * second,
     }),

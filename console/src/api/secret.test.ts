@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { signIn, signOut } from "./actions";
 import { get, stream } from "./client";
-import { forgetSecret, keepSecret, pageSecret } from "./secret";
+import { forgetSecret, storeSecret, pageSecret } from "./secret";
 
 /** The yard: what it was sent as the page secret, and what it answers. */
 const yard = { secrets: [] as (string | null)[], answer: () => Response.json({}) };
@@ -33,15 +33,15 @@ test("every request carries the secret of the sign-in, streams too", async () =>
 });
 
 test("signing out forgets the secret before anything is sent", async () => {
-  keepSecret("s1");
+  storeSecret("s1");
   yard.answer = () => new Response(null, { status: 204 });
   await signOut();
   expect([pageSecret(), ...yard.secrets]).toEqual(["", null]);
 });
 
 test("a refused secret is forgotten, unless another tab has signed in meanwhile", async () => {
-  keepSecret("s1");
-  yard.answer = () => (keepSecret("s2"), new Response("{}", { status: 401 }));
+  storeSecret("s1");
+  yard.answer = () => (storeSecret("s2"), new Response("{}", { status: 401 }));
   await expect(get("/me")).rejects.toThrow();
   expect(pageSecret()).toBe("s2");
   yard.answer = () => new Response("{}", { status: 401 });
@@ -50,7 +50,7 @@ test("a refused secret is forgotten, unless another tab has signed in meanwhile"
 });
 
 test("a sign-in that fails does not end the one before it", async () => {
-  keepSecret("s1");
+  storeSecret("s1");
   yard.answer = () => new Response("{}", { status: 401 });
   await expect(signIn("ty_wrong")).rejects.toThrow();
   expect(pageSecret()).toBe("s1");
@@ -58,7 +58,7 @@ test("a sign-in that fails does not end the one before it", async () => {
 
 test("without storage the secret lasts as long as the page", () => {
   vi.stubGlobal("localStorage", undefined);
-  keepSecret("s1");
+  storeSecret("s1");
   expect(pageSecret()).toBe("s1");
   forgetSecret();
   expect(pageSecret()).toBe("");

@@ -5,10 +5,10 @@ const name = "toolyard.page";
 
 export const header = "Toolyard-Page-Secret";
 
-let unstored = ""; // where the browser allows no storage, it lasts as long as the page
+let memorySecret = ""; // where the browser allows no storage, it lasts as long as the page
 
-export function keepSecret(secret: string) {
-  unstored = secret;
+export function storeSecret(secret: string) {
+  memorySecret = secret;
   try {
     localStorage.setItem(name, secret);
   } catch {
@@ -21,14 +21,14 @@ export function pageSecret(): string {
   try {
     return localStorage.getItem(name) ?? "";
   } catch {
-    return unstored;
+    return memorySecret;
   }
 }
 
 /** Forgets a secret that is no longer accepted, unless another tab has signed in meanwhile. */
 export function forgetSecret(secret = pageSecret()) {
   if (pageSecret() !== secret) return;
-  unstored = "";
+  memorySecret = "";
   try {
     localStorage.removeItem(name);
   } catch {

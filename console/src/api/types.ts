@@ -2,7 +2,7 @@
 // which is generated from the yard: npm run types writes it to the folder schema. Money is an
 // exact decimal as text, times are RFC 3339 in UTC, durations are numbers whose names end in
 // their unit.
-import type { JsonObject, Told } from "./json";
+import type { JsonObject, FromJson } from "./json";
 import type * as schema from "./schema";
 
 export type { Json, JsonObject } from "./json";
@@ -23,28 +23,28 @@ export type Traffic = schema.Traffic;
 export type Minute = Traffic["minutes"][number];
 
 export type ToolFilter = Query<schema.SearchToolsData>;
-export type ToolList = Told<schema.Tools>;
+export type ToolList = FromJson<schema.Tools>;
 export type ToolItem = ToolList["tools"][number];
 export type Facets = ToolList["facets"];
 export type Facet = Facets[string][number];
-export type ToolDetail = Told<schema.Tool>;
+export type ToolDetail = FromJson<schema.Tool>;
 export type GateDecision = ToolDetail["visibility"][number];
 export type Step = GateDecision["steps"][number];
 
 export type Problems = schema.Problems;
 export type Problem = Problems["problems"][number];
 
-export type CallRequest = Told<schema.CallRequest>;
-export type CallAnswer = Told<schema.CallResult>;
+export type CallRequest = FromJson<schema.CallRequest>;
+export type CallAnswer = FromJson<schema.CallResult>;
 /** A call that came to an end: its tool asks nothing more. */
 export type CallEnd = CallAnswer & { result: JsonObject };
 export type InputRequired = NonNullable<CallAnswer["inputRequired"]>;
 export type Answers = NonNullable<CallRequest["answers"]>;
 
 export type CallFilter = Query<schema.ListCallsData>;
-export type CallPage = Told<schema.Calls>;
+export type CallPage = FromJson<schema.Calls>;
 export type CallRow = CallPage["calls"][number];
-export type CallDetail = Told<schema.Call>;
+export type CallDetail = FromJson<schema.Call>;
 
 export type LiveFilter = Query<schema.WatchCallsData>;
 export type CallBegin = Pick<CallRow, "id" | "at" | "gate" | "mode" | "caller" | "account" | "server" | "tool" | "parent">;
@@ -60,7 +60,7 @@ export type ServerState = ServerItem["state"];
 export type ServerDetail = schema.Server;
 export type ServerEvent = ServerDetail["events"][number];
 export type LatencyStats = NonNullable<ServerDetail["latency"]>[number];
-export type Pending = Told<schema.Pending>;
+export type Pending = FromJson<schema.Pending>;
 export type PendingTool = Pending["pending"][number];
 export type PendingKind = PendingTool["kind"];
 export type Picks = schema.DefinitionRefs;
@@ -89,7 +89,7 @@ export type EditDetail = schema.Edit;
 export type Version = schema.Version;
 export type VersionFilter = Query<schema.RemoveToolsetData> & Query<schema.RemoveGateData>;
 
-export type Purse = schema.Balance;
+export type Balance = schema.Balance;
 export type AccountFilter = Query<schema.ListAccountsData>;
 export type AccountPage = schema.Accounts;
 export type Funding = schema.Fund;
@@ -110,5 +110,5 @@ export type KeyRequest = schema.CreateKey;
 export type NewKey = schema.CreatedKey;
 
 export type ChangeFilter = Query<schema.ListChangesData>;
-export type ChangePage = Told<schema.Changes>;
+export type ChangePage = FromJson<schema.Changes>;
 export type Change = ChangePage["changes"][number];

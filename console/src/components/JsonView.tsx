@@ -7,7 +7,7 @@ import { CopyButton } from "./Code";
 import "./JsonView.css";
 
 const page = 100; // members shown at first, and added with each press
-const longText = 600; // characters of a text before it is cut
+const maxTextLength = 600; // characters of a text before it is cut
 
 type JsonViewProps = { value: Json; label?: string; /** Levels that are open at first. */ open?: number };
 
@@ -71,14 +71,14 @@ function Name({ name }: { name: string | undefined }) {
 function Leaf({ value }: { value: Json }) {
   const [whole, setWhole] = useState(false);
   if (typeof value === "string") {
-    const cut = !whole && value.length > longText;
+    const cut = !whole && value.length > maxTextLength;
     return (
       <span className="JsonView-text">
-        "{visible(cut ? value.slice(0, longText) : value)}
+        "{visible(cut ? value.slice(0, maxTextLength) : value)}
         {cut ? "…" : '"'}
         {cut && (
           <button type="button" className="JsonView-more" onClick={() => setWhole(true)}>
-            {plural(value.length - longText, "more character")}
+            {plural(value.length - maxTextLength, "more character")}
           </button>
         )}
       </span>

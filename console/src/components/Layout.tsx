@@ -7,27 +7,27 @@ import { queries } from "../api/queries";
 import type { Me, Overview } from "../api/types";
 import { clockSeconds } from "../format";
 import { health } from "../health";
-import { maySee } from "../session";
+import { canView } from "../session";
 import { setTheme, type Theme, useTheme } from "../theme";
 import { Status } from "./Badge";
 import { IconButton } from "./Button";
 import { type NavItem, navigationOf, phoneNavigation } from "./navigation";
 import { SearchBox } from "./SearchBox";
-import { useLost } from "./useLost";
+import { useUnreachableSince } from "./useUnreachable";
 import "./Layout.css";
 
 /** The frame of the console: navigation, health of the yard, the signed-in caller. */
 export function Layout({ me, children }: { me: Me; children: ReactNode }) {
-  const all = maySee(me);
+  const all = canView(me);
   const overview = useQuery({ ...queries.overview(), enabled: all });
-  const lost = useLost();
+  const unreachable = useUnreachableSince();
   return (
-    <div className={lost ? "Layout Layout-lost" : "Layout"}>
+    <div className={unreachable ? "Layout Layout-lost" : "Layout"}>
       <a className="Layout-skip" href="#main" onClick={focusMain}>Skip to content</a>
       <Sidebar me={me} overview={overview.data} />
-      <Topbar me={me} overview={overview.data} lost={lost !== undefined} />
+      <Topbar me={me} overview={overview.data} unreachable={unreachable !== undefined} />
       <main id="main" className="Layout-main" tabIndex={-1}>
-        {lost && <Lost since={lost} />}
+        {unreachable && <UnreachableBanner since={unreachable} />}
         {children}
       </main>
       <BottomBar all={all} overview={overview.data} />
@@ -36,7 +36,7 @@ export function Layout({ me, children }: { me: Me; children: ReactNode }) {
 }
 
 /** Says that the data on the page may be out of date. */
-function Lost({ since }: { since: number }) {
+function UnreachableBanner({ since }: { since: number }) {
   return (
     <p className="Layout-banner" role="alert">
       <Unplug aria-hidden="true" />
@@ -57,7 +57,7 @@ function Sidebar({ me, overview }: { me: Me; overview: Overview | undefined }) {
         <span className="Layout-logo" aria-hidden="true"><Wrench /></span>
         <span className="cut">{me.yard || "Toolyard"}</span>
       </Link>
-      {navigationOf(maySee(me)).map((group) => (
+      {navigationOf(canView(me)).map((group) => (
         <div key={group.title} className="Layout-group">
           {group.title !== "" && <p className="Layout-group-title">{group.title}</p>}
           <ul>
@@ -84,13 +84,13 @@ function NavLink({ item, overview, onClick }: { item: NavItem; overview: Overvie
   );
 }
 
-function Topbar({ me, overview, lost }: { me: Me; overview: Overview | undefined; lost: boolean }) {
+function Topbar({ me, overview, unreachable }: { me: Me; overview: Overview | undefined; unreachable: boolean }) {
   return (
     <header className="Layout-top">
       <Link to="/" className="Layout-yard cut only-narrow">{me.yard || "Toolyard"}</Link>
-      {maySee(me) && (
+      {canView(me) && (
         <>
-          <Health overview={overview} lost={lost} />
+          <Health overview={overview} unreachable={unreachable} />
           <SearchBox />
         </>
       )}
@@ -98,7 +98,7 @@ function Topbar({ me, overview, lost }: { me: Me; overview: Overview | undefined
         <ThemeButton />
         <span className="Layout-me only-wide" title={`${me.caller}${me.account ? `, account ${me.account}` : ""}`}>
           <span className="cut">{me.caller}</span>
-          <span className="faint small cut">{maySee(me) ? me.role : me.account}</span>
+          <span className="faint small cut">{canView(me) ? me.role : me.account}</span>
         </span>
         <SignOutButton />
       </div>
@@ -106,8 +106,8 @@ function Topbar({ me, overview, lost }: { me: Me; overview: Overview | undefined
   );
 }
 
-function Health({ overview, lost }: { overview: Overview | undefined; lost: boolean }) {
-  const [tone, word] = lost ? (["bad", "Unreachable"] as const) : overview ? health(overview) : (["neutral", "…"] as const);
+function Health({ overview, unreachable }: { overview: Overview | undefined; unreachable: boolean }) {
+  const [tone, word] = unreachable ? (["bad", "Unreachable"] as const) : overview ? health(overview) : (["neutral", "…"] as const);
   return <div className="Layout-health" role="status"><Status tone={tone}>{word}</Status></div>;
 }
 

@@ -4,32 +4,32 @@ import { ApiError } from "../api/client";
 export type Message = { tone: "good" | "bad"; text: string };
 
 // Messages wait here until what shows them is loaded, which happens with the first one.
-let waiting: Message[] = [];
+let queued: Message[] = [];
 let needed = false;
 let listener: ((message: Message) => void) | undefined;
 const watchers = new Set<() => void>();
 
-function say(message: Message) {
+function push(message: Message) {
   if (listener) {
     listener(message);
     return;
   }
-  waiting.push(message);
+  queued.push(message);
   needed = true;
   for (const each of watchers) each();
 }
 
 /** Tells the reader, in a corner, what was done or why it was not. */
 export const toast = {
-  good: (text: string) => say({ tone: "good", text }),
-  bad: (cause: unknown) => say({ tone: "bad", text: cause instanceof ApiError || cause instanceof Error ? cause.message : String(cause) }),
+  good: (text: string) => push({ tone: "good", text }),
+  bad: (cause: unknown) => push({ tone: "bad", text: cause instanceof ApiError || cause instanceof Error ? cause.message : String(cause) }),
 };
 
 /** Hands over what waited, and all that comes, to what shows it. */
 export function receiveToasts(next: (message: Message) => void): () => void {
   listener = next;
-  for (const message of waiting) next(message);
-  waiting = [];
+  for (const message of queued) next(message);
+  queued = [];
   return () => {
     listener = undefined;
   };

@@ -17,12 +17,12 @@ export function Switch({ label, checked, onChange, disabled = false, labelHidden
   );
 }
 
-export function Checkbox({ label, checked, onChange, disabled = false, labelHidden = false, some = false }: ToggleProps & { some?: boolean }) {
+export function Checkbox({ label, checked, onChange, disabled = false, labelHidden = false, indeterminate = false }: ToggleProps & { indeterminate?: boolean }) {
   return (
     <label className="Toggle">
-      <BaseCheckbox.Root className="Checkbox" checked={checked} indeterminate={some} disabled={disabled} onCheckedChange={onChange}>
+      <BaseCheckbox.Root className="Checkbox" checked={checked} indeterminate={indeterminate} disabled={disabled} onCheckedChange={onChange}>
         <BaseCheckbox.Indicator className="Checkbox-mark">
-          {some ? <Minus aria-hidden="true" /> : <Check aria-hidden="true" />}
+          {indeterminate ? <Minus aria-hidden="true" /> : <Check aria-hidden="true" />}
         </BaseCheckbox.Indicator>
       </BaseCheckbox.Root>
       <span className={labelHidden ? "unseen" : "Toggle-label"}>{label}</span>

@@ -4,7 +4,7 @@ import type { ServerItem, ToolItem } from "../api/types";
 /** A page that the search leads to. */
 export type Destination = { key: string; name: string; kind: string; link: Pick<LinkProps, "to" | "params" | "search">; /** It is named exactly, so Enter opens it. */ exact?: boolean };
 
-const mostServers = 4;
+const maxServers = 4;
 
 /** Whether a text can be the id of a call: 26 characters of base32. */
 export function isCallId(text: string): boolean {
@@ -16,7 +16,7 @@ export function destinations(text: string, servers: Pick<ServerItem, "id">[], to
   if (text === "") return [];
   if (isCallId(text)) return [{ key: "call", name: text, kind: "Call", exact: true, link: { to: "/calls/$id", params: { id: text } } }];
   const words = text.toLowerCase();
-  const named = servers.filter(({ id }) => id.toLowerCase().includes(words)).sort((a, b) => Number(b.id === text) - Number(a.id === text)).slice(0, mostServers);
+  const named = servers.filter(({ id }) => id.toLowerCase().includes(words)).sort((a, b) => Number(b.id === text) - Number(a.id === text)).slice(0, maxServers);
   return [
     ...named.map(({ id }): Destination => ({ key: `server ${id}`, name: id, kind: "Server", exact: id === text && !tools.some(({ name }) => name === text), link: { to: "/servers/$id", params: { id } } })),
     ...tools.map(({ server, name }): Destination => ({ key: `tool ${server}/${name}`, name: server ? `${server} / ${name}` : name, kind: "Tool", link: { to: "/tools/$source/$name", params: { source: server ?? "-", name } } })),

@@ -6,8 +6,8 @@ export type Line = { number: number; parts: Part[] };
 /** One row of a comparison: a line of the left text, of the right one, or both. */
 export type DiffRow = { kind: "same" | "changed" | "added" | "removed"; left?: Line; right?: Line };
 
-const patience = 800; // ms for the comparison of lines; then all of it counts as changed
-const longLine = 4000; // characters of a line before words are no longer compared
+const diffTimeout = 800; // ms for the comparison of lines; then all of it counts as changed
+const maxLineLength = 4000; // characters of a line before words are no longer compared
 
 /** JSON with its members in the order of their names, so that only real changes differ. */
 export function stableJson(value: Json | undefined): string {
@@ -24,7 +24,7 @@ function sorted(value: Json): Json {
 
 /** Compares two texts line by line; lines that stand for each other are compared by words. */
 export function compare(before: string, after: string): DiffRow[] {
-  const pieces = diffLines(ended(before), ended(after), { timeout: patience }) ?? [
+  const pieces = diffLines(ended(before), ended(after), { timeout: diffTimeout }) ?? [
     { value: before, removed: true, added: false },
     { value: after, removed: false, added: true },
   ];
@@ -66,7 +66,7 @@ function pair(removed: string[], added: string[], at: Counters): DiffRow[] {
 }
 
 function words(before: string, after: string): [Part[], Part[]] {
-  if (before.length > longLine || after.length > longLine) {
+  if (before.length > maxLineLength || after.length > maxLineLength) {
     return [[{ text: before, changed: true }], [{ text: after, changed: true }]];
   }
   const pieces = diffWordsWithSpace(before, after);

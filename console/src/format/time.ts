@@ -49,6 +49,6 @@ export function elapsed(at: string, now: number = Date.now()): string {
 }
 
 /** How long something has lasted since a time. */
-export function lasted(since: string, now: number = Date.now()): string {
+export function lastedFor(since: string, now: number = Date.now()): string {
   return duration(Math.max(0, now - new Date(since).getTime()) * 1e6);
 }

@@ -18,9 +18,9 @@ export type SchemaNode = {
   children: () => SchemaNode[];
 };
 
-const deepest = 24;
-const mostChildren = 400;
-const mostValues = 60;
+const maxDepth = 24;
+const maxChildren = 400;
+const maxValues = 60;
 const none = () => [];
 
 type Place = { root: JsonObject; refs: string[]; depth: number };
@@ -46,8 +46,8 @@ function node(name: string, schema: Json | undefined, required: boolean, place: 
     ...(values && { values }),
     ...(target.default !== undefined && { byDefault: JSON.stringify(target.default) }),
     deprecated: target.deprecated === true,
-    ...(at.depth > deepest && { note: "nested too deeply to display" }),
-    children: at.depth > deepest ? none : () => childrenOf(target, at).slice(0, mostChildren),
+    ...(at.depth > maxDepth && { note: "nested too deeply to display" }),
+    children: at.depth > maxDepth ? none : () => childrenOf(target, at).slice(0, maxChildren),
   };
 }
 
@@ -161,9 +161,9 @@ const bounds: [string, (value: string) => string][] = [
 
 function constraintsOf(schema: JsonObject): string[] {
   const words: string[] = [];
-  for (const [keyword, say] of bounds) {
+  for (const [keyword, describe] of bounds) {
     const value = schema[keyword];
-    if (typeof value === "string" || typeof value === "number") words.push(say(String(value)));
+    if (typeof value === "string" || typeof value === "number") words.push(describe(String(value)));
   }
   if (schema.uniqueItems === true) words.push("unique items");
   if (schema.additionalProperties === false) words.push("no other properties");
@@ -175,8 +175,8 @@ function constraintsOf(schema: JsonObject): string[] {
 function valuesOf(schema: JsonObject): string[] | undefined {
   if (schema.const !== undefined) return [JSON.stringify(schema.const)];
   if (!Array.isArray(schema.enum)) return undefined;
-  const shown = schema.enum.slice(0, mostValues).map((value) => JSON.stringify(value));
-  if (schema.enum.length > mostValues) shown.push(`and ${schema.enum.length - mostValues} more`);
+  const shown = schema.enum.slice(0, maxValues).map((value) => JSON.stringify(value));
+  if (schema.enum.length > maxValues) shown.push(`and ${schema.enum.length - maxValues} more`);
   return shown;
 }
 

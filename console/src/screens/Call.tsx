@@ -13,8 +13,8 @@ import { Page } from "../components/Page";
 import { ErrorState, Skeleton } from "../components/States";
 import { duration } from "../format";
 import { visible } from "../format/visible";
-import { useMaySee, useMe } from "../session";
-import { argumentsOf, leaveForTool } from "./call/again";
+import { useCanView, useMe } from "../session";
+import { argumentsOf, storeArguments } from "./call/rerun";
 import { Facts } from "./call/Facts";
 import { Path } from "./call/Path";
 import { meaningOf } from "./calls/codes";
@@ -26,7 +26,7 @@ const toList = <Link to="/calls">Calls</Link>;
 export default function Call() {
   const { id } = useParams({ from: "/calls/$id" });
   const { data: call, error, refetch } = useQuery(queries.call(id));
-  const all = useMaySee();
+  const all = useCanView();
   if (!call) {
     return (
       <Page title="Call" above={toList}>
@@ -65,7 +65,7 @@ function Actions({ call }: { call: CallDetail }) {
   const args = argumentsOf(call.args, me?.arguments);
   const params = { source: call.server ?? "-", name: call.tool };
   const again = () => {
-    leaveForTool(call, args);
+    storeArguments(call, args);
     void navigate({ to: "/tools/$source/$name", params, search: { tab: "try", gate: call.gate } });
   };
   return (

@@ -8,24 +8,24 @@ import { Card } from "../components/Card";
 import { Page } from "../components/Page";
 import { ErrorNote } from "../components/States";
 import { Table } from "../components/Table";
-import { useMaySee } from "../session";
+import { useCanView } from "../session";
 import { columnsOf } from "./calls/columns";
 import { chosen, Filters, type CallSearch } from "./calls/Filters";
 import { LiveBar } from "./calls/LiveBar";
 import { NoCalls } from "./calls/NoCalls";
 import { momentOf } from "./calls/span";
-import { merge, most, type Row } from "./calls/stream";
+import { merge, maxRows, type Row } from "./calls/stream";
 import { useLive } from "./calls/useLive";
 import "./Calls.css";
 
 const page = 200;
-const near = 600; // pixels before the end at which more is asked for
+const loadMoreWithin = 600; // pixels before the end at which more is asked for
 
 /** Recorded calls, and live ones on top. */
 export default function Calls() {
-  const own = !useMaySee();
-  const asked = useSearch({ from: "/calls" });
-  const search = useMemo(() => (own ? { ...asked, account: undefined } : asked), [own, asked]); // theirs is the only one
+  const own = !useCanView();
+  const params = useSearch({ from: "/calls" });
+  const search = useMemo(() => (own ? { ...params, account: undefined } : params), [own, params]); // theirs is the only one
   const navigate = useNavigate({ from: "/calls" });
   const list = useRef<HTMLDivElement>(null);
   const narrow = useCallback(
@@ -52,22 +52,22 @@ type CallListProps = { list: RefObject<HTMLDivElement | null>; search: CallSearc
 function CallList({ list, search, narrow, clear, own }: CallListProps) {
   const filter = useFilter(search);
   const [paused, setPaused] = useState(false);
-  const place = usePlace(list, filter);
+  const scroll = useScrollState(list, filter);
   const history = useInfiniteQuery({ ...queries.calls({ ...filter, limit: page }), refetchOnWindowFocus: false });
-  const live = useLive(filter, paused || place.away, search.until === undefined, () => void history.refetch());
+  const live = useLive(filter, paused || scroll.away, search.until === undefined, () => void history.refetch());
   const unrecorded = history.error instanceof ApiError && history.error.status === 404;
   const recorded = useMemo(() => history.data?.pages.flatMap((each) => each.calls) ?? (unrecorded ? [] : undefined), [history.data, unrecorded]);
   const rows = useMemo(() => rowsOf(recorded, live.rows, filter.since), [recorded, live.rows, filter.since]);
   const columns = useMemo(() => columnsOf(narrow), [narrow]);
-  const more = history.hasNextPage && (rows?.length ?? 0) < most;
+  const more = history.hasNextPage && (rows?.length ?? 0) < maxRows;
   const load = () => void (more && !history.isFetchingNextPage && history.fetchNextPage());
   const slowest = Math.max(1, ...(rows ?? []).map((row) => row.elapsedNs));
   return (
     <Card flush>
-      <LiveBar live={live} on={search.until === undefined} paused={paused} away={place.away} onPause={setPaused} onTop={place.toTop} onReload={() => void history.refetch()} />
+      <LiveBar live={live} on={search.until === undefined} paused={paused} away={scroll.away} onPause={setPaused} onTop={scroll.toTop} onReload={() => void history.refetch()} />
       {unrecorded && <p className="Calls-note">Calls are not recorded, so only live calls are listed. Add a <code>store</code> to <code>toolyard.yaml</code> to record them.</p>}
       {history.error && !unrecorded && rows && <div className="Calls-note"><ErrorNote error={history.error} /></div>}
-      <div className="Calls-table" ref={list} onScrollCapture={(event) => place.scrolled(event, load)} onFocus={place.focused} onBlur={place.blurred} style={{ "--slowest": slowest }}>
+      <div className="Calls-table" ref={list} onScrollCapture={(event) => scroll.scrolled(event, load)} onFocus={scroll.focused} onBlur={scroll.blurred} style={{ "--slowest": slowest }}>
         <Table
           label="Calls"
           columns={columns}
@@ -80,7 +80,7 @@ function CallList({ list, search, narrow, clear, own }: CallListProps) {
           {...(more && { more: { load, loading: history.isFetchingNextPage } })}
         />
       </div>
-      {(rows?.length ?? 0) >= most && <p className="Calls-note">Showing the newest {most.toLocaleString("en-US")} calls. Choose an earlier period or another filter to see more.</p>}
+      {(rows?.length ?? 0) >= maxRows && <p className="Calls-note">Showing the newest {maxRows.toLocaleString("en-US")} calls. Choose an earlier period or another filter to see more.</p>}
     </Card>
   );
 }
@@ -107,7 +107,7 @@ function rowsOf(history: Row[] | undefined, live: Row[], since: string | undefin
  * Where the reader is: away from the top, or on a row, the list must not move. Another filter
  * is another list, which begins at its top.
  */
-function usePlace(list: RefObject<HTMLElement | null>, filter: CallFilter) {
+function useScrollState(list: RefObject<HTMLElement | null>, filter: CallFilter) {
   const [scrolledDown, setScrolledDown] = useState(false);
   const [onRow, setOnRow] = useState(false);
   const toTop = () => {
@@ -122,7 +122,7 @@ function usePlace(list: RefObject<HTMLElement | null>, filter: CallFilter) {
     scrolled: (event: UIEvent, load: () => void) => {
       const { scrollTop, scrollHeight, clientHeight } = event.target as HTMLElement;
       setScrolledDown(scrollTop > 8);
-      if (scrollHeight - scrollTop - clientHeight < near) load();
+      if (scrollHeight - scrollTop - clientHeight < loadMoreWithin) load();
     },
     focused: ({ target }: FocusEvent) => setOnRow(target.closest("tbody") !== null && target.matches(":focus-visible")),
     blurred: () => setOnRow(false),

@@ -7,7 +7,7 @@ import { Page } from "../components/Page";
 import { EmptyState, ErrorState, Skeleton } from "../components/States";
 import { plural } from "../format";
 import { visible } from "../format/visible";
-import { type CatalogSearch, filterNames, filterOf, filterWords, isFiltered, valueWords } from "./catalog/filter";
+import { type CatalogSearch, filterNames, filterOf, filterLabels, isFiltered, valueLabel } from "./catalog/filter";
 import { Facets } from "./catalog/Facets";
 import { wordsOf } from "./catalog/highlight";
 import { type ToolPages, useToolPages } from "./catalog/pages";
@@ -116,7 +116,7 @@ function Chosen({ search, pages, narrow, onClear }: ChosenProps) {
       {filterNames.map((name) => {
         const value = search[name];
         if (!value) return null;
-        const words = `${filterWords[name]}: ${visible(valueWords(name, value))}`;
+        const words = `${filterLabels[name]}: ${visible(valueLabel(name, value))}`;
         return <Button key={name} size="s" icon={<X />} aria-label={`Remove ${words}`} onClick={() => narrow({ [name]: undefined })}>{words}</Button>;
       })}
       {search.problem === "true" && <Button size="s" icon={<X />} onClick={() => narrow({ problem: undefined })}>With problems</Button>}
@@ -136,7 +136,7 @@ type FoundProps = {
 
 function Found({ pages, typed, chosen, onClear, rows, onLeave }: FoundProps) {
   const words = useMemo(() => wordsOf(typed), [typed]);
-  const { first, error, retry, rowAt, see } = pages;
+  const { first, error, retry, rowAt, onVisible } = pages;
   if (error) return <ErrorState error={error} onRetry={retry} />;
   if (!first) return <Skeleton lines={8} />;
   if (first.total === 0) {
@@ -146,7 +146,7 @@ function Found({ pages, typed, chosen, onClear, rows, onLeave }: FoundProps) {
       </EmptyState>
     );
   }
-  return <Rows total={first.total} rowAt={rowAt} onSee={see} words={words} handle={rows} onLeave={onLeave} />;
+  return <Rows total={first.total} rowAt={rowAt} onVisible={onVisible} words={words} handle={rows} onLeave={onLeave} />;
 }
 
 function NoTools() {

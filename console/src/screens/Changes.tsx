@@ -12,8 +12,8 @@ import { Select } from "../components/Select";
 import { EmptyState } from "../components/States";
 import { type Column, Table } from "../components/Table";
 import { Time } from "../components/Time";
-import { ChangeDialog } from "./ChangesDialog";
-import { actions, actionLabel, outcome } from "./changesWords";
+import { ChangeDialog } from "./ChangeDialog";
+import { actions, actionLabel, outcome } from "./changeLabels";
 import "./Changes.css";
 
 type Filter = { caller?: string | undefined; action?: string | undefined; subject?: string | undefined };

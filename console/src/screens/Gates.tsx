@@ -15,7 +15,7 @@ import { type Column, Table } from "../components/Table";
 import { count } from "../format";
 import { GateForm } from "./gate/GateForm";
 import { GateView } from "./gate/GateView";
-import { ReadOnlyNote, useMayEdit } from "./toolset/Editable";
+import { ReadOnlyNote, useCanEdit } from "./toolset/Editable";
 import "./Gates.css";
 
 /** All gates, or the one that the address names. */
@@ -29,7 +29,7 @@ export default function Gates() {
 function GateList({ list: { data, error, refetch } }: { list: { data: { gates: Gate[]; version: number; editable: boolean } | undefined; error: unknown; refetch: () => unknown } }) {
   const { q = "" } = useSearch({ from: "/gates" });
   const navigate = useNavigate({ from: "/gates" });
-  const mayEdit = useMayEdit("gates");
+  const mayEdit = useCanEdit("gates");
   const [creating, setCreating] = useState(false);
   const found = data?.gates.filter((gate) => `${gate.name} ${gate.toolset ?? ""}`.includes(q.toLowerCase()));
   const create = mayEdit && <Button variant="primary" icon={<Plus aria-hidden="true" />} disabled={!data} onClick={() => setCreating(true)}>New gate</Button>;

@@ -21,10 +21,10 @@ import { toast } from "../components/Toast";
 import { absolute } from "../format";
 import { visible } from "../format/visible";
 import { oneOf } from "../search";
-import { useMayChange } from "../session";
+import { useCanChange } from "../session";
 import { useDelayed } from "../useDelayed";
 import { CreateKey } from "./keys/CreateKey";
-import { scopeWords } from "./keys/scopes";
+import { describeScopes } from "./keys/scopes";
 import "./Keys.css";
 
 const states: { value: NonNullable<KeyFilter["state"]> | ""; label: string }[] = [
@@ -40,7 +40,7 @@ export default function Keys() {
   const { q = "" } = search;
   const state = oneOf(["active", "expired", "revoked"], search.state);
   const navigate = useNavigate({ from: "/keys" });
-  const mayChange = useMayChange();
+  const mayChange = useCanChange();
   const [making, setMaking] = useState(false);
   const [revoking, setRevoking] = useState<Key>();
   const typed = useDelayed(q, 200);
@@ -94,7 +94,7 @@ function Name({ of: { name, prefix } }: { of: Key }) {
 const tones = { operator: "accent", viewer: "info", write: "warn" } as const;
 
 function Scopes({ scopes }: { scopes: string[] }) {
-  const words = scopeWords(scopes).join(" ");
+  const words = describeScopes(scopes).join(" ");
   if (scopes.length === 0) return <Badge title={words}>read-only</Badge>;
   return (
     <span className="Keys-scopes" title={words}>
@@ -103,17 +103,17 @@ function Scopes({ scopes }: { scopes: string[] }) {
   );
 }
 
-function Revoke({ doomed, onClose }: { doomed: Key | undefined; onClose: () => void }) {
+function Revoke({ doomed: revoked, onClose }: { doomed: Key | undefined; onClose: () => void }) {
   const client = useQueryClient();
-  if (!doomed) return null;
+  if (!revoked) return null;
   const revoke = async () => {
-    await revokeKey(doomed.prefix);
+    await revokeKey(revoked.prefix);
     await client.invalidateQueries({ queryKey: ["keys"] });
-    toast.good(`Revoked the key ${doomed.name}.`);
+    toast.good(`Revoked the key ${revoked.name}.`);
   };
   return (
-    <Confirm open onClose={onClose} title={`Revoke the key ${doomed.name}?`} action="Revoke key" danger onConfirm={revoke}>
-      <p>Requests by <strong className="wrap-anywhere">{doomed.caller}</strong> with <code>{doomed.prefix}</code> will be rejected within 30 seconds. Running calls finish.</p>
+    <Confirm open onClose={onClose} title={`Revoke the key ${revoked.name}?`} action="Revoke key" danger onConfirm={revoke}>
+      <p>Requests by <strong className="wrap-anywhere">{revoked.caller}</strong> with <code>{revoked.prefix}</code> will be rejected within 30 seconds. Running calls finish.</p>
       <p className="soft">This cannot be undone.</p>
     </Confirm>
   );

@@ -31,7 +31,7 @@ export default function Limits() {
   const { q = "", kind } = useSearch({ from: "/limits" });
   const navigate = useNavigate({ from: "/limits" });
   const { data, error, refetch } = useQuery({ ...queries.limits(), refetchInterval: 1000 });
-  const rows = useMemo(() => (data ? linesOf(data, q, kind) : undefined), [data, q, kind]);
+  const rows = useMemo(() => (data ? rowsOf(data, q, kind) : undefined), [data, q, kind]);
   const narrow = (more: { q?: string | undefined; kind?: string | undefined }) => void navigate({ search: (old) => ({ ...old, ...more }), replace: "q" in more });
   return (
     <Page
@@ -51,7 +51,7 @@ export default function Limits() {
   );
 }
 
-function linesOf({ at, limits }: LimitsData, q: string, kind: string | undefined): Line[] {
+function rowsOf({ at, limits }: LimitsData, q: string, kind: string | undefined): Line[] {
   const words = q.toLowerCase();
   const wanted = limits.filter((limit) => (!kind || limit.kind === kind) && nameOf(limit).toLowerCase().includes(words));
   return byPressure(wanted).map((limit) => ({ ...limit, name: nameOf(limit), nextNs: untilNext(limit, at) }));
@@ -73,9 +73,9 @@ function Totals({ limits }: { limits: Limit[] }) {
 const columns: Column<Line>[] = [
   { id: "name", header: "Limit", min: 200, grow: 3, cell: (line) => <Name line={line} /> },
   { id: "waiting", header: "Queued", min: 96, align: "right", value: (line) => line.waiting, cell: (line) => <Waiting count={line.waiting} /> },
-  { id: "minute", header: "Last minute", min: 170, grow: 2, value: (line) => share(line.used, line.perMinute), cell: (line) => <Gauged name={`${line.name} in the last minute`} used={line.used} of={line.perMinute} /> },
-  { id: "running", header: "Concurrent", min: 160, grow: 2, drop: 1, value: (line) => share(line.running, line.concurrency), cell: (line) => <Gauged name={`${line.name}, concurrent calls`} used={line.running} of={line.concurrency} /> },
-  { id: "pause", header: "Cooldown", min: 150, drop: 2, align: "right", value: (line) => line.cooldownMs, cell: (line) => <Pause line={line} /> },
+  { id: "minute", header: "Last minute", min: 170, grow: 2, value: (line) => share(line.used, line.perMinute), cell: (line) => <Usage name={`${line.name} in the last minute`} used={line.used} of={line.perMinute} /> },
+  { id: "running", header: "Concurrent", min: 160, grow: 2, drop: 1, value: (line) => share(line.running, line.concurrency), cell: (line) => <Usage name={`${line.name}, concurrent calls`} used={line.running} of={line.concurrency} /> },
+  { id: "pause", header: "Cooldown", min: 150, drop: 2, align: "right", value: (line) => line.cooldownMs, cell: (line) => <Cooldown line={line} /> },
 ];
 
 const share = (used = 0, of?: number) => (of ? used / of : undefined);
@@ -94,12 +94,12 @@ function Waiting({ count: n }: { count: number }) {
   return n > 0 ? <Badge tone="warn"><span className="Limits-waiting">{count(n)}</span> queued</Badge> : <span className="faint">0</span>;
 }
 
-function Gauged({ name, used = 0, of }: { name: string; used?: number | undefined; of: number | undefined }) {
+function Usage({ name, used = 0, of }: { name: string; used?: number | undefined; of: number | undefined }) {
   if (!of) return <span className="faint">Unlimited</span>;
   return <div className="Limits-meter"><Meter label={name} share={used / of} text={`${count(used)} of ${count(of)}`} /></div>;
 }
 
-function Pause({ line }: { line: Line }) {
+function Cooldown({ line }: { line: Line }) {
   if (!line.cooldownMs && line.nextNs === 0) return <span className="faint">none</span>;
   return (
     <span>

@@ -9,7 +9,7 @@ import { otherProblems, storeDown } from "../health";
 
 /** What needs attention; each line links to where to act. */
 export function Attention({ data }: { data: Overview }) {
-  const lines = [...outages(data), ...approvals(data), ...faults(data)];
+  const lines = [...outages(data), ...approvals(data), ...problemLines(data)];
   return (
     <Card title="Needs attention" flush={lines.length > 0}>
       {lines.length > 0 ? (
@@ -55,7 +55,7 @@ function approvals({ pending, waiting }: Overview): ReactNode[] {
   return lines;
 }
 
-function faults(data: Overview): ReactNode[] {
+function problemLines(data: Overview): ReactNode[] {
   const problems = otherProblems(data);
   if (problems === 0) return [];
   return [<Line key="problems" icon={<CircleAlert className="warn" />} title={plural(problems, "problem")} text="In the configuration, scripts or tool definitions." link={{ to: "/problems" }} />];

@@ -10,7 +10,7 @@ import { ProblemCard } from "../components/ProblemCard";
 import { EmptyState, ErrorState, Skeleton } from "../components/States";
 import { plural } from "../format";
 
-const shownOfEach = 100; // a server can be wrong about thousands of tools
+const maxPerSource = 100; // a server can be wrong about thousands of tools
 
 /** Problems by source. */
 export default function Problems() {
@@ -47,10 +47,10 @@ function Groups({ problems, filtered }: { problems: Problem[]; filtered: boolean
   const groups = [...Map.groupBy(problems, (problem) => problem.source ?? "")].sort(([a], [b]) => a.localeCompare(b));
   return groups.map(([source, list]) => (
     <Card key={source} flush title={source === "" ? "Configuration" : source} description={plural(list.length, "problem")} actions={<SourceLink source={source} problems={list} />}>
-      {list.slice(0, shownOfEach).map((problem, i) => (
+      {list.slice(0, maxPerSource).map((problem, i) => (
         <ProblemCard key={i} problem={problem} />
       ))}
-      {list.length > shownOfEach && <p className="ProblemCard faint">{plural(list.length - shownOfEach, "more problem")} not shown.</p>}
+      {list.length > maxPerSource && <p className="ProblemCard faint">{plural(list.length - maxPerSource, "more problem")} not shown.</p>}
     </Card>
   ));
 }

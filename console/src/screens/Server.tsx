@@ -12,7 +12,7 @@ import { type Column, Table } from "../components/Table";
 import { Tabs } from "../components/Tabs";
 import { plural } from "../format";
 import { visible } from "../format/visible";
-import { useMayChange } from "../session";
+import { useCanChange } from "../session";
 import { Approvals } from "./server/Approvals";
 import { Hash } from "./server/Hash";
 import { Retry } from "./server/Retry";
@@ -26,7 +26,7 @@ import "./Server.css";
 export default function Server() {
   const { id } = useParams({ from: "/servers/$id" });
   const { data, error, refetch, dataUpdatedAt } = useQuery(queries.server(id));
-  const mayChange = useMayChange();
+  const mayChange = useCanChange();
   return (
     <Page
       title={id}
@@ -51,14 +51,14 @@ function Loaded({ server, now }: { server: ServerDetail; now: number }) {
   ];
   return (
     <>
-      {server.state !== "up" && server.error && <Outage server={server} />}
-      {server.waiting > 0 && tab !== "pending" && <Waits server={server} />}
+      {server.state !== "up" && server.error && <OutageBanner server={server} />}
+      {server.waiting > 0 && tab !== "pending" && <PendingBanner server={server} />}
       <Tabs label="Server" tabs={tabs} value={tabs.some((each) => each.id === tab) ? tab : "overview"} onChange={(next) => void navigate({ search: { tab: next === "overview" ? undefined : next } })} />
     </>
   );
 }
 
-function Outage({ server }: { server: ServerDetail }) {
+function OutageBanner({ server }: { server: ServerDetail }) {
   return (
     <div className="Server-banner Server-banner-bad">
       <CircleAlert aria-hidden="true" />
@@ -67,7 +67,7 @@ function Outage({ server }: { server: ServerDetail }) {
   );
 }
 
-function Waits({ server }: { server: ServerDetail }) {
+function PendingBanner({ server }: { server: ServerDetail }) {
   return (
     <div className="Server-banner Server-banner-warn">
       <FileDiff aria-hidden="true" />

@@ -15,8 +15,8 @@ import { EmptyState } from "../components/States";
 import { type Column, Table } from "../components/Table";
 import { count, plural } from "../format";
 import { visible } from "../format/visible";
-import { useMayChange } from "../session";
-import { byNeed, inView, isView, matches, type View, views } from "./server/order";
+import { useCanChange } from "../session";
+import { byUrgency, inView, isView, matches, type View, views } from "./server/order";
 import { Retry } from "./server/Retry";
 import { ServerState } from "./server/ServerState";
 import "./Servers.css";
@@ -26,11 +26,11 @@ export default function Servers() {
   const search = useSearch({ from: "/servers" });
   const navigate = useNavigate({ from: "/servers" });
   const { data, error, refetch } = useQuery(queries.servers());
-  const mayChange = useMayChange();
+  const mayChange = useCanChange();
   const columns = useMemo(() => columnsOf(mayChange), [mayChange]);
   const view = isView(search.state) ? search.state : "all";
   const text = search.q ?? "";
-  const found = useMemo(() => data && byNeed(data.servers.filter((server) => matches(server, text))), [data, text]);
+  const found = useMemo(() => data && byUrgency(data.servers.filter((server) => matches(server, text))), [data, text]);
   const change = (next: { q?: string; state?: string }) => void navigate({ search: (old) => ({ ...old, ...next }), replace: "q" in next && !("state" in next) });
   return (
     <Page title="Servers" description="MCP servers that provide tools to this yard. Servers that need attention come first.">
@@ -73,8 +73,8 @@ function columnsOf(mayChange: boolean): Column<ServerItem>[] {
     { id: "waiting", header: "Approval", min: 112, value: (server) => server.waiting, cell: (server) => <Waiting server={server} /> },
     { id: "protocol", header: "Protocol", min: 104, drop: 3, wideOnly: true, value: (server) => server.protocol, cell: ({ protocol }) => protocol ?? <span className="faint">—</span> },
     { id: "tools", header: "Tools", min: 76, align: "right", value: (server) => server.tools, cell: (server) => count(server.tools) },
-    { id: "restarts", header: "Restarts", min: 96, drop: 2, align: "right", value: (server) => server.restarts, cell: ({ restarts }) => <Few n={restarts} tone="warn" /> },
-    { id: "problems", header: "Problems", min: 104, drop: 1, align: "right", value: (server) => server.problems, cell: ({ problems }) => <Few n={problems} tone="bad" /> },
+    { id: "restarts", header: "Restarts", min: 96, drop: 2, align: "right", value: (server) => server.restarts, cell: ({ restarts }) => <CountBadge n={restarts} tone="warn" /> },
+    { id: "problems", header: "Problems", min: 104, drop: 1, align: "right", value: (server) => server.problems, cell: ({ problems }) => <CountBadge n={problems} tone="bad" /> },
   ];
   if (mayChange) {
     columns.push({ id: "act", header: "", min: 116, align: "right", cell: (server) => server.state === "down" && <Retry id={server.id} size="s" /> });
@@ -122,7 +122,7 @@ function Waiting({ server }: { server: ServerItem }) {
   );
 }
 
-function Few({ n, tone }: { n: number; tone: "warn" | "bad" }) {
+function CountBadge({ n, tone }: { n: number; tone: "warn" | "bad" }) {
   return <span className={n === 0 ? "faint" : tone}>{count(n)}</span>;
 }
 

@@ -33,7 +33,7 @@ export default function SignIn() {
 export function SignInForm({ fresh = false }: { fresh?: boolean }) {
   const client = useQueryClient();
   const known = client.getQueryData<Me>(queries.me().queryKey);
-  const handed = client.getQueryData<Error>(["signin", "failed"]);
+  const linkError = client.getQueryData<Error>(["signin", "failed"]);
   const [key, setKey] = useState("");
   const enter = useMutation({
     mutationFn: (value: string) => signIn(value),
@@ -51,7 +51,7 @@ export function SignInForm({ fresh = false }: { fresh?: boolean }) {
   return (
     <form className="stack" onSubmit={submit}>
       <TextField label="Key" type="password" value={key} onChange={setKey} placeholder="ty_…" autoComplete="current-password" spellCheck={false} autoFocus mono maxLength={500} />
-      <ErrorNote error={enter.error ? inWords(enter.error) : handed ? inWords(handed) : undefined} />
+      <ErrorNote error={enter.error ? messageOf(enter.error) : linkError ? messageOf(linkError) : undefined} />
       <Button type="submit" variant="primary" busy={enter.isPending} disabled={key.trim() === ""}>Sign in</Button>
     </form>
   );
@@ -73,7 +73,7 @@ function NoKey({ keys }: { keys: boolean }) {
   );
 }
 
-function inWords(error: Error): Error {
+function messageOf(error: Error): Error {
   if (error instanceof ApiError && error.status === 401) {
     return new Error("Invalid key. It may be mistyped, expired or revoked.");
   }

@@ -5,7 +5,7 @@ import { Button } from "../components/Button";
 import { Page } from "../components/Page";
 import { Tabs } from "../components/Tabs";
 import { oneOf } from "../search";
-import { useMaySee } from "../session";
+import { useCanView } from "../session";
 import { Accounts } from "./spend/Accounts";
 import { CostsView } from "./spend/CostsView";
 import { OwnAccount } from "./spend/OwnAccount";
@@ -18,7 +18,7 @@ import "./Spend.css";
 export default function Spend() {
   const search = useSearch({ from: "/spend" });
   const navigate = useNavigate({ from: "/spend" });
-  const own = !useMaySee();
+  const own = !useCanView();
   const { since, until, state } = search;
   const account = own ? undefined : search.account; // theirs is the only one
   const range = useMemo(() => rangeOf(since, until), [since, until]);

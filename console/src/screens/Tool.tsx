@@ -15,10 +15,10 @@ import { plural } from "../format";
 import { visible } from "../format/visible";
 import { Description } from "./tool/Description";
 import { Facts } from "./tool/Facts";
-import { Recent } from "./tool/Recent";
+import { RecentCalls } from "./tool/RecentCalls";
 import { Schemas } from "./tool/Schemas";
 import { TryIt } from "./tool/TryIt";
-import { Who } from "./tool/Who";
+import { Visibility } from "./tool/Visibility";
 import "./Tool.css";
 
 /** One tool: metadata, who sees it, recent calls, and a form to call it. */
@@ -32,7 +32,7 @@ export default function Tool() {
       </Page>
     );
   }
-  return <Shown key={`${source}/${name}`} tool={tool} source={source} />;
+  return <ToolPage key={`${source}/${name}`} tool={tool} source={source} />;
 }
 
 function Above({ source }: { source: string }) {
@@ -43,22 +43,22 @@ function Above({ source }: { source: string }) {
   );
 }
 
-function Shown({ tool, source }: { tool: ToolDetail; source: string }) {
+function ToolPage({ tool, source }: { tool: ToolDetail; source: string }) {
   return (
-    <Page title={visible(tool.title || tool.name)} above={<Above source={source} />} beside={<Marks tool={tool} />}>
+    <Page title={visible(tool.title || tool.name)} above={<Above source={source} />} beside={<Badges tool={tool} />}>
       <div className="Tool-top">
         {tool.title && <p className="Tool-name"><code className="wrap-anywhere">{visible(tool.name)}</code><CopyButton text={tool.name} label="Copy name" /></p>}
         {!tool.withheld && <Description text={tool.description} />}
       </div>
       {tool.withheld && <Withheld tool={tool} />}
-      <Faults tool={tool} />
+      <ToolProblems tool={tool} />
       {!tool.withheld && <Facts tool={tool} />}
-      <Parts tool={tool} />
+      <ToolTabs tool={tool} />
     </Page>
   );
 }
 
-function Marks({ tool }: { tool: ToolDetail }) {
+function Badges({ tool }: { tool: ToolDetail }) {
   return (
     <>
       {!tool.title && <CopyButton text={tool.name} label="Copy name" />}
@@ -85,7 +85,7 @@ function Withheld({ tool }: { tool: ToolDetail }) {
   );
 }
 
-function Faults({ tool }: { tool: ToolDetail }) {
+function ToolProblems({ tool }: { tool: ToolDetail }) {
   const list = tool.problemList ?? [];
   if (list.length === 0) return null;
   return (
@@ -97,12 +97,12 @@ function Faults({ tool }: { tool: ToolDetail }) {
   );
 }
 
-function Parts({ tool }: { tool: ToolDetail }) {
+function ToolTabs({ tool }: { tool: ToolDetail }) {
   const search = useSearch({ from: "/tools/$source/$name" });
   const navigate = useNavigate({ from: "/tools/$source/$name" });
   const shownBy = tool.visibility.filter((at) => at.visible).length;
-  const who = { id: "who", label: "Visibility", count: shownBy, content: <Who at={tool.visibility} /> };
-  const calls = { id: "calls", label: "Calls", content: <Recent tool={tool} /> };
+  const who = { id: "who", label: "Visibility", count: shownBy, content: <Visibility at={tool.visibility} /> };
+  const calls = { id: "calls", label: "Calls", content: <RecentCalls tool={tool} /> };
   const tabs = tool.withheld
     ? [who, calls]
     : [

@@ -6,9 +6,9 @@ import { queries } from "../api/queries";
 import type { Toolsets } from "../api/types";
 import { Page } from "../components/Page";
 import { EmptyState, ErrorState, Skeleton } from "../components/States";
-import { useMayEdit } from "./toolset/Editable";
+import { useCanEdit } from "./toolset/Editable";
 import { Editor } from "./toolset/Editor";
-import { nameRule, nothing, selectionOf } from "./toolset/selection";
+import { namePattern, emptySelection, selectionOf } from "./toolset/selection";
 import "./Toolset.css";
 
 /** One toolset. It is read with the list of all, which has the version that a change must name. */
@@ -25,16 +25,16 @@ export default function Toolset() {
 
 function Found({ name, list }: { name: string; list: Toolsets }) {
   const { tab } = useSearch({ from: "/toolsets/$name" });
-  const mayEdit = useMayEdit("toolsets");
+  const mayEdit = useCanEdit("toolsets");
   const set = list.toolsets.find((each) => each.name === name);
-  const latest = useMemo(() => ({ selection: set ? selectionOf(set) : nothing, version: list.version }), [set, list.version]);
-  if (set || (tab === "new" && mayEdit && nameRule.test(name))) return <Editor name={name} set={set} latest={latest} />;
+  const latest = useMemo(() => ({ selection: set ? selectionOf(set) : emptySelection, version: list.version }), [set, list.version]);
+  if (set || (tab === "new" && mayEdit && namePattern.test(name))) return <Editor name={name} set={set} latest={latest} />;
   return (
     <Page title={name} above={<Link to="/toolsets">Toolsets</Link>}>
       <EmptyState
         icon={<Layers />}
         title={`Unknown toolset ${name}`}
-        action={mayEdit && nameRule.test(name) && <Link to="/toolsets/$name" params={{ name }} search={{ tab: "new" }} className="Button Button-plain Button-m">Create toolset</Link>}
+        action={mayEdit && namePattern.test(name) && <Link to="/toolsets/$name" params={{ name }} search={{ tab: "new" }} className="Button Button-plain Button-m">Create toolset</Link>}
       >
         It may have been removed from the configuration.
       </EmptyState>

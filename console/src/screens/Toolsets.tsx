@@ -14,10 +14,10 @@ import { EmptyState } from "../components/States";
 import { type Column, Table } from "../components/Table";
 import { Tabs } from "../components/Tabs";
 import { count } from "../format";
-import { ReadOnlyNote, useMayEdit } from "./toolset/Editable";
+import { ReadOnlyNote, useCanEdit } from "./toolset/Editable";
 import { History } from "./toolset/History";
 import { NewToolset } from "./toolset/NewToolset";
-import { inWords, selectionOf } from "./toolset/selection";
+import { summarize, selectionOf } from "./toolset/selection";
 import "./Toolsets.css";
 
 /** All toolsets, and the versions of their edits. */
@@ -25,7 +25,7 @@ export default function Toolsets() {
   const { tab = "toolsets" } = useSearch({ from: "/toolsets" });
   const navigate = useNavigate({ from: "/toolsets" });
   const list = useQuery(queries.toolsets());
-  const mayEdit = useMayEdit("toolsets");
+  const mayEdit = useCanEdit("toolsets");
   const [creating, setCreating] = useState(false);
   const create = mayEdit && <Button variant="primary" icon={<Plus aria-hidden="true" />} onClick={() => setCreating(true)}>New toolset</Button>;
   const tabs = [
@@ -73,7 +73,7 @@ function List({ list: { data, error, refetch }, action }: ListProps) {
 
 const columns: Column<Toolset>[] = [
   { id: "name", header: "Toolset", min: 160, grow: 2, value: (set) => set.name, cell: (set) => <span className="cut" title={set.name}>{set.name}</span> },
-  { id: "contents", header: "Contents", min: 180, grow: 3, drop: 2, cell: (set) => <span className="cut soft" title={inWords(selectionOf(set), 40)}>{inWords(selectionOf(set))}</span> },
+  { id: "contents", header: "Contents", min: 180, grow: 3, drop: 2, cell: (set) => <span className="cut soft" title={summarize(selectionOf(set), 40)}>{summarize(selectionOf(set))}</span> },
   { id: "count", header: "Tools", min: 84, align: "right", value: (set) => set.count, cell: (set) => count(set.count) },
   { id: "gates", header: "Used by", min: 160, grow: 2, drop: 1, value: (set) => set.gates.length, cell: (set) => <GatesOf set={set} /> },
   { id: "from", header: "Defined in", min: 116, drop: 3, value: (set) => set.from, cell: ({ from }) => <From from={from} /> },

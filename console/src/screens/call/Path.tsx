@@ -7,7 +7,7 @@ import { duration, percent, plural } from "../../format";
 import { visible } from "../../format/visible";
 import { type CallStep, type Nested, nestedOf, stepsOf } from "./steps";
 
-const folded = 20; // calls inside that are shown at first
+const initialNested = 20; // calls inside that are shown at first
 
 /** The steps of a call, and the calls that its tool made. */
 export function Path({ call }: { call: CallDetail }) {
@@ -15,20 +15,20 @@ export function Path({ call }: { call: CallDetail }) {
   const nested = nestedOf(call, call.children);
   const lines = steps.map((step) => (
     <Step key={step.step} step={step} totalNs={call.elapsedNs}>
-      {step.step === "run" && <Inside nested={nested} totalNs={call.elapsedNs} />}
+      {step.step === "run" && <NestedCalls nested={nested} totalNs={call.elapsedNs} />}
     </Step>
   ));
   return (
     <>
       {steps.length + nested.length > 0 && <div className="Path-axis faint small" aria-hidden="true"><span>0</span><span>{duration(call.elapsedNs / 2)}</span><span>{duration(call.elapsedNs)}</span></div>}
       {steps.length > 0 ? <ol className="Path" aria-label="Steps of the call">{lines}</ol> : <p className="faint">The steps were not recorded.</p>}
-      {!steps.some((step) => step.step === "run") && nested.length > 0 && <Inside nested={nested} totalNs={call.elapsedNs} />}
+      {!steps.some((step) => step.step === "run") && nested.length > 0 && <NestedCalls nested={nested} totalNs={call.elapsedNs} />}
     </>
   );
 }
 
 function Step({ step, totalNs, children }: { step: CallStep; totalNs: number; children: ReactNode }) {
-  const took = step.endNs - step.startNs;
+  const durationNs = step.endNs - step.startNs;
   const tone = step.failed ? "bad" : step.kind;
   return (
     <li>
@@ -38,8 +38,8 @@ function Step({ step, totalNs, children }: { step: CallStep; totalNs: number; ch
           <span className="Path-meaning">{step.meaning}</span>
         </span>
         <Track startNs={step.startNs} endNs={step.endNs} totalNs={totalNs} tone={tone} />
-        <span className="Path-time">{took === 0 ? "<1 µs" : duration(took)}</span>
-        <span className="Path-share">{percent(took, totalNs)}</span>
+        <span className="Path-time">{durationNs === 0 ? "<1 µs" : duration(durationNs)}</span>
+        <span className="Path-share">{percent(durationNs, totalNs)}</span>
       </div>
       {children}
     </li>
@@ -56,10 +56,10 @@ function Track({ startNs, endNs, totalNs, tone }: { startNs: number; endNs: numb
 }
 
 /** The calls that the tool made while it ran. */
-function Inside({ nested, totalNs }: { nested: Nested[]; totalNs: number }) {
+function NestedCalls({ nested, totalNs }: { nested: Nested[]; totalNs: number }) {
   const [all, setAll] = useState(false);
   if (nested.length === 0) return null;
-  const shown = all ? nested : nested.slice(0, folded);
+  const shown = all ? nested : nested.slice(0, initialNested);
   return (
     <>
       <ol className="Path-inside" aria-label="Nested calls">

@@ -35,14 +35,14 @@ const known: Record<string, About> = {
  */
 export function stepsOf({ marks = [], elapsedNs, code }: Pick<CallRow, "marks" | "elapsedNs" | "code">): CallStep[] {
   const ran = marks.some((mark) => mark.step === "ran");
-  const culprit = code === "OK" ? undefined : ran ? "run" : marks.at(-1)?.step;
+  const failedStep = code === "OK" ? undefined : ran ? "run" : marks.at(-1)?.step;
   const first = marks[0]?.atNs ?? 0; // what the call took is counted from there
   const bounded = (atNs: number) => Math.max(0, Math.min(atNs - first, elapsedNs));
   return marks.map(({ step, atNs }, i) => {
     const startNs = bounded(atNs);
     const next = marks[i + 1];
     const endNs = next ? Math.max(startNs, bounded(next.atNs)) : elapsedNs;
-    return { step, ...(known[step] ?? { name: step, meaning: "Custom step.", kind: "work" }), startNs, endNs, failed: step === culprit };
+    return { step, ...(known[step] ?? { name: step, meaning: "Custom step.", kind: "work" }), startNs, endNs, failed: step === failedStep };
   });
 }
 

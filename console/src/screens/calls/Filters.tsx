@@ -9,7 +9,7 @@ import { Select } from "../../components/Select";
 import { Switch } from "../../components/Toggle";
 import { absolute, plural } from "../../format";
 import { useDelayed } from "../../useDelayed";
-import { codes, codeWords } from "./codes";
+import { codes, codeLabel } from "./codes";
 import { localInput, spans } from "./span";
 
 export type CallSearch = TextSearch<"view" | "account" | "caller" | "session" | "server" | "tool" | "gate" | "code" | "failed" | "parent" | "since" | "until">;
@@ -73,7 +73,7 @@ function OwnNames({ search, narrow }: Pick<FiltersProps, "search" | "narrow">) {
 
 function codeItems(chosen: string | undefined) {
   const known = chosen && !codes.includes(chosen) ? [...codes, chosen] : codes;
-  return [any, ...known.map((code) => ({ value: code, label: codeWords(code) }))];
+  return [any, ...known.map((code) => ({ value: code, label: codeLabel(code) }))];
 }
 
 /** Filters without a field, set by links. */

@@ -4,7 +4,7 @@ import { Status, type Tone } from "../../components/Badge";
 import { Button } from "../../components/Button";
 import { Sparkline } from "../../components/charts";
 import { plural, shortCount } from "../../format";
-import { pictured, type Stream } from "./stream";
+import { chartSeconds, type Stream } from "./stream";
 import type { Live } from "./useLive";
 
 type LiveBarProps = {
@@ -32,7 +32,7 @@ export function LiveBar({ live, on, paused, away, onPause, onTop, onReload }: Li
     onPause(false);
     onTop();
   };
-  const [tone, word] = standing(live, paused);
+  const [tone, word] = streamStatus(live, paused);
   return (
     <div className="Calls-bar" role="group" aria-label="Live">
       <Status tone={tone} {...(live.error && { title: live.error.message })}>{word}</Status>
@@ -52,7 +52,7 @@ export function LiveBar({ live, on, paused, away, onPause, onTop, onReload }: Li
   );
 }
 
-function standing({ state, error }: Live, paused: boolean): [Tone, string] {
+function streamStatus({ state, error }: Live, paused: boolean): [Tone, string] {
   if (state === "refused") return ["bad", error?.message ?? "Live updates were refused"];
   if (state === "waiting") return ["warn", "Reconnecting"];
   if (state === "connecting") return ["info", "Connecting"];
@@ -77,25 +77,25 @@ function Rate({ stream }: { stream: Stream }) {
         <div className="faint">Peak {shortCount(top)}/s{errors > 0 && <span className="bad"> · {shortCount(errors)} failed</span>}</div>
       </div>
       <div className="Calls-picture">
-        <Sparkline values={seconds.map((each) => each.ok + each.errors)} label={`Calls per second in the last ${pictured} seconds, peak ${top}`} width={168} height={32} />
+        <Sparkline values={seconds.map((each) => each.ok + each.errors)} label={`Calls per second in the last ${chartSeconds} seconds, peak ${top}`} width={168} height={32} />
       </div>
     </div>
   );
 }
 
-const sayEvery = 15_000;
+const announceEvery = 15_000;
 
 /** Announces new calls to screen readers, at most every 15 seconds. */
 function Announcer({ stream, quiet }: { stream: Stream; quiet: boolean }) {
   const [text, setText] = useState("");
-  const told = useRef(0);
+  const announced = useRef(0);
   useEffect(() => {
-    told.current = stream.heard;
+    announced.current = stream.newCalls;
     const timer = setInterval(() => {
-      const fresh = stream.heard - told.current;
-      told.current = stream.heard;
+      const fresh = stream.newCalls - announced.current;
+      announced.current = stream.newCalls;
       setText(fresh > 0 && !quiet ? plural(fresh, "new call") : "");
-    }, sayEvery);
+    }, announceEvery);
     return () => clearInterval(timer);
   }, [stream, quiet]);
   return <p className="unseen" role="status">{text}</p>;

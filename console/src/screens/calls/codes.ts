@@ -29,7 +29,7 @@ const meanings: Record<string, string> = {
 /** The codes of the platform; tools have others beside them. */
 export const codes = Object.keys(meanings);
 
-export function codeWords(code: string): string {
+export function codeLabel(code: string): string {
   return code === "OK" ? "OK" : code.toLowerCase().replaceAll("_", " ");
 }
 

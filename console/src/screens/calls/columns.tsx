@@ -2,7 +2,7 @@ import { useEffect, useState } from "react";
 import { CodeStatus, Status } from "../../components/Badge";
 import type { Column } from "../../components/Table";
 import { Time } from "../../components/Time";
-import { bytes, duration, lasted, price } from "../../format";
+import { bytes, duration, lastedFor, price } from "../../format";
 import { visible } from "../../format/visible";
 import type { CallSearch } from "./Filters";
 import type { Row } from "./stream";
@@ -22,13 +22,13 @@ export function columnsOf(narrow: (more: CallSearch) => void): Column<Row>[] {
       drop: 1,
       cell: ({ caller }) => <button type="button" className="Calls-pick cut" title={`Show only calls by ${caller}`} onClick={() => narrow({ caller })}>{caller}</button>,
     },
-    { id: "took", header: "Duration", min: 124, align: "right", cell: (row) => <Took row={row} /> },
-    { id: "price", header: "Price", min: 84, drop: 2, align: "right", cell: (row) => (row.running ? <Nothing /> : <Price usd={row.priceUsd} />) },
-    { id: "size", header: "In / out", min: 128, drop: 4, align: "right", cell: (row) => (row.running ? <Nothing /> : <Sizes row={row} />) },
+    { id: "took", header: "Duration", min: 124, align: "right", cell: (row) => <Duration row={row} /> },
+    { id: "price", header: "Price", min: 84, drop: 2, align: "right", cell: (row) => (row.running ? <Dash /> : <Price usd={row.priceUsd} />) },
+    { id: "size", header: "In / out", min: 128, drop: 4, align: "right", cell: (row) => (row.running ? <Dash /> : <Sizes row={row} />) },
   ];
 }
 
-const Nothing = () => <span className="faint">—</span>;
+const Dash = () => <span className="faint">—</span>;
 
 function When({ row }: { row: Row }) {
   return (
@@ -64,24 +64,24 @@ function Sizes({ row }: { row: Row }) {
 }
 
 /** The bar grows with the square root, so that what is quick can be told apart beside what is slow. */
-function Took({ row }: { row: Row }) {
+function Duration({ row }: { row: Row }) {
   return (
     <span className="Calls-took">
       <span className="Calls-took-track" aria-hidden="true">
         {!row.running && <span className={row.code === "OK" ? "Calls-took-bar" : "Calls-took-bar Calls-took-bad"} style={{ "--ns": row.elapsedNs }} />}
       </span>
-      {row.running ? <Lasting since={row.at} /> : <span>{duration(row.elapsedNs)}</span>}
+      {row.running ? <RunningTime since={row.at} /> : <span>{duration(row.elapsedNs)}</span>}
     </span>
   );
 }
 
 /** How long something has lasted, while it lasts. */
-function Lasting({ since }: { since: string }) {
+function RunningTime({ since }: { since: string }) {
   const [now, setNow] = useState(() => Date.now());
   useEffect(() => {
     const timer = setInterval(() => setNow(Date.now()), 1000);
     return () => clearInterval(timer);
   }, []);
   const whole = Math.max(0, Math.floor((now - Date.parse(since)) / 1000));
-  return <span className="soft">{whole < 1 ? "…" : lasted(since, Date.parse(since) + whole * 1000)}</span>;
+  return <span className="soft">{whole < 1 ? "…" : lastedFor(since, Date.parse(since) + whole * 1000)}</span>;
 }

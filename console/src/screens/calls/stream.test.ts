@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { CallRow } from "../../api/types";
-import { merge, most, Stream, pictured } from "./stream";
+import { merge, maxRows, Stream, chartSeconds } from "./stream";
 
 const call = (id: string, at: string, more: Partial<CallRow> = {}): CallRow => ({
   id, at, elapsedNs: 1, gate: "g", mode: "read", caller: "c", tool: "t", generation: 1, code: "OK", priceUsd: "0", argsBytes: 0, resultBytes: 0, ...more,
@@ -34,7 +34,7 @@ test("what the yard cannot filter is filtered here", () => {
 });
 
 test("after a break or a loss nothing is said to run", () => {
-  for (const event of [(s: Stream) => s.connected(), (s: Stream) => s.lose(3)]) {
+  for (const event of [(s: Stream) => s.connected(), (s: Stream) => s.addLost(3)]) {
     const stream = new Stream({});
     stream.begin(call("a", "2026-11-15T10:00:00Z"));
     event(stream);
@@ -44,8 +44,8 @@ test("after a break or a loss nothing is said to run", () => {
 
 test("rows are bounded; the oldest go", () => {
   const stream = new Stream({});
-  for (let i = 0; i < most + 10; i++) stream.end(call(`c${i}`, "2026-11-15T10:00:00Z"), now);
-  expect(stream.rows()).toHaveLength(most);
+  for (let i = 0; i < maxRows + 10; i++) stream.end(call(`c${i}`, "2026-11-15T10:00:00Z"), now);
+  expect(stream.rows()).toHaveLength(maxRows);
   expect(stream.rows()[0]?.id).toBe("c10");
 });
 
@@ -57,7 +57,7 @@ test("seconds count what ended once the calls from before have come, each call o
   stream.end(call("a", "2026-11-15T10:00:00Z"), now);
   stream.end(call("b", "2026-11-15T10:00:00Z", { code: "TIMEOUT" }), now + 999);
   const seconds = stream.perSecond(now + 1000);
-  expect(seconds).toHaveLength(pictured);
+  expect(seconds).toHaveLength(chartSeconds);
   expect(seconds.at(-1)).toMatchObject({ ok: 1, errors: 1 });
   expect(stream.perSecond(now + 200_000).every((second) => second.ok === 0)).toBe(true);
 });
@@ -78,9 +78,9 @@ test("a list that must not move is renewed in its place", () => {
   stream.begin(call("a", "2026-11-15T10:00:00Z"));
   stream.begin(call("gone", "2026-11-15T10:00:00Z"));
   const shown = stream.rows().filter((row) => !before.includes(row));
-  stream.lose(1);
+  stream.addLost(1);
   stream.end(call("a", "2026-11-15T10:00:00Z"), now);
   stream.end(call("new", "2026-11-15T10:00:01Z"), now);
-  expect(stream.renew(shown)).toMatchObject([{ id: "a", code: "OK" }]);
-  expect(stream.heard).toBe(4);
+  expect(stream.refresh(shown)).toMatchObject([{ id: "a", code: "OK" }]);
+  expect(stream.newCalls).toBe(4);
 });

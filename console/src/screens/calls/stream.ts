@@ -5,8 +5,8 @@ import type { CallBegin, CallRow, LiveCall } from "../../api/types";
 /** A row of the list: a call, or one that has begun and not ended yet. */
 export type Row = CallRow & { running?: true };
 
-export const most = 1000; // rows that are kept
-export const pictured = 60; // seconds that the picture shows
+export const maxRows = 1000; // rows that are kept
+export const chartSeconds = 60; // seconds that the picture shows
 
 type Second = { at: number; ok: number; errors: number };
 
@@ -18,7 +18,7 @@ export class Stream {
   readonly #rows = new Map<string, Row>(); // the oldest first
   readonly #seconds = new Map<number, Second>();
   #lost = 0;
-  #heard = 0;
+  #newCalls = 0;
   #version = 0;
   #replayed = false; // the calls from before have come
 
@@ -38,19 +38,19 @@ export class Stream {
   }
 
   begin(call: CallBegin) {
-    if (this.#filter.code || this.#filter.session || !this.#wants(call) || this.#rows.has(call.id)) return;
+    if (this.#filter.code || this.#filter.session || !this.#matches(call) || this.#rows.has(call.id)) return;
     this.#put({ ...call, elapsedNs: 0, generation: 0, code: "", priceUsd: "0", argsBytes: 0, resultBytes: 0, running: true });
   }
 
   end({ result: _, ...call }: LiveCall, now: number) {
-    if (!this.#wants(call)) return;
+    if (!this.#matches(call)) return;
     const known = this.#rows.get(call.id);
     if (known && !known.running) return;
     this.#put(call);
     this.#count(call.code === "OK", Date.parse(call.at) + call.elapsedNs / 1e6, now);
   }
 
-  lose(count: number) {
+  addLost(count: number) {
     this.#lost += count;
     this.#dropRunning();
   }
@@ -60,8 +60,8 @@ export class Stream {
   }
 
   /** How many calls were new, without those from before, whatever was kept of them. */
-  get heard(): number {
-    return this.#heard;
+  get newCalls(): number {
+    return this.#newCalls;
   }
 
   /** Another number after each change of the rows. */
@@ -70,7 +70,7 @@ export class Stream {
   }
 
   /** Rows as they are now, without new ones: for a list that must not move. */
-  renew(rows: Row[]): Row[] {
+  refresh(rows: Row[]): Row[] {
     return rows.map((row) => this.#rows.get(row.id) ?? row).filter((row) => !row.running || this.#rows.has(row.id));
   }
 
@@ -82,23 +82,23 @@ export class Stream {
   /** Calls that ended in each of the last seconds, the oldest first. */
   perSecond(now: number): Second[] {
     const last = Math.floor(now / 1000);
-    return Array.from({ length: pictured }, (_, i) => {
-      const at = last - pictured + i; // the second that still runs is left out
+    return Array.from({ length: chartSeconds }, (_, i) => {
+      const at = last - chartSeconds + i; // the second that still runs is left out
       return this.#seconds.get(at) ?? { at, ok: 0, errors: 0 };
     });
   }
 
-  #wants(call: Partial<CallRow>): boolean {
+  #matches(call: Partial<CallRow>): boolean {
     const { code, session, parent } = this.#filter;
     return (!code || call.code === undefined || call.code === code) && (!session || call.session === session) && (!parent || call.parent === parent);
   }
 
   #put(row: Row) {
-    if (this.#replayed && !this.#rows.has(row.id)) this.#heard++;
+    if (this.#replayed && !this.#rows.has(row.id)) this.#newCalls++;
     this.#version++;
     this.#rows.set(row.id, row);
     for (const id of this.#rows.keys()) {
-      if (this.#rows.size <= most) break;
+      if (this.#rows.size <= maxRows) break;
       this.#rows.delete(id);
     }
   }
@@ -110,7 +110,7 @@ export class Stream {
 
   /** Counts a call in the second in which it ended, also one from before the page was opened. */
   #count(ok: boolean, ended: number, now: number) {
-    const oldest = Math.floor(now / 1000) - pictured;
+    const oldest = Math.floor(now / 1000) - chartSeconds;
     const at = Math.min(Math.floor((Number.isNaN(ended) ? now : ended) / 1000), Math.floor(now / 1000)); // clocks differ a little
     if (at < oldest) return;
     const second = this.#seconds.get(at) ?? { at, ok: 0, errors: 0 };
@@ -128,7 +128,7 @@ export function merge(history: CallRow[], live: Row[]): Row[] {
   return [...byId.values()]
     .map((row) => ({ row, at: micros(row.at) }))
     .sort((a, b) => b.at - a.at || (a.row.id < b.row.id ? 1 : -1))
-    .slice(0, most)
+    .slice(0, maxRows)
     .map(({ row }) => row);
 }
 

@@ -4,7 +4,7 @@ import { followCalls, type LiveState } from "../../api/live";
 import type { CallFilter, LiveFilter } from "../../api/types";
 import { type Row, Stream } from "./stream";
 
-const beat = 250; // milliseconds between two looks at what came
+const flushInterval = 250; // milliseconds between two looks at what came
 const replayTime = 400; // in which the calls from before come
 
 export type Live = {
@@ -18,9 +18,9 @@ export type Live = {
   stream: Stream;
 };
 
-type Shown = { rows: Row[]; heard: number; fresh: number; lost: number; version: number; held: boolean };
+type Shown = { rows: Row[]; newCalls: number; fresh: number; lost: number; version: number; held: boolean };
 
-const nothing: Shown = { rows: [], heard: 0, fresh: 0, lost: 0, version: -1, held: false };
+const nothing: Shown = { rows: [], newCalls: 0, fresh: 0, lost: 0, version: -1, held: false };
 
 /**
  * Follows calls as they happen. Events are gathered and shown four times a second, however
@@ -45,7 +45,7 @@ export function useLive(filter: CallFilter, held: boolean, on: boolean, onGap: (
     const stop = followCalls(liveFilter(JSON.parse(key) as CallFilter), {
       begin: (call) => stream.begin(call),
       call: (call) => stream.end(call, Date.now()),
-      lost: (count) => stream.lose(count),
+      lost: (count) => stream.addLost(count),
       state: (now, cause) => {
         setState(now);
         setError(cause);
@@ -63,9 +63,9 @@ export function useLive(filter: CallFilter, held: boolean, on: boolean, onGap: (
   }, [key, on, stream]);
 
   useEffect(() => {
-    const look = () => setShown((old) => next(old, stream, held));
-    look();
-    const timer = setInterval(look, beat);
+    const flush = () => setShown((old) => next(old, stream, held));
+    flush();
+    const timer = setInterval(flush, flushInterval);
     return () => clearInterval(timer);
   }, [stream, held]);
 
@@ -73,10 +73,10 @@ export function useLive(filter: CallFilter, held: boolean, on: boolean, onGap: (
 }
 
 function next(old: Shown, stream: Stream, held: boolean): Shown {
-  const { version, heard, lost } = stream;
+  const { version, newCalls, lost } = stream;
   if (old.version === version && old.held === held) return old;
-  if (!held) return { rows: stream.rows(), heard, fresh: 0, lost, version, held };
-  return { rows: stream.renew(old.rows), heard: old.heard, fresh: heard - old.heard, lost, version, held };
+  if (!held) return { rows: stream.rows(), newCalls, fresh: 0, lost, version, held };
+  return { rows: stream.refresh(old.rows), newCalls: old.newCalls, fresh: newCalls - old.newCalls, lost, version, held };
 }
 
 /** What the yard filters by itself. */

@@ -5,7 +5,7 @@ import type { Facet, Facets as FacetCounts } from "../../api/types";
 import { Switch } from "../../components/Toggle";
 import { count } from "../../format";
 import { visible } from "../../format/visible";
-import { type CatalogSearch, filterNames, type FilterName, filterOf, filterWords, valueWords } from "./filter";
+import { type CatalogSearch, filterNames, type FilterName, filterOf, filterLabels, valueLabel } from "./filter";
 
 type Option = { value: string; count?: number };
 type FacetsProps = { search: CatalogSearch; counts: FacetCounts | undefined; narrow: (more: CatalogSearch) => void };
@@ -17,7 +17,7 @@ export function Facets({ search, counts, narrow }: FacetsProps) {
     name === "gate" ? (gates.data?.gates.map((gate) => ({ value: gate.name })) ?? []) : (counts?.[name] ?? []);
   return (
     <div className="Facets">
-      <Troubled search={search} narrow={narrow} />
+      <WithProblems search={search} narrow={narrow} />
       {filterNames.map((name) => (
         <Group key={name} name={name} options={withChosen(options(name), search[name])} chosen={search[name]} onChoose={(value) => narrow({ [name]: value })} />
       ))}
@@ -31,7 +31,7 @@ function withChosen(options: Option[], chosen: string | undefined): Option[] {
   return [{ value: chosen, count: 0 }, ...options];
 }
 
-function Troubled({ search, narrow }: Pick<FacetsProps, "search" | "narrow">) {
+function WithProblems({ search, narrow }: Pick<FacetsProps, "search" | "narrow">) {
   const { data } = useQuery(queries.tools({ ...filterOf(search, search.q ?? ""), problem: true, limit: 1 }));
   const on = search.problem === "true";
   if (!on && data?.total === 0) return null;
@@ -43,8 +43,8 @@ function Troubled({ search, narrow }: Pick<FacetsProps, "search" | "narrow">) {
   );
 }
 
-const few = 7; // values of a group before the rest is folded
-const manyValues = 20; // values of a group that need a search of their own
+const initialValues = 7; // values of a group before the rest is folded
+const searchFrom = 20; // values of a group that need a search of their own
 
 type GroupProps = { name: FilterName; options: Option[]; chosen: string | undefined; onChoose: (value: string | undefined) => void };
 
@@ -52,13 +52,13 @@ function Group({ name, options, chosen, onChoose }: GroupProps) {
   const [all, setAll] = useState(false);
   const [text, setText] = useState("");
   if (options.length === 0) return null;
-  const matching = text === "" ? options : options.filter((option) => valueWords(name, option.value).toLowerCase().includes(text.toLowerCase()));
-  const shown = all ? matching : chosenFirst(options, chosen).slice(0, few);
+  const matching = text === "" ? options : options.filter((option) => valueLabel(name, option.value).toLowerCase().includes(text.toLowerCase()));
+  const shown = all ? matching : chosenFirst(options, chosen).slice(0, initialValues);
   return (
-    <div className="Facets-group" role="group" aria-label={filterWords[name]}>
-      <p className="Facets-title" aria-hidden="true">{filterWords[name]}</p>
-      {all && options.length > manyValues && (
-        <input className="Input Facets-filter" type="search" aria-label={`Find in ${filterWords[name]}`} placeholder="Find" value={text} onChange={(event) => setText(event.target.value)} />
+    <div className="Facets-group" role="group" aria-label={filterLabels[name]}>
+      <p className="Facets-title" aria-hidden="true">{filterLabels[name]}</p>
+      {all && options.length > searchFrom && (
+        <input className="Input Facets-filter" type="search" aria-label={`Find in ${filterLabels[name]}`} placeholder="Find" value={text} onChange={(event) => setText(event.target.value)} />
       )}
       <ul className={all ? "Facets-all" : undefined}>
         {shown.map((option) => (
@@ -67,9 +67,9 @@ function Group({ name, options, chosen, onChoose }: GroupProps) {
           </li>
         ))}
       </ul>
-      {options.length > few && (
+      {options.length > initialValues && (
         <button type="button" className="Facets-more" aria-expanded={all} onClick={() => setAll(!all)}>
-          {all ? "Fewer" : `${options.length - few} more`}
+          {all ? "Fewer" : `${options.length - initialValues} more`}
         </button>
       )}
     </div>
@@ -79,13 +79,13 @@ function Group({ name, options, chosen, onChoose }: GroupProps) {
 function chosenFirst(options: Option[], chosen: string | undefined): Option[] {
   const at = options.findIndex((option) => option.value === chosen);
   const found = options[at];
-  return at < few || !found ? options : [found, ...options.filter((_, i) => i !== at)];
+  return at < initialValues || !found ? options : [found, ...options.filter((_, i) => i !== at)];
 }
 
 type ChoiceProps = { name: FilterName; option: Option | Facet; on: boolean; onChoose: (value: string | undefined) => void };
 
 function Choice({ name, option, on, onChoose }: ChoiceProps) {
-  const words = visible(valueWords(name, option.value));
+  const words = visible(valueLabel(name, option.value));
   return (
     <button type="button" className="Facets-choice" aria-pressed={on} onClick={() => onChoose(on ? undefined : option.value)}>
       <span className="grow cut" title={words}>{words}</span>

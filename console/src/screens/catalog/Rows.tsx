@@ -13,7 +13,7 @@ export type RowsHandle = { focus: (index: number) => void; open: (index: number)
 type RowsProps = {
   total: number;
   rowAt: (index: number) => ToolItem | undefined;
-  onSee: (first: number, last: number) => void;
+  onVisible: (first: number, last: number) => void;
   words: string[];
   /** Where the arrow up leads from the first row. */
   onLeave: () => void;
@@ -26,7 +26,7 @@ const heights = { wide: 58, narrow: 92 };
  * The rows of the catalog. The page scrolls, and only rows in sight are in it. One row at a time
  * can be reached by Tab; from there arrows, Home, End, PageUp and PageDown move.
  */
-export function Rows({ total, rowAt, onSee, words, onLeave, handle }: RowsProps) {
+export function Rows({ total, rowAt, onVisible: onSee, words, onLeave, handle }: RowsProps) {
   const list = useRef<HTMLDivElement>(null);
   const height = useNarrow() ? heights.narrow : heights.wide;
   const top = useTop(list);
@@ -58,7 +58,7 @@ export function Rows({ total, rowAt, onSee, words, onLeave, handle }: RowsProps)
   };
   return (
     <div ref={list} className="Rows" role="table" tabIndex={-1} aria-label="Tools" aria-rowcount={total + 1} onKeyDown={press}>
-      <Heads />
+      <Header />
       <div role="rowgroup" style={{ height: rows.getTotalSize(), position: "relative" }}>
         {rows.getVirtualItems().map((item) => (
           <div key={item.key} role="row" data-index={item.index} aria-rowindex={item.index + 2} className="Rows-row" style={{ height, transform: `translateY(${item.start - top}px)` }}>
@@ -112,7 +112,7 @@ function withRow(shown: number[], row: number): number[] {
   return row < (shown[0] ?? 0) ? [row, ...shown] : [...shown, row];
 }
 
-function Heads() {
+function Header() {
   return (
     <div role="rowgroup" className="Rows-heads">
       <div role="row" aria-rowindex={1} className="Rows-head">
@@ -141,13 +141,13 @@ function Row({ tool, words, reachable }: { tool: ToolItem | undefined; words: st
       <div role="cell" className="Rows-tool">
         <div className="row">
           <Link to="/tools/$source/$name" params={{ source: tool.server ?? "-", name: tool.name }} className="Rows-link mono cut" title={tool.name} tabIndex={reachable ? 0 : -1}>
-            <Marked text={visible(tool.name)} words={words} />
+            <Highlighted text={visible(tool.name)} words={words} />
           </Link>
-          {tool.server && <span className="Rows-server faint small cut" title={tool.server}><Marked text={tool.server} words={words} /></span>}
+          {tool.server && <span className="Rows-server faint small cut" title={tool.server}><Highlighted text={tool.server} words={words} /></span>}
           {tool.down && <Status tone="bad" title="The server of this tool is down">down</Status>}
           {tool.problems !== undefined && tool.problems > 0 && <Status tone="warn">{plural(tool.problems, "problem")}</Status>}
         </div>
-        <p className="soft cut" title={visible(tool.summary)}><Marked text={visible(tool.summary)} words={words} /></p>
+        <p className="soft cut" title={visible(tool.summary)}><Highlighted text={visible(tool.summary)} words={words} /></p>
       </div>
       <Numbers tool={tool} />
     </>
@@ -167,7 +167,7 @@ function Numbers({ tool }: { tool: ToolItem }) {
   );
 }
 
-function Marked({ text, words }: { text: string; words: string[] }) {
+function Highlighted({ text, words }: { text: string; words: string[] }) {
   return highlight(text, words).map((part, i) => (part.match ? <mark key={i} className="Rows-mark">{part.text}</mark> : part.text));
 }
 

@@ -7,7 +7,7 @@ export type FilterName = "source" | "category" | "mode" | "price" | "latency" | 
 export const filterNames: FilterName[] = ["source", "category", "mode", "price", "latency", "gate"];
 
 /** The names of filters, as people read them. */
-export const filterWords: Record<FilterName, string> = {
+export const filterLabels: Record<FilterName, string> = {
   source: "Source",
   category: "Category",
   mode: "Mode",
@@ -17,7 +17,7 @@ export const filterWords: Record<FilterName, string> = {
 };
 
 /** A value of a filter, as people read it. */
-export function valueWords(name: FilterName, value: string): string {
+export function valueLabel(name: FilterName, value: string): string {
   if (name === "source" && value === "-") return "Local";
   if (name === "mode") return value === "read" ? "Read" : "Write";
   if (name === "price") return value === "free" ? "Free" : "Paid";

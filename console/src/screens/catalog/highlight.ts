@@ -1,11 +1,11 @@
 export type Part = { text: string; match: boolean };
 
-const mostWords = 12;
+const maxWords = 12;
 
 /** The words of a query, longest first, so that a longer word wins over its own beginning. */
 export function wordsOf(query: string): string[] {
   const words = query.toLowerCase().split(/[^\p{L}\p{N}]+/u).filter((word) => word !== "");
-  return [...new Set(words)].sort((a, b) => b.length - a.length).slice(0, mostWords);
+  return [...new Set(words)].sort((a, b) => b.length - a.length).slice(0, maxWords);
 }
 
 /**
@@ -18,7 +18,7 @@ export function highlight(text: string, words: string[]): Part[] {
   const parts: Part[] = [];
   let plainFrom = 0;
   for (let at = 0; at < text.length; ) {
-    const word = words.find((each) => lower.startsWith(each, at) && (each.length > 1 || beginsPart(lower, at)));
+    const word = words.find((each) => lower.startsWith(each, at) && (each.length > 1 || startsNamePart(lower, at)));
     if (!word) {
       at++;
       continue;
@@ -32,6 +32,6 @@ export function highlight(text: string, words: string[]): Part[] {
   return parts;
 }
 
-function beginsPart(lower: string, at: number): boolean {
+function startsNamePart(lower: string, at: number): boolean {
   return at === 0 || !/[\p{L}\p{N}]/u.test(lower[at - 1] ?? "");
 }

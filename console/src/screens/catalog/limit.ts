@@ -3,16 +3,16 @@ import { count, duration } from "../../format";
 
 /** The limit that matters most, in a few characters: "60/min", "4 at once", "1 per 2 s". */
 export function shortLimit(limit: JsonObject | undefined): string | undefined {
-  return limitWords(limit)[0];
+  return limitTexts(limit)[0];
 }
 
 /** Every limit of a tool in words, what matters most first. */
-export function limitWords(limit: JsonObject | undefined): string[] {
+export function limitTexts(limit: JsonObject | undefined): string[] {
   const words: string[] = [];
   if (!limit) return words;
-  const { maxRequestsPerMinute: perMinute, maxConcurrency: atOnce, cooldownMs: pause } = limit;
+  const { maxRequestsPerMinute: perMinute, maxConcurrency: concurrent, cooldownMs: pause } = limit;
   if (typeof perMinute === "number") words.push(`${count(perMinute)}/min`);
-  if (typeof atOnce === "number") words.push(`${count(atOnce)} concurrent`);
+  if (typeof concurrent === "number") words.push(`${count(concurrent)} concurrent`);
   if (typeof pause === "number") words.push(`1 per ${duration(pause * 1e6)}`);
   return words;
 }

@@ -23,14 +23,14 @@ export type ToolPages = {
   stale: boolean;
   rowAt: (index: number) => ToolItem | undefined;
   /** Tells which rows are seen, so that their pages are loaded. */
-  see: (first: number, last: number) => void;
+  onVisible: (first: number, last: number) => void;
 };
 
 /** The catalog by pages: the first one always, the others when their rows come into sight. */
 export function useToolPages(filter: ToolFilter): ToolPages {
-  const [seen, setSeen] = useState({ from: 0, to: 0 });
+  const [visible, setVisible] = useState({ from: 0, to: 0 });
   const { data: first, error, refetch, isPlaceholderData: stale } = useQuery({ ...pageOf(filter, 0), placeholderData: keepPreviousData });
-  const wanted = stale || !first ? [] : pagesBetween(Math.max(1, seen.from), Math.min(seen.to, Math.ceil(first.total / pageSize) - 1));
+  const wanted = stale || !first ? [] : pagesBetween(Math.max(1, visible.from), Math.min(visible.to, Math.ceil(first.total / pageSize) - 1));
   const others = useQueries({ queries: wanted.map((page) => pageOf(filter, page)) });
   return {
     first,
@@ -42,10 +42,10 @@ export function useToolPages(filter: ToolFilter): ToolPages {
       const list = page === 0 ? first : others[wanted.indexOf(page)]?.data;
       return list?.tools[index % pageSize];
     },
-    see: useMemo(
+    onVisible: useMemo(
       () => (begin, end) => {
         const [from, to] = [Math.floor(begin / pageSize), Math.floor(end / pageSize)];
-        setSeen((old) => (old.from === from && old.to === to ? old : { from, to }));
+        setVisible((old) => (old.from === from && old.to === to ? old : { from, to }));
       },
       [],
     ),

@@ -11,8 +11,8 @@ import { TextField } from "../../components/Field";
 import { Select } from "../../components/Select";
 import { ErrorNote } from "../../components/States";
 import { toast } from "../../components/Toast";
-import { nameHint, nameRule } from "../toolset/selection";
-import { choices, differences, type Terms, termsOf } from "./terms";
+import { nameHint, namePattern } from "../toolset/selection";
+import { choices, differences, type GateSettings, settingsOf } from "./terms";
 
 type GateFormProps = {
   list: Gates;
@@ -24,13 +24,13 @@ type GateFormProps = {
 /** The settings of a new or existing gate. */
 export function GateForm({ list, gate, onClose }: GateFormProps) {
   const [name, setName] = useState(gate?.name ?? "");
-  const [terms, setTerms] = useState<Terms>(() => termsOf(gate));
+  const [terms, setTerms] = useState<GateSettings>(() => settingsOf(gate));
   const [seen] = useState(gate); // as it was when the form came
   const save = useSave(name, terms, list.version, onClose);
-  const wrong = gate || name === "" ? undefined : !nameRule.test(name) ? `Use ${nameHint}.` : list.gates.some((each) => each.name === name) ? "A gate with this name already exists." : undefined;
+  const wrong = gate || name === "" ? undefined : !namePattern.test(name) ? `Use ${nameHint}.` : list.gates.some((each) => each.name === name) ? "A gate with this name already exists." : undefined;
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    if (nameRule.test(name) && !wrong) save.mutate();
+    if (namePattern.test(name) && !wrong) save.mutate();
   };
   return (
     <Dialog
@@ -47,18 +47,18 @@ export function GateForm({ list, gate, onClose }: GateFormProps) {
     >
       <form id="gate-form" className="stack" onSubmit={submit}>
         {!gate && <TextField label="Name" value={name} onChange={setName} hint={nameHint} error={wrong} required mono autoComplete="off" spellCheck={false} maxLength={32} />}
-        <TermFields terms={terms} onChange={setTerms} />
+        <SettingFields terms={terms} onChange={setTerms} />
         <Failure error={save.error} was={seen} now={gate} />
       </form>
     </Dialog>
   );
 }
 
-function TermFields({ terms, onChange }: { terms: Terms; onChange: (terms: Terms) => void }) {
+function SettingFields({ terms, onChange }: { terms: GateSettings; onChange: (terms: GateSettings) => void }) {
   const toolsets = useQuery(queries.toolsets());
   const names = toolsets.data?.toolsets.map((set) => set.name) ?? (terms.toolset ? [terms.toolset] : []);
   const items = [{ value: "", label: "All tools" }, ...names.map((value) => ({ value, label: value }))];
-  const set = (more: Partial<Terms>) => onChange({ ...terms, ...more });
+  const set = (more: Partial<GateSettings>) => onChange({ ...terms, ...more });
   return (
     <div className="grid-2 Gates-fields">
       <Select label="Mode" value={terms.mode} items={choices.mode} onChange={(mode) => set({ mode })} hint="Whether callers may change anything." />
@@ -82,7 +82,7 @@ function Failure({ error, was, now }: { error: unknown; was: Gate | undefined; n
   );
 }
 
-function useSave(name: string, terms: Terms, version: number, onDone: () => void) {
+function useSave(name: string, terms: GateSettings, version: number, onDone: () => void) {
   const client = useQueryClient();
   const navigate = useNavigate({ from: "/gates" });
   const { mode, surface, toolset, naming, callers, errors } = terms;

@@ -10,7 +10,7 @@ import { EmptyState } from "../../components/States";
 import { type Column, Table } from "../../components/Table";
 import { count, percent, plural, shortCount } from "../../format";
 
-const heaviest = 10;
+const maxBars = 10;
 
 /** The tools of a gate, and which definitions are largest. */
 export function GateTools({ gate }: { gate: GateDetail }) {
@@ -47,7 +47,7 @@ export function GateTools({ gate }: { gate: GateDetail }) {
 function bars(list: GateTool[]) {
   return list
     .toSorted((a, b) => b.tokens - a.tokens)
-    .slice(0, heaviest)
+    .slice(0, maxBars)
     .map((tool) => ({ key: tool.name, name: tool.name, value: tool.tokens, text: `${shortCount(tool.tokens)} tokens`, link: { to: "/tools/$source/$name", params: { source: tool.server ?? "-", name: tool.tool } } as const }));
 }
 

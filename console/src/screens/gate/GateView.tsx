@@ -14,7 +14,7 @@ import { ErrorState, Skeleton } from "../../components/States";
 import { Tabs } from "../../components/Tabs";
 import { toast } from "../../components/Toast";
 import { count, plural } from "../../format";
-import { ReadOnlyNote, useMayEdit } from "../toolset/Editable";
+import { ReadOnlyNote, useCanEdit } from "../toolset/Editable";
 import { ExportDialog, isFormat } from "../toolset/ExportDialog";
 import { ExportMenu } from "../toolset/ExportMenu";
 import { Connect } from "./Connect";
@@ -90,7 +90,7 @@ function Fact({ name, children }: { name: string; children: ReactNode }) {
 
 /** Buttons that change a gate. Gates made by the embedding program cannot be changed. */
 function Editing({ gate, list }: { gate: GateDetail; list: Gates | undefined }) {
-  const mayEdit = useMayEdit("gates");
+  const mayEdit = useCanEdit("gates");
   const [open, setOpen] = useState<"edit" | "remove">();
   const client = useQueryClient();
   const navigate = useNavigate({ from: "/gates" });

@@ -1,14 +1,14 @@
 import type { Gate } from "../../api/types";
 
 /** The settings of a gate; an empty toolset means all tools. */
-export type Terms = Required<Pick<Gate, "mode" | "surface" | "toolset" | "naming" | "callers" | "errors">>;
+export type GateSettings = Required<Pick<Gate, "mode" | "surface" | "toolset" | "naming" | "callers" | "errors">>;
 
-const fresh: Terms = { mode: "read", surface: "both", toolset: "", naming: "mcp", callers: "keys", errors: "result" };
+const defaults: GateSettings = { mode: "read", surface: "both", toolset: "", naming: "mcp", callers: "keys", errors: "result" };
 
 /** The settings of a gate, or the safe defaults of a new one. */
-export function termsOf(gate: Gate | undefined): Terms {
-  if (!gate) return fresh;
-  const { mode, surface = fresh.surface, toolset = "", naming = fresh.naming, callers = fresh.callers, errors = fresh.errors } = gate;
+export function settingsOf(gate: Gate | undefined): GateSettings {
+  if (!gate) return defaults;
+  const { mode, surface = defaults.surface, toolset = "", naming = defaults.naming, callers = defaults.callers, errors = defaults.errors } = gate;
   return { mode, surface, toolset, naming, callers, errors };
 }
 
@@ -35,10 +35,10 @@ export const choices = {
     { value: "result", label: "As results for the model" },
     { value: "protocol", label: "JSON-RPC errors" },
   ],
-} satisfies { [term in Exclude<keyof Terms, "toolset">]: { value: Terms[term]; label: string }[] };
+} satisfies { [term in Exclude<keyof GateSettings, "toolset">]: { value: GateSettings[term]; label: string }[] };
 
 /** What differs between two states of a gate. */
 export function differences(was: Gate, now: Gate): { term: string; was: string; now: string }[] {
-  const [a, b] = [termsOf(was), termsOf(now)];
-  return (Object.keys(fresh) as (keyof Terms)[]).filter((term) => a[term] !== b[term]).map((term) => ({ term, was: a[term] || "all tools", now: b[term] || "all tools" }));
+  const [a, b] = [settingsOf(was), settingsOf(now)];
+  return (Object.keys(defaults) as (keyof GateSettings)[]).filter((term) => a[term] !== b[term]).map((term) => ({ term, was: a[term] || "all tools", now: b[term] || "all tools" }));
 }

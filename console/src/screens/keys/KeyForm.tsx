@@ -6,18 +6,18 @@ import { TextField } from "../../components/Field";
 import { Select } from "../../components/Select";
 import { ErrorNote, Skeleton } from "../../components/States";
 import { Checkbox, Switch } from "../../components/Toggle";
-import { type Choice, lifetimes, nameFault, type Reach, scopesOf, scopeWords } from "./scopes";
+import { type Choice, lifetimes, nameError, type ConsoleAccess, scopesOf, describeScopes } from "./scopes";
 
 export type KeyDraft = Choice & { name: string; caller: string; account: string; ttl: string };
 
-export const emptyDraft: KeyDraft = { name: "", caller: "", account: "", ttl: "2160h", everyGate: true, gates: [], write: false, reach: "none" };
+export const emptyDraft: KeyDraft = { name: "", caller: "", account: "", ttl: "2160h", everyGate: true, gates: [], write: false, access: "none" };
 
 /** Whether a key can be made of it. */
 export function isComplete(draft: KeyDraft): boolean {
-  return draft.name.trim() !== "" && draft.caller !== "" && !nameFault(draft.caller) && !nameFault(draft.account) && (draft.everyGate || draft.gates.length > 0);
+  return draft.name.trim() !== "" && draft.caller !== "" && !nameError(draft.caller) && !nameError(draft.account) && (draft.everyGate || draft.gates.length > 0);
 }
 
-const reaches: { value: Reach; label: string }[] = [
+const consoleAccesses: { value: ConsoleAccess; label: string }[] = [
   { value: "none", label: "Own calls and spend only" },
   { value: "viewer", label: "View everything (viewer)" },
   { value: "operator", label: "View and change (operator)" },
@@ -32,15 +32,15 @@ export function KeyForm({ draft, onChange }: KeyFormProps) {
     <div className="stack">
       <TextField label="Name" required value={draft.name} onChange={(name) => set({ name })} maxLength={128} autoComplete="off" hint="What the key is for." />
       <div className="grid-2 Keys-pair">
-        <TextField label="Caller" required value={draft.caller} onChange={(caller) => set({ caller: caller.trim() })} error={nameFault(draft.caller)} autoComplete="off" spellCheck={false} hint="The identity that calls are recorded under." />
-        <TextField label="Account" value={draft.account} onChange={(account) => set({ account: account.trim() })} error={nameFault(draft.account)} autoComplete="off" spellCheck={false} placeholder={draft.caller} hint="The account that pays. Defaults to the caller." />
+        <TextField label="Caller" required value={draft.caller} onChange={(caller) => set({ caller: caller.trim() })} error={nameError(draft.caller)} autoComplete="off" spellCheck={false} hint="The identity that calls are recorded under." />
+        <TextField label="Account" value={draft.account} onChange={(account) => set({ account: account.trim() })} error={nameError(draft.account)} autoComplete="off" spellCheck={false} placeholder={draft.caller} hint="The account that pays. Defaults to the caller." />
       </div>
       <Gates draft={draft} onChange={onChange} />
       <div className="grid-2 Keys-pair">
-        <Select label="Console access" value={draft.reach} items={reaches} onChange={(reach) => set({ reach })} />
+        <Select label="Console access" value={draft.access} items={consoleAccesses} onChange={(reach) => set({ access: reach })} />
         <Select label="Expires in" value={draft.ttl} items={lifetimes} onChange={(ttl) => set({ ttl })} />
       </div>
-      <p className="Keys-words" role="status">{draft.everyGate || draft.gates.length > 0 ? scopeWords(scopesOf(draft)).join(" ") : "Choose at least one gate."}</p>
+      <p className="Keys-words" role="status">{draft.everyGate || draft.gates.length > 0 ? describeScopes(scopesOf(draft)).join(" ") : "Choose at least one gate."}</p>
     </div>
   );
 }

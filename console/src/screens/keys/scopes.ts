@@ -1,23 +1,23 @@
 // The scopes of a key, and their meaning.
 
-export type Reach = "none" | "viewer" | "operator";
+export type ConsoleAccess = "none" | "viewer" | "operator";
 
 export type Choice = {
   /** All gates, or only the named ones. */
   everyGate: boolean;
   gates: string[];
   write: boolean;
-  reach: Reach;
+  access: ConsoleAccess;
 };
 
 /** The scopes of a choice, always written out. */
-export function scopesOf({ everyGate, gates, write, reach }: Choice): string[] {
+export function scopesOf({ everyGate, gates, write, access }: Choice): string[] {
   const allowed = everyGate ? ["gate:*"] : gates.map((gate) => `gate:${gate}`);
-  return [...allowed, ...(write ? ["write"] : []), ...(reach === "none" ? [] : [reach])];
+  return [...allowed, ...(write ? ["write"] : []), ...(access === "none" ? [] : [access])];
 }
 
 /** What a key with these scopes may do, a sentence each. */
-export function scopeWords(scopes: string[]): string[] {
+export function describeScopes(scopes: string[]): string[] {
   const gates = scopes.filter((scope) => scope.startsWith("gate:")).map((scope) => scope.slice(5));
   const where = gates.length === 0 || gates.includes("*") ? "every gate" : `the ${gates.length === 1 ? "gate" : "gates"} ${gates.join(", ")}`;
   const has = (scope: string) => scopes.includes(scope) || scopes.includes("all");
@@ -37,7 +37,7 @@ export const lifetimes = [
 const callerName = /^[A-Za-z0-9][A-Za-z0-9._@:/+-]{0,127}$/;
 
 /** The error of a caller or account name; none while it is empty. */
-export function nameFault(name: string): string | undefined {
+export function nameError(name: string): string | undefined {
   if (name === "" || callerName.test(name)) return undefined;
   return "Use letters, digits and . _ @ : / + -, at most 128 characters, starting with a letter or digit.";
 }

@@ -4,11 +4,11 @@ import { StateStatus } from "../../components/Badge";
 import { Confirm } from "../../components/Dialog";
 import { count, plural } from "../../format";
 import { visible } from "../../format/visible";
-import { consequences, keyOf } from "./judging";
+import { consequences, keyOf } from "./review";
 
 export type Decision = { action: "approve" | "reject"; list: PendingTool[] };
 
-const few = 12; // names that are listed
+const maxNames = 12; // names that are listed
 
 type ApprovalConfirmProps = { id: string; decision: Decision | undefined; onClose: () => void; onConfirm: (decision: Decision) => Promise<void> };
 
@@ -26,13 +26,13 @@ export function ApprovalConfirm({ id, decision, onClose, onConfirm }: ApprovalCo
       {consequences(list, action).map((sentence) => <p key={sentence}>{sentence}</p>)}
       {list.length > 1 && (
         <ul className="Approvals-names">
-          {list.slice(0, few).map((each) => (
+          {list.slice(0, maxNames).map((each) => (
             <li key={keyOf(each)} className="row">
               <code className="cut grow" title={visible(each.tool)}>{visible(each.tool)}</code>
               <StateStatus state={each.kind} />
             </li>
           ))}
-          {list.length > few && <li className="faint">and {count(list.length - few)} more</li>}
+          {list.length > maxNames && <li className="faint">and {count(list.length - maxNames)} more</li>}
         </ul>
       )}
     </Confirm>

@@ -10,9 +10,9 @@ import { EmptyState, ErrorState, Skeleton } from "../../components/States";
 import { toast } from "../../components/Toast";
 import { Checkbox } from "../../components/Toggle";
 import { count, plural } from "../../format";
-import { useMayChange } from "../../session";
+import { useCanChange } from "../../session";
 import { ApprovalConfirm, type Decision } from "./ApprovalConfirm";
-import { keyOf, mayApprove, picks } from "./judging";
+import { keyOf, canApprove, picks } from "./review";
 import { PendingItem } from "./PendingItem";
 import "./Approvals.css";
 
@@ -24,11 +24,11 @@ export function Approvals({ server, tool }: { server: ServerDetail; tool: string
     return <EmptyState icon={<Unplug />} title="The server is not up">Its definitions are compared with the approved ones when it is up.</EmptyState>;
   }
   if (!data) return error ? <ErrorState error={error} onRetry={() => void refetch()} /> : <Skeleton lines={6} />;
-  if (data.pending.length === 0) return <Nothing server={server} />;
-  return <Deciding key={server.id} id={server.id} all={data.pending} tool={tool} />;
+  if (data.pending.length === 0) return <NothingPending server={server} />;
+  return <PendingDefinitions key={server.id} id={server.id} all={data.pending} tool={tool} />;
 }
 
-function Nothing({ server }: { server: ServerDetail }) {
+function NothingPending({ server }: { server: ServerDetail }) {
   if (server.pin === "off") {
     return (
       <EmptyState icon={<ShieldOff />} title="Definitions are not pinned">
@@ -43,31 +43,31 @@ function Nothing({ server }: { server: ServerDetail }) {
   );
 }
 
-type DecidingProps = { id: string; all: PendingTool[]; tool: string | undefined };
+type PendingDefinitionsProps = { id: string; all: PendingTool[]; tool: string | undefined };
 
-function Deciding({ id, all, tool }: DecidingProps) {
-  const mayChange = useMayChange();
+function PendingDefinitions({ id, all, tool }: PendingDefinitionsProps) {
+  const mayChange = useCanChange();
   const [picked, setPicked] = useState<ReadonlySet<string>>(new Set());
-  const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
+  const [reviewed, setReviewed] = useState<ReadonlySet<string>>(new Set());
   const [decision, setDecision] = useState<Decision>();
   const [notice, setNotice] = useState<string>();
-  const settle = useSettle(id);
+  const decide = useDecide(id);
   const waiting = all.filter((each) => !each.rejected);
   const [first] = useState(tool ?? waiting[0]?.tool); // what comes later is opened by a person
   const rejected = all.filter((each) => each.rejected);
   const chosen = all.filter((each) => picked.has(keyOf(each)));
   const confirm = async (made: Decision) => {
-    setNotice(await settle(made));
+    setNotice(await decide(made));
     setPicked(new Set());
   };
   const pick = (each: PendingTool, on: boolean) => setPicked(toggled(picked, keyOf(each), on));
-  const read = useCallback((each: PendingTool) => setOpened((old) => (old.has(keyOf(each)) ? old : new Set([...old, keyOf(each)]))), []);
-  const item = { server: id, mayChange, picked, opened, pick, read, decide: setDecision };
+  const read = useCallback((each: PendingTool) => setReviewed((old) => (old.has(keyOf(each)) ? old : new Set([...old, keyOf(each)]))), []);
+  const item = { server: id, mayChange, picked, reviewed, pick, read, decide: setDecision };
   return (
     <div className="stack">
       {notice && <p className="Approvals-notice" role="alert">{notice}</p>}
       {mayChange ? (
-        <Toolbar waiting={waiting} chosen={chosen} opened={opened} onAll={(on) => setPicked(new Set(on ? waiting.map(keyOf) : []))} onDecide={setDecision} />
+        <Toolbar waiting={waiting} chosen={chosen} reviewed={reviewed} onAll={(on) => setPicked(new Set(on ? waiting.map(keyOf) : []))} onDecide={setDecision} />
       ) : (
         <p className="Approvals-sentence">Approving and rejecting definitions requires a key with the <code>operator</code> scope.</p>
       )}
@@ -95,7 +95,7 @@ function toggled(set: ReadonlySet<string>, key: string, on: boolean): ReadonlySe
  * Sends a decision. When a definition is another one meanwhile nothing was decided: what it is
  * now is read, and the answer is a sentence that says so.
  */
-function useSettle(id: string) {
+function useDecide(id: string) {
   const client = useQueryClient();
   return async ({ action, list }: Decision): Promise<string | undefined> => {
     try {
@@ -111,31 +111,31 @@ function useSettle(id: string) {
   };
 }
 
-type ToolbarProps = { waiting: PendingTool[]; chosen: PendingTool[]; opened: ReadonlySet<string>; onAll: (on: boolean) => void; onDecide: (decision: Decision) => void };
+type ToolbarProps = { waiting: PendingTool[]; chosen: PendingTool[]; reviewed: ReadonlySet<string>; onAll: (on: boolean) => void; onDecide: (decision: Decision) => void };
 
 /** Decides on several at once. Only definitions that were opened can be approved. */
-function Toolbar({ waiting, chosen, opened, onAll, onDecide }: ToolbarProps) {
-  const able = chosen.filter(mayApprove);
-  const unread = able.filter((each) => !opened.has(keyOf(each))).length;
-  const ticked = waiting.filter((each) => chosen.includes(each)).length;
-  const refused = chosen.length - able.length;
+function Toolbar({ waiting, chosen, reviewed, onAll, onDecide }: ToolbarProps) {
+  const approvable = chosen.filter(canApprove);
+  const unreviewed = approvable.filter((each) => !reviewed.has(keyOf(each))).length;
+  const selected = waiting.filter((each) => chosen.includes(each)).length;
+  const refused = chosen.length - approvable.length;
   return (
     <div className="Approvals-bar">
       <Checkbox
         label={chosen.length === 0 ? `Select all ${count(waiting.length)}` : `${count(chosen.length)} selected`}
-        checked={waiting.length > 0 && ticked === waiting.length}
-        some={ticked > 0 && ticked < waiting.length}
+        checked={waiting.length > 0 && selected === waiting.length}
+        indeterminate={selected > 0 && selected < waiting.length}
         disabled={waiting.length === 0}
         onChange={onAll}
       />
       {refused > 0 && <span className="faint small">{plural(refused, "refused definition")} cannot be approved</span>}
-      {unread > 0 && <span className="warn small" role="status">Review {plural(unread, "more definition")} before you approve</span>}
+      {unreviewed > 0 && <span className="warn small" role="status">Review {plural(unreviewed, "more definition")} before you approve</span>}
       <span className="grow" />
       <Button variant="danger" disabled={chosen.length === 0} onClick={() => onDecide({ action: "reject", list: chosen })}>
         Reject{chosen.length > 0 && ` ${count(chosen.length)}`}
       </Button>
-      <Button variant="primary" disabled={able.length === 0 || unread > 0} onClick={() => onDecide({ action: "approve", list: able })}>
-        Approve{able.length > 0 && ` ${count(able.length)}`}
+      <Button variant="primary" disabled={approvable.length === 0 || unreviewed > 0} onClick={() => onDecide({ action: "approve", list: approvable })}>
+        Approve{approvable.length > 0 && ` ${count(approvable.length)}`}
       </Button>
     </div>
   );
@@ -151,19 +151,19 @@ type ItemListProps = {
   server: string;
   mayChange: boolean;
   picked: ReadonlySet<string>;
-  opened: ReadonlySet<string>;
+  reviewed: ReadonlySet<string>;
   read: (each: PendingTool) => void;
   pick: (each: PendingTool, on: boolean) => void;
   decide: (decision: Decision) => void;
 };
 
-function ItemList({ label, list, first, server, mayChange, picked, opened, read, pick, decide }: ItemListProps) {
+function ItemList({ label, list, first, server, mayChange, picked, reviewed, read, pick, decide }: ItemListProps) {
   const [limit, setLimit] = useState(() => Math.max(page, list.findIndex((each) => each.tool === first) + 1));
   return (
     <>
       <ul className="Approvals-list" aria-label={label}>
         {list.slice(0, limit).map((each) => (
-          <PendingItem key={keyOf(each)} pending={each} first={each.tool === first} mayChange={mayChange} picked={picked.has(keyOf(each))} read={opened.has(keyOf(each))} server={server} onRead={read} onPick={pick} onDecide={decide} />
+          <PendingItem key={keyOf(each)} pending={each} first={each.tool === first} mayChange={mayChange} picked={picked.has(keyOf(each))} reviewed={reviewed.has(keyOf(each))} server={server} onReview={read} onPick={pick} onDecide={decide} />
         ))}
       </ul>
       {list.length > limit && (

@@ -5,7 +5,7 @@ import { Diff, JsonDiff } from "../../components/Diff";
 import { stableJson } from "../../diff/lines";
 import { count } from "../../format";
 import { visible } from "../../format/visible";
-import { inShort, parts } from "./judging";
+import { preview, parts } from "./review";
 import { risks } from "./risks";
 import "./DefinitionView.css";
 
@@ -88,7 +88,7 @@ function Changed({ pending }: { pending: PendingTool }) {
   );
 }
 
-const few = 30; // differences that are listed
+const maxChanges = 30; // differences that are listed
 
 function Changes({ pending: { changes = [] } }: { pending: PendingTool }) {
   if (changes.length === 0) return null;
@@ -96,19 +96,19 @@ function Changes({ pending: { changes = [] } }: { pending: PendingTool }) {
     <section className="stack-s">
       <h3 className="DefinitionView-part">Changes</h3>
       <ul className="DefinitionView-changes">
-        {changes.slice(0, few).map((change) => (
+        {changes.slice(0, maxChanges).map((change) => (
           <li key={change.path}>
             <code className="wrap-anywhere strong">{visible(change.path || "(whole definition)")}</code>
             <span className="DefinitionView-values">
-              {change.old !== undefined && <del><span className="unseen">was </span>{inShort(change.old)}</del>}
-              {change.new !== undefined && <ins><span className="unseen">is now </span>{inShort(change.new)}</ins>}
+              {change.old !== undefined && <del><span className="unseen">was </span>{preview(change.old)}</del>}
+              {change.new !== undefined && <ins><span className="unseen">is now </span>{preview(change.new)}</ins>}
               {change.old === undefined && <span className="faint">added</span>}
               {change.new === undefined && <span className="faint">removed</span>}
             </span>
           </li>
         ))}
       </ul>
-      {changes.length > few && <p className="faint">{count(changes.length - few)} more. The diff below shows all of them.</p>}
+      {changes.length > maxChanges && <p className="faint">{count(changes.length - maxChanges)} more. The diff below shows all of them.</p>}
     </section>
   );
 }

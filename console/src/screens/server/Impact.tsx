@@ -9,13 +9,13 @@ import { Time } from "../../components/Time";
 import { count, plural } from "../../format";
 import { momentOf } from "../calls/span";
 
-const few = 6; // callers that are named
+const maxCallers = 6; // callers that are named
 
 /** Who approved a definition before, where it is offered, and who calls it. */
 export function Impact({ server, pending }: { server: string; pending: PendingTool }) {
   return (
     <dl className="Impact">
-      <Fact name="Last approved"><Before server={server} pending={pending} /></Fact>
+      <Fact name="Last approved"><LastApproval server={server} pending={pending} /></Fact>
       <Fact name="Gates"><GatesOf server={server} tool={pending.tool} /></Fact>
       <Fact name="Callers (30 days)"><CallersOf server={server} tool={pending.tool} /></Fact>
     </dl>
@@ -26,7 +26,7 @@ function Fact({ name, children }: { name: string; children: ReactNode }) {
   return <div><dt>{name}</dt><dd>{children}</dd></div>;
 }
 
-function Before({ server, pending }: { server: string; pending: PendingTool }) {
+function LastApproval({ server, pending }: { server: string; pending: PendingTool }) {
   const { data } = useInfiniteQuery(queries.changes({ action: "server.approve", subject: server, limit: 200 }));
   if (pending.kind === "new") return <span className="faint">never</span>;
   const last = data?.pages[0]?.changes.find((change) => change.status < 400 && approves(change, pending.tool));
@@ -64,7 +64,7 @@ function CallersOf({ server, tool }: { server: string; tool: string }) {
   const more = data.pages[0]?.next !== undefined;
   return (
     <>
-      {names.slice(0, few).join(", ")}{names.length > few && ` and ${count(names.length - few)} more`}
+      {names.slice(0, maxCallers).join(", ")}{names.length > maxCallers && ` and ${count(names.length - maxCallers)} more`}
       <span className="faint"> · <Link to="/calls" search={{ server, tool, since: "30d" }}>{more ? `${count(calls.length)}+ calls` : plural(calls.length, "call")}</Link></span>
     </>
   );

@@ -7,7 +7,7 @@ import { Checkbox } from "../../components/Toggle";
 import { plural } from "../../format";
 import { visible } from "../../format/visible";
 import type { Decision } from "./ApprovalConfirm";
-import { changedMembers, mayApprove } from "./judging";
+import { changedMembers, canApprove } from "./review";
 import { DefinitionView } from "./DefinitionView";
 import { Hash } from "./Hash";
 import { Impact } from "./Impact";
@@ -20,15 +20,15 @@ type PendingItemProps = {
   mayChange: boolean;
   picked: boolean;
   /** It was opened since the list came, so that it can be approved. */
-  read: boolean;
+  reviewed: boolean;
   server: string;
-  onRead: (pending: PendingTool) => void;
+  onReview: (pending: PendingTool) => void;
   onPick: (pending: PendingTool, on: boolean) => void;
   onDecide: (decision: Decision) => void;
 };
 
 /** One pending definition: a line that unfolds into the comparison. */
-export function PendingItem({ pending, first, mayChange, picked, read, server, onRead, onPick, onDecide }: PendingItemProps) {
+export function PendingItem({ pending, first, mayChange, picked, reviewed, server, onReview, onPick, onDecide }: PendingItemProps) {
   const [open, setOpen] = useState(first);
   const id = useId();
   const item = useRef<HTMLLIElement>(null);
@@ -37,8 +37,8 @@ export function PendingItem({ pending, first, mayChange, picked, read, server, o
     if (first && top > innerHeight / 2) item.current?.scrollIntoView({ block: "start" });
   }, [first]);
   useEffect(() => {
-    if (open && !read) onRead(pending);
-  }, [open, read, onRead, pending]);
+    if (open && !reviewed) onReview(pending);
+  }, [open, reviewed, onReview, pending]);
   const name = visible(pending.tool);
   return (
     <li ref={item} className="Approvals-item">
@@ -48,7 +48,7 @@ export function PendingItem({ pending, first, mayChange, picked, read, server, o
           <button type="button" className="Approvals-fold" aria-expanded={open} aria-controls={id} onClick={() => setOpen(!open)}>
             <ChevronRight aria-hidden="true" />
             <code className="cut" title={name}>{name}</code>
-            {!read && mayChange && <span className="Approvals-unread" title="Not reviewed yet"><span className="unseen">not reviewed yet</span></span>}
+            {!reviewed && mayChange && <span className="Approvals-unread" title="Not reviewed yet"><span className="unseen">not reviewed yet</span></span>}
             <StateStatus state={pending.kind} />
             <RiskCount pending={pending} />
             <span className="Approvals-sum cut">{summary(pending)}</span>
@@ -82,7 +82,7 @@ function summary(pending: PendingTool): string {
 function Buttons({ pending, onDecide }: { pending: PendingTool; onDecide: (decision: Decision) => void }) {
   return (
     <div className="row-wrap">
-      {mayApprove(pending) && (
+      {canApprove(pending) && (
         <Button size="s" variant="primary" onClick={() => onDecide({ action: "approve", list: [pending] })}>
           {pending.kind === "gone" ? "Remove approval" : "Approve"}
         </Button>

@@ -5,7 +5,7 @@ import { count, plural } from "../../format";
 import { visible } from "../../format/visible";
 import { ServerState } from "./ServerState";
 
-const pinWords: Record<ServerDetail["pin"], string> = {
+const pinLabels: Record<ServerDetail["pin"], string> = {
   first: "first definitions are trusted, changes need approval",
   approve: "every definition needs approval",
   off: "definitions are not pinned",
@@ -23,7 +23,7 @@ export function ServerFacts({ server }: { server: ServerDetail }) {
       <Fact name="Protocol">{server.protocol ? `MCP ${server.protocol} over ${server.transport}` : server.transport}</Fact>
       {itself && <Fact name="Reports as"><span className="wrap-anywhere">{visible(itself)}</span></Fact>}
       <Fact name="Provides">{plural(server.tools, "tool")}, {plural(server.resources, "resource")}, {plural(server.prompts, "prompt")}</Fact>
-      <Fact name="Pinning"><code>{server.pin}</code> <span className="faint">{pinWords[server.pin]}</span></Fact>
+      <Fact name="Pinning"><code>{server.pin}</code> <span className="faint">{pinLabels[server.pin]}</span></Fact>
       <Fact name="Restarts">{count(server.restarts)}</Fact>
       {server.required && <Fact name="Required">the yard is not ready while this server is down</Fact>}
     </dl>

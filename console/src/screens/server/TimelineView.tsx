@@ -5,7 +5,7 @@ import { Button } from "../../components/Button";
 import { Time } from "../../components/Time";
 import { absolute, clock, duration, percent, plural } from "../../format";
 import { visible } from "../../format/visible";
-import { type MarkKind, type Stretch, type Timeline, timeline, type TimelineMark, uptime } from "./timeline";
+import { type MarkKind, type StateSpan, type Timeline, timeline, type TimelineMark, uptime } from "./timeline";
 import "./TimelineView.css";
 
 type TimelineViewProps = { events: ServerEvent[]; restarts: number; now: number };
@@ -40,8 +40,8 @@ function Band({ line, restarts }: { line: Timeline; restarts: number }) {
         {line.marks.map((mark, i) => <MarkSign key={i} mark={mark} left={place(mark.at)} />)}
       </div>
       <div className="TimelineView-band" role="img" aria-label={`${words}. Details are in the list below.`}>
-        {line.stretches.map((each) => (
-          <div key={each.from} className={`TimelineView-stretch TimelineView-${each.state}`} style={{ left: `${place(each.from)}%`, width: `${place(each.to) - place(each.from)}%` }} title={stretchWords(each)} />
+        {line.spans.map((each) => (
+          <div key={each.from} className={`TimelineView-stretch TimelineView-${each.state}`} style={{ left: `${place(each.from)}%`, width: `${place(each.to) - place(each.from)}%` }} title={describeSpan(each)} />
         ))}
       </div>
       <div className="TimelineView-times" aria-hidden="true">
@@ -53,8 +53,8 @@ function Band({ line, restarts }: { line: Timeline; restarts: number }) {
   );
 }
 
-function stretchWords({ state, from, to, text }: Stretch): string {
-  const words = state === "unknown" ? "Unknown" : eventWords[state === "starting" ? "start" : state].word;
+function describeSpan({ state, from, to, text }: StateSpan): string {
+  const words = state === "unknown" ? "Unknown" : eventLabels[state === "starting" ? "start" : state].word;
   return `${words} for ${duration((to - from) * 1e6)}, from ${absolute(new Date(from).toISOString())}${text ? `: ${visible(text)}` : ""}`;
 }
 
@@ -74,13 +74,13 @@ const markShapes: Record<MarkKind, string> = {
 function MarkSign({ mark, left }: { mark: TimelineMark; left: number }) {
   return (
     <svg viewBox="0 0 12 12" className={`TimelineView-mark TimelineView-${mark.kind}`} style={{ left: `${left}%` }}>
-      <title>{`${eventWords[mark.kind].word}, ${absolute(new Date(mark.at).toISOString())}${mark.text ? `: ${visible(mark.text)}` : ""}`}</title>
+      <title>{`${eventLabels[mark.kind].word}, ${absolute(new Date(mark.at).toISOString())}${mark.text ? `: ${visible(mark.text)}` : ""}`}</title>
       <path d={markShapes[mark.kind]} />
     </svg>
   );
 }
 
-const eventWords: Record<ServerEvent["kind"], { tone: Tone; word: string }> = {
+const eventLabels: Record<ServerEvent["kind"], { tone: Tone; word: string }> = {
   up: { tone: "good", word: "Up" },
   down: { tone: "bad", word: "Down" },
   start: { tone: "info", word: "Starting" },
@@ -88,18 +88,18 @@ const eventWords: Record<ServerEvent["kind"], { tone: Tone; word: string }> = {
   approved: { tone: "good", word: "Approved" },
   rejected: { tone: "neutral", word: "Rejected" },
 };
-const few = 12; // events shown at first
+const initialEvents = 12; // events shown at first
 
 function EventList({ events }: { events: ServerEvent[] }) {
   const [all, setAll] = useState(false);
-  const shown = all ? events : events.slice(0, few);
+  const shown = all ? events : events.slice(0, initialEvents);
   return (
     <div className="stack-s">
       <ol className="TimelineView-list" aria-label="Events, newest first">
         {shown.map((event, i) => (
           <li key={`${event.at} ${i}`}>
             <span className="faint"><Time at={event.at} /></span>
-            <Status tone={eventWords[event.kind].tone}>{eventWords[event.kind].word}</Status>
+            <Status tone={eventLabels[event.kind].tone}>{eventLabels[event.kind].word}</Status>
             <span className="wrap-anywhere soft">{visible(event.text ?? "")}</span>
           </li>
         ))}

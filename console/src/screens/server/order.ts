@@ -21,7 +21,7 @@ export function matches(server: ServerItem, text: string): boolean {
 }
 
 /** Servers that need a person first: those that are down, those where something waits, then by id. */
-export function byNeed(servers: ServerItem[]): ServerItem[] {
+export function byUrgency(servers: ServerItem[]): ServerItem[] {
   return servers.toSorted((a, b) => need(a) - need(b) || a.id.localeCompare(b.id, "en", { numeric: true }));
 }
 

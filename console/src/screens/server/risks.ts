@@ -3,7 +3,7 @@
 import { isObject, type Json, type JsonObject } from "../../api/json";
 import type { PendingTool } from "../../api/types";
 import { visible } from "../../format/visible";
-import { hidesText } from "./judging";
+import { hidesText } from "./review";
 
 export type Risk = { title: string; detail: string };
 

@@ -13,7 +13,7 @@ describe("timeline", () => {
 
   it("makes stretches of states and marks of the rest", () => {
     const line = timeline([event(50, "up"), event(42, "start"), event(40, "down", "it died"), event(20, "changed", "one"), event(10, "up"), event(0, "start")], 100_000);
-    expect(line?.stretches).toEqual([
+    expect(line?.spans).toEqual([
       { state: "starting", from: 0, to: 10_000 },
       { state: "up", from: 10_000, to: 40_000 },
       { state: "down", from: 40_000, to: 42_000, text: "it died" },
@@ -26,13 +26,13 @@ describe("timeline", () => {
 
   it("counts attempts that failed as time in which it was down", () => {
     const line = timeline([event(60, "up"), event(58, "start"), event(50, "down", "no program, 9 times"), event(12, "start"), event(10, "down"), event(5, "up"), event(0, "start")], 100_000);
-    expect(line?.stretches.map(({ state, from, to }) => [state, from / 1000, to / 1000])).toEqual([["starting", 0, 5], ["up", 5, 10], ["down", 10, 58], ["starting", 58, 60], ["up", 60, 100]]);
-    expect(timeline([event(50, "down"), event(0, "start")], 100_000)?.stretches.map((each) => each.state)).toEqual(["down"]);
+    expect(line?.spans.map(({ state, from, to }) => [state, from / 1000, to / 1000])).toEqual([["starting", 0, 5], ["up", 5, 10], ["down", 10, 58], ["starting", 58, 60], ["up", 60, 100]]);
+    expect(timeline([event(50, "down"), event(0, "start")], 100_000)?.spans.map((each) => each.state)).toEqual(["down"]);
   });
 
   it("does not guess what was before the first state", () => {
     const line = timeline([event(30, "up"), event(10, "approved")], 50_000);
-    expect(line?.stretches.map((each) => each.state)).toEqual(["unknown", "up"]);
+    expect(line?.spans.map((each) => each.state)).toEqual(["unknown", "up"]);
     expect(line && uptime(line)).toEqual({ known: 20_000, up: 20_000 });
   });
 
@@ -44,6 +44,6 @@ describe("timeline", () => {
   it("holds when a clock is ahead", () => {
     const line = timeline([event(20, "down"), event(10, "up")], 5_000);
     expect(line?.to).toBe(20_000);
-    expect(line?.stretches.every((each) => each.to > each.from)).toBe(true);
+    expect(line?.spans.every((each) => each.to > each.from)).toBe(true);
   });
 });

@@ -2,7 +2,7 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { Wallet } from "lucide-react";
 import { useMemo, useState } from "react";
 import { queries } from "../../api/queries";
-import type { Purse } from "../../api/types";
+import type { Balance } from "../../api/types";
 import { Button } from "../../components/Button";
 import { Card } from "../../components/Card";
 import { Meter } from "../../components/charts";
@@ -10,11 +10,11 @@ import { TextField } from "../../components/Field";
 import { EmptyState } from "../../components/States";
 import { type Column, Table } from "../../components/Table";
 import { money, moneyShare, parseMoney } from "../../format";
-import { useMayChange } from "../../session";
+import { useCanChange } from "../../session";
 import { useDelayed } from "../../useDelayed";
 import { FundDialog } from "./FundDialog";
 import { NoLedger } from "./NoLedger";
-import { availableOf, everOf, isMissing } from "./purse";
+import { availableOf, totalFundsOf, isNotFound } from "./balance";
 
 type AccountsProps = { account: string | undefined; q: string | undefined; onFind: (q: string | undefined) => void };
 
@@ -22,10 +22,10 @@ type AccountsProps = { account: string | undefined; q: string | undefined; onFin
 export function Accounts({ account, q = "", onFind }: AccountsProps) {
   const typed = useDelayed(q, 200);
   const accounts = useInfiniteQuery(queries.accounts({ q: account ?? (typed || undefined), limit: 100 }));
-  const mayChange = useMayChange();
-  const [funding, setFunding] = useState<{ account: Purse | undefined }>();
+  const mayChange = useCanChange();
+  const [funding, setFunding] = useState<{ account: Balance | undefined }>();
   const columns = useMemo(() => columnsOf(mayChange ? (purse) => setFunding({ account: purse }) : undefined), [mayChange]);
-  if (isMissing(accounts.error)) return <Card><NoLedger /></Card>;
+  if (isNotFound(accounts.error)) return <Card><NoLedger /></Card>;
   const rows = accounts.data?.pages.flatMap((page) => page.accounts).filter((each) => !account || each.id === account);
   const more = accounts.hasNextPage && !account;
   return (
@@ -53,10 +53,10 @@ function NoAccount({ account, q }: { account: string | undefined; q: string }) {
   return <EmptyState icon={<Wallet />} title={title}>An account is created when it is first funded. Free tools do not need one.</EmptyState>;
 }
 
-function columnsOf(fund: ((purse: Purse) => void) | undefined): Column<Purse>[] {
-  const columns: Column<Purse>[] = [
+function columnsOf(fund: ((purse: Balance) => void) | undefined): Column<Balance>[] {
+  const columns: Column<Balance>[] = [
     { id: "account", header: "Account", min: 150, grow: 2, cell: (purse) => <span className="cut strong" title={purse.id}>{purse.id}</span> },
-    { id: "used", header: "Spent of total funds", min: 220, grow: 2, cell: (purse) => <Used purse={purse} /> },
+    { id: "used", header: "Spent of total funds", min: 220, grow: 2, cell: (purse) => <Usage purse={purse} /> },
     { id: "held", header: "Held", min: 96, drop: 2, align: "right", cell: (purse) => <span className="soft">{money(purse.heldUsd)}</span> },
     { id: "free", header: "Available", min: 130, align: "right", cell: (purse) => <Available purse={purse} /> },
   ];
@@ -64,12 +64,12 @@ function columnsOf(fund: ((purse: Purse) => void) | undefined): Column<Purse>[] 
   return columns;
 }
 
-export function Used({ purse }: { purse: Purse }) {
-  const ever = everOf(purse);
+export function Usage({ purse }: { purse: Balance }) {
+  const ever = totalFundsOf(purse);
   return <div className="Spend-meter"><Meter label={`Spent by ${purse.id}`} share={moneyShare(purse.spentUsd, ever)} text={`${money(purse.spentUsd)} of ${money(ever)}`} warnFrom={0.9} /></div>;
 }
 
-function Available({ purse }: { purse: Purse }) {
+function Available({ purse }: { purse: Balance }) {
   const available = availableOf(purse);
   return <span className={(parseMoney(available) ?? 0n) <= 0n ? "strong bad" : "strong"}>{money(available)}</span>;
 }

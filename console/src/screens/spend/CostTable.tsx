@@ -4,7 +4,7 @@ import { EmptyState } from "../../components/States";
 import { type Column, type RowLink, Table } from "../../components/Table";
 import { count, money, moneyShare, parseMoney, percent } from "../../format";
 import { visible } from "../../format/visible";
-import { mostOf } from "./totals";
+import { largestOf } from "./totals";
 
 type CostTableProps = {
   label: string;
@@ -17,7 +17,7 @@ type CostTableProps = {
 
 /** A ranking of costs with exact sums. */
 export function CostTable({ label, header, rows, error, onRetry, link }: CostTableProps) {
-  const most = useMemo(() => mostOf((rows ?? []).map((row) => row.usd)), [rows]);
+  const most = useMemo(() => largestOf((rows ?? []).map((row) => row.usd)), [rows]);
   const busiest = useMemo(() => (rows ?? []).reduce((max, row) => Math.max(max, row.calls), 1), [rows]);
   const columns = useMemo(() => columnsOf(header, most, busiest), [header, most, busiest]);
   return (

@@ -10,8 +10,8 @@ import { EmptyState, ErrorState, Skeleton } from "../../components/States";
 import { Segments } from "../../components/Segments";
 import { compareMoney, count, money, parseMoney, percent } from "../../format";
 import { CostTable } from "./CostTable";
-import { isMissing } from "./purse";
-import { bucketLabel, bucketsOf, bucketWords, dayWords, type Grain, grainsOf, lengthOf, previousOf, type Range } from "./range";
+import { isNotFound } from "./balance";
+import { bucketLabel, bucketsOf, bucketTitle, dayTitle, type Grain, grainsOf, lengthOf, previousOf, type Range } from "./range";
 import { SpendChart } from "./SpendChart";
 import { byBucket, type Share, shares, shifted, type Totals, totalOf } from "./totals";
 
@@ -25,8 +25,8 @@ type CostsViewProps = {
 };
 
 /** How many accounts and tools are ranked. The sums above are of all. */
-const top = 200;
-const stacked = 4; // accounts with a color of their own in the chart
+const maxRanked = 200;
+const maxStacked = 4; // accounts with a color of their own in the chart
 
 /** What calls cost in a period: in total, over time, by account and by tool. */
 export function CostsView({ range, grain: chosen, account, search, own, onGrain }: CostsViewProps) {
@@ -34,9 +34,9 @@ export function CostsView({ range, grain: chosen, account, search, own, onGrain 
   const { offered, standard } = useMemo(() => grainsOf(range), [range]);
   const grain = chosen && offered.includes(chosen) ? chosen : standard;
   const totals = useQuery(queries.costs({ account, since, until, by: grain }));
-  const accounts = useQuery({ ...queries.costs({ account, since, until, by: "account", top }), enabled: !own });
-  const tools = useQuery(queries.costs({ account, since, until, by: "tool", top }));
-  const nothing = isMissing(totals.error) ? <NoRecord /> : totals.data?.costs.length === 0 ? <NoCalls range={range} account={own ? "your account" : account} /> : undefined;
+  const accounts = useQuery({ ...queries.costs({ account, since, until, by: "account", top: maxRanked }), enabled: !own });
+  const tools = useQuery(queries.costs({ account, since, until, by: "tool", top: maxRanked }));
+  const nothing = isNotFound(totals.error) ? <NoRecord /> : totals.data?.costs.length === 0 ? <NoCalls range={range} account={own ? "your account" : account} /> : undefined;
   if (nothing) return <Card>{nothing}</Card>;
   const ranking = own || account ? [] : (accounts.data?.costs ?? []);
   return (
@@ -67,7 +67,7 @@ function NoRecord() {
 }
 
 function NoCalls({ range, account }: { range: Range; account: string | undefined }) {
-  const when = range.first === range.last ? `on ${dayWords(range.first)}` : `from ${dayWords(range.first)} to ${dayWords(range.last)}`;
+  const when = range.first === range.last ? `on ${dayTitle(range.first)}` : `from ${dayTitle(range.first)} to ${dayTitle(range.last)}`;
   return (
     <EmptyState icon={<Coins />} title="No calls in this period">
       There were no calls{account ? ` for ${account}` : ""} {when}. Choose another period, or watch live <Link to="/calls">calls</Link> as they happen.
@@ -85,7 +85,7 @@ function callsLink({ server, tool }: CostRow) {
 }
 
 
-const ranked = (rows: CostRow[] | undefined) => (rows?.length === top ? `top ${top} by spend` : undefined);
+const ranked = (rows: CostRow[] | undefined) => (rows?.length === maxRanked ? `top ${maxRanked} by spend` : undefined);
 
 type PeriodProps = { range: Range; grain: Grain; offered: Grain[]; costs: CostRow[]; ranking: CostRow[]; account: string | undefined; onGrain: (grain: Grain) => void };
 
@@ -97,7 +97,7 @@ function Period({ range, grain, offered, costs, ranking, account, onGrain }: Per
   const buckets = useMemo(() => byBucket(bucketsOf(range, grain), costs), [range, grain, costs]);
   const before = usePrevious(range, account);
   const parts = useParts(range, grain, buckets.map((each) => each.usd), ranking);
-  const points = buckets.map(({ bucket, calls, errors }) => ({ key: bucket, label: bucketLabel(bucket, grain), title: bucketWords(bucket, grain), ok: calls - errors, errors }));
+  const points = buckets.map(({ bucket, calls, errors }) => ({ key: bucket, label: bucketLabel(bucket, grain), title: bucketTitle(bucket, grain), ok: calls - errors, errors }));
   const controls = (
     <div className="row-wrap">
       <Segments label="Measure" value={shown} items={[{ value: "usd", label: "Spend" }, { value: "calls", label: "Calls" }]} onChange={setShown} />
@@ -123,7 +123,7 @@ function usePrevious(range: Range, account: string | undefined): { costs: CostRo
 
 /** The amounts of the accounts that spent most, and of the others together. */
 function useParts(range: Range, grain: Grain, totals: string[], ranking: CostRow[]): Share[] {
-  const names = ranking.filter((row) => compareMoney(row.usd, "0") > 0).slice(0, stacked).map((row) => row.account ?? "");
+  const names = ranking.filter((row) => compareMoney(row.usd, "0") > 0).slice(0, maxStacked).map((row) => row.account ?? "");
   const wanted = names.length > 1 ? names : [];
   const found = useQueries({ queries: wanted.map((account) => queries.costs({ account, since: range.since, until: range.until, by: grain })) });
   if (wanted.length === 0 || found.some(({ data }) => !data)) return [{ name: names[0] ?? "Spend", usd: totals }];
@@ -132,7 +132,7 @@ function useParts(range: Range, grain: Grain, totals: string[], ranking: CostRow
 }
 
 function Sums({ range, total, before }: { range: Range; total: Totals; before: Totals | undefined }) {
-  const days = range.first === range.last ? `${dayWords(range.first)}, UTC` : `${dayWords(range.first)} to ${dayWords(range.last)}, UTC`;
+  const days = range.first === range.last ? `${dayTitle(range.first)}, UTC` : `${dayTitle(range.first)} to ${dayTitle(range.last)}, UTC`;
   return (
     <div className="grid-stats Spend-stats">
       <Stat label="Spent" value={money(total.usd)} note={days} />

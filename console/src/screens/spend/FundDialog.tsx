@@ -1,14 +1,14 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { fundAccount } from "../../api/actions";
-import type { Purse } from "../../api/types";
+import type { Balance } from "../../api/types";
 import { Button } from "../../components/Button";
 import { Dialog } from "../../components/Dialog";
 import { TextField } from "../../components/Field";
 import { ErrorNote } from "../../components/States";
 import { toast } from "../../components/Toast";
 import { addMoney, money } from "../../format";
-import { amountOf } from "./purse";
+import { parseAmount } from "./balance";
 
 type Draft = { account: string; amount: string; reference: string };
 
@@ -16,11 +16,11 @@ type Draft = { account: string; amount: string; reference: string };
  * Puts money into an account, or takes it out: first what, then once more in words. The
  * reference stays the same while the dialog is open, so that trying again funds once.
  */
-export function FundDialog({ purse, onClose }: { purse: Purse | undefined; onClose: () => void }) {
+export function FundDialog({ purse, onClose }: { purse: Balance | undefined; onClose: () => void }) {
   const client = useQueryClient();
   const [draft, setDraft] = useState<Draft>(() => ({ account: purse?.id ?? "", amount: "", reference: newReference() }));
-  const [sure, setSure] = useState(false);
-  const amount = amountOf(draft.amount);
+  const [reviewing, setReviewing] = useState(false);
+  const amount = parseAmount(draft.amount);
   const fund = useMutation({
     mutationFn: () => fundAccount(draft.account.trim(), amount ?? "", draft.reference.trim()),
     onSuccess: (funded) => {
@@ -32,17 +32,17 @@ export function FundDialog({ purse, onClose }: { purse: Purse | undefined; onClo
   const submit = (event: FormEvent) => {
     event.preventDefault();
     if (!amount || !draft.account.trim() || !draft.reference.trim()) return;
-    if (sure) fund.mutate();
-    else setSure(true);
+    if (reviewing) fund.mutate();
+    else setReviewing(true);
   };
   return (
     <Dialog open onClose={onClose} title={purse ? `Fund ${purse.id}` : "Fund account"}>
       <form className="stack" onSubmit={submit}>
-        {sure && amount ? <Review draft={draft} amount={amount} purse={purse} /> : <Fields draft={draft} onChange={setDraft} fixed={purse !== undefined} />}
+        {reviewing && amount ? <Review draft={draft} amount={amount} purse={purse} /> : <Fields draft={draft} onChange={setDraft} fixed={purse !== undefined} />}
         <ErrorNote error={fund.error} />
         <div className="Spend-buttons">
-          <Button onClick={sure ? () => setSure(false) : onClose}>{sure ? "Back" : "Cancel"}</Button>
-          <Button type="submit" variant="primary" busy={fund.isPending} disabled={!amount || !draft.account.trim() || !draft.reference.trim()}>{sure ? (amount?.startsWith("-") ? "Withdraw" : "Fund") : "Continue"}</Button>
+          <Button onClick={reviewing ? () => setReviewing(false) : onClose}>{reviewing ? "Back" : "Cancel"}</Button>
+          <Button type="submit" variant="primary" busy={fund.isPending} disabled={!amount || !draft.account.trim() || !draft.reference.trim()}>{reviewing ? (amount?.startsWith("-") ? "Withdraw" : "Fund") : "Continue"}</Button>
         </div>
       </form>
     </Dialog>
@@ -54,7 +54,7 @@ function newReference(): string {
 }
 
 function Fields({ draft, onChange, fixed }: { draft: Draft; onChange: (draft: Draft) => void; fixed: boolean }) {
-  const wrong = draft.amount.trim() !== "" && !amountOf(draft.amount) ? "Enter an amount such as 5 or 0.25, with at most 9 decimal places." : undefined;
+  const wrong = draft.amount.trim() !== "" && !parseAmount(draft.amount) ? "Enter an amount such as 5 or 0.25, with at most 9 decimal places." : undefined;
   return (
     <>
       {!fixed && <TextField label="Account" required value={draft.account} onChange={(account) => onChange({ ...draft, account })} maxLength={128} autoComplete="off" spellCheck={false} hint="Letters, digits and . _ @ : / + -" />}
@@ -64,7 +64,7 @@ function Fields({ draft, onChange, fixed }: { draft: Draft; onChange: (draft: Dr
   );
 }
 
-function Review({ draft, amount, purse }: { draft: Draft; amount: string; purse: Purse | undefined }) {
+function Review({ draft, amount, purse }: { draft: Draft; amount: string; purse: Balance | undefined }) {
   const out = amount.startsWith("-");
   return (
     <div className="stack-s" role="status">

@@ -5,15 +5,15 @@ import { Card, Stat } from "../../components/Card";
 import { EmptyState, ErrorState, Skeleton } from "../../components/States";
 import { money } from "../../format";
 import { useMe } from "../../session";
-import { Used } from "./Accounts";
+import { Usage } from "./Accounts";
 import { NoLedger } from "./NoLedger";
-import { availableOf, isMissing } from "./purse";
+import { availableOf, isNotFound } from "./balance";
 
 /** The account of who is signed in, for who may not see others. */
 export function OwnAccount() {
   const me = useMe();
   const { data: purse, error, refetch } = useQuery(queries.account());
-  if (isMissing(error)) return <Card><NoLedger /></Card>;
+  if (isNotFound(error)) return <Card><NoLedger /></Card>;
   if (!purse) return <Card>{error ? <ErrorState error={error} onRetry={() => void refetch()} /> : <Skeleton lines={3} />}</Card>;
   if ([purse.remainingUsd, purse.spentUsd].every((amount) => Number(amount) === 0)) return <Card><NoMoney account={me?.account} /></Card>;
   return (
@@ -23,7 +23,7 @@ export function OwnAccount() {
         <Stat label="Held" value={money(purse.heldUsd)} note="for running calls" />
         <Stat label="Spent" value={money(purse.spentUsd)} note="in total" />
       </div>
-      <Card title={purse.id} description="Spent of total funds."><Used purse={purse} /></Card>
+      <Card title={purse.id} description="Spent of total funds."><Usage purse={purse} /></Card>
     </div>
   );
 }

@@ -3,7 +3,7 @@ import { Timer } from "lucide-react";
 import { useMemo, useState } from "react";
 import { closeSession } from "../../api/actions";
 import { queries } from "../../api/queries";
-import type { Purse } from "../../api/types";
+import type { Balance } from "../../api/types";
 import { StateStatus } from "../../components/Badge";
 import { Button } from "../../components/Button";
 import { Card } from "../../components/Card";
@@ -18,7 +18,7 @@ import { count, money, moneyShare, parseMoney, plural } from "../../format";
 import { oneOf } from "../../search";
 import { useMe } from "../../session";
 import { NoLedger } from "./NoLedger";
-import { isMissing } from "./purse";
+import { isNotFound } from "./balance";
 
 const states = [
   { value: "", label: "All" },
@@ -32,14 +32,14 @@ type SessionsProps = { account: string | undefined; own: boolean; state: string 
 /** Sessions: budgets taken out of accounts. */
 export function Sessions({ account, own, state, onState }: SessionsProps) {
   const me = useMe();
-  const [closing, setClosing] = useState<Purse>();
+  const [closing, setClosing] = useState<Balance>();
   const known = oneOf(["open", "closed", "expired"], state);
   const sessions = useInfiniteQuery(queries.sessions({ account, state: known, limit: 100 }));
   const columns = useMemo(() => {
     const columns = columnsOf((purse) => me?.role === "operator" || me?.account === purse.account, setClosing);
     return own ? columns.filter(({ id }) => id !== "account") : columns;
   }, [me, own]);
-  if (isMissing(sessions.error)) return <Card><NoLedger /></Card>;
+  if (isNotFound(sessions.error)) return <Card><NoLedger /></Card>;
   return (
     <Card flush title="Sessions" description="A session is a budget reserved from an account. The remainder returns to the account when the session ends." actions={<Select label="State" labelHidden value={known ?? ""} items={states} onChange={(next) => onState(next || undefined)} />}>
       <Table
@@ -58,7 +58,7 @@ export function Sessions({ account, own, state, onState }: SessionsProps) {
   );
 }
 
-function columnsOf(mayClose: (purse: Purse) => boolean, close: (purse: Purse) => void): Column<Purse>[] {
+function columnsOf(mayClose: (purse: Balance) => boolean, close: (purse: Balance) => void): Column<Balance>[] {
   return [
     { id: "id", header: "Session", min: 190, grow: 2, cell: (purse) => <span className="mono" title={`Calls in ${purse.id}`}>{purse.id}</span> },
     { id: "account", header: "Account", min: 120, grow: 1, drop: 1, cell: (purse) => <span className="cut" title={purse.account}>{purse.account}</span> },
@@ -77,17 +77,17 @@ function columnsOf(mayClose: (purse: Purse) => boolean, close: (purse: Purse) =>
   ];
 }
 
-function Budget({ purse }: { purse: Purse }) {
+function Budget({ purse }: { purse: Balance }) {
   if ((parseMoney(purse.limitUsd) ?? 0n) === 0n) return <span className="faint">calls only</span>;
   return <div className="Spend-meter"><Meter label={`Spent by ${purse.id}`} share={moneyShare(purse.spentUsd, purse.limitUsd)} text={`${money(purse.spentUsd)} of ${money(purse.limitUsd)}`} /></div>;
 }
 
-function Calls({ purse }: { purse: Purse }) {
+function Calls({ purse }: { purse: Balance }) {
   if (!purse.maxCalls) return <span className="faint">Unlimited</span>;
   return <span title={`${plural(purse.calls ?? 0, "call")} of ${count(purse.maxCalls)}`}>{count(purse.calls ?? 0)} of {count(purse.maxCalls)}</span>;
 }
 
-function Close({ purse, onClose }: { purse: Purse | undefined; onClose: () => void }) {
+function Close({ purse, onClose }: { purse: Balance | undefined; onClose: () => void }) {
   const client = useQueryClient();
   if (!purse) return null;
   const close = async () => {

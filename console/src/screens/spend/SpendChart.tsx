@@ -1,7 +1,7 @@
 import { BandChart, type Series } from "../../components/charts";
 import { count, money } from "../../format";
-import { bucketLabel, bucketWords, type Grain } from "./range";
-import { type Bucket, mostOf, type Share, toNumber } from "./totals";
+import { bucketLabel, bucketTitle, type Grain } from "./range";
+import { type Bucket, largestOf, type Share, toNumber } from "./totals";
 
 type SpendChartProps = {
   grain: Grain;
@@ -17,7 +17,7 @@ const colors = [1, 2, 3, 4, 6] as const;
 /** Spend by day, week or month, stacked by account, with the previous period behind it. */
 export function SpendChart({ grain, buckets, parts, previous }: SpendChartProps) {
   const series = parts.map(({ name }, i): Series => ({ name, color: name === "Other accounts" ? 6 : (colors[i] ?? 6) }));
-  const peak = mostOf(buckets.map(({ usd }) => usd));
+  const peak = largestOf(buckets.map(({ usd }) => usd));
   const bands = buckets.map((each, i) => ({
     key: each.bucket,
     label: bucketLabel(each.bucket, grain),
@@ -25,7 +25,7 @@ export function SpendChart({ grain, buckets, parts, previous }: SpendChartProps)
     ...(previous && { previous: toNumber(previous[i] ?? "0") }),
     readout: <Readout bucket={each} grain={grain} parts={parts} at={i} previous={previous?.[i]} />,
   }));
-  const rows = buckets.map((each, i) => [bucketWords(each.bucket, grain), money(each.usd), money(previous?.[i] ?? "0"), count(each.calls)]);
+  const rows = buckets.map((each, i) => [bucketTitle(each.bucket, grain), money(each.usd), money(previous?.[i] ?? "0"), count(each.calls)]);
   return <BandChart label={`Spend by ${grain}`} bands={bands} series={series} tick={dollars} note={`Peak ${money(peak)} per ${grain}`} table={{ columns: [grain, "Spend", "Previous period", "Calls"], rows }} />;
 }
 
@@ -35,7 +35,7 @@ function Readout({ bucket, grain, parts, at, previous }: ReadoutProps) {
   const paid = parts.length > 1 ? parts.filter(({ usd }) => Number(usd[at]) > 0) : [];
   return (
     <>
-      <span className="strong">{bucketWords(bucket.bucket, grain)}</span> {money(bucket.usd)}
+      <span className="strong">{bucketTitle(bucket.bucket, grain)}</span> {money(bucket.usd)}
       {paid.map(({ name, usd }) => <span key={name} className="faint"> · {name} {money(usd[at])}</span>)}
       {previous !== undefined && <span className="faint"> · previous {money(previous)}</span>}
       <span className="faint"> · {count(bucket.charged)} paid of {count(bucket.calls)} calls</span>

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { bucketLabel, bucketsOf, bucketWords, dayWords, grainsOf, previousOf, rangeOf } from "./range";
+import { bucketLabel, bucketsOf, bucketTitle, dayTitle, grainsOf, previousOf, rangeOf } from "./range";
 
 const now = Date.parse("2026-11-15T10:00:00Z");
 
@@ -41,10 +41,10 @@ test("the previous period is as long, and ends where this one begins", () => {
 test("the words of buckets", () => {
   expect(bucketLabel("2027-01-01", "month")).toBe("Jan 27");
   expect(bucketLabel("2026-11-09", "week")).toBe("9 Nov");
-  expect(bucketWords("2026-11-09", "week")).toBe("Week of 9 Nov");
-  expect(bucketWords("2026-11-01", "month")).toBe("November 2026");
+  expect(bucketTitle("2026-11-09", "week")).toBe("Week of 9 Nov");
+  expect(bucketTitle("2026-11-01", "month")).toBe("November 2026");
 });
 
 test("a day in words", () => {
-  expect(dayWords("2026-11-15")).toBe("Sun 15 Nov");
+  expect(dayTitle("2026-11-15")).toBe("Sun 15 Nov");
 });

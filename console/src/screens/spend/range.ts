@@ -1,7 +1,7 @@
 // The period that costs are read for, and the buckets of its chart. Days are those of UTC.
 
 const day = 86_400_000;
-const mostBands = 62; // bars that a phone has room for
+const maxBands = 62; // bars that a phone has room for
 
 export const presets = [
   { value: "today", label: "Today", days: 1 },
@@ -60,7 +60,7 @@ export type Grain = (typeof grains)[number];
 /** The grains that make a readable chart of a period, the one to begin with first in its list. */
 export function grainsOf(range: Pick<Range, "first" | "last">): { offered: Grain[]; standard: Grain } {
   const days = lengthOf(range);
-  const offered = grains.filter((grain) => bucketsOf(range, grain, mostBands + 1).length <= mostBands && (grain === "day" || days > (grain === "week" ? 7 : 31)));
+  const offered = grains.filter((grain) => bucketsOf(range, grain, maxBands + 1).length <= maxBands && (grain === "day" || days > (grain === "week" ? 7 : 31)));
   const standard = days <= 31 ? "day" : days <= 190 ? "week" : "month";
   return { offered: offered.length > 0 ? offered : ["month"], standard: offered.includes(standard) ? standard : (offered[0] ?? "month") };
 }
@@ -74,7 +74,7 @@ export function bucketOf(text: string, grain: Grain): string {
 }
 
 /** The buckets of a period, the oldest first; only the last ones when there are very many. */
-export function bucketsOf({ first, last }: Pick<Range, "first" | "last">, grain: Grain, most = mostBands): string[] {
+export function bucketsOf({ first, last }: Pick<Range, "first" | "last">, grain: Grain, most = maxBands): string[] {
   const buckets: string[] = [];
   for (let at = bucketOf(last, grain); at >= bucketOf(first, grain) && buckets.length < most; at = bucketOf(dayText(timeOf(at) - day), grain)) buckets.unshift(at);
   return buckets;
@@ -100,7 +100,7 @@ const format = (options: Intl.DateTimeFormatOptions) => {
 };
 
 /** A day: "Sun 15 Nov". */
-export const dayWords = format({ weekday: "short", day: "numeric", month: "short" });
+export const dayTitle = format({ weekday: "short", day: "numeric", month: "short" });
 const dayLabel = format({ day: "numeric", month: "short" });
 const monthLabel = format({ month: "short" });
 const monthWords = format({ month: "long", year: "numeric" });
@@ -112,7 +112,7 @@ export function bucketLabel(bucket: string, grain: Grain): string {
 }
 
 /** A bucket in full: "Sun 15 Nov", "Week of 9 Nov", "November 2026". */
-export function bucketWords(bucket: string, grain: Grain): string {
-  if (grain === "day") return dayWords(bucket);
+export function bucketTitle(bucket: string, grain: Grain): string {
+  if (grain === "day") return dayTitle(bucket);
   return grain === "week" ? `Week of ${dayLabel(bucket)}` : monthWords(bucket);
 }

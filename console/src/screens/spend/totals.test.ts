@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { byBucket, mostOf, shares, shifted, totalOf } from "./totals";
+import { byBucket, largestOf, shares, shifted, totalOf } from "./totals";
 
 const row = (usd: string, day?: string) => ({ calls: 2, errors: 1, charged: 1, usd, day });
 
@@ -10,8 +10,8 @@ test("sums are exact where floats are not", () => {
 });
 
 test("the largest amount, by value and not by text", () => {
-  expect(mostOf(["9", "10", "2.5"])).toBe("10");
-  expect(mostOf([])).toBe("0");
+  expect(largestOf(["9", "10", "2.5"])).toBe("10");
+  expect(largestOf([])).toBe("0");
 });
 
 test("buckets without calls are there too", () => {

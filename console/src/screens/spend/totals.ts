@@ -15,7 +15,7 @@ export function totalOf(costs: CostRow[]): Totals {
 }
 
 /** The largest of some amounts. */
-export function mostOf(amounts: string[]): string {
+export function largestOf(amounts: string[]): string {
   return amounts.reduce((most, each) => (compareMoney(each, most) > 0 ? each : most), "0");
 }
 

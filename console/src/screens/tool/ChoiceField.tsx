@@ -1,7 +1,7 @@
 import type { FieldProps } from "@rjsf/utils";
 import { useEffect, useId, useRef, useState } from "react";
 import type { Json, JsonObject } from "../../api/json";
-import { beginning, optionFor, suits } from "./choice";
+import { initialValue, optionFor, fitsOption } from "./choice";
 import { unsetKey } from "./formSchema";
 
 /** One of several schemas: a list to choose from, and the fields of the chosen one. */
@@ -15,12 +15,12 @@ export function ChoiceField(props: FieldProps) {
   useEffect(() => {
     if (JSON.stringify(known.current) === JSON.stringify(value)) return;
     known.current = value;
-    if (!suits(options[chosen] ?? {}, value)) setChosen(optionFor(options, value));
+    if (!fitsOption(options[chosen] ?? {}, value)) setChosen(optionFor(options, value));
   });
   const option = options[chosen] ?? {};
   const choose = (next: number) => {
     const target = options[next] ?? {};
-    const begun = beginning(target, target[unsetKey] ? undefined : (registry.schemaUtils.getDefaultFormState(target, undefined) as Json | undefined));
+    const begun = initialValue(target, target[unsetKey] ? undefined : (registry.schemaUtils.getDefaultFormState(target, undefined) as Json | undefined));
     known.current = begun;
     setChosen(next);
     onChange(begun, fieldPathId.path);

@@ -10,19 +10,19 @@ import { visible } from "../../format/visible";
 import { Markdown } from "./Markdown";
 import { isMarkdown } from "./markdown";
 
-const mostBlocks = 100;
-const longestText = 200_000;
-const largestData = 8 << 20; // characters of base64 that are shown as a picture
+const maxBlocks = 100;
+const maxTextLength = 200_000;
+const maxDataLength = 8 << 20; // characters of base64 that are shown as a picture
 
 /** The content of a result, block by block. Nothing is interpreted as HTML. */
 export function Content({ content }: { content: JsonObject[] }) {
   if (content.length === 0) return <p className="faint">The result has no content.</p>;
   return (
     <div className="stack-s">
-      {content.slice(0, mostBlocks).map((block, i) => (
+      {content.slice(0, maxBlocks).map((block, i) => (
         <Block key={i} block={block} />
       ))}
-      {content.length > mostBlocks && <p className="faint">{plural(content.length - mostBlocks, "more block")} in the raw response.</p>}
+      {content.length > maxBlocks && <p className="faint">{plural(content.length - maxBlocks, "more block")} in the raw response.</p>}
     </div>
   );
 }
@@ -30,7 +30,7 @@ export function Content({ content }: { content: JsonObject[] }) {
 function Block({ block }: { block: JsonObject }) {
   const { type, text, data, mimeType, resource } = block;
   const media = typeof mimeType === "string" ? mimeType : "";
-  if (type === "text" && typeof text === "string") return <Words text={text} />;
+  if (type === "text" && typeof text === "string") return <TextBlock text={text} />;
   if (type === "image" && typeof data === "string") return <Picture data={data} media={media} />;
   if (type === "audio" && typeof data === "string") return <Save data={data} media={media} name="audio" />;
   if (type === "resource_link") return <ResourceLink link={block} />;
@@ -39,23 +39,23 @@ function Block({ block }: { block: JsonObject }) {
 }
 
 /** A text: JSON as a tree, Markdown rendered, anything else as it is. The source is one click away. */
-function Words({ text }: { text: string }) {
+function TextBlock({ text }: { text: string }) {
   const [view, setView] = useState<"shown" | "source">("shown");
   const json = useMemo(() => jsonOf(text), [text]);
   const rendered = json !== undefined ? <JsonView value={json} label="JSON text" open={3} /> : isMarkdown(text) ? <Markdown text={text} /> : undefined;
-  const cut = text.length > longestText && <p className="faint">{plural(text.length - longestText, "more character")} in the raw response.</p>;
-  if (!rendered) return <><Code text={text.slice(0, longestText)} wrap label="Text" />{cut}</>;
+  const cut = text.length > maxTextLength && <p className="faint">{plural(text.length - maxTextLength, "more character")} in the raw response.</p>;
+  if (!rendered) return <><Code text={text.slice(0, maxTextLength)} wrap label="Text" />{cut}</>;
   return (
     <div className="stack-s">
       <div><Segments label="Text view" value={view} items={[{ value: "shown", label: json !== undefined ? "Parsed" : "Markdown" }, { value: "source", label: "Source" }]} onChange={setView} /></div>
-      {view === "shown" ? rendered : <><Code text={text.slice(0, longestText)} wrap label="Text" />{cut}</>}
+      {view === "shown" ? rendered : <><Code text={text.slice(0, maxTextLength)} wrap label="Text" />{cut}</>}
     </div>
   );
 }
 
 /** The object or list that a text is. */
 function jsonOf(text: string): Json | undefined {
-  if (text.length > longestText || !/^\s*[[{]/.test(text)) return undefined;
+  if (text.length > maxTextLength || !/^\s*[[{]/.test(text)) return undefined;
   try {
     return JSON.parse(text) as Json;
   } catch {
@@ -68,7 +68,7 @@ const pictures = new Set(["image/png", "image/jpeg", "image/gif", "image/webp", 
 
 function Picture({ data, media }: { data: string; media: string }) {
   const [broken, setBroken] = useState(false);
-  if (!pictures.has(media) || data.length > largestData || broken) return <Save data={data} media={media} name="image" />;
+  if (!pictures.has(media) || data.length > maxDataLength || broken) return <Save data={data} media={media} name="image" />;
   return (
     <Framed title={`Image, ${media}, ${sizeOf(data)}`}>
       <img className="Content-image" src={`data:${media};base64,${data}`} alt="Image returned by the tool" onError={() => setBroken(true)} />
@@ -101,19 +101,19 @@ function ResourceLink({ link }: { link: JsonObject }) {
   const { uri, name, title, description } = link;
   const address = typeof uri === "string" ? uri : "";
   return (
-    <Framed title={`Link to ${visible(words(title) ?? words(name) ?? "a resource")}`}>
+    <Framed title={`Link to ${visible(nonEmpty(title) ?? nonEmpty(name) ?? "a resource")}`}>
       {/^https?:\/\//i.test(address) ? <a className="wrap-anywhere" href={address} target="_blank" rel="noopener noreferrer nofollow">{visible(address)}</a> : <code className="wrap-anywhere">{visible(address)}</code>}
-      {words(description) && <p className="soft">{visible(words(description) ?? "")}</p>}
+      {nonEmpty(description) && <p className="soft">{visible(nonEmpty(description) ?? "")}</p>}
     </Framed>
   );
 }
 
 function Resource({ resource }: { resource: JsonObject }) {
   const { uri, text, blob, mimeType } = resource;
-  const media = words(mimeType) ?? "";
+  const media = nonEmpty(mimeType) ?? "";
   return (
-    <Framed title={`Resource ${visible(words(uri) ?? "")}${media && `, ${visible(media)}`}`}>
-      {typeof text === "string" && <Words text={text} />}
+    <Framed title={`Resource ${visible(nonEmpty(uri) ?? "")}${media && `, ${visible(media)}`}`}>
+      {typeof text === "string" && <TextBlock text={text} />}
       {typeof blob === "string" && (pictures.has(media) ? <Picture data={blob} media={media} /> : <Save data={blob} media={media} name="resource" />)}
     </Framed>
   );
@@ -132,6 +132,6 @@ function sizeOf(base64: string): string {
   return bytes(Math.floor((base64.length * 3) / 4));
 }
 
-function words(value: Json | undefined): string | undefined {
+function nonEmpty(value: Json | undefined): string | undefined {
   return typeof value === "string" && value !== "" ? value : undefined;
 }

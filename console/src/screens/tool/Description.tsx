@@ -1,14 +1,14 @@
 import { useState } from "react";
 import { visible } from "../../format/visible";
 
-const shortest = 420; // characters, or
-const fewLines = 6; // lines, that are shown without folding
+const foldFrom = 420; // characters, or
+const foldFromLines = 6; // lines, that are shown without folding
 
 /** The description of a tool, as text. Long ones fold. */
 export function Description({ text }: { text: string }) {
   const [open, setOpen] = useState(false);
   if (text.trim() === "") return <p className="faint">No description.</p>;
-  const isLong = text.length > shortest || text.split("\n").length > fewLines;
+  const isLong = text.length > foldFrom || text.split("\n").length > foldFromLines;
   return (
     <div className="Description">
       <p className={isLong && !open ? "Description-text Description-folded" : "Description-text"}>{visible(text)}</p>

@@ -3,11 +3,11 @@ import type { ReactNode } from "react";
 import type { ToolDetail } from "../../api/types";
 import { duration, percent, plural, price } from "../../format";
 import { visible } from "../../format/visible";
-import { limitWords } from "../catalog/limit";
+import { limitTexts } from "../catalog/limit";
 
 /** The main facts of a tool. */
 export function Facts({ tool }: { tool: ToolDetail }) {
-  const limits = limitWords(tool.rateLimit);
+  const limits = limitTexts(tool.rateLimit);
   return (
     <dl className="Facts">
       <Fact name="Source" note={tool.file ?? (tool.server ? undefined : tool.origin)}>

@@ -15,7 +15,7 @@ import { Content } from "./Content";
 import { errorOf, resultIssues } from "./issues";
 import type { Outcome as Ended } from "./rounds";
 import { Structured } from "./Structured";
-import { codeOf } from "./useTrial";
+import { codeOf } from "./useToolRun";
 
 /** The time since a call began, with a button to cancel it. */
 export function Running({ since, onCancel }: { since: number; onCancel: () => void }) {
@@ -43,14 +43,14 @@ export function Outcome({ outcome, onAgain }: { outcome: Ended | undefined; onAg
         <span className="soft small">{duration(outcome.ms * 1e6)} round trip</span>
       </div>
       {outcome.error !== undefined && <Refused error={outcome.error} />}
-      {outcome.lost && <Lost onAgain={onAgain} />}
+      {outcome.lost && <RunAgain onAgain={onAgain} />}
       {outcome.answer && <Answered answer={outcome.answer} />}
     </div>
   );
 }
 
 /** A question can be answered once. */
-function Lost({ onAgain }: { onAgain: () => void }) {
+function RunAgain({ onAgain }: { onAgain: () => void }) {
   return (
     <div className="row-wrap">
       <Button icon={<RotateCw />} onClick={onAgain}>Run again</Button>

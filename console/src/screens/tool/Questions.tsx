@@ -8,17 +8,17 @@ import { visible } from "../../format/visible";
 import { FormBoundary } from "./FormBoundary";
 import { JsonEditor } from "./JsonEditor";
 import { allOf, answersOf, checked, type Draft, draftOf, isTooLarge, pageOf, type Question, questionForm, questionsOf } from "./questions";
-import type { Asked } from "./rounds";
+import type { OpenQuestion } from "./rounds";
 import "./Questions.css";
 
 const ArgumentForm = lazy(() => import("./ArgumentForm"));
 
-type QuestionsProps = { tool: string; server: string | undefined; asked: Asked; onAnswer: (answers: Answers) => void };
+type QuestionsProps = { tool: string; server: string | undefined; openQuestion: OpenQuestion; onAnswer: (answers: Answers) => void };
 
 /** What a tool asks before it goes on. It says whose question it is: a tool may word it as the console would. */
-export function Questions({ tool, server, asked, onAnswer }: QuestionsProps) {
+export function Questions({ tool, server, openQuestion, onAnswer }: QuestionsProps) {
   const id = useId();
-  const questions = useMemo(() => questionsOf(asked.inputRequired), [asked]);
+  const questions = useMemo(() => questionsOf(openQuestion.inputRequired), [openQuestion]);
   const written = useDrafts(questions);
   const frame = useFocus();
   const accept = (event?: FormEvent) => {
@@ -36,12 +36,12 @@ export function Questions({ tool, server, asked, onAnswer }: QuestionsProps) {
   };
   return (
     <form ref={frame} className="Questions" noValidate tabIndex={-1} aria-labelledby={`${id}-who`} aria-describedby={questions.map((_, i) => `${id}-${i}`).join(" ") || undefined} onSubmit={accept} onKeyDown={press}>
-      <Who id={`${id}-who`} tool={tool} server={server} round={asked.round} />
+      <Origin id={`${id}-who`} tool={tool} server={server} round={openQuestion.round} />
       {questions.map((question, i) => (
         <OneQuestion key={question.key} id={`${id}-${i}`} question={question} prefix={`question${i}`} draft={written.drafts[i] ?? draftOf(question)} alone={questions.length === 1} onChange={(draft) => written.change(i, draft)} />
       ))}
       {questions.length === 0 && <p className="soft">The tool is waiting to continue.</p>}
-      <Foot questions={questions} fault={written.fault ?? asked.refused} onAnswer={onAnswer} />
+      <Foot questions={questions} fault={written.fault ?? openQuestion.refused} onAnswer={onAnswer} />
     </form>
   );
 }
@@ -62,9 +62,9 @@ function useFocus() {
 /** The answers as they are written, and what is wrong with them. */
 function useDrafts(questions: Question[]) {
   const [drafts, setDrafts] = useState(() => questions.map(draftOf));
-  const [large, setLarge] = useState(false);
+  const [tooLarge, setTooLarge] = useState(false);
   const wrong = drafts.reduce((sum, { faults }) => sum + faults.length, 0);
-  const fault = wrong > 0 ? `${plural(wrong, "invalid value")}` : large ? "The answers are too large. The limit is 64 KiB." : undefined;
+  const fault = wrong > 0 ? `${plural(wrong, "invalid value")}` : tooLarge ? "The answers are too large. The limit is 64 KiB." : undefined;
   const change = (at: number, draft: Draft) => setDrafts((old) => old.map((each, i) => (i === at ? draft : each)));
   /** The answers, if all are as they were asked for. */
   const finish = (): Answers | undefined => {
@@ -72,13 +72,13 @@ function useDrafts(questions: Question[]) {
     const answers = answersOf(questions, next);
     const unsendable = isTooLarge(answers);
     setDrafts(next);
-    setLarge(unsendable);
+    setTooLarge(unsendable);
     return unsendable || next.some(({ faults }) => faults.length > 0) ? undefined : answers;
   };
   return { drafts, fault, change, finish };
 }
 
-function Who({ id, tool, server, round }: { id: string; tool: string; server: string | undefined; round: number }) {
+function Origin({ id, tool, server, round }: { id: string; tool: string; server: string | undefined; round: number }) {
   return (
     <header className="Questions-who">
       <MessageCircleQuestion aria-hidden="true" />
@@ -156,14 +156,14 @@ function Foot({ questions, fault, onAnswer }: FootProps) {
         {questions.length > 0 && <Button onClick={() => onAnswer(allOf(questions, "decline"))}>{all ? "Decline all" : "Decline"}</Button>}
         {questions.length > 0 && <Button variant="quiet" onClick={() => onAnswer(allOf(questions, "cancel"))}>Cancel</Button>}
       </div>
-      <p className="faint small">{footWords(questions)}The question expires after ten minutes.</p>
+      <p className="faint small">{footText(questions)}The question expires after ten minutes.</p>
     </footer>
   );
 }
 
 const isForm = (questions: Question[]) => questions.some(({ schema }) => schema);
 
-function footWords(questions: Question[]): string {
+function footText(questions: Question[]): string {
   if (questions.length === 0) return "";
   const page = questions.some(({ url }) => url !== undefined) ? `“${isForm(questions) ? "Answer" : "Continue"}” confirms that you opened the page. ` : "";
   return `${page}Decline refuses; Cancel or Escape dismisses. `;

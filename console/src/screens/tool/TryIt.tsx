@@ -13,19 +13,19 @@ import { Select } from "../../components/Select";
 import { EmptyState } from "../../components/States";
 import { plural, price } from "../../format";
 import { visible } from "../../format/visible";
-import { takeForTool } from "../call/again";
+import { takeArguments } from "../call/rerun";
 import { Arguments, type Prepared } from "./Arguments";
 import { check, type Fault } from "./check";
 import { curl } from "./curl";
-import { draftOf, keepDraft } from "./drafts";
-import { focusUnreadable, useFocusOnFault } from "./focus";
-import { formSchema, NoForm } from "./formSchema";
-import type { Tried } from "./history";
+import { draftOf, storeDraft } from "./drafts";
+import { focusUnparsable, useFocusOnFault } from "./focus";
+import { formSchema, NotFormable } from "./formSchema";
+import type { PastRun } from "./runStorage";
 import { Outcome, Running } from "./Outcome";
 import { Questions } from "./Questions";
-import type { Attempt } from "./rounds";
-import { TriedList } from "./TriedList";
-import { type Trial, useTrial } from "./useTrial";
+import type { RunRequest } from "./rounds";
+import { RecentRuns } from "./RecentRuns";
+import { type ToolRun, useToolRun } from "./useToolRun";
 import "./TryIt.css";
 
 /** Calls the tool at one of its gates, as an agent would. */
@@ -38,7 +38,7 @@ export function TryIt({ tool, startGate }: { tool: ToolDetail; startGate: string
       </EmptyState>
     );
   }
-  return <Trying tool={tool} open={open} startGate={startGate} />;
+  return <TryForm tool={tool} open={open} startGate={startGate} />;
 }
 
 /** The form of a schema, or the reason why there is none. */
@@ -46,13 +46,13 @@ function prepare(schema: JsonObject): Prepared {
   try {
     return { form: formSchema(schema) };
   } catch (cause) {
-    return { reason: cause instanceof NoForm ? cause.message : "This schema cannot be displayed as a form." };
+    return { reason: cause instanceof NotFormable ? cause.message : "This schema cannot be displayed as a form." };
   }
 }
 
 const noSchema: JsonObject = { type: "object" };
 
-type Written = ReturnType<typeof useArguments>;
+type ArgumentDraft = ReturnType<typeof useArguments>;
 
 /** The arguments being edited, and their errors. */
 function useArguments(schema: JsonObject, checked: boolean, start: () => JsonObject) {
@@ -81,57 +81,57 @@ function useArguments(schema: JsonObject, checked: boolean, start: () => JsonObj
   };
 }
 
-function Trying({ tool, open, startGate }: { tool: ToolDetail; open: GateDecision[]; startGate: string | undefined }) {
+function TryForm({ tool, open, startGate }: { tool: ToolDetail; open: GateDecision[]; startGate: string | undefined }) {
   const schema = isObject(tool.inputSchema) ? tool.inputSchema : noSchema;
   const prepared = useMemo(() => prepare(schema), [schema]);
   const draft = draftOf(tool.server ?? "-", tool.name);
-  const written = useArguments(schema, prepared.form !== undefined, () => takeForTool(tool.server ?? "-", tool.name) ?? draft?.args ?? {});
-  const trial = useTrial(tool.server ?? "-", tool.name);
+  const written = useArguments(schema, prepared.form !== undefined, () => takeArguments(tool.server ?? "-", tool.name) ?? draft?.args ?? {});
+  const toolRun = useToolRun(tool.server ?? "-", tool.name);
   const [gate, setGate] = useState(open.find((at) => at.gate === (draft?.gate ?? startGate))?.gate ?? open.find((at) => at.gate === startGate)?.gate ?? open[0]?.gate ?? "");
-  const [more, setMore] = useState<More>({ idempotencyKey: "", session: "" });
+  const [more, setMore] = useState<Options>({ idempotencyKey: "", session: "" });
   const [confirming, setConfirming] = useState(false);
   const through = useGate(gate);
   const side = useRef<HTMLDivElement>(null);
   const form = useRef<HTMLFormElement>(null);
-  useEffect(() => keepDraft(tool.server ?? "-", tool.name, { args: written.args, gate }), [tool.server, tool.name, written.args, gate]);
+  useEffect(() => storeDraft(tool.server ?? "-", tool.name, { args: written.args, gate }), [tool.server, tool.name, written.args, gate]);
   useFocusOnFault(form, written.faults.length > 0, written.run);
   const send = async () => {
     written.tell([]);
     side.current?.scrollIntoView({ block: "nearest" });
     const name = open.find((at) => at.gate === gate)?.name ?? tool.name;
-    written.tell(await trial.run({ tool: name, gate, args: written.args, ...filled(more) }));
+    written.tell(await toolRun.run({ tool: name, gate, args: written.args, ...filled(more) }));
   };
   const run = (anyway: boolean) => {
-    if (!written.readable || trial.since !== undefined || trial.asked || focusUnreadable(form.current) || !(anyway || written.fit())) return;
+    if (!written.readable || toolRun.since !== undefined || toolRun.question || focusUnparsable(form.current) || !(anyway || written.fit())) return;
     if (tool.mode === "write" && through?.mode !== "read") setConfirming(true);
     else void send();
   };
-  const take = (tried: Tried) => {
-    written.change(tried.args);
+  const take = (run: PastRun) => {
+    written.change(run.args);
     written.tell([]);
-    if (open.some((at) => at.gate === tried.gate)) setGate(tried.gate);
+    if (open.some((at) => at.gate === run.gate)) setGate(run.gate);
   };
-  const held = trial.asked?.request;
+  const held = toolRun.question?.request;
   return (
     <div className="TryIt">
-      <Asking
+      <ArgumentPanel
         form={form}
         prepared={prepared}
         written={written}
-        busy={trial.since !== undefined}
+        busy={toolRun.since !== undefined}
         held={held}
-        cost={costWords(tool, through)}
+        cost={costText(tool, through)}
         gate={<GateChoice open={open} tool={tool.name} gate={held?.gate ?? gate} disabled={held !== undefined} onChange={setGate} />}
         curl={() => curl({ tool: open.find((at) => at.gate === gate)?.name ?? tool.name, gate, args: written.args, ...filled(more) }, through?.callers === "keys")}
         onRun={run}
       >
-        <MoreFields value={more} onChange={setMore} />
-      </Asking>
+        <OptionFields value={more} onChange={setMore} />
+      </ArgumentPanel>
       <div className="TryIt-side stack" ref={side}>
         <Card title="Result">
-          <Result tool={tool} trial={trial} onTell={written.tell} onAgain={() => run(false)} />
+          <Result tool={tool} toolRun={toolRun} onErrors={written.tell} onAgain={() => run(false)} />
         </Card>
-        <TriedList tried={trial.tried} disabled={held !== undefined} onTake={take} />
+        <RecentRuns runs={toolRun.runs} disabled={held !== undefined} onSelect={take} />
       </div>
       <Confirm open={confirming} onClose={() => setConfirming(false)} title={`Run ${tool.name}?`} action="Run" onConfirm={async () => void send()}>
         <p>This tool is not declared read-only, and the gate <strong>{gate}</strong> allows writes. The call can have real effects.</p>
@@ -140,33 +140,33 @@ function Trying({ tool, open, startGate }: { tool: ToolDetail; open: GateDecisio
   );
 }
 
-type ResultProps = { tool: ToolDetail; trial: Trial; onTell: (faults: Fault[]) => void; onAgain: () => void };
+type ResultProps = { tool: ToolDetail; toolRun: ToolRun; onErrors: (faults: Fault[]) => void; onAgain: () => void };
 
 /** The state of the call: running, waiting for an answer, or finished. */
-function Result({ tool, trial, onTell, onAgain }: ResultProps) {
-  const { since, asked, outcome } = trial;
-  const waits = asked && since === undefined;
+function Result({ tool, toolRun, onErrors, onAgain }: ResultProps) {
+  const { since, question, outcome } = toolRun;
+  const waits = question && since === undefined;
   return (
     <>
       <p className="unseen" role="status">{waits && `The tool ${visible(tool.name)} asks a question.`}</p>
-      {since !== undefined && <Running since={since} onCancel={trial.cancel} />}
-      {asked && (
+      {since !== undefined && <Running since={since} onCancel={toolRun.cancel} />}
+      {question && (
         <div hidden={!waits}>{/* keeps what was typed if the answer fails */}
-          <Questions key={asked.round} tool={tool.name} server={tool.server} asked={asked} onAnswer={async (answers) => onTell(await trial.answer(answers))} />
+          <Questions key={question.round} tool={tool.name} server={tool.server} openQuestion={question} onAnswer={async (answers) => onErrors(await toolRun.answer(answers))} />
         </div>
       )}
-      {since === undefined && !asked && <Outcome outcome={outcome} onAgain={onAgain} />}
+      {since === undefined && !question && <Outcome outcome={outcome} onAgain={onAgain} />}
     </>
   );
 }
 
-type AskingProps = {
+type ArgumentPanelProps = {
   form: RefObject<HTMLFormElement | null>;
   prepared: Prepared;
-  written: Written;
+  written: ArgumentDraft;
   busy: boolean;
   /** The call that waits for an answer: shown as it was made, and read-only. */
-  held: Attempt | undefined;
+  held: RunRequest | undefined;
   cost: string;
   gate: ReactNode;
   curl: () => string;
@@ -175,7 +175,7 @@ type AskingProps = {
 };
 
 /** The arguments and the Run button. Enter runs; Ctrl or ⌘ with Enter does where Enter is a line end. */
-function Asking({ form, prepared, written, busy, held, cost, gate, curl: command, onRun, children }: AskingProps) {
+function ArgumentPanel({ form, prepared, written, busy, held, cost, gate, curl: command, onRun, children }: ArgumentPanelProps) {
   const submit = (event: FormEvent) => {
     event.preventDefault();
     onRun(false);
@@ -197,7 +197,7 @@ function Asking({ form, prepared, written, busy, held, cost, gate, curl: command
             <div className="row-wrap">
               <Button type="submit" variant="primary" icon={<Play />} busy={busy} disabled={!readable || held !== undefined}>Run</Button>
               <span className="soft small">{held && !busy ? "Waiting for your answer" : cost}</span>
-              {here && faults.length > 0 && <Unfit faults={faults} onAnyway={() => onRun(true)} />}
+              {here && faults.length > 0 && <InvalidNote faults={faults} onAnyway={() => onRun(true)} />}
               <span className="grow" />
               <CopyButton text={command} label="Copy as curl" />
             </div>
@@ -213,18 +213,18 @@ function useGate(name: string): Gate | undefined {
 }
 
 /** The price of a call. Only execution gates charge. */
-function costWords(tool: ToolDetail, gate: Gate | undefined): string {
+function costText(tool: ToolDetail, gate: Gate | undefined): string {
   if (price(tool.priceUsd) === "free") return "Free";
   return gate?.surface === "execute" ? `${price(tool.priceUsd)} per successful call` : "Free at this gate";
 }
 
-type More = Required<Pick<CallRequest, "idempotencyKey" | "session">>;
+type Options = Required<Pick<CallRequest, "idempotencyKey" | "session">>;
 
-function filled({ idempotencyKey, session }: More): Partial<More> {
+function filled({ idempotencyKey, session }: Options): Partial<Options> {
   return { ...(idempotencyKey.trim() && { idempotencyKey: idempotencyKey.trim() }), ...(session.trim() && { session: session.trim() }) };
 }
 
-function Unfit({ faults, onAnyway }: { faults: Fault[]; onAnyway: () => void }) {
+function InvalidNote({ faults, onAnyway }: { faults: Fault[]; onAnyway: () => void }) {
   return (
     <span className="row-wrap" role="alert">
       <span className="bad small">{plural(faults.length, "invalid value")}</span>
@@ -241,7 +241,7 @@ function GateChoice({ open, gate, tool, disabled, onChange }: { open: GateDecisi
   return <Select label="Via gate" value={gate} items={items} disabled={disabled} onChange={onChange} {...(name !== undefined && name !== tool && { hint: `as ${name}` })} />;
 }
 
-function MoreFields({ value, onChange }: { value: More; onChange: (value: More) => void }) {
+function OptionFields({ value, onChange }: { value: Options; onChange: (value: Options) => void }) {
   return (
     <details className="TryIt-more">
       <summary>Options</summary>

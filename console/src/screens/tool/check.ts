@@ -7,12 +7,12 @@ import { resolve } from "./formSchema";
 
 export type Fault = { path: string[]; message: string };
 
-const mostFaults = 50;
+const maxFaults = 50;
 
 /** What is wrong with the arguments. Nothing is wrong with what cannot be checked here. */
 export function check(schema: JsonObject, args: JsonObject): Fault[] {
   try {
-    if (weight(schema, schema, new Map()) > heaviest) return [];
+    if (weight(schema, schema, new Map()) > maxWeight) return [];
     const { errors } = new Validator(checkable(schema) as object, "2020-12", false).validate(plain(args));
     return faults(errors);
   } catch {
@@ -35,7 +35,7 @@ function plain(value: unknown): Json {
   return JSON.parse(JSON.stringify(value)) as Json;
 }
 
-const heaviest = 20_000;
+const maxWeight = 20_000;
 
 /**
  * How many schemas there are when every reference is written out; one that contains itself
@@ -49,7 +49,7 @@ function weight(schema: Json, root: JsonObject, known: Map<object, number>): num
   let sum = 1;
   for (const [name, value] of Object.entries(schema)) {
     const target = name === "$ref" && typeof value === "string" ? resolve(root, value) : value;
-    if (target !== undefined && !asTheyAre.has(name) && name !== "$defs") sum += weight(target, root, known);
+    if (target !== undefined && !keptAsIs.has(name) && name !== "$defs") sum += weight(target, root, known);
   }
   known.set(schema, sum);
   return sum;
@@ -57,7 +57,7 @@ function weight(schema: Json, root: JsonObject, known: Map<object, number>): num
 
 const left = new Set(["$id", "$schema", "pattern", "patternProperties", "propertyNames", "format", "$dynamicRef", "$dynamicAnchor"]);
 const maps = new Set(["properties", "$defs", "definitions", "dependentSchemas"]);
-const asTheyAre = new Set(["enum", "const", "default", "examples", "required", "dependentRequired", "type"]);
+const keptAsIs = new Set(["enum", "const", "default", "examples", "required", "dependentRequired", "type"]);
 
 /** A copy without what is not checked here. */
 function checkable(schema: Json): Json {
@@ -67,7 +67,7 @@ function checkable(schema: Json): Json {
   const copy: [string, Json][] = [];
   for (const [name, value] of Object.entries(schema)) {
     if (left.has(name) || (loose && (name === "additionalProperties" || name === "unevaluatedProperties"))) continue;
-    if (asTheyAre.has(name)) copy.push([name, structuredClone(value)]);
+    if (keptAsIs.has(name)) copy.push([name, structuredClone(value)]);
     else if (maps.has(name) && isObject(value)) copy.push([name, Object.fromEntries(Object.entries(value).map(([key, each]) => [key, checkable(each)]))]);
     else copy.push([name, checkable(value)]);
   }
@@ -83,7 +83,7 @@ function faults(errors: OutputUnit[]): Fault[] {
   for (const error of errors) {
     if (outer.has(error.keyword) || choices.some((choice) => error.keywordLocation.startsWith(choice))) continue;
     const fault = faultOf(error);
-    if (fault && found.size < mostFaults) found.set(JSON.stringify([fault.path, fault.message]), fault);
+    if (fault && found.size < maxFaults) found.set(JSON.stringify([fault.path, fault.message]), fault);
   }
   return [...found.values()];
 }
@@ -97,7 +97,7 @@ function faultOf({ keyword, instanceLocation, error }: OutputUnit): Fault | unde
     case "additionalProperties":
     case "unevaluatedProperties": return quoted === undefined ? { path, message: "is not a known property" } : undefined;
     case "false": return { path, message: "is not a known property" };
-    case "type": return { path, message: `must be ${typeWords(error)}` };
+    case "type": return { path, message: `must be ${typeText(error)}` };
     case "oneOf":
     case "anyOf": return { path, message: "must match exactly one of the options" };
     case "enum": return { path, message: "must be one of the listed values" };
@@ -106,7 +106,7 @@ function faultOf({ keyword, instanceLocation, error }: OutputUnit): Fault | unde
   return { path, message: error.replace(/\.$/, "") };
 }
 
-function typeWords(error: string): string {
+function typeText(error: string): string {
   return /Expected "(.*)"/s.exec(error)?.[1]?.replaceAll('", "', " or ") ?? "of a different type";
 }
 

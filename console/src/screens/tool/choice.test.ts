@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Json, JsonObject } from "../../api/json";
-import { beginning, optionFor } from "./choice";
+import { initialValue, optionFor } from "./choice";
 import { formSchema } from "./formSchema";
 
 const options = (schema: Json, required = false) => {
@@ -14,7 +14,7 @@ test("an optional choice of objects is absent until it is added", () => {
   const list = options({ oneOf: [card, invoice] });
   expect(list.map(({ title }) => title)).toEqual(["not set", "Card", "Invoice"]);
   expect(optionFor(list, undefined)).toBe(0);
-  expect(beginning(list[0] ?? {}, undefined)).toBeUndefined();
+  expect(initialValue(list[0] ?? {}, undefined)).toBeUndefined();
   expect(options({ oneOf: [card, invoice] }, true)).toHaveLength(2);
 });
 
@@ -32,6 +32,6 @@ test("null is chosen explicitly, and is not the same as nothing", () => {
   expect(list.map(({ title }) => title)).toEqual(["not set", "a", "null"]);
   expect(optionFor(list, undefined)).toBe(0);
   expect(optionFor(list, null)).toBe(2);
-  expect(beginning(list[2] ?? {}, undefined)).toBeNull();
-  expect(beginning(list[1] ?? {}, undefined)).toEqual({});
+  expect(initialValue(list[2] ?? {}, undefined)).toBeNull();
+  expect(initialValue(list[1] ?? {}, undefined)).toEqual({});
 });

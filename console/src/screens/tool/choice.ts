@@ -5,14 +5,14 @@ import { asJson, fixedKey, unsetKey } from "./formSchema";
 
 /** The option that a value is shown with: the first one that it is valid for, or the one most like it. */
 export function optionFor(options: JsonObject[], value: Json | undefined): number {
-  const exact = options.findIndex((option) => suits(option, value) && (value === undefined || option[asJson] === true || fits(option, value)));
+  const exact = options.findIndex((option) => fitsOption(option, value) && (value === undefined || option[asJson] === true || fits(option, value)));
   if (exact >= 0) return exact;
-  const scores = options.map((option) => (suits(option, value) ? 1 + likeness(option, value) : 0));
+  const scores = options.map((option) => (fitsOption(option, value) ? 1 + similarity(option, value) : 0));
   return Math.max(0, scores.indexOf(Math.max(...scores)));
 }
 
 /** Whether a value can be shown with an option, also while some of its members are missing. */
-export function suits(option: JsonObject, value: Json | undefined): boolean {
+export function fitsOption(option: JsonObject, value: Json | undefined): boolean {
   if (value === undefined || option[unsetKey]) return value === undefined && option[unsetKey] === true;
   if (option[asJson]) return true;
   if (Array.isArray(option.enum)) return option.enum.some((each) => JSON.stringify(each) === JSON.stringify(value));
@@ -31,13 +31,13 @@ function hasFixed(option: JsonObject, value: JsonObject): boolean {
   return Object.entries(isObject(option.properties) ? option.properties : {}).every(([name, member]) => !isObject(member) || !member[fixedKey] || value[name] === undefined || value[name] === (Array.isArray(member.enum) ? member.enum[0] : undefined));
 }
 
-function likeness(option: JsonObject, value: Json | undefined): number {
+function similarity(option: JsonObject, value: Json | undefined): number {
   if (!isObject(value) || !isObject(option.properties)) return 0;
   return Object.keys(value).filter((name) => Object.hasOwn(option.properties as JsonObject, name)).length;
 }
 
 /** The value of an option that was just chosen. */
-export function beginning(option: JsonObject, byDefault: Json | undefined): Json | undefined {
+export function initialValue(option: JsonObject, byDefault: Json | undefined): Json | undefined {
   if (option[unsetKey] || option[asJson]) return undefined;
   if (byDefault !== undefined) return byDefault;
   return ({ null: null, object: {}, array: [], string: "" } as Record<string, Json>)[String(option.type)];

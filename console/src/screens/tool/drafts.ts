@@ -4,19 +4,19 @@ import type { JsonObject } from "../../api/json";
 
 type Draft = { args: JsonObject; gate: string };
 
-const most = 30;
+const maxDrafts = 30;
 const drafts = new Map<string, Draft>();
 
 export function draftOf(source: string, name: string): Draft | undefined {
   return drafts.get(`${source}/${name}`);
 }
 
-export function keepDraft(source: string, name: string, draft: Draft) {
+export function storeDraft(source: string, name: string, draft: Draft) {
   const key = `${source}/${name}`;
   drafts.delete(key);
   drafts.set(key, draft);
   for (const oldest of drafts.keys()) {
-    if (drafts.size <= most) break;
+    if (drafts.size <= maxDrafts) break;
     drafts.delete(oldest);
   }
 }

@@ -19,7 +19,7 @@ function firstFault(form: HTMLElement | null): HTMLElement | null {
 }
 
 /** Goes to a field whose text cannot be read, such as half of a number; reports whether there is one. */
-export function focusUnreadable(form: HTMLElement | null): boolean {
+export function focusUnparsable(form: HTMLElement | null): boolean {
   const found = form?.querySelector<HTMLElement>("[data-unreadable]") ?? null;
   reveal(found);
   return found !== null;

@@ -27,7 +27,7 @@ export function FieldFrame(props: FieldTemplateProps) {
   const body = (
     <>
       {children}
-      {!isGroup && <Words id={id} schema={schema} />}
+      {!isGroup && <Help id={id} schema={schema} />}
       <Faults id={id} faults={rawErrors} />
     </>
   );
@@ -58,7 +58,7 @@ function FieldLabel({ id, label, hidden, required, deprecated }: FieldLabelProps
 }
 
 /** What the schema says about the value: its description, and its bounds. */
-function Words({ id, schema }: { id: string; schema: FieldTemplateProps["schema"] }) {
+function Help({ id, schema }: { id: string; schema: FieldTemplateProps["schema"] }) {
   const hint = (schema as Record<string, unknown>)[hintKey];
   if (!schema.description && !hint) return null;
   return (
@@ -94,7 +94,7 @@ export function ObjectFrame({ fieldPathId, title, schema, properties, required, 
   const members = (
     <>
       {properties.map((property) => property.content)}
-      {schema.additionalProperties && !(optionalDataControl && properties.length === 0 && !isThere(optionalDataControl)) && (
+      {schema.additionalProperties && !(optionalDataControl && properties.length === 0 && !isPresent(optionalDataControl)) && (
         <div><Button size="s" icon={<Plus />} onClick={onAddProperty}>Add a property</Button></div>
       )}
     </>
@@ -103,14 +103,14 @@ export function ObjectFrame({ fieldPathId, title, schema, properties, required, 
   const index = fieldPathId.path.at(-1);
   return (
     <Group label={typeof index === "number" ? `Item ${index + 1}` : visible(String(index ?? title))} required={typeof index !== "number" && required} aside={registry && optionalDataControl}>
-      <Words id={fieldPathId.$id} schema={schema} />
+      <Help id={fieldPathId.$id} schema={schema} />
       <div className="Form-members">{members}</div>
     </Group>
   );
 }
 
 /** Whether an optional object is there: its control then takes it away. */
-function isThere(control: ReactNode): boolean {
+function isPresent(control: ReactNode): boolean {
   const props = (control as { props?: { formData?: unknown } }).props;
   return props?.formData !== undefined;
 }
@@ -131,7 +131,7 @@ export function ListFrame({ fieldPathId, title, schema, items, canAdd, onAddClic
       required={typeof index !== "number" && required}
       aside={canAdd && <Button size="s" icon={<Plus />} aria-label={`Add an item to ${name}`} onClick={onAddClick}>Add</Button>}
     >
-      <Words id={fieldPathId.$id} schema={schema} />
+      <Help id={fieldPathId.$id} schema={schema} />
       {items.length > 0 && <div className="Form-members">{items}</div>}
     </Group>
   );

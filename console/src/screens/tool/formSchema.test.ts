@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Json, JsonObject } from "../../api/types";
-import { asJson, formSchema, NoForm } from "./formSchema";
+import { asJson, formSchema, NotFormable } from "./formSchema";
 
 const of = (properties: JsonObject, more: JsonObject = {}) => formSchema({ type: "object", properties, ...more }).properties as JsonObject;
 
@@ -59,7 +59,7 @@ test.each<[string, JsonObject]>([
   ["nonsense", { type: 7, properties: [], oneOf: "x" }],
   ["a prototype", { type: "object", properties: JSON.parse('{"__proto__": {"type": "string"}}') as JsonObject }],
 ])("%s is no form", (_, schema) => {
-  expect(() => formSchema(schema)).toThrow(NoForm);
+  expect(() => formSchema(schema)).toThrow(NotFormable);
 });
 
 test("what is hostile ends soon", () => {

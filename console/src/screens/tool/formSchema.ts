@@ -23,19 +23,19 @@ export const inputKey = "x-input";
 export const fixedKey = "x-fixed";
 
 /** The schema cannot be a form; the message says why. */
-export class NoForm extends Error {}
+export class NotFormable extends Error {}
 
-const mostNodes = 1500;
-const deepest = 12;
-const mostMembers = 300; // of one object
-const mostOptions = 40; // of one choice
-const mostValues = 500; // of one enum
-const longestText = 2000;
-const largestDefault = 10_000;
-const unrolled = 2; // how often a reference may contain itself before the rest is JSON
+const maxNodes = 1500;
+const maxDepth = 12;
+const maxMembers = 300; // of one object
+const maxOptions = 40; // of one choice
+const maxValues = 500; // of one enum
+const maxTextLength = 2000;
+const maxDefaultLength = 10_000;
+const maxRecursion = 2; // how often a reference may contain itself before the rest is JSON
 
 // Names that mean something else to the form.
-const taken = new Set(["__proto__", "__errors", "__additional_property", "constructor", "prototype"]);
+const reservedNames = new Set(["__proto__", "__errors", "__additional_property", "constructor", "prototype"]);
 
 type Place = { root: JsonObject; refs: string[]; depth: number };
 
@@ -43,7 +43,7 @@ type Place = { root: JsonObject; refs: string[]; depth: number };
 export function formSchema(schema: JsonObject): JsonObject {
   const maker = new Maker();
   const made = maker.node(schema, { root: schema, refs: [], depth: 0 });
-  if (made[asJson]) throw new NoForm("The schema does not list the arguments.");
+  if (made[asJson]) throw new NotFormable("The schema does not list the arguments.");
   return made;
 }
 
@@ -51,9 +51,9 @@ class Maker {
   #nodes = 0;
 
   node(schema: Json | undefined, place: Place): JsonObject {
-    if (++this.#nodes > mostNodes) throw new NoForm("The schema is too large for a form.");
+    if (++this.#nodes > maxNodes) throw new NotFormable("The schema is too large for a form.");
     if (!isObject(schema)) return json({});
-    if (place.depth > deepest) return json(schema, "Too deeply nested for a form.");
+    if (place.depth > maxDepth) return json(schema, "Too deeply nested for a form.");
     const followed = follow(schema, place);
     if (typeof followed === "string") return json(schema, followed);
     const at = { ...followed.at, depth: place.depth + 1 };
@@ -66,7 +66,7 @@ class Maker {
    * condition, whose members are shown and not asked for. The check knows when they are.
    */
   #flat(schema: JsonObject, place: Place, depth: number): JsonObject {
-    if (++this.#nodes > mostNodes || depth > deepest) throw new NoForm("The schema is too large for a form.");
+    if (++this.#nodes > maxNodes || depth > maxDepth) throw new NotFormable("The schema is too large for a form.");
     const { allOf, if: _, then, else: otherwise, dependentSchemas, ...rest } = schema;
     let whole = rest as JsonObject;
     const add = (part: Json | undefined, always: boolean) => {
@@ -103,12 +103,12 @@ class Maker {
   #object(schema: JsonObject, at: Place, isRoot: boolean): JsonObject {
     const members = isObject(schema.properties) ? Object.entries(schema.properties) : [];
     const rest = isObject(schema.additionalProperties) ? this.node(schema.additionalProperties, at) : undefined;
-    if (members.length > mostMembers) throw new NoForm(`An object in the schema has ${members.length} properties, too many for a form.`);
+    if (members.length > maxMembers) throw new NotFormable(`An object in the schema has ${members.length} properties, too many for a form.`);
     if (members.length === 0 && !isRoot && !rest?.type && schema.additionalProperties !== false) return json(schema);
     const required = Array.isArray(schema.required) ? schema.required.filter((name) => typeof name === "string") : [];
     const properties: JsonObject = {};
     for (const [name, member] of members) {
-      if (taken.has(name)) throw new NoForm(`The schema has a property named ${name}, which a form cannot hold.`);
+      if (reservedNames.has(name)) throw new NotFormable(`The schema has a property named ${name}, which a form cannot hold.`);
       const made = this.node(member, at);
       properties[name] = named(required.includes(name) ? fixed(made) : optional(made), member, name);
     }
@@ -119,7 +119,7 @@ class Maker {
     const bounds = pick(schema, "maxItems", "default");
     const each = isObject(schema.items) ? this.node(schema.items, at) : undefined;
     if (Array.isArray(schema.prefixItems)) {
-      if (schema.prefixItems.length > mostOptions) return json(schema);
+      if (schema.prefixItems.length > maxOptions) return json(schema);
       const items = schema.prefixItems.map((item) => this.node(item, at));
       return { type: "array", items, ...bounds, ...(each && { additionalItems: each }) };
     }
@@ -133,7 +133,7 @@ class Maker {
     const { oneOf: _, anyOf: __, description: ___, title: ____, default: byDefault, ...base } = schema;
     const followed = options.map((option) => (isObject(option) ? follow(option, at) : "no schema"));
     const real = followed.filter((option) => typeof option !== "string");
-    if (real.length !== options.length || options.length > mostOptions) return json(schema);
+    if (real.length !== options.length || options.length > maxOptions) return json(schema);
     const constants = real.map(({ target }) => target.const);
     if (constants.length > 0 && constants.every((value) => value !== undefined)) {
       const labels = real.map(({ target }, i) => text(target.title) ?? label(constants[i] ?? null));
@@ -184,7 +184,7 @@ function follow(schema: JsonObject, place: Place): { target: JsonObject; at: Pla
   if (typeof target.$dynamicRef === "string") return "The schema uses a dynamic reference.";
   for (let hops = 0; typeof target.$ref === "string"; hops++) {
     const { $ref: ref, ...beside } = target as JsonObject & { $ref: string };
-    if (hops > deepest || refs.filter((each) => each === ref).length >= unrolled) return "The type is recursive. Enter the rest as JSON.";
+    if (hops > maxDepth || refs.filter((each) => each === ref).length >= maxRecursion) return "The type is recursive. Enter the rest as JSON.";
     const found = resolve(place.root, ref);
     if (!found) return `${ref} is not in this schema.`;
     refs = [...refs, ref];
@@ -224,7 +224,7 @@ function merge(a: JsonObject, b: JsonObject): JsonObject {
 
 function enumOf(schema: JsonObject, list: Json[]): JsonObject {
   if (list.length === 0) return json(schema);
-  if (list.length > mostValues) {
+  if (list.length > maxValues) {
     const type = schema.type === "number" || schema.type === "integer" ? schema.type : "string";
     return { type, ...pick(schema, "default"), [hintKey]: `one of ${list.length} values` };
   }
@@ -272,7 +272,7 @@ function about(schema: JsonObject): JsonObject {
   if (example !== undefined) words.push(`for example ${label(example)}`);
   return {
     ...(description !== undefined && { description }),
-    ...(words.length > 0 && { [hintKey]: visible(words.join(" · ").slice(0, longestText)) }),
+    ...(words.length > 0 && { [hintKey]: visible(words.join(" · ").slice(0, maxTextLength)) }),
     ...(schema.deprecated === true && { deprecated: true }),
   };
 }
@@ -294,7 +294,7 @@ function plain(name: string): string {
 function optionTitle(option: JsonObject, index: number): string {
   const title = text(option.title);
   if (title !== undefined) return title;
-  const members = isObject(option.properties) ? Object.entries(option.properties).slice(0, mostMembers) : [];
+  const members = isObject(option.properties) ? Object.entries(option.properties).slice(0, maxMembers) : [];
   for (const [name, member] of members) {
     if (isObject(member) && member.const !== undefined) return visible(`${name}: ${label(member.const)}`);
   }
@@ -313,7 +313,7 @@ function pick(schema: JsonObject, ...names: string[]): JsonObject {
   for (const name of names) {
     const value = schema[name];
     if (value === undefined) continue;
-    if (name === "default" && JSON.stringify(value).length > largestDefault) continue;
+    if (name === "default" && JSON.stringify(value).length > maxDefaultLength) continue;
     taken[name] = value;
   }
   return taken;
@@ -321,5 +321,5 @@ function pick(schema: JsonObject, ...names: string[]): JsonObject {
 
 /** A text for people: bounded, and without what cannot be seen. */
 export function text(value: Json | undefined): string | undefined {
-  return typeof value === "string" && value.trim() !== "" ? visible(value.slice(0, longestText)) : undefined;
+  return typeof value === "string" && value.trim() !== "" ? visible(value.slice(0, maxTextLength)) : undefined;
 }

@@ -15,7 +15,7 @@ export const errorId = (id: string) => `${id}__error`;
 type Described = { id: string; schema: WidgetProps["schema"]; rawErrors?: string[] | undefined };
 
 /** What ties a control to its description and to what is wrong with it. */
-function tied({ id, schema, rawErrors }: Described) {
+function describedBy({ id, schema, rawErrors }: Described) {
   const wrong = rawErrors !== undefined && rawErrors.length > 0;
   const hinted = schema.description || (schema as Record<string, unknown>)[hintKey];
   const about = [hinted && hintId(id), wrong && errorId(id)].filter(Boolean).join(" ");
@@ -48,7 +48,7 @@ export function TextWidget(props: WidgetProps) {
   return (
     <OrNull props={props}>
       <textarea
-        {...tied(props)}
+        {...describedBy(props)}
         rows={1}
         className="Input Form-text"
         aria-required={required || undefined}
@@ -77,7 +77,7 @@ function FormatInput({ input, props, write }: FormatInputProps) {
   return (
     <>
       <input
-        {...tied(props)}
+        {...describedBy(props)}
         type={type}
         className={["date", "time", "datetime"].includes(input) ? "Input Form-moment" : "Input"}
         step={moment || input === "time" ? 1 : undefined}
@@ -94,7 +94,7 @@ function FormatInput({ input, props, write }: FormatInputProps) {
   );
 }
 
-const largestFile = 4 << 20; // bytes
+const maxFileSize = 4 << 20; // bytes
 
 /** A file, sent as base64. */
 function FileInput(props: WidgetProps) {
@@ -103,7 +103,7 @@ function FileInput(props: WidgetProps) {
   const [wrong, setWrong] = useState<string>();
   const read = async (chosen: File | undefined) => {
     if (!chosen) return;
-    if (chosen.size > largestFile) return setWrong(`The file is larger than ${bytes(largestFile)}.`);
+    if (chosen.size > maxFileSize) return setWrong(`The file is larger than ${bytes(maxFileSize)}.`);
     setWrong(undefined);
     setFile(chosen.name);
     onChange(await base64Of(chosen));
@@ -118,7 +118,7 @@ function FileInput(props: WidgetProps) {
   }
   return (
     <>
-      <input {...tied(props)} type="file" className="Input Form-file" disabled={disabled} onChange={(event) => void read(event.target.files?.[0])} />
+      <input {...describedBy(props)} type="file" className="Input Form-file" disabled={disabled} onChange={(event) => void read(event.target.files?.[0])} />
       {wrong && <p className="Field-error" role="alert">{wrong}</p>}
     </>
   );
@@ -131,7 +131,7 @@ function NumberInput(props: WidgetProps) {
   return (
     <OrNull props={props}>
       <input
-        {...tied(props)}
+        {...describedBy(props)}
         type="number"
         className="Input Form-number"
         inputMode={whole ? "numeric" : "decimal"}
@@ -155,7 +155,7 @@ export function SwitchWidget(props: WidgetProps) {
   const { value, onChange, required, disabled, label: name } = props;
   return (
     <OrNull props={props}>
-      <div className="Form-switch" role="group" {...tied(props)} aria-invalid={undefined}>
+      <div className="Form-switch" role="group" {...describedBy(props)} aria-invalid={undefined}>
         <Switch label={<>{value === undefined ? "not set" : String(value)}<span className="unseen">, {name}</span></>} checked={value === true} disabled={disabled === true} onChange={onChange} />
         {typeof value === "boolean" && !required && <IconButton size="s" label={`Unset ${name}`} icon={<X />} onClick={() => onChange(undefined)} />}
       </div>
@@ -173,7 +173,7 @@ export function SelectWidget(props: WidgetProps) {
   if (isFixed && at === 0) return <output id={props.id} className="Form-fixed mono">{label(list[0]?.value as Json)}</output>;
   return (
     <select
-      {...tied(props)}
+      {...describedBy(props)}
       className="Input Form-select"
       aria-required={required || undefined}
       value={at}
@@ -240,7 +240,7 @@ function JsonField({ formData, onChange, fieldPathId, schema, rawErrors, name }:
   const id = fieldPathId.$id;
   return (
     <>
-      <textarea {...tied({ id, schema, rawErrors })} data-unreadable={wrong || undefined} aria-label={name} rows={2} className="Input Input-area mono" spellCheck={false} placeholder="JSON" value={text} onChange={(event) => change(event.target.value)} />
+      <textarea {...describedBy({ id, schema, rawErrors })} data-unreadable={wrong || undefined} aria-label={name} rows={2} className="Input Input-area mono" spellCheck={false} placeholder="JSON" value={text} onChange={(event) => change(event.target.value)} />
       {wrong && <p className="Field-error" role="status">Invalid JSON.</p>}
     </>
   );

@@ -11,20 +11,20 @@ export type MarkdownBlock =
   | { kind: "table"; head: Inline[][]; rows: Inline[][][] }
   | { kind: "rule" };
 
-const longest = 100_000; // characters that are read as Markdown
-const mostBlocks = 500;
-const mostRows = 200;
+const maxLength = 100_000; // characters that are read as Markdown
+const maxBlocks = 500;
+const maxRows = 200;
 
 /** Whether a text looks like Markdown: a heading, a list, a fence, a link, a table or emphasis. */
 export function isMarkdown(text: string): boolean {
-  return text.length <= longest && /^#{1,6} \S|^```|^\s*([-*+]|\d{1,9}[.)]) \S|\[[^\]\n]+\]\(https?:|\*\*[^*\n]+\*\*|^\|.+\|\s*$/m.test(text);
+  return text.length <= maxLength && /^#{1,6} \S|^```|^\s*([-*+]|\d{1,9}[.)]) \S|\[[^\]\n]+\]\(https?:|\*\*[^*\n]+\*\*|^\|.+\|\s*$/m.test(text);
 }
 
 /** Reads the blocks of a text. */
 export function markdown(text: string): MarkdownBlock[] {
-  const lines = text.slice(0, longest).split(/\r?\n/);
+  const lines = text.slice(0, maxLength).split(/\r?\n/);
   const blocks: MarkdownBlock[] = [];
-  for (let i = 0; i < lines.length && blocks.length < mostBlocks; ) {
+  for (let i = 0; i < lines.length && blocks.length < maxBlocks; ) {
     const taken = fence(lines, i) ?? heading(lines, i) ?? rule(lines, i) ?? table(lines, i) ?? list(lines, i) ?? quote(lines, i) ?? paragraph(lines, i);
     if (taken.block) blocks.push(taken.block);
     i = Math.max(i + 1, taken.next);
@@ -56,7 +56,7 @@ function table(lines: string[], at: number): Taken | undefined {
   if (!/^\s*\|.*\|\s*$/.test(lines[at] ?? "") || !/^\s*\|?[\s:|-]*-[\s:|-]*$/.test(lines[at + 1] ?? "")) return undefined;
   let next = at + 2;
   while (next < lines.length && /^\s*\|.*\|\s*$/.test(lines[next] ?? "")) next++;
-  return { block: { kind: "table", head: cells(lines[at] ?? ""), rows: lines.slice(at + 2, Math.min(next, at + 2 + mostRows)).map(cells) }, next };
+  return { block: { kind: "table", head: cells(lines[at] ?? ""), rows: lines.slice(at + 2, Math.min(next, at + 2 + maxRows)).map(cells) }, next };
 }
 
 const item = /^\s*(?:([-*+])|(\d{1,9})[.)]) +(.*)$/;
@@ -66,7 +66,7 @@ function list(lines: string[], at: number): Taken | undefined {
   if (!first) return undefined;
   const items: string[] = [];
   let next = at;
-  for (; next < lines.length && items.length < mostRows; next++) {
+  for (; next < lines.length && items.length < maxRows; next++) {
     const found = item.exec(lines[next] ?? "");
     if (found) items.push(found[3] ?? "");
     else if (/^\s+\S/.test(lines[next] ?? "")) items[items.length - 1] += ` ${lines[next]?.trim()}`;

@@ -4,7 +4,7 @@
 import { isObject, type Json, type JsonObject } from "../../api/json";
 import type { Answers, InputRequired } from "../../api/types";
 import { check, type Fault } from "./check";
-import { formSchema, labelsKey, NoForm, text, titleKey } from "./formSchema";
+import { formSchema, labelsKey, NotFormable, text, titleKey } from "./formSchema";
 
 /** A question that waits: a form to be filled in, or a page to be opened. */
 export type Question = { key: string; message: string; schema?: JsonObject; url?: string };
@@ -12,7 +12,7 @@ export type Question = { key: string; message: string; schema?: JsonObject; url?
 /** What was written so far. It is not readable while it is a text that is no object yet. */
 export type Draft = { content: JsonObject; readable: boolean; declined: boolean; faults: Fault[] };
 
-const largest = 64 << 10; // bytes of all answers, as the yard takes them
+const maxAnswerBytes = 64 << 10; // bytes of all answers, as the yard takes them
 
 /** The questions in the order in which they are shown. */
 export function questionsOf({ questions }: InputRequired): Question[] {
@@ -51,7 +51,7 @@ export function allOf(questions: Question[], action: "decline" | "cancel"): Answ
 
 /** Whether the yard would refuse answers for their size, which uses up the question. */
 export function isTooLarge(answers: Answers): boolean {
-  return new TextEncoder().encode(JSON.stringify(answers)).length > largest;
+  return new TextEncoder().encode(JSON.stringify(answers)).length > maxAnswerBytes;
 }
 
 /**
@@ -63,15 +63,15 @@ export function questionForm(schema: JsonObject): JsonObject | undefined {
   try {
     const untitled = members(schema).map(([name, member]) => [name, isObject(member) ? without(member, "title") : member] as const);
     const made = formSchema({ ...schema, properties: Object.fromEntries(untitled) });
-    const fields = members(made).map(([name, field]) => [name, { ...(isObject(field) && asked(field)), ...titled(schema, name) }] as const);
+    const fields = members(made).map(([name, field]) => [name, { ...(isObject(field) && promptField(field)), ...titled(schema, name) }] as const);
     return { ...made, properties: Object.fromEntries(fields) };
   } catch (cause) {
-    if (cause instanceof NoForm) return undefined;
+    if (cause instanceof NotFormable) return undefined;
     throw cause;
   }
 }
 
-function asked(field: JsonObject): JsonObject {
+function promptField(field: JsonObject): JsonObject {
   if (field.type === "boolean") return { ...without(field, "type"), enum: [true, false], [labelsKey]: ["Yes", "No"] };
   if (field.type === "array" && isObject(field.items) && Array.isArray(field.items.enum)) return { ...field, uniqueItems: true };
   return field;

@@ -2,8 +2,8 @@ import { isObject, type Json, type JsonObject } from "../../api/json";
 
 export type Tabular = { path: string; columns: string[]; rows: JsonObject[]; total: number };
 
-const mostRows = 500;
-const mostColumns = 24;
+const maxRows = 500;
+const maxColumns = 24;
 
 /** The list of objects in a value: the value itself, or its only member that is one. */
 export function tabular(value: Json | undefined): Tabular | undefined {
@@ -16,8 +16,8 @@ export function tabular(value: Json | undefined): Tabular | undefined {
 
 function tableOf(path: string, list: Json[]): Tabular | undefined {
   if (list.length === 0 || !list.every(isObject)) return undefined;
-  const rows = list.slice(0, mostRows);
+  const rows = list.slice(0, maxRows);
   const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))];
-  if (columns.length === 0 || columns.length > mostColumns) return undefined;
+  if (columns.length === 0 || columns.length > maxColumns) return undefined;
   return { path, columns, rows, total: list.length };
 }

@@ -13,7 +13,7 @@ import { oneOf } from "../../search";
 import { modes } from "../catalog/filter";
 import { catalogPages } from "./catalog";
 import { PickList } from "./PickList";
-import { type Selection, serverTaken } from "./selection";
+import { type Selection, serverState } from "./selection";
 import { ToolList } from "./ToolList";
 import { useDelayed } from "../../useDelayed";
 
@@ -55,7 +55,7 @@ function Tools(picking: Picking) {
       <div className="spread small soft Toolset-found">
         <span aria-live="polite">{first && plural(first.total, "tool")}</span>
         {source && source !== "-" && (
-          <Checkbox label={<>All of <strong>{source}</strong>, including future tools</>} checked={serverTaken(picking.selection, source) === "whole"} some={serverTaken(picking.selection, source) === "some"} onChange={(on) => picking.pickServer(source, on)} />
+          <Checkbox label={<>All of <strong>{source}</strong>, including future tools</>} checked={serverState(picking.selection, source) === "whole"} indeterminate={serverState(picking.selection, source) === "some"} onChange={(on) => picking.pickServer(source, on)} />
         )}
       </div>
       {tools.error && !tools.data ? (
@@ -105,10 +105,10 @@ function Servers({ selection, pickServer }: Picking) {
           {(i) => {
             const server = found[i];
             if (!server) return null;
-            const state = serverTaken(selection, server.id);
+            const state = serverState(selection, server.id);
             return (
               <div className="Toolset-line">
-                <Checkbox label={<span className="cut">{server.id}</span>} checked={state === "whole"} some={state === "some"} onChange={(on) => pickServer(server.id, on)} />
+                <Checkbox label={<span className="cut">{server.id}</span>} checked={state === "whole"} indeterminate={state === "some"} onChange={(on) => pickServer(server.id, on)} />
                 <span className="Toolset-number">{state === "some" && "some of "}{plural(server.tools, "tool")}{server.state !== "up" && `, ${server.state}`}</span>
               </div>
             );

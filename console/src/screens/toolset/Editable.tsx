@@ -5,7 +5,7 @@ import "./Editable.css";
 type Part = "toolsets" | "gates";
 
 /** Whether who is signed in may change toolsets or gates here. */
-export function useMayEdit(part: Part): boolean {
+export function useCanEdit(part: Part): boolean {
   const me = useMe();
   return me?.role === "operator" && me.edits.includes(part);
 }

@@ -15,24 +15,24 @@ import { toast } from "../../components/Toast";
 import { namesOf } from "./catalog";
 import { CatalogPane } from "./CatalogPane";
 import { Conflict } from "./Conflict";
-import { ReadOnlyNote, useMayEdit } from "./Editable";
+import { ReadOnlyNote, useCanEdit } from "./Editable";
 import { Effect } from "./Effect";
 import { ExportDialog } from "./ExportDialog";
 import { ExportMenu } from "./ExportMenu";
-import { PickedPane } from "./PickedPane";
-import { bodyOf, same, type Selection, selectionOf, taken, withServer, withTool, withTools } from "./selection";
-import { type Draft, type Seen, useDraft } from "./useDraft";
+import { SelectedPane } from "./SelectedPane";
+import { bodyOf, same, type Selection, selectionOf, toolState, withServer, withTool, withTools } from "./selection";
+import { type Draft, type Snapshot, useDraft } from "./useDraft";
 
 type EditorProps = {
   name: string;
   /** The toolset as it is now; undefined for one that is being made. */
   set: Toolset | undefined;
-  latest: Seen;
+  latest: Snapshot;
 };
 
 /** The contents of a toolset, editable by operators. */
 export function Editor({ name, set, latest }: EditorProps) {
-  const mayEdit = useMayEdit("toolsets");
+  const mayEdit = useCanEdit("toolsets");
   const state = useDraft(latest);
   const [exporting, setExporting] = useState<ExportFormat>();
   const save = useSave(name, state, set === undefined);
@@ -40,12 +40,12 @@ export function Editor({ name, set, latest }: EditorProps) {
     <Page
       title={name}
       above={<Link to="/toolsets">Toolsets</Link>}
-      beside={<Beside set={set} dirty={state.dirty} />}
+      beside={<Badges set={set} dirty={state.dirty} />}
       description={set && <UsedBy gates={set.gates} />}
       actions={
         <>
           {set && <ExportMenu onChoose={setExporting} />}
-          {mayEdit && set?.from === "api" && <AsFile name={name} version={state.base.version} />}
+          {mayEdit && set?.from === "api" && <RevertToFile name={name} version={state.base.version} />}
           {mayEdit && <Button icon={<Undo2 aria-hidden="true" />} disabled={!state.dirty} onClick={state.discard}>Discard</Button>}
           {mayEdit && <Button variant="primary" busy={save.isPending} disabled={state.conflict || (!state.dirty && set !== undefined)} onClick={() => save.mutate()}>{set ? "Save" : "Create"}</Button>}
         </>
@@ -55,12 +55,12 @@ export function Editor({ name, set, latest }: EditorProps) {
       {state.conflict ? <Conflict was={state.base.selection} theirs={latest.selection} onMine={state.keepMine} onTheirs={state.takeTheirs} /> : <ErrorNote error={save.error} />}
       <Panes name={name} state={state} mayEdit={mayEdit} />
       {exporting && set && <ExportDialog of={{ toolset: name, gates: set.gates }} format={exporting} unsaved={state.dirty} onFormat={setExporting} onClose={() => setExporting(undefined)} />}
-      <Leaving dirty={state.dirty} />
+      <UnsavedGuard dirty={state.dirty} />
     </Page>
   );
 }
 
-function Beside({ set, dirty }: { set: Toolset | undefined; dirty: boolean }) {
+function Badges({ set, dirty }: { set: Toolset | undefined; dirty: boolean }) {
   return (
     <>
       {!set ? <Badge tone="info">not created</Badge> : set.from === "api" ? <Badge tone="info" title="The edit overrides the file.">edited</Badge> : <Badge>from file</Badge>}
@@ -76,17 +76,17 @@ function UsedBy({ gates }: { gates: string[] }) {
 
 function Panes({ name, state, mayEdit }: { name: string; state: Draft; mayEdit: boolean }) {
   const { draft, setDraft, dirty } = state;
-  const naming = useNaming(setDraft);
+  const expansion = useExpandServer(setDraft);
   const pickServer = (id: string, on: boolean) => setDraft(withServer(draft, id, on));
   const pickTool = (server: string | undefined, tool: string, on: boolean) => {
-    if (server !== undefined && !on && taken(draft, server, tool) === "whole") naming.name(server, tool);
+    if (server !== undefined && !on && toolState(draft, server, tool) === "whole") expansion.name(server, tool);
     else setDraft(withTool(draft, server, tool, on));
   };
-  const picked = <PickedPane selection={draft} mayEdit={mayEdit} onTool={pickTool} onServer={pickServer} onLocal={(tools) => setDraft({ ...draft, tools })} onName={(id) => naming.name(id)} busy={naming.busy} />;
+  const picked = <SelectedPane selection={draft} mayEdit={mayEdit} onTool={pickTool} onServer={pickServer} onLocal={(tools) => setDraft({ ...draft, tools })} onExpand={(id) => expansion.name(id)} busy={expansion.busy} />;
   if (!mayEdit) return <div className="Toolset-read">{picked}<Effect name={name} selection={draft} dirty={false} /></div>;
   return (
     <div className="Toolset-panes">
-      <CatalogPane selection={draft} pickTool={pickTool} pickServer={pickServer} busy={naming.busy} />
+      <CatalogPane selection={draft} pickTool={pickTool} pickServer={pickServer} busy={expansion.busy} />
       <div className="stack">
         <Effect name={name} selection={draft} dirty={dirty} />
         {picked}
@@ -96,7 +96,7 @@ function Panes({ name, state, mayEdit }: { name: string; state: Draft; mayEdit: 
 }
 
 /** Names the tools of a server that was taken as a whole, all but one if that one is not wanted. */
-function useNaming(setDraft: Draft["setDraft"]) {
+function useExpandServer(setDraft: Draft["setDraft"]) {
   const client = useQueryClient();
   const [busy, setBusy] = useState<string>();
   const name = async (server: string, except?: string) => {
@@ -129,7 +129,7 @@ function useSave(name: string, { draft, base }: Draft, fresh: boolean) {
 }
 
 /** Saves over what was seen. Versions count all edits: if only others were changed meanwhile, that is no conflict. */
-async function put(client: QueryClient, name: string, draft: Selection, base: Seen): Promise<Toolset> {
+async function put(client: QueryClient, name: string, draft: Selection, base: Snapshot): Promise<Toolset> {
   try {
     return await putToolset(name, { ...bodyOf(draft), version: base.version });
   } catch (error) {
@@ -145,7 +145,7 @@ async function refresh(client: QueryClient) {
   await Promise.all(["toolsets", "gates", "edits", "tools", "overview", "problems"].map((key) => client.invalidateQueries({ queryKey: [key] })));
 }
 
-function AsFile({ name, version }: { name: string; version: number }) {
+function RevertToFile({ name, version }: { name: string; version: number }) {
   const client = useQueryClient();
   const navigate = useNavigate();
   const [asking, setAsking] = useState(false);
@@ -172,7 +172,7 @@ function AsFile({ name, version }: { name: string; version: number }) {
 }
 
 /** Asks before unsaved changes are lost. */
-function Leaving({ dirty }: { dirty: boolean }) {
+function UnsavedGuard({ dirty }: { dirty: boolean }) {
   const blocker = useBlocker({
     shouldBlockFn: ({ current, next }) => dirty && current.pathname !== next.pathname,
     enableBeforeUnload: () => dirty,

@@ -83,12 +83,12 @@ function Bar({ name, tokens, most }: { name: "now" | "new"; tokens: number; most
   );
 }
 
-const few = 8;
+const maxNames = 8;
 
 function Names({ sign, word, names }: { sign: string; word: "added" | "removed"; names: string[] }) {
   if (names.length === 0) return null;
   return (
-    <details className="Effect-names" open={names.length <= few}>
+    <details className="Effect-names" open={names.length <= maxNames}>
       <summary>{sign}{count(names.length)} {word}</summary>
       <ul>
         {names.slice(0, 200).map((name) => <li key={name} className={`Effect-${word}`}><code>{visible(name)}</code></li>)}

@@ -26,7 +26,7 @@ export type Exported = { toolset: string; gates: string[] } | { gate: string };
 
 type ExportDialogProps = { of: Exported; format: ExportFormat; unsaved?: boolean; onFormat: (format: ExportFormat) => void; onClose: () => void };
 
-const much = 200_000; // characters that are shown; copy and download have all
+const maxPreview = 200_000; // characters that are shown; copy and download have all
 
 /** The tools as function definitions of a model's API, to copy or to download. */
 export function ExportDialog({ of, format, unsaved = false, onFormat, onClose }: ExportDialogProps) {
@@ -58,11 +58,11 @@ export function ExportDialog({ of, format, unsaved = false, onFormat, onClose }:
 }
 
 function Text({ text }: { text: string }) {
-  if (text.length <= much) return <Code text={text} label="Definitions" />;
+  if (text.length <= maxPreview) return <Code text={text} label="Definitions" />;
   return (
     <div className="stack-s">
       <p className="soft">Preview only. The download contains all {bytes(text.length)}.</p>
-      <Code text={text.slice(0, much)} label="Preview of the definitions" copy={false} />
+      <Code text={text.slice(0, maxPreview)} label="Preview of the definitions" copy={false} />
     </div>
   );
 }

@@ -55,7 +55,7 @@ function VersionDialog({ edit, current, onClose }: VersionDialogProps) {
   const now = useQuery({ ...queries.edit(current?.version ?? 0), enabled: current !== undefined && !edit.current });
   const me = useMe();
   const { restore, busy, error } = useRestore(edit, current, onClose);
-  const may = me?.role === "operator" && me.edits.length > 0 && !edit.current && current !== undefined;
+  const canRestore = me?.role === "operator" && me.edits.length > 0 && !edit.current && current !== undefined;
   const failed = then.error ?? now.error;
   return (
     <Dialog
@@ -66,9 +66,9 @@ function VersionDialog({ edit, current, onClose }: VersionDialogProps) {
       description={<>{edit.note || "No note"}, by {edit.by}, <Time at={edit.at} /></>}
       footer={
         <>
-          {may && <p className="grow small soft" style={{ alignSelf: "center" }}>Restoring creates a new version with the toolsets and gates of version {edit.version}, effective immediately.</p>}
-          <Button onClick={onClose}>{may ? "Cancel" : "Close"}</Button>
-          {may && <Button variant="primary" busy={busy} disabled={!then.data} onClick={restore}>Restore version {edit.version}</Button>}
+          {canRestore && <p className="grow small soft" style={{ alignSelf: "center" }}>Restoring creates a new version with the toolsets and gates of version {edit.version}, effective immediately.</p>}
+          <Button onClick={onClose}>{canRestore ? "Cancel" : "Close"}</Button>
+          {canRestore && <Button variant="primary" busy={busy} disabled={!then.data} onClick={restore}>Restore version {edit.version}</Button>}
         </>
       }
     >
@@ -81,9 +81,9 @@ function VersionDialog({ edit, current, onClose }: VersionDialogProps) {
 }
 
 function VersionText({ then, now, current }: { then: EditDetail; now: EditDetail | undefined; current: boolean }) {
-  const says = { toolsets: then.toolsets, gates: then.gates };
-  if (current || !now) return <JsonView value={says} label={`Version ${then.version}`} open={4} />;
-  return <JsonDiff label={`Version ${now.version} and version ${then.version}`} beforeTitle={`Current version ${now.version}`} afterTitle={`Version ${then.version}`} before={{ toolsets: now.toolsets, gates: now.gates }} after={says} />;
+  const content = { toolsets: then.toolsets, gates: then.gates };
+  if (current || !now) return <JsonView value={content} label={`Version ${then.version}`} open={4} />;
+  return <JsonDiff label={`Version ${now.version} and version ${then.version}`} beforeTitle={`Current version ${now.version}`} afterTitle={`Version ${then.version}`} before={{ toolsets: now.toolsets, gates: now.gates }} after={content} />;
 }
 
 function useRestore(edit: Edit, current: Edit | undefined, onDone: () => void) {

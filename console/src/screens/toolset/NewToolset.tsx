@@ -3,13 +3,13 @@ import { type FormEvent, useState } from "react";
 import { Button } from "../../components/Button";
 import { Dialog } from "../../components/Dialog";
 import { TextField } from "../../components/Field";
-import { nameHint, nameRule } from "./selection";
+import { nameHint, namePattern } from "./selection";
 
 /** Asks for the name of a new toolset; what it takes is chosen in the editor, and saved there. */
 export function NewToolset({ open, onClose, names }: { open: boolean; onClose: () => void; names: string[] }) {
   const navigate = useNavigate();
   const [name, setName] = useState("");
-  const wrong = name === "" ? undefined : !nameRule.test(name) ? `Use ${nameHint}.` : names.includes(name) ? "A toolset with this name already exists." : undefined;
+  const wrong = name === "" ? undefined : !namePattern.test(name) ? `Use ${nameHint}.` : names.includes(name) ? "A toolset with this name already exists." : undefined;
   const create = (event: FormEvent) => {
     event.preventDefault();
     if (name !== "" && !wrong) void navigate({ to: "/toolsets/$name", params: { name }, search: { tab: "new" } });

@@ -6,7 +6,7 @@ import { count } from "../../format";
 import { visible } from "../../format/visible";
 import type { Picking } from "./CatalogPane";
 import { PickList } from "./PickList";
-import { taken } from "./selection";
+import { toolState } from "./selection";
 
 type ToolListProps = Picking & { tools: ToolItem[]; loadMore: () => void };
 
@@ -24,7 +24,7 @@ export function ToolList({ tools, loadMore, ...picking }: ToolListProps) {
 }
 
 function Line({ tool, selection, pickTool, busy }: Picking & { tool: ToolItem }) {
-  const how = taken(selection, tool.server, tool.name);
+  const how = toolState(selection, tool.server, tool.name);
   return (
     <div className="Toolset-line">
       <Checkbox

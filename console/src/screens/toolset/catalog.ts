@@ -4,7 +4,7 @@ import { queries } from "../../api/queries";
 import type { ToolFilter, ToolList } from "../../api/types";
 
 const page = 200; // the most that the API gives at once
-const patience = 10_000; // tools of one server that are read at most
+const maxTools = 10_000; // tools of one server that are read at most
 
 /** The catalog page by page, for lists that grow as they are scrolled. */
 export function catalogPages(filter: ToolFilter) {
@@ -21,7 +21,7 @@ export function catalogPages(filter: ToolFilter) {
 /** The names of all tools of a server. */
 export async function namesOf(client: QueryClient, server: string): Promise<string[]> {
   const names: string[] = [];
-  for (let offset = 0; offset < patience; offset += page) {
+  for (let offset = 0; offset < maxTools; offset += page) {
     const { tools, total } = await client.fetchQuery(queries.tools({ source: server, limit: page, offset }));
     names.push(...tools.map((tool) => tool.name));
     if (tools.length === 0 || names.length >= total) break;

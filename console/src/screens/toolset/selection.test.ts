@@ -1,16 +1,16 @@
 import { describe, expect, it } from "vitest";
-import { bodyOf, inWords, nameRule, nothing, same, type Selection, selectionOf, serverTaken, taken, withServer, withTool, withTools } from "./selection";
+import { bodyOf, summarize, namePattern, emptySelection, same, type Selection, selectionOf, serverState, toolState, withServer, withTool, withTools } from "./selection";
 
 const some: Selection = { tools: ["quote"], servers: [{ id: "jira" }, { id: "github", tools: ["search", "read"], resources: ["repo://a/*"] }] };
 
 describe("a selection", () => {
   it("takes tools by name and servers as a whole", () => {
-    expect(taken(some, undefined, "quote")).toBe("named");
-    expect(taken(some, undefined, "search")).toBe("no");
-    expect(taken(some, "jira", "anything")).toBe("whole");
-    expect(taken(some, "github", "search")).toBe("named");
-    expect(taken(some, "github", "delete")).toBe("no");
-    expect(["jira", "github", "slack"].map((id) => serverTaken(some, id))).toEqual(["whole", "some", "no"]);
+    expect(toolState(some, undefined, "quote")).toBe("named");
+    expect(toolState(some, undefined, "search")).toBe("no");
+    expect(toolState(some, "jira", "anything")).toBe("whole");
+    expect(toolState(some, "github", "search")).toBe("named");
+    expect(toolState(some, "github", "delete")).toBe("no");
+    expect(["jira", "github", "slack"].map((id) => serverState(some, id))).toEqual(["whole", "some", "no"]);
   });
 
   it("changes by single tools", () => {
@@ -24,8 +24,8 @@ describe("a selection", () => {
   it("never turns a server whose last tool was left into a whole one", () => {
     const one = withTool(some, "github", "search", false);
     expect(one.servers[1]?.tools).toEqual(["read"]);
-    expect(serverTaken(withTool(one, "github", "read", false), "github")).toBe("no");
-    expect(serverTaken(withTools(some, "github", []), "github")).toBe("no");
+    expect(serverState(withTool(one, "github", "read", false), "github")).toBe("no");
+    expect(serverState(withTools(some, "github", []), "github")).toBe("no");
   });
 
   it("leaves a whole server alone when a single tool is meant", () => {
@@ -36,12 +36,12 @@ describe("a selection", () => {
     expect(withServer(some, "github", true).servers[1]).toEqual({ id: "github", resources: ["repo://a/*"] });
     expect(withServer(some, "jira", false).servers.map((pick) => pick.id)).toEqual(["github"]);
     expect(withTools(some, "jira", ["a", "b"]).servers[0]).toEqual({ id: "jira", tools: ["a", "b"] });
-    expect(withServer(nothing, "slack", true).servers).toEqual([{ id: "slack" }]);
+    expect(withServer(emptySelection, "slack", true).servers).toEqual([{ id: "slack" }]);
   });
 
   it("has one entry for a server that is named twice, after a change", () => {
     const twice: Selection = { tools: [], servers: [{ id: "a", tools: ["x"] }, { id: "a", tools: ["y"] }] };
-    expect(taken(twice, "a", "y")).toBe("named");
+    expect(toolState(twice, "a", "y")).toBe("named");
     expect(withServer(twice, "a", true).servers).toEqual([{ id: "a" }]);
     expect(withTool(twice, "a", "y", false).servers).toEqual([{ id: "a", tools: ["x"] }]);
   });
@@ -49,18 +49,18 @@ describe("a selection", () => {
   it("is the same in any order", () => {
     expect(same(some, { tools: ["quote"], servers: [{ id: "github", tools: ["read", "search"], resources: ["repo://a/*"] }, { id: "jira", tools: [] }] })).toBe(true);
     expect(same(some, withTool(some, "github", "read", false))).toBe(false);
-    expect(same(selectionOf({}), nothing)).toBe(true);
+    expect(same(selectionOf({}), emptySelection)).toBe(true);
   });
 
   it("leaves out what is empty, and says itself in words", () => {
-    expect(bodyOf(nothing)).toEqual({});
-    expect(inWords(some)).toBe("1 local tool, all of jira, 2 of github");
-    expect(inWords(some, 1)).toBe("1 local tool and 2 more");
-    expect(inWords(nothing)).toBe("no tools");
+    expect(bodyOf(emptySelection)).toEqual({});
+    expect(summarize(some)).toBe("1 local tool, all of jira, 2 of github");
+    expect(summarize(some, 1)).toBe("1 local tool and 2 more");
+    expect(summarize(emptySelection)).toBe("no tools");
   });
 
   it("has names by a rule", () => {
-    expect(["a", "support-2", "a".repeat(32)].every((name) => nameRule.test(name))).toBe(true);
-    expect(["", "-a", "a-", "A", "a b", "a".repeat(33)].some((name) => nameRule.test(name))).toBe(false);
+    expect(["a", "support-2", "a".repeat(32)].every((name) => namePattern.test(name))).toBe(true);
+    expect(["", "-a", "a-", "A", "a b", "a".repeat(33)].some((name) => namePattern.test(name))).toBe(false);
   });
 });

@@ -3,12 +3,12 @@ import type { ToolsetBody, ToolsetServer } from "../../api/types";
 /** What a toolset takes: local tools by name, and servers, as a whole or some of their tools. */
 export type Selection = { tools: string[]; servers: ToolsetServer[] };
 /** How a tool is taken: by its name, with its whole server, or not. */
-export type Taken = "named" | "whole" | "no";
+export type ToolState = "named" | "whole" | "no";
 
-export const nothing: Selection = { tools: [], servers: [] };
+export const emptySelection: Selection = { tools: [], servers: [] };
 
 /** The rule for names of toolsets and gates. */
-export const nameRule = /^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$/;
+export const namePattern = /^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$/;
 export const nameHint = "lowercase letters, digits and hyphens, at most 32 characters";
 
 export function selectionOf({ tools = [], servers = [] }: ToolsetBody): Selection {
@@ -22,7 +22,7 @@ export function bodyOf({ tools, servers }: Selection): ToolsetBody {
 
 export const isWhole = (pick: ToolsetServer) => !pick.tools || pick.tools.length === 0;
 
-export function taken(selection: Selection, server: string | undefined, name: string): Taken {
+export function toolState(selection: Selection, server: string | undefined, name: string): ToolState {
   if (server === undefined) return selection.tools.includes(name) ? "named" : "no";
   const mine = selection.servers.filter((pick) => pick.id === server);
   if (mine.some(isWhole)) return "whole";
@@ -30,7 +30,7 @@ export function taken(selection: Selection, server: string | undefined, name: st
 }
 
 /** How much of a server is taken. */
-export function serverTaken(selection: Selection, id: string): "whole" | "some" | "no" {
+export function serverState(selection: Selection, id: string): "whole" | "some" | "no" {
   const mine = selection.servers.filter((pick) => pick.id === id);
   if (mine.some(isWhole)) return "whole";
   return mine.length > 0 ? "some" : "no";
@@ -39,7 +39,7 @@ export function serverTaken(selection: Selection, id: string): "whole" | "some" 
 /** Takes a single tool, or leaves it. Of a server that is taken as a whole nothing is left: name its tools first. */
 export function withTool(selection: Selection, server: string | undefined, name: string, on: boolean): Selection {
   if (server === undefined) return { ...selection, tools: toggled(selection.tools, name, on) };
-  const state = serverTaken(selection, server);
+  const state = serverState(selection, server);
   if (state === "whole") return selection;
   if (state === "no") return on ? { ...selection, servers: [...selection.servers, { id: server, tools: [name] }] } : selection;
   const first = selection.servers.findIndex((pick) => pick.id === server);
@@ -84,7 +84,7 @@ function canonical({ tools, servers }: Selection): string {
 }
 
 /** A selection in a line: "2 local tools, all of jira, 3 of github". */
-export function inWords({ tools, servers }: Selection, most = 3): string {
+export function summarize({ tools, servers }: Selection, most = 3): string {
   const words = servers.map((pick) => (isWhole(pick) ? `all of ${pick.id}` : `${pick.tools?.length} of ${pick.id}`));
   if (tools.length > 0) words.unshift(tools.length === 1 ? "1 local tool" : `${tools.length} local tools`);
   if (words.length === 0) return "no tools";

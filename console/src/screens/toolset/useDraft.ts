@@ -2,10 +2,10 @@ import { type Dispatch, type SetStateAction, useMemo, useState } from "react";
 import { same, type Selection } from "./selection";
 
 /** What a toolset was when somebody looked at it, and the version of the edits then. */
-export type Seen = { selection: Selection; version: number };
+export type Snapshot = { selection: Selection; version: number };
 
 export type Draft = {
-  base: Seen;
+  base: Snapshot;
   draft: Selection;
   setDraft: Dispatch<SetStateAction<Selection>>;
   dirty: boolean;
@@ -21,7 +21,7 @@ export type Draft = {
  * A draft over what the yard says. Changes of others are taken over silently as long as they
  * do not touch what is being edited; those that do are a conflict that the person resolves.
  */
-export function useDraft(latest: Seen): Draft {
+export function useDraft(latest: Snapshot): Draft {
   const [base, setBase] = useState(latest);
   const [draft, setDraft] = useState(latest.selection);
   const dirty = useMemo(() => !same(draft, base.selection), [draft, base.selection]);

@@ -1,6 +1,6 @@
 import type { Tone } from "../components/Badge";
 
-const words: Record<string, string> = {
+const labels: Record<string, string> = {
   "server.approve": "Approve definitions",
   "server.reject": "Reject definitions",
   "server.retry": "Reconnect a server",
@@ -19,11 +19,11 @@ const words: Record<string, string> = {
 };
 
 /** The actions, by their API names. */
-export const actions = Object.keys(words);
+export const actions = Object.keys(labels);
 
 /** The label of an action; its API name if it has none. */
 export function actionLabel(action: string): string {
-  return words[action] ?? action;
+  return labels[action] ?? action;
 }
 
 /** The outcome of a change by its HTTP status; zero is one still running. */

@@ -6,7 +6,7 @@ import { Page } from "../components/Page";
 import { EmptyState } from "../components/States";
 
 /** An address that is only for those who may see the whole yard: what it would take, and who gives it. */
-export default function NotYours({ me }: { me: Me }) {
+export default function NotAllowed({ me }: { me: Me }) {
   return (
     <Page title="Not allowed">
       <Card>

@@ -7,13 +7,13 @@ import { EmptyState } from "../../components/States";
 import { visible } from "../../format/visible";
 
 /** Gate by gate: whether it shows the tool, under which name, and how that was decided. */
-export function Who({ at }: { at: GateDecision[] }) {
+export function Visibility({ at }: { at: GateDecision[] }) {
   if (at.length === 0) return <EmptyState title="No gates">Add one under <code>gates</code> in the configuration.</EmptyState>;
   return (
     <Card flush>
       <div className="Who" role="table" aria-label="Visibility">
-        <div role="rowgroup" className="Who-heads">
-          <div role="row" className="Who-row">
+        <div role="rowgroup" className="Visibility-heads">
+          <div role="row" className="Visibility-row">
             <span role="columnheader">Gate</span>
             <span role="columnheader">State</span>
             <span role="columnheader">Decision</span>
@@ -21,7 +21,7 @@ export function Who({ at }: { at: GateDecision[] }) {
         </div>
         <div role="rowgroup">
           {at.map((each) => (
-            <Standing key={each.gate} at={each} />
+            <GateStatus key={each.gate} at={each} />
           ))}
         </div>
       </div>
@@ -29,11 +29,11 @@ export function Who({ at }: { at: GateDecision[] }) {
   );
 }
 
-function Standing({ at }: { at: GateDecision }) {
+function GateStatus({ at }: { at: GateDecision }) {
   const fails = at.steps.some((step) => step.fails);
   return (
-    <div role="row" className="Who-row">
-      <div role="cell" className="Who-gate">
+    <div role="row" className="Visibility-row">
+      <div role="cell" className="Visibility-gate">
         <Link to="/gates" search={{ gate: at.gate }} className="strong wrap-anywhere">{at.gate}</Link>
         {at.visible && <p className="small soft wrap-anywhere">as <code>{visible(at.name)}</code></p>}
       </div>
@@ -49,15 +49,15 @@ function Steps({ steps }: { steps: Step[] }) {
   const stop = steps.findIndex((step) => step.stops);
   const end = stop < 0 ? steps.length : stop; // what comes after it no longer matters
   return (
-    <ol className="Who-steps">
+    <ol className="Visibility-steps">
       {steps.map((step, i) => (
-        <li key={i} className={i === end ? "Who-step Who-stops" : i > end ? "Who-step faint" : "Who-step"}>
+        <li key={i} className={i === end ? "Visibility-step Visibility-stops" : i > end ? "Visibility-step faint" : "Visibility-step"}>
           <StepMark step={step} after={i > end} />
           <div className="grow wrap-anywhere">
-            <code className="Who-rule">{step.rule}</code> {visible(step.text)}
+            <code className="Visibility-rule">{step.rule}</code> {visible(step.text)}
             {i === end && <> <Badge tone="bad">stops here</Badge></>}
             {step.fails && <> <Badge tone="warn">calls fail</Badge></>}
-            {step.fix && i <= end && <p className="Who-fix"><Lightbulb aria-hidden="true" /><span><span className="unseen">How to fix it: </span>{visible(step.fix)}</span></p>}
+            {step.fix && i <= end && <p className="Visibility-fix"><Lightbulb aria-hidden="true" /><span><span className="unseen">How to fix it: </span>{visible(step.fix)}</span></p>}
           </div>
         </li>
       ))}

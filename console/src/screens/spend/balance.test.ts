@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { Purse } from "../../api/types";
-import { amountOf, availableOf, everOf } from "./purse";
+import type { Balance } from "../../api/types";
+import { parseAmount, availableOf, totalFundsOf } from "./balance";
 
 test.each([
   ["5", "5"],
@@ -12,11 +12,11 @@ test.each([
   ["5 dollars", undefined],
   ["0.0000000001", undefined],
 ])("the amount of %j", (text, want) => {
-  expect(amountOf(text)).toBe(want);
+  expect(parseAmount(text)).toBe(want);
 });
 
 test("what is available is without what is held", () => {
-  const purse = { remainingUsd: "1.3", heldUsd: "1.1", spentUsd: "0.1" } as Purse;
+  const purse = { remainingUsd: "1.3", heldUsd: "1.1", spentUsd: "0.1" } as Balance;
   expect(availableOf(purse)).toBe("0.2");
-  expect(everOf(purse)).toBe("1.4");
+  expect(totalFundsOf(purse)).toBe("1.4");
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { PendingTool } from "../../api/types";
-import { changedMembers, consequences, hidesText, inShort, parts } from "./judging";
+import { changedMembers, consequences, hidesText, preview, parts } from "./review";
 
 const pending = (kind: PendingTool["kind"], more: Partial<PendingTool> = {}): PendingTool => ({ tool: "t", hash: "h", kind, ...more });
 
@@ -25,9 +25,9 @@ describe("definitions", () => {
   });
 
   it("show values in a line, with what cannot be seen", () => {
-    expect(inShort({ a: 1 })).toBe('{"a":1}');
-    expect(inShort("a\u202eb")).toBe("a⟨U+202E⟩b");
-    expect(inShort("x".repeat(500))).toHaveLength(161);
+    expect(preview({ a: 1 })).toBe('{"a":1}');
+    expect(preview("a\u202eb")).toBe("a⟨U+202E⟩b");
+    expect(preview("x".repeat(500))).toHaveLength(161);
   });
 
   it("say what will happen, once for each kind", () => {

@@ -19,7 +19,7 @@ const columns: Column<CallRow>[] = [
 ];
 
 /** Recent calls of a tool. */
-export function Recent({ tool }: { tool: ToolDetail }) {
+export function RecentCalls({ tool }: { tool: ToolDetail }) {
   const filter = { tool: tool.name, ...(tool.server && { server: tool.server }), limit: 50 };
   const calls = useInfiniteQuery(queries.calls(filter));
   const rows = calls.data?.pages.flatMap((page) => page.calls).filter((call) => (call.server ?? "") === (tool.server ?? ""));

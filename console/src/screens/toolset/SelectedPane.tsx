@@ -10,19 +10,19 @@ import { count, plural } from "../../format";
 import { visible } from "../../format/visible";
 import { isWhole, type Selection } from "./selection";
 
-type PickedPaneProps = {
+type SelectedPaneProps = {
   selection: Selection;
   mayEdit: boolean;
   onTool: (server: string | undefined, name: string, on: boolean) => void;
   onServer: (id: string, on: boolean) => void;
   onLocal: (tools: string[]) => void;
   /** Replaces a whole server by the list of its tools. */
-  onName: (id: string) => void;
+  onExpand: (id: string) => void;
   busy: string | undefined;
 };
 
 /** The selection, by server. */
-export function PickedPane({ selection, mayEdit, onTool, onServer, onLocal, onName, busy }: PickedPaneProps) {
+export function SelectedPane({ selection, mayEdit, onTool, onServer, onLocal, onExpand, busy }: SelectedPaneProps) {
   const servers = useQuery(queries.servers());
   const tools = new Map(servers.data?.servers.map((server) => [server.id, server.tools]));
   const groups = selection.servers.length + (selection.tools.length > 0 ? 1 : 0);
@@ -30,7 +30,7 @@ export function PickedPane({ selection, mayEdit, onTool, onServer, onLocal, onNa
     <Card title="Selected" flush={groups > 0}>
       {groups === 0 && <EmptyState icon={<Layers />} title="Nothing selected">{mayEdit ? "Gates that use this toolset would offer no tools. Select some from the catalog." : "Gates that use this toolset offer no tools."}</EmptyState>}
       {selection.tools.length > 0 && (
-        <Group name="Local tools" about={count(selection.tools.length)} names={selection.tools} actions={mayEdit && <IconButton size="s" label="Remove all local tools" icon={<X />} onClick={() => onLocal([])} />} onLeave={mayEdit ? (name) => onTool(undefined, name, false) : undefined} />
+        <Group name="Local tools" about={count(selection.tools.length)} names={selection.tools} actions={mayEdit && <IconButton size="s" label="Remove all local tools" icon={<X />} onClick={() => onLocal([])} />} onRemove={mayEdit ? (name) => onTool(undefined, name, false) : undefined} />
       )}
       {selection.servers.map((pick, i) => (
         <Group
@@ -38,8 +38,8 @@ export function PickedPane({ selection, mayEdit, onTool, onServer, onLocal, onNa
           name={pick.id}
           about={aboutOf(pick, tools.get(pick.id))}
           names={pick.tools ?? []}
-          actions={mayEdit && <PickActions pick={pick} busy={busy === pick.id} onServer={onServer} onName={onName} />}
-          onLeave={mayEdit ? (name) => onTool(pick.id, name, false) : undefined}
+          actions={mayEdit && <PickActions pick={pick} busy={busy === pick.id} onServer={onServer} onExpand={onExpand} />}
+          onRemove={mayEdit ? (name) => onTool(pick.id, name, false) : undefined}
         />
       ))}
     </Card>
@@ -51,13 +51,13 @@ function aboutOf(pick: ToolsetServer, tools: number | undefined): string {
   return pick.resources && pick.resources.length > 0 ? `${much}; ${plural(pick.resources.length, "resource pattern")}` : much;
 }
 
-type PickActionsProps = { pick: ToolsetServer; busy: boolean; onServer: (id: string, on: boolean) => void; onName: (id: string) => void };
+type PickActionsProps = { pick: ToolsetServer; busy: boolean; onServer: (id: string, on: boolean) => void; onExpand: (id: string) => void };
 
-function PickActions({ pick, busy, onServer, onName }: PickActionsProps) {
+function PickActions({ pick, busy, onServer, onExpand }: PickActionsProps) {
   return (
     <>
       {isWhole(pick) ? (
-        <Button size="s" variant="quiet" busy={busy} onClick={() => onName(pick.id)}>Choose tools</Button>
+        <Button size="s" variant="quiet" busy={busy} onClick={() => onExpand(pick.id)}>Choose tools</Button>
       ) : (
         <Button size="s" variant="quiet" onClick={() => onServer(pick.id, true)}>Select all</Button>
       )}
@@ -67,14 +67,14 @@ function PickActions({ pick, busy, onServer, onName }: PickActionsProps) {
 }
 
 const page = 60; // names shown at first, and added with each press
-const fewNames = 12; // so few are shown at once
+const openBelow = 12; // so few are shown at once
 
-type GroupProps = { name: string; about: string; names: string[]; actions: ReactNode; onLeave: ((name: string) => void) | undefined };
+type GroupProps = { name: string; about: string; names: string[]; actions: ReactNode; onRemove: ((name: string) => void) | undefined };
 
-function Group({ name, about, names, actions, onLeave }: GroupProps) {
+function Group({ name, about, names, actions, onRemove }: GroupProps) {
   const [open, setOpen] = useState<boolean>();
   const [limit, setLimit] = useState(page);
-  const shown = open ?? names.length <= fewNames;
+  const shown = open ?? names.length <= openBelow;
   const title = <><span className="cut strong">{name}</span><span className="faint small cut">{about}</span></>;
   return (
     <section className="Toolset-group" aria-label={name}>
@@ -91,7 +91,7 @@ function Group({ name, about, names, actions, onLeave }: GroupProps) {
           {names.slice(0, limit).map((each) => (
             <li key={each} className="Toolset-name">
               <code className="cut" title={visible(each)}>{visible(each)}</code>
-              {onLeave && <button type="button" aria-label={`Remove ${each}`} onClick={() => onLeave(each)}><X aria-hidden="true" /></button>}
+              {onRemove && <button type="button" aria-label={`Remove ${each}`} onClick={() => onRemove(each)}><X aria-hidden="true" /></button>}
             </li>
           ))}
           {names.length > limit && <li><Button size="s" variant="quiet" onClick={() => setLimit(limit + 10 * page)}>{count(names.length - limit)} more</Button></li>}

@@ -4,7 +4,7 @@ import { Status } from "../components/Badge";
 import { Dialog } from "../components/Dialog";
 import { JsonView } from "../components/JsonView";
 import { absolute } from "../format";
-import { actionLabel, outcome } from "./changesWords";
+import { actionLabel, outcome } from "./changeLabels";
 
 /** The details of one change. */
 export function ChangeDialog({ change, onClose }: { change: Change | undefined; onClose: () => void }) {

@@ -4,50 +4,50 @@ import { ApiError } from "../../api/client";
 import { isObject } from "../../api/json";
 import type { Answers } from "../../api/types";
 import type { Fault } from "./check";
-import { addTried, readTried, type Tried } from "./history";
+import { addRun, readRuns, type PastRun } from "./runStorage";
 import { errorOf, faultsOf, resultIssues } from "./issues";
-import { type Asked, type Attempt, make, type Outcome } from "./rounds";
+import { type OpenQuestion, type RunRequest, runRound, type Outcome } from "./rounds";
 
-export type Trial = {
+export type ToolRun = {
   /** When the call that runs began; undefined when none does. */
   since: number | undefined;
   /** What the tool asks; it stays while the answer is on its way. */
-  asked: Asked | undefined;
+  question: OpenQuestion | undefined;
   outcome: Outcome | undefined;
-  tried: Tried[];
-  run: (request: Attempt) => Promise<Fault[]>;
+  runs: PastRun[];
+  run: (request: RunRequest) => Promise<Fault[]>;
   /** Goes on with a call that asks. */
   answer: (answers: Answers) => Promise<Fault[]>;
   cancel: () => void;
 };
 
 /** Makes calls of a tool, one at a time, and remembers how they ended. */
-export function useTrial(source: string, name: string): Trial {
+export function useToolRun(source: string, name: string): ToolRun {
   const client = useQueryClient();
   const [since, setSince] = useState<number>();
-  const [asked, setAsked] = useState<Asked>();
+  const [question, setQuestion] = useState<OpenQuestion>();
   const [outcome, setOutcome] = useState<Outcome>();
-  const [tried, setTried] = useState(() => readTried(source, name));
+  const [runs, setRuns] = useState(() => readRuns(source, name));
   const stop = useRef<AbortController>(undefined);
   useEffect(() => () => stop.current?.abort(), []);
-  const go = async (request: Attempt, open?: Asked, answers?: Answers): Promise<Fault[]> => {
+  const go = async (request: RunRequest, open?: OpenQuestion, answers?: Answers): Promise<Fault[]> => {
     stop.current?.abort(); // one at a time
     const abort = new AbortController();
     stop.current = abort;
     setSince(Date.now());
     setOutcome(undefined);
-    const made = await make(request, abort.signal, open, answers);
+    const made = await runRound(request, abort.signal, open, answers);
     if (stop.current !== abort) return [];
     setSince(undefined);
-    setAsked(made.asked);
+    setQuestion(made.question);
     void client.invalidateQueries({ queryKey: ["calls"] });
-    if (made.asked) return [];
+    if (made.question) return [];
     setOutcome(made);
-    setTried(addTried(source, name, { at: new Date().toISOString(), gate: request.gate, args: request.args, code: codeOf(made), ms: Math.round(made.ms) }));
+    setRuns(addRun(source, name, { at: new Date().toISOString(), gate: request.gate, args: request.args, code: codeOf(made), ms: Math.round(made.ms) }));
     return faultsIn(made);
   };
-  const answer: Trial["answer"] = async (answers) => (asked ? go(asked.request, asked, answers) : []);
-  return { since, asked, outcome, tried, run: (request) => go(request), answer, cancel: () => stop.current?.abort() };
+  const answer: ToolRun["answer"] = async (answers) => (question ? go(question.request, question, answers) : []);
+  return { since, question, outcome, runs, run: (request) => go(request), answer, cancel: () => stop.current?.abort() };
 }
 
 /** How a call ended, in the code of the record. */

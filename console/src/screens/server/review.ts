@@ -17,12 +17,12 @@ export function hidesText(value: Json | undefined): boolean {
   return Object.entries(value).some(([name, member]) => visible(name) !== name || hidesText(member));
 }
 
-const most = 160; // characters of a value in the summary; the comparison has all of it
+const maxPreviewLength = 160; // characters of a value in the summary; the comparison has all of it
 
 /** A value of a change in a line. */
-export function inShort(value: Json): string {
+export function preview(value: Json): string {
   const text = typeof value === "string" ? value : JSON.stringify(value);
-  return visible(text.length > most ? `${text.slice(0, most)}…` : text);
+  return visible(text.length > maxPreviewLength ? `${text.slice(0, maxPreviewLength)}…` : text);
 }
 
 /** What differs, in a few words: "description, inputSchema and 2 more". */
@@ -32,18 +32,18 @@ export function changedMembers({ changes = [] }: PendingTool): string {
   return `${members.slice(0, 2).join(", ")} and ${members.length - 2} more`;
 }
 
-export const mayApprove = (each: PendingTool) => each.kind !== "refused";
+export const canApprove = (each: PendingTool) => each.kind !== "refused";
 export const picks = (list: PendingTool[]): ToolHash[] => list.map(({ tool, hash }) => ({ tool, hash }));
 /** What a definition is, of all that wait at a server: another one of the same tool is another thing. */
 export const keyOf = ({ tool, hash }: ToolHash) => `${tool} ${hash}`;
 
-const approving: Record<PendingKind, string> = {
+const approvalEffects: Record<PendingKind, string> = {
   changed: "Changed definitions are offered again in their current form.",
   new: "New definitions are offered at every gate that includes them.",
   gone: "The approval of definitions that are gone is removed.",
   refused: "",
 };
-const rejecting: Record<PendingKind, string> = {
+const rejectionEffects: Record<PendingKind, string> = {
   changed: "Changed definitions stay withheld until the server changes them again.",
   new: "New definitions stay withheld until they change.",
   gone: "The approval of definitions that are gone is kept.",
@@ -52,6 +52,6 @@ const rejecting: Record<PendingKind, string> = {
 
 /** What happens to some definitions, a sentence for each kind among them. */
 export function consequences(list: PendingTool[], action: "approve" | "reject"): string[] {
-  const words = action === "approve" ? approving : rejecting;
+  const words = action === "approve" ? approvalEffects : rejectionEffects;
   return (Object.keys(words) as PendingKind[]).filter((kind) => list.some((each) => each.kind === kind)).map((kind) => words[kind]);
 }

@@ -1,0 +1,31 @@
+import { isObject, type Json, type JsonObject } from "../../api/json";
+import type { CallRow } from "../../api/types";
+
+const key = "toolyard.try";
+
+/** Leaves the arguments of a call for the form of its tool, in this tab only. */
+export function storeArguments(call: CallRow, args: JsonObject | undefined) {
+  const stored = { source: call.server ?? "-", name: call.tool, gate: call.gate, args };
+  try {
+    sessionStorage.setItem(key, JSON.stringify(stored));
+  } catch {
+    // Too large, or the browser keeps nothing: the form begins empty.
+  }
+}
+
+/** Takes the arguments that were left for a tool, once. */
+export function takeArguments(source: string, name: string): JsonObject | undefined {
+  try {
+    const stored = JSON.parse(sessionStorage.getItem(key) ?? "null") as { source?: Json; name?: Json; args?: Json } | null;
+    if (stored?.source !== source || stored.name !== name) return undefined;
+    sessionStorage.removeItem(key);
+    return argumentsOf(stored.args, "full");
+  } catch {
+    return undefined;
+  }
+}
+
+/** The arguments if they can be sent again: all of them were kept. */
+export function argumentsOf(args: Json | undefined, recorded: string | undefined): JsonObject | undefined {
+  return recorded === "full" && isObject(args) ? args : undefined;
+}
