@@ -38,7 +38,9 @@ func (s *Spec) SetMeta(meta map[string]json.RawMessage) error {
 func (s *Spec) setMeta(key string, value json.RawMessage) (err error) {
 	switch key {
 	case "contextRequirements":
-		s.Contexts, err = readNeeds(value)
+		if s.Contexts, s.ContextArgs, err = readContexts(value); err == nil {
+			err = s.checkContexts()
+		}
 		return err
 	case "surface":
 		s.Surface, err = readChoice(value, surfaces)
@@ -115,24 +117,108 @@ func unknownKey(key, near string, known []string) error {
 	return fmt.Errorf("%.80s: unknown key; there are %s", key, strings.Join(known, ", "))
 }
 
-// maxNeeds is how many kinds of context a tool may ask for.
-const maxNeeds = 16
+// maxContexts is the largest number of kinds of context that a tool may require.
+const maxContexts = 16
 
-// readNeeds reads kinds of context. They become parts of the names of arguments.
-func readNeeds(value json.RawMessage) ([]string, error) {
-	kinds, err := readTexts(value)
-	if err != nil {
-		return nil, err
+// readContexts reads contextRequirements: a list whose items are kinds of context, such as
+// "wallet", or a kind with the argument that receives it: {"kind": "crm", "argument": "customer"}.
+func readContexts(value json.RawMessage) (kinds []string, args map[string]string, err error) {
+	var items []json.RawMessage
+	if kindOf(value) != '[' || json.Unmarshal(value, &items) != nil {
+		return nil, nil, errors.New("it must be a list of texts or of objects with kind and argument")
 	}
-	if len(kinds) > maxNeeds {
-		return nil, fmt.Errorf("there are more than %d", maxNeeds)
+	if len(items) > maxContexts {
+		return nil, nil, fmt.Errorf("there are more than %d", maxContexts)
 	}
-	for _, kind := range kinds {
-		if kind == "" || len(kind) > 64 || strings.Trim(kind, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.") != "" {
-			return nil, fmt.Errorf("%.80q is no kind of context: use letters, digits, dots, - and _", kind)
+	kinds = make([]string, 0, len(items))
+	for _, item := range items {
+		kind, argument, err := readContext(item)
+		if err != nil {
+			return nil, nil, err
+		}
+		if argument != "" {
+			if slices.Contains(kinds, kind) {
+				return nil, nil, fmt.Errorf("duplicate kind %q", kind)
+			}
+			if args == nil {
+				args = make(map[string]string)
+			}
+			args[kind] = argument
+		} else if args[kind] != "" {
+			return nil, nil, fmt.Errorf("duplicate kind %q", kind)
+		}
+		kinds = append(kinds, kind)
+	}
+	return kinds, args, nil
+}
+
+// readContext reads one item of contextRequirements. The argument is empty if the item does not
+// name one.
+func readContext(item json.RawMessage) (kind, argument string, err error) {
+	kind, isText := textOf(item)
+	if !isText {
+		fields, ok := members(item)
+		if !ok {
+			return "", "", errors.New("it must be a list of texts or of objects with kind and argument")
+		}
+		for _, name := range slices.Sorted(maps.Keys(fields)) {
+			if known := []string{"kind", "argument"}; !slices.Contains(known, name) {
+				return "", "", unknownKey(name, Nearest(name, known), known)
+			}
+		}
+		var hasKind, hasArgument bool
+		kind, hasKind = textOf(fields["kind"])
+		argument, hasArgument = textOf(fields["argument"])
+		if !hasKind || !hasArgument {
+			return "", "", errors.New("an object needs the texts kind and argument")
+		}
+		if !isContextName(argument) {
+			return "", "", fmt.Errorf("%.80q is not a name for an argument: use letters, digits, dots, - and _", argument)
 		}
 	}
-	return kinds, nil
+	if !isContextName(kind) {
+		return "", "", fmt.Errorf("%.80q is not a kind of context: use letters, digits, dots, - and _", kind)
+	}
+	return kind, argument, nil
+}
+
+// isContextName reports whether a text can name a kind of context, or the argument that
+// receives it.
+func isContextName(name string) bool {
+	return name != "" && len(name) <= 64 && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.") == ""
+}
+
+// checkContexts refuses two kinds of context for one argument, and arguments without a kind.
+func (s *Spec) checkContexts() error {
+	for kind, argument := range s.ContextArgs {
+		if !slices.Contains(s.Contexts, kind) {
+			return fmt.Errorf("the argument %s receives the context %s, which is not among the contexts", argument, kind)
+		}
+	}
+	receives := make(map[string]string, len(s.Contexts))
+	for _, kind := range s.contextKinds() {
+		argument := s.contextArgument(kind)
+		if other := receives[strings.ToLower(argument)]; other != "" {
+			return fmt.Errorf("the argument %s receives two contexts, %s and %s", argument, other, kind)
+		}
+		receives[strings.ToLower(argument)] = kind
+	}
+	return nil
+}
+
+// contextMeta returns contextRequirements in the form that tools publish.
+func (s *Spec) contextMeta() json.RawMessage {
+	list := make([]any, len(s.Contexts))
+	for i, kind := range s.Contexts {
+		list[i] = kind
+		if argument := s.ContextArgs[kind]; argument != "" {
+			list[i] = struct {
+				Kind     string `json:"kind"`
+				Argument string `json:"argument"`
+			}{kind, argument}
+		}
+	}
+	return mustMarshal(list)
 }
 
 var (
@@ -317,7 +403,7 @@ func (s *Spec) AllMeta() map[string]json.RawMessage {
 		meta["rateLimit"] = mustMarshal(l)
 	}
 	if len(s.Contexts) > 0 {
-		meta["contextRequirements"] = mustMarshal(s.Contexts)
+		meta["contextRequirements"] = s.contextMeta()
 	}
 	if s.Surface != "" {
 		meta["surface"] = mustMarshal(s.Surface)

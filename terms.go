@@ -22,6 +22,9 @@ type Terms struct {
 	Surface Surface // empty for the tool's own
 	Hidden  *bool   // nil for the tool's own
 	Latency Latency // empty for the tool's own
+
+	Contexts    []string          // nil for the tool's own
+	ContextArgs map[string]string // of Contexts; see [Spec]
 }
 
 // With is the tool under the terms: itself when nothing changes, otherwise a copy whose
@@ -35,11 +38,15 @@ func (t *Tool) With(terms Terms) *Tool {
 		spec.Hidden = *terms.Hidden
 	}
 	spec.Price = terms.price(&spec)
+	if terms.Contexts != nil {
+		spec.Contexts, spec.ContextArgs = terms.Contexts, terms.ContextArgs
+	}
 	if reflect.DeepEqual(spec, t.Spec) {
 		return t
 	}
 	under := *t
 	under.Spec, under.digest, under.declared = spec, spec.digest(), t.Declared()
+	under.setCallerInput()
 	return &under
 }
 
@@ -152,26 +159,47 @@ type ContextProvider interface {
 	Provide(ctx context.Context, caller Caller, asOf time.Time) (json.RawMessage, error)
 }
 
-// Injected are the arguments that the platform fills in, and the kind of context that each
-// is: portfolio for one kind, walletPortfolio and so on for several.
+// Injected returns the arguments that the platform fills in, each with the kind of context that
+// it receives. ContextArgs names them. For other kinds the published convention applies:
+// portfolio for one kind, KINDPortfolio for each of several.
 func (s *Spec) Injected() map[string]string {
 	if len(s.Contexts) == 0 {
 		return nil
 	}
-	kinds := slices.Compact(slices.Sorted(slices.Values(s.Contexts)))
-	if len(kinds) == 1 {
-		return map[string]string{"portfolio": kinds[0]}
-	}
-	injected := make(map[string]string, len(kinds))
-	for _, kind := range kinds {
-		injected[kind+"Portfolio"] = kind
+	injected := make(map[string]string, len(s.Contexts))
+	for _, kind := range s.contextKinds() {
+		injected[s.contextArgument(kind)] = kind
 	}
 	return injected
 }
 
-// Shown is the input schema as callers are offered it: without the arguments that are
-// injected.
+// contextKinds returns the kinds of context that the tool requires, sorted, each once.
+func (s *Spec) contextKinds() []string {
+	return slices.Compact(slices.Sorted(slices.Values(s.Contexts)))
+}
+
+// contextArgument returns the argument that receives a kind of context.
+func (s *Spec) contextArgument(kind string) string {
+	if argument := s.ContextArgs[kind]; argument != "" {
+		return argument
+	}
+	for _, other := range s.Contexts {
+		if other != kind && s.ContextArgs[other] == "" {
+			return kind + "Portfolio"
+		}
+	}
+	return "portfolio"
+}
+
+// CallerInput returns the input schema for callers: without the injected arguments.
 func (t *Tool) CallerInput() json.RawMessage { return t.shown }
+
+func (t *Tool) setCallerInput() {
+	t.shown = t.Input
+	if injected := t.Injected(); len(injected) > 0 {
+		t.shown = withoutProperties(t.Input, injected)
+	}
+}
 
 // withoutProperties is a schema for objects as they are before the named properties are
 // added: what it accepts, the schema accepts with good values for them. Definitions that it

@@ -225,6 +225,82 @@ func TestInjected(t *testing.T) {
 	})
 }
 
+func TestContextArguments(t *testing.T) {
+	for meta, want := range map[string]map[string]string{
+		`[{"kind":"crm","argument":"customer"}]`:                                            {"customer": "crm"},
+		`[{"kind":"crm","argument":"customer"},"wallet"]`:                                   {"customer": "crm", "portfolio": "wallet"},
+		`["wallet",{"kind":"crm","argument":"customer"},"hyperliquid","wallet"]`:            {"customer": "crm", "walletPortfolio": "wallet", "hyperliquidPortfolio": "hyperliquid"},
+		`[{"kind":"crm","argument":"portfolio"}]`:                                           {"portfolio": "crm"},
+		`[{"kind":"crm","argument":"customer"},{"kind":"erp","argument":"contract_terms"}]`: {"customer": "crm", "contract_terms": "erp"},
+	} {
+		var spec toolyard.Spec
+		if err := spec.SetMeta(map[string]json.RawMessage{"contextRequirements": json.RawMessage(meta)}); err != nil {
+			t.Errorf("%s: %v", meta, err)
+			continue
+		}
+		if diff := cmp.Diff(want, spec.Injected()); diff != "" {
+			t.Errorf("%s: %s", meta, diff)
+		}
+		var again toolyard.Spec // what a tool publishes means the same
+		if err := again.SetMeta(map[string]json.RawMessage{"contextRequirements": spec.AllMeta()["contextRequirements"]}); err != nil {
+			t.Errorf("%s: %v", meta, err)
+		}
+		if diff := cmp.Diff(spec, again); diff != "" {
+			t.Errorf("%s: %s", meta, diff)
+		}
+		if string(spec.AllMeta()["contextRequirements"]) != meta {
+			t.Errorf("%s is published as %s", meta, spec.AllMeta()["contextRequirements"])
+		}
+	}
+}
+
+func TestContextArgumentsThatCannotBeUsed(t *testing.T) {
+	for meta, want := range map[string]string{
+		`"crm"`:                                 "list of texts or of objects",
+		`[7]`:                                   "list of texts or of objects",
+		`[{"kind":"crm"}]`:                      "needs the texts kind and argument",
+		`[{"argument":"customer"}]`:             "needs the texts kind and argument",
+		`[{"kind":7,"argument":"customer"}]`:    "needs the texts kind and argument",
+		`[{"kind":"crm","argument":""}]`:        "not a name for an argument",
+		`[{"kind":"crm","argument":"a b"}]`:     "not a name for an argument",
+		`[{"kind":"c/m","argument":"a"}]`:       "not a kind of context",
+		`[{"kind":"crm","argment":"a"}]`:        `did you mean "argument"?`,
+		`["crm",{"kind":"crm","argument":"a"}]`: `duplicate kind "crm"`,
+		`[{"kind":"crm","argument":"a"},"crm"]`: `duplicate kind "crm"`,
+		`[{"kind":"crm","argument":"a"},{"kind":"erp","argument":"A"}]`: "receives two contexts",
+		`["wallet",{"kind":"crm","argument":"portfolio"}]`:              "receives two contexts",
+	} {
+		spec := toolyard.Spec{Name: "x"}
+		err := spec.SetMeta(map[string]json.RawMessage{"contextRequirements": json.RawMessage(meta)})
+		if err == nil {
+			_, err = toolyard.NewTool(spec, func(context.Context, *toolyard.Call) (*toolyard.Result, error) { return nil, nil })
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", meta, err)
+		}
+	}
+	spec := toolyard.Spec{Name: "x", ContextArgs: map[string]string{"crm": "customer"}}
+	if _, err := toolyard.NewTool(spec, func(context.Context, *toolyard.Call) (*toolyard.Result, error) { return nil, nil }); err == nil {
+		t.Error("an argument receives a context that the tool does not require")
+	}
+}
+
+// An operator can name the argument of a tool that follows the convention, or of one that does
+// not declare its context.
+func TestTermsNameContextArguments(t *testing.T) {
+	tool := named(toolyard.Spec{Name: "x", Input: json.RawMessage(`{"type":"object","properties":{"customer":{},"q":{}},"required":["customer","q"]}`)})
+	under := tool.With(toolyard.Terms{Contexts: []string{"crm"}, ContextArgs: map[string]string{"crm": "customer"}})
+	if diff := cmp.Diff(map[string]string{"customer": "crm"}, under.Injected()); diff != "" {
+		t.Error(diff)
+	}
+	if got := string(under.CallerInput()); !strings.Contains(got, `"required":["q"]`) || strings.Contains(got, "customer") {
+		t.Error(got)
+	}
+	if under.Digest() == tool.Digest() || string(under.Declared().CallerInput()) != string(tool.Input) {
+		t.Error("the declared tool has changed")
+	}
+}
+
 func TestContextWithoutAnArgument(t *testing.T) {
 	for input, want := range map[string]int{
 		`{"type":"object"}`: 2,
@@ -440,7 +516,7 @@ func TestSetMetaRefuses(t *testing.T) {
 		`{"latencyClass":1}`:                                              "_meta.latencyClass: it must be a text",
 		`{"queryEligible":null}`:                                          "_meta.queryEligible: it must be true or false",
 		`{"contextRequirements":"wallet"}`:                                "_meta.contextRequirements: it must be a list of texts",
-		`{"contextRequirements":["a b"]}`:                                 `_meta.contextRequirements: "a b" is no kind of context`,
+		`{"contextRequirements":["a b"]}`:                                 `_meta.contextRequirements: "a b" is not a kind of context`,
 		`{"contextRequirements":[` + strings.Repeat(`"a",`, 20) + `"a"]}`: "_meta.contextRequirements: there are more than 16",
 	} {
 		if _, err := readSpec(meta); err == nil || !strings.Contains(err.Error(), want) {

@@ -36,14 +36,18 @@ type Spec struct {
 	// when they are nil. Without Output nothing is promised about the result.
 	Input, Output json.RawMessage
 
-	Limit    Limit
-	Contexts []string // context types that the platform injects
-	Surface  Surface
-	Hidden   bool // from answers: the seeds' queryEligible false
-	Latency  Latency
-	Price    Price
-	Timeout  time.Duration // zero for the platform's own
-	Bounds   Bounds        // zero for the platform's own
+	Limit Limit
+	// Contexts are the kinds of context that the platform injects into the arguments.
+	Contexts []string
+	// ContextArgs names the argument that receives a kind of context: {"crm": "customer"}. A kind
+	// without an entry follows the convention of [Spec.Injected].
+	ContextArgs map[string]string
+	Surface     Surface
+	Hidden      bool // from answers: the seeds' queryEligible false
+	Latency     Latency
+	Price       Price
+	Timeout     time.Duration // zero for the platform's own
+	Bounds      Bounds        // zero for the platform's own
 
 	Meta map[string]json.RawMessage // passed on untouched
 	// Extra are further members of the definition as MCP has it, passed on untouched:
@@ -174,10 +178,8 @@ func newTool(spec Spec, input, output *Schema, h Handler) (*Tool, error) {
 	if output != nil {
 		spec.Output = output.raw
 	}
-	t := &Tool{Spec: spec, input: input, output: output, shown: spec.Input, handler: h, digest: spec.digest()}
-	if injected := spec.Injected(); len(injected) > 0 {
-		t.shown = withoutProperties(spec.Input, injected)
-	}
+	t := &Tool{Spec: spec, input: input, output: output, handler: h, digest: spec.digest()}
+	t.setCallerInput()
 	return t, nil
 }
 
@@ -199,6 +201,9 @@ func (s *Spec) check() error {
 		if err := s.checkMeta(); err != nil {
 			return err
 		}
+	}
+	if err := s.checkContexts(); err != nil {
+		return err
 	}
 	if !slices.Contains([]Surface{"", Answer, Execute, Both}, s.Surface) {
 		return fmt.Errorf("unknown surface %q", s.Surface)

@@ -60,6 +60,9 @@ func (t *terms) of(tool *toolyard.Tool) (terms toolyard.Terms) {
 	if own.ExecuteUSD != nil {
 		terms.Price = toolyard.Price(*own.ExecuteUSD)
 	}
+	if own.Contexts != nil {
+		terms.Contexts, terms.ContextArgs = own.Contexts.Kinds, own.Contexts.Arguments
+	}
 	if own.QueryEligible != nil {
 		hidden := !*own.QueryEligible
 		terms.Hidden = &hidden

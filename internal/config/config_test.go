@@ -84,6 +84,21 @@ gates:
 	}
 }
 
+func TestContextRequirements(t *testing.T) {
+	s, err := config.Parse("toolyard.yaml", []byte("terms: {a: {contextRequirements: [wallet, {kind: crm, argument: customer}]}}\n"), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.Contexts{Kinds: []string{"wallet", "crm"}, Arguments: map[string]string{"crm": "customer"}}
+	if diff := cmp.Diff(&want, s.Terms["a"].Contexts); diff != "" {
+		t.Error(diff)
+	}
+	_, err = config.Parse("toolyard.yaml", []byte("terms: {a: {contextRequirements: [crm, {kind: crm, argument: customer}]}}\n"), env)
+	if err == nil || !strings.Contains(err.Error(), `duplicate kind "crm"`) {
+		t.Error(err)
+	}
+}
+
 // Each file in testdata is an input, a line of dashes, and the errors it must give.
 func TestErrors(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")

@@ -17,6 +17,29 @@ type Terms struct {
 	Surface       toolyard.Surface `json:"surface,omitempty" enum:"answer,execute,both" doc:"What it is for."`
 	QueryEligible *bool            `json:"queryEligible,omitempty" doc:"Whether answers may be composed with it."`
 	Latency       toolyard.Latency `json:"latencyClass,omitempty" enum:"instant,fast,slow,streaming" doc:"How long callers should expect to wait."`
+	Contexts      *Contexts        `json:"contextRequirements,omitempty" doc:"The context that is injected into its arguments, instead of what the tool declares: [{kind: crm, argument: customer}]."`
+}
+
+// Contexts are kinds of context and the arguments that receive them.
+type Contexts struct {
+	Kinds     []string
+	Arguments map[string]string // by kind; a kind without an entry follows the convention
+}
+
+// JSONSchema describes Contexts.
+func (Contexts) JSONSchema() json.RawMessage {
+	const name = `{"type":"string","pattern":"^[A-Za-z0-9._-]{1,64}$"}`
+	return json.RawMessage(`{"type":"array","maxItems":16,"items":{"type":["string","object"],"pattern":"^[A-Za-z0-9._-]{1,64}$",` +
+		`"properties":{"kind":` + name + `,"argument":` + name + `},"required":["kind","argument"],"additionalProperties":false},` +
+		`"examples":[[{"kind":"crm","argument":"customer"}]]}`)
+}
+
+// UnmarshalJSON reads Contexts.
+func (c *Contexts) UnmarshalJSON(data []byte) error {
+	var spec toolyard.Spec
+	err := spec.SetMeta(map[string]json.RawMessage{"contextRequirements": data})
+	c.Kinds, c.Arguments = spec.Contexts, spec.ContextArgs
+	return err
 }
 
 // Rate is how fast something may be called, by all replicas together.

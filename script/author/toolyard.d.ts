@@ -165,7 +165,7 @@ declare module "toolyard" {
   export interface Meta {
     rateLimit?: RateLimit;
     /** The kinds of context that the platform puts into the arguments. */
-    contextRequirements?: string[];
+    contextRequirements?: (string | { kind: string; argument: string })[];
     pricing?: Pricing;
     surface?: "answer" | "execute" | "both";
     /** Whether answers may be composed with this tool; true unless said otherwise. */
