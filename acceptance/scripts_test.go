@@ -359,7 +359,7 @@ func TestScriptCallsOtherToolsInParallel(t *testing.T) {
 			t.Errorf("%s is not in %s", want, d)
 		}
 	}
-	for gate, reason := range map[string]string{"": "says that it only reads", "/chat": "Unknown tool"} {
+	for gate, reason := range map[string]string{"": "is read-only and cannot call", "/chat": "Unknown tool"} {
 		if m := string(call(t, modernHTTP{t: t, url: p.url + gate}, "writes", "{}").Result); !strings.Contains(m, reason) {
 			t.Errorf("%s: a tool that only reads had another one write: %s", gate, m)
 		}
@@ -457,7 +457,7 @@ func TestScriptFilesCanBeAddedRenamedAndDeleted(t *testing.T) {
 	}
 	save(t, file("hello.ts"), helloScript)
 	soon("the next good save", says("Hello, Ann!"))
-	if gone := p.logged(1, func(l map[string]any) bool { return l["msg"] == "problem is gone" }); len(gone) != 1 {
+	if gone := p.logged(1, func(l map[string]any) bool { return l["msg"] == "problem resolved" }); len(gone) != 1 {
 		t.Errorf("the problem stayed: %v", gone)
 	}
 

@@ -52,7 +52,7 @@ func TestApplyRefuses(t *testing.T) {
 	address := "sqlite:" + filepath.Join(t.TempDir(), "shared.db")
 	for text, want := range map[string]string{
 		"gates:\n  a: {mode: raed}\n":                              ":2:",
-		"toolsets:\n  x: {servers: [nobody]}\n":                    `names the server "nobody"`,
+		"toolsets:\n  x: {servers: [nobody]}\n":                    `unknown server "nobody"`,
 		"gates:\n  a: {mode: read, toolset: nothing}\n":            "unknown toolset",
 		"log: {level: \"${LEVEL_OF_NOBODY}\"}\n":                   "LEVEL_OF_NOBODY is not set",
 		"servers:\n  x: {url: \"http://localhost\", command: y}\n": ":2:",
@@ -179,7 +179,7 @@ func TestApplyRestoreRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.good("apply", "--restore", "2", "--store", address)
-	d.bad(exitError, `names the server "nobody"`, "apply", "--restore", "3", "--store", address) // it cannot be used
+	d.bad(exitError, `unknown server "nobody"`, "apply", "--restore", "3", "--store", address) // it cannot be used
 	if out := d.good("apply", "--show", "--store", address); out != "log: {level: debug}\n" {
 		t.Errorf("%q", out)
 	}

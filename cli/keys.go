@@ -15,6 +15,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/config/settings"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/identity"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
@@ -22,7 +23,9 @@ import (
 )
 
 // source is the configuration, or what an absent one means.
-func (p *program) source() (*config.Source, error) { return yard.LoadConfig(p.opts) }
+func (p *program) source() (*config.Source, error) {
+	return settings.ReadConfig(settings.Options{File: p.opts.ConfigFile, Store: p.opts.Store, Getenv: p.opts.Getenv})
+}
 
 // storeAddress is where the store is that a yard with these flags and this configuration uses.
 func (p *program) storeAddress() (string, error) {

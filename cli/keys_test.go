@@ -16,6 +16,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission/ledger"
+	"github.com/toolyard/toolyard/internal/config/settings"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/identity"
 	"github.com/toolyard/toolyard/packs/markets"
@@ -190,7 +191,7 @@ func TestStoreFlagWins(t *testing.T) {
 			if files, err := os.ReadDir(filepath.Dir(d.file)); err != nil || len(files) != 1 {
 				t.Errorf("another store was made: %v %v", files, err)
 			}
-			source, err := yard.LoadConfig(yard.Options{ConfigFile: d.file, Store: elsewhere})
+			source, err := settings.ReadConfig(settings.Options{File: d.file, Store: elsewhere})
 			if err != nil || source.StoreAddress() != elsewhere || !source.NeedsStore() {
 				t.Errorf("a yard would use %v %v", source, err)
 			}

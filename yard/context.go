@@ -40,16 +40,16 @@ type Links interface {
 	Linked(ctx context.Context, caller toolyard.Caller, kind string) (string, error)
 }
 
-// newProviders creates the providers of a configuration. If their settings have not changed,
-// the providers of the old settings are kept.
-func (y *Yard) newProviders(c *config.Source, old *settings) (map[string]toolyard.ContextProvider, error) {
+// newProviders creates the providers of a configuration, or reuses those of old if their
+// settings have not changed.
+func (b *assembler) newProviders(c *config.Source, old *assembly) (map[string]toolyard.ContextProvider, error) {
 	if old != nil && reflect.DeepEqual(old.Context, c.Context) && reflect.DeepEqual(old.Private, c.Private) {
 		return old.providers, nil
 	}
 	var faults config.Faults
 	made := make(map[string]toolyard.ContextProvider)
 	for _, kind := range slices.Sorted(maps.Keys(c.Context)) {
-		provider, failed := y.newProvider(c, kind)
+		provider, failed := b.newProvider(c, kind)
 		if faults = append(faults, failed...); provider != nil {
 			made[kind] = provider
 		}
@@ -61,19 +61,19 @@ func (y *Yard) newProviders(c *config.Source, old *settings) (map[string]toolyar
 	return made, nil
 }
 
-func (y *Yard) newProvider(c *config.Source, kind string) (toolyard.ContextProvider, config.Faults) {
-	registered, ok := y.opts.ProviderKinds[kind]
+func (b *assembler) newProvider(c *config.Source, kind string) (toolyard.ContextProvider, config.Faults) {
+	registered, ok := b.opts.ProviderKinds[kind]
 	if !ok {
-		kinds := slices.Sorted(maps.Keys(y.opts.ProviderKinds))
+		kinds := slices.Sorted(maps.Keys(b.opts.ProviderKinds))
 		message := "unknown kind of context; this binary has: " + strings.Join(kinds, ", ")
 		if near := toolyard.Nearest(kind, kinds); near != "" {
 			message += fmt.Sprintf(" (did you mean %q?)", near)
 		}
 		return nil, config.Faults{c.At(toolyard.Problem{Subject: "context." + kind, Message: message}, "context", kind)}
 	}
-	setup := ProviderSetup{Private: prefixes(c.Private), Now: y.opts.Now, Log: y.log}
-	if y.contract.store != nil {
-		setup.Links = y.contract.store
+	setup := ProviderSetup{Private: prefixes(c.Private), Now: b.opts.Now, Log: b.log}
+	if b.enforcement.store != nil {
+		setup.Links = b.enforcement.store
 	}
 	settings, issues, err := registered.Settings.Complete(context.Background(), c.Context[kind].Settings)
 	if err != nil {
@@ -101,12 +101,12 @@ func closeProviders(providers, inUse map[string]toolyard.ContextProvider) {
 
 // provider returns a lookup of the provider of a kind: one of the program's own, or one of the
 // configuration. The lookup returns nil if there is none.
-func (y *Yard) provider(s *settings) func(kind string) toolyard.ContextProvider {
+func (b *assembler) provider(a *assembly) func(kind string) toolyard.ContextProvider {
 	return func(kind string) toolyard.ContextProvider {
-		if p, ok := y.opts.Providers[kind]; ok {
+		if p, ok := b.opts.Providers[kind]; ok {
 			return p
 		}
-		if p, ok := s.providers[kind]; ok {
+		if p, ok := a.providers[kind]; ok {
 			return p
 		}
 		return nil
@@ -114,8 +114,8 @@ func (y *Yard) provider(s *settings) func(kind string) toolyard.ContextProvider 
 }
 
 // checkLink checks what a caller wants to link as a kind.
-func (y *Yard) checkLink(kind, value string) error {
-	if k := y.opts.ProviderKinds[kind]; k.CheckLink != nil {
+func (o *Options) checkLink(kind, value string) error {
+	if k := o.ProviderKinds[kind]; k.CheckLink != nil {
 		return k.CheckLink(value)
 	}
 	return nil

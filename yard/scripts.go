@@ -9,18 +9,19 @@ import (
 	"github.com/toolyard/toolyard/script"
 )
 
-// Scripts is a folder of TypeScript tools. What is set here beats the configuration file.
+// Scripts configures a directory of TypeScript tools. Its fields override the configuration
+// file.
 type Scripts struct {
-	Dir    string // empty for that of the configuration, or none
-	Glob   string // empty for that of the configuration, or **/*.ts
-	Cache  string // where compiled scripts are kept; nowhere when empty
-	OnLoad func(script.Load)
+	Dir    string            // empty to use the configuration's, if any
+	Glob   string            // empty to use the configuration's, or **/*.ts
+	Cache  string            // directory for compiled scripts; empty for no cache
+	OnLoad func(script.Load) // called after each load; may be nil
 }
 
-// newScripts makes the source of the scripts, nil if there is none.
-func (y *Yard) newScripts(c *config.Scripts, private []config.Network) (*script.Folder, error) {
-	base := filepath.Dir(y.opts.ConfigFile) // "." without a file
-	dir := y.opts.Scripts.Dir
+// newScripts returns the source of TypeScript tools, or nil if there is none.
+func (b *assembler) newScripts(c *config.Scripts, private []config.Network) (*script.Folder, error) {
+	base := filepath.Dir(b.opts.ConfigFile) // "." without a file
+	dir := b.opts.Scripts.Dir
 	switch {
 	case c == nil && dir == "":
 		return nil, nil
@@ -33,11 +34,11 @@ func (y *Yard) newScripts(c *config.Scripts, private []config.Network) (*script.
 	}
 	grants := make(map[string]script.Grant, len(c.Grants))
 	for name, g := range c.Grants {
-		grants[name] = script.Grant{Net: texts(g.Net), Read: g.Read, Env: texts(g.Env)}
+		grants[name] = script.Grant{Net: stringsOf(g.Net), Read: g.Read, Env: stringsOf(g.Env)}
 	}
 	return script.New(script.Options{
-		Dir: dir, Glob: cmp.Or(y.opts.Scripts.Glob, c.Glob), Base: base, Grants: grants, Private: prefixes(private),
-		Memory: int(c.Memory), CPU: time.Duration(c.CPU), Workers: c.Workers, CacheDir: y.opts.Scripts.Cache,
-		Log: y.log, Getenv: y.opts.Getenv, OnLoad: y.opts.Scripts.OnLoad,
+		Dir: dir, Glob: cmp.Or(b.opts.Scripts.Glob, c.Glob), Base: base, Grants: grants, Private: prefixes(private),
+		Memory: int(c.Memory), CPU: time.Duration(c.CPU), Workers: c.Workers, CacheDir: b.opts.Scripts.Cache,
+		Log: b.log, Getenv: b.opts.Getenv, OnLoad: b.opts.Scripts.OnLoad,
 	})
 }

@@ -14,15 +14,15 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/inbound"
 )
 
-// drain is how long calls in flight may go on after the end was asked for.
-const drain = 20 * time.Second
+// drainTimeout bounds how long calls in flight may continue during shutdown.
+const drainTimeout = 20 * time.Second
 
-// bodyTimeout is how long a client may take to send the body of a request.
+// bodyTimeout bounds how long a client may take to send a request body.
 const bodyTimeout = 10 * time.Second
 
-// boundBodies gives every body a deadline, on every route, also where nobody reads it:
-// the server reads what is left itself. Whoever has read it lifts the deadline.
-func boundBodies(next http.Handler) http.Handler {
+// limitBodies sets a deadline for the body of every request, even if the handler does not read
+// it: net/http reads the rest. Handlers that have read the body reset the deadline.
+func limitBodies(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
@@ -31,9 +31,8 @@ func boundBodies(next http.Handler) http.Handler {
 	})
 }
 
-// Serve answers on the listener until ctx ends, then lets the calls in flight finish.
-// Run must be running beside it; ctx should end before Run's does, so that calls in
-// flight still have their sources.
+// Serve serves HTTP on the listener until ctx ends, then waits for calls in flight. Run must be
+// running; end ctx before that of Run, so that calls in flight can finish.
 func (y *Yard) Serve(ctx context.Context, l net.Listener) error {
 	stop, err := y.serveMetrics(ctx)
 	if err != nil {
@@ -41,7 +40,7 @@ func (y *Yard) Serve(ctx context.Context, l net.Listener) error {
 	}
 	defer stop()
 	s := newServer(y.handler)
-	l = inbound.LimitConnections(l, y.config.Load().Limits.Connections, y.refusedConnection())
+	l = inbound.LimitConnections(l, y.current.Load().Limits.Connections, y.logRefusedConnections())
 	failed := make(chan error, 1)
 	go func() { failed <- s.Serve(l) }()
 	select {
@@ -49,28 +48,28 @@ func (y *Yard) Serve(ctx context.Context, l net.Listener) error {
 		return err
 	case <-ctx.Done():
 	}
-	y.server.Close() // open streams would hold the shutdown up
+	y.server.Close() // open streams would delay the shutdown
 	y.live.Close()
-	left, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
-	if err := s.Shutdown(left); err != nil {
+	if err := s.Shutdown(drain); err != nil {
 		return errors.Join(err, s.Close())
 	}
 	return nil
 }
 
-// refusedConnection logs that connections are refused, at most once in a minute.
-func (y *Yard) refusedConnection() func(address string) {
+// logRefusedConnections logs refused connections, at most once a minute.
+func (y *Yard) logRefusedConnections() func(address string) {
 	var last atomic.Int64
 	return func(address string) {
 		now := y.opts.Now().Unix()
 		if before := last.Load(); now-before >= 60 && last.CompareAndSwap(before, now) {
-			y.log.Warn("a connection was refused: too many are open, see limits.connections", "address", address)
+			y.log.Warn("connection refused: limits.connections is reached", "address", address)
 		}
 	}
 }
 
-// newServer is a server with bounds on what a client may take its time for.
+// newServer returns a server with timeouts against slow clients.
 func newServer(h http.Handler) *http.Server {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
@@ -86,9 +85,9 @@ func newServer(h http.Handler) *http.Server {
 	}
 }
 
-// serveMetrics serves the metrics at an address of their own, if they have one, until stop.
+// serveMetrics serves the metrics at metrics.listen, if it is set, until stop is called.
 func (y *Yard) serveMetrics(ctx context.Context) (stop func(), err error) {
-	c := y.config.Load()
+	c := y.current.Load()
 	if c.Metrics.Listen == "" {
 		return func() {}, nil
 	}
@@ -98,12 +97,12 @@ func (y *Yard) serveMetrics(ctx context.Context) (stop func(), err error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", y.metrics.Handler())
-	s := newServer(bounded(c.Source, mux))
+	s := newServer(protect(c.Source, mux))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			y.log.Error("metrics are not served any more", "error", err)
+			y.log.Error("the metrics server failed", "error", err)
 		}
 	}()
 	return func() {
@@ -112,7 +111,7 @@ func (y *Yard) serveMetrics(ctx context.Context) (stop func(), err error) {
 	}, nil
 }
 
-// bounded keeps the pages of strangers out, and bounds bodies.
-func bounded(c *config.Source, next http.Handler) http.Handler {
-	return boundBodies(inbound.RefuseCrossOrigin(next, texts(c.Origins), texts(c.Hosts), console.Prefix, "/"))
+// protect rejects cross-origin browser requests and sets deadlines for bodies.
+func protect(c *config.Source, next http.Handler) http.Handler {
+	return limitBodies(inbound.RefuseCrossOrigin(next, stringsOf(c.Origins), stringsOf(c.Hosts), console.Prefix, "/"))
 }

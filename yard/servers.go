@@ -12,26 +12,19 @@ import (
 	"strings"
 	"time"
 
-	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/sources/pin"
 	"github.com/toolyard/toolyard/internal/trust/secret"
 	"github.com/toolyard/toolyard/upstream"
 )
 
-// LockFile is the name of the file beside a configuration that holds the definitions of the
-// tools that were approved: toolyard.lock for toolyard.yaml.
+// LockFile returns the path of the file next to a configuration file that holds the approved
+// tool definitions: toolyard.lock for toolyard.yaml.
 func LockFile(config string) string {
 	return strings.TrimSuffix(config, filepath.Ext(config)) + ".lock"
 }
 
-// server is an MCP server of the configuration.
-type server struct {
-	*upstream.Server
-	config serverConfig
-}
-
-// serverConfig is all of a configuration that one server is made of.
+// serverConfig is the part of a configuration that an upstream server is built from.
 type serverConfig struct {
 	config.Server
 	private  []config.Network
@@ -39,72 +32,54 @@ type serverConfig struct {
 	identity string
 }
 
-// newServers makes the servers of a configuration. Those that the old settings have and
-// that are still asked for as they were go on.
-func (y *Yard) newServers(c *config.Source, old *settings) (map[string]*server, error) {
-	servers := make(map[string]*server, len(c.Servers))
-	vault := y.newVault(c.Config)
-	if old := y.vault.Load(); old != nil {
-		vault.Inherit(old)
+// addServers builds the upstream servers. Servers whose configuration did not change keep
+// running.
+func (b *assembler) addServers(a *assembly, old *assembly) error {
+	vault := b.newVault(a.Config)
+	if before := b.secrets.vault.Load(); before != nil {
+		vault.Inherit(before)
 	}
-	y.vault.Store(vault)
-	for _, text := range c.Hushed {
+	b.secrets.vault.Store(vault)
+	for _, text := range a.Hushed {
 		vault.Hide(text)
 	}
-	for id, s := range c.Servers {
-		sc := serverConfig{Server: s, private: c.Private}
-		sc.Rate, sc.ExecuteUSD, sc.Terms = nil, nil, nil // they are read from the settings, and no reason to start anew
+	a.upstreams, a.builtFrom = make(map[string]*upstream.Server, len(a.Servers)), make(map[string]serverConfig, len(a.Servers))
+	for id, s := range a.Servers {
+		sc := serverConfig{Server: s, private: a.Private}
+		sc.Rate, sc.ExecuteUSD, sc.Terms = nil, nil, nil // read from the settings: no reason to restart the server
 		if usesSecrets(&s) {
-			sc.secrets, sc.identity = c.Secrets, c.Identity
+			sc.secrets, sc.identity = a.Secrets, a.Identity
 		}
-		if old != nil && old.servers[id] != nil && reflect.DeepEqual(old.servers[id].config, sc) {
-			servers[id] = old.servers[id]
+		a.builtFrom[id] = sc
+		if old != nil && old.upstreams[id] != nil && reflect.DeepEqual(old.builtFrom[id], sc) {
+			a.upstreams[id] = old.upstreams[id]
 			continue
 		}
-		u, err := upstream.New(y.serverOptions(id, sc, vault))
+		server, err := upstream.New(b.serverOptions(id, sc, vault))
 		if err != nil {
-			return nil, err
+			return err
 		}
-		servers[id] = &server{u, sc}
+		a.upstreams[id] = server
 	}
-	return servers, nil
+	return nil
 }
-
-// located are problems with the place of their server in the configuration file, where they
-// are about a server as a whole.
-func (s *settings) located(problems []toolyard.Problem) []toolyard.Problem {
-	list := slices.Clone(problems)
-	for i, p := range list {
-		server, ok := s.Servers[p.Source]
-		if !ok || p.File != "" || p.Tool != "" {
-			continue
-		}
-		key := "command"
-		if server.URL != "" {
-			key = "url"
-		}
-		list[i] = s.At(p, "servers", p.Source, key)
-	}
-	return list
-}
-
-func (y *Yard) newVault(c *config.Config) *secret.Vault {
+func (b *assembler) newVault(c *config.Config) *secret.Vault {
 	named := make(map[string]string, len(c.Secrets))
 	for name, ref := range c.Secrets {
 		named[name] = string(ref)
 	}
 	return secret.NewVault(secret.Options{
-		Named: named, Getenv: y.opts.Getenv, Dir: filepath.Dir(y.opts.ConfigFile), Identity: y.beside(c.Identity),
-		Warn: func(message string) { y.log.Warn("secret", "problem", message) },
+		Named: named, Getenv: b.opts.Getenv, Dir: filepath.Dir(b.opts.ConfigFile), Identity: b.beside(c.Identity),
+		Warn: func(message string) { b.log.Warn("secret file is not protected", "problem", message) },
 	})
 }
 
-// beside is a path of the configuration, which is relative to its file.
-func (y *Yard) beside(path string) string {
+// beside resolves a path of the configuration, which is relative to its file.
+func (b *assembler) beside(path string) string {
 	if path == "" || filepath.IsAbs(path) {
 		return path
 	}
-	return filepath.Join(filepath.Dir(y.opts.ConfigFile), path)
+	return filepath.Join(filepath.Dir(b.opts.ConfigFile), path)
 }
 
 func usesSecrets(s *config.Server) bool {
@@ -113,29 +88,29 @@ func usesSecrets(s *config.Server) bool {
 		slices.ContainsFunc(slices.Collect(maps.Values(s.Headers)), isSecret)
 }
 
-func (y *Yard) serverOptions(id string, c serverConfig, vault *secret.Vault) upstream.Options {
+func (b *assembler) serverOptions(id string, c serverConfig, vault *secret.Vault) upstream.Options {
 	o := upstream.Options{
-		ID: id, Transport: upstream.Transport(c.Transport), URL: c.URL, Dir: y.beside(c.Dir), Connections: c.Limits.Concurrency,
+		ID: id, Transport: upstream.Transport(c.Transport), URL: c.URL, Dir: b.beside(c.Dir), Connections: c.Limits.Concurrency,
 		Tools: c.Tools, Resources: c.Resources, Effects: c.Effects, Trust: c.Trust == "annotations",
-		Pins: pins{y.book}, Pinning: upstream.Pinning(c.Pin), Timeout: time.Duration(c.Limits.Timeout), Timeouts: make(map[string]time.Duration),
-		Name: "toolyard", Version: y.opts.Version, Self: y.id, Redact: vault.Redact, Log: y.log,
+		Pins: pins{b.pins}, Pinning: upstream.Pinning(c.Pin), Timeout: time.Duration(c.Limits.Timeout), Timeouts: make(map[string]time.Duration),
+		Name: "toolyard", Version: b.opts.Version, Self: b.replica, Redact: vault.Redact, Log: b.log,
 		Env:     func() ([]string, error) { return environment(c.Env, vault) },
 		Headers: func() (http.Header, error) { return headers(&c.Server, vault) },
 	}
-	if y.opts.AskFirst && o.Pinning != upstream.PinOff {
+	if b.opts.AskFirst && o.Pinning != upstream.PinOff {
 		o.Pinning = upstream.PinApprove
 	}
 	if c.Command != "" {
 		program := c.Command
-		if strings.ContainsRune(program, '/') { // otherwise it is looked for in PATH
-			if abs, err := filepath.Abs(y.beside(program)); err == nil {
+		if strings.ContainsRune(program, '/') { // otherwise it is looked up in PATH
+			if abs, err := filepath.Abs(b.beside(program)); err == nil {
 				program = abs
 			}
 		}
 		o.Command = append([]string{program}, c.Args...)
 	}
 	if c.Dir == "" && c.Command != "" {
-		o.Dir = filepath.Dir(y.opts.ConfigFile)
+		o.Dir = filepath.Dir(b.opts.ConfigFile)
 	}
 	o.Private = prefixes(c.private)
 	for tool, timeout := range c.Timeouts {
@@ -150,8 +125,8 @@ func (y *Yard) serverOptions(id string, c serverConfig, vault *secret.Vault) ups
 	return o
 }
 
-// reveal fills the secrets into the values of a map. What looks like a secret by its name
-// is hidden as one.
+// reveal expands the secrets in the values of a map. A value whose name looks like that of a
+// secret is redacted like one.
 func reveal(values map[string]string, vault *secret.Vault, use func(name, value string)) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		value, isSecret, err := vault.Expand(values[name])
@@ -166,13 +141,13 @@ func reveal(values map[string]string, vault *secret.Vault, use func(name, value 
 	return nil
 }
 
-// environment is what the process of a server gets.
+// environment returns the environment variables of a server process.
 func environment(values map[string]string, vault *secret.Vault) (env []string, err error) {
 	err = reveal(values, vault, func(name, value string) { env = append(env, name+"="+value) })
 	return env, err
 }
 
-// headers are what every request to a server carries.
+// headers returns the headers of every request to a server.
 func headers(s *config.Server, vault *secret.Vault) (http.Header, error) {
 	h := http.Header{}
 	if err := reveal(s.Headers, vault, h.Set); err != nil {
@@ -188,75 +163,7 @@ func headers(s *config.Server, vault *secret.Vault) (http.Header, error) {
 	return h, nil
 }
 
-// checkPicks finds servers that toolsets of the file name and nobody has approved.
-func (y *Yard) checkPicks(s *settings) error {
-	known := slices.Concat(slices.Collect(maps.Keys(s.servers)), slices.Collect(maps.Keys(y.opts.Sources)))
-	var faults config.Faults
-	for _, name := range slices.Sorted(maps.Keys(s.Toolsets)) {
-		if s.edits.changes(name) { // it was checked when it was changed; the rest is a problem of the gates
-			continue
-		}
-		for i, pick := range s.Toolsets[name].Servers {
-			if slices.Contains(known, pick.ID) {
-				continue
-			}
-			p := toolyard.Problem{Subject: "toolsets." + name, Message: fmt.Sprintf("names the server %q, which is not under servers", pick.ID), Fix: "Only servers that stand under servers can be used."}
-			if near := toolyard.Nearest(pick.ID, known); near != "" {
-				p.Fix = "Did you mean " + near + "?"
-			}
-			faults = append(faults, s.At(p, "toolsets", name, "servers", fmt.Sprint(i)))
-		}
-	}
-	if len(faults) > 0 {
-		return faults
-	}
-	return nil
-}
-
-// ups are all servers, and whether they can be used.
-func (y *Yard) ups() map[string]bool {
-	up := make(map[string]bool)
-	for id, s := range y.config.Load().servers {
-		up[id] = s.Up()
-	}
-	return up
-}
-
-// Down are the servers that cannot be used now, sorted.
-func (y *Yard) Down() (ids []string) {
-	for id, s := range y.config.Load().servers {
-		if !s.Up() {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return ids
-}
-
-// missing are the servers that must be up and are not.
-func (y *Yard) missing() (ids []string) {
-	for id, s := range y.config.Load().servers {
-		if s.config.Required && (!s.Up() || !y.shows(s)) {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return ids
-}
-
-// shows reports whether the gates know of all tools of a server.
-func (y *Yard) shows(s *server) bool {
-	y.publishing.Lock()
-	defer y.publishing.Unlock()
-	g := y.catalog.Now()
-	known := make(map[*toolyard.Tool]bool, len(g.Tools))
-	for _, t := range g.Tools {
-		known[t] = true
-	}
-	return y.published.offered == g.Offered && !slices.ContainsFunc(s.Tools(), func(t *toolyard.Tool) bool { return !known[t] })
-}
-
-// pins are the approved definitions as servers see them.
+// pins adapts the book of approved definitions to [upstream.Pins].
 type pins struct{ book *pin.Book }
 
 // Pinned implements [upstream.Pins].
@@ -292,7 +199,7 @@ func (p pins) SetProtocol(server, version string) error {
 	return p.book.Update(server, func(e *pin.Entry) { e.Protocol = version })
 }
 
-// prefixes are networks as the configuration, which was checked, has them.
+// prefixes parses networks, which the configuration has validated.
 func prefixes(networks []config.Network) (list []netip.Prefix) {
 	for _, network := range networks {
 		if p, err := netip.ParsePrefix(string(network)); err == nil {

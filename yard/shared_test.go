@@ -159,7 +159,7 @@ func TestTheLockFileIsTakenOverOnce(t *testing.T) {
 	write("toolyard.lock", approved)
 	start(t, opts)
 	document(approved, 1)
-	if !log.has("taken over") {
+	if !log.has("imported the lock file") {
 		t.Error(log.text.String())
 	}
 	write("toolyard.lock", strings.Replace(approved, "up", "other", 1))

@@ -175,11 +175,11 @@ func TestProblemsOfTerms(t *testing.T) {
 	}
 	reload(`terms: {exlicit: {surface: both}}`, `terms: {gapp: {surface: answer}, zzzzzzzz: {surface: answer}, bare: {queryEligible: false}, explicit: {surface: answer}}`)
 	if diff := cmp.Diff([]string{
-		"up|bare|bare|neither answers nor execution can use it: queryEligible is false, so no answer is composed with it, and it has no price, so it is not for execution|Tell its author, or say otherwise under servers, up, terms: bare|0",
-		"up|explicit|explicit|it has a price, but it is for answers only, where no price counts|Tell its author, or say otherwise under servers, up, terms: explicit|0",
-		"|terms|exlicit|terms names exlicit, which no local tool has|Did you mean explicit?|1",
-		"up|terms|gapp|terms names gapp, which the server does not have|Did you mean gap?|2",
-		"up|terms|zzzzzzzz|terms names zzzzzzzz, which the server does not have||2",
+		"up|bare|bare|neither answers nor execution can use it: queryEligible is false, so no answer is composed with it, and it has no price, so it is not for execution|Report it to the author, or override it under servers, up, terms: bare|0",
+		"up|explicit|explicit|it has a price, but it is for answers only, where no price counts|Report it to the author, or override it under servers, up, terms: explicit|0",
+		"|terms|exlicit|unknown tool \"exlicit\": there is no such local tool|Did you mean explicit?|1",
+		"up|terms|gapp|unknown tool \"gapp\": the server has no such tool|Did you mean gap?|2",
+		"up|terms|zzzzzzzz|unknown tool \"zzzzzzzz\": the server has no such tool||2",
 	}, problems()); diff != "" {
 		t.Error(diff)
 	}
@@ -207,8 +207,8 @@ func TestContextThatNobodyProvides(t *testing.T) {
 		got = append(got, p.Message+" "+p.Fix)
 	}
 	if diff := cmp.Diff([]string{
-		"it needs the context hyperliquid, but its input schema does not declare the argument hyperliquidPortfolio Mend the tool, or say otherwise under terms: mine",
-		"it needs the context stars, but its input schema does not declare the argument starsPortfolio Mend the tool, or say otherwise under terms: mine",
+		"it needs the context hyperliquid, but its input schema does not declare the argument hyperliquidPortfolio Fix the tool, or override it under terms: mine",
+		"it needs the context stars, but its input schema does not declare the argument starsPortfolio Fix the tool, or override it under terms: mine",
 		"the context stars is not configured, so its calls fail This binary has the contexts " + strings.Join(slices.Sorted(maps.Keys(markets.Kinds())), ", ") + "; a program that embeds Toolyard adds others with Options.Providers.",
 	}, got); diff != "" {
 		t.Error(diff)

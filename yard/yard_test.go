@@ -130,7 +130,7 @@ func TestStartLogsNoFalseAlarms(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(300*time.Millisecond, cancel)
 	y.Run(ctx)
-	if strings.Contains(b.String(), "tool: late") || strings.Contains(b.String(), "problem is gone") || strings.Count(b.String(), "tool: never") != 1 {
+	if strings.Contains(b.String(), "tool: late") || strings.Contains(b.String(), "problem resolved") || strings.Count(b.String(), "tool: never") != 1 {
 		t.Error(b.String())
 	}
 }

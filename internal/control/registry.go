@@ -1,4 +1,4 @@
-package yard
+package control
 
 import (
 	"cmp"
@@ -11,11 +11,11 @@ import (
 	"github.com/toolyard/toolyard/internal/serve/httpapi"
 )
 
-// registry serves the servers whose tools a caller may see as an MCP registry. It sends
-// clients to the gates, not past them.
-func (y *Yard) registry() http.Handler {
+// Registry serves the upstream servers whose tools a caller may see as an MCP registry. Its
+// entries lead to the gates, never to the servers themselves.
+func (c *Control) Registry() http.Handler {
 	return registry.Handler(registry.Options{List: func(r *http.Request) ([]registry.Server, error) {
-		caller, err := y.identify(r)
+		caller, err := c.yard.Identify(r)
 		if err != nil {
 			return nil, err
 		}
@@ -23,19 +23,18 @@ func (y *Yard) registry() http.Handler {
 		if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
 			base = "https://" + r.Host
 		}
-		return y.registered(caller, base), nil
+		return c.registryEntries(caller, base), nil
 	}})
 }
 
-// registered are the servers that a caller may find, and the gates that show them.
-func (y *Yard) registered(caller toolyard.Caller, base string) (list []registry.Server) {
-	servers, name, listed := y.config.Load().servers, y.config.Load().Name, y.listed()
-	for _, id := range slices.Sorted(maps.Keys(servers)) {
-		status := servers[id].Brief()
+func (c *Control) registryEntries(caller toolyard.Caller, base string) (list []registry.Server) {
+	state, listed := c.yard.State(), c.listingsByServer()
+	for _, id := range slices.Sorted(maps.Keys(state.Upstreams)) {
+		status := state.Upstreams[id].Brief()
 		s := registry.Server{ID: id, Title: cmp.Or(status.Name, id), Version: status.Version, Updated: status.Since.UTC()}
 		var tools []string
 		for _, at := range listed[id] {
-			if y.mayEnter(caller, at.gate) == nil {
+			if c.yard.Authorize(caller, at.gate) == nil {
 				s.URLs = append(s.URLs, base+"/mcp/"+at.gate.Name)
 				tools = append(tools, at.tools...)
 			}
@@ -44,30 +43,29 @@ func (y *Yard) registered(caller toolyard.Caller, base string) (list []registry.
 			continue
 		}
 		slices.Sort(tools)
-		s.Description = "Tools of " + s.Title + ", through " + name + "."
+		s.Description = "Tools of " + s.Title + ", through " + state.Name + "."
 		s.Meta = map[string]any{"tools": slices.Compact(tools)}
 		list = append(list, s)
 	}
 	return list
 }
 
-// listing is what a gate shows of a server.
+// listing is the tools of a server that a gate shows.
 type listing struct {
 	gate  *toolyard.Gate
 	tools []string
 }
 
-// listings are what the gates show of each server, of one snapshot.
+// listings caches the listings of a snapshot.
 type listings struct {
 	of       *httpapi.Snapshot
 	byServer map[string][]listing
 }
 
-// listed is what the gates show of each server now. It is made once for each snapshot.
-func (y *Yard) listed() map[string][]listing {
-	now := y.shown.Load()
-	if made := y.listings.Load(); made != nil && made.of == now {
-		return made.byServer
+func (c *Control) listingsByServer() map[string][]listing {
+	now := c.yard.Snapshot()
+	if cached := c.listings.Load(); cached != nil && cached.of == now {
+		return cached.byServer
 	}
 	byServer := make(map[string][]listing)
 	for _, v := range now.Views {
@@ -81,6 +79,6 @@ func (y *Yard) listed() map[string][]listing {
 			byServer[server] = append(byServer[server], listing{v.Gate, names})
 		}
 	}
-	y.listings.Store(&listings{now, byServer})
+	c.listings.Store(&listings{now, byServer})
 	return byServer
 }

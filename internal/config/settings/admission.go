@@ -1,0 +1,83 @@
+package settings
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission"
+	"github.com/toolyard/toolyard/internal/sources/pin"
+)
+
+// maxName bounds idempotency keys and names of sessions, callers and accounts, in bytes.
+const maxName = 255
+
+// AdmissionRequest returns what a call needs to be admitted: its price, limits and idempotency
+// key.
+func (s *Settings) AdmissionRequest(c *toolyard.Call) (*admission.Request, error) {
+	t := c.Tool
+	a := &admission.Request{
+		Of: c, Call: c.ID, Caller: c.Caller.ID, Account: cmp.Or(c.Caller.Account, c.Caller.ID, toolyard.Anonymous),
+		Seller: cmp.Or(t.Server, "local"), Writes: !t.IsReadOnly(), Wait: s.Limits.Wait.Std(), Timeout: s.Limits.Timeout.Std(),
+		Limits: s.LimitsOf(t),
+	}
+	if t.Timeout > 0 {
+		a.Timeout = min(a.Timeout, t.Timeout)
+	}
+	if c.Surface == toolyard.Execute && t.Price.Set && !t.Price.OptOut {
+		a.Price = t.Price.USD
+	}
+	if c.Session != "" || a.Price > 0 {
+		a.Balance = cmp.Or(c.Session, a.Account)
+	}
+	for _, name := range []string{c.IdempotencyKey, c.Session, a.Caller, a.Account} {
+		if len(name) > maxName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+			return nil, toolyard.Errorf(toolyard.Invalid, "Idempotency keys and names of sessions, callers and accounts must be at most %d bytes of printable text.", maxName)
+		}
+	}
+	a.Caller = fmt.Sprintf("%d/%s/%s", len(a.Account), a.Account, a.Caller) // unique across accounts
+	if c.IdempotencyKey == "" {
+		return a, nil
+	}
+	if !c.Caller.Authenticated() {
+		return nil, toolyard.Errorf(toolyard.Unauthenticated, "An idempotency key requires an authenticated caller, because results are stored per caller. Send an API key, or omit the idempotency key.")
+	}
+	a.Scope, a.Key = a.Caller, c.IdempotencyKey
+	a.Digest = digest(c)
+	return a, nil
+}
+
+// LimitsOf returns the limits that a tool counts against, the widest first.
+func (s *Settings) LimitsOf(t *toolyard.Tool) (limits []admission.LimitRef) {
+	if server, ok := s.Servers[t.Server]; ok {
+		n := server.Limits.Concurrency
+		limits = append(limits, admission.LimitRef{
+			Key: "at once/" + t.Server, Name: "The server " + t.Server, Local: true, Limit: toolyard.Limit{Concurrency: n},
+		})
+		if limit := server.Rate.Limit(); limit.Limited() {
+			limits = append(limits, admission.LimitRef{Key: "server/" + t.Server, Name: "the server " + t.Server, Limit: limit})
+		}
+	}
+	if t.Limit.Limited() {
+		limits = append(limits, admission.LimitRef{Key: ToolLimitKey(t), Name: "the tool " + t.Name, Limit: t.Limit})
+	}
+	return limits
+}
+
+// ToolLimitKey returns the key of the limit of a tool.
+func ToolLimitKey(t *toolyard.Tool) string { return "tool/" + t.Server + "/" + t.Name }
+
+// digest identifies the tool and the arguments that the caller sent. Injected context is left
+// out: it changes from call to call.
+func digest(c *toolyard.Call) [sha256.Size]byte {
+	args := c.CallerArgs()
+	canonical, err := pin.Canonical(args)
+	if err != nil {
+		canonical = args // compare bytes
+	}
+	return sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%s", c.Gate, c.Tool.Server, c.Tool.Name, canonical))
+}

@@ -1,0 +1,194 @@
+// Package settings turns a configuration into what a yard enforces: gates, terms of tools and
+// limits, with the edits of operators applied. Its Loader reads the configuration from a file
+// or from the store.
+package settings
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/store"
+)
+
+// Documents in the store that hold configuration, shared by all replicas.
+const (
+	ConfigDocument = config.File // for yards without a file
+	EditsDocument  = "edits"     // the overlay
+)
+
+// StoreTimeout bounds opening the store and reading documents from it.
+const StoreTimeout = 30 * time.Second
+
+// Options configure a Loader.
+type Options struct {
+	File   string // empty for none
+	Store  string // overrides the store of the file; without a file, the configuration is read from it
+	Text   []byte // if not nil, parsed instead of the content of File, with a store in memory
+	Getenv func(string) (string, bool)
+
+	Gates         []toolyard.Gate      // of the program; gates of the configuration replace them by name
+	Notes         toolyard.SourceNotes // for gates that do not set it
+	Sources       []string             // names of the program's own sources
+	Providers     []string             // kinds of context that the program provides
+	ProviderKinds []string             // kinds of context that the configuration can enable
+}
+
+// Loader reads a configuration, and opens the store that it names.
+type Loader struct {
+	opts    Options
+	store   *store.Store // nil until opened, or if none is needed
+	version atomic.Int64 // of the configuration in the store that was read last
+}
+
+// NewLoader returns a Loader. The caller closes it.
+func NewLoader(opts Options) *Loader { return &Loader{opts: opts} }
+
+// ReadConfig reads the configuration that the options name, without the overlay.
+func ReadConfig(opts Options) (*config.Source, error) {
+	l := NewLoader(opts)
+	source, err := l.Read()
+	return source, errors.Join(err, l.Close())
+}
+
+// Close closes the store.
+func (l *Loader) Close() error {
+	if l.store == nil {
+		return nil
+	}
+	return l.store.Close()
+}
+
+// FromStore reports whether the configuration is read from the store.
+func (l *Loader) FromStore() bool { return l.opts.File == "" && l.opts.Store != "" }
+
+// Version returns the version of the configuration that was last read from the store.
+func (l *Loader) Version() int64 { return l.version.Load() }
+
+// ConfigName returns the name of the configuration for messages.
+func (l *Loader) ConfigName() string {
+	if l.FromStore() {
+		return fmt.Sprintf("%s (version %d in the store)", ConfigDocument, l.version.Load())
+	}
+	return l.opts.File
+}
+
+// Read reads and checks the configuration, without the overlay.
+func (l *Loader) Read() (*config.Source, error) {
+	switch {
+	case l.FromStore():
+		return l.readStore()
+	case l.opts.File == "":
+		return &config.Source{Config: config.Default()}, nil
+	case l.opts.Text != nil:
+		source, err := config.Parse(l.opts.File, l.opts.Text, l.opts.Getenv)
+		if err == nil {
+			source.Store = "memory"
+		}
+		return source, err
+	}
+	source, err := config.Load(l.opts.File, l.opts.Getenv)
+	if err == nil && l.opts.Store != "" {
+		source.UseStore(l.opts.Store)
+	}
+	return source, err
+}
+
+// readStore reads the configuration from the store. The address by which this replica reaches
+// the store replaces the one in the configuration.
+func (l *Loader) readStore() (source *config.Source, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), StoreTimeout)
+	defer cancel()
+	if l.store == nil {
+		if l.store, err = store.Open(ctx, l.opts.Store); err != nil {
+			return nil, err
+		}
+	}
+	body, version, err := l.store.Document(ctx, ConfigDocument)
+	if err != nil {
+		return nil, err
+	}
+	if version == 0 {
+		return nil, errors.New("there is no configuration in the store: add one with toolyard apply, or name a file with --config")
+	}
+	l.version.Store(version)
+	if source, err = config.Parse(l.ConfigName(), body, l.opts.Getenv); err != nil {
+		return nil, err
+	}
+	source.Store = l.opts.Store
+	return source, nil
+}
+
+// OpenStore opens the store that a configuration needs, unless it is open already. It returns
+// nil if the configuration needs none.
+func (l *Loader) OpenStore(c *config.Source) (_ *store.Store, err error) {
+	if l.store != nil || !c.NeedsStore() {
+		return l.store, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), StoreTimeout)
+	defer cancel()
+	if l.store, err = store.Open(ctx, c.StoreAddress()); err != nil {
+		return nil, config.Faults{c.At(toolyard.Problem{
+			Subject: "store", Message: strings.TrimPrefix(err.Error(), "store: "),
+			Fix: "Check that the database is running and accepts the user, or set another: postgres://user@host/database or sqlite:path.",
+		}, "store")}
+	}
+	return l.store, nil
+}
+
+// Load applies the overlay to a configuration, if it allows edits. Terms of tools that did not
+// change are taken from old, which may be nil.
+func (l *Loader) Load(source *config.Source, old *Settings) (*Settings, error) {
+	o := Overlay{File: source, Edits: &config.Edits{}}
+	if len(source.Edits) == 0 || l.store == nil {
+		return l.settings(source, o, old)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), StoreTimeout)
+	defer cancel()
+	body, version, err := l.store.Document(ctx, EditsDocument)
+	if err != nil {
+		return nil, err
+	}
+	merged := source
+	if o.Edits, err = config.ParseEdits(body); err == nil {
+		merged, err = source.With(o.Edits)
+	}
+	if err != nil {
+		return nil, overlayFault(source, version, err)
+	}
+	o.Version = version
+	return l.settings(merged, o, old)
+}
+
+// Reload reads the configuration again. It returns an error if a running yard with the settings
+// old must not switch to it.
+func (l *Loader) Reload(old *Settings) (*Settings, error) {
+	source, err := l.Read()
+	if err != nil {
+		return nil, err
+	}
+	if source.NeedsStore() && l.store == nil {
+		return nil, config.Faults{source.At(toolyard.Problem{Subject: "store", Message: "the new configuration needs a store, and none is open", Fix: "Restart to open one."})}
+	}
+	s, err := l.Load(source, old)
+	if err != nil {
+		return nil, err
+	}
+	return s, old.CheckNext(s)
+}
+
+func overlayFault(source *config.Source, version int64, err error) error {
+	lines := []string{err.Error()}
+	for _, i := range toolyard.AsError(err).Issues {
+		lines = append(lines, i.Path+" "+i.Message)
+	}
+	return config.Faults{source.At(toolyard.Problem{
+		Subject: "edits", Message: fmt.Sprintf("edits made through the API (version %d) conflict with this file: %s", version, strings.Join(lines, "\n")),
+		Fix: "Correct the file, or remove edits from it to continue without them.",
+	}, "edits")}
+}

@@ -1,0 +1,204 @@
+package settings
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/config"
+)
+
+// Settings is a checked configuration and the domain objects made from it. It is immutable.
+type Settings struct {
+	*config.Source // with the overlay applied
+	Overlay        Overlay
+	Gates          []*toolyard.Gate
+	Terms          *Terms
+
+	fileGates []*toolyard.Gate // the gates without the overlay
+	loader    *Loader
+}
+
+// Overlay is what operators changed through the API, on top of the file.
+type Overlay struct {
+	File    *config.Source // the configuration without the overlay
+	Edits   *config.Edits
+	Version int64 // zero if nothing was ever changed
+}
+
+// replaces reports whether the overlay replaces a toolset of the file.
+func (o *Overlay) replaces(toolset string) bool {
+	if o.Edits == nil {
+		return false
+	}
+	_, ok := o.Edits.Toolsets[toolset]
+	return ok
+}
+
+func (l *Loader) settings(source *config.Source, o Overlay, old *Settings) (*Settings, error) {
+	provides := func(kind string) bool {
+		_, configured := source.Context[kind]
+		return configured || slices.Contains(l.opts.Providers, kind)
+	}
+	s := &Settings{
+		Source: source, Overlay: o, Gates: l.gates(source.Config), Terms: newTerms(source, old, l.opts.ProviderKinds, provides),
+		fileGates: l.gates(o.File.Config), loader: l,
+	}
+	return s, s.checkServers()
+}
+
+// gates returns the gates of the program and of the configuration. Without any, there is one
+// gate for all tools.
+func (l *Loader) gates(c *config.Config) []*toolyard.Gate {
+	gates := make(map[string]*toolyard.Gate)
+	for _, g := range l.opts.Gates {
+		g.Yard = c.Name
+		gates[g.Name] = &g
+	}
+	for name, g := range c.Gates {
+		gate := &toolyard.Gate{Name: name, Mode: g.Mode, Surface: g.Surface, Naming: g.Naming, Errors: g.Errors, SourceNotes: cmp.Or(g.Notes, l.opts.Notes), RequireAuth: g.Callers == config.Keys, Yard: c.Name}
+		if set, ok := c.Toolsets[g.Toolset]; ok {
+			gate.Toolset = set.Set(g.Toolset)
+		}
+		gates[name] = gate
+	}
+	if len(gates) == 0 {
+		return []*toolyard.Gate{{Name: config.DefaultGate, Mode: toolyard.Write, SourceNotes: l.opts.Notes, Yard: c.Name}}
+	}
+	return slices.SortedFunc(maps.Values(gates), func(a, b *toolyard.Gate) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// checkServers finds toolsets of the file that name unknown servers. A toolset of the overlay
+// was checked when it was edited; what it lacks since then is a problem of its gates.
+func (s *Settings) checkServers() error {
+	known := slices.Concat(slices.Collect(maps.Keys(s.Servers)), s.loader.opts.Sources)
+	var faults config.Faults
+	for _, name := range slices.Sorted(maps.Keys(s.Toolsets)) {
+		if s.Overlay.replaces(name) {
+			continue
+		}
+		for i, pick := range s.Toolsets[name].Servers {
+			if slices.Contains(known, pick.ID) {
+				continue
+			}
+			p := toolyard.Problem{Subject: "toolsets." + name, Message: fmt.Sprintf("unknown server %q", pick.ID), Fix: "Add it under servers."}
+			if near := toolyard.Nearest(pick.ID, known); near != "" {
+				p.Fix = "Did you mean " + near + "?"
+			}
+			faults = append(faults, s.At(p, "toolsets", name, "servers", fmt.Sprint(i)))
+		}
+	}
+	return orNil(faults)
+}
+
+// CheckTools finds tools that the toolsets of gates name and the offer lacks.
+func (s *Settings) CheckTools(offer toolyard.Offer) error {
+	var faults config.Faults
+	offer = s.Terms.Apply(offer)
+	for _, g := range s.Gates {
+		for _, p := range g.Bind(offer, nil).Problems {
+			if p.Tool != "" && p.Source == "" && !s.Overlay.replaces(g.Toolset.Name) {
+				i := slices.Index(g.Toolset.Tools, p.Tool)
+				faults = append(faults, s.At(p, "toolsets", g.Toolset.Name, "tools", fmt.Sprint(i)))
+			}
+		}
+	}
+	return orNil(faults)
+}
+
+func orNil(faults config.Faults) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	return faults
+}
+
+// CheckNext refuses settings that a running yard must not switch to because they open it to
+// unauthenticated callers: a changed file, or an edit that opens more than the file does.
+func (s *Settings) CheckNext(next *Settings) error {
+	file, before := next.Overlay.File, s.Overlay.File
+	switch {
+	case len(before.Gates) > 0 && len(file.Gates) == 0:
+		// A half-written or lost file must not open all tools to everyone.
+		return config.Faults{file.At(toolyard.Problem{Subject: "gates", Message: "all gates were removed", Fix: "Restart to serve all tools at /mcp."})}
+	case next.Anonymous:
+		return nil
+	case !before.Open() && file.Open():
+		return config.Faults{file.At(toolyard.Problem{Subject: "gates", Message: "a gate accepts unauthenticated callers, and none did before", Fix: "Set callers: keys at every gate, or restart to open it."})}
+	case Openness(next.Gates) > max(Openness(next.fileGates), Openness(s.fileGates)):
+		return config.Faults{file.At(toolyard.Problem{Subject: "gates", Message: "a gate allows unauthenticated callers more than the file does", Fix: "Set callers: keys, or open a gate in the file."})}
+	}
+	return nil
+}
+
+// Openness returns how much unauthenticated callers may do at some gate: 0 for nothing, 1 for
+// reading, 2 for writing.
+func Openness(gates []*toolyard.Gate) (most int) {
+	for _, g := range gates {
+		if !g.RequireAuth {
+			most = max(most, map[toolyard.Mode]int{toolyard.Read: 1, toolyard.Write: 2}[g.Mode])
+		}
+	}
+	return most
+}
+
+// WithEdits returns the settings with another overlay, to validate and preview an edit.
+func (s *Settings) WithEdits(edits *config.Edits) (*Settings, error) {
+	raw, err := json.Marshal(edits)
+	if err != nil {
+		return nil, err
+	}
+	if edits, err = config.ParseEdits(raw); err != nil {
+		return nil, err
+	}
+	source, err := s.Overlay.File.With(edits)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range s.loader.opts.Gates {
+		if _, edited := edits.Gates[g.Name]; edited && s.Overlay.File.Gates[g.Name].Mode == "" {
+			return nil, toolyard.Errorf(toolyard.PermissionDenied, "The gate %s is defined by the program and cannot be edited.", g.Name)
+		}
+	}
+	next := *s
+	next.Source, next.Overlay, next.Gates = source, Overlay{File: s.Overlay.File}, s.loader.gates(source.Config)
+	if err := next.checkServers(); err != nil {
+		return nil, config.Refusal(err)
+	}
+	return &next, config.Refusal(s.CheckNext(&next))
+}
+
+// NeedRestart reports whether two configurations differ in a part that is read only at the
+// start.
+func NeedRestart(a, b *config.Config) bool { return !reflect.DeepEqual(startup(a), startup(b)) }
+
+// startup returns the part of a configuration that is read only at the start.
+func startup(c *config.Config) config.Config {
+	f := *c
+	f.Gates, f.Toolsets, f.Scripts = nil, nil, nil
+	f.Servers, f.Private, f.Secrets, f.Identity = nil, nil, nil, ""
+	f.ExecuteUSD, f.Terms, f.Context = nil, nil, nil
+	f.Limits = config.Limits{Body: c.Limits.Body}
+	return f
+}
+
+// Locate adds the position in the file to problems that concern a server as a whole.
+func (s *Settings) Locate(problems []toolyard.Problem) []toolyard.Problem {
+	list := slices.Clone(problems)
+	for i, p := range list {
+		server, ok := s.Servers[p.Source]
+		if !ok || p.File != "" || p.Tool != "" {
+			continue
+		}
+		key := "command"
+		if server.URL != "" {
+			key = "url"
+		}
+		list[i] = s.At(p, "servers", p.Source, key)
+	}
+	return list
+}

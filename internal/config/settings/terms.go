@@ -1,0 +1,166 @@
+package settings
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/config"
+)
+
+// Terms applies the operator's prices, limits and surfaces to tools from every source. A tool
+// whose terms did not change keeps its identity across reloads.
+type Terms struct {
+	config   *config.Source
+	provides func(kind string) bool // whether a kind of context has a provider
+	kinds    []string               // kinds of context that the configuration can enable
+
+	mu    sync.Mutex
+	cache map[*toolyard.Tool]adjusted // by the tool as its source offers it
+}
+
+// adjusted is a tool with terms applied.
+type adjusted struct {
+	terms          toolyard.Terms
+	tool           *toolyard.Tool
+	contradictions []string
+}
+
+func newTerms(c *config.Source, old *Settings, kinds []string, provides func(kind string) bool) *Terms {
+	t := &Terms{config: c, kinds: kinds, provides: provides}
+	if old != nil {
+		old.Terms.mu.Lock()
+		defer old.Terms.mu.Unlock()
+		t.cache = old.Terms.cache // adjust replaces the map and never modifies it
+	}
+	return t
+}
+
+// termsOf returns the terms that the configuration sets for a tool.
+func (t *Terms) termsOf(tool *toolyard.Tool) (terms toolyard.Terms) {
+	price, byTool := t.config.ExecuteUSD, t.config.Terms
+	if tool.Server != "" {
+		server := t.config.Servers[tool.Server] // the zero value for a source from Options.Sources
+		price, byTool = server.ExecuteUSD, server.Terms
+	}
+	if price != nil {
+		terms.Default = toolyard.Price(*price)
+	}
+	own, ok := byTool[tool.Name]
+	if !ok {
+		return terms
+	}
+	terms.Limit, terms.Surface, terms.Latency = own.Rate.Limit(), own.Surface, own.Latency
+	if own.ExecuteUSD != nil {
+		terms.Price = toolyard.Price(*own.ExecuteUSD)
+	}
+	if own.QueryEligible != nil {
+		hidden := !*own.QueryEligible
+		terms.Hidden = &hidden
+	}
+	if own.Contexts != nil {
+		terms.Contexts, terms.ContextArgs = own.Contexts.Kinds, own.Contexts.Arguments
+	}
+	return terms
+}
+
+// Apply returns the offer with the terms applied to its tools.
+func (t *Terms) Apply(offer toolyard.Offer) toolyard.Offer {
+	list := t.adjust(offer.Tools)
+	offer.Tools = make([]*toolyard.Tool, 0, len(list))
+	for _, a := range list {
+		offer.Tools = append(offer.Tools, a.tool)
+	}
+	return offer
+}
+
+// adjust applies the terms, and drops tools that are no longer offered from the cache.
+func (t *Terms) adjust(tools []*toolyard.Tool) []adjusted {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list, cache := make([]adjusted, 0, len(tools)), make(map[*toolyard.Tool]adjusted, len(tools))
+	for _, tool := range tools {
+		terms := t.termsOf(tool)
+		a, ok := t.cache[tool]
+		if !ok || !reflect.DeepEqual(a.terms, terms) {
+			with := tool.With(terms)
+			a = adjusted{terms, with, with.Contradictions()}
+		}
+		cache[tool] = a
+		list = append(list, a)
+	}
+	t.cache = cache
+	return list
+}
+
+// maxTermProblems bounds the problems that are reported per server.
+const maxTermProblems = 50
+
+// Problems reports contradictory terms, and contexts that tools require and no provider
+// serves.
+func (t *Terms) Problems(tools []*toolyard.Tool) (problems []toolyard.Problem) {
+	count := make(map[string]int)
+	add := func(tool *toolyard.Tool, message, fix string) {
+		if count[tool.Server]++; count[tool.Server] <= maxTermProblems {
+			problems = append(problems, toolyard.Problem{Source: tool.Server, Subject: tool.Name, Tool: tool.Name, Message: message, Fix: fix})
+		}
+	}
+	for _, a := range t.adjust(tools) {
+		for _, message := range a.contradictions {
+			add(a.tool, message, termsFix(a.tool))
+		}
+		injected := a.tool.Injected()
+		for _, argument := range slices.Sorted(maps.Keys(injected)) {
+			if kind := injected[argument]; !t.provides(kind) {
+				add(a.tool, "the context "+kind+" is not configured, so its calls fail", t.contextFix(kind))
+			}
+		}
+	}
+	for _, server := range slices.Sorted(maps.Keys(count)) {
+		if extra := count[server] - maxTermProblems; extra > 0 {
+			problems = append(problems, toolyard.Problem{Source: server, Subject: "terms", Message: fmt.Sprintf("and %d more problems", extra)})
+		}
+	}
+	return problems
+}
+
+func (t *Terms) contextFix(kind string) string {
+	switch {
+	case slices.Contains(t.kinds, kind):
+		return "Add context: {" + kind + ": {}}"
+	case len(t.kinds) == 0:
+		return "This binary has no contexts; a program that embeds Toolyard adds them with Options.Providers."
+	}
+	return fmt.Sprintf("This binary has the contexts %s; a program that embeds Toolyard adds others with Options.Providers.", strings.Join(t.kinds, ", "))
+}
+
+func termsFix(t *toolyard.Tool) string {
+	if t.Server == "" {
+		return "Fix the tool, or override it under terms: " + t.Name
+	}
+	return fmt.Sprintf("Report it to the author, or override it under servers, %s, terms: %s", t.Server, t.Name)
+}
+
+// UnknownTools reports the names under the terms of a server, or of local tools if server is
+// empty, that are not among the known ones.
+func (t *Terms) UnknownTools(server string, known []string) (problems []toolyard.Problem) {
+	byTool, path, where := t.config.Terms, []string{"terms"}, "there is no such local tool"
+	if server != "" {
+		byTool, path, where = t.config.Servers[server].Terms, []string{"servers", server, "terms"}, "the server has no such tool"
+	}
+	for _, name := range slices.Sorted(maps.Keys(byTool)) {
+		if slices.Contains(known, name) {
+			continue
+		}
+		p := toolyard.Problem{Source: server, Subject: "terms", Tool: name, Message: fmt.Sprintf("unknown tool %q: %s", name, where)}
+		if near := toolyard.Nearest(name, known); near != "" {
+			p.Fix = "Did you mean " + near + "?"
+		}
+		problems = append(problems, t.config.At(p, append(path, name)...))
+	}
+	return problems
+}

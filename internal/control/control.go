@@ -1,0 +1,164 @@
+// Package control is the operator's side of a running yard: what the API, the console and the
+// registry show of it, and what operators can change.
+package control
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission"
+	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/config/settings"
+	"github.com/toolyard/toolyard/internal/serve/httpapi"
+	"github.com/toolyard/toolyard/internal/serve/mcpserver"
+	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/upstream"
+)
+
+// State is the settings of a yard and its upstream servers, by id, at one moment.
+type State struct {
+	*settings.Settings
+	Upstreams map[string]*upstream.Server
+}
+
+// Yard is the running yard that a Control shows and changes.
+type Yard interface {
+	State() State
+	Snapshot() *httpapi.Snapshot
+	Offer() toolyard.Offer // all tools, with the terms applied
+	StoreUp() bool
+	// Limits returns the state of limits that replicas share, by key.
+	Limits(ctx context.Context, keys []string) (map[string]store.PaceState, error)
+	// CheckTools finds tools that settings name and the yard lacks, once it is ready.
+	CheckTools(s *settings.Settings) error
+	Reload() error
+	// Identify returns the caller that sent a request.
+	Identify(r *http.Request) (toolyard.Caller, error)
+	// Authorize refuses callers that may not use a gate.
+	Authorize(c toolyard.Caller, g *toolyard.Gate) error
+}
+
+// Options are the fixed parts of a yard.
+type Options struct {
+	Version   string // of the program
+	Replica   string
+	Started   time.Time
+	Arguments string // how much of arguments is recorded; empty to use the configuration's
+	Keys      bool   // callers authenticate with API keys of the store
+
+	Store     *store.Store // nil for none
+	Loader    *settings.Loader
+	Admission *admission.Desk
+	MCP       *mcpserver.Server
+	Now       func() time.Time
+}
+
+// Control implements [httpapi.Yard].
+type Control struct {
+	opts     Options
+	yard     Yard
+	listings atomic.Pointer[listings]
+}
+
+var _ httpapi.Yard = (*Control)(nil)
+
+// New returns the control of a yard.
+func New(yard Yard, o Options) *Control { return &Control{opts: o, yard: yard} }
+
+// About implements [httpapi.Yard].
+func (c *Control) About() httpapi.About {
+	s := c.yard.State()
+	a := httpapi.About{
+		Name: s.Name, Version: c.opts.Version, Store: "none", StoreUp: c.yard.StoreUp(), Arguments: c.opts.Arguments,
+		Replica: c.opts.Replica, Since: c.opts.Started.UTC(), Keys: c.opts.Keys,
+	}
+	if a.Arguments == "" {
+		a.Arguments = s.Record.Arguments
+	}
+	if c.opts.Store != nil {
+		a.Store = c.opts.Store.Kind()
+	}
+	return a
+}
+
+// Config implements [httpapi.Yard].
+func (c *Control) Config() *config.Config { return c.yard.State().Config }
+
+// Snapshot implements [httpapi.Yard].
+func (c *Control) Snapshot() *httpapi.Snapshot { return c.yard.Snapshot() }
+
+// Gates returns the gates in effect.
+func (c *Control) Gates() []*toolyard.Gate { return c.yard.State().Gates }
+
+// GateName resolves the empty name of a gate: the only gate, or else the default one.
+func (c *Control) GateName(name string) string {
+	if name != "" {
+		return name
+	}
+	if gates := c.opts.MCP.Gates(); len(gates) == 1 {
+		return gates[0]
+	}
+	return config.DefaultGate
+}
+
+// View returns what a gate shows.
+func (c *Control) View(gate string) (*toolyard.View, bool) { return c.opts.MCP.View(c.GateName(gate)) }
+
+// Down implements [httpapi.Yard].
+func (c *Control) Down() (ids []string) {
+	for id, s := range c.yard.State().Upstreams {
+		if !s.Up() {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Limits implements [httpapi.Yard].
+func (c *Control) Limits(ctx context.Context) (limits []httpapi.Limit, err error) {
+	s := c.yard.State()
+	var keys []string
+	index := make(map[string]int)
+	for _, t := range c.yard.Snapshot().Tools {
+		for _, limit := range s.LimitsOf(t) {
+			if _, ok := index[limit.Key]; ok {
+				continue
+			}
+			index[limit.Key] = len(limits)
+			limits = append(limits, limitOf(limit, t))
+			if !limit.Local {
+				keys = append(keys, limit.Key)
+			}
+		}
+	}
+	for key, lane := range c.opts.Admission.Lanes() {
+		if i, ok := index[key]; ok {
+			limits[i].Waiting, limits[i].Running = lane.Waiting, lane.Running
+		}
+	}
+	shared, err := c.yard.Limits(ctx, keys)
+	for key, state := range shared {
+		l := &limits[index[key]]
+		l.Used, l.Running = state.Used, max(l.Running, state.Running)
+		if state.Next.After(c.opts.Now()) {
+			l.NextAt = state.Next.UTC()
+		}
+	}
+	return limits, err
+}
+
+func limitOf(limit admission.LimitRef, t *toolyard.Tool) httpapi.Limit {
+	l := httpapi.Limit{
+		Kind: "server", Server: t.Server, Name: limit.Name, PerMinute: limit.Limit.PerMinute, Concurrency: limit.Limit.Concurrency,
+		CooldownMs: limit.Limit.Cooldown.Milliseconds(), Local: limit.Local,
+	}
+	if limit.Key == settings.ToolLimitKey(t) {
+		l.Kind, l.Tool = "tool", t.Name
+	}
+	return l
+}

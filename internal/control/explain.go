@@ -1,0 +1,60 @@
+package control
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/toolyard/toolyard"
+)
+
+// Explain implements [httpapi.Yard].
+func (c *Control) Explain(server, tool string) []toolyard.Step {
+	if s := c.yard.State().Upstreams[server]; s != nil {
+		return s.Explain(tool)
+	}
+	return []toolyard.Step{{Rule: "source", Text: server}}
+}
+
+// Why returns every decision about a tool at a gate, in order. The tool is named as the gate
+// shows it, by its own name, or by server/tool.
+func (c *Control) Why(gate, tool string) ([]toolyard.Step, error) {
+	v, ok := c.View(gate)
+	if !ok {
+		return nil, fmt.Errorf("unknown gate %q", gate)
+	}
+	matches := func(server, name string) bool {
+		return tool == name || tool == server+"/"+name || tool == v.Gate.Naming.Render(v.Gate.Yard, server, name)
+	}
+	servers, tools := c.yard.State().Upstreams, c.yard.Offer().Tools
+	for _, t := range tools {
+		if !matches(t.Server, t.Name) {
+			continue
+		}
+		steps := []toolyard.Step{{Rule: "source", Text: t.Origin}}
+		if s := servers[t.Server]; s != nil {
+			steps = s.Explain(t.Name)
+		}
+		return append(steps, v.Explain(t)...), nil
+	}
+	if id, name, ok := strings.Cut(tool, "/"); ok && servers[id] != nil {
+		return servers[id].Explain(name), nil
+	}
+	names := []string{}
+	for _, id := range slices.Sorted(maps.Keys(servers)) {
+		for _, name := range servers[id].Known() {
+			if matches(id, name) {
+				return servers[id].Explain(name), nil
+			}
+			names = append(names, id+"/"+name)
+		}
+	}
+	for _, t := range tools {
+		names = append(names, t.Name, v.Gate.Naming.Render(v.Gate.Yard, t.Server, t.Name))
+	}
+	if near := toolyard.Nearest(tool, names); near != "" {
+		return nil, fmt.Errorf("unknown tool %q (did you mean %q?)", tool, near)
+	}
+	return nil, fmt.Errorf("unknown tool %q", tool)
+}

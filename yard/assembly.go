@@ -1,0 +1,140 @@
+package yard
+
+import (
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/callpath"
+	"github.com/toolyard/toolyard/internal/config/settings"
+	"github.com/toolyard/toolyard/internal/control/live"
+	"github.com/toolyard/toolyard/internal/sources/pin"
+	"github.com/toolyard/toolyard/internal/telemetry"
+	"github.com/toolyard/toolyard/internal/trust/secret"
+	"github.com/toolyard/toolyard/script"
+	"github.com/toolyard/toolyard/upstream"
+)
+
+// assembly is the settings in effect and everything built from them. It is immutable, and
+// replaced as a whole on reload.
+type assembly struct {
+	*settings.Settings
+	path      toolyard.Handler // the call path
+	providers map[string]toolyard.ContextProvider
+	scripts   *script.Folder              // nil for none
+	upstreams map[string]*upstream.Server // by id
+	builtFrom map[string]serverConfig     // by id, to see whether a server can be reused
+	sources   map[string]toolyard.Source  // everything that offers tools, by name
+	goTools   []*toolyard.Tool            // tools in Go, offered before the sources are loaded
+}
+
+// assembler builds assemblies. It reuses the parts of the previous one whose configuration did
+// not change.
+type assembler struct {
+	opts        *Options
+	replica     string
+	log         *slog.Logger
+	pins        *pin.Book
+	enforcement *enforcement
+	live        *live.Hub
+	metrics     *telemetry.Metrics
+	tracer      *telemetry.Tracer
+	secrets     *redactor
+}
+
+// assemble builds everything that the settings ask for; old is nil at the start.
+func (b *assembler) assemble(s *settings.Settings, old *assembly) (a *assembly, err error) {
+	a = &assembly{Settings: s}
+	a.path = b.callPath(a)
+	if a.providers, err = b.newProviders(s.Source, old); err != nil {
+		return nil, err
+	}
+	if err = b.addServers(a, old); err != nil {
+		return nil, err
+	}
+	if old != nil && reflect.DeepEqual(old.Scripts, s.Scripts) && reflect.DeepEqual(old.Private, s.Private) {
+		a.scripts = old.scripts
+	} else if a.scripts, err = b.newScripts(s.Scripts, s.Private); err != nil {
+		return nil, err
+	}
+	b.addSources(a)
+	return a, nil
+}
+
+// addSources collects the sources of the program and of the configuration. Samples are offered
+// only if there is nothing else.
+func (b *assembler) addSources(a *assembly) {
+	a.sources = make(map[string]toolyard.Source)
+	maps.Copy(a.sources, b.opts.Sources)
+	if a.scripts != nil {
+		a.sources["scripts"] = a.scripts
+	}
+	for id, s := range a.upstreams {
+		a.sources["server "+id] = s
+	}
+	a.goTools = b.opts.Tools
+	if len(a.goTools) == 0 && len(a.sources) == 0 {
+		a.goTools = b.opts.Samples
+	}
+	if len(a.goTools) > 0 {
+		a.sources["go"] = toolyard.Static(a.goTools)
+	}
+}
+
+// onlyGoTools reports whether all tools are known without loading a source.
+func (a *assembly) onlyGoTools() bool {
+	_, ok := a.sources["go"]
+	return len(a.sources) == 0 || ok && len(a.sources) == 1
+}
+
+// sameSources reports whether two assemblies have the same sources of their configuration.
+func (a *assembly) sameSources(b *assembly) bool {
+	return a.scripts == b.scripts && maps.Equal(a.upstreams, b.upstreams)
+}
+
+// callPath returns the steps that every call takes.
+func (b *assembler) callPath(a *assembly) toolyard.Handler {
+	limits := a.Limits
+	recorders := slices.Concat([]toolyard.Recorder{callpath.Log{Logger: b.log}, b.metrics}, b.enforcement.recorders(), b.opts.Recorders)
+	path := callpath.Path(b.opts.Now, toolyard.Run,
+		callpath.At("record", callpath.Record(b.opts.Now, recorders...)),
+		callpath.At("recover", callpath.Recover()),
+		callpath.At("cap", callpath.Cap(int(limits.Args), 0)),
+		callpath.At("inject", callpath.Inject(b.provider(a))),
+		callpath.At("validate", callpath.Validate(time.Duration(limits.Timeout))),
+		callpath.At("admit", callpath.Admit(b.opts.Now, b.enforcement.admission, a.AdmissionRequest)),
+		callpath.At("bound", callpath.Cap(0, int(limits.Result))), // inside admit: a result over the limit fails and is not charged
+		callpath.At("intend", callpath.Intend(recorders...)),
+		callpath.At(toolyard.StepRun, callpath.Deadline(time.Duration(limits.Timeout))),
+	)
+	return toolyard.Chain(path, b.live.Policy(), b.tracer.Policy())
+}
+
+// redactor redacts the secrets of the last assembly.
+type redactor struct{ vault atomic.Pointer[secret.Vault] }
+
+func (r *redactor) redact(text string) string { return r.vault.Load().Redact(text) }
+
+// maxLiveResult bounds the results that are sent to observers of live calls, in bytes.
+const maxLiveResult = 16 << 10
+
+// result returns a result without secrets for observers of live calls, or nil if it is too
+// large. A result that requests input is left out: it holds the private state of its tool.
+func (r *redactor) result(res *toolyard.Result) json.RawMessage {
+	if res.InputRequired() || res.Size() > maxLiveResult {
+		return nil
+	}
+	raw, err := res.MarshalJSON()
+	if err != nil {
+		return nil
+	}
+	if redacted := json.RawMessage(r.redact(string(raw))); json.Valid(redacted) {
+		return redacted
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package yard
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission"
+	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/serve/mcpserver"
+	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/store/record"
+	"github.com/toolyard/toolyard/internal/telemetry"
+	"github.com/toolyard/toolyard/internal/trust/identity"
+)
+
+// enforcement enforces limits, prices and keys, and records calls.
+type enforcement struct {
+	store     *store.Store // nil if nothing has to be stored; the loader closes it
+	memory    memoryStore  // used instead of it, for limits
+	admission *admission.Desk
+	record    *record.Writer     // nil without a store
+	verifier  *identity.Verifier // nil without a store
+	retention time.Duration      // of recorded calls
+	storeDown atomic.Bool
+}
+
+// newEnforcement starts nothing; see run.
+func newEnforcement(opts *Options, replica string, c *config.Source, s *store.Store, args record.Arguments, metrics *telemetry.Metrics, log *slog.Logger) *enforcement {
+	e := &enforcement{store: s, retention: c.Record.Keep.Std()}
+	var shared admission.Store = &e.memory
+	if s != nil {
+		shared, e.verifier = s, identity.NewVerifier(s, opts.Now)
+		e.record = record.New(s, record.Options{Arguments: args, Log: log, OnDrop: metrics.Lost})
+	}
+	e.admission = admission.New(shared, admission.Options{
+		Replica: replica, Local: c.OnStoreDown == "local", Log: log,
+		OnStore: func(up bool) {
+			metrics.Store(up)
+			e.storeDown.Store(!up)
+		},
+		Row: func(c *toolyard.Call, o toolyard.Outcome) *store.CallRow { return record.Row(c, o, args) },
+	})
+	return e
+}
+
+// problems reports a store that does not respond, and its consequences.
+func (e *enforcement) problems(c *config.Config) []toolyard.Problem {
+	if !e.storeDown.Load() {
+		return nil
+	}
+	message := "does not respond: calls with a price, an idempotency key or a limit are refused"
+	if c.OnStoreDown == "local" {
+		message = "does not respond: calls with a price or an idempotency key are refused, and each replica counts limits on its own for one minute"
+	}
+	return []toolyard.Problem{{Subject: "store", Message: message, Fix: "Check that the database is running and reachable; the yard reconnects on its own."}}
+}
+
+// tokens returns the store of one-time tokens that all replicas share; nil without a store.
+func (e *enforcement) tokens() mcpserver.Tokens {
+	if e.store == nil {
+		return nil
+	}
+	return e.store
+}
+
+// run enforces until ctx ends.
+func (e *enforcement) run(ctx context.Context, log *slog.Logger) {
+	var wg sync.WaitGroup
+	wg.Go(func() { e.admission.Run(ctx) })
+	if e.store != nil {
+		wg.Go(func() { e.maintain(ctx, log) })
+		wg.Go(func() { e.record.Run(ctx) })
+	}
+	wg.Wait()
+}
+
+// close closes the store in memory.
+func (e *enforcement) close() error { return e.memory.close() }
+
+// memoryStore opens a store in memory on first use.
+type memoryStore struct {
+	once   sync.Once
+	opened atomic.Pointer[store.Store]
+	err    error
+}
+
+// Exchange implements [admission.Store].
+func (m *memoryStore) Exchange(ctx context.Context, b *store.Batch) (*store.Answers, error) {
+	m.once.Do(func() {
+		s, err := store.Open(context.WithoutCancel(ctx), "memory")
+		m.opened.Store(s)
+		m.err = err
+	})
+	if m.err != nil {
+		return nil, m.err
+	}
+	return m.opened.Load().Exchange(ctx, b)
+}
+
+func (m *memoryStore) close() error {
+	m.once.Do(func() { m.err = errClosed })
+	if s := m.opened.Load(); s != nil {
+		return s.Close()
+	}
+	return nil
+}
+
+var errClosed = errors.New("the yard is closed")
+
+// Sweep implements [admission.Store]. Expired entries in memory are dropped when they are read.
+func (m *memoryStore) Sweep(context.Context, int) (bool, error) { return false, nil }
+
+// RunUse implements [admission.Store].
+func (m *memoryStore) RunUse(ctx context.Context, scope string) (store.RunUse, error) {
+	if s := m.opened.Load(); s != nil {
+		return s.RunUse(ctx, scope)
+	}
+	return store.RunUse{}, nil
+}
+
+// maintain deletes expired rows and updates aggregates, about once an hour.
+func (e *enforcement) maintain(ctx context.Context, log *slog.Logger) {
+	for {
+		if err := e.store.Maintain(ctx, e.retention); err != nil && ctx.Err() == nil {
+			log.Warn("store maintenance failed; retrying in about an hour", "error", err)
+		}
+		select {
+		case <-time.After(time.Hour/2 + rand.N(time.Hour)): //nolint:gosec // jitter need not be secret
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (e *enforcement) recorders() []toolyard.Recorder {
+	if e.record == nil {
+		return nil
+	}
+	return []toolyard.Recorder{e.record}
+}
+
+// limits returns the state of limits in the store, by key.
+func (e *enforcement) limits(ctx context.Context, keys []string) (map[string]store.PaceState, error) {
+	s := e.store
+	if s == nil {
+		s = e.memory.opened.Load()
+	}
+	if s == nil || len(keys) == 0 {
+		return nil, nil
+	}
+	return s.Paces(ctx, keys)
+}

@@ -1,0 +1,205 @@
+package yard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/config/settings"
+	"github.com/toolyard/toolyard/internal/serve/httpapi"
+	"github.com/toolyard/toolyard/internal/serve/mcpserver"
+	"github.com/toolyard/toolyard/internal/sources/pin"
+	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/trust/safefile"
+)
+
+// Documents in the store that all replicas share, beside those of package settings.
+const (
+	pinsDocument = "toolyard.lock" // approved tool definitions
+	sealDocument = "seal"          // the key that seals cookies and request states
+)
+
+// pinsInStore reports whether approved definitions are kept in the store: if there may be other
+// replicas, or if the configuration is there too.
+func pinsInStore(loader *settings.Loader, c *config.Source) bool {
+	return loader.FromStore() || strings.HasPrefix(c.Store, "postgres")
+}
+
+// openPins opens the book of approved definitions, in the store or in a file next to the
+// configuration file.
+func openPins(configFile string, inStore bool, s *store.Store, log *slog.Logger) (*pin.Book, error) {
+	path := ""
+	if configFile != "" {
+		path = LockFile(configFile)
+	}
+	if !inStore {
+		return pin.Open(path)
+	}
+	d := document{s, pinsDocument}
+	if path != "" {
+		if err := importPins(path, d, log); err != nil {
+			return nil, err
+		}
+	}
+	return pin.OpenIn(d)
+}
+
+// importPins copies the approved definitions of a lock file into a store that has none.
+func importPins(path string, d document, log *slog.Logger) error {
+	ctx, cancel := context.WithTimeout(context.Background(), settings.StoreTimeout)
+	defer cancel()
+	_, version, err := d.Read(ctx)
+	if err != nil || version > 0 {
+		return err
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if _, err := pin.Open(path); err != nil {
+		return err
+	}
+	data, err := safefile.Read(path, store.MaxDocument)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	_, err = d.Write(ctx, data, 0)
+	if errors.Is(err, pin.ErrChanged) {
+		return nil // another replica imported first
+	}
+	if err == nil {
+		log.Info("imported the lock file into the store; from now on the lock file is ignored", "file", path)
+	}
+	return err
+}
+
+// document is a document in the store. It implements [pin.Document].
+type document struct {
+	store *store.Store
+	name  string
+}
+
+// Read implements [pin.Document].
+func (d document) Read(ctx context.Context) (body []byte, version int64, err error) {
+	return d.store.Document(ctx, d.name)
+}
+
+// Write implements [pin.Document].
+func (d document) Write(ctx context.Context, body []byte, version int64) (next int64, err error) {
+	next, err = d.store.SetDocument(ctx, d.name, body, version)
+	if e, ok := errors.AsType[*toolyard.Error](err); ok && e.Code == toolyard.VersionConflict {
+		return 0, pin.ErrChanged
+	}
+	return next, err
+}
+
+// followStore applies what other replicas and commands write to the store, until ctx ends.
+func (y *Yard) followStore(ctx context.Context) {
+	if !y.pinsInStore {
+		return
+	}
+	y.forgetEndedSessions(ctx)
+	_ = y.enforcement.store.Follow(ctx, y.replica, func(name string) { // returns only when ctx ends
+		switch version := y.awaitDocument(ctx, name); {
+		case ctx.Err() != nil:
+		case name == pinsDocument:
+			y.recheckPins()
+		case name == settings.ConfigDocument && y.loader.FromStore() && version != y.loader.Version():
+			_ = y.reloadAndLog()
+		case name == settings.EditsDocument && version != y.current.Load().Overlay.Version:
+			_ = y.reloadAndLog()
+		}
+	}, y.server.Receive)
+}
+
+// fleet connects the MCP server with those of the other replicas.
+type fleet struct{ *store.Store }
+
+// EndSession implements [mcpserver.Fleet].
+func (f fleet) EndSession(ctx context.Context, id string, owner toolyard.Caller, expires time.Time) error {
+	return f.Store.EndSession(ctx, id, owner.Account+" "+owner.ID, expires)
+}
+
+// fleet returns the other replicas, or nil if the store allows only one.
+func (e *enforcement) fleet() mcpserver.Fleet {
+	if e.store == nil || e.store.Kind() != "postgres" {
+		return nil
+	}
+	return fleet{e.store}
+}
+
+// maxEndedSessions bounds the ended MCP sessions that a replica reads when it starts.
+const maxEndedSessions = 100_000
+
+// forgetEndedSessions reads which MCP sessions ended before this replica started to listen.
+func (y *Yard) forgetEndedSessions(ctx context.Context) {
+	ended, err := y.enforcement.store.EndedSessions(ctx, maxEndedSessions)
+	if err != nil {
+		y.log.Warn("cannot read ended MCP sessions; they stay valid on this replica until they expire", "error", err)
+	}
+	y.server.Forget(ended...)
+}
+
+// recheckPins rechecks the servers whose approved definitions changed.
+func (y *Yard) recheckPins() {
+	changed, err := y.pins.Changed()
+	if err != nil {
+		y.log.Error("cannot read the approved definitions; the previous ones stay in effect", "error", err)
+	}
+	servers := y.current.Load().upstreams
+	for _, id := range changed {
+		if s := servers[id]; s != nil {
+			s.Recheck()
+		}
+	}
+}
+
+// storeRetry is the pause between attempts to read from a store that does not respond.
+const storeRetry = 50 * time.Millisecond
+
+// awaitDocument waits until a changed document can be read, and returns its version: the store
+// notifies of each change only once.
+func (y *Yard) awaitDocument(ctx context.Context, name string) (version int64) {
+	for ctx.Err() == nil {
+		_, version, err := y.enforcement.store.Document(ctx, name)
+		if !errors.Is(err, store.ErrAway) {
+			return version
+		}
+		select {
+		case <-time.After(storeRetry):
+		case <-ctx.Done():
+		}
+	}
+	return 0
+}
+
+// sealTimeout bounds reading the seal key from the store.
+const sealTimeout = 5 * time.Second
+
+// loadSealKey returns the key with which all replicas seal cookies and the states of unfinished
+// calls. Without a store, or if it does not respond, the key is valid only in this process.
+func loadSealKey(s *store.Store, log *slog.Logger) (key httpapi.SealKey) {
+	if s == nil {
+		return httpapi.NewSealKey()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), sealTimeout)
+	defer cancel()
+	body, version, err := s.Document(ctx, sealDocument)
+	if err == nil && version == 0 {
+		fresh := httpapi.NewSealKey()
+		_, writeErr := s.SetDocument(ctx, sealDocument, fresh[:], 0) // fails if another replica was first
+		body, _, err = s.Document(ctx, sealDocument)
+		err = errors.Join(err, writeErr)
+	}
+	if len(body) != len(key) {
+		log.Warn("cannot read the shared seal key; sign-ins and open questions are valid on this replica only", "error", err)
+		return httpapi.NewSealKey()
+	}
+	return httpapi.SealKey(body)
+}

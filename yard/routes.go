@@ -1,0 +1,89 @@
+package yard
+
+import (
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/serve/console"
+	"github.com/toolyard/toolyard/internal/serve/httpapi"
+	"github.com/toolyard/toolyard/internal/serve/mcpserver"
+)
+
+// Handler returns the handler of all endpoints: /mcp, /mcp/{gate}, /api, /console, /v0.1,
+// /healthz, /readyz and, unless they have an address of their own, /metrics.
+func (y *Yard) Handler() http.Handler { return y.handler }
+
+func (y *Yard) routes(c *config.Source, sealKey func() httpapi.SealKey) http.Handler {
+	gate := func(r *http.Request) string { return y.control.GateName(r.PathValue("gate")) }
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", y.server.Handler(gate))
+	mux.Handle("/mcp/{gate}", y.server.Handler(gate))
+	if c.SSE {
+		mux.Handle("/sse", y.server.SSEHandler(gate))
+		mux.Handle("/sse/{gate}", y.server.SSEHandler(gate))
+	}
+	mux.Handle("GET /api/tools/catalog", y.protectCatalog(httpapi.Catalog(y.View, y.Down)))
+	mux.Handle("/api/v1/", y.api(c, sealKey))
+	pages := console.Handler()
+	mux.Handle(console.Prefix, pages)
+	mux.Handle(console.Prefix+"/", pages)
+	mux.Handle("GET /{$}", http.RedirectHandler(console.Prefix+"/", http.StatusFound))
+	mux.Handle("/v0.1/", y.control.Registry())
+	if c.Metrics.Listen == "" {
+		mux.Handle("GET /metrics", y.access.protectMetrics(y.metrics.Handler()))
+	}
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /readyz", y.serveReady)
+	return protect(c, mux)
+}
+
+func (y *Yard) serveReady(w http.ResponseWriter, _ *http.Request) {
+	if !y.isReady() {
+		http.Error(w, "sources are starting", http.StatusServiceUnavailable)
+		return
+	}
+	if down := y.missing(); len(down) > 0 {
+		http.Error(w, "servers are down: "+strings.Join(down, ", "), http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = io.WriteString(w, "ok\n")
+}
+
+// api returns the HTTP API. Without a store, its endpoints for keys, balances and recorded calls
+// are disabled.
+func (y *Yard) api(c *config.Source, sealKey func() httpapi.SealKey) http.Handler {
+	o := httpapi.Options{
+		Identify: y.access.identify, Yard: y.control, Live: y.live, Execute: y.control.Execute, Gates: y.control.Gates, CheckLink: y.opts.checkLink,
+		MaxBody: int64(c.Limits.Body), Now: y.opts.Now, Log: y.log,
+	}
+	if s := y.enforcement.store; s != nil {
+		o.Seal = sealKey
+		o.Ledger, o.Purses, o.Calls, o.Links, o.Changes = s, s, s, s, s
+		if y.opts.Identify == nil { // otherwise keys are not used for authentication
+			o.Keys = s
+		}
+	}
+	return httpapi.V1(o)
+}
+
+// protectCatalog serves the catalog of a gate only to callers that may use the gate.
+func (y *Yard) protectCatalog(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if v, ok := y.View(r.URL.Query().Get("gate")); ok {
+			if _, err := y.access.admit(r, v.Gate); err != nil {
+				mcpserver.Refuse(w, r, err)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func stringsOf[T ~string](list []T) (out []string) {
+	for _, t := range list {
+		out = append(out, string(t))
+	}
+	return out
+}
