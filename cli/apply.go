@@ -25,144 +25,145 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// applyFlags are the flags of toolyard apply. Zero is no version.
-type applyFlags struct {
+// applyCommand stores a configuration, and shows and restores stored versions.
+type applyCommand struct {
+	*app
 	show, history bool
-	restore       int64
+	restore       int64 // zero for none
 }
 
-func (p *program) applyCommand() *cobra.Command {
-	var f applyFlags
-	c := &cobra.Command{
+func newApplyCommand(a *app) *cobra.Command {
+	c := &applyCommand{app: a}
+	cmd := &cobra.Command{
 		Use:   "apply [FILE]",
-		Short: "Put a configuration into the store, for all replicas that take theirs from there",
-		Long: `Check a configuration (toolyard.yaml if no file is named) and put it into the store that
-it names, or that --store does. Replicas that were started with --store and without a file
-take it over at once. Variables are filled in by each replica from its own environment, and
-paths are relative to where it runs.
+		Short: "Store a configuration for all replicas that read theirs from the store",
+		Long: `Check a configuration (toolyard.yaml by default) and write it to the store that it names,
+or to --store. Replicas that were started with --store and without a file apply it at once.
+Each replica substitutes variables from its own environment; paths are relative to its working
+directory.
 
-The store keeps the versions that were applied: --history lists them, --show prints the
-current one, and --restore makes an older one the current one, as a new version.`,
+The store keeps the applied versions: --history lists them, --show prints the current one, and
+--restore applies an older one again, as a new version.`,
 		Example: `  toolyard apply --store postgres://yard@db/yard
   toolyard apply --history --store postgres://yard@db/yard
   toolyard apply --restore 3 --store postgres://yard@db/yard
   toolyard serve --http --store postgres://yard@db/yard   # on every machine`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			restores := c.Flags().Changed("restore")
-			if f.show || f.history || restores {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			restores := cmd.Flags().Changed("restore")
+			if c.show || c.history || restores {
 				if len(args) > 0 {
-					return exitStatus{exitUsage, errors.New("--show, --history and --restore take no file; name the store with --store")}
+					return usageError(errors.New("--show, --history and --restore take no file; name the store with --store"))
 				}
-				if restores && f.restore < 1 {
-					return exitStatus{exitUsage, errors.New("--restore needs the number of a version; toolyard apply --history lists them")}
+				if restores && c.restore < 1 {
+					return usageError(errors.New("--restore needs a version number; \"toolyard apply --history\" lists them"))
 				}
-				return fail(p.applied(c.Context(), f))
+				return fail(c.runStored(cmd.Context()))
 			}
-			p.opts.ConfigFile = cmp.Or(append(args, p.opts.ConfigFile, config.File)...)
-			return fail(p.apply(c.Context()))
+			a.opts.ConfigFile = cmp.Or(append(args, a.opts.ConfigFile, config.File)...)
+			return fail(c.run(cmd.Context()))
 		},
 	}
-	c.Flags().BoolVar(&f.show, "show", false, "print the configuration that is in the store")
-	c.Flags().BoolVar(&f.history, "history", false, "list the versions that the store keeps")
-	c.Flags().Int64Var(&f.restore, "restore", 0, "put this version into the store again")
-	c.MarkFlagsMutuallyExclusive("show", "history", "restore")
-	return c
+	cmd.Flags().BoolVar(&c.show, "show", false, "print the stored configuration")
+	cmd.Flags().BoolVar(&c.history, "history", false, "list the stored versions")
+	cmd.Flags().Int64Var(&c.restore, "restore", 0, "apply this version again")
+	cmd.MarkFlagsMutuallyExclusive("show", "history", "restore")
+	return cmd
 }
 
-// apply puts the configuration file into the store.
-func (p *program) apply(ctx context.Context) error {
-	text, err := os.ReadFile(p.opts.ConfigFile)
+// run writes the configuration file to the store.
+func (c *applyCommand) run(ctx context.Context) error {
+	text, err := os.ReadFile(c.opts.ConfigFile)
 	if err != nil {
 		return err
 	}
-	source, err := p.checkConfig(p.opts.ConfigFile, text)
+	source, err := c.checkConfig(c.opts.ConfigFile, text)
 	if err != nil {
 		return err
 	}
-	address, err := p.sharedStore(source)
+	address, err := c.sharedStore(source)
 	if err != nil {
 		return err
 	}
-	return p.onStore(ctx, address, func(s *store.Store) error {
-		applied := change{"config.apply", config.File, map[string]any{"file": p.opts.ConfigFile}}
-		return p.putConfig(ctx, s, applied, p.opts.ConfigFile, source, text)
+	return withStoreAt(ctx, address, func(s *openStore) error {
+		applied := change{"config.apply", config.File, map[string]any{"file": c.opts.ConfigFile}}
+		return c.put(ctx, s, applied, c.opts.ConfigFile, source, text)
 	})
 }
 
-// checkConfig finds what is wrong with a configuration, and parses it.
-func (p *program) checkConfig(name string, text []byte) (*config.Source, error) {
-	opts := p.opts
+// runStored shows or restores stored versions.
+func (c *applyCommand) runStored(ctx context.Context) error {
+	source := &config.Source{Config: config.Default()}
+	if c.opts.Store == "" {
+		var err error
+		if source, err = c.loadConfig(); err != nil {
+			return err
+		}
+	}
+	address, err := c.sharedStore(source)
+	if err != nil {
+		return err
+	}
+	return withStoreAt(ctx, address, func(s *openStore) error {
+		switch {
+		case c.show:
+			return c.printCurrent(ctx, s)
+		case c.history:
+			return c.printHistory(ctx, s)
+		}
+		return c.restoreVersion(ctx, s)
+	})
+}
+
+// checkConfig validates and parses a configuration.
+func (c *applyCommand) checkConfig(name string, text []byte) (*config.Source, error) {
+	opts := c.opts
 	opts.ConfigFile = name
 	if err := yard.CheckConfig(opts, text); err != nil {
 		return nil, err
 	}
-	return config.Parse(name, text, p.opts.Getenv)
+	return config.Parse(name, text, c.opts.Getenv)
 }
 
-// sharedStore is the address of the store that a configuration is put into.
-func (p *program) sharedStore(source *config.Source) (string, error) {
-	address := p.opts.Store
+// sharedStore is the address of the store that a configuration is written to.
+func (c *applyCommand) sharedStore(source *config.Source) (string, error) {
+	address := c.opts.Store
 	if address == "" && source.Store != "" {
 		address = source.StoreAddress()
 	}
 	if address == "" || address == "memory" {
-		return "", errors.New("there is no store to put it into; name one with --store, or in the file: store: postgres://user@host/database")
+		return "", errors.New("no store is configured; use --store, or add to the file: store: postgres://user@host/database")
 	}
 	return address, nil
 }
 
-// applied shows or restores what was put into the store.
-func (p *program) applied(ctx context.Context, f applyFlags) error {
-	source := &config.Source{Config: config.Default()}
-	if p.opts.Store == "" {
-		var err error
-		if source, err = p.source(); err != nil {
-			return err
-		}
-	}
-	address, err := p.sharedStore(source)
-	if err != nil {
-		return err
-	}
-	return p.onStore(ctx, address, func(s *store.Store) error {
-		switch {
-		case f.show:
-			return p.showConfig(ctx, s)
-		case f.history:
-			return p.configHistory(ctx, s)
-		}
-		return p.restoreConfig(ctx, s, f.restore)
-	})
-}
-
-// storedConfig is the configuration in a store, which must have one.
-func (p *program) storedConfig(ctx context.Context, s *store.Store) (text []byte, version int64, err error) {
+// currentConfig is the stored configuration. It fails if there is none.
+func currentConfig(ctx context.Context, s *openStore) (text []byte, version int64, err error) {
 	text, version, err = s.Document(ctx, config.File)
 	if err == nil && version == 0 {
-		err = fmt.Errorf("there is no configuration in %s; toolyard apply puts one there", storeName(p.opened))
+		err = fmt.Errorf("%s holds no configuration; run \"toolyard apply\" to store one", s.name())
 	}
 	return text, version, err
 }
 
-func (p *program) showConfig(ctx context.Context, s *store.Store) error {
-	text, version, err := p.storedConfig(ctx, s)
+func (c *applyCommand) printCurrent(ctx context.Context, s *openStore) error {
+	text, version, err := currentConfig(ctx, s)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.err, "version %d in %s\n", version, untrusted.Printable(storeName(p.opened)))
-	if !isTerminal(p.out) {
-		_, err = p.out.Write(text)
+	fmt.Fprintf(c.err, "version %d in %s\n", version, s.name())
+	if !isTerminal(c.out) {
+		_, err = c.out.Write(text)
 		return err
 	}
 	for line := range strings.Lines(string(text)) {
-		fmt.Fprintln(p.out, untrusted.Printable(strings.TrimRight(line, "\r\n")))
+		fmt.Fprintln(c.out, untrusted.Printable(strings.TrimRight(line, "\r\n")))
 	}
 	return nil
 }
 
-func (p *program) configHistory(ctx context.Context, s *store.Store) error {
-	_, current, err := p.storedConfig(ctx, s)
+func (c *applyCommand) printHistory(ctx context.Context, s *openStore) error {
+	_, current, err := currentConfig(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -170,10 +171,10 @@ func (p *program) configHistory(ctx context.Context, s *store.Store) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.err, "store: %s\n", untrusted.Printable(storeName(p.opened)))
-	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(c.err, "store: %s\n", s.name())
+	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "VERSION\tTIME (UTC)\tBY\tFROM")
-	if len(rows) == 0 || rows[0].Version != current { // no version was kept with it
+	if len(rows) == 0 || rows[0].Version != current { // written without a history entry
 		fmt.Fprintf(w, "%d (current)\tunknown\tunknown\tunknown\n", current)
 	}
 	for _, row := range rows {
@@ -186,78 +187,77 @@ func (p *program) configHistory(ctx context.Context, s *store.Store) error {
 	return w.Flush()
 }
 
-// restoreConfig puts a version into the store again, if it can still be used.
-func (p *program) restoreConfig(ctx context.Context, s *store.Store, version int64) error {
-	_, text, err := s.VersionOf(ctx, config.File, version)
+// restoreVersion applies a stored version again, if it is still valid.
+func (c *applyCommand) restoreVersion(ctx context.Context, s *openStore) error {
+	_, text, err := s.VersionOf(ctx, config.File, c.restore)
 	if err != nil && toolyard.AsError(err).Code == toolyard.NotFound {
-		return fmt.Errorf("the store keeps no version %d of %s; toolyard apply --history lists those that it keeps", version, config.File)
+		return fmt.Errorf("the store has no version %d of %s; \"toolyard apply --history\" lists the versions", c.restore, config.File)
 	}
 	if err != nil {
 		return err
 	}
-	name := fmt.Sprintf("version %d of %s", version, config.File)
-	source, err := p.checkConfig(name, text)
+	name := fmt.Sprintf("version %d of %s", c.restore, config.File)
+	source, err := c.checkConfig(name, text)
 	if err != nil {
 		return err
 	}
-	return p.putConfig(ctx, s, change{"config.restore", config.File, map[string]any{"restored": version}}, name, source, text)
+	return c.put(ctx, s, change{"config.restore", config.File, map[string]any{"restored": c.restore}}, name, source, text)
 }
 
-// putConfig replaces the configuration in a store and shows what changes. The name says where the
-// text is from.
-func (p *program) putConfig(ctx context.Context, s *store.Store, c change, name string, source *config.Source, text []byte) error {
+// put replaces the stored configuration and prints the changed keys. The name is the origin
+// of the text.
+func (c *applyCommand) put(ctx context.Context, s *openStore, applied change, name string, source *config.Source, text []byte) error {
 	old, version, err := s.Document(ctx, config.File)
 	if err != nil {
 		return err
 	}
 	if version > 0 && bytes.Equal(old, text) {
-		fmt.Fprintf(p.out, "Nothing changes: version %d in the store is the same.\n", version)
+		fmt.Fprintf(c.out, "No changes: the store has the same text as version %d.\n", version)
 		return nil
 	}
-	c.detail["version"] = version + 1
-	return p.audit(ctx, s, c, func() error {
+	applied.detail["version"] = version + 1
+	return c.audit(ctx, s, applied, func() error {
 		next, err := s.SetDocumentAs(ctx, config.File, text, version, systemUser(), name)
 		if err != nil {
 			return err
 		}
-		p.showChanges(old, version, source)
-		fmt.Fprintf(p.out, "%s is version %d in the store.\n", name, next)
+		c.printChanges(old, version, source)
+		fmt.Fprintf(c.out, "Stored %s as version %d.\n", name, next)
 		return nil
 	})
 }
 
-// maxChanges is how many changes are shown.
+// maxChanges is how many changed keys are printed.
 const maxChanges = 40
 
-// showChanges shows which keys differ. What they say is not shown: it may be secret.
-func (p *program) showChanges(old []byte, version int64, now *config.Source) {
+// printChanges prints the keys that differ. It omits the values, which may be secret.
+func (c *applyCommand) printChanges(old []byte, version int64, now *config.Source) {
 	before := &config.Source{Config: config.Default()}
 	if version > 0 {
 		var err error
-		if before, err = config.Parse(config.File, old, p.opts.Getenv); err != nil {
-			fmt.Fprintf(p.out, "Version %d cannot be read here, so what changes is not shown.\n", version)
+		if before, err = config.Parse(config.File, old, c.opts.Getenv); err != nil {
+			fmt.Fprintf(c.out, "The changes are not shown: version %d cannot be parsed here.\n", version)
 			return
 		}
 	}
-	changes := differingKeys("", tree(before.Config), tree(now.Config))
+	changes := diffKeys("", configTree(before.Config), configTree(now.Config))
 	for _, line := range changes[:min(len(changes), maxChanges)] {
-		fmt.Fprintf(p.out, "  %s\n", untrusted.Printable(line))
+		fmt.Fprintf(c.out, "  %s\n", untrusted.Printable(line))
 	}
 	if more := len(changes) - maxChanges; more > 0 {
-		fmt.Fprintf(p.out, "  … and %d more\n", more)
+		fmt.Fprintf(c.out, "  … and %d more\n", more)
 	}
 }
 
-// tree is a configuration as JSON has it.
-func tree(c *config.Config) (t map[string]any) {
-	data, _ := json.Marshal(c)   // it was made from JSON
-	_ = json.Unmarshal(data, &t) // and is an object
+// configTree converts a configuration to JSON objects.
+func configTree(c *config.Config) (t map[string]any) {
+	data, _ := json.Marshal(c)   // made from JSON
+	_ = json.Unmarshal(data, &t) // an object
 	return t
 }
 
-// differingKeys are the keys that two objects do not both have (+, -) or that say something
-// else (~), each with all that leads to it.
-func differingKeys(path string, old, now map[string]any) (list []string) {
+// diffKeys lists the paths of keys that were added (+), removed (-) or changed (~).
+func diffKeys(path string, old, now map[string]any) (list []string) {
 	all := maps.Clone(old)
 	maps.Copy(all, now)
 	for _, key := range slices.Sorted(maps.Keys(all)) {
@@ -271,7 +271,7 @@ func differingKeys(path string, old, now map[string]any) (list []string) {
 		case !has:
 			list = append(list, "- "+path+key)
 		case wasObject && isObject:
-			list = append(list, differingKeys(path+key+".", before, after)...)
+			list = append(list, diffKeys(path+key+".", before, after)...)
 		case !reflect.DeepEqual(a, b):
 			list = append(list, "~ "+path+key)
 		}

@@ -27,9 +27,9 @@ func TestApply(t *testing.T) {
 		text string
 		want string
 	}{
-		{first, "  + gates\n  + terms\n" + d.file + " is version 1 in the store.\n"},
-		{first, "Nothing changes: version 1 in the store is the same.\n"},
-		{"gates:\n  a: {mode: write}\n  b: {mode: read}\nlog: {level: debug}\n", "  ~ gates.a.mode\n  + gates.b\n  ~ log.level\n  - terms\n" + d.file + " is version 2 in the store.\n"},
+		{first, "  + gates\n  + terms\nStored " + d.file + " as version 1.\n"},
+		{first, "No changes: the store has the same text as version 1.\n"},
+		{"gates:\n  a: {mode: write}\n  b: {mode: read}\nlog: {level: debug}\n", "  ~ gates.a.mode\n  + gates.b\n  ~ log.level\n  - terms\nStored " + d.file + " as version 2.\n"},
 	} {
 		if out := apply(step.text); out != step.want {
 			t.Errorf("%s, want %s", out, step.want)
@@ -59,8 +59,8 @@ func TestApplyRefuses(t *testing.T) {
 	} {
 		newDesk(t, text).bad(exitError, want, "apply", "--store", address)
 	}
-	newDesk(t, "").bad(exitError, "there is no store to put it into", "apply")
-	newDesk(t, "store: memory\n").bad(exitError, "there is no store to put it into", "apply")
+	newDesk(t, "").bad(exitError, "no store is configured", "apply")
+	newDesk(t, "store: memory\n").bad(exitError, "no store is configured", "apply")
 	newDesk(t, "").bad(exitError, "no such file", "apply", "nowhere.yaml")
 	newDesk(t, "").bad(exitError, "the address must be", "apply", "--store", "mysql://x")
 }
@@ -94,10 +94,10 @@ func TestApplyShowsAndRestoresVersions(t *testing.T) {
 	if out := apply("--history"); !regexp.MustCompile(want).MatchString(out) {
 		t.Errorf("no %s in\n%s", want, out)
 	}
-	if out := apply("--restore", "1"); out != "  ~ gates.a.mode\nversion 1 of toolyard.yaml is version 3 in the store.\n" {
+	if out := apply("--restore", "1"); out != "  ~ gates.a.mode\nStored version 1 of toolyard.yaml as version 3.\n" {
 		t.Error(out)
 	}
-	if out := apply("--restore", "1"); out != "Nothing changes: version 3 in the store is the same.\n" {
+	if out := apply("--restore", "1"); out != "No changes: the store has the same text as version 3.\n" {
 		t.Error(out)
 	}
 	if out := apply("--show"); out != first {
@@ -136,7 +136,7 @@ func TestApplyHistoryFindsTheStore(t *testing.T) {
 	if out := d.good("apply", "--history", "--store", "sqlite:own.db"); !strings.Contains(out, "\n1 (current)") {
 		t.Error(out)
 	}
-	d.bad(exitError, "there is no store", "apply", "--show")
+	d.bad(exitError, "no store is configured", "apply", "--show")
 }
 
 // A version that was applied before versions were kept is listed, but cannot be restored.
@@ -156,16 +156,16 @@ func TestApplyHistoryOfAnUnkeptVersion(t *testing.T) {
 	if out := d.good("apply", "--history", "--store", address); !regexp.MustCompile(`\n1 \(current\) +unknown`).MatchString(out) {
 		t.Error(out)
 	}
-	d.bad(exitError, "the store keeps no version 1 of toolyard.yaml; toolyard apply --history", "apply", "--restore", "1", "--store", address)
+	d.bad(exitError, "the store has no version 1 of toolyard.yaml; \"toolyard apply --history\"", "apply", "--restore", "1", "--store", address)
 }
 
 func TestApplyRestoreRefuses(t *testing.T) {
 	d, address := sharedDesk(t, "log: {level: info}\n", "log: {level: debug}\n")
-	d.bad(exitUsage, "needs the number of a version", "apply", "--restore", "0", "--store", address)
+	d.bad(exitUsage, "needs a version number", "apply", "--restore", "0", "--store", address)
 	d.bad(exitUsage, "take no file", "apply", "--restore", "1", d.file, "--store", address)
 	d.bad(exitUsage, "none of the others can be", "apply", "--restore", "1", "--show", "--store", address)
-	d.bad(exitError, "the store keeps no version 7", "apply", "--restore", "7", "--store", address)
-	d.bad(exitError, "there is no configuration in sqlite:", "apply", "--show", "--store", "sqlite:"+filepath.Join(t.TempDir(), "empty.db"))
+	d.bad(exitError, "the store has no version 7", "apply", "--restore", "7", "--store", address)
+	d.bad(exitError, "holds no configuration", "apply", "--show", "--store", "sqlite:"+filepath.Join(t.TempDir(), "empty.db"))
 
 	s, err := store.Open(t.Context(), address)
 	if err != nil {

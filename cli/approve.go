@@ -9,313 +9,251 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/upstream"
 	"github.com/toolyard/toolyard/yard"
 )
 
-func (p *program) approveCommand() *cobra.Command {
-	var yes, list bool
-	c := &cobra.Command{
+// approveCommand reviews definitions of MCP servers that are not approved yet.
+type approveCommand struct {
+	*app
+	yes, list bool
+}
+
+func newApproveCommand(a *app) *cobra.Command {
+	c := &approveCommand{app: a}
+	cmd := &cobra.Command{
 		Use:   "approve [SERVER [TOOL]...]",
 		Short: "Review and approve new and changed tools of MCP servers",
 		Long: `Show the tools of MCP servers that are new or have changed since they were approved, and
-ask whether to approve them. Approvals are kept in toolyard.lock next to the configuration,
-or in the store if that is PostgreSQL; running replicas pick them up at once.`,
-		RunE: func(c *cobra.Command, args []string) error {
-			p.opts.AskFirst = true // what a server offers first is shown like all else
-			return p.with(c.Context(), func(ctx context.Context, y *yard.Yard) error {
-				p.settle(ctx, y, args[:min(1, len(args))]...)
-				return p.approve(y, args, yes, list)
+ask whether to approve them. Approvals are stored in toolyard.lock next to the configuration,
+or in the store if it is PostgreSQL; running replicas apply them at once.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a.opts.AskFirst = true // review the first definitions of a server too
+			return a.withYard(cmd.Context(), func(ctx context.Context, y *yard.Yard) error {
+				a.awaitServers(ctx, y, args[:min(1, len(args))]...)
+				return c.run(y, args)
 			})
 		},
 	}
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "approve without asking")
-	c.Flags().BoolVar(&list, "list", false, "only show what waits for approval, and exit with 1 if anything does")
-	return c
+	cmd.Flags().BoolVarP(&c.yes, "yes", "y", false, "approve without confirmation")
+	cmd.Flags().BoolVar(&c.list, "list", false, "only show pending definitions, and exit with 1 if there are any")
+	return cmd
 }
 
-// withServers runs fn on a yard whose servers were all tried.
-func (p *program) withServers(ctx context.Context, fn func(context.Context, *yard.Yard) error) error {
-	return p.with(ctx, func(ctx context.Context, y *yard.Yard) error {
-		p.settle(ctx, y)
-		return fn(ctx, y)
-	})
-}
-
-// settle waits until the named servers, or all, were tried, and what they offer is shown.
-func (p *program) settle(ctx context.Context, y *yard.Yard, ids ...string) {
-	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
-	defer cancel()
-	slow := time.AfterFunc(2*time.Second, func() { fmt.Fprintf(p.err, "waiting for servers to start, %v at most …\n", serverTimeout) })
-	defer slow.Stop()
-	y.Settle(ctx, ids...)
-}
-
-// approve goes through the servers that were named, or all.
-func (p *program) approve(y *yard.Yard, args []string, yes, list bool) error {
+// run reviews the server that was named, or all.
+func (c *approveCommand) run(y *yard.Yard, args []string) error {
 	servers := y.Servers()
 	ids := slices.Sorted(maps.Keys(servers))
 	var only []string
 	if len(args) > 0 {
 		if servers[args[0]] == nil {
-			return exitStatus{exitUsage, fmt.Errorf("unknown server %s%s", args[0], didYouMean(args[0], ids))}
+			return usageError(fmt.Errorf("unknown server %s%s", args[0], didYouMean(args[0], ids)))
 		}
 		ids, only = args[:1], args[1:]
 	}
-	left, in := 0, bufio.NewReader(p.in)
-	waited := false
+	remaining, in := 0, bufio.NewReader(c.in)
+	anyPending := false
 	for _, id := range ids {
-		a := approval{id: id, server: servers[id], only: only, list: list, agreed: func() bool { return !list && (yes || p.confirm(in, id)) }}
-		err := p.approveServer(&a)
-		if err != nil {
-			p.complain(err) // the others are looked at all the same
-			a.left = 1
+		r := review{
+			id: id, server: servers[id], only: only,
+			confirm: func() bool { return !c.list && (c.yes || c.confirm(in, id)) },
 		}
-		left += a.left
-		waited = waited || a.waited
+		if err := c.review(&r); err != nil {
+			c.printError(err) // go on with the other servers
+			r.remaining = 1
+		}
+		remaining += r.remaining
+		anyPending = anyPending || r.anyPending
 	}
-	if left > 0 {
+	if remaining > 0 {
 		return exitStatus{exitError, nil}
 	}
-	if !waited {
-		fmt.Fprintln(p.out, "Nothing waits for approval.")
+	if !anyPending {
+		fmt.Fprintln(c.out, "No definitions are pending.")
 	}
 	return nil
 }
 
-// approval is the review of one server.
-type approval struct {
-	id     string
-	server *upstream.Server
-	only   []string    // the tools to review; all when empty
-	list   bool        // only show them
-	agreed func() bool // whether what was shown is approved
+// review is the review of one server.
+type review struct {
+	id      string
+	server  *upstream.Server
+	only    []string // the tools to review; all if empty
+	confirm func() bool
 
-	left   int  // how many of the reviewed definitions still wait
-	waited bool // some did before
+	remaining  int  // reviewed definitions that are still pending
+	anyPending bool // at least one was pending before
 }
 
-// approveServer shows what is pending at one server and approves it if that is agreed to.
-func (p *program) approveServer(a *approval) error {
-	all, err := a.server.Pending()
+// review shows the pending definitions of one server and approves them if the user confirms.
+func (c *approveCommand) review(r *review) error {
+	all, err := r.server.Pending()
 	if err != nil {
 		return err
 	}
-	pending, err := pick(all, a.only)
+	pending, err := selectPending(all, r.only)
 	if err != nil {
-		return fmt.Errorf("server %s: %w", a.id, err)
+		return fmt.Errorf("server %s: %w", r.id, err)
 	}
 	if len(pending) == 0 {
 		return nil
 	}
-	a.waited, a.left = true, len(pending)
-	p.showPending(a.id, pending)
-	good := slices.DeleteFunc(slices.Clone(pending), func(t upstream.Pending) bool { return t.Refused != "" })
-	if a.list {
+	r.anyPending, r.remaining = true, len(pending)
+	c.printPending(r.id, pending)
+	valid := slices.DeleteFunc(slices.Clone(pending), func(t upstream.Pending) bool { return t.Refused != "" })
+	if c.list {
 		return nil
 	}
-	if len(good) == 0 || !a.agreed() {
-		good = nil
-	} else if err := p.auditApproval(a.id, good, func() error { return a.server.Approve(good) }); err != nil {
+	if len(valid) == 0 || !r.confirm() {
+		valid = nil
+	} else if err := c.approve(r.id, valid, func() error { return r.server.Approve(valid) }); err != nil {
 		return err
 	}
-	a.left -= len(good)
-	p.showApproved(a.id, good, all)
+	r.remaining -= len(valid)
+	c.printApproved(r.id, valid, all)
 	return nil
 }
 
-// showApproved says how many definitions of a server were approved, and which ones still wait.
-func (p *program) showApproved(id string, approved, all []upstream.Pending) {
-	var waiting []string
+// maxAudited is how many tools of one approval the audit log names.
+const maxAudited = 200
+
+// approve approves definitions of a server, and audits it if this yard has a store.
+func (c *approveCommand) approve(server string, tools []upstream.Pending, approve func() error) error {
+	source, err := c.loadConfig()
+	if err != nil {
+		return err
+	}
+	if !source.NeedsStore() || source.StoreAddress() == "memory" {
+		return approve()
+	}
+	names := pendingNames(tools)
+	ctx := context.Background()
+	return withStoreAt(ctx, source.StoreAddress(), func(s *openStore) error {
+		return c.audit(ctx, s, change{"server.approve", server, map[string]any{"tools": names[:min(len(names), maxAudited)]}}, approve)
+	})
+}
+
+// printApproved prints how many definitions were approved and which are still pending.
+func (c *approveCommand) printApproved(id string, approved, all []upstream.Pending) {
+	var pending []string
 	for _, t := range all {
-		was := slices.ContainsFunc(approved, func(a upstream.Pending) bool { return a.Tool == t.Tool })
-		if !was && !t.Rejected {
-			waiting = append(waiting, t.Tool)
+		done := slices.ContainsFunc(approved, func(a upstream.Pending) bool { return a.Tool == t.Tool })
+		if !done && !t.Rejected {
+			pending = append(pending, t.Tool)
 		}
 	}
 	count := fmt.Sprint(len(approved))
 	if len(approved) == 0 {
 		count = "nothing"
 	}
-	switch len(waiting) {
-	case 0:
-		p.say("Approved %s of %s; nothing else waits.", count, id)
-	case 1:
-		p.say("Approved %s; 1 of %s still waits: %s", count, id, waiting[0])
-	default:
-		p.say("Approved %s; %d of %s still wait: %s", count, len(waiting), id, strings.Join(waiting[:min(len(waiting), maxNamed)], ", ")+more(len(waiting)-maxNamed))
+	if len(pending) == 0 {
+		c.printf("Approved %s of %s; nothing else is pending.", count, id)
+		return
 	}
+	c.printf("Approved %s; %d of %s still pending: %s", count, len(pending), id, strings.Join(pending[:min(len(pending), maxListed)], ", ")+andMore(len(pending)-maxListed))
 }
 
-// maxNamed is how many tools a line names.
-const maxNamed = 10
+// maxListed is how many tools one line lists.
+const maxListed = 10
 
-func more(n int) string {
+func andMore(n int) string {
 	if n <= 0 {
 		return ""
 	}
 	return fmt.Sprintf(" and %d more", n)
 }
 
-// pick takes the pending tools that were named, or all that nobody has rejected.
-func pick(pending []upstream.Pending, names []string) (list []upstream.Pending, err error) {
+// selectPending returns the named definitions, or all that were not rejected. A rejected
+// definition can be approved by name only.
+func selectPending(pending []upstream.Pending, names []string) (list []upstream.Pending, err error) {
 	for _, name := range names {
 		i := slices.IndexFunc(pending, func(p upstream.Pending) bool { return p.Tool == name })
 		if i < 0 {
-			return nil, fmt.Errorf("%s does not wait for approval%s", name, didYouMean(name, namesOf(pending)))
+			return nil, fmt.Errorf("%s is not pending%s", name, didYouMean(name, pendingNames(pending)))
 		}
 		list = append(list, pending[i])
 	}
-	if len(names) == 0 { // what somebody does not want is approved by its name only
+	if len(names) == 0 {
 		return slices.DeleteFunc(pending, func(p upstream.Pending) bool { return p.Rejected }), nil
 	}
 	return list, nil
 }
 
-func namesOf(pending []upstream.Pending) (names []string) {
+func pendingNames(pending []upstream.Pending) (names []string) {
 	for _, p := range pending {
 		names = append(names, p.Tool)
 	}
 	return names
 }
 
-// showPending shows what is new, changed or gone. Nothing that a server wrote reaches the
-// terminal unescaped.
-func (p *program) showPending(id string, pending []upstream.Pending) {
-	fmt.Fprintf(p.out, "%s: %d waiting for approval\n", id, len(pending))
+// printPending prints new, changed and removed definitions. All text of the server is escaped.
+func (c *approveCommand) printPending(id string, pending []upstream.Pending) {
+	fmt.Fprintf(c.out, "%s: %d pending\n", id, len(pending))
 	for _, t := range pending {
 		switch {
 		case t.Refused != "":
-			fmt.Fprintf(p.out, "\n  %s (refused: %s)\n", untrusted.Printable(t.Tool), untrusted.Printable(t.Refused))
+			fmt.Fprintf(c.out, "\n  %s (invalid: %s)\n", untrusted.Printable(t.Tool), untrusted.Printable(t.Refused))
 		case t.Approved == nil:
-			fmt.Fprintf(p.out, "\n  %s (new)\n", untrusted.Printable(t.Tool))
-			p.showNew(t.Offered)
+			fmt.Fprintf(c.out, "\n  %s (new)\n", untrusted.Printable(t.Tool))
+			c.printDefinition(t.Offered)
 		case t.Offered == nil:
-			fmt.Fprintf(p.out, "\n  %s (gone)\n", untrusted.Printable(t.Tool))
+			fmt.Fprintf(c.out, "\n  %s (removed)\n", untrusted.Printable(t.Tool))
 		default:
-			fmt.Fprintf(p.out, "\n  %s (changed)\n", untrusted.Printable(t.Tool))
-			for _, c := range t.Changes() {
-				old, now := differing(string(c.Old), string(c.New))
-				p.showSide("-", c.Path, old)
-				p.showSide("+", c.Path, now)
+			fmt.Fprintf(c.out, "\n  %s (changed)\n", untrusted.Printable(t.Tool))
+			for _, change := range t.Changes() {
+				before, after := trimCommon(string(change.Old), string(change.New))
+				c.printSide("-", change.Path, before)
+				c.printSide("+", change.Path, after)
 			}
 		}
 	}
-	fmt.Fprintf(p.out, "\nTo approve only some: toolyard approve %s TOOL...\n\n", id)
+	fmt.Fprintf(c.out, "\nTo approve only some, run \"toolyard approve %s TOOL...\".\n\n", id)
 }
 
-// showNew shows a whole definition.
-func (p *program) showNew(definition json.RawMessage) {
+func (c *approveCommand) printDefinition(definition json.RawMessage) {
 	var b bytes.Buffer
-	_ = json.Indent(&b, definition, "", "  ") // it was read as JSON
+	_ = json.Indent(&b, definition, "", "  ") // valid: it was parsed before
 	for line := range strings.Lines(b.String()) {
-		fmt.Fprintf(p.out, "    + %s\n", untrusted.Printable(strings.TrimRight(line, "\n")))
+		fmt.Fprintf(c.out, "    + %s\n", untrusted.Printable(strings.TrimRight(line, "\n")))
 	}
 }
 
-func (p *program) showSide(mark, path, value string) {
+func (c *approveCommand) printSide(mark, path, value string) {
 	if value != "" {
-		fmt.Fprintf(p.out, "    %s %s: %s\n", mark, untrusted.Printable(path), untrusted.Printable(value))
+		fmt.Fprintf(c.out, "    %s %s: %s\n", mark, untrusted.Printable(path), untrusted.Printable(value))
 	}
 }
 
-// nearby is how much of a long text is shown around what differs.
-const nearby = 60
+// diffContext is how many characters of a long text are shown around a difference.
+const diffContext = 60
 
-// differing are the parts of two texts that differ, with some of what is around them.
-func differing(old, now string) (string, string) {
-	if len(old)+len(now) < 400 || old == "" || now == "" {
-		return old, now
+// trimCommon shortens two long texts to the parts that differ, with some context.
+func trimCommon(before, after string) (string, string) {
+	if len(before)+len(after) < 400 || before == "" || after == "" {
+		return before, after
 	}
-	a, b := []rune(old), []rune(now)
-	same := 0
-	for same < len(a) && same < len(b) && a[same] == b[same] {
-		same++
+	a, b := []rune(before), []rune(after)
+	prefix := 0
+	for prefix < len(a) && prefix < len(b) && a[prefix] == b[prefix] {
+		prefix++
 	}
-	tail := 0
-	for tail < len(a)-same && tail < len(b)-same && a[len(a)-1-tail] == b[len(b)-1-tail] {
-		tail++
+	suffix := 0
+	for suffix < len(a)-prefix && suffix < len(b)-prefix && a[len(a)-1-suffix] == b[len(b)-1-suffix] {
+		suffix++
 	}
 	part := func(r []rune) string {
-		from, to := max(0, same-nearby), min(len(r), len(r)-tail+nearby)
+		from, to := max(0, prefix-diffContext), min(len(r), len(r)-suffix+diffContext)
 		return strings.Repeat("…", min(1, from)) + string(r[from:to]) + strings.Repeat("…", min(1, len(r)-to))
 	}
 	return part(a), part(b)
 }
 
-// confirm asks whether what was shown is good.
-func (p *program) confirm(in *bufio.Reader, id string) bool {
-	fmt.Fprintf(p.err, "Approve these of %s? [y/N] ", id)
-	answer, _ := in.ReadString('\n')
-	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer)))
-}
-
-func didYouMean(name string, names []string) string {
-	if near := toolyard.Nearest(name, names); near != "" {
-		return "; did you mean " + near + "?"
-	}
-	return ""
-}
-
-func (p *program) whyCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "why [GATE] TOOL",
-		Short: "Explain why a gate shows a tool or hides it",
-		Args:  cobra.RangeArgs(1, 2),
-		Example: `  toolyard why chat mcp_github__create_issue
-  toolyard why chat github/create_issue`,
-		RunE: func(c *cobra.Command, args []string) error {
-			gate, tool := p.gate, args[len(args)-1]
-			if len(args) == 2 {
-				gate = args[0]
-			}
-			return p.with(c.Context(), func(ctx context.Context, y *yard.Yard) error {
-				p.gate = gate
-				if _, err := p.view(y); err != nil {
-					return err
-				}
-				server, _, one := strings.Cut(tool, "/")
-				if _, known := y.Servers()[server]; one && known {
-					p.settle(ctx, y, server)
-				} else {
-					p.settle(ctx, y)
-				}
-				steps, err := y.Why(gate, tool)
-				if err != nil {
-					return fail(err)
-				}
-				return p.showSteps(steps)
-			})
-		},
-	}
-}
-
-// showSteps prints decisions, one a line, up to the one that stops the tool, and what
-// follows from them.
-func (p *program) showSteps(steps []toolyard.Step) error {
-	for _, s := range steps {
-		mark := "✓"
-		switch {
-		case s.Stops:
-			mark = "✗"
-		case s.Fails:
-			mark = "!"
-		}
-		fmt.Fprintf(p.out, "%s %-11s %s\n", mark, s.Rule, untrusted.Printable(s.Text))
-		if s.Fix != "" {
-			fmt.Fprintf(p.out, "  %-11s %s\n", "", untrusted.Printable(s.Fix))
-		}
-		if s.Stops {
-			fmt.Fprintln(p.out, "The gate hides it.")
-			return exitStatus{exitTool, nil}
-		}
-	}
-	fmt.Fprintln(p.out, "The gate shows it.")
-	return nil
+func (c *approveCommand) confirm(in *bufio.Reader, id string) bool {
+	fmt.Fprintf(c.err, "Approve these definitions of %s? [y/N] ", id)
+	reply, _ := in.ReadString('\n')
+	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(reply)))
 }

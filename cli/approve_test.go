@@ -55,16 +55,16 @@ func TestApproveSaysWhatStillWaits(t *testing.T) {
 		code  int
 		want  string
 	}{
-		{"approve", "n\n", exitError, "Approved nothing; 2 of changing still wait: delete_all, look\n"},
-		{"approve changing lok", "", exitError, "lok does not wait for approval; did you mean look?"},
-		{"approve changing look --yes", "", exitOK, "Approved 1; 1 of changing still waits: delete_all\n"},
-		{"approve --list", "", exitError, "changing: 1 waiting for approval\n"},
-		{"approve", "y\n", exitOK, "Approved 1 of changing; nothing else waits.\n"},
-		{"approve", "", exitOK, "Nothing waits for approval.\n"},
+		{"approve", "n\n", exitError, "Approved nothing; 2 of changing still pending: delete_all, look\n"},
+		{"approve changing lok", "", exitError, "lok is not pending; did you mean look?"},
+		{"approve changing look --yes", "", exitOK, "Approved 1; 1 of changing still pending: delete_all\n"},
+		{"approve --list", "", exitError, "changing: 1 pending\n"},
+		{"approve", "y\n", exitOK, "Approved 1 of changing; nothing else is pending.\n"},
+		{"approve", "", exitOK, "No definitions are pending.\n"},
 	} {
 		u.types = step.types
 		code, stdout, stderr := u.run(strings.Fields(step.args)...)
-		if code != step.code || !strings.Contains(stdout+stderr, step.want) || strings.Contains(stdout, "Nothing waits") != strings.HasPrefix(step.want, "Nothing") {
+		if code != step.code || !strings.Contains(stdout+stderr, step.want) || strings.Contains(stdout, "No definitions") != strings.HasPrefix(step.want, "No definitions") {
 			t.Errorf("%s: exit %d\n%s%s", step.args, code, stdout, stderr)
 		}
 	}

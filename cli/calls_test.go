@@ -72,7 +72,7 @@ func TestCallsAreSelected(t *testing.T) {
 func TestCallsTableIsPrintable(t *testing.T) {
 	d := recordedDesk(t)
 	out, errs, code := d.run("calls", "--limit", "2")
-	if code != exitOK || !strings.Contains(errs, "store: sqlite:") || !strings.Contains(errs, "Only the newest 2 calls are printed; use --limit for more.") {
+	if code != exitOK || !strings.Contains(errs, "store: sqlite:") || !strings.Contains(errs, "Showing the newest 2 calls; use --limit for more.") {
 		t.Errorf("%d %s", code, errs)
 	}
 	for _, want := range []string{
@@ -143,7 +143,7 @@ func TestCallsAreReadPageByPage(t *testing.T) {
 func TestCallsRefuse(t *testing.T) {
 	d := newDesk(t, "gates:\n  chat: {mode: read, callers: keys}\n")
 	d.bad(exitUsage, "--limit must be between 1 and 100000", "calls", "--limit", "0")
-	d.bad(exitUsage, "cannot be negative", "calls", "--since", "-1h")
+	d.bad(exitUsage, "must be a positive duration", "calls", "--since", "-1h")
 	d.bad(exitUsage, "none of the others can be", "calls", "--csv", "--json")
 	newDesk(t, "store: memory\n").bad(exitError, "the store is memory", "calls")
 }

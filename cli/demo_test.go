@@ -40,22 +40,22 @@ func eventually(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// shown is a demonstration that runs.
-type shown struct {
+// runningDemo is a demo that is being served.
+type runningDemo struct {
 	yard *yard.Yard
 	base string
 	dir  string
 }
 
-// startDemo runs a demonstration in this process; its servers are other ones. It is ended, and
-// what it leaves is looked at, by the function that is returned.
-func startDemo(t *testing.T, d *demonstration) (*shown, func()) {
+// startDemo runs a demo in this process, with its MCP servers as child processes. The returned
+// function stops it.
+func startDemo(t *testing.T, c *demoCommand) (*runningDemo, func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	ready, ended := make(chan *shown, 1), make(chan error, 1)
-	p := &program{opts: yard.Options{Getenv: os.LookupEnv}, out: &bytes.Buffer{}, err: t.Output()}
-	p.ready = func(y *yard.Yard, base string) { ready <- &shown{y, base, d.dir} }
-	go func() { ended <- p.demo(ctx, d) }()
+	ready, ended := make(chan *runningDemo, 1), make(chan error, 1)
+	c.app = &app{opts: yard.Options{Getenv: os.LookupEnv}, out: &bytes.Buffer{}, err: t.Output()}
+	c.onReady = func(y *yard.Yard, base string) { ready <- &runningDemo{y, base, c.dir} }
+	go func() { ended <- c.run(ctx) }()
 	stop := func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -76,7 +76,7 @@ func startDemo(t *testing.T, d *demonstration) (*shown, func()) {
 
 func TestDemo(t *testing.T) {
 	program, begun := toolyardBinary(t), time.Now()
-	s, stop := startDemo(t, &demonstration{listen: "127.0.0.1:0", dir: filepath.Join(t.TempDir(), "harbor"), rate: 20, history: !testing.Short(), program: program})
+	s, stop := startDemo(t, &demoCommand{listen: "127.0.0.1:0", dir: filepath.Join(t.TempDir(), "harbor"), rate: 20, history: !testing.Short(), executable: program})
 	eventually(t, "/readyz", func() bool { status, _ := get(t, s.base+"/readyz"); return status == http.StatusOK })
 	checkKinds(t, s)
 	checkProblems(t, s.yard.Problems())
@@ -118,7 +118,7 @@ func get(t *testing.T, url string) (int, []byte) {
 }
 
 // checkKinds looks for tools of each kind at the gate for reading.
-func checkKinds(t *testing.T, s *shown) {
+func checkKinds(t *testing.T, s *runningDemo) {
 	t.Helper()
 	_, body := get(t, s.base+"/api/tools/catalog?gate=chat")
 	var catalog []struct{ Name, Server, Origin string }
@@ -252,23 +252,23 @@ func TestDemoLeavesOthersAlone(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "toolyard.yaml"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	first := &demonstration{listen: "127.0.0.1:0"}
+	first := &demoCommand{listen: "127.0.0.1:0"}
 	l, err := first.bind(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	second := &demonstration{listen: l.Addr().String()}
+	second := &demoCommand{listen: l.Addr().String()}
 	other, err := second.bind(t.Context())
-	if err != nil || !second.moved {
+	if err != nil || !second.otherPort {
 		t.Fatalf("a second one at %s: %v", l.Addr(), err)
 	}
 	t.Cleanup(func() { _ = other.Close() })
-	if _, err := (&demonstration{listen: ":0"}).bind(t.Context()); err == nil || !strings.Contains(err.Error(), "other machines") {
+	if _, err := (&demoCommand{listen: ":0"}).bind(t.Context()); err == nil || !strings.Contains(err.Error(), "other machines") {
 		t.Errorf("an address that others reach: %v", err)
 	}
-	third := &demonstration{dir: dir}
-	if err := third.makeFolder(); err == nil || !strings.Contains(err.Error(), "is not empty") {
+	third := &demoCommand{dir: dir}
+	if err := third.createFolder(); err == nil || !strings.Contains(err.Error(), "is not empty") {
 		t.Errorf("a folder of somebody else: %v", err)
 	}
 }

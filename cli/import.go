@@ -18,86 +18,92 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-func (p *program) importCommand() *cobra.Command {
-	var write bool
-	c := &cobra.Command{
+// importCommand imports the MCP servers of other clients.
+type importCommand struct {
+	*app
+	write bool
+}
+
+func newImportCommand(a *app) *cobra.Command {
+	c := &importCommand{app: a}
+	cmd := &cobra.Command{
 		Use:   "import [FILE|CLIENT]...",
 		Short: "Import the MCP servers of other clients, without their secrets",
-		Example: `  toolyard import                       # look in all clients, print what would be added
+		Example: `  toolyard import                       # search all clients and print what would be added
   toolyard import cursor claude-code --write
   toolyard import ./mcp.json`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			at, err := p.surroundings()
+			env, err := a.clientEnv()
 			if err != nil {
 				return fail(err)
 			}
-			return fail(p.importServers(at, args, write))
+			return fail(c.run(env, args))
 		},
 	}
-	c.Flags().BoolVar(&write, "write", false, "add them to the configuration file instead of printing them")
-	return c
+	cmd.Flags().BoolVar(&c.write, "write", false, "add them to the configuration file instead of printing them")
+	return cmd
 }
 
-// origin is a file that may hold servers.
+// origin is a file that may define servers.
 type origin struct {
-	file   string
-	client string // its name; empty if a person named the file
-	must   bool   // whether it is an error if it cannot be read
+	file     string
+	client   string // its name; empty if the user named the file
+	required bool   // fail if it cannot be read
 }
 
-func (p *program) importServers(at surroundings, args []string, write bool) error {
-	file := cmp.Or(p.opts.ConfigFile, config.File)
+func (c *importCommand) run(env clientEnv, args []string) error {
+	file := cmp.Or(c.opts.ConfigFile, config.File)
 	before, err := readFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	t := &clientconfig.Translator{
-		Home: at.home, Project: at.folder, Self: []string{"toolyard", programName(at.executable)}, Address: p.listen(), Getenv: at.getenv,
+		Home: env.home, Project: env.folder, Self: []string{"toolyard", programName(env.executable)}, Address: c.listenAddress(), Getenv: env.getenv,
 	}
 	if err := t.Existing(before); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	if err := p.importAll(t, at, args); err != nil {
+	if err := c.readAll(t, env, args); err != nil {
 		return err
 	}
 	for _, note := range t.Notes() {
-		p.warn("%s", note)
+		c.warnf("%s", note)
 	}
 	switch {
 	case t.Sections().Len() == 0:
-		p.warn("Nothing to add: %s stays as it is.", file)
+		c.warnf("Nothing to add: %s is unchanged.", file)
 		return nil
-	case write:
-		return p.writeImport(file, before, t.Sections())
+	case c.write:
+		return c.writeConfig(file, before, t.Sections())
 	}
-	_, err = p.out.Write(t.Sections().YAML())
+	_, err = c.out.Write(t.Sections().YAML())
 	return err
 }
 
-// importAll reads the servers of all files that the arguments name.
-func (p *program) importAll(t *clientconfig.Translator, at surroundings, args []string) error {
-	list, err := origins(at, args)
+// readAll reads the servers of all files that the arguments select.
+func (c *importCommand) readAll(t *clientconfig.Translator, env clientEnv, args []string) error {
+	list, err := origins(env, args)
 	if err != nil {
 		return err
 	}
 	found := false
 	for _, o := range list {
-		read, err := p.importFrom(t, o)
+		read, err := c.read(t, o)
 		if err != nil {
 			return err
 		}
 		found = found || read
 	}
 	if !found {
-		return errors.New("no client's configuration file was found; name one: toolyard import FILE")
+		return errors.New("no configuration file of a client was found; name one with \"toolyard import FILE\"")
 	}
 	return nil
 }
 
-// listen is the address that this yard is served at, as far as is known.
-func (p *program) listen() string {
-	if p.opts.ConfigFile != "" {
-		if s, err := config.Load(p.opts.ConfigFile, p.opts.Getenv); err == nil {
+// listenAddress is the configured address of this yard, or the default.
+func (c *importCommand) listenAddress() string {
+	if c.opts.ConfigFile != "" {
+		if s, err := config.Load(c.opts.ConfigFile, c.opts.Getenv); err == nil {
 			return s.Listen
 		}
 	}
@@ -108,8 +114,8 @@ func programName(executable string) string {
 	return strings.TrimSuffix(filepath.Base(executable), ".exe")
 }
 
-// origins are the files that the arguments name, or all those that are known.
-func origins(at surroundings, args []string) (list []origin, err error) {
+// origins returns the files that the arguments select, or the files of all known clients.
+func origins(env clientEnv, args []string) (list []origin, err error) {
 	add := func(o origin) {
 		if !slices.ContainsFunc(list, func(other origin) bool { return other.file == o.file }) {
 			list = append(list, o)
@@ -119,7 +125,7 @@ func origins(at surroundings, args []string) (list []origin, err error) {
 		if len(args) > 0 && !slices.Contains(args, c.ID) {
 			continue
 		}
-		for _, path := range at.paths(c) {
+		for _, path := range env.paths(c) {
 			add(origin{file: path, client: c.Name})
 		}
 	}
@@ -130,33 +136,33 @@ func origins(at surroundings, args []string) (list []origin, err error) {
 		if _, err := os.Stat(arg); errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(arg, `./\`) {
 			return nil, fmt.Errorf("%s is neither a file nor a client%s", untrusted.Printable(arg), clientHint(arg))
 		}
-		add(origin{file: arg, must: true})
+		add(origin{file: arg, required: true})
 	}
 	return list, nil
 }
 
-// clientHint names the clients that may be meant, or all.
+// clientHint suggests clients with a similar name, or lists all.
 func clientHint(name string) string {
-	var ids, alike []string
+	var ids, similar []string
 	for _, c := range clientconfig.Clients {
 		ids = append(ids, c.ID)
 		if strings.HasPrefix(c.ID, name) {
-			alike = append(alike, c.ID)
+			similar = append(similar, c.ID)
 		}
 	}
-	if near := toolyard.Nearest(name, ids); near != "" && len(alike) == 0 {
-		alike = []string{near}
+	if near := toolyard.Nearest(name, ids); near != "" && len(similar) == 0 {
+		similar = []string{near}
 	}
-	if len(alike) > 0 {
-		return "; did you mean " + strings.Join(alike, " or ") + "?"
+	if len(similar) > 0 {
+		return "; did you mean " + strings.Join(similar, " or ") + "?"
 	}
 	return "; the clients are: " + strings.Join(ids, ", ")
 }
 
-// importFrom takes over what one file holds, and reports whether it was there.
-func (p *program) importFrom(t *clientconfig.Translator, o origin) (bool, error) {
+// read adds the servers of one file, and reports whether the file exists.
+func (c *importCommand) read(t *clientconfig.Translator, o origin) (bool, error) {
 	data, err := readFile(o.file)
-	if errors.Is(err, fs.ErrNotExist) && !o.must {
+	if errors.Is(err, fs.ErrNotExist) && !o.required {
 		return false, nil
 	}
 	var servers []clientconfig.Server
@@ -165,51 +171,43 @@ func (p *program) importFrom(t *clientconfig.Translator, o origin) (bool, error)
 		servers, warnings, err = clientconfig.Read(o.file, data)
 	}
 	if err != nil {
-		if o.must {
+		if o.required {
 			return false, err
 		}
-		p.warn("%v", err)
+		c.warnf("%v", err)
 		return true, nil
 	}
 	for _, w := range warnings {
-		p.warn("%s", w)
+		c.warnf("%s", w)
 	}
-	p.warn("%s (%s): %s", o.file, cmp.Or(o.client, "file"), countServers(servers))
+	c.warnf("%s (%s): %s", o.file, cmp.Or(o.client, "file"), countServers(servers))
 	t.Add(servers)
 	return true, nil
 }
 
 func countServers(servers []clientconfig.Server) string {
-	switch len(servers) {
-	case 0:
+	if len(servers) == 0 {
 		return "no servers"
-	case 1:
-		return "1 server"
 	}
-	return fmt.Sprintf("%d servers", len(servers))
+	return plural(len(servers), "server")
 }
 
-// warn prints a line, in which a stranger's text may stand, for a person.
-func (p *program) warn(format string, args ...any) {
-	fmt.Fprintln(p.err, untrusted.Printable(fmt.Sprintf(format, args...)))
-}
-
-// writeImport adds the sections to the configuration file.
-func (p *program) writeImport(file string, before []byte, s *clientconfig.Sections) error {
+// writeConfig adds the sections to the configuration file.
+func (c *importCommand) writeConfig(file string, before []byte, s *clientconfig.Sections) error {
 	text := before
 	if before == nil {
-		text = []byte("# The JSON Schema of this file: toolyard schema\n")
+		text = []byte(newConfigHeader)
 	}
 	after, left, err := s.AddTo(text)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	for _, line := range left {
-		p.warn("%s: %s", file, line)
+		c.warnf("%s: %s", file, line)
 	}
 	if err := replaceFile(file, before, after, 0o644); err != nil {
 		return err
 	}
-	p.say("Wrote %s%s. Run toolyard check to try the servers.", file, backupNote(file, before))
+	c.printf("Wrote %s%s. Run \"toolyard check\" to try the servers.", file, backupNote(file, before))
 	return nil
 }

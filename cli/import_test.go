@@ -56,7 +56,7 @@ func TestImportWrites(t *testing.T) {
 	u := newUser(t)
 	u.write("a.json", `{"mcpServers": {"a": {"command": "a-mcp", "env": {"API_KEY": "hidden"}}}}`)
 	u.do("import", "a.json", "--write")
-	first := "# The JSON Schema of this file: toolyard schema\nsecrets:\n  a-api-key: env:A_API_KEY\nservers:\n  a:\n    command: a-mcp\n    env:\n      API_KEY: \"${secret:a-api-key}\"\n"
+	first := "# Run \"toolyard schema\" for the JSON Schema of this file.\nsecrets:\n  a-api-key: env:A_API_KEY\nservers:\n  a:\n    command: a-mcp\n    env:\n      API_KEY: \"${secret:a-api-key}\"\n"
 	u.want("toolyard.yaml", first)
 
 	u.write("my.yaml", "# mine\nservers: # all of them\n  a: # ours\n    command: other\n\n# the rest\nname: shop\n")
@@ -68,7 +68,7 @@ func TestImportWrites(t *testing.T) {
 	want := "# mine\nservers: # all of them\n  a: # ours\n    command: other\n  b:\n    url: https://b.example.com/sse\n    transport: sse\n\n# the rest\nname: shop\n"
 	u.want("my.yaml", want)
 	u.want("my.yaml.bak", "# mine\nservers: # all of them\n  a: # ours\n    command: other\n\n# the rest\nname: shop\n")
-	if _, stderr := u.do("import", "b.json", "--write", "--config", "my.yaml"); !strings.Contains(stderr, "Nothing to add: my.yaml stays") {
+	if _, stderr := u.do("import", "b.json", "--write", "--config", "my.yaml"); !strings.Contains(stderr, "Nothing to add: my.yaml is unchanged") {
 		t.Error(stderr)
 	}
 	u.want("my.yaml", want)
@@ -81,13 +81,13 @@ func TestImportRefuses(t *testing.T) {
 	u.write("toolyard.yaml", "servers: [a]\n")
 	u.write("good.json", `{"mcpServers": {"a": {"command": "x"}}}`)
 	for want, args := range map[string][]string{
-		"no client's configuration file": {},
-		"no such file":                   {"missing.json"},
+		"no configuration file of a client": {},
+		"no such file":                      {"missing.json"},
 		"claude is neither a file nor a client; did you mean claude-desktop or claude-code?": {"claude"},
 		"curser is neither a file nor a client; did you mean cursor?":                        {"curser"},
-		"is not JSON":   {"bad.json"},
-		"is not a file": {"."},
-		"not a mapping": {"good.json", "--write"},
+		"is not JSON":           {"bad.json"},
+		"is not a regular file": {"."},
+		"not a mapping":         {"good.json", "--write"},
 	} {
 		if code, stdout, stderr := u.run(append([]string{"import"}, args...)...); code == exitOK || stdout != "" || !strings.Contains(stderr, want) {
 			t.Errorf("%v: %d %s %s", args, code, stdout, stderr)

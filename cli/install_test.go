@@ -34,22 +34,22 @@ func newUser(t *testing.T) *user {
 func (u *user) run(args ...string) (code int, stdout, stderr string) {
 	u.t.Helper()
 	var out, errs bytes.Buffer
-	p := &program{in: strings.NewReader(u.types), out: &out, err: &errs, opts: yard.Options{Getenv: func(name string) (string, bool) {
+	a := &app{in: strings.NewReader(u.types), out: &out, err: &errs, opts: yard.Options{Getenv: func(name string) (string, bool) {
 		value, ok := u.env[name]
 		return value, ok
 	}}}
-	root := p.command()
+	root := a.rootCommand()
 	root.SetArgs(args)
 	err := root.ExecuteContext(u.t.Context())
 	var exit exitStatus
 	switch {
 	case errors.As(err, &exit):
 		if exit.err != nil {
-			p.complain(exit.err)
+			a.printError(exit.err)
 		}
 		code = exit.code
 	case err != nil:
-		p.complain(err)
+		a.printError(err)
 		code = exitUsage
 	}
 	return code, out.String(), errs.String()
@@ -184,7 +184,7 @@ func TestInstallRefuses(t *testing.T) {
 		"did you mean cursor?":            {"cursr"},
 		"the clients are: claude-desktop": {"emacs-of-old"},
 		"takes no URLs":                   {"claude-desktop", "--url", "http://x/mcp"},
-		"no file for a project":           {"windsurf", "--project"},
+		"no project file":                 {"windsurf", "--project"},
 		"not http or https":               {"vscode", "--url", "ftp://x"},
 		"is not JSON":                     {"cursor"},
 		"omit --gate":                     {"vscode", "--url", "http://x/mcp", "--gate", "a"},
@@ -287,7 +287,7 @@ gates:
 `)
 	key := "Gate team requires an API key. Create one: toolyard keys create --name KEY --caller YOU --scope gate:team --scope write"
 	stdout, _ := u.do("install", "cursor", "--gate", "team")
-	for _, want := range []string{key, "Authorization", "toolyard.yaml needs the environment variables HUB_TOKEN, PORT: set them where toolyard serve runs"} {
+	for _, want := range []string{key, "Authorization", "toolyard.yaml needs the environment variables HUB_TOKEN, PORT: set them in the environment of \"toolyard serve\""} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("%q is missing:\n%s", want, stdout)
 		}
@@ -297,7 +297,7 @@ gates:
 		t.Error(stdout)
 	}
 	stdout, _ = u.do("install", "claude-desktop", "--gate", "team")
-	if want := "HUB_TOKEN, PORT: set them where Claude Desktop starts"; !strings.Contains(stdout, want) || strings.Contains(stdout, "API key") {
+	if want := "HUB_TOKEN, PORT: set them in the environment of Claude Desktop"; !strings.Contains(stdout, want) || strings.Contains(stdout, "API key") {
 		t.Error(stdout)
 	}
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,157 +13,100 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/config"
-	"github.com/toolyard/toolyard/internal/config/settings"
-	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/identity"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/yard"
 )
 
-// source is the configuration, or what an absent one means.
-func (p *program) source() (*config.Source, error) {
-	return settings.ReadConfig(settings.Options{File: p.opts.ConfigFile, Store: p.opts.Store, Getenv: p.opts.Getenv})
-}
-
-// storeAddress is where the store is that a yard with these flags and this configuration uses.
-func (p *program) storeAddress() (string, error) {
-	address := p.opts.Store
-	if address == "" {
-		source, err := p.source()
-		if err != nil {
-			return "", err
-		}
-		if !source.NeedsStore() {
-			return "", fmt.Errorf("this yard keeps no keys and no accounts: %s names no store; %s", cmp.Or(p.opts.ConfigFile, "the configuration"), nameStore)
-		}
-		address = source.StoreAddress()
-	}
-	if address == "memory" {
-		return "", errors.New("the store is memory, which ends with the process: nothing would be kept; " + nameStore)
-	}
-	return address, nil
-}
-
-const nameStore = "add store: sqlite:toolyard.db or store: postgres://user@host/database there, or name the store with --store"
-
-// withStore runs fn on the store of the configuration.
-func (p *program) withStore(ctx context.Context, fn func(*store.Store) error) error {
-	address, err := p.storeAddress()
-	if err != nil {
-		return fail(err)
-	}
-	return fail(p.onStore(ctx, address, fn))
-}
-
-// onStore runs fn on the store at an address.
-func (p *program) onStore(ctx context.Context, address string, fn func(*store.Store) error) error {
-	s, err := store.Open(ctx, address)
-	if err != nil {
-		return err
-	}
-	p.opened = address
-	return errors.Join(fn(s), s.Close())
-}
-
-func (p *program) keysCommand() *cobra.Command {
-	c := &cobra.Command{
+func newKeysCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
 		Use:   "keys",
 		Short: "Create, list and revoke API keys",
 		Args:  cobra.NoArgs,
-		RunE:  needsSubcommand,
+		RunE:  requireSubcommand,
 	}
-	c.AddCommand(p.keysCreateCommand(), p.keysListCommand(), p.keysRevokeCommand())
-	return c
+	cmd.AddCommand(newKeysCreateCommand(a), newKeysListCommand(a), newKeysRevokeCommand(a))
+	return cmd
 }
 
-// needsSubcommand refuses a command that does nothing by itself.
-func needsSubcommand(c *cobra.Command, _ []string) error {
-	var names []string
-	for _, sub := range c.Commands() {
-		names = append(names, sub.Name())
-	}
-	return fmt.Errorf("say what to do: %s %s", c.CommandPath(), strings.Join(names, ", "))
-}
-
-// newKey is what the flags of keys create say.
-type newKey struct {
+// keysCreateCommand creates an API key.
+type keysCreateCommand struct {
+	*app
 	name, caller, account string
 	scopes                []string
 	expires               time.Duration
 	asJSON                bool
 }
 
-func (p *program) keysCreateCommand() *cobra.Command {
-	var k newKey
-	c := &cobra.Command{
+func newKeysCreateCommand(a *app) *cobra.Command {
+	c := &keysCreateCommand{app: a}
+	cmd := &cobra.Command{
 		Use:   "create --name NAME --caller CALLER",
-		Short: "Create an API key and print it, once",
-		Long: `Create an API key and print it. Only a hash of it is kept, so it cannot be shown again.
-Without a scope it may read at every gate, and change nothing.
+		Short: "Create an API key and print it once",
+		Long: `Create an API key and print it. Only a hash is stored, so it cannot be shown again.
+Without a scope, the key can call tools at every gate with mode read.
 
   --scope write       enter gates with mode write too
-  --scope gate:NAME   enter only this gate, and others that are named so
-  --scope all         every gate, and write
+  --scope gate:NAME   enter only this gate; repeat it for several gates
+  --scope all         enter every gate, with write
   --scope viewer      see everything in the console and the API
   --scope operator    see and change everything in the console and the API`,
 		Example: `  toolyard keys create --name ci --caller alice --account acme --expires 720h
-  toolyard keys create --name agent --caller bob --scope gate:desk --scope write
+  toolyard keys create --name agent --caller bob --scope gate:support --scope write
   toolyard keys create --name console --caller ann --scope operator --scope write`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return p.createKey(c.Context(), k) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
-	c.Flags().StringVar(&k.name, "name", "", "what the key is for")
-	c.Flags().StringVar(&k.caller, "caller", "", "who calls with it")
-	c.Flags().StringVar(&k.account, "account", "", "who pays (default: the caller)")
-	c.Flags().StringArrayVar(&k.scopes, "scope", nil, "gate:NAME, gate:*, write, all, viewer or operator; may be given several times (default: read at every gate)")
-	c.Flags().DurationVar(&k.expires, "expires", 0, "how long it is good for, such as 720h (default: until it is revoked)")
-	c.Flags().BoolVar(&k.asJSON, "json", false, "print JSON")
-	_ = c.MarkFlagRequired("name")
-	_ = c.MarkFlagRequired("caller")
-	return c
+	cmd.Flags().StringVar(&c.name, "name", "", "purpose of the key")
+	cmd.Flags().StringVar(&c.caller, "caller", "", "user or program that calls with it")
+	cmd.Flags().StringVar(&c.account, "account", "", "account that pays (default: the caller)")
+	cmd.Flags().StringArrayVar(&c.scopes, "scope", nil, "gate:NAME, gate:*, write, all, viewer or operator; can be repeated (default: read at every gate)")
+	cmd.Flags().DurationVar(&c.expires, "expires", 0, "lifetime, such as 720h (default: until it is revoked)")
+	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print JSON")
+	_ = cmd.MarkFlagRequired("name")
+	_ = cmd.MarkFlagRequired("caller")
+	return cmd
 }
 
-func (p *program) createKey(ctx context.Context, k newKey) error {
-	key, token, err := identity.New(k.name, k.caller, k.account, k.scopes, k.expires, p.now())
+func (c *keysCreateCommand) run(ctx context.Context) error {
+	key, token, err := identity.New(c.name, c.caller, c.account, c.scopes, c.expires, c.now())
 	if err == nil {
-		err = p.checkGates(key.Scopes)
+		err = c.checkGates(key.Scopes)
 	}
 	if err != nil {
-		return exitStatus{exitUsage, err}
+		return usageError(err)
 	}
-	made := change{"key.make", key.Prefix, map[string]any{
-		"name": key.Name, "caller": key.Caller, "account": key.Account, "scopes": append([]string{}, key.Scopes...), "ttl": k.expires.String(),
+	created := change{"key.make", key.Prefix, map[string]any{
+		"name": key.Name, "caller": key.Caller, "account": key.Account, "scopes": append([]string{}, key.Scopes...), "ttl": c.expires.String(),
 	}}
-	return p.changeStore(ctx, made, func(s *store.Store) error {
+	return c.changeStore(ctx, created, func(s *openStore) error {
 		if err := s.PutKey(ctx, key); err != nil {
 			return err
 		}
-		if k.asJSON {
-			return writeJSON(p.out, struct {
+		if c.asJSON {
+			return writeJSON(c.out, struct {
 				Token string `json:"token"`
 				identity.Entry
-			}{token, key.Entry(p.now())})
+			}{token, key.Entry(c.now())})
 		}
-		fmt.Fprintln(p.out, token)
-		fmt.Fprintln(p.err, "Keep it in a safe place: it is not shown again.")
-		fmt.Fprintln(p.err, identity.Describe(key.Scopes))
+		fmt.Fprintln(c.out, token)
+		fmt.Fprintln(c.err, "Save the key now: it cannot be shown again.")
+		fmt.Fprintln(c.err, identity.Describe(key.Scopes))
 		return nil
 	})
 }
 
-// checkGates refuses a scope for a gate that is not there: the key would be good for
-// nothing, and nobody would know why.
-func (p *program) checkGates(scopes []string) error {
+// checkGates rejects a scope for a gate that does not exist: the key would open nothing.
+func (c *keysCreateCommand) checkGates(scopes []string) error {
 	if !slices.ContainsFunc(scopes, func(scope string) bool { return strings.HasPrefix(scope, "gate:") && scope != "gate:*" }) {
 		return nil
 	}
-	source, err := p.source()
+	source, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
 	gates := slices.Sorted(maps.Keys(source.Gates))
-	for _, g := range p.opts.Gates {
+	for _, g := range c.opts.Gates {
 		gates = append(gates, g.Name)
 	}
 	if len(gates) == 0 {
@@ -173,52 +115,53 @@ func (p *program) checkGates(scopes []string) error {
 	for _, scope := range scopes {
 		gate, ok := strings.CutPrefix(scope, "gate:")
 		if ok && gate != "*" && !slices.Contains(gates, gate) {
-			return fmt.Errorf("there is no gate %s; there are: %s", gate, strings.Join(gates, ", "))
+			return fmt.Errorf("unknown gate %q; the gates are: %s", gate, strings.Join(gates, ", "))
 		}
 	}
 	return nil
 }
 
-func (p *program) now() time.Time {
-	if p.opts.Now != nil {
-		return p.opts.Now()
-	}
-	return time.Now()
+// keysListCommand lists the API keys.
+type keysListCommand struct {
+	*app
+	asJSON bool
 }
 
-func (p *program) keysListCommand() *cobra.Command {
-	var asJSON bool
-	c := &cobra.Command{
+func newKeysListCommand(a *app) *cobra.Command {
+	c := &keysListCommand{app: a}
+	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the API keys, without their secrets",
 		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return p.withStore(c.Context(), func(s *store.Store) error {
-				keys, err := s.Keys(c.Context())
-				if err != nil {
-					return err
-				}
-				list := make([]identity.Entry, 0, len(keys))
-				for _, k := range keys {
-					list = append(list, k.Entry(p.now()))
-				}
-				if asJSON {
-					return writeJSON(p.out, list)
-				}
-				return p.keyTable(list)
-			})
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withStore(cmd.Context(), func(s *openStore) error { return c.run(cmd.Context(), s) })
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return c
+	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print JSON")
+	return cmd
 }
 
-func (p *program) keyTable(list []identity.Entry) error {
+func (c *keysListCommand) run(ctx context.Context, s *openStore) error {
+	keys, err := s.Keys(ctx)
+	if err != nil {
+		return err
+	}
+	list := make([]identity.Entry, 0, len(keys))
+	for _, k := range keys {
+		list = append(list, k.Entry(c.now()))
+	}
+	if c.asJSON {
+		return writeJSON(c.out, list)
+	}
+	return c.printTable(list)
+}
+
+func (c *keysListCommand) printTable(list []identity.Entry) error {
 	if len(list) == 0 {
-		fmt.Fprintln(p.out, "No keys.")
+		fmt.Fprintln(c.out, "No keys.")
 		return nil
 	}
-	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "PREFIX\tNAME\tCALLER\tACCOUNT\tSCOPES\tCREATED\tEXPIRES\tSTATE")
 	for _, k := range list {
 		scopes := strings.Join(k.Scopes, " ")
@@ -226,48 +169,56 @@ func (p *program) keyTable(list []identity.Entry) error {
 			scopes = "read"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-			k.Prefix, untrusted.Printable(k.Name), untrusted.Printable(k.Caller), untrusted.Printable(k.Account), untrusted.Printable(scopes), day(k.Created), day(k.Expires), k.State)
+			k.Prefix, untrusted.Printable(k.Name), untrusted.Printable(k.Caller), untrusted.Printable(k.Account), untrusted.Printable(scopes), formatMinute(k.Created), formatMinute(k.Expires), k.State)
 	}
 	return w.Flush()
 }
 
-// day is a time in a table.
-func day(t time.Time) string {
+// formatMinute formats a time for a table.
+func formatMinute(t time.Time) string {
 	if t.IsZero() {
 		return "never"
 	}
 	return t.Format("2006-01-02 15:04")
 }
 
-func (p *program) keysRevokeCommand() *cobra.Command {
+// keysRevokeCommand revokes an API key.
+type keysRevokeCommand struct{ *app }
+
+func newKeysRevokeCommand(a *app) *cobra.Command {
+	c := keysRevokeCommand{a}
 	return &cobra.Command{
 		Use:   "revoke PREFIX",
-		Short: "Make an API key useless; servers that run know within half a minute",
+		Short: "Revoke an API key; running servers reject it within 30 seconds",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			prefix, err := prefixOf(args[0])
+		RunE: func(cmd *cobra.Command, args []string) error {
+			prefix, err := parsePrefix(args[0])
 			if err != nil {
-				return exitStatus{exitUsage, err}
+				return usageError(err)
 			}
-			return p.changeStore(c.Context(), change{"key.revoke", prefix, nil}, func(s *store.Store) error {
-				err := s.RevokeKey(c.Context(), prefix, p.now())
-				if err != nil && toolyard.AsError(err).Code == toolyard.NotFound {
-					return toolyard.Errorf(toolyard.NotFound, "There is no key %s; toolyard keys list shows them.", prefix)
-				}
-				if err == nil {
-					fmt.Fprintf(p.out, "%s is revoked.\n", prefix)
-				}
-				return err
-			})
+			return c.run(cmd.Context(), prefix)
 		},
 	}
 }
 
-// prefixOf is the prefix of a key that a person names. It does not repeat what is none: that
-// may be a secret.
-func prefixOf(text string) (string, error) {
+func (c keysRevokeCommand) run(ctx context.Context, prefix string) error {
+	return c.changeStore(ctx, change{"key.revoke", prefix, nil}, func(s *openStore) error {
+		err := s.RevokeKey(ctx, prefix, c.now())
+		if err != nil && toolyard.AsError(err).Code == toolyard.NotFound {
+			return toolyard.Errorf(toolyard.NotFound, "Unknown key %s; \"toolyard keys list\" shows all keys.", prefix)
+		}
+		if err == nil {
+			fmt.Fprintf(c.out, "Revoked %s.\n", prefix)
+		}
+		return err
+	})
+}
+
+// parsePrefix validates the prefix of a key. The error does not repeat the text, which may be
+// a whole key.
+func parsePrefix(text string) (string, error) {
 	if !identity.CheckPrefix(text) {
-		return "", errors.New("a key is named by its prefix, the 10 characters between ty_ and the next _; toolyard keys list shows them")
+		return "", errors.New("expected the prefix of a key, the 10 characters between ty_ and the next _; \"toolyard keys list\" shows all prefixes")
 	}
 	return text, nil
 }

@@ -44,8 +44,8 @@ func (d *desk) run(args ...string) (out, errs string, code int) {
 	d.t.Helper()
 	var stdout, stderr bytes.Buffer
 	noEnv := func(string) (string, bool) { return "", false }
-	p := &program{opts: yard.Options{Getenv: noEnv, ProviderKinds: markets.Kinds(), Now: func() time.Time { return d.now }}, in: strings.NewReader(""), out: &stdout, err: &stderr}
-	root := p.command()
+	a := &app{opts: yard.Options{Getenv: noEnv, ProviderKinds: markets.Kinds(), Now: func() time.Time { return d.now }}, in: strings.NewReader(""), out: &stdout, err: &stderr}
+	root := a.rootCommand()
 	if d.file != "" {
 		args = append([]string{"--config", d.file}, args...)
 	}
@@ -54,7 +54,7 @@ func (d *desk) run(args ...string) (out, errs string, code int) {
 	var exit exitStatus
 	switch {
 	case errors.As(err, &exit):
-		p.complain(exit.err)
+		a.printError(exit.err)
 		code = exit.code
 	case err != nil:
 		stderr.WriteString(err.Error())
@@ -89,7 +89,7 @@ func TestKeyCommands(t *testing.T) {
 	}
 	token, errs, code := d.run("keys", "create", "--name", "ci", "--caller", "alice", "--account", "acme", "--scope", "gate:chat", "--scope", "write", "--expires", "720h")
 	token, ok := strings.CutSuffix(token, "\n")
-	if code != exitOK || !ok || !strings.Contains(errs, "not shown again") || !strings.Contains(errs, "It may call tools at gate chat, reading and writing.") {
+	if code != exitOK || !ok || !strings.Contains(errs, "cannot be shown again") || !strings.Contains(errs, "It may call tools at gate chat, reading and writing.") {
 		t.Fatalf("%d %s", code, errs)
 	}
 	s, err := store.Open(t.Context(), "sqlite:"+strings.TrimSuffix(d.file, ".yaml")+".db")
@@ -111,7 +111,7 @@ func TestKeyCommands(t *testing.T) {
 		t.Errorf("%s %v", second, err)
 	}
 	out := d.good("keys", "revoke", made.Prefix)
-	if out != made.Prefix+" is revoked.\n" {
+	if out != "Revoked "+made.Prefix+".\n" {
 		t.Error(out)
 	}
 	d.good("keys", "revoke", made.Prefix) // twice is once
@@ -137,9 +137,9 @@ func TestKeyCommandsRefuse(t *testing.T) {
 	d.bad(exitUsage, `required flag(s) "caller", "name"`, "keys", "create")
 	d.bad(exitUsage, "not a name for a caller", "keys", "create", "--name", "a", "--caller", "a b")
 	d.bad(exitUsage, "use gate:NAME", "keys", "create", "--name", "a", "--caller", "a", "--scope", "read")
-	d.bad(exitUsage, "there is no gate chta; there are: chat", "keys", "create", "--name", "a", "--caller", "a", "--scope", "gate:chta")
+	d.bad(exitUsage, "unknown gate \"chta\"; the gates are: chat", "keys", "create", "--name", "a", "--caller", "a", "--scope", "gate:chta")
 	d.bad(exitUsage, "cannot expire before", "keys", "create", "--name", "a", "--caller", "a", "--expires", "-1h")
-	d.bad(exitError, "toolyard keys list shows them", "keys", "revoke", "abcdefghij")
+	d.bad(exitError, "\"toolyard keys list\" shows all keys", "keys", "revoke", "abcdefghij")
 	secret := "ty_abcdefghij_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAbbbbbb"
 	if _, errs, code := d.run("keys", "revoke", secret); code != exitUsage || strings.Contains(errs, secret) {
 		t.Errorf("%d %s", code, errs)
@@ -151,7 +151,7 @@ func TestKeyCommandsRefuse(t *testing.T) {
 	none := &desk{t: t}
 	none.bad(exitError, "the configuration names no store", "keys", "list")
 	memory := newDesk(t, "store: memory\n")
-	memory.bad(exitError, "nothing would be kept", "keys", "create", "--name", "a", "--caller", "a")
+	memory.bad(exitError, "lost when the process ends", "keys", "create", "--name", "a", "--caller", "a")
 }
 
 // A yard that opens no store would never know what a command keeps.
@@ -164,7 +164,7 @@ func TestCommandsRefuseAYardWithoutStore(t *testing.T) {
 		{"accounts", "fund", "acme", "1"},
 		{"accounts", "show"},
 	} {
-		d.bad(exitError, "this yard keeps no keys and no accounts: "+d.file+" names no store; add store: sqlite:toolyard.db", args...)
+		d.bad(exitError, d.file+" names no store, so this yard has no keys and no accounts; add store: sqlite:toolyard.db", args...)
 	}
 	if files, err := os.ReadDir(filepath.Dir(d.file)); err != nil || len(files) != 1 {
 		t.Errorf("a store was made: %v %v", files, err)
@@ -233,7 +233,7 @@ func TestCommandsAreAudited(t *testing.T) {
 	d.bad(exitError, "cannot be", "accounts", "fund", "acme", "--", "-26")
 	d.good("accounts", "link", "alice", "wallet", "0x52908400098527886E0F7030069857D2E4169EE7")
 	d.good("accounts", "unlink", "alice", "wallet")
-	d.bad(exitError, "no wallet", "accounts", "unlink", "alice", "wallet")
+	d.bad(exitError, "no link of kind wallet", "accounts", "unlink", "alice", "wallet")
 	d.good("apply")
 	d.good("apply") // nothing changes, and nothing is recorded
 	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(filepath.Dir(d.file), "yard.db"))
@@ -273,13 +273,13 @@ func TestAccountCommands(t *testing.T) {
 		t.Error(out)
 	}
 	for range 2 { // one reference is one payment
-		if out := d.good("accounts", "fund", "acme", "25.001", "--reference", "invoice-17"); out != "acme has 25.001 USD.\n" {
+		if out := d.good("accounts", "fund", "acme", "25.001", "--reference", "invoice-17"); out != "Balance of acme: 25.001 USD\n" {
 			t.Error(out)
 		}
 	}
 	d.good("accounts", "fund", "bob", "1")
 	d.good("accounts", "fund", "bob", "1")
-	if out := d.good("accounts", "fund", "acme", "--", "-0.001"); out != "acme has 25 USD.\n" {
+	if out := d.good("accounts", "fund", "acme", "--", "-0.001"); out != "Balance of acme: 25 USD\n" {
 		t.Error(out)
 	}
 	want := `ACCOUNT  REMAINING  HELD  SPENT
@@ -296,17 +296,17 @@ bob      2          0     0
 	if _, err := os.Stat(filepath.Join(filepath.Dir(d.file), "yard.db")); err != nil {
 		t.Error(err)
 	}
-	d.bad(exitError, "there is no account acm; did you mean acme?", "accounts", "show", "acm")
+	d.bad(exitError, "unknown account acm; did you mean acme?", "accounts", "show", "acm")
 	d.bad(exitError, "cannot be", "accounts", "fund", "acme", "--", "-26")
 	d.bad(exitUsage, "not a decimal", "accounts", "fund", "acme", "1e3")
-	d.bad(exitUsage, "the amount is nothing", "accounts", "fund", "acme", "0")
+	d.bad(exitUsage, "the amount must not be zero", "accounts", "fund", "acme", "0")
 	d.bad(exitUsage, "not a name for a caller or an account", "accounts", "fund", "ac me", "1")
 }
 
 func TestLinkCommands(t *testing.T) {
 	d := newDesk(t, "store: sqlite:yard.db\n")
 	const wallet = "0x52908400098527886E0F7030069857D2E4169EE7"
-	if out := d.good("accounts", "link", "alice", "wallet", wallet); out != "alice has the wallet "+wallet+".\n" {
+	if out := d.good("accounts", "link", "alice", "wallet", wallet); out != "Linked alice to the wallet account "+wallet+".\n" {
 		t.Error(out)
 	}
 	const other = "0x1111111111111111111111111111111111111111"
@@ -322,9 +322,9 @@ func TestLinkCommands(t *testing.T) {
 		t.Error(out)
 	}
 	d.bad(exitError, "toolyard accounts links alice", "accounts", "unlink", "alice", "wallet")
-	d.bad(exitUsage, "there are: hyperliquid, polymarket, wallet", "accounts", "link", "alice", "walet", wallet)
+	d.bad(exitUsage, "the kinds are: hyperliquid, polymarket, wallet", "accounts", "link", "alice", "walet", wallet)
 	for _, nonsense := range []string{"", "nonsense", "0x1", "0x\n1", wallet + "0", "0x52908400098527886e0F7030069857D2E4169EE7"} {
-		d.bad(exitUsage, "is not the address of a wallet", "accounts", "link", "bob", "wallet", nonsense)
+		d.bad(exitUsage, "is not a valid wallet address", "accounts", "link", "bob", "wallet", nonsense)
 	}
 	d.bad(exitUsage, "not a name for a caller", "accounts", "link", "", "wallet", wallet)
 }
@@ -336,7 +336,7 @@ func TestLinkCommandsTellAccountsApart(t *testing.T) {
 	d.good("keys", "create", "--name", "a", "--caller", "agent", "--account", "tenant1")
 	d.good("accounts", "link", "agent", "wallet", first)
 	d.good("keys", "create", "--name", "b", "--caller", "agent", "--account", "tenant2")
-	d.bad(exitError, "several accounts (tenant1, tenant2); name one with --account", "accounts", "link", "agent", "wallet", second)
+	d.bad(exitError, "several accounts (tenant1, tenant2); choose one with --account", "accounts", "link", "agent", "wallet", second)
 	d.good("accounts", "link", "agent", "wallet", second, "--account", "tenant2")
 	for account, want := range map[string]string{"tenant1": first, "tenant2": second} {
 		if out := d.good("accounts", "links", "agent", "--account", account); out != "wallet\t"+want+"\n" {
@@ -346,7 +346,7 @@ func TestLinkCommandsTellAccountsApart(t *testing.T) {
 }
 
 func TestCheckAddress(t *testing.T) {
-	const gates, open = "gates:\n  a: {mode: read, callers: keys}\n", "unauthenticated callers are accepted"
+	const gates, open = "gates:\n  a: {mode: read, callers: keys}\n", "accepts unauthenticated callers"
 	for _, c := range []struct {
 		name, text, address, want string
 		gates                     []toolyard.Gate
@@ -359,16 +359,16 @@ func TestCheckAddress(t *testing.T) {
 		{"anyone at one gate", gates + "  b: {mode: read, callers: anyone}\n", "[::]:0", open, nil},
 		{"a gate of the program", gates, "0.0.0.0:0", open, []toolyard.Gate{{Name: "own", Mode: toolyard.Read}}},
 		{"a gate of both", gates, "0.0.0.0:0", "", []toolyard.Gate{{Name: "a", Mode: toolyard.Read}}},
-		{"not an address", gates, "nowhere", "write host:port", nil},
+		{"not an address", gates, "nowhere", "expected host:port", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := newDesk(t, c.text)
-			p := &program{opts: yard.Options{ConfigFile: d.file, Gates: c.gates, Getenv: func(string) (string, bool) { return "", false }}}
-			y, err := yard.New(p.opts)
+			a := &app{opts: yard.Options{ConfigFile: d.file, Gates: c.gates, Getenv: func(string) (string, bool) { return "", false }}}
+			y, err := yard.New(a.opts)
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = p.checkAddress(c.address, y)
+			err = checkAddress(c.address, y)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}

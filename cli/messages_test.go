@@ -12,8 +12,8 @@ import (
 // The errors of databases have several lines, some of them twice.
 func TestErrorsOfSeveralLinesArePrintedAsLines(t *testing.T) {
 	var b strings.Builder
-	p := &program{err: &b}
-	p.complain(errors.New("cannot connect:\n\tdial \x1b[31mA\n\tdial \x1b[31mA\n\tdial B"))
+	a := &app{err: &b}
+	a.printError(errors.New("cannot connect:\n\tdial \x1b[31mA\n\tdial \x1b[31mA\n\tdial B"))
 	if want := "error: cannot connect:\n       dial �[31mA\n       dial B\n"; b.String() != want {
 		t.Errorf("%q", b.String())
 	}
@@ -24,7 +24,7 @@ func TestCallOfAHiddenToolSaysWhyItIsHidden(t *testing.T) {
 	u := newUser(t)
 	u.write("toolyard.yaml", "servers:\n  files: {url: "+serveTools(t, "write_text_file", "read_text_file")+", effects: {read_text_file: read}}\ngates:\n  chat: {mode: read}\n")
 	for tool, want := range map[string]string{
-		"mcp_files__write_text_file": "error: mcp_files__write_text_file exists, but gate chat hides it: the gate is read-only, and the tool does not declare that it only reads; see toolyard why chat mcp_files__write_text_file\n",
+		"mcp_files__write_text_file": "error: mcp_files__write_text_file exists, but gate chat hides it: the gate is read-only, and the tool does not declare that it only reads; see \"toolyard why chat mcp_files__write_text_file\"\n",
 		"write_text_file":            "write_text_file exists, but gate chat hides it",
 		"files/write_text_file":      "files/write_text_file exists, but gate chat hides it",
 		"mcp_files__read_text_fil":   `unknown tool "mcp_files__read_text_fil" (did you mean "mcp_files__read_text_file"?)`,
@@ -33,7 +33,7 @@ func TestCallOfAHiddenToolSaysWhyItIsHidden(t *testing.T) {
 			t.Errorf("%s: %d %s", tool, code, stderr)
 		}
 	}
-	if _, stderr := u.do("tools"); !strings.Contains(stderr, "1 tool is a write; this gate is read-only. Mark readers of a server with effects: {TOOL: read}") {
+	if _, stderr := u.do("tools"); !strings.Contains(stderr, "1 write tool is hidden: this gate is read-only. To declare that a tool of a server only reads, set effects: {TOOL: read}") {
 		t.Error(stderr)
 	}
 }

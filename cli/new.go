@@ -12,62 +12,75 @@ import (
 	"github.com/toolyard/toolyard/script"
 )
 
-func (p *program) newCommand() *cobra.Command {
-	var template string
-	c := &cobra.Command{
+// newConfigHeader starts a configuration file that a command creates.
+const newConfigHeader = "# Run \"toolyard schema\" for the JSON Schema of this file.\n"
+
+// newCommand creates a TypeScript tool from a template.
+type newCommand struct {
+	*app
+	template string
+}
+
+func newNewCommand(a *app) *cobra.Command {
+	c := &newCommand{app: a}
+	cmd := &cobra.Command{
 		Use:   "new NAME",
-		Short: "Make a new TypeScript tool from a template, with types for editors",
+		Short: "Create a TypeScript tool from a template, with types for editors",
 		Args:  cobra.ExactArgs(1),
 		Example: `  toolyard new hello
   toolyard new rates --template fetch`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := script.CheckNew(args[0], template); err != nil {
-				return exitStatus{exitUsage, err}
+			if err := script.CheckNew(args[0], c.template); err != nil {
+				return usageError(err)
 			}
-			dir, err := p.newFolder()
-			if err != nil {
-				return fail(err)
-			}
-			written, err := script.NewTool(dir, args[0], template)
-			if err != nil {
-				return fail(err)
-			}
-			for _, file := range written {
-				if !strings.Contains(file, ".toolyard"+string(filepath.Separator)) {
-					fmt.Fprintln(p.out, "wrote", filepath.ToSlash(file))
-				}
-			}
-			fmt.Fprintln(p.out, "toolyard dev serves it and shows what happens.")
-			return nil
+			return fail(c.run(args[0]))
 		},
 	}
-	c.Flags().StringVarP(&template, "template", "t", "hello", "what to start from: "+strings.Join(script.Templates(), ", "))
-	return c
+	cmd.Flags().StringVarP(&c.template, "template", "t", "hello", "template: "+strings.Join(script.Templates(), ", "))
+	return cmd
 }
 
-// newFolder is where new tools go: the folder of the flags or the configuration, or tools
-// and a configuration that says so.
-func (p *program) newFolder() (string, error) {
-	if p.opts.Scripts.Dir != "" {
-		return p.opts.Scripts.Dir, nil
+func (c *newCommand) run(name string) error {
+	dir, err := c.folder()
+	if err != nil {
+		return err
 	}
-	if p.opts.ConfigFile == "" {
-		text := "# The JSON Schema of this file: toolyard schema\nscripts: {dir: tools}\n"
-		if err := os.WriteFile(config.File, []byte(text), 0o644); err != nil { //nolint:gosec // for everybody to read
+	written, err := script.NewTool(dir, name, c.template)
+	if err != nil {
+		return err
+	}
+	for _, file := range written {
+		if !strings.Contains(file, ".toolyard"+string(filepath.Separator)) {
+			fmt.Fprintln(c.out, "wrote", filepath.ToSlash(file))
+		}
+	}
+	fmt.Fprintln(c.out, `Run "toolyard dev" to serve it and watch it reload.`)
+	return nil
+}
+
+// folder is where new tools are created: the folder of the flags or of the configuration, or
+// tools, with a configuration file that names it.
+func (c *newCommand) folder() (string, error) {
+	if c.opts.Scripts.Dir != "" {
+		return c.opts.Scripts.Dir, nil
+	}
+	if c.opts.ConfigFile == "" {
+		text := newConfigHeader + "scripts: {dir: tools}\n"
+		if err := os.WriteFile(config.File, []byte(text), 0o644); err != nil { //nolint:gosec // not a secret
 			return "", err
 		}
-		fmt.Fprintln(p.out, "wrote", config.File)
+		fmt.Fprintln(c.out, "wrote", config.File)
 		return "tools", nil
 	}
-	c, err := config.Load(p.opts.ConfigFile, p.opts.Getenv)
+	source, err := config.Load(c.opts.ConfigFile, c.opts.Getenv)
 	if err != nil {
 		return "", err
 	}
-	if c.Scripts == nil {
-		return "", fmt.Errorf("%s names no folder of scripts; add the line: scripts: {dir: tools}", p.opts.ConfigFile)
+	if source.Scripts == nil {
+		return "", fmt.Errorf("%s configures no folder of scripts; add this line: scripts: {dir: tools}", c.opts.ConfigFile)
 	}
-	if filepath.IsAbs(c.Scripts.Dir) {
-		return c.Scripts.Dir, nil
+	if filepath.IsAbs(source.Scripts.Dir) {
+		return source.Scripts.Dir, nil
 	}
-	return filepath.Join(filepath.Dir(p.opts.ConfigFile), c.Scripts.Dir), nil
+	return filepath.Join(filepath.Dir(c.opts.ConfigFile), source.Scripts.Dir), nil
 }

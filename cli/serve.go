@@ -2,215 +2,102 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"os"
-	"os/signal"
 	"runtime"
-	"strconv"
-	"sync"
-	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/yard"
 )
 
-func (p *program) serveCommand() *cobra.Command {
-	var how serving
-	c := &cobra.Command{
+// serveCommand serves the tools over stdio or HTTP.
+type serveCommand struct {
+	*app
+	flags httpFlags
+}
+
+func newServeCommand(a *app) *cobra.Command {
+	c := &serveCommand{app: a}
+	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve the tools over MCP, on standard input and output or over HTTP",
+		Short: "Serve the tools over MCP, on stdio or over HTTP",
 		Args:  cobra.NoArgs,
-		Example: `  toolyard serve                        # for a client that starts it
+		Example: `  toolyard serve                        # on stdio, for a client that starts it
   toolyard serve --http                 # at http://127.0.0.1:3001/mcp
-  toolyard serve --gate chat            # gate chat on standard input and output`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := how.complete(p); err != nil {
-				return exitStatus{exitUsage, err}
+  toolyard serve --gate chat            # gate chat on stdio`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.flags.resolve(a); err != nil {
+				return usageError(err)
 			}
-			p.opts.NewLog = p.startLog
-			return fail(p.serve(c.Context(), how))
+			a.opts.NewLog = a.startLog
+			return fail(c.run(cmd.Context()))
 		},
 	}
-	c.Flags().BoolVar(&how.http, "http", false, "serve over HTTP; so does MCP_MODE=http")
-	c.Flags().StringVar(&how.listen, "listen", "", "address for HTTP, instead of the configured one")
-	c.Flags().StringVar(&how.port, "port", "", "port for HTTP on this machine (default: $MCP_PORT or the configured one)")
-	c.MarkFlagsMutuallyExclusive("listen", "port")
-	return c
+	cmd.Flags().BoolVar(&c.flags.http, "http", false, "serve over HTTP; same as MCP_MODE=http")
+	cmd.Flags().StringVar(&c.flags.listen, "listen", "", "HTTP address (default: the configured address)")
+	cmd.Flags().StringVar(&c.flags.port, "port", "", "HTTP port on 127.0.0.1 (default: $MCP_PORT, or the configured port)")
+	cmd.MarkFlagsMutuallyExclusive("listen", "port")
+	return cmd
 }
 
-// serving is how to serve: the flags, and the environment where there are none.
-type serving struct {
-	http         bool
-	listen, port string
-}
-
-func (s *serving) complete(p *program) error {
-	switch mode := p.env("MCP_MODE"); mode {
-	case "http":
-		s.http = true
-	case "", "stdio":
-		s.http = s.http || s.listen != "" || s.port != ""
-	default:
-		return fmt.Errorf("MCP_MODE is %q; it must be stdio or http", mode)
-	}
-	if s.port == "" && s.listen == "" {
-		s.port = p.env("MCP_PORT")
-	}
-	if s.port == "" {
-		return nil
-	}
-	if n, err := strconv.Atoi(s.port); err != nil || n < 0 || n > 65535 {
-		return fmt.Errorf("the port %q is not a number from 0 to 65535", s.port)
-	}
-	s.listen = net.JoinHostPort("127.0.0.1", s.port)
-	return nil
-}
-
-// serve serves until ctx ends.
-func (p *program) serve(ctx context.Context, how serving) error {
+// run serves until ctx ends.
+func (c *serveCommand) run(ctx context.Context) error {
 	switch {
-	case !how.http:
-		p.opts.Notes = toolyard.SourceNotesRelative
-	case isTerminal(p.err):
-		p.letIn()
+	case !c.flags.http:
+		c.opts.Notes = toolyard.SourceNotesRelative
+	case isTerminal(c.err):
+		c.createOperatorToken()
 	}
-	y, err := yard.New(p.opts)
+	y, err := yard.New(c.opts)
 	if err != nil {
 		return err
 	}
-	if how.http {
-		defer runtime.KeepAlive(p.ballast())
-		return p.serveHTTP(ctx, y, how.listen)
+	if c.flags.http {
+		defer runtime.KeepAlive(c.ballast())
+		return c.serveHTTP(ctx, y, c.flags.listen, func(baseURL string) { c.announce(y, baseURL) })
 	}
-	return p.serveStdio(ctx, y)
+	return c.runYard(ctx, y, func(ctx context.Context) error {
+		return y.ServeStdio(ctx, c.gate, c.in, c.out)
+	})
 }
 
-// ballastSize is how much the heap of a server seems to be larger than it is.
+// ballastSize is the size of the allocation that paces the garbage collector.
 const ballastSize = 32 << 20
 
-// ballast is memory that nobody uses: it takes none of the machine's, but the garbage collector
-// counts it. A gateway's live heap is some 10 MB, which would be collected tens of times a
-// second under load, which costs a tenth of the CPU of a call or more. Whoever sets GOGC decides alone.
-func (p *program) ballast() []byte {
-	if p.env("GOGC") != "" {
+// ballast returns memory that is never touched, so it takes no physical pages, but the
+// garbage collector counts it. The live heap of a gateway is about 10 MB and would be
+// collected tens of times a second under load, at a tenth of the CPU or more. If GOGC is set,
+// there is no ballast.
+func (c *serveCommand) ballast() []byte {
+	if c.getenv("GOGC") != "" {
 		return nil
 	}
 	return make([]byte, ballastSize)
 }
 
-// run keeps the yard going around serve, which ends first.
-func (p *program) run(ctx context.Context, y *yard.Yard, serve func(context.Context) error) error {
-	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var wg sync.WaitGroup
-	wg.Go(func() { y.Run(background) })
-	wg.Go(func() {
-		hangup := make(chan os.Signal, 1)
-		signal.Notify(hangup, syscall.SIGHUP)
-		defer signal.Stop(hangup)
-		if err := y.WatchConfig(background, hangup); err != nil {
-			p.opts.Log.Warn("the configuration file is not watched", "error", err)
-		}
-	})
-	select {
-	case <-y.Ready():
-	case <-time.After(startTimeout): // a source that is slow or down delays nobody
-	case <-ctx.Done():
-	}
-	err := y.Check()
-	if err == nil {
-		err = serve(ctx)
-	}
-	stop()
-	wg.Wait()
-	return err
-}
-
-func (p *program) serveHTTP(ctx context.Context, y *yard.Yard, address string) error {
-	if address == "" {
-		address = y.Listen()
-	}
-	if err := p.checkAddress(address, y); err != nil {
-		return err
-	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return portInUse(address)
-	}
-	if err != nil {
-		return err
-	}
-	if p.ready == nil {
-		p.ready = p.announce
-	}
-	return p.run(ctx, y, func(ctx context.Context) error {
-		p.ready(y, "http://"+l.Addr().String())
-		return y.Serve(ctx, l)
-	})
-}
-
-// portInUse says which port to try instead of one that another program has.
-func portInUse(address string) error {
-	host, port, _ := net.SplitHostPort(address) // it was checked
-	n, err := strconv.Atoi(port)
-	switch {
-	case err != nil:
-		return fmt.Errorf("%s is in use; choose another with --listen", address)
-	case !config.IsLoopback(host):
-		return fmt.Errorf("port %d is in use; try --listen %s", n, net.JoinHostPort(host, strconv.Itoa(n%65535+1)))
-	}
-	return fmt.Errorf("port %d is in use; try --port %d", n, n%65535+1)
-}
-
-// checkAddress refuses what the configuration would refuse: an address that others reach,
-// and a gate that asks nobody who they are.
-func (p *program) checkAddress(address string, y *yard.Yard) error {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return fmt.Errorf("--listen %s: write host:port", address)
-	}
-	if config.IsLoopback(host) || y.Anonymous() {
-		return nil
-	}
-	if y.Open() {
-		return fmt.Errorf("--listen %s is reachable from other machines, and unauthenticated callers are accepted; listen on 127.0.0.1, or set callers: keys at every gate or anonymous: true in the configuration", address)
-	}
-	return nil
-}
-
-// announce tells a person where the tools are.
-func (p *program) announce(y *yard.Yard, base string) {
-	if !isTerminal(p.err) {
-		p.opts.Log.Info("serving", "url", base, "gates", y.Gates(), "version", p.opts.Version)
+// announce prints the address of each gate and of the console, or logs it without a terminal.
+func (c *serveCommand) announce(y *yard.Yard, baseURL string) {
+	if !isTerminal(c.err) {
+		c.opts.Log.Info("serving", "url", baseURL, "gates", y.Gates(), "version", c.opts.Version)
 		return
 	}
-	fmt.Fprintf(p.err, "\n  toolyard %s\n\n", p.opts.Version)
+	fmt.Fprintf(c.err, "\n  toolyard %s\n\n", c.opts.Version)
 	for _, name := range y.Gates() {
 		v, ok := y.View(name)
 		if !ok {
 			continue
 		}
-		url := base + "/mcp/" + name
+		url := baseURL + "/mcp/" + name
 		if at, ok := y.View(""); ok && at.Gate.Name == name {
-			url = base + "/mcp"
+			url = baseURL + "/mcp"
 		}
-		fmt.Fprintf(p.err, "  %-8s %-5s  %3d tools  %s\n", name, v.Gate.Mode, len(v.Tools), url)
+		fmt.Fprintf(c.err, "  %-8s %-5s  %3d tools  %s\n", name, v.Gate.Mode, len(v.Tools), url)
 	}
-	fmt.Fprintf(p.err, "\n  console  %s\n", p.consoleLink(base))
+	fmt.Fprintf(c.err, "\n  console  %s\n", c.consoleURL(baseURL))
 	for _, problem := range y.Problems() {
-		fmt.Fprintf(p.err, "  problem: %s\n", untrusted.Printable(problem.String()))
+		fmt.Fprintf(c.err, "  problem: %s\n", untrusted.Printable(problem.String()))
 	}
-	fmt.Fprintln(p.err)
-}
-
-func (p *program) serveStdio(ctx context.Context, y *yard.Yard) error {
-	return p.run(ctx, y, func(ctx context.Context) error {
-		return y.ServeStdio(ctx, p.gate, p.in, p.out)
-	})
+	fmt.Fprintln(c.err)
 }

@@ -93,23 +93,23 @@ func TestCallSanitizesResultsOnATerminal(t *testing.T) {
 
 func TestDevSanitizesResultsOnATerminal(t *testing.T) {
 	checkShown(t, onTerminal(t, func(terminal *os.File) {
-		s := &screen{out: terminal, color: true, now: time.Now, begun: true}
+		s := &screen{out: terminal, color: true, now: time.Now, ready: true}
 		call := &toolyard.Call{Tool: &toolyard.Tool{Spec: toolyard.Spec{Name: "evil"}}, Args: []byte(`{"a":"` + escapes + `"}`)}
 		s.Outcome(t.Context(), call, toolyard.Outcome{Result: &toolyard.Result{Content: []toolyard.Content{toolyard.Text(escapes)}}})
 		failed := toolyard.Errorf(toolyard.Failed, "%s", escapes)
 		failed.Err = &script.Thrown{Stack: escapes}
 		s.Outcome(t.Context(), call, toolyard.Outcome{Err: failed})
-		s.problem(toolyard.Problem{Subject: escapes, Message: escapes, Fix: escapes, Frame: escapes})
-		s.loaded(script.Load{File: escapes, Tools: []string{escapes}})
-		s.table(&toolyard.View{Tools: []toolyard.NamedTool{{Tool: &toolyard.Tool{Spec: toolyard.Spec{Name: "evil", Description: escapes, Origin: escapes}}}}})
+		s.showProblem(toolyard.Problem{Subject: escapes, Message: escapes, Fix: escapes, Frame: escapes})
+		s.showLoad(script.Load{File: escapes, Tools: []string{escapes}})
+		s.showTools(&toolyard.View{Tools: []toolyard.NamedTool{{Tool: &toolyard.Tool{Spec: toolyard.Spec{Name: "evil", Description: escapes, Origin: escapes}}}}})
 	}))
 }
 
 func TestLogsAreSanitizedOnATerminal(t *testing.T) {
 	for _, format := range []string{"text", "json"} {
 		checkShown(t, onTerminal(t, func(terminal *os.File) {
-			p := &program{err: terminal, opts: yard.Options{Getenv: func(string) (string, bool) { return "", false }}}
-			log, err := p.startLog("info", format, "")
+			a := &app{err: terminal, opts: yard.Options{Getenv: func(string) (string, bool) { return "", false }}}
+			log, err := a.startLog("info", format, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -138,7 +138,7 @@ func TestCallAsksOnTheTerminal(t *testing.T) {
 func TestCallsCSVDoesNotControlTheTerminal(t *testing.T) {
 	rows := []*store.CallRow{{ID: "c1", Tool: "greet", Code: toolyard.Timeout, Message: "\x1b[2J=late"}}
 	out := onTerminal(t, func(terminal *os.File) {
-		if err := (&program{out: terminal}).callsCSV(rows); err != nil {
+		if err := (&callsCommand{app: &app{out: terminal}}).printCSV(rows); err != nil {
 			t.Error(err)
 		}
 	})

@@ -16,36 +16,41 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// asker puts the questions of a tool to the person at the terminal.
-type asker struct {
-	tool  string
-	in    *bufio.Reader
-	out   io.Writer
-	tries int // how often a field is asked for before the form is canceled
+// prompter lets the user at the terminal answer the questions of a tool (MCP elicitation).
+type prompter struct {
+	tool string
+	in   *bufio.Reader
+	out  io.Writer
 }
 
-func newAsker(tool string, in io.Reader, out io.Writer) *asker {
-	return &asker{tool: tool, in: bufio.NewReader(io.LimitReader(in, maxTyped)), out: out, tries: 5}
+// Bounds on the input.
+const (
+	maxAttempts = 5       // invalid values of a field before the form is canceled
+	maxInput    = 1 << 20 // bytes
+)
+
+func newPrompter(tool string, in io.Reader, out io.Writer) *prompter {
+	return &prompter{tool: tool, in: bufio.NewReader(io.LimitReader(in, maxInput)), out: out}
 }
 
-// The actions of an answer, as MCP has them.
+// The actions of an answer in MCP.
 const (
 	accept  = "accept"
 	decline = "decline"
 	cancel  = "cancel"
 )
 
-// answer is the answer to one question.
+// answer is the result of one question in MCP.
 type answer struct {
 	Action  string                     `json:"action"`
 	Content map[string]json.RawMessage `json:"content,omitempty"`
 }
 
-// ask implements yard.Ask.
-func (a *asker) ask(ctx context.Context, questions []yard.Question) (json.RawMessage, error) {
+// answer implements yard.Ask.
+func (p *prompter) answer(ctx context.Context, questions []yard.Question) (json.RawMessage, error) {
 	answers := make(map[string]answer)
 	for _, q := range questions {
-		got, err := a.put(ctx, q)
+		got, err := p.prompt(ctx, q)
 		if err != nil {
 			return nil, err
 		}
@@ -54,31 +59,31 @@ func (a *asker) ask(ctx context.Context, questions []yard.Question) (json.RawMes
 	return json.Marshal(answers)
 }
 
-// put asks one question. The end of the input cancels it.
-func (a *asker) put(ctx context.Context, q yard.Question) (answer, error) {
-	fmt.Fprintf(a.out, "\n%s asks:\n", untrusted.Printable(a.tool))
+// prompt reads the answer to one question. The end of the input cancels it.
+func (p *prompter) prompt(ctx context.Context, q yard.Question) (answer, error) {
+	fmt.Fprintf(p.out, "\n%s needs your input:\n", untrusted.Printable(p.tool))
 	for _, line := range printableLines(q.Message) {
-		fmt.Fprintf(a.out, "  %s\n", line)
+		fmt.Fprintf(p.out, "  %s\n", line)
 	}
-	got, err := a.fill(ctx, q)
+	got, err := p.readAnswer(ctx, q)
 	if errors.Is(err, io.EOF) {
-		fmt.Fprintln(a.out, "\ncanceled")
+		fmt.Fprintln(p.out, "\ncanceled")
 		return answer{Action: cancel}, nil
 	}
 	return got, err
 }
 
-func (a *asker) fill(ctx context.Context, q yard.Question) (answer, error) {
+func (p *prompter) readAnswer(ctx context.Context, q yard.Question) (answer, error) {
 	if q.URL != "" {
-		fmt.Fprintf(a.out, "\n  Open %s\n\n", untrusted.Printable(q.URL))
-		action, err := a.decide(ctx, "Done there? [Y/n] (Ctrl-D cancels) ")
+		fmt.Fprintf(p.out, "\n  Open %s\n\n", untrusted.Printable(q.URL))
+		action, err := p.confirm(ctx, "Have you completed it? [Y/n] (Ctrl-D cancels) ")
 		return answer{Action: action}, err
 	}
 	content := make(map[string]json.RawMessage)
 	var required []string
-	_ = json.Unmarshal(strictjson.Member(q.Schema, "required"), &required) // it was checked
+	_ = json.Unmarshal(strictjson.Member(q.Schema, "required"), &required) // validated before
 	for name, schema := range strictjson.Members(strictjson.Member(q.Schema, "properties")) {
-		value, err := a.field(ctx, newField(name, schema, slices.Contains(required, name)))
+		value, err := p.readField(ctx, newField(name, schema, slices.Contains(required, name)))
 		if err != nil {
 			return answer{}, err
 		}
@@ -86,18 +91,18 @@ func (a *asker) fill(ctx context.Context, q yard.Question) (answer, error) {
 			content[name] = value
 		}
 	}
-	action, err := a.decide(ctx, "Send this answer? [Y/n] (Ctrl-D cancels) ")
+	action, err := p.confirm(ctx, "Send this answer? [Y/n] (Ctrl-D cancels) ")
 	if action != accept {
 		content = nil
 	}
 	return answer{action, content}, err
 }
 
-// decide asks whether to accept.
-func (a *asker) decide(ctx context.Context, prompt string) (string, error) {
+// confirm reads whether the user accepts or declines.
+func (p *prompter) confirm(ctx context.Context, prompt string) (string, error) {
 	for {
-		fmt.Fprint(a.out, prompt)
-		line, err := a.line(ctx)
+		fmt.Fprint(p.out, prompt)
+		line, err := p.readLine(ctx)
 		if err != nil {
 			return "", err
 		}
@@ -110,11 +115,11 @@ func (a *asker) decide(ctx context.Context, prompt string) (string, error) {
 	}
 }
 
-// field asks for one field until its value fits.
-func (a *asker) field(ctx context.Context, f *field) (json.RawMessage, error) {
-	for range a.tries {
-		fmt.Fprintf(a.out, "  %s: ", f.prompt())
-		line, err := a.line(ctx)
+// readField reads one field until its value is valid.
+func (p *prompter) readField(ctx context.Context, f *field) (json.RawMessage, error) {
+	for range maxAttempts {
+		fmt.Fprintf(p.out, "  %s: ", f.label())
+		line, err := p.readLine(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -122,7 +127,7 @@ func (a *asker) field(ctx context.Context, f *field) (json.RawMessage, error) {
 		if problem == "" {
 			return value, nil
 		}
-		fmt.Fprintf(a.out, "    %s\n", untrusted.Printable(problem))
+		fmt.Fprintf(p.out, "    %s\n", untrusted.Printable(problem))
 	}
 	return nil, io.EOF
 }
@@ -137,7 +142,7 @@ type field struct {
 	schema             json.RawMessage
 }
 
-// choice is a value of an enumeration and what people call it.
+// choice is a value of an enumeration and its title.
 type choice struct{ value, title string }
 
 func newField(name string, schema json.RawMessage, required bool) *field {
@@ -152,7 +157,7 @@ func newField(name string, schema json.RawMessage, required bool) *field {
 	return f
 }
 
-// choicesOf are the values of an enum, or the constants of oneOf or anyOf.
+// choicesOf returns the values of an enum, or the constants of oneOf or anyOf.
 func choicesOf(schema json.RawMessage) (list []choice) {
 	var values, titles []string
 	_ = json.Unmarshal(strictjson.Member(schema, "enum"), &values)
@@ -176,8 +181,8 @@ func choicesOf(schema json.RawMessage) (list []choice) {
 	return list
 }
 
-// prompt says what is asked for: "amount (number, optional) [10]".
-func (f *field) prompt() string {
+// label describes the expected value: "amount (number, optional) [10]".
+func (f *field) label() string {
 	var notes []string
 	switch {
 	case f.kind == "boolean":
@@ -206,7 +211,7 @@ func (f *field) prompt() string {
 	return untrusted.Printable(text)
 }
 
-// choiceText lists what can be chosen.
+// choiceText lists the choices.
 func (f *field) choiceText() string {
 	var texts []string
 	for _, c := range f.choices {
@@ -217,13 +222,13 @@ func (f *field) choiceText() string {
 		texts = append(texts, text)
 	}
 	if f.kind == "array" {
-		return "some of " + strings.Join(texts, ", ") + "; with commas between them"
+		return "any of " + strings.Join(texts, ", ") + ", separated by commas"
 	}
 	return "one of " + strings.Join(texts, ", ")
 }
 
-// parse reads a line as the value of the field, or says what is wrong with it. An empty line is
-// the default; without one it leaves an optional field out.
+// parse converts a line to the value of the field, or returns a problem. An empty line selects
+// the default; without one, it omits an optional field.
 func (f *field) parse(line string) (value json.RawMessage, problem string) {
 	switch {
 	case line == "" && f.initial != nil:
@@ -233,13 +238,13 @@ func (f *field) parse(line string) (value json.RawMessage, problem string) {
 	case line == "" && f.kind != "string":
 		return nil, "a value is required"
 	}
-	value, problem = f.read(line)
+	value, problem = f.parseValue(line)
 	if problem != "" {
 		return nil, problem
 	}
 	schema, err := toolyard.NewSchema(f.schema)
 	if err != nil {
-		return value, "" // the server checks it, too
+		return value, "" // the server validates it too
 	}
 	if issues, _ := schema.Check(context.Background(), value); len(issues) > 0 {
 		return nil, issues[0].Message
@@ -247,7 +252,7 @@ func (f *field) parse(line string) (value json.RawMessage, problem string) {
 	return value, ""
 }
 
-func (f *field) read(line string) (value json.RawMessage, problem string) {
+func (f *field) parseValue(line string) (value json.RawMessage, problem string) {
 	switch f.kind {
 	case "boolean":
 		switch strings.ToLower(line) {
@@ -256,32 +261,32 @@ func (f *field) read(line string) (value json.RawMessage, problem string) {
 		case "n", "no", "false":
 			return json.RawMessage("false"), ""
 		}
-		return nil, "write yes or no"
+		return nil, "enter yes or no"
 	case "number", "integer":
 		if strictjson.Check([]byte(line)) != nil || !strings.ContainsAny(line[:1], "-0123456789") {
-			return nil, "write a number"
+			return nil, "enter a number"
 		}
 		return json.RawMessage(line), ""
 	case "array":
-		return f.readList(line), ""
+		return f.parseList(line), ""
 	}
-	value, _ = json.Marshal(f.chosen(line)) // a string
+	value, _ = json.Marshal(f.choose(line)) // a string
 	return value, ""
 }
 
-func (f *field) readList(line string) json.RawMessage {
+func (f *field) parseList(line string) json.RawMessage {
 	items := []string{}
 	for item := range strings.SplitSeq(line, ",") {
 		if item = strings.TrimSpace(item); item != "" {
-			items = append(items, f.chosen(item))
+			items = append(items, f.choose(item))
 		}
 	}
 	value, _ := json.Marshal(items) // strings
 	return value
 }
 
-// chosen is the value of a choice that was typed by its title or in another case.
-func (f *field) chosen(text string) string {
+// choose returns the value of a choice, which may be entered by its title or in another case.
+func (f *field) choose(text string) string {
 	for _, c := range f.choices {
 		if strings.EqualFold(text, c.value) || (c.title != "" && strings.EqualFold(text, c.title)) {
 			return c.value
@@ -290,22 +295,19 @@ func (f *field) chosen(text string) string {
 	return text
 }
 
-// maxTyped is how many bytes a person may type in.
-const maxTyped = 1 << 20
-
-// line is the next line that the person types, io.EOF at the end of the input.
-func (a *asker) line(ctx context.Context) (string, error) {
-	type read struct {
+// readLine returns the next line of input, or io.EOF.
+func (p *prompter) readLine(ctx context.Context) (string, error) {
+	type result struct {
 		line string
 		err  error
 	}
-	done := make(chan read, 1)
+	done := make(chan result, 1)
 	go func() {
-		line, err := a.in.ReadString('\n')
+		line, err := p.in.ReadString('\n')
 		if line != "" {
 			err = nil
 		}
-		done <- read{strings.TrimSpace(line), err}
+		done <- result{strings.TrimSpace(line), err}
 	}()
 	select {
 	case r := <-done:

@@ -1,0 +1,254 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/config/settings"
+	"github.com/toolyard/toolyard/internal/trust/subprocess"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
+	"github.com/toolyard/toolyard/script"
+	"github.com/toolyard/toolyard/yard"
+)
+
+// app is one run of the command line: the options and streams that all commands share.
+type app struct {
+	opts     yard.Options
+	in       io.Reader
+	out, err io.Writer
+	gate     string
+}
+
+func (a *app) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "toolyard",
+		Short:         "MCP gateway and tool platform: serve one governed set of tools to AI agents.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Version:       a.opts.Version,
+	}
+	flags := root.PersistentFlags()
+	flags.StringVarP(&a.opts.ConfigFile, "config", "c", "", "configuration file (default: toolyard.yaml, if it exists)")
+	flags.StringVar(&a.opts.Store, "store", "", "store, such as postgres://user@host/database or sqlite:path; without a configuration file, the configuration is read from it too (default: $TOOLYARD_STORE, or the configured store)")
+	flags.StringVarP(&a.gate, "gate", "g", "", "gate to use (default: the gate at /mcp)")
+	flags.StringVar(&a.opts.Scripts.Dir, "target", "", "folder of TypeScript tools (default: $MCP_TARGET, the configured folder, or example)")
+	flags.StringVar(&a.opts.Scripts.Glob, "glob", "", "pattern of the tool files in that folder (default: $MCP_GLOB, the configured pattern, or **/*.ts)")
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		a.locateConfig()
+		return a.locateScripts(cmd.Name() == "dev" || cmd.Name() == "new")
+	}
+	root.AddCommand(
+		newServeCommand(a), newDevCommand(a), newDemoCommand(a), newNewCommand(a),
+		newToolsCommand(a), newCallCommand(a), newCallsCommand(a),
+		newCheckCommand(a), newApplyCommand(a), newApproveCommand(a), newWhyCommand(a),
+		newKeysCommand(a), newAccountsCommand(a),
+		newImportCommand(a), newInstallCommand(a), newSchemaCommand(a), newVersionCommand(a),
+	)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	return root
+}
+
+func newVersionCommand(a *app) *cobra.Command {
+	return &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, Run: func(*cobra.Command, []string) {
+		fmt.Fprintln(a.out, "toolyard", a.opts.Version)
+	}}
+}
+
+func newSchemaCommand(a *app) *cobra.Command {
+	return &cobra.Command{Use: "schema", Short: "Print the JSON Schema of toolyard.yaml, for editors", Args: cobra.NoArgs, Run: func(*cobra.Command, []string) {
+		contexts := make(map[string]*toolyard.Schema, len(a.opts.ProviderKinds))
+		for kind, k := range a.opts.ProviderKinds {
+			contexts[kind] = k.Settings
+		}
+		_, _ = a.out.Write(config.Schema(contexts))
+	}}
+}
+
+// requireSubcommand is the RunE of a command that only groups others.
+func requireSubcommand(cmd *cobra.Command, _ []string) error {
+	var names []string
+	for _, sub := range cmd.Commands() {
+		names = append(names, sub.Name())
+	}
+	return fmt.Errorf("%s needs a subcommand: %s", cmd.CommandPath(), strings.Join(names, ", "))
+}
+
+// locateConfig defaults to the configuration file of this folder and the store of the
+// environment. A process that another yard started as its MCP server uses neither: it runs in
+// the folder of that yard's file and would start itself over and over.
+func (a *app) locateConfig() {
+	if a.getenv(subprocess.MarkVariable) != "" {
+		return
+	}
+	a.opts.Store = cmp.Or(a.opts.Store, a.getenv("TOOLYARD_STORE"))
+	if a.opts.ConfigFile == "" {
+		if _, err := os.Stat(config.File); err == nil {
+			a.opts.ConfigFile = config.File
+		}
+	}
+}
+
+// defaultTarget is the folder of scripts if none is configured.
+const defaultTarget = "example"
+
+// locateScripts defaults to the folder of scripts that the environment names. A program
+// without tools of its own and without a configuration uses the default folder, unless the
+// command chooses a folder itself.
+func (a *app) locateScripts(commandChooses bool) error {
+	s := &a.opts.Scripts
+	s.Cache = cmp.Or(s.Cache, script.DefaultCacheDir())
+	s.Dir, s.Glob = cmp.Or(s.Dir, a.getenv("MCP_TARGET")), cmp.Or(s.Glob, a.getenv("MCP_GLOB"))
+	if s.Dir == "" && a.opts.ConfigFile == "" && a.opts.Store == "" && len(a.opts.Tools) == 0 && isFolder(defaultTarget) && !commandChooses {
+		s.Dir = defaultTarget
+		return nil
+	}
+	if s.Dir != "" && !isFolder(s.Dir) {
+		return usageError(fmt.Errorf("folder %s does not exist (from --target or MCP_TARGET)", s.Dir))
+	}
+	return nil
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+func (a *app) getenv(name string) string {
+	value, _ := a.opts.Getenv(name)
+	return value
+}
+
+func (a *app) now() time.Time {
+	if a.opts.Now != nil {
+		return a.opts.Now()
+	}
+	return time.Now()
+}
+
+// loadConfig returns the effective configuration, or the defaults if there is none.
+func (a *app) loadConfig() (*config.Source, error) {
+	return settings.ReadConfig(settings.Options{File: a.opts.ConfigFile, Store: a.opts.Store, Getenv: a.opts.Getenv})
+}
+
+// createOperatorToken creates the token with which the person who started this process signs
+// in to the console while it runs. It is printed on a terminal only, and never logged.
+func (a *app) createOperatorToken() { a.opts.Operator = "tyl_" + rand.Text() }
+
+// consoleURL is the address of the console. The token is in the fragment, which browsers do
+// not send.
+func (a *app) consoleURL(base string) string {
+	if a.opts.Operator == "" {
+		return base + "/console/"
+	}
+	return base + "/console/#key=" + a.opts.Operator
+}
+
+// How long commands wait for sources and servers before they go on with the available tools.
+const (
+	startTimeout  = 10 * time.Second
+	serverTimeout = 20 * time.Second
+)
+
+// withYard runs fn on a yard whose sources have loaded.
+func (a *app) withYard(ctx context.Context, fn func(context.Context, *yard.Yard) error) error {
+	y, err := yard.New(a.opts)
+	if err != nil {
+		return fail(err)
+	}
+	running, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		y.Run(running)
+	}()
+	select {
+	case <-y.Ready():
+	case <-time.After(startTimeout):
+	case <-ctx.Done():
+	}
+	if err = fail(y.Check()); err == nil {
+		err = fn(ctx, y)
+	}
+	stop()
+	<-done
+	return err
+}
+
+// withServers runs fn on a yard after a connection to every MCP server was attempted.
+func (a *app) withServers(ctx context.Context, fn func(context.Context, *yard.Yard) error) error {
+	return a.withYard(ctx, func(ctx context.Context, y *yard.Yard) error {
+		a.awaitServers(ctx, y)
+		return fn(ctx, y)
+	})
+}
+
+// awaitServers waits until a connection to the named servers, or to all, was attempted and
+// their tools are in the views.
+func (a *app) awaitServers(ctx context.Context, y *yard.Yard, ids ...string) {
+	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
+	defer cancel()
+	slow := time.AfterFunc(2*time.Second, func() { fmt.Fprintf(a.err, "Waiting up to %v for servers to start …\n", serverTimeout) })
+	defer slow.Stop()
+	y.Settle(ctx, ids...)
+}
+
+// view returns the view of the gate that --gate selects.
+func (a *app) view(y *yard.Yard) (*toolyard.View, error) {
+	v, ok := y.View(a.gate)
+	switch {
+	case ok:
+		return v, nil
+	case a.gate != "":
+		return nil, usageError(fmt.Errorf("unknown gate %q; the gates are: %s", a.gate, strings.Join(y.Gates(), ", ")))
+	}
+	return nil, usageError(fmt.Errorf("choose a gate with --gate: %s", strings.Join(y.Gates(), ", ")))
+}
+
+// printError prints an error to standard error: each fault of a configuration on its own
+// line, with its fix.
+func (a *app) printError(err error) {
+	var faults config.Faults
+	if !errors.As(err, &faults) {
+		fmt.Fprintf(a.err, "error: %s\n", strings.Join(slices.Compact(printableLines(err.Error())), "\n       "))
+		return
+	}
+	a.printProblems(faults)
+}
+
+func (a *app) printProblems(problems []toolyard.Problem) {
+	for _, problem := range problems {
+		kind := "error"
+		if problem.Warning {
+			kind = "warning"
+		}
+		fmt.Fprintf(a.err, "%s: %s\n", kind, untrusted.Printable(problem.String()))
+		for line := range strings.Lines(problem.Frame) {
+			fmt.Fprintf(a.err, "       %s\n", untrusted.Printable(strings.TrimRight(line, "\r\n")))
+		}
+		if problem.Fix != "" {
+			fmt.Fprintf(a.err, "       %s\n", untrusted.Printable(problem.Fix))
+		}
+	}
+}
+
+// printf prints a line that may contain untrusted text to standard output.
+func (a *app) printf(format string, args ...any) {
+	fmt.Fprintln(a.out, untrusted.Printable(fmt.Sprintf(format, args...)))
+}
+
+// warnf prints a line that may contain untrusted text to standard error.
+func (a *app) warnf(format string, args ...any) {
+	fmt.Fprintln(a.err, untrusted.Printable(fmt.Sprintf(format, args...)))
+}

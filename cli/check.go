@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/yard"
+)
+
+// checkCommand reports all problems of the configuration, the tools and the servers.
+type checkCommand struct{ *app }
+
+func newCheckCommand(a *app) *cobra.Command {
+	c := checkCommand{a}
+	return &cobra.Command{
+		Use:   "check",
+		Short: "Check the configuration, the tools and the servers; exit with 1 if there is a problem",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withServers(cmd.Context(), c.run)
+		},
+	}
+}
+
+func (c checkCommand) run(_ context.Context, y *yard.Yard) error {
+	problems := y.Problems()
+	c.printProblems(problems)
+	if slices.ContainsFunc(problems, func(p toolyard.Problem) bool { return !p.Warning }) {
+		return exitStatus{exitError, nil}
+	}
+	c.summarize(y)
+	return nil
+}
+
+func (c checkCommand) summarize(y *yard.Yard) {
+	file, lock := c.opts.ConfigFile, yard.LockFile(filepath.Base(c.opts.ConfigFile))
+	switch {
+	case file == "" && c.opts.Store != "":
+		file, lock = "the configuration in the store", "the store"
+	case file == "":
+		file = "no configuration file"
+	}
+	fmt.Fprintf(c.out, "%s: ok\n", file)
+	servers := y.Servers()
+	for _, id := range slices.Sorted(maps.Keys(servers)) {
+		fmt.Fprintf(c.out, "server %s: up, %d tools, as approved in %s\n", id, len(servers[id].Tools()), lock)
+	}
+	for _, name := range y.Gates() {
+		if v, ok := y.View(name); ok {
+			fmt.Fprintf(c.out, "gate %s: %s, %d tools\n", name, v.Gate.Mode, len(v.Tools))
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/demo"
+	"github.com/toolyard/toolyard/internal/trust/outbound"
+	"github.com/toolyard/toolyard/yard"
+)
+
+// traffic simulates callers.
+type traffic struct {
+	yard   *yard.Yard
+	client *outbound.Client // for calls paid by a session
+	url    string
+	tokens map[string]string
+}
+
+func newTraffic(y *yard.Yard, base string, tokens map[string]string) *traffic {
+	t := &traffic{yard: y, url: base + "/api/v1/tools/execute", tokens: tokens}
+	if u, err := url.Parse(base); err == nil {
+		t.client = outbound.NewClient(outbound.Allowlist{u.Hostname()}, nil, outbound.Network{}, 4<<20)
+	}
+	return t
+}
+
+// maxConcurrent bounds the simulated calls at one time; some wait for a limit.
+const maxConcurrent = 64
+
+// run makes calls at a rate per second until ctx ends.
+func (t *traffic) run(ctx context.Context, rate float64) {
+	r := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())) //nolint:gosec // nothing here is secret
+	running := make(chan struct{}, maxConcurrent)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for {
+		select {
+		case <-time.After(time.Duration((0.5 + r.Float64()) * float64(time.Second) / rate)):
+		case <-ctx.Done():
+			return
+		}
+		act := demo.Next(r)
+		caller, args, session := act.Caller(r), act.Args(r, r.IntN(25) == 0), ""
+		if act.Price > 0 && r.IntN(2) == 0 {
+			session = demo.SessionOf(caller, r)
+		}
+		select {
+		case running <- struct{}{}:
+			wg.Go(func() {
+				defer func() { <-running }()
+				t.call(ctx, act, caller, args, session)
+			})
+		default: // at the bound: skip this call
+		}
+	}
+}
+
+// call makes one call. A call with a session goes over HTTP, with the key of its caller.
+func (t *traffic) call(ctx context.Context, act *demo.Act, caller toolyard.Caller, args json.RawMessage, session string) {
+	token := t.tokens[caller.ID]
+	if session == "" || token == "" {
+		_, _ = t.yard.Call(ctx, act.Gate, caller, act.Name(), args) // failures are part of the demo
+		return
+	}
+	body, err := json.Marshal(map[string]any{"gate": act.Gate, "tool": act.Name(), "args": args, "session": session})
+	if err != nil {
+		return
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url, bytes.NewReader(body))
+	if err != nil {
+		return
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+token)
+	_, _, _ = t.client.Do(req, "error") //nolint:bodyclose // Do reads and closes it
+}

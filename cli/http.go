@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/yard"
+)
+
+// httpFlags are the flags for serving over HTTP. Environment variables are the defaults.
+type httpFlags struct {
+	http         bool
+	listen, port string
+}
+
+// resolve applies the environment and validates the flags.
+func (f *httpFlags) resolve(a *app) error {
+	switch mode := a.getenv("MCP_MODE"); mode {
+	case "http":
+		f.http = true
+	case "", "stdio":
+		f.http = f.http || f.listen != "" || f.port != ""
+	default:
+		return fmt.Errorf("MCP_MODE is %q; it must be stdio or http", mode)
+	}
+	if f.port == "" && f.listen == "" {
+		f.port = a.getenv("MCP_PORT")
+	}
+	if f.port == "" {
+		return nil
+	}
+	if n, err := strconv.Atoi(f.port); err != nil || n < 0 || n > 65535 {
+		return fmt.Errorf("port %q is not a number from 0 to 65535", f.port)
+	}
+	f.listen = net.JoinHostPort("127.0.0.1", f.port)
+	return nil
+}
+
+// runYard runs the background work of a yard while serve runs.
+func (a *app) runYard(ctx context.Context, y *yard.Yard, serve func(context.Context) error) error {
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	wg.Go(func() { y.Run(background) })
+	wg.Go(func() {
+		hangup := make(chan os.Signal, 1)
+		signal.Notify(hangup, syscall.SIGHUP)
+		defer signal.Stop(hangup)
+		if err := y.WatchConfig(background, hangup); err != nil {
+			a.opts.Log.Warn("cannot watch the configuration file; changes need a restart", "error", err)
+		}
+	})
+	select {
+	case <-y.Ready():
+	case <-time.After(startTimeout): // a slow source does not delay the others
+	case <-ctx.Done():
+	}
+	err := y.Check()
+	if err == nil {
+		err = serve(ctx)
+	}
+	stop()
+	wg.Wait()
+	return err
+}
+
+// serveHTTP serves a yard at an address, or at the configured one, until ctx ends. It calls
+// ready with the base URL when it listens.
+func (a *app) serveHTTP(ctx context.Context, y *yard.Yard, address string, ready func(baseURL string)) error {
+	if address == "" {
+		address = y.Listen()
+	}
+	if err := checkAddress(address, y); err != nil {
+		return err
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return portInUse(address)
+	}
+	if err != nil {
+		return err
+	}
+	return a.runYard(ctx, y, func(ctx context.Context) error {
+		ready("http://" + l.Addr().String())
+		return y.Serve(ctx, l)
+	})
+}
+
+// portInUse suggests another port.
+func portInUse(address string) error {
+	host, port, _ := net.SplitHostPort(address) // valid: checkAddress has parsed it
+	n, err := strconv.Atoi(port)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s is in use; choose another with --listen", address)
+	case !config.IsLoopback(host):
+		return fmt.Errorf("port %d is in use; try --listen %s", n, net.JoinHostPort(host, strconv.Itoa(n%65535+1)))
+	}
+	return fmt.Errorf("port %d is in use; try --port %d", n, n%65535+1)
+}
+
+// checkAddress applies the rule of the configuration to --listen: outside loopback,
+// unauthenticated callers are accepted only with anonymous: true.
+func checkAddress(address string, y *yard.Yard) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("--listen %s: expected host:port", address)
+	}
+	if config.IsLoopback(host) || y.Anonymous() {
+		return nil
+	}
+	if y.Open() {
+		return fmt.Errorf("--listen %s is reachable from other machines, and a gate accepts unauthenticated callers; listen on 127.0.0.1, or set callers: keys at every gate, or set anonymous: true", address)
+	}
+	return nil
+}
