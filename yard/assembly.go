@@ -105,7 +105,7 @@ func (b *assembler) callPath(a *assembly) toolyard.Handler {
 		callpath.At("record", callpath.Record(b.opts.Now, recorders...)),
 		callpath.At("recover", callpath.Recover()),
 		callpath.At("cap", callpath.Cap(int(limits.Args), 0)),
-		callpath.At("inject", callpath.Inject(b.provider(a))),
+		callpath.At("inject", callpath.Inject(b.log, b.provider(a))),
 		callpath.At("validate", callpath.Validate(time.Duration(limits.Timeout))),
 		callpath.At("admit", callpath.Admit(b.opts.Now, b.enforcement.admission, a.AdmissionRequest)),
 		callpath.At("bound", callpath.Cap(0, int(limits.Result))), // inside admit: a result over the limit fails and is not charged

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"runtime/debug"
 	"slices"
@@ -17,17 +18,15 @@ import (
 )
 
 const (
-	// maxContext is how large the context of one kind may be.
-	maxContext = 256 << 10
-	// provideTime is how long the context of a call may take.
-	provideTime = 10 * time.Second
+	maxContext  = 256 << 10        // bytes of the context of one kind
+	provideTime = 10 * time.Second // for all context of a call
 )
 
-// Inject fills in the arguments that a tool wants from the platform: for each kind of
-// context that it needs, what the kind's provider says of the caller. Whatever the caller
-// sent under such a name is replaced. A call whose context cannot be had does not run.
-// Providers returns nil for a kind that nobody provides.
-func Inject(providers func(kind string) toolyard.ContextProvider) toolyard.Policy {
+// Inject fills in the arguments that a tool requires from the platform: for each kind of context,
+// the data about the caller that the kind's provider returns. It replaces anything that the
+// caller sent under such a name. A call whose context is unavailable does not run. Providers
+// returns nil for a kind without a provider.
+func Inject(log *slog.Logger, providers func(kind string) toolyard.ContextProvider) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 			injected := c.Tool.Injected()
@@ -35,7 +34,7 @@ func Inject(providers func(kind string) toolyard.ContextProvider) toolyard.Polic
 				return next(ctx, c)
 			}
 			kept, ok := membersExcept(c.Args, injected)
-			if !ok { // no object, which the schema refuses
+			if !ok { // not an object, which the schema refuses
 				return next(ctx, c)
 			}
 			values, err := provideAll(ctx, c, injected, providers)
@@ -43,13 +42,14 @@ func Inject(providers func(kind string) toolyard.ContextProvider) toolyard.Polic
 				return nil, err
 			}
 			c.Args = join(kept, values)
-			return next(ctx, c)
+			res, err := next(ctx, c)
+			return res, attribute(ctx, log, c, kept, injected, err)
 		}
 	}
 }
 
-// membersExcept are the members of an object, byte for byte, but for those that are
-// injected. Case does not count: some readers do not mind it.
+// membersExcept returns the members of an object, byte for byte, without the injected ones.
+// Names are compared without case, because some JSON readers ignore it.
 func membersExcept(args json.RawMessage, injected map[string]string) (kept [][]byte, ok bool) {
 	if len(args) == 0 || string(args) == "null" {
 		return nil, true
@@ -88,7 +88,7 @@ func isInjected(name string, injected map[string]string) bool {
 	return false
 }
 
-// join makes an object of members and of what is injected.
+// join builds an object from members and injected values.
 func join(kept [][]byte, values map[string]json.RawMessage) json.RawMessage {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		kept = append(kept, append(append(toolyard.AppendJSONString(nil, name), ':'), values[name]...))
@@ -96,14 +96,14 @@ func join(kept [][]byte, values map[string]json.RawMessage) json.RawMessage {
 	return slices.Concat([]byte{'{'}, bytes.Join(kept, []byte{','}), []byte{'}'})
 }
 
-// provided is what came of one argument.
+// provided is the result for one argument.
 type provided struct {
 	argument string
 	value    json.RawMessage
 	err      error
 }
 
-// provideAll asks for all kinds at once. The first that fails ends it.
+// provideAll requests all kinds concurrently and stops at the first failure.
 func provideAll(ctx context.Context, c *toolyard.Call, injected map[string]string, providers func(string) toolyard.ContextProvider) (map[string]json.RawMessage, error) {
 	within, cancel := context.WithTimeout(ctx, provideTime)
 	defer cancel()
@@ -113,7 +113,7 @@ func provideAll(ctx context.Context, c *toolyard.Call, injected map[string]strin
 		kind := injected[argument]
 		p := providers(kind)
 		if p == nil {
-			return nil, toolyard.Errorf(toolyard.Unavailable, "Nobody provides the context %s that %s needs.", kind, c.Tool.Name)
+			return nil, toolyard.Errorf(toolyard.Unavailable, "The context %s, which %s requires, has no provider.", kind, c.Tool.Name)
 		}
 		go func() {
 			value, err := provide(within, p, kind, caller, asOf)
@@ -135,8 +135,8 @@ func provideAll(ctx context.Context, c *toolyard.Call, injected map[string]strin
 	return values, nil
 }
 
-// either is the first error, or the second if that is none: what fails because the caller
-// has left is no fault of a provider.
+// either returns the first error that is not nil. A failure because the caller disconnected is
+// not a fault of a provider.
 func either(first, second error) error {
 	if first != nil {
 		return first
@@ -144,7 +144,7 @@ func either(first, second error) error {
 	return second
 }
 
-// late is the error of kinds that did not come in time.
+// late is the error for kinds that exceeded the time limit.
 func late(injected map[string]string, values map[string]json.RawMessage) error {
 	var kinds []string
 	for argument, kind := range injected {
@@ -153,10 +153,10 @@ func late(injected map[string]string, values map[string]json.RawMessage) error {
 		}
 	}
 	slices.Sort(kinds)
-	return toolyard.Errorf(toolyard.Unavailable, "The context %s did not come within %v.", strings.Join(kinds, ", "), provideTime)
+	return toolyard.Errorf(toolyard.Unavailable, "The context %s did not arrive within %v.", strings.Join(kinds, ", "), provideTime)
 }
 
-// provide asks a provider, and takes nothing but an object of a bounded size.
+// provide calls a provider and accepts only a JSON object of bounded size.
 func provide(ctx context.Context, p toolyard.ContextProvider, kind string, caller toolyard.Caller, asOf time.Time) (value json.RawMessage, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -171,17 +171,17 @@ func provide(ctx context.Context, p toolyard.ContextProvider, kind string, calle
 		return nil, toolyard.Errorf(toolyard.Unavailable, "The context %s has %d bytes, the limit is %d.", kind, len(value), maxContext)
 	}
 	if value = bytes.TrimSpace(value); len(value) == 0 || value[0] != '{' || !json.Valid(value) {
-		return nil, unavailable(kind, errors.New("it is no JSON object"))
+		return nil, unavailable(kind, errors.New("the provider did not return a JSON object"))
 	}
 	return value, nil
 }
 
 // unavailable hides a cause from the caller.
 func unavailable(kind string, cause error) error {
-	return &toolyard.Error{Code: toolyard.Unavailable, Message: "The context " + kind + " cannot be had now.", RetryAfter: time.Second, Err: cause}
+	return &toolyard.Error{Code: toolyard.Unavailable, Message: "The context " + kind + " is unavailable.", RetryAfter: time.Second, Err: cause}
 }
 
-// explain makes the error of a provider one that names the kind.
+// explain adds the kind to the error of a provider.
 func explain(kind string, err error) error {
 	e, ok := errors.AsType[*toolyard.Error](err)
 	if !ok {
@@ -193,4 +193,77 @@ func explain(kind string, err error) error {
 	named := *e
 	named.Message = kind + ": " + e.Message
 	return &named
+}
+
+// attribute decides whose fault it is that arguments do not fit the tool. Injected data that the
+// tool's schema refuses is the fault of a provider: the caller gets Unavailable, and the operator
+// a log line. If the caller's own arguments are wrong as well, the caller gets those issues only.
+func attribute(ctx context.Context, log *slog.Logger, c *toolyard.Call, kept [][]byte, injected map[string]string, err error) error {
+	e, ok := errors.AsType[*toolyard.Error](err)
+	if !ok || e.Code != toolyard.Invalid || len(e.Issues) == 0 {
+		return err
+	}
+	var own, theirs []toolyard.Issue
+	for _, i := range e.Issues {
+		switch {
+		case len(i.Location) > 0 && injected[i.Location[0]] != "":
+			theirs = append(theirs, i)
+		case len(i.Location) == 0 && callerFits(ctx, c.Tool, join(kept, nil)):
+			theirs = append(theirs, i)
+		default:
+			own = append(own, i)
+		}
+	}
+	if len(theirs) == 0 {
+		return err
+	}
+	if len(own) > 0 {
+		only := *e
+		only.Issues = own
+		return &only
+	}
+	kinds := kindsOf(theirs, injected)
+	log.WarnContext(ctx, "context does not match the input schema of the tool", "kind", kinds, "tool", c.Tool.Name, "server", c.Tool.Server, "call", c.ID, "issues", describe(theirs))
+	return &toolyard.Error{
+		Code: toolyard.Unavailable, Err: errors.New(describe(theirs)),
+		Message: fmt.Sprintf("The context %s does not match the input schema of %s. This is a fault of its provider, not of your arguments.", kinds, c.Tool.Name),
+	}
+}
+
+// callerFits reports whether the caller's own arguments match the schema that callers see.
+func callerFits(ctx context.Context, t *toolyard.Tool, args json.RawMessage) bool {
+	schema, err := toolyard.NewSchema(t.CallerInput())
+	if err != nil {
+		return false
+	}
+	issues, err := schema.Check(ctx, args)
+	return err == nil && len(issues) == 0
+}
+
+// kindsOf names the kinds of context that issues are about: all, for an issue with the arguments
+// as a whole.
+func kindsOf(issues []toolyard.Issue, injected map[string]string) string {
+	var kinds []string
+	for _, i := range issues {
+		if len(i.Location) == 0 {
+			kinds = slices.Collect(maps.Values(injected))
+			break
+		}
+		kinds = append(kinds, injected[i.Location[0]])
+	}
+	slices.Sort(kinds)
+	return strings.Join(slices.Compact(kinds), ", ")
+}
+
+const maxDescribed = 10 // issues in a log line
+
+func describe(issues []toolyard.Issue) string {
+	var parts []string
+	for _, i := range issues[:min(len(issues), maxDescribed)] {
+		parts = append(parts, strings.TrimPrefix(i.Path+": "+i.Message, ": "))
+	}
+	if extra := len(issues) - maxDescribed; extra > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", extra))
+	}
+	return strings.Join(parts, "; ")
 }

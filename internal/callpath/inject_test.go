@@ -1,9 +1,12 @@
 package callpath_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -35,7 +38,7 @@ func withContext(ctx context.Context, needs, rawArgs string, providers map[strin
 	if err != nil {
 		panic(err)
 	}
-	_, failed := callIn(ctx, t, rawArgs, callpath.Inject(func(kind string) toolyard.ContextProvider { return providers[kind] }), callpath.Validate(time.Minute))
+	_, failed := callIn(ctx, t, rawArgs, callpath.Inject(slog.New(slog.DiscardHandler), func(kind string) toolyard.ContextProvider { return providers[kind] }), callpath.Validate(time.Minute))
 	return ran, failed
 }
 
@@ -70,15 +73,15 @@ func TestContextThatCannotBeHad(t *testing.T) {
 		code     toolyard.Code
 		message  string
 	}{
-		"nobody":     {nil, toolyard.Unavailable, "Nobody provides the context kind that t needs."},
+		"nobody":     {nil, toolyard.Unavailable, "The context kind, which t requires, has no provider."},
 		"its error":  {says("", unlinked), toolyard.NoData, "kind: Please link your wallet in Settings."},
 		"it names":   {says("", toolyard.Errorf(toolyard.NoData, "Link a kind.")), toolyard.NoData, "Link a kind."},
-		"any error":  {says("", errors.New("token abc was refused")), toolyard.Unavailable, "The context kind cannot be had now."},
-		"no object":  {says(`[]`, nil), toolyard.Unavailable, "The context kind cannot be had now."},
-		"no JSON":    {says(`{"a":}`, nil), toolyard.Unavailable, "The context kind cannot be had now."},
-		"nothing":    {says(``, nil), toolyard.Unavailable, "The context kind cannot be had now."},
+		"any error":  {says("", errors.New("token abc was refused")), toolyard.Unavailable, "The context kind is unavailable."},
+		"no object":  {says(`[]`, nil), toolyard.Unavailable, "The context kind is unavailable."},
+		"no JSON":    {says(`{"a":}`, nil), toolyard.Unavailable, "The context kind is unavailable."},
+		"nothing":    {says(``, nil), toolyard.Unavailable, "The context kind is unavailable."},
 		"large":      {says(`{"a":"`+strings.Repeat("x", 256<<10)+`"}`, nil), toolyard.Unavailable, "The context kind has 262152 bytes, the limit is 262144."},
-		"it crashes": {providerFunc(func(context.Context, toolyard.Caller, time.Time) (json.RawMessage, error) { panic("ouch") }), toolyard.Unavailable, "The context kind cannot be had now."},
+		"it crashes": {providerFunc(func(context.Context, toolyard.Caller, time.Time) (json.RawMessage, error) { panic("ouch") }), toolyard.Unavailable, "The context kind is unavailable."},
 	} {
 		for _, needs := range []string{"kind", "kind other"} {
 			ran, err := withContext(t.Context(), needs, `{}`, map[string]toolyard.ContextProvider{"kind": tt.provider, "other": good})
@@ -130,7 +133,7 @@ func TestContextIsFetchedSideBySide(t *testing.T) {
 			if took := time.Since(start); took != tt.took || (err == nil) != (tt.code == "") || err != nil && err.Code != tt.code {
 				t.Errorf("%s took %v: %v", tt.needs, took, err)
 			}
-			if tt.needs == "a deaf" && (err == nil || !strings.Contains(err.Message, "context deaf did not come")) {
+			if tt.needs == "a deaf" && (err == nil || !strings.Contains(err.Message, "context deaf did not arrive")) {
 				t.Error(err)
 			}
 		}
@@ -162,4 +165,65 @@ func FuzzInject(f *testing.F) {
 			t.Fatalf("%q ran with %q", args, ran)
 		}
 	})
+}
+
+// Injected data that breaks the tool's input schema is a fault of the provider: the caller cannot
+// correct it. Faults of the caller's own arguments are reported to the caller, and only those.
+func TestContextThatBreaksTheInputSchema(t *testing.T) {
+	const input = `{"type":"object","properties":{
+		"customer":{"type":"object","properties":{"tier":{"enum":["gold","silver"]}},"required":["tier"]},
+		"order":{"type":"string"}},"required":["customer","order"],"minProperties":2}`
+	const either = `{"type":"object","properties":{"customer":{},"order":{}},"anyOf":[{"properties":{"customer":{"required":["tier"]}},"required":["customer"]}]}`
+	const several = `{"type":"object","properties":{"customer":{},"order":{}},"oneOf":[{"properties":{"customer":{"required":["tier"]}}},{"properties":{"customer":{"required":["rank"]}}}]}`
+	for name, tt := range map[string]struct {
+		input, record, args string
+		handler             error // what the tool itself returns
+		code                toolyard.Code
+		message             string
+		issues              []string
+		logged              string
+	}{
+		"good":                {input, `{"tier":"gold"}`, `{"order":"7"}`, nil, "", "", nil, ""},
+		"wrong value":         {input, `{"tier":"bronze"}`, `{"order":"7"}`, nil, toolyard.Unavailable, "The context crm does not match the input schema of discount. This is a fault of its provider, not of your arguments.", nil, "customer.tier: must be one of"},
+		"missing member":      {input, `{}`, `{"order":"7"}`, nil, toolyard.Unavailable, "The context crm does not match", nil, "customer.tier: is required"},
+		"composed schema":     {either, `{}`, `{"order":"7"}`, nil, toolyard.Unavailable, "The context crm does not match", nil, "customer"},
+		"two alternatives":    {several, `{}`, `{"order":"7"}`, nil, toolyard.Unavailable, "The context crm does not match", nil, "customer.tier: is required"},
+		"both are wrong":      {input, `{}`, `{"order":7}`, nil, toolyard.Invalid, "Invalid arguments for discount", []string{"order"}, ""},
+		"the caller is wrong": {input, `{"tier":"gold"}`, `{"order":7}`, nil, toolyard.Invalid, "Invalid arguments for discount", []string{"order"}, ""},
+		"the tool refuses the context": {
+			input, `{"tier":"gold"}`, `{"order":"7"}`, &toolyard.Error{Code: toolyard.Invalid, Message: "Invalid arguments for discount", Issues: []toolyard.Issue{toolyard.NewIssue([]string{"customer", "tier"}, "too rich")}},
+			toolyard.Unavailable, "The context crm does not match", nil, "customer.tier: too rich",
+		},
+		"the tool refuses the arguments": {
+			input, `{"tier":"gold"}`, `{"order":"7"}`, &toolyard.Error{Code: toolyard.Invalid, Message: "No such order", Issues: []toolyard.Issue{toolyard.NewIssue([]string{"order"}, "unknown")}},
+			toolyard.Invalid, "No such order",
+			[]string{"order"},
+			"",
+		},
+		"the tool refuses without a reason": {input, `{"tier":"gold"}`, `{"order":"7"}`, toolyard.Errorf(toolyard.Invalid, "No."), toolyard.Invalid, "No.", nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := toolyard.Spec{Name: "discount", Server: "s", Contexts: []string{"crm"}, ContextArgs: map[string]string{"crm": "customer"}, Input: json.RawMessage(tt.input)}
+			tool, err := toolyard.NewTool(spec, func(context.Context, *toolyard.Call) (*toolyard.Result, error) { return nil, tt.handler })
+			if err != nil {
+				t.Fatal(err)
+			}
+			var log bytes.Buffer
+			inject := callpath.Inject(slog.New(slog.NewTextHandler(&log, nil)), func(string) toolyard.ContextProvider { return says(tt.record, nil) })
+			_, failed := callIn(t.Context(), tool, tt.args, inject, callpath.Validate(time.Minute))
+			if failed == nil {
+				failed = &toolyard.Error{}
+			}
+			var issues []string
+			for _, i := range failed.Issues {
+				issues = append(issues, i.Path)
+			}
+			if failed.Code != tt.code || !strings.HasPrefix(failed.Message, tt.message) || !slices.Equal(issues, tt.issues) {
+				t.Errorf("%s: %s %v", failed.Code, failed.Message, failed.Issues)
+			}
+			if tt.logged == "" && log.Len() > 0 || !strings.Contains(log.String(), tt.logged) || tt.logged != "" && !strings.Contains(log.String(), "kind=crm tool=discount") {
+				t.Errorf("logged: %s", log.String())
+			}
+		})
+	}
 }
