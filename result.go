@@ -8,7 +8,8 @@ import (
 	"iter"
 	"reflect"
 	"slices"
-	"unicode/utf8"
+
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // Result is what a tool hands back. It holds content and structured data, or the
@@ -332,7 +333,7 @@ func (r *Result) Truncate(limit int) *Result {
 			continue
 		}
 		if t, ok := c.(Text); ok && left > envelope {
-			cut.Content = append(cut.Content, Text(cutText(string(t), left-envelope)))
+			cut.Content = append(cut.Content, Text(untrusted.Prefix(string(t), left-envelope)))
 			left = 0
 		}
 		if skipped++; left <= envelope || skipped > maxSkipped {
@@ -359,15 +360,4 @@ func textOr(raw json.RawMessage) Content {
 		return Text(text)
 	}
 	return RawContent(raw)
-}
-
-// cutText is at most n bytes of s, whole characters only.
-func cutText(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }

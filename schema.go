@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/toolyard/toolyard/internal/jsonschema"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // Schema is a JSON Schema (2020-12, or what its $schema says) that is ready for use: it
@@ -134,7 +135,7 @@ func didYouMean(name string, known []string) string {
 
 // NewIssue is an issue with the value that a path leads to.
 func NewIssue(location []string, message string) Issue {
-	return Issue{Path: cutText(pathOf(location), 200), Message: cutText(message, 1000), Location: slices.Clone(location)}
+	return Issue{Path: untrusted.Prefix(pathOf(location), 200), Message: untrusted.Prefix(message, 1000), Location: slices.Clone(location)}
 }
 
 // pathOf writes a location as people do: options.depth, items[2].name.

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // Terms are what an operator says of a tool beside what the tool declares.
@@ -399,10 +401,7 @@ func (l Limit) Guidance() string {
 		parts = append(parts, "Instead of many single calls use "+strings.Join(names, ", ")+".")
 	}
 	if notes := strings.Join(strings.Fields(l.Notes), " "); notes != "" {
-		if r := []rune(notes); len(r) > maxNotes {
-			notes = string(r[:maxNotes-1]) + "…"
-		}
-		parts = append(parts, "Note: "+notes)
+		parts = append(parts, "Note: "+untrusted.TruncateRunes(notes, maxNotes))
 	}
 	return strings.Join(parts, " ")
 }

@@ -75,10 +75,7 @@ func escapeJSON(text string) string {
 // shorten returns the first line of a text, cut to n characters.
 func shorten(s string, n int) string {
 	s, _, _ = strings.Cut(s, "\n")
-	if r := []rune(s); len(r) > n {
-		return string(r[:n-1]) + "…"
-	}
-	return s
+	return untrusted.TruncateRunes(s, n)
 }
 
 // pad appends spaces up to a width.

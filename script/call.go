@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/jsvm"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // scriptTool is the way to run one tool of a script.
@@ -123,14 +124,6 @@ func isFailure(value json.RawMessage) bool {
 // maxThrown bounds what a script says in an error, in bytes.
 const maxThrown = 16 << 10
 
-// cut bounds a text.
-func cut(message string, most int) string {
-	if len(message) > most {
-		return strings.ToValidUTF8(message[:most], "") + "…"
-	}
-	return message
-}
-
 // Thrown is the cause of a failure that a script threw. It is for the author and the log;
 // callers see the message only.
 type Thrown struct {
@@ -159,7 +152,7 @@ func (s *scriptTool) failure(ctx context.Context, c *toolyard.Call, err error) e
 	case errors.As(err, &e) && e.Name == "ZodError" && len(e.Issues) > 0:
 		return &toolyard.Error{Code: toolyard.Invalid, Message: "Invalid arguments for " + c.Tool.Name, Issues: issuesOf(e.Issues)}
 	case errors.As(err, &e):
-		return &toolyard.Error{Code: toolyard.Failed, Message: cut(e.Message, maxThrown), Err: &Thrown{e.Error(), e.Stack, e.File, e.Line, e.Column}}
+		return &toolyard.Error{Code: toolyard.Failed, Message: untrusted.Truncate(e.Message, maxThrown), Err: &Thrown{e.Error(), e.Stack, e.File, e.Line, e.Column}}
 	case errors.As(err, &stopped):
 		return stoppedError(ctx, c, stopped.Reason)
 	case ctx.Err() != nil:

@@ -13,6 +13,7 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/jsvm"
 	"github.com/toolyard/toolyard/internal/trust/safefile"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // maxFaults is how many problems of one file are kept.
@@ -45,7 +46,7 @@ func (f *file) problem(err error) toolyard.Problem {
 	if fault, ok := errors.AsType[*jsvm.Fault](err); ok {
 		p.File, p.Line, p.Column, p.Message, p.Fix, p.Frame = fault.File, fault.Line, fault.Column, fault.Message, fault.Fix, fault.Frame()
 	}
-	p.Message = cut(p.Message, maxMessage)
+	p.Message = untrusted.Truncate(p.Message, maxMessage)
 	return p
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/trust/paramheader"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // caller is the handler of one tool.
@@ -152,7 +153,7 @@ func (v *Server) overhear(s *session, r request, m message) {
 		if number(strictjson.Member(m.params, "progressToken")) == r.id {
 			var p struct{ Progress, Total float64 }
 			if json.Unmarshal(m.params, &p) == nil {
-				c.Progress(p.Progress, p.Total, shorten(v.opts.Redact(shorten(text(m.params, "message"), maxKept)), maxShown))
+				c.Progress(p.Progress, p.Total, untrusted.Truncate(v.opts.Redact(untrusted.Truncate(text(m.params, "message"), maxKept)), maxShown))
 			}
 		}
 	case "notifications/message":

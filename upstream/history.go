@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // Event is something that became of a server.
@@ -79,5 +81,5 @@ func (h *history) newest() []Event {
 
 // event notes what became of the server, in words that can be shown.
 func (v *Server) event(kind, text string) {
-	v.history.add(kind, shorten(inOneLine(v.opts.Redact(text)), maxLine))
+	v.history.add(kind, untrusted.Truncate(inOneLine(v.opts.Redact(text)), maxLine))
 }

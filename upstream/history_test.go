@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // told are the events of a history, oldest first, as kind@seconds:text.
@@ -114,8 +116,8 @@ func FuzzVisible(f *testing.F) {
 		if again := visible(clean); again != clean {
 			t.Errorf("%q became %q and then %q", text, clean, again)
 		}
-		if limit = max(3, limit); len(clip(clean, limit)) > limit {
-			t.Errorf("%q has %d bytes, of %d", clip(clean, limit), len(clip(clean, limit)), limit)
+		if limit = max(3, limit); len(untrusted.Truncate(clean, limit)) > limit {
+			t.Errorf("%q has %d bytes, of %d", untrusted.Truncate(clean, limit), len(untrusted.Truncate(clean, limit)), limit)
 		}
 		if strings.ContainsAny(inOneLine(text), "\n\t\r\x1b\x00") {
 			t.Errorf("%q", inOneLine(text))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // message is a JSON-RPC message of a server, taken apart but not decoded.
@@ -124,7 +125,7 @@ func readError(raw json.RawMessage) *rpcError {
 			e.Code, _ = strconv.ParseInt(string(value), 10, 64)
 		case "message":
 			if text, ok := strictjson.String(value); ok && text != "" {
-				e.Message = shorten(text, maxKept)
+				e.Message = untrusted.Truncate(text, maxKept)
 			}
 		case "data":
 			if len(value) <= maxShown {
@@ -133,14 +134,6 @@ func readError(raw json.RawMessage) *rpcError {
 		}
 	}
 	return e
-}
-
-// shorten is the beginning of a text, whole characters only.
-func shorten(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit], "") + "…"
 }
 
 // text is a member that is a string, or "".

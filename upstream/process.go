@@ -6,11 +6,11 @@ import (
 	"errors"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/toolyard/toolyard/internal/trust/framing"
 	"github.com/toolyard/toolyard/internal/trust/subprocess"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // sayTimeout is how long a server may take to take in what needs no answer.
@@ -145,8 +145,8 @@ func (l *processLink) fate() error {
 		how = err.Error()
 	}
 	complaint := l.redact(l.process.Tail())
-	if over := len(complaint) - maxShown/2; over > 0 {
-		complaint = "…" + strings.ToValidUTF8(complaint[over:], "")
+	if len(complaint) > maxShown/2 {
+		complaint = "…" + untrusted.Suffix(complaint, maxShown/2)
 	}
 	if complaint == "" {
 		return errors.New(how)

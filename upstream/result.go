@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // result makes the outcome of a request that of a call.
@@ -118,7 +119,7 @@ func (v *Server) words(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "it did not answer in time"
 	}
-	return shorten(v.opts.Redact(err.Error()), maxShown)
+	return untrusted.Truncate(v.opts.Redact(err.Error()), maxShown)
 }
 
 // failure is what a caller is told when a request failed, and notes what that says about
@@ -153,7 +154,7 @@ func (v *Server) failure(s *session, err error) error {
 
 // refusal is an error that the server answered with.
 func (v *Server) refusal(e *rpcError) error {
-	message := shorten(v.opts.Redact(e.Message), maxShown)
+	message := untrusted.Truncate(v.opts.Redact(e.Message), maxShown)
 	out := &toolyard.Error{Code: toolyard.Failed, Message: message, Err: fmt.Errorf("%s (%d)", message, e.Code)}
 	switch e.Code {
 	case codeInvalidParams:

@@ -411,7 +411,7 @@ func (v *Server) troubles(list []*offered) (problems []toolyard.Problem) {
 }
 
 func (v *Server) problem(tool, message, fix string) toolyard.Problem {
-	return toolyard.Problem{Source: v.opts.ID, Subject: "server " + v.opts.ID, Tool: tool, Message: shorten(v.opts.Redact(message), maxShown), Fix: fix}
+	return toolyard.Problem{Source: v.opts.ID, Subject: "server " + v.opts.ID, Tool: tool, Message: untrusted.Truncate(v.opts.Redact(message), maxShown), Fix: fix}
 }
 
 // note adds a problem that is not about a definition.
@@ -472,7 +472,7 @@ func (v *Server) downFix(err error) string {
 }
 
 // oneLine is an error as a problem shows it.
-func oneLine(err error) string { return shorten(inOneLine(err.Error()), maxLine) }
+func oneLine(err error) string { return untrusted.Truncate(inOneLine(err.Error()), maxLine) }
 
 // Up reports whether the server can be used now.
 func (v *Server) Up() bool {
@@ -545,7 +545,7 @@ func (v *Server) timeout(tool string) time.Duration {
 func (v *Server) logMessage(m message) {
 	data := ""
 	if raw := strictjson.Member(m.params, "data"); len(raw) <= maxKept {
-		data = shorten(string(redactTexts(raw, v.opts.Redact)), maxShown)
+		data = untrusted.Truncate(string(redactTexts(raw, v.opts.Redact)), maxShown)
 	}
-	v.opts.Log.Debug("server logs", "level", shorten(text(m.params, "level"), 20), "data", data)
+	v.opts.Log.Debug("server logs", "level", untrusted.Truncate(text(m.params, "level"), 20), "data", data)
 }

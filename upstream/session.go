@@ -15,6 +15,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // The versions of the protocol that we speak: one without sessions, and those with.
@@ -256,8 +257,8 @@ func (s *session) agree(capabilities json.RawMessage) {
 
 // introduce notes who the server says it is. The message that said so is not kept.
 func (s *session) introduce(info json.RawMessage) {
-	s.name = strings.Clone(shorten(text(info, "name"), maxShown))
-	s.release = strings.Clone(shorten(text(info, "version"), maxShown))
+	s.name = strings.Clone(untrusted.Truncate(text(info, "name"), maxShown))
+	s.release = strings.Clone(untrusted.Truncate(text(info, "version"), maxShown))
 }
 
 // request is what we ask of a server.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // The states of a server. One that is down is so until it is up again, also while it is
@@ -73,7 +75,7 @@ type identity struct {
 
 // meet notes whom a new session is with.
 func (v *Server) meet(s *session) {
-	own := func(text string) string { return clip(inOneLine(v.opts.Redact(text)), maxName) }
+	own := func(text string) string { return untrusted.Truncate(inOneLine(v.opts.Redact(text)), maxName) }
 	v.mu.Lock()
 	v.identity = identity{
 		protocol: s.version, name: own(s.name), version: own(s.release),
@@ -128,7 +130,7 @@ func (v *Server) target() string {
 		u.User, u.RawQuery, u.ForceQuery, u.Fragment, u.RawFragment = nil, "", false, "", ""
 		target = u.String()
 	}
-	return clip(inOneLine(v.opts.Redact(target)), maxTarget)
+	return untrusted.Truncate(inOneLine(v.opts.Redact(target)), maxTarget)
 }
 
 // stderr is the end of what the process wrote. Secrets are taken out before anything is cut,
@@ -147,7 +149,7 @@ func lastLines(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}
-	text = strings.ToValidUTF8(text[len(text)-limit:], "")
+	text = untrusted.Suffix(text, limit)
 	if _, whole, several := strings.Cut(text, "\n"); several {
 		return whole
 	}
@@ -176,11 +178,3 @@ func visible(text string) string {
 
 // inOneLine is a stranger's text as one line that can be shown.
 func inOneLine(text string) string { return strings.Join(strings.Fields(visible(text)), " ") }
-
-// clip is the beginning of a text, at most so many bytes with the mark that says so.
-func clip(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	return shorten(text, limit-len("…"))
-}

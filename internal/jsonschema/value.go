@@ -6,6 +6,8 @@ import (
 	"hash/maphash"
 	"strings"
 	"unsafe"
+
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 type kind uint8
@@ -405,16 +407,5 @@ func (p *parser) checkManyNames(self uint32) error {
 	return nil
 }
 
-// cut shortens a stranger's text for a message.
-func cut(s string) string {
-	const most = 100
-	if len(s) <= most {
-		return s
-	}
-	for i := range s {
-		if i > most-4 {
-			return s[:i] + "…"
-		}
-	}
-	return s
-}
+// cut shortens a name or value for a message.
+func cut(s string) string { return untrusted.Truncate(s, 100) }

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/go-sourcemap/sourcemap"
+
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // Module is a compiled script.
@@ -72,9 +74,7 @@ const (
 
 // clip bounds the texts of a fault: the message is cut, a line that is too long left out.
 func (f *Fault) clip() {
-	if len(f.Message) > maxFaultMessage {
-		f.Message = strings.ToValidUTF8(f.Message[:maxFaultMessage], "") + "…"
-	}
+	f.Message = untrusted.Truncate(f.Message, maxFaultMessage)
 	if len(f.Text) > maxFaultLine {
 		f.Text = ""
 	}

@@ -16,7 +16,7 @@ import (
 // Bounds on what is handed over.
 const (
 	maxItems   = 2000 // of a list
-	maxText    = 500  // bytes of a text
+	maxText    = 503  // bytes of a text, including an ellipsis
 	maxDecimal = 80   // bytes of a number in quotes
 )
 
@@ -104,14 +104,7 @@ func shown(s string) string {
 		}
 		s = string(out)
 	}
-	if len(s) <= maxText {
-		return s
-	}
-	end := maxText
-	for !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + "…"
+	return untrusted.Truncate(s, maxText)
 }
 
 var decimalRE = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)

@@ -111,10 +111,7 @@ func isYAML(name string, data []byte) bool {
 // brief is the beginning of a stranger's text, as a line that may be shown on a terminal.
 func brief(text string) string {
 	const most = 1000
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return untrusted.Printable(text)
+	return untrusted.Printable(untrusted.Truncate(text, most))
 }
 
 // reader collects the servers of one file.

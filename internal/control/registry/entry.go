@@ -9,6 +9,8 @@ import (
 
 	v0 "github.com/modelcontextprotocol/registry/pkg/api/v0"
 	"github.com/modelcontextprotocol/registry/pkg/model"
+
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // What the schema of servers allows.
@@ -68,18 +70,7 @@ func label(s string) string {
 	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "�"), func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r)
 	}), " ")
-	count := 0
-	end := 0 // of the text that leaves room for an ellipsis
-	for i := range s {
-		if count == maxLabel-1 {
-			end = i
-		}
-		if count == maxLabel {
-			return strings.TrimRight(s[:end], " ") + "…"
-		}
-		count++
-	}
-	return s
+	return untrusted.TruncateRunes(s, maxLabel)
 }
 
 // exactVersion is the version if it is exact, and otherwise one that says nothing.

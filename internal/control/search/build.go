@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // How much a word counts where it stands. The fields are bands that do not overlap, also
@@ -67,7 +69,7 @@ func New(docs []Doc) *Index {
 	var names strings.Builder
 	for i, d := range docs {
 		x.starts = append(x.starts, int32(names.Len())) //nolint:gosec // a name has 256 bytes at most
-		names.WriteString(squeeze(cut(d.Name, maxLabel)))
+		names.WriteString(squeeze(untrusted.Prefix(d.Name, maxLabel)))
 		names.WriteByte(0)
 		b.read(int32(i), d)
 	}
@@ -80,12 +82,12 @@ func New(docs []Doc) *Index {
 // read takes in a document.
 func (b *builder) read(doc int32, d Doc) {
 	b.doc, b.found = doc, b.found[:0]
-	b.name(cut(d.Name, maxLabel))
+	b.name(untrusted.Prefix(d.Name, maxLabel))
 	b.field(d.Title, inTitle)
 	b.field(d.Server, inPlace)
 	b.field(d.Category, inPlace)
 	length := 0
-	for chunk := range strings.FieldsFuncSeq(cut(d.Text, maxText), isBreak) {
+	for chunk := range strings.FieldsFuncSeq(untrusted.Prefix(d.Text, maxText), isBreak) {
 		b.note(fold(chunk)).times++
 		length++
 	}
@@ -121,7 +123,7 @@ func (b *builder) name(name string) {
 }
 
 func (b *builder) field(text string, level uint8) {
-	for chunk := range strings.FieldsFuncSeq(cut(text, maxLabel), isBreak) {
+	for chunk := range strings.FieldsFuncSeq(untrusted.Prefix(text, maxLabel), isBreak) {
 		e := b.note(fold(chunk))
 		e.level = max(e.level, level)
 	}

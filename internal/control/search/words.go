@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // What is read of strangers' text, in bytes.
@@ -30,7 +32,7 @@ type query struct {
 }
 
 func parse(s string) (q query) {
-	s = cut(s, maxQuery)
+	s = untrusted.Prefix(s, maxQuery)
 	seen := make(map[string]bool)
 	for chunk := range strings.FieldsFuncSeq(s, isBreak) {
 		if word := fold(chunk); len(q.words) < maxWords && !seen[word] {
@@ -51,7 +53,7 @@ func isBreak(r rune) bool {
 }
 
 // fold is the form in which words are compared.
-func fold(chunk string) string { return cut(strings.ToLower(chunk), maxWord) }
+func fold(chunk string) string { return untrusted.Prefix(strings.ToLower(chunk), maxWord) }
 
 // squeeze is a name without what stands between its words.
 func squeeze(name string) string {
@@ -60,17 +62,6 @@ func squeeze(name string) string {
 		b.WriteString(strings.ToLower(chunk))
 	}
 	return b.String()
-}
-
-// cut shortens a text to n bytes, between two characters.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }
 
 // camel splits a chunk of a name where its case says so: getUserID is get, User, ID and

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // smallBody is how many bytes a body may have that holds no arguments.
@@ -65,8 +66,5 @@ func issue(path, message string) *toolyard.Error {
 // shown is the beginning of a stranger's name, for a message.
 func shown(name string) string {
 	const most = 64
-	if len(name) > most {
-		return strings.ToValidUTF8(name[:most], "") + "…"
-	}
-	return name
+	return untrusted.Truncate(name, most)
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // Changes keeps what people changed through the API.
@@ -136,7 +137,7 @@ func peek(r *request) (json.RawMessage, error) {
 	if len(kept) <= maxDetail {
 		return json.RawMessage(kept), nil
 	}
-	return json.Marshal(map[string]string{"cut": strings.ToValidUTF8(kept[:maxDetail/2], "")})
+	return json.Marshal(map[string]string{"cut": untrusted.Prefix(kept, maxDetail/2)})
 }
 
 var token = regexp.MustCompile(`(tyl?_)[A-Za-z0-9_-]{8,}`)

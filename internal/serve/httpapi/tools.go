@@ -12,6 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/control/export"
 	"github.com/toolyard/toolyard/internal/control/search"
 	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // ToolItem is a tool in a list.
@@ -130,10 +131,7 @@ func newShelf(s *Snapshot) *shelf {
 
 func newItem(t *toolyard.Tool) ToolItem {
 	e := t.Effective()
-	summary := cmp.Or(t.Summary, t.Description)
-	if len(summary) > maxSummary {
-		summary = strings.ToValidUTF8(summary[:maxSummary], "") + "…"
-	}
+	summary := untrusted.Truncate(cmp.Or(t.Summary, t.Description), maxSummary)
 	return ToolItem{
 		Server: t.Server, Name: t.Name, Title: t.Title, Summary: summary, Category: t.Category, Mode: modeOf(t), Surface: e.Surface, Latency: e.Latency,
 		Price: e.ExecuteUSD, RateLimit: e.RateLimit, Tokens: export.Tokens(toolyard.NamedTool{Name: t.Name, Tool: t}), Origin: t.Origin,

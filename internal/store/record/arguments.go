@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // Keep is how much of arguments is kept.
@@ -61,7 +61,7 @@ func shape(args json.RawMessage, redact func(string) string) json.RawMessage {
 		if n++; n > maxMembers {
 			continue
 		}
-		b = toolyard.AppendJSONString(b, cut(clean(redact(key)), maxMember))
+		b = toolyard.AppendJSONString(b, untrusted.Truncate(clean(redact(key)), maxMember))
 		b = append(append(append(b, `:"`...), kindOf(value)...), `",`...)
 	}
 	if n > maxMembers {
@@ -123,7 +123,7 @@ func full(args json.RawMessage, redact func(string) string) json.RawMessage {
 func cutFull(text []byte, size int) json.RawMessage {
 	const envelope = len(`{"cut":"","bytes":}`) + 20
 	for n := maxKept - envelope; ; n = n * 3 / 4 { // escapes make it longer
-		b := toolyard.AppendJSONString([]byte(`{"cut":`), cut(string(text), n))
+		b := toolyard.AppendJSONString([]byte(`{"cut":`), untrusted.Truncate(string(text), n))
 		b = append(strconv.AppendInt(append(b, `,"bytes":`...), int64(size), 10), '}')
 		if len(b) <= maxKept {
 			return b
@@ -153,16 +153,3 @@ func literal(text []byte, i int) int {
 
 // clean is a text without NUL, which PostgreSQL keeps in no text.
 func clean(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }
-
-// cut is the beginning of a text, at most n bytes, with a mark if something is missing.
-func cut(s string, n int) string {
-	const mark = "…"
-	if len(s) <= n {
-		return s
-	}
-	n -= len(mark)
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + mark
-}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // maxName is how many bytes a row keeps of a name. Some names are strangers' own: the
@@ -46,7 +47,7 @@ func (a Arguments) message(tool *toolyard.Tool, o toolyard.Outcome) string {
 	if a.Redact == nil || len(tool.Contexts) > 0 {
 		return ""
 	}
-	return cut(clean(strings.ToValidUTF8(a.Redact(said(o)), "\uFFFD")), maxMessage)
+	return untrusted.Truncate(clean(strings.ToValidUTF8(a.Redact(said(o)), "\uFFFD")), maxMessage)
 }
 
 // said is the text of an error, or the first one of a result that is an error.
@@ -88,6 +89,6 @@ func name(s string) string {
 	if len(s) <= maxName && utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
 		return s
 	}
-	s = strings.ToValidUTF8(strings.Clone(s[:min(len(s), maxName)]), "")
+	s = strings.ToValidUTF8(strings.Clone(untrusted.Prefix(s, maxName)), "")
 	return strings.ReplaceAll(s, "\x00", "")
 }

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // Network says which addresses beside those of the public internet may be reached.
@@ -201,10 +203,7 @@ func (h *ServerClient) redirected(req *http.Request, res *http.Response) (*http.
 
 // shown is a stranger's text as our errors show it.
 func shown(text string) string {
-	if len(text) > maxShownURL {
-		return strconv.QuoteToASCII(text[:maxShownURL]) + "…"
-	}
-	return strconv.QuoteToASCII(text)
+	return strconv.QuoteToASCII(untrusted.Truncate(text, maxShownURL))
 }
 
 // shownURL is a stranger's URL without what may be a secret of ours.

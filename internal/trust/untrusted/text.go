@@ -229,11 +229,7 @@ func Printable(text string) string {
 // beginning of it in quotes, with everything escaped that is not ASCII.
 func Quote(name string) string {
 	const most = 80
-	short := name
-	if len(name) > most {
-		short = strings.ToValidUTF8(name[:most], "") + "…"
-	}
-	if quoted := strconv.QuoteToASCII(short); name == "" || quoted != `"`+name+`"` {
+	if quoted := strconv.QuoteToASCII(Truncate(name, most)); name == "" || quoted != `"`+name+`"` {
 		return quoted
 	}
 	return name
