@@ -10,17 +10,16 @@ import (
 
 // Toolset is a named selection from the catalog.
 type Toolset struct {
-	Name    string
-	Tools   []string // local tools, by name
-	Servers []ServerPick
+	Name    string       `json:"-"`
+	Tools   []string     `json:"tools,omitempty" maxItems:"20000" doc:"Names of local tools."`
+	Servers []ServerPick `json:"servers,omitempty" maxItems:"1000" doc:"Servers whose tools and resources are included."`
 }
 
-// ServerPick takes tools and resources of one server: those named, or all when none is
-// named.
+// ServerPick selects tools and resources of one server: those named, or all if none is named.
 type ServerPick struct {
-	ID        string
-	Tools     []string
-	Resources []string // addresses; a star at the end stands for all that begin so
+	ID        string   `json:"id" minLength:"1"`
+	Tools     []string `json:"tools,omitempty" maxItems:"20000" doc:"Names of tools; all if empty."`
+	Resources []string `json:"resources,omitempty" maxItems:"1000" doc:"Addresses of resources, where a trailing star matches any suffix; all if empty."`
 }
 
 // Takes returns what reports whether the toolset has a tool. It has looked through the names

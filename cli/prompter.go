@@ -13,7 +13,6 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
-	"github.com/toolyard/toolyard/yard"
 )
 
 // prompter lets the user at the terminal answer the questions of a tool (MCP elicitation).
@@ -47,7 +46,7 @@ type answer struct {
 }
 
 // answer implements yard.Ask.
-func (p *prompter) answer(ctx context.Context, questions []yard.Question) (json.RawMessage, error) {
+func (p *prompter) answer(ctx context.Context, questions []toolyard.Question) (json.RawMessage, error) {
 	answers := make(map[string]answer)
 	for _, q := range questions {
 		got, err := p.prompt(ctx, q)
@@ -60,7 +59,7 @@ func (p *prompter) answer(ctx context.Context, questions []yard.Question) (json.
 }
 
 // prompt reads the answer to one question. The end of the input cancels it.
-func (p *prompter) prompt(ctx context.Context, q yard.Question) (answer, error) {
+func (p *prompter) prompt(ctx context.Context, q toolyard.Question) (answer, error) {
 	fmt.Fprintf(p.out, "\n%s needs your input:\n", untrusted.Printable(p.tool))
 	for _, line := range printableLines(q.Message) {
 		fmt.Fprintf(p.out, "  %s\n", line)
@@ -73,7 +72,7 @@ func (p *prompter) prompt(ctx context.Context, q yard.Question) (answer, error) 
 	return got, err
 }
 
-func (p *prompter) readAnswer(ctx context.Context, q yard.Question) (answer, error) {
+func (p *prompter) readAnswer(ctx context.Context, q toolyard.Question) (answer, error) {
 	if q.URL != "" {
 		fmt.Fprintf(p.out, "\n  Open %s\n\n", untrusted.Printable(q.URL))
 		action, err := p.confirm(ctx, "Have you completed it? [Y/n] (Ctrl-D cancels) ")

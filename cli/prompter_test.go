@@ -24,24 +24,24 @@ const bookingForm = `{"type":"object","required":["name","seats","class"],"prope
 
 func TestFormsAreAskedFieldByField(t *testing.T) {
 	for name, tc := range map[string]struct {
-		question yard.Question
+		question toolyard.Question
 		types    string
 		want     string
 		shows    []string
 	}{
 		"a form": {
-			yard.Question{Key: "q", Message: "Book?", Schema: json.RawMessage(bookingForm)},
+			toolyard.Question{Key: "q", Message: "Book?", Schema: json.RawMessage(bookingForm)},
 			"A\nAnn\nmany\n10\n2\nbusiness\n\nfish, VEGAN\n1.5\n\ny\n",
 			`{"q":{"action":"accept","content":{"class":"b","meals":["fish","vegan"],"name":"Ann","price":1.5,"seats":2,"window":true}}}`,
 			[]string{"book needs your input:\n  Book?\n", "Your name: ", "enter a number", "one of e = Economy, b = Business", "(yes or no; optional) [true]", "any of fish, vegan"},
 		},
-		"declined":       {yard.Question{Key: "q", Schema: json.RawMessage(`{"type":"object","properties":{}}`)}, "n\n", `{"q":{"action":"decline"}}`, nil},
-		"the input ends": {yard.Question{Key: "q", Schema: json.RawMessage(bookingForm)}, "Ann\n", `{"q":{"action":"cancel"}}`, []string{"canceled"}},
-		"never right":    {yard.Question{Key: "q", Schema: json.RawMessage(bookingForm)}, strings.Repeat("\n", 100), `{"q":{"action":"cancel"}}`, nil},
-		"a page":         {yard.Question{Key: "q", Message: "Sign in\x1b[31m", URL: "https://example.com/x"}, "\n", `{"q":{"action":"accept"}}`, []string{"Open https://example.com/x"}},
+		"declined":       {toolyard.Question{Key: "q", Schema: json.RawMessage(`{"type":"object","properties":{}}`)}, "n\n", `{"q":{"action":"decline"}}`, nil},
+		"the input ends": {toolyard.Question{Key: "q", Schema: json.RawMessage(bookingForm)}, "Ann\n", `{"q":{"action":"cancel"}}`, []string{"canceled"}},
+		"never right":    {toolyard.Question{Key: "q", Schema: json.RawMessage(bookingForm)}, strings.Repeat("\n", 100), `{"q":{"action":"cancel"}}`, nil},
+		"a page":         {toolyard.Question{Key: "q", Message: "Sign in\x1b[31m", URL: "https://example.com/x"}, "\n", `{"q":{"action":"accept"}}`, []string{"Open https://example.com/x"}},
 	} {
 		var out bytes.Buffer
-		got, err := newPrompter("book", strings.NewReader(tc.types), &out).answer(t.Context(), []yard.Question{tc.question})
+		got, err := newPrompter("book", strings.NewReader(tc.types), &out).answer(t.Context(), []toolyard.Question{tc.question})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/serve/mcpserver"
+	"github.com/toolyard/toolyard/internal/serve"
 )
 
 // toolbox lets a tool call other tools and read resources through the gate of its own call.
@@ -54,8 +54,8 @@ func (b *toolbox) CallTool(ctx context.Context, c *toolyard.Call, server, tool s
 	if !usable(c, v.Tools[i].Tool) {
 		return nil, toolyard.Errorf(toolyard.PermissionDenied, "%s is read-only and cannot call %s, which is not.", c.Tool.Name, tool)
 	}
-	return b.server.Call(ctx, c.Gate, &mcpserver.Request{
-		Tool: v.Tools[i].Name, Args: args, Caller: c.Caller, Trace: c.Trace, Log: c.Log, Within: c,
+	return b.server.Call(ctx, &serve.CallRequest{
+		Gate: c.Gate, Tool: v.Tools[i].Name, Args: args, Caller: c.Caller, Trace: c.Trace, Log: c.Log, Parent: c,
 	})
 }
 
@@ -93,7 +93,7 @@ func (b *toolbox) ReadResource(ctx context.Context, c *toolyard.Call, server, ur
 	if r, ok := v.ReadResource(uri); !ok || r.Server != server {
 		return nil, toolyard.Errorf(toolyard.NotFound, "Unknown resource: %s", uri)
 	}
-	res, err := b.server.ReadResource(ctx, c.Gate, uri, &mcpserver.Request{Caller: c.Caller, Trace: c.Trace, Log: c.Log, Within: c})
+	res, err := b.server.ReadResource(ctx, uri, &serve.CallRequest{Gate: c.Gate, Caller: c.Caller, Trace: c.Trace, Log: c.Log, Parent: c})
 	if err != nil {
 		return nil, err
 	}

@@ -37,6 +37,7 @@ import (
 	"github.com/toolyard/toolyard/internal/config/settings"
 	"github.com/toolyard/toolyard/internal/control"
 	"github.com/toolyard/toolyard/internal/control/live"
+	"github.com/toolyard/toolyard/internal/serve"
 	"github.com/toolyard/toolyard/internal/serve/httpapi"
 	"github.com/toolyard/toolyard/internal/serve/mcpserver"
 	"github.com/toolyard/toolyard/internal/sources/catalog"
@@ -304,41 +305,32 @@ func (y *Yard) Anonymous() bool { return y.current.Load().Anonymous }
 
 // Call calls a tool at a gate, on the same path as every other call.
 func (y *Yard) Call(ctx context.Context, gate string, caller toolyard.Caller, tool string, args json.RawMessage) (*toolyard.Result, error) {
-	return y.server.Call(ctx, y.control.GateName(gate), &mcpserver.Request{Tool: tool, Args: args, Caller: caller})
-}
-
-// Question is a request of a tool for input: a form to fill in, or a page to open.
-type Question struct {
-	Key     string // of its answer
-	Message string
-	Schema  json.RawMessage // of the form, a flat object; nil for a page
-	URL     string          // of the page; empty for a form
+	return y.server.Call(ctx, &serve.CallRequest{Gate: y.control.GateName(gate), Tool: tool, Args: args, Caller: caller})
 }
 
 // Ask answers questions of a tool. It returns an object with an MCP elicitation result for each
 // key, such as {"name":{"action":"accept","content":{"name":"Ann"}}}.
-type Ask func(context.Context, []Question) (json.RawMessage, error)
+type Ask func(context.Context, []toolyard.Question) (json.RawMessage, error)
 
 // maxRounds bounds how often one call may ask questions.
 const maxRounds = 8
 
 // CallAsking is like Call, for callers that can answer questions of the tool.
 func (y *Yard) CallAsking(ctx context.Context, gate string, caller toolyard.Caller, tool string, args json.RawMessage, ask Ask) (*toolyard.Result, error) {
-	r := &mcpserver.Request{Tool: tool, Args: args, Caller: caller, Features: mcpserver.Answerable}
+	r := &serve.CallRequest{Gate: y.control.GateName(gate), Tool: tool, Args: args, Caller: caller, Features: serve.Elicitation}
 	for range maxRounds {
-		reply, err := y.server.Do(ctx, y.control.GateName(gate), r)
-		if err != nil || reply.Asks == nil {
-			return reply.Result, err
+		outcome, err := y.server.CallInteractive(ctx, r)
+		if err != nil || outcome.InputRequired == nil {
+			return outcome.Result, err
 		}
-		var questions []Question
-		for _, key := range slices.Sorted(maps.Keys(reply.Asks.Questions)) {
-			q := reply.Asks.Questions[key]
-			questions = append(questions, Question{key, q.Message, q.Schema, q.URL})
+		var questions []toolyard.Question
+		for _, key := range slices.Sorted(maps.Keys(outcome.InputRequired.Questions)) {
+			questions = append(questions, outcome.InputRequired.Questions[key])
 		}
 		if r.Answers, err = ask(ctx, questions); err != nil {
 			return nil, err
 		}
-		r.State = reply.Asks.State
+		r.State = outcome.InputRequired.State
 	}
 	return nil, toolyard.Errorf(toolyard.Failed, "%s was stopped after asking %d times.", tool, maxRounds)
 }

@@ -92,9 +92,18 @@ func (s *Source) With(e *Edits) (*Source, error) {
 func (t Toolset) Set(name string) *toolyard.Toolset {
 	s := &toolyard.Toolset{Name: name, Tools: t.Tools}
 	for _, p := range t.Servers {
-		s.Servers = append(s.Servers, toolyard.ServerPick{ID: p.ID, Tools: p.Tools, Resources: p.Resources})
+		s.Servers = append(s.Servers, toolyard.ServerPick(p))
 	}
 	return s
+}
+
+// NewToolset is the configuration of a toolset.
+func NewToolset(s toolyard.Toolset) Toolset {
+	t := Toolset{Tools: s.Tools}
+	for _, p := range s.Servers {
+		t.Servers = append(t.Servers, Pick(p))
+	}
+	return t
 }
 
 func merged[T any](file, edits map[string]T) map[string]T {

@@ -6,46 +6,27 @@ import (
 	"strings"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/serve/httpapi"
-	"github.com/toolyard/toolyard/internal/serve/mcpserver"
+	"github.com/toolyard/toolyard/internal/serve"
 )
 
 // Execute makes a call that was requested through the HTTP API, on the same path as every other
 // call.
-func (c *Control) Execute(ctx context.Context, r httpapi.ExecuteRequest) (done httpapi.Execution, err error) {
+func (c *Control) Execute(ctx context.Context, r *serve.CallRequest) (outcome serve.CallOutcome, err error) {
 	v, ok := c.View(r.Gate)
 	switch {
 	case !ok && r.Gate == "":
-		return done, toolyard.Errorf(toolyard.Invalid, "Name a gate: %s.", strings.Join(c.opts.MCP.Gates(), ", "))
+		return outcome, toolyard.Errorf(toolyard.Invalid, "Name a gate: %s.", strings.Join(c.opts.MCP.Gates(), ", "))
 	case !ok:
-		return done, toolyard.Errorf(toolyard.NotFound, "There is no gate %s.", r.Gate)
+		return outcome, toolyard.Errorf(toolyard.NotFound, "There is no gate %s.", r.Gate)
 	}
 	if err := c.yard.Authorize(r.Caller, v.Gate); err != nil {
-		return done, err
+		return outcome, err
 	}
 	if _, known := v.Lookup(r.Tool); !known {
-		return done, unknownTool(v, r.Tool)
+		return outcome, unknownTool(v, r.Tool)
 	}
-	request := &mcpserver.Request{
-		Tool: r.Tool, Args: r.Args, Caller: r.Caller, Session: r.Session, Key: r.Key, Answers: r.Answers, State: r.State,
-	}
-	if r.Interactive {
-		request.Features = mcpserver.Answerable
-	}
-	reply, err := c.opts.MCP.Do(ctx, v.Gate.Name, request)
-	done.Call, done.Result = reply.Call, reply.Result
-	if reply.Asks != nil {
-		done.Asks = asksOf(reply.Asks)
-	}
-	return done, err
-}
-
-func asksOf(asks *mcpserver.Asks) *httpapi.Asks {
-	questions := make(map[string]httpapi.Question, len(asks.Questions))
-	for key, q := range asks.Questions {
-		questions[key] = httpapi.Question(q)
-	}
-	return &httpapi.Asks{Questions: questions, State: asks.State}
+	r.Gate = v.Gate.Name
+	return c.opts.MCP.CallInteractive(ctx, r)
 }
 
 // unknownTool returns the error for a tool that a gate does not show, with its name at the gate

@@ -13,43 +13,9 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission/ledger"
+	"github.com/toolyard/toolyard/internal/serve"
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
-
-// ExecuteRequest is a call that somebody wants to make. Whether the caller may enter the gate
-// and has the tool there is for whoever makes it to find out.
-type ExecuteRequest struct {
-	Caller  toolyard.Caller
-	Gate    string
-	Tool    string          // a name that the gate knows
-	Args    json.RawMessage // one JSON object
-	Session string          // the caller's own, empty for none
-	Key     string          // idempotency key, empty for none
-	Answers json.RawMessage // to what the tool asked before, one JSON object by key; nil for none
-	State   string          // that came with the questions, empty for none
-
-	Interactive bool // the tool may ask something
-}
-
-// Execution is what became of a call: its result, or what the tool asks before it goes on.
-type Execution struct {
-	Call   *toolyard.Call   // nil when nothing ran
-	Result *toolyard.Result // nil for a call that failed, and for one that asks
-	Asks   *Asks            // nil for a call that has ended
-}
-
-// Asks is what a tool wants to know before it goes on.
-type Asks struct {
-	Questions map[string]Question `json:"questions" doc:"By the keys that their answers are sent under. There may be none: then the state alone is wanted back."`
-	State     string              `json:"state" doc:"Is to be sent back with the answers, by the same caller and with the same tool, gate and args, within ten minutes. Each replica takes it once, or again with the same idempotency key. What it holds is sealed."`
-}
-
-// Question is a question to the person who calls: a form, or a page.
-type Question struct {
-	Message string          `json:"message" doc:"What is asked, in the words of the tool. Show it as text."`
-	Schema  json.RawMessage `json:"schema,omitempty" doc:"The JSON Schema of the form to be filled in: an object of texts, numbers, truth values and choices."`
-	URL     string          `json:"url,omitempty" doc:"The page to be opened, instead of a form. Its address is the tool's: ask before opening it."`
-}
 
 // Bounds on the names in a call, and on how much is answered.
 const (
@@ -58,19 +24,12 @@ const (
 	mostAnswers = 16
 )
 
-// executeBody is what is sent to make a call.
-type executeBody struct {
-	Tool  string          `json:"tool" doc:"The name of the tool, as the catalog of the gate has it."`
-	Args  json.RawMessage `json:"args,omitempty" doc:"Its arguments, an object."`
-	Gate  string          `json:"gate,omitempty" doc:"The gate to go through; when it is not said the first one for execution, or the one at /mcp for a call that is no execution."`
-	Key   string          `json:"idempotencyKey,omitempty" doc:"A call with the same key runs once. It may come as the header Idempotency-Key instead."`
-	Purse string          `json:"session,omitempty" doc:"The session that pays; the caller's account when it is not said."`
-	Close bool            `json:"closeSession,omitempty" doc:"Close the session once the tool has run."`
-
-	Interactive bool `json:"interactive,omitempty" doc:"Somebody can answer questions of the tool. Otherwise it is told that nobody can."`
-
-	Answers map[string]answerBody `json:"answers,omitempty" doc:"Answers to what the tool asked when the call was made before, by the keys of the questions; at most 16, of at most 64 KiB. They need the state."`
-	State   string                `json:"state,omitempty" maxLength:"131072" doc:"The state that came with the questions."`
+// callBody is the body of a request for a call.
+type callBody struct {
+	serve.CallRequest
+	CloseSession bool                  `json:"closeSession,omitempty" doc:"Close the session after the tool has run."`
+	Interactive  bool                  `json:"interactive,omitempty" doc:"Whether a user can answer questions of the tool."`
+	Answers      map[string]answerBody `json:"answers,omitempty" doc:"Answers to the questions of the previous call, by key; at most 16, of at most 64 KiB in total. They require the state."`
 }
 
 // answerBody is the answer to one question.
@@ -81,16 +40,16 @@ type answerBody struct {
 
 // executed is what a call came to.
 type executed struct {
-	Result  *toolyard.Result  `json:"result,omitempty"`
-	Asks    *Asks             `json:"inputRequired,omitempty" doc:"What the tool asks before it goes on, instead of a result. Nothing was charged, and the idempotency key is free: make the same call with the answers."`
-	Receipt *toolyard.Receipt `json:"receipt,omitempty"`
-	Session *ledger.Balance   `json:"session,omitempty"`
-	Trace   string            `json:"stackTrace,omitempty" doc:"The stack trace of a script that threw, in its author's files. Only for callers with the scope viewer or operator."`
+	Result        *toolyard.Result     `json:"result,omitempty"`
+	InputRequired *serve.InputRequired `json:"inputRequired,omitempty" doc:"What the tool asks before it goes on, instead of a result. Nothing was charged, and the idempotency key is free: make the same call with the answers."`
+	Receipt       *toolyard.Receipt    `json:"receipt,omitempty"`
+	Session       *ledger.Balance      `json:"session,omitempty"`
+	Trace         string               `json:"stackTrace,omitempty" doc:"The stack trace of a script that threw, in its author's files. Only for callers with the scope viewer or operator."`
 }
 
 // execute makes a call at a gate for execution.
 func (a *v1) execute(r *request) (*reply, error) {
-	body, err := read[executeBody](r, a.MaxBody)
+	body, err := read[callBody](r, a.MaxBody)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +63,7 @@ func (a *v1) execute(r *request) (*reply, error) {
 
 // makeCall makes a call at any gate.
 func (a *v1) makeCall(r *request) (*reply, error) {
-	body, err := read[executeBody](r, a.MaxBody)
+	body, err := read[callBody](r, a.MaxBody)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +78,7 @@ const (
 
 // batchBody is calls to be made side by side.
 type batchBody struct {
-	Calls []executeBody `json:"calls" minItems:"1" maxItems:"64"`
+	Calls []callBody `json:"calls" minItems:"1" maxItems:"64"`
 }
 
 // batched is what calls came to, in the order of the request.
@@ -168,7 +127,7 @@ func (a *v1) makeCalls(r *request) (*reply, error) {
 }
 
 // call makes a call. A tool that failed is an answer; an error is a refusal by the platform.
-func (a *v1) call(r *request, body executeBody) (answer *executed, err error) {
+func (a *v1) call(r *request, body callBody) (answer *executed, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			a.Log.ErrorContext(r.Context(), "call panicked", "panic", p, "stack", string(debug.Stack()))
@@ -189,9 +148,9 @@ func (a *v1) call(r *request, body executeBody) (answer *executed, err error) {
 	if made.Result, err = resultOf(made.Result, err); err != nil {
 		return nil, err
 	}
-	answer = &executed{Result: made.Result, Asks: made.Asks, Receipt: receiptOf(made.Call), Trace: trace}
+	answer = &executed{Result: made.Result, InputRequired: made.InputRequired, Receipt: receiptOf(made.Call), Trace: trace}
 	if request.Session != "" {
-		ends := body.Close && made.Asks == nil // one that asks is made again
+		ends := body.CloseSession && made.InputRequired == nil // one that asks is made again
 		answer.Session = a.after(context.WithoutCancel(r.Context()), request.Session, ends)
 	}
 	return answer, nil
@@ -218,7 +177,7 @@ func receiptOf(call *toolyard.Call) *toolyard.Receipt {
 }
 
 // request checks what was sent to make a call.
-func (a *v1) request(r *request, body executeBody) (request ExecuteRequest, err error) {
+func (a *v1) request(r *request, body callBody) (request *serve.CallRequest, err error) {
 	switch {
 	case body.Tool == "" || len(body.Tool) > maxTool:
 		return request, issue("tool", "must be the name of a tool")
@@ -229,7 +188,7 @@ func (a *v1) request(r *request, body executeBody) (request ExecuteRequest, err 
 	case body.Args[0] != '{':
 		return request, issue("args", "must be an object")
 	}
-	if body.Close && body.Purse == "" {
+	if body.CloseSession && body.Session == "" {
 		return request, issue("closeSession", "needs a session")
 	}
 	key, err := idempotencyKey(r.Header["Idempotency-Key"], body.Key)
@@ -240,21 +199,23 @@ func (a *v1) request(r *request, body executeBody) (request ExecuteRequest, err 
 	if err != nil {
 		return request, err
 	}
-	if body.Purse != "" && (a.Ledger == nil || !a.owners.owns(body.Purse, r.caller.Account)) {
+	if body.Session != "" && (a.Ledger == nil || !a.owners.owns(body.Session, r.caller.Account)) {
 		ctx, cancel := context.WithTimeout(r.Context(), requestTime)
 		defer cancel()
-		if _, err := a.session(ctx, r.caller, body.Purse, false); err != nil {
+		if _, err := a.session(ctx, r.caller, body.Session, false); err != nil {
 			return request, err
 		}
 	}
-	return ExecuteRequest{
-		Caller: r.caller, Gate: body.Gate, Tool: body.Tool, Args: body.Args, Session: body.Purse, Key: key, Answers: answers, State: body.State,
-		Interactive: body.Interactive || body.State != "",
-	}, nil
+	request = &body.CallRequest
+	request.Caller, request.Key, request.Answers = r.caller, key, answers
+	if body.Interactive || body.State != "" {
+		request.Features = serve.Elicitation
+	}
+	return request, nil
 }
 
 // answers checks the answers that were sent, and writes them as one object.
-func (b *executeBody) answers() (json.RawMessage, error) {
+func (b *callBody) answers() (json.RawMessage, error) {
 	switch {
 	case b.Answers == nil:
 		return nil, nil

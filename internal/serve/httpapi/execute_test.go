@@ -11,21 +11,22 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve"
 	"github.com/toolyard/toolyard/internal/serve/httpapi"
 )
 
 // asking makes calls of a tool that asks once for a form and a page, and then answers with
 // what it was told.
-func asking(_ context.Context, r httpapi.ExecuteRequest) (httpapi.Execution, error) {
+func asking(_ context.Context, r *serve.CallRequest) (serve.CallOutcome, error) {
 	call := &toolyard.Call{ID: "c1"}
 	if r.State == "" {
-		return httpapi.Execution{Call: call, Asks: &httpapi.Asks{State: "sealed", Questions: map[string]httpapi.Question{
+		return serve.CallOutcome{Call: call, InputRequired: &serve.InputRequired{State: "sealed", Questions: map[string]toolyard.Question{
 			"size": {Message: "How <large>?", Schema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer","maximum":9007199254740993}}}`)},
 			"page": {Message: "Sign in", URL: "https://example.com/?a=1&b=2"},
 		}}}, nil
 	}
 	told, err := json.Marshal(map[string]string{"state": r.State, "answers": string(r.Answers)})
-	return httpapi.Execution{Call: call, Result: &toolyard.Result{Structured: told}}, err
+	return serve.CallOutcome{Call: call, Result: &toolyard.Result{Structured: told}}, err
 }
 
 const asked = `"inputRequired":{"questions":{"page":{"message":"Sign in","url":"https://example.com/?a=1&b=2"},` +
@@ -69,9 +70,9 @@ func TestACallIsAnswered(t *testing.T) {
 
 func TestAnswersThatAreNone(t *testing.T) {
 	o := options()
-	o.Execute = func(_ context.Context, r httpapi.ExecuteRequest) (httpapi.Execution, error) {
+	o.Execute = func(_ context.Context, r *serve.CallRequest) (serve.CallOutcome, error) {
 		t.Errorf("%s runs with %s", r.Tool, r.Answers)
-		return httpapi.Execution{}, nil
+		return serve.CallOutcome{}, nil
 	}
 	h := httpapi.V1(o)
 	var many []string
@@ -180,8 +181,8 @@ func (thrown) Trace() string { return "at run (tools/fee.ts:3:9)" }
 
 func TestOnlyViewersSeeTheTraceOfAScript(t *testing.T) {
 	o := options()
-	o.Execute = func(context.Context, httpapi.ExecuteRequest) (httpapi.Execution, error) {
-		return httpapi.Execution{}, &toolyard.Error{Code: toolyard.Failed, Message: "boom", Err: thrown{}}
+	o.Execute = func(context.Context, *serve.CallRequest) (serve.CallOutcome, error) {
+		return serve.CallOutcome{}, &toolyard.Error{Code: toolyard.Failed, Message: "boom", Err: thrown{}}
 	}
 	h := httpapi.V1(o)
 	for caller, sees := range map[string]bool{"alice": false, "": false, "root": true} {

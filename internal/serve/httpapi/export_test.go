@@ -15,14 +15,14 @@ func Routes() (list []string) {
 
 // DecodeExecute reads the body of a call, as the API does.
 func DecodeExecute(data []byte) (tool string, args []byte, err error) {
-	body, err := decode[executeBody](context.Background(), data)
+	body, err := decode[callBody](context.Background(), data)
 	return body.Tool, body.Args, err
 }
 
 // DecodeAnswers reads the answers of a call, as the API does, and writes them as they are
 // passed on.
 func DecodeAnswers(data []byte) ([]byte, error) {
-	body, err := decode[executeBody](context.Background(), slices.Concat([]byte(`{"tool":"ask","state":"s","answers":`), data, []byte("}")))
+	body, err := decode[callBody](context.Background(), slices.Concat([]byte(`{"tool":"ask","state":"s","answers":`), data, []byte("}")))
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
@@ -128,11 +129,11 @@ func (a *v1) routesOfCalls() []route {
 	return []route{
 		{
 			method: "POST", path: "/tools/execute", id: "executeTool", summary: "Call a tool at a gate for execution. A tool that failed is an answer too: its result says isError, and nothing is charged. So is one that asks something: see inputRequired.",
-			access: caller, takes: body[executeBody]("CallRequest"), gives: executedShape, keyed: true, refusals: []int{400, 402, 404, 409, 413, 429}, long: true, serve: a.execute,
+			access: caller, takes: body[callBody]("CallRequest"), gives: executedShape, keyed: true, refusals: []int{400, 402, 404, 409, 413, 429}, long: true, serve: a.execute,
 		},
 		{
 			method: "POST", path: "/calls", id: "callTool", summary: "Call a tool at any gate. A tool that failed is an answer too: its result says isError. So is one that asks something: see inputRequired.",
-			access: caller, takes: body[executeBody]("CallRequest"), gives: executedShape, keyed: true, refusals: []int{400, 402, 404, 409, 413, 429}, long: true, serve: a.makeCall,
+			access: caller, takes: body[callBody]("CallRequest"), gives: executedShape, keyed: true, refusals: []int{400, 402, 404, 409, 413, 429}, long: true, serve: a.makeCall,
 		},
 		{
 			method: "POST", path: "/calls/batch", id: "callTools", summary: "Call tools side by side; the results are in the order of the calls.",
@@ -206,7 +207,7 @@ func (a *v1) routesOfGates() []route {
 		},
 		{
 			method: "POST", path: "/toolsets/{name}/preview", id: "previewToolset", summary: "What the gates would show with a toolset, without changing it.",
-			access: viewer, takes: body[selection]("ToolSelection"), gives: answer[preview]("Preview"), refusals: []int{400, 404, 413}, serve: a.previewToolset,
+			access: viewer, takes: body[toolyard.Toolset]("ToolSelection"), gives: answer[preview]("Preview"), refusals: []int{400, 404, 413}, serve: a.previewToolset,
 		},
 		{
 			method: "GET", path: "/toolsets/{name}/export", id: "exportToolset", summary: "The tools of a toolset as functions of a model's API.",

@@ -15,39 +15,10 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// selection is what a toolset takes.
-type selection struct {
-	Tools   []string `json:"tools,omitempty" maxItems:"20000" doc:"Names of local tools."`
-	Servers []pick   `json:"servers,omitempty" maxItems:"1000" doc:"Servers, or some of what one has."`
-}
-
-// pick takes tools and resources of a server: those named, or all when none is named.
-type pick struct {
-	ID        string   `json:"id" minLength:"1"`
-	Tools     []string `json:"tools,omitempty" maxItems:"20000"`
-	Resources []string `json:"resources,omitempty" maxItems:"1000"`
-}
-
-func (s selection) toolset() config.Toolset {
-	set := config.Toolset{Tools: s.Tools}
-	for _, p := range s.Servers {
-		set.Servers = append(set.Servers, config.Pick{ID: p.ID, Tools: p.Tools, Resources: p.Resources})
-	}
-	return set
-}
-
-func selectionOf(set config.Toolset) selection {
-	s := selection{Tools: set.Tools}
-	for _, p := range set.Servers {
-		s.Servers = append(s.Servers, pick{ID: p.ID, Tools: p.Tools, Resources: p.Resources})
-	}
-	return s
-}
-
 // toolsetItem is a toolset.
 type toolsetItem struct {
 	Name string `json:"name"`
-	selection
+	toolyard.Toolset
 	Gates []string `json:"gates" doc:"That use it."`
 	From  string   `json:"from" enum:"file,api" doc:"Where it is said."`
 	Count int      `json:"count" doc:"How many tools it takes now."`
@@ -63,7 +34,7 @@ type toolsetsPage struct {
 
 // toolsetBody is what a toolset is to be.
 type toolsetBody struct {
-	selection
+	toolyard.Toolset
 	Version int64 `json:"version" minimum:"0" doc:"That of the edits that you have seen."`
 }
 
@@ -91,7 +62,7 @@ func (a *v1) toolset(name string) (item toolsetItem, err error) {
 	if !ok {
 		return item, notFound("There is no toolset %s.", shown(name))
 	}
-	item = toolsetItem{Name: name, selection: selectionOf(set), Gates: []string{}, From: from(edits.Toolsets, name), Version: version}
+	item = toolsetItem{Name: name, Toolset: *set.Set(name), Gates: []string{}, From: from(edits.Toolsets, name), Version: version}
 	for _, gate := range slices.Sorted(maps.Keys(c.Gates)) {
 		if c.Gates[gate].Toolset == name {
 			item.Gates = append(item.Gates, gate)
@@ -140,7 +111,7 @@ func (a *v1) putToolset(r *request) (*reply, error) {
 	if !toolsetName.MatchString(name) {
 		return nil, invalid("The name of a toolset is 1 to 64 letters, digits and . _ -, and begins with a letter or a digit.")
 	}
-	if err := a.edit(r, config.EditToolsets, body.Version, "toolset "+name, func(e *config.Edits) { e.Toolsets[name] = body.toolset() }); err != nil {
+	if err := a.edit(r, config.EditToolsets, body.Version, "toolset "+name, func(e *config.Edits) { e.Toolsets[name] = config.NewToolset(body.Toolset) }); err != nil {
 		return nil, err
 	}
 	return done(a.toolset(name))
@@ -200,7 +171,7 @@ func sizeOf(v *toolyard.View) (s size) {
 }
 
 func (a *v1) previewToolset(r *request) (*reply, error) {
-	body, err := read[selection](r, maxPicks)
+	body, err := read[toolyard.Toolset](r, maxPicks)
 	if err != nil {
 		return nil, err
 	}
@@ -210,13 +181,13 @@ func (a *v1) previewToolset(r *request) (*reply, error) {
 	}
 	name := r.PathValue("name")
 	next := edits.Clone()
-	next.Toolsets[name] = body.toolset()
+	next.Toolsets[name] = config.NewToolset(body)
 	views, err := a.Yard.Try(next, name)
 	if err != nil {
 		return nil, err
 	}
 	p := preview{Gates: []gatePreview{}, Faults: []string{}}
-	takes := body.toolset().Set(name).Matcher()
+	takes := body.Matcher()
 	shelf := a.shelf()
 	for i, t := range shelf.snapshot.Tools {
 		if takes(t) {
@@ -282,7 +253,7 @@ func (a *v1) exportToolset(r *request) (*reply, error) {
 		return a.exportView(r, a.view(name))
 	}
 	s := a.Yard.Snapshot()
-	all := &toolyard.Gate{Name: item.Name, Mode: toolyard.Write, Toolset: item.toolset().Set(item.Name)}
+	all := &toolyard.Gate{Name: item.Name, Mode: toolyard.Write, Toolset: &item.Toolset}
 	return a.exportView(r, all.Bind(toolyard.Offer{Tools: s.Tools}, nil))
 }
 
@@ -340,8 +311,8 @@ func (a *v1) getEdits(r *request) (*reply, error) {
 // editDetail is what a version of the edits says.
 type editDetail struct {
 	editItem
-	Toolsets map[string]selection `json:"toolsets"`
-	Gates    map[string]gateTerms `json:"gates"`
+	Toolsets map[string]toolyard.Toolset `json:"toolsets"`
+	Gates    map[string]gateTerms        `json:"gates"`
 }
 
 func (a *v1) getEdit(r *request) (*reply, error) {
@@ -353,9 +324,9 @@ func (a *v1) getEdit(r *request) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := editDetail{editItem: newEdit(row, current), Toolsets: make(map[string]selection), Gates: make(map[string]gateTerms)}
+	d := editDetail{editItem: newEdit(row, current), Toolsets: make(map[string]toolyard.Toolset), Gates: make(map[string]gateTerms)}
 	for name, set := range edits.Toolsets {
-		d.Toolsets[name] = selectionOf(set)
+		d.Toolsets[name] = *set.Set(name)
 	}
 	for name, g := range edits.Gates {
 		d.Gates[name] = termsOf(g)

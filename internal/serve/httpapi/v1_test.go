@@ -25,6 +25,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission/ledger"
+	"github.com/toolyard/toolyard/internal/serve"
 	"github.com/toolyard/toolyard/internal/serve/httpapi"
 	"github.com/toolyard/toolyard/internal/store"
 )
@@ -153,23 +154,25 @@ func options() httpapi.Options {
 }
 
 // execute answers as the name of the tool says.
-func execute(_ context.Context, r httpapi.ExecuteRequest) (httpapi.Execution, error) {
+func execute(_ context.Context, r *serve.CallRequest) (serve.CallOutcome, error) {
 	call := &toolyard.Call{ID: "c1"}
 	switch r.Tool {
 	case "echo":
-		asked, _ := json.Marshal(r)
+		asked, _ := json.Marshal(map[string]any{
+			"caller": r.Caller, "gate": r.Gate, "tool": r.Tool, "args": r.Args, "session": r.Session, "key": r.Key, "answers": r.Answers, "state": r.State, "features": r.Features,
+		})
 		call.Receipt = &toolyard.Receipt{Call: "c1", Price: toolyard.USD / 1000, ChargedTo: cmp.Or(r.Session, r.Caller.Account)}
-		return httpapi.Execution{Call: call, Result: &toolyard.Result{Content: []toolyard.Content{toolyard.Text("<&>")}, Structured: asked}}, nil
+		return serve.CallOutcome{Call: call, Result: &toolyard.Result{Content: []toolyard.Content{toolyard.Text("<&>")}, Structured: asked}}, nil
 	case "free":
-		return httpapi.Execution{Call: call, Result: &toolyard.Result{}}, nil
+		return serve.CallOutcome{Call: call, Result: &toolyard.Result{}}, nil
 	case "failure":
-		return httpapi.Execution{Call: call, Result: toolyard.Failure("no")}, nil
+		return serve.CallOutcome{Call: call, Result: toolyard.Failure("no")}, nil
 	case "panics":
 		panic("at the disco")
 	case "plain":
-		return httpapi.Execution{Call: call}, errors.New("the tool broke")
+		return serve.CallOutcome{Call: call}, errors.New("the tool broke")
 	}
-	return httpapi.Execution{Call: call}, &toolyard.Error{Code: toolyard.Code(r.Tool), Message: "told so", RetryAfter: 1500 * time.Millisecond}
+	return serve.CallOutcome{Call: call}, &toolyard.Error{Code: toolyard.Code(r.Tool), Message: "told so", RetryAfter: 1500 * time.Millisecond}
 }
 
 func do(h http.Handler, key, method, path, body string, header ...string) *httptest.ResponseRecorder {
@@ -353,16 +356,16 @@ func TestSessions(t *testing.T) {
 func TestExecute(t *testing.T) {
 	h := httpapi.V1(options())
 	w := do(h, "alice", "POST", "/api/v1/tools/execute", `{"tool":"echo","args":{"n":12345678901234567890},"session":"ses_a","idempotencyKey":"k1","gate":"dev"}`)
-	want := `{"result":{"content":[{"type":"text","text":"<&>"}],"structuredContent":{"Caller":{"ID":"alice","Account":"acme","Roles":null},` +
-		`"Gate":"dev","Tool":"echo","Args":{"n":12345678901234567890},"Session":"ses_a","Key":"k1","Answers":null,"State":"","Interactive":false}},` +
+	want := `{"result":{"content":[{"type":"text","text":"<&>"}],"structuredContent":{"answers":null,"args":{"n":12345678901234567890},` +
+		`"caller":{"ID":"alice","Account":"acme","Roles":null},"features":null,"gate":"dev","key":"k1","session":"ses_a","state":"","tool":"echo"}},` +
 		`"receipt":{"call":"c1","priceUsd":"0.001","chargedTo":"ses_a"},"session":{"id":"ses_a","account":"acme","status":"open",` +
 		`"limitUsd":"0","remainingUsd":"1","heldUsd":"0","spentUsd":"0"}}` + "\n"
 	if diff := gocmp.Diff(want, w.Body.String()); diff != "" || w.Code != 200 {
 		t.Errorf("%d %s", w.Code, diff)
 	}
 	w = do(h, "alice", "POST", "/api/v1/tools/execute", `{"tool":"echo","session":"ses_a","closeSession":true}`, "Idempotency-Key", "k2")
-	if field(w, "session.status") != "closed" || field(w, "result.structuredContent.Gate") != "sdk" || field(w, "result.structuredContent.Key") != "k2" ||
-		field(w, "result.structuredContent.Args") != "map[]" {
+	if field(w, "session.status") != "closed" || field(w, "result.structuredContent.gate") != "sdk" || field(w, "result.structuredContent.key") != "k2" ||
+		field(w, "result.structuredContent.args") != "map[]" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	if w = do(h, "", "POST", "/api/v1/tools/execute", `{"tool":"free"}`); w.Code != 200 || field(w, "receipt.call") != "c1" || field(w, "session") != "" {
@@ -476,7 +479,7 @@ func TestLedgerHangs(t *testing.T) {
 func TestLedgerGoesAwayDuringACall(t *testing.T) {
 	o := options()
 	l := o.Ledger.(*fakeLedger)
-	o.Execute = func(ctx context.Context, r httpapi.ExecuteRequest) (httpapi.Execution, error) {
+	o.Execute = func(ctx context.Context, r *serve.CallRequest) (serve.CallOutcome, error) {
 		l.mu.Lock()
 		l.away = true
 		l.mu.Unlock()

@@ -11,12 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve"
 	"github.com/toolyard/toolyard/internal/serve/mcpserver"
 )
 
 // ann asks for a call of a tool.
-func ann(tool string) *mcpserver.Request {
-	return &mcpserver.Request{Tool: tool, Args: json.RawMessage(`{"a":1,"b":2}`), Caller: toolyard.Caller{ID: "ann"}, Features: mcpserver.Answerable}
+func ann(tool string) *serve.CallRequest {
+	return &serve.CallRequest{Gate: "default", Tool: tool, Args: json.RawMessage(`{"a":1,"b":2}`), Caller: toolyard.Caller{ID: "ann"}, Features: serve.Elicitation}
 }
 
 // clocked is a server with two gates whose clock can be moved, and how often its tools ran.
@@ -37,19 +38,20 @@ func clocked(t *testing.T, run func(*toolyard.Call) (string, error)) (s *mcpserv
 }
 
 // asked makes a call that asks.
-func asked(t *testing.T, s *mcpserver.Server, tool string) *mcpserver.Asks {
+func asked(t *testing.T, s *mcpserver.Server, tool string) *serve.InputRequired {
 	t.Helper()
-	reply, err := s.Do(t.Context(), "default", ann(tool))
-	if err != nil || reply.Asks == nil || reply.Result != nil || reply.Call == nil {
+	reply, err := s.CallInteractive(t.Context(), ann(tool))
+	if err != nil || reply.InputRequired == nil || reply.Result != nil || reply.Call == nil {
 		t.Fatalf("%+v %v", reply, err)
 	}
-	return reply.Asks
+	return reply.InputRequired
 }
 
 func TestACallBesideMCPAsks(t *testing.T) {
 	s, _, _ := clocked(t, asker)
 	asks := asked(t, s, "ask")
-	want := map[string]mcpserver.Question{"n": {
+	want := map[string]toolyard.Question{"n": {
+		Key:     "n",
 		Message: "How many?", Schema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer","maximum":9007199254740993}}}`),
 	}}
 	if diff := cmp.Diff(want, asks.Questions); diff != "" || asks.State == "" || strings.Contains(asks.State, "inner") {
@@ -58,8 +60,8 @@ func TestACallBesideMCPAsks(t *testing.T) {
 	again := ann("ask")
 	again.Args = json.RawMessage(` { "b":2, "a" : 1 } `) // the same arguments
 	again.State, again.Answers = asks.State, json.RawMessage(`{"n":{"action":"accept","content":{"n":9007199254740993}}}`)
-	reply, err := s.Do(t.Context(), "default", again)
-	if err != nil || reply.Asks != nil {
+	reply, err := s.CallInteractive(t.Context(), again)
+	if err != nil || reply.InputRequired != nil {
 		t.Fatalf("%+v %v", reply, err)
 	}
 	if got := string(reply.Result.Raw()); !strings.Contains(got, `inner {\"n\":{\"action\":\"accept\",\"content\":{\"n\":9007199254740993}}}`) {
@@ -69,24 +71,21 @@ func TestACallBesideMCPAsks(t *testing.T) {
 
 // A state that does not belong to a call does not reach its tool.
 func TestAStateIsForOneCall(t *testing.T) {
-	for name, change := range map[string]func(r *mcpserver.Request, clock *time.Time) (gate string){
-		"another caller":   func(r *mcpserver.Request, _ *time.Time) string { r.Caller.ID = "bob"; return "default" },
-		"another tool":     func(r *mcpserver.Request, _ *time.Time) string { r.Tool = "count"; return "default" },
-		"another gate":     func(*mcpserver.Request, *time.Time) string { return "other" },
-		"other arguments":  func(r *mcpserver.Request, _ *time.Time) string { r.Args = json.RawMessage(`{"a":1}`); return "default" },
-		"a changed state":  func(r *mcpserver.Request, _ *time.Time) string { r.State += "A"; return "default" },
-		"the tool's state": func(r *mcpserver.Request, _ *time.Time) string { r.State = "inner"; return "default" },
-		"too late": func(_ *mcpserver.Request, clock *time.Time) string {
-			*clock = clock.Add(10*time.Minute + time.Second)
-			return "default"
-		},
+	for name, change := range map[string]func(r *serve.CallRequest, clock *time.Time){
+		"another caller":   func(r *serve.CallRequest, _ *time.Time) { r.Caller.ID = "bob" },
+		"another tool":     func(r *serve.CallRequest, _ *time.Time) { r.Tool = "count" },
+		"another gate":     func(r *serve.CallRequest, _ *time.Time) { r.Gate = "other" },
+		"other arguments":  func(r *serve.CallRequest, _ *time.Time) { r.Args = json.RawMessage(`{"a":1}`) },
+		"a changed state":  func(r *serve.CallRequest, _ *time.Time) { r.State += "A" },
+		"the tool's state": func(r *serve.CallRequest, _ *time.Time) { r.State = "inner" },
+		"too late":         func(_ *serve.CallRequest, clock *time.Time) { *clock = clock.Add(10*time.Minute + time.Second) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, clock, ran := clocked(t, asker)
 			r := ann("ask")
 			r.State, r.Answers = asked(t, s, "ask").State, json.RawMessage(`{}`)
-			gate := change(r, clock)
-			refused(t, s, gate, r, "state")
+			change(r, clock)
+			refused(t, s, r, "state")
 			if ran.Load() != 1 {
 				t.Errorf("the tool ran %d times", ran.Load())
 			}
@@ -95,10 +94,10 @@ func TestAStateIsForOneCall(t *testing.T) {
 }
 
 // refused checks that a call does not go on because of one of its members.
-func refused(t *testing.T, s *mcpserver.Server, gate string, r *mcpserver.Request, member string) {
+func refused(t *testing.T, s *mcpserver.Server, r *serve.CallRequest, member string) {
 	t.Helper()
-	reply, err := s.Do(t.Context(), gate, r)
-	if err == nil || reply != (mcpserver.Reply{}) {
+	reply, err := s.CallInteractive(t.Context(), r)
+	if err == nil || reply != (serve.CallOutcome{}) {
 		t.Fatalf("%+v %v", reply, err)
 	}
 	if e := toolyard.AsError(err); e.Code != toolyard.Invalid || len(e.Issues) != 1 || e.Issues[0].Path != member {
@@ -110,10 +109,10 @@ func TestAStateIsUsedOnce(t *testing.T) {
 	s, _, ran := clocked(t, asker)
 	r := ann("ask")
 	r.State, r.Answers = asked(t, s, "ask").State, json.RawMessage(`{}`)
-	if _, err := s.Do(t.Context(), "default", r); err != nil {
+	if _, err := s.CallInteractive(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, s, "default", r, "state")
+	refused(t, s, r, "state")
 	if ran.Load() != 2 {
 		t.Errorf("the tool ran %d times", ran.Load())
 	}
@@ -124,7 +123,7 @@ func TestAnswersBesideMCPAreBounded(t *testing.T) {
 	for _, answers := range []string{`[]`, `{"n":{"action":"accept","content":{"x":"` + strings.Repeat("x", 64<<10) + `"}}}`} {
 		r := ann("ask")
 		r.State, r.Answers = "s", json.RawMessage(answers)
-		refused(t, s, "default", r, "answers")
+		refused(t, s, r, "answers")
 	}
 	if ran.Load() != 0 {
 		t.Errorf("the tool ran %d times", ran.Load())
@@ -134,12 +133,12 @@ func TestAnswersBesideMCPAreBounded(t *testing.T) {
 // What a caller was asked beside MCP can be answered over MCP: it is the same call.
 func TestACallGoesOnOverMCP(t *testing.T) {
 	s, _, _ := clocked(t, asker)
-	first := &mcpserver.Request{Tool: "count", Caller: toolyard.Caller{ID: toolyard.Anonymous}, Features: mcpserver.Answerable}
-	reply, err := s.Do(t.Context(), "default", first)
-	if err != nil || reply.Asks == nil {
+	first := &serve.CallRequest{Gate: "default", Tool: "count", Caller: toolyard.Caller{ID: toolyard.Anonymous}, Features: serve.Elicitation}
+	reply, err := s.CallInteractive(t.Context(), first)
+	if err != nil || reply.InputRequired == nil {
 		t.Fatalf("%+v %v", reply, err)
 	}
-	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"count","inputResponses":{"n":{"action":"decline"}},"requestState":"` + reply.Asks.State + `",` + goodMeta + `}}`
+	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"count","inputResponses":{"n":{"action":"decline"}},"requestState":"` + reply.InputRequired.State + `",` + goodMeta + `}}`
 	w := post(s.Handler(func(*http.Request) string { return "default" }), []byte(body), modernHeader)
 	if !strings.Contains(w.Body.String(), `inner {\"n\":{\"action\":\"decline\"}}`) {
 		t.Error(w.Body)
@@ -153,14 +152,14 @@ func TestWhatIsAskedBesideMCP(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		result string
-		want   map[string]mcpserver.Question
+		want   map[string]toolyard.Question
 		code   toolyard.Code
 		need   string
 	}{
-		"a page": {result: question("elicitation/create", `{"mode":"url","message":"Sign in","url":"https://example.com/?a=1\u0026b"}`), want: map[string]mcpserver.Question{
-			"k": {Message: "Sign in", URL: "https://example.com/?a=1&b"},
+		"a page": {result: question("elicitation/create", `{"mode":"url","message":"Sign in","url":"https://example.com/?a=1\u0026b"}`), want: map[string]toolyard.Question{
+			"k": {Key: "k", Message: "Sign in", URL: "https://example.com/?a=1&b"},
 		}},
-		"only a state":  {result: `{"resultType":"input_required","requestState":"inner"}`, want: map[string]mcpserver.Question{}},
+		"only a state":  {result: `{"resultType":"input_required","requestState":"inner"}`, want: map[string]toolyard.Question{}},
 		"a model":       {result: question("sampling/createMessage", `{"messages":[],"maxTokens":1}`), code: toolyard.MissingCapability, need: "sampling"},
 		"its tools":     {result: question("sampling/createMessage", `{"tools":[]}`), code: toolyard.MissingCapability, need: "sampling.tools"},
 		"roots":         {result: question("roots/list", `{}`), code: toolyard.MissingCapability, need: "roots"},
@@ -169,14 +168,14 @@ func TestWhatIsAskedBesideMCP(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _, _ := clocked(t, func(*toolyard.Call) (string, error) { return c.result, nil })
-			reply, err := s.Do(t.Context(), "default", ann("ask"))
+			reply, err := s.CallInteractive(t.Context(), ann("ask"))
 			if c.code == "" {
-				if err != nil || reply.Asks == nil || cmp.Diff(c.want, reply.Asks.Questions) != "" {
-					t.Fatalf("%+v %v", reply.Asks, err)
+				if err != nil || reply.InputRequired == nil || cmp.Diff(c.want, reply.InputRequired.Questions) != "" {
+					t.Fatalf("%+v %v", reply.InputRequired, err)
 				}
 				return
 			}
-			if err == nil || reply.Call == nil || reply.Result != nil || reply.Asks != nil {
+			if err == nil || reply.Call == nil || reply.Result != nil || reply.InputRequired != nil {
 				t.Fatalf("%+v %v", reply, err)
 			}
 			e := toolyard.AsError(err)
@@ -190,7 +189,7 @@ func TestWhatIsAskedBesideMCP(t *testing.T) {
 // A tool that calls another one cannot be asked by it.
 func TestAToolIsNotAsked(t *testing.T) {
 	s, _, _ := clocked(t, asker)
-	if res, err := s.Call(t.Context(), "default", ann("ask")); err == nil || toolyard.AsError(err).Code != toolyard.MissingCapability {
+	if res, err := s.Call(t.Context(), ann("ask")); err == nil || toolyard.AsError(err).Code != toolyard.MissingCapability {
 		t.Errorf("%v %v", res, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
@@ -55,8 +56,8 @@ func (x *exchange) prepare() *jsonrpc.Error {
 
 func (x *exchange) prepareJob() *jsonrpc.Error {
 	x.job = &job{
-		Request: Request{Caller: x.caller, Features: x.meta.capabilities, Trace: x.meta.trace, Meta: x.meta.rest},
-		gate:    x.gate, view: x.view, era: x.era(), method: x.env.method, params: x.env.params, ask: x.ask,
+		CallRequest: serve.CallRequest{Caller: x.caller, Features: x.meta.capabilities, Trace: x.meta.trace, Meta: x.meta.rest},
+		gate:        x.gate, view: x.view, era: x.era(), method: x.env.method, params: x.env.params, ask: x.ask,
 	}
 	if x.session != nil {
 		x.job.Features = x.session.features

@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve"
 	"github.com/toolyard/toolyard/internal/trust/seal"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
@@ -25,7 +26,7 @@ const errResourceNotFound = -32002
 // job is a request for what runs on the call path: a call of a tool, the reading of a
 // resource, a prompt, a completion.
 type job struct {
-	Request
+	serve.CallRequest
 	gate   *gate
 	view   *view
 	era    era
@@ -83,7 +84,7 @@ type stage struct {
 
 // step runs the job until it ends or asks something that whoever wants it done can answer.
 func (j *job) step(ctx context.Context) (stage, error) {
-	c, res, err := j.gate.run(ctx, j.view, j.tool, &j.Request)
+	c, res, err := j.gate.run(ctx, j.view, j.tool, &j.CallRequest)
 	if err != nil && !c.Ran() {
 		j.release(ctx)
 	}

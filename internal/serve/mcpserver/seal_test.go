@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve"
 	"github.com/toolyard/toolyard/internal/trust/seal"
 )
 
@@ -17,9 +18,9 @@ var noon = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 // sealedJob is a job that a state can be sealed for.
 func sealedJob(change func(*job)) *job {
 	j := &job{
-		Request: Request{Args: json.RawMessage(`{"a":1,"b":[2,"x"]}`), Caller: toolyard.Caller{ID: "ann"}},
-		view:    &view{View: &toolyard.View{Gate: &toolyard.Gate{Name: "default"}}},
-		method:  "tools/call", tool: &toolyard.Tool{Spec: toolyard.Spec{Server: "docs", Name: "ask"}},
+		CallRequest: serve.CallRequest{Args: json.RawMessage(`{"a":1,"b":[2,"x"]}`), Caller: toolyard.Caller{ID: "ann"}},
+		view:        &view{View: &toolyard.View{Gate: &toolyard.Gate{Name: "default"}}},
+		method:      "tools/call", tool: &toolyard.Tool{Spec: toolyard.Spec{Server: "docs", Name: "ask"}},
 	}
 	if change != nil {
 		change(j)

@@ -24,6 +24,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve"
 	"github.com/toolyard/toolyard/internal/trust/seal"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
@@ -191,23 +192,6 @@ func (s *Server) View(name string) (*toolyard.View, bool) {
 // Gates are the names of the gates, sorted.
 func (s *Server) Gates() []string { return slices.Sorted(maps.Keys(*s.gates.Load())) }
 
-// Request is one call of a tool, from either era and any transport.
-type Request struct {
-	Tool       string
-	Args       json.RawMessage
-	Caller     toolyard.Caller
-	Features   json.RawMessage
-	Trace      toolyard.Trace
-	Meta       toolyard.Meta
-	Session    string // the open budget that pays, if Meta does not say it
-	Key        string // the idempotency key, if Meta does not say it
-	Answers    json.RawMessage
-	State      string
-	OnProgress func(toolyard.Progress)
-	Log        *slog.Logger   // nil for the server's
-	Within     *toolyard.Call // the call whose tool makes this one, nil for none
-}
-
 // Where a request says which open budget pays for it, and its idempotency key. Both are for
 // us and go no further.
 const (
@@ -230,11 +214,11 @@ func takeString(key, said string, meta toolyard.Meta) (string, toolyard.Meta, er
 	return text, meta, nil
 }
 
-// Call calls a tool at a gate, for somebody who cannot be asked anything.
-func (s *Server) Call(ctx context.Context, gate string, r *Request) (*toolyard.Result, error) {
-	g, ok := (*s.gates.Load())[gate]
+// Call calls a tool for a caller that cannot be asked anything.
+func (s *Server) Call(ctx context.Context, r *serve.CallRequest) (*toolyard.Result, error) {
+	g, ok := (*s.gates.Load())[r.Gate]
 	if !ok {
-		return nil, unknownGate(gate)
+		return nil, unknownGate(r.Gate)
 	}
 	_, res, err := g.call(ctx, g.view.Load(), r)
 	return finished(res, err)
@@ -254,17 +238,17 @@ func finished(res *toolyard.Result, err error) (*toolyard.Result, error) {
 
 // ReadResource reads an address at a gate, on the call path as well. The tool and the
 // arguments of the request are not used.
-func (s *Server) ReadResource(ctx context.Context, gate, uri string, r *Request) (*toolyard.Result, error) {
-	g, ok := (*s.gates.Load())[gate]
+func (s *Server) ReadResource(ctx context.Context, uri string, r *serve.CallRequest) (*toolyard.Result, error) {
+	g, ok := (*s.gates.Load())[r.Gate]
 	if !ok {
-		return nil, unknownGate(gate)
+		return nil, unknownGate(r.Gate)
 	}
 	_, res, err := g.read(ctx, g.view.Load(), uri, r)
 	return finished(res, err)
 }
 
 // read finds who reads an address, and has it read.
-func (g *gate) read(ctx context.Context, v *view, uri string, r *Request) (*toolyard.Call, *toolyard.Result, error) {
+func (g *gate) read(ctx context.Context, v *view, uri string, r *serve.CallRequest) (*toolyard.Call, *toolyard.Result, error) {
 	resource, ok := v.ReadResource(uri)
 	if !ok {
 		return nil, nil, toolyard.Errorf(toolyard.NotFound, "Unknown resource: %s", uri)
@@ -275,7 +259,7 @@ func (g *gate) read(ctx context.Context, v *view, uri string, r *Request) (*tool
 
 // call resolves the tool on one view and sends the call down the call path. The call is
 // nil when there is no such tool.
-func (g *gate) call(ctx context.Context, v *view, r *Request) (*toolyard.Call, *toolyard.Result, error) {
+func (g *gate) call(ctx context.Context, v *view, r *serve.CallRequest) (*toolyard.Call, *toolyard.Result, error) {
 	tool, ok := v.Lookup(r.Tool)
 	if !ok {
 		return nil, nil, toolyard.Errorf(toolyard.UnknownTool, "Unknown tool: %s", r.Tool)
@@ -284,7 +268,7 @@ func (g *gate) call(ctx context.Context, v *view, r *Request) (*toolyard.Call, *
 }
 
 // run sends a call of a tool that was resolved down the call path.
-func (g *gate) run(ctx context.Context, v *view, tool *toolyard.Tool, r *Request) (*toolyard.Call, *toolyard.Result, error) {
+func (g *gate) run(ctx context.Context, v *view, tool *toolyard.Tool, r *serve.CallRequest) (*toolyard.Call, *toolyard.Result, error) {
 	o := &g.server.opts
 	now := o.Now()
 	c := &toolyard.Call{
@@ -299,7 +283,7 @@ func (g *gate) run(ctx context.Context, v *view, tool *toolyard.Tool, r *Request
 	if err := cmp.Or(badSession, badKey); err != nil {
 		return c, nil, err
 	}
-	if w := r.Within; w != nil {
+	if w := r.Parent; w != nil {
 		c.AsOf, c.Depth, c.Parent, c.Session = w.AsOf, w.Depth+1, w.ID, w.Session
 	}
 	res, err := o.Call(ctx, c)

@@ -73,7 +73,7 @@ func TestAStateIsNotAcceptedWhileTokensAreAway(t *testing.T) {
 		{"used elsewhere", other, false, false, toolyard.Invalid},
 	} {
 		tokens.away, tokens.lost = step.away, step.lost
-		_, err := step.server.Do(t.Context(), "default", again)
+		_, err := step.server.CallInteractive(t.Context(), again)
 		if (err == nil) != (step.want == "") || err != nil && toolyard.AsError(err).Code != step.want {
 			t.Errorf("%s: %v", step.name, err)
 		}

@@ -1,0 +1,46 @@
+// Package serve defines the call request that every front end decodes, and its outcome.
+package serve
+
+import (
+	"encoding/json"
+	"log/slog"
+
+	"github.com/toolyard/toolyard"
+)
+
+// CallRequest asks for a call of a tool at a gate. A front end decodes it and authenticates the
+// caller; the MCP server resolves the tool and turns the request into a [toolyard.Call].
+type CallRequest struct {
+	Tool    string          `json:"tool" doc:"Name of the tool as the gate lists it."`
+	Args    json.RawMessage `json:"args,omitempty" doc:"Arguments of the tool, an object."`
+	Gate    string          `json:"gate,omitempty" doc:"Gate to call through. Default: the first execute gate for /tools/execute, otherwise the gate at /mcp."`
+	Key     string          `json:"idempotencyKey,omitempty" doc:"Calls with the same key run once. Alternatively send the header Idempotency-Key."`
+	Session string          `json:"session,omitempty" doc:"Session to charge. Default: the account of the caller."`
+	State   string          `json:"state,omitempty" maxLength:"131072" doc:"State that came with the questions."`
+
+	Answers    json.RawMessage         `json:"-"` // to the questions of an earlier outcome, one JSON object by key; nil for none
+	Caller     toolyard.Caller         `json:"-"`
+	Features   json.RawMessage         `json:"-"` // MCP client capabilities; nil for a client that cannot be asked anything
+	Trace      toolyard.Trace          `json:"-"`
+	Meta       toolyard.Meta           `json:"-"` // may hold the session and the idempotency key too
+	OnProgress func(toolyard.Progress) `json:"-"`
+	Log        *slog.Logger            `json:"-"` // nil for the server's logger
+	Parent     *toolyard.Call          `json:"-"` // the call whose tool makes this one; nil for none
+}
+
+// Elicitation declares the capabilities of a front end that can ask its user questions.
+var Elicitation = json.RawMessage(`{"elicitation":{"form":{},"url":{}}}`)
+
+// CallOutcome is the result of a call, or the input that its tool requires before it continues.
+type CallOutcome struct {
+	Call          *toolyard.Call   // nil if nothing ran
+	Result        *toolyard.Result // nil if the call failed or requires input
+	InputRequired *InputRequired   // nil if the call has ended
+}
+
+// InputRequired holds the questions of a tool to the user. The tool continues when the same caller
+// repeats the call with the answers and the state.
+type InputRequired struct {
+	Questions map[string]toolyard.Question `json:"questions" doc:"Questions by the keys of their answers. If there are none, send back the state alone."`
+	State     string                       `json:"state" doc:"Opaque state to send back with the answers, for the same caller, tool, gate and args, within ten minutes. Each state is accepted once, or again with the same idempotency key."`
+}
