@@ -155,7 +155,7 @@ func serveYard(l net.Listener, ready func(), opts yard.Options) error {
 	if err != nil {
 		return err
 	}
-	opts.Version, opts.Log = "bench", slog.New(slog.NewJSONHandler(null, nil))
+	opts.Process.Version, opts.Log = "bench", slog.New(slog.NewJSONHandler(null, nil))
 	y, err := yard.New(opts)
 	if err != nil {
 		return err

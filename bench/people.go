@@ -160,7 +160,7 @@ func (t town) serve(ctx context.Context, address string) (base string, stop func
 	if err != nil {
 		return "", stop, err
 	}
-	y, err := yard.New(yard.Options{Tools: t.goods(), ConfigFile: file, Version: "bench", Log: slog.New(slog.DiscardHandler)})
+	y, err := yard.New(yard.Options{Tools: t.goods(), ConfigFile: file, Process: yard.Process{Version: "bench"}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return "", stop, err
 	}

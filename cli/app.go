@@ -37,7 +37,7 @@ func (a *app) rootCommand() *cobra.Command {
 		Short:         "MCP gateway and tool platform: serve one governed set of tools to AI agents.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Version:       a.opts.Version,
+		Version:       a.opts.Process.Version,
 	}
 	flags := root.PersistentFlags()
 	flags.StringVarP(&a.opts.ConfigFile, "config", "c", "", "configuration file (default: toolyard.yaml, if it exists)")
@@ -62,7 +62,7 @@ func (a *app) rootCommand() *cobra.Command {
 
 func newVersionCommand(a *app) *cobra.Command {
 	return &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, Run: func(*cobra.Command, []string) {
-		fmt.Fprintln(a.out, "toolyard", a.opts.Version)
+		fmt.Fprintln(a.out, "toolyard", a.opts.Process.Version)
 	}}
 }
 
@@ -126,33 +126,33 @@ func isFolder(path string) bool {
 }
 
 func (a *app) getenv(name string) string {
-	value, _ := a.opts.Getenv(name)
+	value, _ := a.opts.Process.Getenv(name)
 	return value
 }
 
 func (a *app) now() time.Time {
-	if a.opts.Now != nil {
-		return a.opts.Now()
+	if a.opts.Process.Now != nil {
+		return a.opts.Process.Now()
 	}
 	return time.Now()
 }
 
 // loadConfig returns the effective configuration, or the defaults if there is none.
 func (a *app) loadConfig() (*config.Source, error) {
-	return settings.ReadConfig(settings.Options{File: a.opts.ConfigFile, Store: a.opts.Store, Getenv: a.opts.Getenv})
+	return settings.ReadConfig(settings.Options{File: a.opts.ConfigFile, Store: a.opts.Store, Getenv: a.opts.Process.Getenv})
 }
 
 // createOperatorToken creates the token with which the person who started this process signs
 // in to the console while it runs. It is printed on a terminal only, and never logged.
-func (a *app) createOperatorToken() { a.opts.Operator = "tyl_" + rand.Text() }
+func (a *app) createOperatorToken() { a.opts.Command.OperatorToken = "tyl_" + rand.Text() }
 
 // consoleURL is the address of the console. The token is in the fragment, which browsers do
 // not send.
 func (a *app) consoleURL(base string) string {
-	if a.opts.Operator == "" {
+	if a.opts.Command.OperatorToken == "" {
 		return base + "/console/"
 	}
-	return base + "/console/#key=" + a.opts.Operator
+	return base + "/console/#key=" + a.opts.Command.OperatorToken
 }
 
 // How long commands wait for sources and servers before they go on with the available tools.

@@ -122,7 +122,7 @@ func (c *applyCommand) checkConfig(name string, text []byte) (*config.Source, er
 	if err := yard.CheckConfig(opts, text); err != nil {
 		return nil, err
 	}
-	return config.Parse(name, text, c.opts.Getenv)
+	return config.Parse(name, text, c.opts.Process.Getenv)
 }
 
 // sharedStore is the address of the store that a configuration is written to.
@@ -235,7 +235,7 @@ func (c *applyCommand) printChanges(old []byte, version int64, now *config.Sourc
 	before := &config.Source{Config: config.Default()}
 	if version > 0 {
 		var err error
-		if before, err = config.Parse(config.File, old, c.opts.Getenv); err != nil {
+		if before, err = config.Parse(config.File, old, c.opts.Process.Getenv); err != nil {
 			fmt.Fprintf(c.out, "The changes are not shown: version %d cannot be parsed here.\n", version)
 			return
 		}

@@ -32,7 +32,7 @@ func newApproveCommand(a *app) *cobra.Command {
 ask whether to approve them. Approvals are stored in toolyard.lock next to the configuration,
 or in the store if it is PostgreSQL; running replicas apply them at once.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a.opts.AskFirst = true // review the first definitions of a server too
+			a.opts.Command.RequireApproval = true // review the first definitions of a server too
 			return a.withYard(cmd.Context(), func(ctx context.Context, y *yard.Yard) error {
 				a.awaitServers(ctx, y, args[:min(1, len(args))]...)
 				return c.run(y, args)

@@ -24,7 +24,7 @@ func serveTools(t *testing.T, names ...string) string {
 // serveYard is the URL of a yard that runs until the test ends.
 func serveYard(t *testing.T, opts yard.Options) string {
 	t.Helper()
-	opts.Getenv = func(string) (string, bool) { return "", false }
+	opts.Process.Getenv = func(string) (string, bool) { return "", false }
 	y, err := yard.New(opts)
 	if err != nil {
 		t.Fatal(err)

@@ -39,11 +39,11 @@ func Main(opts yard.Options) {
 
 // Run runs one command and returns its exit code.
 func Run(ctx context.Context, opts yard.Options, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if opts.Getenv == nil {
-		opts.Getenv = os.LookupEnv //nolint:forbidigo // the only place that reads the environment
+	if opts.Process.Getenv == nil {
+		opts.Process.Getenv = os.LookupEnv //nolint:forbidigo // the only place that reads the environment
 	}
-	if opts.Version == "" {
-		opts.Version = buildVersion()
+	if opts.Process.Version == "" {
+		opts.Process.Version = buildVersion()
 	}
 	out := &checkedWriter{w: stdout}
 	a := &app{opts: opts, in: stdin, out: out, err: stderr}

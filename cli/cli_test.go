@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"toolyard": func() { cli.Main(yard.Options{Tools: basics.Tools(), Version: "v0.0.0-test"}) },
+		"toolyard": func() { cli.Main(yard.Options{Tools: basics.Tools(), Process: yard.Process{Version: "v0.0.0-test"}}) },
 	})
 }
 

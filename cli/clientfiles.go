@@ -25,7 +25,7 @@ type clientEnv struct {
 }
 
 func (a *app) clientEnv() (clientEnv, error) {
-	s := clientEnv{goos: runtime.GOOS, getenv: a.opts.Getenv}
+	s := clientEnv{goos: runtime.GOOS, getenv: a.opts.Process.Getenv}
 	s.home = cmp.Or(a.getenv("HOME"), a.getenv("USERPROFILE"))
 	if !filepath.IsAbs(s.home) {
 		return s, errors.New("HOME is not set; set it to your home directory")

@@ -150,7 +150,7 @@ func (c *demoCommand) createFolder() (err error) {
 func (c *demoCommand) setOptions() {
 	c.opts = yard.Options{
 		Tools: demo.Tools(), ConfigFile: filepath.Join(c.dir, config.File), Scripts: yard.Scripts{Cache: c.opts.Scripts.Cache},
-		Version: c.opts.Version, Now: c.opts.Now, Getenv: c.opts.Getenv,
+		Process: c.opts.Process,
 	}
 	c.createOperatorToken()
 }
@@ -183,8 +183,8 @@ func (c *demoCommand) prepare(ctx context.Context) error {
 
 // approveServers approves all definitions of the demo's servers.
 func (c *demoCommand) approveServers(ctx context.Context) error {
-	c.opts.AskFirst = true
-	defer func() { c.opts.AskFirst = false }()
+	c.opts.Command.RequireApproval = true
+	defer func() { c.opts.Command.RequireApproval = false }()
 	return c.withYard(ctx, func(ctx context.Context, y *yard.Yard) error {
 		c.awaitServers(ctx, y, demo.Servers...)
 		for _, id := range demo.Servers {

@@ -53,7 +53,7 @@ func startDemo(t *testing.T, c *demoCommand) (*runningDemo, func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, ended := make(chan *runningDemo, 1), make(chan error, 1)
-	c.app = &app{opts: yard.Options{Getenv: os.LookupEnv}, out: &bytes.Buffer{}, err: t.Output()}
+	c.app = &app{opts: yard.Options{Process: yard.Process{Getenv: os.LookupEnv}}, out: &bytes.Buffer{}, err: t.Output()}
 	c.onReady = func(y *yard.Yard, base string) { ready <- &runningDemo{y, base, c.dir} }
 	go func() { ended <- c.run(ctx) }()
 	stop := func() {

@@ -58,7 +58,7 @@ func (c *devCommand) chooseFolder(args []string) error {
 		return nil
 	}
 	if c.opts.ConfigFile != "" {
-		if source, err := config.Load(c.opts.ConfigFile, c.opts.Getenv); err != nil || source.Scripts != nil {
+		if source, err := config.Load(c.opts.ConfigFile, c.opts.Process.Getenv); err != nil || source.Scripts != nil {
 			return nil //nolint:nilerr // yard.New reports it with all other problems
 		}
 	}
@@ -77,7 +77,7 @@ func (c *devCommand) run(ctx context.Context) error {
 	c.opts.Scripts.OnLoad = s.showLoad
 	c.opts.Recorders = append(c.opts.Recorders, s)
 	c.opts.Log = slog.New(&screenLog{screen: s})
-	c.opts.Notes, c.opts.Watch = toolyard.SourceNotesRelative, "full"
+	c.opts.Command.SourceNotes, c.opts.Command.LiveArguments = toolyard.SourceNotesRelative, "full"
 	c.createOperatorToken()
 	y, err := yard.New(c.opts)
 	if err != nil {

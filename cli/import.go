@@ -103,7 +103,7 @@ func (c *importCommand) readAll(t *clientconfig.Translator, env clientEnv, args 
 // listenAddress is the configured address of this yard, or the default.
 func (c *importCommand) listenAddress() string {
 	if c.opts.ConfigFile != "" {
-		if s, err := config.Load(c.opts.ConfigFile, c.opts.Getenv); err == nil {
+		if s, err := config.Load(c.opts.ConfigFile, c.opts.Process.Getenv); err == nil {
 			return s.Listen
 		}
 	}

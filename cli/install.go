@@ -146,7 +146,7 @@ func (c *installCommand) stdioHints(client *clientconfig.Client) []string {
 	if c.opts.ConfigFile == "" {
 		return nil
 	}
-	source, err := config.Load(c.opts.ConfigFile, c.opts.Getenv)
+	source, err := config.Load(c.opts.ConfigFile, c.opts.Process.Getenv)
 	if err != nil {
 		return []string{fmt.Sprintf("Fix %s first: %v", c.opts.ConfigFile, err)}
 	}
@@ -203,7 +203,7 @@ func checkGate(c *config.Config, gate string) error {
 func (c *installCommand) address() (address string, hints []string, err error) {
 	cfg := config.Default()
 	if c.opts.ConfigFile != "" {
-		s, err := config.Load(c.opts.ConfigFile, c.opts.Getenv)
+		s, err := config.Load(c.opts.ConfigFile, c.opts.Process.Getenv)
 		if err != nil {
 			return "", nil, err
 		}

@@ -34,10 +34,10 @@ func newUser(t *testing.T) *user {
 func (u *user) run(args ...string) (code int, stdout, stderr string) {
 	u.t.Helper()
 	var out, errs bytes.Buffer
-	a := &app{in: strings.NewReader(u.types), out: &out, err: &errs, opts: yard.Options{Getenv: func(name string) (string, bool) {
+	a := &app{in: strings.NewReader(u.types), out: &out, err: &errs, opts: yard.Options{Process: yard.Process{Getenv: func(name string) (string, bool) {
 		value, ok := u.env[name]
 		return value, ok
-	}}}
+	}}}}
 	root := a.rootCommand()
 	root.SetArgs(args)
 	err := root.ExecuteContext(u.t.Context())

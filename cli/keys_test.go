@@ -44,7 +44,7 @@ func (d *desk) run(args ...string) (out, errs string, code int) {
 	d.t.Helper()
 	var stdout, stderr bytes.Buffer
 	noEnv := func(string) (string, bool) { return "", false }
-	a := &app{opts: yard.Options{Getenv: noEnv, ProviderKinds: markets.Kinds(), Now: func() time.Time { return d.now }}, in: strings.NewReader(""), out: &stdout, err: &stderr}
+	a := &app{opts: yard.Options{ProviderKinds: markets.Kinds(), Process: yard.Process{Getenv: noEnv, Now: func() time.Time { return d.now }}}, in: strings.NewReader(""), out: &stdout, err: &stderr}
 	root := a.rootCommand()
 	if d.file != "" {
 		args = append([]string{"--config", d.file}, args...)
@@ -363,7 +363,7 @@ func TestCheckAddress(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := newDesk(t, c.text)
-			a := &app{opts: yard.Options{ConfigFile: d.file, Gates: c.gates, Getenv: func(string) (string, bool) { return "", false }}}
+			a := &app{opts: yard.Options{ConfigFile: d.file, Gates: c.gates, Process: yard.Process{Getenv: func(string) (string, bool) { return "", false }}}}
 			y, err := yard.New(a.opts)
 			if err != nil {
 				t.Fatal(err)

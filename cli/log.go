@@ -36,7 +36,7 @@ func (a *app) logHandler(out io.Writer, format string, level slog.Level) slog.Ha
 		}
 		return slog.NewJSONHandler(out, o)
 	}
-	noColor, _ := a.opts.Getenv("NO_COLOR")
+	noColor, _ := a.opts.Process.Getenv("NO_COLOR")
 	return tint.NewTextHandler(out, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !terminal || noColor != "", ReplaceAttr: printableAttr})
 }
 

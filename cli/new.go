@@ -72,7 +72,7 @@ func (c *newCommand) folder() (string, error) {
 		fmt.Fprintln(c.out, "wrote", config.File)
 		return "tools", nil
 	}
-	source, err := config.Load(c.opts.ConfigFile, c.opts.Getenv)
+	source, err := config.Load(c.opts.ConfigFile, c.opts.Process.Getenv)
 	if err != nil {
 		return "", err
 	}

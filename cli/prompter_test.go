@@ -72,7 +72,7 @@ func confirming() *toolyard.Tool {
 
 func TestCallWithoutATerminalSaysThatOneIsNeeded(t *testing.T) {
 	t.Chdir(t.TempDir())
-	opts := yard.Options{Tools: []*toolyard.Tool{confirming()}, Getenv: func(string) (string, bool) { return "", false }}
+	opts := yard.Options{Tools: []*toolyard.Tool{confirming()}, Process: yard.Process{Getenv: func(string) (string, bool) { return "", false }}}
 	opts.Scripts.Cache = t.TempDir()
 	var out, errs bytes.Buffer
 	if code := Run(t.Context(), opts, []string{"call", "confirm"}, strings.NewReader(""), &out, &errs); code != exitTool || !strings.Contains(errs.String(), "in a terminal") {

@@ -31,7 +31,7 @@ func newServeCommand(a *app) *cobra.Command {
 			if err := c.flags.resolve(a); err != nil {
 				return usageError(err)
 			}
-			a.opts.NewLog = a.startLog
+			a.opts.Command.OpenLog = a.startLog
 			return fail(c.run(cmd.Context()))
 		},
 	}
@@ -46,7 +46,7 @@ func newServeCommand(a *app) *cobra.Command {
 func (c *serveCommand) run(ctx context.Context) error {
 	switch {
 	case !c.flags.http:
-		c.opts.Notes = toolyard.SourceNotesRelative
+		c.opts.Command.SourceNotes = toolyard.SourceNotesRelative
 	case isTerminal(c.err):
 		c.createOperatorToken()
 	}
@@ -80,10 +80,10 @@ func (c *serveCommand) ballast() []byte {
 // announce prints the address of each gate and of the console, or logs it without a terminal.
 func (c *serveCommand) announce(y *yard.Yard, baseURL string) {
 	if !isTerminal(c.err) {
-		c.opts.Log.Info("serving", "url", baseURL, "gates", y.Gates(), "version", c.opts.Version)
+		c.opts.Log.Info("serving", "url", baseURL, "gates", y.Gates(), "version", c.opts.Process.Version)
 		return
 	}
-	fmt.Fprintf(c.err, "\n  toolyard %s\n\n", c.opts.Version)
+	fmt.Fprintf(c.err, "\n  toolyard %s\n\n", c.opts.Process.Version)
 	for _, name := range y.Gates() {
 		v, ok := y.View(name)
 		if !ok {

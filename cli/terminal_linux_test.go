@@ -81,7 +81,7 @@ func TestCallSanitizesResultsOnATerminal(t *testing.T) {
 	for _, args := range [][]string{{"call", "evil"}, {"call", "evil", "--json"}} {
 		checkShown(t, onTerminal(t, func(terminal *os.File) {
 			env := func(string) (string, bool) { return "", false }
-			opts := yard.Options{Tools: []*toolyard.Tool{tool}, Getenv: env}
+			opts := yard.Options{Tools: []*toolyard.Tool{tool}, Process: yard.Process{Getenv: env}}
 			opts.Scripts.Cache = t.TempDir()
 			t.Chdir(t.TempDir())
 			if code := Run(t.Context(), opts, args, strings.NewReader(""), terminal, io.Discard); code != exitOK {
@@ -108,7 +108,7 @@ func TestDevSanitizesResultsOnATerminal(t *testing.T) {
 func TestLogsAreSanitizedOnATerminal(t *testing.T) {
 	for _, format := range []string{"text", "json"} {
 		checkShown(t, onTerminal(t, func(terminal *os.File) {
-			a := &app{err: terminal, opts: yard.Options{Getenv: func(string) (string, bool) { return "", false }}}
+			a := &app{err: terminal, opts: yard.Options{Process: yard.Process{Getenv: func(string) (string, bool) { return "", false }}}}
 			log, err := a.startLog("info", format, "")
 			if err != nil {
 				t.Fatal(err)
@@ -121,7 +121,7 @@ func TestLogsAreSanitizedOnATerminal(t *testing.T) {
 func TestCallAsksOnTheTerminal(t *testing.T) {
 	screen, terminal := openTerminal(t)
 	t.Chdir(t.TempDir())
-	opts := yard.Options{Tools: []*toolyard.Tool{confirming()}, Getenv: func(string) (string, bool) { return "", false }}
+	opts := yard.Options{Tools: []*toolyard.Tool{confirming()}, Process: yard.Process{Getenv: func(string) (string, bool) { return "", false }}}
 	opts.Scripts.Cache = t.TempDir()
 	if _, err := screen.WriteString("perhaps\nyes\n\n"); err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 // access authenticates callers and decides which gates they may use.
 type access struct {
 	program      func(*http.Request) (toolyard.Caller, error) // Options.Identify; nil for API keys
-	operator     string                                       // Options.Operator
+	operator     string                                       // Command.OperatorToken
 	verifier     *identity.Verifier                           // nil without a store
 	requiresKeys atomic.Bool                                  // a gate requires keys, or has done so since the start
 }

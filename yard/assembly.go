@@ -79,7 +79,7 @@ func (b *assembler) addSources(a *assembly) {
 	}
 	a.goTools = b.opts.Tools
 	if len(a.goTools) == 0 && len(a.sources) == 0 {
-		a.goTools = b.opts.Samples
+		a.goTools = b.opts.Command.Samples
 	}
 	if len(a.goTools) > 0 {
 		a.sources["go"] = toolyard.Static(a.goTools)
@@ -101,13 +101,13 @@ func (a *assembly) sameSources(b *assembly) bool {
 func (b *assembler) callPath(a *assembly) toolyard.Handler {
 	limits := a.Limits
 	recorders := slices.Concat([]toolyard.Recorder{callpath.Log{Logger: b.log}, b.metrics}, b.enforcement.recorders(), b.opts.Recorders)
-	path := callpath.Path(b.opts.Now, toolyard.Run,
-		callpath.At("record", callpath.Record(b.opts.Now, recorders...)),
+	path := callpath.Path(b.opts.Process.Now, toolyard.Run,
+		callpath.At("record", callpath.Record(b.opts.Process.Now, recorders...)),
 		callpath.At("recover", callpath.Recover()),
 		callpath.At("cap", callpath.Cap(int(limits.Args), 0)),
 		callpath.At("inject", callpath.Inject(b.log, b.provider(a))),
 		callpath.At("validate", callpath.Validate(time.Duration(limits.Timeout))),
-		callpath.At("admit", callpath.Admit(b.opts.Now, b.enforcement.admission, a.AdmissionRequest)),
+		callpath.At("admit", callpath.Admit(b.opts.Process.Now, b.enforcement.admission, a.AdmissionRequest)),
 		callpath.At("bound", callpath.Cap(0, int(limits.Result))), // inside admit: a result over the limit fails and is not charged
 		callpath.At("intend", callpath.Intend(recorders...)),
 		callpath.At(toolyard.StepRun, callpath.Deadline(time.Duration(limits.Timeout))),

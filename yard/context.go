@@ -71,7 +71,7 @@ func (b *assembler) newProvider(c *config.Source, kind string) (toolyard.Context
 		}
 		return nil, config.Faults{c.At(toolyard.Problem{Subject: "context." + kind, Message: message}, "context", kind)}
 	}
-	setup := ProviderSetup{Private: prefixes(c.Private), Now: b.opts.Now, Log: b.log}
+	setup := ProviderSetup{Private: prefixes(c.Private), Now: b.opts.Process.Now, Log: b.log}
 	if b.enforcement.store != nil {
 		setup.Links = b.enforcement.store
 	}

@@ -35,7 +35,7 @@ func newEnforcement(opts *Options, replica string, c *config.Source, s *store.St
 	e := &enforcement{store: s, retention: c.Record.Keep.Std()}
 	var shared admission.Store = &e.memory
 	if s != nil {
-		shared, e.verifier = s, identity.NewVerifier(s, opts.Now)
+		shared, e.verifier = s, identity.NewVerifier(s, opts.Process.Now)
 		e.record = record.New(s, record.Options{Arguments: args, Log: log, OnDrop: metrics.Lost})
 	}
 	e.admission = admission.New(shared, admission.Options{

@@ -20,49 +20,59 @@ const DefaultGate = config.DefaultGate
 
 // Options configure a yard. The zero value is a yard without tools.
 type Options struct {
-	Tools         []*toolyard.Tool                    // tools written in Go
-	Sources       map[string]toolyard.Source          // more sources of tools, by name
-	Clients       *toolyard.Clients                   // clients that tools can borrow
+	Tools   []*toolyard.Tool           // tools written in Go
+	Sources map[string]toolyard.Source // more sources of tools, by name
+	Scripts Scripts                    // a directory of TypeScript tools
+	Clients *toolyard.Clients          // clients that tools can borrow
+
+	Recorders     []toolyard.Recorder                 // notified of every call
 	Providers     map[string]toolyard.ContextProvider // context for tools, by kind
 	ProviderKinds map[string]ProviderKind             // more kinds of context, which the configuration enables
-	Scripts       Scripts                             // a directory of TypeScript tools
-	Samples       []*toolyard.Tool                    // tools of a yard that has no others
 
 	ConfigFile string          // empty for none
 	Store      string          // overrides the store of the file; without a file, the configuration is read from it and followed
-	Gates      []toolyard.Gate // gates of the program; gates of the file replace them by name
-	Recorders  []toolyard.Recorder
-	AskFirst   bool                 // require approval of every definition of a server, even of the first
-	Notes      toolyard.SourceNotes // for gates that do not set notes
-	Watch      string               // how much of arguments live observers see: off, shape or full; empty for as much as is recorded
+	Gates      []toolyard.Gate // gates of the file replace them by name
 
 	// Identify authenticates an HTTP request; an error refuses it. The roles viewer and operator
 	// let a caller read and change things in the API and the console. If nil, callers authenticate
 	// with API keys if there is a store, and are anonymous otherwise.
 	Identify func(*http.Request) (toolyard.Caller, error)
 
-	// Operator is a token that grants the role operator while the yard runs: the way into the
-	// console of a yard without API keys. Empty for none.
-	Operator string
-
-	Version string           // shown to clients
-	Log     *slog.Logger     // nil to discard
-	NewLog  NewLog           // opens the log that the configuration asks for, instead of Log
-	Now     func() time.Time // nil for time.Now
-	Getenv  func(string) (string, bool)
+	Log     *slog.Logger // nil to discard
+	Process Process
+	Command Command
 }
 
-// NewLog opens a log with the settings of the configuration.
-type NewLog func(level, format, file string) (*slog.Logger, error)
+// Process describes the program that a yard runs in.
+type Process struct {
+	Version string                      // shown to clients
+	Now     func() time.Time            // nil for time.Now
+	Getenv  func(string) (string, bool) // nil for os.LookupEnv
+}
+
+// Command holds options of command-line programs. Programs that embed a yard seldom need them.
+type Command struct {
+	Samples         []*toolyard.Tool     // tools of a yard that has no others
+	RequireApproval bool                 // require approval of every definition of a server, even of the first
+	SourceNotes     toolyard.SourceNotes // for gates that do not set notes
+	LiveArguments   string               // how much of arguments live observers see: off, shape or full; empty for as much as is recorded
+
+	// OperatorToken grants the role operator while the yard runs: the way into the console of a
+	// yard without API keys. Empty for none.
+	OperatorToken string
+
+	// OpenLog opens the log that the configuration asks for, which is used instead of Options.Log.
+	OpenLog func(level, format, file string) (*slog.Logger, error)
+}
 
 // complete sets defaults.
 func (o *Options) complete() error {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	if o.Now == nil {
-		o.Now = time.Now
+	if o.Process.Now == nil {
+		o.Process.Now = time.Now
 	}
-	if o.Getenv == nil {
-		o.Getenv = os.LookupEnv //nolint:forbidigo // for programs that embed a yard
+	if o.Process.Getenv == nil {
+		o.Process.Getenv = os.LookupEnv //nolint:forbidigo // for programs that embed a yard
 	}
 	for _, name := range []string{"go", "scripts"} {
 		if o.Sources[name] != nil {
@@ -74,7 +84,7 @@ func (o *Options) complete() error {
 
 func (o *Options) loader() settings.Options {
 	return settings.Options{
-		File: o.ConfigFile, Store: o.Store, Getenv: o.Getenv, Gates: o.Gates, Notes: o.Notes,
+		File: o.ConfigFile, Store: o.Store, Getenv: o.Process.Getenv, Gates: o.Gates, Notes: o.Command.SourceNotes,
 		Sources: slices.Collect(maps.Keys(o.Sources)), Providers: slices.Collect(maps.Keys(o.Providers)), ProviderKinds: slices.Sorted(maps.Keys(o.ProviderKinds)),
 	}
 }

@@ -64,7 +64,7 @@ func newStaffWith(t *testing.T, config string, opts yard.Options) *staff {
 		})
 	note := toolyard.Define(toolyard.Spec{Name: "note", Description: "Writes something down."},
 		func(context.Context, *toolyard.Call, struct{}) (string, error) { return "done", nil })
-	opts.Tools, opts.ConfigFile, opts.Operator = append(opts.Tools, greet, note), file, "tyl_local"
+	opts.Tools, opts.ConfigFile, opts.Command.OperatorToken = append(opts.Tools, greet, note), file, "tyl_local"
 	y, err := yard.New(opts)
 	if err != nil {
 		t.Fatal(err)

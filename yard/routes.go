@@ -56,7 +56,7 @@ func (y *Yard) serveReady(w http.ResponseWriter, _ *http.Request) {
 func (y *Yard) api(c *config.Source, sealKey func() httpapi.SealKey) http.Handler {
 	o := httpapi.Options{
 		Identify: y.access.identify, Yard: y.control, Live: y.live, Execute: y.control.Execute, Gates: y.control.Gates, CheckLink: y.opts.checkLink,
-		MaxBody: int64(c.Limits.Body), Now: y.opts.Now, Log: y.log,
+		MaxBody: int64(c.Limits.Body), Now: y.opts.Process.Now, Log: y.log,
 	}
 	if s := y.enforcement.store; s != nil {
 		o.Seal = sealKey

@@ -62,7 +62,7 @@ func (y *Yard) Serve(ctx context.Context, l net.Listener) error {
 func (y *Yard) logRefusedConnections() func(address string) {
 	var last atomic.Int64
 	return func(address string) {
-		now := y.opts.Now().Unix()
+		now := y.opts.Process.Now().Unix()
 		if before := last.Load(); now-before >= 60 && last.CompareAndSwap(before, now) {
 			y.log.Warn("connection refused: limits.connections is reached", "address", address)
 		}

@@ -69,7 +69,7 @@ func (b *assembler) newVault(c *config.Config) *secret.Vault {
 		named[name] = string(ref)
 	}
 	return secret.NewVault(secret.Options{
-		Named: named, Getenv: b.opts.Getenv, Dir: filepath.Dir(b.opts.ConfigFile), Identity: b.beside(c.Identity),
+		Named: named, Getenv: b.opts.Process.Getenv, Dir: filepath.Dir(b.opts.ConfigFile), Identity: b.beside(c.Identity),
 		Warn: func(message string) { b.log.Warn("secret file is not protected", "problem", message) },
 	})
 }
@@ -93,11 +93,11 @@ func (b *assembler) serverOptions(id string, c serverConfig, vault *secret.Vault
 		ID: id, Transport: upstream.Transport(c.Transport), URL: c.URL, Dir: b.beside(c.Dir), Connections: c.Limits.Concurrency,
 		Tools: c.Tools, Resources: c.Resources, Effects: c.Effects, Trust: c.Trust == "annotations",
 		Pins: pins{b.pins}, Pinning: upstream.Pinning(c.Pin), Timeout: time.Duration(c.Limits.Timeout), Timeouts: make(map[string]time.Duration),
-		Name: "toolyard", Version: b.opts.Version, Self: b.replica, Redact: vault.Redact, Log: b.log,
+		Name: "toolyard", Version: b.opts.Process.Version, Self: b.replica, Redact: vault.Redact, Log: b.log,
 		Env:     func() ([]string, error) { return environment(c.Env, vault) },
 		Headers: func() (http.Header, error) { return headers(&c.Server, vault) },
 	}
-	if b.opts.AskFirst && o.Pinning != upstream.PinOff {
+	if b.opts.Command.RequireApproval && o.Pinning != upstream.PinOff {
 		o.Pinning = upstream.PinApprove
 	}
 	if c.Command != "" {

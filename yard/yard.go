@@ -99,12 +99,12 @@ func open(opts Options, loader *settings.Loader) (*Yard, error) {
 		return nil, errors.Join(err, loader.Close())
 	}
 	log := opts.Log
-	if opts.NewLog != nil {
-		if log, err = opts.NewLog(source.Log.Level, source.Log.Format, source.Log.File); err != nil {
+	if opts.Command.OpenLog != nil {
+		if log, err = opts.Command.OpenLog(source.Log.Level, source.Log.Format, source.Log.File); err != nil {
 			return nil, errors.Join(fmt.Errorf("log: %w", err), loader.Close())
 		}
 	}
-	tracer, err := telemetry.NewTracer(context.Background(), source.Name, opts.Version, opts.Getenv)
+	tracer, err := telemetry.NewTracer(context.Background(), source.Name, opts.Process.Version, opts.Process.Getenv)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("traces: %w", err), loader.Close())
 	}
@@ -124,7 +124,7 @@ func (y *Yard) assemble(source *config.Source) error {
 	secrets := &redactor{}
 	args := record.Arguments{Keep: record.Keep(source.Record.Arguments), Redact: secrets.redact}
 	y.enforcement = newEnforcement(&y.opts, y.replica, source, s, args, y.metrics, y.log)
-	y.access = &access{program: y.opts.Identify, operator: y.opts.Operator, verifier: y.enforcement.verifier}
+	y.access = &access{program: y.opts.Identify, operator: y.opts.Command.OperatorToken, verifier: y.enforcement.verifier}
 	y.pinsInStore = pinsInStore(y.loader, source)
 	if y.pins, err = openPins(y.opts.ConfigFile, y.pinsInStore, s, y.log); err != nil {
 		return err
@@ -158,7 +158,7 @@ func (y *Yard) serve(source *config.Source, a *assembly, s *store.Store) {
 		y.log.Info("tool", "event", e.Kind, "tool", e.Tool.Name, "source", e.Source)
 	}})
 	y.server = mcpserver.New(mcpserver.Options{
-		Name: source.Name, Version: y.opts.Version, Clients: y.opts.Clients, Log: y.log, Now: y.opts.Now,
+		Name: source.Name, Version: y.opts.Process.Version, Clients: y.opts.Clients, Log: y.log, Now: y.opts.Process.Now,
 		MaxBody: int64(source.Limits.Body), Admit: y.access.admit, Toolbox: &toolbox{y.publisher}, Down: y.Down, Yard: y.replica,
 		StateKey: func() []byte { key := sealKey(); return key[:] }, Tokens: y.enforcement.tokens(),
 		Fleet: y.enforcement.fleet(), Replica: y.replica, MaxStreams: source.Limits.Streams,
@@ -167,9 +167,9 @@ func (y *Yard) serve(source *config.Source, a *assembly, s *store.Store) {
 		},
 	})
 	y.control = control.New(controlled{y}, control.Options{
-		Version: y.opts.Version, Replica: y.replica, Started: y.opts.Now(), Arguments: y.opts.Watch,
+		Version: y.opts.Process.Version, Replica: y.replica, Started: y.opts.Process.Now(), Arguments: y.opts.Command.LiveArguments,
 		Keys: y.enforcement.verifier != nil && y.opts.Identify == nil, Store: s, Loader: y.loader,
-		Admission: y.enforcement.admission, MCP: y.server, Now: y.opts.Now,
+		Admission: y.enforcement.admission, MCP: y.server, Now: y.opts.Process.Now,
 	})
 	y.apply(a)
 	y.handler = y.routes(source, sealKey)
@@ -184,11 +184,11 @@ func (y *Yard) close(ctx context.Context) error {
 
 // newLive returns the hub of live calls. It sends results only if arguments are sent in full.
 func newLive(opts *Options, s *store.Store, args record.Arguments, secrets *redactor) *live.Hub {
-	if opts.Watch != "" {
-		args.Keep = record.Keep(opts.Watch)
+	if opts.Command.LiveArguments != "" {
+		args.Keep = record.Keep(opts.Command.LiveArguments)
 	}
 	o := live.Options{
-		Now: opts.Now, Row: func(c *toolyard.Call, o toolyard.Outcome) *store.CallRow { return record.Row(c, o, args) },
+		Now: opts.Process.Now, Row: func(c *toolyard.Call, o toolyard.Outcome) *store.CallRow { return record.Row(c, o, args) },
 	}
 	if args.Keep == record.Full {
 		o.Result = secrets.result

@@ -337,15 +337,15 @@ func TestTheConfigurationShapesTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	log, asked := &diary{}, ""
-	opts := yard.Options{ConfigFile: file, Tools: basics.Tools(), NewLog: func(level, format, file string) (*slog.Logger, error) {
+	opts := yard.Options{ConfigFile: file, Tools: basics.Tools(), Command: yard.Command{OpenLog: func(level, format, file string) (*slog.Logger, error) {
 		asked += fmt.Sprint(level, " ", format, " ", filepath.Base(file))
 		return slog.New(slog.NewTextHandler(log, nil)), nil
-	}}
+	}}}
 	start(t, opts)
 	if asked != "debug json yard.log" || !log.has("TOOL_REGISTERED") {
 		t.Errorf("asked for %q", asked)
 	}
-	opts.NewLog = func(string, string, string) (*slog.Logger, error) { return nil, errors.New("disk full") }
+	opts.Command.OpenLog = func(string, string, string) (*slog.Logger, error) { return nil, errors.New("disk full") }
 	if _, err := yard.New(opts); err == nil || err.Error() != "log: disk full" {
 		t.Error(err)
 	}

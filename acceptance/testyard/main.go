@@ -33,7 +33,7 @@ func main() {
 	clients := &toolyard.Clients{}
 	toolyard.Lend[broker](clients, theBroker, toolyard.Write)
 	cli.Main(yard.Options{
-		Tools: tools, Clients: clients, Identify: identify(os.Getenv("TESTYARD_KEYS")), Operator: os.Getenv("TESTYARD_OPERATOR"),
+		Tools: tools, Clients: clients, Identify: identify(os.Getenv("TESTYARD_KEYS")), Command: yard.Command{OperatorToken: os.Getenv("TESTYARD_OPERATOR")},
 		Sources: sources, ProviderKinds: markets.Kinds(),
 	})
 }

@@ -8,4 +8,4 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-func main() { cli.Main(yard.Options{Samples: basics.Tools(), ProviderKinds: markets.Kinds()}) }
+func main() { cli.Main(yard.Options{ProviderKinds: markets.Kinds(), Command: yard.Command{Samples: basics.Tools()}}) }
