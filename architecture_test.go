@@ -45,8 +45,8 @@ func packages(t *testing.T) (list []goPackage) {
 // imports says what each package may import of this module. Imports point towards the
 // root; a package that is not here may import nothing but the root.
 var imports = map[string][]string{
-	"":                                  {"/internal/jsonschema", "/internal/trust/untrusted"},
-	"/internal/jsonschema":              {"/internal/trust/untrusted"},
+	"":                                  {"/internal/trust/jsonschema", "/internal/trust/untrusted"},
+	"/internal/trust/jsonschema":        {"/internal/trust/untrusted"},
 	"/internal/callpath":                {"", "/internal/admission"},
 	"/toolyardtest":                     {"", "/internal/callpath"},
 	"/acceptance/fakemarkets":           {},
@@ -54,8 +54,8 @@ var imports = map[string][]string{
 	"/internal/trust/identity":          {""},
 	"/internal/admission/admissiontest": {"", "/internal/admission", "/internal/admission/ledger"},
 	"/internal/demo":                    {"", "/internal/admission/ledger"},
-	"/internal/store":                   {"", "/internal/trust/identity", "/internal/admission/ledger"},
-	"/internal/admission":               {"", "/internal/store", "/internal/admission/ledger"},
+	"/internal/store":                   {"", "/internal/trust/identity", "/internal/admission/ledger", "/internal/backoff"},
+	"/internal/admission":               {"", "/internal/store", "/internal/admission/ledger", "/internal/backoff"},
 	"/internal/store/record":            {"", "/internal/store", "/internal/trust/strictjson", "/internal/trust/untrusted"},
 	"/internal/serve":                   {""},
 	"/internal/serve/httpapi":           {"", "/internal/config", "/internal/control/export", "/internal/trust/identity", "/internal/control/live", "/internal/control/search", "/internal/store", "/internal/trust/inbound", "/internal/trust/seal", "/internal/trust/strictjson", "/internal/trust/untrusted", "/internal/admission/ledger", "/internal/serve"},
@@ -83,11 +83,11 @@ var imports = map[string][]string{
 	"/internal/config":                  {"", "/internal/trust/untrusted"},
 	"/internal/config/settings":         {"", "/internal/admission", "/internal/config", "/internal/sources/pin", "/internal/store"},
 	"/internal/control":                 {"", "/upstream", "/internal/admission", "/internal/config", "/internal/config/settings", "/internal/control/registry", "/internal/serve", "/internal/serve/httpapi", "/internal/serve/mcpserver", "/internal/store"},
-	"/internal/sources/pin":             {"/internal/trust/safefile", "/internal/trust/strictjson"},
+	"/internal/sources/pin":             {"/internal/trust/safefile", "/internal/trust/strictjson", "/internal/backoff"},
 	"/internal/trust/secret":            {"", "/internal/trust/safefile"},
 	"/internal/config/clientconfig":     {"", "/internal/trust/untrusted"},
-	"/upstream":                         {"", "/internal/sources/pin", "/internal/trust/framing", "/internal/trust/outbound", "/internal/trust/paramheader", "/internal/trust/strictjson", "/internal/trust/subprocess", "/internal/trust/untrusted"},
-	"/yard":                             {"", "/internal/callpath", "/script", "/upstream", "/internal/serve", "/internal/serve/httpapi", "/internal/sources/catalog", "/internal/config", "/internal/config/settings", "/internal/serve/console", "/internal/admission", "/internal/trust/identity", "/internal/control", "/internal/control/live", "/internal/serve/mcpserver", "/internal/sources/pin", "/internal/store/record", "/internal/trust/secret", "/internal/store", "/internal/telemetry", "/internal/trust/inbound", "/internal/trust/safefile", "/internal/admission/ledger"},
+	"/upstream":                         {"", "/internal/sources/pin", "/internal/trust/framing", "/internal/trust/outbound", "/internal/trust/paramheader", "/internal/trust/strictjson", "/internal/trust/subprocess", "/internal/trust/untrusted", "/internal/backoff"},
+	"/yard":                             {"", "/internal/callpath", "/script", "/upstream", "/internal/serve", "/internal/serve/httpapi", "/internal/sources/catalog", "/internal/config", "/internal/config/settings", "/internal/serve/console", "/internal/admission", "/internal/trust/identity", "/internal/control", "/internal/control/live", "/internal/serve/mcpserver", "/internal/sources/pin", "/internal/store/record", "/internal/trust/secret", "/internal/store", "/internal/telemetry", "/internal/trust/inbound", "/internal/trust/safefile", "/internal/admission/ledger", "/internal/backoff"},
 	"/cli":                              {"", "/yard", "/internal/demo", "/script", "/upstream", "/internal/config", "/internal/config/clientconfig", "/internal/config/settings", "/internal/trust/identity", "/internal/store", "/internal/trust/outbound", "/internal/trust/strictjson", "/internal/trust/subprocess", "/internal/trust/untrusted", "/internal/admission/ledger"},
 	"/cmd/toolyard":                     {"/cli", "/yard", "/packs/basics", "/packs/markets"},
 	"/acceptance/testyard":              {"", "/cli", "/yard", "/packs/markets"},
@@ -95,6 +95,7 @@ var imports = map[string][]string{
 	"/bench":                            {"", "/script", "/upstream", "/yard", "/internal/admission", "/internal/trust/identity", "/internal/store/pgtest", "/internal/store/record", "/internal/store", "/internal/admission/ledger"},
 	"/examples/greet":                   {"", "/cli", "/yard"},
 	"/examples/embed":                   {"", "/yard"},
+	"/internal/sources/catalog":         {"", "/internal/backoff"},
 }
 
 // cages say which packages may import a third party.

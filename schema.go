@@ -12,7 +12,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/toolyard/toolyard/internal/jsonschema"
+	"github.com/toolyard/toolyard/internal/trust/jsonschema"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/backoff"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 	"github.com/toolyard/toolyard/internal/trust/subprocess"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
@@ -180,7 +180,7 @@ func (v *Server) Run(ctx context.Context, publish func([]*toolyard.Tool)) error 
 		v.fail(err, s != nil && pause <= patience)
 		say()
 		tried()
-		v.pause(ctx, jittered(pause))
+		v.pause(ctx, backoff.Jitter(pause))
 		pause = min(2*pause, lastPause)
 	}
 	return nil
@@ -219,11 +219,6 @@ const slowStart = time.Second
 // patience is how long a caller is made to wait for a server that is about to be started
 // again.
 const patience = time.Second
-
-// jittered is about a pause: servers that failed together do not come back together.
-func jittered(pause time.Duration) time.Duration {
-	return pause/2 + rand.N(pause) //nolint:gosec // jitter needs no secret
-}
 
 // attend opens a session and looks after it until it ends. The session is nil if it was
 // never of use.
@@ -277,7 +272,7 @@ const (
 // watch looks at the server again when it says that something changed, and now and then
 // anyway. It ends with the session.
 func (v *Server) watch(ctx context.Context, s *session, say func()) error {
-	again := time.NewTicker(jittered(refresh) + refresh/2)
+	again := time.NewTicker(backoff.Jitter(refresh) + refresh/2)
 	defer again.Stop()
 	for {
 		look := v.list

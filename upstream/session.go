@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/backoff"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
@@ -430,7 +431,7 @@ func (s *session) follow(ctx context.Context) {
 			return
 		case <-s.link.gone():
 			return
-		case <-time.After(jittered(pause)):
+		case <-time.After(backoff.Jitter(pause)):
 		}
 		select {
 		case s.changed <- struct{}{}:

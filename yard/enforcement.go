@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission"
+	"github.com/toolyard/toolyard/internal/backoff"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/serve/mcpserver"
 	"github.com/toolyard/toolyard/internal/store"
@@ -131,7 +131,7 @@ func (e *enforcement) maintain(ctx context.Context, log *slog.Logger) {
 			log.Warn("store maintenance failed; retrying in about an hour", "error", err)
 		}
 		select {
-		case <-time.After(time.Hour/2 + rand.N(time.Hour)): //nolint:gosec // jitter need not be secret
+		case <-time.After(backoff.Jitter(time.Hour)):
 		case <-ctx.Done():
 			return
 		}

@@ -3,11 +3,11 @@ package admission
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/backoff"
 	"github.com/toolyard/toolyard/internal/store"
 )
 
@@ -93,7 +93,7 @@ func (d *Desk) Run(ctx context.Context) {
 			continue
 		}
 		pause = min(max(2*pause, 20*time.Millisecond), 500*time.Millisecond)
-		d.rest(ctx, pause/2+rand.N(pause), false) //nolint:gosec // a pause need not be secret
+		d.rest(ctx, backoff.Jitter(pause), false)
 	}
 	<-swept
 	d.close(context.WithoutCancel(ctx))
@@ -492,7 +492,7 @@ func (d *Desk) abandon(v *visitor) {
 // sweep ends what others left behind.
 func (d *Desk) sweep(ctx context.Context) {
 	for ctx.Err() == nil {
-		d.rest(ctx, sweepTime/2+rand.N(sweepTime), false) //nolint:gosec // a pause need not be secret
+		d.rest(ctx, backoff.Jitter(sweepTime), false)
 		for more, n := true, 0; more && n < maxSweeps && ctx.Err() == nil; n++ {
 			var err error
 			more, err = d.store.Sweep(ctx, 200)

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/backoff"
 )
 
 // MaxDocument is how many bytes a document may have.
@@ -88,7 +88,7 @@ type follower struct {
 // pollPause is how long documents are not looked at although nothing was heard of a change.
 // It differs from time to time, so that replicas do not ask all at once.
 func pollPause() time.Duration {
-	return 400*time.Millisecond + rand.N(200*time.Millisecond) //nolint:gosec // a pause need not be secret
+	return 300*time.Millisecond + backoff.Jitter(200*time.Millisecond)
 }
 
 // rest waits for a while, or until ctx ends.
@@ -217,7 +217,7 @@ func (p *postgres) follow(ctx context.Context, f follower) {
 		if pause = min(2*pause, lastReconnect); listened {
 			pause = firstReconnect
 		}
-		rest(ctx, pause/2+rand.N(pause)) //nolint:gosec // a pause need not be secret
+		backoff.Sleep(ctx, pause)
 	}
 }
 

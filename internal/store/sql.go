@@ -8,12 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/toolyard/toolyard/internal/backoff"
 )
 
 // ErrAway means that the database cannot be reached, or cannot write now. What was asked of
@@ -35,10 +36,8 @@ func retry(ctx context.Context, do func() (again bool, err error)) error {
 		if !again || try == maxTries {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, pause/2) {
 			return err
-		case <-time.After(rand.N(pause)): //nolint:gosec // a pause need not be secret
 		}
 		pause = min(2*pause, maxPause)
 	}

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"reflect"
 	"runtime/debug"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/backoff"
 )
 
 // Generation is everything that the sources offered at one moment. It never changes:
@@ -192,10 +192,8 @@ func (c *Catalog) supervise(ctx context.Context, id string, o *offer) {
 		}
 		c.opts.Log.Warn("source failed", "source", id, "error", err, "again", pause)
 		c.say(o, func() { o.failure = &toolyard.Problem{Source: id, Subject: id, Message: err.Error()} })
-		select {
-		case <-ctx.Done():
+		if !backoff.Sleep(ctx, pause) {
 			return
-		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // jitter needs no secret
 		}
 		pause = min(2*pause, lastPause)
 	}

@@ -7,12 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/toolyard/toolyard/internal/backoff"
 )
 
 // Entry is what is known about one server.
@@ -318,7 +319,7 @@ func (b *Book) set(server string, next func(old *Entry) (*Entry, error)) error {
 		if !errors.Is(err, ErrChanged) || try == maxTries {
 			return err
 		}
-		time.Sleep(rand.N(min(time.Duration(try)*time.Millisecond, maxPause))) //nolint:gosec // a pause need not be secret
+		time.Sleep(backoff.Jitter(min(time.Duration(try)*time.Millisecond, maxPause) / 2))
 	}
 }
 
