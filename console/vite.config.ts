@@ -1,10 +1,9 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
 
-// The console is embedded in the binary and served under /console, under a policy that
-// allows no inline script and no inline style. So nothing is inlined, and chunks are
-// loaded by plain module imports, which need no polyfill.
-// Small modules that nearly every screen needs come in a few files instead of dozens.
+// The console is embedded in the binary and served under /console. Its Content Security Policy
+// forbids inline scripts and styles, so nothing is inlined and there is no preload polyfill. Small
+// modules that nearly every screen needs are grouped into a few files.
 const groups = [
   { name: "icons", test: /node_modules\/lucide-react/ },
   { name: "parts", test: /src\/(components\/((Badge|Button|Card|Code|Page|States|Time)\.|charts\/)|format\/)/ },
@@ -15,7 +14,7 @@ export default defineConfig({
   plugins: [react()],
   build: {
     outDir: "../internal/serve/console/built",
-    emptyOutDir: false, // its README is in git; scripts/clean.mjs removes what is old
+    emptyOutDir: false, // its README is tracked; scripts/clean.mjs removes old files
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     target: ["chrome123", "firefox121", "safari17.5"],

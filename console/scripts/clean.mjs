@@ -1,5 +1,5 @@
-// Removes what earlier builds left beside the one that was just made: files that its manifest
-// does not name. It runs after the build, so that one that fails leaves the last one.
+// Removes files of earlier builds: those that are not in the manifest. It runs after the build, so
+// that a failed build keeps the previous one.
 import { readdir, readFile, rm } from "node:fs/promises";
 
 const built = new URL("../../internal/serve/console/built/", import.meta.url);

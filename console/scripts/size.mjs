@@ -1,6 +1,5 @@
-// Fails when the first load is larger than its budget: index.html, the script and style
-// that it names, the chunks that these import, and what the overview adds. Fonts are files of their
-// own, which browsers keep; they are listed and do not count.
+// Fails if the first load exceeds its budget: index.html, its script and style sheet, the chunks they
+// import, and the overview. Fonts are listed but not counted, since browsers cache them separately.
 import { readFile } from "node:fs/promises";
 import { gzipSync } from "node:zlib";
 
@@ -28,10 +27,10 @@ for (const file of files) {
   total += size;
   console.log(`${String(size).padStart(8)}  ${file}`);
 }
-console.log(`${String(total).padStart(8)}  first load, gzip; the budget is ${budget}`);
+console.log(`${String(total).padStart(8)}  first load (gzip), budget ${budget}`);
 const fonts = Object.values(manifest).map(({ file }) => file).filter((file) => file.endsWith("latin-wght-normal.woff2") || /-latin-wght-normal-[^/]*\.woff2$/.test(file));
-for (const file of fonts) console.log(`${String((await readFile(new URL(file, built))).length).padStart(8)}  ${file}, a font that is loaded beside it and kept`);
+for (const file of fonts) console.log(`${String((await readFile(new URL(file, built))).length).padStart(8)}  ${file}, font, not counted`);
 if (total > budget) {
-  console.error("The first load is over its budget.");
+  console.error("The first load exceeds its budget.");
   process.exit(1);
 }

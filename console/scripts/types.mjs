@@ -1,5 +1,5 @@
-// Writes the types of the API to src/api/schema. What was there is removed first: should the
-// document not be readable, nothing compiles with the types of another one.
+// Generates the API types in src/api/schema. The folder is removed first, so that a failure cannot
+// leave stale types behind.
 import { rm } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { createClient } from "@hey-api/openapi-ts";

@@ -14,7 +14,7 @@ const SignIn = lazy(() => import("./screens/SignIn"));
 const NotAllowed = lazy(() => import("./screens/NotAllowed"));
 const SignInAgain = lazy(() => import("./screens/SignInAgain"));
 
-/** Asks who is there, and shows what they may see of the yard; the sign-in to who is not known. */
+/** Loads the signed-in caller and shows the screens, or the sign-in form. */
 export function App() {
   const me = useQuery(queries.me());
   return (
@@ -28,7 +28,7 @@ export function App() {
 function Screen({ data: me, error, refetch, isPending }: Pick<ReturnType<typeof useQuery<Me>>, "data" | "error" | "refetch" | "isPending">) {
   useFocusOnNavigation();
   const refused = error instanceof ApiError && error.status === 401;
-  const [signedInAs, setSignedInAs] = useState<Me>(); // who was here since the page was loaded; signing out loads it anew
+  const [signedInAs, setSignedInAs] = useState<Me>(); // kept after the sign-in expires, so the page stays in place; signing out reloads it
   if (me && isSignedIn(me) && (me.caller !== signedInAs?.caller || me.role !== signedInAs.role)) setSignedInAs(me);
   const hasEnded = refused || me?.role === "anonymous";
   const here = me && isSignedIn(me) ? me : hasEnded ? signedInAs : undefined;
@@ -51,7 +51,7 @@ function Screen({ data: me, error, refetch, isPending }: Pick<ReturnType<typeof 
   return <ErrorState error={error} onRetry={() => void refetch()} />;
 }
 
-/** The frame while it is not known who is there. */
+/** The layout while the caller is loading. index.html has the same markup. */
 function Waiting() {
   return (
     <div className="Layout">
@@ -64,7 +64,7 @@ function Waiting() {
   );
 }
 
-/** The screen of the address, if it is for who is here. */
+/** The screen of the current route, if the caller may view it. */
 function CurrentScreen({ me }: { me: Me }) {
   const route = useMatches({ select: (matches) => matches.at(-1)?.routeId ?? "" });
   if (canView(me) || isOwn(route) || route === rootRouteId) return <Outlet />;
@@ -84,7 +84,7 @@ function SignInScreen() {
   );
 }
 
-/** Another screen takes the focus, so that it is read from its beginning. */
+/** Moves the focus to a new screen, so that screen readers start at its top. */
 function useFocusOnNavigation() {
   const path = useLocation({ select: (location) => location.pathname });
   const first = useRef(true);

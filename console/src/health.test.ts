@@ -17,5 +17,5 @@ describe("health", () => {
     [{ problems: 3, waiting: 2 }, "warn", "1 problem"],
     [{ problems: 2, waiting: 2 }, "warn", "2 pending"],
     [{ servers: { up: 1, down: 0, starting: 1 } }, "info", "Starting"],
-  ] as const)("says the worst of %j", (change, tone, word) => expect(health({ ...well, ...change })).toEqual([tone, word]));
+  ] as const)("reports the worst state of %j", (change, tone, word) => expect(health({ ...well, ...change })).toEqual([tone, word]));
 });

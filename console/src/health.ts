@@ -2,17 +2,17 @@ import type { Overview } from "./api/types";
 import type { Tone } from "./components/Badge";
 import { plural } from "./format";
 
-/** Whether the store is away; a yard may also do without one. */
+/** Reports whether a configured store is down. */
 export function storeDown({ store }: Overview): boolean {
   return store.kind !== "none" && !store.up;
 }
 
-/** The problems that are not definitions pending approval, which are listed by themselves. */
+/** The number of problems other than pending approvals, which are listed separately. */
 export function otherProblems({ problems, waiting }: Overview): number {
   return Math.max(0, problems - waiting);
 }
 
-/** The health of the yard, in a mark and a few words. */
+/** The health of the yard as a tone and a short text. */
 export function health(overview: Overview): [Tone, string] {
   if (storeDown(overview)) return ["bad", "Store down"];
   if (overview.servers.down > 0) return ["bad", `${plural(overview.servers.down, "server")} down`];

@@ -20,17 +20,17 @@ const client: QueryClient = new QueryClient({
   },
 });
 
-/** A sign-in that ended is noticed by the next request: ask who is there once more. */
+/** Reloads the caller when a request reports that the sign-in has expired. */
 function refetchMe(error: unknown) {
   if (error instanceof ApiError && error.status === 401) void client.invalidateQueries({ queryKey: ["me"] });
 }
 
-/** What may be better in a moment: the yard away or busy, but no refusal. */
+/** Reports whether a retry may succeed: the yard is unreachable or busy. */
 function isTransient(error: unknown): boolean {
   return !(error instanceof ApiError) || error.status === 0 || error.status === 429 || error.status >= 500;
 }
 
-/** A part of the page that cannot be loaded is of another version, or the yard is away: the page is loaded anew, once. */
+/** A chunk fails to load after an upgrade of the yard: reload the page once. */
 window.addEventListener("vite:preloadError", (event) => {
   const last = Number(sessionStorage.getItem("toolyard.reloaded") ?? 0);
   if (!navigator.onLine || Date.now() - last < 10_000) return;

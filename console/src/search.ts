@@ -1,5 +1,5 @@
-// The part of the address after "?": plain text, as people and other programs write it. The
-// router's own way is JSON, which would put quotes around numbers.
+// Search parameters of the URL as plain strings. The router's default is JSON, which would quote
+// numbers.
 
 export type TextSearch<K extends string> = { [name in K]?: string | undefined };
 
@@ -16,12 +16,12 @@ export function stringifySearch(search: Record<string, unknown>): string {
   return text === "" ? "" : `?${text}`;
 }
 
-/** One of a few values, if the text is one of them. */
+/** The text, if it is one of the allowed values. */
 export function oneOf<V extends string>(values: readonly V[], text: string | undefined): V | undefined {
   return values.find((value) => value === text);
 }
 
-/** A check of the search of a route: it takes the named texts and leaves the rest out. */
+/** A validateSearch function for a route that accepts only the named parameters. */
 export function texts<K extends string>(...names: K[]) {
   return (search: Record<string, unknown>): TextSearch<K> => {
     const taken: TextSearch<K> = {};

@@ -5,13 +5,13 @@ export type Theme = "system" | "light" | "dark";
 const name = "toolyard.theme";
 const listeners = new Set<() => void>();
 
-/** The theme that the reader chose; the system's when there is no choice. */
+/** The chosen theme; by default that of the system. */
 export function theme(): Theme {
   try {
     const kept = localStorage.getItem(name);
     return kept === "light" || kept === "dark" ? kept : "system";
   } catch {
-    return "system"; // the browser keeps nothing
+    return "system"; // storage is blocked
   }
 }
 
@@ -20,7 +20,7 @@ export function setTheme(next: Theme) {
     if (next === "system") localStorage.removeItem(name);
     else localStorage.setItem(name, next);
   } catch {
-    // It counts until the page is left.
+    // Storage is blocked: the theme lasts until the page is closed.
   }
   showTheme(next);
   for (const each of listeners) each();

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "react";
 
-/** A value that follows another one after it has rested for a while. */
+/** A debounced value. */
 export function useDelayed<T>(value: T, ms: number): T {
   const [delayed, setDelayed] = useState(value);
   useEffect(() => {

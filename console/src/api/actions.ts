@@ -1,5 +1,5 @@
-// What people can do: one function for each request that changes something. Screens call
-// them in a useMutation and invalidate the queries that they touch.
+// One function per request that changes something. Screens call them in useMutation and
+// invalidate the affected queries.
 import { path, post, put, remove } from "./client";
 import { forgetSecret, storeSecret } from "./secret";
 import type * as api from "./types";
@@ -10,7 +10,7 @@ export async function signIn(key: string): Promise<api.Me> {
   return me;
 }
 
-/** Ends the sign-in in this browser, also when the yard cannot be reached: without the secret the cookie is worth nothing. */
+/** Ends the sign-in in this browser. It also works offline: without the page secret the cookie is useless. */
 export function signOut(): Promise<void> {
   forgetSecret();
   return remove("/signin");

@@ -3,7 +3,7 @@ import type { Issue, ProblemDetails } from "./types";
 
 const prefix = "/api/v1";
 
-/** A refusal of the API, or a failure to reach it (status 0). */
+/** An error response of the API, or a failure to reach it (status 0). */
 export class ApiError extends Error {
   readonly code: string;
   readonly status: number;
@@ -22,7 +22,7 @@ export class ApiError extends Error {
 
 export type Query = Record<string, string | number | boolean | undefined>;
 
-/** The path of a resource: names are percent-encoded, empty filters left out. */
+/** A template tag for API paths; it percent-encodes the names. */
 export function path(parts: TemplateStringsArray, ...names: (string | number)[]): string {
   return parts.reduce((all, part, i) => all + encodeURIComponent(String(names[i - 1])) + part);
 }
@@ -38,7 +38,7 @@ export function withQuery(to: string, query: Query = {}): string {
 
 type Send = { body?: unknown; signal?: AbortSignal | undefined };
 
-/** Sends a request as the person who is signed in. A sign-in that is no longer accepted is forgotten. */
+/** Sends a request with the page secret. On 401 the secret is deleted. */
 async function request(to: string, headers: Record<string, string>, init: RequestInit): Promise<Response> {
   const secret = pageSecret();
   const answer = await fetch(prefix + to, {
@@ -62,7 +62,7 @@ async function send(method: string, to: string, { body, signal }: Send): Promise
   }
 }
 
-/** Reads a refusal, whatever answered: the yard, or a proxy in front of it. */
+/** Converts an error response of the yard, or of a proxy in front of it. */
 export async function toApiError(answer: Response): Promise<ApiError> {
   const details = (await answer.json().catch(() => ({}))) as Partial<ProblemDetails> | null;
   const message = details?.message || details?.detail || `Unexpected response: ${answer.status} ${answer.statusText}`.trim() + ".";
@@ -94,7 +94,7 @@ export async function remove(to: string, query?: Query): Promise<void> {
   await send("DELETE", withQuery(to, query), {});
 }
 
-/** Opens a stream of events. */
+/** Opens an event stream. */
 export async function stream(to: string, query: Query, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
   const answer = await request(withQuery(to, query), { Accept: "text/event-stream" }, { signal });
   if (!answer.body) throw new ApiError("BAD_ANSWER", answer.status, "The event stream has no body.");

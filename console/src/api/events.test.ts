@@ -10,9 +10,9 @@ const want = [
 ];
 
 describe("EventParser", () => {
-  it("reads events, comments and every kind of line end", () => expect(new EventParser().feed(stream)).toEqual(want));
+  it("parses events, comments and all line endings", () => expect(new EventParser().feed(stream)).toEqual(want));
 
-  it("reads the same wherever the stream is cut", () => {
+  it("parses the same events for any chunk boundaries", () => {
     for (let size = 1; size < stream.length; size++) {
       const parser = new EventParser();
       const events = [];
@@ -21,7 +21,7 @@ describe("EventParser", () => {
     }
   });
 
-  it("drops an event that is too large and goes on", () => {
+  it("drops an oversized event and continues", () => {
     const parser = new EventParser();
     const line = `data: ${"x".repeat(1 << 20)}\n`;
     for (let i = 0; i < 6; i++) expect(parser.feed(line)).toEqual([]);

@@ -1,11 +1,11 @@
 /** One event of a text/event-stream. */
 export type ServerSent = { event: string; data: string };
 
-const maxEventLength = 4 << 20; // characters of one event; a longer one is dropped
+const maxEventLength = 4 << 20; // characters; longer events are dropped
 
 /**
- * Reads text/event-stream piece by piece: feed it text as it comes, and it returns the events
- * that are complete. Pieces may be cut anywhere, also between the two halves of a line end.
+ * An incremental parser for text/event-stream: feed returns the events completed by a chunk.
+ * Chunks may be split anywhere, even inside a CRLF.
  */
 export class EventParser {
   #line = "";

@@ -5,13 +5,13 @@ const refused = (status: number, body: object) => new Response(JSON.stringify(bo
 const streamOf = (...events: string[]) => new Response(events.join(""), { status: 200 });
 const call = (id: string) => `event: call\ndata: {"id":"${id}"}\n\n`;
 
-/** A stream that stays open and silent until its request is given up. */
+/** A stream that stays open without data until its request is aborted. */
 function silent(signal: AbortSignal): Response {
   const body = new ReadableStream({ start: (controller) => signal.addEventListener("abort", () => controller.error(signal.reason)) });
   return new Response(body, { status: 200 });
 }
 
-/** Follows with the given answers, and tells what was heard until nothing is left to do. */
+/** Runs followCalls against the given responses, and records the events and requests. */
 async function follow(answers: (Response | Error | typeof silent)[]): Promise<{ heard: string[]; asked: string[]; stop: () => void }> {
   const heard: string[] = [];
   const asked: string[] = [];
@@ -39,26 +39,26 @@ describe("followCalls", () => {
     vi.unstubAllGlobals();
   });
 
-  it("reads every kind of event and asks with its filter", async () => {
+  it("handles all events and sends its filter", async () => {
     const { heard, asked, stop } = await follow([streamOf('event: begin\ndata: {"id":"a"}\n\n', call("a"), 'event: lost\ndata: {"count":3}\n\n', "event: call\ndata: not json\n\n", ": quiet\n\n")]);
     expect(heard.slice(0, 5)).toEqual(["connecting", "live", "begin a", "a", "lost 3"]);
     expect(asked[0]).toBe("/api/v1/calls/live?tool=x&failed=true");
     stop();
   });
 
-  it("connects again when the stream ends or the network is away", async () => {
+  it("reconnects when the stream ends or the network fails", async () => {
     const { heard, stop } = await follow([streamOf(call("a")), new TypeError("network"), refused(503, { message: "busy", retryAfterMs: 2000 }), streamOf(call("b"))]);
     expect(heard.filter((word) => word !== "connecting")).toEqual(["live", "a", "waiting", "waiting", "waiting: busy", "live", "b", "waiting"]);
     stop();
   });
 
-  it("gives up when it is refused", async () => {
+  it("stops when it is refused", async () => {
     const { heard, asked } = await follow([refused(403, { message: "not for you" })]);
     expect(heard).toEqual(["connecting", "refused: not for you"]);
     expect(asked).toHaveLength(1);
   });
 
-  it("ends a stream that says nothing for long", async () => {
+  it("reconnects after a silent period", async () => {
     const { heard, stop } = await follow([silent, streamOf(call("a"))]);
     expect(heard).toEqual(["connecting", "live"]);
     await vi.advanceTimersByTimeAsync(20_000);
@@ -66,7 +66,7 @@ describe("followCalls", () => {
     stop();
   });
 
-  it("says nothing once it is stopped", async () => {
+  it("reports nothing after it is stopped", async () => {
     const { heard, asked, stop } = await follow([streamOf(call("a"))]);
     stop();
     const [before, requests] = [heard.length, asked.length];

@@ -8,19 +8,19 @@ export type LiveHandlers = {
   begin?: (call: CallBegin) => void;
   call: (call: LiveCall) => void;
   lost?: (count: number) => void;
-  /** Tells how the connection stands; an error comes with waiting and refused. */
+  /** Reports the state of the connection; waiting and refused may have an error. */
   state: (state: LiveState, error?: ApiError) => void;
 };
 
 const firstPause = 500;
 const maxPause = 15_000;
-const maxRetryAfter = 60_000; // whatever the yard asks for
-const silenceTimeout = 40_000; // the yard says something every 15 s
+const maxRetryAfter = 60_000; // upper bound for the Retry-After of the yard
+const silenceTimeout = 40_000; // the yard sends a comment every 15 s
 
 /**
- * Follows calls as they happen until the returned function is called. It connects again when
- * the stream ends, after a pause that doubles up to a bound. After each connection the yard
- * sends the last calls again: handlers must know calls by their id.
+ * Follows live calls until the returned function is called. It reconnects with exponential
+ * backoff when the stream ends. The yard resends the latest calls after each connection, so
+ * handlers must deduplicate calls by ID.
  */
 export function followCalls(filter: LiveFilter, handlers: LiveHandlers): () => void {
   const stop = new AbortController();
@@ -77,7 +77,7 @@ function dispatch({ event, data }: ServerSent, handlers: LiveHandlers) {
   try {
     value = JSON.parse(data);
   } catch {
-    return; // not for us
+    return; // not JSON
   }
   if (event === "call") handlers.call(value as LiveCall);
   if (event === "begin") handlers.begin?.(value as CallBegin);

@@ -1,6 +1,6 @@
-// Options for every GET of the API, to be given to useQuery or useInfiniteQuery. Keys begin
-// with the name of the resource, so that queryClient.invalidateQueries({queryKey: ["servers"]})
-// touches the list and every single one.
+// Options of useQuery and useInfiniteQuery for every GET of the API. Query keys start with the
+// name of the resource: invalidateQueries({queryKey: ["servers"]}) covers the list and every
+// single server.
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { get, path, type Query } from "./client";
 import type * as api from "./types";
@@ -40,7 +40,7 @@ export const queries = {
       queryKey: ["tools", source, name],
       queryFn: ({ signal }) => get<api.ToolDetail>(path`/tools/${source}/${name}`, {}, signal),
       staleTime: second,
-      refetchInterval: 3 * second, // somebody may be editing it
+      refetchInterval: 3 * second, // another operator may be editing it
     }),
 
   problems: () =>
@@ -150,7 +150,7 @@ export const queries = {
     queryOptions({
       queryKey: ["edits", "one", version],
       queryFn: ({ signal }) => get<api.EditDetail>(path`/edits/${version}`, {}, signal),
-      staleTime: Infinity, // a version does not change
+      staleTime: Infinity, // versions are immutable
     }),
 
   accounts: (filter: api.AccountFilter) =>
@@ -209,7 +209,7 @@ export const queries = {
     }),
 };
 
-/** How lists go on: each page says where the next one begins. What was found before stays until more is. */
+/** Cursor pagination. The previous rows stay visible while a new filter loads. */
 const pages = { initialPageParam: "", getNextPageParam: (last: { next?: string }) => last.next, placeholderData: keepPreviousData };
 
 function before<F extends Query & { before?: string }>(filter: F, page: string): F {

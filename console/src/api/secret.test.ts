@@ -3,7 +3,7 @@ import { signIn, signOut } from "./actions";
 import { get, stream } from "./client";
 import { forgetSecret, storeSecret, pageSecret } from "./secret";
 
-/** The yard: what it was sent as the page secret, and what it answers. */
+/** A fake yard: the page secrets it received, and its response. */
 const yard = { secrets: [] as (string | null)[], answer: () => Response.json({}) };
 
 beforeEach(() => {
@@ -22,7 +22,7 @@ beforeEach(() => {
 });
 afterEach(() => vi.unstubAllGlobals());
 
-test("every request carries the secret of the sign-in, streams too", async () => {
+test("every request sends the page secret, including streams", async () => {
   await get("/me");
   yard.answer = () => Response.json({ caller: "ann", pageSecret: "s1" });
   expect(await signIn("ty_x")).toEqual({ caller: "ann" });
@@ -32,14 +32,14 @@ test("every request carries the secret of the sign-in, streams too", async () =>
   expect(yard.secrets).toEqual([null, null, "s1", "s1"]);
 });
 
-test("signing out forgets the secret before anything is sent", async () => {
+test("signing out deletes the secret before it sends a request", async () => {
   storeSecret("s1");
   yard.answer = () => new Response(null, { status: 204 });
   await signOut();
   expect([pageSecret(), ...yard.secrets]).toEqual(["", null]);
 });
 
-test("a refused secret is forgotten, unless another tab has signed in meanwhile", async () => {
+test("a rejected secret is deleted, unless another tab has signed in since", async () => {
   storeSecret("s1");
   yard.answer = () => (storeSecret("s2"), new Response("{}", { status: 401 }));
   await expect(get("/me")).rejects.toThrow();
@@ -49,14 +49,14 @@ test("a refused secret is forgotten, unless another tab has signed in meanwhile"
   expect(pageSecret()).toBe("");
 });
 
-test("a sign-in that fails does not end the one before it", async () => {
+test("a failed sign-in does not end the previous one", async () => {
   storeSecret("s1");
   yard.answer = () => new Response("{}", { status: 401 });
   await expect(signIn("ty_wrong")).rejects.toThrow();
   expect(pageSecret()).toBe("s1");
 });
 
-test("without storage the secret lasts as long as the page", () => {
+test("without storage the secret is kept in memory", () => {
   vi.stubGlobal("localStorage", undefined);
   storeSecret("s1");
   expect(pageSecret()).toBe("s1");

@@ -1,22 +1,22 @@
-// The page secret of a sign-in. The cookie of the sign-in reaches every port of this host; this
-// secret is kept in the storage of this origin, which other ports cannot read, and the yard wants
-// both. Tabs of the console share it.
+// The page secret of a sign-in. Browsers send the sign-in cookie to every port of this host, so
+// the yard also requires this secret. It is in localStorage, which other origins cannot read and
+// all tabs of the console share.
 const name = "toolyard.page";
 
 export const header = "Toolyard-Page-Secret";
 
-let memorySecret = ""; // where the browser allows no storage, it lasts as long as the page
+let memorySecret = ""; // fallback for browsers without storage
 
 export function storeSecret(secret: string) {
   memorySecret = secret;
   try {
     localStorage.setItem(name, secret);
   } catch {
-    // it is kept in memory
+    // storage is blocked: the secret stays in memory
   }
 }
 
-/** The page secret, empty when nobody is signed in. */
+/** The page secret; empty without a sign-in. */
 export function pageSecret(): string {
   try {
     return localStorage.getItem(name) ?? "";
@@ -25,13 +25,13 @@ export function pageSecret(): string {
   }
 }
 
-/** Forgets a secret that is no longer accepted, unless another tab has signed in meanwhile. */
+/** Deletes a secret, unless another tab has signed in since and replaced it. */
 export function forgetSecret(secret = pageSecret()) {
   if (pageSecret() !== secret) return;
   memorySecret = "";
   try {
     localStorage.removeItem(name);
   } catch {
-    // it was kept in memory
+    // storage is blocked: the secret was in memory
   }
 }

@@ -1,7 +1,6 @@
-// Names for the shapes of /api/v1. What they are made of is generated from docs/openapi.json,
-// which is generated from the yard: npm run types writes it to the folder schema. Money is an
-// exact decimal as text, times are RFC 3339 in UTC, durations are numbers whose names end in
-// their unit.
+// Names for the types of /api/v1. "npm run types" generates the types from docs/openapi.json into
+// the folder schema. Money is an exact decimal string, times are RFC 3339 in UTC, durations are
+// numbers whose names end in their unit.
 import type { JsonObject, FromJson } from "./json";
 import type * as schema from "./schema";
 
@@ -9,7 +8,7 @@ export type { Json, JsonObject } from "./json";
 
 type Query<Data extends { query?: object }> = NonNullable<Data["query"]>;
 
-/** A refusal, as RFC 9457 has it. */
+/** An error response by RFC 9457. */
 export type ProblemDetails = schema.Problem;
 export type Issue = NonNullable<ProblemDetails["issues"]>[number];
 
@@ -36,7 +35,7 @@ export type Problem = Problems["problems"][number];
 
 export type CallRequest = FromJson<schema.CallRequest>;
 export type CallAnswer = FromJson<schema.CallResult>;
-/** A call that came to an end: its tool asks nothing more. */
+/** A finished call: the tool needs no more input. */
 export type CallEnd = CallAnswer & { result: JsonObject };
 export type InputRequired = NonNullable<CallAnswer["inputRequired"]>;
 export type Answers = NonNullable<CallRequest["answers"]>;

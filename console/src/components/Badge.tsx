@@ -3,7 +3,7 @@ import "./Badge.css";
 
 export type Tone = "neutral" | "good" | "warn" | "bad" | "info" | "accent";
 
-/** A word in a box. The word says it; the color only helps. */
+/** A label in a box. The text alone must be sufficient; the color is an aid. */
 export function Badge({ tone = "neutral", title, children }: { tone?: Tone; title?: string; children: ReactNode }) {
   return (
     <span className={`Badge Badge-${tone}`} title={title}>
@@ -21,7 +21,7 @@ const shapes: Record<Tone, ReactNode> = {
   neutral: <circle cx="6" cy="6" r="3.8" fill="none" stroke="currentColor" strokeWidth="1.6" />,
 };
 
-/** A mark with a word: color, shape and text say the same. */
+/** A status with redundant color, shape and text. */
 export function Status({ tone, title, children }: { tone: Tone; title?: string; children: ReactNode }) {
   return (
     <span className={`Status Status-${tone}`} title={title}>
@@ -48,7 +48,7 @@ const states: Record<string, [Tone, string]> = {
   refused: ["bad", "Refused"],
 };
 
-/** The state of a server, key, session or definition, by the API's word for it. */
+/** The state of a server, key, session or definition, from its API value. */
 export function StateStatus({ state, title }: { state: string; title?: string }) {
   const [tone, word] = states[state] ?? ["neutral", state];
   return (
@@ -58,7 +58,7 @@ export function StateStatus({ state, title }: { state: string; title?: string })
   );
 }
 
-/** How a call ended, by its code. */
+/** The outcome of a call, from its code. */
 export function CodeStatus({ code }: { code: string }) {
   const tone: Tone = code === "OK" ? "good" : ["RATE_LIMITED", "CANCELED", "EXPIRED"].includes(code) ? "warn" : "bad";
   return (

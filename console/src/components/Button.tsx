@@ -7,7 +7,7 @@ type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & {
   variant?: Variant;
   size?: "m" | "s";
   icon?: ReactNode;
-  busy?: boolean; // shows a spinner and takes no clicks
+  busy?: boolean; // shows a spinner and ignores clicks
 };
 
 export function Button({ variant = "plain", size = "m", icon, busy = false, className, children, disabled, type = "button", ...rest }: ButtonProps) {
@@ -22,7 +22,7 @@ export function Button({ variant = "plain", size = "m", icon, busy = false, clas
 
 type IconButtonProps = Omit<ButtonProps, "children" | "icon"> & { label: string; icon: ReactNode };
 
-/** A button that is only an icon. Its label is its name, and its tooltip. */
+/** An icon button. The label is its accessible name and its tooltip. */
 export function IconButton({ label, variant = "quiet", className, ...rest }: IconButtonProps) {
   const names = ["Button-icon", className].filter(Boolean).join(" ");
   return <Button {...rest} variant={variant} className={names} aria-label={label} title={label} />;

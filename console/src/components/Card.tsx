@@ -5,12 +5,12 @@ type CardProps = {
   title?: string;
   description?: ReactNode;
   actions?: ReactNode;
-  /** Without inner space: for tables and lists that reach the edge. */
+  /** No padding, for tables and lists. */
   flush?: boolean;
   children: ReactNode;
 };
 
-/** A part of a screen, with a heading of the second level. */
+/** A section of a screen with an h2 heading. */
 export function Card({ title, description, actions, flush = false, children }: CardProps) {
   const id = useId();
   return (
@@ -31,7 +31,7 @@ export function Card({ title, description, actions, flush = false, children }: C
 
 type StatProps = { label: string; value: ReactNode; note?: ReactNode; tone?: "good" | "warn" | "bad"; children?: ReactNode };
 
-/** One number that matters, with its name, and room for a sparkline. */
+/** A key figure with its label, and an optional sparkline. */
 export function Stat({ label, value, note, tone, children }: StatProps) {
   return (
     <div className="Stat">

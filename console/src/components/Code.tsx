@@ -5,7 +5,7 @@ import { IconButton } from "./Button";
 import { toast } from "./Toast";
 import "./Code.css";
 
-/** Copies a text; it says that it did. */
+/** Copies a text and confirms it. */
 export function CopyButton({ text, label = "Copy" }: { text: string | (() => string); label?: string }) {
   const [done, setDone] = useState(false);
   useEffect(() => {
@@ -26,7 +26,7 @@ export function CopyButton({ text, label = "Copy" }: { text: string | (() => str
 
 type CodeProps = { text: string; label?: string; copy?: boolean; wrap?: boolean; maxHeight?: number };
 
-/** A block of text as it is, in monospace. Characters that cannot be seen are written out. */
+/** A block of preformatted text. Invisible characters are shown as escapes. */
 export function Code({ text, label, copy = true, wrap = false, maxHeight = 420 }: CodeProps) {
   return (
     <div className="Code">

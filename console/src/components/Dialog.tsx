@@ -10,15 +10,15 @@ type DialogProps = {
   onClose: () => void;
   title: string;
   description?: ReactNode;
-  /** Wide for diffs and code. */
+  /** Size l is for diffs and code. */
   size?: "m" | "l";
-  /** A press outside does not close it: for what is shown once, or was typed. */
+  /** Clicks outside do not close it, which protects typed text and one-time secrets. */
   stay?: boolean;
   footer?: ReactNode;
   children?: ReactNode;
 };
 
-/** A dialog: it holds the focus, and Escape closes it. */
+/** A modal dialog. Escape closes it. */
 export function Dialog({ open, onClose, title, description, size = "m", stay = false, footer, children }: DialogProps) {
   return (
     <Base.Root open={open} disablePointerDismissal={stay} onOpenChange={(next) => !next && onClose()}>
@@ -45,14 +45,14 @@ type ConfirmProps = {
   onClose: () => void;
   title: string;
   children?: ReactNode;
-  /** The word on the button: what will be done. */
+  /** The label of the confirm button: a verb. */
   action: string;
   danger?: boolean;
-  /** Does it. The dialog stays open while it runs and shows why it failed. */
+  /** Runs the action. The dialog stays open meanwhile, and shows an error if it fails. */
   onConfirm: () => Promise<unknown>;
 };
 
-/** Asks before something that cannot be taken back. */
+/** Asks for confirmation before an action. */
 export function Confirm({ open, onClose, title, children, action, danger = false, onConfirm }: ConfirmProps) {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();

@@ -9,8 +9,8 @@ import "./Diff.css";
 type DiffProps = { before: string; after: string; label?: string; beforeTitle?: string; afterTitle?: string };
 
 /**
- * Two texts side by side, with the words that differ marked; one below the other on a phone.
- * Marks are also written: a plus or a minus stands before each line that differs.
+ * Two texts side by side, or stacked on a phone, with changed words highlighted. Changed lines
+ * also have a plus or minus sign, so that color is not needed.
  */
 export function Diff({ before, after, label = "Differences", beforeTitle = "Before", afterTitle = "After" }: DiffProps) {
   const rows = useMemo(() => compare(before, after), [before, after]);
@@ -42,7 +42,7 @@ export function Diff({ before, after, label = "Differences", beforeTitle = "Befo
 
 type JsonDiffProps = Omit<DiffProps, "before" | "after"> & { before: Json | undefined; after: Json | undefined };
 
-/** Two JSON values as texts with their members in a stable order. */
+/** A diff of two JSON values with their members sorted. */
 export function JsonDiff({ before, after, ...rest }: JsonDiffProps) {
   const [left, right] = useMemo(() => [stableJson(before), stableJson(after)], [before, after]);
   return <Diff {...rest} before={left} after={right} />;

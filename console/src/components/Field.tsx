@@ -8,12 +8,12 @@ type FieldProps = {
   hint?: ReactNode;
   error?: string | undefined;
   required?: boolean;
-  /** The label is there for those who hear it only. */
+  /** Shows the label to screen readers only. */
   labelHidden?: boolean;
   children: (control: ControlProps) => ReactNode;
 };
 
-/** A labelled control: the label, a hint and what is wrong with it are tied to it. */
+/** A control with its label, hint and error, linked for screen readers. */
 export function Field({ label, hint, error, required = false, labelHidden = false, children }: FieldProps) {
   const id = useId();
   const about = [hint !== undefined && `${id}-hint`, error && `${id}-error`].filter(Boolean).join(" ");

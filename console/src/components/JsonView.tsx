@@ -6,12 +6,12 @@ import { visible } from "../format/visible";
 import { CopyButton } from "./Code";
 import "./JsonView.css";
 
-const page = 100; // members shown at first, and added with each press
-const maxTextLength = 600; // characters of a text before it is cut
+const page = 100; // members shown at first, and added per click
+const maxTextLength = 600; // characters before a string is truncated
 
-type JsonViewProps = { value: Json; label?: string; /** Levels that are open at first. */ open?: number };
+type JsonViewProps = { value: Json; label?: string; /** The number of levels expanded at first. */ open?: number };
 
-/** Any JSON as a tree. What is folded is not in the page, so that large values are cheap. */
+/** A JSON value as a tree. Collapsed nodes are not rendered, so large values are cheap. */
 export function JsonView({ value, label = "JSON", open = 2 }: JsonViewProps) {
   return (
     <div className="JsonView" role="group" aria-label={label}>

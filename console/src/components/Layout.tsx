@@ -16,7 +16,7 @@ import { SearchBox } from "./SearchBox";
 import { useUnreachableSince } from "./useUnreachable";
 import "./Layout.css";
 
-/** The frame of the console: navigation, health of the yard, the signed-in caller. */
+/** The layout of the console: navigation, health of the yard, the signed-in caller. */
 export function Layout({ me, children }: { me: Me; children: ReactNode }) {
   const all = canView(me);
   const overview = useQuery({ ...queries.overview(), enabled: all });
@@ -35,7 +35,7 @@ export function Layout({ me, children }: { me: Me; children: ReactNode }) {
   );
 }
 
-/** Says that the data on the page may be out of date. */
+/** Warns that the data on the page may be out of date. */
 function UnreachableBanner({ since }: { since: number }) {
   return (
     <p className="Layout-banner" role="alert">
@@ -46,7 +46,7 @@ function UnreachableBanner({ since }: { since: number }) {
 }
 
 function focusMain(event: { preventDefault: () => void }) {
-  event.preventDefault(); // the address belongs to the router
+  event.preventDefault(); // the router owns the URL fragment
   document.getElementById("main")?.focus();
 }
 
@@ -126,7 +126,7 @@ function ThemeButton() {
 function SignOutButton() {
   const client = useQueryClient();
   const leave = async () => {
-    await signOut().catch(() => undefined); // without the yard there is nothing to leave
+    await signOut().catch(() => undefined); // signing out must work offline, too
     client.clear();
     location.assign("/console/");
   };

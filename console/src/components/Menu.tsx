@@ -4,7 +4,7 @@ import "./Menu.css";
 
 export type MenuItem = { label: string; icon?: ReactNode; onSelect: () => void; danger?: boolean; disabled?: boolean };
 
-/** A few actions behind one button; the trigger is a Button or an IconButton. */
+/** A menu of actions. The trigger is a Button or an IconButton. */
 export function Menu({ trigger, items }: { trigger: ReactElement<Record<string, unknown>>; items: MenuItem[] }) {
   return (
     <Base.Root>

@@ -3,16 +3,16 @@ import "./Page.css";
 
 type PageProps = {
   title: string;
-  /** What is above the title: usually a link to the list. */
+  /** Above the title: usually a link to the list. */
   above?: ReactNode;
-  /** What is beside the title: badges, a status. */
+  /** Beside the title: badges, a status. */
   beside?: ReactNode;
   description?: ReactNode;
   actions?: ReactNode;
   children: ReactNode;
 };
 
-/** The frame of a screen: its title, what it is for, and what can be done. */
+/** The page of a screen: title, description and actions. */
 export function Page({ title, above, beside, description, actions, children }: PageProps) {
   useEffect(() => {
     document.title = `${title} · Toolyard`;

@@ -3,7 +3,7 @@ import type { Problem } from "../api/types";
 import { visible } from "../format/visible";
 import "./ProblemCard.css";
 
-/** One problem: what it is about, where, what is wrong, and how to mend it. */
+/** A problem: subject, location, message and fix. */
 export function ProblemCard({ problem }: { problem: Problem }) {
   const place = placeOf(problem);
   return (
@@ -33,13 +33,13 @@ export function ProblemCard({ problem }: { problem: Problem }) {
   );
 }
 
-/** Where it is: file:line:column, as far as it is known. */
+/** The location as file:line:column, as far as known. */
 export function placeOf({ file, line, column }: Problem): string | undefined {
   if (!file) return undefined;
   return [file, line, line && column].filter(Boolean).join(":");
 }
 
-/** The line of a frame that points at the place: nothing but carets after the margin. */
+/** Reports whether a line of the source frame is the caret line. */
 function isCaret(line: string): boolean {
   return /^[\s|>]*\^[\^~\s]*$/.test(line);
 }

@@ -6,7 +6,7 @@ import { schemaTree, type SchemaNode } from "../schema/tree";
 import { Badge } from "./Badge";
 import "./SchemaTree.css";
 
-/** A JSON Schema to read: members with their types, bounds and what they are for. */
+/** A readable JSON Schema: properties with types, constraints and descriptions. */
 export function SchemaTree({ schema, empty = "No arguments." }: { schema: JsonObject; empty?: string }) {
   const root = useMemo(() => schemaTree(schema), [schema]);
   const children = root.children();

@@ -6,7 +6,7 @@ import { queries } from "../api/queries";
 import { useDelayed } from "../useDelayed";
 import { type Destination, destinations, isCallId } from "./destinations";
 
-/** The search of the frame: tools, servers, and calls by their id. */
+/** The global search: tools, servers, and calls by ID. */
 export function SearchBox() {
   const navigate = useNavigate();
   const input = useRef<HTMLInputElement>(null);
@@ -83,7 +83,7 @@ function useDestinations(typed: string, on: boolean): Destination[] {
   return destinations(typed, servers.data?.servers ?? [], q.length > 1 ? (tools.data?.tools ?? []) : []);
 }
 
-/** "/" leads to the search from anywhere but a field. */
+/** Focuses the search when "/" is pressed outside of a field. */
 function useSlash(input: { current: HTMLInputElement | null }) {
   useEffect(() => {
     const press = (event: globalThis.KeyboardEvent) => {

@@ -2,7 +2,7 @@ import "./Segments.css";
 
 type SegmentsProps<V extends string> = { label: string; value: V; items: { value: V; label: string; count?: string | undefined }[]; onChange: (value: V) => void };
 
-/** A choice between a few values, side by side. */
+/** A segmented control. */
 export function Segments<V extends string>({ label, value, items, onChange }: SegmentsProps<V>) {
   return (
     <div className="Segments" role="group" aria-label={label}>

@@ -15,7 +15,7 @@ type SelectProps<V extends string> = {
   hint?: string;
 };
 
-/** One of a few. Give it an item with the value "" for none of them. */
+/** A drop-down list. For an optional value, add an item with the value "". */
 export function Select<V extends string>({ label, labelHidden = false, value, onChange, items, disabled = false, hint }: SelectProps<V>) {
   return (
     <div className="Field">

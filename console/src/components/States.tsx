@@ -6,7 +6,7 @@ import "./States.css";
 
 type EmptyStateProps = { icon?: ReactNode; title: string; children?: ReactNode; action?: ReactNode };
 
-/** An empty list: why, and what to do. */
+/** The empty state of a list: the reason, and what to do. */
 export function EmptyState({ icon, title, children, action }: EmptyStateProps) {
   return (
     <div className="State">
@@ -20,7 +20,7 @@ export function EmptyState({ icon, title, children, action }: EmptyStateProps) {
 
 type ErrorStateProps = { error: unknown; onRetry?: (() => void) | undefined; title?: string };
 
-/** An error with the message of the API and its issues. */
+/** An error with its message and issues. */
 export function ErrorState({ error, onRetry, title }: ErrorStateProps) {
   return (
     <div className="State State-error" role="alert">
@@ -36,7 +36,7 @@ export function ErrorState({ error, onRetry, title }: ErrorStateProps) {
   );
 }
 
-/** An error in a line, for forms and dialogs. */
+/** An inline error, for forms and dialogs. */
 export function ErrorNote({ error }: { error: unknown }) {
   if (!error) return null;
   return (
@@ -77,7 +77,7 @@ function errorTitle(error: unknown): string {
   return status >= 500 ? "Internal error" : "Invalid request";
 }
 
-/** Grey bars where something will be. */
+/** A loading placeholder. */
 export function Skeleton({ lines = 3, height }: { lines?: number; height?: number }) {
   if (height !== undefined) return <div className="Skeleton" style={{ height }} aria-hidden="true" />;
   return (

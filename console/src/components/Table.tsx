@@ -19,17 +19,17 @@ import "./Table.css";
 type Sortable = string | number | bigint | undefined;
 
 export type Column<T> = Sized & {
-  /** Empty for a column of buttons. */
+  /** Empty for a column of actions. */
   header: string;
   cell: (row: T) => ReactNode;
-  /** The value to sort by; a column without one does not sort. */
+  /** The sort key; without one the column is not sortable. */
   value?: (row: T) => Sortable;
   align?: "left" | "right";
-  /** Not shown on phones, where a row is a card. */
+  /** Hidden on phones, where a row is a card. */
   wideOnly?: boolean;
 };
 
-/** Where a row leads. */
+/** The link target of a row. */
 export type RowLink = Pick<LinkProps, "to" | "params" | "search">;
 
 type TableProps<T> = {
@@ -38,28 +38,28 @@ type TableProps<T> = {
   columns: Column<T>[];
   rows: T[] | undefined;
   rowKey: (row: T) => string;
-  /** Makes the first column a link that fills the row. */
+  /** Makes the row clickable through a link in its first column. */
   rowLink?: (row: T) => RowLink | undefined;
   error?: unknown;
   onRetry?: () => void;
-  /** What to show when there are no rows. */
+  /** Shown when there are no rows. */
   empty?: ReactNode;
   sort?: { id: string; desc?: boolean };
-  /** More rows are on the server. */
+  /** Set when the API has more rows. */
   more?: { load: () => void; loading: boolean };
   selected?: (row: T) => boolean;
 };
 
 const features = tableFeatures({ rowSortingFeature, sortedRowModel: createSortedRowModel() });
-const virtualFrom = 100; // with fewer rows, all are there
+const virtualFrom = 100; // rows from which the body is virtualized
 const rowHeight = 41;
 const none: never[] = [];
 
 /**
- * A table with sortable headings, rows that are links, and virtual rows when there are many. It
- * shows its own loading, error and empty states. Columns have least widths: those that do not fit
- * are left out by priority, and if that is not enough the table scrolls inside itself, below a
- * first column that stays. On a phone each row is a card.
+ * A table with sortable headings, linked rows, and a virtualized body for long lists. It renders
+ * its own loading, error and empty states. Columns have minimum widths: columns that do not fit
+ * are dropped by priority, and beyond that the table scrolls horizontally with a sticky first
+ * column. On a phone each row is a card.
  */
 export function Table<T extends object>(props: TableProps<T>) {
   const { rows, error, onRetry, empty } = props;
@@ -86,7 +86,7 @@ function Rows<T extends object>({ label, columns: all, rows, rowKey, rowLink, so
     state: { sorting },
     onSortingChange: setSorting,
   });
-  const [scroller, setScroller] = useState<HTMLDivElement | null>(null); // a state, since the rows need it to be there
+  const [scroller, setScroller] = useState<HTMLDivElement | null>(null); // state instead of a ref: the virtualizer needs a render when it is set
   const { layout, scrolls } = useLayout(all, scroller);
   const { columns } = layout;
   const list = table.getRowModel().rows;
@@ -116,7 +116,7 @@ function Rows<T extends object>({ label, columns: all, rows, rowKey, rowLink, so
   );
 }
 
-/** Measures the room, and lays the columns out in it. Cards, on phones, have room for all of them. */
+/** Fits the columns into the measured width. The cards on phones show all columns. */
 function useLayout<T>(all: Column<T>[], scroller: HTMLDivElement | null): { layout: Layout<Column<T>>; scrolls: boolean } {
   const [room, setRoom] = useState(0);
   useLayoutEffect(() => {
@@ -143,7 +143,7 @@ function compareRows<T extends object>(a: Row<typeof features, T>, b: Row<typeof
   return x! < y! ? -1 : x! > y! ? 1 : 0;
 }
 
-/** Ascending, descending, then as the server sent it. */
+/** Cycles through ascending, descending and the order of the API. */
 function nextSort(now: SortingState, id: string): SortingState {
   if (now[0]?.id !== id) return [{ id, desc: false }];
   return now[0].desc ? none : [{ id, desc: true }];

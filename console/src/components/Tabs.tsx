@@ -2,11 +2,11 @@ import { Tabs as Base } from "@base-ui/react/tabs";
 import { type ReactNode, useState } from "react";
 import "./Tabs.css";
 
-export type Tab = { id: string; label: string; count?: number; content: ReactNode; /** Keeps what was typed while another tab is shown. */ keep?: boolean };
+export type Tab = { id: string; label: string; count?: number; content: ReactNode; /** Keeps the panel mounted, and so its form state, while another tab is open. */ keep?: boolean };
 
 type TabsProps = { label: string; tabs: Tab[]; value?: string; onChange?: (id: string) => void };
 
-/** Parts of a screen, one at a time. Pass value and onChange to keep the choice in the address. */
+/** Tabs. Pass value and onChange to store the open tab in the URL. */
 export function Tabs({ label, tabs, value, onChange }: TabsProps) {
   const [seen, setSeen] = useState<ReadonlySet<string>>(new Set());
   if (value !== undefined && !seen.has(value)) setSeen(new Set([...seen, value]));

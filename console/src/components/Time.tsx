@@ -1,7 +1,7 @@
 import { useSyncExternalStore } from "react";
 import { absolute, elapsed, relative } from "../format";
 
-// One clock for the whole page, so that a thousand rows cost one timer.
+// One timer for the whole page, shared by all rows.
 const listeners = new Set<() => void>();
 let now = Date.now();
 let timer: ReturnType<typeof setInterval> | undefined;
@@ -24,14 +24,14 @@ function subscribe(listener: () => void) {
   };
 }
 
-/** How long ago a moment was, without "ago"; the exact time is in its title. */
+/** The time since a moment, without "ago". The tooltip has the exact time. */
 export function Since({ at }: { at: string | undefined }) {
   const current = useSyncExternalStore(subscribe, () => now);
   if (!at) return <span className="faint">—</span>;
   return <time dateTime={at} title={absolute(at)} className="Time">{elapsed(at, current)}</time>;
 }
 
-/** A relative time; the exact time is in its title. */
+/** A relative time. The tooltip has the exact time. */
 export function Time({ at }: { at: string | undefined }) {
   const current = useSyncExternalStore(subscribe, () => now);
   if (!at) return <span className="faint">—</span>;

@@ -3,7 +3,7 @@ import { ApiError } from "../api/client";
 
 export type Message = { tone: "good" | "bad"; text: string };
 
-// Messages wait here until what shows them is loaded, which happens with the first one.
+// Messages are queued until ToastList is loaded, which the first message triggers.
 let queued: Message[] = [];
 let needed = false;
 let listener: ((message: Message) => void) | undefined;
@@ -19,13 +19,13 @@ function push(message: Message) {
   for (const each of watchers) each();
 }
 
-/** Tells the reader, in a corner, what was done or why it was not. */
+/** Shows a short notification about the result of an action. */
 export const toast = {
   good: (text: string) => push({ tone: "good", text }),
   bad: (cause: unknown) => push({ tone: "bad", text: cause instanceof ApiError || cause instanceof Error ? cause.message : String(cause) }),
 };
 
-/** Hands over what waited, and all that comes, to what shows it. */
+/** Delivers queued and future messages to a listener. */
 export function receiveToasts(next: (message: Message) => void): () => void {
   listener = next;
   for (const message of queued) next(message);

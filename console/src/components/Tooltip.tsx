@@ -2,7 +2,7 @@ import { Tooltip as Base } from "@base-ui/react/tooltip";
 import type { ReactElement, ReactNode } from "react";
 import "./Tooltip.css";
 
-/** Says more about one element, on hover and on focus. The element must take the focus. */
+/** A tooltip on hover and focus. The element must be focusable. */
 export function Tooltip({ text, children }: { text: ReactNode; children: ReactElement<Record<string, unknown>> }) {
   return (
     <Base.Root>

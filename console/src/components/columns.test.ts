@@ -10,13 +10,13 @@ const columns: Sized[] = [
 
 const shown = (room: number) => layoutOf(columns, room).columns.map(({ id }) => id);
 
-test("columns are left out by their priority, and come back with room", () => {
+test("columns are dropped by priority and return when there is space", () => {
   expect(shown(1000)).toEqual(["name", "state", "size", "when"]);
   expect(shown(429)).toEqual(["name", "state", "when"]);
   expect(shown(300)).toEqual(["name", "state"]);
 });
 
-test("no column is narrower than its least width, at any width", () => {
+test("no column is narrower than its minimum width", () => {
   for (let room = 0; room < 1600; room += 7) {
     const { columns: list, widths, total } = layoutOf(columns, room);
     expect(widths.every((width, i) => width >= (list[i]?.min ?? 0))).toBe(true);
@@ -24,10 +24,10 @@ test("no column is narrower than its least width, at any width", () => {
   }
 });
 
-test("what cannot be left out scrolls", () => {
+test("a table that cannot drop columns scrolls", () => {
   expect(layoutOf(columns, 200).total).toBe(260);
 });
 
-test("room that is left goes to those that grow", () => {
+test("spare width goes to growing columns", () => {
   expect(layoutOf(columns, 730).widths).toEqual([360, 200, 90, 80]);
 });

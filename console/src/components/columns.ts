@@ -1,18 +1,18 @@
-// Which columns of a table are shown in the room there is, and how wide each one is.
+// Decides which columns of a table fit into a width, and how wide each one is.
 
 export type Sized = {
   id: string;
-  /** The least width in pixels. */
+  /** The minimum width in pixels. */
   min: number;
-  /** The share of the room that is left; without it the column keeps its least width. */
+  /** The share of the spare width; without it the column keeps its minimum width. */
   grow?: number;
-  /** Columns with the highest number are left out first; one without a number always stays. */
+  /** Columns with the highest number are dropped first; without a number a column always stays. */
   drop?: number;
 };
 
-export type Layout<C> = { columns: C[]; widths: number[]; /** The whole width: more than the room if the table scrolls. */ total: number };
+export type Layout<C> = { columns: C[]; widths: number[]; /** The width of the table; larger than the available width if it scrolls. */ total: number };
 
-/** Leaves out columns until the least widths fit, then shares what is left. */
+/** Drops columns until the minimum widths fit, then distributes the spare width. */
 export function layoutOf<C extends Sized>(all: C[], room: number): Layout<C> {
   const columns = [...all];
   const least = () => columns.reduce((sum, column) => sum + column.min, 0);

@@ -1,17 +1,17 @@
 import type { LinkProps } from "@tanstack/react-router";
 import type { ServerItem, ToolItem } from "../api/types";
 
-/** A page that the search leads to. */
-export type Destination = { key: string; name: string; kind: string; link: Pick<LinkProps, "to" | "params" | "search">; /** It is named exactly, so Enter opens it. */ exact?: boolean };
+/** A search suggestion. */
+export type Destination = { key: string; name: string; kind: string; link: Pick<LinkProps, "to" | "params" | "search">; /** An exact match, which Enter opens. */ exact?: boolean };
 
 const maxServers = 4;
 
-/** Whether a text can be the id of a call: 26 characters of base32. */
+/** Reports whether a text has the form of a call ID: 26 characters of base32. */
 export function isCallId(text: string): boolean {
   return /^[0-9a-z]{26}$/.test(text);
 }
 
-/** The pages for a text: a call by its id, servers by their id, then tools. */
+/** The suggestions for a text: a call by ID, servers by ID, then tools. */
 export function destinations(text: string, servers: Pick<ServerItem, "id">[], tools: Pick<ToolItem, "server" | "name">[]): Destination[] {
   if (text === "") return [];
   if (isCallId(text)) return [{ key: "call", name: text, kind: "Call", exact: true, link: { to: "/calls/$id", params: { id: text } } }];

@@ -4,9 +4,9 @@ import { isOwn, navigationOf, phoneNavigation } from "./navigation";
 const namesOf = (all: boolean) => navigationOf(all).flatMap(({ items }) => items.map(({ name }) => name));
 
 describe("navigation", () => {
-  it("leads who may not see the yard only to what is theirs", () => expect(namesOf(false)).toEqual(["Calls", "Spend", "Links"]));
+  it("shows callers without the viewer scope only their own pages", () => expect(namesOf(false)).toEqual(["Calls", "Spend", "Links"]));
 
-  it("has everything in the bar of a phone, or behind More", () => {
+  it("has all items on phones, in the bar or behind More", () => {
     for (const all of [true, false]) {
       const { bar, more } = phoneNavigation(all);
       expect([...bar, ...more].map(({ name }) => name).toSorted()).toEqual(namesOf(all).toSorted());
@@ -15,7 +15,7 @@ describe("navigation", () => {
   });
 
   it.each([["/calls", true], ["/calls/$id", true], ["/spend", true], ["/links", true], ["/", false], ["/servers", false], ["/servers/$id", false], ["/callsign", false]])(
-    "knows whether %s is for everybody: %s",
+    "route %s is open to every caller: %s",
     (route, own) => expect(isOwn(route)).toBe(own),
   );
 });

@@ -8,9 +8,9 @@ export type NavItem = {
   to: "/" | "/catalog" | "/servers" | "/toolsets" | "/gates" | "/calls" | "/spend" | "/limits" | "/links" | "/keys" | "/problems" | "/changes";
   name: string;
   icon: LucideIcon;
-  /** What wants attention there. */
+  /** The number of items that need attention. */
   badge?: (overview: Overview) => Badge | undefined;
-  /** It is also for those who may see only what concerns their own account. */
+  /** Also available to callers who can only view their own account. */
   own?: true;
 };
 
@@ -48,17 +48,17 @@ const navigation: NavGroup[] = [
 
 const ownNavigation: NavGroup[] = [{ title: "", items: navigation.flatMap(({ items }) => items.filter((item) => item.own)) }];
 
-/** Where one can go: who may not see the yard only to what concerns their own account. */
+/** The navigation for callers who can view the whole yard (all), or only their own account. */
 export const navigationOf = (all: boolean): NavGroup[] => (all ? navigation : ownNavigation);
 
-/** Whether a route is for everybody who is signed in. */
+/** Reports whether every signed-in caller may open a route. */
 export function isOwn(route: string): boolean {
   return ownNavigation.some(({ items }) => items.some(({ to }) => route === to || route.startsWith(`${to}/`)));
 }
 
 const onPhone: NavItem["to"][] = ["/", "/catalog", "/servers", "/calls"];
 
-/** What is in the bar at the bottom of a phone, and what is behind More. */
+/** The items of the bottom bar on phones, and those behind More. */
 export function phoneNavigation(all: boolean): { bar: NavItem[]; more: NavItem[] } {
   const items = navigationOf(all).flatMap((group) => group.items);
   if (!all) return { bar: items, more: [] };

@@ -2,12 +2,12 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { ApiError } from "../api/client";
 
-/** Since when the yard is unreachable; undefined while it answers, also with a refusal. */
+/** The time of the last response, if the yard is unreachable now. An error response counts as reachable. */
 export function useUnreachableSince(): number | undefined {
   const client = useQueryClient();
   const [since, setSince] = useState<number>();
   useEffect(() => {
-    let last = Date.now(); // when it answered last
+    let last = Date.now(); // time of the last response
     return client.getQueryCache().subscribe((event) => {
       if (event.type !== "updated") return;
       const { type } = event.action;
@@ -21,7 +21,7 @@ export function useUnreachableSince(): number | undefined {
   return since;
 }
 
-/** Whether an error says that nobody answered: no connection, or a proxy without the yard behind it. */
+/** Reports whether an error means that the yard did not respond: no connection, or a gateway error of a proxy. */
 export function isUnreachable(error: unknown): boolean {
   return error instanceof ApiError && (error.status === 0 || error.code === "HTTP_502" || error.code === "HTTP_504");
 }

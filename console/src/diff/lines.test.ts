@@ -5,7 +5,7 @@ const said = (line: Line | undefined) => line && `${line.number}:${line.parts.ma
 const rows = (all: DiffRow[]) => all.map((row) => [row.kind, said(row.left), said(row.right)]);
 
 describe("compare", () => {
-  it("pairs changed lines and marks the words", () => {
+  it("pairs changed lines and highlights words", () => {
     expect(rows(compare("a\nnewest first\nz", "a\nbest match first\nz"))).toEqual([
       ["same", "1:a", "1:a"],
       ["changed", "2:[newest] first", "2:[best] [match ]first"],
@@ -13,7 +13,7 @@ describe("compare", () => {
     ]);
   });
 
-  it("keeps lines that only one side has", () => {
+  it("keeps lines of one side only", () => {
     expect(rows(compare("a\nb\nc\n", "a\nc\nd\n"))).toEqual([
       ["same", "1:a", "1:a"],
       ["removed", "2:b", undefined],
@@ -22,13 +22,13 @@ describe("compare", () => {
     ]);
   });
 
-  it("compares with nothing", () => {
+  it("compares with an empty text", () => {
     expect(rows(compare("", "x"))).toEqual([["added", undefined, "1:x"]]);
     expect(rows(compare("x", ""))).toEqual([["removed", "1:x", undefined]]);
     expect(rows(compare("", ""))).toEqual([]);
   });
 
-  it("loses no text, whatever the texts are", () => {
+  it("preserves random texts", () => {
     let seed = 5;
     const next = (n: number) => (seed = (seed * 1103515245 + 12345) % 2147483648) % n;
     for (let round = 0; round < 200; round++) {
@@ -44,18 +44,18 @@ describe("compare", () => {
 });
 
 describe("stableJson", () => {
-  it("is the same for the same value in another order", () => {
+  it("ignores the order of members", () => {
     expect(stableJson({ b: [{ y: 1, x: null }], a: 2 })).toBe(stableJson({ a: 2, b: [{ x: null, y: 1 }] }));
     expect(stableJson(undefined)).toBe("");
   });
 
-  it("keeps a member that is named as the prototype", () => {
+  it("keeps a member named __proto__", () => {
     expect(stableJson(JSON.parse('{"__proto__": {"x": 1}}'))).toContain("__proto__");
   });
 });
 
 describe("fold", () => {
-  it("folds what is far from a change", () => {
+  it("folds lines that are far from a change", () => {
     const before = Array.from({ length: 40 }, (_, i) => `line ${i}`);
     const after = before.with(20, "another");
     const shown = fold(compare(before.join("\n"), after.join("\n")));

@@ -3,13 +3,13 @@ import type { Json } from "../api/types";
 
 export type Part = { text: string; changed: boolean };
 export type Line = { number: number; parts: Part[] };
-/** One row of a comparison: a line of the left text, of the right one, or both. */
+/** One row of a diff: a line of the left text, the right text, or both. */
 export type DiffRow = { kind: "same" | "changed" | "added" | "removed"; left?: Line; right?: Line };
 
-const diffTimeout = 800; // ms for the comparison of lines; then all of it counts as changed
-const maxLineLength = 4000; // characters of a line before words are no longer compared
+const diffTimeout = 800; // ms; after that, all lines count as changed
+const maxLineLength = 4000; // characters; longer lines are not compared by words
 
-/** JSON with its members in the order of their names, so that only real changes differ. */
+/** JSON with sorted members. */
 export function stableJson(value: Json | undefined): string {
   if (value === undefined) return "";
   return JSON.stringify(sorted(value), null, 2);
@@ -22,7 +22,7 @@ function sorted(value: Json): Json {
   return Object.fromEntries(names.map((name) => [name, sorted(value[name] ?? null)]));
 }
 
-/** Compares two texts line by line; lines that stand for each other are compared by words. */
+/** Compares two texts by lines, and changed lines by words. */
 export function compare(before: string, after: string): DiffRow[] {
   const pieces = diffLines(ended(before), ended(after), { timeout: diffTimeout }) ?? [
     { value: before, removed: true, added: false },
@@ -85,7 +85,7 @@ function split(text: string): string[] {
   return lines;
 }
 
-/** Rows to show, with long runs of the same lines folded. */
+/** The rows to show; long runs of unchanged lines are folded. */
 export type Shown = { fold: false; row: DiffRow } | { fold: true; rows: DiffRow[] };
 
 export function fold(rows: DiffRow[], around = 3): Shown[] {

@@ -12,21 +12,21 @@ describe("money", () => {
     ["0.000000001", "$0.000000001"],
     ["9223372036.854775807", "$9,223,372,036.854775807"],
     ["nonsense", "nonsense"],
-  ])("shows %s as %s", (text, want) => expect(money(text)).toBe(want));
+  ])("formats %s as %s", (text, want) => expect(money(text)).toBe(want));
 
-  it("adds what floats cannot", () => {
+  it("adds exactly", () => {
     expect(addMoney("0.1", "0.2")).toBe("0.3");
     expect(addMoney("9223372036.854775807", "0.000000001", undefined)).toBe("9223372036.854775808");
     expect(addMoney("1", "-1.5")).toBe("-0.5");
   });
 
-  it.each(["", "1.", ".5", "1e3", "1.0000000001", "--1", "0x1"])("refuses %j", (text) => expect(parseMoney(text)).toBeUndefined());
+  it.each(["", "1.", ".5", "1e3", "1.0000000001", "--1", "0x1"])("rejects %j", (text) => expect(parseMoney(text)).toBeUndefined());
 
-  it("reads back what it writes", () => {
+  it("parses its own output", () => {
     for (const amount of [0n, 1n, -1n, 10n ** 9n, -(10n ** 9n) - 1n, 123_456_789_012_345n]) expect(parseMoney(moneyText(amount))).toBe(amount);
   });
 
-  it("orders and shares", () => {
+  it("compares and computes shares", () => {
     expect(["10", "9.5", "-1"].sort(compareMoney)).toEqual(["-1", "9.5", "10"]);
     expect(moneyShare("2.5", "10")).toBe(0.25);
     expect(moneyShare("20", "10")).toBe(1);
@@ -51,9 +51,9 @@ describe("numbers", () => {
     [125_000_000_000, "2 m 5 s"],
     [10_920_000_000_000, "3 h 2 m"],
     [259_200_000_000_000, "3 d"],
-  ])("says %d ns as %s", (ns, want) => expect(duration(ns)).toBe(want));
+  ])("formats %d ns as %s", (ns, want) => expect(duration(ns)).toBe(want));
 
-  it.each([[0, "0 B"], [1023, "1023 B"], [1024, "1.0 KiB"], [90_000, "88 KiB"], [5 << 20, "5.0 MiB"]])("says %d bytes as %s", (n, want) => expect(bytes(n)).toBe(want));
+  it.each([[0, "0 B"], [1023, "1023 B"], [1024, "1.0 KiB"], [90_000, "88 KiB"], [5 << 20, "5.0 MiB"]])("formats %d bytes as %s", (n, want) => expect(bytes(n)).toBe(want));
 
   it("counts", () => {
     expect([count(12_345), shortCount(9999), shortCount(12_345), plural(1, "tool"), plural(1200, "tool")]).toEqual(["12,345", "9,999", "12.3K", "1 tool", "1,200 tools"]);
@@ -73,11 +73,11 @@ describe("time", () => {
     ["2026-01-04T12:00:00Z", "4 Jan"],
     ["2024-01-04T12:00:00Z", "4 Jan 2024"],
     ["nonsense", "nonsense"],
-  ])("says %s as %s", (at, want) => expect(relative(at, now)).toBe(want));
+  ])("formats %s as %s", (at, want) => expect(relative(at, now)).toBe(want));
 });
 
 describe("visible", () => {
-  it("writes out what cannot be seen, and leaves the rest", () => {
+  it("escapes invisible characters only", () => {
     expect(visible("a\u200bb\u202ec\u{e0041}d")).toBe("a⟨U+200B⟩b⟨U+202E⟩c⟨U+E0041⟩d");
     expect(visible("Grüße,\n\tこんにちは 👍 — ok")).toBe("Grüße,\n\tこんにちは 👍 — ok");
   });

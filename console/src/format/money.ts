@@ -1,10 +1,10 @@
-// Money is an exact decimal as text, and stays exact: amounts are whole billionths of a
-// dollar in a bigint, never a float.
+// Money is an exact decimal string in the API, and a bigint of billionths of a dollar here. It is
+// never a float.
 
 const decimals = 9;
 const decimal = /^(-?)(\d+)(?:\.(\d{1,9}))?$/;
 
-/** Reads an amount into billionths of a dollar; undefined for what is no such decimal. */
+/** Parses an amount into billionths of a dollar; undefined if it is not a valid decimal. */
 export function parseMoney(text: string): bigint | undefined {
   const parts = decimal.exec(text.trim());
   if (!parts) return undefined;
@@ -13,7 +13,7 @@ export function parseMoney(text: string): bigint | undefined {
   return sign === "-" ? -amount : amount;
 }
 
-/** The shortest decimal of an amount, as the API takes it. */
+/** The shortest decimal of an amount, for the API. */
 export function moneyText(amount: bigint): string {
   const [sign, n] = amount < 0n ? ["-", -amount] : ["", amount];
   const digits = n.toString().padStart(decimals + 1, "0");
@@ -21,7 +21,7 @@ export function moneyText(amount: bigint): string {
   return sign + digits.slice(0, -decimals) + (fraction === "" ? "" : "." + fraction);
 }
 
-/** An amount to read: "$1,234.50", "$0.0025"; at least two decimals, and all that matter. */
+/** Formats an amount with at least two decimal places, without rounding: "$1,234.50", "$0.0025". */
 export function money(text: string | undefined): string {
   if (text === undefined) return "—";
   const amount = parseMoney(text);
@@ -31,7 +31,7 @@ export function money(text: string | undefined): string {
   return `${sign}$${whole.replace(/\B(?=(\d{3})+$)/g, ",")}.${fraction.padEnd(2, "0")}`;
 }
 
-/** The price of one call: "free" for nothing. */
+/** Formats the price of a call: "free" for zero. */
 export function price(text: string | undefined): string {
   return text === undefined || parseMoney(text) === 0n ? "free" : money(text);
 }
@@ -40,13 +40,13 @@ export function addMoney(...amounts: (string | undefined)[]): string {
   return moneyText(amounts.reduce((sum, text) => sum + (parseMoney(text ?? "0") ?? 0n), 0n));
 }
 
-/** Orders amounts, for sorting. */
+/** Compares amounts, for sorting. */
 export function compareMoney(a: string | undefined, b: string | undefined): number {
   const [x, y] = [parseMoney(a ?? "0") ?? 0n, parseMoney(b ?? "0") ?? 0n];
   return x < y ? -1 : x > y ? 1 : 0;
 }
 
-/** How much of a whole an amount is, from 0 to 1: for the length of a bar only. */
+/** The share of a whole, from 0 to 1. It is rounded: use it for bar lengths only. */
 export function moneyShare(part: string, whole: string): number {
   const [p, w] = [parseMoney(part) ?? 0n, parseMoney(whole) ?? 0n];
   if (w <= 0n || p <= 0n) return 0;

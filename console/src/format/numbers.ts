@@ -6,7 +6,7 @@ export function count(n: number | undefined): string {
   return n === undefined ? "—" : whole.format(n);
 }
 
-/** A count where there is little room: "12.3K". */
+/** A short count: "12.3K". */
 export function shortCount(n: number): string {
   return n < 10_000 ? whole.format(n) : compact.format(n);
 }

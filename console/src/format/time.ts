@@ -9,7 +9,7 @@ const secondsFormat = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute
 const dayFormat = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 const yearFormat = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
 
-/** A time in full, in the zone of the reader. */
+/** The full date and time in the local time zone. */
 export function absolute(at: string): string {
   const date = new Date(at);
   return Number.isNaN(date.getTime()) ? at : absoluteFormat.format(date);
@@ -21,12 +21,12 @@ export const clock = (at: string) => clockFormat.format(new Date(at));
 /** The time of day with seconds: "14:05:09". */
 export const clockSeconds = (at: string) => secondsFormat.format(new Date(at));
 
-/** A time as people say it: "now", "12 s ago", "5 min ago", "in 3 h", "4 Mar". */
+/** A relative time: "now", "12 s ago", "5 min ago", "in 3 h", "4 Mar". */
 export function relative(at: string, now: number = Date.now()): string {
   const then = new Date(at).getTime();
   if (Number.isNaN(then)) return at;
   const seconds = Math.round((now - then) / 1000);
-  if (seconds < 5 && seconds > -10) return "now"; // the clocks of two machines differ a little
+  if (seconds < 5 && seconds > -10) return "now"; // tolerates clock skew
   const text = distance(Math.abs(seconds));
   if (text !== undefined) return seconds > 0 ? `${text} ago` : `in ${text}`;
   const date = new Date(then);
@@ -41,14 +41,14 @@ function distance(seconds: number): string | undefined {
   return undefined;
 }
 
-/** How long ago a time was, roughly: "12 s", "24 min", "3 h", "40 d". */
+/** The time since a moment in one unit: "12 s", "24 min", "3 h", "40 d". */
 export function elapsed(at: string, now: number = Date.now()): string {
   const seconds = Math.max(0, Math.round((now - new Date(at).getTime()) / 1000));
   if (Number.isNaN(seconds)) return at;
   return distance(seconds) ?? `${Math.floor(seconds / 86_400)} d`;
 }
 
-/** How long something has lasted since a time. */
+/** The duration since a moment. */
 export function lastedFor(since: string, now: number = Date.now()): string {
   return duration(Math.max(0, now - new Date(since).getTime()) * 1e6);
 }

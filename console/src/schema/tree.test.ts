@@ -13,7 +13,7 @@ function at(schema: JsonObject, ...names: string[]): SchemaNode {
 }
 
 describe("schemaTree", () => {
-  it("says types, bounds and what is required", () => {
+  it("has types, constraints and required properties", () => {
     const schema: JsonObject = {
       type: "object",
       required: ["limit"],
@@ -30,7 +30,7 @@ describe("schemaTree", () => {
     expect(at(schema, "state")).toMatchObject({ type: "enum", values: ['"open"', '"closed"', "3"] });
   });
 
-  it("ends references that go in a circle", () => {
+  it("stops at recursive references", () => {
     const schema: JsonObject = {
       properties: { filter: { $ref: "#/$defs/Filter", description: "the outer one" } },
       $defs: { Filter: { type: "object", description: "a filter", properties: { and: { type: "array", items: { $ref: "#/$defs/Filter" } } } } },
@@ -50,7 +50,7 @@ describe("schemaTree", () => {
     ["a name of every object", { $ref: "#/constructor" }],
   ])("notes a reference to %s", (_, schema) => expect(schemaTree(schema as JsonObject).note).toBeDefined());
 
-  it("finds names with signs in them", () => {
+  it("resolves names with special characters", () => {
     const schema: JsonObject = { properties: { x: { $ref: "#/$defs/a~1b%20c" } }, $defs: { "a/b c": { type: "number" } } };
     expect(at(schema, "x").type).toBe("number");
   });
@@ -60,7 +60,7 @@ describe("schemaTree", () => {
     expect(schemaTree(schema).children().map((each) => `${each.name} ${each.type}`)).toEqual(["[0] any", "exactly one: 1 constant", "exactly one: 2 string", "not null"]);
   });
 
-  it("bounds how deep and how wide it goes", () => {
+  it("bounds depth and width", () => {
     let deep: JsonObject = { type: "string" };
     for (let i = 0; i < 1000; i++) deep = { type: "object", properties: { next: deep } };
     let node = schemaTree(deep);

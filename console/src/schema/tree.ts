@@ -1,19 +1,19 @@
-// A JSON Schema (2020-12) as a tree to read. Nothing is resolved before it is asked for, and
-// a reference that leads back to itself ends in a node that says so.
+// A JSON Schema (2020-12) as a tree for display. References are resolved lazily, and a recursive
+// reference ends in a node with a note.
 import { isObject, type Json, type JsonObject } from "../api/json";
 
 export type SchemaNode = {
   name: string;
-  /** What a value may be: "string", "integer | null", "array of string". */
+  /** Such as "string", "integer | null", "array of string". */
   type: string;
   required: boolean;
   description?: string;
-  /** Bounds in words: "at least 1", "format email". */
+  /** Such as "at least 1 item", "format email". */
   constraints: string[];
   values?: string[]; // of an enum or const
   byDefault?: string;
   deprecated: boolean;
-  /** Why there is nothing below, for a reference that goes in a circle or leads nowhere. */
+  /** The reason why there are no children: a recursive or unresolved reference. */
   note?: string;
   children: () => SchemaNode[];
 };
@@ -55,7 +55,7 @@ function plain(name: string, type: string, required: boolean): SchemaNode {
   return { name, type, required, constraints: [], deprecated: false, children: none };
 }
 
-/** Follows $ref to what it names; what stands beside a reference is added to it. */
+/** Resolves $ref, and merges keywords beside it. */
 function follow(schema: JsonObject, place: Place): { target: JsonObject; at: Place } | string {
   let target = schema;
   let refs = place.refs;
@@ -89,7 +89,7 @@ function unescape(part: string): string {
   try {
     plainText = decodeURIComponent(part);
   } catch {
-    // Not percent-encoded: it is the name itself.
+    // Invalid percent-encoding: use the name as it is.
   }
   return plainText.replaceAll("~1", "/").replaceAll("~0", "~");
 }

@@ -19,18 +19,18 @@ import { useLive } from "./calls/useLive";
 import "./Calls.css";
 
 const page = 200;
-const loadMoreWithin = 600; // pixels before the end at which more is asked for
+const loadMoreWithin = 600; // pixels above the end of the list
 
-/** Recorded calls, and live ones on top. */
+/** Recorded calls, with live calls on top. */
 export default function Calls() {
   const own = !useCanView();
   const params = useSearch({ from: "/calls" });
-  const search = useMemo(() => (own ? { ...params, account: undefined } : params), [own, params]); // theirs is the only one
+  const search = useMemo(() => (own ? { ...params, account: undefined } : params), [own, params]); // callers without the viewer scope have one account
   const navigate = useNavigate({ from: "/calls" });
   const list = useRef<HTMLDivElement>(null);
   const narrow = useCallback(
     (more: CallSearch) => {
-      scrollToTop(list.current); // before the router takes note of where the list is
+      scrollToTop(list.current); // before the router stores the scroll position
       void navigate({ search: (old) => ({ ...old, ...more }) });
     },
     [navigate],
@@ -89,7 +89,7 @@ function scrollToTop(list: HTMLElement | null) {
   list?.querySelector(".Table")?.scrollTo({ top: 0 });
 }
 
-/** The filter of the address for the API. Spans are counted from when they were chosen. */
+/** The API filter from the URL. Relative periods are resolved once, when they are chosen. */
 function useFilter({ account, caller, session, server, tool, gate, code, failed, parent, since, until }: CallSearch): CallFilter {
   return useMemo(
     () => ({ account, caller, session, server, tool, gate, code, failed: failed === "true" || undefined, parent, since: momentOf(since), until: momentOf(until) }),
@@ -104,8 +104,8 @@ function rowsOf(history: Row[] | undefined, live: Row[], since: string | undefin
 }
 
 /**
- * Where the reader is: away from the top, or on a row, the list must not move. Another filter
- * is another list, which begins at its top.
+ * Tracks whether the user has scrolled down or focused a row: the list must not move then. A new
+ * filter resets it.
  */
 function useScrollState(list: RefObject<HTMLElement | null>, filter: CallFilter) {
   const [scrolledDown, setScrolledDown] = useState(false);

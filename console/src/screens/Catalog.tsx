@@ -57,8 +57,8 @@ export default function Catalog() {
 }
 
 /**
- * What is typed counts at once; the address follows a moment later, since browsers bound how
- * often it may change. An address that changes by itself, as by going back, counts too.
+ * The search text. The URL follows with a delay, because browsers limit how often it may change.
+ * A change of the URL itself, such as Back, updates the text.
  */
 function useTyped(inAddress: string): [string, (text: string) => void] {
   const navigate = useNavigate({ from: "/catalog" });
@@ -81,7 +81,7 @@ function useTyped(inAddress: string): [string, (text: string) => void] {
   return [typed, setTyped];
 }
 
-/** Another question begins at the top of its answer. */
+/** Scrolls to the top when the filter changes. */
 function useTopAfter(filter: object) {
   const before = useRef(filter);
   useEffect(() => {
@@ -91,7 +91,7 @@ function useTopAfter(filter: object) {
   }, [filter]);
 }
 
-/** Opens the first tool that is found, as soon as it is known which one that is. */
+/** Opens the first result, waiting for it if the search is still running. */
 function useEnter(pages: ToolPages, rows: React.RefObject<RowsHandle | null>): () => void {
   const asked = useRef(false);
   const { stale, first } = pages;
@@ -107,7 +107,7 @@ function useEnter(pages: ToolPages, rows: React.RefObject<RowsHandle | null>): (
 
 type ChosenProps = { search: CatalogSearch; pages: ToolPages; narrow: (more: CatalogSearch) => void; onClear: () => void };
 
-/** How many there are, and the filters that are on; each can be taken away. */
+/** The number of tools, and the active filters with buttons to remove them. */
 function Chosen({ search, pages, narrow, onClear }: ChosenProps) {
   const total = pages.first?.total;
   return (

@@ -6,7 +6,6 @@ import { JsonView } from "../components/JsonView";
 import { absolute } from "../format";
 import { actionLabel, outcome } from "./changeLabels";
 
-/** The details of one change. */
 export function ChangeDialog({ change, onClose }: { change: Change | undefined; onClose: () => void }) {
   if (!change) return null;
   const { tone, word } = outcome(change.status);

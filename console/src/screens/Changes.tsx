@@ -18,7 +18,7 @@ import "./Changes.css";
 
 type Filter = { caller?: string | undefined; action?: string | undefined; subject?: string | undefined };
 
-/** The audit of changes: who, what, when, outcome. */
+/** The audit log. */
 export default function Changes() {
   const filter = useSearch({ from: "/changes" });
   const navigate = useNavigate({ from: "/changes" });

@@ -18,7 +18,7 @@ import { GateView } from "./gate/GateView";
 import { ReadOnlyNote, useCanEdit } from "./toolset/Editable";
 import "./Gates.css";
 
-/** All gates, or the one that the address names. */
+/** All gates, or the gate in the URL. */
 export default function Gates() {
   const { gate } = useSearch({ from: "/gates" });
   const list = useQuery(queries.gates());

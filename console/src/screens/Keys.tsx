@@ -34,7 +34,7 @@ const states: { value: NonNullable<KeyFilter["state"]> | ""; label: string }[] =
   { value: "revoked", label: "Revoked" },
 ];
 
-/** The API keys: callers, scopes, states. */
+/** API keys with their callers, scopes and states. */
 export default function Keys() {
   const search = useSearch({ from: "/keys" });
   const { q = "" } = search;
@@ -124,7 +124,6 @@ function Nothing({ filtered }: { filtered: boolean }) {
   return <EmptyState icon={<KeyRound />} title="No keys yet">Gates with <code>callers: keys</code> reject callers without a key.</EmptyState>;
 }
 
-/** Without a store there are no keys. */
 function NoStore() {
   return (
     <Card>

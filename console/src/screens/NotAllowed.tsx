@@ -5,7 +5,7 @@ import { Card } from "../components/Card";
 import { Page } from "../components/Page";
 import { EmptyState } from "../components/States";
 
-/** An address that is only for those who may see the whole yard: what it would take, and who gives it. */
+/** Shown on a page that requires the viewer scope: how to get it. */
 export default function NotAllowed({ me }: { me: Me }) {
   return (
     <Page title="Not allowed">

@@ -14,7 +14,7 @@ import { Attention } from "./OverviewAttention";
 import { FirstSteps } from "./OverviewFirstSteps";
 import "./Overview.css";
 
-/** The yard at a glance: tools, traffic, and what needs attention. */
+/** Tools, traffic and problems of the yard at a glance. */
 export default function Overview() {
   const overview = useQuery(queries.overview());
   const traffic = useQuery(queries.traffic(60));
@@ -69,7 +69,7 @@ function Numbers({ data }: { data: OverviewData }) {
   );
 }
 
-/** The beginning of the day that the numbers are of. */
+/** The start of the current day in UTC. */
 function midnight(): string {
   return `${new Date().toISOString().slice(0, 10)}T00:00:00Z`;
 }

@@ -7,7 +7,7 @@ import { EmptyState } from "../components/States";
 import { plural } from "../format";
 import { otherProblems, storeDown } from "../health";
 
-/** What needs attention; each line links to where to act. */
+/** Problems that need attention, each with a link to the page to fix it. */
 export function Attention({ data }: { data: Overview }) {
   const lines = [...outages(data), ...approvals(data), ...problemLines(data)];
   return (

@@ -3,7 +3,7 @@ import { Link } from "@tanstack/react-router";
 import { queries } from "../api/queries";
 import { Code } from "../components/Code";
 
-/** How to connect a first agent. */
+/** Instructions to connect the first agent. */
 export function FirstSteps() {
   const gates = useQuery(queries.gates());
   const gate = gates.data?.gates[0];

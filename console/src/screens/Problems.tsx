@@ -10,9 +10,9 @@ import { ProblemCard } from "../components/ProblemCard";
 import { EmptyState, ErrorState, Skeleton } from "../components/States";
 import { plural } from "../format";
 
-const maxPerSource = 100; // a server can be wrong about thousands of tools
+const maxPerSource = 100; // a server can have thousands of problems
 
-/** Problems by source. */
+/** Problems, grouped by source. */
 export default function Problems() {
   const { data, error, refetch } = useQuery(queries.problems());
   const { q = "" } = useSearch({ from: "/problems" });
@@ -24,7 +24,7 @@ export default function Problems() {
   );
 }
 
-/** Shows what the problems are narrowed to, by a link from elsewhere, and takes it away. */
+/** The active filter, set by links from other pages, with a button to remove it. */
 function Filter({ q }: { q: string }) {
   const navigate = useNavigate({ from: "/problems" });
   if (q === "") return null;
@@ -55,7 +55,7 @@ function Groups({ problems, filtered }: { problems: Problem[]; filtered: boolean
   ));
 }
 
-/** The way to the server, unless the problems are of files in the yard. */
+/** A link to the server, unless the problems are in local files. */
 function SourceLink({ source, problems }: { source: string; problems: Problem[] }) {
   if (source === "" || problems.some((problem) => problem.file)) return null;
   return <Link to="/servers/$id" params={{ id: source }}>Open server</Link>;

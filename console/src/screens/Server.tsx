@@ -22,7 +22,7 @@ import { Stderr } from "./server/Stderr";
 import { TimelineView } from "./server/TimelineView";
 import "./Server.css";
 
-/** One MCP server: state, tools, and definitions to approve. */
+/** One MCP server: state, tools and pending definitions. */
 export default function Server() {
   const { id } = useParams({ from: "/servers/$id" });
   const { data, error, refetch, dataUpdatedAt } = useQuery(queries.server(id));

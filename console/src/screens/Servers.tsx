@@ -96,7 +96,7 @@ function Name({ server }: { server: ServerItem }) {
   );
 }
 
-/** A command without the folders of its program; the title has all of it. */
+/** The target without the directories of its command. The tooltip has the full target. */
 function shortTarget({ transport, target }: ServerItem): string {
   return transport === "stdio" ? target.replace(/^\S*\//, "") : target;
 }

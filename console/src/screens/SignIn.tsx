@@ -13,7 +13,6 @@ import "./SignIn.css";
 
 const command = "toolyard keys create --name console --caller YOU --scope operator --scope write";
 
-/** Asks for a key. */
 export default function SignIn() {
   const known = useQueryClient().getQueryData<Me>(queries.me().queryKey);
   return (
@@ -29,7 +28,10 @@ export default function SignIn() {
   );
 }
 
-/** The key itself is not kept: the yard answers with a cookie and a page secret. Who signs in fresh does not see what another one saw. */
+/**
+ * Signs in with a key. The key itself is not stored: the yard returns a cookie and a page secret.
+ * With fresh set, cached data of a previous caller is discarded.
+ */
 export function SignInForm({ fresh = false }: { fresh?: boolean }) {
   const client = useQueryClient();
   const known = client.getQueryData<Me>(queries.me().queryKey);

@@ -21,7 +21,7 @@ import { TryIt } from "./tool/TryIt";
 import { Visibility } from "./tool/Visibility";
 import "./Tool.css";
 
-/** One tool: metadata, who sees it, recent calls, and a form to call it. */
+/** One tool: metadata, visibility, recent calls, and a form to run it. */
 export default function Tool() {
   const { source, name } = useParams({ from: "/tools/$source/$name" });
   const { data: tool, error, refetch } = useQuery(queries.tool(source, name));
@@ -69,7 +69,7 @@ function Badges({ tool }: { tool: ToolDetail }) {
   );
 }
 
-/** A definition that is not approved is not displayed. */
+/** Shown instead of a definition that is not approved. */
 function Withheld({ tool }: { tool: ToolDetail }) {
   const why = tool.visibility[0]?.steps.find((step) => step.stops);
   return (

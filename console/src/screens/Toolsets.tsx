@@ -20,7 +20,7 @@ import { NewToolset } from "./toolset/NewToolset";
 import { summarize, selectionOf } from "./toolset/selection";
 import "./Toolsets.css";
 
-/** All toolsets, and the versions of their edits. */
+/** All toolsets, and the history of edits. */
 export default function Toolsets() {
   const { tab = "toolsets" } = useSearch({ from: "/toolsets" });
   const navigate = useNavigate({ from: "/toolsets" });

@@ -18,15 +18,15 @@ const labels: Record<string, string> = {
   "link.remove": "Remove a link",
 };
 
-/** The actions, by their API names. */
+/** The API names of all actions. */
 export const actions = Object.keys(labels);
 
-/** The label of an action; its API name if it has none. */
+/** The label of an action; its API name if the action is unknown. */
 export function actionLabel(action: string): string {
   return labels[action] ?? action;
 }
 
-/** The outcome of a change by its HTTP status; zero is one still running. */
+/** The outcome of a change from its HTTP status. Status 0 means that it is still running. */
 export function outcome(status: number): { tone: Tone; word: string } {
   if (status === 0) return { tone: "info", word: "Running" };
   if (status < 400) return { tone: "good", word: "Done" };

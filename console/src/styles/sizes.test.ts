@@ -2,9 +2,9 @@
 import { expect, test } from "vitest";
 
 const sheets = import.meta.glob<string>("../**/*.css", { query: "?raw", import: "default", eager: true });
-const own = /font(-size)?:[^;]*\d(px|rem|em|pt)/; // a size that is not one of the tokens
+const own = /font(-size)?:[^;]*\d(px|rem|em|pt)/; // a font size that is not a token
 
-test("text has one of five sizes", () => {
+test("text uses one of five sizes", () => {
   const { "./tokens.css": tokens = "", ...others } = sheets;
   const found = Object.entries(others).flatMap(([file, text]) => text.split("\n").filter((line) => own.test(line.replaceAll(/var\([^)]*\)(\/\d+px)?/g, ""))).map((line) => `${file}: ${line.trim()}`));
   expect(found).toEqual([]);

@@ -6,11 +6,11 @@ export type Band = {
   key: string;
   /** The label below the bar: "15 Nov". */
   label: string;
-  /** What the readout says of the band. */
+  /** Shown while the band is selected. */
   readout: ReactNode;
-  /** The parts of the bar, in the order of the series. */
+  /** One value per series. */
   values: number[];
-  /** The same band one period earlier. */
+  /** The total of the same band in the previous period. */
   previous?: number | undefined;
 };
 
@@ -20,23 +20,23 @@ type BandChartProps = {
   label: string;
   bands: Band[];
   series: Series[];
-  /** Writes a value of the axis. */
+  /** Formats a tick of the y-axis. */
   tick: (value: number) => string;
-  /** Counts have no fractions on their axis. */
+  /** Restricts the ticks to integers. */
   whole?: boolean;
   height?: number;
-  /** Shown beside the legend while no band is read out. */
+  /** Shown beside the legend while no band is selected. */
   note?: ReactNode;
-  /** The same as a table, for screen readers. */
+  /** The same data as a table, for screen readers. */
   table: { columns: string[]; rows: string[][] };
 };
 
 const below = 22; // pixels for the labels
-const charWidth = 6.4; // of the smallest text
+const charWidth = 6.4; // pixels per character of the smallest text
 
 /**
  * Stacked bars on a band scale with a labelled y-axis. Each label is centered below its own bar.
- * Hovering, or the arrow keys, read out one band.
+ * Hovering or the arrow keys select a band.
  */
 export function BandChart({ label, bands, series, tick, whole = false, height = 180, note, table }: BandChartProps) {
   const [at, setAt] = useState<number>();
@@ -132,7 +132,7 @@ function DataTable({ label, columns, rows }: { label: string; columns: string[];
   );
 }
 
-/** The width of an element, as it changes. */
+/** Observes the width of an element. */
 function useWidth() {
   const frame = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);

@@ -6,7 +6,7 @@ export type CallPoint = { key: string; /** Below the bar. */ label: string; /** 
 
 const series = [{ name: "Succeeded", color: "ok" }, { name: "Failed", color: "bad" }] as const;
 
-/** Numbers of calls over time, those that failed on top. */
+/** Calls over time, with failed calls stacked on top. */
 export function CallBars({ label, points, height = 160 }: { label: string; points: CallPoint[]; height?: number }) {
   const busy = points.filter((point) => point.ok + point.errors > 0);
   const peak = Math.max(0, ...points.map((point) => point.ok + point.errors));

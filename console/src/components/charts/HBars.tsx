@@ -6,16 +6,16 @@ import "./charts.css";
 export type HBar = {
   key: string;
   name: string;
-  /** Said before the name, softly: the server of a tool. */
+  /** Shown before the name in a faint color, such as the server of a tool. */
   prefix?: string;
-  /** The length of the bar, and the part of it that failed. */
+  /** The length of the bar; bad is the failed part of it. */
   value: number;
   bad?: number;
   text: ReactNode;
   link?: RowLink;
 };
 
-/** A ranking: each line is a name, a bar and a number. */
+/** A horizontal bar chart for rankings. */
 export function HBars({ label, bars }: { label: string; bars: HBar[] }) {
   const most = Math.max(...bars.map((bar) => bar.value), 1e-9);
   return (

@@ -2,15 +2,15 @@ import "./charts.css";
 
 type MeterProps = {
   label: string;
-  /** How full it is, from 0 to 1. */
+  /** From 0 to 1. */
   share: number;
-  /** What it says: "12 of 60". */
+  /** Such as "12 of 60". */
   text: string;
-  /** From here on it warns, and from 1 it is full. */
+  /** The share from which the meter is amber; from 1 it is red. */
   warnFrom?: number;
 };
 
-/** How much of a limit is used, as a bar and in words. */
+/** The used share of a limit. */
 export function Meter({ label, share, text, warnFrom = 0.8 }: MeterProps) {
   const part = Math.max(0, Math.min(1, share));
   const tone = part >= 1 ? "bad" : part >= warnFrom ? "warn" : "ok";

@@ -3,7 +3,7 @@ import "./charts.css";
 
 export type Segment = { name: string; startNs: number; endNs: number; tone?: "ok" | "bad" | "quiet"; title?: string };
 
-/** Steps one after the other: where the time of a call went. */
+/** Consecutive steps on a common time axis. */
 export function Waterfall({ label, segments, totalNs }: { label: string; segments: Segment[]; totalNs: number }) {
   const share = (ns: number) => (totalNs <= 0 ? 0 : Math.max(0, Math.min(100, (ns / totalNs) * 100)));
   return (

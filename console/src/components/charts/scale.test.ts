@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { labelledBands, ticksOf } from "./scale";
 
-test("ticks are round, begin at zero and reach the largest value", () => {
+test("ticks are round, start at zero and cover the largest value", () => {
   expect(ticksOf(2.33)).toEqual([0, 1, 2, 3]);
   expect(ticksOf(0.0125)).toEqual([0, 0.005, 0.01, 0.015]);
   expect(ticksOf(0)).toEqual([0, 0.25, 0.5, 0.75, 1]);
@@ -14,7 +14,7 @@ test("ticks are round, begin at zero and reach the largest value", () => {
   }
 });
 
-test("labels neither touch each other nor leave the chart", () => {
+test("labels do not overlap and stay inside the chart", () => {
   for (const [count, width] of [[7, 40], [30, 9], [62, 5], [53, 11], [366, 0.9], [1, 300]] as const) {
     const labelled = labelledBands(count, width, 40);
     expect(labelled.length).toBeGreaterThan(0);

@@ -1,4 +1,4 @@
-/** The ticks of an axis from zero: round numbers, the last at or above the largest value. */
+/** Round tick values from zero to at least the largest value. */
 export function ticksOf(largest: number, { most = 4, whole = false }: { most?: number; whole?: boolean } = {}): number[] {
   const top = largest > 0 ? largest : 1;
   const power = 10 ** Math.floor(Math.log10(top / most));
@@ -8,7 +8,7 @@ export function ticksOf(largest: number, { most = 4, whole = false }: { most?: n
   return Array.from({ length: count + 1 }, (_, i) => Number((i * step).toPrecision(12)));
 }
 
-/** Which bands are labelled, so that no two labels touch and each is centered below its own band. */
+/** The bands that get a label, chosen so that centered labels do not overlap. */
 export function labelledBands(count: number, bandWidth: number, labelWidth: number): number[] {
   const every = Math.max(1, Math.ceil((labelWidth + 14) / bandWidth));
   const inset = Math.max(0, Math.ceil(labelWidth / 2 / bandWidth - 0.5)); // bands to the right of the last label

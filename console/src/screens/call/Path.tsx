@@ -7,9 +7,9 @@ import { duration, percent, plural } from "../../format";
 import { visible } from "../../format/visible";
 import { type CallStep, type Nested, nestedOf, stepsOf } from "./steps";
 
-const initialNested = 20; // calls inside that are shown at first
+const initialNested = 20; // nested calls shown at first
 
-/** The steps of a call, and the calls that its tool made. */
+/** The steps of a call and its nested calls on a time axis. */
 export function Path({ call }: { call: CallDetail }) {
   const steps = stepsOf(call);
   const nested = nestedOf(call, call.children);
@@ -55,7 +55,6 @@ function Track({ startNs, endNs, totalNs, tone }: { startNs: number; endNs: numb
   );
 }
 
-/** The calls that the tool made while it ran. */
 function NestedCalls({ nested, totalNs }: { nested: Nested[]; totalNs: number }) {
   const [all, setAll] = useState(false);
   if (nested.length === 0) return null;

@@ -3,17 +3,17 @@ import type { CallRow } from "../../api/types";
 
 const key = "toolyard.try";
 
-/** Leaves the arguments of a call for the form of its tool, in this tab only. */
+/** Stores the arguments of a call for the form of its tool, in this tab only. */
 export function storeArguments(call: CallRow, args: JsonObject | undefined) {
   const stored = { source: call.server ?? "-", name: call.tool, gate: call.gate, args };
   try {
     sessionStorage.setItem(key, JSON.stringify(stored));
   } catch {
-    // Too large, or the browser keeps nothing: the form begins empty.
+    // Too large, or storage is blocked: the form starts empty.
   }
 }
 
-/** Takes the arguments that were left for a tool, once. */
+/** Returns and removes the stored arguments for a tool. */
 export function takeArguments(source: string, name: string): JsonObject | undefined {
   try {
     const stored = JSON.parse(sessionStorage.getItem(key) ?? "null") as { source?: Json; name?: Json; args?: Json } | null;
@@ -25,7 +25,7 @@ export function takeArguments(source: string, name: string): JsonObject | undefi
   }
 }
 
-/** The arguments if they can be sent again: all of them were kept. */
+/** The arguments, if they were recorded in full and can be sent again. */
 export function argumentsOf(args: Json | undefined, recorded: string | undefined): JsonObject | undefined {
   return recorded === "full" && isObject(args) ? args : undefined;
 }

@@ -1,4 +1,4 @@
-// The steps of the call path, from the marks that a call left on its way.
+// The steps of a call, derived from its recorded marks.
 import type { CallRow } from "../../api/types";
 
 export type StepKind = "wait" | "run" | "work";
@@ -10,7 +10,7 @@ export type CallStep = {
   kind: StepKind;
   startNs: number;
   endNs: number;
-  /** The call failed here. */
+  /** Whether the call failed in this step. */
   failed: boolean;
 };
 
@@ -30,13 +30,13 @@ const known: Record<string, About> = {
 };
 
 /**
- * The steps of a call, each until the next begins. A call that failed did so where its marks
- * end, or in its tool when that had run.
+ * The steps of a call; each lasts until the next one starts. A failed call failed in its last
+ * step, or in the tool if the tool ran.
  */
 export function stepsOf({ marks = [], elapsedNs, code }: Pick<CallRow, "marks" | "elapsedNs" | "code">): CallStep[] {
   const ran = marks.some((mark) => mark.step === "ran");
   const failedStep = code === "OK" ? undefined : ran ? "run" : marks.at(-1)?.step;
-  const first = marks[0]?.atNs ?? 0; // what the call took is counted from there
+  const first = marks[0]?.atNs ?? 0; // elapsedNs starts at the first mark
   const bounded = (atNs: number) => Math.max(0, Math.min(atNs - first, elapsedNs));
   return marks.map(({ step, atNs }, i) => {
     const startNs = bounded(atNs);
@@ -48,7 +48,7 @@ export function stepsOf({ marks = [], elapsedNs, code }: Pick<CallRow, "marks" |
 
 export type Nested = { call: CallRow; startNs: number; endNs: number };
 
-/** The calls inside of a call on its own scale, the first first. */
+/** The nested calls of a call with times relative to it, in order. */
 export function nestedOf(call: Pick<CallRow, "at" | "elapsedNs">, children: CallRow[]): Nested[] {
   const bounded = (ns: number) => Math.max(0, Math.min(ns, call.elapsedNs));
   return children
@@ -59,7 +59,7 @@ export function nestedOf(call: Pick<CallRow, "at" | "elapsedNs">, children: Call
     .sort((a, b) => a.startNs - b.startNs);
 }
 
-/** Dates know milliseconds only; the rest is in the text. */
+/** Date has millisecond precision, so the nanoseconds are parsed from the text. */
 function nanosBetween(from: string, to: string): number {
   const seconds = Math.floor(Date.parse(to) / 1000) - Math.floor(Date.parse(from) / 1000);
   return seconds * 1e9 + nanosOf(to) - nanosOf(from);

@@ -16,14 +16,14 @@ export type CallSearch = TextSearch<"view" | "account" | "caller" | "session" | 
 
 type FiltersProps = { search: CallSearch; narrow: (more: CallSearch) => void; clear: () => void; own: boolean };
 
-/** The filters that are set. */
+/** The active filters. */
 export function chosen({ view: _, ...filters }: CallSearch): string[] {
   return Object.values(filters).filter((value) => value !== undefined);
 }
 
 const any = { value: "", label: "Any" };
 
-/** The filters of the list, kept in the address. */
+/** The filters of the list, stored in the URL. */
 export function Filters({ search, narrow, clear, own }: FiltersProps) {
   const [open, setOpen] = useState(false);
   const id = useId();
@@ -59,7 +59,7 @@ function Names({ search, narrow }: Pick<FiltersProps, "search" | "narrow">) {
   );
 }
 
-/** Without suggestions, for callers who may not view the yard. */
+/** Name filters without suggestions, for callers who cannot view the whole yard. */
 function OwnNames({ search, narrow }: Pick<FiltersProps, "search" | "narrow">) {
   return (
     <>
@@ -76,7 +76,7 @@ function codeItems(chosen: string | undefined) {
   return [any, ...known.map((code) => ({ value: code, label: codeLabel(code) }))];
 }
 
-/** Filters without a field, set by links. */
+/** Active filters that have no input and are set by links. */
 function Chosen({ search, narrow }: Pick<FiltersProps, "search" | "narrow">) {
   if (!search.session && !search.parent) return null;
   return (
@@ -148,7 +148,7 @@ function GateFilter({ value, onPick }: PickProps) {
 
 type NamedProps = PickProps & { label: string; suggestions?: string[]; onType?: (text: string) => void };
 
-/** A name: applied with Enter, on blur, or when picked from the list. */
+/** A name filter, applied with Enter, on blur, or by choosing a suggestion. */
 function Named({ label, value = "", onPick, suggestions = [], onType }: NamedProps) {
   const [text, setText] = useState(value);
   const id = useId();

@@ -6,7 +6,7 @@ import { Button } from "../../components/Button";
 import { Code } from "../../components/Code";
 import { EmptyState } from "../../components/States";
 
-/** No calls: filtered out, or none yet. */
+/** The empty state: no matching calls, or no calls at all. */
 export function NoCalls({ filtered, clear, own }: { filtered: boolean; clear: () => void; own: boolean }) {
   if (filtered) {
     return (

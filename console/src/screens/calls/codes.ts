@@ -1,4 +1,4 @@
-// The codes of calls, and their meaning.
+// Result codes and their meanings.
 
 const meanings: Record<string, string> = {
   OK: "Succeeded.",
@@ -26,7 +26,7 @@ const meanings: Record<string, string> = {
   INTERNAL_ERROR: "Internal error. See the log.",
 };
 
-/** The codes of the platform; tools have others beside them. */
+/** The codes of the platform. Tools may define others. */
 export const codes = Object.keys(meanings);
 
 export function codeLabel(code: string): string {

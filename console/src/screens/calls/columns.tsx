@@ -7,7 +7,7 @@ import { visible } from "../../format/visible";
 import type { CallSearch } from "./Filters";
 import type { Row } from "./stream";
 
-/** The columns of the list of calls. A click on a caller filters by it. */
+/** The columns of the call list. A click on a caller filters by it. */
 export function columnsOf(narrow: (more: CallSearch) => void): Column<Row>[] {
   return [
     { id: "at", header: "When", min: 92, cell: (row) => <When row={row} /> },
@@ -63,7 +63,7 @@ function Sizes({ row }: { row: Row }) {
   return <span className="soft" title={`${bytes(row.argsBytes)} in arguments, ${bytes(row.resultBytes)} in the result`}>{bytes(row.argsBytes)} / {bytes(row.resultBytes)}</span>;
 }
 
-/** The bar grows with the square root, so that what is quick can be told apart beside what is slow. */
+/** The bar length is the square root of the duration, so that fast calls stay distinguishable. */
 function Duration({ row }: { row: Row }) {
   return (
     <span className="Calls-took">
@@ -75,7 +75,7 @@ function Duration({ row }: { row: Row }) {
   );
 }
 
-/** How long something has lasted, while it lasts. */
+/** A live timer. */
 function RunningTime({ since }: { since: string }) {
   const [now, setNow] = useState(() => Date.now());
   useEffect(() => {

@@ -15,7 +15,7 @@ test.each([
   expect(momentOf(text, now)).toBe(want);
 });
 
-test("what an input says comes back as the same minute", () => {
+test("a datetime-local value round-trips to the minute", () => {
   const at = "2026-11-15T10:07:00.000Z";
   expect(new Date(localInput(at)).toISOString()).toBe(at);
   expect(localInput("nonsense")).toBe("");

@@ -1,9 +1,8 @@
-// Spans of time in the address: "15m", "24h", "7d" are counted back from now, anything else
-// is a moment.
+// Time limits in the URL: "15m", "24h", "7d" are relative to now, anything else is a timestamp.
 
 const units: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** The spans that can be chosen. */
+/** The periods offered in the filter. */
 export const spans = [
   { value: "", label: "Any time" },
   { value: "15m", label: "Last 15 minutes" },
@@ -13,7 +12,7 @@ export const spans = [
   { value: "30d", label: "Last 30 days" },
 ];
 
-/** A moment of the address as the API takes it; undefined for none, or for what is no moment. */
+/** Converts a time limit of the URL for the API; undefined if empty or invalid. */
 export function momentOf(text: string | undefined, now: number = Date.now()): string | undefined {
   if (!text) return undefined;
   const [, n, unit] = /^(\d{1,4})([mhd])$/.exec(text) ?? [];
@@ -22,7 +21,7 @@ export function momentOf(text: string | undefined, now: number = Date.now()): st
   return Number.isNaN(at) ? undefined : new Date(at).toISOString();
 }
 
-/** A moment as an input of the kind datetime-local has it, in the zone of the reader. */
+/** Converts a timestamp to the value of a datetime-local input. */
 export function localInput(at: string | undefined): string {
   if (!at) return "";
   const date = new Date(at);

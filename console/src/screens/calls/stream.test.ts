@@ -7,7 +7,7 @@ const call = (id: string, at: string, more: Partial<CallRow> = {}): CallRow => (
 });
 const now = Date.parse("2026-11-15T10:00:00Z");
 
-test("a call that begins is a running row, and then one that ended", () => {
+test("a started call is a running row until it ends", () => {
   const stream = new Stream({});
   const { id, at, gate, mode, caller, tool } = call("a", "2026-11-15T10:00:00Z");
   stream.begin({ id, at, gate, mode, caller, tool });
@@ -18,14 +18,14 @@ test("a call that begins is a running row, and then one that ended", () => {
   expect(stream.rows()[0]?.running).toBeUndefined();
 });
 
-test("a begin that comes late does not make an ended call run again", () => {
+test("a late begin event does not restart a finished call", () => {
   const stream = new Stream({});
   stream.end(call("a", "2026-11-15T10:00:00Z"), now);
   stream.begin(call("a", "2026-11-15T10:00:00Z"));
   expect(stream.rows()[0]?.running).toBeUndefined();
 });
 
-test("what the yard cannot filter is filtered here", () => {
+test("filters that the API does not support are applied locally", () => {
   const stream = new Stream({ code: "TIMEOUT" });
   stream.begin(call("a", "2026-11-15T10:00:00Z"));
   stream.end(call("b", "2026-11-15T10:00:00Z"), now);
@@ -33,7 +33,7 @@ test("what the yard cannot filter is filtered here", () => {
   expect(stream.rows().map((row) => row.id)).toEqual(["c"]);
 });
 
-test("after a break or a loss nothing is said to run", () => {
+test("running calls are dropped after a reconnect or lost events", () => {
   for (const event of [(s: Stream) => s.connected(), (s: Stream) => s.addLost(3)]) {
     const stream = new Stream({});
     stream.begin(call("a", "2026-11-15T10:00:00Z"));
@@ -42,14 +42,14 @@ test("after a break or a loss nothing is said to run", () => {
   }
 });
 
-test("rows are bounded; the oldest go", () => {
+test("the number of rows is bounded, and the oldest are dropped", () => {
   const stream = new Stream({});
   for (let i = 0; i < maxRows + 10; i++) stream.end(call(`c${i}`, "2026-11-15T10:00:00Z"), now);
   expect(stream.rows()).toHaveLength(maxRows);
   expect(stream.rows()[0]?.id).toBe("c10");
 });
 
-test("seconds count what ended once the calls from before have come, each call once", () => {
+test("finished calls are counted per second after the replay, each once", () => {
   const stream = new Stream({});
   stream.end(call("before", "2026-11-15T09:00:00Z"), now);
   stream.caughtUp();
@@ -62,7 +62,7 @@ test("seconds count what ended once the calls from before have come, each call o
   expect(stream.perSecond(now + 200_000).every((second) => second.ok === 0)).toBe(true);
 });
 
-test("merge orders by microseconds whatever the number of decimals, and prefers the ended", () => {
+test("merge sorts by microseconds and prefers finished calls", () => {
   const history = [call("b", "2026-11-15T10:00:00.5Z"), call("a", "2026-11-15T10:00:00Z")];
   const live = [{ ...call("a", "2026-11-15T10:00:00Z"), running: true as const }, call("c", "2026-11-15T10:00:00.500001Z")];
   const rows = merge(history, live);
@@ -70,7 +70,7 @@ test("merge orders by microseconds whatever the number of decimals, and prefers 
   expect(rows[2]?.running).toBeUndefined();
 });
 
-test("a list that must not move is renewed in its place", () => {
+test("a paused list is refreshed in place", () => {
   const stream = new Stream({});
   stream.end(call("before", "2026-11-15T09:00:00Z"), now);
   stream.caughtUp();

@@ -1,38 +1,38 @@
-// What is known of calls while they are watched: those that run, those that ended, and how
-// many ended in each second. All of it is bounded.
+// The state of the live call list: running calls, finished calls, and counts per second. Its size
+// is bounded.
 import type { CallBegin, CallRow, LiveCall } from "../../api/types";
 
-/** A row of the list: a call, or one that has begun and not ended yet. */
+/** A row of the list: a finished or running call. */
 export type Row = CallRow & { running?: true };
 
-export const maxRows = 1000; // rows that are kept
-export const chartSeconds = 60; // seconds that the picture shows
+export const maxRows = 1000; // rows in the list
+export const chartSeconds = 60; // seconds in the chart
 
 type Second = { at: number; ok: number; errors: number };
 
 export type Filter = { code?: string | undefined; session?: string | undefined; parent?: string | undefined };
 
-/** Gathers the events of the stream. Rows are known by their id. */
+/** Collects stream events. Rows are keyed by call ID. */
 export class Stream {
   readonly #filter: Filter;
-  readonly #rows = new Map<string, Row>(); // the oldest first
+  readonly #rows = new Map<string, Row>(); // oldest first
   readonly #seconds = new Map<number, Second>();
   #lost = 0;
   #newCalls = 0;
   #version = 0;
-  #replayed = false; // the calls from before have come
+  #replayed = false; // the initial replay is complete
 
   constructor(filter: Filter) {
     this.#filter = filter;
   }
 
-  /** Forgets what ran: after a break, nobody says how it ended. */
+  /** Drops running calls, since their end may have been missed while disconnected. */
   connected() {
     this.#dropRunning();
     this.#replayed = false;
   }
 
-  /** From now on, calls are new, and count for the picture. */
+  /** Marks the end of the replay: from now on calls count as new. */
   caughtUp() {
     this.#replayed = true;
   }
@@ -59,31 +59,31 @@ export class Stream {
     return this.#lost;
   }
 
-  /** How many calls were new, without those from before, whatever was kept of them. */
+  /** The number of new calls since the replay. */
   get newCalls(): number {
     return this.#newCalls;
   }
 
-  /** Another number after each change of the rows. */
+  /** Incremented with each change of the rows. */
   get version(): number {
     return this.#version;
   }
 
-  /** Rows as they are now, without new ones: for a list that must not move. */
+  /** The given rows with their current state, without new rows. */
   refresh(rows: Row[]): Row[] {
     return rows.map((row) => this.#rows.get(row.id) ?? row).filter((row) => !row.running || this.#rows.has(row.id));
   }
 
-  /** The rows, in no order. */
+  /** The rows, unordered. */
   rows(): Row[] {
     return [...this.#rows.values()];
   }
 
-  /** Calls that ended in each of the last seconds, the oldest first. */
+  /** Calls per second for the chart, oldest first. */
   perSecond(now: number): Second[] {
     const last = Math.floor(now / 1000);
     return Array.from({ length: chartSeconds }, (_, i) => {
-      const at = last - chartSeconds + i; // the second that still runs is left out
+      const at = last - chartSeconds + i; // excludes the current second
       return this.#seconds.get(at) ?? { at, ok: 0, errors: 0 };
     });
   }
@@ -108,10 +108,10 @@ export class Stream {
     for (const [id, row] of this.#rows) if (row.running) this.#rows.delete(id);
   }
 
-  /** Counts a call in the second in which it ended, also one from before the page was opened. */
+  /** Counts a call in the second it ended, even if that was before the page was opened. */
   #count(ok: boolean, ended: number, now: number) {
     const oldest = Math.floor(now / 1000) - chartSeconds;
-    const at = Math.min(Math.floor((Number.isNaN(ended) ? now : ended) / 1000), Math.floor(now / 1000)); // clocks differ a little
+    const at = Math.min(Math.floor((Number.isNaN(ended) ? now : ended) / 1000), Math.floor(now / 1000)); // tolerates clock skew
     if (at < oldest) return;
     const second = this.#seconds.get(at) ?? { at, ok: 0, errors: 0 };
     if (ok) second.ok++;
@@ -121,7 +121,7 @@ export class Stream {
   }
 }
 
-/** History and what was seen live as one list, the newest first, each call once. */
+/** Merges recorded and live calls, newest first, without duplicates. */
 export function merge(history: CallRow[], live: Row[]): Row[] {
   const byId = new Map<string, Row>(history.map((row) => [row.id, row]));
   for (const row of live) if (!(row.running && byId.has(row.id))) byId.set(row.id, row);
@@ -132,7 +132,7 @@ export function merge(history: CallRow[], live: Row[]): Row[] {
     .map(({ row }) => row);
 }
 
-/** Times have different numbers of decimals, so that they cannot be compared as texts. */
+/** Timestamps have varying numbers of decimals, so they cannot be compared as strings. */
 function micros(at: string): number {
   const fraction = /\.(\d+)/.exec(at)?.[1] ?? "";
   return Math.floor(Date.parse(at) / 1000) * 1e6 + Number(fraction.padEnd(6, "0").slice(0, 6));

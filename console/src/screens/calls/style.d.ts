@@ -1,6 +1,6 @@
 import "react";
 
-// Custom properties that the screens of calls hand to their style sheets.
+// Custom properties used by the style sheets of the call screens.
 declare module "react" {
   interface CSSProperties {
     [property: `--${string}`]: string | number | undefined;

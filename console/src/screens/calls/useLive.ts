@@ -4,16 +4,16 @@ import { followCalls, type LiveState } from "../../api/live";
 import type { CallFilter, LiveFilter } from "../../api/types";
 import { type Row, Stream } from "./stream";
 
-const flushInterval = 250; // milliseconds between two looks at what came
-const replayTime = 400; // in which the calls from before come
+const flushInterval = 250; // ms between renders
+const replayTime = 400; // ms after connecting in which the replay arrives
 
 export type Live = {
   state: LiveState;
   error: ApiError | undefined;
   rows: Row[];
-  /** How many calls came since the list was held. */
+  /** New calls since the list was paused. */
   fresh: number;
-  /** How many events were too fast for this page. */
+  /** Events that the yard dropped because this page was too slow. */
   lost: number;
   stream: Stream;
 };
@@ -23,8 +23,8 @@ type Shown = { rows: Row[]; newCalls: number; fresh: number; lost: number; versi
 const nothing: Shown = { rows: [], newCalls: 0, fresh: 0, lost: 0, version: -1, held: false };
 
 /**
- * Follows calls as they happen. Events are gathered and shown four times a second, however
- * many come. While the list is held, rows change in their place and new ones are counted.
+ * Follows live calls. Events are batched and rendered four times a second. While the list is
+ * paused, existing rows are updated in place and new ones only counted.
  */
 export function useLive(filter: CallFilter, held: boolean, on: boolean, onGap: () => void): Live {
   const key = JSON.stringify(filter);
@@ -79,7 +79,7 @@ function next(old: Shown, stream: Stream, held: boolean): Shown {
   return { rows: stream.refresh(old.rows), newCalls: old.newCalls, fresh: newCalls - old.newCalls, lost, version, held };
 }
 
-/** What the yard filters by itself. */
+/** The part of the filter that the API applies. */
 function liveFilter({ account, caller, server, tool, gate, failed }: CallFilter): LiveFilter {
   return { account, caller, server, tool, gate, failed };
 }

@@ -10,7 +10,7 @@ import { type CatalogSearch, filterNames, type FilterName, filterOf, filterLabel
 type Option = { value: string; count?: number };
 type FacetsProps = { search: CatalogSearch; counts: FacetCounts | undefined; narrow: (more: CatalogSearch) => void };
 
-/** What the catalog can be narrowed to, with how many tools each value would leave. */
+/** The filters of the catalog, with the number of matching tools per value. */
 export function Facets({ search, counts, narrow }: FacetsProps) {
   const gates = useQuery(queries.gates());
   const options = (name: FilterName): Option[] =>
@@ -25,7 +25,7 @@ export function Facets({ search, counts, narrow }: FacetsProps) {
   );
 }
 
-/** A chosen value stays in its group, also when no tool is left for it. */
+/** Keeps the selected value in its group, even if no tool matches it. */
 function withChosen(options: Option[], chosen: string | undefined): Option[] {
   if (!chosen || options.some((option) => option.value === chosen)) return options;
   return [{ value: chosen, count: 0 }, ...options];
@@ -43,8 +43,8 @@ function WithProblems({ search, narrow }: Pick<FacetsProps, "search" | "narrow">
   );
 }
 
-const initialValues = 7; // values of a group before the rest is folded
-const searchFrom = 20; // values of a group that need a search of their own
+const initialValues = 7; // values of a group shown at first
+const searchFrom = 20; // values from which a group has its own search
 
 type GroupProps = { name: FilterName; options: Option[]; chosen: string | undefined; onChoose: (value: string | undefined) => void };
 

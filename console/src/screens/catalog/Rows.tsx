@@ -15,7 +15,7 @@ type RowsProps = {
   rowAt: (index: number) => ToolItem | undefined;
   onVisible: (first: number, last: number) => void;
   words: string[];
-  /** Where the arrow up leads from the first row. */
+  /** Called on arrow up in the first row. */
   onLeave: () => void;
   handle: RefObject<RowsHandle | null>;
 };
@@ -23,8 +23,8 @@ type RowsProps = {
 const heights = { wide: 58, narrow: 92 };
 
 /**
- * The rows of the catalog. The page scrolls, and only rows in sight are in it. One row at a time
- * can be reached by Tab; from there arrows, Home, End, PageUp and PageDown move.
+ * The virtualized rows of the catalog; the page itself scrolls. One row is in the tab order, and
+ * the arrow keys, Home, End, PageUp and PageDown move between rows.
  */
 export function Rows({ total, rowAt, onVisible: onSee, words, onLeave, handle }: RowsProps) {
   const list = useRef<HTMLDivElement>(null);
@@ -37,7 +37,7 @@ export function Rows({ total, rowAt, onVisible: onSee, words, onLeave, handle }:
     estimateSize: () => height,
     scrollMargin: top,
     overscan: 8,
-    scrollPaddingStart: 64, // the bar on top
+    scrollPaddingStart: 64, // height of the top bar
     scrollPaddingEnd: 64,
     rangeExtractor: useCallback((range: Range) => withRow(defaultRangeExtractor(range), current), [current]),
   });
@@ -74,7 +74,7 @@ function linkOf(list: RefObject<HTMLElement | null>, index: number): HTMLElement
   return list.current?.querySelector<HTMLElement>(`[data-index="${index}"] a`);
 }
 
-/** Moves the focus to a row. One that is still loaded gets it once it is there; the list has it meanwhile. */
+/** Moves the focus to a row. While the row is loading, the list has the focus. */
 function useRowFocus(list: RefObject<HTMLElement | null>, current: number, go: (index: number) => void): (index: number) => void {
   const wanted = useRef(false);
   const take = () => {
@@ -92,7 +92,7 @@ function useRowFocus(list: RefObject<HTMLElement | null>, current: number, go: (
   };
 }
 
-/** The row that a key leads to; -1 is out of the list, undefined is no key of ours. */
+/** The target row of a key; -1 leaves the list, undefined ignores the key. */
 function target(key: string, now: number, total: number, page: number): number | undefined {
   const last = total - 1;
   switch (key) {
@@ -106,7 +106,7 @@ function target(key: string, now: number, total: number, page: number): number |
   return undefined;
 }
 
-/** The row that has the focus stays in the page, wherever that is scrolled to. */
+/** Keeps the focused row rendered wherever the page is scrolled to. */
 function withRow(shown: number[], row: number): number[] {
   if (row < 0 || shown.includes(row)) return shown;
   return row < (shown[0] ?? 0) ? [row, ...shown] : [...shown, row];
@@ -171,7 +171,7 @@ function Highlighted({ text, words }: { text: string; words: string[] }) {
   return highlight(text, words).map((part, i) => (part.match ? <mark key={i} className="Rows-mark">{part.text}</mark> : part.text));
 }
 
-/** Where the list begins in the page; it moves when what is above it changes. */
+/** Observes the offset of the list in the page. */
 function useTop(list: RefObject<HTMLElement | null>): number {
   const [top, setTop] = useState(0);
   useLayoutEffect(() => {

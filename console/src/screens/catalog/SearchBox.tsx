@@ -5,12 +5,12 @@ type SearchBoxProps = {
   value: string;
   onChange: (text: string) => void;
   input: RefObject<HTMLInputElement | null>;
-  /** Goes from the box into the list. */
+  /** Called on arrow down, to move into the list. */
   onDown: () => void;
   onEnter: () => void;
 };
 
-/** The search of the catalog: "/" comes here from anywhere, arrow down goes on to the rows. */
+/** The search box of the catalog. "/" focuses it, arrow down moves to the rows. */
 export function SearchBox({ value, onChange, input, onDown, onEnter }: SearchBoxProps) {
   useSlash(input);
   const press = (event: ReactKeyboardEvent) => {
@@ -48,7 +48,7 @@ export function SearchBox({ value, onChange, input, onDown, onEnter }: SearchBox
   );
 }
 
-/** Takes "/" before the search of the frame does: here it means this box. */
+/** Handles "/" before the global search does. */
 function useSlash(input: RefObject<HTMLInputElement | null>) {
   useEffect(() => {
     const press = (event: KeyboardEvent) => {

@@ -6,7 +6,7 @@ export type FilterName = "source" | "category" | "mode" | "price" | "latency" | 
 
 export const filterNames: FilterName[] = ["source", "category", "mode", "price", "latency", "gate"];
 
-/** The names of filters, as people read them. */
+/** The labels of the filters. */
 export const filterLabels: Record<FilterName, string> = {
   source: "Source",
   category: "Category",
@@ -16,7 +16,7 @@ export const filterLabels: Record<FilterName, string> = {
   gate: "Gate",
 };
 
-/** A value of a filter, as people read it. */
+/** The label of a filter value. */
 export function valueLabel(name: FilterName, value: string): string {
   if (name === "source" && value === "-") return "Local";
   if (name === "mode") return value === "read" ? "Read" : "Write";
@@ -28,7 +28,7 @@ export function valueLabel(name: FilterName, value: string): string {
 export const modes = ["read", "write"] as const;
 const prices = ["free", "paid"] as const;
 
-/** What is asked of the API for an address and the words that are typed now. */
+/** The API filter for the URL and the current search text. */
 export function filterOf({ source, category, mode, price, latency, gate, problem }: CatalogSearch, typed: string): ToolFilter {
   return {
     q: typed.trim() || undefined,
@@ -42,7 +42,7 @@ export function filterOf({ source, category, mode, price, latency, gate, problem
   };
 }
 
-/** Whether anything but the words narrows the list. */
+/** Reports whether a filter other than the search text is active. */
 export function isFiltered(search: CatalogSearch): boolean {
   return search.problem === "true" || filterNames.some((name) => search[name] !== undefined);
 }

@@ -13,12 +13,12 @@ test.each([
   ["a_banana", "a", "[a]_banana"],
   ["get_user", "delete", "get_user"],
   ["get_user", "()[]*", "get_user"],
-  ["İstanbul", "stan", "İstanbul"], // its lower case is longer: nothing can be marked safely
+  ["İstanbul", "stan", "İstanbul"], // its lower case is longer, so nothing is highlighted
 ])("%s by %s", (text, query, want) => {
   expect(marked(text, query)).toBe(want);
 });
 
-test("no text is lost", () => {
+test("preserves the text", () => {
   const text = "aAbB_cC-dD".repeat(50);
   expect(highlight(text, wordsOf("a b_c dd")).map((part) => part.text).join("")).toBe(text);
 });

@@ -2,15 +2,15 @@ export type Part = { text: string; match: boolean };
 
 const maxWords = 12;
 
-/** The words of a query, longest first, so that a longer word wins over its own beginning. */
+/** The words of a query, longest first, so that a word takes precedence over its own prefix. */
 export function wordsOf(query: string): string[] {
   const words = query.toLowerCase().split(/[^\p{L}\p{N}]+/u).filter((word) => word !== "");
   return [...new Set(words)].sort((a, b) => b.length - a.length).slice(0, maxWords);
 }
 
 /**
- * Cuts a text into parts that match a word and parts that do not. A word of one letter matches
- * only where a part of a name begins, or half of the text would be marked.
+ * Splits a text into matching and other parts. A one-letter word matches only at the start of a
+ * name part; otherwise half of the text would be highlighted.
  */
 export function highlight(text: string, words: string[]): Part[] {
   const lower = text.toLowerCase();

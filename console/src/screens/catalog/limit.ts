@@ -1,12 +1,12 @@
 import type { JsonObject } from "../../api/types";
 import { count, duration } from "../../format";
 
-/** The limit that matters most, in a few characters: "60/min", "4 at once", "1 per 2 s". */
+/** The main limit in short form: "60/min", "4 concurrent", "1 per 2 s". */
 export function shortLimit(limit: JsonObject | undefined): string | undefined {
   return limitTexts(limit)[0];
 }
 
-/** Every limit of a tool in words, what matters most first. */
+/** All limits of a tool as texts, the main one first. */
 export function limitTexts(limit: JsonObject | undefined): string[] {
   const words: string[] = [];
   if (!limit) return words;

@@ -5,7 +5,7 @@ import type { ToolFilter, ToolItem, ToolList } from "../../api/types";
 
 const pageSize = 100;
 
-/** One page of the catalog. A query that nobody waits for any more is aborted. */
+/** The query for one page of the catalog. */
 function pageOf(filter: ToolFilter, page: number) {
   return queryOptions({
     queryKey: ["tools", "page", filter, page],
@@ -15,18 +15,18 @@ function pageOf(filter: ToolFilter, page: number) {
 }
 
 export type ToolPages = {
-  /** The first page: how many there are, and what they can be filtered by. */
+  /** The first page, with the total and the facets. */
   first: ToolList | undefined;
   error: unknown;
   retry: () => void;
-  /** What is shown is of the filter before. */
+  /** The data belongs to the previous filter. */
   stale: boolean;
   rowAt: (index: number) => ToolItem | undefined;
-  /** Tells which rows are seen, so that their pages are loaded. */
+  /** Reports the visible rows, whose pages are loaded. */
   onVisible: (first: number, last: number) => void;
 };
 
-/** The catalog by pages: the first one always, the others when their rows come into sight. */
+/** Loads the first page of the catalog, and others when their rows become visible. */
 export function useToolPages(filter: ToolFilter): ToolPages {
   const [visible, setVisible] = useState({ from: 0, to: 0 });
   const { data: first, error, refetch, isPlaceholderData: stale } = useQuery({ ...pageOf(filter, 0), placeholderData: keepPreviousData });

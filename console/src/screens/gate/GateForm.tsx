@@ -16,16 +16,16 @@ import { choices, differences, type GateSettings, settingsOf } from "./terms";
 
 type GateFormProps = {
   list: Gates;
-  /** The gate to change; undefined for a new one. */
+  /** The gate to edit; undefined for a new one. */
   gate: Gate | undefined;
   onClose: () => void;
 };
 
-/** The settings of a new or existing gate. */
+/** A form for a new or existing gate. */
 export function GateForm({ list, gate, onClose }: GateFormProps) {
   const [name, setName] = useState(gate?.name ?? "");
   const [terms, setTerms] = useState<GateSettings>(() => settingsOf(gate));
-  const [seen] = useState(gate); // as it was when the form came
+  const [seen] = useState(gate); // as it was when the form opened
   const save = useSave(name, terms, list.version, onClose);
   const wrong = gate || name === "" ? undefined : !namePattern.test(name) ? `Use ${nameHint}.` : list.gates.some((each) => each.name === name) ? "A gate with this name already exists." : undefined;
   const submit = (event: FormEvent) => {
@@ -99,7 +99,7 @@ function useSave(name: string, terms: GateSettings, version: number, onDone: () 
   });
 }
 
-/** Reads everything that depends on gates again. */
+/** Reloads everything that depends on gates. */
 async function reload(client: QueryClient) {
   await Promise.all(["gates", "toolsets", "edits", "tools", "overview"].map((key) => client.invalidateQueries({ queryKey: [key] })));
 }

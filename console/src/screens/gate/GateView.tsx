@@ -88,7 +88,7 @@ function Fact({ name, children }: { name: string; children: ReactNode }) {
   );
 }
 
-/** Buttons that change a gate. Gates made by the embedding program cannot be changed. */
+/** The buttons to edit a gate. Gates defined by the embedding program cannot be edited. */
 function Editing({ gate, list }: { gate: GateDetail; list: Gates | undefined }) {
   const mayEdit = useCanEdit("gates");
   const [open, setOpen] = useState<"edit" | "remove">();

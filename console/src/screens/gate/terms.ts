@@ -37,7 +37,7 @@ export const choices = {
   ],
 } satisfies { [term in Exclude<keyof GateSettings, "toolset">]: { value: GateSettings[term]; label: string }[] };
 
-/** What differs between two states of a gate. */
+/** The settings that differ between two states of a gate. */
 export function differences(was: Gate, now: Gate): { term: string; was: string; now: string }[] {
   const [a, b] = [settingsOf(was), settingsOf(now)];
   return (Object.keys(defaults) as (keyof GateSettings)[]).filter((term) => a[term] !== b[term]).map((term) => ({ term, was: a[term] || "all tools", now: b[term] || "all tools" }));

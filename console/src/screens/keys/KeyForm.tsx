@@ -12,7 +12,7 @@ export type KeyDraft = Choice & { name: string; caller: string; account: string;
 
 export const emptyDraft: KeyDraft = { name: "", caller: "", account: "", ttl: "2160h", everyGate: true, gates: [], write: false, access: "none" };
 
-/** Whether a key can be made of it. */
+/** Reports whether a key can be created from a draft. */
 export function isComplete(draft: KeyDraft): boolean {
   return draft.name.trim() !== "" && draft.caller !== "" && !nameError(draft.caller) && !nameError(draft.account) && (draft.everyGate || draft.gates.length > 0);
 }

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { nameError, scopesOf, describeScopes } from "./scopes";
 
-test("scopes are spelled out", () => {
+test("scopes are explicit", () => {
   expect(scopesOf({ everyGate: true, gates: ["a"], write: false, access: "none" })).toEqual(["gate:*"]);
   expect(scopesOf({ everyGate: false, gates: ["a", "b"], write: true, access: "viewer" })).toEqual(["gate:a", "gate:b", "write", "viewer"]);
 });
@@ -12,11 +12,11 @@ test.each([
   [["gate:*", "write", "operator"], ["Calls tools at every gate, including writes.", "Console: views and changes everything."]],
   [["all"], ["Calls tools at every gate, including writes.", "Console: views and changes everything."]],
   [["gate:a"], ["Calls read-only tools at the gate a.", "Console: sees its own calls, spend and links."]],
-])("the words for %j", (scopes, words) => {
+])("the description of %j", (scopes, words) => {
   expect(describeScopes(scopes)).toEqual(words);
 });
 
-test("names of callers", () => {
+test("caller names are validated", () => {
   expect(nameError("")).toBeUndefined();
   expect(nameError("ada@example.com")).toBeUndefined();
   expect(nameError("@ada")).toBeDefined();

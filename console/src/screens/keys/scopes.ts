@@ -1,4 +1,4 @@
-// The scopes of a key, and their meaning.
+// Key scopes and their descriptions.
 
 export type ConsoleAccess = "none" | "viewer" | "operator";
 
@@ -10,13 +10,13 @@ export type Choice = {
   access: ConsoleAccess;
 };
 
-/** The scopes of a choice, always written out. */
+/** The explicit scopes for a choice. */
 export function scopesOf({ everyGate, gates, write, access }: Choice): string[] {
   const allowed = everyGate ? ["gate:*"] : gates.map((gate) => `gate:${gate}`);
   return [...allowed, ...(write ? ["write"] : []), ...(access === "none" ? [] : [access])];
 }
 
-/** What a key with these scopes may do, a sentence each. */
+/** Describes the permissions of a key, one sentence each. */
 export function describeScopes(scopes: string[]): string[] {
   const gates = scopes.filter((scope) => scope.startsWith("gate:")).map((scope) => scope.slice(5));
   const where = gates.length === 0 || gates.includes("*") ? "every gate" : `the ${gates.length === 1 ? "gate" : "gates"} ${gates.join(", ")}`;
@@ -36,7 +36,7 @@ export const lifetimes = [
 
 const callerName = /^[A-Za-z0-9][A-Za-z0-9._@:/+-]{0,127}$/;
 
-/** The error of a caller or account name; none while it is empty. */
+/** The error of a caller or account name, if any. Empty names are not an error here. */
 export function nameError(name: string): string | undefined {
   if (name === "" || callerName.test(name)) return undefined;
   return "Use letters, digits and . _ @ : / + -, at most 128 characters, starting with a letter or digit.";

@@ -8,15 +8,15 @@ import { consequences, keyOf } from "./review";
 
 export type Decision = { action: "approve" | "reject"; list: PendingTool[] };
 
-const maxNames = 12; // names that are listed
+const maxNames = 12; // tool names listed
 
 type ApprovalConfirmProps = { id: string; decision: Decision | undefined; onClose: () => void; onConfirm: (decision: Decision) => Promise<void> };
 
-/** Asks once more, with what will happen to each kind of definition. */
+/** Asks for confirmation and explains the effect on each kind of definition. */
 export function ApprovalConfirm({ id, decision, onClose, onConfirm }: ApprovalConfirmProps) {
   const [last, setLast] = useState(decision);
   if (decision && decision !== last) setLast(decision);
-  const shown = decision ?? last; // while it closes, it says what it said
+  const shown = decision ?? last; // keeps the content during the closing animation
   if (!shown) return null;
   const { action, list } = shown;
   const what = list.length === 1 ? visible(list[0]?.tool ?? "") : plural(list.length, "definition");

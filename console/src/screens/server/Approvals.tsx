@@ -18,7 +18,7 @@ import "./Approvals.css";
 
 /** The definitions of a server that differ from the approved ones. */
 export function Approvals({ server, tool }: { server: ServerDetail; tool: string | undefined }) {
-  const up = server.state === "up"; // only then it is known what the server offers
+  const up = server.state === "up"; // definitions are only known then
   const { data, error, refetch } = useQuery({ ...queries.pending(server.id), enabled: up, refetchInterval: 3_000 });
   if (!up) {
     return <EmptyState icon={<Unplug />} title="The server is not up">Its definitions are compared with the approved ones when it is up.</EmptyState>;
@@ -53,7 +53,7 @@ function PendingDefinitions({ id, all, tool }: PendingDefinitionsProps) {
   const [notice, setNotice] = useState<string>();
   const decide = useDecide(id);
   const waiting = all.filter((each) => !each.rejected);
-  const [first] = useState(tool ?? waiting[0]?.tool); // what comes later is opened by a person
+  const [first] = useState(tool ?? waiting[0]?.tool); // definitions that arrive later stay closed
   const rejected = all.filter((each) => each.rejected);
   const chosen = all.filter((each) => picked.has(keyOf(each)));
   const confirm = async (made: Decision) => {
@@ -92,8 +92,8 @@ function toggled(set: ReadonlySet<string>, key: string, on: boolean): ReadonlySe
 }
 
 /**
- * Sends a decision. When a definition is another one meanwhile nothing was decided: what it is
- * now is read, and the answer is a sentence that says so.
+ * Sends a decision. If a definition has changed in the meantime, nothing is decided: it reloads the
+ * list and returns a message.
  */
 function useDecide(id: string) {
   const client = useQueryClient();
@@ -113,7 +113,7 @@ function useDecide(id: string) {
 
 type ToolbarProps = { waiting: PendingTool[]; chosen: PendingTool[]; reviewed: ReadonlySet<string>; onAll: (on: boolean) => void; onDecide: (decision: Decision) => void };
 
-/** Decides on several at once. Only definitions that were opened can be approved. */
+/** Bulk actions. Only definitions that were opened can be approved. */
 function Toolbar({ waiting, chosen, reviewed, onAll, onDecide }: ToolbarProps) {
   const approvable = chosen.filter(canApprove);
   const unreviewed = approvable.filter((each) => !reviewed.has(keyOf(each))).length;
@@ -141,12 +141,12 @@ function Toolbar({ waiting, chosen, reviewed, onAll, onDecide }: ToolbarProps) {
   );
 }
 
-const page = 50; // definitions shown at first, and added with each press
+const page = 50; // definitions shown at first, and added per click
 
 type ItemListProps = {
   label: string;
   list: PendingTool[];
-  /** The tool whose definition is open at first. */
+  /** The tool whose definition is initially open. */
   first: string | undefined;
   server: string;
   mayChange: boolean;

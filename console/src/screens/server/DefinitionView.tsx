@@ -9,7 +9,7 @@ import { preview, parts } from "./review";
 import { risks } from "./risks";
 import "./DefinitionView.css";
 
-/** The approved and the offered definition of a tool, with the risks of the difference. */
+/** The approved and current definition of a tool, with the risks of the change. */
 export function DefinitionView({ pending }: { pending: PendingTool }) {
   const { kind, approved, offered, refused } = pending;
   return (
@@ -35,7 +35,6 @@ export function DefinitionView({ pending }: { pending: PendingTool }) {
   );
 }
 
-/** What to look at first: it is named, with the words that it is about. */
 function Risks({ pending }: { pending: PendingTool }) {
   const found = risks(pending);
   if (found.length === 0) return null;
@@ -88,7 +87,7 @@ function Changed({ pending }: { pending: PendingTool }) {
   );
 }
 
-const maxChanges = 30; // differences that are listed
+const maxChanges = 30; // changes listed
 
 function Changes({ pending: { changes = [] } }: { pending: PendingTool }) {
   if (changes.length === 0) return null;

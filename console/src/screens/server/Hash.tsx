@@ -1,6 +1,6 @@
 import { CopyButton } from "../../components/Code";
 
-/** The hash of a definition: enough of it to tell it apart, and all of it to copy. */
+/** A shortened hash with a button that copies the full hash. */
 export function Hash({ hash }: { hash: string }) {
   return (
     <span className="row">

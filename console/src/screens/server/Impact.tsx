@@ -9,9 +9,9 @@ import { Time } from "../../components/Time";
 import { count, plural } from "../../format";
 import { momentOf } from "../calls/span";
 
-const maxCallers = 6; // callers that are named
+const maxCallers = 6; // callers listed
 
-/** Who approved a definition before, where it is offered, and who calls it. */
+/** The last approval of a definition, its gates and its callers. */
 export function Impact({ server, pending }: { server: string; pending: PendingTool }) {
   return (
     <dl className="Impact">
@@ -34,7 +34,7 @@ function LastApproval({ server, pending }: { server: string; pending: PendingToo
   return <>{last.caller}, <Time at={last.at} /></>;
 }
 
-/** Whether a change approved a tool. */
+/** Reports whether a change approved a tool. */
 function approves({ detail }: Change, tool: string): boolean {
   const tools = isObject(detail) ? detail.tools : undefined;
   return Array.isArray(tools) && tools.some((each) => isObject(each) && each.tool === tool);
@@ -49,7 +49,7 @@ function GatesOf({ server, tool }: { server: string; tool: string }) {
   return <span className="row-wrap">{found.map(({ name, mode }) => <Link key={name} to="/gates" search={{ gate: name }}><Badge tone={mode === "write" ? "warn" : "neutral"} title={`${mode} gate`}>{name}</Badge></Link>)}</span>;
 }
 
-/** The gates whose toolset includes a tool, or that have none. Whether a read gate offers it depends on its effects. */
+/** The gates whose toolset includes a tool, and gates without a toolset. A read gate may still hide a write tool. */
 export function gatesOf(gates: Gate[], toolsets: Toolset[], server: string, tool: string): Gate[] {
   const includes = (name: string) => toolsets.find((set) => set.name === name)?.servers?.some((pick) => pick.id === server && (!pick.tools || pick.tools.length === 0 || pick.tools.includes(tool)));
   return gates.filter((gate) => !gate.toolset || includes(gate.toolset));
@@ -70,7 +70,7 @@ function CallersOf({ server, tool }: { server: string; tool: string }) {
   );
 }
 
-/** The beginning of the day: the same question is asked once. */
+/** The start of the day, which keeps the query key stable. */
 function today(): number {
   return Math.floor(Date.now() / 86_400_000) * 86_400_000;
 }

@@ -15,11 +15,11 @@ import { risks } from "./risks";
 
 type PendingItemProps = {
   pending: PendingTool;
-  /** It is open when the list comes, and in view. */
+  /** Initially open and scrolled into view. */
   first: boolean;
   mayChange: boolean;
   picked: boolean;
-  /** It was opened since the list came, so that it can be approved. */
+  /** The definition was opened, so it can be approved. */
   reviewed: boolean;
   server: string;
   onReview: (pending: PendingTool) => void;
@@ -27,7 +27,7 @@ type PendingItemProps = {
   onDecide: (decision: Decision) => void;
 };
 
-/** One pending definition: a line that unfolds into the comparison. */
+/** One pending definition: a row that expands into the diff. */
 export function PendingItem({ pending, first, mayChange, picked, reviewed, server, onReview, onPick, onDecide }: PendingItemProps) {
   const [open, setOpen] = useState(first);
   const id = useId();

@@ -4,7 +4,7 @@ import { retryServer } from "../../api/actions";
 import { Button } from "../../components/Button";
 import { toast } from "../../components/Toast";
 
-/** Reconnects now instead of after the backoff. */
+/** A button that reconnects now instead of after the backoff. */
 export function Retry({ id, size = "m" }: { id: string; size?: "m" | "s" }) {
   const client = useQueryClient();
   const retry = useMutation({

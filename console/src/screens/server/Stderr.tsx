@@ -5,7 +5,7 @@ import { CopyButton } from "../../components/Code";
 import { EmptyState } from "../../components/States";
 import { visible } from "../../format/visible";
 
-/** The end of the standard error of a server, following new lines. */
+/** The tail of the standard error of a server. */
 export function Stderr({ server }: { server: ServerDetail }) {
   const block = useRef<HTMLPreElement>(null);
   const atEnd = useRef(true);

@@ -1,6 +1,6 @@
 import type { ServerItem } from "../../api/types";
 
-/** What the list can be narrowed to: a state, or servers with definitions that wait. */
+/** The filters of the list: a state, or servers with pending definitions. */
 export const views = ["all", "up", "starting", "down", "waiting"] as const;
 export type View = (typeof views)[number];
 
@@ -13,14 +13,14 @@ export function inView(server: ServerItem, view: View): boolean {
   return view === "waiting" ? server.waiting > 0 : server.state === view;
 }
 
-/** Whether a server answers to a text: by its id, what it calls itself, its target or its error. */
+/** Reports whether the ID, name, target or error of a server contains a text. */
 export function matches(server: ServerItem, text: string): boolean {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const all = [server.id, server.name, server.target, server.transport, server.error].join(" ").toLowerCase();
   return words.every((word) => all.includes(word));
 }
 
-/** Servers that need a person first: those that are down, those where something waits, then by id. */
+/** Sorts servers that are down first, then those with pending definitions, then by ID. */
 export function byUrgency(servers: ServerItem[]): ServerItem[] {
   return servers.toSorted((a, b) => need(a) - need(b) || a.id.localeCompare(b.id, "en", { numeric: true }));
 }

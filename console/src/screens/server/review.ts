@@ -2,7 +2,7 @@ import { isObject, type Json } from "../../api/json";
 import type { PendingKind, PendingTool, ToolHash } from "../../api/types";
 import { visible } from "../../format/visible";
 
-/** A definition in two parts: the text that a model reads, and everything else. */
+/** Splits a definition into its description and the rest. */
 export function parts(definition: Json | undefined): { text: string; rest: Json | undefined } {
   if (!isObject(definition)) return { text: "", rest: definition };
   const { description, ...rest } = definition;
@@ -10,22 +10,22 @@ export function parts(definition: Json | undefined): { text: string; rest: Json 
   return { text: "", rest: definition };
 }
 
-/** Whether a value says something in characters that a reader cannot see. */
+/** Reports whether a value contains invisible characters. */
 export function hidesText(value: Json | undefined): boolean {
   if (typeof value === "string") return visible(value) !== value;
   if (typeof value !== "object" || value === null) return false;
   return Object.entries(value).some(([name, member]) => visible(name) !== name || hidesText(member));
 }
 
-const maxPreviewLength = 160; // characters of a value in the summary; the comparison has all of it
+const maxPreviewLength = 160; // characters of a value in the summary; the diff has the full value
 
-/** A value of a change in a line. */
+/** A changed value in one line. */
 export function preview(value: Json): string {
   const text = typeof value === "string" ? value : JSON.stringify(value);
   return visible(text.length > maxPreviewLength ? `${text.slice(0, maxPreviewLength)}…` : text);
 }
 
-/** What differs, in a few words: "description, inputSchema and 2 more". */
+/** The changed members: "description, inputSchema and 2 more". */
 export function changedMembers({ changes = [] }: PendingTool): string {
   const members = [...new Set(changes.map((change) => change.path.split(/[/.]/).find(Boolean) ?? "everything"))];
   if (members.length <= 3) return members.join(", ");
@@ -34,7 +34,7 @@ export function changedMembers({ changes = [] }: PendingTool): string {
 
 export const canApprove = (each: PendingTool) => each.kind !== "refused";
 export const picks = (list: PendingTool[]): ToolHash[] => list.map(({ tool, hash }) => ({ tool, hash }));
-/** What a definition is, of all that wait at a server: another one of the same tool is another thing. */
+/** The key of a pending definition. A new version of the same tool has another key. */
 export const keyOf = ({ tool, hash }: ToolHash) => `${tool} ${hash}`;
 
 const approvalEffects: Record<PendingKind, string> = {
@@ -50,7 +50,7 @@ const rejectionEffects: Record<PendingKind, string> = {
   refused: "Refused definitions stay withheld and are no longer pending.",
 };
 
-/** What happens to some definitions, a sentence for each kind among them. */
+/** Describes the effect of a decision, one sentence per kind of definition. */
 export function consequences(list: PendingTool[], action: "approve" | "reject"): string[] {
   const words = action === "approve" ? approvalEffects : rejectionEffects;
   return (Object.keys(words) as PendingKind[]).filter((kind) => list.some((each) => each.kind === kind)).map((kind) => words[kind]);

@@ -1,5 +1,5 @@
-// What a person should look at in a definition before approving it. These are hints: a definition
-// without any can still be harmful.
+// Heuristic risks of a definition, shown before approval. A definition without any risk found here
+// can still be harmful.
 import { isObject, type Json, type JsonObject } from "../../api/json";
 import type { PendingTool } from "../../api/types";
 import { visible } from "../../format/visible";
@@ -7,7 +7,7 @@ import { hidesText } from "./review";
 
 export type Risk = { title: string; detail: string };
 
-// Words that tell a model what to do, rather than what the tool does.
+// Phrases that instruct a model instead of describing the tool.
 const orders = /\b(ignore|disregard|forget) (all|any|the|your|previous|prior)\b|\b(always|never|must|do not|don't) (call|use|pass|include|send|tell|mention|reveal|ask|show|forward|append|add|say)\b|\byou (must|should|are|will)\b|\bbefore (calling|using|answering|responding)\b|\b(system prompt|instructions?:|<important>|secretly|without (telling|asking|mentioning))\b/i;
 const secrets = /\b(password|passphrase|api[ _-]?key|access token|secret|credential|private key|ssh key|\.env|cookie|e-?mail address|credit card)\b/i;
 const address = /https?:\/\/([^\s/"'<>)]+)/gi;
@@ -31,7 +31,7 @@ function textRisks(before: JsonObject | undefined, now: JsonObject): Risk[] {
   return found;
 }
 
-/** All texts that a model reads: descriptions and titles, at any depth. */
+/** All texts for the model: descriptions and titles at any depth. */
 function texts(value: Json, depth = 0): string {
   if (depth > 20 || typeof value !== "object" || value === null) return "";
   return Object.entries(value).map(([name, member]) => (typeof member === "string" ? (["description", "title"].includes(name) ? member : "") : texts(member, depth + 1))).filter(Boolean).join("\n");

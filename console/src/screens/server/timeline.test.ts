@@ -6,12 +6,12 @@ const at = (second: number) => new Date(second * 1000).toISOString();
 const event = (second: number, kind: ServerEvent["kind"], text?: string): ServerEvent => ({ at: at(second), kind, ...(text && { text }) });
 
 describe("timeline", () => {
-  it("is nothing without events", () => {
+  it("is undefined without events", () => {
     expect(timeline([], 0)).toBeUndefined();
     expect(timeline([{ at: "soon", kind: "up" }], 0)).toBeUndefined();
   });
 
-  it("makes stretches of states and marks of the rest", () => {
+  it("has spans for states and marks for other events", () => {
     const line = timeline([event(50, "up"), event(42, "start"), event(40, "down", "it died"), event(20, "changed", "one"), event(10, "up"), event(0, "start")], 100_000);
     expect(line?.spans).toEqual([
       { state: "starting", from: 0, to: 10_000 },
@@ -24,24 +24,24 @@ describe("timeline", () => {
     expect(line && uptime(line)).toEqual({ known: 100_000, up: 80_000 });
   });
 
-  it("counts attempts that failed as time in which it was down", () => {
+  it("counts failed attempts as downtime", () => {
     const line = timeline([event(60, "up"), event(58, "start"), event(50, "down", "no program, 9 times"), event(12, "start"), event(10, "down"), event(5, "up"), event(0, "start")], 100_000);
     expect(line?.spans.map(({ state, from, to }) => [state, from / 1000, to / 1000])).toEqual([["starting", 0, 5], ["up", 5, 10], ["down", 10, 58], ["starting", 58, 60], ["up", 60, 100]]);
     expect(timeline([event(50, "down"), event(0, "start")], 100_000)?.spans.map((each) => each.state)).toEqual(["down"]);
   });
 
-  it("does not guess what was before the first state", () => {
+  it("has an unknown state before the first event", () => {
     const line = timeline([event(30, "up"), event(10, "approved")], 50_000);
     expect(line?.spans.map((each) => each.state)).toEqual(["unknown", "up"]);
     expect(line && uptime(line)).toEqual({ known: 20_000, up: 20_000 });
   });
 
-  it("covers some time even if all happened now", () => {
+  it("has a minimum length", () => {
     const line = timeline([event(10, "up")], 10_000);
     expect(line && line.to - line.from).toBe(1000);
   });
 
-  it("holds when a clock is ahead", () => {
+  it("tolerates clock skew", () => {
     const line = timeline([event(20, "down"), event(10, "up")], 5_000);
     expect(line?.to).toBe(20_000);
     expect(line?.spans.every((each) => each.to > each.from)).toBe(true);

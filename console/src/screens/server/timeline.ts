@@ -1,17 +1,17 @@
 import type { ServerEvent, ServerState } from "../../api/types";
 
-/** A stretch of time in one state; "unknown" before the first event that tells. */
+/** A time span in one state; "unknown" before the first state event. */
 export type StateSpan = { state: ServerState | "unknown"; from: number; to: number; text?: string };
 export type MarkKind = Exclude<ServerEvent["kind"], keyof typeof stateOf>;
 export type TimelineMark = { kind: MarkKind; at: number; text?: string };
 export type Timeline = { from: number; to: number; spans: StateSpan[]; marks: TimelineMark[] };
 
 const stateOf = { start: "starting", up: "up", down: "down" } as const satisfies Partial<Record<ServerEvent["kind"], ServerState>>;
-const minLength = 1000; // ms that a picture covers, so that a single event has room
+const minLength = 1000; // ms; gives a single event some width
 
 /**
- * What became of a server as stretches of time and marks between them, from the oldest event
- * that is known until now. Events come newest first.
+ * The history of a server as state spans and marks, from the oldest known event until now.
+ * Events are sorted newest first.
  */
 export function timeline(events: ServerEvent[], now: number): Timeline | undefined {
   const known = events
@@ -30,12 +30,12 @@ export function timeline(events: ServerEvent[], now: number): Timeline | undefin
   return { from: first.time, to, spans: spans.filter((each) => each.to > each.from), marks };
 }
 
-/** Whether a server is in another state since such an event. */
+/** Reports whether an event changes the state of the server. */
 const changesState = (kind: ServerEvent["kind"]): kind is keyof typeof stateOf => kind in stateOf;
 
 /**
- * Ends the last stretch where the next begins; the same state again goes on. An attempt that
- * failed was time in which the server was down, and the yard tells of several as of one.
+ * Ends the last span where the next one starts, and merges equal states. A failed attempt to
+ * start counts as downtime, because the yard reports repeated attempts as one event.
  */
 function extend(spans: StateSpan[], next: StateSpan) {
   const last = spans.at(-1);
@@ -52,7 +52,7 @@ function extend(spans: StateSpan[], next: StateSpan) {
   spans.push(next);
 }
 
-/** For how long, in milliseconds, the state of a server is known, and how long of that it was up. */
+/** The milliseconds in which the state is known, and in which the server was up. */
 export function uptime({ spans }: Timeline): { known: number; up: number } {
   const sum = (list: StateSpan[]) => list.reduce((all, each) => all + each.to - each.from, 0);
   return { known: sum(spans.filter((each) => each.state !== "unknown")), up: sum(spans.filter((each) => each.state === "up")) };

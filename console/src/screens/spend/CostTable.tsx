@@ -15,7 +15,7 @@ type CostTableProps = {
   link: (row: CostRow) => RowLink | undefined;
 };
 
-/** A ranking of costs with exact sums. */
+/** A table of costs with exact sums. */
 export function CostTable({ label, header, rows, error, onRetry, link }: CostTableProps) {
   const most = useMemo(() => largestOf((rows ?? []).map((row) => row.usd)), [rows]);
   const busiest = useMemo(() => (rows ?? []).reduce((max, row) => Math.max(max, row.calls), 1), [rows]);

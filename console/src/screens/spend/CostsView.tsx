@@ -24,11 +24,11 @@ type CostsViewProps = {
   onGrain: (grain: Grain) => void;
 };
 
-/** How many accounts and tools are ranked. The sums above are of all. */
+/** The maximum number of accounts and tools listed. The totals include all of them. */
 const maxRanked = 200;
-const maxStacked = 4; // accounts with a color of their own in the chart
+const maxStacked = 4; // accounts with their own color in the chart
 
-/** What calls cost in a period: in total, over time, by account and by tool. */
+/** The costs of a period: in total, over time, by account and by tool. */
 export function CostsView({ range, grain: chosen, account, search, own, onGrain }: CostsViewProps) {
   const { since, until } = range;
   const { offered, standard } = useMemo(() => grainsOf(range), [range]);
@@ -79,7 +79,7 @@ function toolLink(row: CostRow) {
   return row.tool ? ({ to: "/tools/$source/$name", params: { source: row.server || "-", name: row.tool } } as const) : undefined;
 }
 
-/** For callers who may not see the tool: its calls. */
+/** Links to the calls of a tool, for callers who cannot view the tool. */
 function callsLink({ server, tool }: CostRow) {
   return tool ? ({ to: "/calls", search: { server: server || "-", tool } } as const) : undefined;
 }
@@ -114,14 +114,14 @@ function Period({ range, grain, offered, costs, ranking, account, onGrain }: Per
   );
 }
 
-/** The costs of the period of the same length before, by day. */
+/** The costs of the previous period, by day. */
 function usePrevious(range: Range, account: string | undefined): { costs: CostRow[]; days: number } | undefined {
   const previous = useMemo(() => previousOf(range), [range]);
   const { data } = useQuery({ ...queries.costs({ account, since: previous?.since, until: previous?.until, by: "day" }), enabled: previous !== undefined });
   return useMemo(() => (data && previous ? { costs: data.costs, days: previous.days } : undefined), [data, previous]);
 }
 
-/** The amounts of the accounts that spent most, and of the others together. */
+/** The spend of the top accounts, and of all others combined. */
 function useParts(range: Range, grain: Grain, totals: string[], ranking: CostRow[]): Share[] {
   const names = ranking.filter((row) => compareMoney(row.usd, "0") > 0).slice(0, maxStacked).map((row) => row.account ?? "");
   const wanted = names.length > 1 ? names : [];
@@ -143,7 +143,7 @@ function Sums({ range, total, before }: { range: Range; total: Totals; before: T
   );
 }
 
-/** How an amount has changed: "+12%", "−3%", "—" from nothing. */
+/** The relative change of an amount: "+12%", "−3%", or "—" from zero. */
 function growth(now: string, before: string): string {
   const [a, b] = [parseMoney(now) ?? 0n, parseMoney(before) ?? 0n];
   if (b === 0n) return "—";

@@ -13,8 +13,8 @@ import { parseAmount } from "./balance";
 type Draft = { account: string; amount: string; reference: string };
 
 /**
- * Puts money into an account, or takes it out: first what, then once more in words. The
- * reference stays the same while the dialog is open, so that trying again funds once.
+ * Funds an account, or withdraws from it, in two steps: a form and a review. The reference stays
+ * the same while the dialog is open, so that a retry cannot fund twice.
  */
 export function FundDialog({ purse, onClose }: { purse: Balance | undefined; onClose: () => void }) {
   const client = useQueryClient();

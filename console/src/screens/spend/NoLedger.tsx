@@ -1,7 +1,7 @@
 import { Wallet } from "lucide-react";
 import { EmptyState } from "../../components/States";
 
-/** This yard has no store, and so no accounts. */
+/** The empty state of a yard without a store. */
 export function NoLedger() {
   return (
     <EmptyState icon={<Wallet />} title="No store configured">

@@ -9,7 +9,7 @@ import { Usage } from "./Accounts";
 import { NoLedger } from "./NoLedger";
 import { availableOf, isNotFound } from "./balance";
 
-/** The account of who is signed in, for who may not see others. */
+/** The account of the signed-in caller. */
 export function OwnAccount() {
   const me = useMe();
   const { data: purse, error, refetch } = useQuery(queries.account());

@@ -6,7 +6,7 @@ type RangePickerProps = { range: Range; onChange: (since: string, until: string 
 
 const items = [...presets.map(({ value, label }) => ({ value, label })), { value: "custom", label: "Custom" }];
 
-/** Chooses the period: one that ends today, or any other. */
+/** Selects a preset or custom period. */
 export function RangePicker({ range, onChange }: RangePickerProps) {
   const choose = (value: string) => (value === "custom" ? onChange(range.first, range.last) : onChange(value, undefined));
   return (

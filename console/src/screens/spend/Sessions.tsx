@@ -29,7 +29,7 @@ const states = [
 
 type SessionsProps = { account: string | undefined; own: boolean; state: string | undefined; onState: (state: string | undefined) => void };
 
-/** Sessions: budgets taken out of accounts. */
+/** Sessions with their budgets. */
 export function Sessions({ account, own, state, onState }: SessionsProps) {
   const me = useMe();
   const [closing, setClosing] = useState<Balance>();

@@ -43,7 +43,7 @@ function Readout({ bucket, grain, parts, at, previous }: ReadoutProps) {
   );
 }
 
-/** A value of the axis: as many decimals as it needs, two at least unless it is whole. */
+/** Formats a tick with at least two decimal places, unless it is a whole number. */
 function dollars(value: number): string {
   if (Number.isInteger(value)) return `$${count(value)}`;
   const text = value.toFixed(9).replace(/0+$/, "");

@@ -15,7 +15,7 @@ test.each([
   expect(parseAmount(text)).toBe(want);
 });
 
-test("what is available is without what is held", () => {
+test("the available amount excludes held amounts", () => {
   const purse = { remainingUsd: "1.3", heldUsd: "1.1", spentUsd: "0.1" } as Balance;
   expect(availableOf(purse)).toBe("0.2");
   expect(totalFundsOf(purse)).toBe("1.4");

@@ -12,11 +12,11 @@ test.each([
   ["2026-11-05", "2026-11-01", "custom", "2026-11-05", "2026-11-05", "2026-11-06T00:00:00Z"],
   ["2026-02-31", undefined, "7d", "2026-11-09", "2026-11-15", undefined],
   ["nonsense", undefined, "7d", "2026-11-09", "2026-11-15", undefined],
-])("the span of %s to %s", (since, until, choice, first, last, end) => {
+])("the period from %s to %s", (since, until, choice, first, last, end) => {
   expect(rangeOf(since, until, now)).toEqual({ choice, first, last, since: `${first}T00:00:00Z`, until: end });
 });
 
-test("the buckets of a period, in order", () => {
+test("the buckets of a period are in order", () => {
   expect(bucketsOf({ first: "2026-10-30", last: "2026-11-02" }, "day")).toEqual(["2026-10-30", "2026-10-31", "2026-11-01", "2026-11-02"]);
   expect(bucketsOf({ first: "2026-10-30", last: "2026-11-10" }, "week")).toEqual(["2026-10-26", "2026-11-02", "2026-11-09"]);
   expect(bucketsOf({ first: "2026-10-30", last: "2027-01-02" }, "month")).toEqual(["2026-10-01", "2026-11-01", "2026-12-01", "2027-01-01"]);
@@ -33,18 +33,18 @@ test.each([
   expect(grainsOf(rangeOf(since, undefined, now))).toEqual({ standard, offered });
 });
 
-test("the previous period is as long, and ends where this one begins", () => {
+test("the previous period has the same length and ends where this one starts", () => {
   expect(previousOf(rangeOf("7d", undefined, now))).toEqual({ since: "2026-11-02T00:00:00Z", until: "2026-11-09T00:00:00Z", days: 7 });
   expect(previousOf(rangeOf("2020-01-01", undefined, now))).toBeUndefined();
 });
 
-test("the words of buckets", () => {
+test("bucket names", () => {
   expect(bucketLabel("2027-01-01", "month")).toBe("Jan 27");
   expect(bucketLabel("2026-11-09", "week")).toBe("9 Nov");
   expect(bucketTitle("2026-11-09", "week")).toBe("Week of 9 Nov");
   expect(bucketTitle("2026-11-01", "month")).toBe("November 2026");
 });
 
-test("a day in words", () => {
+test("day names", () => {
   expect(dayTitle("2026-11-15")).toBe("Sun 15 Nov");
 });

@@ -1,7 +1,7 @@
-// The period that costs are read for, and the buckets of its chart. Days are those of UTC.
+// The period of the cost report and the buckets of its chart. Days are in UTC.
 
 const day = 86_400_000;
-const maxBands = 62; // bars that a phone has room for
+const maxBands = 62; // bars that fit on a phone
 
 export const presets = [
   { value: "today", label: "Today", days: 1 },
@@ -14,15 +14,15 @@ export const presets = [
 export type Range = {
   /** The chosen preset, or custom. */
   choice: string;
-  /** The first and the last day, both included. */
+  /** The first and last day, both inclusive. */
   first: string;
   last: string;
-  /** The same for the API; until is exclusive. */
+  /** The same period for the API; until is exclusive. */
   since: string;
   until: string | undefined;
 };
 
-/** Reads the period of the address; what is no day counts as the last seven. */
+/** Parses the period of the URL. The default is the last seven days. */
 export function rangeOf(since: string | undefined, until: string | undefined, now: number = Date.now()): Range {
   const today = dayText(now);
   const preset = presets.find((each) => each.value === (since ?? "7d"));
@@ -37,19 +37,19 @@ export function rangeOf(since: string | undefined, until: string | undefined, no
   return { choice: "custom", first, last, since: `${first}T00:00:00Z`, until: last < today ? `${dayText(to + day)}T00:00:00Z` : undefined };
 }
 
-/** The number of days of a period. */
+/** The number of days in a period. */
 export function lengthOf({ first, last }: Pick<Range, "first" | "last">): number {
   return Math.round((timeOf(last) - timeOf(first)) / day) + 1;
 }
 
-/** The period of the same length just before; none for one that is longer than the record. */
+/** The preceding period of the same length; none if the period is longer than the retention. */
 export function previousOf(range: Range): { since: string; until: string; days: number } | undefined {
   const days = lengthOf(range);
   if (days > 400) return undefined;
   return { since: `${dayText(timeOf(range.first) - days * day)}T00:00:00Z`, until: `${range.first}T00:00:00Z`, days };
 }
 
-/** The day so many days later. */
+/** Adds days to a day. */
 export function dayAfter(text: string, days: number): string {
   return dayText(timeOf(text) + days * day);
 }
@@ -57,7 +57,7 @@ export function dayAfter(text: string, days: number): string {
 export const grains = ["day", "week", "month"] as const;
 export type Grain = (typeof grains)[number];
 
-/** The grains that make a readable chart of a period, the one to begin with first in its list. */
+/** The grains that make a readable chart of a period, and the default grain. */
 export function grainsOf(range: Pick<Range, "first" | "last">): { offered: Grain[]; standard: Grain } {
   const days = lengthOf(range);
   const offered = grains.filter((grain) => bucketsOf(range, grain, maxBands + 1).length <= maxBands && (grain === "day" || days > (grain === "week" ? 7 : 31)));
@@ -65,7 +65,7 @@ export function grainsOf(range: Pick<Range, "first" | "last">): { offered: Grain
   return { offered: offered.length > 0 ? offered : ["month"], standard: offered.includes(standard) ? standard : (offered[0] ?? "month") };
 }
 
-/** The first day of the bucket that a day belongs to. Weeks begin on Monday. */
+/** The first day of the bucket that contains a day. Weeks start on Monday. */
 export function bucketOf(text: string, grain: Grain): string {
   if (grain === "month") return `${text.slice(0, 7)}-01`;
   if (grain === "day") return text;
@@ -73,7 +73,7 @@ export function bucketOf(text: string, grain: Grain): string {
   return dayText(at - ((new Date(at).getUTCDay() + 6) % 7) * day);
 }
 
-/** The buckets of a period, the oldest first; only the last ones when there are very many. */
+/** The buckets of a period, oldest first, limited to the most recent ones. */
 export function bucketsOf({ first, last }: Pick<Range, "first" | "last">, grain: Grain, most = maxBands): string[] {
   const buckets: string[] = [];
   for (let at = bucketOf(last, grain); at >= bucketOf(first, grain) && buckets.length < most; at = bucketOf(dayText(timeOf(at) - day), grain)) buckets.unshift(at);
@@ -111,7 +111,7 @@ export function bucketLabel(bucket: string, grain: Grain): string {
   return bucket.slice(5, 7) === "01" ? `${monthLabel(bucket)} ${bucket.slice(2, 4)}` : monthLabel(bucket);
 }
 
-/** A bucket in full: "Sun 15 Nov", "Week of 9 Nov", "November 2026". */
+/** The full name of a bucket: "Sun 15 Nov", "Week of 9 Nov", "November 2026". */
 export function bucketTitle(bucket: string, grain: Grain): string {
   if (grain === "day") return dayTitle(bucket);
   return grain === "week" ? `Week of ${dayLabel(bucket)}` : monthWords(bucket);

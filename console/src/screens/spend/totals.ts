@@ -4,7 +4,7 @@ import { bucketOf, dayAfter, type Grain } from "./range";
 
 export type Totals = { calls: number; errors: number; charged: number; usd: string };
 
-/** The sum of some costs; money is added exactly. */
+/** Sums costs, with exact amounts. */
 export function totalOf(costs: CostRow[]): Totals {
   return {
     calls: costs.reduce((sum, row) => sum + row.calls, 0),
@@ -14,20 +14,20 @@ export function totalOf(costs: CostRow[]): Totals {
   };
 }
 
-/** The largest of some amounts. */
+/** The largest amount. */
 export function largestOf(amounts: string[]): string {
   return amounts.reduce((most, each) => (compareMoney(each, most) > 0 ? each : most), "0");
 }
 
 export type Bucket = Totals & { bucket: string };
 
-/** Each bucket with its sums, also those without calls. */
+/** The totals of each bucket, including buckets without calls. */
 export function byBucket(buckets: string[], costs: CostRow[]): Bucket[] {
   const known = Map.groupBy(costs, (row) => row.day ?? "");
   return buckets.map((bucket) => ({ bucket, ...totalOf(known.get(bucket) ?? []) }));
 }
 
-/** The days of the previous period, each counted in the bucket that is the same number of days later. */
+/** The spend of the previous period, shifted into the buckets of this one. */
 export function shifted(buckets: string[], costs: CostRow[], days: number, grain: Grain): string[] {
   const known = Map.groupBy(costs, (row) => bucketOf(dayAfter(row.day ?? "", days), grain));
   return buckets.map((bucket) => totalOf(known.get(bucket) ?? []).usd);
@@ -35,13 +35,13 @@ export function shifted(buckets: string[], costs: CostRow[], days: number, grain
 
 export type Share = { name: string; usd: string[] };
 
-/** Amounts by account, and what is left of the totals for all others together. */
+/** Adds the remainder of the totals as "Other accounts". */
 export function shares(totals: string[], accounts: Share[]): Share[] {
   const rest = totals.map((total, i) => moneyText(accounts.reduce((left, { usd }) => left - (parseMoney(usd[i] ?? "0") ?? 0n), parseMoney(total) ?? 0n)));
   return rest.some((usd) => compareMoney(usd, "0") > 0) ? [...accounts, { name: "Other accounts", usd: rest }] : accounts;
 }
 
-/** An amount as a number: for the length of a bar only. */
+/** An amount as a float, for bar lengths only. */
 export function toNumber(usd: string): number {
   return Number(parseMoney(usd) ?? 0n) / 1e9;
 }

@@ -12,11 +12,11 @@ import "../../components/Field.css";
 import "./ArgumentForm.css";
 
 type ArgumentFormProps = {
-  /** A schema that formSchema made. */
+  /** A result of formSchema. */
   schema: JsonObject;
   args: JsonObject;
   faults: Fault[];
-  /** What the ids of its fields begin with, where there are several forms. */
+  /** The prefix of field IDs, to distinguish several forms. */
   prefix?: string;
   disabled?: boolean;
   onChange: (args: JsonObject) => void;
@@ -34,10 +34,10 @@ const fields = { FallbackField: OtherField, OneOfField: ChoiceField };
 const look: UiSchema = { "ui:globalOptions": { enableOptionalDataFieldForType: ["object"] } };
 const defaults = { emptyObjectFields: "skipEmptyDefaults", arrayMinItems: { populate: "never" } } as const;
 
-// A member that is added has no name yet.
+// A new property starts with an empty name.
 const words: Registry["translateString"] = (text, params) => (text === TranslatableString.NewStringDefault ? "" : englishStringTranslator(text, params));
 
-/** The arguments of a tool as a form. It shows errors, and leaves validation to the caller. */
+/** The arguments of a tool as a form. It shows errors, but does not validate. */
 function ArgumentForm({ schema, args, faults, prefix = "argument", disabled = false, onChange }: ArgumentFormProps) {
   const errors = useMemo(() => fieldErrors(faults), [faults]);
   return (

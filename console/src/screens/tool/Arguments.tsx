@@ -8,7 +8,7 @@ import { JsonEditor } from "./JsonEditor";
 
 const ArgumentForm = lazy(() => import("./ArgumentForm"));
 
-/** The schema of the form, or the reason why there is none. */
+/** The schema of the form, or the reason why there is no form. */
 export type Prepared = { form?: JsonObject; reason?: string };
 
 type ArgumentsProps = {
@@ -17,18 +17,18 @@ type ArgumentsProps = {
   faults: Fault[];
   disabled: boolean;
   onChange: (args: JsonObject | undefined) => void;
-  /** What stands beside the choice of form or JSON. */
+  /** Shown beside the form/JSON switch. */
   beside?: ReactNode;
 };
 
-/** The arguments as a form or as JSON; both edit the same value. */
+/** Edits the arguments as a form or as JSON. */
 export function Arguments({ prepared, args, faults, disabled, onChange, beside }: ArgumentsProps) {
   const [written, setWritten] = useState(false);
   const [failed, setFailed] = useState(false);
   const form = failed ? undefined : prepared.form;
   const reason = failed ? "The form cannot be displayed." : prepared.reason;
   const choose = (json: boolean) => {
-    if (!json) onChange(args); // text that is no JSON is dropped
+    if (!json) onChange(args); // drops invalid JSON
     setWritten(json);
   };
   return (

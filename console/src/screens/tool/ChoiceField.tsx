@@ -4,7 +4,7 @@ import type { Json, JsonObject } from "../../api/json";
 import { initialValue, optionFor, fitsOption } from "./choice";
 import { unsetKey } from "./formSchema";
 
-/** One of several schemas: a list to choose from, and the fields of the chosen one. */
+/** A oneOf field: a list of options, and the fields of the selected option. */
 export function ChoiceField(props: FieldProps) {
   const { schema, formData, onChange, fieldPathId, registry, name, disabled } = props;
   const options = (schema.oneOf ?? []) as JsonObject[];

@@ -12,9 +12,9 @@ import { isMarkdown } from "./markdown";
 
 const maxBlocks = 100;
 const maxTextLength = 200_000;
-const maxDataLength = 8 << 20; // characters of base64 that are shown as a picture
+const maxDataLength = 8 << 20; // base64 characters of an image shown inline
 
-/** The content of a result, block by block. Nothing is interpreted as HTML. */
+/** The content blocks of a result. Nothing is interpreted as HTML. */
 export function Content({ content }: { content: JsonObject[] }) {
   if (content.length === 0) return <p className="faint">The result has no content.</p>;
   return (
@@ -38,7 +38,7 @@ function Block({ block }: { block: JsonObject }) {
   return <JsonView value={block} label="Content block" />;
 }
 
-/** A text: JSON as a tree, Markdown rendered, anything else as it is. The source is one click away. */
+/** A text block: JSON as a tree, Markdown rendered, other text unchanged. A switch shows the source. */
 function TextBlock({ text }: { text: string }) {
   const [view, setView] = useState<"shown" | "source">("shown");
   const json = useMemo(() => jsonOf(text), [text]);
@@ -53,7 +53,7 @@ function TextBlock({ text }: { text: string }) {
   );
 }
 
-/** The object or list that a text is. */
+/** Parses a text that is a JSON object or array. */
 function jsonOf(text: string): Json | undefined {
   if (text.length > maxTextLength || !/^\s*[[{]/.test(text)) return undefined;
   try {
@@ -76,7 +76,7 @@ function Picture({ data, media }: { data: string; media: string }) {
   );
 }
 
-/** Data that is not shown can be saved. */
+/** A download button for data that is not displayed. */
 function Save({ data, media, name }: { data: string; media: string; name: string }) {
   const [failed, setFailed] = useState(false);
   const save = () => {

@@ -1,10 +1,10 @@
 import { useState } from "react";
 import { visible } from "../../format/visible";
 
-const foldFrom = 420; // characters, or
-const foldFromLines = 6; // lines, that are shown without folding
+const foldFrom = 420; // characters
+const foldFromLines = 6; // lines
 
-/** The description of a tool, as text. Long ones fold. */
+/** The description of a tool. Long descriptions are folded. */
 export function Description({ text }: { text: string }) {
   const [open, setOpen] = useState(false);
   if (text.trim() === "") return <p className="faint">No description.</p>;

@@ -5,7 +5,7 @@ import { duration, percent, plural, price } from "../../format";
 import { visible } from "../../format/visible";
 import { limitTexts } from "../catalog/limit";
 
-/** The main facts of a tool. */
+/** The main properties of a tool. */
 export function Facts({ tool }: { tool: ToolDetail }) {
   const limits = limitTexts(tool.rateLimit);
   return (
@@ -26,7 +26,7 @@ export function Facts({ tool }: { tool: ToolDetail }) {
 
 function Latency({ tool }: { tool: ToolDetail }) {
   const { latency } = tool;
-  const declared = tool.meta?.latencyClass !== undefined ? `declared ${tool.latencyClass}` : undefined; // what is not declared counts as slow
+  const declared = tool.meta?.latencyClass !== undefined ? `declared ${tool.latencyClass}` : undefined; // undeclared tools have the class slow
   if (!latency || latency.calls === 0) return <Fact name="Latency" note={declared ?? "not measured yet"}>—</Fact>;
   return (
     <Fact name="Latency" note={[`p50 of ${plural(latency.calls, "call")}`, `p95 ${duration(latency.p95Ns)}`, `${percent(latency.errors, latency.calls)} failed`, declared].filter(Boolean).join(", ")}>
@@ -35,7 +35,7 @@ function Latency({ tool }: { tool: ToolDetail }) {
   );
 }
 
-/** Why a tool counts as read or write. */
+/** The reason why a tool is classified as read or write. */
 function modeNote(tool: ToolDetail): string | undefined {
   const effects = tool.visibility.flatMap((at) => at.steps).find((step) => step.rule === "effects");
   if (effects) return effects.text;

@@ -2,7 +2,7 @@ import { Component, type ReactNode } from "react";
 
 type Props = { onFail: () => void; children: ReactNode };
 
-/** Catches a form that fails while it is shown; the arguments are then written as JSON. */
+/** An error boundary for generated forms. On failure the user edits JSON instead. */
 export class FormBoundary extends Component<Props, { failed: boolean }> {
   override state = { failed: false };
 

@@ -6,7 +6,7 @@ import type { Fault } from "./check";
 
 type JsonEditorProps = { label: string; args: JsonObject; faults: Fault[]; onChange: (args: JsonObject | undefined) => void };
 
-/** An object as JSON, such as the arguments. It passes on an object, or undefined while there is none. */
+/** Edits a JSON object. It reports undefined while the text is not a valid object. */
 export function JsonEditor({ label, args, faults, onChange }: JsonEditorProps) {
   const id = useId();
   const [text, setText] = useState(() => JSON.stringify(args, null, 2));

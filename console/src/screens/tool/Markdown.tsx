@@ -4,7 +4,7 @@ import { visible } from "../../format/visible";
 import { type Inline, markdown, type MarkdownBlock } from "./markdown";
 import "./Markdown.css";
 
-/** Markdown of a tool, rendered as elements: no HTML, no images, links that show their host. */
+/** Untrusted Markdown rendered as elements: no HTML, no images, links with their host. */
 export function Markdown({ text }: { text: string }) {
   const blocks = useMemo(() => markdown(text), [text]);
   return <div className="Markdown">{blocks.map((block, i) => <Block key={i} block={block} />)}</div>;

@@ -17,7 +17,7 @@ import type { Outcome as Ended } from "./rounds";
 import { Structured } from "./Structured";
 import { codeOf } from "./useToolRun";
 
-/** The time since a call began, with a button to cancel it. */
+/** The elapsed time of a running call, with a button to cancel it. */
 export function Running({ since, onCancel }: { since: number; onCancel: () => void }) {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {
@@ -33,7 +33,7 @@ export function Running({ since, onCancel }: { since: number; onCancel: () => vo
   );
 }
 
-/** How the last call ended. */
+/** The outcome of the last call. */
 export function Outcome({ outcome, onAgain }: { outcome: Ended | undefined; onAgain: () => void }) {
   if (!outcome) return <p className="faint">Run the tool to see its result here.</p>;
   return (
@@ -49,7 +49,7 @@ export function Outcome({ outcome, onAgain }: { outcome: Ended | undefined; onAg
   );
 }
 
-/** A question can be answered once. */
+/** A question can be answered only once, so the call has to start over. */
 function RunAgain({ onAgain }: { onAgain: () => void }) {
   return (
     <div className="row-wrap">
@@ -92,7 +92,7 @@ function Answered({ answer }: { answer: CallEnd }) {
   );
 }
 
-/** Where a script threw, in its author's files. */
+/** The stack trace of a script. */
 function Trace({ text }: { text: string }) {
   return (
     <section className="stack-s" aria-label="Stack trace">
@@ -102,7 +102,7 @@ function Trace({ text }: { text: string }) {
   );
 }
 
-/** What a failed tool reports about single arguments, and when to try again. */
+/** Issues with single arguments, and the time to retry. */
 function Issues({ data }: { data: Json | undefined }) {
   const issues = resultIssues(data);
   const wait = isObject(data) ? data.retryAfterMs : undefined;

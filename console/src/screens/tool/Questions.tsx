@@ -15,7 +15,7 @@ const ArgumentForm = lazy(() => import("./ArgumentForm"));
 
 type QuestionsProps = { tool: string; server: string | undefined; openQuestion: OpenQuestion; onAnswer: (answers: Answers) => void };
 
-/** What a tool asks before it goes on. It says whose question it is: a tool may word it as the console would. */
+/** The questions of a tool. The origin is always shown, since a tool could imitate the console. */
 export function Questions({ tool, server, openQuestion, onAnswer }: QuestionsProps) {
   const id = useId();
   const questions = useMemo(() => questionsOf(openQuestion.inputRequired), [openQuestion]);
@@ -28,7 +28,7 @@ export function Questions({ tool, server, openQuestion, onAnswer }: QuestionsPro
   };
   const press = (event: KeyboardEvent) => {
     if (event.defaultPrevented || event.nativeEvent.isComposing) return;
-    const isCancel = event.key === "Escape" && questions.length > 0 && !(event.target instanceof HTMLSelectElement); // whose list it closes
+    const isCancel = event.key === "Escape" && questions.length > 0 && !(event.target instanceof HTMLSelectElement); // Escape closes its list
     if (!isCancel && !(event.key === "Enter" && (event.ctrlKey || event.metaKey))) return;
     event.preventDefault();
     if (isCancel) onAnswer(allOf(questions, "cancel"));
@@ -46,27 +46,27 @@ export function Questions({ tool, server, openQuestion, onAnswer }: QuestionsPro
   );
 }
 
-/** Puts the focus on what has just appeared, unless somebody is at work elsewhere on the page. */
+/** Focuses a new question, unless the user is typing elsewhere on the page. */
 function useFocus() {
   const frame = useRef<HTMLFormElement>(null);
   useEffect(() => {
     const at = document.activeElement;
     if (at && at !== document.body && !at.closest(".TryIt, [role=dialog]")) return;
     frame.current?.focus({ preventScroll: true });
-    const isBelow = matchMedia("(max-width: 1000px)").matches; // the arguments are above it, not beside it
+    const isBelow = matchMedia("(max-width: 1000px)").matches; // one column: the arguments are above it
     frame.current?.scrollIntoView({ block: isBelow ? "start" : "nearest" });
   }, []);
   return frame;
 }
 
-/** The answers as they are written, and what is wrong with them. */
+/** The answer drafts and their errors. */
 function useDrafts(questions: Question[]) {
   const [drafts, setDrafts] = useState(() => questions.map(draftOf));
   const [tooLarge, setTooLarge] = useState(false);
   const wrong = drafts.reduce((sum, { faults }) => sum + faults.length, 0);
   const fault = wrong > 0 ? `${plural(wrong, "invalid value")}` : tooLarge ? "The answers are too large. The limit is 64 KiB." : undefined;
   const change = (at: number, draft: Draft) => setDrafts((old) => old.map((each, i) => (i === at ? draft : each)));
-  /** The answers, if all are as they were asked for. */
+  /** Returns the answers, if all of them are valid. */
   const finish = (): Answers | undefined => {
     const next = questions.map((question, i) => checked(question, drafts[i] ?? draftOf(question)));
     const answers = answersOf(questions, next);
@@ -92,7 +92,7 @@ function Origin({ id, tool, server, round }: { id: string; tool: string; server:
 
 type OneQuestionProps = { id: string; question: Question; prefix: string; draft: Draft; alone: boolean; onChange: (draft: Draft) => void };
 
-/** One question. Where there are several, each can be declined by itself. */
+/** One question. If there are several, each can be declined separately. */
 function OneQuestion({ id, question, prefix, draft, alone, onChange }: OneQuestionProps) {
   const decline = (declined: boolean) => onChange({ ...draft, declined, faults: [] });
   const write = (content: JsonObject | undefined) => {
@@ -108,10 +108,10 @@ function OneQuestion({ id, question, prefix, draft, alone, onChange }: OneQuesti
   );
 }
 
-/** Whether a message may have to be scrolled: it must not push out of sight who asks. */
+/** Reports whether a message needs its own scroll area, so that the origin stays visible. */
 const isLong = (message: string) => message.length > 600 || message.split("\n").length > 10;
 
-/** The page that a tool wants to be opened: its whole address, and a way there that only a click takes. */
+/** The full URL of a page that the tool asks to open. It opens only on a click. */
 function PageLink({ url }: { url: string }) {
   const page = pageOf(url);
   if (!page) return <p className="bad small wrap-anywhere">Invalid URL: {visible(url)}</p>;
@@ -129,7 +129,7 @@ function PageLink({ url }: { url: string }) {
 
 type FieldsProps = { question: Question; prefix: string; draft: Draft; onChange: (content: JsonObject | undefined) => void };
 
-/** The form of a question, or JSON where it cannot be one. */
+/** The form of a question, or a JSON editor if there is no form. */
 function Fields({ question: { schema = {} }, prefix, draft, onChange }: FieldsProps) {
   const [failed, setFailed] = useState(false);
   const form = useMemo(() => questionForm(schema), [schema]);

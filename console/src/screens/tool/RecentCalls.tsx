@@ -18,7 +18,6 @@ const columns: Column<CallRow>[] = [
   { id: "price", header: "Price", min: 92, drop: 1, align: "right", cell: (call) => price(call.priceUsd), value: (call) => parseMoney(call.priceUsd) },
 ];
 
-/** Recent calls of a tool. */
 export function RecentCalls({ tool }: { tool: ToolDetail }) {
   const filter = { tool: tool.name, ...(tool.server && { server: tool.server }), limit: 50 };
   const calls = useInfiniteQuery(queries.calls(filter));

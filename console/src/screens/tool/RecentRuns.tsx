@@ -5,7 +5,7 @@ import { duration } from "../../format";
 import { visible } from "../../format/visible";
 import type { PastRun } from "./runStorage";
 
-/** Recent runs in this tab; a click uses their arguments again. */
+/** Recent runs in this browser tab. Selecting one restores its arguments. */
 export function RecentRuns({ runs, disabled, onSelect }: { runs: PastRun[]; disabled: boolean; onSelect: (runs: PastRun) => void }) {
   if (runs.length === 0) return null;
   return (

@@ -6,7 +6,7 @@ import { count } from "../../format";
 import { visible } from "../../format/visible";
 import { type Tabular, tabular } from "./tabular";
 
-/** Data: a list of objects as a table, everything as a tree. */
+/** Structured content as a tree, and as a table if it is a list of objects. */
 export function Structured({ value, label }: { value: Json; label: string }) {
   const table = useMemo(() => tabular(value), [value]);
   const [view, setView] = useState<"table" | "tree">("table");

@@ -41,7 +41,7 @@ export function TryIt({ tool, startGate }: { tool: ToolDetail; startGate: string
   return <TryForm tool={tool} open={open} startGate={startGate} />;
 }
 
-/** The form of a schema, or the reason why there is none. */
+/** The form of a schema, or the reason why there is no form. */
 function prepare(schema: JsonObject): Prepared {
   try {
     return { form: formSchema(schema) };
@@ -63,20 +63,20 @@ function useArguments(schema: JsonObject, checked: boolean, start: () => JsonObj
     args,
     readable,
     ...found,
-    /** Sets the arguments; undefined is a text that is no object yet. */
+    /** Sets the arguments; undefined means that the JSON is not a valid object. */
     change: (next: JsonObject | undefined) => {
       setReadable(next !== undefined);
       if (!next) return;
       setArgs(next);
       if (found.here && found.faults.length > 0) setFound({ ...found, faults: check(schema, next) });
     },
-    /** Validates them, and reports whether they are valid. */
+    /** Validates the arguments and reports whether they are valid. */
     fit: () => {
       const faults = checked ? check(schema, args) : [];
       setFound((old) => ({ faults, here: true, run: old.run + 1 }));
       return faults.length === 0;
     },
-    /** Shows errors that the yard found. */
+    /** Shows errors reported by the yard. */
     tell: (faults: Fault[]) => setFound((old) => ({ faults, here: false, run: old.run + 1 })),
   };
 }
@@ -151,7 +151,7 @@ function Result({ tool, toolRun, onErrors, onAgain }: ResultProps) {
       <p className="unseen" role="status">{waits && `The tool ${visible(tool.name)} asks a question.`}</p>
       {since !== undefined && <Running since={since} onCancel={toolRun.cancel} />}
       {question && (
-        <div hidden={!waits}>{/* keeps what was typed if the answer fails */}
+        <div hidden={!waits}>{/* keeps the input in case the answer fails */}
           <Questions key={question.round} tool={tool.name} server={tool.server} openQuestion={question} onAnswer={async (answers) => onErrors(await toolRun.answer(answers))} />
         </div>
       )}
@@ -165,7 +165,7 @@ type ArgumentPanelProps = {
   prepared: Prepared;
   written: ArgumentDraft;
   busy: boolean;
-  /** The call that waits for an answer: shown as it was made, and read-only. */
+  /** The call that is waiting for an answer; its arguments are shown read-only. */
   held: RunRequest | undefined;
   cost: string;
   gate: ReactNode;
@@ -174,7 +174,7 @@ type ArgumentPanelProps = {
   children: ReactNode;
 };
 
-/** The arguments and the Run button. Enter runs; Ctrl or ⌘ with Enter does where Enter is a line end. */
+/** The arguments and the Run button. Enter runs the tool; in multi-line fields Ctrl or ⌘ with Enter does. */
 function ArgumentPanel({ form, prepared, written, busy, held, cost, gate, curl: command, onRun, children }: ArgumentPanelProps) {
   const submit = (event: FormEvent) => {
     event.preventDefault();

@@ -6,7 +6,7 @@ import { Card } from "../../components/Card";
 import { EmptyState } from "../../components/States";
 import { visible } from "../../format/visible";
 
-/** Gate by gate: whether it shows the tool, under which name, and how that was decided. */
+/** For each gate: whether it offers the tool, under which name, and the rules that decided it. */
 export function Visibility({ at }: { at: GateDecision[] }) {
   if (at.length === 0) return <EmptyState title="No gates">Add one under <code>gates</code> in the configuration.</EmptyState>;
   return (
@@ -47,7 +47,7 @@ function GateStatus({ at }: { at: GateDecision }) {
 
 function Steps({ steps }: { steps: Step[] }) {
   const stop = steps.findIndex((step) => step.stops);
-  const end = stop < 0 ? steps.length : stop; // what comes after it no longer matters
+  const end = stop < 0 ? steps.length : stop; // later steps have no effect
   return (
     <ol className="Visibility-steps">
       {steps.map((step, i) => (

@@ -29,31 +29,31 @@ test.each<[string, JsonObject, string[]]>([
   expect(check(schema, args).map(({ path, message }) => `${path.join(".")} ${message}`).sort()).toEqual([...want].sort());
 });
 
-test("a pattern that would run for ever does not run", () => {
+test("patterns are not evaluated", () => {
   const started = performance.now();
   expect(check(schema, { query: `${"a".repeat(60)}!`, range: { from: "" } })).toEqual([]);
   expect(performance.now() - started).toBeLessThan(500);
 });
 
-test("a schema that contains only itself is not checked", () => {
+test("a schema that only refers to itself is not checked", () => {
   expect(check({ allOf: [{ $ref: "#" }] }, {})).toEqual([]);
 });
 
-test("a schema that doubles at each level is not checked", () => {
+test("an exponential schema is not checked", () => {
   const levels = Array.from({ length: 40 }, (_, i) => [`d${i}`, { allOf: [{ $ref: `#/$defs/d${i + 1}` }, { $ref: `#/$defs/d${i + 1}` }] }]);
   const started = performance.now();
   expect(check({ $ref: "#/$defs/d0", $defs: { ...Object.fromEntries(levels), d40: { type: "string" } } } as JsonObject, {})).toEqual([]);
   expect(performance.now() - started).toBeLessThan(200);
 });
 
-test("the schema is left as it is", () => {
+test("the schema is not modified", () => {
   const before = JSON.stringify(schema);
   check(schema, {});
   fits(schema, {});
   expect(JSON.stringify(schema)).toBe(before);
 });
 
-test("values of options", () => {
+test("values are matched against options", () => {
   expect(fits({ type: "object", required: ["a"] }, { a: undefined })).toBe(false);
   expect(fits({ type: ["string", "null"] }, null)).toBe(true);
   expect(fits({ type: "string" }, undefined)).toBe(false);
@@ -68,7 +68,7 @@ test.each([
   expect(pathSteps(path)).toEqual(want);
 });
 
-test("errors go to their fields", () => {
+test("errors are assigned to their fields", () => {
   const errors = fieldErrors([
     { path: ["a", "0"], message: "one" },
     { path: ["a", "0"], message: "two" },

@@ -1,6 +1,6 @@
-// Checks arguments against the schema of a tool before they are sent, without eval, which the
-// policy of the page forbids. Patterns and formats are left to the yard: a stranger's regular
-// expression can run for ever here, and cannot there.
+// Validates arguments against the schema of a tool before they are sent, without eval, which the
+// Content Security Policy forbids. Patterns and formats are left to the yard, which bounds the time
+// of untrusted regular expressions.
 import { type OutputUnit, Validator } from "@cfworker/json-schema";
 import { isObject, type Json, type JsonObject } from "../../api/json";
 import { resolve } from "./formSchema";
@@ -9,7 +9,7 @@ export type Fault = { path: string[]; message: string };
 
 const maxFaults = 50;
 
-/** What is wrong with the arguments. Nothing is wrong with what cannot be checked here. */
+/** The errors in the arguments. Schemas that cannot be checked here have no errors. */
 export function check(schema: JsonObject, args: JsonObject): Fault[] {
   try {
     if (weight(schema, schema, new Map()) > maxWeight) return [];
@@ -20,7 +20,7 @@ export function check(schema: JsonObject, args: JsonObject): Fault[] {
   }
 }
 
-/** Whether a value is valid by a schema of the form. */
+/** Reports whether a value is valid for a schema of the form. */
 export function fits(schema: object, value: unknown): boolean {
   if (value === undefined) return false;
   try {
@@ -30,7 +30,7 @@ export function fits(schema: object, value: unknown): boolean {
   }
 }
 
-/** The value as it would be sent: without members that are undefined. */
+/** The value as it would be sent: without undefined members. */
 function plain(value: unknown): Json {
   return JSON.parse(JSON.stringify(value)) as Json;
 }
@@ -38,8 +38,8 @@ function plain(value: unknown): Json {
 const maxWeight = 20_000;
 
 /**
- * How many schemas there are when every reference is written out; one that contains itself
- * counts once. A schema of a few lines can have millions, and checking would meet them all.
+ * The number of subschemas with all references expanded; recursive references count once. A schema
+ * of a few lines can expand to millions, and validation would visit them all.
  */
 function weight(schema: Json, root: JsonObject, known: Map<object, number>): number {
   if (typeof schema !== "object" || schema === null) return 0;
@@ -59,7 +59,7 @@ const left = new Set(["$id", "$schema", "pattern", "patternProperties", "propert
 const maps = new Set(["properties", "$defs", "definitions", "dependentSchemas"]);
 const keptAsIs = new Set(["enum", "const", "default", "examples", "required", "dependentRequired", "type"]);
 
-/** A copy without what is not checked here. */
+/** A copy without the keywords that are not checked here. */
 function checkable(schema: Json): Json {
   if (Array.isArray(schema)) return schema.map(checkable);
   if (!isObject(schema)) return schema;
@@ -74,7 +74,7 @@ function checkable(schema: Json): Json {
   return Object.fromEntries(copy);
 }
 
-// Keywords whose failure only says that something below failed.
+// Keywords whose errors only repeat an error of a subschema.
 const outer = new Set(["properties", "items", "prefixItems", "additionalItems", "$ref", "$recursiveRef", "allOf", "dependentSchemas", "if", "then", "else", "contains", "unevaluatedItems"]);
 
 function faults(errors: OutputUnit[]): Fault[] {
@@ -110,7 +110,7 @@ function typeText(error: string): string {
   return /Expected "(.*)"/s.exec(error)?.[1]?.replaceAll('", "', " or ") ?? "of a different type";
 }
 
-/** The steps of a location such as "#/range/from". */
+/** The path of a location such as "#/range/from". */
 function steps(location: string): string[] {
   return location.split("/").slice(1).map((part) => {
     try {

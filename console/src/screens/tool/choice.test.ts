@@ -10,7 +10,7 @@ const options = (schema: Json, required = false) => {
 const card = { type: "object", title: "Card", properties: { kind: { const: "card" }, number: { type: "string" } }, required: ["kind", "number"] };
 const invoice = { type: "object", title: "Invoice", properties: { kind: { const: "invoice" }, company: { type: "string" } }, required: ["kind", "company"] };
 
-test("an optional choice of objects is absent until it is added", () => {
+test("an optional oneOf is absent until it is added", () => {
   const list = options({ oneOf: [card, invoice] });
   expect(list.map(({ title }) => title)).toEqual(["not set", "Card", "Invoice"]);
   expect(optionFor(list, undefined)).toBe(0);
@@ -27,7 +27,7 @@ test.each<[Json | undefined, number]>([
   expect(optionFor(options({ oneOf: [card, invoice] }), value)).toBe(want);
 });
 
-test("null is chosen explicitly, and is not the same as nothing", () => {
+test("null is explicit and differs from no value", () => {
   const list = options({ anyOf: [{ type: "object", properties: { a: { type: "string" } } }, { type: "null" }] });
   expect(list.map(({ title }) => title)).toEqual(["not set", "a", "null"]);
   expect(optionFor(list, undefined)).toBe(0);

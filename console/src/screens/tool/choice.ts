@@ -1,9 +1,9 @@
-// Which option of a choice a value belongs to, and the value that an option begins with.
+// Finds the option of a oneOf field for a value, and the initial value of an option.
 import { isObject, type Json, type JsonObject } from "../../api/json";
 import { fits } from "./check";
 import { asJson, fixedKey, unsetKey } from "./formSchema";
 
-/** The option that a value is shown with: the first one that it is valid for, or the one most like it. */
+/** The first option that a value is valid for, or else the most similar one. */
 export function optionFor(options: JsonObject[], value: Json | undefined): number {
   const exact = options.findIndex((option) => fitsOption(option, value) && (value === undefined || option[asJson] === true || fits(option, value)));
   if (exact >= 0) return exact;
@@ -11,7 +11,7 @@ export function optionFor(options: JsonObject[], value: Json | undefined): numbe
   return Math.max(0, scores.indexOf(Math.max(...scores)));
 }
 
-/** Whether a value can be shown with an option, also while some of its members are missing. */
+/** Reports whether a value can be edited with an option, even if some members are missing. */
 export function fitsOption(option: JsonObject, value: Json | undefined): boolean {
   if (value === undefined || option[unsetKey]) return value === undefined && option[unsetKey] === true;
   if (option[asJson]) return true;
@@ -26,7 +26,7 @@ function typeOf(value: Json): string {
   return typeof value === "object" ? "" : typeof value;
 }
 
-/** Whether no member that can only have one value has another. */
+/** Reports whether all constant members have their value. */
 function hasFixed(option: JsonObject, value: JsonObject): boolean {
   return Object.entries(isObject(option.properties) ? option.properties : {}).every(([name, member]) => !isObject(member) || !member[fixedKey] || value[name] === undefined || value[name] === (Array.isArray(member.enum) ? member.enum[0] : undefined));
 }
@@ -36,7 +36,7 @@ function similarity(option: JsonObject, value: Json | undefined): number {
   return Object.keys(value).filter((name) => Object.hasOwn(option.properties as JsonObject, name)).length;
 }
 
-/** The value of an option that was just chosen. */
+/** The value of a newly selected option. */
 export function initialValue(option: JsonObject, byDefault: Json | undefined): Json | undefined {
   if (option[unsetKey] || option[asJson]) return undefined;
   if (byDefault !== undefined) return byDefault;

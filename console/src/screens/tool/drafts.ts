@@ -1,5 +1,4 @@
-// Arguments that were written and not sent, by tool: they are there again when one comes back to the
-// form. They live in memory, as long as the page does.
+// Unsent arguments per tool, restored when the user returns to the form. They are in memory only.
 import type { JsonObject } from "../../api/json";
 
 type Draft = { args: JsonObject; gate: string };

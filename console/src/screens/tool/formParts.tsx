@@ -1,4 +1,4 @@
-// The parts of a generated form in the look of the console: labels, groups, lists, choices.
+// Templates of the generated form: labels, groups and lists.
 import {
   ADDITIONAL_PROPERTY_FLAG,
   type ArrayFieldItemTemplateProps,
@@ -16,7 +16,7 @@ import { visible } from "../../format/visible";
 import { hintKey, titleKey } from "./formSchema";
 import { errorId, hintId } from "./formWidgets";
 
-/** One field: its name, what it is for, the control, and what is wrong with it. */
+/** One field: label, help, control and errors. */
 export function FieldFrame(props: FieldTemplateProps) {
   const { id, schema, children, hidden, rawErrors, fieldPathId } = props;
   if (hidden) return <div hidden>{children}</div>;
@@ -57,7 +57,7 @@ function FieldLabel({ id, label, hidden, required, deprecated }: FieldLabelProps
   );
 }
 
-/** What the schema says about the value: its description, and its bounds. */
+/** The description and constraints of a field. */
 function Help({ id, schema }: { id: string; schema: FieldTemplateProps["schema"] }) {
   const hint = (schema as Record<string, unknown>)[hintKey];
   if (!schema.description && !hint) return null;
@@ -89,7 +89,7 @@ function Group({ label, required = false, aside, children }: GroupProps) {
   );
 }
 
-/** The members of an object; those of the whole have no frame. */
+/** The properties of an object. The root object has no frame. */
 export function ObjectFrame({ fieldPathId, title, schema, properties, required, optionalDataControl, onAddProperty, registry }: ObjectFieldTemplateProps) {
   const members = (
     <>
@@ -109,13 +109,13 @@ export function ObjectFrame({ fieldPathId, title, schema, properties, required, 
   );
 }
 
-/** Whether an optional object is there: its control then takes it away. */
+/** Reports whether an optional object is present, in which case its control removes it. */
 function isPresent(control: ReactNode): boolean {
   const props = (control as { props?: { formData?: unknown } }).props;
   return props?.formData !== undefined;
 }
 
-/** The way to put an optional object in, and to take it out. */
+/** The button that adds or removes an optional object. */
 export function OptionalControl({ id, onAddClick, onRemoveClick }: OptionalDataControlsTemplateProps) {
   if (onAddClick) return <Button id={id} size="s" icon={<Plus />} onClick={onAddClick}>Add</Button>;
   if (onRemoveClick) return <Button id={id} size="s" variant="quiet" icon={<X />} onClick={onRemoveClick}>Remove</Button>;
@@ -154,7 +154,7 @@ export function ListItem({ children, buttonsProps, hasToolbar, index }: ArrayFie
   );
 }
 
-/** A member that the schema does not name has a name that can be written. */
+/** A property beyond those of the schema, with an editable name. */
 function Additional({ children, ...props }: WrapIfAdditionalTemplateProps) {
   const { id, schema, label, onKeyRenameBlur, onRemoveProperty } = props;
   if (!(ADDITIONAL_PROPERTY_FLAG in schema)) return children;

@@ -23,18 +23,18 @@ test.each<[string, Json, JsonObject]>([
   expect(of({ x: schema }).x).toEqual(want);
 });
 
-test("a required constant is filled in, an optional one is not", () => {
+test("only required constants are filled in", () => {
   const made = of({ a: { const: "x" }, b: { const: "y" } }, { required: ["a"] });
   expect(made.a).toMatchObject({ default: "x" });
   expect(made.b).not.toHaveProperty("default");
 });
 
-test("a choice that must be made does not begin with none", () => {
+test("a required oneOf has no empty option", () => {
   const made = of({ a: { oneOf: [{ const: "x" }, { type: "object", properties: { by: { type: "string" } } }] } }, { required: ["a"] });
   expect(made.a).toMatchObject({ oneOf: [{ enum: ["x"], default: "x", title: "x" }, { type: "object", title: "by" }] });
 });
 
-test("parts of allOf are one, and what a condition adds is not asked for", () => {
+test("allOf is merged, and conditional properties are optional", () => {
   const made = formSchema({
     allOf: [{ type: "object", properties: { a: { type: "string" } }, required: ["a"] }, { properties: { b: { type: "string" } } }],
     if: { properties: { a: { const: "x" } } },
@@ -44,7 +44,7 @@ test("parts of allOf are one, and what a condition adds is not asked for", () =>
   expect(made.required).toEqual(["a"]);
 });
 
-test("a schema that contains itself ends in JSON", () => {
+test("a recursive schema ends in a JSON field", () => {
   const made = formSchema({ $ref: "#/$defs/n", $defs: { n: { type: "object", properties: { next: { $ref: "#/$defs/n" } }, required: ["next"] } } });
   expect(JSON.stringify(made)).toContain("recursive");
 });
@@ -58,11 +58,11 @@ test.each<[string, JsonObject]>([
   ["parts within parts", Array.from({ length: 500 }).reduce<JsonObject>((inner) => ({ allOf: [inner] }), { type: "object" })],
   ["nonsense", { type: 7, properties: [], oneOf: "x" }],
   ["a prototype", { type: "object", properties: JSON.parse('{"__proto__": {"type": "string"}}') as JsonObject }],
-])("%s is no form", (_, schema) => {
+])("%s is not formable", (_, schema) => {
   expect(() => formSchema(schema)).toThrow(NotFormable);
 });
 
-test("what is hostile ends soon", () => {
+test("hostile schemas finish quickly", () => {
   let deep: JsonObject = { type: "string" };
   for (let i = 0; i < 3000; i++) deep = { type: "array", items: deep };
   const started = performance.now();

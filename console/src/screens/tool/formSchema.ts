@@ -1,45 +1,44 @@
-// A JSON Schema (2020-12) made ready to be a form. Whoever wrote the schema is a stranger: the
-// form is made of a copy that holds only what forms need, with references followed and every
-// count bounded. What cannot be a field of its own becomes a field for JSON. The form does not
-// decide what is valid; the check does that with the schema itself.
+// Converts a JSON Schema (2020-12) to a schema for the form library. The input is untrusted: the
+// result is a copy with only the keywords that forms need, references resolved and all sizes
+// bounded. Parts without a suitable control become JSON fields. Validation uses the original schema.
 import { isObject, type Json, type JsonObject } from "../../api/json";
 import { visible } from "../../format/visible";
 import { schemaTree } from "../../schema/tree";
 
-/** The mark of a value that is written as JSON. */
+/** Marks a value that is edited as JSON. */
 export const asJson = "x-json";
-/** What a person should know to fill in a field. */
+/** The help text of a field. */
 export const hintKey = "x-hint";
-/** The names of the values of an enum. */
+/** The labels of enum values. */
 export const labelsKey = "x-labels";
-/** What a field is called instead of its name. */
+/** A label that replaces the name of a field. */
 export const titleKey = "x-title";
 
-/** The mark of the option of a choice that stands for no value. */
+/** Marks the option for "no value". */
 export const unsetKey = "x-unset";
-/** The kind of input of a string: a date, a password, a file. */
+/** The input type of a string: date, password, file. */
 export const inputKey = "x-input";
-/** The mark of a value that cannot be another: it is shown, not asked for. */
+/** Marks a constant value, which is displayed but not editable. */
 export const fixedKey = "x-fixed";
 
-/** The schema cannot be a form; the message says why. */
+/** Thrown if a schema cannot be converted; the message has the reason. */
 export class NotFormable extends Error {}
 
 const maxNodes = 1500;
 const maxDepth = 12;
-const maxMembers = 300; // of one object
-const maxOptions = 40; // of one choice
-const maxValues = 500; // of one enum
+const maxMembers = 300; // per object
+const maxOptions = 40; // per oneOf
+const maxValues = 500; // per enum
 const maxTextLength = 2000;
 const maxDefaultLength = 10_000;
-const maxRecursion = 2; // how often a reference may contain itself before the rest is JSON
+const maxRecursion = 2; // levels of a recursive reference before a JSON field
 
-// Names that mean something else to the form.
+// Property names with a special meaning in the form library.
 const reservedNames = new Set(["__proto__", "__errors", "__additional_property", "constructor", "prototype"]);
 
 type Place = { root: JsonObject; refs: string[]; depth: number };
 
-/** Makes the schema of the form, or throws NoForm. */
+/** Converts a schema, or throws NotFormable. */
 export function formSchema(schema: JsonObject): JsonObject {
   const maker = new Maker();
   const made = maker.node(schema, { root: schema, refs: [], depth: 0 });
@@ -62,8 +61,8 @@ class Maker {
   }
 
   /**
-   * Puts together what a schema says in several places: allOf, and what counts only under a
-   * condition, whose members are shown and not asked for. The check knows when they are.
+   * Merges allOf and conditional subschemas into one schema. Conditional properties are optional
+   * in the form; validation decides whether they are required.
    */
   #flat(schema: JsonObject, place: Place, depth: number): JsonObject {
     if (++this.#nodes > maxNodes || depth > maxDepth) throw new NotFormable("The schema is too large for a form.");
@@ -128,7 +127,7 @@ class Maker {
     return { type: "array", items: each, ...bounds, ...(several && { uniqueItems: true }) };
   }
 
-  /** One of several schemas. What stands beside them is a part of each. */
+  /** A oneOf or anyOf. Keywords beside it apply to each option. */
   #choice(schema: JsonObject, options: Json[], at: Place): JsonObject {
     const { oneOf: _, anyOf: __, description: ___, title: ____, default: byDefault, ...base } = schema;
     const followed = options.map((option) => (isObject(option) ? follow(option, at) : "no schema"));
@@ -159,7 +158,7 @@ class Maker {
     return { oneOf: types.map((type) => ({ ...this.node({ ...schema, type }, at), title: String(type) })) };
   }
 
-  /** A value or null: a scalar keeps its field, with a switch; the others are a choice. */
+  /** A nullable value: scalars have a null switch, others become a oneOf with null. */
   #nullable(schema: JsonObject, at: Place): JsonObject {
     const made = this.node(schema, at);
     if (Array.isArray(made.enum)) return { ...made, enum: [...made.enum, null], ...(Array.isArray(made[labelsKey]) && { [labelsKey]: [...made[labelsKey], "null"] }) };
@@ -171,13 +170,13 @@ class Maker {
 
 const inputs: Record<string, string> = { date: "date", time: "time", "date-time": "datetime", password: "password", email: "email", uri: "url", url: "url", binary: "file", byte: "file" };
 
-/** The input that a string is best written with. */
+/** The best input type for a string. */
 function inputOf({ format, writeOnly, contentEncoding }: JsonObject): JsonObject {
   const input = contentEncoding === "base64" ? "file" : writeOnly === true ? "password" : typeof format === "string" && Object.hasOwn(inputs, format) ? inputs[format] : undefined;
   return input === undefined ? {} : { [inputKey]: input };
 }
 
-/** Follows references as long as they lead on; a text says why one does not. */
+/** Resolves references. A returned string is the reason why one cannot be resolved. */
 function follow(schema: JsonObject, place: Place): { target: JsonObject; at: Place } | string {
   let target = schema;
   let { refs } = place;
@@ -193,7 +192,7 @@ function follow(schema: JsonObject, place: Place): { target: JsonObject; at: Pla
   return { target, at: { ...place, refs } };
 }
 
-/** What a reference within a schema names. */
+/** Resolves a local reference. */
 export function resolve(root: JsonObject, ref: string): JsonObject | undefined {
   if (ref !== "#" && !ref.startsWith("#/")) return undefined;
   let here: Json | undefined = root;
@@ -210,11 +209,11 @@ function decode(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {
-    return part; // not percent-encoded: it is the name itself
+    return part; // invalid percent-encoding: use the name as it is
   }
 }
 
-/** Both schemas in one; where they disagree the second counts. */
+/** Merges two schemas; the second one takes precedence. */
 function merge(a: JsonObject, b: JsonObject): JsonObject {
   const both: JsonObject = { ...a, ...b };
   if (isObject(a.properties) && isObject(b.properties)) both.properties = { ...a.properties, ...b.properties };
@@ -231,26 +230,26 @@ function enumOf(schema: JsonObject, list: Json[]): JsonObject {
   return { ...values(list), ...enumNames(schema, list), ...pick(schema, "default") };
 }
 
-/** The names that older schemas have beside the values. */
+/** The labels of the legacy keyword enumNames. */
 function enumNames({ enumNames: names }: JsonObject, list: Json[]): JsonObject {
   if (!Array.isArray(names) || names.length !== list.length) return {};
   return { [labelsKey]: list.map((value, i) => text(names[i]) ?? label(value)) };
 }
 
-/** Some values. The type is kept where all have one, since a choice is found by it. */
+/** An enum. A common type is kept, since options are matched by type. */
 function values(list: Json[]): JsonObject {
   const types = new Set(list.map((value) => (value === null ? "null" : typeof value)));
   const [type = "string"] = types;
   return types.size === 1 && ["string", "number", "boolean"].includes(type) ? { type, enum: list } : { enum: list };
 }
 
-/** A value that must be there and cannot be another is filled in. */
+/** Fills in a required constant. */
 function fixed(made: JsonObject): JsonObject {
   if (!Array.isArray(made.enum) || made.enum.length !== 1) return made;
   return { ...made, default: made.enum[0] ?? null, [fixedKey]: true };
 }
 
-/** An optional choice begins as not set; so does a list of fixed length, which would be there at once. */
+/** Makes an optional oneOf start as "not set", and also a fixed-length list, which would otherwise be present at once. */
 function optional(made: JsonObject): JsonObject {
   if (made.default !== undefined) return made;
   const none = { title: "not set", not: {}, [unsetKey]: true };
@@ -264,7 +263,7 @@ function json(schema: JsonObject, why?: string): JsonObject {
   return { [asJson]: true, ...pick(schema, "default"), ...(why && { [hintKey]: why }) };
 }
 
-/** What is said about a value, for people. */
+/** The description and help text of a value. */
 function about(schema: JsonObject): JsonObject {
   const description = text(schema.description);
   const words = schemaTree({ ...pick(schema, ...hinted) }).constraints;
@@ -279,7 +278,7 @@ function about(schema: JsonObject): JsonObject {
 
 const hinted = ["format", "pattern", "minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties", "contentMediaType", "contentEncoding"];
 
-/** A member is known by its name, which is what is sent; a title that says more is kept as description. */
+/** Labels a property by its name, which is what is sent. A different title goes into the description. */
 function named(made: JsonObject, member: Json, name: string): JsonObject {
   const { title: _, ...rest } = made;
   const title = isObject(member) ? text(member.title) : undefined;
@@ -303,7 +302,7 @@ function optionTitle(option: JsonObject, index: number): string {
   return typeof option.type === "string" ? option.type : `Option ${index + 1}`;
 }
 
-/** A value in a few characters. */
+/** A value as a short label. */
 export function label(value: Json): string {
   return visible((typeof value === "string" ? value : JSON.stringify(value)).slice(0, 120));
 }
@@ -319,7 +318,7 @@ function pick(schema: JsonObject, ...names: string[]): JsonObject {
   return taken;
 }
 
-/** A text for people: bounded, and without what cannot be seen. */
+/** A display text: bounded, with invisible characters escaped. */
 export function text(value: Json | undefined): string | undefined {
   return typeof value === "string" && value.trim() !== "" ? visible(value.slice(0, maxTextLength)) : undefined;
 }

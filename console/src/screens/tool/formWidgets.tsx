@@ -1,4 +1,4 @@
-// The controls of a generated form.
+// The controls of the generated form.
 import type { FieldProps, WidgetProps } from "@rjsf/utils";
 import { X } from "lucide-react";
 import { type ReactNode, useEffect, useRef, useState } from "react";
@@ -14,7 +14,7 @@ export const errorId = (id: string) => `${id}__error`;
 
 type Described = { id: string; schema: WidgetProps["schema"]; rawErrors?: string[] | undefined };
 
-/** What ties a control to its description and to what is wrong with it. */
+/** The attributes that link a control to its help and errors. */
 function describedBy({ id, schema, rawErrors }: Described) {
   const wrong = rawErrors !== undefined && rawErrors.length > 0;
   const hinted = schema.description || (schema as Record<string, unknown>)[hintKey];
@@ -24,7 +24,7 @@ function describedBy({ id, schema, rawErrors }: Described) {
 
 const isNullable = (schema: WidgetProps["schema"]) => Array.isArray(schema.type) && schema.type.includes("null");
 
-/** A scalar that may be null has a button for that beside it. */
+/** Adds a null switch to a nullable scalar. */
 function OrNull({ props, children }: { props: WidgetProps; children: ReactNode }) {
   const { schema, value, onChange, label: name } = props;
   if (!isNullable(schema)) return children;
@@ -37,7 +37,7 @@ function OrNull({ props, children }: { props: WidgetProps; children: ReactNode }
   );
 }
 
-/** A string: in the input of its format, or in a field that grows with the text. */
+/** A string: an input for its format, or a text area that grows. */
 export function TextWidget(props: WidgetProps) {
   const { schema, value, onChange, required } = props;
   const type = Array.isArray(schema.type) ? schema.type[0] : schema.type;
@@ -57,7 +57,7 @@ export function TextWidget(props: WidgetProps) {
         value={value ?? ""}
         onChange={(event) => write(event.target.value)}
         onKeyDown={(event) => {
-          // Enter sends, as in other fields; with Shift it is a line end.
+          // Enter submits, as in other fields; Shift+Enter inserts a line break.
           if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
           event.preventDefault();
           event.currentTarget.form?.requestSubmit();
@@ -163,7 +163,7 @@ export function SwitchWidget(props: WidgetProps) {
   );
 }
 
-/** One of some values, or several of them. Values are known by their place, so they may be anything. */
+/** A single or multiple selection. Options are identified by index, so values can be of any type. */
 export function SelectWidget(props: WidgetProps) {
   const { schema, options, value, onChange, multiple, required } = props;
   const list = options.enumOptions ?? [];
@@ -211,12 +211,12 @@ function same(a: unknown, b: unknown): boolean {
   return a === b || (typeof a === "object" && a !== null && JSON.stringify(a) === JSON.stringify(b));
 }
 
-/** A value without a field of its own is written as JSON. */
+/** A JSON field for values without a suitable control. */
 export function OtherField(props: FieldProps) {
   return (props.schema as Record<string, unknown>)[unsetKey] ? null : <JsonField {...props} />;
 }
 
-/** JSON. While it cannot be read, nothing is sent. */
+/** A JSON input. Invalid JSON blocks sending. */
 function JsonField({ formData, onChange, fieldPathId, schema, rawErrors, name }: FieldProps) {
   const [text, setText] = useState(() => write(formData));
   const [wrong, setWrong] = useState(false);

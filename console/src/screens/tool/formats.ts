@@ -1,8 +1,8 @@
-// Values of inputs that have a format: dates, times, files.
+// Conversions between JSON values and HTML inputs: dates, times, files.
 
 const localFormat = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})$/i;
 
-/** Whether an input can show a value. What it cannot show is edited as text, so that what is sent is seen. */
+/** Reports whether an input can represent a value. Other values are edited as text, so that the form shows what is sent. */
 export function canShow(input: string, value: unknown): boolean {
   if (value === undefined || value === null || value === "") return true;
   if (typeof value !== "string") return false;
@@ -12,14 +12,14 @@ export function canShow(input: string, value: unknown): boolean {
   return !value.includes("\n");
 }
 
-/** A time with its zone as datetime-local has it, in the zone of the reader. */
+/** Converts an RFC 3339 time to the value of a datetime-local input. */
 export function localMoment(value: unknown): string {
   if (typeof value !== "string" || value === "") return "";
   const at = new Date(value);
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 }
 
-/** The value of datetime-local as RFC 3339 in UTC. */
+/** Converts the value of a datetime-local input to RFC 3339 in UTC. */
 export function utcMoment(text: string): string {
   const at = new Date(text);
   return text === "" || Number.isNaN(at.getTime()) ? "" : at.toISOString().replace(/\.000Z$/, "Z");

@@ -4,17 +4,17 @@ import type { Fault } from "./check";
 
 export type FieldErrors = { __errors?: string[]; [name: string]: FieldErrors | string[] | undefined };
 
-/** The steps of a path as the yard writes it: "options.depth", "items[2].name". */
+/** Splits an issue path of the API: "options.depth", "items[2].name". */
 export function pathSteps(path: string): string[] {
   return path.split(/\.|\[(\d+)\]/).filter((step) => step !== undefined && step !== "");
 }
 
-/** Issues of the yard as faults. A path of args or of the whole is that of the form. */
+/** Converts API issues to faults. The path prefix "args" is removed. */
 export function faultsOf(issues: Issue[]): Fault[] {
   return issues.map(({ path, message }) => ({ path: pathSteps(path), message }));
 }
 
-/** Faults by field, in the form that the fields of a form are told. */
+/** Converts faults to the error tree of the form library. */
 export function fieldErrors(faults: Fault[]): FieldErrors {
   const all: FieldErrors = {};
   for (const { path, message } of faults) {
@@ -30,13 +30,13 @@ export function fieldErrors(faults: Fault[]): FieldErrors {
   return all;
 }
 
-/** The error of a failed result as data. */
+/** The error data of a failed result. */
 export function errorOf(result: { [key: string]: Json | undefined }): Json | undefined {
   const meta = result._meta;
   return isObject(meta) ? meta["dev.toolyard/error"] : undefined;
 }
 
-/** The issues that a failed result carries as data. */
+/** The issues in the error data of a failed result. */
 export function resultIssues(data: Json | undefined): Issue[] {
   const list = isObject(data) ? data.issues : undefined;
   if (!Array.isArray(list)) return [];

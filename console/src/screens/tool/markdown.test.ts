@@ -9,12 +9,12 @@ test("HTML stays text", () => {
   expect(markdown("<img src=x onerror=alert(1)>")).toEqual([{ kind: "text", inline: [{ kind: "text", text: "<img src=x onerror=alert(1)>" }] }]);
 });
 
-test("only web pages are links, and say where they lead", () => {
+test("only web URLs are links, with their host", () => {
   expect(inline("[docs](https://example.com/a)")).toEqual([{ kind: "link", text: "docs", url: "https://example.com/a", host: "example.com" }]);
   for (const bad of ["[x](javascript:alert(1))", "[x](data:text/html,1)", "[x](https://user:pw@example.com)", "[x](/console/keys)"]) expect(inline(bad).some(({ kind }) => kind === "link")).toBe(false);
 });
 
-test("images are named, not loaded", () => {
+test("images are described, not loaded", () => {
   expect(inline("![chart](https://tracker.example/p.png)")).toEqual([{ kind: "image", text: "chart", host: "tracker.example" }]);
 });
 
@@ -23,7 +23,7 @@ test("plain text and JSON are not Markdown", () => {
   for (const text of ["# Title", "- one\n- two", "see [docs](https://example.com)", "**bold**"]) expect(isMarkdown(text)).toBe(true);
 });
 
-test("hostile text ends soon", () => {
+test("hostile text finishes quickly", () => {
   const started = performance.now();
   for (const text of ["*".repeat(100_000), "[".repeat(100_000), "`".repeat(99_999), "> ".repeat(50_000), "|-".repeat(50_000), "_a".repeat(50_000), "- a\n".repeat(25_000)]) markdown(text);
   expect(performance.now() - started).toBeLessThan(1500);

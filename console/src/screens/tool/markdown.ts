@@ -1,5 +1,5 @@
-// A small, safe subset of Markdown as data. Nothing becomes HTML: whoever shows it makes elements of
-// it. Links are only those of http and https, images are never loaded, and every count is bounded.
+// Parses a small, safe subset of Markdown into data, never into HTML. Links are limited to http and
+// https, images are never loaded, and all sizes are bounded.
 
 export type Inline = { kind: "text" | "code" | "strong" | "em"; text: string } | { kind: "link"; text: string; url: string; host: string } | { kind: "image"; text: string; host: string };
 
@@ -11,16 +11,16 @@ export type MarkdownBlock =
   | { kind: "table"; head: Inline[][]; rows: Inline[][][] }
   | { kind: "rule" };
 
-const maxLength = 100_000; // characters that are read as Markdown
+const maxLength = 100_000; // characters parsed as Markdown
 const maxBlocks = 500;
 const maxRows = 200;
 
-/** Whether a text looks like Markdown: a heading, a list, a fence, a link, a table or emphasis. */
+/** Reports whether a text looks like Markdown: a heading, list, fence, link, table or emphasis. */
 export function isMarkdown(text: string): boolean {
   return text.length <= maxLength && /^#{1,6} \S|^```|^\s*([-*+]|\d{1,9}[.)]) \S|\[[^\]\n]+\]\(https?:|\*\*[^*\n]+\*\*|^\|.+\|\s*$/m.test(text);
 }
 
-/** Reads the blocks of a text. */
+/** Parses the blocks of a text. */
 export function markdown(text: string): MarkdownBlock[] {
   const lines = text.slice(0, maxLength).split(/\r?\n/);
   const blocks: MarkdownBlock[] = [];
@@ -88,7 +88,7 @@ function paragraph(lines: string[], at: number): Taken {
   return text === "" ? { next: at + 1 } : { block: { kind: "text", inline: inline(text) }, next };
 }
 
-// One kind of mark at a time; none of the parts can overlap another.
+// The alternatives cannot overlap.
 const marks = /`([^`\n]+)`|!\[([^\]\n]{0,300})\]\(([^)\s]{1,2000})[^)\n]{0,200}\)|\[([^\]\n]{1,300})\]\(([^)\s]{1,2000})[^)\n]{0,200}\)|\*\*([^*\n]{1,1000})\*\*|(?<![\w*])[*_]([^*_\n]{1,1000})[*_](?![\w*])|(https?:\/\/[^\s<>"'`)\]]{1,2000})/g;
 
 export function inline(text: string): Inline[] {
@@ -112,7 +112,7 @@ function part([whole, code, alt, image, label, url, strong, em, bare]: RegExpMat
   return target ? { kind: "link", text: label ?? bare ?? "", url: target.href, host: target.host } : { kind: "text", text: whole };
 }
 
-/** The address of a web page; nothing else can be opened. */
+/** Parses a URL; undefined unless it is http or https. */
 function page(url: string): URL | undefined {
   if (!URL.canParse(url)) return undefined;
   const parsed = new URL(url);

@@ -9,7 +9,7 @@ const faultsOf = (properties: JsonObject, content: JsonObject, required: string[
   return checked(question, { ...draftOf(question), content }).faults.map(({ path, message }) => `${path.join(".")} ${message}`);
 };
 
-test("questions are forms or pages, and a key can be any text", () => {
+test("questions are forms or pages with arbitrary keys", () => {
   const inputRequired = JSON.parse('{"state": "s", "questions": {"__proto__": {"message": "a", "schema": {"type": "object"}}, "b": {"message": "c", "url": "https://example.com/"}}}');
   const questions = questionsOf(inputRequired);
   expect(questions).toEqual([{ key: "__proto__", message: "a", schema: { type: "object" } }, { key: "b", message: "c", url: "https://example.com/" }]);
@@ -17,12 +17,12 @@ test("questions are forms or pages, and a key can be any text", () => {
   expect(JSON.stringify(allOf(questions, "cancel"))).toBe('{"__proto__":{"action":"cancel"},"b":{"action":"cancel"}}');
 });
 
-test("an answer begins with what is proposed", () => {
+test("an answer starts with the defaults", () => {
   const { content } = draftOf(asking({ name: { type: "string", default: "Ann" }, none: { type: "string" }, off: { type: "boolean", default: false }, several: { type: "array", items: { enum: ["a"] }, default: ["a"] } }));
   expect(content).toEqual({ name: "Ann", off: false, several: ["a"] });
 });
 
-test("one of several questions is declined", () => {
+test("a single question can be declined", () => {
   const questions = [{ ...asking({}), key: "a" }, { ...asking({}), key: "b" }];
   const draft = draftOf(asking({}));
   expect(answersOf(questions, [{ ...draft, content: { x: 1 } }, { ...draft, declined: true }])).toEqual({ a: { action: "accept", content: { x: 1 } }, b: { action: "decline" } });
@@ -46,7 +46,7 @@ test.each<[string, JsonObject, JsonObject, string[], string[]]>([
   expect(faultsOf(properties, content, required)).toEqual(want);
 });
 
-test("what is no object yet is wrong, and nothing is that is declined", () => {
+test("unreadable answers are invalid, declined answers are valid", () => {
   const question = asking({ a: { type: "string" } }, ["a"]);
   expect(checked(question, { ...draftOf(question), readable: false }).faults).toEqual([{ path: [], message: "is not an object" }]);
   expect(checked(question, { ...draftOf(question), declined: true }).faults).toEqual([]);
@@ -63,7 +63,7 @@ test.each<[string, Json, JsonObject]>([
   expect(field(schema)).toEqual(want);
 });
 
-test("what cannot be a form is written as JSON", () => {
+test("a schema that is not formable is answered as JSON", () => {
   expect(questionForm({ type: "object", properties: { constructor: { type: "string" } } })).toBeUndefined();
 });
 
@@ -74,11 +74,11 @@ test.each([
   ["javascript:alert(1)", undefined],
   ["data:text/html,x", undefined],
   ["/console/keys", undefined],
-])("the page at %s", (url, want) => {
+])("the URL %s", (url, want) => {
   expect(pageOf(url)).toEqual(want);
 });
 
-test("answers that the yard would refuse are known", () => {
+test("oversized answers are detected", () => {
   const of = (length: number) => ({ a: { action: "accept" as const, content: { x: "ä".repeat(length) } } });
   expect(isTooLarge(of(1000))).toBe(false);
   expect(isTooLarge(of(33_000))).toBe(true);

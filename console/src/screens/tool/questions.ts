@@ -1,20 +1,19 @@
-// What a tool asks before it goes on, and what it is answered. The yard has made sure that a
-// question is a flat form or the address of a page. It does not look at the answers: whether they
-// are as the question wants them is found here, but for patterns, which only the tool checks.
+// Questions of a tool and their answers. The yard guarantees that a question is a flat form or a
+// URL, but does not validate answers: that happens here, except for patterns, which the tool checks.
 import { isObject, type Json, type JsonObject } from "../../api/json";
 import type { Answers, InputRequired } from "../../api/types";
 import { check, type Fault } from "./check";
 import { formSchema, labelsKey, NotFormable, text, titleKey } from "./formSchema";
 
-/** A question that waits: a form to be filled in, or a page to be opened. */
+/** A question: a form to fill in, or a page to open. */
 export type Question = { key: string; message: string; schema?: JsonObject; url?: string };
 
-/** What was written so far. It is not readable while it is a text that is no object yet. */
+/** The answer so far. It is not readable while its JSON is invalid. */
 export type Draft = { content: JsonObject; readable: boolean; declined: boolean; faults: Fault[] };
 
-const maxAnswerBytes = 64 << 10; // bytes of all answers, as the yard takes them
+const maxAnswerBytes = 64 << 10; // the limit of the yard for all answers
 
-/** The questions in the order in which they are shown. */
+/** The questions in display order. */
 export function questionsOf({ questions }: InputRequired): Question[] {
   return Object.entries(questions).map(([key, { message, schema, url }]) => {
     if (url !== undefined) return { key, message, url };
@@ -22,20 +21,20 @@ export function questionsOf({ questions }: InputRequired): Question[] {
   });
 }
 
-/** An answer that nobody has touched: what the question proposes. */
+/** The initial answer, with the defaults of the question. */
 export function draftOf({ schema }: Question): Draft {
   const proposed = members(schema).flatMap(([name, member]) => (isObject(member) && member.default !== undefined ? [[name, member.default] as const] : []));
   return { content: Object.fromEntries(proposed), readable: true, declined: false, faults: [] };
 }
 
-/** The draft with what is wrong with it. Nothing is wrong with what is declined. */
+/** Validates a draft. Declined answers are always valid. */
 export function checked({ schema }: Question, draft: Draft): Draft {
   if (!schema || draft.declined) return { ...draft, faults: [] };
   if (!draft.readable) return { ...draft, faults: [{ path: [], message: "is not an object" }] };
   return { ...draft, faults: [...check(schema, draft.content), ...formatFaults(schema, draft.content)] };
 }
 
-/** The answers as they are sent; what is accepted of a page has no content. */
+/** The answers for the API. An accepted page has no content. */
 export function answersOf(questions: Question[], drafts: Draft[]): Answers {
   return Object.fromEntries(questions.map(({ key, schema }, i) => {
     const draft = drafts[i];
@@ -44,20 +43,20 @@ export function answersOf(questions: Question[], drafts: Draft[]): Answers {
   }));
 }
 
-/** The same answer to all of them. */
+/** The same answer to all questions. */
 export function allOf(questions: Question[], action: "decline" | "cancel"): Answers {
   return Object.fromEntries(questions.map(({ key }) => [key, { action }]));
 }
 
-/** Whether the yard would refuse answers for their size, which uses up the question. */
+/** Reports whether answers exceed the size limit. The yard would reject them, and the question could not be answered again. */
 export function isTooLarge(answers: Answers): boolean {
   return new TextEncoder().encode(JSON.stringify(answers)).length > maxAnswerBytes;
 }
 
 /**
- * The schema of the form of a question, or undefined when it can only be written as JSON. It is
- * made for people who do not know the tool: a field has its title, a list of choices is ticked,
- * and a truth value is said with a word, since a switch says no before anybody has.
+ * The form schema of a question, or undefined if it can only be answered as JSON. It is meant for
+ * users who do not know the tool: fields are labeled by title, lists are checkboxes, and booleans
+ * are Yes/No selections, since a switch would start with an implicit no.
  */
 export function questionForm(schema: JsonObject): JsonObject | undefined {
   try {
@@ -83,7 +82,7 @@ function titled(schema: JsonObject, name: string): JsonObject {
   return title === undefined ? {} : { [titleKey]: title };
 }
 
-/** The page of a question as the browser would open it, or undefined when that is no page. */
+/** Normalizes the URL of a question; undefined if it is not a web page. */
 export function pageOf(url: string): { address: string; host: string } | undefined {
   if (!URL.canParse(url)) return undefined;
   const { protocol, href, host, username, password } = new URL(url);
@@ -97,7 +96,7 @@ const formats: Record<string, { fits: (text: string) => boolean; message: string
   "date-time": { fits: isTime, message: "must be a time such as 2026-01-31T09:30:00Z" },
 };
 
-/** What is wrong by a format: these four are all that a question can have. */
+/** The format errors. Questions can only use these four formats. */
 function formatFaults(schema: JsonObject, content: JsonObject): Fault[] {
   return members(schema).flatMap(([name, member]) => {
     const value = Object.hasOwn(content, name) ? content[name] : undefined;

@@ -1,19 +1,19 @@
-// A call that may ask before it ends: each round is a request of its own, and goes on with the
-// state of the one before.
+// A call that may ask questions before it finishes. Each round is a request that continues with the
+// state of the previous one.
 import { call } from "../../api/actions";
 import { ApiError } from "../../api/client";
 import type { JsonObject } from "../../api/json";
 import type { Answers, InputRequired, CallAnswer, CallEnd, CallRequest } from "../../api/types";
 
-/** A call as it was begun. */
+/** The initial request of a call. */
 export type RunRequest = CallRequest & { gate: string; args: JsonObject };
 
-/** What a tool asks, and the call that it belongs to. The state is kept here and nowhere else. */
+/** The questions of a tool and the call they belong to. The state is stored only here. */
 export type OpenQuestion = {
   request: RunRequest;
   inputRequired: InputRequired;
   round: number;
-  /** Why an answer was not taken now; it may be sent again. */
+  /** Why the answer was temporarily rejected; it can be sent again. */
   refused?: string;
 };
 
@@ -21,11 +21,11 @@ export type Outcome = {
   answer?: CallEnd;
   error?: unknown;
   ms: number;
-  /** There was a question, and it is gone without an answer: the call must be made anew. */
+  /** The question can no longer be answered; the call has to start over. */
   lost?: boolean;
 };
 
-/** Makes a call, or goes on with one that asks. It comes to an end or asks, and does not throw. */
+/** Starts a call, or continues one with answers. It returns an outcome or a question, and never throws. */
 export async function runRound(request: RunRequest, signal: AbortSignal, open?: OpenQuestion, answers: Answers = {}): Promise<Outcome & { question?: OpenQuestion }> {
   const began = performance.now();
   const ms = () => performance.now() - began;
@@ -41,25 +41,25 @@ export async function runRound(request: RunRequest, signal: AbortSignal, open?: 
   }
 }
 
-/** The same call with the state, and with the answers if there are any. */
+/** The same request with the state, and the answers if there are any. */
 function continuation({ request, inputRequired }: OpenQuestion, answers: Answers): CallRequest {
   return { ...request, state: inputRequired.state, ...(Object.keys(answers).length > 0 && { answers }) };
 }
 
 const hasEnded = (answer: CallAnswer): answer is CallEnd => answer.result !== undefined;
 
-/** Whether all was left unanswered: who does that must not be asked for ever. */
+/** Reports whether the user canceled all questions. The tool must not ask them again forever. */
 function allCanceled(answers: Answers): boolean {
   const all = Object.values(answers);
   return all.length > 0 && all.every(({ action }) => action === "cancel");
 }
 
-/** Whether a call was refused before its tool ran, for lack of room, money or a store: its state is good as before. */
+/** Reports whether a call was rejected before the tool ran, by a limit, a budget or a store outage. Its state is still valid. */
 function isRetryable(cause: unknown): cause is ApiError {
   return cause instanceof ApiError && [402, 429, 503].includes(cause.status);
 }
 
-/** Whether a state is not taken any more. */
+/** Reports whether the state was rejected. */
 function isExpired(open: OpenQuestion | undefined, cause: unknown): boolean {
   return open !== undefined && cause instanceof ApiError && cause.status === 400 && cause.issues.some(({ path }) => path === "state");
 }

@@ -1,10 +1,10 @@
-// What was tried of a tool in this tab: the last calls, so that one can be made again.
+// Recent runs of a tool in this browser tab, so that their arguments can be used again.
 import type { JsonObject } from "../../api/types";
 
 export type PastRun = { at: string; gate: string; args: JsonObject; code: string; ms: number };
 
 const maxRuns = 10;
-const maxRunLength = 64 << 10; // characters of one that is kept
+const maxRunLength = 64 << 10; // characters; larger runs are not stored
 
 const key = (source: string, name: string) => `toolyard.tried.${source}/${name}`;
 
@@ -13,18 +13,18 @@ export function readRuns(source: string, name: string): PastRun[] {
     const list: unknown = JSON.parse(sessionStorage.getItem(key(source, name)) ?? "[]");
     return Array.isArray(list) ? list.filter(isPastRun).slice(0, maxRuns) : [];
   } catch {
-    return []; // no storage here, or not ours
+    return []; // storage is blocked, or the entry is invalid
   }
 }
 
-/** Puts one before the others, and returns all that are kept. */
+/** Adds a run to the front, and returns the stored runs. */
 export function addRun(source: string, name: string, run: PastRun): PastRun[] {
   if (JSON.stringify(run).length > maxRunLength) return readRuns(source, name);
   const list = [run, ...readRuns(source, name)].slice(0, maxRuns);
   try {
     sessionStorage.setItem(key(source, name), JSON.stringify(list));
   } catch {
-    // The storage is full or forbidden: the list lives until the page is left.
+    // Storage is full or blocked: the list lasts until the page is closed.
   }
   return list;
 }

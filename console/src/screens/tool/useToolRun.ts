@@ -9,19 +9,19 @@ import { errorOf, faultsOf, resultIssues } from "./issues";
 import { type OpenQuestion, type RunRequest, runRound, type Outcome } from "./rounds";
 
 export type ToolRun = {
-  /** When the call that runs began; undefined when none does. */
+  /** The start time of the running call, if any. */
   since: number | undefined;
-  /** What the tool asks; it stays while the answer is on its way. */
+  /** The open question; it stays while the answer is being sent. */
   question: OpenQuestion | undefined;
   outcome: Outcome | undefined;
   runs: PastRun[];
   run: (request: RunRequest) => Promise<Fault[]>;
-  /** Goes on with a call that asks. */
+  /** Answers the open question. */
   answer: (answers: Answers) => Promise<Fault[]>;
   cancel: () => void;
 };
 
-/** Makes calls of a tool, one at a time, and remembers how they ended. */
+/** Runs a tool, one call at a time, and stores the recent runs. */
 export function useToolRun(source: string, name: string): ToolRun {
   const client = useQueryClient();
   const [since, setSince] = useState<number>();
@@ -50,7 +50,7 @@ export function useToolRun(source: string, name: string): ToolRun {
   return { since, question, outcome, runs, run: (request) => go(request), answer, cancel: () => stop.current?.abort() };
 }
 
-/** How a call ended, in the code of the record. */
+/** The result code of a run. */
 export function codeOf({ answer, error }: Outcome): string {
   if (error instanceof ApiError) return error.code;
   if (!answer) return "FAILED";
@@ -60,7 +60,7 @@ export function codeOf({ answer, error }: Outcome): string {
   return typeof code === "string" && code.length <= 40 ? code : "TOOL_ERROR";
 }
 
-/** What is wrong with the arguments. A refused answer says nothing about them. */
+/** The errors in the arguments. A rejected answer has none. */
 function faultsIn({ answer, error, lost }: Outcome): Fault[] {
   if (error instanceof ApiError) return lost ? [] : faultsOf(error.issues);
   return answer?.result.isError ? faultsOf(resultIssues(errorOf(answer.result))) : [];

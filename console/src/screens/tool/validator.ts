@@ -3,7 +3,7 @@ import { check, fits } from "./check";
 import { fieldErrors } from "./issues";
 import type { JsonObject } from "../../api/types";
 
-/** What the form asks about values, answered without eval. */
+/** The validator of the form library, without eval. */
 export const validator: ValidatorType<unknown, RJSFSchema> = {
   isValid: (schema, value) => fits(schema, value),
   validateFormData: (value, schema) => {

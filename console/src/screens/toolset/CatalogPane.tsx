@@ -21,7 +21,7 @@ export type Picking = {
   selection: Selection;
   pickTool: (server: string | undefined, name: string, on: boolean) => void;
   pickServer: (id: string, on: boolean) => void;
-  /** A server whose tools are being read, to leave one of them. */
+  /** The server whose tools are being loaded, to deselect one of them. */
   busy: string | undefined;
 };
 

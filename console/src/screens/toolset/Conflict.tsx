@@ -4,7 +4,7 @@ import { bodyOf, type Selection } from "./selection";
 
 type ConflictProps = { was: Selection; theirs: Selection; onMine: () => void; onTheirs: () => void };
 
-/** Somebody else changed the toolset while it was edited here: shows what, and lets a person decide. */
+/** Shows concurrent changes to the toolset, and asks which version to keep. */
 export function Conflict({ was, theirs, onMine, onTheirs }: ConflictProps) {
   return (
     <section className="Toolset-conflict" role="alert" aria-label="Changed by someone else">

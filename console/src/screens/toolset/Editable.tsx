@@ -4,13 +4,13 @@ import "./Editable.css";
 
 type Part = "toolsets" | "gates";
 
-/** Whether who is signed in may change toolsets or gates here. */
+/** Reports whether the signed-in caller may edit toolsets or gates. */
 export function useCanEdit(part: Part): boolean {
   const me = useMe();
   return me?.role === "operator" && me.edits.includes(part);
 }
 
-/** Why the page is read-only, and how to change that. */
+/** Explains why the page is read-only, and how to change that. */
 export function ReadOnlyNote({ part }: { part: Part }) {
   const me = useMe();
   if (!me || (me.role === "operator" && me.edits.includes(part))) return null;

@@ -25,7 +25,7 @@ import { type Draft, type Snapshot, useDraft } from "./useDraft";
 
 type EditorProps = {
   name: string;
-  /** The toolset as it is now; undefined for one that is being made. */
+  /** The current toolset; undefined for a new one. */
   set: Toolset | undefined;
   latest: Snapshot;
 };
@@ -95,7 +95,7 @@ function Panes({ name, state, mayEdit }: { name: string; state: Draft; mayEdit: 
   );
 }
 
-/** Names the tools of a server that was taken as a whole, all but one if that one is not wanted. */
+/** Replaces a whole server with the list of its tools, optionally without one of them. */
 function useExpandServer(setDraft: Draft["setDraft"]) {
   const client = useQueryClient();
   const [busy, setBusy] = useState<string>();
@@ -124,11 +124,11 @@ function useSave(name: string, { draft, base }: Draft, fresh: boolean) {
       toast.good(fresh ? `Created ${name}.` : `Saved ${name}.`);
       if (fresh) void navigate({ to: "/toolsets/$name", params: { name }, replace: true });
     },
-    onError: () => refresh(client), // so that what others did is seen
+    onError: () => refresh(client), // shows concurrent changes
   });
 }
 
-/** Saves over what was seen. Versions count all edits: if only others were changed meanwhile, that is no conflict. */
+/** Saves a draft. The version covers all edits, so a changed version is a conflict only if this toolset changed. */
 async function put(client: QueryClient, name: string, draft: Selection, base: Snapshot): Promise<Toolset> {
   try {
     return await putToolset(name, { ...bodyOf(draft), version: base.version });
@@ -171,7 +171,7 @@ function RevertToFile({ name, version }: { name: string; version: number }) {
   );
 }
 
-/** Asks before unsaved changes are lost. */
+/** Asks for confirmation before unsaved changes are lost. */
 function UnsavedGuard({ dirty }: { dirty: boolean }) {
   const blocker = useBlocker({
     shouldBlockFn: ({ current, next }) => dirty && current.pathname !== next.pathname,

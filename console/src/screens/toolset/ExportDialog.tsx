@@ -21,14 +21,14 @@ export function isFormat(text: string | undefined): text is ExportFormat {
   return formats.some((each) => each.value === text);
 }
 
-/** What is exported: a toolset, as one of its gates shows it, or a gate. */
+/** The export source: a toolset as seen at one of its gates, or a gate. */
 export type Exported = { toolset: string; gates: string[] } | { gate: string };
 
 type ExportDialogProps = { of: Exported; format: ExportFormat; unsaved?: boolean; onFormat: (format: ExportFormat) => void; onClose: () => void };
 
-const maxPreview = 200_000; // characters that are shown; copy and download have all
+const maxPreview = 200_000; // characters shown; the download is complete
 
-/** The tools as function definitions of a model's API, to copy or to download. */
+/** The tools as function definitions of a model API, to copy or download. */
 export function ExportDialog({ of, format, unsaved = false, onFormat, onClose }: ExportDialogProps) {
   const [gate, setGate] = useState("gate" in of ? of.gate : (of.gates[0] ?? ""));
   const toolset = useQuery({ ...queries.toolsetExport("toolset" in of ? of.toolset : "", format, gate || undefined), enabled: "toolset" in of });

@@ -5,7 +5,7 @@ import { Dialog } from "../../components/Dialog";
 import { TextField } from "../../components/Field";
 import { nameHint, namePattern } from "./selection";
 
-/** Asks for the name of a new toolset; what it takes is chosen in the editor, and saved there. */
+/** Asks for the name of a new toolset. Its tools are selected and saved in the editor. */
 export function NewToolset({ open, onClose, names }: { open: boolean; onClose: () => void; names: string[] }) {
   const navigate = useNavigate();
   const [name, setName] = useState("");

@@ -4,15 +4,15 @@ import { type ReactNode, useCallback, useEffect, useRef } from "react";
 type PickListProps = {
   label: string;
   length: number;
-  /** The height of a line. */
+  /** The height of a row in pixels. */
   height: number;
   keyOf: (i: number) => string | number;
-  /** Is called when the end comes into view. */
+  /** Called when the end of the list becomes visible. */
   onEnd?: () => void;
   children: (i: number) => ReactNode;
 };
 
-/** A long list of which only what is seen is in the page. */
+/** A virtualized list. */
 export function PickList({ label, length, height, keyOf, onEnd, children }: PickListProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const estimateSize = useCallback(() => height, [height]);

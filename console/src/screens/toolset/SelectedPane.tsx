@@ -16,12 +16,12 @@ type SelectedPaneProps = {
   onTool: (server: string | undefined, name: string, on: boolean) => void;
   onServer: (id: string, on: boolean) => void;
   onLocal: (tools: string[]) => void;
-  /** Replaces a whole server by the list of its tools. */
+  /** Replaces a whole server with the list of its tools. */
   onExpand: (id: string) => void;
   busy: string | undefined;
 };
 
-/** The selection, by server. */
+/** The selection, grouped by server. */
 export function SelectedPane({ selection, mayEdit, onTool, onServer, onLocal, onExpand, busy }: SelectedPaneProps) {
   const servers = useQuery(queries.servers());
   const tools = new Map(servers.data?.servers.map((server) => [server.id, server.tools]));
@@ -66,8 +66,8 @@ function PickActions({ pick, busy, onServer, onExpand }: PickActionsProps) {
   );
 }
 
-const page = 60; // names shown at first, and added with each press
-const openBelow = 12; // so few are shown at once
+const page = 60; // names shown at first, and added per click
+const openBelow = 12; // groups with fewer names are initially open
 
 type GroupProps = { name: string; about: string; names: string[]; actions: ReactNode; onRemove: ((name: string) => void) | undefined };
 

@@ -10,7 +10,7 @@ import { toolState } from "./selection";
 
 type ToolListProps = Picking & { tools: ToolItem[]; loadMore: () => void };
 
-/** Tools of the catalog, each with a box to take it. */
+/** Tools of the catalog with checkboxes. */
 export function ToolList({ tools, loadMore, ...picking }: ToolListProps) {
   const keyOf = useCallback((i: number) => `${tools[i]?.server ?? "-"}/${tools[i]?.name}`, [tools]);
   return (

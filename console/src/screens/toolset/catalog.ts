@@ -3,10 +3,10 @@ import { get } from "../../api/client";
 import { queries } from "../../api/queries";
 import type { ToolFilter, ToolList } from "../../api/types";
 
-const page = 200; // the most that the API gives at once
-const maxTools = 10_000; // tools of one server that are read at most
+const page = 200; // the maximum page size of the API
+const maxTools = 10_000; // per server
 
-/** The catalog page by page, for lists that grow as they are scrolled. */
+/** The catalog in pages, for infinite scrolling. */
 export function catalogPages(filter: ToolFilter) {
   return infiniteQueryOptions({
     queryKey: ["tools", "pages", filter],

@@ -1,13 +1,13 @@
 import type { ToolsetBody, ToolsetServer } from "../../api/types";
 
-/** What a toolset takes: local tools by name, and servers, as a whole or some of their tools. */
+/** The contents of a toolset: local tools, and whole servers or some of their tools. */
 export type Selection = { tools: string[]; servers: ToolsetServer[] };
-/** How a tool is taken: by its name, with its whole server, or not. */
+/** How a tool is selected: by name, with its whole server, or not at all. */
 export type ToolState = "named" | "whole" | "no";
 
 export const emptySelection: Selection = { tools: [], servers: [] };
 
-/** The rule for names of toolsets and gates. */
+/** Valid names of toolsets and gates. */
 export const namePattern = /^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$/;
 export const nameHint = "lowercase letters, digits and hyphens, at most 32 characters";
 
@@ -15,7 +15,7 @@ export function selectionOf({ tools = [], servers = [] }: ToolsetBody): Selectio
   return { tools, servers };
 }
 
-/** A selection as the API takes it: what is empty is left out. */
+/** A selection for the API, without empty members. */
 export function bodyOf({ tools, servers }: Selection): ToolsetBody {
   return { tools: tools.length > 0 ? tools : undefined, servers: servers.length > 0 ? servers : undefined };
 }
@@ -29,14 +29,14 @@ export function toolState(selection: Selection, server: string | undefined, name
   return mine.some((pick) => pick.tools?.includes(name)) ? "named" : "no";
 }
 
-/** How much of a server is taken. */
+/** How much of a server is selected. */
 export function serverState(selection: Selection, id: string): "whole" | "some" | "no" {
   const mine = selection.servers.filter((pick) => pick.id === id);
   if (mine.some(isWhole)) return "whole";
   return mine.length > 0 ? "some" : "no";
 }
 
-/** Takes a single tool, or leaves it. Of a server that is taken as a whole nothing is left: name its tools first. */
+/** Selects or deselects one tool. It has no effect on a server that is selected as a whole. */
 export function withTool(selection: Selection, server: string | undefined, name: string, on: boolean): Selection {
   if (server === undefined) return { ...selection, tools: toggled(selection.tools, name, on) };
   const state = serverState(selection, server);
@@ -49,19 +49,19 @@ export function withTool(selection: Selection, server: string | undefined, name:
   return { ...selection, servers };
 }
 
-/** Takes a server as a whole, with all it will ever offer, or nothing of it. */
+/** Selects a whole server, including its future tools, or deselects it. */
 export function withServer(selection: Selection, id: string, on: boolean): Selection {
   if (!on) return { ...selection, servers: selection.servers.filter((pick) => pick.id !== id) };
   return { ...selection, servers: replaced(selection.servers, id, ({ tools: _, ...pick }) => pick) };
 }
 
-/** Takes exactly the named tools of a server. */
+/** Selects exactly the given tools of a server. */
 export function withTools(selection: Selection, id: string, tools: string[]): Selection {
   if (tools.length === 0) return withServer(selection, id, false);
   return { ...selection, servers: replaced(selection.servers, id, (pick) => ({ ...pick, tools })) };
 }
 
-/** The list with one entry for a server, where its first was or at the end. */
+/** Replaces all entries of a server with one, at the position of the first, or at the end. */
 function replaced(servers: ToolsetServer[], id: string, make: (pick: ToolsetServer) => ToolsetServer): ToolsetServer[] {
   const first = servers.find((pick) => pick.id === id);
   if (!first) return [...servers, make({ id })];
@@ -73,7 +73,7 @@ function toggled(names: string[], name: string, on: boolean): string[] {
   return names.includes(name) ? names : [...names, name];
 }
 
-/** Whether two selections take the same, in whatever order it is said. */
+/** Reports whether two selections are equal, ignoring the order. */
 export function same(a: Selection, b: Selection): boolean {
   return canonical(a) === canonical(b);
 }
@@ -83,7 +83,7 @@ function canonical({ tools, servers }: Selection): string {
   return JSON.stringify([tools.toSorted(), picks.toSorted()]);
 }
 
-/** A selection in a line: "2 local tools, all of jira, 3 of github". */
+/** A short description: "2 local tools, all of jira, 3 of github". */
 export function summarize({ tools, servers }: Selection, most = 3): string {
   const words = servers.map((pick) => (isWhole(pick) ? `all of ${pick.id}` : `${pick.tools?.length} of ${pick.id}`));
   if (tools.length > 0) words.unshift(tools.length === 1 ? "1 local tool" : `${tools.length} local tools`);

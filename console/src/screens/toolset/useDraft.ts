@@ -1,7 +1,7 @@
 import { type Dispatch, type SetStateAction, useMemo, useState } from "react";
 import { same, type Selection } from "./selection";
 
-/** What a toolset was when somebody looked at it, and the version of the edits then. */
+/** A toolset at a version of the edits. */
 export type Snapshot = { selection: Selection; version: number };
 
 export type Draft = {
@@ -9,17 +9,17 @@ export type Draft = {
   draft: Selection;
   setDraft: Dispatch<SetStateAction<Selection>>;
   dirty: boolean;
-  /** Somebody else has changed the toolset since, into what latest says. */
+  /** Another operator has changed the toolset since; latest has the new state. */
   conflict: boolean;
   discard: () => void;
-  /** Keeps the draft, to be saved over what others did. */
+  /** Keeps the draft; saving it overwrites the changes of others. */
   keepMine: () => void;
   takeTheirs: () => void;
 };
 
 /**
- * A draft over what the yard says. Changes of others are taken over silently as long as they
- * do not touch what is being edited; those that do are a conflict that the person resolves.
+ * A draft based on the current state. Changes by others are merged silently while there are no
+ * local edits; otherwise they are a conflict that the user resolves.
  */
 export function useDraft(latest: Snapshot): Draft {
   const [base, setBase] = useState(latest);
