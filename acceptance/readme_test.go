@@ -13,19 +13,39 @@ import (
 	"time"
 )
 
-// The README, followed word for word in an empty folder: its files are written, its
-// commands are run, and they must print what it says.
+// TestREADME follows the README word for word in an empty folder: it writes the files, runs the
+// commands, and compares their output.
 func TestREADME(t *testing.T) {
 	t.Parallel()
 	dir, home := t.TempDir(), t.TempDir()
-	followDocument(t, "../README.md", dir, 8*time.Minute, // all that it depends on may have to be compiled
-		"GOBIN="+filepath.Join(home, "bin"), "PATH="+filepath.Join(home, "bin")+":"+os.Getenv("PATH"),
-		"GOPROXY="+publish(t, home)+",file://"+goEnv(t, "GOMODCACHE")+"/cache/download,"+goEnv(t, "GOPROXY"),
-		"GONOSUMDB=github.com/toolyard/toolyard", "GOMODCACHE="+filepath.Join(home, "mod"), "GOFLAGS=-mod=mod -modcacherw -trimpath")
+	server := script(t, "node_modules/.bin/mcp-server-filesystem")
+	npx := "#!/bin/sh\nshift 2\nexec '" + server + "' \"$@\"\n"                          // the installed package instead of a download
+	if err := os.WriteFile(filepath.Join(home, "npx"), []byte(npx), 0o700); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	followDocument(t, "../README.md", dir, 2*time.Minute, "HOME="+home, "PATH="+home+":"+bin+":"+os.Getenv("PATH"))
 }
 
-// followDocument writes the files of a document into a folder and runs its commands there, which
-// must print what it says.
+// TestGuide follows docs/GUIDE.md word for word, with the binary that go install builds from a
+// release, and a Go program that uses the same release.
+func TestGuide(t *testing.T) {
+	t.Parallel()
+	dir, home := t.TempDir(), t.TempDir()
+	env := []string{
+		"GOBIN=" + filepath.Join(home, "bin"), "PATH=" + filepath.Join(home, "bin") + ":" + os.Getenv("PATH"),
+		"GOPROXY=" + publish(t, home) + ",file://" + goEnv(t, "GOMODCACHE") + "/cache/download," + goEnv(t, "GOPROXY"),
+		"GONOSUMDB=github.com/toolyard/toolyard", "GOMODCACHE=" + filepath.Join(home, "mod"), "GOFLAGS=-mod=mod -modcacherw -trimpath",
+	}
+	install := exec.CommandContext(t.Context(), "go", "install", "github.com/toolyard/toolyard/cmd/toolyard@latest")
+	install.Dir, install.Env = dir, append(os.Environ(), env...)
+	if out, err := install.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	followDocument(t, "../docs/GUIDE.md", dir, 8*time.Minute, env...) // all dependencies may have to be compiled
+}
+
+// followDocument writes the files of a document into a folder, runs its commands there, and
+// compares their output.
 func followDocument(t *testing.T, document, dir string, limit time.Duration, env ...string) {
 	t.Helper()
 	text, err := os.ReadFile(document)
@@ -54,8 +74,7 @@ func followDocument(t *testing.T, document, dir string, limit time.Duration, env
 	}
 }
 
-// notices are what bash says about jobs, go about downloads, and the server logs
-// meanwhile.
+// notices are lines of bash about jobs, of go about downloads, and of the server's log.
 var notices = regexp.MustCompile(`(?m)^(\[\d+\].*|go: downloading.*|\{"time".*)\n?`)
 
 const marker = "\x01step\x01\n"
@@ -64,7 +83,7 @@ type step struct{ command, want string }
 
 var block = regexp.MustCompile("(?ms)(?:<!-- file: (\\S+) -->\n)?^```(\\w+)\n(.*?)^```$")
 
-// readSession makes one script of all files and commands of a document.
+// readSession converts all files and commands of a document into one script.
 func readSession(t *testing.T, document string) (steps []step, script string) {
 	t.Helper()
 	for _, b := range block.FindAllStringSubmatch(document, -1) {
@@ -87,8 +106,8 @@ func readSession(t *testing.T, document string) (steps []step, script string) {
 	for i := range steps {
 		steps[i].want = strings.TrimSpace(steps[i].want)
 	}
-	if len(steps) < 10 {
-		t.Fatalf("there are only %d commands", len(steps))
+	if len(steps) < 8 {
+		t.Fatalf("only %d commands found", len(steps))
 	}
 	return steps, script + "true\n"
 }
@@ -102,7 +121,7 @@ func goEnv(t *testing.T, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// publish makes a module proxy in a folder that has this checkout as its only version.
+// publish creates a module proxy in a folder, with this checkout as the only version.
 func publish(t *testing.T, home string) string {
 	t.Helper()
 	const version = "v0.1.0"
@@ -149,7 +168,7 @@ func publish(t *testing.T, home string) string {
 	return "file://" + filepath.Join(home, "proxy")
 }
 
-// moduleFiles are the files that the module consists of.
+// moduleFiles lists the files of the module.
 func moduleFiles(t *testing.T) (files []string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard")
@@ -164,7 +183,7 @@ func moduleFiles(t *testing.T) (files []string) {
 			files = append(files, name)
 		}
 	}
-	for _, pattern := range []string{"jsvm/assets/built/*.*", "serve/console/built/*.*", "serve/console/built/assets/*"} { // which a release has, unlike its source
+	for _, pattern := range []string{"jsvm/assets/built/*.*", "serve/console/built/*.*", "serve/console/built/assets/*"} { // in a release only
 		built, err := filepath.Glob("../internal/" + pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -178,23 +197,28 @@ func moduleFiles(t *testing.T) (files []string) {
 	return files
 }
 
-// The programs in the README are those in examples, which are built and tested.
-func TestREADMEShowsTheExamples(t *testing.T) {
+// The programs in the documents are those in examples, which are built and tested.
+func TestDocumentsShowTheExamples(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, language := range map[string]string{
-		"examples/greet/main.go": "go", "examples/tools/split_bill.ts": "ts",
-		"examples/paid/tools/vat_rate.ts": "ts", "examples/paid/toolyard.yaml": "yaml",
+	for document, examples := range map[string]map[string]string{
+		"README.md": {"examples/tools/split_bill.ts": "ts"},
+		"docs/GUIDE.md": {
+			"examples/greet/main.go": "go", "examples/tools/split_bill.ts": "ts",
+			"examples/paid/tools/vat_rate.ts": "ts", "examples/paid/toolyard.yaml": "yaml",
+		},
 	} {
-		example, err := os.ReadFile("../" + file)
+		text, err := os.ReadFile("../" + document)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(string(readme), "```"+language+"\n"+string(example)+"```\n") {
-			t.Errorf("the README does not show %s as it is", file)
+		for file, language := range examples {
+			example, err := os.ReadFile("../" + file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(text), "```"+language+"\n"+string(example)+"```\n") {
+				t.Errorf("%s does not show %s as it is", document, file)
+			}
 		}
 	}
 }
