@@ -3,38 +3,46 @@ package toolyard
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"log/slog"
 	"math"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
 )
 
-// Mode is what a call may do: only read, or also change the world.
+// Mode is what a gate allows: only reading, or also writing. See [Effects] for what a tool
+// does.
 type Mode string
 
-// The two modes.
+// The modes.
 const (
 	Read  Mode = "read"
 	Write Mode = "write"
 )
 
-// ReadOnly is the Modes of a tool that changes nothing: it may run in both kinds
-// of gate. A tool that does not say so runs only where writing is allowed.
-var ReadOnly = []Mode{Read, Write}
+// Effects is what a tool does to the outside world. The zero value means that the tool does
+// not declare its effects, and counts as a write. See [Mode] for what a gate allows: a
+// read-only tool can be called in both modes, any other only in mode [Write].
+type Effects string
 
-// Caller is who makes a call.
+// ReadOnly is declared by a tool that changes nothing.
+const ReadOnly Effects = "read"
+
+// Caller is the user or program that makes a call.
 type Caller struct {
-	ID      string   // who
-	Account string   // who pays
-	Roles   []string // what they may do
+	ID      string
+	Account string   // pays for the call
+	Roles   []string // such as viewer and operator
 }
 
-// Anonymous is the ID of a caller whom nobody asked who they are.
+// Anonymous is the ID of an unauthenticated caller.
 const Anonymous = "anonymous"
 
-// Known reports whether it is known who calls.
+// Authenticated reports whether the caller has an identity.
 func (c Caller) Authenticated() bool { return c.ID != "" && c.ID != Anonymous }
 
 // Call is one invocation of a tool. It is a parameter, not a context value, so
@@ -52,42 +60,61 @@ type Call struct {
 	IdempotencyKey string    // idempotency key, empty for none
 	Session        string    // the open budget that pays for it, empty for the account of the caller
 
-	Parent             string          // the id of the call that this one was made inside of, empty for none
-	Generation         uint64          // of the catalog that the tool is from
-	Receipt            *Receipt        // what it cost; nil before it is settled, and for a call that nothing was taken for
-	Marks              []Mark          // when it came to each step of its path; for whoever keeps the record
-	Log                *slog.Logger    // where tools log; use [Call.Logger]
-	Clients            *Clients        // what the platform lends to tools; use [Client]
-	Toolbox            Toolbox         // what else the gate offers, nil for nothing
-	Depth              int             // how many calls of tools this one is inside of
-	ClientCapabilities json.RawMessage // what the calling client declared that it can do; use [Call.Supports]
-	Trace              Trace           // the trace that the call belongs to
-	Meta               Meta            // what else the client sent along for whoever answers
-	InputResponses     json.RawMessage // what the client answers to an unfinished result, by key; nil for nothing
-	RequestState       string          // what the unfinished result wanted back with the answers
-	OnProgress         func(Progress)  // where progress goes; use [Call.Progress]
-	MaxResult          int             // how many bytes the result may have, 0 for no limit; a larger one is not validated
+	Parent     string   // the id of the call that this one was made inside of, empty for none
+	Generation uint64   // of the catalog that the tool is from
+	Receipt    *Receipt // what it cost; nil before it is settled, and for a call that nothing was taken for
+
+	Log                *slog.Logger               // where tools log; use [Call.Logger]
+	Clients            *Clients                   // what the platform lends to tools; use [Client]
+	Toolbox            Toolbox                    // what else the gate offers, nil for nothing
+	Depth              int                        // how many calls of tools this one is inside of
+	ClientCapabilities json.RawMessage            // what the calling client declared that it can do; use [Call.Supports]
+	Trace              Trace                      // the trace that the call belongs to
+	Meta               map[string]json.RawMessage // what else the client sent along for whoever answers
+	InputResponses     json.RawMessage            // what the client answers to an unfinished result, by key; nil for nothing
+	RequestState       string                     // what the unfinished result wanted back with the answers
+	OnProgress         func(Progress)             // where progress goes; use [Call.Progress]
+	MaxResult          int                        // how many bytes the result may have, 0 for no limit; a larger one is not validated
+
+	timeline []timelineEntry
 }
 
-// Mark is when a call came to a step of its path, counted from the first.
-type Mark struct {
-	Step string        `json:"step"`
-	At   time.Duration `json:"atNs"`
+// timelineEntry is the time at which a call reached a step of the call path.
+type timelineEntry struct {
+	step string
+	at   time.Duration
 }
 
-// The steps at which the tool of a call begins to run, and has run. What follows is settling.
-const (
-	StepRun = "run"
-	StepRan = "ran"
-)
+// maxSteps is the number of steps for which a timeline has room without growing.
+const maxSteps = 12
 
-// Ran reports whether a call got as far as its tool. One that did not was refused before.
+// Mark adds a step of the call path to the timeline of the call. The platform calls it.
+func (c *Call) Mark(step string, at time.Time) {
+	if c.timeline == nil {
+		c.timeline = make([]timelineEntry, 0, maxSteps)
+	}
+	if c.Start.IsZero() {
+		c.Start = at
+	}
+	c.timeline = append(c.timeline, timelineEntry{step, at.Sub(c.Start)})
+}
+
+// Ran reports whether the call got as far as its tool. Otherwise a policy refused it.
 func (c *Call) Ran() bool {
-	return slices.ContainsFunc(c.Marks, func(m Mark) bool { return m.Step == StepRun })
+	return slices.ContainsFunc(c.timeline, func(e timelineEntry) bool { return e.step == "run" })
 }
 
-// Meta are members of the _meta of a request that mean nothing to us.
-type Meta map[string]json.RawMessage
+// Timeline returns the steps of the call path that the call has reached, with the time since
+// Start.
+func (c *Call) Timeline() iter.Seq2[string, time.Duration] {
+	return func(yield func(string, time.Duration) bool) {
+		for _, e := range c.timeline {
+			if !yield(e.step, e.at) {
+				return
+			}
+		}
+	}
+}
 
 // Trace is a W3C trace context, as the caller sent it.
 type Trace struct{ Parent, State, Baggage string }
@@ -113,7 +140,7 @@ func (c *Call) Progress(done, total float64, message string) {
 func (c *Call) Supports(capability string) bool {
 	at := c.ClientCapabilities
 	for name := range strings.SplitSeq(capability, ".") {
-		o, _ := members(at)
+		o, _ := jsonobject.Map(at)
 		if at = o[name]; at == nil {
 			return false
 		}
@@ -135,12 +162,12 @@ func (c *Call) CallerArgs() json.RawMessage {
 		return c.Args
 	}
 	injected := c.Tool.Injected()
-	list, ok := orderedMembers(c.Args)
+	list, ok := jsonobject.Members(c.Args)
 	if !ok {
 		return c.Args
 	}
-	return appendObject(slices.DeleteFunc(list, func(m member) bool {
-		_, ours := injected[m.key]
+	return jsonobject.Join(slices.DeleteFunc(list, func(m jsonobject.Member) bool {
+		_, ours := injected[m.Key]
 		return ours
 	}))
 }
@@ -150,17 +177,6 @@ type Handler func(context.Context, *Call) (*Result, error)
 
 // Policy is one step of the call path: it wraps what comes after it.
 type Policy func(next Handler) Handler
-
-// Chain puts policies in front of run; the first one listed acts first.
-func Chain(run Handler, policies ...Policy) Handler {
-	for _, p := range slices.Backward(policies) {
-		run = p(run)
-	}
-	return run
-}
-
-// Run is the end of the call path: it runs the tool and checks its output.
-func Run(ctx context.Context, c *Call) (*Result, error) { return c.Tool.run(ctx, c) }
 
 // Clients are the live connections that the platform lends to tools that run in
 // this process: market data, a broker, a home. Each is found by its type. The zero

@@ -1,6 +1,10 @@
 package toolyard
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
+)
 
 // Content is one item of a result, as an MCP content object.
 type Content interface {
@@ -46,7 +50,7 @@ type RawContent json.RawMessage
 // AppendJSON implements [Content].
 func (t Text) AppendJSON(b []byte) []byte {
 	b = append(b, `{"type":"text","text":`...)
-	return append(AppendJSONString(b, string(t)), '}')
+	return append(jsonobject.AppendString(b, string(t)), '}')
 }
 
 // AppendJSON implements [Content].

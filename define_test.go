@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/callpath"
 )
 
 type window struct {
@@ -99,7 +100,7 @@ func TestDefinePanicsOnAMistake(t *testing.T) {
 				A int `default:"ten"`
 			}])
 		},
-		"unknown mode": func() { toolyard.Define(toolyard.Spec{Name: "x", Modes: []toolyard.Mode{"raed"}}, echo[struct{}]) },
+		"unknown effects": func() { toolyard.Define(toolyard.Spec{Name: "x", Effects: "raed"}, echo[struct{}]) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
@@ -215,10 +216,10 @@ func TestOutputThatBreaksItsSchemaIsAnError(t *testing.T) {
 	) (risk, error) {
 		return risk{in.Score}, nil
 	})
-	if _, err := toolyard.Run(t.Context(), &toolyard.Call{Tool: tool, Args: json.RawMessage(`{"score":90}`)}); err != nil {
+	if _, err := callpath.Run(t.Context(), &toolyard.Call{Tool: tool, Args: json.RawMessage(`{"score":90}`)}); err != nil {
 		t.Error(err)
 	}
-	_, err := toolyard.Run(t.Context(), &toolyard.Call{Tool: tool, Args: json.RawMessage(`{"score":101}`)})
+	_, err := callpath.Run(t.Context(), &toolyard.Call{Tool: tool, Args: json.RawMessage(`{"score":101}`)})
 	e := toolyard.AsError(err)
 	if e.Code != toolyard.InvalidOutput || len(e.Issues) != 1 || e.Issues[0].Path != "score" {
 		t.Errorf("%+v", e)
@@ -249,7 +250,7 @@ func TestNilsInResults(t *testing.T) {
 	empty := toolyard.Define(toolyard.Spec{Name: "x"}, func(context.Context, *toolyard.Call, struct{}) (page, error) { return page{}, nil })
 	none := toolyard.Define(toolyard.Spec{Name: "x"}, func(context.Context, *toolyard.Call, struct{}) ([]string, error) { return nil, nil })
 	for tool, want := range map[*toolyard.Tool]string{empty: `{"items":null,"next":null,"index":null,"at":null}`, none: `[]`} {
-		res, err := toolyard.Run(t.Context(), &toolyard.Call{Tool: tool, Args: json.RawMessage(`{}`)})
+		res, err := callpath.Run(t.Context(), &toolyard.Call{Tool: tool, Args: json.RawMessage(`{}`)})
 		if err != nil || string(res.Structured) != want {
 			t.Errorf("%v %v", res, err)
 		}
@@ -271,7 +272,7 @@ func TestTypedResultsAreData(t *testing.T) {
 		return feed{Content: []post{}}, nil
 	})
 	for tool, want := range map[*toolyard.Tool]string{like: `{"type":"text","text":"hi"}`, page: `{"content":[],"total":0}`} {
-		res, err := toolyard.Run(t.Context(), &toolyard.Call{Tool: tool, Args: json.RawMessage(`{}`)})
+		res, err := callpath.Run(t.Context(), &toolyard.Call{Tool: tool, Args: json.RawMessage(`{}`)})
 		if err != nil || string(res.Structured) != want || res.Content[0] != toolyard.Text(want) {
 			t.Errorf("%v %v", res, err)
 		}
@@ -300,7 +301,7 @@ func TestWholeNumbers(t *testing.T) {
 			t.Errorf("%s: %s %v", args, completed, err)
 		}
 	}
-	_, err := toolyard.Run(t.Context(), &toolyard.Call{Tool: tool, Args: json.RawMessage(`{"N":300}`)})
+	_, err := callpath.Run(t.Context(), &toolyard.Call{Tool: tool, Args: json.RawMessage(`{"N":300}`)})
 	if e := toolyard.AsError(err); e.Code != toolyard.Invalid || e.Issues[0].Path != "N" || strings.Contains(e.Error(), "Go") {
 		t.Errorf("%v", err)
 	}
@@ -365,7 +366,7 @@ func TestResultsThatCannotBeSent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := toolyard.Run(t.Context(), &toolyard.Call{Tool: tool}); err == nil || toolyard.AsError(err).Code != toolyard.InvalidOutput {
+		if _, err := callpath.Run(t.Context(), &toolyard.Call{Tool: tool}); err == nil || toolyard.AsError(err).Code != toolyard.InvalidOutput {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -17,7 +17,7 @@
 //	}
 //
 //	var Hello = toolyard.Define(
-//		toolyard.Spec{Name: "hello", Description: "Greets somebody.", Modes: toolyard.ReadOnly},
+//		toolyard.Spec{Name: "hello", Description: "Greets somebody.", Effects: toolyard.ReadOnly},
 //		func(ctx context.Context, call *toolyard.Call, in args) (string, error) {
 //			return "Hello, " + in.Name + "!", nil
 //		})

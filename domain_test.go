@@ -15,6 +15,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/ident"
+	"github.com/toolyard/toolyard/internal/callpath"
+	"github.com/toolyard/toolyard/internal/serve/gates"
+	"github.com/toolyard/toolyard/internal/sources/catalog"
 )
 
 func named(spec toolyard.Spec) *toolyard.Tool {
@@ -75,26 +79,26 @@ func FuzzMoney(f *testing.F) {
 func TestRender(t *testing.T) {
 	s, a := strings.Repeat("s", 70), strings.Repeat("a", 100)
 	for _, tt := range []struct {
-		naming       toolyard.Naming
+		naming       gates.Naming
 		server, tool string
 		want         string
 	}{
-		{toolyard.NamingMCP, "", "hello", "hello"},
-		{toolyard.NamingMCP, "hyperliquid-info-mcp", "echo", "mcp_hyperliquid-info-mcp__echo"},
+		{gates.NamingMCP, "", "hello", "hello"},
+		{gates.NamingMCP, "hyperliquid-info-mcp", "echo", "mcp_hyperliquid-info-mcp__echo"},
 		{"", "x", "a__b", "mcp_x__a__b"},
-		{toolyard.NamingMCP, "github.enterprise", "search", "mcp_github_enterprise__search"},
-		{toolyard.NamingPlain, "github.enterprise", "search", "github_enterprise__search"},
-		{toolyard.NamingPlain, "echo", "ping", "echo__ping"},
-		{toolyard.NamingClient, "", "hello", "mcp_trinity_hello"},
-		{toolyard.NamingClient, "git.hub", "search", "mcp_git_hub_search"},
-		{toolyard.NamingMCP, "", "dots.in.name", "dots_in_name_"},
-		{toolyard.NamingMCP, "", a, a[:55] + "_"},
-		{toolyard.NamingMCP, "github", a, "mcp_github__" + a[:43] + "_"},
-		{toolyard.NamingMCP, s, "search", "mcp_" + s[:43] + "__search_"},
-		{toolyard.NamingPlain, s, a[:40], s[:13] + "__" + a[:40] + "_"},
-		{toolyard.NamingClient, s, a, "mcp_" + s[:12] + "_" + a[:38] + "_"},
-		{toolyard.NamingClient, "", a, "mcp_trinity_" + a[:43] + "_"},
-		{toolyard.NamingMCP, s[:54], "abcd", "mcp_" + s[:54] + "__abcd"}, // fits
+		{gates.NamingMCP, "github.enterprise", "search", "mcp_github_enterprise__search"},
+		{gates.NamingPlain, "github.enterprise", "search", "github_enterprise__search"},
+		{gates.NamingPlain, "echo", "ping", "echo__ping"},
+		{gates.NamingClient, "", "hello", "mcp_trinity_hello"},
+		{gates.NamingClient, "git.hub", "search", "mcp_git_hub_search"},
+		{gates.NamingMCP, "", "dots.in.name", "dots_in_name_"},
+		{gates.NamingMCP, "", a, a[:55] + "_"},
+		{gates.NamingMCP, "github", a, "mcp_github__" + a[:43] + "_"},
+		{gates.NamingMCP, s, "search", "mcp_" + s[:43] + "__search_"},
+		{gates.NamingPlain, s, a[:40], s[:13] + "__" + a[:40] + "_"},
+		{gates.NamingClient, s, a, "mcp_" + s[:12] + "_" + a[:38] + "_"},
+		{gates.NamingClient, "", a, "mcp_trinity_" + a[:43] + "_"},
+		{gates.NamingMCP, s[:54], "abcd", "mcp_" + s[:54] + "__abcd"}, // fits
 	} {
 		got := tt.naming.Render("trinity", tt.server, tt.tool)
 		shortened := strings.HasSuffix(tt.want, "_") && strings.HasPrefix(got, tt.want)
@@ -109,10 +113,10 @@ var wireName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 func FuzzNames(f *testing.F) {
 	f.Add("git.hub", "a__b", "", "git_hub__a__b")
 	f.Fuzz(func(t *testing.T, server1, tool1, server2, tool2 string) {
-		for _, n := range []toolyard.Naming{toolyard.NamingMCP, toolyard.NamingPlain, toolyard.NamingClient} {
+		for _, n := range []gates.Naming{gates.NamingMCP, gates.NamingPlain, gates.NamingClient} {
 			for _, id := range [][2]string{{server1, tool1}, {server2, tool2}} {
 				spec := toolyard.Spec{Name: id[1], Server: id[0]}
-				if _, err := toolyard.NewTool(spec, noHandler); err != nil || (id[0] != "" && toolyard.CheckServerID(id[0]) != nil) {
+				if _, err := toolyard.NewTool(spec, noHandler); err != nil || (id[0] != "" && ident.CheckServerID(id[0]) != nil) {
 					return
 				}
 				if name := n.Render("yard", id[0], id[1]); !wireName.MatchString(name) {
@@ -137,8 +141,8 @@ func TestNoNameIsAmbiguous(t *testing.T) {
 			}
 			seen[[2]string{server, tool}] = true
 		}
-		gate := &toolyard.Gate{Mode: toolyard.Write, Yard: "a", Naming: rapid.SampledFrom([]toolyard.Naming{"mcp", "plain", "client"}).Draw(t, "naming")}
-		view := gate.Bind(toolyard.Offer{Tools: tools}, nil)
+		gate := &gates.Gate{Mode: toolyard.Write, Yard: "a", Naming: rapid.SampledFrom([]gates.Naming{"mcp", "plain", "client"}).Draw(t, "naming")}
+		view := gate.Bind(catalog.Offer{Tools: tools}, nil)
 		hidden := len(tools) - len(view.Tools)
 		for _, b := range view.Tools {
 			if got, ok := view.Lookup(b.Name); !ok || got != b.Tool {
@@ -153,11 +157,11 @@ func TestNoNameIsAmbiguous(t *testing.T) {
 
 func TestCheckServerID(t *testing.T) {
 	for _, id := range []string{"my_server", "a..b", ".a", "a.", "a b", "", "ä"} {
-		if err := toolyard.CheckServerID(id); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", id)) {
+		if err := ident.CheckServerID(id); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", id)) {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
-	if err := toolyard.CheckServerID("github.enterprise-2"); err != nil {
+	if err := ident.CheckServerID("github.enterprise-2"); err != nil {
 		t.Error(err)
 	}
 }
@@ -183,8 +187,8 @@ func TestEligibility(t *testing.T) {
 	} {
 		tt.spec.Name = "x"
 		tool := named(tt.spec)
-		answer := (&toolyard.Gate{Mode: toolyard.Write, Surface: toolyard.Answer}).Visible(tool)
-		execute := (&toolyard.Gate{Mode: toolyard.Write, Surface: toolyard.Execute}).Visible(tool)
+		answer := (&gates.Gate{Mode: toolyard.Write, Surface: toolyard.Answer}).Visible(tool)
+		execute := (&gates.Gate{Mode: toolyard.Write, Surface: toolyard.Execute}).Visible(tool)
 		if answer != tt.answer || execute != tt.execute {
 			t.Errorf("%+v: answer %v, execute %v", tt.spec, answer, execute)
 		}
@@ -192,22 +196,21 @@ func TestEligibility(t *testing.T) {
 }
 
 func TestModesFailClosed(t *testing.T) {
-	read, write := &toolyard.Gate{Mode: toolyard.Read}, &toolyard.Gate{Mode: toolyard.Write}
+	read, write := &gates.Gate{Mode: toolyard.Read}, &gates.Gate{Mode: toolyard.Write}
 	for _, tt := range []struct {
-		modes           []toolyard.Mode
+		effects         toolyard.Effects
 		atRead, atWrite bool
 	}{
-		{nil, false, true},
+		{"", false, true},
 		{toolyard.ReadOnly, true, true},
-		{[]toolyard.Mode{toolyard.Write}, false, true},
-		{[]toolyard.Mode{toolyard.Read}, true, true},
+		{"write", false, true},
 	} {
-		tool := named(toolyard.Spec{Name: "x", Modes: tt.modes})
+		tool := named(toolyard.Spec{Name: "x", Effects: tt.effects})
 		if read.Visible(tool) != tt.atRead || write.Visible(tool) != tt.atWrite {
-			t.Errorf("modes %v", tt.modes)
+			t.Errorf("effects %q", tt.effects)
 		}
-		if (&toolyard.Gate{Mode: ""}).Visible(tool) {
-			t.Errorf("a gate without a mode shows %v", tt.modes)
+		if (&gates.Gate{Mode: ""}).Visible(tool) {
+			t.Errorf("a gate without a mode shows %v", tt.effects)
 		}
 	}
 }
@@ -218,7 +221,7 @@ func TestExplainHiddenTool(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	view := (&toolyard.Gate{Mode: toolyard.Read}).Bind(toolyard.Offer{Tools: []*toolyard.Tool{write}}, nil)
+	view := (&gates.Gate{Mode: toolyard.Read}).Bind(catalog.Offer{Tools: []*toolyard.Tool{write}}, nil)
 	for _, s := range view.Explain(write) {
 		if s.Stops != (s.Rule == "mode") || s.Stops && !strings.Contains(s.Fix, "toolyard.ReadOnly") {
 			t.Errorf("%+v", s)
@@ -229,17 +232,17 @@ func TestExplainHiddenTool(t *testing.T) {
 func TestBind(t *testing.T) {
 	tools := []*toolyard.Tool{
 		named(toolyard.Spec{Name: "propose_order"}),
-		named(toolyard.Spec{Name: "get_bars", Modes: toolyard.ReadOnly}),
-		named(toolyard.Spec{Name: "dup", Modes: toolyard.ReadOnly, Origin: "a/dup.ts"}),
-		named(toolyard.Spec{Name: "dup", Modes: toolyard.ReadOnly, Origin: "b/dup.ts"}),
-		named(toolyard.Spec{Name: "search", Server: "git", Modes: toolyard.ReadOnly}),
-		named(toolyard.Spec{Name: "fork", Server: "git", Modes: toolyard.ReadOnly}),
+		named(toolyard.Spec{Name: "get_bars", Effects: toolyard.ReadOnly}),
+		named(toolyard.Spec{Name: "dup", Effects: toolyard.ReadOnly, Origin: "a/dup.ts"}),
+		named(toolyard.Spec{Name: "dup", Effects: toolyard.ReadOnly, Origin: "b/dup.ts"}),
+		named(toolyard.Spec{Name: "search", Server: "git", Effects: toolyard.ReadOnly}),
+		named(toolyard.Spec{Name: "fork", Server: "git", Effects: toolyard.ReadOnly}),
 	}
-	gate := &toolyard.Gate{Name: "chat", Mode: toolyard.Read, Toolset: &toolyard.Toolset{
+	gate := &gates.Gate{Name: "chat", Mode: toolyard.Read, Toolset: &gates.Toolset{
 		Name: "mine", Tools: []string{"get_bars", "propose_order", "get_barz", "dup"},
-		Servers: []toolyard.ServerPick{{ID: "git", Tools: []string{"search"}}},
+		Servers: []gates.ServerPick{{ID: "git", Tools: []string{"search"}}},
 	}}
-	view := gate.Bind(toolyard.Offer{Tools: tools}, nil)
+	view := gate.Bind(catalog.Offer{Tools: tools}, nil)
 	var names, problems []string
 	for _, b := range view.Tools {
 		names = append(names, b.Name)
@@ -306,7 +309,7 @@ func ExampleChain() {
 		fmt.Println("run")
 		return nil, nil
 	}
-	_, _ = toolyard.Chain(run, step("first"), step("second"))(context.Background(), &toolyard.Call{})
+	_, _ = callpath.Chain(run, step("first"), step("second"))(context.Background(), &toolyard.Call{})
 	// Output:
 	// before first
 	// before second
@@ -317,7 +320,7 @@ func ExampleChain() {
 
 // A name that two tools share leads nowhere, not to a third whose alias it is.
 func TestACollisionIsNotAnAlias(t *testing.T) {
-	view := (&toolyard.Gate{Mode: toolyard.Write}).Bind(toolyard.Offer{Tools: []*toolyard.Tool{
+	view := (&gates.Gate{Mode: toolyard.Write}).Bind(catalog.Offer{Tools: []*toolyard.Tool{
 		named(toolyard.Spec{Name: "mcp_git_pay", Origin: "a"}), named(toolyard.Spec{Name: "mcp_git_pay", Origin: "b"}),
 		named(toolyard.Spec{Name: "pay", Server: "git"}),
 	}}, nil)
@@ -364,7 +367,7 @@ func TestMatchURI(t *testing.T) {
 		"file:///srv/docs/a%00b":                        false,
 		"file:///srv/docs/%25252525252e%25252525252e/x": false,
 	} {
-		if got := toolyard.MatchURI(uri, docs); got != want {
+		if got := (&toolyard.Resource{URI: uri}).MatchesAny(docs); got != want {
 			t.Errorf("%s: %v", uri, got)
 		}
 	}
@@ -372,15 +375,15 @@ func TestMatchURI(t *testing.T) {
 
 // A server cannot answer for an address of another.
 func TestReadResource(t *testing.T) {
-	reader := named(toolyard.Spec{Name: "read", Modes: toolyard.ReadOnly})
+	reader := named(toolyard.Spec{Name: "read", Effects: toolyard.ReadOnly})
 	resource := func(server, uri string) *toolyard.Resource {
 		return &toolyard.Resource{Server: server, URI: uri, Template: strings.Contains(uri, "{"), Reader: reader}
 	}
-	offer := toolyard.Offer{Resources: []*toolyard.Resource{
+	offer := catalog.Offer{Resources: []*toolyard.Resource{
 		resource("docs", "file:///srv/{path}"), resource("docs", "file:///srv/deep/{path}"), resource("docs", "file:///srv/index"),
 		resource("evil", "file:///srv/a"), resource("evil", "file:///srv/private/{x}"), resource("evil", "evil://x"),
 	}}
-	view := (&toolyard.Gate{Mode: toolyard.Read}).Bind(offer, nil)
+	view := (&gates.Gate{Mode: toolyard.Read}).Bind(offer, nil)
 	for uri, want := range map[string]string{
 		"file:///srv/b": "file:///srv/{path}", "file:///srv/deep/b": "file:///srv/deep/{path}", "file:///srv/index": "file:///srv/index",
 		"evil://x": "evil://x", "file:///srv/a": "", "file:///srv/private/b": "", "http://x": "",
@@ -392,7 +395,7 @@ func TestReadResource(t *testing.T) {
 	}
 	writing := *offer.Resources[0]
 	writing.Reader = named(toolyard.Spec{Name: "w"})
-	if v := (&toolyard.Gate{Mode: toolyard.Read}).Bind(toolyard.Offer{Resources: []*toolyard.Resource{&writing}}, nil); len(v.Resources) != 0 {
+	if v := (&gates.Gate{Mode: toolyard.Read}).Bind(catalog.Offer{Resources: []*toolyard.Resource{&writing}}, nil); len(v.Resources) != 0 {
 		t.Error("what writes is shown where nothing may")
 	}
 }
@@ -406,12 +409,12 @@ func uriOf(r *toolyard.Resource) string {
 
 func TestCallIDs(t *testing.T) {
 	now := time.Date(2026, 11, 15, 10, 0, 0, 123456789, time.UTC)
-	id, later := toolyard.NewCallID(now), toolyard.NewCallID(now.Add(time.Millisecond))
-	if at, ok := toolyard.CallTime(id); !ok || !at.Equal(now.Truncate(time.Millisecond)) || id >= later {
+	id, later := ident.NewCallID(now), ident.NewCallID(now.Add(time.Millisecond))
+	if at, ok := ident.CallTime(id); !ok || !at.Equal(now.Truncate(time.Millisecond)) || id >= later {
 		t.Errorf("%s is of %v; %s is later", id, at, later)
 	}
 	for _, odd := range []string{"", "c1", id + "0", id[1:], "ABC"} {
-		if _, ok := toolyard.CallTime(odd); ok {
+		if _, ok := ident.CallTime(odd); ok {
 			t.Errorf("%q has a time", odd)
 		}
 	}
@@ -419,8 +422,8 @@ func TestCallIDs(t *testing.T) {
 
 // One server under two ids is one problem, however many resources it has.
 func TestServersWithTheSameResourcesAreOneProblem(t *testing.T) {
-	reader := named(toolyard.Spec{Name: "read", Modes: toolyard.ReadOnly})
-	offer := func(servers ...string) (o toolyard.Offer) {
+	reader := named(toolyard.Spec{Name: "read", Effects: toolyard.ReadOnly})
+	offer := func(servers ...string) (o catalog.Offer) {
 		for _, server := range servers {
 			for i := range 5 {
 				o.Resources = append(o.Resources, &toolyard.Resource{Server: server, URI: fmt.Sprintf("data://%d", i), Reader: reader})
@@ -428,10 +431,10 @@ func TestServersWithTheSameResourcesAreOneProblem(t *testing.T) {
 		}
 		return o
 	}
-	gate := &toolyard.Gate{Name: "chat", Mode: toolyard.Read}
+	gate := &gates.Gate{Name: "chat", Mode: toolyard.Read}
 	const fix = "If they are the same server, remove one of them. Otherwise leave the resources of one out: by its resources, or by the gate's toolset."
 	for name, c := range map[string]struct {
-		before *toolyard.View
+		before *gates.View
 		served string
 		shown  int
 	}{

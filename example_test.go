@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
 func ExampleDefine() {
@@ -14,7 +15,7 @@ func ExampleDefine() {
 		Lookback int    `json:"lookback" minimum:"1" maximum:"500" default:"100"`
 	}
 	bars := toolyard.Define(
-		toolyard.Spec{Name: "fetch_recent_bars", Description: "Recent price bars.", Modes: toolyard.ReadOnly},
+		toolyard.Spec{Name: "fetch_recent_bars", Description: "Recent price bars.", Effects: toolyard.ReadOnly},
 		func(_ context.Context, call *toolyard.Call, in args) (string, error) {
 			return fmt.Sprintf("%d bars of %s until %s", in.Lookback, in.Symbol, call.AsOf.Format("2006")), nil
 		})
@@ -49,8 +50,8 @@ func ExampleResultOf() {
 func ExampleGate_HiddenBy() {
 	nothing := func(context.Context, *toolyard.Call, struct{}) (string, error) { return "", nil }
 	order := toolyard.Define(toolyard.Spec{Name: "propose_order"}, nothing)
-	bars := toolyard.Define(toolyard.Spec{Name: "get_bars", Modes: toolyard.ReadOnly}, nothing)
-	chat := &toolyard.Gate{Name: "chat", Mode: toolyard.Read}
+	bars := toolyard.Define(toolyard.Spec{Name: "get_bars", Effects: toolyard.ReadOnly}, nothing)
+	chat := &gates.Gate{Name: "chat", Mode: toolyard.Read}
 	for _, t := range []*toolyard.Tool{order, bars} {
 		fmt.Printf("%s: %v %s\n", t.Name, chat.Visible(t), chat.HiddenBy(t))
 	}

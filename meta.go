@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
+	"github.com/toolyard/toolyard/internal/base/spelling"
 )
 
 // SetMeta fills the fields that tools publish as metadata from it: rateLimit (also
@@ -79,9 +82,9 @@ func (s *Spec) checkMembers(meta map[string]json.RawMessage) error {
 		key   string
 		known []string
 	}{{"rateLimitHints", limitFields}, {"rateLimit", limitFields}, {"pricing", priceFields}} {
-		fields, _ := members(meta[object.key]) // what is no object is reported by whoever reads it
+		fields, _ := jsonobject.Map(meta[object.key]) // what is no object is reported by whoever reads it
 		for _, name := range slices.Sorted(maps.Keys(fields)) {
-			near := Nearest(name, object.known)
+			near := spelling.Nearest(name, object.known)
 			if slices.Contains(object.known, name) || s.Server != "" && near == "" {
 				continue
 			}
@@ -100,7 +103,7 @@ func (s *Spec) checkMeta() error {
 		}
 		near := otherNames[key]
 		if near == "" {
-			near = Nearest(key, metaKeys)
+			near = spelling.Nearest(key, metaKeys)
 		}
 		if near != "" {
 			return fmt.Errorf("_meta.%w; a key of your own needs a prefix, such as \"example.com/%s\"", unknownKey(key, near, nil), key)
@@ -124,7 +127,7 @@ const maxContexts = 16
 // "wallet", or a kind with the argument that receives it: {"kind": "crm", "argument": "customer"}.
 func readContexts(value json.RawMessage) (kinds []string, args map[string]string, err error) {
 	var items []json.RawMessage
-	if kindOf(value) != '[' || json.Unmarshal(value, &items) != nil {
+	if jsonobject.Kind(value) != '[' || json.Unmarshal(value, &items) != nil {
 		return nil, nil, errors.New("it must be a list of texts or of objects with kind and argument")
 	}
 	if len(items) > maxContexts {
@@ -155,20 +158,20 @@ func readContexts(value json.RawMessage) (kinds []string, args map[string]string
 // readContext reads one item of contextRequirements. The argument is empty if the item does not
 // name one.
 func readContext(item json.RawMessage) (kind, argument string, err error) {
-	kind, isText := textOf(item)
+	kind, isText := jsonobject.String(item)
 	if !isText {
-		fields, ok := members(item)
+		fields, ok := jsonobject.Map(item)
 		if !ok {
 			return "", "", errors.New("it must be a list of texts or of objects with kind and argument")
 		}
 		for _, name := range slices.Sorted(maps.Keys(fields)) {
 			if known := []string{"kind", "argument"}; !slices.Contains(known, name) {
-				return "", "", unknownKey(name, Nearest(name, known), known)
+				return "", "", unknownKey(name, spelling.Nearest(name, known), known)
 			}
 		}
 		var hasKind, hasArgument bool
-		kind, hasKind = textOf(fields["kind"])
-		argument, hasArgument = textOf(fields["argument"])
+		kind, hasKind = jsonobject.String(fields["kind"])
+		argument, hasArgument = jsonobject.String(fields["argument"])
 		if !hasKind || !hasArgument {
 			return "", "", errors.New("an object needs the texts kind and argument")
 		}
@@ -240,7 +243,7 @@ func (l *Limit) setMeta(meta map[string]json.RawMessage) error {
 		if !said {
 			continue
 		}
-		fields, ok := members(value)
+		fields, ok := jsonobject.Map(value)
 		if !ok {
 			return fmt.Errorf("%s: it must be an object", key)
 		}
@@ -289,7 +292,7 @@ const maxNumber = 1e9
 
 // readNumber reads a number that is not negative.
 func readNumber(value json.RawMessage) (n float64, err error) {
-	if kind := kindOf(value); kind != '-' && (kind < '0' || kind > '9') {
+	if kind := jsonobject.Kind(value); kind != '-' && (kind < '0' || kind > '9') {
 		return 0, errors.New("it must be a number")
 	}
 	if err := json.Unmarshal(value, &n); err != nil || n < 0 || n > maxNumber {
@@ -317,7 +320,7 @@ func readBool(value json.RawMessage) (bool, error) {
 }
 
 func readText(value json.RawMessage) (string, error) {
-	text, ok := textOf(value)
+	text, ok := jsonobject.String(value)
 	if !ok {
 		return "", errors.New("it must be a text")
 	}
@@ -339,12 +342,12 @@ func readChoice[T ~string](value json.RawMessage, choices []T) (T, error) {
 
 func readTexts(value json.RawMessage) ([]string, error) {
 	var items []json.RawMessage
-	if kindOf(value) != '[' || json.Unmarshal(value, &items) != nil {
+	if jsonobject.Kind(value) != '[' || json.Unmarshal(value, &items) != nil {
 		return nil, errors.New("it must be a list of texts")
 	}
 	texts := make([]string, 0, len(items))
 	for _, item := range items {
-		text, ok := textOf(item)
+		text, ok := jsonobject.String(item)
 		if !ok {
 			return nil, errors.New("it must be a list of texts")
 		}
@@ -356,18 +359,18 @@ func readTexts(value json.RawMessage) ([]string, error) {
 // setMeta reads {"executeUsd": "0.001"}. Prices without one, or with null, are those of a
 // tool that is never for sale; to say nothing of prices leaves it to others.
 func (p *Price) setMeta(value json.RawMessage) (err error) {
-	o, ok := members(value)
+	o, ok := jsonobject.Map(value)
 	if !ok {
 		return errors.New("it must be an object")
 	}
 	*p = Price{}
 	query, execute := o["queryUsd"], o["executeUsd"]
-	if kind := kindOf(query); kind != 0 && kind != 'n' {
+	if kind := jsonobject.Kind(query); kind != 0 && kind != 'n' {
 		if p.Query, err = readMoney(query); err != nil {
 			return fmt.Errorf("queryUsd %w", err)
 		}
 	}
-	if kind := kindOf(execute); kind == 0 || kind == 'n' {
+	if kind := jsonobject.Kind(execute); kind == 0 || kind == 'n' {
 		p.OptOut = true
 		return nil
 	}
@@ -380,7 +383,7 @@ func (p *Price) setMeta(value json.RawMessage) (err error) {
 
 // readMoney reads an amount that is not negative.
 func readMoney(value json.RawMessage) (Money, error) {
-	text, ok := textOf(value)
+	text, ok := jsonobject.String(value)
 	if !ok {
 		return 0, errors.New(`must be a decimal in quotes, such as "0.001"`)
 	}
@@ -399,7 +402,7 @@ func readMoney(value json.RawMessage) (Money, error) {
 // latencyClass and pricing. What Meta holds already stands.
 func (s *Spec) AllMeta() map[string]json.RawMessage {
 	meta := make(map[string]json.RawMessage)
-	if l := s.Limit.meta(); len(l) > 0 {
+	if l := s.Limit.Meta(); len(l) > 0 {
 		meta["rateLimit"] = mustMarshal(l)
 	}
 	if len(s.Contexts) > 0 {
@@ -435,7 +438,8 @@ func (p Price) meta() map[string]any {
 	return m
 }
 
-func (l *Limit) meta() map[string]any {
+// Meta returns the limit in the form in which tools publish it as rateLimit.
+func (l Limit) Meta() map[string]any {
 	m := make(map[string]any)
 	for key, value := range map[string]int64{
 		"maxRequestsPerMinute": int64(l.PerMinute),

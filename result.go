@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
@@ -29,13 +30,13 @@ type Result struct {
 // client as they are: order, big numbers, fields and content types that nobody here
 // knows. Keys that differ only in case are different keys.
 func RawResult(raw json.RawMessage) (*Result, error) {
-	o, ok := members(raw)
+	o, ok := jsonobject.Map(raw)
 	if !ok {
 		return nil, errors.New("a raw result must be a JSON object")
 	}
 	res := &Result{Structured: o["structuredContent"], raw: raw, content: o["content"]}
 	res.IsError = string(o["isError"]) == "true"
-	if t, ok := textOf(o["resultType"]); ok && t != "complete" {
+	if t, ok := jsonobject.String(o["resultType"]); ok && t != "complete" {
 		res.unfinished = true
 	}
 	return res, nil
@@ -48,7 +49,7 @@ func (r *Result) InputRequired() bool { return r.unfinished }
 // Cuttable reports whether a part of the result is still a result: what has content can be
 // cut, a question to the client or a resource cannot.
 func (r *Result) CanTruncate() bool {
-	return r.raw == nil || !r.unfinished && kindOf(r.content) == '['
+	return r.raw == nil || !r.unfinished && jsonobject.Kind(r.content) == '['
 }
 
 // Raw returns the bytes that RawResult was given, or nil.
@@ -68,7 +69,7 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 	for _, c := range r.Content {
 		whole.Content = append(whole.Content, c.AppendJSON(nil))
 	}
-	return marshal(whole)
+	return jsonobject.Marshal(whole)
 }
 
 // Failure is a result that tells the model what went wrong in the tool's own words.
@@ -107,7 +108,7 @@ func ResultOf(v any) (*Result, error) {
 	case json.RawMessage:
 		return resultOfJSON(v)
 	}
-	raw, err := marshal(v)
+	raw, err := jsonobject.Marshal(v)
 	if err != nil {
 		return nil, fmt.Errorf("the result cannot be written as JSON: %w", err)
 	}
@@ -119,7 +120,7 @@ func resultOfJSON(raw json.RawMessage) (*Result, error) {
 	if !json.Valid(raw) {
 		return nil, errors.New("the result is not JSON")
 	}
-	switch kindOf(raw) {
+	switch jsonobject.Kind(raw) {
 	case 'n':
 		return &Result{}, nil
 	case '{':
@@ -144,7 +145,7 @@ func resultOfList(raw json.RawMessage, contentOf func(json.RawMessage) Content) 
 }
 
 func resultOfObject(raw json.RawMessage) (*Result, error) {
-	o, _ := members(raw)
+	o, _ := jsonobject.Map(raw)
 	if isWholeResult(o) {
 		return RawResult(raw)
 	}
@@ -161,7 +162,7 @@ func resultOfObject(raw json.RawMessage) (*Result, error) {
 // list of content objects and, if that is empty, it holds nothing else that is foreign.
 func isWholeResult(o map[string]json.RawMessage) bool {
 	var items []json.RawMessage
-	if kindOf(o["content"]) != '[' || json.Unmarshal(o["content"], &items) != nil {
+	if jsonobject.Kind(o["content"]) != '[' || json.Unmarshal(o["content"], &items) != nil {
 		return false
 	}
 	for _, item := range items {
@@ -180,7 +181,7 @@ func isWholeResult(o map[string]json.RawMessage) bool {
 // StructuredResult is the result of a tool with an output schema: whatever it returns is
 // data, even if it looks like content.
 func StructuredResult(v any) (*Result, error) {
-	raw, err := marshal(v)
+	raw, err := jsonobject.Marshal(v)
 	if err != nil {
 		return nil, fmt.Errorf("the result cannot be written as JSON: %w", err)
 	}
@@ -192,7 +193,7 @@ func StructuredResult(v any) (*Result, error) {
 			raw = json.RawMessage("{}")
 		}
 	}
-	if kindOf(raw) == '[' {
+	if jsonobject.Kind(raw) == '[' {
 		return resultOfList(raw, dataOf)
 	}
 	return &Result{Content: []Content{Text(raw)}, Structured: raw}, nil
@@ -201,7 +202,7 @@ func StructuredResult(v any) (*Result, error) {
 // dataOf is the content for one element of data: a string as its text, anything else as
 // its JSON.
 func dataOf(raw json.RawMessage) Content {
-	if text, ok := textOf(raw); ok {
+	if text, ok := jsonobject.String(raw); ok {
 		return Text(text)
 	}
 	return Text(raw)
@@ -219,19 +220,19 @@ func contentOf(raw json.RawMessage) Content {
 // isContent reports whether raw is a content object of a known type with all that
 // the type asks for. An object of the tool's own domain that has a "type" is not.
 func isContent(raw json.RawMessage) bool {
-	o, ok := members(raw)
+	o, ok := jsonobject.Map(raw)
 	if !ok {
 		return false
 	}
 	has := func(keys ...string) bool {
 		for _, k := range keys {
-			if _, ok := textOf(o[k]); !ok {
+			if _, ok := jsonobject.String(o[k]); !ok {
 				return false
 			}
 		}
 		return true
 	}
-	switch kind, _ := textOf(o["type"]); kind {
+	switch kind, _ := jsonobject.String(o["type"]); kind {
 	case "text":
 		return has("text")
 	case "image", "audio":
@@ -239,8 +240,8 @@ func isContent(raw json.RawMessage) bool {
 	case "resource_link":
 		return has("uri", "name")
 	case "resource":
-		inner, _ := members(o["resource"])
-		_, ok := textOf(inner["uri"])
+		inner, _ := jsonobject.Map(o["resource"])
+		_, ok := jsonobject.String(inner["uri"])
 		return ok
 	}
 	return false
@@ -356,7 +357,7 @@ func textOr(raw json.RawMessage) Content {
 	if json.Unmarshal(raw, &t) != nil || t.Type != "text" {
 		return RawContent(raw)
 	}
-	if text, ok := textOf(t.Text); ok {
+	if text, ok := jsonobject.String(t.Text); ok {
 		return Text(text)
 	}
 	return RawContent(raw)

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
 )
 
 // show writes a result the way a client reads it.
@@ -93,7 +94,7 @@ func TestAppendJSONString(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes"))
 		var got string
-		if err := json.Unmarshal(toolyard.AppendJSONString(nil, s), &got); err != nil {
+		if err := json.Unmarshal(jsonobject.AppendString(nil, s), &got); err != nil {
 			t.Fatal(err)
 		}
 		if want := strings.ToValidUTF8(s, "\ufffd"); utf8.ValidString(s) && got != want {

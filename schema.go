@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
+	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/trust/jsonschema"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
@@ -68,7 +70,7 @@ func NewSchema(raw json.RawMessage) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, _ := members(raw)
+	o, _ := jsonobject.Map(raw)
 	return &Schema{raw: raw, compiled: compiled, isObject: string(o["type"]) == `"object"`}, nil
 }
 
@@ -127,7 +129,7 @@ func didYouMean(name string, known []string) string {
 	if letters > maxCompared || len(name) > 64 {
 		return ""
 	}
-	if best := Nearest(name, known); best != "" {
+	if best := spelling.Nearest(name, known); best != "" {
 		return fmt.Sprintf(" (did you mean %s?)", best)
 	}
 	return ""

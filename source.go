@@ -16,13 +16,3 @@ type Source interface {
 type ProblemReporter interface {
 	Problems() []Problem
 }
-
-// Static is a source of tools that never change.
-type Static []*Tool
-
-// Run implements [Source].
-func (s Static) Run(ctx context.Context, publish func([]*Tool)) error {
-	publish(s)
-	<-ctx.Done()
-	return nil
-}

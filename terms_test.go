@@ -13,6 +13,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve/gates"
+	"github.com/toolyard/toolyard/internal/sources/catalog"
+	"github.com/toolyard/toolyard/internal/sources/toolterms"
 )
 
 // specOf is the Spec of a tool with this metadata.
@@ -69,18 +72,18 @@ func TestEligibilityTable(t *testing.T) {
 			}
 			tool := named(spec)
 			for at, want := range map[toolyard.Surface]bool{toolyard.Answer: answer, toolyard.Execute: row.execute, toolyard.Both: true, "": true} {
-				gate := &toolyard.Gate{Mode: toolyard.Write, Surface: at}
-				view := gate.Bind(toolyard.Offer{Tools: []*toolyard.Tool{tool}}, nil)
+				gate := &gates.Gate{Mode: toolyard.Write, Surface: at}
+				view := gate.Bind(catalog.Offer{Tools: []*toolyard.Tool{tool}}, nil)
 				_, callable := view.Lookup("x")
-				stops := slices.ContainsFunc(view.Explain(tool), func(s toolyard.Step) bool { return s.Rule == "surface" && s.Stops })
+				stops := slices.ContainsFunc(view.Explain(tool), func(s gates.Step) bool { return s.Rule == "surface" && s.Stops })
 				if len(view.Tools) == 1 != want || callable != want || stops == want {
 					t.Errorf("%+v, %q at %q: listed %d, callable %v, explained %v", row, latency, at, len(view.Tools), callable, stops)
 				}
 			}
-			if faults := strings.Join(tool.Contradictions(), "; "); (fault == "") != (faults == "") || !strings.Contains(faults, fault) {
+			if faults := strings.Join(toolterms.Contradictions(&tool.Spec), "; "); (fault == "") != (faults == "") || !strings.Contains(faults, fault) {
 				t.Errorf("%+v, %q: faults %q, not %q", row, latency, faults, fault)
 			}
-			if got := tool.Effective().ExecuteEligible; got != row.execute {
+			if got := toolterms.EffectiveOf(&tool.Spec).ExecuteEligible; got != row.execute {
 				t.Errorf("%+v: executeEligible %v", row, got)
 			}
 		}
@@ -102,8 +105,8 @@ func TestExplainSpeaksOfTheTable(t *testing.T) {
 	} {
 		tt.spec.Name = "x"
 		tool := named(tt.spec)
-		gate := &toolyard.Gate{Mode: toolyard.Write, Surface: tt.at}
-		step := gate.Bind(toolyard.Offer{Tools: []*toolyard.Tool{tool}}, nil).Explain(tool)[1]
+		gate := &gates.Gate{Mode: toolyard.Write, Surface: tt.at}
+		step := gate.Bind(catalog.Offer{Tools: []*toolyard.Tool{tool}}, nil).Explain(tool)[1]
 		if !strings.Contains(step.Text, want) || step.Stops == gate.Visible(tool) {
 			t.Errorf("%s: %+v", want, step)
 		}
@@ -113,7 +116,7 @@ func TestExplainSpeaksOfTheTable(t *testing.T) {
 // A default fills gaps, what a tool says of its price stays, and without the default the
 // gaps are gaps again.
 func TestDefaultPrices(t *testing.T) {
-	standard := toolyard.Terms{Default: toolyard.Price{Set: true, USD: 1_000_000}}
+	standard := toolterms.Terms{Default: toolyard.Price{Set: true, USD: 1_000_000}}
 	for name, tt := range map[string]struct{ meta, with, without string }{
 		"explicit":    {`{"pricing":{"executeUsd":"0.002"}}`, "0.002", "0.002"},
 		"none":        {`{"surface":"both"}`, "0.001", "none"},
@@ -124,10 +127,10 @@ func TestDefaultPrices(t *testing.T) {
 	} {
 		tool := named(specOf(t, tt.meta))
 		for _, now := range []struct {
-			terms toolyard.Terms
+			terms toolterms.Terms
 			want  string
-		}{{standard, tt.with}, {toolyard.Terms{}, tt.without}} {
-			e, got := tool.With(now.terms).Effective(), "none"
+		}{{standard, tt.with}, {toolterms.Terms{}, tt.without}} {
+			e, got := toolterms.EffectiveOf(&toolterms.Apply(tool, now.terms).Spec), "none"
 			if e.ExecuteUSD != nil {
 				got = e.ExecuteUSD.String()
 			}
@@ -145,18 +148,18 @@ func TestWith(t *testing.T) {
 	spec := specOf(t, `{"rateLimit":{"maxRequestsPerMinute":30,"notes":"call alone"},"pricing":{"executeUsd":"0.002","queryUsd":"0.1"}}`)
 	spec.Input = json.RawMessage(`{"type":"object","properties":{"a":{"type":"string"}}}`)
 	tool := named(spec)
-	if tool.With(toolyard.Terms{Default: toolyard.Price{Set: true}, Limit: toolyard.Limit{PerMinute: 30}}) != tool {
+	if toolterms.Apply(tool, toolterms.Terms{Default: toolyard.Price{Set: true}, Limit: toolyard.Limit{PerMinute: 30}}) != tool {
 		t.Error("terms that change nothing make another tool")
 	}
 	no := false
-	under := tool.With(toolyard.Terms{Limit: toolyard.Limit{PerMinute: 40, Concurrency: 2}, Price: toolyard.Price{OptOut: true}, Surface: toolyard.Answer, Hidden: &no, Latency: toolyard.Fast})
+	under := toolterms.Apply(tool, toolterms.Terms{Limit: toolyard.Limit{PerMinute: 40, Concurrency: 2}, Price: toolyard.Price{OptOut: true}, Surface: toolyard.Answer, Hidden: &no, Latency: toolyard.Fast})
 	want := tool.Spec
 	want.Limit.Concurrency, want.Surface, want.Latency = 2, toolyard.Answer, toolyard.Fast
 	want.Price = toolyard.Price{OptOut: true, Query: 100_000_000}
 	if diff := cmp.Diff(want, under.Spec); diff != "" {
 		t.Error(diff)
 	}
-	if under.Digest() == tool.Digest() || under.Declared() != tool || under.With(toolyard.Terms{Latency: toolyard.Slow}).Declared() != tool || tool.Declared() != tool {
+	if under.Digest() == tool.Digest() || under.Declared() != tool || toolterms.Apply(under, toolterms.Terms{Latency: toolyard.Slow}).Declared() != tool || tool.Declared() != tool {
 		t.Error("the copy is not told from the tool")
 	}
 	if _, err := under.Validate(t.Context(), json.RawMessage(`{"a":1}`)); err == nil {
@@ -191,11 +194,11 @@ func TestTermsNeverLoosen(t *testing.T) {
 			t.Fatalf("%+v and %+v depend on their order", a, b)
 		}
 		tool := named(toolyard.Spec{Name: "x", Limit: a})
-		under := tool.With(toolyard.Terms{Limit: b})
+		under := toolterms.Apply(tool, toolterms.Terms{Limit: b})
 		if diff := cmp.Diff(both, under.Limit); diff != "" {
 			t.Fatal(diff)
 		}
-		if (under == tool) != cmp.Equal(both, a) || under.With(toolyard.Terms{Limit: b}) != under {
+		if (under == tool) != cmp.Equal(both, a) || toolterms.Apply(under, toolterms.Terms{Limit: b}) != under {
 			t.Fatalf("%+v under %+v", a, b)
 		}
 	})
@@ -289,7 +292,7 @@ func TestContextArgumentsThatCannotBeUsed(t *testing.T) {
 // not declare its context.
 func TestTermsNameContextArguments(t *testing.T) {
 	tool := named(toolyard.Spec{Name: "x", Input: json.RawMessage(`{"type":"object","properties":{"customer":{},"q":{}},"required":["customer","q"]}`)})
-	under := tool.With(toolyard.Terms{Contexts: []string{"crm"}, ContextArgs: map[string]string{"crm": "customer"}})
+	under := toolterms.Apply(tool, toolterms.Terms{Contexts: []string{"crm"}, ContextArgs: map[string]string{"crm": "customer"}})
 	if diff := cmp.Diff(map[string]string{"customer": "crm"}, under.Injected()); diff != "" {
 		t.Error(diff)
 	}
@@ -309,7 +312,7 @@ func TestContextWithoutAnArgument(t *testing.T) {
 		`{"type":"object","allOf":[{"properties":{"aPortfolio":{},"bPortfolio":true}}]}`: 0,
 	} {
 		tool := named(toolyard.Spec{Name: "x", Contexts: []string{"a", "b"}, Input: json.RawMessage(input)})
-		if got := tool.Contradictions(); len(got) != want {
+		if got := toolterms.Contradictions(&tool.Spec); len(got) != want {
 			t.Errorf("%s: %q", input, got)
 		}
 	}
@@ -332,7 +335,7 @@ func TestShown(t *testing.T) {
 		if diff := cmp.Diff(tt.want, string(tool.CallerInput())); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
-		if string(tool.Input) != tt.input || string(tool.With(toolyard.Terms{Surface: toolyard.Both}).CallerInput()) != tt.want {
+		if string(tool.Input) != tt.input || string(toolterms.Apply(tool, toolterms.Terms{Surface: toolyard.Both}).CallerInput()) != tt.want {
 			t.Errorf("%s: the tool's own schema has changed", name)
 		}
 	}
@@ -419,18 +422,18 @@ func TestGuidance(t *testing.T) {
 		},
 	} {
 		want = strings.Replace(want, "Call alone", "Call --- alone", 1)
-		if got := limit.Guidance(); got != want {
+		if got := gates.Guidance(limit, strings.Clone); got != want {
 			t.Errorf("%q, not %q", got, want)
 		}
 	}
 	long := toolyard.Limit{Notes: strings.Repeat("ä", 10_000), BatchTools: slices.Repeat([]string{"b"}, 10_000)}
-	if got := len([]rune(long.Guidance())); got > 700 {
+	if got := len([]rune(gates.Guidance(long, strings.Clone))); got > 700 {
 		t.Errorf("%d characters", got)
 	}
 }
 
 func TestTheModelIsShownGuidance(t *testing.T) {
-	offer := toolyard.Offer{Tools: []*toolyard.Tool{
+	offer := catalog.Offer{Tools: []*toolyard.Tool{
 		named(toolyard.Spec{Name: "one", Server: "s", Price: toolyard.Price{Set: true, USD: 1_000_000}, Limit: toolyard.Limit{BatchTools: []string{"many", "other"}}}),
 		named(toolyard.Spec{Name: "many", Server: "s", Price: toolyard.Price{Set: true}}),
 		named(toolyard.Spec{Name: "other", Server: "z", Origin: "o.ts", File: "/o.ts", Limit: toolyard.Limit{Bulk: true}, Price: toolyard.Price{Set: true, USD: 1}}),
@@ -445,7 +448,7 @@ func TestTheModelIsShownGuidance(t *testing.T) {
 			"", "\n\nInstead of many single calls use mcp_s__many, other.", "\n\nIt takes many items in one call.\n\n---\nSource: o.ts",
 		},
 	} {
-		gate := &toolyard.Gate{Mode: toolyard.Write, Surface: surface, SourceNotes: toolyard.SourceNotesRelative}
+		gate := &gates.Gate{Mode: toolyard.Write, Surface: surface, SourceNotes: gates.SourceNotesRelative}
 		for i, b := range gate.Bind(offer, nil).Tools {
 			if got, _, _ := strings.Cut(b.Note, "\nNote: This"); got != want[i] {
 				t.Errorf("%s at %s: %q", b.Name, surface, got)
@@ -578,7 +581,7 @@ func FuzzSetMeta(f *testing.F) {
 		if l := spec.Limit; l.PerMinute < 0 || l.Concurrency < 0 || l.Cooldown < 0 || spec.Price.USD < 0 || len(spec.Injected()) > 16 {
 			t.Fatalf("%+v", spec)
 		}
-		_ = spec.Limit.Guidance()
+		_ = gates.Guidance(spec.Limit, strings.Clone)
 		written, err := json.Marshal(spec.AllMeta())
 		if err != nil {
 			t.Fatal(err)
@@ -587,7 +590,7 @@ func FuzzSetMeta(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%s was written as %s: %v", meta, written, err)
 		}
-		if diff := cmp.Diff(spec.Effective(), back.Effective()); diff != "" {
+		if diff := cmp.Diff(toolterms.EffectiveOf(&spec), toolterms.EffectiveOf(&back)); diff != "" {
 			t.Fatalf("%s was written as %s: %s", meta, written, diff)
 		}
 	})

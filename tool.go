@@ -5,8 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
+
+	"github.com/toolyard/toolyard/internal/base/ident"
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
 )
 
 // Spec is everything about a tool that a reader can see.
@@ -28,9 +32,9 @@ type Spec struct {
 	// tools that are not.
 	File string
 
-	// Modes are the gates that the tool may run in. A tool that only reads says
-	// [ReadOnly], for which Read alone is short; one that says nothing is a write.
-	Modes []Mode
+	// Effects is ReadOnly for a tool that changes nothing. Gates in mode Read offer no
+	// other tools.
+	Effects Effects
 
 	// Input and Output are JSON Schemas (2020-12). Define derives them from its types
 	// when they are nil. Without Output nothing is promised about the result.
@@ -109,8 +113,8 @@ type Tool struct {
 	input, output *Schema
 	shown         json.RawMessage // the input schema without what is injected
 	handler       Handler
-	digest        Digest
-	declared      *Tool // as it was before terms; nil for itself
+	digest        [sha256.Size]byte
+	declared      *Tool // before With; nil for the tool itself
 }
 
 // NewTool makes a tool whose schemas are given and whose handler takes raw
@@ -143,12 +147,12 @@ var openKeywords = []string{
 // else it takes takes nothing else, so that a misspelt argument is refused and not ignored.
 // What other servers say stays as it is.
 func (s *Spec) inputSchema() (*Schema, error) {
-	list, _ := orderedMembers(s.Input)
+	list, _ := jsonobject.Members(s.Input)
 	said := make(map[string]json.RawMessage, len(list))
 	for _, m := range list {
-		said[m.key] = m.value
+		said[m.Key] = m.Value
 	}
-	properties, ok := members(said["properties"])
+	properties, ok := jsonobject.Map(said["properties"])
 	for name := range s.Injected() {
 		ok = ok && properties[name] != nil
 	}
@@ -158,7 +162,7 @@ func (s *Spec) inputSchema() (*Schema, error) {
 	if !ok || s.Server != "" || !json.Valid(s.Input) {
 		return NewSchema(s.Input)
 	}
-	return NewSchema(appendObject(append(list, member{"additionalProperties", json.RawMessage("false")})))
+	return NewSchema(jsonobject.Join(append(list, jsonobject.Member{Key: "additionalProperties", Value: json.RawMessage("false")})))
 }
 
 func newTool(spec Spec, input, output *Schema, h Handler) (*Tool, error) {
@@ -171,10 +175,7 @@ func newTool(spec Spec, input, output *Schema, h Handler) (*Tool, error) {
 	if h == nil {
 		return nil, fmt.Errorf("tool %s: there is no handler", spec.Name)
 	}
-	spec.Modes, spec.Input = slices.Clone(spec.Modes), input.raw
-	if slices.Contains(spec.Modes, Read) {
-		spec.Modes = slices.Clone(ReadOnly) // what may run where nothing may be changed may run everywhere
-	}
+	spec.Input = input.raw
 	if output != nil {
 		spec.Output = output.raw
 	}
@@ -184,18 +185,16 @@ func newTool(spec Spec, input, output *Schema, h Handler) (*Tool, error) {
 }
 
 func (s *Spec) check() error {
-	if err := checkToolName(s.Name); err != nil {
+	if err := ident.CheckToolName(s.Name); err != nil {
 		return err
 	}
 	if s.Server != "" {
-		if err := CheckServerID(s.Server); err != nil {
+		if err := ident.CheckServerID(s.Server); err != nil {
 			return err
 		}
 	}
-	for _, m := range s.Modes {
-		if m != Read && m != Write {
-			return fmt.Errorf("unknown mode %.80q; there are read and write", m)
-		}
+	if !slices.Contains([]Effects{"", ReadOnly, writes}, s.Effects) {
+		return fmt.Errorf("unknown effects %.80q; use read or write", s.Effects)
 	}
 	if s.Server == "" {
 		if err := s.checkMeta(); err != nil {
@@ -221,22 +220,44 @@ func (s *Spec) check() error {
 	return nil
 }
 
-// digest identifies all that a reader can see of the tool.
-func (s *Spec) digest() Digest {
+// digest returns a hash of everything that a client can see of the tool.
+func (s *Spec) digest() [sha256.Size]byte {
 	h := sha256.New()
 	enc := json.NewEncoder(h)
 	_ = enc.Encode([]any{
-		s.Server, s.Name, s.Title, s.Description, s.Summary, s.Hint, s.Category, s.Origin, s.File, s.Modes,
-		s.Input, s.Output, s.AllMeta(), s.Effective(), s.Extra, s.Timeout, s.Bounds,
+		s.Server, s.Name, s.Title, s.Description, s.Summary, s.Hint, s.Category, s.Origin, s.File, s.Effects,
+		s.Input, s.Output, s.AllMeta(), s.Surface, s.Hidden, s.Latency, s.Price, s.Limit, s.Extra, s.Timeout, s.Bounds,
 	}) // a hash takes everything, and all of these have a JSON form
-	return Digest(h.Sum(nil))
+	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// Digest identifies what a reader can see of a tool: equal digests, equal definitions.
-type Digest [sha256.Size]byte
+// Digest identifies everything that a client can see of the tool. Tools with equal digests
+// have equal definitions.
+func (t *Tool) Digest() [sha256.Size]byte { return t.digest }
 
-// Digest is the digest of the tool.
-func (t *Tool) Digest() Digest { return t.digest }
+// With returns a copy of the tool whose limits, price, surface, latency class and contexts are
+// changed by edit, or the tool itself if nothing changes. Other changes to the Spec are ignored.
+func (t *Tool) With(edit func(*Spec)) *Tool {
+	edited, spec := t.Spec, t.Spec
+	edit(&edited)
+	spec.Limit, spec.Price, spec.Surface, spec.Hidden, spec.Latency = edited.Limit, edited.Price, edited.Surface, edited.Hidden, edited.Latency
+	spec.Contexts, spec.ContextArgs = edited.Contexts, edited.ContextArgs
+	if reflect.DeepEqual(spec, t.Spec) {
+		return t
+	}
+	changed := *t
+	changed.Spec, changed.digest, changed.declared = spec, spec.digest(), t.Declared()
+	changed.setCallerInput()
+	return &changed
+}
+
+// Declared returns the tool as its author defined it, before any [Tool.With].
+func (t *Tool) Declared() *Tool {
+	if t.declared != nil {
+		return t.declared
+	}
+	return t
+}
 
 // Validate applies the schema's defaults to args and checks the outcome. Empty
 // arguments count as {}. It returns an Error with code Invalid and an issue for
@@ -255,14 +276,31 @@ func (t *Tool) Validate(ctx context.Context, args json.RawMessage) (json.RawMess
 	return args, nil
 }
 
-// ReadsOnly reports whether the tool may run where nothing may be changed.
-func (t *Tool) IsReadOnly() bool { return slices.Contains(t.Modes, Read) }
+// writes is declared by a tool that changes something. It has the same meaning as no
+// declaration, but is reported as such.
+const writes Effects = "write"
 
-// AllowedIn reports whether the tool may run in the mode. Where changes are allowed, every
-// tool is.
+// IsReadOnly reports whether the tool declares that it changes nothing.
+func (s *Spec) IsReadOnly() bool { return s.Effects == ReadOnly }
+
+// Modes returns the modes in which the tool declares that it can be called, or nil if it
+// declares no effects.
+func (s *Spec) Modes() []Mode {
+	switch s.Effects {
+	case ReadOnly:
+		return []Mode{Read, Write}
+	case writes:
+		return []Mode{Write}
+	}
+	return nil
+}
+
+// AllowedIn reports whether the tool can be called in the mode.
 func (t *Tool) AllowedIn(m Mode) bool { return m == Write || m == Read && t.IsReadOnly() }
 
-func (t *Tool) run(ctx context.Context, c *Call) (*Result, error) {
+// Run calls the tool's handler and checks the result. It applies no policy: it neither
+// validates the arguments nor checks whether the caller may call the tool.
+func (t *Tool) Run(ctx context.Context, c *Call) (*Result, error) {
 	res, err := t.handler(ctx, c)
 	if err != nil {
 		return nil, err

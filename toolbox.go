@@ -10,7 +10,7 @@ import (
 // path. A tool that says that it only reads can use only tools that say so too. The server
 // is the id of an MCP server, or empty for tools in Go and TypeScript.
 type Toolbox interface {
-	Tools(c *Call, server string) ([]NamedTool, error)
+	Tools(c *Call, server string) ([]*Tool, error)
 	CallTool(ctx context.Context, c *Call, server, tool string, args json.RawMessage) (*Result, error)
 	Resources(c *Call, server string) ([]*Resource, error)
 	// ReadResource returns the result as MCP has it: {"contents": [...]}.

@@ -129,7 +129,7 @@ type changing struct{}
 func (changing) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
 	in := bufio.NewScanner(os.Stdin)
 	for i := 0; ; i++ {
-		publish([]*toolyard.Tool{toolyard.Define(toolyard.Spec{Name: "changing", Description: fmt.Sprint("Version ", i), Modes: toolyard.ReadOnly},
+		publish([]*toolyard.Tool{toolyard.Define(toolyard.Spec{Name: "changing", Description: fmt.Sprint("Version ", i), Effects: toolyard.ReadOnly},
 			func(context.Context, *toolyard.Call, struct{}) (string, error) { return "", nil })})
 		if !in.Scan() {
 			<-ctx.Done()
@@ -139,11 +139,11 @@ func (changing) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
 }
 
 func goTools(tools int) []*toolyard.Tool {
-	list := []*toolyard.Tool{toolyard.Define(toolyard.Spec{Name: "echo", Modes: toolyard.ReadOnly},
+	list := []*toolyard.Tool{toolyard.Define(toolyard.Spec{Name: "echo", Effects: toolyard.ReadOnly},
 		func(_ context.Context, _ *toolyard.Call, in echoArgs) (string, error) { return in.Text, nil })}
 	for i := range tools {
 		name, description := searchTool(i)
-		list = append(list, toolyard.Define(toolyard.Spec{Name: name, Description: description, Modes: toolyard.ReadOnly},
+		list = append(list, toolyard.Define(toolyard.Spec{Name: name, Description: description, Effects: toolyard.ReadOnly},
 			func(_ context.Context, _ *toolyard.Call, in searchArgs) (string, error) { return in.Query, nil }))
 	}
 	return list

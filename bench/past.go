@@ -5,6 +5,9 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"fmt"
+
+	"github.com/toolyard/toolyard/internal/base/ident"
+
 	mathrand "math/rand/v2"
 	"net/http"
 	"strings"
@@ -103,7 +106,7 @@ func (t town) seedBooks(ctx context.Context, s *store.Store, p *past) error {
 			}
 		}
 		at := time.Now().Add(-time.Duration(i) * time.Minute)
-		change := &store.Change{ID: toolyard.NewCallID(at), At: at, Caller: account(i % t.accounts), Action: []string{"toolset.put", "server.approve", "key.make"}[i%3], Subject: townServer(i % t.servers), Status: http.StatusOK}
+		change := &store.Change{ID: ident.NewCallID(at), At: at, Caller: account(i % t.accounts), Action: []string{"toolset.put", "server.approve", "key.make"}[i%3], Subject: townServer(i % t.servers), Status: http.StatusOK}
 		if err := s.BeginChange(ctx, change); err != nil {
 			return err
 		}
@@ -154,9 +157,9 @@ func (t town) caller(p *past) func(at time.Time) *store.CallRow {
 			left, who, tool = mathrand.N(10), mathrand.N(t.accounts), townTool(int(popular.Uint64()))
 		}
 		r := &store.CallRow{
-			ID: toolyard.NewCallID(at), At: at, Elapsed: time.Duration(mathrand.ExpFloat64() * float64(40*time.Millisecond)), Gate: "default", Mode: toolyard.Read,
+			ID: ident.NewCallID(at), At: at, Elapsed: time.Duration(mathrand.ExpFloat64() * float64(40*time.Millisecond)), Gate: "default", Mode: toolyard.Read,
 			Caller: account(who), Account: account(who), Tool: tool, Generation: 1, Code: toolyard.OK, ArgsSize: 60, ResultSize: 900,
-			Marks: []toolyard.Mark{{Step: "record"}, {Step: "admit", At: 20 * time.Microsecond}, {Step: "run", At: 90 * time.Microsecond}, {Step: "ran", At: 10 * time.Millisecond}},
+			Marks: []store.Mark{{Step: "record"}, {Step: "admit", At: 20 * time.Microsecond}, {Step: "run", At: 90 * time.Microsecond}, {Step: "ran", At: 10 * time.Millisecond}},
 		}
 		switch n++; n % 10 {
 		case 0:

@@ -102,11 +102,11 @@ func (t town) goods() []*toolyard.Tool {
 	tools := goTools(0)
 	for i := range t.tools {
 		spec := toolyard.Spec{
-			Name: townTool(i), Category: categories[i%len(categories)], Latency: classes[i%len(classes)], Modes: toolyard.ReadOnly,
+			Name: townTool(i), Category: categories[i%len(categories)], Latency: classes[i%len(classes)], Effects: toolyard.ReadOnly,
 			Description: "Looks at one collection of records and returns those that fit best, with a title, a link and a short excerpt of each.",
 		}
 		if i%3 == 0 {
-			spec.Modes = nil
+			spec.Effects = ""
 		}
 		tools = append(tools, toolyard.Define(spec, func(_ context.Context, _ *toolyard.Call, in searchArgs) (string, error) { return in.Query, nil }))
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/config/settings"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/trust/subprocess"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/script"
@@ -205,7 +206,7 @@ func (a *app) awaitServers(ctx context.Context, y *yard.Yard, ids ...string) {
 }
 
 // view returns the view of the gate that --gate selects.
-func (a *app) view(y *yard.Yard) (*toolyard.View, error) {
+func (a *app) view(y *yard.Yard) (*gates.View, error) {
 	v, ok := y.View(a.gate)
 	switch {
 	case ok:

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/yard"
@@ -60,7 +61,7 @@ func (c *callCommand) run(ctx context.Context, y *yard.Yard, tool string, pairs 
 
 // viewWith returns the view of the gate. If it lacks the tool, it waits for servers that are
 // still starting.
-func (c *callCommand) viewWith(ctx context.Context, y *yard.Yard, tool string) (*toolyard.View, error) {
+func (c *callCommand) viewWith(ctx context.Context, y *yard.Yard, tool string) (*gates.View, error) {
 	v, err := c.view(y)
 	if err != nil {
 		return nil, err
@@ -95,7 +96,7 @@ func requiresElicitation(err error) bool {
 }
 
 // parseArgs merges the KEY=VALUE pairs into the JSON object of --args.
-func (c *callCommand) parseArgs(v *toolyard.View, tool string, pairs []string) (json.RawMessage, error) {
+func (c *callCommand) parseArgs(v *gates.View, tool string, pairs []string) (json.RawMessage, error) {
 	raw := c.args
 	if raw == "-" {
 		data, err := io.ReadAll(c.in)
@@ -125,7 +126,7 @@ func (c *callCommand) parseArgs(v *toolyard.View, tool string, pairs []string) (
 
 // parseValue converts a value of the command line to JSON: a string if the schema requires
 // one or the value is not JSON.
-func parseValue(v *toolyard.View, tool, key, value string) json.RawMessage {
+func parseValue(v *gates.View, tool, key, value string) json.RawMessage {
 	text, _ := json.Marshal(value)
 	if t, ok := v.Lookup(tool); ok {
 		var schema struct {
@@ -167,7 +168,7 @@ func (c *callCommand) printResult(res *toolyard.Result, err error) error {
 
 // unknownTool explains why a gate does not offer a tool. The operator at the command line may
 // learn that a hidden tool exists; callers of the gate may not.
-func (c *callCommand) unknownTool(y *yard.Yard, v *toolyard.View, tool string) error {
+func (c *callCommand) unknownTool(y *yard.Yard, v *gates.View, tool string) error {
 	steps, err := y.Why(v.Gate.Name, tool)
 	if err != nil {
 		c.printProblems(y.Problems()) // one of them may be the cause

@@ -18,9 +18,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/demo"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/yard"
 )
@@ -261,7 +261,7 @@ func (c *demoCommand) printStart(y *yard.Yard, baseURL string) {
 	fmt.Fprintf(c.out, "\n  Press Ctrl-C to stop. %s\n", end)
 }
 
-func authentication(g *toolyard.Gate) string {
+func authentication(g *gates.Gate) string {
 	if g.RequireAuth {
 		return "requires a key"
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/demo"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/identity"
@@ -59,7 +60,7 @@ func writeHistory(ctx context.Context, s *store.Store, now time.Time) error {
 	paid := make(map[string][]*store.CallRow)                    // by account
 	for m := range demo.Past(now, rand.New(rand.NewPCG(1, 1))) { //nolint:gosec // test data, the same each time
 		row := &store.CallRow{
-			ID: toolyard.NewCallID(m.At), At: m.At, Elapsed: m.Elapsed, Gate: m.Gate, Mode: m.Mode(), Caller: m.Caller.ID, Account: m.Caller.Account,
+			ID: ident.NewCallID(m.At), At: m.At, Elapsed: m.Elapsed, Gate: m.Gate, Mode: m.Mode(), Caller: m.Caller.ID, Account: m.Caller.Account,
 			Server: m.Server, Tool: m.Tool, Generation: 1, Code: m.Code, Price: m.Paid(), ArgsSize: len(m.Sent), ResultSize: m.Result, Args: m.Sent,
 			Message: m.Message(),
 		}

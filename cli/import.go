@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/config/clientconfig"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
@@ -150,7 +150,7 @@ func clientHint(name string) string {
 			similar = append(similar, c.ID)
 		}
 	}
-	if near := toolyard.Nearest(name, ids); near != "" && len(similar) == 0 {
+	if near := spelling.Nearest(name, ids); near != "" && len(similar) == 0 {
 		similar = []string{near}
 	}
 	if len(similar) > 0 {

@@ -17,6 +17,7 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/config/settings"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/identity"
 	"github.com/toolyard/toolyard/packs/markets"
@@ -346,20 +347,20 @@ func TestLinkCommandsTellAccountsApart(t *testing.T) {
 }
 
 func TestCheckAddress(t *testing.T) {
-	const gates, open = "gates:\n  a: {mode: read, callers: keys}\n", "accepts unauthenticated callers"
+	const keyed, open = "gates:\n  a: {mode: read, callers: keys}\n", "accepts unauthenticated callers"
 	for _, c := range []struct {
 		name, text, address, want string
-		gates                     []toolyard.Gate
+		gates                     []gates.Gate
 	}{
 		{"loopback", "", "127.0.0.1:0", "", nil},
 		{"no gates", "", "0.0.0.0:0", open, nil},
 		{"anonymous", "anonymous: true\n", "0.0.0.0:0", "", nil},
-		{"keys", gates, "0.0.0.0:0", "", nil},
-		{"keys at some gates", gates + "  b: {mode: read}\n", "0.0.0.0:0", open, nil},
-		{"anyone at one gate", gates + "  b: {mode: read, callers: anyone}\n", "[::]:0", open, nil},
-		{"a gate of the program", gates, "0.0.0.0:0", open, []toolyard.Gate{{Name: "own", Mode: toolyard.Read}}},
-		{"a gate of both", gates, "0.0.0.0:0", "", []toolyard.Gate{{Name: "a", Mode: toolyard.Read}}},
-		{"not an address", gates, "nowhere", "expected host:port", nil},
+		{"keys", keyed, "0.0.0.0:0", "", nil},
+		{"keys at some gates", keyed + "  b: {mode: read}\n", "0.0.0.0:0", open, nil},
+		{"anyone at one gate", keyed + "  b: {mode: read, callers: anyone}\n", "[::]:0", open, nil},
+		{"a gate of the program", keyed, "0.0.0.0:0", open, []gates.Gate{{Name: "own", Mode: toolyard.Read}}},
+		{"a gate of both", keyed, "0.0.0.0:0", "", []gates.Gate{{Name: "a", Mode: toolyard.Read}}},
+		{"not an address", keyed, "nowhere", "expected host:port", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := newDesk(t, c.text)

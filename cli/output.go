@@ -12,7 +12,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
@@ -105,7 +105,7 @@ func plural(n int, noun string) string {
 
 // didYouMean suggests the nearest of some names, or returns "".
 func didYouMean(name string, names []string) string {
-	if nearest := toolyard.Nearest(name, names); nearest != "" {
+	if nearest := spelling.Nearest(name, names); nearest != "" {
 		return "; did you mean " + nearest + "?"
 	}
 	return ""

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/yard"
 )
@@ -48,7 +49,7 @@ func (c *toolsCommand) run(_ context.Context, y *yard.Yard) error {
 }
 
 // explainMissing prints why the list may be shorter than expected.
-func (c *toolsCommand) explainMissing(y *yard.Yard, v *toolyard.View) {
+func (c *toolsCommand) explainMissing(y *yard.Yard, v *gates.View) {
 	if down := y.Down(); len(down) > 0 {
 		fmt.Fprintf(c.err, "Servers down: %s. Run \"toolyard check\" to see why.\n", strings.Join(down, ", "))
 	}
@@ -73,7 +74,7 @@ func writeTools(n int) string {
 	return fmt.Sprintf("%d write tools are", n)
 }
 
-func writeToolsTable(out io.Writer, v *toolyard.View) error {
+func writeToolsTable(out io.Writer, v *gates.View) error {
 	if len(v.Tools) == 0 {
 		fmt.Fprintln(out, "No tools.")
 		return nil
@@ -90,7 +91,7 @@ func writeToolsTable(out io.Writer, v *toolyard.View) error {
 	return w.Flush()
 }
 
-func writeToolsJSON(out io.Writer, v *toolyard.View) error {
+func writeToolsJSON(out io.Writer, v *gates.View) error {
 	type entry struct {
 		Name        string          `json:"name"`
 		Description string          `json:"description"`

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,12 +48,32 @@ func (f *file) toolName(d *definition) string {
 	return cmp.Or(d.Name, strings.TrimSuffix(path.Base(f.path), path.Ext(f.path)))
 }
 
+// effectsOf returns the effects of a tool that declares the modes in which it can be called.
+func effectsOf(modes []toolyard.Mode) (toolyard.Effects, error) {
+	for _, m := range modes {
+		if m != toolyard.Read && m != toolyard.Write {
+			return "", fmt.Errorf("unknown mode %.80q; use read and write", m)
+		}
+	}
+	if slices.Contains(modes, toolyard.Read) {
+		return toolyard.ReadOnly, nil
+	}
+	if len(modes) > 0 {
+		return toolyard.Effects(toolyard.Write), nil
+	}
+	return "", nil
+}
+
 // tool makes a tool of a definition. Its errors begin with the part that they are about.
 func (l *loader) tool(f *file, m *jsvm.Module, d definition) (*toolyard.Tool, error) {
 	name := f.toolName(&d)
+	effects, err := effectsOf(d.Modes)
+	if err != nil {
+		return nil, err
+	}
 	spec := toolyard.Spec{
 		Name: name, Title: d.Title, Description: d.Description, Summary: d.Summary, Hint: d.Hint, Category: d.Category,
-		Origin: f.path, File: f.abs, Modes: d.Modes, Input: d.Input, Output: d.Output,
+		Origin: f.path, File: f.abs, Effects: effects, Input: d.Input, Output: d.Output,
 		Timeout: time.Duration(d.Timeout * float64(time.Millisecond)),
 	}
 	if err := d.check(); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/jsvm"
 	"github.com/toolyard/toolyard/internal/sources/watch"
 )
@@ -152,7 +153,7 @@ func (l *loader) grantsForNobody() (problems []toolyard.Problem) {
 			continue
 		}
 		p := toolyard.Problem{Source: "scripts", Subject: "scripts.grants." + name, Message: "there is no tool " + name}
-		if near := toolyard.Nearest(name, names); near != "" {
+		if near := spelling.Nearest(name, names); near != "" {
 			p.Fix = "Did you mean " + near + "?"
 		}
 		problems = append(problems, p)

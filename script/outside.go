@@ -129,7 +129,7 @@ func (o *outside) listTools(q *question) (any, error) {
 	}
 	list := make([]listed, 0, len(tools))
 	for _, t := range tools {
-		list = append(list, listed{t.Tool.Name, t.Description, t.CallerInput()})
+		list = append(list, listed{t.Name, t.Description, t.CallerInput()})
 	}
 	return list, nil
 }

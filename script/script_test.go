@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/callpath"
 	"github.com/toolyard/toolyard/internal/jsvm"
 )
 
@@ -107,7 +108,7 @@ func callTool(t testing.TB, tool *toolyard.Tool, args string) (*toolyard.Result,
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	return toolyard.Run(ctx, &toolyard.Call{ID: "1", Tool: tool, Args: valid, AsOf: time.UnixMilli(1_760_000_000_000), Mode: toolyard.Read})
+	return callpath.Run(ctx, &toolyard.Call{ID: "1", Tool: tool, Args: valid, AsOf: time.UnixMilli(1_760_000_000_000), Mode: toolyard.Read})
 }
 
 func TestDeclaration(t *testing.T) {
@@ -271,7 +272,7 @@ export default (args: unknown, ctx: any) => { for (let i = 1; i <= 20; i++) ctx.
 		defer mu.Unlock()
 		seen = append(seen, p.Done)
 	}}
-	if _, err := toolyard.Run(t.Context(), c); err != nil {
+	if _, err := callpath.Run(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/trust/outbound"
 )
 
@@ -44,10 +45,10 @@ func unknownExport(name string) string {
 	if slices.Contains(knownExports, name) || slices.Contains(toolMembers, name) {
 		return ""
 	}
-	if near := toolyard.Nearest(name, metaExports); near != "" {
+	if near := spelling.Nearest(name, metaExports); near != "" {
 		return fmt.Sprintf("the export %s has no effect: put it into _meta: export const _meta = { %s: … }", name, near)
 	}
-	if near := toolyard.Nearest(name, knownExports); near != "" {
+	if near := spelling.Nearest(name, knownExports); near != "" {
 		return fmt.Sprintf("the export %s has no effect (did you mean %s?)", name, near)
 	}
 	return ""

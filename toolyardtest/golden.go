@@ -44,7 +44,7 @@ func definition(t *testing.T, tool *toolyard.Tool) []byte {
 		InputSchema  json.RawMessage            `json:"inputSchema"`
 		OutputSchema json.RawMessage            `json:"outputSchema,omitempty"`
 		Meta         map[string]json.RawMessage `json:"_meta,omitempty"`
-	}{tool.Name, tool.Title, tool.Description, tool.Modes, tool.CallerInput(), tool.Output, tool.AllMeta()}, "", "  ")
+	}{tool.Name, tool.Title, tool.Description, tool.Modes(), tool.CallerInput(), tool.Output, tool.AllMeta()}, "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ func Call(t testing.TB, tool *toolyard.Tool, args string, opts *Options) (*tooly
 	if !tool.AllowedIn(c.Mode) {
 		return nil, toolyard.Errorf(toolyard.UnknownTool, "Tool %s not allowed in mode %s", tool.Name, c.Mode)
 	}
-	path := toolyard.Chain(toolyard.Run, callpath.Record(time.Now), callpath.Recover(), callpath.Validate(30*time.Second), callpath.Deadline(30*time.Second))
+	path := callpath.Chain(callpath.Run, callpath.Record(time.Now), callpath.Recover(), callpath.Validate(30*time.Second), callpath.Deadline(30*time.Second))
 	return path(t.Context(), c)
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/sources/catalog"
 	"github.com/toolyard/toolyard/toolyardtest"
 )
 
@@ -19,7 +20,7 @@ type oldNews []string
 func (n oldNews) Headlines(time.Time) []string { return n }
 
 // readNews is a tool under test: it needs a client and the time of the call.
-var readNews = toolyard.Define(toolyard.Spec{Name: "read_news", Modes: toolyard.ReadOnly},
+var readNews = toolyard.Define(toolyard.Spec{Name: "read_news", Effects: toolyard.ReadOnly},
 	func(_ context.Context, c *toolyard.Call, in struct {
 		Limit int `json:"limit" default:"1" maximum:"10"`
 	},
@@ -58,7 +59,7 @@ func TestAWriteIsNotCalledInReadMode(t *testing.T) {
 }
 
 func TestStaticKeepsItsPromises(t *testing.T) {
-	toolyardtest.TestSource(t, func(*testing.T) toolyard.Source { return toolyard.Static{readNews} })
+	toolyardtest.TestSource(t, func(*testing.T) toolyard.Source { return catalog.Static{readNews} })
 }
 
 func ExampleText() {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/sources/pin"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
@@ -247,14 +248,14 @@ func (v *Server) Known() (names []string) {
 }
 
 // Explain tells what was decided about a tool, also about one that is not offered.
-func (v *Server) Explain(tool string) (steps []toolyard.Step) {
+func (v *Server) Explain(tool string) (steps []gates.Step) {
 	add := func(stops bool, rule, format string, args ...any) {
-		steps = append(steps, toolyard.Step{Rule: rule, Text: fmt.Sprintf(format, args...), Stops: stops})
+		steps = append(steps, gates.Step{Rule: rule, Text: fmt.Sprintf(format, args...), Stops: stops})
 	}
 	if v.Up() {
 		add(false, "server", "%s is up and speaks %s", v.opts.ID, v.remembered())
 	} else {
-		steps = append(steps, toolyard.Step{Rule: "server", Text: fmt.Sprintf("%s is down, calls fail: %s", v.opts.ID, oneLine(v.lastError())), Fails: true})
+		steps = append(steps, gates.Step{Rule: "server", Text: fmt.Sprintf("%s is down, calls fail: %s", v.opts.ID, oneLine(v.lastError())), Fails: true})
 	}
 	v.mu.Lock()
 	i := slices.IndexFunc(v.offered, func(o *offered) bool { return o.key == tool })
@@ -297,7 +298,7 @@ func (v *Server) pinText() string {
 // effectText says why a tool counts as a read or a write.
 func (v *Server) effectText(o *offered) string {
 	kind := "write"
-	if len(v.modes(o)) > 0 {
+	if v.effects(o) == toolyard.ReadOnly {
 		kind = "read"
 	}
 	_, byName := v.opts.Effects[o.name]

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
 	"github.com/toolyard/toolyard/internal/trust/paramheader"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
@@ -15,7 +16,7 @@ import (
 
 // caller is the handler of one tool.
 func (v *Server) caller(name string, definition json.RawMessage, binds []paramheader.Binding) toolyard.Handler {
-	quoted := toolyard.AppendJSONString(nil, name)
+	quoted := jsonobject.AppendString(nil, name)
 	current := func() bool { return v.madeOf(definition) != nil }
 	return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 		params := make([]byte, 0, len(c.Args)+len(name)+32)
@@ -35,7 +36,7 @@ func (v *Server) action(name string, h toolyard.Handler) *toolyard.Tool {
 	}
 	t, err := toolyard.NewTool(toolyard.Spec{
 		Name: name, Server: v.opts.ID, Origin: "server " + v.opts.ID, Category: "external",
-		Modes: toolyard.ReadOnly, Timeout: v.opts.Timeout, Bounds: v.opts.Bounds,
+		Effects: toolyard.ReadOnly, Timeout: v.opts.Timeout, Bounds: v.opts.Bounds,
 	}, h)
 	if err != nil {
 		panic(err) // all of it is ours
@@ -47,10 +48,10 @@ func (v *Server) action(name string, h toolyard.Handler) *toolyard.Tool {
 // read reads a resource, if the operator lets callers read it.
 func (v *Server) read(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 	uri := text(c.Args, "uri")
-	if !toolyard.MatchURI(uri, v.opts.Resources) {
+	if !(&toolyard.Resource{URI: uri}).MatchesAny(v.opts.Resources) {
 		return nil, toolyard.Errorf(toolyard.NotFound, "Unknown resource: %s", uri)
 	}
-	return v.ask(ctx, c, request{method: "resources/read", params: toolyard.AppendJSONString([]byte(`"uri":`), uri), name: uri})
+	return v.ask(ctx, c, request{method: "resources/read", params: jsonobject.AppendString([]byte(`"uri":`), uri), name: uri})
 }
 
 // getPrompt gets a prompt.
@@ -140,7 +141,7 @@ func withAnswers(params []byte, c *toolyard.Call) []byte {
 		params = append(append(params, `,"inputResponses":`...), c.InputResponses...)
 	}
 	if c.RequestState != "" {
-		params = toolyard.AppendJSONString(append(params, `,"requestState":`...), c.RequestState)
+		params = jsonobject.AppendString(append(params, `,"requestState":`...), c.RequestState)
 	}
 	return params
 }

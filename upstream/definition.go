@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
 	"github.com/toolyard/toolyard/internal/sources/pin"
 	"github.com/toolyard/toolyard/internal/trust/paramheader"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
@@ -185,7 +186,7 @@ func (v *Server) tool(o *offered) (*toolyard.Tool, error) {
 		Name: o.name, Server: v.opts.ID, Origin: "server " + v.opts.ID, Category: "external",
 		Title: text(o.raw, "title"), Description: text(o.raw, "description"),
 		Input: objectSchema(strictjson.Member(o.raw, "inputSchema")), Output: strictjson.Member(o.raw, "outputSchema"),
-		Modes: v.modes(o), Timeout: v.timeout(o.name), Bounds: v.opts.Bounds,
+		Effects: v.effects(o), Timeout: v.timeout(o.name), Bounds: v.opts.Bounds,
 	}
 	if string(spec.Output) == "null" {
 		spec.Output = nil
@@ -236,9 +237,9 @@ func objectSchema(schema json.RawMessage) json.RawMessage {
 	return json.RawMessage(`{"type":"object"` + rest)
 }
 
-// modes are the gates that a tool may run in: what the operator says, or else what the
-// server says if it is trusted. A tool of which nobody says that it only reads is a write.
-func (v *Server) modes(o *offered) []toolyard.Mode {
+// effects returns the effects of a tool: those that the operator sets or, if the server is
+// trusted, those that it declares.
+func (v *Server) effects(o *offered) toolyard.Effects {
 	effect, said := v.opts.Effects[o.name]
 	if !said {
 		effect, said = v.opts.Effects["*"]
@@ -247,7 +248,7 @@ func (v *Server) modes(o *offered) []toolyard.Mode {
 	if effect == toolyard.Read || !said && v.opts.Trust && hint {
 		return toolyard.ReadOnly
 	}
-	return nil
+	return ""
 }
 
 // withoutPromises leaves out the annotations by which a tool seems safer than one of which
@@ -266,7 +267,7 @@ func withoutPromises(extra map[string]json.RawMessage) map[string]json.RawMessag
 		if len(b) > 1 {
 			b = append(b, ',')
 		}
-		b = append(append(toolyard.AppendJSONString(b, key), ':'), value...)
+		b = append(append(jsonobject.AppendString(b, key), ':'), value...)
 	}
 	extra = maps.Clone(extra)
 	if extra["annotations"] = append(b, '}'); len(b) == 1 {

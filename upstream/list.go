@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
@@ -100,7 +101,7 @@ func (s *session) list(ctx context.Context, method, key string) (items []json.Ra
 			return nil, errors.New("its pages do not end")
 		}
 		seen[cursor] = true
-		params = toolyard.AppendJSONString([]byte(`"cursor":`), cursor)
+		params = jsonobject.AppendString([]byte(`"cursor":`), cursor)
 	}
 	return nil, fmt.Errorf("there are more than %d pages", maxPages)
 }

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
@@ -158,7 +158,7 @@ func appendMessage(b []byte, id int64, method string, params []byte) []byte {
 	if id != 0 {
 		b = append(strconv.AppendInt(append(b, `"id":`...), id, 10), ',')
 	}
-	b = toolyard.AppendJSONString(append(b, `"method":`...), method)
+	b = jsonobject.AppendString(append(b, `"method":`...), method)
 	if len(params) > 0 {
 		b = append(append(append(b, `,"params":{`...), params...), '}')
 	}
@@ -173,5 +173,5 @@ func appendAnswer(b []byte, id, result json.RawMessage, refusal *rpcError) []byt
 		return append(append(append(b, `,"result":`...), result...), '}')
 	}
 	b = strconv.AppendInt(append(b, `,"error":{"code":`...), refusal.Code, 10)
-	return append(toolyard.AppendJSONString(append(b, `,"message":`...), refusal.Message), "}}"...)
+	return append(jsonobject.AppendString(append(b, `,"message":`...), refusal.Message), "}}"...)
 }

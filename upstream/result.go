@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
@@ -101,7 +102,7 @@ func redactTexts(raw json.RawMessage, redact func(string) string) json.RawMessag
 		}
 		if s, ok := strictjson.String(raw[i : end+1]); ok {
 			if clean := redact(s); clean != s {
-				out = toolyard.AppendJSONString(append(out, raw[kept:i]...), clean)
+				out = jsonobject.AppendString(append(out, raw[kept:i]...), clean)
 				kept = end + 1
 			}
 		}
@@ -199,7 +200,7 @@ func withoutHop(raw json.RawMessage) json.RawMessage {
 		if len(left) > 0 {
 			left = append(left, ',')
 		}
-		left = append(append(toolyard.AppendJSONString(left, key), ':'), value...)
+		left = append(append(jsonobject.AppendString(left, key), ':'), value...)
 	}
 	if !found {
 		return raw

@@ -17,6 +17,8 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/backoff"
+	"github.com/toolyard/toolyard/internal/base/ident"
+	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 	"github.com/toolyard/toolyard/internal/trust/subprocess"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
@@ -105,7 +107,7 @@ type Server struct {
 
 // New makes a source of a server. Nothing is started before Run.
 func New(o Options) (*Server, error) {
-	if err := toolyard.CheckServerID(o.ID); err != nil {
+	if err := ident.CheckServerID(o.ID); err != nil {
 		return nil, err
 	}
 	if (len(o.Command) == 0) == (o.URL == "") {
@@ -393,7 +395,7 @@ func (v *Server) troubles(list []*offered) (problems []toolyard.Problem) {
 				continue
 			}
 			fix := ""
-			if near := toolyard.Nearest(want, names); near != "" {
+			if near := spelling.Nearest(want, names); near != "" {
 				fix = "Did you mean " + untrusted.Quote(near) + "?"
 			}
 			problems = append(problems, v.problem(want, said.key+" names "+want+", which the server does not have", fix))

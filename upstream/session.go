@@ -15,6 +15,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/backoff"
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
@@ -300,7 +301,7 @@ func (s *session) withMeta(r request) []byte {
 		if len(meta) > 0 {
 			meta = append(meta, ',')
 		}
-		meta = append(append(toolyard.AppendJSONString(meta, key), ':'), value...)
+		meta = append(append(jsonobject.AppendString(meta, key), ':'), value...)
 	}
 	if s.modern() {
 		add(metaVersion, []byte(`"`+modernVersion+`"`))
@@ -314,7 +315,7 @@ func (s *session) withMeta(r request) []byte {
 		t := r.call.Trace
 		for _, key := range [][2]string{{"traceparent", t.Parent}, {"tracestate", t.State}, {"baggage", t.Baggage}} {
 			if key[1] != "" {
-				add(key[0], toolyard.AppendJSONString(nil, key[1]))
+				add(key[0], jsonobject.AppendString(nil, key[1]))
 			}
 		}
 		for _, key := range slices.Sorted(maps.Keys(r.call.Meta)) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/callpath"
 	"github.com/toolyard/toolyard/upstream"
 )
 
@@ -207,7 +208,7 @@ func (s *source) call(c *toolyard.Call, name, args string) (*toolyard.Result, er
 	c.Args = json.RawMessage(args)
 	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Second)
 	defer cancel()
-	return toolyard.Run(ctx, c)
+	return callpath.Run(ctx, c)
 }
 
 func (s *source) problem(part string) bool {
@@ -348,7 +349,7 @@ func TestACallThatIsGivenUp(t *testing.T) {
 	s := run(t, upstream.Options{URL: f.URL}).up()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := toolyard.Run(ctx, &toolyard.Call{Tool: s.tool("echo"), Args: json.RawMessage(`{}`)})
+	_, err := callpath.Run(ctx, &toolyard.Call{Tool: s.tool("echo"), Args: json.RawMessage(`{}`)})
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
@@ -501,7 +502,7 @@ func TestResourcesAndPrompts(t *testing.T) {
 		t.Error(uris, s.Prompts(), s.Problems())
 	}
 	read := func(uri string) (*toolyard.Result, error) {
-		return toolyard.Run(t.Context(), &toolyard.Call{Tool: s.Resources()[0].Reader, Args: json.RawMessage(`{"uri":"` + uri + `"}`)})
+		return callpath.Run(t.Context(), &toolyard.Call{Tool: s.Resources()[0].Reader, Args: json.RawMessage(`{"uri":"` + uri + `"}`)})
 	}
 	if res, err := read("resource://data"); err != nil || !strings.Contains(string(res.Raw()), `"text":"x"`) {
 		t.Error(err)
@@ -684,7 +685,7 @@ func TestAChangedToolIsNotCalled(t *testing.T) {
 	f.offer(strings.Replace(echoTool, `"echo"`, `"echo","description":"Evil."`, 1))
 	s.Recheck()
 	s.until("it is withheld", func() bool { return s.tool("echo") == nil })
-	if _, err := toolyard.Run(t.Context(), c); toolyard.AsError(err).Code != toolyard.Unavailable || len(f.got("tools/call")) != 0 {
+	if _, err := callpath.Run(t.Context(), c); toolyard.AsError(err).Code != toolyard.Unavailable || len(f.got("tools/call")) != 0 {
 		t.Error(err)
 	}
 }
@@ -711,7 +712,7 @@ func TestManyFindOutThatASessionIsForgotten(t *testing.T) {
 			if i%2 == 0 {
 				c.ClientCapabilities = json.RawMessage(`{"elicitation":{}}`)
 			}
-			if _, err := toolyard.Run(t.Context(), c); err != nil {
+			if _, err := callpath.Run(t.Context(), c); err != nil {
 				t.Error(err)
 			}
 		})
@@ -789,7 +790,7 @@ func TestASlowCaller(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	_, err := toolyard.Run(ctx, &toolyard.Call{
+	_, err := callpath.Run(ctx, &toolyard.Call{
 		Tool: s.tool("echo"), Args: json.RawMessage(`{}`),
 		OnProgress: func(toolyard.Progress) { <-ctx.Done() },
 	})

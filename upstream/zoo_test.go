@@ -792,7 +792,7 @@ func (c *connected) tool(name string, patience time.Duration) *toolyard.Tool {
 // callTool calls a tool on the path that every call takes.
 func callTool(ctx context.Context, t *toolyard.Tool, text string, deadline time.Duration) (*toolyard.Result, error) {
 	args, _ := json.Marshal(map[string]string{"text": text}) // always has a JSON form
-	path := toolyard.Chain(toolyard.Run, callpath.Recover(), callpath.Cap(256<<10, resultCap), callpath.Validate(deadline), callpath.Deadline(deadline))
+	path := callpath.Chain(callpath.Run, callpath.Recover(), callpath.Cap(256<<10, resultCap), callpath.Validate(deadline), callpath.Deadline(deadline))
 	return path(ctx, &toolyard.Call{ID: "1", Tool: t, Args: args, Mode: toolyard.Write, OnProgress: func(toolyard.Progress) {}})
 }
 

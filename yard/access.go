@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/serve/mcpserver"
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
@@ -57,7 +58,7 @@ func (a *access) isOperator(r *http.Request) bool {
 }
 
 // admit identifies the caller of a request to a gate, and refuses one that may not use it.
-func (a *access) admit(r *http.Request, g *toolyard.Gate) (toolyard.Caller, error) {
+func (a *access) admit(r *http.Request, g *gates.Gate) (toolyard.Caller, error) {
 	caller, err := a.identify(r)
 	if err == nil {
 		err = a.authorize(caller, g)
@@ -66,7 +67,7 @@ func (a *access) admit(r *http.Request, g *toolyard.Gate) (toolyard.Caller, erro
 }
 
 // authorize refuses callers that may not use a gate. With Options.Identify the program decides.
-func (a *access) authorize(c toolyard.Caller, g *toolyard.Gate) error {
+func (a *access) authorize(c toolyard.Caller, g *gates.Gate) error {
 	if a.program != nil {
 		return nil
 	}

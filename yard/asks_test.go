@@ -24,7 +24,7 @@ gates:
 // confirming is a tool that asks before it does something, and how often it ran.
 func confirming() (*toolyard.Tool, *atomic.Int64) {
 	var ran atomic.Int64
-	return toolyard.Define(toolyard.Spec{Name: "confirm", Modes: toolyard.ReadOnly}, func(_ context.Context, c *toolyard.Call, _ struct{}) (*toolyard.Result, error) {
+	return toolyard.Define(toolyard.Spec{Name: "confirm", Effects: toolyard.ReadOnly}, func(_ context.Context, c *toolyard.Call, _ struct{}) (*toolyard.Result, error) {
 		ran.Add(1)
 		if c.RequestState == "" {
 			return toolyard.RawResult(json.RawMessage(`{"resultType":"input_required","requestState":"private","inputRequests":{"sure":{"method":"elicitation/create",` +

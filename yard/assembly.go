@@ -13,6 +13,7 @@ import (
 	"github.com/toolyard/toolyard/internal/callpath"
 	"github.com/toolyard/toolyard/internal/config/settings"
 	"github.com/toolyard/toolyard/internal/control/live"
+	"github.com/toolyard/toolyard/internal/sources/catalog"
 	"github.com/toolyard/toolyard/internal/sources/pin"
 	"github.com/toolyard/toolyard/internal/telemetry"
 	"github.com/toolyard/toolyard/internal/trust/secret"
@@ -82,7 +83,7 @@ func (b *assembler) addSources(a *assembly) {
 		a.goTools = b.opts.Command.Samples
 	}
 	if len(a.goTools) > 0 {
-		a.sources["go"] = toolyard.Static(a.goTools)
+		a.sources["go"] = catalog.Static(a.goTools)
 	}
 }
 
@@ -101,7 +102,7 @@ func (a *assembly) sameSources(b *assembly) bool {
 func (b *assembler) callPath(a *assembly) toolyard.Handler {
 	limits := a.Limits
 	recorders := slices.Concat([]toolyard.Recorder{callpath.Log{Logger: b.log}, b.metrics}, b.enforcement.recorders(), b.opts.Recorders)
-	path := callpath.Path(b.opts.Process.Now, toolyard.Run,
+	path := callpath.Path(b.opts.Process.Now, callpath.Run,
 		callpath.At("record", callpath.Record(b.opts.Process.Now, recorders...)),
 		callpath.At("recover", callpath.Recover()),
 		callpath.At("cap", callpath.Cap(int(limits.Args), 0)),
@@ -110,9 +111,9 @@ func (b *assembler) callPath(a *assembly) toolyard.Handler {
 		callpath.At("admit", callpath.Admit(b.opts.Process.Now, b.enforcement.admission, a.AdmissionRequest)),
 		callpath.At("bound", callpath.Cap(0, int(limits.Result))), // inside admit: a result over the limit fails and is not charged
 		callpath.At("intend", callpath.Intend(recorders...)),
-		callpath.At(toolyard.StepRun, callpath.Deadline(time.Duration(limits.Timeout))),
+		callpath.At(callpath.StepRun, callpath.Deadline(time.Duration(limits.Timeout))),
 	)
-	return toolyard.Chain(path, b.live.Policy(), b.tracer.Policy())
+	return callpath.Chain(path, b.live.Policy(), b.tracer.Policy())
 }
 
 // redactor redacts the secrets of the last assembly.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/config"
 )
 
@@ -66,7 +67,7 @@ func (b *assembler) newProvider(c *config.Source, kind string) (toolyard.Context
 	if !ok {
 		kinds := slices.Sorted(maps.Keys(b.opts.ProviderKinds))
 		message := "unknown kind of context; this binary has: " + strings.Join(kinds, ", ")
-		if near := toolyard.Nearest(kind, kinds); near != "" {
+		if near := spelling.Nearest(kind, kinds); near != "" {
 			message += fmt.Sprintf(" (did you mean %q?)", near)
 		}
 		return nil, config.Faults{c.At(toolyard.Problem{Subject: "context." + kind, Message: message}, "context", kind)}

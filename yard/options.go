@@ -13,6 +13,7 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/config/settings"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
 // DefaultGate is the name of the gate at /mcp.
@@ -29,9 +30,9 @@ type Options struct {
 	Providers     map[string]toolyard.ContextProvider // context for tools, by kind
 	ProviderKinds map[string]ProviderKind             // more kinds of context, which the configuration enables
 
-	ConfigFile string          // empty for none
-	Store      string          // overrides the store of the file; without a file, the configuration is read from it and followed
-	Gates      []toolyard.Gate // gates of the file replace them by name
+	ConfigFile string       // empty for none
+	Store      string       // overrides the store of the file; without a file, the configuration is read from it and followed
+	Gates      []gates.Gate // gates of the file replace them by name
 
 	// Identify authenticates an HTTP request; an error refuses it. The roles viewer and operator
 	// let a caller read and change things in the API and the console. If nil, callers authenticate
@@ -52,10 +53,10 @@ type Process struct {
 
 // Command holds options of command-line programs. Programs that embed a yard seldom need them.
 type Command struct {
-	Samples         []*toolyard.Tool     // tools of a yard that has no others
-	RequireApproval bool                 // require approval of every definition of a server, even of the first
-	SourceNotes     toolyard.SourceNotes // for gates that do not set notes
-	LiveArguments   string               // how much of arguments live observers see: off, shape or full; empty for as much as is recorded
+	Samples         []*toolyard.Tool  // tools of a yard that has no others
+	RequireApproval bool              // require approval of every definition of a server, even of the first
+	SourceNotes     gates.SourceNotes // for gates that do not set notes
+	LiveArguments   string            // how much of arguments live observers see: off, shape or full; empty for as much as is recorded
 
 	// OperatorToken grants the role operator while the yard runs: the way into the console of a
 	// yard without API keys. Empty for none.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/serve/httpapi"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/identity"
@@ -58,7 +59,7 @@ func newStaffWith(t *testing.T, config string, opts yard.Options) *staff {
 	type args struct {
 		Name string `json:"name" minLength:"1"`
 	}
-	greet := toolyard.Define(toolyard.Spec{Name: "greet", Description: "Greets somebody.", Modes: toolyard.ReadOnly, Category: "social"},
+	greet := toolyard.Define(toolyard.Spec{Name: "greet", Description: "Greets somebody.", Effects: toolyard.ReadOnly, Category: "social"},
 		func(_ context.Context, _ *toolyard.Call, in args) (string, error) {
 			return "Hello, " + in.Name + "!", nil
 		})
@@ -589,7 +590,7 @@ func TestChangesHideNothingButKeys(t *testing.T) {
 }
 
 func TestFirstGateByEdit(t *testing.T) {
-	s := newStaffWith(t, "edits: [gates]\n", yard.Options{Gates: []toolyard.Gate{{Name: "mine", Mode: toolyard.Read, RequireAuth: true}}})
+	s := newStaffWith(t, "edits: [gates]\n", yard.Options{Gates: []gates.Gate{{Name: "mine", Mode: toolyard.Read, RequireAuth: true}}})
 	if got, answer := s.ask(t, "operator", "PUT", "/api/v1/gates/mine", `{"mode":"write","callers":"anyone","version":0}`); got != 403 {
 		t.Errorf("the gate of the program: %d %v", got, answer)
 	}

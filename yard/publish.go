@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config/settings"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/serve/httpapi"
 	"github.com/toolyard/toolyard/internal/serve/mcpserver"
 	"github.com/toolyard/toolyard/internal/sources/catalog"
@@ -76,14 +77,14 @@ func (p *publisher) isReady() bool {
 }
 
 // offer returns everything that gates can choose from, with the terms applied.
-func (p *publisher) offer() toolyard.Offer {
+func (p *publisher) offer() catalog.Offer {
 	return p.current.Load().Terms.Apply(p.offerOf(p.catalog.Now()))
 }
 
 // offerOf returns the offer of a generation. Before the first one, these are the tools in Go.
-func (p *publisher) offerOf(g *catalog.Generation) toolyard.Offer {
+func (p *publisher) offerOf(g *catalog.Generation) catalog.Offer {
 	if g.Number == 0 {
-		return toolyard.Offer{Tools: p.current.Load().goTools}
+		return catalog.Offer{Tools: p.current.Load().goTools}
 	}
 	offer := g.Offer
 	offer.Generation = g.Number
@@ -127,7 +128,7 @@ func (p *publisher) updateSnapshot(g *catalog.Generation, problems []toolyard.Pr
 			next.Views = append(next.Views, v)
 		}
 	}
-	slices.SortFunc(next.Views, func(a, b *toolyard.View) int { return cmp.Compare(a.Gate.Name, b.Gate.Name) })
+	slices.SortFunc(next.Views, func(a, b *gates.View) int { return cmp.Compare(a.Gate.Name, b.Gate.Name) })
 	old := p.snapshot.Load()
 	if old != nil && old.Generation == next.Generation && slices.Equal(old.Views, next.Views) && slices.Equal(old.Problems, next.Problems) {
 		return

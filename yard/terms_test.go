@@ -16,13 +16,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/packs/markets"
 	"github.com/toolyard/toolyard/yard"
 )
 
 // declaring is a tool that does nothing and declares metadata.
 func declaring(name, meta string) *toolyard.Tool {
-	spec := toolyard.Spec{Name: name, Modes: toolyard.ReadOnly}
+	spec := toolyard.Spec{Name: name, Effects: toolyard.ReadOnly}
 	var m map[string]json.RawMessage
 	err := json.Unmarshal([]byte(meta), &m)
 	if err == nil {
@@ -184,7 +185,7 @@ func TestProblemsOfTerms(t *testing.T) {
 		t.Error(diff)
 	}
 	steps, err := y.Why("sdk", "up/bare")
-	if err != nil || !slices.ContainsFunc(steps, func(s toolyard.Step) bool {
+	if err != nil || !slices.ContainsFunc(steps, func(s gates.Step) bool {
 		return s.Rule == "surface" && s.Stops && strings.Contains(s.Text, "it has no price, so it is not for execution")
 	}) {
 		t.Errorf("%+v %v", steps, err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/serve"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
 // toolbox lets a tool call other tools and read resources through the gate of its own call.
@@ -16,17 +17,22 @@ type toolbox struct{ *publisher }
 const maxDepth = 8
 
 // Tools implements [toolyard.Toolbox].
-func (b *toolbox) Tools(c *toolyard.Call, server string) ([]toolyard.NamedTool, error) {
+func (b *toolbox) Tools(c *toolyard.Call, server string) ([]*toolyard.Tool, error) {
 	v, err := b.gateView(c)
 	if err != nil {
 		return nil, err
 	}
-	list := slices.Clone(v.Tools)
-	return slices.DeleteFunc(list, func(t toolyard.NamedTool) bool { return t.Server != server || !usable(c, t.Tool) }), nil
+	var list []*toolyard.Tool
+	for _, t := range v.Tools {
+		if t.Server == server && usable(c, t.Tool) {
+			list = append(list, t.Tool)
+		}
+	}
+	return list, nil
 }
 
 // gateView returns the current view of the gate of a call, which a reload may have removed.
-func (b *toolbox) gateView(c *toolyard.Call) (*toolyard.View, error) {
+func (b *toolbox) gateView(c *toolyard.Call) (*gates.View, error) {
 	v, ok := b.server.View(c.Gate)
 	if !ok {
 		return nil, toolyard.Errorf(toolyard.NotFound, "Unknown gate: %s", c.Gate)
@@ -47,7 +53,7 @@ func (b *toolbox) CallTool(ctx context.Context, c *toolyard.Call, server, tool s
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(v.Tools, func(t toolyard.NamedTool) bool { return t.Server == server && t.Tool.Name == tool })
+	i := slices.IndexFunc(v.Tools, func(t gates.NamedTool) bool { return t.Server == server && t.Tool.Name == tool })
 	if i < 0 {
 		return nil, toolyard.Errorf(toolyard.UnknownTool, "Unknown tool: %s", tool)
 	}
@@ -60,7 +66,7 @@ func (b *toolbox) CallTool(ctx context.Context, c *toolyard.Call, server, tool s
 }
 
 // serverView returns the view of the gate of a call if the gate shows the server.
-func (b *toolbox) serverView(c *toolyard.Call, server string) (*toolyard.View, error) {
+func (b *toolbox) serverView(c *toolyard.Call, server string) (*gates.View, error) {
 	v, err := b.gateView(c)
 	if err == nil && (!v.Gate.ShowsServer(server) || !b.hasServer(server)) {
 		return nil, toolyard.Errorf(toolyard.NotFound, "Unknown server: %s", server)

@@ -38,6 +38,7 @@ import (
 	"github.com/toolyard/toolyard/internal/control"
 	"github.com/toolyard/toolyard/internal/control/live"
 	"github.com/toolyard/toolyard/internal/serve"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/serve/httpapi"
 	"github.com/toolyard/toolyard/internal/serve/mcpserver"
 	"github.com/toolyard/toolyard/internal/sources/catalog"
@@ -143,7 +144,7 @@ func (y *Yard) assemble(source *config.Source) error {
 		return err
 	}
 	if a.onlyGoTools() { // no source will add tools later
-		if err := a.CheckTools(toolyard.Offer{Tools: a.goTools}); err != nil {
+		if err := a.CheckTools(catalog.Offer{Tools: a.goTools}); err != nil {
 			return err
 		}
 	}
@@ -211,7 +212,7 @@ func (c controlled) State() control.State {
 
 func (c controlled) Snapshot() *httpapi.Snapshot { return c.snapshot.Load() }
 
-func (c controlled) Offer() toolyard.Offer { return c.offer() }
+func (c controlled) Offer() catalog.Offer { return c.offer() }
 
 func (c controlled) StoreUp() bool { return !c.enforcement.storeDown.Load() }
 
@@ -223,7 +224,7 @@ func (c controlled) Limits(ctx context.Context, keys []string) (map[string]store
 
 func (c controlled) Identify(r *http.Request) (toolyard.Caller, error) { return c.access.identify(r) }
 
-func (c controlled) Authorize(caller toolyard.Caller, g *toolyard.Gate) error {
+func (c controlled) Authorize(caller toolyard.Caller, g *gates.Gate) error {
 	return c.access.authorize(caller, g)
 }
 
@@ -276,7 +277,7 @@ func (y *Yard) Check() error { return y.checkTools(y.current.Load().Settings) }
 func (y *Yard) Problems() []toolyard.Problem { return y.problems() }
 
 // View returns what a gate shows. The empty name is the gate at /mcp.
-func (y *Yard) View(gate string) (*toolyard.View, bool) { return y.control.View(gate) }
+func (y *Yard) View(gate string) (*gates.View, bool) { return y.control.View(gate) }
 
 // Gates returns the names of the gates.
 func (y *Yard) Gates() []string { return y.server.Gates() }
@@ -292,7 +293,7 @@ func (y *Yard) Down() []string { return y.control.Down() }
 
 // Why returns every decision about a tool at a gate, in order. The tool is named as the gate
 // shows it, by its own name, or by server/tool.
-func (y *Yard) Why(gate, tool string) ([]toolyard.Step, error) { return y.control.Why(gate, tool) }
+func (y *Yard) Why(gate, tool string) ([]gates.Step, error) { return y.control.Why(gate, tool) }
 
 // Listen returns the address that the configuration sets.
 func (y *Yard) Listen() string { return y.current.Load().Listen }

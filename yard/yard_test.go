@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/sources/pin"
 	"github.com/toolyard/toolyard/internal/trust/identity"
 	"github.com/toolyard/toolyard/packs/basics"
@@ -154,7 +155,7 @@ func TestSlowBodyOfAnEmbeddedYard(t *testing.T) {
 }
 
 func TestCallTakesTheCallPath(t *testing.T) {
-	y := start(t, yard.Options{Tools: basics.Tools(), Gates: []toolyard.Gate{{Name: "chat", Mode: toolyard.Read}}})
+	y := start(t, yard.Options{Tools: basics.Tools(), Gates: []gates.Gate{{Name: "chat", Mode: toolyard.Read}}})
 	res, err := y.Call(t.Context(), "", toolyard.Caller{ID: "ann"}, "hello", json.RawMessage(`{"name":"Ann"}`))
 	if err != nil || res.Content[0] != toolyard.Text("Hello, Ann!") {
 		t.Error(res, err)
@@ -237,7 +238,7 @@ func TestMetricsAskWhenGatesDo(t *testing.T) {
 		{true, "Bearer sees", 200},
 		{true, "Bearer does", 200},
 	} {
-		y := start(t, yard.Options{Tools: basics.Tools(), Identify: identify, Gates: []toolyard.Gate{
+		y := start(t, yard.Options{Tools: basics.Tools(), Identify: identify, Gates: []gates.Gate{
 			{Name: "a", Mode: toolyard.Read}, {Name: "b", Mode: toolyard.Read, RequireAuth: tt.known},
 		}})
 		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/metrics", nil)
@@ -352,7 +353,7 @@ func TestTheConfigurationShapesTheLog(t *testing.T) {
 }
 
 func ExampleNew() {
-	hello := toolyard.Define(toolyard.Spec{Name: "hello", Modes: toolyard.ReadOnly},
+	hello := toolyard.Define(toolyard.Spec{Name: "hello", Effects: toolyard.ReadOnly},
 		func(_ context.Context, _ *toolyard.Call, in struct {
 			Name string `json:"name"`
 		},

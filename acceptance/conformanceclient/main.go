@@ -129,7 +129,7 @@ func converse(ctx context.Context, id string, p plan) (*toolyard.Result, error) 
 	c := &toolyard.Call{ID: id, Tool: p.tool, Args: p.args, ClientCapabilities: json.RawMessage(`{"elicitation":{"form":{}}}`)}
 	for range 10 {
 		calling, cancel := context.WithTimeout(ctx, upstream.DefaultTimeout)
-		res, err := toolyard.Run(calling, c)
+		res, err := c.Tool.Run(calling, c)
 		cancel()
 		if err != nil || !res.InputRequired() {
 			return res, err

@@ -35,11 +35,11 @@ func catalogTools(n int) []*toolyard.Tool {
 	for i := range n {
 		deed, thing, way := deeds[i%len(deeds)], things[i/len(deeds)%len(things)], ways[i/len(deeds)/len(things)%len(ways)]
 		spec := toolyard.Spec{
-			Name: deed + "_" + thing + way, Category: thing, Modes: toolyard.ReadOnly,
+			Name: deed + "_" + thing + way, Category: thing, Effects: toolyard.ReadOnly,
 			Description: fmt.Sprintf("Takes a %s and does what its name says: %s. It returns the identifier that it was given.", thing, deed),
 		}
 		if i%4 == 0 {
-			spec.Modes = nil
+			spec.Effects = ""
 		}
 		tools = append(tools, toolyard.Define(spec, run))
 	}

@@ -35,10 +35,10 @@ func contractTools(notes string) []*toolyard.Tool {
 		return map[string]string{"call": c.ID, "nonce": rand.Text()}, nil
 	}
 	return []*toolyard.Tool{
-		toolyard.Define(toolyard.Spec{Name: "note_read", Description: "Notes its runs, and reads.", Modes: toolyard.ReadOnly}, run),
+		toolyard.Define(toolyard.Spec{Name: "note_read", Description: "Notes its runs, and reads.", Effects: toolyard.ReadOnly}, run),
 		toolyard.Define(toolyard.Spec{Name: "note_write", Description: "Notes its runs, and writes."}, run),
-		toolyard.Define(toolyard.Spec{Name: "note_free", Description: "Notes its runs, and costs nothing.", Modes: toolyard.ReadOnly}, run),
-		toolyard.Define(toolyard.Spec{Name: "note_paced", Description: "Notes its runs, and is limited.", Modes: toolyard.ReadOnly}, run),
+		toolyard.Define(toolyard.Spec{Name: "note_free", Description: "Notes its runs, and costs nothing.", Effects: toolyard.ReadOnly}, run),
+		toolyard.Define(toolyard.Spec{Name: "note_paced", Description: "Notes its runs, and is limited.", Effects: toolyard.ReadOnly}, run),
 	}
 }
 

@@ -37,7 +37,7 @@ func (l *library) Run(ctx context.Context, publish func([]*toolyard.Tool)) error
 
 // reader is a tool that reads: it returns a document, which MCP has a form for.
 func reader[In any](name string, read func(*toolyard.Call, In) (any, error)) *toolyard.Tool {
-	return toolyard.Define(toolyard.Spec{Name: name, Modes: toolyard.ReadOnly},
+	return toolyard.Define(toolyard.Spec{Name: name, Effects: toolyard.ReadOnly},
 		func(_ context.Context, c *toolyard.Call, in In) (*toolyard.Result, error) {
 			document, err := read(c, in)
 			if res, ok := document.(*toolyard.Result); ok || err != nil {

@@ -60,7 +60,7 @@ type docs struct{}
 
 // Run implements toolyard.Source.
 func (docs) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
-	publish([]*toolyard.Tool{toolyard.Define(toolyard.Spec{Name: "search", Server: "docs", Description: "Searches the documents.", Modes: toolyard.ReadOnly},
+	publish([]*toolyard.Tool{toolyard.Define(toolyard.Spec{Name: "search", Server: "docs", Description: "Searches the documents.", Effects: toolyard.ReadOnly},
 		func(_ context.Context, _ *toolyard.Call, in struct {
 			Text string `json:"text"`
 		},
@@ -73,7 +73,7 @@ func (docs) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
 
 // Resources implements toolyard.ResourceProvider.
 func (docs) Resources() []*toolyard.Resource {
-	reader := toolyard.Define(toolyard.Spec{Name: "resources.read", Server: "docs", Modes: toolyard.ReadOnly},
+	reader := toolyard.Define(toolyard.Spec{Name: "resources.read", Server: "docs", Effects: toolyard.ReadOnly},
 		func(context.Context, *toolyard.Call, struct {
 			URI string `json:"uri"`
 		},
@@ -94,7 +94,7 @@ func newChanging() *changing { return &changing{make(chan struct{})} }
 // Run implements toolyard.Source.
 func (s *changing) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
 	for i := 0; ; i++ {
-		publish([]*toolyard.Tool{toolyard.Define(toolyard.Spec{Name: fmt.Sprint("changing_", i), Description: "Is replaced by a flip.", Modes: toolyard.ReadOnly},
+		publish([]*toolyard.Tool{toolyard.Define(toolyard.Spec{Name: fmt.Sprint("changing_", i), Description: "Is replaced by a flip.", Effects: toolyard.ReadOnly},
 			func(context.Context, *toolyard.Call, struct{}) (int, error) { return i, nil })})
 		select {
 		case <-s.flips:
@@ -118,7 +118,7 @@ func manyTools(n int) []*toolyard.Tool {
 			Name:        fmt.Sprintf("search_collection_%05d", i),
 			Title:       fmt.Sprintf("Search collection %d", i),
 			Description: "Searches one collection of documents and returns the best matches, with a title, a link and a short excerpt of each.",
-			Category:    "search", Modes: toolyard.ReadOnly,
+			Category:    "search", Effects: toolyard.ReadOnly,
 		}, func(_ context.Context, _ *toolyard.Call, in args) (string, error) { return in.Query, nil }))
 	}
 	return tools

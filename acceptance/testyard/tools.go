@@ -57,7 +57,7 @@ func acceptanceTools(extra *changing) []*toolyard.Tool {
 	}
 	return []*toolyard.Tool{
 		toolyard.Define(toolyard.Spec{
-			Name: "fetch_recent_bars", Category: "market_data", Modes: toolyard.ReadOnly,
+			Name: "fetch_recent_bars", Category: "market_data", Effects: toolyard.ReadOnly,
 			Description: "Get recent price bars of a perp.", Hint: "Use to read recent price action before deciding to trade",
 		}, func(_ context.Context, _ *toolyard.Call, in barArgs) (any, error) {
 			return map[string]int{"bars": in.Lookback}, nil
@@ -70,21 +70,21 @@ func acceptanceTools(extra *changing) []*toolyard.Tool {
 				}
 				return b.Order(), nil
 			}),
-		toolyard.Define(toolyard.Spec{Name: "dump_context", Description: "Tells what a call knows.", Category: "introspection", Modes: toolyard.ReadOnly},
+		toolyard.Define(toolyard.Spec{Name: "dump_context", Description: "Tells what a call knows.", Category: "introspection", Effects: toolyard.ReadOnly},
 			func(_ context.Context, c *toolyard.Call, _ struct{}) (any, error) {
 				_, ok := toolyard.Client[broker](c)
 				return map[string]any{"mode": c.Mode, "gate": c.Gate, "broker": ok, "orders": theBroker.orders.Load(), "caller": c.Caller.ID}, nil
 			}),
 		toolyard.Define(toolyard.Spec{Name: "score", Description: "Returns a score, good or bad."},
 			func(_ context.Context, _ *toolyard.Call, in scoreArgs) (risk, error) { return risk(in), nil }),
-		toolyard.Define(toolyard.Spec{Name: "divide", Description: "Divides, and fails for zero.", Modes: toolyard.ReadOnly},
+		toolyard.Define(toolyard.Spec{Name: "divide", Description: "Divides, and fails for zero.", Effects: toolyard.ReadOnly},
 			func(_ context.Context, _ *toolyard.Call, in divideArgs) (quotient, error) {
 				if in.Divisor == 0 {
 					return quotient{}, errors.New("division by zero")
 				}
 				return quotient{in.Dividend / in.Divisor}, nil
 			}),
-		toolyard.Define(toolyard.Spec{Name: "sleep", Description: "Sleeps.", Modes: toolyard.ReadOnly},
+		toolyard.Define(toolyard.Spec{Name: "sleep", Description: "Sleeps.", Effects: toolyard.ReadOnly},
 			func(ctx context.Context, _ *toolyard.Call, in sleepArgs) (string, error) {
 				select {
 				case <-time.After(time.Duration(in.MS) * time.Millisecond):
@@ -96,12 +96,12 @@ func acceptanceTools(extra *changing) []*toolyard.Tool {
 					return "", ctx.Err()
 				}
 			}),
-		toolyard.Define(toolyard.Spec{Name: "log_id", Description: "Logs a line.", Modes: toolyard.ReadOnly},
+		toolyard.Define(toolyard.Spec{Name: "log_id", Description: "Logs a line.", Effects: toolyard.ReadOnly},
 			func(_ context.Context, c *toolyard.Call, in echoArgs) (string, error) {
 				c.Logger().Info("inside", "text", in.Text)
 				return in.Text, nil
 			}),
-		toolyard.Define(toolyard.Spec{Name: "echo", Description: "Returns its text.", Modes: toolyard.ReadOnly},
+		toolyard.Define(toolyard.Spec{Name: "echo", Description: "Returns its text.", Effects: toolyard.ReadOnly},
 			func(_ context.Context, _ *toolyard.Call, in echoArgs) (string, error) { return in.Text, nil }),
 		plain("throw", "Fails with boom.", func(context.Context, *toolyard.Call) (any, error) { return nil, errors.New("boom") }),
 		plain("crash", "Panics.", func(context.Context, *toolyard.Call) (any, error) { panic("crash") }),

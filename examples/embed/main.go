@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-var now = toolyard.Define(toolyard.Spec{Name: "now", Description: "Tells the time.", Modes: toolyard.ReadOnly},
+var now = toolyard.Define(toolyard.Spec{Name: "now", Description: "Tells the time.", Effects: toolyard.ReadOnly},
 	func(_ context.Context, call *toolyard.Call, _ struct{}) (string, error) {
 		return call.AsOf.Format(time.Kitchen), nil
 	})

@@ -22,6 +22,6 @@ func greet(_ context.Context, _ *toolyard.Call, in args) (greetings []string, _ 
 }
 
 func main() {
-	spec := toolyard.Spec{Name: "greet", Description: "Greets somebody by name.", Modes: toolyard.ReadOnly}
+	spec := toolyard.Spec{Name: "greet", Description: "Greets somebody by name.", Effects: toolyard.ReadOnly}
 	cli.Main(yard.Options{Tools: []*toolyard.Tool{toolyard.Define(spec, greet)}})
 }

@@ -99,7 +99,7 @@ const (
 func TestRisk(t *testing.T) {
 	tool := load(t)
 	if !slices.Equal(tool.Contexts, []string{"hyperliquid"}) || !tool.AllowedIn(toolyard.Read) {
-		t.Errorf("it needs %q in %v", tool.Contexts, tool.Modes)
+		t.Errorf("it needs %q in %v", tool.Contexts, tool.Effects)
 	}
 	none := []string{}
 	tests := map[string]struct {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
 )
 
 const (
@@ -91,7 +92,7 @@ func isInjected(name string, injected map[string]string) bool {
 // join builds an object from members and injected values.
 func join(kept [][]byte, values map[string]json.RawMessage) json.RawMessage {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		kept = append(kept, append(append(toolyard.AppendJSONString(nil, name), ':'), values[name]...))
+		kept = append(kept, append(append(jsonobject.AppendString(nil, name), ':'), values[name]...))
 	}
 	return slices.Concat([]byte{'{'}, bytes.Join(kept, []byte{','}), []byte{'}'})
 }

@@ -14,6 +14,13 @@ type Step struct {
 	policy toolyard.Policy
 }
 
+// The steps at which the tool of a call starts to run and has returned. The call is settled
+// after StepRan.
+const (
+	StepRun = "run" // [toolyard.Call.Ran] looks for it
+	StepRan = "ran"
+)
+
 // At gives a policy its name.
 func At(name string, p toolyard.Policy) Step { return Step{name, p} }
 
@@ -28,26 +35,12 @@ func Path(now func() time.Time, run toolyard.Handler, steps ...Step) toolyard.Ha
 
 func marked(now func() time.Time, name string, last bool, next toolyard.Handler) toolyard.Handler {
 	return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
-		mark(c, name, now())
+		c.Mark(name, now())
 		if !last {
 			return next(ctx, c)
 		}
 		res, err := next(ctx, c)
-		mark(c, toolyard.StepRan, now())
+		c.Mark(StepRan, now())
 		return res, err
 	}
-}
-
-// marks is how many marks a call has room for from the beginning.
-const marks = 12
-
-// mark notes that a call came somewhere. The first mark is where the others are counted from.
-func mark(c *toolyard.Call, name string, at time.Time) {
-	if c.Marks == nil {
-		c.Marks = make([]toolyard.Mark, 0, marks)
-	}
-	if c.Start.IsZero() {
-		c.Start = at
-	}
-	c.Marks = append(c.Marks, toolyard.Mark{Step: name, At: at.Sub(c.Start)})
 }

@@ -35,7 +35,7 @@ func call(t *testing.T, tool *toolyard.Tool, rawArgs string, policies ...toolyar
 
 func callIn(ctx context.Context, tool *toolyard.Tool, rawArgs string, policies ...toolyard.Policy) (*toolyard.Result, *toolyard.Error) {
 	c := &toolyard.Call{ID: "c1", Tool: tool, Args: json.RawMessage(rawArgs), Caller: toolyard.Caller{ID: "ann"}}
-	res, err := toolyard.Chain(toolyard.Run, policies...)(ctx, c)
+	res, err := callpath.Chain(callpath.Run, policies...)(ctx, c)
 	if err != nil {
 		return nil, toolyard.AsError(err)
 	}
@@ -67,7 +67,7 @@ func TestRecordHearsOfEverything(t *testing.T) {
 		intents int
 		code    toolyard.Code
 	}{
-		"read":           {spec: toolyard.Spec{Modes: toolyard.ReadOnly}, ran: true, code: "OK"},
+		"read":           {spec: toolyard.Spec{Effects: toolyard.ReadOnly}, ran: true, code: "OK"},
 		"write":          {ran: true, intents: 1, code: "OK"},
 		"refused":        {args: `{"n":10}`, code: toolyard.Invalid},
 		"not recordable": {refuse: errors.New("disk full"), intents: 1, code: toolyard.Unavailable},

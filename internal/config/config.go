@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/spelling"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
 // File is the name that is looked for when none is given.
@@ -114,13 +116,13 @@ type Toolset struct {
 
 // Gate is one way in.
 type Gate struct {
-	Mode    toolyard.Mode        `json:"mode" enum:"read,write" doc:"Whether callers may only read, or also change things."`
-	Surface toolyard.Surface     `json:"surface" default:"both" enum:"answer,execute,both" doc:"What the tools are for: composing answers, or paid execution."`
-	Toolset string               `json:"toolset,omitempty" minLength:"1" doc:"The toolset that callers see; all tools when empty."`
-	Naming  toolyard.Naming      `json:"naming" default:"mcp" enum:"mcp,plain,dotted,client" doc:"How names are written."`
-	Notes   toolyard.SourceNotes `json:"notes,omitempty" enum:"off,relative,absolute" doc:"Whether descriptions say which file a TypeScript tool is made from. Off over HTTP and relative on standard input and output when it is not said."`
-	Callers string               `json:"callers,omitempty" enum:"anyone,keys" doc:"Who may enter: anyone, which is so on loopback if it is not said, or those with an API key (toolyard keys)."`
-	Errors  toolyard.ErrorStyle  `json:"errors" default:"result" enum:"result,protocol" doc:"Whether failures are results that a model can read, or JSON-RPC errors."`
+	Mode    toolyard.Mode     `json:"mode" enum:"read,write" doc:"Whether callers may only read, or also change things."`
+	Surface toolyard.Surface  `json:"surface" default:"both" enum:"answer,execute,both" doc:"What the tools are for: composing answers, or paid execution."`
+	Toolset string            `json:"toolset,omitempty" minLength:"1" doc:"The toolset that callers see; all tools when empty."`
+	Naming  gates.Naming      `json:"naming" default:"mcp" enum:"mcp,plain,dotted,client" doc:"How names are written."`
+	Notes   gates.SourceNotes `json:"notes,omitempty" enum:"off,relative,absolute" doc:"Whether descriptions say which file a TypeScript tool is made from. Off over HTTP and relative on standard input and output when it is not said."`
+	Callers string            `json:"callers,omitempty" enum:"anyone,keys" doc:"Who may enter: anyone, which is so on loopback if it is not said, or those with an API key (toolyard keys)."`
+	Errors  gates.ErrorStyle  `json:"errors" default:"result" enum:"result,protocol" doc:"Whether failures are results that a model can read, or JSON-RPC errors."`
 }
 
 // Duration is a time.Duration that is written as 30s or 1m30s.
@@ -281,7 +283,7 @@ func (c *Config) check() (issues []toolyard.Issue) {
 
 // near suggests a name that may have been meant.
 func near(name string, names []string) string {
-	if near := toolyard.Nearest(name, names); near != "" {
+	if near := spelling.Nearest(name, names); near != "" {
 		return fmt.Sprintf(" (did you mean %s?)", near)
 	}
 	return ""

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
 // Editable is a part of the configuration that may be changed while it runs.
@@ -76,7 +77,7 @@ func (s *Source) With(e *Edits) (*Source, error) {
 	}
 	if slices.Contains(c.Edits, EditGates) && len(e.Gates) > 0 {
 		if len(c.Gates) == 0 { // the gate that there is without any stays
-			c.Gates = map[string]Gate{DefaultGate: {Mode: toolyard.Write, Surface: toolyard.Both, Naming: toolyard.NamingMCP, Errors: toolyard.ErrorsAsResults}}
+			c.Gates = map[string]Gate{DefaultGate: {Mode: toolyard.Write, Surface: toolyard.Both, Naming: gates.NamingMCP, Errors: gates.ErrorsAsResults}}
 		}
 		c.Gates = merged(c.Gates, e.Gates)
 	}
@@ -89,16 +90,16 @@ func (s *Source) With(e *Edits) (*Source, error) {
 }
 
 // Set is the toolset as gates use it.
-func (t Toolset) Set(name string) *toolyard.Toolset {
-	s := &toolyard.Toolset{Name: name, Tools: t.Tools}
+func (t Toolset) Set(name string) *gates.Toolset {
+	s := &gates.Toolset{Name: name, Tools: t.Tools}
 	for _, p := range t.Servers {
-		s.Servers = append(s.Servers, toolyard.ServerPick(p))
+		s.Servers = append(s.Servers, gates.ServerPick(p))
 	}
 	return s
 }
 
 // NewToolset is the configuration of a toolset.
-func NewToolset(s toolyard.Toolset) Toolset {
+func NewToolset(s gates.Toolset) Toolset {
 	t := Toolset{Tools: s.Tools}
 	for _, p := range s.Servers {
 		t.Servers = append(t.Servers, Pick(p))

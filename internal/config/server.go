@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
@@ -102,7 +103,7 @@ type adder func(message string, steps ...string)
 func (c *Config) checkServers(add adder) {
 	looks := make(map[string]string)
 	for _, id := range slices.Sorted(maps.Keys(c.Servers)) {
-		if err := toolyard.CheckServerID(id); err != nil {
+		if err := ident.CheckServerID(id); err != nil {
 			add(err.Error(), "servers", id)
 		} else if other := looks[untrusted.Skeleton(id)]; other != "" {
 			add("looks like "+other+"; people would take one for the other", "servers", id)

@@ -13,8 +13,10 @@ import (
 	"github.com/toolyard/toolyard/internal/admission"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/config/settings"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/serve/httpapi"
 	"github.com/toolyard/toolyard/internal/serve/mcpserver"
+	"github.com/toolyard/toolyard/internal/sources/catalog"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/upstream"
 )
@@ -29,7 +31,7 @@ type State struct {
 type Yard interface {
 	State() State
 	Snapshot() *httpapi.Snapshot
-	Offer() toolyard.Offer // all tools, with the terms applied
+	Offer() catalog.Offer // all tools, with the terms applied
 	StoreUp() bool
 	// Limits returns the state of limits that replicas share, by key.
 	Limits(ctx context.Context, keys []string) (map[string]store.PaceState, error)
@@ -39,7 +41,7 @@ type Yard interface {
 	// Identify returns the caller that sent a request.
 	Identify(r *http.Request) (toolyard.Caller, error)
 	// Authorize refuses callers that may not use a gate.
-	Authorize(c toolyard.Caller, g *toolyard.Gate) error
+	Authorize(c toolyard.Caller, g *gates.Gate) error
 }
 
 // Options are the fixed parts of a yard.
@@ -92,7 +94,7 @@ func (c *Control) Config() *config.Config { return c.yard.State().Config }
 func (c *Control) Snapshot() *httpapi.Snapshot { return c.yard.Snapshot() }
 
 // Gates returns the gates in effect.
-func (c *Control) Gates() []*toolyard.Gate { return c.yard.State().Gates }
+func (c *Control) Gates() []*gates.Gate { return c.yard.State().Gates }
 
 // GateName resolves the empty name of a gate: the only gate, or else the default one.
 func (c *Control) GateName(name string) string {
@@ -106,7 +108,7 @@ func (c *Control) GateName(name string) string {
 }
 
 // View returns what a gate shows.
-func (c *Control) View(gate string) (*toolyard.View, bool) { return c.opts.MCP.View(c.GateName(gate)) }
+func (c *Control) View(gate string) (*gates.View, bool) { return c.opts.MCP.View(c.GateName(gate)) }
 
 // Down implements [httpapi.Yard].
 func (c *Control) Down() (ids []string) {

@@ -7,6 +7,7 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/config/settings"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/store"
 )
 
@@ -17,7 +18,7 @@ func (c *Control) Edits() (edits *config.Edits, version int64) {
 }
 
 // Try implements [httpapi.Yard].
-func (c *Control) Try(edits *config.Edits, toolset string) (views []*toolyard.View, err error) {
+func (c *Control) Try(edits *config.Edits, toolset string) (views []*gates.View, err error) {
 	next, err := c.yard.State().WithEdits(edits)
 	if err != nil {
 		return nil, err

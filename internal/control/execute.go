@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/serve"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
 // Execute makes a call that was requested through the HTTP API, on the same path as every other
@@ -31,7 +33,7 @@ func (c *Control) Execute(ctx context.Context, r *serve.CallRequest) (outcome se
 
 // unknownTool returns the error for a tool that a gate does not show, with its name at the gate
 // or the most similar one.
-func unknownTool(v *toolyard.View, name string) error {
+func unknownTool(v *gates.View, name string) error {
 	names := make([]string, 0, len(v.Tools))
 	for _, t := range v.Tools {
 		if t.Tool.Name == name {
@@ -40,7 +42,7 @@ func unknownTool(v *toolyard.View, name string) error {
 		names = append(names, t.Name)
 	}
 	message := fmt.Sprintf("Unknown tool %q at the gate %s", name, v.Gate.Name)
-	if near := toolyard.Nearest(name, names); near != "" {
+	if near := spelling.Nearest(name, names); near != "" {
 		return toolyard.Errorf(toolyard.UnknownTool, "%s (did you mean %q?).", message, near)
 	}
 	return toolyard.Errorf(toolyard.UnknownTool, "%s.", message)

@@ -6,20 +6,21 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/spelling"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
 // Explain implements [httpapi.Yard].
-func (c *Control) Explain(server, tool string) []toolyard.Step {
+func (c *Control) Explain(server, tool string) []gates.Step {
 	if s := c.yard.State().Upstreams[server]; s != nil {
 		return s.Explain(tool)
 	}
-	return []toolyard.Step{{Rule: "source", Text: server}}
+	return []gates.Step{{Rule: "source", Text: server}}
 }
 
 // Why returns every decision about a tool at a gate, in order. The tool is named as the gate
 // shows it, by its own name, or by server/tool.
-func (c *Control) Why(gate, tool string) ([]toolyard.Step, error) {
+func (c *Control) Why(gate, tool string) ([]gates.Step, error) {
 	v, ok := c.View(gate)
 	if !ok {
 		return nil, fmt.Errorf("unknown gate %q", gate)
@@ -32,7 +33,7 @@ func (c *Control) Why(gate, tool string) ([]toolyard.Step, error) {
 		if !matches(t.Server, t.Name) {
 			continue
 		}
-		steps := []toolyard.Step{{Rule: "source", Text: t.Origin}}
+		steps := []gates.Step{{Rule: "source", Text: t.Origin}}
 		if s := servers[t.Server]; s != nil {
 			steps = s.Explain(t.Name)
 		}
@@ -53,7 +54,7 @@ func (c *Control) Why(gate, tool string) ([]toolyard.Step, error) {
 	for _, t := range tools {
 		names = append(names, t.Name, v.Gate.Naming.Render(v.Gate.Yard, t.Server, t.Name))
 	}
-	if near := toolyard.Nearest(tool, names); near != "" {
+	if near := spelling.Nearest(tool, names); near != "" {
 		return nil, fmt.Errorf("unknown tool %q (did you mean %q?)", tool, near)
 	}
 	return nil, fmt.Errorf("unknown tool %q", tool)

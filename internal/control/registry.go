@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/control/registry"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/serve/httpapi"
 )
 
@@ -52,7 +53,7 @@ func (c *Control) registryEntries(caller toolyard.Caller, base string) (list []r
 
 // listing is the tools of a server that a gate shows.
 type listing struct {
-	gate  *toolyard.Gate
+	gate  *gates.Gate
 	tools []string
 }
 

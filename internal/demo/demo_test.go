@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/callpath"
 )
 
 // call runs a tool as the platform does, and returns what it answers or why it refuses.
@@ -24,7 +25,7 @@ func call(t *testing.T, tools []*toolyard.Tool, name, args string) string {
 		if err != nil {
 			return err.Error()
 		}
-		res, err := toolyard.Run(context.Background(), &toolyard.Call{Tool: tool, Args: valid, AsOf: time.Date(2026, 11, 16, 9, 0, 0, 0, time.UTC)})
+		res, err := callpath.Run(context.Background(), &toolyard.Call{Tool: tool, Args: valid, AsOf: time.Date(2026, 11, 16, 9, 0, 0, 0, time.UTC)})
 		if err != nil {
 			return err.Error()
 		}

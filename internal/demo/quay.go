@@ -92,7 +92,7 @@ type noticeSent struct {
 }
 
 func noticeSpec() toolyard.Spec {
-	s := spec("send_notice", "Send a notice", "operations", "Sends a notice about a ship to those who must know.", nil)
+	s := spec("send_notice", "Send a notice", "operations", "Sends a notice about a ship to those who must know.", "")
 	s.Limit = toolyard.Limit{PerMinute: 30, Cooldown: 500 * time.Millisecond, Notes: "Name all who are to be told in one call."}
 	s.Latency = toolyard.Fast
 	return s

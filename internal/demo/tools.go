@@ -18,15 +18,15 @@ func Tools() []*toolyard.Tool {
 	q := &quay{}
 	return []*toolyard.Tool{
 		convertUnits, businessDays, portDistance, invoiceTotal, shipSchedule,
-		toolyard.Define(spec("book_berth", "Book a berth", "operations", "Books a berth for a ship, if it is free at that time.", nil), q.book),
+		toolyard.Define(spec("book_berth", "Book a berth", "operations", "Books a berth for a ship, if it is free at that time.", ""), q.book),
 		toolyard.Define(spec("berth_plan", "Berth plan", "operations", "Lists the bookings of the berths, the earliest first.", toolyard.ReadOnly), q.plan),
 		toolyard.Define(noticeSpec(), q.notify),
 	}
 }
 
-func spec(name, title, category, description string, modes []toolyard.Mode) toolyard.Spec {
+func spec(name, title, category, description string, effects toolyard.Effects) toolyard.Spec {
 	return toolyard.Spec{
-		Name: name, Title: title, Category: category, Description: description, Modes: modes,
+		Name: name, Title: title, Category: category, Description: description, Effects: effects,
 		Latency: toolyard.Instant, Origin: "internal/demo",
 	}
 }

@@ -18,14 +18,14 @@ type CallRequest struct {
 	Session string          `json:"session,omitempty" doc:"Session to charge. Default: the account of the caller."`
 	State   string          `json:"state,omitempty" maxLength:"131072" doc:"State that came with the questions."`
 
-	Answers    json.RawMessage         `json:"-"` // to the questions of an earlier outcome, one JSON object by key; nil for none
-	Caller     toolyard.Caller         `json:"-"`
-	Features   json.RawMessage         `json:"-"` // MCP client capabilities; nil for a client that cannot be asked anything
-	Trace      toolyard.Trace          `json:"-"`
-	Meta       toolyard.Meta           `json:"-"` // may hold the session and the idempotency key too
-	OnProgress func(toolyard.Progress) `json:"-"`
-	Log        *slog.Logger            `json:"-"` // nil for the server's logger
-	Parent     *toolyard.Call          `json:"-"` // the call whose tool makes this one; nil for none
+	Answers    json.RawMessage            `json:"-"` // to the questions of an earlier outcome, one JSON object by key; nil for none
+	Caller     toolyard.Caller            `json:"-"`
+	Features   json.RawMessage            `json:"-"` // MCP client capabilities; nil for a client that cannot be asked anything
+	Trace      toolyard.Trace             `json:"-"`
+	Meta       map[string]json.RawMessage `json:"-"` // may hold the session and the idempotency key too
+	OnProgress func(toolyard.Progress)    `json:"-"`
+	Log        *slog.Logger               `json:"-"` // nil for the server's logger
+	Parent     *toolyard.Call             `json:"-"` // the call whose tool makes this one; nil for none
 }
 
 // Elicitation declares the capabilities of a front end that can ask its user questions.

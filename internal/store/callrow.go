@@ -28,7 +28,7 @@ type CallRow struct {
 	Args       json.RawMessage `json:"args,omitempty"`    // as far as the configuration wants them kept
 	Parent     string          `json:"parent,omitempty"`  // the call that this one was made inside of
 	Message    string          `json:"message,omitempty"` // of a failure
-	Marks      []toolyard.Mark `json:"marks,omitempty"`   // when it came to each step of its path, in whole microseconds
+	Marks      []Mark          `json:"marks,omitempty"`   // when it came to each step of its path, in whole microseconds
 }
 
 // purse is what paid for the call, if it cost something.

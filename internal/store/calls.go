@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/ident"
 )
 
 // Bounds on what one question to the record returns.
@@ -156,7 +157,7 @@ func (s *Store) Call(ctx context.Context, id string) (*CallRow, error) {
 	if id != "" {
 		q := CallQuery{ID: id, Limit: 1}
 		within := q
-		if at, ok := toolyard.CallTime(id); ok { // most likely only its day need be looked at
+		if at, ok := ident.CallTime(id); ok { // most likely only its day need be looked at
 			within.Since, within.Until = at, at.Add(time.Millisecond)
 		}
 		list, err := s.Calls(ctx, within)

@@ -32,7 +32,7 @@ func aCall(i int) *CallRow {
 	}
 	if i%5 == 0 {
 		c.Args = []byte(`{"symbol":"string"}`)
-		c.Marks = []toolyard.Mark{{Step: "cap"}, {Step: "run", At: 21 * time.Microsecond}, {Step: "ran", At: time.Duration(i) * time.Millisecond}}
+		c.Marks = []Mark{{Step: "cap"}, {Step: "run", At: 21 * time.Microsecond}, {Step: "ran", At: time.Duration(i) * time.Millisecond}}
 	}
 	if i%7 == 6 {
 		c.Parent = fmt.Sprintf("c%06d", i/7)

@@ -4,8 +4,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/toolyard/toolyard"
 )
 
 // Bounds on the marks of one call.
@@ -14,9 +12,15 @@ const (
 	maxStep  = 32 // bytes of the name of a step
 )
 
+// Mark is the time at which a call reached a step of the call path.
+type Mark struct {
+	Step string        `json:"step"`
+	At   time.Duration `json:"atNs"` // since the start of the call
+}
+
 // formatMarks are marks as they are kept: "cap:0,run:2100", in microseconds. Those that cannot
 // be kept like that are left out.
-func formatMarks(marks []toolyard.Mark) string {
+func formatMarks(marks []Mark) string {
 	var b []byte
 	n := 0
 	for _, m := range marks {
@@ -33,7 +37,7 @@ func formatMarks(marks []toolyard.Mark) string {
 
 // parseMarks reads marks as they are kept. What is not a mark ends them: the rest of the call
 // can be shown without them.
-func parseMarks(text string) (marks []toolyard.Mark) {
+func parseMarks(text string) (marks []Mark) {
 	for len(marks) < maxMarks && text != "" {
 		var item string
 		item, text, _ = strings.Cut(text, ",")
@@ -42,7 +46,7 @@ func parseMarks(text string) (marks []toolyard.Mark) {
 		if err != nil || micros < 0 || micros > maxMicros || !isStep(step) {
 			return marks
 		}
-		marks = append(marks, toolyard.Mark{Step: step, At: time.Duration(micros) * time.Microsecond})
+		marks = append(marks, Mark{Step: step, At: time.Duration(micros) * time.Microsecond})
 	}
 	return marks
 }

@@ -7,13 +7,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/toolyard/toolyard"
 )
 
 func TestMarks(t *testing.T) {
 	us := time.Microsecond
-	for text, want := range map[string][]toolyard.Mark{
+	for text, want := range map[string][]Mark{
 		"":                       nil,
 		"cap:0,inject:12,ran:45": {{Step: "cap"}, {Step: "inject", At: 12 * us}, {Step: "ran", At: 45 * us}},
 		"cap:0,inject":           {{Step: "cap"}},
@@ -27,13 +25,13 @@ func TestMarks(t *testing.T) {
 			t.Errorf("%q: %s", text, diff)
 		}
 	}
-	odd := []toolyard.Mark{{Step: "a,b"}, {Step: "a:b"}, {}, {Step: "late", At: -1}, {Step: strings.Repeat("x", maxStep+1)}, {Step: "run", At: 2999}}
+	odd := []Mark{{Step: "a,b"}, {Step: "a:b"}, {}, {Step: "late", At: -1}, {Step: strings.Repeat("x", maxStep+1)}, {Step: "run", At: 2999}}
 	if got := formatMarks(odd); got != "run:2" {
 		t.Errorf("%q", got)
 	}
-	var many []toolyard.Mark
+	var many []Mark
 	for i := range maxMarks + 5 {
-		many = append(many, toolyard.Mark{Step: fmt.Sprint("s", i), At: time.Duration(i) * us})
+		many = append(many, Mark{Step: fmt.Sprint("s", i), At: time.Duration(i) * us})
 	}
 	if diff := cmp.Diff(many[:maxMarks], parseMarks(formatMarks(many))); diff != "" {
 		t.Error(diff)

@@ -23,7 +23,7 @@ func Tools() []*toolyard.Tool {
 }
 
 func spec(name, description string) toolyard.Spec {
-	return toolyard.Spec{Name: name, Description: description, Category: "basics", Modes: toolyard.ReadOnly, Origin: "packs/basics"}
+	return toolyard.Spec{Name: name, Description: description, Category: "basics", Effects: toolyard.ReadOnly, Origin: "packs/basics"}
 }
 
 type helloArgs struct {

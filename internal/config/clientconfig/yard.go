@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/ident"
 )
 
 // maxID is how long the id of an imported server may be.
@@ -184,7 +184,7 @@ func (t *Translator) id(s *Server) (id string, known bool) {
 
 // ServerID is a name as the id of a server.
 func ServerID(name string) string {
-	if toolyard.CheckServerID(name) == nil && len(name) <= maxID {
+	if ident.CheckServerID(name) == nil && len(name) <= maxID {
 		return name
 	}
 	var b strings.Builder

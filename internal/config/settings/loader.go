@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/store"
 )
 
@@ -32,11 +33,11 @@ type Options struct {
 	Text   []byte // if not nil, parsed instead of the content of File, with a store in memory
 	Getenv func(string) (string, bool)
 
-	Gates         []toolyard.Gate      // of the program; gates of the configuration replace them by name
-	Notes         toolyard.SourceNotes // for gates that do not set it
-	Sources       []string             // names of the program's own sources
-	Providers     []string             // kinds of context that the program provides
-	ProviderKinds []string             // kinds of context that the configuration can enable
+	Gates         []gates.Gate      // of the program; gates of the configuration replace them by name
+	Notes         gates.SourceNotes // for gates that do not set it
+	Sources       []string          // names of the program's own sources
+	Providers     []string          // kinds of context that the program provides
+	ProviderKinds []string          // kinds of context that the configuration can enable
 }
 
 // Loader reads a configuration, and opens the store that it names.

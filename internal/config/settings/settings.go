@@ -9,17 +9,20 @@ import (
 	"slices"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/serve/gates"
+	"github.com/toolyard/toolyard/internal/sources/catalog"
 )
 
 // Settings is a checked configuration and the domain objects made from it. It is immutable.
 type Settings struct {
 	*config.Source // with the overlay applied
 	Overlay        Overlay
-	Gates          []*toolyard.Gate
+	Gates          []*gates.Gate
 	Terms          *Terms
 
-	fileGates []*toolyard.Gate // the gates without the overlay
+	fileGates []*gates.Gate // the gates without the overlay
 	loader    *Loader
 }
 
@@ -53,23 +56,23 @@ func (l *Loader) settings(source *config.Source, o Overlay, old *Settings) (*Set
 
 // gates returns the gates of the program and of the configuration. Without any, there is one
 // gate for all tools.
-func (l *Loader) gates(c *config.Config) []*toolyard.Gate {
-	gates := make(map[string]*toolyard.Gate)
+func (l *Loader) gates(c *config.Config) []*gates.Gate {
+	byName := make(map[string]*gates.Gate)
 	for _, g := range l.opts.Gates {
 		g.Yard = c.Name
-		gates[g.Name] = &g
+		byName[g.Name] = &g
 	}
 	for name, g := range c.Gates {
-		gate := &toolyard.Gate{Name: name, Mode: g.Mode, Surface: g.Surface, Naming: g.Naming, Errors: g.Errors, SourceNotes: cmp.Or(g.Notes, l.opts.Notes), RequireAuth: g.Callers == config.Keys, Yard: c.Name}
+		gate := &gates.Gate{Name: name, Mode: g.Mode, Surface: g.Surface, Naming: g.Naming, Errors: g.Errors, SourceNotes: cmp.Or(g.Notes, l.opts.Notes), RequireAuth: g.Callers == config.Keys, Yard: c.Name}
 		if set, ok := c.Toolsets[g.Toolset]; ok {
 			gate.Toolset = set.Set(g.Toolset)
 		}
-		gates[name] = gate
+		byName[name] = gate
 	}
-	if len(gates) == 0 {
-		return []*toolyard.Gate{{Name: config.DefaultGate, Mode: toolyard.Write, SourceNotes: l.opts.Notes, Yard: c.Name}}
+	if len(byName) == 0 {
+		return []*gates.Gate{{Name: config.DefaultGate, Mode: toolyard.Write, SourceNotes: l.opts.Notes, Yard: c.Name}}
 	}
-	return slices.SortedFunc(maps.Values(gates), func(a, b *toolyard.Gate) int { return cmp.Compare(a.Name, b.Name) })
+	return slices.SortedFunc(maps.Values(byName), func(a, b *gates.Gate) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // checkServers finds toolsets of the file that name unknown servers. A toolset of the overlay
@@ -86,7 +89,7 @@ func (s *Settings) checkServers() error {
 				continue
 			}
 			p := toolyard.Problem{Subject: "toolsets." + name, Message: fmt.Sprintf("unknown server %q", pick.ID), Fix: "Add it under servers."}
-			if near := toolyard.Nearest(pick.ID, known); near != "" {
+			if near := spelling.Nearest(pick.ID, known); near != "" {
 				p.Fix = "Did you mean " + near + "?"
 			}
 			faults = append(faults, s.At(p, "toolsets", name, "servers", fmt.Sprint(i)))
@@ -96,7 +99,7 @@ func (s *Settings) checkServers() error {
 }
 
 // CheckTools finds tools that the toolsets of gates name and the offer lacks.
-func (s *Settings) CheckTools(offer toolyard.Offer) error {
+func (s *Settings) CheckTools(offer catalog.Offer) error {
 	var faults config.Faults
 	offer = s.Terms.Apply(offer)
 	for _, g := range s.Gates {
@@ -137,7 +140,7 @@ func (s *Settings) CheckNext(next *Settings) error {
 
 // Openness returns how much unauthenticated callers may do at some gate: 0 for nothing, 1 for
 // reading, 2 for writing.
-func Openness(gates []*toolyard.Gate) (most int) {
+func Openness(gates []*gates.Gate) (most int) {
 	for _, g := range gates {
 		if !g.RequireAuth {
 			most = max(most, map[toolyard.Mode]int{toolyard.Read: 1, toolyard.Write: 2}[g.Mode])

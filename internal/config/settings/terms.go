@@ -9,7 +9,10 @@ import (
 	"sync"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/sources/catalog"
+	"github.com/toolyard/toolyard/internal/sources/toolterms"
 )
 
 // Terms applies the operator's prices, limits and surfaces to tools from every source. A tool
@@ -25,7 +28,7 @@ type Terms struct {
 
 // adjusted is a tool with terms applied.
 type adjusted struct {
-	terms          toolyard.Terms
+	terms          toolterms.Terms
 	tool           *toolyard.Tool
 	contradictions []string
 }
@@ -41,7 +44,7 @@ func newTerms(c *config.Source, old *Settings, kinds []string, provides func(kin
 }
 
 // termsOf returns the terms that the configuration sets for a tool.
-func (t *Terms) termsOf(tool *toolyard.Tool) (terms toolyard.Terms) {
+func (t *Terms) termsOf(tool *toolyard.Tool) (terms toolterms.Terms) {
 	price, byTool := t.config.ExecuteUSD, t.config.Terms
 	if tool.Server != "" {
 		server := t.config.Servers[tool.Server] // the zero value for a source from Options.Sources
@@ -69,7 +72,7 @@ func (t *Terms) termsOf(tool *toolyard.Tool) (terms toolyard.Terms) {
 }
 
 // Apply returns the offer with the terms applied to its tools.
-func (t *Terms) Apply(offer toolyard.Offer) toolyard.Offer {
+func (t *Terms) Apply(offer catalog.Offer) catalog.Offer {
 	list := t.adjust(offer.Tools)
 	offer.Tools = make([]*toolyard.Tool, 0, len(list))
 	for _, a := range list {
@@ -87,8 +90,8 @@ func (t *Terms) adjust(tools []*toolyard.Tool) []adjusted {
 		terms := t.termsOf(tool)
 		a, ok := t.cache[tool]
 		if !ok || !reflect.DeepEqual(a.terms, terms) {
-			with := tool.With(terms)
-			a = adjusted{terms, with, with.Contradictions()}
+			with := toolterms.Apply(tool, terms)
+			a = adjusted{terms, with, toolterms.Contradictions(&with.Spec)}
 		}
 		cache[tool] = a
 		list = append(list, a)
@@ -157,7 +160,7 @@ func (t *Terms) UnknownTools(server string, known []string) (problems []toolyard
 			continue
 		}
 		p := toolyard.Problem{Source: server, Subject: "terms", Tool: name, Message: fmt.Sprintf("unknown tool %q: %s", name, where)}
-		if near := toolyard.Nearest(name, known); near != "" {
+		if near := spelling.Nearest(name, known); near != "" {
 			p.Fix = "Did you mean " + near + "?"
 		}
 		problems = append(problems, t.config.At(p, append(path, name)...))

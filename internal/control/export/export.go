@@ -37,6 +37,7 @@ import (
 	"strings"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
 // Format is whose function definitions to write.
@@ -73,7 +74,7 @@ var geminiName = regexp.MustCompile(`^[A-Za-z_]`)
 // unless it allows no others than its own, and what every branch requires is required; a
 // property that branches describe differently may be as either says. What is lost is which of
 // them belong together. The gate still checks that, and its answer tells the model.
-func Functions(f Format, tools []toolyard.NamedTool) (json.RawMessage, error) {
+func Functions(f Format, tools []gates.NamedTool) (json.RawMessage, error) {
 	if !slices.Contains(Formats, f) {
 		return nil, toolyard.Errorf(toolyard.Invalid, "There is no format %q: use %s.", f, list(Formats))
 	}
@@ -86,7 +87,7 @@ func Functions(f Format, tools []toolyard.NamedTool) (json.RawMessage, error) {
 		seen[t.Name] = true
 		if f == Gemini && !geminiName.MatchString(t.Name) {
 			return nil, toolyard.Errorf(toolyard.Invalid,
-				"Gemini wants names that begin with a letter or an underscore, and %s does not: rename the tool, or export a gate with the naming %q.", t.Name, toolyard.NamingClient)
+				"Gemini wants names that begin with a letter or an underscore, and %s does not: rename the tool, or export a gate with the naming %q.", t.Name, gates.NamingClient)
 		}
 		schema, err := flatten(t.CallerInput(), rulesOf[f])
 		if err != nil {
@@ -106,7 +107,7 @@ func list(formats []Format) string {
 }
 
 // describe is what a model is told about the tool, as MCP has it.
-func describe(t toolyard.NamedTool) string { return cmp.Or(t.Description, t.Summary) + t.Note }
+func describe(t gates.NamedTool) string { return cmp.Or(t.Description, t.Summary) + t.Note }
 
 // definition is what all formats know of a function.
 type definition struct {

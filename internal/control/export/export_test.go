@@ -15,12 +15,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // bound makes a tool that a gate shows.
-func bound(t rapid.TB, name, description, note, schema string) toolyard.NamedTool {
+func bound(t rapid.TB, name, description, note, schema string) gates.NamedTool {
 	t.Helper()
 	tool, err := toolyard.NewTool(
 		toolyard.Spec{Name: "tool", Description: description, Summary: "A summary.", Input: json.RawMessage(schema)},
@@ -29,7 +30,7 @@ func bound(t rapid.TB, name, description, note, schema string) toolyard.NamedToo
 	if err != nil {
 		t.Fatal(err)
 	}
-	return toolyard.NamedTool{Name: name, Tool: tool, Note: note}
+	return gates.NamedTool{Name: name, Tool: tool, Note: note}
 }
 
 // union is a schema whose branches say what belongs together.
@@ -46,8 +47,8 @@ const union = `{
 	"not": {"required": ["cash"]}
 }`
 
-func tools(t rapid.TB) []toolyard.NamedTool {
-	return []toolyard.NamedTool{
+func tools(t rapid.TB) []gates.NamedTool {
+	return []gates.NamedTool{
 		bound(t, "mcp_github__search", "Finds <code> & more.", "\n\n---\nSource: a.ts", `{"type": "object",
 			"properties": {"query": {"type": "string", "minLength": 1}, "limit": {"anyOf": [{"type": "integer"}, {"type": "null"}]}},
 			"required": ["query"], "additionalProperties": false}`),
@@ -97,12 +98,12 @@ func TestFunctionsRefuses(t *testing.T) {
 	ping := bound(t, "2ping", "", "", `{"type":"object"}`)
 	for _, c := range []struct {
 		format Format
-		tools  []toolyard.NamedTool
+		tools  []gates.NamedTool
 		want   string
 	}{
 		{"yaml", nil, "use openai, anthropic, gemini, ai-sdk"},
-		{OpenAI, []toolyard.NamedTool{ping, ping}, "Two tools are called 2ping"},
-		{Gemini, []toolyard.NamedTool{ping}, "and 2ping does not"},
+		{OpenAI, []gates.NamedTool{ping, ping}, "Two tools are called 2ping"},
+		{Gemini, []gates.NamedTool{ping}, "and 2ping does not"},
 	} {
 		_, err := Functions(c.format, c.tools)
 		e, ok := errors.AsType[*toolyard.Error](err)
@@ -110,7 +111,7 @@ func TestFunctionsRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.format, err, c.want)
 		}
 	}
-	if _, err := Functions(Anthropic, []toolyard.NamedTool{ping}); err != nil {
+	if _, err := Functions(Anthropic, []gates.NamedTool{ping}); err != nil {
 		t.Error(err)
 	}
 }

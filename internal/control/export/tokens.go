@@ -3,7 +3,7 @@ package export
 import (
 	"encoding/json"
 
-	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
 // bytesPerToken is what models' tokens have of JSON, about.
@@ -12,7 +12,7 @@ const bytesPerToken = 4
 // Tokens estimates what the definition of a tool costs in a prompt: the bytes of its name,
 // description and schema as compact JSON, by four. Models count differently, and add words of
 // their own around it; to compare tools and toolsets, it is enough.
-func Tokens(t toolyard.NamedTool) int {
+func Tokens(t gates.NamedTool) int {
 	n := len(`{"name":,"description":,"schema":}`) + quoted(t.Name) + quoted(describe(t)) + compact(t.CallerInput())
 	return (n + bytesPerToken - 1) / bytesPerToken
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve/gates"
+	"github.com/toolyard/toolyard/internal/sources/toolterms"
 )
 
 // Entry is a tool in the catalog.
@@ -26,12 +28,12 @@ type Entry struct {
 	OutputSchema json.RawMessage            `json:"outputSchema,omitempty"`
 	Meta         map[string]json.RawMessage `json:"_meta,omitempty"` // what the tool declares
 
-	toolyard.Effective // what counts of it, under the operator's terms
+	toolterms.Effective // what counts of it, under the operator's terms
 }
 
 // Catalog serves what a gate shows as a JSON array: the default gate, or the one that
 // ?gate= names. Down are the servers that cannot be used now.
-func Catalog(view func(gate string) (*toolyard.View, bool), down func() []string) http.Handler {
+func Catalog(view func(gate string) (*gates.View, bool), down func() []string) http.Handler {
 	var encoded sync.Map // the last page of each gate, by its name
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v, ok := view(r.URL.Query().Get("gate"))
@@ -53,18 +55,18 @@ func Catalog(view func(gate string) (*toolyard.View, bool), down func() []string
 
 // page is an encoded catalog and the view that it shows.
 type page struct {
-	view *toolyard.View
+	view *gates.View
 	down []string
 	json []byte
 }
 
-func encode(v *toolyard.View, down []string) []byte {
+func encode(v *gates.View, down []string) []byte {
 	entries := make([]Entry, 0, len(v.Tools))
 	for _, t := range v.Tools {
 		e := Entry{
 			Name: t.Name, Title: t.Title, Category: t.Category, UIHint: t.Hint, Server: t.Server, Origin: t.Origin,
-			Description: cmp.Or(t.Summary, t.Description), Modes: t.Modes,
-			InputSchema: t.CallerInput(), OutputSchema: t.Output, Meta: t.Declared().AllMeta(), Effective: t.Effective(),
+			Description: cmp.Or(t.Summary, t.Description), Modes: t.Modes(),
+			InputSchema: t.CallerInput(), OutputSchema: t.Output, Meta: t.Declared().AllMeta(), Effective: toolterms.EffectiveOf(&t.Spec),
 		}
 		if t.Server != "" {
 			e.Category, e.Down = "external", slices.Contains(down, t.Server)

@@ -7,23 +7,24 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/control/export"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
 // gateTerms are what is said of a gate.
 type gateTerms struct {
-	Mode    toolyard.Mode        `json:"mode" enum:"read,write"`
-	Surface toolyard.Surface     `json:"surface,omitempty" enum:"answer,execute,both"`
-	Toolset string               `json:"toolset,omitempty" doc:"All tools when it is not said."`
-	Naming  toolyard.Naming      `json:"naming,omitempty" enum:"mcp,plain,dotted,client"`
-	Callers string               `json:"callers,omitempty" enum:"anyone,keys" doc:"As it was when it is not said; a new gate must say it."`
-	Errors  toolyard.ErrorStyle  `json:"errors,omitempty" enum:"result,protocol"`
-	Notes   toolyard.SourceNotes `json:"notes,omitempty" enum:"off,relative,absolute" doc:"Whether descriptions say which file a tool is made from; as it was when it is not said."`
+	Mode    toolyard.Mode     `json:"mode" enum:"read,write"`
+	Surface toolyard.Surface  `json:"surface,omitempty" enum:"answer,execute,both"`
+	Toolset string            `json:"toolset,omitempty" doc:"All tools when it is not said."`
+	Naming  gates.Naming      `json:"naming,omitempty" enum:"mcp,plain,dotted,client"`
+	Callers string            `json:"callers,omitempty" enum:"anyone,keys" doc:"As it was when it is not said; a new gate must say it."`
+	Errors  gates.ErrorStyle  `json:"errors,omitempty" enum:"result,protocol"`
+	Notes   gates.SourceNotes `json:"notes,omitempty" enum:"off,relative,absolute" doc:"Whether descriptions say which file a tool is made from; as it was when it is not said."`
 }
 
 func (t gateTerms) gate() config.Gate {
 	return config.Gate{
-		Mode: t.Mode, Surface: cmp.Or(t.Surface, toolyard.Both), Toolset: t.Toolset, Naming: cmp.Or(t.Naming, toolyard.NamingMCP),
-		Callers: t.Callers, Errors: cmp.Or(t.Errors, toolyard.ErrorsAsResults), Notes: t.Notes,
+		Mode: t.Mode, Surface: cmp.Or(t.Surface, toolyard.Both), Toolset: t.Toolset, Naming: cmp.Or(t.Naming, gates.NamingMCP),
+		Callers: t.Callers, Errors: cmp.Or(t.Errors, gates.ErrorsAsResults), Notes: t.Notes,
 	}
 }
 
@@ -69,7 +70,7 @@ type gatesPage struct {
 	Editable bool       `json:"editable"`
 }
 
-func (a *v1) gateItem(v *toolyard.View, size size, edits *config.Edits, version int64) gateItem {
+func (a *v1) gateItem(v *gates.View, size size, edits *config.Edits, version int64) gateItem {
 	g := v.Gate
 	callers := config.Anyone
 	if g.RequireAuth {
@@ -78,8 +79,8 @@ func (a *v1) gateItem(v *toolyard.View, size size, edits *config.Edits, version 
 	item := gateItem{
 		Name: g.Name, Path: "/mcp/" + g.Name, From: from(edits.Gates, g.Name), Problems: len(v.Problems), Version: version,
 		gateTerms: gateTerms{
-			Mode: g.Mode, Surface: cmp.Or(g.Surface, toolyard.Both), Naming: cmp.Or(g.Naming, toolyard.NamingMCP),
-			Callers: callers, Errors: cmp.Or(g.Errors, toolyard.ErrorsAsResults), Notes: a.Yard.Config().Gates[g.Name].Notes,
+			Mode: g.Mode, Surface: cmp.Or(g.Surface, toolyard.Both), Naming: cmp.Or(g.Naming, gates.NamingMCP),
+			Callers: callers, Errors: cmp.Or(g.Errors, gates.ErrorsAsResults), Notes: a.Yard.Config().Gates[g.Name].Notes,
 		},
 	}
 	if g.Toolset != nil {

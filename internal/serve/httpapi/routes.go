@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission/ledger"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
 // route is one thing that can be asked for: what it is, whom it is for, and who answers. The
@@ -207,7 +207,7 @@ func (a *v1) routesOfGates() []route {
 		},
 		{
 			method: "POST", path: "/toolsets/{name}/preview", id: "previewToolset", summary: "What the gates would show with a toolset, without changing it.",
-			access: viewer, takes: body[toolyard.Toolset]("ToolSelection"), gives: answer[preview]("Preview"), refusals: []int{400, 404, 413}, serve: a.previewToolset,
+			access: viewer, takes: body[gates.Toolset]("ToolSelection"), gives: answer[preview]("Preview"), refusals: []int{400, 404, 413}, serve: a.previewToolset,
 		},
 		{
 			method: "GET", path: "/toolsets/{name}/export", id: "exportToolset", summary: "The tools of a toolset as functions of a model's API.",

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission/ledger"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
@@ -162,12 +163,12 @@ func (a *v1) session(ctx context.Context, c toolyard.Caller, id string, all bool
 }
 
 // executing is the gate for execution with a name, or the first one for no name.
-func (a *v1) executing(name string) (*toolyard.Gate, error) {
-	var gates []*toolyard.Gate
+func (a *v1) executing(name string) (*gates.Gate, error) {
+	var all []*gates.Gate
 	if a.Gates != nil {
-		gates = a.Gates()
+		all = a.Gates()
 	}
-	i := slices.IndexFunc(gates, func(g *toolyard.Gate) bool {
+	i := slices.IndexFunc(all, func(g *gates.Gate) bool {
 		if name == "" {
 			return g.Surface == toolyard.Execute
 		}
@@ -175,7 +176,7 @@ func (a *v1) executing(name string) (*toolyard.Gate, error) {
 	})
 	switch {
 	case i >= 0:
-		return gates[i], nil
+		return all[i], nil
 	case name == "":
 		return nil, notFound("No gate here is for execution.")
 	}

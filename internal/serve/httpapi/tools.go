@@ -11,6 +11,8 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/control/export"
 	"github.com/toolyard/toolyard/internal/control/search"
+	"github.com/toolyard/toolyard/internal/serve/gates"
+	"github.com/toolyard/toolyard/internal/sources/toolterms"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
@@ -66,10 +68,10 @@ type toolDetail struct {
 
 // standing is what became of a tool at a gate.
 type standing struct {
-	Gate    string          `json:"gate"`
-	Name    string          `json:"name" doc:"What the gate calls it."`
-	Visible bool            `json:"visible"`
-	Steps   []toolyard.Step `json:"steps"`
+	Gate    string       `json:"gate"`
+	Name    string       `json:"name" doc:"What the gate calls it."`
+	Visible bool         `json:"visible"`
+	Steps   []gates.Step `json:"steps"`
 }
 
 // maxSummary is how many bytes a summary has in a list.
@@ -80,7 +82,7 @@ type shelf struct {
 	snapshot *Snapshot
 	items    []ToolItem
 	shows    map[string]map[*toolyard.Tool]bool // by gate
-	sizes    map[*toolyard.View]size
+	sizes    map[*gates.View]size
 	index    *search.Index
 }
 
@@ -102,7 +104,7 @@ func (a *v1) shelf() *shelf {
 }
 
 func newShelf(s *Snapshot) *shelf {
-	shelf := &shelf{snapshot: s, shows: make(map[string]map[*toolyard.Tool]bool), sizes: make(map[*toolyard.View]size)}
+	shelf := &shelf{snapshot: s, shows: make(map[string]map[*toolyard.Tool]bool), sizes: make(map[*gates.View]size)}
 	gates := make(map[*toolyard.Tool]int)
 	for _, v := range s.Views {
 		shown := make(map[*toolyard.Tool]bool, len(v.Tools))
@@ -130,11 +132,11 @@ func newShelf(s *Snapshot) *shelf {
 }
 
 func newItem(t *toolyard.Tool) ToolItem {
-	e := t.Effective()
+	e := toolterms.EffectiveOf(&t.Spec)
 	summary := untrusted.Truncate(cmp.Or(t.Summary, t.Description), maxSummary)
 	return ToolItem{
 		Server: t.Server, Name: t.Name, Title: t.Title, Summary: summary, Category: t.Category, Mode: modeOf(t), Surface: e.Surface, Latency: e.Latency,
-		Price: e.ExecuteUSD, RateLimit: e.RateLimit, Tokens: export.Tokens(toolyard.NamedTool{Name: t.Name, Tool: t}), Origin: t.Origin,
+		Price: e.ExecuteUSD, RateLimit: e.RateLimit, Tokens: export.Tokens(gates.NamedTool{Name: t.Name, Tool: t}), Origin: t.Origin,
 	}
 }
 
@@ -148,7 +150,7 @@ func modeOf(t *toolyard.Tool) toolyard.Mode {
 // named are the tools that gates call so.
 func (s *shelf) named(name string, keep func(i int) bool) (hits []search.Hit) {
 	for i, t := range s.snapshot.Tools {
-		if keep(i) && slices.ContainsFunc(s.snapshot.Views, func(v *toolyard.View) bool {
+		if keep(i) && slices.ContainsFunc(s.snapshot.Views, func(v *gates.View) bool {
 			found, ok := v.Lookup(name)
 			return ok && found == t
 		}) {
@@ -288,11 +290,11 @@ func (a *v1) describe(d *toolDetail, shelf *shelf, i int) {
 	d.ToolItem = shelf.items[i]
 	d.Description, d.InputSchema, d.OutputSchema = t.Description, t.Input, t.Output
 	d.Meta, d.Needs, d.File = t.Declared().AllMeta(), t.Contexts, t.File
-	if d.Modes = t.Modes; len(d.Modes) == 0 {
+	if d.Modes = t.Modes(); len(d.Modes) == 0 {
 		d.Modes = []toolyard.Mode{toolyard.Write}
 	}
 	d.Down = t.Server != "" && slices.Contains(a.Yard.Down(), t.Server)
-	steps := []toolyard.Step{{Rule: "source", Text: t.Origin}}
+	steps := []gates.Step{{Rule: "source", Text: t.Origin}}
 	if t.Server != "" {
 		steps = a.Yard.Explain(t.Server, t.Name)
 	}
@@ -314,7 +316,7 @@ func (a *v1) withheld(d *toolDetail, server, name string) bool {
 		return false
 	}
 	steps := a.Yard.Explain(server, name)
-	if slices.ContainsFunc(steps, func(s toolyard.Step) bool { return s.Rule == "definition" && s.Stops }) {
+	if slices.ContainsFunc(steps, func(s gates.Step) bool { return s.Rule == "definition" && s.Stops }) {
 		return false // nobody has seen it, or it is not sound
 	}
 	d.Server, d.Name, d.Withheld, d.Mode = server, name, true, toolyard.Write

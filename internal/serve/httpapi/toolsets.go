@@ -12,13 +12,15 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/control/export"
+	"github.com/toolyard/toolyard/internal/serve/gates"
+	"github.com/toolyard/toolyard/internal/sources/catalog"
 	"github.com/toolyard/toolyard/internal/store"
 )
 
 // toolsetItem is a toolset.
 type toolsetItem struct {
 	Name string `json:"name"`
-	toolyard.Toolset
+	gates.Toolset
 	Gates []string `json:"gates" doc:"That use it."`
 	From  string   `json:"from" enum:"file,api" doc:"Where it is said."`
 	Count int      `json:"count" doc:"How many tools it takes now."`
@@ -34,7 +36,7 @@ type toolsetsPage struct {
 
 // toolsetBody is what a toolset is to be.
 type toolsetBody struct {
-	toolyard.Toolset
+	gates.Toolset
 	Version int64 `json:"version" minimum:"0" doc:"That of the edits that you have seen."`
 }
 
@@ -162,7 +164,7 @@ type size struct {
 	Tokens int `json:"tokens"`
 }
 
-func sizeOf(v *toolyard.View) (s size) {
+func sizeOf(v *gates.View) (s size) {
 	for _, t := range v.Tools {
 		s.Tokens += export.Tokens(t)
 	}
@@ -171,7 +173,7 @@ func sizeOf(v *toolyard.View) (s size) {
 }
 
 func (a *v1) previewToolset(r *request) (*reply, error) {
-	body, err := read[toolyard.Toolset](r, maxPicks)
+	body, err := read[gates.Toolset](r, maxPicks)
 	if err != nil {
 		return nil, err
 	}
@@ -208,15 +210,15 @@ func (a *v1) previewToolset(r *request) (*reply, error) {
 }
 
 // view is what a gate shows now, nil if there is none.
-func (a *v1) view(gate string) *toolyard.View {
+func (a *v1) view(gate string) *gates.View {
 	views := a.Yard.Snapshot().Views
-	if i := slices.IndexFunc(views, func(v *toolyard.View) bool { return v.Gate.Name == gate }); i >= 0 {
+	if i := slices.IndexFunc(views, func(v *gates.View) bool { return v.Gate.Name == gate }); i >= 0 {
 		return views[i]
 	}
 	return nil
 }
 
-func compare(before, after *toolyard.View) gatePreview {
+func compare(before, after *gates.View) gatePreview {
 	p := gatePreview{Gate: after.Gate.Name, After: sizeOf(after), Added: []string{}, Removed: []string{}}
 	had := make(map[string]bool)
 	if before != nil {
@@ -253,15 +255,15 @@ func (a *v1) exportToolset(r *request) (*reply, error) {
 		return a.exportView(r, a.view(name))
 	}
 	s := a.Yard.Snapshot()
-	all := &toolyard.Gate{Name: item.Name, Mode: toolyard.Write, Toolset: &item.Toolset}
-	return a.exportView(r, all.Bind(toolyard.Offer{Tools: s.Tools}, nil))
+	all := &gates.Gate{Name: item.Name, Mode: toolyard.Write, Toolset: &item.Toolset}
+	return a.exportView(r, all.Bind(catalog.Offer{Tools: s.Tools}, nil))
 }
 
 func (a *v1) exportGate(r *request) (*reply, error) {
 	return a.exportView(r, a.view(r.PathValue("name")))
 }
 
-func (a *v1) exportView(r *request, v *toolyard.View) (*reply, error) {
+func (a *v1) exportView(r *request, v *gates.View) (*reply, error) {
 	var names []string
 	for _, f := range export.Formats {
 		names = append(names, string(f))
@@ -311,8 +313,8 @@ func (a *v1) getEdits(r *request) (*reply, error) {
 // editDetail is what a version of the edits says.
 type editDetail struct {
 	editItem
-	Toolsets map[string]toolyard.Toolset `json:"toolsets"`
-	Gates    map[string]gateTerms        `json:"gates"`
+	Toolsets map[string]gates.Toolset `json:"toolsets"`
+	Gates    map[string]gateTerms     `json:"gates"`
 }
 
 func (a *v1) getEdit(r *request) (*reply, error) {
@@ -324,7 +326,7 @@ func (a *v1) getEdit(r *request) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := editDetail{editItem: newEdit(row, current), Toolsets: make(map[string]toolyard.Toolset), Gates: make(map[string]gateTerms)}
+	d := editDetail{editItem: newEdit(row, current), Toolsets: make(map[string]gates.Toolset), Gates: make(map[string]gateTerms)}
 	for name, set := range edits.Toolsets {
 		d.Toolsets[name] = *set.Set(name)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/serve"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/seal"
 )
@@ -34,11 +35,11 @@ type Options struct {
 	Changes   Changes // nil keeps the last ones in memory
 	Live      Live
 	Execute   func(context.Context, *serve.CallRequest) (serve.CallOutcome, error)
-	Gates     func() []*toolyard.Gate // in their order
-	Seal      func() SealKey          // what cookies are sealed with, asked for when the first one is; nil for a new one
-	MaxBody   int64                   // bytes of a body with arguments; 1 MiB when zero
-	Now       func() time.Time        // nil for time.Now
-	Log       *slog.Logger            // nil for none
+	Gates     func() []*gates.Gate // in their order
+	Seal      func() SealKey       // what cookies are sealed with, asked for when the first one is; nil for a new one
+	MaxBody   int64                // bytes of a body with arguments; 1 MiB when zero
+	Now       func() time.Time     // nil for time.Now
+	Log       *slog.Logger         // nil for none
 }
 
 // Calls answers questions about the record of calls.

@@ -20,6 +20,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/toolyard/toolyard/internal/serve/gates"
+
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
@@ -134,7 +136,7 @@ func identify(r *http.Request) (toolyard.Caller, error) {
 	}
 }
 
-var gates = []*toolyard.Gate{
+var testGates = []*gates.Gate{
 	{Name: "chat", Surface: toolyard.Answer},
 	{Name: "dev", Surface: toolyard.Both},
 	{Name: "sdk", Surface: toolyard.Execute},
@@ -149,7 +151,7 @@ func options() httpapi.Options {
 			}
 			return nil
 		},
-		Gates: func() []*toolyard.Gate { return gates }, Execute: execute,
+		Gates: func() []*gates.Gate { return testGates }, Execute: execute,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/store"
 )
 
@@ -20,7 +21,7 @@ type Yard interface {
 	Server(id string) (*ServerDetail, bool)
 	Down() []string // servers that cannot be used now
 	// Explain tells what was decided about a tool of a server before any gate saw it.
-	Explain(server, tool string) []toolyard.Step
+	Explain(server, tool string) []gates.Step
 	Pending(server string) ([]Pending, error)
 	// Waiting are those of them that nobody has judged, by name; none of a server that is down.
 	Waiting(server string) []Waiting
@@ -30,7 +31,7 @@ type Yard interface {
 
 	Edits() (edits *config.Edits, version int64)
 	// Try is what the gates that use a toolset would show with an edit.
-	Try(edits *config.Edits, toolset string) ([]*toolyard.View, error)
+	Try(edits *config.Edits, toolset string) ([]*gates.View, error)
 	// Edit makes edits those that count, if version is that of those that count now.
 	Edit(ctx context.Context, edits *config.Edits, version int64, by, note string) (next int64, err error)
 	Versions(ctx context.Context, limit int) ([]store.VersionRow, error)
@@ -54,7 +55,7 @@ type About struct {
 type Snapshot struct {
 	Generation uint64
 	Tools      []*toolyard.Tool // all, under the operator's terms
-	Views      []*toolyard.View // one for each gate, in the order of their names
+	Views      []*gates.View    // one for each gate, in the order of their names
 	Problems   []toolyard.Problem
 }
 

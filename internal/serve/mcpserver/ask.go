@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
@@ -37,7 +38,7 @@ func (x *exchange) ask(ctx context.Context, asked *inquiry) (json.RawMessage, er
 		if err != nil {
 			return nil, unanswered(ctx, &q, err)
 		}
-		answers = append(append(toolyard.AppendJSONString(answers, q.key), ':'), answer...)
+		answers = append(append(jsonobject.AppendString(answers, q.key), ':'), answer...)
 		answers = append(answers, ',')
 		if len(answers) > maxAnswers {
 			return nil, toolyard.Errorf(toolyard.Failed, "The client's answers have more than %d KiB.", maxAnswers>>10)

@@ -18,7 +18,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/callpath"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/serve/mcpserver"
+	"github.com/toolyard/toolyard/internal/sources/catalog"
 )
 
 // session is a client of the legacy era on stdio.
@@ -176,7 +179,7 @@ func TestAnAnswerIsBounded(t *testing.T) {
 func TestAPersonMayThink(t *testing.T) {
 	for after, want := range map[time.Duration]string{9 * time.Minute: "inner", 11 * time.Minute: "did not answer elicitation/create within 10m0s"} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newOpenServer(toolyard.Offer{Tools: []*toolyard.Tool{raw(toolyard.Spec{Name: "ask"}, asker)}})
+			s := newOpenServer(catalog.Offer{Tools: []*toolyard.Tool{raw(toolyard.Spec{Name: "ask"}, asker)}})
 			c := open(t, s, `{"elicitation":{}}`)
 			c.send(callAsk)
 			question := c.next()
@@ -206,7 +209,7 @@ func TestAGateThatGoesAsksNoMore(t *testing.T) {
 	defer c.close()
 	c.send(callAsk)
 	c.next()
-	s.Publish(nil, toolyard.Offer{}, true)
+	s.Publish(nil, catalog.Offer{}, true)
 	line := c.next()
 	for strings.Contains(line, "notifications/cancelled") {
 		line = c.next()
@@ -249,13 +252,13 @@ func TestTheOfficialClientIsAsked(t *testing.T) {
 // A caller cannot go on with what another one was asked.
 func TestACallIsResumedByItsCaller(t *testing.T) {
 	s := mcpserver.New(mcpserver.Options{
-		Call: toolyard.Run,
-		Admit: func(r *http.Request, _ *toolyard.Gate) (toolyard.Caller, error) {
+		Call: callpath.Run,
+		Admit: func(r *http.Request, _ *gates.Gate) (toolyard.Caller, error) {
 			return toolyard.Caller{ID: r.Header.Get("Who")}, nil
 		},
 	})
 	t.Cleanup(s.Close)
-	s.Publish([]*toolyard.Gate{{Name: "default", Mode: toolyard.Write}}, toolyard.Offer{Tools: []*toolyard.Tool{raw(toolyard.Spec{Name: "count"}, asker)}}, true)
+	s.Publish([]*gates.Gate{{Name: "default", Mode: toolyard.Write}}, catalog.Offer{Tools: []*toolyard.Tool{raw(toolyard.Spec{Name: "count"}, asker)}}, true)
 	h := s.Handler(func(*http.Request) string { return "default" })
 	call := func(who, more string) string {
 		header := maps.Clone(modernHeader)

@@ -19,7 +19,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/callpath"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/serve/mcpserver"
+	"github.com/toolyard/toolyard/internal/sources/catalog"
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
@@ -60,14 +63,14 @@ func (k *keyring) issue(t *testing.T, change func(*identity.Key), scopes ...stri
 func locked(t *testing.T, ring *keyring) (s *mcpserver.Server, reached *atomic.Int64) {
 	t.Helper()
 	reached = new(atomic.Int64)
-	who := toolyard.Define(toolyard.Spec{Name: "who", Modes: toolyard.ReadOnly}, func(_ context.Context, c *toolyard.Call, _ struct{}) (string, error) {
+	who := toolyard.Define(toolyard.Spec{Name: "who", Effects: toolyard.ReadOnly}, func(_ context.Context, c *toolyard.Call, _ struct{}) (string, error) {
 		reached.Add(1)
 		return fmt.Sprintf("%s of %s with %v", c.Caller.ID, c.Caller.Account, c.Caller.Roles), nil
 	})
 	verifier := identity.NewVerifier(ring, time.Now)
 	s = mcpserver.New(mcpserver.Options{
-		Call: toolyard.Run,
-		Admit: func(r *http.Request, gate *toolyard.Gate) (toolyard.Caller, error) {
+		Call: callpath.Run,
+		Admit: func(r *http.Request, gate *gates.Gate) (toolyard.Caller, error) {
 			caller, err := verifier.Identify(r)
 			if err != nil {
 				return caller, err
@@ -75,7 +78,7 @@ func locked(t *testing.T, ring *keyring) (s *mcpserver.Server, reached *atomic.I
 			return caller, identity.Allows(caller, gate)
 		},
 	})
-	s.Publish([]*toolyard.Gate{{Name: "chat", Mode: toolyard.Read}, {Name: "trade", Mode: toolyard.Write}}, toolyard.Offer{Tools: []*toolyard.Tool{who}}, true)
+	s.Publish([]*gates.Gate{{Name: "chat", Mode: toolyard.Read}, {Name: "trade", Mode: toolyard.Write}}, catalog.Offer{Tools: []*toolyard.Tool{who}}, true)
 	t.Cleanup(s.Close)
 	return s, reached
 }
@@ -283,13 +286,13 @@ func TestKeysCannotBeChecked(t *testing.T) {
 // Scopes come from configurations; one that would break out of the header is left out.
 func TestAChallengeHoldsItsScopes(t *testing.T) {
 	s := mcpserver.New(mcpserver.Options{
-		Call: toolyard.Run,
-		Admit: func(*http.Request, *toolyard.Gate) (toolyard.Caller, error) {
+		Call: callpath.Run,
+		Admit: func(*http.Request, *gates.Gate) (toolyard.Caller, error) {
 			return toolyard.Caller{}, &toolyard.Error{Code: toolyard.PermissionDenied, Message: "No.", Missing: []string{`a", error="none`, "b\r\nX: y", "", `c\`, "gate:é", "good"}}
 		},
 	})
 	t.Cleanup(s.Close)
-	s.Publish(defaultGate, toolyard.Offer{}, true)
+	s.Publish(defaultGate, catalog.Offer{}, true)
 	w := post(s.Handler(func(*http.Request) string { return "default" }), []byte(callWho), modernHeader)
 	if got := w.Header().Get("WWW-Authenticate"); got != `Bearer realm="toolyard", error="insufficient_scope", scope="good"` || w.Code != http.StatusForbidden {
 		t.Errorf("%d %s", w.Code, got)

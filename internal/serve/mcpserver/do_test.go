@@ -11,8 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/callpath"
 	"github.com/toolyard/toolyard/internal/serve"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/serve/mcpserver"
+	"github.com/toolyard/toolyard/internal/sources/catalog"
 )
 
 // ann asks for a call of a tool.
@@ -25,13 +28,13 @@ func clocked(t *testing.T, run func(*toolyard.Call) (string, error)) (s *mcpserv
 	t.Helper()
 	now := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 	clock, ran = &now, new(atomic.Int64)
-	s = mcpserver.New(mcpserver.Options{Call: toolyard.Run, Now: func() time.Time { return *clock }})
+	s = mcpserver.New(mcpserver.Options{Call: callpath.Run, Now: func() time.Time { return *clock }})
 	t.Cleanup(s.Close)
 	counted := func(c *toolyard.Call) (string, error) {
 		ran.Add(1)
 		return run(c)
 	}
-	s.Publish([]*toolyard.Gate{{Name: "default", Mode: toolyard.Write}, {Name: "other", Mode: toolyard.Write}}, toolyard.Offer{Tools: []*toolyard.Tool{
+	s.Publish([]*gates.Gate{{Name: "default", Mode: toolyard.Write}, {Name: "other", Mode: toolyard.Write}}, catalog.Offer{Tools: []*toolyard.Tool{
 		raw(toolyard.Spec{Name: "ask"}, counted), raw(toolyard.Spec{Name: "count"}, counted),
 	}}, true)
 	return s, clock, ran

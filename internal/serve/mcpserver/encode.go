@@ -12,6 +12,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
@@ -53,7 +55,7 @@ func (g *gate) appendResult(b []byte, e era, c *toolyard.Call, r *toolyard.Resul
 		b = append(append(append(b, `"`+metaStructured+`":`...), r.Structured...), ',')
 	}
 	for k, v := range r.Meta {
-		b = append(toolyard.AppendJSONString(b, k), ':')
+		b = append(jsonobject.AppendString(b, k), ':')
 		b = append(append(b, v...), ',')
 	}
 	if e == modernEra {
@@ -217,10 +219,10 @@ var codeNumbers = map[toolyard.Code]int64{
 	toolyard.Internal:          jsonrpc.CodeInternalError,
 }
 
-func protocolError(style toolyard.ErrorStyle, e *toolyard.Error) *jsonrpc.Error {
+func protocolError(style gates.ErrorStyle, e *toolyard.Error) *jsonrpc.Error {
 	number, ok := codeNumbers[e.Code]
 	switch {
-	case e.Code == toolyard.UnknownTool && style == toolyard.ErrorsAsProtocol:
+	case e.Code == toolyard.UnknownTool && style == gates.ErrorsAsProtocol:
 		number = jsonrpc.CodeMethodNotFound
 	case e.Code == toolyard.UnknownTool:
 		number = jsonrpc.CodeInvalidParams
@@ -242,7 +244,7 @@ func appendResponse(b []byte, id json.RawMessage, result []byte, e *jsonrpc.Erro
 	}
 	b = append(b, `,"error":{"code":`...)
 	b = strconv.AppendInt(b, e.Code, 10)
-	b = toolyard.AppendJSONString(append(b, `,"message":`...), e.Message)
+	b = jsonobject.AppendString(append(b, `,"message":`...), e.Message)
 	if len(e.Data) > 0 {
 		b = append(append(b, `,"data":`...), e.Data...)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
@@ -127,7 +128,7 @@ func TestInjectedArgumentsAreNotAskedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bound := toolyard.NamedTool{Name: "t", Tool: tool}
+	bound := gates.NamedTool{Name: "t", Tool: tool}
 	for _, e := range []era{legacyEra, modernEra} {
 		definition := appendTool(nil, bound, e)
 		const want = `{"type":"object","properties":{"z":{"type":"string","x-mcp-header":"Z"}},"required":["z"],"additionalProperties":false}`
@@ -138,7 +139,7 @@ func TestInjectedArgumentsAreNotAskedFor(t *testing.T) {
 			t.Errorf("%d: %s", e, got)
 		}
 	}
-	if binds := bindHeaders([]toolyard.NamedTool{bound})[tool]; len(binds) != 1 || binds[0].Header != "Z" {
+	if binds := bindHeaders([]gates.NamedTool{bound})[tool]; len(binds) != 1 || binds[0].Header != "Z" {
 		t.Errorf("%+v", binds)
 	}
 }

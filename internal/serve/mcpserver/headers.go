@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/trust/paramheader"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
@@ -57,7 +58,7 @@ func decodeHeader(value string) (string, bool) {
 }
 
 // bindHeaders finds the x-mcp-header annotations of what callers are asked for.
-func bindHeaders(tools []toolyard.NamedTool) map[*toolyard.Tool][]paramheader.Binding {
+func bindHeaders(tools []gates.NamedTool) map[*toolyard.Tool][]paramheader.Binding {
 	binds := make(map[*toolyard.Tool][]paramheader.Binding)
 	for _, t := range tools {
 		if found, err := paramheader.Bindings(t.CallerInput()); err == nil && len(found) > 0 {

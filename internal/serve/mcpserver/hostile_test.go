@@ -15,17 +15,19 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/callpath"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/serve/mcpserver"
+	"github.com/toolyard/toolyard/internal/sources/catalog"
 )
 
 // newServer serves the tools at a write gate called default.
 func newServer(t testing.TB, tools ...*toolyard.Tool) *mcpserver.Server {
 	t.Helper()
-	return serveOffer(t, toolyard.Offer{Tools: tools})
+	return serveOffer(t, catalog.Offer{Tools: tools})
 }
 
 // serveOffer serves an offer at a write gate called default.
-func serveOffer(t testing.TB, offer toolyard.Offer) *mcpserver.Server {
+func serveOffer(t testing.TB, offer catalog.Offer) *mcpserver.Server {
 	t.Helper()
 	s := newOpenServer(offer)
 	t.Cleanup(s.Close)
@@ -33,12 +35,12 @@ func serveOffer(t testing.TB, offer toolyard.Offer) *mcpserver.Server {
 }
 
 // newOpenServer is a server that somebody has to close.
-func newOpenServer(offer toolyard.Offer) *mcpserver.Server {
+func newOpenServer(offer catalog.Offer) *mcpserver.Server {
 	s := mcpserver.New(mcpserver.Options{
 		Name: "test", Version: "1",
-		Call: toolyard.Chain(toolyard.Run, callpath.Record(time.Now), callpath.Recover(), callpath.Cap(256<<10, 1<<20), callpath.Validate(time.Second), callpath.Deadline(time.Second)),
+		Call: callpath.Chain(callpath.Run, callpath.Record(time.Now), callpath.Recover(), callpath.Cap(256<<10, 1<<20), callpath.Validate(time.Second), callpath.Deadline(time.Second)),
 	})
-	s.Publish([]*toolyard.Gate{{Name: "default", Mode: toolyard.Write}}, offer, true)
+	s.Publish([]*gates.Gate{{Name: "default", Mode: toolyard.Write}}, offer, true)
 	return s
 }
 

@@ -11,7 +11,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
 	"github.com/toolyard/toolyard/internal/serve"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/trust/seal"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
@@ -141,7 +143,7 @@ func (j *job) resolve() *toolyard.Error {
 }
 
 func readArgs(uri string) json.RawMessage {
-	return append(toolyard.AppendJSONString([]byte(`{"uri":`), uri), '}')
+	return append(jsonobject.AppendString([]byte(`{"uri":`), uri), '}')
 }
 
 func (j *job) resolvePrompt() *toolyard.Error {
@@ -162,7 +164,7 @@ func (j *job) resolvePrompt() *toolyard.Error {
 		}
 	}
 	j.tool = prompt.Getter
-	j.Args = toolyard.AppendJSONString([]byte(`{"name":`), prompt.Name)
+	j.Args = jsonobject.AppendString([]byte(`{"name":`), prompt.Name)
 	j.Args = append(append(append(j.Args, `,"arguments":`...), given...), '}')
 	return nil
 }
@@ -182,7 +184,7 @@ func (j *job) resolveCompletion() *toolyard.Error {
 		}
 		j.tool = prompt.Completer
 		shown := strictjson.Member(strictjson.Member(j.Args, "ref"), "name")
-		j.Args = apply(j.Args, []edit{replacement(j.Args, shown, string(toolyard.AppendJSONString(nil, prompt.Name)))})
+		j.Args = apply(j.Args, []edit{replacement(j.Args, shown, string(jsonobject.AppendString(nil, prompt.Name)))})
 	case "ref/resource":
 		i := slices.IndexFunc(j.view.Resources, func(r *toolyard.Resource) bool { return r.URI == uri })
 		if i < 0 {
@@ -200,7 +202,7 @@ func withoutMeta(params json.RawMessage) json.RawMessage {
 	b := []byte{'{'}
 	for key, value := range strictjson.Members(params) {
 		if key != "_meta" {
-			b = append(append(append(toolyard.AppendJSONString(b, key), ':'), value...), ',')
+			b = append(append(append(jsonobject.AppendString(b, key), ':'), value...), ',')
 		}
 	}
 	return append(bytes.TrimSuffix(b, []byte(",")), '}')
@@ -253,7 +255,7 @@ func (j *job) answer(c *toolyard.Call, res *toolyard.Result, err error) ([]byte,
 func (j *job) answerCall(c *toolyard.Call, res *toolyard.Result, err error) ([]byte, *jsonrpc.Error) {
 	if err != nil {
 		te := toolyard.AsError(err)
-		if j.view.Gate.Errors == toolyard.ErrorsAsProtocol || te.Code == toolyard.UnknownTool || te.Code == toolyard.MissingCapability {
+		if j.view.Gate.Errors == gates.ErrorsAsProtocol || te.Code == toolyard.UnknownTool || te.Code == toolyard.MissingCapability {
 			return nil, j.refusal(te)
 		}
 		res = te.Result()

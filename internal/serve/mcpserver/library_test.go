@@ -16,10 +16,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/callpath"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/serve/mcpserver"
+	"github.com/toolyard/toolyard/internal/sources/catalog"
 )
 
-var defaultGate = []*toolyard.Gate{{Name: "default", Mode: toolyard.Write}}
+var defaultGate = []*gates.Gate{{Name: "default", Mode: toolyard.Write}}
 
 // modern sends a request of the modern era and returns what came back of it.
 func modern(h http.Handler, method, name, params string) string {
@@ -67,7 +70,7 @@ func listen(t *testing.T, url, filter string) <-chan string {
 
 // Callers are told of the kinds that have changed, and of no other.
 func TestChangesAreToldByKind(t *testing.T) {
-	s := mcpserver.New(mcpserver.Options{Call: toolyard.Run})
+	s := mcpserver.New(mcpserver.Options{Call: callpath.Run})
 	s.Publish(defaultGate, conversationOffer(), true)
 	server := httptest.NewServer(s.Handler(func(*http.Request) string { return "default" }))
 	all := listen(t, server.URL, `{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}`)
@@ -75,19 +78,19 @@ func TestChangesAreToldByKind(t *testing.T) {
 	session := open(t, s, `{}`)
 	for _, step := range []struct {
 		kind   string
-		change func(*toolyard.Offer)
+		change func(*catalog.Offer)
 	}{
-		{"", func(*toolyard.Offer) {}},
-		{"", func(o *toolyard.Offer) { o.Resources = slices.Delete(o.Resources, 1, 2) }}, // the quiet one
-		{"tools", func(o *toolyard.Offer) { o.Tools = o.Tools[1:] }},
-		{"prompts", func(o *toolyard.Offer) { o.Prompts = o.Prompts[1:] }},
-		{"prompts", func(o *toolyard.Offer) { o.Prompts[0].Definition = json.RawMessage(`{"name":"ask","title":"new"}`) }},
-		{"resources", func(o *toolyard.Offer) { o.Resources = o.Resources[1:] }},
-		{"resources", func(o *toolyard.Offer) { o.Resources = nil }},
+		{"", func(*catalog.Offer) {}},
+		{"", func(o *catalog.Offer) { o.Resources = slices.Delete(o.Resources, 1, 2) }}, // the quiet one
+		{"tools", func(o *catalog.Offer) { o.Tools = o.Tools[1:] }},
+		{"prompts", func(o *catalog.Offer) { o.Prompts = o.Prompts[1:] }},
+		{"prompts", func(o *catalog.Offer) { o.Prompts[0].Definition = json.RawMessage(`{"name":"ask","title":"new"}`) }},
+		{"resources", func(o *catalog.Offer) { o.Resources = o.Resources[1:] }},
+		{"resources", func(o *catalog.Offer) { o.Resources = nil }},
 	} {
 		changed := conversationOffer()
 		step.change(&changed)
-		for _, offer := range []toolyard.Offer{changed, conversationOffer()} { // and back
+		for _, offer := range []catalog.Offer{changed, conversationOffer()} { // and back
 			s.Publish(defaultGate, offer, true)
 			if step.kind == "" {
 				continue // whatever is told shows in the next step
@@ -128,7 +131,7 @@ func hear(told <-chan string) string {
 // Lists of all kinds have pages, which do not repeat or lose anything.
 func TestPages(t *testing.T) {
 	const n = 2500
-	var offer toolyard.Offer
+	var offer catalog.Offer
 	reader := raw(toolyard.Spec{Name: "read"}, func(*toolyard.Call) (string, error) { return `{}`, nil })
 	for i := range n {
 		offer.Resources = append(offer.Resources, &toolyard.Resource{
@@ -182,14 +185,14 @@ func TestDocuments(t *testing.T) {
 		}
 		return "a text", nil
 	})
-	var offer toolyard.Offer
+	var offer catalog.Offer
 	for _, name := range []string{"data", "failure", "error", "slow", "text"} {
 		offer.Resources = append(offer.Resources, &toolyard.Resource{URI: "a://" + name, Definition: json.RawMessage(`{}`), Reader: read})
 	}
-	for _, style := range []toolyard.ErrorStyle{toolyard.ErrorsAsResults, toolyard.ErrorsAsProtocol} {
-		s := mcpserver.New(mcpserver.Options{Name: "test", Version: "1", Call: toolyard.Run})
+	for _, style := range []gates.ErrorStyle{gates.ErrorsAsResults, gates.ErrorsAsProtocol} {
+		s := mcpserver.New(mcpserver.Options{Name: "test", Version: "1", Call: callpath.Run})
 		t.Cleanup(s.Close)
-		s.Publish([]*toolyard.Gate{{Name: "default", Mode: toolyard.Write, Errors: style}}, offer, true)
+		s.Publish([]*gates.Gate{{Name: "default", Mode: toolyard.Write, Errors: style}}, offer, true)
 		h := s.Handler(func(*http.Request) string { return "default" })
 		for uri, want := range map[string]string{
 			"a://data":    `"result":{"contents":["x"],"resultType":"complete","ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"test","version":"1"},"dev.toolyard/call":"…"}}`,

@@ -11,7 +11,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
@@ -20,12 +21,12 @@ import (
 var listings = map[string]struct {
 	member string
 	kind   kind
-	encode func(*toolyard.View, era) *list
+	encode func(*gates.View, era) *list
 }{
 	"tools/list":               {"tools", toolKind, encodeTools},
 	"prompts/list":             {"prompts", promptKind, encodePrompts},
-	"resources/list":           {"resources", resourceKind, func(v *toolyard.View, _ era) *list { return encodeResources(v, false) }},
-	"resources/templates/list": {"resourceTemplates", resourceKind, func(v *toolyard.View, _ era) *list { return encodeResources(v, true) }},
+	"resources/list":           {"resources", resourceKind, func(v *gates.View, _ era) *list { return encodeResources(v, false) }},
+	"resources/templates/list": {"resourceTemplates", resourceKind, func(v *gates.View, _ era) *list { return encodeResources(v, true) }},
 }
 
 // pageSize is the number of definitions in one page.
@@ -51,7 +52,7 @@ func (l *list) end() *list {
 	return l
 }
 
-func encodeTools(v *toolyard.View, e era) *list {
+func encodeTools(v *gates.View, e era) *list {
 	l := &list{names: make([]string, 0, len(v.Tools)), offsets: make([]int, 0, len(v.Tools)+1)}
 	for _, t := range v.Tools {
 		l.add(t.Name, func(b []byte) []byte { return appendTool(b, t, e) })
@@ -60,12 +61,12 @@ func encodeTools(v *toolyard.View, e era) *list {
 }
 
 // encodePrompts lists the prompts under the names of the gate.
-func encodePrompts(v *toolyard.View, _ era) *list {
+func encodePrompts(v *gates.View, _ era) *list {
 	l := &list{}
 	for _, p := range v.Prompts {
 		definition := p.Definition
 		if name := strictjson.Member(definition, "name"); name != nil {
-			definition = apply(definition, []edit{replacement(definition, name, string(toolyard.AppendJSONString(nil, p.Name)))})
+			definition = apply(definition, []edit{replacement(definition, name, string(jsonobject.AppendString(nil, p.Name)))})
 		}
 		l.add(p.Name, func(b []byte) []byte { return appendCompact(b, definition) })
 	}
@@ -73,7 +74,7 @@ func encodePrompts(v *toolyard.View, _ era) *list {
 }
 
 // encodeResources lists the resources, or the templates.
-func encodeResources(v *toolyard.View, templates bool) *list {
+func encodeResources(v *gates.View, templates bool) *list {
 	l := &list{}
 	for _, r := range listed(v) {
 		if r.Template == templates {
@@ -148,14 +149,14 @@ func (l *list) page(cursor string) (items []byte, next []byte, ok bool) {
 }
 
 // appendTool appends the definition of a tool.
-func appendTool(b []byte, t toolyard.NamedTool, e era) []byte {
+func appendTool(b []byte, t gates.NamedTool, e era) []byte {
 	b = append(b, `{"name":`...)
-	b = toolyard.AppendJSONString(b, t.Name)
+	b = jsonobject.AppendString(b, t.Name)
 	if t.Title != "" {
-		b = toolyard.AppendJSONString(append(b, `,"title":`...), t.Title)
+		b = jsonobject.AppendString(append(b, `,"title":`...), t.Title)
 	}
 	if d := cmp.Or(t.Description, t.Summary) + t.Note; d != "" {
-		b = toolyard.AppendJSONString(append(b, `,"description":`...), d)
+		b = jsonobject.AppendString(append(b, `,"description":`...), d)
 	}
 	b = append(b, `,"inputSchema":`...)
 	b = appendCompact(b, t.CallerInput())
@@ -173,7 +174,7 @@ func appendTool(b []byte, t toolyard.NamedTool, e era) []byte {
 
 // appendExtra appends the members of a definition that we only pass on. That a tool reads
 // only is said among its annotations.
-func appendExtra(b []byte, t toolyard.NamedTool) []byte {
+func appendExtra(b []byte, t gates.NamedTool) []byte {
 	extra := t.Extra
 	if t.IsReadOnly() && string(strictjson.Member(extra["annotations"], "readOnlyHint")) != "true" {
 		hints := maps.Collect(strictjson.Members(extra["annotations"]))
@@ -185,7 +186,7 @@ func appendExtra(b []byte, t toolyard.NamedTool) []byte {
 		extra["annotations"] = appendMembers(nil, hints)
 	}
 	for _, key := range slices.Sorted(maps.Keys(extra)) {
-		b = append(toolyard.AppendJSONString(append(b, ','), key), ':')
+		b = append(jsonobject.AppendString(append(b, ','), key), ':')
 		b = appendCompact(b, extra[key])
 	}
 	return b
@@ -215,7 +216,7 @@ func appendMembers(b []byte, members map[string]json.RawMessage) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(toolyard.AppendJSONString(b, k), ':')
+		b = append(jsonobject.AppendString(b, k), ':')
 		b = append(b, members[k]...)
 	}
 	return append(b, '}')

@@ -20,7 +20,7 @@ type requestMeta struct {
 	progressToken json.RawMessage
 	logLevel      string
 	trace         toolyard.Trace
-	rest          toolyard.Meta // what is for whoever answers in the end
+	rest          map[string]json.RawMessage // what is for whoever answers in the end
 }
 
 func readMeta(params json.RawMessage) (m requestMeta) {
@@ -57,7 +57,7 @@ func (m *requestMeta) keep(key string, value json.RawMessage) {
 		return
 	}
 	if m.rest == nil {
-		m.rest = make(toolyard.Meta)
+		m.rest = make(map[string]json.RawMessage)
 	}
 	m.rest[key] = value
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/sources/catalog"
 )
 
 // raw makes a tool that takes any arguments and hands over bytes.
@@ -38,7 +39,7 @@ func asker(c *toolyard.Call) (string, error) {
 }
 
 // conversationOffer is what the conversations talk about.
-func conversationOffer() toolyard.Offer {
+func conversationOffer() catalog.Offer {
 	read := raw(toolyard.Spec{Name: "resources.read", Server: "docs"}, func(c *toolyard.Call) (string, error) {
 		switch uri := string(c.Args); {
 		case strings.Contains(uri, "broken"):
@@ -67,7 +68,7 @@ func conversationOffer() toolyard.Offer {
 	quiet.Unlisted = true
 	template := resource("docs://{book}/page", `{ "uriTemplate" : "docs://{book}/page", "name":"page", "zeta":9007199254740993 }`)
 	template.Template, template.Completer = true, complete
-	return toolyard.Offer{
+	return catalog.Offer{
 		Tools: append(conversationTools(),
 			raw(toolyard.Spec{Name: "raw", Server: "docs"}, func(*toolyard.Call) (string, error) {
 				return `{"structuredContent":[1],"content":[],"resultType":"complete","ttlMs":1,"_meta":{"z":9007199254740993,"io.modelcontextprotocol/serverInfo":{"name":"them"},"dev.toolyard/call":"theirs"}}`, nil

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
 )
 
 // reply is the answer to one POST. It is plain JSON until something has to be said
@@ -138,7 +139,7 @@ func progressMessage(token json.RawMessage, p toolyard.Progress) []byte {
 		b = strconv.AppendFloat(append(b, `,"total":`...), p.Total, 'f', -1, 64)
 	}
 	if p.Message != "" {
-		b = toolyard.AppendJSONString(append(b, `,"message":`...), p.Message)
+		b = jsonobject.AppendString(append(b, `,"message":`...), p.Message)
 	}
 	return append(b, "}}"...)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/serve"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/trust/seal"
 )
 
@@ -19,7 +20,7 @@ var noon = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 func sealedJob(change func(*job)) *job {
 	j := &job{
 		CallRequest: serve.CallRequest{Args: json.RawMessage(`{"a":1,"b":[2,"x"]}`), Caller: toolyard.Caller{ID: "ann"}},
-		view:        &view{View: &toolyard.View{Gate: &toolyard.Gate{Name: "default"}}},
+		view:        &view{View: &gates.View{Gate: &gates.Gate{Name: "default"}}},
 		method:      "tools/call", tool: &toolyard.Tool{Spec: toolyard.Spec{Server: "docs", Name: "ask"}},
 	}
 	if change != nil {

@@ -24,7 +24,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/serve"
+	"github.com/toolyard/toolyard/internal/serve/gates"
+	"github.com/toolyard/toolyard/internal/sources/catalog"
 	"github.com/toolyard/toolyard/internal/trust/seal"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
@@ -52,7 +55,7 @@ type Options struct {
 	// Denied means that they may not, and its Needs are the scopes that they lack; one of code
 	// Unavailable, that nobody can say now; any other, that it is not known who they are. Nil
 	// lets everyone in as anonymous.
-	Admit func(*http.Request, *toolyard.Gate) (toolyard.Caller, error)
+	Admit func(*http.Request, *gates.Gate) (toolyard.Caller, error)
 }
 
 // Server serves gates.
@@ -92,7 +95,7 @@ func New(opts Options) *Server {
 		opts.Now = time.Now
 	}
 	if opts.Admit == nil {
-		opts.Admit = func(*http.Request, *toolyard.Gate) (toolyard.Caller, error) {
+		opts.Admit = func(*http.Request, *gates.Gate) (toolyard.Caller, error) {
 			return toolyard.Caller{ID: toolyard.Anonymous}, nil
 		}
 	}
@@ -158,14 +161,14 @@ func (s *Server) Close() { s.close() }
 // Publish makes the gates show the offer. Callers of a gate where something has changed
 // are told once. A gate that is no longer among them is closed. Keep says whether tools
 // keep their names against newcomers. It must not be called concurrently.
-func (s *Server) Publish(gates []*toolyard.Gate, offer toolyard.Offer, keep bool) {
-	old, next := *s.gates.Load(), make(map[string]*gate, len(gates))
-	for _, d := range gates {
+func (s *Server) Publish(all []*gates.Gate, offer catalog.Offer, keep bool) {
+	old, next := *s.gates.Load(), make(map[string]*gate, len(all))
+	for _, d := range all {
 		g, ok := old[d.Name]
 		if !ok {
 			g = newGate(s)
 		}
-		var before *toolyard.View
+		var before *gates.View
 		if keep {
 			before = g.shown()
 		}
@@ -181,7 +184,7 @@ func (s *Server) Publish(gates []*toolyard.Gate, offer toolyard.Offer, keep bool
 }
 
 // View is what a gate shows now, and false when there is no such gate.
-func (s *Server) View(name string) (*toolyard.View, bool) {
+func (s *Server) View(name string) (*gates.View, bool) {
 	g, ok := (*s.gates.Load())[name]
 	if !ok {
 		return nil, false
@@ -200,7 +203,7 @@ const (
 )
 
 // takeString takes a string out of the metadata of a request, unless it is said already.
-func takeString(key, said string, meta toolyard.Meta) (string, toolyard.Meta, error) {
+func takeString(key, said string, meta map[string]json.RawMessage) (string, map[string]json.RawMessage, error) {
 	raw, ok := meta[key]
 	if !ok {
 		return said, meta, nil
@@ -272,7 +275,7 @@ func (g *gate) run(ctx context.Context, v *view, tool *toolyard.Tool, r *serve.C
 	o := &g.server.opts
 	now := o.Now()
 	c := &toolyard.Call{
-		ID: toolyard.NewCallID(now), Tool: tool, Args: r.Args, Caller: r.Caller, Gate: v.Gate.Name, Mode: v.Gate.Mode, Surface: v.Gate.Surface, AsOf: now, Start: now,
+		ID: ident.NewCallID(now), Tool: tool, Args: r.Args, Caller: r.Caller, Gate: v.Gate.Name, Mode: v.Gate.Mode, Surface: v.Gate.Surface, AsOf: now, Start: now,
 		Generation: v.Generation, Session: r.Session, IdempotencyKey: r.Key,
 		Clients: o.Clients, Toolbox: o.Toolbox, ClientCapabilities: r.Features, Trace: r.Trace, Meta: r.Meta, OnProgress: r.OnProgress, Log: cmp.Or(r.Log, o.Log),
 		InputResponses: r.Answers, RequestState: r.State,

@@ -15,7 +15,10 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/callpath"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/serve/mcpserver"
+	"github.com/toolyard/toolyard/internal/sources/catalog"
 )
 
 // memoryFleet connects servers in one process.
@@ -44,14 +47,14 @@ func (f *memoryFleet) EndSession(_ context.Context, id string, _ toolyard.Caller
 }
 
 // startFleet starts replicas that share a key, and returns their addresses.
-func startFleet(t *testing.T, n int, offer toolyard.Offer) (*memoryFleet, []string) {
+func startFleet(t *testing.T, n int, offer catalog.Offer) (*memoryFleet, []string) {
 	t.Helper()
 	f := &memoryFleet{}
 	var urls []string
 	for i := range n {
 		s := mcpserver.New(mcpserver.Options{
-			Call: toolyard.Run, Fleet: f, Replica: fmt.Sprint("r", i), StateKey: func() []byte { return []byte("one key for all") },
-			Admit: func(r *http.Request, _ *toolyard.Gate) (toolyard.Caller, error) {
+			Call: callpath.Run, Fleet: f, Replica: fmt.Sprint("r", i), StateKey: func() []byte { return []byte("one key for all") },
+			Admit: func(r *http.Request, _ *gates.Gate) (toolyard.Caller, error) {
 				if who := r.Header.Get("Who"); who != "" {
 					return toolyard.Caller{ID: who, Account: who}, nil
 				}
@@ -126,7 +129,7 @@ func waiting(started chan<- string) *toolyard.Tool {
 
 func TestSessionIsServedByAnyReplica(t *testing.T) {
 	started := make(chan string, 2)
-	_, urls := startFleet(t, 3, toolyard.Offer{Tools: []*toolyard.Tool{waiting(started), raw(toolyard.Spec{Name: "ask"}, asker)}})
+	_, urls := startFleet(t, 3, catalog.Offer{Tools: []*toolyard.Tool{waiting(started), raw(toolyard.Spec{Name: "ask"}, asker)}})
 	c := connect(t, urls[0], "ann")
 	for i, url := range urls {
 		if status, text := c.send(http.MethodPost, url, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`); status != 200 || !strings.Contains(text, `"name":"wait"`) {
@@ -187,7 +190,7 @@ func event(t *testing.T, lines *bufio.Scanner) (m wireMessage) {
 }
 
 func TestDeletedSessionEndsAtAllReplicas(t *testing.T) {
-	f, urls := startFleet(t, 2, toolyard.Offer{})
+	f, urls := startFleet(t, 2, catalog.Offer{})
 	for stored, who := range []string{"", "ann"} { // the end of a stranger's session is not stored
 		c := connect(t, urls[0], who)
 		if status, text := c.send(http.MethodDelete, urls[1], ""); status != http.StatusNoContent {
@@ -205,7 +208,7 @@ func TestDeletedSessionEndsAtAllReplicas(t *testing.T) {
 }
 
 func TestOneCallerCannotFloodTheFleet(t *testing.T) {
-	f, urls := startFleet(t, 2, toolyard.Offer{})
+	f, urls := startFleet(t, 2, catalog.Offer{})
 	c := connect(t, urls[0], "ann")
 	refused := 0
 	for range 300 {
@@ -225,7 +228,7 @@ func TestOneCallerCannotFloodTheFleet(t *testing.T) {
 }
 
 func TestClientWithoutSessionIsServed(t *testing.T) {
-	_, urls := startFleet(t, 1, toolyard.Offer{Tools: []*toolyard.Tool{raw(toolyard.Spec{Name: "ask"}, asker)}})
+	_, urls := startFleet(t, 1, catalog.Offer{Tools: []*toolyard.Tool{raw(toolyard.Spec{Name: "ask"}, asker)}})
 	c := &legacyClient{t: t}
 	if status, text := c.send(http.MethodPost, urls[0], `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`); status != 200 || !strings.Contains(text, `"ask"`) {
 		t.Errorf("%d %s", status, text)
@@ -236,7 +239,7 @@ func TestClientWithoutSessionIsServed(t *testing.T) {
 }
 
 func TestStreamTellsOfChangesAtAnyReplica(t *testing.T) {
-	f, urls := startFleet(t, 2, toolyard.Offer{Tools: []*toolyard.Tool{raw(toolyard.Spec{Name: "ask"}, asker)}})
+	f, urls := startFleet(t, 2, catalog.Offer{Tools: []*toolyard.Tool{raw(toolyard.Spec{Name: "ask"}, asker)}})
 	c := connect(t, urls[0], "ann")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -244,7 +247,7 @@ func TestStreamTellsOfChangesAtAnyReplica(t *testing.T) {
 	defer func() { _ = res.Body.Close() }()
 	lines := bufio.NewScanner(res.Body)
 	lines.Scan() // it is open
-	f.replicas[1].Publish(defaultGate, toolyard.Offer{}, true)
+	f.replicas[1].Publish(defaultGate, catalog.Offer{}, true)
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), "notifications/tools/list_changed") {
 			return
@@ -258,16 +261,16 @@ func TestSlowBodyIsAdmittedAgain(t *testing.T) {
 	for _, era := range []string{"2026-07-28", "2025-11-25"} {
 		tool, reached := counter()
 		s := mcpserver.New(mcpserver.Options{
-			Call: toolyard.Run,
-			Admit: func(_ *http.Request, g *toolyard.Gate) (toolyard.Caller, error) {
+			Call: callpath.Run,
+			Admit: func(_ *http.Request, g *gates.Gate) (toolyard.Caller, error) {
 				if g.RequireAuth {
 					return toolyard.Caller{}, toolyard.Errorf(toolyard.Unauthenticated, "This gate needs a key.")
 				}
 				return toolyard.Caller{ID: toolyard.Anonymous}, nil
 			},
 		})
-		offer := toolyard.Offer{Tools: []*toolyard.Tool{tool}}
-		s.Publish([]*toolyard.Gate{{Name: "default", Mode: toolyard.Write}}, offer, true)
+		offer := catalog.Offer{Tools: []*toolyard.Tool{tool}}
+		s.Publish([]*gates.Gate{{Name: "default", Mode: toolyard.Write}}, offer, true)
 		server := httptest.NewServer(s.Handler(func(*http.Request) string { return "default" }))
 		body, send := io.Pipe()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, body)
@@ -295,7 +298,7 @@ func TestSlowBodyIsAdmittedAgain(t *testing.T) {
 		}()
 		_, _ = io.WriteString(send, message[:20])
 		time.Sleep(50 * time.Millisecond) // it is in
-		s.Publish([]*toolyard.Gate{{Name: "default", Mode: toolyard.Write, RequireAuth: true}}, offer, true)
+		s.Publish([]*gates.Gate{{Name: "default", Mode: toolyard.Write, RequireAuth: true}}, offer, true)
 		_, _ = io.WriteString(send, message[20:])
 		_ = send.Close()
 		if got := <-status; got != http.StatusUnauthorized || reached.Load() > 0 {
@@ -310,8 +313,8 @@ func TestSlowBodyIsAdmittedAgain(t *testing.T) {
 func TestStreamsAreBounded(t *testing.T) {
 	var revoked atomic.Bool
 	s := mcpserver.New(mcpserver.Options{
-		Call: toolyard.Run, MaxStreams: 8, Keepalive: 20 * time.Millisecond,
-		Admit: func(r *http.Request, _ *toolyard.Gate) (toolyard.Caller, error) {
+		Call: callpath.Run, MaxStreams: 8, Keepalive: 20 * time.Millisecond,
+		Admit: func(r *http.Request, _ *gates.Gate) (toolyard.Caller, error) {
 			if who := r.Header.Get("Who"); who != "" {
 				if revoked.Load() {
 					return toolyard.Caller{}, toolyard.Errorf(toolyard.Unauthenticated, "It was revoked.")
@@ -322,7 +325,7 @@ func TestStreamsAreBounded(t *testing.T) {
 		},
 	})
 	defer s.Close()
-	s.Publish(defaultGate, toolyard.Offer{}, true)
+	s.Publish(defaultGate, catalog.Offer{}, true)
 	gate := func(*http.Request) string { return "default" }
 	server, sse := httptest.NewServer(s.Handler(gate)), httptest.NewServer(s.SSEHandler(gate))
 	defer server.Close()
@@ -452,7 +455,7 @@ func TestUnfinishedBodiesAreBounded(t *testing.T) {
 }
 
 func TestStrangersCannotUseUpWhatCallersNeed(t *testing.T) {
-	f, urls := startFleet(t, 2, toolyard.Offer{})
+	f, urls := startFleet(t, 2, catalog.Offer{})
 	long := &legacyClient{t: t, session: connect(t, urls[0], "").session}
 	if status, _ := long.send(http.MethodPost, urls[0], `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"`+strings.Repeat("x", 10_000)+`"}}`); status != http.StatusAccepted || f.sent.Load() > 0 {
 		t.Errorf("%d, %d were sent", status, f.sent.Load())
@@ -468,7 +471,7 @@ func TestStrangersCannotUseUpWhatCallersNeed(t *testing.T) {
 
 // What a client on stdio cancels or sets does not concern other replicas, in either era.
 func TestConnectionTellsTheFleetNothing(t *testing.T) {
-	f, _ := startFleet(t, 2, toolyard.Offer{})
+	f, _ := startFleet(t, 2, catalog.Offer{})
 	c := open(t, f.replicas[0], `{}`)
 	defer c.close()
 	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}`)

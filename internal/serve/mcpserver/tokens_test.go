@@ -9,7 +9,10 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/callpath"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/serve/mcpserver"
+	"github.com/toolyard/toolyard/internal/sources/catalog"
 )
 
 // fakeTokens are shared by servers. While they are away, what is asked of them may or may not
@@ -51,9 +54,9 @@ func TestAStateIsNotAcceptedWhileTokensAreAway(t *testing.T) {
 		return asker(c)
 	})
 	server := func(name string) *mcpserver.Server {
-		s := mcpserver.New(mcpserver.Options{Call: toolyard.Run, Yard: name, StateKey: func() []byte { return []byte("secret") }, Tokens: tokens})
+		s := mcpserver.New(mcpserver.Options{Call: callpath.Run, Yard: name, StateKey: func() []byte { return []byte("secret") }, Tokens: tokens})
 		t.Cleanup(s.Close)
-		s.Publish([]*toolyard.Gate{{Name: "default", Mode: toolyard.Write}}, toolyard.Offer{Tools: []*toolyard.Tool{ask}}, true)
+		s.Publish([]*gates.Gate{{Name: "default", Mode: toolyard.Write}}, catalog.Offer{Tools: []*toolyard.Tool{ask}}, true)
 		return s
 	}
 	one, other := server("one"), server("other")

@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/trust/paramheader"
 )
 
@@ -22,9 +23,9 @@ type gate struct {
 	end    context.CancelFunc
 }
 
-// view is a toolyard.View with what was encoded of it.
+// view is a gates.View with what was encoded of it.
 type view struct {
-	*toolyard.View
+	*gates.View
 	next  [kinds]chan struct{}       // each is closed when its kind has changed
 	lists map[string][2]func() *list // by method, for each era
 	binds func() map[*toolyard.Tool][]paramheader.Binding
@@ -47,7 +48,7 @@ func newGate(s *Server) *gate {
 }
 
 // shown is what the gate shows now, nil before anything.
-func (g *gate) shown() *toolyard.View {
+func (g *gate) shown() *gates.View {
 	if v := g.view.Load(); v != nil {
 		return v.View
 	}
@@ -55,7 +56,7 @@ func (g *gate) shown() *toolyard.View {
 }
 
 // show swaps what the gate shows, and tells its callers of the kinds that differ.
-func (g *gate) show(v *toolyard.View) {
+func (g *gate) show(v *gates.View) {
 	old := g.view.Load()
 	next := &view{View: v, lists: make(map[string][2]func() *list, len(listings))}
 	next.binds = sync.OnceValue(func() map[*toolyard.Tool][]paramheader.Binding { return bindHeaders(v.Tools) })
@@ -88,12 +89,12 @@ func (g *gate) show(v *toolyard.View) {
 }
 
 // same reports whether callers see no difference between what two views have of a kind.
-func same(k kind, a, b *toolyard.View) bool {
+func same(k kind, a, b *gates.View) bool {
 	switch k {
 	case toolKind:
 		return slices.EqualFunc(a.Tools, b.Tools, sameDefinition)
 	case promptKind:
-		return slices.EqualFunc(a.Prompts, b.Prompts, func(p, q toolyard.NamedPrompt) bool {
+		return slices.EqualFunc(a.Prompts, b.Prompts, func(p, q gates.NamedPrompt) bool {
 			return p.Name == q.Name && bytes.Equal(p.Definition, q.Definition)
 		})
 	default:
@@ -104,12 +105,12 @@ func same(k kind, a, b *toolyard.View) bool {
 }
 
 // listed are the resources of a view that its lists have.
-func listed(v *toolyard.View) []*toolyard.Resource {
+func listed(v *gates.View) []*toolyard.Resource {
 	return slices.DeleteFunc(slices.Clone(v.Resources), func(r *toolyard.Resource) bool { return r.Unlisted })
 }
 
 // sameDefinition reports whether callers see no difference between two tools.
-func sameDefinition(a, b toolyard.NamedTool) bool {
+func sameDefinition(a, b gates.NamedTool) bool {
 	return a.Name == b.Name && a.Note == b.Note && (a.Tool == b.Tool || a.Digest() == b.Digest())
 }
 

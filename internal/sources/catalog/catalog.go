@@ -24,10 +24,10 @@ import (
 // Generation is everything that the sources offered at one moment. It never changes:
 // a call ends on the generation that it began with.
 type Generation struct {
-	Number         uint64
-	Offered        uint64 // the number of the generation that the offer is from
-	toolyard.Offer        // tools ordered by server, name and origin
-	Problems       []toolyard.Problem
+	Number   uint64
+	Offered  uint64 // the number of the generation that the offer is from
+	Offer           // tools ordered by server, name and origin
+	Problems []toolyard.Problem
 
 	next chan struct{}
 }
@@ -75,7 +75,7 @@ type Catalog struct {
 
 // offer is what one source last said.
 type offer struct {
-	toolyard.Offer
+	Offer
 	problems []toolyard.Problem
 	failure  *toolyard.Problem
 	spoken   bool
@@ -126,8 +126,8 @@ func (c *Catalog) Set(sources map[string]toolyard.Source) {
 
 // same reports whether two sources are one. What cannot be compared is taken for another.
 func same(a, b toolyard.Source) bool {
-	static, ok := a.(toolyard.Static)
-	other, ok2 := b.(toolyard.Static)
+	static, ok := a.(Static)
+	other, ok2 := b.(Static)
 	if ok && ok2 {
 		return slices.Equal(static, other)
 	}
@@ -228,8 +228,8 @@ func (c *Catalog) runOnce(ctx context.Context, id string, o *offer) (err error) 
 }
 
 // offerOf is what a source offers beside the tools that it publishes.
-func offerOf(s toolyard.Source, tools []*toolyard.Tool) toolyard.Offer {
-	o := toolyard.Offer{Tools: slices.Clone(tools)}
+func offerOf(s toolyard.Source, tools []*toolyard.Tool) Offer {
+	o := Offer{Tools: slices.Clone(tools)}
 	if l, ok := s.(toolyard.ResourceProvider); ok {
 		o.Resources = slices.Clone(l.Resources())
 	}
@@ -306,7 +306,7 @@ func (c *Catalog) publish() {
 	}
 }
 
-func sameOffer(a, b toolyard.Offer) bool {
+func sameOffer(a, b Offer) bool {
 	return slices.Equal(a.Tools, b.Tools) && slices.Equal(a.Resources, b.Resources) && slices.Equal(a.Prompts, b.Prompts)
 }
 

@@ -65,7 +65,7 @@ func TestOneGenerationForManyChangesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := make(chan []*toolyard.Tool)
 		c := run(t, map[string]toolyard.Source{
-			"a": toolyard.Static(tools("z", "a")),
+			"a": catalog.Static(tools("z", "a")),
 			"b": source(func(ctx context.Context, publish func([]*toolyard.Tool)) error {
 				publish(tools("m"))
 				for {
@@ -128,7 +128,7 @@ func TestAFailingSourceIsRunAgainAndKeepsItsTools(t *testing.T) {
 		var runs atomic.Int32
 		published := tools("x")
 		c := run(t, map[string]toolyard.Source{
-			"good": toolyard.Static(tools("g")),
+			"good": catalog.Static(tools("g")),
 			"bad": source(func(_ context.Context, publish func([]*toolyard.Tool)) error {
 				switch runs.Add(1) {
 				case 1:
@@ -157,7 +157,7 @@ func TestAFailingSourceIsRunAgainAndKeepsItsTools(t *testing.T) {
 func TestASlowSourceDelaysNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := run(t, map[string]toolyard.Source{
-			"quick": toolyard.Static(tools("q")),
+			"quick": catalog.Static(tools("q")),
 			"slow": source(func(ctx context.Context, _ func([]*toolyard.Tool)) error {
 				<-ctx.Done()
 				return nil
@@ -177,7 +177,7 @@ func TestASlowSourceDelaysNobody(t *testing.T) {
 
 func TestSourcesComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := toolyard.Static(tools("a")), toolyard.Static(tools("b"))
+		a, b := catalog.Static(tools("a")), catalog.Static(tools("b"))
 		stays, ended := &counting{Static: a}, make(chan struct{})
 		c := run(t, map[string]toolyard.Source{"a": stays, "b": source(func(ctx context.Context, publish func([]*toolyard.Tool)) error {
 			defer close(ended)
@@ -185,7 +185,7 @@ func TestSourcesComeAndGo(t *testing.T) {
 		})}, catalog.Options{})
 		<-c.Ready()
 		first := c.Now()
-		c.Set(map[string]toolyard.Source{"a": stays, "c": &counting{Static: toolyard.Static(tools("c"))}})
+		c.Set(map[string]toolyard.Source{"a": stays, "c": &counting{Static: catalog.Static(tools("c"))}})
 		<-ended
 		<-first.Next()
 		time.Sleep(time.Second)
@@ -196,7 +196,7 @@ func TestSourcesComeAndGo(t *testing.T) {
 }
 
 type counting struct {
-	toolyard.Static
+	catalog.Static
 	runs int
 }
 
@@ -209,8 +209,8 @@ func (s *counting) Run(ctx context.Context, publish func([]*toolyard.Tool)) erro
 func TestBadSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := run(t, map[string]toolyard.Source{
-			"good":  &counting{Static: toolyard.Static(tools("g"))},
-			"nil":   &counting{Static: toolyard.Static{nil}},
+			"good":  &counting{Static: catalog.Static(tools("g"))},
+			"nil":   &counting{Static: catalog.Static{nil}},
 			"empty": source(func(context.Context, func([]*toolyard.Tool)) error { return nil }),
 		}, catalog.Options{})
 		<-c.Ready()

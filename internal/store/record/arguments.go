@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
@@ -61,7 +61,7 @@ func shape(args json.RawMessage, redact func(string) string) json.RawMessage {
 		if n++; n > maxMembers {
 			continue
 		}
-		b = toolyard.AppendJSONString(b, untrusted.Truncate(clean(redact(key)), maxMember))
+		b = jsonobject.AppendString(b, untrusted.Truncate(clean(redact(key)), maxMember))
 		b = append(append(append(b, `:"`...), kindOf(value)...), `",`...)
 	}
 	if n > maxMembers {
@@ -100,11 +100,11 @@ func full(args json.RawMessage, redact func(string) string) json.RawMessage {
 		case c == '"':
 			var s string
 			_ = json.Unmarshal(args[i:end], &s) // it is valid
-			b = toolyard.AppendJSONString(b, clean(redact(s)))
+			b = jsonobject.AppendString(b, clean(redact(s)))
 		case c == '-' || '0' <= c && c <= '9':
 			number := string(args[i:end])
 			if shown := redact(number); shown != number {
-				b = toolyard.AppendJSONString(b, shown)
+				b = jsonobject.AppendString(b, shown)
 			} else {
 				b = append(b, number...)
 			}
@@ -123,7 +123,7 @@ func full(args json.RawMessage, redact func(string) string) json.RawMessage {
 func cutFull(text []byte, size int) json.RawMessage {
 	const envelope = len(`{"cut":"","bytes":}`) + 20
 	for n := maxKept - envelope; ; n = n * 3 / 4 { // escapes make it longer
-		b := toolyard.AppendJSONString([]byte(`{"cut":`), untrusted.Truncate(string(text), n))
+		b := jsonobject.AppendString([]byte(`{"cut":`), untrusted.Truncate(string(text), n))
 		b = append(strconv.AppendInt(append(b, `,"bytes":`...), int64(size), 10), '}')
 		if len(b) <= maxKept {
 			return b

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -30,7 +29,7 @@ func Row(c *toolyard.Call, o toolyard.Outcome, args Arguments) *store.CallRow {
 		Gate: name(c.Gate), Mode: c.Mode, Caller: name(c.Caller.ID), Account: name(c.Caller.Account), Session: name(c.Session),
 		Server: name(c.Tool.Server), Tool: name(c.Tool.Name), Generation: c.Generation,
 		Code: toolyard.Code(name(string(o.Code()))), ArgsSize: len(sent), Args: args.kept(sent),
-		Parent: name(c.Parent), Message: args.message(c.Tool, o), Marks: marks(c.Marks),
+		Parent: name(c.Parent), Message: args.message(c.Tool, o), Marks: marks(c),
 	}
 	if o.Result != nil {
 		row.ResultSize = o.Result.Size()
@@ -66,16 +65,12 @@ func said(o toolyard.Outcome) string {
 	return ""
 }
 
-// marks are the marks of a call in whole microseconds, as they are kept.
-func marks(list []toolyard.Mark) []toolyard.Mark {
-	if len(list) == 0 {
-		return nil
+// marks returns the timeline of a call in whole microseconds, the precision of the store.
+func marks(c *toolyard.Call) (list []store.Mark) {
+	for step, at := range c.Timeline() {
+		list = append(list, store.Mark{Step: step, At: at.Truncate(time.Microsecond)})
 	}
-	kept := slices.Clone(list)
-	for i := range kept {
-		kept[i].At = kept[i].At.Truncate(time.Microsecond)
-	}
-	return kept
+	return list
 }
 
 // charged reports whether the call was written with its charge.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
 var noon = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
@@ -154,7 +155,7 @@ func TestAllows(t *testing.T) {
 		{"gate:chat2", "chat", toolyard.Read, "gate:chat"},
 		{"GATE:chat", "chat", toolyard.Read, ""}, // no scope of ours, so it names no gate
 	} {
-		err := Allows(toolyard.Caller{ID: "alice", Roles: strings.Fields(c.scopes)}, &toolyard.Gate{Name: c.gate, Mode: c.mode})
+		err := Allows(toolyard.Caller{ID: "alice", Roles: strings.Fields(c.scopes)}, &gates.Gate{Name: c.gate, Mode: c.mode})
 		if c.needs == "" {
 			if err != nil {
 				t.Errorf("%q at %s: %v", c.scopes, c.gate, err)
@@ -174,7 +175,7 @@ func TestAllows(t *testing.T) {
 
 // Each scope but a gate's gives a key more than it had: none takes anything away.
 func TestScopesOnlyAdd(t *testing.T) {
-	read, write := &toolyard.Gate{Name: "chat", Mode: toolyard.Read}, &toolyard.Gate{Name: "trade", Mode: toolyard.Write}
+	read, write := &gates.Gate{Name: "chat", Mode: toolyard.Read}, &gates.Gate{Name: "trade", Mode: toolyard.Write}
 	may := func(scopes []string) (list [4]bool) {
 		c := toolyard.Caller{ID: "alice", Roles: scopes}
 		return [4]bool{Allows(c, read) == nil, Allows(c, write) == nil, Views(c), Operates(c)}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
 // A key may read at every gate. Scopes give it more, except for gate scopes, which limit it to the
@@ -75,7 +76,7 @@ func Operates(c toolyard.Caller) bool { return c.Authenticated() && slices.Conta
 // Allows reports whether a caller, whose roles are the scopes of a key, may enter a gate. Its
 // error is Denied and names all the scopes that are missing, also in Needs. A gate decides by
 // itself whether it takes unauthenticated callers; they have no scopes.
-func Allows(caller toolyard.Caller, gate *toolyard.Gate) error {
+func Allows(caller toolyard.Caller, gate *gates.Gate) error {
 	if !caller.Authenticated() {
 		return nil
 	}

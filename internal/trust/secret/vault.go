@@ -10,7 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/spelling"
 )
 
 // Vault resolves references when they are needed; what it resolved it can redact. It is safe for
@@ -137,7 +137,7 @@ func (v *Vault) noReference(ref string) error {
 	if len(names) > 0 {
 		text += ", or it is the name of one"
 	}
-	if near := toolyard.Nearest(ref, names); near != "" {
+	if near := spelling.Nearest(ref, names); near != "" {
 		text += " (did you mean " + near + "?)"
 	}
 	return errors.New(text)

@@ -1,20 +1,25 @@
-package toolyard
+// Package spelling suggests corrections of misspelled names: "did you mean ...?".
+package spelling
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
 
-// Nearest returns the word that name is probably a misspelling of: the closest one,
-// if no more than a third of its letters differ. It returns "" when none is close.
+// maxName is the length of the longest name for which Nearest looks for a correction.
+const maxName = 128
+
+// Nearest returns the word that name is probably a misspelling of: the closest one, if at
+// most a third of its letters differ. It returns "" if no word is close.
 func Nearest(name string, words []string) string {
-	if len(name) > maxToolName {
+	if len(name) > maxName {
 		return ""
 	}
 	best, bestDistance := "", len(name)/3+1
 	for _, w := range slices.Sorted(slices.Values(words)) {
 		if max(len(name), len(w))-min(len(name), len(w)) >= max(bestDistance, 1) {
-			continue // so many letters differ at least
+			continue // at least this many letters differ
 		}
 		if d := distance(strings.ToLower(name), strings.ToLower(w)); d < bestDistance || d == 0 {
 			best, bestDistance = w, d
@@ -23,7 +28,18 @@ func Nearest(name string, words []string) string {
 	return best
 }
 
-// distance is the number of letters to add, drop, change or swap to get from a to b.
+// DidYouMean returns ` (did you mean "word"?)` with the word that [Nearest] finds, or "" if
+// it finds none. Append it to an error message about an unknown name.
+func DidYouMean(name string, words []string) string {
+	near := Nearest(name, words)
+	if near == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %q?)", near)
+}
+
+// distance returns the number of letters to insert, delete, replace or transpose to turn a
+// into b.
 func distance(a, b string) int {
 	before, prev, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range prev {

@@ -1,0 +1,89 @@
+package gates
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/sources/toolterms"
+)
+
+// Step is one decision about whether and how a gate offers a tool.
+type Step struct {
+	Rule  string `json:"rule"`            // server, definition, pin, tools, effects, mode, surface, toolset or name
+	Text  string `json:"text"`            // the decision and its reason
+	Stops bool   `json:"stops,omitempty"` // the gate does not offer the tool
+	Fails bool   `json:"fails,omitempty"` // the gate offers the tool, but its calls fail
+	Fix   string `json:"fix,omitempty"`
+}
+
+// Explain returns the decision of each rule of the gate about a tool, in order.
+func (v *View) Explain(t *toolyard.Tool) []Step {
+	g := v.Gate
+	steps := []Step{
+		g.explainMode(t),
+		g.explainSurface(t),
+		{Rule: "toolset", Text: "the gate has none and offers all tools"},
+		{Rule: "name", Text: "the gate calls it " + g.render(g.Naming, t)},
+	}
+	if g.Toolset != nil {
+		included := g.matcher()(t)
+		steps[2].Text, steps[2].Stops = fmt.Sprintf("%s %s", g.Toolset.Name, map[bool]string{true: "includes it", false: "does not include it"}[included]), !included
+	}
+	if name := g.render(g.Naming, t); v.byName[name] != t && g.Visible(t) {
+		steps[3] = Step{Rule: "name", Text: "another tool has the name " + name + " too", Stops: true, Fix: "Run toolyard check to see both."}
+	}
+	return steps
+}
+
+func (g *Gate) explainMode(t *toolyard.Tool) Step {
+	step := Step{Rule: "mode", Stops: !t.AllowedIn(g.Mode)}
+	switch {
+	case !step.Stops && g.Mode == toolyard.Read:
+		step.Text = "the gate is read-only, and the tool only reads"
+	case !step.Stops:
+		step.Text = "the gate allows writes"
+	case t.Effects == "":
+		step.Text = "the gate is read-only, and the tool does not declare that it only reads"
+	default:
+		step.Text = "the gate is read-only, and the tool writes"
+	}
+	if step.Stops {
+		step.Fix = "If it only reads, " + declareReadOnly(t)
+	}
+	return step
+}
+
+// declareReadOnly says how to declare that a tool only reads.
+func declareReadOnly(t *toolyard.Tool) string {
+	switch {
+	case t.Server != "":
+		return fmt.Sprintf("say so under servers, %s: effects: {%s: read}", t.Server, t.Name)
+	case t.File != "":
+		return `add to ` + t.Origin + `: export const modes = ["read"]`
+	}
+	return "set Effects: toolyard.ReadOnly in its Spec"
+}
+
+func (g *Gate) explainSurface(t *toolyard.Tool) Step {
+	step := Step{Rule: "surface", Text: fmt.Sprintf("the gate offers surface %s, the tool %s", cmp.Or(g.Surface, toolyard.Both), cmp.Or(t.Surface, toolyard.Both))}
+	reason := toolterms.Ineligible(&t.Spec, g.Surface)
+	switch {
+	case reason != "":
+		step.Text, step.Stops = fmt.Sprintf("the gate offers surface %s: %s", g.Surface, reason), true
+	case g.Surface == toolyard.Execute:
+		step.Text += ", and a call costs " + t.Price.USD.String() + " USD"
+	}
+	if step.Stops && g.Surface == toolyard.Execute && t.Surface != toolyard.Answer {
+		step.Fix = fmt.Sprintf(`To sell it, say under %s: {%s: {executeUsd: "0.001"}}`, termsKey(t), t.Name)
+	}
+	return step
+}
+
+// termsKey returns the configuration key for the terms of a tool.
+func termsKey(t *toolyard.Tool) string {
+	if t.Server == "" {
+		return "terms"
+	}
+	return "servers, " + t.Server + ", terms"
+}

@@ -1,0 +1,128 @@
+// Package gates implements gates, the entry points of a yard. A gate fixes what its callers
+// see and may do: the mode, the surface, the toolset and the names of its tools.
+//
+// [Gate.Bind] computes the [View] of a gate: the tools, resources and prompts it offers.
+// Listing, searching and calling all use the view, so a tool that is hidden at a gate cannot
+// be called there.
+package gates
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/sources/toolterms"
+)
+
+// Gate is an entry point with its rules.
+type Gate struct {
+	Name        string
+	Mode        toolyard.Mode
+	Surface     toolyard.Surface // empty or Both for no restriction
+	Toolset     *Toolset         // nil for all tools
+	Naming      Naming           // empty for NamingMCP
+	RequireAuth bool             // refuse unauthenticated callers
+	Errors      ErrorStyle
+	SourceNotes SourceNotes // whether descriptions name the file a tool is defined in
+	Yard        string      // name of the yard, for NamingClient
+}
+
+// Toolset is a named selection from the catalog.
+type Toolset struct {
+	Name    string       `json:"-"`
+	Tools   []string     `json:"tools,omitempty" maxItems:"20000" doc:"Names of local tools."`
+	Servers []ServerPick `json:"servers,omitempty" maxItems:"1000" doc:"Servers whose tools and resources are included."`
+}
+
+// ServerPick selects tools and resources of one server: those named, or all if none is
+// named.
+type ServerPick struct {
+	ID        string   `json:"id" minLength:"1"`
+	Tools     []string `json:"tools,omitempty" maxItems:"20000" doc:"Names of tools; all if empty."`
+	Resources []string `json:"resources,omitempty" maxItems:"1000" doc:"Addresses of resources, where a trailing star matches any suffix; all if empty."`
+}
+
+// Matcher returns a function that reports whether the toolset includes a tool. It indexes
+// the toolset once, so it is cheap for many tools.
+func (s *Toolset) Matcher() func(*toolyard.Tool) bool {
+	type key struct{ server, tool string }
+	named, whole := make(map[key]bool), make(map[string]bool)
+	for _, tool := range s.Tools {
+		named[key{"", tool}] = true
+	}
+	for _, p := range s.Servers {
+		whole[p.ID] = whole[p.ID] || len(p.Tools) == 0
+		for _, tool := range p.Tools {
+			named[key{p.ID, tool}] = true
+		}
+	}
+	return func(t *toolyard.Tool) bool {
+		return t.Server != "" && whole[t.Server] || named[key{t.Server, t.Name}]
+	}
+}
+
+// ErrorStyle is how a gate reports failures.
+type ErrorStyle string
+
+// The error styles. With ErrorsAsResults, a model sees the error and can correct its call;
+// with ErrorsAsProtocol, every failure is a JSON-RPC error.
+const (
+	ErrorsAsResults  ErrorStyle = "result"
+	ErrorsAsProtocol ErrorStyle = "protocol"
+)
+
+// SourceNotes selects whether descriptions name the file that a tool is defined in.
+type SourceNotes string
+
+// The source notes. Empty means off: a path reveals details of the machine.
+const (
+	SourceNotesOff      SourceNotes = "off"
+	SourceNotesRelative SourceNotes = "relative" // to the tools folder
+	SourceNotesAbsolute SourceNotes = "absolute"
+)
+
+// sourceNote returns the note about the file that a tool is defined in, if the gate adds one.
+func (g *Gate) sourceNote(t *toolyard.Tool) string {
+	path := t.Origin
+	if g.SourceNotes == SourceNotesAbsolute {
+		path = t.File
+	}
+	if t.File == "" || g.SourceNotes == "" || g.SourceNotes == SourceNotesOff {
+		return ""
+	}
+	return "\n\n---\nSource: " + path + "\nNote: This tool is dynamically loaded. What is saved in the file is live at once: read it to see what the tool does, edit it to change that."
+}
+
+// Visible reports whether the gate offers the tool. Listing, searching and calling all use
+// this predicate.
+func (g *Gate) Visible(t *toolyard.Tool) bool { return g.HiddenBy(t) == "" }
+
+// HiddenBy returns the rule that hides the tool at this gate, or "" if it is visible.
+func (g *Gate) HiddenBy(t *toolyard.Tool) string { return g.hiddenBy(t, g.matcher()) }
+
+// matcher returns a function that reports whether the gate's toolset, if any, includes a tool.
+func (g *Gate) matcher() func(*toolyard.Tool) bool {
+	if g.Toolset == nil {
+		return func(*toolyard.Tool) bool { return true }
+	}
+	return g.Toolset.Matcher()
+}
+
+func (g *Gate) hiddenBy(t *toolyard.Tool, inToolset func(*toolyard.Tool) bool) string {
+	switch {
+	case !t.AllowedIn(g.Mode):
+		return fmt.Sprintf("not allowed in mode %s", g.Mode)
+	case toolterms.Ineligible(&t.Spec, g.Surface) != "":
+		return fmt.Sprintf("not offered on surface %s: %s", g.Surface, toolterms.Ineligible(&t.Spec, g.Surface))
+	case !inToolset(t):
+		return fmt.Sprintf("not in toolset %s", g.Toolset.Name)
+	}
+	return ""
+}
+
+// ShowsServer reports whether the gate can offer anything of a server.
+func (g *Gate) ShowsServer(id string) bool {
+	return g.Toolset == nil || slices.ContainsFunc(g.Toolset.Servers, func(p ServerPick) bool { return p.ID == id })
+}
+
+func (g *Gate) render(n Naming, t *toolyard.Tool) string { return n.Render(g.Yard, t.Server, t.Name) }

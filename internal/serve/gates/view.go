@@ -1,0 +1,268 @@
+package gates
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/ident"
+	"github.com/toolyard/toolyard/internal/base/spelling"
+	"github.com/toolyard/toolyard/internal/sources/catalog"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
+)
+
+// View is what a gate offers of one catalog generation. It is immutable.
+type View struct {
+	Gate      *Gate
+	Tools     []NamedTool          // sorted by name
+	Resources []*toolyard.Resource // sorted by URI
+	Prompts   []NamedPrompt        // sorted by name
+	Problems  []toolyard.Problem
+
+	Generation uint64 // of the catalog
+
+	byName map[string]*toolyard.Tool
+}
+
+// NamedTool is a tool with the name that a gate gives it.
+type NamedTool struct {
+	Name string
+	*toolyard.Tool
+	Note string // follows the description
+}
+
+// Lookup finds a tool by the name that the gate shows, or by its name in another scheme if
+// that is unambiguous.
+func (v *View) Lookup(name string) (*toolyard.Tool, bool) {
+	t, ok := v.byName[name]
+	return t, ok
+}
+
+// Bind computes the gate's view of an offer. If several tools have the same name, it shows
+// the one that had the name in the previous view, if any, and otherwise none: a new tool
+// cannot take over a name. Problems lists the tools that are left out, and tools that the
+// toolset names and the gate cannot show.
+func (g *Gate) Bind(o catalog.Offer, previous *View) *View {
+	v := &View{Gate: g, Generation: o.Generation, byName: make(map[string]*toolyard.Tool)}
+	rendered, inToolset := make(map[string][]*toolyard.Tool), g.matcher()
+	for _, t := range o.Tools {
+		if g.hiddenBy(t, inToolset) == "" {
+			name := g.render(g.Naming, t)
+			rendered[name] = append(rendered[name], t)
+		}
+	}
+	for name, same := range rendered {
+		t := previous.holder(name, same)
+		if len(same) > 1 {
+			v.Problems = append(v.Problems, collision(g, name, same, t))
+		}
+		if t != nil {
+			v.Tools = append(v.Tools, NamedTool{Name: name, Tool: t})
+			v.byName[name] = t
+		}
+	}
+	slices.SortFunc(v.Tools, func(a, b NamedTool) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range v.Tools {
+		v.Tools[i].Note = v.note(v.Tools[i].Tool)
+	}
+	v.addAliases(rendered)
+	v.bindResources(o.Resources, previous)
+	v.bindPrompts(o.Prompts)
+	v.Problems = append(v.Problems, g.unavailable(o.Tools)...)
+	slices.SortFunc(v.Problems, func(a, b toolyard.Problem) int { return cmp.Compare(a.String(), b.String()) })
+	return v
+}
+
+// holder returns the tool that gets a name: the only candidate, or the one that had the name
+// in this view. The view may be nil.
+func (v *View) holder(name string, same []*toolyard.Tool) *toolyard.Tool {
+	if len(same) == 1 {
+		return same[0]
+	}
+	if v == nil || v.byName[name] == nil {
+		return nil
+	}
+	old := v.byName[name]
+	i := slices.IndexFunc(same, func(t *toolyard.Tool) bool {
+		return t.Server == old.Server && t.Name == old.Name && t.Origin == old.Origin
+	})
+	if i < 0 || v.Gate.render(v.Gate.Naming, old) != name { // the name was only an alias
+		return nil
+	}
+	return same[i]
+}
+
+// collision returns the problem of several tools with one name.
+func collision(g *Gate, name string, same []*toolyard.Tool, holder *toolyard.Tool) toolyard.Problem {
+	origin := func(t *toolyard.Tool) string { return t.Name + " of " + cmp.Or(t.Origin, t.Server, "Go") }
+	served := "none"
+	if holder != nil {
+		served = "only " + origin(holder) + ", which was there first,"
+	}
+	p := clash(g, "tools would be called "+name, served, same, origin)
+	p.Fix = "Rename one of them, or leave one out."
+	return p
+}
+
+// clash returns the problem of items that a gate cannot distinguish.
+func clash[T any](g *Gate, what, served string, same []T, origin func(T) string) toolyard.Problem {
+	var origins []string
+	for _, t := range same {
+		origins = append(origins, origin(t))
+	}
+	slices.Sort(origins)
+	return toolyard.Problem{
+		Subject: "gate " + g.Name, Fix: "Leave one of them out: by tools or resources of its server, or by the gate's toolset.",
+		Message: fmt.Sprintf("%d %s and %s is served: %s", len(same), what, served, strings.Join(origins, ", ")),
+	}
+}
+
+// addAliases lets callers use the names of the other schemes where they identify one visible
+// tool. A name that several tools share belongs to none of them, and to no other tool.
+func (v *View) addAliases(rendered map[string][]*toolyard.Tool) {
+	aliases := make(map[string]*toolyard.Tool)
+	for _, same := range rendered {
+		for _, t := range same {
+			for _, n := range []Naming{NamingMCP, NamingPlain, NamingClient} {
+				name := v.Gate.render(n, t)
+				if other, taken := aliases[name]; taken && other != t {
+					aliases[name] = nil
+					continue
+				}
+				aliases[name] = t
+			}
+		}
+	}
+	for name, t := range aliases {
+		if t != nil && len(rendered[name]) == 0 && v.byName[v.Gate.render(v.Gate.Naming, t)] == t {
+			v.byName[name] = t
+		}
+	}
+}
+
+// unavailable returns a problem for each tool that the toolset names and the gate cannot show.
+func (g *Gate) unavailable(tools []*toolyard.Tool) (problems []toolyard.Problem) {
+	if g.Toolset == nil {
+		return nil
+	}
+	offered := make(map[string]map[string]*toolyard.Tool) // by server and name
+	for _, t := range tools {
+		if offered[t.Server] == nil {
+			offered[t.Server] = make(map[string]*toolyard.Tool)
+		}
+		if offered[t.Server][t.Name] == nil {
+			offered[t.Server][t.Name] = t
+		}
+	}
+	inToolset := g.matcher()
+	for _, pick := range append([]ServerPick{{Tools: g.Toolset.Tools}}, g.Toolset.Servers...) {
+		for _, name := range pick.Tools {
+			if p, ok := g.unavailableTool(pick.ID, name, offered[pick.ID], inToolset); !ok {
+				problems = append(problems, p)
+			}
+		}
+	}
+	return problems
+}
+
+// unavailableTool returns the problem of a tool that the gate cannot show, or true if it can.
+// A server that offers no tools at all is down or still starting, which is reported elsewhere.
+func (g *Gate) unavailableTool(server, name string, offered map[string]*toolyard.Tool, inToolset func(*toolyard.Tool) bool) (p toolyard.Problem, ok bool) {
+	p = toolyard.Problem{Source: server, Subject: fmt.Sprintf("gate %s, toolset %s", g.Name, g.Toolset.Name), Tool: name}
+	owner := ""
+	if server != "" {
+		owner = " of server " + server
+	}
+	if t := offered[name]; t != nil {
+		rule := g.hiddenBy(t, inToolset)
+		p.Message = fmt.Sprintf("Tool %s%s %s", name, owner, rule)
+		p.Fix = "Take it out of the toolset, or bind the toolset to another gate."
+		return p, rule == ""
+	}
+	switch {
+	case server != "" && len(offered) == 0:
+		return p, true
+	case server != "":
+		p.Message = fmt.Sprintf("Server %s does not offer the tool %s", server, name)
+	default:
+		p.Message = "Unknown tool: " + name
+	}
+	if near := spelling.Nearest(name, slices.Sorted(maps.Keys(offered))); near != "" {
+		p.Fix = "Did you mean " + near + "?"
+	}
+	return p, false
+}
+
+// note returns the text that the view appends to the description of a tool: how to use it,
+// its price and its source file.
+func (v *View) note(t *toolyard.Tool) string {
+	words := v.guidance(t)
+	if v.Gate.Surface == toolyard.Execute && t.Price.Set && !t.Price.OptOut {
+		words = strings.TrimLeft(words+" Costs "+t.Price.USD.String()+" USD per call.", " ")
+	}
+	if words != "" {
+		words = "\n\n" + words
+	}
+	return words + v.Gate.sourceNote(t)
+}
+
+// Bounds on the text about limits that a third party adds to a description.
+const (
+	maxBatchTools = 20
+	maxNotes      = 500 // characters
+)
+
+// guidance describes how the tool should be called, or returns "". It refers to recommended
+// tools by the names that the gate gives them; a tool that the gate does not show keeps the
+// name that its author gave it.
+func (v *View) guidance(t *toolyard.Tool) string {
+	return Guidance(t.Limit, func(name string) string {
+		shown := v.Gate.Naming.Render(v.Gate.Yard, t.Server, name)
+		if other := v.byName[shown]; other != nil && other.Server == t.Server && other.Name == name {
+			return shown
+		}
+		return name
+	})
+}
+
+// Guidance describes limits and the author's advice in words. It applies rename to the names
+// of recommended tools.
+func Guidance(l toolyard.Limit, rename func(string) string) string {
+	var parts []string
+	if limits := describe(l); limits != "" {
+		parts = append(parts, "Limits: "+limits+".")
+	}
+	if l.Bulk {
+		parts = append(parts, "It takes many items in one call.")
+	}
+	var batchTools []string
+	for _, name := range l.BatchTools[:min(len(l.BatchTools), maxBatchTools)] {
+		if ident.CheckToolName(name) == nil {
+			batchTools = append(batchTools, rename(name))
+		}
+	}
+	if len(batchTools) > 0 {
+		parts = append(parts, "Instead of many single calls use "+strings.Join(batchTools, ", ")+".")
+	}
+	if notes := strings.Join(strings.Fields(l.Notes), " "); notes != "" {
+		parts = append(parts, "Note: "+untrusted.TruncateRunes(notes, maxNotes))
+	}
+	return strings.Join(parts, " ")
+}
+
+func describe(l toolyard.Limit) string {
+	var parts []string
+	if l.PerMinute > 0 {
+		parts = append(parts, fmt.Sprintf("at most %d calls in a minute", l.PerMinute))
+	}
+	if l.Cooldown > 0 {
+		parts = append(parts, fmt.Sprintf("%v from one call to the next", l.Cooldown))
+	}
+	if l.Concurrency > 0 {
+		parts = append(parts, fmt.Sprintf("at most %d at once", l.Concurrency))
+	}
+	return strings.Join(parts, ", ")
+}

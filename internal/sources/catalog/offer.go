@@ -1,0 +1,26 @@
+package catalog
+
+import (
+	"context"
+
+	"github.com/toolyard/toolyard"
+)
+
+// Offer is everything that the sources offer at one moment.
+type Offer struct {
+	Tools     []*toolyard.Tool
+	Resources []*toolyard.Resource
+	Prompts   []*toolyard.Prompt
+
+	Generation uint64 // number of the generation in which the offer last changed
+}
+
+// Static is a source of tools that never change.
+type Static []*toolyard.Tool
+
+// Run implements [toolyard.Source].
+func (s Static) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
+	publish(s)
+	<-ctx.Done()
+	return nil
+}

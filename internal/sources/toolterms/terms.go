@@ -1,0 +1,133 @@
+// Package toolterms combines the conditions that a tool declares with those that the operator
+// sets: limits, price, surface and latency class. It decides where a tool may be offered.
+package toolterms
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
+)
+
+// Terms are the operator's conditions for a tool.
+type Terms struct {
+	Limit   toolyard.Limit   // combined with the tool's limit: the stricter value applies
+	Price   toolyard.Price   // replaces the tool's price if it is set or opts out
+	Default toolyard.Price   // applies to a tool that declares no price
+	Surface toolyard.Surface // empty for the tool's own
+	Hidden  *bool            // nil for the tool's own
+	Latency toolyard.Latency // empty for the tool's own
+
+	Contexts    []string          // nil for the tool's own
+	ContextArgs map[string]string // for Contexts; see [toolyard.Spec]
+}
+
+// Apply returns the tool under the terms: the tool itself if nothing changes, otherwise a
+// copy whose Spec has the effective values.
+func Apply(t *toolyard.Tool, terms Terms) *toolyard.Tool {
+	return t.With(func(s *toolyard.Spec) {
+		s.Limit = s.Limit.Stricter(terms.Limit)
+		s.Surface = cmp.Or(terms.Surface, s.Surface)
+		s.Latency = cmp.Or(terms.Latency, s.Latency)
+		if terms.Hidden != nil {
+			s.Hidden = *terms.Hidden
+		}
+		s.Price = terms.price(s)
+		if terms.Contexts != nil {
+			s.Contexts, s.ContextArgs = terms.Contexts, terms.ContextArgs
+		}
+	})
+}
+
+// price returns the price of a call. The default does not apply to a tool that is for answers
+// only, where prices have no effect.
+func (t Terms) price(s *toolyard.Spec) toolyard.Price {
+	p := s.Price
+	switch {
+	case declared(t.Price):
+		p = t.Price
+	case !declared(p) && s.Surface != toolyard.Answer:
+		p = t.Default
+	}
+	p.Query = s.Price.Query
+	return p
+}
+
+func declared(p toolyard.Price) bool { return p.Set || p.OptOut }
+
+func forSale(p toolyard.Price) bool { return p.Set && !p.OptOut }
+
+// Effective is the metadata of a tool with all defaults filled in.
+type Effective struct {
+	Surface         toolyard.Surface `json:"surface"`
+	QueryEligible   bool             `json:"queryEligible"`
+	Latency         toolyard.Latency `json:"latencyClass"`
+	ExecuteEligible bool             `json:"executeEligible"`
+	ExecuteUSD      *toolyard.Money  `json:"executePriceUsd,omitempty"` // nil for a tool that is not for sale
+	RateLimit       map[string]any   `json:"rateLimit,omitempty"`       // in the form in which tools publish it
+}
+
+// EffectiveOf returns the effective metadata of a tool. By default, a tool is for both
+// surfaces, eligible for answers, and slow.
+func EffectiveOf(s *toolyard.Spec) Effective {
+	e := Effective{
+		Surface: cmp.Or(s.Surface, toolyard.Both), QueryEligible: !s.Hidden, Latency: cmp.Or(s.Latency, toolyard.Slow),
+		ExecuteEligible: Ineligible(s, toolyard.Execute) == "", RateLimit: s.Limit.Meta(),
+	}
+	if usd := s.Price.USD; forSale(s.Price) {
+		e.ExecuteUSD = &usd
+	}
+	return e
+}
+
+// Ineligible returns the reason why a surface may not offer the tool, or "" if it may.
+func Ineligible(s *toolyard.Spec, at toolyard.Surface) string {
+	switch {
+	case at == toolyard.Answer && s.Surface == toolyard.Execute:
+		return "it is for execution only"
+	case at == toolyard.Answer && s.Hidden:
+		return "queryEligible is false, so no answer is composed with it"
+	case at == toolyard.Answer && s.Latency == toolyard.Streaming:
+		return "it streams, so it is not for answers"
+	case at == toolyard.Execute && s.Surface == toolyard.Answer:
+		return "it is for answers only"
+	case at == toolyard.Execute && s.Price.OptOut:
+		return "it is not for sale, so it is not for execution"
+	case at == toolyard.Execute && !s.Price.Set:
+		return "it has no price, so it is not for execution"
+	}
+	return ""
+}
+
+// Contradictions returns the inconsistencies in the metadata of a tool: no surface can offer
+// it, its price has no effect, or a context has no matching argument.
+func Contradictions(s *toolyard.Spec) (faults []string) {
+	answer, execute := Ineligible(s, toolyard.Answer), Ineligible(s, toolyard.Execute)
+	switch {
+	case answer != "" && execute != "":
+		faults = append(faults, "neither answers nor execution can use it: "+answer+", and "+execute)
+	case s.Surface == toolyard.Answer && forSale(s.Price):
+		faults = append(faults, "it has a price, but it is for answers only, where no price counts")
+	case s.Surface == toolyard.Execute && !s.Hidden:
+		faults = append(faults, "it is for execution only, but queryEligible is not false")
+	}
+	injected := s.Injected()
+	for _, name := range slices.Sorted(maps.Keys(injected)) {
+		if !declares(s.Input, name) {
+			faults = append(faults, fmt.Sprintf("it needs the context %s, but its input schema does not declare the argument %s", injected[name], name))
+		}
+	}
+	return faults
+}
+
+// declares reports whether a schema has a property, or may have it through composition.
+func declares(schema json.RawMessage, name string) bool {
+	root, _ := jsonobject.Map(schema)
+	properties, _ := jsonobject.Map(root["properties"])
+	composed := slices.ContainsFunc([]string{"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf"}, func(key string) bool { return root[key] != nil })
+	return properties[name] != nil || composed
+}

@@ -1,0 +1,25 @@
+package toolyard
+
+import "cmp"
+
+// Stricter is a limit that keeps both. Advice is that of the first, and of the other where
+// the first gives none.
+func (l Limit) Stricter(other Limit) Limit {
+	l.PerMinute = fewer(l.PerMinute, other.PerMinute)
+	l.Concurrency = fewer(l.Concurrency, other.Concurrency)
+	l.Cooldown = max(l.Cooldown, other.Cooldown)
+	l.Bulk = l.Bulk || other.Bulk
+	if len(l.BatchTools) == 0 {
+		l.BatchTools = other.BatchTools
+	}
+	l.Notes = cmp.Or(l.Notes, other.Notes)
+	return l
+}
+
+// fewer is the smaller of two numbers of calls; zero is no limit.
+func fewer(a, b int) int {
+	if a <= 0 || (b > 0 && b < a) {
+		return b
+	}
+	return a
+}
