@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/toolyard/toolyard/internal/config/clientconfig"
+	"github.com/toolyard/toolyard/internal/trust/safefile"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
@@ -89,23 +90,11 @@ func backupNote(file string, before []byte) string {
 
 // readFile reads a regular file of limited size.
 func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
+	data, err := safefile.Read(path, clientconfig.MaxFile)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	f, err := os.Open(path) //nolint:gosec // the user names the file, or it is a client's
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // read-only
-	data, err := io.ReadAll(io.LimitReader(f, clientconfig.MaxFile+1))
-	if err == nil && len(data) > clientconfig.MaxFile {
-		err = fmt.Errorf("%s is larger than %d MiB", path, clientconfig.MaxFile>>20)
-	}
-	return data, err
+	return data, nil
 }
 
 const backupSuffix = ".bak"
@@ -113,9 +102,7 @@ const backupSuffix = ".bak"
 // replaceFile replaces a file atomically, keeps its mode, and writes a backup of the previous
 // content. It follows a symbolic link.
 func replaceFile(path string, before, after []byte, mode fs.FileMode) error {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
-	}
+	path = safefile.Target(path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // the mode that clients use
 		return err
 	}
@@ -132,28 +119,11 @@ func replaceFile(path string, before, after []byte, mode fs.FileMode) error {
 			return err
 		}
 		mode = info.Mode().Perm()
-		if err := writeAtomic(path+backupSuffix, before, mode); err != nil {
+		if err := safefile.Write(path+backupSuffix, before, mode); err != nil {
 			return err
 		}
 	}
-	return writeAtomic(path, after, mode)
-}
-
-// writeAtomic writes a temporary file and renames it to path.
-func writeAtomic(path string, data []byte, mode fs.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".toolyard-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // best effort
-	}
-	return err
+	return safefile.Write(path, after, mode)
 }
 
 // maxDiffLine is how many characters of a line are printed.

@@ -86,7 +86,7 @@ func TestImportRefuses(t *testing.T) {
 		"claude is neither a file nor a client; did you mean claude-desktop or claude-code?": {"claude"},
 		"curser is neither a file nor a client; did you mean cursor?":                        {"curser"},
 		"is not JSON":           {"bad.json"},
-		"is not a regular file": {"."},
+		"not a regular file":    {"."},
 		"not a mapping":         {"good.json", "--write"},
 	} {
 		if code, stdout, stderr := u.run(append([]string{"import"}, args...)...); code == exitOK || stdout != "" || !strings.Contains(stderr, want) {

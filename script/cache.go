@@ -118,7 +118,7 @@ func (c *cache) put(f *file, e *entry) {
 	if err != nil || !c.fits(int64(len(data))) || os.MkdirAll(c.dir, 0o700) != nil {
 		return
 	}
-	replaceFile(c.file(f.path), data)
+	_ = safefile.WriteCache(c.file(f.path), data) // without an entry the script is compiled again
 }
 
 // fits reports whether there is room for an entry, and takes it.
@@ -130,18 +130,6 @@ func (c *cache) fits(size int64) bool {
 	}
 	c.size += size
 	return true
-}
-
-// replaceFile writes a file that is there as a whole or not at all.
-func replaceFile(path string, data []byte) {
-	t, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return
-	}
-	_, err = t.Write(data)
-	if closeErr := t.Close(); err != nil || closeErr != nil || os.Rename(t.Name(), path) != nil {
-		_ = os.Remove(t.Name())
-	}
 }
 
 // forget removes what is kept of files that are gone.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolyard/toolyard/internal/jsvm"
 	"github.com/toolyard/toolyard/internal/trust/outbound"
+	"github.com/toolyard/toolyard/internal/trust/safefile"
 )
 
 // reach is what one tool may use of the world: what the operator grants and, if the script
@@ -118,23 +119,16 @@ func within[T any](r *reach, path string, use func(root *os.Root, rel string) (T
 // readFile reads a file within reach.
 func (r *reach) readFile(path string) ([]byte, error) {
 	return within(r, path, func(root *os.Root, rel string) ([]byte, error) {
-		info, err := root.Stat(rel)
-		if err != nil {
-			return nil, err
-		}
-		if !info.Mode().IsRegular() {
+		data, err := safefile.ReadIn(root, rel, maxRead)
+		switch {
+		case err == nil:
+			return data, nil
+		case errors.Is(err, safefile.ErrNotRegular):
 			return nil, &jsvm.Refusal{Message: path + " is not a file", Code: "EISDIR"}
+		case errors.As(err, new(*safefile.TooLargeError)):
+			return nil, fmt.Errorf("%s is %w", path, err)
 		}
-		file, err := root.Open(rel)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = file.Close() }()
-		data, err := io.ReadAll(io.LimitReader(file, maxRead+1))
-		if err == nil && len(data) > maxRead {
-			err = fmt.Errorf("%s is larger than %d MiB", path, maxRead>>20)
-		}
-		return data, err
+		return nil, &fs.PathError{Op: "read", Path: rel, Err: err}
 	})
 }
 

@@ -8,4 +8,6 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-func main() { cli.Main(yard.Options{ProviderKinds: markets.Kinds(), Command: yard.Command{Samples: basics.Tools()}}) }
+func main() {
+	cli.Main(yard.Options{ProviderKinds: markets.Kinds(), Command: yard.Command{Samples: basics.Tools()}})
+}

@@ -29,12 +29,3 @@ func lock(folder string) (unlock func(), err error) {
 		}
 	}
 }
-
-// syncFolder waits until the names in a folder are on the disk.
-func syncFolder(folder string) error {
-	f, err := os.Open(folder) //nolint:gosec // that of the configuration
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}

@@ -29,6 +29,3 @@ func lock(folder string) (unlock func(), err error) {
 		}
 	}
 }
-
-// syncFolder does nothing: a folder cannot be synced here.
-func syncFolder(string) error { return nil }

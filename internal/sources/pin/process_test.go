@@ -114,7 +114,7 @@ func TestHalfOfANewFileIsNotInTheWay(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "toolyard.lock")
 	must(t, open(t, path).Update("a", add("x", `{}`)))
-	must(t, os.WriteFile(filepath.Join(dir, ".toolyard.lock.new"), []byte(small[:100]), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, ".toolyard.lock.123.tmp"), []byte(small[:100]), 0o600))
 	b := open(t, path)
 	must(t, b.Update("b", add("y", `{}`)))
 	if got := entries(open(t, path), "a", "b"); len(got) != 2 {

@@ -5,9 +5,10 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
+
+	"github.com/toolyard/toolyard/internal/trust/safefile"
 )
 
 // maxSize is the size of the largest file that is read.
@@ -66,23 +67,11 @@ func unchanged(a, b os.FileInfo) bool {
 
 // sum is the SHA-256 of a file.
 func (c *contents) sum(path string, info os.FileInfo) (sum [32]byte, err error) {
-	switch {
-	case !info.Mode().IsRegular(): // opening it could block
-		return sum, errors.New("it is not a file")
-	case info.Size() > maxSize:
-		return sum, fmt.Errorf("%w: %d bytes", ErrTooLarge, info.Size())
-	}
-	f, err := os.Open(path) //nolint:gosec // the operator's own file
-	if err != nil {
-		return sum, err
-	}
-	defer func() { _ = f.Close() }()
 	c.buffer.Reset()
-	if _, err := c.buffer.ReadFrom(io.LimitReader(f, maxSize+1)); err != nil {
+	if err := safefile.ReadTo(&c.buffer, path, maxSize); errors.As(err, new(*safefile.TooLargeError)) {
+		return sum, fmt.Errorf("%w: %d bytes", ErrTooLarge, info.Size())
+	} else if err != nil {
 		return sum, err
-	}
-	if c.buffer.Len() > maxSize { // it grew meanwhile
-		return sum, ErrTooLarge
 	}
 	return sha256.Sum256(c.buffer.Bytes()), nil
 }
