@@ -45,7 +45,7 @@ func TestDocumentIsValid(t *testing.T) {
 const operated = `
 store: %q
 scripts: {dir: tools}
-edits: [toolsets, gates]
+editable: [toolsets, gates]
 record: {arguments: full}
 limits: {wait: 1s}
 log: {level: warn}

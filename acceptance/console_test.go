@@ -36,7 +36,7 @@ var pictures = flag.Bool("pictures", false, "write the pictures of the documenta
 const looked = `
 name: harbor
 store: %q
-edits: [toolsets, gates]
+editable: [toolsets, gates]
 record: {arguments: full}
 limits: {wait: 1s}
 log: {level: warn}

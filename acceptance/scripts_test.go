@@ -272,7 +272,7 @@ func TestSourceNotesNameTheScriptFile(t *testing.T) {
 		}
 		return paths
 	}
-	p := serveIn(t, dir, "testyard", scriptConfig+"gates: {plain: {mode: write}, full: {mode: write, notes: absolute}, some: {mode: write, notes: relative}}\n")
+	p := serveIn(t, dir, "testyard", scriptConfig+"gates: {plain: {mode: write}, full: {mode: write, sourceNotes: absolute}, some: {mode: write, sourceNotes: relative}}\n")
 	for gate, want := range map[string][]string{"plain": nil, "full": {filepath.Join(dir, "tools/hello.ts")}, "some": {"hello.ts"}} {
 		if diff := cmp.Diff(want, sources(modernHTTP{t: t, url: p.url + "/" + gate})); diff != "" {
 			t.Errorf("%s: %s", gate, diff)

@@ -41,7 +41,7 @@ func newCanaries(t *testing.T, dir string) (c *canaries, config string) {
 	t.Helper()
 	c = new(canaries)
 	var sealed strings.Builder
-	config = "identity: identity.txt\nsecrets:\n"
+	config = "ageIdentity: identity.txt\nsecrets:\n"
 	for i := range c.values {
 		var b [12]byte
 		_, _ = rand.Read(b[:])

@@ -58,9 +58,9 @@ func (b *assembler) assemble(s *settings.Settings, old *assembly) (a *assembly, 
 	if err = b.addServers(a, old); err != nil {
 		return nil, err
 	}
-	if old != nil && reflect.DeepEqual(old.Scripts, s.Scripts) && reflect.DeepEqual(old.Private, s.Private) {
+	if old != nil && reflect.DeepEqual(old.Scripts, s.Scripts) && reflect.DeepEqual(old.PrivateNetworks, s.PrivateNetworks) {
 		a.scripts = old.scripts
-	} else if a.scripts, err = b.newScripts(s.Scripts, s.Private); err != nil {
+	} else if a.scripts, err = b.newScripts(s.Scripts, s.PrivateNetworks); err != nil {
 		return nil, err
 	}
 	b.addSources(a)

@@ -44,7 +44,7 @@ type Links interface {
 // newProviders creates the providers of a configuration, or reuses those of old if their
 // settings have not changed.
 func (b *assembler) newProviders(c *config.Source, old *assembly) (map[string]toolyard.ContextProvider, error) {
-	if old != nil && reflect.DeepEqual(old.Context, c.Context) && reflect.DeepEqual(old.Private, c.Private) {
+	if old != nil && reflect.DeepEqual(old.Context, c.Context) && reflect.DeepEqual(old.PrivateNetworks, c.PrivateNetworks) {
 		return old.providers, nil
 	}
 	var faults config.Faults
@@ -72,7 +72,7 @@ func (b *assembler) newProvider(c *config.Source, kind string) (toolyard.Context
 		}
 		return nil, config.Faults{c.At(toolyard.Problem{Subject: "context." + kind, Message: message}, "context", kind)}
 	}
-	setup := ProviderSetup{Private: prefixes(c.Private), Now: b.opts.Process.Now, Log: b.log}
+	setup := ProviderSetup{Private: prefixes(c.PrivateNetworks), Now: b.opts.Process.Now, Log: b.log}
 	if b.enforcement.store != nil {
 		setup.Links = b.enforcement.store
 	}

@@ -32,7 +32,7 @@ type enforcement struct {
 
 // newEnforcement starts nothing; see run.
 func newEnforcement(opts *Options, replica string, c *config.Source, s *store.Store, args record.Arguments, metrics *telemetry.Metrics, log *slog.Logger) *enforcement {
-	e := &enforcement{store: s, retention: c.Record.Keep.Std()}
+	e := &enforcement{store: s, retention: c.Record.Retention.Std()}
 	var shared admission.Store = &e.memory
 	if s != nil {
 		shared, e.verifier = s, identity.NewVerifier(s, opts.Process.Now)

@@ -34,7 +34,7 @@ type staff struct {
 
 const staffConfig = `
 name: staff
-edits: [toolsets, gates]
+editable: [toolsets, gates]
 record: {arguments: full}
 terms: {greet: {executeUsd: "0.001", rate: {perMinute: 100}}}
 toolsets: {some: {tools: [greet]}}
@@ -558,7 +558,7 @@ func TestGateEdits(t *testing.T) {
 
 // What an edit has closed can be opened again as far as the file has it open, and no further.
 func TestGatesOpenAgain(t *testing.T) {
-	s := newStaffWith(t, "edits: [gates]\ngates: {chat: {mode: read}, desk: {mode: write, callers: keys}}\n", yard.Options{})
+	s := newStaffWith(t, "editable: [gates]\ngates: {chat: {mode: read}, desk: {mode: write, callers: keys}}\n", yard.Options{})
 	for i, step := range []struct {
 		method, path, body string
 		status             int
@@ -590,11 +590,11 @@ func TestChangesHideNothingButKeys(t *testing.T) {
 }
 
 func TestFirstGateByEdit(t *testing.T) {
-	s := newStaffWith(t, "edits: [gates]\n", yard.Options{Gates: []gates.Gate{{Name: "mine", Mode: toolyard.Read, RequireAuth: true}}})
+	s := newStaffWith(t, "editable: [gates]\n", yard.Options{Gates: []gates.Gate{{Name: "mine", Mode: toolyard.Read, RequireAuth: true}}})
 	if got, answer := s.ask(t, "operator", "PUT", "/api/v1/gates/mine", `{"mode":"write","callers":"anyone","version":0}`); got != 403 {
 		t.Errorf("the gate of the program: %d %v", got, answer)
 	}
-	s = newStaffWith(t, "edits: [gates]\n", yard.Options{})
+	s = newStaffWith(t, "editable: [gates]\n", yard.Options{})
 	if got, answer := s.ask(t, "operator", "PUT", "/api/v1/gates/extra", `{"mode":"read","callers":"keys","version":0}`); got != 200 {
 		t.Fatalf("%d %v", got, answer)
 	}

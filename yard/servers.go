@@ -40,15 +40,15 @@ func (b *assembler) addServers(a *assembly, old *assembly) error {
 		vault.Inherit(before)
 	}
 	b.secrets.vault.Store(vault)
-	for _, text := range a.Hushed {
+	for _, text := range a.SensitiveValues {
 		vault.Hide(text)
 	}
 	a.upstreams, a.builtFrom = make(map[string]*upstream.Server, len(a.Servers)), make(map[string]serverConfig, len(a.Servers))
 	for id, s := range a.Servers {
-		sc := serverConfig{Server: s, private: a.Private}
+		sc := serverConfig{Server: s, private: a.PrivateNetworks}
 		sc.Rate, sc.ExecuteUSD, sc.Terms = nil, nil, nil // read from the settings: no reason to restart the server
 		if usesSecrets(&s) {
-			sc.secrets, sc.identity = a.Secrets, a.Identity
+			sc.secrets, sc.identity = a.Secrets, a.AgeIdentity
 		}
 		a.builtFrom[id] = sc
 		if old != nil && old.upstreams[id] != nil && reflect.DeepEqual(old.builtFrom[id], sc) {
@@ -69,7 +69,7 @@ func (b *assembler) newVault(c *config.Config) *secret.Vault {
 		named[name] = string(ref)
 	}
 	return secret.NewVault(secret.Options{
-		Named: named, Getenv: b.opts.Process.Getenv, Dir: filepath.Dir(b.opts.ConfigFile), Identity: b.beside(c.Identity),
+		Named: named, Getenv: b.opts.Process.Getenv, Dir: filepath.Dir(b.opts.ConfigFile), Identity: b.beside(c.AgeIdentity),
 		Warn: func(message string) { b.log.Warn("secret file is not protected", "problem", message) },
 	})
 }

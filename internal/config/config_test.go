@@ -15,7 +15,7 @@ import (
 	"github.com/toolyard/toolyard/packs/markets"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 func env(name string) (string, bool) {
 	v, ok := map[string]string{"PORT": "4000", "EMPTY": "", "YES": "true"}[name]
@@ -96,6 +96,65 @@ func TestContextRequirements(t *testing.T) {
 	_, err = config.Parse("toolyard.yaml", []byte("terms: {a: {contextRequirements: [crm, {kind: crm, argument: customer}]}}\n"), env)
 	if err == nil || !strings.Contains(err.Error(), `duplicate kind "crm"`) {
 		t.Error(err)
+	}
+}
+
+func TestOldKeysAreAcceptedWithAWarning(t *testing.T) {
+	old, err := config.Parse("toolyard.yaml", []byte(`private: [10.0.0.0/8]
+identity: key.txt
+edits: [gates]
+record: {keep: 1h}
+gates:
+  chat: {mode: read, naming: dotted, notes: relative}
+toolsets: {notes: {tools: [keep]}}
+`), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	current, err := config.Parse("toolyard.yaml", []byte(`privateNetworks: [10.0.0.0/8]
+ageIdentity: key.txt
+editable: [gates]
+record: {retention: 1h}
+gates:
+  chat: {mode: read, naming: plain, sourceNotes: relative}
+toolsets: {notes: {tools: [keep]}}
+`), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(current.Config, old.Config); diff != "" {
+		t.Error(diff)
+	}
+	var warnings []string
+	for _, w := range old.Warnings {
+		warnings = append(warnings, w.String())
+	}
+	if diff := cmp.Diff([]string{
+		"toolyard.yaml:1:1: private: was renamed to privateNetworks",
+		"toolyard.yaml:2:1: identity: was renamed to ageIdentity",
+		"toolyard.yaml:3:1: edits: was renamed to editable",
+		"toolyard.yaml:4:10: record.keep: was renamed to retention",
+		"toolyard.yaml:6:30: gates.chat.naming.dotted: was renamed to plain",
+		"toolyard.yaml:6:38: gates.chat.notes: was renamed to sourceNotes",
+	}, warnings); diff != "" {
+		t.Error(diff)
+	}
+	if len(current.Warnings) > 0 {
+		t.Error(current.Warnings)
+	}
+	if _, err := config.Parse("f", []byte("edits: [gates]\neditable: [gates]\n"), env); err == nil || !strings.Contains(err.Error(), "editable: duplicate key") {
+		t.Error(err)
+	}
+}
+
+func TestEditsAcceptOldKeys(t *testing.T) {
+	e, err := config.ParseEdits([]byte(`{"gates":{"chat":{"mode":"read","naming":"dotted","notes":"off"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.Gate{Mode: "read", Surface: "both", Naming: "plain", SourceNotes: "off", Errors: "result"}
+	if diff := cmp.Diff(want, e.Gates["chat"]); diff != "" {
+		t.Error(diff)
 	}
 }
 

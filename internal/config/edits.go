@@ -13,10 +13,10 @@ import (
 	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
-// Editable is a part of the configuration that may be changed while it runs.
+// Editable is a part of the configuration that operators can change at run time.
 type Editable string
 
-// What is editable.
+// The editable parts.
 const (
 	EditToolsets Editable = "toolsets"
 	EditGates    Editable = "gates"
@@ -27,35 +27,35 @@ func (Editable) JSONSchema() json.RawMessage {
 	return json.RawMessage(`{"type":"string","enum":["toolsets","gates"]}`)
 }
 
-// Edits are the parts of a configuration that were changed while it ran. They beat the file
-// by name.
+// Edits are entries that operators changed at run time. They replace entries of the file by
+// name.
 type Edits struct {
 	Toolsets map[string]Toolset `json:"toolsets,omitempty"`
 	Gates    map[string]Gate    `json:"gates,omitempty"`
 }
 
-// DefaultGate is the name of the gate of a configuration that has none.
+// DefaultGate is the name of the gate of a configuration without gates.
 const DefaultGate = "default"
 
 var editsSchema = toolyard.SchemaFor[Edits]()
 
-// ParseEdits reads what Edits are encoded as. Nothing at all is none.
+// ParseEdits decodes and validates edits; empty data is no edits.
 func ParseEdits(data []byte) (*Edits, error) {
 	e := &Edits{}
 	if len(data) == 0 {
 		return e, nil
 	}
-	value, issues, _ := editsSchema.Complete(context.Background(), data)
+	value, issues, _ := editsSchema.Complete(context.Background(), withNewNames(data))
 	if len(issues) > 0 {
-		return nil, &toolyard.Error{Code: toolyard.Invalid, Message: "The edits cannot be used.", Issues: issues}
+		return nil, &toolyard.Error{Code: toolyard.Invalid, Message: "The edits are invalid.", Issues: issues}
 	}
 	if err := json.Unmarshal(value, e); err != nil {
-		return nil, fmt.Errorf("the edits cannot be read: %w", err)
+		return nil, fmt.Errorf("cannot decode the edits: %w", err)
 	}
 	return e, nil
 }
 
-// Clone is a copy that can be changed.
+// Clone returns a copy with non-nil maps.
 func (e *Edits) Clone() *Edits {
 	c := &Edits{Toolsets: maps.Clone(e.Toolsets), Gates: maps.Clone(e.Gates)}
 	if c.Toolsets == nil {
@@ -67,29 +67,29 @@ func (e *Edits) Clone() *Edits {
 	return c
 }
 
-// With is the configuration with edits in the place of what the file says, as far as the file
-// lets them be made. Its error is toolyard.Invalid, with an issue for each fault.
+// With applies edits to a configuration, as far as it allows them. Its error has the code
+// toolyard.Invalid and an issue for each problem.
 func (s *Source) With(e *Edits) (*Source, error) {
 	c := *s.Config
 	c.Toolsets, c.Gates = maps.Clone(c.Toolsets), maps.Clone(c.Gates)
-	if slices.Contains(c.Edits, EditToolsets) && len(e.Toolsets) > 0 {
+	if slices.Contains(c.Editable, EditToolsets) && len(e.Toolsets) > 0 {
 		c.Toolsets = merged(c.Toolsets, e.Toolsets)
 	}
-	if slices.Contains(c.Edits, EditGates) && len(e.Gates) > 0 {
-		if len(c.Gates) == 0 { // the gate that there is without any stays
+	if slices.Contains(c.Editable, EditGates) && len(e.Gates) > 0 {
+		if len(c.Gates) == 0 { // keep the implicit gate
 			c.Gates = map[string]Gate{DefaultGate: {Mode: toolyard.Write, Surface: toolyard.Both, Naming: gates.NamingMCP, Errors: gates.ErrorsAsResults}}
 		}
 		c.Gates = merged(c.Gates, e.Gates)
 	}
 	if issues := c.check(); len(issues) > 0 {
-		return nil, &toolyard.Error{Code: toolyard.Invalid, Message: "With this the configuration would not be valid.", Issues: issues}
+		return nil, &toolyard.Error{Code: toolyard.Invalid, Message: "The resulting configuration is invalid.", Issues: issues}
 	}
 	with := *s
 	with.Config = &c
 	return &with, nil
 }
 
-// Set is the toolset as gates use it.
+// Set converts t to the toolset of a gate.
 func (t Toolset) Set(name string) *gates.Toolset {
 	s := &gates.Toolset{Name: name, Tools: t.Tools}
 	for _, p := range t.Servers {
@@ -115,7 +115,7 @@ func merged[T any](file, edits map[string]T) map[string]T {
 	return file
 }
 
-// Issues are the faults as issues of a request that caused them.
+// Issues converts faults to issues of the request that caused them.
 func (f Faults) Issues() (issues []toolyard.Issue) {
 	for _, p := range f {
 		issues = append(issues, toolyard.Issue{Path: p.Subject, Message: strings.TrimSuffix(p.Message+". "+p.Fix, ". ")})
@@ -123,10 +123,10 @@ func (f Faults) Issues() (issues []toolyard.Issue) {
 	return issues
 }
 
-// Refusal is an error of a configuration as a refusal of the request that asked for it.
+// Refusal converts faults to the error of the request that caused them.
 func Refusal(err error) error {
 	if f, ok := errors.AsType[Faults](err); ok {
-		return &toolyard.Error{Code: toolyard.Invalid, Message: "With this the configuration would not be valid.", Issues: f.Issues()}
+		return &toolyard.Error{Code: toolyard.Invalid, Message: "The resulting configuration is invalid.", Issues: f.Issues()}
 	}
 	return err
 }

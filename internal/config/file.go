@@ -18,7 +18,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Faults is all that is wrong with a file.
+// Faults are the errors of a file.
 type Faults []toolyard.Problem
 
 func (f Faults) Error() string {
@@ -29,18 +29,19 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Source is a file that was read, and remembers where everything in it stands.
+// Source is a parsed file with the positions of its keys.
 type Source struct {
 	*Config
-	Hushed []string // what variables held that look like secrets by their names
+	SensitiveValues []string           // values of variables whose names look like those of secrets
+	Warnings        []toolyard.Problem // renamed keys
 
 	name      string
-	places    map[string]place
-	variables map[string]bool // that the file refers to and has no default for
+	positions map[string]position
+	variables map[string]bool // without a default
 }
 
-// Variables are the names of the environment variables that the configuration needs: those it
-// refers to without a default, and those that hold its secrets.
+// Variables returns the environment variables that the configuration requires: those without a
+// default, and those of its secrets.
 func (s *Source) Variables() []string {
 	names := maps.Clone(s.variables)
 	if names == nil {
@@ -62,12 +63,12 @@ func (s *Source) Variables() []string {
 
 var secretName = regexp.MustCompile(`(?i)token|secret|key|passw|auth|credential|cookie`)
 
-// LooksSecret reports whether what has this name is probably a secret.
+// LooksSecret reports whether a name looks like that of a secret.
 func LooksSecret(name string) bool { return secretName.MatchString(name) }
 
-type place struct{ line, column int }
+type position struct{ line, column int }
 
-// Load reads the file. Its error is Faults, or that of opening it.
+// Load reads a file. Its error is Faults, or that of reading the file.
 func Load(name string, getenv func(string) (string, bool)) (*Source, error) {
 	data, err := os.ReadFile(name) //nolint:gosec // the operator's own file
 	if err != nil {
@@ -76,13 +77,13 @@ func Load(name string, getenv func(string) (string, bool)) (*Source, error) {
 	return Parse(name, data, getenv)
 }
 
-// Parse reads a configuration. ${VAR} and ${VAR:-default} inside its values are
-// replaced by what getenv says.
+// Parse parses and validates a configuration. ${VAR} and ${VAR:-default} in values are expanded
+// with getenv.
 func Parse(name string, data []byte, getenv func(string) (string, bool)) (*Source, error) {
 	if len(data) > maxFile {
-		return nil, Faults{{Subject: "file", File: name, Line: 1, Column: 1, Message: fmt.Sprintf("has more than %d bytes", maxFile)}}
+		return nil, Faults{{Subject: "file", File: name, Line: 1, Column: 1, Message: fmt.Sprintf("is larger than %d bytes", maxFile)}}
 	}
-	s := &Source{name: name, places: make(map[string]place), variables: make(map[string]bool)}
+	s := &Source{name: name, positions: make(map[string]position), variables: make(map[string]bool)}
 	file, err := parser.ParseBytes(data, 0)
 	if err != nil {
 		return nil, s.syntax(err, data)
@@ -91,7 +92,7 @@ func Parse(name string, data []byte, getenv func(string) (string, bool)) (*Sourc
 	value := any(map[string]any{})
 	for i, doc := range file.Docs {
 		if i > 0 && doc.Body != nil {
-			w.fault(doc.Body, nil, "a second document is not read; put everything in one")
+			w.fault(doc.Body, nil, "only one YAML document is supported")
 		} else if doc.Body != nil {
 			value = w.value(doc.Body, nil, 0)
 		}
@@ -114,7 +115,7 @@ func Parse(name string, data []byte, getenv func(string) (string, bool)) (*Sourc
 	return s, nil
 }
 
-// At is a problem at a place of the file.
+// At sets the position of a problem to that of a key.
 func (s *Source) At(p toolyard.Problem, steps ...string) toolyard.Problem {
 	p.File = s.name
 	at := s.nearest(steps)
@@ -122,20 +123,20 @@ func (s *Source) At(p toolyard.Problem, steps ...string) toolyard.Problem {
 	return p
 }
 
-// nearest is the place of the deepest step that stands in the file.
-func (s *Source) nearest(steps []string) place {
+// nearest returns the position of the deepest key of a path that is in the file.
+func (s *Source) nearest(steps []string) position {
 	for n := len(steps); n > 0; n-- {
-		if at, ok := s.places[key(steps[:n])]; ok {
+		if at, ok := s.positions[key(steps[:n])]; ok {
 			return at
 		}
 	}
-	return place{1, 1}
+	return position{1, 1}
 }
 
 func key(steps []string) string { return strings.Join(steps, "\x00") }
 
-// Located returns issues with a part of the configuration as faults at their places. Steps lead
-// to the part.
+// Located converts issues with a part of the configuration to faults. Steps are the path of the
+// part.
 func (s *Source) Located(issues []toolyard.Issue, steps ...string) (f Faults) {
 	for _, i := range issues {
 		at := slices.Concat(steps, i.Location)
@@ -166,14 +167,14 @@ func (s *Source) syntax(err error, data []byte) error {
 	return Faults{p}
 }
 
-// Bounds on a file, which aliases could otherwise blow up.
+// Limits of a file, because aliases can expand exponentially.
 const (
 	maxFile  = 1 << 20
 	maxDepth = 64
 	maxNodes = 100_000
 )
 
-// walker turns a syntax tree into a JSON value and notes where each part stands.
+// walker converts a syntax tree to a JSON value and records the position of each key.
 type walker struct {
 	source  *Source
 	getenv  func(string) (string, bool)
@@ -183,27 +184,36 @@ type walker struct {
 }
 
 func (w *walker) fault(n ast.Node, steps []string, message string) {
-	at := position(n.GetToken())
+	at := positionOf(n.GetToken())
 	w.faults = append(w.faults, toolyard.Problem{Subject: strings.Join(steps, "."), File: w.source.name, Line: at.line, Column: at.column, Message: message})
 }
 
-func position(t *token.Token) place {
+// warnRenamed warns of a key or value with its old spelling.
+func (w *walker) warnRenamed(n ast.Node, old []string, renamed string) {
+	at := positionOf(n.GetToken())
+	w.source.Warnings = append(w.source.Warnings, toolyard.Problem{
+		Subject: strings.Join(old, "."), File: w.source.name, Line: at.line, Column: at.column,
+		Message: "was renamed to " + renamed, Fix: "Use the new name; the old one will be removed.",
+	})
+}
+
+func positionOf(t *token.Token) position {
 	if t == nil || t.Position == nil {
-		return place{1, 1}
+		return position{1, 1}
 	}
-	return place{t.Position.Line, t.Position.Column}
+	return position{t.Position.Line, t.Position.Column}
 }
 
 func (w *walker) value(n ast.Node, steps []string, depth int) any {
 	if w.nodes++; depth > maxDepth || w.nodes > maxNodes {
 		if w.nodes <= maxNodes+1 {
-			w.fault(n, steps, "the file is too large or too deep")
+			w.fault(n, steps, "the file has too many values or is nested too deeply")
 		}
 		w.nodes = maxNodes + 1
 		return nil
 	}
-	if _, known := w.source.places[key(steps)]; !known {
-		w.source.places[key(steps)] = position(n.GetToken())
+	if _, known := w.source.positions[key(steps)]; !known {
+		w.source.positions[key(steps)] = positionOf(n.GetToken())
 	}
 	switch n := n.(type) {
 	case *ast.MappingNode:
@@ -226,7 +236,12 @@ func (w *walker) value(n ast.Node, steps []string, depth int) any {
 		w.fault(n, steps, "refers to an unknown anchor")
 		return nil
 	case *ast.StringNode:
-		return w.expand(n, n.Value, steps)
+		value := w.expand(n, n.Value, steps)
+		if renamed := newValue(steps, value); renamed != value {
+			w.warnRenamed(n, append(slices.Clip(steps), fmt.Sprint(value)), fmt.Sprint(renamed))
+			return renamed
+		}
+		return value
 	case *ast.LiteralNode:
 		return w.expand(n, n.Value.Value, steps)
 	case *ast.NullNode:
@@ -238,7 +253,7 @@ func (w *walker) value(n ast.Node, steps []string, depth int) any {
 	case *ast.FloatNode:
 		return n.Value
 	}
-	w.fault(n, steps, "this kind of YAML is not supported")
+	w.fault(n, steps, "unsupported YAML")
 	return nil
 }
 
@@ -247,22 +262,26 @@ func (w *walker) mapping(values []*ast.MappingValueNode, steps []string, depth i
 	for _, v := range values {
 		name, ok := keyOf(v.Key)
 		if !ok {
-			w.fault(v.Key, steps, "this kind of key is not supported")
+			w.fault(v.Key, steps, "unsupported kind of key")
 			continue
+		}
+		if renamed := newKey(steps, name); renamed != name {
+			w.warnRenamed(v.Key, append(slices.Clip(steps), name), renamed)
+			name = renamed
 		}
 		at := append(slices.Clip(steps), name)
 		if _, twice := m[name]; twice {
-			w.fault(v.Key, at, "is a duplicate key")
+			w.fault(v.Key, at, "duplicate key")
 			continue
 		}
-		w.source.places[key(at)] = position(v.Key.GetToken())
+		w.source.positions[key(at)] = positionOf(v.Key.GetToken())
 		before := len(w.faults)
 		value := w.value(v.Value, at, depth+1)
 		if value == nil && depth > 0 && len(w.faults) == before {
 			w.fault(v.Key, at, "has no value")
 			continue
 		}
-		if value != nil { // a whole part of the file without a value is one that is not there
+		if value != nil { // a top-level key without a value counts as absent
 			m[name] = value
 		}
 	}
@@ -279,7 +298,7 @@ func keyOf(n ast.MapKeyNode) (string, bool) {
 	return "", false
 }
 
-// expand replaces the variables in a text. What comes out as true or false is that.
+// expand expands the variables in a string. The results true and false become booleans.
 func (w *walker) expand(n ast.Node, text string, steps []string) any {
 	if !strings.Contains(text, "${") {
 		return text
@@ -294,15 +313,15 @@ func (w *walker) expand(n ast.Node, text string, steps []string) any {
 		}
 		expression, tail, closed := strings.Cut(after, "}")
 		if !closed {
-			w.fault(n, steps, "a variable does not end: write ${NAME} or ${NAME:-default}")
+			w.fault(n, steps, "unterminated variable: write ${NAME} or ${NAME:-default}")
 			return text
 		}
 		value, err := w.variable(expression)
 		if name, _, _ := strings.Cut(expression, ":"); err == nil && LooksSecret(name) {
-			w.source.Hushed = append(w.source.Hushed, value)
+			w.source.SensitiveValues = append(w.source.SensitiveValues, value)
 		}
 		if strings.HasPrefix(expression, "secret:") {
-			value, err = "${"+expression+"}", checkSecretPlace(steps)
+			value, err = "${"+expression+"}", checkSecretPath(steps)
 			secrets++
 		}
 		if err != nil {
@@ -314,25 +333,25 @@ func (w *walker) expand(n ast.Node, text string, steps []string) any {
 	}
 	expanded := b.String()
 	if strings.Count(expanded, "${secret:") != secrets {
-		w.fault(n, steps, "a variable holds a reference to a secret; only this file can refer to secrets")
+		w.fault(n, steps, "a variable contains a reference to a secret: write references to secrets in this file")
 		return text
 	}
-	if isTruth := expanded == "true" || expanded == "false"; isTruth && !isText(steps) {
+	if isBool := expanded == "true" || expanded == "false"; isBool && !isString(steps) {
 		return expanded == "true"
 	}
 	return expanded
 }
 
-// isText reports whether a place is for text even if that is true or false: what programs
-// and servers get.
-func isText(steps []string) bool {
+// isString reports whether a value stays a string even if it is true or false: values that are
+// passed to servers.
+func isString(steps []string) bool {
 	return len(steps) > 3 && steps[0] == "servers" && slices.Contains([]string{"env", "headers", "args"}, steps[2])
 }
 
 func (w *walker) variable(expression string) (string, error) {
 	name, fallback, hasFallback := strings.Cut(expression, ":-")
 	if !isName(name) {
-		return "", fmt.Errorf("%q is not a variable: write ${NAME} or ${NAME:-default}", expression)
+		return "", fmt.Errorf("invalid variable name %q: write ${NAME} or ${NAME:-default}", expression)
 	}
 	if !hasFallback {
 		w.source.variables[name] = true
@@ -341,18 +360,18 @@ func (w *walker) variable(expression string) (string, error) {
 		return value, nil
 	}
 	if !hasFallback {
-		return "", fmt.Errorf("the variable %s is not set: set it, or write ${%s:-default}", name, name)
+		return "", fmt.Errorf("variable %s is not set: set it, or write ${%s:-default}", name, name)
 	}
 	return fallback, nil
 }
 
-// checkSecretPlace reports whether a secret may stand at a place: it is filled in when a
-// server is started or reached, and only where others cannot read it.
-func checkSecretPlace(steps []string) error {
+// checkSecretPath allows secrets only in env and headers of servers. They are expanded when a
+// server is started or contacted.
+func checkSecretPath(steps []string) error {
 	if len(steps) == 4 && steps[0] == "servers" && (steps[2] == "env" || steps[2] == "headers") {
 		return nil
 	}
-	return errors.New("a secret can stand only in env and headers of a server, where others cannot read it")
+	return errors.New("secrets are allowed only in env and headers of a server, where other users cannot read them")
 }
 
 func isName(s string) bool {

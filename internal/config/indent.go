@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// misplaced is a key that is not indented like the keys around it.
+// misplaced is a key with an indentation that differs from the keys around it.
 type misplaced struct {
 	key    string
 	line   int
 	indent int // of the key, in spaces
-	others int // of its neighbours
+	others int // of the keys around it
 }
 
 func (m misplaced) String() string {
-	return fmt.Sprintf("%s is indented by %s, its neighbours by %d", m.key, spaces(m.indent), m.others)
+	return fmt.Sprintf("%s is indented by %s, the keys around it by %d", m.key, spaces(m.indent), m.others)
 }
 
 func spaces(n int) string {
@@ -25,14 +25,14 @@ func spaces(n int) string {
 	return fmt.Sprintf("%d spaces", n)
 }
 
-// keyLine is a line that begins with a key.
+// keyLine matches a line that starts with a key.
 var keyLine = regexp.MustCompile(`^( *)([A-Za-z0-9_.*-]+):(?:\s|$)`)
 
-// nearLines is how far from an error its cause is looked for.
+// nearLines is how far from a syntax error its cause is searched.
 const nearLines = 2
 
-// oddIndent finds the key near a line that YAML cannot make sense of because it is indented
-// neither like the key before it nor like one of those that contain it.
+// oddIndent finds a key near a syntax error that is indented neither like the key before it nor
+// like one of the keys that contain it.
 func oddIndent(data []byte, line int) (misplaced, bool) {
 	var open []int // the indents of the keys that contain the current line
 	before := 0
@@ -62,8 +62,8 @@ func oddIndent(data []byte, line int) (misplaced, bool) {
 	return misplaced{}, false
 }
 
-// endsValue reports whether the last key before a line has a value on its own line, so that
-// nothing can be indented below it.
+// endsValue reports whether the last key before a line has a value on the same line, so that no
+// key can be nested below it.
 func endsValue(data []byte, line int) bool {
 	lines := strings.Split(string(data), "\n")
 	for i := line - 1; i >= 0; i-- {

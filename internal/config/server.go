@@ -13,49 +13,48 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Server is another MCP server whose tools are offered: a program or a URL.
+// Server is an upstream MCP server: a program or a URL.
 type Server struct {
-	Command string            `json:"command,omitempty" doc:"The program to start, looked for in PATH, or relative to this file if it has a slash; it speaks MCP on standard input and output."`
-	Args    []string          `json:"args,omitempty" doc:"Its arguments. Secrets do not belong here: everybody on the machine can read them."`
-	Env     map[string]string `json:"env,omitempty" doc:"Its environment beside PATH, HOME, LANG, TZ and TMPDIR. Values may hold ${secret:name}."`
-	Dir     string            `json:"dir,omitempty" doc:"Where it runs, relative to this file."`
+	Command string            `json:"command,omitempty" doc:"The program to start, which speaks MCP over standard input and output. It is looked up in PATH, or relative to this file if it contains a slash."`
+	Args    []string          `json:"args,omitempty" doc:"Arguments of the program. Do not put secrets here: every user of the machine can read them."`
+	Env     map[string]string `json:"env,omitempty" doc:"Environment variables in addition to PATH, HOME, LANG, TZ and TMPDIR. Values may contain ${secret:name}."`
+	Dir     string            `json:"dir,omitempty" doc:"Working directory, relative to this file."`
 
-	URL       string            `json:"url,omitempty" doc:"Where the server is, http or https."`
-	Headers   map[string]string `json:"headers,omitempty" doc:"Sent with every request. Values may hold ${secret:name}."`
-	Auth      *Auth             `json:"auth,omitempty" doc:"How we show who we are."`
-	Transport string            `json:"transport,omitempty" enum:"stdio,http,sse" doc:"Only if it must be said: it follows from command or url, and servers that know only the old HTTP+SSE are found out."`
+	URL       string            `json:"url,omitempty" doc:"The URL of the server, http or https."`
+	Headers   map[string]string `json:"headers,omitempty" doc:"HTTP headers of every request. Values may contain ${secret:name}."`
+	Auth      *Auth             `json:"auth,omitempty" doc:"How to authenticate to the server."`
+	Transport string            `json:"transport,omitempty" enum:"stdio,http,sse" doc:"Usually not needed: it follows from command or url, and servers that support only the old HTTP+SSE transport are detected."`
 
-	Tools     []string                 `json:"tools,omitempty" doc:"The tools that are wanted, by the server's own names; all when empty."`
-	Resources []string                 `json:"resources,omitempty" doc:"The resources that may be read, by their addresses; a star at the end stands for all that begin so; all when empty."`
-	Effects   map[string]toolyard.Mode `json:"effects,omitempty" doc:"What tools do: read or write. A * is for all others. A tool that is not known to read only is a write."`
-	Trust     string                   `json:"trust" default:"none" enum:"none,annotations" doc:"Whether the server's own word that a tool only reads counts."`
-	Pin       string                   `json:"pin" default:"first" enum:"first,approve,off" doc:"When a definition counts as approved: as the server offers it first, only by toolyard approve, or always."`
-	Required  bool                     `json:"required" default:"false" doc:"Whether /readyz waits for this server."`
-	Limits    ServerLimits             `json:"limits" default:"{}" doc:"Bounds on the calls of this server."`
-	Timeouts  map[string]Duration      `json:"timeouts,omitempty" doc:"How long calls of single tools may take, by name."`
+	Tools     []string                 `json:"tools,omitempty" doc:"The tools to use, by their names at the server; all if empty."`
+	Resources []string                 `json:"resources,omitempty" doc:"The resources to offer, by URI; a * at the end matches any suffix; all if empty."`
+	Effects   map[string]toolyard.Mode `json:"effects,omitempty" doc:"The effect of tools: read or write, by name; * for all others. A tool without a known effect counts as write."`
+	Trust     string                   `json:"trust" default:"none" enum:"none,annotations" doc:"annotations trusts the server's read-only annotations of tools."`
+	Pin       string                   `json:"pin" default:"first" enum:"first,approve,off" doc:"When a tool definition is approved: first approves the first definition that the server offers, approve requires toolyard approve, off approves every definition."`
+	Required  bool                     `json:"required" default:"false" doc:"Whether /readyz requires this server to be up."`
+	Limits    ServerLimits             `json:"limits" default:"{}" doc:"Limits of calls to this server."`
+	Timeouts  map[string]Duration      `json:"timeouts,omitempty" doc:"Maximum duration of calls to single tools, by name."`
 
-	Rate       *Rate            `json:"rate,omitempty" doc:"How fast all its tools together may be called, by all replicas together."`
-	ExecuteUSD *Price           `json:"executeUsd,omitempty" doc:"What a call of its tools costs at a gate for execution if neither the tool nor terms say it."`
+	Rate       *Rate            `json:"rate,omitempty" doc:"Rate limit of all its tools together, shared by all replicas."`
+	ExecuteUSD *Price           `json:"executeUsd,omitempty" doc:"The default price of a call to its tools at an execute gate."`
 	Terms      map[string]Terms `json:"terms,omitempty" doc:"Limits and prices of its tools, by name."`
 }
 
-// Auth is how we show a server who we are.
+// Auth is how the yard authenticates to a server.
 type Auth struct {
 	Type      string `json:"type" enum:"bearer" doc:"A token in the Authorization header."`
-	SecretRef string `json:"secretRef" minLength:"1" doc:"The name of a secret, or where it is: env:NAME, file:path, age:path#key."`
+	SecretRef string `json:"secretRef" minLength:"1" doc:"The name of a secret, or a reference: env:NAME, file:path, age:path#key."`
 }
 
-// ServerLimits are the bounds on the calls of a server. The stricter of them and those of
-// all calls count.
+// ServerLimits bound the calls to a server, in addition to the limits of every call.
 type ServerLimits struct {
-	Timeout     Duration `json:"timeout" default:"10s" doc:"How long a call may take."`
-	Concurrency int      `json:"concurrency" default:"8" minimum:"1" maximum:"1000" doc:"How many calls may run at once. The others wait, for limits.wait at most."`
-	Args        *Size    `json:"args,omitempty" doc:"How large arguments may be."`
-	Result      *Size    `json:"result,omitempty" doc:"How large a result may be before it is cut."`
+	Timeout     Duration `json:"timeout" default:"10s" doc:"Maximum duration of a call."`
+	Concurrency int      `json:"concurrency" default:"8" minimum:"1" maximum:"1000" doc:"Maximum number of calls that run at the same time. Others wait up to limits.wait."`
+	Args        *Size    `json:"args,omitempty" doc:"Maximum size of arguments."`
+	Result      *Size    `json:"result,omitempty" doc:"Maximum size of a result."`
 }
 
-// Pick takes tools and resources of a server into a toolset. It is written as the id of the
-// server, or as an object.
+// Pick selects tools and resources of a server for a toolset. In the file it is the id of the
+// server, or an object.
 type Pick struct {
 	ID        string   `json:"id"`
 	Tools     []string `json:"tools,omitempty"`
@@ -64,14 +63,14 @@ type Pick struct {
 
 // JSONSchema describes a Pick.
 func (Pick) JSONSchema() json.RawMessage {
-	return json.RawMessage(`{"type":["string","object"],"minLength":1,"description":"The id of a server, for all that it offers, or an object.",
+	return json.RawMessage(`{"type":["string","object"],"minLength":1,"description":"The id of a server, for everything that it offers, or an object.",
 		"required":["id"],"additionalProperties":false,"properties":{
 			"id":{"type":"string","minLength":1,"description":"The id of a server."},
-			"tools":{"type":"array","items":{"type":"string"},"description":"Its tools, by its own names; all when empty."},
-			"resources":{"type":"array","items":{"type":"string"},"description":"Its resources, by their addresses; a star at the end stands for all that begin so; all when empty."}}}`)
+			"tools":{"type":"array","items":{"type":"string"},"description":"Tools, by their names at the server; all if empty."},
+			"resources":{"type":"array","items":{"type":"string"},"description":"Resources, by URI; a * at the end matches any suffix; all if empty."}}}`)
 }
 
-// UnmarshalJSON reads both forms.
+// UnmarshalJSON implements [json.Unmarshaler].
 func (p *Pick) UnmarshalJSON(data []byte) error {
 	if data[0] == '"' {
 		return json.Unmarshal(data, &p.ID)
@@ -88,7 +87,7 @@ func (Network) JSONSchema() json.RawMessage {
 	return json.RawMessage(`{"type":"string","pattern":"^[0-9A-Fa-f.:]+/[0-9]{1,3}$","examples":["10.0.0.0/8"]}`)
 }
 
-// SecretRef says where a secret is.
+// SecretRef is a reference to a secret.
 type SecretRef string
 
 // JSONSchema describes a SecretRef.
@@ -96,80 +95,79 @@ func (SecretRef) JSONSchema() json.RawMessage {
 	return json.RawMessage(`{"type":"string","pattern":"^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+|age:[^#]+(#.+)?)$","examples":["env:GITHUB_TOKEN","file:/run/secrets/github","age:secrets.age#github"]}`)
 }
 
-// adder notes what is wrong at a place.
-type adder func(message string, steps ...string)
+// reportFunc reports an error at a position of the configuration.
+type reportFunc func(message string, steps ...string)
 
-// checkServers finds what a schema cannot say about servers.
-func (c *Config) checkServers(add adder) {
-	looks := make(map[string]string)
+func (c *Config) checkServers(report reportFunc) {
+	bySkeleton := make(map[string]string)
 	for _, id := range slices.Sorted(maps.Keys(c.Servers)) {
 		if err := ident.CheckServerID(id); err != nil {
-			add(err.Error(), "servers", id)
-		} else if other := looks[untrusted.Skeleton(id)]; other != "" {
-			add("looks like "+other+"; people would take one for the other", "servers", id)
+			report(err.Error(), "servers", id)
+		} else if other := bySkeleton[untrusted.Skeleton(id)]; other != "" {
+			report("is easily confused with "+other+": choose another id", "servers", id)
 		}
-		looks[untrusted.Skeleton(id)] = id
+		bySkeleton[untrusted.Skeleton(id)] = id
 		s := c.Servers[id]
-		s.check(func(message string, steps ...string) { add(message, append([]string{"servers", id}, steps...)...) })
-		c.checkAuth(id, &s, add)
+		s.check(func(message string, steps ...string) { report(message, append([]string{"servers", id}, steps...)...) })
+		c.checkAuth(id, &s, report)
 	}
 }
 
-func (s *Server) check(add adder) {
+func (s *Server) check(report reportFunc) {
 	switch {
 	case s.Command == "" && s.URL == "":
-		add("has neither a command nor a url")
+		report("set command or url")
 	case s.Command != "" && s.URL != "":
-		add("has both a command and a url", "url")
+		report("set command or url, not both", "url")
 	case s.Command != "" && s.Transport != "" && s.Transport != "stdio":
-		add("is for a url; a command speaks stdio", "transport")
+		report("applies only to a url: a command uses stdio", "transport")
 	case s.URL != "" && s.Transport == "stdio":
-		add("is for a command; a url is http or sse", "transport")
+		report("applies only to a command: a url uses http or sse", "transport")
 	case s.Command != "" && (len(s.Headers) > 0 || s.Auth != nil):
-		add("is for a url; a command gets secrets by env", "auth")
+		report("applies only to a url: pass secrets to a command in env", "auth")
 	case s.URL != "" && (len(s.Args) > 0 || len(s.Env) > 0 || s.Dir != ""):
-		add("is for a command", "env")
+		report("applies only to a command", "env")
 	}
 	if s.URL != "" {
 		if u, err := url.Parse(s.URL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-			add("must be a URL that begins with http:// or https://", "url")
+			report("must be an http:// or https:// URL", "url")
 		} else if u.User != nil {
-			add("must not hold a password; use auth", "url")
+			report("must not contain a password: use auth", "url")
 		}
 	}
 	for tool, mode := range s.Effects {
 		if tool != "*" && strings.Contains(tool, "*") {
-			add("is no name of a tool; a * alone is for all others", "effects", tool)
+			report("is not a tool name: use * alone for all other tools", "effects", tool)
 		}
 		if mode != toolyard.Read && mode != toolyard.Write {
-			add("must be read or write", "effects", tool)
+			report("must be read or write", "effects", tool)
 		}
 	}
 	if s.Limits.Timeout <= 0 {
-		add("must be greater than zero", "limits", "timeout")
+		report("must be greater than zero", "limits", "timeout")
 	}
 	for tool, timeout := range s.Timeouts {
 		if timeout <= 0 {
-			add("must be greater than zero", "timeouts", tool)
+			report("must be greater than zero", "timeouts", tool)
 		}
 	}
 }
 
-// checkAuth checks that a secret that is named is there to be looked up.
-func (c *Config) checkAuth(id string, s *Server, add adder) {
+// checkAuth checks that the secret of a server is defined.
+func (c *Config) checkAuth(id string, s *Server, report reportFunc) {
 	if s.Auth == nil || strings.Contains(s.Auth.SecretRef, ":") {
 		return
 	}
 	if _, ok := c.Secrets[s.Auth.SecretRef]; !ok {
-		fix := near(s.Auth.SecretRef, slices.Collect(maps.Keys(c.Secrets)))
+		fix := didYouMean(s.Auth.SecretRef, slices.Collect(maps.Keys(c.Secrets)))
 		if fix == "" {
 			fix = fmt.Sprintf("; add secrets: {%s: env:%s}", s.Auth.SecretRef, variableFor(s.Auth.SecretRef))
 		}
-		add(fmt.Sprintf("secret %q is not defined%s", s.Auth.SecretRef, fix), "servers", id, "auth", "secretRef")
+		report(fmt.Sprintf("secret %q is not defined%s", s.Auth.SecretRef, fix), "servers", id, "auth", "secretRef")
 	}
 }
 
-// variableFor is the name of a variable that may hold a secret: GITHUB_TOKEN for github.
+// variableFor suggests the environment variable of a secret: GITHUB_TOKEN for github.
 func variableFor(secret string) string {
 	name := strings.ToUpper(strings.Map(func(r rune) rune {
 		if r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// UseStore makes an address count instead of what the file says. A path is relative to the folder
-// of the process, not to that of the file.
+// UseStore overrides the store of the file. A path is relative to the working directory, not to
+// the file.
 func (s *Source) UseStore(address string) {
 	if path, ok := strings.CutPrefix(address, sqlite); ok {
 		if absolute, err := filepath.Abs(path); err == nil {
@@ -18,8 +18,8 @@ func (s *Source) UseStore(address string) {
 
 const sqlite = "sqlite:"
 
-// StoreAddress is where the store is: where the file says, or else in a .db of its name
-// beside it. Without a file there is no place, and it ends with the process.
+// StoreAddress returns the address of the store: that of the file, or else a .db file next to
+// it. Without a file the store is in memory.
 func (s *Source) StoreAddress() string {
 	path, isPath := strings.CutPrefix(s.Store, sqlite)
 	switch {

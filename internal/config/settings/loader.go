@@ -146,7 +146,7 @@ func (l *Loader) OpenStore(c *config.Source) (_ *store.Store, err error) {
 // change are taken from old, which may be nil.
 func (l *Loader) Load(source *config.Source, old *Settings) (*Settings, error) {
 	o := Overlay{File: source, Edits: &config.Edits{}}
-	if len(source.Edits) == 0 || l.store == nil {
+	if len(source.Editable) == 0 || l.store == nil {
 		return l.settings(source, o, old)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), StoreTimeout)

@@ -63,7 +63,7 @@ func (l *Loader) gates(c *config.Config) []*gates.Gate {
 		byName[g.Name] = &g
 	}
 	for name, g := range c.Gates {
-		gate := &gates.Gate{Name: name, Mode: g.Mode, Surface: g.Surface, Naming: g.Naming, Errors: g.Errors, SourceNotes: cmp.Or(g.Notes, l.opts.Notes), RequireAuth: g.Callers == config.Keys, Yard: c.Name}
+		gate := &gates.Gate{Name: name, Mode: g.Mode, Surface: g.Surface, Naming: g.Naming, Errors: g.Errors, SourceNotes: cmp.Or(g.SourceNotes, l.opts.Notes), RequireAuth: g.Callers == config.Keys, Yard: c.Name}
 		if set, ok := c.Toolsets[g.Toolset]; ok {
 			gate.Toolset = set.Set(g.Toolset)
 		}
@@ -183,7 +183,7 @@ func NeedRestart(a, b *config.Config) bool { return !reflect.DeepEqual(startup(a
 func startup(c *config.Config) config.Config {
 	f := *c
 	f.Gates, f.Toolsets, f.Scripts = nil, nil, nil
-	f.Servers, f.Private, f.Secrets, f.Identity = nil, nil, nil, ""
+	f.Servers, f.PrivateNetworks, f.Secrets, f.AgeIdentity = nil, nil, nil, ""
 	f.ExecuteUSD, f.Terms, f.Context = nil, nil, nil
 	f.Limits = config.Limits{Body: c.Limits.Body}
 	return f

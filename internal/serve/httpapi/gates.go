@@ -24,12 +24,12 @@ type gateTerms struct {
 func (t gateTerms) gate() config.Gate {
 	return config.Gate{
 		Mode: t.Mode, Surface: cmp.Or(t.Surface, toolyard.Both), Toolset: t.Toolset, Naming: cmp.Or(t.Naming, gates.NamingMCP),
-		Callers: t.Callers, Errors: cmp.Or(t.Errors, gates.ErrorsAsResults), Notes: t.Notes,
+		Callers: t.Callers, Errors: cmp.Or(t.Errors, gates.ErrorsAsResults), SourceNotes: t.Notes,
 	}
 }
 
 func termsOf(g config.Gate) gateTerms {
-	return gateTerms{Mode: g.Mode, Surface: g.Surface, Toolset: g.Toolset, Naming: g.Naming, Callers: g.Callers, Errors: g.Errors, Notes: g.Notes}
+	return gateTerms{Mode: g.Mode, Surface: g.Surface, Toolset: g.Toolset, Naming: g.Naming, Callers: g.Callers, Errors: g.Errors, Notes: g.SourceNotes}
 }
 
 // gateBody is what a gate is to be.
@@ -80,7 +80,7 @@ func (a *v1) gateItem(v *gates.View, size size, edits *config.Edits, version int
 		Name: g.Name, Path: "/mcp/" + g.Name, From: from(edits.Gates, g.Name), Problems: len(v.Problems), Version: version,
 		gateTerms: gateTerms{
 			Mode: g.Mode, Surface: cmp.Or(g.Surface, toolyard.Both), Naming: cmp.Or(g.Naming, gates.NamingMCP),
-			Callers: callers, Errors: cmp.Or(g.Errors, gates.ErrorsAsResults), Notes: a.Yard.Config().Gates[g.Name].Notes,
+			Callers: callers, Errors: cmp.Or(g.Errors, gates.ErrorsAsResults), Notes: a.Yard.Config().Gates[g.Name].SourceNotes,
 		},
 	}
 	if g.Toolset != nil {
@@ -98,7 +98,7 @@ func (a *v1) getGates(*request) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	page := gatesPage{Gates: []gateItem{}, Version: version, Editable: slices.Contains(c.Edits, config.EditGates)}
+	page := gatesPage{Gates: []gateItem{}, Version: version, Editable: slices.Contains(c.Editable, config.EditGates)}
 	shelf := a.shelf()
 	for _, v := range shelf.snapshot.Views {
 		page.Gates = append(page.Gates, a.gateItem(v, shelf.sizes[v], edits, version))
@@ -135,7 +135,7 @@ func (a *v1) putGate(r *request) (*reply, error) {
 	}
 	name := r.PathValue("name")
 	now := a.Yard.Config().Gates[name]
-	body.Notes, body.Callers = cmp.Or(body.Notes, now.Notes), cmp.Or(body.Callers, now.Callers)
+	body.Notes, body.Callers = cmp.Or(body.Notes, now.SourceNotes), cmp.Or(body.Callers, now.Callers)
 	if body.Callers == "" {
 		return nil, issue("callers", "must be said: keys, or anyone")
 	}

@@ -179,7 +179,7 @@ func (a *v1) me(c toolyard.Caller) Me {
 	if a.Yard != nil {
 		about := a.Yard.About()
 		m.Yard, m.Version, m.Store, m.Keys, m.Arguments = about.Name, about.Version, about.Store, about.Keys, about.Arguments
-		for _, e := range a.Yard.Config().Edits {
+		for _, e := range a.Yard.Config().Editable {
 			m.Edits = append(m.Edits, string(e))
 		}
 	}

@@ -49,8 +49,8 @@ type versioned struct {
 func (a *v1) editing(part config.Editable) (c *config.Config, edits *config.Edits, version int64, err error) {
 	c = a.Yard.Config()
 	edits, version = a.Yard.Edits()
-	if part != "" && !slices.Contains(c.Edits, part) {
-		err = toolyard.Errorf(toolyard.PermissionDenied, "The configuration does not let %s be changed here; it would have to say edits: [%s].", part, part)
+	if part != "" && !slices.Contains(c.Editable, part) {
+		err = toolyard.Errorf(toolyard.PermissionDenied, "The configuration does not let %s be changed here; it would have to say editable: [%s].", part, part)
 	}
 	return c, edits, version, err
 }
@@ -91,7 +91,7 @@ func (a *v1) getToolsets(*request) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	page := toolsetsPage{Toolsets: []toolsetItem{}, Version: version, Editable: slices.Contains(c.Edits, config.EditToolsets)}
+	page := toolsetsPage{Toolsets: []toolsetItem{}, Version: version, Editable: slices.Contains(c.Editable, config.EditToolsets)}
 	for _, name := range slices.Sorted(maps.Keys(c.Toolsets)) {
 		if item, err := a.toolset(name); err == nil {
 			page.Toolsets = append(page.Toolsets, item)
@@ -355,7 +355,7 @@ func (a *v1) restore(r *request) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(c.Edits) == 0 {
+	if len(c.Editable) == 0 {
 		return nil, toolyard.Errorf(toolyard.PermissionDenied, "The configuration does not let anything be changed here.")
 	}
 	row, edits, err := a.version(r)
@@ -364,10 +364,10 @@ func (a *v1) restore(r *request) (*reply, error) {
 	}
 	now, _ := a.Yard.Edits()
 	edits = edits.Clone()
-	if !slices.Contains(c.Edits, config.EditToolsets) {
+	if !slices.Contains(c.Editable, config.EditToolsets) {
 		edits.Toolsets = now.Toolsets
 	}
-	if !slices.Contains(c.Edits, config.EditGates) {
+	if !slices.Contains(c.Editable, config.EditGates) {
 		edits.Gates = now.Gates
 	}
 	next, err := a.Yard.Edit(r.Context(), edits, body.Version, r.caller.ID, fmt.Sprintf("as it was in version %d", row.Version))

@@ -20,7 +20,7 @@ export function ReadOnlyNote({ part }: { part: Part }) {
       {me.edits.includes(part) ? (
         <span>Read-only: editing requires a key with the <code>operator</code> scope.</span>
       ) : (
-        <span>Read-only: {part} are defined in the configuration file. To edit them here, set <code>edits: [{part}]</code> in <code>toolyard.yaml</code>.</span>
+        <span>Read-only: {part} are defined in the configuration file. To edit them here, set <code>editable: [{part}]</code> in <code>toolyard.yaml</code>.</span>
       )}
     </p>
   );

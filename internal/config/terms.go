@@ -9,13 +9,13 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Terms are what the operator says of a tool beside what it declares itself. Of two limits
-// the stricter counts; the operator's price counts.
+// Terms override what a tool declares. Of two limits the stricter one applies; the price
+// replaces that of the tool.
 type Terms struct {
-	Rate          *Rate            `json:"rate,omitempty" doc:"How fast it may be called."`
-	ExecuteUSD    *Price           `json:"executeUsd,omitempty" doc:"What a call at a gate for execution costs, in US dollars, as text; none for a tool that is not for sale."`
-	Surface       toolyard.Surface `json:"surface,omitempty" enum:"answer,execute,both" doc:"What it is for."`
-	QueryEligible *bool            `json:"queryEligible,omitempty" doc:"Whether answers may be composed with it."`
+	Rate          *Rate            `json:"rate,omitempty" doc:"Rate limit."`
+	ExecuteUSD    *Price           `json:"executeUsd,omitempty" doc:"Price of a call at an execute gate, in US dollars, as a string; none if the tool is not for sale."`
+	Surface       toolyard.Surface `json:"surface,omitempty" enum:"answer,execute,both" doc:"The use of the tool: answers, paid execution, or both."`
+	QueryEligible *bool            `json:"queryEligible,omitempty" doc:"Whether the tool may be used to compose answers."`
 	Latency       toolyard.Latency `json:"latencyClass,omitempty" enum:"instant,fast,slow,streaming" doc:"How long callers should expect to wait."`
 	Contexts      *Contexts        `json:"contextRequirements,omitempty" doc:"The context that is injected into its arguments, instead of what the tool declares: [{kind: crm, argument: customer}]."`
 }
@@ -34,7 +34,7 @@ func (Contexts) JSONSchema() json.RawMessage {
 		`"examples":[[{"kind":"crm","argument":"customer"}]]}`)
 }
 
-// UnmarshalJSON reads Contexts.
+// UnmarshalJSON implements [json.Unmarshaler].
 func (c *Contexts) UnmarshalJSON(data []byte) error {
 	var spec toolyard.Spec
 	err := spec.SetMeta(map[string]json.RawMessage{"contextRequirements": data})
@@ -42,14 +42,14 @@ func (c *Contexts) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Rate is how fast something may be called, by all replicas together.
+// Rate is a rate limit that all replicas share.
 type Rate struct {
-	PerMinute   int      `json:"perMinute,omitempty" minimum:"1" maximum:"100000000" doc:"How many calls may begin in any minute."`
-	Cooldown    Duration `json:"cooldown,omitempty" doc:"How long after the beginning of a call the next may begin."`
-	Concurrency int      `json:"concurrency,omitempty" minimum:"1" maximum:"1000000" doc:"How many calls may run at once."`
+	PerMinute   int      `json:"perMinute,omitempty" minimum:"1" maximum:"100000000" doc:"Maximum number of calls started in any 60 seconds."`
+	Cooldown    Duration `json:"cooldown,omitempty" doc:"Minimum time between the starts of two calls."`
+	Concurrency int      `json:"concurrency,omitempty" minimum:"1" maximum:"1000000" doc:"Maximum number of calls that run at the same time."`
 }
 
-// Limit is the rate as a limit.
+// Limit converts r, which may be nil.
 func (r *Rate) Limit() toolyard.Limit {
 	if r == nil {
 		return toolyard.Limit{}
@@ -65,7 +65,7 @@ func (Price) JSONSchema() json.RawMessage {
 	return json.RawMessage(`{"type":"string","pattern":"^(none|[0-9]{1,9}(\\.[0-9]{1,9})?)$","examples":["0.001","none"]}`)
 }
 
-// UnmarshalText reads a Price.
+// UnmarshalText implements [encoding.TextUnmarshaler].
 func (p *Price) UnmarshalText(text []byte) error {
 	if string(text) == "none" {
 		*p = Price{OptOut: true}
@@ -84,27 +84,27 @@ type Context struct {
 // JSONSchema describes a Context.
 func (Context) JSONSchema() json.RawMessage { return json.RawMessage(`{"type":"object"}`) }
 
-// UnmarshalJSON reads a Context.
+// UnmarshalJSON implements [json.Unmarshaler].
 func (c *Context) UnmarshalJSON(data []byte) error {
 	c.Settings = slices.Clone(data)
 	return nil
 }
 
-// Record is what is kept of calls.
+// Record configures what is recorded of calls.
 type Record struct {
-	Arguments string   `json:"arguments" default:"off" enum:"off,shape,full" doc:"What is kept of arguments: nothing, their names and kinds, or all but secrets."`
-	Keep      Duration `json:"keep" default:"720h" doc:"For how long."`
+	Arguments string   `json:"arguments" default:"off" enum:"off,shape,full" doc:"What is recorded of arguments: nothing, their names and types, or everything except secrets."`
+	Retention Duration `json:"retention" default:"720h" doc:"How long recorded calls are kept."`
 }
 
-// Who are the callers of a gate.
+// Values of Gate.Callers.
 const (
-	Anyone = "anyone" // nobody is asked who they are
-	Keys   = "keys"   // those with an API key
+	Anyone = "anyone" // unauthenticated callers are accepted
+	Keys   = "keys"   // an API key is required
 )
 
-// NeedsStore reports whether the configuration asks for something that must be kept.
+// NeedsStore reports whether the configuration requires a store.
 func (c *Config) NeedsStore() bool {
-	if c.Store != "" || len(c.Context) > 0 || len(c.Edits) > 0 {
+	if c.Store != "" || len(c.Context) > 0 || len(c.Editable) > 0 {
 		return true
 	}
 	for _, g := range c.Gates {
@@ -115,7 +115,7 @@ func (c *Config) NeedsStore() bool {
 	return false
 }
 
-// Open reports whether some way in asks nobody who they are.
+// Open reports whether a gate accepts unauthenticated callers.
 func (c *Config) Open() bool {
 	for _, g := range c.Gates {
 		if g.Callers != Keys {
@@ -125,13 +125,13 @@ func (c *Config) Open() bool {
 	return len(c.Gates) == 0
 }
 
-func (c *Config) checkContract(add adder) {
+func (c *Config) checkStore(report reportFunc) {
 	if s := c.Store; s != "" && s != "memory" && !strings.HasPrefix(s, "sqlite:") {
 		if u, err := url.Parse(s); err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
-			add("must be postgres://user@host/database, sqlite:path or memory", "store")
+			report("must be postgres://user@host/database, sqlite:path or memory", "store")
 		}
 	}
-	if c.Record.Keep <= 0 {
-		add("must be greater than zero", "record", "keep")
+	if c.Record.Retention <= 0 {
+		report("must be greater than zero", "record", "retention")
 	}
 }

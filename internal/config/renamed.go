@@ -1,0 +1,78 @@
+package config
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+// rename is a key, or a value of a key, that had another name in earlier versions. In a path, *
+// matches any name.
+type rename struct {
+	path     []string // of the mapping that contains the key, or of the key that has the value
+	old, new string
+}
+
+// renamedKeys lists the keys whose old names are still accepted, with a warning.
+var renamedKeys = []rename{
+	{nil, "private", "privateNetworks"},
+	{nil, "identity", "ageIdentity"},
+	{nil, "edits", "editable"},
+	{[]string{"record"}, "keep", "retention"},
+	{[]string{"gates", "*"}, "notes", "sourceNotes"},
+}
+
+// renamedValues lists the values whose old names are still accepted, with a warning.
+var renamedValues = []rename{
+	{[]string{"gates", "*", "naming"}, "dotted", "plain"},
+}
+
+func (r rename) matches(path []string) bool {
+	return slices.EqualFunc(r.path, path, func(pattern, step string) bool { return pattern == "*" || pattern == step })
+}
+
+// newKey returns the current name of a key in the mapping at path.
+func newKey(path []string, key string) string {
+	for _, r := range renamedKeys {
+		if r.old == key && r.matches(path) {
+			return r.new
+		}
+	}
+	return key
+}
+
+// newValue returns the current name of a value of the key at path.
+func newValue(path []string, value any) any {
+	for _, r := range renamedValues {
+		if value == r.old && r.matches(path) {
+			return r.new
+		}
+	}
+	return value
+}
+
+// withNewNames replaces old names in JSON that an earlier version stored. Invalid JSON is
+// returned unchanged.
+func withNewNames(data []byte) []byte {
+	var value map[string]any
+	if json.Unmarshal(data, &value) != nil {
+		return data
+	}
+	renamed, err := json.Marshal(renameAll(value, nil))
+	if err != nil {
+		return data
+	}
+	return renamed
+}
+
+func renameAll(value any, path []string) any {
+	object, ok := value.(map[string]any)
+	if !ok {
+		return newValue(path, value)
+	}
+	renamed := make(map[string]any, len(object))
+	for key, v := range object {
+		name := newKey(path, key)
+		renamed[name] = renameAll(v, append(slices.Clip(path), name))
+	}
+	return renamed
+}
