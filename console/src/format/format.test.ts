@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { addMoney, bytes, compareMoney, count, duration, money, moneyShare, moneyText, parseMoney, percent, plural, price, relative, shortCount } from ".";
+import { addMoney, bytes, compareMoney, count, duration, money, moneyShare, moneyText, parseMoney, percent, plural, price, relative, roundedMoney, shortCount } from ".";
 import { visible } from "./visible";
 
 describe("money", () => {
@@ -13,6 +13,8 @@ describe("money", () => {
     ["9223372036.854775807", "$9,223,372,036.854775807"],
     ["nonsense", "nonsense"],
   ])("formats %s as %s", (text, want) => expect(money(text)).toBe(want));
+
+  it.each([["2.328", "$2.33"], ["2.325", "$2.33"], ["1234.5", "$1,234.50"], ["0.0025", "$0.0025"], ["-3", "−$3.00"], ["x", "x"]])("rounds %s to %s", (text, want) => expect(roundedMoney(text)).toBe(want));
 
   it("adds exactly", () => {
     expect(addMoney("0.1", "0.2")).toBe("0.3");

@@ -31,6 +31,14 @@ export function money(text: string | undefined): string {
   return `${sign}$${whole.replace(/\B(?=(\d{3})+$)/g, ",")}.${fraction.padEnd(2, "0")}`;
 }
 
+/** Formats an amount rounded to cents, for captions: "$2.33". Amounts below a dollar stay exact. */
+export function roundedMoney(text: string): string {
+  const amount = parseMoney(text);
+  const cent = 10n ** BigInt(decimals - 2);
+  if (amount === undefined || amount < 100n * cent) return money(text);
+  return money(moneyText(((amount + cent / 2n) / cent) * cent));
+}
+
 /** Formats the price of a call: "free" for zero. */
 export function price(text: string | undefined): string {
   return text === undefined || parseMoney(text) === 0n ? "free" : money(text);

@@ -74,7 +74,7 @@ function columnsOf(revoke: ((key: Key) => void) | undefined): Column<Key>[] {
     { id: "scopes", header: "Scopes", min: 170, grow: 2, drop: 2, cell: (key) => <Scopes scopes={key.scopes} /> },
     { id: "state", header: "State", min: 96, cell: (key) => <StateStatus state={key.state} title={key.revoked ? `Revoked ${absolute(key.revoked)}` : undefined} /> },
     { id: "created", header: "Created", min: 96, drop: 5, align: "right", cell: (key) => <Time at={key.created} /> },
-    { id: "expires", header: "Expires", min: 92, drop: 4, align: "right", cell: (key) => (key.expires ? <Time at={key.expires} /> : <span className="faint">never</span>) },
+    { id: "expires", header: "Expires", min: 108, drop: 4, align: "right", cell: (key) => (key.expires ? <Time at={key.expires} /> : <span className="faint">never</span>) },
   ];
   if (revoke) {
     columns.push({ id: "revoke", header: "", min: 96, align: "right", cell: (key) => key.state === "active" && <Button size="s" variant="danger" onClick={() => revoke(key)} aria-label={`Revoke ${key.name}`}>Revoke</Button> });

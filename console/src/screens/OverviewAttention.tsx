@@ -31,7 +31,7 @@ function outages(data: Overview): ReactNode[] {
   }
   if (servers.down > 0) {
     lines.push(
-      <Line key="down" icon={<ServerOff className="bad" />} title={`${plural(servers.down, "server")} down`} text="Calls to their tools fail." link={{ to: "/servers", search: { state: "down" } }} />,
+      <Line key="down" icon={<ServerOff className="bad" />} title={`${plural(servers.down, "server")} down`} text={servers.down === 1 ? "Calls to its tools fail." : "Calls to their tools fail."} link={{ to: "/servers", search: { state: "down" } }} />,
     );
   }
   return lines;

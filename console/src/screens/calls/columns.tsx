@@ -34,7 +34,7 @@ function When({ row }: { row: Row }) {
   return (
     <>
       <Time at={row.at} />
-      <span className="unseen">, call of {row.tool}</span>
+      <span className="unseen">, call to {row.tool}</span>
     </>
   );
 }

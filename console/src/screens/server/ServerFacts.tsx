@@ -6,9 +6,9 @@ import { visible } from "../../format/visible";
 import { ServerState } from "./ServerState";
 
 const pinLabels: Record<ServerDetail["pin"], string> = {
-  first: "first definitions are trusted, changes need approval",
-  approve: "every definition needs approval",
-  off: "definitions are not pinned",
+  first: "First definitions are trusted, changes need approval",
+  approve: "Every definition needs approval",
+  off: "Definitions are not pinned",
 };
 
 /** The details of a server. */
@@ -23,9 +23,9 @@ export function ServerFacts({ server }: { server: ServerDetail }) {
       <Fact name="Protocol">{server.protocol ? `MCP ${server.protocol} over ${server.transport}` : server.transport}</Fact>
       {itself && <Fact name="Reports as"><span className="wrap-anywhere">{visible(itself)}</span></Fact>}
       <Fact name="Provides">{plural(server.tools, "tool")}, {plural(server.resources, "resource")}, {plural(server.prompts, "prompt")}</Fact>
-      <Fact name="Pinning"><code>{server.pin}</code> <span className="faint">{pinLabels[server.pin]}</span></Fact>
+      <Fact name="Pinning">{pinLabels[server.pin]} <code className="faint">pin: {server.pin}</code></Fact>
       <Fact name="Restarts">{count(server.restarts)}</Fact>
-      {server.required && <Fact name="Required">the yard is not ready while this server is down</Fact>}
+      {server.required && <Fact name="Required">The yard is not ready while this server is down</Fact>}
     </dl>
   );
 }

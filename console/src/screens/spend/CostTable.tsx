@@ -40,7 +40,7 @@ function columnsOf(header: string, most: string, busiest: number): Column<CostRo
   const free = most === "0";
   return [
     { id: "name", header, min: 160, grow: 3, value: nameOf, cell: (row) => <Name row={row} /> },
-    { id: "bar", header: "", min: 120, grow: 2, drop: 3, wideOnly: true, cell: (row) => <Bar share={free ? row.calls / busiest : moneyShare(row.usd, most)} /> },
+    { id: "bar", header: "Share", min: 120, grow: 2, drop: 3, wideOnly: true, cell: (row) => <Bar share={free ? row.calls / busiest : moneyShare(row.usd, most)} /> },
     { id: "usd", header: "Spent", min: 112, align: "right", value: (row) => parseMoney(row.usd), cell: (row) => money(row.usd) },
     { id: "calls", header: "Calls", min: 80, align: "right", value: (row) => row.calls, cell: (row) => count(row.calls) },
     { id: "charged", header: "Paid calls", min: 104, drop: 2, align: "right", value: (row) => row.charged, cell: (row) => <span className="soft">{count(row.charged)}</span> },

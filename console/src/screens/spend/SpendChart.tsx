@@ -1,5 +1,5 @@
 import { BandChart, type Series } from "../../components/charts";
-import { count, money } from "../../format";
+import { count, money, roundedMoney } from "../../format";
 import { bucketLabel, bucketTitle, type Grain } from "./range";
 import { type Bucket, largestOf, type Share, toNumber } from "./totals";
 
@@ -26,7 +26,7 @@ export function SpendChart({ grain, buckets, parts, previous }: SpendChartProps)
     readout: <Readout bucket={each} grain={grain} parts={parts} at={i} previous={previous?.[i]} />,
   }));
   const rows = buckets.map((each, i) => [bucketTitle(each.bucket, grain), money(each.usd), money(previous?.[i] ?? "0"), count(each.calls)]);
-  return <BandChart label={`Spend by ${grain}`} bands={bands} series={series} tick={dollars} note={`Peak ${money(peak)} per ${grain}`} table={{ columns: [grain, "Spend", "Previous period", "Calls"], rows }} />;
+  return <BandChart label={`Spend by ${grain}`} bands={bands} series={series} tick={dollars} note={`Peak ${roundedMoney(peak)} per ${grain}`} table={{ columns: ["Period", "Spend", "Previous period", "Calls"], rows }} />;
 }
 
 type ReadoutProps = { bucket: Bucket; grain: Grain; parts: Share[]; at: number; previous: string | undefined };

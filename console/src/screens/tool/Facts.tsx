@@ -14,7 +14,7 @@ export function Facts({ tool }: { tool: ToolDetail }) {
         {tool.server ? <Link to="/servers/$id" params={{ id: tool.server }}>{tool.server}</Link> : "Local"}
       </Fact>
       <Fact name="Mode" note={modeNote(tool)}>{tool.mode === "read" ? "Read" : "Write"}</Fact>
-      <Fact name="Price" note={price(tool.priceUsd) === "free" ? undefined : "at execution gates"}>{price(tool.priceUsd)}</Fact>
+      <Fact name="Price" note={price(tool.priceUsd) === "free" ? undefined : "at execution gates"}>{price(tool.priceUsd) === "free" ? "Free" : price(tool.priceUsd)}</Fact>
       <Fact name="Limits" note={limits.slice(1).join(", ") || undefined}>{limits[0] ?? "None"}</Fact>
       <Latency tool={tool} />
       <Fact name="Definition" note="in a prompt">{`≈ ${plural(tool.tokens, "token")}`}</Fact>
@@ -39,7 +39,7 @@ function Latency({ tool }: { tool: ToolDetail }) {
 function modeNote(tool: ToolDetail): string | undefined {
   const effects = tool.visibility.flatMap((at) => at.steps).find((step) => step.rule === "effects");
   if (effects) return effects.text;
-  return tool.mode === "read" ? `declared for ${tool.modes.join(" and ")}` : "Not declared read-only";
+  return tool.mode === "read" ? "declared read-only" : "not declared read-only";
 }
 
 function Fact({ name, note, children }: { name: string; note?: string | undefined; children: ReactNode }) {
