@@ -57,7 +57,7 @@ var imports = map[string][]string{
 	"/internal/admission/admissiontest": {"", "/internal/admission", "/internal/admission/ledger"},
 	"/internal/demo":                    {"", "/internal/admission/ledger"},
 	"/internal/store":                   {"", "/internal/trust/identity", "/internal/admission/ledger", "/internal/backoff", "/internal/base/ident"},
-	"/internal/admission":               {"", "/internal/store", "/internal/admission/ledger", "/internal/backoff"},
+	"/internal/admission":               {"", "/internal/admission/ledger", "/internal/backoff"},
 	"/internal/store/record":            {"", "/internal/store", "/internal/trust/strictjson", "/internal/trust/untrusted", "/internal/base/jsonobject"},
 	"/internal/serve":                   {""},
 	"/internal/serve/httpapi":           {"", "/internal/config", "/internal/control/export", "/internal/trust/identity", "/internal/control/live", "/internal/control/search", "/internal/store", "/internal/trust/inbound", "/internal/trust/seal", "/internal/trust/strictjson", "/internal/trust/untrusted", "/internal/admission/ledger", "/internal/serve", "/internal/serve/gates", "/internal/sources/catalog", "/internal/sources/toolterms"},
@@ -84,7 +84,7 @@ var imports = map[string][]string{
 	"/script":                           {"", "/internal/jsvm/assets", "/internal/jsvm", "/internal/sources/watch", "/internal/trust/outbound", "/internal/trust/safefile", "/internal/trust/untrusted", "/internal/base/spelling"},
 	"/internal/config":                  {"", "/internal/trust/untrusted", "/internal/base/ident", "/internal/base/spelling", "/internal/serve/gates"},
 	"/internal/config/settings":         {"", "/internal/admission", "/internal/config", "/internal/sources/pin", "/internal/store", "/internal/base/spelling", "/internal/serve/gates", "/internal/sources/catalog", "/internal/sources/toolterms"},
-	"/internal/control":                 {"", "/upstream", "/internal/admission", "/internal/config", "/internal/config/settings", "/internal/control/registry", "/internal/serve", "/internal/serve/httpapi", "/internal/serve/mcpserver", "/internal/store", "/internal/base/spelling", "/internal/serve/gates", "/internal/sources/catalog"},
+	"/internal/control":                 {"", "/upstream", "/internal/admission", "/internal/config", "/internal/config/settings", "/internal/control/registry", "/internal/serve", "/internal/serve/httpapi", "/internal/serve/mcpserver", "/internal/store", "/internal/base/spelling", "/internal/serve/gates", "/internal/sources/catalog", "/internal/admission/ledger"},
 	"/internal/sources/pin":             {"/internal/trust/safefile", "/internal/trust/strictjson", "/internal/backoff"},
 	"/internal/trust/secret":            {"", "/internal/trust/safefile", "/internal/base/spelling"},
 	"/internal/config/clientconfig":     {"", "/internal/trust/untrusted", "/internal/base/ident"},
@@ -143,6 +143,19 @@ func TestImportsPointInwards(t *testing.T) {
 			if !slices.Contains(cageOf(imported), name) {
 				t.Errorf("%s may not import %s: it has its cage (see cages)", p.ImportPath, imported)
 			}
+		}
+	}
+}
+
+// Admission depends on an interface that the store implements, not on a database.
+func TestAdmissionImportsNoDatabaseDriver(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "./internal/admission").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range strings.Fields(string(out)) {
+		if strings.HasPrefix(name, "github.com/jackc/pgx") || strings.Contains(name, "sqlite") || name == "database/sql" {
+			t.Errorf("internal/admission imports %s", name)
 		}
 	}
 }

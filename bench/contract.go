@@ -20,6 +20,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/store/pgtest"
 	"github.com/toolyard/toolyard/internal/store/record"
@@ -272,7 +273,7 @@ type counted struct {
 }
 
 // Exchange implements admission.Store.
-func (c counted) Exchange(ctx context.Context, b *store.Batch) (*store.Answers, error) {
+func (c counted) Exchange(ctx context.Context, b *ledger.Batch) (*ledger.Results, error) {
 	c.n.Add(1)
 	return c.Store.Exchange(ctx, b)
 }

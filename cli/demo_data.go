@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/demo"
 	"github.com/toolyard/toolyard/internal/store"
@@ -93,35 +94,35 @@ func chargeHistory(ctx context.Context, s *store.Store, account string, rows []*
 		return err
 	}
 	hold := "past/" + account
-	lease := store.FundAsk{Hold: hold, Serial: 1, Purse: account, Account: account, Want: total, Least: total, TTL: time.Hour}
-	if err := exchange(ctx, s, &store.Batch{Funds: []store.FundAsk{lease}}); err != nil {
+	lease := ledger.HoldRequest{Hold: hold, Serial: 1, Balance: account, Account: account, Want: total, Min: total, TTL: time.Hour}
+	if err := exchange(ctx, s, &ledger.Batch{Holds: []ledger.HoldRequest{lease}}); err != nil {
 		return err
 	}
 	for part := range slices.Chunk(rows, rowsPerBatch) {
-		b := &store.Batch{}
+		b := &ledger.Batch{}
 		for _, row := range part {
-			b.Settles = append(b.Settles, store.Settle{Call: row.ID, Hold: hold, Purse: account, Amount: row.Price, Seller: cmp.Or(row.Server, "local"), Row: row})
+			b.Settlements = append(b.Settlements, ledger.Settlement{Call: row.ID, Hold: hold, Balance: account, Amount: row.Price, Seller: cmp.Or(row.Server, "local"), Row: row})
 		}
 		if err := exchange(ctx, s, b); err != nil {
 			return err
 		}
 	}
-	return exchange(ctx, s, &store.Batch{Drops: []store.Drop{{Hold: hold, Purse: account, Serial: 2}}})
+	return exchange(ctx, s, &ledger.Batch{Releases: []ledger.HoldRelease{{Hold: hold, Balance: account, Serial: 2}}})
 }
 
 // exchange executes a batch and fails if any part of it is refused.
-func exchange(ctx context.Context, s *store.Store, b *store.Batch) error {
+func exchange(ctx context.Context, s *store.Store, b *ledger.Batch) error {
 	b.Replica = "demo"
 	answers, err := s.Exchange(ctx, b)
 	if err != nil {
 		return err
 	}
-	for _, f := range answers.Funds {
+	for _, f := range answers.Holds {
 		if f.Refused != nil {
 			return errors.New(f.Refused.Message)
 		}
 	}
-	for _, settled := range answers.Settles {
+	for _, settled := range answers.Settlements {
 		if settled.Refused != nil {
 			return errors.New(settled.Refused.Message)
 		}

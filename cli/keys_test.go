@@ -231,7 +231,7 @@ func TestCommandsAreAudited(t *testing.T) {
 	prefix := strings.Split(token, "_")[1]
 	d.good("keys", "revoke", prefix)
 	d.good("accounts", "fund", "acme", "2.5", "--reference", "invoice-17")
-	d.bad(exitError, "cannot be", "accounts", "fund", "acme", "--", "-26")
+	d.bad(exitError, "Cannot withdraw 26 USD", "accounts", "fund", "acme", "--", "-26")
 	d.good("accounts", "link", "alice", "wallet", "0x52908400098527886E0F7030069857D2E4169EE7")
 	d.good("accounts", "unlink", "alice", "wallet")
 	d.bad(exitError, "no link of kind wallet", "accounts", "unlink", "alice", "wallet")
@@ -298,7 +298,7 @@ bob      2          0     0
 		t.Error(err)
 	}
 	d.bad(exitError, "unknown account acm; did you mean acme?", "accounts", "show", "acm")
-	d.bad(exitError, "cannot be", "accounts", "fund", "acme", "--", "-26")
+	d.bad(exitError, "Cannot withdraw 26 USD", "accounts", "fund", "acme", "--", "-26")
 	d.bad(exitUsage, "not a decimal", "accounts", "fund", "acme", "1e3")
 	d.bad(exitUsage, "the amount must not be zero", "accounts", "fund", "acme", "0")
 	d.bad(exitUsage, "not a name for a caller or an account", "accounts", "fund", "ac me", "1")

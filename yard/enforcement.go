@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/backoff"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/serve/mcpserver"
@@ -91,7 +92,7 @@ type memoryStore struct {
 }
 
 // Exchange implements [admission.Store].
-func (m *memoryStore) Exchange(ctx context.Context, b *store.Batch) (*store.Answers, error) {
+func (m *memoryStore) Exchange(ctx context.Context, b *ledger.Batch) (*ledger.Results, error) {
 	m.once.Do(func() {
 		s, err := store.Open(context.WithoutCancel(ctx), "memory")
 		m.opened.Store(s)
@@ -117,11 +118,11 @@ var errClosed = errors.New("the yard is closed")
 func (m *memoryStore) Sweep(context.Context, int) (bool, error) { return false, nil }
 
 // RunUse implements [admission.Store].
-func (m *memoryStore) RunUse(ctx context.Context, scope string) (store.RunUse, error) {
+func (m *memoryStore) KeyUsage(ctx context.Context, scope string) (ledger.KeyUsage, error) {
 	if s := m.opened.Load(); s != nil {
-		return s.RunUse(ctx, scope)
+		return s.KeyUsage(ctx, scope)
 	}
-	return store.RunUse{}, nil
+	return ledger.KeyUsage{}, nil
 }
 
 // maintain deletes expired rows and updates aggregates, about once an hour.
@@ -146,7 +147,7 @@ func (e *enforcement) recorders() []toolyard.Recorder {
 }
 
 // limits returns the state of limits in the store, by key.
-func (e *enforcement) limits(ctx context.Context, keys []string) (map[string]store.PaceState, error) {
+func (e *enforcement) limits(ctx context.Context, keys []string) (map[string]ledger.LimitUsage, error) {
 	s := e.store
 	if s == nil {
 		s = e.memory.opened.Load()
@@ -154,5 +155,5 @@ func (e *enforcement) limits(ctx context.Context, keys []string) (map[string]sto
 	if s == nil || len(keys) == 0 {
 		return nil, nil
 	}
-	return s.Paces(ctx, keys)
+	return s.LimitUsage(ctx, keys)
 }

@@ -108,7 +108,7 @@ func (y *Yard) WatchConfig(ctx context.Context, trigger <-chan os.Signal) error 
 			case !bytes.Equal(text, last): // still being written
 				last, quiet = text, time.After(quietPeriod)
 			case !bytes.Equal(text, applied):
-				if err := y.reloadAndLog(); !errors.Is(err, store.ErrAway) { // otherwise try again
+				if err := y.reloadAndLog(); !errors.Is(err, store.ErrUnavailable) { // otherwise try again
 					applied = text
 				}
 			}

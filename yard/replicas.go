@@ -168,7 +168,7 @@ const storeRetry = 50 * time.Millisecond
 func (y *Yard) awaitDocument(ctx context.Context, name string) (version int64) {
 	for ctx.Err() == nil {
 		_, version, err := y.enforcement.store.Document(ctx, name)
-		if !errors.Is(err, store.ErrAway) {
+		if !errors.Is(err, store.ErrUnavailable) {
 			return version
 		}
 		select {

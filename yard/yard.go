@@ -34,6 +34,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/config/settings"
 	"github.com/toolyard/toolyard/internal/control"
@@ -227,7 +228,7 @@ func (c controlled) StoreUp() bool { return !c.enforcement.storeDown.Load() }
 
 func (c controlled) CheckTools(s *settings.Settings) error { return c.checkTools(s) }
 
-func (c controlled) Limits(ctx context.Context, keys []string) (map[string]store.PaceState, error) {
+func (c controlled) Limits(ctx context.Context, keys []string) (map[string]ledger.LimitUsage, error) {
 	return c.enforcement.limits(ctx, keys)
 }
 

@@ -18,22 +18,22 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
 // Store is what the desk asks of the store.
 type Store interface {
-	Exchange(context.Context, *store.Batch) (*store.Answers, error)
+	Exchange(context.Context, *ledger.Batch) (*ledger.Results, error)
 	Sweep(ctx context.Context, limit int) (more bool, err error)
-	RunUse(ctx context.Context, scope string) (store.RunUse, error)
+	KeyUsage(ctx context.Context, scope string) (ledger.KeyUsage, error)
 }
 
 // Options are the settings of a desk.
 type Options struct {
-	Replica string                                                // unique among the replicas that share the store
-	Local   bool                                                  // while the store is away, count limits alone for a while
-	Row     func(*toolyard.Call, toolyard.Outcome) *store.CallRow // nil for no record
-	OnStore func(up bool)                                         // is told when the store goes away and comes back
+	Replica string                                                 // unique among the replicas that share the store
+	Local   bool                                                   // while the store is away, count limits alone for a while
+	Row     func(*toolyard.Call, toolyard.Outcome) *ledger.CallRow // nil for no record
+	OnStore func(up bool)                                          // is told when the store goes away and comes back
 	Log     *slog.Logger
 }
 
@@ -54,7 +54,7 @@ type Desk struct {
 	keys    keyUse
 	out     outbox
 	away    time.Time // since when the store does not answer; zero if it does
-	alone   store.Alone
+	alone   ledger.LocalLimits
 	closed  bool
 }
 
@@ -96,9 +96,9 @@ type taken struct {
 	lanes   []used
 	wallet  *wallet // nil for one that the store admitted, and for one that nothing pays for
 	durable bool
-	paces   []store.PaceGrant // of one that the store admitted
-	spent   toolyard.Money    // by the purse, before this call
-	rest    toolyard.Money    // that the purse could spend, before this call
+	paces   []ledger.LimitGrant // of one that the store admitted
+	spent   toolyard.Money      // by the purse, before this call
+	rest    toolyard.Money      // that the purse could spend, before this call
 }
 
 // used is a lane that a call runs in, and its slot there.
@@ -303,14 +303,14 @@ func (d *Desk) returnTurns(ask *Request, t *taken) {
 	defer d.mu.Unlock()
 	for i, p := range ask.Limits {
 		if p.Limit.Cooldown > 0 {
-			d.giveBack(p, store.PaceReturn{Turn: true, Slot: t.paces[i].Slot})
+			d.giveBack(p, ledger.LimitReturn{Turn: true, Epoch: t.paces[i].Epoch})
 			d.call()
 		}
 	}
 }
 
 // giveBack tells the store, with the next batch, what of a limit is not used any more.
-func (d *Desk) giveBack(p LimitRef, r store.PaceReturn) {
+func (d *Desk) giveBack(p LimitRef, r ledger.LimitReturn) {
 	r.Key, r.Limit = p.Key, p.Limit
 	d.out.returns = append(d.out.returns, r)
 }
@@ -356,7 +356,7 @@ func (d *Desk) settlement(t *Admission, o toolyard.Outcome) *settling {
 	if asks || o.Code() != toolyard.OK {
 		charged = 0
 	}
-	s := &settling{Settle: store.Settle{Call: ask.Call, Amount: charged, Seller: ask.Seller}, done: make(chan struct{})}
+	s := &settling{Settlement: ledger.Settlement{Call: ask.Call, Amount: charged, Seller: ask.Seller}, done: make(chan struct{})}
 	s.receipt = &toolyard.Receipt{Call: ask.Call, Price: charged, ChargedTo: ask.Balance}
 	if charged > 0 && ask.Of != nil && d.opts.Row != nil {
 		ask.Of.Receipt = s.receipt
@@ -381,7 +381,7 @@ func (d *Desk) settlement(t *Admission, o toolyard.Outcome) *settling {
 		return nil
 	default:
 		s.wallet, s.price = w, ask.Price
-		s.Hold, s.Purse, s.Calls = w.hold, w.purse, 1
+		s.Hold, s.Balance, s.Calls = w.hold, w.purse, 1
 	}
 	d.out.settles = append(d.out.settles, s)
 	d.call()
@@ -389,15 +389,15 @@ func (d *Desk) settlement(t *Admission, o toolyard.Outcome) *settling {
 }
 
 // settleDurable completes the settlement of a call that the store admitted.
-func (d *Desk) settleDurable(s *settling, ask *Request, paces []store.PaceGrant, o toolyard.Outcome, asks bool) {
+func (d *Desk) settleDurable(s *settling, ask *Request, paces []ledger.LimitGrant, o toolyard.Outcome, asks bool) {
 	for i, p := range ask.Limits {
 		if p.Limit.Concurrency > 0 {
-			d.giveBack(p, store.PaceReturn{Slots: 1, Slot: paces[i].Slot})
+			d.giveBack(p, ledger.LimitReturn{Concurrency: 1, Epoch: paces[i].Epoch})
 		}
 	}
 	s.ofRun(ask)
 	if asks {
-		s.Never = true // the key is free for the call with the answers
+		s.NotRun = true // the key is free for the call with the answers
 		return
 	}
 	s.Calls = 1
@@ -424,11 +424,11 @@ func encode(r *toolyard.Result) json.RawMessage {
 }
 
 // runOf is the idempotency key of a call. A call without one is its own.
-func runOf(ask *Request) store.RunID {
+func runOf(ask *Request) ledger.RunKey {
 	if ask.Key == "" {
-		return store.RunID{Scope: "call", Key: ask.Call}
+		return ledger.RunKey{Scope: "call", Key: ask.Call}
 	}
-	return store.RunID{Scope: ask.Scope, Key: ask.Key}
+	return ledger.RunKey{Scope: ask.Scope, Key: ask.Key}
 }
 
 // Lane is how a limit stands at this replica.

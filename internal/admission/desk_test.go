@@ -64,8 +64,8 @@ func start(t *testing.T, s admission.Store, name string) *admission.Desk {
 func options(name string) admission.Options {
 	return admission.Options{
 		Replica: name, Log: slog.New(slog.DiscardHandler),
-		Row: func(c *toolyard.Call, o toolyard.Outcome) *store.CallRow {
-			return &store.CallRow{ID: c.ID, Code: o.Code(), Price: c.Receipt.Price}
+		Row: func(c *toolyard.Call, o toolyard.Outcome) *ledger.CallRow {
+			return &ledger.CallRow{ID: c.ID, Code: o.Code(), Price: c.Receipt.Price}
 		},
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/store"
 )
 
@@ -81,7 +82,7 @@ func (f *flaky) draw() (x fault) {
 	return x
 }
 
-func (f *flaky) Exchange(ctx context.Context, b *store.Batch) (*store.Answers, error) {
+func (f *flaky) Exchange(ctx context.Context, b *ledger.Batch) (*ledger.Results, error) {
 	time.Sleep(time.Millisecond) // no store answers at once
 	x := f.draw()
 	time.Sleep(x.early)
@@ -104,15 +105,15 @@ func (x fault) end(ctx context.Context) error {
 	if x.hang {
 		<-ctx.Done()
 	}
-	return store.ErrAway
+	return ledger.ErrUnavailable
 }
 
 // note remembers what was charged.
-func (f *flaky) note(b *store.Batch, a *store.Answers) {
+func (f *flaky) note(b *ledger.Batch, a *ledger.Results) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for i, s := range b.Settles {
-		if a.Settles[i].Refused == nil && s.Amount > 0 {
+	for i, s := range b.Settlements {
+		if a.Settlements[i].Refused == nil && s.Amount > 0 {
 			f.charged[s.Call] = s.Amount
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
 // Bounds on what is kept for the idempotency keys of one caller. Replicas look at the use of a
@@ -29,7 +29,7 @@ type keyUse struct {
 }
 
 type scopeUse struct {
-	store.RunUse
+	ledger.KeyUsage
 	seen time.Time
 }
 
@@ -43,7 +43,7 @@ func (k *keyUse) count(ctx context.Context, s Store, ask *Request) {
 	fresh := use != nil && time.Since(use.seen) < keyUseTime
 	k.mu.Unlock()
 	if !fresh {
-		now, err := s.RunUse(ctx, ask.Scope)
+		now, err := s.KeyUsage(ctx, ask.Scope)
 		if err != nil {
 			return
 		}
@@ -64,7 +64,7 @@ func (k *keyUse) full(ask *Request) bool {
 }
 
 // set notes what the store knows, and forgets callers who have not been here lately.
-func (k *keyUse) set(scope string, now store.RunUse) *scopeUse {
+func (k *keyUse) set(scope string, now ledger.KeyUsage) *scopeUse {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.scopes == nil {

@@ -6,21 +6,21 @@ import (
 	"testing"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
 // full is a store in which one caller has used up something.
 type full struct {
 	Store
 	scope string
-	use   store.RunUse
+	use   ledger.KeyUsage
 }
 
-func (f *full) RunUse(ctx context.Context, scope string) (store.RunUse, error) {
+func (f *full) KeyUsage(ctx context.Context, scope string) (ledger.KeyUsage, error) {
 	if scope == f.scope {
 		return f.use, nil
 	}
-	return f.Store.RunUse(ctx, scope)
+	return f.Store.KeyUsage(ctx, scope)
 }
 
 // A result that is too large, or one too many, is not kept for its idempotency key: who asks
@@ -28,12 +28,12 @@ func (f *full) RunUse(ctx context.Context, scope string) (store.RunUse, error) {
 func TestLargeResultsAreNotKept(t *testing.T) {
 	for name, test := range map[string]struct {
 		size int
-		use  store.RunUse
+		use  ledger.KeyUsage
 		kept bool
 	}{
 		"small":          {size: 1000, kept: true},
 		"large":          {size: maxOutcome},
-		"one of so many": {size: 1000, use: store.RunUse{Bytes: maxOutcomeBytes - 500}},
+		"one of so many": {size: 1000, use: ledger.KeyUsage{Bytes: maxOutcomeBytes - 500}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onDesk(t, func(t *testing.T, d *Desk, _ *flaky) {
@@ -69,7 +69,7 @@ func sameKey(scope, key string) *Request {
 // A caller has a bounded number of idempotency keys. Others have theirs.
 func TestKeysOfACallerAreBounded(t *testing.T) {
 	onDesk(t, func(t *testing.T, d *Desk, _ *flaky) {
-		d.store = &full{d.store, "acme/ann", store.RunUse{Keys: maxKeys - 1}}
+		d.store = &full{d.store, "acme/ann", ledger.KeyUsage{Keys: maxKeys - 1}}
 		call := func(scope, key string) *toolyard.Error {
 			return d.make(t, sameKey(scope, key), 0)
 		}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
 // lane is what a replica has leased of a limit.
@@ -54,7 +54,7 @@ func (d *Desk) laneOf(p LimitRef) *lane {
 
 // ready reports whether a call may begin.
 func (l *lane) ready(d *Desk, ask *Request, now time.Time) bool {
-	l.hold = max(l.hold, ask.Timeout+store.Grace)
+	l.hold = max(l.hold, ask.Timeout+ledger.Grace)
 	l.expire(d, now)
 	switch {
 	case l.Local:
@@ -91,7 +91,7 @@ func (l *lane) expire(d *Desk, now time.Time) {
 
 func (l *lane) returnPermits(d *Desk, p permits) {
 	if p.n > 0 {
-		d.giveBack(l.LimitRef, store.PaceReturn{Permits: p.n, Slot: p.slot})
+		d.giveBack(l.LimitRef, ledger.LimitReturn{Permits: p.n, Epoch: p.slot})
 	}
 }
 
@@ -117,11 +117,11 @@ func (l *lane) take(ask *Request, now time.Time) (taken slot) {
 
 // begun starts the cooldown. A turn that is worth nothing until it runs out is given back.
 func (l *lane) begun(d *Desk, now time.Time) {
-	l.busy, l.next = false, now.Add(l.Limit.Cooldown+store.Slack)
+	l.busy, l.next = false, now.Add(l.Limit.Cooldown+ledger.Slack)
 	if l.turn.IsZero() {
 		return
 	}
-	if !l.next.Before(l.turn) || l.Limit.Cooldown > store.TurnTTL/4 || l.waiting() == 0 {
+	if !l.next.Before(l.turn) || l.Limit.Cooldown > ledger.TurnTTL/4 || l.waiting() == 0 {
 		l.returnTurn(d)
 	}
 	d.call()
@@ -129,7 +129,7 @@ func (l *lane) begun(d *Desk, now time.Time) {
 
 func (l *lane) returnTurn(d *Desk) {
 	l.turn = time.Time{}
-	d.giveBack(l.LimitRef, store.PaceReturn{Turn: true, Slot: l.turnSlot})
+	d.giveBack(l.LimitRef, ledger.LimitReturn{Turn: true, Epoch: l.turnSlot})
 }
 
 // end frees the slot of a call. If other replicas may want it, it goes back at once.
@@ -157,7 +157,7 @@ func (l *lane) end(d *Desk, s slot) {
 }
 
 func (l *lane) returnSlot(d *Desk, s slot) {
-	d.giveBack(l.LimitRef, store.PaceReturn{Slots: 1, Slot: s.granted})
+	d.giveBack(l.LimitRef, ledger.LimitReturn{Concurrency: 1, Epoch: s.granted})
 }
 
 func (l *lane) waiting() int { return waitingIn(l.lines) }
@@ -174,17 +174,17 @@ func (l *lane) wanted(now time.Time) (n int) {
 }
 
 // ask is what the lane wants of the store now, and whether it wants anything.
-func (l *lane) ask(d *Desk, now time.Time) (store.PaceAsk, bool) {
+func (l *lane) ask(d *Desk, now time.Time) (ledger.LimitRequest, bool) {
 	if l.Local {
-		return store.PaceAsk{}, false
+		return ledger.LimitRequest{}, false
 	}
 	l.expire(d, now)
 	waiting := l.wanted(now)
 	ahead := l.pulse.expect(now)
 	if (waiting == 0 && ahead == 0) || l.again.After(now) {
-		return store.PaceAsk{}, false
+		return ledger.LimitRequest{}, false
 	}
-	a := store.PaceAsk{Key: l.Key, Limit: l.Limit, Hold: l.hold}
+	a := ledger.LimitRequest{Key: l.Key, Limit: l.Limit, Hold: l.hold}
 	if l.Limit.PerMinute > 0 {
 		have := 0
 		for _, p := range l.permits {
@@ -197,42 +197,42 @@ func (l *lane) ask(d *Desk, now time.Time) (store.PaceAsk, bool) {
 	if l.Limit.Concurrency > 0 && waiting > 0 {
 		fresh := 0
 		for _, s := range l.slots {
-			if s.until.After(now.Add(l.hold - store.Grace)) {
+			if s.until.After(now.Add(l.hold - ledger.Grace)) {
 				fresh++
 			}
 		}
-		a.Slots = max(0, min(waiting, l.Limit.Concurrency)-fresh)
+		a.Concurrency = max(0, min(waiting, l.Limit.Concurrency)-fresh)
 	}
 	a.Turn = l.Limit.Cooldown > 0 && l.turn.IsZero() && waiting > 0
 	if waiting == 0 && l.Limit.Cooldown > 0 {
 		return a, false
 	}
-	return a, a.Permits > 0 || a.Slots > 0 || a.Turn
+	return a, a.Permits > 0 || a.Concurrency > 0 || a.Turn
 }
 
 // pollTime is how long to wait at most before the store is asked again for those who wait.
 const pollTime = 300 * time.Millisecond
 
 // granted adds what was leased. Sent is when it was asked for.
-func (l *lane) granted(d *Desk, a store.PaceAsk, g store.PaceGrant, sent time.Time) {
+func (l *lane) granted(d *Desk, a ledger.LimitRequest, g ledger.LimitGrant, sent time.Time) {
 	now := time.Now()
 	l.replicas = g.Replicas
 	if g.Permits > 0 && l.Limit.PerMinute > 0 {
-		l.permits = append(l.permits, permits{g.Permits, g.Slot, sent.Add(store.PermitTTL)})
+		l.permits = append(l.permits, permits{g.Permits, g.Epoch, sent.Add(ledger.PermitTTL)})
 	}
-	for range g.Slots {
-		l.slots = append(l.slots, slot{granted: g.Slot, until: sent.Add(a.Hold)})
+	for range g.Concurrency {
+		l.slots = append(l.slots, slot{granted: g.Epoch, until: sent.Add(a.Hold)})
 	}
 	if g.Turn && a.Limit.Cooldown > 0 {
-		l.turn, l.turnSlot = sent.Add(store.TurnTTL), g.Slot
+		l.turn, l.turnSlot = sent.Add(ledger.TurnTTL), g.Epoch
 	}
 	l.again, l.free = time.Time{}, time.Time{}
 	d.serve(l.lines...)
-	if g.After > 0 {
-		l.again, l.free = now.Add(min(g.After, pollTime)), now.Add(g.After)
-		reason := reached(l.Name, g.After)
+	if g.RetryAfter > 0 {
+		l.again, l.free = now.Add(min(g.RetryAfter, pollTime)), now.Add(g.RetryAfter)
+		reason := reached(l.Name, g.RetryAfter)
 		for _, line := range l.lines {
-			line.refuse(now, g.After, reason)
+			line.refuse(now, g.RetryAfter, reason)
 		}
 	}
 }

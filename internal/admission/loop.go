@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/backoff"
-	"github.com/toolyard/toolyard/internal/store"
 )
 
 const (
@@ -33,33 +33,33 @@ const (
 
 // outbox is what the store is to be told.
 type outbox struct {
-	returns []store.PaceReturn
+	returns []ledger.LimitReturn
 	settles []*settling
-	drops   []store.Drop
+	drops   []ledger.HoldRelease
 }
 
 // settling is a call that is being settled.
 type settling struct {
-	store.Settle
+	ledger.Settlement
 	wallet  *wallet        // nil for a call that the store admitted
 	price   toolyard.Money // what was taken for it
 	receipt *toolyard.Receipt
-	refused *store.Refusal
+	refused *ledger.Refusal
 	done    chan struct{} // closed when it is durable or refused
 }
 
 // ofRun says that it ends a call that the store admitted, and with it what was held for it.
 func (s *settling) ofRun(ask *Request) {
 	id := runOf(ask)
-	s.Run, s.Last = &id, true
+	s.Run, s.EndHold = &id, true
 	if ask.Balance != "" {
-		s.Hold, s.Purse = ask.Call, ask.Balance
+		s.Hold, s.Balance = ask.Call, ask.Balance
 	}
 }
 
 // batch is a batch, and who waits for it.
 type batch struct {
-	store.Batch
+	ledger.Batch
 	settles []*settling
 	lanes   []*lane
 	wallets []*wallet
@@ -70,7 +70,7 @@ func (b *batch) empty() bool { return len(b.Returns)+b.size() == 0 }
 
 // size is how many things the batch asks for.
 func (b *batch) size() int {
-	return len(b.settles) + len(b.Drops) + len(b.lanes) + len(b.wallets) + len(b.admits)
+	return len(b.settles) + len(b.Releases) + len(b.lanes) + len(b.wallets) + len(b.admits)
 }
 
 // Run talks to the store until ctx ends, and then gives back what was leased.
@@ -131,16 +131,16 @@ func (d *Desk) rest(ctx context.Context, wait time.Duration, wakeable bool) {
 func (d *Desk) collect(now time.Time) (b *batch, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	b = &batch{Batch: store.Batch{Replica: d.opts.Replica}}
+	b = &batch{Batch: ledger.Batch{Replica: d.opts.Replica}}
 	for _, l := range d.lanes {
 		d.tend(l, now)
 		if ask, ok := l.ask(d, now); ok {
-			b.lanes, b.Paces = append(b.lanes, l), append(b.Paces, ask)
+			b.lanes, b.Limits = append(b.lanes, l), append(b.Limits, ask)
 		}
 	}
 	for key, w := range d.wallets {
 		if f, ok := w.ask(d, now); ok {
-			b.wallets, b.Funds = append(b.wallets, w), append(b.Funds, f)
+			b.wallets, b.Holds = append(b.wallets, w), append(b.Holds, f)
 		} else if w.sleep(d, now) {
 			d.forget(w.lines)
 			delete(d.wallets, key)
@@ -190,9 +190,9 @@ func (d *Desk) collectOutbox(b *batch) {
 	b.settles = d.out.settles[:n:n]
 	d.out.settles = d.out.settles[n:]
 	for _, s := range b.settles {
-		b.Settles = append(b.Settles, s.Settle)
+		b.Settlements = append(b.Settlements, s.Settlement)
 	}
-	b.Returns, b.Drops = d.out.returns, d.out.drops
+	b.Returns, b.Releases = d.out.returns, d.out.drops
 	d.out.returns, d.out.drops = nil, nil
 }
 
@@ -207,7 +207,7 @@ func (d *Desk) collectAdmits(b *batch, now time.Time) {
 		}
 		b.admits = append(b.admits, v)
 		ask := admission(v.ask)
-		ask.Full = d.keys.full(v.ask)
+		ask.KeysFull = d.keys.full(v.ask)
 		b.Admits = append(b.Admits, ask)
 	}
 }
@@ -228,10 +228,10 @@ func inTurn(visitors []*visitor) []*visitor {
 }
 
 // admission is an ask as the store takes it.
-func admission(a *Request) store.Admit {
-	s := store.Admit{Call: a.Call, Run: runOf(a), Digest: a.Digest, Purse: a.Balance, Account: a.Account, Price: a.Price, Timeout: a.Timeout}
+func admission(a *Request) ledger.AdmitRequest {
+	s := ledger.AdmitRequest{Call: a.Call, Run: runOf(a), Digest: a.Digest, Balance: a.Balance, Account: a.Account, Price: a.Price, Timeout: a.Timeout}
 	for _, p := range a.Limits {
-		s.Paces = append(s.Paces, store.PaceAsk{Key: p.Key, Limit: p.Limit, Permits: 1, Slots: 1, Turn: true, Hold: a.Timeout + store.Grace})
+		s.Limits = append(s.Limits, ledger.LimitRequest{Key: p.Key, Limit: p.Limit, Permits: 1, Concurrency: 1, Turn: true, Hold: a.Timeout + ledger.Grace})
 	}
 	return s
 }
@@ -242,7 +242,7 @@ func (d *Desk) exchange(ctx context.Context, b *batch) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), exchangeTime)
 	defer cancel()
 	answers, err := d.store.Exchange(ctx, &b.Batch)
-	refused := err != nil && !errors.Is(err, store.ErrAway) && ctx.Err() == nil // the store is there, and does not take it
+	refused := err != nil && !errors.Is(err, ledger.ErrUnavailable) && ctx.Err() == nil // the store is there, and does not take it
 	if refused && b.size() > 1 {
 		for _, part := range b.parts() {
 			d.exchange(ctx, part)
@@ -265,13 +265,13 @@ func (d *Desk) exchange(ctx context.Context, b *batch) bool {
 		d.opts.OnStore(true)
 	}
 	for i, s := range b.settles {
-		d.settled(s, answers.Settles[i].Refused)
+		d.settled(s, answers.Settlements[i].Refused)
 	}
 	for i, l := range b.lanes {
-		l.granted(d, b.Paces[i], answers.Paces[i], sent)
+		l.granted(d, b.Limits[i], answers.Limits[i], sent)
 	}
 	for i, w := range b.wallets {
-		w.granted(d, b.Funds[i], answers.Funds[i], sent)
+		w.granted(d, b.Holds[i], answers.Holds[i], sent)
 	}
 	for i, v := range b.admits {
 		d.admitted(v, answers.Admits[i])
@@ -283,23 +283,23 @@ func (d *Desk) exchange(ctx context.Context, b *batch) bool {
 // hold up the others. Permits to give back are not among them: they run out by themselves.
 func (b *batch) parts() (list []*batch) {
 	part := func() *batch {
-		list = append(list, &batch{Batch: store.Batch{Replica: b.Replica}})
+		list = append(list, &batch{Batch: ledger.Batch{Replica: b.Replica}})
 		return list[len(list)-1]
 	}
 	for i, s := range b.settles {
 		p := part()
-		p.settles, p.Settles = []*settling{s}, b.Settles[i:i+1]
+		p.settles, p.Settlements = []*settling{s}, b.Settlements[i:i+1]
 	}
-	for i := range b.Drops {
-		part().Drops = b.Drops[i : i+1]
+	for i := range b.Releases {
+		part().Releases = b.Releases[i : i+1]
 	}
 	for i, l := range b.lanes {
 		p := part()
-		p.lanes, p.Paces = []*lane{l}, b.Paces[i:i+1]
+		p.lanes, p.Limits = []*lane{l}, b.Limits[i:i+1]
 	}
 	for i, w := range b.wallets {
 		p := part()
-		p.wallets, p.Funds = []*wallet{w}, b.Funds[i:i+1]
+		p.wallets, p.Holds = []*wallet{w}, b.Holds[i:i+1]
 	}
 	for i, v := range b.admits {
 		p := part()
@@ -311,7 +311,7 @@ func (b *batch) parts() (list []*batch) {
 // discard gives up what the store does not take.
 func (d *Desk) discard(b *batch, err error) {
 	d.opts.Log.Error("the store does not take something", "error", err)
-	refused := &store.Refusal{Code: toolyard.Internal, Message: "The store does not take it."}
+	refused := &ledger.Refusal{Code: toolyard.Internal, Message: "The store does not take it."}
 	reason := &toolyard.Error{Code: refused.Code, Message: refused.Message, Err: err}
 	for _, s := range b.settles {
 		d.settled(s, refused)
@@ -334,7 +334,7 @@ func (d *Desk) discard(b *batch, err error) {
 }
 
 // settled notes that a call is settled, and lets its caller go.
-func (d *Desk) settled(s *settling, refused *store.Refusal) {
+func (d *Desk) settled(s *settling, refused *ledger.Refusal) {
 	if w := s.wallet; w != nil {
 		w.settled(s.price, s.Amount)
 		if refused != nil && (w.hold == s.Hold || w.hold == "") {
@@ -351,19 +351,19 @@ func (d *Desk) settled(s *settling, refused *store.Refusal) {
 }
 
 // admitted ends the waiting of a visitor whom the store has answered, if it has.
-func (d *Desk) admitted(v *visitor, a store.Admitted) {
-	late := len(v.ask.Limits) > 0 && time.Since(v.since) > store.PermitTTL // what was granted may not be used any more
+func (d *Desk) admitted(v *visitor, a ledger.AdmitResult) {
+	late := len(v.ask.Limits) > 0 && time.Since(v.since) > ledger.PermitTTL // what was granted may not be used any more
 	v.asked, v.since = false, time.Time{}
 	r := a.Refused
 	switch {
 	case r == nil && a.Replay == nil && v.left:
-		d.undo(v, a.Paces)
+		d.undo(v, a.Limits)
 	case v.left:
 	case r == nil && a.Replay == nil && late:
-		d.undo(v, a.Paces)
+		d.undo(v, a.Limits)
 		v.end(nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "The store that keeps limits answered too late, so the call was not made.", RetryAfter: time.Second})
 	case r == nil && a.Replay == nil:
-		v.end(&Admission{Request: v.ask, Reserved: &taken{durable: true, paces: a.Paces, spent: a.Spent, rest: a.Purse}}, nil)
+		v.end(&Admission{Request: v.ask, Reserved: &taken{durable: true, paces: a.Limits, spent: a.Spent, rest: a.Remaining}}, nil)
 	case r == nil:
 		res, err := toolyard.RawResult(a.Replay)
 		if err != nil {
@@ -377,10 +377,10 @@ func (d *Desk) admitted(v *visitor, a store.Admitted) {
 }
 
 // postpone lets a visitor wait if that may help, and refuses it otherwise.
-func (d *Desk) postpone(v *visitor, r *store.Refusal) {
-	reason := &toolyard.Error{Code: r.Code, Message: r.Message, RetryAfter: r.After}
+func (d *Desk) postpone(v *visitor, r *ledger.Refusal) {
+	reason := &toolyard.Error{Code: r.Code, Message: r.Message, RetryAfter: r.RetryAfter}
 	if r.Code == toolyard.RateLimited && r.Message == "" {
-		reason = reached(v.ask.Limits[r.Pace].Name, r.After)
+		reason = reached(v.ask.Limits[r.Limit].Name, r.RetryAfter)
 	}
 	if r.Code == toolyard.BudgetExceeded {
 		reason.RetryAfter = 0
@@ -392,27 +392,27 @@ func (d *Desk) postpone(v *visitor, r *store.Refusal) {
 	if v.short.IsZero() {
 		v.short = now
 	}
-	waits := r.After > 0 && r.Code != toolyard.InProgress && now.Add(r.After).Before(v.deadline) &&
+	waits := r.RetryAfter > 0 && r.Code != toolyard.InProgress && now.Add(r.RetryAfter).Before(v.deadline) &&
 		(r.Code != toolyard.BudgetExceeded || now.Sub(v.short) < shortTime)
 	if !waits {
 		v.end(nil, reason)
 		return
 	}
-	v.reason, v.next = reason, now.Add(min(r.After, pollTime))
+	v.reason, v.next = reason, now.Add(min(r.RetryAfter, pollTime))
 }
 
 // undo gives back what was taken for a visitor that has left. Paces are what it was granted;
 // if it is not known whether it was, they run out by themselves.
-func (d *Desk) undo(v *visitor, paces []store.PaceGrant) {
+func (d *Desk) undo(v *visitor, paces []ledger.LimitGrant) {
 	for i, g := range paces {
 		p := v.ask.Limits[i]
-		r := store.PaceReturn{Permits: 1, Slot: g.Slot, Turn: p.Limit.Cooldown > 0}
+		r := ledger.LimitReturn{Permits: 1, Epoch: g.Epoch, Turn: p.Limit.Cooldown > 0}
 		if p.Limit.Concurrency > 0 {
-			r.Slots = 1
+			r.Concurrency = 1
 		}
 		d.giveBack(p, r)
 	}
-	s := &settling{Settle: store.Settle{Call: v.ask.Call, Never: true}, done: make(chan struct{})}
+	s := &settling{Settlement: ledger.Settlement{Call: v.ask.Call, NotRun: true}, done: make(chan struct{})}
 	s.ofRun(v.ask)
 	d.out.settles = append(d.out.settles, s)
 }
@@ -428,7 +428,7 @@ func (d *Desk) failed(b *batch, err error) {
 		d.opts.OnStore(false)
 	}
 	d.out.settles = append(slices.Clone(b.settles), d.out.settles...)
-	d.out.drops = append(b.Drops, d.out.drops...)
+	d.out.drops = append(b.Releases, d.out.drops...)
 	for _, w := range b.wallets {
 		if w.pledged {
 			w.left, w.pledged = 0, false // it may be gone
@@ -440,7 +440,7 @@ func (d *Desk) failed(b *batch, err error) {
 			d.undo(v, nil)
 		}
 	}
-	if d.opts.Local && now.Sub(d.away) < aloneTime && errors.Is(err, store.ErrAway) {
+	if d.opts.Local && now.Sub(d.away) < aloneTime && errors.Is(err, ledger.ErrUnavailable) {
 		d.goAlone(b, now)
 	}
 	d.refuseAll(now)
@@ -453,9 +453,9 @@ func (d *Desk) goAlone(b *batch, now time.Time) {
 	}
 	for i, l := range b.lanes {
 		replicas := max(1, l.replicas)
-		g := d.alone.Lease(now, b.Paces[i], replicas)
+		g := d.alone.Lease(now, b.Limits[i], replicas)
 		g.Replicas = replicas
-		l.granted(d, b.Paces[i], g, now)
+		l.granted(d, b.Limits[i], g, now)
 	}
 }
 
@@ -498,7 +498,7 @@ func (d *Desk) sweep(ctx context.Context) {
 			more, err = d.store.Sweep(ctx, 200)
 			switch {
 			case err == nil:
-			case errors.Is(err, store.ErrAway) || ctx.Err() != nil:
+			case errors.Is(err, ledger.ErrUnavailable) || ctx.Err() != nil:
 				more = false // the loop says that the store is away
 			default:
 				d.opts.Log.Error("expired rows of the store could not be ended; they are tried again in a minute", "error", err)

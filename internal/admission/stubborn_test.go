@@ -23,9 +23,9 @@ type stubborn struct {
 	exchanges atomic.Int64
 }
 
-func (s *stubborn) Exchange(ctx context.Context, b *store.Batch) (*store.Answers, error) {
+func (s *stubborn) Exchange(ctx context.Context, b *ledger.Batch) (*ledger.Results, error) {
 	s.exchanges.Add(1)
-	for _, f := range b.Funds {
+	for _, f := range b.Holds {
 		if f.Account == s.account {
 			return nil, errors.New("that is no account")
 		}

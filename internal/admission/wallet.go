@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
 const (
@@ -60,7 +60,7 @@ type walletKey struct{ purse, account string }
 // ready reports whether the price of a call is here.
 func (w *wallet) ready(ask *Request, now time.Time) bool {
 	w.price, w.longest = ask.Price, max(w.longest, ask.Timeout)
-	return w.hold != "" && !w.pledged && w.left >= ask.Price && (!w.counts || w.calls > 0) && w.until.After(now.Add(ask.Timeout+store.Grace))
+	return w.hold != "" && !w.pledged && w.left >= ask.Price && (!w.counts || w.calls > 0) && w.until.After(now.Add(ask.Timeout+ledger.Grace))
 }
 
 func (w *wallet) take(ask *Request, now time.Time) {
@@ -95,14 +95,14 @@ func (w *wallet) over() {
 func (w *wallet) waiting() int { return waitingIn(w.lines) }
 
 // ask is what the wallet wants of the store now, and whether it wants anything.
-func (w *wallet) ask(d *Desk, now time.Time) (store.FundAsk, bool) {
+func (w *wallet) ask(d *Desk, now time.Time) (ledger.HoldRequest, bool) {
 	waiting, ahead := w.waiting(), w.pulse.expect(now)
 	fresh := w.hold == "" || now.Sub(w.checked) < checkTime || now.Sub(w.pulse.last) > checkTime // one that is closed is noticed while it is used
 	if (waiting == 0 && ahead == 0 && fresh) || w.again.After(now) {
-		return store.FundAsk{}, false
+		return ledger.HoldRequest{}, false
 	}
 	if waiting == 0 && fresh && w.left >= w.price*toolyard.Money(ahead)/2 && (!w.counts || w.calls >= ahead/2) && w.until.After(now.Add(w.longest+holdTime/2)) {
-		return store.FundAsk{}, false
+		return ledger.HoldRequest{}, false
 	}
 	if w.hold == "" {
 		d.seq++
@@ -115,29 +115,29 @@ func (w *wallet) ask(d *Desk, now time.Time) (store.FundAsk, bool) {
 		}
 	}
 	w.serial++
-	f := store.FundAsk{Hold: w.hold, Serial: w.serial, Purse: w.purse, Account: w.account, TTL: w.longest + store.Grace + holdTime, Calls: max(0, waiting+ahead-w.calls)}
-	f.Want, f.Least = max(0, cost-w.left), max(0, least-w.left)
-	if f.Least > 0 || (w.counts && w.calls <= 0) {
+	f := ledger.HoldRequest{Hold: w.hold, Serial: w.serial, Balance: w.purse, Account: w.account, TTL: w.longest + ledger.Grace + holdTime, Calls: max(0, waiting+ahead-w.calls)}
+	f.Want, f.Min = max(0, cost-w.left), max(0, least-w.left)
+	if f.Min > 0 || (w.counts && w.calls <= 0) {
 		f.Idle, w.pledged = w.left, true
 	}
 	return f, true
 }
 
 // granted takes over what the lease has now. Sent is when it was asked for.
-func (w *wallet) granted(d *Desk, f store.FundAsk, g store.FundGrant, sent time.Time) {
+func (w *wallet) granted(d *Desk, f ledger.HoldRequest, g ledger.HoldGrant, sent time.Time) {
 	w.checked = sent
-	w.left, w.counts, w.calls, w.pledged = g.Left-w.taken, g.Counts, g.Calls-w.begun, false
-	w.spent, w.rest = g.Spent, g.Purse
-	if g.Left == 0 && g.Calls == 0 && g.Refused != nil && w.begun == 0 {
+	w.left, w.counts, w.calls, w.pledged = g.Unspent-w.taken, g.CountCalls, g.Calls-w.begun, false
+	w.spent, w.rest = g.Spent, g.Remaining
+	if g.Unspent == 0 && g.Calls == 0 && g.Refused != nil && w.begun == 0 {
 		w.over() // there is no such lease
 	}
 	if g.Refused == nil {
 		w.until = sent.Add(f.TTL)
 	}
 	if g.Refused == nil && w.counts && w.calls <= 0 && w.waiting() > 0 { // all its calls are running
-		g.Refused = &store.Refusal{Code: toolyard.BudgetExceeded, Message: "The session " + w.purse + " may make no more calls at once.", After: pollTime / 10}
+		g.Refused = &ledger.Refusal{Code: toolyard.BudgetExceeded, Message: "The session " + w.purse + " may make no more calls at once.", RetryAfter: pollTime / 10}
 	}
-	if g.Refused != nil && g.Refused.After == 0 && w.begun > 0 { // what is left is for those who have begun
+	if g.Refused != nil && g.Refused.RetryAfter == 0 && w.begun > 0 { // what is left is for those who have begun
 		w.drop(d)
 	}
 	d.serve(w.lines...)
@@ -150,14 +150,14 @@ func (w *wallet) granted(d *Desk, f store.FundAsk, g store.FundGrant, sent time.
 
 // refuse tells those who wait that the purse has not what they need, and sends them away if
 // that will not change.
-func (w *wallet) refuse(r *store.Refusal) {
+func (w *wallet) refuse(r *ledger.Refusal) {
 	now := time.Now()
-	w.again = now.Add(max(r.After, pollTime/10))
+	w.again = now.Add(max(r.RetryAfter, pollTime/10))
 	if w.short.IsZero() {
 		w.short = now
 	}
 	patience := time.Duration(0)
-	if r.After == 0 || now.Sub(w.short) > shortTime {
+	if r.RetryAfter == 0 || now.Sub(w.short) > shortTime {
 		patience, w.short = forever, time.Time{}
 	}
 	for _, l := range w.lines {
@@ -172,7 +172,7 @@ func (w *wallet) sleep(d *Desk, now time.Time) (empty bool) {
 	}
 	if w.begun == 0 {
 		if w.hold != "" {
-			d.out.drops = append(d.out.drops, store.Drop{Hold: w.hold, Purse: w.purse})
+			d.out.drops = append(d.out.drops, ledger.HoldRelease{Hold: w.hold, Balance: w.purse})
 			w.over()
 		}
 		return true
@@ -187,7 +187,7 @@ func (w *wallet) drop(d *Desk) {
 		return
 	}
 	w.serial++
-	d.out.drops = append(d.out.drops, store.Drop{Hold: w.hold, Purse: w.purse, Serial: w.serial, Keep: w.taken, KeepCalls: w.begun})
+	d.out.drops = append(d.out.drops, ledger.HoldRelease{Hold: w.hold, Balance: w.purse, Serial: w.serial, Keep: w.taken, KeepCalls: w.begun})
 	w.left, w.calls = 0, 0
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/config/settings"
 	"github.com/toolyard/toolyard/internal/serve/gates"
@@ -34,7 +35,7 @@ type Yard interface {
 	Offer() catalog.Offer // all tools, with the terms applied
 	StoreUp() bool
 	// Limits returns the state of limits that replicas share, by key.
-	Limits(ctx context.Context, keys []string) (map[string]store.PaceState, error)
+	Limits(ctx context.Context, keys []string) (map[string]ledger.LimitUsage, error)
 	// CheckTools finds tools that settings name and the yard lacks, once it is ready.
 	CheckTools(s *settings.Settings) error
 	Reload() error

@@ -22,25 +22,25 @@ type tables struct {
 	engine    // nil: documents and the like are not asked for
 	mu        sync.Mutex
 	now       time.Time
-	paces     map[string]paceRow
-	purses    map[string]purseRow
-	holds     map[string]holdRow
-	runs      map[RunID]runRow
-	transfers map[string]transfer
+	paces     map[string]ledger.LimitRow
+	purses    map[string]ledger.BalanceRow
+	holds     map[string]ledger.HoldRow
+	runs      map[ledger.RunKey]ledger.RunRow
+	transfers map[string]ledger.Transfer
 	careless  bool // somebody else may write between what is read and what is written
 }
 
 func newTables() *tables {
 	return &tables{
-		now: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC), paces: map[string]paceRow{}, purses: map[string]purseRow{},
-		holds: map[string]holdRow{}, runs: map[RunID]runRow{}, transfers: map[string]transfer{},
+		now: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC), paces: map[string]ledger.LimitRow{}, purses: map[string]ledger.BalanceRow{},
+		holds: map[string]ledger.HoldRow{}, runs: map[ledger.RunKey]ledger.RunRow{}, transfers: map[string]ledger.Transfer{},
 	}
 }
 
-func (t *tables) exchange(_ context.Context, names refs, change func(*rows) error) error {
+func (t *tables) exchange(_ context.Context, refs ledger.Refs, change func(*ledger.Rows) error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r := t.read(names)
+	r := t.read(refs)
 	if t.careless {
 		t.mu.Unlock()
 		time.Sleep(50 * time.Microsecond)
@@ -61,25 +61,25 @@ func pickRows[K comparable, R any](from map[K]R, into map[K]*R, names []K) {
 	}
 }
 
-func (t *tables) read(names refs) *rows {
-	r := newRows()
-	r.now = t.now
-	for _, key := range names.paces {
+func (t *tables) read(refs ledger.Refs) *ledger.Rows {
+	r := ledger.NewRows()
+	r.Now = t.now
+	for _, key := range refs.Limits {
 		row := t.paces[key]
-		r.paces[key] = &row
+		r.Limits[key] = &row
 	}
-	pickRows(t.purses, r.purses, names.purses)
-	pickRows(t.runs, r.runs, names.runs)
-	holds := slices.Clone(names.holds)
+	pickRows(t.purses, r.Balances, refs.Balances)
+	pickRows(t.runs, r.Runs, refs.Runs)
+	holds := slices.Clone(refs.Holds)
 	for id, h := range t.holds {
-		if slices.Contains(names.purses, h.purse) && !h.expires.After(t.now) {
+		if slices.Contains(refs.Balances, h.Balance) && !h.Expires.After(t.now) {
 			holds = append(holds, id)
 		}
 	}
-	pickRows(t.holds, r.holds, holds)
-	for _, c := range names.calls {
-		if _, ok := t.transfers[c.id]; ok {
-			r.charged[c.id] = true
+	pickRows(t.holds, r.Holds, holds)
+	for _, c := range refs.Calls {
+		if _, ok := t.transfers[c.ID]; ok {
+			r.Charged[c.ID] = true
 		}
 	}
 	return r
@@ -87,42 +87,44 @@ func (t *tables) read(names refs) *rows {
 
 // keep writes rows as a database does: what is created must be new, what is changed must be
 // there.
-func keep[K comparable, R any](into map[K]R, changes map[K]*R, what func(*R) *change) error {
+func keep[K comparable, R any](into map[K]R, changes map[K]*R, what func(*R) *ledger.Change) error {
 	for key, row := range changes {
 		_, there := into[key]
 		c := what(row)
 		switch how := *c; {
-		case how == created && there, how == changed && !there:
+		case how == ledger.Created && there, how == ledger.Changed && !there:
 			return fmt.Errorf("row %v: it is there is %v", key, there)
-		case how == deleted:
+		case how == ledger.Deleted:
 			delete(into, key)
-		case how != unchanged:
-			*c = unchanged
+		case how != ledger.Unchanged:
+			*c = ledger.Unchanged
 			into[key] = *row
 		}
 	}
 	return nil
 }
 
-func (t *tables) write(r *rows) error {
-	for key, p := range r.paces {
-		t.paces[key] = paceRow{state: p.state}
+func (t *tables) write(r *ledger.Rows) error {
+	for key, p := range r.Limits {
+		t.paces[key] = ledger.LimitRow{State: p.State}
 	}
 	if t.careless { // it takes everything
-		for _, p := range r.purses {
-			p.change = anew(t.purses[p.id].id != "")
+		for _, p := range r.Balances {
+			if p.Change = ledger.Created; t.purses[p.ID].ID != "" {
+				p.Change = ledger.Changed
+			}
 		}
 	}
 	err := errors.Join(
-		keep(t.purses, r.purses, func(p *purseRow) *change { return &p.change }),
-		keep(t.holds, r.holds, func(h *holdRow) *change { return &h.change }),
-		keep(t.runs, r.runs, func(r *runRow) *change { return &r.change }),
+		keep(t.purses, r.Balances, func(p *ledger.BalanceRow) *ledger.Change { return &p.Change }),
+		keep(t.holds, r.Holds, func(h *ledger.HoldRow) *ledger.Change { return &h.Change }),
+		keep(t.runs, r.Runs, func(r *ledger.RunRow) *ledger.Change { return &r.Change }),
 	)
-	for _, m := range r.transfers {
-		if _, there := t.transfers[m.id]; there && !t.careless {
-			err = errors.Join(err, fmt.Errorf("transfer %s is there already", m.id))
+	for _, m := range r.Transfers {
+		if _, there := t.transfers[m.ID]; there && !t.careless {
+			err = errors.Join(err, fmt.Errorf("transfer %s is there already", m.ID))
 		}
-		t.transfers[m.id] = m
+		t.transfers[m.ID] = m
 	}
 	if t.careless {
 		return nil
@@ -132,37 +134,33 @@ func (t *tables) write(r *rows) error {
 
 func (*tables) explain(err error) error { return err }
 
-func (t *tables) stale(context.Context, int) ([]refs, error) {
-	var r refs
+func (t *tables) stale(context.Context, int) ([]ledger.Refs, error) {
+	var r ledger.Refs
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for id, h := range t.holds {
-		if !h.expires.After(t.now) {
-			r.holds, r.purses = append(r.holds, id), append(r.purses, h.purse, t.purses[h.purse].account)
+		if !h.Expires.After(t.now) {
+			r.Holds, r.Balances = append(r.Holds, id), append(r.Balances, h.Balance, t.purses[h.Balance].Account)
 		}
 	}
 	for id, p := range t.purses {
-		if over := !p.expires.IsZero() && !p.expires.After(t.now); p.state == ledger.StateOpen && over || p.state != ledger.StateOpen && p.balance > 0 {
-			r.purses = append(r.purses, id, p.account)
+		if over := !p.Expires.IsZero() && !p.Expires.After(t.now); p.State == ledger.StateOpen && over || p.State != ledger.StateOpen && p.Available > 0 {
+			r.Balances = append(r.Balances, id, p.Account)
 		}
 	}
 	for id, run := range t.runs {
-		if run.state == running && !run.until.After(t.now) {
-			r.runs = append(r.runs, id)
+		if run.State == ledger.RunRunning && !run.Until.After(t.now) {
+			r.Runs = append(r.Runs, id)
 		}
 	}
-	r.sorted()
-	return []refs{r}, nil
+	r.Sort()
+	return []ledger.Refs{r}, nil
 }
 
 // closeIn closes a session as CloseSession does, which looks it up in a database too.
 func closeIn(ctx context.Context, e engine, id, account string) error {
-	return e.exchange(ctx, refs{purses: []string{id, account}}, func(r *rows) error {
-		if p := r.purses[id]; p.state == ledger.StateOpen {
-			p.state = ledger.StateClosed
-			p.mark()
-		}
-		(&books{rows: r}).expire()
+	return e.exchange(ctx, ledger.Refs{Balances: []string{id, account}}, func(r *ledger.Rows) error {
+		ledger.Close(r, id)
 		return nil
 	})
 }
@@ -179,20 +177,20 @@ type sums struct {
 func (t *tables) sums() (sums, error) {
 	s := sums{map[string]toolyard.Money{}, map[string]toolyard.Money{}, map[string]toolyard.Money{}, map[string]toolyard.Money{}, map[string]int{}}
 	for _, m := range t.transfers {
-		s.net[m.from] -= m.amount
-		s.net[m.to] += m.amount
-		if m.amount < 0 {
-			return s, fmt.Errorf("transfer %s moves %s", m.id, m.amount)
+		s.net[m.From] -= m.Amount
+		s.net[m.To] += m.Amount
+		if m.Amount < 0 {
+			return s, fmt.Errorf("transfer %s moves %s", m.ID, m.Amount)
 		}
-		if m.kind == "charge" {
-			s.charges[m.purse] += m.amount
+		if m.Kind == "charge" {
+			s.charges[m.Balance] += m.Amount
 		}
 	}
 	for id, h := range t.holds {
-		s.held[h.purse] += h.left + h.spent
-		s.spent[h.purse] += h.spent
-		s.calls[h.purse] += h.callsLeft + h.callsSpent
-		if h.left < 0 || h.spent < 0 || h.callsLeft < 0 || h.callsSpent < 0 || s.net["hold/"+id] != h.left {
+		s.held[h.Balance] += h.Unspent + h.Spent
+		s.spent[h.Balance] += h.Spent
+		s.calls[h.Balance] += h.CallsUnspent + h.CallsSpent
+		if h.Unspent < 0 || h.Spent < 0 || h.CallsUnspent < 0 || h.CallsSpent < 0 || s.net["hold/"+id] != h.Unspent {
 			return s, fmt.Errorf("hold %+v, by its transfers %s", h, s.net["hold/"+id])
 		}
 		delete(s.net, "hold/"+id)
@@ -208,17 +206,17 @@ func (t *tables) check() error {
 	}
 	for id, p := range t.purses {
 		switch {
-		case p.balance < 0 || p.held < 0 || p.spent < 0 || p.calls < 0 || p.heldCalls < 0:
+		case p.Available < 0 || p.Held < 0 || p.Spent < 0 || p.Calls < 0 || p.HeldCalls < 0:
 			return fmt.Errorf("less than nothing: %+v", p)
-		case p.held != s.held[id] || p.heldCalls != s.calls[id]:
+		case p.Held != s.held[id] || p.HeldCalls != s.calls[id]:
 			return fmt.Errorf("its holds have %s and %d calls: %+v", s.held[id], s.calls[id], p)
-		case p.balance != s.net["purse/"+id]:
+		case p.Available != s.net["purse/"+id]:
 			return fmt.Errorf("by its transfers it has %s: %+v", s.net["purse/"+id], p)
-		case p.spent+s.spent[id] != s.charges[id]:
+		case p.Spent+s.spent[id] != s.charges[id]:
 			return fmt.Errorf("its charges are %s: %+v", s.charges[id], p)
-		case p.maxCalls > 0 && p.calls+p.heldCalls > p.maxCalls:
+		case p.MaxCalls > 0 && p.Calls+p.HeldCalls > p.MaxCalls:
 			return fmt.Errorf("it made too many calls: %+v", p)
-		case p.id != p.account && s.charges[id] > p.limit:
+		case p.ID != p.Account && s.charges[id] > p.Limit:
 			return fmt.Errorf("it spent %s: %+v", s.charges[id], p)
 		}
 		delete(s.net, "purse/"+id)
@@ -235,11 +233,11 @@ func (t *tables) check() error {
 func (t *tables) used() map[string][2]int64 {
 	all := map[string][2]int64{}
 	for id, p := range t.purses {
-		all[id] = [2]int64{int64(p.spent), int64(p.calls)}
+		all[id] = [2]int64{int64(p.Spent), int64(p.Calls)}
 	}
 	for _, h := range t.holds {
-		u := all[h.purse]
-		all[h.purse] = [2]int64{u[0] + int64(h.spent), u[1] + int64(h.callsSpent)}
+		u := all[h.Balance]
+		all[h.Balance] = [2]int64{u[0] + int64(h.Spent), u[1] + int64(h.CallsSpent)}
 	}
 	return all
 }
@@ -250,11 +248,11 @@ type bookMachine struct {
 	store   inTables
 	serial  int64
 	calls   int
-	holds   []FundAsk // the holds of replicas that were asked for
+	holds   []ledger.HoldRequest // the holds of replicas that were asked for
 	retired map[string]int
-	admits  []Admit // those that were admitted, and not settled
-	last    *Batch
-	answers *Answers
+	admits  []ledger.AdmitRequest // those that were admitted, and not settled
+	last    *ledger.Batch
+	answers *ledger.Results
 	charged map[string]toolyard.Money // what was said to be charged
 }
 
@@ -307,7 +305,7 @@ func (m *bookMachine) shut(t *rapid.T) {
 }
 
 // settles are some of the calls that run: calls of a replica's hold, and admitted ones.
-func (m *bookMachine) settles(t *rapid.T) (list []Settle) {
+func (m *bookMachine) settles(t *rapid.T) (list []ledger.Settlement) {
 	for range rapid.IntRange(0, 2).Draw(t, "settles") {
 		if len(m.holds) == 0 {
 			break
@@ -315,18 +313,18 @@ func (m *bookMachine) settles(t *rapid.T) (list []Settle) {
 		h := rapid.SampledFrom(m.holds).Draw(t, "hold")
 		m.calls++
 		price := money(t, 5, "price")
-		list = append(list, Settle{Call: fmt.Sprint("c", m.calls), Hold: h.Hold, Purse: h.Purse, Amount: price, Calls: 1, Seller: "shop"})
+		list = append(list, ledger.Settlement{Call: fmt.Sprint("c", m.calls), Hold: h.Hold, Balance: h.Balance, Amount: price, Calls: 1, Seller: "shop"})
 	}
 	for len(m.admits) > 0 && rapid.Bool().Draw(t, "end") {
 		a := m.admits[0]
 		m.admits = m.admits[1:]
-		s := Settle{Call: a.Call, Run: &a.Run, Calls: 1, Last: true, Outcome: []byte("{}"), Seller: "shop"}
-		if a.Purse != "" {
-			s.Hold, s.Purse = a.Call, a.Purse
+		s := ledger.Settlement{Call: a.Call, Run: &a.Run, Calls: 1, EndHold: true, Outcome: []byte("{}"), Seller: "shop"}
+		if a.Balance != "" {
+			s.Hold, s.Balance = a.Call, a.Balance
 		}
 		switch rapid.IntRange(0, 3).Draw(t, "how") {
 		case 0:
-			s.Never = true
+			s.NotRun = true
 		case 1:
 			s.Unknown = true
 		default:
@@ -337,27 +335,27 @@ func (m *bookMachine) settles(t *rapid.T) (list []Settle) {
 	return list
 }
 
-func (m *bookMachine) leases(t *rapid.T) (list []FundAsk) {
+func (m *bookMachine) leases(t *rapid.T) (list []ledger.HoldRequest) {
 	for range rapid.IntRange(0, 2).Draw(t, "funds") {
 		m.serial++
 		purse := rapid.SampledFrom(somePurses).Draw(t, "purse")
 		name := fmt.Sprintf("h%d%s", rapid.IntRange(0, 1).Draw(t, "n"), purse)
-		f := FundAsk{Hold: fmt.Sprint(name, ".", m.retired[name]), Purse: purse, Account: accountOf[purse]}
+		f := ledger.HoldRequest{Hold: fmt.Sprint(name, ".", m.retired[name]), Balance: purse, Account: accountOf[purse]}
 		f.Serial, f.TTL, f.Calls = m.serial, 20*time.Second, rapid.IntRange(0, 4).Draw(t, "calls")
-		f.Want, f.Least, f.Idle = money(t, 30, "want"), money(t, 10, "least"), money(t, 10, "idle")
-		if !slices.ContainsFunc(list, func(other FundAsk) bool { return other.Hold == f.Hold }) {
+		f.Want, f.Min, f.Idle = money(t, 30, "want"), money(t, 10, "least"), money(t, 10, "idle")
+		if !slices.ContainsFunc(list, func(other ledger.HoldRequest) bool { return other.Hold == f.Hold }) {
 			list = append(list, f)
 		}
 	}
 	return list
 }
 
-func (m *bookMachine) admissions(t *rapid.T) (list []Admit) {
+func (m *bookMachine) admissions(t *rapid.T) (list []ledger.AdmitRequest) {
 	for range rapid.IntRange(0, 2).Draw(t, "admits") {
 		m.calls++
 		purse := rapid.SampledFrom(append(somePurses, "")).Draw(t, "purse")
-		a := Admit{Call: fmt.Sprint("c", m.calls), Purse: purse, Account: accountOf[purse], Timeout: 10 * time.Second}
-		a.Run = RunID{"scope", fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "key"))}
+		a := ledger.AdmitRequest{Call: fmt.Sprint("c", m.calls), Balance: purse, Account: accountOf[purse], Timeout: 10 * time.Second}
+		a.Run = ledger.RunKey{Scope: "scope", Key: fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "key"))}
 		if purse != "" {
 			a.Price = money(t, 10, "price")
 		}
@@ -368,21 +366,21 @@ func (m *bookMachine) admissions(t *rapid.T) (list []Admit) {
 
 // batch sends something of everything.
 func (m *bookMachine) batch(t *rapid.T) {
-	b := &Batch{Replica: "r", Settles: m.settles(t), Funds: m.leases(t), Admits: m.admissions(t)}
+	b := &ledger.Batch{Replica: "r", Settlements: m.settles(t), Holds: m.leases(t), Admits: m.admissions(t)}
 	for range rapid.IntRange(0, 1).Draw(t, "drops") {
 		if len(m.holds) > 0 {
 			h := rapid.SampledFrom(m.holds).Draw(t, "dropped")
-			if slices.ContainsFunc(b.Settles, func(s Settle) bool { return s.Hold == h.Hold }) {
+			if slices.ContainsFunc(b.Settlements, func(s ledger.Settlement) bool { return s.Hold == h.Hold }) {
 				continue // a replica gives a hold back when its calls are settled
 			}
-			b.Funds = slices.DeleteFunc(b.Funds, func(f FundAsk) bool { return f.Hold == h.Hold })
+			b.Holds = slices.DeleteFunc(b.Holds, func(f ledger.HoldRequest) bool { return f.Hold == h.Hold })
 			m.serial++
-			b.Drops = append(b.Drops, Drop{Hold: h.Hold, Purse: h.Purse, Serial: m.serial, Keep: money(t, 10, "keep"), KeepCalls: rapid.IntRange(0, 2).Draw(t, "keep calls")})
+			b.Releases = append(b.Releases, ledger.HoldRelease{Hold: h.Hold, Balance: h.Balance, Serial: m.serial, Keep: money(t, 10, "keep"), KeepCalls: rapid.IntRange(0, 2).Draw(t, "keep calls")})
 		}
 	}
 	m.send(t, b)
-	m.holds = append(m.holds, b.Funds...)
-	m.retire(b.Drops)
+	m.holds = append(m.holds, b.Holds...)
+	m.retire(b.Releases)
 	for i, a := range m.answers.Admits {
 		if a.Refused == nil && a.Replay == nil {
 			m.admits = append(m.admits, b.Admits[i])
@@ -392,24 +390,24 @@ func (m *bookMachine) batch(t *rapid.T) {
 
 // retire forgets the holds that were given back as a whole: a replica does not ask for them
 // again.
-func (m *bookMachine) retire(drops []Drop) {
+func (m *bookMachine) retire(drops []ledger.HoldRelease) {
 	for _, d := range drops {
 		if d.Keep == 0 && d.KeepCalls == 0 {
-			m.holds = slices.DeleteFunc(m.holds, func(f FundAsk) bool { return f.Hold == d.Hold })
+			m.holds = slices.DeleteFunc(m.holds, func(f ledger.HoldRequest) bool { return f.Hold == d.Hold })
 			name, _, _ := strings.Cut(d.Hold, ".")
 			m.retired[name]++
 		}
 	}
 }
 
-func (m *bookMachine) send(t *rapid.T, b *Batch) {
+func (m *bookMachine) send(t *rapid.T, b *ledger.Batch) {
 	a, err := m.store.Exchange(t.Context(), b)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.last, m.answers = b, a
-	for i, s := range b.Settles {
-		if a.Settles[i].Refused == nil {
+	for i, s := range b.Settlements {
+		if a.Settlements[i].Refused == nil {
 			m.charged[s.Call] = s.Amount
 		}
 	}
@@ -422,13 +420,13 @@ func (m *bookMachine) again(t *rapid.T) {
 	}
 	before, first := m.used(), m.answers
 	m.send(t, m.last)
-	refused := slices.ContainsFunc(first.Settles, func(s Settled) bool { return s.Refused != nil }) // may be settled now
+	refused := slices.ContainsFunc(first.Settlements, func(s ledger.SettlementResult) bool { return s.Refused != nil }) // may be settled now
 	if now := m.used(); !refused && !maps.Equal(before, now) {
 		t.Fatalf("a batch that was sent twice counted twice:\n%v\n%v", before, now)
 	}
-	for i := range first.Settles {
-		if first.Settles[i].Refused == nil && m.answers.Settles[i].Refused != nil {
-			t.Fatalf("settled, and then refused: %+v: %+v", m.last.Settles[i], m.answers.Settles[i].Refused)
+	for i := range first.Settlements {
+		if first.Settlements[i].Refused == nil && m.answers.Settlements[i].Refused != nil {
+			t.Fatalf("settled, and then refused: %+v: %+v", m.last.Settlements[i], m.answers.Settlements[i].Refused)
 		}
 	}
 	for i := range first.Admits {
@@ -456,12 +454,12 @@ func (m *bookMachine) invariant(t *rapid.T) {
 		t.Fatal(err)
 	}
 	for call, amount := range m.charged {
-		if got := m.transfers[call]; got.amount != amount {
-			t.Fatalf("%s was settled with %s, and charged %s", call, amount, got.amount)
+		if got := m.transfers[call]; got.Amount != amount {
+			t.Fatalf("%s was settled with %s, and charged %s", call, amount, got.Amount)
 		}
 	}
 	for id, m2 := range m.transfers {
-		if _, said := m.charged[id]; m2.kind == "charge" && !said {
+		if _, said := m.charged[id]; m2.Kind == "charge" && !said {
 			t.Fatalf("%s was charged, but said not to be", id)
 		}
 	}
@@ -476,16 +474,16 @@ func (m *bookMachine) finish(t *rapid.T) {
 	in, spent, there := toolyard.Money(0), toolyard.Money(0), toolyard.Money(0)
 	for _, move := range m.transfers {
 		switch {
-		case move.from == "world":
-			in += move.amount
-		case move.to == "world":
-			in -= move.amount
-		case move.kind == "charge":
-			spent += move.amount
+		case move.From == "world":
+			in += move.Amount
+		case move.To == "world":
+			in -= move.Amount
+		case move.Kind == "charge":
+			spent += move.Amount
 		}
 	}
 	for _, id := range someAccounts {
-		there += m.purses[id].balance
+		there += m.purses[id].Available
 	}
 	if len(m.tables.holds) > 0 || there+spent != in {
 		t.Fatalf("of %s, %s was spent, and %s is there; %d holds", in, spent, there, len(m.tables.holds))
@@ -511,14 +509,14 @@ func TestBooksAddUp(t *testing.T) {
 
 // bookkeeper has books in which the account a has 10, and so has its session s, which may
 // make 5 calls.
-func bookkeeper(t *testing.T) (*tables, func(*Batch) *Answers) {
+func bookkeeper(t *testing.T) (*tables, func(*ledger.Batch) *ledger.Results) {
 	kept := newTables()
 	s := &Store{engine: kept}
-	kept.purses["a"] = purseRow{id: "a", account: "a", state: ledger.StateOpen, balance: 10}
-	kept.purses["s"] = purseRow{id: "s", account: "a", state: ledger.StateOpen, balance: 10, limit: 10, maxCalls: 5}
-	kept.transfers["0"] = transfer{id: "0", from: "world", to: "purse/a", amount: 10}
-	kept.transfers["1"] = transfer{id: "1", from: "world", to: "purse/s", amount: 10}
-	return kept, func(b *Batch) *Answers {
+	kept.purses["a"] = ledger.BalanceRow{ID: "a", Account: "a", State: ledger.StateOpen, Available: 10}
+	kept.purses["s"] = ledger.BalanceRow{ID: "s", Account: "a", State: ledger.StateOpen, Available: 10, Limit: 10, MaxCalls: 5}
+	kept.transfers["0"] = ledger.Transfer{ID: "0", From: "world", To: "purse/a", Amount: 10}
+	kept.transfers["1"] = ledger.Transfer{ID: "1", From: "world", To: "purse/s", Amount: 10}
+	return kept, func(b *ledger.Batch) *ledger.Results {
 		t.Helper()
 		a, err := s.Exchange(t.Context(), b)
 		if err != nil {
@@ -534,11 +532,11 @@ func bookkeeper(t *testing.T) (*tables, func(*Batch) *Answers) {
 // A call that costs nothing is counted once, however often its replica says that it ended.
 func TestACallIsCountedOnce(t *testing.T) {
 	kept, ask := bookkeeper(t)
-	ask(&Batch{Replica: "r", Funds: []FundAsk{{Hold: "h", Serial: 1, Purse: "s", Account: "a", Calls: 3, TTL: time.Minute}}})
+	ask(&ledger.Batch{Replica: "r", Holds: []ledger.HoldRequest{{Hold: "h", Serial: 1, Balance: "s", Account: "a", Calls: 3, TTL: time.Minute}}})
 	for range 3 {
-		ask(&Batch{Replica: "r", Settles: []Settle{{Call: "c", Hold: "h", Purse: "s", Calls: 1}}})
+		ask(&ledger.Batch{Replica: "r", Settlements: []ledger.Settlement{{Call: "c", Hold: "h", Balance: "s", Calls: 1}}})
 	}
-	if h := kept.holds["h"]; h.callsSpent != 1 || h.callsLeft != 2 {
+	if h := kept.holds["h"]; h.CallsSpent != 1 || h.CallsUnspent != 2 {
 		t.Errorf("%+v", h)
 	}
 }
@@ -547,13 +545,13 @@ func TestACallIsCountedOnce(t *testing.T) {
 // if it cost nothing and no call was left to count.
 func TestASettledCallStaysSettled(t *testing.T) {
 	_, ask := bookkeeper(t)
-	ask(&Batch{Replica: "r", Funds: []FundAsk{{Hold: "h", Serial: 1, Purse: "s", Account: "a", Calls: 1, TTL: time.Minute}}})
-	b := &Batch{Replica: "r", Settles: []Settle{{Call: "c", Hold: "h", Purse: "s", Calls: 1}, {Call: "d", Hold: "h", Purse: "s", Calls: 1}}}
+	ask(&ledger.Batch{Replica: "r", Holds: []ledger.HoldRequest{{Hold: "h", Serial: 1, Balance: "s", Account: "a", Calls: 1, TTL: time.Minute}}})
+	b := &ledger.Batch{Replica: "r", Settlements: []ledger.Settlement{{Call: "c", Hold: "h", Balance: "s", Calls: 1}, {Call: "d", Hold: "h", Balance: "s", Calls: 1}}}
 	ask(b)
-	ask(&Batch{Replica: "r", Drops: []Drop{{Hold: "h", Purse: "s", Serial: 2}}})
-	for i, s := range ask(b).Settles {
+	ask(&ledger.Batch{Replica: "r", Releases: []ledger.HoldRelease{{Hold: "h", Balance: "s", Serial: 2}}})
+	for i, s := range ask(b).Settlements {
 		if s.Refused != nil {
-			t.Errorf("%s: %s", b.Settles[i].Call, s.Refused.Message)
+			t.Errorf("%s: %s", b.Settlements[i].Call, s.Refused.Message)
 		}
 	}
 }
@@ -563,16 +561,16 @@ func TestASettledCallStaysSettled(t *testing.T) {
 func TestAnExpiredReservationIsNotCharged(t *testing.T) {
 	for _, swept := range []bool{false, true} {
 		kept, ask := bookkeeper(t)
-		run := RunID{"scope", "key"}
-		ask(&Batch{Replica: "r", Admits: []Admit{{Call: "c", Run: run, Purse: "s", Account: "a", Price: 3, Timeout: time.Second}}})
+		run := ledger.RunKey{Scope: "scope", Key: "key"}
+		ask(&ledger.Batch{Replica: "r", Admits: []ledger.AdmitRequest{{Call: "c", Run: run, Balance: "s", Account: "a", Price: 3, Timeout: time.Second}}})
 		kept.now = kept.now.Add(time.Minute)
 		if swept {
 			if _, err := (&Store{engine: kept}).Sweep(t.Context(), 10); err != nil {
 				t.Fatal(err)
 			}
 		}
-		end := Settle{Call: "c", Run: &run, Hold: "c", Purse: "s", Amount: 3, Calls: 1, Last: true, Outcome: []byte("{}")}
-		refused := ask(&Batch{Replica: "r", Settles: []Settle{end}}).Settles[0].Refused
+		end := ledger.Settlement{Call: "c", Run: &run, Hold: "c", Balance: "s", Amount: 3, Calls: 1, EndHold: true, Outcome: []byte("{}")}
+		refused := ask(&ledger.Batch{Replica: "r", Settlements: []ledger.Settlement{end}}).Settlements[0].Refused
 		_, charged := kept.transfers["c"]
 		if charged == (refused != nil) || swept == charged {
 			t.Errorf("swept %v: charged %v, refused %v", swept, charged, refused)
@@ -583,20 +581,20 @@ func TestAnExpiredReservationIsNotCharged(t *testing.T) {
 // A reservation that was never used is given back as often as its replica says so.
 func TestAnUnusedReservationGoesBackOnce(t *testing.T) {
 	kept, ask := bookkeeper(t)
-	run := RunID{"scope", "key"}
-	admit := Admit{Call: "c", Run: run, Purse: "s", Account: "a", Price: 3, Timeout: time.Second}
-	ask(&Batch{Replica: "r", Admits: []Admit{admit}})
+	run := ledger.RunKey{Scope: "scope", Key: "key"}
+	admit := ledger.AdmitRequest{Call: "c", Run: run, Balance: "s", Account: "a", Price: 3, Timeout: time.Second}
+	ask(&ledger.Batch{Replica: "r", Admits: []ledger.AdmitRequest{admit}})
 	for range 2 {
-		a := ask(&Batch{Replica: "r", Settles: []Settle{{Call: "c", Run: &run, Hold: "c", Purse: "s", Last: true, Never: true}}})
-		if r := a.Settles[0].Refused; r != nil {
+		a := ask(&ledger.Batch{Replica: "r", Settlements: []ledger.Settlement{{Call: "c", Run: &run, Hold: "c", Balance: "s", EndHold: true, NotRun: true}}})
+		if r := a.Settlements[0].Refused; r != nil {
 			t.Error(r.Message)
 		}
 	}
-	if p := kept.purses["s"]; p.balance != 10 || p.held != 0 || p.calls != 0 {
+	if p := kept.purses["s"]; p.Available != 10 || p.Held != 0 || p.Calls != 0 {
 		t.Errorf("%+v", p)
 	}
 	admit.Call = "d"
-	if a := ask(&Batch{Replica: "r", Admits: []Admit{admit}}); a.Admits[0].Refused != nil {
+	if a := ask(&ledger.Batch{Replica: "r", Admits: []ledger.AdmitRequest{admit}}); a.Admits[0].Refused != nil {
 		t.Errorf("the key is not free: %s", a.Admits[0].Refused.Message)
 	}
 }
@@ -604,7 +602,7 @@ func TestAnUnusedReservationGoesBackOnce(t *testing.T) {
 // No call is charged that no hold pays for.
 func TestNothingIsChargedWithoutAHold(t *testing.T) {
 	_, ask := bookkeeper(t)
-	if ask(&Batch{Replica: "r", Settles: []Settle{{Call: "c", Amount: 1}}}).Settles[0].Refused == nil {
+	if ask(&ledger.Batch{Replica: "r", Settlements: []ledger.Settlement{{Call: "c", Amount: 1}}}).Settlements[0].Refused == nil {
 		t.Error("a call was settled that nobody paid for")
 	}
 }
@@ -612,8 +610,8 @@ func TestNothingIsChargedWithoutAHold(t *testing.T) {
 // A replica gets at least what its first caller needs, also if it expects to need less.
 func TestALeaseIsNeverTooSmallToUse(t *testing.T) {
 	_, ask := bookkeeper(t)
-	g := ask(&Batch{Replica: "r", Funds: []FundAsk{{Hold: "h", Serial: 1, Purse: "a", Account: "a", Want: 1, Least: 8, TTL: time.Minute}}}).Funds[0]
-	if g.Left != 8 || g.Refused != nil {
+	g := ask(&ledger.Batch{Replica: "r", Holds: []ledger.HoldRequest{{Hold: "h", Serial: 1, Balance: "a", Account: "a", Want: 1, Min: 8, TTL: time.Minute}}}).Holds[0]
+	if g.Unspent != 8 || g.Refused != nil {
 		t.Errorf("%+v", g)
 	}
 }

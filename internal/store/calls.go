@@ -221,7 +221,7 @@ func collect[T any](ctx context.Context, s *Store, most int, scan func(scanner) 
 	if !s.isLite() {
 		args = append([]any{pgx.QueryExecModeCacheDescribe}, args...) // a plan for this question, not one for all like it
 	}
-	err = query(ctx, s.asked, func(row scanner) error {
+	err = query(ctx, s.reports, func(row scanner) error {
 		if len(list) == most {
 			return errTooManyRows
 		}

@@ -354,7 +354,7 @@ func TestQuestionTakesTooLong(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		ctx, cancel := context.WithTimeout(t.Context(), 0)
 		defer cancel()
-		if _, err := s.Calls(ctx, CallQuery{}); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrAway) {
+		if _, err := s.Calls(ctx, CallQuery{}); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnavailable) {
 			t.Errorf("%v", err)
 		}
 	})
@@ -418,12 +418,12 @@ func TestQuestionsLeaveConnections(t *testing.T) {
 	for range poolConns {
 		wg.Go(func() { _, _ = s.AccountPage(ctx, AccountQuery{}) })
 		wg.Go(func() { _, _ = s.Sessions(ctx, SessionQuery{}) })
-		wg.Go(func() { _, _ = s.Paces(ctx, []string{"a"}) })
+		wg.Go(func() { _, _ = s.LimitUsage(ctx, []string{"a"}) })
 		wg.Go(func() {
 			_, _ = collect(ctx, s, 1, func(row scanner) (string, error) { var s string; return s, row.Scan(&s) }, `SELECT pg_sleep(8)::text`, nil)
 		})
 	}
-	for s.asked.Stats().InUse < poolConns/2 {
+	for s.reports.Stats().InUse < poolConns/2 {
 		time.Sleep(time.Millisecond)
 	}
 	began := time.Now()

@@ -23,7 +23,7 @@ func (s *Store) Consume(ctx context.Context, id, owner string, until time.Time) 
 	}
 	err = s.db.QueryRowContext(ctx, `SELECT owner FROM consumed WHERE id = $1`, id).Scan(&user)
 	if errors.Is(err, sql.ErrNoRows) { // released meanwhile; the caller can try again
-		return "", false, fmt.Errorf("store: token: %w", ErrAway)
+		return "", false, fmt.Errorf("store: token: %w", ErrUnavailable)
 	}
 	return user, false, s.engine.explain(err)
 }

@@ -70,7 +70,7 @@ func TestDocuments(t *testing.T) {
 			}
 		}
 		for name, body := range map[string][]byte{"a": append(large, 0), "": nil, strings.Repeat("x", maxDocumentName+1): nil} {
-			if _, err := s.SetDocument(ctx, name, body, 0); err == nil || errors.Is(err, ErrAway) {
+			if _, err := s.SetDocument(ctx, name, body, 0); err == nil || errors.Is(err, ErrUnavailable) {
 				t.Errorf("%.10s of %d bytes: %v", name, len(body), err)
 			}
 		}
@@ -257,7 +257,7 @@ func TestWatchOutlivesTheServer(t *testing.T) {
 		if err := end(); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := s.Document(t.Context(), "a"); !errors.Is(err, ErrAway) {
+		if _, _, err := s.Document(t.Context(), "a"); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("without a server: %v", err)
 		}
 		time.Sleep(time.Second)

@@ -94,9 +94,9 @@ func openAt(t testing.TB, address string) *Store {
 	return s
 }
 
-func exchange(t testing.TB, s *Store, names refs, change func(*rows)) {
+func exchange(t testing.TB, s *Store, refs ledger.Refs, change func(*ledger.Rows)) {
 	t.Helper()
-	err := s.engine.exchange(t.Context(), names, func(r *rows) error {
+	err := s.engine.exchange(t.Context(), refs, func(r *ledger.Rows) error {
 		change(r)
 		return nil
 	})
@@ -105,56 +105,56 @@ func exchange(t testing.TB, s *Store, names refs, change func(*rows)) {
 	}
 }
 
-var unexported = cmp.AllowUnexported(rows{}, paceRow{}, purseRow{}, holdRow{}, runRow{}, transfer{})
+var unexported = cmp.AllowUnexported(ledger.Rows{}, ledger.LimitRow{}, ledger.BalanceRow{}, ledger.HoldRow{}, ledger.RunRow{}, ledger.Transfer{})
 
 func TestRowsComeBackAsTheyWere(t *testing.T) {
 	at := time.Date(2026, 11, 15, 12, 30, 0, 123456000, time.UTC)
-	run := RunID{"scope", "key with \"quotes\", 漢字 and \\"}
-	names := refs{paces: []string{"p2", "p1"}, purses: []string{"s", "a"}, holds: []string{"h2", "h"}, runs: []RunID{run, {"scope", "none"}}, calls: []callRef{{"c", at}, {"d", at}, {"t", time.Time{}}}}
-	fill := func(how change, n int) *rows {
+	run := ledger.RunKey{Scope: "scope", Key: "key with \"quotes\", 漢字 and \\"}
+	names := ledger.Refs{Limits: []string{"p2", "p1"}, Balances: []string{"s", "a"}, Holds: []string{"h2", "h"}, Runs: []ledger.RunKey{run, {Scope: "scope", Key: "none"}}, Calls: []ledger.CallRef{{ID: "c", At: at}, {ID: "d", At: at}, {ID: "t", At: time.Time{}}}}
+	fill := func(how ledger.Change, n int) *ledger.Rows {
 		m := toolyard.Money(n)
-		return &rows{
-			paces: map[string]*paceRow{"p1": {changed, json.RawMessage(fmt.Sprintf(`{"n":%d}`, n))}, "p2": {}},
-			purses: map[string]*purseRow{
-				"a": {how, "a", "a", ledger.StateOpen, 0, 1<<62 + m, 0, 0, 0, 0, 0, time.Time{}},
-				"s": {how, "s", "a", ledger.StateClosed, 1 + m, 2 + m, 3 + m, 4 + m, 5 + n, 6 + n, 7 + n, at},
+		return &ledger.Rows{
+			Limits: map[string]*ledger.LimitRow{"p1": {Change: ledger.Changed, State: json.RawMessage(fmt.Sprintf(`{"n":%d}`, n))}, "p2": {}},
+			Balances: map[string]*ledger.BalanceRow{
+				"a": {Change: how, ID: "a", Account: "a", State: ledger.StateOpen, Limit: 0, Available: 1<<62 + m, Held: 0, Spent: 0, Calls: 0, HeldCalls: 0, MaxCalls: 0, Expires: time.Time{}},
+				"s": {Change: how, ID: "s", Account: "a", State: ledger.StateClosed, Limit: 1 + m, Available: 2 + m, Held: 3 + m, Spent: 4 + m, Calls: 5 + n, HeldCalls: 6 + n, MaxCalls: 7 + n, Expires: at},
 			},
-			holds: map[string]*holdRow{"h": {how, "h", "s", "r", 1 << 60, 8 + m, 9 + m, 10 + n, 11 + n, at}},
-			runs:  map[RunID]*runRow{run: {how, run, sha256.Sum256([]byte{byte(n)}), "c", done, at, json.RawMessage(`{"x":"\u0000"}`)}},
+			Holds: map[string]*ledger.HoldRow{"h": {Change: how, ID: "h", Balance: "s", Replica: "r", Serial: 1 << 60, Unspent: 8 + m, Spent: 9 + m, CallsUnspent: 10 + n, CallsSpent: 11 + n, Expires: at}},
+			Runs:  map[ledger.RunKey]*ledger.RunRow{run: {Change: how, Key: run, Digest: sha256.Sum256([]byte{byte(n)}), Call: "c", State: ledger.RunDone, Until: at, Outcome: json.RawMessage(`{"x":"\u0000"}`)}},
 		}
 	}
 	onEngines(t, func(t *testing.T, s *Store) {
-		for n, how := range []change{created, changed} {
+		for n, how := range []ledger.Change{ledger.Created, ledger.Changed} {
 			want := fill(how, n)
-			exchange(t, s, names, func(r *rows) {
-				if n == 0 && (len(r.paces) != 2 || r.paces["p1"].state != nil || len(r.purses)+len(r.holds)+len(r.runs)+len(r.charged) > 0) {
+			exchange(t, s, names, func(r *ledger.Rows) {
+				if n == 0 && (len(r.Limits) != 2 || r.Limits["p1"].State != nil || len(r.Balances)+len(r.Holds)+len(r.Runs)+len(r.Charged) > 0) {
 					t.Errorf("a new store has rows: %+v", r)
 				}
-				r.paces["p1"], r.purses, r.holds, r.runs = want.paces["p1"], want.purses, want.holds, want.runs
-				if how == created {
-					r.transfers = []transfer{{"c", "hold/h", "sales/x", 5, "charge", "s", at}, {"t", "world", "purse/a", 1, "fund", "", at}}
-					r.calls = someCalls(2, at)
-					r.calls[0].ID, r.calls[1].ID, r.calls[1].Price = "c", "d", 0
+				r.Limits["p1"], r.Balances, r.Holds, r.Runs = want.Limits["p1"], want.Balances, want.Holds, want.Runs
+				if how == ledger.Created {
+					r.Transfers = []ledger.Transfer{{ID: "c", From: "hold/h", To: "sales/x", Amount: 5, Kind: "charge", Balance: "s", At: at}, {ID: "t", From: "world", To: "purse/a", Amount: 1, Kind: "fund", Balance: "", At: at}}
+					r.Calls = someCalls(2, at)
+					r.Calls[0].ID, r.Calls[1].ID, r.Calls[1].Price = "c", "d", 0
 				}
 			})
-			want = fill(unchanged, n)
-			want.paces["p1"].change, want.charged = unchanged, map[string]bool{"c": true, "t": true}
-			exchange(t, s, names, func(r *rows) {
-				if d := time.Since(r.now); d.Abs() > time.Minute || r.now.Location() != time.UTC {
-					t.Errorf("now is %s", r.now)
+			want = fill(ledger.Unchanged, n)
+			want.Limits["p1"].Change, want.Charged = ledger.Unchanged, map[string]bool{"c": true, "t": true}
+			exchange(t, s, names, func(r *ledger.Rows) {
+				if d := time.Since(r.Now); d.Abs() > time.Minute || r.Now.Location() != time.UTC {
+					t.Errorf("now is %s", r.Now)
 				}
-				want.now = r.now
+				want.Now = r.Now
 				if diff := cmp.Diff(want, r, unexported); diff != "" {
 					t.Error(diff)
 				}
 			})
 		}
-		exchange(t, s, names, func(r *rows) {
-			r.paces["p1"].change, r.holds["h"].change, r.runs[run].change = deleted, deleted, deleted
-			r.purses["a"].change, r.purses["s"].change = deleted, deleted
+		exchange(t, s, names, func(r *ledger.Rows) {
+			r.Limits["p1"].Change, r.Holds["h"].Change, r.Runs[run].Change = ledger.Deleted, ledger.Deleted, ledger.Deleted
+			r.Balances["a"].Change, r.Balances["s"].Change = ledger.Deleted, ledger.Deleted
 		})
-		exchange(t, s, names, func(r *rows) {
-			if r.paces["p1"].state != nil || len(r.purses)+len(r.holds)+len(r.runs) > 0 {
+		exchange(t, s, names, func(r *ledger.Rows) {
+			if r.Limits["p1"].State != nil || len(r.Balances)+len(r.Holds)+len(r.Runs) > 0 {
 				t.Errorf("rows that were deleted are there: %+v", r)
 			}
 		})
@@ -162,12 +162,14 @@ func TestRowsComeBackAsTheyWere(t *testing.T) {
 }
 
 func TestAnOutcomeMayBeMissing(t *testing.T) {
-	id := RunID{"s", "k"}
+	id := ledger.RunKey{Scope: "s", Key: "k"}
 	onEngines(t, func(t *testing.T, s *Store) {
-		exchange(t, s, refs{}, func(r *rows) { r.runs[id] = &runRow{change: created, id: id, state: running, until: r.now} })
-		exchange(t, s, refs{runs: []RunID{id}}, func(r *rows) {
-			if r.runs[id].outcome != nil {
-				t.Errorf("%q", r.runs[id].outcome)
+		exchange(t, s, ledger.Refs{}, func(r *ledger.Rows) {
+			r.Runs[id] = &ledger.RunRow{Change: ledger.Created, Key: id, State: ledger.RunRunning, Until: r.Now}
+		})
+		exchange(t, s, ledger.Refs{Runs: []ledger.RunKey{id}}, func(r *ledger.Rows) {
+			if r.Runs[id].Outcome != nil {
+				t.Errorf("%q", r.Runs[id].Outcome)
 			}
 		})
 	})
@@ -180,21 +182,21 @@ func TestExchangesLoseNothing(t *testing.T) {
 		for range workers {
 			all.Go(func() {
 				for range each {
-					err := s.engine.exchange(t.Context(), refs{paces: []string{"p"}, purses: []string{"a"}}, func(r *rows) error {
-						a := r.purses["a"]
+					err := s.engine.exchange(t.Context(), ledger.Refs{Limits: []string{"p"}, Balances: []string{"a"}}, func(r *ledger.Rows) error {
+						a := r.Balances["a"]
 						if a == nil {
-							a = &purseRow{change: created, id: "a", account: "a", state: ledger.StateOpen}
-							r.purses["a"] = a
+							a = &ledger.BalanceRow{Change: ledger.Created, ID: "a", Account: "a", State: ledger.StateOpen}
+							r.Balances["a"] = a
 						}
 						n := 0
-						if state := r.paces["p"].state; state != nil {
+						if state := r.Limits["p"].State; state != nil {
 							if err := json.Unmarshal(state, &n); err != nil {
 								return err
 							}
 						}
-						r.paces["p"].state, r.paces["p"].change = json.RawMessage(fmt.Sprint(n+1)), changed
-						a.balance++
-						a.mark()
+						r.Limits["p"].State, r.Limits["p"].Change = json.RawMessage(fmt.Sprint(n+1)), ledger.Changed
+						a.Available++
+						a.Mark()
 						return nil
 					})
 					if err != nil {
@@ -204,9 +206,9 @@ func TestExchangesLoseNothing(t *testing.T) {
 			})
 		}
 		all.Wait()
-		exchange(t, s, refs{paces: []string{"p"}, purses: []string{"a"}}, func(r *rows) {
-			if r.purses["a"].balance != workers*each || string(r.paces["p"].state) != fmt.Sprint(workers*each) {
-				t.Errorf("%d and %s of %d", r.purses["a"].balance, r.paces["p"].state, workers*each)
+		exchange(t, s, ledger.Refs{Limits: []string{"p"}, Balances: []string{"a"}}, func(r *ledger.Rows) {
+			if r.Balances["a"].Available != workers*each || string(r.Limits["p"].State) != fmt.Sprint(workers*each) {
+				t.Errorf("%d and %s of %d", r.Balances["a"].Available, r.Limits["p"].State, workers*each)
 			}
 		})
 	})
@@ -219,12 +221,12 @@ func TestARunIsInsertedOnce(t *testing.T) {
 			var first atomic.Int64
 			for call := range 8 {
 				all.Go(func() {
-					won, ids := false, []RunID{{"s", fmt.Sprint(i)}, {"s", fmt.Sprint(i + 1)}}
-					err := s.engine.exchange(t.Context(), refs{runs: slices.Clone(ids)}, func(r *rows) error {
-						won = r.runs[ids[1]] == nil
+					won, ids := false, []ledger.RunKey{{Scope: "s", Key: fmt.Sprint(i)}, {Scope: "s", Key: fmt.Sprint(i + 1)}}
+					err := s.engine.exchange(t.Context(), ledger.Refs{Runs: slices.Clone(ids)}, func(r *ledger.Rows) error {
+						won = r.Runs[ids[1]] == nil
 						for _, id := range ids {
-							if r.runs[id] == nil {
-								r.runs[id] = &runRow{change: created, id: id, call: fmt.Sprint(call), state: running, until: r.now}
+							if r.Runs[id] == nil {
+								r.Runs[id] = &ledger.RunRow{Change: ledger.Created, Key: id, Call: fmt.Sprint(call), State: ledger.RunRunning, Until: r.Now}
 							}
 						}
 						return nil
@@ -248,16 +250,16 @@ func TestARunIsInsertedOnce(t *testing.T) {
 func TestAnErrorUndoesEverything(t *testing.T) {
 	failure := errors.New("no")
 	onEngines(t, func(t *testing.T, s *Store) {
-		err := s.engine.exchange(t.Context(), refs{paces: []string{"p"}}, func(r *rows) error {
-			r.paces["p"].change, r.paces["p"].state = changed, json.RawMessage("1")
-			r.purses["a"] = &purseRow{change: created, id: "a", account: "a", state: ledger.StateOpen}
+		err := s.engine.exchange(t.Context(), ledger.Refs{Limits: []string{"p"}}, func(r *ledger.Rows) error {
+			r.Limits["p"].Change, r.Limits["p"].State = ledger.Changed, json.RawMessage("1")
+			r.Balances["a"] = &ledger.BalanceRow{Change: ledger.Created, ID: "a", Account: "a", State: ledger.StateOpen}
 			return failure
 		})
 		if err != failure { //nolint:errorlint // it comes back as it is
 			t.Fatal(err)
 		}
-		exchange(t, s, refs{paces: []string{"p"}, purses: []string{"a"}}, func(r *rows) {
-			if r.paces["p"].state != nil || len(r.purses) > 0 {
+		exchange(t, s, ledger.Refs{Limits: []string{"p"}, Balances: []string{"a"}}, func(r *ledger.Rows) {
+			if r.Limits["p"].State != nil || len(r.Balances) > 0 {
 				t.Errorf("%+v", r)
 			}
 		})
@@ -265,34 +267,38 @@ func TestAnErrorUndoesEverything(t *testing.T) {
 }
 
 func TestTheDatabaseRefusesWhatCannotBe(t *testing.T) {
-	a := purseRow{change: created, id: "b", account: "b", state: ledger.StateOpen}
-	cases := map[string]func(*rows){
-		"balance": func(r *rows) { p := a; p.balance = -1; r.purses["b"] = &p },
-		"held":    func(r *rows) { p := a; p.held = -1; r.purses["b"] = &p },
-		"spent":   func(r *rows) { p := a; p.spent = -1; r.purses["b"] = &p },
-		"state":   func(r *rows) { p := a; p.state = "merry"; r.purses["b"] = &p },
-		"left":    func(r *rows) { r.holds["h"] = &holdRow{change: created, purse: "a", left: -1} },
-		"purse":   func(r *rows) { r.holds["h"] = &holdRow{change: created, purse: "none"} },
-		"amount":  func(r *rows) { r.transfers = []transfer{{id: "t", from: "x", to: "y", amount: -1}} },
-		"circle":  func(r *rows) { r.transfers = []transfer{{id: "t", from: "x", to: "x"}} },
-		"twice": func(r *rows) {
-			r.transfers = []transfer{{id: "t", from: "x", to: "y"}, {id: "t", from: "x", to: "y"}}
+	a := ledger.BalanceRow{Change: ledger.Created, ID: "b", Account: "b", State: ledger.StateOpen}
+	cases := map[string]func(*ledger.Rows){
+		"balance": func(r *ledger.Rows) { p := a; p.Available = -1; r.Balances["b"] = &p },
+		"held":    func(r *ledger.Rows) { p := a; p.Held = -1; r.Balances["b"] = &p },
+		"spent":   func(r *ledger.Rows) { p := a; p.Spent = -1; r.Balances["b"] = &p },
+		"state":   func(r *ledger.Rows) { p := a; p.State = "merry"; r.Balances["b"] = &p },
+		"left": func(r *ledger.Rows) {
+			r.Holds["h"] = &ledger.HoldRow{Change: ledger.Created, Balance: "a", Unspent: -1}
+		},
+		"purse":  func(r *ledger.Rows) { r.Holds["h"] = &ledger.HoldRow{Change: ledger.Created, Balance: "none"} },
+		"amount": func(r *ledger.Rows) { r.Transfers = []ledger.Transfer{{ID: "t", From: "x", To: "y", Amount: -1}} },
+		"circle": func(r *ledger.Rows) { r.Transfers = []ledger.Transfer{{ID: "t", From: "x", To: "x"}} },
+		"twice": func(r *ledger.Rows) {
+			r.Transfers = []ledger.Transfer{{ID: "t", From: "x", To: "y"}, {ID: "t", From: "x", To: "y"}}
 		},
 	}
 	onEngines(t, func(t *testing.T, s *Store) {
-		exchange(t, s, refs{}, func(r *rows) { r.purses["a"] = &purseRow{change: created, account: "a", state: ledger.StateOpen} })
+		exchange(t, s, ledger.Refs{}, func(r *ledger.Rows) {
+			r.Balances["a"] = &ledger.BalanceRow{Change: ledger.Created, Account: "a", State: ledger.StateOpen}
+		})
 		for name, change := range cases {
-			err := s.engine.exchange(t.Context(), refs{purses: []string{"a"}}, func(r *rows) error {
-				r.purses["a"].balance, r.purses["a"].change = 5, changed
+			err := s.engine.exchange(t.Context(), ledger.Refs{Balances: []string{"a"}}, func(r *ledger.Rows) error {
+				r.Balances["a"].Available, r.Balances["a"].Change = 5, ledger.Changed
 				change(r)
 				return nil
 			})
-			if err == nil || errors.Is(err, ErrAway) {
+			if err == nil || errors.Is(err, ErrUnavailable) {
 				t.Errorf("%s was taken: %v", name, err)
 			}
 		}
-		exchange(t, s, refs{purses: []string{"a"}}, func(r *rows) {
-			if r.purses["a"].balance != 0 {
+		exchange(t, s, ledger.Refs{Balances: []string{"a"}}, func(r *ledger.Rows) {
+			if r.Balances["a"].Available != 0 {
 				t.Error("half of it was written")
 			}
 		})
@@ -301,16 +307,16 @@ func TestTheDatabaseRefusesWhatCannotBe(t *testing.T) {
 
 func TestAnExchangeSeesExpiredHoldsOfItsPurses(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
-		exchange(t, s, refs{}, func(r *rows) {
+		exchange(t, s, ledger.Refs{}, func(r *ledger.Rows) {
 			for _, id := range []string{"a", "b"} {
-				r.purses[id] = &purseRow{change: created, account: id, state: ledger.StateOpen}
-				r.holds[id+"old"] = &holdRow{change: created, purse: id, expires: r.now}
-				r.holds[id+"new"] = &holdRow{change: created, purse: id, expires: r.now.Add(time.Hour)}
+				r.Balances[id] = &ledger.BalanceRow{Change: ledger.Created, Account: id, State: ledger.StateOpen}
+				r.Holds[id+"old"] = &ledger.HoldRow{Change: ledger.Created, Balance: id, Expires: r.Now}
+				r.Holds[id+"new"] = &ledger.HoldRow{Change: ledger.Created, Balance: id, Expires: r.Now.Add(time.Hour)}
 			}
 		})
-		exchange(t, s, refs{purses: []string{"a"}, holds: []string{"bnew", "none"}}, func(r *rows) {
-			if len(r.holds) != 2 || r.holds["aold"] == nil || r.holds["bnew"] == nil {
-				t.Errorf("%v", r.holds)
+		exchange(t, s, ledger.Refs{Balances: []string{"a"}, Holds: []string{"bnew", "none"}}, func(r *ledger.Rows) {
+			if len(r.Holds) != 2 || r.Holds["aold"] == nil || r.Holds["bnew"] == nil {
+				t.Errorf("%v", r.Holds)
 			}
 		})
 	})
@@ -318,32 +324,32 @@ func TestAnExchangeSeesExpiredHoldsOfItsPurses(t *testing.T) {
 
 func TestStaleFindsWhatHasRunOut(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
-		exchange(t, s, refs{}, func(r *rows) {
-			past, future := r.now.Add(-time.Second), r.now.Add(time.Hour)
-			for _, p := range []purseRow{
-				{id: "a", account: "a", state: ledger.StateOpen},
-				{id: "b", account: "b", state: ledger.StateOpen},
-				{id: "c", account: "c", state: ledger.StateOpen},
-				{id: "over", account: "a", state: ledger.StateOpen, expires: past},
-				{id: "open", account: "b", state: ledger.StateOpen, expires: future},
-				{id: "closed", account: "b", state: ledger.StateClosed, expires: past},
-				{id: "left", account: "c", state: ledger.StateClosed, balance: 1, expires: future},
+		exchange(t, s, ledger.Refs{}, func(r *ledger.Rows) {
+			past, future := r.Now.Add(-time.Second), r.Now.Add(time.Hour)
+			for _, p := range []ledger.BalanceRow{
+				{ID: "a", Account: "a", State: ledger.StateOpen},
+				{ID: "b", Account: "b", State: ledger.StateOpen},
+				{ID: "c", Account: "c", State: ledger.StateOpen},
+				{ID: "over", Account: "a", State: ledger.StateOpen, Expires: past},
+				{ID: "open", Account: "b", State: ledger.StateOpen, Expires: future},
+				{ID: "closed", Account: "b", State: ledger.StateClosed, Expires: past},
+				{ID: "left", Account: "c", State: ledger.StateClosed, Available: 1, Expires: future},
 			} {
-				p.change = created
-				r.purses[p.id] = &p
+				p.Change = ledger.Created
+				r.Balances[p.ID] = &p
 			}
-			r.holds["old"] = &holdRow{change: created, purse: "open", expires: past}
-			r.holds["new"] = &holdRow{change: created, purse: "open", expires: future}
-			r.runs[RunID{"s", "lost"}] = &runRow{change: created, state: running, until: past}
-			r.runs[RunID{"s", "busy"}] = &runRow{change: created, state: running, until: future}
-			r.runs[RunID{"s", "done"}] = &runRow{change: created, state: done, until: past}
+			r.Holds["old"] = &ledger.HoldRow{Change: ledger.Created, Balance: "open", Expires: past}
+			r.Holds["new"] = &ledger.HoldRow{Change: ledger.Created, Balance: "open", Expires: future}
+			r.Runs[ledger.RunKey{Scope: "s", Key: "lost"}] = &ledger.RunRow{Change: ledger.Created, State: ledger.RunRunning, Until: past}
+			r.Runs[ledger.RunKey{Scope: "s", Key: "busy"}] = &ledger.RunRow{Change: ledger.Created, State: ledger.RunRunning, Until: future}
+			r.Runs[ledger.RunKey{Scope: "s", Key: "done"}] = &ledger.RunRow{Change: ledger.Created, State: ledger.RunDone, Until: past}
 		})
 		got, err := s.engine.stale(t.Context(), 100)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := refs{purses: []string{"a", "b", "c", "left", "open", "over"}, holds: []string{"old"}, runs: []RunID{{"s", "lost"}}}
-		if diff := cmp.Diff(want, merge(got), cmp.AllowUnexported(refs{})); diff != "" {
+		want := ledger.Refs{Balances: []string{"a", "b", "c", "left", "open", "over"}, Holds: []string{"old"}, Runs: []ledger.RunKey{{Scope: "s", Key: "lost"}}}
+		if diff := cmp.Diff(want, mergeRefs(got)); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -361,7 +367,7 @@ func TestMigrationsAreMadeOnce(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					exchange(t, s, refs{paces: []string{"p"}}, func(r *rows) { r.paces["p"].change = changed })
+					exchange(t, s, ledger.Refs{Limits: []string{"p"}}, func(r *ledger.Rows) { r.Limits["p"].Change = ledger.Changed })
 					if err := s.Close(); err != nil {
 						t.Error(err)
 					}
@@ -421,10 +427,10 @@ func TestMaintainForgetsWhatIsOld(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		exchange(t, s, refs{}, func(r *rows) {
-			r.runs[RunID{"s", "over"}] = &runRow{change: created, state: done, until: r.now}
-			r.runs[RunID{"s", "lost"}] = &runRow{change: created, state: running, until: r.now}
-			r.runs[RunID{"s", "kept"}] = &runRow{change: created, state: unknown, until: r.now.Add(time.Hour)}
+		exchange(t, s, ledger.Refs{}, func(r *ledger.Rows) {
+			r.Runs[ledger.RunKey{Scope: "s", Key: "over"}] = &ledger.RunRow{Change: ledger.Created, State: ledger.RunDone, Until: r.Now}
+			r.Runs[ledger.RunKey{Scope: "s", Key: "lost"}] = &ledger.RunRow{Change: ledger.Created, State: ledger.RunRunning, Until: r.Now}
+			r.Runs[ledger.RunKey{Scope: "s", Key: "kept"}] = &ledger.RunRow{Change: ledger.Created, State: ledger.RunUnknown, Until: r.Now.Add(time.Hour)}
 		})
 		for range 2 {
 			if err := s.Maintain(t.Context(), 60*time.Hour); err != nil {
@@ -479,20 +485,20 @@ func TestDaysOfTheRecord(t *testing.T) {
 }
 
 // someBooks funds an account, holds money of it and charges a call.
-func someBooks(r *rows) {
-	at := r.now
-	r.purses["a"] = &purseRow{change: created, account: "a", state: ledger.StateOpen, balance: 60, held: 40, heldCalls: 5}
-	r.holds["h"] = &holdRow{change: created, purse: "a", left: 30, spent: 10, callsLeft: 4, callsSpent: 1, expires: at.Add(time.Hour)}
-	r.transfers = []transfer{
-		{"f", "world", "purse/a", 100, "fund", "", at},
-		{"l", "purse/a", "hold/h", 40, "lease", "", at},
-		{"call-0", "hold/h", "sales/x", 5, "charge", "a", at},
-		{"call-1", "hold/h", "sales/x", 5, "charge", "a", at}, // written as one with the other
-		{"1", "purse/a", "hold/gone", 7, "lease", "", at},
-		{"2", "hold/gone", "purse/a", 7, "release", "", at},
+func someBooks(r *ledger.Rows) {
+	at := r.Now
+	r.Balances["a"] = &ledger.BalanceRow{Change: ledger.Created, Account: "a", State: ledger.StateOpen, Available: 60, Held: 40, HeldCalls: 5}
+	r.Holds["h"] = &ledger.HoldRow{Change: ledger.Created, Balance: "a", Unspent: 30, Spent: 10, CallsUnspent: 4, CallsSpent: 1, Expires: at.Add(time.Hour)}
+	r.Transfers = []ledger.Transfer{
+		{ID: "f", From: "world", To: "purse/a", Amount: 100, Kind: "fund", Balance: "", At: at},
+		{ID: "l", From: "purse/a", To: "hold/h", Amount: 40, Kind: "lease", Balance: "", At: at},
+		{ID: "call-0", From: "hold/h", To: "sales/x", Amount: 5, Kind: "charge", Balance: "a", At: at},
+		{ID: "call-1", From: "hold/h", To: "sales/x", Amount: 5, Kind: "charge", Balance: "a", At: at}, // written as one with the other
+		{ID: "1", From: "purse/a", To: "hold/gone", Amount: 7, Kind: "lease", Balance: "", At: at},
+		{ID: "2", From: "hold/gone", To: "purse/a", Amount: 7, Kind: "release", Balance: "", At: at},
 	}
-	r.calls = someCalls(2, at)
-	r.calls[0].Session, r.calls[1].Session = "", ""
+	r.Calls = someCalls(2, at)
+	r.Calls[0].Session, r.Calls[1].Session = "", ""
 }
 
 func TestAudit(t *testing.T) {
@@ -519,7 +525,7 @@ func TestAudit(t *testing.T) {
 			}
 		}
 		for _, c := range cases {
-			exchange(t, s, refs{}, someBooks)
+			exchange(t, s, ledger.Refs{}, someBooks)
 			for text := range strings.SplitSeq(c.spoil, "; ") {
 				run(text)
 			}
@@ -536,10 +542,10 @@ func TestAudit(t *testing.T) {
 
 func TestAnAuditReportsABoundedNumber(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
-		exchange(t, s, refs{}, func(r *rows) {
+		exchange(t, s, ledger.Refs{}, func(r *ledger.Rows) {
 			for i := range 100 {
 				id := fmt.Sprint(i)
-				r.purses[id] = &purseRow{change: created, account: id, state: ledger.StateOpen, balance: 1, held: 1, spent: 1}
+				r.Balances[id] = &ledger.BalanceRow{Change: ledger.Created, Account: id, State: ledger.StateOpen, Available: 1, Held: 1, Spent: 1}
 			}
 		})
 		err := s.Audit(t.Context())
@@ -557,11 +563,11 @@ func TestTheStoreInMemoryHasTheTimeOfTheBubble(t *testing.T) {
 		}
 		defer func() { _ = s.Close() }()
 		for range 2 {
-			exchange(t, s, refs{paces: []string{"p"}}, func(r *rows) {
-				if !r.now.Equal(time.Now()) {
-					t.Errorf("%s at %s", r.now, time.Now())
+			exchange(t, s, ledger.Refs{Limits: []string{"p"}}, func(r *ledger.Rows) {
+				if !r.Now.Equal(time.Now()) {
+					t.Errorf("%s at %s", r.Now, time.Now())
 				}
-				r.paces["p"].change = changed
+				r.Limits["p"].Change = ledger.Changed
 			})
 			time.Sleep(time.Hour)
 		}
@@ -570,16 +576,16 @@ func TestTheStoreInMemoryHasTheTimeOfTheBubble(t *testing.T) {
 
 func TestAContextEndsTheWait(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
-		exchange(t, s, refs{paces: []string{"p"}}, func(r *rows) {
+		exchange(t, s, ledger.Refs{Limits: []string{"p"}}, func(r *ledger.Rows) {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
-			err := s.engine.exchange(ctx, refs{paces: []string{"p"}}, func(*rows) error { return nil })
-			if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrAway) {
+			err := s.engine.exchange(ctx, ledger.Refs{Limits: []string{"p"}}, func(*ledger.Rows) error { return nil })
+			if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrUnavailable) {
 				t.Error(err)
 			}
-			r.paces["p"].change = changed
+			r.Limits["p"].Change = ledger.Changed
 		})
-		exchange(t, s, refs{paces: []string{"p"}}, func(r *rows) { r.paces["p"].change = changed })
+		exchange(t, s, ledger.Refs{Limits: []string{"p"}}, func(r *ledger.Rows) { r.Limits["p"].Change = ledger.Changed })
 	})
 }
 
@@ -679,8 +685,8 @@ func behindProxy(t *testing.T) (*Store, *proxy) {
 func TestAServerThatIsAwayComesBack(t *testing.T) {
 	s, p := behindProxy(t)
 	add := func() error {
-		return s.engine.exchange(t.Context(), refs{paces: []string{"p"}}, func(r *rows) error {
-			r.paces["p"].change, r.paces["p"].state = changed, append(r.paces["p"].state, '1')
+		return s.engine.exchange(t.Context(), ledger.Refs{Limits: []string{"p"}}, func(r *ledger.Rows) error {
+			r.Limits["p"].Change, r.Limits["p"].State = ledger.Changed, append(r.Limits["p"].State, '1')
 			return nil
 		})
 	}
@@ -693,32 +699,32 @@ func TestAServerThatIsAwayComesBack(t *testing.T) {
 	}
 	p.set(true)
 	for range 3 {
-		if err := add(); !errors.Is(err, ErrAway) {
+		if err := add(); !errors.Is(err, ErrUnavailable) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.engine.stale(t.Context(), 1); !errors.Is(err, ErrAway) {
+	if _, err := s.engine.stale(t.Context(), 1); !errors.Is(err, ErrUnavailable) {
 		t.Error(err)
 	}
 	p.set(false)
 	if err := add(); err != nil {
 		t.Fatal(err)
 	}
-	exchange(t, s, refs{paces: []string{"p"}}, func(r *rows) {
-		if string(r.paces["p"].state) != "111" {
-			t.Errorf("%s", r.paces["p"].state)
+	exchange(t, s, ledger.Refs{Limits: []string{"p"}}, func(r *ledger.Rows) {
+		if string(r.Limits["p"].State) != "111" {
+			t.Errorf("%s", r.Limits["p"].State)
 		}
 	})
 }
 
 func TestACommitThatBreaksIsSaidToBeUnknown(t *testing.T) {
 	s, p := behindProxy(t)
-	err := s.engine.exchange(t.Context(), refs{paces: []string{"p"}}, func(r *rows) error {
-		r.paces["p"].change = changed
+	err := s.engine.exchange(t.Context(), ledger.Refs{Limits: []string{"p"}}, func(r *ledger.Rows) error {
+		r.Limits["p"].Change = ledger.Changed
 		p.set(true)
 		return nil
 	})
-	if !errors.Is(err, ErrAway) || !strings.Contains(err.Error(), "may or may not") {
+	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "may or may not") {
 		t.Error(err)
 	}
 }
@@ -739,11 +745,11 @@ func TestAServerThatOnlyReadsIsAway(t *testing.T) {
 		if readOnly == "on" { // for new connections; the exchange that fails makes all of them anew
 			s.engine.(*postgres).pool.Reset()
 		}
-		err = s.engine.exchange(t.Context(), refs{paces: []string{"p"}}, func(r *rows) error {
-			r.paces["p"].change = changed
+		err = s.engine.exchange(t.Context(), ledger.Refs{Limits: []string{"p"}}, func(r *ledger.Rows) error {
+			r.Limits["p"].Change = ledger.Changed
 			return nil
 		})
-		if errors.Is(err, ErrAway) != (readOnly == "on") || readOnly == "off" && err != nil {
+		if errors.Is(err, ErrUnavailable) != (readOnly == "on") || readOnly == "off" && err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -756,7 +762,7 @@ func TestAFileThatIsFullIsAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := s.AppendCalls(t.Context(), someCalls(2000, time.Now()))
-		if errors.Is(err, ErrAway) != (pages == 10) || pages > 10 && err != nil {
+		if errors.Is(err, ErrUnavailable) != (pages == 10) || pages > 10 && err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -765,9 +771,9 @@ func TestAFileThatIsFullIsAway(t *testing.T) {
 func TestNamesAreTexts(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		for _, name := range []string{"a\x00", "\xff"} {
-			for _, names := range []refs{{paces: []string{name}}, {purses: []string{name}}, {holds: []string{name}}, {calls: []callRef{{id: name}}}, {runs: []RunID{{"s", name}}}, {runs: []RunID{{name, "k"}}}} {
-				err := s.engine.exchange(t.Context(), names, func(*rows) error { return nil })
-				if err == nil || errors.Is(err, ErrAway) {
+			for _, names := range []ledger.Refs{{Limits: []string{name}}, {Balances: []string{name}}, {Holds: []string{name}}, {Calls: []ledger.CallRef{{ID: name}}}, {Runs: []ledger.RunKey{{Scope: "s", Key: name}}}, {Runs: []ledger.RunKey{{Scope: name, Key: "k"}}}} {
+				err := s.engine.exchange(t.Context(), names, func(*ledger.Rows) error { return nil })
+				if err == nil || errors.Is(err, ErrUnavailable) {
 					t.Errorf("%+v: %v", names, err)
 				}
 			}
@@ -784,7 +790,7 @@ func TestCloseEndsEverything(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			exchange(t, s, refs{paces: []string{"p"}}, func(r *rows) { r.paces["p"].change = changed })
+			exchange(t, s, ledger.Refs{Limits: []string{"p"}}, func(r *ledger.Rows) { r.Limits["p"].Change = ledger.Changed })
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}
@@ -799,11 +805,11 @@ func TestErrorsThatMeanAway(t *testing.T) {
 		"23505": false, "23514": false, "42601": false, "22021": false,
 	} {
 		err := pgError(fmt.Errorf("a batch: %w", &pgconn.PgError{Code: code}))
-		if errors.Is(err, ErrAway) != want {
+		if errors.Is(err, ErrUnavailable) != want {
 			t.Errorf("%s: %v", code, err)
 		}
 	}
-	if err := pgError(context.Canceled); errors.Is(err, ErrAway) {
+	if err := pgError(context.Canceled); errors.Is(err, ErrUnavailable) {
 		t.Error("a caller that goes away is not a server that is away")
 	}
 }
@@ -834,9 +840,9 @@ func BenchmarkSettle(b *testing.B) {
 	for _, name := range []string{"memory", "sqlite", "postgres"} {
 		b.Run(name, func(b *testing.B) {
 			s := openAt(b, engines[name](b))
-			exchange(b, s, refs{}, func(r *rows) {
-				r.purses["a"] = &purseRow{change: created, account: "a", state: ledger.StateOpen}
-				r.holds["h"] = &holdRow{change: created, purse: "a", left: toolyard.USD * 1e9, expires: r.now.Add(time.Hour)}
+			exchange(b, s, ledger.Refs{}, func(r *ledger.Rows) {
+				r.Balances["a"] = &ledger.BalanceRow{Change: ledger.Created, Account: "a", State: ledger.StateOpen}
+				r.Holds["h"] = &ledger.HoldRow{Change: ledger.Created, Balance: "a", Unspent: toolyard.USD * 1e9, Expires: r.Now.Add(time.Hour)}
 			})
 			n := 0
 			for b.Loop() {
@@ -849,23 +855,23 @@ func BenchmarkSettle(b *testing.B) {
 }
 
 func settle50(b *testing.B, s *Store, n int) {
-	names, at := refs{holds: []string{"h"}}, time.Now().UTC().Truncate(time.Microsecond)
+	refs, at := ledger.Refs{Holds: []string{"h"}}, time.Now().UTC().Truncate(time.Microsecond)
 	for i := range 50 {
-		names.calls = append(names.calls, callRef{fmt.Sprintf("%d-%d", n, i), at})
+		refs.Calls = append(refs.Calls, ledger.CallRef{ID: fmt.Sprintf("%d-%d", n, i), At: at})
 	}
-	exchange(b, s, names, func(r *rows) {
-		h := r.holds["h"]
-		h.change = changed
-		for i, call := range names.calls {
-			id := call.id
-			if r.charged[id] {
+	exchange(b, s, refs, func(r *ledger.Rows) {
+		h := r.Holds["h"]
+		h.Change = ledger.Changed
+		for i, call := range refs.Calls {
+			id := call.ID
+			if r.Charged[id] {
 				b.Fatal("charged twice")
 			}
-			h.left, h.spent = h.left-5, h.spent+5
-			r.transfers = append(r.transfers, transfer{id, "hold/h", "sales/x", 5, "charge", "a", r.now})
+			h.Unspent, h.Spent = h.Unspent-5, h.Spent+5
+			r.Transfers = append(r.Transfers, ledger.Transfer{ID: id, From: "hold/h", To: "sales/x", Amount: 5, Kind: "charge", Balance: "a", At: r.Now})
 			c := someCalls(1, at)[0]
 			c.ID, c.Elapsed = id, time.Duration(i)
-			r.calls = append(r.calls, c)
+			r.Calls = append(r.Calls, c)
 		}
 	})
 }

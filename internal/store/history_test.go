@@ -19,7 +19,7 @@ import (
 
 // testLedger is what histories are recorded of.
 type testLedger interface {
-	Exchange(context.Context, *Batch) (*Answers, error)
+	Exchange(context.Context, *ledger.Batch) (*ledger.Results, error)
 	Fund(ctx context.Context, account string, amount toolyard.Money, reference string) error
 	OpenSession(context.Context, ledger.Session) (*ledger.Balance, error)
 	CloseSession(ctx context.Context, id string) (*ledger.Balance, error)
@@ -83,7 +83,7 @@ type (
 		left   toolyard.Money
 	}
 	modelRun struct {
-		state runState
+		state ledger.RunState
 		call  int
 	}
 	modelBooks struct {
@@ -202,11 +202,11 @@ func (m *modelBooks) release(h *modelHold) {
 func (m *modelBooks) admit(p *modelPurse, o op) seen {
 	r := &m.runs[o.key]
 	switch {
-	case r.state == running && r.call == o.n:
+	case r.state == ledger.RunRunning && r.call == o.n:
 		return seen{}
-	case r.state == running:
+	case r.state == ledger.RunRunning:
 		return seen{code: toolyard.InProgress}
-	case r.state == done:
+	case r.state == ledger.RunDone:
 		return seen{code: toolyard.IdempotencyConflict} // how a replay is written down here
 	case !p.there && o.purse == aSession:
 		return seen{code: toolyard.NotFound}
@@ -215,7 +215,7 @@ func (m *modelBooks) admit(p *modelPurse, o op) seen {
 	}
 	p.balance -= o.amount
 	m.calls[o.n] = modelHold{there: true, purse: o.purse, left: o.amount}
-	*r = modelRun{running, o.n}
+	*r = modelRun{ledger.RunRunning, o.n}
 	return seen{}
 }
 
@@ -239,7 +239,7 @@ func (m *modelBooks) end(o op) seen {
 		m.charged |= 1 << o.n
 	}
 	if r.call == o.n && r.state != "" {
-		if r.state = done; o.verb == doNever {
+		if r.state = ledger.RunDone; o.verb == doNever {
 			*r = modelRun{}
 		}
 	}
@@ -325,24 +325,24 @@ func (r *recorder) act(ctx context.Context, o op) (seen, error) {
 }
 
 // batch is an operation as a replica sends it.
-func (r *recorder) batch(o op) *Batch {
+func (r *recorder) batch(o op) *ledger.Batch {
 	id, hold := r.purse(o.purse), fmt.Sprintf("%s-%d-hold-%d", r.name, o.purse, o.n)
 	call := fmt.Sprint(r.name, "-call-", o.n)
-	run := RunID{r.name, fmt.Sprint(o.key)}
-	b := &Batch{Replica: "r"}
+	run := ledger.RunKey{Scope: r.name, Key: fmt.Sprint(o.key)}
+	b := &ledger.Batch{Replica: "r"}
 	switch o.verb {
 	case doLease:
-		b.Funds = []FundAsk{{Hold: hold, Serial: o.serial, Purse: id, Account: r.purse(anAccount), Want: o.amount, Least: o.least, TTL: time.Hour}}
+		b.Holds = []ledger.HoldRequest{{Hold: hold, Serial: o.serial, Balance: id, Account: r.purse(anAccount), Want: o.amount, Min: o.least, TTL: time.Hour}}
 	case doDrop:
-		b.Drops = []Drop{{Hold: hold, Purse: id}}
+		b.Releases = []ledger.HoldRelease{{Hold: hold, Balance: id}}
 	case doSettle:
-		b.Settles = []Settle{{Call: fmt.Sprintf("%s-%d", hold, o.serial), Hold: hold, Purse: id, Amount: o.amount, Calls: 1}}
+		b.Settlements = []ledger.Settlement{{Call: fmt.Sprintf("%s-%d", hold, o.serial), Hold: hold, Balance: id, Amount: o.amount, Calls: 1}}
 	case doAdmit:
-		b.Admits = []Admit{{Call: call, Run: run, Purse: id, Account: r.purse(anAccount), Price: o.amount, Timeout: time.Hour}}
+		b.Admits = []ledger.AdmitRequest{{Call: call, Run: run, Balance: id, Account: r.purse(anAccount), Price: o.amount, Timeout: time.Hour}}
 	case doEnd:
-		b.Settles = []Settle{{Call: call, Run: &run, Hold: call, Purse: id, Amount: o.amount, Calls: 1, Last: true, Outcome: []byte("{}")}}
+		b.Settlements = []ledger.Settlement{{Call: call, Run: &run, Hold: call, Balance: id, Amount: o.amount, Calls: 1, EndHold: true, Outcome: []byte("{}")}}
 	case doNever:
-		b.Settles = []Settle{{Call: call, Run: &run, Hold: call, Purse: id, Last: true, Never: true}}
+		b.Settlements = []ledger.Settlement{{Call: call, Run: &run, Hold: call, Balance: id, EndHold: true, NotRun: true}}
 	}
 	return b
 }
@@ -358,12 +358,12 @@ func codeSeen(err error) (seen, error) {
 	return seen{}, err
 }
 
-func answerSeen(a *Answers) (s seen) {
-	refused := (*Refusal)(nil)
-	for _, f := range a.Funds {
-		refused, s.money[0] = f.Refused, f.Left
+func answerSeen(a *ledger.Results) (s seen) {
+	refused := (*ledger.Refusal)(nil)
+	for _, f := range a.Holds {
+		refused, s.money[0] = f.Refused, f.Unspent
 	}
-	for _, settled := range a.Settles {
+	for _, settled := range a.Settlements {
 		refused = settled.Refused
 	}
 	for _, admitted := range a.Admits {
@@ -474,7 +474,7 @@ type inTables struct {
 
 // newInTables is a ledger with an engine that keeps everything in tables.
 func newInTables(nothing *Store, e engine, in *tables) inTables {
-	return inTables{&Store{engine: e, db: nothing.db, asked: nothing.asked}, in}
+	return inTables{&Store{engine: e, db: nothing.db, reports: nothing.reports}, in}
 }
 
 // OpenSession looks the session up in the end, in a database where nothing is.
@@ -501,18 +501,18 @@ func (l inTables) Balance(_ context.Context, id string) (*ledger.Balance, error)
 	if !there {
 		return nil, toolyard.Errorf(toolyard.NotFound, "There is no %s.", id)
 	}
-	p := &ledger.Balance{Account: row.account, Remaining: row.balance, Spent: row.spent}
+	p := &ledger.Balance{Account: row.Account, Remaining: row.Available, Spent: row.Spent}
 	for _, session := range l.tables.purses {
-		if id == row.account && session.account == id && session.id != id {
-			p.Spent += session.spent
+		if id == row.Account && session.Account == id && session.ID != id {
+			p.Spent += session.Spent
 		}
 	}
 	for _, h := range l.tables.holds {
-		if h.purse == id {
-			p.Remaining, p.Held = p.Remaining+h.left, p.Held+h.left
+		if h.Balance == id {
+			p.Remaining, p.Held = p.Remaining+h.Unspent, p.Held+h.Unspent
 		}
-		if h.purse == id || id == row.account && l.tables.purses[h.purse].account == id {
-			p.Spent += h.spent
+		if h.Balance == id || id == row.Account && l.tables.purses[h.Balance].Account == id {
+			p.Spent += h.Spent
 		}
 	}
 	return p, nil
@@ -521,39 +521,39 @@ func (l inTables) Balance(_ context.Context, id string) (*ledger.Balance, error)
 // faulty is an engine that does something wrong around each change.
 type faulty struct {
 	engine
-	around func(r *rows, change func() error) error
+	around func(r *ledger.Rows, change func() error) error
 }
 
-func (f faulty) exchange(ctx context.Context, names refs, change func(*rows) error) error {
-	return f.engine.exchange(ctx, names, func(r *rows) error {
+func (f faulty) exchange(ctx context.Context, refs ledger.Refs, change func(*ledger.Rows) error) error {
+	return f.engine.exchange(ctx, refs, func(r *ledger.Rows) error {
 		return f.around(r, func() error { return change(r) })
 	})
 }
 
 // unfolded forgets what a hold has spent when it ends.
-func unfolded(r *rows, change func() error) error {
+func unfolded(r *ledger.Rows, change func() error) error {
 	spent := map[string]toolyard.Money{}
-	for id, h := range r.holds {
-		spent[id] = h.spent
+	for id, h := range r.Holds {
+		spent[id] = h.Spent
 	}
 	err := change()
-	for id, h := range r.holds {
-		if p := r.purses[h.purse]; p != nil && h.change == deleted {
-			p.spent -= spent[id]
+	for id, h := range r.Holds {
+		if p := r.Balances[h.Balance]; p != nil && h.Change == ledger.Deleted {
+			p.Spent -= spent[id]
 		}
 	}
 	return err
 }
 
 // unchecked leases money that is not there.
-func unchecked(r *rows, change func() error) error {
-	for _, p := range r.purses {
-		p.balance += 100
+func unchecked(r *ledger.Rows, change func() error) error {
+	for _, p := range r.Balances {
+		p.Available += 100
 	}
 	err := change()
-	for _, p := range r.purses {
-		if p.balance -= 100; p.change == created {
-			p.balance += 100
+	for _, p := range r.Balances {
+		if p.Available -= 100; p.Change == ledger.Created {
+			p.Available += 100
 		}
 	}
 	return err
@@ -562,14 +562,14 @@ func unchecked(r *rows, change func() error) error {
 // twice settles every call a second time, under another name.
 type twice struct{ testLedger }
 
-func (l twice) Exchange(ctx context.Context, b *Batch) (*Answers, error) {
+func (l twice) Exchange(ctx context.Context, b *ledger.Batch) (*ledger.Results, error) {
 	a, err := l.testLedger.Exchange(ctx, b)
-	if err != nil || len(b.Settles) == 0 {
+	if err != nil || len(b.Settlements) == 0 {
 		return a, err
 	}
-	s := b.Settles[0]
+	s := b.Settlements[0]
 	s.Call += " again"
-	_, err = l.testLedger.Exchange(ctx, &Batch{Replica: b.Replica, Settles: []Settle{s}})
+	_, err = l.testLedger.Exchange(ctx, &ledger.Batch{Replica: b.Replica, Settlements: []ledger.Settlement{s}})
 	return a, err
 }
 

@@ -12,169 +12,112 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// maxFunds is how much money an account can have, with what its sessions have. It is far below
-// what Money can hold, so that no sum overflows.
-const maxFunds = 10_000_000 * toolyard.USD
+var _ ledger.Ledger = (*Store)(nil)
 
 // Fund implements ledger.Ledger.
 func (s *Store) Fund(ctx context.Context, account string, amount toolyard.Money, reference string) error {
-	others, err := s.inSessions(ctx, account)
+	inSessions, err := s.inSessions(ctx, account)
 	if err != nil {
 		return err
 	}
-	id := fmt.Sprintf("fund/%d/%s/%s", len(account), account, reference) // no other account and reference have the same
-	again := false
-	err = s.engine.exchange(ctx, refs{purses: []string{account}, calls: []callRef{{id: id}}}, func(r *rows) error {
-		if again = r.charged[id]; again {
-			return nil
-		}
-		b := &books{rows: r}
-		p := b.purses[account]
-		switch {
-		case p == nil:
-			p = &purseRow{change: created, id: account, account: account, state: ledger.StateOpen}
-			b.purses[account] = p
-		case p.account != p.id:
-			return toolyard.Errorf(toolyard.Invalid, "%s is a session, not an account.", account)
-		}
-		sum, ok := p.balance.Add(amount)
-		if amount < 0 && sum < 0 {
-			return toolyard.Errorf(toolyard.BudgetExceeded, "The account %s has %s USD that nobody holds; %s cannot be taken out of it.", account, p.balance, -amount)
-		}
-		if amount > 0 && (!ok || amount > maxFunds || sum > maxFunds-min(maxFunds, p.held)-others) {
-			return toolyard.Errorf(toolyard.Invalid, "An account can have at most %s USD, with its sessions; %s cannot be added to %s.", maxFunds, amount, account)
-		}
-		t := transfer{id: id, from: "world", to: "purse/" + account, amount: amount, kind: "fund"}
-		if amount < 0 {
-			t.from, t.to, t.amount = t.to, t.from, -amount
-		}
-		b.move(t)
-		p.balance = sum
-		p.mark()
-		return nil
+	f := &ledger.Funding{ID: ledger.FundingID(account, reference), Account: account, Amount: amount, InSessions: inSessions}
+	repeated := false
+	err = s.engine.exchange(ctx, f.Refs(), func(rows *ledger.Rows) (err error) {
+		repeated, err = ledger.Fund(rows, f)
+		return err
 	})
-	if err != nil || !again {
+	if err != nil || !repeated {
 		return err
 	}
-	return s.sameFunds(ctx, id, account, amount, reference)
+	return s.sameFunding(ctx, f, reference)
 }
 
-// inSessions is the money that the sessions of an account have, in whole dollars, and no more
-// than maxFunds.
+// inSessions returns the money in the sessions of an account, in whole dollars and at most
+// ledger.MaxFunds.
 func (s *Store) inSessions(ctx context.Context, account string) (toolyard.Money, error) {
 	var dollars int64
 	err := s.db.QueryRowContext(ctx, `SELECT coalesce(sum(balance / 1000000000 + held / 1000000000), 0) FROM purses WHERE account = $1 AND id <> account`, account).Scan(&dollars)
-	return toolyard.Money(min(dollars, int64(maxFunds/toolyard.USD))) * toolyard.USD, s.engine.explain(err)
+	return toolyard.Money(min(dollars, int64(ledger.MaxFunds/toolyard.USD))) * toolyard.USD, s.engine.explain(err)
 }
 
-// sameFunds refuses a payment whose reference stands for another amount.
-func (s *Store) sameFunds(ctx context.Context, id, account string, amount toolyard.Money, reference string) error {
+// sameFunding returns an error if the reference was used for another amount.
+func (s *Store) sameFunding(ctx context.Context, f *ledger.Funding, reference string) error {
 	var paid toolyard.Money
 	var target string
-	err := s.db.QueryRowContext(ctx, `SELECT amount, target FROM transfers WHERE id = $1`, id).Scan(&paid, &target)
+	err := s.db.QueryRowContext(ctx, `SELECT amount, target FROM transfers WHERE id = $1`, f.ID).Scan(&paid, &target)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
 	if err != nil {
 		return s.engine.explain(err)
 	}
-	if target != "purse/"+account {
+	if target != "purse/"+f.Account {
 		paid = -paid
 	}
-	if paid != amount {
-		return toolyard.Errorf(toolyard.IdempotencyConflict, "The reference %s stands for %s USD already; give another payment another reference.", reference, paid)
+	if paid != f.Amount {
+		return toolyard.Errorf(toolyard.IdempotencyConflict, "The reference %s was used for %s USD. Use another reference for another payment.", reference, paid)
 	}
 	return nil
 }
 
 // OpenSession implements ledger.Ledger.
-func (s *Store) OpenSession(ctx context.Context, open ledger.Session) (*ledger.Balance, error) {
-	if open.Limit < 0 || open.Calls < 0 || open.TTL <= 0 || open.ID == "" || open.ID == open.Account {
-		return nil, toolyard.Errorf(toolyard.Invalid, "A session needs an id, a limit that is not negative, and a time to live.")
-	}
-	if err := s.mayOpen(ctx, open); err != nil {
+func (s *Store) OpenSession(ctx context.Context, session ledger.Session) (*ledger.Balance, error) {
+	if err := session.Check(); err != nil {
 		return nil, err
 	}
-	try := func() error {
-		return s.engine.exchange(ctx, refs{purses: []string{open.ID, open.Account}}, func(r *rows) error {
-			return (&books{rows: r}).open(open)
+	if err := s.checkSessionQuota(ctx, session); err != nil {
+		return nil, err
+	}
+	open := func() error {
+		return s.engine.exchange(ctx, ledger.Refs{Balances: []string{session.ID, session.Account}}, func(rows *ledger.Rows) error {
+			return ledger.Open(rows, session)
 		})
 	}
-	err := try()
+	err := open()
 	if err != nil && toolyard.AsError(err).Code == toolyard.BudgetExceeded {
-		err = try() // the session may be what took the money: one that is opened meanwhile need not be seen together with that
+		err = open() // a concurrent request may have opened this very session and taken the money
 	}
 	if err != nil {
 		return nil, err
 	}
-	return s.Balance(ctx, open.ID)
+	return s.Balance(ctx, session.ID)
 }
 
-// Bounds on the sessions of one account. Those that have spent nothing are deleted some time
-// after they ended; the others are part of the books.
+// Quotas of sessions per account. Sessions that spent nothing are deleted some time after they
+// ended; the others remain part of the books.
 const (
 	maxOpenSessions  = 5000
-	maxEmptySessions = 20_000 // that have spent nothing, open or not
+	maxEmptySessions = 20_000 // that spent nothing, open or not
 	keepSessions     = 24 * time.Hour
 )
 
-// emptySession is the condition that a session has ended and moved no money, in SQL.
+// emptySession is the SQL condition for an ended session that moved no money.
 const emptySession = `id <> account AND state IN ('closed', 'expired') AND spent = 0 AND balance = 0 AND held = 0 AND held_calls = 0
 	AND NOT EXISTS (SELECT 1 FROM holds WHERE purse = purses.id)`
 
-// mayOpen refuses a session of an account that has too many. Sessions that are opened at the
-// same time may pass the bound.
-func (s *Store) mayOpen(ctx context.Context, open ledger.Session) error {
-	var there, opened, empty int
+// checkSessionQuota refuses a session of an account that has too many. Sessions that are opened
+// concurrently may exceed the quota.
+func (s *Store) checkSessionQuota(ctx context.Context, session ledger.Session) error {
+	var exists, opened, empty int
 	err := s.db.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM purses WHERE id = $1),
 		(SELECT count(*) FROM (SELECT 1 FROM purses WHERE account = $2 AND id <> account AND state = 'open' LIMIT $3) AS o),
 		(SELECT count(*) FROM (SELECT 1 FROM purses WHERE account = $2 AND id <> account AND spent = 0 LIMIT $4) AS e)`,
-		open.ID, open.Account, maxOpenSessions, maxEmptySessions).Scan(&there, &opened, &empty)
+		session.ID, session.Account, maxOpenSessions, maxEmptySessions).Scan(&exists, &opened, &empty)
 	switch {
 	case err != nil:
-		return fmt.Errorf("store: sessions of %s: %w", open.Account, s.engine.explain(err))
-	case there > 0: // it was opened before
+		return fmt.Errorf("store: sessions of %s: %w", session.Account, s.engine.explain(err))
+	case exists > 0: // a repeated request
 		return nil
 	case opened >= maxOpenSessions:
 		return &toolyard.Error{
 			Code: toolyard.RateLimited, RetryAfter: time.Minute,
-			Message: fmt.Sprintf("The account %s has %d open sessions, the maximum. Close some first.", open.Account, maxOpenSessions),
+			Message: fmt.Sprintf("The account %s has %d open sessions, the maximum. Close some first.", session.Account, maxOpenSessions),
 		}
 	case empty >= maxEmptySessions:
 		return &toolyard.Error{
 			Code: toolyard.RateLimited, RetryAfter: time.Hour,
-			Message: fmt.Sprintf("The account %s has opened %d sessions that spent nothing, the maximum for a day. Use a session for more calls.", open.Account, maxEmptySessions),
+			Message: fmt.Sprintf("The account %s has opened %d sessions that spent nothing, the maximum for a day. Use a session for more calls.", session.Account, maxEmptySessions),
 		}
-	}
-	return nil
-}
-
-// open moves money from an account into a new session.
-func (b *books) open(open ledger.Session) error {
-	b.expire()
-	account := b.purses[open.Account]
-	if p := b.purses[open.ID]; p != nil {
-		if p.account == open.Account && p.limit == open.Limit && p.maxCalls == open.Calls {
-			return nil // the answer was lost
-		}
-		return toolyard.Errorf(toolyard.IdempotencyConflict, "There is a session %s already.", open.ID)
-	}
-	if open.Limit > 0 && (account == nil || account.balance < open.Limit) {
-		have := toolyard.Money(0)
-		if account != nil {
-			have = account.balance
-		}
-		return toolyard.Errorf(toolyard.BudgetExceeded, "The account %s has %s USD, and the session wants %s.", open.Account, have, open.Limit)
-	}
-	p := &purseRow{
-		change: created, id: open.ID, account: open.Account, state: ledger.StateOpen,
-		limit: open.Limit, balance: open.Limit, maxCalls: open.Calls, expires: b.now.Add(open.TTL),
-	}
-	b.purses[p.id] = p
-	if open.Limit > 0 {
-		account.balance -= open.Limit
-		account.mark()
-		b.move(transfer{id: "open/" + p.id, from: "purse/" + account.id, to: "purse/" + p.id, amount: open.Limit, kind: "open"})
 	}
 	return nil
 }
@@ -186,15 +129,10 @@ func (s *Store) CloseSession(ctx context.Context, id string) (*ledger.Balance, e
 		return nil, err
 	}
 	if p.ID == p.Account {
-		return nil, toolyard.Errorf(toolyard.Invalid, "%s is an account; only sessions are closed.", id)
+		return nil, toolyard.Errorf(toolyard.Invalid, "%s is an account; only sessions can be closed.", id)
 	}
-	err = s.engine.exchange(ctx, refs{purses: []string{p.ID, p.Account}}, func(r *rows) error {
-		b := &books{rows: r}
-		if p := b.purses[id]; p != nil && p.state == ledger.StateOpen {
-			p.state = ledger.StateClosed
-			p.mark()
-		}
-		b.expire()
+	err = s.engine.exchange(ctx, ledger.Refs{Balances: []string{p.ID, p.Account}}, func(rows *ledger.Rows) error {
+		ledger.Close(rows, id)
 		return nil
 	})
 	if err != nil {
@@ -203,9 +141,9 @@ func (s *Store) CloseSession(ctx context.Context, id string) (*ledger.Balance, e
 	return s.Balance(ctx, id)
 }
 
-// Purse implements ledger.Ledger.
+// Balance implements ledger.Ledger.
 func (s *Store) Balance(ctx context.Context, id string) (*ledger.Balance, error) {
-	list, err := s.queryPurses(ctx, s.db, "p.id = $1", "p.id", id)
+	list, err := s.queryBalances(ctx, s.db, "p.id = $1", "p.id", id)
 	if err != nil {
 		return nil, err
 	}
@@ -217,26 +155,26 @@ func (s *Store) Balance(ctx context.Context, id string) (*ledger.Balance, error)
 
 // AccountQuery selects accounts. Empty fields select everything.
 type AccountQuery struct {
-	Begins string // only accounts whose name begins so
-	After  string // only accounts behind this one
-	Limit  int    // at most MaxCalls, which zero means too
+	Prefix string // of the name
+	After  string // only accounts after this one
+	Limit  int    // MaxCalls if zero or greater
 }
 
-// AccountPage are accounts, by name.
+// AccountPage returns accounts, ordered by name.
 func (s *Store) AccountPage(ctx context.Context, q AccountQuery) ([]*ledger.Balance, error) {
 	where, args := accountPage(q)
-	return s.queryPurses(ctx, s.asked, where, "p.id", args...)
+	return s.queryBalances(ctx, s.reports, where, "p.id", args...)
 }
 
-// accountPage is the condition that a purse is on a page, in SQL.
+// accountPage returns the SQL condition for the balances on a page.
 func accountPage(q AccountQuery) (where string, args []any) {
 	if q.Limit <= 0 || q.Limit > MaxCalls {
 		q.Limit = MaxCalls
 	}
-	f := &filter{where: []string{"id = account"}} // says what the index says
-	if q.Begins != "" {
-		// As a span, which an index has in one place.
-		f.where = append(f.where, "id >= "+f.arg(q.Begins), "id < "+f.arg(q.Begins+string(utf8.MaxRune)))
+	f := &filter{where: []string{"id = account"}} // the condition of the index
+	if q.Prefix != "" {
+		// A range, which is contiguous in the index.
+		f.where = append(f.where, "id >= "+f.arg(q.Prefix), "id < "+f.arg(q.Prefix+string(utf8.MaxRune)))
 	}
 	if q.After != "" {
 		f.where = append(f.where, "id > "+f.arg(q.After))
@@ -245,7 +183,7 @@ func accountPage(q AccountQuery) (where string, args []any) {
 	return "p.id IN (" + page + ")", f.args
 }
 
-// Accounts are all accounts, by name.
+// Accounts returns all accounts, ordered by name.
 func (s *Store) Accounts(ctx context.Context) ([]*ledger.Balance, error) {
 	return everything(func(before []*ledger.Balance) ([]*ledger.Balance, error) {
 		var q AccountQuery
@@ -256,8 +194,8 @@ func (s *Store) Accounts(ctx context.Context) ([]*ledger.Balance, error) {
 	})
 }
 
-// queryPurses reads purses, with what their holds have, in one statement and so at one time.
-func (s *Store) queryPurses(ctx context.Context, db *sql.DB, where, order string, args ...any) (list []*ledger.Balance, err error) {
+// queryBalances reads balances and their holds in one statement, and so at one point in time.
+func (s *Store) queryBalances(ctx context.Context, db *sql.DB, where, order string, args ...any) (list []*ledger.Balance, err error) {
 	err = query(ctx, db, func(from scanner) error {
 		p, expires := &ledger.Balance{}, (*time.Time)(nil)
 		err := from.Scan(&p.ID, &p.Account, &p.State, &p.Limit, &p.Remaining, &p.Held, &p.Spent, &p.Calls, &p.MaxCalls, &expires)
@@ -266,24 +204,22 @@ func (s *Store) queryPurses(ctx context.Context, db *sql.DB, where, order string
 		}
 		p.Remaining += p.Held
 		if p.MaxCalls == 0 {
-			p.Calls = 0 // only some of them are counted
+			p.Calls = 0 // not all of them are counted
 		}
 		list = append(list, p)
 		return err
-	}, readPurses(where, order), args...)
+	}, selectBalances(where, order), args...)
 	return list, s.engine.explain(err)
 }
 
-// spentBySessions is what the sessions of p have spent, if it is an account.
+// spentBySessions is what the sessions of an account p have spent, in SQL.
 const spentBySessions = `CASE WHEN p.id <> p.account THEN 0 ELSE
 	COALESCE((SELECT SUM(s.spent) FROM purses s WHERE s.account = p.id AND s.id <> p.id), 0) +
 	COALESCE((SELECT SUM(sh.spent) FROM purses s JOIN holds sh ON sh.purse = s.id WHERE s.account = p.id AND s.id <> p.id), 0) END`
 
-// readPurses is the statement that reads purses, with what their holds have.
-func readPurses(where, order string) string {
+// selectBalances returns the statement that reads balances and their holds.
+func selectBalances(where, order string) string {
 	return `SELECT p.id, p.account, p.state, p.cap, p.balance, COALESCE(SUM(h.unspent), 0), p.spent + COALESCE(SUM(h.spent), 0) + ` + spentBySessions + `,
 		p.calls + COALESCE(SUM(h.calls_spent), 0), p.max_calls, p.expires
 		FROM purses p LEFT JOIN holds h ON h.purse = p.id WHERE ` + where + ` GROUP BY p.id ORDER BY ` + order
 }
-
-var _ ledger.Ledger = (*Store)(nil)

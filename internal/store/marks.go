@@ -12,12 +12,6 @@ const (
 	maxStep  = 32 // bytes of the name of a step
 )
 
-// Mark is the time at which a call reached a step of the call path.
-type Mark struct {
-	Step string        `json:"step"`
-	At   time.Duration `json:"atNs"` // since the start of the call
-}
-
 // formatMarks are marks as they are kept: "cap:0,run:2100", in microseconds. Those that cannot
 // be kept like that are left out.
 func formatMarks(marks []Mark) string {

@@ -17,14 +17,15 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
 // postgres is PostgreSQL. The time is that of the server.
 type postgres struct {
-	pool  *pgxpool.Pool
-	db    *sql.DB // the same
-	asked *sql.DB // half of it
-	shard int64   // of the sums
+	pool    *pgxpool.Pool
+	db      *sql.DB // the same
+	reports *sql.DB // half of it
+	shard   int64   // of the sums
 }
 
 // What a connection is like unless the address says otherwise.
@@ -56,14 +57,14 @@ func openPostgres(ctx context.Context, address string) (*Store, error) {
 	if err != nil {
 		return nil, pgError(err)
 	}
-	p := &postgres{pool: pool, db: stdlib.OpenDBFromPool(pool), asked: stdlib.OpenDBFromPool(pool), shard: rand.Int64N(shards)} //nolint:gosec // need not be secret
-	p.asked.SetMaxOpenConns(int(max(1, config.MaxConns/2)))
+	p := &postgres{pool: pool, db: stdlib.OpenDBFromPool(pool), reports: stdlib.OpenDBFromPool(pool), shard: rand.Int64N(shards)} //nolint:gosec // need not be secret
+	p.reports.SetMaxOpenConns(int(max(1, config.MaxConns/2)))
 	_ = p.makeDays(ctx) // without its day a call goes to calls_default; Maintain tries again, and says what is wrong
-	return &Store{engine: p, db: p.db, asked: p.asked, kind: "postgres", close: p.close}, nil
+	return &Store{engine: p, db: p.db, reports: p.reports, kind: "postgres", close: p.close}, nil
 }
 
 func (p *postgres) close() error {
-	err := errors.Join(p.asked.Close(), p.db.Close())
+	err := errors.Join(p.reports.Close(), p.db.Close())
 	p.pool.Close()
 	return err
 }
@@ -106,10 +107,10 @@ func migrateAt(ctx context.Context, config *pgx.ConnConfig) error {
 
 // What is read, and locked, in the order of the names.
 var (
-	pgMakePaces = `INSERT INTO paces (key) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING`
-	pgLockPaces = pgLock(&paceTable)
-	pgLockPurse = pgLock(&purseTable)
-	pgLockHolds = `SELECT ` + holdTable.list() + ` FROM holds WHERE id IN (
+	pgCreateLimits = `INSERT INTO paces (key) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING`
+	pgLockLimits   = pgLock(&limitTable)
+	pgLockBalances = pgLock(&balanceTable)
+	pgLockHolds    = `SELECT ` + holdTable.list() + ` FROM holds WHERE id IN (
 		SELECT unnest($1::text[]) UNION SELECT id FROM holds WHERE purse = ANY($2::text[]) AND expires <= clock_timestamp()
 	) ORDER BY id FOR UPDATE`
 	pgLockRuns = `SELECT ` + runTable.list() + ` FROM runs
@@ -129,7 +130,7 @@ var pgTypes = map[kind]string{
 }
 
 // pgWrites are all statements that write.
-var pgWrites = writeTexts(pgWrite)
+var pgWrites = writeStatements(pgWrite)
 
 // pgWrite is the statement that does something with any number of rows, which come as one
 // array for each column.
@@ -201,25 +202,25 @@ func gatherOptional[T any](rows [][]any, column int) []*T {
 // and is read as it is once it is locked; rows are locked in one order, so two exchanges do
 // not wait for each other; and a row that was not there cannot be locked, but inserting it
 // twice fails, whereupon everything is done again and the row is seen.
-func (p *postgres) exchange(ctx context.Context, names refs, change func(*rows) error) error {
-	names.sorted()
-	if err := names.check(); err != nil {
+func (p *postgres) exchange(ctx context.Context, refs ledger.Refs, change func(*ledger.Rows) error) error {
+	refs.Sort()
+	if err := checkRefs(&refs); err != nil {
 		return err
 	}
 	return retry(ctx, func() (bool, error) {
-		again, err := p.attempt(ctx, names, change)
+		again, err := p.attempt(ctx, refs, change)
 		return again && ctx.Err() == nil, err
 	})
 }
 
 // attempt does an exchange once, and says whether to try again.
-func (p *postgres) attempt(ctx context.Context, names refs, change func(*rows) error) (again bool, err error) {
+func (p *postgres) attempt(ctx context.Context, refs ledger.Refs, change func(*ledger.Rows) error) (again bool, err error) {
 	conn, err := p.pool.Acquire(ctx)
 	if err != nil {
 		return false, pgError(err)
 	}
 	defer conn.Release()
-	r, err := pgRead(ctx, conn, names)
+	r, err := pgRead(ctx, conn, refs)
 	if err != nil {
 		p.undo(ctx, conn, err)
 		return pgAgain(err) || pgBroken(err), pgError(err)
@@ -228,7 +229,7 @@ func (p *postgres) attempt(ctx context.Context, names refs, change func(*rows) e
 		p.undo(ctx, conn, nil)
 		return false, err
 	}
-	w := r.writes()
+	w := writesOf(r)
 	if w.empty() {
 		p.undo(ctx, conn, nil)
 		return false, nil
@@ -239,44 +240,44 @@ func (p *postgres) attempt(ctx context.Context, names refs, change func(*rows) e
 		return false, nil
 	case pgUnsure(err):
 		p.undo(ctx, conn, err)
-		return false, fmt.Errorf("store: %w: it broke off while it committed, and may or may not have: %w", ErrAway, err)
+		return false, fmt.Errorf("store: %w: it broke off while it committed, and may or may not have: %w", ErrUnavailable, err)
 	}
 	p.undo(ctx, conn, err)
 	return pgAgain(err), pgError(err)
 }
 
 // pgRead begins a transaction, and locks and reads what is named.
-func pgRead(ctx context.Context, conn *pgxpool.Conn, names refs) (*rows, error) {
-	r, b := newRows(), &pgx.Batch{}
+func pgRead(ctx context.Context, conn *pgxpool.Conn, refs ledger.Refs) (*ledger.Rows, error) {
+	r, b := ledger.NewRows(), &pgx.Batch{}
 	b.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`)
 	b.Queue(`SET LOCAL enable_seqscan = off`) // plans are kept, and those made for a small table must serve a large one
-	if len(names.paces) > 0 {
-		b.Queue(pgMakePaces, names.paces)
-		b.Queue(pgLockPaces, names.paces).Query(pgCollect(r.paces, scanPace))
+	if len(refs.Limits) > 0 {
+		b.Queue(pgCreateLimits, refs.Limits)
+		b.Queue(pgLockLimits, refs.Limits).Query(pgCollect(r.Limits, scanLimit))
 	}
-	if len(names.purses) > 0 {
-		b.Queue(pgLockPurse, names.purses).Query(pgCollect(r.purses, scanPurse))
+	if len(refs.Balances) > 0 {
+		b.Queue(pgLockBalances, refs.Balances).Query(pgCollect(r.Balances, scanBalance))
 	}
-	if len(names.purses)+len(names.holds) > 0 {
-		b.Queue(pgLockHolds, names.holds, names.purses).Query(pgCollect(r.holds, scanHold))
+	if len(refs.Balances)+len(refs.Holds) > 0 {
+		b.Queue(pgLockHolds, refs.Holds, refs.Balances).Query(pgCollect(r.Holds, scanHold))
 	}
-	if len(names.runs) > 0 {
-		scopes, keys := make([]string, len(names.runs)), make([]string, len(names.runs))
-		for i, id := range names.runs {
+	if len(refs.Runs) > 0 {
+		scopes, keys := make([]string, len(refs.Runs)), make([]string, len(refs.Runs))
+		for i, id := range refs.Runs {
 			scopes[i], keys[i] = id.Scope, id.Key
 		}
-		b.Queue(pgLockRuns, scopes, keys).Query(pgCollect(r.runs, scanRun))
+		b.Queue(pgLockRuns, scopes, keys).Query(pgCollect(r.Runs, scanRun))
 	}
-	if len(names.calls) > 0 {
-		ids, times := make([]string, len(names.calls)), make([]time.Time, len(names.calls))
-		for i, c := range names.calls {
-			ids[i], times[i] = c.id, c.at
+	if len(refs.Calls) > 0 {
+		ids, times := make([]string, len(refs.Calls)), make([]time.Time, len(refs.Calls))
+		for i, c := range refs.Calls {
+			ids[i], times[i] = c.ID, c.At
 		}
-		b.Queue(pgCharged, ids, times).Query(pgCollect(r.charged, scanName))
+		b.Queue(pgCharged, ids, times).Query(pgCollect(r.Charged, scanName))
 	}
-	b.Queue(`SELECT clock_timestamp()`).QueryRow(func(row pgx.Row) error { return row.Scan(&r.now) })
+	b.Queue(`SELECT clock_timestamp()`).QueryRow(func(row pgx.Row) error { return row.Scan(&r.Now) })
 	err := conn.SendBatch(ctx, b).Close()
-	r.now = r.now.UTC()
+	r.Now = r.Now.UTC()
 	return r, err
 }
 
@@ -371,7 +372,7 @@ func pgError(err error) error {
 	}
 	e := (*pgconn.ConnectError)(nil)
 	if errors.As(err, &e) || pgBroken(err) || errors.Is(err, context.DeadlineExceeded) || pgUnable(pgCode(err)) {
-		return fmt.Errorf("store: %w: %w", ErrAway, err)
+		return fmt.Errorf("store: %w: %w", ErrUnavailable, err)
 	}
 	return fmt.Errorf("store: %w", err)
 }
@@ -395,7 +396,7 @@ func (p *postgres) clock(ctx context.Context) (now time.Time, err error) {
 	return now.UTC(), pgError(err)
 }
 
-func (p *postgres) stale(ctx context.Context, limit int) ([]refs, error) {
+func (p *postgres) stale(ctx context.Context, limit int) ([]ledger.Refs, error) {
 	now, err := p.clock(ctx)
 	if err != nil {
 		return nil, err

@@ -20,9 +20,9 @@ func TestAnAccountHasSpentWhatItsSessionsHaveSpent(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, purse := range []string{"s", "acme"} {
-			lease := FundAsk{Hold: "hold-" + purse, Serial: 1, Purse: purse, Account: "acme", Want: 10, Least: 10, TTL: time.Hour}
-			charge := Settle{Call: fmt.Sprint("call-", i), Hold: lease.Hold, Purse: purse, Amount: 7, Seller: "shop"}
-			for _, b := range []*Batch{{Replica: "r", Funds: []FundAsk{lease}}, {Replica: "r", Settles: []Settle{charge}}} {
+			lease := ledger.HoldRequest{Hold: "hold-" + purse, Serial: 1, Balance: purse, Account: "acme", Want: 10, Min: 10, TTL: time.Hour}
+			charge := ledger.Settlement{Call: fmt.Sprint("call-", i), Hold: lease.Hold, Balance: purse, Amount: 7, Seller: "shop"}
+			for _, b := range []*ledger.Batch{{Replica: "r", Holds: []ledger.HoldRequest{lease}}, {Replica: "r", Settlements: []ledger.Settlement{charge}}} {
 				if _, err := s.Exchange(ctx, b); err != nil {
 					t.Fatal(err)
 				}
@@ -35,7 +35,7 @@ func TestAnAccountHasSpentWhatItsSessionsHaveSpent(t *testing.T) {
 			}
 		}
 		spent(14)
-		if _, err := s.Exchange(ctx, &Batch{Replica: "r", Drops: []Drop{{Hold: "hold-s", Purse: "s"}}}); err != nil {
+		if _, err := s.Exchange(ctx, &ledger.Batch{Replica: "r", Releases: []ledger.HoldRelease{{Hold: "hold-s", Balance: "s"}}}); err != nil {
 			t.Fatal(err)
 		}
 		spent(14)
@@ -61,10 +61,10 @@ func TestOpenSessionsOfAnAccountAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	future := time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)
-	exchange(t, s, refs{}, func(r *rows) {
+	exchange(t, s, ledger.Refs{}, func(r *ledger.Rows) {
 		for n := 1; n < maxOpenSessions; n++ {
 			id := fmt.Sprint("acme", n)
-			r.purses[id] = &purseRow{change: created, id: id, account: "acme", state: ledger.StateOpen, maxCalls: 1, expires: future}
+			r.Balances[id] = &ledger.BalanceRow{Change: ledger.Created, ID: id, Account: "acme", State: ledger.StateOpen, MaxCalls: 1, Expires: future}
 		}
 	})
 	wantCode(t, open("acme", maxOpenSessions), toolyard.RateLimited)
@@ -86,18 +86,18 @@ func TestOpenSessionsOfAnAccountAreBounded(t *testing.T) {
 func TestEmptySessionsAreDeleted(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		past, now := time.Now().Add(-2*keepSessions).UTC().Truncate(time.Microsecond), time.Now().UTC().Truncate(time.Microsecond)
-		exchange(t, s, refs{}, func(r *rows) {
-			for _, p := range []purseRow{
-				{id: "acme", account: "acme", state: ledger.StateOpen},
-				{id: "empty", account: "acme", state: ledger.StateClosed, expires: past},
-				{id: "expired", account: "acme", state: ledger.StateExpired, limit: 5, expires: past},
-				{id: "open", account: "acme", state: ledger.StateOpen, expires: past},
-				{id: "recent", account: "acme", state: ledger.StateExpired, expires: now},
-				{id: "spent", account: "acme", state: ledger.StateClosed, spent: 1, expires: past},
-				{id: "left", account: "acme", state: ledger.StateClosed, balance: 1, expires: past},
+		exchange(t, s, ledger.Refs{}, func(r *ledger.Rows) {
+			for _, p := range []ledger.BalanceRow{
+				{ID: "acme", Account: "acme", State: ledger.StateOpen},
+				{ID: "empty", Account: "acme", State: ledger.StateClosed, Expires: past},
+				{ID: "expired", Account: "acme", State: ledger.StateExpired, Limit: 5, Expires: past},
+				{ID: "open", Account: "acme", State: ledger.StateOpen, Expires: past},
+				{ID: "recent", Account: "acme", State: ledger.StateExpired, Expires: now},
+				{ID: "spent", Account: "acme", State: ledger.StateClosed, Spent: 1, Expires: past},
+				{ID: "left", Account: "acme", State: ledger.StateClosed, Available: 1, Expires: past},
 			} {
-				p.change = created
-				r.purses[p.id] = &p
+				p.Change = ledger.Created
+				r.Balances[p.ID] = &p
 			}
 		})
 		if err := s.Maintain(t.Context(), 0); err != nil {
@@ -115,13 +115,13 @@ func TestEmptySessionsAreDeleted(t *testing.T) {
 func TestKeysAreCountedByScope(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		until := time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)
-		exchange(t, s, refs{}, func(r *rows) {
-			r.runs[RunID{"a", "1"}] = &runRow{change: created, state: done, until: until, outcome: []byte("12345")}
-			r.runs[RunID{"a", "2"}] = &runRow{change: created, state: running, until: until}
-			r.runs[RunID{"b", "1"}] = &runRow{change: created, state: done, until: until, outcome: []byte("123")}
+		exchange(t, s, ledger.Refs{}, func(r *ledger.Rows) {
+			r.Runs[ledger.RunKey{Scope: "a", Key: "1"}] = &ledger.RunRow{Change: ledger.Created, State: ledger.RunDone, Until: until, Outcome: []byte("12345")}
+			r.Runs[ledger.RunKey{Scope: "a", Key: "2"}] = &ledger.RunRow{Change: ledger.Created, State: ledger.RunRunning, Until: until}
+			r.Runs[ledger.RunKey{Scope: "b", Key: "1"}] = &ledger.RunRow{Change: ledger.Created, State: ledger.RunDone, Until: until, Outcome: []byte("123")}
 		})
-		for scope, want := range map[string]RunUse{"a": {2, 5}, "b": {1, 3}, "c": {}} {
-			if got, err := s.RunUse(t.Context(), scope); err != nil || got != want {
+		for scope, want := range map[string]ledger.KeyUsage{"a": {Keys: 2, Bytes: 5}, "b": {Keys: 1, Bytes: 3}, "c": {}} {
+			if got, err := s.KeyUsage(t.Context(), scope); err != nil || got != want {
 				t.Errorf("%s: %+v %v", scope, got, err)
 			}
 		}

@@ -1,178 +1,133 @@
 package store
 
 import (
-	"context"
 	"crypto/sha256"
-	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
-	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// engine is a database. It knows nothing of limits and money: it reads rows, has them
-// changed, and writes what was changed, in one durable transaction.
-type engine interface {
-	// exchange reads and locks the rows that refs name, in the order paces, purses, holds,
-	// runs, each sorted, calls change, and writes what it changed. Rows that are not there are
-	// absent from the maps, except paces, which are made. An error of change undoes
-	// everything. It tries again what the database asks to try again.
-	exchange(ctx context.Context, r refs, change func(*rows) error) error
-	// clock is the time of the database.
-	clock(ctx context.Context) (time.Time, error)
-	// stale finds what has expired: holds, sessions, runs. Each entry can be handled by itself.
-	stale(ctx context.Context, limit int) ([]refs, error)
-	// gather moves sums to the totals.
-	gather(ctx context.Context) error
-	// maintain forgets what need not be kept, and gathers.
-	maintain(ctx context.Context, keep time.Duration) error
-	// document reads a document: nothing, of version zero, if there is none.
-	document(ctx context.Context, name string) (body []byte, version int64, err error)
-	// setDocument replaces a document of the given version, and reports whether it had it. It
-	// keeps the new version unless it is nil.
-	setDocument(ctx context.Context, name string, body []byte, version int64, kept *VersionRow) (done bool, err error)
-	// follow calls seen with the versions of all documents, soon after they have changed and
-	// at other times too, until ctx ends.
-	follow(ctx context.Context, f follower)
-	send(ctx context.Context, to, message string) error
-	// explain tells errors that mean that the database is away from others.
-	explain(err error) error
+// scanner is a row of either database.
+type scanner interface{ Scan(...any) error }
+
+// cursor is a result set of either database.
+type cursor interface {
+	scanner
+	Next() bool
+	Err() error
 }
 
-// refs name rows.
-type refs struct {
-	paces  []string
-	purses []string // with all their holds that have expired
-	holds  []string
-	runs   []RunID
-	calls  []callRef // to find out which were charged already
-}
-
-// callRef names a call as the record has it, or a transfer, which has no time.
-type callRef struct {
-	id string
-	at time.Time
-}
-
-// sorted puts the names in order, each once.
-func (r *refs) sorted() {
-	for _, list := range []*[]string{&r.paces, &r.purses, &r.holds} {
-		slices.Sort(*list)
-		*list = slices.Compact(*list)
+// collectRows reads a result set into a map.
+func collectRows[K comparable, R any](from cursor, into map[K]R, scan func(scanner) (K, R, error)) error {
+	for from.Next() {
+		key, row, err := scan(from)
+		if err != nil {
+			return err
+		}
+		into[key] = row
 	}
-	slices.SortFunc(r.runs, compareRuns)
-	r.runs = slices.Compact(r.runs)
+	return from.Err()
 }
 
-// merge names the rows of all.
-func merge(list []refs) (all refs) {
-	for _, r := range list {
-		all.purses, all.holds, all.runs = append(all.purses, r.purses...), append(all.holds, r.holds...), append(all.runs, r.runs...)
+func scanName(s scanner) (name string, exists bool, err error) {
+	return name, true, s.Scan(&name)
+}
+
+func scanLimit(s scanner) (key string, l *ledger.LimitRow, err error) {
+	l = &ledger.LimitRow{}
+	return key, l, s.Scan(&key, (*[]byte)(&l.State))
+}
+
+func limitValues(key string, l *ledger.LimitRow) []any { return []any{key, optional(l.State)} }
+
+func scanBalance(s scanner) (string, *ledger.BalanceRow, error) {
+	b, expires := &ledger.BalanceRow{}, (*time.Time)(nil)
+	err := s.Scan(&b.ID, &b.Account, &b.State, &b.Limit, &b.Available, &b.Held, &b.Spent, &b.Calls, &b.HeldCalls, &b.MaxCalls, &expires)
+	if expires != nil {
+		b.Expires = expires.UTC()
 	}
-	all.sorted()
-	return all
+	return b.ID, b, err
 }
 
-// subject is what an entry of expired rows is about.
-func (r *refs) subject() string {
-	switch {
-	case len(r.holds) > 0:
-		return "hold " + r.holds[0]
-	case len(r.purses) > 0:
-		return "session " + r.purses[0]
-	case len(r.runs) > 0:
-		return "key " + r.runs[0].Scope + " " + r.runs[0].Key
+func balanceValues(id string, b *ledger.BalanceRow) []any {
+	var expires any
+	if !b.Expires.IsZero() {
+		expires = b.Expires
 	}
-	return ""
+	return []any{
+		id, b.Account, string(b.State), int64(b.Limit), int64(b.Available), int64(b.Held), int64(b.Spent),
+		int64(b.Calls), int64(b.HeldCalls), int64(b.MaxCalls), expires,
+	}
 }
 
-// rows are what a transaction sees and changes.
-type rows struct {
-	now       time.Time // of the database, read once the rows are locked
-	paces     map[string]*paceRow
-	purses    map[string]*purseRow
-	holds     map[string]*holdRow
-	runs      map[RunID]*runRow
-	charged   map[string]bool // calls that were charged already, and transfers that are there
-	transfers []transfer      // to be written
-	calls     []*CallRow      // to be written; one that is there already stays as it is
+func scanHold(s scanner) (string, *ledger.HoldRow, error) {
+	h := &ledger.HoldRow{}
+	err := s.Scan(&h.ID, &h.Balance, &h.Replica, &h.Serial, &h.Unspent, &h.Spent, &h.CallsUnspent, &h.CallsSpent, &h.Expires)
+	h.Expires = h.Expires.UTC()
+	return h.ID, h, err
 }
 
-// change is what becomes of a row.
-type change int
-
-const (
-	unchanged change = iota
-	created          // to be inserted; if it is there meanwhile, the whole exchange begins again
-	changed          // to be updated
-	deleted
-)
-
-// paceRow is how much of a limit is used. State is JSON.
-type paceRow struct {
-	change
-	state json.RawMessage // nil for a new one
+func holdValues(id string, h *ledger.HoldRow) []any {
+	return []any{id, h.Balance, h.Replica, h.Serial, int64(h.Unspent), int64(h.Spent), int64(h.CallsUnspent), int64(h.CallsSpent), h.Expires}
 }
 
-// purseRow is an account or a session. Balance is what nobody holds; it is never negative.
-type purseRow struct {
-	change
-	id        string
-	account   string // itself, for an account
-	state     ledger.State
-	limit     toolyard.Money // of a session
-	balance   toolyard.Money // neither spent nor held
-	held      toolyard.Money // the sum of what its holds have left and have spent
-	spent     toolyard.Money // by holds that have ended
-	calls     int            // by holds that have ended
-	heldCalls int            // the sum of the calls that its holds have left and have spent
-	maxCalls  int            // zero for any number
-	expires   time.Time      // zero for never
+func scanRun(s scanner) (ledger.RunKey, *ledger.RunRow, error) {
+	r, digest := &ledger.RunRow{}, []byte(nil)
+	err := s.Scan(&r.Key.Scope, &r.Key.Key, &digest, &r.Call, &r.State, &r.Until, (*[]byte)(&r.Outcome))
+	if err == nil && copy(r.Digest[:], digest) != sha256.Size {
+		err = fmt.Errorf("the digest of run %q is truncated", r.Key.Key)
+	}
+	r.Until = r.Until.UTC()
+	return r.Key, r, err
 }
 
-// holdRow is money of a purse that is held for calls: those of a replica, or a single one.
-type holdRow struct {
-	change
-	id         string
-	purse      string
-	replica    string
-	serial     int64 // of the last ask that topped it up
-	left       toolyard.Money
-	spent      toolyard.Money
-	callsLeft  int
-	callsSpent int
-	expires    time.Time
+func runValues(key ledger.RunKey, r *ledger.RunRow) []any {
+	return []any{key.Scope, key.Key, r.Digest[:], r.Call, string(r.State), r.Until, []byte(r.Outcome)}
 }
 
-// runState is how far a call with an idempotency key is.
-type runState string
-
-const (
-	running runState = "running"
-	done    runState = "done"
-	unknown runState = "unknown"
-)
-
-// runRow is a call with an idempotency key.
-type runRow struct {
-	change
-	id      RunID
-	digest  [sha256.Size]byte
-	call    string
-	state   runState
-	until   time.Time // when a running one must have ended; when one that ended is forgotten
-	outcome json.RawMessage
+func transferValues(t *ledger.Transfer) []any {
+	return []any{t.ID, t.From, t.To, int64(t.Amount), t.Kind, t.Balance, t.At}
 }
 
-// transfer moves money from one place to another: purse/x, hold/x, sales/x, world. Charges
-// are written as one transfer for all calls of an exchange that the same hold pays to the same
-// seller; what each of them cost is on the record of calls, which is written with it.
-type transfer struct {
-	id       string // unique; of a charge, the call
-	from, to string
-	amount   toolyard.Money
-	kind     string // fund, open, lease, charge, release, close
-	purse    string // for a charge: who pays in the end
-	at       time.Time
+func callValues(c *CallRow) []any {
+	return []any{
+		clean(c.ID), c.At, int64(c.Elapsed), clean(c.Gate), clean(string(c.Mode)), clean(c.Caller), clean(c.Account),
+		clean(c.Session), clean(c.Server), clean(c.Tool), int64(c.Generation), clean(string(c.Code)), int64(c.Price), //nolint:gosec // converted back when read
+		int64(c.ArgsSize), int64(c.ResultSize), optional(c.Args), optional(c.Parent), optional(c.Message), optional(formatMarks(c.Marks)),
+	}
+}
+
+// optional returns a text, or nil if it is empty.
+func optional[T ~string | ~[]byte](text T) any {
+	if len(text) == 0 {
+		return nil
+	}
+	return clean(string(text))
+}
+
+// clean replaces what a database rejects, so that one malformed call does not keep the rest of
+// its batch from being recorded.
+func clean(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// checkRefs rejects names that a database would alter or refuse.
+func checkRefs(r *ledger.Refs) error {
+	names := slices.Concat(r.Limits, r.Balances, r.Holds)
+	for _, c := range r.Calls {
+		names = append(names, c.ID)
+	}
+	for _, key := range r.Runs {
+		names = append(names, key.Scope, key.Key)
+	}
+	for _, name := range names {
+		if !utf8.ValidString(name) || strings.IndexByte(name, 0) >= 0 {
+			return fmt.Errorf("store: the name %q must be valid UTF-8 without NUL bytes", name)
+		}
+	}
+	return nil
 }

@@ -31,5 +31,5 @@ func (s *Store) Sessions(ctx context.Context, q SessionQuery) ([]*ledger.Balance
 	f.equal("state", q.State)
 	f.behind("expires", q.Before.Expires, q.Before.ID)
 	page := "SELECT id FROM purses" + f.String() + " ORDER BY expires DESC, id DESC LIMIT " + f.arg(q.Limit)
-	return s.queryPurses(ctx, s.asked, "p.id IN ("+page+")", "p.expires DESC, p.id DESC", f.args...)
+	return s.queryBalances(ctx, s.reports, "p.id IN ("+page+")", "p.expires DESC, p.id DESC", f.args...)
 }

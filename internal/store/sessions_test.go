@@ -41,9 +41,11 @@ func TestSessions(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		exchange(t, s, refs{purses: []string{"s01"}}, func(r *rows) { // what is held is shown
-			b := &books{rows: r}
-			b.lease(b.purses["s01"], nil, FundAsk{Hold: "h", Serial: 1, Least: toolyard.USD / 4, TTL: time.Hour})
+		exchange(t, s, ledger.Refs{Balances: []string{"s01"}}, func(r *ledger.Rows) { // what is held is shown
+			p := r.Balances["s01"]
+			p.Available, p.Held = p.Available-toolyard.USD/4, p.Held+toolyard.USD/4
+			p.Mark()
+			r.Holds["h"] = &ledger.HoldRow{Change: ledger.Created, ID: "h", Balance: p.ID, Serial: 1, Unspent: toolyard.USD / 4, Expires: r.Now.Add(time.Hour)}
 		})
 		all[n-2].Held = toolyard.USD / 4
 		checkSessions(t, s, all)

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
@@ -27,12 +28,12 @@ type lite struct {
 
 // What is read. A list of names is a JSON array.
 var (
-	liteMakePaces   = `INSERT INTO paces (key) SELECT value FROM json_each(?) WHERE true ON CONFLICT DO NOTHING`
-	liteReadPaces   = liteRead(&paceTable)
-	liteReadPurses  = liteRead(&purseTable)
-	liteReadHolds   = liteRead(&holdTable) + ` OR id IN (SELECT id FROM holds WHERE purse IN (SELECT value FROM json_each(?)) AND expires <= ?)`
-	liteReadRuns    = `SELECT ` + runTable.list() + ` FROM runs WHERE (scope, key) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))`
-	liteReadCharged = `SELECT id FROM transfers WHERE id IN (SELECT json_extract(value, '$[0]') FROM json_each($1)) UNION ALL
+	liteCreateLimits = `INSERT INTO paces (key) SELECT value FROM json_each(?) WHERE true ON CONFLICT DO NOTHING`
+	liteReadLimits   = liteRead(&limitTable)
+	liteReadBalances = liteRead(&balanceTable)
+	liteReadHolds    = liteRead(&holdTable) + ` OR id IN (SELECT id FROM holds WHERE purse IN (SELECT value FROM json_each(?)) AND expires <= ?)`
+	liteReadRuns     = `SELECT ` + runTable.list() + ` FROM runs WHERE (scope, key) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))`
+	liteReadCharged  = `SELECT id FROM transfers WHERE id IN (SELECT json_extract(value, '$[0]') FROM json_each($1)) UNION ALL
 		SELECT id FROM calls WHERE (at, id) IN (SELECT json_extract(value, '$[1]'), json_extract(value, '$[0]') FROM json_each($1)) AND price > 0`
 )
 
@@ -42,7 +43,7 @@ func liteRead(t *table) string {
 }
 
 // liteWrites are all statements that write.
-var liteWrites = writeTexts(liteWrite)
+var liteWrites = writeStatements(liteWrite)
 
 // liteWrite is the statement that does something with one row.
 func liteWrite(t *table, a action) string {
@@ -77,7 +78,7 @@ func openSQLite(ctx context.Context, path string) (*Store, error) {
 		return nil, errors.Join(liteError(err), db.Close())
 	}
 	if path == "" {
-		return &Store{engine: l, db: db, asked: db, kind: "memory", close: db.Close}, nil
+		return &Store{engine: l, db: db, reports: db, kind: "memory", close: db.Close}, nil
 	}
 	// Questions to the record have connections of their own, so that no call waits for them.
 	others, err := sql.Open("sqlite", address)
@@ -85,7 +86,7 @@ func openSQLite(ctx context.Context, path string) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("store: %w", err), db.Close())
 	}
 	others.SetMaxOpenConns(4)
-	return &Store{engine: l, db: others, asked: others, kind: "sqlite", close: func() error { return errors.Join(others.Close(), db.Close()) }}, nil
+	return &Store{engine: l, db: others, reports: others, kind: "sqlite", close: func() error { return errors.Join(others.Close(), db.Close()) }}, nil
 }
 
 // liteAddress is what the driver calls a file. A file that is not there is made, for nobody
@@ -119,7 +120,7 @@ func liteAddress(path string) (string, error) {
 
 // prepare prepares everything that an exchange says.
 func (l *lite) prepare(ctx context.Context) error {
-	texts := []string{liteMakePaces, liteReadPaces, liteReadPurses, liteReadHolds, liteReadRuns, liteReadCharged, liteReadKnown, liteAddHours, liteAddMinutes}
+	texts := []string{liteCreateLimits, liteReadLimits, liteReadBalances, liteReadHolds, liteReadRuns, liteReadCharged, liteReadKnown, liteAddHours, liteAddMinutes}
 	texts = slices.AppendSeq(texts, maps.Values(liteWrites))
 	for _, text := range texts {
 		statement, err := l.db.PrepareContext(ctx, text)
@@ -133,9 +134,9 @@ func (l *lite) prepare(ctx context.Context) error {
 
 // exchange waits for its turn as long as the context lives. A transaction that has begun is
 // brought to its end, which takes milliseconds.
-func (l *lite) exchange(ctx context.Context, names refs, change func(*rows) error) error {
-	names.sorted()
-	if err := names.check(); err != nil {
+func (l *lite) exchange(ctx context.Context, refs ledger.Refs, change func(*ledger.Rows) error) error {
+	refs.Sort()
+	if err := checkRefs(&refs); err != nil {
 		return err
 	}
 	conn, err := l.db.Conn(ctx)
@@ -150,14 +151,14 @@ func (l *lite) exchange(ctx context.Context, names refs, change func(*rows) erro
 	}
 	defer tx.Rollback() //nolint:errcheck // it is over if it was committed
 	t := &liteTx{ctx: ctx, tx: tx, prepared: l.prepared}
-	r, err := t.read(names)
+	r, err := t.read(refs)
 	if err != nil {
 		return liteError(err)
 	}
 	if err := change(r); err != nil {
 		return err
 	}
-	w := r.writes()
+	w := writesOf(r)
 	if w.empty() {
 		return nil
 	}
@@ -175,48 +176,48 @@ type liteTx struct {
 }
 
 // read reads what is named. Nobody else writes until the transaction ends.
-func (t *liteTx) read(names refs) (*rows, error) {
-	r := newRows()
-	r.now = liteNow()
+func (t *liteTx) read(refs ledger.Refs) (*ledger.Rows, error) {
+	r := ledger.NewRows()
+	r.Now = liteNow()
 	err := errors.Join(
-		t.makePaces(names.paces),
-		liteCollect(t, liteReadPaces, r.paces, scanPace, names.paces),
-		liteCollect(t, liteReadPurses, r.purses, scanPurse, names.purses),
-		t.readCharged(r, names.calls),
-		t.readHolds(r, names),
-		t.readRuns(r, names.runs),
+		t.createLimits(refs.Limits),
+		liteCollect(t, liteReadLimits, r.Limits, scanLimit, refs.Limits),
+		liteCollect(t, liteReadBalances, r.Balances, scanBalance, refs.Balances),
+		t.readCharged(r, refs.Calls),
+		t.readHolds(r, refs),
+		t.readRuns(r, refs.Runs),
 	)
 	return r, err
 }
 
-func (t *liteTx) makePaces(names []string) error {
+func (t *liteTx) createLimits(names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	_, err := t.tx.StmtContext(t.ctx, t.prepared[liteMakePaces]).ExecContext(t.ctx, array(names))
+	_, err := t.tx.StmtContext(t.ctx, t.prepared[liteCreateLimits]).ExecContext(t.ctx, array(names))
 	return err
 }
 
-func (t *liteTx) readHolds(r *rows, names refs) error {
-	if len(names.holds)+len(names.purses) == 0 {
+func (t *liteTx) readHolds(r *ledger.Rows, refs ledger.Refs) error {
+	if len(refs.Holds)+len(refs.Balances) == 0 {
 		return nil
 	}
-	return liteQuery(t, liteReadHolds, r.holds, scanHold, array(names.holds), array(names.purses), r.now)
+	return liteQuery(t, liteReadHolds, r.Holds, scanHold, array(refs.Holds), array(refs.Balances), r.Now)
 }
 
 // readCharged looks for calls by their time, which is how the record is ordered.
-func (t *liteTx) readCharged(r *rows, names []callRef) error {
+func (t *liteTx) readCharged(r *ledger.Rows, names []ledger.CallRef) error {
 	if len(names) == 0 {
 		return nil
 	}
 	pairs := make([][2]any, len(names))
 	for i, c := range names {
-		pairs[i] = [2]any{c.id, c.at.UnixMicro()}
+		pairs[i] = [2]any{c.ID, c.At.UnixMicro()}
 	}
-	return liteQuery(t, liteReadCharged, r.charged, scanName, array(pairs))
+	return liteQuery(t, liteReadCharged, r.Charged, scanName, array(pairs))
 }
 
-func (t *liteTx) readRuns(r *rows, names []RunID) error {
+func (t *liteTx) readRuns(r *ledger.Rows, names []ledger.RunKey) error {
 	if len(names) == 0 {
 		return nil
 	}
@@ -224,7 +225,7 @@ func (t *liteTx) readRuns(r *rows, names []RunID) error {
 	for i, id := range names {
 		pairs[i] = [2]string{id.Scope, id.Key}
 	}
-	return liteQuery(t, liteReadRuns, r.runs, scanRun, array(pairs))
+	return liteQuery(t, liteReadRuns, r.Runs, scanRun, array(pairs))
 }
 
 func liteCollect[R any](t *liteTx, text string, into map[string]R, scan func(scanner) (string, R, error), names []string) error {
@@ -302,7 +303,7 @@ func liteError(err error) error {
 	case err == nil || errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, context.DeadlineExceeded) || liteUnable(err):
-		return fmt.Errorf("store: %w: %w", ErrAway, err)
+		return fmt.Errorf("store: %w: %w", ErrUnavailable, err)
 	}
 	return fmt.Errorf("store: %w", err)
 }
@@ -322,7 +323,7 @@ func liteUnable(err error) bool {
 
 func (*lite) clock(context.Context) (time.Time, error) { return liteNow(), nil }
 
-func (l *lite) stale(ctx context.Context, limit int) ([]refs, error) {
+func (l *lite) stale(ctx context.Context, limit int) ([]ledger.Refs, error) {
 	names, err := staleRefs(ctx, l.db, liteNow(), limit)
 	return names, liteError(err)
 }

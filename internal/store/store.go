@@ -9,12 +9,12 @@ import (
 
 // Store is an open database.
 type Store struct {
-	engine engine
-	db     *sql.DB // for what is not asked on the way of every call; it takes $1 in both dialects
-	asked  *sql.DB // the same, for long questions: however many there are, connections are left
-	kind   string
-	close  func() error
-	stuck  stuck
+	engine  engine
+	db      *sql.DB // for everything outside the call path; accepts $1 in both dialects
+	reports *sql.DB // the same for slow queries; it cannot use up the connections
+	kind    string
+	close   func() error
+	stuck   stuckRows
 }
 
 // Open opens the store at an address: postgres://user@host/database, sqlite:path, or memory,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
 // Calls are added up when they are written, because there are too many of them to add up when
@@ -123,13 +124,13 @@ var (
 
 // tally looks what calls that are about to be written will add to the sums.
 func (t *liteTx) tally(calls []*CallRow) (*tallies, error) {
-	known := make(map[callRef]*CallRow)
+	known := make(map[ledger.CallRef]*CallRow)
 	if err := liteQuery(t, liteReadKnown, known, scanKnown, array(pairsOf(calls))); err != nil {
 		return nil, err
 	}
 	sums := &tallies{map[hourKey]tally{}, map[time.Time]tally{}}
 	for _, c := range calls {
-		old := known[callRef{clean(c.ID), c.At.UTC().Truncate(time.Microsecond)}]
+		old := known[ledger.CallRef{ID: clean(c.ID), At: c.At.UTC().Truncate(time.Microsecond)}]
 		switch {
 		case old == nil:
 			sums.add(c, 1)
@@ -149,11 +150,11 @@ func pairsOf(calls []*CallRow) [][2]any {
 	return pairs
 }
 
-func scanKnown(s scanner) (callRef, *CallRow, error) {
+func scanKnown(s scanner) (ledger.CallRef, *CallRow, error) {
 	c := &CallRow{}
 	err := s.Scan(&c.ID, &c.At, &c.Account, &c.Server, &c.Tool, &c.Code, &c.Price)
 	c.At = c.At.UTC()
-	return callRef{c.ID, c.At}, c, err
+	return ledger.CallRef{ID: c.ID, At: c.At}, c, err
 }
 
 // addSums adds to the sums.

@@ -7,19 +7,21 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// stuckTime is how long a row is left alone that could not be ended.
+// stuckTime is the pause before a row that could not be expired is tried again.
 const stuckTime = time.Minute
 
-// stuck are expired rows that cannot be ended, and when they are tried again.
-type stuck struct {
+// stuckRows are expired rows that could not be processed, and when to try them again.
+type stuckRows struct {
 	mu    sync.Mutex
 	until map[string]time.Time
 }
 
-// now are the rows that are left alone now.
-func (s *stuck) now() map[string]bool {
+// current returns the rows to skip now.
+func (s *stuckRows) current() map[string]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rows := make(map[string]bool, len(s.until))
@@ -32,7 +34,7 @@ func (s *stuck) now() map[string]bool {
 	return rows
 }
 
-func (s *stuck) add(row string) {
+func (s *stuckRows) add(row string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.until == nil {
@@ -41,45 +43,66 @@ func (s *stuck) add(row string) {
 	s.until[row] = time.Now().Add(stuckTime)
 }
 
-// Sweep ends what has expired, about limit rows of each kind, and reports whether there may be
-// more. A row that cannot be ended does not keep others from being ended: the error names it,
-// and it is tried again after a while.
+// Sweep expires about limit rows of each kind, and reports whether there may be more. A row that
+// cannot be processed does not block the others: the error names it, and it is tried again after
+// a while.
 func (s *Store) Sweep(ctx context.Context, limit int) (more bool, err error) {
-	skip := s.stuck.now()
+	skip := s.stuck.current()
 	list, err := s.engine.stale(ctx, limit+len(skip))
 	if err != nil {
 		return false, err
 	}
-	list = slices.DeleteFunc(list, func(r refs) bool { return skip[r.subject()] })
+	list = slices.DeleteFunc(list, func(r ledger.Refs) bool { return skip[subject(&r)] })
 	if len(list) == 0 {
 		return false, nil
 	}
-	if err = s.expire(ctx, merge(list)); err != nil && !errors.Is(err, ErrAway) && ctx.Err() == nil {
+	if err = s.expire(ctx, mergeRefs(list)); err != nil && !errors.Is(err, ErrUnavailable) && ctx.Err() == nil {
 		err = s.expireEach(ctx, list)
 	}
 	return len(list) >= limit, err
 }
 
-// expireEach ends rows one by one.
-func (s *Store) expireEach(ctx context.Context, list []refs) error {
+// expireEach expires rows one by one.
+func (s *Store) expireEach(ctx context.Context, list []ledger.Refs) error {
 	var failed []error
 	for _, r := range list {
-		subject := r.subject() // before the names are sorted
+		name := subject(&r) // before the names are sorted
 		err := s.expire(ctx, r)
-		if errors.Is(err, ErrAway) || ctx.Err() != nil {
+		if errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
 			return err
 		}
 		if err != nil {
-			s.stuck.add(subject)
-			failed = append(failed, fmt.Errorf("%s: %w", subject, err))
+			s.stuck.add(name)
+			failed = append(failed, fmt.Errorf("%s: %w", name, err))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-func (s *Store) expire(ctx context.Context, r refs) error {
-	return s.engine.exchange(ctx, r, func(r *rows) error {
-		(&books{rows: r}).expire()
+func (s *Store) expire(ctx context.Context, refs ledger.Refs) error {
+	return s.engine.exchange(ctx, refs, func(rows *ledger.Rows) error {
+		ledger.Expire(rows)
 		return nil
 	})
+}
+
+func mergeRefs(list []ledger.Refs) (all ledger.Refs) {
+	for _, r := range list {
+		all.Balances, all.Holds, all.Runs = append(all.Balances, r.Balances...), append(all.Holds, r.Holds...), append(all.Runs, r.Runs...)
+	}
+	all.Sort()
+	return all
+}
+
+// subject names the expired row that an entry is about.
+func subject(r *ledger.Refs) string {
+	switch {
+	case len(r.Holds) > 0:
+		return "hold " + r.Holds[0]
+	case len(r.Balances) > 0:
+		return "session " + r.Balances[0]
+	case len(r.Runs) > 0:
+		return "key " + r.Runs[0].Scope + " " + r.Runs[0].Key
+	}
+	return ""
 }

@@ -16,24 +16,24 @@ func TestTheFundsOfAnAccountAreBounded(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		wantCode(t, s.Fund(ctx, "acme", math.MaxInt64, "too much"), toolyard.Invalid)
-		if err := s.Fund(ctx, "acme", maxFunds, "all"); err != nil {
+		if err := s.Fund(ctx, "acme", ledger.MaxFunds, "all"); err != nil {
 			t.Fatal(err)
 		}
 		wantCode(t, s.Fund(ctx, "acme", 1, "more"), toolyard.Invalid)
-		if _, err := s.OpenSession(ctx, ledger.Session{ID: "s", Account: "acme", Limit: maxFunds, TTL: time.Hour}); err != nil {
+		if _, err := s.OpenSession(ctx, ledger.Session{ID: "s", Account: "acme", Limit: ledger.MaxFunds, TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		wantCode(t, s.Fund(ctx, "acme", 1, "beside the session"), toolyard.Invalid)
-		if err := s.Fund(ctx, "acme", maxFunds, "all"); err != nil { // funded already
+		if err := s.Fund(ctx, "acme", ledger.MaxFunds, "all"); err != nil { // funded already
 			t.Error(err)
 		}
 		if p, err := s.CloseSession(ctx, "s"); err != nil || p.Remaining != 0 {
 			t.Errorf("%+v %v", p, err)
 		}
-		if p, err := s.Balance(ctx, "acme"); err != nil || p.Remaining != maxFunds {
+		if p, err := s.Balance(ctx, "acme"); err != nil || p.Remaining != ledger.MaxFunds {
 			t.Errorf("%+v %v", p, err)
 		}
-		if err := s.Fund(ctx, "acme", -maxFunds, "out"); err != nil {
+		if err := s.Fund(ctx, "acme", -ledger.MaxFunds, "out"); err != nil {
 			t.Error(err)
 		}
 		if err := s.Audit(ctx); err != nil {
@@ -47,20 +47,20 @@ func TestTheFundsOfAnAccountAreBounded(t *testing.T) {
 func TestOneBadRowDoesNotStopTheSweep(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		past := time.Now().Add(-time.Hour).UTC().Truncate(time.Microsecond)
-		exchange(t, s, refs{}, func(r *rows) {
-			for _, p := range []purseRow{
-				{id: "acme", account: "acme", state: ledger.StateOpen},
-				{id: "worse", account: "worse", state: ledger.StateOpen},
-				{id: "rich", account: "rich", state: ledger.StateOpen, balance: math.MaxInt64 - 1},
-				{id: "a-full", account: "rich", state: ledger.StateOpen, balance: 5, expires: past}, // of which 1 fits
-				{id: "b-bad", account: "worse", state: ledger.StateOpen, spent: math.MaxInt64, held: 5, expires: past},
-				{id: "c-good", account: "acme", state: ledger.StateOpen, balance: 7, expires: past},
+		exchange(t, s, ledger.Refs{}, func(r *ledger.Rows) {
+			for _, p := range []ledger.BalanceRow{
+				{ID: "acme", Account: "acme", State: ledger.StateOpen},
+				{ID: "worse", Account: "worse", State: ledger.StateOpen},
+				{ID: "rich", Account: "rich", State: ledger.StateOpen, Available: math.MaxInt64 - 1},
+				{ID: "a-full", Account: "rich", State: ledger.StateOpen, Available: 5, Expires: past}, // of which 1 fits
+				{ID: "b-bad", Account: "worse", State: ledger.StateOpen, Spent: math.MaxInt64, Held: 5, Expires: past},
+				{ID: "c-good", Account: "acme", State: ledger.StateOpen, Available: 7, Expires: past},
 			} {
-				p.change = created
-				r.purses[p.id] = &p
+				p.Change = ledger.Created
+				r.Balances[p.ID] = &p
 			}
 			// What it has spent cannot be added to what its session has spent.
-			r.holds["bad"] = &holdRow{change: created, id: "bad", purse: "b-bad", spent: 5, expires: past}
+			r.Holds["bad"] = &ledger.HoldRow{Change: ledger.Created, ID: "bad", Balance: "b-bad", Spent: 5, Expires: past}
 		})
 		_, err := s.Sweep(t.Context(), 100)
 		if err == nil || !strings.Contains(err.Error(), "hold bad") || strings.Contains(err.Error(), "c-good") || strings.Contains(err.Error(), "a-full") {

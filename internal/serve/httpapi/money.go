@@ -39,7 +39,7 @@ func (a *v1) getAccounts(r *request) (*reply, error) {
 	if before.ID != "" && !before.At.Equal(timeless) {
 		p.fail(errNoPlace)
 	}
-	q := store.AccountQuery{Begins: p.values["q"], After: before.ID, Limit: p.number("limit", defaultLimit, 1, store.MaxCalls)}
+	q := store.AccountQuery{Prefix: p.values["q"], After: before.ID, Limit: p.number("limit", defaultLimit, 1, store.MaxCalls)}
 	switch {
 	case p.err != nil:
 		return nil, p.err

@@ -40,7 +40,7 @@ func problemOf(err error) *toolyard.Error {
 		return e
 	}
 	switch {
-	case errors.Is(err, store.ErrAway):
+	case errors.Is(err, store.ErrUnavailable):
 		return &toolyard.Error{Code: toolyard.Unavailable, Message: "The store cannot be reached now.", RetryAfter: time.Second, Err: err}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &toolyard.Error{Code: toolyard.Timeout, Message: "This took too long and was stopped.", Err: err}

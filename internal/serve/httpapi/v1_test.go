@@ -59,7 +59,7 @@ func (l *fakeLedger) Balance(_ context.Context, id string) (*ledger.Balance, err
 	defer l.mu.Unlock()
 	l.asked++
 	if l.away {
-		return nil, fmt.Errorf("purse: %w", store.ErrAway)
+		return nil, fmt.Errorf("purse: %w", store.ErrUnavailable)
 	}
 	p, ok := l.purses[id]
 	if !ok {

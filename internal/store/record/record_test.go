@@ -58,7 +58,7 @@ func (b *books) AppendCalls(_ context.Context, rows []*store.CallRow) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.away {
-		return fmt.Errorf("append: %w", store.ErrAway)
+		return fmt.Errorf("append: %w", store.ErrUnavailable)
 	}
 	for _, r := range rows {
 		if b.refuses != nil && b.refuses(r) {

@@ -159,7 +159,7 @@ func (w *Writer) write(ctx context.Context, rows []*store.CallRow) (done int, er
 	switch {
 	case err == nil:
 		return len(rows), nil
-	case ended || errors.Is(err, store.ErrAway):
+	case ended || errors.Is(err, store.ErrUnavailable):
 		return 0, err
 	case len(rows) == 1:
 		w.refused = err

@@ -1,4 +1,4 @@
-package store
+package ledger
 
 import (
 	"encoding/json"
@@ -22,9 +22,9 @@ type leased struct {
 	until   time.Time // when the replica may not use it any more
 }
 
-// paceMachine drives one limit at random: replicas ask, use, give back, and fall silent, while
+// limitMachine drives one limit at random: replicas ask, use, give back, and fall silent, while
 // the clock of the store goes as it likes.
-type paceMachine struct {
+type limitMachine struct {
 	limit    toolyard.Limit
 	raw      json.RawMessage
 	now      time.Time     // of the world
@@ -39,8 +39,8 @@ type paceMachine struct {
 	begun    time.Time            // when a call began last
 }
 
-func newPaceMachine(t *rapid.T) *paceMachine {
-	m := &paceMachine{
+func newLimitMachine(t *rapid.T) *limitMachine {
+	m := &limitMachine{
 		now: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC), next: map[string]time.Time{}, jumps: rapid.Bool().Draw(t, "jumps"),
 		limit: toolyard.Limit{
 			PerMinute:   rapid.SampledFrom([]int{0, 1, 3, 60}).Draw(t, "per minute"),
@@ -54,14 +54,14 @@ func newPaceMachine(t *rapid.T) *paceMachine {
 	return m
 }
 
-func (m *paceMachine) join() {
+func (m *limitMachine) join() {
 	m.names++
 	m.replicas = append(m.replicas, fmt.Sprint("r", m.names))
 }
 
 // clock is the time by which leases are judged: that of the world, or that of the store if
 // its clock jumps ahead, which the store cannot tell from time that passed.
-func (m *paceMachine) clock() time.Time {
+func (m *limitMachine) clock() time.Time {
 	if !m.jumps {
 		return m.now
 	}
@@ -69,49 +69,49 @@ func (m *paceMachine) clock() time.Time {
 	return p.Last
 }
 
-func (m *paceMachine) read() *pace {
-	p, err := readPace(m.raw, m.limit, m.now.Add(m.offset))
+func (m *limitMachine) read() *limitState {
+	p, err := decodeLimit(m.raw, m.limit, m.now.Add(m.offset))
 	if err != nil {
 		panic(err)
 	}
 	return p
 }
 
-func (m *paceMachine) with(do func(*pace)) {
+func (m *limitMachine) with(do func(*limitState)) {
 	p := m.read()
 	do(p)
 	m.raw = p.encode()
 }
 
-func (m *paceMachine) replica(t *rapid.T) string {
+func (m *limitMachine) replica(t *rapid.T) string {
 	return rapid.SampledFrom(m.replicas).Draw(t, "replica")
 }
 
 const slotHold = 10 * time.Second
 
-func (m *paceMachine) ask(t *rapid.T) {
+func (m *limitMachine) ask(t *rapid.T) {
 	r := m.replica(t)
-	a := PaceAsk{Key: "k", Limit: m.limit, Permits: rapid.IntRange(0, 5).Draw(t, "permits"), Slots: rapid.IntRange(0, 3).Draw(t, "slots"), Hold: slotHold}
+	a := LimitRequest{Key: "k", Limit: m.limit, Permits: rapid.IntRange(0, 5).Draw(t, "permits"), Concurrency: rapid.IntRange(0, 3).Draw(t, "slots"), Hold: slotHold}
 	a.Turn = m.limit.Cooldown > 0 && !slices.ContainsFunc(m.turns, func(l leased) bool { return l.replica == r && l.until.After(m.clock()) })
 	now := m.clock()
-	var g PaceGrant
-	m.with(func(p *pace) { g = p.lease(r, a) })
-	if g.Permits > a.Permits || g.Slots > a.Slots || (g.Turn && !a.Turn) {
+	var g LimitGrant
+	m.with(func(p *limitState) { g = p.lease(r, a) })
+	if g.Permits > a.Permits || g.Concurrency > a.Concurrency || (g.Turn && !a.Turn) {
 		t.Fatalf("asked for %+v, and got %+v", a, g)
 	}
 	if m.limit.PerMinute > 0 && g.Permits > 0 {
-		m.permits = append(m.permits, leased{r, g.Permits, g.Slot, now, now.Add(PermitTTL)})
+		m.permits = append(m.permits, leased{r, g.Permits, g.Epoch, now, now.Add(PermitTTL)})
 	}
-	if m.limit.Concurrency > 0 && g.Slots > 0 {
-		m.slots = append(m.slots, leased{replica: r, n: g.Slots, at: now, until: now.Add(slotHold), slot: g.Slot})
+	if m.limit.Concurrency > 0 && g.Concurrency > 0 {
+		m.slots = append(m.slots, leased{replica: r, n: g.Concurrency, at: now, until: now.Add(slotHold), slot: g.Epoch})
 	}
 	if m.limit.Cooldown > 0 && g.Turn {
-		m.turns = append(m.turns, leased{replica: r, n: 1, slot: g.Slot, at: now, until: now.Add(TurnTTL)})
+		m.turns = append(m.turns, leased{replica: r, n: 1, slot: g.Epoch, at: now, until: now.Add(TurnTTL)})
 	}
 }
 
 // pick takes something that a replica has out of a list, and is its place in it.
-func (m *paceMachine) pick(t *rapid.T, list []leased, label string) int {
+func (m *limitMachine) pick(t *rapid.T, list []leased, label string) int {
 	var own []int
 	for i, l := range list {
 		if l.n > 0 && l.until.After(m.clock()) && slices.Contains(m.replicas, l.replica) {
@@ -125,26 +125,30 @@ func (m *paceMachine) pick(t *rapid.T, list []leased, label string) int {
 }
 
 // unused gives back permits that were not used.
-func (m *paceMachine) unused(t *rapid.T) {
+func (m *limitMachine) unused(t *rapid.T) {
 	if i := m.pick(t, m.permits, "lease"); i >= 0 {
 		l := &m.permits[i]
 		n := rapid.IntRange(1, l.n).Draw(t, "n")
 		l.n -= n
-		m.with(func(p *pace) { p.giveBack(l.replica, PaceReturn{Key: "k", Limit: m.limit, Permits: n, Slot: l.slot}) })
+		m.with(func(p *limitState) {
+			p.giveBack(l.replica, LimitReturn{Key: "k", Limit: m.limit, Permits: n, Epoch: l.slot})
+		})
 	}
 }
 
 // ended gives back slots of calls that have ended.
-func (m *paceMachine) ended(t *rapid.T) {
+func (m *limitMachine) ended(t *rapid.T) {
 	if i := m.pick(t, m.slots, "lease"); i >= 0 {
 		l := &m.slots[i]
 		l.n--
-		m.with(func(p *pace) { p.giveBack(l.replica, PaceReturn{Key: "k", Limit: m.limit, Slots: 1, Slot: l.slot}) })
+		m.with(func(p *limitState) {
+			p.giveBack(l.replica, LimitReturn{Key: "k", Limit: m.limit, Concurrency: 1, Epoch: l.slot})
+		})
 	}
 }
 
 // begin begins a call, and gives the turn back or keeps it.
-func (m *paceMachine) begin(t *rapid.T) {
+func (m *limitMachine) begin(t *rapid.T) {
 	i := m.pick(t, m.turns, "lease")
 	if i < 0 || m.clock().Before(m.next[m.turns[i].replica]) {
 		return
@@ -156,32 +160,34 @@ func (m *paceMachine) begin(t *rapid.T) {
 	m.begun, m.next[l.replica] = now, now.Add(m.limit.Cooldown)
 	if rapid.Bool().Draw(t, "give back") {
 		l.n = 0
-		m.with(func(p *pace) { p.giveBack(l.replica, PaceReturn{Key: "k", Limit: m.limit, Turn: true, Slot: l.slot}) })
+		m.with(func(p *limitState) {
+			p.giveBack(l.replica, LimitReturn{Key: "k", Limit: m.limit, Turn: true, Epoch: l.slot})
+		})
 	}
 }
 
 // silence is a replica that is not heard of again. It may still use what it has.
-func (m *paceMachine) silence(t *rapid.T) {
+func (m *limitMachine) silence(t *rapid.T) {
 	i := rapid.IntRange(0, len(m.replicas)-1).Draw(t, "silent")
 	m.replicas = slices.Delete(m.replicas, i, i+1)
 	m.join()
 }
 
-func (m *paceMachine) pass(t *rapid.T) {
+func (m *limitMachine) pass(t *rapid.T) {
 	m.now = m.now.Add(time.Duration(rapid.OneOf(rapid.IntRange(1, 1500), rapid.IntRange(1, 70_000)).Draw(t, "ms")) * time.Millisecond)
 }
 
-func (m *paceMachine) step(t *rapid.T) {
+func (m *limitMachine) step(t *rapid.T) {
 	by := time.Duration(rapid.IntRange(-3600, 0).Draw(t, "s")) * time.Second
 	if m.jumps && rapid.Bool().Draw(t, "forward") {
 		by = -by
 	}
-	m.with(func(*pace) {}) // it has seen the time before
+	m.with(func(*limitState) {}) // it has seen the time before
 	m.offset += by
 }
 
 // invariant is what is true after every step, whoever uses what it has whenever it may.
-func (m *paceMachine) invariant(t *rapid.T) {
+func (m *limitMachine) invariant(t *rapid.T) {
 	now := m.clock()
 	m.permits = slices.DeleteFunc(m.permits, func(l leased) bool { return now.Sub(l.at) >= time.Minute+PermitTTL })
 	m.slots = slices.DeleteFunc(m.slots, func(l leased) bool { return !l.until.After(now) })
@@ -212,7 +218,7 @@ func total(list []leased) (n int) {
 func TestLimitsAreNeverPassed(t *testing.T) {
 	for range 5 {
 		rapid.Check(t, func(t *rapid.T) {
-			m := newPaceMachine(t)
+			m := newLimitMachine(t)
 			t.Repeat(map[string]func(*rapid.T){
 				"ask": m.ask, "ask 2": m.ask, "ask 3": m.ask, "unused": m.unused, "ended": m.ended, "begin": m.begin, "begin 2": m.begin,
 				"silence": m.silence, "pass": m.pass, "pass 2": m.pass, "step": m.step, "": m.invariant,
@@ -233,7 +239,7 @@ type waiter struct {
 // when others fall silent with what they have.
 func TestNobodyStarves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := newPaceMachine(t)
+		m := newLimitMachine(t)
 		m.jumps = false
 		m.limit.PerMinute = rapid.SampledFrom([]int{0, 3, 60}).Draw(t, "of a minute")
 		if !m.limit.Limited() {
@@ -250,7 +256,7 @@ func TestNobodyStarves(t *testing.T) {
 		longest := longestWait(m.limit, len(all))
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		for end := m.now.Add(2 * longest); m.now.Before(end); m.now = m.now.Add(300 * time.Millisecond) {
-			m.with(func(p *pace) {
+			m.with(func(p *limitState) {
 				for _, w := range all {
 					w.ask(p, m.limit, 1+random.IntN(20))
 				}
@@ -275,17 +281,17 @@ func longestWait(l toolyard.Limit, n int) time.Duration {
 }
 
 // ask asks for what the replica wants, after it has given back what it got before.
-func (w *waiter) ask(p *pace, l toolyard.Limit, wanted int) {
+func (w *waiter) ask(p *limitState, l toolyard.Limit, wanted int) {
 	if w.slots > 0 {
-		p.giveBack(w.name, PaceReturn{Key: "k", Limit: l, Slots: w.slots, Slot: w.slot})
+		p.giveBack(w.name, LimitReturn{Key: "k", Limit: l, Concurrency: w.slots, Epoch: w.slot})
 	}
-	g := p.lease(w.name, PaceAsk{Key: "k", Limit: l, Permits: wanted, Slots: wanted, Turn: l.Cooldown > 0, Hold: slotHold})
-	w.slots, w.slot = g.Slots, g.Slot
+	g := p.lease(w.name, LimitRequest{Key: "k", Limit: l, Permits: wanted, Concurrency: wanted, Turn: l.Cooldown > 0, Hold: slotHold})
+	w.slots, w.slot = g.Concurrency, g.Epoch
 	if g.Permits > 0 {
 		w.served = p.Last
 	}
 	if g.Turn {
-		p.giveBack(w.name, PaceReturn{Key: "k", Limit: l, Turn: true, Slot: g.Slot})
+		p.giveBack(w.name, LimitReturn{Key: "k", Limit: l, Turn: true, Epoch: g.Epoch})
 	}
 }
 
@@ -293,9 +299,9 @@ func (w *waiter) ask(p *pace, l toolyard.Limit, wanted int) {
 // and not much later.
 func TestAMinuteIsAMinute(t *testing.T) {
 	limit := toolyard.Limit{PerMinute: 2}
-	for phase := time.Duration(0); phase < slotTime; phase += 7 * time.Millisecond {
+	for phase := time.Duration(0); phase < epochLength; phase += 7 * time.Millisecond {
 		first := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC).Add(phase)
-		p, ask := &pace{Last: first}, PaceAsk{Key: "k", Limit: limit, Permits: 2}
+		p, ask := &limitState{Last: first}, LimitRequest{Key: "k", Limit: limit, Permits: 2}
 		if g := p.lease("a", ask); g.Permits != 2 {
 			t.Fatalf("%+v", g)
 		}
@@ -305,7 +311,7 @@ func TestAMinuteIsAMinute(t *testing.T) {
 				break
 			}
 		}
-		if d := p.Last.Sub(first); d < time.Minute+PermitTTL || d > time.Minute+PermitTTL+slotTime {
+		if d := p.Last.Sub(first); d < time.Minute+PermitTTL || d > time.Minute+PermitTTL+epochLength {
 			t.Errorf("the next were granted %v later", d)
 		}
 	}
@@ -313,8 +319,8 @@ func TestAMinuteIsAMinute(t *testing.T) {
 
 // A turn that has run out cannot be given back: the replica may have another one by now.
 func TestAnOldTurnIsNotGivenBack(t *testing.T) {
-	ask := PaceAsk{Key: "k", Limit: toolyard.Limit{Cooldown: time.Millisecond}, Turn: true}
-	p := &pace{Last: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)}
+	ask := LimitRequest{Key: "k", Limit: toolyard.Limit{Cooldown: time.Millisecond}, Turn: true}
+	p := &limitState{Last: time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)}
 	first := p.lease("a", ask)
 	p.Last = p.Last.Add(2 * TurnTTL)
 	p.expire(ask.Limit)
@@ -322,11 +328,11 @@ func TestAnOldTurnIsNotGivenBack(t *testing.T) {
 	if !first.Turn || !second.Turn {
 		t.Fatalf("%+v, %+v", first, second)
 	}
-	p.giveBack("a", PaceReturn{Key: "k", Limit: ask.Limit, Turn: true, Slot: first.Slot})
+	p.giveBack("a", LimitReturn{Key: "k", Limit: ask.Limit, Turn: true, Epoch: first.Epoch})
 	if p.Turn == nil {
 		t.Error("the second turn was given back")
 	}
-	p.giveBack("a", PaceReturn{Key: "k", Limit: ask.Limit, Turn: true, Slot: second.Slot})
+	p.giveBack("a", LimitReturn{Key: "k", Limit: ask.Limit, Turn: true, Epoch: second.Epoch})
 	if p.Turn != nil {
 		t.Error("the second turn was not given back")
 	}

@@ -1,0 +1,274 @@
+package ledger
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// Lifetimes of leased permits. A replica counts from before it sent the request, so it stops
+// using a lease before the store expires it, whatever the clocks show.
+const (
+	PermitTTL = time.Second // a permit to start a call
+	TurnTTL   = time.Second // the exclusive right to start calls
+	// Slack is added to every cooldown, because a call starts shortly after its admission and
+	// the next one may start faster.
+	Slack = 3 * time.Millisecond
+)
+
+const (
+	// epochLength is the resolution at which permits are counted.
+	epochLength = 500 * time.Millisecond
+	// window is the number of consecutive epochs that may hold no more permits than the limit per
+	// minute. A permit is used up to PermitTTL after its epoch, so the calls that start in any
+	// minute were granted in at most this many epochs: those of the minute, those of PermitTTL
+	// before it, and one because a minute does not start with an epoch.
+	window = int64((time.Minute+PermitTTL)/epochLength) + 1
+	// queueTime is how long a replica keeps its place in the queue between requests.
+	queueTime = time.Second
+	// activeTime is how long a replica counts as a user of the limit after a request.
+	activeTime = 10 * time.Second
+	// soon is the retry delay for what may be returned at any time.
+	soon = 20 * time.Millisecond
+)
+
+// limitState is the usage of a limit, stored as JSON.
+type limitState struct {
+	Counts []permitCount        `json:"counts,omitempty"` // granted permits, oldest first
+	Turn   *turn                `json:"turn,omitempty"`   // who may start calls, if there is a cooldown
+	Next   time.Time            `json:"next,omitzero"`    // end of the cooldown
+	Held   []heldConcurrency    `json:"held,omitempty"`   // by grant
+	Queue  []queuedReplica      `json:"line,omitempty"`   // replicas that need more than they have, in order of arrival
+	Seen   map[string]time.Time `json:"seen,omitempty"`   // last request of each replica
+	Last   time.Time            `json:"last"`             // latest time seen; never goes back
+}
+
+type permitCount struct {
+	Epoch int64 `json:"s"`
+	N     int   `json:"n"`
+}
+
+type turn struct {
+	Replica string    `json:"replica"`
+	Epoch   int64     `json:"slot"` // of the grant
+	Until   time.Time `json:"until"`
+}
+
+type heldConcurrency struct {
+	Replica string    `json:"replica"`
+	Epoch   int64     `json:"slot"` // of the grant
+	N       int       `json:"n"`
+	Until   time.Time `json:"until"`
+}
+
+type queuedReplica struct {
+	Replica string    `json:"replica"`
+	Seen    time.Time `json:"seen"`
+}
+
+// decodeLimit decodes the state of a limit and removes what has expired.
+func decodeLimit(raw json.RawMessage, limit toolyard.Limit, now time.Time) (*limitState, error) {
+	l := &limitState{}
+	if raw != nil {
+		if err := json.Unmarshal(raw, l); err != nil {
+			return nil, fmt.Errorf("decode the state of a limit: %w", err)
+		}
+	}
+	if l.Last.Before(now) { // if the clock goes back, the limit stands still
+		l.Last = now
+	}
+	l.expire(limit)
+	return l, nil
+}
+
+func (l *limitState) encode() json.RawMessage {
+	raw, _ := json.Marshal(l) // cannot fail
+	return raw
+}
+
+func (l *limitState) expire(limit toolyard.Limit) {
+	now, first := l.Last, l.epoch()-window
+	l.Counts = slices.DeleteFunc(l.Counts, func(c permitCount) bool { return c.Epoch <= first })
+	if l.Turn != nil && !l.Turn.Until.After(now) {
+		l.Next, l.Turn = l.Turn.Until.Add(limit.Cooldown), nil
+	}
+	l.Held = slices.DeleteFunc(l.Held, func(h heldConcurrency) bool { return h.N <= 0 || !h.Until.After(now) })
+	for replica, at := range l.Seen {
+		if now.Sub(at) > activeTime {
+			delete(l.Seen, replica)
+		}
+	}
+	l.Queue = slices.DeleteFunc(l.Queue, func(q queuedReplica) bool { return now.Sub(q.Seen) > queueTime })
+}
+
+// epoch returns the current epoch.
+func (l *limitState) epoch() int64 { return l.Last.UnixNano() / int64(epochLength) }
+
+// lease grants what is available to a replica, given its place in the queue.
+func (l *limitState) lease(replica string, r LimitRequest) LimitGrant {
+	l.see(replica)
+	place := l.enqueue(replica)
+	g := LimitGrant{Epoch: l.epoch(), Replicas: len(l.Seen)}
+	permits, concurrency, free := l.available(r, place)
+	if permits > 0 && concurrency > 0 && free {
+		g.Permits, g.Concurrency, g.Turn = min(permits, r.Permits), min(concurrency, r.Concurrency), r.Turn
+		l.take(replica, r, g)
+	}
+	if g.Permits < r.Permits || g.Concurrency < r.Concurrency || g.Turn != r.Turn {
+		g.RetryAfter = l.retryAfter(r)
+		if g.Permits+g.Concurrency > 0 || g.Turn { // it was served: back to the end of the queue
+			l.dequeue(replica)
+			l.Queue = append(l.Queue, queuedReplica{replica, l.Last})
+		}
+		return g
+	}
+	l.dequeue(replica)
+	return g
+}
+
+// unlimited exceeds every request.
+const unlimited = 1 << 30
+
+// available returns what a replica at that place in the queue may have, and whether the turn is
+// free.
+func (l *limitState) available(r LimitRequest, place int) (permits, concurrency int, free bool) {
+	limit, others := r.Limit, len(l.Queue)-place
+	permits, concurrency, free = unlimited, unlimited, true
+	if limit.PerMinute > 0 && r.Permits > 0 {
+		permits = share(limit.PerMinute-l.granted(), place, others)
+	}
+	if limit.Concurrency > 0 && r.Concurrency > 0 {
+		concurrency = share(limit.Concurrency-l.running(), place, others)
+	}
+	if limit.Cooldown > 0 && r.Turn {
+		free = place == 0 && l.Turn == nil && !l.Next.After(l.Last)
+		permits = min(permits, max(1, int(TurnTTL/2/limit.Cooldown))) // what can start during the turn
+	}
+	return permits, concurrency, free
+}
+
+// share divides what is left: replicas ahead in the queue get one each, the others equal parts.
+func share(left, ahead, waiting int) int {
+	left -= ahead
+	if left <= 0 {
+		return 0
+	}
+	return (left + waiting - 1) / max(1, waiting)
+}
+
+func (l *limitState) take(replica string, r LimitRequest, g LimitGrant) {
+	if r.Limit.PerMinute > 0 && g.Permits > 0 {
+		if n := len(l.Counts); n > 0 && l.Counts[n-1].Epoch == g.Epoch {
+			l.Counts[n-1].N += g.Permits
+		} else {
+			l.Counts = append(l.Counts, permitCount{g.Epoch, g.Permits})
+		}
+	}
+	if r.Limit.Concurrency > 0 && g.Concurrency > 0 {
+		l.Held = append(l.Held, heldConcurrency{replica, g.Epoch, g.Concurrency, l.Last.Add(r.Hold)})
+	}
+	if r.Limit.Cooldown > 0 && g.Turn {
+		l.Turn = &turn{replica, g.Epoch, l.Last.Add(TurnTTL)}
+	}
+}
+
+// giveBack takes back the unused part of a grant.
+func (l *limitState) giveBack(replica string, r LimitReturn) {
+	if i := slices.IndexFunc(l.Counts, func(c permitCount) bool { return c.Epoch == r.Epoch }); i >= 0 {
+		l.Counts[i].N = max(0, l.Counts[i].N-r.Permits)
+	}
+	for i := range l.Held {
+		if h := &l.Held[i]; h.Replica == replica && h.Epoch == r.Epoch {
+			n := min(r.Concurrency, h.N)
+			h.N, r.Concurrency = h.N-n, r.Concurrency-n
+		}
+	}
+	if r.Turn && l.Turn != nil && l.Turn.Replica == replica && l.Turn.Epoch == r.Epoch {
+		l.Turn, l.Next = nil, l.Last.Add(r.Limit.Cooldown+Slack)
+	}
+}
+
+// granted returns the number of permits in the window.
+func (l *limitState) granted() (n int) {
+	for _, c := range l.Counts {
+		n += c.N
+	}
+	return n
+}
+
+// running returns the concurrency in use.
+func (l *limitState) running() (n int) {
+	for _, h := range l.Held {
+		n += h.N
+	}
+	return n
+}
+
+// retryAfter estimates when more of what is missing becomes available.
+func (l *limitState) retryAfter(r LimitRequest) time.Duration {
+	wait := time.Duration(0)
+	if n := r.Limit.PerMinute; n > 0 && r.Permits > 0 && l.granted() >= n && len(l.Counts) > 0 {
+		end := time.Unix(0, (l.Counts[0].Epoch+window)*int64(epochLength))
+		wait = max(wait, end.Sub(l.Last))
+	}
+	if r.Turn && r.Limit.Cooldown > 0 {
+		if l.Turn != nil {
+			wait = max(wait, soon)
+		}
+		wait = max(wait, l.Next.Sub(l.Last))
+	}
+	if wait == 0 {
+		wait = soon
+	}
+	return wait
+}
+
+// see notes that a replica uses the limit.
+func (l *limitState) see(replica string) {
+	if l.Seen == nil {
+		l.Seen = make(map[string]time.Time)
+	}
+	l.Seen[replica] = l.Last
+}
+
+// enqueue returns the place of a replica in the queue, and appends the replica if it is not in
+// there yet.
+func (l *limitState) enqueue(replica string) int {
+	i := slices.IndexFunc(l.Queue, func(q queuedReplica) bool { return q.Replica == replica })
+	if i < 0 {
+		i = len(l.Queue)
+		l.Queue = append(l.Queue, queuedReplica{Replica: replica})
+	}
+	l.Queue[i].Seen = l.Last
+	return i
+}
+
+func (l *limitState) dequeue(replica string) {
+	l.Queue = slices.DeleteFunc(l.Queue, func(q queuedReplica) bool { return q.Replica == replica })
+}
+
+// LimitUsage is the current usage of a limit.
+type LimitUsage struct {
+	Used    int       // permits of the last minute, including leased ones
+	Running int       // concurrency in use
+	Next    time.Time // when the cooldown allows the next call; zero for now
+}
+
+// Usage returns the usage of a limit from its state.
+func Usage(state json.RawMessage, now time.Time) (LimitUsage, error) {
+	l, err := decodeLimit(state, toolyard.Limit{}, now)
+	if err != nil {
+		return LimitUsage{}, err
+	}
+	u := LimitUsage{Used: l.granted(), Running: l.running()}
+	switch {
+	case l.Turn != nil: // its holder may start a call at any time; others have to wait for its end
+		u.Next = l.Turn.Until.UTC()
+	case l.Next.After(l.Last):
+		u.Next = l.Next.UTC()
+	}
+	return u, nil
+}
