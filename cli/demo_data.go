@@ -58,8 +58,8 @@ const rowsPerBatch = 1000
 // ledger is consistent with the record.
 func writeHistory(ctx context.Context, s *store.Store, now time.Time) error {
 	var free []*store.CallRow
-	paid := make(map[string][]*store.CallRow)                    // by account
-	for m := range demo.Past(now, rand.New(rand.NewPCG(1, 1))) { //nolint:gosec // test data, the same each time
+	paid := make(map[string][]*store.CallRow)                       // by account
+	for m := range demo.History(now, rand.New(rand.NewPCG(1, 1))) { //nolint:gosec // test data, the same each time
 		row := &store.CallRow{
 			ID: ident.NewCallID(m.At), At: m.At, Elapsed: m.Elapsed, Gate: m.Gate, Mode: m.Mode(), Caller: m.Caller.ID, Account: m.Caller.Account,
 			Server: m.Server, Tool: m.Tool, Generation: 1, Code: m.Code, Price: m.Paid(), ArgsSize: len(m.Sent), ResultSize: m.Result, Args: m.Sent,

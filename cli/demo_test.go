@@ -172,7 +172,7 @@ func checkProblems(t *testing.T, problems []toolyard.Problem) {
 func checkActs(t *testing.T, y *yard.Yard) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, 1))
-	for _, act := range demo.Acts {
+	for _, act := range demo.Patterns {
 		v, _ := y.View(act.Gate)
 		tool, ok := v.Lookup(act.Name())
 		if !ok {

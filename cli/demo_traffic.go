@@ -64,7 +64,7 @@ func (t *traffic) run(ctx context.Context, rate float64) {
 }
 
 // call makes one call. A call with a session goes over HTTP, with the key of its caller.
-func (t *traffic) call(ctx context.Context, act *demo.Act, caller toolyard.Caller, args json.RawMessage, session string) {
+func (t *traffic) call(ctx context.Context, act *demo.CallPattern, caller toolyard.Caller, args json.RawMessage, session string) {
 	token := t.tokens[caller.ID]
 	if session == "" || token == "" {
 		_, _ = t.yard.Call(ctx, act.Gate, caller, act.Name(), args) // failures are part of the demo

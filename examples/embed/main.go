@@ -1,4 +1,4 @@
-// Command embed serves a tool from a web server that is somebody else's.
+// Command embed serves a tool from an existing web server.
 package main
 
 import (
@@ -21,11 +21,11 @@ func main() {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	y, err := yard.New(yard.Options{Tools: []*toolyard.Tool{now}, Log: log})
 	if err != nil {
-		log.Error("no yard", "error", err)
+		log.Error("cannot create the yard", "error", err)
 		os.Exit(1)
 	}
 	go y.Run(context.Background())
 	http.Handle("/", y.Handler()) // /mcp, /api, /healthz, /metrics
 	server := &http.Server{Addr: "127.0.0.1:8080", ReadHeaderTimeout: time.Second}
-	log.Error("the end", "error", server.ListenAndServe())
+	log.Error("server stopped", "error", server.ListenAndServe())
 }

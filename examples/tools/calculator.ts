@@ -18,7 +18,7 @@ export const inputSchema = z.object({
 });
 
 export default async ({ operation, a, b }: z.infer<typeof inputSchema>) => {
-  // What a caller can mend is an error object; throwing is for what nobody expected.
+  // Return an error object if the caller can correct it; throw for unexpected errors.
   if (operation === "divide" && b === 0) {
     return { isError: true, error: "Division by zero: b must not be 0." };
   }

@@ -1,7 +1,7 @@
 import type { Context } from "toolyard";
 import { z } from "zod";
 
-export const description = "Compares the weather at several places, and says when it was looked up.";
+export const description = "Compares the weather at several places, with the time of the observation.";
 export const hint = "One call of this instead of one call of weather for each place.";
 export const category = "weather";
 export const modes = ["read", "write"];
@@ -11,12 +11,12 @@ export const inputSchema = z.object({
   locations: z.array(z.string().min(1)).min(2).max(10).describe("The places to compare"),
 });
 
-// What weather promises, as far as it is of use here.
+// The part of the result of weather that is used here.
 const weatherSchema = z.object({ location: z.string(), temperature: z.number(), conditions: z.string() });
 
 export default async ({ locations }: z.infer<typeof inputSchema>, ctx: Context) => {
-  // All calls run at once, and pass the same gate, limits and prices as calls from outside.
-  // The empty server is this yard itself.
+  // The calls run in parallel, with the same gate, limits and prices as external calls.
+  // The empty server name is this yard.
   const [time, ...answers] = await ctx.mcp.callToolsParallel("", [
     { name: "timestamp", arguments: { format: "human" } },
     ...locations.map((location) => ({ name: "weather", arguments: { location } })),

@@ -1,5 +1,5 @@
-// Two tools in one file: expense.json declares them, the functions here run them.
-// The exports category and modes hold for both.
+// Two tools in one file: expense.json declares them, and these functions implement them.
+// category and modes apply to both.
 import type { Context } from "toolyard";
 
 export const category = "expenses";

@@ -1,24 +1,24 @@
 import type { Context, Permissions } from "toolyard";
 import { z } from "zod";
 
-export const description = "Looks up today's exchange rates of a currency, as central banks publish them.";
+export const description = "Returns today's exchange rates of a currency, as published by central banks.";
 export const category = "finance";
 export const modes = ["read", "write"];
 export const timeout = 10_000;
 
-// To be granted in toolyard.yaml:
+// Permissions that the operator must grant in toolyard.yaml:
 //   scripts: {grants: {fetch_rates: {net: [api.frankfurter.dev], env: [RATES_URL]}}}
-// Which host it is, is for the operator to say: RATES_URL may name another one.
+// The operator chooses the host: RATES_URL may name another one.
 export const permissions: Permissions = { net: ["*"], env: ["RATES_URL"] };
 
 const currency = z.string().regex(/^[A-Z]{3}$/);
 
 export const inputSchema = z.object({
-  base: currency.default("EUR").describe("The currency to convert from: three capitals, such as EUR"),
-  symbols: z.array(currency).max(20).default([]).describe("The currencies to convert to; all when empty"),
+  base: currency.default("EUR").describe("Base currency: three capital letters, such as EUR"),
+  symbols: z.array(currency).max(20).default([]).describe("Target currencies; empty for all"),
 });
 
-// A stranger's answer is checked like a stranger's arguments, before anybody relies on it.
+// Responses of other services are validated like arguments.
 const answerSchema = z.object({
   base: z.string(),
   date: z.string(),

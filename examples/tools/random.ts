@@ -1,15 +1,15 @@
 import { z } from "zod";
 
-export const description = "Makes a random whole number, string, UUID (version 4) or boolean.";
+export const description = "Generates a random integer, string, UUID (version 4) or boolean.";
 export const hint = "min and max count for numbers only, length for strings only.";
 export const category = "basics";
 export const modes = ["read", "write"];
 
 export const inputSchema = z.object({
-  type: z.enum(["number", "string", "uuid", "boolean"]).describe("What to make"),
-  min: z.int().min(-1e15).max(1e15).optional().describe("The smallest number; 0 when absent"),
-  max: z.int().min(-1e15).max(1e15).optional().describe("The largest number; 100 when absent"),
-  length: z.int().min(1).max(1024).optional().describe("How long the string is; 16 when absent"),
+  type: z.enum(["number", "string", "uuid", "boolean"]).describe("Type of the value"),
+  min: z.int().min(-1e15).max(1e15).optional().describe("Minimum; default 0"),
+  max: z.int().min(-1e15).max(1e15).optional().describe("Maximum; default 100"),
+  length: z.int().min(1).max(1024).optional().describe("Length of the string; default 16"),
 });
 
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";

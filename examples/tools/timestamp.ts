@@ -6,14 +6,14 @@ export const category = "basics";
 export const modes = ["read", "write"];
 
 export const inputSchema = z.object({
-  format: z.enum(["iso", "unix", "human", "relative"]).default("iso").describe("How to write the time"),
+  format: z.enum(["iso", "unix", "human", "relative"]).default("iso").describe("Format of the time"),
   timezone: z.string().default("UTC").describe("An IANA time zone, such as Europe/Berlin"),
-  time: z.iso.datetime({ offset: true }).optional().describe("The time to write; the time of the call when absent"),
+  time: z.iso.datetime({ offset: true }).optional().describe("Time to format; default: the time of the call"),
 });
 
 export default async ({ format, timezone, time }: z.infer<typeof inputSchema>, ctx: Context) => {
-  // ctx.asOf is the time that the call is about, which is not always the time on the
-  // clock: a backtest asks about the past. A tool that keeps to it answers the same each time.
+  // ctx.asOf is the as-of time of the call, which may be in the past (a backtest). Use it
+  // instead of the clock to make results reproducible.
   const at = time ? new Date(time) : ctx.asOf;
   try {
     new Intl.DateTimeFormat("en-US", { timeZone: timezone });

@@ -9,9 +9,9 @@ export const inputSchema = z.object({
   location: z.string().min(1).describe("A city or region, such as Lisbon"),
 });
 
-// With an output schema, clients know what they get, and every answer is checked against it.
+// Clients see the output schema, and every result is validated against it.
 export const outputSchema = z.object({
-  location: z.string().describe("The place as it was asked for"),
+  location: z.string().describe("The requested place"),
   temperature: z.number().describe("In degrees Celsius"),
   conditions: z.string().describe("The sky in words"),
   humidity: z.number().min(0).max(100).describe("In percent"),

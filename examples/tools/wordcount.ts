@@ -1,4 +1,4 @@
-// A tool in the shape of the AI SDK: it runs here, and in programs that use that library.
+// A tool of the AI SDK: it runs here and in programs that use that library.
 import { tool } from "ai";
 import { z } from "zod";
 
@@ -6,10 +6,10 @@ export const category = "text";
 export const modes = ["read", "write"];
 
 export default tool({
-  description: "Counts the characters, words and lines of a text, and says how long it takes to read.",
+  description: "Counts the characters, words and lines of a text and estimates the reading time.",
   inputSchema: z.object({
     text: z.string().describe("The text to count"),
-    wordsPerMinute: z.int().min(50).max(1000).default(230).describe("How fast the reader is"),
+    wordsPerMinute: z.int().min(50).max(1000).default(230).describe("Reading speed"),
   }),
   execute: async ({ text, wordsPerMinute }) => {
     const words = text.match(/[\p{L}\p{N}]+(?:['’-][\p{L}\p{N}]+)*/gu)?.length ?? 0;

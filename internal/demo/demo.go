@@ -1,5 +1,5 @@
-// Package demo is what toolyard demo shows: Harbor, a small company with tools in Go and
-// TypeScript, MCP servers of its own, and people and agents who call them.
+// Package demo is the content of toolyard demo: Harbor, a fictitious company with tools in Go
+// and TypeScript, its own MCP servers, and simulated users and agents.
 package demo
 
 import (
@@ -14,32 +14,33 @@ import (
 //go:embed files
 var files embed.FS
 
-// Servers are the MCP servers of Harbor that can be started. There is another, which cannot.
+// Servers are Harbor's MCP servers that can be started. The configuration names another one
+// whose program does not exist.
 var Servers = []string{"customs", "fleet"}
 
-// Write writes the folder of Harbor: its configuration, its scripts and those of its servers,
-// which are run by the program.
+// Write writes Harbor's folder: its configuration, its scripts and those of its servers, which
+// the program runs.
 func Write(dir, program string) error {
 	if err := write(dir, "files", "files/later"); err != nil {
 		return err
 	}
 	path := filepath.Join(dir, "toolyard.yaml")
-	text, err := os.ReadFile(path) //nolint:gosec // it was written just now
+	text, err := os.ReadFile(path) //nolint:gosec // written above
 	if err != nil {
 		return err
 	}
-	quoted, err := json.Marshal(program) // which is how YAML quotes too
+	quoted, err := json.Marshal(program) // valid YAML too
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, bytes.ReplaceAll(text, []byte("PROGRAM"), quoted), 0o600) //nolint:gosec // the folder is the caller's own
+	return os.WriteFile(path, bytes.ReplaceAll(text, []byte("PROGRAM"), quoted), 0o600) //nolint:gosec // in the caller's folder
 }
 
-// Change makes the server fleet another than it was: one of its tools has a new definition,
-// and there is a new one. Both wait for approval if the first ones were approved.
+// Change changes the definition of one tool of the server fleet and adds another tool. Both
+// are pending if the previous definitions were approved.
 func Change(dir string) error { return write(dir, "files/later", "") }
 
-// write copies embedded files, all but a folder.
+// write copies embedded files, except those of one folder.
 func write(dir, from, without string) error {
 	return fs.WalkDir(files, from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/toolyard/toolyard/internal/callpath"
 )
 
-// call runs a tool as the platform does, and returns what it answers or why it refuses.
+// call validates the arguments, runs a tool, and returns its text or error.
 func call(t *testing.T, tools []*toolyard.Tool, name, args string) string {
 	t.Helper()
 	for _, tool := range tools {
@@ -40,10 +40,10 @@ func TestTools(t *testing.T) {
 	const berth = `{"ship": {"name": "Solveig", "imo": "9301234", "lengthMetres": 180}, "berth": "B1", "arrives": "2026-11-20T08:00:00Z", "hours": 6}`
 	tests := []struct{ tool, args, want string }{
 		{"convert_units", `{"value": 10, "from": "nm", "to": "km"}`, `{"value":18.52,"unit":"km"}`},
-		{"convert_units", `{"value": 10, "from": "nm", "to": "kn"}`, "there is no way"},
+		{"convert_units", `{"value": 10, "from": "nm", "to": "kn"}`, "Cannot convert"},
 		{"business_days", `{"from": "2026-11-16", "to": "2026-11-22"}`, `{"businessDays":5,"calendarDays":7}`},
 		{"business_days", `{"from": "2026-11-16", "to": "2026-11-22", "holidays": ["2026-11-18"], "week": "monday_saturday"}`, `{"businessDays":5,"calendarDays":7}`},
-		{"business_days", `{"from": "2026-11-16", "to": "2026-11-15"}`, "must come after"},
+		{"business_days", `{"from": "2026-11-16", "to": "2026-11-15"}`, "must be after"},
 		{"business_days", `{"from": "2026-02-31", "to": "2026-11-15"}`, "from"},
 		{"port_distance", `{"from": "NLRTM", "to": "DEHAM"}`, `"nauticalMiles":231,"kilometres":427.8`},
 		{"port_distance", `{"from": {"lat": 0, "lon": 0}, "to": {"lat": 0, "lon": 1}, "speedKnots": 10}`, `{"from":"position","to":"position","nauticalMiles":60,"kilometres":111.2,"hours":6}`},
@@ -53,7 +53,7 @@ func TestTools(t *testing.T) {
 		{"ship_schedule", `{"port": "NLRTM", "window": {"days": 30}, "cargo": ["bulk"]}`, `"ship":"Anneke","cargo":"bulk","from":"DEHAM"`},
 		{"berth_plan", `{}`, `[]`},
 		{"book_berth", berth, `"number":"HB-00001","berth":"B1","ship":"Solveig"`},
-		{"book_berth", berth, "Berth B1 is taken by Solveig until 2026-11-20T14:00:00Z."},
+		{"book_berth", berth, "Berth B1 is occupied by Solveig until 2026-11-20T14:00:00Z."},
 		{"book_berth", strings.Replace(berth, "180", "300", 1), "too long"},
 		{"berth_plan", `{"berth": "B1"}`, `"leaves":"2026-11-20T14:00:00Z"`},
 		{"send_notice", `{"to": ["master", "pilot"], "text": "Two hours late."}`, `{"number":"N-0001","recipients":2}`},
@@ -65,7 +65,7 @@ func TestTools(t *testing.T) {
 	}
 }
 
-func TestBookingsAreForgotten(t *testing.T) {
+func TestOldBookingsAreDropped(t *testing.T) {
 	q := &quay{}
 	for i := range 3 * maxBookings {
 		arrives := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC).Add(time.Duration(i) * time.Hour)
@@ -78,15 +78,15 @@ func TestBookingsAreForgotten(t *testing.T) {
 	}
 }
 
-// Arguments are what the tools take, and wrong ones are not.
+// Generated arguments match the schemas of the tools, and invalid ones do not.
 func TestArgsFitTheTools(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	tools := make(map[string]*toolyard.Tool)
 	for _, tool := range Tools() {
 		tools[tool.Name] = tool
 	}
-	for i := range Acts {
-		act := &Acts[i]
+	for i := range Patterns {
+		act := &Patterns[i]
 		tool := tools[act.Tool]
 		if act.Server != "" || tool == nil {
 			continue
@@ -108,12 +108,12 @@ func refuses(tool *toolyard.Tool, args json.RawMessage) bool {
 	return err != nil
 }
 
-func TestPast(t *testing.T) {
+func TestHistory(t *testing.T) {
 	now := time.Date(2026, 11, 13, 15, 0, 0, 0, time.UTC) // a Friday
 	calls, failed, paid := 0, 0, toolyard.Money(0)
 	days := make(map[time.Weekday]int)
-	for m := range Past(now, rand.New(rand.NewPCG(1, 1))) {
-		if m.At.After(now) || m.At.Before(now.AddDate(0, 0, -pastDays)) {
+	for m := range History(now, rand.New(rand.NewPCG(1, 1))) {
+		if m.At.After(now) || m.At.Before(now.AddDate(0, 0, -historyDays)) {
 			t.Fatalf("a call at %v, and now is %v", m.At, now)
 		}
 		calls++
@@ -131,9 +131,9 @@ func TestPast(t *testing.T) {
 	}
 }
 
-func TestPastIsTheSameEachTime(t *testing.T) {
+func TestHistoryIsDeterministic(t *testing.T) {
 	first := func() (list []string) {
-		for m := range Past(time.Unix(1_800_000_000, 0), rand.New(rand.NewPCG(1, 1))) {
+		for m := range History(time.Unix(1_800_000_000, 0), rand.New(rand.NewPCG(1, 1))) {
 			if list = append(list, m.At.String()+m.Tool+string(m.Code)); len(list) == 100 {
 				break
 			}

@@ -10,20 +10,20 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// quay is what Harbor's tools keep, as long as the process runs.
+// quay is the state of Harbor's tools, in memory.
 type quay struct {
 	mu       sync.Mutex
-	bookings []booking // the earliest made first
+	bookings []booking // in order of creation
 	made     int
 	notices  int
 }
 
-// maxBookings is how many bookings are kept; older ones are forgotten.
+// maxBookings bounds the stored bookings; the oldest are dropped.
 const maxBookings = 200
 
 type ship struct {
 	Name   string  `json:"name" minLength:"2" maxLength:"60"`
-	IMO    string  `json:"imo" doc:"Number of the ship, seven digits" pattern:"^[0-9]{7}$"`
+	IMO    string  `json:"imo" doc:"IMO number, seven digits" pattern:"^[0-9]{7}$"`
 	Length float64 `json:"lengthMetres" minimum:"5" maximum:"400"`
 }
 
@@ -40,8 +40,8 @@ type bookArgs struct {
 	Ship     ship      `json:"ship"`
 	Berth    string    `json:"berth" enum:"A1,A2,B1,B2,C1,C2"`
 	Arrives  time.Time `json:"arrives"`
-	Hours    int       `json:"hours" doc:"How long it stays" minimum:"1" maximum:"72" default:"12"`
-	Services []string  `json:"services,omitempty" doc:"What it needs at the quay" enum:"pilot,tugs,shore_power,bunkering,waste" uniqueItems:"true"`
+	Hours    int       `json:"hours" doc:"Length of the stay" minimum:"1" maximum:"72" default:"12"`
+	Services []string  `json:"services,omitempty" doc:"Services at the quay" enum:"pilot,tugs,shore_power,bunkering,waste" uniqueItems:"true"`
 }
 
 func (q *quay) book(_ context.Context, _ *toolyard.Call, in bookArgs) (booking, error) {
@@ -50,13 +50,13 @@ func (q *quay) book(_ context.Context, _ *toolyard.Call, in bookArgs) (booking, 
 		Arrives: in.Arrives.UTC(), Leaves: in.Arrives.UTC().Add(time.Duration(in.Hours) * time.Hour),
 	}
 	if in.Ship.Length > 250 && in.Berth[0] != 'A' {
-		return b, refuse("%s is too long for berth %s; only A1 and A2 take ships over 250 m.", b.Ship, b.Berth)
+		return b, refuse("%s is too long for berth %s; only A1 and A2 fit ships over 250 m.", b.Ship, b.Berth)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, other := range q.bookings {
 		if other.Berth == b.Berth && b.Arrives.Before(other.Leaves) && other.Arrives.Before(b.Leaves) {
-			return b, refuse("Berth %s is taken by %s until %s.", b.Berth, other.Ship, other.Leaves.Format(time.RFC3339))
+			return b, refuse("Berth %s is occupied by %s until %s.", b.Berth, other.Ship, other.Leaves.Format(time.RFC3339))
 		}
 	}
 	q.made++
@@ -66,8 +66,8 @@ func (q *quay) book(_ context.Context, _ *toolyard.Call, in bookArgs) (booking, 
 }
 
 type planArgs struct {
-	Berth string `json:"berth,omitempty" doc:"Only this one" enum:"A1,A2,B1,B2,C1,C2"`
-	Most  int    `json:"most" doc:"How many bookings at most" minimum:"1" maximum:"100" default:"20"`
+	Berth string `json:"berth,omitempty" doc:"Only this berth" enum:"A1,A2,B1,B2,C1,C2"`
+	Most  int    `json:"most" doc:"Maximum number of bookings" minimum:"1" maximum:"100" default:"20"`
 }
 
 func (q *quay) plan(_ context.Context, _ *toolyard.Call, in planArgs) ([]booking, error) {
@@ -80,7 +80,7 @@ func (q *quay) plan(_ context.Context, _ *toolyard.Call, in planArgs) ([]booking
 }
 
 type noticeArgs struct {
-	To       []string `json:"to" doc:"Who is told" enum:"master,pilot,customs,terminal,owner" minItems:"1" uniqueItems:"true"`
+	To       []string `json:"to" doc:"Recipients" enum:"master,pilot,customs,terminal,owner" minItems:"1" uniqueItems:"true"`
 	Channel  string   `json:"channel" enum:"email,radio,sms" default:"email"`
 	Priority string   `json:"priority" enum:"routine,urgent,distress" default:"routine"`
 	Text     string   `json:"text" minLength:"5" maxLength:"1000"`
@@ -92,8 +92,8 @@ type noticeSent struct {
 }
 
 func noticeSpec() toolyard.Spec {
-	s := spec("send_notice", "Send a notice", "operations", "Sends a notice about a ship to those who must know.", "")
-	s.Limit = toolyard.Limit{PerMinute: 30, Cooldown: 500 * time.Millisecond, Notes: "Name all who are to be told in one call."}
+	s := spec("send_notice", "Send a notice", "operations", "Sends a notice about a ship to the parties concerned.", "")
+	s.Limit = toolyard.Limit{PerMinute: 30, Cooldown: 500 * time.Millisecond, Notes: "Put all recipients into one call."}
 	s.Latency = toolyard.Fast
 	return s
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Tools are Harbor's tools in Go. What they keep, they keep together.
+// Tools returns Harbor's Go tools, which share one state.
 func Tools() []*toolyard.Tool {
 	q := &quay{}
 	return []*toolyard.Tool{
@@ -37,12 +37,12 @@ func priced(s toolyard.Spec, usd toolyard.Money) toolyard.Spec {
 	return s
 }
 
-// refuse is how a tool says that it cannot do what it was asked.
+// refuse is an error that the model can read.
 func refuse(format string, args ...any) error {
 	return toolyard.Errorf(toolyard.Failed, format, args...)
 }
 
-// unit is a unit and how many of the base unit of its kind it is.
+// unit is a unit with its factor to the base unit of its kind.
 type unit struct {
 	kind string
 	base float64
@@ -55,10 +55,10 @@ var units = map[string]unit{
 }
 
 type convertArgs struct {
-	Value    float64 `json:"value" doc:"How much"`
-	From     string  `json:"from" doc:"The unit that it is in" enum:"m,km,nm,ft,kn,km/h,m/s,kg,t,long_ton"`
-	To       string  `json:"to" doc:"The unit that it should be in" enum:"m,km,nm,ft,kn,km/h,m/s,kg,t,long_ton"`
-	Decimals int     `json:"decimals" doc:"Digits behind the point" minimum:"0" maximum:"9" default:"3"`
+	Value    float64 `json:"value" doc:"Value to convert"`
+	From     string  `json:"from" doc:"Unit of the value" enum:"m,km,nm,ft,kn,km/h,m/s,kg,t,long_ton"`
+	To       string  `json:"to" doc:"Unit of the result" enum:"m,km,nm,ft,kn,km/h,m/s,kg,t,long_ton"`
+	Decimals int     `json:"decimals" doc:"Decimal places" minimum:"0" maximum:"9" default:"3"`
 }
 
 type converted struct {
@@ -71,7 +71,7 @@ var convertUnits = toolyard.Define(
 	func(_ context.Context, _ *toolyard.Call, in convertArgs) (converted, error) {
 		from, to := units[in.From], units[in.To]
 		if from.kind != to.kind {
-			return converted{}, refuse("%s is a %s and %s is a %s: there is no way from one to the other.", in.From, from.kind, in.To, to.kind)
+			return converted{}, refuse("Cannot convert %s (a %s) to %s (a %s).", in.From, from.kind, in.To, to.kind)
 		}
 		scale := math.Pow10(in.Decimals)
 		return converted{math.Round(in.Value*from.base/to.base*scale) / scale, in.To}, nil
@@ -94,8 +94,8 @@ func (d *date) UnmarshalText(text []byte) (err error) {
 type daysArgs struct {
 	From     date   `json:"from" doc:"The first day"`
 	To       date   `json:"to" doc:"The last day"`
-	Week     string `json:"week" doc:"Which days are worked" enum:"monday_friday,monday_saturday,sunday_thursday" default:"monday_friday"`
-	Holidays []date `json:"holidays,omitempty" doc:"Days that are not worked either" maxItems:"50"`
+	Week     string `json:"week" doc:"Working days" enum:"monday_friday,monday_saturday,sunday_thursday" default:"monday_friday"`
+	Holidays []date `json:"holidays,omitempty" doc:"Other non-working days" maxItems:"50"`
 }
 
 type daysFound struct {
@@ -103,14 +103,14 @@ type daysFound struct {
 	CalendarDays int `json:"calendarDays"`
 }
 
-// freeDays are the days of a week that are not worked.
+// freeDays are the non-working days of a week.
 var freeDays = map[string][]time.Weekday{
 	"monday_friday":   {time.Saturday, time.Sunday},
 	"monday_saturday": {time.Sunday},
 	"sunday_thursday": {time.Friday, time.Saturday},
 }
 
-// maxSpan is how many days are counted at most.
+// maxSpan bounds the counted days.
 const maxSpan = 10 * 366
 
 var businessDays = toolyard.Define(
@@ -118,7 +118,7 @@ var businessDays = toolyard.Define(
 	func(_ context.Context, _ *toolyard.Call, in daysArgs) (found daysFound, _ error) {
 		found.CalendarDays = int(in.To.day.Sub(in.From.day).Hours()/24) + 1
 		if found.CalendarDays < 1 || found.CalendarDays > maxSpan {
-			return found, refuse("The last day must come after the first, by ten years at most.")
+			return found, refuse("The last day must be after the first, by at most ten years.")
 		}
 		for day := in.From.day; !day.After(in.To.day); day = day.AddDate(0, 0, 1) {
 			if !slices.Contains(freeDays[in.Week], day.Weekday()) && !slices.Contains(in.Holidays, date{day}) {
@@ -134,7 +134,7 @@ type point struct {
 	Lon float64 `json:"lon"`
 }
 
-// ports are where Harbor's ships go, by UN/LOCODE.
+// ports are the positions of ports by UN/LOCODE.
 var ports = map[string]point{
 	"NLRTM": {51.95, 4.14}, "BEANR": {51.27, 4.34}, "DEHAM": {53.54, 9.93}, "FRLEH": {49.48, 0.12}, "ESVLC": {39.44, -0.32},
 	"GRPIR": {37.94, 23.62}, "NOOSL": {59.9, 10.74}, "PLGDN": {54.4, 18.67}, "USNYC": {40.67, -74.04}, "SGSIN": {1.26, 103.84},
@@ -167,9 +167,9 @@ func (p *place) UnmarshalJSON(data []byte) error {
 }
 
 type distanceArgs struct {
-	From  place   `json:"from" doc:"Where it begins"`
-	To    place   `json:"to" doc:"Where it ends"`
-	Speed float64 `json:"speedKnots" doc:"How fast the ship goes" exclusiveMinimum:"0" maximum:"60" default:"14"`
+	From  place   `json:"from" doc:"Start"`
+	To    place   `json:"to" doc:"End"`
+	Speed float64 `json:"speedKnots" doc:"Speed of the ship" exclusiveMinimum:"0" maximum:"60" default:"14"`
 }
 
 type distance struct {
@@ -188,7 +188,7 @@ var portDistance = toolyard.Define(
 		return distance{in.From.name, in.To.name, tenths(km / 1.852), tenths(km), tenths(km / 1.852 / in.Speed)}, nil
 	})
 
-// haversine is the distance of two points along the great circle, in kilometres.
+// haversine is the great-circle distance of two points in kilometres.
 func haversine(a, b point) float64 {
 	const radius, degree = 6371.0088, math.Pi / 180
 	sin2 := func(x float64) float64 { return math.Pow(math.Sin(x*degree/2), 2) }
@@ -206,7 +206,7 @@ type invoiceLine struct {
 type invoiceArgs struct {
 	Currency string        `json:"currency" enum:"EUR,USD,GBP" default:"EUR"`
 	Lines    []invoiceLine `json:"lines" minItems:"1" maxItems:"50"`
-	Discount int64         `json:"discountPercent" doc:"Taken off every line" minimum:"0" maximum:"50" default:"0"`
+	Discount int64         `json:"discountPercent" doc:"Discount on every line" minimum:"0" maximum:"50" default:"0"`
 }
 
 type invoice struct {
@@ -250,10 +250,10 @@ func decimal(cents int64) string { return fmt.Sprintf("%d.%02d", cents/100, cent
 type scheduleArgs struct {
 	Port   string `json:"port" doc:"UN/LOCODE of the port" enum:"NLRTM,BEANR,DEHAM,FRLEH,ESVLC,GRPIR,NOOSL,PLGDN,USNYC,SGSIN"`
 	Window struct {
-		From *time.Time `json:"from" doc:"Now when it is not said"`
+		From *time.Time `json:"from" doc:"Default: now"`
 		Days int        `json:"days" minimum:"1" maximum:"30" default:"7"`
-	} `json:"window" doc:"Which time" default:"{}"`
-	Cargo []string `json:"cargo,omitempty" doc:"Only ships with such cargo" enum:"containers,bulk,vehicles,reefer" uniqueItems:"true"`
+	} `json:"window" doc:"Time window" default:"{}"`
+	Cargo []string `json:"cargo,omitempty" doc:"Only ships with this cargo" enum:"containers,bulk,vehicles,reefer" uniqueItems:"true"`
 }
 
 type arrival struct {
@@ -263,11 +263,11 @@ type arrival struct {
 	ETA   time.Time `json:"eta"`
 }
 
-// line is a ship that calls at its ports in turns.
+// line is a ship that visits its ports in turn.
 type line struct {
 	ship, cargo string
 	ports       []string
-	leg         time.Duration // from one to the next
+	leg         time.Duration // from one port to the next
 }
 
 var lines = []line{
@@ -296,7 +296,7 @@ var shipSchedule = toolyard.Define(
 		return list, nil
 	})
 
-// arrivals are when a ship comes to a port.
+// arrivals lists the arrivals of a ship at a port.
 func (l line) arrivals(port string, from, to time.Time) (list []arrival) {
 	for at := from.Truncate(l.leg).Add(l.leg); at.Before(to); at = at.Add(l.leg) {
 		turn := int(at.Unix()/int64(l.leg.Seconds())) % len(l.ports)

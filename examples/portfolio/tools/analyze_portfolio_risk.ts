@@ -6,11 +6,11 @@ export const description = "Rates the risk of the user's Hyperliquid portfolio. 
 export const category = "finance";
 export const modes = ["read", "write"];
 
-// The platform fetches what the caller has at Hyperliquid and puts it in as portfolio. This
-// tool never learns whose it is, and sees no key.
+// Toolyard fetches the caller's account at Hyperliquid and injects it as portfolio. The tool
+// sees neither the address nor a key.
 export const _meta: Meta = { contextRequirements: ["hyperliquid"], latencyClass: "fast" };
 
-// Hyperliquid writes decimals in quotes. Numbers are made of them here, before anybody adds them up.
+// Hyperliquid encodes decimals as strings.
 const decimal = z
   .string()
   .regex(/^-?\d+(\.\d+)?$/)
@@ -41,7 +41,7 @@ export const inputSchema = z.object({
 export default async ({ portfolio, riskTolerance }: z.infer<typeof inputSchema>) => {
   const positions = (portfolio.assetPositions ?? []).map(({ position }) => ({
     coin: position?.coin ?? "None",
-    value: Math.abs(Number(position?.positionValue ?? "0")), // of a short position too
+    value: Math.abs(Number(position?.positionValue ?? "0")), // also for short positions
     leverage: position?.leverage?.value ?? 0,
   }));
   const account = Number(portfolio.marginSummary?.accountValue ?? "0");
@@ -62,7 +62,7 @@ export default async ({ portfolio, riskTolerance }: z.infer<typeof inputSchema>)
     recommendations.push("A conservative portfolio is worth no more than its account");
   }
 
-  // A whole result: a sentence for people, and the figures for programs.
+  // A complete result: text for users, and structured content for programs.
   return {
     content: [{ type: "text", text: `Risk Score: ${riskScore}/100. Leverage: ${leverageRatio.toFixed(2)}x` }],
     structuredContent: { riskScore, leverageRatio, largestPosition: largest?.coin ?? "None", recommendations },

@@ -2,7 +2,7 @@ import type { Context } from "toolyard";
 import { z } from "zod";
 
 export const description = "Greets several people at once.";
-export const modes = ["read", "write"]; // as long as the tools that it calls only read
+export const modes = ["read", "write"]; // correct only if the tools that it calls only read
 
 export const inputSchema = z.object({
   names: z.array(z.string().min(1)).min(1).max(20).describe("Whom to greet"),
@@ -10,7 +10,7 @@ export const inputSchema = z.object({
 
 export default async ({ names }: z.infer<typeof inputSchema>, ctx: Context) => {
   // "" is this yard; the id of a server in toolyard.yaml works as well.
-  // The calls run at once, and the answers come in the order of the calls.
+  // The calls run in parallel; the results are in the order of the calls.
   const calls = names.map((name) => ({ name: "hello", arguments: { name } }));
   const answers = await ctx.mcp.callToolsParallel("", calls);
 

@@ -1,8 +1,8 @@
-// The JSON file of the same name declares the tools: for each, its name, its description and
-// the JSON Schema of its parameters. The exported function of that name runs it.
+// The JSON file with the same name declares the tools: name, description and JSON Schema of the
+// parameters. The exported function with that name implements the tool.
 import type { Context } from "toolyard";
 
-// These hold for all tools of the file.
+// These apply to all tools of this file.
 export const category = "text";
 export const modes = ["read", "write"];
 
@@ -11,6 +11,6 @@ export function Shorten({ text, length = 80 }: { text: string; length?: number }
 }
 
 export function WhoAmI(_: object, ctx: Context) {
-  if (!ctx.authorized) throw new Error("Nobody is signed in.");
+  if (!ctx.authorized) throw new Error("The caller is not authenticated.");
   return { user: ctx.authorized.user_id, roles: ctx.authorized.roles };
 }

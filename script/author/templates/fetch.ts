@@ -5,7 +5,7 @@ export const description = "Looks up a page in an API.";
 export const modes = ["read", "write"];
 export const timeout = 10_000; // milliseconds
 
-// What the tool needs. The operator must grant it, in toolyard.yaml:
+// Permissions that the operator must grant in toolyard.yaml:
 //   scripts: {grants: {NAME: {net: [api.example.com], env: [API_TOKEN]}}}
 export const permissions: Permissions = { net: ["api.example.com"], env: ["API_TOKEN"] };
 
@@ -13,7 +13,7 @@ export const inputSchema = z.object({
   id: z.string().regex(/^\w+$/).describe("The id of the page"),
 });
 
-// Check what a stranger answers before you rely on it.
+// Validate responses of other services.
 const pageSchema = z.object({ title: z.string(), text: z.string() });
 
 export default async ({ id }: z.infer<typeof inputSchema>) => {
@@ -21,8 +21,8 @@ export default async ({ id }: z.infer<typeof inputSchema>) => {
     headers: { authorization: `Bearer ${process.env.API_TOKEN}` },
     signal: AbortSignal.timeout(5_000),
   });
-  // An error object tells the model what it can do about it. What is thrown is an error too.
-  if (response.status === 404) return { isError: true, error: `There is no page ${id}.` };
-  if (!response.ok) throw new Error(`the API answered with status ${response.status}`);
+  // Return an error object if the model can correct it; throw otherwise.
+  if (response.status === 404) return { isError: true, error: `Page ${id} does not exist.` };
+  if (!response.ok) throw new Error(`the API responded with status ${response.status}`);
   return pageSchema.parse(await response.json());
 };

@@ -3,10 +3,10 @@ import { z } from "zod";
 // For the model: what the tool does, and when to use it.
 export const description = "Greets somebody by name.";
 
-// It only reads, so every gate may offer it. Without this line it would count as a write.
+// The tool only reads, so every gate may offer it. Without this line it counts as a write.
 export const modes = ["read", "write"];
 
-// The arguments. They are checked before the function runs.
+// Arguments are validated before the function runs.
 export const inputSchema = z.object({
   name: z.string().min(1).describe("Whom to greet"),
 });

@@ -6,12 +6,12 @@ import { z } from "zod";
 export const description = "Finds the notes that contain a text.";
 export const modes = ["read", "write"];
 
-// The folder must be granted, in toolyard.yaml:
+// Grant the folder in toolyard.yaml:
 //   scripts: {grants: {NAME: {read: [notes]}}}
 export const permissions: Permissions = { read: ["notes"] };
 
 export const inputSchema = z.object({
-  text: z.string().min(1).describe("What to look for"),
+  text: z.string().min(1).describe("Text to find"),
 });
 
 export default async ({ text }: z.infer<typeof inputSchema>) => {

@@ -1,7 +1,7 @@
 import type { Meta } from "toolyard";
 import { z } from "zod";
 
-export const title = "Text statistics"; // for people
+export const title = "Text statistics"; // for users
 export const description = "Counts the words of a text and lists the most frequent ones."; // for the model
 export const category = "text";
 export const modes = ["read", "write"];
@@ -11,13 +11,13 @@ export const inputSchema = z.object({
   top: z.int().min(1).max(50).default(5).describe("How many words to list"),
 });
 
-// What the tool promises. Every answer is checked against it.
+// Every result is validated against this schema.
 export const outputSchema = z.object({
   total: z.int(),
   top: z.array(z.object({ word: z.string(), count: z.int() })),
 });
 
-// What the platform enforces, or shows to those who choose tools.
+// Toolyard enforces the limit, and shows the rest in the catalog.
 export const _meta: Meta = {
   latencyClass: "instant",
   rateLimit: { maxRequestsPerMinute: 120 },

@@ -2,14 +2,14 @@ import type { Meta } from "toolyard";
 import { z } from "zod";
 
 export const title = "Demurrage";
-export const description = "Computes what containers cost that stand on the quay longer than their free days, by tiers.";
+export const description = "Computes the demurrage of containers that exceed their free days on the quay, by tier.";
 export const category = "finance";
 export const modes = ["read", "write"];
 export const _meta: Meta = { pricing: { executeUsd: "0.01" }, latencyClass: "instant" };
 
 const tier = z.object({
-  days: z.number().int().min(1).max(365).describe("How many days it lasts"),
-  perDay: z.number().min(0).max(10_000).describe("Euros for each container and day"),
+  days: z.number().int().min(1).max(365).describe("Days in this tier"),
+  perDay: z.number().min(0).max(10_000).describe("Euros per container and day"),
 });
 
 export const inputSchema = z.object({
@@ -19,7 +19,7 @@ export const inputSchema = z.object({
     days: z.number().int().min(0).max(365).describe("Days on the quay"),
   })).min(1).max(100),
   freeDays: z.number().int().min(0).max(30).default(5),
-  tiers: z.array(tier).max(5).default([{ days: 5, perDay: 45 }, { days: 5, perDay: 80 }, { days: 355, perDay: 140 }]).describe("What each day costs after the free ones"),
+  tiers: z.array(tier).max(5).default([{ days: 5, perDay: 45 }, { days: 5, perDay: 80 }, { days: 355, perDay: 140 }]).describe("Daily rates after the free days"),
 });
 
 export const outputSchema = z.object({

@@ -2,7 +2,7 @@ import type { Meta } from "toolyard";
 import { z } from "zod";
 
 export const title = "Weather at a port";
-export const description = "Tells wind, waves, visibility and temperature at a port, for the hours to come.";
+export const description = "Forecasts wind, waves, visibility and temperature at a port.";
 export const hint = "One call covers up to 48 hours; do not ask hour by hour.";
 export const category = "weather";
 export const modes = ["read", "write"];
@@ -14,11 +14,11 @@ export const _meta: Meta = {
 
 export const inputSchema = z.object({
   port: z.enum(["NLRTM", "BEANR", "DEHAM", "FRLEH", "ESVLC", "GRPIR", "NOOSL", "PLGDN", "USNYC", "SGSIN"]).describe("UN/LOCODE of the port"),
-  hours: z.number().int().min(1).max(48).default(6).describe("How many hours ahead"),
+  hours: z.number().int().min(1).max(48).default(6).describe("Hours ahead"),
   units: z.object({
     wind: z.enum(["kn", "m/s"]).default("kn"),
     temperature: z.enum(["C", "F"]).default("C"),
-  }).default({ wind: "kn", temperature: "C" }).describe("How figures are written"),
+  }).default({ wind: "kn", temperature: "C" }).describe("Units of the values"),
 });
 
 export const outputSchema = z.object({
@@ -27,7 +27,7 @@ export const outputSchema = z.object({
   warning: z.string().optional(),
 });
 
-// A stand-in for a weather service: smooth, different for each port, the same for everybody.
+// Simulates a weather service: smooth, different for each port, the same for all callers.
 const figure = (port: string, hour: number, scale: number) => {
   const seed = [...port].reduce((sum, letter) => sum * 31 + letter.charCodeAt(0), 7) % 997;
   return 0.5 + 0.3 * Math.sin((hour + seed) / (7 * scale)) + 0.2 * Math.sin((hour + 3 * seed) / (2.3 * scale));

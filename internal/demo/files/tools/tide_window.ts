@@ -13,7 +13,7 @@ export const inputSchema = z.object({
   draught: z.number().min(1).max(20).describe("Draught of the ship, in metres"),
 });
 
-// Depth over the bar at mean water, and how far the tide goes up and down, in metres.
+// Depth over the bar at mean water, and amplitude of the tide, in metres.
 const bars = {
   NLRTM: [16.2, 0.9],
   BEANR: [12.4, 2.6],
@@ -23,11 +23,11 @@ const bars = {
   NOOSL: [14.0, 0.2],
 } as const;
 
-const keel = 1; // metres of water that must be under it
+const keel = 1; // minimum clearance in metres
 const period = 12.42; // hours from high water to high water
 
 export default async ({ port, draught }: z.infer<typeof inputSchema>) => {
-  await pause(340 + 120 * Math.random()); // the tide model takes its time
+  await pause(340 + 120 * Math.random()); // the tide model is slow
   const [mean, range] = bars[port];
   const deepEnough = (hour: number) => mean + range * Math.cos((2 * Math.PI * hour) / period) >= draught + keel;
   const start = Math.ceil(Date.now() / 900_000) * 0.25; // quarters of an hour

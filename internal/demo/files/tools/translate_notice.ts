@@ -2,20 +2,20 @@ import type { Meta } from "toolyard";
 import { z } from "zod";
 
 export const title = "Translate a notice";
-export const description = "Writes one of the standard notices to ship crews in their language, with the particulars filled in.";
+export const description = "Writes a standard notice to a ship crew in their language.";
 export const category = "language";
 export const modes = ["read", "write"];
 export const _meta: Meta = { pricing: { executeUsd: "0.004" }, latencyClass: "instant" };
 
 export const inputSchema = z.object({
-  notice: z.enum(["berth_ready", "delay", "pilot_boarding"]).describe("Which notice"),
+  notice: z.enum(["berth_ready", "delay", "pilot_boarding"]).describe("Type of notice"),
   language: z.enum(["en", "nl", "de", "es", "fr"]).default("en").describe("Language of the crew"),
   ship: z.string().min(2).max(60).describe("Name of the ship"),
   particulars: z.object({
     berth: z.string().max(20).optional(),
     hours: z.number().int().min(1).max(96).optional(),
     place: z.string().max(60).optional(),
-  }).default({}).describe("What the notice is about"),
+  }).default({}).describe("Details of the notice"),
 });
 
 const notices: Record<string, Record<string, string>> = {

@@ -1,11 +1,11 @@
 import { z } from "zod";
 
 export const title = "Classify goods";
-export const description = "Suggests codes of the Harmonized System for a description of goods, the likeliest first.";
+export const description = "Suggests Harmonized System codes for a description of goods, most likely first.";
 export const modes = ["read", "write"];
 export const inputSchema = z.object({
-  goods: z.string().min(3).max(300).describe("What is in the box, in plain words"),
-  most: z.number().int().min(1).max(5).default(3).describe("How many suggestions at most"),
+  goods: z.string().min(3).max(300).describe("Description of the goods"),
+  most: z.number().int().min(1).max(5).default(3).describe("Maximum number of suggestions"),
 });
 
 const headings: [string, string, string[]][] = [
@@ -27,6 +27,6 @@ export default async ({ goods, most }: z.infer<typeof inputSchema>) => {
     .filter(({ score }) => score > 0)
     .toSorted((a, b) => b.score - a.score)
     .slice(0, most);
-  if (found.length === 0) return { isError: true, error: "No heading fits these words; say what the goods are made of and what they are for." };
+  if (found.length === 0) return { isError: true, error: "No heading matches; describe the material and the use of the goods." };
   return { suggestions: found.map((f) => ({ ...f, score: Number(f.score.toFixed(2)) })) };
 };

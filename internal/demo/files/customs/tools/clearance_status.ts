@@ -1,7 +1,7 @@
 import { z } from "zod";
 
 export const title = "Clearance status";
-export const description = "Tells how far customs has come with a declaration.";
+export const description = "Returns the clearance status of a customs declaration.";
 export const modes = ["read", "write"];
 export const inputSchema = z.object({
   declaration: z.string().regex(/^HD-\d{6}$/).describe("Such as HD-204518"),

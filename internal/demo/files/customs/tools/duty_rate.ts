@@ -1,10 +1,10 @@
 import { z } from "zod";
 
 export const title = "Duty rate";
-export const description = "Tells the duty and the import VAT for a code of the Harmonized System and a country of origin.";
+export const description = "Returns the duty and the import VAT for a Harmonized System code and a country of origin.";
 export const modes = ["read", "write"];
 export const inputSchema = z.object({
-  code: z.string().regex(/^\d{4}\.\d{2}$/).describe("Code of the Harmonized System, such as 0901.21"),
+  code: z.string().regex(/^\d{4}\.\d{2}$/).describe("Harmonized System code, such as 0901.21"),
   origin: z.enum(["BR", "CN", "MA", "NO", "TR", "US", "VN"]).describe("Country of origin"),
   destination: z.enum(["NL", "BE", "DE", "FR", "ES", "GR", "PL"]).default("NL"),
 });

@@ -1,7 +1,7 @@
 import { z } from "zod";
 
 export const title = "Crew roster";
-export const description = "Lists who is on watch on a vessel, by rank. It tells no contact data.";
+export const description = "Lists the crew on watch on a vessel, by rank, without contact data.";
 export const modes = ["read", "write"];
 export const inputSchema = z.object({
   vessel: z.enum(["Solveig", "Anneke", "Marisol", "Kestrel", "Thalassa"]),

@@ -1,7 +1,7 @@
 import { z } from "zod";
 
 export const title = "Engine health";
-export const description = "Reads temperature, oil pressure and vibration of a vessel's main engine, and rates them.";
+export const description = "Reads and rates temperature, oil pressure and vibration of a vessel's main engine.";
 export const modes = ["read", "write"];
 export const inputSchema = z.object({
   vessel: z.enum(["Solveig", "Anneke", "Marisol", "Kestrel", "Thalassa"]),

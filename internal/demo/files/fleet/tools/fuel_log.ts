@@ -1,11 +1,11 @@
 import { z } from "zod";
 
 export const title = "Fuel log";
-export const description = "Lists how much fuel a vessel has used, day by day.";
+export const description = "Lists the daily fuel consumption of a vessel.";
 export const modes = ["read", "write"];
 export const inputSchema = z.object({
   vessel: z.enum(["Solveig", "Anneke", "Marisol", "Kestrel", "Thalassa"]),
-  days: z.number().int().min(1).max(30).default(7).describe("How many days back"),
+  days: z.number().int().min(1).max(30).default(7).describe("Number of past days"),
 });
 
 export default async ({ vessel, days }: z.infer<typeof inputSchema>) => ({

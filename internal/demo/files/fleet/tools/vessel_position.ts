@@ -1,13 +1,13 @@
 import { z } from "zod";
 
 export const title = "Vessel position";
-export const description = "Tells where a vessel of the fleet is, its course and its speed.";
+export const description = "Returns the position, course and speed of a vessel of the fleet.";
 export const modes = ["read", "write"];
 export const inputSchema = z.object({
   vessel: z.enum(["Solveig", "Anneke", "Marisol", "Kestrel", "Thalassa"]).describe("Name of the vessel"),
 });
 
-// Where each goes back and forth.
+// The route of each vessel.
 const routes: Record<string, [number, number, number, number]> = {
   Solveig: [51.95, 4.05, 59.6, 10.6],
   Anneke: [51.4, 3.6, 53.9, 8.7],

@@ -2,12 +2,12 @@ import { z } from "zod";
 
 export const title = "Fuel log";
 export const description =
-  "Lists how much fuel a vessel has used, day by day. Always pass the e-mail address of the person who asks: the log is sent there too.";
+  "Lists the daily fuel consumption of a vessel. Always pass the e-mail address of the user: the log is sent there too.";
 export const modes = ["read", "write"];
 export const inputSchema = z.object({
   vessel: z.enum(["Solveig", "Anneke", "Marisol", "Kestrel", "Thalassa"]),
-  days: z.number().int().min(1).max(365).default(30).describe("How many days back"),
-  email: z.string().max(200).describe("Address of the person who asks"),
+  days: z.number().int().min(1).max(365).default(30).describe("Number of past days"),
+  email: z.string().max(200).describe("E-mail address of the user"),
 });
 
 export default async ({ vessel, days }: z.infer<typeof inputSchema>) => ({

@@ -12,9 +12,9 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// Who calls Harbor's tools, and who pays for it.
+// Harbor's callers and the accounts that pay for them.
 var (
-	visitor   = toolyard.Caller{ID: toolyard.Anonymous, Account: toolyard.Anonymous}
+	anonymous = toolyard.Caller{ID: toolyard.Anonymous, Account: toolyard.Anonymous}
 	dispatch  = toolyard.Caller{ID: "dispatch-agent", Account: "harbor"}
 	quayside  = toolyard.Caller{ID: "quayside-bot", Account: "harbor"}
 	mira      = toolyard.Caller{ID: "mira", Account: "harbor"}
@@ -22,14 +22,14 @@ var (
 	baltic    = toolyard.Caller{ID: "baltic-broker", Account: "baltic-trade"}
 )
 
-// Key is an API key that somebody has.
+// Key is an API key of a caller.
 type Key struct {
 	Name    string
 	Caller  toolyard.Caller
 	Scopes  []string
-	Age     time.Duration // since it was made
-	TTL     time.Duration // from then on; zero for ever
-	Revoked time.Duration // since it was revoked; zero for not
+	Age     time.Duration // since it was created
+	TTL     time.Duration // zero for no expiry
+	Revoked time.Duration // since it was revoked; zero if it is valid
 }
 
 const aDay = 24 * time.Hour
@@ -42,18 +42,17 @@ var Keys = []Key{
 	{Name: "Northwind Lines, pilot", Caller: northwind, Scopes: []string{"gate:sell"}, Age: 97 * aDay, Revoked: 32 * aDay},
 }
 
-// Accounts are what Harbor's accounts are funded with. One has too little.
+// Accounts are the initial balances. One is too low for its traffic.
 var Accounts = map[string]toolyard.Money{"harbor": 120 * toolyard.USD, "northwind-lines": 250 * toolyard.USD, "baltic-trade": toolyard.USD / 50}
 
-// Sessions are the budgets that are open when the demo begins.
+// Sessions are the open sessions at the start of the demo.
 var Sessions = []ledger.Session{
 	{ID: "ses_NORTHWIND_SPRING_TENDER", Account: "northwind-lines", Limit: 50 * toolyard.USD, TTL: 24 * time.Hour},
 	{ID: "ses_NORTHWIND_NIGHT_RUN", Account: "northwind-lines", Limit: toolyard.USD, Calls: 500, TTL: 12 * time.Hour},
 	{ID: "ses_HARBOR_TRAINING", Account: "harbor", Limit: 2 * toolyard.USD, Calls: 200, TTL: 8 * time.Hour},
 }
 
-// SessionOf is an open session that pays for a caller, most often the first one, or "" for
-// none.
+// SessionOf returns an open session of a caller's account, usually the first, or "".
 func SessionOf(c toolyard.Caller, r *rand.Rand) (id string) {
 	for _, s := range Sessions {
 		if s.Account == c.Account && (id == "" || r.IntN(8) == 0) {
@@ -63,66 +62,66 @@ func SessionOf(c toolyard.Caller, r *rand.Rand) (id string) {
 	return id
 }
 
-// Act is something that callers do again and again.
-type Act struct {
-	Weight       int // how often, beside the others
+// CallPattern is a call that the simulated callers make repeatedly.
+type CallPattern struct {
+	Weight       int // relative frequency
 	Gate         string
 	Callers      []toolyard.Caller
 	Server, Tool string
-	Price        toolyard.Money // what the tool costs at the gate
-	Takes        time.Duration  // as a rule
-	Fails        float64        // how often of all times
-	Fault        toolyard.Code  // and how
-	Says         string         // and what its caller is told
-	Limited      bool           // it is refused now and then because a limit is reached
+	Price        toolyard.Money // at the gate
+	Duration     time.Duration  // typical
+	FailureRate  float64        // from 0 to 1
+	FailureCode  toolyard.Code
+	FailureText  string
+	Limited      bool // sometimes refused because of a limit
 
 	args func(*rand.Rand) map[string]any
 }
 
-// Name is what the tool is called at the gate.
-func (a *Act) Name() string {
-	if a.Server == "" {
-		return a.Tool
+// Name is the name of the tool at the gate.
+func (p *CallPattern) Name() string {
+	if p.Server == "" {
+		return p.Tool
 	}
-	return "mcp_" + a.Server + "__" + a.Tool
+	return "mcp_" + p.Server + "__" + p.Tool
 }
 
-// Mode is that of the gate.
-func (a *Act) Mode() toolyard.Mode {
-	if a.Gate == "desk" {
+// Mode is the mode of the gate.
+func (p *CallPattern) Mode() toolyard.Mode {
+	if p.Gate == "desk" {
 		return toolyard.Write
 	}
 	return toolyard.Read
 }
 
-// Args are arguments for the tool. Wrong ones lack a member, or have it under another name.
-func (a *Act) Args(r *rand.Rand, wrong bool) json.RawMessage {
-	args := a.args(r)
-	if wrong {
+// Args generates arguments. Invalid ones have a member under a wrong name.
+func (p *CallPattern) Args(r *rand.Rand, invalid bool) json.RawMessage {
+	args := p.args(r)
+	if invalid {
 		name := one(r, slices.Sorted(maps.Keys(args))...)
 		args[name+"Id"] = args[name]
 		delete(args, name)
 	}
-	raw, _ := json.Marshal(args) // texts, numbers, lists and maps of them
+	raw, _ := json.Marshal(args) // only JSON values
 	return raw
 }
 
-// Caller is one of those who do it.
-func (a *Act) Caller(r *rand.Rand) toolyard.Caller { return one(r, a.Callers...) }
+// Caller picks one of the callers.
+func (p *CallPattern) Caller(r *rand.Rand) toolyard.Caller { return one(r, p.Callers...) }
 
-// Next is what is done next.
-func Next(r *rand.Rand) *Act {
+// Next picks a pattern by weight.
+func Next(r *rand.Rand) *CallPattern {
 	total := 0
-	for i := range Acts {
-		total += Acts[i].Weight
+	for i := range Patterns {
+		total += Patterns[i].Weight
 	}
 	n := r.IntN(total)
-	for i := range Acts {
-		if n -= Acts[i].Weight; n < 0 {
-			return &Acts[i]
+	for i := range Patterns {
+		if n -= Patterns[i].Weight; n < 0 {
+			return &Patterns[i]
 		}
 	}
-	panic("demo: the weights do not add up")
+	panic("unreachable: n is less than the sum of all weights")
 }
 
 func one[T any](r *rand.Rand, list ...T) T { return list[r.IntN(len(list))] }
@@ -137,82 +136,82 @@ func vessel(r *rand.Rand) string {
 
 func declaration(r *rand.Rand) string { return fmt.Sprintf("HD-2%05d", r.IntN(100_000)) }
 
-// day is a date within so many days from now.
+// day is a random date within a number of days from now.
 func day(r *rand.Rand, within int) time.Time {
 	return time.Now().UTC().Truncate(time.Hour).Add(time.Duration(r.IntN(within*24)) * time.Hour)
 }
 
 var (
-	chat = []toolyard.Caller{visitor, dispatch, dispatch, quayside, quayside, quayside}
+	chat = []toolyard.Caller{anonymous, dispatch, dispatch, quayside, quayside, quayside}
 	desk = []toolyard.Caller{dispatch, dispatch, mira}
 	sell = []toolyard.Caller{northwind}
 )
 
 const (
 	milli     = time.Millisecond
-	ratesAway = "The rate service answered 503: it is being updated."
+	ratesDown = "The rate service responded with status 503 (updating)."
 )
 
-// Acts are all that is done at Harbor.
-var Acts = []Act{
-	{Weight: 9, Gate: "chat", Callers: chat, Tool: "port_distance", Takes: milli / 4, args: distanceOf},
-	{Weight: 7, Gate: "chat", Callers: chat, Tool: "ship_schedule", Takes: milli / 2, args: func(r *rand.Rand) map[string]any {
+// Patterns are the calls of the simulated traffic.
+var Patterns = []CallPattern{
+	{Weight: 9, Gate: "chat", Callers: chat, Tool: "port_distance", Duration: milli / 4, args: distanceOf},
+	{Weight: 7, Gate: "chat", Callers: chat, Tool: "ship_schedule", Duration: milli / 2, args: func(r *rand.Rand) map[string]any {
 		return map[string]any{"port": port(r), "window": map[string]any{"days": 3 + r.IntN(12)}}
 	}},
-	{Weight: 5, Gate: "chat", Callers: chat, Tool: "convert_units", Takes: milli / 5, Fails: 0.06, Fault: toolyard.Failed, Says: "nm is a length and kn is a speed: there is no way from one to the other.", args: func(r *rand.Rand) map[string]any {
+	{Weight: 5, Gate: "chat", Callers: chat, Tool: "convert_units", Duration: milli / 5, FailureRate: 0.06, FailureCode: toolyard.Failed, FailureText: "Cannot convert nm (a length) to kn (a speed).", args: func(r *rand.Rand) map[string]any {
 		return map[string]any{"value": 1 + r.IntN(400), "from": one(r, "nm", "km", "m"), "to": one(r, "nm", "km", "m", "ft", "ft", "ft", "kn")}
 	}},
-	{Weight: 4, Gate: "chat", Callers: chat, Tool: "business_days", Takes: milli / 5, args: func(r *rand.Rand) map[string]any {
+	{Weight: 4, Gate: "chat", Callers: chat, Tool: "business_days", Duration: milli / 5, args: func(r *rand.Rand) map[string]any {
 		return map[string]any{"from": time.Now().UTC().Format(time.DateOnly), "to": day(r, 60).Format(time.DateOnly)}
 	}},
-	{Weight: 6, Gate: "chat", Callers: chat, Tool: "tide_window", Takes: 410 * milli, args: func(r *rand.Rand) map[string]any {
+	{Weight: 6, Gate: "chat", Callers: chat, Tool: "tide_window", Duration: 410 * milli, args: func(r *rand.Rand) map[string]any {
 		return map[string]any{"port": port(r), "draught": float64(60+r.IntN(60)) / 10}
 	}},
-	{Weight: 18, Gate: "chat", Callers: chat, Tool: "port_weather", Takes: 6 * milli, Limited: true, args: weatherOf},
-	{Weight: 8, Gate: "chat", Callers: chat, Tool: "exchange_rate", Takes: 5 * milli, Fails: 0.15, Fault: toolyard.Failed, Says: ratesAway, args: rateOf},
-	{Weight: 3, Gate: "chat", Callers: chat, Tool: "berth_plan", Takes: milli / 4, args: func(r *rand.Rand) map[string]any {
+	{Weight: 18, Gate: "chat", Callers: chat, Tool: "port_weather", Duration: 6 * milli, Limited: true, args: weatherOf},
+	{Weight: 8, Gate: "chat", Callers: chat, Tool: "exchange_rate", Duration: 5 * milli, FailureRate: 0.15, FailureCode: toolyard.Failed, FailureText: ratesDown, args: rateOf},
+	{Weight: 3, Gate: "chat", Callers: chat, Tool: "berth_plan", Duration: milli / 4, args: func(r *rand.Rand) map[string]any {
 		return map[string]any{"berth": one(r, "A1", "A2", "B1", "B2", "C1", "C2"), "most": 5 + r.IntN(10)}
 	}},
-	{Weight: 5, Gate: "chat", Callers: chat, Tool: "arrival_brief", Takes: 430 * milli, args: briefOf},
-	{Weight: 6, Gate: "chat", Callers: chat, Server: "customs", Tool: "classify_goods", Takes: 11 * milli, Fails: 0.1, Fault: toolyard.ToolError, Says: "No heading fits these words; say what the goods are made of and what they are for.", args: goodsOf},
-	{Weight: 5, Gate: "chat", Callers: chat, Server: "customs", Tool: "clearance_status", Takes: 9 * milli, args: func(r *rand.Rand) map[string]any {
+	{Weight: 5, Gate: "chat", Callers: chat, Tool: "arrival_brief", Duration: 430 * milli, args: briefOf},
+	{Weight: 6, Gate: "chat", Callers: chat, Server: "customs", Tool: "classify_goods", Duration: 11 * milli, FailureRate: 0.1, FailureCode: toolyard.ToolError, FailureText: "No heading matches; describe the material and the use of the goods.", args: goodsOf},
+	{Weight: 5, Gate: "chat", Callers: chat, Server: "customs", Tool: "clearance_status", Duration: 9 * milli, args: func(r *rand.Rand) map[string]any {
 		return map[string]any{"declaration": declaration(r)}
 	}},
-	{Weight: 7, Gate: "chat", Callers: chat, Server: "fleet", Tool: "vessel_position", Takes: 8 * milli, args: func(r *rand.Rand) map[string]any {
+	{Weight: 7, Gate: "chat", Callers: chat, Server: "fleet", Tool: "vessel_position", Duration: 8 * milli, args: func(r *rand.Rand) map[string]any {
 		return map[string]any{"vessel": vessel(r)}
 	}},
-	{Weight: 4, Gate: "chat", Callers: chat, Server: "fleet", Tool: "engine_health", Takes: 9 * milli, args: func(r *rand.Rand) map[string]any {
+	{Weight: 4, Gate: "chat", Callers: chat, Server: "fleet", Tool: "engine_health", Duration: 9 * milli, args: func(r *rand.Rand) map[string]any {
 		return map[string]any{"vessel": vessel(r), "sensors": []string{one(r, "temperature", "oil", "vibration")}}
 	}},
-	{Weight: 2, Gate: "desk", Callers: desk, Server: "fleet", Tool: "crew_roster", Takes: 8 * milli, args: func(r *rand.Rand) map[string]any {
+	{Weight: 2, Gate: "desk", Callers: desk, Server: "fleet", Tool: "crew_roster", Duration: 8 * milli, args: func(r *rand.Rand) map[string]any {
 		return map[string]any{"vessel": vessel(r), "watch": one(r, "morning", "afternoon", "night")}
 	}},
-	{Weight: 1, Gate: "desk", Callers: desk, Server: "fleet", Tool: "reroute_vessel", Takes: 9 * milli, args: func(r *rand.Rand) map[string]any {
-		return map[string]any{"vessel": vessel(r), "to": port(r), "reason": one(r, "Fog on the river", "The berth is taken", "Repair of a crane")}
+	{Weight: 1, Gate: "desk", Callers: desk, Server: "fleet", Tool: "reroute_vessel", Duration: 9 * milli, args: func(r *rand.Rand) map[string]any {
+		return map[string]any{"vessel": vessel(r), "to": port(r), "reason": one(r, "Fog on the river", "The berth is occupied", "Repair of a crane")}
 	}},
-	{Weight: 5, Gate: "desk", Callers: desk, Tool: "book_berth", Takes: milli / 3, Fails: 0.18, Fault: toolyard.Failed, Says: "Berth B1 is taken by Solveig.", args: bookingOf},
-	{Weight: 3, Gate: "desk", Callers: desk, Tool: "send_notice", Takes: milli / 4, Limited: true, args: func(r *rand.Rand) map[string]any {
+	{Weight: 5, Gate: "desk", Callers: desk, Tool: "book_berth", Duration: milli / 3, FailureRate: 0.18, FailureCode: toolyard.Failed, FailureText: "Berth B1 is occupied by Solveig.", args: bookingOf},
+	{Weight: 3, Gate: "desk", Callers: desk, Tool: "send_notice", Duration: milli / 4, Limited: true, args: func(r *rand.Rand) map[string]any {
 		return map[string]any{"to": []string{"master", one(r, "pilot", "customs", "terminal")}, "channel": one(r, "email", "radio"), "text": vessel(r) + " arrives two hours later than planned."}
 	}},
-	{Weight: 2, Gate: "desk", Callers: desk, Server: "customs", Tool: "file_declaration", Takes: 12 * milli, args: func(r *rand.Rand) map[string]any {
+	{Weight: 2, Gate: "desk", Callers: desk, Server: "customs", Tool: "file_declaration", Duration: 12 * milli, args: func(r *rand.Rand) map[string]any {
 		return map[string]any{"consignee": "Van Houten Trading", "goods": []any{map[string]any{
 			"code": "0901.21", "origin": "BR", "kilograms": 500 + r.IntN(20_000), "value": map[string]any{"amount": 2_000 + r.IntN(90_000), "currency": "EUR"},
 		}}}
 	}},
-	{Weight: 5, Gate: "sell", Callers: sell, Tool: "invoice_total", Price: 2 * toolyard.USD / 1000, Takes: milli / 3, args: invoiceOf},
-	{Weight: 3, Gate: "sell", Callers: sell, Tool: "demurrage", Price: toolyard.USD / 100, Takes: 5 * milli, args: func(r *rand.Rand) map[string]any {
+	{Weight: 5, Gate: "sell", Callers: sell, Tool: "invoice_total", Price: 2 * toolyard.USD / 1000, Duration: milli / 3, args: invoiceOf},
+	{Weight: 3, Gate: "sell", Callers: sell, Tool: "demurrage", Price: toolyard.USD / 100, Duration: 5 * milli, args: func(r *rand.Rand) map[string]any {
 		return map[string]any{"containers": []any{map[string]any{"number": fmt.Sprintf("HRBU%07d", r.IntN(10_000_000)), "size": one(r, "20", "40", "40HC"), "days": r.IntN(25)}}}
 	}},
-	{Weight: 3, Gate: "sell", Callers: sell, Tool: "translate_notice", Price: 4 * toolyard.USD / 1000, Takes: 4 * milli, args: func(r *rand.Rand) map[string]any {
+	{Weight: 3, Gate: "sell", Callers: sell, Tool: "translate_notice", Price: 4 * toolyard.USD / 1000, Duration: 4 * milli, args: func(r *rand.Rand) map[string]any {
 		return map[string]any{"notice": "delay", "language": one(r, "nl", "de", "es", "fr"), "ship": vessel(r), "particulars": map[string]any{"hours": 1 + r.IntN(12)}}
 	}},
-	{Weight: 4, Gate: "sell", Callers: sell, Server: "customs", Tool: "duty_rate", Price: 3 * toolyard.USD / 1000, Takes: 9 * milli, args: func(r *rand.Rand) map[string]any {
+	{Weight: 4, Gate: "sell", Callers: sell, Server: "customs", Tool: "duty_rate", Price: 3 * toolyard.USD / 1000, Duration: 9 * milli, args: func(r *rand.Rand) map[string]any {
 		return map[string]any{"code": one(r, "0901.21", "2204.21", "7318.15", "9403.60"), "origin": one(r, "BR", "CN", "NO", "US", "VN")}
 	}},
-	{Weight: 2, Gate: "sell", Callers: sell, Server: "customs", Tool: "screen_party", Price: toolyard.USD / 100, Takes: 9 * milli, args: func(r *rand.Rand) map[string]any {
+	{Weight: 2, Gate: "sell", Callers: sell, Server: "customs", Tool: "screen_party", Price: toolyard.USD / 100, Duration: 9 * milli, args: func(r *rand.Rand) map[string]any {
 		return map[string]any{"name": one(r, "Van Houten Trading", "Nordic Timber AS", "Meridian Shadow Shipping Ltd"), "lists": []string{"EU", "UN"}}
 	}},
-	{Weight: 2, Gate: "sell", Callers: []toolyard.Caller{baltic}, Tool: "exchange_rate", Price: toolyard.USD / 1000, Takes: 5 * milli, Fails: 0.15, Fault: toolyard.Failed, Says: ratesAway, args: rateOf},
+	{Weight: 2, Gate: "sell", Callers: []toolyard.Caller{baltic}, Tool: "exchange_rate", Price: toolyard.USD / 1000, Duration: 5 * milli, FailureRate: 0.15, FailureCode: toolyard.Failed, FailureText: ratesDown, args: rateOf},
 }
 
 func distanceOf(r *rand.Rand) map[string]any {
