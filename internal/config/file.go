@@ -5,17 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
-
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/config/yamltree"
 )
 
 // Faults are the errors of a file.
@@ -84,22 +82,14 @@ func Parse(name string, data []byte, getenv func(string) (string, bool)) (*Sourc
 		return nil, Faults{{Subject: "file", File: name, Line: 1, Column: 1, Message: fmt.Sprintf("is larger than %d bytes", maxFile)}}
 	}
 	s := &Source{name: name, positions: make(map[string]position), variables: make(map[string]bool)}
-	file, err := parser.ParseBytes(data, 0)
-	if err != nil {
-		return nil, s.syntax(err, data)
+	tree, err := yamltree.Parse(data)
+	if problems, ok := errors.AsType[yamltree.Error](err); ok {
+		return nil, s.unreadable(problems, data)
+	} else if err != nil {
+		return nil, err
 	}
-	w := walker{source: s, getenv: getenv, anchors: make(map[string]ast.Node)}
-	value := any(map[string]any{})
-	for i, doc := range file.Docs {
-		if i > 0 && doc.Body != nil {
-			w.fault(doc.Body, nil, "only one YAML document is supported")
-		} else if doc.Body != nil {
-			value = w.value(doc.Body, nil, 0)
-		}
-	}
-	if value == nil {
-		value = map[string]any{} // an empty file
-	}
+	w := walker{source: s, getenv: getenv}
+	value := w.value(tree, nil)
 	if len(w.faults) > 0 {
 		return nil, w.faults
 	}
@@ -153,153 +143,100 @@ func (s *Source) faults(issues []toolyard.Issue) (f Faults) {
 	return f
 }
 
-func (s *Source) syntax(err error, data []byte) error {
-	p := toolyard.Problem{Subject: "syntax", File: s.name, Line: 1, Column: 1, Message: err.Error()}
-	if ye, ok := errors.AsType[yaml.Error](err); ok {
-		p.Message = ye.GetMessage()
-		if t := ye.GetToken(); t != nil && t.Position != nil {
-			p.Line, p.Column = t.Position.Line, t.Position.Column
+// unreadable reports a file that cannot be parsed.
+func (s *Source) unreadable(problems []yamltree.Problem, data []byte) (f Faults) {
+	for _, p := range problems {
+		fault := toolyard.Problem{Subject: strings.Join(p.Path, "."), File: s.name, Line: p.Line, Column: p.Column, Message: p.Message}
+		if p.Syntax {
+			fault.Subject = "syntax"
+			if odd, ok := oddIndent(data, p.Line); ok {
+				fault.Subject, fault.Message, fault.Line, fault.Column = "indentation", odd.String(), odd.line, odd.indent+1
+			}
 		}
+		f = append(f, fault)
 	}
-	if odd, ok := oddIndent(data, p.Line); ok {
-		p.Subject, p.Message, p.Line, p.Column = "indentation", odd.String(), odd.line, odd.indent+1
-	}
-	return Faults{p}
+	return f
 }
 
-// Limits of a file, because aliases can expand exponentially.
-const (
-	maxFile  = 1 << 20
-	maxDepth = 64
-	maxNodes = 100_000
-)
+const maxFile = 1 << 20
 
-// walker converts a syntax tree to a JSON value and records the position of each key.
+// walker converts a YAML tree to a JSON value, expands variables and records the position of
+// each key.
 type walker struct {
-	source  *Source
-	getenv  func(string) (string, bool)
-	anchors map[string]ast.Node
-	nodes   int
-	faults  Faults
+	source *Source
+	getenv func(string) (string, bool)
+	faults Faults
 }
 
-func (w *walker) fault(n ast.Node, steps []string, message string) {
-	at := positionOf(n.GetToken())
+func (w *walker) fault(at position, steps []string, message string) {
 	w.faults = append(w.faults, toolyard.Problem{Subject: strings.Join(steps, "."), File: w.source.name, Line: at.line, Column: at.column, Message: message})
 }
 
 // warnRenamed warns of a key or value with its old spelling.
-func (w *walker) warnRenamed(n ast.Node, old []string, renamed string) {
-	at := positionOf(n.GetToken())
+func (w *walker) warnRenamed(at position, old []string, renamed string) {
 	w.source.Warnings = append(w.source.Warnings, toolyard.Problem{
 		Subject: strings.Join(old, "."), File: w.source.name, Line: at.line, Column: at.column,
 		Message: "was renamed to " + renamed, Fix: "Use the new name; the old one will be removed.",
 	})
 }
 
-func positionOf(t *token.Token) position {
-	if t == nil || t.Position == nil {
-		return position{1, 1}
-	}
-	return position{t.Position.Line, t.Position.Column}
-}
-
-func (w *walker) value(n ast.Node, steps []string, depth int) any {
-	if w.nodes++; depth > maxDepth || w.nodes > maxNodes {
-		if w.nodes <= maxNodes+1 {
-			w.fault(n, steps, "the file has too many values or is nested too deeply")
-		}
-		w.nodes = maxNodes + 1
-		return nil
-	}
+func (w *walker) value(n *yamltree.Node, steps []string) any {
+	at := position{n.Line, n.Column}
 	if _, known := w.source.positions[key(steps)]; !known {
-		w.source.positions[key(steps)] = positionOf(n.GetToken())
+		w.source.positions[key(steps)] = at
 	}
-	switch n := n.(type) {
-	case *ast.MappingNode:
-		return w.mapping(n.Values, steps, depth)
-	case *ast.MappingValueNode:
-		return w.mapping([]*ast.MappingValueNode{n}, steps, depth)
-	case *ast.SequenceNode:
-		list := make([]any, 0, len(n.Values))
-		for i, item := range n.Values {
-			list = append(list, w.value(item, append(slices.Clip(steps), fmt.Sprint(i)), depth+1))
+	switch n.Kind {
+	case yamltree.Mapping:
+		return w.mapping(n, steps)
+	case yamltree.Sequence:
+		list := make([]any, 0, len(n.Items))
+		for i, item := range n.Items {
+			list = append(list, w.value(item, append(slices.Clip(steps), strconv.Itoa(i))))
 		}
 		return list
-	case *ast.AnchorNode:
-		w.anchors[n.Name.GetToken().Value] = n.Value
-		return w.value(n.Value, steps, depth+1)
-	case *ast.AliasNode:
-		if target, ok := w.anchors[n.Value.GetToken().Value]; ok {
-			return w.value(target, steps, depth+1)
-		}
-		w.fault(n, steps, "refers to an unknown anchor")
-		return nil
-	case *ast.StringNode:
-		value := w.expand(n, n.Value, steps)
+	case yamltree.String:
+		value := w.expand(at, n.Text, steps)
 		if renamed := newValue(steps, value); renamed != value {
-			w.warnRenamed(n, append(slices.Clip(steps), fmt.Sprint(value)), fmt.Sprint(renamed))
+			w.warnRenamed(at, append(slices.Clip(steps), fmt.Sprint(value)), fmt.Sprint(renamed))
 			return renamed
 		}
 		return value
-	case *ast.LiteralNode:
-		return w.expand(n, n.Value.Value, steps)
-	case *ast.NullNode:
-		return nil
-	case *ast.BoolNode:
-		return n.Value
-	case *ast.IntegerNode:
-		return n.Value
-	case *ast.FloatNode:
-		return n.Value
+	case yamltree.Number:
+		if f, ok := n.Value.(float64); ok && (math.IsInf(f, 0) || math.IsNaN(f)) {
+			w.fault(at, steps, "must be a finite number")
+		}
 	}
-	w.fault(n, steps, "unsupported YAML")
-	return nil
+	return n.Value
 }
 
-func (w *walker) mapping(values []*ast.MappingValueNode, steps []string, depth int) any {
-	m := make(map[string]any, len(values))
-	for _, v := range values {
-		name, ok := keyOf(v.Key)
-		if !ok {
-			w.fault(v.Key, steps, "unsupported kind of key")
-			continue
-		}
+func (w *walker) mapping(n *yamltree.Node, steps []string) any {
+	m := make(map[string]any, len(n.Members))
+	for _, member := range n.Members {
+		name, at := member.Name, position{member.Line, member.Column}
 		if renamed := newKey(steps, name); renamed != name {
-			w.warnRenamed(v.Key, append(slices.Clip(steps), name), renamed)
+			w.warnRenamed(at, append(slices.Clip(steps), name), renamed)
 			name = renamed
 		}
-		at := append(slices.Clip(steps), name)
+		path := append(slices.Clip(steps), name)
 		if _, twice := m[name]; twice {
-			w.fault(v.Key, at, "duplicate key")
+			w.fault(at, path, "duplicate key")
 			continue
 		}
-		w.source.positions[key(at)] = positionOf(v.Key.GetToken())
+		w.source.positions[key(path)] = at
 		before := len(w.faults)
-		value := w.value(v.Value, at, depth+1)
-		if value == nil && depth > 0 && len(w.faults) == before {
-			w.fault(v.Key, at, "has no value")
-			continue
-		}
-		if value != nil { // a top-level key without a value counts as absent
+		value := w.value(member.Value, path)
+		switch {
+		case value != nil:
 			m[name] = value
+		case len(steps) > 0 && len(w.faults) == before: // a top-level key without a value counts as absent
+			w.fault(at, path, "has no value")
 		}
 	}
 	return m
 }
 
-func keyOf(n ast.MapKeyNode) (string, bool) {
-	switch n := n.(type) {
-	case *ast.StringNode:
-		return n.Value, true
-	case *ast.IntegerNode, *ast.BoolNode, *ast.FloatNode, *ast.NullNode:
-		return n.GetToken().Value, true
-	}
-	return "", false
-}
-
 // expand expands the variables in a string. The results true and false become booleans.
-func (w *walker) expand(n ast.Node, text string, steps []string) any {
+func (w *walker) expand(at position, text string, steps []string) any {
 	if !strings.Contains(text, "${") {
 		return text
 	}
@@ -313,7 +250,7 @@ func (w *walker) expand(n ast.Node, text string, steps []string) any {
 		}
 		expression, tail, closed := strings.Cut(after, "}")
 		if !closed {
-			w.fault(n, steps, "unterminated variable: write ${NAME} or ${NAME:-default}")
+			w.fault(at, steps, "unterminated variable: write ${NAME} or ${NAME:-default}")
 			return text
 		}
 		value, err := w.variable(expression)
@@ -325,7 +262,7 @@ func (w *walker) expand(n ast.Node, text string, steps []string) any {
 			secrets++
 		}
 		if err != nil {
-			w.fault(n, steps, err.Error())
+			w.fault(at, steps, err.Error())
 			return text
 		}
 		b.WriteString(value)
@@ -333,7 +270,7 @@ func (w *walker) expand(n ast.Node, text string, steps []string) any {
 	}
 	expanded := b.String()
 	if strings.Count(expanded, "${secret:") != secrets {
-		w.fault(n, steps, "a variable contains a reference to a secret: write references to secrets in this file")
+		w.fault(at, steps, "a variable contains a reference to a secret: write references to secrets in this file")
 		return text
 	}
 	if isBool := expanded == "true" || expanded == "false"; isBool && !isString(steps) {

@@ -7,165 +7,49 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
+	"github.com/toolyard/toolyard/internal/config/yamltree"
 )
-
-// maxYAMLNodes bounds what aliases can make of a file.
-const maxYAMLNodes = 100_000
-
-// maxBrackets bounds the brackets that are open at once, those in texts and comments
-// included.
-const maxBrackets = 256
 
 // parseYAML reads one document. An empty one is an object without members.
 func parseYAML(data []byte) (*node, error) {
-	if err := checkYAML(data); err != nil {
-		return nil, err
-	}
-	// The parser counts the two characters that end a line on Windows as two lines.
-	unix := bytes.ReplaceAll(bytes.TrimPrefix(data, bom), []byte("\r\n"), []byte("\n"))
-	file, err := parser.ParseBytes(unix, 0)
-	if err != nil {
-		return nil, yamlError(err)
-	}
-	w := walker{anchors: make(map[string]ast.Node)}
-	top := &node{kind: object, line: 1}
-	for i, doc := range file.Docs {
-		switch {
-		case doc.Body == nil || doc.Body.Type() == ast.NullType:
-		case i > 0:
-			return nil, errors.New("the file has a second document; put everything in one")
-		default:
-			top = w.node(doc.Body, 0)
-		}
-	}
-	return top, w.err
-}
-
-func yamlError(err error) error {
-	message, line := err.Error(), 1
-	if ye, ok := errors.AsType[yaml.Error](err); ok {
-		message = ye.GetMessage()
-		if t := ye.GetToken(); t != nil && t.Position != nil {
-			line = t.Position.Line
-		}
-	}
-	return fmt.Errorf("the file is not YAML: line %d: %s", line, brief(message))
-}
-
-// checkYAML refuses what is too much before anything is built of it.
-func checkYAML(data []byte) error {
 	if len(data) > maxYAML {
-		return fmt.Errorf("the file has more than %d MiB", maxYAML>>20)
+		return nil, fmt.Errorf("the file is larger than %d MiB", maxYAML>>20)
 	}
-	if !utf8.Valid(data) {
-		return errors.New("the file is not UTF-8; save it as such")
+	tree, err := yamltree.Parse(data)
+	if problems, ok := errors.AsType[yamltree.Error](err); ok {
+		return nil, yamlError(problems[0])
 	}
-	open, dashes, atStart := 0, 0, true
-	for _, c := range data {
-		switch {
-		case c == '\n':
-			dashes, atStart = 0, true
-		case c == '-' && atStart:
-			dashes++
-		case c == '[' || c == '{':
-			open++
-		case (c == ']' || c == '}') && open > 0:
-			open--
-		}
-		atStart = atStart && (c == '-' || c == ' ' || c == '\n' || c == '?' || c == '\t')
-		if open > maxBrackets || (dashes > maxDepth && c != '-') {
-			return fmt.Errorf("the file is nested more than %d deep", maxDepth)
-		}
-	}
-	return nil
+	return convertYAML(tree), err
 }
 
-// walker turns a syntax tree into nodes.
-type walker struct {
-	anchors map[string]ast.Node
-	nodes   int
-	err     error
+func yamlError(p yamltree.Problem) error {
+	switch {
+	case p.Syntax:
+		return fmt.Errorf("the file is not YAML: line %d: %s", p.Line, brief(p.Message))
+	case len(p.Path) == 0:
+		return fmt.Errorf("line %d: %s", p.Line, p.Message)
+	}
+	return fmt.Errorf("line %d: %s: %s", p.Line, brief(strings.Join(p.Path, ".")), p.Message)
 }
 
-func (w *walker) fail(n ast.Node, format string, args ...any) *node {
-	if w.err == nil {
-		w.err = fmt.Errorf("line %d: %s", lineOf(n), brief(fmt.Sprintf(format, args...)))
-	}
-	return &node{}
+var yamlKinds = map[yamltree.Kind]kind{
+	yamltree.Null: null, yamltree.Bool: boolean, yamltree.Number: number, yamltree.String: text,
+	yamltree.Sequence: array, yamltree.Mapping: object,
 }
 
-func lineOf(n ast.Node) int {
-	if t := n.GetToken(); t != nil && t.Position != nil {
-		return t.Position.Line
+func convertYAML(n *yamltree.Node) *node {
+	if n == nil {
+		return nil
 	}
-	return 1
-}
-
-func (w *walker) node(n ast.Node, depth int) *node {
-	if w.nodes++; depth > maxDepth || w.nodes > maxYAMLNodes {
-		return w.fail(n, "the file is too large or too deep")
+	out := &node{kind: yamlKinds[n.Kind], text: n.Text, line: n.Line, flow: n.Flow}
+	for _, item := range n.Items {
+		out.items = append(out.items, convertYAML(item))
 	}
-	scalar := func(k kind, s string) *node { return &node{kind: k, text: s, line: lineOf(n)} }
-	switch n := n.(type) {
-	case *ast.MappingNode:
-		return w.mapping(n, n.Values, n.IsFlowStyle, depth)
-	case *ast.MappingValueNode:
-		return w.mapping(n, []*ast.MappingValueNode{n}, n.IsFlowStyle, depth)
-	case *ast.SequenceNode:
-		list := &node{kind: array, line: lineOf(n), flow: n.IsFlowStyle}
-		for _, item := range n.Values {
-			list.items = append(list.items, w.node(item, depth+1))
-		}
-		return list
-	case *ast.AnchorNode:
-		w.anchors[n.Name.GetToken().Value] = n.Value
-		return w.node(n.Value, depth+1)
-	case *ast.AliasNode:
-		if target, ok := w.anchors[n.Value.GetToken().Value]; ok {
-			return w.node(target, depth+1)
-		}
-		return w.fail(n, "refers to an anchor that is not there")
-	case *ast.StringNode:
-		return scalar(text, n.Value)
-	case *ast.LiteralNode:
-		return scalar(text, n.Value.Value)
-	case *ast.NullNode:
-		return scalar(null, "")
-	case *ast.BoolNode:
-		return scalar(boolean, fmt.Sprint(n.Value))
-	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
-		return scalar(number, n.GetToken().Value)
+	for _, m := range n.Members {
+		out.members = append(out.members, member{name: m.Name, value: convertYAML(m.Value), line: m.Line, column: m.Column})
 	}
-	return w.fail(n, "this kind of YAML is not read")
-}
-
-func (w *walker) mapping(n ast.Node, values []*ast.MappingValueNode, flow bool, depth int) *node {
-	m := &node{kind: object, line: lineOf(n), flow: flow}
-	seen := make(map[string]bool, len(values))
-	for _, v := range values {
-		if v.Key == nil || v.Key.GetToken() == nil || v.Key.IsMergeKey() || v.Value == nil {
-			return w.fail(n, "this kind of key is not read")
-		}
-		name := v.Key.GetToken().Value
-		if s, ok := v.Key.(*ast.StringNode); ok {
-			name = s.Value
-		}
-		if seen[name] {
-			return w.fail(v.Key, "%s stands twice", name)
-		}
-		seen[name] = true
-		entry := member{name: name, value: w.node(v.Value, depth+1), line: lineOf(v.Key)}
-		if p := v.Key.GetToken().Position; p != nil {
-			entry.column = p.Column
-		}
-		m.members = append(m.members, entry)
-	}
-	return m
+	return out
 }
 
 // yamlEntry is a value, under its name, for a mapping.
