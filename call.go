@@ -50,7 +50,7 @@ func (c Caller) Authenticated() bool { return c.ID != "" && c.ID != Anonymous }
 type Call struct {
 	ID             string          // unique, for the record and the log
 	Tool           *Tool           // resolved before any policy runs
-	Args           json.RawMessage // one JSON object; the only field a policy may replace
+	Args           json.RawMessage // a JSON object; the only field that your own policies may replace
 	Caller         Caller
 	Gate           string    // the gate it came through
 	Mode           Mode      // the gate's mode

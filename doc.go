@@ -1,29 +1,28 @@
-// Package toolyard is the domain of Toolyard, the tool platform for AI agents:
-// tools, where they come from, who may call them, and the path that every call
-// takes. It does no I/O and starts no goroutine; everything else in this module
-// is an adapter around it.
+// Package toolyard defines the domain of Toolyard, an MCP gateway and tool platform: tools,
+// the sources they come from, and the calls that callers make. It does no I/O and starts no
+// goroutines. Package yard serves tools to MCP clients and over HTTP.
 //
-// One call, one line:
-//
-//	request ─ identity ─ gate ─ resolve the tool
-//	        ─ Record ─ Recover ─ Cap ─ Validate ─ Intend ─ Deadline ─ run ─ normalise ─ check output
-//	        ─ answer
-//
-// A [Tool] is a name, descriptions, schemas and a way to run. [Define] makes one
-// from a typed Go function:
+// A [Tool] has a name, descriptions, schemas and a handler. [Define] makes one from a typed Go
+// function:
 //
 //	type args struct {
-//		Name string `json:"name" doc:"Whom to greet"`
+//		Name string `json:"name" doc:"Name of the person to greet"`
 //	}
 //
 //	var Hello = toolyard.Define(
-//		toolyard.Spec{Name: "hello", Description: "Greets somebody.", Effects: toolyard.ReadOnly},
+//		toolyard.Spec{Name: "hello", Description: "Greets a person by name.", Effects: toolyard.ReadOnly},
 //		func(ctx context.Context, call *toolyard.Call, in args) (string, error) {
 //			return "Hello, " + in.Name + "!", nil
 //		})
 //
-// A [Source] offers tools and keeps them current. A [Gate] is one way in: it fixes
-// the mode, the surface, the selection and the names that its callers see, and
-// [Gate.Visible] is the one predicate that list, catalog and call all ask. A
-// [Policy] is one step that every call passes, and [Chain] lines policies up.
+// A [Source] offers tools and keeps them current. A gate is an entry point with its own rules:
+// which tools it offers, and whether they may change anything.
+//
+// Every [Call] takes the same path. Each step is a [Policy]; those of your own run after the
+// arguments are validated and before the call is charged:
+//
+//	record → recover → cap → inject → validate → policies → admit → bound → intend → run
+//
+// Effects are what a tool does, a mode is what a gate allows: a gate in mode [Read] offers only
+// tools whose effects are [ReadOnly].
 package toolyard

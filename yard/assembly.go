@@ -100,19 +100,13 @@ func (a *assembly) sameSources(b *assembly) bool {
 
 // callPath returns the steps that every call takes.
 func (b *assembler) callPath(a *assembly) toolyard.Handler {
-	limits := a.Limits
-	recorders := slices.Concat([]toolyard.Recorder{callpath.Log{Logger: b.log}, b.metrics}, b.enforcement.recorders(), b.opts.Recorders)
-	path := callpath.Path(b.opts.Process.Now, callpath.Run,
-		callpath.At("record", callpath.Record(b.opts.Process.Now, recorders...)),
-		callpath.At("recover", callpath.Recover()),
-		callpath.At("cap", callpath.Cap(int(limits.Args), 0)),
-		callpath.At("inject", callpath.Inject(b.log, b.provider(a))),
-		callpath.At("validate", callpath.Validate(time.Duration(limits.Timeout))),
-		callpath.At("admit", callpath.Admit(b.opts.Process.Now, b.enforcement.admission, a.AdmissionRequest)),
-		callpath.At("bound", callpath.Cap(0, int(limits.Result))), // inside admit: a result over the limit fails and is not charged
-		callpath.At("intend", callpath.Intend(recorders...)),
-		callpath.At(callpath.StepRun, callpath.Deadline(time.Duration(limits.Timeout))),
-	)
+	path := callpath.New(callpath.Config{
+		Now: b.opts.Process.Now, Log: b.log,
+		Recorders: slices.Concat([]toolyard.Recorder{callpath.Log{Logger: b.log}, b.metrics}, b.enforcement.recorders(), b.opts.Recorders),
+		MaxArgs:   int(a.Limits.Args), MaxResult: int(a.Limits.Result), Timeout: time.Duration(a.Limits.Timeout),
+		Providers: b.provider(a), Policies: b.opts.Policies,
+		Admitter: b.enforcement.admission, AdmissionRequest: a.AdmissionRequest,
+	})
 	return callpath.Chain(path, b.live.Policy(), b.tracer.Policy())
 }
 

@@ -26,6 +26,10 @@ type Options struct {
 	Scripts Scripts                    // a directory of TypeScript tools
 	Clients *toolyard.Clients          // clients that tools can borrow
 
+	// Policies are steps of the call path, in order. They see calls whose arguments are valid and
+	// that have not been charged yet. A policy that returns an error refuses the call.
+	Policies []toolyard.Policy
+
 	Recorders     []toolyard.Recorder                 // notified of every call
 	Providers     map[string]toolyard.ContextProvider // context for tools, by kind
 	ProviderKinds map[string]ProviderKind             // more kinds of context, which the configuration enables

@@ -1,14 +1,20 @@
-// Package callpath holds the steps of the call path, one file each. They see one
-// parsed call whose tool is resolved, never raw bytes. In the order in which a call
-// passes them:
+// Package callpath implements the call path: the steps that every call passes, one file each,
+// and [New], which puts them in order. A step is a [toolyard.Policy]. It sees one parsed call
+// whose tool is resolved, never raw bytes.
 //
-//	Record    says who called what and how it ended, also when it was refused
-//	Recover   makes a panic one failed call
-//	Cap       bounds the bytes of arguments, and behind Admit those of the result: what is too
-//	          large has failed, and is not charged
-//	Inject    fills in the arguments that the platform knows and the caller does not
-//	Validate  applies defaults and checks the arguments
-//	Admit     takes permits, money and the idempotency key, all or none, and settles at the end
-//	Intend    puts a write on the record before it runs
-//	Deadline  bounds the time, whether or not the tool minds it
+//	record → recover → cap → inject → validate → policies → admit → bound → intend → run
+//
+// The steps are:
+//
+//   - record reports every call to the recorders, including refused ones.
+//   - recover turns a panic into the failure of one call.
+//   - cap limits the size of the arguments.
+//   - inject fills in the arguments that receive context.
+//   - validate applies defaults and checks the arguments.
+//   - policies are those of the program that embeds the yard.
+//   - admit reserves limits, money and the idempotency key, all or none, and settles the call
+//     when it has ended.
+//   - bound limits the size of the result. A result over the limit fails and is not charged.
+//   - intend records a write before it runs.
+//   - run calls the tool within its deadline.
 package callpath

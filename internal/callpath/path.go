@@ -2,33 +2,67 @@ package callpath
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission"
 )
 
-// Step is a policy with a name, for the record of what a call spent its time on.
-type Step struct {
-	name   string
-	policy toolyard.Policy
+// Config holds what the call path needs from the yard.
+type Config struct {
+	Now       func() time.Time
+	Log       *slog.Logger
+	Recorders []toolyard.Recorder
+
+	MaxArgs, MaxResult int           // in bytes; zero for no limit
+	Timeout            time.Duration // of a call; zero for none
+
+	Providers        func(kind string) toolyard.ContextProvider // returns nil for an unknown kind
+	Policies         []toolyard.Policy                          // of the program that embeds the yard
+	Admitter         admission.Admitter
+	AdmissionRequest func(*toolyard.Call) (*admission.Request, error)
+}
+
+// New returns the call path: every call passes these steps in this order.
+func New(c Config) toolyard.Handler { return path(c.Now, Run, c.steps()) }
+
+func (c *Config) steps() []step {
+	return []step{
+		{"record", Record(c.Now, c.Recorders...)},
+		{"recover", Recover()},
+		{"cap", Cap(c.MaxArgs, 0)},
+		{"inject", Inject(c.Log, c.Providers)},
+		{"validate", Validate(c.Timeout)},
+		{"policies", Custom(c.Policies, Validate(c.Timeout))},
+		{"admit", Admit(c.Now, c.Admitter, c.AdmissionRequest)},
+		{"bound", Cap(0, c.MaxResult)}, // inside admit: a result over the limit fails and is not charged
+		{"intend", Intend(c.Recorders...)},
+		{stepRun, Deadline(c.Timeout)},
+	}
 }
 
 // The steps at which the tool of a call starts to run and has returned. The call is settled
-// after StepRan.
+// after stepRan.
 const (
-	StepRun = "run" // [toolyard.Call.Ran] looks for it
-	StepRan = "ran"
+	stepRun = "run" // [toolyard.Call.Ran] looks for it
+	stepRan = "ran"
 )
 
-// At gives a policy its name.
-func At(name string, p toolyard.Policy) Step { return Step{name, p} }
+// step is a policy with the name that the timeline of a call shows.
+type step struct {
+	name   string
+	policy toolyard.Policy // nil for a step that is not in use
+}
 
-// Path is the call path: run behind all steps, the first of which acts first. Each call is
-// marked when it comes to a step, and when it comes back from behind the last one.
-func Path(now func() time.Time, run toolyard.Handler, steps ...Step) toolyard.Handler {
+// path puts the steps in front of run and marks each call when it reaches a step, and when it
+// returns from run.
+func path(now func() time.Time, run toolyard.Handler, steps []step) toolyard.Handler {
 	for i, s := range slices.Backward(steps) {
-		run = marked(now, s.name, i == len(steps)-1, s.policy(run))
+		if s.policy != nil {
+			run = marked(now, s.name, i == len(steps)-1, s.policy(run))
+		}
 	}
 	return run
 }
@@ -40,7 +74,7 @@ func marked(now func() time.Time, name string, last bool, next toolyard.Handler)
 			return next(ctx, c)
 		}
 		res, err := next(ctx, c)
-		c.Mark(StepRan, now())
+		c.Mark(stepRan, now())
 		return res, err
 	}
 }

@@ -144,8 +144,9 @@ func TestRowOfOtherOutcomes(t *testing.T) {
 func TestRowOfACallWithinACall(t *testing.T) {
 	c := call("c")
 	c.Parent = "p\x00"
-	c.Mark("cap", c.Start)
-	c.Mark("run", c.Start.Add(1_234_567))
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	c.Mark("cap", start)
+	c.Mark("run", start.Add(1_234_567))
 	row := record.Row(c, outcome(), record.Arguments{})
 	if diff := cmp.Diff([]store.Mark{{Step: "cap"}, {Step: "run", At: 1_234_000}}, row.Marks); diff != "" || row.Parent != "p" {
 		t.Error(row.Parent, diff)
