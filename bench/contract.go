@@ -280,7 +280,7 @@ func (c counted) Exchange(ctx context.Context, b *ledger.Batch) (*ledger.Results
 
 // fleet are the desks of replicas that share a database.
 type fleet struct {
-	desks     []*admission.Desk
+	desks     []*admission.Controller
 	stores    []*store.Store
 	exchanges atomic.Int64
 	cancel    context.CancelFunc
@@ -332,7 +332,7 @@ func (f *fleet) fund(ctx context.Context, n int) error {
 }
 
 // charge makes one call of a tool that costs something: it is admitted and settled.
-func charge(ctx context.Context, d *admission.Desk, tool *toolyard.Tool, result *toolyard.Result, who string) error {
+func charge(ctx context.Context, d *admission.Controller, tool *toolyard.Tool, result *toolyard.Result, who string) error {
 	start := time.Now()
 	id := fmt.Sprintf("%012x%s", start.UnixMilli(), rand.Text()[:14])
 	call := &toolyard.Call{ID: id, Tool: tool, Args: []byte(`{"text":"hello world"}`), Caller: toolyard.Caller{ID: who, Account: who}, Gate: "default", Mode: toolyard.Read}

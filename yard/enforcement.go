@@ -24,7 +24,7 @@ import (
 type enforcement struct {
 	store     *store.Store // nil if nothing has to be stored; the loader closes it
 	memory    memoryStore  // used instead of it, for limits
-	admission *admission.Desk
+	admission *admission.Controller
 	record    *record.Writer     // nil without a store
 	verifier  *identity.Verifier // nil without a store
 	retention time.Duration      // of recorded calls

@@ -124,7 +124,7 @@ type world struct {
 	t       *testing.T
 	store   *store.Store
 	flaky   *flaky
-	desks   []*Desk
+	desks   []*Controller
 	running sync.WaitGroup
 	stop    context.CancelFunc
 
@@ -569,7 +569,7 @@ func TestACheapCallBesideADearOne(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, 2, 0, func(*Options) {})
 			w.fund("acme", 11)
-			admit := func(d *Desk, id string, price toolyard.Money) *Admission {
+			admit := func(d *Controller, id string, price toolyard.Money) *Admission {
 				line := LimitRef{Key: id, Local: true, Limit: toolyard.Limit{Concurrency: 1}} // so that nobody waits behind another
 				a := plain(id, func(a *Request) { a.Balance, a.Price, a.Limits = "acme", price, []LimitRef{line} })
 				ticket, err := d.Admit(t.Context(), a)
@@ -615,7 +615,7 @@ func TestANarrowLimitLeavesTheWideOneAlone(t *testing.T) {
 				narrow := LimitRef{Key: "narrow", Name: "narrow", Limit: toolyard.Limit{PerMinute: 1}}
 				w := newWorld(t, 2, 0, func(*Options) {})
 				var all sync.WaitGroup
-				call := func(d *Desk, id string, wait time.Duration, paces ...LimitRef) bool {
+				call := func(d *Controller, id string, wait time.Duration, paces ...LimitRef) bool {
 					a := plain(id, func(a *Request) { a.Limits, a.Wait = paces, wait })
 					if keyed && len(paces) > 1 {
 						a.Scope, a.Key = "acme", id

@@ -80,7 +80,7 @@ func (k *keyUse) set(scope string, now ledger.KeyUsage) *scopeUse {
 
 // keep is the outcome of a call as it is kept for its idempotency key. One that is too large is
 // replaced by an error that says so.
-func (d *Desk) keep(ask *Request, outcome json.RawMessage) json.RawMessage {
+func (d *Controller) keep(ask *Request, outcome json.RawMessage) json.RawMessage {
 	d.keys.mu.Lock()
 	defer d.keys.mu.Unlock()
 	use := d.keys.scopes[ask.Scope]

@@ -36,7 +36,7 @@ func TestLargeResultsAreNotKept(t *testing.T) {
 		"one of so many": {size: 1000, use: ledger.KeyUsage{Bytes: maxOutcomeBytes - 500}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onDesk(t, func(t *testing.T, d *Desk, _ *flaky) {
+			onDesk(t, func(t *testing.T, d *Controller, _ *flaky) {
 				d.store = &full{d.store, "acme/ann", test.use}
 				ticket, err := d.Admit(t.Context(), sameKey("acme/ann", "key"))
 				if err != nil {
@@ -68,7 +68,7 @@ func sameKey(scope, key string) *Request {
 
 // A caller has a bounded number of idempotency keys. Others have theirs.
 func TestKeysOfACallerAreBounded(t *testing.T) {
-	onDesk(t, func(t *testing.T, d *Desk, _ *flaky) {
+	onDesk(t, func(t *testing.T, d *Controller, _ *flaky) {
 		d.store = &full{d.store, "acme/ann", ledger.KeyUsage{Keys: maxKeys - 1}}
 		call := func(scope, key string) *toolyard.Error {
 			return d.make(t, sameKey(scope, key), 0)

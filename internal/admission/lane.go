@@ -43,7 +43,7 @@ type permits struct {
 	until time.Time
 }
 
-func (d *Desk) laneOf(p LimitRef) *lane {
+func (d *Controller) laneOf(p LimitRef) *lane {
 	l := d.lanes[p.Key]
 	if l == nil {
 		l = &lane{LimitRef: p}
@@ -53,7 +53,7 @@ func (d *Desk) laneOf(p LimitRef) *lane {
 }
 
 // ready reports whether a call may begin.
-func (l *lane) ready(d *Desk, ask *Request, now time.Time) bool {
+func (l *lane) ready(d *Controller, ask *Request, now time.Time) bool {
 	l.hold = max(l.hold, ask.Timeout+ledger.Grace)
 	l.expire(d, now)
 	switch {
@@ -75,7 +75,7 @@ func (l *lane) hasSlot(until time.Time) bool {
 
 // expire lets go what may not be used any more. Permits that were not used count no longer,
 // whenever the store hears of it.
-func (l *lane) expire(d *Desk, now time.Time) {
+func (l *lane) expire(d *Controller, now time.Time) {
 	l.permits = slices.DeleteFunc(l.permits, func(p permits) bool {
 		if p.until.After(now) {
 			return p.n == 0
@@ -89,7 +89,7 @@ func (l *lane) expire(d *Desk, now time.Time) {
 	}
 }
 
-func (l *lane) returnPermits(d *Desk, p permits) {
+func (l *lane) returnPermits(d *Controller, p permits) {
 	if p.n > 0 {
 		d.giveBack(l.LimitRef, ledger.LimitReturn{Permits: p.n, Epoch: p.slot})
 	}
@@ -116,7 +116,7 @@ func (l *lane) take(ask *Request, now time.Time) (taken slot) {
 }
 
 // begun starts the cooldown. A turn that is worth nothing until it runs out is given back.
-func (l *lane) begun(d *Desk, now time.Time) {
+func (l *lane) begun(d *Controller, now time.Time) {
 	l.busy, l.next = false, now.Add(l.Limit.Cooldown+ledger.Slack)
 	if l.turn.IsZero() {
 		return
@@ -127,13 +127,13 @@ func (l *lane) begun(d *Desk, now time.Time) {
 	d.call()
 }
 
-func (l *lane) returnTurn(d *Desk) {
+func (l *lane) returnTurn(d *Controller) {
 	l.turn = time.Time{}
 	d.giveBack(l.LimitRef, ledger.LimitReturn{Turn: true, Epoch: l.turnSlot})
 }
 
 // end frees the slot of a call. If other replicas may want it, it goes back at once.
-func (l *lane) end(d *Desk, s slot) {
+func (l *lane) end(d *Controller, s slot) {
 	if s.until.IsZero() {
 		return
 	}
@@ -156,7 +156,7 @@ func (l *lane) end(d *Desk, s slot) {
 	}
 }
 
-func (l *lane) returnSlot(d *Desk, s slot) {
+func (l *lane) returnSlot(d *Controller, s slot) {
 	d.giveBack(l.LimitRef, ledger.LimitReturn{Concurrency: 1, Epoch: s.granted})
 }
 
@@ -174,7 +174,7 @@ func (l *lane) wanted(now time.Time) (n int) {
 }
 
 // ask is what the lane wants of the store now, and whether it wants anything.
-func (l *lane) ask(d *Desk, now time.Time) (ledger.LimitRequest, bool) {
+func (l *lane) ask(d *Controller, now time.Time) (ledger.LimitRequest, bool) {
 	if l.Local {
 		return ledger.LimitRequest{}, false
 	}
@@ -214,7 +214,7 @@ func (l *lane) ask(d *Desk, now time.Time) (ledger.LimitRequest, bool) {
 const pollTime = 300 * time.Millisecond
 
 // granted adds what was leased. Sent is when it was asked for.
-func (l *lane) granted(d *Desk, a ledger.LimitRequest, g ledger.LimitGrant, sent time.Time) {
+func (l *lane) granted(d *Controller, a ledger.LimitRequest, g ledger.LimitGrant, sent time.Time) {
 	now := time.Now()
 	l.replicas = g.Replicas
 	if g.Permits > 0 && l.Limit.PerMinute > 0 {
@@ -294,7 +294,7 @@ func (l *lane) refusal(after time.Duration) *toolyard.Error {
 }
 
 // rest gives back what nobody needs just now, and reports whether there is nothing left.
-func (l *lane) rest(d *Desk, now time.Time) (empty bool) {
+func (l *lane) rest(d *Controller, now time.Time) (empty bool) {
 	l.expire(d, now)
 	if l.wanted(now) > 0 || l.pulse.expect(now) > 0 || now.Sub(l.pulse.last) < l.idle() {
 		return false

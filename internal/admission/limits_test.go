@@ -29,7 +29,7 @@ func load(t *testing.T, replicas int, callers map[string]int, limit toolyard.Lim
 	if err != nil {
 		t.Fatal(err)
 	}
-	var desks []*admission.Desk
+	var desks []*admission.Controller
 	var running sync.WaitGroup
 	for i := range replicas {
 		d := admission.New(s, options(fmt.Sprint("replica-", i)))

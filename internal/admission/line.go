@@ -46,7 +46,7 @@ func (t *turns) serve(caller string) {
 }
 
 // lineOf finds the line for an ask.
-func (d *Desk) lineOf(ask *Request) *line {
+func (d *Controller) lineOf(ask *Request) *line {
 	var b strings.Builder
 	for _, p := range ask.Limits {
 		b.WriteString(p.Key + "\n")
@@ -64,7 +64,7 @@ func (d *Desk) lineOf(ask *Request) *line {
 	return l
 }
 
-func (d *Desk) newLine(name string, ask *Request) *line {
+func (d *Controller) newLine(name string, ask *Request) *line {
 	l := &line{name: name, turns: &turns{}, waiting: make(map[string][]*visitor)}
 	for _, p := range ask.Limits {
 		lane := d.laneOf(p)
@@ -164,7 +164,7 @@ func (l *line) foresee(v *visitor, now time.Time) {
 
 // serve admits the visitors of lines as far as everything is there, each in its turn. Who is
 // not ready holds up its line, and no other.
-func (d *Desk) serve(lines ...*line) {
+func (d *Controller) serve(lines ...*line) {
 	next := make([]*visitor, 0, len(lines))
 	for _, l := range lines {
 		if v := l.next(); v != nil {
@@ -197,7 +197,7 @@ func (d *Desk) serve(lines ...*line) {
 }
 
 // fullLane is a lane of the line in which no call may begin now, nil if it may in all.
-func (l *line) fullLane(d *Desk, ask *Request) *lane {
+func (l *line) fullLane(d *Controller, ask *Request) *lane {
 	for _, lane := range l.lanes {
 		if !lane.ready(d, ask, time.Now()) {
 			return lane

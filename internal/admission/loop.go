@@ -74,7 +74,7 @@ func (b *batch) size() int {
 }
 
 // Run talks to the store until ctx ends, and then gives back what was leased.
-func (d *Desk) Run(ctx context.Context) {
+func (d *Controller) Run(ctx context.Context) {
 	swept := make(chan struct{})
 	go func() {
 		defer close(swept)
@@ -101,14 +101,14 @@ func (d *Desk) Run(ctx context.Context) {
 
 // gather waits a moment for the callers whom a batch has let go, if they are several: what
 // they do next then fills one batch, not two that take turns.
-func (d *Desk) gather(ctx context.Context, settled int, took time.Duration) {
+func (d *Controller) gather(ctx context.Context, settled int, took time.Duration) {
 	if wait := min(took/4, gatherTime); settled >= manyCalls && wait > 0 {
 		d.rest(ctx, wait, false)
 	}
 }
 
 // rest waits, and ends early if there is something to do.
-func (d *Desk) rest(ctx context.Context, wait time.Duration, wakeable bool) {
+func (d *Controller) rest(ctx context.Context, wait time.Duration, wakeable bool) {
 	wake := d.wake
 	if !wakeable {
 		wake = nil
@@ -128,7 +128,7 @@ func (d *Desk) rest(ctx context.Context, wait time.Duration, wakeable bool) {
 
 // collect is all that is to be said to the store now, and for how long there is nothing more
 // if it is nothing: zero for ever.
-func (d *Desk) collect(now time.Time) (b *batch, wait time.Duration) {
+func (d *Controller) collect(now time.Time) (b *batch, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	b = &batch{Batch: ledger.Batch{Replica: d.opts.Replica}}
@@ -160,7 +160,7 @@ func (d *Desk) collect(now time.Time) (b *batch, wait time.Duration) {
 }
 
 // tend serves a lane whose cooldown is over, and gives back what it does not need.
-func (d *Desk) tend(l *lane, now time.Time) {
+func (d *Controller) tend(l *lane, now time.Time) {
 	if l.Limit.Cooldown > 0 && !l.turn.IsZero() && !l.busy && !l.next.After(now) {
 		d.serve(l.lines...)
 	}
@@ -172,7 +172,7 @@ func (d *Desk) tend(l *lane, now time.Time) {
 
 // forget removes lines that nobody waits in. What they lead to is looked up again for the
 // next call.
-func (d *Desk) forget(lines []*line) {
+func (d *Controller) forget(lines []*line) {
 	for _, l := range slices.Clone(lines) {
 		delete(d.lines, l.name)
 		is := func(other *line) bool { return other == l }
@@ -185,7 +185,7 @@ func (d *Desk) forget(lines []*line) {
 	}
 }
 
-func (d *Desk) collectOutbox(b *batch) {
+func (d *Controller) collectOutbox(b *batch) {
 	n := min(len(d.out.settles), maxBatch)
 	b.settles = d.out.settles[:n:n]
 	d.out.settles = d.out.settles[n:]
@@ -196,7 +196,7 @@ func (d *Desk) collectOutbox(b *batch) {
 	d.out.returns, d.out.drops = nil, nil
 }
 
-func (d *Desk) collectAdmits(b *batch, now time.Time) {
+func (d *Controller) collectAdmits(b *batch, now time.Time) {
 	d.durable = slices.DeleteFunc(d.durable, func(v *visitor) bool { return v.ended() && !v.asked })
 	for _, v := range inTurn(d.durable) {
 		if v.next.After(now) || len(b.admits) == maxBatch {
@@ -237,7 +237,7 @@ func admission(a *Request) ledger.AdmitRequest {
 }
 
 // exchange sends a batch and spreads its answers. It reports whether there were any.
-func (d *Desk) exchange(ctx context.Context, b *batch) bool {
+func (d *Controller) exchange(ctx context.Context, b *batch) bool {
 	sent := time.Now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), exchangeTime)
 	defer cancel()
@@ -309,7 +309,7 @@ func (b *batch) parts() (list []*batch) {
 }
 
 // discard gives up what the store does not take.
-func (d *Desk) discard(b *batch, err error) {
+func (d *Controller) discard(b *batch, err error) {
 	d.opts.Log.Error("the store does not take something", "error", err)
 	refused := &ledger.Refusal{Code: toolyard.Internal, Message: "The store does not take it."}
 	reason := &toolyard.Error{Code: refused.Code, Message: refused.Message, Err: err}
@@ -334,7 +334,7 @@ func (d *Desk) discard(b *batch, err error) {
 }
 
 // settled notes that a call is settled, and lets its caller go.
-func (d *Desk) settled(s *settling, refused *ledger.Refusal) {
+func (d *Controller) settled(s *settling, refused *ledger.Refusal) {
 	if w := s.wallet; w != nil {
 		w.settled(s.price, s.Amount)
 		if refused != nil && (w.hold == s.Hold || w.hold == "") {
@@ -351,7 +351,7 @@ func (d *Desk) settled(s *settling, refused *ledger.Refusal) {
 }
 
 // admitted ends the waiting of a visitor whom the store has answered, if it has.
-func (d *Desk) admitted(v *visitor, a ledger.AdmitResult) {
+func (d *Controller) admitted(v *visitor, a ledger.AdmitResult) {
 	late := len(v.ask.Limits) > 0 && time.Since(v.since) > ledger.PermitTTL // what was granted may not be used any more
 	v.asked, v.since = false, time.Time{}
 	r := a.Refused
@@ -377,7 +377,7 @@ func (d *Desk) admitted(v *visitor, a ledger.AdmitResult) {
 }
 
 // postpone lets a visitor wait if that may help, and refuses it otherwise.
-func (d *Desk) postpone(v *visitor, r *ledger.Refusal) {
+func (d *Controller) postpone(v *visitor, r *ledger.Refusal) {
 	reason := &toolyard.Error{Code: r.Code, Message: r.Message, RetryAfter: r.RetryAfter}
 	if r.Code == toolyard.RateLimited && r.Message == "" {
 		reason = reached(v.ask.Limits[r.Limit].Name, r.RetryAfter)
@@ -403,7 +403,7 @@ func (d *Desk) postpone(v *visitor, r *ledger.Refusal) {
 
 // undo gives back what was taken for a visitor that has left. Paces are what it was granted;
 // if it is not known whether it was, they run out by themselves.
-func (d *Desk) undo(v *visitor, paces []ledger.LimitGrant) {
+func (d *Controller) undo(v *visitor, paces []ledger.LimitGrant) {
 	for i, g := range paces {
 		p := v.ask.Limits[i]
 		r := ledger.LimitReturn{Permits: 1, Epoch: g.Epoch, Turn: p.Limit.Cooldown > 0}
@@ -420,7 +420,7 @@ func (d *Desk) undo(v *visitor, paces []ledger.LimitGrant) {
 // failed keeps what must reach the store, and refuses whom it cannot serve. Permits that
 // were to be given back are not: whether they were is not known, and they run out by
 // themselves.
-func (d *Desk) failed(b *batch, err error) {
+func (d *Controller) failed(b *batch, err error) {
 	now := time.Now()
 	if d.away.IsZero() {
 		d.away = now
@@ -447,7 +447,7 @@ func (d *Desk) failed(b *batch, err error) {
 }
 
 // goAlone grants what the lanes ask for from this replica's share of their limits.
-func (d *Desk) goAlone(b *batch, now time.Time) {
+func (d *Controller) goAlone(b *batch, now time.Time) {
 	for _, r := range b.Returns {
 		d.alone.Return(now, r)
 	}
@@ -460,7 +460,7 @@ func (d *Desk) goAlone(b *batch, now time.Time) {
 }
 
 // refuseAll refuses all who have waited for the store long enough.
-func (d *Desk) refuseAll(now time.Time) {
+func (d *Controller) refuseAll(now time.Time) {
 	reason := &toolyard.Error{Code: toolyard.Unavailable, Message: "The store that keeps limits and money cannot be reached, so the call was not made.", RetryAfter: time.Second}
 	over := func(v *visitor) bool { return now.After(v.entered.Add(patience)) }
 	for _, l := range d.lines {
@@ -481,7 +481,7 @@ func (d *Desk) refuseAll(now time.Time) {
 
 // abandon notes that a visitor waits no longer. If the store may have admitted it, that is
 // undone.
-func (d *Desk) abandon(v *visitor) {
+func (d *Controller) abandon(v *visitor) {
 	v.left = true
 	if v.doubted && !v.asked {
 		d.undo(v, nil)
@@ -490,7 +490,7 @@ func (d *Desk) abandon(v *visitor) {
 }
 
 // sweep ends what others left behind.
-func (d *Desk) sweep(ctx context.Context) {
+func (d *Controller) sweep(ctx context.Context) {
 	for ctx.Err() == nil {
 		d.rest(ctx, backoff.Jitter(sweepTime), false)
 		for more, n := true, 0; more && n < maxSweeps && ctx.Err() == nil; n++ {
@@ -508,7 +508,7 @@ func (d *Desk) sweep(ctx context.Context) {
 }
 
 // close sends what is left, and gives back what was leased.
-func (d *Desk) close(ctx context.Context) {
+func (d *Controller) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTime)
 	defer cancel()
 	d.mu.Lock()

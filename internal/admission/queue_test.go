@@ -16,7 +16,7 @@ import (
 )
 
 // onDesk runs a test with a desk on a store, in time that costs nothing.
-func onDesk(t *testing.T, test func(t *testing.T, d *Desk, f *flaky)) {
+func onDesk(t *testing.T, test func(t *testing.T, d *Controller, f *flaky)) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		s, err := store.Open(ctx, "memory")
@@ -50,7 +50,7 @@ func toServer(caller string, concurrency int, wait time.Duration) *Request {
 }
 
 // make admits a call, lets it work, and settles it.
-func (d *Desk) make(t *testing.T, ask *Request, work time.Duration) *toolyard.Error {
+func (d *Controller) make(t *testing.T, ask *Request, work time.Duration) *toolyard.Error {
 	ticket, err := d.Admit(t.Context(), ask)
 	if err != nil {
 		return toolyard.AsError(err)
@@ -65,7 +65,7 @@ func (d *Desk) make(t *testing.T, ask *Request, work time.Duration) *toolyard.Er
 // Many clients of one server that takes few calls at once are all served while calls are quick.
 func TestQuickCallsQueueWithoutRefusals(t *testing.T) {
 	for _, clients := range []int{64, 512} {
-		onDesk(t, func(t *testing.T, d *Desk, _ *flaky) {
+		onDesk(t, func(t *testing.T, d *Controller, _ *flaky) {
 			var wg sync.WaitGroup
 			for range clients {
 				wg.Go(func() {
@@ -87,7 +87,7 @@ func TestQuickCallsQueueWithoutRefusals(t *testing.T) {
 // A call that would wait in vain is refused at once, and told when to come back; one that has
 // a fair chance waits.
 func TestHopelessWaitsAreRefusedAtOnce(t *testing.T) {
-	onDesk(t, func(t *testing.T, d *Desk, _ *flaky) {
+	onDesk(t, func(t *testing.T, d *Controller, _ *flaky) {
 		if err := d.make(t, toServer("ann", 1, 0), 5*time.Second); err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +122,7 @@ func TestHopelessWaitsAreRefusedAtOnce(t *testing.T) {
 // to say so, and refused if not.
 func TestCallsThatDoNotWait(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Millisecond} {
-		onDesk(t, func(t *testing.T, d *Desk, f *flaky) {
+		onDesk(t, func(t *testing.T, d *Controller, f *flaky) {
 			limited := func(key string) *Request {
 				a := toServer("ann", 8, wait)
 				a.Key, a.Scope = key, "acme"
@@ -153,7 +153,7 @@ func TestCallsThatDoNotWait(t *testing.T) {
 // A call that waits for a busy server is told that, and not that the store is slow.
 func TestABusyServerIsNamed(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Second} {
-		onDesk(t, func(t *testing.T, d *Desk, _ *flaky) {
+		onDesk(t, func(t *testing.T, d *Controller, _ *flaky) {
 			ticket, err := d.Admit(t.Context(), toServer("ann", 1, 0))
 			if err != nil {
 				t.Fatal(err)
@@ -178,7 +178,7 @@ func TestOneCallerCannotFillTheQueue(t *testing.T) {
 		"large calls": {1 << 20, maxWaitingBytes / callerShare / (1<<20 + waiterBytes)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onDesk(t, func(t *testing.T, d *Desk, _ *flaky) {
+			onDesk(t, func(t *testing.T, d *Controller, _ *flaky) {
 				ctx, cancel := context.WithCancel(t.Context())
 				ticket, err := d.Admit(ctx, toServer("ann", 1, time.Minute))
 				if err != nil {
@@ -205,7 +205,7 @@ func TestOneCallerCannotFillTheQueue(t *testing.T) {
 				}
 				wait("bob")
 				synctest.Wait()
-				if full.Load() != 10 || d.Lanes()["at once/docs"].Waiting != test.fit+1 {
+				if full.Load() != 10 || d.Limits()["at once/docs"].Waiting != test.fit+1 {
 					t.Errorf("another caller may not wait: %d were refused", full.Load())
 				}
 				cancel()

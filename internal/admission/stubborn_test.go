@@ -34,7 +34,7 @@ func (s *stubborn) Exchange(ctx context.Context, b *ledger.Batch) (*ledger.Resul
 }
 
 // inBubble runs a test with a desk on a store in memory, in time that costs nothing.
-func inBubble(t *testing.T, test func(t *testing.T, s *stubborn, d *admission.Desk)) {
+func inBubble(t *testing.T, test func(t *testing.T, s *stubborn, d *admission.Controller)) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		inner, err := store.Open(ctx, "memory")
@@ -70,7 +70,7 @@ var succeeded = toolyard.Outcome{Result: &toolyard.Result{}}
 
 // What the store does not take concerns who asked for it, and nobody else.
 func TestOneBadAccountStopsNobody(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *stubborn, d *admission.Desk) {
+	inBubble(t, func(t *testing.T, _ *stubborn, d *admission.Controller) {
 		var wg sync.WaitGroup
 		for i := range 40 {
 			wg.Go(func() {
@@ -90,7 +90,7 @@ func TestOneBadAccountStopsNobody(t *testing.T) {
 
 // A call that waits for a session whose calls are all running does not keep the store busy.
 func TestWaitingForACallIsIdle(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *stubborn, d *admission.Desk) {
+	inBubble(t, func(t *testing.T, s *stubborn, d *admission.Controller) {
 		if _, err := s.OpenSession(t.Context(), ledger.Session{ID: "one", Account: "acme", Limit: toolyard.USD / 2, Calls: 1, TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func TestWaitingForACallIsIdle(t *testing.T) {
 
 // A session that is closed is not used for longer than it takes to look.
 func TestAClosedSessionEnds(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *stubborn, d *admission.Desk) {
+	inBubble(t, func(t *testing.T, s *stubborn, d *admission.Controller) {
 		if _, err := s.OpenSession(t.Context(), ledger.Session{ID: "shut", Account: "acme", Limit: toolyard.USD / 2, TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +144,7 @@ func TestAClosedSessionEnds(t *testing.T) {
 // A call that asks gives back all that was taken for it: the one that answers needs nothing more
 // of the store.
 func TestACallThatAsksGivesBack(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *stubborn, d *admission.Desk) {
+	inBubble(t, func(t *testing.T, s *stubborn, d *admission.Controller) {
 		if _, err := s.OpenSession(t.Context(), ledger.Session{ID: "one", Account: "acme", Limit: toolyard.USD / 2, Calls: 1, TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}

@@ -44,7 +44,7 @@ type wallet struct {
 	rest    toolyard.Money // that the purse could still spend, as far as it is known here
 }
 
-func (d *Desk) walletOf(ask *Request) *wallet {
+func (d *Controller) walletOf(ask *Request) *wallet {
 	key := walletKey{ask.Balance, ask.Account}
 	w := d.wallets[key]
 	if w == nil {
@@ -72,7 +72,7 @@ func (w *wallet) take(ask *Request, now time.Time) {
 }
 
 // giveBack puts the price of a call that neither costs nor counts back into the wallet.
-func (w *wallet) giveBack(d *Desk, price toolyard.Money) {
+func (w *wallet) giveBack(d *Controller, price toolyard.Money) {
 	w.left, w.taken, w.begun = w.left+price, w.taken-price, w.begun-1
 	if w.counts {
 		w.calls++
@@ -95,7 +95,7 @@ func (w *wallet) over() {
 func (w *wallet) waiting() int { return waitingIn(w.lines) }
 
 // ask is what the wallet wants of the store now, and whether it wants anything.
-func (w *wallet) ask(d *Desk, now time.Time) (ledger.HoldRequest, bool) {
+func (w *wallet) ask(d *Controller, now time.Time) (ledger.HoldRequest, bool) {
 	waiting, ahead := w.waiting(), w.pulse.expect(now)
 	fresh := w.hold == "" || now.Sub(w.checked) < checkTime || now.Sub(w.pulse.last) > checkTime // one that is closed is noticed while it is used
 	if (waiting == 0 && ahead == 0 && fresh) || w.again.After(now) {
@@ -124,7 +124,7 @@ func (w *wallet) ask(d *Desk, now time.Time) (ledger.HoldRequest, bool) {
 }
 
 // granted takes over what the lease has now. Sent is when it was asked for.
-func (w *wallet) granted(d *Desk, f ledger.HoldRequest, g ledger.HoldGrant, sent time.Time) {
+func (w *wallet) granted(d *Controller, f ledger.HoldRequest, g ledger.HoldGrant, sent time.Time) {
 	w.checked = sent
 	w.left, w.counts, w.calls, w.pledged = g.Unspent-w.taken, g.CountCalls, g.Calls-w.begun, false
 	w.spent, w.rest = g.Spent, g.Remaining
@@ -166,7 +166,7 @@ func (w *wallet) refuse(r *ledger.Refusal) {
 }
 
 // sleep gives back what nobody needs just now, and reports whether there is nothing left.
-func (w *wallet) sleep(d *Desk, now time.Time) (empty bool) {
+func (w *wallet) sleep(d *Controller, now time.Time) (empty bool) {
 	if w.waiting() > 0 || now.Sub(w.pulse.last) < walletIdle {
 		return false
 	}
@@ -182,7 +182,7 @@ func (w *wallet) sleep(d *Desk, now time.Time) (empty bool) {
 }
 
 // drop gives back what was not taken for calls.
-func (w *wallet) drop(d *Desk) {
+func (w *wallet) drop(d *Controller) {
 	if w.hold == "" || (w.left <= 0 && (!w.counts || w.calls <= 0)) {
 		return
 	}

@@ -55,7 +55,7 @@ type Options struct {
 
 	Store     *store.Store // nil for none
 	Loader    *settings.Loader
-	Admission *admission.Desk
+	Admission *admission.Controller
 	MCP       *mcpserver.Server
 	Now       func() time.Time
 }
@@ -139,7 +139,7 @@ func (c *Control) Limits(ctx context.Context) (limits []httpapi.Limit, err error
 			}
 		}
 	}
-	for key, lane := range c.opts.Admission.Lanes() {
+	for key, lane := range c.opts.Admission.Limits() {
 		if i, ok := index[key]; ok {
 			limits[i].Waiting, limits[i].Running = lane.Waiting, lane.Running
 		}

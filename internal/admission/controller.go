@@ -37,8 +37,8 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// Desk admits the calls of one replica.
-type Desk struct {
+// Controller admits the calls of one replica.
+type Controller struct {
 	store Store
 	opts  Options
 	wake  chan struct{} // there is something to send
@@ -59,17 +59,17 @@ type Desk struct {
 }
 
 // New makes a desk. It admits once Run runs.
-func New(s Store, o Options) *Desk {
+func New(s Store, o Options) *Controller {
 	if o.OnStore == nil {
 		o.OnStore = func(bool) {}
 	}
-	return &Desk{
+	return &Controller{
 		store: s, opts: o, wake: make(chan struct{}, 1), ended: make(chan struct{}),
 		lines: make(map[string]*line), lanes: make(map[string]*lane), wallets: make(map[walletKey]*wallet),
 	}
 }
 
-var _ Admitter = (*Desk)(nil)
+var _ Admitter = (*Controller)(nil)
 
 // visitor is a call that wants to be admitted.
 type visitor struct {
@@ -108,7 +108,7 @@ type used struct {
 }
 
 // Admit implements Admitter.
-func (d *Desk) Admit(ctx context.Context, ask *Request) (*Admission, error) {
+func (d *Controller) Admit(ctx context.Context, ask *Request) (*Admission, error) {
 	if ask.Empty() {
 		return &Admission{Request: ask, Reserved: &taken{}}, nil
 	}
@@ -148,7 +148,7 @@ func split(ask *Request) (local, shared *Request) {
 }
 
 // admit waits until everything is there, or until it is no use to wait.
-func (d *Desk) admit(ctx context.Context, ask *Request, durable bool) (*Admission, error) {
+func (d *Controller) admit(ctx context.Context, ask *Request, durable bool) (*Admission, error) {
 	if !durable && len(ask.Limits) == 0 && ask.Balance == "" {
 		return &Admission{Request: ask, Reserved: &taken{}}, nil
 	}
@@ -163,7 +163,7 @@ func (d *Desk) admit(ctx context.Context, ask *Request, durable bool) (*Admissio
 	return v.ticket, nil
 }
 
-func (d *Desk) await(ctx context.Context, v *visitor) {
+func (d *Controller) await(ctx context.Context, v *visitor) {
 	timer := time.NewTimer(time.Until(v.deadline))
 	defer timer.Stop()
 	for {
@@ -182,7 +182,7 @@ func (d *Desk) await(ctx context.Context, v *visitor) {
 }
 
 // release gives back the permits of a ticket.
-func (d *Desk) release(t *Admission) {
+func (d *Controller) release(t *Admission) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, u := range t.Reserved.(*taken).lanes {
@@ -191,7 +191,7 @@ func (d *Desk) release(t *Admission) {
 }
 
 // enter puts a call in line, and serves it at once if everything is there.
-func (d *Desk) enter(ask *Request, durable bool) *visitor {
+func (d *Controller) enter(ask *Request, durable bool) *visitor {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.seq++
@@ -224,7 +224,7 @@ func (d *Desk) enter(ask *Request, durable bool) *visitor {
 // expire ends a visitor that has waited as long as it may, or returns how much longer it may
 // wait. How long a call waits for a limit is its own affair; the store has patience time to
 // answer at all, even for a call that does not want to wait.
-func (d *Desk) expire(v *visitor) time.Duration {
+func (d *Controller) expire(v *visitor) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if v.ended() {
@@ -250,7 +250,7 @@ func (d *Desk) expire(v *visitor) time.Duration {
 }
 
 // leave ends a visitor that waits no longer, unless it was served meanwhile.
-func (d *Desk) leave(v *visitor, err *toolyard.Error) {
+func (d *Controller) leave(v *visitor, err *toolyard.Error) {
 	if v.ended() {
 		return
 	}
@@ -279,7 +279,7 @@ func (v *visitor) ended() bool {
 }
 
 // begun notes that the call of a visitor begins now: its cooldowns count from here.
-func (d *Desk) begun(v *visitor) {
+func (d *Controller) begun(v *visitor) {
 	t := v.ticket.Reserved.(*taken)
 	if t.durable && v.ticket.Replay == nil {
 		d.returnTurns(v.ask, t)
@@ -298,7 +298,7 @@ func (d *Desk) begun(v *visitor) {
 }
 
 // returnTurns gives back the turns of a call that the store admitted.
-func (d *Desk) returnTurns(ask *Request, t *taken) {
+func (d *Controller) returnTurns(ask *Request, t *taken) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i, p := range ask.Limits {
@@ -310,13 +310,13 @@ func (d *Desk) returnTurns(ask *Request, t *taken) {
 }
 
 // giveBack tells the store, with the next batch, what of a limit is not used any more.
-func (d *Desk) giveBack(p LimitRef, r ledger.LimitReturn) {
+func (d *Controller) giveBack(p LimitRef, r ledger.LimitReturn) {
 	r.Key, r.Limit = p.Key, p.Limit
 	d.out.returns = append(d.out.returns, r)
 }
 
 // call wakes the loop.
-func (d *Desk) call() {
+func (d *Controller) call() {
 	select {
 	case d.wake <- struct{}{}:
 	default:
@@ -327,7 +327,7 @@ func (d *Desk) call() {
 const settleTime = 10 * time.Second
 
 // Settle implements Admitter.
-func (d *Desk) Settle(_ context.Context, t *Admission, o toolyard.Outcome) (*toolyard.Receipt, error) {
+func (d *Controller) Settle(_ context.Context, t *Admission, o toolyard.Outcome) (*toolyard.Receipt, error) {
 	s := d.settlement(t, o)
 	if s == nil {
 		return nil, nil
@@ -349,7 +349,7 @@ func (d *Desk) Settle(_ context.Context, t *Admission, o toolyard.Outcome) (*too
 
 // settlement gives back what the call does not need any more, and is what the store has to
 // be told of it: nil for nothing.
-func (d *Desk) settlement(t *Admission, o toolyard.Outcome) *settling {
+func (d *Controller) settlement(t *Admission, o toolyard.Outcome) *settling {
 	took, ask := t.Reserved.(*taken), t.Request
 	asks := o.Err == nil && o.Result.InputRequired() // it comes back with answers, and counts then
 	charged := ask.Price
@@ -389,7 +389,7 @@ func (d *Desk) settlement(t *Admission, o toolyard.Outcome) *settling {
 }
 
 // settleDurable completes the settlement of a call that the store admitted.
-func (d *Desk) settleDurable(s *settling, ask *Request, paces []ledger.LimitGrant, o toolyard.Outcome, asks bool) {
+func (d *Controller) settleDurable(s *settling, ask *Request, paces []ledger.LimitGrant, o toolyard.Outcome, asks bool) {
 	for i, p := range ask.Limits {
 		if p.Limit.Concurrency > 0 {
 			d.giveBack(p, ledger.LimitReturn{Concurrency: 1, Epoch: paces[i].Epoch})
@@ -431,16 +431,16 @@ func runOf(ask *Request) ledger.RunKey {
 	return ledger.RunKey{Scope: ask.Scope, Key: ask.Key}
 }
 
-// Lane is how a limit stands at this replica.
-type Lane struct{ Waiting, Running int }
+// LimitStatus is how a limit stands at this replica.
+type LimitStatus struct{ Waiting, Running int }
 
-// Lanes are the limits that calls have come to lately, by their keys.
-func (d *Desk) Lanes() map[string]Lane {
+// Limits are the limits that calls have come to lately, by their keys.
+func (d *Controller) Limits() map[string]LimitStatus {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	lanes := make(map[string]Lane, len(d.lanes))
+	lanes := make(map[string]LimitStatus, len(d.lanes))
 	for key, l := range d.lanes {
-		lanes[key] = Lane{Waiting: l.waiting(), Running: l.running}
+		lanes[key] = LimitStatus{Waiting: l.waiting(), Running: l.running}
 	}
 	return lanes
 }

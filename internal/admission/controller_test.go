@@ -49,7 +49,7 @@ func open(t *testing.T, address string) *store.Store {
 }
 
 // start runs a desk until the test ends.
-func start(t *testing.T, s admission.Store, name string) *admission.Desk {
+func start(t *testing.T, s admission.Store, name string) *admission.Controller {
 	d := admission.New(s, options(name))
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
