@@ -196,7 +196,7 @@ func countServers(servers []clientconfig.Server) string {
 func (c *importCommand) writeConfig(file string, before []byte, s *clientconfig.Sections) error {
 	text := before
 	if before == nil {
-		text = []byte(newConfigHeader)
+		text = []byte(newConfig)
 	}
 	after, left, err := s.AddTo(text)
 	if err != nil {

@@ -56,7 +56,7 @@ func TestImportWrites(t *testing.T) {
 	u := newUser(t)
 	u.write("a.json", `{"mcpServers": {"a": {"command": "a-mcp", "env": {"API_KEY": "hidden"}}}}`)
 	u.do("import", "a.json", "--write")
-	first := "# Run \"toolyard schema\" for the JSON Schema of this file.\nsecrets:\n  a-api-key: env:A_API_KEY\nservers:\n  a:\n    command: a-mcp\n    env:\n      API_KEY: \"${secret:a-api-key}\"\n"
+	first := "# Run \"toolyard schema\" for the JSON Schema of this file.\ngates: {default: {mode: write, naming: plain}}\nsecrets:\n  a-api-key: env:A_API_KEY\nservers:\n  a:\n    command: a-mcp\n    env:\n      API_KEY: \"${secret:a-api-key}\"\n"
 	u.want("toolyard.yaml", first)
 
 	u.write("my.yaml", "# mine\nservers: # all of them\n  a: # ours\n    command: other\n\n# the rest\nname: shop\n")

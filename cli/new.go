@@ -12,8 +12,10 @@ import (
 	"github.com/toolyard/toolyard/script"
 )
 
-// newConfigHeader starts a configuration file that a command creates.
-const newConfigHeader = "# Run \"toolyard schema\" for the JSON Schema of this file.\n"
+// newConfig is the start of a configuration file that a command creates.
+const newConfig = `# Run "toolyard schema" for the JSON Schema of this file.
+gates: {default: {mode: write, naming: plain}}
+`
 
 // newCommand creates a TypeScript tool from a template.
 type newCommand struct {
@@ -65,7 +67,7 @@ func (c *newCommand) folder() (string, error) {
 		return c.opts.Scripts.Dir, nil
 	}
 	if c.opts.ConfigFile == "" {
-		text := newConfigHeader + "scripts: {dir: tools}\n"
+		text := newConfig + "scripts: {dir: tools}\n"
 		if err := os.WriteFile(config.File, []byte(text), 0o644); err != nil { //nolint:gosec // not a secret
 			return "", err
 		}

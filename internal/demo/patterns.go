@@ -83,7 +83,7 @@ func (p *CallPattern) Name() string {
 	if p.Server == "" {
 		return p.Tool
 	}
-	return "mcp_" + p.Server + "__" + p.Tool
+	return p.Server + "__" + p.Tool
 }
 
 // Mode is the mode of the gate.
