@@ -406,7 +406,7 @@ func TestAYardWithoutStoreSaysThatItKeepsNoKeys(t *testing.T) {
 	s := newStaffWith(t, "gates: {chat: {mode: read}}\n", yard.Options{})
 	for _, c := range []struct{ method, path, body string }{{"GET", "/api/v1/keys", ""}, {"POST", "/api/v1/signin", `{"key":"` + s.keys["operator"] + `"}`}} {
 		got, answer := s.ask(t, "operator", c.method, c.path, c.body)
-		if message, _ := answer["message"].(string); got != http.StatusUnauthorized || !strings.Contains(message, "keeps no API keys") || !strings.Contains(message, "store: sqlite:") {
+		if message, _ := answer["message"].(string); got != http.StatusUnauthorized || !strings.Contains(message, "has no API keys") || !strings.Contains(message, "store: sqlite:") {
 			t.Errorf("%s %s: %d %v", c.method, c.path, got, answer)
 		}
 	}

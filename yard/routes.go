@@ -55,12 +55,12 @@ func (y *Yard) serveReady(w http.ResponseWriter, _ *http.Request) {
 // are disabled.
 func (y *Yard) api(c *config.Source, sealKey func() httpapi.SealKey) http.Handler {
 	o := httpapi.Options{
-		Identify: y.access.identify, Yard: y.control, Live: y.live, Execute: y.control.Execute, Gates: y.control.Gates, CheckLink: y.opts.checkLink,
+		Identify: y.access.identify, Yard: y.control, Live: y.live, Execute: y.control.Execute, Gates: y.control.Gates, Links: httpapi.LinkOptions{Check: y.opts.checkLink},
 		MaxBody: int64(c.Limits.Body), Now: y.opts.Process.Now, Log: y.log,
 	}
 	if s := y.enforcement.store; s != nil {
 		o.Seal = sealKey
-		o.Ledger, o.Purses, o.Calls, o.Links, o.Changes = s, s, s, s, s
+		o.Ledger, o.Balances, o.Calls, o.Links.Store, o.Changes = s, s, s, s, s
 		if y.opts.Identify == nil { // otherwise keys are not used for authentication
 			o.Keys = s
 		}

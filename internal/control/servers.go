@@ -52,14 +52,14 @@ func (c *Control) Server(id string) (*httpapi.ServerDetail, bool) {
 	problems, status := c.serverProblems()[id], s.Status()
 	d := &httpapi.ServerDetail{
 		ServerItem: serverItem(s, id, state.Settings.Servers[id], status, len(problems)), Stderr: status.Stderr,
-		Resources: len(s.Resources()), Prompts: len(s.Prompts()), Faults: problems,
+		Resources: len(s.Resources()), Prompts: len(s.Prompts()), ProblemList: problems,
 	}
 	for _, e := range status.Events {
 		d.Events = append(d.Events, httpapi.ServerEvent{At: e.At.UTC(), Kind: e.Kind, Text: e.Text})
 	}
 	hashes := s.Hashes()
 	for _, tool := range slices.Sorted(maps.Keys(hashes)) {
-		d.Pins = append(d.Pins, httpapi.Pick{Tool: tool, Hash: hashes[tool]})
+		d.Pins = append(d.Pins, httpapi.DefinitionRef{Tool: tool, Hash: hashes[tool]})
 	}
 	return d, true
 }
@@ -86,7 +86,7 @@ func (c *Control) pending(id string) (*upstream.Server, []upstream.Pending, erro
 func (c *Control) Pending(id string) (list []httpapi.Pending, err error) {
 	_, pending, err := c.pending(id)
 	for _, d := range pending {
-		item := httpapi.Pending{Pick: pickOf(d), Kind: d.Kind(), Approved: d.Approved, Offered: d.Offered, Refused: d.Refused, Rejected: d.Rejected}
+		item := httpapi.Pending{DefinitionRef: refOf(d), Kind: d.Kind(), Approved: d.Approved, Offered: d.Offered, Refused: d.Refused, Rejected: d.Rejected}
 		if d.Approved != nil && d.Offered != nil {
 			item.ApprovedText, item.OfferedText = indented(d.Approved), indented(d.Offered)
 			for _, change := range d.Changes() {
@@ -116,15 +116,15 @@ func indented(definition json.RawMessage) string {
 	return b.String()
 }
 
-func pickOf(d upstream.Pending) httpapi.Pick { return httpapi.Pick{Tool: d.Tool, Hash: d.Hash} }
+func refOf(d upstream.Pending) httpapi.DefinitionRef { return httpapi.DefinitionRef{Tool: d.Tool, Hash: d.Hash} }
 
 // Approve implements [httpapi.Yard].
-func (c *Control) Approve(id string, tools []httpapi.Pick) error {
+func (c *Control) Approve(id string, tools []httpapi.DefinitionRef) error {
 	s, pending, err := c.pending(id)
 	if err != nil {
 		return err
 	}
-	if pending, err = httpapi.Picked(pending, pickOf, tools); err != nil {
+	if pending, err = httpapi.SelectPending(pending, refOf, tools); err != nil {
 		return err
 	}
 	for _, d := range pending {
@@ -136,10 +136,10 @@ func (c *Control) Approve(id string, tools []httpapi.Pick) error {
 }
 
 // Reject implements [httpapi.Yard].
-func (c *Control) Reject(id string, tools []httpapi.Pick) error {
+func (c *Control) Reject(id string, tools []httpapi.DefinitionRef) error {
 	s, pending, err := c.pending(id)
 	if err == nil {
-		pending, err = httpapi.Picked(pending, pickOf, tools)
+		pending, err = httpapi.SelectPending(pending, refOf, tools)
 	}
 	if err != nil {
 		return err

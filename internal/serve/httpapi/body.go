@@ -15,13 +15,16 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// smallBody is how many bytes a body may have that holds no arguments.
-const smallBody = 64 << 10
+// Limits of bodies without arguments, in bytes.
+const (
+	smallBody = 64 << 10
+	largeBody = 1 << 20 // with lists of tools
+)
 
-// read reads the body of a request, one JSON object.
+// read decodes the body of a request, one JSON object.
 func read[T any](r *request, limit int64) (body T, err error) {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return body, invalid("The body must be JSON: send it with Content-Type: application/json.")
+		return body, invalid("The body must be JSON. Send it with Content-Type: application/json.")
 	}
 	data, err := io.ReadAll(http.MaxBytesReader(r.w, r.Body, limit))
 	if err != nil {
@@ -30,14 +33,13 @@ func read[T any](r *request, limit int64) (body T, err error) {
 		}
 		return body, invalid("The body could not be read.")
 	}
-	// The deadline for the body, which the server set, would end long answers.
+	// The server's deadline for reading the body would also end long responses.
 	_ = http.NewResponseController(r.w).SetReadDeadline(time.Time{})
 	return decode[T](r.Context(), data)
 }
 
-// decode reads a JSON object strictly: it refuses what two readers could read differently,
-// and what the schema of the struct does not know, at every depth and by exact names, which
-// encoding/json does not mind.
+// decode decodes a JSON object strictly. It rejects ambiguous JSON, and unknown members at every
+// depth, with exact names, which encoding/json would ignore.
 func decode[T any](ctx context.Context, data []byte) (body T, err error) {
 	if err := strictjson.Check(data); err != nil {
 		return body, invalid("The body is not strict JSON: %s.", err)
@@ -48,22 +50,22 @@ func decode[T any](ctx context.Context, data []byte) (body T, err error) {
 	}
 	if len(issues) > 0 {
 		first := strings.TrimSpace(issues[0].Path + " " + issues[0].Message)
-		return body, &toolyard.Error{Code: toolyard.Invalid, Message: "What was sent cannot be used: " + first + ".", Issues: issues}
+		return body, &toolyard.Error{Code: toolyard.Invalid, Message: "Invalid request: " + first + ".", Issues: issues}
 	}
 	if err := json.Unmarshal(data, &body); err != nil {
-		return body, invalid("The body cannot be used: %s.", err)
+		return body, invalid("Invalid request: %s.", err)
 	}
 	return body, nil
 }
 
-// issue is the problem of one value that a caller sent.
+// issue returns the error for one invalid value of a request.
 func issue(path, message string) *toolyard.Error {
-	return &toolyard.Error{Code: toolyard.Invalid, Message: "What was sent cannot be used: " + path + " " + message + ".", Issues: []toolyard.Issue{
+	return &toolyard.Error{Code: toolyard.Invalid, Message: "Invalid request: " + path + " " + message + ".", Issues: []toolyard.Issue{
 		{Path: path, Message: message},
 	}}
 }
 
-// shown is the beginning of a stranger's name, for a message.
+// shown truncates an untrusted name for a message.
 func shown(name string) string {
 	const most = 64
 	return untrusted.Truncate(name, most)

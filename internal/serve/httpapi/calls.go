@@ -1,147 +1,333 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
+	"github.com/toolyard/toolyard/internal/serve"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
-// Bounds on questions to the record.
+// callHandler makes calls.
+type callHandler struct {
+	makeCall func(context.Context, *serve.CallRequest) (serve.CallOutcome, error) // nil for none
+	gates    func() []*gates.Gate
+	sessions *sessionHandler
+	maxBody  int64
+	log      *slog.Logger
+}
+
+// Limits of a call request.
 const (
-	maxQueries = 4 // that are answered at once; the store has other things to do
-	queryTime  = 5 * time.Second
-
-	defaultLimit = 100 // rows on a page
-	maxChildren  = 200 // calls inside of a call that are shown with it
-
-	costsSince     = 30 * 24 * time.Hour // when a question does not say since when
-	latenciesSince = 24 * time.Hour
+	maxTool    = 256 // bytes
+	maxKey     = 255 // bytes
+	maxAnswers = 16
 )
 
-// callsPage is a page of the record, the newest call first.
-type callsPage struct {
-	Calls []*store.CallRow `json:"calls"`
-	Next  string           `json:"next,omitempty" doc:"To be sent as before, to go on."`
+// callBody is the body of a request for a call.
+type callBody struct {
+	serve.CallRequest
+	CloseSession bool                  `json:"closeSession,omitempty" doc:"Close the session after the tool has run."`
+	Interactive  bool                  `json:"interactive,omitempty" doc:"Whether a user can answer questions of the tool."`
+	Answers      map[string]answerBody `json:"answers,omitempty" doc:"Answers to the questions of the previous call, by key; at most 16, of at most 64 KiB in total. They require the state."`
 }
 
-type costsPage struct {
-	Costs []store.CostRow `json:"costs"`
+// answerBody is the answer to one question.
+type answerBody struct {
+	Action  string          `json:"action" enum:"accept,decline,cancel" doc:"Whether the user answers, declines to answer, or cancels."`
+	Content json.RawMessage `json:"content,omitempty" doc:"Object with the filled-in form; only with the action accept."`
 }
 
-type latenciesPage struct {
-	Latencies []store.LatencyRow `json:"latencies"`
+// callResult is the response to a call.
+type callResult struct {
+	Result        *toolyard.Result     `json:"result,omitempty"`
+	InputRequired *serve.InputRequired `json:"inputRequired,omitempty" doc:"Questions of the tool, instead of a result. Nothing was charged, and the idempotency key is still unused: repeat the call with the answers."`
+	Receipt       *toolyard.Receipt    `json:"receipt,omitempty"`
+	Session       *ledger.Balance      `json:"session,omitempty"`
+	StackTrace    string               `json:"stackTrace,omitempty" doc:"Stack trace of a script that threw an exception. Only for callers with the scope viewer or operator."`
 }
 
-// callDetail is a call with all that is known of it.
-type callDetail struct {
-	*store.CallRow
-	Result   json.RawMessage  `json:"result,omitempty" doc:"As far as results are kept, which is in memory and not for long."`
-	Children []*store.CallRow `json:"children" doc:"The calls that its tool made."`
-}
-
-// callParams select calls.
-var callParams = []string{"account", "caller", "session", "server", "tool", "gate", "code", "failed", "parent", "since", "until"}
-
-func (p *params) calls(c toolyard.Caller) store.CallQuery {
-	return store.CallQuery{
-		Account: p.account(c), Caller: p.values["caller"], Session: p.values["session"], Server: p.values["server"],
-		Tool: p.values["tool"], Gate: p.values["gate"], Code: p.values["code"], Failed: p.flag("failed"), Parent: p.values["parent"],
-		Since: p.time("since", time.Time{}), Until: p.time("until", time.Time{}),
+// execute makes a call at an execute gate.
+func (h *callHandler) execute(r *request) (*reply, error) {
+	body, err := read[callBody](r, h.maxBody)
+	if err != nil {
+		return nil, err
 	}
-}
-
-func (a *v1) getCalls(r *request) (*reply, error) {
-	p := &r.params
-	q := p.calls(r.caller)
-	q.Before, q.Limit = p.cursor("before"), p.number("limit", defaultLimit, 1, store.MaxCalls)
-	rows, err := ask(r, a, func(ctx context.Context) ([]*store.CallRow, error) { return a.Calls.Calls(ctx, q) })
-	next := nextPage(rows, q.Limit, func(c *store.CallRow) (time.Time, string) { return c.At, c.ID })
-	return done(callsPage{rows, next}, err)
-}
-
-// getCall shows a call that is on the record, or of which this replica still knows.
-func (a *v1) getCall(r *request) (*reply, error) {
-	id := r.PathValue("id")
-	none := notFound("There is no call %s, or it is not yours.", shown(id))
-	var detail callDetail
-	if a.Live != nil {
-		if c, ok := a.Live.Find(id); ok {
-			detail.CallRow, detail.Result = c.CallRow, c.Result
-		}
+	gate, err := h.executeGate(body.Gate)
+	if err != nil {
+		return nil, err
 	}
-	if a.Calls != nil && isPlain(id) && len(id) <= maxValue {
-		rows, err := ask(r, a, func(ctx context.Context) ([]*store.CallRow, error) {
-			row, err := a.Calls.Call(ctx, id)
-			return []*store.CallRow{row}, err
+	body.Gate = gate.Name
+	return respond(h.run(r, body))
+}
+
+// call makes a call at any gate.
+func (h *callHandler) call(r *request) (*reply, error) {
+	body, err := read[callBody](r, h.maxBody)
+	if err != nil {
+		return nil, err
+	}
+	return respond(h.run(r, body))
+}
+
+// Limits of a batch.
+const (
+	maxBatch         = 64
+	batchConcurrency = 8
+)
+
+// batchBody is the body of a batch of calls.
+type batchBody struct {
+	Calls []callBody `json:"calls" minItems:"1" maxItems:"64"`
+}
+
+// batchResult holds the results of a batch in the order of the request.
+type batchResult struct {
+	Results []batchItem `json:"results"`
+}
+
+// batchItem is the result of one call of a batch: the response to a single call, or the problem.
+type batchItem struct {
+	*callResult
+	Problem json.RawMessage `json:"problem,omitempty"`
+}
+
+// callBatch makes calls concurrently. A refused call does not affect the others.
+func (h *callHandler) callBatch(r *request) (*reply, error) {
+	body, err := read[batchBody](r, h.maxBody)
+	if err != nil {
+		return nil, err
+	}
+	if len(body.Calls) == 0 || len(body.Calls) > maxBatch {
+		return nil, issue("calls", "must have 1 to 64 items")
+	}
+	if len(r.Header["Idempotency-Key"]) > 0 {
+		return nil, issue("Idempotency-Key", "applies to a single call; set idempotencyKey of each call instead")
+	}
+	results := make([]batchItem, len(body.Calls))
+	slots := make(chan struct{}, batchConcurrency)
+	var wg sync.WaitGroup
+	for i, call := range body.Calls {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			answer, err := h.run(r, call)
+			if err != nil {
+				e := problemOf(err)
+				results[i].Problem = problemJSON(statusOf(e), e)
+				return
+			}
+			results[i].callResult = answer
 		})
-		if err != nil && detail.CallRow == nil && problemOf(err).Code != toolyard.NotFound {
-			return nil, err
+	}
+	wg.Wait()
+	return &reply{body: batchResult{results}}, nil
+}
+
+// run makes a call. A failed tool is a result; an error means that the platform refused the call.
+func (h *callHandler) run(r *request, body callBody) (answer *callResult, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			h.log.ErrorContext(r.Context(), "call panicked", "panic", p, "stack", string(debug.Stack()))
+			answer, err = nil, errInternal
 		}
-		if err == nil {
-			detail.CallRow = rows[0]
-		}
+	}()
+	if h.makeCall == nil {
+		return nil, notFound("This yard makes no calls over the API.")
 	}
-	if detail.CallRow == nil || !mayHear(r.caller, detail.Account) {
-		return nil, none
+	request, err := h.check(r, body)
+	if err != nil {
+		return nil, err
 	}
-	if a.Calls != nil { // a record that does not answer is left out
-		detail.Children, _ = ask(r, a, func(ctx context.Context) ([]*store.CallRow, error) {
-			return a.Calls.Calls(ctx, store.CallQuery{Parent: id, Since: detail.At, Until: detail.At.Add(detail.Elapsed + time.Minute), Limit: maxChildren})
-		})
+	// A call has a deadline of its own, which may be later than that of the response.
+	_ = http.NewResponseController(r.w).SetWriteDeadline(time.Time{})
+	made, err := h.makeCall(r.Context(), request)
+	trace := traceOf(r.caller, err)
+	if made.Result, err = resultOf(made.Result, err); err != nil {
+		return nil, err
 	}
-	detail.Children = orEmpty(detail.Children)
-	return &reply{body: detail}, nil
+	answer = &callResult{Result: made.Result, InputRequired: made.InputRequired, Receipt: receiptOf(made.Call), StackTrace: trace}
+	if request.Session != "" {
+		ended := made.InputRequired == nil // otherwise the call will be repeated
+		answer.Session = h.sessionAfter(context.WithoutCancel(r.Context()), request.Session, body.CloseSession && ended)
+	}
+	return answer, nil
 }
 
-// mayHear reports whether a caller may be told of the calls of an account.
-func mayHear(c toolyard.Caller, account string) bool {
-	return identity.Views(c) || c.Authenticated() && c.Account != "" && c.Account == account
-}
-
-func (a *v1) getCosts(r *request) (*reply, error) {
-	p := &r.params
-	q := store.CostQuery{
-		Account: p.account(r.caller), By: p.list("by", "tool", "account", "tool", "day", "week", "month"),
-		Since: p.time("since", a.Now().Add(-costsSince)), Until: p.time("until", time.Time{}),
-		Top: p.number("top", 0, 1, store.MaxGroups), Most: store.Most(p.word("rankBy", string(store.Spent), string(store.Called))),
+// traceOf returns the stack trace of a script, for callers with the scope viewer.
+func traceOf(c toolyard.Caller, err error) string {
+	var thrown interface{ Trace() string }
+	if !identity.Views(c) || !errors.As(err, &thrown) {
+		return ""
 	}
-	rows, err := ask(r, a, func(ctx context.Context) ([]store.CostRow, error) { return a.Calls.Costs(ctx, q) })
-	return done(costsPage{rows}, err)
+	return thrown.Trace()
 }
 
-func (a *v1) getLatencies(r *request) (*reply, error) {
-	p := &r.params
-	q := store.LatencyQuery{
-		Account: p.account(r.caller), Server: p.values["server"], Tool: p.values["tool"],
-		Since: p.time("since", a.Now().Add(-latenciesSince)), Until: p.time("until", time.Time{}),
-	}
-	rows, err := ask(r, a, func(ctx context.Context) ([]store.LatencyRow, error) { return a.Calls.Latencies(ctx, q) })
-	return done(latenciesPage{rows}, err)
-}
-
-// ask asks the record, within bounds. A list without rows is an empty one.
-func ask[T any](r *request, a *v1, question func(context.Context) ([]T, error)) ([]T, error) {
+// receiptOf returns the receipt of a call, even if nothing was charged.
+func receiptOf(call *toolyard.Call) *toolyard.Receipt {
 	switch {
-	case r.params.err != nil:
-		return nil, r.params.err
-	case a.Calls == nil:
-		return nil, notFound("There is no record of calls here.")
+	case call == nil:
+		return nil
+	case call.Receipt == nil:
+		return &toolyard.Receipt{Call: call.ID}
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), queryTime)
+	return call.Receipt
+}
+
+// check validates the body of a call.
+func (h *callHandler) check(r *request, body callBody) (request *serve.CallRequest, err error) {
+	switch {
+	case body.Tool == "" || len(body.Tool) > maxTool:
+		return request, issue("tool", "must be the name of a tool")
+	case len(body.Gate) > maxTool:
+		return request, issue("gate", "must be the name of a gate")
+	case len(body.Args) == 0:
+		body.Args = json.RawMessage("{}")
+	case body.Args[0] != '{':
+		return request, issue("args", "must be an object")
+	}
+	if body.CloseSession && body.Session == "" {
+		return request, issue("closeSession", "requires a session")
+	}
+	key, err := idempotencyKey(r.Header["Idempotency-Key"], body.Key)
+	if err != nil {
+		return request, err
+	}
+	answers, err := body.answers()
+	if err != nil {
+		return request, err
+	}
+	if body.Session != "" && (h.sessions.ledger == nil || !h.sessions.owners.owns(body.Session, r.caller.Account)) {
+		ctx, cancel := context.WithTimeout(r.Context(), requestTime)
+		defer cancel()
+		if _, err := h.sessions.session(ctx, r.caller, body.Session, false); err != nil {
+			return request, err
+		}
+	}
+	request = &body.CallRequest
+	request.Caller, request.Key, request.Answers = r.caller, key, answers
+	if body.Interactive || body.State != "" {
+		request.Features = serve.Elicitation
+	}
+	return request, nil
+}
+
+// answers validates the answers and encodes them as one object.
+func (b *callBody) answers() (json.RawMessage, error) {
+	switch {
+	case b.Answers == nil:
+		return nil, nil
+	case b.State == "":
+		return nil, issue("answers", "require the state that came with the questions")
+	case len(b.Answers) > maxAnswers:
+		return nil, issue("answers", fmt.Sprintf("must have at most %d items", maxAnswers))
+	}
+	for key, given := range b.Answers {
+		switch {
+		case given.Content == nil:
+		case given.Action != "accept":
+			return nil, issue("answers."+shown(key)+".content", "is only allowed with the action accept")
+		case given.Content[0] != '{':
+			return nil, issue("answers."+shown(key)+".content", "must be an object")
+		}
+	}
+	var object bytes.Buffer
+	enc := json.NewEncoder(&object)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(b.Answers)
+	return bytes.TrimSpace(object.Bytes()), err
+}
+
+// idempotencyKey returns the key of the header or the body. If both have one, they must agree.
+func idempotencyKey(headers []string, inBody string) (string, error) {
+	key := inBody
+	if len(headers) > 0 {
+		key = headers[0]
+		if len(headers) > 1 || key == "" || inBody != "" && inBody != key {
+			return "", issue("idempotencyKey", "must be set only once")
+		}
+	}
+	if len(key) > maxKey || !isVisibleASCII(key) {
+		return "", issue("idempotencyKey", "must be at most 255 visible ASCII characters")
+	}
+	return key, nil
+}
+
+// resultOf converts the failure of a tool to a result. Refusals by the platform remain errors.
+func resultOf(result *toolyard.Result, err error) (*toolyard.Result, error) {
+	if err == nil {
+		return result, nil
+	}
+	e := toolyard.AsError(err)
+	if _, refused := statuses[e.Code]; refused {
+		return nil, e
+	}
+	return e.Result(), nil
+}
+
+// sessionAfter returns the session after a call, and closes it on request. The call has run, so a
+// failure of the ledger must not withhold the result.
+func (h *callHandler) sessionAfter(ctx context.Context, session string, closes bool) *ledger.Balance {
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	select {
-	case a.queries <- struct{}{}:
-		defer func() { <-a.queries }()
-	case <-ctx.Done():
-		return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "Too many ask about the record of calls at once.", RetryAfter: time.Second}
+	get := h.sessions.ledger.Balance
+	if closes {
+		get = h.sessions.ledger.CloseSession
 	}
-	rows, err := question(ctx)
-	if rows == nil {
-		rows = []T{}
+	balance, err := get(ctx, session)
+	if err != nil {
+		h.log.WarnContext(ctx, "cannot read or close the session after a call", "session", session, "close", closes, "error", err)
+		return nil
 	}
-	return rows, err
+	return balance
+}
+
+// executeGate returns the execute gate with the name, or the first one for an empty name.
+func (h *callHandler) executeGate(name string) (*gates.Gate, error) {
+	var all []*gates.Gate
+	if h.gates != nil {
+		all = h.gates()
+	}
+	i := slices.IndexFunc(all, func(g *gates.Gate) bool {
+		if name == "" {
+			return g.Surface == toolyard.Execute
+		}
+		return g.Name == name && g.Surface != toolyard.Answer
+	})
+	switch {
+	case i >= 0:
+		return all[i], nil
+	case name == "":
+		return nil, notFound("This yard has no execute gate.")
+	}
+	return nil, notFound("Unknown execute gate %q.", shown(name))
+}
+
+func (h *callHandler) routes() []route {
+	return []route{
+		{
+			method: "POST", path: "/tools/execute", id: "executeTool", summary: "Call a tool at an execute gate. A failed tool is a result with isError, and is not charged. A tool may require input first: see inputRequired.",
+			access: caller, takes: body[callBody]("CallRequest"), gives: callResultShape, keyed: true, refusals: []int{400, 402, 404, 409, 413, 429}, long: true, serve: h.execute,
+		},
+		{
+			method: "POST", path: "/calls", id: "callTool", summary: "Call a tool at any gate. A failed tool is a result with isError. A tool may require input first: see inputRequired.",
+			access: caller, takes: body[callBody]("CallRequest"), gives: callResultShape, keyed: true, refusals: []int{400, 402, 404, 409, 413, 429}, long: true, serve: h.call,
+		},
+		{
+			method: "POST", path: "/calls/batch", id: "callTools", summary: "Call tools concurrently. The results are in the order of the calls.",
+			access: caller, takes: body[batchBody]("CallBatch"), gives: batchResultShape, refusals: []int{400, 413}, long: true, serve: h.callBatch,
+		},
+	}
 }

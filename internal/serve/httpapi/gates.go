@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"cmp"
+	"net/http"
 	"slices"
 
 	"github.com/toolyard/toolyard"
@@ -10,54 +11,61 @@ import (
 	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
-// gateTerms are what is said of a gate.
-type gateTerms struct {
-	Mode    toolyard.Mode     `json:"mode" enum:"read,write"`
-	Surface toolyard.Surface  `json:"surface,omitempty" enum:"answer,execute,both"`
-	Toolset string            `json:"toolset,omitempty" doc:"All tools when it is not said."`
-	Naming  gates.Naming      `json:"naming,omitempty" enum:"mcp,plain,dotted,client"`
-	Callers string            `json:"callers,omitempty" enum:"anyone,keys" doc:"As it was when it is not said; a new gate must say it."`
-	Errors  gates.ErrorStyle  `json:"errors,omitempty" enum:"result,protocol"`
-	Notes   gates.SourceNotes `json:"notes,omitempty" enum:"off,relative,absolute" doc:"Whether descriptions say which file a tool is made from; as it was when it is not said."`
+// gateHandler serves gates.
+type gateHandler struct {
+	yard    Yard
+	editor  *editor
+	catalog *catalog
 }
 
-func (t gateTerms) gate() config.Gate {
+// gateSettings are the settings of a gate.
+type gateSettings struct {
+	Mode    toolyard.Mode     `json:"mode" enum:"read,write"`
+	Surface toolyard.Surface  `json:"surface,omitempty" enum:"answer,execute,both"`
+	Toolset string            `json:"toolset,omitempty" doc:"Toolset that the gate offers. Default: all tools."`
+	Naming  gates.Naming      `json:"naming,omitempty" enum:"mcp,plain,dotted,client"`
+	Callers string            `json:"callers,omitempty" enum:"anyone,keys" doc:"Who may enter. Required for a new gate; otherwise the default is the current value."`
+	Errors  gates.ErrorStyle  `json:"errors,omitempty" enum:"result,protocol"`
+	Notes   gates.SourceNotes `json:"notes,omitempty" enum:"off,relative,absolute" doc:"Whether descriptions contain the source file of a tool. Default: the current value."`
+}
+
+func (t gateSettings) gate() config.Gate {
 	return config.Gate{
 		Mode: t.Mode, Surface: cmp.Or(t.Surface, toolyard.Both), Toolset: t.Toolset, Naming: cmp.Or(t.Naming, gates.NamingMCP),
 		Callers: t.Callers, Errors: cmp.Or(t.Errors, gates.ErrorsAsResults), SourceNotes: t.Notes,
 	}
 }
 
-func termsOf(g config.Gate) gateTerms {
-	return gateTerms{Mode: g.Mode, Surface: g.Surface, Toolset: g.Toolset, Naming: g.Naming, Callers: g.Callers, Errors: g.Errors, Notes: g.SourceNotes}
+func settingsOf(g config.Gate) gateSettings {
+	return gateSettings{Mode: g.Mode, Surface: g.Surface, Toolset: g.Toolset, Naming: g.Naming, Callers: g.Callers, Errors: g.Errors, Notes: g.SourceNotes}
 }
 
-// gateBody is what a gate is to be.
+// gateBody is the body of a request to create or change a gate.
 type gateBody struct {
-	gateTerms
-	Version int64 `json:"version" minimum:"0" doc:"That of the edits that you have seen."`
+	gateSettings
+	Version int64 `json:"version" minimum:"0" doc:"Version of the edits that the change is based on."`
 }
 
 // gateItem is a gate.
 type gateItem struct {
 	Name string `json:"name"`
-	Path string `json:"path" doc:"Where it speaks MCP."`
-	gateTerms
+	Path string `json:"path" doc:"Path of its MCP endpoint."`
+	gateSettings
 	From     string `json:"from" enum:"file,api,program"`
 	Tools    int    `json:"tools"`
-	Tokens   int    `json:"tokens" doc:"About what its tools cost in a prompt."`
+	Tokens   int    `json:"tokens" doc:"Approximate number of tokens of its tool list in a prompt."`
 	Problems int    `json:"problems"`
-	Version  int64  `json:"version" doc:"Of all edits; to be sent with a change."`
+	Version  int64  `json:"version" doc:"Current version of the edits: send it with a change."`
 }
 
-// gateDetail is a gate with what it shows.
+// gateDetail is a gate with its tools.
 type gateDetail struct {
 	gateItem
 	List []gateTool `json:"toolList"`
 }
 
 type gateTool struct {
-	Name   string        `json:"name" doc:"What the gate calls it."`
+	Name   string        `json:"name" doc:"Name at the gate."`
 	Server string        `json:"server,omitempty"`
 	Tool   string        `json:"tool"`
 	Mode   toolyard.Mode `json:"mode" enum:"read,write"`
@@ -66,90 +74,121 @@ type gateTool struct {
 
 type gatesPage struct {
 	Gates    []gateItem `json:"gates"`
-	Version  int64      `json:"version" doc:"Of all edits; to be sent with a change."`
+	Version  int64      `json:"version" doc:"Current version of the edits: send it with a change."`
 	Editable bool       `json:"editable"`
 }
 
-func (a *v1) gateItem(v *gates.View, size size, edits *config.Edits, version int64) gateItem {
+func (h *gateHandler) gateItem(v *gates.View, size viewSize, edits *config.Edits, version int64) gateItem {
 	g := v.Gate
 	callers := config.Anyone
 	if g.RequireAuth {
 		callers = config.Keys
 	}
 	item := gateItem{
-		Name: g.Name, Path: "/mcp/" + g.Name, From: from(edits.Gates, g.Name), Problems: len(v.Problems), Version: version,
-		gateTerms: gateTerms{
+		Name: g.Name, Path: "/mcp/" + g.Name, From: origin(edits.Gates, g.Name), Problems: len(v.Problems), Version: version,
+		gateSettings: gateSettings{
 			Mode: g.Mode, Surface: cmp.Or(g.Surface, toolyard.Both), Naming: cmp.Or(g.Naming, gates.NamingMCP),
-			Callers: callers, Errors: cmp.Or(g.Errors, gates.ErrorsAsResults), Notes: a.Yard.Config().Gates[g.Name].SourceNotes,
+			Callers: callers, Errors: cmp.Or(g.Errors, gates.ErrorsAsResults), Notes: h.yard.Config().Gates[g.Name].SourceNotes,
 		},
 	}
 	if g.Toolset != nil {
 		item.Toolset = g.Toolset.Name
 	}
-	if _, ok := a.Yard.Config().Gates[g.Name]; !ok {
+	if _, ok := h.yard.Config().Gates[g.Name]; !ok {
 		item.From = "program"
 	}
 	item.Tools, item.Tokens = size.Tools, size.Tokens
 	return item
 }
 
-func (a *v1) getGates(*request) (*reply, error) {
-	c, edits, version, err := a.editing("")
+func (h *gateHandler) list(*request) (*reply, error) {
+	c, edits, version, err := h.editor.state("")
 	if err != nil {
 		return nil, err
 	}
 	page := gatesPage{Gates: []gateItem{}, Version: version, Editable: slices.Contains(c.Editable, config.EditGates)}
-	shelf := a.shelf()
-	for _, v := range shelf.snapshot.Views {
-		page.Gates = append(page.Gates, a.gateItem(v, shelf.sizes[v], edits, version))
+	index := h.catalog.index()
+	for _, v := range index.snapshot.Views {
+		page.Gates = append(page.Gates, h.gateItem(v, index.sizes[v], edits, version))
 	}
 	return &reply{body: page}, nil
 }
 
-func (a *v1) getGate(r *request) (*reply, error) { return done(a.gateDetail(r.PathValue("name"))) }
+func (h *gateHandler) get(r *request) (*reply, error) {
+	return respond(h.gateDetail(r.PathValue("name")))
+}
 
-func (a *v1) gateDetail(name string) (d gateDetail, err error) {
-	_, edits, version, err := a.editing("")
+func (h *gateHandler) gateDetail(name string) (d gateDetail, err error) {
+	_, edits, version, err := h.editor.state("")
 	if err != nil {
 		return d, err
 	}
-	v := a.view(name)
+	v := h.catalog.view(name)
 	if v == nil {
-		return d, notFound("There is no gate %s.", shown(name))
+		return d, notFound("Unknown gate %q.", shown(name))
 	}
 	d.List = []gateTool{}
-	size := size{Tools: len(v.Tools)}
+	size := viewSize{Tools: len(v.Tools)}
 	for _, t := range v.Tools {
 		tool := gateTool{t.Name, t.Server, t.Tool.Name, modeOf(t.Tool), export.Tokens(t)}
 		d.List = append(d.List, tool)
 		size.Tokens += tool.Tokens
 	}
-	d.gateItem = a.gateItem(v, size, edits, version)
+	d.gateItem = h.gateItem(v, size, edits, version)
 	return d, nil
 }
 
-func (a *v1) putGate(r *request) (*reply, error) {
+func (h *gateHandler) put(r *request) (*reply, error) {
 	body, err := read[gateBody](r, smallBody)
 	if err != nil {
 		return nil, err
 	}
 	name := r.PathValue("name")
-	now := a.Yard.Config().Gates[name]
+	now := h.yard.Config().Gates[name]
 	body.Notes, body.Callers = cmp.Or(body.Notes, now.SourceNotes), cmp.Or(body.Callers, now.Callers)
 	if body.Callers == "" {
-		return nil, issue("callers", "must be said: keys, or anyone")
+		return nil, issue("callers", "is required: keys or anyone")
 	}
-	if err := a.edit(r, config.EditGates, body.Version, "gate "+name, func(e *config.Edits) { e.Gates[name] = body.gate() }); err != nil {
+	if err := h.editor.edit(r, config.EditGates, body.Version, "gate "+name, func(e *config.Edits) { e.Gates[name] = body.gate() }); err != nil {
 		return nil, err
 	}
-	d, err := a.gateDetail(name)
-	return done(d.gateItem, err)
+	d, err := h.gateDetail(name)
+	return respond(d.gateItem, err)
 }
 
-func (a *v1) deleteGate(r *request) (*reply, error) {
+func (h *gateHandler) remove(r *request) (*reply, error) {
 	name, version := r.PathValue("name"), r.params.version()
-	if _, edits, _, err := a.editing(config.EditGates); err != nil || from(edits.Gates, name) != "api" {
-		return nil, cmp.Or(err, error(notFound("Nothing was changed of a gate %s.", shown(name))))
+	if _, edits, _, err := h.editor.state(config.EditGates); err != nil || origin(edits.Gates, name) != "api" {
+		return nil, cmp.Or(err, error(notFound("The gate %q has no changes to remove.", shown(name))))
 	}
-	return &reply{}, a.edit(r, config.EditGates, version, "gate "+name+" as the file has it", func(e *config.Edits) { delete(e.Gates, name) })
+	return &reply{}, h.editor.edit(r, config.EditGates, version, "reset gate "+name, func(e *config.Edits) { delete(e.Gates, name) })
+}
+
+func (h *gateHandler) routes() []route {
+	return []route{
+		{
+			method: "GET", path: "/gates", id: "listGates", summary: "List gates.",
+			access: viewer, gives: answer[gatesPage]("Gates"), refusals: []int{404}, serve: h.list,
+		},
+		{
+			method: "GET", path: "/gates/{name}", id: "getGate", summary: "Get a gate with its tools.",
+			access: viewer, gives: answer[gateDetail]("Gate"), refusals: []int{404}, serve: h.get,
+		},
+		{
+			method: "PUT", path: "/gates/{name}", id: "putGate", summary: "Create or change a gate.",
+			access: operator, action: "gate.put", takes: body[gateBody]("PutGate"), gives: answer[gateItem]("GateItem"), refusals: []int{400, 404, 409, 413}, serve: h.put,
+		},
+		{
+			method: "DELETE", path: "/gates/{name}", id: "removeGate", summary: "Remove the changes of a gate. The configuration file applies again.",
+			access: operator, action: "gate.remove", query: []string{"version"}, status: http.StatusNoContent, refusals: []int{400, 404, 409}, serve: h.remove,
+		},
+		{
+			method: "GET", path: "/gates/{name}/export", id: "exportGate", summary: "Export the tools of a gate as functions for a model API.",
+			access: viewer, query: []string{"format"}, gives: anything("Functions"), refusals: []int{400, 404}, serve: h.export,
+		},
+	}
+}
+
+func (h *gateHandler) export(r *request) (*reply, error) {
+	return exportView(r, h.catalog.view(r.PathValue("name")))
 }

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,74 +11,80 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
-// Keys keeps API keys.
+// Keys stores API keys.
 type Keys interface {
 	KeyPage(context.Context, store.KeyQuery) ([]identity.Key, error)
 	PutKey(context.Context, identity.Key) error
 	RevokeKey(ctx context.Context, prefix string, at time.Time) error
 }
 
-// keyParams are parameters that select keys.
+// keyHandler serves API keys.
+type keyHandler struct {
+	keys Keys // nil for none
+	now  func() time.Time
+}
+
+// keyParams are the filters of keys.
 var keyParams = map[string]object{
-	"q":       text("Only keys with this in their prefix, name, caller or account, whatever the case of ASCII letters."),
-	"account": text("Only keys of this account."),
-	"caller":  text("Only keys of this caller."),
-	"state":   {"type": "string", "enum": keyStates, "description": "Only keys in this state."},
+	"q":       text("Text contained in the prefix, name, caller or account of a key. ASCII case is ignored."),
+	"account": text("Account of the keys."),
+	"caller":  text("Caller of the keys."),
+	"state":   {"type": "string", "enum": keyStates, "description": "State of the keys."},
 }
 
 var keyStates = []string{string(identity.Active), string(identity.Expired), string(identity.Revoked)}
 
 type keysPage struct {
-	Keys []identity.Entry `json:"keys" doc:"The newest first."`
-	Next string           `json:"next,omitempty" doc:"To be sent as before, to go on."`
+	Keys []identity.Entry `json:"keys" doc:"Newest first."`
+	Next string           `json:"next,omitempty" doc:"Cursor of the next page: send it as before."`
 }
 
-// keyBody is a key to be made.
+// keyBody describes a key to create.
 type keyBody struct {
-	Name    string   `json:"name" minLength:"1" maxLength:"128" doc:"What it is for."`
-	Caller  string   `json:"caller" minLength:"1" maxLength:"128" doc:"Who calls with it."`
-	Account string   `json:"account,omitempty" maxLength:"128" doc:"Who pays; the caller when it is not said."`
-	Scopes  []string `json:"scopes,omitempty" maxItems:"64" doc:"gate:NAME, gate:*, write, all, viewer, operator. Without any, the key may read at every gate."`
-	TTL     string   `json:"ttl,omitempty" doc:"How long it is good for, such as 720h; for ever when it is not said."`
+	Name    string   `json:"name" minLength:"1" maxLength:"128" doc:"Purpose of the key."`
+	Caller  string   `json:"caller" minLength:"1" maxLength:"128" doc:"Caller that the key identifies."`
+	Account string   `json:"account,omitempty" maxLength:"128" doc:"Account to charge. Default: the caller."`
+	Scopes  []string `json:"scopes,omitempty" maxItems:"64" doc:"gate:NAME, gate:*, write, all, viewer, operator. A key without scopes can read at every gate."`
+	TTL     string   `json:"ttl,omitempty" doc:"Lifetime, such as 720h. Default: unlimited."`
 }
 
-// madeKey is a new key and its token, which is shown this once.
-type madeKey struct {
+// createdKey is a new key and its token, which is returned only once.
+type createdKey struct {
 	Key   identity.Entry `json:"key"`
 	Token string         `json:"token"`
 }
 
-var errNoKeys = notFound("This yard keeps no API keys, because its configuration names no store. Add store: sqlite:toolyard.db or store: postgres://user@host/database to it and restart it.")
+var errNoKeys = notFound("This yard has no API keys because no store is configured. Add store: sqlite:toolyard.db or store: postgres://user@host/database to the configuration and restart the yard.")
 
-func (a *v1) getKeys(r *request) (*reply, error) {
+func (h *keyHandler) list(r *request) (*reply, error) {
 	p := &r.params
 	q := store.KeyQuery{
 		Account: p.values["account"], Caller: p.values["caller"], Part: p.values["q"],
-		State: identity.State(p.word("state", keyStates...)), Now: a.Now(),
+		State: identity.State(p.word("state", keyStates...)), Now: h.now(),
 		Before: p.cursor("before"), Limit: p.number("limit", defaultLimit, 1, store.MaxCalls),
 	}
 	if q.Before.ID != "" && !identity.CheckPrefix(q.Before.ID) {
-		p.fail(errNoPlace)
+		p.fail(errForeignCursor)
 	}
 	switch {
 	case p.err != nil:
 		return nil, p.err
-	case a.Keys == nil:
+	case h.keys == nil:
 		return nil, errNoKeys
 	}
-	keys, err := a.Keys.KeyPage(r.Context(), q)
+	keys, err := h.keys.KeyPage(r.Context(), q)
 	page := keysPage{Keys: []identity.Entry{}, Next: nextPage(keys, q.Limit, func(k identity.Key) (time.Time, string) { return k.Created, k.Prefix })}
 	for _, k := range keys {
-		page.Keys = append(page.Keys, k.Entry(a.Now()))
+		page.Keys = append(page.Keys, k.Entry(h.now()))
 	}
-	return done(page, err)
+	return respond(page, err)
 }
 
-// errNoPlace refuses what is a cursor, but of another list.
-var errNoPlace = issue("before", "must be what next was on another page")
+// errForeignCursor is the error for a cursor of another list.
+var errForeignCursor = issue("before", "must be the next cursor of a previous page")
 
-func (a *v1) makeKey(r *request) (*reply, error) {
-	if a.Keys == nil {
+func (h *keyHandler) create(r *request) (*reply, error) {
+	if h.keys == nil {
 		return nil, errNoKeys
 	}
 	body, err := read[keyBody](r, smallBody)
@@ -87,26 +94,43 @@ func (a *v1) makeKey(r *request) (*reply, error) {
 	var ttl time.Duration
 	if body.TTL != "" {
 		if ttl, err = time.ParseDuration(body.TTL); err != nil || ttl <= 0 {
-			return nil, issue("ttl", "must be a time such as 720h")
+			return nil, issue("ttl", "must be a duration such as 720h")
 		}
 	}
-	key, token, err := identity.New(body.Name, body.Caller, body.Account, body.Scopes, ttl, a.Now())
+	key, token, err := identity.New(body.Name, body.Caller, body.Account, body.Scopes, ttl, h.now())
 	if err != nil {
 		return nil, invalid("%s.", strings.TrimSuffix(err.Error(), "."))
 	}
-	if err := a.Keys.PutKey(r.Context(), key); err != nil {
+	if err := h.keys.PutKey(r.Context(), key); err != nil {
 		return nil, err
 	}
-	return &reply{status: http.StatusCreated, body: madeKey{key.Entry(a.Now()), token}, subject: key.Prefix}, nil
+	return &reply{status: http.StatusCreated, body: createdKey{key.Entry(h.now()), token}, subject: key.Prefix}, nil
 }
 
-func (a *v1) revokeKey(r *request) (*reply, error) {
-	if a.Keys == nil {
+func (h *keyHandler) revoke(r *request) (*reply, error) {
+	if h.keys == nil {
 		return nil, errNoKeys
 	}
 	prefix := r.PathValue("prefix")
-	if !isPlain(prefix) || len(prefix) > maxValue {
-		return nil, notFound("There is no key %s.", shown(prefix))
+	if !isVisibleASCII(prefix) || len(prefix) > maxValue {
+		return nil, notFound("Unknown key %q.", shown(prefix))
 	}
-	return &reply{}, a.Keys.RevokeKey(r.Context(), prefix, a.Now())
+	return &reply{}, h.keys.RevokeKey(r.Context(), prefix, h.now())
+}
+
+func (h *keyHandler) routes() []route {
+	return []route{
+		{
+			method: "GET", path: "/keys", id: "listKeys", summary: "List API keys without their secrets, newest first.",
+			access: viewer, query: slices.Concat([]string{"q", "account", "caller", "state"}, pages), params: keyParams, gives: answer[keysPage]("Keys"), refusals: []int{400, 404}, serve: h.list,
+		},
+		{
+			method: "POST", path: "/keys", id: "createKey", summary: "Create an API key. Its token is returned only once.",
+			access: operator, action: "key.make", takes: body[keyBody]("CreateKey"), gives: answer[createdKey]("CreatedKey"), status: http.StatusCreated, refusals: []int{400, 404, 409, 413}, serve: h.create,
+		},
+		{
+			method: "DELETE", path: "/keys/{prefix}", id: "revokeKey", summary: "Revoke an API key.",
+			access: operator, action: "key.revoke", status: http.StatusNoContent, refusals: []int{404}, serve: h.revoke,
+		},
+	}
 }

@@ -2,34 +2,41 @@ package httpapi
 
 import (
 	"context"
+	"net/http"
 	"regexp"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Links keeps which accounts elsewhere callers have linked.
+// Links stores the external accounts that callers have linked.
 type Links interface {
-	// SetLink links an address as a kind; an empty one removes the link.
+	// SetLink links an address as a kind. An empty address removes the link.
 	SetLink(ctx context.Context, caller toolyard.Caller, kind, address string) error
-	// Links are the addresses that a caller has linked, by kind.
+	// Links returns the addresses that a caller has linked, by kind.
 	Links(ctx context.Context, caller toolyard.Caller) (map[string]string, error)
 }
 
-// Bounds on links.
+// linkHandler serves the linked accounts of the caller.
+type linkHandler struct {
+	links Links                            // nil for none
+	check func(kind, address string) error // nil accepts every address
+}
+
+// Limits of links.
 const (
-	maxLinks   = 32  // of a caller
+	maxLinks   = 32  // per caller
 	maxAddress = 256 // bytes
 )
 
 var kindPattern = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
-// linkBody is what is sent to link an account.
+// linkBody is the body of a request to link an account.
 type linkBody struct {
-	Address string `json:"address" doc:"The address to link. Its form depends on the kind."`
+	Address string `json:"address" doc:"Address of the account. Its format depends on the kind."`
 }
 
-// link is an account elsewhere.
+// link is a linked account.
 type link struct {
 	Kind    string `json:"kind"`
 	Address string `json:"address"`
@@ -39,40 +46,40 @@ type linksPage struct {
 	Links map[string]string `json:"links" doc:"Addresses by kind."`
 }
 
-// linked is what the caller has linked. Only who is known has links.
-func (a *v1) linked(ctx context.Context, c toolyard.Caller) (map[string]string, error) {
+// linked returns the links of an authenticated caller.
+func (h *linkHandler) linked(ctx context.Context, c toolyard.Caller) (map[string]string, error) {
 	switch {
-	case a.Links == nil:
-		return nil, notFound("Nothing can be linked here.")
+	case h.links == nil:
+		return nil, notFound("This yard stores no links.")
 	case !c.Authenticated():
-		return nil, errUnknown
+		return nil, errUnauthenticated
 	}
-	return a.Links.Links(ctx, c)
+	return h.links.Links(ctx, c)
 }
 
-func (a *v1) getLinks(r *request) (*reply, error) {
-	links, err := a.linked(r.Context(), r.caller)
+func (h *linkHandler) list(r *request) (*reply, error) {
+	links, err := h.linked(r.Context(), r.caller)
 	if links == nil {
 		links = map[string]string{}
 	}
-	return done(linksPage{links}, err)
+	return respond(linksPage{links}, err)
 }
 
-func (a *v1) getLink(r *request) (*reply, error) {
-	links, err := a.linked(r.Context(), r.caller)
+func (h *linkHandler) get(r *request) (*reply, error) {
+	links, err := h.linked(r.Context(), r.caller)
 	if err != nil {
 		return nil, err
 	}
 	kind := r.PathValue("kind")
 	address, ok := links[kind]
 	if !ok {
-		return nil, notFound("You have linked no %s.", shown(kind))
+		return nil, notFound("You have not linked an account of kind %q.", shown(kind))
 	}
 	return &reply{body: link{kind, address}}, nil
 }
 
-func (a *v1) putLink(r *request) (*reply, error) {
-	links, err := a.linked(r.Context(), r.caller)
+func (h *linkHandler) put(r *request) (*reply, error) {
+	links, err := h.linked(r.Context(), r.caller)
 	if err != nil {
 		return nil, err
 	}
@@ -81,40 +88,55 @@ func (a *v1) putLink(r *request) (*reply, error) {
 		return nil, err
 	}
 	kind := r.PathValue("kind")
-	if err := a.checkLink(kind, body.Address); err != nil {
+	if err := h.checkLink(kind, body.Address); err != nil {
 		return nil, err
 	}
 	if _, known := links[kind]; !known && len(links) >= maxLinks {
-		return nil, invalid("You have linked %d accounts, and more are not kept; remove one first.", len(links))
+		return nil, invalid("You have reached the limit of %d linked accounts. Remove one first.", len(links))
 	}
-	if err := a.Links.SetLink(r.Context(), r.caller, kind, body.Address); err != nil {
+	if err := h.links.SetLink(r.Context(), r.caller, kind, body.Address); err != nil {
 		return nil, err
 	}
 	return &reply{body: link{kind, body.Address}}, nil
 }
 
-func (a *v1) deleteLink(r *request) (*reply, error) {
-	links, err := a.linked(r.Context(), r.caller)
+func (h *linkHandler) remove(r *request) (*reply, error) {
+	links, err := h.linked(r.Context(), r.caller)
 	if err != nil {
 		return nil, err
 	}
 	if kind := r.PathValue("kind"); links[kind] != "" {
-		err = a.Links.SetLink(r.Context(), r.caller, kind, "")
+		err = h.links.SetLink(r.Context(), r.caller, kind, "")
 	}
 	return &reply{}, err
 }
 
-func (a *v1) checkLink(kind, address string) error {
+func (h *linkHandler) checkLink(kind, address string) error {
 	switch {
 	case !kindPattern.MatchString(kind):
 		return issue("kind", "must be a name such as crm")
 	case address == "" || len(address) > maxAddress || untrusted.CheckText(address) != nil:
-		return issue("address", "must be a text of at most 256 bytes")
-	case a.CheckLink == nil:
+		return issue("address", "must be a string of at most 256 bytes")
+	case h.check == nil:
 		return nil
 	}
-	if err := a.CheckLink(kind, address); err != nil {
+	if err := h.check(kind, address); err != nil {
 		return issue("address", "is not an address: "+err.Error())
 	}
 	return nil
+}
+
+func (h *linkHandler) routes() []route {
+	return []route{
+		{method: "GET", path: "/links", id: "listLinks", summary: "List the caller's linked accounts.", access: caller, gives: answer[linksPage]("Links"), refusals: []int{404}, serve: h.list},
+		{method: "GET", path: "/links/{kind}", id: "getLink", summary: "Get the caller's linked account of a kind.", access: caller, gives: answer[link]("Link"), refusals: []int{404}, serve: h.get},
+		{
+			method: "PUT", path: "/links/{kind}", id: "setLink", summary: "Link an external account.",
+			access: caller, action: "link.set", takes: body[linkBody]("SetLink"), gives: answer[link]("Link"), refusals: []int{400, 404, 413, 429}, serve: h.put,
+		},
+		{
+			method: "DELETE", path: "/links/{kind}", id: "removeLink", summary: "Remove a link, if it exists.",
+			access: caller, action: "link.remove", status: http.StatusNoContent, refusals: []int{404, 429}, serve: h.remove,
+		},
+	}
 }

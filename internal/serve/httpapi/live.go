@@ -15,39 +15,47 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
-// Live tells of calls as they happen.
+// Live streams calls as they begin and end.
 type Live interface {
-	Watch(wants func(account, caller, server, tool, gate string) bool) (*live.Watch, []*live.Call)
+	// Watch returns a stream of the calls that match, and the last of them.
+	Watch(matches func(account, caller, server, tool, gate string) bool) (*live.Watch, []*live.Call)
 	Find(id string) (*live.Call, bool)
 }
 
-// Bounds on streams.
+// Limits of streams.
 const (
-	maxStreams = 200 // at once
-	plain      = 100 // of them, of callers who see only what is their own
-	ownStreams = 20  // of these, of one caller
-	firstCalls = 100 // that a stream begins with
-	beatTime   = 15 * time.Second
-	eventTime  = 10 * time.Second // for one event to be written
+	maxStreams       = 200              // concurrent streams
+	maxCallerStreams = 100              // concurrent streams of callers without the scope viewer
+	ownStreams       = 20               // concurrent streams of one such caller
+	firstCalls       = 100              // past calls at the start of a stream
+	keepalive        = 15 * time.Second // between comments; the caller is authorized again each time
+	writeTime        = 10 * time.Second // for one event
 )
 
-// watchCalls streams calls as they happen, until the client hangs up.
-func (a *v1) watchCalls(r *request) (*reply, error) {
+// liveHandler streams calls.
+type liveHandler struct {
+	live    Live // nil for none
+	auth    *authenticator
+	streams *streams
+}
+
+// watch streams calls as server-sent events until the client disconnects.
+func (h *liveHandler) watch(r *request) (*reply, error) {
 	p := &r.params
 	account, failed := p.account(r.caller), p.flag("failed")
 	switch {
 	case p.err != nil:
 		return nil, p.err
-	case a.Live == nil:
-		return nil, notFound("Nobody can watch calls here.")
+	case h.live == nil:
+		return nil, notFound("This yard does not stream calls.")
 	}
-	if !a.streams.take(r.caller) {
-		return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "Too many watch calls at once.", RetryAfter: beatTime}
+	if !h.streams.acquire(r.caller) {
+		return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "Too many open streams. Try again later.", RetryAfter: keepalive}
 	}
-	defer a.streams.giveBack(r.caller)
+	defer h.streams.release(r.caller)
 	is := func(name, value string) bool { return p.values[name] == "" || p.values[name] == value }
-	watch, last := a.Live.Watch(func(of, caller, server, tool, gate string) bool {
-		return (account == "" || account == of) && is("caller", caller) && is("server", cmp.Or(server, store.Local)) && is("tool", tool) && is("gate", gate)
+	watch, last := h.live.Watch(func(callAccount, caller, server, tool, gate string) bool {
+		return (account == "" || account == callAccount) && is("caller", caller) && is("server", cmp.Or(server, store.Local)) && is("tool", tool) && is("gate", gate)
 	})
 	defer watch.Close()
 	s := newStream(r.w)
@@ -59,16 +67,16 @@ func (a *v1) watchCalls(r *request) (*reply, error) {
 			s.event("call", c)
 		}
 	}
-	beat := time.NewTicker(beatTime)
+	beat := time.NewTicker(keepalive)
 	defer beat.Stop()
 	for s.err == nil {
 		s.flush()
 		select {
 		case e := <-watch.Events():
-			s.tell(e, failed)
+			s.write(e, failed)
 		case <-beat.C:
-			if c, err := a.admit(r.Request, caller); err != nil || c.ID != r.caller.ID || p.account(c) != account || p.err != nil {
-				return nil, nil // the key is good for this no longer
+			if c, err := h.auth.authorize(r.Request, caller); err != nil || c.ID != r.caller.ID || p.account(c) != account || p.err != nil {
+				return nil, nil // the caller has lost its access
 			}
 			s.comment()
 		case <-watch.Done():
@@ -80,44 +88,45 @@ func (a *v1) watchCalls(r *request) (*reply, error) {
 	return nil, nil
 }
 
-// streams counts those who watch. Those who look after a yard are not kept out by its callers.
+// streams counts open streams. Callers without the scope viewer have a limit of their own, so that
+// they cannot lock out operators.
 type streams struct {
-	mu         sync.Mutex
-	all, plain int
-	of         map[string]int // of plain callers
+	mu             sync.Mutex
+	all, ofCallers int
+	byCaller       map[string]int
 }
 
-// take counts a stream of a caller, unless there are too many.
-func (s *streams) take(c toolyard.Caller) bool {
+// acquire reserves a stream for a caller, and reports false at the limit.
+func (s *streams) acquire(c toolyard.Caller) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all >= maxStreams {
 		return false
 	}
 	if !identity.Views(c) {
-		if s.plain >= plain || s.of[c.ID] >= ownStreams {
+		if s.ofCallers >= maxCallerStreams || s.byCaller[c.ID] >= ownStreams {
 			return false
 		}
-		if s.of == nil {
-			s.of = make(map[string]int)
+		if s.byCaller == nil {
+			s.byCaller = make(map[string]int)
 		}
-		s.plain++
-		s.of[c.ID]++
+		s.ofCallers++
+		s.byCaller[c.ID]++
 	}
 	s.all++
 	return true
 }
 
-func (s *streams) giveBack(c toolyard.Caller) {
+func (s *streams) release(c toolyard.Caller) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all--
 	if identity.Views(c) {
 		return
 	}
-	s.plain--
-	if s.of[c.ID]--; s.of[c.ID] == 0 {
-		delete(s.of, c.ID)
+	s.ofCallers--
+	if s.byCaller[c.ID]--; s.byCaller[c.ID] == 0 {
+		delete(s.byCaller, c.ID)
 	}
 }
 
@@ -139,8 +148,8 @@ func newStream(w http.ResponseWriter) *stream {
 	return s
 }
 
-// tell writes an event of the hub.
-func (s *stream) tell(e live.Event, failed bool) {
+// write writes an event.
+func (s *stream) write(e live.Event, failed bool) {
 	switch {
 	case e.Lost > 0:
 		s.event("lost", map[string]int{"count": e.Lost})
@@ -154,16 +163,16 @@ func (s *stream) tell(e live.Event, failed bool) {
 func (s *stream) event(kind string, data any) {
 	raw, err := json.Marshal(data)
 	if err != nil {
-		return // one that has no JSON form is nobody's business
+		return // calls always have a JSON form
 	}
-	s.write(fmt.Sprintf("event: %s\ndata: %s\n\n", kind, raw))
+	s.writeText(fmt.Sprintf("event: %s\ndata: %s\n\n", kind, raw))
 }
 
-func (s *stream) comment() { s.write(": still here\n\n") }
+func (s *stream) comment() { s.writeText(": keepalive\n\n") }
 
-func (s *stream) write(text string) {
+func (s *stream) writeText(text string) {
 	if s.err == nil {
-		_ = s.control.SetWriteDeadline(time.Now().Add(eventTime))
+		_ = s.control.SetWriteDeadline(time.Now().Add(writeTime))
 		_, s.err = io.WriteString(s.w, text)
 	}
 }
@@ -171,5 +180,14 @@ func (s *stream) write(text string) {
 func (s *stream) flush() {
 	if s.err == nil {
 		s.err = s.control.Flush()
+	}
+}
+
+func (h *liveHandler) routes() []route {
+	return []route{
+		{
+			method: "GET", path: "/calls/live", id: "watchCalls", summary: "Stream calls as server-sent events: begin, call, and lost if the client is too slow. The stream begins with the last calls.",
+			access: caller, query: []string{"account", "caller", "server", "tool", "gate", "failed"}, gives: streamShape, refusals: []int{400, 404}, long: true, serve: h.watch,
+		},
 	}
 }

@@ -16,36 +16,36 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// object is a JSON object of the document.
+// object is a JSON object in the document.
 type object = map[string]any
 
-// shape is a schema of the document, under its name.
+// shape is a named schema in the document.
 type shape struct {
 	name   string
 	media  string
 	schema func() object
 }
 
-// body is the shape of something that is read: it may have no other members.
+// body is the shape of a request body, which allows no unknown members.
 func body[T any](name string) *shape {
 	return &shape{name, "application/json", bodySchema[T]}
 }
 
-// answer is the shape of something that is written: members may be added to it.
+// answer is the shape of a response body. Later versions may add members.
 func answer[T any](name string) *shape {
 	return &shape{name, "application/json", answerSchema[T]}
 }
 
-// anything is the shape of a JSON value that others define.
+// anything is the shape of a JSON value with a foreign schema.
 func anything(name string) *shape {
 	return &shape{name, "application/json", func() object { return object{} }}
 }
 
-// Shapes of what holds results, which write themselves.
+// Shapes with results of tools, which encode themselves.
 var (
-	executedShape = &shape{"CallResult", "application/json", executedSchema}
-	batchedShape  = &shape{"CallBatchResult", "application/json", func() object {
-		one := executedSchema()
+	callResultShape  = &shape{"CallResult", "application/json", callResultSchema}
+	batchResultShape = &shape{"CallBatchResult", "application/json", func() object {
+		one := callResultSchema()
 		one["properties"].(object)["problem"] = problemSchema()
 		return object{"type": "object", "required": []string{"results"}, "properties": object{"results": object{"type": "array", "items": one}}}
 	}}
@@ -54,71 +54,71 @@ var (
 	}}
 )
 
-func executedSchema() object {
-	schema := answerSchema[executed]()
-	schema["properties"].(object)["result"] = object{"type": "object", "description": "The result of the tool, as MCP has it, unless it asks something first."}
+func callResultSchema() object {
+	schema := answerSchema[callResult]()
+	schema["properties"].(object)["result"] = object{"type": "object", "description": "MCP result of the tool. Absent if it requires input."}
 	return schema
 }
 
 // queryParams are the parameters of query strings.
 var queryParams = map[string]object{
-	"account":  text("Only of this account; others than the caller's own need the scope viewer."),
-	"caller":   text("Only of this caller."),
-	"session":  text("Only calls that this session pays."),
-	"server":   text("Only calls of tools of this server; - for local ones."),
-	"tool":     text("Only calls of this tool."),
-	"gate":     text("Only through this gate."),
-	"code":     text("Only calls that ended with this code, such as OK or TIMEOUT."),
-	"failed":   {"type": "boolean", "description": "Only calls that did not end well."},
-	"parent":   text("Only calls that the tool of this call made."),
-	"since":    {"type": "string", "format": "date-time", "description": "Only calls that began at this time or later."},
-	"until":    {"type": "string", "format": "date-time", "description": "Only calls that began before this time."},
-	"before":   text("Where to go on: what next was on the page before."),
-	"limit":    {"type": "integer", "minimum": 1, "maximum": store.MaxCalls, "description": "How many a page has, at most; of tools at most 200."},
-	"offset":   {"type": "integer", "minimum": 0, "maximum": 100_000, "description": "How many to leave out."},
-	"by":       {"type": "string", "default": "tool", "examples": []string{"tool,day"}, "description": "What to group by, separated by commas: account, tool, and one of day, week and month. Weeks begin on Monday; all are in UTC."},
-	"top":      {"type": "integer", "minimum": 1, "maximum": store.MaxGroups, "description": "Only so many groups, those with the most; all when it is not said, of which there may be 10,000."},
-	"rankBy":   {"type": "string", "enum": []store.Most{store.Spent, store.Called}, "default": store.Spent, "description": "What top ranks groups by."},
-	"minutes":  {"type": "integer", "minimum": 1, "maximum": 1440, "default": 60, "description": "How many minutes."},
-	"q":        text("Words that the tool has, or begins with."),
-	"source":   text("Only of this server; - for local tools."),
-	"category": text("Only of this category."),
-	"mode":     {"type": "string", "enum": []string{"read", "write"}, "description": "Only tools that only read, or only those that do not."},
-	"price":    {"type": "string", "enum": []string{"free", "paid"}, "description": "Only tools that cost nothing, or only those that do."},
-	"latency":  text("Only of this latency class: instant, fast, slow, streaming."),
-	"problem":  {"type": "boolean", "description": "Only with problems."},
-	"action":   text("Only changes of this kind, such as server.approve."),
-	"subject":  text("Only changes of this."),
-	"state":    {"type": "string", "enum": []string{"open", "closed", "expired"}, "description": "Only sessions in this state."},
-	"format":   {"type": "string", "enum": export.Formats, "description": "Whose functions."},
-	"version":  {"type": "integer", "minimum": 0, "description": "That of the edits that you have seen."},
+	"account":  text("Account. Accounts other than the caller's own require the scope viewer."),
+	"caller":   text("Caller."),
+	"session":  text("Session that is charged."),
+	"server":   text("Server of the tool; - for local tools."),
+	"tool":     text("Tool."),
+	"gate":     text("Gate."),
+	"code":     text("Outcome code, such as OK or TIMEOUT."),
+	"failed":   {"type": "boolean", "description": "Only failed calls."},
+	"parent":   text("Only nested calls of this call."),
+	"since":    {"type": "string", "format": "date-time", "description": "Earliest start of a call."},
+	"until":    {"type": "string", "format": "date-time", "description": "Start of a call must be before this time."},
+	"before":   text("Cursor: the value of next on the previous page."),
+	"limit":    {"type": "integer", "minimum": 1, "maximum": store.MaxCalls, "description": "Maximum number of items; at most 200 for tools."},
+	"offset":   {"type": "integer", "minimum": 0, "maximum": 100_000, "description": "Number of items to skip."},
+	"by":       {"type": "string", "default": "tool", "examples": []string{"tool,day"}, "description": "Comma-separated list of groupings: account, tool, and one of day, week and month. Weeks begin on Monday; times are in UTC."},
+	"top":      {"type": "integer", "minimum": 1, "maximum": store.MaxGroups, "description": "Number of top groups to return. Default: all, at most 10,000."},
+	"rankBy":   {"type": "string", "enum": []store.Most{store.Spent, store.Called}, "default": store.Spent, "description": "How groups are ranked for top."},
+	"minutes":  {"type": "integer", "minimum": 1, "maximum": 1440, "default": 60, "description": "Number of minutes."},
+	"q":        text("Search words or prefixes of words."),
+	"source":   text("Server; - for local tools."),
+	"category": text("Category."),
+	"mode":     {"type": "string", "enum": []string{"read", "write"}, "description": "Only read-only tools, or only tools that can write."},
+	"price":    {"type": "string", "enum": []string{"free", "paid"}, "description": "Only free tools, or only paid ones."},
+	"latency":  text("Latency class: instant, fast, slow or streaming."),
+	"problem":  {"type": "boolean", "description": "Only tools with problems."},
+	"action":   text("Action, such as server.approve."),
+	"subject":  text("Subject of the change."),
+	"state":    {"type": "string", "enum": []string{"open", "closed", "expired"}, "description": "State of the session."},
+	"format":   {"type": "string", "enum": export.Formats, "description": "Format of the functions."},
+	"version":  {"type": "integer", "minimum": 0, "description": "Version of the edits that the change is based on."},
 }
 
 func text(description string) object {
 	return object{"type": "string", "maxLength": maxValue, "description": description}
 }
 
-// refusalTexts say what the statuses of refusals mean.
+// refusalTexts describe the error statuses.
 var refusalTexts = map[int]string{
-	400: "What was sent cannot be used; the issues say why.",
-	401: "It is not known who calls.",
-	402: "There is not enough money left, or no call.",
-	403: "Who calls may not.",
-	404: "There is no such thing, or none for this caller.",
-	409: "The idempotency key belongs to another call, or to one that is running, or to one whose outcome nobody knows.",
+	400: "Invalid request; see issues.",
+	401: "Authentication required.",
+	402: "The budget or the number of calls is exhausted.",
+	403: "The caller lacks a scope.",
+	404: "Not found, or not visible to the caller.",
+	409: "The version is not current; or the idempotency key belongs to another call, a call in progress, or a call with an unknown outcome.",
 	413: "The body is too large.",
-	429: "A limit is reached; Retry-After says until when.",
-	503: "Something that is needed cannot be reached now; Retry-After says when to try again.",
-	504: "It took too long.",
+	429: "A limit is reached. Try again after Retry-After.",
+	503: "Temporarily unavailable. Try again after Retry-After.",
+	504: "The request timed out.",
 }
 
-// document is the document that describes the API, once it was made.
+// document is the OpenAPI document, generated on first use.
 var document struct {
 	sync.Once
 	json []byte
 }
 
-// OpenAPI is the document that describes the API.
+// OpenAPI returns the OpenAPI document of the API.
 func OpenAPI() []byte {
 	document.Do(func() { document.json = newDocument() })
 	return document.json
@@ -126,7 +126,8 @@ func OpenAPI() []byte {
 
 func newDocument() []byte {
 	paths, schemas := make(object), object{"Problem": problemSchema()}
-	for _, r := range newV1(Options{}).routes() {
+	_, routes := newServer(Options{})
+	for _, r := range routes {
 		item, ok := paths[prefix+r.path].(object)
 		if !ok {
 			item = make(object)
@@ -147,7 +148,7 @@ func newDocument() []byte {
 		"openapi": "3.1.0",
 		"info": object{
 			"title": "Toolyard", "version": "1",
-			"description": "The HTTP API beside MCP. Amounts are exact decimals in US dollars, as text. A refusal is a Problem.",
+			"description": "HTTP API of Toolyard. Amounts are exact decimals in US dollars, as strings. Errors are Problem documents.",
 		},
 		"paths":    paths,
 		"security": []object{{"key": []string{}}, {"cookie": []string{}, "page": []string{}}},
@@ -155,19 +156,27 @@ func newDocument() []byte {
 			"schemas": schemas,
 			"securitySchemes": object{
 				"key":    object{"type": "http", "scheme": "bearer", "description": "An API key."},
-				"cookie": object{"type": "apiKey", "in": "cookie", "name": cookie, "description": "Set by signing in; it counts only together with the page secret."},
-				"page":   object{"type": "apiKey", "in": "header", "name": pageHeader, "description": "The page secret that signing in answered."},
+				"cookie": object{"type": "apiKey", "in": "cookie", "name": cookie, "description": "Set by signing in. Valid only together with the page secret."},
+				"page":   object{"type": "apiKey", "in": "header", "name": pageHeader, "description": "Page secret from the response to the sign-in."},
 			},
 		},
 	})
 	return b.Bytes()
 }
 
+// documentRoutes returns the route of the document itself.
+func documentRoutes() []route {
+	return []route{{
+		method: "GET", path: "/openapi.json", id: "getOpenAPI", summary: "Get this document.",
+		access: open, gives: anything("Document"), serve: getOpenAPI,
+	}}
+}
+
 func getOpenAPI(*request) (*reply, error) {
 	return &reply{body: json.RawMessage(OpenAPI())}, nil
 }
 
-// document is the route as the document has it.
+// document describes the route.
 func (t *route) document() object {
 	doc := object{"operationId": t.id, "summary": t.summary, "responses": t.responses()}
 	if params := t.parameters(); len(params) > 0 {
@@ -180,8 +189,8 @@ func (t *route) document() object {
 	case open:
 		doc["security"] = []object{}
 	case viewer, operator:
-		doc["description"] = map[access]string{viewer: "Needs the scope viewer or operator.", operator: "Needs the scope operator."}[t.access]
-	case caller, nobody:
+		doc["description"] = map[access]string{viewer: "Requires the scope viewer or operator.", operator: "Requires the scope operator."}[t.access]
+	case caller, denied:
 	}
 	return doc
 }
@@ -205,13 +214,13 @@ func (t *route) responses() object {
 		answer["content"] = t.gives.content()
 	}
 	if t.id == "openSession" {
-		answer["headers"] = object{"Location": object{"description": "Where it is.", "schema": object{"type": "string"}}}
+		answer["headers"] = object{"Location": object{"description": "Path of the session.", "schema": object{"type": "string"}}}
 	}
 	responses[strconv.Itoa(status)] = answer
 	return responses
 }
 
-// parameters are those of the path, of the query string and of the header.
+// parameters describes the parameters in path, query string and header.
 func (t *route) parameters() (params []object) {
 	for part := range strings.SplitSeq(t.path, "/") {
 		if name, ok := strings.CutPrefix(part, "{"); ok {
@@ -248,8 +257,8 @@ func problemSchema() object {
 			"detail":       object{"type": "string"},
 			"error":        object{"type": "string", "examples": codes},
 			"message":      object{"type": "string"},
-			"retryable":    object{"type": "boolean", "description": "Whether the same request may succeed later: nothing ran, so it is safe to send it again."},
-			"correctable":  object{"type": "boolean", "description": "Whether a changed request can succeed: other arguments, or another name."},
+			"retryable":    object{"type": "boolean", "description": "Whether the same request may succeed later. Nothing ran, so it is safe to retry."},
+			"correctable":  object{"type": "boolean", "description": "Whether a corrected request can succeed, with other arguments or another name."},
 			"retryAfterMs": object{"type": "integer"},
 			"issues": object{"type": "array", "items": object{
 				"type": "object", "required": []string{"path", "message"},
@@ -260,20 +269,20 @@ func problemSchema() object {
 	}
 }
 
-// bodySchema is the schema of something that is read: it may have no other members.
+// bodySchema returns the schema of a request body.
 func bodySchema[T any]() (schema object) {
 	_ = json.Unmarshal(toolyard.SchemaFor[T]().JSON(), &schema) // it is a schema
 	return schema
 }
 
-// answerSchema is the schema of something that is written: members may be added to it.
+// answerSchema returns the schema of a response body, which allows unknown members.
 func answerSchema[T any]() object {
 	schema := bodySchema[T]()
 	widen(schema)
 	return schema
 }
 
-// widen lets a schema, and those inside it, have members that it does not name.
+// widen makes a schema and its subschemas allow unknown members.
 func widen(schema any) {
 	switch s := schema.(type) {
 	case object:

@@ -8,7 +8,14 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// overview is what a person wants to know first.
+// overviewHandler serves the state of the yard.
+type overviewHandler struct {
+	yard    Yard
+	records *recordReader // nil for none
+	now     func() time.Time
+}
+
+// overview summarizes the state of the yard.
 type overview struct {
 	Yard       string       `json:"yard"`
 	Version    string       `json:"version"`
@@ -20,11 +27,11 @@ type overview struct {
 	Gates      int          `json:"gates"`
 	Servers    serverStates `json:"servers"`
 	Problems   int          `json:"problems"`
-	Waiting    int          `json:"waiting" doc:"Definitions that wait for approval."`
-	Pending    []Waiting    `json:"pending" doc:"The first of them."`
-	Today      totals       `json:"today" doc:"Since midnight, in UTC."`
-	Top        []topTool    `json:"top" doc:"The tools that were called most today."`
-	Silent     string       `json:"recordError,omitempty" doc:"Why nothing can be said of today."`
+	Waiting    int          `json:"waiting" doc:"Number of definitions that wait for approval."`
+	Pending    []Waiting    `json:"pending" doc:"The first of these definitions."`
+	Today      totals       `json:"today" doc:"Since midnight UTC."`
+	Top        []topTool    `json:"top" doc:"The most called tools today."`
+	RecordErr  string       `json:"recordError,omitempty" doc:"Why today is not available."`
 }
 
 type storeState struct {
@@ -55,14 +62,14 @@ const (
 	maxTop          = 10
 )
 
-func (a *v1) getOverview(r *request) (*reply, error) {
-	about, snapshot := a.Yard.About(), a.Yard.Snapshot()
+func (h *overviewHandler) get(r *request) (*reply, error) {
+	about, snapshot := h.yard.About(), h.yard.Snapshot()
 	o := overview{
 		Yard: about.Name, Version: about.Version, Replica: about.Replica, Since: about.Since, Store: storeState{about.Store, about.StoreUp},
 		Generation: snapshot.Generation, Tools: len(snapshot.Tools), Gates: len(snapshot.Views), Problems: len(snapshot.Problems),
 		Pending: []Waiting{}, Top: []topTool{},
 	}
-	for _, s := range a.Yard.Servers() {
+	for _, s := range h.yard.Servers() {
 		switch s.State {
 		case "up":
 			o.Servers.Up++
@@ -73,23 +80,23 @@ func (a *v1) getOverview(r *request) (*reply, error) {
 		}
 		o.Waiting += s.Waiting
 		if s.Waiting > 0 && len(o.Pending) < maxPendingShown {
-			waiting := a.Yard.Waiting(s.ID)
+			waiting := h.yard.Waiting(s.ID)
 			o.Pending = append(o.Pending, waiting[:min(len(waiting), maxPendingShown-len(o.Pending))]...)
 		}
 	}
-	if a.Calls != nil {
-		if err := a.addUp(r, &o); err != nil { // the rest is worth knowing all the same
-			o.Silent = problemOf(err).Message
+	if h.records != nil {
+		if err := h.addToday(r, &o); err != nil { // the rest is still useful
+			o.RecordErr = problemOf(err).Message
 		}
 	}
 	return &reply{body: o}, nil
 }
 
-// addUp adds what the record says of today.
-func (a *v1) addUp(r *request, o *overview) error {
-	midnight := a.Now().UTC().Truncate(24 * time.Hour)
-	rows, err := ask(r, a, func(ctx context.Context) ([]store.CostRow, error) {
-		return a.Calls.Costs(ctx, store.CostQuery{Since: midnight})
+// addToday adds the totals of today from the call record.
+func (h *overviewHandler) addToday(r *request, o *overview) error {
+	midnight := h.now().UTC().Truncate(24 * time.Hour)
+	rows, err := query(r, h.records, func(ctx context.Context) ([]store.CostRow, error) {
+		return h.records.calls.Costs(ctx, store.CostQuery{Since: midnight})
 	})
 	if err != nil {
 		return err
@@ -97,8 +104,8 @@ func (a *v1) addUp(r *request, o *overview) error {
 	for _, row := range rows {
 		o.Today = totals{row.Calls, row.Errors, row.USD}
 	}
-	rows, err = ask(r, a, func(ctx context.Context) ([]store.CostRow, error) {
-		return a.Calls.Costs(ctx, store.CostQuery{Since: midnight, By: []string{"tool"}, Top: maxTop, Most: store.Called})
+	rows, err = query(r, h.records, func(ctx context.Context) ([]store.CostRow, error) {
+		return h.records.calls.Costs(ctx, store.CostQuery{Since: midnight, By: []string{"tool"}, Top: maxTop, Most: store.Called})
 	})
 	for _, row := range rows {
 		o.Top = append(o.Top, topTool{row.Server, row.Tool, totals{row.Calls, row.Errors, row.USD}})
@@ -106,36 +113,12 @@ func (a *v1) addUp(r *request, o *overview) error {
 	return err
 }
 
-type trafficPage struct {
-	Minutes []store.TrafficRow `json:"minutes" doc:"The oldest first, each of them, also without calls."`
-}
-
-func (a *v1) getTraffic(r *request) (*reply, error) {
-	n := r.params.number("minutes", 60, 1, 1440)
-	until := a.Now().UTC().Truncate(time.Minute).Add(time.Minute)
-	since := until.Add(-time.Duration(n) * time.Minute)
-	rows, err := ask(r, a, func(ctx context.Context) ([]store.TrafficRow, error) { return a.Calls.Traffic(ctx, since, until) })
-	if err != nil {
-		return nil, err
-	}
-	page := trafficPage{make([]store.TrafficRow, n)}
-	for i := range page.Minutes {
-		page.Minutes[i].At = since.Add(time.Duration(i) * time.Minute)
-	}
-	for _, row := range rows {
-		if i := int(row.At.Sub(since) / time.Minute); i >= 0 && i < n {
-			page.Minutes[i] = row
-		}
-	}
-	return &reply{body: page}, nil
-}
-
 type problemsPage struct {
 	Problems []toolyard.Problem `json:"problems"`
 }
 
-func (a *v1) getProblems(*request) (*reply, error) {
-	return &reply{body: problemsPage{orEmpty(a.Yard.Snapshot().Problems)}}, nil
+func (h *overviewHandler) problems(*request) (*reply, error) {
+	return &reply{body: problemsPage{orEmpty(h.yard.Snapshot().Problems)}}, nil
 }
 
 type limitsPage struct {
@@ -143,7 +126,24 @@ type limitsPage struct {
 	Limits []Limit   `json:"limits"`
 }
 
-func (a *v1) getLimits(r *request) (*reply, error) {
-	list, err := a.Yard.Limits(r.Context())
-	return done(limitsPage{a.Now().UTC(), orEmpty(list)}, err)
+func (h *overviewHandler) limits(r *request) (*reply, error) {
+	list, err := h.yard.Limits(r.Context())
+	return respond(limitsPage{h.now().UTC(), orEmpty(list)}, err)
+}
+
+func (h *overviewHandler) routes() []route {
+	return []route{
+		{
+			method: "GET", path: "/overview", id: "getOverview", summary: "Get the state of the yard.",
+			access: viewer, gives: answer[overview]("Overview"), refusals: []int{404}, serve: h.get,
+		},
+		{
+			method: "GET", path: "/problems", id: "listProblems", summary: "List problems that need attention.",
+			access: viewer, gives: answer[problemsPage]("Problems"), refusals: []int{404}, serve: h.problems,
+		},
+		{
+			method: "GET", path: "/limits", id: "listLimits", summary: "List enforced limits with their current usage.",
+			access: viewer, gives: answer[limitsPage]("Limits"), refusals: []int{404}, serve: h.limits,
+		},
+	}
 }

@@ -34,7 +34,7 @@ func newOffice(t *testing.T, n int) *office {
 	t.Helper()
 	s, _ := open(t, 0)
 	o := options()
-	o.Keys, o.Purses, o.Ledger = s, s, s
+	o.Keys, o.Balances, o.Ledger = s, s, s
 	f := &office{Handler: httpapi.V1(o), store: s}
 	for i := range n {
 		f.add(t, fmt.Sprintf("team%02d", i), fmt.Sprint("ci-", i%4), time.Date(2026, 11, 15, 12, i/5, 0, 0, time.UTC))

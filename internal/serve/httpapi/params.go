@@ -13,13 +13,13 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/inbound"
 )
 
-// maxValue is how many bytes a parameter may have.
+// maxValue limits the length of a parameter, in bytes.
 const maxValue = 256
 
-// maxMicros is the year 10000.
+// maxMicros is the beginning of the year 10000.
 const maxMicros = 253_402_300_800_000_000
 
-// params are the parameters of a question, and the first thing that is wrong with them.
+// params are query parameters, and the first error in them.
 type params struct {
 	values map[string]string
 	err    error
@@ -58,27 +58,27 @@ func (p *params) fail(err error) {
 	}
 }
 
-// account is the account that a question is about: the caller's own, or for who may see all
-// the one that is asked for, or none for all.
+// account returns the account to filter by: the caller's own, or for viewers the requested one, empty
+// for all.
 func (p *params) account(c toolyard.Caller) string {
-	asked := p.values["account"]
+	wanted := p.values["account"]
 	if identity.Views(c) {
-		return asked
+		return wanted
 	}
 	own, err := accountOf(c)
 	switch {
 	case err != nil:
-		p.err = err // before anything else that is wrong
-	case asked != "" && asked != own:
-		p.fail(toolyard.Errorf(toolyard.PermissionDenied, "Only who has the scope viewer or operator may see other accounts."))
+		p.err = err // takes precedence over other errors
+	case wanted != "" && wanted != own:
+		p.fail(toolyard.Errorf(toolyard.PermissionDenied, "Access to other accounts requires the scope viewer or operator."))
 	}
 	return own
 }
 
-func (p *params) time(name string, otherwise time.Time) time.Time {
+func (p *params) time(name string, fallback time.Time) time.Time {
 	text := p.values[name]
 	if text == "" {
-		return otherwise
+		return fallback
 	}
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
@@ -87,11 +87,11 @@ func (p *params) time(name string, otherwise time.Time) time.Time {
 	return t
 }
 
-// number is a number between two others.
-func (p *params) number(name string, otherwise, least, most int) int {
+// number parses an integer within a range.
+func (p *params) number(name string, fallback, least, most int) int {
 	text := p.values[name]
 	if text == "" {
-		return otherwise
+		return fallback
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < least || n > most {
@@ -100,7 +100,7 @@ func (p *params) number(name string, otherwise, least, most int) int {
 	return n
 }
 
-// flag is true or false.
+// flag parses a boolean.
 func (p *params) flag(name string) bool {
 	switch p.values[name] {
 	case "", "false":
@@ -112,7 +112,7 @@ func (p *params) flag(name string) bool {
 	return false
 }
 
-// word is one of some words, or none.
+// word returns one of the known words, or none.
 func (p *params) word(name string, known ...string) string {
 	word := p.values[name]
 	if word != "" && !slices.Contains(known, word) {
@@ -121,31 +121,31 @@ func (p *params) word(name string, known ...string) string {
 	return word
 }
 
-// version is the version of something that the caller has seen.
+// version parses the version that a change is based on.
 func (p *params) version() int64 {
 	n, err := strconv.ParseInt(p.values["version"], 10, 64)
 	if err != nil || n < 0 {
-		p.fail(issue("version", "must be the version that you have read"))
+		p.fail(issue("version", "must be the version that the change is based on"))
 	}
 	return n
 }
 
-// list is a list of words with commas between them, each one of known.
-func (p *params) list(name, otherwise string, known ...string) []string {
+// list parses a comma-separated list of known words.
+func (p *params) list(name, fallback string, known ...string) []string {
 	text := p.values[name]
 	if text == "" {
-		return []string{otherwise}
+		return []string{fallback}
 	}
 	words := strings.Split(text, ",")
 	for i, word := range words {
 		if !slices.Contains(known, word) || slices.Contains(words[:i], word) {
-			p.fail(issue(name, "must be some of "+strings.Join(known, ",")))
+			p.fail(issue(name, "must be a comma-separated list of "+strings.Join(known, ", ")))
 		}
 	}
 	return words
 }
 
-// cursor reads what cursorText writes.
+// cursor parses a cursor written by cursorText.
 func (p *params) cursor(name string) (c store.Cursor) {
 	text := p.values[name]
 	if text == "" {
@@ -154,13 +154,13 @@ func (p *params) cursor(name string) (c store.Cursor) {
 	micros, id, ok := strings.Cut(text, ".")
 	n, err := strconv.ParseInt(micros, 10, 64)
 	if !ok || err != nil || n < 0 || n > maxMicros || id == "" {
-		p.fail(issue(name, "must be what next was on another page"))
+		p.fail(issue(name, "must be the next cursor of a previous page"))
 		return c
 	}
 	return store.Cursor{At: time.UnixMicro(n).UTC(), ID: id}
 }
 
-// nextPage is where to go on behind a page; nothing behind one that is not full.
+// nextPage returns the cursor after a page, empty if the page is not full.
 func nextPage[T any](list []T, limit int, place func(T) (time.Time, string)) string {
 	if len(list) < limit || len(list) == 0 {
 		return ""
@@ -168,7 +168,7 @@ func nextPage[T any](list []T, limit int, place func(T) (time.Time, string)) str
 	return cursorText(place(list[len(list)-1]))
 }
 
-// cursorText is the place behind a call, as callers send it back.
+// cursorText encodes a cursor.
 func cursorText(at time.Time, id string) string {
 	return strconv.FormatInt(at.UnixMicro(), 10) + "." + id
 }

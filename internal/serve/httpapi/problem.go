@@ -12,8 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// statuses are the HTTP statuses of refusals by the platform. A code that is not here is
-// the failure of a tool.
+// statuses are the HTTP statuses of refusals by the platform. Other codes are failures of tools.
 var statuses = map[toolyard.Code]int{
 	toolyard.Invalid:             http.StatusBadRequest,
 	toolyard.MissingCapability:   http.StatusBadRequest,
@@ -34,23 +33,23 @@ var statuses = map[toolyard.Code]int{
 	toolyard.Timeout:             http.StatusGatewayTimeout,
 }
 
-// problemOf is an error as callers may see it. What is not made for callers stays inside.
+// problemOf converts an error to one that callers may see. Internal details are dropped.
 func problemOf(err error) *toolyard.Error {
 	if e, ok := errors.AsType[*toolyard.Error](err); ok {
 		return e
 	}
 	switch {
 	case errors.Is(err, store.ErrUnavailable):
-		return &toolyard.Error{Code: toolyard.Unavailable, Message: "The store cannot be reached now.", RetryAfter: time.Second, Err: err}
+		return &toolyard.Error{Code: toolyard.Unavailable, Message: "The store is unavailable.", RetryAfter: time.Second, Err: err}
 	case errors.Is(err, context.DeadlineExceeded):
-		return &toolyard.Error{Code: toolyard.Timeout, Message: "This took too long and was stopped.", Err: err}
+		return &toolyard.Error{Code: toolyard.Timeout, Message: "The request timed out.", Err: err}
 	case errors.Is(err, context.Canceled):
 		return &toolyard.Error{Code: toolyard.Canceled, Message: "The request was canceled.", Err: err}
 	}
-	return &toolyard.Error{Code: toolyard.Internal, Message: "Something went wrong here.", Err: err}
+	return &toolyard.Error{Code: toolyard.Internal, Message: "Internal error.", Err: err}
 }
 
-// statusOf is the status of a refusal.
+// statusOf returns the HTTP status of a refusal.
 func statusOf(e *toolyard.Error) int {
 	if status, ok := statuses[e.Code]; ok {
 		return status
@@ -58,23 +57,7 @@ func statusOf(e *toolyard.Error) int {
 	return http.StatusInternalServerError
 }
 
-// refuse writes a problem document, and logs a cause that the caller does not see.
-func (a *v1) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	e := problemOf(err)
-	status := statusOf(e)
-	if status >= http.StatusInternalServerError && e.Err != nil && e.Code != toolyard.Canceled {
-		a.Log.ErrorContext(r.Context(), "request failed", "path", r.Pattern, "error", e.Err)
-	}
-	switch e.Code {
-	case toolyard.Unauthenticated:
-		w.Header().Set("WWW-Authenticate", `Bearer realm="toolyard"`)
-	case toolyard.RateLimited, toolyard.Unavailable, toolyard.InProgress:
-		w.Header().Set("Retry-After", e.RetrySeconds())
-	}
-	sendProblem(w, status, e)
-}
-
-// problem is what RFC 9457 wants to be said of an error, in front of what we say everywhere.
+// problem holds the members of RFC 9457, which precede those of toolyard.Error.
 type problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -82,7 +65,7 @@ type problem struct {
 	Detail string `json:"detail"`
 }
 
-// problemJSON is an error as a problem document.
+// problemJSON encodes an error as a problem document.
 func problemJSON(status int, e *toolyard.Error) json.RawMessage {
 	head, _ := json.Marshal(problem{ // always has a JSON form
 		Type: "urn:toolyard:problem:" + string(e.Code), Title: http.StatusText(status), Status: status, Detail: e.Message,

@@ -3,10 +3,18 @@ package httpapi
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/store"
 )
+
+// serverHandler serves MCP servers and the review of their definitions.
+type serverHandler struct {
+	yard    Yard
+	records *recordReader // nil for none
+	now     func() time.Time
+}
 
 type serversPage struct {
 	Servers []ServerItem `json:"servers"`
@@ -16,9 +24,9 @@ type pendingPage struct {
 	Pending []Pending `json:"pending"`
 }
 
-// picksBody names definitions that somebody has looked at.
-type picksBody struct {
-	Tools []Pick `json:"tools" minItems:"1" maxItems:"10000"`
+// reviewBody names the definitions that a person has reviewed.
+type reviewBody struct {
+	Tools []DefinitionRef `json:"tools" minItems:"1" maxItems:"10000"`
 }
 
 type approved struct {
@@ -31,101 +39,127 @@ type rejected struct {
 	Waiting  int `json:"waiting"`
 }
 
-func (a *v1) getServers(*request) (*reply, error) {
-	return &reply{body: serversPage{orEmpty(a.Yard.Servers())}}, nil
+func (h *serverHandler) list(*request) (*reply, error) {
+	return &reply{body: serversPage{orEmpty(h.yard.Servers())}}, nil
 }
 
-// server is the server that a request names, as it stands in the list.
-func (a *v1) server(r *request) (ServerItem, error) {
-	list, id := a.Yard.Servers(), r.PathValue("id")
+// server returns the server that the path names.
+func (h *serverHandler) server(r *request) (ServerItem, error) {
+	list, id := h.yard.Servers(), r.PathValue("id")
 	if i := slices.IndexFunc(list, func(s ServerItem) bool { return s.ID == id }); i >= 0 {
 		return list[i], nil
 	}
-	return ServerItem{}, noServer(id)
+	return ServerItem{}, unknownServer(id)
 }
 
-func noServer(id string) error { return notFound("There is no server %s.", shown(id)) }
+func unknownServer(id string) error { return notFound("Unknown server %q.", shown(id)) }
 
-func (a *v1) getServer(r *request) (*reply, error) {
-	s, ok := a.Yard.Server(r.PathValue("id"))
+func (h *serverHandler) get(r *request) (*reply, error) {
+	s, ok := h.yard.Server(r.PathValue("id"))
 	if !ok {
-		return nil, noServer(r.PathValue("id"))
+		return nil, unknownServer(r.PathValue("id"))
 	}
 	s.Events, s.Pins = orEmpty(s.Events), orEmpty(s.Pins)
-	if a.Calls != nil { // a record that does not answer is left out
-		s.Latency, _ = ask(r, a, func(ctx context.Context) ([]store.LatencyRow, error) {
-			return a.Calls.Latencies(ctx, store.LatencyQuery{Server: s.ID, Since: a.Now().Add(-latenciesSince)})
+	if h.records != nil { // optional: omitted if the record is unavailable
+		s.Latency, _ = query(r, h.records, func(ctx context.Context) ([]store.LatencyRow, error) {
+			return h.records.calls.Latencies(ctx, store.LatencyQuery{Server: s.ID, Since: h.now().Add(-latenciesSince)})
 		})
 	}
 	return &reply{body: s}, nil
 }
 
-func (a *v1) getPending(r *request) (*reply, error) {
-	s, err := a.server(r)
+func (h *serverHandler) pending(r *request) (*reply, error) {
+	s, err := h.server(r)
 	if err != nil {
 		return nil, err
 	}
-	list, err := a.Yard.Pending(s.ID)
-	return done(pendingPage{orEmpty(list)}, err)
+	list, err := h.yard.Pending(s.ID)
+	return respond(pendingPage{orEmpty(list)}, err)
 }
 
-func (a *v1) approve(r *request) (*reply, error) {
-	n, waiting, err := a.judge(r, func(id string, tools []Pick) error { return a.Yard.Approve(id, tools) })
-	return done(approved{n, waiting}, err)
+func (h *serverHandler) approve(r *request) (*reply, error) {
+	n, waiting, err := h.judge(r, func(id string, tools []DefinitionRef) error { return h.yard.Approve(id, tools) })
+	return respond(approved{n, waiting}, err)
 }
 
-func (a *v1) reject(r *request) (*reply, error) {
-	n, waiting, err := a.judge(r, func(id string, tools []Pick) error { return a.Yard.Reject(id, tools) })
-	return done(rejected{n, waiting}, err)
+func (h *serverHandler) reject(r *request) (*reply, error) {
+	n, waiting, err := h.judge(r, func(id string, tools []DefinitionRef) error { return h.yard.Reject(id, tools) })
+	return respond(rejected{n, waiting}, err)
 }
 
-// judge does something with definitions that are as they were when somebody looked at them.
-func (a *v1) judge(r *request, do func(server string, tools []Pick) error) (n, waiting int, err error) {
-	s, err := a.server(r)
+// judge applies a decision to the definitions in the body.
+func (h *serverHandler) judge(r *request, do func(server string, tools []DefinitionRef) error) (n, waiting int, err error) {
+	s, err := h.server(r)
 	if err != nil {
 		return 0, 0, err
 	}
-	body, err := read[picksBody](r, maxPicks)
+	body, err := read[reviewBody](r, largeBody)
 	if err != nil {
 		return 0, 0, err
 	}
 	if err := do(s.ID, body.Tools); err != nil {
 		return 0, 0, err
 	}
-	s, err = a.server(r)
+	s, err = h.server(r)
 	return len(body.Tools), s.Waiting, err
 }
 
-// maxPicks is how many bytes a body may have that names definitions.
-const maxPicks = 1 << 20
-
-func (a *v1) retry(r *request) (*reply, error) {
-	s, err := a.server(r)
+func (h *serverHandler) retry(r *request) (*reply, error) {
+	s, err := h.server(r)
 	if err != nil {
 		return nil, err
 	}
-	if err := a.Yard.Retry(s.ID); err != nil {
+	if err := h.yard.Retry(s.ID); err != nil {
 		return nil, err
 	}
-	return done(a.server(r))
+	return respond(h.server(r))
 }
 
-// Picked finds the pending definitions that somebody has looked at. Its error is VersionConflict
-// when one is another now.
-func Picked[T any](pending []T, id func(T) Pick, wanted []Pick) (list []T, err error) {
+// SelectPending returns the pending definitions that refs names. Its error is VersionConflict if one
+// has changed since it was reviewed.
+func SelectPending[T any](pending []T, ref func(T) DefinitionRef, refs []DefinitionRef) (list []T, err error) {
 	byTool := make(map[string]int, len(pending))
 	for i, p := range pending {
-		byTool[id(p).Tool] = i
+		byTool[ref(p).Tool] = i
 	}
-	for _, w := range wanted {
+	for _, w := range refs {
 		i, ok := byTool[w.Tool]
 		switch {
 		case !ok:
-			return nil, toolyard.Errorf(toolyard.VersionConflict, "%s does not wait for approval any more; look again.", shown(w.Tool))
-		case id(pending[i]).Hash != w.Hash:
-			return nil, toolyard.Errorf(toolyard.VersionConflict, "%s has changed since you looked at it; look again.", shown(w.Tool))
+			return nil, toolyard.Errorf(toolyard.VersionConflict, "%s no longer waits for approval. Reload and try again.", shown(w.Tool))
+		case ref(pending[i]).Hash != w.Hash:
+			return nil, toolyard.Errorf(toolyard.VersionConflict, "%s has changed since you reviewed it. Reload and try again.", shown(w.Tool))
 		}
 		list = append(list, pending[i])
 	}
 	return list, nil
+}
+
+func (h *serverHandler) routes() []route {
+	return []route{
+		{
+			method: "GET", path: "/servers", id: "listServers", summary: "List MCP servers.",
+			access: viewer, gives: answer[serversPage]("Servers"), refusals: []int{404}, serve: h.list,
+		},
+		{
+			method: "GET", path: "/servers/{id}", id: "getServer", summary: "Get an MCP server with its events, standard error and approved definitions.",
+			access: viewer, gives: answer[ServerDetail]("Server"), refusals: []int{404}, serve: h.get,
+		},
+		{
+			method: "GET", path: "/servers/{id}/pending", id: "listPending", summary: "List definitions of a server that differ from the approved ones.",
+			access: viewer, gives: answer[pendingPage]("Pending"), refusals: []int{404}, serve: h.pending,
+		},
+		{
+			method: "POST", path: "/servers/{id}/approve", id: "approveDefinitions", summary: "Approve definitions as reviewed.",
+			access: operator, action: "server.approve", takes: body[reviewBody]("DefinitionRefs"), gives: answer[approved]("Approved"), refusals: []int{400, 404, 409, 413}, serve: h.approve,
+		},
+		{
+			method: "POST", path: "/servers/{id}/reject", id: "rejectDefinitions", summary: "Reject definitions as reviewed. They stay withheld.",
+			access: operator, action: "server.reject", takes: body[reviewBody]("DefinitionRefs"), gives: answer[rejected]("Rejected"), refusals: []int{400, 404, 409, 413}, serve: h.reject,
+		},
+		{
+			method: "POST", path: "/servers/{id}/retry", id: "retryServer", summary: "Reconnect to a server without waiting for the next retry.",
+			access: operator, action: "server.retry", gives: answer[ServerItem]("ServerItem"), refusals: []int{404}, serve: h.retry,
+		},
+	}
 }

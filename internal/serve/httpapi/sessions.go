@@ -12,32 +12,39 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission/ledger"
-	"github.com/toolyard/toolyard/internal/serve/gates"
+	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
-// Bounds on sessions.
+// sessionHandler serves sessions.
+type sessionHandler struct {
+	ledger   ledger.Ledger // nil for none
+	balances Balances      // nil for none
+	owners   *sessionOwners
+}
+
+// Limits of sessions.
 const (
 	defaultTTL = 30 * time.Minute
 	maxTTL     = 24 * time.Hour
 	maxCalls   = 1_000_000_000
-	maxSession = 128 // bytes of an id
+	maxSession = 128 // bytes of a session ID
 )
 
-// sessionBody is a session to open.
+// sessionBody describes a session to open.
 type sessionBody struct {
-	Limit string `json:"limitUsd,omitempty" doc:"What may be spent, in US dollars: \"0.0025\"; nothing when only calls are said."`
-	Calls int    `json:"calls,omitempty" minimum:"1" maximum:"1000000000" doc:"How many calls may be made; any number when it is not said."`
-	TTL   string `json:"ttl,omitempty" doc:"How long it stays open: \"30m\", which is the default, at most \"24h\"."`
+	Limit string `json:"limitUsd,omitempty" doc:"Budget in US dollars, such as \"0.0025\". Default: nothing, if calls is set."`
+	Calls int    `json:"calls,omitempty" minimum:"1" maximum:"1000000000" doc:"Maximum number of calls. Default: unlimited."`
+	TTL   string `json:"ttl,omitempty" doc:"How long the session stays open. Default: \"30m\", maximum: \"24h\"."`
 }
 
-// session is the session that the body describes. One that bounds only calls is a turn of
-// questions, which costs nothing by the call.
+// session validates the body. A session that limits only the number of calls has no budget: its
+// calls are free.
 func (b sessionBody) session() (s ledger.Session, err error) {
 	s = ledger.Session{ID: "ses_" + rand.Text(), Calls: b.Calls, TTL: defaultTTL}
 	if b.Limit != "" || b.Calls == 0 {
 		if s.Limit, err = toolyard.ParseMoney(b.Limit); err != nil || s.Limit <= 0 {
-			return s, issue("limitUsd", `must be an amount above zero, in quotes, such as "0.0025"`)
+			return s, issue("limitUsd", `must be an amount greater than zero, in quotes, such as "0.0025"`)
 		}
 	}
 	if s.Calls < 0 || s.Calls > maxCalls {
@@ -51,18 +58,18 @@ func (b sessionBody) session() (s ledger.Session, err error) {
 	return s, nil
 }
 
-// sessionID is the same for the same key of a caller, so that a session that is asked for
-// again after a lost answer is opened once.
+// sessionID derives the ID of a session from the idempotency key, so that a retry after a lost
+// response opens no second session.
 func sessionID(c toolyard.Caller, key string) string {
 	sum := sha256.Sum256([]byte(c.Account + "\n" + c.ID + "\n" + key))
 	return "ses_" + base32.StdEncoding.EncodeToString(sum[:])[:26]
 }
 
-var errNothingForSale = notFound("Nothing is for sale here.")
+var errNoLedger = notFound("This yard has no accounts.")
 
-func (a *v1) openSession(r *request) (*reply, error) {
-	if a.Ledger == nil {
-		return nil, errNothingForSale
+func (h *sessionHandler) open(r *request) (*reply, error) {
+	if h.ledger == nil {
+		return nil, errNoLedger
 	}
 	account, err := accountOf(r.caller)
 	if err != nil {
@@ -84,132 +91,131 @@ func (a *v1) openSession(r *request) (*reply, error) {
 	opened := true
 	if key != "" {
 		s.ID = sessionID(r.caller, key)
-		_, err := a.Ledger.Balance(r.Context(), s.ID)
-		opened = err != nil // or it was opened before
+		_, err := h.ledger.Balance(r.Context(), s.ID)
+		opened = err != nil // otherwise an earlier request opened it
 	}
-	purse, err := a.Ledger.OpenSession(r.Context(), s)
+	balance, err := h.ledger.OpenSession(r.Context(), s)
 	if err != nil {
 		return nil, err
 	}
-	return &reply{status: http.StatusCreated, location: prefix + "/sessions/" + purse.ID, body: purse, subject: purse.ID, paid: opened}, nil
+	return &reply{status: http.StatusCreated, location: prefix + "/sessions/" + balance.ID, body: balance, subject: balance.ID, settled: opened}, nil
 }
 
-func (a *v1) getSession(r *request) (*reply, error) {
-	return done(a.session(r.Context(), r.caller, r.PathValue("id"), identity.Views(r.caller)))
+func (h *sessionHandler) get(r *request) (*reply, error) {
+	return respond(h.session(r.Context(), r.caller, r.PathValue("id"), identity.Views(r.caller)))
 }
 
-func (a *v1) closeSession(r *request) (*reply, error) {
-	purse, err := a.session(r.Context(), r.caller, r.PathValue("id"), identity.Operates(r.caller))
+func (h *sessionHandler) close(r *request) (*reply, error) {
+	balance, err := h.session(r.Context(), r.caller, r.PathValue("id"), identity.Operates(r.caller))
 	if err != nil {
 		return nil, err
 	}
-	closed, err := a.Ledger.CloseSession(r.Context(), purse.ID)
+	closed, err := h.ledger.CloseSession(r.Context(), balance.ID)
 	if err != nil {
 		return nil, err
 	}
-	return &reply{body: closed, paid: purse.State == ledger.StateOpen}, nil
+	return &reply{body: closed, settled: balance.State == ledger.StateOpen}, nil
 }
 
-func (a *v1) getAccount(r *request) (*reply, error) {
-	if a.Ledger == nil {
-		return nil, errNothingForSale
-	}
-	account, err := accountOf(r.caller)
-	if err != nil {
-		return nil, err
-	}
-	purse, err := a.account(r.Context(), account)
-	if err != nil && toolyard.AsError(err).Code == toolyard.NotFound { // nobody has put money into it yet
-		return done(&ledger.Balance{ID: account, Account: account, State: ledger.StateOpen}, nil)
-	}
-	return done(purse, err)
-}
-
-// account is an account as it is now.
-func (a *v1) account(ctx context.Context, account string) (*ledger.Balance, error) {
-	purse, err := a.Ledger.Balance(ctx, account)
-	if err == nil && purse.ID != purse.Account { // the account is named as somebody's session is
-		err = notFound("There is no account %q.", account)
-	}
-	return purse, err
-}
-
-// session is a session of the caller's account, or any for who may deal with all. That of
-// another account is not there, and neither is an account.
-func (a *v1) session(ctx context.Context, c toolyard.Caller, id string, all bool) (*ledger.Balance, error) {
-	if a.Ledger == nil {
-		return nil, errNothingForSale
+// session returns a session of the caller's account, or of any account if all is set. Sessions of
+// other accounts are reported as unknown, and so are accounts.
+func (h *sessionHandler) session(ctx context.Context, c toolyard.Caller, id string, all bool) (*ledger.Balance, error) {
+	if h.ledger == nil {
+		return nil, errNoLedger
 	}
 	account, err := accountOf(c)
 	if err != nil && !all {
 		return nil, err
 	}
-	none := notFound("You have no such session.")
-	if len(id) > maxSession || !isPlain(id) {
+	none := notFound("Unknown session.")
+	if len(id) > maxSession || !isVisibleASCII(id) {
 		return nil, none
 	}
-	purse, err := a.Ledger.Balance(ctx, id)
+	balance, err := h.ledger.Balance(ctx, id)
 	if err != nil {
 		if problemOf(err).Code == toolyard.NotFound {
 			return nil, none
 		}
 		return nil, err
 	}
-	if purse.Account != account && !all || purse.ID == purse.Account {
+	if balance.Account != account && !all || balance.ID == balance.Account {
 		return nil, none
 	}
-	a.owners.learn(purse)
-	return purse, nil
+	h.owners.add(balance)
+	return balance, nil
 }
 
-// executing is the gate for execution with a name, or the first one for no name.
-func (a *v1) executing(name string) (*gates.Gate, error) {
-	var all []*gates.Gate
-	if a.Gates != nil {
-		all = a.Gates()
-	}
-	i := slices.IndexFunc(all, func(g *gates.Gate) bool {
-		if name == "" {
-			return g.Surface == toolyard.Execute
-		}
-		return g.Name == name && g.Surface != toolyard.Answer
-	})
-	switch {
-	case i >= 0:
-		return all[i], nil
-	case name == "":
-		return nil, notFound("No gate here is for execution.")
-	}
-	return nil, notFound("There is no gate %q for execution.", shown(name))
-}
-
-// owners remembers which account a session belongs to, which never changes, so that not
-// every call asks the ledger.
-type owners struct {
-	mu sync.Mutex
-	of map[string]string
+// sessionOwners caches the accounts of sessions, which never change, to save ledger queries.
+type sessionOwners struct {
+	mu       sync.Mutex
+	accounts map[string]string // by session
 }
 
 const maxOwners = 10_000
 
-func (o *owners) learn(p *ledger.Balance) {
+func (o *sessionOwners) add(p *ledger.Balance) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.of == nil || len(o.of) >= maxOwners {
-		o.of = make(map[string]string)
+	if o.accounts == nil || len(o.accounts) >= maxOwners {
+		o.accounts = make(map[string]string)
 	}
-	o.of[p.ID] = p.Account
+	o.accounts[p.ID] = p.Account
 }
 
-// owns reports whether the session is known to belong to the account.
-func (o *owners) owns(session, account string) bool {
+// owns reports whether the cache has the session, and it belongs to the account.
+func (o *sessionOwners) owns(session, account string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	owner, ok := o.of[session]
+	owner, ok := o.accounts[session]
 	return ok && owner == account && account != ""
 }
 
-// isPlain reports whether a text has only visible characters of ASCII.
-func isPlain(s string) bool {
+// isVisibleASCII reports whether a string has only visible ASCII characters.
+func isVisibleASCII(s string) bool {
 	return !slices.ContainsFunc([]byte(s), func(c byte) bool { return c <= ' ' || c > '~' })
+}
+
+type sessionsPage struct {
+	Sessions []*ledger.Balance `json:"sessions" doc:"Ordered by expiry, latest first."`
+	Next     string            `json:"next,omitempty" doc:"Cursor of the next page: send it as before."`
+}
+
+func (h *sessionHandler) list(r *request) (*reply, error) {
+	p := &r.params
+	before := p.cursor("before")
+	q := store.SessionQuery{
+		Account: p.account(r.caller), State: p.word("state", "open", "closed", "expired"),
+		Before: store.SessionCursor{Expires: before.At, ID: before.ID}, Limit: p.number("limit", defaultLimit, 1, store.MaxCalls),
+	}
+	switch {
+	case p.err != nil:
+		return nil, p.err
+	case h.balances == nil:
+		return nil, errNoLedger
+	}
+	list, err := h.balances.Sessions(r.Context(), q)
+	next := nextPage(list, q.Limit, func(p *ledger.Balance) (time.Time, string) { return p.Expires, p.ID })
+	return respond(sessionsPage{orEmpty(list), next}, err)
+}
+
+func (h *sessionHandler) routes() []route {
+	balance := answer[ledger.Balance]("Balance")
+	return []route{
+		{
+			method: "POST", path: "/sessions", id: "openSession", summary: "Open a session: a budget for calls, reserved from the caller's account.",
+			access: caller, action: "session.open", takes: body[sessionBody]("OpenSession"), gives: balance, keyed: true, status: http.StatusCreated, refusals: []int{400, 402, 404, 409, 413, 429}, serve: h.open,
+		},
+		{
+			method: "GET", path: "/sessions", id: "listSessions", summary: "List sessions by expiry, latest first. Sessions of other accounts require the scope viewer.",
+			access: caller, query: slices.Concat([]string{"account", "state"}, pages), gives: answer[sessionsPage]("Sessions"), refusals: []int{400, 404}, serve: h.list,
+		},
+		{
+			method: "GET", path: "/sessions/{id}", id: "getSession", summary: "Get a session. Sessions of other accounts require the scope viewer.",
+			access: caller, gives: balance, refusals: []int{404}, serve: h.get,
+		},
+		{
+			method: "POST", path: "/sessions/{id}/close", id: "closeSession", summary: "Close a session. The remaining budget returns to the account.",
+			access: caller, action: "session.close", gives: balance, refusals: []int{404, 429}, serve: h.close,
+		},
+	}
 }

@@ -20,14 +20,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/toolyard/toolyard/internal/serve/gates"
-
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/serve"
+	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/serve/httpapi"
 	"github.com/toolyard/toolyard/internal/store"
 )
@@ -145,12 +144,12 @@ var testGates = []*gates.Gate{
 
 func options() httpapi.Options {
 	return httpapi.Options{
-		Identify: identify, Ledger: newLedger(), Links: links{}, CheckLink: func(kind, address string) error {
+		Identify: identify, Ledger: newLedger(), Links: httpapi.LinkOptions{Store: links{}, Check: func(kind, address string) error {
 			if kind == "wallet" && !strings.HasPrefix(address, "0x0") {
 				return errors.New("it must begin with 0x0")
 			}
 			return nil
-		},
+		}},
 		Gates: func() []*gates.Gate { return testGates }, Execute: execute,
 	}
 }

@@ -11,28 +11,28 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// Yard is what the API tells of, and changes.
+// Yard is the yard that the API shows and changes.
 type Yard interface {
 	About() About
 	Snapshot() *Snapshot
-	Config() *config.Config // with edits
+	Config() *config.Config // including edits
 
 	Servers() []ServerItem
 	Server(id string) (*ServerDetail, bool)
-	Down() []string // servers that cannot be used now
-	// Explain tells what was decided about a tool of a server before any gate saw it.
+	Down() []string // unavailable servers
+	// Explain returns the decisions about a tool of a server before any gate filters it.
 	Explain(server, tool string) []gates.Step
 	Pending(server string) ([]Pending, error)
-	// Waiting are those of them that nobody has judged, by name; none of a server that is down.
+	// Waiting returns the definitions that wait for a decision, by name; none if the server is down.
 	Waiting(server string) []Waiting
-	Approve(server string, tools []Pick) error
-	Reject(server string, tools []Pick) error
+	Approve(server string, tools []DefinitionRef) error
+	Reject(server string, tools []DefinitionRef) error
 	Retry(server string) error
 
 	Edits() (edits *config.Edits, version int64)
-	// Try is what the gates that use a toolset would show with an edit.
+	// Try returns the views of the gates that use a toolset as they would be with the edits.
 	Try(edits *config.Edits, toolset string) ([]*gates.View, error)
-	// Edit makes edits those that count, if version is that of those that count now.
+	// Edit replaces the edits if version is the current one.
 	Edit(ctx context.Context, edits *config.Edits, version int64, by, note string) (next int64, err error)
 	Versions(ctx context.Context, limit int) ([]store.VersionRow, error)
 	Version(ctx context.Context, version int64) (store.VersionRow, *config.Edits, error)
@@ -40,22 +40,22 @@ type Yard interface {
 	Limits(ctx context.Context) ([]Limit, error)
 }
 
-// About is what a yard says of itself.
+// About describes a yard.
 type About struct {
 	Name, Version string
 	Store         string // postgres, sqlite, memory or none
 	StoreUp       bool
-	Keys          bool   // there are API keys
-	Arguments     string // what is kept of arguments
+	Keys          bool   // whether it has API keys
+	Arguments     string // how arguments are recorded
 	Replica       string
 	Since         time.Time
 }
 
-// Snapshot is what a yard offers and shows at one moment. It never changes.
+// Snapshot is the immutable state of the catalog at one moment.
 type Snapshot struct {
 	Generation uint64
-	Tools      []*toolyard.Tool // all, under the operator's terms
-	Views      []*gates.View    // one for each gate, in the order of their names
+	Tools      []*toolyard.Tool // all, with the operator's terms applied
+	Views      []*gates.View    // one per gate, ordered by name
 	Problems   []toolyard.Problem
 }
 
@@ -63,15 +63,15 @@ type Snapshot struct {
 type ServerItem struct {
 	ID        string    `json:"id"`
 	Transport string    `json:"transport" enum:"stdio,http,sse"`
-	Target    string    `json:"target" doc:"The program, or the address."`
+	Target    string    `json:"target" doc:"Program or address."`
 	State     string    `json:"state" enum:"up,starting,down"`
-	Since     time.Time `json:"since,omitzero" doc:"Since when it is in that state."`
+	Since     time.Time `json:"since,omitzero" doc:"Beginning of the current state."`
 	Protocol  string    `json:"protocol,omitempty"`
-	Name      string    `json:"name,omitempty" doc:"What it calls itself."`
+	Name      string    `json:"name,omitempty" doc:"Name that the server reports."`
 	Version   string    `json:"version,omitempty"`
-	Error     string    `json:"error,omitempty" doc:"Why it is down."`
+	Error     string    `json:"error,omitempty" doc:"Reason for being down."`
 	Tools     int       `json:"tools"`
-	Waiting   int       `json:"waiting" doc:"Definitions that wait for approval."`
+	Waiting   int       `json:"waiting" doc:"Number of definitions that wait for approval."`
 	Rejected  int       `json:"rejected"`
 	Restarts  int       `json:"restarts"`
 	Required  bool      `json:"required,omitempty"`
@@ -82,58 +82,58 @@ type ServerItem struct {
 // ServerDetail is an MCP server.
 type ServerDetail struct {
 	ServerItem
-	Events    []ServerEvent      `json:"events" doc:"The newest first."`
-	Stderr    string             `json:"stderr,omitempty" doc:"The end of what it wrote there."`
-	Resources int                `json:"resources"`
-	Prompts   int                `json:"prompts"`
-	Faults    []toolyard.Problem `json:"problemList,omitempty"`
-	Pins      []Pick             `json:"pins" doc:"The definitions that were approved."`
-	Latency   []store.LatencyRow `json:"latency,omitempty"`
+	Events      []ServerEvent      `json:"events" doc:"Newest first."`
+	Stderr      string             `json:"stderr,omitempty" doc:"Last lines of its standard error."`
+	Resources   int                `json:"resources"`
+	Prompts     int                `json:"prompts"`
+	ProblemList []toolyard.Problem `json:"problemList,omitempty"`
+	Pins        []DefinitionRef    `json:"pins" doc:"Approved definitions."`
+	Latency     []store.LatencyRow `json:"latency,omitempty"`
 }
 
-// ServerEvent is something that happened to a server.
+// ServerEvent is an event in the life of a server.
 type ServerEvent struct {
 	At   time.Time `json:"at"`
 	Kind string    `json:"kind" enum:"start,up,down,changed,approved,rejected"`
 	Text string    `json:"text,omitempty"`
 }
 
-// Pick is a definition by its tool and its hash, which says what was looked at.
-type Pick struct {
+// DefinitionRef identifies a definition by tool and hash.
+type DefinitionRef struct {
 	Tool string `json:"tool" minLength:"1" maxLength:"256"`
-	Hash string `json:"hash" maxLength:"64" doc:"That of the definition that was looked at."`
+	Hash string `json:"hash" maxLength:"64" doc:"Hash of the reviewed definition."`
 }
 
-// Pending is a definition that is not as it was approved.
+// Pending is a definition that differs from the approved one.
 type Pending struct {
-	Pick
+	DefinitionRef
 	Kind     string             `json:"kind" enum:"new,changed,gone,refused"`
 	Approved json.RawMessage    `json:"approved,omitempty"`
 	Offered  json.RawMessage    `json:"offered,omitempty"`
 	Changes  []DefinitionChange `json:"changes,omitempty"`
 
-	ApprovedText string `json:"approvedText,omitempty" doc:"The definition as text, for readers whose numbers are not exact."`
+	ApprovedText string `json:"approvedText,omitempty" doc:"The definition as text, for clients without exact numbers."`
 	OfferedText  string `json:"offeredText,omitempty"`
 
-	Refused  string `json:"refused,omitempty" doc:"Why it cannot be approved."`
+	Refused  string `json:"refused,omitempty" doc:"Reason why it cannot be approved."`
 	Rejected bool   `json:"rejected,omitempty"`
 }
 
-// Waiting is a definition that waits for a person.
+// Waiting is a definition that waits for approval.
 type Waiting struct {
 	Server string `json:"server"`
 	Tool   string `json:"tool"`
 	Kind   string `json:"kind" enum:"new,changed,gone,refused"`
 }
 
-// DefinitionChange is one difference between two definitions; a side that is missing is absent.
+// DefinitionChange is one difference between two definitions.
 type DefinitionChange struct {
 	Path string          `json:"path"`
 	Old  json.RawMessage `json:"old,omitempty"`
 	New  json.RawMessage `json:"new,omitempty"`
 }
 
-// Limit is a limit that is enforced, and how much of it is used now.
+// Limit is an enforced limit with its current usage.
 type Limit struct {
 	Kind        string    `json:"kind" enum:"server,tool"`
 	Server      string    `json:"server,omitempty"`
@@ -142,12 +142,11 @@ type Limit struct {
 	PerMinute   int       `json:"perMinute,omitempty"`
 	Concurrency int       `json:"concurrency,omitempty"`
 	CooldownMs  int64     `json:"cooldownMs,omitempty"`
-	Used        int       `json:"used,omitempty" doc:"Permits of the last minute, of all replicas."`
+	Used        int       `json:"used,omitempty" doc:"Calls in the last minute, at all replicas."`
 	Running     int       `json:"running,omitempty"`
 	Waiting     int       `json:"waiting" doc:"Calls that wait at this replica."`
-	NextAt      time.Time `json:"nextAt,omitzero" doc:"When the cooldown lets the next call begin."`
-	Local       bool      `json:"local,omitempty" doc:"Each replica counts for itself."`
+	NextAt      time.Time `json:"nextAt,omitzero" doc:"Earliest start of the next call after the cooldown."`
+	Local       bool      `json:"local,omitempty" doc:"Whether each replica counts separately."`
 }
 
-// errNoYard is the refusal of an API that knows of no yard.
-var errNoYard = notFound("There is nothing to be seen here.")
+var errNoYard = notFound("This API serves no yard.")

@@ -8,10 +8,10 @@ import (
 
 func TestQuota(t *testing.T) {
 	now := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
-	q := quota{most: 2, window: time.Hour}
+	q := quota{limit: 2, window: time.Hour}
 	take := func(caller string, at time.Time, over int, ok bool) {
 		t.Helper()
-		if gotOver, got := q.take(caller, at); gotOver != over || got != ok {
+		if gotOver, got := q.acquire(caller, at); gotOver != over || got != ok {
 			t.Errorf("%s: %d %v, want %d %v", caller, gotOver, got, over, ok)
 		}
 	}
@@ -22,13 +22,13 @@ func TestQuota(t *testing.T) {
 	take("a", now.Add(time.Hour-1), 2, false)
 	take("a", now.Add(time.Hour), 2, true) // with those in between
 	take("a", now.Add(time.Hour), 0, true)
-	q.giveBack("a")
+	q.release("a")
 	take("a", now.Add(time.Hour), 0, true)
 	take("a", now, 0, true) // a clock that was set back
-	for i := range 3 * maxRefused {
-		q.take(fmt.Sprint(i), now.Add(time.Duration(i)))
+	for i := range 3 * maxCounters {
+		q.acquire(fmt.Sprint(i), now.Add(time.Duration(i)))
 	}
-	if len(q.of) > maxRefused {
-		t.Errorf("%d callers are remembered", len(q.of))
+	if len(q.counters) > maxCounters {
+		t.Errorf("%d callers are remembered", len(q.counters))
 	}
 }

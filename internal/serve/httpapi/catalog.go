@@ -1,4 +1,3 @@
-// Package httpapi is the HTTP API beside MCP.
 package httpapi
 
 import (
@@ -23,28 +22,28 @@ type Entry struct {
 	Modes        []toolyard.Mode            `json:"modes"`
 	Server       string                     `json:"server,omitempty"`
 	Origin       string                     `json:"origin,omitempty"`
-	Down         bool                       `json:"down,omitempty"` // its server cannot be used now
+	Down         bool                       `json:"down,omitempty"` // its server is unavailable
 	InputSchema  json.RawMessage            `json:"inputSchema"`
 	OutputSchema json.RawMessage            `json:"outputSchema,omitempty"`
-	Meta         map[string]json.RawMessage `json:"_meta,omitempty"` // what the tool declares
+	Meta         map[string]json.RawMessage `json:"_meta,omitempty"` // declared by the tool
 
-	toolterms.Effective // what counts of it, under the operator's terms
+	toolterms.Effective // after the operator's terms
 }
 
-// Catalog serves what a gate shows as a JSON array: the default gate, or the one that
-// ?gate= names. Down are the servers that cannot be used now.
+// Catalog serves the tools of a gate as a JSON array: of the default gate, or of the one that ?gate=
+// names. Down returns the unavailable servers.
 func Catalog(view func(gate string) (*gates.View, bool), down func() []string) http.Handler {
-	var encoded sync.Map // the last page of each gate, by its name
+	var encoded sync.Map // *page by gate
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v, ok := view(r.URL.Query().Get("gate"))
 		if !ok {
-			http.Error(w, "there is no such gate", http.StatusNotFound)
+			http.Error(w, "unknown gate", http.StatusNotFound)
 			return
 		}
-		missing := down()
+		unavailable := down()
 		body, ok := encoded.Load(v.Gate.Name)
-		if !ok || body.(*page).view != v || !slices.Equal(body.(*page).down, missing) {
-			body = &page{v, missing, encode(v, missing)}
+		if !ok || body.(*page).view != v || !slices.Equal(body.(*page).down, unavailable) {
+			body = &page{v, unavailable, encode(v, unavailable)}
 			encoded.Store(v.Gate.Name, body)
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -53,7 +52,7 @@ func Catalog(view func(gate string) (*gates.View, bool), down func() []string) h
 	})
 }
 
-// page is an encoded catalog and the view that it shows.
+// page is an encoded view.
 type page struct {
 	view *gates.View
 	down []string
@@ -78,7 +77,7 @@ func encode(v *gates.View, down []string) []byte {
 	}
 	raw, err := json.Marshal(entries)
 	if err != nil {
-		return []byte("[]") // schemas are valid JSON, or there would be no tool
+		return []byte("[]") // unreachable: the schemas of tools are valid JSON
 	}
 	return raw
 }

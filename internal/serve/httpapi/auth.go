@@ -1,0 +1,178 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/trust/identity"
+	"github.com/toolyard/toolyard/internal/trust/seal"
+)
+
+// access is the scope that a route requires.
+type access int
+
+const (
+	denied   access = iota // the zero value: a route without access is closed
+	open                   // no authentication
+	caller                 // callers of tools; they see only their own data
+	viewer                 // scope viewer or operator
+	operator               // scope operator
+)
+
+func (a access) String() string {
+	return []string{"denied", "open", "caller", "viewer", "operator"}[a]
+}
+
+// check returns an error if a caller lacks the scope.
+func (a access) check(c toolyard.Caller) error {
+	switch {
+	case a == denied:
+		return toolyard.Errorf(toolyard.PermissionDenied, "This route is closed.")
+	case a == operator && !identity.Operates(c):
+		return missingScope(c, identity.Operator)
+	case a == viewer && !identity.Views(c):
+		return missingScope(c, identity.Viewer)
+	}
+	return nil
+}
+
+func missingScope(c toolyard.Caller, scope string) error {
+	if !c.Authenticated() {
+		return errUnauthenticated
+	}
+	return &toolyard.Error{Code: toolyard.PermissionDenied, Message: "This requires an API key with the scope " + scope + ".", Missing: []string{scope}}
+}
+
+var (
+	errUnauthenticated = toolyard.Errorf(toolyard.Unauthenticated, "Authentication required: send an API key.")
+	errNoStore         = toolyard.Errorf(toolyard.Unauthenticated, "This yard has no API keys because no store is configured. Add store: sqlite:toolyard.db to the configuration, restart the yard and create a key, or open the console with the link printed at startup.")
+)
+
+// A signed-in browser sends two credentials: a cookie with the sealed API key, and the page secret,
+// which the seal is bound to. Browsers send a cookie to every port of its host, so another program
+// there can read and replay it. The page secret is kept in the storage of the console's origin, which
+// includes the port, and is sent in a header. Neither suffices alone. The key is verified with every
+// request, so revoking it ends its sign-ins.
+const (
+	cookie     = "toolyard"
+	pageHeader = "Toolyard-Page-Secret"
+
+	maxCookies = 8 // tried per request: other programs on the host may set cookies of the same name
+)
+
+// signInTime is how long a sign-in lasts.
+const signInTime = 12 * time.Hour
+
+// authenticator identifies callers by API key or by the sign-in of a browser.
+type authenticator struct {
+	identifyKey func(*http.Request) (toolyard.Caller, error)
+	seal        func() seal.Sealer
+	yard        Yard
+	now         func() time.Time
+}
+
+func newAuthenticator(opts Options) *authenticator {
+	a := &authenticator{identifyKey: opts.Identify, yard: opts.Yard, now: opts.Now}
+	if a.identifyKey == nil {
+		a.identifyKey = func(*http.Request) (toolyard.Caller, error) { return toolyard.Caller{ID: toolyard.Anonymous}, nil }
+	}
+	newKey := opts.Seal
+	if newKey == nil {
+		newKey = NewSealKey
+	}
+	a.seal = sync.OnceValue(func() seal.Sealer { return newSealer(newKey()) })
+	return a
+}
+
+// authorize identifies the caller of a request and checks that it has the scope.
+func (a *authenticator) authorize(r *http.Request, required access) (toolyard.Caller, error) {
+	if required == open {
+		return toolyard.Caller{}, nil
+	}
+	caller, err := a.identify(r)
+	if err == nil {
+		err = required.check(caller)
+	}
+	if errors.Is(err, errUnauthenticated) && !a.hasKeys() {
+		err = errNoStore
+	}
+	return caller, err
+}
+
+// hasKeys reports whether an API key can be valid here.
+func (a *authenticator) hasKeys() bool {
+	if a.yard == nil {
+		return true
+	}
+	about := a.yard.About()
+	return about.Keys || about.Store != "none"
+}
+
+func (a *authenticator) identify(r *http.Request) (toolyard.Caller, error) {
+	if secret := r.Header.Get(pageHeader); secret != "" && len(r.Header["Authorization"]) == 0 {
+		return a.identifyPage(r, secret)
+	}
+	c, err := a.identifyKey(r)
+	return c, authError(err)
+}
+
+// identifyPage identifies the caller by cookie and page secret.
+func (a *authenticator) identifyPage(r *http.Request, secret string) (toolyard.Caller, error) {
+	cookies := r.CookiesNamed(cookie)
+	if sameOrigin(r) {
+		for _, c := range cookies[:min(len(cookies), maxCookies)] {
+			if key, _, ok := a.seal().Open(c.Value, []byte(secret), a.now()); ok {
+				return a.owner(r, key)
+			}
+		}
+	}
+	return toolyard.Caller{}, toolyard.Errorf(toolyard.Unauthenticated, "Your sign-in has expired. Sign in again.")
+}
+
+// owner identifies the caller that owns an API key.
+func (a *authenticator) owner(r *http.Request, key string) (toolyard.Caller, error) {
+	withKey := r.Clone(r.Context())
+	withKey.Header.Set("Authorization", "Bearer "+key)
+	c, err := a.identifyKey(withKey)
+	return c, authError(err)
+}
+
+// authError converts an error of Options.Identify. An error without a code of its own means that
+// authentication failed.
+func authError(err error) error {
+	if err == nil {
+		return nil
+	}
+	e := toolyard.AsError(err)
+	if _, ok := statuses[e.Code]; ok {
+		return e
+	}
+	return &toolyard.Error{Code: toolyard.Unauthenticated, Message: e.Message, Err: err}
+}
+
+// sameOrigin reports whether a request comes from a page of this server. All ports of a host are the
+// same site for SameSite cookies, so that attribute alone would admit pages of other programs on the
+// host. Browsers without Sec-Fetch-Site send Origin with every request that changes something.
+func sameOrigin(r *http.Request) bool {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
+		return site == "same-origin"
+	}
+	if origin := r.Header.Get("Origin"); origin != "" {
+		return origin == "http://"+r.Host || origin == "https://"+r.Host
+	}
+	return r.Method == http.MethodGet || r.Method == http.MethodHead
+}
+
+// accountOf returns the account of an authenticated caller.
+func accountOf(c toolyard.Caller) (string, error) {
+	switch {
+	case !c.Authenticated():
+		return "", errUnauthenticated
+	case c.Account == "":
+		return "", toolyard.Errorf(toolyard.PermissionDenied, "Your API key has no account.")
+	}
+	return c.Account, nil
+}
