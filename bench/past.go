@@ -5,15 +5,15 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"fmt"
-
-	"github.com/toolyard/toolyard/internal/base/ident"
-
-	mathrand "math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/toolyard/toolyard/internal/base/ident"
+
+	mathrand "math/rand/v2"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission/ledger"

@@ -330,6 +330,27 @@ func TestLinkCommands(t *testing.T) {
 	d.bad(exitUsage, "not a name for a caller", "accounts", "link", "", "wallet", wallet)
 }
 
+// The providers of the configuration read links of their own kinds.
+func TestLinkCommandsKnowConfiguredKinds(t *testing.T) {
+	d := newDesk(t, `
+store: sqlite:yard.db
+context:
+  crm: {http: {url: "https://crm.example.com/{link}", headers: {X-Tenant: "{link.tenant}"}}}
+  erp: {script: erp.ts}
+  wiki: {http: {url: "https://wiki.example.com/{caller.id}"}}
+`)
+	for _, kind := range []string{"crm", "tenant", "erp"} {
+		d.good("accounts", "link", "alice", kind, "C-17")
+	}
+	if out := d.good("accounts", "links", "alice"); out != "crm\tC-17\nerp\tC-17\ntenant\tC-17\n" {
+		t.Error(out)
+	}
+	d.bad(exitUsage, "the kinds are: crm, erp, hyperliquid, polymarket, tenant, wallet", "accounts", "link", "alice", "wiki", "x")
+	d.bad(exitUsage, "not a valid link", "accounts", "link", "alice", "crm", "")
+	d.bad(exitUsage, "not a valid link", "accounts", "link", "alice", "crm", strings.Repeat("x", 257))
+	d.bad(exitUsage, "not a valid link", "accounts", "link", "alice", "crm", "a\nb")
+}
+
 // Two accounts may have callers of the same name: each has links of its own.
 func TestLinkCommandsTellAccountsApart(t *testing.T) {
 	d := newDesk(t, "store: sqlite:yard.db\n")

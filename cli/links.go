@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -81,19 +82,27 @@ func (c *linkCommand) check(caller, kind, address string) error {
 	if err := identity.CheckID(caller); err != nil {
 		return err
 	}
-	kinds := c.opts.ProviderKinds
-	k, ok := kinds[kind]
-	if !ok {
-		return fmt.Errorf("unknown kind %s; the kinds are: %s", kind, strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
-	}
-	if k.CheckLink == nil {
+	if k, ok := c.opts.ProviderKinds[kind]; ok && k.CheckLink != nil {
+		if err := k.CheckLink(address); err != nil {
+			return fmt.Errorf("%s is not a valid %s address: %w", strconv.QuoteToASCII(address), kind, err)
+		}
 		return nil
 	}
-	if err := k.CheckLink(address); err != nil {
-		return fmt.Errorf("%s is not a valid %s address: %w", strconv.QuoteToASCII(address), kind, err)
+	kinds := slices.Collect(maps.Keys(c.opts.ProviderKinds))
+	if source, err := c.loadConfig(); err == nil { // otherwise opening the store reports it
+		kinds = append(kinds, source.LinkNames()...)
+	}
+	slices.Sort(kinds)
+	if !slices.Contains(kinds, kind) {
+		return fmt.Errorf("unknown kind %s; the kinds are: %s", kind, strings.Join(slices.Compact(kinds), ", "))
+	}
+	if address == "" || len(address) > maxLink || untrusted.CheckText(address) != nil || strings.ContainsFunc(address, unicode.IsControl) {
+		return fmt.Errorf("%s is not a valid link: use a text of at most %d bytes", strconv.QuoteToASCII(address), maxLink)
 	}
 	return nil
 }
+
+const maxLink = 256 // bytes of what is linked, as in the HTTP API
 
 // unlinkCommand removes a link.
 type unlinkCommand struct {

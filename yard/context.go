@@ -3,6 +3,7 @@ package yard
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/config"
+	"github.com/toolyard/toolyard/internal/sources/provider"
 )
 
 // ProviderKind is a kind of context that the configuration can enable: context: {KIND: {...}}.
@@ -41,54 +43,113 @@ type Links interface {
 	Linked(ctx context.Context, caller toolyard.Caller, kind string) (string, error)
 }
 
-// newProviders creates the providers of a configuration, or reuses those of old if their
-// settings have not changed.
+// newProviders creates the providers of a configuration. A provider whose settings have not
+// changed is taken from old.
 func (b *assembler) newProviders(c *config.Source, old *assembly) (map[string]toolyard.ContextProvider, error) {
-	if old != nil && reflect.DeepEqual(old.Context, c.Context) && reflect.DeepEqual(old.PrivateNetworks, c.PrivateNetworks) {
-		return old.providers, nil
-	}
 	var faults config.Faults
 	made := make(map[string]toolyard.ContextProvider)
 	for _, kind := range slices.Sorted(maps.Keys(c.Context)) {
+		if old != nil && old.providers[kind] != nil && reflect.DeepEqual(old.Context[kind], c.Context[kind]) && reflect.DeepEqual(old.PrivateNetworks, c.PrivateNetworks) {
+			made[kind] = old.providers[kind]
+			continue
+		}
 		provider, failed := b.newProvider(c, kind)
-		if faults = append(faults, failed...); provider != nil {
+		if faults = append(faults, failed...); len(failed) == 0 {
 			made[kind] = provider
 		}
 	}
 	if len(faults) > 0 {
-		closeProviders(made, nil)
+		var inUse map[string]toolyard.ContextProvider
+		if old != nil {
+			inUse = old.providers
+		}
+		closeProviders(made, inUse)
 		return nil, faults
 	}
 	return made, nil
 }
 
 func (b *assembler) newProvider(c *config.Source, kind string) (toolyard.ContextProvider, config.Faults) {
+	section := c.Context[kind]
+	if section.HTTP != nil {
+		return b.newHTTPProvider(c, kind, section.HTTP)
+	}
 	registered, ok := b.opts.ProviderKinds[kind]
 	if !ok {
-		kinds := slices.Sorted(maps.Keys(b.opts.ProviderKinds))
-		message := "unknown kind of context; this binary has: " + strings.Join(kinds, ", ")
-		if near := spelling.Nearest(kind, kinds); near != "" {
-			message += fmt.Sprintf(" (did you mean %q?)", near)
-		}
-		return nil, config.Faults{c.At(toolyard.Problem{Subject: "context." + kind, Message: message}, "context", kind)}
+		return nil, config.Faults{c.At(toolyard.Problem{Subject: "context." + kind, Message: b.unknownKind(kind, section.Settings)}, "context", kind)}
 	}
-	setup := ProviderSetup{Private: prefixes(c.PrivateNetworks), Now: b.opts.Process.Now, Log: b.log}
-	if b.enforcement.store != nil {
-		setup.Links = b.enforcement.store
-	}
-	settings, issues, err := registered.Settings.Complete(context.Background(), c.Context[kind].Settings)
+	settings, issues, err := registered.Settings.Complete(context.Background(), section.Settings)
 	if err != nil {
 		issues = []toolyard.Issue{{Message: err.Error()}}
 	}
 	if len(issues) > 0 {
 		return nil, c.Located(issues, "context", kind)
 	}
-	setup.Settings = settings
-	provider, err := registered.New(setup)
+	setup := ProviderSetup{Settings: settings, Private: prefixes(c.PrivateNetworks), Now: b.opts.Process.Now, Log: b.log}
+	if b.enforcement.store != nil {
+		setup.Links = b.enforcement.store
+	}
+	p, err := registered.New(setup)
 	if err != nil {
 		return nil, config.Faults{c.At(toolyard.Problem{Subject: "context", Message: err.Error()}, "context", kind)}
 	}
-	return provider, nil
+	return p, nil
+}
+
+// unknownKind explains that a section has no provider.
+func (b *assembler) unknownKind(kind string, settings json.RawMessage) string {
+	message := "set http or script"
+	if kinds := slices.Sorted(maps.Keys(b.opts.ProviderKinds)); len(kinds) > 0 {
+		message += "; the kinds that need neither are " + strings.Join(kinds, ", ")
+		if near := spelling.Nearest(kind, kinds); near != "" {
+			return message + fmt.Sprintf(" (did you mean %q?)", near)
+		}
+	}
+	var keys map[string]json.RawMessage
+	_ = json.Unmarshal(settings, &keys) // it is an object
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if near := spelling.Nearest(key, []string{"http", "script"}); near != "" {
+			return message + fmt.Sprintf(" (did you mean %q instead of %q?)", near, key)
+		}
+	}
+	return message
+}
+
+func (b *assembler) newHTTPProvider(c *config.Source, kind string, h *config.HTTPContext) (toolyard.ContextProvider, config.Faults) {
+	o := provider.HTTPOptions{
+		Kind: kind, URL: h.URL, Headers: h.Headers, Pointer: h.Pointer, Timeout: h.Timeout.Std(), Cache: h.Cache.Std(),
+		Private: prefixes(c.PrivateNetworks), Now: b.opts.Process.Now, Log: b.log,
+		Expand: func(header, text string) (string, error) {
+			return b.expandHeader(header, text, h.Headers[header] == text)
+		},
+	}
+	if b.enforcement.store != nil {
+		o.Links = b.enforcement.store.Linked
+	}
+	p, err := provider.NewHTTP(o)
+	var fault *provider.Fault
+	if errors.As(err, &fault) {
+		at := append([]string{"context", kind, "http"}, fault.Option...)
+		return nil, config.Faults{c.At(toolyard.Problem{Subject: strings.Join(at, "."), Message: fault.Message}, at...)}
+	}
+	if err != nil {
+		return nil, config.Faults{c.At(toolyard.Problem{Subject: "context." + kind, Message: err.Error()}, "context", kind)}
+	}
+	return p, nil
+}
+
+// expandHeader replaces references to secrets in the text of a header. Whole is set if the text
+// is the whole value: one that looks like a secret by the name of its header is redacted.
+func (b *assembler) expandHeader(header, text string, whole bool) (string, error) {
+	vault := b.secrets.vault.Load()
+	value, isSecret, err := vault.Expand(text)
+	if err != nil {
+		return "", err
+	}
+	if !isSecret && whole && config.LooksSecret(header) {
+		vault.Hide(value.Reveal())
+	}
+	return value.Reveal(), nil
 }
 
 // closeProviders closes the providers that are not among those still in use.

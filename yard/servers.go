@@ -63,6 +63,7 @@ func (b *assembler) addServers(a *assembly, old *assembly) error {
 	}
 	return nil
 }
+
 func (b *assembler) newVault(c *config.Config) *secret.Vault {
 	named := make(map[string]string, len(c.Secrets))
 	for name, ref := range c.Secrets {

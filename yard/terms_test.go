@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -210,7 +209,7 @@ func TestContextThatNobodyProvides(t *testing.T) {
 	if diff := cmp.Diff([]string{
 		"it needs the context hyperliquid, but its input schema does not declare the argument hyperliquidPortfolio Fix the tool, or override it under terms: mine",
 		"it needs the context stars, but its input schema does not declare the argument starsPortfolio Fix the tool, or override it under terms: mine",
-		"the context stars is not configured, so its calls fail This binary has the contexts " + strings.Join(slices.Sorted(maps.Keys(markets.Kinds())), ", ") + "; a program that embeds Toolyard adds others with Options.Providers.",
+		"the context stars is not configured, so its calls fail Add context: {stars: {http: {url: …}}} or {script: …}; a program that embeds Toolyard can also use Options.Providers.",
 	}, got); diff != "" {
 		t.Error(diff)
 	}

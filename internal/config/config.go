@@ -192,7 +192,9 @@ func Schema(contexts map[string]*toolyard.Schema) json.RawMessage {
 	if len(contexts) > 0 {
 		kinds := make(map[string]any, len(contexts))
 		for kind, settings := range contexts {
-			kinds[kind] = settings.JSON()
+			kinds[kind] = map[string]any{"anyOf": []any{settings.JSON(), map[string]any{"anyOf": []any{
+				map[string]any{"required": []string{"http"}}, map[string]any{"required": []string{"script"}},
+			}}}}
 		}
 		doc["properties"].(map[string]any)["context"].(map[string]any)["properties"] = kinds
 	}

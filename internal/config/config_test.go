@@ -84,6 +84,43 @@ gates:
 	}
 }
 
+func TestContext(t *testing.T) {
+	s, err := config.Parse("toolyard.yaml", []byte(`
+secrets: {crm: "env:CRM_TOKEN"}
+context:
+  crm: {http: {url: "https://crm.example.com/{caller.id}", headers: {Authorization: "Bearer ${secret:crm}", X-Flag: "${YES}"}, pointer: /data, cache: 30s}}
+  erp: {script: providers/erp.ts, grants: {net: [erp.example.com]}}
+  wallet: {url: "https://node.example.com", chain: 1}
+`), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(&config.HTTPContext{
+		URL: "https://crm.example.com/{caller.id}", Headers: map[string]string{"Authorization": "Bearer ${secret:crm}", "X-Flag": "true"},
+		Pointer: "/data", Timeout: config.Duration(2 * time.Second), Cache: config.Duration(30 * time.Second),
+	}, s.Context["crm"].HTTP); diff != "" {
+		t.Error(diff)
+	}
+	if erp := s.Context["erp"]; erp.Script != "providers/erp.ts" || len(erp.Grants.Net) != 1 {
+		t.Errorf("%+v", erp)
+	}
+	if got := string(s.Context["wallet"].Settings); got != `{"chain":1,"url":"https://node.example.com"}` {
+		t.Error(got)
+	}
+	for text, needs := range map[string]bool{
+		`crm: {http: {url: "https://crm.example.com/{caller.id}"}}`:                     false,
+		`crm: {http: {url: "https://crm.example.com/{link}"}}`:                          true,
+		`crm: {http: {url: "https://crm.example.com/", headers: {X-Id: "{link.erp}"}}}`: true,
+		`crm: {script: crm.ts}`: false,
+		`wallet: {}`:            true,
+	} {
+		s, err := config.Parse("toolyard.yaml", []byte("context: {"+text+"}\n"), env)
+		if err != nil || s.NeedsStore() != needs {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestContextRequirements(t *testing.T) {
 	s, err := config.Parse("toolyard.yaml", []byte("terms: {a: {contextRequirements: [wallet, {kind: crm, argument: customer}]}}\n"), env)
 	if err != nil {

@@ -282,7 +282,7 @@ func (w *walker) expand(at position, text string, steps []string) any {
 // isString reports whether a value stays a string even if it is true or false: values that are
 // passed to servers.
 func isString(steps []string) bool {
-	return len(steps) > 3 && steps[0] == "servers" && slices.Contains([]string{"env", "headers", "args"}, steps[2])
+	return len(steps) > 3 && steps[0] == "servers" && slices.Contains([]string{"env", "headers", "args"}, steps[2]) || isContextHeader(steps)
 }
 
 func (w *walker) variable(expression string) (string, error) {
@@ -302,13 +302,17 @@ func (w *walker) variable(expression string) (string, error) {
 	return fallback, nil
 }
 
-// checkSecretPath allows secrets only in env and headers of servers. They are expanded when a
-// server is started or contacted.
+// checkSecretPath allows secrets only in env and headers of servers and in headers of contexts.
+// They are expanded when they are sent.
 func checkSecretPath(steps []string) error {
-	if len(steps) == 4 && steps[0] == "servers" && (steps[2] == "env" || steps[2] == "headers") {
+	if len(steps) == 4 && steps[0] == "servers" && (steps[2] == "env" || steps[2] == "headers") || isContextHeader(steps) {
 		return nil
 	}
-	return errors.New("secrets are allowed only in env and headers of a server, where other users cannot read them")
+	return errors.New("secrets are allowed only in env and headers of a server and in headers of a context, where other users cannot read them")
+}
+
+func isContextHeader(steps []string) bool {
+	return len(steps) == 5 && steps[0] == "context" && steps[2] == "http" && steps[3] == "headers"
 }
 
 func isName(s string) bool {

@@ -3,7 +3,6 @@ package config
 import (
 	"encoding/json"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/toolyard/toolyard"
@@ -76,20 +75,6 @@ func (p *Price) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Context configures where one kind of context comes from.
-type Context struct {
-	Settings json.RawMessage // an object, for the kind that the program registers
-}
-
-// JSONSchema describes a Context.
-func (Context) JSONSchema() json.RawMessage { return json.RawMessage(`{"type":"object"}`) }
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (c *Context) UnmarshalJSON(data []byte) error {
-	c.Settings = slices.Clone(data)
-	return nil
-}
-
 // Record configures what is recorded of calls.
 type Record struct {
 	Arguments string   `json:"arguments" default:"off" enum:"off,shape,full" doc:"What is recorded of arguments: nothing, their names and types, or everything except secrets."`
@@ -104,8 +89,13 @@ const (
 
 // NeedsStore reports whether the configuration requires a store.
 func (c *Config) NeedsStore() bool {
-	if c.Store != "" || len(c.Context) > 0 || len(c.Editable) > 0 {
+	if c.Store != "" || len(c.Editable) > 0 {
 		return true
+	}
+	for kind, context := range c.Context {
+		if context.needsStore(kind) {
+			return true
+		}
 	}
 	for _, g := range c.Gates {
 		if g.Surface == toolyard.Execute || g.Callers == Keys {
@@ -131,6 +121,7 @@ func (c *Config) checkStore(report reportFunc) {
 			report("must be postgres://user@host/database, sqlite:path or memory", "store")
 		}
 	}
+	c.checkContext(report)
 	if c.Record.Retention <= 0 {
 		report("must be greater than zero", "record", "retention")
 	}

@@ -13,9 +13,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
 // lite is SQLite. It has one connection, so transactions come one after another, and who

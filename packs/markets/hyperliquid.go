@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"sync"
 	"time"
+
+	"github.com/toolyard/toolyard/internal/sources/provider"
 )
 
 // The weights of the two questions, by the service's own table.
@@ -100,12 +102,12 @@ func (p *Provider) fetchHyperliquid(ctx context.Context, address string) (any, e
 	var stateErr, spotErr error
 	var both sync.WaitGroup
 	both.Go(func() {
-		out.perpetuals, stateErr = safely(func() (perpetuals, error) {
+		out.perpetuals, stateErr = provider.CatchPanic(func() (perpetuals, error) {
 			return askInfo(ctx, p.client, "clearinghouseState", address, readPerpetuals)
 		})
 	})
 	both.Go(func() {
-		out.SpotBalances, spotErr = safely(func() ([]spotBalance, error) {
+		out.SpotBalances, spotErr = provider.CatchPanic(func() ([]spotBalance, error) {
 			return askInfo(ctx, p.client, "spotClearinghouseState", address, readSpot)
 		})
 	})

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/sources/provider"
 	"github.com/toolyard/toolyard/yard"
 )
 
@@ -108,7 +109,8 @@ func optionsOf(setup *yard.ProviderSetup) (Options, error) {
 
 const (
 	fetchWithin = 8 * time.Second // for all requests that one answer takes
-	maxAge      = 5 * time.Minute // how far back a live service may stand for the past
+	maxAge      = 5 * time.Minute // how old an as-of time may be: the services know only the present
+	cacheTTL    = 2 * time.Second
 )
 
 // Provider answers with what a caller has at one service.
@@ -117,7 +119,7 @@ type Provider struct {
 	links   yard.Links
 	fetch   func(ctx context.Context, address string) (any, error)
 	client  *client
-	recent  *recent
+	cache   *provider.Cache
 	share   share
 	now     func() time.Time
 	log     *slog.Logger
@@ -153,7 +155,7 @@ func newProvider(o *Options, s service) (*Provider, error) {
 	if p.client, err = newClient(cmp.Or(o.URL, s.url), s, o.Private, p.now); err != nil {
 		return nil, fmt.Errorf("context %s: url: %w", s.kind, err)
 	}
-	p.recent = newRecent(p.now)
+	p.cache = provider.NewCache(cacheTTL, p.now)
 	return p, nil
 }
 
@@ -175,7 +177,7 @@ func (p *Provider) Provide(ctx context.Context, caller toolyard.Caller, asOf tim
 	if err != nil {
 		return nil, err
 	}
-	data, err := p.recent.get(ctx, address, func(ctx context.Context) (json.RawMessage, error) {
+	data, err := p.cache.Get(ctx, address, func(ctx context.Context) (json.RawMessage, error) {
 		if !p.share.take(caller.ID, p.now()) {
 			return nil, p.client.unavailable("you have asked it too often within a minute", nil)
 		}

@@ -406,7 +406,7 @@ func TestManyShareOneAnswer(t *testing.T) {
 		if n := len(f.Requests()); n != one {
 			t.Errorf("%d requests for 100 calls", n)
 		}
-		c.pass(recentFor - time.Second)
+		c.pass(cacheTTL - time.Second)
 		if ask(); len(f.Requests()) != one {
 			t.Errorf("%d requests, although the answer is recent", len(f.Requests()))
 		}
@@ -447,7 +447,7 @@ func TestFailuresAreLoggedOnce(t *testing.T) {
 	for _, down := range []bool{true, true, true, false, false} {
 		f.Down(down)
 		_, _ = p.Provide(t.Context(), ann, c.now())
-		c.pass(recentFor)
+		c.pass(cacheTTL)
 	}
 	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
 	if len(lines) != 2 || !strings.Contains(lines[0], "level=WARN") || !strings.Contains(lines[1], "works again") {

@@ -8,7 +8,7 @@ import (
 // shareOf is how often one caller may have a service asked in a minute. Who asks for the same
 // address again and again is answered from memory and needs no more than that; only who links
 // one address after the other does, and must not use up what is there for all.
-const shareOf = int(time.Minute / recentFor)
+const shareOf = int(time.Minute / cacheTTL)
 
 // share counts how often callers had a service asked in this minute.
 type share struct {

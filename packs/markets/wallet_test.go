@@ -53,7 +53,7 @@ func TestWallet(t *testing.T) {
 		if n := strings.Count(requests[len(requests)-1].Body, `"method"`); n != calls {
 			t.Errorf("%d calls, want %d", n, calls)
 		}
-		c.pass(recentFor)
+		c.pass(cacheTTL)
 	}
 	if len(f.Requests()) != 2 {
 		t.Errorf("%d requests", len(f.Requests()))

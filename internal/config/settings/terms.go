@@ -5,7 +5,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/toolyard/toolyard"
@@ -132,13 +131,10 @@ func (t *Terms) Problems(tools []*toolyard.Tool) (problems []toolyard.Problem) {
 }
 
 func (t *Terms) contextFix(kind string) string {
-	switch {
-	case slices.Contains(t.kinds, kind):
+	if slices.Contains(t.kinds, kind) {
 		return "Add context: {" + kind + ": {}}"
-	case len(t.kinds) == 0:
-		return "This binary has no contexts; a program that embeds Toolyard adds them with Options.Providers."
 	}
-	return fmt.Sprintf("This binary has the contexts %s; a program that embeds Toolyard adds others with Options.Providers.", strings.Join(t.kinds, ", "))
+	return "Add context: {" + kind + ": {http: {url: …}}} or {script: …}; a program that embeds Toolyard can also use Options.Providers."
 }
 
 func termsFix(t *toolyard.Tool) string {

@@ -1,0 +1,125 @@
+package config
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/sources/provider"
+)
+
+// Context configures where one kind of context comes from: an HTTP service, a TypeScript file, or
+// a provider that the program registers for the kind.
+type Context struct {
+	HTTP     *HTTPContext
+	Script   string          // a TypeScript file; empty for none
+	Grants   Grant           // of the script
+	Settings json.RawMessage // of a registered provider: the whole section
+}
+
+// HTTPContext configures a GET request that returns what a service knows about the caller.
+type HTTPContext struct {
+	URL     string            `json:"url" minLength:"1" maxLength:"4096" doc:"The address to request. The path and the query may contain {caller.id}, {caller.account}, {link}, {link.NAME} and {asOf}; the values are escaped."`
+	Headers map[string]string `json:"headers,omitempty" doc:"Headers to send, with the same placeholders. Values may contain ${secret:name}."`
+	Pointer string            `json:"pointer,omitempty" maxLength:"1024" doc:"JSON Pointer to the object within the answer, such as /data; the whole answer if omitted."`
+	Timeout Duration          `json:"timeout" default:"2s" doc:"The time limit of the whole request, 8s at most."`
+	Cache   Duration          `json:"cache" default:"0s" doc:"How long an answer is reused for the same caller, 1h at most; 0s for not at all."`
+}
+
+// Bounds on HTTPContext. The call path waits 10 s for all context of a call.
+const (
+	maxContextTimeout = 8 * time.Second
+	maxContextCache   = time.Hour
+)
+
+// contextFields are the keys of a section that does not belong to a registered provider.
+type contextFields struct {
+	HTTP   *HTTPContext `json:"http,omitempty" doc:"Request the context from an HTTP service."`
+	Script string       `json:"script,omitempty" pattern:"^[^*?{}\\[\\]\\\\]+\\.ts$" doc:"A TypeScript file whose default export returns the context, relative to this file."`
+	Grants Grant        `json:"grants,omitempty" doc:"What the script may access."`
+}
+
+// JSONSchema describes a Context. Other keys are settings of a registered provider, whose own
+// schema checks them.
+func (Context) JSONSchema() json.RawMessage {
+	var schema map[string]any
+	_ = json.Unmarshal(toolyard.SchemaFor[contextFields]().JSON(), &schema) // it compiled
+	delete(schema, "additionalProperties")
+	raw, _ := json.Marshal(schema)
+	return raw
+}
+
+// UnmarshalJSON reads a Context.
+func (c *Context) UnmarshalJSON(data []byte) error {
+	var fields contextFields
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return err
+	}
+	*c = Context{HTTP: fields.HTTP, Script: fields.Script, Grants: fields.Grants, Settings: slices.Clone(data)}
+	return nil
+}
+
+// needsStore reports whether the provider reads links, which are kept in the store.
+func (c *Context) needsStore(kind string) bool { return c.Script == "" && len(c.linkNames(kind)) > 0 }
+
+// linkNames returns the names of the links that the provider reads. A script may read any; those
+// of its own kind are the ones that it is expected to read.
+func (c *Context) linkNames(kind string) []string {
+	if c.HTTP != nil {
+		return provider.LinkNames(kind, c.HTTP.URL, c.HTTP.Headers)
+	}
+	return []string{kind}
+}
+
+// LinkNames returns the names of the links that the context providers of the configuration read.
+func (c *Config) LinkNames() (names []string) {
+	for kind, context := range c.Context {
+		names = append(names, context.linkNames(kind)...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+var contextKind = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+func (c *Config) checkContext(add reportFunc) {
+	for _, kind := range slices.Sorted(maps.Keys(c.Context)) {
+		at := func(message string, steps ...string) { add(message, append([]string{"context", kind}, steps...)...) }
+		if !contextKind.MatchString(kind) {
+			at("is not a kind of context: use letters, digits, dots, - and _")
+		}
+		context := c.Context[kind]
+		context.check(at)
+	}
+}
+
+func (c *Context) check(add reportFunc) {
+	if c.HTTP == nil && c.Script == "" {
+		return // the schema of the registered provider decides
+	}
+	if c.HTTP != nil && c.Script != "" {
+		add("has both http and script; remove one")
+	}
+	var keys map[string]json.RawMessage
+	_ = json.Unmarshal(c.Settings, &keys) // it is an object
+	known := []string{"http", "script", "grants"}
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		switch {
+		case !slices.Contains(known, key):
+			add("is not known"+didYouMean(key, known), key)
+		case key == "grants" && c.Script == "":
+			add("has an effect only with script", key)
+		}
+	}
+	if h := c.HTTP; h != nil {
+		if h.Timeout <= 0 || h.Timeout.Std() > maxContextTimeout {
+			add("must be more than 0s and at most 8s", "http", "timeout")
+		}
+		if h.Cache < 0 || h.Cache.Std() > maxContextCache {
+			add("must be 0s to 1h", "http", "cache")
+		}
+	}
+}

@@ -1,0 +1,347 @@
+// Package provider implements context providers that any operator can configure: HTTP requests
+// with a templated URL and headers. It also has the cache that providers share.
+package provider
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/trust/outbound"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
+)
+
+// Bounds on requests and answers.
+const (
+	maxBody       = 1 << 20
+	connections   = 8
+	maxHeaders    = 32
+	maxRetryAfter = time.Minute
+	maxAge        = 5 * time.Minute // of an as-of time, for a service that is not sent the as-of time
+)
+
+// HTTPOptions configure an HTTP provider.
+type HTTPOptions struct {
+	Kind    string
+	URL     string            // with placeholders in the path and the query
+	Headers map[string]string // with placeholders
+	Pointer string            // JSON Pointer to the object within the answer; the whole answer if empty
+	Timeout time.Duration     // for the whole request
+	Cache   time.Duration     // how long an answer is kept for a caller; zero to keep none
+
+	Links   Links                                     // nil if links are not stored
+	Expand  func(header, text string) (string, error) // replaces references to secrets in the text of a header; nil for none
+	Private []netip.Prefix                            // private networks that may be reached
+	Now     func() time.Time
+	Log     *slog.Logger
+}
+
+// HTTP provides context with a GET request for each caller.
+type HTTP struct {
+	opts    HTTPOptions
+	url     urlTemplate
+	headers map[string]template
+	names   []string // of all placeholders, sorted
+	pointer []string
+	client  *outbound.ServerClient
+	cache   *Cache
+	failing atomic.Bool
+}
+
+// Fault is a fault of the options, and the option that has it.
+type Fault struct {
+	Option  []string
+	Message string
+}
+
+func (f *Fault) Error() string { return strings.Join(f.Option, ".") + ": " + f.Message }
+
+// NewHTTP returns a provider. Its errors are of type *Fault.
+func NewHTTP(o HTTPOptions) (*HTTP, error) {
+	p := &HTTP{opts: o, headers: make(map[string]template, len(o.Headers)), cache: NewCache(o.Cache, o.Now)}
+	var server *url.URL
+	var err error
+	if p.url, server, err = parseURL(o.URL, o.Kind); err == nil {
+		p.client, err = outbound.NewServerClient(server, outbound.Network{Private: o.Private}, connections)
+	}
+	if err != nil {
+		return nil, &Fault{[]string{"url"}, err.Error()}
+	}
+	if len(o.Headers) > maxHeaders {
+		return nil, &Fault{[]string{"headers"}, fmt.Sprintf("must have at most %d members", maxHeaders)}
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Headers)) {
+		err := checkHeader(name, o.Headers[name])
+		if err == nil {
+			p.headers[name], err = parseTemplate(o.Headers[name], o.Kind)
+		}
+		if err != nil {
+			return nil, &Fault{[]string{"headers", name}, err.Error()}
+		}
+	}
+	if p.pointer, err = parsePointer(o.Pointer); err != nil {
+		return nil, &Fault{[]string{"pointer"}, err.Error()}
+	}
+	p.names = p.placeholders()
+	return p, nil
+}
+
+// reservedHeaders are set by the HTTP client itself.
+var reservedHeaders = []string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Accept-Encoding", "Upgrade", "Te", "Trailer", "Keep-Alive", "Proxy-Connection"}
+
+var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+
+func checkHeader(name, value string) error {
+	switch {
+	case !headerName.MatchString(name):
+		return errors.New("is not the name of a header")
+	case slices.Contains(reservedHeaders, http.CanonicalHeaderKey(name)):
+		return errors.New("cannot be set: it belongs to the HTTP client")
+	case !isHeaderValue(value):
+		return errors.New("must be printable ASCII")
+	}
+	return nil
+}
+
+func (p *HTTP) placeholders() []string {
+	names := make(map[string]bool)
+	for _, t := range append(slices.Collect(maps.Values(p.headers)), p.url.template) {
+		for _, one := range t {
+			if one.placeholder {
+				names[one.text] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// LinkNames returns the names of the links that a URL and headers refer to.
+func LinkNames(kind, url string, headers map[string]string) []string {
+	names := make(map[string]bool)
+	for _, text := range append(slices.Collect(maps.Values(headers)), url) {
+		t, err := parseTemplate(text, kind)
+		if err != nil {
+			continue
+		}
+		for _, p := range t {
+			if name, ok := strings.CutPrefix(p.text, link+"."); ok && p.placeholder {
+				names[name] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// Close closes idle connections.
+func (p *HTTP) Close() error {
+	p.client.Close()
+	return nil
+}
+
+// Provide implements [toolyard.ContextProvider].
+func (p *HTTP) Provide(ctx context.Context, caller toolyard.Caller, asOf time.Time) (json.RawMessage, error) {
+	if !slices.Contains(p.names, asOfTime) && p.opts.Now().Sub(asOf) > maxAge {
+		return nil, toolyard.Errorf(toolyard.NoData, "The context %s is not available for a time in the past.", p.opts.Kind)
+	}
+	v, err := resolve(ctx, p.names, p.opts.Kind, caller, asOf, p.opts.Links)
+	if err != nil {
+		return nil, err
+	}
+	data, err := p.cache.Get(ctx, p.key(caller, v), func(ctx context.Context) (json.RawMessage, error) {
+		ctx, cancel := context.WithTimeout(ctx, p.opts.Timeout)
+		defer cancel()
+		data, err := p.fetch(ctx, v)
+		p.report(ctx, err)
+		return data, err
+	})
+	if err != nil {
+		own := *toolyard.AsError(err) // the error is shared by all who waited for it
+		return nil, &own
+	}
+	return bytes.Clone(data), nil
+}
+
+// key identifies the request of a caller.
+func (p *HTTP) key(caller toolyard.Caller, v values) string {
+	parts := []string{caller.Account, caller.ID}
+	for _, name := range p.names {
+		parts = append(parts, v[name])
+	}
+	return fmt.Sprintf("%q", parts)
+}
+
+// report logs when the service begins to fail and when it recovers. A canceled request and a
+// caller without data say nothing about the service.
+func (p *HTTP) report(ctx context.Context, err error) {
+	var e *toolyard.Error
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled) || errors.As(err, &e) && e.Code == toolyard.NoData:
+	case err == nil:
+		if p.failing.Swap(false) {
+			p.opts.Log.Info("context provider works again", "kind", p.opts.Kind)
+		}
+	case !p.failing.Swap(true):
+		p.opts.Log.Warn("context provider fails", "kind", p.opts.Kind, "error", err, "cause", errors.Unwrap(err))
+	}
+}
+
+// fetch sends the request and returns the object that the pointer leads to.
+func (p *HTTP) fetch(ctx context.Context, v values) (json.RawMessage, error) {
+	req, err := p.request(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	res, err := p.client.Do(req, outbound.Limits{Body: maxBody, Idle: p.opts.Timeout})
+	if err != nil {
+		return nil, p.explain(ctx, err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return nil, p.refused(res)
+	}
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		return nil, p.explain(ctx, err)
+	}
+	if err := strictjson.Check(answer); err != nil {
+		return nil, p.unavailable("its answer is not valid JSON", err)
+	}
+	return p.find(bytes.TrimSpace(answer))
+}
+
+func (p *HTTP) request(ctx context.Context, v values) (*http.Request, error) {
+	u, err := p.url.render(v)
+	if err != nil {
+		return nil, p.unusable(err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, p.unavailable("its URL cannot be parsed", nil) // the error would show the URL
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", "toolyard")
+	for name, t := range p.headers {
+		value, err := t.renderHeader(v, func(text string) (string, error) { return p.expand(name, text) })
+		if errors.Is(err, errHeaderValue) {
+			return nil, p.unusable(err)
+		}
+		if err != nil {
+			return nil, p.unavailable("a secret for the header "+name+" cannot be read", err)
+		}
+		req.Header.Set(name, value)
+	}
+	return req, nil
+}
+
+func (p *HTTP) expand(header, text string) (string, error) {
+	if p.opts.Expand == nil {
+		return text, nil
+	}
+	return p.opts.Expand(header, text)
+}
+
+// unusable is the error for a caller whose id, account or link cannot be part of the request.
+func (p *HTTP) unusable(cause error) error {
+	return &toolyard.Error{Code: toolyard.NoData, Message: fmt.Sprintf("The context %s cannot be requested for you: your id, account or link has characters that cannot be sent.", p.opts.Kind), Err: cause}
+}
+
+// unavailable is the error for a service that does not answer as expected. The cause is only
+// logged: it may quote the service.
+func (p *HTTP) unavailable(why string, cause error) *toolyard.Error {
+	return &toolyard.Error{Code: toolyard.Unavailable, Message: fmt.Sprintf("The context %s is unavailable: %s.", p.opts.Kind, why), Err: cause}
+}
+
+func (p *HTTP) explain(ctx context.Context, err error) error {
+	if _, ok := errors.AsType[*outbound.TooLargeError](err); ok {
+		return p.unavailable(fmt.Sprintf("its answer is larger than %d bytes", maxBody), err)
+	}
+	if ctx.Err() != nil || errors.Is(err, outbound.ErrIdle) {
+		return p.unavailable(fmt.Sprintf("its service did not answer within %v", p.opts.Timeout), err)
+	}
+	return p.unavailable("its service cannot be reached", err)
+}
+
+// refused is the error for an answer with a status other than 200. 404 means that the service
+// has nothing about the caller.
+func (p *HTTP) refused(res *http.Response) error {
+	if res.StatusCode == http.StatusNotFound {
+		return p.nothing()
+	}
+	err := p.unavailable(fmt.Sprintf("its service answered with status %d", res.StatusCode), nil)
+	if seconds, parseErr := strconv.ParseUint(res.Header.Get("Retry-After"), 10, 32); parseErr == nil {
+		err.RetryAfter = min(time.Duration(seconds)*time.Second, maxRetryAfter)
+	}
+	return err
+}
+
+func (p *HTTP) nothing() error {
+	return toolyard.Errorf(toolyard.NoData, "The context %s has no data about you.", p.opts.Kind)
+}
+
+// find returns the object that the pointer leads to.
+func (p *HTTP) find(answer json.RawMessage) (json.RawMessage, error) {
+	value := answer
+	for _, step := range p.pointer {
+		if value = child(value, step); value == nil {
+			return nil, p.unavailable("its answer has no "+p.opts.Pointer, nil)
+		}
+	}
+	switch {
+	case string(value) == "null":
+		return nil, p.nothing()
+	case len(value) == 0 || value[0] != '{':
+		return nil, p.unavailable("its answer is not an object", nil)
+	}
+	return bytes.Clone(value), nil // the cache must not keep the rest of the answer
+}
+
+// child returns a member of an object or an item of an array, nil if there is none.
+func child(value json.RawMessage, step string) json.RawMessage {
+	if len(value) > 0 && value[0] == '[' {
+		var items []json.RawMessage
+		i, err := strconv.ParseUint(step, 10, 31)
+		if err != nil || strconv.FormatUint(i, 10) != step || json.Unmarshal(value, &items) != nil || i >= uint64(len(items)) {
+			return nil
+		}
+		return bytes.TrimSpace(items[i])
+	}
+	return bytes.TrimSpace(strictjson.Member(value, step))
+}
+
+const maxPointer = 32 // steps
+
+// parsePointer reads a JSON Pointer (RFC 6901).
+func parsePointer(text string) (steps []string, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	if text[0] != '/' {
+		return nil, errors.New("must be a JSON Pointer such as /data")
+	}
+	for step := range strings.SplitSeq(text[1:], "/") {
+		rest := strings.ReplaceAll(strings.ReplaceAll(step, "~0", ""), "~1", "")
+		if strings.Contains(rest, "~") {
+			return nil, errors.New("must be a JSON Pointer: write ~ as ~0, and / within a name as ~1")
+		}
+		steps = append(steps, strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~"))
+	}
+	if len(steps) > maxPointer {
+		return nil, fmt.Errorf("must have at most %d steps", maxPointer)
+	}
+	return steps, nil
+}
