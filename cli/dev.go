@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolyard/toolyard/internal/config"
-	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/yard"
 )
 
@@ -77,7 +76,7 @@ func (c *devCommand) run(ctx context.Context) error {
 	c.opts.Scripts.OnLoad = s.showLoad
 	c.opts.Recorders = append(c.opts.Recorders, s)
 	c.opts.Log = slog.New(&screenLog{screen: s})
-	c.opts.Command.SourceNotes, c.opts.Command.LiveArguments = gates.SourceNotesRelative, "full"
+	c.opts.Command.SourceNotes, c.opts.Command.LiveArguments = "relative", "full"
 	c.createOperatorToken()
 	y, err := yard.New(c.opts)
 	if err != nil {

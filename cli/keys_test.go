@@ -17,7 +17,6 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/config/settings"
-	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/identity"
 	"github.com/toolyard/toolyard/packs/markets"
@@ -371,7 +370,7 @@ func TestCheckAddress(t *testing.T) {
 	const keyed, open = "gates:\n  a: {mode: read, callers: keys}\n", "accepts unauthenticated callers"
 	for _, c := range []struct {
 		name, text, address, want string
-		gates                     []gates.Gate
+		gates                     []yard.Gate
 	}{
 		{"loopback", "", "127.0.0.1:0", "", nil},
 		{"no gates", "", "0.0.0.0:0", open, nil},
@@ -379,8 +378,8 @@ func TestCheckAddress(t *testing.T) {
 		{"keys", keyed, "0.0.0.0:0", "", nil},
 		{"keys at some gates", keyed + "  b: {mode: read}\n", "0.0.0.0:0", open, nil},
 		{"anyone at one gate", keyed + "  b: {mode: read, callers: anyone}\n", "[::]:0", open, nil},
-		{"a gate of the program", keyed, "0.0.0.0:0", open, []gates.Gate{{Name: "own", Mode: toolyard.Read}}},
-		{"a gate of both", keyed, "0.0.0.0:0", "", []gates.Gate{{Name: "a", Mode: toolyard.Read}}},
+		{"a gate of the program", keyed, "0.0.0.0:0", open, []yard.Gate{{Name: "own", Mode: toolyard.Read}}},
+		{"a gate of both", keyed, "0.0.0.0:0", "", []yard.Gate{{Name: "a", Mode: toolyard.Read}}},
 		{"not an address", keyed, "nowhere", "expected host:port", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/yard"
 )
@@ -46,7 +45,7 @@ func newServeCommand(a *app) *cobra.Command {
 func (c *serveCommand) run(ctx context.Context) error {
 	switch {
 	case !c.flags.http:
-		c.opts.Command.SourceNotes = gates.SourceNotesRelative
+		c.opts.Command.SourceNotes = "relative"
 	case isTerminal(c.err):
 		c.createOperatorToken()
 	}

@@ -34,9 +34,9 @@ type Options struct {
 	Providers     map[string]toolyard.ContextProvider // context for tools, by kind
 	ProviderKinds map[string]ProviderKind             // more kinds of context, which the configuration enables
 
-	ConfigFile string       // empty for none
-	Store      string       // overrides the store of the file; without a file, the configuration is read from it and followed
-	Gates      []gates.Gate // gates of the file replace them by name
+	ConfigFile string // empty for none
+	Store      string // overrides the store of the file; without a file, the configuration is read from it and followed
+	Gates      []Gate // entry points; gates of the file replace them by name
 
 	// Identify authenticates an HTTP request; an error refuses it. The roles viewer and operator
 	// let a caller read and change things in the API and the console. If nil, callers authenticate
@@ -48,6 +48,28 @@ type Options struct {
 	Command Command
 }
 
+// Gate is an entry point with its own rules, served at /mcp/{name}. A yard without gates offers
+// all tools at /mcp.
+type Gate struct {
+	Name        string
+	Mode        toolyard.Mode    // Read offers only tools that declare that they only read
+	Surface     toolyard.Surface // empty for both
+	Tools       []string         // local tools that it offers; all tools if Tools and Servers are empty
+	Servers     []string         // ids of servers whose tools it offers
+	RequireAuth bool             // refuse unauthenticated callers
+}
+
+func (g *Gate) gate() gates.Gate {
+	gate := gates.Gate{Name: g.Name, Mode: g.Mode, Surface: g.Surface, RequireAuth: g.RequireAuth}
+	if len(g.Tools)+len(g.Servers) > 0 {
+		gate.Toolset = &gates.Toolset{Name: g.Name, Tools: g.Tools}
+		for _, id := range g.Servers {
+			gate.Toolset.Servers = append(gate.Toolset.Servers, gates.ServerPick{ID: id})
+		}
+	}
+	return gate
+}
+
 // Process describes the program that a yard runs in.
 type Process struct {
 	Version string                      // shown to clients
@@ -57,10 +79,10 @@ type Process struct {
 
 // Command holds options of command-line programs. Programs that embed a yard seldom need them.
 type Command struct {
-	Samples         []*toolyard.Tool  // tools of a yard that has no others
-	RequireApproval bool              // require approval of every definition of a server, even of the first
-	SourceNotes     gates.SourceNotes // for gates that do not set notes
-	LiveArguments   string            // how much of arguments live observers see: off, shape or full; empty for as much as is recorded
+	Samples         []*toolyard.Tool // tools of a yard that has no others
+	RequireApproval bool             // require approval of every definition of a server, even of the first
+	SourceNotes     string           // for gates that do not set it: off, relative or absolute
+	LiveArguments   string           // how much of arguments live observers see: off, shape or full; empty for as much as is recorded
 
 	// OperatorToken grants the role operator while the yard runs: the way into the console of a
 	// yard without API keys. Empty for none.
@@ -88,8 +110,12 @@ func (o *Options) complete() error {
 }
 
 func (o *Options) loader() settings.Options {
+	list := make([]gates.Gate, len(o.Gates))
+	for i, g := range o.Gates {
+		list[i] = g.gate()
+	}
 	return settings.Options{
-		File: o.ConfigFile, Store: o.Store, Getenv: o.Process.Getenv, Gates: o.Gates, Notes: o.Command.SourceNotes,
+		File: o.ConfigFile, Store: o.Store, Getenv: o.Process.Getenv, Gates: list, SourceNotes: gates.SourceNotes(o.Command.SourceNotes),
 		Sources: slices.Collect(maps.Keys(o.Sources)), Providers: slices.Collect(maps.Keys(o.Providers)), ProviderKinds: slices.Sorted(maps.Keys(o.ProviderKinds)),
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/serve/httpapi"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/trust/identity"
@@ -590,7 +589,7 @@ func TestChangesHideNothingButKeys(t *testing.T) {
 }
 
 func TestFirstGateByEdit(t *testing.T) {
-	s := newStaffWith(t, "editable: [gates]\n", yard.Options{Gates: []gates.Gate{{Name: "mine", Mode: toolyard.Read, RequireAuth: true}}})
+	s := newStaffWith(t, "editable: [gates]\n", yard.Options{Gates: []yard.Gate{{Name: "mine", Mode: toolyard.Read, RequireAuth: true}}})
 	if got, answer := s.ask(t, "operator", "PUT", "/api/v1/gates/mine", `{"mode":"write","callers":"anyone","version":0}`); got != 403 {
 		t.Errorf("the gate of the program: %d %v", got, answer)
 	}

@@ -19,7 +19,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/sources/pin"
 	"github.com/toolyard/toolyard/internal/trust/identity"
 	"github.com/toolyard/toolyard/packs/basics"
@@ -155,7 +154,7 @@ func TestSlowBodyOfAnEmbeddedYard(t *testing.T) {
 }
 
 func TestCallTakesTheCallPath(t *testing.T) {
-	y := start(t, yard.Options{Tools: basics.Tools(), Gates: []gates.Gate{{Name: "chat", Mode: toolyard.Read}}})
+	y := start(t, yard.Options{Tools: basics.Tools(), Gates: []yard.Gate{{Name: "chat", Mode: toolyard.Read}}})
 	res, err := y.Call(t.Context(), "", toolyard.Caller{ID: "ann"}, "hello", json.RawMessage(`{"name":"Ann"}`))
 	if err != nil || res.Content[0] != toolyard.Text("Hello, Ann!") {
 		t.Error(res, err)
@@ -238,7 +237,7 @@ func TestMetricsAskWhenGatesDo(t *testing.T) {
 		{true, "Bearer sees", 200},
 		{true, "Bearer does", 200},
 	} {
-		y := start(t, yard.Options{Tools: basics.Tools(), Identify: identify, Gates: []gates.Gate{
+		y := start(t, yard.Options{Tools: basics.Tools(), Identify: identify, Gates: []yard.Gate{
 			{Name: "a", Mode: toolyard.Read}, {Name: "b", Mode: toolyard.Read, RequireAuth: tt.known},
 		}})
 		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/metrics", nil)

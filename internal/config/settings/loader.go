@@ -34,7 +34,7 @@ type Options struct {
 	Getenv func(string) (string, bool)
 
 	Gates         []gates.Gate      // of the program; gates of the configuration replace them by name
-	Notes         gates.SourceNotes // for gates that do not set it
+	SourceNotes   gates.SourceNotes // for gates that do not set it
 	Sources       []string          // names of the program's own sources
 	Providers     []string          // kinds of context that the program provides
 	ProviderKinds []string          // kinds of context that the configuration can enable

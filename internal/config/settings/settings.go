@@ -63,14 +63,14 @@ func (l *Loader) gates(c *config.Config) []*gates.Gate {
 		byName[g.Name] = &g
 	}
 	for name, g := range c.Gates {
-		gate := &gates.Gate{Name: name, Mode: g.Mode, Surface: g.Surface, Naming: g.Naming, Errors: g.Errors, SourceNotes: cmp.Or(g.SourceNotes, l.opts.Notes), RequireAuth: g.Callers == config.Keys, Yard: c.Name}
+		gate := &gates.Gate{Name: name, Mode: g.Mode, Surface: g.Surface, Naming: g.Naming, Errors: g.Errors, SourceNotes: cmp.Or(g.SourceNotes, l.opts.SourceNotes), RequireAuth: g.Callers == config.Keys, Yard: c.Name}
 		if set, ok := c.Toolsets[g.Toolset]; ok {
 			gate.Toolset = set.Set(g.Toolset)
 		}
 		byName[name] = gate
 	}
 	if len(byName) == 0 {
-		return []*gates.Gate{{Name: config.DefaultGate, Mode: toolyard.Write, SourceNotes: l.opts.Notes, Yard: c.Name}}
+		return []*gates.Gate{{Name: config.DefaultGate, Mode: toolyard.Write, SourceNotes: l.opts.SourceNotes, Yard: c.Name}}
 	}
 	return slices.SortedFunc(maps.Values(byName), func(a, b *gates.Gate) int { return cmp.Compare(a.Name, b.Name) })
 }
