@@ -127,8 +127,13 @@ func (l *lane) begun(d *Controller, now time.Time) {
 	d.call()
 }
 
+// returnTurn returns the turn. Idle slots go with it: the replica that gets the turn next needs
+// a slot, and this one requests slots together with its next turn.
 func (l *lane) returnTurn(d *Controller) {
 	l.turn = time.Time{}
+	if l.replicas > 1 {
+		l.returnSlots(d)
+	}
 	d.giveBack(l.LimitRef, ledger.LimitReturn{Turn: true, Epoch: l.turnSlot})
 }
 
@@ -154,6 +159,13 @@ func (l *lane) end(d *Controller, s slot) {
 			d.call()
 		}
 	}
+}
+
+func (l *lane) returnSlots(d *Controller) {
+	for _, s := range l.slots {
+		l.returnSlot(d, s)
+	}
+	l.slots = nil
 }
 
 func (l *lane) returnSlot(d *Controller, s slot) {
@@ -201,7 +213,11 @@ func (l *lane) ask(d *Controller, now time.Time) (ledger.LimitRequest, bool) {
 				fresh++
 			}
 		}
-		a.Concurrency = max(0, min(waiting, l.Limit.Concurrency)-fresh)
+		want := min(waiting, l.Limit.Concurrency)
+		if l.Limit.Cooldown > 0 {
+			want = min(want, ledger.StartsPerTurn(l.Limit.Cooldown))
+		}
+		a.Concurrency = max(0, want-fresh)
 	}
 	a.Turn = l.Limit.Cooldown > 0 && l.turn.IsZero() && waiting > 0
 	if waiting == 0 && l.Limit.Cooldown > 0 {
@@ -305,10 +321,8 @@ func (l *lane) rest(d *Controller, now time.Time) (empty bool) {
 	for _, p := range l.permits {
 		l.returnPermits(d, p)
 	}
-	for _, s := range l.slots {
-		l.returnSlot(d, s)
-	}
-	l.permits, l.slots = nil, nil
+	l.returnSlots(d)
+	l.permits = nil
 	if !l.turn.IsZero() && !l.busy {
 		l.returnTurn(d)
 	}

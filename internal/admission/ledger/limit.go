@@ -145,10 +145,13 @@ func (l *limitState) available(r LimitRequest, place int) (permits, concurrency 
 	}
 	if limit.Cooldown > 0 && r.Turn {
 		free = place == 0 && l.Turn == nil && !l.Next.After(l.Last)
-		permits = min(permits, max(1, int(TurnTTL/2/limit.Cooldown))) // what can start during the turn
+		permits = min(permits, StartsPerTurn(limit.Cooldown))
 	}
 	return permits, concurrency, free
 }
+
+// StartsPerTurn returns how many calls can start during one turn of a limit with a cooldown.
+func StartsPerTurn(cooldown time.Duration) int { return max(1, int(TurnTTL/2/cooldown)) }
 
 // share divides what is left: replicas ahead in the queue get one each, the others equal parts.
 func share(left, ahead, waiting int) int {
