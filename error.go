@@ -11,71 +11,74 @@ import (
 	"time"
 )
 
-// Code says what kind of failure an [Error] is. What a caller may do about it
-// follows from the code, never from the text.
+// Code identifies the kind of an [Error]. Clients decide by the code what to do, never by the
+// message.
 type Code string
 
-// The codes of the platform. A tool may use its own beside them.
+// The error codes of the platform. Each has one meaning; docs/ERRORS.md lists them with their
+// HTTP statuses and JSON-RPC codes. A tool can define codes of its own.
 const (
-	Invalid             Code = "VALIDATION_ERROR"     // arguments do not fit the schema
-	ArgsTooLarge        Code = "SIZE_LIMIT"           // arguments exceed their cap
-	ResultTooLarge      Code = "RESULT_SIZE_LIMIT"    // the result exceeds its cap; the tool has run
-	UnknownTool         Code = "METHOD_NOT_FOUND"     // no such tool at this gate
-	NotFound            Code = "NOT_FOUND"            // no such session, account, resource or the like
-	Failed              Code = "TOOL_EXECUTION_ERROR" // the tool itself failed
-	InvalidOutput       Code = "OUTPUT_ERROR"         // the tool's result breaks its own schema
-	NoData              Code = "NO_DATA"              // nothing to work on, such as an account that is not linked
-	Timeout             Code = "TIMEOUT"              // the deadline passed
-	Canceled            Code = "CANCELED"             // the caller went away
-	Unavailable         Code = "UNAVAILABLE"          // what the tool needs cannot be reached
-	RateLimited         Code = "RATE_LIMITED"         // a limit is reached; RetryAfter says until when
-	BudgetExceeded      Code = "BUDGET_EXCEEDED"      // there is not enough money left, or no call
-	IdempotencyConflict Code = "IDEMPOTENCY_CONFLICT" // the idempotency key belongs to another call
-	VersionConflict     Code = "VERSION_CONFLICT"     // it changed since it was read; read it again and repeat the edit
-	InProgress          Code = "IN_PROGRESS"          // the call with this idempotency key is running
-	OutcomeUnknown      Code = "OUTCOME_UNKNOWN"      // it may have run; nobody can say how it ended
-	Unauthenticated     Code = "AUTHENTICATION_ERROR" // who calls is not known
-	PermissionDenied    Code = "AUTHORIZATION_ERROR"  // who calls may not
-	MissingCapability   Code = "MISSING_CAPABILITY"   // the client lacks what the tool needs; Needs says what
-	Internal            Code = "INTERNAL_ERROR"       // a fault of the platform
+	Invalid             Code = "VALIDATION_ERROR"     // The arguments or parameters are invalid. The issues name them.
+	ArgsTooLarge        Code = "SIZE_LIMIT"           // The arguments are too large.
+	ResultTooLarge      Code = "RESULT_SIZE_LIMIT"    // The tool ran, but its result is too large.
+	UnknownTool         Code = "METHOD_NOT_FOUND"     // The gate offers no such tool.
+	NotFound            Code = "NOT_FOUND"            // The session, account, gate, resource, prompt, key or record does not exist.
+	Failed              Code = "TOOL_EXECUTION_ERROR" // The tool failed.
+	InvalidOutput       Code = "OUTPUT_ERROR"         // The tool ran, but its result violates its output schema.
+	NoData              Code = "NO_DATA"              // There is no data to work on. For example, the caller has linked no account of the kind.
+	Timeout             Code = "TIMEOUT"              // The call took too long. It may have had an effect.
+	Canceled            Code = "CANCELED"             // The caller disconnected or canceled the call.
+	Unavailable         Code = "UNAVAILABLE"          // The store, a server or a service is down. Without `retryAfterMs`, the tool may have run.
+	RateLimited         Code = "RATE_LIMITED"         // A limit is reached. Retry after `retryAfterMs`.
+	BudgetExceeded      Code = "BUDGET_EXCEEDED"      // The session or account has too little money or no calls left, or the session is closed or expired.
+	IdempotencyConflict Code = "IDEMPOTENCY_CONFLICT" // The idempotency key, reference or ID was used for another request.
+	VersionConflict     Code = "VERSION_CONFLICT"     // The object changed since you read it. Reload it and repeat the edit.
+	InProgress          Code = "IN_PROGRESS"          // The call with this idempotency key is running. Repeat the request with the same key.
+	OutcomeUnknown      Code = "OUTCOME_UNKNOWN"      // The call started, and its outcome is unknown.
+	Unauthenticated     Code = "AUTHENTICATION_ERROR" // The credentials are missing or invalid.
+	PermissionDenied    Code = "AUTHORIZATION_ERROR"  // The caller is not permitted to do this.
+	MissingCapability   Code = "MISSING_CAPABILITY"   // The client lacks a capability that the tool needs; `requiredCapabilities` names it.
+	Internal            Code = "INTERNAL_ERROR"       // Toolyard has a bug. See its log.
 )
 
-// Codes are all codes of the platform.
+// Codes lists all error codes of the platform.
 var Codes = []Code{
 	Invalid, ArgsTooLarge, ResultTooLarge, UnknownTool, NotFound, Failed, InvalidOutput, NoData, Timeout, Canceled, Unavailable,
 	RateLimited, BudgetExceeded, IdempotencyConflict, VersionConflict, InProgress, OutcomeUnknown, Unauthenticated, PermissionDenied, MissingCapability, Internal,
 }
 
 // Retryable reports whether the same request may succeed later and can be sent again safely,
-// because nothing ran. Other codes are retryable if the error says when: see [Error.Retryable].
+// because nothing ran. An error with another code is retryable if it has a RetryAfter: see
+// [Error.Retryable].
 func (c Code) Retryable() bool { return c == RateLimited || c == InProgress }
 
 // Correctable reports whether a changed request can succeed: other arguments, or another
-// name. A model should correct its call; sending the same one again does not help.
+// name. A model should correct its call; repeating the same call does not help.
 func (c Code) Correctable() bool {
 	return c == Invalid || c == ArgsTooLarge || c == UnknownTool || c == NotFound
 }
 
-// Error is the one error of the platform. Its message goes to the caller.
+// Error is the error type of the platform. Its message is sent to the caller.
 type Error struct {
 	Code       Code
 	Message    string
 	Issues     []Issue       // what is wrong with which argument
-	RetryAfter time.Duration // how long to wait, if waiting helps and nothing ran
-	Missing    []string      // client capabilities that are missing
+	RetryAfter time.Duration // time to wait before a retry; set only if nothing ran
+	Missing    []string      // client capabilities or scopes that the caller lacks
 	Err        error         // the cause; logged, never sent
 }
 
-// Issue is one fault of one value. Path leads to it: "options.depth", "items[2]".
-// It is empty for the value as a whole.
+// Issue is a fault of one value. Path locates it, such as "options.depth" or "items[2]", and
+// is empty for the value as a whole.
 type Issue struct {
 	Path     string   `json:"path"`
 	Message  string   `json:"message"`
-	Location []string `json:"-"` // the path, step by step
+	Location []string `json:"-"` // the elements of the path
 }
 
-// Errorf makes an Error. The text goes to the caller, with that of an error formatted by
-// %w, which also becomes the cause; make an Error by hand to keep a cause to the log.
+// Errorf returns an Error with a formatted message, which is sent to the caller. An error
+// formatted by %w becomes the cause, and its text is sent too; build an Error yourself to log a
+// cause without sending it.
 func Errorf(code Code, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Code: code, Message: err.Error(), Err: errors.Unwrap(err)}
@@ -98,14 +101,14 @@ func (e *Error) Error() string {
 }
 
 // Retryable reports whether the same request may succeed later and can be sent again safely.
-// An error with RetryAfter is retryable whatever its code: it says that nothing ran.
+// An error with RetryAfter is retryable whatever its code, because nothing ran.
 func (e *Error) Retryable() bool { return e.Code.Retryable() || e.RetryAfter > 0 }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// AsError finds the Error in err. Any other error is a tool's failure, except that
-// an ended context is a timeout or a cancellation.
+// AsError returns the Error in the chain of err. Any other error is the failure of a tool,
+// except that the error of an ended context is a timeout or a cancellation.
 func AsError(err error) *Error {
 	var e *Error
 	switch {
@@ -119,26 +122,26 @@ func AsError(err error) *Error {
 	return &Error{Code: Failed, Message: err.Error(), Err: err}
 }
 
-// RetrySeconds is how long to wait in whole seconds, at least one, as the header Retry-After
-// of HTTP has it.
+// RetrySeconds returns RetryAfter as the value of the HTTP header Retry-After: whole seconds, at
+// least one.
 func (e *Error) RetrySeconds() string {
 	return strconv.Itoa(max(1, int(math.Ceil(e.RetryAfter.Seconds()))))
 }
 
-// MetaError is the key of a result's _meta under which an error is told as data. It is not
-// structured content: clients validate that against the tool's output schema, also for errors.
-const MetaError = "dev.toolyard/error"
+// metaError is the key of the error data in the _meta of a result. The data is not structured
+// content: clients validate that against the output schema of the tool, even for errors.
+const metaError = "dev.toolyard/error"
 
-// Result shows the error to a model, in words and as data.
+// Result returns the error as a tool result: as text for the model, and as data in _meta.
 func (e *Error) Result() *Result {
 	text := e.Error()
 	if e.Code == Failed {
 		text = "Error: " + text
 	}
-	return &Result{Content: []Content{Text(text)}, IsError: true, Meta: map[string]json.RawMessage{MetaError: e.Data()}}
+	return &Result{Content: []Content{Text(text)}, IsError: true, Meta: map[string]json.RawMessage{metaError: e.Data()}}
 }
 
-// Data is the error as data, the same in results and in JSON-RPC errors.
+// Data returns the error as JSON, the same in results and in JSON-RPC errors.
 func (e *Error) Data() json.RawMessage {
 	data := struct {
 		Error        Code           `json:"error"`
@@ -157,7 +160,7 @@ func (e *Error) Data() json.RawMessage {
 			data.Needs = make(map[string]any)
 		}
 		at := data.Needs
-		for part := range strings.SplitSeq(need, ".") { // "elicitation.url" is a part of elicitation
+		for part := range strings.SplitSeq(need, ".") { // elicitation.url is nested in elicitation
 			inner, ok := at[part].(map[string]any)
 			if !ok {
 				inner = make(map[string]any)

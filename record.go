@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Outcome is how a call ended: a result, or an error.
+// Outcome is the result of a call, or its error.
 type Outcome struct {
 	Result  *Result
 	Err     *Error
@@ -13,13 +13,13 @@ type Outcome struct {
 	Elapsed time.Duration
 }
 
-// The codes of outcomes that are not errors of the platform.
+// The codes of outcomes without an [Error].
 const (
-	OK        Code = "OK"
-	ToolError Code = "TOOL_ERROR" // the result itself says that the tool failed
+	OK        Code = "OK"         // The call succeeded.
+	ToolError Code = "TOOL_ERROR" // The tool returned a result with isError.
 )
 
-// Code is OK, ToolError or the error's code.
+// Code returns OK, ToolError or the code of the error.
 func (o Outcome) Code() Code {
 	switch {
 	case o.Err != nil:
@@ -30,11 +30,10 @@ func (o Outcome) Code() Code {
 	return OK
 }
 
-// A Recorder keeps the record of calls.
+// Recorder is notified of calls, for logs, audits and metrics.
 type Recorder interface {
-	// Intent is told of a call that may write before it runs. An error refuses the
-	// call: what cannot be recorded does not happen.
+	// Intent is called before a tool runs that may write. An error refuses the call.
 	Intent(context.Context, *Call) error
-	// Outcome is told of every call after it ended.
+	// Outcome is called after every call, including refused ones.
 	Outcome(context.Context, *Call, Outcome)
 }

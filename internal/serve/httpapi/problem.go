@@ -49,7 +49,16 @@ func problemOf(err error) *toolyard.Error {
 	return &toolyard.Error{Code: toolyard.Internal, Message: "Internal error.", Err: err}
 }
 
-// statusOf returns the HTTP status of a refusal.
+// Status returns the HTTP status of a call that fails with an error code. It is 200 if the
+// failure is the result of the tool.
+func Status(code toolyard.Code) int {
+	if status, ok := statuses[code]; ok {
+		return status
+	}
+	return http.StatusOK
+}
+
+// statusOf returns the status of a refused request.
 func statusOf(e *toolyard.Error) int {
 	if status, ok := statuses[e.Code]; ok {
 		return status

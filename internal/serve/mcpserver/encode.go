@@ -219,17 +219,22 @@ var codeNumbers = map[toolyard.Code]int64{
 	toolyard.Internal:          jsonrpc.CodeInternalError,
 }
 
-func protocolError(style gates.ErrorStyle, e *toolyard.Error) *jsonrpc.Error {
-	number, ok := codeNumbers[e.Code]
+// ErrorNumber returns the JSON-RPC number of an error code.
+func ErrorNumber(style gates.ErrorStyle, code toolyard.Code) int64 {
+	number, ok := codeNumbers[code]
 	switch {
-	case e.Code == toolyard.UnknownTool && style == gates.ErrorsAsProtocol:
-		number = jsonrpc.CodeMethodNotFound
-	case e.Code == toolyard.UnknownTool:
-		number = jsonrpc.CodeInvalidParams
+	case code == toolyard.UnknownTool && style == gates.ErrorsAsProtocol:
+		return jsonrpc.CodeMethodNotFound
+	case code == toolyard.UnknownTool:
+		return jsonrpc.CodeInvalidParams
 	case !ok:
-		number = codeNumbers[toolyard.Failed]
+		return codeNumbers[toolyard.Failed]
 	}
-	return &jsonrpc.Error{Code: number, Message: e.Error(), Data: e.Data()}
+	return number
+}
+
+func protocolError(style gates.ErrorStyle, e *toolyard.Error) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: ErrorNumber(style, e.Code), Message: e.Error(), Data: e.Data()}
 }
 
 // appendResponse wraps a result, or an error, in its JSON-RPC envelope. The id is the

@@ -1,0 +1,99 @@
+package serve_test
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve/gates"
+	"github.com/toolyard/toolyard/internal/serve/httpapi"
+	"github.com/toolyard/toolyard/internal/serve/mcpserver"
+)
+
+var update = flag.Bool("update", false, "write docs/ERRORS.md")
+
+const errorsIntro = `# Error codes
+
+Generated from the code by ` + "`go test ./internal/serve -run ErrorTable -update`" + `. Do not edit.
+
+Each code has one meaning. A result, a JSON-RPC error and a problem document of the HTTP API carry the same data: ` + "`error`" + ` (the code),
+` + "`message`, `retryable`, `correctable`" + `, and where they apply ` + "`issues`, `retryAfterMs` and `requiredCapabilities`" + `. In a result, the data is in
+` + "`_meta[\"dev.toolyard/error\"]`" + `.
+
+- **retryable**: the same request may succeed later and can be sent again safely, because nothing ran. An error with ` + "`retryAfterMs`" + ` is
+  retryable whatever its code.
+- **correctable**: a request with other arguments or another name can succeed.
+- **HTTP** is the status of the HTTP API. 200 means that the failure is the result of the tool.
+- **JSON-RPC** is the error code at a gate with ` + "`errors: protocol`" + `. With ` + "`errors: result`" + `, the default, MCP clients receive a result with
+  ` + "`isError`" + ` instead.
+
+| code | in Go | meaning | HTTP | JSON-RPC | retryable | correctable |
+|---|---|---|---|---|---|---|
+`
+
+// meanings returns the comments of the Code constants in a file of the root package by name.
+func meanings(t *testing.T, file string) map[string][2]string {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string][2]string) // code → name and meaning
+	for _, d := range f.Decls {
+		group, ok := d.(*ast.GenDecl)
+		if !ok || group.Tok != token.CONST {
+			continue
+		}
+		for _, s := range group.Specs {
+			v := s.(*ast.ValueSpec)
+			if id, ok := v.Type.(*ast.Ident); ok && id.Name == "Code" {
+				code, _ := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
+				found[code] = [2]string{v.Names[0].Name, strings.TrimSpace(v.Comment.Text())}
+			}
+		}
+	}
+	return found
+}
+
+func yes(b bool) string { return map[bool]string{true: "yes", false: "no"}[b] }
+
+func TestErrorTableIsCurrent(t *testing.T) {
+	table := errorsIntro
+	described := meanings(t, "../../error.go")
+	for _, code := range toolyard.Codes {
+		d, ok := described[string(code)]
+		if !ok || d[1] == "" {
+			t.Errorf("%s has no meaning in error.go", code)
+		}
+		table += fmt.Sprintf("| `%s` | `%s` | %s | %d | %d | %s | %s |\n", code, d[0], d[1],
+			httpapi.Status(code), mcpserver.ErrorNumber(gates.ErrorsAsProtocol, code), yes(code.Retryable()), yes(code.Correctable()))
+		delete(described, string(code))
+	}
+	for code := range described {
+		t.Errorf("%s is missing in toolyard.Codes", code)
+	}
+	table += "\nA recorded call that has no error has one of these codes:\n\n| code | in Go | meaning |\n|---|---|---|\n"
+	outcomes := meanings(t, "../../record.go")
+	for _, code := range []toolyard.Code{toolyard.OK, toolyard.ToolError} {
+		table += fmt.Sprintf("| `%s` | `%s` | %s |\n", code, outcomes[string(code)][0], outcomes[string(code)][1])
+	}
+	const file = "../../docs/ERRORS.md"
+	if *update {
+		if err := os.WriteFile(file, []byte(table), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != table {
+		t.Errorf("docs/ERRORS.md is stale (%v): run go test ./internal/serve -run ErrorTable -update", err)
+	}
+	if contract, err := os.ReadFile("../../docs/CONTRACT.md"); err != nil || !strings.Contains(string(contract), "(ERRORS.md)") {
+		t.Errorf("docs/CONTRACT.md does not link to the table: %v", err)
+	}
+}
