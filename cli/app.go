@@ -228,6 +228,15 @@ func (a *app) printError(err error) {
 	a.printProblems(faults)
 }
 
+// printUsageError prints an error of the command line with the usage of its command.
+func (a *app) printUsageError(cmd *cobra.Command, err error) {
+	a.printError(err)
+	if cmd.HasParent() {
+		fmt.Fprintf(a.err, "Usage: %s\n", cmd.UseLine())
+	}
+	fmt.Fprintf(a.err, "See '%s --help'.\n", cmd.CommandPath())
+}
+
 func (a *app) printProblems(problems []toolyard.Problem) {
 	for _, problem := range problems {
 		kind := "error"

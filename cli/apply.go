@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"reflect"
@@ -74,6 +75,9 @@ The store keeps the applied versions: --history lists them, --show prints the cu
 // run writes the configuration file to the store.
 func (c *applyCommand) run(ctx context.Context) error {
 	text, err := os.ReadFile(c.opts.ConfigFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s does not exist; name another file with \"toolyard apply FILE\"", c.opts.ConfigFile)
+	}
 	if err != nil {
 		return err
 	}

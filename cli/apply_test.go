@@ -61,7 +61,7 @@ func TestApplyRefuses(t *testing.T) {
 	}
 	newDesk(t, "").bad(exitError, "no store is configured", "apply")
 	newDesk(t, "store: memory\n").bad(exitError, "no store is configured", "apply")
-	newDesk(t, "").bad(exitError, "no such file", "apply", "nowhere.yaml")
+	newDesk(t, "").bad(exitError, "nowhere.yaml does not exist", "apply", "nowhere.yaml")
 	newDesk(t, "").bad(exitError, "the address must be", "apply", "--store", "mysql://x")
 }
 

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -50,7 +51,10 @@ func (c *approveCommand) run(y *yard.Yard, args []string) error {
 	ids := slices.Sorted(maps.Keys(servers))
 	var only []string
 	if len(args) > 0 {
-		if servers[args[0]] == nil {
+		switch {
+		case len(ids) == 0:
+			return usageError(errors.New("no servers are configured; add them under servers: or with \"toolyard import\""))
+		case servers[args[0]] == nil:
 			return usageError(fmt.Errorf("unknown server %s%s", args[0], didYouMean(args[0], ids)))
 		}
 		ids, only = args[:1], args[1:]

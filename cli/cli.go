@@ -52,7 +52,7 @@ func Run(ctx context.Context, opts yard.Options, args []string, stdin io.Reader,
 	root.SetIn(stdin)
 	root.SetOut(out)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	executed, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		err = fail(out.err)
 	}
@@ -66,7 +66,7 @@ func Run(ctx context.Context, opts yard.Options, args []string, stdin io.Reader,
 		}
 		return exit.code
 	}
-	fmt.Fprintf(stderr, "%v\nSee 'toolyard --help'.\n", err)
+	a.printUsageError(executed, err)
 	return exitUsage
 }
 

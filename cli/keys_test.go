@@ -164,7 +164,7 @@ func TestCommandsRefuseAYardWithoutStore(t *testing.T) {
 		{"accounts", "fund", "acme", "1"},
 		{"accounts", "show"},
 	} {
-		d.bad(exitError, d.file+" names no store, so this yard has no keys and no accounts; add store: sqlite:toolyard.db", args...)
+		d.bad(exitError, d.file+" names no store, so this yard has no keys, accounts or recorded calls; add store: sqlite:toolyard.db", args...)
 	}
 	if files, err := os.ReadDir(filepath.Dir(d.file)); err != nil || len(files) != 1 {
 		t.Errorf("a store was made: %v %v", files, err)

@@ -39,10 +39,10 @@ var toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 // CheckNew reports what is wrong with the name or the template of a new tool.
 func CheckNew(name, template string) error {
 	if !toolName.MatchString(name) {
-		return fmt.Errorf("%q is not a name for a tool: use letters, digits, - and _", name)
+		return fmt.Errorf("invalid tool name %q: use letters, digits, - and _", name)
 	}
 	if !slices.Contains(Templates(), template) {
-		return fmt.Errorf("there is no template %s; there are: %s", template, strings.Join(Templates(), ", "))
+		return fmt.Errorf("unknown template %s; the templates are: %s", template, strings.Join(Templates(), ", "))
 	}
 	return nil
 }
