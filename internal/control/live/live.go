@@ -1,4 +1,4 @@
-// Package live tells who watches of calls as they begin and end, and remembers the last ones.
+// Package live streams calls to observers as they start and end, and keeps the most recent ones.
 package live
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// Begun is a call that has begun.
-type Begun struct {
+// Start is the start of a call.
+type Start struct {
 	ID      string        `json:"id"`
 	At      time.Time     `json:"at"`
 	Gate    string        `json:"gate"`
@@ -27,26 +27,26 @@ type Begun struct {
 	Parent  string        `json:"parent,omitempty"`
 }
 
-// Call is a call that has ended, with its result if results are kept.
+// Call is a call that has ended, with its result if Options.Result is set.
 type Call struct {
 	*store.CallRow
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// Event is one thing that happened: one of its fields is set.
+// Event has exactly one field set.
 type Event struct {
-	Begun *Begun
+	Start *Start
 	Call  *Call
-	Lost  int // so many events were too fast for who watches
+	Lost  int // number of events that were dropped because the observer was too slow
 }
 
-// Options are the settings of a Hub.
+// Options configure a Hub.
 type Options struct {
-	Row func(*toolyard.Call, toolyard.Outcome) *store.CallRow // how a call is told of
-
-	// Result is what is told of a result; nil for nothing.
+	// Row converts an ended call to the row that observers see.
+	Row func(*toolyard.Call, toolyard.Outcome) *store.CallRow
+	// Result returns what observers see of a result; nil for nothing.
 	Result func(*toolyard.Result) json.RawMessage
-	// Others are the calls of other replicas that ended after a time, the newest first; nil
+	// Others returns the calls of other replicas that ended after a time, the newest first; nil
 	// for none.
 	Others func(ctx context.Context, since time.Time) ([]*store.CallRow, error)
 
@@ -54,112 +54,106 @@ type Options struct {
 }
 
 const (
-	remembered = 500  // calls
-	waiting    = 1024 // events that wait for who watches
+	maxRecent = 500  // calls kept
+	maxQueued = 1024 // events queued for one observer
 )
 
-// Hub is where calls are told of.
+// Hub distributes calls to observers.
 type Hub struct {
 	opts Options
-	wake chan struct{} // somebody began to watch
+	wake chan struct{} // signals Run that the first observer came
 
-	mu       sync.Mutex
-	last     [remembered]*Call // a ring
-	next     int
-	byID     map[string]*Call
-	told     map[string]time.Time // when calls were told of, as long as they are looked for and somebody watches
-	most     int                  // so many, then the old ones go
-	watchers map[*Watch]struct{}
-	since    time.Time // calls of other replicas that ended before it were looked for, or nobody watched
+	mu        sync.Mutex
+	recent    [maxRecent]*Call // a ring
+	next      int              // index in recent
+	byID      map[string]*Call
+	seen      map[string]time.Time // when calls were published, to drop duplicates from the store
+	maxSeen   int                  // size of seen at which old entries are dropped
+	observers map[*Observer]struct{}
+	since     time.Time // calls of other replicas are read from this time on
 
-	watching atomic.Int64 // how many watchers there are
+	observed atomic.Int64 // number of observers
 
 	closing sync.Once
 	closed  chan struct{}
 }
 
-// New makes a hub.
+// New returns a hub.
 func New(opts Options) *Hub {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Hub{opts: opts, wake: make(chan struct{}, 1), byID: make(map[string]*Call), told: make(map[string]time.Time), watchers: make(map[*Watch]struct{}), closed: make(chan struct{})}
+	return &Hub{opts: opts, wake: make(chan struct{}, 1), byID: make(map[string]*Call), seen: make(map[string]time.Time), observers: make(map[*Observer]struct{}), closed: make(chan struct{})}
 }
 
-// Policy tells of every call. It stands in front of the others.
+// Policy publishes every call. It must be the outermost policy.
 func (h *Hub) Policy() toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 			start := h.opts.Now()
-			h.begin(c)
+			h.publishStart(c)
 			res, err := next(ctx, c)
 			o := toolyard.Outcome{Result: res, Start: start, Elapsed: h.opts.Now().Sub(start)}
 			if err != nil {
 				o = toolyard.Outcome{Err: toolyard.AsError(err), Start: start, Elapsed: o.Elapsed}
 			}
 			ended := &Call{CallRow: h.opts.Row(c, o)}
-			if h.opts.Result != nil && o.Result != nil && len(c.Tool.Contexts) == 0 { // otherwise it may be about the caller's own data
+			if h.opts.Result != nil && o.Result != nil && len(c.Tool.Contexts) == 0 { // results based on context may contain private data
 				ended.Result = h.opts.Result(o.Result)
 			}
-			h.end(ended)
+			h.publishEnd(ended)
 			return res, err
 		}
 	}
 }
 
-func (h *Hub) begin(c *toolyard.Call) {
-	if !h.watched() {
+func (h *Hub) publishStart(c *toolyard.Call) {
+	if !h.isObserved() {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.tell(Event{Begun: &Begun{
+	h.send(Event{Start: &Start{
 		ID: c.ID, At: c.Start, Gate: c.Gate, Mode: c.Mode, Caller: c.Caller.ID, Account: c.Caller.Account,
 		Server: c.Tool.Server, Tool: c.Tool.Name, Parent: c.Parent,
 	}})
 }
 
-// end remembers a call and tells of it, unless it was told of before.
-func (h *Hub) end(c *Call) {
+// publishEnd keeps a call and publishes it, unless it was published before.
+func (h *Hub) publishEnd(c *Call) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.known(c.ID) {
+	if _, seen := h.seen[c.ID]; seen || h.byID[c.ID] != nil {
 		return
 	}
-	if h.opts.Others != nil && len(h.watchers) > 0 {
-		h.remember(c)
+	if h.opts.Others != nil && len(h.observers) > 0 {
+		h.markSeen(c)
 	}
-	if old := h.last[h.next]; old != nil {
+	if old := h.recent[h.next]; old != nil {
 		delete(h.byID, old.ID)
 	}
-	h.last[h.next], h.byID[c.ID] = c, c
-	h.next = (h.next + 1) % remembered
-	h.tell(Event{Call: c})
+	h.recent[h.next], h.byID[c.ID] = c, c
+	h.next = (h.next + 1) % maxRecent
+	h.send(Event{Call: c})
 }
 
-// known reports whether a call was told of before.
-func (h *Hub) known(id string) bool {
-	_, told := h.told[id]
-	return told || h.byID[id] != nil
-}
-
-// remember keeps that a call was told of, and forgets those that are no longer looked for.
-func (h *Hub) remember(c *Call) {
-	if h.told[c.ID] = h.opts.Now(); len(h.told) > h.most {
-		old := h.opts.Now().Add(-2 * lateness)
-		maps.DeleteFunc(h.told, func(_ string, at time.Time) bool { return at.Before(old) })
-		h.most = max(remembered, 2*len(h.told))
+// markSeen marks a call as published, and drops marks that are no longer needed.
+func (h *Hub) markSeen(c *Call) {
+	if h.seen[c.ID] = h.opts.Now(); len(h.seen) > h.maxSeen {
+		old := h.opts.Now().Add(-2 * maxDelay)
+		maps.DeleteFunc(h.seen, func(_ string, at time.Time) bool { return at.Before(old) })
+		h.maxSeen = max(maxRecent, 2*len(h.seen))
 	}
 }
 
-// tell tells everyone who watches. Whoever calls holds the lock.
-func (h *Hub) tell(e Event) {
-	for w := range h.watchers {
-		w.send(e)
+// send sends an event to all observers. The caller holds h.mu.
+func (h *Hub) send(e Event) {
+	for o := range h.observers {
+		o.send(e)
 	}
 }
 
-// Find is a call that ended not long ago.
+// Find returns a recent call.
 func (h *Hub) Find(id string) (*Call, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -167,141 +161,141 @@ func (h *Hub) Find(id string) (*Call, bool) {
 	return c, ok
 }
 
-// lastCalls are the calls that are remembered, the oldest first.
-func (h *Hub) lastCalls() (list []*Call) {
-	for i := range h.last {
-		if c := h.last[(h.next+i)%remembered]; c != nil {
+// recentCalls returns the calls that are kept, the oldest first. The caller holds h.mu.
+func (h *Hub) recentCalls() (list []*Call) {
+	for i := range h.recent {
+		if c := h.recent[(h.next+i)%maxRecent]; c != nil {
 			list = append(list, c)
 		}
 	}
 	return list
 }
 
-// Watch is somebody who watches.
-type Watch struct {
+// Observer receives events that match a filter.
+type Observer struct {
 	hub    *Hub
-	wants  func(account, caller, server, tool, gate string) bool
+	filter func(account, caller, server, tool, gate string) bool
 	events chan Event
 	lost   int
 }
 
-// Watch begins to watch the calls that are wanted. It returns those that are remembered, too.
-func (h *Hub) Watch(wants func(account, caller, server, tool, gate string) bool) (w *Watch, last []*Call) {
-	w = &Watch{hub: h, wants: wants, events: make(chan Event, waiting)}
+// Observe adds an observer of the calls that match the filter, and returns the matching recent
+// calls. The caller closes the observer.
+func (h *Hub) Observe(filter func(account, caller, server, tool, gate string) bool) (o *Observer, recent []*Call) {
+	o = &Observer{hub: h, filter: filter, events: make(chan Event, maxQueued)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.watchers) == 0 {
+	if len(h.observers) == 0 {
 		h.since = h.opts.Now()
 	}
-	h.watchers[w] = struct{}{}
-	h.watching.Store(int64(len(h.watchers)))
+	h.observers[o] = struct{}{}
+	h.observed.Store(int64(len(h.observers)))
 	select {
 	case h.wake <- struct{}{}:
 	default:
 	}
-	for _, c := range h.lastCalls() {
-		if w.wantsCall(c) {
-			last = append(last, c)
+	for _, c := range h.recentCalls() {
+		if o.matches(c) {
+			recent = append(recent, c)
 		}
 	}
-	return w, last
+	return o, recent
 }
 
-func (w *Watch) wantsCall(c *Call) bool {
-	return w.wants(c.Account, c.Caller, c.Server, c.Tool, c.Gate)
+func (o *Observer) matches(c *Call) bool {
+	return o.filter(c.Account, c.Caller, c.Server, c.Tool, c.Gate)
 }
 
-// send puts an event where it is read from, or counts it. The hub's lock is held.
-func (w *Watch) send(e Event) {
-	if b := e.Begun; b != nil && !w.wants(b.Account, b.Caller, b.Server, b.Tool, b.Gate) || e.Call != nil && !w.wantsCall(e.Call) {
+// send queues a matching event, or counts it as lost. The caller holds the lock of the hub.
+func (o *Observer) send(e Event) {
+	if s := e.Start; s != nil && !o.filter(s.Account, s.Caller, s.Server, s.Tool, s.Gate) || e.Call != nil && !o.matches(e.Call) {
 		return
 	}
-	if w.lost > 0 {
+	if o.lost > 0 {
 		select {
-		case w.events <- Event{Lost: w.lost}:
-			w.lost = 0
+		case o.events <- Event{Lost: o.lost}:
+			o.lost = 0
 		default:
-			w.lost++
+			o.lost++
 			return
 		}
 	}
 	select {
-	case w.events <- e:
+	case o.events <- e:
 	default:
-		w.lost++
+		o.lost++
 	}
 }
 
-// Events are what happens from now on.
-func (w *Watch) Events() <-chan Event { return w.events }
+// Events returns the channel of events.
+func (o *Observer) Events() <-chan Event { return o.events }
 
-// Done is closed when nothing more is told.
-func (w *Watch) Done() <-chan struct{} { return w.hub.closed }
+// Done returns a channel that is closed when the hub is closed.
+func (o *Observer) Done() <-chan struct{} { return o.hub.closed }
 
-// Close ends the watch.
-func (w *Watch) Close() {
-	w.hub.mu.Lock()
-	defer w.hub.mu.Unlock()
-	delete(w.hub.watchers, w)
-	w.hub.watching.Store(int64(len(w.hub.watchers)))
-	if len(w.hub.watchers) == 0 {
-		clear(w.hub.told)
+// Close removes the observer.
+func (o *Observer) Close() {
+	o.hub.mu.Lock()
+	defer o.hub.mu.Unlock()
+	delete(o.hub.observers, o)
+	o.hub.observed.Store(int64(len(o.hub.observers)))
+	if len(o.hub.observers) == 0 {
+		clear(o.hub.seen)
 	}
 }
 
-// Close ends all watches. Calls go on.
+// Close notifies all observers that there are no more events. Calls continue.
 func (h *Hub) Close() { h.closing.Do(func() { close(h.closed) }) }
 
-// watched reports whether somebody watches. Every call asks.
-func (h *Hub) watched() bool { return h.watching.Load() > 0 }
+// isObserved is checked on every call, so it takes no lock.
+func (h *Hub) isObserved() bool { return h.observed.Load() > 0 }
 
-// Calls of other replicas are looked for this often, and as far back as they may be late.
 const (
-	lookPause = 700 * time.Millisecond
-	lateness  = 5 * time.Second
+	pollInterval = 700 * time.Millisecond // between reads of the calls of other replicas
+	maxDelay     = 5 * time.Second        // by which calls may reach the store late
 )
 
-// Run tells of the calls of other replicas while somebody watches, until ctx ends.
+// Run publishes the calls of other replicas while there are observers, until ctx ends.
 func (h *Hub) Run(ctx context.Context) {
 	if h.opts.Others == nil {
 		return
 	}
 	for ctx.Err() == nil {
-		if !h.watched() {
+		if !h.isObserved() {
 			select {
 			case <-h.wake:
 			case <-ctx.Done():
 			}
 			continue
 		}
-		h.look(ctx)
+		h.poll(ctx)
 		select {
-		case <-time.After(lookPause):
+		case <-time.After(pollInterval):
 		case <-ctx.Done():
 		}
 	}
 }
 
-// look asks for the calls of others once. What the store does not tell now it tells later.
-func (h *Hub) look(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, lateness)
+// poll reads the calls of other replicas once. After an error, the next poll reads them.
+func (h *Hub) poll(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, maxDelay)
 	defer cancel()
-	began, since := h.opts.Now(), h.lookedTo()
+	start, since := h.opts.Now(), h.pollSince()
 	rows, err := h.opts.Others(ctx, since)
 	if err != nil {
 		return
 	}
 	for _, row := range slices.Backward(rows) {
-		h.end(&Call{CallRow: row})
+		h.publishEnd(&Call{CallRow: row})
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.since.Equal(since) && began.Add(-lateness).After(since) { // nobody began to watch meanwhile
-		h.since = began.Add(-lateness)
+	if h.since.Equal(since) && start.Add(-maxDelay).After(since) { // otherwise a new observer reset it
+		h.since = start.Add(-maxDelay)
 	}
 }
 
-func (h *Hub) lookedTo() time.Time {
+func (h *Hub) pollSince() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.since

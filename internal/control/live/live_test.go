@@ -34,17 +34,17 @@ func call(h *Hub, id, account string, err error) {
 
 func everything(string, string, string, string, string) bool { return true }
 
-func TestWatchersAreToldOfWhatTheyWant(t *testing.T) {
+func TestObserversReceiveMatchingCalls(t *testing.T) {
 	h := New(Options{Row: row})
 	call(h, "before", "acme", nil)
 	call(h, "other", "umbrella", nil)
-	w, last := h.Watch(func(account, _, _, _, _ string) bool { return account == "acme" })
+	w, last := h.Observe(func(account, _, _, _, _ string) bool { return account == "acme" })
 	if len(last) != 1 || last[0].ID != "before" {
-		t.Errorf("before it: %v", last)
+		t.Errorf("recent calls: %v", last)
 	}
 	call(h, "other2", "umbrella", nil)
 	call(h, "a", "acme", errors.New("no"))
-	if e := <-w.Events(); e.Begun == nil || e.Begun.ID != "a" {
+	if e := <-w.Events(); e.Start == nil || e.Start.ID != "a" {
 		t.Errorf("%+v", e)
 	}
 	if e := <-w.Events(); e.Call == nil || e.Call.ID != "a" || e.Call.Code != toolyard.Failed {
@@ -54,56 +54,56 @@ func TestWatchersAreToldOfWhatTheyWant(t *testing.T) {
 	call(h, "b", "acme", nil)
 	select {
 	case e := <-w.Events():
-		t.Errorf("after the end: %+v", e)
+		t.Errorf("event after Close: %+v", e)
 	default:
 	}
 	if c, ok := h.Find("b"); !ok || c.ID != "b" {
-		t.Error("it is forgotten")
+		t.Error("a recent call is missing")
 	}
 }
 
-// Who does not keep up hears how much was lost, and holds nobody up.
-func TestSlowWatchers(t *testing.T) {
+// A slow observer is told how many events were lost, and does not block calls.
+func TestSlowObserversLoseEvents(t *testing.T) {
 	h := New(Options{Row: row})
-	w, _ := h.Watch(everything)
+	w, _ := h.Observe(everything)
 	defer w.Close()
 	const n = 2000
 	for i := range n {
 		call(h, fmt.Sprint(i), "acme", nil)
 	}
-	for range waiting {
+	for range maxQueued {
 		<-w.Events()
 	}
 	call(h, "last", "acme", nil)
-	if e := <-w.Events(); e.Lost != 2*n-waiting {
+	if e := <-w.Events(); e.Lost != 2*n-maxQueued {
 		t.Errorf("%+v", e)
 	}
-	if e := <-w.Events(); e.Begun == nil || e.Begun.ID != "last" {
+	if e := <-w.Events(); e.Start == nil || e.Start.ID != "last" {
 		t.Errorf("%+v", e)
 	}
 }
 
-func TestOnlySoManyAreRemembered(t *testing.T) {
+func TestRecentCallsAreBounded(t *testing.T) {
 	h := New(Options{Row: row})
-	for i := range 3 * remembered {
+	for i := range 3 * maxRecent {
 		call(h, fmt.Sprint(i), "acme", nil)
 	}
-	list := h.lastCalls()
-	if len(list) != remembered || len(h.byID) != remembered || list[0].ID != fmt.Sprint(2*remembered) {
-		t.Errorf("%d are remembered, %d by id, from %s", len(list), len(h.byID), list[0].ID)
+	list := h.recentCalls()
+	if len(list) != maxRecent || len(h.byID) != maxRecent || list[0].ID != fmt.Sprint(2*maxRecent) {
+		t.Errorf("%d recent calls, %d by id, from %s", len(list), len(h.byID), list[0].ID)
 	}
 	if _, ok := h.Find("0"); ok {
-		t.Error("the first is remembered")
+		t.Error("the oldest call is still there")
 	}
 }
 
-// Calls of other replicas are told once, while somebody watches.
-func TestOthers(t *testing.T) {
+// Calls of other replicas are published once, while there is an observer.
+func TestCallsOfOtherReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var asked atomic.Int64
+		var polls atomic.Int64
 		h := New(Options{Row: row, Others: func(context.Context, time.Time) ([]*store.CallRow, error) {
-			if asked.Add(1)%3 == 0 {
-				return nil, errors.New("away")
+			if polls.Add(1)%3 == 0 {
+				return nil, errors.New("store is down")
 			}
 			return []*store.CallRow{{ID: "there"}, {ID: "here"}}, nil
 		}})
@@ -111,35 +111,35 @@ func TestOthers(t *testing.T) {
 		ended := make(chan struct{})
 		go func() { defer close(ended); h.Run(ctx) }()
 		time.Sleep(time.Minute)
-		if asked.Load() != 0 {
-			t.Error("it asks although nobody watches")
+		if polls.Load() != 0 {
+			t.Error("polled without an observer")
 		}
 		call(h, "here", "acme", nil)
-		w, _ := h.Watch(everything)
+		w, _ := h.Observe(everything)
 		time.Sleep(10 * time.Second)
 		if e := <-w.Events(); e.Call == nil || e.Call.ID != "there" {
 			t.Errorf("%+v", e)
 		}
 		if len(w.Events()) != 0 {
-			t.Error("it was told twice")
+			t.Error("published twice")
 		}
 		w.Close()
 		call(h, "unseen", "acme", nil)
-		if len(h.told) != 0 {
-			t.Errorf("it keeps for nobody what was told: %v", h.told)
+		if len(h.seen) != 0 {
+			t.Errorf("entries without an observer: %v", h.seen)
 		}
 		time.Sleep(time.Minute)
-		before := asked.Load()
-		if time.Sleep(time.Minute); asked.Load() != before {
-			t.Error("it goes on asking")
+		before := polls.Load()
+		if time.Sleep(time.Minute); polls.Load() != before {
+			t.Error("polled after the last observer left")
 		}
 		cancel()
 		<-ended
 	})
 }
 
-// Whoever begins to watch on a busy day is told nothing twice, and what is remembered stays.
-func TestOpeningOnABusyDay(t *testing.T) {
+// A new observer on a busy yard receives no call twice, and recent calls keep their results.
+func TestNewObserverOnABusyYard(t *testing.T) {
 	now, rows := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC), []*store.CallRow(nil)
 	h := New(Options{
 		Now: func() time.Time { return now },
@@ -157,20 +157,20 @@ func TestOpeningOnABusyDay(t *testing.T) {
 			return list, nil
 		},
 	})
-	for i := range remembered + 200 {
+	for i := range maxRecent + 200 {
 		now = now.Add(time.Millisecond)
 		call(h, fmt.Sprint(i), "acme", nil)
 	}
 	now = now.Add(time.Millisecond)
-	w, last := h.Watch(everything)
-	h.look(t.Context())
+	w, last := h.Observe(everything)
+	h.poll(t.Context())
 	if c, _ := h.Find(last[0].ID); len(w.Events()) > 0 || c == nil || c.Result == nil {
-		t.Errorf("%d calls are told that were before, and of those that are remembered there is %+v", len(w.Events()), c)
+		t.Errorf("%d calls were published again; the recent call is %+v", len(w.Events()), c)
 	}
 }
 
-// A call of another replica is told also when the store did not answer for a while.
-func TestLateCalls(t *testing.T) {
+// A call of another replica is published even if a poll failed in between.
+func TestCallsAreNotLostByAFailedPoll(t *testing.T) {
 	start := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 	now, busy := start, false
 	h := New(Options{Now: func() time.Time { return now }, Others: func(_ context.Context, since time.Time) ([]*store.CallRow, error) {
@@ -183,12 +183,12 @@ func TestLateCalls(t *testing.T) {
 		}
 		return []*store.CallRow{row}, nil
 	}})
-	w, _ := h.Watch(everything)
+	w, _ := h.Observe(everything)
 	for _, at := range []time.Duration{20, 30, 40} {
 		now, busy = start.Add(at*time.Second), at == 30
-		h.look(t.Context())
+		h.poll(t.Context())
 	}
 	if len(w.Events()) != 1 {
-		t.Errorf("it was told %d times", len(w.Events()))
+		t.Errorf("published %d times", len(w.Events()))
 	}
 }

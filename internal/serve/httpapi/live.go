@@ -18,7 +18,7 @@ import (
 // Live streams calls as they begin and end.
 type Live interface {
 	// Watch returns a stream of the calls that match, and the last of them.
-	Watch(matches func(account, caller, server, tool, gate string) bool) (*live.Watch, []*live.Call)
+	Observe(matches func(account, caller, server, tool, gate string) bool) (*live.Observer, []*live.Call)
 	Find(id string) (*live.Call, bool)
 }
 
@@ -54,7 +54,7 @@ func (h *liveHandler) watch(r *request) (*reply, error) {
 	}
 	defer h.streams.release(r.caller)
 	is := func(name, value string) bool { return p.values[name] == "" || p.values[name] == value }
-	watch, last := h.live.Watch(func(callAccount, caller, server, tool, gate string) bool {
+	watch, last := h.live.Observe(func(callAccount, caller, server, tool, gate string) bool {
 		return (account == "" || account == callAccount) && is("caller", caller) && is("server", cmp.Or(server, store.Local)) && is("tool", tool) && is("gate", gate)
 	})
 	defer watch.Close()
@@ -153,8 +153,8 @@ func (s *stream) write(e live.Event, failed bool) {
 	switch {
 	case e.Lost > 0:
 		s.event("lost", map[string]int{"count": e.Lost})
-	case e.Begun != nil && !failed:
-		s.event("begin", e.Begun)
+	case e.Start != nil && !failed:
+		s.event("begin", e.Start)
 	case e.Call != nil && (!failed || e.Call.Code != toolyard.OK):
 		s.event("call", e.Call)
 	}
