@@ -123,6 +123,22 @@ function check(m, names) {
   return { tools: [{ ...said, ...more }], faults, ...seen(m, []) };
 }
 
+/** declareProvider is what a module says of itself that provides context. */
+function declareProvider(m) {
+  const faults = [];
+  if (typeof m.default !== "function") {
+    faults.push({ part: "default", message: "there is no default function: export default async (caller, asOf) => ({ … })" });
+  }
+  let more = {};
+  try {
+    more = options(m);
+  } catch (e) {
+    if (!(e instanceof Fault)) throw e;
+    faults.push({ part: e.part, message: e.message });
+  }
+  return { tools: [{ export: "default", ...more }], faults, ...seen(m, []) };
+}
+
 /** own is what parts finds, for a module that was prepared. */
 let own;
 
@@ -269,5 +285,7 @@ __runtime.install((m, request, host) => {
   if (request === null) return prepare(m);
   if (request.declared) return check(m, request.declared);
   if (request.declare) return declare(m);
+  if (request.declareProvider) return declareProvider(m);
+  if (request.provide) return m.default(request.provide.caller, new Date(request.provide.asOf));
   return call(m, request);
 }, present);

@@ -26,6 +26,7 @@ type file struct {
 	declared    [32]byte
 	inputs      []jsvm.Input // all files that it is made of
 	tools       []*toolyard.Tool
+	provider    *function // instead of tools, in a folder of a context provider
 	faults      []toolyard.Problem
 	warnings    []toolyard.Problem // what is probably not as it was meant
 	library     bool               // it does not look like a tool
@@ -64,7 +65,7 @@ func (f *file) current(w watch.File, sums sumCache) bool {
 // orLast keeps the tools of the last good version beside the faults of a bad one.
 func (f *file) orLast(old *file) *file {
 	if len(f.faults) > 0 && old != nil && !f.library {
-		f.tools = old.tools
+		f.tools, f.provider = old.tools, old.provider
 	}
 	return f
 }
@@ -82,9 +83,14 @@ func (l *loader) load(ctx context.Context, w watch.File) *file {
 	if w.Err != nil {
 		return f.fail(&jsvm.Fault{File: w.Path, Message: w.Err.Error()})
 	}
-	d, err := readDeclaration(f.declaration)
-	if err != nil {
-		return f.fail(err)
+	d := &declaration{}
+	if l.folder.kind == "" {
+		var err error
+		if d, err = readDeclaration(f.declaration); err != nil {
+			return f.fail(err)
+		}
+	} else {
+		f.declaration = "" // a JSON file next to a provider declares no tools
 	}
 	f.declared = d.sum
 	if kept := l.cache.get(f); kept != nil {
@@ -118,7 +124,7 @@ func (l *loader) compile(ctx context.Context, f *file, d *declaration) (*entry, 
 		}
 		return nil, errs
 	}
-	declared, err := l.declare(ctx, f, &jsvm.Run{Module: m, Request: d.request(), Once: true, Timeout: loadTime})
+	declared, err := l.declare(ctx, f, &jsvm.Run{Module: m, Request: l.declareRequest(d), Once: true, Timeout: loadTime})
 	if err != nil {
 		return nil, []error{loadFault(f, err)}
 	}
@@ -171,6 +177,9 @@ func (l *loader) finish(f *file, d *declaration, e *entry) *file {
 	}
 	if len(errs) > 0 {
 		return f.fail(errs...)
+	}
+	if l.folder.kind != "" {
+		return l.finishProvider(f, e, said)
 	}
 	m, definitions := jsvm.NewModule(f.path, e.Code, e.Map), d.apply(said.Tools)
 	for _, def := range definitions {

@@ -28,7 +28,7 @@ type loader struct {
 }
 
 func newLoader(f *Folder, compiler *jsvm.Compiler, pool *jsvm.Pool) *loader {
-	l := &loader{folder: f, compiler: compiler, pool: pool, cache: openCache(f.opts.CacheDir, f.dir)}
+	l := &loader{folder: f, compiler: compiler, pool: pool, cache: openCache(f.opts.CacheDir, f.cacheName())}
 	for _, p := range f.provided() {
 		l.modules = append(l.modules, p.Name)
 	}
@@ -121,7 +121,9 @@ func (l *loader) tools() (tools []*toolyard.Tool) {
 func (l *loader) watched() []string {
 	also := make(map[string]bool)
 	for _, one := range l.files {
-		also[one.declaration] = true
+		if one.declaration != "" {
+			also[one.declaration] = true
+		}
 		for _, in := range one.inputs {
 			also[in.Path] = true
 		}

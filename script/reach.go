@@ -20,6 +20,7 @@ import (
 // itself says what it needs, no more than that.
 type reach struct {
 	tool    string
+	context string // the kind of context that the script provides; empty for a tool
 	net     *outbound.Client
 	granted Grant  // with absolute paths
 	asked   *Grant // the same; nil if the script does not say
@@ -33,7 +34,7 @@ const maxRead = 8 << 20
 // reach makes the reach of a tool.
 func (f *Folder) reach(tool string, asked *Grant) *reach {
 	all, own := f.opts.Grants["*"], f.opts.Grants[tool]
-	r := &reach{tool: tool, base: f.base, getenv: f.opts.Getenv}
+	r := &reach{tool: tool, context: f.kind, base: f.base, getenv: f.opts.Getenv}
 	r.granted.Net = append(slices.Clone(all.Net), own.Net...)
 	r.granted.Read = f.absolute(append(slices.Clone(all.Read), own.Read...))
 	r.granted.Env = append(slices.Clone(all.Env), own.Env...)

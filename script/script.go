@@ -66,6 +66,7 @@ type Folder struct {
 	zod  string
 	dir  string // absolute
 	base string // absolute
+	kind string // of the context that its one file provides; empty for tools
 
 	mu       sync.Mutex
 	problems []toolyard.Problem
@@ -110,6 +111,11 @@ func (f *Folder) provided() []jsvm.Provided {
 
 // Run implements [toolyard.Source].
 func (f *Folder) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
+	return f.run(ctx, func(l *loader) { publish(l.tools()) })
+}
+
+// run loads the files and follows their changes. It calls updated after each load.
+func (f *Folder) run(ctx context.Context, updated func(*loader)) error {
 	pool, err := jsvm.NewPool(jsvm.Options{
 		Harness: harness, Modules: f.provided(), Memory: f.opts.Memory, CPU: f.opts.CPU,
 		Workers: f.opts.Workers, CacheDir: f.opts.CacheDir, Log: f.opts.Log,
@@ -128,7 +134,7 @@ func (f *Folder) Run(ctx context.Context, publish func([]*toolyard.Tool)) error 
 			f.mu.Lock()
 			f.problems = l.problems()
 			f.mu.Unlock()
-			publish(l.tools())
+			updated(l)
 		}
 		return l.watched()
 	})

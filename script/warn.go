@@ -104,6 +104,9 @@ func (r *reach) missing(asked *Grant) (list []missingGrant) {
 
 // grantLine is what an operator writes into toolyard.yaml to grant something to the tool.
 func (r *reach) grantLine(kind, value string) string {
+	if r.context != "" {
+		return fmt.Sprintf("context: {%s: {grants: {%s: [%q]}}}", r.context, kind, value)
+	}
 	return fmt.Sprintf("scripts: {grants: {%s: {%s: [%q]}}}", r.tool, kind, value)
 }
 
@@ -114,8 +117,12 @@ func (f *Folder) unsetVariables() (problems []toolyard.Problem) {
 			if _, set := f.opts.Getenv(name); set || strings.Contains(name, "*") {
 				continue
 			}
+			subject := "scripts.grants." + tool + ".env"
+			if f.kind != "" {
+				subject = "context." + f.kind + ".grants.env"
+			}
 			problems = append(problems, toolyard.Problem{
-				Source: "scripts", Subject: "scripts.grants." + tool + ".env", Warning: true,
+				Source: "scripts", Subject: subject, Warning: true,
 				Message: "the variable " + name + " is granted, but it is not set", Fix: "Set it where toolyard runs, or take it out.",
 			})
 		}

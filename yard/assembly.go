@@ -85,6 +85,7 @@ func (b *assembler) addSources(a *assembly) {
 	if len(a.goTools) > 0 {
 		a.sources["go"] = catalog.Static(a.goTools)
 	}
+	a.addProviderSources()
 }
 
 // onlyGoTools reports whether all tools are known without loading a source.
@@ -95,7 +96,7 @@ func (a *assembly) onlyGoTools() bool {
 
 // sameSources reports whether two assemblies have the same sources of their configuration.
 func (a *assembly) sameSources(b *assembly) bool {
-	return a.scripts == b.scripts && maps.Equal(a.upstreams, b.upstreams)
+	return a.scripts == b.scripts && maps.Equal(a.upstreams, b.upstreams) && maps.EqualFunc(a.providers, b.providers, sameInstance)
 }
 
 // callPath returns the steps that every call takes.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/netip"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/sources/provider"
+	"github.com/toolyard/toolyard/script"
 )
 
 // ProviderKind is a kind of context that the configuration can enable: context: {KIND: {...}}.
@@ -49,7 +51,7 @@ func (b *assembler) newProviders(c *config.Source, old *assembly) (map[string]to
 	var faults config.Faults
 	made := make(map[string]toolyard.ContextProvider)
 	for _, kind := range slices.Sorted(maps.Keys(c.Context)) {
-		if old != nil && old.providers[kind] != nil && reflect.DeepEqual(old.Context[kind], c.Context[kind]) && reflect.DeepEqual(old.PrivateNetworks, c.PrivateNetworks) {
+		if old != nil && old.providers[kind] != nil && sameProvider(old.Source, c, kind) {
 			made[kind] = old.providers[kind]
 			continue
 		}
@@ -69,10 +71,19 @@ func (b *assembler) newProviders(c *config.Source, old *assembly) (map[string]to
 	return made, nil
 }
 
+// sameProvider reports whether two configurations have the same provider for a kind.
+func sameProvider(a, b *config.Source, kind string) bool {
+	return reflect.DeepEqual(a.Context[kind], b.Context[kind]) && reflect.DeepEqual(a.PrivateNetworks, b.PrivateNetworks) &&
+		(a.Context[kind].Script == "" || reflect.DeepEqual(a.Scripts, b.Scripts))
+}
+
 func (b *assembler) newProvider(c *config.Source, kind string) (toolyard.ContextProvider, config.Faults) {
 	section := c.Context[kind]
 	if section.HTTP != nil {
 		return b.newHTTPProvider(c, kind, section.HTTP)
+	}
+	if section.Script != "" {
+		return b.newScriptProvider(c, kind, &section)
 	}
 	registered, ok := b.opts.ProviderKinds[kind]
 	if !ok {
@@ -138,6 +149,38 @@ func (b *assembler) newHTTPProvider(c *config.Source, kind string, h *config.HTT
 	return p, nil
 }
 
+// newScriptProvider returns the provider of a TypeScript file. It has the limits of TypeScript
+// tools.
+func (b *assembler) newScriptProvider(c *config.Source, kind string, section *config.Context) (toolyard.ContextProvider, config.Faults) {
+	limits := c.Scripts
+	if limits == nil {
+		limits = &config.Scripts{}
+	}
+	var links func(context.Context, toolyard.Caller) (map[string]string, error)
+	if b.enforcement.store != nil {
+		links = b.enforcement.store.Links
+	}
+	p, err := script.NewProvider(kind, b.beside(section.Script), script.Options{
+		Base: filepath.Dir(b.opts.ConfigFile), Grants: map[string]script.Grant{"*": grantOf(section.Grants)}, Private: prefixes(c.PrivateNetworks),
+		Memory: int(limits.Memory), CPU: limits.CPU.Std(), Workers: limits.Workers, CacheDir: b.opts.Scripts.Cache,
+		Log: b.log, Getenv: b.opts.Process.Getenv,
+	}, links)
+	if err != nil {
+		return nil, config.Faults{c.At(toolyard.Problem{Subject: "context." + kind, Message: err.Error()}, "context", kind, "script")}
+	}
+	return p, nil
+}
+
+// addProviderSources adds the providers that load a file: the catalog runs them and reports their
+// problems.
+func (a *assembly) addProviderSources() {
+	for kind, p := range a.providers {
+		if s, ok := p.(toolyard.Source); ok {
+			a.sources["context "+kind] = s
+		}
+	}
+}
+
 // expandHeader replaces references to secrets in the text of a header. Whole is set if the text
 // is the whole value: one that looks like a secret by the name of its header is redacted.
 func (b *assembler) expandHeader(header, text string, whole bool) (string, error) {
@@ -155,10 +198,16 @@ func (b *assembler) expandHeader(header, text string, whole bool) (string, error
 // closeProviders closes the providers that are not among those still in use.
 func closeProviders(providers, inUse map[string]toolyard.ContextProvider) {
 	for kind, p := range providers {
-		if c, ok := p.(io.Closer); ok && inUse[kind] != p {
+		if c, ok := p.(io.Closer); ok && !sameInstance(inUse[kind], p) {
 			_ = c.Close()
 		}
 	}
+}
+
+// sameInstance reports whether two providers are one. Providers of a type that cannot be compared
+// are not.
+func sameInstance(a, b toolyard.ContextProvider) bool {
+	return a != nil && b != nil && reflect.TypeOf(a).Comparable() && reflect.TypeOf(b).Comparable() && a == b
 }
 
 // provider returns a lookup of the provider of a kind: one of the program's own, or one of the

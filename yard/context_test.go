@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/packs/markets"
@@ -128,6 +129,61 @@ func TestContextFromAnHTTPService(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := callEcho(t, server.URL, "ann", `{}`); !strings.Contains(got, "its answer has no /other") {
+		t.Error(got)
+	}
+}
+
+// A TypeScript file provides context as soon as the configuration names it, and until it does not.
+func TestContextFromAScript(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "toolyard.yaml")
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("crm.ts", `export default async (caller) => caller.id === "ann" ? { tier: "gold" } : null;`)
+	write("toolyard.yaml", "context: {crm: {script: crm.ts}}\n")
+	y, err := yard.New(yard.Options{ConfigFile: file, Identify: identifyByHeader, Tools: []*toolyard.Tool{echo(`{"contextRequirements":[{"kind":"crm","argument":"customer"}]}`)}})
+	if err != nil {
+		t.Skip(err) // this build lacks the script engine
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		y.Run(ctx)
+	}()
+	defer func() {
+		cancel()
+		<-done
+	}()
+	<-y.Ready()
+	server := httptest.NewServer(y.Handler())
+	defer server.Close()
+	if got := callEcho(t, server.URL, "ann", `{"q":"x"}`); got != `{"q":"x","customer":{"tier":"gold"}}` {
+		t.Error(got)
+	}
+	if got := callEcho(t, server.URL, "bob", `{}`); !strings.Contains(got, "The context crm has no data about you") {
+		t.Error(got)
+	}
+	if problems := y.Problems(); len(problems) > 0 {
+		t.Error(problems)
+	}
+	write("toolyard.yaml", "context: {crm: {script: other.ts}}\n")
+	if err := y.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	within(t, 10*time.Second, "the missing file is not reported", func() bool {
+		problems := y.Problems()
+		return len(problems) == 1 && problems[0].Subject == "context.crm" && strings.Contains(problems[0].Message, "there is no file")
+	})
+	write("toolyard.yaml", "listen: 127.0.0.1:0\n")
+	if err := y.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if got := callEcho(t, server.URL, "ann", `{}`); !strings.Contains(got, "The context crm, which echo requires, has no provider.") {
 		t.Error(got)
 	}
 }

@@ -34,11 +34,15 @@ func (b *assembler) newScripts(c *config.Scripts, private []config.Network) (*sc
 	}
 	grants := make(map[string]script.Grant, len(c.Grants))
 	for name, g := range c.Grants {
-		grants[name] = script.Grant{Net: stringsOf(g.Net), Read: g.Read, Env: stringsOf(g.Env)}
+		grants[name] = grantOf(g)
 	}
 	return script.New(script.Options{
 		Dir: dir, Glob: cmp.Or(b.opts.Scripts.Glob, c.Glob), Base: base, Grants: grants, Private: prefixes(private),
 		Memory: int(c.Memory), CPU: time.Duration(c.CPU), Workers: c.Workers, CacheDir: b.opts.Scripts.Cache,
 		Log: b.log, Getenv: b.opts.Process.Getenv, OnLoad: b.opts.Scripts.OnLoad,
 	})
+}
+
+func grantOf(g config.Grant) script.Grant {
+	return script.Grant{Net: stringsOf(g.Net), Read: g.Read, Env: stringsOf(g.Env)}
 }

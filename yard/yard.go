@@ -190,6 +190,7 @@ func (y *Yard) serve(source *config.Source, a *assembly, s *store.Store) {
 func (y *Yard) close(ctx context.Context) error {
 	y.server.Close()
 	y.live.Close()
+	closeProviders(y.current.Load().providers, nil)
 	return errors.Join(y.enforcement.close(), y.loader.Close(), y.tracer.Close(ctx))
 }
 

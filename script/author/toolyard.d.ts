@@ -187,6 +187,19 @@ declare module "toolyard" {
     /** US dollars for one call, such as "0.001"; null when the tool is not for sale. */
     executeUsd: string | null;
   }
+
+  /** The caller that a context provider is called for. */
+  export interface Caller {
+    /** Empty for an unauthenticated caller. */
+    id: string;
+    account: string;
+    roles: string[];
+    /** What the caller has linked, by kind. */
+    links: Record<string, string>;
+  }
+
+  /** The default export of a context provider. Null means that there is no data about the caller. */
+  export type ContextProvider = (caller: Caller, asOf: Date) => object | null | Promise<object | null>;
 }
 
 declare module "ai" {
