@@ -14,14 +14,14 @@ import (
 
 func TestApply(t *testing.T) {
 	const first = "gates:\n  a: {mode: read}\nterms:\n  hello: {rate: {perMinute: 5}}\n"
-	d := newDesk(t, first)
+	d := newFixture(t, first)
 	address := "sqlite:" + filepath.Join(t.TempDir(), "shared.db")
 	apply := func(text string, args ...string) string {
 		t.Helper()
 		if err := os.WriteFile(d.file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return d.good(append([]string{"apply", "--store", address}, args...)...)
+		return d.mustRun(append([]string{"apply", "--store", address}, args...)...)
 	}
 	for _, step := range []struct {
 		text string
@@ -57,32 +57,34 @@ func TestApplyRefuses(t *testing.T) {
 		"log: {level: \"${LEVEL_OF_NOBODY}\"}\n":                   "LEVEL_OF_NOBODY is not set",
 		"servers:\n  x: {url: \"http://localhost\", command: y}\n": ":2:",
 	} {
-		newDesk(t, text).bad(exitError, want, "apply", "--store", address)
+		newFixture(t, text).mustFail(exitError, want, "apply", "--store", address)
 	}
-	newDesk(t, "").bad(exitError, "no store is configured", "apply")
-	newDesk(t, "store: memory\n").bad(exitError, "no store is configured", "apply")
-	newDesk(t, "").bad(exitError, "nowhere.yaml does not exist", "apply", "nowhere.yaml")
-	newDesk(t, "").bad(exitError, "the address must be", "apply", "--store", "mysql://x")
+	newFixture(t, "").mustFail(exitError, "no store is configured", "apply")
+	newFixture(t, "store: memory\n").mustFail(exitError, "no store is configured", "apply")
+	newFixture(t, "").mustFail(exitError, "nowhere.yaml does not exist", "apply", "nowhere.yaml")
+	newFixture(t, "").mustFail(exitError, "the address must be", "apply", "--store", "mysql://x")
 }
 
-// sharedDesk is a desk whose file was applied once for each text.
-func sharedDesk(t *testing.T, texts ...string) (d *desk, address string) {
+// sharedFixture is a fixture whose file was applied once for each text.
+func sharedFixture(t *testing.T, texts ...string) (d *fixture, address string) {
 	t.Helper()
-	d = newDesk(t, "")
+	d = newFixture(t, "")
 	address = "sqlite:" + filepath.Join(t.TempDir(), "shared.db")
 	for _, text := range texts {
 		if err := os.WriteFile(d.file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		d.good("apply", "--store", address)
+		d.mustRun("apply", "--store", address)
 	}
 	return d, address
 }
 
 func TestApplyShowsAndRestoresVersions(t *testing.T) {
 	const first, second = "# first\ngates:\n  a: {mode: read}\n", "# second\ngates:\n  a: {mode: write}\n"
-	d, address := sharedDesk(t, first, second)
-	apply := func(args ...string) string { return d.good(append([]string{"apply", "--store", address}, args...)...) }
+	d, address := sharedFixture(t, first, second)
+	apply := func(args ...string) string {
+		return d.mustRun(append([]string{"apply", "--store", address}, args...)...)
+	}
 	if out := apply("--show"); out != second {
 		t.Errorf("%q", out)
 	}
@@ -115,32 +117,32 @@ func TestApplyShowsAndRestoresVersions(t *testing.T) {
 	if err != nil || len(changes) != 3 {
 		t.Fatalf("%d changes, %v", len(changes), err)
 	}
-	i := slices.IndexFunc(changes, func(c *store.Change) bool { return c.Action == "config.restore" }) // all have one time
+	i := slices.IndexFunc(changes, func(c *store.Change) bool { return c.Action == "config.restore" }) // all have the same time
 	if i < 0 || changes[i].Caller != systemUser() || string(changes[i].Detail) != `{"restored":1,"version":3}` {
 		t.Errorf("the restore is not recorded: %d", i)
 	}
 }
 
-// The store of the configuration is used if no flag names one, and no file has to be there if one does.
+// Without --store, the configured store is used; with it, no file is needed.
 func TestApplyHistoryFindsTheStore(t *testing.T) {
-	d := newDesk(t, "store: sqlite:own.db\n")
+	d := newFixture(t, "store: sqlite:own.db\n")
 	t.Chdir(filepath.Dir(d.file))
-	d.good("apply")
-	if out := d.good("apply", "--show"); out != "store: sqlite:own.db\n" {
+	d.mustRun("apply")
+	if out := d.mustRun("apply", "--show"); out != "store: sqlite:own.db\n" {
 		t.Errorf("%q", out)
 	}
 	d.file = ""
 	if err := os.Remove("my.yaml"); err != nil {
 		t.Fatal(err)
 	}
-	if out := d.good("apply", "--history", "--store", "sqlite:own.db"); !strings.Contains(out, "\n1 (current)") {
+	if out := d.mustRun("apply", "--history", "--store", "sqlite:own.db"); !strings.Contains(out, "\n1 (current)") {
 		t.Error(out)
 	}
-	d.bad(exitError, "no store is configured", "apply", "--show")
+	d.mustFail(exitError, "no store is configured", "apply", "--show")
 }
 
-// A version that was applied before versions were kept is listed, but cannot be restored.
-func TestApplyHistoryOfAnUnkeptVersion(t *testing.T) {
+// A version without a history entry is listed, but cannot be restored.
+func TestApplyHistoryListsAVersionWithoutEntry(t *testing.T) {
 	address := "sqlite:" + filepath.Join(t.TempDir(), "shared.db")
 	s, err := store.Open(t.Context(), address)
 	if err != nil {
@@ -152,20 +154,20 @@ func TestApplyHistoryOfAnUnkeptVersion(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	d := newDesk(t, "")
-	if out := d.good("apply", "--history", "--store", address); !regexp.MustCompile(`\n1 \(current\) +unknown`).MatchString(out) {
+	d := newFixture(t, "")
+	if out := d.mustRun("apply", "--history", "--store", address); !regexp.MustCompile(`\n1 \(current\) +unknown`).MatchString(out) {
 		t.Error(out)
 	}
-	d.bad(exitError, "the store has no version 1 of toolyard.yaml; \"toolyard apply --history\"", "apply", "--restore", "1", "--store", address)
+	d.mustFail(exitError, "the store has no version 1 of toolyard.yaml; \"toolyard apply --history\"", "apply", "--restore", "1", "--store", address)
 }
 
 func TestApplyRestoreRefuses(t *testing.T) {
-	d, address := sharedDesk(t, "log: {level: info}\n", "log: {level: debug}\n")
-	d.bad(exitUsage, "needs a version number", "apply", "--restore", "0", "--store", address)
-	d.bad(exitUsage, "take no file", "apply", "--restore", "1", d.file, "--store", address)
-	d.bad(exitUsage, "none of the others can be", "apply", "--restore", "1", "--show", "--store", address)
-	d.bad(exitError, "the store has no version 7", "apply", "--restore", "7", "--store", address)
-	d.bad(exitError, "holds no configuration", "apply", "--show", "--store", "sqlite:"+filepath.Join(t.TempDir(), "empty.db"))
+	d, address := sharedFixture(t, "log: {level: info}\n", "log: {level: debug}\n")
+	d.mustFail(exitUsage, "needs a version number", "apply", "--restore", "0", "--store", address)
+	d.mustFail(exitUsage, "take no file", "apply", "--restore", "1", d.file, "--store", address)
+	d.mustFail(exitUsage, "none of the others can be", "apply", "--restore", "1", "--show", "--store", address)
+	d.mustFail(exitError, "the store has no version 7", "apply", "--restore", "7", "--store", address)
+	d.mustFail(exitError, "holds no configuration", "apply", "--show", "--store", "sqlite:"+filepath.Join(t.TempDir(), "empty.db"))
 
 	s, err := store.Open(t.Context(), address)
 	if err != nil {
@@ -178,9 +180,9 @@ func TestApplyRestoreRefuses(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	d.good("apply", "--restore", "2", "--store", address)
-	d.bad(exitError, `unknown server "nobody"`, "apply", "--restore", "3", "--store", address) // it cannot be used
-	if out := d.good("apply", "--show", "--store", address); out != "log: {level: debug}\n" {
+	d.mustRun("apply", "--restore", "2", "--store", address)
+	d.mustFail(exitError, `unknown server "nobody"`, "apply", "--restore", "3", "--store", address) // invalid
+	if out := d.mustRun("apply", "--show", "--store", address); out != "log: {level: debug}\n" {
 		t.Errorf("%q", out)
 	}
 }

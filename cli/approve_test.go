@@ -10,7 +10,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// serveTools is the URL of an MCP server with tools of these names, which only say their name.
+// serveTools serves an MCP server with tools of these names and returns its URL.
 func serveTools(t *testing.T, names ...string) string {
 	t.Helper()
 	var tools []*toolyard.Tool
@@ -21,7 +21,7 @@ func serveTools(t *testing.T, names ...string) string {
 	return serveYard(t, yard.Options{Tools: tools}) + "/mcp"
 }
 
-// serveYard is the URL of a yard that runs until the test ends.
+// serveYard serves a yard until the test ends and returns its URL.
 func serveYard(t *testing.T, opts yard.Options) string {
 	t.Helper()
 	opts.Process.Getenv = func(string) (string, bool) { return "", false }
@@ -46,7 +46,7 @@ func serveYard(t *testing.T, opts yard.Options) string {
 	return server.URL
 }
 
-func TestApproveSaysWhatStillWaits(t *testing.T) {
+func TestApproveListsPendingDefinitions(t *testing.T) {
 	u := newUser(t)
 	u.write("toolyard.yaml", "servers:\n  changing: {url: "+serveTools(t, "delete_all", "look")+", pin: approve}\n")
 	for _, step := range []struct {

@@ -13,26 +13,26 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// record puts calls into the store of a desk: the i-th began i minutes ago.
-func (d *desk) record(calls ...*store.CallRow) {
-	d.t.Helper()
-	s, err := store.Open(d.t.Context(), "sqlite:"+strings.TrimSuffix(d.file, ".yaml")+".db")
+// record stores calls: the i-th started i minutes ago.
+func (f *fixture) record(calls ...*store.CallRow) {
+	f.t.Helper()
+	s, err := store.Open(f.t.Context(), "sqlite:"+strings.TrimSuffix(f.file, ".yaml")+".db")
 	if err != nil {
-		d.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	for i, c := range calls {
-		c.ID, c.At, c.Gate, c.Mode = fmt.Sprintf("c%04d", i), d.now.Add(-time.Duration(i)*time.Minute), "chat", toolyard.Read
+		c.ID, c.At, c.Gate, c.Mode = fmt.Sprintf("c%04d", i), f.now.Add(-time.Duration(i)*time.Minute), "chat", toolyard.Read
 	}
-	if err := s.AppendCalls(d.t.Context(), calls); err != nil {
-		d.t.Fatal(err)
+	if err := s.AppendCalls(f.t.Context(), calls); err != nil {
+		f.t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
-		d.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 }
 
-func recordedDesk(t *testing.T) *desk {
-	d := newDesk(t, "gates:\n  chat: {mode: read, callers: keys}\n")
+func recordedFixture(t *testing.T) *fixture {
+	d := newFixture(t, "gates:\n  chat: {mode: read, callers: keys}\n")
 	d.record(
 		&store.CallRow{Tool: "greet", Caller: "alice", Code: toolyard.OK, Elapsed: 1500 * time.Microsecond, Price: toolyard.USD / 100},
 		&store.CallRow{Server: "github", Tool: "search", Caller: "bob", Code: toolyard.Timeout, Message: "=cmd|' /C calc'!A0\x1b[2J\nsecond \"line\""},
@@ -42,7 +42,7 @@ func recordedDesk(t *testing.T) *desk {
 }
 
 func TestCallsAreSelected(t *testing.T) {
-	d := recordedDesk(t)
+	d := recordedFixture(t)
 	for _, c := range []struct{ args, want string }{
 		{"", "c0000 c0001 c0002"},
 		{"--failed", "c0001 c0002"},
@@ -55,7 +55,7 @@ func TestCallsAreSelected(t *testing.T) {
 		{"--failed --caller carol", ""},
 	} {
 		var rows []store.CallRow
-		out := d.good(append([]string{"calls", "--json"}, strings.Fields(c.args)...)...)
+		out := d.mustRun(append([]string{"calls", "--json"}, strings.Fields(c.args)...)...)
 		if err := json.Unmarshal([]byte(out), &rows); err != nil || rows == nil {
 			t.Fatalf("%s: %v: %s", c.args, err, out)
 		}
@@ -70,7 +70,7 @@ func TestCallsAreSelected(t *testing.T) {
 }
 
 func TestCallsTableIsPrintable(t *testing.T) {
-	d := recordedDesk(t)
+	d := recordedFixture(t)
 	out, errs, code := d.run("calls", "--limit", "2")
 	if code != exitOK || !strings.Contains(errs, "store: sqlite:") || !strings.Contains(errs, "Showing the newest 2 calls; use --limit for more.") {
 		t.Errorf("%d %s", code, errs)
@@ -87,7 +87,7 @@ func TestCallsTableIsPrintable(t *testing.T) {
 	if strings.Contains(out, "\x1b") {
 		t.Errorf("%q", out)
 	}
-	if out := d.good("calls", "--tool", "nothing"); out != "No calls.\n" {
+	if out := d.mustRun("calls", "--tool", "nothing"); out != "No calls.\n" {
 		t.Error(out)
 	}
 	if _, errs, _ := d.run("calls"); strings.Contains(errs, "newest") {
@@ -95,8 +95,8 @@ func TestCallsTableIsPrintable(t *testing.T) {
 	}
 }
 
-func TestCallsAsCSVHaveNoFormulas(t *testing.T) {
-	out := recordedDesk(t).good("calls", "--failed", "--csv")
+func TestCallsCSVHasNoFormulas(t *testing.T) {
+	out := recordedFixture(t).mustRun("calls", "--failed", "--csv")
 	rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
 	if err != nil || len(rows) != 3 {
 		t.Fatalf("%v: %s", err, out)
@@ -113,7 +113,7 @@ func TestCallsAsCSVHaveNoFormulas(t *testing.T) {
 }
 
 func TestCallsAreReadPageByPage(t *testing.T) {
-	d := newDesk(t, "gates:\n  chat: {mode: read, callers: keys}\n")
+	d := newFixture(t, "gates:\n  chat: {mode: read, callers: keys}\n")
 	many := make([]*store.CallRow, store.MaxCalls+200)
 	for i := range many {
 		many[i] = &store.CallRow{Tool: "greet", Caller: "alice", Code: toolyard.OK}
@@ -134,16 +134,16 @@ func TestCallsAreReadPageByPage(t *testing.T) {
 		t.Error(err)
 	}
 	for limit, want := range map[string]int{"1100": 1100, "5000": len(many)} {
-		if got := strings.Count(d.good("calls", "--csv", "--limit", limit), "\n") - 1; got != want {
+		if got := strings.Count(d.mustRun("calls", "--csv", "--limit", limit), "\n") - 1; got != want {
 			t.Errorf("--limit %s: %d calls, want %d", limit, got, want)
 		}
 	}
 }
 
 func TestCallsRefuse(t *testing.T) {
-	d := newDesk(t, "gates:\n  chat: {mode: read, callers: keys}\n")
-	d.bad(exitUsage, "--limit must be between 1 and 100000", "calls", "--limit", "0")
-	d.bad(exitUsage, "must be a positive duration", "calls", "--since", "-1h")
-	d.bad(exitUsage, "none of the others can be", "calls", "--csv", "--json")
-	newDesk(t, "store: memory\n").bad(exitError, "the store is memory", "calls")
+	d := newFixture(t, "gates:\n  chat: {mode: read, callers: keys}\n")
+	d.mustFail(exitUsage, "--limit must be between 1 and 100000", "calls", "--limit", "0")
+	d.mustFail(exitUsage, "must be a positive duration", "calls", "--since", "-1h")
+	d.mustFail(exitUsage, "none of the others can be", "calls", "--csv", "--json")
+	newFixture(t, "store: memory\n").mustFail(exitError, "the store is memory", "calls")
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// toolyardBinary is this program under its own name, which testscript puts into PATH.
+// toolyardBinary is this test binary as toolyard, which testscript puts into PATH.
 func toolyardBinary(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("toolyard")
@@ -30,10 +30,10 @@ func toolyardBinary(t *testing.T) string {
 	return path
 }
 
-// eventually waits until something is so.
-func eventually(t *testing.T, what string, so func() bool) {
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !so(); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !condition(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%s: not within a minute", what)
 		}
@@ -67,9 +67,9 @@ func startDemo(t *testing.T, c *demoCommand) (*runningDemo, func()) {
 		return s, stop
 	case err := <-ended:
 		cancel()
-		t.Fatalf("it has ended: %v", err)
+		t.Fatalf("the demo ended: %v", err)
 	case <-time.After(2 * time.Minute):
-		t.Fatal("it does not start")
+		t.Fatal("the demo does not start")
 	}
 	return nil, nil
 }
@@ -80,18 +80,18 @@ func TestDemo(t *testing.T) {
 	eventually(t, "/readyz", func() bool { status, _ := get(t, s.base+"/readyz"); return status == http.StatusOK })
 	checkKinds(t, s)
 	checkProblems(t, s.yard.Problems())
-	checkActs(t, s.yard)
+	checkPatterns(t, s.yard)
 	books, err := store.Open(t.Context(), "sqlite:"+filepath.Join(s.dir, "harbor.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "calls on the record, some of them paid by a session", func() bool {
+	eventually(t, "recorded calls, some of them paid by a session", func() bool {
 		calls, err := books.Calls(t.Context(), store.CallQuery{Since: begun, Session: demo.Sessions[0].ID})
 		return err == nil && len(calls) > 0
 	})
 	past, err := books.Costs(t.Context(), store.CostQuery{Until: begun})
 	if !testing.Short() && (err != nil || len(past) != 1 || past[0].Calls < 18_000 || past[0].USD == 0) {
-		t.Errorf("the past is %v, %v", past, err)
+		t.Errorf("the history is %v, %v", past, err)
 	}
 	stop()
 	if err := books.Audit(t.Context()); err != nil {
@@ -100,7 +100,7 @@ func TestDemo(t *testing.T) {
 	if err := books.Close(); err != nil {
 		t.Error(err)
 	}
-	noneRuns(t, program)
+	checkNoProcess(t, program)
 }
 
 func get(t *testing.T, url string) (int, []byte) {
@@ -117,7 +117,7 @@ func get(t *testing.T, url string) (int, []byte) {
 	return res.StatusCode, b.Bytes()
 }
 
-// checkKinds looks for tools of each kind at the gate for reading.
+// checkKinds checks that the read gate has tools of every kind.
 func checkKinds(t *testing.T, s *runningDemo) {
 	t.Helper()
 	_, body := get(t, s.base+"/api/tools/catalog?gate=chat")
@@ -143,7 +143,7 @@ func checkKinds(t *testing.T, s *runningDemo) {
 	}
 }
 
-// checkProblems looks for what is wrong on purpose, and for what is not.
+// checkProblems checks that exactly the intended problems are reported.
 func checkProblems(t *testing.T, problems []toolyard.Problem) {
 	t.Helper()
 	want := map[string]bool{"berth_forecast.ts:11:43": true, "archive: it is down": true, "fuel_log is withheld: its definition has changed": true, "share_position is withheld: it is new": true}
@@ -156,20 +156,20 @@ func checkProblems(t *testing.T, problems []toolyard.Problem) {
 			}
 		}
 		if !found {
-			t.Errorf("a problem that is not part of it: %v", p)
+			t.Errorf("unexpected problem: %v", p)
 		}
 		if p.File != "" && (p.Line == 0 || (p.Frame == "" && strings.HasSuffix(p.File, ".ts"))) {
 			t.Errorf("%v has no line or no frame: %+v", p, p)
 		}
 	}
 	for text := range want {
-		t.Errorf("there is no problem %q in %v", text, problems)
+		t.Errorf("missing problem %q in %v", text, problems)
 	}
 }
 
-// checkActs checks that what callers do can be done: the tool is at the gate, it costs what
-// the past says, and it takes its arguments.
-func checkActs(t *testing.T, y *yard.Yard) {
+// checkPatterns checks that the simulated calls are possible: the gate offers the tool, the
+// price matches, and the arguments are valid.
+func checkPatterns(t *testing.T, y *yard.Yard) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, act := range demo.Patterns {
@@ -191,8 +191,8 @@ func checkActs(t *testing.T, y *yard.Yard) {
 	}
 }
 
-// noneRuns checks that no process of a program is left.
-func noneRuns(t *testing.T, program string) {
+// checkNoProcess checks that no process of a program is left.
+func checkNoProcess(t *testing.T, program string) {
 	t.Helper()
 	if _, err := os.Stat("/proc/self/exe"); err != nil {
 		t.Log("which processes run cannot be told here")
@@ -209,7 +209,7 @@ func noneRuns(t *testing.T, program string) {
 	})
 }
 
-// Ctrl-C ends it, and nothing is left: no process, no folder.
+// An interrupt ends the demo and leaves no process and no folder.
 func TestDemoEndsOnInterrupt(t *testing.T) {
 	program, temp := toolyardBinary(t), t.TempDir()
 	var out bytes.Buffer
@@ -238,16 +238,16 @@ func TestDemoEndsOnInterrupt(t *testing.T) {
 	}
 	for _, text := range []string{"#key=tyl_", "/mcp/chat", "toolyard call --config " + temp} {
 		if !strings.Contains(out.String(), text) {
-			t.Errorf("it does not say %s:\n%s", text, &out)
+			t.Errorf("%s is missing:\n%s", text, &out)
 		}
 	}
 	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
 		t.Errorf("%v is left, %v", left, err)
 	}
-	noneRuns(t, program)
+	checkNoProcess(t, program)
 }
 
-func TestDemoLeavesOthersAlone(t *testing.T) {
+func TestDemoDoesNotOverwrite(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "toolyard.yaml"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -261,14 +261,14 @@ func TestDemoLeavesOthersAlone(t *testing.T) {
 	second := &demoCommand{listen: l.Addr().String()}
 	other, err := second.bind(t.Context())
 	if err != nil || !second.otherPort {
-		t.Fatalf("a second one at %s: %v", l.Addr(), err)
+		t.Fatalf("a second demo at %s: %v", l.Addr(), err)
 	}
 	t.Cleanup(func() { _ = other.Close() })
 	if _, err := (&demoCommand{listen: ":0"}).bind(t.Context()); err == nil || !strings.Contains(err.Error(), "other machines") {
-		t.Errorf("an address that others reach: %v", err)
+		t.Errorf("an address outside loopback: %v", err)
 	}
 	third := &demoCommand{dir: dir}
 	if err := third.createFolder(); err == nil || !strings.Contains(err.Error(), "is not empty") {
-		t.Errorf("a folder of somebody else: %v", err)
+		t.Errorf("a folder that is not empty: %v", err)
 	}
 }

@@ -41,7 +41,7 @@ servers:
 		"git_hub is called git-hub here", "set the variable GIT_HUB_TOKEN",
 	} {
 		if !strings.Contains(stderr, part) {
-			t.Errorf("%q is not said:\n%s", part, stderr)
+			t.Errorf("%q is missing:\n%s", part, stderr)
 		}
 	}
 	if strings.Contains(stderr, "hidden") {
@@ -99,7 +99,7 @@ func TestImportRefuses(t *testing.T) {
 	}
 }
 
-// A stranger's text reaches neither the terminal nor the file as more than text.
+// Untrusted text controls neither the terminal nor the file.
 func TestImportOfHostileText(t *testing.T) {
 	u := newUser(t)
 	u.write("x.json", `{"mcpServers": {
@@ -118,7 +118,7 @@ func TestImportOfHostileText(t *testing.T) {
 	}
 }
 
-// Whatever a client has is something that our configuration takes.
+// The import of every client is a valid configuration.
 func TestImportIsAConfiguration(t *testing.T) {
 	files, err := filepath.Glob("../internal/config/clientconfig/testdata/*/in.*")
 	if err != nil || len(files) == 0 {
@@ -140,8 +140,8 @@ func TestImportIsAConfiguration(t *testing.T) {
 	}
 }
 
-// An import that leaves a server alone asks for none of its variables.
-func TestImportAsksOnlyForVariablesOfNewServers(t *testing.T) {
+// Variables of servers that are already configured are not listed.
+func TestImportListsOnlyVariablesOfNewServers(t *testing.T) {
 	u := newUser(t)
 	u.write("a.json", `{"mcpServers": {"a": {"command": "a-mcp", "args": ["--api-key", "first"]}}}`)
 	if _, stderr := u.do("import", "a.json", "--write"); !strings.Contains(stderr, "set the variable A_API_KEY") {

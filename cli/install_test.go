@@ -14,12 +14,12 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// user is somebody with a home folder, who works in a project.
+// user has a home directory and works in a project.
 type user struct {
 	t             *testing.T
 	home, project string
 	env           map[string]string
-	types         string // what the user types in
+	types         string // standard input
 }
 
 func newUser(t *testing.T) *user {
@@ -30,7 +30,7 @@ func newUser(t *testing.T) *user {
 	return u
 }
 
-// run runs a command as the user would, and returns what it printed.
+// run runs a command and returns its exit code and output.
 func (u *user) run(args ...string) (code int, stdout, stderr string) {
 	u.t.Helper()
 	var out, errs bytes.Buffer
@@ -55,7 +55,7 @@ func (u *user) run(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// do is run for a command that must work.
+// do runs a command that must succeed.
 func (u *user) do(args ...string) (stdout, stderr string) {
 	u.t.Helper()
 	code, stdout, stderr := u.run(args...)
@@ -214,7 +214,7 @@ func TestInstallDryRun(t *testing.T) {
 	}
 }
 
-// Links of the user are followed and stay; those of a project that lead out of it are not.
+// Symbolic links of the user are followed; those that lead out of a project are rejected.
 func TestInstallAndLinks(t *testing.T) {
 	u := newUser(t)
 	dotfiles, file := filepath.Join(u.home, "dotfiles/mcp.json"), filepath.Join(u.home, ".cursor/mcp.json")
@@ -254,7 +254,7 @@ func TestInstallAndLinks(t *testing.T) {
 	}
 	u.want(filepath.Join(u.home, "precious.json"), "{}\n")
 
-	// A backup takes the place of a link that somebody left there.
+	// A backup replaces a symbolic link.
 	u.write(".cursor/mcp.json", "{}\n")
 	if err := os.Symlink(filepath.Join(u.home, "precious.json"), ".cursor/mcp.json.bak"); err != nil {
 		t.Fatal(err)
@@ -274,7 +274,7 @@ func TestReplaceFileSeesOtherWriters(t *testing.T) {
 	u.want("f", "theirs")
 }
 
-// The installation of a keyed gate names the key and the variables that the client needs.
+// Installing a gate that requires keys explains the key and the variables.
 func TestInstallNamesKeysAndVariables(t *testing.T) {
 	u := newUser(t)
 	u.env["PORT"], u.env["HUB_TOKEN"] = "4000", "x"

@@ -23,34 +23,34 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// desk runs commands in a folder with a configuration.
-type desk struct {
+// fixture runs commands with a configuration file.
+type fixture struct {
 	t    *testing.T
 	file string
 	now  time.Time
 }
 
-func newDesk(t *testing.T, text string) *desk {
+func newFixture(t *testing.T, text string) *fixture {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "my.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return &desk{t, file, time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)}
+	return &fixture{t, file, time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)}
 }
 
-// run runs a command and returns what it printed, and its exit code.
-func (d *desk) run(args ...string) (out, errs string, code int) {
-	d.t.Helper()
+// run runs a command and returns its output and exit code.
+func (f *fixture) run(args ...string) (out, errs string, code int) {
+	f.t.Helper()
 	var stdout, stderr bytes.Buffer
 	noEnv := func(string) (string, bool) { return "", false }
-	a := &app{opts: yard.Options{ProviderKinds: markets.Kinds(), Process: yard.Process{Getenv: noEnv, Now: func() time.Time { return d.now }}}, in: strings.NewReader(""), out: &stdout, err: &stderr}
+	a := &app{opts: yard.Options{ProviderKinds: markets.Kinds(), Process: yard.Process{Getenv: noEnv, Now: func() time.Time { return f.now }}}, in: strings.NewReader(""), out: &stdout, err: &stderr}
 	root := a.rootCommand()
-	if d.file != "" {
-		args = append([]string{"--config", d.file}, args...)
+	if f.file != "" {
+		args = append([]string{"--config", f.file}, args...)
 	}
 	root.SetArgs(args)
-	err := root.ExecuteContext(d.t.Context())
+	err := root.ExecuteContext(f.t.Context())
 	var exit exitStatus
 	switch {
 	case errors.As(err, &exit):
@@ -63,28 +63,28 @@ func (d *desk) run(args ...string) (out, errs string, code int) {
 	return stdout.String(), stderr.String(), code
 }
 
-// good runs a command that must succeed.
-func (d *desk) good(args ...string) string {
-	d.t.Helper()
-	out, errs, code := d.run(args...)
+// mustRun runs a command that must succeed.
+func (f *fixture) mustRun(args ...string) string {
+	f.t.Helper()
+	out, errs, code := f.run(args...)
 	if code != exitOK {
-		d.t.Fatalf("%v: exit %d: %s", args, code, errs)
+		f.t.Fatalf("%v: exit %d: %s", args, code, errs)
 	}
 	return out
 }
 
-// bad runs a command that must fail with a text.
-func (d *desk) bad(code int, want string, args ...string) {
-	d.t.Helper()
-	out, errs, got := d.run(args...)
+// mustFail runs a command that must fail with an exit code and a text.
+func (f *fixture) mustFail(code int, want string, args ...string) {
+	f.t.Helper()
+	out, errs, got := f.run(args...)
 	if got != code || !strings.Contains(errs, want) || strings.Contains(out, "ty_") {
-		d.t.Errorf("%v: exit %d: %s%s", args, got, out, errs)
+		f.t.Errorf("%v: exit %d: %s%s", args, got, out, errs)
 	}
 }
 
 func TestKeyCommands(t *testing.T) {
-	d := newDesk(t, "gates:\n  chat: {mode: read, callers: keys}\n")
-	if out := d.good("keys", "list"); out != "No keys.\n" {
+	d := newFixture(t, "gates:\n  chat: {mode: read, callers: keys}\n")
+	if out := d.mustRun("keys", "list"); out != "No keys.\n" {
 		t.Error(out)
 	}
 	token, errs, code := d.run("keys", "create", "--name", "ci", "--caller", "alice", "--account", "acme", "--scope", "gate:chat", "--scope", "write", "--expires", "720h")
@@ -105,17 +105,17 @@ func TestKeyCommands(t *testing.T) {
 	}
 	prefix := strings.Split(token, "_")[1]
 	d.now = d.now.Add(time.Minute)
-	second := d.good("keys", "create", "--name", "bob's", "--caller", "bob", "--json")
+	second := d.mustRun("keys", "create", "--name", "bob's", "--caller", "bob", "--json")
 	var made struct{ Token, Prefix, State string }
 	if err := json.Unmarshal([]byte(second), &made); err != nil || !strings.HasPrefix(made.Token, "ty_"+made.Prefix+"_") || made.State != "active" {
 		t.Errorf("%s %v", second, err)
 	}
-	out := d.good("keys", "revoke", made.Prefix)
+	out := d.mustRun("keys", "revoke", made.Prefix)
 	if out != "Revoked "+made.Prefix+".\n" {
 		t.Error(out)
 	}
-	d.good("keys", "revoke", made.Prefix) // twice is once
-	table := d.good("keys", "list")
+	d.mustRun("keys", "revoke", made.Prefix) // idempotent
+	table := d.mustRun("keys", "list")
 	for _, want := range []string{
 		`^PREFIX +NAME +CALLER +ACCOUNT +SCOPES +CREATED +EXPIRES +STATE\n`,
 		`\n` + prefix + ` +ci +alice +acme +gate:chat write +2026-11-15 12:00 +2026-12-15 12:00 +active\n`,
@@ -126,37 +126,37 @@ func TestKeyCommands(t *testing.T) {
 		}
 	}
 	d.now = d.now.Add(721 * time.Hour)
-	if list := d.good("keys", "list", "--json"); !strings.Contains(list, `"state": "expired"`) || strings.Contains(list, token[14:]) || strings.Contains(list, "ash") {
+	if list := d.mustRun("keys", "list", "--json"); !strings.Contains(list, `"state": "expired"`) || strings.Contains(list, token[14:]) || strings.Contains(list, "ash") {
 		t.Error(list)
 	}
 }
 
 func TestKeyCommandsRefuse(t *testing.T) {
-	d := newDesk(t, "gates:\n  chat: {mode: read, callers: keys}\n")
-	d.bad(exitUsage, "create, list, revoke", "keys")
-	d.bad(exitUsage, `required flag(s) "caller", "name"`, "keys", "create")
-	d.bad(exitUsage, "not a name for a caller", "keys", "create", "--name", "a", "--caller", "a b")
-	d.bad(exitUsage, "use gate:NAME", "keys", "create", "--name", "a", "--caller", "a", "--scope", "read")
-	d.bad(exitUsage, "unknown gate \"chta\"; the gates are: chat", "keys", "create", "--name", "a", "--caller", "a", "--scope", "gate:chta")
-	d.bad(exitUsage, "cannot expire before", "keys", "create", "--name", "a", "--caller", "a", "--expires", "-1h")
-	d.bad(exitError, "\"toolyard keys list\" shows all keys", "keys", "revoke", "abcdefghij")
+	d := newFixture(t, "gates:\n  chat: {mode: read, callers: keys}\n")
+	d.mustFail(exitUsage, "create, list, revoke", "keys")
+	d.mustFail(exitUsage, `required flag(s) "caller", "name"`, "keys", "create")
+	d.mustFail(exitUsage, "not a name for a caller", "keys", "create", "--name", "a", "--caller", "a b")
+	d.mustFail(exitUsage, "use gate:NAME", "keys", "create", "--name", "a", "--caller", "a", "--scope", "read")
+	d.mustFail(exitUsage, "unknown gate \"chta\"; the gates are: chat", "keys", "create", "--name", "a", "--caller", "a", "--scope", "gate:chta")
+	d.mustFail(exitUsage, "cannot expire before", "keys", "create", "--name", "a", "--caller", "a", "--expires", "-1h")
+	d.mustFail(exitError, "\"toolyard keys list\" shows all keys", "keys", "revoke", "abcdefghij")
 	secret := "ty_abcdefghij_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAbbbbbb"
 	if _, errs, code := d.run("keys", "revoke", secret); code != exitUsage || strings.Contains(errs, secret) {
 		t.Errorf("%d %s", code, errs)
 	}
-	if list := d.good("keys", "list"); list != "No keys.\n" {
+	if list := d.mustRun("keys", "list"); list != "No keys.\n" {
 		t.Error(list)
 	}
 	t.Chdir(t.TempDir())
-	none := &desk{t: t}
-	none.bad(exitError, "the configuration names no store", "keys", "list")
-	memory := newDesk(t, "store: memory\n")
-	memory.bad(exitError, "lost when the process ends", "keys", "create", "--name", "a", "--caller", "a")
+	none := &fixture{t: t}
+	none.mustFail(exitError, "the configuration names no store", "keys", "list")
+	memory := newFixture(t, "store: memory\n")
+	memory.mustFail(exitError, "lost when the process ends", "keys", "create", "--name", "a", "--caller", "a")
 }
 
-// A yard that opens no store would never know what a command keeps.
-func TestCommandsRefuseAYardWithoutStore(t *testing.T) {
-	d := newDesk(t, "gates:\n  chat: {mode: read}\n")
+// A yard without a store would not see what a command stores.
+func TestCommandsFailWithoutAStore(t *testing.T) {
+	d := newFixture(t, "gates:\n  chat: {mode: read}\n")
 	for _, args := range [][]string{
 		{"keys", "create", "--name", "a", "--caller", "a", "--scope", "operator"},
 		{"keys", "list"},
@@ -164,20 +164,20 @@ func TestCommandsRefuseAYardWithoutStore(t *testing.T) {
 		{"accounts", "fund", "acme", "1"},
 		{"accounts", "show"},
 	} {
-		d.bad(exitError, d.file+" names no store, so this yard has no keys, accounts or recorded calls; add store: sqlite:toolyard.db", args...)
+		d.mustFail(exitError, d.file+" names no store, so this yard has no keys, accounts or recorded calls; add store: sqlite:toolyard.db", args...)
 	}
 	if files, err := os.ReadDir(filepath.Dir(d.file)); err != nil || len(files) != 1 {
-		t.Errorf("a store was made: %v %v", files, err)
+		t.Errorf("a store was created: %v %v", files, err)
 	}
 }
 
-// What --store names counts, whatever the file says, and each command that changes something says
-// which store that was, without the password.
-func TestStoreFlagWins(t *testing.T) {
+// --store overrides the file, and each command that changes a store prints its address without
+// the password.
+func TestStoreFlagOverridesTheFile(t *testing.T) {
 	elsewhere := "sqlite:" + filepath.Join(t.TempDir(), "shared.db")
 	for name, text := range map[string]string{"no store": "", "another store": "store: sqlite:own.db\n", "keys": "gates:\n  chat: {mode: read, callers: keys}\n"} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t, text)
+			d := newFixture(t, text)
 			for _, args := range [][]string{
 				{"keys", "create", "--name", "a", "--caller", "a"},
 				{"accounts", "fund", "acme", "1"},
@@ -189,7 +189,7 @@ func TestStoreFlagWins(t *testing.T) {
 				}
 			}
 			if files, err := os.ReadDir(filepath.Dir(d.file)); err != nil || len(files) != 1 {
-				t.Errorf("another store was made: %v %v", files, err)
+				t.Errorf("another store was created: %v %v", files, err)
 			}
 			source, err := settings.ReadConfig(settings.Options{File: d.file, Store: elsewhere})
 			if err != nil || source.StoreAddress() != elsewhere || !source.NeedsStore() {
@@ -223,19 +223,19 @@ func TestStoreNameHidesPasswords(t *testing.T) {
 	}
 }
 
-// The audit of changes has what was changed on the command line, with who ran it and where.
+// Changes by command line are audited with the system user and the host.
 func TestCommandsAreAudited(t *testing.T) {
-	d := newDesk(t, "store: sqlite:yard.db\n")
-	token := strings.TrimSpace(d.good("keys", "create", "--name", "ci", "--caller", "alice", "--account", "acme", "--scope", "write"))
+	d := newFixture(t, "store: sqlite:yard.db\n")
+	token := strings.TrimSpace(d.mustRun("keys", "create", "--name", "ci", "--caller", "alice", "--account", "acme", "--scope", "write"))
 	prefix := strings.Split(token, "_")[1]
-	d.good("keys", "revoke", prefix)
-	d.good("accounts", "fund", "acme", "2.5", "--reference", "invoice-17")
-	d.bad(exitError, "Cannot withdraw 26 USD", "accounts", "fund", "acme", "--", "-26")
-	d.good("accounts", "link", "alice", "wallet", "0x52908400098527886E0F7030069857D2E4169EE7")
-	d.good("accounts", "unlink", "alice", "wallet")
-	d.bad(exitError, "no link of kind wallet", "accounts", "unlink", "alice", "wallet")
-	d.good("apply")
-	d.good("apply") // nothing changes, and nothing is recorded
+	d.mustRun("keys", "revoke", prefix)
+	d.mustRun("accounts", "fund", "acme", "2.5", "--reference", "invoice-17")
+	d.mustFail(exitError, "Cannot withdraw 26 USD", "accounts", "fund", "acme", "--", "-26")
+	d.mustRun("accounts", "link", "alice", "wallet", "0x52908400098527886E0F7030069857D2E4169EE7")
+	d.mustRun("accounts", "unlink", "alice", "wallet")
+	d.mustFail(exitError, "no link of kind wallet", "accounts", "unlink", "alice", "wallet")
+	d.mustRun("apply")
+	d.mustRun("apply") // no change, no entry
 	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(filepath.Dir(d.file), "yard.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -268,70 +268,70 @@ func TestCommandsAreAudited(t *testing.T) {
 }
 
 func TestAccountCommands(t *testing.T) {
-	d := newDesk(t, "store: sqlite:yard.db\n")
-	if out := d.good("accounts", "show"); out != "No accounts.\n" {
+	d := newFixture(t, "store: sqlite:yard.db\n")
+	if out := d.mustRun("accounts", "show"); out != "No accounts.\n" {
 		t.Error(out)
 	}
-	for range 2 { // one reference is one payment
-		if out := d.good("accounts", "fund", "acme", "25.001", "--reference", "invoice-17"); out != "Balance of acme: 25.001 USD\n" {
+	for range 2 { // the same reference is credited once
+		if out := d.mustRun("accounts", "fund", "acme", "25.001", "--reference", "invoice-17"); out != "Balance of acme: 25.001 USD\n" {
 			t.Error(out)
 		}
 	}
-	d.good("accounts", "fund", "bob", "1")
-	d.good("accounts", "fund", "bob", "1")
-	if out := d.good("accounts", "fund", "acme", "--", "-0.001"); out != "Balance of acme: 25 USD\n" {
+	d.mustRun("accounts", "fund", "bob", "1")
+	d.mustRun("accounts", "fund", "bob", "1")
+	if out := d.mustRun("accounts", "fund", "acme", "--", "-0.001"); out != "Balance of acme: 25 USD\n" {
 		t.Error(out)
 	}
 	want := `ACCOUNT  REMAINING  HELD  SPENT
 acme     25         0     0
 bob      2          0     0
 `
-	if out := d.good("accounts", "show"); out != want {
+	if out := d.mustRun("accounts", "show"); out != want {
 		t.Errorf("%s", out)
 	}
 	var shown []ledger.Balance
-	if err := json.Unmarshal([]byte(d.good("accounts", "show", "bob", "--json")), &shown); err != nil || len(shown) != 1 || shown[0].Remaining != 2*toolyard.USD {
+	if err := json.Unmarshal([]byte(d.mustRun("accounts", "show", "bob", "--json")), &shown); err != nil || len(shown) != 1 || shown[0].Remaining != 2*toolyard.USD {
 		t.Errorf("%+v %v", shown, err)
 	}
 	if _, err := os.Stat(filepath.Join(filepath.Dir(d.file), "yard.db")); err != nil {
 		t.Error(err)
 	}
-	d.bad(exitError, "unknown account acm; did you mean acme?", "accounts", "show", "acm")
-	d.bad(exitError, "Cannot withdraw 26 USD", "accounts", "fund", "acme", "--", "-26")
-	d.bad(exitUsage, "not a decimal", "accounts", "fund", "acme", "1e3")
-	d.bad(exitUsage, "the amount must not be zero", "accounts", "fund", "acme", "0")
-	d.bad(exitUsage, "not a name for a caller or an account", "accounts", "fund", "ac me", "1")
+	d.mustFail(exitError, "unknown account acm; did you mean acme?", "accounts", "show", "acm")
+	d.mustFail(exitError, "Cannot withdraw 26 USD", "accounts", "fund", "acme", "--", "-26")
+	d.mustFail(exitUsage, "not a decimal", "accounts", "fund", "acme", "1e3")
+	d.mustFail(exitUsage, "the amount must not be zero", "accounts", "fund", "acme", "0")
+	d.mustFail(exitUsage, "not a name for a caller or an account", "accounts", "fund", "ac me", "1")
 }
 
 func TestLinkCommands(t *testing.T) {
-	d := newDesk(t, "store: sqlite:yard.db\n")
+	d := newFixture(t, "store: sqlite:yard.db\n")
 	const wallet = "0x52908400098527886E0F7030069857D2E4169EE7"
-	if out := d.good("accounts", "link", "alice", "wallet", wallet); out != "Linked alice to the wallet account "+wallet+".\n" {
+	if out := d.mustRun("accounts", "link", "alice", "wallet", wallet); out != "Linked alice to the wallet account "+wallet+".\n" {
 		t.Error(out)
 	}
 	const other = "0x1111111111111111111111111111111111111111"
-	d.good("accounts", "link", "alice", "polymarket", other)
-	if out := d.good("accounts", "links", "alice"); out != "polymarket\t"+other+"\nwallet\t"+wallet+"\n" {
+	d.mustRun("accounts", "link", "alice", "polymarket", other)
+	if out := d.mustRun("accounts", "links", "alice"); out != "polymarket\t"+other+"\nwallet\t"+wallet+"\n" {
 		t.Error(out)
 	}
-	d.good("accounts", "unlink", "alice", "wallet")
-	if out := d.good("accounts", "links", "alice", "--json"); out != "{\n  \"polymarket\": \""+other+"\"\n}\n" {
+	d.mustRun("accounts", "unlink", "alice", "wallet")
+	if out := d.mustRun("accounts", "links", "alice", "--json"); out != "{\n  \"polymarket\": \""+other+"\"\n}\n" {
 		t.Error(out)
 	}
-	if out := d.good("accounts", "links", "bob"); out != "No links.\n" {
+	if out := d.mustRun("accounts", "links", "bob"); out != "No links.\n" {
 		t.Error(out)
 	}
-	d.bad(exitError, "toolyard accounts links alice", "accounts", "unlink", "alice", "wallet")
-	d.bad(exitUsage, "the kinds are: hyperliquid, polymarket, wallet", "accounts", "link", "alice", "walet", wallet)
+	d.mustFail(exitError, "toolyard accounts links alice", "accounts", "unlink", "alice", "wallet")
+	d.mustFail(exitUsage, "the kinds are: hyperliquid, polymarket, wallet", "accounts", "link", "alice", "walet", wallet)
 	for _, nonsense := range []string{"", "nonsense", "0x1", "0x\n1", wallet + "0", "0x52908400098527886e0F7030069857D2E4169EE7"} {
-		d.bad(exitUsage, "is not a valid wallet address", "accounts", "link", "bob", "wallet", nonsense)
+		d.mustFail(exitUsage, "is not a valid wallet address", "accounts", "link", "bob", "wallet", nonsense)
 	}
-	d.bad(exitUsage, "not a name for a caller", "accounts", "link", "", "wallet", wallet)
+	d.mustFail(exitUsage, "not a name for a caller", "accounts", "link", "", "wallet", wallet)
 }
 
-// The providers of the configuration read links of their own kinds.
+// Configured providers define further kinds of links.
 func TestLinkCommandsKnowConfiguredKinds(t *testing.T) {
-	d := newDesk(t, `
+	d := newFixture(t, `
 store: sqlite:yard.db
 context:
   crm: {http: {url: "https://crm.example.com/{link}", headers: {X-Tenant: "{link.tenant}"}}}
@@ -339,28 +339,28 @@ context:
   wiki: {http: {url: "https://wiki.example.com/{caller.id}"}}
 `)
 	for _, kind := range []string{"crm", "tenant", "erp"} {
-		d.good("accounts", "link", "alice", kind, "C-17")
+		d.mustRun("accounts", "link", "alice", kind, "C-17")
 	}
-	if out := d.good("accounts", "links", "alice"); out != "crm\tC-17\nerp\tC-17\ntenant\tC-17\n" {
+	if out := d.mustRun("accounts", "links", "alice"); out != "crm\tC-17\nerp\tC-17\ntenant\tC-17\n" {
 		t.Error(out)
 	}
-	d.bad(exitUsage, "the kinds are: crm, erp, hyperliquid, polymarket, tenant, wallet", "accounts", "link", "alice", "wiki", "x")
-	d.bad(exitUsage, "not a valid link", "accounts", "link", "alice", "crm", "")
-	d.bad(exitUsage, "not a valid link", "accounts", "link", "alice", "crm", strings.Repeat("x", 257))
-	d.bad(exitUsage, "not a valid link", "accounts", "link", "alice", "crm", "a\nb")
+	d.mustFail(exitUsage, "the kinds are: crm, erp, hyperliquid, polymarket, tenant, wallet", "accounts", "link", "alice", "wiki", "x")
+	d.mustFail(exitUsage, "not a valid link", "accounts", "link", "alice", "crm", "")
+	d.mustFail(exitUsage, "not a valid link", "accounts", "link", "alice", "crm", strings.Repeat("x", 257))
+	d.mustFail(exitUsage, "not a valid link", "accounts", "link", "alice", "crm", "a\nb")
 }
 
-// Two accounts may have callers of the same name: each has links of its own.
-func TestLinkCommandsTellAccountsApart(t *testing.T) {
-	d := newDesk(t, "store: sqlite:yard.db\n")
+// Callers with the same name in two accounts have separate links.
+func TestLinksBelongToAccounts(t *testing.T) {
+	d := newFixture(t, "store: sqlite:yard.db\n")
 	const first, second = "0x1111111111111111111111111111111111111111", "0x2222222222222222222222222222222222222222"
-	d.good("keys", "create", "--name", "a", "--caller", "agent", "--account", "tenant1")
-	d.good("accounts", "link", "agent", "wallet", first)
-	d.good("keys", "create", "--name", "b", "--caller", "agent", "--account", "tenant2")
-	d.bad(exitError, "several accounts (tenant1, tenant2); choose one with --account", "accounts", "link", "agent", "wallet", second)
-	d.good("accounts", "link", "agent", "wallet", second, "--account", "tenant2")
+	d.mustRun("keys", "create", "--name", "a", "--caller", "agent", "--account", "tenant1")
+	d.mustRun("accounts", "link", "agent", "wallet", first)
+	d.mustRun("keys", "create", "--name", "b", "--caller", "agent", "--account", "tenant2")
+	d.mustFail(exitError, "several accounts (tenant1, tenant2); choose one with --account", "accounts", "link", "agent", "wallet", second)
+	d.mustRun("accounts", "link", "agent", "wallet", second, "--account", "tenant2")
 	for account, want := range map[string]string{"tenant1": first, "tenant2": second} {
-		if out := d.good("accounts", "links", "agent", "--account", account); out != "wallet\t"+want+"\n" {
+		if out := d.mustRun("accounts", "links", "agent", "--account", account); out != "wallet\t"+want+"\n" {
 			t.Errorf("%s: %s", account, out)
 		}
 	}
@@ -383,7 +383,7 @@ func TestCheckAddress(t *testing.T) {
 		{"not an address", keyed, "nowhere", "expected host:port", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := newDesk(t, c.text)
+			d := newFixture(t, c.text)
 			a := &app{opts: yard.Options{ConfigFile: d.file, Gates: c.gates, Process: yard.Process{Getenv: func(string) (string, bool) { return "", false }}}}
 			y, err := yard.New(a.opts)
 			if err != nil {

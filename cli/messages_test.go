@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The errors of databases have several lines, some of them twice.
+// Database errors have several lines, some of them repeated.
 func TestErrorsOfSeveralLinesArePrintedAsLines(t *testing.T) {
 	var b strings.Builder
 	a := &app{err: &b}
@@ -19,8 +19,8 @@ func TestErrorsOfSeveralLinesArePrintedAsLines(t *testing.T) {
 	}
 }
 
-// The operator at the command line is told that a hidden tool exists; nobody guesses another name.
-func TestCallOfAHiddenToolSaysWhyItIsHidden(t *testing.T) {
+// On the command line, the error for a hidden tool explains why it is hidden.
+func TestCallOfAHiddenToolExplainsWhy(t *testing.T) {
 	u := newUser(t)
 	u.write("toolyard.yaml", "servers:\n  files: {url: "+serveTools(t, "write_text_file", "read_text_file")+", effects: {read_text_file: read}}\ngates:\n  chat: {mode: read}\n")
 	for tool, want := range map[string]string{
@@ -51,8 +51,8 @@ func TestPortInUseSuggestsAnother(t *testing.T) {
 	}
 }
 
-// What is wrong with a server is said with its place in the file and what to do.
-func TestServersThatCannotBeUsed(t *testing.T) {
+// A problem of a server has its position in the file and a fix.
+func TestServerProblemsHaveAPositionAndAFix(t *testing.T) {
 	u := newUser(t)
 	u.write("toolyard.yaml", "servers:\n  postgres:\n    args: [x]\n    command: no-such-uvx\n  parrot: {command: cat}\n")
 	code, _, stderr := u.run("check")

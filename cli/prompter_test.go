@@ -22,7 +22,7 @@ const bookingForm = `{"type":"object","required":["name","seats","class"],"prope
 	"price":{"type":"number"},
 	"note":{"type":"string"}}}`
 
-func TestFormsAreAskedFieldByField(t *testing.T) {
+func TestFormsArePromptedFieldByField(t *testing.T) {
 	for name, tc := range map[string]struct {
 		question toolyard.Question
 		types    string
@@ -59,7 +59,7 @@ func TestFormsAreAskedFieldByField(t *testing.T) {
 	}
 }
 
-// confirming is a tool that asks before it does something.
+// confirming is a tool that requires a confirmation.
 func confirming() *toolyard.Tool {
 	return toolyard.Define(toolyard.Spec{Name: "confirm"}, func(_ context.Context, c *toolyard.Call, _ struct{}) (*toolyard.Result, error) {
 		if c.RequestState == "" {
@@ -70,7 +70,7 @@ func confirming() *toolyard.Tool {
 	})
 }
 
-func TestCallWithoutATerminalSaysThatOneIsNeeded(t *testing.T) {
+func TestCallWithoutATerminalExplainsThatOneIsNeeded(t *testing.T) {
 	t.Chdir(t.TempDir())
 	opts := yard.Options{Tools: []*toolyard.Tool{confirming()}, Process: yard.Process{Getenv: func(string) (string, bool) { return "", false }}}
 	opts.Scripts.Cache = t.TempDir()

@@ -19,7 +19,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// openTerminal opens a pseudo terminal: what is written to terminal can be read from screen.
+// openTerminal opens a pseudo terminal: screen reads what is written to terminal.
 func openTerminal(t *testing.T) (screen, terminal *os.File) {
 	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -44,7 +44,7 @@ func openTerminal(t *testing.T) (screen, terminal *os.File) {
 	return screen, terminal
 }
 
-// onTerminal is what do writes to a terminal.
+// onTerminal returns the output of do on a terminal.
 func onTerminal(t *testing.T, do func(terminal *os.File)) string {
 	t.Helper()
 	screen, terminal := openTerminal(t)
@@ -52,7 +52,7 @@ func onTerminal(t *testing.T, do func(terminal *os.File)) string {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = io.Copy(&b, screen) // it ends when the terminal is closed
+		_, _ = io.Copy(&b, screen) // ends when the terminal is closed
 	}()
 	do(terminal)
 	_ = terminal.Close()
@@ -60,8 +60,8 @@ func onTerminal(t *testing.T, do func(terminal *os.File)) string {
 	return b.String()
 }
 
-// escapes are what a hostile tool answers: it sets the clipboard, a color and the title, in
-// both ways to write it.
+// escapes is hostile text that sets the clipboard, a color and the title, with 7-bit and 8-bit
+// control characters.
 const escapes = "A\x1b]52;c;cm0gLXJm\x07\x1b[31mB\u009b31mC\u202eD"
 
 func checkShown(t *testing.T, text string) {
@@ -119,7 +119,7 @@ func TestLogsAreSanitizedOnATerminal(t *testing.T) {
 	}
 }
 
-func TestCallAsksOnTheTerminal(t *testing.T) {
+func TestCallPromptsOnTheTerminal(t *testing.T) {
 	screen, terminal := openTerminal(t)
 	t.Chdir(t.TempDir())
 	opts := yard.Options{Tools: []*toolyard.Tool{confirming()}, Process: yard.Process{Getenv: func(string) (string, bool) { return "", false }}}
