@@ -171,8 +171,10 @@ func (y *Yard) serve(source *config.Source, a *assembly, s *store.Store) {
 	y.server = mcpserver.New(mcpserver.Options{
 		Name: source.Name, Version: y.opts.Process.Version, Clients: y.opts.Clients, Log: y.log, Now: y.opts.Process.Now,
 		MaxBody: int64(source.Limits.Body), Admit: y.access.admit, Toolbox: &toolbox{y.publisher}, Down: y.Down, Yard: y.replica,
-		StateKey: func() []byte { key := sealKey(); return key[:] }, Tokens: y.enforcement.tokens(),
-		Fleet: y.enforcement.fleet(), Replica: y.replica, MaxStreams: source.Limits.Streams,
+		MaxStreams: source.Limits.Streams,
+		Replicas: mcpserver.ReplicaOptions{
+			ID: y.replica, Fleet: y.enforcement.fleet(), StateKey: func() []byte { key := sealKey(); return key[:] }, Tokens: y.enforcement.tokens(),
+		},
 		Call: func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 			return y.current.Load().path(ctx, c)
 		},

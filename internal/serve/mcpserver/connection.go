@@ -11,11 +11,11 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// maxConcurrent is how many requests of one connection may run at once.
+// maxConcurrent limits the concurrent requests of a connection.
 const maxConcurrent = 1000
 
-// connection is a client on a transport that carries messages both ways: stdio, or HTTP+SSE.
-// Its session is in memory, and ends with it.
+// connection is a client on a bidirectional transport: stdio, or HTTP+SSE. Its MCP session is in memory
+// and ends with the connection.
 type connection struct {
 	gate   *gate
 	caller toolyard.Caller
@@ -27,22 +27,22 @@ type connection struct {
 
 	session     session
 	initialized bool
-	silent      context.Context // ends when the client will say no more
-	hush        context.CancelFunc
+	silent      context.Context // ends when the client sends no more messages
+	setSilent   context.CancelFunc
 
-	requests   chan struct{}  // a place for each request that runs
-	answering  sync.WaitGroup // requests that get an answer; not subscriptions, which do not end by themselves
-	background sync.WaitGroup // all that runs for the connection
+	slots      chan struct{}  // holds a token for each running request
+	responding sync.WaitGroup // running requests except subscriptions, which do not end by themselves
+	background sync.WaitGroup // all goroutines of the connection
 }
 
 func newConnection(ctx context.Context, g *gate, caller toolyard.Caller, write func([]byte) error) *connection {
-	c := &connection{gate: g, caller: caller, write: write, session: session{id: rand.Text()}, requests: make(chan struct{}, maxConcurrent)}
+	c := &connection{gate: g, caller: caller, write: write, session: session{id: rand.Text()}, slots: make(chan struct{}, maxConcurrent)}
 	c.ctx, c.end = context.WithCancel(ctx)
-	c.silent, c.hush = context.WithCancel(c.ctx)
+	c.silent, c.setSilent = context.WithCancel(c.ctx)
 	return c
 }
 
-// send sends a message, and ends the connection if that is not possible.
+// send sends a message, and ends the connection if that fails.
 func (c *connection) send(message []byte) bool {
 	if c.ctx.Err() != nil {
 		return false
@@ -58,101 +58,103 @@ func (c *connection) respond(id json.RawMessage, result []byte, wire *jsonrpc.Er
 	c.send(appendResponse(make([]byte, 0, len(result)+256), id, result, wire))
 }
 
-// receive takes one message of the client. Requests are answered in the background.
-func (c *connection) receive(env *envelope) {
-	x := &exchange{access: access{gate: c.gate, view: c.gate.view.Load(), caller: c.caller, origin: c.origin}, env: env, peer: c.session.id, left: c.ctx, silent: c.silent}
-	x.send, x.meta = c.send, readMeta(env.params)
-	if x.meta.version == "" {
+// receive handles a message of the client. Requests run in the background.
+func (c *connection) receive(m *message) {
+	x := &exchange{
+		access:  access{gate: c.gate, view: c.gate.view.Load(), caller: c.caller, origin: c.origin},
+		message: m, params: readParams(m.params), peer: c.session.id, send: c.send, gone: c.ctx, silent: c.silent,
+	}
+	if x.params.meta.version == "" {
 		session := c.session
 		x.session = &session
 	}
 	switch {
-	case env.method == "" || env.id == nil:
-		_ = x.take(c.ctx) // it fails only if other replicas cannot be told, who need not know
-	case env.method == "initialize" && x.session != nil:
-		c.initialize(env)
+	case m.method == "" || m.id == nil:
+		_ = x.receive(c.ctx) // fails only for sessions that replicas share
+	case m.method == "initialize" && x.session != nil:
+		c.initialize(m)
 	default:
 		c.start(x)
 	}
 }
 
-// initialize agrees on the session, once.
-func (c *connection) initialize(env *envelope) {
-	agreed, result, wire := c.gate.server.initialize(env.params)
+// initialize negotiates the MCP session, once.
+func (c *connection) initialize(m *message) {
+	agreed, result, wire := c.gate.server.initialize(m.params)
 	if wire == nil && c.initialized {
-		wire = invalid("the session is initialized already")
+		wire = invalid("the session is already initialized")
 	}
 	if wire != nil {
-		c.respond(env.id, nil, wire)
+		c.respond(m.id, nil, wire)
 		return
 	}
 	c.session.version, c.session.features, c.initialized = agreed.version, agreed.features, true
 	l := watchAll(c.gate, c.gate.view.Load()) // before the client can list anything
-	c.respond(env.id, result, nil)
-	l.tell = func(k kind) bool { return c.send(changeMessage(k, "")) }
+	c.respond(m.id, result, nil)
+	l.notify = func(k kind) bool { return c.send(changeMessage(k, "")) }
 	c.background.Go(func() { l.run(c.silent) })
 }
 
-// start answers a request in the background.
+// start runs a request in the background.
 func (c *connection) start(x *exchange) {
 	if wire := c.check(x); wire != nil {
-		c.respond(x.env.id, nil, wire)
+		c.respond(x.message.id, nil, wire)
 		return
 	}
 	select {
-	case c.requests <- struct{}{}:
+	case c.slots <- struct{}{}:
 	default:
-		c.respond(x.env.id, nil, invalid("more than %d requests run on this connection", maxConcurrent))
+		c.respond(x.message.id, nil, invalid("too many concurrent requests on this connection: the limit is %d", maxConcurrent))
 		return
 	}
-	if x.env.method == "subscriptions/listen" {
+	if x.message.method == "subscriptions/listen" {
 		c.background.Go(func() { c.subscribe(x) })
 		return
 	}
-	c.answering.Add(1)
+	c.responding.Add(1)
 	c.background.Go(func() {
-		defer c.answering.Done()
-		defer func() { <-c.requests }()
+		defer c.responding.Done()
+		defer func() { <-c.slots }()
 		result, wire := x.answer(c.ctx)
-		c.respond(x.env.id, result, wire)
+		c.respond(x.message.id, result, wire)
 	})
 }
 
-// check prepares a request, or says why it is refused.
+// check prepares a request, or returns the error.
 func (c *connection) check(x *exchange) *jsonrpc.Error {
 	switch {
 	case x.session == nil:
-		if wire := x.meta.check(); wire != nil {
+		if wire := x.params.meta.check(); wire != nil {
 			return wire
 		}
-	case !c.initialized && x.env.method != "ping":
-		return invalid("send initialize before %.100q", x.env.method)
+	case !c.initialized && x.message.method != "ping":
+		return invalid("initialize must precede %.100q", x.message.method)
 	}
 	return x.prepare()
 }
 
-// subscribe tells of changes until the client cancels its subscription.
+// subscribe sends notifications until the client cancels its subscription.
 func (c *connection) subscribe(x *exchange) {
-	defer func() { <-c.requests }()
+	defer func() { <-c.slots }()
 	subscribed, wire := x.subscription()
 	if wire != nil {
-		c.respond(x.env.id, nil, wire)
+		c.respond(x.message.id, nil, wire)
 		return
 	}
-	ctx, done := x.begin(c.silent)
+	ctx, done := x.trackRequest(c.silent)
 	defer done()
-	subscribed.run(ctx, watchAll(c.gate, x.view), x.send, func(result []byte) { c.respond(x.env.id, result, nil) })
+	subscribed.run(ctx, watchAll(c.gate, x.view), x.send, func(result []byte) { c.respond(x.message.id, result, nil) })
 }
 
-// drain waits until all requests are answered. The client says no more: questions to it are
-// refused, and it is not told of changes.
+// drain waits for the running requests after the client has stopped sending: its pending questions
+// fail, and it gets no more notifications of changes.
 func (c *connection) drain() {
-	c.hush()
-	c.gate.server.questions.refuse(c.session.id, json.RawMessage(`{"message":"`+errSilent.Error()+`"}`))
-	c.answering.Wait()
+	c.setSilent()
+	c.gate.server.legacy.questions.fail(c.session.id, json.RawMessage(`{"message":"`+errSilent.Error()+`"}`))
+	c.responding.Wait()
 }
 
-// close ends everything that runs for the connection, and waits for it.
+// close ends all goroutines of the connection and waits for them.
 func (c *connection) close() {
 	c.end()
 	c.background.Wait()

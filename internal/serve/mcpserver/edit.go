@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// edit is a part of a message and what takes its place.
+// edit replaces a part of a message.
 type edit struct {
 	at, length int
 	text       string
 }
 
-// apply makes the edits of a message. Each old value is a part of it.
+// apply applies edits to a message.
 func apply(message []byte, edits []edit) []byte {
 	slices.SortFunc(edits, func(a, b edit) int { return b.at - a.at })
 	for _, e := range edits {
@@ -20,7 +20,7 @@ func apply(message []byte, edits []edit) []byte {
 	return message
 }
 
-// replacement is the edit that puts text in the place of value, a part of message.
+// replacement returns the edit that replaces value, a subslice of message, by text.
 func replacement(message []byte, value json.RawMessage, text string) edit {
 	return edit{cap(message) - cap(value), len(value), text}
 }

@@ -17,16 +17,15 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// metaCall is where a result says which call it answers, as the record and the log
-// know it.
+// metaCall is the _meta member with the call ID.
 const metaCall = "dev.toolyard/call"
 
-// metaStructured is where a failed result of a tool with an output schema has its structured
-// content: official clients validate that against the schema even if the tool failed, and
-// show nothing but their own complaint if it does not match.
+// metaStructured is the _meta member with the structured content of a failed result, if the tool has
+// an output schema: official clients validate structuredContent against the schema even for failed
+// results, and then report only the mismatch.
 const metaStructured = "dev.toolyard/structuredContent"
 
-// appendResult encodes a result that a tool of ours made, for an era.
+// appendResult encodes the result of a local tool.
 func (g *gate) appendResult(b []byte, e era, c *toolyard.Call, r *toolyard.Result) []byte {
 	b = append(b, '{')
 	if e == modernEra {
@@ -65,57 +64,56 @@ func (g *gate) appendResult(b []byte, e era, c *toolyard.Call, r *toolyard.Resul
 	return append(append(b, c.ID...), `"}}`...)
 }
 
-// metaReceipt is where a result says what its call cost.
+// metaReceipt is the _meta member with the receipt.
 const metaReceipt = "dev.toolyard/receipt"
 
-// appendReceipt appends the receipt of a call that something was taken for, with a comma
-// behind it.
+// appendReceipt appends the receipt of a charged call and a comma.
 func appendReceipt(b []byte, c *toolyard.Call) []byte {
 	if c == nil || c.Receipt == nil {
 		return b
 	}
 	receipt, err := json.Marshal(c.Receipt)
 	if err != nil {
-		return b // it always has a JSON form
+		return b // unreachable: it always has a JSON form
 	}
 	return append(append(append(b, `"`+metaReceipt+`":`...), receipt...), ',')
 }
 
-// hop is what a result says of the way between this server and its client. It takes the
-// place of what another server said of its own way to us.
-type hop struct {
+// envelope holds the members of a result that concern this server and its client. They replace those
+// of the server that produced the result.
+type envelope struct {
 	era    era
-	server []byte         // who we are
-	call   string         // the id of the call, empty for none
-	paid   *toolyard.Call // the call that a receipt is shown of, nil for none
-	cached bool           // clients of the modern era are told how long they may keep the result
-	state  string         // the sealed state of an unfinished result, empty for a finished one
+	server []byte         // server info member
+	call   string         // call ID; empty for none
+	paid   *toolyard.Call // call with the receipt; nil for none
+	cached bool           // add cache hints in the modern era
+	state  string         // sealed state of an unfinished result; empty for a finished one
 	typed  bool           // the tool has an output schema
 
-	failure json.RawMessage // the structured content of a failed result of a typed tool
+	failure json.RawMessage // structured content of a failed result of a typed tool
 }
 
-// hopMeta are the keys of _meta that speak of one hop.
-var hopMeta = []string{
+// envelopeMeta are the keys of _meta that are not passed on.
+var envelopeMeta = []string{
 	metaCall, metaReceipt, metaStructured, mcp.MetaKeyServerInfo, mcp.MetaKeySubscriptionID, mcp.MetaKeyProtocolVersion,
-	mcp.MetaKeyClientInfo, mcp.MetaKeyClientCapabilities, mcp.MetaKeyLogLevel, //nolint:staticcheck // deprecated, not gone
+	mcp.MetaKeyClientInfo, mcp.MetaKeyClientCapabilities, mcp.MetaKeyLogLevel, //nolint:staticcheck // deprecated but still in use
 }
 
-// append appends the result object of another server. All that is not about the hop keeps
-// its bytes and its order.
-func (h *hop) append(b []byte, raw json.RawMessage) []byte {
-	b = slices.Grow(b, len(raw)+len(h.server)+len(h.state)+128)
+// append appends the result of another server. Members outside the envelope keep their bytes and
+// order.
+func (e *envelope) append(b []byte, raw json.RawMessage) []byte {
+	b = slices.Grow(b, len(raw)+len(e.server)+len(e.state)+128)
 	b = append(b, '{')
-	if h.typed && string(strictjson.Member(raw, "isError")) == "true" {
-		h.failure = strictjson.Member(raw, "structuredContent")
+	if e.typed && string(strictjson.Member(raw, "isError")) == "true" {
+		e.failure = strictjson.Member(raw, "structuredContent")
 	}
-	hasType, hasMeta := h.era == legacyEra, h.era == legacyEra && h.failure == nil && (h.paid == nil || h.paid.Receipt == nil)
+	hasType, hasMeta := e.era == legacyEra, e.era == legacyEra && e.failure == nil && (e.paid == nil || e.paid.Receipt == nil)
 	for key, part := range parts(raw) {
 		switch {
 		case key == "_meta" && part.value[0] == '{':
 			hasMeta = true
-			b = h.appendMeta(b, part.value)
-		case h.replaces(key, part.value):
+			b = e.appendMeta(b, part.value)
+		case e.replaces(key, part.value):
 			continue
 		default:
 			hasType = hasType || key == "resultType"
@@ -125,69 +123,68 @@ func (h *hop) append(b []byte, raw json.RawMessage) []byte {
 	if !hasType {
 		b = append(b, `"resultType":"complete",`...)
 	}
-	if h.caches() {
+	if e.caches() {
 		b = append(b, `"ttlMs":0,"cacheScope":"private",`...)
 	}
-	if h.state != "" {
-		b = append(append(append(b, `"requestState":"`...), h.state...), `",`...)
+	if e.state != "" {
+		b = append(append(append(b, `"requestState":"`...), e.state...), `",`...)
 	}
 	if !hasMeta {
-		b = h.appendMeta(b, nil)
+		b = e.appendMeta(b, nil)
 	}
 	return closeObject(b)
 }
 
-func (h *hop) caches() bool { return h.cached && h.era == modernEra && h.state == "" }
+func (e *envelope) caches() bool { return e.cached && e.era == modernEra && e.state == "" }
 
-// replaces reports whether a member of a result is about the hop, or is nothing that the
-// era knows.
-func (h *hop) replaces(key string, value json.RawMessage) bool {
+// replaces reports whether a member of a result belongs to the envelope or is unknown in the era.
+func (e *envelope) replaces(key string, value json.RawMessage) bool {
 	switch key {
-	case "_meta": // no object
+	case "_meta": // not an object
 		return true
 	case "resultType":
-		return h.era == legacyEra || h.state == "" && string(value) != `"complete"`
+		return e.era == legacyEra || e.state == "" && string(value) != `"complete"`
 	case "ttlMs", "cacheScope":
-		return h.era == legacyEra || h.caches()
+		return e.era == legacyEra || e.caches()
 	case "requestState":
-		return h.state != ""
+		return e.state != ""
 	case "structuredContent":
-		return h.failure != nil || h.era == legacyEra && value[0] != '{'
+		return e.failure != nil || e.era == legacyEra && value[0] != '{'
 	}
 	return false
 }
 
-// appendMeta appends the _meta of a result: what we say of the hop, and what the other
-// server said of anything else.
-func (h *hop) appendMeta(b []byte, theirs json.RawMessage) []byte {
+// appendMeta appends the _meta of a result: the members of the envelope, and the other members of the
+// original.
+func (e *envelope) appendMeta(b []byte, theirs json.RawMessage) []byte {
 	b = append(b, `"_meta":{`...)
-	if h.era == modernEra {
-		b = append(append(b, h.server...), ',')
-		if h.call != "" {
-			b = append(append(append(b, `"`+metaCall+`":"`...), h.call...), `",`...)
+	if e.era == modernEra {
+		b = append(append(b, e.server...), ',')
+		if e.call != "" {
+			b = append(append(append(b, `"`+metaCall+`":"`...), e.call...), `",`...)
 		}
 	}
-	b = appendReceipt(b, h.paid)
-	if h.failure != nil {
-		b = append(append(append(b, `"`+metaStructured+`":`...), h.failure...), ',')
+	b = appendReceipt(b, e.paid)
+	if e.failure != nil {
+		b = append(append(append(b, `"`+metaStructured+`":`...), e.failure...), ',')
 	}
 	for key, part := range parts(theirs) {
-		if !slices.Contains(hopMeta, key) {
+		if !slices.Contains(envelopeMeta, key) {
 			b = append(append(b, part.text...), ',')
 		}
 	}
 	return append(closeObject(b), ',')
 }
 
-// part is a member of a JSON object: all of its text, and the value in it.
+// part is a member of a JSON object: its text and the value in it.
 type part struct{ text, value json.RawMessage }
 
-// parts walks over the members of an object.
+// parts iterates over the members of an object.
 func parts(object json.RawMessage) iter.Seq2[string, part] {
 	return func(yield func(string, part) bool) {
 		at := bytes.IndexByte(object, '{') + 1
 		for key, value := range strictjson.Members(object) {
-			end := cap(object) - cap(value) + len(value) // a value is a part of its object
+			end := cap(object) - cap(value) + len(value) // values are subslices of the object
 			text := bytes.TrimPrefix(bytes.TrimLeft(object[at:end], " \t\r\n"), []byte(","))
 			if at = end; !yield(key, part{text, value}) {
 				return
@@ -196,7 +193,7 @@ func parts(object json.RawMessage) iter.Seq2[string, part] {
 	}
 }
 
-// closeObject ends an object whose members each have a comma behind them.
+// closeObject ends an object whose members are all followed by a comma.
 func closeObject(b []byte) []byte {
 	if last := len(b) - 1; b[last] == ',' {
 		b[last] = '}'
@@ -205,8 +202,7 @@ func closeObject(b []byte) []byte {
 	return append(b, '}')
 }
 
-// codeNumbers are the JSON-RPC numbers of our codes; they are those of the systems
-// that callers of errors: protocol come from.
+// codeNumbers are the JSON-RPC codes of errors.
 var codeNumbers = map[toolyard.Code]int64{
 	toolyard.Failed:            -32000,
 	toolyard.Invalid:           -32001,
@@ -237,8 +233,7 @@ func protocolError(style gates.ErrorStyle, e *toolyard.Error) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: ErrorNumber(style, e.Code), Message: e.Error(), Data: e.Data()}
 }
 
-// appendResponse wraps a result, or an error, in its JSON-RPC envelope. The id is the
-// client's own bytes.
+// appendResponse appends a JSON-RPC response with a result or an error. The ID keeps its bytes.
 func appendResponse(b []byte, id json.RawMessage, result []byte, e *jsonrpc.Error) []byte {
 	if len(id) == 0 {
 		id = json.RawMessage("null")
@@ -256,7 +251,7 @@ func appendResponse(b []byte, id json.RawMessage, result []byte, e *jsonrpc.Erro
 	return append(b, "}}"...)
 }
 
-// statusOf is the HTTP status that goes with a JSON-RPC error of the modern era.
+// statusOf returns the HTTP status of a JSON-RPC error in the modern era.
 func statusOf(e *jsonrpc.Error) int {
 	switch e.Code {
 	case jsonrpc.CodeMethodNotFound:
@@ -268,5 +263,5 @@ func statusOf(e *jsonrpc.Error) int {
 	return http.StatusOK
 }
 
-// errInternal hides a fault of ours from the caller.
+// errInternal hides the details of an internal error.
 var errInternal = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}

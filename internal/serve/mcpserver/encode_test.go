@@ -12,14 +12,14 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// The result of another server keeps its bytes; what is said of the hop is ours.
+// The result of another server keeps its bytes; the envelope is ours.
 func TestForeignResults(t *testing.T) {
 	const ours = `"io.modelcontextprotocol/serverInfo":{"name":"us"},"dev.toolyard/call":"c1"`
-	modern := hop{era: modernEra, server: []byte(`"io.modelcontextprotocol/serverInfo":{"name":"us"}`), call: "c1"}
+	modern := envelope{era: modernEra, server: []byte(`"io.modelcontextprotocol/serverInfo":{"name":"us"}`), call: "c1"}
 	read, unfinished := modern, modern
 	read.cached, unfinished.cached, unfinished.state = true, true, "SEALED"
 	for name, tt := range map[string]struct {
-		hop      hop
+		envelope envelope
 		in, want string
 	}{
 		"nothing": {modern, `{}`, `{"resultType":"complete","_meta":{` + ours + `}}`},
@@ -31,7 +31,7 @@ func TestForeignResults(t *testing.T) {
 			modern, " {\n \"a\" : 1 ,\n \"_meta\" : { } , \"b\" : [ ] } ",
 			`{"a" : 1,"_meta":{` + ours + `}, "b" : [ ],"resultType":"complete"}`,
 		},
-		"another hop": {
+		"another server": {
 			modern, `{"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"them"},"x":1,"io.modelcontextprotocol/subscriptionId":7,"dev.toolyard/call":"theirs","d\u0065v.toolyard/call":"theirs","y":2},"resultType":"complete"}`,
 			`{"_meta":{` + ours + `,"x":1,"y":2},"resultType":"complete"}`,
 		},
@@ -47,28 +47,28 @@ func TestForeignResults(t *testing.T) {
 			`{"resultType":"input_required","inputRequests":{"a":{ }},"requestState":"SEALED","_meta":{` + ours + `}}`,
 		},
 		"legacy": {
-			hop{era: legacyEra, call: "c1"},
+			envelope{era: legacyEra, call: "c1"},
 			`{"resultType":"complete","content":[],"ttlMs":1,"structuredContent":[1],"cacheScope":"public","_meta":{"z":1,"io.modelcontextprotocol/serverInfo":{}},"b":1}`,
 			`{"content":[],"_meta":{"z":1},"b":1}`,
 		},
-		"legacy, an object of data": {hop{era: legacyEra}, `{"structuredContent":{"z":1E2},"content":[]}`, `{"structuredContent":{"z":1E2},"content":[]}`},
+		"legacy, an object of data": {envelope{era: legacyEra}, `{"structuredContent":{"z":1E2},"content":[]}`, `{"structuredContent":{"z":1E2},"content":[]}`},
 		"a failure with a schema": {
-			hop{era: legacyEra, typed: true},
+			envelope{era: legacyEra, typed: true},
 			`{"isError":true,"_meta":{"z":1},"structuredContent":{"a":1},"content":[]}`,
 			`{"isError":true,"_meta":{"dev.toolyard/structuredContent":{"a":1},"z":1},"content":[]}`,
 		},
 		"a failure with a schema and no _meta": {
-			hop{era: legacyEra, typed: true},
+			envelope{era: legacyEra, typed: true},
 			`{"structuredContent":{"a":1},"isError":true}`,
 			`{"isError":true,"_meta":{"dev.toolyard/structuredContent":{"a":1}}}`,
 		},
-		"a failure without a schema": {hop{era: legacyEra}, `{"structuredContent":{"a":1},"isError":true}`, `{"structuredContent":{"a":1},"isError":true}`},
-		"a success with a schema":    {hop{era: legacyEra, typed: true}, `{"structuredContent":{"a":1}}`, `{"structuredContent":{"a":1}}`},
-		"legacy, nothing":            {hop{era: legacyEra}, `{"resultType":"complete"}`, `{}`},
+		"a failure without a schema": {envelope{era: legacyEra}, `{"structuredContent":{"a":1},"isError":true}`, `{"structuredContent":{"a":1},"isError":true}`},
+		"a success with a schema":    {envelope{era: legacyEra, typed: true}, `{"structuredContent":{"a":1}}`, `{"structuredContent":{"a":1}}`},
+		"legacy, nothing":            {envelope{era: legacyEra}, `{"resultType":"complete"}`, `{}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := slices.Clone([]byte(tt.in))
-			if got := string(tt.hop.append(nil, in)); got != tt.want || string(in) != tt.in {
+			if got := string(tt.envelope.append(nil, in)); got != tt.want || string(in) != tt.in {
 				t.Errorf("\n got %s\nwant %s", got, tt.want)
 			}
 		})
@@ -76,7 +76,7 @@ func TestForeignResults(t *testing.T) {
 }
 
 // Whatever an object holds, what comes out is an object in which every member that is not
-// about the hop has its bytes, in its order.
+// part of the envelope has its bytes, in its order.
 func FuzzForeignResults(f *testing.F) {
 	f.Add([]byte(`{"a":1,"_meta":{"b":[1.10,"}"]},"resultType":"complete"}`), true, "")
 	f.Add([]byte(" { \"_meta\" : 1 , \"a\" : { } } "), false, "sealed")
@@ -84,7 +84,7 @@ func FuzzForeignResults(f *testing.F) {
 		if strictjson.Check(raw) != nil || strings.TrimLeft(string(raw), " \t\r\n")[0] != '{' || strings.Trim(state, "abc") != "" {
 			return
 		}
-		h := hop{server: []byte(`"io.modelcontextprotocol/serverInfo":{}`), call: "c", state: state}
+		h := envelope{server: []byte(`"io.modelcontextprotocol/serverInfo":{}`), call: "c", state: state}
 		if modern {
 			h.era = modernEra
 		}
@@ -98,14 +98,14 @@ func FuzzForeignResults(f *testing.F) {
 	})
 }
 
-// foreign are the members of a result that are not about the hop.
+// foreign are the members of a result that are not part of the envelope.
 func foreign(object json.RawMessage) (members []string) {
 	about := []string{"resultType", "ttlMs", "cacheScope", "requestState", "structuredContent"}
 	for key, value := range strictjson.Members(object) {
 		switch {
 		case key == "_meta":
 			for key, value := range strictjson.Members(value) {
-				if !slices.Contains(hopMeta, key) {
+				if !slices.Contains(envelopeMeta, key) {
 					members = append(members, "_meta "+key+string(value))
 				}
 			}

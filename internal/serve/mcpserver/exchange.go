@@ -15,20 +15,20 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// exchange is one request of a client, of either era and over any transport, with the way
-// back to the client.
+// exchange is one message of a client, of either era and over any transport, and the way back to
+// the client.
 type exchange struct {
 	access
-	env     *envelope
-	meta    requestMeta
+	message *message
+	params  params
 	session *session       // of the legacy era; nil in the modern one
-	trace   toolyard.Trace // that the transport names; the one in _meta wins
-	job     *job           // what runs on the call path, for methods that do
+	trace   toolyard.Trace // from the transport; a trace in _meta takes precedence
+	request *request       // for methods that run the call path
 
-	peer   string                    // names the session or connection in cancellations and answers; empty for none
-	send   func(message []byte) bool // sends a message ahead of the answer; false if the client cannot get it
-	left   context.Context           // ends when the client cannot be reached any more
-	silent context.Context           // ends when the client sends no more; nil if it cannot be known
+	peer   string                    // identifies the session or connection for cancellations and answers; empty for none
+	send   func(message []byte) bool // sends a message ahead of the response; false if it cannot be delivered
+	gone   context.Context           // ends when the client is unreachable
+	silent context.Context           // ends when the client stops sending; nil if that cannot be observed
 }
 
 func (x *exchange) era() era {
@@ -38,64 +38,72 @@ func (x *exchange) era() era {
 	return modernEra
 }
 
-// prepare reads the request, and refuses what no client may send.
+// ownMethods are the methods of one era only.
+var ownMethods = [2][]string{legacyEra: {"ping", "logging/setLevel"}, modernEra: {"server/discover", "subscriptions/listen"}}
+
+// prepare checks the method, and builds the request for methods that run the call path.
 func (x *exchange) prepare() *jsonrpc.Error {
-	_, lists := listings[x.env.method]
-	switch {
-	case runs(x.env.method):
-		return x.prepareJob()
-	case lists:
+	method := x.message.method
+	if slices.Contains(callMethods, method) {
+		return x.prepareRequest()
+	}
+	if _, ok := listings[method]; ok || slices.Contains(ownMethods[x.era()], method) {
 		return nil
 	}
-	own := [2][]string{legacyEra: {"ping", "logging/setLevel"}, modernEra: {"server/discover", "subscriptions/listen"}}[x.era()]
-	if slices.Contains(own, x.env.method) {
-		return nil
-	}
-	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("unknown method %.100q", x.env.method)}
+	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("unknown method %.100q", method)}
 }
 
-func (x *exchange) prepareJob() *jsonrpc.Error {
-	x.job = &job{
-		CallRequest: serve.CallRequest{Caller: x.caller, Features: x.meta.capabilities, Trace: x.meta.trace, Meta: x.meta.rest},
-		gate:        x.gate, view: x.view, era: x.era(), method: x.env.method, params: x.env.params, ask: x.ask,
+func (x *exchange) prepareRequest() *jsonrpc.Error {
+	meta := &x.params.meta
+	r := &request{
+		CallRequest: serve.CallRequest{
+			Gate: x.view.Gate.Name, Caller: x.caller, Features: meta.capabilities, Trace: meta.trace, Meta: meta.rest,
+			Args: x.params.arguments, Answers: x.params.inputResponses,
+		},
+		gate: x.gate, view: x.view, era: x.era(), method: x.message.method, name: x.params.target(x.message.method), params: x.message.params, ask: x.ask,
 	}
 	if x.session != nil {
-		x.job.Features = x.session.features
+		r.Features = x.session.features
 	}
-	if x.job.Trace.Parent == "" {
-		x.job.Trace = x.trace
+	if r.Trace.Parent == "" {
+		r.Trace = x.trace
 	}
-	if len(x.meta.progressToken) > 0 {
-		x.job.OnProgress = func(p toolyard.Progress) { x.send(progressMessage(x.meta.progressToken, p)) }
+	if len(meta.progressToken) > 0 {
+		r.OnProgress = func(p toolyard.Progress) { x.send(progressMessage(meta.progressToken, p)) }
 	}
 	if level, ok := x.logLevel(); ok {
-		x.job.Log = slog.New(teeHandler{x.gate.server.opts.Log.Handler(), &clientHandler{min: level, send: x.send}})
+		r.Log = slog.New(teeHandler{x.gate.server.opts.Log.Handler(), &clientHandler{min: level, send: x.send}})
 	}
-	return x.job.readParams()
+	var ok bool
+	if r.State, ok = strictjson.String(x.params.requestState); !ok && x.params.requestState != nil {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState must be a string"}
+	}
+	x.request = r
+	return nil
 }
 
-// logLevel is the least grave level of messages that the client wants, and whether it wants any.
+// logLevel returns the minimum level of log messages for the client, and false if it wants none.
 func (x *exchange) logLevel() (slog.Level, bool) {
 	if x.session == nil {
-		return levelOf(x.meta.logLevel)
+		return levelOf(x.params.meta.logLevel)
 	}
-	return x.gate.server.levels.get(x.session.id)
+	return x.gate.server.legacy.logLevels.get(x.session.id)
 }
 
-// answer answers a request that was prepared. A panic of ours fails this request only.
+// answer answers a prepared request. A panic fails only this request.
 func (x *exchange) answer(ctx context.Context) (result []byte, wire *jsonrpc.Error) {
 	defer func() {
 		if p := recover(); p != nil {
-			x.gate.server.opts.Log.Error("request panicked", "method", x.env.method, "panic", p, "stack", string(debug.Stack()))
+			x.gate.server.opts.Log.Error("request panicked", "method", x.message.method, "panic", p, "stack", string(debug.Stack()))
 			result, wire = nil, errInternal
 		}
 	}()
-	if x.job != nil {
-		ctx, done := x.begin(ctx)
+	if x.request != nil {
+		ctx, done := x.trackRequest(ctx)
 		defer done()
-		return x.job.run(ctx)
+		return x.request.run(ctx)
 	}
-	switch x.env.method {
+	switch x.message.method {
 	case "ping":
 		return []byte("{}"), nil
 	case "logging/setLevel":
@@ -103,66 +111,61 @@ func (x *exchange) answer(ctx context.Context) (result []byte, wire *jsonrpc.Err
 	case "server/discover":
 		return x.gate.server.discover, nil
 	}
-	return x.list()
-}
-
-func (x *exchange) list() ([]byte, *jsonrpc.Error) {
-	raw := strictjson.Member(x.env.params, "cursor")
-	cursor, ok := strictjson.String(raw)
-	if !ok && raw != nil {
+	cursor, ok := strictjson.String(x.params.cursor)
+	if !ok && x.params.cursor != nil {
 		cursor = "?" // not a valid cursor
 	}
-	return x.gate.listResult(x.view, x.era(), x.env.method, cursor)
+	return x.gate.listResult(x.view, x.era(), x.message.method, cursor)
 }
 
-// requestKey names a request of a session or a connection.
+// requestKey identifies a running request of a session or connection.
 type requestKey struct{ peer, id string }
 
-// begin makes the context of a call, which ends when the client cancels the request.
-func (x *exchange) begin(ctx context.Context) (context.Context, func()) {
+// trackRequest returns a context that ends when the client cancels the request.
+func (x *exchange) trackRequest(ctx context.Context) (context.Context, func()) {
 	if x.peer == "" {
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	key := requestKey{x.peer, string(x.env.id)}
-	x.gate.server.running.Store(key, cancel)
+	key, running := requestKey{x.peer, string(x.message.id)}, &x.gate.server.legacy.running
+	running.Store(key, cancel)
 	return ctx, func() {
-		x.gate.server.running.Delete(key)
+		running.Delete(key)
 		cancel()
 	}
 }
 
-// setLevel sets the level of the log messages that a session gets, at all replicas.
+// setLevel sets the log level of a session at all replicas.
 func (x *exchange) setLevel(ctx context.Context) ([]byte, *jsonrpc.Error) {
-	name, _ := strictjson.String(strictjson.Member(x.env.params, "level"))
+	name, _ := strictjson.String(strictjson.Member(x.message.params, "level"))
 	level, ok := levelOf(name)
 	if !ok {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown log level %.40q", name)}
 	}
 	if x.session.id != "" {
-		x.gate.server.levels.set(x.session.id, level, x.gate.server.opts.Now())
-		if err := x.tellFleet(ctx, &fleetMessage{Kind: setLevel, Level: name}); err != nil {
+		x.gate.server.legacy.logLevels.set(x.session.id, level, x.gate.server.opts.Now())
+		if err := x.notifyFleet(ctx, &fleetMessage{Kind: setLevel, Level: name}); err != nil {
 			return nil, protocolError(x.view.Gate.Errors, toolyard.AsError(err))
 		}
 	}
 	return []byte("{}"), nil
 }
 
-// take takes a message that gets no answer: a notification, or the answer to a question of ours.
-func (x *exchange) take(ctx context.Context) error {
+// receive handles a message without a response: a notification, or the answer to a question.
+func (x *exchange) receive(ctx context.Context) error {
 	switch {
 	case x.peer == "":
-	case x.env.method == "":
-		return x.takeAnswer(ctx)
-	case x.env.method == "notifications/cancelled":
-		if id := strictjson.Member(x.env.params, "requestId"); id != nil {
+	case x.message.method == "":
+		return x.receiveAnswer(ctx)
+	case x.message.method == "notifications/cancelled":
+		if id := strictjson.Member(x.message.params, "requestId"); id != nil {
 			return x.cancel(ctx, id)
 		}
 	}
 	return nil
 }
 
-// maxForeignID is how many bytes the id of a request may have that runs at another replica.
+// maxForeignID limits the ID of a request that runs at another replica, in bytes.
 const maxForeignID = 256
 
 // cancel cancels a request of the session, at whichever replica it runs.
@@ -170,12 +173,12 @@ func (x *exchange) cancel(ctx context.Context, id json.RawMessage) error {
 	if x.gate.server.cancelRequest(x.peer, string(id)) || !validID(id) || len(id) > maxForeignID {
 		return nil
 	}
-	return x.tellFleet(ctx, &fleetMessage{Kind: cancelRequest, ID: id})
+	return x.notifyFleet(ctx, &fleetMessage{Kind: cancelRequest, ID: id})
 }
 
-// cancelRequest cancels a request that runs here.
+// cancelRequest cancels a request that runs at this replica.
 func (s *Server) cancelRequest(peer, id string) bool {
-	cancel, ok := s.running.LoadAndDelete(requestKey{peer, id})
+	cancel, ok := s.legacy.running.LoadAndDelete(requestKey{peer, id})
 	if ok {
 		cancel.(context.CancelFunc)()
 	}

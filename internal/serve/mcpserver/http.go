@@ -13,28 +13,24 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// modernVersion is the first version of the modern era, and the only one so far.
+// modernVersion is the only protocol version of the modern era so far.
 const modernVersion = "2026-07-28"
 
-// firstRead is how much memory a body gets before it has come in.
-const firstRead = 4 << 10
-
-// envelope is a JSON-RPC message, taken apart but not decoded.
-type envelope struct {
-	id     json.RawMessage // the client's own bytes; nil for a notification
+// message is a parsed JSON-RPC message with undecoded members.
+type message struct {
+	id     json.RawMessage // as the client sent it; nil for a notification
 	method string          // empty for a response
 	params json.RawMessage
 	result json.RawMessage // of a response
 	fault  json.RawMessage // of a response
 }
 
-// Handler serves the gate that gateOf names for a request.
+// Handler serves the gate that gateOf returns for a request.
 func (s *Server) Handler(gateOf func(*http.Request) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer s.recover(w)
@@ -44,16 +40,15 @@ func (s *Server) Handler(gateOf func(*http.Request) string) http.Handler {
 	})
 }
 
-// access is an HTTP request that was admitted to a gate: who sent it, and the view that it is
-// served from.
+// access is an admitted request: its caller, and the view of the gate that serves it.
 type access struct {
 	gate   *gate
 	view   *view
 	caller toolyard.Caller
-	origin string // whom bounds on what one sender may use are for
+	origin string // key of per-caller quotas
 }
 
-// enter finds the gate and admits the sender. It returns nil when it has answered itself.
+// enter admits a request to a gate. It returns nil if it has written a response.
 func (s *Server) enter(w http.ResponseWriter, r *http.Request, gateName string) *access {
 	g, ok := (*s.gates.Load())[gateName]
 	if !ok {
@@ -65,16 +60,16 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, gateName string) 
 		Refuse(w, r, err)
 		return nil
 	}
-	// A deadline for the whole answer would end long calls; each write has its own.
+	// A deadline for the whole response would end long calls; each write has its own.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 	return a
 }
 
 func unknownGateError(w http.ResponseWriter, name string) {
-	http.Error(w, fmt.Sprintf("there is no gate %q; gates are at /mcp/{gate}", name), http.StatusNotFound)
+	http.Error(w, fmt.Sprintf("unknown gate %q; gates are at /mcp/{gate}", name), http.StatusNotFound)
 }
 
-// admit admits the sender of a request by the rules that the gate has now.
+// admit authorizes a request with the current rules of the gate.
 func (g *gate) admit(r *http.Request) (*access, error) {
 	v := g.view.Load()
 	caller, err := g.server.opts.Admit(r, v.Gate)
@@ -84,8 +79,8 @@ func (g *gate) admit(r *http.Request) (*access, error) {
 	return &access{g, v, caller, originOf(caller, r)}, nil
 }
 
-// renew admits the sender again if the gate has changed meanwhile: a body that is sent slowly
-// must not be served by rules that no longer hold. It returns nil when it has answered itself.
+// renew authorizes the request again if the gate has changed since, so that a body that is sent
+// slowly is not served with outdated rules. It returns nil if it has written a response.
 func (a *access) renew(w http.ResponseWriter, r *http.Request) *access {
 	v := a.gate.view.Load()
 	switch {
@@ -104,7 +99,7 @@ func (a *access) renew(w http.ResponseWriter, r *http.Request) *access {
 	return renewed
 }
 
-// Refuse answers somebody who was not let in, on any route, as RFC 6750 has it.
+// Refuse writes the response to a request that was not admitted, following RFC 6750.
 func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	e := toolyard.AsError(err)
 	status, challenge := http.StatusUnauthorized, `Bearer realm="toolyard"`
@@ -123,7 +118,7 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	http.Error(w, e.Message, status)
 }
 
-// scopeParam names scopes in a challenge, those that have no place in one left out.
+// scopeParam returns the scope parameter of a challenge, without scopes that it cannot contain.
 func scopeParam(scopes []string) string {
 	scopes = slices.DeleteFunc(slices.Clone(scopes), func(scope string) bool {
 		return scope == "" || strings.ContainsFunc(scope, func(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '\\' })
@@ -134,7 +129,7 @@ func scopeParam(scopes []string) string {
 	return `, scope="` + strings.Join(scopes, " ") + `"`
 }
 
-// recover makes a fault of ours one failed request.
+// recover turns a panic into one failed request.
 func (s *Server) recover(w http.ResponseWriter) {
 	switch p := recover(); p {
 	case nil:
@@ -153,19 +148,19 @@ func (a *access) serve(w http.ResponseWriter, r *http.Request) {
 		a.post(w, r, modern)
 	case modern:
 		w.Header().Set("Allow", http.MethodPost)
-		http.Error(w, "this version of MCP has only POST", http.StatusMethodNotAllowed)
+		http.Error(w, "this protocol version supports only POST", http.StatusMethodNotAllowed)
 	case r.Method == http.MethodGet:
 		a.getLegacy(w, r)
 	case r.Method == http.MethodDelete:
 		a.deleteLegacy(w, r)
 	default:
 		w.Header().Set("Allow", "GET, POST, DELETE")
-		http.Error(w, "MCP has only GET, POST and DELETE", http.StatusMethodNotAllowed)
+		http.Error(w, "MCP supports only GET, POST and DELETE", http.StatusMethodNotAllowed)
 	}
 }
 
 func (a *access) post(w http.ResponseWriter, r *http.Request, modern bool) {
-	env, release, ok := a.readBody(w, r)
+	m, release, ok := a.readMessage(w, r)
 	defer release()
 	if !ok {
 		return
@@ -173,60 +168,63 @@ func (a *access) post(w http.ResponseWriter, r *http.Request, modern bool) {
 	if a = a.renew(w, r); a == nil {
 		return
 	}
-	if modern || strictjson.Member(strictjson.Member(env.params, "_meta"), mcp.MetaKeyProtocolVersion) != nil {
-		a.postModern(w, r, &env)
-		return
+	if p := readParams(m.params); modern || p.meta.modern {
+		a.postModern(w, r, &m, p)
+	} else {
+		a.postLegacy(w, r, &m, p)
 	}
-	a.postLegacy(w, r, &env)
 }
 
-// smallBody is how many bytes of a body are read before memory for it is taken.
-const smallBody = 16 << 10
+// Sizes of bodies, in bytes.
+const (
+	firstRead = 4 << 10  // allocated before any data has arrived
+	smallBody = 16 << 10 // read before the quota for large bodies is charged
+)
 
-// readBody reads the body once, strictly. Release gives back the memory that it takes. It
-// reports false when it has answered itself.
-func (a *access) readBody(w http.ResponseWriter, r *http.Request) (env envelope, release func(), ok bool) {
+// readMessage reads and parses the body. Release returns the quota for its memory. It reports false
+// if it has written a response.
+func (a *access) readMessage(w http.ResponseWriter, r *http.Request) (m message, release func(), ok bool) {
 	limit, release := a.gate.server.opts.MaxBody, func() {}
 	if r.ContentLength > limit {
 		writeError(w, nil, tooLarge(limit))
-		return env, release, false
+		return m, release, false
 	}
 	var body bytes.Buffer
-	body.Grow(int(min(max(r.ContentLength, 0), firstRead)) + bytes.MinRead) // what is claimed may never come
+	body.Grow(int(min(max(r.ContentLength, 0), firstRead)) + bytes.MinRead) // the declared length may never arrive
 	from := http.MaxBytesReader(w, r.Body, limit)
 	_, err := body.ReadFrom(io.LimitReader(from, smallBody))
 	if err == nil && body.Len() == smallBody {
-		if release, err = a.holdBody(r); err != nil {
+		if release, err = a.reserveBody(r); err != nil {
 			refuseBusy(w, err)
-			return env, func() {}, false
+			return m, func() {}, false
 		}
 		_, err = body.ReadFrom(from)
 	}
 	var wire *jsonrpc.Error
 	if err != nil {
-		wire = unreadable(err, limit)
+		wire = readError(err, limit)
 	} else {
-		// The deadline for the body, which the server set, would end long answers. A body that
-		// has not come in keeps it.
+		// The server's deadline for reading the body would also end long responses. It stays in
+		// force until the body has arrived.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-		env, wire = parse(body.Bytes())
+		m, wire = parse(body.Bytes())
 	}
 	if wire != nil {
-		writeError(w, env.id, wire)
+		writeError(w, m.id, wire)
 	}
-	return env, release, wire == nil
+	return m, release, wire == nil
 }
 
-// holdBody takes the memory for a large body.
-func (a *access) holdBody(r *http.Request) (release func(), err error) {
+// reserveBody charges the quota for a large body.
+func (a *access) reserveBody(r *http.Request) (release func(), err error) {
 	size := r.ContentLength
 	if size < 0 {
-		size = a.gate.server.opts.MaxBody // it may have so many bytes
+		size = a.gate.server.opts.MaxBody // the maximum
 	}
-	return a.gate.server.bodies.take(a.origin, int(size))
+	return a.gate.server.bodies.acquire(a.origin, int(size))
 }
 
-func unreadable(err error, limit int64) *jsonrpc.Error {
+func readError(err error, limit int64) *jsonrpc.Error {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return tooLarge(limit)
 	}
@@ -237,10 +235,10 @@ func tooLarge(limit int64) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("the body has more than %d bytes", limit), Data: json.RawMessage(`{"error":"SIZE_LIMIT"}`)}
 }
 
-// parse takes a message apart. It refuses what two readers could read differently.
-func parse(body []byte) (env envelope, _ *jsonrpc.Error) {
+// parse parses a message. It rejects JSON that parsers may interpret differently.
+func parse(body []byte) (m message, _ *jsonrpc.Error) {
 	if err := strictjson.Check(body); err != nil {
-		return env, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "not strict JSON: " + err.Error()}
+		return m, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "invalid JSON: " + err.Error()}
 	}
 	var version, method json.RawMessage
 	for key, value := range strictjson.Members(body) {
@@ -248,41 +246,41 @@ func parse(body []byte) (env envelope, _ *jsonrpc.Error) {
 		case "jsonrpc":
 			version = value
 		case "id":
-			env.id = value
+			m.id = value
 		case "method":
 			method = value
 		case "params":
-			env.params = value
+			m.params = value
 		case "result":
-			env.result = value
+			m.result = value
 		case "error":
-			env.fault = value
+			m.fault = value
 		default:
 			if looksLike(key, "jsonrpc", "id", "method", "params", "result", "error") {
-				return env, invalid("unknown member %q", key)
+				return m, invalid("unknown member %q", key)
 			}
 		}
 	}
 	var ok bool
-	switch env.method, ok = strictjson.String(method); {
+	switch m.method, ok = strictjson.String(method); {
 	case string(version) != `"2.0"`:
-		return env, invalid(`a message has "jsonrpc": "2.0"`)
-	case env.id != nil && !validID(env.id):
-		env.id = nil
-		return env, invalid("an id is a string or an integer")
-	case method != nil && (!ok || env.method == ""), method == nil && env.result == nil && env.fault == nil:
-		return env, invalid("a request has a method")
-	case env.params != nil && env.params[0] != '{':
-		return env, invalid("params is an object")
+		return m, invalid(`"jsonrpc" must be "2.0"`)
+	case m.id != nil && !validID(m.id):
+		m.id = nil
+		return m, invalid("id must be a string or an integer")
+	case method != nil && (!ok || m.method == ""), method == nil && m.result == nil && m.fault == nil:
+		return m, invalid("method is missing")
+	case m.params != nil && m.params[0] != '{':
+		return m, invalid("params must be an object")
 	}
-	return env, nil
+	return m, nil
 }
 
 func invalid(format string, args ...any) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf(format, args...)}
 }
 
-// looksLike reports whether a careless reader would take key for one of the names.
+// looksLike reports whether a case-insensitive parser would take key for one of the names.
 func looksLike(key string, names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(key, name) })
 }
@@ -294,7 +292,7 @@ func validID(id json.RawMessage) bool {
 	return (id[0] == '-' || '0' <= id[0] && id[0] <= '9') && !bytes.ContainsAny(id, ".eE")
 }
 
-// writeError answers a request that never became a call.
+// writeError writes the response to a request that was rejected before it ran.
 func writeError(w http.ResponseWriter, id json.RawMessage, e *jsonrpc.Error) {
 	status := statusOf(e)
 	if status == http.StatusOK {
@@ -304,4 +302,18 @@ func writeError(w http.ResponseWriter, id json.RawMessage, e *jsonrpc.Error) {
 		status = http.StatusRequestEntityTooLarge
 	}
 	newReply(w, nil).finish(status, appendResponse(nil, id, nil, e))
+}
+
+// refuseBusy writes the response for an exceeded quota or a temporary failure.
+func refuseBusy(w http.ResponseWriter, err error) {
+	e, status := toolyard.AsError(err), http.StatusServiceUnavailable
+	if e.Code == toolyard.RateLimited {
+		status = http.StatusTooManyRequests
+	}
+	w.Header().Set("Retry-After", e.RetrySeconds())
+	http.Error(w, e.Message, status)
+}
+
+func traceOf(r *http.Request) toolyard.Trace {
+	return toolyard.Trace{Parent: r.Header.Get("Traceparent"), State: r.Header.Get("Tracestate")}
 }

@@ -16,8 +16,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// listings are the methods that list something: the member of the result that holds it,
-// its kind, and how it is encoded.
+// listings are the list methods: the member of the result, the kind of the items and their encoder.
 var listings = map[string]struct {
 	member string
 	kind   kind
@@ -29,24 +28,24 @@ var listings = map[string]struct {
 	"resources/templates/list": {"resourceTemplates", resourceKind, func(v *gates.View, _ era) *list { return encodeResources(v, true) }},
 }
 
-// pageSize is the number of definitions in one page.
+// pageSize is the number of definitions per page.
 const pageSize = 1000
 
-// list is a list of definitions, encoded once: a page is the bytes between two offsets.
+// list is an encoded list of definitions. A page is the range between two offsets.
 type list struct {
 	names   []string
 	encoded []byte // {...},{...},
-	offsets []int  // where each definition begins, and the end
+	offsets []int  // start of each definition, and the end of the last
 }
 
-// add appends a definition, which is written by write.
+// add appends a definition.
 func (l *list) add(name string, write func([]byte) []byte) {
 	l.names = append(l.names, name)
 	l.offsets = append(l.offsets, len(l.encoded))
 	l.encoded = append(write(l.encoded), ',')
 }
 
-// end closes the list.
+// end completes the list.
 func (l *list) end() *list {
 	l.offsets = append(l.offsets, len(l.encoded))
 	return l
@@ -60,7 +59,7 @@ func encodeTools(v *gates.View, e era) *list {
 	return l.end()
 }
 
-// encodePrompts lists the prompts under the names of the gate.
+// encodePrompts encodes the prompts with their names at the gate.
 func encodePrompts(v *gates.View, _ era) *list {
 	l := &list{}
 	for _, p := range v.Prompts {
@@ -73,7 +72,7 @@ func encodePrompts(v *gates.View, _ era) *list {
 	return l.end()
 }
 
-// encodeResources lists the resources, or the templates.
+// encodeResources encodes the resources or the templates.
 func encodeResources(v *gates.View, templates bool) *list {
 	l := &list{}
 	for _, r := range listed(v) {
@@ -84,11 +83,11 @@ func encodeResources(v *gates.View, templates bool) *list {
 	return l.end()
 }
 
-// privateList begins a list of the modern era. It depends on the gate, and so on who
-// asks: no cache may share it.
+// privateList begins a list of the modern era. Lists depend on the gate and thus on the caller, so
+// shared caches must not store them.
 const privateList = `{"resultType":"complete","ttlMs":0,"cacheScope":"private","_meta":{`
 
-// listResult is a page of what a method lists.
+// listResult encodes a page of a list.
 func (g *gate) listResult(v *view, e era, method, cursor string) ([]byte, *jsonrpc.Error) {
 	items, next, ok := v.lists[method][e]().page(cursor)
 	if !ok {
@@ -111,11 +110,10 @@ func (g *gate) listResult(v *view, e era, method, cursor string) ([]byte, *jsonr
 	return append(append(b, items...), "]}"...), nil
 }
 
-// metaDown is where a list says which of its servers cannot be used just now.
+// metaDown is the _meta member with the unavailable servers of a list.
 const metaDown = "dev.toolyard/down"
 
-// down is the member of _meta that names the servers of a view that are down, with a comma
-// before it; empty for none.
+// down returns a comma and the _meta member with the unavailable servers of a view; empty for none.
 func (g *gate) down(v *view) string {
 	if g.server.opts.Down == nil {
 		return ""
@@ -128,9 +126,8 @@ func (g *gate) down(v *view) string {
 	return `,"` + metaDown + `":` + string(names)
 }
 
-// page is what the array holds after the cursor, and the cursor of the next page, nil at
-// the end. A cursor is the name of the last one seen, so that it outlives a change of the
-// list.
+// page returns the items after a cursor and the next cursor, nil at the end. A cursor contains the
+// name of the last item, so it stays valid when the list changes.
 func (l *list) page(cursor string) (items []byte, next []byte, ok bool) {
 	last, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
@@ -148,7 +145,7 @@ func (l *list) page(cursor string) (items []byte, next []byte, ok bool) {
 	return items, next, true
 }
 
-// appendTool appends the definition of a tool.
+// appendTool encodes the definition of a tool.
 func appendTool(b []byte, t gates.NamedTool, e era) []byte {
 	b = append(b, `{"name":`...)
 	b = jsonobject.AppendString(b, t.Name)
@@ -172,8 +169,7 @@ func appendTool(b []byte, t gates.NamedTool, e era) []byte {
 	return append(b, '}')
 }
 
-// appendExtra appends the members of a definition that we only pass on. That a tool reads
-// only is said among its annotations.
+// appendExtra appends the other members of a definition, and the annotation of read-only tools.
 func appendExtra(b []byte, t gates.NamedTool) []byte {
 	extra := t.Extra
 	if t.IsReadOnly() && string(strictjson.Member(extra["annotations"], "readOnlyHint")) != "true" {
@@ -192,8 +188,7 @@ func appendExtra(b []byte, t gates.NamedTool) []byte {
 	return b
 }
 
-// isObjectSchema reports whether a schema describes an object, which is all that the
-// legacy era takes for an output.
+// isObjectSchema reports whether a schema describes an object, as the legacy era requires of outputs.
 func isObjectSchema(schema json.RawMessage) bool {
 	var root struct {
 		Type any `json:"type"`
@@ -209,7 +204,7 @@ func appendCompact(b []byte, raw json.RawMessage) []byte {
 	return buf.Bytes()
 }
 
-// appendMembers appends an object, its keys in order.
+// appendMembers encodes an object with sorted keys.
 func appendMembers(b []byte, members map[string]json.RawMessage) []byte {
 	b = append(b, '{')
 	for i, k := range slices.Sorted(maps.Keys(members)) {

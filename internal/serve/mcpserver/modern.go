@@ -1,8 +1,10 @@
 package mcpserver
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math/big"
 	"net/http"
 	"strings"
 
@@ -10,27 +12,116 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve/gates"
+	"github.com/toolyard/toolyard/internal/trust/paramheader"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// requestMeta is what every request of the modern era carries in its _meta.
+// postModern serves a POST of the modern era.
+func (a *access) postModern(w http.ResponseWriter, r *http.Request, m *message, p params) {
+	if m.id == nil || m.method == "" {
+		w.WriteHeader(http.StatusAccepted) // the modern era has no notifications to the server over HTTP
+		return
+	}
+	reply := newReply(w, r)
+	x := &exchange{access: *a, message: m, params: p, trace: traceOf(r), gone: r.Context(), send: reply.notify}
+	if wire := x.checkModern(r.Header); wire != nil {
+		writeError(w, m.id, wire)
+		return
+	}
+	if m.method == "subscriptions/listen" {
+		x.listen(w, r)
+		return
+	}
+	result, wire := x.answer(r.Context())
+	reply.finish(modernStatus(x, wire), appendResponse(make([]byte, 0, len(result)+256), m.id, result, wire))
+}
+
+// checkModern checks the metadata and the headers of a request and prepares it.
+func (x *exchange) checkModern(h http.Header) *jsonrpc.Error {
+	wire := x.params.meta.check()
+	if wire == nil || wire.Code == mcp.CodeUnsupportedProtocolVersion {
+		if mismatch := checkHeaders(h, x.message.method, &x.params); mismatch != nil {
+			wire = mismatch
+		}
+	}
+	if wire == nil {
+		wire = x.prepare()
+	}
+	if wire == nil && x.message.method == "tools/call" {
+		wire = checkParamHeaders(h, x.view, x.request)
+	}
+	return wire
+}
+
+// modernStatus returns the HTTP status of a response.
+func modernStatus(x *exchange, wire *jsonrpc.Error) int {
+	if wire != nil && (x.request == nil || wire.Code == mcp.CodeMissingRequiredClientCapabilities) {
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
+}
+
+// params are the common members of the params of a request.
+type params struct {
+	meta           requestMeta
+	name, uri      string
+	arguments      json.RawMessage
+	inputResponses json.RawMessage
+	requestState   json.RawMessage
+	cursor         json.RawMessage
+}
+
+func readParams(raw json.RawMessage) (p params) {
+	for key, value := range strictjson.Members(raw) {
+		switch key {
+		case "_meta":
+			p.meta = readMeta(value)
+		case "name":
+			p.name, _ = strictjson.String(value)
+		case "uri":
+			p.uri, _ = strictjson.String(value)
+		case "arguments":
+			p.arguments = value
+		case "inputResponses":
+			p.inputResponses = value
+		case "requestState":
+			p.requestState = value
+		case "cursor":
+			p.cursor = value
+		}
+	}
+	return p
+}
+
+// target returns the name of the tool or prompt, or the address of the resource.
+func (p *params) target(method string) string {
+	if method == "resources/read" {
+		return p.uri
+	}
+	return p.name
+}
+
+// requestMeta is the _meta of a request.
 type requestMeta struct {
+	modern        bool // has a protocol version
 	version       string
 	capabilities  json.RawMessage
 	progressToken json.RawMessage
 	logLevel      string
 	trace         toolyard.Trace
-	rest          map[string]json.RawMessage // what is for whoever answers in the end
+	rest          map[string]json.RawMessage // passed on with the call
 }
 
-func readMeta(params json.RawMessage) (m requestMeta) {
-	for key, value := range strictjson.Members(strictjson.Member(params, "_meta")) {
+func readMeta(raw json.RawMessage) (m requestMeta) {
+	for key, value := range strictjson.Members(raw) {
 		switch key {
 		case mcp.MetaKeyProtocolVersion:
+			m.modern = true
 			m.version, _ = strictjson.String(value)
 		case mcp.MetaKeyClientCapabilities:
 			m.capabilities = value
-		case mcp.MetaKeyLogLevel: //nolint:staticcheck // deprecated, not gone
+		case mcp.MetaKeyLogLevel: //nolint:staticcheck // deprecated but still in use
 			m.logLevel, _ = strictjson.String(value)
 		case "progressToken":
 			m.progressToken = value
@@ -41,19 +132,22 @@ func readMeta(params json.RawMessage) (m requestMeta) {
 		case "baggage":
 			m.trace.Baggage, _ = strictjson.String(value)
 		default:
-			m.keep(key, value)
+			m.add(key, value)
 		}
 	}
 	return m
 }
 
-// maxMeta is how much of a client's own metadata is passed on.
-const maxMeta = 16 << 10
+// Limits of the client's own metadata that is passed on.
+const (
+	maxMeta        = 16 << 10 // bytes of a member
+	maxMetaMembers = 32
+)
 
-// keep notes a member that is not for this hop.
-func (m *requestMeta) keep(key string, value json.RawMessage) {
-	ours := key == metaSession || key == metaKey // which must not get lost
-	if strings.HasPrefix(key, "io.modelcontextprotocol/") || !ours && (len(key)+len(value) > maxMeta || len(m.rest) >= 32) {
+// add keeps a member to pass on. The session and the idempotency key are never dropped.
+func (m *requestMeta) add(key string, value json.RawMessage) {
+	required := key == metaSession || key == metaKey
+	if strings.HasPrefix(key, "io.modelcontextprotocol/") || !required && (len(key)+len(value) > maxMeta || len(m.rest) >= maxMetaMembers) {
 		return
 	}
 	if m.rest == nil {
@@ -62,7 +156,7 @@ func (m *requestMeta) keep(key string, value json.RawMessage) {
 	m.rest[key] = value
 }
 
-// check checks what a request says of itself.
+// check checks the members that the modern era requires.
 func (m *requestMeta) check() *jsonrpc.Error {
 	switch {
 	case m.version == "":
@@ -81,70 +175,95 @@ func missingMeta(key string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("missing or invalid _meta field %q", key)}
 }
 
-// postModern serves a POST of a client of the modern era.
-func (a *access) postModern(w http.ResponseWriter, r *http.Request, env *envelope) {
-	if env.id == nil || env.method == "" {
-		w.WriteHeader(http.StatusAccepted) // nothing of this era needs a notification over HTTP
-		return
+func headerMismatch(format string, args ...any) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: "header mismatch: " + fmt.Sprintf(format, args...)}
+}
+
+// checkHeaders compares the headers that intermediaries use for routing with the body.
+func checkHeaders(h http.Header, method string, p *params) *jsonrpc.Error {
+	want := [][2]string{{"Mcp-Protocol-Version", p.meta.version}, {"Mcp-Method", method}}
+	switch method {
+	case "tools/call", "prompts/get", "resources/read":
+		want = append(want, [2]string{"Mcp-Name", p.target(method)})
 	}
-	x := &exchange{access: *a, env: env, meta: readMeta(env.params), trace: traceOf(r), left: r.Context()}
-	wire := x.meta.check()
-	if wire == nil || wire.Code == mcp.CodeUnsupportedProtocolVersion {
-		if mismatch := checkHeaders(r.Header, env, &x.meta); mismatch != nil {
-			wire = mismatch
+	for _, w := range want {
+		values := h[w[0]]
+		if len(values) != 1 {
+			return headerMismatch("%s must occur exactly once", w[0])
 		}
-	}
-	reply := newReply(w, r)
-	x.send = reply.notify
-	if wire == nil {
-		wire = x.prepare()
-	}
-	if wire == nil && env.method == "tools/call" {
-		wire = checkParamHeaders(r.Header, x.view, x.job)
-	}
-	switch {
-	case wire != nil:
-		writeError(w, env.id, wire)
-	case env.method == "subscriptions/listen":
-		x.listen(w, r)
-	default:
-		result, wire := x.answer(r.Context())
-		reply.finish(modernStatus(x, wire), appendResponse(make([]byte, 0, len(result)+256), env.id, result, wire))
-	}
-}
-
-// modernStatus is the HTTP status of an answer.
-func modernStatus(x *exchange, wire *jsonrpc.Error) int {
-	if wire != nil && (x.job == nil || wire.Code == mcp.CodeMissingRequiredClientCapabilities) {
-		return http.StatusBadRequest
-	}
-	return http.StatusOK
-}
-
-// readParams takes the job from the params of its request.
-func (j *job) readParams() *jsonrpc.Error {
-	named := "name"
-	if j.method == "resources/read" {
-		named = "uri"
-	}
-	for key, value := range strictjson.Members(j.params) {
-		switch key {
-		case named:
-			j.name, _ = strictjson.String(value)
-		case "arguments":
-			j.Args = value
-		case "inputResponses":
-			j.Answers = value
-		case "requestState":
-			var ok bool
-			if j.State, ok = strictjson.String(value); !ok {
-				return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState is a string"}
-			}
+		value, ok := decodeHeader(strings.TrimSpace(values[0]))
+		if !ok || value != w[1] {
+			return headerMismatch("%s is %q, but the body has %q", w[0], values[0], w[1])
 		}
 	}
 	return nil
 }
 
-func writeResult(w http.ResponseWriter, id json.RawMessage, result []byte) {
-	newReply(w, nil).finish(http.StatusOK, appendResponse(make([]byte, 0, len(result)+64), id, result, nil))
+// decodeHeader decodes a value that may be base64-encoded because it has characters that a header
+// cannot carry.
+func decodeHeader(value string) (string, bool) {
+	inner, marked := strings.CutPrefix(value, "=?base64?")
+	inner, closed := strings.CutSuffix(inner, "?=")
+	if !marked || !closed {
+		return value, true
+	}
+	text, err := base64.StdEncoding.DecodeString(inner)
+	return string(text), err == nil
+}
+
+// bindHeaders returns the x-mcp-header annotations of the input schemas.
+func bindHeaders(tools []gates.NamedTool) map[*toolyard.Tool][]paramheader.Binding {
+	bindings := make(map[*toolyard.Tool][]paramheader.Binding)
+	for _, t := range tools {
+		if found, err := paramheader.Bindings(t.CallerInput()); err == nil && len(found) > 0 {
+			bindings[t.Tool] = found
+		}
+	}
+	return bindings
+}
+
+// checkParamHeaders compares the Mcp-Param headers of a call with its arguments.
+func checkParamHeaders(h http.Header, v *view, r *request) *jsonrpc.Error {
+	bindings := v.headerBindings()
+	if len(bindings) == 0 {
+		return nil
+	}
+	tool, ok := v.Lookup(r.name)
+	if !ok {
+		return nil
+	}
+	for _, b := range bindings[tool] {
+		arg, header := b.Argument(r.Args), http.CanonicalHeaderKey("Mcp-Param-"+b.Header)
+		values := h[header]
+		if arg == nil {
+			if len(values) > 0 {
+				return headerMismatch("%s is set, but its argument is missing", header)
+			}
+			continue
+		}
+		if len(values) != 1 {
+			return headerMismatch("%s must occur exactly once", header)
+		}
+		value, ok := decodeHeader(strings.TrimSpace(values[0]))
+		if !ok || !sameValue(value, arg) {
+			return headerMismatch("%s does not match its argument", header)
+		}
+	}
+	return nil
+}
+
+// sameValue compares a header with a string, an integer or a boolean.
+func sameValue(header string, arg json.RawMessage) bool {
+	if text, ok := strictjson.String(arg); ok {
+		return header == text
+	}
+	if string(arg) == "true" || string(arg) == "false" {
+		return header == string(arg)
+	}
+	inBody, ok := new(big.Rat).SetString(string(arg)) // strictjson limits the exponent
+	if !ok || !inBody.IsInt() || len(header) > 64 {
+		return false
+	}
+	inHeader, ok := new(big.Int).SetString(header, 10)
+	return ok && inHeader.Cmp(inBody.Num()) == 0
 }

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// recent is a map that forgets its oldest entries. It keeps an entry for the time given, and at
-// most twice that; if there are very many, at least the last max of them.
+// recent is a map that drops old entries. Entries live between keep and twice as long, but may be
+// dropped earlier if there are more than max newer ones.
 type recent[K comparable, V any] struct {
 	max  int
 	keep time.Duration
 
 	mu         sync.Mutex
-	since      time.Time // when the young ones began
+	since      time.Time // start of young
 	young, old map[K]V
 }
 
@@ -42,7 +42,7 @@ func (r *recent[K, V]) store(key K, value V, now time.Time) {
 	r.young[key] = value
 }
 
-// add sets the value of a key that has none, and returns the one that it has otherwise.
+// add sets the value of a new key, or returns the value of an existing one.
 func (r *recent[K, V]) add(key K, value V, now time.Time) (before V, again bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

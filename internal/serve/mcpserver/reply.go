@@ -16,11 +16,11 @@ import (
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
 )
 
-// reply is the answer to one POST. It is plain JSON until something has to be said
-// before the result; then it becomes a stream of events.
+// reply is the response to a POST. It is plain JSON unless a message precedes the result; then it
+// becomes an event stream.
 type reply struct {
-	w       http.ResponseWriter
-	mayFlow bool // the client takes a stream
+	w         http.ResponseWriter
+	canStream bool // the client accepts an event stream
 
 	mu     sync.Mutex
 	stream bool
@@ -30,7 +30,7 @@ type reply struct {
 func newReply(w http.ResponseWriter, r *http.Request) *reply {
 	p := &reply{w: w}
 	if r != nil {
-		p.mayFlow = acceptsStream(r)
+		p.canStream = acceptsStream(r)
 	}
 	return p
 }
@@ -45,12 +45,12 @@ func acceptsStream(r *http.Request) bool {
 	return false
 }
 
-// notify sends a message ahead of the result. It reports false after the result, and for a
-// client that takes no stream.
+// notify sends a message ahead of the result. It reports false after the result, or if the client
+// does not accept a stream.
 func (p *reply) notify(message []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.done || !p.mayFlow {
+	if p.done || !p.canStream {
 		return false
 	}
 	if !p.stream {
@@ -58,7 +58,7 @@ func (p *reply) notify(message []byte) bool {
 		openStream(p.w)
 	}
 	if writeEvent(p.w, message) != nil {
-		p.done = true // the client takes no more
+		p.done = true // the client is gone
 	}
 	return !p.done
 }
@@ -92,16 +92,15 @@ func openStream(w http.ResponseWriter) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// writeTimeout is how long a client may take to take in one message.
+// writeTimeout limits the write of one message.
 const writeTimeout = 20 * time.Second
 
-// writeEvent writes one message of a stream. A client that does not read does not hold
-// the writer for ever.
+// writeEvent writes one message of a stream.
 func writeEvent(w http.ResponseWriter, message []byte) error {
 	return writeNow(w, event("message", message))
 }
 
-// event is an event of a stream, whose data is one line.
+// event encodes an event of a stream.
 func event(name string, data []byte) []byte {
 	data = oneLine(data)
 	b := make([]byte, 0, len(name)+len(data)+32)
@@ -109,7 +108,7 @@ func event(name string, data []byte) []byte {
 	return append(append(b, data...), "\n\n"...)
 }
 
-// oneLine is a message without line breaks, which a raw result may have between its tokens.
+// oneLine returns a message without line breaks, which a raw result may have between its tokens.
 func oneLine(message []byte) []byte {
 	if !bytes.ContainsAny(message, "\r\n") {
 		return message
@@ -121,7 +120,7 @@ func oneLine(message []byte) []byte {
 	return b.Bytes()
 }
 
-// writeNow writes and flushes within the time limit.
+// writeNow writes and flushes within writeTimeout.
 func writeNow(w http.ResponseWriter, b []byte) error {
 	rc := http.NewResponseController(w)
 	_ = rc.SetWriteDeadline(time.Now().Add(writeTimeout))
@@ -144,7 +143,7 @@ func progressMessage(token json.RawMessage, p toolyard.Progress) []byte {
 	return append(b, "}}"...)
 }
 
-// levels are MCP's names for how grave a log message is.
+// levels are the log levels of MCP.
 var levels = []struct {
 	name  string
 	level slog.Level
@@ -178,7 +177,7 @@ func levelName(level slog.Level) string {
 	return name
 }
 
-// clientHandler sends a tool's log to the client that called it.
+// clientHandler sends the log of a tool to its client.
 type clientHandler struct {
 	min  slog.Level
 	send func(message []byte) bool
@@ -197,7 +196,7 @@ func (h *clientHandler) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// logData is the message, or an object when it has attributes of its own.
+// logData returns the message, or an object if the record has attributes.
 func logData(r slog.Record) any {
 	if r.NumAttrs() == 0 {
 		return r.Message
@@ -217,8 +216,7 @@ func logData(r slog.Record) any {
 	return data
 }
 
-// WithAttrs implements slog.Handler. What the platform adds to a logger is not for
-// the client.
+// WithAttrs implements slog.Handler. Attributes of the platform are not sent to the client.
 func (h *clientHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
 
 // WithGroup implements slog.Handler.

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -13,15 +12,15 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// stdioDrain is how long calls in flight may go on after stdio was told to stop.
+// stdioDrain limits how long calls in flight continue after the input has ended.
 const stdioDrain = 30 * time.Second
 
-// ServeStdio speaks MCP of both eras over a pair of streams, one message a line, until
-// in ends or ctx does. Requests that were read are answered first.
+// ServeStdio serves MCP of both eras over a pair of streams, one message per line, until in or ctx ends.
+// Requests that were read before are still answered.
 func (s *Server) ServeStdio(ctx context.Context, gateName string, in io.Reader, out io.Writer) error {
-	g, ok := (*s.gates.Load())[gateName]
-	if !ok {
-		return fmt.Errorf("there is no gate %q", gateName)
+	g, err := s.gate(gateName)
+	if err != nil {
+		return err
 	}
 	var writing sync.Mutex
 	c := newConnection(context.WithoutCancel(ctx), g, toolyard.Caller{ID: "local", Account: "local"}, func(message []byte) error {
@@ -32,7 +31,7 @@ func (s *Server) ServeStdio(ctx context.Context, gateName string, in io.Reader, 
 	})
 	lines := make(chan line)
 	go c.readLines(in, lines)
-	err := c.serveLines(ctx, lines)
+	err = c.serveLines(ctx, lines)
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
@@ -42,16 +41,16 @@ func (s *Server) ServeStdio(ctx context.Context, gateName string, in io.Reader, 
 	select {
 	case <-drained:
 		return err
-	case <-time.After(stdioDrain): // a client that does not read cannot hold us
+	case <-time.After(stdioDrain): // the client does not read its responses
 		c.end()
 		return errors.New("calls in flight did not end in time")
 	}
 }
 
-// line is a line that was read, or why there is none.
+// line is a line of the input, or the error.
 type line struct {
 	text []byte
-	err  error // errLongLine, or the end
+	err  error // errLongLine, io.EOF or a read error
 }
 
 // readLines reads until the input or the connection ends.
@@ -70,8 +69,8 @@ func (c *connection) readLines(in io.Reader, lines chan<- line) {
 	}
 }
 
-// serveLines takes one line after the other until the input, ctx, the gate or the connection
-// ends. A line that is refused is answered and skipped.
+// serveLines handles lines until the input, ctx, the gate or the connection ends. Invalid lines are
+// answered with an error.
 func (c *connection) serveLines(ctx context.Context, lines <-chan line) error {
 	for {
 		select {
@@ -91,24 +90,23 @@ func (c *connection) serveLines(ctx context.Context, lines <-chan line) error {
 		case <-c.gate.closed.Done():
 			return nil
 		case <-c.ctx.Done():
-			return errors.New("the client does not read its answers")
+			return errors.New("cannot write to the client")
 		}
 	}
 }
 
 func (c *connection) receiveLine(text []byte) {
-	env, wire := parse(text)
+	m, wire := parse(text)
 	if wire != nil {
-		c.respond(env.id, nil, wire)
+		c.respond(m.id, nil, wire)
 		return
 	}
-	c.receive(&env)
+	c.receive(&m)
 }
 
 var errLongLine = errors.New("the line is too long")
 
-// readLine reads up to a newline. Of a line over the limit it reads the rest and keeps
-// nothing.
+// readLine reads up to a newline. It skips a line over the limit and returns errLongLine.
 func readLine(r *bufio.Reader, limit int64) (line []byte, err error) {
 	long := false
 	for {

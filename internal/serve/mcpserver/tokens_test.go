@@ -54,7 +54,7 @@ func TestAStateIsNotAcceptedWhileTokensAreAway(t *testing.T) {
 		return asker(c)
 	})
 	server := func(name string) *mcpserver.Server {
-		s := mcpserver.New(mcpserver.Options{Call: callpath.Run, Yard: name, StateKey: func() []byte { return []byte("secret") }, Tokens: tokens})
+		s := mcpserver.New(mcpserver.Options{Call: callpath.Run, Yard: name, Replicas: mcpserver.ReplicaOptions{StateKey: func() []byte { return []byte("secret") }, Tokens: tokens}})
 		t.Cleanup(s.Close)
 		s.Publish([]*gates.Gate{{Name: "default", Mode: toolyard.Write}}, catalog.Offer{Tools: []*toolyard.Tool{ask}}, true)
 		return s

@@ -14,24 +14,24 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/paramheader"
 )
 
-// gate is one gate for as long as it exists. What it shows is swapped as a whole.
+// gate is a published gate. Its view is replaced as a whole.
 type gate struct {
 	server *Server
-	sse    sync.Map // connections over HTTP+SSE, *sseConnection by their ids
+	sse    sync.Map // *sseConnection by ID
 	view   atomic.Pointer[view]
 	closed context.Context
-	end    context.CancelFunc
+	close  context.CancelFunc
 }
 
-// view is a gates.View with what was encoded of it.
+// view is a gates.View with its encoded lists.
 type view struct {
 	*gates.View
-	next  [kinds]chan struct{}       // each is closed when its kind has changed
-	lists map[string][2]func() *list // by method, for each era
-	binds func() map[*toolyard.Tool][]paramheader.Binding
+	changed        [kinds]chan struct{}       // each is closed when its kind has changed
+	lists          map[string][2]func() *list // by method and era
+	headerBindings func() map[*toolyard.Tool][]paramheader.Binding
 }
 
-// kind is one of the things that a gate lists, and tells its callers of when they change.
+// kind is a kind of list whose changes clients are notified of.
 type kind int
 
 const (
@@ -43,30 +43,30 @@ const (
 
 func newGate(s *Server) *gate {
 	g := &gate{server: s}
-	g.closed, g.end = context.WithCancel(context.Background())
+	g.closed, g.close = context.WithCancel(context.Background())
 	return g
 }
 
-// shown is what the gate shows now, nil before anything.
-func (g *gate) shown() *gates.View {
+// current returns the current view, nil before the first.
+func (g *gate) current() *gates.View {
 	if v := g.view.Load(); v != nil {
 		return v.View
 	}
 	return nil
 }
 
-// show swaps what the gate shows, and tells its callers of the kinds that differ.
-func (g *gate) show(v *gates.View) {
+// publish replaces the view and notifies clients of changed lists.
+func (g *gate) publish(v *gates.View) {
 	old := g.view.Load()
 	next := &view{View: v, lists: make(map[string][2]func() *list, len(listings))}
-	next.binds = sync.OnceValue(func() map[*toolyard.Tool][]paramheader.Binding { return bindHeaders(v.Tools) })
+	next.headerBindings = sync.OnceValue(func() map[*toolyard.Tool][]paramheader.Binding { return bindHeaders(v.Tools) })
 	var changed []kind
 	for k := range kinds {
 		if old != nil && same(k, old.View, v) {
-			next.next[k] = old.next[k]
+			next.changed[k] = old.changed[k]
 			continue
 		}
-		next.next[k] = make(chan struct{})
+		next.changed[k] = make(chan struct{})
 		changed = append(changed, k)
 	}
 	for method, l := range listings {
@@ -84,11 +84,11 @@ func (g *gate) show(v *gates.View) {
 		return
 	}
 	for _, k := range changed {
-		close(old.next[k])
+		close(old.changed[k])
 	}
 }
 
-// same reports whether callers see no difference between what two views have of a kind.
+// same reports whether two views list the same definitions of a kind.
 func same(k kind, a, b *gates.View) bool {
 	switch k {
 	case toolKind:
@@ -104,17 +104,17 @@ func same(k kind, a, b *gates.View) bool {
 	}
 }
 
-// listed are the resources of a view that its lists have.
+// listed returns the resources of a view that appear in lists.
 func listed(v *gates.View) []*toolyard.Resource {
 	return slices.DeleteFunc(slices.Clone(v.Resources), func(r *toolyard.Resource) bool { return r.Unlisted })
 }
 
-// sameDefinition reports whether callers see no difference between two tools.
+// sameDefinition reports whether two tools have the same definition.
 func sameDefinition(a, b gates.NamedTool) bool {
 	return a.Name == b.Name && a.Note == b.Note && (a.Tool == b.Tool || a.Digest() == b.Digest())
 }
 
-// era is one of the two wires of MCP.
+// era is one of the two incompatible generations of MCP.
 type era int
 
 const (
@@ -122,14 +122,14 @@ const (
 	modernEra
 )
 
-// capabilities are what every gate offers. Prompts and resources are declared although
-// their lists may be empty until a source has some: a session cannot learn of them later.
+// capabilities returns the capabilities of every gate. Prompts and resources are always declared: a
+// source may offer some later, but a client reads the capabilities only once.
 func capabilities() *mcp.ServerCapabilities {
 	return &mcp.ServerCapabilities{
 		Tools:       &mcp.ToolCapabilities{ListChanged: true},
 		Prompts:     &mcp.PromptCapabilities{ListChanged: true},
 		Resources:   &mcp.ResourceCapabilities{ListChanged: true},
 		Completions: &mcp.CompletionCapabilities{},
-		Logging:     &mcp.LoggingCapabilities{}, //nolint:staticcheck // deprecated, not gone
+		Logging:     &mcp.LoggingCapabilities{}, //nolint:staticcheck // deprecated but still in use
 	}
 }

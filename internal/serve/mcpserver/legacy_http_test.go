@@ -53,7 +53,7 @@ func startFleet(t *testing.T, n int, offer catalog.Offer) (*memoryFleet, []strin
 	var urls []string
 	for i := range n {
 		s := mcpserver.New(mcpserver.Options{
-			Call: callpath.Run, Fleet: f, Replica: fmt.Sprint("r", i), StateKey: func() []byte { return []byte("one key for all") },
+			Call: callpath.Run, Replicas: mcpserver.ReplicaOptions{Fleet: f, ID: fmt.Sprint("r", i), StateKey: func() []byte { return []byte("one key for all") }},
 			Admit: func(r *http.Request, _ *gates.Gate) (toolyard.Caller, error) {
 				if who := r.Header.Get("Who"); who != "" {
 					return toolyard.Caller{ID: who, Account: who}, nil

@@ -49,31 +49,31 @@ func TestWhatMayBeAsked(t *testing.T) {
 		"no sampling":               {features: `{}`, result: asks("sampling/createMessage", `{}`), need: "sampling"},
 		"no tools of a model":       {features: `{"sampling":{}}`, result: asks("sampling/createMessage", `{"tools":[]}`), need: "sampling.tools"},
 		"no roots":                  {features: `{"elicitation":{}}`, result: asks("roots/list", `{}`), need: "roots"},
-		"a method of ours":          {result: asks("tools/call", `{}`), wrong: "no client answers"},
-		"a notification":            {result: asks("notifications/cancelled", `{"requestId":1}`), wrong: "no client answers"},
+		"a method of ours":          {result: asks("tools/call", `{}`), wrong: "unknown method"},
+		"a notification":            {result: asks("notifications/cancelled", `{"requestId":1}`), wrong: "unknown method"},
 		"params that are none":      {result: asks("roots/list", `[]`), wrong: "not an object"},
-		"nothing":                   {result: `{"resultType":"input_required"}`, wrong: "asks for nothing"},
-		"a task":                    {result: `{"resultType":"task","taskId":"1"}`, wrong: "results of the type"},
+		"nothing":                   {result: `{"resultType":"input_required"}`, wrong: "neither inputRequests nor requestState"},
+		"a task":                    {result: `{"resultType":"task","taskId":"1"}`, wrong: "unknown result type"},
 		"a list":                    {result: `{"resultType":"input_required","inputRequests":[]}`, wrong: "not an object"},
 		"a state that is no string": {result: `{"resultType":"input_required","requestState":1}`, wrong: "not a string"},
 		"twice the same key":        {result: `{"resultType":"input_required","inputRequests":{"a":{},"a":{}}}`, wrong: "twice"},
 		"too many":                  {result: `{"resultType":"input_required","inputRequests":{` + fmt.Sprintf(many, numbers...) + `}}`, wrong: "more than 16"},
-		"too much":                  {result: asksForm(`{"type":"string","title":"` + strings.Repeat("x", maxAsked) + `"}`), wrong: "more than 64 KiB"},
+		"too much":                  {result: asksForm(`{"type":"string","title":"` + strings.Repeat("x", maxRequests) + `"}`), wrong: "more than 64 KiB"},
 		"too much state":            {result: `{"resultType":"input_required","requestState":"` + strings.Repeat("x", maxState) + `"}`, wrong: "more than 64 KiB"},
 		"an unknown mode":           {result: asks("elicitation/create", `{"mode":"voice"}`), wrong: "mode"},
-		"a script for a page":       {result: asks("elicitation/create", `{"mode":"url","url":"javascript://x/%0aalert(1)"}`), wrong: "of the web"},
-		"a file for a page":         {result: asks("elicitation/create", `{"mode":"url","url":"file:///etc/passwd"}`), wrong: "of the web"},
+		"a script for a page":       {result: asks("elicitation/create", `{"mode":"url","url":"javascript://x/%0aalert(1)"}`), wrong: "http or https"},
+		"a file for a page":         {result: asks("elicitation/create", `{"mode":"url","url":"file:///etc/passwd"}`), wrong: "http or https"},
 		"no schema":                 {result: asks("elicitation/create", `{"message":"?"}`), wrong: "schema"},
 		"a schema without end":      {result: asks("elicitation/create", `{"requestedSchema":{"$ref":"#"}}`), wrong: "without end"},
 		"a schema from elsewhere":   {result: asksForm(`{"type":"string","$ref":"https://example.com"}`), wrong: "not followed"},
 		"a list for a form":         {result: asks("elicitation/create", `{"requestedSchema":{"type":"array","items":{}}}`), wrong: "flat object"},
 		"alternatives of forms":     {result: asks("elicitation/create", `{"requestedSchema":{"type":"object","allOf":[{}]}}`), wrong: "flat object"},
-		"an object inside":          {result: asksForm(`{"type":"object","properties":{}}`), wrong: "is not a text"},
-		"a list inside":             {result: asksForm(`{"type":"array","items":{"type":"object"}}`), wrong: "is not a text"},
-		"a list of any text":        {result: asksForm(`{"type":"array","items":{"type":"string"}}`), wrong: "is not a text"},
-		"a field of no type":        {result: asksForm(`{}`), wrong: "is not a text"},
-		"a field of two types":      {result: asksForm(`{"type":["string","object"]}`), wrong: "is not a text"},
-		"a choice of objects":       {result: asksForm(`{"type":"string","oneOf":[{"type":"object"}]}`), wrong: "is not a text"},
+		"an object inside":          {result: asksForm(`{"type":"object","properties":{}}`), wrong: "must be a string"},
+		"a list inside":             {result: asksForm(`{"type":"array","items":{"type":"object"}}`), wrong: "must be a string"},
+		"a list of any text":        {result: asksForm(`{"type":"array","items":{"type":"string"}}`), wrong: "must be a string"},
+		"a field of no type":        {result: asksForm(`{}`), wrong: "must be a string"},
+		"a field of two types":      {result: asksForm(`{"type":["string","object"]}`), wrong: "must be a string"},
+		"a choice of objects":       {result: asksForm(`{"type":"string","oneOf":[{"type":"object"}]}`), wrong: "must be a string"},
 		"a reference inside":        {result: asksForm(`{"type":"string","$ref":"#/properties/f"}`), wrong: "without end"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestWhatMayBeAsked(t *testing.T) {
 				tt.features = all
 			}
 			c := &toolyard.Call{Tool: &toolyard.Tool{Spec: toolyard.Spec{Name: "t"}}, ClientCapabilities: json.RawMessage(tt.features)}
-			_, err := inquire(c, json.RawMessage(tt.result))
+			_, err := readInputRequired(c, json.RawMessage(tt.result))
 			if err == nil {
 				if tt.need+tt.wrong != "" {
 					t.Error("it was accepted")
@@ -104,11 +104,11 @@ func FuzzInquire(f *testing.F) {
 	f.Add([]byte(`{"resultType":"input_required","requestState":"s"}`))
 	c := &toolyard.Call{Tool: &toolyard.Tool{}, ClientCapabilities: json.RawMessage(`{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`)}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		q, err := inquire(c, raw)
+		q, err := readInputRequired(c, raw)
 		if err != nil {
 			return
 		}
-		for _, question := range q.questions {
+		for _, question := range q.requests {
 			if strictjson.Check(question.params) != nil || strictjson.Check(question.legacyParams()) != nil {
 				t.Errorf("%q", question.params)
 			}

@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// SSEHandler serves the gate over the HTTP+SSE transport of 2024-11-05: a GET opens a
-// connection, and the client POSTs its messages to an address that it is told there. The
-// connection belongs to this replica.
+// SSEHandler serves the gate over the HTTP+SSE transport of 2024-11-05: a GET opens a connection, and the
+// client POSTs its messages to the address in the first event. The connection belongs to this replica.
 func (s *Server) SSEHandler(gateOf func(*http.Request) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer s.recover(w)
@@ -23,7 +22,7 @@ func (s *Server) SSEHandler(gateOf func(*http.Request) string) http.Handler {
 			a.openSSE(w, r)
 		default:
 			w.Header().Set("Allow", "GET, POST")
-			http.Error(w, "this transport has only GET and POST", http.StatusMethodNotAllowed)
+			http.Error(w, "HTTP+SSE supports only GET and POST", http.StatusMethodNotAllowed)
 		}
 	})
 }
@@ -33,12 +32,12 @@ type sseConnection struct {
 	*connection
 	owner string
 
-	receiving sync.Mutex // one message after the other
+	receiving sync.Mutex // serializes messages
 }
 
-// openSSE opens a connection and is its stream until it ends.
+// openSSE opens a connection and serves its stream.
 func (a *access) openSSE(w http.ResponseWriter, r *http.Request) {
-	release, err := a.gate.server.streams.take(a.origin, 1)
+	release, err := a.gate.server.streams.acquire(a.origin, 1)
 	if err != nil {
 		refuseBusy(w, err)
 		return
@@ -63,21 +62,21 @@ func (a *access) openSSE(w http.ResponseWriter, r *http.Request) {
 	if write(event("endpoint", []byte(endpoint.RequestURI()))) != nil {
 		return
 	}
-	c.hold(func() bool {
+	c.serve(func() bool {
 		_, err := a.gate.admit(r)
-		return err == nil && write([]byte(": alive\n\n")) == nil
+		return err == nil && write([]byte(": keepalive\n\n")) == nil
 	})
 }
 
-// hold keeps a connection open until it ends, or the gate or the server does; then the
-// requests in flight are answered.
-func (c *sseConnection) hold(alive func() bool) {
+// serve keeps a connection open until it, the gate or the server ends. If the gate or the server ends,
+// running requests are answered first.
+func (c *sseConnection) serve(keepalive func() bool) {
 	ticker := time.NewTicker(c.gate.server.opts.Keepalive)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-			if !alive() {
+			if !keepalive() {
 				return
 			}
 		case <-c.ctx.Done():
@@ -92,11 +91,11 @@ func (c *sseConnection) hold(alive func() bool) {
 	}
 }
 
-// finishPause is the time between the last answer and the end of the stream: official clients
-// may lose a message if both come at once.
+// finishPause separates the last response from the end of the stream: official clients may lose a
+// message otherwise.
 const finishPause = 100 * time.Millisecond
 
-// finish answers the requests in flight before the stream ends.
+// finish waits for the running requests before the stream ends.
 func (c *sseConnection) finish() {
 	c.drain()
 	select {
@@ -105,12 +104,12 @@ func (c *sseConnection) finish() {
 	}
 }
 
-// postSSE takes a message for a connection from whoever opened it.
+// postSSE passes a message to a connection of the same caller.
 func (a *access) postSSE(w http.ResponseWriter, r *http.Request) {
 	if !checkJSONType(w, r) {
 		return
 	}
-	env, release, ok := a.readBody(w, r)
+	m, release, ok := a.readMessage(w, r)
 	defer release()
 	if !ok {
 		return
@@ -123,14 +122,14 @@ func (a *access) postSSE(w http.ResponseWriter, r *http.Request) {
 		noSession(w)
 		return
 	}
-	found.(*sseConnection).take(&env)
+	found.(*sseConnection).post(&m)
 	w.WriteHeader(http.StatusAccepted)
 }
 
-func (c *sseConnection) take(env *envelope) {
+func (c *sseConnection) post(m *message) {
 	c.receiving.Lock()
 	defer c.receiving.Unlock()
 	if c.ctx.Err() == nil && c.silent.Err() == nil {
-		c.receive(env)
+		c.receive(m)
 	}
 }

@@ -16,41 +16,41 @@ import (
 
 var noon = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 
-// sealedJob is a job that a state can be sealed for.
-func sealedJob(change func(*job)) *job {
-	j := &job{
+// stateRequest is a request that a state can be sealed for.
+func stateRequest(change func(*request)) *request {
+	r := &request{
 		CallRequest: serve.CallRequest{Args: json.RawMessage(`{"a":1,"b":[2,"x"]}`), Caller: toolyard.Caller{ID: "ann"}},
 		view:        &view{View: &gates.View{Gate: &gates.Gate{Name: "default"}}},
 		method:      "tools/call", tool: &toolyard.Tool{Spec: toolyard.Spec{Server: "docs", Name: "ask"}},
 	}
 	if change != nil {
-		change(j)
+		change(r)
 	}
-	return j
+	return r
 }
 
 func TestASealFitsOneCallOnly(t *testing.T) {
 	for name, tt := range map[string]struct {
-		change func(*job)
+		change func(*request)
 		fits   bool
 	}{
 		"the same":           {nil, true},
-		"spelled otherwise":  {func(j *job) { j.Args = json.RawMessage(` { "b" : [2,"\u0078"], "a":1 } `) }, true},
-		"another gate":       {func(j *job) { j.view.Gate.Name = "other" }, false},
-		"another caller":     {func(j *job) { j.Caller.ID = "bob" }, false},
-		"another account":    {func(j *job) { j.Caller.Account = "umbrella" }, false},
-		"another tool":       {func(j *job) { j.tool.Name = "other" }, false},
-		"another server":     {func(j *job) { j.tool.Server = "other" }, false},
-		"another method":     {func(j *job) { j.method = "prompts/get" }, false},
-		"other arguments":    {func(j *job) { j.Args = json.RawMessage(`{"a":1,"b":[2,"y"]}`) }, false},
-		"no arguments":       {func(j *job) { j.Args = nil }, false},
-		"a big number":       {func(j *job) { j.Args = json.RawMessage(`{"a":1.0000000000000000001,"b":[2,"x"]}`) }, false},
-		"names run together": {func(j *job) { j.tool.Server, j.tool.Name = "doc", "sask" }, false},
+		"spelled otherwise":  {func(r *request) { r.Args = json.RawMessage(` { "b" : [2,"\u0078"], "a":1 } `) }, true},
+		"another gate":       {func(r *request) { r.view.Gate.Name = "other" }, false},
+		"another caller":     {func(r *request) { r.Caller.ID = "bob" }, false},
+		"another account":    {func(r *request) { r.Caller.Account = "umbrella" }, false},
+		"another tool":       {func(r *request) { r.tool.Name = "other" }, false},
+		"another server":     {func(r *request) { r.tool.Server = "other" }, false},
+		"another method":     {func(r *request) { r.method = "prompts/get" }, false},
+		"other arguments":    {func(r *request) { r.Args = json.RawMessage(`{"a":1,"b":[2,"y"]}`) }, false},
+		"no arguments":       {func(r *request) { r.Args = nil }, false},
+		"a big number":       {func(r *request) { r.Args = json.RawMessage(`{"a":1.0000000000000000001,"b":[2,"x"]}`) }, false},
+		"names run together": {func(r *request) { r.tool.Server, r.tool.Name = "doc", "sask" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSealer(nil)
-			sealed := s.seal("inner", binding(sealedJob(nil)), noon)
-			state, _, ok := s.open(sealed, binding(sealedJob(tt.change)), "", noon.Add(time.Minute))
+			s := newStateSealer(nil)
+			sealed := s.seal("inner", binding(stateRequest(nil)), noon)
+			state, _, ok := s.open(sealed, binding(stateRequest(tt.change)), "", noon.Add(time.Minute))
 			if ok != tt.fits || ok && state != "inner" {
 				t.Errorf("%q %v", state, ok)
 			}
@@ -59,15 +59,15 @@ func TestASealFitsOneCallOnly(t *testing.T) {
 }
 
 func TestASealEnds(t *testing.T) {
-	s, call := newSealer(nil), binding(sealedJob(nil))
-	for after, fits := range map[time.Duration]bool{0: true, sealTime: true, sealTime + time.Second: false, 24 * time.Hour: false} {
+	s, call := newStateSealer(nil), binding(stateRequest(nil))
+	for after, fits := range map[time.Duration]bool{0: true, stateTime: true, stateTime + time.Second: false, 24 * time.Hour: false} {
 		if _, _, ok := s.open(s.seal("x", call, noon), call, "", noon.Add(after)); ok != fits {
 			t.Errorf("after %v: %v", after, ok)
 		}
 	}
 	sealed := s.seal("x", call, noon)
 	for i, fits := range []bool{true, false, false} {
-		if _, _, ok := s.open(sealed, call, "", noon.Add(time.Duration(i)*sealTime/2)); ok != fits {
+		if _, _, ok := s.open(sealed, call, "", noon.Add(time.Duration(i)*stateTime/2)); ok != fits {
 			t.Errorf("opened for the %d. time: %v", i+1, ok)
 		}
 	}
@@ -75,12 +75,12 @@ func TestASealEnds(t *testing.T) {
 
 // Servers with one secret open each other's seals, those without do not.
 func TestSealsOfOthers(t *testing.T) {
-	call := binding(sealedJob(nil))
+	call := binding(stateRequest(nil))
 	for _, tt := range []struct {
 		a, b string
 		fits bool
 	}{{"secret", "secret", true}, {"secret", "Secret", false}, {"", "", false}} {
-		a, b := newSealer([]byte(tt.a)), newSealer([]byte(tt.b))
+		a, b := newStateSealer([]byte(tt.a)), newStateSealer([]byte(tt.b))
 		if _, _, ok := b.open(a.seal("x", call, noon), call, "", noon); ok != tt.fits {
 			t.Errorf("%q and %q: %v", tt.a, tt.b, ok)
 		}
@@ -89,7 +89,7 @@ func TestSealsOfOthers(t *testing.T) {
 
 // A seal opens again for the same idempotency key, and for a call that did not run.
 func TestASealOpensAgain(t *testing.T) {
-	s, call := newSealer(nil), binding(sealedJob(nil))
+	s, call := newStateSealer(nil), binding(stateRequest(nil))
 	for _, keys := range [][]string{{"k", "k", "k"}, {"", "", "k"}, {"k", "other", ""}} {
 		sealed := s.seal("x", call, noon)
 		for i, key := range keys {
@@ -111,7 +111,7 @@ func TestASealOpensAgain(t *testing.T) {
 // However a sealed state is changed, it is not accepted.
 func TestAChangedSealIsRefused(t *testing.T) {
 	const mutations = 100_000
-	s, call := newSealer(nil), binding(sealedJob(nil))
+	s, call := newStateSealer(nil), binding(stateRequest(nil))
 	sealed := s.seal("the inner state", call, noon)
 	r := rand.New(rand.NewPCG(1, 2))
 	for range mutations {
@@ -119,7 +119,7 @@ func TestAChangedSealIsRefused(t *testing.T) {
 		if state, _, ok := s.open(changed, call, "", noon); ok && changed != sealed {
 			t.Fatalf("%q opened as %q", changed, state)
 		}
-		s.opened = recent[seal.Nonce, digest]{max: maxOpened, keep: sealTime} // that it was opened before is no excuse
+		s.opened = recent[seal.Nonce, digest]{max: maxOpened, keep: stateTime} // that it was opened before is no excuse
 	}
 	if _, _, ok := s.open(sealed, call, "", noon); !ok {
 		t.Error("the seal itself does not open")
@@ -154,21 +154,21 @@ func mutate(r *rand.Rand, sealed string) string {
 
 // A flood of seals is forgotten in order, and the memory for it is bounded.
 func TestOpenedSealsAreBounded(t *testing.T) {
-	s := newSealer(nil)
+	s := newStateSealer(nil)
 	var id seal.Nonce
 	for i := range 3 * maxOpened {
 		id[0], id[1], id[2], id[3] = byte(i), byte(i>>8), byte(i>>16), byte(i>>24)
-		if !s.admits(id, "", noon) {
+		if !s.use(id, "", noon) {
 			t.Fatalf("%d was known before", i)
 		}
 	}
-	if n := len(s.opened.young) + len(s.opened.old); n > 2*maxOpened || s.admits(id, "", noon) {
+	if n := len(s.opened.young) + len(s.opened.old); n > 2*maxOpened || s.use(id, "", noon) {
 		t.Errorf("%d remembered, the last of them forgotten", n)
 	}
 }
 
 func FuzzOpen(f *testing.F) {
-	s, call := newSealer([]byte("secret")), binding(sealedJob(nil))
+	s, call := newStateSealer([]byte("secret")), binding(stateRequest(nil))
 	f.Add(s.seal("x", call, noon))
 	f.Add("")
 	f.Add("AAAA")

@@ -1,0 +1,86 @@
+package mcpserver
+
+import (
+	"context"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/serve"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
+)
+
+// Call calls a tool for a caller that cannot answer questions.
+func (s *Server) Call(ctx context.Context, r *serve.CallRequest) (*toolyard.Result, error) {
+	return s.call(ctx, "tools/call", r.Tool, r)
+}
+
+// ReadResource reads a resource for a caller that cannot answer questions. Tool and Args of the
+// request are not used.
+func (s *Server) ReadResource(ctx context.Context, uri string, r *serve.CallRequest) (*toolyard.Result, error) {
+	return s.call(ctx, "resources/read", uri, r)
+}
+
+func (s *Server) call(ctx context.Context, method, name string, r *serve.CallRequest) (*toolyard.Result, error) {
+	req, err := s.request(method, name, r)
+	if err != nil {
+		return nil, err
+	}
+	_, res, err := req.call(ctx)
+	if err == nil && res.InputRequired() {
+		return nil, &toolyard.Error{Code: toolyard.MissingCapability, Message: "The tool requires input, and this caller cannot answer questions.", Missing: []string{"elicitation"}}
+	}
+	return res, err
+}
+
+// CallInteractive calls a tool for a caller that can answer questions, or continues a call that
+// required input.
+func (s *Server) CallInteractive(ctx context.Context, r *serve.CallRequest) (outcome serve.CallOutcome, err error) {
+	req, err := s.request("tools/call", r.Tool, r)
+	if err != nil {
+		return outcome, err
+	}
+	fault, err := req.resume(ctx)
+	if err != nil {
+		return outcome, err
+	}
+	if fault != nil {
+		return outcome, &toolyard.Error{
+			Code: toolyard.Invalid, Message: "The call cannot continue: " + fault.Path + " " + fault.Message + ".", Issues: []toolyard.Issue{*fault},
+		}
+	}
+	step, err := req.step(ctx)
+	if err != nil || step.input == nil {
+		return serve.CallOutcome{Call: step.call, Result: step.result}, err
+	}
+	required := &serve.InputRequired{Questions: step.input.promptsForUser(), State: req.sealState(step.input)}
+	return serve.CallOutcome{Call: step.call, InputRequired: required}, nil
+}
+
+// request resolves a request that does not come from an MCP client.
+func (s *Server) request(method, name string, r *serve.CallRequest) (*request, error) {
+	g, err := s.gate(r.Gate)
+	if err != nil {
+		return nil, err
+	}
+	req := &request{CallRequest: *r, gate: g, view: g.view.Load(), era: modernEra, method: method, name: name}
+	if err := req.resolve(); err != nil {
+		return nil, err
+	}
+	return req, nil
+}
+
+// promptsForUser converts elicitation requests to questions. The caller declared no other
+// capability, so there are no other requests.
+func (in *inputRequired) promptsForUser() map[string]toolyard.Question {
+	questions := make(map[string]toolyard.Question, len(in.requests))
+	for _, r := range in.requests {
+		q := toolyard.Question{Key: r.key}
+		q.Message, _ = strictjson.String(strictjson.Member(r.params, "message"))
+		if string(strictjson.Member(r.params, "mode")) == `"url"` {
+			q.URL, _ = strictjson.String(strictjson.Member(r.params, "url"))
+		} else {
+			q.Schema = strictjson.Member(r.params, "requestedSchema")
+		}
+		questions[r.key] = q
+	}
+	return questions
+}

@@ -1,0 +1,137 @@
+package mcpserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// Fleet connects the replicas of a yard, so that a legacy client can send each message to another
+// replica.
+type Fleet interface {
+	// Send sends a message to a replica, or to all if to is empty. They pass it to Server.Receive.
+	// Delivery is not guaranteed. Messages to all are smaller than 1 KiB, others smaller than 70 KiB.
+	Send(ctx context.Context, to string, message []byte) error
+	// EndSession records the end of an MCP session for replicas that start later.
+	EndSession(ctx context.Context, id string, owner toolyard.Caller, expires time.Time) error
+}
+
+// Kinds of messages between replicas.
+const (
+	cancelRequest  = "cancel"
+	answerQuestion = "answer"
+	endSession     = "end"
+	setLevel       = "level"
+)
+
+// fleetMessage is a message between replicas about an MCP session.
+type fleetMessage struct {
+	Kind    string          `json:"kind"`
+	From    string          `json:"from"`
+	To      string          `json:"to,omitempty"` // receiving replica; empty for all
+	Session string          `json:"session"`
+	ID      json.RawMessage `json:"id,omitempty"` // of the request or the question
+	Result  json.RawMessage `json:"result,omitempty"`
+	Fault   json.RawMessage `json:"fault,omitempty"`
+	Level   string          `json:"level,omitempty"`
+}
+
+// notifyFleet sends a message about the MCP session of an exchange to the other replicas. Sessions of
+// connections are not shared.
+func (x *exchange) notifyFleet(ctx context.Context, m *fleetMessage) error {
+	if x.session == nil || !x.session.shared {
+		return nil
+	}
+	return x.access.notifyFleet(ctx, x.session, m)
+}
+
+// notifyFleet sends a message about an MCP session to the other replicas, within rate limits.
+func (a *access) notifyFleet(ctx context.Context, about *session, m *fleetMessage) error {
+	s := a.gate.server
+	if s.opts.Replicas.Fleet == nil {
+		return nil
+	}
+	if !s.legacy.fleetRate.allow(a.origin, s.opts.Now()) {
+		return &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many cancellations, answers or ended sessions. Slow down.", RetryAfter: time.Second}
+	}
+	m.From, m.Session = s.opts.Replicas.ID, about.id
+	var message bytes.Buffer
+	encoder := json.NewEncoder(&message)
+	encoder.SetEscapeHTML(false) // keep the bytes of answers and IDs
+	if err := encoder.Encode(m); err != nil {
+		return err
+	}
+	return s.opts.Replicas.Fleet.Send(ctx, m.To, message.Bytes())
+}
+
+// Receive handles a message of another replica.
+func (s *Server) Receive(message []byte) {
+	var m fleetMessage
+	if json.Unmarshal(message, &m) != nil || m.From == s.opts.Replicas.ID || m.To != "" && m.To != s.opts.Replicas.ID {
+		return
+	}
+	switch m.Kind {
+	case cancelRequest:
+		s.cancelRequest(m.Session, string(m.ID))
+	case answerQuestion:
+		s.legacy.questions.answer(m.Session, string(m.ID), clientReply{m.Result, m.Fault})
+	case endSession:
+		s.Forget(m.Session)
+	case setLevel:
+		if level, ok := levelOf(m.Level); ok {
+			s.legacy.logLevels.set(m.Session, level, s.opts.Now())
+		}
+	}
+}
+
+// Forget marks MCP sessions as ended.
+func (s *Server) Forget(sessions ...string) {
+	for _, id := range sessions {
+		s.legacy.ended.set(id, struct{}{}, s.opts.Now())
+	}
+}
+
+// replicaOf returns the replica in an opened question ID.
+func replicaOf(opened string) string {
+	replica, _, _ := strings.Cut(opened, " ")
+	return replica
+}
+
+// Messages per second to other replicas. Unauthenticated callers have a separate limit, so that they
+// cannot exhaust that of the others.
+const (
+	maxRatePerCaller     = 50
+	maxRateAuthenticated = 1000
+	maxRateAnonymous     = 200
+)
+
+// messageRate counts messages in each second.
+type messageRate struct {
+	mu                       sync.Mutex
+	second                   int64
+	authenticated, anonymous int
+	byOrigin                 map[string]int
+}
+
+func (p *messageRate) allow(origin string, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if second := now.Unix(); second != p.second || p.byOrigin == nil {
+		p.second, p.authenticated, p.anonymous, p.byOrigin = second, 0, 0, make(map[string]int)
+	}
+	total, limit := &p.authenticated, maxRateAuthenticated
+	if strings.HasPrefix(origin, anonymousOrigin) {
+		total, limit = &p.anonymous, maxRateAnonymous
+	}
+	if *total >= limit || p.byOrigin[origin] >= maxRatePerCaller {
+		return false
+	}
+	*total++
+	p.byOrigin[origin]++
+	return true
+}

@@ -1,0 +1,167 @@
+package mcpserver
+
+import (
+	"context"
+	"fmt"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+const sessionHeader = "Mcp-Session-Id"
+
+// postLegacy serves a POST of the legacy era. The request contains its MCP session.
+func (a *access) postLegacy(w http.ResponseWriter, r *http.Request, m *message, p params) {
+	if !checkJSONType(w, r) {
+		return
+	}
+	if m.method == "initialize" && m.id != nil {
+		a.postInitialize(w, m)
+		return
+	}
+	agreed, ok := a.sessionOf(w, r)
+	if !ok {
+		return
+	}
+	reply := newReply(w, r)
+	x := &exchange{
+		access: *a, message: m, params: p, session: agreed, trace: traceOf(r), peer: agreed.id, send: reply.notify, gone: r.Context(),
+	}
+	if m.id == nil || m.method == "" {
+		if err := x.receive(r.Context()); err != nil {
+			refuseBusy(w, err)
+			return
+		}
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	wire := x.prepare()
+	var result []byte
+	if wire == nil {
+		result, wire = x.answer(x.callContext(r.Context()))
+	}
+	reply.finish(http.StatusOK, appendResponse(make([]byte, 0, len(result)+256), m.id, result, wire))
+}
+
+// callContext returns the context of a request. In the legacy era, disconnecting does not cancel a
+// request: calls of write tools continue. Calls of read-only tools end, as their results would be lost.
+func (x *exchange) callContext(ctx context.Context) context.Context {
+	if x.message.method != "tools/call" {
+		return ctx
+	}
+	if tool, ok := x.view.Lookup(x.request.name); ok && !tool.IsReadOnly() {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
+}
+
+// checkJSONType writes an error and reports false if the body is not declared as JSON.
+func checkJSONType(w http.ResponseWriter, r *http.Request) bool {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || kind != "application/json" {
+		http.Error(w, "the Content-Type must be application/json", http.StatusUnsupportedMediaType)
+		return false
+	}
+	return true
+}
+
+func (a *access) postInitialize(w http.ResponseWriter, m *message) {
+	agreed, result, wire := a.gate.server.initialize(m.params)
+	if wire != nil {
+		writeError(w, m.id, wire)
+		return
+	}
+	w.Header().Set(sessionHeader, a.gate.server.sealSession(a, agreed))
+	newReply(w, nil).finish(http.StatusOK, appendResponse(make([]byte, 0, len(result)+64), m.id, result, nil))
+}
+
+// sessionOf returns the MCP session of a request. Requests without one are served too, but their client
+// cannot be asked questions.
+func (a *access) sessionOf(w http.ResponseWriter, r *http.Request) (*session, bool) {
+	version := r.Header.Get("Mcp-Protocol-Version")
+	if version != "" && !slices.Contains(legacyVersions, version) {
+		http.Error(w, fmt.Sprintf("unsupported protocol version %.40q; supported: %s, %s", version, modernVersion, strings.Join(legacyVersions, ", ")), http.StatusBadRequest)
+		return nil, false
+	}
+	sealed := r.Header.Get(sessionHeader)
+	if sealed == "" {
+		if version == "" {
+			version = defaultVersion
+		}
+		return &session{version: version}, true
+	}
+	agreed, ok := a.gate.server.openSession(a, sealed)
+	if !ok {
+		noSession(w)
+	}
+	return agreed, ok
+}
+
+func noSession(w http.ResponseWriter) {
+	http.Error(w, "session not found: it has ended, has expired or belongs to another caller; initialize again", http.StatusNotFound)
+}
+
+// getLegacy serves a stream of change notifications. A session may have several streams, at any
+// replica.
+func (a *access) getLegacy(w http.ResponseWriter, r *http.Request) {
+	if !acceptsStream(r) {
+		http.Error(w, "Accept must contain text/event-stream", http.StatusNotAcceptable)
+		return
+	}
+	if r.Header.Get(sessionHeader) == "" {
+		http.Error(w, "a stream requires the header "+sessionHeader, http.StatusBadRequest)
+		return
+	}
+	agreed, ok := a.sessionOf(w, r)
+	if !ok {
+		return
+	}
+	release, err := a.gate.server.streams.acquire(a.origin, 1)
+	if err != nil {
+		refuseBusy(w, err)
+		return
+	}
+	defer release()
+	openStream(w)
+	if writeNow(w, []byte(": open\n\n")) != nil {
+		return
+	}
+	watch := a.watch(w, r)
+	watch.valid = func() bool {
+		_, ended := a.gate.server.legacy.ended.get(agreed.id)
+		return !ended
+	}
+	watch.run(r.Context())
+}
+
+// deleteLegacy ends an MCP session at all replicas.
+func (a *access) deleteLegacy(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get(sessionHeader) == "" {
+		http.Error(w, "DELETE requires the header "+sessionHeader, http.StatusBadRequest)
+		return
+	}
+	agreed, ok := a.sessionOf(w, r)
+	if !ok {
+		return
+	}
+	if err := a.endSession(r.Context(), agreed); err != nil {
+		refuseBusy(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// endSession ends an MCP session at all replicas. The end is stored only for authenticated callers, so
+// that others cannot fill the store; an anonymous session that outlives a restart does no harm.
+func (a *access) endSession(ctx context.Context, agreed *session) error {
+	s := a.gate.server
+	if err := a.notifyFleet(ctx, agreed, &fleetMessage{Kind: endSession}); err != nil {
+		return err
+	}
+	s.Forget(agreed.id)
+	if s.opts.Replicas.Fleet == nil || !a.caller.Authenticated() {
+		return nil
+	}
+	return s.opts.Replicas.Fleet.EndSession(ctx, agreed.id, a.caller, s.opts.Now().Add(sessionLifetime))
+}

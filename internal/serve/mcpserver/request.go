@@ -1,0 +1,363 @@
+package mcpserver
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/ident"
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
+	"github.com/toolyard/toolyard/internal/serve"
+	"github.com/toolyard/toolyard/internal/serve/gates"
+	"github.com/toolyard/toolyard/internal/trust/seal"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
+)
+
+// maxRounds limits how often one call may ask a legacy client for input. Modern clients repeat the
+// call themselves.
+const maxRounds = 8
+
+// errResourceNotFound is the error code of the legacy era for an unknown resource.
+const errResourceNotFound = -32002
+
+// callMethods are the methods that run the call path.
+var callMethods = []string{"tools/call", "resources/read", "prompts/get", "completion/complete"}
+
+// request is a request that runs the call path: a call of a tool, a resource to read, a prompt or a
+// completion.
+type request struct {
+	serve.CallRequest
+	gate   *gate
+	view   *view
+	era    era
+	method string
+	name   string          // name of the tool or prompt, or address of the resource
+	params json.RawMessage // for completions
+	nonce  seal.Nonce      // of the state in use; zero for none
+
+	tool *toolyard.Tool                                                             // set by resolve; nil for a completion without a provider
+	ask  func(context.Context, *inputRequired) (answers json.RawMessage, err error) // asks a legacy client
+}
+
+// run resolves the request, runs it and encodes the result.
+func (r *request) run(ctx context.Context) ([]byte, *jsonrpc.Error) {
+	if err := r.resolve(); err != nil {
+		return nil, r.refusal(err)
+	}
+	if r.tool == nil {
+		return r.envelope(nil).append(nil, json.RawMessage(`{"completion":{"values":[],"total":0,"hasMore":false}}`)), nil
+	}
+	fault, err := r.resume(ctx)
+	if err != nil {
+		return nil, r.refusal(toolyard.AsError(err))
+	}
+	if fault != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: wireNames[fault.Path] + " " + fault.Message}
+	}
+	for round := 0; ; round++ {
+		step, err := r.step(ctx)
+		if err != nil || step.input == nil {
+			return r.encode(step.call, step.result, err)
+		}
+		if r.era == modernEra {
+			e := r.envelope(step.call)
+			e.state = r.sealState(step.input)
+			return e.append(nil, step.result.Raw()), nil
+		}
+		if err := r.askClient(ctx, round, step.input); err != nil {
+			return r.encode(step.call, nil, err)
+		}
+	}
+}
+
+// step is one run of the call path: it ends the request or requires input.
+type step struct {
+	call   *toolyard.Call
+	result *toolyard.Result // nil if it failed
+	input  *inputRequired   // nil if the request has ended
+}
+
+// step runs the call path once. Input is only required if the client can provide it.
+func (r *request) step(ctx context.Context) (step, error) {
+	c, res, err := r.call(ctx)
+	if err != nil && !c.Ran() {
+		r.releaseState(ctx)
+	}
+	if err != nil || !res.InputRequired() {
+		return step{call: c, result: res}, err
+	}
+	input, err := readInputRequired(c, res.Raw())
+	if err == nil && r.method == "completion/complete" {
+		err = toolyard.Errorf(toolyard.Failed, "A completion cannot require input.")
+	}
+	if err != nil {
+		return step{call: c}, err
+	}
+	return step{c, res, input}, nil
+}
+
+// _meta members of a request for the session and the idempotency key. They are not passed on.
+const (
+	metaSession = "dev.toolyard/session"
+	metaKey     = "dev.toolyard/idempotencyKey"
+)
+
+// takeString removes a string from the metadata of a request. It must equal the current value, if
+// there is one.
+func takeString(key, current string, meta map[string]json.RawMessage) (string, map[string]json.RawMessage, error) {
+	raw, ok := meta[key]
+	if !ok {
+		return current, meta, nil
+	}
+	meta = maps.Clone(meta) // shared
+	delete(meta, key)
+	text, isText := strictjson.String(raw)
+	if !isText || text == "" || (current != "" && current != text) {
+		return "", meta, toolyard.Errorf(toolyard.Invalid, "_meta %s must be a string, with the same value wherever it is set.", key)
+	}
+	return text, meta, nil
+}
+
+// call runs the call path with the resolved tool.
+func (r *request) call(ctx context.Context) (*toolyard.Call, *toolyard.Result, error) {
+	o, gate := &r.gate.server.opts, r.view.Gate
+	now := o.Now()
+	c := &toolyard.Call{
+		ID: ident.NewCallID(now), Tool: r.tool, Args: r.Args, Caller: r.Caller, Gate: gate.Name, Mode: gate.Mode, Surface: gate.Surface, AsOf: now, Start: now,
+		Generation: r.view.Generation, Session: r.Session, IdempotencyKey: r.Key,
+		Clients: o.Clients, Toolbox: o.Toolbox, ClientCapabilities: r.Features, Trace: r.Trace, Meta: r.Meta, OnProgress: r.OnProgress, Log: cmp.Or(r.Log, o.Log),
+		InputResponses: r.Answers, RequestState: r.State,
+	}
+	var badSession, badKey error
+	c.Session, c.Meta, badSession = takeString(metaSession, c.Session, c.Meta)
+	c.IdempotencyKey, c.Meta, badKey = takeString(metaKey, c.IdempotencyKey, c.Meta)
+	if err := cmp.Or(badSession, badKey); err != nil {
+		return c, nil, err
+	}
+	if p := r.Parent; p != nil {
+		c.AsOf, c.Depth, c.Parent, c.Session = p.AsOf, p.Depth+1, p.ID, p.Session
+	}
+	res, err := o.Call(ctx, c)
+	return c, res, err
+}
+
+// sealState returns the sealed state of an unfinished result, for the client to send back.
+func (r *request) sealState(input *inputRequired) string {
+	s := r.gate.server
+	return s.states().seal(input.state, binding(r), s.opts.Now())
+}
+
+// askClient asks a legacy client for the answers that the next step needs.
+func (r *request) askClient(ctx context.Context, round int, input *inputRequired) (err error) {
+	if round == maxRounds {
+		return toolyard.Errorf(toolyard.Failed, "%s was stopped after it requested input %d times.", r.tool.Name, maxRounds)
+	}
+	r.State = input.state
+	r.Answers, err = r.ask(ctx, input)
+	return err
+}
+
+// resolve looks up the target of the request on the view and builds the arguments.
+func (r *request) resolve() *toolyard.Error {
+	switch r.method {
+	case "tools/call":
+		tool, ok := r.view.Lookup(r.name)
+		if !ok {
+			return toolyard.Errorf(toolyard.UnknownTool, "Unknown tool: %s", r.name)
+		}
+		r.tool = tool
+	case "resources/read":
+		resource, ok := r.view.ReadResource(r.name)
+		if !ok {
+			return toolyard.Errorf(toolyard.NotFound, "Unknown resource: %s", r.name)
+		}
+		r.tool, r.Args = resource.Reader, readArgs(r.name)
+	case "prompts/get":
+		return r.resolvePrompt()
+	case "completion/complete":
+		return r.resolveCompletion()
+	}
+	return nil
+}
+
+func readArgs(uri string) json.RawMessage {
+	return append(jsonobject.AppendString([]byte(`{"uri":`), uri), '}')
+}
+
+func (r *request) resolvePrompt() *toolyard.Error {
+	prompt, ok := r.view.GetPrompt(r.name)
+	if !ok {
+		return toolyard.Errorf(toolyard.NotFound, "Unknown prompt: %s", r.name)
+	}
+	given := r.Args
+	if len(given) == 0 || string(given) == "null" {
+		given = json.RawMessage("{}")
+	}
+	if given[0] != '{' {
+		return toolyard.Errorf(toolyard.Invalid, "The arguments of the prompt %s must be an object.", r.name)
+	}
+	for key, value := range strictjson.Members(given) {
+		if value[0] != '"' {
+			return toolyard.Errorf(toolyard.Invalid, "The argument %s of the prompt %s must be a string.", key, r.name)
+		}
+	}
+	r.tool = prompt.Getter
+	r.Args = jsonobject.AppendString([]byte(`{"name":`), prompt.Name)
+	r.Args = append(append(append(r.Args, `,"arguments":`...), given...), '}')
+	return nil
+}
+
+// resolveCompletion looks up the completer of an argument of a prompt or resource template. Without
+// a completer, the result is empty.
+func (r *request) resolveCompletion() *toolyard.Error {
+	ref := strictjson.Member(r.params, "ref")
+	name, _ := strictjson.String(strictjson.Member(ref, "name"))
+	uri, _ := strictjson.String(strictjson.Member(ref, "uri"))
+	r.Args = withoutMeta(r.params)
+	switch kind, _ := strictjson.String(strictjson.Member(ref, "type")); kind {
+	case "ref/prompt":
+		prompt, ok := r.view.GetPrompt(name)
+		if !ok {
+			return toolyard.Errorf(toolyard.NotFound, "Unknown prompt: %s", name)
+		}
+		r.tool = prompt.Completer
+		shown := strictjson.Member(strictjson.Member(r.Args, "ref"), "name")
+		r.Args = apply(r.Args, []edit{replacement(r.Args, shown, string(jsonobject.AppendString(nil, prompt.Name)))})
+	case "ref/resource":
+		i := slices.IndexFunc(r.view.Resources, func(r *toolyard.Resource) bool { return r.URI == uri })
+		if i < 0 {
+			return toolyard.Errorf(toolyard.NotFound, "Unknown resource: %s", uri)
+		}
+		r.tool = r.view.Resources[i].Completer
+	default:
+		return toolyard.Errorf(toolyard.Invalid, "A completion needs a ref to a prompt or a resource.")
+	}
+	return nil
+}
+
+// withoutMeta returns an object without its _meta, which is only for this server.
+func withoutMeta(params json.RawMessage) json.RawMessage {
+	b := []byte{'{'}
+	for key, value := range strictjson.Members(params) {
+		if key != "_meta" {
+			b = append(append(append(jsonobject.AppendString(b, key), ':'), value...), ',')
+		}
+	}
+	return append(bytes.TrimSuffix(b, []byte(",")), '}')
+}
+
+// wireNames are the MCP names of the members that continue a call.
+var wireNames = map[string]string{"answers": "inputResponses", "state": "requestState"}
+
+// resume checks the answers and opens the state of a continued call. It returns an issue if they are
+// invalid. Answers without a state are passed on like arguments.
+func (r *request) resume(ctx context.Context) (*toolyard.Issue, error) {
+	if r.era == legacyEra {
+		r.Answers, r.State = nil, ""
+		return nil, nil
+	}
+	if r.Answers != nil && (r.Answers[0] != '{' || len(r.Answers) > maxAnswers) {
+		return &toolyard.Issue{Path: "answers", Message: fmt.Sprintf("must be an object of at most %d KiB", maxAnswers>>10)}, nil
+	}
+	if r.State == "" {
+		return nil, nil
+	}
+	key, _, _ := takeString(metaKey, r.Key, r.Meta) // errors are reported by call
+	var ok bool
+	var err error
+	if r.State, r.nonce, ok = r.gate.server.states().open(r.State, binding(r), key, r.gate.server.opts.Now()); ok {
+		ok, err = r.consumeState(ctx, key)
+	}
+	if !ok && err == nil {
+		return &toolyard.Issue{Path: "state", Message: "is not valid for this call, has expired, or has been used: call again without it"}, nil
+	}
+	return nil, err
+}
+
+// encode encodes the outcome. Only calls of tools report failures as results.
+func (r *request) encode(c *toolyard.Call, res *toolyard.Result, err error) ([]byte, *jsonrpc.Error) {
+	if r.method == "tools/call" {
+		return r.encodeCall(c, res, err)
+	}
+	var document json.RawMessage
+	if err == nil {
+		document, err = r.document(res)
+	}
+	if err != nil {
+		return nil, r.refusal(toolyard.AsError(err))
+	}
+	return r.envelope(c).append(nil, document), nil
+}
+
+func (r *request) encodeCall(c *toolyard.Call, res *toolyard.Result, err error) ([]byte, *jsonrpc.Error) {
+	if err != nil {
+		te := toolyard.AsError(err)
+		if r.view.Gate.Errors == gates.ErrorsAsProtocol || te.Code == toolyard.UnknownTool || te.Code == toolyard.MissingCapability {
+			return nil, r.refusal(te)
+		}
+		res = te.Result()
+	}
+	if raw := res.Raw(); raw != nil {
+		return r.envelope(c).append(nil, raw), nil
+	}
+	return r.gate.appendResult(nil, r.era, c, res), nil
+}
+
+// document returns the result of a read, a prompt or a completion.
+func (r *request) document(res *toolyard.Result) (json.RawMessage, error) {
+	raw := res.Raw()
+	if raw == nil && res.IsError {
+		return nil, toolyard.Errorf(toolyard.Failed, "%s", textOf(res.Content))
+	}
+	if raw == nil {
+		raw = res.Structured
+	}
+	want := map[string]string{"resources/read": "contents", "prompts/get": "messages", "completion/complete": "completion"}[r.method]
+	if strictjson.Member(raw, want) == nil {
+		return nil, toolyard.Errorf(toolyard.InvalidOutput, "The result of %s has no member %s.", r.tool.Name, want)
+	}
+	return raw, nil
+}
+
+func textOf(content []toolyard.Content) string {
+	var texts []string
+	for _, c := range content {
+		if t, ok := c.(toolyard.Text); ok {
+			texts = append(texts, string(t))
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+// refusal converts an error to a JSON-RPC error. MCP fixes the codes for unknown resources and
+// prompts and for invalid arguments, regardless of the error style of the gate.
+func (r *request) refusal(e *toolyard.Error) *jsonrpc.Error {
+	if r.method == "tools/call" || e.Code != toolyard.NotFound && e.Code != toolyard.Invalid {
+		return protocolError(r.view.Gate.Errors, e)
+	}
+	wire := &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: e.Error(), Data: e.Data()}
+	if r.method == "resources/read" && e.Code == toolyard.NotFound {
+		wire.Data = readArgs(r.name)
+		if r.era == legacyEra {
+			wire.Code = errResourceNotFound
+		}
+	}
+	return wire
+}
+
+// envelope returns the envelope of a result. The call is nil if nothing ran.
+func (r *request) envelope(c *toolyard.Call) *envelope {
+	e := &envelope{era: r.era, server: r.gate.server.serverInfo, cached: r.method == "resources/read"}
+	if c != nil {
+		e.call, e.paid, e.typed = c.ID, c, len(c.Tool.Output) > 0
+	}
+	return e
+}
