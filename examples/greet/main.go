@@ -1,4 +1,4 @@
-// Command greet is a program with one tool of its own and the whole toolyard command line.
+// Command greet is a program with its own tool and the complete toolyard command line.
 package main
 
 import (
@@ -10,8 +10,8 @@ import (
 )
 
 type args struct {
-	Name  string `json:"name" doc:"Whom to greet" minLength:"1"`
-	Times int    `json:"times" doc:"How often" minimum:"1" maximum:"3" default:"1"`
+	Name  string `json:"name" doc:"Name of the person to greet" minLength:"1"`
+	Times int    `json:"times" doc:"Number of greetings" minimum:"1" maximum:"3" default:"1"`
 }
 
 func greet(_ context.Context, _ *toolyard.Call, in args) (greetings []string, _ error) {
@@ -22,6 +22,6 @@ func greet(_ context.Context, _ *toolyard.Call, in args) (greetings []string, _ 
 }
 
 func main() {
-	spec := toolyard.Spec{Name: "greet", Description: "Greets somebody by name.", Effects: toolyard.ReadOnly}
+	spec := toolyard.Spec{Name: "greet", Description: "Greets a person by name.", Effects: toolyard.ReadOnly}
 	cli.Main(yard.Options{Tools: []*toolyard.Tool{toolyard.Define(spec, greet)}})
 }
