@@ -59,7 +59,7 @@ var imports = map[string][]string{
 	"/internal/demo":                    {"", "/internal/admission/ledger"},
 	"/internal/store":                   {"", "/internal/trust/identity", "/internal/admission/ledger", "/internal/backoff", "/internal/base/ident"},
 	"/internal/admission":               {"", "/internal/admission/ledger", "/internal/backoff"},
-	"/internal/store/record":            {"", "/internal/store", "/internal/trust/strictjson", "/internal/trust/untrusted", "/internal/base/jsonobject"},
+	"/internal/store/record":            {"", "/internal/store", "/internal/trust/strictjson", "/internal/trust/untrusted", "/internal/base/jsonobject", "/internal/admission", "/internal/admission/ledger"},
 	"/internal/serve":                   {""},
 	"/internal/serve/httpapi":           {"", "/internal/config", "/internal/control/export", "/internal/trust/identity", "/internal/control/live", "/internal/control/search", "/internal/store", "/internal/trust/inbound", "/internal/trust/seal", "/internal/trust/strictjson", "/internal/trust/untrusted", "/internal/admission/ledger", "/internal/serve", "/internal/serve/gates", "/internal/sources/catalog", "/internal/sources/toolterms"},
 	"/internal/control/live":            {"", "/internal/store"},

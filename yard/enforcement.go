@@ -37,7 +37,9 @@ func newEnforcement(opts *Options, replica string, c *config.Source, s *store.St
 	var shared admission.Store = &e.memory
 	if s != nil {
 		shared, e.verifier = s, identity.NewVerifier(s, opts.Process.Now)
-		e.record = record.New(s, record.Options{Arguments: args, Log: log, OnDrop: metrics.Lost})
+		e.record = record.New(s, record.Options{
+			Arguments: args, Intents: c.Record.Writes != "after", Timeout: c.Limits.Timeout.Std(), Log: log, OnDrop: metrics.Lost,
+		})
 	}
 	e.admission = admission.New(shared, admission.Options{
 		Replica: replica, Local: c.OnStoreDown == "local", Log: log,
@@ -55,9 +57,13 @@ func (e *enforcement) problems(c *config.Config) []toolyard.Problem {
 	if !e.storeDown.Load() {
 		return nil
 	}
-	message := "does not respond: calls with a price, an idempotency key or a limit are refused"
+	refused := "calls with a price or an idempotency key"
+	if c.Record.Writes != "after" {
+		refused = "write calls and " + refused
+	}
+	message := "does not respond: " + refused + ", and calls with a limit, are refused"
 	if c.OnStoreDown == "local" {
-		message = "does not respond: calls with a price or an idempotency key are refused, and each replica counts limits on its own for one minute"
+		message = "does not respond: " + refused + " are refused, and each replica counts limits on its own for one minute"
 	}
 	return []toolyard.Problem{{Subject: "store", Message: message, Fix: "Check that the database is running and reachable; the yard reconnects on its own."}}
 }

@@ -14,8 +14,8 @@ import (
 type Admitter interface {
 	// Admit reserves what the call needs. It waits for limits and money up to Request.Wait; the
 	// time the store may take to reply is bounded separately.
-	// Errors are of type *toolyard.Error: Exhausted, Budget, Conflict, InFlight, Unknown or
-	// Unavailable. An admission with a Replay belongs to a call that ran before: it must not
+	// Errors are of type *toolyard.Error: RateLimited, BudgetExceeded, NotFound,
+	// IdempotencyConflict, InProgress, OutcomeUnknown or Unavailable. An admission with a Replay belongs to a call that ran before: it must not
 	// run again and needs no settlement.
 	Admit(context.Context, *Request) (*Admission, error)
 	// Settle ends the admission. It charges a successful call, refunds a failed one, returns
@@ -43,6 +43,14 @@ type Request struct {
 	Writes  bool          // the call may change something
 	Timeout time.Duration // maximum run time once admitted
 	Wait    time.Duration // maximum wait for limits and money; zero refuses at once
+}
+
+// Price returns the price of a call: that of its tool at gates that charge for calls.
+func Price(c *toolyard.Call) toolyard.Money {
+	if p := c.Tool.Price; c.Surface == toolyard.Execute && p.Set && !p.OptOut {
+		return p.USD
+	}
+	return 0
 }
 
 // LimitRef refers to a limit. Everything with the same key shares the limit.

@@ -35,8 +35,8 @@ func outcomeOf(res *toolyard.Result, err error) toolyard.Outcome {
 	return toolyard.Outcome{Result: res}
 }
 
-// Intend tells the recorders of a write before it runs, once nothing stands in its way
-// any more. What cannot be recorded does not happen.
+// Intend passes the intent of a write call to the recorders before the tool runs. With a store,
+// the intent is durable then; a call whose intent cannot be recorded is refused.
 func Intend(recorders ...toolyard.Recorder) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {

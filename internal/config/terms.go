@@ -78,6 +78,7 @@ func (p *Price) UnmarshalText(text []byte) error {
 // Record configures what is recorded of calls.
 type Record struct {
 	Arguments string   `json:"arguments" default:"off" enum:"off,shape,full" doc:"What is recorded of arguments: nothing, their names and types, or everything except secrets."`
+	Writes    string   `json:"writes" default:"before" enum:"before,after" doc:"When write calls are recorded: before the tool runs, so that a call is refused if the store does not respond, or only after it ran."`
 	Retention Duration `json:"retention" default:"720h" doc:"How long recorded calls are kept."`
 }
 

@@ -15,6 +15,9 @@ type engine interface {
 	// rows are absent from the maps, except limits, which are created. An error of change rolls
 	// back the transaction. Conflicts with other transactions are retried.
 	exchange(ctx context.Context, refs ledger.Refs, change func(*ledger.Rows) error) error
+	// append writes calls and intents in one durable transaction. Appending twice has no further
+	// effect.
+	append(ctx context.Context, rows *ledger.Rows) error
 	// clock returns the time of the database.
 	clock(ctx context.Context) (time.Time, error)
 	// stale finds expired holds, sessions and runs. Each entry can be processed on its own.

@@ -151,7 +151,9 @@ func pgWrite(t *table, a action) string {
 		return `UPDATE ` + t.name + ` SET ` + t.rest(`{} = given.{}`) + ` FROM ` + given + ` WHERE ` + same
 	case remove:
 		return `DELETE FROM ` + t.name + ` USING ` + given + ` WHERE ` + same
-	case insertMissing:
+	case insertIfAbsent:
+		return pgWrite(t, insert) + ` ON CONFLICT DO NOTHING`
+	case insertCall:
 		return pgRecord()
 	default:
 		return `INSERT INTO ` + t.name + ` (` + t.list() + `) SELECT * FROM ` + given
@@ -235,7 +237,28 @@ func (p *postgres) attempt(ctx context.Context, refs ledger.Refs, change func(*l
 		p.undo(ctx, conn, nil)
 		return false, nil
 	}
-	err = p.commit(ctx, conn, w)
+	return p.commit(ctx, conn, w, &pgx.Batch{})
+}
+
+// append takes one round trip. Its writes are idempotent, so it tries again after a broken connection.
+func (p *postgres) append(ctx context.Context, rows *ledger.Rows) error {
+	return retry(ctx, func() (bool, error) {
+		conn, err := p.pool.Acquire(ctx)
+		if err != nil {
+			return false, pgError(err)
+		}
+		defer conn.Release()
+		b := &pgx.Batch{}
+		b.Queue(pgBegin)
+		b.Queue(pgNoScans)
+		again, err := p.commit(ctx, conn, writesOf(rows), b)
+		return (again || pgBroken(err)) && ctx.Err() == nil, err
+	})
+}
+
+// commit writes and commits what the batch began, and reports whether to try again.
+func (p *postgres) commit(ctx context.Context, conn *pgxpool.Conn, w *writes, b *pgx.Batch) (again bool, err error) {
+	err = p.sendWrites(ctx, conn, w, b)
 	switch {
 	case err == nil:
 		return false, nil
@@ -247,11 +270,17 @@ func (p *postgres) attempt(ctx context.Context, refs ledger.Refs, change func(*l
 	return pgAgain(err), pgError(err)
 }
 
+// What begins a transaction. Plans are cached, and one made for a small table must serve a large one.
+const (
+	pgBegin   = `BEGIN ISOLATION LEVEL READ COMMITTED`
+	pgNoScans = `SET LOCAL enable_seqscan = off`
+)
+
 // pgRead begins a transaction, and locks and reads what is named.
 func pgRead(ctx context.Context, conn *pgxpool.Conn, refs ledger.Refs) (*ledger.Rows, error) {
 	r, b := ledger.NewRows(), &pgx.Batch{}
-	b.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`)
-	b.Queue(`SET LOCAL enable_seqscan = off`) // plans are kept, and those made for a small table must serve a large one
+	b.Queue(pgBegin)
+	b.Queue(pgNoScans)
 	if len(refs.Limits) > 0 {
 		b.Queue(pgCreateLimits, refs.Limits)
 		b.Queue(pgLockLimits, refs.Limits).Query(pgCollect(r.Limits, scanLimit))
@@ -286,16 +315,15 @@ func pgCollect[K comparable, R any](into map[K]R, scan func(scanner) (K, R, erro
 	return func(found pgx.Rows) error { return collectRows(found, into, scan) }
 }
 
-// commit writes and commits. When a statement fails, the server skips those after it.
-func (p *postgres) commit(ctx context.Context, conn *pgxpool.Conn, w *writes) error {
-	b := &pgx.Batch{}
+// sendWrites writes and commits. When a statement fails, the server skips those after it.
+func (p *postgres) sendWrites(ctx context.Context, conn *pgxpool.Conn, w *writes, b *pgx.Batch) error {
 	err := w.each(func(t *table, a action, rows [][]any) error {
 		columns := t.columns
 		if a == remove {
 			columns = columns[:t.keys]
 		}
 		args := pgArrays(columns, rows)
-		if a == insertMissing {
+		if a == insertCall {
 			args = append(args, p.shard)
 		}
 		b.Queue(pgWrites[writing{t, a}], args...)

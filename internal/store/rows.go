@@ -2,6 +2,7 @@ package store
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -99,6 +100,11 @@ func callValues(c *CallRow) []any {
 		clean(c.Session), clean(c.Server), clean(c.Tool), int64(c.Generation), clean(string(c.Code)), int64(c.Price), //nolint:gosec // converted back when read
 		int64(c.ArgsSize), int64(c.ResultSize), optional(c.Args), optional(c.Parent), optional(c.Message), optional(formatMarks(c.Marks)),
 	}
+}
+
+func intentValues(i *ledger.Intent) []any {
+	call, _ := json.Marshal(i.Call) //nolint:errchkjson // its arguments are valid JSON
+	return []any{clean(i.Call.ID), i.Until, clean(string(call))}
 }
 
 // optional returns a text, or nil if it is empty.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 
 	"github.com/toolyard/toolyard/internal/admission/ledger"
@@ -36,17 +37,15 @@ func (s *Store) AppendCalls(ctx context.Context, calls []*CallRow) error {
 	if len(calls) == 0 {
 		return nil
 	}
-	return s.engine.exchange(ctx, ledger.Refs{}, func(rows *ledger.Rows) error {
-		rows.Calls = calls
-		return nil
-	})
+	return s.engine.append(ctx, &ledger.Rows{Calls: calls})
 }
 
 // Maintain deletes calls that are older than keep, with their sums, unless keep is zero. It also
-// deletes expired idempotency keys and old entries of the audit log. Any replica may run it,
+// records write calls whose
+// outcome was lost, and deletes expired idempotency keys and old entries of the audit log. Any replica may run it,
 // about once an hour.
 func (s *Store) Maintain(ctx context.Context, keep time.Duration) error {
-	return s.engine.maintain(ctx, keep)
+	return errors.Join(s.recordLostCalls(ctx), s.engine.maintain(ctx, keep))
 }
 
 // retire returns the statement that adds the price of calls that are about to be deleted to the

@@ -53,7 +53,9 @@ func liteWrite(t *table, a action) string {
 		return `UPDATE ` + t.name + ` SET ` + t.rest(`{} = ?#`) + ` WHERE ` + t.key(`{} = ?#`)
 	case remove:
 		return `DELETE FROM ` + t.name + ` WHERE ` + t.key(`{} = ?#`)
-	case insertMissing:
+	case insertIfAbsent:
+		return liteWrite(t, insert) + ` ON CONFLICT DO NOTHING`
+	case insertCall:
 		return liteWrite(t, insert) + keepCharged(t, "")
 	default:
 		return `INSERT INTO ` + t.name + ` (` + t.list() + `) VALUES (` + t.each(`?`) + `)`
@@ -167,6 +169,15 @@ func (l *lite) exchange(ctx context.Context, refs ledger.Refs, change func(*ledg
 		return liteError(err)
 	}
 	return liteError(tx.Commit())
+}
+
+func (l *lite) append(ctx context.Context, rows *ledger.Rows) error {
+	return l.exchange(ctx, ledger.Refs{}, func(r *ledger.Rows) error {
+		now := r.Now
+		*r = *rows
+		r.Now = now
+		return nil
+	})
 }
 
 // liteTx is a transaction.

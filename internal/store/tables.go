@@ -89,6 +89,8 @@ var (
 		{"marks", optionalText},
 	}}
 
+	intentTable = table{"intents", 1, []column{{"id", text}, {"until", moment}, {"call", text}}}
+
 	sumTable = table{"sums", 5, []column{
 		{"account", text},
 		{"hour", moment},

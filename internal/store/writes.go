@@ -34,6 +34,7 @@ type writes struct {
 	limits, balances, holds, runs diff
 	transfers, calls              [][]any
 	record                        []*CallRow // the calls as rows
+	intents, recordedIntents      [][]any
 }
 
 func writesOf(r *ledger.Rows) *writes {
@@ -49,6 +50,12 @@ func writesOf(r *ledger.Rows) *writes {
 	w.record = uniqueCalls(r.Calls)
 	for _, c := range w.record {
 		w.calls = append(w.calls, callValues(c))
+		if c.Intended {
+			w.recordedIntents = append(w.recordedIntents, []any{clean(c.ID)})
+		}
+	}
+	for _, i := range r.Intents {
+		w.intents = append(w.intents, intentValues(i))
 	}
 	return w
 }
@@ -89,7 +96,8 @@ type action int
 
 const (
 	insert action = iota
-	insertMissing
+	insertIfAbsent
+	insertCall // see keepCharged
 	update
 	remove
 )
@@ -131,7 +139,9 @@ func (w *writes) steps() []writeStep {
 		{writing{&runTable, update}, w.runs.changed},
 		{writing{&runTable, insert}, w.runs.created},
 		{writing{&transferTable, insert}, w.transfers},
-		{writing{&callTable, insertMissing}, w.calls},
+		{writing{&callTable, insertCall}, w.calls},
+		{writing{&intentTable, insertIfAbsent}, w.intents},
+		{writing{&intentTable, remove}, w.recordedIntents},
 	}
 }
 

@@ -57,6 +57,7 @@ type Rows struct {
 	Charged   map[string]bool // IDs of calls that were charged already, and of existing transfers
 	Transfers []Transfer
 	Calls     []*CallRow // an existing row is not overwritten
+	Intents   []*Intent
 }
 
 // NewRows returns empty rows.
@@ -187,7 +188,15 @@ type CallRow struct {
 	Args       json.RawMessage `json:"args,omitempty"`    // as far as the configuration stores them
 	Parent     string          `json:"parent,omitempty"`  // the call that made this call
 	Message    string          `json:"message,omitempty"` // of a failure
+	Intended   bool            `json:"-"`                 // its Intent is stored, and is deleted when the call is recorded
 	Marks      []Mark          `json:"marks,omitempty"`   // when the call reached each step of its path, in whole microseconds
+}
+
+// Intent is a write call that is about to run. An intent that outlives Until belongs to a call whose
+// outcome was never recorded.
+type Intent struct {
+	Call  *CallRow // to record if the outcome is never recorded
+	Until time.Time
 }
 
 // Payer returns the balance that paid for the call, if it had a price.

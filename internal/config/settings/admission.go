@@ -23,13 +23,10 @@ func (s *Settings) AdmissionRequest(c *toolyard.Call) (*admission.Request, error
 	a := &admission.Request{
 		Of: c, Call: c.ID, Caller: c.Caller.ID, Account: cmp.Or(c.Caller.Account, c.Caller.ID, toolyard.Anonymous),
 		Seller: cmp.Or(t.Server, "local"), Writes: !t.IsReadOnly(), Wait: s.Limits.Wait.Std(), Timeout: s.Limits.Timeout.Std(),
-		Limits: s.LimitsOf(t),
+		Limits: s.LimitsOf(t), Price: admission.Price(c),
 	}
 	if t.Timeout > 0 {
 		a.Timeout = min(a.Timeout, t.Timeout)
-	}
-	if c.Surface == toolyard.Execute && t.Price.Set && !t.Price.OptOut {
-		a.Price = t.Price.USD
 	}
 	if c.Session != "" || a.Price > 0 {
 		a.Balance = cmp.Or(c.Session, a.Account)

@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/internal/store/record"
 )
@@ -50,9 +51,26 @@ type books struct {
 	batches []int
 	ids     []string
 	known   map[string]bool
+	intents [][]*ledger.Intent // by transaction
 }
 
 var errRow = errors.New("this row cannot be kept")
+
+func (b *books) AppendIntents(_ context.Context, intents []*ledger.Intent) error {
+	time.Sleep(time.Millisecond)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.away {
+		return fmt.Errorf("append: %w", store.ErrUnavailable)
+	}
+	for _, i := range intents {
+		if b.refuses != nil && b.refuses(i.Call) {
+			return errRow
+		}
+	}
+	b.intents = append(b.intents, intents)
+	return nil
+}
 
 func (b *books) AppendCalls(_ context.Context, rows []*store.CallRow) error {
 	b.mu.Lock()
@@ -406,6 +424,11 @@ func TestEnd(t *testing.T) {
 // hang is a store that does not answer.
 type hang struct{}
 
+func (hang) AppendIntents(ctx context.Context, _ []*ledger.Intent) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
 func (hang) AppendCalls(ctx context.Context, _ []*store.CallRow) error {
 	<-ctx.Done()
 	return ctx.Err()
@@ -441,6 +464,8 @@ func TestManyAtOnce(t *testing.T) {
 }
 
 type nowhere struct{}
+
+func (nowhere) AppendIntents(context.Context, []*ledger.Intent) error { return nil }
 
 func (nowhere) AppendCalls(context.Context, []*store.CallRow) error { return nil }
 

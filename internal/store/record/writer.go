@@ -9,19 +9,23 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// Appender is where rows go. Appending a row twice appends it once.
-type Appender interface {
+// Store stores calls and intents. Appending a call twice has no further effect.
+type Store interface {
 	AppendCalls(ctx context.Context, rows []*store.CallRow) error
+	AppendIntents(ctx context.Context, intents []*ledger.Intent) error
 }
 
-// Options say how a Writer works.
+// Options are the options of a Writer.
 type Options struct {
 	Arguments Arguments
-	OnDrop    func(rows int) // is told of rows that were lost, at once; nil for nobody
-	Log       *slog.Logger   // nil for none
+	Intents   bool           // store the intent of every write call before it runs
+	Timeout   time.Duration  // maximum duration of a call
+	OnDrop    func(rows int) // called when rows are lost; may be nil
+	Log       *slog.Logger   // may be nil
 }
 
 const (
@@ -39,8 +43,9 @@ const (
 // Writer is a toolyard.Recorder that writes calls to a store. It writes only while Run runs.
 // Calls that were charged are not its business: they were written with their charge.
 type Writer struct {
-	to       Appender
+	to       Store
 	opts     Options
+	intents  intents
 	queue    *queue
 	dropped  atomic.Uint64
 	hand     []*store.CallRow // taken from the queue, not written yet; of Run alone
@@ -50,26 +55,24 @@ type Writer struct {
 }
 
 // New makes a Writer.
-func New(to Appender, opts Options) *Writer {
+func New(to Store, opts Options) *Writer {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	if opts.OnDrop == nil {
 		opts.OnDrop = func(int) {}
 	}
-	return &Writer{to: to, opts: opts, queue: newQueue(maxWaiting)}
+	return &Writer{to: to, opts: opts, queue: newQueue(maxWaiting), intents: intents{store: to}}
 }
-
-// Intent implements toolyard.Recorder. A call that must leave a trace before it runs leaves
-// it in the books.
-func (w *Writer) Intent(context.Context, *toolyard.Call) error { return nil }
 
 // Outcome implements toolyard.Recorder. It does not wait for the store.
 func (w *Writer) Outcome(_ context.Context, c *toolyard.Call, o toolyard.Outcome) {
 	if charged(c) {
 		return
 	}
-	if w.queue.push(Row(c, o, w.opts.Arguments)) {
+	row := Row(c, o, w.opts.Arguments)
+	row.Intended = w.opts.Intents && needsIntent(c)
+	if w.queue.push(row) {
 		w.drop(1)
 	}
 }
