@@ -116,7 +116,9 @@ func indented(definition json.RawMessage) string {
 	return b.String()
 }
 
-func refOf(d upstream.Pending) httpapi.DefinitionRef { return httpapi.DefinitionRef{Tool: d.Tool, Hash: d.Hash} }
+func refOf(d upstream.Pending) httpapi.DefinitionRef {
+	return httpapi.DefinitionRef{Tool: d.Tool, Hash: d.Hash}
+}
 
 // Approve implements [httpapi.Yard].
 func (c *Control) Approve(id string, tools []httpapi.DefinitionRef) error {

@@ -1,5 +1,5 @@
-// Package telemetry counts and traces calls: Prometheus metrics, and OpenTelemetry
-// spans with the names of the MCP conventions.
+// Package telemetry exports Prometheus metrics and OpenTelemetry spans of calls, with the names
+// of the MCP semantic conventions.
 package telemetry
 
 import (
@@ -24,8 +24,8 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Metrics counts calls. It is a toolyard.Recorder. Its labels are names that the operator
-// chose and codes of ours, never a caller's text.
+// Metrics is a [toolyard.Recorder] that counts calls. Its labels are configured names and known
+// codes, never text of a caller.
 type Metrics struct {
 	registry *prometheus.Registry
 	calls    *prometheus.CounterVec
@@ -37,20 +37,20 @@ type Metrics struct {
 	charged  *prometheus.CounterVec
 	lost     prometheus.Counter
 	store    prometheus.Gauge
-	timed    names // the tools that the histogram names
+	timed    names // tools with their own label in the histogram
 }
 
-// maxTimed is how many tools the histogram names: each has a series for every bucket, gate and
-// code.
+// maxTimed bounds the tools with their own label in the histogram, because each has a series for
+// every bucket, gate and code.
 const maxTimed = 200
 
-// names are the first so many names that came.
+// names is a bounded set of label values.
 type names struct {
 	mu    sync.Mutex
 	known map[string]bool
 }
 
-// label is the name of a tool, or "other" once there are too many.
+// label returns the name of a tool, or "other" once the set is full.
 func (n *names) label(t *toolyard.Tool) string {
 	name := t.Name
 	if t.Server != "" {
@@ -70,22 +70,22 @@ func (n *names) label(t *toolyard.Tool) string {
 	return name
 }
 
-// buckets are those of the MCP conventions, in seconds.
+// buckets are those of the MCP semantic conventions, in seconds.
 var buckets = []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300}
 
-// NewMetrics makes metrics of their own registry.
+// NewMetrics returns metrics with a registry of their own.
 func NewMetrics() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
-		calls:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "toolyard_calls_total", Help: "Calls by gate, tool and how they ended."}, []string{"gate", "server", "tool", "code"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "mcp_server_operation_duration_seconds", Help: "How long calls took, in seconds.", Buckets: buckets}, []string{"gate", "tool", "code"}),
+		calls:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "toolyard_calls_total", Help: "Calls by gate, tool and result code."}, []string{"gate", "server", "tool", "code"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "mcp_server_operation_duration_seconds", Help: "Duration of calls, in seconds.", Buckets: buckets}, []string{"gate", "tool", "code"}),
 		tools:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_tools", Help: "Tools in the catalog."}),
-		problems: prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_problems", Help: "Problems that wait for a person."}),
-		version:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_catalog_generation", Help: "The catalog's generation."}),
-		up:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "toolyard_server_up", Help: "Whether an MCP server can be used, 1 or 0."}, []string{"server"}),
-		charged:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "toolyard_charged_usd_total", Help: "What calls cost, for pictures; the books are exact."}, []string{"gate", "server", "tool"}),
-		lost:     prometheus.NewCounter(prometheus.CounterOpts{Name: "toolyard_record_lost_total", Help: "Calls that could not be kept on the record. None of them was charged."}),
-		store:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_store_up", Help: "Whether the store of limits and money answers, 1 or 0."}),
+		problems: prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_problems", Help: "Problems that need attention."}),
+		version:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_catalog_generation", Help: "Generation of the catalog."}),
+		up:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "toolyard_server_up", Help: "Whether an MCP server is connected, 1 or 0."}, []string{"server"}),
+		charged:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "toolyard_charged_usd_total", Help: "Price of charged calls in US dollars. A floating-point sum for charts; the ledger is exact."}, []string{"gate", "server", "tool"}),
+		lost:     prometheus.NewCounter(prometheus.CounterOpts{Name: "toolyard_record_lost_total", Help: "Calls that could not be recorded. None of them was charged."}),
+		store:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_store_up", Help: "Whether the store responds, 1 or 0."}),
 	}
 	m.store.Set(1)
 	m.registry.MustRegister(m.calls, m.duration, m.tools, m.problems, m.version, m.up, m.charged, m.lost, m.store,
@@ -98,14 +98,14 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
 }
 
-// Catalog notes the state of the catalog.
+// Catalog sets the state of the catalog.
 func (m *Metrics) Catalog(generation uint64, tools, problems int) {
 	m.version.Set(float64(generation))
 	m.tools.Set(float64(tools))
 	m.problems.Set(float64(problems))
 }
 
-// Servers notes which servers can be used.
+// Servers sets which servers are connected.
 func (m *Metrics) Servers(up map[string]bool) {
 	m.up.Reset()
 	for id, is := range up {
@@ -117,10 +117,10 @@ func (m *Metrics) Servers(up map[string]bool) {
 	}
 }
 
-// Lost notes calls that could not be kept on the record.
+// Lost counts calls that could not be recorded.
 func (m *Metrics) Lost(calls int) { m.lost.Add(float64(calls)) }
 
-// Store notes whether the store answers.
+// Store sets whether the store responds.
 func (m *Metrics) Store(up bool) {
 	value := 0.0
 	if up {
@@ -129,10 +129,10 @@ func (m *Metrics) Store(up bool) {
 	m.store.Set(value)
 }
 
-// Intent implements toolyard.Recorder.
+// Intent implements [toolyard.Recorder].
 func (m *Metrics) Intent(context.Context, *toolyard.Call) error { return nil }
 
-// Outcome implements toolyard.Recorder.
+// Outcome implements [toolyard.Recorder].
 func (m *Metrics) Outcome(_ context.Context, c *toolyard.Call, o toolyard.Outcome) {
 	code := string(knownCode(o.Code()))
 	m.calls.WithLabelValues(c.Gate, c.Tool.Server, c.Tool.Name, code).Inc()
@@ -142,7 +142,7 @@ func (m *Metrics) Outcome(_ context.Context, c *toolyard.Call, o toolyard.Outcom
 	}
 }
 
-// knownCode keeps the codes that tools make up from becoming labels without bound.
+// knownCode bounds the label: tools may return codes of their own.
 func knownCode(c toolyard.Code) toolyard.Code {
 	if slices.Contains(toolyard.Codes, c) || c == toolyard.OK || c == toolyard.ToolError {
 		return c
@@ -150,15 +150,15 @@ func knownCode(c toolyard.Code) toolyard.Code {
 	return "OTHER"
 }
 
-// Tracer makes spans. A nil Tracer makes none.
+// Tracer creates spans. A nil Tracer creates none.
 type Tracer struct {
 	tracer   trace.Tracer
 	provider *sdktrace.TracerProvider
 	stopped  atomic.Bool
 }
 
-// NewTracer sends spans to the collector that the standard OTEL_ variables name. It
-// returns nil when they name none.
+// NewTracer returns a tracer that exports to the collector of the standard OTEL_ variables, or
+// nil if they set none.
 func NewTracer(ctx context.Context, name, version string, getenv func(string) (string, bool)) (*Tracer, error) {
 	endpoint, _ := getenv("OTEL_EXPORTER_OTLP_ENDPOINT")
 	traces, _ := getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -181,7 +181,7 @@ func NewTracer(ctx context.Context, name, version string, getenv func(string) (s
 	return &Tracer{tracer: p.Tracer("github.com/toolyard/toolyard"), provider: p}, nil
 }
 
-// Close sends what is left.
+// Close exports the remaining spans.
 func (t *Tracer) Close(ctx context.Context) error {
 	if t == nil || t.stopped.Swap(true) {
 		return nil
@@ -191,8 +191,7 @@ func (t *Tracer) Close(ctx context.Context) error {
 
 var propagator = propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
 
-// Policy makes one span a call. It stands in front of the chain. A nil Tracer costs
-// nothing.
+// Policy creates one span per call. A nil Tracer returns calls unchanged.
 func (t *Tracer) Policy() toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		if t == nil {

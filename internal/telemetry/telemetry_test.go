@@ -16,7 +16,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// scrape is what Prometheus reads after a call of each tool.
+// scrape returns the metrics after a call of each tool.
 func scrape(t *testing.T, tools ...*toolyard.Tool) string {
 	t.Helper()
 	m := NewMetrics()
@@ -47,7 +47,7 @@ func TestDurationsNameABoundedNumberOfTools(t *testing.T) {
 	}
 }
 
-// Every metric is documented, and nothing else is.
+// The metrics are exactly those that the documentation lists.
 func TestDocumentedMetricsExist(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/OBSERVE.md")
 	if err != nil {

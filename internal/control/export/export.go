@@ -1,20 +1,18 @@
-// Package export writes tools as the function definitions that models' APIs take, for those
-// who call a model themselves. Names are those of a gate, and so are the schemas: what the
-// platform injects is not in them.
+// Package export converts tools to the function definitions of model APIs, for programs that
+// call a model themselves. Names and schemas are those of a gate: injected arguments are left out.
 //
-// None of the definitions is strict. OpenAI's strict mode, for one, wants every property
-// required and no others allowed, which the schemas of most tools do not say; the gate checks
-// the arguments of every call anyway.
+// None of the definitions is strict. OpenAI's strict mode requires every property to be required
+// and no others to be allowed, which most schemas do not satisfy; the gate validates the arguments
+// of every call anyway.
 //
-// A model's API refuses a request as a whole for one schema that it does not like. OpenAI
-// takes neither oneOf, anyOf, allOf, enum, const nor not at the root of a schema, Anthropic
-// none of the first three; inside they are fine. Such a schema is written without them, and
-// with the properties of their branches: see [Functions]. OpenAI also wants properties named,
-// if only none. Gemini reads parametersJsonSchema as JSON Schema, unlike its older parameters,
-// and gets every schema as it is; it wants names that begin with a letter or an underscore.
+// A model API rejects a whole request because of one unsupported schema. At the root of a schema,
+// OpenAI rejects oneOf, anyOf, allOf, enum, const and not, and Anthropic the first three; nested
+// they are allowed. Such a schema is flattened, see [Functions]. OpenAI also requires properties,
+// even if empty. Gemini reads parametersJsonSchema as JSON Schema, unlike its older parameters, so
+// schemas stay unchanged; its names must start with a letter or an underscore.
 //
-// The AI SDK has no definitions in JSON: its tools hold functions. AISDK is an object that
-// becomes its tools with a few lines, where call stands for whatever sends a call to the gate:
+// The AI SDK has no definitions in JSON: its tools contain functions. A few lines convert the
+// format AISDK, where call is your function that sends a call to the gate:
 //
 //	import { dynamicTool, jsonSchema } from "ai";
 //
@@ -24,7 +22,7 @@
 //	  execute: (input) => call(name, input),
 //	})]));
 //
-// Any provider may be behind the AI SDK, so its schemas are written for the strictest.
+// The AI SDK works with any provider, so its schemas follow the strictest rules.
 package export
 
 import (
@@ -40,7 +38,7 @@ import (
 	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
-// Format is whose function definitions to write.
+// Format is a format of function definitions.
 type Format string
 
 // The formats.
@@ -51,13 +49,13 @@ const (
 	AISDK     Format = "ai-sdk"    // tools of the AI SDK, by name
 )
 
-// Formats are all formats.
+// Formats lists all formats.
 var Formats = []Format{OpenAI, Anthropic, Gemini, AISDK}
 
-// rules are what a format wants of the root of a schema.
+// rules are the requirements of a format on the root of a schema.
 type rules struct {
-	refused    []string // keywords that it must not have
-	properties bool     // it must have some, even if they are none
+	refused    []string // keywords that are not allowed
+	properties bool     // properties is required, even if empty
 }
 
 var (
@@ -69,25 +67,25 @@ var (
 
 var geminiName = regexp.MustCompile(`^[A-Za-z_]`)
 
-// Functions writes the tools in their order. Where a format refuses keywords at the root of a
-// schema, they are left out. The properties of their branches become properties of the root,
-// unless it allows no others than its own, and what every branch requires is required; a
-// property that branches describe differently may be as either says. What is lost is which of
-// them belong together. The gate still checks that, and its answer tells the model.
+// Functions converts tools, in order. Keywords that a format rejects at the root of a schema are
+// removed. The properties of their branches become properties of the root, unless it forbids
+// additional ones; a property is required if every branch requires it, and may match the schema of
+// any branch. The combinations that the branches allow are lost, but the gate still validates them,
+// and its error informs the model.
 func Functions(f Format, tools []gates.NamedTool) (json.RawMessage, error) {
 	if !slices.Contains(Formats, f) {
-		return nil, toolyard.Errorf(toolyard.Invalid, "There is no format %q: use %s.", f, list(Formats))
+		return nil, toolyard.Errorf(toolyard.Invalid, "Unknown format %q: use %s.", f, list(Formats))
 	}
 	definitions := make([]definition, 0, len(tools))
 	seen := make(map[string]bool, len(tools))
 	for _, t := range tools {
 		if seen[t.Name] {
-			return nil, toolyard.Errorf(toolyard.Invalid, "Two tools are called %s: export a gate, where names are unique.", t.Name)
+			return nil, toolyard.Errorf(toolyard.Invalid, "Two tools are named %s: export a gate, where names are unique.", t.Name)
 		}
 		seen[t.Name] = true
 		if f == Gemini && !geminiName.MatchString(t.Name) {
 			return nil, toolyard.Errorf(toolyard.Invalid,
-				"Gemini wants names that begin with a letter or an underscore, and %s does not: rename the tool, or export a gate with the naming %q.", t.Name, gates.NamingClient)
+				"Gemini requires names that start with a letter or an underscore, and %s does not: rename the tool, or export a gate with the naming %q.", t.Name, gates.NamingClient)
 		}
 		schema, err := flatten(t.CallerInput(), rulesOf[f])
 		if err != nil {
@@ -106,10 +104,10 @@ func list(formats []Format) string {
 	return strings.Join(words, ", ")
 }
 
-// describe is what a model is told about the tool, as MCP has it.
+// describe returns the description of a tool as in MCP.
 func describe(t gates.NamedTool) string { return cmp.Or(t.Description, t.Summary) + t.Note }
 
-// definition is what all formats know of a function.
+// definition is a function independent of the format.
 type definition struct {
 	name, description string
 	schema            json.RawMessage
@@ -175,7 +173,7 @@ func each[T any](definitions []definition, form func(definition) T) []T {
 	return out
 }
 
-// encodeByName writes an object whose members are in the order of the definitions.
+// encodeByName encodes an object with its members in the order of the definitions.
 func encodeByName(definitions []definition) (json.RawMessage, error) {
 	var out bytes.Buffer
 	out.WriteByte('{')
@@ -199,7 +197,7 @@ func encodeByName(definitions []definition) (json.RawMessage, error) {
 	return out.Bytes(), nil
 }
 
-// encode writes compact JSON with its signs as they are: nobody puts it into HTML.
+// encode encodes compact JSON without HTML escaping.
 func encode(v any) (json.RawMessage, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)

@@ -20,8 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// bound makes a tool that a gate shows.
-func bound(t rapid.TB, name, description, note, schema string) gates.NamedTool {
+// named returns a tool with its name at a gate.
+func named(t rapid.TB, name, description, note, schema string) gates.NamedTool {
 	t.Helper()
 	tool, err := toolyard.NewTool(
 		toolyard.Spec{Name: "tool", Description: description, Summary: "A summary.", Input: json.RawMessage(schema)},
@@ -33,7 +33,7 @@ func bound(t rapid.TB, name, description, note, schema string) gates.NamedTool {
 	return gates.NamedTool{Name: name, Tool: tool, Note: note}
 }
 
-// union is a schema whose branches say what belongs together.
+// union is a schema with branches.
 const union = `{
 	"type": "object",
 	"$defs": {"card": {"properties": {"method": {"const": "card"}, "number": {"type": "string"}}, "required": ["method", "number"]}},
@@ -49,11 +49,11 @@ const union = `{
 
 func tools(t rapid.TB) []gates.NamedTool {
 	return []gates.NamedTool{
-		bound(t, "mcp_github__search", "Finds <code> & more.", "\n\n---\nSource: a.ts", `{"type": "object",
+		named(t, "mcp_github__search", "Finds <code> & more.", "\n\n---\nSource: a.ts", `{"type": "object",
 			"properties": {"query": {"type": "string", "minLength": 1}, "limit": {"anyOf": [{"type": "integer"}, {"type": "null"}]}},
 			"required": ["query"], "additionalProperties": false}`),
-		bound(t, "pay", "", "", union),
-		bound(t, "ping", "Answers.", "", `{"type":"object"}`),
+		named(t, "pay", "", "", union),
+		named(t, "ping", "Answers.", "", `{"type":"object"}`),
 	}
 }
 
@@ -86,7 +86,7 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-func TestFunctionsOfNothing(t *testing.T) {
+func TestFunctionsWithoutTools(t *testing.T) {
 	for f, want := range map[Format]string{OpenAI: `[]`, Anthropic: `[]`, Gemini: `{"functionDeclarations":[]}`, AISDK: `{}`} {
 		if raw, err := Functions(f, nil); err != nil || string(raw) != want {
 			t.Errorf("%s: %s, %v, want %s", f, raw, err, want)
@@ -95,14 +95,14 @@ func TestFunctionsOfNothing(t *testing.T) {
 }
 
 func TestFunctionsRefuses(t *testing.T) {
-	ping := bound(t, "2ping", "", "", `{"type":"object"}`)
+	ping := named(t, "2ping", "", "", `{"type":"object"}`)
 	for _, c := range []struct {
 		format Format
 		tools  []gates.NamedTool
 		want   string
 	}{
 		{"yaml", nil, "use openai, anthropic, gemini, ai-sdk"},
-		{OpenAI, []gates.NamedTool{ping, ping}, "Two tools are called 2ping"},
+		{OpenAI, []gates.NamedTool{ping, ping}, "Two tools are named 2ping"},
 		{Gemini, []gates.NamedTool{ping}, "and 2ping does not"},
 	} {
 		_, err := Functions(c.format, c.tools)
@@ -163,8 +163,8 @@ func TestFlatten(t *testing.T) {
 	}
 }
 
-// What fits the schema of a tool fits what the model is shown of it.
-func TestFlattenTakesWhatTheToolTakes(t *testing.T) {
+// Values that match the schema of a tool match its flattened schema.
+func TestFlattenedSchemaAcceptsAllValidValues(t *testing.T) {
 	flat, err := flatten(json.RawMessage(union), openAIRules)
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +213,7 @@ func FuzzFlatten(f *testing.F) {
 }
 
 func TestTokens(t *testing.T) {
-	if got := Tokens(bound(t, "ping", "Answers.", "", `{ "type" : "object" }`)); got != 17 { // of 67 bytes
+	if got := Tokens(named(t, "ping", "Answers.", "", `{ "type" : "object" }`)); got != 17 { // of 67 bytes
 		t.Errorf("Tokens = %d, want 17", got)
 	}
 	text := rapid.StringOf(rapid.RuneFrom([]rune("ab\"\\\n\t\r\x01\b äß€😀{}:,")))
@@ -223,7 +223,7 @@ func TestTokens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := bound(t, "name", "d", note, string(schema))
+		b := named(t, "name", "d", note, string(schema))
 		exact, err := encode(struct {
 			Name        string          `json:"name"`
 			Description string          `json:"description"`
@@ -239,7 +239,7 @@ func TestTokens(t *testing.T) {
 }
 
 func BenchmarkTokens(b *testing.B) {
-	pay := bound(b, "pay", "Pays.", "", union)
+	pay := named(b, "pay", "Pays.", "", union)
 	for b.Loop() {
 		Tokens(pay)
 	}

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// maxBranches is how many branches of a schema are read, however they nest.
+// maxBranches bounds the branches of a schema that are read, at any depth.
 const maxBranches = 256
 
-// object is a schema that is being taken apart.
+// object is a decoded schema.
 type object map[string]json.RawMessage
 
-// flatten writes a schema as the rules want its root. A schema that keeps to them keeps its
+// flatten applies the rules to the root of a schema. A schema that satisfies them keeps its
 // bytes.
 func flatten(schema json.RawMessage, r rules) (json.RawMessage, error) {
 	var root object
@@ -42,7 +42,7 @@ func flatten(schema json.RawMessage, r rules) (json.RawMessage, error) {
 	return encode(root)
 }
 
-// take makes what was found the properties of the root, and what it requires.
+// take sets the properties and the required names of the root.
 func (o object) take(found shape) error {
 	if string(o["additionalProperties"]) != "false" && len(found.properties) > 0 {
 		raw, err := found.encode()
@@ -61,20 +61,20 @@ func (o object) take(found shape) error {
 	return err
 }
 
-// properties are those that the schema itself names.
+// properties returns the properties of the schema without its branches.
 func (o object) properties() map[string]json.RawMessage {
 	var list map[string]json.RawMessage
-	_ = json.Unmarshal(o["properties"], &list) // without any, there is nothing to read
+	_ = json.Unmarshal(o["properties"], &list) // nil without properties
 	return list
 }
 
-// shape is what is known of the values that a schema takes.
+// shape is the set of properties that a schema accepts.
 type shape struct {
-	properties map[string][]json.RawMessage // each has one of these schemas
+	properties map[string][]json.RawMessage // the alternatives of each property
 	required   []string                     // sorted
 }
 
-// encode writes the properties.
+// encode encodes the properties.
 func (s shape) encode() (json.RawMessage, error) {
 	properties := make(map[string]any, len(s.properties))
 	for name, schemas := range s.properties {
@@ -90,13 +90,13 @@ func (s shape) encode() (json.RawMessage, error) {
 // flattener reads the branches of a schema.
 type flattener struct {
 	root object
-	left int // branches
+	left int // branches that may still be read
 }
 
-// maxNesting is how deep branches of branches are read.
+// maxNesting bounds the depth of nested branches.
 const maxNesting = 4
 
-// read is the shape of a schema with all of its branches.
+// read returns the shape of a schema with all of its branches.
 func (f *flattener) read(o object, depth int) shape {
 	s := shape{properties: make(map[string][]json.RawMessage)}
 	for name, schema := range o.properties() {
@@ -122,10 +122,10 @@ func (f *flattener) read(o object, depth int) shape {
 	return s
 }
 
-// branches are the schemas of a list, as long as there are some left to read.
+// branches decodes a list of schemas, up to the remaining number of branches.
 func (f *flattener) branches(raw json.RawMessage) []object {
 	var list []json.RawMessage
-	_ = json.Unmarshal(raw, &list) // no list, no branches
+	_ = json.Unmarshal(raw, &list) // empty if raw is not a list
 	var out []object
 	for _, raw := range list {
 		if f.left == 0 {
@@ -133,7 +133,7 @@ func (f *flattener) branches(raw json.RawMessage) []object {
 		}
 		f.left--
 		var branch object
-		_ = json.Unmarshal(raw, &branch) // true and false say nothing of properties
+		_ = json.Unmarshal(raw, &branch) // true and false have no properties
 		out = append(out, f.follow(branch))
 	}
 	return out
@@ -142,7 +142,7 @@ func (f *flattener) branches(raw json.RawMessage) []object {
 // follow returns the definition that a branch refers to, or the branch.
 func (f *flattener) follow(branch object) object {
 	var ref string
-	_ = json.Unmarshal(branch["$ref"], &ref) // without one, there is nothing to follow
+	_ = json.Unmarshal(branch["$ref"], &ref) // empty without a reference
 	for _, place := range []string{"$defs", "definitions"} {
 		name, ok := strings.CutPrefix(ref, "#/"+place+"/")
 		if !ok {
@@ -157,7 +157,7 @@ func (f *flattener) follow(branch object) object {
 	return branch
 }
 
-// both is the shape of what fits two schemas.
+// both returns the shape of values that match two schemas.
 func both(a, b shape) shape {
 	properties := maps.Clone(b.properties)
 	maps.Copy(properties, a.properties)
@@ -165,7 +165,7 @@ func both(a, b shape) shape {
 	return shape{properties, slices.Compact(required)}
 }
 
-// either is the shape of what fits one of two schemas.
+// either returns the shape of values that match one of two schemas.
 func either(a, b shape) shape {
 	properties := maps.Clone(a.properties)
 	for name, schemas := range b.properties {

@@ -6,18 +6,18 @@ import (
 	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
-// bytesPerToken is what models' tokens have of JSON, about.
+// bytesPerToken is a rough average for JSON.
 const bytesPerToken = 4
 
-// Tokens estimates what the definition of a tool costs in a prompt: the bytes of its name,
-// description and schema as compact JSON, by four. Models count differently, and add words of
-// their own around it; to compare tools and toolsets, it is enough.
+// Tokens estimates the prompt tokens of a tool definition: the bytes of its name, description and
+// schema as compact JSON, divided by four. Models differ; the estimate serves to compare tools and
+// toolsets.
 func Tokens(t gates.NamedTool) int {
 	n := len(`{"name":,"description":,"schema":}`) + quoted(t.Name) + quoted(describe(t)) + compact(t.CallerInput())
 	return (n + bytesPerToken - 1) / bytesPerToken
 }
 
-// quoted is the length of a text as a JSON string.
+// quoted returns the length of a JSON string.
 func quoted(s string) int {
 	n := len(`""`)
 	for i := range len(s) {
@@ -33,7 +33,7 @@ func quoted(s string) int {
 	return n
 }
 
-// compact is the length of JSON without the space between its tokens.
+// compact returns the length of JSON without insignificant white space.
 func compact(raw json.RawMessage) int {
 	n, inString, escaped := 0, false, false
 	for _, c := range raw {

@@ -13,7 +13,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// What the schema of servers allows.
+// Limits of the registry schema.
 const (
 	maxName    = 200 // bytes: names are ASCII
 	maxLabel   = 100 // characters of a title or a description
@@ -23,22 +23,22 @@ const (
 var (
 	nameRE = regexp.MustCompile(`^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$`)
 	urlRE  = regexp.MustCompile(`^https?://\S+$`)
-	// rangeRE finds what makes a version a range: signs of comparison, wildcards, and space.
+	// rangeRE matches a version range: comparison operators, wildcards, or white space.
 	rangeRE = regexp.MustCompile(`[\^~<>=|*\s]|(^v?|\.)[xX](\.|-|$)`)
 )
 
 const (
-	latest = "latest" // stands for a version, and is none
+	latest = "latest" // an alias, not a version
 
-	// unversioned stands for a server that names no exact version.
+	// unversioned is the version of servers that declare no exact one.
 	unversioned = "0.0.0"
 )
 
-// validName reports whether a registry takes the name.
+// validName reports whether a name is valid in a registry.
 func validName(name string) bool { return len(name) <= maxName && nameRE.MatchString(name) }
 
-// entry is the server as a registry shows it, unless no registry takes its name. Title,
-// description and version may be a stranger's: what does not fit is cut or replaced.
+// entry converts a server to a registry entry, and reports whether its name is valid. Title,
+// description and version are untrusted: they are truncated or replaced.
 func (s Server) entry(namespace string) (v0.ServerResponse, bool) {
 	name := namespace + "/" + s.ID
 	if !validName(name) {
@@ -65,7 +65,7 @@ func (s Server) entry(namespace string) (v0.ServerResponse, bool) {
 	}}}, true
 }
 
-// label is a text on one line, and short.
+// label truncates a text to one short line.
 func label(s string) string {
 	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "�"), func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r)
@@ -73,7 +73,7 @@ func label(s string) string {
 	return untrusted.TruncateRunes(s, maxLabel)
 }
 
-// exactVersion is the version if it is exact, and otherwise one that says nothing.
+// exactVersion returns the version if it is exact, and unversioned otherwise.
 func exactVersion(v string) string {
 	hidden := func(r rune) bool { return unicode.IsControl(r) || r == utf8.RuneError }
 	if v == "" || v == latest || rangeRE.MatchString(v) || strings.ContainsFunc(v, hidden) || utf8.RuneCountInString(v) > maxVersion {

@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	maxValue  = 1 << 10 // bytes of a parameter: the cursor of a long name fits
+	maxValue  = 1 << 10 // bytes of a parameter; a cursor of the longest name fits
 	minSearch = 3       // characters
 
-	usualLimit = 30
-	maxLimit   = 100
+	defaultLimit = 30
+	maxLimit     = 100
 )
 
-// query is what a caller wants of the list.
+// query selects a page of the list.
 type query struct {
-	after   string // the name that the page before ended with
+	after   string // last name of the previous page
 	limit   int
 	search  string // part of the name, in lower case
 	version string // exact; empty for all
 	since   time.Time
 }
 
-// takes reports whether an entry is wanted. Everything here is the latest version.
+// takes reports whether an entry matches. Every entry is the latest version of its server.
 func (q query) takes(e v0.ServerResponse) bool {
 	return e.Server.Name > q.after &&
 		strings.Contains(strings.ToLower(e.Server.Name), q.search) &&
@@ -38,10 +38,10 @@ func (q query) takes(e v0.ServerResponse) bool {
 		!e.Meta.Official.UpdatedAt.Before(q.since)
 }
 
-// parseQuery reads the query of the list, strictly: what is not known, or said twice, is a
-// mistake of the caller. Empty parameters count as absent.
+// parseQuery parses the query of the list. Unknown and duplicate parameters are errors; empty
+// ones count as absent.
 func parseQuery(raw string) (query, error) {
-	q := query{limit: usualLimit}
+	q := query{limit: defaultLimit}
 	values, err := parameters(raw, "cursor", "limit", "search", "updated_since", "version", "include_deleted")
 	if err != nil {
 		return q, err
@@ -68,12 +68,12 @@ func parseQuery(raw string) (query, error) {
 	}
 	deleted, err := includeDeleted(values["include_deleted"])
 	if err == nil && deleted == "false" && !q.since.IsZero() {
-		err = refuse(http.StatusBadRequest, "updated_since includes deleted servers: leave include_deleted out")
+		err = refuse(http.StatusBadRequest, "updated_since includes deleted servers: omit include_deleted")
 	}
 	return q, err
 }
 
-// checkDetailQuery refuses a query that one server does not have.
+// checkDetailQuery checks the query of a single server.
 func checkDetailQuery(raw string) error {
 	values, err := parameters(raw, "include_deleted")
 	if err != nil {
@@ -83,7 +83,7 @@ func checkDetailQuery(raw string) error {
 	return err
 }
 
-// includeDeleted checks a parameter that changes nothing: no server here is marked deleted.
+// includeDeleted checks a parameter without an effect: no server here is deleted.
 func includeDeleted(s string) (string, error) {
 	if s != "" && s != "true" && s != "false" {
 		return "", refuse(http.StatusUnprocessableEntity, "include_deleted must be true or false")
@@ -91,7 +91,7 @@ func includeDeleted(s string) (string, error) {
 	return s, nil
 }
 
-// parameters reads a query that has each of some parameters once at most.
+// parameters parses a query with each known parameter at most once.
 func parameters(raw string, known ...string) (map[string]string, error) {
 	values, err := inbound.ParseQuery(raw, maxValue, known...)
 	if err != nil {
@@ -100,7 +100,7 @@ func parameters(raw string, known ...string) (map[string]string, error) {
 	return values, nil
 }
 
-// encodeCursor is the cursor of the page after the one that ends with a name.
+// encodeCursor returns the cursor of the page after a name.
 func encodeCursor(name string) string { return base64.RawURLEncoding.EncodeToString([]byte(name)) }
 
 func decodeCursor(cursor string) (string, error) {
@@ -109,7 +109,7 @@ func decodeCursor(cursor string) (string, error) {
 	}
 	name, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
 	if err != nil || !validName(string(name)) {
-		return "", refuse(http.StatusBadRequest, "cursor is not one of ours: begin without it")
+		return "", refuse(http.StatusBadRequest, "invalid cursor: start without one")
 	}
 	return string(name), nil
 }

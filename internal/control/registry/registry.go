@@ -1,6 +1,6 @@
-// Package registry serves the servers of a yard as an MCP registry, read only: the generic
-// registry API, version 0.1, with the official registry's own filters. A client that takes the
-// address of a registry finds there what the platform offers, under the platform's addresses.
+// Package registry serves the servers of a yard as a read-only MCP registry: the generic registry
+// API, version 0.1, with the filters of the official registry. Clients that support registries
+// find the servers there, under the addresses of the gates.
 package registry
 
 import (
@@ -17,23 +17,22 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Server is a server that may be shown.
+// Server is a server in the registry.
 type Server struct {
 	ID, Title, Description, Version string
 
-	URLs    []string       // our own addresses that serve it
-	Meta    map[string]any // what we say of it: prices, modes, limits
+	URLs    []string       // gates that offer it
+	Meta    map[string]any // additional metadata
 	Updated time.Time
 }
 
-// Options are the settings of a registry.
+// Options configure a registry.
 type Options struct {
-	// Namespace begins the names of all servers, as a domain name backwards; empty for
-	// "dev.toolyard".
+	// Namespace is the prefix of all names, a reversed domain name; empty for "dev.toolyard".
 	Namespace string
 	// List returns the servers that the caller may see. An error with the code
-	// [toolyard.Unauthenticated] or [toolyard.PermissionDenied] is told as such; any other means that
-	// the list cannot be read now.
+	// [toolyard.Unauthenticated] or [toolyard.PermissionDenied] is returned to the caller; any
+	// other means that the list is unavailable.
 	List func(*http.Request) ([]Server, error)
 }
 
@@ -47,7 +46,7 @@ func Handler(o Options) http.Handler {
 	return mux
 }
 
-// problem is a refusal. Official clients read the detail, those of the generic API the error.
+// problem is an error response. Official clients read detail, clients of the generic API error.
 type problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
@@ -61,7 +60,7 @@ func refuse(status int, detail string) *problem {
 	return &problem{Title: http.StatusText(status), Status: status, Detail: detail, Text: detail}
 }
 
-// serve answers with what f returns, or refuses.
+// serve encodes the result or the error of f.
 func serve(f func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -81,14 +80,14 @@ func serve(f func(*http.Request) (any, error)) http.HandlerFunc {
 
 func send(w http.ResponseWriter, status int, body any) {
 	raw, err := json.Marshal(body)
-	if err != nil { // what we say of a server has no JSON form
+	if err != nil { // Meta is not valid JSON
 		status, raw = http.StatusInternalServerError, nil
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(raw)
 }
 
-// problemOf is an error as callers may see it, and the headers that go with it.
+// problemOf converts an error to a response, and sets its headers.
 func problemOf(err error, h http.Header) *problem {
 	if p, ok := errors.AsType[*problem](err); ok {
 		return p
@@ -106,7 +105,7 @@ func problemOf(err error, h http.Header) *problem {
 		wait = e
 	}
 	h.Set("Retry-After", wait.RetrySeconds())
-	return refuse(http.StatusServiceUnavailable, "The servers cannot be listed now.")
+	return refuse(http.StatusServiceUnavailable, "The list of servers is unavailable. Try again later.")
 }
 
 // list serves one page of all servers.
@@ -132,7 +131,7 @@ func page(entries []v0.ServerResponse, next string) v0.ServerListResponse {
 	return v0.ServerListResponse{Servers: entries, Metadata: v0.Metadata{Count: len(entries), NextCursor: next}}
 }
 
-// versions serves all versions of a server, which is one.
+// versions serves the only version of a server.
 func (o Options) versions(r *http.Request) (any, error) {
 	e, err := o.find(r)
 	if err != nil {
@@ -153,7 +152,7 @@ func (o Options) version(r *http.Request) (any, error) {
 	return e, nil
 }
 
-// find is the server that the path names.
+// find returns the server that the path names.
 func (o Options) find(r *http.Request) (v0.ServerResponse, error) {
 	if err := checkDetailQuery(r.URL.RawQuery); err != nil {
 		return v0.ServerResponse{}, err
@@ -172,8 +171,8 @@ func (o Options) find(r *http.Request) (v0.ServerResponse, error) {
 	return entries[i], nil
 }
 
-// entries are the servers as the registry shows them, by name. One whose name no registry
-// takes is left out.
+// entries returns the registry entries, sorted by name. Servers with an invalid name are left
+// out.
 func (o Options) entries(r *http.Request) ([]v0.ServerResponse, error) {
 	servers, err := o.List(r)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 
 var noon = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-// servers are as strangers describe themselves.
+// servers have untrusted titles, descriptions and versions.
 var servers = []Server{
 	{ID: "notion", Description: "Pages", Version: "2.0.0", Updated: noon.Add(time.Hour)},
 	{
@@ -49,7 +49,7 @@ func get(t testing.TB, h http.Handler, target string) *httptest.ResponseRecorder
 	return w
 }
 
-// read decodes an answer, strictly.
+// read decodes a response and rejects unknown members.
 func read[T any](t testing.TB, w *httptest.ResponseRecorder) (v T) {
 	t.Helper()
 	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" || w.Header().Get("Cache-Control") != "private, no-cache" {
@@ -141,7 +141,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestInvalidRequestsAreRefused(t *testing.T) {
 	for target, want := range map[string]int{
 		"/v0.1/servers?limit=0":             422,
 		"/v0.1/servers?limit=101":           422,
@@ -153,7 +153,7 @@ func TestRefusals(t *testing.T) {
 		"/v0.1/servers?updated_since=today": 400,
 		"/v0.1/servers?updated_since=2026-11-01T12:00:00Z&include_deleted=false": 400,
 		"/v0.1/servers?cursor=!":                                         400,
-		"/v0.1/servers?cursor=YWJj":                                      400, // is no name
+		"/v0.1/servers?cursor=YWJj":                                      400, // not a name
 		"/v0.1/servers?sort=name":                                        400,
 		"/v0.1/servers?limit=1&limit=2":                                  400,
 		"/v0.1/servers?limit=1;limit=2":                                  400,
@@ -189,8 +189,8 @@ func TestErrorsOfTheList(t *testing.T) {
 	}{
 		{toolyard.Errorf(toolyard.Unauthenticated, "Send a key."), 401, "Www-Authenticate", "Send a key."},
 		{toolyard.Errorf(toolyard.PermissionDenied, "Ask for a scope."), 403, "", "Ask for a scope."},
-		{&toolyard.Error{Code: toolyard.Unavailable, Message: "away", RetryAfter: time.Minute}, 503, "Retry-After", "cannot be listed now"},
-		{errors.New("password wrong"), 503, "Retry-After", "cannot be listed now"},
+		{&toolyard.Error{Code: toolyard.Unavailable, Message: "store is down", RetryAfter: time.Minute}, 503, "Retry-After", "is unavailable"},
+		{errors.New("password wrong"), 503, "Retry-After", "is unavailable"},
 	} {
 		h := Handler(Options{List: func(*http.Request) ([]Server, error) { return nil, c.err }})
 		for _, path := range []string{"", "/a%2Fb/versions", "/a%2Fb/versions/latest"} {
@@ -205,8 +205,8 @@ func TestErrorsOfTheList(t *testing.T) {
 	}
 }
 
-// officialSchema is what the module itself validates servers with. It keeps it where nobody
-// else can import it.
+// officialSchema is the schema that the registry module validates with, read from its internal
+// directory.
 func officialSchema(t testing.TB) *toolyard.Schema {
 	t.Helper()
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/modelcontextprotocol/registry").Output()
@@ -224,7 +224,7 @@ func officialSchema(t testing.TB) *toolyard.Schema {
 	return schema
 }
 
-func TestServersKeepToTheOfficialSchema(t *testing.T) {
+func TestEntriesMatchTheOfficialSchema(t *testing.T) {
 	schema := officialSchema(t)
 	for _, bad := range []string{`{"name":"abc","description":"d","version":"1"}`, `{"name":"a/b","description":"","version":"1"}`} {
 		if issues, _ := schema.Check(t.Context(), json.RawMessage(bad)); len(issues) == 0 {

@@ -9,58 +9,58 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// How much a word counts where it stands. The fields are bands that do not overlap, also
-// when only the beginning of a word is given: the best field of a document decides.
+// Weights of a word by field. The ranges do not overlap, even for prefix matches, so the best
+// field of a document decides.
 const (
 	inName   = 240 // for a name of one word
 	inTitle  = 160
 	inside   = 120 // of a name, anywhere
-	inPlace  = 100 // server and category
-	inText   = 40  // and up to textGain more
+	inOrigin = 100 // server and category
+	inText   = 40  // plus up to textGain
 	textGain = 20
-	accident = 10 // a letter or two inside a name
+	inShort  = 10 // one or two letters inside a name
 
-	longName  = 2 // less for each further word of a name,
-	longNames = 8 // of so many
+	longName  = 2 // subtracted for each further word of a name,
+	longNames = 8 // up to this number
 )
 
-// For texts, the constants of BM25, and the lengths that are usual.
+// Constants of BM25 for texts, and typical lengths.
 const (
 	saturation = 1.2
 	lengthPart = 0.75
 	usualWords = 40
-	usualBytes = 8 // of a word, with the break behind it
+	usualBytes = 8 // of a word with its separator
 )
 
-// posting is a word in a document.
+// posting is an occurrence of a word in a document.
 type posting struct {
 	word, doc int32
 	level     uint8
 }
 
-// builder reads documents.
+// builder builds an index.
 type builder struct {
 	ids      map[string]int32
 	words    []string
-	head     []bool // whether a word stands anywhere but in texts
+	head     []bool // whether a word occurs outside of texts
 	lastDoc  []int32
-	lastAt   []int32 // where in found
+	lastAt   []int32 // index in found
 	postings []posting
 
 	doc   int32
-	found []entry // of the document
+	found []entry // of the current document
 }
 
-// entry is a word of the document that is being read.
+// entry is a word of the current document.
 type entry struct {
 	word  int32
-	level uint8 // of the best field but the text
-	times int   // in the text
+	level uint8 // of the best field other than the text
+	times int   // occurrences in the text
 }
 
-// New makes an index. The documents' positions are their names from then on.
+// New builds an index.
 func New(docs []Doc) *Index {
-	room := 0 // for about as many words as there are
+	room := 0 // estimated number of postings
 	for _, d := range docs {
 		room += 8 + min(len(d.Text), maxText)/usualBytes
 	}
@@ -68,7 +68,7 @@ func New(docs []Doc) *Index {
 	x := &Index{starts: make([]int32, 0, len(docs)+1)}
 	var names strings.Builder
 	for i, d := range docs {
-		x.starts = append(x.starts, int32(names.Len())) //nolint:gosec // a name has 256 bytes at most
+		x.starts = append(x.starts, int32(names.Len())) //nolint:gosec // names are at most 256 bytes
 		names.WriteString(squeeze(untrusted.Prefix(d.Name, maxLabel)))
 		names.WriteByte(0)
 		b.read(int32(i), d)
@@ -79,16 +79,16 @@ func New(docs []Doc) *Index {
 	return x
 }
 
-// read takes in a document.
+// read adds a document.
 func (b *builder) read(doc int32, d Doc) {
 	b.doc, b.found = doc, b.found[:0]
 	b.name(untrusted.Prefix(d.Name, maxLabel))
 	b.field(d.Title, inTitle)
-	b.field(d.Server, inPlace)
-	b.field(d.Category, inPlace)
+	b.field(d.Server, inOrigin)
+	b.field(d.Category, inOrigin)
 	length := 0
 	for chunk := range strings.FieldsFuncSeq(untrusted.Prefix(d.Text, maxText), isBreak) {
-		b.note(fold(chunk)).times++
+		b.entryOf(fold(chunk)).times++
 		length++
 	}
 	norm := saturation * (1 - lengthPart + lengthPart*float64(length)/usualWords)
@@ -103,7 +103,7 @@ func (b *builder) read(doc int32, d Doc) {
 	}
 }
 
-// name takes in the words of a name, whole and split where their case changes.
+// name adds the words of a name, whole and split at changes of case.
 func (b *builder) name(name string) {
 	var words []string
 	count := 0
@@ -117,24 +117,24 @@ func (b *builder) name(name string) {
 	}
 	level := uint8(inName - longName*min(max(count-1, 0), longNames))
 	for _, word := range words {
-		e := b.note(fold(word))
+		e := b.entryOf(fold(word))
 		e.level = max(e.level, level)
 	}
 }
 
 func (b *builder) field(text string, level uint8) {
 	for chunk := range strings.FieldsFuncSeq(untrusted.Prefix(text, maxLabel), isBreak) {
-		e := b.note(fold(chunk))
+		e := b.entryOf(fold(chunk))
 		e.level = max(e.level, level)
 	}
 }
 
-// note returns the entry of a word in the document.
-func (b *builder) note(word string) *entry {
+// entryOf returns the entry of a word in the current document.
+func (b *builder) entryOf(word string) *entry {
 	id, ok := b.ids[word]
 	if !ok {
 		id = int32(len(b.words))   //nolint:gosec // there are fewer words than bytes
-		word = strings.Clone(word) // not the text that it stands in
+		word = strings.Clone(word) // do not retain the text
 		b.ids[word] = id
 		b.words, b.head = append(b.words, word), append(b.head, false)
 		b.lastDoc, b.lastAt = append(b.lastDoc, -1), append(b.lastAt, 0)
@@ -146,7 +146,7 @@ func (b *builder) note(word string) *entry {
 	return &b.found[b.lastAt[id]]
 }
 
-// finish sorts the words, and puts what was found of each together.
+// finish sorts the words and groups the postings by word.
 func (b *builder) finish(x *Index) {
 	order := make([]int32, len(b.words))
 	for i := range order {
@@ -158,7 +158,7 @@ func (b *builder) finish(x *Index) {
 		counts[p.word]++
 	}
 	x.words, x.first = make([]string, len(order)), make([]int32, len(order)+1)
-	at := counts // where the next posting of a word goes
+	at := counts // index of the next posting of a word
 	var sum int32
 	for rank, id := range order {
 		x.words[rank], x.first[rank] = b.words[id], sum

@@ -1,7 +1,7 @@
-// Package search ranks the tools of a catalog for what somebody types. Every word must
-// match: as a word, as the beginning of one, or inside a name. The name of a tool counts
-// for most, then its title, its server and category, and its text; rare words count for
-// more than common ones. A word that matches nothing may have one letter wrong.
+// Package search ranks the tools of a catalog for a query. Every word of the query must match a
+// word, the start of a word, or a part of a name. Matches in the name rank highest, then title,
+// server and category, and text; rare words weigh more than common ones. A word without a match
+// may have one typo.
 package search
 
 import (
@@ -12,37 +12,35 @@ import (
 	"unicode/utf8"
 )
 
-// Doc is something that can be found.
+// Doc is a document to search.
 type Doc struct{ Name, Title, Text, Server, Category string }
 
-// Hit is a document that was found, by its position.
+// Hit is a match; Doc is the position of the document.
 type Hit struct {
 	Doc   int
 	Score float64
 }
 
-// Index holds what can be found of documents. It never changes, and any number of
-// goroutines may use it.
+// Index is an inverted index of documents. It is immutable and safe for concurrent use.
 type Index struct {
-	names  string  // all names without their breaks, each with a zero byte behind it
-	starts []int32 // where each begins, and the end
+	names  string  // all names without separators, each terminated by a zero byte
+	starts []int32 // start of each name, and the end
 
 	words  []string // sorted
-	first  []int32  // where the postings of each word begin, and the end
-	docs   []int32  // postings: the documents
-	levels []uint8  // and how much the word counts there
-	heads  []int32  // the words that stand anywhere but in texts: those that people misspell
+	first  []int32  // first posting of each word, and the end
+	docs   []int32  // documents of the postings
+	levels []uint8  // weights of the postings
+	heads  []int32  // words outside of texts, which are checked for typos
 }
 
-// Scores of names. No sum of words comes near.
+// Scores of name matches, higher than any sum of words.
 const (
-	wholeName = 1e6
-	nameBegin = 1e5
+	wholeName  = 1e6
+	namePrefix = 1e5
 )
 
-// Find returns the documents that match the query and that keep keeps, best first; those
-// that match equally well are in the order of their positions. An empty query matches all.
-// Keep may be nil.
+// Find returns the documents that match the query and for which keep returns true, best first;
+// ties are in the order of the documents. An empty query matches all. Keep may be nil.
 func (x *Index) Find(text string, keep func(i int) bool) []Hit {
 	q := parse(text)
 	s := &scan{
@@ -52,7 +50,7 @@ func (x *Index) Find(text string, keep func(i int) bool) []Hit {
 		scores:  make([]float64, x.len()),
 	}
 	for _, word := range q.words {
-		if !s.look(word) {
+		if !s.match(word) {
 			return nil
 		}
 	}
@@ -66,48 +64,48 @@ func (x *Index) name(doc int) string { return x.names[x.starts[doc] : x.starts[d
 // scan is one search.
 type scan struct {
 	*Index
-	best    []uint8   // what the word counts in each document
-	touched []int32   // the documents where that is not zero
-	matched []uint8   // how many words each document has matched
-	scores  []float64 // the sum over the words
-	words   uint8     // so far
+	best    []uint8   // weight of the current word in each document
+	touched []int32   // documents where best is not zero
+	matched []uint8   // number of words that each document matches
+	scores  []float64 // sum over the words
+	words   uint8     // words processed so far
 	typos   int
 }
 
-// look adds what a word counts in each document, and reports whether any has it.
-func (s *scan) look(word string) bool {
+// match adds the weight of a word to each document, and reports whether any document matches.
+func (s *scan) match(word string) bool {
 	s.touched = s.touched[:0]
 	at := sort.SearchStrings(s.Index.words, word)
 	for i := at; i < len(s.Index.words) && strings.HasPrefix(s.Index.words[i], word); i++ {
 		if len(s.Index.words[i]) == len(word) {
 			s.add(i, whole)
 		} else {
-			s.add(i, begun)
+			s.add(i, prefix)
 		}
 	}
 	for _, form := range singular(word) {
 		if i, ok := slices.BinarySearch(s.Index.words, form); ok {
-			s.add(i, begun)
+			s.add(i, prefix)
 		}
 	}
-	s.lookInside(word)
+	s.matchInside(word)
 	if len(s.touched) == 0 {
-		s.lookNear(word)
+		s.matchTypo(word)
 	}
-	s.settle()
+	s.addScores()
 	return len(s.touched) > 0
 }
 
-// part is how much of its level a match counts, in twentieths.
+// part is the fraction of the weight that a match gets, in twentieths.
 type part int
 
 const (
 	whole  part = 20
-	begun  part = 17
-	nearby part = 10
+	prefix part = 17
+	typo   part = 10
 )
 
-// add takes the documents that have a word.
+// add adds the documents that contain a word of the index.
 func (s *scan) add(word int, p part) {
 	for i := s.first[word]; i < s.first[word+1]; i++ {
 		s.raise(s.docs[i], uint8(int(s.levels[i])*int(p)/int(whole))) //nolint:gosec // a part of a byte
@@ -121,16 +119,16 @@ func (s *scan) raise(doc int32, level uint8) {
 	s.best[doc] = max(s.best[doc], level)
 }
 
-// lookInside takes the documents whose names have the word somewhere.
-func (s *scan) lookInside(word string) {
+// matchInside adds the documents whose names contain the word anywhere.
+func (s *scan) matchInside(word string) {
 	if len(word) < minInside {
 		return
 	}
 	level := uint8(inside)
 	if len(word) < fairInside {
-		level = accident
+		level = inShort
 	}
-	for doc, at := 0, 0; ; doc++ { // at is where the search goes on
+	for doc, at := 0, 0; ; doc++ { // at is where the search continues
 		i := strings.Index(s.names[at:], word)
 		if i < 0 {
 			return
@@ -142,21 +140,21 @@ func (s *scan) lookInside(word string) {
 	}
 }
 
-// lookNear takes the documents with a word that is one letter away.
-func (s *scan) lookNear(word string) {
+// matchTypo adds the documents with a word that differs by one letter.
+func (s *scan) matchTypo(word string) {
 	if utf8.RuneCountInString(word) < minTypo || s.typos == maxTypos {
 		return
 	}
 	s.typos++
 	for _, i := range s.heads {
 		if nearly(word, s.Index.words[i]) {
-			s.add(int(i), nearby)
+			s.add(int(i), typo)
 		}
 	}
 }
 
-// settle adds the word to the scores of the documents that have all words so far.
-func (s *scan) settle() {
+// addScores adds the word to the scores of the documents that match all words so far.
+func (s *scan) addScores() {
 	with, all := float64(len(s.touched)), float64(s.len())
 	rarity := math.Log1p((all - with + 0.5) / (with + 0.5))
 	for _, doc := range s.touched {
@@ -169,9 +167,9 @@ func (s *scan) settle() {
 	s.words++
 }
 
-// hits are the documents that have every word.
+// hits returns the documents that match every word.
 func (s *scan) hits(q query, keep func(int) bool) []Hit {
-	room := len(s.touched) // those that have the last word
+	room := len(s.touched) // documents with the last word
 	if s.words == 0 {
 		room = s.len()
 	}
@@ -186,7 +184,7 @@ func (s *scan) hits(q query, keep func(int) bool) []Hit {
 		case name == q.whole:
 			hit.Score = wholeName
 		case strings.HasPrefix(name, q.whole):
-			hit.Score += nameBegin
+			hit.Score += namePrefix
 		}
 		hits = append(hits, hit)
 	}

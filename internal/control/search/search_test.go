@@ -79,8 +79,8 @@ func TestFind(t *testing.T) {
 func TestFindNothing(t *testing.T) {
 	x := New(catalog)
 	for _, query := range []string{
-		"zebra", "create zebra", "xyz", "isx", // too short to be misspelt
-		"serach isuse candlles databese", // more misspelt words than anybody writes
+		"zebra", "create zebra", "xyz", "isx", // too short for a typo
+		"serach isuse candlles databese", // too many typos
 	} {
 		if got := x.Find(query, nil); len(got) > 0 {
 			t.Errorf("Find(%q) = %q, want nothing", query, names(got))
@@ -91,7 +91,7 @@ func TestFindNothing(t *testing.T) {
 	}
 }
 
-func TestEmptyQueryKeepsTheOrder(t *testing.T) {
+func TestEmptyQueryReturnsAllInOrder(t *testing.T) {
 	x := New(catalog)
 	for _, query := range []string{"", "  ", "_-./"} {
 		got := x.Find(query, func(i int) bool { return i%5 == 1 })
@@ -101,7 +101,7 @@ func TestEmptyQueryKeepsTheOrder(t *testing.T) {
 	}
 }
 
-func TestRareWordsCountMore(t *testing.T) {
+func TestRareWordsWeighMore(t *testing.T) {
 	docs := []Doc{
 		{Name: "alpha", Text: "common"},
 		{Name: "common_one", Text: "rare"},
@@ -126,7 +126,7 @@ func TestCamel(t *testing.T) {
 	}
 }
 
-// A word with one edit is near every word that it began as.
+// A word with one edit matches every word that starts with the original.
 func TestNearly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		word := []rune(rapid.StringMatching(`[a-dä-ü]{4,10}`).Draw(t, "word"))
@@ -179,8 +179,7 @@ func TestEveryDocIsFoundByItsName(t *testing.T) {
 	})
 }
 
-// What is found are the documents that match, each once, in order, and what is kept of
-// them does not depend on the others.
+// Find returns each matching document once, in order, and the filter does not affect the scores.
 func TestFindIsAPermutation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		docs := rapid.SliceOfN(rapid.Custom(docOf), 0, 30).Draw(t, "docs")
@@ -216,7 +215,7 @@ func TestFindIsAPermutation(t *testing.T) {
 	})
 }
 
-// matches says the plain way whether a document has every word of a query.
+// matches is a simple implementation that checks whether a document has every word of a query.
 func matches(d Doc, query string) bool {
 	fields := strings.FieldsFunc(strings.ToLower(strings.Join([]string{d.Name, d.Title, d.Text, d.Server, d.Category}, " ")), isBreak)
 	for _, word := range parse(query).words {
@@ -228,7 +227,7 @@ func matches(d Doc, query string) bool {
 	return true
 }
 
-func TestBoundsOfWhatIsRead(t *testing.T) {
+func TestInputIsBounded(t *testing.T) {
 	x := New([]Doc{{Name: "a", Text: strings.Repeat("x ", maxText/2) + "beyond"}})
 	if got := x.Find("beyond", nil); len(got) > 0 {
 		t.Error("text beyond its bound is found")
@@ -259,7 +258,7 @@ func FuzzFind(f *testing.F) {
 	})
 }
 
-// many makes a catalog of n tools with texts of so many words.
+// many returns a catalog of n tools with texts of the given number of words.
 func many(n, words int) []Doc {
 	r := rand.New(rand.NewPCG(1, 2))
 	verbs := strings.Fields("get list create update delete search query send fetch run read write add remove sync export import check")
@@ -298,8 +297,8 @@ func BenchmarkNew(b *testing.B) {
 	}
 }
 
-// BenchmarkFind searches as people type: every beginning of names, of words of texts, and
-// of misspelt ones.
+// BenchmarkFind searches while a user types: every prefix of names and of words of texts, with
+// and without typos.
 func BenchmarkFind(b *testing.B) {
 	for _, words := range []int{40, 400} {
 		docs := many(10_000, words)

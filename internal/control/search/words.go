@@ -8,7 +8,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// What is read of strangers' text, in bytes.
+// Limits of untrusted text, in bytes.
 const (
 	maxQuery = 256
 	maxLabel = 256 // of a name, title, server or category
@@ -17,18 +17,18 @@ const (
 )
 
 const (
-	maxWords   = 16 // of a query
-	minTypo    = 4  // letters of a word that may be misspelt
-	maxTypos   = 3  // misspelt words of a query
+	maxWords   = 16 // words of a query
+	minTypo    = 4  // letters of a word that may have a typo
+	maxTypos   = 3  // words of a query that may have a typo
 	maxHeads   = 1 << 17
-	minInside  = 2 // letters of what is looked for inside names
-	fairInside = 3 // letters from which on that is no accident
+	minInside  = 2 // letters of a match inside a name
+	fairInside = 3 // letters of a match inside a name with full weight
 )
 
-// query is what somebody looks for.
+// query is a parsed query.
 type query struct {
 	words []string // lower case, each once
-	whole string   // all letters and digits of it, lower case
+	whole string   // all letters and digits, lower case
 }
 
 func parse(s string) (q query) {
@@ -44,7 +44,7 @@ func parse(s string) (q query) {
 	return q
 }
 
-// isBreak reports whether a character stands between words.
+// isBreak reports whether a character separates words.
 func isBreak(r rune) bool {
 	if r < utf8.RuneSelf {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
@@ -52,10 +52,10 @@ func isBreak(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.IsMark(r)
 }
 
-// fold is the form in which words are compared.
+// fold returns the form in which words are compared.
 func fold(chunk string) string { return untrusted.Prefix(strings.ToLower(chunk), maxWord) }
 
-// squeeze is a name without what stands between its words.
+// squeeze removes the separators from a name.
 func squeeze(name string) string {
 	var b strings.Builder
 	for chunk := range strings.FieldsFuncSeq(name, isBreak) {
@@ -64,7 +64,7 @@ func squeeze(name string) string {
 	return b.String()
 }
 
-// camel splits a chunk of a name where its case says so: getUserID is get, User, ID and
+// camel splits a chunk of a name at changes of case: getUserID is get, User, ID and
 // HTTPServer is HTTP, Server.
 func camel(chunk string) []string {
 	var parts []string
@@ -82,7 +82,7 @@ func camel(chunk string) []string {
 	return append(parts, chunk[start:])
 }
 
-// singular returns what a word may be the plural of, or nothing.
+// singular returns possible singular forms of a word.
 func singular(word string) []string {
 	if len(word) < minTypo || !strings.HasSuffix(word, "s") || strings.HasSuffix(word, "ss") {
 		return nil
@@ -97,8 +97,8 @@ func singular(word string) []string {
 	return forms
 }
 
-// nearly reports whether a word with one letter added, dropped, changed or swapped with
-// the next begins another.
+// nearly reports whether a word, with one letter added, dropped, changed or swapped with the
+// next, is a prefix of another.
 func nearly(word, other string) bool {
 	i := 0
 	for i < len(word) && i < len(other) && word[i] == other[i] {

@@ -1,6 +1,5 @@
-// Package catalog runs sources and publishes what they offer as immutable
-// generations. A source that fails is run again; its tools stay listed, and what is
-// wrong with it is data beside them.
+// Package catalog runs sources and publishes their offers as immutable generations. A source
+// that fails is restarted; meanwhile its tools stay listed and the failure is listed as a problem.
 package catalog
 
 import (
@@ -21,45 +20,45 @@ import (
 	"github.com/toolyard/toolyard/internal/backoff"
 )
 
-// Generation is everything that the sources offered at one moment. It never changes:
-// a call ends on the generation that it began with.
+// Generation is everything that the sources offered at one moment. It is immutable: a call
+// finishes on the generation it started with.
 type Generation struct {
 	Number   uint64
-	Offered  uint64 // the number of the generation that the offer is from
+	Offered  uint64 // number of the generation in which the offer last changed
 	Offer           // tools ordered by server, name and origin
 	Problems []toolyard.Problem
 
 	next chan struct{}
 }
 
-// Next is closed when there is a newer generation.
+// Next returns a channel that is closed when there is a newer generation.
 func (g *Generation) Next() <-chan struct{} { return g.next }
 
-// EventKind says what happened to a tool.
+// EventKind is the kind of an Event.
 type EventKind string
 
-// The events of a tool.
+// The kinds of events.
 const (
 	Registered EventKind = "TOOL_REGISTERED"
 	Changed    EventKind = "TOOL_CHANGED"
 	Removed    EventKind = "TOOL_REMOVED"
 )
 
-// Event tells that a tool came, changed or went.
+// Event reports that a tool was added, changed or removed.
 type Event struct {
 	Kind   EventKind
 	Source string
 	Tool   *toolyard.Tool
 }
 
-// Options are the settings of a Catalog. The zero value works.
+// Options configure a Catalog. The zero value works.
 type Options struct {
-	Log     *slog.Logger  // nil for none
-	OnEvent func(Event)   // told of every tool that comes, changes or goes; it must not call back
-	Settle  time.Duration // changes within this time make one generation; zero for 10 ms
+	Log     *slog.Logger  // nil to discard
+	OnEvent func(Event)   // called with the lock held: it must not call the catalog
+	Settle  time.Duration // changes within this time form one generation; zero for 10 ms
 }
 
-// Catalog runs sources.
+// Catalog runs sources and merges their offers.
 type Catalog struct {
 	opts  Options
 	now   atomic.Pointer[Generation]
@@ -67,26 +66,26 @@ type Catalog struct {
 
 	mu      sync.Mutex
 	offers  map[string]*offer
-	pending *time.Timer // the next generation, if one is due
+	pending *time.Timer // publishes the next generation; nil if none is scheduled
 	tools   map[identity]*toolyard.Tool
-	running context.Context // of Run; nil before it, and ended after
-	wg      sync.WaitGroup  // the sources that run
+	running context.Context // of Run; nil before it
+	wg      sync.WaitGroup  // running sources
 }
 
-// offer is what one source last said.
+// offer is the last offer of one source.
 type offer struct {
 	Offer
 	problems []toolyard.Problem
 	failure  *toolyard.Problem
-	spoken   bool
+	reported bool // published or failed at least once
 
 	source toolyard.Source
-	stop   context.CancelFunc // nil while it does not run
+	stop   context.CancelFunc // nil while it is not running
 }
 
 type identity struct{ source, server, name, origin string }
 
-// New makes a catalog of the sources. It has an empty generation until Run.
+// New returns a catalog. Its generation is empty until Run.
 func New(sources map[string]toolyard.Source, opts Options) *Catalog {
 	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
 	opts.Settle = cmp.Or(opts.Settle, 10*time.Millisecond)
@@ -101,8 +100,8 @@ func New(sources map[string]toolyard.Source, opts Options) *Catalog {
 	return c
 }
 
-// Set makes these the sources. One that was there under the same name goes on as it is,
-// one that is no longer there is stopped and its tools are gone, a new one is started.
+// Set replaces the sources. A source that is unchanged keeps running, one that is missing is
+// stopped and its tools are removed, a new one is started.
 func (c *Catalog) Set(sources map[string]toolyard.Source) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,10 +120,10 @@ func (c *Catalog) Set(sources map[string]toolyard.Source) {
 			c.start(id)
 		}
 	}
-	c.due()
+	c.schedule()
 }
 
-// same reports whether two sources are one. What cannot be compared is taken for another.
+// same reports whether two sources are equal. Sources that cannot be compared are not.
 func same(a, b toolyard.Source) bool {
 	static, ok := a.(Static)
 	other, ok2 := b.(Static)
@@ -134,7 +133,7 @@ func same(a, b toolyard.Source) bool {
 	return reflect.TypeOf(a).Comparable() && reflect.TypeOf(b).Comparable() && a == b
 }
 
-// start runs a source, if the catalog runs. The lock is held.
+// start starts a source if the catalog is running. The caller holds c.mu.
 func (c *Catalog) start(id string) {
 	if c.running == nil || c.running.Err() != nil {
 		return
@@ -148,21 +147,21 @@ func (c *Catalog) start(id string) {
 	})
 }
 
-// Now is the current generation.
+// Now returns the current generation.
 func (c *Catalog) Now() *Generation { return c.now.Load() }
 
-// Ready is closed when every source has published or failed once, and a generation
-// holds what they said.
+// Ready returns a channel that is closed when every source has published or failed once, and the
+// current generation includes the result.
 func (c *Catalog) Ready() <-chan struct{} { return c.ready }
 
-// Run runs the sources until ctx ends, and returns when all have stopped.
+// Run runs the sources until ctx ends, and waits for them to stop.
 func (c *Catalog) Run(ctx context.Context) {
 	c.mu.Lock()
 	c.running = ctx
 	for id := range c.offers {
 		c.start(id)
 	}
-	c.due()
+	c.schedule()
 	c.mu.Unlock()
 	<-ctx.Done()
 	c.wg.Wait()
@@ -173,34 +172,34 @@ func (c *Catalog) Run(ctx context.Context) {
 	}
 }
 
-// The pauses between two runs of a source that fails.
+// Pauses before a failed source is restarted.
 const (
-	firstPause = 100 * time.Millisecond
-	lastPause  = 30 * time.Second
+	minPause = 100 * time.Millisecond
+	maxPause = 30 * time.Second
 )
 
 func (c *Catalog) supervise(ctx context.Context, id string, o *offer) {
-	pause := firstPause
+	pause := minPause
 	for {
 		start := time.Now()
 		err := c.runOnce(ctx, id, o)
 		if ctx.Err() != nil || err == nil {
 			return
 		}
-		if time.Since(start) > lastPause {
-			pause = firstPause
+		if time.Since(start) > maxPause {
+			pause = minPause
 		}
-		c.opts.Log.Warn("source failed", "source", id, "error", err, "again", pause)
-		c.say(o, func() { o.failure = &toolyard.Problem{Source: id, Subject: id, Message: err.Error()} })
+		c.opts.Log.Warn("source failed; restarting it", "source", id, "error", err, "pause", pause)
+		c.update(o, func() { o.failure = &toolyard.Problem{Source: id, Subject: id, Message: err.Error()} })
 		if !backoff.Sleep(ctx, pause) {
 			return
 		}
-		pause = min(2*pause, lastPause)
+		pause = min(2*pause, maxPause)
 	}
 }
 
-// runOnce runs a source to its end. A panic, and an end without ever having offered
-// anything, are failures.
+// runOnce runs a source until it returns. A panic is a failure, and so is a return without an
+// offer.
 func (c *Catalog) runOnce(ctx context.Context, id string, o *offer) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -211,7 +210,7 @@ func (c *Catalog) runOnce(ctx context.Context, id string, o *offer) (err error) 
 	offered := false
 	err = o.source.Run(ctx, func(tools []*toolyard.Tool) {
 		if slices.Contains(tools, nil) {
-			panic("a tool is nil")
+			panic("the source published a nil tool")
 		}
 		var problems []toolyard.Problem
 		if t, ok := o.source.(toolyard.ProblemReporter); ok {
@@ -219,15 +218,15 @@ func (c *Catalog) runOnce(ctx context.Context, id string, o *offer) (err error) 
 		}
 		offer := offerOf(o.source, tools)
 		offered = true
-		c.say(o, func() { o.Offer, o.problems, o.failure = offer, problems, nil })
+		c.update(o, func() { o.Offer, o.problems, o.failure = offer, problems, nil })
 	})
 	if err == nil && !offered && ctx.Err() == nil {
-		err = errors.New("it ended without offering anything")
+		err = errors.New("the source returned without an offer")
 	}
 	return err
 }
 
-// offerOf is what a source offers beside the tools that it publishes.
+// offerOf returns the tools together with the resources and prompts of their source.
 func offerOf(s toolyard.Source, tools []*toolyard.Tool) Offer {
 	o := Offer{Tools: slices.Clone(tools)}
 	if l, ok := s.(toolyard.ResourceProvider); ok {
@@ -239,28 +238,28 @@ func offerOf(s toolyard.Source, tools []*toolyard.Tool) Offer {
 	return o
 }
 
-// say changes what a source offers and makes a generation due.
-func (c *Catalog) say(o *offer, change func()) {
+// update changes the offer of a source and schedules a generation.
+func (c *Catalog) update(o *offer, change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change()
-	o.spoken = true
-	c.due()
+	o.reported = true
+	c.schedule()
 }
 
-// due makes a generation due, if the catalog runs. One that is due already is not put
-// off: a source that never rests must not hold up the others. The lock is held.
-func (c *Catalog) due() {
+// schedule schedules a generation if the catalog is running. One that is scheduled is not
+// postponed: a source that publishes continuously must not delay the others. The caller holds
+// c.mu.
+func (c *Catalog) schedule() {
 	if c.pending == nil && c.running != nil && c.running.Err() == nil {
 		c.pending = time.AfterFunc(c.opts.Settle, c.publish)
 	}
 }
 
-// Flush makes what the sources have said so far the current generation, without waiting for
-// more.
+// Flush publishes the current offers at once.
 func (c *Catalog) Flush() { c.publish() }
 
-// publish makes the next generation of all offers, unless nothing changed.
+// publish merges all offers into the next generation, unless nothing changed.
 func (c *Catalog) publish() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -268,10 +267,10 @@ func (c *Catalog) publish() {
 	old := c.now.Load()
 	next := &Generation{Number: old.Number + 1, next: make(chan struct{})}
 	tools := make(map[identity]*toolyard.Tool, len(old.Tools))
-	silent := 0 // sources that have said nothing yet
+	silent := 0 // sources that have not reported yet
 	for _, id := range slices.Sorted(maps.Keys(c.offers)) {
 		o := c.offers[id]
-		if !o.spoken {
+		if !o.reported {
 			silent++
 		}
 		for _, t := range o.Tools {
@@ -292,7 +291,7 @@ func (c *Catalog) publish() {
 		next.Offered, next.Offer = old.Offered, old.Offer
 	}
 	if next.Offered == next.Number || !slices.Equal(old.Problems, next.Problems) {
-		c.tell(c.tools, tools)
+		c.emit(c.tools, tools)
 		c.tools = tools
 		c.now.Store(next)
 		close(old.next)
@@ -310,8 +309,8 @@ func sameOffer(a, b Offer) bool {
 	return slices.Equal(a.Tools, b.Tools) && slices.Equal(a.Resources, b.Resources) && slices.Equal(a.Prompts, b.Prompts)
 }
 
-// tell emits an event for each tool that came, changed or went.
-func (c *Catalog) tell(before, after map[identity]*toolyard.Tool) {
+// emit emits an event for each tool that was added, changed or removed.
+func (c *Catalog) emit(before, after map[identity]*toolyard.Tool) {
 	if c.opts.OnEvent == nil {
 		return
 	}

@@ -61,7 +61,7 @@ func run(t *testing.T, sources map[string]toolyard.Source, opts catalog.Options)
 	return c
 }
 
-func TestOneGenerationForManyChangesAtOnce(t *testing.T) {
+func TestSimultaneousChangesFormOneGeneration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := make(chan []*toolyard.Tool)
 		c := run(t, map[string]toolyard.Source{
@@ -96,7 +96,7 @@ func TestOneGenerationForManyChangesAtOnce(t *testing.T) {
 	})
 }
 
-func TestEventsOncePerTool(t *testing.T) {
+func TestEachChangeOfAToolIsOneEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events []string
 		change := make(chan []*toolyard.Tool)
@@ -123,7 +123,7 @@ func TestEventsOncePerTool(t *testing.T) {
 	})
 }
 
-func TestAFailingSourceIsRunAgainAndKeepsItsTools(t *testing.T) {
+func TestAFailedSourceIsRestartedAndKeepsItsTools(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs atomic.Int32
 		published := tools("x")
@@ -154,7 +154,7 @@ func TestAFailingSourceIsRunAgainAndKeepsItsTools(t *testing.T) {
 	})
 }
 
-func TestASlowSourceDelaysNobody(t *testing.T) {
+func TestASlowSourceDoesNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := run(t, map[string]toolyard.Source{
 			"quick": catalog.Static(tools("q")),
@@ -175,7 +175,7 @@ func TestASlowSourceDelaysNobody(t *testing.T) {
 	})
 }
 
-func TestSourcesComeAndGo(t *testing.T) {
+func TestSetStartsAndStopsSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := catalog.Static(tools("a")), catalog.Static(tools("b"))
 		stays, ended := &counting{Static: a}, make(chan struct{})
@@ -205,7 +205,7 @@ func (s *counting) Run(ctx context.Context, publish func([]*toolyard.Tool)) erro
 	return s.Static.Run(ctx, publish)
 }
 
-// A source that breaks its promises hurts nobody else.
+// A source that violates its contract does not affect others.
 func TestBadSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := run(t, map[string]toolyard.Source{
