@@ -1,8 +1,12 @@
 package acceptance
 
 import (
+	"bufio"
+	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,20 +23,67 @@ func TestContractDocument(t *testing.T) {
 	followDocument(t, "../docs/CONTRACT.md", dir, 2*time.Minute, "PATH="+bin+":"+os.Getenv("PATH"))
 }
 
-// Every configuration that it shows is a whole one.
+// docs/CONTEXT.md, followed word for word with the CRM of the examples.
+func TestContextDocument(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "tools"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	followDocument(t, "../docs/CONTEXT.md", dir, 2*time.Minute, append(startCRM(t), "PATH="+bin+":"+os.Getenv("PATH"))...)
+}
+
+// startCRM runs examples/crm/server on a free port, and returns the variables that it prints.
+func startCRM(t *testing.T) []string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "crm")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../examples/crm/server").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, program, "--listen", "127.0.0.1:0")
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		_ = cmd.Wait() // it was killed
+	})
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	variables, ok := strings.CutPrefix(strings.TrimSpace(line), "export ")
+	if err != nil || !ok {
+		t.Fatalf("%q %v", line, err)
+	}
+	return strings.Fields(variables)
+}
+
+// Every configuration in the documents is complete.
 func TestContractConfigurations(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../docs/CONTRACT.md")
+	for _, document := range []string{"CONTRACT.md", "CONTEXT.md"} {
+		checkConfigurations(t, "../docs/"+document)
+	}
+}
+
+func checkConfigurations(t *testing.T, document string) {
+	t.Helper()
+	text, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)
 	}
+	getenv := func(name string) (string, bool) { return "https://" + name + ".example.com", true }
 	n := 0
 	for _, b := range block.FindAllStringSubmatch(string(text), -1) {
 		if b[2] != "yaml" {
 			continue
 		}
 		n++
-		if _, err := config.Parse("toolyard.yaml", []byte(b[3]), os.LookupEnv); err != nil {
+		if _, err := config.Parse("toolyard.yaml", []byte(b[3]), getenv); err != nil {
 			t.Errorf("%v in:\n%s", err, b[3])
 		}
 	}
