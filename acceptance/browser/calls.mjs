@@ -1,5 +1,5 @@
-// Calls appear as they happen, can be narrowed down and held still, and one of them shows where
-// its time went, what was sent and what came back.
+// Calls appear live, can be filtered and paused, and a single call shows its timeline, arguments and
+// result.
 import { api, check, enter, figure, main, mcp, quantile, settings, sleep, step, until } from './page.mjs';
 
 const fresh = ['archive', 'compare', 'count', 'describe', 'export', 'fetch', 'find', 'forecast', 'list', 'rank'].map((action) => `${action}_driver_template`);
@@ -9,12 +9,12 @@ await main(async () => {
   const table = page.getByRole('table', { name: 'Calls' });
   const rows = (text) => table.getByRole('row').filter({ hasText: text });
 
-  await step(page, 'the record is there', async () => {
+  await step(page, 'recorded calls are listed', async () => {
     await rows('note_read').first().waitFor();
     await page.getByRole('group', { name: 'Live' }).getByText('Live', { exact: true }).waitFor();
   });
 
-  await step(page, 'calls appear as they happen', async () => {
+  await step(page, 'calls appear live', async () => {
     await page.evaluate(watchRows, fresh);
     const sent = {};
     for (const name of fresh) {
@@ -29,18 +29,18 @@ await main(async () => {
     check('each call appears within a second', Math.max(...delays) < 1000, delays);
   });
 
-  await step(page, 'a call that runs is shown while it runs', async () => {
+  await step(page, 'a running call is shown', async () => {
     const running = call('sleep', { ms: 1500 });
     await rows('sleep').filter({ hasText: 'Running' }).waitFor({ timeout: 1400 });
     await running;
     await rows('sleep').filter({ hasText: 'OK' }).first().waitFor();
   });
 
-  await step(page, 'a pause holds the list still', async () => {
+  await step(page, 'a paused list does not change', async () => {
     await page.getByRole('button', { name: 'Pause' }).click();
     await call('merge_driver_template', { id: 'later' });
     await page.getByRole('button', { name: /Show 1 new call/ }).waitFor();
-    check('nothing is added while it is held', (await rows('merge_driver_template').count()) === 0);
+    check('nothing is added while paused', (await rows('merge_driver_template').count()) === 0);
     await page.getByRole('button', { name: /Show 1 new call/ }).click();
     await rows('merge_driver_template').first().waitFor();
   });
@@ -49,14 +49,14 @@ await main(async () => {
     await page.getByRole('switch', { name: 'Failed only' }).click();
     await page.waitForURL(/failed=true/);
     await rows('throw').first().waitFor();
-    check('no call that went well is listed', (await rows('note_write').count()) === 0);
+    check('successful calls are filtered out', (await rows('note_write').count()) === 0);
     await page.getByLabel('Tool', { exact: true }).fill('echo');
     await page.getByLabel('Tool', { exact: true }).press('Enter');
     await page.waitForURL(/tool=echo/);
     await rows('throw').first().waitFor({ state: 'detached' });
     await rows('echo').first().waitFor();
     await call('echo', { text: 5 });
-    check('what does not fit is not there', (await rows('hello').count()) === 0);
+    check('other calls are filtered out', (await rows('hello').count()) === 0);
     await page.getByRole('button', { name: /^Clear/ }).click();
     await rows('merge_driver_template').first().waitFor();
   });
@@ -64,7 +64,7 @@ await main(async () => {
   await step(page, 'one call', async () => {
     await call('hello', { name: 'Grace' });
     let id;
-    await until('the call is on the record', async () => {
+    await until('the call is recorded', async () => {
       const { calls } = await api(settings.viewer, 'GET', '/calls?tool=hello&limit=1');
       id = calls[0]?.args?.name === 'Grace' && calls[0].id;
       return id;
@@ -80,7 +80,7 @@ await main(async () => {
     await page.getByRole('region', { name: 'Result' }).getByText('Hello, Grace!').first().waitFor();
   });
 
-  await step(page, 'a call that failed', async () => {
+  await step(page, 'a failed call', async () => {
     const { calls } = await api(settings.viewer, 'GET', '/calls?tool=throw&limit=1');
     await page.goto(`/console/calls/${calls[0].id}`);
     await page.getByRole('region', { name: 'Error' }).getByText('boom').waitFor();
@@ -88,12 +88,12 @@ await main(async () => {
   await context.close();
 });
 
-// call makes a call from outside, as an agent does.
+// Makes a call as an agent does.
 async function call(name, args) {
   return mcp('all', 'tools/call', { name, arguments: args }, settings.operator);
 }
 
-// watchRows runs in the page. It notes when the row of each tool came.
+// Runs in the page: records when the row of each tool appears.
 function watchRows(names) {
   const times = (window.rowTimes = {});
   const look = () => {

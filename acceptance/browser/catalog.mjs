@@ -1,43 +1,43 @@
-// Finds a tool and runs it with the keyboard alone; narrows the catalog down by its filters.
+// Finds and runs a tool by keyboard, filters the catalog, and uses the global search and Back.
 import { api, check, enter, main, settings, settled, step } from './page.mjs';
 
 await main(async () => {
   const { page, context } = await enter(settings.operator);
   await step(page, 'keyboard only', () => keyboard(page));
   await step(page, 'filters', () => filters(page));
-  await step(page, 'servers and calls are found too', () => elsewhere(page));
-  await step(page, 'Back leads through tabs and filters', () => back(page));
+  await step(page, 'the global search finds servers and calls', () => globalSearch(page));
+  await step(page, 'Back restores tabs and filters', () => back(page));
   await context.close();
 });
 
-// keyboard goes from the overview to a result without a mouse.
+// Goes from the overview to a result without a mouse.
 async function keyboard(page) {
   await page.goto('/console/');
   await settled(page);
   const focused = () => page.evaluate(() => document.activeElement?.getAttribute('aria-label') ?? document.activeElement?.textContent);
   for (let i = 0; i < 40 && (await focused()) !== 'Search'; i++) await page.keyboard.press('Tab');
-  check('Tab leads to the search', (await focused()) === 'Search', await focused());
+  check('Tab reaches the search', (await focused()) === 'Search', await focused());
   await page.keyboard.type('list_ledger_notes');
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { name: 'Catalog', level: 1 }).waitFor();
   await page.getByRole('link', { name: 'list_ledger_notes' }).waitFor();
   await page.keyboard.press('/');
-  check('the slash leads to the search of the catalog', (await focused()) === 'Search the catalog', await focused());
+  check('the slash focuses the catalog search', (await focused()) === 'Search the catalog', await focused());
   await page.keyboard.press('ArrowDown');
-  check('the arrow leads into the list', (await focused())?.includes('list_ledger_notes'), await focused());
+  check('the arrow key moves into the list', (await focused())?.includes('list_ledger_notes'), await focused());
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { name: 'list_ledger_notes', level: 1 }).waitFor();
   await run(page);
 }
 
-// run fills in the form of a tool and runs it, with keys only.
+// Fills in and submits the form of a tool by keyboard.
 async function run(page) {
   const tab = async (holds, limit = 80) => {
     for (let i = 0; i < limit; i++) {
       await page.keyboard.press('Tab');
       if (await page.evaluate(holds)) return;
     }
-    throw new Error(`Tab does not lead to ${holds}`);
+    throw new Error(`Tab does not reach ${holds}`);
   };
   const label = (text) => page.getByRole('tab', { name: text });
   if (await label(/^Try/).count()) {
@@ -55,7 +55,7 @@ async function run(page) {
   await page.getByText('OK', { exact: true }).first().waitFor();
 }
 
-// filters narrow the list down, and are in the address.
+// Filters apply to the list and are stored in the URL.
 async function filters(page) {
   await page.goto('/console/catalog');
   await settled(page);
@@ -68,13 +68,13 @@ async function filters(page) {
   await page.waitForFunction((n) => [...document.querySelectorAll('main [role=status]')].some((each) => each.textContent.startsWith(`${n} tool`)), total);
   await page.reload();
   await settled(page);
-  check('the address keeps the filters', (await count()) === total, { shown: await count(), total });
+  check('the URL keeps the filters', (await count()) === total, { shown: await count(), total });
   await page.getByRole('button', { name: 'Clear all' }).click();
   await page.waitForFunction(() => /10,\d\d\d tools/.test(document.querySelector('main [role=status]')?.textContent ?? ''));
 }
 
-// elsewhere finds a server by its id, and a call by its own.
-async function elsewhere(page) {
+// Finds a server and a call by ID.
+async function globalSearch(page) {
   const box = page.getByRole('combobox', { name: 'Search', exact: true });
   await box.fill('gon');
   await page.getByRole('option', { name: /gone/ }).click();
@@ -85,7 +85,7 @@ async function elsewhere(page) {
   await page.getByRole('heading', { name: 'hello', level: 1 }).waitFor();
 }
 
-// back goes through what was chosen on one screen.
+// Goes back through the choices made on one screen.
 async function back(page) {
   await page.goto('/console/tools/-/plan_trip?tab=try');
   await settled(page);

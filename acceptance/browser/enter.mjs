@@ -1,11 +1,11 @@
-// Signs in with good and bad keys, looks at the overview, and signs out again.
+// Signs in with valid and invalid keys, checks the overview, and signs out.
 import { api, check, enter, figure, main, open, settings, settled, signIn, step } from './page.mjs';
 
 await main(async () => {
   const { page, expect } = await open();
-  expect(/401 GET .*\/me/); // nobody is signed in
+  expect(/401 GET .*\/me/); // not signed in
 
-  await step(page, 'a key is asked for', async () => {
+  await step(page, 'sign-in asks for a key', async () => {
     await page.goto('/console/');
     await page.getByRole('heading', { name: /^Sign in/ }).waitFor();
     expect(/401 POST .*\/signin/);
@@ -14,22 +14,22 @@ await main(async () => {
     await page.getByRole('alert').getByText('Invalid key').waitFor();
   });
 
-  await step(page, 'a pasted key opens', async () => {
+  await step(page, 'a valid key signs in', async () => {
     await signIn(page, settings.operator);
     await page.getByRole('heading', { name: 'Overview', level: 1 }).waitFor();
-    check('who is signed in is shown', await page.getByRole('banner').getByText('olivia').isVisible());
+    check('the signed-in caller is shown', await page.getByRole('banner').getByText('olivia').isVisible());
     const kept = await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie]));
-    check('scripts can read the key', !kept.includes(settings.operator.slice(3, 20)), kept);
+    check('the key is not readable by scripts', !kept.includes(settings.operator.slice(3, 20)), kept);
   });
 
-  await step(page, 'the overview says what the API says', async () => {
+  await step(page, 'the overview matches the API', async () => {
     await settled(page);
     const { tools, servers, problems, waiting } = await api(settings.viewer, 'GET', '/overview');
     const stat = (label) => page.getByRole('main').getByRole('link').filter({ hasText: label }).first();
     check('the number of tools', (await stat(/^Tools/).innerText()).includes(tools.toLocaleString('en-US')), await stat(/^Tools/).innerText());
     check('the servers', (await stat(/^Servers up/).innerText()).includes(`${servers.up} of ${servers.up + servers.down + servers.starting}`));
     await page.getByRole('main').getByRole('link', { name: new RegExp(`${servers.down} servers? down`) }).waitFor();
-    check('the fixture has a problem and nothing that waits', problems > 0 && waiting === 0, { problems, waiting });
+    check('the fixture has problems and nothing pending', problems > 0 && waiting === 0, { problems, waiting });
     await page.getByRole('main').getByRole('link', { name: new RegExp(`${problems - waiting} problem`) }).waitFor();
     await page.getByRole('img', { name: /Calls per minute/ }).waitFor();
   });
@@ -41,9 +41,9 @@ await main(async () => {
     await page.getByRole('heading', { name: /^Sign in/ }).waitFor();
   });
 
-  await step(page, 'a key that may only call opens what is its own', async () => {
+  await step(page, 'a key without scopes opens its own pages', async () => {
     await signIn(page, settings.caller);
-    await page.getByRole('heading', { name: 'Not allowed', level: 1 }).waitFor(); // the address is that of the keys
+    await page.getByRole('heading', { name: 'Not allowed', level: 1 }).waitFor(); // the URL is still that of the keys
     await page.getByRole('link', { name: 'Go to your calls' }).click();
     await page.getByRole('heading', { name: 'Calls', level: 1 }).waitFor();
   });
@@ -52,14 +52,14 @@ await main(async () => {
   await load();
 });
 
-// load measures a load with an empty cache.
+// Measures a load with an empty cache.
 async function load() {
   const { page, context } = await enter(settings.viewer, '/servers');
-  await step(page, 'signing in stays on the page that was asked for', async () => {
+  await step(page, 'signing in keeps the requested page', async () => {
     await page.getByRole('heading', { name: 'Servers', level: 1 }).waitFor();
   });
   await step(page, 'the first load is small', async () => {
-    const cold = await context.newPage(); // signed in, with nothing in its cache
+    const cold = await context.newPage(); // signed in, with an empty cache
     const network = await context.newCDPSession(cold);
     let bytes = 0;
     network.on('Network.loadingFinished', ({ encodedDataLength }) => (bytes += encodedDataLength));

@@ -1,5 +1,5 @@
-// Fills in the form of a tool that has everything a schema can ask for: first wrongly, then
-// rightly, then as JSON. The tool returns what it was sent.
+// Fills in the form of a tool with a comprehensive schema: first with errors, then correctly, then
+// as JSON. The tool returns its arguments.
 import { isDeepStrictEqual } from 'node:util';
 import { api, check, enter, figure, main, settings, settled, step, until } from './page.mjs';
 
@@ -9,29 +9,29 @@ await main(async () => {
   const group = (name) => page.getByRole('group', { name, exact: true });
   const result = page.getByRole('region', { name: 'Result' });
   const marked = async (name) => {
-    check(`${name} is marked`, (await field(name).getAttribute('aria-invalid')) === 'true');
+    check(`${name} is marked as invalid`, (await field(name).getAttribute('aria-invalid')) === 'true');
     const about = (await field(name).getAttribute('aria-describedby'))?.split(' ').at(-1);
-    check(`${name} says what is wrong`, about && (await page.locator(`[id="${about}"]`).innerText()).length > 5, about);
+    check(`${name} has an error message`, about && (await page.locator(`[id="${about}"]`).innerText()).length > 5, about);
   };
   const run = async () => {
     await page.getByRole('button', { name: 'Run', exact: true }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Run', exact: true }).click();
   };
 
-  await step(page, 'what is wrong is said at its field', async () => {
+  await step(page, 'errors are shown at their fields', async () => {
     await field('destination *').fill('X');
-    check('a default is there', (await field('nights').inputValue()) === '3', await field('nights').inputValue());
+    check('the default is filled in', (await field('nights').inputValue()) === '3', await field('nights').inputValue());
     await field('nights').fill('99');
-    await field('email *').fill('nobody'); // only the yard knows what fits a pattern
+    await field('email *').fill('nobody'); // patterns are checked by the yard only
     await page.getByRole('button', { name: 'Run', exact: true }).click();
     await page.getByRole('alert').getByText(/invalid value/).waitFor();
     await marked('destination *');
     await marked('nights');
-    check('the first error has the focus', await field('destination *').evaluate((it) => it === document.activeElement));
-    check('nothing was called', (await result.getByText('Run the tool to see its result').count()) === 1);
+    check('the first invalid field has the focus', await field('destination *').evaluate((it) => it === document.activeElement));
+    check('no call was made', (await result.getByText('Run the tool to see its result').count()) === 1);
   });
 
-  await step(page, 'what the yard refuses is said at its field too', async () => {
+  await step(page, 'errors reported by the yard are shown at their fields', async () => {
     expect(/400 POST .*\/calls$/);
     await page.getByRole('button', { name: 'Send anyway' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Run', exact: true }).click();
@@ -39,7 +39,7 @@ await main(async () => {
     await marked('email *');
   });
 
-  await step(page, 'the form makes the arguments', async () => {
+  await step(page, 'the form produces the arguments', async () => {
     await field('destination *').fill('Lisbon');
     await field('class *').selectOption('business');
     await field('nights').fill('12');
@@ -58,24 +58,24 @@ await main(async () => {
     await expectSent({ destination: 'Lisbon', class: 'business', nights: 12, contact: { email: 'ann@example.com' }, travellers: ['Ann', 'Bob'], payment: { company: 'Acme' } });
   });
 
-  await step(page, 'JSON says the same, and can be written', async () => {
+  await step(page, 'the JSON editor has the same arguments', async () => {
     await page.getByRole('button', { name: 'JSON', exact: true }).click();
     const text = page.getByLabel('Arguments as JSON');
     const args = JSON.parse(await text.inputValue());
-    check('the JSON is what the form says', args.payment?.company === 'Acme' && args.nights === 12, args);
+    check('the JSON matches the form', args.payment?.company === 'Acme' && args.nights === 12, args);
     await text.fill('{"destination":');
-    check('what is no JSON cannot be run', await page.getByRole('button', { name: 'Run', exact: true }).isDisabled());
+    check('invalid JSON cannot be run', await page.getByRole('button', { name: 'Run', exact: true }).isDisabled());
     await text.fill(JSON.stringify({ ...args, destination: 'Oslo', payment: { card: '4242' } }));
     await run();
     await page.waitForFunction(() => document.body.innerText.includes('Oslo'));
     await result.getByText('OK', { exact: true }).first().waitFor();
     await expectSent({ ...args, destination: 'Oslo', payment: { card: '4242' } });
     await page.getByRole('button', { name: 'Form', exact: true }).click();
-    check('the form takes it over', (await field('destination *').inputValue()) === 'Oslo' && (await field('card *').inputValue()) === '4242');
+    check('the form shows the edited JSON', (await field('destination *').inputValue()) === 'Oslo' && (await field('card *').inputValue()) === '4242');
   });
 
-  await step(page, 'optional values are sent when they are added, and as they are shown', async () => {
-    check('what is optional begins as not set', (await page.getByLabel('Type of insurance').locator('option:checked').innerText()) === 'not set');
+  await step(page, 'optional values are sent only if set', async () => {
+    check('an optional oneOf starts as not set', (await page.getByLabel('Type of insurance').locator('option:checked').innerText()) === 'not set');
     await page.getByLabel('Type of insurance').selectOption({ label: 'Full' });
     await group('insurance').getByLabel('cover *').fill('9000');
     await page.getByLabel('Type of seat').selectOption({ label: 'null' });
@@ -90,24 +90,24 @@ await main(async () => {
     await run();
     await page.waitForFunction(() => document.body.innerText.includes('Rome'));
     let sent;
-    await until('the call to Rome is on the record', async () => (sent = (await api(settings.viewer, 'GET', '/calls?tool=plan_trip&limit=1')).calls[0]?.args)?.destination === 'Rome');
-    check('what is shown is sent', isDeepStrictEqual([sent.insurance, sent.seat, sent.departs, 'pin' in sent], [{ cover: '9000' }, null, '2026-12-24', false]), sent);
+    await until('the call to Rome is recorded', async () => (sent = (await api(settings.viewer, 'GET', '/calls?tool=plan_trip&limit=1')).calls[0]?.args)?.destination === 'Rome');
+    check('the form sends what it shows', isDeepStrictEqual([sent.insurance, sent.seat, sent.departs, 'pin' in sent], [{ cover: '9000' }, null, '2026-12-24', false]), sent);
   });
 
-  await step(page, 'Run is in sight, and the call can be copied', async () => {
+  await step(page, 'Run is visible, and the call can be copied', async () => {
     await page.evaluate(() => scrollTo(0, 0));
-    check('Run is in sight', await page.getByRole('button', { name: 'Run', exact: true }).evaluate((it) => it.getBoundingClientRect().bottom <= innerHeight));
+    check('Run is visible', await page.getByRole('button', { name: 'Run', exact: true }).evaluate((it) => it.getBoundingClientRect().bottom <= innerHeight));
     await context.grantPermissions(['clipboard-read', 'clipboard-write']);
     await page.getByRole('button', { name: 'Copy as curl' }).click();
     check('the command has the call', /curl .*\/api\/v1\/calls/.test(await page.evaluate(() => navigator.clipboard.readText())));
   });
 
-  await step(page, 'what was tried is kept', async () => {
+  await step(page, 'recent runs are listed', async () => {
     await page.getByRole('region', { name: 'Recent runs' }).getByRole('button').last().waitFor();
-    check('four calls were tried', (await page.getByRole('region', { name: 'Recent runs' }).getByRole('listitem').count()) === 4);
+    check('four runs are listed', (await page.getByRole('region', { name: 'Recent runs' }).getByRole('listitem').count()) === 4);
   });
 
-  await step(page, 'the other parts of the tool', async () => {
+  await step(page, 'the other tabs of the tool', async () => {
     await page.getByRole('tab', { name: 'Schema' }).click();
     await page.getByRole('tabpanel').getByText('travellers').first().waitFor();
     await page.getByRole('tab', { name: /^Visibility/ }).click();
@@ -118,7 +118,7 @@ await main(async () => {
     await page.getByRole('tabpanel').getByText('OK').first().waitFor();
   });
 
-  await step(page, 'a tool that fails', async () => {
+  await step(page, 'a failing tool', async () => {
     await page.goto('/console/tools/-/throw?tab=try&gate=all');
     await settled(page);
     await run();
@@ -129,17 +129,17 @@ await main(async () => {
   await context.close();
 });
 
-// expectSent checks what the last call of the tool was sent, once it is on the record.
+// Checks the recorded arguments of the last call of the tool.
 async function expectSent(want) {
   let sent;
-  await until(`a call to ${want.destination} is on the record`, async () => {
+  await until(`a call to ${want.destination} is recorded`, async () => {
     sent = (await api(settings.viewer, 'GET', '/calls?tool=plan_trip&limit=1')).calls[0]?.args;
     return sent?.destination === want.destination;
   });
   check('the arguments that were sent', isDeepStrictEqual(sent, want), { sent, want });
 }
 
-// results shows data as a table, Markdown without its dangers, and where a script threw.
+// Checks structured results, safe Markdown and stack traces.
 async function results(page, result, run) {
   const answer = async (body) => {
     await page.route('**/api/v1/calls', (route) => route.fulfill({ json: body }), { times: 1 });
@@ -151,10 +151,10 @@ async function results(page, result, run) {
   const text = '# Report\n\nSee [the docs](https://example.com/a) and <b>no HTML</b>.\n\n![x](https://tracker.example/p.png)\n\n[bad](javascript:alert(1))';
   await answer({ result: { content: [{ type: 'text', text }] } });
   const link = result.getByRole('link', { name: 'the docs' });
-  check('a link learns nothing of this page', (await link.getAttribute('rel')) === 'noopener noreferrer nofollow');
+  check('links have a restrictive rel attribute', (await link.getAttribute('rel')) === 'noopener noreferrer nofollow');
   await result.getByText('(example.com)').waitFor();
   await result.getByText('<b>no HTML</b>').waitFor();
-  check('no image is loaded, and nothing else is a link', (await result.locator('.Markdown img').count()) === 0 && (await result.locator('.Markdown a').count()) === 1);
-  await answer({ trace: 'at default (tools/fee.ts:3:9)', result: { isError: true, content: [{ type: 'text', text: 'Error: boom' }] } });
+  check('no image is loaded, and unsafe URLs are not links', (await result.locator('.Markdown img').count()) === 0 && (await result.locator('.Markdown a').count()) === 1);
+  await answer({ stackTrace: 'at default (tools/fee.ts:3:9)', result: { isError: true, content: [{ type: 'text', text: 'Error: boom' }] } });
   await result.getByText('tools/fee.ts:3:9').waitFor();
 }

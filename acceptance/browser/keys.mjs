@@ -1,11 +1,10 @@
-// Limits under pressure, a key from its making to its end, problems with their place, and the
-// record of who changed what.
+// Limits in use, the life cycle of a key, problems with their locations, and the audit log.
 import { check, enter, figure, main, mcp, settings, settled, step, until } from './page.mjs';
 
 await main(async () => {
   const { page, context } = await enter(settings.operator, '/limits');
 
-  await step(page, 'limits show what is used', async () => {
+  await step(page, 'limits show their usage', async () => {
     for (let i = 0; i < 3; i++) await mcp('all', 'tools/call', { name: 'note_paced', arguments: {} }, settings.operator);
     const row = page.getByRole('table', { name: 'Limits' }).getByRole('row').filter({ hasText: 'note_paced' });
     await row.getByText('3 of 3').waitFor();
@@ -16,17 +15,17 @@ await main(async () => {
   let token;
   const use = () => mcp('all', 'tools/call', { name: 'echo', arguments: { text: 'hi' } }, token);
   let revoked;
-  await step(page, 'a key is made, used and revoked', async () => {
+  await step(page, 'a key is created, used and revoked', async () => {
     await page.goto('/console/keys');
     await settled(page);
     await page.getByRole('button', { name: 'Create key' }).click();
     await page.getByLabel(/^Name/).fill('short-lived');
     await page.getByLabel(/^Caller/).fill('robot');
-    await page.getByRole('switch', { name: /^Allow writes/ }).click(); // the gate is for writing
+    await page.getByRole('switch', { name: /^Allow writes/ }).click(); // it is a write gate
     await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
     token = await page.getByRole('dialog').getByText(/^ty_[a-z0-9]+_/).innerText();
     await page.getByRole('button', { name: 'I have copied it' }).click();
-    check('the key is good', (await use()).result?.content?.[0]?.text === 'hi');
+    check('the key works', (await use()).result?.content?.[0]?.text === 'hi');
     check('the token is gone from the page', !(await page.content()).includes(token));
     await page.getByRole('button', { name: 'Revoke short-lived' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Revoke key' }).click();
@@ -35,17 +34,17 @@ await main(async () => {
     await page.getByRole('row').filter({ hasText: 'short-lived' }).getByText('Revoked').waitFor();
   });
 
-  await step(page, 'keys are narrowed by their state', async () => {
-    const asked = page.waitForRequest((each) => /\/api\/v1\/keys\?.*state=revoked/.test(each.url()));
+  await step(page, 'keys are filtered by state', async () => {
+    const request = page.waitForRequest((each) => /\/api\/v1\/keys\?.*state=revoked/.test(each.url()));
     await page.getByRole('combobox', { name: 'State' }).click();
     await page.getByRole('option', { name: 'Revoked' }).click();
-    await asked;
+    await request;
     const rows = page.getByRole('table', { name: 'Keys' }).getByRole('row').filter({ has: page.getByRole('cell') });
-    await until('only revoked keys are there', async () => (await rows.filter({ hasText: 'Active' }).count()) === 0);
-    check('the revoked key is there', (await rows.filter({ hasText: 'short-lived' }).count()) === 1, await rows.allInnerTexts());
+    await until('only revoked keys are listed', async () => (await rows.filter({ hasText: 'Active' }).count()) === 0);
+    check('the revoked key is listed', (await rows.filter({ hasText: 'short-lived' }).count()) === 1, await rows.allInnerTexts());
   });
 
-  await step(page, 'problems say where they are', async () => {
+  await step(page, 'problems have locations', async () => {
     await page.goto('/console/problems');
     await settled(page);
     const problem = page.getByRole('article').filter({ hasText: 'broken' });
@@ -53,13 +52,13 @@ await main(async () => {
     await problem.getByText('z.string(').first().waitFor();
   });
 
-  await step(page, 'changes say who did it', async () => {
+  await step(page, 'changes name their author', async () => {
     await page.goto('/console/changes');
     await settled(page);
     const table = page.getByRole('table', { name: 'Changes' });
     for (const action of ['Revoke a key', 'Create a key', 'Fund an account', 'Edit a toolset', 'Restore an earlier version', 'Approve definitions', 'Reject definitions']) {
       const row = table.getByRole('row').filter({ hasText: action }).first();
-      check(`${action}: by whom`, (await row.count()) === 1 && (await row.innerText()).includes('olivia'), await row.count());
+      check(`${action}: has an author`, (await row.count()) === 1 && (await row.innerText()).includes('olivia'), await row.count());
     }
     await table.getByRole('row').filter({ hasText: 'Fund an account' }).first().getByRole('button', { name: 'Details' }).click();
     await page.getByRole('dialog').getByText('globex').first().waitFor();
@@ -73,7 +72,7 @@ await main(async () => {
 
   const looking = await enter(settings.viewer, '/keys');
   await step(looking.page, 'a viewer has no buttons', async () => {
-    check('a viewer can make no key', (await looking.page.getByRole('button', { name: /Create key|Revoke/ }).count()) === 0);
+    check('a viewer cannot create or revoke keys', (await looking.page.getByRole('button', { name: /Create key|Revoke/ }).count()) === 0);
   });
   await looking.context.close();
 });

@@ -1,5 +1,5 @@
-// Somebody whose key may not see the yard sees what concerns their own account, and nothing is
-// asked of the yard that it would refuse them.
+// A caller without the viewer scope sees only their own account, and the console sends no request
+// that the API would refuse.
 import { api, check, enter, go, main, mcp, settings, settled, step } from './page.mjs';
 
 await main(async () => {
@@ -7,16 +7,16 @@ await main(async () => {
   const table = (name) => page.getByRole('table', { name });
   const heading = (name) => page.getByRole('heading', { name, level: 1 });
 
-  await step(page, 'the console begins with the calls', async () => {
+  await step(page, 'the console starts with the calls', async () => {
     await page.waitForURL(/\/console\/calls$/);
     await heading('Calls').waitFor();
     const links = await page.getByRole('navigation', { name: 'Main', exact: true }).getByRole('link').allInnerTexts();
-    check('only what works is in the navigation', links.join() === 'harbor,Calls,Spend,Links', links);
+    check('the navigation has only accessible pages', links.join() === 'harbor,Calls,Spend,Links', links);
     check('the account is shown', await page.getByRole('banner').getByText('acme').isVisible());
-    check('the catalog cannot be searched', (await page.getByRole('search').count()) === 0);
+    check('there is no global search', (await page.getByRole('search').count()) === 0);
   });
 
-  await step(page, 'calls of the account appear as they happen', async () => {
+  await step(page, 'calls of the account appear live', async () => {
     await page.getByRole('group', { name: 'Live' }).getByText('Live', { exact: true }).waitFor();
     await mcp('all', 'tools/call', { name: 'hello', arguments: { name: 'Own' } }, settings.operator);
     const row = table('Calls').getByRole('row').filter({ hasText: 'hello' }).filter({ hasText: 'now' });
@@ -28,7 +28,7 @@ await main(async () => {
     await page.getByLabel('Tool', { exact: true }).press('Enter');
     await page.waitForURL(/tool=throw/);
     await table('Calls').getByRole('row').filter({ hasText: 'hello' }).first().waitFor({ state: 'detached' });
-    check('another account cannot be asked for', (await page.getByLabel('Account', { exact: true }).count()) === 0);
+    check('there is no account filter', (await page.getByLabel('Account', { exact: true }).count()) === 0);
   });
 
   await step(page, 'one call', async () => {
@@ -36,13 +36,13 @@ await main(async () => {
     await heading('throw').waitFor();
     await page.getByRole('region', { name: 'Error' }).getByText('boom').waitFor();
     const addresses = await page.getByRole('main').getByRole('link').evaluateAll((links) => links.map((link) => link.getAttribute('href')));
-    check('every link leads to what is theirs', addresses.every((to) => /^\/console\/(calls|spend)\b/.test(to)), addresses);
+    check('all links lead to accessible pages', addresses.every((to) => /^\/console\/(calls|spend)\b/.test(to)), addresses);
   });
 
   await spending(page, table);
   await links(page, table);
 
-  await step(page, 'other addresses say what they would take', async () => {
+  await step(page, 'other pages explain the required scope', async () => {
     for (const path of ['/servers', '/tools/-/hello?tab=try', '/keys', '/toolsets/desk', '/catalog?q=hello']) {
       await go(page, path);
       await heading('Not allowed').waitFor();
@@ -52,7 +52,7 @@ await main(async () => {
     await heading('Calls').waitFor();
   });
 
-  await step(page, 'another account in the address is not asked for', async () => {
+  await step(page, 'an account in the URL is ignored', async () => {
     for (const path of ['/calls?account=globex', '/spend?account=globex', '/spend?tab=sessions&account=globex']) await go(page, path);
     await page.reload();
     await settled(page);
@@ -60,9 +60,9 @@ await main(async () => {
   await context.close();
 });
 
-// spending compares the sums with those of the API, and closes a session.
+// Compares the sums with the API, and closes a session.
 async function spending(page, table) {
-  await step(page, 'what the account spent', async () => {
+  await step(page, 'the spend of the account', async () => {
     await go(page, '/spend');
     const { costs } = await api(settings.caller, 'GET', '/costs?by=tool');
     const { usd } = costs.find((row) => row.tool === 'note_read');
@@ -83,7 +83,7 @@ async function spending(page, table) {
   });
 }
 
-// links links a wallet and removes it.
+// Links a wallet and removes it.
 async function links(page, table) {
   const address = `0x${'a1'.repeat(20)}`;
   await step(page, 'an account is linked and removed', async () => {

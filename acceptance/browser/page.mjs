@@ -1,14 +1,13 @@
-// What every script here shares: a Chromium whose pages are watched for faults, ways to sign in,
-// an MCP client, and a report.
+// Shared helpers of the browser tests: pages that are monitored for errors, sign-in, an MCP client,
+// and the report.
 //
-// A script is given a JSON object as its argument: url, where the yard is; operator, viewer and
-// caller, tokens, the last of a key without scopes, which may only read; artifacts, a folder for
-// pictures of what failed; browser, the address of a Chromium that runs, or one is started; and what
-// it needs itself. It prints its figures and every fault.
+// The argument of a script is a JSON object: url of the yard; tokens operator, viewer and caller (a
+// key without scopes); artifacts, a folder for screenshots of failures; browser, the endpoint of a
+// running Chromium (optional); and script-specific settings. The script prints figures and faults.
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
-// The packages are installed beside the foreign clients.
+// The packages are installed in ../clients.
 const require = createRequire(new URL('../clients/package.json', import.meta.url));
 const { chromium } = require('playwright-core');
 
@@ -20,23 +19,23 @@ const faults = [];
 const figures = {};
 const values = {};
 
-/** Writes down what is wrong, unless it holds. */
+/** Records a fault unless the condition holds. */
 export function check(what, holds, found) {
   if (holds) return;
   faults.push(found === undefined ? what : `${what}: ${JSON.stringify(found)?.slice(0, 1000)}`);
 }
 
-/** Writes down a figure of the table that the test prints. */
+/** Records a figure for the table printed by the test. */
 export function figure(name, text) {
   figures[name] = String(text);
 }
 
-/** Hands a value to the test, which compares it with what it knows. */
+/** Returns a value to the Go test for comparison. */
 export function value(name, text) {
   values[name] = text;
 }
 
-/** The value below which a share of the samples is. */
+/** The quantile of samples. */
 export function quantile(samples, share) {
   const sorted = samples.toSorted((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.ceil(share * sorted.length) - 1)];
@@ -46,7 +45,7 @@ export const launch = { executablePath: '/usr/bin/chromium', args: ['--no-sandbo
 
 let browser;
 
-/** Runs a script: its steps, then the end of the browser and the report. */
+/** Runs a script, closes the browser, and prints the report. */
 export async function main(script) {
   try {
     browser = settings.browser ? await chromium.connect(settings.browser) : await chromium.launch(launch);
@@ -59,7 +58,7 @@ export async function main(script) {
   }
 }
 
-/** Does one step. When it fails, the page is pictured and the others go on. */
+/** Runs one step. On failure it takes a screenshot, and the next steps still run. */
 export async function step(page, name, act) {
   const began = Date.now();
   try {
@@ -73,47 +72,47 @@ export async function step(page, name, act) {
 }
 
 /**
- * Opens a page in a context of its own. What a person must never see is a fault: errors in the
- * console, requests that fail or go elsewhere, and what the policy of the page forbids.
+ * Opens a page in its own context. Console errors, failed requests, requests to other hosts and
+ * violations of the Content Security Policy are faults.
  */
 export async function open({ size = sizes.wide, theme = 'light' } = {}) {
   const context = await browser.newContext({ viewport: size, colorScheme: theme, reducedMotion: 'reduce', baseURL: settings.url, hasTouch: size.width < 700 });
   context.setDefaultTimeout(10_000);
   const page = await context.newPage();
   const expected = [];
-  await page.exposeFunction('forbidden', (what) => check('the policy of the page forbids what it does', false, what));
+  await page.exposeFunction('forbidden', (what) => check('violation of the Content Security Policy', false, what));
   await page.addInitScript(() => {
     document.addEventListener('securitypolicyviolation', (event) => window.forbidden(`${event.violatedDirective}: ${event.blockedURI || event.sample}`));
   });
   page.on('console', (message) => {
-    const refusal = message.text().startsWith('Failed to load resource'); // its response says more
-    if (message.type() === 'error' && !refusal) check(`the console of ${page.url()}`, false, message.text());
+    const refusal = message.text().startsWith('Failed to load resource'); // the response handler reports it with details
+    if (message.type() === 'error' && !refusal) check(`console error on ${page.url()}`, false, message.text());
   });
-  page.on('pageerror', (error) => check(`an exception in ${page.url()}`, false, String(error.stack)));
+  page.on('pageerror', (error) => check(`exception on ${page.url()}`, false, String(error.stack)));
   page.on('request', (request) => {
     const url = new URL(request.url());
     if (!['data:', 'blob:'].includes(url.protocol)) check('a request to another host', url.origin === new URL(settings.url).origin, request.url());
   });
   page.on('requestfailed', (request) => {
-    const why = request.failure()?.errorText; // what nobody waits for any more is aborted
+    const why = request.failure()?.errorText; // outdated requests are aborted
     check('a request failed', why === 'net::ERR_ABORTED', { url: request.url(), why });
   });
   page.on('response', (response) => {
     if (response.status() < 400) return;
-    const asked = `${response.status()} ${response.request().method()} ${new URL(response.url()).pathname}`;
-    check('a request was refused', expected.some((pattern) => pattern.test(asked)), asked);
+    const request = `${response.status()} ${response.request().method()} ${new URL(response.url()).pathname}`;
+    check('a request was refused', expected.some((pattern) => pattern.test(request)), request);
   });
   return { context, page, expect: (pattern) => expected.push(pattern) };
 }
 
-/** Signs in on the page that is open, which asks for a key. */
+/** Signs in on an open sign-in page. */
 export async function signIn(page, key) {
   await page.getByLabel('Key', { exact: true }).fill(key);
   await page.getByRole('button', { name: 'Sign in' }).click();
   await page.getByRole('heading', { name: /^Sign in/ }).waitFor({ state: 'detached' });
 }
 
-/** Opens a page as somebody who has signed in with a key. */
+/** Opens a page and signs in with a key. */
 export async function enter(key, path = '/', options = {}) {
   const opened = await open(options);
   await opened.page.goto(`/console${path}`);
@@ -122,7 +121,7 @@ export async function enter(key, path = '/', options = {}) {
   return opened;
 }
 
-/** Goes to another screen without loading the page again, as a click on a link does. */
+/** Navigates to another screen without a page load. */
 export async function go(page, path) {
   await page.evaluate((to) => {
     history.pushState(null, '', to);
@@ -131,13 +130,13 @@ export async function go(page, path) {
   await settled(page);
 }
 
-/** Waits until a screen is there with what it loads. */
+/** Waits until a screen and its data are loaded. */
 export async function settled(page) {
   await page.locator('h1').first().waitFor();
   await page.waitForFunction(() => !document.querySelector('.Skeleton') && !document.querySelector('main[aria-busy=true]'));
 }
 
-/** Asks the API. */
+/** Sends a request to the API. */
 export async function api(key, method, path, body) {
   const answer = await fetch(`${settings.url}/api/v1${path}`, {
     method,
@@ -148,7 +147,7 @@ export async function api(key, method, path, body) {
   return { status: answer.status, ...(text && JSON.parse(text)) };
 }
 
-/** Asks a gate, as an MCP client of 2026-07-28 does. */
+/** Sends an MCP 2026-07-28 request to a gate. */
 export async function mcp(gate, method, params = {}, key = '') {
   const meta = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', 'io.modelcontextprotocol/clientCapabilities': {} };
   const answer = await fetch(`${settings.url}/mcp/${gate}`, {
@@ -175,7 +174,7 @@ export async function listed(gate, key) {
   return new Map(answer.result.tools.map((tool) => [tool.name, tool]));
 }
 
-/** Looks until something is so, and returns how many milliseconds that took. */
+/** Polls until a condition holds, and returns the elapsed milliseconds. */
 export async function until(what, holds, limit = 10_000) {
   const began = performance.now();
   while (!(await holds())) {

@@ -1,5 +1,4 @@
-// Takes the pictures of the documentation: every screen that it shows, in both themes, and some of
-// them as a phone has them.
+// Takes the screenshots of the documentation in both themes, some of them in phone size.
 import { join } from 'node:path';
 import { api, enter, go, main, settings, sizes, sleep } from './page.mjs';
 
@@ -12,7 +11,7 @@ await main(async () => {
   }
 });
 
-// addresses are what is pictured, by name: of what changes, that which has most to show.
+// The screens by name. For calls, it selects one with nested calls.
 async function addresses() {
   const { pending } = await api(settings.operator, 'GET', '/overview');
   const { calls } = await api(settings.operator, 'GET', '/calls?tool=arrival_brief&limit=50');
@@ -31,14 +30,14 @@ async function addresses() {
   ];
 }
 
-// approveAllButOne leaves one definition to be decided on.
+// Leaves one changed definition pending.
 async function approveAllButOne() {
   const { pending } = await api(settings.operator, 'GET', '/servers/fleet/pending');
   const tools = pending.filter(({ kind }) => kind !== 'changed').map(({ tool, hash }) => ({ tool, hash }));
   if (tools.length > 0) await api(settings.operator, 'POST', '/servers/fleet/approve', { tools });
 }
 
-// run fills in the form of the tool, so that the picture has a result.
+// Runs the tool, so that the screenshot has a result.
 async function run(page) {
   await page.getByLabel('value *', { exact: true }).fill('21.5');
   await page.getByLabel('from *', { exact: true }).selectOption('kn');
@@ -54,7 +53,7 @@ async function take(screens, theme, size, suffix) {
     if (name === 'tool') await run(page);
     await page.evaluate(() => scrollTo(0, 0));
     await page.mouse.move(0, 0);
-    await sleep(name === 'calls' ? 5000 : 700); // until there is something to see, and nothing moves
+    await sleep(name === 'calls' ? 5000 : 700); // until data is loaded and animations have ended
     await page.screenshot({ path: join(settings.folder, `${name}${suffix}-${theme}.png`), animations: 'disabled' });
   }
   await context.close();

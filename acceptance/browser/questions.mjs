@@ -1,6 +1,5 @@
-// Answers what tools ask before they go on: forms of every kind, wrongly and rightly, in several
-// rounds, declined and cancelled; a page; a question that is gone. Nothing may be wrong with a
-// question for those who do not see.
+// Answers questions of tools: all kinds of forms, with and without errors, in several rounds,
+// declined and canceled; URLs; expired questions. Questions must be accessible.
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { isDeepStrictEqual } from 'node:util';
@@ -18,7 +17,7 @@ await main(async () => {
   for (const theme of ['light', 'dark']) await looks(theme);
 });
 
-// at opens the form of a tool and says where the parts of the page are.
+// Opens the form of a tool and returns locators for its parts.
 async function at(page, tool, source = '-') {
   await page.goto(`/console/tools/${source}/${tool}?tab=try&gate=all`);
   await settled(page);
@@ -37,41 +36,41 @@ async function at(page, tool, source = '-') {
   };
 }
 
-// sentBy does something, and returns what it sent to be called.
+// Performs an action and returns the call request it sends.
 async function sentBy(page, act) {
   const [request] = await Promise.all([page.waitForRequest((each) => each.method() === 'POST' && each.url().endsWith('/calls')), act()]);
   return request.postDataJSON();
 }
 
 async function forms({ page }) {
-  await step(page, 'a tool asks, and says who it is', async () => {
+  await step(page, 'a question names its tool', async () => {
     const { question, result, field, press, run, says } = await at(page, 'test_elicitation');
     await page.getByLabel('message *', { exact: true }).fill('Who?');
     const began = Date.now();
     await run();
     await question.getByText('Who?', { exact: true }).waitFor();
     figure('question: run to question', `${Date.now() - began} ms`);
-    check('it is said whose question it is', (await question.getByRole('heading').innerText()) === 'test_elicitation needs input', await question.getByRole('heading').innerText());
-    check('it is announced', (await result.getByRole('status').filter({ hasText: 'test_elicitation asks a question' }).count()) === 1);
-    check('it has the focus', await question.evaluate((form) => form === document.activeElement));
-    check('the arguments are frozen', await page.getByLabel('message *', { exact: true }).isDisabled());
-    check('the gate is frozen', await page.getByRole('combobox', { name: 'Via gate' }).isDisabled());
-    check('it cannot be run meanwhile', await page.getByRole('button', { name: 'Run', exact: true }).isDisabled());
+    check('the heading names the tool', (await question.getByRole('heading').innerText()) === 'test_elicitation needs input', await question.getByRole('heading').innerText());
+    check('the question is announced', (await result.getByRole('status').filter({ hasText: 'test_elicitation asks a question' }).count()) === 1);
+    check('the question has the focus', await question.evaluate((form) => form === document.activeElement));
+    check('the arguments are locked', await page.getByLabel('message *', { exact: true }).isDisabled());
+    check('the gate is locked', await page.getByRole('combobox', { name: 'Via gate' }).isDisabled());
+    check('the tool cannot be run meanwhile', await page.getByRole('button', { name: 'Run', exact: true }).isDisabled());
     await field('username *').fill('ann');
     await press('Answer');
     await question.getByRole('alert').getByText('1 invalid value').waitFor();
-    check('what is missing is marked', (await field('email *').getAttribute('aria-invalid')) === 'true');
+    check('a missing value is marked', (await field('email *').getAttribute('aria-invalid')) === 'true');
     await field('email *').fill('ann@example.com');
     const sent = await sentBy(page, () => field('email *').press('Enter'));
-    check('the same call is made', sent.tool === 'test_elicitation' && sent.args.message === 'Who?' && sent.state.length > 20, sent);
+    check('the answer repeats the call', sent.tool === 'test_elicitation' && sent.args.message === 'Who?' && sent.state.length > 20, sent);
     await says(/"username":"ann"/);
-    check('the arguments are free again', await page.getByLabel('message *', { exact: true }).isEnabled());
+    check('the arguments are unlocked', await page.getByLabel('message *', { exact: true }).isEnabled());
     const kept = await page.evaluate(() => JSON.stringify({ ...sessionStorage, ...localStorage }));
-    check('the state is kept nowhere', !kept.includes(sent.state) && kept.includes('Who?'));
-    check('the try is kept once', (await page.getByRole('region', { name: 'Recent runs' }).getByRole('listitem').count()) === 1);
+    check('the state is not stored', !kept.includes(sent.state) && kept.includes('Who?'));
+    check('the run is listed once', (await page.getByRole('region', { name: 'Recent runs' }).getByRole('listitem').count()) === 1);
   });
 
-  await step(page, 'choices of every kind', async () => {
+  await step(page, 'all kinds of enums', async () => {
     const { question, field, press, run, says } = await at(page, 'test_elicitation_sep1330_enums');
     await run();
     await field('untitledSingle').selectOption('option2');
@@ -81,19 +80,19 @@ async function forms({ page }) {
     for (const name of ['First Choice', 'Third Choice']) await question.getByRole('checkbox', { name }).click();
     const { answers } = await sentBy(page, () => press('Answer'));
     const content = { untitledSingle: 'option2', titledSingle: 'value2', legacyEnum: 'opt3', untitledMulti: ['option1'], titledMulti: ['value1', 'value3'] };
-    check('what was chosen is sent', isDeepStrictEqual(answers, { choices: { action: 'accept', content } }), answers);
+    check('the selected values are sent', isDeepStrictEqual(answers, { choices: { action: 'accept', content } }), answers);
     await says(/state-ok/);
   });
 
-  await step(page, 'what is proposed is filled in', async () => {
+  await step(page, 'defaults are filled in', async () => {
     const { field, press, run, says } = await at(page, 'test_elicitation_sep1034_defaults');
     await run();
-    check('a proposal is there', (await field('name').inputValue()) === 'John Doe' && (await field('score').inputValue()) === '95.5');
+    check('the defaults are shown', (await field('name').inputValue()) === 'John Doe' && (await field('score').inputValue()) === '95.5');
     await field('age').fill('31');
     await field('name').fill('');
     await field('verified').selectOption({ label: 'No' });
     const { answers } = await sentBy(page, () => press('Answer'));
-    check('what was changed is sent', isDeepStrictEqual(answers.defaults?.content, { age: 31, score: 95.5, status: 'active', verified: false }), answers);
+    check('the changed values are sent', isDeepStrictEqual(answers.defaults?.content, { age: 31, score: 95.5, status: 'active', verified: false }), answers);
     await says(/state-ok/);
   });
 }
@@ -106,14 +105,14 @@ async function ways({ page, context }) {
     await field('name *').fill('Ann');
     await press('Answer');
     await question.getByText('Step 2: What is your favorite color?').waitFor();
-    check('it is said that it asked before', /needs more input/.test(await question.getByRole('heading').innerText()));
-    check('the focus has followed', await question.evaluate((form) => form === document.activeElement));
+    check('the heading mentions the earlier question', /needs more input/.test(await question.getByRole('heading').innerText()));
+    check('the second question has the focus', await question.evaluate((form) => form === document.activeElement));
     await field('color *').fill('teal');
     await press('Answer');
     await says('both answered');
   });
 
-  await step(page, 'a server asks; it is declined, and it is cancelled', async () => {
+  await step(page, 'a question of a server is declined and canceled', async () => {
     const { question, press, run, says } = await at(page, 'ask', 'up');
     await run();
     await question.getByText('Tool of the server up.').waitFor();
@@ -125,7 +124,7 @@ async function ways({ page, context }) {
     await says('cancel');
   });
 
-  await step(page, 'a page is opened by a click only, and several are answered', async () => {
+  await step(page, 'a URL opens only on a click, and several questions are answered', async () => {
     const address = `${settings.url}/readyz?from=tool`;
     const { question, press, run, says } = await at(page, 'test_elicitation');
     await page.getByLabel('message *', { exact: true }).fill('Who?');
@@ -140,34 +139,34 @@ async function ways({ page, context }) {
     await run();
     await page.getByLabel('message *', { exact: true }).fill('Changed meanwhile');
     await question.getByText(address, { exact: true }).waitFor();
-    check('the call is shown as it was made', (await page.getByLabel('message *', { exact: true }).inputValue()) === 'Who?');
+    check('the arguments are those of the call', (await page.getByLabel('message *', { exact: true }).inputValue()) === 'Who?');
     check('nothing was opened', context.pages().length === 1);
     const link = question.getByRole('link');
-    check('the page learns nothing of this one', (await link.getAttribute('rel')) === 'noopener noreferrer' && (await link.getAttribute('target')) === '_blank');
+    check('the link has a restrictive rel attribute', (await link.getAttribute('rel')) === 'noopener noreferrer' && (await link.getAttribute('target')) === '_blank');
     const [tab] = await Promise.all([context.waitForEvent('page'), link.click()]);
-    check('it is opened', (await tab.waitForURL(address).then(() => true, () => false)) && (await tab.evaluate(() => window.opener === null && document.referrer === '')), tab.url());
+    check('the page is opened without an opener and referrer', (await tab.waitForURL(address).then(() => true, () => false)) && (await tab.evaluate(() => window.opener === null && document.referrer === '')), tab.url());
     await tab.close();
     await question.getByRole('button', { name: 'Decline this one' }).last().click();
     await page.route('**/api/v1/calls', (route) => route.fulfill({ json: { inputRequired: { questions: {}, state: 'alone' } } }), { times: 1 });
     const { answers } = await sentBy(page, () => press('Answer'));
-    check('each has its answer', isDeepStrictEqual(answers, { a: { action: 'accept' }, b: { action: 'decline' } }), answers);
+    check('each question has its answer', isDeepStrictEqual(answers, { a: { action: 'accept' }, b: { action: 'decline' } }), answers);
     await question.getByText('The tool is waiting to continue').waitFor();
     await page.route('**/api/v1/calls', (route) => route.fulfill({ json: { result: { content: [{ type: 'text', text: 'went on' }] } } }), { times: 1 });
     const alone = await sentBy(page, () => press('Continue'));
-    check('the state goes alone', alone.state === 'alone' && !('answers' in alone), alone);
+    check('only the state is sent', alone.state === 'alone' && !('answers' in alone), alone);
     await says('went on');
   });
 }
 
 async function ends({ page, expect }) {
-  await step(page, 'what cannot be a form is written as JSON', async () => {
+  await step(page, 'a schema that is not formable is answered as JSON', async () => {
     const { field, press, run, says } = await at(page, 'test_input_required_result_multi_round');
     const schema = { type: 'object', properties: { constructor: { type: 'string' } }, required: ['constructor'] };
     await page.route('**/api/v1/calls', (route) => route.fulfill({ json: { inputRequired: { questions: { q: { message: 'Who built it?', schema } }, state: 'sealed' } } }), { times: 1 });
     await run();
     await field('Answer as JSON').fill('{"constructor":');
     await press('Answer');
-    check('what is no JSON stays as it was written', (await field('Answer as JSON').inputValue()) === '{"constructor":');
+    check('invalid JSON is kept', (await field('Answer as JSON').inputValue()) === '{"constructor":');
     await field('Answer as JSON').fill('{"constructor": "Ann"}');
     await page.route('**/api/v1/calls', (route) => route.fulfill({ json: { result: { content: [{ type: 'text', text: 'by Ann' }] } } }), { times: 1 });
     const { answers } = await sentBy(page, () => press('Answer'));
@@ -175,45 +174,45 @@ async function ends({ page, expect }) {
     await says('by Ann');
   });
 
-  await step(page, 'a question that is gone says so, and can be asked anew', async () => {
+  await step(page, 'an expired question is reported, and the call can be run again', async () => {
     const { question, result, field, press, run, says } = await at(page, 'test_input_required_result_multi_round');
-    const asked = page.waitForResponse((each) => each.url().endsWith('/calls') && each.request().method() === 'POST');
+    const response = page.waitForResponse((each) => each.url().endsWith('/calls') && each.request().method() === 'POST');
     await run();
-    const { inputRequired } = await (await asked).json();
+    const { inputRequired } = await (await response).json();
     await question.waitFor();
     const used = await api(settings.operator, 'POST', '/calls', { tool: 'test_input_required_result_multi_round', gate: 'all', args: {}, state: inputRequired.state, answers: { step1: { action: 'cancel' } } });
-    check('the state was good for its caller', used.status === 200, used);
+    check('the state is accepted once', used.status === 200, used);
     expect(/400 POST .*\/calls$/);
     await field('name *').fill('Ann');
     await press('Answer');
     await says(/The question has expired/);
-    check('no argument is blamed', (await page.getByText(/invalid value/).count()) === 0);
+    check('no argument is marked as invalid', (await page.getByText(/invalid value/).count()) === 0);
     await result.getByRole('button', { name: 'Run again' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Run', exact: true }).click();
     await question.getByText('Step 1: What is your name?').waitFor();
-    check('it begins anew', (await field('name *').inputValue()) === '');
+    check('the form is empty', (await field('name *').inputValue()) === '');
   });
 
-  await step(page, 'no message hides who asks', async () => {
+  await step(page, 'a long message does not hide the origin', async () => {
     const { question, run } = await at(page, 'test_input_required_result_multi_round');
     const message = `Toolyard: your session has ended.${'\n'.repeat(2000)}\u202e<b>Your key?</b>`;
     await page.route('**/api/v1/calls', (route) => route.fulfill({ json: { inputRequired: { questions: { q: { message, schema: { type: 'object', properties: {} } } }, state: 'sealed' } } }), { times: 1 });
     await run();
-    const told = await question.locator('blockquote').innerText();
-    check('it is shown as a text, with what cannot be seen', told.endsWith('⟨U+202E⟩<b>Your key?</b>'), told.slice(-60));
+    const shown = await question.locator('blockquote').innerText();
+    check('the message is plain text with escapes', shown.endsWith('⟨U+202E⟩<b>Your key?</b>'), shown.slice(-60));
     for (const part of [question.getByRole('heading'), question.getByRole('button', { name: 'Answer' })]) {
-      check('who asks and the way out are in sight', await part.evaluate((it) => it.getBoundingClientRect().top > 0 && it.getBoundingClientRect().bottom < innerHeight));
+      check('the origin and the buttons are visible', await part.evaluate((it) => it.getBoundingClientRect().top > 0 && it.getBoundingClientRect().bottom < innerHeight));
     }
   });
 
-  await step(page, 'what only a program can answer is refused', async () => {
+  await step(page, 'requests that only programs can answer are refused', async () => {
     const { run, says } = await at(page, 'test_input_required_result_list_roots');
     await run();
     await says('missing capability');
   });
 }
 
-// looks shows questions as phones and desks have them.
+// Checks layout and accessibility of questions in all sizes.
 async function looks(theme) {
   for (const [size, box] of Object.entries(sizes)) {
     const { page, context } = await enter(settings.operator, '/', { theme, size: box });
@@ -222,8 +221,8 @@ async function looks(theme) {
       await run();
       await question.getByLabel('legacyEnum').waitFor();
       const { wide, room } = await page.evaluate(() => ({ wide: document.documentElement.scrollWidth, room: document.documentElement.clientWidth }));
-      check('a question is wider than the window', wide <= room, { wide, room });
-      check('its beginning is in sight', await question.getByRole('heading').evaluate((it) => it.getBoundingClientRect().top > 0 && it.getBoundingClientRect().bottom < innerHeight));
+      check('a question fits the window', wide <= room, { wide, room });
+      check('the heading is visible', await question.getByRole('heading').evaluate((it) => it.getBoundingClientRect().top > 0 && it.getBoundingClientRect().bottom < innerHeight));
       await page.evaluate(axe);
       const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
       const grave = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');

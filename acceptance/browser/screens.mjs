@@ -1,5 +1,5 @@
-// Goes through every screen in one theme and size. Nothing may be wrong: in the console, on the
-// network, in the policy, in the width, and for those who do not see.
+// Visits every screen in one theme and size, and checks for console errors, failed requests, policy
+// violations, horizontal overflow and accessibility violations.
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { api, check, enter, figure, go, main, open, settings, settled, sizes, step } from './page.mjs';
@@ -12,11 +12,11 @@ await main(async () => {
   const [all, own] = [await addresses(), await ownAddresses()];
   await walk(settings.operator, all, 'operator');
   await walk(settings.caller, own, 'caller');
-  await door();
-  figure(`screens, ${theme} ${size}`, `${all.length + own.length + 1} looked at`);
+  await signInPage();
+  figure(`screens, ${theme} ${size}`, `${all.length + own.length + 1} checked`);
 });
 
-// walk looks at screens as somebody with a key.
+// Visits screens with a key.
 async function walk(key, screens, who) {
   const { page, context, expect } = await enter(key, '/', { theme, size: sizes[size] });
   expect(/404 GET .*\/tools\/-\/none/);
@@ -30,7 +30,7 @@ async function walk(key, screens, who) {
   await context.close();
 }
 
-// addresses are those of all screens, with all of their parts.
+// The paths of all screens and tabs.
 async function addresses() {
   const latest = async (tool) => (await api(settings.viewer, 'GET', `/calls?tool=${tool}&limit=1`)).calls[0].id;
   return [
@@ -43,7 +43,7 @@ async function addresses() {
   ];
 }
 
-// ownAddresses are those of the screens for who may not see the yard, and some that are not.
+// The paths for a caller without the viewer scope, including some that are not allowed.
 async function ownAddresses() {
   const { calls } = await api(settings.caller, 'GET', '/calls?limit=1');
   return [
@@ -52,10 +52,10 @@ async function ownAddresses() {
   ];
 }
 
-// look checks one screen as it is.
+// Checks one screen.
 async function look(page, path) {
   const { wide, room } = await page.evaluate(() => ({ wide: document.documentElement.scrollWidth, room: document.documentElement.clientWidth }));
-  check(`${path} (${theme}, ${size}) is wider than the window`, wide <= room, { wide, room });
+  check(`${path} (${theme}, ${size}) fits the window`, wide <= room, { wide, room });
   const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
   for (const { id, impact, help, nodes } of violations) {
     const grave = impact === 'serious' || impact === 'critical';
@@ -63,15 +63,15 @@ async function look(page, path) {
   }
 }
 
-// door looks at the sign-in.
-async function door() {
+// Checks the sign-in page.
+async function signInPage() {
   const { page, context, expect } = await open({ theme, size: sizes[size] });
   expect(/401 GET .*\/me/);
   await step(page, 'sign-in', async () => {
     await page.goto('/console/');
     await settled(page);
     await page.evaluate(axe);
-    await look(page, 'the sign-in');
+    await look(page, 'the sign-in page');
   });
   await context.close();
 }

@@ -1,9 +1,9 @@
-// Finds tools among ten thousand by typing their names, and measures in the page how long a
-// letter takes until the list shows its answer.
+// Searches among ten thousand tools by typing names, and measures the time from a key press to the
+// updated list.
 import { api, check, enter, figure, main, quantile, settings, sleep, step } from './page.mjs';
 
-const pace = 70; // milliseconds between letters
-const near = 10; // rows that are in the page wherever it is scrolled to
+const pace = 70; // milliseconds between key presses
+const near = 10; // rows that are always rendered
 
 await main(async () => {
   const { page, context } = await enter(settings.operator, '/catalog');
@@ -26,7 +26,7 @@ async function search(page) {
   check('search: p95 from key to row below 100 ms', quantile(found, 0.95) < 100, found.map(Math.round));
 }
 
-// watchList runs in the page. It notes when each key came, and each state of the list.
+// Runs in the page: records key presses and states of the list.
 function watchList() {
   const log = (window.listLog = { keys: [], states: [] });
   addEventListener('keydown', (event) => log.keys.push(event.timeStamp), true);
@@ -39,11 +39,11 @@ function watchList() {
   look();
 }
 
-// type types a name into the empty search, letter by letter, and returns what the page noted.
+// Types a name into the empty search box, and returns the recorded log.
 async function type(page, name) {
   const box = page.getByRole('searchbox', { name: 'Search the catalog' });
   await box.fill('');
-  await sleep(300); // also the address has followed
+  await sleep(300); // until the URL is updated, too
   await page.evaluate(() => {
     window.listLog.keys.length = 0;
     window.listLog.states.splice(0, window.listLog.states.length - 1);
@@ -57,17 +57,16 @@ async function type(page, name) {
   return page.evaluate(() => window.listLog);
 }
 
-// answers are what the API says to each beginning of a name.
+// The API results for each prefix of a name.
 async function answers(name) {
-  const beginnings = Array.from(name, (_, i) => name.slice(0, i + 1));
-  const all = await Promise.all(beginnings.map((q) => api(settings.viewer, 'GET', `/tools?limit=${near}&q=${encodeURIComponent(q)}`)));
+  const prefixes = Array.from(name, (_, i) => name.slice(0, i + 1));
+  const all = await Promise.all(prefixes.map((q) => api(settings.viewer, 'GET', `/tools?limit=${near}&q=${encodeURIComponent(q)}`)));
   return all.map(({ total, tools }) => ({ total, names: tools.map((tool) => tool.name) }));
 }
 
-// judge compares what the page noted with what it had to show. A letter that changes nothing
-// in sight is no sample.
+// Compares the log with the expected results. A key press without a visible effect is not a sample.
 function judge(name, { keys, states }, expected, letters, found) {
-  check(`${name}: each letter was a key`, keys.length === expected.length, keys.length);
+  check(`${name}: every key press was recorded`, keys.length === expected.length, keys.length);
   expected.forEach((want, i) => {
     const before = expected[i - 1];
     if (before && before.total === want.total && before.names[0] === want.names[0]) return;

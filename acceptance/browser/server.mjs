@@ -1,5 +1,5 @@
-// Starts the Chromium that all scripts of a test share, prints its address, and ends with its standard
-// input.
+// Starts the Chromium shared by all scripts of a test, prints its endpoint, and exits when standard
+// input is closed.
 import { createRequire } from 'node:module';
 
 const require = createRequire(new URL('../clients/package.json', import.meta.url));

@@ -1,5 +1,5 @@
-// Tries to take over a sign-in: with the cookie that a browser sends to every port of a host, and
-// with links that would sign a person in as somebody else.
+// Tries to take over a sign-in: with the cookie, which browsers send to every port of a host, and with
+// links that would sign a user in as another caller.
 import { createServer } from 'node:http';
 import { check, enter, main, open, settings, settled, step } from './page.mjs';
 
@@ -13,7 +13,7 @@ await main(async () => {
   }
 });
 
-/** A program on another port of the host: it notes the cookies that it is sent, and serves a page that leads to a link. */
+/** A program on another port of the host: it records cookies, and serves a page that redirects to a link. */
 async function startThief() {
   const thief = { cookie: '', leadsTo: '' };
   thief.server = createServer((request, answer) => {
@@ -29,7 +29,7 @@ async function startThief() {
 
 async function theft(thief) {
   const { page, context } = await enter(settings.operator, '/calls');
-  await step(page, 'the cookie does not let another program in', async () => {
+  await step(page, 'a stolen cookie does not grant access', async () => {
     const elsewhere = await context.newPage();
     await elsewhere.goto(thief.url, { waitUntil: 'networkidle' });
     check('the browser sends the cookie to the other port', thief.cookie.startsWith('toolyard='), thief.cookie);
@@ -39,7 +39,7 @@ async function theft(thief) {
     }
     await elsewhere.close();
   });
-  await step(page, 'a new tab is signed in, and signing out ends both', async () => {
+  await step(page, 'tabs share the sign-in and the sign-out', async () => {
     const second = await context.newPage();
     await second.goto('/console/keys');
     await second.getByRole('heading', { name: 'Keys', level: 1 }).waitFor();
@@ -47,12 +47,12 @@ async function theft(thief) {
     await second.getByRole('button', { name: 'Sign out' }).click();
     await second.getByRole('heading', { name: /^Sign in/ }).waitFor();
     const kept = await page.evaluate(() => JSON.stringify({ ...localStorage }));
-    check('the page secret is forgotten', !kept.includes('toolyard.page'), kept);
+    check('the page secret is deleted', !kept.includes('toolyard.page'), kept);
   });
   await context.close();
 }
 
-/** Sends what the other program can send: any header, but not the page secret. */
+/** Sends a request as the other program could: with any header, but without the page secret. */
 async function replay(cookie, secret, method, path, body) {
   const answer = await fetch(`${settings.url}/api/v1${path}`, {
     method,
@@ -61,47 +61,47 @@ async function replay(cookie, secret, method, path, body) {
     signal: AbortSignal.timeout(5000),
   });
   const text = await answer.text().catch(() => '');
-  const nobody = answer.status === 401 || (path === '/me' && JSON.parse(text).role === 'anonymous');
-  check(`${method} ${path} with the stolen cookie`, nobody, { status: answer.status, text });
+  const unauthenticated = answer.status === 401 || (path === '/me' && JSON.parse(text).role === 'anonymous');
+  check(`${method} ${path} with the stolen cookie`, unauthenticated, { status: answer.status, text });
 }
 
 async function links(thief) {
   const { page, context, expect } = await enter(settings.operator, '/calls');
   const who = () => page.getByRole('banner').getByText('olivia');
-  await step(page, 'a link with an API key signs nobody in', async () => {
+  await step(page, 'a link with an API key does not sign in', async () => {
     thief.leadsTo = `${settings.url}/console/calls#key=${settings.caller}`;
     await page.goto(`/console/calls#key=${settings.caller}`);
     await page.reload();
     await settled(page);
-    check('the person is who they were', await who().isVisible());
-    check('the key is gone from the address', !page.url().includes('key='), page.url());
+    check('the caller is unchanged', await who().isVisible());
+    check('the key is removed from the URL', !page.url().includes('key='), page.url());
     const elsewhere = await context.newPage();
     await elsewhere.goto(thief.url);
     await elsewhere.getByRole('heading', { name: 'Calls', level: 1 }).waitFor();
-    check('following a link of another page changes nothing', await elsewhere.getByRole('banner').getByText('olivia').isVisible());
+    check('a link on another page does not change the caller', await elsewhere.getByRole('banner').getByText('olivia').isVisible());
     await elsewhere.close();
   });
-  await step(page, 'a link of another yard does not end the sign-in', async () => {
+  await step(page, 'a link of another yard does not sign out', async () => {
     expect(/401 POST .*\/signin/);
     await page.goto('about:blank');
     await page.goto('/console/calls#key=tyl_OFANOTHERYARD');
     await settled(page);
-    check('the person is who they were', await who().isVisible());
+    check('the caller is unchanged', await who().isVisible());
   });
-  await step(page, 'the link of this yard signs in its operator', async () => {
+  await step(page, 'a link of this yard signs in its operator', async () => {
     await page.goto('about:blank');
     await page.goto(`/console/calls#key=${settings.link}`);
     await settled(page);
     await page.getByRole('banner').getByText('local').waitFor();
-    check('the token is gone from the address', !page.url().includes('key='), page.url());
+    check('the token is removed from the URL', !page.url().includes('key='), page.url());
   });
   await context.close();
 
   const stranger = await open();
-  await step(stranger.page, 'who is not signed in is told why a link does nothing', async () => {
+  await step(stranger.page, 'a rejected link is explained on the sign-in page', async () => {
     await stranger.page.goto(`/console/#key=${settings.caller}`);
     await stranger.page.getByRole('alert').getByText('Sign-in links with an API key are not accepted').waitFor();
-    check('the key is gone from the address', !stranger.page.url().includes('key='), stranger.page.url());
+    check('the key is removed from the URL', !stranger.page.url().includes('key='), stranger.page.url());
   });
   await stranger.context.close();
 }

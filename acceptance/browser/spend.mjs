@@ -1,5 +1,4 @@
-// Reads what the page of spending adds up, for the test to compare with the books, and funds an
-// account.
+// Reads the sums of the spend page, which the test compares with the ledger, and funds an account.
 import { api, check, enter, main, settings, settled, step, value } from './page.mjs';
 
 await main(async () => {
@@ -7,7 +6,7 @@ await main(async () => {
   const table = (name) => page.getByRole('table', { name });
   const cell = async (row, column) => (await row.getByRole('cell').nth(column).innerText()).trim();
 
-  await step(page, 'the sums of the page', async () => {
+  await step(page, 'the sums on the page', async () => {
     await settled(page);
     const spent = page.getByRole('main').locator('dl').filter({ hasText: 'Spent' }).first();
     value('total', (await spent.locator('dd').first().innerText()).trim());
@@ -24,7 +23,7 @@ await main(async () => {
     await page.getByRole('dialog').getByRole('button', { name: 'Fund', exact: true }).click();
     await row.getByText('$1.100000001').first().waitFor();
     const { accounts } = await api(settings.viewer, 'GET', '/accounts');
-    check('the account was funded exactly', accounts.find((each) => each.id === 'globex')?.remainingUsd === '1.100000001', accounts);
+    check('the funded amount is exact', accounts.find((each) => each.id === 'globex')?.remainingUsd === '1.100000001', accounts);
     await page.getByRole('tab', { name: 'Sessions' }).click();
     await table('Sessions').getByRole('row').filter({ hasText: 'acme' }).getByText('Open').first().waitFor();
   });

@@ -1,17 +1,17 @@
-// Edits a toolset: the preview says what will be, MCP clients see it within a second of the save,
-// and an earlier version brings back what was. Then it edits a gate.
+// Edits a toolset: the preview matches the result, MCP clients see a change within a second, and an
+// earlier version can be restored. Then it edits a gate.
 import { api, check, enter, figure, listed, main, mcp, settings, settled, step, until } from './page.mjs';
 
 await main(async () => {
   const { page, context } = await enter(settings.operator, '/toolsets');
   const before = await listed('chat');
 
-  await step(page, 'the list leads to the toolset', async () => {
+  await step(page, 'the list links to the toolset', async () => {
     await page.getByRole('table', { name: 'Toolsets' }).getByRole('link', { name: 'desk' }).click();
     await page.getByRole('heading', { name: 'desk', level: 1 }).waitFor();
   });
 
-  await step(page, 'the preview says what will be', async () => {
+  await step(page, 'the preview shows the effect', async () => {
     const catalog = page.getByRole('region', { name: 'Catalog' });
     for (const name of ['list_patient', 'merge_vehicle_draft']) {
       await catalog.getByRole('searchbox', { name: 'Find a tool' }).fill(name);
@@ -23,19 +23,19 @@ await main(async () => {
     await gate.getByText('+2 added').waitFor();
     await gate.getByText('−1 removed').waitFor();
     const words = (await gate.innerText()).replaceAll(/\s+/g, ' ');
-    check('the preview counts the tools of the gate', words.includes(`${before.size} ${before.size + 1} tools`), words);
-    check('nothing has changed yet', (await listed('chat')).size === before.size);
+    check('the preview has the number of tools at the gate', words.includes(`${before.size} ${before.size + 1} tools`), words);
+    check('nothing is saved yet', (await listed('chat')).size === before.size);
   });
 
-  await step(page, 'a save counts within a second', async () => {
+  await step(page, 'a save takes effect within a second', async () => {
     await page.getByRole('button', { name: 'Save', exact: true }).click();
     const took = await until('MCP clients list the new tools', async () => {
       const tools = await listed('chat');
       return tools.has('list_patient') && tools.has('merge_vehicle_draft') && !tools.has('rank_quote');
     });
     figure('toolset: save to tools/list', `${took} ms`);
-    check('it counts within a second', took < 1000, took);
-    check('the gate shows what the preview said', (await listed('chat')).size === before.size + 1);
+    check('the change is visible within a second', took < 1000, took);
+    check('the gate matches the preview', (await listed('chat')).size === before.size + 1);
     await page.getByText('Saved desk.').waitFor();
     const result = await mcp('chat', 'tools/call', { name: 'list_patient', arguments: { id: 'p1' } });
     check('the new tool can be called', result.result?.content?.[0]?.text === 'p1', result);
@@ -47,7 +47,7 @@ await main(async () => {
     await until('echo is gone', async () => !(await listed('chat')).has('echo'));
   });
 
-  await step(page, 'an earlier version comes back', async () => {
+  await step(page, 'an earlier version is restored', async () => {
     const { edits } = await api(settings.viewer, 'GET', '/edits');
     const first = edits.at(-1).version;
     await page.goto('/console/toolsets?tab=history');
@@ -59,7 +59,7 @@ await main(async () => {
     await page.getByText(`Restored version ${first}.`).waitFor();
   });
 
-  await step(page, 'the export has what the gate shows', async () => {
+  await step(page, 'the export has the tools of the gate', async () => {
     await page.goto('/console/toolsets/desk');
     await settled(page);
     await page.getByRole('button', { name: 'Export' }).click();
@@ -74,23 +74,23 @@ await main(async () => {
     await page.getByRole('button', { name: 'Edit', exact: true }).click();
     await choose(page, 'Mode', 'Read');
     await page.getByRole('dialog').getByRole('button', { name: 'Save' }).click();
-    await until('tools that write are gone', async () => !(await listed('chat')).has('mcp_up__rm'));
+    await until('write tools are gone', async () => !(await listed('chat')).has('mcp_up__rm'));
     await page.getByText('Saved the gate chat.').waitFor();
     await page.getByRole('button', { name: 'Revert to file' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Revert', exact: true }).click();
-    await until('they are back', async () => (await listed('chat')).has('mcp_up__rm'));
+    await until('write tools are back', async () => (await listed('chat')).has('mcp_up__rm'));
   });
   await context.close();
   await viewer();
 });
 
-// choose picks an item of a list that unfolds.
+// Selects an item of a drop-down list.
 async function choose(page, label, item) {
   await page.getByRole('combobox', { name: label }).click();
   await page.getByRole('option', { name: item, exact: true }).click();
 }
 
-// viewer may look, and finds nothing that changes.
+// A viewer sees no controls that change anything.
 async function viewer() {
   const { page, context } = await enter(settings.viewer, '/toolsets/desk');
   await step(page, 'a viewer cannot edit', async () => {

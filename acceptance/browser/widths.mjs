@@ -1,6 +1,6 @@
-// Looks at every list and chart at five widths and in both themes, with long names, a year of spend
-// and ten thousand tools: nothing scrolls sideways, no column is narrower than its least width, and
-// labels stand below their own bars.
+// Checks every list and chart at five widths and in both themes, with long names, a year of spend and
+// ten thousand tools: no horizontal scrolling, no column below its minimum width, and labels centered
+// below their bars.
 import { check, enter, figure, go, main, settings, sleep, step } from './page.mjs';
 
 const widths = [390, 768, 1024, 1280, 1440];
@@ -18,7 +18,7 @@ await main(async () => {
         await page.setViewportSize({ width, height: width < 700 ? 844 : 900 });
         for (const theme of ['light', 'dark']) {
           await page.emulateMedia({ colorScheme: theme });
-          await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))); // it is laid out
+          await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))); // wait for the layout
           await judge(page, `${path} (${theme}, ${width} px)`, width);
         }
       }
@@ -28,24 +28,24 @@ await main(async () => {
   figure('widths', `${widths.length} widths, ${screens.length} screens, 2 themes`);
 });
 
-// judge checks one screen as it is laid out now.
+// Checks the layout of one screen.
 async function judge(page, where, width) {
   let seen = await page.evaluate(measure);
-  for (let i = 0; i < 40 && (seen.wide > seen.room || seen.narrow.length > 0 || seen.stray.length > 0); i++) { // tables and charts follow a moment later
+  for (let i = 0; i < 40 && (seen.wide > seen.room || seen.narrow.length > 0 || seen.stray.length > 0); i++) { // tables and charts update with a delay
     await sleep(50);
     seen = await page.evaluate(measure);
   }
-  check(`${where} scrolls sideways`, seen.wide <= seen.room, { wide: seen.wide, room: seen.room });
-  if (width > 720) check(`${where}: columns below their least width`, seen.narrow.length === 0, seen.narrow);
-  check(`${where}: the name of a tool has no room`, seen.tool === undefined || seen.tool >= 200, seen.tool);
-  check(`${where}: labels beside their bars`, seen.stray.length === 0, seen.stray);
+  check(`${where}: no horizontal scrolling`, seen.wide <= seen.room, { wide: seen.wide, room: seen.room });
+  if (width > 720) check(`${where}: columns have their minimum width`, seen.narrow.length === 0, seen.narrow);
+  check(`${where}: the tool column is at least 200 px wide`, seen.tool === undefined || seen.tool >= 200, seen.tool);
+  check(`${where}: labels are centered below their bars`, seen.stray.length === 0, seen.stray);
   if (where.startsWith('/spend?since') || where.startsWith('/ ')) {
     check(`${where}: the chart has bars, labels and ticks`, seen.bars > 0 && seen.labels > 1 && seen.ticks > 2, seen);
   }
   if (where.startsWith('/spend?since')) check(`${where}: ticks in dollars`, seen.tickTexts.every((text) => /^\$[\d,.]+$/.test(text)), seen.tickTexts);
 }
 
-// measure runs in the page.
+// Runs in the page.
 function measure() {
   const box = (element) => element.getBoundingClientRect();
   const center = (element) => box(element).left + box(element).width / 2;

@@ -1,9 +1,8 @@
-// Generates a client from the document of the HTTP API and calls every operation with it. Each
-// answer must have a status that the document names for the operation, and fit its schema.
+// Generates a client from the OpenAPI document and calls every operation with it. Each response must
+// have a documented status and match its schema.
 //
-// Its argument is a JSON object: document, the file; url, where the API is; operator and viewer,
-// tokens. It is to be run in a folder of its own. It prints which operations were called, which
-// refusals were seen, and every fault.
+// The argument is a JSON object: document, the file; url of the API; tokens operator and viewer. Run it
+// in an empty folder. It prints the called operations, the error statuses and every fault.
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -24,7 +23,7 @@ const called = new Set();
 const refused = new Set();
 const faults = [];
 
-// load generates the client in a folder and imports it.
+// Generates the client in a folder and imports it.
 async function load(document, folder) {
   await mkdir(folder);
   await writeFile(resolve('package.json'), '{"type":"module"}');
@@ -38,14 +37,14 @@ async function load(document, folder) {
   return { sdk, createClient };
 }
 
-// as is a client with a token, or without one.
+// A client with a token; an empty token is unauthenticated.
 function as(token) {
   return createClient({ baseUrl: settings.url, auth: (how) => (how.scheme === 'bearer' ? token : undefined) });
 }
 
 const operator = as(settings.operator);
 const viewer = as(settings.viewer);
-const stranger = as('');
+const anonymous = as('');
 
 function fault(id, text, value) {
   faults.push(`${id}: ${text}${value === undefined ? '' : ': ' + JSON.stringify(value).slice(0, 2000)}`);
@@ -57,13 +56,13 @@ function expect(what, holds, value) {
 
 const escape = (part) => part.replaceAll('~', '~0').replaceAll('/', '~1');
 
-// fits checks a value against a schema of the document, which a path leads to.
+// Checks a value against the schema at a path of the document.
 function fits(id, path, value) {
   const validate = schemas.getSchema('document#/' + path.map(escape).map(encodeURIComponent).join('/'));
-  if (!validate(value)) fault(id, `does not fit ${path.at(-1) === 'schema' ? 'its schema' : path.join('/')}: ${schemas.errorsText(validate.errors)}`, value);
+  if (!validate(value)) fault(id, `does not match ${path.at(-1) === 'schema' ? 'its schema' : path.join('/')}: ${schemas.errorsText(validate.errors)}`, value);
 }
 
-// call calls an operation, checks the answer against the document, and returns it.
+// Calls an operation, checks the response against the document, and returns it.
 async function call(id, options = {}, status, client = operator) {
   called.add(id);
   const { path, method, operation } = operations.get(id);
@@ -71,55 +70,55 @@ async function call(id, options = {}, status, client = operator) {
   if (response === undefined) throw new Error(`${id}: ${error}`);
   const documented = Object.keys(operation.responses);
   const wanted = status ?? Number(documented.find((s) => s.startsWith('2')));
-  if (response.status !== wanted) fault(id, `is answered ${response.status}, not ${wanted}`, data ?? error);
+  if (response.status !== wanted) fault(id, `returned ${response.status} instead of ${wanted}`, data ?? error);
   const answer = operation.responses[response.status];
   if (answer === undefined) {
-    fault(id, `may be answered ${documented}, not ${response.status}`);
+    fault(id, `returned undocumented status ${response.status}; documented: ${documented}`);
     return error;
   }
   if (!response.ok) refused.add(response.status);
   const type = response.headers.get('content-type')?.split(';')[0];
   const [media] = Object.keys(answer.content ?? {});
-  if (type !== (media ?? undefined) && !(type === undefined && media === undefined)) fault(id, `has the type ${type}, not ${media}`);
+  if (type !== (media ?? undefined) && !(type === undefined && media === undefined)) fault(id, `has the media type ${type} instead of ${media}`);
   if (media) fits(id, ['paths', path, method, 'responses', String(response.status), 'content', media, 'schema'], response.ok ? data : error);
   return response.ok ? data : error;
 }
 
 const textOf = (answer) => answer.result?.content?.[0]?.text;
 
-// until repeats something until its value is good.
-async function until(what, ask, good) {
+// Polls until a value satisfies a condition.
+async function until(what, read, good) {
   for (let i = 0; i < 200; i++) {
-    const value = await ask();
+    const value = await read();
     if (good(value)) return value;
     await new Promise((r) => setTimeout(r, 50));
   }
-  throw new Error(`it never came to it that ${what}`);
+  throw new Error(`timeout: ${what}`);
 }
 
-async function people() {
-  const me = await call('signIn', { body: { key: settings.operator } }, undefined, stranger);
+async function identity() {
+  const me = await call('signIn', { body: { key: settings.operator } }, undefined, anonymous);
   expect('an operator on PostgreSQL', me.role === 'operator' && me.store === 'postgres', me);
-  await call('signIn', { body: { key: 'ty_nobody' } }, 401, stranger);
-  await call('signIn', { body: { key: 'x'.repeat(1 << 17) } }, 413, stranger);
-  await call('signOut', {}, undefined, stranger);
+  await call('signIn', { body: { key: 'ty_unknown' } }, 401, anonymous);
+  await call('signIn', { body: { key: 'x'.repeat(1 << 17) } }, 413, anonymous);
+  await call('signOut', {}, undefined, anonymous);
   await call('getMe');
   await call('getMe', {}, 401, as('ty_aaaaaaaaaa_' + 'b'.repeat(49)));
   await call('getOverview');
-  await call('getOverview', {}, 401, stranger);
+  await call('getOverview', {}, 401, anonymous);
   const { minutes } = await call('getTraffic', { query: { minutes: 30 } });
-  expect('a row for each minute', minutes.length === 30, minutes.length);
+  expect('one row per minute', minutes.length === 30, minutes.length);
   await call('getTraffic', { query: { minutes: 0 } }, 400);
-  const document = await call('getDocument', {}, undefined, stranger);
-  expect('the document that is in the repository', JSON.stringify(document) === JSON.stringify(doc));
+  const document = await call('getOpenAPI', {}, undefined, anonymous);
+  expect('the document equals the one in the repository', JSON.stringify(document) === JSON.stringify(doc));
 }
 
 async function keys() {
-  const { key, token } = await call('makeKey', { body: { name: 'script', caller: 'carol', account: 'acme', scopes: ['viewer'], ttl: '1h' } });
+  const { key, token } = await call('createKey', { body: { name: 'script', caller: 'carol', account: 'acme', scopes: ['viewer'], ttl: '1h' } });
   const carol = as(token);
   expect('a key with the role viewer', (await call('getMe', {}, undefined, carol)).role === 'viewer');
-  await call('makeKey', { body: { name: 'more', caller: 'carol' } }, 403, carol);
-  await call('makeKey', { body: { name: 'more', caller: 'carol', ttl: 'soon' } }, 400);
+  await call('createKey', { body: { name: 'more', caller: 'carol' } }, 403, carol);
+  await call('createKey', { body: { name: 'more', caller: 'carol', ttl: 'soon' } }, 400);
   const { keys } = await call('listKeys');
   expect('the new key is listed', keys.some((k) => k.prefix === key.prefix && k.state === 'active'), keys);
   await call('revokeKey', { path: { prefix: key.prefix } });
@@ -129,23 +128,23 @@ async function keys() {
 }
 
 async function catalog() {
-  const { total, tools } = await call('findTools', { query: { q: 'hel', source: '-', mode: 'read', limit: 5 } });
-  expect('the tool is found by what it begins with', total === 1 && tools[0].name === 'hello', tools);
-  await call('findTools', { query: { limit: 100000 } }, 400);
+  const { total, tools } = await call('searchTools', { query: { q: 'hel', source: '-', mode: 'read', limit: 5 } });
+  expect('the tool is found by a prefix', total === 1 && tools[0].name === 'hello', tools);
+  await call('searchTools', { query: { limit: 100000 } }, 400);
   const tool = await call('getTool', { path: { source: '-', name: 'hello' } });
-  expect('a tool has its schema and its price', tool.inputSchema && tool.priceUsd === '0.001', tool);
+  expect('a tool has a schema and a price', tool.inputSchema && tool.priceUsd === '0.001', tool);
   await call('getTool', { path: { source: 'up', name: 'echo' } });
   await call('getTool', { path: { source: '-', name: 'nothing' } }, 404);
   const { problems } = await call('listProblems');
-  expect('the server that is down is a problem', problems.length > 0);
+  expect('a server that is down is a problem', problems.length > 0);
   const { limits } = await call('listLimits');
-  expect('the limit of a tool', limits.some((l) => l.tool === 'random' && l.perMinute === 1), limits);
+  expect('the limit of a tool is listed', limits.some((l) => l.tool === 'random' && l.perMinute === 1), limits);
 }
 
 async function money() {
   await call('fundAccount', { path: { id: 'acme' }, body: { amountUsd: '5', reference: 'first' } });
   const again = await call('fundAccount', { path: { id: 'acme' }, body: { amountUsd: '5', reference: 'first' } });
-  expect('one reference funds once', again.remainingUsd === '5', again);
+  expect('a reference funds only once', again.remainingUsd === '5', again);
   await call('fundAccount', { path: { id: 'acme' }, body: { amountUsd: 'much', reference: 'second' } }, 400);
   await call('fundAccount', { path: { id: 'acme' }, body: { amountUsd: '-50', reference: 'third' } }, 402);
   await call('getAccount');
@@ -175,48 +174,48 @@ async function links() {
 }
 
 async function calls() {
-  const one = await call('makeCall', { body: { tool: 'mcp_up__echo', args: { text: 'over the wire' }, gate: 'all' } });
-  expect('a call of a tool of a server', textOf(one) === 'over the wire', one);
-  await call('makeCall', { body: { tool: 'nothing', gate: 'all' } }, 404);
-  await call('makeCall', { body: { tool: 'hello', args: 'Ann', gate: 'all' } }, 400);
-  await call('makeCall', { body: { tool: 'hello', args: { name: 'x'.repeat(2 << 20) }, gate: 'all' } }, 413);
+  const one = await call('callTool', { body: { tool: 'mcp_up__echo', args: { text: 'over the wire' }, gate: 'all' } });
+  expect('a call of a server tool', textOf(one) === 'over the wire', one);
+  await call('callTool', { body: { tool: 'nothing', gate: 'all' } }, 404);
+  await call('callTool', { body: { tool: 'hello', args: 'Ann', gate: 'all' } }, 400);
+  await call('callTool', { body: { tool: 'hello', args: { name: 'x'.repeat(2 << 20) }, gate: 'all' } }, 413);
   const once = (name) => ({ body: { tool: 'hello', args: { name }, gate: 'sdk' }, headers: { 'Idempotency-Key': 'once' } });
-  const [first, second] = [await call('makeCall', once('Bob')), await call('makeCall', once('Bob'))];
-  expect('a call with one key runs once', second.receipt.replayed === true && textOf(first) === textOf(second), [first, second]);
-  await call('makeCall', once('Eve'), 409);
-  await call('makeCall', { body: { tool: 'random', gate: 'all' } });
-  await call('makeCall', { body: { tool: 'random', gate: 'all' } }, 429);
+  const [first, second] = [await call('callTool', once('Bob')), await call('callTool', once('Bob'))];
+  expect('a call with an idempotency key runs once', second.receipt.replayed === true && textOf(first) === textOf(second), [first, second]);
+  await call('callTool', once('Eve'), 409);
+  await call('callTool', { body: { tool: 'random', gate: 'all' } });
+  await call('callTool', { body: { tool: 'random', gate: 'all' } }, 429);
   await batch();
-  const nested = await call('makeCall', { body: { tool: 'nested', gate: 'all' } });
-  const { children } = await until('the inner call is on record', () => call('getCall', { path: { id: nested.receipt.call } }), (c) => c.children.length > 0);
-  expect('a call has those that its tool made', children[0].tool === 'hello' && children[0].parent === nested.receipt.call, children);
+  const nested = await call('callTool', { body: { tool: 'nested', gate: 'all' } });
+  const { children } = await until('the nested call is recorded', () => call('getCall', { path: { id: nested.receipt.call } }), (c) => c.children.length > 0);
+  expect('a call has its nested calls', children[0].tool === 'hello' && children[0].parent === nested.receipt.call, children);
   await record(one.receipt.call);
 }
 
-// batch makes calls together whose results come in another order than they were asked for in.
+// Calls tools in a batch that finish in a different order.
 async function batch() {
-  const asked = Array.from({ length: 12 }, (_, i) => (i === 7
+  const requests = Array.from({ length: 12 }, (_, i) => (i === 7
     ? { tool: 'nothing', gate: 'all' }
     : i % 4 === 0
       ? { tool: 'mcp_up__sleep', args: { ms: 200 - 10 * i }, gate: 'all' }
       : { tool: 'hello', args: { name: `N${i}` }, gate: 'all' }));
-  const { results } = await call('makeCalls', { body: { calls: asked } });
-  expect('as many results as calls', results.length === asked.length, results);
+  const { results } = await call('callTools', { body: { calls: requests } });
+  expect('one result per call', results.length === requests.length, results);
   results.forEach((r, i) => {
     if (i === 7) {
-      expect('a refusal in its place', r.problem?.error === 'METHOD_NOT_FOUND', r);
-      fits('makeCalls', ['components', 'schemas', 'Problem'], r.problem);
+      expect('an error at its index', r.problem?.error === 'METHOD_NOT_FOUND', r);
+      fits('callTools', ['components', 'schemas', 'Problem'], r.problem);
     } else if (i % 4 !== 0) {
-      expect(`result ${i} is that of call ${i}`, textOf(r) === `Hello, N${i}!`, r);
+      expect(`result ${i} belongs to call ${i}`, textOf(r) === `Hello, N${i}!`, r);
     }
   });
-  await call('makeCalls', { body: { calls: [] } }, 400);
+  await call('callTools', { body: { calls: [] } }, 400);
 }
 
-// record reads what is known of the calls that were made.
+// Reads the recorded calls.
 async function record(id) {
-  const { calls } = await until('the calls are on record', () => call('listCalls', { query: { server: 'up', limit: 100 } }), (page) => page.calls.length >= 4);
-  expect('all are calls of the server', calls.every((c) => c.server === 'up'), calls);
+  const { calls } = await until('the calls are recorded', () => call('listCalls', { query: { server: 'up', limit: 100 } }), (page) => page.calls.length >= 4);
+  expect('all calls are of the server', calls.every((c) => c.server === 'up'), calls);
   const page = await call('listCalls', { query: { limit: 2 } });
   const next = await call('listCalls', { query: { limit: 2, before: page.next } });
   const ids = [...page.calls, ...next.calls].map((c) => c.id);
@@ -226,7 +225,7 @@ async function record(id) {
   expect('a call has its steps', detail.tool === 'echo' && detail.marks.some((m) => m.step === 'run'), detail);
   await call('getCall', { path: { id: 'nothing' } }, 404);
   const { latencies } = await call('listLatencies', { query: { server: 'up' } });
-  expect('how long a tool took', latencies.some((l) => l.tool === 'echo' && l.p50Ns > 0), latencies);
+  expect('a tool has latencies', latencies.some((l) => l.tool === 'echo' && l.p50Ns > 0), latencies);
   for (const by of ['account', 'tool', 'day', 'tool,day', 'account,tool,day']) {
     const { costs } = await call('listCosts', { query: { by } });
     expect(`costs by ${by}`, costs.some((c) => c.usd !== '0' && c.charged > 0), costs);
@@ -235,7 +234,7 @@ async function record(id) {
   await watch();
 }
 
-// watch reads the live stream until a new call was seen from its beginning to its end.
+// Follows the live stream until a new call has started and finished.
 async function watch() {
   called.add('watchCalls');
   const end = new AbortController();
@@ -245,14 +244,14 @@ async function watch() {
     onSseEvent: (e) => e.event && seen.push(e), onSseError: (e) => end.signal.aborted || fault('watchCalls', String(e)),
   });
   const timer = setTimeout(() => end.abort(), 10000);
-  const calling = setTimeout(() => call('makeCall', { body: { tool: 'timestamp', gate: 'all' } }), 200);
+  const calling = setTimeout(() => call('callTool', { body: { tool: 'timestamp', gate: 'all' } }), 200);
   for await (const _ of stream) {
     if (seen.at(-1).event === 'call') break;
   }
   clearTimeout(timer);
   clearTimeout(calling);
   end.abort();
-  expect('a call begins and ends', seen.map((e) => e.event).join() === 'begin,call' && seen[0].data.id === seen[1].data.id, seen);
+  expect('a call starts and ends', seen.map((e) => e.event).join() === 'begin,call' && seen[0].data.id === seen[1].data.id, seen);
   for (const e of seen.filter((e) => e.event === 'call')) fits('watchCalls', ['components', 'schemas', 'Calls', 'properties', 'calls', 'items'], e.data);
 }
 
@@ -260,21 +259,21 @@ async function servers() {
   const { servers } = await call('listServers');
   expect('one is up, one is down', servers.map((s) => s.id).join() === 'gone,up' && servers[1].state === 'up', servers);
   const up = { id: 'up' };
-  expect('nothing waits', (await call('listPending', { path: up })).pending.length === 0);
-  for (const tool of ['mcp_up__grow', 'mcp_up__mutate']) await call('makeCall', { body: { tool, gate: 'all' } });
-  const { pending } = await until('two definitions wait', () => call('listPending', { path: up }), (page) => page.pending.length === 2);
+  expect('nothing is pending', (await call('listPending', { path: up })).pending.length === 0);
+  for (const tool of ['mcp_up__grow', 'mcp_up__mutate']) await call('callTool', { body: { tool, gate: 'all' } });
+  const { pending } = await until('two definitions are pending', () => call('listPending', { path: up }), (page) => page.pending.length === 2);
   const [grown, plain] = ['grown', 'plain'].map((tool) => pending.find((p) => p.tool === tool));
-  expect('one is new and one has changed', grown?.kind === 'new' && plain?.kind === 'changed' && plain.changes.length > 0, pending);
-  await call('approve', { path: up, body: { tools: [{ tool: 'plain', hash: 'f'.repeat(64) }] } }, 409);
-  await call('approve', { path: up, body: { tools: [{ tool: plain.tool, hash: plain.hash }] } }, 403, viewer);
-  const approved = await call('approve', { path: up, body: { tools: [{ tool: plain.tool, hash: plain.hash }] } });
-  expect('one approved, one waits', approved.approved === 1 && approved.waiting === 1, approved);
-  await until('the changed tool is shown', () => call('getGate', { path: { name: 'all' } }), (gate) => gate.toolList.some((t) => t.tool === 'plain'));
-  expect('the changed tool is served', textOf(await call('makeCall', { body: { tool: 'mcp_up__plain', gate: 'all' } })) === 'changed');
-  const rejected = await call('reject', { path: up, body: { tools: [{ tool: grown.tool, hash: grown.hash }] } });
-  expect('one rejected, none waits', rejected.rejected === 1 && rejected.waiting === 0, rejected);
+  expect('one is new and one is changed', grown?.kind === 'new' && plain?.kind === 'changed' && plain.changes.length > 0, pending);
+  await call('approveDefinitions', { path: up, body: { tools: [{ tool: 'plain', hash: 'f'.repeat(64) }] } }, 409);
+  await call('approveDefinitions', { path: up, body: { tools: [{ tool: plain.tool, hash: plain.hash }] } }, 403, viewer);
+  const approved = await call('approveDefinitions', { path: up, body: { tools: [{ tool: plain.tool, hash: plain.hash }] } });
+  expect('one is approved, one is pending', approved.approved === 1 && approved.waiting === 1, approved);
+  await until('the changed tool is offered', () => call('getGate', { path: { name: 'all' } }), (gate) => gate.toolList.some((t) => t.tool === 'plain'));
+  expect('the changed tool is served', textOf(await call('callTool', { body: { tool: 'mcp_up__plain', gate: 'all' } })) === 'changed');
+  const rejected = await call('rejectDefinitions', { path: up, body: { tools: [{ tool: grown.tool, hash: grown.hash }] } });
+  expect('one is rejected, none is pending', rejected.rejected === 1 && rejected.waiting === 0, rejected);
   const detail = await call('getServer', { path: up });
-  expect('what happened is told', ['changed', 'approved', 'rejected'].every((kind) => detail.events.some((e) => e.kind === kind)), detail.events);
+  expect('the events are listed', ['changed', 'approved', 'rejected'].every((kind) => detail.events.some((e) => e.kind === kind)), detail.events);
   await call('getServer', { path: { id: 'nothing' } }, 404);
   await call('listPending', { path: { id: 'gone' } }, 503);
   await call('retryServer', { path: { id: 'gone' } });
@@ -282,24 +281,24 @@ async function servers() {
 
 async function toolsets() {
   let { version, editable } = await call('listToolsets');
-  expect('toolsets may be changed', editable === true);
+  expect('toolsets are editable', editable === true);
   const path = { name: 'mine' };
   const made = await call('putToolset', { path, body: { tools: ['hello', 'random'], servers: [{ id: 'up', tools: ['echo'] }], version } });
-  expect('it takes three tools', made.count === 3 && made.from === 'api', made);
+  expect('the toolset has three tools', made.count === 3 && made.from === 'api', made);
   await call('putToolset', { path, body: { tools: ['hello'], version } }, 409);
   await call('putToolset', { path: { name: 'some' }, body: { tools: ['nothing'], version: version + 1 } }, 400);
   await call('getToolset', { path });
   await call('getToolset', { path: { name: 'nothing' } }, 404);
   const preview = await call('previewToolset', { path: { name: 'some' }, body: { tools: ['hello', 'timestamp'] } });
   const [chat] = preview.gates;
-  expect('what would be added and removed', chat.gate === 'chat' && chat.added.join() === 'timestamp' && chat.removed.join() === 'calculator', preview);
+  expect('the preview lists added and removed tools', chat.gate === 'chat' && chat.added.join() === 'timestamp' && chat.removed.join() === 'calculator', preview);
   await exports('exportToolset', { name: 'some' }, 'hello');
   ({ version } = await call('listToolsets'));
   await call('removeToolset', { path, query: { version } });
   await call('getToolset', { path }, 404);
 }
 
-// exports asks for functions in every format.
+// Exports in every format.
 async function exports(id, path, tool) {
   for (const format of ['openai', 'anthropic', 'gemini', 'ai-sdk']) {
     const functions = await call(id, { path, query: { format } });
@@ -314,7 +313,7 @@ async function gates() {
   await call('putGate', { path, body: { mode: 'read', toolset: 'some', callers: 'keys', version } });
   await call('putGate', { path, body: { mode: 'read', version: 0 } }, 409);
   const gate = await call('getGate', { path });
-  expect('it shows the toolset', gate.toolList.map((t) => t.name).join() === 'calculator,hello', gate);
+  expect('the gate offers the toolset', gate.toolList.map((t) => t.name).join() === 'calculator,hello', gate);
   await exports('exportGate', path, 'hello');
   ({ version } = await call('listGates'));
   await call('removeGate', { path, query: { version } });
@@ -325,28 +324,28 @@ async function edits() {
   const { edits } = await call('listEdits');
   const [{ version: current }] = edits;
   const before = edits.find((e) => e.note === 'gate mine');
-  expect('the last one counts', edits.length === 4 && edits[0].current === true && before !== undefined, edits);
+  expect('the last edit is current', edits.length === 4 && edits[0].current === true && before !== undefined, edits);
   const edit = await call('getEdit', { path: { version: String(before.version) } });
   expect('a version has its gates', edit.gates.mine?.toolset === 'some', edit);
   await call('getEdit', { path: { version: '999' } }, 404);
   const path = { version: String(before.version) };
   await call('restoreEdit', { path, body: { version: 0 } }, 409);
   const restored = await call('restoreEdit', { path, body: { version: current } });
-  expect('a new version', restored.version === current + 1, restored);
+  expect('restoring creates a new version', restored.version === current + 1, restored);
   await call('getGate', { path: { name: 'mine' } });
 }
 
 async function changes() {
   const { changes } = await call('listChanges', { query: { limit: 1000 } });
-  const deeds = new Set(changes.filter((c) => c.status >= 200 && c.status < 300).map((c) => c.deed));
-  for (const deed of ['key.make', 'key.revoke', 'account.fund', 'server.approve', 'server.reject', 'server.retry', 'toolset.put', 'gate.remove', 'edits.restore']) {
-    expect(`${deed} is on record`, deeds.has(deed), [...deeds]);
+  const actions = new Set(changes.filter((c) => c.status >= 200 && c.status < 300).map((c) => c.action));
+  for (const action of ['key.make', 'key.revoke', 'account.fund', 'server.approve', 'server.reject', 'server.retry', 'toolset.put', 'gate.remove', 'edits.restore']) {
+    expect(`${action} is in the audit log`, actions.has(action), [...actions]);
   }
-  expect('refusals are too', changes.some((c) => c.deed === 'server.approve' && c.status === 409), changes);
+  expect('refused changes are in the audit log', changes.some((c) => c.action === 'server.approve' && c.status === 409), changes);
   await call('listChanges', { query: { before: 'nowhere' } }, 400);
 }
 
-for (const part of [people, keys, catalog, money, links, calls, servers, toolsets, gates, edits, changes]) {
+for (const part of [identity, keys, catalog, money, links, calls, servers, toolsets, gates, edits, changes]) {
   try {
     await part();
   } catch (error) {
@@ -354,4 +353,4 @@ for (const part of [people, keys, catalog, money, links, calls, servers, toolset
   }
 }
 console.log(JSON.stringify({ called: [...called].sort(), refused: [...refused].sort(), faults }));
-process.exit(0); // connections that are kept open would keep it
+process.exit(0); // open connections would keep the process alive

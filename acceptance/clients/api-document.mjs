@@ -1,4 +1,4 @@
-// Says whether a document is one of OpenAPI.
+// Validates an OpenAPI document.
 import { Validator } from '@seriousme/openapi-schema-validator';
 
 const validator = new Validator();

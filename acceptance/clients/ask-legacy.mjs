@@ -1,6 +1,5 @@
-// Calls a tool that asks the user something, with the official TypeScript client of the
-// 1.x line, and answers with a name, or declines when there is none. The server is at a URL,
-// or a program that is started with a configuration.
+// Calls a tool that uses elicitation with the official TypeScript SDK 1.x, and accepts with a name or
+// declines if there is none. The server is a URL, or a program started with a configuration.
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';

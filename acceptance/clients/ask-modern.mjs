@@ -1,6 +1,5 @@
-// Calls a tool that asks the user something, with the official TypeScript client of the
-// 2.x line, and answers with a name, or declines when there is none. The server is at a URL,
-// or a program that is started with a configuration.
+// Calls a tool that uses elicitation with the official TypeScript SDK 2.x, and accepts with a name or
+// declines if there is none. The server is a URL, or a program started with a configuration.
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 

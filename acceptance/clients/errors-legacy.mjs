@@ -1,4 +1,4 @@
-// The official TypeScript client of the 1.x line.
+// Error results with the official TypeScript SDK 1.x.
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { printErrors } from './errors.mjs';

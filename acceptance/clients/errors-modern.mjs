@@ -1,4 +1,4 @@
-// The official TypeScript client of the 2.x line.
+// Error results with the official TypeScript SDK 2.x.
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { printErrors } from './errors.mjs';
 

@@ -1,5 +1,5 @@
-// Lists the tools with a client, which validates results from then on, makes calls that fail,
-// and prints what a user gets to see of each.
+// Lists the tools, so that the client validates results, makes failing calls, and prints what the user
+// of the client sees.
 export async function printErrors(client, transport, calls) {
   await client.connect(transport);
   const { tools } = await client.listTools();

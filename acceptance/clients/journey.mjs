@@ -1,6 +1,5 @@
-// Does all that a client with a session can do, with the official TypeScript client of the 1.x
-// line: it lists, calls, gets progress, cancels, is asked, hears of changes, and ends its
-// session. It prints what it saw.
+// Uses all features of an MCP session with the official TypeScript SDK 1.x: list, call, progress,
+// cancellation, elicitation, change notifications and termination. It prints the results.
 import { execFileSync } from 'node:child_process';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
@@ -20,15 +19,15 @@ const transport = new StreamableHTTPClientTransport(new URL(url));
 await client.connect(transport);
 const call = async (name, args, options) => (await client.callTool({ name, arguments: args }, undefined, options)).content[0].text;
 
-// hears waits until it is told of a change that was made after the last one.
-async function hears(what, change) {
+// Makes a change and waits for its notification.
+async function expectNotification(what, change) {
   const before = changes;
   await change();
   for (const deadline = Date.now() + 10_000; changes === before && Date.now() < deadline; ) await new Promise((done) => setTimeout(done, 20));
   if (changes > before) seen.changes.push(what);
 }
 
-await new Promise((done) => setTimeout(done, 500)); // its stream is being opened
+await new Promise((done) => setTimeout(done, 500)); // until the event stream is open
 seen.tools = (await client.listTools()).tools.map((tool) => tool.name);
 seen.text = await call('echo', { text: 'hi' });
 await call('test_tool_with_progress', {}, { onprogress: () => void seen.progress++ });
@@ -41,8 +40,8 @@ seen.canceled = await sleeping;
 seen.answers.push(await call('test_elicitation', { message: 'Who?' }));
 seen.answers.push(await call(`mcp_${server}__ask`, {}));
 
-await hears('tool', () => call(`mcp_${server}__mutate`, {}));
-await hears('gate', () => execFileSync(apply[0], apply.slice(1)));
+await expectNotification('tool', () => call(`mcp_${server}__mutate`, {}));
+await expectNotification('gate', () => execFileSync(apply[0], apply.slice(1)));
 
 seen.session = transport.sessionId;
 await transport.terminateSession();

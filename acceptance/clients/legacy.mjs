@@ -1,4 +1,4 @@
-// Lists and calls tools with the official TypeScript client of the 1.x line.
+// Lists and calls tools with the official TypeScript SDK 1.x.
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';

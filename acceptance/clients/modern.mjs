@@ -1,4 +1,4 @@
-// Lists and calls tools with the official TypeScript client of the 2.x line.
+// Lists and calls tools with the official TypeScript SDK 2.x.
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 

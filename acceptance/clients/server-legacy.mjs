@@ -1,5 +1,5 @@
-// A server of the legacy era, made with the official TypeScript SDK of the 1.x line. It
-// speaks stdio, or streamable HTTP with sessions at the port that is given.
+// A legacy MCP server with the official TypeScript SDK 1.x. It uses stdio, or streamable HTTP with MCP
+// sessions at the given port.
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';

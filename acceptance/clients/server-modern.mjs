@@ -1,5 +1,5 @@
-// A server of the modern era, made with the official TypeScript SDK of the 2.x line. It
-// speaks stdio, or HTTP at the port that is given, and refuses clients of older eras.
+// A modern MCP server with the official TypeScript SDK 2.x. It uses stdio, or HTTP at the given port, and
+// rejects legacy clients.
 import { createServer } from 'node:http';
 import { Readable } from 'node:stream';
 import { McpServer, createMcpHandler } from '@modelcontextprotocol/server';
