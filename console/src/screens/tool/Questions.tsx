@@ -156,7 +156,7 @@ function Foot({ questions, fault, onAnswer }: FootProps) {
         {questions.length > 0 && <Button onClick={() => onAnswer(allOf(questions, "decline"))}>{all ? "Decline all" : "Decline"}</Button>}
         {questions.length > 0 && <Button variant="quiet" onClick={() => onAnswer(allOf(questions, "cancel"))}>Cancel</Button>}
       </div>
-      <p className="faint small">{footText(questions)}The question expires after ten minutes.</p>
+      <p className="faint small">{footText(questions)}The question expires after 10 minutes.</p>
     </footer>
   );
 }
