@@ -1,25 +1,25 @@
-// The part of the runtime that talks to the host. It is evaluated once, in the image that
-// every VM starts from; all later parts reach the host through what it exports.
+// The interface to the host. It is evaluated once, in the image that every VM starts from; all other
+// parts of the runtime reach the host through its exports.
 //
-// host(op, ...args) takes strings and numbers and answers at once:
+// host(op, ...args) takes strings and numbers and returns synchronously:
 //
-//   log(level, text)              a line of the call's log
-//   random(n)                     n random bytes, in base64
-//   digest(algorithm, data)       a hash: sha-1, sha-256, sha-384, sha-512 or md5; base64 in and out
-//   hmac(algorithm, key, data)    the same with a key
-//   zone(name, ms)                a time zone at a time, as JSON {offset, abbreviation}; offset in seconds
-//   timer(id, ms), untimer(id)    call fire(id) in ms milliseconds, or no more
-//   ask(op, json)                 ask the outside and wait for the answer
-//   post(id, op, json)            ask the outside; settle(id, answer) comes later
-//   tell(op, json)                say something to the outside
-//   done(json)                    the call has ended
+//   log(level, text)              writes a line to the log of the call
+//   random(n)                     returns n random bytes in base64
+//   digest(algorithm, data)       returns a hash: sha-1, sha-256, sha-384, sha-512 or md5; base64 in and out
+//   hmac(algorithm, key, data)    returns an HMAC
+//   zone(name, ms)                returns a time zone at a time as JSON {offset, abbreviation}; offset in seconds
+//   timer(id, ms), untimer(id)    schedules fire(id) after ms milliseconds, or cancels it
+//   ask(op, json)                 sends a request to the process and waits for the response
+//   post(id, op, json)            sends a request; the host calls settle(id, answer) later
+//   tell(op, json)                sends a notification
+//   done(json)                    finishes the call
 //
-// The answers of the outside are JSON: {"value": …} or {"error": {"name", "message", "code"}}.
+// Responses are JSON: {"value": …} or {"error": {"name", "message", "code"}}.
 
 const raw = globalThis.__host;
 delete globalThis.__host;
 
-/** host asks the host. An answer that begins with a zero says what went wrong. */
+/** host calls a host function. A result that starts with a zero character is an error message. */
 function host(...args) {
   const answer = raw(...args);
   if (typeof answer === "string" && answer[0] === "\0") throw new Error(answer.slice(1));
@@ -33,10 +33,10 @@ let lastID = 0;
 let harness;
 let wrap;
 
-/** call asks the host for something that it answers at once. */
+/** call calls a synchronous host function. */
 export const call = host;
 
-/** onCall registers what must be made new for each call, since images are shared. */
+/** onCall registers a function that resets state for each call, since images are shared. */
 export function onCall(reset) {
   resets.push(reset);
 }
@@ -50,12 +50,12 @@ function open(answer) {
   throw e;
 }
 
-/** ask asks the outside for something and waits for it. */
+/** ask sends a request and waits for its response. */
 export function ask(op, payload) {
   return open(host("ask", op, stringify(payload ?? null)));
 }
 
-/** post asks the outside for something; other work goes on meanwhile. */
+/** post sends a request and returns a promise of its response. */
 export function post(op, payload) {
   const { stack } = new Error();
   return new Promise((resolve, fail) => {
@@ -71,14 +71,14 @@ export function post(op, payload) {
   });
 }
 
-/** thrownAt gives an error that comes from elsewhere the stack of whoever waits for it. */
+/** thrownAt replaces the stack of a host error with that of the waiting code. */
 export function thrownAt(e, stack) {
   return Object.defineProperty(e, "stack", { value: stack, configurable: true, writable: true });
 }
 
 const early = new Set();
 
-/** readEarly notes a variable that was read while the module was loaded, when none is set. */
+/** readEarly records an environment variable that was read while the module was loading, when none is set. */
 export function readEarly(name) {
   if (early.size < 100) early.add(String(name).slice(0, 100));
 }
@@ -94,7 +94,7 @@ function settle(id, answer) {
   }
 }
 
-/** describeError is what the outside learns of something that was thrown. */
+/** describeError converts a thrown value for the host. */
 function describeError(e) {
   if (!(e instanceof Error)) {
     let message;
@@ -125,7 +125,7 @@ function finish(answer) {
   host("done", json);
 }
 
-/** tell says something to the outside that needs no answer. */
+/** tell sends a notification, which has no response. */
 export function tell(op, payload) {
   host("tell", op, stringify(payload ?? null));
 }
@@ -134,18 +134,18 @@ const outside = { ask, post, tell, early: () => [...early] };
 
 let used = false;
 
-/** renew makes everything new for the next call. */
+/** renew resets all state for the next call. */
 function renew() {
   for (const reset of resets) reset();
   used = false;
 }
 
 /**
- * begin runs the harness on the exports of a module. The request null lets the harness prepare
- * for calls; the image that calls start from is made after it.
+ * begin runs the harness on the exports of a module. With the request null the harness prepares for
+ * calls; the image of the module is taken after that.
  */
 function begin(exports, request) {
-  if (used) renew(); // by a call that left its state to this one
+  if (used) renew(); // the previous call kept its state
   used = true;
   try {
     const value = harness(exports, parse(request), outside);
@@ -158,7 +158,7 @@ function begin(exports, request) {
   }
 }
 
-// A module may patch what it likes, so these are not looked up by name later.
+// References are captured here, since a module may patch globals.
 const { apply } = Reflect;
 const { Promise } = globalThis;
 const { then } = Promise.prototype;
@@ -184,7 +184,7 @@ export function provide(name, exports) {
   modules.set(name, exports);
 }
 
-/** moduleSource is the text of a module that hands out what provide was given. */
+/** moduleSource is the source of a module that exports a provided object. */
 function moduleSource(name) {
   const names = Object.keys(modules.get(name)).filter((n) => n !== "default" && /^[A-Za-z_$][\w$]*$/.test(n));
   return (
@@ -196,7 +196,7 @@ function moduleSource(name) {
 
 let fire = () => {};
 
-/** onTimer says who is told that the time of a timer has come. */
+/** onTimer sets the function that is called when a timer fires. */
 export function onTimer(f) {
   fire = f;
 }
@@ -208,7 +208,7 @@ globalThis.__runtime = {
   fire: (id) => fire(id),
   names: () => stringify([...modules.keys()]),
   moduleSource,
-  /** install says who answers requests, and what becomes of a value that was awaited. */
+  /** install sets the request handler and the function that receives settled values. */
   install(h, w = (value) => value) {
     harness = h;
     wrap = w;

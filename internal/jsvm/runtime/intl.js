@@ -1,6 +1,6 @@
-// Intl, which the engine lacks, in English; and the methods of other objects that go by it.
+// Intl for English, which the engine lacks, and the built-in methods that depend on it.
 //
-// Every well-formed locale is taken, and answered as en-US; en-GB has its own dates and lists.
+// Every well-formed locale is accepted and treated as en-US; en-GB has its own dates and lists.
 
 import { canonicalLocales, hide, service, tag } from "./intl/common.js";
 import { Collator, collation, compareTexts } from "./intl/collator.js";
@@ -35,7 +35,7 @@ for (const constructor of [
 }
 hide(globalThis, "Intl", Intl);
 
-/** cached keeps what is made without options, which is the common case and the costly part. */
+/** cached caches instances without options, which are common and expensive to create. */
 function cached(make) {
   let plain;
   return (locales, options) => {

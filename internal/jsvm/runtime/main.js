@@ -1,4 +1,4 @@
-// Everything that a script finds beside the language itself.
+// All globals and modules beyond the language itself.
 import "./core.js";
 import "./web/index.js";
 import "./intl.js";

@@ -6,22 +6,22 @@ const spaces = "\t\n\v\f\r\u0085\u2028\u2029 \u00a0\u2002\u2003\u2009\u202f";
 const punctuation = "_‿-‐‑–—,;:!¡?¿.…·'‘’\"“”«»()[]{}§¶@*/\\&#%†‡•";
 const signs = "`´^¯¨¸°©®+±÷×<=>¬|¦~→¤¢$£¥€";
 
-// Letters that sort as others: the value is the primary, with an accent put to it.
+// Letters that sort like others with an accent.
 const variants = lazy(() => new Map(Object.entries({
   æ: "ae", œ: "oe", ß: "ss", ø: "o", đ: "d", ł: "l", ħ: "h", ŧ: "t", ſ: "s", ĳ: "ij", ﬁ: "fi", ﬂ: "fl",
   ª: "a", º: "o", "¹": "1", "²": "2", "³": "3",
 })));
 
-// Accents in their order, and after them what makes ø of o; all others follow by their code.
+// Accents in collation order, then the stroke of ø; all others follow by code point.
 const accents = "\u0301\u0300\u0306\u0302\u030c\u030a\u0308\u030b\u0303\u0307\u0338\u0327\u0328\u0304";
 
 const firstDigit = 0x200;
 const firstLetter = 0x220;
 
-/** order is the rank of spaces, punctuation and signs: one line of characters. */
+/** order lists spaces, punctuation and symbols in collation order. */
 const order = lazy(() => new Map([...(spaces + punctuation + signs)].map((c, i) => [c, i + 1])));
 
-/** rank is the primary weight of a lower-case character without accents; 0 when it counts for nothing. */
+/** rank is the primary weight of a lower-case character without accents; 0 if it is ignored. */
 function rank(char) {
   const code = char.codePointAt(0);
   if (char >= "0" && char <= "9") return firstDigit + code - 48;
@@ -36,13 +36,13 @@ function rank(char) {
 
 const classes = {};
 
-/** is says whether a character is of a class of Unicode. */
+/** is reports whether a character belongs to a Unicode class. */
 function is(name, char) {
   classes[name] ??= new RegExp(`\\p{${name}}`, "u");
   return classes[name].test(char);
 }
 
-/** digitValue: the digits of every script stand in a row, from a zero that is the only one before it. */
+/** digitValue uses that the digits of every script are consecutive code points. */
 function digitValue(code) {
   let value = 0;
   while (value < 9 && is("Nd", String.fromCodePoint(code - value - 1))) value++;
@@ -51,19 +51,19 @@ function digitValue(code) {
 
 const ranks = new Map();
 
-/** rankOf is rank, kept for every character that was met. */
+/** rankOf is rank with a cache. */
 function rankOf(char) {
   let weight = ranks.get(char);
   if (weight === undefined) ranks.set(char, (weight = rank(char)));
   return weight;
 }
 
-/** unit is a weight as text; the big ones take two characters. */
+/** unit encodes a weight as text; large weights take two characters. */
 function unit(weight) {
   return weight < 0x8000 ? String.fromCharCode(weight) : String.fromCharCode(0x8000 + (weight >> 14), weight & 0x3fff);
 }
 
-/** makeKey is a text whose order among keys is that of the text it is made of. */
+/** makeKey creates the sort key of a text. */
 function makeKey(text, o) {
   const key = { first: "", second: "", third: "" };
   const chars = [...text.normalize("NFD")];
@@ -74,7 +74,7 @@ function makeKey(text, o) {
   return key.first + (o.accented ? "\0" + key.second : "") + (o.cased ? "\0" + key.third : "");
 }
 
-/** pushNumber adds a row of digits as one number: its length, then its digits. */
+/** pushNumber adds a run of digits as one number: its length, then its digits. */
 function pushNumber(key, chars, i) {
   let digits = "";
   while (i < chars.length && chars[i] >= "0" && chars[i] <= "9") digits += chars[i++];
@@ -105,7 +105,7 @@ function pushChar(key, char, o) {
 
 const isCased = (char, lower) => lower !== char || char.toUpperCase() !== char;
 
-/** keyOf is makeKey, with the keys of short texts kept for a while since sorting asks for them often. */
+/** keyOf is makeKey with a cache for short texts, since sorting needs keys repeatedly. */
 function keyOf(text, o) {
   if (text.length > 200) return makeKey(text, o);
   let key = o.keys.get(text);
@@ -116,7 +116,7 @@ function keyOf(text, o) {
   return key;
 }
 
-/** compareTexts compares two texts as the options of a Collator say. */
+/** compareTexts compares two texts by the options of a Collator. */
 export function compareTexts(a, b, o) {
   if (a === b) return 0;
   const [x, y] = [keyOf(a, o), keyOf(b, o)];

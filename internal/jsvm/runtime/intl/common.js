@@ -1,9 +1,9 @@
-// What the parts of Intl share: locales, options, and how a class is dressed up.
+// Shared parts of Intl: locales, options and class setup.
 
 const wellFormed =
   /^(?:[a-z]{2,3}|[a-z]{5,8})(?:-[a-z]{4})?(?:-(?:[a-z]{2}|\d{3}))?(?:-(?:[a-z\d]{5,8}|\d[a-z\d]{3}))*(?:-[a-wy-z\d](?:-[a-z\d]{2,8})+)*(?:-x(?:-[a-z\d]{1,8})+)?$/i;
 
-/** canonicalTag spells a language tag the usual way: en-Latn-US-u-hc-h23. */
+/** canonicalTag canonicalizes a language tag: en-Latn-US-u-hc-h23. */
 export function canonicalTag(tag) {
   if (!wellFormed.test(tag)) throw new RangeError("Incorrect locale information provided");
   let extension = false;
@@ -19,7 +19,7 @@ export function canonicalTag(tag) {
     .join("-");
 }
 
-/** canonicalLocales is the list of tags that a locales argument stands for. */
+/** canonicalLocales is the list of tags of a locales argument. */
 export function canonicalLocales(locales) {
   if (locales === undefined) return [];
   if (locales === null) throw new TypeError("Cannot convert undefined or null to object");
@@ -33,7 +33,7 @@ export function canonicalLocales(locales) {
   return [...new Set(tags)];
 }
 
-/** resolveLocale answers en-US to everything but British English; keyword(key) reads the -u- extension. */
+/** resolveLocale returns en-US for everything but British English; keyword(key) reads the -u- extension. */
 export function resolveLocale(locales) {
   const tag = canonicalLocales(locales)[0] ?? "en-US";
   return {
@@ -49,14 +49,14 @@ function keywordOf(tag, key) {
   return found ? found[1].slice(1) || "true" : undefined;
 }
 
-/** optionsObject is for constructors that take undefined or anything that is an object. */
+/** optionsObject checks the options of constructors that require an object or undefined. */
 export function optionsObject(options) {
   if (options === undefined) return Object.create(null);
   if (options === null) throw new TypeError("Cannot convert undefined or null to object");
   return Object(options);
 }
 
-/** choice reads an option that is one of some strings. */
+/** choice reads an enum option. */
 export function choice(service, options, name, values, fallback) {
   const value = options[name];
   if (value === undefined) return fallback;
@@ -73,7 +73,7 @@ export function flag(options, name, fallback) {
   return value === undefined ? fallback : Boolean(value);
 }
 
-/** integer reads an option that is a whole number in a range. */
+/** integer reads an integer option in a range. */
 export function integer(options, name, min, max, fallback) {
   const value = options[name];
   if (value === undefined) return fallback;
@@ -89,7 +89,7 @@ export function joinParts(parts) {
   return text;
 }
 
-/** service gives a class of Intl its tag, its supportedLocalesOf and its place in the namespace. */
+/** service adds a class to Intl, with its tag and supportedLocalesOf. */
 export function service(intl, constructor) {
   const { name } = constructor;
   tag(constructor.prototype, `Intl.${name}`);
@@ -99,7 +99,7 @@ export function service(intl, constructor) {
   hide(intl, name, constructor);
 }
 
-/** callable lets a class be called without new, as DateTimeFormat, NumberFormat and Collator can be. */
+/** callable makes a class callable without new, like DateTimeFormat, NumberFormat and Collator. */
 export function callable(constructor) {
   const name = constructor.name;
   const f = { [name]: function (...args) { return Reflect.construct(constructor, args, new.target ?? f); } }[name];
@@ -113,18 +113,18 @@ export function tag(object, value) {
   Object.defineProperty(object, Symbol.toStringTag, { value, configurable: true });
 }
 
-/** hide defines a property that enumeration does not show. */
+/** hide defines a non-enumerable property. */
 export function hide(object, name, value) {
   Object.defineProperty(object, name, { value, writable: true, enumerable: false, configurable: true });
 }
 
-/** lazy makes a value when it is first asked for. */
+/** lazy creates a value on first use. */
 export function lazy(make) {
   let value;
   return () => (value ??= make());
 }
 
-/** table reads "key=value;key=value". */
+/** table parses "key=value;key=value". */
 export function table(text) {
   return lazy(() => new Map(text.split(";").map((entry) => entry.split("="))));
 }

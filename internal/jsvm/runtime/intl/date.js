@@ -21,11 +21,11 @@ const fieldOrder = [
 const dateFields = ["weekday", "year", "month", "day"];
 const timeFields = ["dayPeriod", "hour", "minute", "second", "fractionalSecondDigits"];
 
-// A template is text with {field} in it, where the names are those of formatToParts.
+// A template is text with {field} placeholders, named as in formatToParts.
 
 const isText = (width) => texts.includes(width);
 
-/** dayMonthYear is the template of month, day and year, or "" with none of them. */
+/** dayMonthYear is the template of month, day and year, or "" without them. */
 function dayMonthYear({ year, month, day }, british) {
   const text = isText(month);
   if (!month && year === "2-digit" && day === "numeric") return "{day} {year}";
@@ -36,7 +36,7 @@ function dayMonthYear({ year, month, day }, british) {
   return `{month}${separator}{day}` + (year ? (text ? ", {year}" : "/{year}") : "");
 }
 
-/** appendsMonth: next to a weekday, a month of another width is put in brackets. */
+/** appendsMonth: a month with another width than the weekday is put in parentheses. */
 function appendsMonth({ weekday, month }) {
   if (weekday === "short") return month === "2-digit" || month === "long" || month === "narrow";
   return weekday === "long" && month === "narrow";
@@ -77,7 +77,7 @@ function hourTemplate(f, twelve) {
   return template;
 }
 
-/** timeTemplate is the template of all fields of the time, or "" with none of them. */
+/** timeTemplate is the template of all fields of the time, or "" without them. */
 function timeTemplate(f, twelve, british) {
   if (f.hour) return hourTemplate(f, twelve);
   const { minute, second, fractionalSecondDigits: fraction, dayPeriod, timeZoneName: zone } = f;
@@ -92,7 +92,7 @@ function timeTemplate(f, twelve, british) {
   return template ? `${template} ├${british ? "am/pm" : "AM/PM"}: {dayPeriod}┤` : "{dayPeriod}";
 }
 
-/** joint is what stands between date and time. */
+/** joint is the separator between date and time. */
 function joint(f, twelve) {
   if (f.month === "long") return " at ";
   const onlyWeekday = f.weekday && !f.era && !f.year && !f.month && !f.day;
@@ -100,7 +100,7 @@ function joint(f, twelve) {
   return onlyWeekday && plain ? " " : ", ";
 }
 
-/** widths is how wide each field is printed, which is not always what was asked for. */
+/** widths are the effective widths of the fields, which can differ from the requested ones. */
 function widths(f, twelve, british) {
   const w = { ...f };
   if (f.minute && (f.hour || f.second || f.fractionalSecondDigits)) w.minute = w.second = "2-digit";
@@ -135,7 +135,7 @@ const timeStyles = {
   short: { hour: "numeric", minute: "2-digit" },
 };
 
-/** styleFields is the fields of dateStyle and timeStyle. */
+/** styleFields are the fields of dateStyle and timeStyle. */
 function styleFields(dateStyle, timeStyle, british) {
   const f = { ...dateStyles[dateStyle], ...timeStyles[timeStyle] };
   if (british && dateStyle === "short") f.year = "numeric";
@@ -143,7 +143,7 @@ function styleFields(dateStyle, timeStyle, british) {
   return f;
 }
 
-/** compile makes the template of fields: {template, widths, twelve}. */
+/** compile creates {template, widths, twelve} from fields. */
 function compile(f, hourCycle, british) {
   const twelve = hourCycle === "h11" || hourCycle === "h12";
   const date = dateTemplate(f, british);
@@ -157,7 +157,7 @@ function tokensOf(template) {
   return template.split(/\{(\w+)\}/);
 }
 
-/** clock is the fields of a time in a zone, as numbers. */
+/** clock returns the fields of a time in a zone as numbers. */
 function clock(ms, offset) {
   const d = new Date(Math.max(-8.64e15, Math.min(8.64e15, ms + offset * 1000)));
   const year = d.getUTCFullYear();
@@ -182,7 +182,7 @@ function hourIn(hour, cycle) {
   return cycle === "h24" ? hour || 24 : hour;
 }
 
-/** dayPeriodText is AM and PM, or a part of the day when the dayPeriod option is given. */
+/** dayPeriodText is AM or PM, or a part of the day if the option dayPeriod is set. */
 function dayPeriodText(t, w, british) {
   if (!w.dayPeriod) return (british ? ["am", "pm"] : ["AM", "PM"])[t.hour < 12 ? 0 : 1];
   const noon = t.hour === 12 && !(w.minute && t.minute) && !(w.second && t.second);
@@ -218,7 +218,7 @@ function readOptions(locales, given, required, defaults) {
   return o;
 }
 
-/** cycleOf is the hour cycle, with hour12: false giving h24 for American English as Node has it. */
+/** cycleOf is the hour cycle. As in Node, hour12: false is h24 for American English. */
 function cycleOf(hour12, hourCycle, british) {
   if (hour12 === undefined) return hourCycle ?? (british ? "h23" : "h12");
   if (hour12) return british ? "h11" : "h12";
@@ -249,7 +249,7 @@ function timeValue(date) {
   return ms + 0;
 }
 
-/** Formatter does the work of DateTimeFormat; required and defaults are as in the language's standard. */
+/** Formatter implements DateTimeFormat; required and defaults are as in ECMA-402. */
 export class Formatter {
   constructor(locales, options, required = "any", defaults = "date") {
     Object.assign(this, readOptions(locales, optionsObject(options), required, defaults));
@@ -259,7 +259,7 @@ export class Formatter {
     this.compiled = compile(this.shown, this.hourCycle, this.british);
   }
 
-  /** format is the text of a time; like Node it has a usual space before AM and PM. */
+  /** format formats a time; as in Node it has a normal space before AM and PM. */
   format(date) {
     return joinParts(this.parts(timeValue(date))).replaceAll("\u202f", " ");
   }
@@ -306,7 +306,7 @@ export class Formatter {
     return r;
   }
 
-  /** range is the parts of the time from a to b. */
+  /** range returns the parts of the range from a to b. */
   range(a, b) {
     const from = this.parts(a);
     const to = this.parts(b);
@@ -320,7 +320,7 @@ export class Formatter {
     return this.textDateRange(a, b, t, u);
   }
 
-  /** timeRange is for two times of a day: the date is said once, and AM when it is that of both. */
+  /** timeRange formats two times of one day: the date appears once, and so does a common AM or PM. */
   timeRange(a, b, t, u) {
     const f = this.shown;
     const { date, time } = this.compiled;
@@ -331,7 +331,7 @@ export class Formatter {
     return this.spliced(a, b, date && date + ", ", core, time.slice(core.length).replace(/^h/, ""));
   }
 
-  /** dateRange says both dates in full, with the fields that tell them apart. */
+  /** dateRange formats both dates in full, with the fields that distinguish them. */
   dateRange(a, b, t, u) {
     const f = { ...this.shown };
     const add = (...keys) => keys.forEach((key) => (f[key] ??= "numeric"));
@@ -346,7 +346,7 @@ export class Formatter {
     return this.spliced(a, b, "", compiled.date + (time && joint(f, true)) + compiled.time, "", compiled);
   }
 
-  /** textDateRange takes the month and the year together when they are the same: Jan 1 – 2, 1970. */
+  /** textDateRange merges a common month and year: Jan 1 – 2, 1970. */
   textDateRange(a, b, t, u) {
     const f = { ...this.shown };
     if (t.year !== u.year || t.era !== u.era) {

@@ -1,4 +1,4 @@
-// The English names that Intl needs. Each table is text that is read when it is first used.
+// English names for Intl. Each table is a string that is parsed on first use.
 
 import { lazy, table } from "./common.js";
 
@@ -21,7 +21,7 @@ const narrowSymbols = table(
     "THB=฿;TOP=T$;TRY=₺;TTD=$;TWD=$;UAH=₴;UYU=$;XCD=$;ZAR=R;ZMW=ZK",
 );
 
-// code=title|one|other; other is one with an s unless it is given.
+// code=title|one|other; the default of other is one with an s.
 const currencies = table(
   "USD=US Dollar|US dollar;EUR=Euro|euro;GBP=British Pound|British pound;JPY=Japanese Yen|Japanese yen|Japanese yen;" +
     "CNY=Chinese Yuan|Chinese yuan|Chinese yuan;INR=Indian Rupee|Indian rupee;KRW=South Korean Won|South Korean won|South Korean won;" +
@@ -48,7 +48,7 @@ export function currencySymbol(code, narrow) {
   return (narrow && narrowSymbols().get(code)) || symbols().get(code) || code;
 }
 
-/** currencyName is what stands after an amount. */
+/** currencyName is the name after an amount. */
 export function currencyName(code, one) {
   const [, singular, plural] = currencies().get(code)?.split("|") ?? [code, code, code];
   return one ? singular : (plural ?? singular + "s");
@@ -58,12 +58,12 @@ export function currencyTitle(code) {
   return currencies().get(code)?.split("|")[0];
 }
 
-/** currencyCodes is every code that is known here. */
+/** currencyCodes are the supported codes. */
 export function currencyCodes() {
   return [...new Set([...digits().keys(), ...symbols().keys(), ...narrowSymbols().keys(), ...currencies().keys()])].sort();
 }
 
-// unit=short|narrow|long, each with its plural after a slash where it is not the usual one.
+// unit=short|narrow|long, each with an irregular plural after a slash.
 const unitTable = table(
   "acre=ac;bit=bit;byte=byte|B;celsius=°C|°C|degree Celsius/degrees Celsius;centimeter=cm;day=day/days|d;degree=deg|°;" +
     "fahrenheit=°F|°|degree Fahrenheit/degrees Fahrenheit;fluid-ounce=fl oz||fluid ounce;foot=ft|′|foot/feet;gallon=gal;gigabit=Gb;" +

@@ -11,7 +11,7 @@ const decimalText = /^([+-]?)(\d*)\.?(\d*)(?:e([+-]?\d{1,3}))?$/i;
 
 // A decimal is {negative, n, e}: n × 10^e with n a BigInt; or {negative, special} for NaN and ∞.
 
-/** toDecimal is the exact decimal value of a BigInt or a string, or the shortest one of a number. */
+/** toDecimal converts a BigInt or string exactly, or a number to its shortest decimal. */
 export function toDecimal(value) {
   if (typeof value === "object" && value !== null) value = primitive(value);
   if (typeof value === "bigint") return { negative: value < 0n, n: value < 0n ? -value : value, e: 0 };
@@ -40,12 +40,12 @@ function parseDecimal(text) {
   return { negative: m[1] === "-", n: BigInt(m[2] + m[3]), e: Number(m[4] ?? 0) - m[3].length };
 }
 
-/** magnitude is the exponent of the leading digit; that of zero is 0. */
+/** magnitude is the exponent of the leading digit; 0 for zero. */
 function magnitude(d) {
   return d.n === 0n ? 0 : String(d.n).length - 1 + d.e;
 }
 
-/** roundTo makes d a multiple of increment × 10^place. */
+/** roundTo rounds d to a multiple of increment × 10^place. */
 function roundTo(d, place, mode, increment = 1) {
   if (d.e >= place && increment === 1) return d;
   const scaled = d.e > place ? d.n * 10n ** BigInt(d.e - place) : d.n;
@@ -73,7 +73,7 @@ function roundsUp(mode, negative, twice, step, quotient) {
   }
 }
 
-/** roundDigits rounds as the digit options say, and says how many fraction digits to show at least. */
+/** roundDigits applies the digit options, and returns the minimum number of fraction digits. */
 function roundDigits(d, o) {
   const zero = d.n === 0n;
   const fractionPlace = -(o.maximumFractionDigits ?? 0);
@@ -97,7 +97,7 @@ function roundDigits(d, o) {
   return { rounded, minimum: Math.max(0, minimum) };
 }
 
-/** digitsOf is the integer and the fraction of a rounded decimal, as text. */
+/** digitsOf returns the integer and fraction digits of a rounded decimal. */
 function digitsOf(d, minimum, o) {
   let text = String(d.n);
   let fraction = "";
@@ -111,7 +111,7 @@ function digitsOf(d, minimum, o) {
   return { integer: text.padStart(o.minimumIntegerDigits, "0"), fraction };
 }
 
-/** exponentFor is the power of ten that a notation takes out of a number. */
+/** exponentFor is the power of ten that a notation factors out of a number. */
 function exponentFor(notation, m) {
   if (notation === "scientific") return m;
   if (notation === "engineering") return Math.floor(m / 3) * 3;
@@ -168,7 +168,7 @@ function pushExponent(parts, s, o) {
   }
 }
 
-/** numberParts is the number alone, without sign and unit. */
+/** numberParts returns the parts of a number without sign and unit. */
 function numberParts(d, s, o) {
   if (d.special) return [{ type: d.special === "NaN" ? "nan" : "infinity", value: d.special }];
   const parts = [];
@@ -178,12 +178,12 @@ function numberParts(d, s, o) {
   return parts;
 }
 
-/** symbolNeedsSpace: after a letter or a dot, but not after a sign. */
+/** symbolNeedsSpace reports whether a space follows a symbol: after a letter or a dot. */
 function symbolNeedsSpace(symbol) {
   return /[A-Za-z.]$/.test(symbol) || (/[^\x00-\x7f]$/.test(symbol) && new RegExp("[^\\p{S}\\p{Z}]$", "u").test(symbol));
 }
 
-/** withCurrency puts the symbol, the code or the name to a number. */
+/** withCurrency adds the symbol, code or name of a currency. */
 function withCurrency(parts, one, o) {
   if (o.currencyDisplay === "name") {
     return [...parts, { type: "literal", value: " " }, { type: "currency", value: currencyName(o.currency, one) }];
@@ -201,7 +201,7 @@ function withUnit(parts, one, o) {
     : [...parts, { type: "unit", value: text }];
 }
 
-/** formatDecimal is all the parts of a number. */
+/** formatDecimal returns all parts of a number. */
 export function formatDecimal(d, o) {
   if (o.style === "percent") d = { ...d, e: d.e + 2 };
   const s = d.special ? { zero: false, one: false } : shape(d, o);
@@ -312,7 +312,7 @@ const resolvedOrder = [
   "trailingZeroDisplay", "roundingPriority",
 ];
 
-/** markSource says of parts which end of a range they are from. */
+/** markSource sets the source of parts: the start or end of a range, or both. */
 export function markSource(parts, source) {
   return parts.map((part) => ({ ...part, source }));
 }
@@ -355,7 +355,7 @@ class NumberFormatClass {
 
 const numberTypes = /^(?:integer|group|decimal|fraction|exponent\w+|nan|infinity)$/;
 
-/** dissect tells apart the number, its sign and symbol (inner), and the name of its unit (outer). */
+/** dissect separates the number, its sign and symbol (inner), and its unit name (outer). */
 function dissect(parts) {
   const head = parts.findIndex((p) => numberTypes.test(p.type));
   const tail = parts.findLastIndex((p) => numberTypes.test(p.type)) + 1;
@@ -364,7 +364,7 @@ function dissect(parts) {
   return { prefix: parts.slice(0, head), number: parts.slice(head, tail), suffix: parts.slice(tail, outer), name: parts.slice(outer) };
 }
 
-/** rangeParts joins two numbers; a unit is said once, and so are signs and symbols of more than one character. */
+/** rangeParts joins two numbers; common units, and common signs and symbols of several characters, appear once. */
 function rangeParts(a, b) {
   if (joinParts(a) === joinParts(b)) return markSource([{ type: "approximatelySign", value: "~" }, ...a], "shared");
   const [x, y] = [dissect(a), dissect(b)];

@@ -53,7 +53,7 @@ export class ListFormat {
   }
 }
 
-// unit: its short and its narrow form.
+// unit: short and narrow form.
 const relative = {
   second: ["sec.", "s"],
   minute: ["min.", "m"],
@@ -65,7 +65,7 @@ const relative = {
   year: ["yr.", "y"],
 };
 
-/** relativeWord is what numeric: "auto" says instead of a number, if there is such a word. */
+/** relativeWord is the word for numeric: "auto", such as yesterday, if there is one. */
 function relativeWord(value, unit, style) {
   if (unit === "day") return { "-1": "yesterday", 0: "today", 1: "tomorrow" }[value];
   if (unit === "second") return value === 0 ? "now" : undefined;
@@ -125,22 +125,22 @@ export class RelativeTimeFormat {
   }
 }
 
-// One character as people see it: a flag, an emoji with what is joined to it, or a letter with its marks.
-// The expressions are made when they are used: what they hold of Unicode is big.
+// A grapheme: a flag, an emoji sequence, or a letter with its marks. The expressions are created on use,
+// because their Unicode tables are large.
 const mark = String.raw`[\p{M}\p{EMod}]*`;
 const cjk = String.raw`[\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Hang}ー]`;
 const grapheme = lazy(() => new RegExp(
   String.raw`\r\n|\p{RI}\p{RI}|\p{Extended_Pictographic}${mark}(?:\u200d\p{Extended_Pictographic}${mark})*[\u200d\u{e0020}-\u{e007f}]*` +
     String.raw`|[\u1100-\u115f]+[\u1160-\u11a7]*[\u11a8-\u11ff]*` +
     String.raw`|\P{Cc}(?:[\p{M}\u200c\u200d\p{EMod}]|(?<=[\u094d\u09cd\u0acd\u0b4d\u0c4d\u0d4d])\p{L})*|[^]`, "uy"));
-// A word: letters, digits and what may stand inside of them; Chinese, Japanese and Korean rows; or spaces.
+// A word: letters and digits with inner punctuation; a run of Chinese, Japanese or Korean; or spaces.
 const word = lazy(() => new RegExp(
   String.raw`${cjk}+|(?:(?!${cjk})(?:[\p{L}\p{M}\p{Nd}_]|(?<=[\p{L}\p{M}])['’.·](?=\p{L})|(?<=\p{Nd})[.,'’;](?=\p{Nd})))+` +
     String.raw`|[ \u2000-\u2006\u2008-\u200a\u3000]+`, "uy"));
 const wordLike = lazy(() => new RegExp(String.raw`[\p{L}\p{N}]`, "u"));
 const smallNext = lazy(() => new RegExp(String.raw`^[^\p{L}\n\r.!?…]*\p{Ll}`, "u"));
 
-/** nextEnd is where the segment that begins at start ends. */
+/** nextEnd is the end of the segment that starts at start. */
 function nextEnd(text, start, granularity) {
   if (granularity === "sentence") return sentenceEnd(text, start);
   if (granularity === "word") {
@@ -155,7 +155,7 @@ function matchEnd(sticky, text, start) {
   return sticky.test(text) ? sticky.lastIndex : 0;
 }
 
-/** sentenceEnd is after a full stop and what follows it, unless the sentence goes on with a small letter. */
+/** sentenceEnd is the position after a full stop and closing marks, unless a lower-case letter follows. */
 function sentenceEnd(text, start) {
   const stop = /\r\n|[\n\r\u2028\u2029]|([.!?…]+)["'”’)\]]*(?=\s|$)[^\S\n\r\u2028\u2029]*/gu;
   stop.lastIndex = start;

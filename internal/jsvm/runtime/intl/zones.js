@@ -1,4 +1,4 @@
-// Time zones: their offsets, which the host knows, and their English names.
+// Time zones: offsets from the host, and English names.
 
 import { call } from "../core.js";
 import { table } from "./common.js";
@@ -6,7 +6,7 @@ import { table } from "./common.js";
 const universal = /^(?:utc|gmt|zulu|uct|universal|greenwich|etc\/(?:utc|gmt|gmt[+-]?0|uct|universal|zulu|greenwich)|gmt[+-]?0)$/i;
 const fixed = /^([+-])([01]\d|2[0-3])(?::?([0-5]\d))?$/;
 
-/** zoneOf is the zone with a name: {name, at(ms)}; at answers {offset, abbreviation}. */
+/** zoneOf returns a zone {name, at(ms)}; at returns {offset, abbreviation}. */
 export function zoneOf(name) {
   if (universal.test(name)) return { name: "UTC", at: () => ({ offset: 0, abbreviation: "UTC" }) };
   const m = fixed.exec(name);
@@ -36,7 +36,7 @@ function exists(name) {
   }
 }
 
-/** titleCase spells america/new_york as the database does. */
+/** titleCase spells america/new_york as in the time zone database. */
 function titleCase(name) {
   if (!name.includes("/")) return name.toUpperCase();
   return name
@@ -54,7 +54,7 @@ const american = table(
     "HST-10=Hawaii-Aleutian Standard;HDT-9=Hawaii-Aleutian Daylight;AST-4=Atlantic Standard;ADT-3=Atlantic Daylight",
 );
 
-// The same for abbreviations that are not printed but have a long name.
+// The same for abbreviations that only have a long name.
 const elsewhere = table(
   "GMT+0=Greenwich Mean;BST+1=British Summer;IST+1=Irish Standard;WET+0=Western European Standard;WEST+1=Western European Summer;" +
     "CET+1=Central European Standard;CEST+2=Central European Summer;EET+2=Eastern European Standard;EEST+3=Eastern European Summer;" +
@@ -67,7 +67,7 @@ const elsewhere = table(
     "NST-3.5=Newfoundland Standard;NDT-2.5=Newfoundland Daylight;CST-5=Cuba Standard;CDT-4=Cuba Daylight",
 );
 
-// Zones whose abbreviation is a number, or that of others.
+// Zones with a numeric or ambiguous abbreviation.
 const numbered = table(
   "America/Sao_Paulo=Brasilia Standard;America/Argentina/Buenos_Aires=Argentina Standard;America/Buenos_Aires=Argentina Standard;" +
     "America/Bogota=Colombia Standard;America/Lima=Peru Standard;America/Caracas=Venezuela;America/La_Paz=Bolivia;" +
@@ -77,7 +77,7 @@ const numbered = table(
     "Asia/Singapore=Singapore Standard;Asia/Kuala_Lumpur=Malaysia;Asia/Tashkent=Uzbekistan Standard;Asia/Yangon=Myanmar;Asia/Taipei=Taiwan Standard;Europe/Istanbul=Türkiye Standard",
 );
 
-/** signedHours is an offset as GMT shows it: +5:30, or +05:30 when long. */
+/** signedHours formats an offset: +5:30, or +05:30 if long. */
 function signedHours(offset, long) {
   const seconds = Math.abs(offset);
   const hours = String(Math.floor(seconds / 3600));
@@ -89,7 +89,7 @@ function signedHours(offset, long) {
   return text;
 }
 
-/** gmt is GMT+1, or GMT+01:00 when long. */
+/** gmt is GMT+1, or GMT+01:00 if long. */
 function gmt(offset, long) {
   return "GMT" + signedHours(offset, long);
 }
@@ -97,7 +97,7 @@ function gmt(offset, long) {
 const americanZones =
   /^(?:America|US|Canada|Mexico)\/|^Pacific\/(?:Honolulu|Johnston)$|^Atlantic\/Bermuda$|^(?:[ECMP]ST\d[ECMP]DT|[EMH]ST|Navajo|Jamaica)$/;
 
-/** americanName is the long name of a zone whose abbreviation Americans know. */
+/** americanName is the long name of a zone with an American abbreviation. */
 function americanName(zone, { offset, abbreviation }) {
   if (/Dawson$|Whitehorse|Yukon|Hermosillo|Mazatlan|BajaSur/.test(zone.name)) return undefined;
   if (!americanZones.test(zone.name)) return undefined;
@@ -124,7 +124,7 @@ function longName(zone, at) {
   return name ? name + " Time" : gmt(at.offset, true);
 }
 
-/** hasSummer says whether a zone changes its clocks in the year around a time. */
+/** hasSummer reports whether a zone has daylight saving time in the year around a time. */
 function hasSummer(zone, ms) {
   const quarter = 7889400000;
   const here = zone.at(ms).offset;
@@ -151,7 +151,7 @@ export function zoneName(zone, ms, style, british) {
   }
 }
 
-/** commonZones is for supportedValuesOf; the host knows many more. */
+/** commonZones are for supportedValuesOf; the host supports many more. */
 export const commonZones = () =>
   ("Africa/Cairo Africa/Johannesburg Africa/Lagos Africa/Nairobi America/Anchorage America/Argentina/Buenos_Aires America/Bogota " +
     "America/Chicago America/Denver America/Halifax America/Los_Angeles America/Mexico_City America/New_York America/Phoenix " +

@@ -3,7 +3,6 @@ import { named } from "../web/base.js";
 import { inspect } from "../web/inspect.js";
 import { deepEqual } from "./equal.js";
 
-/** AssertionError is what a failed assertion throws. */
 class AssertionError extends Error {
   constructor({ message, actual, expected, operator }) {
     super(message === undefined ? `${inspect(actual)} ${operator} ${inspect(expected)}` : String(message));
@@ -35,7 +34,7 @@ function isAlike(value, expected) {
   return deepEqual(value, expected, true);
 }
 
-/** isExpected tells whether an error is as the second argument of throws wants it. */
+/** isExpected reports whether an error matches the second argument of throws. */
 function isExpected(e, expected) {
   if (expected === undefined || typeof expected === "string") return true;
   if (expected instanceof RegExp) return expected.test(String(e));
@@ -105,7 +104,7 @@ const methods = {
   },
 };
 
-/** assert is node:assert: a function that has the others as properties. */
+/** assert is node:assert: a function with the others as properties. */
 export const assert = Object.assign((value, message) => ok(value, message), methods);
 
 /** strict is node:assert/strict. */

@@ -27,7 +27,7 @@ function fromObject(value, encodingOrOffset, length) {
   throw badType("Buffer.from needs a string, Buffer, ArrayBuffer, Array or array-like object");
 }
 
-/** needle is what is looked for in a buffer, as bytes. */
+/** needle converts a search value to bytes. */
 function needle(value, encoding) {
   if (typeof value === "number") return Uint8Array.of(value);
   if (typeof value === "string" || ArrayBuffer.isView(value)) return dataBytes(value, encoding);
@@ -63,7 +63,6 @@ function swapped(buffer, width) {
   return buffer;
 }
 
-/** Buffer is Node's array of bytes. */
 export class Buffer extends Uint8Array {
   constructor(value = 0, encodingOrOffset, length) {
     if (typeof value === "string") {

@@ -1,4 +1,4 @@
-// The encodings of Buffer: text to bytes and back.
+// The encodings of Buffer.
 import { badType, failure, fromB64, latin1Decode, latin1Encode, toB64, utf8Decode, utf8Encode } from "../web/base.js";
 import { utf16Decode } from "../web/encoding.js";
 
@@ -8,7 +8,7 @@ function utf16Encode(text) {
   return new Uint8Array(units.buffer);
 }
 
-/** looseBase64 reads base64 as Node does: both alphabets, and what is no digit is passed over. */
+/** looseBase64 decodes base64 like Node: both alphabets, ignoring invalid characters. */
 function looseBase64(text) {
   try {
     return fromB64(text);
@@ -37,10 +37,10 @@ const hex = { encode: hexDecode, decode: (b) => Uint8Array.prototype.toHex.call(
 const others = { "utf-8": utf8, binary: latin1, "utf-16le": utf16le, ucs2: utf16le, "ucs-2": utf16le };
 const codecs = { utf8, hex, base64, base64url, latin1, ascii, utf16le, ...others };
 
-/** isEncoding tells whether there is such an encoding. */
+/** isEncoding reports whether an encoding is supported. */
 export const isEncoding = (name) => typeof name === "string" && Object.hasOwn(codecs, name.toLowerCase());
 
-/** codec finds an encoding; encode makes bytes of text, decode text of bytes. */
+/** codec looks up an encoding: encode converts text to bytes, decode bytes to text. */
 export function codec(name) {
   if (name === undefined || name === null || name === "") return utf8;
   if (isEncoding(name)) return codecs[name.toLowerCase()];

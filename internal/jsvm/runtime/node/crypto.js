@@ -1,4 +1,4 @@
-// node:crypto, as far as the host computes it.
+// The subset of node:crypto that the host supports.
 import { badRange, failure, named } from "../web/base.js";
 import { crypto as webcrypto, digest, hmac, randomBytes, sameBytes } from "../web/crypto.js";
 import { Buffer } from "./buffer.js";
@@ -17,7 +17,7 @@ const output = (bytes, encoding) => {
   return encoding && encoding !== "buffer" ? buffer.toString(encoding) : buffer;
 };
 
-/** Hash collects data; the host computes at the end. */
+/** Hash collects data; the host computes the digest at the end. */
 class Hash {
   #finish;
   #chunks;

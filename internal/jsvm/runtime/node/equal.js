@@ -49,7 +49,7 @@ function sameContent(a, b, compare) {
   return !x || (x.length === y.length && x.every((n, i) => n === y[i]));
 }
 
-/** deepEqual tells whether two values and all that is in them are the same. */
+/** deepEqual reports whether two values are deeply equal. */
 export function deepEqual(a, b, strict, seen = new Map()) {
   if (strict ? Object.is(a, b) : a == b || (a !== a && b !== b)) return true;
   if (!isObject(a) || !isObject(b)) return false;

@@ -1,13 +1,12 @@
-// node:events. EventEmitter is a function, not a class, for those who inherit from it the old way.
+// node:events. EventEmitter is a function, not a class, to support util.inherits.
 import { abortError, badType, failure } from "../web/base.js";
 import { inspect } from "../web/inspect.js";
 
-/** EventEmitter calls listeners by the name of an event. */
 export function EventEmitter() {
   this._events ??= new Map();
 }
 
-// A listener is kept as {f, raw}; raw is what was added, and differs from f for once.
+// A listener is {f, raw}; raw is the added function, which differs from f for once.
 function listOf(emitter, name) {
   if (!(emitter._events instanceof Map)) emitter._events = new Map();
   return emitter._events.get(name) ?? [];
@@ -85,14 +84,14 @@ methods.addListener = methods.on;
 methods.removeListener = methods.off;
 Object.assign(EventEmitter.prototype, methods);
 
-// _events is a property of each emitter that is not shown.
+// _events is a non-enumerable property of each emitter.
 Object.defineProperty(EventEmitter.prototype, "_events", {
   get: () => undefined,
   set(value) { Object.defineProperty(this, "_events", { value, writable: true, configurable: true }); },
   configurable: true,
 });
 
-/** once is a promise of the next event of a name. */
+/** once returns a promise of the next event. */
 export function once(emitter, name, { signal } = {}) {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(abortError(signal));

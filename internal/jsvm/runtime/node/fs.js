@@ -1,4 +1,4 @@
-// node:fs and node:fs/promises: reading what the script was granted, and no writing.
+// node:fs and node:fs/promises: read access to granted files, no write access.
 import { ask, post } from "../core.js";
 import { badType, fromB64, hide, named, notCapable, utf8Decode } from "../web/base.js";
 import { Buffer } from "./buffer.js";
@@ -19,7 +19,6 @@ function pathOf(value) {
   throw badType('The "path" argument must be a string, a Buffer or a URL, without null bytes');
 }
 
-/** Stats is what is known of a file. */
 class Stats {
   constructor({ file, directory, size = 0, mtimeMs = 0 }) {
     const mode = directory ? 0o40555 : file ? 0o100444 : 0o444;
@@ -72,7 +71,7 @@ function checkMode(mode = 0) {
   if (mode & constants.W_OK) throw mayNotWrite("access");
 }
 
-// Each operation is written once, as a generator that yields what it wants of the outside.
+// Each operation is a generator that yields host requests, shared by its three forms.
 const reading = {
   *readFile(path, options) { return content(yield ["read", { path: pathOf(path) }], options); },
   *stat(path, options) {
@@ -153,7 +152,7 @@ export const promises = { constants };
 /** fs is node:fs. */
 export const fs = { constants, promises, existsSync, Stats, Dirent, ...constants };
 
-/** add defines an operation in its three forms; run gives a promise, runNow the result. */
+/** add defines an operation in its three forms; run returns a promise, runNow the result. */
 function add(name, run, runNow) {
   promises[name] = run;
   fs[name + "Sync"] = runNow;

@@ -1,4 +1,4 @@
-// The modules that a script can import as in Node.
+// The Node modules that scripts can import.
 import { provide } from "../core.js";
 import { assert, strict } from "./assert.js";
 import { Buffer } from "./buffer.js";

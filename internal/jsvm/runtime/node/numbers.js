@@ -18,7 +18,7 @@ function outOfRange(what, range, value) {
   return badRange(`The value of "${what}" is out of range. It must be ${range}. Received ${value}`);
 }
 
-/** view checks an offset and gives access to the bytes from there on. */
+/** view checks an offset and returns a DataView from there. */
 function view(buffer, offset, width) {
   if (typeof offset !== "number") throw badType('The "offset" argument must be of type number');
   if (!Number.isInteger(offset)) throw outOfRange("offset", "an integer", offset);
@@ -85,7 +85,7 @@ function* variable(signed, order) {
   }];
 }
 
-/** numberMethods are names and methods; those with UInt have a second name with Uint. */
+/** numberMethods maps names to methods; names with UInt have an alias with Uint. */
 export function* numberMethods() {
   const all = Object.entries(kinds).flatMap(([name, kind]) => [...fixed(name, kind)]);
   for (const signed of [true, false]) for (const order of ["LE", "BE"]) all.push(...variable(signed, order));

@@ -1,4 +1,4 @@
-// node:path, as on POSIX.
+// node:path for POSIX.
 
 function check(path) {
   if (typeof path === "string") return path;
@@ -7,7 +7,7 @@ function check(path) {
   throw e;
 }
 
-/** squeeze resolves the dots in a path. */
+/** squeeze normalizes . and .. in a path. */
 function squeeze(path, absolute) {
   const out = [];
   for (const part of path.split("/")) {

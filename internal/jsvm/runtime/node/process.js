@@ -19,8 +19,8 @@ function lookup(name) {
   return known.get(name);
 }
 
-// Nobody answers while a module is loaded: then nothing is set. A variable that the script
-// declares and the operator does not grant is an error.
+// While a module is loading there is no request handler, so no variable is set. Reading a variable that
+// the script declares but the operator has not granted throws an error.
 function question(payload) {
   try {
     return ask("env", payload);
@@ -50,7 +50,7 @@ function describe(_, name) {
   return value === undefined ? undefined : { value, writable: true, enumerable: true, configurable: true };
 }
 
-// What objects have besides is no name of a variable.
+// Names of Object.prototype are not variables.
 const inherited = (name) => typeof name === "symbol" || name === "toJSON" || name in Object.prototype;
 
 const env = new Proxy({}, {
@@ -85,7 +85,7 @@ const writer = (log) => ({
   },
 });
 
-/** process is the process object, as far as there is one. */
+/** process is a subset of the process object. */
 export const process = {
   title: "toolyard",
   version: "v20.0.0",
@@ -107,7 +107,7 @@ export const process = {
     try {
       return (folder ??= ask("cwd"));
     } catch {
-      return "/"; // nobody answers while a module is loaded
+      return "/"; // there is no request handler while a module is loading
     }
   },
   hrtime,

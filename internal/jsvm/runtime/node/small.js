@@ -6,7 +6,7 @@ import { dataBytes, codec } from "./codec.js";
 
 const { setTimeout, setInterval, setImmediate, clearTimeout, clearInterval, clearImmediate } = globalThis;
 
-/** os is node:os: constants that tell nothing of the machine. */
+/** os is node:os with constants that reveal nothing about the machine. */
 export const os = {
   EOL: "\n",
   devNull: "/dev/null",
@@ -66,7 +66,7 @@ export const querystring = {
 
 const otherNames = { "utf-8": "utf8", ucs2: "utf16le", "ucs-2": "utf16le", "utf-16le": "utf16le", binary: "latin1" };
 
-/** StringDecoder decodes bytes that come in pieces. */
+/** StringDecoder decodes bytes in chunks. */
 export class StringDecoder {
   #decoder = null;
   #rest = new Uint8Array(0);

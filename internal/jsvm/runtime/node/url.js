@@ -5,7 +5,6 @@ import { URL } from "../web/url.js";
 import { domainToASCII } from "../web/urlhost.js";
 import { path as paths } from "./path.js";
 
-/** fileURLToPath is the path that a file: URL names. */
 export function fileURLToPath(value) {
   const url = typeof value === "string" ? new URL(value) : value;
   if (!(url instanceof URL)) throw badType('The "path" argument must be a string or a URL');
@@ -17,13 +16,12 @@ export function fileURLToPath(value) {
   return decodeURIComponent(url.pathname);
 }
 
-/** pathToFileURL is the file: URL of a path. */
 export function pathToFileURL(path) {
   const full = paths.resolve(path) + (path.length > 1 && path.endsWith("/") && paths.resolve(path) !== "/" ? "/" : "");
   return new URL("file://" + full.replace(/[%\\\n\r\t?#]/g, (c) => (c === "\\" ? "%5C" : encodeURIComponent(c))));
 }
 
-/** url is node:url, without the old parser. */
+/** url is node:url without the legacy parser. */
 export const url = {
   URL,
   URLSearchParams,

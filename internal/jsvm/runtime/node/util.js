@@ -33,7 +33,7 @@ function inherits(child, parent) {
   Object.setPrototypeOf(child.prototype, parent.prototype);
 }
 
-/** types tell what a value is. */
+/** types is util.types. */
 export const types = {
   isArrayBuffer: (v) => v instanceof ArrayBuffer,
   isAnyArrayBuffer: (v) => v instanceof ArrayBuffer || v instanceof SharedArrayBuffer,

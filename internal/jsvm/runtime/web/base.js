@@ -1,5 +1,4 @@
-// Small things that all parts share. The built-ins are taken once, so that a script that
-// patches them breaks no more than itself.
+// Shared helpers. Built-ins are captured once, so that a script that patches them affects only itself.
 
 const { apply, defineProperty } = Reflect;
 const { fromBase64 } = Uint8Array;
@@ -8,18 +7,18 @@ const { atob, btoa, escape, unescape, encodeURIComponent, decodeURIComponent } =
 const nonASCII = /[^\x00-\x7f]/;
 const nonLatin1 = /[^\x00-\xff]/;
 
-/** hide defines a property as the built-in ones are: not enumerable, but replaceable. */
+/** hide defines a property like built-in ones: non-enumerable, writable and configurable. */
 export function hide(object, key, value) {
   defineProperty(object, key, { value, writable: true, configurable: true, enumerable: false });
 }
 
-/** named gives a class its public name, whatever a bundler made of it. */
+/** named restores the public name of a class after bundling. */
 export function named(name, cls) {
   defineProperty(cls, "name", { value: name, configurable: true });
   return cls;
 }
 
-/** tagged is named, and makes the objects of the class say their name too. */
+/** tagged is named, and sets Symbol.toStringTag. */
 export function tagged(name, cls) {
   defineProperty(cls.prototype, Symbol.toStringTag, { value: name, configurable: true });
   return named(name, cls);
@@ -30,20 +29,20 @@ export function install(globals) {
   for (const key of Object.keys(globals)) hide(globalThis, key, globals[key]);
 }
 
-/** failure makes an error with a code, as Node has them. */
+/** failure creates an error with a code, like Node. */
 export function failure(Type, code, message) {
   const e = new Type(message);
   e.code = code;
   return e;
 }
 
-/** badType is the error of an argument that is of the wrong type. */
+/** badType is the error for an argument of the wrong type. */
 export const badType = (message) => failure(TypeError, "ERR_INVALID_ARG_TYPE", message);
 
-/** badRange is the error of an argument that is too small or too large. */
+/** badRange is the error for an argument out of range. */
 export const badRange = (message) => failure(RangeError, "ERR_OUT_OF_RANGE", message);
 
-/** abortError is what Node's functions reject with when their signal aborts. */
+/** abortError is the error of Node functions whose signal aborts. */
 export function abortError(signal) {
   const e = failure(Error, "ABORT_ERR", "The operation was aborted");
   hide(e, "name", "AbortError");
@@ -51,35 +50,32 @@ export function abortError(signal) {
   return e;
 }
 
-/** notCapable is the error of something that scripts may not do. */
+/** notCapable is the error for a missing permission. */
 export function notCapable(message) {
   const e = new Error(message);
   hide(e, "name", "NotCapable");
   return e;
 }
 
-/** isBytes tells whether a value is a buffer or a view of one. */
+/** isBytes reports whether a value is an ArrayBuffer or a view. */
 export function isBytes(value) {
   return ArrayBuffer.isView(value) || value instanceof ArrayBuffer || value instanceof SharedArrayBuffer;
 }
 
-/** bytesOf is the memory of a buffer or view, not a copy. */
+/** bytesOf is the memory of an ArrayBuffer or view, not a copy. */
 export function bytesOf(source) {
   if (ArrayBuffer.isView(source)) return new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
   if (isBytes(source)) return new Uint8Array(source);
-  throw new TypeError("an ArrayBuffer or a view of one is needed");
+  throw new TypeError("The argument must be an instance of ArrayBuffer or ArrayBufferView");
 }
 
-/** toB64 writes bytes in base64. */
 export const toB64 = (bytes, options) => apply(toBase64, bytes, options ? [options] : []);
 
-/** fromB64 reads base64. */
 export const fromB64 = (text, options) => apply(fromBase64, Uint8Array, options ? [text, options] : [text]);
 
-/** latin1Decode makes each byte a character. */
 export const latin1Decode = (bytes) => atob(toB64(bytes));
 
-/** latin1Encode makes each character a byte, of the low bits of its code. */
+/** latin1Encode keeps the low 8 bits of each character. */
 export function latin1Encode(text) {
   if (!nonLatin1.test(text)) return fromB64(btoa(text));
   const out = new Uint8Array(text.length);
@@ -87,18 +83,18 @@ export function latin1Encode(text) {
   return out;
 }
 
-/** utf8Encode writes text in UTF-8; lone surrogates become U+FFFD. */
+/** utf8Encode encodes UTF-8; lone surrogates become U+FFFD. */
 export function utf8Encode(text) {
   if (!nonASCII.test(text)) return fromB64(btoa(text));
   return fromB64(btoa(unescape(encodeURIComponent(text.toWellFormed()))));
 }
 
-/** badEncoding is the error of bytes that are not in the encoding they should be in. */
+/** badEncoding is the error for invalid bytes of an encoding. */
 export function badEncoding(name) {
   return failure(TypeError, "ERR_ENCODING_INVALID_ENCODED_DATA", `The encoded data was not valid for encoding ${name}`);
 }
 
-/** utf8Decode reads UTF-8; what is wrong becomes U+FFFD, or throws a TypeError. */
+/** utf8Decode decodes UTF-8; invalid bytes become U+FFFD, or throw a TypeError if fatal. */
 export function utf8Decode(bytes, fatal = false) {
   const raw = latin1Decode(bytes);
   if (!nonASCII.test(raw)) return raw;
@@ -110,7 +106,7 @@ export function utf8Decode(bytes, fatal = false) {
   }
 }
 
-/** utf8Sequence says how long the sequence at a place should be and how much of it is there. */
+/** utf8Sequence returns the expected and the actual length of the sequence at a position. */
 export function utf8Sequence(bytes, at) {
   const lead = bytes[at];
   if (lead < 0x80) return { need: 1, have: 1 };
@@ -129,7 +125,7 @@ export function utf8Sequence(bytes, at) {
 
 const block = 4096;
 
-/** utf8Repair goes by blocks, so that what is right in between is still read fast. */
+/** utf8Repair decodes valid blocks with the fast path, and replaces invalid bytes between them. */
 function utf8Repair(bytes) {
   if (bytes.length <= block) return repairBlock(bytes);
   let out = "";
@@ -169,10 +165,10 @@ export function concat(chunks) {
   return out;
 }
 
-/** custom is the key of the method by which an object says how it is shown. */
+/** custom is the key of a custom inspect method. */
 export const custom = Symbol.for("nodejs.util.inspect.custom");
 
-/** shownAs makes the objects of a class appear as their name and the fields that show gives. */
+/** shownAs makes inspect show objects of a class with the fields that show returns. */
 export function shownAs(cls, show) {
   hide(cls.prototype, custom, function (depth, options, inspect) {
     return `${cls.name} ${inspect(show(this), options)}`;

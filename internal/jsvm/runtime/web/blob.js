@@ -3,7 +3,7 @@ import { bytesOf, concat, hide, install, isBytes, shownAs, tagged, utf8Decode, u
 
 const decode = (bytes) => utf8Decode(bytes).replace(/^\ufeff/, "");
 
-/** BodyStream delivers bytes as a ReadableStream does, in one chunk. */
+/** BodyStream is a ReadableStream that delivers its bytes in one chunk. */
 export class BodyStream {
   #load;
   #reader = null;
@@ -20,12 +20,12 @@ export class BodyStream {
     return value.length ? { value, done: false } : { value: undefined, done: true };
   }
   getReader() {
-    if (this.#reader) throw new TypeError("the stream is locked to a reader");
+    if (this.#reader) throw new TypeError("ReadableStream is locked");
     const ended = Promise.withResolvers();
     const reader = {
       closed: ended.promise,
       read: async () => {
-        if (this.#reader !== reader) throw new TypeError("the reader was released");
+        if (this.#reader !== reader) throw new TypeError("The reader was released");
         const step = await this.#read();
         if (step.done) ended.resolve();
         return step;
@@ -42,7 +42,7 @@ export class BodyStream {
     return reader;
   }
   async cancel() {
-    if (this.#reader) throw new TypeError("the stream is locked to a reader");
+    if (this.#reader) throw new TypeError("ReadableStream is locked");
     this.#done = true;
   }
   tee() {
@@ -69,14 +69,13 @@ function partBytes(part) {
 
 let bytesIn;
 
-/** Blob is bytes with a media type. */
 export class Blob {
   #bytes;
   #type;
 
   constructor(parts = [], options = {}) {
     if (typeof parts !== "object" || parts === null || !parts[Symbol.iterator]) {
-      throw new TypeError("a Blob needs a list of parts");
+      throw new TypeError("The \"sources\" argument must be an iterable");
     }
     this.#bytes = concat(Array.from(parts, partBytes));
     const type = `${options?.type ?? ""}`;
@@ -97,13 +96,12 @@ export class Blob {
 /** blobBytes is the content of a Blob, not a copy. */
 export const blobBytes = bytesIn;
 
-/** File is a Blob with a name. */
 export class File extends Blob {
   #name;
   #modified;
 
   constructor(parts, name, options = {}) {
-    if (arguments.length < 2) throw new TypeError("a File needs parts and a name");
+    if (arguments.length < 2) throw new TypeError("File constructor: 2 arguments required");
     super(parts, options);
     this.#name = `${name}`;
     this.#modified = Number(options?.lastModified ?? Date.now());
@@ -119,7 +117,6 @@ function entryOf(value, filename) {
   return new File([value], filename ?? "blob", { type, lastModified });
 }
 
-/** FormData is a list of form fields. */
 export class FormData {
   #list = [];
 
@@ -149,7 +146,7 @@ export class FormData {
 }
 hide(FormData.prototype, Symbol.iterator, FormData.prototype.entries);
 
-/** multipart is a form as multipart/form-data. */
+/** multipart encodes a form as multipart/form-data. */
 export function multipart(form, boundary) {
   const escape = (s) => s.replace(/\r\n?|\n/g, "%0D%0A").replaceAll('"', "%22");
   const chunks = [];

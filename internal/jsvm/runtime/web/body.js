@@ -1,4 +1,4 @@
-// What Request and Response share: a body that can be read once.
+// The body of Request and Response, which can be read once.
 import { bytesOf, concat, isBytes, toB64, utf8Decode, utf8Encode } from "./base.js";
 import { Blob, BodyStream, FormData, blobBytes, multipart } from "./blob.js";
 import { URLSearchParams } from "./searchparams.js";
@@ -11,7 +11,7 @@ async function drain(source) {
   return chunks.length ? concat(chunks) : empty;
 }
 
-/** extract makes of a body that was given {load, type}; load gives the bytes or a promise of them. */
+/** extract converts a body argument to {load, type}; load returns the bytes or a promise of them. */
 export function extract(body) {
   if (body instanceof URLSearchParams) {
     const bytes = utf8Encode(body.toString());
@@ -28,33 +28,33 @@ export function extract(body) {
     return { load: () => bytes, type: null };
   }
   if (typeof body === "object" && typeof body[Symbol.asyncIterator] === "function") {
-    if (body.locked) throw new TypeError("the stream is locked to a reader");
+    if (body.locked) throw new TypeError("Response body object should not be disturbed or locked");
     return { load: () => drain(body), type: null };
   }
   const bytes = utf8Encode(`${body}`);
   return { load: () => bytes, type: "text/plain;charset=UTF-8" };
 }
 
-/** Body is the part of Request and Response that holds the body. */
+/** Body is the base class of Request and Response. */
 export class Body {
   #load = null;
   #stream = null;
   #used = false;
 
   static fill(self, load) { self.#load = load; }
-  /** share gives both of two the bytes that the first one has. */
+  /** share lets a clone use the same bytes. */
   static share(from, to) {
-    if (from.bodyUsed || from.#stream?.locked) throw new TypeError("Body is unusable: it has already been read");
+    if (from.bodyUsed || from.#stream?.locked) throw new TypeError("Body is unusable: Body has already been read");
     const load = from.#load;
     if (!load) return;
     let loaded;
     from.#load = to.#load = () => (loaded ??= load());
     from.#stream = null;
   }
-  /** take reads a body for somebody else. */
+  /** take reads a body internally. */
   static take(self) { return self.#take(); }
   async #take() {
-    if (this.#used || this.#stream?.locked) throw new TypeError("Body is unusable: it has already been read");
+    if (this.#used || this.#stream?.locked) throw new TypeError("Body is unusable: Body has already been read");
     if (!this.#load) return empty;
     this.#used = true;
     return await this.#load();
@@ -84,6 +84,6 @@ export class Body {
   }
 }
 
-/** bodyTools are what the public classes need and scripts do not see. */
+/** bodyTools are internal functions for the public classes, hidden from scripts. */
 export const bodyTools = { fill: Body.fill, share: Body.share, take: Body.take };
 for (const name of Object.keys(bodyTools)) delete Body[name];

@@ -10,7 +10,7 @@ function refuse(value) {
   try {
     text = typeof value === "function" ? (/^[^{]*/.exec(`${value}`)[0].trim().slice(0, 60) || "function") : String(value);
   } catch {
-    // It stays "that object".
+    // Keep "that object".
   }
   return new DOMException(`${text} could not be cloned.`, "DataCloneError");
 }
@@ -29,7 +29,7 @@ function copyView(view, clone) {
   return new Type(buffer, view.byteOffset, view.length);
 }
 
-/** shell is the copy of an object without what is in it; undefined for plain objects. */
+/** shell is a copy of an object without its contents; undefined for plain objects. */
 function shell(value, clone) {
   if (Array.isArray(value)) return new Array(value.length);
   if (value instanceof Date) return new Date(value.getTime());
@@ -52,7 +52,6 @@ function fill(copy, value, clone) {
   } else for (const key of Object.keys(value)) copy[key] = clone(value[key]);
 }
 
-/** structuredClone copies a value and all that is in it. */
 function structuredClone(value) {
   if (arguments.length === 0) throw failure(TypeError, "ERR_MISSING_ARGS", "structuredClone needs a value");
   const seen = new Map();

@@ -1,4 +1,4 @@
-// console: lines of the call's log.
+// console, which writes to the log of the call.
 import { call, onCall } from "../core.js";
 import { install, named, tagged } from "./base.js";
 import { formatWith, inspect } from "./inspect.js";
@@ -122,7 +122,7 @@ class Console {
   groupEnd() { indent = indent.slice(2); }
 }
 
-/** console is bound, so that its methods can be passed on alone. */
+/** console has bound methods, so that they can be passed as callbacks. */
 const bound = Object.create(tagged("console", Console).prototype);
 for (const key of Object.getOwnPropertyNames(Console.prototype)) {
   if (key === "constructor") continue;

@@ -6,7 +6,7 @@ const hashes = { "SHA-1": 512, "SHA-256": 512, "SHA-384": 1024, "SHA-512": 1024 
 const integerArrays = ["Int8", "Uint8", "Uint8Clamped", "Int16", "Uint16", "Int32", "Uint32", "BigInt64", "BigUint64"];
 const kindOf = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), Symbol.toStringTag).get;
 
-/** randomBytes are bytes that nobody can guess. */
+/** randomBytes are cryptographically secure random bytes. */
 export const randomBytes = (n) => (n === 0 ? new Uint8Array(0) : fromB64(call("random", n)));
 
 /** digest is the hash of bytes. */
@@ -15,7 +15,7 @@ export const digest = (algorithm, bytes) => fromB64(call("digest", algorithm, to
 /** hmac is the keyed hash of bytes. */
 export const hmac = (algorithm, key, bytes) => fromB64(call("hmac", algorithm, toB64(key), toB64(bytes)));
 
-/** sameBytes compares two arrays of one length in a time that does not tell where they differ. */
+/** sameBytes compares two arrays of equal length in constant time. */
 export function sameBytes(a, b) {
   let diff = 0;
   for (let i = 0; i < a.length; i++) diff |= a[i] ^ b[i];
@@ -40,7 +40,7 @@ function mustBeHMAC(algorithm) {
 const secret = Symbol("CryptoKey");
 let keyBytes;
 
-/** CryptoKey is a key that importKey made. */
+/** CryptoKey is a key created by importKey. */
 class CryptoKey {
   #bytes;
   #fields;
@@ -52,7 +52,7 @@ class CryptoKey {
   }
   static {
     keyBytes = (key, usage) => {
-      if (!(key instanceof CryptoKey)) throw new TypeError("a CryptoKey is needed");
+      if (!(key instanceof CryptoKey)) throw new TypeError("parameter 2 is not of type CryptoKey.");
       if (!key.usages.includes(usage)) {
         throw new DOMException(`The key cannot be used to ${usage}`, "InvalidAccessError");
       }
@@ -133,8 +133,8 @@ tagged("CryptoKey", CryptoKey);
 shownAs(CryptoKey, ({ type, extractable, algorithm, usages }) => ({ type, extractable, algorithm, usages }));
 install({ crypto, Crypto, CryptoKey, SubtleCrypto });
 
-// Math.random is the generator sfc32. The one of the engine would go on from the image, the
-// same in each VM.
+// Math.random is replaced by the generator sfc32: the state of the built-in one is part of the image, so
+// it would return the same numbers in each VM.
 let seeded = false;
 let a, b, c, counter;
 

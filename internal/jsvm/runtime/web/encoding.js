@@ -18,7 +18,6 @@ const high1252 =
   "\u20ac\x81\u201a\u0192\u201e\u2026\u2020\u2021\u02c6\u2030\u0160\u2039\u0152\x8d\u017d\x8f" +
   "\x90\u2018\u2019\u201c\u201d\u2022\u2013\u2014\u02dc\u2122\u0161\u203a\u0153\x9d\u017e\u0178";
 
-/** TextEncoder writes UTF-8. */
 export class TextEncoder {
   get encoding() { return "utf-8"; }
   encode(text = "") { return utf8Encode(`${text}`); }
@@ -37,7 +36,7 @@ export class TextEncoder {
   }
 }
 
-/** openEnd is how many of the last bytes begin a UTF-8 sequence that may go on. */
+/** openEnd is the number of trailing bytes of an incomplete UTF-8 sequence. */
 function openEnd(bytes) {
   for (let n = 1; n <= 3 && n <= bytes.length; n++) {
     const at = bytes.length - n;
@@ -48,7 +47,7 @@ function openEnd(bytes) {
   return 0;
 }
 
-/** utf16Decode reads UTF-16; lone surrogates stay as they are. */
+/** utf16Decode decodes UTF-16 and keeps lone surrogates. */
 export function utf16Decode(bytes) {
   const units = new Uint16Array(bytes.slice(0, bytes.length & ~1).buffer);
   let out = "";
@@ -66,7 +65,7 @@ function decode1252(bytes) {
   return latin1Decode(bytes).replace(/[\x80-\x9f]/g, (c) => high1252[c.charCodeAt(0) - 128]);
 }
 
-/** TextDecoder reads UTF-8, UTF-16 and windows-1252, which is also what latin1 and ascii mean on the web. */
+/** TextDecoder decodes UTF-8, UTF-16 and windows-1252, of which latin1 and ascii are aliases. */
 export class TextDecoder {
   #name;
   #fatal;

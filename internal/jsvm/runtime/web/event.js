@@ -3,7 +3,6 @@ import { call } from "../core.js";
 import { badType, failure, install, shownAs, tagged } from "./base.js";
 import { inspect } from "./inspect.js";
 
-/** Event is something that happened to an EventTarget. */
 export class Event {
   #type;
   #init;
@@ -37,7 +36,6 @@ export class Event {
 const { stateOf } = Event;
 delete Event.stateOf;
 
-/** CustomEvent is an event with a detail. */
 export class CustomEvent extends Event {
   #detail;
 
@@ -57,7 +55,6 @@ function run(listener, target, event) {
   }
 }
 
-/** EventTarget is something that events happen to. */
 export class EventTarget {
   #listeners = [];
 
@@ -97,7 +94,6 @@ export class EventTarget {
 const key = Symbol("AbortSignal");
 let abort;
 
-/** AbortSignal tells that something is to be given up. */
 export class AbortSignal extends EventTarget {
   #aborted = false;
   #reason;
@@ -151,7 +147,6 @@ export class AbortSignal extends EventTarget {
   }
 }
 
-/** AbortController gives something up. */
 export class AbortController {
   #signal = new AbortSignal(key);
 

@@ -36,7 +36,6 @@ function redirectOf(value) {
   return value;
 }
 
-/** Request is what fetch sends. */
 export class Request extends Body {
   #url;
   #method;
@@ -95,7 +94,6 @@ export class Request extends Body {
 
 let details;
 
-/** Response is what fetch gets. */
 export class Response extends Body {
   #status;
   #text;
@@ -178,7 +176,7 @@ async function send(request) {
   }
 }
 
-/** fetch sends a request by way of the host. */
+/** fetch sends a request through the host. */
 async function fetch(input, init) {
   const { stack } = new Error();
   const request = new Request(input, init);

@@ -15,17 +15,16 @@ function valueOf(value) {
   return text;
 }
 
-/** Headers are the headers of a request or response. */
 export class Headers {
   #map = new Map();
 
   constructor(init) {
     if (init === undefined) return;
-    if (typeof init !== "object" || init === null) throw new TypeError("Headers need an object or a list of pairs");
+    if (typeof init !== "object" || init === null) throw new TypeError("Headers constructor: init must be an object or a sequence of pairs");
     const list = typeof init[Symbol.iterator] === "function" ? init : Object.entries(init);
     for (const pair of list) {
       const [name, value, ...rest] = pair;
-      if (rest.length || value === undefined) throw new TypeError("each header must be a pair of a name and a value");
+      if (rest.length || value === undefined) throw new TypeError("Headers constructor: expected name/value pair to be length 2");
       this.append(name, value);
     }
   }

@@ -1,4 +1,4 @@
-// What a script finds as on the web: installed on globalThis.
+// The web APIs, installed on globalThis.
 import "./misc.js";
 import "./encoding.js";
 import "./console.js";

@@ -1,5 +1,4 @@
-// Values as text, about as Node's util.inspect shows them. Nothing here throws, runs a getter
-// or grows without bound.
+// util.inspect. It never throws or runs a getter, and its output is bounded.
 import { custom } from "./base.js";
 
 const { getOwnPropertyDescriptor: descriptorOf, getPrototypeOf, ownKeys } = Reflect;
@@ -39,7 +38,7 @@ function showPrimitive(value, ctx) {
   return Object.is(value, -0) ? "-0" : String(value);
 }
 
-/** fieldOf finds a data property on an object or what it inherits from, without running getters. */
+/** fieldOf reads a data property of an object or its prototypes, without running getters. */
 function fieldOf(object, key) {
   for (let o = object, n = 0; o !== null && n < 100; o = getPrototypeOf(o), n++) {
     const d = descriptorOf(o, key);
@@ -172,7 +171,7 @@ function boxed(value) {
   }
 }
 
-/** shapeOf says how an object starts, what stands in it and which keys come after that. */
+/** shapeOf returns the prefix, the entries and the remaining keys of an object. */
 function shapeOf(value, ctx, level) {
   if (Array.isArray(value)) {
     const name = className(value);
@@ -301,7 +300,7 @@ function show(value, ctx, level) {
   return text;
 }
 
-/** inspect is a value as text. */
+/** inspect is util.inspect. */
 export function inspect(value, options) {
   if (nesting >= maxNesting) return "...";
   nesting++;
@@ -346,7 +345,7 @@ function toText(value, options) {
     const plain = [Object, Error, Array].some((Type) => own === Type.prototype.toString);
     if (typeof own === "function" && !plain && className(value) !== "Date") return String(value);
   } catch {
-    // Shown as an object then.
+    // Show it as an object.
   }
   return inspect(value, { ...options, depth: 0 });
 }
@@ -380,7 +379,7 @@ function directive(letter, value, options) {
   }
 }
 
-/** formatWith joins values as console.log does, with options for inspect. */
+/** formatWith is util.formatWithOptions. */
 export function formatWith(options, args) {
   let rest = args;
   let text = "";
@@ -399,7 +398,7 @@ export function formatWith(options, args) {
   return text + rest.map((v) => (typeof v === "string" ? v : inspect(v, options))).join(" ");
 }
 
-/** format joins values as console.log does. */
+/** format is util.format. */
 export function format(...args) {
   return formatWith({}, args);
 }

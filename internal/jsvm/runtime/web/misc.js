@@ -10,7 +10,7 @@ onCall(() => {
   started = undefined;
 });
 
-/** begin starts the clock, at its first use in a call: the engine's own start is that of the image. */
+/** begin starts the clock at its first use in a call, since the engine started with the image. */
 function begin() {
   if (started !== undefined) return;
   started = clock();

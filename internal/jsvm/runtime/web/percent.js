@@ -1,9 +1,9 @@
-// Percent-encoding, as the URL standard has it.
+// Percent-encoding by the URL standard.
 import { latin1Decode, latin1Encode, utf8Decode, utf8Encode } from "./base.js";
 
 const { encodeURIComponent, decodeURIComponent } = globalThis;
 
-/** sets are the characters that are encoded in each place of a URL. */
+/** sets are the percent-encode sets for the parts of a URL. */
 export const sets = {
   control: /[\x00-\x1f\x7f-\u{10ffff}]+/gu,
   fragment: /[\x00-\x20"<>`\x7f-\u{10ffff}]+/gu,
@@ -18,12 +18,12 @@ function escapeRun(run) {
   return encodeURIComponent(run).replace(/[!'()~]/g, (c) => "%" + c.charCodeAt(0).toString(16).toUpperCase());
 }
 
-/** percentEncode encodes what a set names; the text must be well formed. */
+/** percentEncode encodes the characters of a set; the text must be well formed. */
 export function percentEncode(text, set) {
   return text.replace(set, escapeRun);
 }
 
-/** percentDecode decodes to UTF-8; what is wrong becomes U+FFFD. */
+/** percentDecode decodes UTF-8; invalid bytes become U+FFFD. */
 export function percentDecode(text) {
   if (!text.includes("%")) return text;
   try {

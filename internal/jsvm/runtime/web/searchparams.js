@@ -32,7 +32,6 @@ function pairsOf(init) {
 
 let link;
 
-/** URLSearchParams is the list of names and values in a query. */
 export class URLSearchParams {
   #list;
   #changed = () => {};
@@ -97,5 +96,5 @@ hide(tagged("URLSearchParams", URLSearchParams).prototype, custom, function (dep
   return pairs.length ? `URLSearchParams { ${pairs.join(", ")} }` : "URLSearchParams {}";
 });
 
-/** linkParams makes the parameters of a URL, which tell it when they change. */
+/** linkParams creates the parameters of a URL, which they update on change. */
 export const linkParams = link;

@@ -1,4 +1,4 @@
-// Timers: the host counts the time and calls fire.
+// Timers. The host measures the time and calls fire.
 import { call, onCall, onTimer } from "../core.js";
 import { badType, install, named } from "./base.js";
 

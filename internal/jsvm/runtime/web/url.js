@@ -22,7 +22,6 @@ function originOf(url) {
   return p.isSpecial(url) && url.scheme !== "file:" ? `${url.scheme}//${p.hostText(url)}` : "null";
 }
 
-/** URL is a URL as the WHATWG standard has it. */
 export class URL {
   #url;
   #params;
@@ -124,7 +123,7 @@ export class URL {
     url.host = url.scheme === "file:" && parsed === "localhost" ? "" : parsed;
     if (port !== null) p.setPort(url, /^\d*/.exec(port)[0]);
   }
-  /** An opaque path ends in no space unless something follows it. */
+  /** Removes trailing spaces of an opaque path without query and fragment. */
   #trimOpaque() {
     const url = this.#url;
     if (typeof url.path !== "string" || url.query !== null || url.fragment !== null) return;

@@ -1,4 +1,4 @@
-// The host part of a URL: names, IPv4 and IPv6 addresses.
+// The host of a URL: domains, IPv4 and IPv6 addresses.
 import { percentDecode, percentEncode, sets } from "./percent.js";
 
 const forbiddenHost = /[\0\t\n\r #/:<>?@[\\\]^|]/;
@@ -6,7 +6,7 @@ const forbiddenDomain = /[\x00-\x20#%/:<>?@[\\\]^|\x7f]/;
 const disallowed = /[\p{Cn}\p{Co}\p{Cs}\p{Cc}\p{Zl}\p{Zp}\ufffd\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/u;
 const ignored = /[\u00ad\u034f\u180b-\u180d\u180f\u200b\u2060\u2064\ufe00-\ufe0f\ufeff]/g;
 
-/** parseHost is a host as it stands in a serialized URL, or null. */
+/** parseHost returns the serialized host, or null if it is invalid. */
 export function parseHost(text, special) {
   if (text.startsWith("[")) {
     const pieces = text.endsWith("]") ? parseIPv6(text.slice(1, -1)) : null;
@@ -18,7 +18,7 @@ export function parseHost(text, special) {
   return endsInNumber(domain) ? parseIPv4(domain) : domain;
 }
 
-/** domainToASCII maps a domain to lower case and punycode, or gives null. */
+/** domainToASCII maps a domain to lower case and punycode; null if it is invalid. */
 export function domainToASCII(domain) {
   if (/^[\x00-\x7f]*$/.test(domain)) {
     const lower = domain.toLowerCase();

@@ -12,23 +12,23 @@ const normalDrive = /^[a-z]:$/i;
 const oneDot = /^(\.|%2e)$/i;
 const twoDots = /^(\.|%2e)(\.|%2e)$/i;
 
-/** isSpecial tells whether a scheme is one that the standard knows. */
+/** isSpecial reports whether a scheme is special. */
 export const isSpecial = (url) => Object.hasOwn(defaultPorts, url.scheme);
 
-/** clean removes what is ignored anywhere in a URL. */
+/** clean removes the characters that the parser ignores. */
 export const clean = (text) => text.replace(/[\t\n\r]/g, "");
 
 function blank(scheme) {
   return { scheme, username: "", password: "", host: null, port: null, path: [], query: null, fragment: null };
 }
 
-/** split cuts a text before the first character that a pattern finds. */
+/** split splits a text before the first match of a pattern. */
 function split(text, pattern) {
   const at = text.search(pattern);
   return at < 0 ? [text, ""] : [text.slice(0, at), text.slice(at)];
 }
 
-/** parseURL reads a URL, relative to a parsed one if there is one; null if it is none. */
+/** parseURL parses a URL, optionally relative to a parsed base; null if it is invalid. */
 export function parseURL(input, base) {
   const text = clean(input.toWellFormed().replace(/^[\x00-\x20]+|[\x00-\x20]+$/g, ""));
   const match = /^([a-z][a-z0-9+.-]*:)([^]*)$/i.exec(text);
@@ -70,7 +70,7 @@ function parseRelative(url, text, base) {
   return parseFromBase(url, text, base);
 }
 
-/** parseFromBase reads what does not begin with a slash: the path of the base goes on. */
+/** parseFromBase parses a relative reference without a leading slash. */
 function parseFromBase(url, text, base) {
   url.path = [...base.path];
   if (text === "" || text[0] === "#" || text[0] === "?") {
@@ -96,7 +96,7 @@ function parseAuthority(url, text) {
   return parsePathStart(url, rest);
 }
 
-/** splitPort finds the colon before a port, if there is one. */
+/** splitPort splits host and port. */
 export function splitPort(text) {
   let inside = false;
   for (let i = 0; i < text.length; i++) {
@@ -107,7 +107,7 @@ export function splitPort(text) {
   return { host: text, port: null };
 }
 
-/** setPort sets a port if the text is one. */
+/** setPort sets a port if the text is valid. */
 export function setPort(url, text) {
   if (text === "") return true;
   const port = Number(text);
@@ -128,7 +128,7 @@ function parsePath(url, text) {
   return parseTail(url, rest);
 }
 
-/** appendPath adds segments to the path of a URL. */
+/** appendPath appends segments to the path of a URL. */
 export function appendPath(url, text) {
   const segments = text.split(isSpecial(url) ? /[/\\]/ : "/");
   segments.forEach((segment, i) => {
@@ -183,7 +183,7 @@ function parseOpaque(url, text) {
   return parseTail(url, rest);
 }
 
-/** parseTail reads a query and a fragment. */
+/** parseTail parses a query and a fragment. */
 function parseTail(url, text) {
   const [query, fragment] = split(text, /#/);
   if (query !== "") url.query = encodeQuery(url, query.slice(1));
@@ -191,23 +191,23 @@ function parseTail(url, text) {
   return url;
 }
 
-/** encodeQuery encodes a query as its scheme wants it. */
+/** encodeQuery encodes a query by the rules of its scheme. */
 export function encodeQuery(url, text) {
   return percentEncode(text, isSpecial(url) ? sets.specialQuery : sets.query);
 }
 
-/** pathText is the path of a URL as text. */
+/** pathText serializes the path of a URL. */
 export function pathText(url) {
   return typeof url.path === "string" ? url.path : url.path.map((s) => "/" + s).join("");
 }
 
-/** hostText is the host with its port. */
+/** hostText serializes the host and port. */
 export function hostText(url) {
   if (url.host === null) return "";
   return url.port === null ? url.host : `${url.host}:${url.port}`;
 }
 
-/** urlText is a URL as text. */
+/** urlText serializes a URL. */
 export function urlText(url) {
   let text = url.scheme;
   if (url.host !== null) {
