@@ -54,6 +54,9 @@ function expect(what, holds, value) {
   if (!holds) fault('expected', what, value);
 }
 
+// The generator may change the case of acronyms: getOpenAPI is getOpenApi.
+const operationFunction = (id) => sdk[id] ?? sdk[Object.keys(sdk).find((name) => name.toLowerCase() === id.toLowerCase())];
+
 const escape = (part) => part.replaceAll('~', '~0').replaceAll('/', '~1');
 
 // Checks a value against the schema at a path of the document.
@@ -66,7 +69,7 @@ function fits(id, path, value) {
 async function call(id, options = {}, status, client = operator) {
   called.add(id);
   const { path, method, operation } = operations.get(id);
-  const { data, error, response } = await sdk[id]({ client, ...options });
+  const { data, error, response } = await operationFunction(id)({ client, ...options });
   if (response === undefined) throw new Error(`${id}: ${error}`);
   const documented = Object.keys(operation.responses);
   const wanted = status ?? Number(documented.find((s) => s.startsWith('2')));
