@@ -27,6 +27,12 @@ function fromObject(value, encodingOrOffset, length) {
   throw badType("Buffer.from needs a string, Buffer, ArrayBuffer, Array or array-like object");
 }
 
+/** base64Length is the length of decoded base64, which Node estimates from the length of the text. */
+function base64Length(text) {
+  const padding = text.endsWith("==") && text.length > 2 ? 2 : text.endsWith("=") ? 1 : 0;
+  return ((text.length - padding) * 3) >>> 2;
+}
+
 /** needle converts a search value to bytes. */
 function needle(value, encoding) {
   if (typeof value === "number") return Uint8Array.of(value);
@@ -90,7 +96,11 @@ export class Buffer extends Uint8Array {
     return out;
   }
   static byteLength(value, encoding) {
-    return isBytes(value) ? value.byteLength : dataBytes(value, isEncoding(encoding) ? encoding : "utf8").length;
+    if (isBytes(value)) return value.byteLength;
+    const name = isEncoding(encoding) ? encoding.toLowerCase() : "utf8";
+    if (name === "hex") return value.length >>> 1;
+    if (name.startsWith("base64")) return base64Length(value);
+    return dataBytes(value, name).length;
   }
   static compare(a, b) {
     for (const x of [a, b]) if (!(x instanceof Uint8Array)) throw badType("the arguments must be of type Buffer or Uint8Array");
@@ -154,7 +164,7 @@ export class Buffer extends Uint8Array {
   [custom]() {
     const shown = [...dataBytes(this).subarray(0, 50)].map((b) => b.toString(16).padStart(2, "0"));
     const more = this.length > 50 ? ` ... ${this.length - 50} more byte${this.length > 51 ? "s" : ""}` : "";
-    return `<Buffer${shown.map((b) => " " + b).join("")}${more}>`;
+    return `<Buffer ${shown.join(" ")}${more}>`;
   }
 }
 

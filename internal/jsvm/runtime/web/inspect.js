@@ -6,8 +6,8 @@ const stackOf = Object.getOwnPropertyDescriptor(Error.prototype, "stack")?.get;
 const sizeOf = Object.getOwnPropertyDescriptor(Map.prototype, "size").get;
 const countOf = Object.getOwnPropertyDescriptor(Set.prototype, "size").get;
 const TypedArray = getPrototypeOf(Uint8Array);
-const identifier = /^[A-Za-z_$][\w$]*$/;
-const escapes = { "\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f", "\v": "\\v", "\\": "\\\\" };
+const identifier = /^[A-Za-z_]\w*$/; // Node quotes names with a dollar sign
+const escapes = { "\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f", "\\": "\\\\" };
 const defaults = { depth: 2, maxArrayLength: 100, maxStringLength: 10000, breakLength: 80, compact: 3 };
 const maxTotal = 100000;
 const maxNesting = 10;
@@ -20,16 +20,23 @@ function quote(text) {
   const body = text.replace(unsafe, (c) => {
     if (c === "'" || c === '"' || c === "`") return c === mark ? "\\" + c : c;
     const code = c.charCodeAt(0);
-    if (code >= 0xd800) return "\\u" + code.toString(16).toUpperCase();
+    if (code >= 0xd800) return "\\u" + code.toString(16);
     return escapes[c] ?? "\\x" + code.toString(16).toUpperCase().padStart(2, "0");
   });
   return mark + body + mark;
 }
 
+/** showLines splits a long text at its line breaks. */
+function showLines(text, ctx) {
+  const isLong = ctx.compact !== true && text.length > 16 && text.length > ctx.breakLength - ctx.indent - 4;
+  if (!isLong) return quote(text);
+  return text.split(/(?<=\n)/).map(quote).join(` +\n${" ".repeat(ctx.indent + 2)}`);
+}
+
 function showString(text, ctx) {
-  const more = text.length - ctx.maxStringLength;
-  if (more <= 0) return quote(text);
-  return `${quote(text.slice(0, ctx.maxStringLength))}... ${more} more character${more > 1 ? "s" : ""}`;
+  const more = Math.max(0, text.length - ctx.maxStringLength);
+  const tail = more > 0 ? `... ${more} more character${more > 1 ? "s" : ""}` : "";
+  return showLines(more > 0 ? text.slice(0, ctx.maxStringLength) : text, ctx) + tail;
 }
 
 function showPrimitive(value, ctx) {
@@ -96,12 +103,12 @@ function showKey(key) {
   return identifier.test(key) ? key : quote(key);
 }
 
-function nested(ctx, f) {
-  ctx.indent += 2;
+function nested(ctx, f, by = 2) {
+  ctx.indent += by;
   try {
     return f();
   } finally {
-    ctx.indent -= 2;
+    ctx.indent -= by;
   }
 }
 
@@ -111,8 +118,9 @@ function showProperty(object, key, ctx, level) {
   if (!d) text = "undefined";
   else if (d.get) text = d.set ? "[Getter/Setter]" : "[Getter]";
   else if (d.set) text = "[Setter]";
-  else text = nested(ctx, () => show(d.value, ctx, level + 1));
-  return `${showKey(key)}: ${text}`;
+  else text = nested(ctx, () => show(d.value, ctx, level + 1), ctx.compact === true ? 3 : 2);
+  const isBroken = ctx.compact === true && text.replaceAll("\n", "").length > ctx.breakLength;
+  return `${showKey(key)}:${isBroken ? `\n${" ".repeat(ctx.indent + 3)}` : " "}${text}`;
 }
 
 function more(list, total, ctx) {
@@ -121,26 +129,30 @@ function more(list, total, ctx) {
   return list;
 }
 
+/** nextIndex is the first index of an array from i on that is not a hole. */
+function nextIndex(array, i) {
+  const next = ownKeys(array).find((key) => typeof key === "string" && /^\d+$/.test(key) && Number(key) > i);
+  return next === undefined ? array.length : Number(next);
+}
+
 function showItems(array, ctx, level) {
   const out = [];
-  const n = Math.min(array.length, ctx.maxArrayLength);
   const typed = array instanceof TypedArray;
-  let holes = 0;
-  const flush = () => {
-    if (holes) out.push(`<${holes} empty item${holes > 1 ? "s" : ""}>`);
-    holes = 0;
-  };
-  for (let i = 0; i < n && ctx.left > 0; i++) {
+  let i = 0;
+  while (i < array.length && out.length < ctx.maxArrayLength && ctx.left > 0) {
     const d = typed ? { value: array[i] } : descriptorOf(array, i);
     if (!d) {
-      holes++;
+      const next = nextIndex(array, i);
+      out.push(`<${next - i} empty item${next - i > 1 ? "s" : ""}>`);
+      i = next;
       continue;
     }
-    flush();
     out.push(d.get || d.set ? "[Getter]" : nested(ctx, () => show(d.value, ctx, level + 1)));
+    i++;
   }
-  flush();
-  return more(out, array.length, ctx);
+  const rest = array.length - i;
+  if (rest > 0) out.push(`... ${rest} more item${rest > 1 ? "s" : ""}`);
+  return out;
 }
 
 function showEntries(value, ctx, level) {
@@ -160,9 +172,10 @@ function keysOf(value, skipIndexes) {
   return skipIndexes ? keys.filter((k) => typeof k === "symbol" || !/^\d+$/.test(k)) : keys;
 }
 
-function hexOf(bytes) {
-  const text = [...bytes.subarray(0, 50)].map((b) => b.toString(16).padStart(2, "0")).join(" ");
-  return bytes.length > 50 ? `${text} ... ${bytes.length - 50} more bytes` : text;
+function hexOf(bytes, most) {
+  const text = [...bytes.subarray(0, most)].map((b) => b.toString(16).padStart(2, "0")).join(" ");
+  const rest = bytes.length - most;
+  return rest > 0 ? `${text} ... ${rest} more byte${rest > 1 ? "s" : ""}` : text;
 }
 
 function boxed(value) {
@@ -177,19 +190,19 @@ function shapeOf(value, ctx, level) {
     const name = className(value);
     const start = name === "Array" ? "" : prefixOf(value, "Array", value.length) + " ";
     const keys = value.length > 1000 ? [] : keysOf(value, true);
-    return { start, open: "[", close: "]", items: () => showItems(value, ctx, level), keys, list: true, wrap: true };
+    return { start, open: "[", close: "]", items: () => showItems(value, ctx, level), size: value.length, keys, list: value };
   }
   if (value instanceof TypedArray) {
     const start = prefixOf(value, "TypedArray", value.length).replace(/ \[\w+\]$/, "") + " ";
-    return { start, open: "[", close: "]", items: () => showItems(value, ctx, level), keys: [], list: true, wrap: true };
+    return { start, open: "[", close: "]", items: () => showItems(value, ctx, level), size: value.length, keys: [], list: value };
   }
   if (value instanceof Map || value instanceof Set) {
     const n = (value instanceof Map ? sizeOf : countOf).call(value);
     const items = () => showEntries(value, ctx, level);
-    return { start: prefixOf(value, "Map", n) + " ", items, wrap: value instanceof Set };
+    return { start: prefixOf(value, "Map", n) + " ", items, size: n };
   }
   if (value instanceof ArrayBuffer || value instanceof SharedArrayBuffer) {
-    const items = () => [`[Uint8Contents]: <${hexOf(new Uint8Array(value))}>`, `byteLength: ${value.byteLength}`];
+    const items = () => [`[Uint8Contents]: <${hexOf(new Uint8Array(value), ctx.maxArrayLength)}>`, `[byteLength]: ${value.byteLength}`];
     return { start: prefixOf(value, "ArrayBuffer") + " ", items };
   }
   if (value instanceof Error) return { base: shift(showError(value), ctx), keys: errorKeys(value) };
@@ -218,30 +231,60 @@ function errorKeys(e) {
   return keys;
 }
 
-function wrapItems(items, pad, width) {
+/**
+ * inColumns arranges the items of a list in columns of equal width, as Node does: about 2.5 times as
+ * wide as high. Numbers are right-aligned.
+ */
+function inColumns(items, list, ctx) {
+  const count = ctx.maxArrayLength < items.length ? items.length - 1 : items.length; // without "more items"
+  const gap = 2;
+  const total = items.slice(0, count).reduce((n, item) => n + item.length + gap, 0);
+  const longest = Math.max(...items.slice(0, count).map((item) => item.length));
+  const width = longest + gap;
+  if (3 * width + ctx.indent >= ctx.breakLength || (total / width <= 5 && longest > 6)) return items;
+  const weight = Math.max(width - 3 - Math.sqrt(width - total / items.length), 1);
+  const columns = Math.min(Math.round(Math.sqrt(2.5 * weight * count) / weight), Math.floor((ctx.breakLength - ctx.indent) / width), ctx.compact * 4, 15);
+  if (columns <= 1) return items;
+  const widths = Array.from({ length: columns }, (_, column) => Math.max(...items.slice(0, count).filter((_, i) => i % columns === column).map((item) => item.length)));
+  const isNumber = items.every((_, i) => typeof list[i] === "number" || typeof list[i] === "bigint");
   const lines = [];
-  for (const item of items) {
-    const last = lines.at(-1);
-    if (last !== undefined && last.length + item.length + 2 <= width) lines[lines.length - 1] = `${last}, ${item}`;
-    else lines.push(item);
+  for (let first = 0; first < count; first += columns) {
+    const row = items.slice(first, Math.min(first + columns, count));
+    lines.push(row.map((item, i) => {
+      const isLast = i === row.length - 1;
+      if (isNumber) return (isLast ? item : item + ",").padStart(widths[i] + (isLast ? 0 : 1));
+      return isLast ? item : (item + ",").padEnd(widths[i] + 1);
+    }).join(" "));
   }
-  return lines.join(",\n" + pad);
+  return [...lines, ...items.slice(count)];
+}
+
+function sortFields(out, count, order) {
+  const fields = out.splice(out.length - count, count);
+  out.push(...(order === true ? fields.sort() : fields.sort(order)));
+}
+
+function fits(items, used, base, ctx) {
+  return items.reduce((n, item) => n + item.length + 1, used) <= ctx.breakLength && !base.includes("\n");
 }
 
 function layout(shape, out, ctx, level) {
-  const { start = "", open = "{", close = "}", base = "", wrap } = shape;
-  const head = base ? base + " " + open : start + open;
+  const { start = "", open = "{", close = "}", base = "", list } = shape;
   if (out.length === 0) return base || start + open + close;
-  const length = out.reduce((n, s) => n + s.length + 2, 0);
-  const flat = !out.some((s) => s.includes("\n")) && !base.includes("\n");
-  const limit = Math.min(76, ctx.breakLength - 4) - ctx.indent;
-  if (flat && ctx.deepest - level < ctx.compact && length + head.length <= limit) {
+  const brace = start + open;
+  const pad = " ".repeat(ctx.indent);
+  if (ctx.compact === true) {
+    const head = base ? ` ${base}` : "";
+    if (fits(out, 0, base, ctx)) return `${brace}${head} ${out.join(", ")} ${close}`;
+    return `${brace}${base === "" && brace.length === 1 ? " " : `${head}\n${pad}  `}${out.join(`,\n${pad}  `)} ${close}`;
+  }
+  const head = base ? `${base} ${brace}` : brace;
+  const items = ctx.compact > 0 && list && out.length > 6 ? inColumns(out, list, ctx) : out;
+  const used = items.length + ctx.indent + brace.length + base.length + 10;
+  if (items === out && ctx.deepest - level < ctx.compact && fits(out, used, base, ctx) && !out.some((item) => item.includes("\n"))) {
     return `${head} ${out.join(", ")} ${close}`;
   }
-  const pad = " ".repeat(ctx.indent + 2);
-  const short = wrap && flat && out.length > 6 && length / out.length <= 18;
-  const body = short ? wrapItems(out, pad, limit) : out.join(",\n" + pad);
-  return `${head}\n${pad}${body}\n${" ".repeat(ctx.indent)}${close}`;
+  return `${head}\n${pad}  ${items.join(`,\n${pad}  `)}\n${pad}${close}`;
 }
 
 function showCustom(value, ctx, level) {
@@ -262,22 +305,28 @@ function showObject(value, ctx, level) {
   if (own !== undefined) return own;
   const shape = shapeOf(value, ctx, level);
   const keys = shape.keys ?? keysOf(value);
-  if (level > ctx.depth && (keys.length || shape.items) && !shape.base) {
-    return shape.list ? "[Array]" : `[${(shape.start || prefixOf(value, "Object")).trim()}]`;
-  }
+  if (keys.length === 0 && (shape.size === 0 || !shape.items)) return layout(shape, [], ctx, level);
+  if (level > ctx.depth && !shape.base) return `[${prefixOf(value, "Object").replace(/^\[(.*)\]$/, "$1")}]`;
   ctx.deepest = level;
   ctx.seen.push(value);
   const out = shape.items ? shape.items() : [];
-  const shown = keys.slice(0, ctx.maxArrayLength);
-  for (const key of shown) {
-    if (ctx.left <= 0) break;
+  for (const key of keys) {
+    if (ctx.left <= 0) {
+      out.push("...");
+      break;
+    }
     out.push(keyed(shape.base && value instanceof Error, showProperty(value, key, ctx, level), key));
   }
-  more(out, keys.length, ctx);
   ctx.seen.pop();
-  const text = layout(shape, out, ctx, level);
-  if (!ctx.circular.has(value)) return text;
-  return `<ref *${[...ctx.circular].indexOf(value) + 1}> ${text}`;
+  if (ctx.sorted) sortFields(out, shape.list ? Math.min(keys.length, out.length) : out.length, ctx.sorted);
+  return layout(ctx.circular.has(value) ? withReference(shape, value, ctx) : shape, out, ctx, level);
+}
+
+/** withReference marks an object that a nested value refers to. */
+function withReference(shape, value, ctx) {
+  const reference = `<ref *${[...ctx.circular].indexOf(value) + 1}>`;
+  if (ctx.compact === true) return { ...shape, start: `${reference} ${shape.start ?? ""}` };
+  return { ...shape, base: shape.base ? `${reference} ${shape.base}` : reference };
 }
 
 function keyed(ofError, text, key) {
@@ -316,7 +365,7 @@ function begin(value, options) {
   const state = { indent: 0, deepest: 0, left: maxTotal, seen: [], circular: new Set() };
   const ctx = { ...defaults, ...given, ...state, options: given };
   for (const k of ["depth", "maxArrayLength", "maxStringLength"]) ctx[k] ??= k === "depth" ? 100 : Infinity;
-  if (typeof ctx.compact !== "number") ctx.compact = ctx.compact ? 3 : 0;
+  if (ctx.compact === false) ctx.compact = 0;
   ctx.depth = Math.min(ctx.depth, 100);
   return show(value, ctx, 0);
 }
@@ -325,8 +374,8 @@ inspect.custom = custom;
 inspect.defaultOptions = defaults;
 
 function toNumber(value, parse) {
-  if (typeof value === "bigint") return `${value}n`;
-  if (typeof value === "symbol" || (typeof value === "object" && value !== null && parse !== Number)) return "NaN";
+  if (typeof value === "bigint" && parse !== parseFloat) return `${value}n`;
+  if (typeof value === "symbol") return "NaN";
   try {
     return showPrimitive(parse(value), defaults);
   } catch {
@@ -342,7 +391,7 @@ function toText(value, options) {
   try {
     if (typeof value === "function") return String(value);
     const own = fieldOf(value, "toString");
-    const plain = [Object, Error, Array].some((Type) => own === Type.prototype.toString);
+    const plain = [Object, Error, Array, Number, String, Boolean, BigInt, Symbol, RegExp].some((Type) => own === Type.prototype.toString);
     if (typeof own === "function" && !plain && className(value) !== "Date") return String(value);
   } catch {
     // Show it as an object.

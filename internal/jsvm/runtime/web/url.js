@@ -90,13 +90,11 @@ export class URL {
   set search(value) {
     const text = p.clean(`${value}`.toWellFormed());
     this.#url.query = text === "" ? null : p.encodeQuery(this.#url, text.replace(/^\?/, ""));
-    this.#trimOpaque();
     this.#refresh();
   }
   get searchParams() {
     this.#params ??= linkParams(this.#url.query ?? "", (text) => {
       this.#url.query = text === "" ? null : text;
-      this.#trimOpaque();
     });
     return this.#params;
   }
@@ -104,7 +102,6 @@ export class URL {
   set hash(value) {
     const text = p.clean(`${value}`.toWellFormed());
     this.#url.fragment = text === "" ? null : percentEncode(text.replace(/^#/, ""), sets.fragment);
-    this.#trimOpaque();
   }
   toString() { return this.href; }
   toJSON() { return this.href; }
@@ -122,12 +119,6 @@ export class URL {
     if (parsed === null) return;
     url.host = url.scheme === "file:" && parsed === "localhost" ? "" : parsed;
     if (port !== null) p.setPort(url, /^\d*/.exec(port)[0]);
-  }
-  /** Removes trailing spaces of an opaque path without query and fragment. */
-  #trimOpaque() {
-    const url = this.#url;
-    if (typeof url.path !== "string" || url.query !== null || url.fragment !== null) return;
-    url.path = url.path.replace(/ +$/, "");
   }
   #refresh() {
     if (this.#params) linkParams.refresh(this.#params, this.#url.query ?? "");

@@ -179,7 +179,7 @@ function parseFileHost(url, text) {
 
 function parseOpaque(url, text) {
   const [path, rest] = split(text, /[?#]/);
-  url.path = percentEncode(path, sets.control);
+  url.path = percentEncode(path, sets.control).replace(/ $/, "%20"); // a space before ? or #
   return parseTail(url, rest);
 }
 
