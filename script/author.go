@@ -55,7 +55,7 @@ func NewTool(dir, name, template string) ([]string, error) {
 	}
 	w := &writer{dir: dir}
 	if _, err := os.Stat(filepath.Join(dir, name+".ts")); err == nil {
-		return nil, fmt.Errorf("%s exists", filepath.Join(dir, name+".ts"))
+		return nil, fmt.Errorf("%s already exists; choose another name", filepath.Join(dir, name+".ts"))
 	}
 	for _, ext := range []string{".ts", ".json"} {
 		if data, err := author.ReadFile("author/templates/" + template + ext); err == nil {

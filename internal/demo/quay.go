@@ -14,7 +14,7 @@ import (
 type quay struct {
 	mu       sync.Mutex
 	bookings []booking // in order of creation
-	made     int
+	created  int
 	notices  int
 }
 
@@ -59,8 +59,8 @@ func (q *quay) book(_ context.Context, _ *toolyard.Call, in bookArgs) (booking, 
 			return b, refuse("Berth %s is occupied by %s until %s.", b.Berth, other.Ship, other.Leaves.Format(time.RFC3339))
 		}
 	}
-	q.made++
-	b.Number = fmt.Sprintf("HB-%05d", q.made)
+	q.created++
+	b.Number = fmt.Sprintf("HB-%05d", q.created)
 	q.bookings = append(q.bookings[max(0, len(q.bookings)-maxBookings+1):], b)
 	return b, nil
 }

@@ -19,7 +19,7 @@ func Tools() []*toolyard.Tool {
 	return []*toolyard.Tool{
 		convertUnits, businessDays, portDistance, invoiceTotal, shipSchedule,
 		toolyard.Define(spec("book_berth", "Book a berth", "operations", "Books a berth for a ship, if it is free at that time.", ""), q.book),
-		toolyard.Define(spec("berth_plan", "Berth plan", "operations", "Lists the bookings of the berths, the earliest first.", toolyard.ReadOnly), q.plan),
+		toolyard.Define(spec("berth_plan", "Berth plan", "operations", "Lists the bookings of the berths, earliest first.", toolyard.ReadOnly), q.plan),
 		toolyard.Define(noticeSpec(), q.notify),
 	}
 }
@@ -67,7 +67,7 @@ type converted struct {
 }
 
 var convertUnits = toolyard.Define(
-	spec("convert_units", "Convert units", "reference", "Converts lengths, speeds and masses between the units of ships and of everybody else.", toolyard.ReadOnly),
+	spec("convert_units", "Convert units", "reference", "Converts lengths, speeds and masses between nautical and common units.", toolyard.ReadOnly),
 	func(_ context.Context, _ *toolyard.Call, in convertArgs) (converted, error) {
 		from, to := units[in.From], units[in.To]
 		if from.kind != to.kind {
@@ -181,7 +181,7 @@ type distance struct {
 }
 
 var portDistance = toolyard.Define(
-	priced(spec("port_distance", "Distance between ports", "routing", "Tells the distance between two ports or positions along the great circle, and how long a ship takes.", toolyard.ReadOnly), toolyard.USD/1000),
+	priced(spec("port_distance", "Distance between ports", "routing", "Computes the great-circle distance between two ports or positions, and the duration of the voyage.", toolyard.ReadOnly), toolyard.USD/1000),
 	func(_ context.Context, _ *toolyard.Call, in distanceArgs) (distance, error) {
 		km := haversine(in.From.point, in.To.point)
 		tenths := func(v float64) float64 { return math.Round(v*10) / 10 }
@@ -280,7 +280,7 @@ var lines = []line{
 }
 
 var shipSchedule = toolyard.Define(
-	spec("ship_schedule", "Ship schedule", "operations", "Lists the ships that arrive at a port in the days to come.", toolyard.ReadOnly),
+	spec("ship_schedule", "Ship schedule", "operations", "Lists the ships that will arrive at a port in the next days.", toolyard.ReadOnly),
 	func(_ context.Context, c *toolyard.Call, in scheduleArgs) ([]arrival, error) {
 		from := c.AsOf
 		if in.Window.From != nil {
