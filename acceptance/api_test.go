@@ -41,7 +41,7 @@ func TestDocumentIsValid(t *testing.T) {
 	}
 }
 
-// operated is a configuration with something of everything that the API tells of.
+// operated is a configuration with every kind of resource that the API serves.
 const operated = `
 store: %q
 scripts: {dir: tools}

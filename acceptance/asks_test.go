@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// person calls tools over the HTTP API, and can be asked.
+// person is a client of the HTTP API that can answer questions.
 type person struct {
 	t        *testing.T
 	url, key string
 }
 
-// turn is what a person gets for a call: a result, questions or a problem.
+// turn is the response to a call: a result, questions or a problem.
 type turn struct {
 	status int
 	Result *struct {
@@ -83,7 +83,7 @@ func (p person) ends(got turn, want string) {
 	}
 }
 
-// filled is what a person adds to a call to answer its question.
+// filled returns the members that answer a question of a call.
 func filled(key, state, content string) string {
 	return fmt.Sprintf(`,"state":%q,"answers":{%q:{"action":"accept","content":%s}}`, state, key, content)
 }

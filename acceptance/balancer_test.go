@@ -150,14 +150,14 @@ var balancers = []struct {
 	start func(*testing.T, []string) string
 }{{"connections", balanceConnections}, {"requests", balanceRequests}}
 
-// journal is what a client saw on its way through all that a session can do.
+// journal records what a client observed while it used every feature of an MCP session.
 type journal struct {
 	Tools, Asked, Answers, Changes []string
 	Text, Canceled, Session        string
 	Progress                       int
 }
 
-// plan is what a client needs to know for that.
+// plan configures a client for that.
 type plan struct {
 	URL    string   `json:"url"`
 	Marker string   `json:"marker"` // a file that the canceled tool writes
@@ -236,7 +236,7 @@ func typeScriptJourney(t *testing.T, p *plan) (got journal) {
 	return got
 }
 
-// inspectorJourney is what the Inspector's command line can do: each command is a session.
+// inspectorJourney uses every command of the Inspector's command line. Each command is an MCP session.
 func inspectorJourney(t *testing.T, balanced string) {
 	t.Helper()
 	common := []string{script(t, "node_modules/.bin/mcp-inspector"), "--cli", balanced, "--transport", "http", "--protocol-era", "legacy", "--format", "json", "--method"}
@@ -437,7 +437,7 @@ func (s *spread) answersElsewhere(c *legacyHTTP, asks, answers string) {
 	}
 }
 
-// hears opens the session's stream at a replica, and edits the gate.
+// hears opens the stream of the MCP session at a replica and edits the gate.
 func (s *spread) hears(c *legacyHTTP, at, mode string) {
 	s.t.Helper()
 	stream := c.at(at).listen()

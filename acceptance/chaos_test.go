@@ -48,7 +48,7 @@ func TestChaosMoney(t *testing.T) {
 	if n := l.count(); n > 500 {
 		t.Errorf("%d calls were paid with money for 500", n)
 	}
-	// What a replica holds and does not use comes back when its lease ends.
+	// Leases that a replica does not use return to the store when they expire.
 	for deadline := time.Now().Add(time.Minute); l.count() < 500 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		l.one(0)
 	}
@@ -334,7 +334,7 @@ type pace struct {
 	limit    toolyard.Limit
 	ms       int  // that a call takes
 	possible int  // starts while the load lasts; a permit comes back 61.5 s after it was granted
-	burst    bool // a minute's worth may begin at once, so nobody waits for a turn
+	burst    bool // the limit of a minute can start at once, so callers do not take turns
 }
 
 // pressure is how long the load lasts: longer than the window of a limit per minute, so that
@@ -342,7 +342,7 @@ type pace struct {
 const pressure = 75 * time.Second
 
 // TestChaosLimits floods three replicas with calls of a tool: no limit is ever passed, hardly
-// anything of it is wasted, and who floods does not push others out.
+// anything of it is wasted, and a caller who floods does not starve the other.
 func TestChaosLimits(t *testing.T) {
 	for name, p := range map[string]pace{
 		"per minute":  {"perMinute: 120", toolyard.Limit{PerMinute: 120}, 0, 240, true},

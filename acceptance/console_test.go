@@ -70,7 +70,7 @@ type harbor struct {
 	table []string // of figures
 }
 
-// seen is what a script of the browser folder reports.
+// seen is the report of a script in the browser folder.
 type seen struct {
 	Figures map[string]string
 	Values  map[string]json.RawMessage

@@ -161,7 +161,7 @@ func TestRateLimitGuidanceIsShown(t *testing.T) {
 	}
 }
 
-// catalogEntry is what the catalog says of a tool.
+// catalogEntry is the entry of a tool in the catalog.
 func (p *process) catalogEntry(name string) string {
 	p.t.Helper()
 	var entries []json.RawMessage
@@ -296,7 +296,7 @@ func (a *analysis) last() map[string]json.RawMessage {
 	return calls[len(calls)-1].Arguments
 }
 
-// portfolio is what tests look at of a Hyperliquid portfolio.
+// portfolio has the members of a Hyperliquid portfolio that the tests check.
 type portfolio struct {
 	MarginSummary  struct{ AccountValue string }
 	AssetPositions []struct{ Position struct{ Coin, Szi string } }

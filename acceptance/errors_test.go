@@ -47,7 +47,7 @@ var mistakes = []mistake{
 	{"ts_divide", json.RawMessage(`{"dividend":1,"divisor":0}`), "division by zero"},
 	{"ts_rare", json.RawMessage(`{"dividend":1,"divisor":1}`), "again"},
 	{"mcp_up__typed", json.RawMessage(`{"ms":"many"}`), "ms"},
-	{"mcp_up__typed", json.RawMessage(`{"fail":true}`), "typed"}, // all that it says
+	{"mcp_up__typed", json.RawMessage(`{"fail":true}`), "typed"}, // the whole message
 	{"mcp_up__rare", json.RawMessage(`{}`), "again"},
 	{"no_such_tool", json.RawMessage(`{}`), "no_such_tool"},
 }
@@ -75,7 +75,7 @@ func useUp(t *testing.T, p *process) {
 	}
 }
 
-// outcome is what a user of an official client gets to see of a call.
+// outcome is a result as an official client shows it to its user.
 type outcome struct {
 	Typed, IsError bool
 	Text, Thrown   string

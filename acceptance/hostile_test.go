@@ -119,7 +119,7 @@ func TestSubscriptionsAreForTheModernEra(t *testing.T) {
 	}
 }
 
-// Told to stop, stdio answers what was asked.
+// A stdio server that is stopped still answers the requests it has received.
 func TestStdioStops(t *testing.T) {
 	t.Parallel()
 	for _, modern := range []bool{true, false} {
@@ -143,7 +143,7 @@ func TestStdioStops(t *testing.T) {
 func TestStdioStopsWithoutAReader(t *testing.T) {
 	t.Parallel()
 	c := newStdio(t, "testyard", true)
-	close(stop(c)) // nobody reads any more
+	close(stop(c)) // the reader is gone
 	text := strings.Repeat("x", 1000)
 	written := make(chan struct{})
 	go func() {

@@ -61,7 +61,7 @@ func TestStoreFlagIsTheStoreOfTheYard(t *testing.T) {
 	}
 }
 
-// What toolyard approve approves is in the audit of changes of a yard with a store.
+// With a store, an approval by the command line is recorded in the audit log.
 func TestApprovalByCommandIsAudited(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "toolyard", "store: sqlite:yard.db\ngates: {all: {mode: write}}\n"+servers(onStdio("up", "both", "pin: approve", "required: false")))

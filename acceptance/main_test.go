@@ -63,7 +63,7 @@ func (p *process) Write(b []byte) (int, error) {
 	return p.logs.Write(b)
 }
 
-// log is what the server has logged so far, a JSON object a line.
+// log returns the lines that the server has logged so far, one JSON object each.
 func (p *process) log() (lines []map[string]any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -424,8 +424,8 @@ func follow(t *testing.T, res *http.Response) <-chan message {
 	return out
 }
 
-// toldOfChange checks that each listener is told within a second that the tools changed.
-func toldOfChange(t *testing.T, streams map[string]<-chan message) {
+// notifiedOfChange checks that each listener is notified within a second that the tools changed.
+func notifiedOfChange(t *testing.T, streams map[string]<-chan message) {
 	t.Helper()
 	for name, stream := range streams {
 		select {
@@ -439,8 +439,8 @@ func toldOfChange(t *testing.T, streams map[string]<-chan message) {
 	}
 }
 
-// toldNoMore checks that no listener is told anything more.
-func toldNoMore(t *testing.T, streams map[string]<-chan message) {
+// notNotified checks that no listener receives another notification.
+func notNotified(t *testing.T, streams map[string]<-chan message) {
 	t.Helper()
 	time.Sleep(300 * time.Millisecond)
 	for name, stream := range streams {
@@ -460,7 +460,7 @@ type stdio struct {
 	modern bool
 }
 
-// stop is what to close so that the client reads no more.
+// stop returns the channel that stops the reader of the client when it is closed.
 func stop(c *stdio) chan struct{} { return c.deaf }
 
 func newStdio(t *testing.T, program string, modern bool, args ...string) *stdio {

@@ -361,7 +361,7 @@ func readBooks(ctx context.Context, t *testing.T, address string) books {
 	return b
 }
 
-// spent is what was charged to a purse.
+// spent returns the charges of an account or session.
 func (b books) spent(purse string) (sum toolyard.Money, calls int) {
 	for _, c := range b.charges {
 		if c.purse == purse {
@@ -410,7 +410,7 @@ func (f *fleet) runs() map[string]int {
 	return runs
 }
 
-// load is what goes on while something else happens: calls of many clients, counted.
+// load makes calls from many clients in the background and counts them.
 type load struct {
 	buyer  *buyer
 	orders func(worker int) order // what to send next

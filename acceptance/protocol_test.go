@@ -19,14 +19,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// What a source hands over as raw JSON arrives unchanged on both eras and both
+// Raw JSON of a source arrives unchanged on both eras and both
 // transports.
 func TestByteFidelity(t *testing.T) {
 	t.Parallel()
 	const want = `{"zeta":1,"content":[{"type":"hologram","beam":1.10,"<&>":"é\u00e9"},{"type":"text","text":"hi","later":9007199254740993}],` +
 		`"structuredContent":{"zeta":1,"alpha":9007199254740993,"f":1.10,"e":1E2},"_meta":{"z":9007199254740993,"a":null},"resultType":"complete","future":{"b":1,"a":2}}`
 	for name, c := range clients(t, serve(t, "testyard", "")) {
-		// What belongs to this hop is ours: the era's resultType, and who answers in _meta.
+		// Toolyard sets the members that belong to this connection: resultType, and the server in _meta.
 		want, ours := strings.Replace(want, `"resultType":"complete",`, "", 1), regexp.MustCompile(`"resultType":"complete",|"io.modelcontextprotocol/serverInfo":\{[^}]*\},|"dev.toolyard/call":"\w+",`)
 		if m := call(t, c, "fidelity", "{}"); ours.ReplaceAllString(string(m.Result), "") != want {
 			t.Errorf("%s:\n got %s\nwant %s", name, m.Result, want)
@@ -86,12 +86,12 @@ func TestListChanged(t *testing.T) {
 	}
 	for round := range 3 {
 		call(t, modern, "flip", "{}").result(t)
-		toldOfChange(t, streams)
+		notifiedOfChange(t, streams)
 		if want := fmt.Sprint("changing_", round+1); !slices.Contains(listTools(t, modern), want) {
 			t.Errorf("%s is not listed", want)
 		}
 	}
-	toldNoMore(t, streams)
+	notNotified(t, streams)
 }
 
 func TestListChangedOnStdio(t *testing.T) {
@@ -118,7 +118,7 @@ func TestListChangedOnStdio(t *testing.T) {
 	}
 }
 
-// A caller that goes away, or says so, reaches the tool.
+// A call is canceled in the tool if the client disconnects or cancels it.
 func TestCancellation(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "testyard", "")
@@ -182,7 +182,7 @@ func TestACrashIsOneFailedCall(t *testing.T) {
 	}
 }
 
-// The HTTP+SSE transport of 2024-11-05 is there when the configuration says so.
+// The HTTP+SSE transport of 2024-11-05 is served if the configuration enables it.
 func TestSSE(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "testyard", "sse: true\n")
@@ -292,7 +292,7 @@ func TestReload(t *testing.T) {
 	wait("the old tools did not come back", func() bool { return slices.Equal(listTools(t, c), all) })
 }
 
-// Calls in flight end well when the server is asked to stop.
+// Calls in flight complete when the server is stopped.
 func TestGracefulShutdown(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "testyard", "")

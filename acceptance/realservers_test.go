@@ -56,7 +56,7 @@ func (s nodeServer) listening(t *testing.T) (base string) {
 	return "http://" + address
 }
 
-// schema is what the test needs of a tool's schema to make arguments.
+// schema has the members of a tool's schema from which the test generates arguments.
 type schema struct {
 	Type           string
 	Format         string
@@ -164,7 +164,7 @@ func special(dir string) map[string]string {
 }
 
 // mayFail are the tools whose result is an error by what they are: one that is there to
-// fail, those that ask a client that cannot be asked, and one that only runs as a task.
+// fail, those that ask a client without that capability, and one that only runs as a task.
 var mayFail = []string{
 	"fake__fail", "everything__trigger-elicitation-request", "everything__trigger-url-elicitation", "everything__simulate-research-query",
 }
@@ -199,7 +199,7 @@ func serveReal(t *testing.T, dir string) *process {
 }
 
 // Servers that others have written, over all transports and of both eras, behind one gate:
-// each of their tools is listed and answers, and those that ask somebody get their answer.
+// each of their tools is listed and responds, and those that ask a question get an answer.
 func TestRealServers(t *testing.T) {
 	t.Parallel()
 	if _, err := node(t, "--version"); err != nil { // skips the test where Node is missing
@@ -233,7 +233,7 @@ func callEach(t *testing.T, c client, arguments map[string]string) map[string][]
 	for _, tool := range listSchemas(t, c) {
 		id, name, _ := strings.Cut(strings.TrimPrefix(tool.Name, "mcp_"), "__")
 		if name == "die" || name == "ask" {
-			continue // one ends its server, one is for clients that can be asked
+			continue // one ends its server, one needs a client that answers questions
 		}
 		seen[id] = append(seen[id], name)
 		known := kinds[id] + "__" + name

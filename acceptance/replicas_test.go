@@ -87,15 +87,15 @@ func (c *crew) all(what string, right func(tools []string) bool) {
 	}
 }
 
-// reached is how long a change took until the last replica had told its client: since the
+// reached is how long a change took until the last replica had notified its client: since the
 // store had it, and since the end of the command, which may come later.
 type reached struct{ fromStore, fromEnd time.Duration }
 
-// change runs a command and waits until the client of every replica is told.
+// change runs a command and waits until the client of every replica is notified.
 func (c *crew) change(args ...string) reached {
 	c.t.Helper()
 	for _, news := range c.news {
-		drain(news) // what was told before is no news
+		drain(news) // discard earlier notifications
 	}
 	drain(c.written)
 	told := make(chan time.Time, len(c.news))
@@ -165,7 +165,7 @@ func (c *crew) approveOnAll(server string) reached {
 	c.all("the tool is listed", func(tools []string) bool { return slices.Contains(tools, tool) })
 	text(c.t, call(c.t, modernHTTP{t: c.t, url: c.replicas[1].url}, "mcp_"+server+"__mutate", "{}"))
 	c.all("the changed tool is withheld", func(tools []string) bool { return !slices.Contains(tools, tool) })
-	time.Sleep(time.Second) // whoever approves has read it; no server is asked twice within half a second
+	time.Sleep(time.Second) // a server is queried at most once every half second
 	r := c.change("approve", "--yes", server)
 	for i, p := range c.replicas {
 		m, _ := modernHTTP{t: c.t, url: p.url}.send("1", "tools/list", "")
@@ -176,8 +176,8 @@ func (c *crew) approveOnAll(server string) reached {
 	return r
 }
 
-// What was approved at one replica is approved at all, in less than a second, and their
-// clients are told.
+// An approval at one replica counts at all of them in less than a second, and their
+// clients are notified.
 func TestApprovalReachesAllReplicas(t *testing.T) {
 	const rounds = 10
 	storeURL := pgtest.ForTest(t).Database(t)

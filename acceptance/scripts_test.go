@@ -388,14 +388,14 @@ func TestSavedScriptIsLiveForConnectedClients(t *testing.T) {
 	pid := p.cmd.Process.Pid
 	changed := strings.NewReplacer("greeting", "words", "Hello", "Howdy").Replace(helloScript)
 	save(t, filepath.Join(p.dir, "tools/hello.ts"), changed)
-	toldOfChange(t, streams)
+	notifiedOfChange(t, streams)
 	if r := call(t, modern, "hello", `{"name":"Ann"}`).result(t); r.Content[0].Text != "Howdy, Ann!" {
 		t.Errorf("%+v", r)
 	}
 	if m, _ := modern.send("1", "tools/list", ""); !strings.Contains(string(m.Result), `"words"`) {
 		t.Errorf("%s", m.Result)
 	}
-	toldNoMore(t, streams)
+	notNotified(t, streams)
 	if p.cmd.Process.Pid != pid || p.cmd.ProcessState != nil {
 		t.Error("the process is another one")
 	}
@@ -521,7 +521,7 @@ func TestFlagsOverrideEnvironmentAndDefaults(t *testing.T) {
 	}
 }
 
-// What a script may reach: nothing, or what the operator grants.
+// A script can reach only what the operator grants.
 func TestScriptGrants(t *testing.T) {
 	t.Parallel()
 	served := 0
@@ -589,7 +589,7 @@ func TestScriptGrants(t *testing.T) {
 	}
 }
 
-// What one call leaves behind is not there for the next, unless the tool asks for that.
+// State of one call is not visible to the next, unless the tool opts in.
 func TestScriptIsolation(t *testing.T) {
 	t.Parallel()
 	body := tool(`(() => {

@@ -116,7 +116,7 @@ func (c *canaries) found(text string) (parts []string) {
 	return slices.Compact(parts)
 }
 
-// mirror answers with the headers of the request: always, or when it is told to, and else
+// mirror answers with the headers of the request: always, or if requested, and otherwise
 // as the server behind it does.
 func mirror(t *testing.T, status *atomic.Int32, behind http.Handler) string {
 	t.Helper()
@@ -236,7 +236,7 @@ func (l *leaks) provoke(name string, c client) {
 	}
 }
 
-// lookAround notes what strangers can see of the process and its children.
+// lookAround records what other users can see of the process and its children.
 func (l *leaks) lookAround() {
 	l.t.Helper()
 	read := func(pid int, file string) string {

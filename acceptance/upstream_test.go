@@ -100,7 +100,7 @@ func soon(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// failure is what an error result holds.
+// failure is the content of an error result.
 type failure struct {
 	Error, Message string
 	Retryable      *bool
@@ -135,7 +135,7 @@ func text(t *testing.T, m message) string {
 	return r.Content[0].Text
 }
 
-// report is what the tools count and last of fakemcp return.
+// report is the result of the tools count and last of fakemcp.
 type report struct {
 	Server                       string
 	Calls, Reads, Peak, Canceled int
@@ -747,26 +747,26 @@ func listeners(t *testing.T, p *process) map[string]<-chan message {
 	return streams
 }
 
-// What an upstream adds reaches our clients, at once where nothing is pinned.
+// Clients see a tool that a server adds, at once if the server is not pinned.
 func TestUpstreamListChanged(t *testing.T) {
 	t.Parallel()
 	eachUpstream(t, func(t *testing.T, configured func(...string) string) {
 		p := serve(t, "toolyard", servers(configured("pin: off")))
 		c, streams := modernHTTP{t: t, url: p.url}, listeners(t, p)
 		text(t, call(t, c, "mcp_up__grow", "{}"))
-		toldOfChange(t, streams)
+		notifiedOfChange(t, streams)
 		if got := text(t, call(t, c, "mcp_up__grown", "{}")); got != "new" {
 			t.Errorf("%q", got)
 		}
 		text(t, call(t, c, "mcp_up__mutate", "{}"))
-		toldOfChange(t, streams)
+		notifiedOfChange(t, streams)
 		if m, _ := c.send("1", "tools/list", ""); !strings.Contains(string(m.Result), "Does something else now.") {
 			t.Error("the new description is not listed")
 		}
 	})
 }
 
-// A pinned server's new and changed tools are withheld until somebody approves them.
+// New and changed tools of a pinned server are withheld until they are approved.
 func TestUpstreamApproval(t *testing.T) {
 	t.Parallel()
 	eachUpstream(t, func(t *testing.T, configured func(...string) string) {
@@ -816,7 +816,7 @@ func approve(t *testing.T, p *process) {
 			t.Errorf("approve: exit %d, without %q: %s%s", code, want, out, errs)
 		}
 	}
-	toldOfChange(t, streams)
+	notifiedOfChange(t, streams)
 	for tool, want := range map[string]string{"mcp_up__grown": "new", "mcp_up__plain": "changed"} {
 		if got := text(t, call(t, c, tool, "{}")); got != want {
 			t.Errorf("%s: %q", tool, got)
@@ -824,7 +824,7 @@ func approve(t *testing.T, p *process) {
 	}
 }
 
-// With pin: approve nothing is served before somebody has looked at it.
+// With pin: approve, no tool is served before it is approved.
 func TestUpstreamApprovalOfAll(t *testing.T) {
 	t.Parallel()
 	config := servers(onStdio("up", "both", "pin: approve", "required: false"))
@@ -842,7 +842,7 @@ func TestUpstreamApprovalOfAll(t *testing.T) {
 	soon(t, "it is served", func() bool { return slices.Contains(listTools(t, c), "mcp_up__echo") })
 }
 
-// What was approved counts after a restart too, and is offered while the server is down.
+// Approvals survive a restart, and approved tools are listed while the server is down.
 func TestUpstreamPinsSurviveARestart(t *testing.T) {
 	t.Parallel()
 	address := freeAddress(t)
@@ -897,7 +897,7 @@ func TestUpstreamReload(t *testing.T) {
 	}
 }
 
-// What a server answers reaches the client as it is.
+// The response of a server reaches the client unchanged.
 func TestUpstreamFidelity(t *testing.T) {
 	t.Parallel()
 	eachUpstream(t, func(t *testing.T, configured func(...string) string) {
@@ -937,7 +937,7 @@ func TestUpstreamProgress(t *testing.T) {
 	})
 }
 
-// told checks that progress was told n times, in order and under the client's own token.
+// told checks that progress was reported n times, in order and under the client's own token.
 func told(t *testing.T, name string, before []message, n int, token string) {
 	t.Helper()
 	if len(before) != n {
@@ -956,7 +956,7 @@ func told(t *testing.T, name string, before []message, n int, token string) {
 	}
 }
 
-// A client that goes away, or says so, reaches the server that works for it.
+// A call is canceled at the server if the client disconnects or cancels it.
 func TestUpstreamCancellation(t *testing.T) {
 	t.Parallel()
 	eachUpstream(t, func(t *testing.T, configured func(...string) string) {
@@ -1004,7 +1004,7 @@ func TestUpstreamElicitation(t *testing.T) {
 				}
 			}
 		}
-		// Who cannot be asked is told, and the server is not kept waiting.
+		// A client without elicitation gets an error, and the server does not wait.
 		for name, c := range eras(t, p) {
 			start := time.Now()
 			if m := call(t, c, "mcp_up__ask", "{}"); m.Error == nil && !m.result(t).IsError || time.Since(start) > 3*time.Second {
@@ -1014,7 +1014,7 @@ func TestUpstreamElicitation(t *testing.T) {
 	})
 }
 
-// asking is a modern client whose user can be asked.
+// asking is a modern client that answers questions.
 type asking struct {
 	t        *testing.T
 	url, key string
@@ -1059,12 +1059,12 @@ func (a asking) call(tool, more string) (text, question, state string) {
 	return result.Content[0].Text, "", ""
 }
 
-// answer is what a client adds to a call to answer a question.
+// answer returns the members that answer a question of a call.
 func answer(question, state, name string) string {
 	return fmt.Sprintf(`,"inputResponses":{%q:{"action":"accept","content":{"name":%q}}},"requestState":%q`, question, name, state)
 }
 
-// A question is answered by whom it was put to, once, and for the call that it belongs to.
+// A question can be answered only by its caller, once, and only for its own call.
 func TestUpstreamQuestionsAreKeptApart(t *testing.T) {
 	t.Parallel()
 	eachUpstream(t, func(t *testing.T, configured func(...string) string) {
@@ -1074,8 +1074,8 @@ func TestUpstreamQuestionsAreKeptApart(t *testing.T) {
 		if question == "" || state == "" {
 			t.Fatal("ann is not asked")
 		}
-		// Where all messages come on one stream, a second question cannot be told from the
-		// first, and nobody is asked.
+		// If all messages share one stream, a second question cannot be distinguished from the
+		// first, so no question is asked.
 		oneStream := regexp.MustCompile("/sse|-era, legacy").MatchString(configured())
 		refused, other, bobs := bob.call("mcp_up__ask", "")
 		if asked := other != ""; asked == oneStream {
@@ -1100,7 +1100,7 @@ func TestUpstreamQuestionsAreKeptApart(t *testing.T) {
 	})
 }
 
-// A client that starts Toolyard itself sees the servers too, and is asked what they ask.
+// A client that starts Toolyard itself sees the servers and their questions too.
 func TestUpstreamOnStdio(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{"toolyard.yaml": servers(onStdio("modern", "modern"), onStdio("legacy", "legacy"))})
@@ -1122,7 +1122,7 @@ func TestUpstreamOnStdio(t *testing.T) {
 	}
 }
 
-// What belongs to one hop stays there; the trace goes on.
+// Connection-specific metadata is not forwarded; the trace context is.
 func TestUpstreamMeta(t *testing.T) {
 	t.Parallel()
 	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -1152,7 +1152,7 @@ func TestUpstreamMeta(t *testing.T) {
 	})
 }
 
-// A server that says nothing at the start delays nobody.
+// A server that does not respond at startup delays no other server.
 func TestUpstreamHangs(t *testing.T) {
 	t.Parallel()
 	deaf, err := net.Listen("tcp", "127.0.0.1:0")

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// answers are how long answers took, by what was asked, and how large the last one was.
+// answers has the response times by query, and the size of the last response.
 type answers struct {
 	mu      sync.Mutex
 	took    map[string][]time.Duration
@@ -26,7 +26,7 @@ func newAnswers() *answers {
 	return &answers{took: make(map[string][]time.Duration), size: make(map[string]int), refused: make(map[string]error)}
 }
 
-// ask asks a question, and goes on to its other pages.
+// ask runs a query and reads its other pages.
 func (a *answers) ask(ctx context.Context, v *visitor, q *question) error {
 	method, path := http.MethodGet, q.path()
 	if q.body != "" {

@@ -440,7 +440,7 @@ func newDatabase(c *pgtest.Cluster) (string, error) {
 }
 
 // traces is how many transactions a database has committed, and how many bytes its charges and
-// calls take, with their indexes. Connections tell what they committed when they end, at the
+// calls take, with their indexes. Connections report their commits when they end, at the
 // latest.
 func traces(ctx context.Context, address string) (commits, bytes int64, err error) {
 	db, err := sql.Open("pgx", address)

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// stream is a live stream and the calls that it told of.
+// stream is a live stream and the calls it has reported.
 type stream struct {
 	mu   sync.Mutex
 	seen map[string]int // how often
@@ -69,7 +69,7 @@ func (s *stream) follow(body io.Reader) {
 	}
 }
 
-// check is how many of some calls the stream did not tell of, or more than once, and how many
+// check counts the calls that the stream did not report, or reported more than once, and how many
 // events it lost.
 func (s *stream) check(calls []string) (missing, again, lost int) {
 	s.mu.Lock()
@@ -162,7 +162,7 @@ func (r *rush) call(ctx context.Context) (string, error) {
 	return answer.Receipt.Call, err
 }
 
-// told checks that every stream told of every call once, if only after a moment.
+// told checks that every stream reports every call exactly once, eventually.
 func told(streams []*stream, made []string) error {
 	var missing, again, lost int
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(50 * time.Millisecond) {

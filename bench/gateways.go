@@ -54,7 +54,7 @@ func gateways(binary string) []gateway {
 }
 
 // install builds the program in a module of its own: go install would ask for a list of all
-// versions, which not every module proxy has. What was built before is used again.
+// versions, which not every module proxy has. Earlier builds are reused.
 func (m module) install(ctx context.Context) (string, error) {
 	dir := filepath.Join(os.TempDir(), "toolyard-bench-peers", filepath.Base(m.path)+"@"+m.version)
 	program := filepath.Join(dir, "program")
@@ -129,7 +129,7 @@ func startGridctl(program, dir, addr string, to target) *exec.Cmd {
 
 func writeJSON(dir, name string, v any) {
 	data, _ := json.Marshal(v)                              // always has a JSON form
-	_ = os.WriteFile(filepath.Join(dir, name), data, 0o600) // the program says that it is missing
+	_ = os.WriteFile(filepath.Join(dir, name), data, 0o600) // the program reports a missing file
 }
 
 // rival is a gateway that runs.
@@ -161,7 +161,7 @@ func (g gateway) run(ctx context.Context, to target) (*rival, error) {
 	cmd := g.command(program, dir, addr, to)
 	cmd.Dir = dir
 	r := &rival{&contender{name: g.title, addr: addr, cmd: cmd}, g, dir}
-	if g.install == nil { // this program, which says its address
+	if g.install == nil { // this program, which prints its address
 		r.contender, err = startCommand(g.title, cmd)
 		return r, err
 	}

@@ -80,7 +80,7 @@ func (c *contender) resident() (int64, error) {
 }
 
 // openListeners opens n subscriptions and returns when all are acknowledged. The channel
-// says when each was told of a change.
+// reports when each was notified of a change.
 func openListeners(ctx context.Context, addr string, n int) (<-chan time.Time, error) {
 	told := make(chan time.Time, n)
 	acknowledged, failed := make(chan struct{}, n), make(chan error, n)

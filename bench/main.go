@@ -248,7 +248,7 @@ func readAnswer(r *bufio.Reader) (size int64, err error) {
 	return h.readBody(r, io.Discard)
 }
 
-// head is what the load needs to know of the head of an HTTP response.
+// head has the fields of an HTTP response head that the load generator needs.
 type head struct {
 	status  int
 	length  int64  // -1 if it is chunked

@@ -26,7 +26,7 @@ const (
 	townBatch = 5_000                       // calls that are written at once
 )
 
-// past is what was seeded, as far as questions name it.
+// past has the generated history, as far as queries refer to it.
 type past struct {
 	token    string // of an operator
 	sessions []string

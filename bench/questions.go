@@ -90,7 +90,7 @@ func costQuestions(payer []string) (list []question) {
 	return list
 }
 
-// askTurns is how often a question is asked anew that was answered late: the machine may do
+// askTurns is how often a slow query is repeated: the machine may do
 // other work too.
 const askTurns = 3
 

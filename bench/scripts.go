@@ -272,7 +272,7 @@ func family(pid int) []int {
 	return list
 }
 
-// memory is what all processes of a contender have, shared pages divided among them.
+// memory is the memory of all processes of a contender, with shared pages divided among them.
 func (c *contender) memory() (total int, err error) {
 	for _, pid := range family(c.cmd.Process.Pid) {
 		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))

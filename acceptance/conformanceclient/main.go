@@ -52,7 +52,7 @@ func run(ctx context.Context, url string) error {
 	}
 }
 
-// use calls everything that a server has. What fails is said and does not stop it: some
+// use calls everything that a server offers. It reports failures and continues: some
 // scenarios want a refusal.
 func use(ctx context.Context, s *upstream.Server, tools []*toolyard.Tool) error {
 	calls, err := planned(tools)

@@ -7,7 +7,7 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// schema is what matters of a schema here.
+// schema has the members of a JSON Schema from which values are generated.
 type schema struct {
 	Type       string
 	Default    any

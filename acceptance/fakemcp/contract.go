@@ -21,7 +21,7 @@ type noted struct {
 }
 
 // declare adds the tools that a file declares, as MCP writes them, with metadata of any kind.
-// They sleep for ms milliseconds if they are told to, fail if fail is true, and note each call
+// They sleep for ms milliseconds, fail if fail is true, and note each call
 // in a file, which several servers may share.
 func (f *fake) declare(tools, notes string) error {
 	data, err := os.ReadFile(tools)

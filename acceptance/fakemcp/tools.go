@@ -143,7 +143,7 @@ func progress(ctx context.Context, req *mcp.CallToolRequest, a arguments) (strin
 	return "done", nil
 }
 
-// grow adds a tool, and mutate changes the description of one. Both are told to clients.
+// grow adds a tool, and mutate changes the description of one. Clients are notified of both.
 func (f *fake) grow(context.Context, *mcp.CallToolRequest, arguments) (string, error) {
 	f.addTool("grown", "Was not there before.", tool{run: func(context.Context, *mcp.CallToolRequest, arguments) (string, error) { return "new", nil }})
 	return "grown", nil

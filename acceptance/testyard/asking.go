@@ -154,7 +154,7 @@ func sampling() *toolyard.Tool {
 		})
 }
 
-// multiRound asks twice; its state says how far it has come.
+// multiRound asks two questions in sequence and tracks its progress in the state.
 func multiRound() *toolyard.Tool {
 	return plain("test_input_required_result_multi_round", "Asks its client twice.", func(_ context.Context, c *toolyard.Call) (any, error) {
 		switch c.RequestState {

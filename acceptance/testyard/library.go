@@ -89,7 +89,7 @@ func readResource(_ *toolyard.Call, in address) (any, error) {
 	return map[string]any{"contents": []any{content}}, nil
 }
 
-// wish is what a prompt is asked for.
+// wish has the parameters of a prompt request.
 type wish struct {
 	Name      string            `json:"name"`
 	Arguments map[string]string `json:"arguments"`
@@ -113,7 +113,7 @@ func (l *library) Prompts() []*toolyard.Prompt {
 	}
 }
 
-// says is a prompt of messages of the user.
+// says returns a prompt of user messages.
 func says(contents ...any) map[string]any {
 	var messages []any
 	for _, c := range contents {

@@ -23,8 +23,8 @@ func (b *countingBroker) Order() int64 { return b.orders.Add(1) }
 
 var theBroker = &countingBroker{}
 
-// fidelity is a result that only survives if nobody decodes it: property order, a big
-// integer, number spellings, fields and a content type that nobody knows, markup.
+// fidelity is a result that survives only if it is never decoded: property order, a big
+// integer, number formats, unknown fields and an unknown content type, markup.
 const fidelity = `{"zeta":1,"content":[{"type":"hologram","beam":1.10,"<&>":"é\u00e9"},{"type":"text","text":"hi","later":9007199254740993}],` +
 	`"structuredContent":{"zeta":1,"alpha":9007199254740993,"f":1.10,"e":1E2},"_meta":{"z":9007199254740993,"a":null},"resultType":"complete","future":{"b":1,"a":2}}`
 
