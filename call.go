@@ -45,36 +45,40 @@ const Anonymous = "anonymous"
 // Authenticated reports whether the caller has an identity.
 func (c Caller) Authenticated() bool { return c.ID != "" && c.ID != Anonymous }
 
-// Call is one invocation of a tool. It is a parameter, not a context value, so
-// that no code can forget whose call it is and at which time it is asked.
+// Call is one invocation of a tool. It is a parameter, not a context value, so that the caller
+// and the as-of time are explicit everywhere.
+//
+// A [Policy] may replace Args and no other field. The call path itself sets Start, Receipt and
+// MaxResult.
 type Call struct {
-	ID             string          // unique, for the record and the log
+	ID             string          // unique
 	Tool           *Tool           // resolved before any policy runs
-	Args           json.RawMessage // a JSON object; the only field that your own policies may replace
+	Args           json.RawMessage // a JSON object
 	Caller         Caller
-	Gate           string    // the gate it came through
-	Mode           Mode      // the gate's mode
-	Surface        Surface   // the gate's surface
-	AsOf           time.Time // the time that the call is about: now, or a backtest's
-	Start          time.Time // when it came in, for the record
-	IdempotencyKey string    // idempotency key, empty for none
-	Session        string    // the open budget that pays for it, empty for the account of the caller
+	Gate           string    // name of the gate
+	Mode           Mode      // of the gate
+	Surface        Surface   // of the gate
+	AsOf           time.Time // the time that the call is about: now, or a time in the past for a backtest
+	Start          time.Time // time of arrival
+	IdempotencyKey string
+	Session        string // the session that pays for the call; empty if the caller's account pays
 
-	Parent     string   // the id of the call that this one was made inside of, empty for none
-	Generation uint64   // of the catalog that the tool is from
-	Receipt    *Receipt // what it cost; nil before it is settled, and for a call that nothing was taken for
+	Parent     string   // ID of the call whose tool makes this one
+	Depth      int      // number of calls that this one is nested in
+	Generation uint64   // of the catalog
+	Receipt    *Receipt // set when the call is settled; nil if nothing was charged
+	MaxResult  int      // in bytes; zero for no limit. A larger result is not validated
 
-	Log                *slog.Logger               // where tools log; use [Call.Logger]
-	Clients            *Clients                   // what the platform lends to tools; use [Client]
-	Toolbox            Toolbox                    // what else the gate offers, nil for nothing
-	Depth              int                        // how many calls of tools this one is inside of
-	ClientCapabilities json.RawMessage            // what the calling client declared that it can do; use [Call.Supports]
-	Trace              Trace                      // the trace that the call belongs to
-	Meta               map[string]json.RawMessage // what else the client sent along for whoever answers
-	InputResponses     json.RawMessage            // what the client answers to an unfinished result, by key; nil for nothing
-	RequestState       string                     // what the unfinished result wanted back with the answers
-	OnProgress         func(Progress)             // where progress goes; use [Call.Progress]
-	MaxResult          int                        // how many bytes the result may have, 0 for no limit; a larger one is not validated
+	Log     *slog.Logger // use [Call.Logger]
+	Clients *Clients     // use [Client]
+	Toolbox Toolbox      // other tools of the gate, or nil
+
+	ClientCapabilities json.RawMessage            // declared by the MCP client; use [Call.Supports]
+	Trace              Trace                      // trace context of the request
+	Meta               map[string]json.RawMessage // _meta of the request, without the members that Toolyard handles
+	InputResponses     json.RawMessage            // answers to the input requests of an earlier result, by key
+	RequestState       string                     // state that the earlier result asked to send back
+	OnProgress         func(Progress)             // use [Call.Progress]
 
 	timeline []timelineEntry
 }
@@ -116,18 +120,17 @@ func (c *Call) Timeline() iter.Seq2[string, time.Duration] {
 	}
 }
 
-// Trace is a W3C trace context, as the caller sent it.
+// Trace is a W3C trace context, as the client sent it.
 type Trace struct{ Parent, State, Baggage string }
 
-// Progress tells a caller how far a long call has come. Total is zero when it is
-// not known.
+// Progress is how far a long call has come. Total is zero if it is unknown.
 type Progress struct {
 	Done, Total float64
 	Message     string
 }
 
-// Progress reports progress to the caller, if the caller wants to know. JSON has no NaN
-// and no infinity: such progress is not reported.
+// Progress reports progress to the caller, if the caller asked for it. It ignores NaN and
+// infinite values, which JSON cannot represent.
 func (c *Call) Progress(done, total float64, message string) {
 	finite := !math.IsNaN(done+total) && !math.IsInf(done+total, 0)
 	if c.OnProgress != nil && finite {
@@ -148,7 +151,7 @@ func (c *Call) Supports(capability string) bool {
 	return true
 }
 
-// Logger returns a logger whose lines carry the call's id and tool. It is never nil.
+// Logger returns a logger that adds the call ID and the tool to each record. It is never nil.
 func (c *Call) Logger() *slog.Logger {
 	if c.Log == nil {
 		return slog.New(slog.DiscardHandler)
@@ -156,7 +159,7 @@ func (c *Call) Logger() *slog.Logger {
 	return c.Log.With("call", c.ID, "tool", c.Tool.Name)
 }
 
-// Sent are the arguments that the caller sent, without those that the platform put in.
+// CallerArgs returns the arguments without those that the platform injected.
 func (c *Call) CallerArgs() json.RawMessage {
 	if len(c.Tool.Contexts) == 0 {
 		return c.Args
@@ -175,12 +178,12 @@ func (c *Call) CallerArgs() json.RawMessage {
 // Handler runs a call.
 type Handler func(context.Context, *Call) (*Result, error)
 
-// Policy is one step of the call path: it wraps what comes after it.
+// Policy is a step of the call path: it wraps the handler of the rest of the path. Use
+// yard.Options.Policies to add your own.
 type Policy func(next Handler) Handler
 
-// Clients are the live connections that the platform lends to tools that run in
-// this process: market data, a broker, a home. Each is found by its type. The zero
-// value lends nothing.
+// Clients are the connections that a program lends to tools in Go, such as a database or a
+// payment service. Tools find them by type. The zero value has no clients.
 type Clients struct{ lent map[reflect.Type]loan }
 
 type loan struct {
@@ -188,8 +191,8 @@ type loan struct {
 	modes  []Mode
 }
 
-// Lend adds a client of type T, usually an interface. It is lent to calls in the
-// given modes, or to all when none is given.
+// Lend adds a client of type T, usually an interface. Calls in the given modes can use it, or
+// all calls if no mode is given.
 func Lend[T any](c *Clients, client T, modes ...Mode) {
 	if c.lent == nil {
 		c.lent = make(map[reflect.Type]loan)
@@ -197,8 +200,8 @@ func Lend[T any](c *Clients, client T, modes ...Mode) {
 	c.lent[reflect.TypeFor[T]()] = loan{client, modes}
 }
 
-// Client returns the client of type T for this call, and false when the platform
-// has none for the call's mode: a broker is not there in a read-only gate.
+// Client returns the client of type T. It returns false if there is none for the mode of the
+// call.
 func Client[T any](c *Call) (client T, ok bool) {
 	if c.Clients == nil {
 		return client, false

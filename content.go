@@ -6,28 +6,28 @@ import (
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
 )
 
-// Content is one item of a result, as an MCP content object.
+// Content is an item of a result: an MCP content object.
 type Content interface {
-	// AppendJSON appends the object to b.
+	// AppendJSON appends the JSON of the object to b.
 	AppendJSON(b []byte) []byte
 }
 
 // Text is plain text.
 type Text string
 
-// Image is a picture.
+// Image is an image.
 type Image struct {
 	Data     []byte
 	MIMEType string
 }
 
-// Audio is sound.
+// Audio is a sound.
 type Audio struct {
 	Data     []byte
 	MIMEType string
 }
 
-// Link points to a resource.
+// Link is a link to a resource.
 type Link struct {
 	URI         string `json:"uri"`
 	Name        string `json:"name"`
@@ -36,7 +36,7 @@ type Link struct {
 	MIMEType    string `json:"mimeType,omitempty"`
 }
 
-// EmbeddedResource is a resource inside the result: text, or a blob when Blob is not nil.
+// EmbeddedResource is the content of a resource: text, or binary data if Blob is not nil.
 type EmbeddedResource struct {
 	URI      string `json:"uri"`
 	MIMEType string `json:"mimeType,omitempty"`
@@ -44,7 +44,7 @@ type EmbeddedResource struct {
 	Blob     []byte `json:"-"`
 }
 
-// RawContent is a content object that is passed on untouched.
+// RawContent is the JSON of a content object, which is sent unchanged.
 type RawContent json.RawMessage
 
 // AppendJSON implements [Content].

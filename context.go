@@ -60,87 +60,88 @@ func (t *Tool) setCallerInput() {
 	}
 }
 
-// withoutProperties is a schema for objects as they are before the named properties are
-// added: what it accepts, the schema accepts with good values for them. Definitions that it
-// refers to are left as they are.
+// withoutProperties returns a schema for arguments before the named properties are injected:
+// arguments that it accepts satisfy the original schema once valid values are added. It does
+// not change definitions that the schema refers to.
 func withoutProperties(schema json.RawMessage, names map[string]string) json.RawMessage {
 	list, ok := jsonobject.Members(schema)
 	if !ok {
 		return schema // true or false
 	}
-	h := hiding{names: names}
+	r := propertyRemover{names: names}
 	kept := make([]jsonobject.Member, 0, len(list))
 	for _, m := range list {
-		if m.Value = h.keyword(m.Key, m.Value); m.Value != nil {
+		if m.Value = r.keyword(m.Key, m.Value); m.Value != nil {
 			kept = append(kept, m)
 		}
 	}
-	return jsonobject.Join(h.conclude(kept))
+	return jsonobject.Join(r.finish(kept))
 }
 
-// hiding takes properties out of one schema.
-type hiding struct {
+// propertyRemover removes properties from one schema.
+type propertyRemover struct {
 	names    map[string]string
-	required []string          // what a hidden property requires, since it will be there
-	all      []json.RawMessage // schemas that count because a hidden property will be there
+	required []string          // dependencies of hidden properties
+	all      []json.RawMessage // dependent schemas of hidden properties
 }
 
-// keyword is the value of a keyword as it should be shown; nil for none.
-func (h *hiding) keyword(key string, value json.RawMessage) json.RawMessage {
+// keyword returns the value of a keyword without the hidden properties, or nil to drop the
+// keyword.
+func (r *propertyRemover) keyword(key string, value json.RawMessage) json.RawMessage {
 	switch key {
 	case "properties":
-		return h.properties(value)
+		return r.properties(value)
 	case "required":
-		return h.shownNames(value)
+		return r.visibleNames(value)
 	case "dependentRequired", "dependentSchemas", "dependencies":
-		return h.dependencies(value)
+		return r.dependencies(value)
 	case "minProperties", "maxProperties":
 		var n float64
 		if json.Unmarshal(value, &n) == nil {
-			return json.RawMessage(strconv.FormatFloat(max(0, n-float64(len(h.names))), 'f', -1, 64))
+			return json.RawMessage(strconv.FormatFloat(max(0, n-float64(len(r.names))), 'f', -1, 64))
 		}
 	case "allOf", "anyOf", "oneOf":
 		var parts []json.RawMessage
 		if json.Unmarshal(value, &parts) == nil {
 			for i := range parts {
-				parts[i] = withoutProperties(parts[i], h.names)
+				parts[i] = withoutProperties(parts[i], r.names)
 			}
 			return mustMarshal(parts)
 		}
 	case "if", "then", "else", "not":
-		return withoutProperties(value, h.names)
+		return withoutProperties(value, r.names)
 	}
 	return value
 }
 
-func (h *hiding) properties(value json.RawMessage) json.RawMessage {
+func (r *propertyRemover) properties(value json.RawMessage) json.RawMessage {
 	list, ok := jsonobject.Members(value)
 	if !ok {
 		return value
 	}
-	return jsonobject.Join(slices.DeleteFunc(list, func(m jsonobject.Member) bool { return h.hides(m.Key) }))
+	return jsonobject.Join(slices.DeleteFunc(list, func(m jsonobject.Member) bool { return r.hides(m.Key) }))
 }
 
-func (h *hiding) hides(name string) bool {
-	_, hidden := h.names[name]
+func (r *propertyRemover) hides(name string) bool {
+	_, hidden := r.names[name]
 	return hidden
 }
 
-// shownNames are the names of a list that are not hidden; nil for none.
-func (h *hiding) shownNames(value json.RawMessage) json.RawMessage {
+// visibleNames returns the names of a list that are not hidden, or nil if there are none.
+func (r *propertyRemover) visibleNames(value json.RawMessage) json.RawMessage {
 	var names []string
 	if json.Unmarshal(value, &names) != nil {
 		return value
 	}
-	if names = slices.DeleteFunc(names, h.hides); len(names) == 0 {
+	if names = slices.DeleteFunc(names, r.hides); len(names) == 0 {
 		return nil
 	}
 	return mustMarshal(names)
 }
 
-// dependencies are what properties require when they are there. What a hidden one requires
-// is always required.
-func (h *hiding) dependencies(value json.RawMessage) json.RawMessage {
+// dependencies returns dependent keywords without the hidden properties. A hidden property is
+// always present in the end, so its own dependencies become unconditional.
+func (r *propertyRemover) dependencies(value json.RawMessage) json.RawMessage {
 	list, ok := jsonobject.Members(value)
 	if !ok {
 		return value
@@ -149,20 +150,20 @@ func (h *hiding) dependencies(value json.RawMessage) json.RawMessage {
 	for _, m := range list {
 		isList := jsonobject.Kind(m.Value) == '['
 		if isList {
-			m.Value = h.shownNames(m.Value)
+			m.Value = r.visibleNames(m.Value)
 		} else {
-			m.Value = withoutProperties(m.Value, h.names)
+			m.Value = withoutProperties(m.Value, r.names)
 		}
 		switch {
 		case m.Value == nil:
-		case !h.hides(m.Key):
+		case !r.hides(m.Key):
 			kept = append(kept, m)
 		case isList:
 			var names []string
-			_ = json.Unmarshal(m.Value, &names) // it was written by shownNames, or adds nothing
-			h.required = append(h.required, names...)
+			_ = json.Unmarshal(m.Value, &names) // visibleNames encoded it
+			r.required = append(r.required, names...)
 		default:
-			h.all = append(h.all, m.Value)
+			r.all = append(r.all, m.Value)
 		}
 	}
 	if len(kept) == 0 {
@@ -171,28 +172,28 @@ func (h *hiding) dependencies(value json.RawMessage) json.RawMessage {
 	return jsonobject.Join(kept)
 }
 
-// conclude adds what the hidden properties require to the keywords of the schema.
-func (h *hiding) conclude(keywords []jsonobject.Member) []jsonobject.Member {
-	if len(h.required) > 0 {
+// finish adds the dependencies of the hidden properties to the keywords of the schema.
+func (r *propertyRemover) finish(keywords []jsonobject.Member) []jsonobject.Member {
+	if len(r.required) > 0 {
 		var names []string
 		keywords = setMember(keywords, "required", func(old json.RawMessage) json.RawMessage {
-			_ = json.Unmarshal(old, &names) // nothing, or a list that was checked
-			names = append(names, h.required...)
+			_ = json.Unmarshal(old, &names) // empty, or a valid list
+			names = append(names, r.required...)
 			slices.Sort(names)
 			return mustMarshal(slices.Compact(names))
 		})
 	}
-	if len(h.all) > 0 {
+	if len(r.all) > 0 {
 		var parts []json.RawMessage
 		keywords = setMember(keywords, "allOf", func(old json.RawMessage) json.RawMessage {
-			_ = json.Unmarshal(old, &parts) // nothing, or a list that was checked
-			return mustMarshal(append(parts, h.all...))
+			_ = json.Unmarshal(old, &parts) // empty, or a valid list
+			return mustMarshal(append(parts, r.all...))
 		})
 	}
 	return keywords
 }
 
-// change replaces the value of a member, or adds it.
+// setMember replaces the value of a member, or adds it.
 func setMember(list []jsonobject.Member, key string, to func(old json.RawMessage) json.RawMessage) []jsonobject.Member {
 	i := slices.IndexFunc(list, func(m jsonobject.Member) bool { return m.Key == key })
 	if i < 0 {

@@ -9,9 +9,8 @@ import (
 	"slices"
 )
 
-// Define makes a tool from a typed function. In is a struct; its JSON Schema is
-// derived once from its fields and their tags, and is the validator, the manifest
-// and the documentation:
+// Define makes a tool from a typed function. In is a struct. Its JSON Schema is derived from its
+// fields and their tags; it validates calls and documents the tool:
 //
 //	type args struct {
 //		Symbol   string  `json:"symbol" doc:"Perp symbol, such as BTC"`
@@ -23,15 +22,14 @@ import (
 // The tags are doc and the schema keywords default, enum, minimum, maximum,
 // exclusiveMinimum, exclusiveMaximum, multipleOf, minLength, maxLength, pattern,
 // format, minItems, maxItems, uniqueItems. A field is required unless it is a
-// pointer, has a default, or says omitempty or omitzero. Unknown arguments are
-// refused. A type with a JSONSchema() json.RawMessage method speaks for itself.
+// pointer, has a default, or has omitempty or omitzero. Unknown arguments are
+// refused. A type with a JSONSchema() json.RawMessage method supplies its own schema.
 //
-// Out is anything that [ResultOf] takes. A struct, map or list also gives the tool an
-// output schema, which every result must meet, and is always data: it is not mistaken for
-// content, and what is nil in it is null.
+// Out is any type that [ResultOf] accepts. A struct, map or slice also gives the tool an
+// output schema, which every result must match. It is always structured data, even if it
+// looks like content, and nil values in it are null.
 //
-// Define panics when the types or the Spec cannot make a tool: that is a mistake in
-// the program, and it should not start.
+// Define panics if the types or the Spec are invalid, which is a bug in the program.
 func Define[In, Out any](spec Spec, fn func(context.Context, *Call, In) (Out, error)) *Tool {
 	in, out := reflect.TypeFor[In](), reflect.TypeFor[Out]()
 	if in.Kind() != reflect.Struct && in.Kind() != reflect.Map {
@@ -42,7 +40,7 @@ func Define[In, Out any](spec Spec, fn func(context.Context, *Call, In) (Out, er
 		panic(fmt.Sprintf("toolyard.Define %s: arguments: %v", spec.Name, err))
 	}
 	var output *Schema
-	if spec.Output != nil || promises(out) {
+	if spec.Output != nil || hasSchema(out) {
 		if output, err = spec.outputSchemaOr(out); err != nil {
 			panic(fmt.Sprintf("toolyard.Define %s: result: %v", spec.Name, err))
 		}
@@ -56,7 +54,7 @@ func Define[In, Out any](spec Spec, fn func(context.Context, *Call, In) (Out, er
 		switch {
 		case err != nil:
 			return nil, err
-		case output != nil && promises(reflect.TypeFor[Out]()):
+		case output != nil && hasSchema(reflect.TypeFor[Out]()):
 			return StructuredResult(out)
 		}
 		return ResultOf(out)
@@ -67,7 +65,7 @@ func Define[In, Out any](spec Spec, fn func(context.Context, *Call, In) (Out, er
 	return t
 }
 
-// inputSchemaOr is the schema of the Spec, or the type's own.
+// inputSchemaOr returns the input schema of the Spec or, if it has none, that of the type.
 func (s *Spec) inputSchemaOr(t reflect.Type) (*Schema, error) {
 	if s.Input != nil {
 		return s.inputSchema()
@@ -82,18 +80,18 @@ func (s *Spec) outputSchemaOr(t reflect.Type) (*Schema, error) {
 	return schemaOf(t, true)
 }
 
-// decodeIssue says what a Go type refuses although the schema does not: a number that is
-// too large for it, mostly.
+// decodeIssue describes a value that the schema accepts and the Go type does not, such as a
+// number that is too large.
 func decodeIssue(err error) Issue {
 	if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return Issue{Path: te.Field, Message: "does not fit: " + te.Value}
+		return Issue{Path: te.Field, Message: "does not fit the type: " + te.Value}
 	}
 	return Issue{Message: err.Error()}
 }
 
-// promises reports whether a result type has a shape worth a schema. Text, content
-// and whole results do not.
-func promises(out reflect.Type) bool {
+// hasSchema reports whether a result type gets an output schema. Text, content and whole
+// results do not.
+func hasSchema(out reflect.Type) bool {
 	if slices.Contains([]reflect.Type{
 		reflect.TypeFor[*Result](), reflect.TypeFor[json.RawMessage](), reflect.TypeFor[[]Content](),
 	}, out) {

@@ -88,7 +88,7 @@ func TestDefinePanicsOnAMistake(t *testing.T) {
 	type loop struct{ Next []loop }
 	for name, define := range map[string]func(){
 		"arguments must be a struct": func() { toolyard.Define(toolyard.Spec{Name: "x"}, echo[string]) },
-		"contains itself":            func() { toolyard.Define(toolyard.Spec{Name: "x"}, echo[loop]) },
+		"is recursive":               func() { toolyard.Define(toolyard.Spec{Name: "x"}, echo[loop]) },
 		"tool name":                  func() { toolyard.Define(toolyard.Spec{Name: "no spaces"}, echo[struct{}]) },
 		"not a number": func() {
 			toolyard.Define(toolyard.Spec{Name: "x"}, echo[struct {
@@ -340,7 +340,7 @@ func TestPatternsOfJavaScript(t *testing.T) {
 
 func TestNewToolRefusesBadSpecs(t *testing.T) {
 	for want, spec := range map[string]toolyard.Spec{
-		"metadata x is not JSON": {Name: "x", Meta: map[string]json.RawMessage{"x": json.RawMessage("oops")}},
+		"_meta.x is not JSON": {Name: "x", Meta: map[string]json.RawMessage{"x": json.RawMessage("oops")}},
 		"server id":              {Name: "x", Server: "a b"},
 		"unknown surface":        {Name: "x", Surface: "everywhere"},
 		"unknown latency":        {Name: "x", Latency: "soon"},

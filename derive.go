@@ -19,12 +19,12 @@ var wellKnown = map[reflect.Type]string{
 	reflect.TypeFor[[]byte]():          `{"type":"string","contentEncoding":"base64"}`,
 }
 
-// deriver writes the JSON Schemas of Go types. In an output, what can be nil can be null:
-// that is how encoding/json writes it.
+// deriver derives the JSON Schemas of Go types. In an output schema, types that can be nil can be
+// null, as encoding/json encodes them.
 type deriver struct{ output bool }
 
-// derive writes the schema of a type, fields in their order. It knows which types it is
-// inside of, since a type that contains itself has no finite schema here.
+// derive returns the schema of a type, with the fields in their order. inside lists the types
+// that contain it, to refuse recursive types.
 func (d deriver) derive(t reflect.Type, inside []reflect.Type) (json.RawMessage, error) {
 	raw, err := d.deriveType(t, inside)
 	if err != nil || !d.output || len(inside) == 0 {
@@ -37,7 +37,7 @@ func (d deriver) derive(t reflect.Type, inside []reflect.Type) (json.RawMessage,
 	return raw, nil
 }
 
-// nullable is a schema that also takes null.
+// nullable returns a schema that also accepts null.
 func nullable(schema json.RawMessage) json.RawMessage {
 	s := string(schema)
 	if s == "{}" || strings.HasPrefix(s, `{"type":[`) {
@@ -58,7 +58,7 @@ func (d deriver) deriveType(t reflect.Type, inside []reflect.Type) (json.RawMess
 		return s.JSONSchema(), nil
 	}
 	if slices.Contains(inside, t) {
-		return nil, fmt.Errorf("type %v contains itself; give it a JSONSchema method", t)
+		return nil, fmt.Errorf("type %v is recursive; give it a JSONSchema method", t)
 	}
 	if isText(t) {
 		return json.RawMessage(`{"type":"string"}`), nil
@@ -93,7 +93,7 @@ func (d deriver) deriveType(t reflect.Type, inside []reflect.Type) (json.RawMess
 	return nil, fmt.Errorf("type %v has no JSON Schema", t)
 }
 
-// isText reports whether encoding/json writes a type as a string of its own making.
+// isText reports whether encoding/json encodes a type with MarshalText.
 func isText(t reflect.Type) bool {
 	text := reflect.TypeFor[encoding.TextMarshaler]()
 	return t.Kind() != reflect.Pointer && t.Kind() != reflect.Interface && (t.Implements(text) || reflect.PointerTo(t).Implements(text))
@@ -118,8 +118,8 @@ func (d deriver) deriveStruct(t reflect.Type, inside []reflect.Type) (json.RawMe
 			return nil, fmt.Errorf("field %s: the json option string is not supported", name)
 		}
 		_, hasDefault := f.Tag.Lookup("default")
-		mayMiss := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
-		if !mayMiss && (d.output || !hasDefault && f.Type.Kind() != reflect.Pointer) {
+		optional := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
+		if !optional && (d.output || !hasDefault && f.Type.Kind() != reflect.Pointer) {
 			required = append(required, string(mustMarshal(name)))
 		}
 	}
@@ -130,8 +130,8 @@ func (d deriver) deriveStruct(t reflect.Type, inside []reflect.Type) (json.RawMe
 	return json.RawMessage(s + `,"additionalProperties":false}`), nil
 }
 
-// promoted reports whether an embedded struct's field is promoted all the way in
-// JSON too: every struct it passes through is embedded without a name of its own.
+// promoted reports whether a field of an embedded struct is promoted in JSON: every struct
+// on the way is embedded without a JSON name.
 func promoted(t reflect.Type, f reflect.StructField) bool {
 	for i := 1; i < len(f.Index); i++ {
 		outer := t.FieldByIndex(f.Index[:i])
@@ -142,12 +142,11 @@ func promoted(t reflect.Type, f reflect.StructField) bool {
 	return true
 }
 
-// keyword is a struct tag that becomes a schema keyword, with what its value is and the
-// JSON type of the fields that it is for.
+// keyword is a struct tag that becomes a schema keyword.
 type keyword struct {
 	name string
-	kind byte   // 's' text, 'n' number, 'b' true or false, 'v' a value of the field's type
-	of   string // empty for all
+	kind byte   // of its value: 's' string, 'n' number, 'b' boolean, 'v' a value of the field's type
+	of   string // JSON type of the fields that it applies to; empty for all
 }
 
 var keywords = []keyword{
@@ -166,7 +165,7 @@ var keywords = []keyword{
 	{"default", 'v', ""},
 }
 
-// isFor reports whether the keyword means something for a schema.
+// isFor reports whether the keyword applies to a schema.
 func (k keyword) isFor(schema json.RawMessage) bool {
 	var s struct{ Type any }
 	_ = json.Unmarshal(schema, &s)
@@ -196,7 +195,7 @@ func (d deriver) deriveField(f reflect.StructField, inside []reflect.Type) (stri
 		}
 		if elemOf(f.Type) == f.Type {
 			add("enum", values)
-		} else { // the items of a list are what the words are for
+		} else { // for a slice, the enum applies to the items
 			s = strings.Replace(s, `"items":{`, `"items":{"enum":`+values+",", 1)
 		}
 	}
@@ -207,7 +206,7 @@ func (d deriver) deriveField(f reflect.StructField, inside []reflect.Type) (stri
 		}
 		value, err := k.value(f.Type, tag)
 		if err == nil && !k.isFor(raw) {
-			err = fmt.Errorf("not for a field of this type")
+			err = fmt.Errorf("does not apply to a field of this type")
 		}
 		if err != nil {
 			return "", fmt.Errorf("tag %s:%q: %w", k.name, tag, err)
@@ -220,7 +219,7 @@ func (d deriver) deriveField(f reflect.StructField, inside []reflect.Type) (stri
 	return s + "}", nil
 }
 
-// elemOf is the type of a list's items, and any other type itself.
+// elemOf returns the element type of a slice, and any other type itself.
 func elemOf(t reflect.Type) reflect.Type {
 	if t.Kind() == reflect.Slice && t != reflect.TypeFor[[]byte]() {
 		return t.Elem()
@@ -256,8 +255,8 @@ func (k keyword) value(t reflect.Type, tag string) (string, error) {
 	return literal(t, tag)
 }
 
-// literal is the JSON for a tag's text as a value of type t: a bare word for a
-// string, JSON for everything else.
+// literal returns the JSON of a tag's value as a value of type t. The tag of a string is the
+// string itself; that of any other type is JSON.
 func literal(t reflect.Type, text string) (string, error) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -2,8 +2,8 @@ package toolyard
 
 import "cmp"
 
-// Stricter is a limit that keeps both. Advice is that of the first, and of the other where
-// the first gives none.
+// Stricter returns a limit that satisfies both limits. It takes the advice of l, and that of
+// other where l has none.
 func (l Limit) Stricter(other Limit) Limit {
 	l.PerMinute = fewer(l.PerMinute, other.PerMinute)
 	l.Concurrency = fewer(l.Concurrency, other.Concurrency)
@@ -16,7 +16,7 @@ func (l Limit) Stricter(other Limit) Limit {
 	return l
 }
 
-// fewer is the smaller of two numbers of calls; zero is no limit.
+// fewer returns the smaller of two limits; zero is no limit.
 func fewer(a, b int) int {
 	if a <= 0 || (b > 0 && b < a) {
 		return b

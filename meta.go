@@ -14,12 +14,12 @@ import (
 	"github.com/toolyard/toolyard/internal/base/spelling"
 )
 
-// SetMeta fills the fields that tools publish as metadata from it: rateLimit (also
-// rateLimitHints, or its members by themselves), contextRequirements, surface,
-// queryEligible, latencyClass and pricing. Other keys go to Meta as they are. A value that is
-// not what it should be is an error, which names the key, and so is an unknown member of a
-// limit or a price: a tool whose limit cannot be read must not go without one. Of a server's
-// tools only members that seem misspelt are errors.
+// SetMeta sets the fields of the Spec that tools publish as _meta: rateLimit (also
+// rateLimitHints, or its members at the top level), contextRequirements, surface,
+// queryEligible, latencyClass and pricing. It copies other keys to Meta. It returns an error
+// that names the key if a value is invalid, or if a limit or a price has an unknown member: a
+// limit that cannot be read must not be dropped. For tools of servers, only members that seem
+// misspelled are errors.
 func (s *Spec) SetMeta(meta map[string]json.RawMessage) error {
 	if err := s.checkMembers(meta); err != nil {
 		return fmt.Errorf("_meta.%w", err)
@@ -66,9 +66,9 @@ func (s *Spec) setMeta(key string, value json.RawMessage) (err error) {
 }
 
 var (
-	// metaKeys are the metadata that have a meaning here.
+	// metaKeys are the keys of _meta that have a meaning.
 	metaKeys = append([]string{"rateLimit", "rateLimitHints", "contextRequirements", "surface", "queryEligible", "latencyClass", "pricing"}, limitFields...)
-	// otherNames are names that people give to metadata, and what they mean.
+	// otherNames maps plausible names of metaKeys to the correct ones.
 	otherNames = map[string]string{"price": "pricing", "limit": "rateLimit", "limits": "rateLimit", "rateLimits": "rateLimit", "latency": "latencyClass"}
 	// priceFields are the members of a price.
 	priceFields = []string{"executeUsd", "queryUsd"}
@@ -82,7 +82,7 @@ func (s *Spec) checkMembers(meta map[string]json.RawMessage) error {
 		key   string
 		known []string
 	}{{"rateLimitHints", limitFields}, {"rateLimit", limitFields}, {"pricing", priceFields}} {
-		fields, _ := jsonobject.Map(meta[object.key]) // what is no object is reported by whoever reads it
+		fields, _ := jsonobject.Map(meta[object.key]) // setMeta reports a value that is not an object
 		for _, name := range slices.Sorted(maps.Keys(fields)) {
 			near := spelling.Nearest(name, object.known)
 			if slices.Contains(object.known, name) || s.Server != "" && near == "" {
@@ -94,12 +94,11 @@ func (s *Spec) checkMembers(meta map[string]json.RawMessage) error {
 	return nil
 }
 
-// checkMeta refuses keys that look like metadata with a meaning and would have none: those
-// that seem misspelt, and in Go those that belong into other fields.
+// checkMeta refuses keys in Meta that seem misspelled, and keys that have a field in Spec.
 func (s *Spec) checkMeta() error {
 	for _, key := range slices.Sorted(maps.Keys(s.Meta)) {
 		if slices.Contains(metaKeys, key) {
-			return fmt.Errorf("_meta.%s: it has no effect in Meta; set the field of Spec, or use SetMeta", key)
+			return fmt.Errorf("_meta.%s: has no effect in Meta; set the field of Spec, or use SetMeta", key)
 		}
 		near := otherNames[key]
 		if near == "" {
@@ -112,7 +111,7 @@ func (s *Spec) checkMeta() error {
 	return nil
 }
 
-// unknownKey is the error of a key that means nothing; near is what may be meant.
+// unknownKey returns the error for an unknown key; near is the suggestion, if any.
 func unknownKey(key, near string, known []string) error {
 	if near != "" {
 		return fmt.Errorf("%.80s: unknown key (did you mean %q?)", key, near)
@@ -128,7 +127,7 @@ const maxContexts = 16
 func readContexts(value json.RawMessage) (kinds []string, args map[string]string, err error) {
 	var items []json.RawMessage
 	if jsonobject.Kind(value) != '[' || json.Unmarshal(value, &items) != nil {
-		return nil, nil, errors.New("it must be a list of texts or of objects with kind and argument")
+		return nil, nil, errors.New("must be a list of strings or of objects with kind and argument")
 	}
 	if len(items) > maxContexts {
 		return nil, nil, fmt.Errorf("there are more than %d", maxContexts)
@@ -162,7 +161,7 @@ func readContext(item json.RawMessage) (kind, argument string, err error) {
 	if !isText {
 		fields, ok := jsonobject.Map(item)
 		if !ok {
-			return "", "", errors.New("it must be a list of texts or of objects with kind and argument")
+			return "", "", errors.New("must be a list of strings or of objects with kind and argument")
 		}
 		for _, name := range slices.Sorted(maps.Keys(fields)) {
 			if known := []string{"kind", "argument"}; !slices.Contains(known, name) {
@@ -173,7 +172,7 @@ func readContext(item json.RawMessage) (kind, argument string, err error) {
 		kind, hasKind = jsonobject.String(fields["kind"])
 		argument, hasArgument = jsonobject.String(fields["argument"])
 		if !hasKind || !hasArgument {
-			return "", "", errors.New("an object needs the texts kind and argument")
+			return "", "", errors.New("an object needs the strings kind and argument")
 		}
 		if !isContextName(argument) {
 			return "", "", fmt.Errorf("%.80q is not a name for an argument: use letters, digits, dots, - and _", argument)
@@ -185,7 +184,7 @@ func readContext(item json.RawMessage) (kind, argument string, err error) {
 	return kind, argument, nil
 }
 
-// isContextName reports whether a text can name a kind of context, or the argument that
+// isContextName reports whether a string can name a kind of context, or the argument that
 // receives it.
 func isContextName(name string) bool {
 	return name != "" && len(name) <= 64 && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.") == ""
@@ -225,27 +224,27 @@ func (s *Spec) contextMeta() json.RawMessage {
 }
 
 var (
-	// limitKeys are the metadata that hold a limit; the later counts more. Members of a
-	// limit that stand by themselves count least.
+	// limitKeys are the keys that hold a limit, in ascending precedence. Members at the top
+	// level of _meta have the lowest precedence.
 	limitKeys = []string{"rateLimitHints", "rateLimit"}
 	// limitFields are the members of a limit.
 	limitFields = []string{"maxRequestsPerMinute", "cooldownMs", "maxConcurrency", "supportsBulk", "recommendedBatchTools", "notes"}
 )
 
-// setMeta reads all forms of a limit. Each field is that of the form that counts most among
-// those that say it; what is wrong in the others is an error all the same.
+// setMeta reads all forms of a limit. Each field has the value of the form with the highest
+// precedence; an invalid value in any form is an error.
 func (l *Limit) setMeta(meta map[string]json.RawMessage) error {
 	if err := l.setFields(meta); err != nil {
 		return err
 	}
 	for _, key := range limitKeys {
-		value, said := meta[key]
-		if !said {
+		value, ok := meta[key]
+		if !ok {
 			continue
 		}
 		fields, ok := jsonobject.Map(value)
 		if !ok {
-			return fmt.Errorf("%s: it must be an object", key)
+			return fmt.Errorf("%s: must be an object", key)
 		}
 		if err := l.setFields(fields); err != nil {
 			return fmt.Errorf("%s.%w", key, err)
@@ -256,8 +255,8 @@ func (l *Limit) setMeta(meta map[string]json.RawMessage) error {
 
 func (l *Limit) setFields(fields map[string]json.RawMessage) error {
 	for _, key := range limitFields {
-		value, said := fields[key]
-		if !said {
+		value, ok := fields[key]
+		if !ok {
 			continue
 		}
 		if err := l.setField(key, value); err != nil {
@@ -287,26 +286,26 @@ func (l *Limit) setField(key string, value json.RawMessage) (err error) {
 	return err
 }
 
-// maxNumber is the largest number that metadata may hold. As milliseconds it is eleven days.
+// maxNumber is the largest number in metadata. In milliseconds, it is eleven days.
 const maxNumber = 1e9
 
-// readNumber reads a number that is not negative.
+// readNumber reads a non-negative number.
 func readNumber(value json.RawMessage) (n float64, err error) {
 	if kind := jsonobject.Kind(value); kind != '-' && (kind < '0' || kind > '9') {
-		return 0, errors.New("it must be a number")
+		return 0, errors.New("must be a number")
 	}
 	if err := json.Unmarshal(value, &n); err != nil || n < 0 || n > maxNumber {
-		return 0, fmt.Errorf("it must be a number from 0 to %d", int(maxNumber))
+		return 0, fmt.Errorf("must be a number from 0 to %d", int(maxNumber))
 	}
 	return n, nil
 }
 
-// readCount reads a number of calls, rounded down. Zero is no limit, but less than one call
-// is not.
+// readCount reads a number of calls, rounded down. Zero means no limit; a fraction below one is
+// an error.
 func readCount(value json.RawMessage) (int, error) {
 	n, err := readNumber(value)
 	if err == nil && n > 0 && n < 1 {
-		err = errors.New("it must be at least 1")
+		err = errors.New("must be at least 1")
 	}
 	return int(n), err
 }
@@ -314,7 +313,7 @@ func readCount(value json.RawMessage) (int, error) {
 func readBool(value json.RawMessage) (bool, error) {
 	var b *bool // nil for null
 	if err := json.Unmarshal(value, &b); err != nil || b == nil {
-		return false, errors.New("it must be true or false")
+		return false, errors.New("must be true or false")
 	}
 	return *b, nil
 }
@@ -322,12 +321,12 @@ func readBool(value json.RawMessage) (bool, error) {
 func readText(value json.RawMessage) (string, error) {
 	text, ok := jsonobject.String(value)
 	if !ok {
-		return "", errors.New("it must be a text")
+		return "", errors.New("must be a string")
 	}
 	return text, nil
 }
 
-// readChoice reads one of a few texts.
+// readChoice reads an enum.
 func readChoice[T ~string](value json.RawMessage, choices []T) (T, error) {
 	text, err := readText(value)
 	if err != nil || slices.Contains(choices, T(text)) {
@@ -337,31 +336,31 @@ func readChoice[T ~string](value json.RawMessage, choices []T) (T, error) {
 	for i, c := range choices {
 		words[i] = string(c)
 	}
-	return "", fmt.Errorf("unknown value %.80q; it is one of %s", text, strings.Join(words, ", "))
+	return "", fmt.Errorf("unknown value %.80q; use one of %s", text, strings.Join(words, ", "))
 }
 
 func readTexts(value json.RawMessage) ([]string, error) {
 	var items []json.RawMessage
 	if jsonobject.Kind(value) != '[' || json.Unmarshal(value, &items) != nil {
-		return nil, errors.New("it must be a list of texts")
+		return nil, errors.New("must be a list of strings")
 	}
 	texts := make([]string, 0, len(items))
 	for _, item := range items {
 		text, ok := jsonobject.String(item)
 		if !ok {
-			return nil, errors.New("it must be a list of texts")
+			return nil, errors.New("must be a list of strings")
 		}
 		texts = append(texts, text)
 	}
 	return texts, nil
 }
 
-// setMeta reads {"executeUsd": "0.001"}. Prices without one, or with null, are those of a
-// tool that is never for sale; to say nothing of prices leaves it to others.
+// setMeta reads {"executeUsd": "0.001"}. A price object without executeUsd, or with null, opts
+// out of sale.
 func (p *Price) setMeta(value json.RawMessage) (err error) {
 	o, ok := jsonobject.Map(value)
 	if !ok {
-		return errors.New("it must be an object")
+		return errors.New("must be an object")
 	}
 	*p = Price{}
 	query, execute := o["queryUsd"], o["executeUsd"]
@@ -381,7 +380,7 @@ func (p *Price) setMeta(value json.RawMessage) (err error) {
 	return nil
 }
 
-// readMoney reads an amount that is not negative.
+// readMoney reads a non-negative amount.
 func readMoney(value json.RawMessage) (Money, error) {
 	text, ok := jsonobject.String(value)
 	if !ok {
@@ -397,9 +396,8 @@ func readMoney(value json.RawMessage) (Money, error) {
 	return usd, nil
 }
 
-// AllMeta is the Meta of a tool together with what its other fields say in the form
-// that tools publish it: rateLimit, contextRequirements, surface, queryEligible,
-// latencyClass and pricing. What Meta holds already stands.
+// AllMeta returns the Meta of a tool together with its limit, contexts, surface, latency class
+// and price in the form in which tools publish them. Keys in Meta have precedence.
 func (s *Spec) AllMeta() map[string]json.RawMessage {
 	meta := make(map[string]json.RawMessage)
 	if l := s.Limit.Meta(); len(l) > 0 {

@@ -6,19 +6,17 @@ import (
 	"strings"
 )
 
-// Money is an exact amount in billionths of a US dollar. The largest amount is a
-// little over nine billion dollars.
+// Money is an exact amount in billionths of a US dollar, up to about nine billion dollars.
 type Money int64
 
 // USD is one dollar.
 const USD Money = 1_000_000_000
 
-// moneyDigits is the number of decimals that Money keeps.
+// moneyDigits is the number of decimal places of Money.
 const moneyDigits = 9
 
-// ParseMoney reads a decimal such as "0.001" or "-12". It takes digits, one
-// optional sign and one optional point, and refuses what it cannot hold exactly:
-// exponents, more than nine decimals, amounts out of range.
+// ParseMoney parses a decimal such as "0.001" or "-12". It refuses exponents, more than nine
+// decimal places, and amounts out of range.
 func ParseMoney(s string) (Money, error) {
 	digits, negative := strings.CutPrefix(s, "-")
 	whole, fraction, point := strings.Cut(digits, ".")
@@ -26,7 +24,7 @@ func ParseMoney(s string) (Money, error) {
 		return 0, fmt.Errorf("amount %q is not a decimal such as 0.001", s)
 	}
 	if len(fraction) > moneyDigits {
-		return 0, fmt.Errorf("amount %q has more than %d decimals", s, moneyDigits)
+		return 0, fmt.Errorf("amount %q has more than %d decimal places", s, moneyDigits)
 	}
 	var n uint64
 	limit := uint64(math.MaxInt64)
@@ -48,9 +46,9 @@ func ParseMoney(s string) (Money, error) {
 	return Money(n), nil
 }
 
-// String is the shortest decimal that [ParseMoney] reads back as m.
+// String returns the shortest decimal that [ParseMoney] parses as m.
 func (m Money) String() string {
-	sign, n := "", uint64(m) //nolint:gosec // the next line minds the sign
+	sign, n := "", uint64(m) //nolint:gosec // the next line handles the sign
 	if m < 0 {
 		sign, n = "-", -n
 	}
@@ -58,16 +56,16 @@ func (m Money) String() string {
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
 }
 
-// Add returns m+n, and false when the sum cannot be held.
+// Add returns m+n, and false if the sum overflows.
 func (m Money) Add(n Money) (Money, bool) {
 	sum := m + n
 	return sum, (sum > m) == (n > 0)
 }
 
-// MarshalText makes Money a decimal string in JSON.
+// MarshalText encodes Money as a decimal, which is a string in JSON.
 func (m Money) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText decodes a decimal.
 func (m *Money) UnmarshalText(text []byte) (err error) {
 	*m, err = ParseMoney(string(text))
 	return err

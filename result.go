@@ -13,11 +13,11 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Result is what a tool hands back. It holds content and structured data, or the
-// bytes that another server answered with, untouched.
+// Result is the result of a call: content and structured data, or the unchanged bytes of a
+// result from an MCP server.
 type Result struct {
 	Content    []Content
-	Structured json.RawMessage // any JSON value, nil for none
+	Structured json.RawMessage // any JSON value, or nil
 	IsError    bool
 	Meta       map[string]json.RawMessage
 
@@ -26,13 +26,12 @@ type Result struct {
 	unfinished bool
 }
 
-// RawResult wraps the result object of another MCP server. Its bytes reach the
-// client as they are: order, big numbers, fields and content types that nobody here
-// knows. Keys that differ only in case are different keys.
+// RawResult wraps the result object of an MCP server. Clients receive its bytes unchanged,
+// including the order of members, large numbers and unknown members.
 func RawResult(raw json.RawMessage) (*Result, error) {
 	o, ok := jsonobject.Map(raw)
 	if !ok {
-		return nil, errors.New("a raw result must be a JSON object")
+		return nil, errors.New("the result is not a JSON object")
 	}
 	res := &Result{Structured: o["structuredContent"], raw: raw, content: o["content"]}
 	res.IsError = string(o["isError"]) == "true"
@@ -42,20 +41,19 @@ func RawResult(raw json.RawMessage) (*Result, error) {
 	return res, nil
 }
 
-// Unfinished reports whether a raw result is not the end of the call: the server asks
-// for input first.
+// InputRequired reports whether the server requests input from the client before it continues.
 func (r *Result) InputRequired() bool { return r.unfinished }
 
-// Cuttable reports whether a part of the result is still a result: what has content can be
-// cut, a question to the client or a resource cannot.
+// CanTruncate reports whether the result can be truncated. An input request or a resource
+// cannot.
 func (r *Result) CanTruncate() bool {
 	return r.raw == nil || !r.unfinished && jsonobject.Kind(r.content) == '['
 }
 
-// Raw returns the bytes that RawResult was given, or nil.
+// Raw returns the bytes that were passed to RawResult, or nil.
 func (r *Result) Raw() json.RawMessage { return r.raw }
 
-// MarshalJSON is the result as MCP has it.
+// MarshalJSON encodes the result as an MCP result object.
 func (r *Result) MarshalJSON() ([]byte, error) {
 	if r.raw != nil {
 		return r.raw, nil
@@ -72,14 +70,13 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 	return jsonobject.Marshal(whole)
 }
 
-// Failure is a result that tells the model what went wrong in the tool's own words.
-// Return it for what is expected to happen; return an error for what is not.
+// Failure returns a result that reports an expected failure to the model. Return an error for
+// an unexpected one.
 func Failure(format string, args ...any) *Result {
 	return &Result{Content: []Content{Text(fmt.Sprintf(format, args...))}, IsError: true}
 }
 
-// ResultOf turns whatever a tool returns into a Result, the same for every kind of
-// tool:
+// ResultOf converts the return value of a tool into a Result:
 //
 //	nil                        no content
 //	string, number, bool       one text
@@ -87,10 +84,10 @@ func Failure(format string, args ...any) *Result {
 //	array                      an item for each element, and as structured content
 //	{isError: true, error: x}  a failure with the text x
 //	a content object           that content
-//	{content: [...]}           a whole result, untouched, if all items are content
+//	{content: [...]}           an MCP result, unchanged, if all items are content
 //
-// A *Result, a Content, a []Content and an error are taken as they are. Any other
-// value goes through its JSON form; a json.RawMessage is that form.
+// It returns a *Result, a Content, a []Content or an error as it is. Any other value is encoded
+// as JSON first.
 func ResultOf(v any) (*Result, error) {
 	switch v := v.(type) {
 	case nil:
@@ -110,7 +107,7 @@ func ResultOf(v any) (*Result, error) {
 	}
 	raw, err := jsonobject.Marshal(v)
 	if err != nil {
-		return nil, fmt.Errorf("the result cannot be written as JSON: %w", err)
+		return nil, fmt.Errorf("the result cannot be encoded as JSON: %w", err)
 	}
 	return resultOfJSON(raw)
 }
@@ -131,7 +128,8 @@ func resultOfJSON(raw json.RawMessage) (*Result, error) {
 	return &Result{Content: []Content{contentOf(raw)}}, nil
 }
 
-// resultOfList is the list as structured content, and an item of content for each element.
+// resultOfList returns the list as structured content, with an item of content for each
+// element.
 func resultOfList(raw json.RawMessage, contentOf func(json.RawMessage) Content) (*Result, error) {
 	var items []json.RawMessage
 	if err := json.Unmarshal(raw, &items); err != nil {
@@ -158,8 +156,8 @@ func resultOfObject(raw json.RawMessage) (*Result, error) {
 	return &Result{Content: []Content{Text(raw)}, Structured: raw}, nil
 }
 
-// isWholeResult reports whether an object is a result as MCP knows it: its content is a
-// list of content objects and, if that is empty, it holds nothing else that is foreign.
+// isWholeResult reports whether an object is an MCP result: its content is a list of content
+// objects. If that list is empty, the object must not have members of its own.
 func isWholeResult(o map[string]json.RawMessage) bool {
 	var items []json.RawMessage
 	if jsonobject.Kind(o["content"]) != '[' || json.Unmarshal(o["content"], &items) != nil {
@@ -178,14 +176,14 @@ func isWholeResult(o map[string]json.RawMessage) bool {
 	return true
 }
 
-// StructuredResult is the result of a tool with an output schema: whatever it returns is
+// StructuredResult returns the result of a tool with an output schema: the value is structured
 // data, even if it looks like content.
 func StructuredResult(v any) (*Result, error) {
 	raw, err := jsonobject.Marshal(v)
 	if err != nil {
-		return nil, fmt.Errorf("the result cannot be written as JSON: %w", err)
+		return nil, fmt.Errorf("the result cannot be encoded as JSON: %w", err)
 	}
-	if string(raw) == "null" { // a nil list or map is an empty one
+	if string(raw) == "null" { // encode a nil slice or map as empty
 		switch reflect.TypeOf(v).Kind() {
 		case reflect.Slice:
 			raw = json.RawMessage("[]")
@@ -199,8 +197,8 @@ func StructuredResult(v any) (*Result, error) {
 	return &Result{Content: []Content{Text(raw)}, Structured: raw}, nil
 }
 
-// dataOf is the content for one element of data: a string as its text, anything else as
-// its JSON.
+// dataOf returns the content for an element of data: the text of a string, and the JSON of any
+// other value.
 func dataOf(raw json.RawMessage) Content {
 	if text, ok := jsonobject.String(raw); ok {
 		return Text(text)
@@ -208,7 +206,7 @@ func dataOf(raw json.RawMessage) Content {
 	return Text(raw)
 }
 
-// contentOf is the content for one element: a content object as it is, anything else as
+// contentOf returns the content for an element: a content object unchanged, any other value as
 // data.
 func contentOf(raw json.RawMessage) Content {
 	if isContent(raw) {
@@ -217,8 +215,8 @@ func contentOf(raw json.RawMessage) Content {
 	return dataOf(raw)
 }
 
-// isContent reports whether raw is a content object of a known type with all that
-// the type asks for. An object of the tool's own domain that has a "type" is not.
+// isContent reports whether raw is a content object of a known type with all required members.
+// Other objects with a "type" member are data.
 func isContent(raw json.RawMessage) bool {
 	o, ok := jsonobject.Map(raw)
 	if !ok {
@@ -247,7 +245,7 @@ func isContent(raw json.RawMessage) bool {
 	return false
 }
 
-// check finds what would break the wire: JSON that is none, content that is not there.
+// check reports content, structured data and metadata that are not JSON.
 func (r *Result) check() error {
 	r.Structured = bytes.TrimSpace(r.Structured)
 	if len(r.Structured) == 0 {
@@ -257,18 +255,18 @@ func (r *Result) check() error {
 	}
 	for _, c := range r.Content {
 		if raw, ok := c.(RawContent); c == nil || (ok && !json.Valid(raw)) {
-			return errors.New("a content is not JSON")
+			return errors.New("an item of content is not JSON")
 		}
 	}
 	for key, value := range r.Meta {
 		if !json.Valid(value) {
-			return fmt.Errorf("the metadata %s is not JSON", key)
+			return fmt.Errorf("_meta.%s is not JSON", key)
 		}
 	}
 	return nil
 }
 
-// Size is how many bytes of content and structured data the result holds.
+// Size returns the size of the content and the structured data in bytes.
 func (r *Result) Size() int {
 	if r.raw != nil {
 		return len(r.raw)
@@ -283,7 +281,7 @@ func (r *Result) Size() int {
 	return n
 }
 
-// envelope is what a text takes beside its characters.
+// envelope is the size of the JSON around a text.
 const envelope = len(`{"type":"text","text":""},`)
 
 func contentSize(c Content) int {
@@ -293,10 +291,10 @@ func contentSize(c Content) int {
 	return len(c.AppendJSON(nil)) + 1
 }
 
-// Items is the content of the result, that of a raw result too.
+// Items returns the content, also of a raw result.
 func (r *Result) Items() []Content { return slices.Collect(r.items()) }
 
-// items are the items of the content, opened one by one.
+// items iterates over the content, decoding a raw result item by item.
 func (r *Result) items() iter.Seq[Content] {
 	if r.raw == nil {
 		return slices.Values(r.Content)
@@ -304,7 +302,7 @@ func (r *Result) items() iter.Seq[Content] {
 	return func(yield func(Content) bool) {
 		dec := json.NewDecoder(bytes.NewReader(r.content))
 		if t, err := dec.Token(); err != nil || t != json.Delim('[') {
-			return // whatever else it is, it is no list
+			return // not a list
 		}
 		for dec.More() {
 			var item json.RawMessage
@@ -315,8 +313,8 @@ func (r *Result) items() iter.Seq[Content] {
 	}
 }
 
-// Cut returns a result of about limit bytes: text is cut between characters, what
-// cannot be cut is left out, and a last text says how much there was.
+// Truncate returns a result of about limit bytes. It cuts text between characters, drops other
+// content that does not fit, and appends a note with the full size.
 func (r *Result) Truncate(limit int) *Result {
 	size := r.Size()
 	if size <= limit {
@@ -345,10 +343,10 @@ func (r *Result) Truncate(limit int) *Result {
 	return cut
 }
 
-// maxSkipped is how many items that do not fit are passed over in search of one that does.
+// maxSkipped bounds how many items are skipped in search of one that fits.
 const maxSkipped = 1000
 
-// textOr opens a text content object so that it can be cut.
+// textOr decodes a text content object so that it can be truncated.
 func textOr(raw json.RawMessage) Content {
 	var t struct {
 		Type string          `json:"type"`

@@ -18,16 +18,16 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Schema is a JSON Schema (2020-12, or what its $schema says) that is ready for use: it
-// validates JSON values and fills in their defaults, with a bounded amount of work.
+// Schema is a compiled JSON Schema (2020-12, unless $schema names another draft). It validates
+// JSON values and sets their defaults, with a bounded amount of work.
 type Schema struct {
 	raw      json.RawMessage
 	compiled *jsonschema.Schema
-	isObject bool // the root says "type": "object"
+	isObject bool // the root has "type": "object"
 }
 
-// SchemaFor derives the schema of a Go type, as [Define] does for arguments. It panics if
-// the type has none.
+// SchemaFor derives the schema of a Go type, as [Define] does for arguments. It panics if the
+// type has no schema.
 func SchemaFor[T any]() *Schema {
 	s, err := schemaOf(reflect.TypeFor[T](), false)
 	if err != nil {
@@ -36,7 +36,7 @@ func SchemaFor[T any]() *Schema {
 	return s
 }
 
-// derived holds the schemas of types, which never change.
+// derived caches the schemas of types.
 var derived sync.Map // derivation → *Schema
 
 type derivation struct {
@@ -60,11 +60,11 @@ func schemaOf(t reflect.Type, output bool) (*Schema, error) {
 	return s, err
 }
 
-// JSON is the schema's own text.
+// JSON returns the source of the schema.
 func (s *Schema) JSON() json.RawMessage { return s.raw }
 
-// NewSchema compiles a schema. It fails when the schema is not valid, refers to another
-// document, or is larger than any tool needs.
+// NewSchema compiles a schema. It returns an error if the schema is invalid, refers to another
+// document or is too large.
 func NewSchema(raw json.RawMessage) (*Schema, error) {
 	compiled, err := jsonschema.Compile(raw)
 	if err != nil {
@@ -74,23 +74,23 @@ func NewSchema(raw json.RawMessage) (*Schema, error) {
 	return &Schema{raw: raw, compiled: compiled, isObject: string(o["type"]) == `"object"`}, nil
 }
 
-// Complete returns the value with its defaults filled in and its whole numbers written
-// as such (5.0 is 5), or what is wrong with it. A value that lacks nothing keeps its bytes.
-// The work is bounded; a value that needs more is refused with an issue that names the
-// limit. The error is that of ctx, when it ends first.
+// Complete returns the value with its defaults set and its integers normalized (5.0 becomes 5),
+// or the issues of an invalid value. It returns the same bytes if nothing changes. A value that
+// exceeds the bound on work is invalid, with an issue that names the limit. The error is that of
+// ctx.
 func (s *Schema) Complete(ctx context.Context, value json.RawMessage) (json.RawMessage, []Issue, error) {
 	completed, found, err := s.compiled.Complete(ctx, value)
 	issues, err := issuesOf(found, err)
 	return completed, issues, err
 }
 
-// Check returns what is wrong with a value, within the same bounds as [Schema.Complete].
+// Check returns the issues of a value, within the same bounds as [Schema.Complete].
 func (s *Schema) Check(ctx context.Context, raw json.RawMessage) ([]Issue, error) {
 	return issuesOf(s.compiled.Validate(ctx, raw))
 }
 
-// issuesOf makes issues of what a validation found. An error of the value or of the budget
-// is an issue, too; one of the context is not.
+// issuesOf converts the outcome of a validation. A syntax error or an exhausted budget becomes an
+// issue; an error of the context does not.
 func issuesOf(found []jsonschema.Issue, err error) ([]Issue, error) {
 	if syntax, ok := errors.AsType[*jsonschema.SyntaxError](err); ok {
 		return []Issue{{Message: syntax.Error()}}, nil
@@ -116,11 +116,11 @@ func issuesOf(found []jsonschema.Issue, err error) ([]Issue, error) {
 	return slices.CompactFunc(issues, func(a, b Issue) bool { return a.Path == b.Path && a.Message == b.Message }), nil
 }
 
-// maxCompared is how many letters of names are compared to find a typo of one name. Both are
-// a stranger's, and this is outside the budget of the validation.
+// maxCompared bounds the letters that are compared to find a misspelled name. Both names are
+// untrusted, and the budget of the validation does not cover the comparison.
 const maxCompared = 20_000
 
-// didYouMean names the property that an unknown one is probably a typo of.
+// didYouMean suggests the property that an unknown one is probably a misspelling of.
 func didYouMean(name string, known []string) string {
 	letters := 0
 	for _, k := range known {
@@ -135,12 +135,12 @@ func didYouMean(name string, known []string) string {
 	return ""
 }
 
-// NewIssue is an issue with the value that a path leads to.
+// NewIssue returns an issue of the value at a location.
 func NewIssue(location []string, message string) Issue {
 	return Issue{Path: untrusted.Prefix(pathOf(location), 200), Message: untrusted.Prefix(message, 1000), Location: slices.Clone(location)}
 }
 
-// pathOf writes a location as people do: options.depth, items[2].name.
+// pathOf formats a location: options.depth, items[2].name.
 func pathOf(location []string) string {
 	var b strings.Builder
 	for _, step := range location {

@@ -2,11 +2,11 @@ package toolyard
 
 import "context"
 
-// Source is where tools come from: Go code, a folder of TypeScript, an MCP server.
+// Source offers tools: Go code, a folder of TypeScript files or an MCP server.
 //
-// Run offers tools through publish, each time the complete set, and blocks until ctx
-// ends. It may publish as often as its tools change. An error means "run me again", and so
-// does an end before anything was published; what was published stays listed meanwhile.
+// Run passes the complete set of tools to publish whenever it changes, and blocks until ctx
+// ends. If Run returns an error, or returns before it has published anything, the catalog runs
+// it again after a pause; the published tools stay listed meanwhile.
 type Source interface {
 	Run(ctx context.Context, publish func([]*Tool)) error
 }

@@ -259,11 +259,11 @@ func TestContextArguments(t *testing.T) {
 
 func TestContextArgumentsThatCannotBeUsed(t *testing.T) {
 	for meta, want := range map[string]string{
-		`"crm"`:                                 "list of texts or of objects",
-		`[7]`:                                   "list of texts or of objects",
-		`[{"kind":"crm"}]`:                      "needs the texts kind and argument",
-		`[{"argument":"customer"}]`:             "needs the texts kind and argument",
-		`[{"kind":7,"argument":"customer"}]`:    "needs the texts kind and argument",
+		`"crm"`:                                 "list of strings or of objects",
+		`[7]`:                                   "list of strings or of objects",
+		`[{"kind":"crm"}]`:                      "needs the strings kind and argument",
+		`[{"argument":"customer"}]`:             "needs the strings kind and argument",
+		`[{"kind":7,"argument":"customer"}]`:    "needs the strings kind and argument",
 		`[{"kind":"crm","argument":""}]`:        "not a name for an argument",
 		`[{"kind":"crm","argument":"a b"}]`:     "not a name for an argument",
 		`[{"kind":"c/m","argument":"a"}]`:       "not a kind of context",
@@ -491,20 +491,20 @@ func TestSetMeta(t *testing.T) {
 // What cannot be read is an error that names the key, never a tool without a limit.
 func TestSetMetaRefuses(t *testing.T) {
 	for meta, want := range map[string]string{
-		`{"rateLimit":{"maxRequestsPerMinute":0.5}}`:                      "_meta.rateLimit.maxRequestsPerMinute: it must be at least 1",
-		`{"maxConcurrency":0.5}`:                                          "_meta.maxConcurrency: it must be at least 1",
-		`{"rateLimit":{"maxRequestsPerMinute":"30"}}`:                     "_meta.rateLimit.maxRequestsPerMinute: it must be a number",
-		`{"rateLimit":{"maxRequestsPerMinute":null}}`:                     "_meta.rateLimit.maxRequestsPerMinute: it must be a number",
-		`{"rateLimitHints":{"cooldownMs":-1}}`:                            "_meta.rateLimitHints.cooldownMs: it must be a number from 0 to 1000000000",
-		`{"cooldownMs":1e10}`:                                             "_meta.cooldownMs: it must be a number from 0",
-		`{"cooldownMs":1e400}`:                                            "_meta.cooldownMs: it must be a number from 0",
-		`{"rateLimit":[30]}`:                                              "_meta.rateLimit: it must be an object",
-		`{"rateLimit":null}`:                                              "_meta.rateLimit: it must be an object",
-		`{"rateLimit":{"maxConcurrency":1},"maxConcurrency":"x"}`:         "_meta.maxConcurrency: it must be a number",
-		`{"rateLimit":{"supportsBulk":"yes"}}`:                            "_meta.rateLimit.supportsBulk: it must be true or false",
-		`{"rateLimit":{"recommendedBatchTools":["a",null]}}`:              "_meta.rateLimit.recommendedBatchTools: it must be a list of texts",
-		`{"notes":{}}`:                                                    "_meta.notes: it must be a text",
-		`{"pricing":null}`:                                                "_meta.pricing: it must be an object",
+		`{"rateLimit":{"maxRequestsPerMinute":0.5}}`:                      "_meta.rateLimit.maxRequestsPerMinute: must be at least 1",
+		`{"maxConcurrency":0.5}`:                                          "_meta.maxConcurrency: must be at least 1",
+		`{"rateLimit":{"maxRequestsPerMinute":"30"}}`:                     "_meta.rateLimit.maxRequestsPerMinute: must be a number",
+		`{"rateLimit":{"maxRequestsPerMinute":null}}`:                     "_meta.rateLimit.maxRequestsPerMinute: must be a number",
+		`{"rateLimitHints":{"cooldownMs":-1}}`:                            "_meta.rateLimitHints.cooldownMs: must be a number from 0 to 1000000000",
+		`{"cooldownMs":1e10}`:                                             "_meta.cooldownMs: must be a number from 0",
+		`{"cooldownMs":1e400}`:                                            "_meta.cooldownMs: must be a number from 0",
+		`{"rateLimit":[30]}`:                                              "_meta.rateLimit: must be an object",
+		`{"rateLimit":null}`:                                              "_meta.rateLimit: must be an object",
+		`{"rateLimit":{"maxConcurrency":1},"maxConcurrency":"x"}`:         "_meta.maxConcurrency: must be a number",
+		`{"rateLimit":{"supportsBulk":"yes"}}`:                            "_meta.rateLimit.supportsBulk: must be true or false",
+		`{"rateLimit":{"recommendedBatchTools":["a",null]}}`:              "_meta.rateLimit.recommendedBatchTools: must be a list of strings",
+		`{"notes":{}}`:                                                    "_meta.notes: must be a string",
+		`{"pricing":null}`:                                                "_meta.pricing: must be an object",
 		`{"pricing":{"executeUsd":0.001}}`:                                "_meta.pricing: executeUsd must be a decimal in quotes",
 		`{"pricing":{"executeUsd":"-1"}}`:                                 "_meta.pricing: executeUsd cannot be negative",
 		`{"pricing":{"executeUsd":"1e3"}}`:                                "_meta.pricing: executeUsd must be a decimal",
@@ -513,12 +513,12 @@ func TestSetMetaRefuses(t *testing.T) {
 		`{"rateLimitHints":{"per_minute":1}}`:                             "_meta.rateLimitHints.per_minute: unknown key; there are maxRequestsPerMinute, cooldownMs",
 		`{"pricing":{"executeUSD":"1"}}`:                                  `_meta.pricing.executeUSD: unknown key (did you mean "executeUsd"?)`,
 		`{"pricing":{"usd":"1"}}`:                                         "_meta.pricing.usd: unknown key; there are executeUsd, queryUsd",
-		`{"surface":"answers"}`:                                           `_meta.surface: unknown value "answers"; it is one of answer, execute, both`,
+		`{"surface":"answers"}`:                                           `_meta.surface: unknown value "answers"; use one of answer, execute, both`,
 		`{"latencyClass":"quick"}`:                                        `_meta.latencyClass: unknown value "quick"`,
-		`{"surface":null}`:                                                "_meta.surface: it must be a text",
-		`{"latencyClass":1}`:                                              "_meta.latencyClass: it must be a text",
-		`{"queryEligible":null}`:                                          "_meta.queryEligible: it must be true or false",
-		`{"contextRequirements":"wallet"}`:                                "_meta.contextRequirements: it must be a list of texts",
+		`{"surface":null}`:                                                "_meta.surface: must be a string",
+		`{"latencyClass":1}`:                                              "_meta.latencyClass: must be a string",
+		`{"queryEligible":null}`:                                          "_meta.queryEligible: must be true or false",
+		`{"contextRequirements":"wallet"}`:                                "_meta.contextRequirements: must be a list of strings",
 		`{"contextRequirements":["a b"]}`:                                 `_meta.contextRequirements: "a b" is not a kind of context`,
 		`{"contextRequirements":[` + strings.Repeat(`"a",`, 20) + `"a"]}`: "_meta.contextRequirements: there are more than 16",
 	} {
@@ -553,7 +553,7 @@ func TestMisspeltMetaIsRefused(t *testing.T) {
 		}
 	}
 	inGo := toolyard.Spec{Name: "x", Meta: map[string]json.RawMessage{"rateLimit": json.RawMessage(`{"maxConcurrency":1}`)}}
-	if _, err := toolyard.NewTool(inGo, handler); err == nil || !strings.Contains(err.Error(), "it has no effect in Meta") {
+	if _, err := toolyard.NewTool(inGo, handler); err == nil || !strings.Contains(err.Error(), "has no effect in Meta") {
 		t.Errorf("%v", err)
 	}
 	server := toolyard.Spec{Name: "x", Server: "git"}

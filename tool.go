@@ -13,83 +13,84 @@ import (
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
 )
 
-// Spec is everything about a tool that a reader can see.
+// Spec is the definition of a tool, without its handler.
 type Spec struct {
 	Name        string // unique within its source
 	Title       string // for people
 	Description string // for the model
-	Summary     string // for the catalog; Description when empty
-	Hint        string // more for those who choose tools
+	Summary     string // for the catalog; Description if empty
+	Hint        string // additional advice on when to use the tool
 	Category    string
 
-	// Server is the id of the MCP server that the tool comes from, and becomes part
-	// of its wire name. It is empty for Go and TypeScript tools.
+	// Server is the ID of the MCP server that the tool comes from. It is empty for tools in
+	// Go and TypeScript.
 	Server string
-	// Origin says where the tool is written, for problems and the catalog: a package,
-	// a file, a server.
+	// Origin is where the tool is defined, for problems and the catalog: a package, a file or
+	// a server.
 	Origin string
-	// File is the file that the tool is made from anew whenever it changes; empty for
-	// tools that are not.
+	// File is the file that the tool is reloaded from when it changes; empty for none.
 	File string
 
 	// Effects is ReadOnly for a tool that changes nothing. Gates in mode Read offer no
 	// other tools.
 	Effects Effects
 
-	// Input and Output are JSON Schemas (2020-12). Define derives them from its types
-	// when they are nil. Without Output nothing is promised about the result.
+	// Input and Output are JSON Schemas (2020-12). If they are nil, Define derives them from
+	// its types. Results are checked against Output if it is set.
 	Input, Output json.RawMessage
 
-	Limit Limit
 	// Contexts are the kinds of context that the platform injects into the arguments.
 	Contexts []string
 	// ContextArgs names the argument that receives a kind of context: {"crm": "customer"}. A kind
 	// without an entry follows the convention of [Spec.Injected].
 	ContextArgs map[string]string
-	Surface     Surface
-	Hidden      bool // from answers: the seeds' queryEligible false
-	Latency     Latency
-	Price       Price
-	Timeout     time.Duration // zero for the platform's own
-	Bounds      Bounds        // zero for the platform's own
 
-	Meta map[string]json.RawMessage // passed on untouched
-	// Extra are further members of the definition as MCP has it, passed on untouched:
-	// annotations, icons, and what nobody here knows yet.
+	Limit   Limit
+	Surface Surface
+	Hidden  bool // not eligible for answers (queryEligible: false)
+	Latency Latency
+	Price   Price
+	Timeout time.Duration // zero for the default of the yard
+	Bounds  Bounds        // zero for the defaults of the yard
+
+	Meta map[string]json.RawMessage // sent to clients unchanged
+	// Extra are further members of the MCP definition, sent to clients unchanged:
+	// annotations, icons, and members that Toolyard does not recognize.
 	Extra map[string]json.RawMessage
 }
 
-// Bounds are how many bytes go in and out of a tool at most. Zero means no bound of its own.
+// Bounds limit the size of arguments and results in bytes. Zero means no limit.
 type Bounds struct{ Args, Result int }
 
-// Limit is how fast a tool may be called, and what its author advises.
+// Limit limits how often a tool can be called, and holds its author's advice. Zero means no
+// limit.
 type Limit struct {
 	PerMinute   int
-	Cooldown    time.Duration
+	Cooldown    time.Duration // between the starts of two calls
 	Concurrency int
-	Bulk        bool     // the tool takes many items at once
-	BatchTools  []string // better than many single calls
+	Bulk        bool     // the tool accepts many items in one call
+	BatchTools  []string // tools to use instead of many single calls
 	Notes       string
 }
 
 // Limited reports whether any of the limits is set.
 func (l Limit) Limited() bool { return l.PerMinute > 0 || l.Cooldown > 0 || l.Concurrency > 0 }
 
-// Surface is where a tool may be offered: to a platform that composes an answer, to
-// a program that pays per call, or to both.
+// Surface is the purpose that a tool is offered for: composing answers, execution that is paid
+// per call, or both.
 type Surface string
 
-// The surfaces. Empty means both.
+// The surfaces. Empty means Both.
 const (
 	Answer  Surface = "answer"
 	Execute Surface = "execute"
 	Both    Surface = "both"
 )
 
-// Latency is how long a caller should expect to wait.
+// Latency is the class of response time that callers can expect.
 type Latency string
 
-// The latency classes. Empty means slow.
+// The latency classes. Empty means Slow.
 const (
 	Instant   Latency = "instant"
 	Fast      Latency = "fast"
@@ -97,29 +98,27 @@ const (
 	Streaming Latency = "streaming"
 )
 
-// Price is what one call costs. The zero value means that no price is set, which a
-// default may fill; a price of zero is free but for sale; OptOut is never for sale.
+// Price is the price of a call. The zero value means that no price is declared, so the
+// operator's default applies. A price of zero USD with Set is free.
 type Price struct {
-	Set    bool
-	OptOut bool
+	Set    bool // USD is the price
+	OptOut bool // the tool is never for sale
 	USD    Money
-	Query  Money // pricing.queryUsd: passed on, and not used; zero for none
+	Query  Money // pricing.queryUsd: sent to clients, never charged
 }
 
-// Tool is a Spec and a way to run it. It is made once, by [Define] or [NewTool], and
-// never changed.
+// Tool is a Spec with a handler. It is made by [Define] or [NewTool] and immutable.
 type Tool struct {
 	Spec
 	input, output *Schema
-	shown         json.RawMessage // the input schema without what is injected
+	shown         json.RawMessage // the input schema without the injected arguments
 	handler       Handler
 	digest        [sha256.Size]byte
 	declared      *Tool // before With; nil for the tool itself
 }
 
-// NewTool makes a tool whose schemas are given and whose handler takes raw
-// arguments. The arguments have passed Input by the time the handler runs, and the
-// result is checked against Output after it.
+// NewTool makes a tool from the schemas in spec and a handler for raw arguments. The call path
+// validates the arguments against Input before the handler runs, and the result against Output.
 func NewTool(spec Spec, h Handler) (*Tool, error) {
 	if len(spec.Input) == 0 {
 		spec.Input = json.RawMessage(`{"type":"object"}`)
@@ -137,27 +136,27 @@ func NewTool(spec Spec, h Handler) (*Tool, error) {
 	return newTool(spec, input, output, h)
 }
 
-// openKeywords are those by which a schema says that it takes more than its properties.
+// openKeywords are the keywords by which a schema can accept more than its properties.
 var openKeywords = []string{
 	"additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames",
 	"$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "dependencies",
 }
 
-// inputSchema compiles the input schema. One that lists properties and does not say what
-// else it takes takes nothing else, so that a misspelt argument is refused and not ignored.
-// What other servers say stays as it is.
+// inputSchema compiles the input schema. A schema of a local tool that lists properties and has
+// none of the openKeywords gets "additionalProperties": false, so that a misspelled argument is
+// refused, not ignored. Schemas of servers are unchanged.
 func (s *Spec) inputSchema() (*Schema, error) {
 	list, _ := jsonobject.Members(s.Input)
-	said := make(map[string]json.RawMessage, len(list))
+	declared := make(map[string]json.RawMessage, len(list))
 	for _, m := range list {
-		said[m.Key] = m.Value
+		declared[m.Key] = m.Value
 	}
-	properties, ok := jsonobject.Map(said["properties"])
+	properties, ok := jsonobject.Map(declared["properties"])
 	for name := range s.Injected() {
 		ok = ok && properties[name] != nil
 	}
 	for _, keyword := range openKeywords {
-		ok = ok && said[keyword] == nil
+		ok = ok && declared[keyword] == nil
 	}
 	if !ok || s.Server != "" || !json.Valid(s.Input) {
 		return NewSchema(s.Input)
@@ -173,7 +172,7 @@ func newTool(spec Spec, input, output *Schema, h Handler) (*Tool, error) {
 		return nil, fmt.Errorf(`tool %s: input schema: the root must have "type": "object"`, spec.Name)
 	}
 	if h == nil {
-		return nil, fmt.Errorf("tool %s: there is no handler", spec.Name)
+		return nil, fmt.Errorf("tool %s: the handler is nil", spec.Name)
 	}
 	spec.Input = input.raw
 	if output != nil {
@@ -213,7 +212,7 @@ func (s *Spec) check() error {
 	for _, members := range []map[string]json.RawMessage{s.Meta, s.Extra} {
 		for key, value := range members {
 			if !json.Valid(value) {
-				return fmt.Errorf("the metadata %s is not JSON", key)
+				return fmt.Errorf("_meta.%s is not JSON", key)
 			}
 		}
 	}
@@ -227,7 +226,7 @@ func (s *Spec) digest() [sha256.Size]byte {
 	_ = enc.Encode([]any{
 		s.Server, s.Name, s.Title, s.Description, s.Summary, s.Hint, s.Category, s.Origin, s.File, s.Effects,
 		s.Input, s.Output, s.AllMeta(), s.Surface, s.Hidden, s.Latency, s.Price, s.Limit, s.Extra, s.Timeout, s.Bounds,
-	}) // a hash takes everything, and all of these have a JSON form
+	}) // a hash never fails to write, and all values have a JSON form
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
@@ -259,9 +258,9 @@ func (t *Tool) Declared() *Tool {
 	return t
 }
 
-// Validate applies the schema's defaults to args and checks the outcome. Empty
-// arguments count as {}. It returns an Error with code Invalid and an issue for
-// each fault, also for arguments that are too complex to check; or the error of ctx.
+// Validate applies the defaults of the input schema to args and validates the result. Empty
+// arguments count as {}. It returns an Error with code Invalid and an issue for each fault, or
+// the error of ctx. Arguments that are too complex to validate are invalid.
 func (t *Tool) Validate(ctx context.Context, args json.RawMessage) (json.RawMessage, error) {
 	if len(args) == 0 || string(args) == "null" {
 		args = json.RawMessage("{}")
@@ -309,7 +308,7 @@ func (t *Tool) Run(ctx context.Context, c *Call) (*Result, error) {
 		res = &Result{}
 	}
 	if err := res.check(); err != nil {
-		return nil, &Error{Code: InvalidOutput, Message: "The result of " + t.Name + " cannot be sent: " + err.Error()}
+		return nil, &Error{Code: InvalidOutput, Message: "The result of " + t.Name + " cannot be encoded: " + err.Error()}
 	}
 	if err := t.checkOutput(ctx, c, res); err != nil {
 		return nil, err
@@ -317,8 +316,8 @@ func (t *Tool) Run(ctx context.Context, c *Call) (*Result, error) {
 	return res, nil
 }
 
-// checkOutput checks a result against what the tool promises. A result that is too large
-// to be sent is not looked at.
+// checkOutput validates a result against the output schema. A result over the size limit is
+// refused without validation.
 func (t *Tool) checkOutput(ctx context.Context, c *Call, res *Result) error {
 	if t.output == nil || res.IsError || res.unfinished {
 		return nil
@@ -326,7 +325,7 @@ func (t *Tool) checkOutput(ctx context.Context, c *Call, res *Result) error {
 	if c.MaxResult > 0 && len(res.Structured) > c.MaxResult {
 		return Errorf(ResultTooLarge, "The tool has run, but its result has %d bytes and the limit is %d.", res.Size(), c.MaxResult)
 	}
-	issues := []Issue{{Message: "there is no structured content"}}
+	issues := []Issue{{Message: "the structured content is missing"}}
 	if len(res.Structured) > 0 {
 		var err error
 		if issues, err = t.output.Check(ctx, res.Structured); err != nil {
@@ -334,7 +333,7 @@ func (t *Tool) checkOutput(ctx context.Context, c *Call, res *Result) error {
 		}
 	}
 	if len(issues) > 0 {
-		return &Error{Code: InvalidOutput, Message: "The result of " + t.Name + " breaks its own output schema", Issues: issues}
+		return &Error{Code: InvalidOutput, Message: "The result of " + t.Name + " does not match its output schema", Issues: issues}
 	}
 	return nil
 }

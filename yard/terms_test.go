@@ -271,7 +271,7 @@ func TestABrokenLimitIsWithheld(t *testing.T) {
 		t.Errorf("offered: %v", got)
 	}
 	if !slices.ContainsFunc(y.Problems(), func(p toolyard.Problem) bool {
-		return p.Tool == "broken" && strings.Contains(p.Message, "_meta.rateLimit.maxRequestsPerMinute: it must be a number")
+		return p.Tool == "broken" && strings.Contains(p.Message, "_meta.rateLimit.maxRequestsPerMinute: must be a number")
 	}) {
 		t.Errorf("%+v", y.Problems())
 	}
