@@ -1237,7 +1237,7 @@ func TestUpstreamRequired(t *testing.T) {
 	text(t, call(t, modernHTTP{t: t, url: p.url}, "mcp_late__ping", "{}"))
 }
 
-// A server that was restarted, or has forgotten the session, is used again by clients
+// A server that was restarted, or has lost the session, is used again by clients
 // that know nothing of it.
 func TestUpstreamComesBack(t *testing.T) {
 	t.Parallel()

@@ -1,13 +1,17 @@
-// Package upstream makes another MCP server a source: its tools, resources and prompts
-// join the yard, and nothing that it does can hurt the yard.
+// Package upstream makes another MCP server a source of tools, resources and prompts.
 //
-// A [Server] speaks stdio, streamable HTTP and HTTP+SSE, in both eras of the protocol. It
-// is supervised: a server that dies fails its calls at once and is started again; one that
-// is slow or down delays nobody, and its tools stay listed. What it defines is checked and
-// pinned before anybody sees it. Results keep their bytes.
+// A [Server] speaks stdio, streamable HTTP and HTTP+SSE, in all supported versions of the
+// protocol. It is supervised: when the server dies, its running calls fail at once and it is
+// restarted; while it is slow or down, its tools stay listed and no other source is delayed.
+// Definitions are checked and pinned before they are offered. Results keep their bytes.
 //
-//	link      carries messages: link.go, process.go, http.go, sse.go
-//	session   speaks the protocol of an era over a link: session.go, list.go
-//	Server    keeps a session alive: server.go, state.go; turns definitions into tools:
-//	          definition.go, pins.go, approve.go; and calls them: call.go, park.go, result.go
+// The parts of a Server:
+//
+//	supervisor     opens sessions, watches them and restarts them: supervisor.go, state.go, status.go
+//	definitions    turns what the server lists into tools, resources and prompts: definitions.go, resources.go, pins.go
+//	approvals      compares definitions with the pins and applies decisions: approvals.go, pending.go
+//	conversations  runs calls and suspends those with an open question: call.go, suspend.go, result.go
+//
+// Below them, a session speaks one version of the protocol over a link (session.go, list.go), and
+// a link carries messages (link.go, process.go, http.go, sse.go).
 package upstream

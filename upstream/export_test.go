@@ -4,7 +4,7 @@ import "encoding/json"
 
 // Offered reports whether the server would offer a tool with this definition.
 func Offered(v *Server, definition json.RawMessage) bool {
-	for _, o := range v.define(&listing{tools: []json.RawMessage{definition}}) {
+	for _, o := range v.definitions.evaluate(&listing{tools: []json.RawMessage{definition}}) {
 		if o.tool != nil {
 			return true
 		}

@@ -19,7 +19,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil || m.result == nil {
 			return
 		}
-		if out := withoutHop(m.result); strictjson.Check(out) != nil || strictjson.Member(strictjson.Member(out, "_meta"), metaServer) != nil {
+		if out := withoutTransportMeta(m.result); strictjson.Check(out) != nil || strictjson.Member(strictjson.Member(out, "_meta"), metaServer) != nil {
 			t.Errorf("%s became %s", m.result, out)
 		}
 		_ = checkResult("tools/call", m.result)
@@ -38,9 +38,9 @@ func FuzzDefine(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, o := range v.define(&listing{tools: []json.RawMessage{data}}) {
-			if (o.tool == nil) == (o.why == "") {
-				t.Errorf("%q", o.why)
+		for _, o := range v.definitions.evaluate(&listing{tools: []json.RawMessage{data}}) {
+			if (o.tool == nil) == (o.reason == "") {
+				t.Errorf("%q", o.reason)
 			}
 			if o.tool != nil && (untrusted.CheckJSONText(data) != nil || o.tool.IsReadOnly()) {
 				t.Errorf("%s is offered", data)

@@ -9,7 +9,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// headerValue is a value as a header carries it.
+// headerValue encodes a value for a header.
 func headerValue(value string) string {
 	plain := len(value) > 0 && value == strings.TrimSpace(value) && !strings.HasPrefix(value, "=?base64?")
 	for i := range len(value) {
@@ -21,9 +21,9 @@ func headerValue(value string) string {
 	return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(value)) + "?="
 }
 
-// paramHeaders are the arguments that the schema of a tool wants in headers too.
-func paramHeaders(binds []paramheader.Binding, args json.RawMessage) (headers [][2]string) {
-	for _, b := range binds {
+// paramHeaders returns the arguments that the tool's schema also requires as headers.
+func paramHeaders(bindings []paramheader.Binding, args json.RawMessage) (headers [][2]string) {
+	for _, b := range bindings {
 		arg := b.Argument(args)
 		if arg == nil {
 			continue

@@ -79,7 +79,7 @@ func TestCondition(t *testing.T) {
 				begin := time.Now()
 				c := condition{state: StateStarting, since: begin}
 				for _, s := range tt.states {
-					c.follow(s)
+					c.update(s)
 					time.Sleep(time.Second)
 				}
 				if got := fmt.Sprint(c.state, " ", int(c.since.Sub(begin).Seconds())); got != tt.want {
@@ -119,8 +119,8 @@ func FuzzVisible(f *testing.F) {
 		if limit = max(3, limit); len(untrusted.Truncate(clean, limit)) > limit {
 			t.Errorf("%q has %d bytes, of %d", untrusted.Truncate(clean, limit), len(untrusted.Truncate(clean, limit)), limit)
 		}
-		if strings.ContainsAny(inOneLine(text), "\n\t\r\x1b\x00") {
-			t.Errorf("%q", inOneLine(text))
+		if strings.ContainsAny(singleLine(text), "\n\t\r\x1b\x00") {
+			t.Errorf("%q", singleLine(text))
 		}
 	})
 }

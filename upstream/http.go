@@ -19,37 +19,37 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/outbound"
 )
 
-// Bounds on the answers of servers over HTTP.
+// Bounds on responses over HTTP.
 const (
-	maxEvents    = maxChatter // in the answer to one request
+	maxEvents    = maxUnsolicited // in one response
 	streamIdle   = 90 * time.Second
 	maxSessionID = 1 << 10
 )
 
-// httpLink is a server at a URL. Each request has an answer of its own; what the server
-// says unasked comes on a stream that listen holds open.
+// httpLink is a link to a URL. Each request has its own HTTP response; notifications arrive on a
+// stream that listen keeps open.
 type httpLink struct {
-	client  *outbound.ServerClient
-	url     string
-	header  http.Header // of every request
-	heard   func(message)
-	calls   calls
-	hearing chan struct{} // closed when the stream of listen is open, or refused
-	heardOf sync.Once
+	client      *outbound.ServerClient
+	url         string
+	header      http.Header // of every request
+	onMessage   func(message)
+	calls       runningCalls
+	streamReady chan struct{} // closed when the notification stream is open or refused
+	streamOnce  sync.Once
 	*ending
 
 	mu      sync.Mutex
-	session string // of the legacy era
-	version string // that was agreed on, empty before
+	session string // ID of a legacy session
+	version string // negotiated; empty before
 }
 
-// newHTTPLink makes a link to a URL. Nothing is sent yet.
-func newHTTPLink(o *Options, heard func(message)) (*httpLink, error) {
+// newHTTPLink creates a link to a URL. It sends nothing.
+func newHTTPLink(o *Options, onMessage func(message)) (*httpLink, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil {
-		return nil, errors.New("its url cannot be read")
+		return nil, errors.New("its url is invalid")
 	}
-	l := &httpLink{url: o.URL, header: http.Header{}, heard: heard, hearing: make(chan struct{}), ending: newEnding()}
+	l := &httpLink{url: o.URL, header: http.Header{}, onMessage: onMessage, streamReady: make(chan struct{}), ending: newEnding()}
 	if l.client, err = outbound.NewServerClient(u, outbound.Network{Private: o.Private}, o.Connections); err != nil {
 		return nil, err
 	}
@@ -62,69 +62,69 @@ func newHTTPLink(o *Options, heard func(message)) (*httpLink, error) {
 	return l, nil
 }
 
-// statusError is an answer that is no MCP message.
+// statusError is an HTTP response that is not an MCP message.
 type statusError struct {
 	status     int
 	retryAfter time.Duration
-	text       string // the beginning of what it said
+	text       string // the beginning of the body
 }
 
 func (e *statusError) Error() string {
-	s := fmt.Sprintf("it answers with status %d", e.status)
+	s := fmt.Sprintf("it responded with status %d", e.status)
 	if name := http.StatusText(e.status); name != "" {
 		s += " " + name
 	}
 	if e.text != "" {
-		s += ": " + e.text // which is not shown before secrets are taken out of it
+		s += ": " + e.text // callers redact it before it is shown
 	}
 	return s
 }
 
-// unreachable says that a request did not get through.
-type unreachable struct{ err error }
+// unreachableError is returned for a request without a response.
+type unreachableError struct{ err error }
 
-func (e *unreachable) Error() string { return "it cannot be reached: " + e.err.Error() }
+func (e *unreachableError) Error() string { return "it cannot be reached: " + e.err.Error() }
 
-func (e *unreachable) Unwrap() error { return e.err }
+func (e *unreachableError) Unwrap() error { return e.err }
 
-// exchange implements link.
-func (l *httpLink) exchange(ctx context.Context, q *query) (m message, err error) {
-	l.calls.enter(q)
-	defer func() { l.calls.leave(q, err == nil) }()
-	res, err := l.post(ctx, q, q.body)
+// roundTrip implements link.
+func (l *httpLink) roundTrip(ctx context.Context, x *exchange) (m message, err error) {
+	l.calls.add(x)
+	defer func() { l.calls.remove(x, err == nil) }()
+	res, err := l.post(ctx, x, x.body)
 	if err != nil {
 		if ctx.Err() != nil {
-			l.cancel(ctx, q)
+			l.cancel(ctx, x)
 		}
 		return message{}, err
 	}
 	defer func() { _ = res.Body.Close() }()
-	if q.method == "initialize" {
-		l.keepSession(res)
+	if x.method == "initialize" {
+		l.setSession(res)
 	}
-	m, err = l.read(ctx, res, q)
+	m, err = l.read(ctx, res, x)
 	if err != nil && ctx.Err() != nil {
-		l.cancel(ctx, q)
+		l.cancel(ctx, x)
 		return message{}, ctx.Err()
 	}
 	return m, err
 }
 
-// cancel tells a server of the legacy era that nobody waits any more; for the modern one
-// that the stream was closed is enough.
-func (l *httpLink) cancel(ctx context.Context, q *query) {
-	if l.modern() || q.silence {
+// cancel notifies a legacy server of a canceled request. For a modern one closing the stream is
+// enough.
+func (l *httpLink) cancel(ctx context.Context, x *exchange) {
+	if l.modern() || x.noCancel {
 		return
 	}
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), sayTimeout)
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), notifyTimeout)
 	go func() {
 		defer stop()
-		_ = l.tell(ctx, cancellation(q.id))
+		_ = l.notify(ctx, cancellation(x.id))
 	}()
 }
 
-// post sends a message. A nil query is for messages that no answer is owed to.
-func (l *httpLink) post(ctx context.Context, q *query, body []byte) (*http.Response, error) {
+// post sends a message; x is nil for one that has no response.
+func (l *httpLink) post(ctx context.Context, x *exchange, body []byte) (*http.Response, error) {
 	req, err := l.request(ctx, http.MethodPost, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -132,17 +132,17 @@ func (l *httpLink) post(ctx context.Context, q *query, body []byte) (*http.Respo
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	limit := outbound.Limits{Body: 2 * maxMessage}
-	if q != nil && (l.modern() || q.method == "server/discover") {
+	if x != nil && (l.modern() || x.method == "server/discover") {
 		req.Header.Set("Mcp-Protocol-Version", modernVersion)
-		req.Header.Set("Mcp-Method", q.method)
-		if q.name != "" {
-			req.Header.Set("Mcp-Name", headerValue(q.name))
+		req.Header.Set("Mcp-Method", x.method)
+		if x.name != "" {
+			req.Header.Set("Mcp-Name", headerValue(x.name))
 		}
-		for _, h := range q.headers {
+		for _, h := range x.headers {
 			req.Header.Set(h[0], headerValue(h[1]))
 		}
 	}
-	if q != nil && q.method == "subscriptions/listen" {
+	if x != nil && x.method == "subscriptions/listen" {
 		limit = outbound.Limits{Body: 1 << 40, Idle: streamIdle}
 	}
 	return l.do(req, limit)
@@ -154,16 +154,16 @@ func (l *httpLink) do(req *http.Request, limit outbound.Limits) (*http.Response,
 		if req.Context().Err() != nil {
 			return nil, req.Context().Err()
 		}
-		return nil, &unreachable{err}
+		return nil, &unreachableError{err}
 	}
 	return res, nil
 }
 
-// request is a request with all headers that every one has.
+// request returns a request with the headers that all requests have.
 func (l *httpLink) request(ctx context.Context, method string, body io.Reader) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, method, l.url, body)
 	if err != nil {
-		return nil, errors.New("its url cannot be read")
+		return nil, errors.New("its url is invalid")
 	}
 	req.Header = l.header.Clone()
 	l.mu.Lock()
@@ -177,8 +177,8 @@ func (l *httpLink) request(ctx context.Context, method string, body io.Reader) (
 	return req, nil
 }
 
-// agree notes the version of the protocol that was agreed on.
-func (l *httpLink) agree(version string) {
+// setVersion records the negotiated protocol version.
+func (l *httpLink) setVersion(version string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.version = version
@@ -190,8 +190,8 @@ func (l *httpLink) modern() bool {
 	return l.version >= modernVersion
 }
 
-// keepSession notes the session that the server opened.
-func (l *httpLink) keepSession(res *http.Response) {
+// setSession records the session that the server opened.
+func (l *httpLink) setSession(res *http.Response) {
 	id := res.Header.Get("Mcp-Session-Id")
 	if len(id) > maxSessionID {
 		id = ""
@@ -201,25 +201,25 @@ func (l *httpLink) keepSession(res *http.Response) {
 	l.session = id
 }
 
-// read takes in the answer to a query: a message, or a stream of them.
-func (l *httpLink) read(ctx context.Context, res *http.Response, q *query) (message, error) {
+// read reads the response to a request: a message, or a stream of messages.
+func (l *httpLink) read(ctx context.Context, res *http.Response, x *exchange) (message, error) {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	switch {
 	case kind == "text/event-stream" && res.StatusCode == http.StatusOK:
-		return l.readStream(ctx, res, q)
+		return l.readStream(ctx, res, x)
 	case kind == "application/json":
-		return l.readOne(res, q)
+		return l.readOne(res, x)
 	}
-	return message{}, refused(res)
+	return message{}, statusErrorOf(res)
 }
 
-// refused is an answer that is no MCP message.
-func refused(res *http.Response) error {
+// statusErrorOf returns a response that is not an MCP message as an error.
+func statusErrorOf(res *http.Response) error {
 	head, _ := io.ReadAll(io.LimitReader(res.Body, maxKept))
 	return &statusError{status: res.StatusCode, retryAfter: retryAfter(res), text: strings.TrimSpace(strings.ToValidUTF8(string(head), "\ufffd"))}
 }
 
-// retryAfter is when the server wants to be asked again, an hour at most.
+// retryAfter returns the Retry-After header, at most one hour.
 func retryAfter(res *http.Response) time.Duration {
 	seconds, err := strconv.Atoi(res.Header.Get("Retry-After"))
 	if err != nil || seconds < 0 {
@@ -228,23 +228,23 @@ func retryAfter(res *http.Response) time.Duration {
 	return time.Duration(min(seconds, 3600)) * time.Second
 }
 
-func (l *httpLink) readOne(res *http.Response, q *query) (message, error) {
+func (l *httpLink) readOne(res *http.Response, x *exchange) (message, error) {
 	data, err := readBody(res)
 	if err != nil {
 		return message{}, err
 	}
 	m, err := parse(data)
-	mine := m.method == "" && (number(m.id) == q.id || m.id == nil && m.err != nil)
+	matches := m.method == "" && (number(m.id) == x.id || m.id == nil && m.err != nil)
 	switch {
 	case res.StatusCode != http.StatusOK && (err != nil || m.err == nil):
 		res.Body = io.NopCloser(bytes.NewReader(data))
-		return message{}, refused(res)
+		return message{}, statusErrorOf(res)
 	case slices.Contains([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests}, res.StatusCode) || res.StatusCode >= 500:
 		return message{}, &statusError{status: res.StatusCode, retryAfter: retryAfter(res), text: m.err.Message}
 	case err != nil:
 		return message{}, err
-	case !mine:
-		return message{}, errors.New("it answered another request than it was sent")
+	case !matches:
+		return message{}, errors.New("it responded to a different request")
 	}
 	if m.err != nil {
 		m.err.status = res.StatusCode
@@ -252,12 +252,12 @@ func (l *httpLink) readOne(res *http.Response, q *query) (message, error) {
 	return m, nil
 }
 
-// readBody reads a whole answer.
+// readBody reads a whole response.
 func readBody(res *http.Response) ([]byte, error) {
 	if res.ContentLength > maxMessage {
 		return nil, &sizeError{res.ContentLength}
 	}
-	b := make([]byte, 0, int(min(max(res.ContentLength, 512), 64<<10))+1) // what is claimed may never come
+	b := make([]byte, 0, int(min(max(res.ContentLength, 512), 64<<10))+1) // the declared length may be wrong
 	for {
 		n, err := res.Body.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
@@ -267,7 +267,7 @@ func readBody(res *http.Response) ([]byte, error) {
 		case errors.Is(err, io.EOF):
 			return b, nil
 		case err != nil:
-			return nil, broken(err)
+			return nil, bodyError(err)
 		}
 		if len(b) == cap(b) {
 			b = slices.Grow(b, max(int(res.ContentLength)-len(b)+1, len(b)/4))
@@ -275,8 +275,8 @@ func readBody(res *http.Response) ([]byte, error) {
 	}
 }
 
-// broken is an answer that ended before its end.
-func broken(err error) error {
+// bodyError returns why a response could not be read completely.
+func bodyError(err error) error {
 	if large, ok := errors.AsType[*outbound.TooLargeError](err); ok {
 		return &sizeError{large.Max}
 	}
@@ -284,26 +284,26 @@ func broken(err error) error {
 		return &sizeError{maxMessage + 1}
 	}
 	if errors.Is(err, framing.ErrManyEvents) {
-		return errChatter
+		return errUnsolicited
 	}
-	return &unreachable{fmt.Errorf("its answer broke off: %w", err)}
+	return &unreachableError{fmt.Errorf("its response ended early: %w", err)}
 }
 
-// readStream reads messages up to the answer. A server of the legacy era may end the stream
-// before and have it taken up again later.
-func (l *httpLink) readStream(ctx context.Context, res *http.Response, q *query) (message, error) {
+// readStream reads messages up to the response. A legacy server may close the stream early and
+// have it resumed later.
+func (l *httpLink) readStream(ctx context.Context, res *http.Response, x *exchange) (message, error) {
 	count := maxEvents
-	if q.method == "subscriptions/listen" {
-		count = 0 // a stream that lasts
+	if x.method == "subscriptions/listen" {
+		count = 0 // unlimited
 	}
 	events, body := framing.NewEventReader(res.Body, maxMessage, count), res.Body
 	defer func() { _ = body.Close() }()
-	for turn := 0; ; {
+	for resumes := 0; ; {
 		e, err := events.Next()
-		if errors.Is(err, io.EOF) && e.ID != "" && !l.modern() && turn < maxTurns {
-			turn++
+		if errors.Is(err, io.EOF) && e.ID != "" && !l.modern() && resumes < maxResumes {
+			resumes++
 			_ = body.Close()
-			res, err := l.resume(ctx, e) //nolint:bodyclose // its body is closed above, as that of the first
+			res, err := l.resume(ctx, e) //nolint:bodyclose // closed above, like the first
 			if err != nil {
 				return message{}, err
 			}
@@ -312,38 +312,37 @@ func (l *httpLink) readStream(ctx context.Context, res *http.Response, q *query)
 			continue
 		}
 		if errors.Is(err, io.EOF) {
-			return message{}, &unreachable{errors.New("its answer ended before the result")}
+			return message{}, &unreachableError{errors.New("its response ended before the result")}
 		}
 		if err != nil {
-			return message{}, broken(err)
+			return message{}, bodyError(err)
 		}
 		if len(bytes.TrimSpace(e.Data)) == 0 {
-			continue // an event that only says where a stream goes on
+			continue // an event that only carries an ID
 		}
-		m, err := parse(own(e.Data))
+		m, err := parse(cloneMessage(e.Data))
 		switch {
 		case err != nil:
 			return message{}, err
-		case m.method == "" && number(m.id) == q.id:
+		case m.method == "" && number(m.id) == x.id:
 			return m, nil
 		case m.method == "":
-			return message{}, errors.New("it answered another request than it was sent")
-		case q.heard != nil:
-			q.heard(m)
+			return message{}, errors.New("it responded to a different request")
+		case x.onMessage != nil:
+			x.onMessage(m)
 		default:
-			l.heard(m)
+			l.onMessage(m)
 		}
 	}
 }
 
-// Bounds on streams that are taken up again.
+// Bounds on resumed streams.
 const (
-	maxTurns = 100
-	maxRetry = 10 * time.Second
+	maxResumes = 100
+	maxRetry   = 10 * time.Second
 )
 
-// resume asks for what comes after the last event of a stream, when the server wants to be
-// asked.
+// resume requests the events after the last one, after the pause that the server requested.
 func (l *httpLink) resume(ctx context.Context, last framing.Event) (*http.Response, error) {
 	pause := time.Second
 	if last.Retry > 0 {
@@ -363,7 +362,7 @@ func (l *httpLink) resume(ctx context.Context, last framing.Event) (*http.Respon
 	return l.stream(req, outbound.Limits{Body: 2 * maxMessage})
 }
 
-// stream sends a request for a stream of events.
+// stream sends a request for an event stream.
 func (l *httpLink) stream(req *http.Request, limit outbound.Limits) (*http.Response, error) {
 	res, err := l.do(req, limit)
 	if err != nil {
@@ -371,14 +370,14 @@ func (l *httpLink) stream(req *http.Request, limit outbound.Limits) (*http.Respo
 	}
 	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); res.StatusCode != http.StatusOK || kind != "text/event-stream" {
 		defer func() { _ = res.Body.Close() }()
-		return nil, refused(res)
+		return nil, statusErrorOf(res)
 	}
 	return res, nil
 }
 
-// tell implements link.
-func (l *httpLink) tell(ctx context.Context, body []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, sayTimeout)
+// notify implements link.
+func (l *httpLink) notify(ctx context.Context, body []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
 	defer cancel()
 	res, err := l.post(ctx, nil, body)
 	if err != nil {
@@ -386,12 +385,12 @@ func (l *httpLink) tell(ctx context.Context, body []byte) error {
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode/100 != 2 {
-		return refused(res)
+		return statusErrorOf(res)
 	}
 	return nil
 }
 
-// listen implements link: the stream of a legacy session, if the server has one.
+// listen implements link: it reads the notification stream of a legacy session.
 func (l *httpLink) listen(ctx context.Context) error {
 	req, err := l.request(ctx, http.MethodGet, http.NoBody)
 	if err != nil {
@@ -399,39 +398,39 @@ func (l *httpLink) listen(ctx context.Context) error {
 	}
 	req.Header.Set("Accept", "text/event-stream")
 	res, err := l.stream(req, outbound.Limits{Body: 1 << 40, Idle: streamIdle * 10})
-	l.heardOf.Do(func() { close(l.hearing) })
+	l.streamOnce.Do(func() { close(l.streamReady) })
 	if err != nil {
 		return err
 	}
 	defer func() { _ = res.Body.Close() }()
-	events, said := framing.NewEventReader(res.Body, maxMessage, 0), newMeter()
+	events, meter := framing.NewEventReader(res.Body, maxMessage, 0), newMeter()
 	for {
 		e, err := events.Next()
 		if err != nil {
-			return broken(err)
+			return bodyError(err)
 		}
-		if m, err := parse(own(e.Data)); err == nil && m.method != "" {
-			l.overhear(m)
+		if m, err := parse(cloneMessage(e.Data)); err == nil && m.method != "" {
+			l.handleMessage(m)
 		}
-		if !said.one() {
-			return errChatter
+		if !meter.allow() {
+			return errUnsolicited
 		}
 	}
 }
 
-// overhear takes in what comes on the stream that belongs to no request. A question there
-// is about the only call there is.
-func (l *httpLink) overhear(m message) {
-	if q := l.calls.only(); q != nil && m.id != nil {
-		q.heard(m)
+// handleMessage handles a message of the notification stream. A question there belongs to the
+// only running call.
+func (l *httpLink) handleMessage(m message) {
+	if x := l.calls.sole(); x != nil && m.id != nil {
+		x.onMessage(m)
 		return
 	}
-	l.heard(m)
+	l.onMessage(m)
 }
 
-// close implements link. The server is told, so that it need not keep the session.
+// close implements link. It deletes the session at the server.
 func (l *httpLink) close() {
-	l.end(errClosed)
+	l.fail(errClosed)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	req, err := l.request(ctx, http.MethodDelete, http.NoBody)
@@ -443,21 +442,21 @@ func (l *httpLink) close() {
 	l.client.Close()
 }
 
-// meter bounds how much a server may say unasked on a stream that lasts.
+// meter bounds the rate of messages on a notification stream.
 type meter struct {
 	since time.Time
-	n     int
+	count int
 }
 
 func newMeter() *meter { return &meter{since: time.Now()} }
 
-// one counts one message, and reports whether that is still within bounds.
-func (m *meter) one() bool {
+// allow counts one message, and reports whether it is within bounds.
+func (m *meter) allow() bool {
 	if time.Since(m.since) > time.Minute {
 		*m = meter{since: time.Now()}
 	}
-	m.n++
-	return m.n <= maxChatter
+	m.count++
+	return m.count <= maxUnsolicited
 }
 
 func (l *httpLink) sessionID() string {

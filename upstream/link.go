@@ -13,134 +13,132 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// link carries messages between us and a server.
+// link carries messages to and from a server.
 type link interface {
-	// exchange sends a request and returns the answer to it. What the server says about
-	// the request before that is handed to q.heard, one message at a time.
-	exchange(ctx context.Context, q *query) (message, error)
-	// tell sends a message that no answer is owed to.
-	tell(ctx context.Context, body []byte) error
-	// listen reads what the server says unasked, until it or ctx ends. Links that hear
-	// that anyway return nil at once.
+	// roundTrip sends a request and returns its response. Messages that belong to the request
+	// and precede the response are passed to x.onMessage, one at a time.
+	roundTrip(ctx context.Context, x *exchange) (message, error)
+	// notify sends a message that has no response.
+	notify(ctx context.Context, body []byte) error
+	// listen reads the notification stream until it or ctx ends. Links that receive
+	// notifications anyway return nil at once.
 	listen(ctx context.Context) error
-	// end gives the link up for a reason; gone is closed then, and cause says why.
-	end(err error)
-	gone() <-chan struct{}
-	cause() error
-	// close ends the link; it returns when nothing of it is left.
+	// fail ends the link for a reason: done is closed, and err returns the reason.
+	fail(err error)
+	done() <-chan struct{}
+	err() error
+	// close ends the link and waits until all of its resources are released.
 	close()
 }
 
-// query is a request on its way.
-type query struct {
-	id      int64
-	body    []byte
-	method  string
-	name    string        // of the tool, prompt or resource, for the header
-	headers [][2]string   // further headers of the modern era
-	heard   func(message) // what belongs to it; nil for nothing
-	silence bool          // cancel it without telling the server
+// exchange is a request in flight.
+type exchange struct {
+	id        int64
+	body      []byte
+	method    string
+	name      string        // of the tool, prompt or resource, for the header
+	headers   [][2]string   // further headers of modern requests
+	onMessage func(message) // receives messages that belong to it; may be nil
+	noCancel  bool          // do not send a cancellation to the server
 
-	answer chan outcome // for links that hear all answers in one place
+	response chan outcome // for links that receive all responses in one place
 }
 
-// outcome is how a query ends.
+// outcome is the response to a request, or the error that replaced it.
 type outcome struct {
 	message
 	err error
 }
 
-// Bounds on what a server may say.
+// Bounds on the messages of a server.
 const (
-	maxMessage = 12 << 20 // bytes of one message
-	maxChatter = 10_000   // messages that answer nothing, between two answers
+	maxMessage     = 12 << 20 // bytes of one message
+	maxUnsolicited = 10_000   // messages between two responses
 )
 
-var errChatter = fmt.Errorf("it sent more than %d messages that answer nothing", maxChatter)
+var errUnsolicited = fmt.Errorf("it sent more than %d messages without a response", maxUnsolicited)
 
-// duplex is the part of a link that hears everything in one place: a process, or
-// HTTP+SSE.
+// duplex is the common part of links that receive all messages on one stream: stdio and HTTP+SSE.
 type duplex struct {
-	send  func(ctx context.Context, body []byte) error
-	heard func(message) // what belongs to no query; called by one goroutine
+	send      func(ctx context.Context, body []byte) error
+	onMessage func(message) // receives messages that belong to no request; called by one goroutine
 
-	calls   calls
-	mu      sync.Mutex
-	pending map[int64]*query
-	chatter int // messages since the last answer
+	calls       runningCalls
+	mu          sync.Mutex
+	pending     map[int64]*exchange
+	unsolicited int // messages since the last response
 	*ending
 }
 
-func newDuplex(heard func(message)) *duplex {
-	return &duplex{heard: heard, pending: make(map[int64]*query), ending: newEnding()}
+func newDuplex(onMessage func(message)) *duplex {
+	return &duplex{onMessage: onMessage, pending: make(map[int64]*exchange), ending: newEnding()}
 }
 
-// ending is the end of a link, and why it came.
+// ending records the end of a link and its reason.
 type ending struct {
-	once  sync.Once
-	ended chan struct{}
-	err   error // set before ended is closed
+	once   sync.Once
+	ended  chan struct{}
+	reason error // set before ended is closed
 }
 
 func newEnding() *ending { return &ending{ended: make(chan struct{})} }
 
-// end implements link; the first reason stands.
-func (e *ending) end(err error) {
+// fail implements link. The first reason is kept.
+func (e *ending) fail(err error) {
 	e.once.Do(func() {
-		e.err = err
+		e.reason = err
 		close(e.ended)
 	})
 }
 
-// gone implements link.
-func (e *ending) gone() <-chan struct{} { return e.ended }
+// done implements link.
+func (e *ending) done() <-chan struct{} { return e.ended }
 
-// cause implements link.
-func (e *ending) cause() error {
+// err implements link.
+func (e *ending) err() error {
 	select {
 	case <-e.ended:
-		return e.err
+		return e.reason
 	default:
 		return nil
 	}
 }
 
-// exchange implements link.
-func (d *duplex) exchange(ctx context.Context, q *query) (m message, err error) {
-	q.answer = make(chan outcome, 1)
-	if err := d.enter(q); err != nil {
+// roundTrip implements link.
+func (d *duplex) roundTrip(ctx context.Context, x *exchange) (m message, err error) {
+	x.response = make(chan outcome, 1)
+	if err := d.add(x); err != nil {
 		return message{}, err
 	}
-	defer func() { d.leave(q, err == nil) }()
-	if err := d.send(ctx, q.body); err != nil {
-		return message{}, d.failure(err)
+	defer func() { d.remove(x, err == nil) }()
+	if err := d.send(ctx, x.body); err != nil {
+		return message{}, d.sendError(err)
 	}
 	select {
-	case o := <-q.answer:
+	case o := <-x.response:
 		return o.message, o.err
 	case <-d.ended:
 		select {
-		case o := <-q.answer: // it came just before the end
+		case o := <-x.response: // received just before the end
 			return o.message, o.err
 		default:
-			return message{}, d.cause()
+			return message{}, d.err()
 		}
 	case <-ctx.Done():
-		d.cancel(ctx, q)
+		d.cancel(ctx, x)
 		return message{}, ctx.Err()
 	}
 }
 
-// cancel tells the server that nobody waits any more. What cannot be said at once is not
-// said.
-func (d *duplex) cancel(ctx context.Context, q *query) {
-	if q.silence {
+// cancel notifies the server of a canceled request, if that is possible at once.
+func (d *duplex) cancel(ctx context.Context, x *exchange) {
+	if x.noCancel {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sayTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), notifyTimeout)
 	go func() {
 		defer cancel()
-		_ = d.send(ctx, cancellation(q.id))
+		_ = d.send(ctx, cancellation(x.id))
 	}()
 }
 
@@ -148,84 +146,84 @@ func cancellation(id int64) []byte {
 	return appendMessage(nil, 0, "notifications/cancelled", fmt.Appendf(nil, `"requestId":%d`, id))
 }
 
-// enter notes a query, unless the link has ended.
-func (d *duplex) enter(q *query) error {
+// add registers a request, unless the link has ended.
+func (d *duplex) add(x *exchange) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if why := d.cause(); why != nil {
-		return fmt.Errorf("%w: %w", errUnsent, why)
+	if err := d.err(); err != nil {
+		return fmt.Errorf("%w: %w", errNotSent, err)
 	}
-	d.pending[q.id] = q
-	d.calls.enter(q)
+	d.pending[x.id] = x
+	d.calls.add(x)
 	return nil
 }
 
-func (d *duplex) leave(q *query, answered bool) {
-	d.calls.leave(q, answered)
+func (d *duplex) remove(x *exchange, answered bool) {
+	d.calls.remove(x, answered)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.pending, q.id)
+	delete(d.pending, x.id)
 }
 
-// failure is the reason that sending failed: the end of the link, if it has ended.
-func (d *duplex) failure(err error) error {
-	return cmp.Or(d.cause(), err)
+// sendError returns why sending failed: the end of the link, if it has ended.
+func (d *duplex) sendError(err error) error {
+	return cmp.Or(d.err(), err)
 }
 
-// receive takes in one message. An error ends the link.
+// receive handles one message. An error ends the link.
 func (d *duplex) receive(data []byte) error {
 	m, err := parse(data)
 	if err != nil {
-		return d.garbage(err, data, data)
+		return d.invalid(err, data, data)
 	}
 	if m.method == "" {
-		d.settle(number(m.id), outcome{message: m})
+		d.resolve(number(m.id), outcome{message: m})
 		return nil
 	}
 	if err := d.count(); err != nil {
 		return err
 	}
-	if q := d.about(m); q != nil && q.heard != nil {
-		q.heard(m)
+	if x := d.exchangeOf(m); x != nil && x.onMessage != nil {
+		x.onMessage(m)
 		return nil
 	}
-	d.heard(m)
+	d.onMessage(m)
 	return nil
 }
 
-// garbage deals with what is no message: servers print things. If it was meant as the
-// answer to a query, that one fails.
-func (d *duplex) garbage(err error, head, tail []byte) error {
-	d.settle(guessID(head, tail), outcome{err: err})
+// invalid handles output that is not a message. If it looks like the response to a request, that
+// request fails.
+func (d *duplex) invalid(err error, head, tail []byte) error {
+	d.resolve(guessID(head, tail), outcome{err: err})
 	return d.count()
 }
 
-// settle ends a query, if there is one. It is told once.
-func (d *duplex) settle(id int64, o outcome) {
+// resolve ends a request, if it is pending.
+func (d *duplex) resolve(id int64, o outcome) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	q := d.pending[id]
-	if q == nil {
+	x := d.pending[id]
+	if x == nil {
 		return
 	}
-	d.chatter = 0
+	d.unsolicited = 0
 	delete(d.pending, id)
-	q.answer <- o
+	x.response <- o
 }
 
-// count bounds how much a server may say that answers nothing.
+// count bounds the messages that are not responses.
 func (d *duplex) count() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.chatter++; d.chatter > maxChatter {
-		return errChatter
+	if d.unsolicited++; d.unsolicited > maxUnsolicited {
+		return errUnsolicited
 	}
 	return nil
 }
 
-// about is the query that a message belongs to: progress says it by its token, and what
-// else a server asks belongs to the only call there is.
-func (d *duplex) about(m message) *query {
+// exchangeOf returns the request that a message belongs to: progress has a token, and any other
+// request of the server belongs to the only running call.
+func (d *duplex) exchangeOf(m message) *exchange {
 	if m.method == "notifications/progress" {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -234,10 +232,10 @@ func (d *duplex) about(m message) *query {
 	if m.id == nil {
 		return nil
 	}
-	return d.calls.only()
+	return d.calls.sole()
 }
 
-// listen implements link: everything is heard anyway.
+// listen implements link: notifications arrive anyway.
 func (d *duplex) listen(context.Context) error { return nil }
 
 var (
@@ -245,8 +243,8 @@ var (
 	idAtEnd   = regexp.MustCompile(`"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2.0"\s*)?\}\s*$`)
 )
 
-// guessID finds the id of a message that cannot be read as a whole, where servers put it:
-// at its beginning or its end. A server can only lie about its own calls.
+// guessID finds the id of a message that cannot be parsed, at its beginning or end. A server can
+// only fail its own requests this way.
 func guessID(head, tail []byte) int64 {
 	for re, part := range map[*regexp.Regexp][]byte{idAtStart: head[:min(len(head), 256)], idAtEnd: tail[max(0, len(tail)-256):]} {
 		if found := re.FindSubmatch(part); found != nil {
@@ -256,19 +254,19 @@ func guessID(head, tail []byte) int64 {
 	return 0
 }
 
-// sizeError says that a message was larger than we take.
+// sizeError is returned for a message that exceeds maxMessage.
 type sizeError struct{ size int64 }
 
 func (e *sizeError) Error() string {
-	return fmt.Sprintf("it sent %d bytes at once, more than %d MiB", e.size, maxMessage>>20)
+	return fmt.Sprintf("it sent %d bytes in one message, more than %d MiB", e.size, maxMessage>>20)
 }
 
-// isMessage reports whether a line could be one: servers print other things too.
+// isMessage reports whether a line can be a message: servers print other text too.
 func isMessage(line []byte) bool {
 	return bytes.HasPrefix(bytes.TrimLeft(line, " \t\r"), []byte("{"))
 }
 
 var errClosed = errors.New("it was stopped")
 
-// errUnsent says that a request was not sent: the link had ended before.
-var errUnsent = errors.New("it was not sent")
+// errNotSent is returned for a request that was not sent because the link had ended.
+var errNotSent = errors.New("the request was not sent")

@@ -8,13 +8,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
-	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Bounds on the lists of a server.
+// Bounds on a listing.
 const (
 	maxPages    = 1_000
 	maxItems    = 10_000
@@ -22,13 +20,13 @@ const (
 	listTimeout = 30 * time.Second
 )
 
-// listing is all that a server says it has.
+// listing is everything that a server lists.
 type listing struct {
 	tools, resources, templates, prompts []json.RawMessage
-	problems                             []string // lists that could not be had
+	problems                             []string // lists that could not be read
 }
 
-// sum is what tells two listings apart.
+// sum returns a hash of the listing.
 func (l *listing) sum() (sum [32]byte) {
 	h := sha256.New()
 	for _, list := range [][]json.RawMessage{l.tools, l.resources, l.templates, l.prompts} {
@@ -42,25 +40,25 @@ func (l *listing) sum() (sum [32]byte) {
 	return sum
 }
 
-// listAll reads all lists of the server. Without its tools a server is of no use; any
-// other list that fails is a problem, not the end.
+// listAll reads all lists of the server. A failure to list tools is an error; a failure to list
+// anything else is a problem of the listing.
 func (s *session) listAll(ctx context.Context) (l listing, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	if s.has["tools"] {
+	if s.capabilities["tools"] {
 		if l.tools, err = s.list(ctx, "tools/list", "tools"); err != nil {
 			return l, fmt.Errorf("its tools cannot be listed: %w", err)
 		}
 	}
 	for _, more := range []struct {
-		needs, method, key string
-		into               *[]json.RawMessage
+		capability, method, key string
+		into                    *[]json.RawMessage
 	}{
 		{"resources", "resources/list", "resources", &l.resources},
 		{"resources", "resources/templates/list", "resourceTemplates", &l.templates},
 		{"prompts", "prompts/list", "prompts", &l.prompts},
 	} {
-		if !s.has[more.needs] {
+		if !s.capabilities[more.capability] {
 			continue
 		}
 		if *more.into, err = s.list(ctx, more.method, more.key); err != nil && !isUnknownMethod(err) {
@@ -80,17 +78,17 @@ func (s *session) list(ctx context.Context, method, key string) (items []json.Ra
 	var params []byte
 	size, seen := 0, make(map[string]bool)
 	for range maxPages {
-		result, err := s.request(ctx, request{method: method, params: params, silence: true})
+		result, err := s.request(ctx, request{method: method, params: params, noCancel: true})
 		if err != nil {
 			return nil, err
 		}
 		var page []json.RawMessage
 		if raw := strictjson.Member(result, key); raw == nil || json.Unmarshal(raw, &page) != nil {
-			return nil, fmt.Errorf("the answer has no list of %s", key)
+			return nil, fmt.Errorf("the response has no list of %s", key)
 		}
 		items = append(items, page...)
 		if size += len(result); len(items) > maxItems || size > maxListed {
-			return nil, fmt.Errorf("there are more than %d, or they have more than %d MiB", maxItems, maxListed>>20)
+			return nil, fmt.Errorf("there are more than %d, or they are larger than %d MiB", maxItems, maxListed>>20)
 		}
 		next := strictjson.Member(result, "nextCursor")
 		if next == nil || string(next) == "null" {
@@ -98,58 +96,10 @@ func (s *session) list(ctx context.Context, method, key string) (items []json.Ra
 		}
 		cursor, ok := strictjson.String(next)
 		if !ok || seen[cursor] {
-			return nil, errors.New("its pages do not end")
+			return nil, errors.New("its pages never end")
 		}
 		seen[cursor] = true
 		params = jsonobject.AppendString([]byte(`"cursor":`), cursor)
 	}
 	return nil, fmt.Errorf("there are more than %d pages", maxPages)
-}
-
-// resourcesOf are the resources that may be read, and how. What the operator named and
-// the server does not list can be read all the same.
-func (v *Server) resourcesOf(l *listing) (resources []*toolyard.Resource, problems []toolyard.Problem) {
-	reader, completer := v.action("resources.read", v.read), v.action("completion.complete", v.complete)
-	seen := make(map[string]bool)
-	add := func(r *toolyard.Resource) {
-		if r.MatchesAny(v.opts.Resources) && !seen[r.URI] {
-			seen[r.URI] = true
-			r.Server, r.Reader, r.Completer = v.opts.ID, reader, completer
-			resources = append(resources, r)
-		}
-	}
-	for _, list := range []struct {
-		items    []json.RawMessage
-		key      string
-		template bool
-	}{{l.resources, "uri", false}, {l.templates, "uriTemplate", true}} {
-		for _, definition := range list.items {
-			uri := text(definition, list.key)
-			if err := checkItem(definition, uri); err != nil {
-				problems = append(problems, v.problem("", "the resource "+untrusted.Quote(uri)+" is left out: "+err.Error(), ""))
-				continue
-			}
-			add(&toolyard.Resource{URI: uri, Template: list.template, Definition: definition})
-		}
-	}
-	for _, uri := range v.opts.Resources {
-		if len(uri) > 0 && uri[len(uri)-1] != '*' {
-			add(&toolyard.Resource{URI: uri, Unlisted: true})
-		}
-	}
-	return resources, problems
-}
-
-// maxDefinition is how many bytes the definition of one thing may have.
-const maxDefinition = 512 << 10
-
-// checkItem checks the definition of a resource.
-func checkItem(definition json.RawMessage, id string) error {
-	switch {
-	case len(definition) == 0 || definition[0] != '{' || id == "":
-		return errors.New("its definition is none")
-	case len(id) > 2<<10 || len(definition) > maxDefinition:
-		return errors.New("it is too long")
-	}
-	return untrusted.CheckJSONText(definition)
 }

@@ -13,49 +13,49 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// message is a JSON-RPC message of a server, taken apart but not decoded.
+// message is a JSON-RPC message of a server, split but not decoded.
 type message struct {
 	id     json.RawMessage // nil for a notification
-	method string          // empty for an answer
+	method string          // empty for a response
 	params json.RawMessage
 	result json.RawMessage
 	err    *rpcError
 }
 
-// rpcError is how a server refuses a request.
+// rpcError is a JSON-RPC error.
 type rpcError struct {
 	Code    int64
 	Message string
 	Data    json.RawMessage
 
-	status int // of the answer it came with, 0 if not over HTTP
+	status int // of the HTTP response, 0 if none
 }
 
 func (e *rpcError) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
 
-// The numbers of JSON-RPC and MCP errors that mean something to us.
+// Codes of JSON-RPC and MCP errors.
 const (
 	codeMethodNotFound     = -32601
 	codeInvalidParams      = -32602
 	codeBusy               = -32000
-	codeResourceNotFound   = -32002 // of the legacy era
+	codeResourceNotFound   = -32002 // legacy versions
 	codeMissingCapability  = -32021
 	codeUnsupportedVersion = -32022
 )
 
-// supports reports whether a refusal of our version says that the server speaks one.
+// supports reports whether the error lists a version as supported.
 func (e *rpcError) supports(version string) bool {
 	var supported []string
 	return e.Code == codeUnsupportedVersion && json.Unmarshal(strictjson.Member(e.Data, "supported"), &supported) == nil && slices.Contains(supported, version)
 }
 
-// members are the names that a message is made of.
+// members are the members of a message.
 var members = []string{"jsonrpc", "id", "method", "params", "result", "error"}
 
-// parse reads one message, strictly: what two readers could read differently is refused.
+// parse parses one message and rejects ambiguous ones.
 func parse(data []byte) (m message, err error) {
 	if err := strictjson.Check(data); err != nil {
-		return m, fmt.Errorf("it sent something that is not strict JSON: %w", err)
+		return m, fmt.Errorf("it sent invalid JSON: %w", err)
 	}
 	var version, method, failure json.RawMessage
 	for key, value := range strictjson.Members(data) {
@@ -84,41 +84,41 @@ func parse(data []byte) (m message, err error) {
 	return m, m.complete(method, failure)
 }
 
-// complete checks that the message is one of the four kinds.
+// complete checks that the message is a request, a notification, a result or an error.
 func (m *message) complete(method, failure json.RawMessage) error {
 	if string(m.id) == "null" {
 		m.id = nil
 	}
-	isAnswer := m.result != nil || failure != nil
+	isResponse := m.result != nil || failure != nil
 	switch {
-	case method != nil && isAnswer, m.result != nil && failure != nil, method == nil && !isAnswer:
-		return errors.New("it sent a message that is neither a request nor an answer")
+	case method != nil && isResponse, m.result != nil && failure != nil, method == nil && !isResponse:
+		return errors.New("it sent a message that is neither a request nor a response")
 	case method != nil:
 		var ok bool
 		if m.method, ok = strictjson.String(method); !ok || m.method == "" {
-			return errors.New("it sent a method that is no text")
+			return errors.New("it sent a method that is not a string")
 		}
 		if m.params != nil && m.params[0] != '{' {
-			return errors.New("it sent params that are no object")
+			return errors.New("it sent params that are not an object")
 		}
 	case failure != nil:
-		m.err = readError(failure)
+		m.err = parseError(failure)
 	case m.result[0] != '{':
-		return errors.New("it sent a result that is no object")
+		return errors.New("it sent a result that is not an object")
 	}
 	return nil
 }
 
-// How much of a server's own words is kept, and how much of that is shown. Secrets are
-// taken out in between, so that none is cut in half and then not known any more.
+// Bounds on text of a server: what is kept, and what is shown. It is redacted in between, so that
+// a secret is never cut in half and missed.
 const (
 	maxKept  = 64 << 10
 	maxShown = 4 << 10
 )
 
-// readError reads an error leniently: it is one in any case.
-func readError(raw json.RawMessage) *rpcError {
-	e := &rpcError{Message: "it refused without saying why"}
+// parseError parses an error leniently.
+func parseError(raw json.RawMessage) *rpcError {
+	e := &rpcError{Message: "it refused without a reason"}
 	for key, value := range strictjson.Members(raw) {
 		switch key {
 		case "code":
@@ -136,13 +136,13 @@ func readError(raw json.RawMessage) *rpcError {
 	return e
 }
 
-// text is a member that is a string, or "".
+// text returns a string member, or "".
 func text(object json.RawMessage, name string) string {
 	s, _ := strictjson.String(strictjson.Member(object, name))
 	return s
 }
 
-// number is an id or a token of ours, or 0, which none of them is.
+// number returns an ID or progress token of this client, or 0 for anything else.
 func number(raw json.RawMessage) int64 {
 	n, err := strconv.ParseInt(string(raw), 10, 64)
 	if err != nil || n < 1 {
@@ -151,8 +151,8 @@ func number(raw json.RawMessage) int64 {
 	return n
 }
 
-// appendMessage appends a request, or a notification when the id is 0. Params are the
-// members of an object, without its braces.
+// appendMessage appends a request, or a notification if id is 0. Params are the members of an
+// object, without braces.
 func appendMessage(b []byte, id int64, method string, params []byte) []byte {
 	b = append(b, `{"jsonrpc":"2.0",`...)
 	if id != 0 {
@@ -165,13 +165,12 @@ func appendMessage(b []byte, id int64, method string, params []byte) []byte {
 	return append(b, '}')
 }
 
-// appendAnswer appends our answer to a request of the server: a result, or the refusal of
-// a method that nobody here offers.
-func appendAnswer(b []byte, id, result json.RawMessage, refusal *rpcError) []byte {
+// appendReply appends the reply to a request of the server: a result or an error.
+func appendReply(b []byte, id, result json.RawMessage, rpcErr *rpcError) []byte {
 	b = append(append(b, `{"jsonrpc":"2.0","id":`...), id...)
-	if refusal == nil {
+	if rpcErr == nil {
 		return append(append(append(b, `,"result":`...), result...), '}')
 	}
-	b = strconv.AppendInt(append(b, `,"error":{"code":`...), refusal.Code, 10)
-	return append(jsonobject.AppendString(append(b, `,"message":`...), refusal.Message), "}}"...)
+	b = strconv.AppendInt(append(b, `,"error":{"code":`...), rpcErr.Code, 10)
+	return append(jsonobject.AppendString(append(b, `,"message":`...), rpcErr.Message), "}}"...)
 }

@@ -11,122 +11,104 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/pin"
 )
 
-// Pins remembers the definitions of tools and prompts that were approved, and how each
-// server was last spoken to.
+// Pins stores the approved definitions of tools and prompts, and the protocol version of each
+// server.
 type Pins interface {
-	// Pinned are the definitions of a server that are approved, those of prompts under
-	// prompts/ and their names; nil if nothing was ever approved.
+	// Pinned returns the approved definitions of a server by name, prompts under prompts/NAME.
+	// It returns nil if nothing was ever approved.
 	Pinned(server string) map[string]json.RawMessage
-	// Pin replaces what is approved by what change makes of it. Changes are made one after
-	// the other, also by several processes.
+	// Pin replaces the approved definitions by the result of change. Changes are serialized,
+	// also between processes.
 	Pin(server string, change func(pinned map[string]json.RawMessage) map[string]json.RawMessage) error
-	// Rejections are the hashes of definitions of a server that a person does not want, by
-	// the same names.
+	// Rejections returns the hashes of rejected definitions, by the same names.
 	Rejections(server string) map[string]string
-	// SetRejections replaces what is rejected by what change makes of it, as Pin does.
+	// SetRejections replaces the rejections by the result of change, like Pin.
 	SetRejections(server string, change func(rejected map[string]string) map[string]string) error
-	// Protocol is the version that a server spoke last, empty if that is not known.
+	// Protocol returns the protocol version that a server spoke last, or "".
 	Protocol(server string) string
 	SetProtocol(server, version string) error
 }
 
-// Pinning is what it takes for a definition to be offered.
+// Pinning is the condition under which definitions are offered.
 type Pinning string
 
 // The ways of pinning. Empty means PinFirst.
 const (
-	PinFirst   Pinning = "first"   // what a server offers first counts as approved
-	PinApprove Pinning = "approve" // nothing counts as approved by itself
-	PinOff     Pinning = "off"     // every definition counts
+	PinFirst   Pinning = "first"   // the first listing of a server is approved automatically
+	PinApprove Pinning = "approve" // every definition needs an approval
+	PinOff     Pinning = "off"     // definitions need no approval
 )
 
-// comparePins withholds everything that is not as it was approved. What a server offers when
-// nothing was ever approved of it is approved, unless the operator wants to see it first.
-func (v *Server) comparePins(list []*offered) {
-	if v.opts.Pinning == PinOff {
+// withholdUnapproved withholds definitions that differ from the approved ones. If nothing was
+// ever approved, the listing is approved, unless the operator wants to see it first.
+func (d *definitions) withholdUnapproved(list []*definition) {
+	if d.opts.Pinning == PinOff {
 		return
 	}
-	pinned := v.pinned()
-	if pinned == nil && v.opts.Pinning != PinApprove {
-		pinned = v.pinFirst(list)
+	pinned := d.pinned()
+	if pinned == nil && d.opts.Pinning != PinApprove {
+		pinned = d.pinFirst(list)
 	}
-	fix := "Look at it and approve it: toolyard approve " + v.opts.ID
-	for _, o := range list {
-		approved, ok := pinned[o.key]
-		if o.why != "" {
+	fix := "Review and approve it: toolyard approve " + d.opts.ID
+	for _, def := range list {
+		approved, ok := pinned[def.key]
+		if def.reason != "" {
 			continue
 		}
 		canonical, err := pin.Canonical(approved)
-		if o.unpinned = !ok || err != nil || string(canonical) != string(o.canonical); !o.unpinned {
-			o.use(approved) // what was looked at is what is shown
+		if def.unapproved = !ok || err != nil || string(canonical) != string(def.canonical); !def.unapproved {
+			def.replaceRaw(approved) // offer the bytes that were reviewed
 		} else if !ok {
-			o.withhold("it is new and not approved", fix)
+			def.withhold("it is new and not approved", fix)
 		} else {
-			o.withhold("its definition has changed since it was approved: "+summary(canonical, o.canonical), fix)
+			def.withhold("its definition has changed since it was approved: "+changedPaths(canonical, def.canonical), fix)
 		}
 	}
 }
 
-// pinFirst approves what a server offers first, unless somebody else was faster, or has
-// rejected it before.
-func (v *Server) pinFirst(list []*offered) map[string]json.RawMessage {
-	first, rejected := make(map[string]json.RawMessage), v.opts.Pins.Rejections(v.opts.ID)
-	for _, o := range list {
-		if (o.why == "" || o.unwanted) && rejected[o.key] != pin.Hash(o.canonical) {
-			first[o.key] = o.raw
+// pinFirst approves the first listing of a server, except for what was rejected, unless another
+// process has approved one meanwhile.
+func (d *definitions) pinFirst(list []*definition) map[string]json.RawMessage {
+	first, rejected := make(map[string]json.RawMessage), d.opts.Pins.Rejections(d.opts.ID)
+	for _, def := range list {
+		if (def.reason == "" || def.unselected) && rejected[def.key] != pin.Hash(def.canonical) {
+			first[def.key] = def.raw
 		}
 	}
-	err := v.opts.Pins.Pin(v.opts.ID, func(pinned map[string]json.RawMessage) map[string]json.RawMessage {
+	err := d.opts.Pins.Pin(d.opts.ID, func(pinned map[string]json.RawMessage) map[string]json.RawMessage {
 		if pinned != nil {
 			return pinned
 		}
 		return first
 	})
 	if err != nil {
-		v.note(fmt.Sprintf("what it offers could not be pinned, so that after a restart any change would count as approved: %v", err), "Make the folder of the configuration writable, or commit its .lock file.")
+		d.addNotice(fmt.Sprintf("its definitions could not be pinned, so that any change would count as approved after a restart: %v", err),
+			"Make the folder of the configuration writable, or commit its .lock file.")
 	}
-	v.opts.Log.Info("what the server offers first is approved", "definitions", len(first))
-	return v.pinned()
+	d.opts.Log.Info("first listing of the server approved", "definitions", len(first))
+	return d.pinned()
 }
 
-// pinned are the approved definitions. Pins that were there and are gone still count: a file
-// that is being replaced must not make all that is offered just then count as approved.
-func (v *Server) pinned() map[string]json.RawMessage {
-	pinned := v.opts.Pins.Pinned(v.opts.ID)
-	v.mu.Lock()
-	defer v.mu.Unlock()
+// pinned returns the approved definitions. If the pins have disappeared, the last ones still
+// apply: a file that is being replaced must not make the current listing count as approved.
+func (d *definitions) pinned() map[string]json.RawMessage {
+	pinned := d.opts.Pins.Pinned(d.opts.ID)
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if pinned != nil {
-		v.approved = pinned
+		d.pins = pinned
 	}
-	return v.approved
+	return d.pins
 }
 
-// summary says where two definitions differ.
-func summary(old, now json.RawMessage) string {
-	changes := pin.Diff(old, now)
-	var paths []string
-	for _, c := range changes {
-		paths = append(paths, c.Path)
-	}
-	return firstFew(paths)
-}
-
-// firstFew names some of many.
-func firstFew(names []string) string {
-	const few = 3
-	if len(names) <= few {
-		return strings.Join(names, ", ")
-	}
-	return strings.Join(names[:few], ", ") + fmt.Sprintf(" and %d more", len(names)-few)
-}
-
-// pinnedListing is what was approved, which is offered before the server has said a word.
-func (v *Server) pinnedListing() *listing {
+// approvedListing returns the approved definitions as a listing, to offer them before the
+// server has answered.
+func (d *definitions) approvedListing() *listing {
 	l := &listing{}
-	if v.opts.Pinning == PinOff {
+	if d.opts.Pinning == PinOff {
 		return l
 	}
-	pinned := v.pinned()
+	pinned := d.pinned()
 	for _, key := range slices.Sorted(maps.Keys(pinned)) {
 		if strings.HasPrefix(key, promptKey) {
 			l.prompts = append(l.prompts, pinned[key])
@@ -137,7 +119,46 @@ func (v *Server) pinnedListing() *listing {
 	return l
 }
 
-// memory keeps pins until the end of the process.
+// markRejected marks the withheld definitions that an operator has rejected.
+func (d *definitions) markRejected(list []*definition) {
+	if d.opts.Pinning == PinOff {
+		return
+	}
+	rejected := d.opts.Pins.Rejections(d.opts.ID)
+	if len(rejected) == 0 {
+		return
+	}
+	hashes := invalidHashes(list)
+	for _, def := range list {
+		switch {
+		case def.unapproved && rejected[def.key] == pin.Hash(def.canonical):
+			def.fix = "To approve it after all: toolyard approve " + d.opts.ID + " " + def.key
+		case !def.isInvalid() || rejected[def.key] != hashes[def.key]:
+			continue
+		}
+		def.rejected = true
+	}
+}
+
+// changedPaths lists where two definitions differ.
+func changedPaths(old, now json.RawMessage) string {
+	var paths []string
+	for _, c := range pin.Diff(old, now) {
+		paths = append(paths, c.Path)
+	}
+	return firstFew(paths)
+}
+
+// firstFew lists the first names and counts the rest.
+func firstFew(names []string) string {
+	const few = 3
+	if len(names) <= few {
+		return strings.Join(names, ", ")
+	}
+	return strings.Join(names[:few], ", ") + fmt.Sprintf(" and %d more", len(names)-few)
+}
+
+// memory keeps the pins of one server until the process ends.
 type memory struct {
 	mu       sync.Mutex
 	pinned   map[string]json.RawMessage

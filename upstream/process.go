@@ -13,25 +13,24 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// sayTimeout is how long a server may take to take in what needs no answer.
-const sayTimeout = 5 * time.Second
+// notifyTimeout bounds the delivery of a message that has no response.
+const notifyTimeout = 5 * time.Second
 
-// stuckTimeout is how long a server may leave its input unread while we have something to
-// say.
+// stuckTimeout is how long a server may leave its input unread.
 const stuckTimeout = 15 * time.Second
 
-// processLink is a server that is a child of ours, one message a line.
+// processLink is a link to a child process, with one message per line.
 type processLink struct {
 	*duplex
 	process *subprocess.Process
 	redact  func(string) string
 	outbox  chan []byte
-	written chan struct{} // closed when nothing more is written
-	read    chan struct{} // closed when nothing more is read
+	written chan struct{} // closed when writing has ended
+	read    chan struct{} // closed when reading has ended
 }
 
-// newProcess starts a server. What it says is not heard before start.
-func newProcess(o *Options, heard func(message)) (*processLink, error) {
+// newProcess starts a server. Its output is read after start.
+func newProcess(o *Options, onMessage func(message)) (*processLink, error) {
 	var env []string
 	if o.Env != nil {
 		var err error
@@ -44,38 +43,38 @@ func newProcess(o *Options, heard func(message)) (*processLink, error) {
 		return nil, err
 	}
 	l := &processLink{
-		duplex: newDuplex(heard), process: process, redact: o.Redact,
+		duplex: newDuplex(onMessage), process: process, redact: o.Redact,
 		outbox: make(chan []byte), written: make(chan struct{}), read: make(chan struct{}),
 	}
 	l.send = l.post
 	return l, nil
 }
 
-// start begins to talk.
+// start begins to read and write.
 func (l *processLink) start() {
-	go l.write()
-	go l.hear()
-	go l.bury()
+	go l.writeLoop()
+	go l.readLoop()
+	go l.reap()
 }
 
-// post hands a message to the writer.
+// post passes a message to the writer.
 func (l *processLink) post(ctx context.Context, body []byte) error {
 	line := append(bytes.Clone(body), '\n')
 	select {
 	case l.outbox <- line:
 		return nil
-	case <-l.gone():
-		return l.cause()
+	case <-l.done():
+		return l.err()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// tell implements link.
-func (l *processLink) tell(ctx context.Context, body []byte) error { return l.post(ctx, body) }
+// notify implements link.
+func (l *processLink) notify(ctx context.Context, body []byte) error { return l.post(ctx, body) }
 
-// write writes what is posted. A line is written whole or the link ends.
-func (l *processLink) write() {
+// writeLoop writes posted messages. A line is written completely, or the link ends.
+func (l *processLink) writeLoop() {
 	defer close(l.written)
 	for {
 		select {
@@ -83,18 +82,18 @@ func (l *processLink) write() {
 			_ = l.process.In.SetWriteDeadline(time.Now().Add(stuckTimeout))
 			if _, err := l.process.In.Write(line); err != nil {
 				if errors.Is(err, os.ErrDeadlineExceeded) {
-					l.end(errors.New("it does not read what is sent to it"))
+					l.fail(errors.New("it does not read its input"))
 				}
-				return // the end of the process says more
+				return // the exit of the process is the better reason
 			}
-		case <-l.gone():
+		case <-l.done():
 			return
 		}
 	}
 }
 
-// hear reads until the output ends or cannot be followed any more.
-func (l *processLink) hear() {
+// readLoop reads messages until the output ends or exceeds a bound.
+func (l *processLink) readLoop() {
 	defer close(l.read)
 	lines := framing.NewLineReader(l.process.Out, maxMessage)
 	for {
@@ -102,81 +101,81 @@ func (l *processLink) hear() {
 		var long *framing.LongLineError
 		switch {
 		case errors.As(err, &long):
-			err = l.garbage(&sizeError{long.Size}, long.Head, long.Tail)
+			err = l.invalid(&sizeError{long.Size}, long.Head, long.Tail)
 		case err == nil && isMessage(line):
-			err = l.receive(own(line))
+			err = l.receive(cloneMessage(line))
 		case err == nil:
 			err = l.count()
 		}
 		if err != nil {
-			l.last(err)
+			l.finish(err)
 			return
 		}
 	}
 }
 
-// own is a line that outlives the reader's buffer. A large one is the reader's no more.
-func own(line []byte) []byte {
+// cloneMessage copies a line out of the reader's buffer. Large lines are not reused by the reader.
+func cloneMessage(line []byte) []byte {
 	if len(line) > framing.MaxReused {
 		return line
 	}
 	return bytes.Clone(line)
 }
 
-// lastWords is how long we wait for how a process ended once its output has.
-const lastWords = 100 * time.Millisecond
+// exitWait is how long to wait for the exit status after the output has ended.
+const exitWait = 100 * time.Millisecond
 
-// last ends the link after the last that was read.
-func (l *processLink) last(err error) {
+// finish ends the link after the last message.
+func (l *processLink) finish(err error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) {
 		select {
 		case <-l.process.Ended():
-		case <-time.After(lastWords):
+		case <-time.After(exitWait):
 		}
-		err = l.fate()
+		err = l.exitError()
 	}
-	l.end(err)
+	l.fail(err)
 }
 
-// fate is how the process ended, as far as is known, with the end of its complaints.
-func (l *processLink) fate() error {
-	how := "it ended its output"
+// exitError returns how the process ended, with the end of its standard error.
+func (l *processLink) exitError() error {
+	how := "it closed its output"
 	if err := l.process.Exit(); err != nil {
 		how = err.Error()
 	}
-	complaint := l.redact(l.process.Tail())
-	if len(complaint) > maxShown/2 {
-		complaint = "…" + untrusted.Suffix(complaint, maxShown/2)
+	stderr := l.redact(l.process.Tail())
+	if len(stderr) > maxShown/2 {
+		stderr = "…" + untrusted.Suffix(stderr, maxShown/2)
 	}
-	if complaint == "" {
+	if stderr == "" {
 		return errors.New(how)
 	}
-	return errors.New(how + ": " + complaint)
+	return errors.New(how + ": " + stderr)
 }
 
-// bury ends the link when the process has ended, also if somebody else holds its output
-// open, and lets go of everything when the link has ended.
-func (l *processLink) bury() {
+// reap ends the link when the process has ended, even if another process holds its output open,
+// and releases its resources when the link has ended.
+func (l *processLink) reap() {
 	select {
 	case <-l.process.Ended():
 		select {
-		case <-l.read: // all that it said is heard
-		case <-time.After(lastWords / 3):
-			l.end(l.fate())
+		case <-l.read: // all output has been read
+		case <-time.After(exitWait / 3):
+			l.fail(l.exitError())
 		}
-	case <-l.gone():
+	case <-l.done():
 		l.process.Kill()
 	}
 	<-l.process.Ended()
-	l.end(l.fate())
+	l.fail(l.exitError())
 	_ = l.process.Out.Close()
 	_ = l.process.In.Close()
 }
 
-// close implements link. A server that was asked may take a moment to end.
+// close implements link. It gives the server time to exit.
 func (l *processLink) close() {
 	l.process.Stop(context.Background())
-	l.end(errClosed)
+	l.fail(errClosed)
 	<-l.written
 	<-l.read
 }

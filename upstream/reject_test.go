@@ -47,7 +47,7 @@ func pendingOf(t *testing.T, s *source) (list []string) {
 func expect(t *testing.T, s *source, waiting, rejected int, want ...string) {
 	t.Helper()
 	s.until(fmt.Sprintf("%d wait and %d are rejected", waiting, rejected), func() bool {
-		w, r := s.Waiting()
+		w, r := s.PendingCount()
 		return w == waiting && r == rejected
 	})
 	if diff := cmp.Diff(want, pendingOf(t, s)); diff != "" {
@@ -92,7 +92,7 @@ func TestRejections(t *testing.T) {
 	expect(t, s, 3, 0, line("echo", "changed", worse, false), line("other", "new", otherTool, false), line("hiding", "refused", hiding, false))
 
 	decide(t, s, s.Reject)
-	if waiting, rejected := s.Waiting(); waiting != 0 || rejected != 3 {
+	if waiting, rejected := s.PendingCount(); waiting != 0 || rejected != 3 {
 		t.Errorf("right after it was rejected %d wait and %d are rejected", waiting, rejected)
 	}
 	expect(t, s, 0, 3, line("echo", "changed", worse, true), line("other", "new", otherTool, true), line("hiding", "refused", hiding, true))
@@ -155,7 +155,7 @@ func TestDecisionsAreEvents(t *testing.T) {
 		for _, one := range []*source{s, other} {
 			one.Recheck()
 			one.until("it is counted", func() bool {
-				w, r := one.Waiting()
+				w, r := one.PendingCount()
 				return w == waiting && r == rejected
 			})
 		}
@@ -197,18 +197,18 @@ func TestWaitingWhileDown(t *testing.T) {
 	f.Close()
 	s.Recheck() // which finds out
 	s.until("it is down", func() bool { return s.Status().State == upstream.StateDown })
-	if waiting, rejected := s.Waiting(); waiting != 1 || rejected != 0 {
+	if waiting, rejected := s.PendingCount(); waiting != 1 || rejected != 0 {
 		t.Error(waiting, rejected)
 	}
 	must(t, pins.SetRejections("up", func(map[string]string) map[string]string { return map[string]string{"echo": hashed(worse)} }))
 	s.Recheck()
-	if waiting, rejected := s.Waiting(); waiting != 0 || rejected != 1 {
+	if waiting, rejected := s.PendingCount(); waiting != 0 || rejected != 1 {
 		t.Error(waiting, rejected)
 	}
 	never := run(t, upstream.Options{URL: f.URL, Pins: pins})
 	never.until("it is down", func() bool { return never.Status().State == upstream.StateDown })
 	never.Recheck()
-	if waiting, rejected := never.Waiting(); waiting+rejected != 0 || len(never.Hashes()) != 1 {
+	if waiting, rejected := never.PendingCount(); waiting+rejected != 0 || len(never.Hashes()) != 1 {
 		t.Error(waiting, rejected, never.Hashes())
 	}
 }
@@ -234,7 +234,7 @@ func TestRejectedTwins(t *testing.T) {
 	decide(t, s, s.Reject)
 	expect(t, s, 0, 1, line("echo", "refused", worse+"\n"+worst, true))
 	offerNow(f, s, worse, strings.Replace(worst, "Worst", "Unheard of", 1))
-	s.until("it waits again", func() bool { waiting, _ := s.Waiting(); return waiting == 1 })
+	s.until("it waits again", func() bool { waiting, _ := s.PendingCount(); return waiting == 1 })
 }
 
 func TestWhatCannotBeRejected(t *testing.T) {
@@ -245,7 +245,7 @@ func TestWhatCannotBeRejected(t *testing.T) {
 		want    string
 	}{
 		"nothing":     {upstream.Options{}, upstream.Pending{Tool: "x"}, "x cannot be rejected: it has no definition"},
-		"a long name": {upstream.Options{}, upstream.Pending{Tool: strings.Repeat("x", 300), Hash: hashed(worse)}, "of more than 256 bytes"},
+		"a long name": {upstream.Options{}, upstream.Pending{Tool: strings.Repeat("x", 300), Hash: hashed(worse)}, "longer than 256 bytes"},
 		"no pins":     {upstream.Options{Pinning: upstream.PinOff}, upstream.Pending{Tool: "x", Hash: hashed(worse)}, "are not pinned"},
 		"no book":     {upstream.Options{Pins: full{&book{}}}, upstream.Pending{Tool: "x", Hash: hashed(worse)}, "the book is full"},
 	} {

@@ -15,30 +15,30 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// result makes the outcome of a request that of a call.
-func (v *Server) result(s *session, method string, raw json.RawMessage, err error) (*toolyard.Result, error) {
+// result converts the outcome of a request to the outcome of a call.
+func (conv *conversations) result(s *session, method string, raw json.RawMessage, err error) (*toolyard.Result, error) {
 	if err != nil {
-		return nil, v.failure(s, err)
+		return nil, conv.failure(s, err)
 	}
-	s.served.Store(true)
-	s.failed.Store(0)
+	s.answered.Store(true)
+	s.failures.Store(0)
 	if err := checkResult(method, raw); err != nil {
-		return nil, toolyard.Errorf(toolyard.InvalidOutput, "The server %s sent a result that is none: %s", v.opts.ID, v.words(err))
+		return nil, toolyard.Errorf(toolyard.InvalidOutput, "The server %s sent an invalid result: %s", conv.opts.ID, conv.describe(err))
 	}
-	return toolyard.RawResult(v.withoutSecrets(withoutHop(raw)))
+	return toolyard.RawResult(conv.redactFailure(withoutTransportMeta(raw)))
 }
 
-// checkResult refuses a result that clients could not read. What is new to us may pass, what
-// is known must be what it is said to be.
+// checkResult rejects results that clients could not read. Unknown members are allowed, known
+// ones must have the right type.
 func checkResult(method string, raw json.RawMessage) error {
 	kind := strictjson.Member(raw, "resultType")
 	switch {
 	case kind != nil && string(kind) != `"complete"` && string(kind) != `"input_required"`:
-		return fmt.Errorf("its kind, %.60s, is not known", kind)
+		return fmt.Errorf("unknown resultType %.60s", kind)
 	case string(kind) == `"input_required"`:
-		for _, asked := range strictjson.Members(strictjson.Member(raw, "inputRequests")) {
-			if text(asked, "method") != "elicitation/create" {
-				return errors.New("it asks the client for something that is not passed on")
+		for _, input := range strictjson.Members(strictjson.Member(raw, "inputRequests")) {
+			if text(input, "method") != "elicitation/create" {
+				return errors.New("it requests an input that is not supported")
 			}
 		}
 		return nil
@@ -46,7 +46,7 @@ func checkResult(method string, raw json.RawMessage) error {
 		return nil
 	}
 	if failed := string(strictjson.Member(raw, "isError")); failed != "" && failed != "true" && failed != "false" {
-		return errors.New("isError is neither true nor false")
+		return errors.New("isError must be a boolean")
 	}
 	if content := strictjson.Member(raw, "content"); content != nil {
 		return checkContent(content)
@@ -54,14 +54,14 @@ func checkResult(method string, raw json.RawMessage) error {
 	return nil
 }
 
-// maxChecked is how many items of content are looked at. Who sends more is cut anyway.
+// maxChecked bounds the content items that are checked. Longer results are truncated later.
 const maxChecked = 1000
 
-// checkContent refuses content that is not a list of objects with a type.
+// checkContent rejects content that is not an array of objects with a type.
 func checkContent(content json.RawMessage) error {
 	items := json.NewDecoder(bytes.NewReader(content))
 	if t, err := items.Token(); err != nil || t != json.Delim('[') {
-		return errors.New("its content is no list")
+		return errors.New("content must be an array")
 	}
 	for range maxChecked {
 		if !items.More() {
@@ -69,24 +69,22 @@ func checkContent(content json.RawMessage) error {
 		}
 		var item json.RawMessage
 		if items.Decode(&item) != nil || text(item, "type") == "" {
-			return errors.New("a content has no type")
+			return errors.New("a content item has no type")
 		}
 	}
 	return nil
 }
 
-// withoutSecrets takes secrets out of a result that is a failure. What a tool answers
-// otherwise is its own affair.
-func (v *Server) withoutSecrets(raw json.RawMessage) json.RawMessage {
+// redactFailure removes secrets from a result that reports a failure. Other results pass unchanged.
+func (conv *conversations) redactFailure(raw json.RawMessage) json.RawMessage {
 	if string(strictjson.Member(raw, "isError")) != "true" {
 		return raw
 	}
-	return redactTexts(raw, v.opts.Redact)
+	return redactJSON(raw, conv.opts.Redact)
 }
 
-// redactTexts takes secrets out of all texts of a JSON value, however they are escaped. All
-// else keeps its bytes.
-func redactTexts(raw json.RawMessage, redact func(string) string) json.RawMessage {
+// redactJSON redacts all strings of a JSON value, however they are escaped. Other bytes are kept.
+func redactJSON(raw json.RawMessage, redact func(string) string) json.RawMessage {
 	var out []byte
 	kept := 0
 	for i := 0; i < len(raw); i++ {
@@ -114,48 +112,35 @@ func redactTexts(raw json.RawMessage, redact func(string) string) json.RawMessag
 	return append(out, raw[kept:]...)
 }
 
-// words are what a server said, as people are shown them: without secrets, and not more
-// than they can read.
-func (v *Server) words(err error) string {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return "it did not answer in time"
-	}
-	return untrusted.Truncate(v.opts.Redact(err.Error()), maxShown)
-}
-
-// failure is what a caller is told when a request failed, and notes what that says about
-// the server.
-func (v *Server) failure(s *session, err error) error {
+// failure returns the error of a failed request, and has the server probed if it may be down.
+func (conv *conversations) failure(s *session, err error) error {
 	if e, ok := errors.AsType[*rpcError](err); ok {
-		s.served.Store(true)
-		s.failed.Store(0)
-		return v.refusal(e)
+		s.answered.Store(true)
+		s.failures.Store(0)
+		return conv.rpcFailure(e)
 	}
 	if size, ok := errors.AsType[*sizeError](err); ok {
-		return toolyard.Errorf(toolyard.ResultTooLarge, "The tool has run, but the server %s: %w", v.opts.ID, size)
+		return toolyard.Errorf(toolyard.ResultTooLarge, "The tool has run, but its result was dropped: the server %s: %w", conv.opts.ID, size)
 	}
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
-	_, down := errors.AsType[*unreachable](err)
-	if n := s.failed.Add(1); down || n >= strikes {
-		select {
-		case v.suspect <- struct{}{}:
-		default: // it is looked at already
-		}
+	_, down := errors.AsType[*unreachableError](err)
+	if n := s.failures.Add(1); down || n >= maxFailures {
+		conv.supervisor.requestProbe()
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	if status, ok := errors.AsType[*statusError](err); ok {
-		return v.refusedBy(status)
+		return conv.statusFailure(status)
 	}
-	return v.unavailable(err)
+	return conv.unavailable(err)
 }
 
-// refusal is an error that the server answered with.
-func (v *Server) refusal(e *rpcError) error {
-	message := untrusted.Truncate(v.opts.Redact(e.Message), maxShown)
+// rpcFailure returns a JSON-RPC error of the server as an error of the call.
+func (conv *conversations) rpcFailure(e *rpcError) error {
+	message := untrusted.Truncate(conv.opts.Redact(e.Message), maxShown)
 	out := &toolyard.Error{Code: toolyard.Failed, Message: message, Err: fmt.Errorf("%s (%d)", message, e.Code)}
 	switch e.Code {
 	case codeInvalidParams:
@@ -165,14 +150,14 @@ func (v *Server) refusal(e *rpcError) error {
 	case codeMissingCapability:
 		out.Code = toolyard.MissingCapability
 		for name := range strictjson.Members(strictjson.Member(e.Data, "requiredCapabilities")) {
-			out.Missing = append(out.Missing, v.opts.Redact(name))
+			out.Missing = append(out.Missing, conv.opts.Redact(name))
 		}
 	}
 	return out
 }
 
-// refusedBy is a status that the server answered with instead of a message.
-func (v *Server) refusedBy(e *statusError) error {
+// statusFailure returns an HTTP status as an error of the call.
+func (conv *conversations) statusFailure(e *statusError) error {
 	out := &toolyard.Error{Code: toolyard.Unavailable, RetryAfter: e.retryAfter}
 	switch e.status {
 	case http.StatusUnauthorized:
@@ -182,18 +167,17 @@ func (v *Server) refusedBy(e *statusError) error {
 	case http.StatusTooManyRequests:
 		out.Code = toolyard.RateLimited
 	}
-	out.Message = fmt.Sprintf("The server %s refuses: %s", v.opts.ID, v.words(e))
+	out.Message = fmt.Sprintf("The server %s refused the call: %s", conv.opts.ID, conv.describe(e))
 	return out
 }
 
-// withoutHop leaves out of a result what was meant for us: who the server is, and which
-// subscription it speaks of.
-func withoutHop(raw json.RawMessage) json.RawMessage {
+// withoutTransportMeta removes metadata that is meant for the direct client of the server.
+func withoutTransportMeta(raw json.RawMessage) json.RawMessage {
 	meta := strictjson.Member(raw, "_meta")
 	var left []byte
 	found := false
 	for key, value := range strictjson.Members(meta) {
-		if key == metaServer || key == metaSubscription || strings.HasPrefix(key, ownPrefix) {
+		if key == metaServer || key == metaSubscription || strings.HasPrefix(key, reservedPrefix) {
 			found = true
 			continue
 		}

@@ -17,15 +17,16 @@ import (
 	"github.com/toolyard/toolyard/internal/backoff"
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
+	"github.com/toolyard/toolyard/internal/trust/subprocess"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// The versions of the protocol that we speak: one without sessions, and those with.
+// The supported protocol versions. The modern one has no sessions.
 const modernVersion = "2026-07-28"
 
 var legacyVersions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
 
-// The keys of _meta that belong to one hop.
+// Keys of _meta that concern the direct peer only.
 const (
 	metaVersion      = "io.modelcontextprotocol/protocolVersion"
 	metaClient       = "io.modelcontextprotocol/clientInfo"
@@ -34,66 +35,44 @@ const (
 	metaSubscription = "io.modelcontextprotocol/subscriptionId"
 )
 
-// probeTimeout is how long a server may take to say that it knows the modern era.
+// probeTimeout is how long a server may take to report its protocol versions, or to answer a ping.
 const probeTimeout = 5 * time.Second
 
-// session speaks the protocol over a link.
+// session speaks one version of the protocol over a link.
 type session struct {
-	link    link
-	client  []byte // our name and version, as JSON
-	self    string // which yard we are
-	version string
-	has     map[string]bool // what the server says it has: tools, tools.listChanged ...
-	ids     atomic.Int64
-	served  atomic.Bool   // it has answered a call
-	failed  atomic.Int32  // calls in a row
-	active  atomic.Int32  // calls that run
-	changed chan struct{} // told when the server says that something changed
-	log     func(message) // what it logs
-	replies chan struct{} // answers of ours that are on their way
-	guessed bool          // the version was taken because the server was slow to say another
-	name    string        // what the server calls itself
-	release string        // and which version of itself
+	link           link
+	client         []byte // name and version of this client, as JSON
+	self           string // ID of this yard
+	version        string
+	versionGuessed bool            // because the server was slow to report it
+	capabilities   map[string]bool // tools, tools.listChanged ...
+	serverName     string
+	serverVersion  string
+
+	ids      atomic.Int64
+	answered atomic.Bool   // the server has answered a call
+	failures atomic.Int32  // failed calls in a row
+	active   atomic.Int32  // running calls
+	changed  chan struct{} // signaled when the server announces a change
+	log      func(message) // receives log messages
+	replies  chan struct{} // replies in flight
 }
 
-// maxReplies is how many answers of ours may be on their way at once. A server that asks
-// faster than it listens is not answered.
+// maxReplies bounds the replies in flight. A server that asks faster than it reads gets no reply.
 const maxReplies = 8
 
 func (s *session) modern() bool { return s.version >= modernVersion }
 
-// open opens a session in the way that the server was last known by.
-func (v *Server) open(ctx context.Context) (*session, error) {
-	s := &session{client: v.clientInfo, self: v.opts.Self, changed: make(chan struct{}, 1), log: v.logMessage, replies: make(chan struct{}, maxReplies)}
-	var err error
-	switch {
-	case v.opts.Transport == TransportSSE:
-		err = s.openSSE(ctx, v)
-	case len(v.opts.Command) > 0:
-		err = s.openProcess(ctx, v)
-	default:
-		err = s.openHTTP(ctx, v)
-	}
-	if err != nil {
-		if s.link != nil {
-			s.link.close()
-		}
-		return nil, err
-	}
-	v.remember(s.version, s.guessed)
-	return s, nil
-}
-
-// openProcess starts the server. One that dies of being asked whether it is modern is
-// started again and taken for a legacy one.
-func (s *session) openProcess(ctx context.Context, v *Server) (err error) {
-	for _, legacy := range []bool{v.remembered() != modernVersion && v.remembered() != "", true} {
-		l, err := newProcess(&v.opts, s.heard)
+// openProcess starts the server. One that exits when it is probed for the modern version is
+// restarted as a legacy server.
+func (s *session) openProcess(ctx context.Context, o *Options, lastVersion string, started func(*subprocess.Process)) (err error) {
+	for _, legacy := range []bool{lastVersion != modernVersion && lastVersion != "", true} {
+		l, err := newProcess(o, s.handleMessage)
 		if err != nil {
 			return err
 		}
 		s.link = l
-		v.process.Store(l.process)
+		started(l.process)
 		l.start()
 		if legacy {
 			return s.initialize(ctx)
@@ -103,7 +82,7 @@ func (s *session) openProcess(ctx context.Context, v *Server) (err error) {
 			return err
 		}
 		select {
-		case <-s.link.gone():
+		case <-s.link.done():
 			s.link.close()
 		default:
 			return s.fallBack(ctx, err)
@@ -112,45 +91,45 @@ func (s *session) openProcess(ctx context.Context, v *Server) (err error) {
 	return err
 }
 
-// fallBack opens a legacy session with a server that did not say that it is modern. One that
-// was only too slow to say so may know nothing else, and is asked again.
+// fallBack opens a legacy session with a server that did not report the modern version. If it
+// was only slow and supports nothing else, it is probed again.
 func (s *session) fallBack(ctx context.Context, why error) error {
-	s.guessed = errors.Is(why, context.DeadlineExceeded)
+	s.versionGuessed = errors.Is(why, context.DeadlineExceeded)
 	err := s.initialize(ctx)
-	if _, refused := errors.AsType[*rpcError](err); refused && s.guessed {
-		s.guessed = false
+	if _, refused := errors.AsType[*rpcError](err); refused && s.versionGuessed {
+		s.versionGuessed = false
 		return s.discover(ctx)
 	}
 	return err
 }
 
-// openHTTP tries the eras in turn, from the newest, beginning with the one that the
-// server was last known by.
-func (s *session) openHTTP(ctx context.Context, v *Server) error {
-	l, err := newHTTPLink(&v.opts, s.heard)
+// openHTTP tries the protocol versions from the newest to the oldest, starting with the one that
+// worked last.
+func (s *session) openHTTP(ctx context.Context, o *Options, lastVersion string) error {
+	l, err := newHTTPLink(o, s.handleMessage)
 	if err != nil {
 		return err
 	}
 	s.link = l
-	if known := v.remembered(); known == "" || known >= modernVersion {
+	if lastVersion == "" || lastVersion >= modernVersion {
 		err := s.discover(ctx)
 		if err == nil || !mayBeOlder(err) {
 			return err
 		}
 	}
 	err = s.initialize(ctx)
-	if err == nil || v.opts.Transport == TransportHTTP || !mayBeOlder(err) {
+	if err == nil || o.Transport == TransportHTTP || !mayBeOlder(err) {
 		return err
 	}
 	l.close()
-	if older := s.openSSE(ctx, v); older != nil {
-		return err // the newer way says more about what is wrong
+	if s.openSSE(ctx, o) != nil {
+		return err // the error of the newer transport is more helpful
 	}
 	return nil
 }
 
-// mayBeOlder reports whether a refusal can mean that the server does not know an era,
-// rather than that it is down or does not let us in.
+// mayBeOlder reports whether an error can mean that the server supports only older versions,
+// rather than that it is down or denies access.
 func mayBeOlder(err error) bool {
 	switch status := statusOf(err); {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusTooManyRequests:
@@ -158,11 +137,11 @@ func mayBeOlder(err error) bool {
 	case status >= 500 && status != http.StatusNotImplemented:
 		return false
 	}
-	_, down := errors.AsType[*unreachable](err)
+	_, down := errors.AsType[*unreachableError](err)
 	return !down && !errors.Is(err, context.Canceled) && !errors.Is(err, errSelf)
 }
 
-// statusOf is the HTTP status that an error came with, 0 for none.
+// statusOf returns the HTTP status of an error, or 0.
 func statusOf(err error) int {
 	if e, ok := errors.AsType[*statusError](err); ok {
 		return e.status
@@ -173,8 +152,8 @@ func statusOf(err error) int {
 	return 0
 }
 
-func (s *session) openSSE(ctx context.Context, v *Server) error {
-	l, err := openSSE(ctx, &v.opts, s.heard)
+func (s *session) openSSE(ctx context.Context, o *Options) error {
+	l, err := openSSE(ctx, o, s.handleMessage)
 	if err != nil {
 		s.link = nil
 		return err
@@ -184,14 +163,14 @@ func (s *session) openSSE(ctx context.Context, v *Server) error {
 	return s.initialize(ctx)
 }
 
-// discover asks a server whether it knows the modern era.
+// discover probes whether a server supports the modern version.
 func (s *session) discover(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	s.version = modernVersion
-	result, err := s.request(ctx, request{method: "server/discover", silence: true})
+	result, err := s.request(ctx, request{method: "server/discover", noCancel: true})
 	if refused, ok := errors.AsType[*rpcError](err); ok && refused.supports(modernVersion) {
-		result, err = s.request(ctx, request{method: "server/discover", silence: true})
+		result, err = s.request(ctx, request{method: "server/discover", noCancel: true})
 	}
 	if err != nil {
 		s.version = ""
@@ -201,79 +180,79 @@ func (s *session) discover(ctx context.Context) error {
 	_ = json.Unmarshal(strictjson.Member(result, "supportedVersions"), &versions)
 	if !slices.Contains(versions, modernVersion) {
 		s.version = ""
-		return fmt.Errorf("it does not speak version %s", modernVersion)
+		return fmt.Errorf("it does not support protocol version %s", modernVersion)
 	}
 	if self := text(strictjson.Member(result, "_meta"), metaYard); self != "" && self == s.self {
 		return errSelf
 	}
-	s.agree(strictjson.Member(result, "capabilities"))
-	s.introduce(strictjson.Member(strictjson.Member(result, "_meta"), metaServer))
+	s.setCapabilities(strictjson.Member(result, "capabilities"))
+	s.setServerInfo(strictjson.Member(strictjson.Member(result, "_meta"), metaServer))
 	return nil
 }
 
-// metaYard is where a yard says which one it is.
+// metaYard is the key of a yard's ID.
 const metaYard = "dev.toolyard/yard"
 
-var errSelf = errors.New("it is this yard itself; take it out of servers")
+var errSelf = errors.New("it is this yard itself; remove it from servers")
 
-// initialize opens a session of the legacy era.
+// initialize opens a legacy session.
 func (s *session) initialize(ctx context.Context) error {
 	s.version = ""
 	params := append([]byte(`"protocolVersion":"`+legacyVersions[0]+`","capabilities":{"elicitation":{"form":{},"url":{}}},"clientInfo":`), s.client...)
-	result, err := s.request(ctx, request{method: "initialize", params: params, silence: true})
+	result, err := s.request(ctx, request{method: "initialize", params: params, noCancel: true})
 	if refused, ok := errors.AsType[*rpcError](err); ok && refused.Code == codeMethodNotFound {
-		return &notMCP{err}
+		return &notMCPError{err}
 	}
 	if err != nil {
 		return err
 	}
 	s.version = text(result, "protocolVersion")
 	if !slices.Contains(legacyVersions, s.version) {
-		return fmt.Errorf("it wants to speak version %.40q, which is not known", s.version)
+		return fmt.Errorf("it speaks protocol version %.40q, which is not supported", s.version)
 	}
-	s.agree(strictjson.Member(result, "capabilities"))
-	s.introduce(strictjson.Member(result, "serverInfo"))
-	return s.link.tell(ctx, appendMessage(nil, 0, "notifications/initialized", nil))
+	s.setCapabilities(strictjson.Member(result, "capabilities"))
+	s.setServerInfo(strictjson.Member(result, "serverInfo"))
+	return s.link.notify(ctx, appendMessage(nil, 0, "notifications/initialized", nil))
 }
 
-// notMCP says that what runs does not know how an MCP session begins.
-type notMCP struct{ cause error }
+// notMCPError is returned for a program or URL that does not answer as an MCP server.
+type notMCPError struct{ cause error }
 
-func (e *notMCP) Error() string { return "it runs, but does not answer as an MCP server" }
+func (e *notMCPError) Error() string { return "it runs, but does not answer as an MCP server" }
 
-func (e *notMCP) Unwrap() error { return e.cause }
+func (e *notMCPError) Unwrap() error { return e.cause }
 
-// agree notes what the server has and which version is spoken.
-func (s *session) agree(capabilities json.RawMessage) {
-	s.has = make(map[string]bool)
+// setCapabilities records the capabilities and the version of the session.
+func (s *session) setCapabilities(capabilities json.RawMessage) {
+	s.capabilities = make(map[string]bool)
 	for name, value := range strictjson.Members(capabilities) {
-		s.has[name] = true
+		s.capabilities[name] = true
 		for part, set := range strictjson.Members(value) {
-			s.has[name+"."+part] = string(set) == "true"
+			s.capabilities[name+"."+part] = string(set) == "true"
 		}
 	}
 	if l, ok := s.link.(*httpLink); ok {
-		l.agree(s.version)
+		l.setVersion(s.version)
 	}
 }
 
-// introduce notes who the server says it is. The message that said so is not kept.
-func (s *session) introduce(info json.RawMessage) {
-	s.name = strings.Clone(untrusted.Truncate(text(info, "name"), maxShown))
-	s.release = strings.Clone(untrusted.Truncate(text(info, "version"), maxShown))
+// setServerInfo records the server's name and version. It clones them to release the message.
+func (s *session) setServerInfo(info json.RawMessage) {
+	s.serverName = strings.Clone(untrusted.Truncate(text(info, "name"), maxShown))
+	s.serverVersion = strings.Clone(untrusted.Truncate(text(info, "version"), maxShown))
 }
 
-// request is what we ask of a server.
+// request is a request to the server.
 type request struct {
-	method  string
-	params  []byte // members of the object, without braces
-	name    string // of what it is about, for the header
-	headers [][2]string
-	heard   func(message)
-	silence bool
-	call    *toolyard.Call // whose request it is, nil for our own
-	id      int64          // its number, 0 for the next
-	current func() bool    // whether what it asks for is still offered; nil if that does not matter
+	method    string
+	params    []byte // members of an object, without braces
+	name      string // of the tool, prompt or resource, for the header
+	headers   [][2]string
+	onMessage func(message)
+	noCancel  bool
+	call      *toolyard.Call // nil for requests of the session itself
+	id        int64          // 0 to assign the next
+	current   func() bool    // reports whether the definition is still offered; may be nil
 }
 
 // request sends a request and returns its result.
@@ -281,9 +260,9 @@ func (s *session) request(ctx context.Context, r request) (json.RawMessage, erro
 	if r.id == 0 {
 		r.id = s.ids.Add(1)
 	}
-	m, err := s.link.exchange(ctx, &query{
+	m, err := s.link.roundTrip(ctx, &exchange{
 		id: r.id, body: appendMessage(nil, r.id, r.method, s.withMeta(r)),
-		method: r.method, name: r.name, headers: r.headers, heard: r.heard, silence: r.silence,
+		method: r.method, name: r.name, headers: r.headers, onMessage: r.onMessage, noCancel: r.noCancel,
 	})
 	switch {
 	case err != nil:
@@ -294,7 +273,7 @@ func (s *session) request(ctx context.Context, r request) (json.RawMessage, erro
 	return m.result, nil
 }
 
-// withMeta are the params with what every request carries.
+// withMeta returns the params with the metadata of the request.
 func (s *session) withMeta(r request) []byte {
 	meta := make([]byte, 0, 256)
 	add := func(key string, value []byte) {
@@ -332,8 +311,8 @@ func (s *session) withMeta(r request) []byte {
 	return append(append(append(params, `"_meta":{`...), meta...), '}')
 }
 
-// capabilitiesOf is what a server may ask of whoever calls: what the caller's client said
-// that it can do, of the things that we pass on.
+// capabilitiesOf returns the client capabilities that are declared to the server: those of the
+// caller's client that the yard can relay.
 func capabilitiesOf(c *toolyard.Call) []byte {
 	if c == nil {
 		return []byte("{}")
@@ -345,27 +324,24 @@ func capabilitiesOf(c *toolyard.Call) []byte {
 	return append(append([]byte(`{"elicitation":`), elicitation...), '}')
 }
 
-// heard takes in what a server says that belongs to no request of ours. It must not block.
-func (s *session) heard(m message) {
+// handleMessage handles a message that belongs to no request. It must not block.
+func (s *session) handleMessage(m message) {
 	switch {
 	case m.id != nil && m.method == "ping":
-		s.answer(m.id, json.RawMessage("{}"), nil)
+		s.reply(m.id, json.RawMessage("{}"), nil)
 	case m.id != nil && m.method == "elicitation/create":
-		s.answer(m.id, nil, &rpcError{Code: codeBusy, Message: "several calls are running, and the question does not say which one it belongs to: try again later"})
+		s.reply(m.id, nil, &rpcError{Code: codeBusy, Message: "several calls are running and the question does not name one: try again later"})
 	case m.id != nil:
-		s.answer(m.id, nil, &rpcError{Code: codeMethodNotFound, Message: "method not found"})
+		s.reply(m.id, nil, &rpcError{Code: codeMethodNotFound, Message: "method not found"})
 	case strings.HasSuffix(m.method, "/list_changed"):
-		select {
-		case s.changed <- struct{}{}:
-		default: // it is known already
-		}
+		signal(s.changed)
 	case m.method == "notifications/message":
 		s.log(m)
 	}
 }
 
-// answer answers a request of the server, without waiting for it to take that in.
-func (s *session) answer(id, result json.RawMessage, refusal *rpcError) {
+// reply answers a request of the server without waiting for delivery.
+func (s *session) reply(id, result json.RawMessage, rpcErr *rpcError) {
 	if len(id) > 256 {
 		return
 	}
@@ -374,44 +350,43 @@ func (s *session) answer(id, result json.RawMessage, refusal *rpcError) {
 	default:
 		return
 	}
-	body := appendAnswer(nil, id, result, refusal)
-	ctx, cancel := context.WithTimeout(context.Background(), sayTimeout)
+	body := appendReply(nil, id, result, rpcErr)
+	ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
 	go func() {
 		defer func() { cancel(); <-s.replies }()
-		_ = s.link.tell(ctx, body)
+		_ = s.link.notify(ctx, body)
 	}()
 }
 
-// drain waits for the calls in flight, for a time, if there is still something that can
-// answer them.
+// drain waits for running calls until the limit or the end of the link.
 func (s *session) drain(limit time.Duration) {
 	for deadline := time.Now().Add(limit); s.active.Load() > 0 && time.Now().Before(deadline); {
 		select {
-		case <-s.link.gone():
+		case <-s.link.done():
 			return
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }
 
-// alive asks a server for a sign of life.
-func (s *session) alive(ctx context.Context) error {
+// ping checks that the server responds.
+func (s *session) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	method := "ping"
 	if s.modern() {
 		method = "server/discover"
 	}
-	_, err := s.request(ctx, request{method: method, silence: true})
+	_, err := s.request(ctx, request{method: method, noCancel: true})
 	if _, answered := errors.AsType[*rpcError](err); answered {
-		return nil // it lives, whatever it thinks of the question
+		return nil // any response will do
 	}
 	return err
 }
 
-// follow listens to what the server says unasked until ctx ends, and opens the stream
-// again when it drops. What may have changed meanwhile is looked at again.
-func (s *session) follow(ctx context.Context) {
+// watchStream keeps the server's notification stream open until ctx ends. After a
+// reconnect it signals a change, because a notification may have been missed.
+func (s *session) watchStream(ctx context.Context) {
 	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
 		start := time.Now()
 		err := s.listen(ctx)
@@ -419,7 +394,7 @@ func (s *session) follow(ctx context.Context) {
 			return
 		}
 		if status, ok := errors.AsType[*statusError](err); ok && status.status/100 == 4 {
-			return // it has no such stream
+			return // the server has no such stream
 		}
 		if _, refused := errors.AsType[*rpcError](err); refused {
 			return
@@ -430,69 +405,66 @@ func (s *session) follow(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.link.gone():
+		case <-s.link.done():
 			return
 		case <-time.After(backoff.Jitter(pause)):
 		}
-		select {
-		case s.changed <- struct{}{}:
-		default:
-		}
+		signal(s.changed)
 	}
 }
 
-// openTimeout is how long a server may take to open its stream before it is used without.
+// openTimeout is how long a server may take to open its stream before it is used without one.
 const openTimeout = 500 * time.Millisecond
 
-// heeded waits until the server can say something unasked: a question that it has nowhere to
-// put is lost.
-func (s *session) heeded(ctx context.Context) {
+// awaitStream waits for the notification stream of a legacy server to open: without it,
+// questions are lost.
+func (s *session) awaitStream(ctx context.Context) {
 	l, ok := s.link.(*httpLink)
 	if !ok || s.modern() {
 		return
 	}
 	select {
-	case <-l.hearing:
+	case <-l.streamReady:
 	case <-time.After(openTimeout):
-	case <-l.gone():
+	case <-l.done():
 	case <-ctx.Done():
 	}
 }
 
-// listen holds the stream of the session's era open.
+// listen reads the notification stream until it ends.
 func (s *session) listen(ctx context.Context) error {
 	if !s.modern() {
 		return s.link.listen(ctx)
 	}
-	if !s.pushes() {
+	if !s.notifiesChanges() {
 		return nil
 	}
-	said := newMeter()
+	meter := newMeter()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	_, err := s.request(ctx, request{
 		method: "subscriptions/listen",
 		params: []byte(`"notifications":{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}`),
-		heard: func(m message) {
-			if s.heard(m); !said.one() {
-				cancel(errChatter)
+		onMessage: func(m message) {
+			if s.handleMessage(m); !meter.allow() {
+				cancel(errUnsolicited)
 			}
 		},
 	})
 	if err == nil {
-		err = errors.New("the server ended the stream")
+		err = errors.New("the server closed the stream")
 	}
 	return err
 }
 
-// pushes reports whether the server says when something changes.
-func (s *session) pushes() bool {
-	return s.has["tools.listChanged"] || s.has["prompts.listChanged"] || s.has["resources.listChanged"]
+// notifiesChanges reports whether the server announces changes of its lists.
+func (s *session) notifiesChanges() bool {
+	return s.capabilities["tools.listChanged"] || s.capabilities["prompts.listChanged"] || s.capabilities["resources.listChanged"]
 }
 
-// lost reports whether an error means that the server has forgotten the session, so that
-// the request was not looked at.
-func (s *session) lost(err error) bool {
+// isLost reports whether an error means that the server has lost the session and did not
+// process the request.
+func (s *session) isLost(err error) bool {
 	l, ok := s.link.(*httpLink)
 	if !ok || s.modern() || l.sessionID() == "" {
 		return false

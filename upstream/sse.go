@@ -13,19 +13,19 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/outbound"
 )
 
-// sseLink is a server that speaks HTTP+SSE, the transport of 2024-11-05: it says
-// everything on one stream, and first where messages are to be sent.
+// sseLink is a link over HTTP+SSE, the transport of 2024-11-05: the server sends everything on one
+// stream, beginning with the URL for messages.
 type sseLink struct {
 	*duplex
-	http   *httpLink
-	cancel context.CancelFunc
-	start  func() // begins to listen
-	done   sync.WaitGroup
+	http    *httpLink
+	cancel  context.CancelFunc
+	start   func() // begins to read
+	reading sync.WaitGroup
 }
 
-// openSSE opens the stream and learns where to send to.
-func openSSE(ctx context.Context, o *Options, heard func(message)) (*sseLink, error) {
-	h, err := newHTTPLink(o, heard)
+// openSSE opens the stream and reads the URL for messages.
+func openSSE(ctx context.Context, o *Options, onMessage func(message)) (*sseLink, error) {
+	h, err := newHTTPLink(o, onMessage)
 	if err != nil {
 		return nil, err
 	}
@@ -37,17 +37,17 @@ func openSSE(ctx context.Context, o *Options, heard func(message)) (*sseLink, er
 		return nil, err
 	}
 	req.Header.Set("Accept", "text/event-stream")
-	res, err := h.do(req, outbound.Limits{Body: 1 << 40}) //nolint:bodyclose // hear closes it
+	res, err := h.do(req, outbound.Limits{Body: 1 << 40}) //nolint:bodyclose // readLoop closes it
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	l := &sseLink{duplex: newDuplex(heard), http: h, cancel: cancel}
+	l := &sseLink{duplex: newDuplex(onMessage), http: h, cancel: cancel}
 	events := framing.NewEventReader(res.Body, maxMessage, 0)
 	if res.StatusCode != http.StatusOK {
-		err = refused(res)
+		err = statusErrorOf(res)
 	} else {
-		err = l.begin(events)
+		err = l.readEndpoint(events)
 	}
 	if err == nil && !stop() {
 		err = ctx.Err()
@@ -58,49 +58,49 @@ func openSSE(ctx context.Context, o *Options, heard func(message)) (*sseLink, er
 		return nil, err
 	}
 	l.send = l.post
-	l.start = func() { l.done.Go(func() { l.hear(res.Body, events) }) }
+	l.start = func() { l.reading.Go(func() { l.readLoop(res.Body, events) }) }
 	return l, nil
 }
 
-// begin reads the event that says where to send to, which must be the same server.
-func (l *sseLink) begin(events *framing.EventReader) error {
+// readEndpoint reads the URL for messages, which must be on the same server.
+func (l *sseLink) readEndpoint(events *framing.EventReader) error {
 	e, err := events.Next()
 	if err != nil {
-		return broken(err)
+		return bodyError(err)
 	}
 	base, err := url.Parse(l.http.url)
 	if err != nil || e.Name != "endpoint" {
-		return errors.New("it does not say where to send messages to")
+		return errors.New("it does not declare an endpoint for messages")
 	}
 	to, err := base.Parse(string(bytes.TrimSpace(e.Data)))
 	if err != nil || to.Scheme != base.Scheme || to.Host != base.Host || to.User != nil {
-		return errors.New("it wants messages to be sent to another server")
+		return errors.New("its endpoint for messages is on another server")
 	}
 	l.http.url = to.String()
 	return nil
 }
 
-func (l *sseLink) hear(body io.Closer, events *framing.EventReader) {
+func (l *sseLink) readLoop(body io.Closer, events *framing.EventReader) {
 	defer func() { _ = body.Close() }()
 	for {
 		e, err := events.Next()
 		if err == nil && e.Name == "message" {
-			err = l.receive(own(e.Data))
+			err = l.receive(cloneMessage(e.Data))
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			err = errors.New("it ended its stream")
-		case err != nil && !errors.Is(err, errChatter):
-			err = broken(err)
+			err = errors.New("it closed its stream")
+		case err != nil && !errors.Is(err, errUnsolicited):
+			err = bodyError(err)
 		}
 		if err != nil {
-			l.end(err)
+			l.fail(err)
 			return
 		}
 	}
 }
 
-// post sends a message; its answer comes on the stream.
+// post sends a message. Its response arrives on the stream.
 func (l *sseLink) post(ctx context.Context, body []byte) error {
 	res, err := l.http.post(ctx, nil, body)
 	if err != nil {
@@ -108,23 +108,23 @@ func (l *sseLink) post(ctx context.Context, body []byte) error {
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode/100 != 2 {
-		return refused(res)
+		return statusErrorOf(res)
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 4<<10)) // so that the connection can be used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 4<<10)) // to reuse the connection
 	return nil
 }
 
-// tell implements link.
-func (l *sseLink) tell(ctx context.Context, body []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, sayTimeout)
+// notify implements link.
+func (l *sseLink) notify(ctx context.Context, body []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
 	defer cancel()
 	return l.post(ctx, body)
 }
 
 // close implements link.
 func (l *sseLink) close() {
-	l.end(errClosed)
+	l.fail(errClosed)
 	l.cancel()
-	l.done.Wait()
+	l.reading.Wait()
 	l.http.client.Close()
 }

@@ -4,56 +4,60 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"github.com/toolyard/toolyard"
 )
 
-// state is whether a server can be used. It is replaced, never changed.
+// state is whether a server can be used. It is replaced as a whole, never modified.
 type state struct {
 	session *session // nil while there is none
-	err     error    // why there is none, nil at the beginning
+	err     error    // why there is none; nil before the first attempt
 	fix     string   // what to do about err
-	down    bool     // there is no use in waiting for one
+	down    bool     // callers should not wait for a session
 	next    chan struct{}
 }
 
-// set replaces the state and tells who waits for another.
-func (v *Server) set(next *state) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	old := v.state
+// setState replaces the state and wakes those who wait for a change.
+func (sup *supervisor) setState(next *state) {
+	sup.mu.Lock()
+	defer sup.mu.Unlock()
+	old := sup.state
 	next.next = make(chan struct{})
-	v.state = next
-	v.condition.follow(next)
+	sup.state = next
+	sup.condition.update(next)
 	close(old.next)
 }
 
-// fail notes that the server is down, and whether callers should wait for it.
-func (v *Server) fail(err error, wait bool) {
-	fix := v.downFix(err)
-	err = errors.New(v.words(err))
-	if v.said != err.Error() { // once, not at each attempt
-		v.said = err.Error()
-		v.opts.Log.Warn("server is down", "error", oneLine(err))
-	}
-	v.event(EventDown, err.Error())
-	v.set(&state{err: err, fix: fix, down: !wait})
+func (sup *supervisor) current() *state {
+	sup.mu.Lock()
+	defer sup.mu.Unlock()
+	return sup.state
 }
 
-// session is the current session. A server that is starting is waited for, almost as long as
-// the call may take; one that is down is not.
-func (v *Server) session(ctx context.Context) (*session, error) {
+func (sup *supervisor) up() bool { return sup.current().session != nil }
+
+// fail records that the server is down. Callers wait for it if it is about to be restarted.
+func (sup *supervisor) fail(err error, wait bool) {
+	fix := sup.fixFor(err)
+	err = errors.New(sup.describe(err))
+	if sup.lastLogged != err.Error() { // log each error once, not at every attempt
+		sup.lastLogged = err.Error()
+		sup.opts.Log.Warn("server is down", "error", oneLine(err))
+	}
+	sup.event(EventDown, err.Error())
+	sup.setState(&state{err: err, fix: fix, down: !wait})
+}
+
+// session returns the current session. It waits for a server that is starting, for most of the
+// time that the call has left, but not for one that is down.
+func (sup *supervisor) session(ctx context.Context) (*session, error) {
 	waiting := ctx
 	for {
-		v.mu.Lock()
-		st := v.state
-		v.mu.Unlock()
+		st := sup.current()
 		switch {
 		case st.session != nil:
 			return st.session, nil
 		case st.down:
-			v.Retry()
-			return nil, v.notReady(st.err)
+			sup.requestRetry()
+			return nil, sup.notReady(st.err)
 		}
 		if deadline, ok := ctx.Deadline(); ok && waiting == ctx {
 			var cancel context.CancelFunc
@@ -66,30 +70,15 @@ func (v *Server) session(ctx context.Context) (*session, error) {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			return nil, v.notReady(v.lastError())
+			return nil, sup.notReady(sup.lastError())
 		}
 	}
 }
 
-// unavailable tells a caller that the server cannot be used.
-func (v *Server) unavailable(err error) *toolyard.Error {
-	return toolyard.Errorf(toolyard.Unavailable, "The server %s is not available: %s", v.opts.ID, v.words(err))
-}
-
-// notReady tells a caller that the server cannot be used yet. Nothing was sent to it, so the
-// call can be repeated.
-func (v *Server) notReady(err error) error {
-	e := v.unavailable(err)
-	e.RetryAfter = time.Second
-	return e
-}
-
-// await waits until a session is no longer the current one.
-func (v *Server) await(ctx context.Context, old *session) {
+// awaitReplacement waits until a session is no longer the current one.
+func (sup *supervisor) awaitReplacement(ctx context.Context, old *session) {
 	for {
-		v.mu.Lock()
-		st := v.state
-		v.mu.Unlock()
+		st := sup.current()
 		if st.session != old {
 			return
 		}
@@ -101,21 +90,10 @@ func (v *Server) await(ctx context.Context, old *session) {
 	}
 }
 
-// lastError is why the server is down.
-func (v *Server) lastError() error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.state.err == nil {
-		return errors.New("it has not started yet")
+// lastError returns why the server is down.
+func (sup *supervisor) lastError() error {
+	if err := sup.current().err; err != nil {
+		return err
 	}
-	return v.state.err
-}
-
-// Settle waits until the server was tried once and what came of it was published: it is up
-// then, or its problems say why not.
-func (v *Server) Settle(ctx context.Context) {
-	select {
-	case <-v.tried:
-	case <-ctx.Done():
-	}
+	return errors.New("it has not started yet")
 }

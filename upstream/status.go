@@ -11,31 +11,30 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// The states of a server. One that is down is so until it is up again, also while it is
-// tried.
+// The states of a server. A server that is down stays down while it is retried.
 const (
 	StateUp       = "up"
 	StateStarting = "starting"
 	StateDown     = "down"
 )
 
-// Status is how a server is, for the people who look after it. Whatever the server said of
-// itself is bounded, without secrets and without characters that are not seen.
+// Status is the state of a server, for operators. Text of the server is bounded, redacted and
+// free of invisible characters.
 type Status struct {
 	State     string
-	Since     time.Time // when it came to be so
-	Protocol  string    // the version that it spoke last, empty before the first session
-	Name      string    // what it calls itself
-	Version   string    // of itself
+	Since     time.Time // of the state
+	Protocol  string    // of the last session, empty before the first
+	Name      string    // as declared by the server
+	Version   string    // as declared by the server
 	Transport string    // stdio, http or sse
 	Target    string    // the program with its arguments, or the URL
 	Error     string    // why it is down
 	Restarts  int       // sessions after the first
-	Events    []Event   // the newest first
-	Stderr    string    // the end of what the process wrote there
+	Events    []Event   // newest first
+	Stderr    string    // the end of the process's standard error
 }
 
-// Bounds on what a status holds, in bytes.
+// Bounds on a status, in bytes.
 const (
 	maxName   = 128
 	maxTarget = 256
@@ -43,15 +42,14 @@ const (
 	maxStderr = 8 << 10
 )
 
-// condition is the state of a server as people are told it.
+// condition is the state of a server as operators see it.
 type condition struct {
 	state string
 	since time.Time
-	err   error // why it is down, or was last
+	err   error // the last failure
 }
 
-// follow takes over a new state.
-func (c *condition) follow(next *state) {
+func (c *condition) update(next *state) {
 	name := StateStarting
 	switch {
 	case next.session != nil:
@@ -66,52 +64,46 @@ func (c *condition) follow(next *state) {
 	}
 }
 
-// identity is what became known of a server in its sessions.
+// identity is what a server declared in its last session.
 type identity struct {
 	protocol, name, version string
 	transport               Transport
 	sessions                int
 }
 
-// meet notes whom a new session is with.
-func (v *Server) meet(s *session) {
-	own := func(text string) string { return untrusted.Truncate(inOneLine(v.opts.Redact(text)), maxName) }
-	v.mu.Lock()
-	v.identity = identity{
-		protocol: s.version, name: own(s.name), version: own(s.release),
-		transport: v.transport(s.link), sessions: v.identity.sessions + 1,
+func (sup *supervisor) recordIdentity(s *session) {
+	shown := func(text string) string {
+		return untrusted.Truncate(singleLine(sup.opts.Redact(text)), maxName)
 	}
-	v.mu.Unlock()
-	v.event(EventUp, "it speaks "+s.version)
+	sup.mu.Lock()
+	sup.identity = identity{
+		protocol: s.version, name: shown(s.serverName), version: shown(s.serverVersion),
+		transport: sup.transportOf(s.link), sessions: sup.identity.sessions + 1,
+	}
+	sup.mu.Unlock()
+	sup.event(EventUp, "it speaks "+s.version)
 }
 
-// transport is how a link speaks to the server, or how one would that is nil.
-func (v *Server) transport(l link) Transport {
+// transportOf returns the transport of a link, or for nil the one that is configured.
+func (sup *supervisor) transportOf(l link) Transport {
 	_, old := l.(*sseLink)
 	switch {
-	case len(v.opts.Command) > 0:
+	case len(sup.opts.Command) > 0:
 		return TransportStdio
-	case old || v.opts.Transport == TransportSSE:
+	case old || sup.opts.Transport == TransportSSE:
 		return TransportSSE
 	}
 	return TransportHTTP
 }
 
-// Status tells how the server is and what became of it.
-func (v *Server) Status() Status {
-	s := v.Brief()
-	s.Events, s.Stderr = v.history.newest(), v.stderr()
-	return s
-}
-
-// Brief is the status without events and complaints, for lists of many servers.
-func (v *Server) Brief() Status {
-	v.mu.Lock()
-	c, id := v.condition, v.identity
-	v.mu.Unlock()
+// status returns the status without history and standard error.
+func (sup *supervisor) status() Status {
+	sup.mu.Lock()
+	c, id := sup.condition, sup.identity
+	sup.mu.Unlock()
 	s := Status{
 		State: c.state, Since: c.since, Protocol: id.protocol, Name: id.name, Version: id.version,
-		Transport: string(cmp.Or(id.transport, v.transport(nil))), Target: v.target(), Restarts: max(0, id.sessions-1),
+		Transport: string(cmp.Or(id.transport, sup.transportOf(nil))), Target: sup.target(), Restarts: max(0, id.sessions-1),
 	}
 	if s.State == StateDown {
 		s.Error = oneLine(c.err)
@@ -119,32 +111,32 @@ func (v *Server) Brief() Status {
 	return s
 }
 
-// target is where the server is, without what only we and the server may know.
-func (v *Server) target() string {
-	target := strings.Join(v.opts.Command, " ")
-	if v.opts.URL != "" {
-		u, err := url.Parse(v.opts.URL)
+// target returns the command or the URL, without credentials.
+func (sup *supervisor) target() string {
+	target := strings.Join(sup.opts.Command, " ")
+	if sup.opts.URL != "" {
+		u, err := url.Parse(sup.opts.URL)
 		if err != nil {
-			return "a url that cannot be read"
+			return "an invalid URL"
 		}
 		u.User, u.RawQuery, u.ForceQuery, u.Fragment, u.RawFragment = nil, "", false, "", ""
 		target = u.String()
 	}
-	return untrusted.Truncate(inOneLine(v.opts.Redact(target)), maxTarget)
+	return untrusted.Truncate(singleLine(sup.opts.Redact(target)), maxTarget)
 }
 
-// stderr is the end of what the process wrote. Secrets are taken out before anything is cut,
-// and once more of what is left when the text is clean.
-func (v *Server) stderr() string {
-	process := v.process.Load()
+// stderr returns the end of the process's standard error. It is redacted before it is cut, and
+// again after invisible characters are removed, which may have split a secret.
+func (sup *supervisor) stderr() string {
+	process := sup.process.Load()
 	if process == nil {
 		return ""
 	}
-	text := lastLines(v.opts.Redact(process.Tail()), 2*maxStderr)
-	return lastLines(v.opts.Redact(visible(text)), maxStderr)
+	text := lastLines(sup.opts.Redact(process.Tail()), 2*maxStderr)
+	return lastLines(sup.opts.Redact(visible(text)), maxStderr)
 }
 
-// lastLines is the end of a text, at most so many bytes, in whole lines if there are several.
+// lastLines returns the end of a text, at most limit bytes, in whole lines if there are several.
 func lastLines(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -156,14 +148,12 @@ func lastLines(text string, limit int) string {
 	return text
 }
 
-// escape is a command to a terminal, such as one for a colour.
+// escape matches terminal escape sequences, such as those for colors.
 var escape = regexp.MustCompile(`\x1b\[[0-?]*[ -/]*[@-~]`)
 
-// lineEnds are the ways to end a line.
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
-// visible is a stranger's text without anything that is not seen, but for the white space
-// that it needs.
+// visible removes invisible characters, except for white space.
 func visible(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -176,5 +166,5 @@ func visible(text string) string {
 	}, lineEnds.Replace(escape.ReplaceAllString(text, "")))
 }
 
-// inOneLine is a stranger's text as one line that can be shown.
-func inOneLine(text string) string { return strings.Join(strings.Fields(visible(text)), " ") }
+// singleLine returns a text as one line of visible characters.
+func singleLine(text string) string { return strings.Join(strings.Fields(visible(text)), " ") }

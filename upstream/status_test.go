@@ -99,7 +99,7 @@ func TestWhereAServerIs(t *testing.T) {
 		"a url":          {upstream.Options{URL: "https://me:hunter2@example.com:8443/a/hunter2/mcp?key=x#y"}, "https://example.com:8443/a/[redacted]/mcp", "http"},
 		"an empty query": {upstream.Options{URL: "https://example.com/mcp?"}, "https://example.com/mcp", "http"},
 		"a stream":       {upstream.Options{URL: "https://example.com/sse", Transport: upstream.TransportSSE}, "https://example.com/sse", "sse"},
-		"no url":         {upstream.Options{URL: "https://me:hunter2@exa mple.com"}, "a url that cannot be read", "http"},
+		"no url":         {upstream.Options{URL: "https://me:hunter2@exa mple.com"}, "an invalid URL", "http"},
 		"a long one":     {upstream.Options{Command: []string{long}}, long[:252] + "…", "stdio"},
 	} {
 		tt.opts.ID, tt.opts.Redact = "up", withoutHunter
@@ -156,7 +156,7 @@ func TestAForgottenSessionIsShown(t *testing.T) {
 	call()
 	f.session.Store(-1)
 	call()
-	want := []string{"start", "up: it speaks 2025-06-18", "down: it has forgotten the session", "start", "up: it speaks 2025-06-18"}
+	want := []string{"start", "up: it speaks 2025-06-18", "down: it no longer recognizes the session", "start", "up: it speaks 2025-06-18"}
 	if diff := cmp.Diff(want, timeline(s.Server)); diff != "" {
 		t.Error(diff)
 	}
@@ -182,7 +182,7 @@ func TestStatusWhileThingsChange(t *testing.T) {
 				if got := s.Status(); got.State == "" || got.State == upstream.StateDown && got.Error == "" {
 					t.Errorf("%+v", got)
 				}
-				_, _ = s.Waiting()
+				_, _ = s.PendingCount()
 				_, _ = s.Pending()
 				_ = s.Hashes()
 				_ = s.Explain("echo")
@@ -224,7 +224,7 @@ func BenchmarkStatus(b *testing.B) {
 	for !strings.Contains(s.Status().Stderr, "request 3000") {
 		time.Sleep(10 * time.Millisecond)
 	}
-	for name, look := range map[string]func() upstream.Status{"status": s.Status, "brief": s.Brief} {
+	for name, look := range map[string]func() upstream.Status{"status": s.Status, "brief": s.Summary} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				_ = look()

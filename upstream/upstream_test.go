@@ -373,7 +373,7 @@ func TestWhatIsOffered(t *testing.T) {
 		"beats annotations":    {opts: upstream.Options{Trust: true, Effects: map[string]toolyard.Mode{"*": "write"}}, tools: []string{reading, plain}, want: "plain rd"},
 		"filter":               {opts: upstream.Options{Tools: []string{"rd"}}, tools: []string{reading, plain}, want: "rd"},
 		"filter with a typo":   {opts: upstream.Options{Tools: []string{"Plain"}}, tools: []string{reading, plain}, says: "Did you mean plain?"},
-		"two of one name":      {tools: []string{reading, plain, plain}, want: "rd", says: "two of this name"},
+		"two of one name":      {tools: []string{reading, plain, plain}, want: "rd", says: "defines this name twice"},
 		"look-alikes":          {tools: []string{reading, strings.Replace(plain, "plain", "p1ain", 1), plain}, want: "rd", says: "looks like"},
 		"hidden text":          {tools: []string{reading, `{"name":"x","description":"a\u202eb","inputSchema":{"type":"object"}}`}, want: "rd", says: "U+202E"},
 		"hidden in the schema": {tools: []string{reading, `{"name":"x","inputSchema":{"type":"object","properties":{"a\u200b":{}}}}`}, want: "rd", says: "U+200B"},
@@ -562,7 +562,7 @@ func TestQuestionsOfALegacyServer(t *testing.T) {
 // A caller whose client cannot be asked is the reason that a question is refused, not other calls.
 func TestAQuestionToACallerWhoCannotBeAsked(t *testing.T) {
 	f := newFake(t, false, echoTool)
-	f.ask(t, `"error"`, "its client does not support elicitation")
+	f.ask(t, `"error"`, "client does not support elicitation")
 	s := run(t, upstream.Options{URL: f.URL}).up()
 	if res, err := s.call(&toolyard.Call{}, "echo", `{}`); err != nil || res.InputRequired() {
 		t.Error(res, err)

@@ -165,7 +165,7 @@ func (p *publisher) termProblems(a *assembly) []toolyard.Problem {
 		problems = append(problems, a.Terms.UnknownTools("", local)...)
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.upstreams)) {
-		if known := a.upstreams[id].Known(); len(known) > 0 { // empty until the server has listed its tools
+		if known := a.upstreams[id].DefinitionNames(); len(known) > 0 { // empty until the server has listed its tools
 			problems = append(problems, a.Terms.UnknownTools(id, known)...)
 		}
 	}

@@ -44,7 +44,7 @@ func (c *Control) Why(gate, tool string) ([]gates.Step, error) {
 	}
 	names := []string{}
 	for _, id := range slices.Sorted(maps.Keys(servers)) {
-		for _, name := range servers[id].Known() {
+		for _, name := range servers[id].DefinitionNames() {
 			if matches(id, name) {
 				return servers[id].Explain(name), nil
 			}

@@ -31,7 +31,7 @@ func (c *Control) Registry() http.Handler {
 func (c *Control) registryEntries(caller toolyard.Caller, base string) (list []registry.Server) {
 	state, listed := c.yard.State(), c.listingsByServer()
 	for _, id := range slices.Sorted(maps.Keys(state.Upstreams)) {
-		status := state.Upstreams[id].Brief()
+		status := state.Upstreams[id].Summary()
 		s := registry.Server{ID: id, Title: cmp.Or(status.Name, id), Version: status.Version, Updated: status.Since.UTC()}
 		var tools []string
 		for _, at := range listed[id] {

@@ -16,7 +16,7 @@ import (
 func (c *Control) Servers() (list []httpapi.ServerItem) {
 	s, problems := c.yard.State(), c.serverProblems()
 	for _, id := range slices.Sorted(maps.Keys(s.Upstreams)) {
-		list = append(list, serverItem(s.Upstreams[id], id, s.Settings.Servers[id], s.Upstreams[id].Brief(), len(problems[id])))
+		list = append(list, serverItem(s.Upstreams[id], id, s.Settings.Servers[id], s.Upstreams[id].Summary(), len(problems[id])))
 	}
 	return list
 }
@@ -38,7 +38,7 @@ func serverItem(s *upstream.Server, id string, c config.Server, status upstream.
 		Name: status.Name, Version: status.Version, Error: status.Error, Tools: len(s.Tools()), Restarts: status.Restarts,
 		Required: c.Required, Pin: c.Pin, Problems: problems,
 	}
-	item.Waiting, item.Rejected = s.Waiting()
+	item.Waiting, item.Rejected = s.PendingCount()
 	return item
 }
 

@@ -1,0 +1,94 @@
+package upstream
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/ident"
+)
+
+// Transport is how messages reach a server.
+type Transport string
+
+// The transports. Empty means stdio for a command, and HTTP for a URL with HTTP+SSE as a
+// fallback for old servers.
+const (
+	TransportStdio Transport = "stdio"
+	TransportHTTP  Transport = "http"
+	TransportSSE   Transport = "sse"
+)
+
+// Options configure a server. ID and either Command or URL are required.
+type Options struct {
+	ID        string // part of the names of its tools
+	Transport Transport
+
+	Command []string                 // the program and its arguments
+	Dir     string                   // its working directory
+	Env     func() ([]string, error) // KEY=VALUE pairs, evaluated at each start; may be nil
+
+	URL         string
+	Headers     func() (http.Header, error) // for every request, evaluated for each session; may be nil
+	Private     []netip.Prefix              // non-public networks that the URL may resolve to
+	Connections int                         // idle connections to keep; zero for 16
+
+	Tools     []string                 // the tools to offer; all when empty
+	Resources []string                 // the resources that may be read; all when empty
+	Effects   map[string]toolyard.Mode // by tool; * applies to all others
+	Trust     bool                     // believe the server's annotations
+	Pins      Pins                     // nil to keep pins in memory
+	Pinning   Pinning
+
+	Timeout  time.Duration            // of a call; zero for DefaultTimeout
+	Timeouts map[string]time.Duration // by tool
+	Bounds   toolyard.Bounds          // of every call
+
+	Name, Version string              // of this client; zero for toolyard dev
+	Self          string              // the yard's own ID, to detect a server that is this yard; may be empty
+	Redact        func(string) string // removes secrets from text of the server; may be nil
+	Log           *slog.Logger        // may be nil
+}
+
+// DefaultTimeout is the timeout of a call if none is configured.
+const DefaultTimeout = 10 * time.Second
+
+// complete validates the options and fills in defaults.
+func (o *Options) complete() error {
+	if err := ident.CheckServerID(o.ID); err != nil {
+		return err
+	}
+	if (len(o.Command) == 0) == (o.URL == "") {
+		return fmt.Errorf("server %s: set either command or url", o.ID)
+	}
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.Connections = cmp.Or(o.Connections, 16)
+	o.Name, o.Version = cmp.Or(o.Name, "toolyard"), cmp.Or(o.Version, "dev")
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler)).With("server", o.ID)
+	if o.Pins == nil {
+		o.Pins = &memory{}
+	}
+	if o.Redact == nil {
+		o.Redact = func(s string) string { return s }
+	}
+	return nil
+}
+
+// timeoutOf returns the timeout for calls of a tool.
+func (o *Options) timeoutOf(tool string) time.Duration { return cmp.Or(o.Timeouts[tool], o.Timeout) }
+
+// maxDrain bounds how long calls in flight are waited for when a session ends.
+const maxDrain = 30 * time.Second
+
+// longestTimeout returns how long any call may take, at most maxDrain.
+func (o *Options) longestTimeout() time.Duration {
+	longest := o.Timeout
+	for _, t := range o.Timeouts {
+		longest = max(longest, t)
+	}
+	return min(longest, maxDrain)
+}

@@ -1,0 +1,62 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
+)
+
+// reporter turns what happens to a server into problems, errors, events and log lines. Text of
+// the server is redacted and bounded.
+type reporter struct {
+	opts    *Options
+	history history
+}
+
+func (rep *reporter) problem(tool, message, fix string) toolyard.Problem {
+	return toolyard.Problem{
+		Source: rep.opts.ID, Subject: "server " + rep.opts.ID, Tool: tool,
+		Message: untrusted.Truncate(rep.opts.Redact(message), maxShown), Fix: fix,
+	}
+}
+
+// event adds an event to the history.
+func (rep *reporter) event(kind, text string) {
+	rep.history.add(kind, untrusted.Truncate(singleLine(rep.opts.Redact(text)), maxLine))
+}
+
+// describe returns an error as users see it.
+func (rep *reporter) describe(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "it did not answer in time"
+	}
+	return untrusted.Truncate(rep.opts.Redact(err.Error()), maxShown)
+}
+
+// unavailable returns the error for a call that the server could not serve.
+func (rep *reporter) unavailable(err error) *toolyard.Error {
+	return toolyard.Errorf(toolyard.Unavailable, "The server %s is not available: %s", rep.opts.ID, rep.describe(err))
+}
+
+// notReady is unavailable for a call that was never sent, which can therefore be repeated.
+func (rep *reporter) notReady(err error) error {
+	e := rep.unavailable(err)
+	e.RetryAfter = time.Second
+	return e
+}
+
+// logMessage logs a log message of the server.
+func (rep *reporter) logMessage(m message) {
+	data := ""
+	if raw := strictjson.Member(m.params, "data"); len(raw) <= maxKept {
+		data = untrusted.Truncate(string(redactJSON(raw, rep.opts.Redact)), maxShown)
+	}
+	rep.opts.Log.Debug("server logs", "level", untrusted.Truncate(text(m.params, "level"), 20), "data", data)
+}
+
+// oneLine returns an error as one bounded line.
+func oneLine(err error) string { return untrusted.Truncate(singleLine(err.Error()), maxLine) }

@@ -1,0 +1,326 @@
+package upstream
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/backoff"
+	"github.com/toolyard/toolyard/internal/trust/subprocess"
+)
+
+// supervisor keeps a session with the server open: it starts the server, watches the session,
+// and restarts it with growing pauses.
+type supervisor struct {
+	*reporter
+	definitions *definitions
+	approvals   *approvals
+	version     *protocolVersion
+	clientInfo  []byte // as JSON
+
+	mu        sync.Mutex
+	state     *state
+	condition condition
+	identity  identity
+
+	relist     chan struct{} // signaled when the pins have changed
+	suspect    chan struct{} // signaled when calls fail in a row
+	retry      chan struct{} // signaled when the server should be tried now
+	settled    chan struct{} // closed after the first attempt
+	lastLogged string        // the last error that was logged
+	process    atomic.Pointer[subprocess.Process]
+}
+
+func newSupervisor(o *Options, r *reporter, d *definitions, a *approvals) *supervisor {
+	info, _ := json.Marshal(map[string]string{"name": o.Name, "version": o.Version}) // two strings always encode
+	return &supervisor{
+		reporter: r, definitions: d, approvals: a, clientInfo: info, version: &protocolVersion{opts: o},
+		state: &state{next: make(chan struct{})}, condition: condition{state: StateStarting, since: time.Now()},
+		relist: make(chan struct{}, 1), suspect: make(chan struct{}, 1), retry: make(chan struct{}, 1), settled: make(chan struct{}),
+	}
+}
+
+// The pauses between two attempts to reach a server.
+const (
+	firstPause = 20 * time.Millisecond
+	lastPause  = 30 * time.Second
+)
+
+const (
+	connectTimeout = time.Minute // a server may have to be downloaded first
+	slowStart      = time.Second // after which other sources stop waiting for this one
+	maxRestartWait = time.Second // pauses up to this are waited for by callers
+)
+
+// run keeps a session with the server open until ctx ends.
+func (sup *supervisor) run(ctx context.Context, publishTools func([]*toolyard.Tool)) {
+	var publishing sync.Mutex
+	publish := func() {
+		publishing.Lock()
+		defer publishing.Unlock()
+		publishTools(sup.definitions.tools())
+	}
+	if l := sup.definitions.approvedListing(); len(l.tools)+len(l.prompts) > 0 {
+		sup.definitions.apply(l)
+		publish()
+	}
+	slow := time.AfterFunc(slowStart, func() {
+		sup.definitions.addNotice("it has not answered yet", "If this persists, run its command by hand to see what it does.")
+		publish()
+	})
+	defer slow.Stop()
+	settle := sync.OnceFunc(func() { close(sup.settled) })
+	defer settle()
+	sup.setState(&state{})
+	defer sup.setState(&state{err: errClosed, down: true})
+	pause := firstPause
+	for ctx.Err() == nil {
+		s, err := sup.runSession(ctx, slow.Stop, func() { publish(); settle() })
+		if ctx.Err() != nil {
+			break
+		}
+		answered := s != nil && s.answered.Load()
+		if answered {
+			pause = firstPause
+		}
+		if errors.Is(err, errSessionLost) && answered { // the server is up: open a new session at once
+			sup.event(EventDown, err.Error())
+			continue
+		}
+		slow.Stop()
+		sup.fail(err, s != nil && pause <= maxRestartWait)
+		publish()
+		settle()
+		sup.pause(ctx, backoff.Jitter(pause))
+		pause = min(2*pause, lastPause)
+	}
+}
+
+// pause waits for d. A retry request ends it early, but not within the first second.
+func (sup *supervisor) pause(ctx context.Context, d time.Duration) {
+	end := time.NewTimer(d)
+	defer end.Stop()
+	select {
+	case <-ctx.Done():
+		return
+	case <-end.C:
+		return
+	case <-time.After(min(d, time.Second)):
+	}
+	select {
+	case <-ctx.Done():
+	case <-end.C:
+	case <-sup.retry:
+	}
+}
+
+func (sup *supervisor) requestRetry()   { signal(sup.retry) }
+func (sup *supervisor) requestListing() { signal(sup.relist) }
+func (sup *supervisor) requestProbe()   { signal(sup.suspect) }
+
+// signal sends on a channel with capacity one, unless a signal is pending.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// runSession opens a session and watches it until it ends. The session is nil if it was never
+// usable.
+func (sup *supervisor) runSession(ctx context.Context, started func() bool, publish func()) (*session, error) {
+	sup.event(EventStart, "")
+	opening, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	s, err := sup.open(opening)
+	if err != nil {
+		sup.version.setUncertain(true)
+		return nil, err
+	}
+	sup.version.setUncertain(false)
+	ctx, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	defer func() {
+		sup.setState(&state{}) // new callers wait for the next session
+		if ctx.Err() != nil {
+			s.drain(sup.opts.longestTimeout())
+		}
+		stop()
+		s.link.close()
+		watching.Wait()
+	}()
+	select {
+	case <-sup.relist: // the pins are compared anyway
+		sup.definitions.forgetListing()
+	default:
+	}
+	if _, err := sup.list(opening, s); err != nil {
+		return nil, err
+	}
+	started()
+	watching.Go(func() { s.watchStream(ctx) })
+	s.awaitStream(ctx)
+	sup.recordIdentity(s)
+	sup.setState(&state{session: s})
+	sup.lastLogged = ""
+	sup.opts.Log.Info("server is up", "protocol", s.version, "tools", len(sup.definitions.tools()))
+	publish()
+	return s, sup.watch(ctx, s, publish)
+}
+
+// open opens a session, first with the protocol version that worked last.
+func (sup *supervisor) open(ctx context.Context) (*session, error) {
+	s := &session{
+		client: sup.clientInfo, self: sup.opts.Self, changed: make(chan struct{}, 1),
+		log: sup.logMessage, replies: make(chan struct{}, maxReplies),
+	}
+	var err error
+	switch {
+	case sup.opts.Transport == TransportSSE:
+		err = s.openSSE(ctx, sup.opts)
+	case len(sup.opts.Command) > 0:
+		err = s.openProcess(ctx, sup.opts, sup.version.last(), sup.process.Store)
+	default:
+		err = s.openHTTP(ctx, sup.opts, sup.version.last())
+	}
+	if err != nil {
+		if s.link != nil {
+			s.link.close()
+		}
+		return nil, err
+	}
+	if !s.versionGuessed {
+		sup.version.remember(s.version)
+	}
+	return s, nil
+}
+
+// Bounds on how often a server is listed.
+const (
+	refresh     = time.Minute     // without a notification
+	settleTime  = time.Second / 2 // between two listings
+	maxFailures = 5               // calls in a row, before the server is probed
+)
+
+// watch lists the server again when it announces a change, and periodically. It ends with the
+// session.
+func (sup *supervisor) watch(ctx context.Context, s *session, publish func()) error {
+	ticker := time.NewTicker(backoff.Jitter(refresh) + refresh/2)
+	defer ticker.Stop()
+	for {
+		check := sup.list
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.link.done():
+			return s.link.err()
+		case <-sup.suspect:
+			check = probe
+		case <-sup.relist:
+			sup.definitions.forgetListing()
+		case <-s.changed:
+		case <-ticker.C:
+		}
+		start := time.Now()
+		changed, err := check(ctx, s)
+		switch {
+		case err != nil && s.isLost(err):
+			return errSessionLost
+		case err != nil && ctx.Err() == nil:
+			return err
+		case changed:
+			publish()
+		}
+		select { // bounds the cost of a server that changes all the time
+		case <-time.After(min(max(settleTime, 10*time.Since(start)), 20*settleTime)):
+		case <-s.link.done():
+		case <-ctx.Done():
+		}
+	}
+}
+
+// probe checks that a server responds.
+func probe(ctx context.Context, s *session) (changed bool, err error) {
+	s.failures.Store(0)
+	return false, s.ping(ctx)
+}
+
+var errSessionLost = errors.New("it no longer recognizes the session")
+
+// list reads the definitions of the server and offers them. It reports whether they changed.
+func (sup *supervisor) list(ctx context.Context, s *session) (changed bool, err error) {
+	l, err := s.listAll(ctx)
+	if err != nil {
+		return false, err
+	}
+	if changed = sup.definitions.applyIfChanged(&l); changed {
+		sup.approvals.update()
+	}
+	return changed, nil
+}
+
+// problems returns why the server is down, if it is.
+func (sup *supervisor) problems() []toolyard.Problem {
+	st := sup.current()
+	if st.session != nil || st.err == nil {
+		return nil
+	}
+	return []toolyard.Problem{sup.problem("", "it is down: "+oneLine(st.err), st.fix)}
+}
+
+// fixFor returns what to do about a server that is down.
+func (sup *supervisor) fixFor(err error) string {
+	if _, ok := errors.AsType[*subprocess.NotFoundError](err); ok {
+		return "Install it, or correct command."
+	}
+	if _, ok := errors.AsType[*notMCPError](err); ok && len(sup.opts.Command) > 0 {
+		return "Check command and args."
+	} else if ok {
+		return "Check url."
+	}
+	return "It is retried automatically."
+}
+
+// protocolVersion remembers the version that the server spoke last, also across restarts.
+type protocolVersion struct {
+	opts *Options
+
+	mu        sync.Mutex
+	version   string
+	uncertain bool
+}
+
+func (p *protocolVersion) remember(version string) {
+	p.mu.Lock()
+	known := p.version == version && !p.uncertain
+	p.version = version
+	p.mu.Unlock()
+	if !known && p.opts.Pins.Protocol(p.opts.ID) != version {
+		if err := p.opts.Pins.SetProtocol(p.opts.ID, version); err != nil {
+			p.opts.Log.Debug("the protocol version could not be stored", "error", err)
+		}
+	}
+}
+
+// last returns the version that the server spoke last, or "" if it is unknown.
+func (p *protocolVersion) last() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.uncertain {
+		return ""
+	}
+	return cmp.Or(p.version, p.opts.Pins.Protocol(p.opts.ID))
+}
+
+// setUncertain records whether the server may speak another version than last time: one that
+// cannot be reached may have been replaced.
+func (p *protocolVersion) setUncertain(uncertain bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.uncertain = uncertain
+}

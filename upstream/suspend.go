@@ -1,0 +1,192 @@
+package upstream
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/trust/strictjson"
+)
+
+// A legacy server asks questions while a call runs. A modern client receives a question as an
+// unfinished result, and calls again with the answer. In between the call is suspended: it
+// continues at the server, but no caller waits for it.
+
+// How long a call may stay suspended. A server on stdio does not say which call a question
+// belongs to, so it can ask only one at a time: unauthenticated callers get less time.
+const (
+	suspendTimeout                = 10 * time.Minute
+	unauthenticatedSuspendTimeout = time.Minute
+)
+
+// maxSuspended bounds the suspended calls of a server. Over HTTP each holds a connection, and half
+// of the connections stay free for other calls.
+func (conv *conversations) maxSuspended() int { return 2*conv.opts.Connections + 8 }
+
+// maxSuspendedPerCaller bounds the suspended calls of one caller.
+func (conv *conversations) maxSuspendedPerCaller() int { return conv.maxSuspended() / 4 }
+
+// suspendedCall is a call that may wait for an answer of a user.
+type suspendedCall struct {
+	session   *session
+	request   request
+	outcome   chan outcome // of the call
+	questions chan message // of the server
+	question  message      // the open one
+	cancel    context.CancelFunc
+	expire    *time.Timer
+	since     time.Time
+}
+
+// sendSuspendable sends a request during which the server may ask a question.
+func (conv *conversations) sendSuspendable(ctx context.Context, s *session, r request) (json.RawMessage, error) {
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	p := &suspendedCall{session: s, request: r, outcome: make(chan outcome, 1), questions: make(chan message, 1), cancel: cancel}
+	r.onMessage = func(m message) {
+		if m.method != "elicitation/create" || m.id == nil {
+			conv.handleMessage(s, r, m)
+			return
+		}
+		select {
+		case p.questions <- m:
+		default: // one at a time
+			s.reply(m.id, nil, &rpcError{Code: codeInvalidParams, Message: "another question is open"})
+		}
+	}
+	go func() {
+		defer cancelWith(s.link, cancel)()
+		raw, err := s.request(running, r)
+		if errors.Is(err, context.Canceled) && s.link.err() != nil {
+			err = s.link.err() // why it was canceled
+		}
+		if err != nil && s.link.err() != nil {
+			conv.discard(p)
+		}
+		p.outcome <- outcome{message: message{result: raw}, err: err}
+	}()
+	return conv.await(ctx, p)
+}
+
+// cancelWith calls cancel when the link ends, unless stop is called first.
+func cancelWith(l link, cancel context.CancelFunc) (stop func()) {
+	stopped := make(chan struct{})
+	go func() {
+		select {
+		case <-l.done():
+			if !errors.Is(l.err(), errSessionLost) { // running calls still get their responses
+				cancel()
+			}
+		case <-stopped:
+		}
+	}()
+	return func() { close(stopped) }
+}
+
+// await waits until a call ends or has a question.
+func (conv *conversations) await(ctx context.Context, p *suspendedCall) (json.RawMessage, error) {
+	select {
+	case o := <-p.outcome:
+		p.cancel()
+		return o.result, o.err
+	case <-ctx.Done():
+		p.cancel()
+		return nil, ctx.Err()
+	case p.question = <-p.questions:
+		return conv.suspend(p), nil
+	}
+}
+
+// suspend stores a call until its question is answered, and returns the result with the question.
+func (conv *conversations) suspend(p *suspendedCall) json.RawMessage {
+	key := rand.Text()
+	conv.evictOldest(p.request.call.Caller)
+	conv.mu.Lock()
+	full := len(conv.suspended) >= conv.maxSuspended()
+	if !full {
+		conv.suspended[key], p.since = p, time.Now()
+		timeout := suspendTimeout
+		if !p.request.call.Caller.Authenticated() {
+			timeout = unauthenticatedSuspendTimeout
+		}
+		p.expire = time.AfterFunc(timeout, func() {
+			if p := conv.takeSuspended(key); p != nil {
+				p.cancel()
+			}
+		})
+	}
+	conv.mu.Unlock()
+	if full {
+		p.cancel()
+		return json.RawMessage(`{"content":[{"type":"text","text":"Too many calls of this server wait for answers of users. Try again later."}],"isError":true}`)
+	}
+	params := p.question.params
+	if params == nil {
+		params = json.RawMessage("{}")
+	}
+	b := append([]byte(`{"resultType":"input_required","inputRequests":{"question":{"method":"elicitation/create","params":`), params...)
+	return append(append(append(b, `}},"requestState":"`...), key...), `"}`...)
+}
+
+// evictOldest cancels the oldest suspended call of a caller that has reached its limit.
+func (conv *conversations) evictOldest(caller toolyard.Caller) {
+	conv.mu.Lock()
+	var oldest string
+	n := 0
+	for key, p := range conv.suspended {
+		if by := p.request.call.Caller; by.ID != caller.ID || by.Account != caller.Account {
+			continue
+		}
+		if n++; oldest == "" || p.since.Before(conv.suspended[oldest].since) {
+			oldest = key
+		}
+	}
+	conv.mu.Unlock()
+	if n < conv.maxSuspendedPerCaller() {
+		return
+	}
+	if p := conv.takeSuspended(oldest); p != nil {
+		p.cancel()
+	}
+}
+
+// discard removes a call whose session has ended, if it is suspended.
+func (conv *conversations) discard(p *suspendedCall) {
+	conv.mu.Lock()
+	defer conv.mu.Unlock()
+	maps.DeleteFunc(conv.suspended, func(_ string, other *suspendedCall) bool {
+		if other == p {
+			p.expire.Stop()
+		}
+		return other == p
+	})
+}
+
+// takeSuspended removes and returns a suspended call, or nil if there is none.
+func (conv *conversations) takeSuspended(key string) *suspendedCall {
+	if key == "" {
+		return nil
+	}
+	conv.mu.Lock()
+	defer conv.mu.Unlock()
+	p := conv.suspended[key]
+	if p != nil {
+		delete(conv.suspended, key)
+		p.expire.Stop()
+	}
+	return p
+}
+
+// resume sends the user's answer to the server and waits for the outcome.
+func (conv *conversations) resume(ctx context.Context, c *toolyard.Call, p *suspendedCall) (*toolyard.Result, error) {
+	answer := strictjson.Member(c.InputResponses, "question")
+	if len(answer) == 0 || answer[0] != '{' {
+		answer = json.RawMessage(`{"action":"cancel"}`)
+	}
+	p.session.reply(p.question.id, answer, nil)
+	raw, err := conv.await(ctx, p)
+	return conv.result(p.session, p.request.method, raw, err)
+}
