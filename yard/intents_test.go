@@ -39,8 +39,8 @@ func TestIntentOfAWriteIsStoredBeforeItRuns(t *testing.T) {
 	tool := saver(func() { err = db.QueryRow(`SELECT count(*) FROM intents`).Scan(&stored) })
 	for writes, want := range map[string]int{"before": 1, "after": 0} {
 		config := fmt.Sprintf("store: %q\nrecord: {writes: %s}\ngates: {all: {mode: write}}\n", address, writes)
-		s := newStaffWith(t, config, yard.Options{Tools: []*toolyard.Tool{tool}})
-		if status, answer := s.ask(t, "none", "POST", "/api/v1/calls", `{"tool":"save"}`); status != http.StatusOK || err != nil || stored != want {
+		s := newTestAPI(t, config, yard.Options{Tools: []*toolyard.Tool{tool}})
+		if status, answer := s.do(t, "none", "POST", "/api/v1/calls", `{"tool":"save"}`); status != http.StatusOK || err != nil || stored != want {
 			t.Errorf("writes: %s: %d intents, %d %v %v", writes, stored, status, answer, err)
 		}
 		if _, err := db.Exec(`DELETE FROM intents`); err != nil {
@@ -53,8 +53,8 @@ func TestWriteDoesNotRunWithoutTheStore(t *testing.T) {
 	cluster := pgtest.StartForTest(t)
 	var ran atomic.Int64
 	config := fmt.Sprintf("store: %q\nonStoreDown: local\ngates: {all: {mode: write}}\n", cluster.Database(t))
-	s := newStaffWith(t, config, yard.Options{Tools: []*toolyard.Tool{saver(func() { ran.Add(1) })}})
-	save := func() (int, map[string]any) { return s.ask(t, "none", "POST", "/api/v1/calls", `{"tool":"save"}`) }
+	s := newTestAPI(t, config, yard.Options{Tools: []*toolyard.Tool{saver(func() { ran.Add(1) })}})
+	save := func() (int, map[string]any) { return s.do(t, "none", "POST", "/api/v1/calls", `{"tool":"save"}`) }
 	if status, answer := save(); status != http.StatusOK || ran.Load() != 1 {
 		t.Fatal(status, answer)
 	}
@@ -64,7 +64,7 @@ func TestWriteDoesNotRunWithoutTheStore(t *testing.T) {
 	if status, answer := save(); status != http.StatusServiceUnavailable || !strings.Contains(fmt.Sprint(answer), string(toolyard.Unavailable)) || ran.Load() != 1 {
 		t.Errorf("without the store: %d %v, the tool ran %d times", status, answer, ran.Load())
 	}
-	if status, answer := s.ask(t, "none", "POST", "/api/v1/calls", `{"tool":"greet","args":{"name":"Ann"}}`); status != http.StatusOK {
+	if status, answer := s.do(t, "none", "POST", "/api/v1/calls", `{"tool":"greet","args":{"name":"Ann"}}`); status != http.StatusOK {
 		t.Errorf("a read without the store: %d %v", status, answer)
 	}
 	if err := cluster.Start(); err != nil {

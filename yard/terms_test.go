@@ -20,7 +20,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// declaring is a tool that does nothing and declares metadata.
+// declaring returns a tool that only declares metadata.
 func declaring(name, meta string) *toolyard.Tool {
 	spec := toolyard.Spec{Name: name, Effects: toolyard.ReadOnly}
 	var m map[string]json.RawMessage
@@ -45,9 +45,9 @@ func methods() []*toolyard.Tool {
 	}
 }
 
-// governedYard is a yard whose file can be changed, with the same tools of its own and of a
-// server called up.
-func governedYard(t *testing.T) (y *yard.Yard, reload func(local, server string)) {
+// termsYard returns a yard with the same tools locally and at a server named up, and a function
+// that changes its file.
+func termsYard(t *testing.T) (y *yard.Yard, reload func(local, server string)) {
 	t.Helper()
 	upstream := httptest.NewServer(start(t, yard.Options{Tools: methods()}).Handler())
 	t.Cleanup(upstream.Close)
@@ -71,7 +71,7 @@ func governedYard(t *testing.T) (y *yard.Yard, reload func(local, server string)
 	}
 }
 
-// prices are what calls cost at the gate for execution.
+// prices returns the prices of the tools at the execute gate.
 func prices(t *testing.T, y *yard.Yard) string {
 	t.Helper()
 	v, ok := y.View("sdk")
@@ -86,7 +86,7 @@ func prices(t *testing.T, y *yard.Yard) string {
 }
 
 func TestTermsAreAppliedOnReload(t *testing.T) {
-	y, reload := governedYard(t)
+	y, reload := termsYard(t)
 	server, all := y.Servers()["up"], names(t, y, "all")
 	if got := prices(t, y); got != "explicit=0.002 mcp_up__explicit=0.002" || len(all) != 8 {
 		t.Errorf("%s of %v", got, all)
@@ -123,17 +123,17 @@ func TestTermsAreAppliedOnReload(t *testing.T) {
 			}
 		}
 		if slices.Sort(changed); strings.Join(changed, " ") != step.changed {
-			t.Errorf("%s %s made other tools of %v", step.local, step.server, changed)
+			t.Errorf("%s %s changed %v", step.local, step.server, changed)
 		}
 		if y.Servers()["up"] != server {
-			t.Fatalf("%s %s started the server anew", step.local, step.server)
+			t.Fatalf("%s %s restarted the server", step.local, step.server)
 		}
 	}
 }
 
-// The catalog shows what counts beside what was declared.
-func TestTheCatalogShowsTerms(t *testing.T) {
-	y, reload := governedYard(t)
+// The catalog shows the terms in effect next to the declared ones.
+func TestCatalogShowsTermsInEffect(t *testing.T) {
+	y, reload := termsYard(t)
 	reload(`executeUsd: "0.001"`, `terms: {gap: {surface: execute, queryEligible: false, latencyClass: fast, rate: {cooldown: 2s}}}`)
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(http.MethodGet, "/api/tools/catalog?gate=all", nil)
@@ -163,7 +163,7 @@ func TestTheCatalogShowsTerms(t *testing.T) {
 }
 
 func TestProblemsOfTerms(t *testing.T) {
-	y, reload := governedYard(t)
+	y, reload := termsYard(t)
 	problems := func() (list []string) {
 		for _, p := range y.Problems() {
 			list = append(list, fmt.Sprintf("%s|%s|%s|%s|%s|%d", p.Source, p.Subject, p.Tool, p.Message, p.Fix, p.Line))
@@ -195,8 +195,8 @@ func TestProblemsOfTerms(t *testing.T) {
 	}
 }
 
-// A context that nobody provides is a problem, and one that has no argument.
-func TestContextThatNobodyProvides(t *testing.T) {
+// A context without a provider is a problem, and so is one without an argument.
+func TestMissingContextIsAProblem(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "toolyard.yaml")
 	if err := os.WriteFile(file, []byte("context: {hyperliquid: {}}\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -215,7 +215,7 @@ func TestContextThatNobodyProvides(t *testing.T) {
 	}
 }
 
-// A toolset of a new file is held against the terms of the new file.
+// Toolsets of a new file are checked against the terms of the same file.
 func TestTermsAndToolsetsChangeTogether(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "toolyard.yaml")
 	write := func(text string) {
@@ -241,9 +241,9 @@ func TestTermsAndToolsetsChangeTogether(t *testing.T) {
 	}
 }
 
-// A tool whose limit cannot be read is withheld: it is not offered without one. Terms leave
-// what was approved as it was.
-func TestABrokenLimitIsWithheld(t *testing.T) {
+// A tool with an invalid limit is withheld instead of offered without one. Terms do not change the
+// approved definition.
+func TestAToolWithAnInvalidLimitIsWithheld(t *testing.T) {
 	broken, err := toolyard.NewTool(toolyard.Spec{Name: "broken", Extra: map[string]json.RawMessage{"_meta": json.RawMessage(`{"rateLimit":{"maxRequestsPerMinute":"30"}}`)}},
 		func(context.Context, *toolyard.Call) (*toolyard.Result, error) { return nil, nil })
 	if err != nil {
@@ -284,6 +284,6 @@ func TestABrokenLimitIsWithheld(t *testing.T) {
 		t.Errorf("%+v, approved %s", v.Tools, approved())
 	}
 	if len(y.Problems()) != 1 {
-		t.Errorf("a tool that is withheld is no stray: %+v", y.Problems())
+		t.Errorf("a withheld tool counts as unknown: %+v", y.Problems())
 	}
 }

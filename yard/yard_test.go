@@ -26,7 +26,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The thread that starts processes stays as long as ours does.
+	// The thread that starts processes lives as long as this process.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/toolyard/toolyard/internal/trust/subprocess.startEach"))
 }
 
@@ -63,7 +63,7 @@ func names(t *testing.T, y *yard.Yard, gate string) (list []string) {
 	return list
 }
 
-func TestEveryRouteRefusesForeignPages(t *testing.T) {
+func TestEveryRouteRefusesCrossOriginRequests(t *testing.T) {
 	y := start(t, yard.Options{Tools: basics.Tools()})
 	server := httptest.NewServer(y.Handler())
 	defer server.Close()
@@ -104,10 +104,10 @@ func TestRootRedirectsToTheConsole(t *testing.T) {
 	}
 }
 
-// lateSource is a source that takes its time.
+// lateSource is a source that loads slowly.
 type lateSource []*toolyard.Tool
 
-// Run implements toolyard.Source.
+// Run implements [toolyard.Source].
 func (s lateSource) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
 	time.Sleep(50 * time.Millisecond)
 	publish(s)
@@ -115,8 +115,8 @@ func (s lateSource) Run(ctx context.Context, publish func([]*toolyard.Tool)) err
 	return nil
 }
 
-// A toolset is judged once its sources have loaded: a start without problems logs none.
-func TestStartLogsNoFalseAlarms(t *testing.T) {
+// Toolsets are checked once all sources are loaded, so a start without problems logs none.
+func TestStartLogsNoFalseProblems(t *testing.T) {
 	var b strings.Builder
 	file := filepath.Join(t.TempDir(), "toolyard.yaml")
 	if err := os.WriteFile(file, []byte("toolsets: {a: {tools: [late]}, b: {tools: [never]}}\ngates: {one: {mode: write, toolset: a}, two: {mode: write, toolset: b}}\n"), 0o600); err != nil {
@@ -135,8 +135,8 @@ func TestStartLogsNoFalseAlarms(t *testing.T) {
 	}
 }
 
-// A body that does not come is not waited for, in a program that embeds the handler either.
-func TestSlowBodyOfAnEmbeddedYard(t *testing.T) {
+// Request bodies have a deadline in programs that embed the handler, too.
+func TestEmbeddedHandlerTimesOutSlowBodies(t *testing.T) {
 	t.Parallel() // it takes ten seconds
 	y := start(t, yard.Options{Tools: basics.Tools()})
 	server := httptest.NewServer(y.Handler())
@@ -196,7 +196,7 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 	for _, lost := range []string{"", "# gone\n", "gates:\n", "toolsets: {one: {tools: [hello]}}\n"} {
 		write(lost)
 		if err := y.Reload(); err == nil {
-			t.Errorf("%q opened everything", lost)
+			t.Errorf("%q removed all gates", lost)
 		}
 	}
 	write("gates: {c: {mode: write}}\n")
@@ -215,8 +215,8 @@ func TestNewRefusesABadConfiguration(t *testing.T) {
 	}
 }
 
-// Metrics are for anyone until a gate asks for keys, then for who may see what concerns others.
-func TestMetricsAskWhenGatesDo(t *testing.T) {
+// Metrics are public until a gate requires keys; then they require the role viewer.
+func TestMetricsRequireViewerOnceAGateRequiresKeys(t *testing.T) {
 	roles := map[string]string{"Bearer plain": "gate:a", "Bearer sees": identity.Viewer, "Bearer does": identity.Operator}
 	identify := func(r *http.Request) (toolyard.Caller, error) {
 		role, ok := roles[r.Header.Get("Authorization")]
@@ -253,8 +253,8 @@ func TestMetricsAskWhenGatesDo(t *testing.T) {
 	}
 }
 
-// Metrics that asked for a key go on to do so when no gate does any more.
-func TestMetricsStayClosed(t *testing.T) {
+// Metrics that required a key keep requiring it when no gate does anymore.
+func TestMetricsStayProtected(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "toolyard.yaml")
 	write := func(gates string) {
 		if err := os.WriteFile(file, []byte("gates: {"+gates+"}\n"), 0o600); err != nil {
@@ -274,8 +274,8 @@ func TestMetricsStayClosed(t *testing.T) {
 	}
 }
 
-// Metrics with an address of their own are there for anyone, and nowhere else.
-func TestMetricsAtAnAddressOfTheirOwn(t *testing.T) {
+// With metrics.listen, metrics are public at that address and absent at the main one.
+func TestMetricsAtASeparateAddress(t *testing.T) {
 	listen := func() net.Listener {
 		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 		if err != nil {
@@ -292,7 +292,7 @@ func TestMetricsAtAnAddressOfTheirOwn(t *testing.T) {
 	}
 	y := start(t, yard.Options{ConfigFile: file, Tools: basics.Tools()})
 	if err := y.Serve(t.Context(), listen()); err == nil || !strings.HasPrefix(err.Error(), "metrics: listen tcp "+own) {
-		t.Errorf("at an address that is taken: %v", err)
+		t.Errorf("with an address in use: %v", err)
 	}
 	_ = free.Close()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -311,11 +311,11 @@ func TestMetricsAtAnAddressOfTheirOwn(t *testing.T) {
 		t.Error(err)
 	}
 	if got := status(t, "http://"+own+"/metrics"); got != 0 {
-		t.Errorf("metrics go on: %d", got)
+		t.Errorf("metrics after the end: %d", got)
 	}
 }
 
-// status is that of the answer at a URL, 0 if nobody is there.
+// status returns the status of a GET request, 0 if the connection fails.
 func status(t *testing.T, url string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -331,19 +331,19 @@ func status(t *testing.T, url string) int {
 	return res.StatusCode
 }
 
-func TestTheConfigurationShapesTheLog(t *testing.T) {
+func TestTheLogFollowsTheConfiguration(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "toolyard.yaml")
 	if err := os.WriteFile(file, []byte("log: {level: debug, format: json, file: yard.log}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	log, asked := &diary{}, ""
+	log, opened := &syncLog{}, ""
 	opts := yard.Options{ConfigFile: file, Tools: basics.Tools(), Command: yard.Command{OpenLog: func(level, format, file string) (*slog.Logger, error) {
-		asked += fmt.Sprint(level, " ", format, " ", filepath.Base(file))
+		opened += fmt.Sprint(level, " ", format, " ", filepath.Base(file))
 		return slog.New(slog.NewTextHandler(log, nil)), nil
 	}}}
 	start(t, opts)
-	if asked != "debug json yard.log" || !log.has("TOOL_REGISTERED") {
-		t.Errorf("asked for %q", asked)
+	if opened != "debug json yard.log" || !log.has("TOOL_REGISTERED") {
+		t.Errorf("opened %q", opened)
 	}
 	opts.Command.OpenLog = func(string, string, string) (*slog.Logger, error) { return nil, errors.New("disk full") }
 	if _, err := yard.New(opts); err == nil || err.Error() != "log: disk full" {
@@ -381,9 +381,9 @@ func ExampleNew() {
 	// Output: [{"name":"hello","category":"","description":"","modes":["read","write"],"inputSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false},"surface":"both","queryEligible":true,"latencyClass":"slow","executeEligible":false}]
 }
 
-// A change of the file is seen although other files in its folder never rest, and through
-// a link.
-func TestTheFileIsWatched(t *testing.T) {
+// Changes of the file are detected through a link, and while other files in its directory change
+// all the time.
+func TestTheConfigurationFileIsWatched(t *testing.T) {
 	for _, linked := range []bool{false, true} {
 		t.Run(fmt.Sprint("linked ", linked), func(t *testing.T) {
 			dir, real := t.TempDir(), t.TempDir()
@@ -419,15 +419,14 @@ func TestTheFileIsWatched(t *testing.T) {
 			for deadline := time.Now().Add(5 * time.Second); fmt.Sprint(y.Gates()) != "[b]"; time.Sleep(5 * time.Millisecond) {
 				write(filepath.Join(dir, "busy.log"), time.Now().String())
 				if time.Now().After(deadline) {
-					t.Fatal("the change was not seen")
+					t.Fatal("the change was not detected")
 				}
 			}
 		})
 	}
 }
 
-// A server that is down is said so beside the tools that were approved, and readiness waits
-// for it only if it must be there.
+// The catalog marks servers that are down, and /readyz fails only if a required one is.
 func TestServersThatAreDown(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "toolyard.yaml")

@@ -17,19 +17,19 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// diary is a log that may be read while it is written.
-type diary struct {
+// syncLog is a log that can be read while it is written.
+type syncLog struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (d *diary) Write(b []byte) (int, error) {
+func (d *syncLog) Write(b []byte) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.text.Write(b)
 }
 
-func (d *diary) has(text string) bool {
+func (d *syncLog) has(text string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return strings.Contains(d.text.String(), text)
@@ -45,7 +45,7 @@ func openStore(t *testing.T, address string) *store.Store {
 	return s
 }
 
-// put writes the next version of the configuration.
+// put stores the next version of the configuration.
 func put(t *testing.T, s *store.Store, text string, version int64) {
 	t.Helper()
 	if next, err := s.SetDocument(t.Context(), "toolyard.yaml", []byte(text), version); err != nil || next != version+1 {
@@ -62,16 +62,16 @@ func within(t *testing.T, limit time.Duration, what string, done func() bool) {
 	}
 }
 
-// stores are the addresses of stores that have configurations.
+// stores return the address of a new store, by kind.
 var stores = map[string]func(*testing.T) string{
 	"sqlite":   func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "yard.db") },
 	"postgres": func(t *testing.T) string { return pgtest.ForTest(t).Database(t) },
 }
 
-func TestTheConfigurationInTheStoreIsFollowed(t *testing.T) {
+func TestConfigurationInTheStoreIsFollowed(t *testing.T) {
 	for name, address := range stores {
 		t.Run(name, func(t *testing.T) {
-			address, log := address(t), &diary{}
+			address, log := address(t), &syncLog{}
 			opts := yard.Options{Tools: basics.Tools(), Store: address, Log: slog.New(slog.NewTextHandler(log, nil))}
 			if _, err := yard.New(opts); err == nil || !strings.Contains(err.Error(), "toolyard apply") {
 				t.Errorf("without a configuration: %v", err)
@@ -79,7 +79,7 @@ func TestTheConfigurationInTheStoreIsFollowed(t *testing.T) {
 			s := openStore(t, address)
 			put(t, s, "gates:\n  a: {mode: raed}\n", 0)
 			if _, err := yard.New(opts); err == nil || !strings.Contains(err.Error(), "toolyard.yaml (version 1 in the store):2:") {
-				t.Errorf("with a faulty one: %v", err)
+				t.Errorf("with an invalid one: %v", err)
 			}
 			put(t, s, "store: sqlite:elsewhere.db\ngates:\n  a: {mode: read}\n", 1)
 			y := start(t, opts)
@@ -90,15 +90,15 @@ func TestTheConfigurationInTheStoreIsFollowed(t *testing.T) {
 			put(t, s, "gates:\n  b: {mode: read}\n", 2)
 			within(t, 2*time.Second, "the new gate is served", serves("[b]"))
 			put(t, s, "gates:\n  c: [\n", 3)
-			within(t, 2*time.Second, "the fault is logged", func() bool { return log.has("toolyard.yaml (version 4 in the store):") })
+			within(t, 2*time.Second, "the error is logged", func() bool { return log.has("toolyard.yaml (version 4 in the store):") })
 			if !serves("[b]")() {
 				t.Error(y.Gates())
 			}
 			put(t, s, "gates:\n  c: {mode: read}\n", 4)
-			within(t, 2*time.Second, "the mended one is served", serves("[c]"))
-			within(t, 2*time.Second, "that is logged", func() bool { return log.has("toolyard.yaml (version 5 in the store)") })
+			within(t, 2*time.Second, "the corrected one is served", serves("[c]"))
+			within(t, 2*time.Second, "the reload is logged", func() bool { return log.has("toolyard.yaml (version 5 in the store)") })
 			if log.has("after a restart") {
-				t.Error("the store counts as another one")
+				t.Error("the store counts as changed")
 			}
 			if _, err := os.Stat("elsewhere.db"); err == nil {
 				t.Error("another store was opened")
@@ -107,8 +107,8 @@ func TestTheConfigurationInTheStoreIsFollowed(t *testing.T) {
 	}
 }
 
-// A yard with a file uses it, and does not follow what is in the store.
-func TestAFileGoesBeforeTheStore(t *testing.T) {
+// A yard with a file ignores the configuration in the store.
+func TestAFileOverridesTheStore(t *testing.T) {
 	address := stores["sqlite"](t)
 	file := filepath.Join(t.TempDir(), "toolyard.yaml")
 	if err := os.WriteFile(file, fmt.Appendf(nil, "store: %q\ngates: {mine: {mode: read}}\n", address), 0o600); err != nil {
@@ -133,9 +133,9 @@ const approved = `{
 }
 `
 
-// What a file says is approved is taken over into PostgreSQL once.
-func TestTheLockFileIsTakenOverOnce(t *testing.T) {
-	address, dir, log := stores["postgres"](t), t.TempDir(), &diary{}
+// A lock file is imported into PostgreSQL once.
+func TestTheLockFileIsImportedOnce(t *testing.T) {
+	address, dir, log := stores["postgres"](t), t.TempDir(), &syncLog{}
 	write := func(name, text string) {
 		t.Helper()
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -167,7 +167,7 @@ func TestTheLockFileIsTakenOverOnce(t *testing.T) {
 	document(approved, 1)
 }
 
-// A check opens no store and leaves nothing behind.
+// CheckConfig opens no store and creates no files.
 func TestCheckConfig(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "toolyard.yaml")
@@ -183,6 +183,6 @@ func TestCheckConfig(t *testing.T) {
 		}
 	}
 	if list, err := os.ReadDir(dir); err != nil || len(list) != 0 {
-		t.Errorf("it left %v", list)
+		t.Errorf("it created %v", list)
 	}
 }

@@ -23,15 +23,15 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// staff is a yard with a store, and the keys of those who use it.
-type staff struct {
+// testAPI is a yard with a store, and API keys of different roles.
+type testAPI struct {
 	*httptest.Server
 	yard  *yard.Yard
 	store *store.Store
 	keys  map[string]string // tokens by role
 }
 
-const staffConfig = `
+const apiConfig = `
 name: staff
 editable: [toolsets, gates]
 record: {arguments: full}
@@ -43,12 +43,12 @@ gates:
   sell: {mode: read, surface: execute, callers: keys}
 `
 
-func newStaff(t *testing.T) *staff {
+func newDefaultAPI(t *testing.T) *testAPI {
 	t.Helper()
-	return newStaffWith(t, staffConfig, yard.Options{})
+	return newTestAPI(t, apiConfig, yard.Options{})
 }
 
-func newStaffWith(t *testing.T, config string, opts yard.Options) *staff {
+func newTestAPI(t *testing.T, config string, opts yard.Options) *testAPI {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "toolyard.yaml")
@@ -58,11 +58,11 @@ func newStaffWith(t *testing.T, config string, opts yard.Options) *staff {
 	type args struct {
 		Name string `json:"name" minLength:"1"`
 	}
-	greet := toolyard.Define(toolyard.Spec{Name: "greet", Description: "Greets somebody.", Effects: toolyard.ReadOnly, Category: "social"},
+	greet := toolyard.Define(toolyard.Spec{Name: "greet", Description: "Greets a person.", Effects: toolyard.ReadOnly, Category: "social"},
 		func(_ context.Context, _ *toolyard.Call, in args) (string, error) {
 			return "Hello, " + in.Name + "!", nil
 		})
-	note := toolyard.Define(toolyard.Spec{Name: "note", Description: "Writes something down."},
+	note := toolyard.Define(toolyard.Spec{Name: "note", Description: "Stores a note."},
 		func(context.Context, *toolyard.Call, struct{}) (string, error) { return "done", nil })
 	opts.Tools, opts.ConfigFile, opts.Command.OperatorToken = append(opts.Tools, greet, note), file, "tyl_local"
 	y, err := yard.New(opts)
@@ -73,7 +73,7 @@ func newStaffWith(t *testing.T, config string, opts yard.Options) *staff {
 	ended := make(chan struct{})
 	go func() { defer close(ended); y.Run(ctx) }()
 	<-y.Ready()
-	s := &staff{Server: httptest.NewServer(y.Handler()), yard: y, keys: map[string]string{"none": "", "wrong": "ty_" + strings.Repeat("a", 10) + "_" + strings.Repeat("b", 49), "local": "tyl_local"}}
+	s := &testAPI{Server: httptest.NewServer(y.Handler()), yard: y, keys: map[string]string{"none": "", "wrong": "ty_" + strings.Repeat("a", 10) + "_" + strings.Repeat("b", 49), "local": "tyl_local"}}
 	t.Cleanup(func() { s.Close(); cancel(); <-ended })
 	if s.store, err = store.Open(t.Context(), "sqlite:"+filepath.Join(dir, "toolyard.db")); err != nil {
 		t.Fatal(err)
@@ -95,8 +95,8 @@ func newStaffWith(t *testing.T, config string, opts yard.Options) *staff {
 	return s
 }
 
-// ask sends a request in a role and returns the status and the answer.
-func (s *staff) ask(t *testing.T, role, method, path, body string, headers ...string) (int, map[string]any) {
+// do sends a request in a role and returns the status and the body.
+func (s *testAPI) do(t *testing.T, role, method, path, body string, headers ...string) (int, map[string]any) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
@@ -130,10 +130,10 @@ func (s *staff) ask(t *testing.T, role, method, path, body string, headers ...st
 	return res.StatusCode, answer
 }
 
-// Every route asks for what its rule says, of everybody, and no page of another site gets
-// anywhere. A route without a rule, or one that changes something and is not recorded, fails.
+// Every route enforces its access rule and refuses cross-origin requests. Routes without a rule,
+// and changes that are not audited, fail the test.
 func TestAuthorization(t *testing.T) {
-	s := newStaff(t)
+	s := newDefaultAPI(t)
 	path := strings.NewReplacer("{source}", "-", "{name}", "none", "{id}", "none", "{prefix}", "none", "{version}", "999", "{kind}", "calendar")
 	unrecorded := map[string]bool{ // calls are on their own record; signing in changes nothing here
 		"POST /api/v1/tools/execute": true, "POST /api/v1/calls": true, "POST /api/v1/calls/batch": true,
@@ -143,10 +143,10 @@ func TestAuthorization(t *testing.T) {
 		name := rule.Method + " " + rule.Path
 		t.Run(name, func(t *testing.T) {
 			if rule.Access == "nobody" {
-				t.Fatal("nobody said whom it is for")
+				t.Fatal("the route has no access rule")
 			}
 			if rule.Method != "GET" && (rule.Action == "") != unrecorded[name] {
-				t.Error("it changes something, and who did it is not recorded")
+				t.Error("the route changes something and is not audited")
 			}
 			body := ""
 			if rule.Method != "GET" {
@@ -154,14 +154,14 @@ func TestAuthorization(t *testing.T) {
 			}
 			at := path.Replace(rule.Path)
 			status := func(role string, headers ...string) int {
-				got, _ := s.ask(t, role, rule.Method, at, body, headers...)
+				got, _ := s.do(t, role, rule.Method, at, body, headers...)
 				return got
 			}
 			if got := status("operator", "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"); got != http.StatusForbidden {
-				t.Errorf("a page of another site gets %d", got)
+				t.Errorf("cross-origin request: %d", got)
 			}
 			if got := status("operator", "Host", "evil.example", "Origin", "null"); got != http.StatusForbidden {
-				t.Errorf("a page without an origin gets %d", got)
+				t.Errorf("request with a null origin: %d", got)
 			}
 			rank := map[string]int{"open": 0, "caller": 1, "viewer": 2, "operator": 3}
 			for role, level := range map[string]int{"caller": 1, "viewer": 2, "operator": 3, "local": 3} {
@@ -180,8 +180,8 @@ func TestAuthorization(t *testing.T) {
 	}
 }
 
-// signIn signs a browser in as a role, and returns its cookie and its page secret.
-func (s *staff) signIn(t *testing.T, role string) (cookie *http.Cookie, secret string) {
+// signIn signs in as a role, and returns the cookie and the page secret.
+func (s *testAPI) signIn(t *testing.T, role string) (cookie *http.Cookie, secret string) {
 	t.Helper()
 	r, _ := http.NewRequestWithContext(t.Context(), "POST", s.URL+"/api/v1/signin", strings.NewReader(`{"key":"`+s.keys[role]+`"}`))
 	r.Header.Set("Content-Type", "application/json")
@@ -198,10 +198,10 @@ func (s *staff) signIn(t *testing.T, role string) (cookie *http.Cookie, secret s
 	return cookies[0], answer.PageSecret
 }
 
-// A browser is known by its cookie and its page secret together, on pages of this server only.
+// A browser authenticates with its cookie and page secret together, from the same origin only.
 func TestSignIn(t *testing.T) {
-	s := newStaff(t)
-	if got, _ := s.ask(t, "none", "POST", "/api/v1/signin", `{"key":"`+s.keys["wrong"]+`"}`); got != http.StatusUnauthorized {
+	s := newDefaultAPI(t)
+	if got, _ := s.do(t, "none", "POST", "/api/v1/signin", `{"key":"`+s.keys["wrong"]+`"}`); got != http.StatusUnauthorized {
 		t.Errorf("a wrong key: %d", got)
 	}
 	set, secret := s.signIn(t, "operator")
@@ -214,8 +214,8 @@ func TestSignIn(t *testing.T) {
 	}
 	for name, value := range map[string]string{"cookie": set.Value, "secret": secret} {
 		s.keys[name] = value
-		if got, _ := s.ask(t, name, "GET", "/api/v1/keys", ""); got != http.StatusUnauthorized {
-			t.Errorf("the %s is as good as a key: %d", name, got)
+		if got, _ := s.do(t, name, "GET", "/api/v1/keys", ""); got != http.StatusUnauthorized {
+			t.Errorf("the %s works as a key: %d", name, got)
 		}
 	}
 	own, other := "http://"+s.Listener.Addr().String(), "http://127.0.0.1:1"
@@ -239,16 +239,16 @@ func TestSignIn(t *testing.T) {
 		if c.method == "POST" {
 			path, body = "/api/v1/servers/none/retry", "{}"
 		}
-		if got, _ := s.ask(t, "none", c.method, path, body, append(c.headers, "Cookie", cookie, "Toolyard-Page-Secret", secret)...); got != c.status {
+		if got, _ := s.do(t, "none", c.method, path, body, append(c.headers, "Cookie", cookie, "Toolyard-Page-Secret", secret)...); got != c.status {
 			t.Errorf("%s: %d, want %d", name, got, c.status)
 		}
 	}
 }
 
-// A program on another port of the host receives the cookie, and can send any header: without
-// the page secret of the same sign-in the cookie is worth nothing, at any route.
+// A program on another port of the host receives the cookie and can send any header. Without the
+// page secret of the same sign-in the cookie is useless at every route.
 func TestCookieNeedsPageSecret(t *testing.T) {
-	s := newStaff(t)
+	s := newDefaultAPI(t)
 	set, secret := s.signIn(t, "operator")
 	again, anotherSecret := s.signIn(t, "operator")
 	foreign, _ := s.signIn(t, "caller")
@@ -259,8 +259,8 @@ func TestCookieNeedsPageSecret(t *testing.T) {
 			continue
 		}
 		path := regexp.MustCompile(`\{\w+\}`).ReplaceAllString(rule.Path, "x")
-		stranger, _ := s.ask(t, "none", rule.Method, path, "", own...)
-		if got, _ := s.ask(t, "none", rule.Method, path, "", append(own, "Cookie", cookie)...); got != stranger {
+		stranger, _ := s.do(t, "none", rule.Method, path, "", own...)
+		if got, _ := s.do(t, "none", rule.Method, path, "", append(own, "Cookie", cookie)...); got != stranger {
 			t.Errorf("%s %s with the cookie alone: %d, and %d without", rule.Method, rule.Path, got, stranger)
 		}
 		for name, headers := range map[string][]string{
@@ -268,7 +268,7 @@ func TestCookieNeedsPageSecret(t *testing.T) {
 			"another sign-in":       {"Cookie", cookie, "Toolyard-Page-Secret", anotherSecret},
 			"the secret, no cookie": {"Toolyard-Page-Secret", secret},
 		} {
-			if got, _ := s.ask(t, "none", rule.Method, path, "", append(headers, own...)...); got != http.StatusUnauthorized {
+			if got, _ := s.do(t, "none", rule.Method, path, "", append(headers, own...)...); got != http.StatusUnauthorized {
 				t.Errorf("%s %s with %s: %d", rule.Method, rule.Path, name, got)
 			}
 		}
@@ -277,27 +277,27 @@ func TestCookieNeedsPageSecret(t *testing.T) {
 		"another program sets one too": "toolyard=x; toolyard=" + foreign.Value + "; " + cookie,
 		"both sign-ins":                cookie + "; toolyard=" + again.Value,
 	} {
-		if got, answer := s.ask(t, "none", "GET", "/api/v1/me", "", append(own, "Cookie", cookies, "Toolyard-Page-Secret", secret)...); got != http.StatusOK || answer["caller"] != "operator-1" {
+		if got, answer := s.do(t, "none", "GET", "/api/v1/me", "", append(own, "Cookie", cookies, "Toolyard-Page-Secret", secret)...); got != http.StatusOK || answer["caller"] != "operator-1" {
 			t.Errorf("%s: %d %v", name, got, answer)
 		}
 	}
-	// A cookie that another program put in place of ours is not taken for the sign-in of this page.
-	if got, answer := s.ask(t, "none", "GET", "/api/v1/me", "", append(own, "Cookie", "toolyard="+foreign.Value, "Toolyard-Page-Secret", secret)...); got != http.StatusUnauthorized {
+	// A cookie that another program set does not match the page secret.
+	if got, answer := s.do(t, "none", "GET", "/api/v1/me", "", append(own, "Cookie", "toolyard="+foreign.Value, "Toolyard-Page-Secret", secret)...); got != http.StatusUnauthorized {
 		t.Errorf("a foreign cookie: %d %v", got, answer)
 	}
 }
 
-// Refused requests leave few and small rows behind, however many there are and whatever they send.
-func TestRefusedRequestsDoNotFillTheRecord(t *testing.T) {
-	s := newStaff(t)
+// Refused requests add few and small rows to the audit log.
+func TestRefusedRequestsDoNotFillTheAuditLog(t *testing.T) {
+	s := newDefaultAPI(t)
 	body := `{"name":"` + strings.Repeat("A", 60_000) + `","caller":"x"}`
 	for range 200 {
-		if got, _ := s.ask(t, "caller", "POST", "/api/v1/keys", body); got != http.StatusForbidden {
+		if got, _ := s.do(t, "caller", "POST", "/api/v1/keys", body); got != http.StatusForbidden {
 			t.Fatal(got)
 		}
 	}
 	for i := range 700 {
-		got, answer := s.ask(t, "viewer", "DELETE", "/api/v1/links/wallet", "")
+		got, answer := s.do(t, "viewer", "DELETE", "/api/v1/links/wallet", "")
 		if want := map[bool]int{true: 204, false: 429}[i < 600]; got != want {
 			t.Fatalf("change %d of their own: %d %v", i, got, answer)
 		}
@@ -317,24 +317,24 @@ func TestRefusedRequestsDoNotFillTheRecord(t *testing.T) {
 	}
 }
 
-// Sessions that are opened and closed do not count as changes that fill the record: the ledger
-// bounds them.
-func TestSessionsAreNotCountedAsOwnChanges(t *testing.T) {
-	s := newStaff(t)
+// Opening and closing sessions does not count against the limit of audited changes: the ledger
+// limits sessions.
+func TestSessionsDoNotCountAsChanges(t *testing.T) {
+	s := newDefaultAPI(t)
 	for i := range 350 {
-		got, answer := s.ask(t, "caller", "POST", "/api/v1/sessions", `{"limitUsd":"0.01"}`)
+		got, answer := s.do(t, "caller", "POST", "/api/v1/sessions", `{"limitUsd":"0.01"}`)
 		if got != http.StatusCreated {
 			t.Fatalf("session %d: %d %v", i, got, answer)
 		}
-		if got, answer := s.ask(t, "caller", "POST", "/api/v1/sessions/"+answer["id"].(string)+"/close", ""); got != http.StatusOK {
+		if got, answer := s.do(t, "caller", "POST", "/api/v1/sessions/"+answer["id"].(string)+"/close", ""); got != http.StatusOK {
 			t.Fatalf("closing %d: %d %v", i, got, answer)
 		}
 	}
 }
 
-// A page of changes has a bounded number of bytes, and its cursor misses none.
+// A page of the audit log has a bounded size, and its cursor skips no entry.
 func TestChangesPageIsBounded(t *testing.T) {
-	s := newStaff(t)
+	s := newDefaultAPI(t)
 	detail, _ := json.Marshal(map[string]string{"text": strings.Repeat("x", 60_000)}) // as older versions kept them
 	const rows = 150
 	for i := range rows {
@@ -373,9 +373,9 @@ func TestChangesPageIsBounded(t *testing.T) {
 	}
 }
 
-// Callers of two accounts who have the same name do not see each other's links.
+// Callers with the same name in two accounts do not see each other's links.
 func TestAccountsDoNotShareLinks(t *testing.T) {
-	s := newStaff(t)
+	s := newDefaultAPI(t)
 	for _, account := range []string{"tenant1", "tenant2"} {
 		key, token, err := identity.New("x", "agent", account, nil, 0, time.Now())
 		if err == nil {
@@ -386,41 +386,41 @@ func TestAccountsDoNotShareLinks(t *testing.T) {
 		}
 		s.keys[account] = token
 	}
-	if got, answer := s.ask(t, "tenant1", "PUT", "/api/v1/links/wallet", `{"address":"0x`+strings.Repeat("1", 40)+`"}`); got != http.StatusOK {
+	if got, answer := s.do(t, "tenant1", "PUT", "/api/v1/links/wallet", `{"address":"0x`+strings.Repeat("1", 40)+`"}`); got != http.StatusOK {
 		t.Fatal(got, answer)
 	}
-	if got, answer := s.ask(t, "tenant2", "GET", "/api/v1/links", ""); got != http.StatusOK || len(answer["links"].(map[string]any)) != 0 {
+	if got, answer := s.do(t, "tenant2", "GET", "/api/v1/links", ""); got != http.StatusOK || len(answer["links"].(map[string]any)) != 0 {
 		t.Errorf("%d %v", got, answer)
 	}
-	if got, _ := s.ask(t, "tenant2", "DELETE", "/api/v1/links/wallet", ""); got != http.StatusNoContent {
+	if got, _ := s.do(t, "tenant2", "DELETE", "/api/v1/links/wallet", ""); got != http.StatusNoContent {
 		t.Error(got)
 	}
-	if got, answer := s.ask(t, "tenant1", "GET", "/api/v1/links", ""); got != http.StatusOK || len(answer["links"].(map[string]any)) != 1 {
+	if got, answer := s.do(t, "tenant1", "GET", "/api/v1/links", ""); got != http.StatusOK || len(answer["links"].(map[string]any)) != 1 {
 		t.Errorf("%d %v", got, answer)
 	}
 }
 
-// A yard without a store says that no key can be good there, and what to do.
-func TestAYardWithoutStoreSaysThatItKeepsNoKeys(t *testing.T) {
-	s := newStaffWith(t, "gates: {chat: {mode: read}}\n", yard.Options{})
+// A yard without a store explains that it has no keys, and what to do.
+func TestKeysWithoutAStore(t *testing.T) {
+	s := newTestAPI(t, "gates: {chat: {mode: read}}\n", yard.Options{})
 	for _, c := range []struct{ method, path, body string }{{"GET", "/api/v1/keys", ""}, {"POST", "/api/v1/signin", `{"key":"` + s.keys["operator"] + `"}`}} {
-		got, answer := s.ask(t, "operator", c.method, c.path, c.body)
+		got, answer := s.do(t, "operator", c.method, c.path, c.body)
 		if message, _ := answer["message"].(string); got != http.StatusUnauthorized || !strings.Contains(message, "has no API keys") || !strings.Contains(message, "store: sqlite:") {
 			t.Errorf("%s %s: %d %v", c.method, c.path, got, answer)
 		}
 	}
 }
 
-// Who changed what is on record, with how it ended, also what was refused.
-func TestChangesAreRecorded(t *testing.T) {
-	s := newStaff(t)
-	if got, _ := s.ask(t, "operator", "PUT", "/api/v1/toolsets/some", `{"tools":["greet"],"version":0}`); got != 200 {
+// The audit log has the author and the result of each change, including refused ones.
+func TestChangesAreAudited(t *testing.T) {
+	s := newDefaultAPI(t)
+	if got, _ := s.do(t, "operator", "PUT", "/api/v1/toolsets/some", `{"tools":["greet"],"version":0}`); got != 200 {
 		t.Fatal(got)
 	}
-	if got, _ := s.ask(t, "operator", "PUT", "/api/v1/toolsets/some", `{"tools":["greet"],"version":0}`); got != http.StatusConflict {
+	if got, _ := s.do(t, "operator", "PUT", "/api/v1/toolsets/some", `{"tools":["greet"],"version":0}`); got != http.StatusConflict {
 		t.Fatal(got)
 	}
-	_, answer := s.ask(t, "viewer", "GET", "/api/v1/changes", "")
+	_, answer := s.do(t, "viewer", "GET", "/api/v1/changes", "")
 	list, _ := answer["changes"].([]any)
 	if len(list) != 2 {
 		t.Fatalf("%v", answer)
@@ -438,9 +438,9 @@ func TestChangesAreRecorded(t *testing.T) {
 	}
 }
 
-// An edit changes what a gate shows, is versioned, and can be taken back.
+// An edit changes what a gate shows, is versioned, and can be reverted.
 func TestEdits(t *testing.T) {
-	s := newStaff(t)
+	s := newDefaultAPI(t)
 	shows := func() (names []string) {
 		v, ok := s.yard.View("chat")
 		if !ok {
@@ -454,50 +454,50 @@ func TestEdits(t *testing.T) {
 	for _, bad := range []string{
 		`{"tools":["nothing"],"version":0}`, `{"servers":[{"id":"nobody"}],"version":0}`, `{"tools":"greet","version":0}`, `{"tools":["greet"]}`, `{"tool":["greet"],"version":0}`,
 	} {
-		if got, answer := s.ask(t, "operator", "PUT", "/api/v1/toolsets/some", bad); got != http.StatusBadRequest {
+		if got, answer := s.do(t, "operator", "PUT", "/api/v1/toolsets/some", bad); got != http.StatusBadRequest {
 			t.Errorf("%s: %d %v", bad, got, answer)
 		}
 	}
-	_, preview := s.ask(t, "viewer", "POST", "/api/v1/toolsets/some/preview", `{"tools":[]}`)
+	_, preview := s.do(t, "viewer", "POST", "/api/v1/toolsets/some/preview", `{"tools":[]}`)
 	gates := preview["gates"].([]any)[0].(map[string]any)
 	if gates["gate"] != "chat" || len(gates["removed"].([]any)) != 1 || len(shows()) != 1 {
 		t.Errorf("%v %v", preview, shows())
 	}
-	if got, answer := s.ask(t, "operator", "PUT", "/api/v1/toolsets/some", `{"tools":[],"version":0}`); got != 200 || answer["from"] != "api" {
+	if got, answer := s.do(t, "operator", "PUT", "/api/v1/toolsets/some", `{"tools":[],"version":0}`); got != 200 || answer["from"] != "api" {
 		t.Fatalf("%d %v", got, answer)
 	}
 	if len(shows()) != 0 {
 		t.Errorf("chat shows %v", shows())
 	}
-	if got, answer := s.ask(t, "operator", "PUT", "/api/v1/gates/more", `{"mode":"write","callers":"keys","version":1}`); got != 200 || answer["tools"] != 2.0 {
+	if got, answer := s.do(t, "operator", "PUT", "/api/v1/gates/more", `{"mode":"write","callers":"keys","version":1}`); got != 200 || answer["tools"] != 2.0 {
 		t.Fatalf("%d %v", got, answer)
 	}
-	if got, answer := s.ask(t, "operator", "POST", "/api/v1/edits/1/restore", `{"version":2}`); got != 200 || answer["version"] != 3.0 {
+	if got, answer := s.do(t, "operator", "POST", "/api/v1/edits/1/restore", `{"version":2}`); got != 200 || answer["version"] != 3.0 {
 		t.Fatalf("%d %v", got, answer)
 	}
 	if _, ok := s.yard.View("more"); ok {
 		t.Error("the gate is still there")
 	}
-	if got, _ := s.ask(t, "operator", "DELETE", "/api/v1/toolsets/some?version=3", ""); got != http.StatusNoContent {
+	if got, _ := s.do(t, "operator", "DELETE", "/api/v1/toolsets/some?version=3", ""); got != http.StatusNoContent {
 		t.Fatal(got)
 	}
 	if got := shows(); len(got) != 1 || got[0] != "greet" {
 		t.Errorf("chat shows %v", got)
 	}
-	_, answer := s.ask(t, "viewer", "GET", "/api/v1/edits", "")
+	_, answer := s.do(t, "viewer", "GET", "/api/v1/edits", "")
 	if list := answer["edits"].([]any); len(list) != 4 || list[0].(map[string]any)["by"] != "operator-1" {
 		t.Errorf("%v", answer)
 	}
 }
 
-// What is called is seen: in the catalog, live, on record and in the sums.
-func TestPeopleSeeCalls(t *testing.T) {
-	s := newStaff(t)
-	_, answer := s.ask(t, "viewer", "GET", "/api/v1/tools?q=gre", "")
+// Calls appear in the catalog, in the live stream, in the recorded calls and in the costs.
+func TestCallsAreVisible(t *testing.T) {
+	s := newDefaultAPI(t)
+	_, answer := s.do(t, "viewer", "GET", "/api/v1/tools?q=gre", "")
 	if answer["total"] != 1.0 {
 		t.Fatalf("%v", answer)
 	}
-	_, answer = s.ask(t, "operator", "POST", "/api/v1/calls/batch", `{"calls":[
+	_, answer = s.do(t, "operator", "POST", "/api/v1/calls/batch", `{"calls":[
 		{"gate":"sell","tool":"greet","args":{"name":"Ann"}},{"gate":"chat","tool":"greet","args":{"name":""}},{"gate":"chat","tool":"nothing"},{"gate":"chat","tool":"greet","args":{"name":"Bob"}}]}`)
 	var seen []string
 	for _, r := range answer["results"].([]any) {
@@ -511,7 +511,7 @@ func TestPeopleSeeCalls(t *testing.T) {
 	}
 	var overview map[string]any
 	for range 100 {
-		if _, overview = s.ask(t, "viewer", "GET", "/api/v1/overview", ""); overview["today"].(map[string]any)["calls"] == 3.0 {
+		if _, overview = s.do(t, "viewer", "GET", "/api/v1/overview", ""); overview["today"].(map[string]any)["calls"] == 3.0 {
 			break
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -519,45 +519,45 @@ func TestPeopleSeeCalls(t *testing.T) {
 	if today := overview["today"].(map[string]any); today["calls"] != 3.0 || today["errors"] != 1.0 || today["usd"] != "0.001" {
 		t.Errorf("%v", overview)
 	}
-	_, answer = s.ask(t, "viewer", "GET", "/api/v1/calls?failed=true", "")
+	_, answer = s.do(t, "viewer", "GET", "/api/v1/calls?failed=true", "")
 	call := answer["calls"].([]any)[0].(map[string]any)
-	if _, detail := s.ask(t, "viewer", "GET", "/api/v1/calls/"+call["id"].(string), ""); detail["marks"] == nil || detail["message"] == nil {
+	if _, detail := s.do(t, "viewer", "GET", "/api/v1/calls/"+call["id"].(string), ""); detail["marks"] == nil || detail["message"] == nil {
 		t.Errorf("%v", detail)
 	}
-	if got, _ := s.ask(t, "none", "GET", "/api/v1/calls/"+call["id"].(string), ""); got == 200 {
-		t.Error("a stranger sees a call")
+	if got, _ := s.do(t, "none", "GET", "/api/v1/calls/"+call["id"].(string), ""); got == 200 {
+		t.Error("an unauthorized caller sees a call")
 	}
-	if _, answer = s.ask(t, "viewer", "GET", "/api/v1/limits", ""); len(answer["limits"].([]any)) != 1 {
+	if _, answer = s.do(t, "viewer", "GET", "/api/v1/limits", ""); len(answer["limits"].([]any)) != 1 {
 		t.Errorf("%v", answer)
 	}
-	if got, _ := s.ask(t, "viewer", "GET", "/api/v1/calls/live", ""); got != 200 {
+	if got, _ := s.do(t, "viewer", "GET", "/api/v1/calls/live", ""); got != 200 {
 		t.Error(got)
 	}
 }
 
-// A gate stays as closed as it was when an edit does not say who may enter, and the first gate
-// that is made beside none leaves the one that there is.
+// An edit without callers keeps those of the gate, and the first gate does not replace the
+// implicit one.
 func TestGateEdits(t *testing.T) {
-	s := newStaff(t)
-	if got, answer := s.ask(t, "operator", "PUT", "/api/v1/gates/sell", `{"mode":"read","surface":"execute","version":0}`); got != 200 || answer["callers"] != "keys" || answer["version"] != 1.0 {
+	s := newDefaultAPI(t)
+	if got, answer := s.do(t, "operator", "PUT", "/api/v1/gates/sell", `{"mode":"read","surface":"execute","version":0}`); got != 200 || answer["callers"] != "keys" || answer["version"] != 1.0 {
 		t.Errorf("%d %v", got, answer)
 	}
-	if got, answer := s.ask(t, "operator", "PUT", "/api/v1/gates/new", `{"mode":"read","version":1}`); got != 400 {
+	if got, answer := s.do(t, "operator", "PUT", "/api/v1/gates/new", `{"mode":"read","version":1}`); got != 400 {
 		t.Errorf("%d %v", got, answer)
 	}
-	if got, _ := s.ask(t, "operator", "DELETE", "/api/v1/gates/chat?version=1", ""); got != 404 {
+	if got, _ := s.do(t, "operator", "DELETE", "/api/v1/gates/chat?version=1", ""); got != 404 {
 		t.Error(got)
 	}
 	for _, name := range []string{"%20x", "a%00", "x%2Fy", strings.Repeat("x", 65)} {
-		if got, _ := s.ask(t, "operator", "PUT", "/api/v1/toolsets/"+name, `{"tools":["greet"],"version":1}`); got != 400 {
+		if got, _ := s.do(t, "operator", "PUT", "/api/v1/toolsets/"+name, `{"tools":["greet"],"version":1}`); got != 400 {
 			t.Errorf("%s: %d", name, got)
 		}
 	}
 }
 
-// What an edit has closed can be opened again as far as the file has it open, and no further.
-func TestGatesOpenAgain(t *testing.T) {
-	s := newStaffWith(t, "editable: [gates]\ngates: {chat: {mode: read}, desk: {mode: write, callers: keys}}\n", yard.Options{})
+// An edit can reopen a gate as far as the file opens it, and no further.
+func TestEditsCannotOpenMoreThanTheFile(t *testing.T) {
+	s := newTestAPI(t, "editable: [gates]\ngates: {chat: {mode: read}, desk: {mode: write, callers: keys}}\n", yard.Options{})
 	for i, step := range []struct {
 		method, path, body string
 		status             int
@@ -570,18 +570,18 @@ func TestGatesOpenAgain(t *testing.T) {
 		{"PUT", "chat", `{"mode":"read","callers":"keys","version":2}`, 200},
 		{"DELETE", "chat?version=3", "", 204},
 	} {
-		if got, answer := s.ask(t, "operator", step.method, "/api/v1/gates/"+step.path, step.body); got != step.status {
+		if got, answer := s.do(t, "operator", step.method, "/api/v1/gates/"+step.path, step.body); got != step.status {
 			t.Errorf("step %d: %d %v", i, got, answer)
 		}
 	}
 }
 
-// Keys do not get into the record of changes, and nothing gets past it by being long.
-func TestChangesHideNothingButKeys(t *testing.T) {
-	s := newStaff(t)
-	s.ask(t, "operator", "DELETE", "/api/v1/keys/"+s.keys["viewer"], "")
-	s.ask(t, "operator", "POST", "/api/v1/keys", strings.Repeat(" ", 60_000)+`{"name":"ghost","caller":"ghost","scopes":["operator"]}`)
-	_, answer := s.ask(t, "viewer", "GET", "/api/v1/changes", "")
+// The audit log omits keys, and truncates nothing else.
+func TestAuditLogHidesOnlyKeys(t *testing.T) {
+	s := newDefaultAPI(t)
+	s.do(t, "operator", "DELETE", "/api/v1/keys/"+s.keys["viewer"], "")
+	s.do(t, "operator", "POST", "/api/v1/keys", strings.Repeat(" ", 60_000)+`{"name":"ghost","caller":"ghost","scopes":["operator"]}`)
+	_, answer := s.do(t, "viewer", "GET", "/api/v1/changes", "")
 	raw, _ := json.Marshal(answer)
 	if strings.Contains(string(raw), s.keys["viewer"]) || !strings.Contains(string(raw), "ghost") || strings.Contains(string(raw), `"subject":""`) {
 		t.Errorf("%s", raw)
@@ -589,12 +589,12 @@ func TestChangesHideNothingButKeys(t *testing.T) {
 }
 
 func TestFirstGateByEdit(t *testing.T) {
-	s := newStaffWith(t, "editable: [gates]\n", yard.Options{Gates: []yard.Gate{{Name: "mine", Mode: toolyard.Read, RequireAuth: true}}})
-	if got, answer := s.ask(t, "operator", "PUT", "/api/v1/gates/mine", `{"mode":"write","callers":"anyone","version":0}`); got != 403 {
+	s := newTestAPI(t, "editable: [gates]\n", yard.Options{Gates: []yard.Gate{{Name: "mine", Mode: toolyard.Read, RequireAuth: true}}})
+	if got, answer := s.do(t, "operator", "PUT", "/api/v1/gates/mine", `{"mode":"write","callers":"anyone","version":0}`); got != 403 {
 		t.Errorf("the gate of the program: %d %v", got, answer)
 	}
-	s = newStaffWith(t, "editable: [gates]\n", yard.Options{})
-	if got, answer := s.ask(t, "operator", "PUT", "/api/v1/gates/extra", `{"mode":"read","callers":"keys","version":0}`); got != 200 {
+	s = newTestAPI(t, "editable: [gates]\n", yard.Options{})
+	if got, answer := s.do(t, "operator", "PUT", "/api/v1/gates/extra", `{"mode":"read","callers":"keys","version":0}`); got != 200 {
 		t.Fatalf("%d %v", got, answer)
 	}
 	for _, gate := range []string{"default", "extra"} {
@@ -602,7 +602,7 @@ func TestFirstGateByEdit(t *testing.T) {
 			t.Errorf("the gate %s is gone", gate)
 		}
 	}
-	if got, answer := s.ask(t, "operator", "DELETE", "/api/v1/gates/extra?version=1", ""); got != 204 {
+	if got, answer := s.do(t, "operator", "DELETE", "/api/v1/gates/extra?version=1", ""); got != 204 {
 		t.Errorf("%d %v", got, answer)
 	}
 	if _, ok := s.yard.View("default"); !ok {
@@ -610,41 +610,41 @@ func TestFirstGateByEdit(t *testing.T) {
 	}
 }
 
-// An edit on what a replica has not seen yet is refused, whatever version its author knows.
-func TestEditsOfTwoReplicas(t *testing.T) {
-	s := newStaff(t)
+// An edit of a version that this replica has not loaded is refused.
+func TestEditOfAnUnknownVersionIsRefused(t *testing.T) {
+	s := newDefaultAPI(t)
 	if _, err := s.store.SetDocumentAs(t.Context(), "edits", []byte(`{"toolsets":{"theirs":{"tools":["greet"]}}}`), 0, "ann", "elsewhere"); err != nil {
 		t.Fatal(err)
 	}
-	if got, answer := s.ask(t, "operator", "PUT", "/api/v1/toolsets/ours", `{"tools":["greet"],"version":1}`); got != http.StatusConflict {
+	if got, answer := s.do(t, "operator", "PUT", "/api/v1/toolsets/ours", `{"tools":["greet"],"version":1}`); got != http.StatusConflict {
 		t.Errorf("%d %v", got, answer)
 	}
 }
 
-// Strangers leave nothing on the record of changes; who may not do something does.
-func TestRefusalsAreRecorded(t *testing.T) {
-	s := newStaff(t)
+// Refused changes of authenticated callers are audited, those of others are not.
+func TestRefusedChangesAreAudited(t *testing.T) {
+	s := newDefaultAPI(t)
 	for range 3 {
-		s.ask(t, "none", "POST", "/api/v1/sessions", `{"limitUsd":"1"}`)
-		s.ask(t, "wrong", "POST", "/api/v1/accounts/acme/fund", `{"amountUsd":"5","reference":"x"}`)
+		s.do(t, "none", "POST", "/api/v1/sessions", `{"limitUsd":"1"}`)
+		s.do(t, "wrong", "POST", "/api/v1/accounts/acme/fund", `{"amountUsd":"5","reference":"x"}`)
 	}
-	s.ask(t, "viewer", "POST", "/api/v1/accounts/acme/fund", `{"amountUsd":"5","reference":"x"}`)
-	_, answer := s.ask(t, "viewer", "GET", "/api/v1/changes", "")
+	s.do(t, "viewer", "POST", "/api/v1/accounts/acme/fund", `{"amountUsd":"5","reference":"x"}`)
+	_, answer := s.do(t, "viewer", "GET", "/api/v1/changes", "")
 	list := answer["changes"].([]any)
 	if len(list) != 1 || list[0].(map[string]any)["status"] != 403.0 || list[0].(map[string]any)["caller"] != "viewer-1" {
 		t.Errorf("%v", answer)
 	}
 	for i, want := range []int{200, 200, 409} {
 		amount := []string{"5", "5", "50"}[i]
-		if got, answer := s.ask(t, "operator", "POST", "/api/v1/accounts/acme/fund", `{"amountUsd":"`+amount+`","reference":"inv-1"}`); got != want {
+		if got, answer := s.do(t, "operator", "POST", "/api/v1/accounts/acme/fund", `{"amountUsd":"`+amount+`","reference":"inv-1"}`); got != want {
 			t.Errorf("%s: %d %v", amount, got, answer)
 		}
 	}
 }
 
-// A stream ends when the server does.
+// Live streams end with the server.
 func TestStreamsEndWithTheServer(t *testing.T) {
-	s := newStaff(t)
+	s := newDefaultAPI(t)
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -666,6 +666,6 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(5 * time.Second):
-		t.Error("the server waits for the stream")
+		t.Error("the shutdown waits for the stream")
 	}
 }

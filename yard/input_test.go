@@ -21,7 +21,7 @@ gates:
   sell: {mode: read, surface: execute, callers: keys}
 `
 
-// confirming is a tool that asks before it does something, and how often it ran.
+// confirming returns a tool that requests confirmation, and a counter of its runs.
 func confirming() (*toolyard.Tool, *atomic.Int64) {
 	var ran atomic.Int64
 	return toolyard.Define(toolyard.Spec{Name: "confirm", Effects: toolyard.ReadOnly}, func(_ context.Context, c *toolyard.Call, _ struct{}) (*toolyard.Result, error) {
@@ -34,7 +34,7 @@ func confirming() (*toolyard.Tool, *atomic.Int64) {
 	}), &ran
 }
 
-// at is a member of an answer: "session.status".
+// at returns a member of a response by its path, such as "session.status".
 func at(answer map[string]any, path string) string {
 	var value any = answer
 	for name := range strings.SplitSeq(path, ".") {
@@ -47,19 +47,19 @@ func at(answer map[string]any, path string) string {
 	return fmt.Sprint(value)
 }
 
-// A call that asks costs nothing and leaves its idempotency key free for the call that
-// answers, which is charged once.
-func TestACallThatAsksIsNotCharged(t *testing.T) {
+// A call that requests input is free and does not use its idempotency key; the call with the
+// answer is charged once.
+func TestInputRequestsAreNotCharged(t *testing.T) {
 	tool, ran := confirming()
-	s := newStaffWith(t, askingConfig, yard.Options{Tools: []*toolyard.Tool{tool}})
-	_, session := s.ask(t, "caller", "POST", "/api/v1/sessions", `{"limitUsd":"1"}`)
+	s := newTestAPI(t, askingConfig, yard.Options{Tools: []*toolyard.Tool{tool}})
+	_, session := s.do(t, "caller", "POST", "/api/v1/sessions", `{"limitUsd":"1"}`)
 	id := at(session, "id")
 	call := func(more string) (int, map[string]any) {
-		return s.ask(t, "caller", "POST", "/api/v1/tools/execute", fmt.Sprintf(`{"interactive":true,"tool":"confirm","session":%q,"idempotencyKey":"k"%s}`, id, more))
+		return s.do(t, "caller", "POST", "/api/v1/tools/execute", fmt.Sprintf(`{"interactive":true,"tool":"confirm","session":%q,"idempotencyKey":"k"%s}`, id, more))
 	}
 	purse := func(spent, remaining string) {
 		t.Helper()
-		_, now := s.ask(t, "caller", "GET", "/api/v1/sessions/"+id, "")
+		_, now := s.do(t, "caller", "GET", "/api/v1/sessions/"+id, "")
 		if at(now, "spentUsd") != spent || at(now, "remainingUsd") != remaining || at(now, "heldUsd") != "0" {
 			t.Errorf("the session has %v", now)
 		}
@@ -70,9 +70,9 @@ func TestACallThatAsksIsNotCharged(t *testing.T) {
 		t.Fatalf("%d %v", status, first)
 	}
 	purse("0", "1")
-	_, onRecord := s.ask(t, "caller", "GET", "/api/v1/calls/"+at(first, "receipt.call"), "")
+	_, onRecord := s.do(t, "caller", "GET", "/api/v1/calls/"+at(first, "receipt.call"), "")
 	if at(onRecord, "id") == "" || strings.Contains(fmt.Sprint(onRecord), "private") {
-		t.Errorf("the record tells the tool's state: %v", onRecord)
+		t.Errorf("the recorded call contains the state of the tool: %v", onRecord)
 	}
 
 	answer := fmt.Sprintf(`,"state":%q,"answers":{"sure":{"action":"accept","content":{"yes":true}}}`, state)
@@ -92,11 +92,11 @@ func TestACallThatAsksIsNotCharged(t *testing.T) {
 	}
 }
 
-// Nobody goes on with a call of somebody else, or with one that has gone on.
-func TestAStateOfAnotherCall(t *testing.T) {
+// A request state is valid for one caller, and only once.
+func TestRequestStateOfAnotherCallIsRefused(t *testing.T) {
 	tool, ran := confirming()
-	s := newStaffWith(t, askingConfig, yard.Options{Tools: []*toolyard.Tool{tool}})
-	_, first := s.ask(t, "caller", "POST", "/api/v1/calls", `{"interactive":true,"tool":"confirm"}`)
+	s := newTestAPI(t, askingConfig, yard.Options{Tools: []*toolyard.Tool{tool}})
+	_, first := s.do(t, "caller", "POST", "/api/v1/calls", `{"interactive":true,"tool":"confirm"}`)
 	state := at(first, "inputRequired.state")
 	body := fmt.Sprintf(`{"tool":"confirm","state":%q,"answers":{"sure":{"action":"decline"}}}`, state)
 	for _, step := range []struct {
@@ -109,7 +109,7 @@ func TestAStateOfAnotherCall(t *testing.T) {
 		{"caller", body, 200},
 		{"caller", body, 400},
 	} {
-		status, answer := s.ask(t, step.role, "POST", "/api/v1/calls", step.body)
+		status, answer := s.do(t, step.role, "POST", "/api/v1/calls", step.body)
 		if status != step.status || status == 400 && (at(answer, "error") != string(toolyard.Invalid) || !strings.Contains(at(answer, "detail"), "state is not for this call")) {
 			t.Errorf("%s: %d %v", step.role, status, answer)
 		}
@@ -119,14 +119,14 @@ func TestAStateOfAnotherCall(t *testing.T) {
 	}
 }
 
-// A call that asks does not use up a call of its session: the one that answers does.
-func TestACallThatAsksIsNotCounted(t *testing.T) {
+// A call that requests input does not count against its session; the call with the answer does.
+func TestInputRequestsAreNotCounted(t *testing.T) {
 	for _, key := range []string{"", `,"idempotencyKey":"k"`} {
 		tool, _ := confirming()
-		s := newStaffWith(t, askingConfig, yard.Options{Tools: []*toolyard.Tool{tool}})
-		_, session := s.ask(t, "caller", "POST", "/api/v1/sessions", `{"limitUsd":"5","calls":1}`)
+		s := newTestAPI(t, askingConfig, yard.Options{Tools: []*toolyard.Tool{tool}})
+		_, session := s.do(t, "caller", "POST", "/api/v1/sessions", `{"limitUsd":"5","calls":1}`)
 		call := func(more string) (int, map[string]any) {
-			return s.ask(t, "caller", "POST", "/api/v1/tools/execute", fmt.Sprintf(`{"interactive":true,"tool":"confirm","session":%q%s%s}`, at(session, "id"), key, more))
+			return s.do(t, "caller", "POST", "/api/v1/tools/execute", fmt.Sprintf(`{"interactive":true,"tool":"confirm","session":%q%s%s}`, at(session, "id"), key, more))
 		}
 		_, first := call("")
 		status, second := call(fmt.Sprintf(`,"state":%q,"answers":{"sure":{"action":"decline"}}`, at(first, "inputRequired.state")))
@@ -140,33 +140,33 @@ func TestACallThatAsksIsNotCounted(t *testing.T) {
 	}
 }
 
-// What one replica asked can be answered to another.
-func TestAnotherReplicaTakesTheAnswer(t *testing.T) {
+// Any replica accepts the answer to an input request.
+func TestAnotherReplicaAcceptsTheAnswer(t *testing.T) {
 	tool, ran := confirming()
 	config := "store: sqlite:" + filepath.Join(t.TempDir(), "shared.db") + "\ngates: {all: {mode: read, callers: keys}}\n"
-	one := newStaffWith(t, config, yard.Options{Tools: []*toolyard.Tool{tool}})
-	other := newStaffWith(t, config, yard.Options{Tools: []*toolyard.Tool{tool}})
-	_, first := one.ask(t, "local", "POST", "/api/v1/calls", `{"interactive":true,"tool":"confirm"}`)
-	status, second := other.ask(t, "local", "POST", "/api/v1/calls", fmt.Sprintf(`{"tool":"confirm","state":%q,"answers":{"sure":{"action":"cancel"}}}`, at(first, "inputRequired.state")))
+	one := newTestAPI(t, config, yard.Options{Tools: []*toolyard.Tool{tool}})
+	other := newTestAPI(t, config, yard.Options{Tools: []*toolyard.Tool{tool}})
+	_, first := one.do(t, "local", "POST", "/api/v1/calls", `{"interactive":true,"tool":"confirm"}`)
+	status, second := other.do(t, "local", "POST", "/api/v1/calls", fmt.Sprintf(`{"tool":"confirm","state":%q,"answers":{"sure":{"action":"cancel"}}}`, at(first, "inputRequired.state")))
 	if status != 200 || at(second, "result.content") == "" || ran.Load() != 2 {
 		t.Errorf("%d %v, after %v", status, second, first)
 	}
 }
 
-// An answer that one replica has used is refused by all others, unless it is refused before
-// the tool ran.
-func TestAnAnswerIsUsedOnceByAllReplicas(t *testing.T) {
+// An answer is accepted once by all replicas together. It stays valid if it is refused before the
+// tool runs.
+func TestAnAnswerIsAcceptedOnceByAllReplicas(t *testing.T) {
 	tool, ran := confirming()
 	config := "store: sqlite:" + filepath.Join(t.TempDir(), "shared.db") + "\nlimits: {wait: 100ms}\nterms: {confirm: {rate: {perMinute: 3}}}\ngates: {all: {mode: read, callers: keys}}\n"
-	one := newStaffWith(t, config, yard.Options{Tools: []*toolyard.Tool{tool}})
-	other := newStaffWith(t, config, yard.Options{Tools: []*toolyard.Tool{tool}})
+	one := newTestAPI(t, config, yard.Options{Tools: []*toolyard.Tool{tool}})
+	other := newTestAPI(t, config, yard.Options{Tools: []*toolyard.Tool{tool}})
 	ask := func() string {
-		_, first := one.ask(t, "local", "POST", "/api/v1/calls", `{"interactive":true,"tool":"confirm"}`)
+		_, first := one.do(t, "local", "POST", "/api/v1/calls", `{"interactive":true,"tool":"confirm"}`)
 		return at(first, "inputRequired.state")
 	}
-	answer := func(s *staff, state string, want int) {
+	answer := func(s *testAPI, state string, want int) {
 		t.Helper()
-		if status, answer := s.ask(t, "local", "POST", "/api/v1/calls", fmt.Sprintf(answered, state, "")); status != want {
+		if status, answer := s.do(t, "local", "POST", "/api/v1/calls", fmt.Sprintf(answered, state, "")); status != want {
 			t.Errorf("%d %v", status, answer)
 		}
 	}
@@ -180,51 +180,51 @@ func TestAnAnswerIsUsedOnceByAllReplicas(t *testing.T) {
 	}
 }
 
-// Nobody is asked who does not say that they can answer.
-func TestOnlyWhoCanAnswerIsAsked(t *testing.T) {
+// Only callers that declare that they can answer receive input requests.
+func TestInputRequestsNeedAnInteractiveCaller(t *testing.T) {
 	tool, _ := confirming()
-	s := newStaffWith(t, "gates: {all: {mode: read, callers: keys}}\n", yard.Options{Tools: []*toolyard.Tool{tool}})
-	status, answer := s.ask(t, "caller", "POST", "/api/v1/calls", `{"tool":"confirm"}`)
+	s := newTestAPI(t, "gates: {all: {mode: read, callers: keys}}\n", yard.Options{Tools: []*toolyard.Tool{tool}})
+	status, answer := s.do(t, "caller", "POST", "/api/v1/calls", `{"tool":"confirm"}`)
 	if status != 400 || at(answer, "error") != string(toolyard.MissingCapability) || at(answer, "requiredCapabilities.elicitation") == "" {
 		t.Errorf("%d %v", status, answer)
 	}
 }
 
-// answered is a call with an answer, and with more members of the body.
+// answered is the body of a call with an answer and further members.
 const answered = `{"tool":"confirm","state":%q,"answers":{"sure":{"action":"accept"}}%s}`
 
-// Who sends an answer again with the same idempotency key gets the same result.
-func TestAnAnswerIsSentAgain(t *testing.T) {
+// An answer that is resent with the same idempotency key gets the same result.
+func TestAnAnswerCanBeResent(t *testing.T) {
 	tool, ran := confirming()
-	s := newStaffWith(t, askingConfig, yard.Options{Tools: []*toolyard.Tool{tool}})
-	_, session := s.ask(t, "caller", "POST", "/api/v1/sessions", `{"limitUsd":"5"}`)
+	s := newTestAPI(t, askingConfig, yard.Options{Tools: []*toolyard.Tool{tool}})
+	_, session := s.do(t, "caller", "POST", "/api/v1/sessions", `{"limitUsd":"5"}`)
 	more := fmt.Sprintf(`,"session":%q,"idempotencyKey":"k"`, at(session, "id"))
-	_, first := s.ask(t, "caller", "POST", "/api/v1/tools/execute", `{"interactive":true,"tool":"confirm"`+more+`}`)
+	_, first := s.do(t, "caller", "POST", "/api/v1/tools/execute", `{"interactive":true,"tool":"confirm"`+more+`}`)
 	for i := range 3 {
-		status, answer := s.ask(t, "caller", "POST", "/api/v1/tools/execute", fmt.Sprintf(answered, at(first, "inputRequired.state"), more))
+		status, answer := s.do(t, "caller", "POST", "/api/v1/tools/execute", fmt.Sprintf(answered, at(first, "inputRequired.state"), more))
 		if status != 200 || (at(answer, "receipt.replayed") == "true") != (i > 0) || ran.Load() != 2 {
 			t.Errorf("%d %v; the tool ran %d times", status, answer, ran.Load())
 		}
 	}
 }
 
-// An answer that was refused before the tool ran can be sent again.
-func TestARefusedAnswerIsNotUsedUp(t *testing.T) {
+// An answer that was refused before the tool ran can be resent.
+func TestARefusedAnswerStaysValid(t *testing.T) {
 	tool, _ := confirming()
-	s := newStaffWith(t, "terms: {confirm: {rate: {perMinute: 1}}}\nlimits: {wait: 100ms}\ngates: {all: {mode: read, callers: keys}}\n", yard.Options{Tools: []*toolyard.Tool{tool}})
-	_, first := s.ask(t, "caller", "POST", "/api/v1/calls", `{"interactive":true,"tool":"confirm"}`)
+	s := newTestAPI(t, "terms: {confirm: {rate: {perMinute: 1}}}\nlimits: {wait: 100ms}\ngates: {all: {mode: read, callers: keys}}\n", yard.Options{Tools: []*toolyard.Tool{tool}})
+	_, first := s.do(t, "caller", "POST", "/api/v1/calls", `{"interactive":true,"tool":"confirm"}`)
 	for range 2 {
-		if status, answer := s.ask(t, "caller", "POST", "/api/v1/calls", fmt.Sprintf(answered, at(first, "inputRequired.state"), "")); status != 429 {
+		if status, answer := s.do(t, "caller", "POST", "/api/v1/calls", fmt.Sprintf(answered, at(first, "inputRequired.state"), "")); status != 429 {
 			t.Errorf("%d %v", status, answer)
 		}
 	}
 }
 
-// Who is not authenticated cannot have results kept for idempotency keys.
-func TestIdempotencyKeysNeedACaller(t *testing.T) {
+// Idempotency keys require an authenticated caller.
+func TestIdempotencyKeysRequireAuthentication(t *testing.T) {
 	tool, ran := confirming()
-	s := newStaffWith(t, "store: memory\ngates: {open: {mode: read}}\n", yard.Options{Tools: []*toolyard.Tool{tool}})
-	status, answer := s.ask(t, "none", "POST", "/api/v1/calls", `{"tool":"greet","args":{"name":"Ann"},"idempotencyKey":"k"}`)
+	s := newTestAPI(t, "store: memory\ngates: {open: {mode: read}}\n", yard.Options{Tools: []*toolyard.Tool{tool}})
+	status, answer := s.do(t, "none", "POST", "/api/v1/calls", `{"tool":"greet","args":{"name":"Ann"},"idempotencyKey":"k"}`)
 	if status != 401 || !strings.Contains(at(answer, "detail"), "idempotency key") || ran.Load() != 0 {
 		t.Errorf("%d %v", status, answer)
 	}
