@@ -20,7 +20,7 @@ func TestREADME(t *testing.T) {
 	dir, home := t.TempDir(), t.TempDir()
 	server := script(t, "node_modules/.bin/mcp-server-filesystem")
 	npx := "#!/bin/sh\nshift 2\nexec '" + server + "' \"$@\"\n"                          // the installed package instead of a download
-	if err := os.WriteFile(filepath.Join(home, "npx"), []byte(npx), 0o700); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(filepath.Join(home, "npx"), []byte(npx), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	followDocument(t, "../README.md", dir, 2*time.Minute, "HOME="+home, "PATH="+home+":"+bin+":"+os.Getenv("PATH"))
@@ -74,8 +74,9 @@ func followDocument(t *testing.T, document, dir string, limit time.Duration, env
 	}
 }
 
-// notices are lines of bash about jobs, of go about downloads, and of the server's log.
-var notices = regexp.MustCompile(`(?m)^(\[\d+\].*|go: downloading.*|\{"time".*)\n?`)
+// notices are lines of bash about jobs, of go about downloads, of the server's log, and of
+// commands that wait for a slow server.
+var notices = regexp.MustCompile(`(?m)^(\[\d+\].*|go: downloading.*|\{"time".*|Waiting up to .*)\n?`)
 
 const marker = "\x01step\x01\n"
 
