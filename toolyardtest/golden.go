@@ -10,9 +10,9 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Golden holds what each tool tells its callers against a file testdata/NAME.json, so that
-// no definition changes unseen. With UPDATE_GOLDEN set in the environment it writes the
-// files instead.
+// Golden compares the definition of each tool with the file testdata/NAME.json, so that no
+// definition changes unnoticed. If UPDATE_GOLDEN is set in the environment, it writes the
+// files.
 func Golden(t *testing.T, tools ...*toolyard.Tool) {
 	t.Helper()
 	for _, tool := range tools {
@@ -29,7 +29,7 @@ func Golden(t *testing.T, tools ...*toolyard.Tool) {
 		}
 		want, err := os.ReadFile(file) //nolint:gosec // a file of the test's own
 		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s has changed (%v). If it should, run the test with UPDATE_GOLDEN=1. It is now:\n%s", tool.Name, err, got)
+			t.Errorf("the definition of %s changed (%v). Run the test with UPDATE_GOLDEN=1 to accept:\n%s", tool.Name, err, got)
 		}
 	}
 }

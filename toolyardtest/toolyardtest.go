@@ -1,4 +1,4 @@
-// Package toolyardtest helps to test tools and sources.
+// Package toolyardtest provides helpers for tests of tools and sources.
 //
 //	func TestHello(t *testing.T) {
 //		res, err := toolyardtest.Call(t, Hello, `{"name":"Ann"}`, nil)
@@ -21,22 +21,22 @@ import (
 	"github.com/toolyard/toolyard/internal/callpath"
 )
 
-// Options are what a made-up call knows. A nil *Options is ready for use.
+// Options describe a test call. A nil *Options selects the defaults.
 type Options struct {
-	Caller     toolyard.Caller   // empty for {ID: "test", Account: "test"}
-	Mode       toolyard.Mode     // empty for Write
-	AsOf       time.Time         // zero for 2026-01-02 03:04:05 UTC
-	Clients    *toolyard.Clients // what is lent to the tool
-	Features   json.RawMessage   // what the client declares that it can do
-	OnProgress func(toolyard.Progress)
+	Caller             toolyard.Caller   // empty for {ID: "test", Account: "test"}
+	Mode               toolyard.Mode     // empty for Write
+	AsOf               time.Time         // zero for 2026-01-02 03:04:05 UTC
+	Clients            *toolyard.Clients // clients that the tool can use
+	ClientCapabilities json.RawMessage   // declared by the MCP client
+	OnProgress         func(toolyard.Progress)
 }
 
-// AsOf is the time of a call that names none.
+// AsOf is the default as-of time of test calls.
 var AsOf = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// Call calls a tool as the platform would: its arguments are validated and completed,
-// its panic is an error, its output is checked. The arguments are JSON. What the tool
-// logs goes to the test's log. An error is always a *toolyard.Error.
+// Call calls a tool as the platform does: it sets defaults, validates the arguments, recovers
+// panics and checks the output. The arguments are JSON. The log of the tool goes to the log of
+// the test. An error is always a *toolyard.Error.
 func Call(t testing.TB, tool *toolyard.Tool, args string, opts *Options) (*toolyard.Result, error) {
 	t.Helper()
 	if opts == nil {
@@ -45,7 +45,7 @@ func Call(t testing.TB, tool *toolyard.Tool, args string, opts *Options) (*tooly
 	c := &toolyard.Call{
 		ID: "test", Tool: tool, Args: json.RawMessage(args), Gate: "test",
 		Caller: opts.Caller, Mode: cmp.Or(opts.Mode, toolyard.Write), AsOf: opts.AsOf,
-		Clients: opts.Clients, ClientCapabilities: opts.Features, OnProgress: opts.OnProgress,
+		Clients: opts.Clients, ClientCapabilities: opts.ClientCapabilities, OnProgress: opts.OnProgress,
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	if c.Caller.ID == "" {
@@ -61,7 +61,7 @@ func Call(t testing.TB, tool *toolyard.Tool, args string, opts *Options) (*tooly
 	return path(t.Context(), c)
 }
 
-// Text is all text of a result, a line for each item.
+// Text returns the text of a result, one line per item.
 func Text(res *toolyard.Result) string {
 	if res == nil {
 		return ""
@@ -75,9 +75,9 @@ func Text(res *toolyard.Result) string {
 	return strings.Join(texts, "\n")
 }
 
-// TestSource checks the promises of a Source: it publishes, every tool that it publishes
-// has a name of its own, it ends soon after its context does, and it publishes nothing
-// after that. It can run again. newSource makes a source that is ready to run.
+// TestSource checks an implementation of toolyard.Source: it publishes tools with unique names,
+// returns soon after its context ends, publishes nothing after that, and can run again.
+// newSource returns a source that is ready to run.
 func TestSource(t *testing.T, newSource func(t *testing.T) toolyard.Source) {
 	const soon = 5 * time.Second
 	source := newSource(t)
@@ -92,7 +92,7 @@ func TestSource(t *testing.T, newSource func(t *testing.T) toolyard.Source) {
 			case tools := <-published:
 				checkNames(t, tools)
 			case err := <-ended:
-				t.Fatalf("ended before it published: %v", err)
+				t.Fatalf("returned before it published: %v", err)
 			case <-time.After(soon):
 				t.Fatalf("published nothing within %v", soon)
 			}
@@ -100,12 +100,12 @@ func TestSource(t *testing.T, newSource func(t *testing.T) toolyard.Source) {
 			select {
 			case <-ended:
 			case <-time.After(soon):
-				t.Fatalf("did not end within %v after its context", soon)
+				t.Fatalf("did not return within %v after its context ended", soon)
 			}
 			before := len(published)
 			time.Sleep(20 * time.Millisecond)
 			if after := len(published); after > before {
-				t.Errorf("published %d times after its end", after-before)
+				t.Errorf("published %d times after it returned", after-before)
 			}
 		})
 	}
@@ -116,7 +116,7 @@ func checkNames(t *testing.T, tools []*toolyard.Tool) {
 	for _, tool := range tools {
 		id := [2]string{tool.Server, tool.Name}
 		if seen[id] {
-			t.Errorf("two tools are called %v", id)
+			t.Errorf("duplicate tool %v", id)
 		}
 		seen[id] = true
 	}

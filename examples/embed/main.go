@@ -1,4 +1,4 @@
-// Command embed serves a tool from an existing web server.
+// Command embed serves a tool from a web server of its own.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-var now = toolyard.Define(toolyard.Spec{Name: "now", Description: "Tells the time.", Effects: toolyard.ReadOnly},
+var now = toolyard.Define(toolyard.Spec{Name: "now", Description: "Returns the current time.", Effects: toolyard.ReadOnly},
 	func(_ context.Context, call *toolyard.Call, _ struct{}) (string, error) {
 		return call.AsOf.Format(time.Kitchen), nil
 	})

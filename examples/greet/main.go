@@ -1,4 +1,4 @@
-// Command greet is a program with its own tool and the complete toolyard command line.
+// Command greet is the toolyard command with one more tool.
 package main
 
 import (

@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-export const description = "Greets somebody by name.";
+export const description = "Greets a person by name.";
 export const category = "basics";
 export const modes = ["read", "write"]; // it changes nothing, so any gate may offer it
 

@@ -8,31 +8,31 @@ import (
 	"github.com/toolyard/toolyard/internal/admission"
 )
 
-// Admit lets a call run when it is admitted: when its limits have room, its price is there
-// and its idempotency key is new. It settles the call when it has ended, and a success is
-// told only once its charge is durable. Ask says what a call needs; a call for which it is nil
-// needs nothing.
-func Admit(now func() time.Time, a admission.Admitter, ask func(*toolyard.Call) (*admission.Request, error)) toolyard.Policy {
+// Admit runs a call once it is admitted: its limits have room, its price is reserved and its
+// idempotency key is new. It settles the call when it has ended, and returns a success only
+// after the charge is durable. newRequest returns the admission request of a call, or nil if
+// the call needs no admission.
+func Admit(now func() time.Time, a admission.Admitter, newRequest func(*toolyard.Call) (*admission.Request, error)) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 			start := now()
-			needs, err := ask(c)
+			request, err := newRequest(c)
 			if err != nil {
 				return nil, err
 			}
-			if needs == nil || needs.Empty() {
+			if request == nil || request.Empty() {
 				return next(ctx, c)
 			}
-			t, err := a.Admit(ctx, needs)
+			t, err := a.Admit(ctx, request)
 			if err != nil {
 				return nil, err
 			}
 			if t.Replay != nil {
-				c.Receipt = &toolyard.Receipt{Call: needs.Call, ChargedTo: needs.Balance, Replayed: true}
+				c.Receipt = &toolyard.Receipt{Call: request.Call, ChargedTo: request.Balance, Replayed: true}
 				return t.Replay, nil
 			}
-			if needs.Durable() {
-				ctx = context.WithoutCancel(ctx) // who leaves does not stop what was begun, and pays for it
+			if request.Durable() {
+				ctx = context.WithoutCancel(ctx) // the call continues and is charged if the client disconnects
 			}
 			o := outcomeOf(safely(ctx, c, next))
 			o.Start, o.Elapsed = start, now().Sub(start)

@@ -7,9 +7,9 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Cap bounds the bytes of a call: arguments over args are refused before anything
-// costly, a result over result is cut, with a mark and its true size. What a tool promises
-// as structured output cannot be cut and is refused. Zero is no bound.
+// Cap limits the size of arguments and results in bytes. It refuses larger arguments, and
+// truncates a larger result with a note of its full size. Structured output cannot be truncated
+// and is refused. Zero means no limit.
 func Cap(args, result int) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
@@ -30,7 +30,7 @@ func Cap(args, result int) toolyard.Policy {
 	}
 }
 
-// stricter is the smaller of two bounds; zero is none.
+// stricter returns the smaller of two limits; zero is no limit.
 func stricter[T int | time.Duration](a, b T) T {
 	if a <= 0 || (b > 0 && b < a) {
 		return b

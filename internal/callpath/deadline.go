@@ -7,9 +7,9 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Deadline ends a call after the limit, or after the tool's own timeout when that is
-// shorter. The tool's context is canceled then; a tool that ignores it is left to
-// itself, and its caller has the answer all the same.
+// Deadline ends a call after the limit, or after the timeout of the tool if that is shorter. It
+// cancels the context of the tool. If the tool ignores that, the caller receives the error
+// nevertheless, and the tool continues in the background.
 func Deadline(limit time.Duration) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
@@ -29,7 +29,7 @@ type outcome struct {
 	err error
 }
 
-// await runs next beside the caller, so that the caller can leave when ctx ends.
+// await runs next in another goroutine, so that the caller can return when ctx ends.
 func await(ctx context.Context, c *toolyard.Call, timeout time.Duration, next toolyard.Handler) (*toolyard.Result, error) {
 	done := make(chan outcome, 1)
 	go func() {

@@ -8,9 +8,8 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Record tells the recorders how every call ended. It is the first policy, so that they
-// hear of refusals too, and the last to see errors: after it they are all of type
-// *toolyard.Error.
+// Record reports the outcome of every call to the recorders. It is the first step, so it also
+// reports refused calls, and it converts every error to *toolyard.Error.
 func Record(now func() time.Time, recorders ...toolyard.Recorder) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
@@ -18,7 +17,7 @@ func Record(now func() time.Time, recorders ...toolyard.Recorder) toolyard.Polic
 			o := outcomeOf(next(ctx, c))
 			o.Start, o.Elapsed = start, now().Sub(start)
 			for _, r := range recorders {
-				r.Outcome(context.WithoutCancel(ctx), c, o) // also for a caller that has left
+				r.Outcome(context.WithoutCancel(ctx), c, o) // even if the caller disconnected
 			}
 			if o.Err != nil {
 				return nil, o.Err
@@ -52,7 +51,7 @@ func Intend(recorders ...toolyard.Recorder) toolyard.Policy {
 	}
 }
 
-// Log records calls as one line each.
+// Log is a recorder that logs one line per call.
 type Log struct{ *slog.Logger }
 
 // Intent implements toolyard.Recorder.
@@ -76,7 +75,7 @@ func (l Log) Outcome(ctx context.Context, c *toolyard.Call, o toolyard.Outcome) 
 		attrs = append(attrs, slog.String("server", c.Tool.Server))
 	}
 	if o.Err != nil && len(c.Tool.Contexts) > 0 {
-		level = slog.LevelWarn // its words may be about the caller's own data
+		level = slog.LevelWarn // the message may contain data about the caller
 	} else if o.Err != nil {
 		level = slog.LevelWarn
 		attrs = append(attrs, slog.String("error", o.Err.Error()))

@@ -9,9 +9,8 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Validate fills in defaults and checks the arguments against the tool's schema, so
-// that a tool only ever runs with arguments that fit. It ends after the limit, or the tool's
-// own timeout when that is shorter, and when the caller leaves. Zero is no limit.
+// Validate sets defaults and validates the arguments against the input schema. It ends after
+// the limit, or after the timeout of the tool if that is shorter. Zero means no limit.
 func Validate(limit time.Duration) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {

@@ -1,5 +1,7 @@
-// Package basics holds five small tools that every yard can use, and that show how
-// tools are written.
+// Package basics provides five small tools that are useful in every yard and serve as examples:
+// calculator, hello, random, textutil and timestamp.
+//
+//	y, err := yard.New(yard.Options{Tools: basics.Tools()})
 package basics
 
 import (
@@ -11,13 +13,13 @@ import (
 	"math"
 	"strings"
 	"time"
-	_ "time/tzdata" // so that time zones work on any machine
+	_ "time/tzdata" // some machines have no time zone database
 	"unicode"
 
 	"github.com/toolyard/toolyard"
 )
 
-// Tools are all tools of this pack.
+// Tools returns all tools of the pack.
 func Tools() []*toolyard.Tool {
 	return []*toolyard.Tool{Calculator, Hello, Random, TextUtil, Timestamp}
 }
@@ -27,12 +29,12 @@ func spec(name, description string) toolyard.Spec {
 }
 
 type helloArgs struct {
-	Name     string `json:"name" doc:"Whom to greet" minLength:"1"`
+	Name     string `json:"name" doc:"Name of the person to greet" minLength:"1"`
 	Greeting string `json:"greeting" doc:"What to say before the name" default:"Hello"`
 }
 
-// Hello greets somebody.
-var Hello = toolyard.Define(spec("hello", "Greets somebody by name."),
+// Hello greets a person.
+var Hello = toolyard.Define(spec("hello", "Greets a person by name."),
 	func(_ context.Context, _ *toolyard.Call, in helloArgs) (string, error) {
 		return fmt.Sprintf("%s, %s!", in.Greeting, in.Name), nil
 	})
@@ -78,7 +80,7 @@ type timestampArgs struct {
 	Time     *time.Time `json:"time" doc:"The time to write; the time of the call when absent"`
 }
 
-// Timestamp tells the time of the call.
+// Timestamp formats a time.
 var Timestamp = toolyard.Define(spec("timestamp", "Tells the current time, or writes a given time, in a format and time zone."),
 	func(_ context.Context, call *toolyard.Call, in timestampArgs) (any, error) {
 		zone, err := time.LoadLocation(in.Timezone)
@@ -89,10 +91,10 @@ var Timestamp = toolyard.Define(spec("timestamp", "Tells the current time, or wr
 		if in.Time != nil {
 			at = *in.Time
 		}
-		return writeTime(in.Format, at.In(zone), call.AsOf), nil
+		return formatTime(in.Format, at.In(zone), call.AsOf), nil
 	})
 
-func writeTime(format string, at, now time.Time) string {
+func formatTime(format string, at, now time.Time) string {
 	switch format {
 	case "unix":
 		return fmt.Sprint(at.Unix())
@@ -134,17 +136,17 @@ type textArgs struct {
 	Repeat int    `json:"repeat" doc:"How often to do it" minimum:"1" maximum:"100" default:"1"`
 }
 
-// TextUtil changes a text.
+// TextUtil transforms text.
 var TextUtil = toolyard.Define(spec("textutil", "Changes the case of a text, or reverses it."),
 	func(_ context.Context, _ *toolyard.Call, in textArgs) (string, error) {
 		text := in.Text
 		for range in.Repeat {
-			text = change(in.Case, text)
+			text = transform(in.Case, text)
 		}
 		return text, nil
 	})
 
-func change(to, text string) string {
+func transform(to, text string) string {
 	switch to {
 	case "upper":
 		return strings.ToUpper(text)
@@ -175,7 +177,7 @@ type randomArgs struct {
 	Length int    `json:"length" doc:"How long a string is" minimum:"1" maximum:"1024" default:"16"`
 }
 
-// Random makes random values, from the system's source of randomness.
+// Random generates values with crypto/rand.
 var Random = toolyard.Define(spec("random", "Makes a random number, string, UUID (version 4) or boolean."),
 	func(_ context.Context, _ *toolyard.Call, in randomArgs) (any, error) {
 		switch in.Type {
@@ -197,7 +199,7 @@ var Random = toolyard.Define(spec("random", "Makes a random number, string, UUID
 		return below(2) == 1, nil
 	})
 
-// below is a random number below n, each as likely as any other; any number when n is 0.
+// below returns a uniformly distributed random number below n, or any number if n is 0.
 func below(n uint64) uint64 {
 	for {
 		var b [8]byte

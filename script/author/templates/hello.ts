@@ -1,7 +1,7 @@
 import { z } from "zod";
 
 // For the model: what the tool does, and when to use it.
-export const description = "Greets somebody by name.";
+export const description = "Greets a person by name.";
 
 // The tool only reads, so every gate may offer it. Without this line it counts as a write.
 export const modes = ["read", "write"];
