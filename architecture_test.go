@@ -78,7 +78,7 @@ var imports = map[string][]string{
 	"/internal/trust/strictjson":        {},
 	"/internal/trust/subprocess":        {},
 	"/internal/trust/untrusted":         {"/internal/trust/strictjson"},
-	"/internal/serve/mcpserver":         {"", "/internal/serve", "/internal/trust/inbound", "/internal/trust/paramheader", "/internal/trust/seal", "/internal/trust/strictjson", "/internal/trust/untrusted", "/internal/base/ident", "/internal/base/jsonobject", "/internal/serve/gates", "/internal/sources/catalog"},
+	"/internal/serve/mcpserver":         {"", "/internal/serve", "/internal/trust/inbound", "/internal/trust/paramheader", "/internal/trust/seal", "/internal/trust/strictjson", "/internal/trust/untrusted", "/internal/base/ident", "/internal/base/jsonobject", "/internal/base/spelling", "/internal/serve/gates", "/internal/sources/catalog"},
 	"/internal/jsvm/assets":             {},
 	"/internal/jsvm":                    {"/internal/jsvm/assets", "/internal/trust/safefile", "/internal/trust/subprocess", "/internal/trust/untrusted"},
 	"/internal/sources/watch":           {"/internal/trust/safefile"},

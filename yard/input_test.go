@@ -110,7 +110,7 @@ func TestRequestStateOfAnotherCallIsRefused(t *testing.T) {
 		{"caller", body, 400},
 	} {
 		status, answer := s.do(t, step.role, "POST", "/api/v1/calls", step.body)
-		if status != step.status || status == 400 && (at(answer, "error") != string(toolyard.Invalid) || !strings.Contains(at(answer, "detail"), "state is not for this call")) {
+		if status != step.status || status == 400 && (at(answer, "error") != string(toolyard.Invalid) || !strings.Contains(at(answer, "detail"), "state is not valid for this call")) {
 			t.Errorf("%s: %d %v", step.role, status, answer)
 		}
 	}

@@ -339,7 +339,7 @@ const maxRounds = 8
 
 // CallAsking is like Call, for callers that can answer questions of the tool.
 func (y *Yard) CallAsking(ctx context.Context, gate string, caller toolyard.Caller, tool string, args json.RawMessage, ask Ask) (*toolyard.Result, error) {
-	r := &serve.CallRequest{Gate: y.control.GateName(gate), Tool: tool, Args: args, Caller: caller, Features: serve.Elicitation}
+	r := &serve.CallRequest{Gate: y.control.GateName(gate), Tool: tool, Args: args, Caller: caller, ClientCapabilities: serve.Elicitation}
 	for range maxRounds {
 		outcome, err := y.server.CallInteractive(ctx, r)
 		if err != nil || outcome.InputRequired == nil {
@@ -349,10 +349,10 @@ func (y *Yard) CallAsking(ctx context.Context, gate string, caller toolyard.Call
 		for _, key := range slices.Sorted(maps.Keys(outcome.InputRequired.Questions)) {
 			questions = append(questions, outcome.InputRequired.Questions[key])
 		}
-		if r.Answers, err = ask(ctx, questions); err != nil {
+		if r.InputResponses, err = ask(ctx, questions); err != nil {
 			return nil, err
 		}
-		r.State = outcome.InputRequired.State
+		r.RequestState = outcome.InputRequired.State
 	}
 	return nil, toolyard.Errorf(toolyard.Failed, "%s was stopped after asking %d times.", tool, maxRounds)
 }

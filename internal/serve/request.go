@@ -11,21 +11,21 @@ import (
 // CallRequest asks for a call of a tool at a gate. A front end decodes it and authenticates the
 // caller; the MCP server resolves the tool and turns the request into a [toolyard.Call].
 type CallRequest struct {
-	Tool    string          `json:"tool" doc:"Name of the tool as the gate lists it."`
-	Args    json.RawMessage `json:"args,omitempty" doc:"Arguments of the tool, an object."`
-	Gate    string          `json:"gate,omitempty" doc:"Gate to call through. Default: the first execute gate for /tools/execute, otherwise the gate at /mcp."`
-	Key     string          `json:"idempotencyKey,omitempty" doc:"Calls with the same key run once. Alternatively send the header Idempotency-Key."`
-	Session string          `json:"session,omitempty" doc:"Session to charge. Default: the account of the caller."`
-	State   string          `json:"state,omitempty" maxLength:"131072" doc:"State that came with the questions."`
+	Tool           string          `json:"tool" doc:"Name of the tool as the gate lists it."`
+	Args           json.RawMessage `json:"args,omitempty" doc:"Arguments of the tool, an object."`
+	Gate           string          `json:"gate,omitempty" doc:"Gate to call through. Default: the first execute gate for /tools/execute, otherwise the gate at /mcp."`
+	IdempotencyKey string          `json:"idempotencyKey,omitempty" doc:"Calls with the same key run once. Alternatively send the header Idempotency-Key."`
+	Session        string          `json:"session,omitempty" doc:"Session to charge. Default: the account of the caller."`
+	RequestState   string          `json:"state,omitempty" maxLength:"131072" doc:"State that came with the questions."`
 
-	Answers    json.RawMessage            `json:"-"` // to the questions of an earlier outcome, one JSON object by key; nil for none
-	Caller     toolyard.Caller            `json:"-"`
-	Features   json.RawMessage            `json:"-"` // MCP client capabilities; nil for a client that cannot be asked anything
-	Trace      toolyard.Trace             `json:"-"`
-	Meta       map[string]json.RawMessage `json:"-"` // may hold the session and the idempotency key too
-	OnProgress func(toolyard.Progress)    `json:"-"`
-	Log        *slog.Logger               `json:"-"` // nil for the server's logger
-	Parent     *toolyard.Call             `json:"-"` // the call whose tool makes this one; nil for none
+	InputResponses     json.RawMessage            `json:"-"` // to the questions of an earlier outcome, one JSON object by key; nil for none
+	Caller             toolyard.Caller            `json:"-"`
+	ClientCapabilities json.RawMessage            `json:"-"` // MCP client capabilities; nil for a client that cannot be asked anything
+	Trace              toolyard.Trace             `json:"-"`
+	Meta               map[string]json.RawMessage `json:"-"` // may hold the session and the idempotency key too
+	OnProgress         func(toolyard.Progress)    `json:"-"`
+	Log                *slog.Logger               `json:"-"` // nil for the server's logger
+	Parent             *toolyard.Call             `json:"-"` // the call whose tool makes this one; nil for none
 }
 
 // Elicitation declares the capabilities of a front end that can ask its user questions.

@@ -201,7 +201,7 @@ func (h *callHandler) check(r *request, body callBody) (request *serve.CallReque
 	if body.CloseSession && body.Session == "" {
 		return request, issue("closeSession", "requires a session")
 	}
-	key, err := idempotencyKey(r.Header["Idempotency-Key"], body.Key)
+	key, err := idempotencyKey(r.Header["Idempotency-Key"], body.IdempotencyKey)
 	if err != nil {
 		return request, err
 	}
@@ -217,9 +217,9 @@ func (h *callHandler) check(r *request, body callBody) (request *serve.CallReque
 		}
 	}
 	request = &body.CallRequest
-	request.Caller, request.Key, request.Answers = r.caller, key, answers
-	if body.Interactive || body.State != "" {
-		request.Features = serve.Elicitation
+	request.Caller, request.IdempotencyKey, request.InputResponses = r.caller, key, answers
+	if body.Interactive || body.RequestState != "" {
+		request.ClientCapabilities = serve.Elicitation
 	}
 	return request, nil
 }
@@ -229,7 +229,7 @@ func (b *callBody) answers() (json.RawMessage, error) {
 	switch {
 	case b.Answers == nil:
 		return nil, nil
-	case b.State == "":
+	case b.RequestState == "":
 		return nil, issue("answers", "require the state that came with the questions")
 	case len(b.Answers) > maxAnswers:
 		return nil, issue("answers", fmt.Sprintf("must have at most %d items", maxAnswers))

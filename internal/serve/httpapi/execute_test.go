@@ -19,13 +19,13 @@ import (
 // what it was told.
 func asking(_ context.Context, r *serve.CallRequest) (serve.CallOutcome, error) {
 	call := &toolyard.Call{ID: "c1"}
-	if r.State == "" {
+	if r.RequestState == "" {
 		return serve.CallOutcome{Call: call, InputRequired: &serve.InputRequired{State: "sealed", Questions: map[string]toolyard.Question{
 			"size": {Message: "How <large>?", Schema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer","maximum":9007199254740993}}}`)},
 			"page": {Message: "Sign in", URL: "https://example.com/?a=1&b=2"},
 		}}}, nil
 	}
-	told, err := json.Marshal(map[string]string{"state": r.State, "answers": string(r.Answers)})
+	told, err := json.Marshal(map[string]string{"state": r.RequestState, "answers": string(r.InputResponses)})
 	return serve.CallOutcome{Call: call, Result: &toolyard.Result{Structured: told}}, err
 }
 
@@ -71,7 +71,7 @@ func TestACallIsAnswered(t *testing.T) {
 func TestAnswersThatAreNone(t *testing.T) {
 	o := options()
 	o.Execute = func(_ context.Context, r *serve.CallRequest) (serve.CallOutcome, error) {
-		t.Errorf("%s runs with %s", r.Tool, r.Answers)
+		t.Errorf("%s runs with %s", r.Tool, r.InputResponses)
 		return serve.CallOutcome{}, nil
 	}
 	h := httpapi.V1(o)

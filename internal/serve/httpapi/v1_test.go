@@ -160,7 +160,7 @@ func execute(_ context.Context, r *serve.CallRequest) (serve.CallOutcome, error)
 	switch r.Tool {
 	case "echo":
 		asked, _ := json.Marshal(map[string]any{
-			"caller": r.Caller, "gate": r.Gate, "tool": r.Tool, "args": r.Args, "session": r.Session, "key": r.Key, "answers": r.Answers, "state": r.State, "features": r.Features,
+			"caller": r.Caller, "gate": r.Gate, "tool": r.Tool, "args": r.Args, "session": r.Session, "key": r.IdempotencyKey, "answers": r.InputResponses, "state": r.RequestState, "features": r.ClientCapabilities,
 		})
 		call.Receipt = &toolyard.Receipt{Call: "c1", Price: toolyard.USD / 1000, ChargedTo: cmp.Or(r.Session, r.Caller.Account)}
 		return serve.CallOutcome{Call: call, Result: &toolyard.Result{Content: []toolyard.Content{toolyard.Text("<&>")}, Structured: asked}}, nil

@@ -20,7 +20,7 @@ import (
 
 // ann asks for a call of a tool.
 func ann(tool string) *serve.CallRequest {
-	return &serve.CallRequest{Gate: "default", Tool: tool, Args: json.RawMessage(`{"a":1,"b":2}`), Caller: toolyard.Caller{ID: "ann"}, Features: serve.Elicitation}
+	return &serve.CallRequest{Gate: "default", Tool: tool, Args: json.RawMessage(`{"a":1,"b":2}`), Caller: toolyard.Caller{ID: "ann"}, ClientCapabilities: serve.Elicitation}
 }
 
 // clocked is a server with two gates whose clock can be moved, and how often its tools ran.
@@ -62,7 +62,7 @@ func TestACallBesideMCPAsks(t *testing.T) {
 	}
 	again := ann("ask")
 	again.Args = json.RawMessage(` { "b":2, "a" : 1 } `) // the same arguments
-	again.State, again.Answers = asks.State, json.RawMessage(`{"n":{"action":"accept","content":{"n":9007199254740993}}}`)
+	again.RequestState, again.InputResponses = asks.State, json.RawMessage(`{"n":{"action":"accept","content":{"n":9007199254740993}}}`)
 	reply, err := s.CallInteractive(t.Context(), again)
 	if err != nil || reply.InputRequired != nil {
 		t.Fatalf("%+v %v", reply, err)
@@ -79,14 +79,14 @@ func TestAStateIsForOneCall(t *testing.T) {
 		"another tool":     func(r *serve.CallRequest, _ *time.Time) { r.Tool = "count" },
 		"another gate":     func(r *serve.CallRequest, _ *time.Time) { r.Gate = "other" },
 		"other arguments":  func(r *serve.CallRequest, _ *time.Time) { r.Args = json.RawMessage(`{"a":1}`) },
-		"a changed state":  func(r *serve.CallRequest, _ *time.Time) { r.State += "A" },
-		"the tool's state": func(r *serve.CallRequest, _ *time.Time) { r.State = "inner" },
+		"a changed state":  func(r *serve.CallRequest, _ *time.Time) { r.RequestState += "A" },
+		"the tool's state": func(r *serve.CallRequest, _ *time.Time) { r.RequestState = "inner" },
 		"too late":         func(_ *serve.CallRequest, clock *time.Time) { *clock = clock.Add(10*time.Minute + time.Second) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, clock, ran := clocked(t, asker)
 			r := ann("ask")
-			r.State, r.Answers = asked(t, s, "ask").State, json.RawMessage(`{}`)
+			r.RequestState, r.InputResponses = asked(t, s, "ask").State, json.RawMessage(`{}`)
 			change(r, clock)
 			refused(t, s, r, "state")
 			if ran.Load() != 1 {
@@ -111,7 +111,7 @@ func refused(t *testing.T, s *mcpserver.Server, r *serve.CallRequest, member str
 func TestAStateIsUsedOnce(t *testing.T) {
 	s, _, ran := clocked(t, asker)
 	r := ann("ask")
-	r.State, r.Answers = asked(t, s, "ask").State, json.RawMessage(`{}`)
+	r.RequestState, r.InputResponses = asked(t, s, "ask").State, json.RawMessage(`{}`)
 	if _, err := s.CallInteractive(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestAnswersBesideMCPAreBounded(t *testing.T) {
 	s, _, ran := clocked(t, asker)
 	for _, answers := range []string{`[]`, `{"n":{"action":"accept","content":{"x":"` + strings.Repeat("x", 64<<10) + `"}}}`} {
 		r := ann("ask")
-		r.State, r.Answers = "s", json.RawMessage(answers)
+		r.RequestState, r.InputResponses = "s", json.RawMessage(answers)
 		refused(t, s, r, "answers")
 	}
 	if ran.Load() != 0 {
@@ -136,7 +136,7 @@ func TestAnswersBesideMCPAreBounded(t *testing.T) {
 // What a caller was asked beside MCP can be answered over MCP: it is the same call.
 func TestACallGoesOnOverMCP(t *testing.T) {
 	s, _, _ := clocked(t, asker)
-	first := &serve.CallRequest{Gate: "default", Tool: "count", Caller: toolyard.Caller{ID: toolyard.Anonymous}, Features: serve.Elicitation}
+	first := &serve.CallRequest{Gate: "default", Tool: "count", Caller: toolyard.Caller{ID: toolyard.Anonymous}, ClientCapabilities: serve.Elicitation}
 	reply, err := s.CallInteractive(t.Context(), first)
 	if err != nil || reply.InputRequired == nil {
 		t.Fatalf("%+v %v", reply, err)

@@ -57,13 +57,13 @@ func (x *exchange) prepareRequest() *jsonrpc.Error {
 	meta := &x.params.meta
 	r := &request{
 		CallRequest: serve.CallRequest{
-			Gate: x.view.Gate.Name, Caller: x.caller, Features: meta.capabilities, Trace: meta.trace, Meta: meta.rest,
-			Args: x.params.arguments, Answers: x.params.inputResponses,
+			Gate: x.view.Gate.Name, Caller: x.caller, ClientCapabilities: meta.capabilities, Trace: meta.trace, Meta: meta.rest,
+			Args: x.params.arguments, InputResponses: x.params.inputResponses,
 		},
 		gate: x.gate, view: x.view, era: x.era(), method: x.message.method, name: x.params.target(x.message.method), params: x.message.params, ask: x.ask,
 	}
 	if x.session != nil {
-		r.Features = x.session.features
+		r.ClientCapabilities = x.session.features
 	}
 	if r.Trace.Parent == "" {
 		r.Trace = x.trace
@@ -75,7 +75,7 @@ func (x *exchange) prepareRequest() *jsonrpc.Error {
 		r.Log = slog.New(teeHandler{x.gate.server.opts.Log.Handler(), &clientHandler{min: level, send: x.send}})
 	}
 	var ok bool
-	if r.State, ok = strictjson.String(x.params.requestState); !ok && x.params.requestState != nil {
+	if r.RequestState, ok = strictjson.String(x.params.requestState); !ok && x.params.requestState != nil {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState must be a string"}
 	}
 	x.request = r

@@ -15,6 +15,7 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
+	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/serve"
 	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/trust/seal"
@@ -132,9 +133,9 @@ func (r *request) call(ctx context.Context) (*toolyard.Call, *toolyard.Result, e
 	now := o.Now()
 	c := &toolyard.Call{
 		ID: ident.NewCallID(now), Tool: r.tool, Args: r.Args, Caller: r.Caller, Gate: gate.Name, Mode: gate.Mode, Surface: gate.Surface, AsOf: now, Start: now,
-		Generation: r.view.Generation, Session: r.Session, IdempotencyKey: r.Key,
-		Clients: o.Clients, Toolbox: o.Toolbox, ClientCapabilities: r.Features, Trace: r.Trace, Meta: r.Meta, OnProgress: r.OnProgress, Log: cmp.Or(r.Log, o.Log),
-		InputResponses: r.Answers, RequestState: r.State,
+		Generation: r.view.Generation, Session: r.Session, IdempotencyKey: r.IdempotencyKey,
+		Clients: o.Clients, Toolbox: o.Toolbox, ClientCapabilities: r.ClientCapabilities, Trace: r.Trace, Meta: r.Meta, OnProgress: r.OnProgress, Log: cmp.Or(r.Log, o.Log),
+		InputResponses: r.InputResponses, RequestState: r.RequestState,
 	}
 	var badSession, badKey error
 	c.Session, c.Meta, badSession = takeString(metaSession, c.Session, c.Meta)
@@ -160,8 +161,8 @@ func (r *request) askClient(ctx context.Context, round int, input *inputRequired
 	if round == maxRounds {
 		return toolyard.Errorf(toolyard.Failed, "%s was stopped after it requested input %d times.", r.tool.Name, maxRounds)
 	}
-	r.State = input.state
-	r.Answers, err = r.ask(ctx, input)
+	r.RequestState = input.state
+	r.InputResponses, err = r.ask(ctx, input)
 	return err
 }
 
@@ -171,13 +172,13 @@ func (r *request) resolve() *toolyard.Error {
 	case "tools/call":
 		tool, ok := r.view.Lookup(r.name)
 		if !ok {
-			return toolyard.Errorf(toolyard.UnknownTool, "Unknown tool: %s", r.name)
+			return r.unknownTool()
 		}
 		r.tool = tool
 	case "resources/read":
 		resource, ok := r.view.ReadResource(r.name)
 		if !ok {
-			return toolyard.Errorf(toolyard.NotFound, "Unknown resource: %s", r.name)
+			return toolyard.Errorf(toolyard.NotFound, "Unknown resource %.256q.", r.name)
 		}
 		r.tool, r.Args = resource.Reader, readArgs(r.name)
 	case "prompts/get":
@@ -188,6 +189,14 @@ func (r *request) resolve() *toolyard.Error {
 	return nil
 }
 
+func (r *request) unknownTool() *toolyard.Error {
+	names := make([]string, 0, len(r.view.Tools))
+	for _, t := range r.view.Tools {
+		names = append(names, t.Name)
+	}
+	return toolyard.Errorf(toolyard.UnknownTool, "Unknown tool %.128q%s.", r.name, spelling.DidYouMean(r.name, names))
+}
+
 func readArgs(uri string) json.RawMessage {
 	return append(jsonobject.AppendString([]byte(`{"uri":`), uri), '}')
 }
@@ -195,7 +204,7 @@ func readArgs(uri string) json.RawMessage {
 func (r *request) resolvePrompt() *toolyard.Error {
 	prompt, ok := r.view.GetPrompt(r.name)
 	if !ok {
-		return toolyard.Errorf(toolyard.NotFound, "Unknown prompt: %s", r.name)
+		return toolyard.Errorf(toolyard.NotFound, "Unknown prompt %.128q.", r.name)
 	}
 	given := r.Args
 	if len(given) == 0 || string(given) == "null" {
@@ -226,7 +235,7 @@ func (r *request) resolveCompletion() *toolyard.Error {
 	case "ref/prompt":
 		prompt, ok := r.view.GetPrompt(name)
 		if !ok {
-			return toolyard.Errorf(toolyard.NotFound, "Unknown prompt: %s", name)
+			return toolyard.Errorf(toolyard.NotFound, "Unknown prompt %.128q.", name)
 		}
 		r.tool = prompt.Completer
 		shown := strictjson.Member(strictjson.Member(r.Args, "ref"), "name")
@@ -234,7 +243,7 @@ func (r *request) resolveCompletion() *toolyard.Error {
 	case "ref/resource":
 		i := slices.IndexFunc(r.view.Resources, func(r *toolyard.Resource) bool { return r.URI == uri })
 		if i < 0 {
-			return toolyard.Errorf(toolyard.NotFound, "Unknown resource: %s", uri)
+			return toolyard.Errorf(toolyard.NotFound, "Unknown resource %.256q.", uri)
 		}
 		r.tool = r.view.Resources[i].Completer
 	default:
@@ -261,19 +270,19 @@ var wireNames = map[string]string{"answers": "inputResponses", "state": "request
 // invalid. Answers without a state are passed on like arguments.
 func (r *request) resume(ctx context.Context) (*toolyard.Issue, error) {
 	if r.era == legacyEra {
-		r.Answers, r.State = nil, ""
+		r.InputResponses, r.RequestState = nil, ""
 		return nil, nil
 	}
-	if r.Answers != nil && (r.Answers[0] != '{' || len(r.Answers) > maxAnswers) {
+	if r.InputResponses != nil && (r.InputResponses[0] != '{' || len(r.InputResponses) > maxAnswers) {
 		return &toolyard.Issue{Path: "answers", Message: fmt.Sprintf("must be an object of at most %d KiB", maxAnswers>>10)}, nil
 	}
-	if r.State == "" {
+	if r.RequestState == "" {
 		return nil, nil
 	}
-	key, _, _ := takeString(metaKey, r.Key, r.Meta) // errors are reported by call
+	key, _, _ := takeString(metaKey, r.IdempotencyKey, r.Meta) // errors are reported by call
 	var ok bool
 	var err error
-	if r.State, r.nonce, ok = r.gate.server.states().open(r.State, binding(r), key, r.gate.server.opts.Now()); ok {
+	if r.RequestState, r.nonce, ok = r.gate.server.states().open(r.RequestState, binding(r), key, r.gate.server.opts.Now()); ok {
 		ok, err = r.consumeState(ctx, key)
 	}
 	if !ok && err == nil {

@@ -202,7 +202,7 @@ func (s *Server) gate(name string) (*gate, error) {
 	if g, ok := (*s.gates.Load())[name]; ok {
 		return g, nil
 	}
-	return nil, toolyard.Errorf(toolyard.NotFound, "Unknown gate: %s", name)
+	return nil, toolyard.Errorf(toolyard.NotFound, "Unknown gate %q.", name)
 }
 
 // View returns the current view of a gate.

@@ -61,7 +61,7 @@ func TestAStateIsNotAcceptedWhileTokensAreAway(t *testing.T) {
 	}
 	one, other := server("one"), server("other")
 	again := ann("ask")
-	again.State, again.Answers = asked(t, one, "ask").State, json.RawMessage(`{"n":{"action":"accept","content":{"n":1}}}`)
+	again.RequestState, again.InputResponses = asked(t, one, "ask").State, json.RawMessage(`{"n":{"action":"accept","content":{"n":1}}}`)
 	for _, step := range []struct {
 		name       string
 		server     *mcpserver.Server
