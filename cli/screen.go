@@ -101,7 +101,7 @@ func (s *screen) showLoad(l script.Load) {
 	default:
 		s.line(green, "✓", l.File, l.Took, s.paint(green, "live: ")+untrusted.Printable(strings.Join(l.Tools, ", ")))
 	}
-	for _, p := range slices.Concat(l.Faults, l.Warned) {
+	for _, p := range slices.Concat(l.Faults, l.Warnings) {
 		s.showProblem(p)
 	}
 }

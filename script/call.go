@@ -64,9 +64,9 @@ func (s *scriptTool) call(ctx context.Context, c *toolyard.Call) (*toolyard.Resu
 		return nil, err
 	}
 	logger := c.Logger()
-	o := &outside{call: c, reach: s.reach, loads: make(chan struct{}, maxLoads)}
+	o := &hostAPI{call: c, reach: s.reach, loads: make(chan struct{}, maxLoads)}
 	answer, err := s.pool.Run(ctx, &jsvm.Run{
-		Module: s.module, Request: raw, Now: c.AsOf, Shared: s.shared, Nested: c.Depth > 0, Outside: o.answer, Told: o.told,
+		Module: s.module, Request: raw, Now: c.AsOf, Shared: s.shared, Nested: c.Depth > 0, Host: o.answer, Notify: o.notify,
 		Log: func(level slog.Level, text string) { logger.Log(ctx, level, text, "script", s.module.Name) }, //nolint:sloglint // what the script says
 	})
 	if err != nil {
@@ -162,7 +162,7 @@ func (s *scriptTool) failure(ctx context.Context, c *toolyard.Call, err error) e
 }
 
 func stoppedError(ctx context.Context, c *toolyard.Call, reason jsvm.Reason) error {
-	codes := map[jsvm.Reason]toolyard.Code{jsvm.Late: toolyard.Timeout, jsvm.Busy: toolyard.Timeout, jsvm.Canceled: toolyard.Canceled, jsvm.Lost: toolyard.Unavailable, jsvm.Full: toolyard.RateLimited}
+	codes := map[jsvm.Reason]toolyard.Code{jsvm.DeadlineExceeded: toolyard.Timeout, jsvm.CPUExceeded: toolyard.Timeout, jsvm.Canceled: toolyard.Canceled, jsvm.WorkerDied: toolyard.Unavailable, jsvm.OutOfMemory: toolyard.RateLimited}
 	code, ok := codes[reason]
 	if !ok {
 		code = toolyard.Failed

@@ -137,7 +137,7 @@ func (l *loader) declare(ctx context.Context, f *file, r *jsvm.Run) (declared js
 		declared, err = l.pool.Run(ctx, r)
 		_, threw := errors.AsType[*jsvm.Exception](err)
 		stopped, ended := errors.AsType[*jsvm.Stopped](err)
-		if f.again = err != nil && !threw && (!ended || stopped.Reason == jsvm.Lost); !f.again || ctx.Err() != nil {
+		if f.again = err != nil && !threw && (!ended || stopped.Reason == jsvm.WorkerDied); !f.again || ctx.Err() != nil {
 			break
 		}
 		time.Sleep(100 * time.Millisecond)

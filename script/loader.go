@@ -100,7 +100,7 @@ func (l *loader) tell(loaded []*file, gone []string, first bool) {
 	imported := l.imported()
 	for _, n := range loaded {
 		if !n.library || !imported[n.abs] {
-			told(Load{File: n.path, Tools: n.names(), Faults: n.faults, Warned: n.warnings, Took: n.took, First: first})
+			told(Load{File: n.path, Tools: n.names(), Faults: n.faults, Warnings: n.warnings, Took: n.took, First: first})
 		}
 	}
 	for _, path := range gone {

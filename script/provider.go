@@ -134,9 +134,9 @@ func (p *Provider) Provide(ctx context.Context, caller toolyard.Caller, asOf tim
 	if err != nil {
 		return nil, p.unavailable("the links of the caller cannot be read", err)
 	}
-	o := &outside{call: &toolyard.Call{Caller: caller, AsOf: asOf}, reach: fn.reach, loads: make(chan struct{}, maxLoads)}
+	o := &hostAPI{call: &toolyard.Call{Caller: caller, AsOf: asOf}, reach: fn.reach, loads: make(chan struct{}, maxLoads)}
 	answer, err := fn.pool.Run(ctx, &jsvm.Run{
-		Module: fn.module, Request: request, Now: asOf, Shared: fn.shared, Outside: o.answer, Told: func(string, json.RawMessage) {},
+		Module: fn.module, Request: request, Now: asOf, Shared: fn.shared, Host: o.answer, Notify: func(string, json.RawMessage) {},
 		Log: func(level slog.Level, text string) { p.folder.opts.Log.Log(ctx, level, text, "context", p.folder.kind) }, //nolint:sloglint // the script's own text
 	})
 	p.report(ctx, err)

@@ -52,12 +52,12 @@ type Grant struct {
 
 // Load is how a file was loaded.
 type Load struct {
-	File   string
-	Tools  []string // the names of its tools; none if the file is gone or never was good
-	Faults []toolyard.Problem
-	Warned []toolyard.Problem // what is probably not as it was meant
-	Took   time.Duration
-	First  bool // it is part of the first look at the folder
+	File     string
+	Tools    []string // the names of its tools; none if the file is gone or never was good
+	Faults   []toolyard.Problem
+	Warnings []toolyard.Problem // what is probably not as it was meant
+	Took     time.Duration
+	First    bool // it is part of the first look at the folder
 }
 
 // Folder is a source of tools.

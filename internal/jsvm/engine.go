@@ -86,7 +86,7 @@ func (e *engine) makeBase(ctx context.Context, s *setup) error {
 		return err
 	}
 	defer v.close()
-	v.begin(&run{ctx: ctx, deadline: time.Now().Add(time.Minute), now: time.Unix(0, 0)})
+	v.begin(&execution{ctx: ctx, deadline: time.Now().Add(time.Minute), now: time.Unix(0, 0)})
 	if err := v.boot(s); err != nil {
 		return fmt.Errorf("start the engine: %w", err)
 	}

@@ -42,8 +42,8 @@ func TestEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log("restore", time.Since(start))
-	r := func() *run {
-		return &run{ctx: t.Context(), deadline: time.Now().Add(time.Second), started: time.Now(), now: time.Now()}
+	r := func() *execution {
+		return &execution{ctx: t.Context(), deadline: time.Now().Add(time.Second), started: time.Now(), now: time.Now()}
 	}
 	v.begin(r())
 	start = time.Now()

@@ -106,8 +106,8 @@ func readExactly(r io.Reader, n int) ([]byte, error) {
 // number32 is a number as part of a frame.
 func number32(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }
 
-// order is what a run frame says before the request.
-type order struct {
+// runHeader is what a run frame says before the request.
+type runHeader struct {
 	Module   [32]byte
 	Deadline int64 // nanoseconds since 1970: time in a queue counts
 	CPU      int64 // nanoseconds
@@ -119,12 +119,12 @@ type order struct {
 
 const orderSize = 32 + 8 + 8 + 8 + 4 + 1 + 1
 
-func (o *order) bytes() []byte {
+func (o *runHeader) bytes() []byte {
 	b, _ := binary.Append(make([]byte, 0, orderSize), binary.LittleEndian, o) // fixed size
 	return b
 }
 
-func readOrder(body []byte) (o order, request []byte, err error) {
+func readOrder(body []byte) (o runHeader, request []byte, err error) {
 	n, err := binary.Decode(body, binary.LittleEndian, &o)
 	return o, body[n:], err
 }

@@ -91,24 +91,24 @@ func first(args []string) string {
 // operation is something that the runtime can ask of the host.
 type operation struct {
 	args int
-	do   func(r *run, args []string) (answer *string, err error)
+	do   func(r *execution, args []string) (answer *string, err error)
 }
 
 var operations = map[string]operation{
-	"log":     {2, (*run).log},
-	"random":  {1, (*run).random},
-	"digest":  {2, (*run).digest},
-	"hmac":    {3, (*run).hmac},
-	"zone":    {2, (*run).zone},
-	"timer":   {2, (*run).timer},
-	"untimer": {1, (*run).untimer},
-	"ask":     {2, (*run).ask},
-	"post":    {3, (*run).post},
-	"tell":    {2, (*run).tell},
-	"done":    {1, (*run).done},
+	"log":     {2, (*execution).log},
+	"random":  {1, (*execution).random},
+	"digest":  {2, (*execution).digest},
+	"hmac":    {3, (*execution).hmac},
+	"zone":    {2, (*execution).zone},
+	"timer":   {2, (*execution).timer},
+	"untimer": {1, (*execution).untimer},
+	"ask":     {2, (*execution).ask},
+	"post":    {3, (*execution).post},
+	"tell":    {2, (*execution).tell},
+	"done":    {1, (*execution).done},
 }
 
-func (r *run) log(args []string) (*string, error) {
+func (r *execution) log(args []string) (*string, error) {
 	if r.out == nil || r.logFull {
 		return nil, nil
 	}
@@ -123,7 +123,7 @@ func (r *run) log(args []string) (*string, error) {
 	return nil, nil
 }
 
-func (r *run) random(args []string) (*string, error) {
+func (r *execution) random(args []string) (*string, error) {
 	n, err := strconv.Atoi(args[0])
 	if err != nil || n < 0 || n > 64<<10 {
 		return nil, fmt.Errorf("at most %d random bytes at once", 64<<10)
@@ -148,7 +148,7 @@ func newHash(name string) (func() hash.Hash, error) {
 	return h, nil
 }
 
-func (r *run) digest(args []string) (*string, error) {
+func (r *execution) digest(args []string) (*string, error) {
 	h, err := newHash(args[0])
 	if err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (r *run) digest(args []string) (*string, error) {
 	return sum(h(), args[1])
 }
 
-func (r *run) hmac(args []string) (*string, error) {
+func (r *execution) hmac(args []string) (*string, error) {
 	h, err := newHash(args[0])
 	if err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func sum(h hash.Hash, data string) (*string, error) {
 	return encoded(h.Sum(nil)), nil
 }
 
-func (r *run) zone(args []string) (*string, error) {
+func (r *execution) zone(args []string) (*string, error) {
 	ms, err := strconv.ParseFloat(args[1], 64)
 	if err != nil || ms != ms || ms < -1e17 || ms > 1e17 {
 		return nil, fmt.Errorf("%s is not a time", args[1])
@@ -195,7 +195,7 @@ func (r *run) zone(args []string) (*string, error) {
 	return &s, err
 }
 
-func (r *run) timer(args []string) (*string, error) {
+func (r *execution) timer(args []string) (*string, error) {
 	id, err := strconv.Atoi(args[0])
 	if err != nil {
 		return nil, err
@@ -210,14 +210,14 @@ func (r *run) timer(args []string) (*string, error) {
 	return nil, nil
 }
 
-func (r *run) untimer(args []string) (*string, error) {
+func (r *execution) untimer(args []string) (*string, error) {
 	if id, err := strconv.Atoi(args[0]); err == nil {
 		r.timers.remove(id)
 	}
 	return nil, nil
 }
 
-func (r *run) ask(args []string) (*string, error) {
+func (r *execution) ask(args []string) (*string, error) {
 	if r.out == nil {
 		return nil, errLoading
 	}
@@ -230,7 +230,7 @@ func (r *run) ask(args []string) (*string, error) {
 
 // tell says something to the outside that needs no answer. Like the log it is bounded, and
 // what is too much is not said.
-func (r *run) tell(args []string) (*string, error) {
+func (r *execution) tell(args []string) (*string, error) {
 	if r.lines++; r.out != nil && r.lines <= maxLines && len(args[1]) <= 16<<10 {
 		r.out.tell(args[0], args[1])
 	}
@@ -240,7 +240,7 @@ func (r *run) tell(args []string) (*string, error) {
 // maxPosts bounds the questions of a run that are open at once.
 const maxPosts = 256
 
-func (r *run) post(args []string) (*string, error) {
+func (r *execution) post(args []string) (*string, error) {
 	if r.out == nil {
 		return nil, errLoading
 	}
@@ -263,7 +263,7 @@ var (
 	errLoading  = fmt.Errorf("a module cannot use the network, files, the environment or other tools while it is loaded; do it in the function")
 )
 
-func (r *run) done(args []string) (*string, error) {
+func (r *execution) done(args []string) (*string, error) {
 	if len(args[0]) > maxAnswer {
 		args[0] = `{"error":{"name":"RangeError","message":"the result is too large"}}`
 	}

@@ -128,7 +128,7 @@ func (m *module) dropIdle() {
 }
 
 // run runs a request in a VM of the module. Unless state is shared, the VM is as new.
-func (m *module) run(r *run, request string) (string, error) {
+func (m *module) run(r *execution, request string) (string, error) {
 	v, err := m.take(r)
 	if err != nil {
 		return "", err
@@ -150,7 +150,7 @@ func (m *module) run(r *run, request string) (string, error) {
 }
 
 // runOnce evaluates the module for one request and keeps nothing of it.
-func (m *module) runOnce(r *run, request string) (string, error) {
+func (m *module) runOnce(r *execution, request string) (string, error) {
 	alone := r.alone()
 	defer alone.meter.release()
 	v, exports, err := m.evaluate(alone)
@@ -164,7 +164,7 @@ func (m *module) runOnce(r *run, request string) (string, error) {
 }
 
 // take hands out a VM that shows the module's image.
-func (m *module) take(r *run) (*vm, error) {
+func (m *module) take(r *execution) (*vm, error) {
 	if err := m.load(r); err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func (m *module) give(v *vm) {
 }
 
 // show makes a VM that shows an image.
-func (e *engine) show(img *image, r *run) (*vm, error) {
+func (e *engine) show(img *image, r *execution) (*vm, error) {
 	v, err := e.tryShow(img, r)
 	if errors.Is(err, errNoMemory) && e.reclaim != nil {
 		e.reclaim()
@@ -201,7 +201,7 @@ func (e *engine) show(img *image, r *run) (*vm, error) {
 	return v, err
 }
 
-func (e *engine) tryShow(img *image, r *run) (*vm, error) {
+func (e *engine) tryShow(img *image, r *execution) (*vm, error) {
 	v, err := e.newVM(context.Background())
 	if err != nil {
 		return nil, err
@@ -227,7 +227,7 @@ func (w *worker) reclaim() {
 
 // load evaluates the module, once. A module that cannot be evaluated is tried again by the
 // next run: the reason may have been that run's deadline.
-func (m *module) load(r *run) error {
+func (m *module) load(r *execution) error {
 	m.loading.Lock()
 	defer m.loading.Unlock()
 	if m.image != nil {
@@ -251,12 +251,12 @@ func (m *module) load(r *run) error {
 }
 
 // alone is a run like this one that nobody answers: a module is loaded without any rights.
-func (r *run) alone() *run {
-	return &run{ctx: r.ctx, started: time.Now(), deadline: r.deadline, cpu: r.cpu, now: r.now}
+func (r *execution) alone() *execution {
+	return &execution{ctx: r.ctx, started: time.Now(), deadline: r.deadline, cpu: r.cpu, now: r.now}
 }
 
 // evaluate evaluates the module in a VM as new.
-func (m *module) evaluate(r *run) (*vm, uint64, error) {
+func (m *module) evaluate(r *execution) (*vm, uint64, error) {
 	v, err := m.engine.blank(r)
 	if err != nil {
 		return nil, 0, err
@@ -270,7 +270,7 @@ func (m *module) evaluate(r *run) (*vm, uint64, error) {
 }
 
 // blank hands out a VM that shows the base image.
-func (e *engine) blank(r *run) (*vm, error) {
+func (e *engine) blank(r *execution) (*vm, error) {
 	select {
 	case v := <-e.blanks:
 		return v.handOut(r), nil

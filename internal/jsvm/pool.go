@@ -33,12 +33,12 @@ type Run struct {
 
 	Timeout time.Duration // from when a worker has it, beside the context's deadline; 30 s when zero
 
-	// Outside answers what the script asks of the outside; nil refuses everything. It may
+	// Host answers what the script asks of the outside; nil refuses everything. It may
 	// be called many times at once. Its context ends with the run.
-	Outside func(ctx context.Context, op string, payload json.RawMessage) (any, error)
-	// Told takes what the script says without waiting for an answer, in order. It must not
+	Host func(ctx context.Context, op string, payload json.RawMessage) (any, error)
+	// Notify takes what the script says without waiting for an answer, in order. It must not
 	// wait either.
-	Told func(op string, payload json.RawMessage)
+	Notify func(op string, payload json.RawMessage)
 	// Log takes the lines of the script's console.
 	Log func(level slog.Level, text string)
 	// Nested is a run that another run waits for.
@@ -53,12 +53,12 @@ type Reason string
 
 // The reasons.
 const (
-	Late     Reason = "it did not end in time"
-	Busy     Reason = "it used too much CPU time"
-	Unending Reason = "it waits for a promise that nothing can settle"
-	Canceled Reason = "it was cancelled"
-	Lost     Reason = "the process that ran it has died"
-	Full     Reason = "all memory for scripts is in use"
+	DeadlineExceeded Reason = "it did not end in time"
+	CPUExceeded      Reason = "it used too much CPU time"
+	NeverSettles     Reason = "it waits for a promise that nothing can settle"
+	Canceled         Reason = "it was cancelled"
+	WorkerDied       Reason = "the process that ran it has died"
+	OutOfMemory      Reason = "all memory for scripts is in use"
 )
 
 func (s *Stopped) Error() string { return string(s.Reason) }
@@ -178,7 +178,7 @@ func (p *Pool) Run(ctx context.Context, r *Run) (json.RawMessage, error) {
 		}
 		// Another run took the worker down. Nothing was asked of the outside, so nothing
 		// happened that a second attempt could repeat.
-		if lost.guilty || lost.asked || attempt == 2 || ctx.Err() != nil {
+		if lost.timedOut || lost.usedHost || attempt == 2 || ctx.Err() != nil {
 			return nil, lost.reason()
 		}
 	}
@@ -203,15 +203,15 @@ func (p *Pool) enter(ctx context.Context, nested bool) (leave func(), err error)
 }
 
 // lostError says that the worker died during a run.
-type lostError struct{ guilty, asked bool }
+type lostError struct{ timedOut, usedHost bool }
 
-func (e *lostError) Error() string { return string(Lost) }
+func (e *lostError) Error() string { return string(WorkerDied) }
 
 func (e *lostError) reason() error {
-	if e.guilty {
-		return &Stopped{Late}
+	if e.timedOut {
+		return &Stopped{DeadlineExceeded}
 	}
-	return &Stopped{Lost}
+	return &Stopped{WorkerDied}
 }
 
 // worker returns the worker with the least to do, and has another one started where all

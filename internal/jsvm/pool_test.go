@@ -74,13 +74,13 @@ export const spin = () => { for (;;) {} };
 		t.Errorf("boom: %+v", err)
 	}
 	var s *Stopped
-	if _, err := p.Run(ctx, &Run{Module: m, Request: json.RawMessage(`{"call":"never"}`)}); !errors.As(err, &s) || s.Reason != Unending {
+	if _, err := p.Run(ctx, &Run{Module: m, Request: json.RawMessage(`{"call":"never"}`)}); !errors.As(err, &s) || s.Reason != NeverSettles {
 		t.Errorf("never: %v", err)
 	}
 	short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	if _, err := p.Run(short, &Run{Module: m, Request: json.RawMessage(`{"call":"spin"}`)}); !errors.As(err, &s) || s.Reason != Late {
+	if _, err := p.Run(short, &Run{Module: m, Request: json.RawMessage(`{"call":"spin"}`)}); !errors.As(err, &s) || s.Reason != DeadlineExceeded {
 		t.Errorf("spin: %v", err)
 	}
 	if over := time.Since(start) - 300*time.Millisecond; over > time.Second {
@@ -103,7 +103,7 @@ func TestOutside(t *testing.T) {
 		return 2 * n, nil
 	}
 	start := time.Now()
-	got, err := p.Run(t.Context(), &Run{Module: m, Request: json.RawMessage(`{"args":5}`), Outside: double})
+	got, err := p.Run(t.Context(), &Run{Module: m, Request: json.RawMessage(`{"args":5}`), Host: double})
 	if err != nil || string(got) != "[42,0,2,4,6,8]" {
 		t.Fatalf("%s, %v", got, err)
 	}

@@ -20,7 +20,7 @@ type process struct {
 	dead    chan struct{} // closed when the process has ended
 
 	mu      sync.Mutex
-	pending map[uint32]*pending
+	pending map[uint32]*inFlight
 	last    uint32
 	gone    bool      // it takes no more runs
 	used    time.Time // when it last had something to do
@@ -30,7 +30,7 @@ type process struct {
 // start starts a worker: this binary under another name, with nothing but two pipes. It ends
 // when we do, whatever it is doing then.
 func (p *Pool) start() *process {
-	w := &process{log: p.opts.Log, ready: make(chan struct{}), dead: make(chan struct{}), pending: make(map[uint32]*pending), used: time.Now()}
+	w := &process{log: p.opts.Log, ready: make(chan struct{}), dead: make(chan struct{}), pending: make(map[uint32]*inFlight), used: time.Now()}
 	var err error
 	if w.process, err = subprocess.Start(subprocess.Command{Path: ownBinary(), Name: workerName, Dir: "/", Bare: true}); err != nil {
 		w.fail(err)
@@ -51,7 +51,7 @@ func (w *process) serve(setup []byte) {
 			break
 		}
 		if f.kind != frameReady {
-			w.take(f)
+			w.handle(f)
 		} else if !w.isReady() {
 			close(w.ready)
 		}
@@ -70,9 +70,9 @@ func (w *process) fail(err error) {
 	w.gone, w.err = true, err
 	for _, pend := range w.pending {
 		pend.cancel()
-		pend.hush()
-		if !pend.ended {
-			pend.ended = true
+		pend.closeLogs()
+		if !pend.reported {
+			pend.reported = true
 			close(pend.answer)
 		}
 	}

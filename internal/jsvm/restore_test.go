@@ -17,9 +17,9 @@ func TestRestoreIsExact(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	newRun := func() *run {
+	newRun := func() *execution {
 		now := time.Now()
-		return &run{ctx: t.Context(), deadline: now.Add(20 * time.Millisecond), started: now, now: now}
+		return &execution{ctx: t.Context(), deadline: now.Add(20 * time.Millisecond), started: now, now: now}
 	}
 	rounds := 300
 	if testing.Short() {

@@ -10,15 +10,15 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// run is one use of a VM, from the request to the answer.
-type run struct {
+// execution is one use of a VM, from the request to the answer.
+type execution struct {
 	ctx      context.Context // ended by the parent
 	deadline time.Time
 	cpu      time.Duration // CPU time that it may use, 0 for no bound
 	now      time.Time     // the time that the call is about
 	started  time.Time
 	shared   bool // what it changes in the VM is for the next run to find
-	out      outside
+	out      host
 
 	meter  cpuMeter
 	spent  bool // all of its CPU time
@@ -31,11 +31,11 @@ type run struct {
 	logFull bool // no more of it is kept
 }
 
-// outside is where a run's questions and log lines go.
-type outside interface {
+// host is where a run's questions and log lines go.
+type host interface {
 	log(level, text string)
 	tell(op, payload string)
-	ask(r *run, op, payload string) (string, error)
+	ask(r *execution, op, payload string) (string, error)
 	post(id int, op, payload string)
 	answers() <-chan struct{} // receives when take has something
 	take() []posted
@@ -56,7 +56,7 @@ var (
 )
 
 // stop is why the run must end now, or nil.
-func (r *run) stop() error {
+func (r *execution) stop() error {
 	switch {
 	case r.spent:
 		return errCPU
@@ -69,7 +69,7 @@ func (r *run) stop() error {
 }
 
 // measure looks how much CPU time the run has used.
-func (r *run) measure() {
+func (r *execution) measure() {
 	r.spent = r.spent || (r.cpu > 0 && r.meter.used() > r.cpu)
 }
 

@@ -130,7 +130,7 @@ export const i = () => { throw new TypeError("not a function"); };
 func TestRefusalsHaveALine(t *testing.T) {
 	p := testPool(t)
 	m := compileText(t, "\nconst get = async (url: string) => {\n  const r = await fetch(url, { method: 'POST', body: 'x' });\n  return r.status;\n};\nexport default () => get('https://example.com');\n")
-	_, err := p.Run(t.Context(), &Run{Module: m, Request: json.RawMessage(`{}`), Outside: func(context.Context, string, json.RawMessage) (any, error) {
+	_, err := p.Run(t.Context(), &Run{Module: m, Request: json.RawMessage(`{}`), Host: func(context.Context, string, json.RawMessage) (any, error) {
 		return nil, &Refusal{Name: "TypeError", Message: "connection refused"}
 	}})
 	var e *Exception
@@ -154,7 +154,7 @@ func TestLogOfACallIsBounded(t *testing.T) {
 				t.Errorf("a line of %d bytes", len(text))
 			}
 		}})
-		if err != nil || lines > most || lines < 10 || !strings.Contains(last, "the rest is not kept") && most < maxSaid {
+		if err != nil || lines > most || lines < 10 || !strings.Contains(last, "the rest is not kept") && most < maxMessages {
 			t.Errorf("%s: %d lines, the last is %.100s: %v", body, lines, last, err)
 		}
 	}

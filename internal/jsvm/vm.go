@@ -18,7 +18,7 @@ type vm struct {
 	fn      functions       // called from outside
 	inner   innerFunctions  // called from within a host function
 	inside  bool            // one of them is being called
-	run     *run
+	run     *execution
 	failure error // the engine itself failed: the VM is no longer to be used
 	stack   [8]uint64
 }
@@ -68,10 +68,10 @@ func (v *vm) bind() {
 func (v *vm) close() { _ = v.module.Close(v.ctx) }
 
 // begin gives the VM to a run.
-func (v *vm) begin(r *run) { v.run = r }
+func (v *vm) begin(r *execution) { v.run = r }
 
 // handOut gives a VM that shows its image to a run.
-func (v *vm) handOut(r *run) *vm {
+func (v *vm) handOut(r *execution) *vm {
 	v.begin(r)
 	v.memory.handOut()
 	return v

@@ -38,14 +38,14 @@ type worker struct {
 	engine *engine
 
 	mu      sync.Mutex
-	runs    map[uint32]*job
+	runs    map[uint32]*workerRun
 	modules map[[32]byte]*module
 
 	tasks chan func() // to goroutines that wait for one
 }
 
-// job is a run in progress.
-type job struct {
+// workerRun is a run in progress.
+type workerRun struct {
 	worker *worker
 	id     uint32
 	cancel context.CancelFunc
@@ -62,7 +62,7 @@ func work() error {
 	runtime.GOMAXPROCS(1) // a worker is for one processor; more only wake each other
 	noHugePages()
 	debug.SetGCPercent(50)
-	w := &worker{conn: newConn(pipeFile(0), pipeFile(1)), tasks: make(chan func()), runs: make(map[uint32]*job), modules: make(map[[32]byte]*module)}
+	w := &worker{conn: newConn(pipeFile(0), pipeFile(1)), tasks: make(chan func()), runs: make(map[uint32]*workerRun), modules: make(map[[32]byte]*module)}
 	f, err := w.conn.receive()
 	if err != nil || f.kind != frameSetup {
 		return fmt.Errorf("no setup came: %w", err)
@@ -121,7 +121,7 @@ func (w *worker) take(f frame) {
 	}
 }
 
-func (w *worker) job(id uint32) *job {
+func (w *worker) job(id uint32) *workerRun {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.runs[id]
@@ -140,12 +140,12 @@ func (w *worker) start(f frame) {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	j := &job{worker: w, id: f.run, cancel: cancel, posted: make(chan struct{}, 1)}
+	j := &workerRun{worker: w, id: f.run, cancel: cancel, posted: make(chan struct{}, 1)}
 	w.mu.Lock()
 	w.runs[f.run] = j
 	w.mu.Unlock()
 	now := time.Now()
-	r := &run{ctx: ctx, started: now, deadline: time.Unix(0, o.Deadline), cpu: time.Duration(o.CPU), now: time.Unix(o.Seconds, int64(o.Nanos)), shared: o.Shared, out: j}
+	r := &execution{ctx: ctx, started: now, deadline: time.Unix(0, o.Deadline), cpu: time.Duration(o.CPU), now: time.Unix(o.Seconds, int64(o.Nanos)), shared: o.Shared, out: j}
 	w.do(func() {
 		defer cancel()
 		run := m.run
@@ -210,17 +210,17 @@ func (w *worker) finish(id uint32, answer string, err error) {
 }
 
 // log implements outside.
-func (j *job) log(level, text string) {
+func (j *workerRun) log(level, text string) {
 	_ = j.worker.conn.send(frameLog, j.id, []byte(level), []byte{0}, []byte(text))
 }
 
 // tell implements outside.
-func (j *job) tell(op, payload string) {
+func (j *workerRun) tell(op, payload string) {
 	_ = j.worker.conn.send(frameTell, j.id, []byte(op), []byte{0}, []byte(payload))
 }
 
 // ask implements outside. It waits for the answer, which comes even if the run has ended.
-func (j *job) ask(r *run, op, payload string) (string, error) {
+func (j *workerRun) ask(r *execution, op, payload string) (string, error) {
 	answer := make(chan string, 1)
 	j.question(op, payload, func(s string) { answer <- s })
 	late := time.NewTimer(time.Until(r.deadline))
@@ -236,7 +236,7 @@ func (j *job) ask(r *run, op, payload string) (string, error) {
 }
 
 // post implements outside.
-func (j *job) post(id int, op, payload string) {
+func (j *workerRun) post(id int, op, payload string) {
 	j.question(op, payload, func(s string) {
 		j.mu.Lock()
 		j.answered = append(j.answered, posted{id, s})
@@ -249,10 +249,10 @@ func (j *job) post(id int, op, payload string) {
 }
 
 // answers implements outside.
-func (j *job) answers() <-chan struct{} { return j.posted }
+func (j *workerRun) answers() <-chan struct{} { return j.posted }
 
 // take implements outside.
-func (j *job) take() []posted {
+func (j *workerRun) take() []posted {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	list := j.answered
@@ -261,7 +261,7 @@ func (j *job) take() []posted {
 }
 
 // question asks the parent.
-func (j *job) question(op, payload string, answer func(string)) {
+func (j *workerRun) question(op, payload string, answer func(string)) {
 	j.mu.Lock()
 	j.last++
 	n := j.last
@@ -273,7 +273,7 @@ func (j *job) question(op, payload string, answer func(string)) {
 	_ = j.worker.conn.send(frameAsk, j.id, number32(n), []byte(op), []byte{0}, []byte(payload))
 }
 
-func (j *job) reply(n uint32, answer string) {
+func (j *workerRun) reply(n uint32, answer string) {
 	j.mu.Lock()
 	f := j.asked[n]
 	delete(j.asked, n)

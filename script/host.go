@@ -18,8 +18,8 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/outbound"
 )
 
-// outside answers what a script asks for during a call.
-type outside struct {
+// hostAPI answers what a script asks for during a call.
+type hostAPI struct {
 	call  *toolyard.Call
 	reach *reach
 	loads chan struct{} // bounds what is read for it at once
@@ -29,7 +29,7 @@ type outside struct {
 const maxLoads = 8
 
 // load waits for its turn to read something.
-func (o *outside) load(ctx context.Context, read func() (any, error)) (any, error) {
+func (o *hostAPI) load(ctx context.Context, read func() (any, error)) (any, error) {
 	select {
 	case o.loads <- struct{}{}:
 		defer func() { <-o.loads }()
@@ -39,8 +39,8 @@ func (o *outside) load(ctx context.Context, read func() (any, error)) (any, erro
 	}
 }
 
-// question is everything that a script can say when it asks for something.
-type question struct {
+// hostRequest is everything that a script can say when it asks for something.
+type hostRequest struct {
 	// Of tools and resources.
 	Server string
 	Calls  []struct {
@@ -62,8 +62,8 @@ type question struct {
 
 // answer answers one question. What a script may not have is refused here, whatever it did
 // inside its VM.
-func (o *outside) answer(ctx context.Context, op string, payload json.RawMessage) (any, error) {
-	var q question
+func (o *hostAPI) answer(ctx context.Context, op string, payload json.RawMessage) (any, error) {
+	var q hostRequest
 	if err := json.Unmarshal(payload, &q); err != nil {
 		return nil, fmt.Errorf("%s was asked for in a wrong way: %w", op, err)
 	}
@@ -98,22 +98,22 @@ func (o *outside) answer(ctx context.Context, op string, payload json.RawMessage
 	return nil, fmt.Errorf("%s is not known", op)
 }
 
-// told takes what a script says without an answer: how far it has come.
-func (o *outside) told(op string, payload json.RawMessage) {
-	var q question
+// notify takes what a script says without an answer: how far it has come.
+func (o *hostAPI) notify(op string, payload json.RawMessage) {
+	var q hostRequest
 	if op == "progress" && json.Unmarshal(payload, &q) == nil {
 		o.call.Progress(q.Done, q.Total, q.Message)
 	}
 }
 
-func (o *outside) toolbox() (toolyard.Toolbox, error) {
+func (o *hostAPI) toolbox() (toolyard.Toolbox, error) {
 	if o.call.Toolbox == nil {
 		return nil, errors.New("there are no other tools here")
 	}
 	return o.call.Toolbox, nil
 }
 
-func (o *outside) listTools(q *question) (any, error) {
+func (o *hostAPI) listTools(q *hostRequest) (any, error) {
 	box, err := o.toolbox()
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ const maxCalls = 64
 
 // callTools calls tools side by side. The results are in the order of the calls; one that
 // failed says so in its place.
-func (o *outside) callTools(ctx context.Context, q *question) (any, error) {
+func (o *hostAPI) callTools(ctx context.Context, q *hostRequest) (any, error) {
 	box, err := o.toolbox()
 	if err != nil {
 		return nil, err
@@ -189,7 +189,7 @@ func (t turns) call(make func() (*toolyard.Result, error)) (*toolyard.Result, er
 	}
 }
 
-func (o *outside) resources(_ context.Context, q *question) (any, error) {
+func (o *hostAPI) resources(_ context.Context, q *hostRequest) (any, error) {
 	box, err := o.toolbox()
 	if err != nil {
 		return nil, err
@@ -202,7 +202,7 @@ func (o *outside) resources(_ context.Context, q *question) (any, error) {
 	return definitions, err
 }
 
-func (o *outside) readResource(ctx context.Context, q *question) (any, error) {
+func (o *hostAPI) readResource(ctx context.Context, q *hostRequest) (any, error) {
 	box, err := o.toolbox()
 	if err != nil {
 		return nil, err
@@ -210,8 +210,8 @@ func (o *outside) readResource(ctx context.Context, q *question) (any, error) {
 	return box.ReadResource(ctx, o.call, q.Server, q.URI)
 }
 
-// answered is what a script gets of an HTTP answer.
-type answered struct {
+// httpAnswer is what a script gets of an HTTP answer.
+type httpAnswer struct {
 	Status     int         `json:"status"`
 	StatusText string      `json:"statusText"`
 	Headers    [][2]string `json:"headers"`
@@ -228,7 +228,7 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-func (o *outside) fetch(ctx context.Context, q *question) (any, error) {
+func (o *hostAPI) fetch(ctx context.Context, q *hostRequest) (any, error) {
 	var body []byte
 	if q.Body != nil {
 		var err error
@@ -254,7 +254,7 @@ func (o *outside) fetch(ctx context.Context, q *question) (any, error) {
 	case err != nil:
 		return nil, &jsvm.Refusal{Name: "TypeError", Message: reasonOf(err)}
 	}
-	a := answered{
+	a := httpAnswer{
 		Status: res.StatusCode, StatusText: http.StatusText(res.StatusCode), URL: res.Request.URL.String(),
 		Redirected: res.Request.URL.String() != req.URL.String(), Body: base64.StdEncoding.EncodeToString(data),
 	}

@@ -19,13 +19,13 @@ import (
 // reach is what one tool may use of the world: what the operator grants and, if the script
 // itself says what it needs, no more than that.
 type reach struct {
-	tool    string
-	context string // the kind of context that the script provides; empty for a tool
-	net     *outbound.Client
-	granted Grant  // with absolute paths
-	asked   *Grant // the same; nil if the script does not say
-	base    string // what paths are relative to
-	getenv  func(string) (string, bool)
+	tool      string
+	context   string // the kind of context that the script provides; empty for a tool
+	net       *outbound.Client
+	granted   Grant  // with absolute paths
+	requested *Grant // the same; nil if the script does not say
+	base      string // what paths are relative to
+	getenv    func(string) (string, bool)
 }
 
 // maxRead bounds what a script reads at once, from a file or an answer.
@@ -40,7 +40,7 @@ func (f *Folder) reach(tool string, asked *Grant) *reach {
 	r.granted.Env = append(slices.Clone(all.Env), own.Env...)
 	var within outbound.Allowlist
 	if asked != nil {
-		r.asked = &Grant{Read: f.absolute(asked.Read), Env: asked.Env}
+		r.requested = &Grant{Read: f.absolute(asked.Read), Env: asked.Env}
 		within = append(outbound.Allowlist{}, asked.Net...)
 	}
 	r.net = outbound.NewClient(r.granted.Net, within, outbound.Network{Private: f.opts.Private}, maxRead)
@@ -64,7 +64,7 @@ func absolute(base, path string) string {
 
 // mayRead reports whether a path is one that the script asks for, if it asks at all.
 func (r *reach) mayRead(abs string) bool {
-	return r.asked == nil || slices.ContainsFunc(r.asked.Read, func(p string) bool { return pathWithin(abs, p) })
+	return r.requested == nil || slices.ContainsFunc(r.requested.Read, func(p string) bool { return pathWithin(abs, p) })
 }
 
 // pathWithin reports whether path a is b or below it.
@@ -219,12 +219,12 @@ func (r *reach) variables() []string {
 func (r *reach) variable(name string) (any, error) {
 	named := func(pattern string) bool { return nameWithin(name, pattern) }
 	if !slices.ContainsFunc(r.granted.Env, named) {
-		if r.asked != nil && slices.Contains(r.asked.Env, name) {
+		if r.requested != nil && slices.Contains(r.requested.Env, name) {
 			return nil, r.notCapable("reading the variable "+name, "env", name)
 		}
 		return nil, nil
 	}
-	if r.asked != nil && !slices.ContainsFunc(r.asked.Env, named) {
+	if r.requested != nil && !slices.ContainsFunc(r.requested.Env, named) {
 		return nil, nil
 	}
 	if value, ok := r.getenv(name); ok {

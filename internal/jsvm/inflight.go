@@ -12,21 +12,21 @@ import (
 	"time"
 )
 
-// pending is a run that a worker has not answered yet.
-type pending struct {
-	run    *Run
-	ctx    context.Context
-	cancel context.CancelFunc
-	order  order
-	answer chan frame // closed when the worker dies
-	guilty bool       // the worker was killed because of this run
-	ended  bool       // its caller was told
-	asked  bool
-	open   int // questions
-	log    *slog.Logger
+// inFlight is a run that a worker has not answered yet.
+type inFlight struct {
+	run          *Run
+	ctx          context.Context
+	cancel       context.CancelFunc
+	order        runHeader
+	answer       chan frame // closed when the worker dies
+	timedOut     bool       // the worker was killed because of this run
+	reported     bool       // its caller was told
+	usedHost     bool
+	openRequests int // questions
+	log          *slog.Logger
 
-	said  chan frame    // log lines and what else needs no answer; nil until there is some
-	heard chan struct{} // closed when all of it was passed on
+	messages  chan frame    // log lines and what else needs no answer; nil until there is some
+	delivered chan struct{} // closed when all of it was passed on
 }
 
 // run sends a run to the worker and waits for its end.
@@ -36,11 +36,11 @@ func (w *process) run(ctx context.Context, r *Run, cpu time.Duration) (json.RawM
 		timeout = min(timeout, time.Until(at))
 	}
 	if timeout <= 0 {
-		return nil, &Stopped{Late}
+		return nil, &Stopped{DeadlineExceeded}
 	}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
-	pend := &pending{run: r, ctx: inner, cancel: cancel, order: r.order(timeout, cpu), answer: make(chan frame, 1), log: w.log}
+	pend := &inFlight{run: r, ctx: inner, cancel: cancel, order: r.order(timeout, cpu), answer: make(chan frame, 1), log: w.log}
 	id, ok := w.begin(pend)
 	if !ok {
 		return nil, &lostError{}
@@ -71,7 +71,7 @@ func (w *process) run(ctx context.Context, r *Run, cpu time.Duration) (json.RawM
 		if !ok {
 			return nil, w.lost(pend)
 		}
-		pend.hearOut(ctx)
+		pend.drainLogs(ctx)
 		return r.Module.open(f.body)
 	case <-left:
 		return nil, &Stopped{Canceled} // the watchdog stays until the worker has answered
@@ -79,20 +79,20 @@ func (w *process) run(ctx context.Context, r *Run, cpu time.Duration) (json.RawM
 }
 
 // order is the run as the worker gets it.
-func (r *Run) order(timeout, cpu time.Duration) order {
+func (r *Run) order(timeout, cpu time.Duration) runHeader {
 	now := time.Now()
 	about := r.Now
 	if about.IsZero() {
 		about = now
 	}
-	return order{
+	return runHeader{
 		Module: r.Module.key, Deadline: now.Add(timeout).UnixNano(), CPU: int64(cpu),
 		Seconds: about.Unix(), Nanos: int32(about.Nanosecond()), Shared: r.Shared, Once: r.Once, //nolint:gosec // below 10^9
 	}
 }
 
 // begin registers a run, unless the worker takes no more.
-func (w *process) begin(pend *pending) (id uint32, ok bool) {
+func (w *process) begin(pend *inFlight) (id uint32, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.gone {
@@ -110,19 +110,19 @@ func (w *process) forget(id uint32) {
 	delete(w.pending, id)
 }
 
-func (w *process) lost(pend *pending) error {
+func (w *process) lost(pend *inFlight) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return &lostError{guilty: pend.guilty, asked: pend.asked}
+	return &lostError{timedOut: pend.timedOut, usedHost: pend.usedHost}
 }
 
 // overdue kills the worker if it still has the run.
 func (w *process) overdue(id uint32) {
 	w.mu.Lock()
 	pend := w.pending[id]
-	late := pend != nil && !pend.ended
+	late := pend != nil && !pend.reported
 	if late {
-		pend.ended, pend.guilty, w.gone = true, true, true
+		pend.reported, pend.timedOut, w.gone = true, true, true
 		close(pend.answer) // its caller need not wait until the process is gone
 	}
 	w.mu.Unlock()
@@ -134,8 +134,8 @@ func (w *process) overdue(id uint32) {
 	w.log.Warn("a script did not end at its deadline and its worker was ended", "module", pend.run.Module.Name)
 }
 
-// take handles a frame of the worker.
-func (w *process) take(f frame) {
+// handle handles a frame of the worker.
+func (w *process) handle(f frame) {
 	w.mu.Lock()
 	pend := w.pending[f.run]
 	told := false
@@ -144,10 +144,10 @@ func (w *process) take(f frame) {
 	case f.kind == frameAnswer:
 		delete(w.pending, f.run)
 		w.used = time.Now()
-		told, pend.ended = pend.ended, true
+		told, pend.reported = pend.reported, true
 	case f.kind == frameAsk:
-		pend.asked = true
-		if pend.open++; pend.open > maxPosts+1 { // more than its own bound allows
+		pend.usedHost = true
+		if pend.openRequests++; pend.openRequests > maxPosts+1 { // more than its own bound allows
 			pend = nil
 			go w.kill()
 		}
@@ -159,21 +159,21 @@ func (w *process) take(f frame) {
 	switch f.kind {
 	case frameAnswer:
 		pend.cancel()
-		pend.hush()
+		pend.closeLogs()
 		if !told {
 			pend.answer <- f
 		}
 	case frameNeed:
-		go w.supply(f.run, pend)
+		go w.sendModule(f.run, pend)
 	case frameAsk:
 		go w.answer(f, pend)
 	case frameLog, frameTell:
-		pend.hear(f)
+		pend.enqueue(f)
 	}
 }
 
-// supply sends the module that a run needs, and the run again.
-func (w *process) supply(id uint32, pend *pending) {
+// sendModule sends the module that a run needs, and the run again.
+func (w *process) sendModule(id uint32, pend *inFlight) {
 	m := pend.run.Module
 	if w.conn.send(frameModule, 0, m.body()) == nil {
 		_ = w.conn.send(frameRun, id, pend.order.bytes(), pend.run.Request)
@@ -181,7 +181,7 @@ func (w *process) supply(id uint32, pend *pending) {
 }
 
 // answer answers a question of a run.
-func (w *process) answer(f frame, pend *pending) {
+func (w *process) answer(f frame, pend *inFlight) {
 	if len(f.body) < 4 {
 		return
 	}
@@ -189,13 +189,13 @@ func (w *process) answer(f frame, pend *pending) {
 	op, payload, _ := bytes.Cut(f.body[4:], []byte{0})
 	reply := pend.reply(string(op), payload)
 	w.mu.Lock()
-	pend.open--
+	pend.openRequests--
 	w.mu.Unlock()
 	_ = w.conn.send(frameReply, f.run, number32(n), reply)
 }
 
 // reply is the answer to a question as JSON, which says so if there is none.
-func (pend *pending) reply(op string, payload []byte) []byte {
+func (pend *inFlight) reply(op string, payload []byte) []byte {
 	value, err := pend.ask(op, payload)
 	reply := map[string]any{"value": value}
 	if err != nil {
@@ -212,17 +212,17 @@ func (pend *pending) reply(op string, payload []byte) []byte {
 }
 
 // ask asks the outside. Nothing that happens there may end this process.
-func (pend *pending) ask(op string, payload []byte) (value any, err error) {
+func (pend *inFlight) ask(op string, payload []byte) (value any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			pend.log.Error("a question of a script panicked", "op", op, "panic", p, "stack", string(debug.Stack()))
 			value, err = nil, errors.New("it failed inside")
 		}
 	}()
-	if pend.run.Outside == nil {
+	if pend.run.Host == nil {
 		return nil, &Refusal{Name: "NotCapable", Message: op + " is not available here"}
 	}
-	return pend.run.Outside(pend.ctx, op, payload)
+	return pend.run.Host(pend.ctx, op, payload)
 }
 
 // Refusal is an error that a script gets from the outside, with the name and code that it
@@ -242,60 +242,60 @@ func refusalOf(err error) *Refusal {
 	return &Refusal{Message: err.Error()}
 }
 
-// maxSaid is how many lines may wait for whoever reads them. Others wait for this worker too,
+// maxMessages is how many lines may wait for whoever reads them. Others wait for this worker too,
 // so what is more is dropped.
-const maxSaid = 256
+const maxMessages = 256
 
-// hear takes what a run says without waiting for an answer. It never blocks. All frames of a
+// enqueue takes what a run says without waiting for an answer. It never blocks. All frames of a
 // worker come one after the other, also the answer that ends the run.
-func (pend *pending) hear(f frame) {
-	if pend.said == nil {
-		pend.said, pend.heard = make(chan frame, maxSaid), make(chan struct{})
+func (pend *inFlight) enqueue(f frame) {
+	if pend.messages == nil {
+		pend.messages, pend.delivered = make(chan frame, maxMessages), make(chan struct{})
 		go func() {
-			defer close(pend.heard)
-			for f := range pend.said {
-				pend.pass(f)
+			defer close(pend.delivered)
+			for f := range pend.messages {
+				pend.deliver(f)
 			}
 		}()
 	}
 	select {
-	case pend.said <- f:
+	case pend.messages <- f:
 	default:
 	}
 }
 
-// hush says that nothing more will be said.
-func (pend *pending) hush() {
-	if pend.said != nil {
-		close(pend.said)
+// closeLogs says that nothing more will be said.
+func (pend *inFlight) closeLogs() {
+	if pend.messages != nil {
+		close(pend.messages)
 	}
 }
 
-// pass passes something on that was said.
-func (pend *pending) pass(f frame) {
+// deliver passes something on that was said.
+func (pend *inFlight) deliver(f frame) {
 	defer func() { _ = recover() }() // nobody waits for it
 	first, rest, _ := bytes.Cut(f.body, []byte{0})
 	switch {
 	case f.kind == frameLog:
 		pend.logLine(string(first), string(rest))
-	case pend.run.Told != nil:
-		pend.run.Told(string(first), rest)
+	case pend.run.Notify != nil:
+		pend.run.Notify(string(first), rest)
 	}
 }
 
-// hearOut waits, but not for long, until all that was said before the answer is passed on.
-func (pend *pending) hearOut(ctx context.Context) {
-	if pend.heard == nil {
+// drainLogs waits, but not for long, until all that was said before the answer is passed on.
+func (pend *inFlight) drainLogs(ctx context.Context) {
+	if pend.delivered == nil {
 		return
 	}
 	select {
-	case <-pend.heard:
+	case <-pend.delivered:
 	case <-ctx.Done():
 	case <-time.After(time.Second):
 	}
 }
 
-func (pend *pending) logLine(level, text string) {
+func (pend *inFlight) logLine(level, text string) {
 	if pend.run.Log == nil {
 		return
 	}
