@@ -20,47 +20,47 @@ import (
 //go:embed built
 var built embed.FS
 
-// Prefix is where the console is served. The pages are built for it.
+// Prefix is the path of the console. The pages are built for it.
 const Prefix = "/console"
 
-// policy lets the pages load scripts, styles and images from here and talk to here, and
-// nothing else: text from a tool can neither run nor reach another host.
+// policy restricts the pages to scripts, styles, images and requests of this server, so that text from a
+// tool can neither run nor reach another host.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src data:; " +
 	"connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 const (
 	index  = "index.html"
-	assets = "assets/" // what is in it has a hash of its content in its name
+	assets = "assets/" // file names contain a hash of the content
 )
 
-// file is one file, as it is sent.
+// file is a file that is ready to be sent.
 type file struct {
-	kind   string // its media type
+	kind   string // media type
 	plain  []byte
-	packed []byte // compressed with gzip; nil where that saves nothing
+	packed []byte // compressed with gzip; nil if that saves nothing
 }
 
-// Handler serves the console under [Prefix]. Addresses that are no file are pages of the
-// client, and get its one document.
+// Handler serves the console under [Prefix]. Paths without a file belong to the client-side router and
+// get index.html.
 func Handler() http.Handler {
 	pages, err := fs.Sub(built, "built")
 	if err != nil {
-		panic(err) // the folder is embedded above
+		panic(err) // unreachable: the folder is embedded above
 	}
 	return newHandler(pages)
 }
 
-// newHandler makes a handler that reads its files when the first request comes: most
-// processes are never asked for the console.
+// newHandler returns a handler that loads the files on the first request, as most processes never serve
+// the console.
 func newHandler(pages fs.FS) http.Handler {
 	files := sync.OnceValue(func() map[string]file {
 		files, err := load(pages)
 		if err != nil {
-			panic(fmt.Sprintf("the embedded console cannot be read: %v", err)) // it is in the binary
+			panic(fmt.Sprintf("cannot read the embedded console: %v", err)) // unreachable
 		}
 		return files
 	})
-	return guarded(func(w http.ResponseWriter, r *http.Request) { serve(files(), w, r) })
+	return withHeaders(func(w http.ResponseWriter, r *http.Request) { serve(files(), w, r) })
 }
 
 // load reads all files into memory and compresses them once.
@@ -80,12 +80,13 @@ func load(pages fs.FS) (map[string]file, error) {
 	return files, err
 }
 
-// isPage tells what is for browsers from the notes that lie beside it.
+// isPage reports whether a file is for browsers.
 func isPage(name string) bool {
 	return name != "README.md" && name != "manifest.json"
 }
 
-// mediaType knows what a build makes; the tables of the system may differ or be missing.
+// mediaType returns the media type of a file. The types of the build are fixed, as the tables of the
+// system may differ or be missing.
 func mediaType(name string) string {
 	switch path.Ext(name) {
 	case ".html":
@@ -119,8 +120,8 @@ func pack(data []byte) []byte {
 	return packed.Bytes()
 }
 
-// guarded puts what protects the pages on every answer, refusals included.
-func guarded(next http.HandlerFunc) http.Handler {
+// withHeaders adds the security headers to every response, including errors.
+func withHeaders(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
@@ -136,7 +137,7 @@ func guarded(next http.HandlerFunc) http.Handler {
 func serve(files map[string]file, w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "The console is only read; the API is under /api/v1.", http.StatusMethodNotAllowed)
+		http.Error(w, "The console supports only GET and HEAD. The API is at /api/v1.", http.StatusMethodNotAllowed)
 		return
 	}
 	if r.URL.Path == Prefix {
@@ -153,18 +154,18 @@ func serve(files map[string]file, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if strings.HasPrefix(name, assets) {
-		http.Error(w, "There is no such file; the console may have been updated. Load the page again.", http.StatusNotFound)
+		http.Error(w, "File not found. The console may have been updated: reload the page.", http.StatusNotFound)
 		return
 	}
 	document, ok := files[index]
 	if !ok {
-		unbuilt(w)
+		explainBuild(w)
 		return
 	}
 	send(w, r, document, "no-cache")
 }
 
-// cacheFor says how long a file may be kept: for ever if its name changes with its content.
+// cacheFor returns the Cache-Control header: files whose names change with their content never expire.
 func cacheFor(name string) string {
 	if strings.HasPrefix(name, assets) {
 		return "public, max-age=31536000, immutable"
@@ -188,10 +189,10 @@ func send(w http.ResponseWriter, r *http.Request, f file, cache string) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	_, _ = w.Write(data) // a browser that went away needs no answer
+	_, _ = w.Write(data) // the browser may be gone
 }
 
-// acceptsGzip reads Accept-Encoding: gzip, or anything, unless its weight is zero.
+// acceptsGzip reports whether Accept-Encoding allows gzip.
 func acceptsGzip(values []string) bool {
 	accepted, known := false, false
 	for _, value := range values {
@@ -208,7 +209,7 @@ func acceptsGzip(values []string) bool {
 	return accepted
 }
 
-// weight reads the q of an entry; without one, or with one that is no number, it is 1.
+// weight parses the quality value of an entry; 1 if it is missing or invalid.
 func weight(params string) float64 {
 	q, ok := strings.CutPrefix(strings.ToLower(strings.ReplaceAll(params, " ", "")), "q=")
 	if !ok {
@@ -231,7 +232,7 @@ const howToBuild = `<!doctype html>
 </html>
 `
 
-func unbuilt(w http.ResponseWriter) {
+func explainBuild(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")

@@ -35,7 +35,7 @@ func get(t *testing.T, h http.Handler, method, target string, header http.Header
 	return w.Result()
 }
 
-func TestServes(t *testing.T) {
+func TestHandlerServesFiles(t *testing.T) {
 	const html, never, forever = "text/html; charset=utf-8", "no-cache", "public, max-age=31536000, immutable"
 	type answer struct {
 		Status               int
@@ -82,7 +82,7 @@ func TestServes(t *testing.T) {
 	}
 }
 
-func TestEncodings(t *testing.T) {
+func TestAcceptEncoding(t *testing.T) {
 	h := newHandler(pages())
 	for accept, want := range map[string]string{
 		"":                       "",
@@ -129,14 +129,14 @@ func text(t *testing.T, answer *http.Response) string {
 	return string(data)
 }
 
-func TestSmallFilesStayPlain(t *testing.T) {
+func TestSmallFilesAreNotCompressed(t *testing.T) {
 	got := get(t, newHandler(pages()), "GET", "/console/icon.svg", http.Header{"Accept-Encoding": {"gzip"}})
 	if got.Header.Get("Content-Encoding") != "" || got.Header.Get("Content-Length") != "6" {
 		t.Errorf("A file that does not get smaller was compressed: %v", got.Header)
 	}
 }
 
-func TestBuiltWithout(t *testing.T) {
+func TestMissingBuildExplainsHowToBuild(t *testing.T) {
 	h := newHandler(fstest.MapFS{"README.md": {Data: []byte("nothing built")}})
 	got := get(t, h, "GET", "/console/", nil)
 	if got.StatusCode != http.StatusNotImplemented || got.Header.Get("Content-Security-Policy") != policy {
@@ -147,8 +147,8 @@ func TestBuiltWithout(t *testing.T) {
 	}
 }
 
-// TestBuilt looks at the real document, if it is built: the policy forbids what is inline.
-func TestBuilt(t *testing.T) {
+// TestBuiltDocumentFollowsThePolicy looks at the real document, if it is built: the policy forbids what is inline.
+func TestBuiltDocumentFollowsThePolicy(t *testing.T) {
 	document, err := built.ReadFile("built/index.html")
 	if err != nil {
 		t.Skip("the console is not built; run make console")

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Routes are the methods and paths that are served.
+// Routes returns the methods and paths of all routes.
 func Routes() (list []string) {
 	for _, r := range Rules() {
 		list = append(list, r.Method+" "+r.Path)
@@ -13,14 +13,13 @@ func Routes() (list []string) {
 	return list
 }
 
-// DecodeExecute reads the body of a call, as the API does.
+// DecodeExecute decodes the body of a call.
 func DecodeExecute(data []byte) (tool string, args []byte, err error) {
 	body, err := decode[callBody](context.Background(), data)
 	return body.Tool, body.Args, err
 }
 
-// DecodeAnswers reads the answers of a call, as the API does, and writes them as they are
-// passed on.
+// DecodeAnswers decodes the answers of a call and encodes them as they are passed on.
 func DecodeAnswers(data []byte) ([]byte, error) {
 	body, err := decode[callBody](context.Background(), slices.Concat([]byte(`{"tool":"ask","state":"s","answers":`), data, []byte("}")))
 	if err != nil {
@@ -29,7 +28,7 @@ func DecodeAnswers(data []byte) ([]byte, error) {
 	return body.answers()
 }
 
-// ReadCursor reads a query string with a cursor, and writes the cursor again.
+// ReadCursor parses a query string with a cursor and encodes the cursor again.
 func ReadCursor(query string) (text string, err error) {
 	p, err := readParams(query, []string{"before"})
 	if err != nil {

@@ -22,11 +22,11 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
-// office is an API with a store that has many keys and accounts.
+// office is an API with many keys and accounts.
 type office struct {
 	http.Handler
 	store    *store.Store
-	keys     []identity.Key // the newest first
+	keys     []identity.Key // newest first
 	accounts []string
 }
 
@@ -45,7 +45,7 @@ func newOffice(t *testing.T, n int) *office {
 	return f
 }
 
-// add makes an account and a key of it.
+// add creates an account and a key for it.
 func (f *office) add(t *testing.T, account, name string, at time.Time) {
 	t.Helper()
 	key, _, err := identity.New(name, "caller/"+account, account, nil, 0, at)
@@ -61,7 +61,7 @@ func (f *office) add(t *testing.T, account, name string, at time.Time) {
 	f.keys, f.accounts = append(f.keys, key), append(f.accounts, account)
 }
 
-// walk goes from page to page and returns what the pages name.
+// walk reads all pages and returns their items.
 func (f *office) walk(t *rapid.T, list string, limit int, query url.Values) (ids []string) {
 	query.Set("limit", fmt.Sprint(limit))
 	query.Del("before")
@@ -91,7 +91,7 @@ func (f *office) walk(t *rapid.T, list string, limit int, query url.Values) (ids
 	}
 }
 
-func TestPagesOfKeysAndAccounts(t *testing.T) {
+func TestKeysAndAccountsArePaged(t *testing.T) {
 	f := newOffice(t, 40)
 	rapid.Check(t, func(t *rapid.T) {
 		query, limit := url.Values{}, rapid.IntRange(1, 50).Draw(t, "limit")
@@ -128,7 +128,7 @@ func TestPagesOfKeysAndAccounts(t *testing.T) {
 	})
 }
 
-func TestDefaultPages(t *testing.T) {
+func TestDefaultPageSize(t *testing.T) {
 	f := newOffice(t, 101)
 	for _, list := range []string{"keys", "accounts"} {
 		w := do(f, "root", "GET", "/api/v1/"+list, "")
@@ -152,7 +152,7 @@ func TestDefaultPages(t *testing.T) {
 	}
 }
 
-func TestRefusalsOfPages(t *testing.T) {
+func TestInvalidPageParametersAreRejected(t *testing.T) {
 	f := newOffice(t, 3)
 	bare := httpapi.V1(httpapi.Options{Identify: identify})
 	for name, c := range map[string]struct {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestQuota(t *testing.T) {
+func TestQuotaLimitsEventsPerCaller(t *testing.T) {
 	now := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 	q := quota{limit: 2, window: time.Hour}
 	take := func(caller string, at time.Time, over int, ok bool) {
@@ -18,13 +18,13 @@ func TestQuota(t *testing.T) {
 	take("a", now, 0, true)
 	take("a", now, 0, true)
 	take("a", now, 1, false)
-	take("b", now, 0, true) // each caller has their own
+	take("b", now, 0, true) // each caller has its own quota
 	take("a", now.Add(time.Hour-1), 2, false)
-	take("a", now.Add(time.Hour), 2, true) // with those in between
+	take("a", now.Add(time.Hour), 2, true) // reports the events over the limit
 	take("a", now.Add(time.Hour), 0, true)
 	q.release("a")
 	take("a", now.Add(time.Hour), 0, true)
-	take("a", now, 0, true) // a clock that was set back
+	take("a", now, 0, true) // the clock was set back
 	for i := range 3 * maxCounters {
 		q.acquire(fmt.Sprint(i), now.Add(time.Duration(i)))
 	}

@@ -18,12 +18,12 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/catalog"
 )
 
-// ann asks for a call of a tool.
+// ann returns a call request of the caller ann.
 func ann(tool string) *serve.CallRequest {
 	return &serve.CallRequest{Gate: "default", Tool: tool, Args: json.RawMessage(`{"a":1,"b":2}`), Caller: toolyard.Caller{ID: "ann"}, ClientCapabilities: serve.Elicitation}
 }
 
-// clocked is a server with two gates whose clock can be moved, and how often its tools ran.
+// clocked returns a server with two gates and an adjustable clock, and counts the runs of its tools.
 func clocked(t *testing.T, run func(*toolyard.Call) (string, error)) (s *mcpserver.Server, clock *time.Time, ran *atomic.Int64) {
 	t.Helper()
 	now := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
@@ -40,7 +40,7 @@ func clocked(t *testing.T, run func(*toolyard.Call) (string, error)) (s *mcpserv
 	return s, clock, ran
 }
 
-// asked makes a call that asks.
+// asked makes a call that requires input.
 func asked(t *testing.T, s *mcpserver.Server, tool string) *serve.InputRequired {
 	t.Helper()
 	reply, err := s.CallInteractive(t.Context(), ann(tool))
@@ -50,7 +50,7 @@ func asked(t *testing.T, s *mcpserver.Server, tool string) *serve.InputRequired 
 	return reply.InputRequired
 }
 
-func TestACallBesideMCPAsks(t *testing.T) {
+func TestInteractiveCallReturnsQuestions(t *testing.T) {
 	s, _, _ := clocked(t, asker)
 	asks := asked(t, s, "ask")
 	want := map[string]toolyard.Question{"n": {
@@ -72,8 +72,7 @@ func TestACallBesideMCPAsks(t *testing.T) {
 	}
 }
 
-// A state that does not belong to a call does not reach its tool.
-func TestAStateIsForOneCall(t *testing.T) {
+func TestStateIsBoundToItsCall(t *testing.T) {
 	for name, change := range map[string]func(r *serve.CallRequest, clock *time.Time){
 		"another caller":   func(r *serve.CallRequest, _ *time.Time) { r.Caller.ID = "bob" },
 		"another tool":     func(r *serve.CallRequest, _ *time.Time) { r.Tool = "count" },
@@ -96,7 +95,7 @@ func TestAStateIsForOneCall(t *testing.T) {
 	}
 }
 
-// refused checks that a call does not go on because of one of its members.
+// refused checks that a call is rejected because of one of its members.
 func refused(t *testing.T, s *mcpserver.Server, r *serve.CallRequest, member string) {
 	t.Helper()
 	reply, err := s.CallInteractive(t.Context(), r)
@@ -108,7 +107,7 @@ func refused(t *testing.T, s *mcpserver.Server, r *serve.CallRequest, member str
 	}
 }
 
-func TestAStateIsUsedOnce(t *testing.T) {
+func TestStateIsUsedOnce(t *testing.T) {
 	s, _, ran := clocked(t, asker)
 	r := ann("ask")
 	r.RequestState, r.InputResponses = asked(t, s, "ask").State, json.RawMessage(`{}`)
@@ -121,7 +120,7 @@ func TestAStateIsUsedOnce(t *testing.T) {
 	}
 }
 
-func TestAnswersBesideMCPAreBounded(t *testing.T) {
+func TestInteractiveAnswersAreLimited(t *testing.T) {
 	s, _, ran := clocked(t, asker)
 	for _, answers := range []string{`[]`, `{"n":{"action":"accept","content":{"x":"` + strings.Repeat("x", 64<<10) + `"}}}`} {
 		r := ann("ask")
@@ -133,8 +132,7 @@ func TestAnswersBesideMCPAreBounded(t *testing.T) {
 	}
 }
 
-// What a caller was asked beside MCP can be answered over MCP: it is the same call.
-func TestACallGoesOnOverMCP(t *testing.T) {
+func TestInteractiveCallContinuesOverMCP(t *testing.T) {
 	s, _, _ := clocked(t, asker)
 	first := &serve.CallRequest{Gate: "default", Tool: "count", Caller: toolyard.Caller{ID: toolyard.Anonymous}, ClientCapabilities: serve.Elicitation}
 	reply, err := s.CallInteractive(t.Context(), first)
@@ -148,8 +146,8 @@ func TestACallGoesOnOverMCP(t *testing.T) {
 	}
 }
 
-// What only a program can answer is not asked beside MCP, and the error says what is missing.
-func TestWhatIsAskedBesideMCP(t *testing.T) {
+// Requests that only a program can answer are errors with the missing capability.
+func TestInteractiveCallReturnsOnlyQuestionsForUsers(t *testing.T) {
 	question := func(method, params string) string {
 		return `{"resultType":"input_required","inputRequests":{"k":{"method":"` + method + `","params":` + params + `}},"requestState":"inner"}`
 	}
@@ -189,8 +187,7 @@ func TestWhatIsAskedBesideMCP(t *testing.T) {
 	}
 }
 
-// A tool that calls another one cannot be asked by it.
-func TestAToolIsNotAsked(t *testing.T) {
+func TestNestedCallCannotRequireInput(t *testing.T) {
 	s, _, _ := clocked(t, asker)
 	if res, err := s.Call(t.Context(), ann("ask")); err == nil || toolyard.AsError(err).Code != toolyard.MissingCapability {
 		t.Errorf("%v %v", res, err)

@@ -26,7 +26,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/identity"
 )
 
-// keyring is a store of keys that can be away.
+// keyring is a key store that can be unavailable.
 type keyring struct {
 	keys map[string]identity.Key
 	away atomic.Bool
@@ -44,7 +44,7 @@ func (k *keyring) Key(_ context.Context, prefix string) (identity.Key, error) {
 	return key, nil
 }
 
-// issue makes a key of alice, changed before it is kept, and returns its token.
+// issue creates a key of alice, applies a change to it and returns its token.
 func (k *keyring) issue(t *testing.T, change func(*identity.Key), scopes ...string) string {
 	t.Helper()
 	key, token, err := identity.New("test", "alice", "acme", scopes, 0, time.Now())
@@ -58,8 +58,8 @@ func (k *keyring) issue(t *testing.T, change func(*identity.Key), scopes ...stri
 	return token
 }
 
-// locked serves a tool that tells who calls it at the gates chat, which reads, and trade,
-// which writes, to those with keys.
+// locked serves a tool that returns its caller at two gates that require keys: chat (read) and trade
+// (write).
 func locked(t *testing.T, ring *keyring) (s *mcpserver.Server, reached *atomic.Int64) {
 	t.Helper()
 	reached = new(atomic.Int64)
@@ -90,7 +90,7 @@ const (
 	whoHeader = "Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: who\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
 )
 
-// rawPost sends a call as bytes, with headers that no client would let through.
+// rawPost sends a call as bytes, with headers that HTTP clients reject.
 func rawPost(t *testing.T, address, target, headers, body string) (int, http.Header, string) {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
@@ -111,7 +111,7 @@ func rawPost(t *testing.T, address, target, headers, body string) (int, http.Hea
 	return res.StatusCode, res.Header, string(text)
 }
 
-// attack is a request with something wrong about who sends it.
+// attack is a request with invalid credentials.
 type attack struct {
 	name    string
 	headers string // lines
@@ -120,7 +120,7 @@ type attack struct {
 	error   string // in the challenge
 }
 
-// attacks are made of a good token, and of tokens that were good.
+// attacks are derived from a valid token, and from tokens that are not valid any more.
 func attacks(t *testing.T, ring *keyring) []attack {
 	good := ring.issue(t, nil)
 	revoked := ring.issue(t, func(k *identity.Key) { k.Revoked = time.Now() })
@@ -214,7 +214,7 @@ func attacks(t *testing.T, ring *keyring) []attack {
 	}
 }
 
-// flip is another character of tokens.
+// flip returns another character of the token alphabet.
 func flip(c byte) string {
 	if c == 'a' {
 		return "b"
@@ -222,9 +222,8 @@ func flip(c byte) string {
 	return "a"
 }
 
-// Whatever is wrong with a token, the status is right, no tool is reached, and nothing of
-// the token comes back.
-func TestTokenAttacks(t *testing.T) {
+// Invalid tokens get the right status, reach no tool and are not echoed.
+func TestInvalidTokensAreRejected(t *testing.T) {
 	ring := &keyring{keys: make(map[string]identity.Key)}
 	list := attacks(t, ring)
 	s, reached := locked(t, ring)
@@ -266,8 +265,7 @@ func TestTokenAttacks(t *testing.T) {
 	}
 }
 
-// When nobody can say whether a key is good, it is not taken for a bad one.
-func TestKeysCannotBeChecked(t *testing.T) {
+func TestUnavailableKeyStoreIsNotAnInvalidKey(t *testing.T) {
 	ring := &keyring{keys: make(map[string]identity.Key)}
 	token := ring.issue(t, nil)
 	s, reached := locked(t, ring)
@@ -283,8 +281,8 @@ func TestKeysCannotBeChecked(t *testing.T) {
 	}
 }
 
-// Scopes come from configurations; one that would break out of the header is left out.
-func TestAChallengeHoldsItsScopes(t *testing.T) {
+// Scopes come from the configuration; one that would break out of the header is omitted.
+func TestChallengeOmitsInvalidScopes(t *testing.T) {
 	s := mcpserver.New(mcpserver.Options{
 		Call: callpath.Run,
 		Admit: func(*http.Request, *gates.Gate) (toolyard.Caller, error) {
@@ -299,7 +297,7 @@ func TestAChallengeHoldsItsScopes(t *testing.T) {
 	}
 }
 
-// with sends a token with each request, which can be another one later.
+// with sends a token with each request. It can be replaced.
 type with struct {
 	mu    sync.Mutex
 	token string
@@ -314,9 +312,9 @@ func (w *with) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// A session of the legacy era is there for whoever opened it, and each call is made by
-// whom its own request names.
-func TestASessionBelongsToItsCaller(t *testing.T) {
+// A legacy session is valid only for the caller that opened it, and each call has the caller of its own
+// request.
+func TestSessionBelongsToItsCaller(t *testing.T) {
 	ring := &keyring{keys: make(map[string]identity.Key)}
 	bob := func(k *identity.Key) { k.Caller = "bob" }
 	alice, rotated, eve := ring.issue(t, nil, "write"), ring.issue(t, nil, "write"), ring.issue(t, bob, "write")
@@ -326,7 +324,7 @@ func TestASessionBelongsToItsCaller(t *testing.T) {
 	server := httptest.NewServer(s.Handler(lastOfPath))
 	defer server.Close()
 	send := func(method, token, session, body string) (int, http.Header, string) {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // a stream that should not be would not end
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // a stream opened by mistake would not end
 		defer cancel()
 		r, err := http.NewRequestWithContext(ctx, method, server.URL+"/mcp/chat", strings.NewReader(body))
 		if err != nil {
@@ -382,8 +380,7 @@ func TestASessionBelongsToItsCaller(t *testing.T) {
 	}
 }
 
-// The same over HTTP+SSE, where a call is made by whoever opened the session.
-func TestAnSSESessionBelongsToItsCaller(t *testing.T) {
+func TestSSEConnectionBelongsToItsCaller(t *testing.T) {
 	ring := &keyring{keys: make(map[string]identity.Key)}
 	alice := ring.issue(t, nil, "write")
 	eve := ring.issue(t, func(k *identity.Key) { k.Caller = "eve" }, "write")
@@ -433,8 +430,7 @@ func TestAnSSESessionBelongsToItsCaller(t *testing.T) {
 	}
 }
 
-// On stdio the caller is whoever started the process.
-func TestTheLocalUserCalls(t *testing.T) {
+func TestStdioCallsAsLocalUser(t *testing.T) {
 	who := toolyard.Define(toolyard.Spec{Name: "who"}, func(_ context.Context, c *toolyard.Call, _ struct{}) (string, error) {
 		return c.Caller.ID + " of " + c.Caller.Account, nil
 	})

@@ -50,8 +50,8 @@ func conversationTools() []*toolyard.Tool {
 	}
 }
 
-// Each file in testdata is a conversation over stdio: what the client sends, and what the
-// server must answer.
+// Each file in testdata is a conversation over stdio: the messages of the client, and the expected
+// responses.
 func TestConversations(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -78,8 +78,8 @@ func TestConversations(t *testing.T) {
 	}
 }
 
-// converse sends the lines one after the other, each request after the answer to the one
-// before, and returns all that came back.
+// converse sends the lines, each request after the response to the previous one, and returns all
+// output.
 func converse(t *testing.T, client string) string {
 	t.Helper()
 	s := serveOffer(t, conversationOffer())
@@ -92,7 +92,7 @@ func converse(t *testing.T, client string) string {
 	}()
 	lines := bufio.NewScanner(fromServer)
 	var got strings.Builder
-	last := "" // the last state that came back, which the client means by $STATE
+	last := "" // last received state, substituted for $STATE
 	for line := range strings.Lines(client) {
 		if strings.HasPrefix(line, "#") || strings.TrimSpace(line) == "" {
 			continue
@@ -124,16 +124,16 @@ func converse(t *testing.T, client string) string {
 	return got.String()
 }
 
-// anyCall leaves out the ids of calls.
+// anyCall masks call IDs.
 func anyCall(line string) string { return callID.ReplaceAllString(line, `"dev.toolyard/call":"…"`) }
 
-// answered reports whether a line gets an answer: everything does but a notification.
+// answered reports whether a line gets a response: all but notifications do.
 func answered(line string) bool {
 	var m struct{ Method any }
 	return json.Unmarshal([]byte(line), &m) != nil || strings.Contains(line, `"id"`) || m.Method == nil
 }
 
-// wantsAnswer reports whether the client speaks next: after an answer, or a question.
+// wantsAnswer reports whether the client sends next: after a response or a question.
 func wantsAnswer(line string) bool {
 	var m struct{ ID, Method any }
 	return json.Unmarshal([]byte(line), &m) == nil && (m.Method == nil || m.ID != nil)

@@ -12,8 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// The result of another server keeps its bytes; the envelope is ours.
-func TestForeignResults(t *testing.T) {
+func TestForeignResultsKeepTheirBytes(t *testing.T) {
 	const ours = `"io.modelcontextprotocol/serverInfo":{"name":"us"},"dev.toolyard/call":"c1"`
 	modern := envelope{era: modernEra, server: []byte(`"io.modelcontextprotocol/serverInfo":{"name":"us"}`), call: "c1"}
 	read, unfinished := modern, modern
@@ -75,8 +74,7 @@ func TestForeignResults(t *testing.T) {
 	}
 }
 
-// Whatever an object holds, what comes out is an object in which every member that is not
-// part of the envelope has its bytes, in its order.
+// Every member outside the envelope keeps its bytes and its order.
 func FuzzForeignResults(f *testing.F) {
 	f.Add([]byte(`{"a":1,"_meta":{"b":[1.10,"}"]},"resultType":"complete"}`), true, "")
 	f.Add([]byte(" { \"_meta\" : 1 , \"a\" : { } } "), false, "sealed")
@@ -98,7 +96,7 @@ func FuzzForeignResults(f *testing.F) {
 	})
 }
 
-// foreign are the members of a result that are not part of the envelope.
+// foreign returns the members of a result outside the envelope.
 func foreign(object json.RawMessage) (members []string) {
 	about := []string{"resultType", "ttlMs", "cacheScope", "requestState", "structuredContent"}
 	for key, value := range strictjson.Members(object) {
@@ -116,9 +114,8 @@ func foreign(object json.RawMessage) (members []string) {
 	return members
 }
 
-// Callers are asked for nothing that the platform fills in: neither as an argument, nor as
-// a header that mirrors one.
-func TestInjectedArgumentsAreNotAskedFor(t *testing.T) {
+// Injected arguments are neither in the schema nor mirrored in headers.
+func TestInjectedArgumentsAreHidden(t *testing.T) {
 	spec := toolyard.Spec{
 		Name: "t", Contexts: []string{"wallet"},
 		Input: json.RawMessage(`{"type":"object","properties":{"z":{"type":"string","x-mcp-header":"Z"},` +

@@ -34,7 +34,7 @@ func serveOffer(t testing.TB, offer catalog.Offer) *mcpserver.Server {
 	return s
 }
 
-// newOpenServer is a server that somebody has to close.
+// newOpenServer returns a server that the test must close.
 func newOpenServer(offer catalog.Offer) *mcpserver.Server {
 	s := mcpserver.New(mcpserver.Options{
 		Name: "test", Version: "1",
@@ -63,8 +63,7 @@ const (
 	goodCall = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"count","arguments":{"n":1,"s":"x"},` + goodMeta + `}}`
 )
 
-// hostile makes a body that must not reach a tool. Each way of making one starts from a
-// good call and breaks it for certain.
+// hostile generates a body that must not reach a tool, by breaking a valid call.
 func hostile(r *rand.Rand) string {
 	size := 1 << r.IntN(8)
 	if r.IntN(40) == 0 {
@@ -74,7 +73,7 @@ func hostile(r *rand.Rand) string {
 	in := func(at, more string) string { return strings.Replace(goodCall, at, at+more, 1) }
 	pick := func(list ...string) string { return list[r.IntN(len(list))] }
 	ways := []func() string{
-		// two readers could differ
+		// ambiguous JSON
 		func() string {
 			return in("{", pick(`"method":"x",`, `"id":2,`, `"jsonrpc":"2.0",`, `"params":{},`, `"m\u0065thod":"x",`))
 		},
@@ -140,7 +139,7 @@ func manyKeys(n int) string {
 	return b.String()
 }
 
-// counter is a tool that counts how often it was reached.
+// counter is a tool that counts its calls.
 func counter() (*toolyard.Tool, *atomic.Int64) {
 	var reached atomic.Int64
 	return toolyard.Define(toolyard.Spec{Name: "count"}, func(_ context.Context, _ *toolyard.Call, _ struct {
@@ -159,8 +158,7 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// Ten thousand bad bodies: none crashes, none reaches a tool, none costs more than 50 ms
-// of CPU.
+// Ten thousand invalid bodies: none crashes the server, reaches a tool or costs more than 50 ms of CPU.
 func TestHostileBodies(t *testing.T) {
 	const bodies, limit = 10_000 / slower, 50 * slower * time.Millisecond
 	tool, reached := counter()
@@ -181,7 +179,7 @@ func TestHostileBodies(t *testing.T) {
 		before := cpu()
 		w := post(h, body, header)
 		cost := cpu() - before
-		if cost > limit { // the garbage of others may have been collected meanwhile
+		if cost > limit { // a garbage collection may have interfered
 			before = cpu()
 			post(h, body, header)
 			cost = min(cost, cpu()-before)

@@ -10,17 +10,17 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// asks is an unfinished result with one question.
+// asks returns an unfinished result with one request.
 func asks(method, params string) string {
 	return `{"resultType":"input_required","inputRequests":{"k":{"method":"` + method + `","params":` + params + `}}}`
 }
 
-// asksForm is an unfinished result that asks for a form of one field.
+// asksForm returns an unfinished result with a form of one field.
 func asksForm(field string) string {
 	return asks("elicitation/create", `{"message":"?","requestedSchema":{"type":"object","properties":{"f":`+field+`}}}`)
 }
 
-func TestWhatMayBeAsked(t *testing.T) {
+func TestInputRequestsAreValidated(t *testing.T) {
 	const all = `{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"roots":{}}`
 	many := strings.TrimSuffix(strings.Repeat(`"k%d":{"method":"roots/list"},`, maxQuestions+1), ",")
 	var numbers []any
@@ -29,8 +29,8 @@ func TestWhatMayBeAsked(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		features, result string
-		need             string // the capability that is missing
-		wrong            string // what is wrong with it
+		need             string // missing capability
+		wrong            string // part of the error
 	}{
 		"a form":                    {result: asksForm(`{"type":"string","format":"email","minLength":1,"default":"x"}`)},
 		"a form, no modes":          {features: `{"elicitation":{}}`, result: asksForm(`{"type":"boolean"}`)},

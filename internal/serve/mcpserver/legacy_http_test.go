@@ -25,7 +25,7 @@ import (
 type memoryFleet struct {
 	mu       sync.Mutex
 	replicas []*mcpserver.Server
-	stored   []string // sessions that were stored as ended
+	stored   []string // sessions stored as ended
 	sent     atomic.Int64
 }
 
@@ -70,7 +70,7 @@ func startFleet(t *testing.T, n int, offer catalog.Offer) (*memoryFleet, []strin
 	return f, urls
 }
 
-// legacyClient sends messages of one session to any replica.
+// legacyClient sends the messages of a session to any replica.
 type legacyClient struct {
 	t       *testing.T
 	who     string
@@ -174,7 +174,7 @@ func TestSessionIsServedByAnyReplica(t *testing.T) {
 
 type wireMessage struct{ ID, Result json.RawMessage }
 
-// event is the next message on a stream.
+// event returns the next message of a stream.
 func event(t *testing.T, lines *bufio.Scanner) (m wireMessage) {
 	t.Helper()
 	for lines.Scan() {
@@ -191,7 +191,7 @@ func event(t *testing.T, lines *bufio.Scanner) (m wireMessage) {
 
 func TestDeletedSessionEndsAtAllReplicas(t *testing.T) {
 	f, urls := startFleet(t, 2, catalog.Offer{})
-	for stored, who := range []string{"", "ann"} { // the end of a stranger's session is not stored
+	for stored, who := range []string{"", "ann"} { // the end of an anonymous session is not stored
 		c := connect(t, urls[0], who)
 		if status, text := c.send(http.MethodDelete, urls[1], ""); status != http.StatusNoContent {
 			t.Fatalf("%d %s", status, text)
@@ -219,7 +219,7 @@ func TestOneCallerCannotFloodTheFleet(t *testing.T) {
 	if refused == 0 || f.sent.Load() > 290 {
 		t.Errorf("%d refused, %d sent", refused, f.sent.Load())
 	}
-	for range 100 { // an answer to a question that nobody asked goes nowhere
+	for range 100 { // answers to unknown questions are dropped
 		c.send(http.MethodPost, urls[0], `{"jsonrpc":"2.0","id":"made up","result":{}}`)
 	}
 	if f.sent.Load() > 300 {
@@ -238,7 +238,7 @@ func TestClientWithoutSessionIsServed(t *testing.T) {
 	}
 }
 
-func TestStreamTellsOfChangesAtAnyReplica(t *testing.T) {
+func TestStreamNotifiesOfChangesAtAnyReplica(t *testing.T) {
 	f, urls := startFleet(t, 2, catalog.Offer{Tools: []*toolyard.Tool{raw(toolyard.Spec{Name: "ask"}, asker)}})
 	c := connect(t, urls[0], "ann")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -256,7 +256,6 @@ func TestStreamTellsOfChangesAtAnyReplica(t *testing.T) {
 	t.Error("no change was told")
 }
 
-// A gate that changes while a body is sent is entered by its new rules.
 func TestSlowBodyIsAdmittedAgain(t *testing.T) {
 	for _, era := range []string{"2026-07-28", "2025-11-25"} {
 		tool, reached := counter()
@@ -309,8 +308,8 @@ func TestSlowBodyIsAdmittedAgain(t *testing.T) {
 	}
 }
 
-// Nobody takes all streams, and who loses access loses the stream.
-func TestStreamsAreBounded(t *testing.T) {
+// One caller cannot use all streams, and losing access ends a stream.
+func TestStreamsAreLimited(t *testing.T) {
 	var revoked atomic.Bool
 	s := mcpserver.New(mcpserver.Options{
 		Call: callpath.Run, MaxStreams: 8, Keepalive: 20 * time.Millisecond,
@@ -370,7 +369,6 @@ func TestStreamsAreBounded(t *testing.T) {
 	}
 }
 
-// Large metadata costs a legacy client's server no more than a modern one's.
 func TestLargeMetadataIsCheap(t *testing.T) {
 	tool, _ := counter()
 	h := newServer(t, tool).Handler(func(*http.Request) string { return "default" })
@@ -384,8 +382,8 @@ func TestLargeMetadataIsCheap(t *testing.T) {
 	}
 }
 
-// Calls that wait for an answer hold memory: nobody can open very many.
-func TestCallsThatWaitForAnAnswerAreBounded(t *testing.T) {
+// Calls that wait for an answer hold memory.
+func TestWaitingCallsAreLimited(t *testing.T) {
 	s := newServer(t, raw(toolyard.Spec{Name: "ask"}, asker))
 	server := httptest.NewServer(s.Handler(func(*http.Request) string { return "default" }))
 	defer server.Close()
@@ -413,8 +411,7 @@ func TestCallsThatWaitForAnAnswerAreBounded(t *testing.T) {
 	}
 }
 
-// Bodies that do not come in hold a bounded amount of memory.
-func TestUnfinishedBodiesAreBounded(t *testing.T) {
+func TestUnfinishedBodiesAreLimited(t *testing.T) {
 	tool, _ := counter()
 	s := newServer(t, tool)
 	server := httptest.NewServer(s.Handler(func(*http.Request) string { return "default" }))
@@ -454,7 +451,7 @@ func TestUnfinishedBodiesAreBounded(t *testing.T) {
 	cancel()
 }
 
-func TestStrangersCannotUseUpWhatCallersNeed(t *testing.T) {
+func TestAnonymousCallersCannotExhaustTheFleetRate(t *testing.T) {
 	f, urls := startFleet(t, 2, catalog.Offer{})
 	long := &legacyClient{t: t, session: connect(t, urls[0], "").session}
 	if status, _ := long.send(http.MethodPost, urls[0], `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"`+strings.Repeat("x", 10_000)+`"}}`); status != http.StatusAccepted || f.sent.Load() > 0 {
@@ -469,8 +466,8 @@ func TestStrangersCannotUseUpWhatCallersNeed(t *testing.T) {
 	}
 }
 
-// What a client on stdio cancels or sets does not concern other replicas, in either era.
-func TestConnectionTellsTheFleetNothing(t *testing.T) {
+// Cancellations and log levels on stdio are not sent to other replicas, in either era.
+func TestConnectionsSendNoFleetMessages(t *testing.T) {
 	f, _ := startFleet(t, 2, catalog.Offer{})
 	c := open(t, f.replicas[0], `{}`)
 	defer c.close()

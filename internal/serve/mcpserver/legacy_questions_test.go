@@ -24,7 +24,7 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/catalog"
 )
 
-// session is a client of the legacy era on stdio.
+// session is a legacy client on stdio.
 type session struct {
 	t     *testing.T
 	to    io.WriteCloser
@@ -32,7 +32,7 @@ type session struct {
 	ended chan error
 }
 
-// open begins a session with what the client says that it can do.
+// open begins a session with the capabilities of the client.
 func open(t *testing.T, s *mcpserver.Server, features string) *session {
 	in, to := io.Pipe()
 	from, out := io.Pipe()
@@ -53,7 +53,7 @@ func (c *session) send(line string) {
 	}
 }
 
-// next is the next message of the server.
+// next returns the next message of the server.
 func (c *session) next() string {
 	if !c.from.Scan() {
 		c.t.Error("the server says no more")
@@ -81,14 +81,14 @@ func (c *session) close() {
 
 const callAsk = `{"jsonrpc":"2.0","id":"c","method":"tools/call","params":{"name":"ask"}}`
 
-// restless is a tool that is never content with an answer.
+// restless is a tool that always asks again.
 func restless(ran *atomic.Int64) *toolyard.Tool {
 	return raw(toolyard.Spec{Name: "ask"}, func(c *toolyard.Call) (string, error) {
 		return strings.Replace(unfinished, "inner", fmt.Sprint(ran.Add(1)), 1), nil
 	})
 }
 
-func TestAToolThatAsksForEverIsStopped(t *testing.T) {
+func TestEndlessQuestionsAreStopped(t *testing.T) {
 	var ran atomic.Int64
 	c := open(t, newServer(t, restless(&ran)), `{"elicitation":{}}`)
 	defer c.close()
@@ -104,8 +104,8 @@ func TestAToolThatAsksForEverIsStopped(t *testing.T) {
 	}
 }
 
-// Without a question there is nobody to wait for: the rounds are counted all the same.
-func TestAToolThatOnlyWantsItsStateBackIsStopped(t *testing.T) {
+// Rounds without a question count too.
+func TestEndlessStatesAreStopped(t *testing.T) {
 	var ran atomic.Int64
 	c := open(t, newServer(t, raw(toolyard.Spec{Name: "ask"}, func(*toolyard.Call) (string, error) {
 		ran.Add(1)
@@ -118,8 +118,7 @@ func TestAToolThatOnlyWantsItsStateBackIsStopped(t *testing.T) {
 	}
 }
 
-// Each kind of question reaches a session with its own bytes, and so do the answers.
-func TestAllQuestions(t *testing.T) {
+func TestQuestionsKeepTheirBytes(t *testing.T) {
 	questions := []struct{ key, method, params, answer string }{
 		{"form", "elicitation/create", `{"message":"<é>","requestedSchema":{"type":"object","properties":{"a":{"type":"number","default":1.10}}},"later":9007199254740993}`, `{"action":"accept","content":{"a":1E2}}`},
 		{"page", "elicitation/create", `{"mode":"url","message":"?","url":"https://example.com","elicitationId":"e1"}`, `{"action":"decline"}`},
@@ -153,7 +152,7 @@ func TestAllQuestions(t *testing.T) {
 	}
 }
 
-func TestAClientThatCannotAnswerIsNotAsked(t *testing.T) {
+func TestClientWithoutCapabilityIsNotAsked(t *testing.T) {
 	c := open(t, newServer(t, raw(toolyard.Spec{Name: "ask"}, asker)), `{}`)
 	defer c.close()
 	c.send(callAsk)
@@ -162,7 +161,7 @@ func TestAClientThatCannotAnswerIsNotAsked(t *testing.T) {
 	}
 }
 
-func TestAnAnswerIsBounded(t *testing.T) {
+func TestAnswersAreLimited(t *testing.T) {
 	c := open(t, newServer(t, raw(toolyard.Spec{Name: "ask"}, asker)), `{"elicitation":{}}`)
 	defer c.close()
 	for size, fits := range map[int]bool{60 << 10: true, 64 << 10: false} {
@@ -174,9 +173,8 @@ func TestAnAnswerIsBounded(t *testing.T) {
 	}
 }
 
-// The time that a person takes does not count for the deadline of one second; it has a
-// bound of its own.
-func TestAPersonMayThink(t *testing.T) {
+// The wait for answers does not count towards the deadline of one second; it has a limit of its own.
+func TestWaitForAnswersSuspendsTheDeadline(t *testing.T) {
 	for after, want := range map[time.Duration]string{9 * time.Minute: "inner", 11 * time.Minute: "did not answer elicitation/create within 10m0s"} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newOpenServer(catalog.Offer{Tools: []*toolyard.Tool{raw(toolyard.Spec{Name: "ask"}, asker)}})
@@ -202,8 +200,7 @@ func TestAPersonMayThink(t *testing.T) {
 	}
 }
 
-// A gate that goes does not wait for answers.
-func TestAGateThatGoesAsksNoMore(t *testing.T) {
+func TestClosedGateCancelsQuestions(t *testing.T) {
 	s := newServer(t, raw(toolyard.Spec{Name: "ask"}, asker))
 	c := open(t, s, `{"elicitation":{}}`)
 	defer c.close()
@@ -219,8 +216,8 @@ func TestAGateThatGoesAsksNoMore(t *testing.T) {
 	}
 }
 
-// The official client answers over HTTP and over HTTP+SSE.
-func TestTheOfficialClientIsAsked(t *testing.T) {
+// Over HTTP and over HTTP+SSE.
+func TestOfficialClientAnswersQuestions(t *testing.T) {
 	s := newServer(t, raw(toolyard.Spec{Name: "ask"}, asker))
 	gate := func(*http.Request) string { return "default" }
 	stream, sse := httptest.NewServer(s.Handler(gate)), httptest.NewServer(s.SSEHandler(gate))
@@ -249,8 +246,7 @@ func TestTheOfficialClientIsAsked(t *testing.T) {
 	}
 }
 
-// A caller cannot go on with what another one was asked.
-func TestACallIsResumedByItsCaller(t *testing.T) {
+func TestOnlyTheSameCallerContinuesACall(t *testing.T) {
 	s := mcpserver.New(mcpserver.Options{
 		Call: callpath.Run,
 		Admit: func(r *http.Request, _ *gates.Gate) (toolyard.Caller, error) {

@@ -24,7 +24,7 @@ import (
 
 var defaultGate = []*gates.Gate{{Name: "default", Mode: toolyard.Write}}
 
-// modern sends a request of the modern era and returns what came back of it.
+// modern sends a modern request and returns the response.
 func modern(h http.Handler, method, name, params string) string {
 	header := map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method}
 	if name != "" {
@@ -37,7 +37,7 @@ func modern(h http.Handler, method, name, params string) string {
 	return anyCall(post(h, []byte(body), header).Body.String())
 }
 
-// listen opens a subscriptions/listen stream and returns the methods that it tells.
+// listen opens a subscriptions/listen stream and returns the methods of its notifications.
 func listen(t *testing.T, url, filter string) <-chan string {
 	t.Helper()
 	body := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":` + filter + `,` + goodMeta + `}}`
@@ -68,8 +68,7 @@ func listen(t *testing.T, url, filter string) <-chan string {
 	return told
 }
 
-// Callers are told of the kinds that have changed, and of no other.
-func TestChangesAreToldByKind(t *testing.T) {
+func TestChangesAreNotifiedByKind(t *testing.T) {
 	s := mcpserver.New(mcpserver.Options{Call: callpath.Run})
 	s.Publish(defaultGate, conversationOffer(), true)
 	server := httptest.NewServer(s.Handler(func(*http.Request) string { return "default" }))
@@ -81,7 +80,7 @@ func TestChangesAreToldByKind(t *testing.T) {
 		change func(*catalog.Offer)
 	}{
 		{"", func(*catalog.Offer) {}},
-		{"", func(o *catalog.Offer) { o.Resources = slices.Delete(o.Resources, 1, 2) }}, // the quiet one
+		{"", func(o *catalog.Offer) { o.Resources = slices.Delete(o.Resources, 1, 2) }}, // the unlisted one
 		{"tools", func(o *catalog.Offer) { o.Tools = o.Tools[1:] }},
 		{"prompts", func(o *catalog.Offer) { o.Prompts = o.Prompts[1:] }},
 		{"prompts", func(o *catalog.Offer) { o.Prompts[0].Definition = json.RawMessage(`{"name":"ask","title":"new"}`) }},
@@ -93,7 +92,7 @@ func TestChangesAreToldByKind(t *testing.T) {
 		for _, offer := range []catalog.Offer{changed, conversationOffer()} { // and back
 			s.Publish(defaultGate, offer, true)
 			if step.kind == "" {
-				continue // whatever is told shows in the next step
+				continue // a wrong notification shows in the next step
 			}
 			want := "notifications/" + step.kind + "/list_changed"
 			if got := hear(all); got != want {
@@ -118,7 +117,7 @@ func TestChangesAreToldByKind(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// hear is what a listener is told next.
+// hear returns the next notification.
 func hear(told <-chan string) string {
 	select {
 	case method := <-told:
@@ -128,7 +127,7 @@ func hear(told <-chan string) string {
 	}
 }
 
-// Lists of all kinds have pages, which do not repeat or lose anything.
+// Pages of lists neither repeat nor skip items.
 func TestPages(t *testing.T) {
 	const n = 2500
 	var offer catalog.Offer
@@ -163,9 +162,9 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// Reads and prompts fail as JSON-RPC errors, at gates of both styles, and tools may return
-// their documents as data.
-func TestDocuments(t *testing.T) {
+// Reads and prompts fail as JSON-RPC errors at gates of both error styles, and may return their
+// documents as structured content.
+func TestResourceAndPromptResults(t *testing.T) {
 	type document struct {
 		Contents []string `json:"contents"`
 	}
@@ -209,8 +208,7 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// Bad params of what is not a tool are refused before anything runs.
-func TestBadParams(t *testing.T) {
+func TestInvalidParamsAreRejected(t *testing.T) {
 	h := serveOffer(t, conversationOffer()).Handler(func(*http.Request) string { return "default" })
 	for _, tt := range []struct{ method, name, params, want string }{
 		{"prompts/get", "mcp_docs__greet", `"name":"mcp_docs__greet","arguments":{"who":1}`, "-32602"},

@@ -2,5 +2,5 @@
 
 package mcpserver_test
 
-// slower is how much slower code runs under the race detector, which is off.
+// slower is the slowdown by the race detector, which is off.
 const slower = 1

@@ -10,7 +10,7 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/catalog"
 )
 
-// raw makes a tool that takes any arguments and hands over bytes.
+// raw returns a tool that accepts any arguments and returns raw bytes.
 func raw(spec toolyard.Spec, run func(*toolyard.Call) (string, error)) *toolyard.Tool {
 	t, err := toolyard.NewTool(spec, func(_ context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 		result, err := run(c)
@@ -25,11 +25,11 @@ func raw(spec toolyard.Spec, run func(*toolyard.Call) (string, error)) *toolyard
 	return t
 }
 
-// unfinished is a result that asks a person for a number.
+// unfinished is a result that asks the user for a number.
 const unfinished = `{"resultType":"input_required","inputRequests":{"n":{"method":"elicitation/create","params":{"message":"How many?",` +
 	`"requestedSchema":{"type":"object","properties":{"n":{"type":"integer","maximum":9007199254740993}}}}}},"requestState":"inner"}`
 
-// asker asks once and then returns what it was answered.
+// asker asks once and then returns the answer.
 func asker(c *toolyard.Call) (string, error) {
 	if c.InputResponses == nil {
 		return unfinished, nil
@@ -38,7 +38,7 @@ func asker(c *toolyard.Call) (string, error) {
 	return `{"content":[{"type":"text","text":` + string(text) + `}],"contents":[],"messages":[]}`, err
 }
 
-// conversationOffer is what the conversations talk about.
+// conversationOffer is the offer of the conversations.
 func conversationOffer() catalog.Offer {
 	read := raw(toolyard.Spec{Name: "resources.read", Server: "docs"}, func(c *toolyard.Call) (string, error) {
 		switch uri := string(c.Args); {

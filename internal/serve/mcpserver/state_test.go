@@ -16,7 +16,7 @@ import (
 
 var noon = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 
-// stateRequest is a request that a state can be sealed for.
+// stateRequest returns a request to seal a state for.
 func stateRequest(change func(*request)) *request {
 	r := &request{
 		CallRequest: serve.CallRequest{Args: json.RawMessage(`{"a":1,"b":[2,"x"]}`), Caller: toolyard.Caller{ID: "ann"}},
@@ -29,7 +29,7 @@ func stateRequest(change func(*request)) *request {
 	return r
 }
 
-func TestASealFitsOneCallOnly(t *testing.T) {
+func TestStateSealIsBoundToTheCall(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*request)
 		fits   bool
@@ -58,7 +58,7 @@ func TestASealFitsOneCallOnly(t *testing.T) {
 	}
 }
 
-func TestASealEnds(t *testing.T) {
+func TestStateExpires(t *testing.T) {
 	s, call := newStateSealer(nil), binding(stateRequest(nil))
 	for after, fits := range map[time.Duration]bool{0: true, stateTime: true, stateTime + time.Second: false, 24 * time.Hour: false} {
 		if _, _, ok := s.open(s.seal("x", call, noon), call, "", noon.Add(after)); ok != fits {
@@ -73,8 +73,7 @@ func TestASealEnds(t *testing.T) {
 	}
 }
 
-// Servers with one secret open each other's seals, those without do not.
-func TestSealsOfOthers(t *testing.T) {
+func TestReplicasOpenEachOthersStates(t *testing.T) {
 	call := binding(stateRequest(nil))
 	for _, tt := range []struct {
 		a, b string
@@ -87,8 +86,8 @@ func TestSealsOfOthers(t *testing.T) {
 	}
 }
 
-// A seal opens again for the same idempotency key, and for a call that did not run.
-func TestASealOpensAgain(t *testing.T) {
+// The same holds for a call that did not run.
+func TestStateCanBeReusedWithTheSameKey(t *testing.T) {
 	s, call := newStateSealer(nil), binding(stateRequest(nil))
 	for _, keys := range [][]string{{"k", "k", "k"}, {"", "", "k"}, {"k", "other", ""}} {
 		sealed := s.seal("x", call, noon)
@@ -108,8 +107,7 @@ func TestASealOpensAgain(t *testing.T) {
 	}
 }
 
-// However a sealed state is changed, it is not accepted.
-func TestAChangedSealIsRefused(t *testing.T) {
+func TestChangedStateIsRejected(t *testing.T) {
 	const mutations = 100_000
 	s, call := newStateSealer(nil), binding(stateRequest(nil))
 	sealed := s.seal("the inner state", call, noon)
@@ -119,7 +117,7 @@ func TestAChangedSealIsRefused(t *testing.T) {
 		if state, _, ok := s.open(changed, call, "", noon); ok && changed != sealed {
 			t.Fatalf("%q opened as %q", changed, state)
 		}
-		s.opened = recent[seal.Nonce, digest]{max: maxOpened, keep: stateTime} // that it was opened before is no excuse
+		s.opened = recent[seal.Nonce, digest]{max: maxOpened, keep: stateTime} // it must not be rejected only because it was opened before
 	}
 	if _, _, ok := s.open(sealed, call, "", noon); !ok {
 		t.Error("the seal itself does not open")
@@ -152,8 +150,8 @@ func mutate(r *rand.Rand, sealed string) string {
 	return string(b)
 }
 
-// A flood of seals is forgotten in order, and the memory for it is bounded.
-func TestOpenedSealsAreBounded(t *testing.T) {
+// The oldest states are forgotten first.
+func TestOpenedStatesAreLimited(t *testing.T) {
 	s := newStateSealer(nil)
 	var id seal.Nonce
 	for i := range 3 * maxOpened {

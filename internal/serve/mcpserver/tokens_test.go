@@ -15,12 +15,12 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/catalog"
 )
 
-// fakeTokens are shared by servers. While they are away, what is asked of them may or may not
-// be done.
+// fakeTokens are tokens shared by servers. While they are unavailable, operations fail and may or may
+// not have an effect.
 type fakeTokens struct {
 	used map[string]string
 	away bool
-	lost bool // of what was done the answer is lost
+	lost bool // operations take effect, but the response is lost
 }
 
 func (f *fakeTokens) Consume(_ context.Context, id, owner string, _ time.Time) (string, bool, error) {
@@ -45,8 +45,8 @@ func (f *fakeTokens) Release(_ context.Context, id string) error {
 	return nil
 }
 
-// While the tokens cannot be asked, no state is accepted, and none is used up.
-func TestAStateIsNotAcceptedWhileTokensAreAway(t *testing.T) {
+// While tokens are unavailable, states are neither accepted nor used up.
+func TestStateIsRejectedWhileTokensAreUnavailable(t *testing.T) {
 	tokens := &fakeTokens{used: make(map[string]string)}
 	var ran atomic.Int64
 	ask := raw(toolyard.Spec{Name: "ask"}, func(c *toolyard.Call) (string, error) {
@@ -70,7 +70,7 @@ func TestAStateIsNotAcceptedWhileTokensAreAway(t *testing.T) {
 	}{
 		{"away", one, true, false, toolyard.Unavailable},
 		{"answer lost", one, false, true, toolyard.Unavailable},
-		{"another server", other, false, false, toolyard.Invalid}, // the first one may be using it
+		{"another server", other, false, false, toolyard.Invalid}, // the first server may be using it
 		{"back", one, false, false, ""},
 		{"used", one, false, false, toolyard.Invalid},
 		{"used elsewhere", other, false, false, toolyard.Invalid},

@@ -31,18 +31,18 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-var update = flag.Bool("update", false, "write docs/openapi.json anew")
+var update = flag.Bool("update", false, "rewrite docs/openapi.json")
 
-// fakeLedger is a ledger in memory that has as much of everything as tests need.
+// fakeLedger is a ledger in memory.
 type fakeLedger struct {
-	mu     sync.Mutex
-	purses map[string]*ledger.Balance
-	away   bool
-	asked  int
+	mu          sync.Mutex
+	balances    map[string]*ledger.Balance
+	unavailable bool
+	queries     int
 }
 
 func newLedger() *fakeLedger {
-	return &fakeLedger{purses: map[string]*ledger.Balance{
+	return &fakeLedger{balances: map[string]*ledger.Balance{
 		"acme":     {ID: "acme", Account: "acme", State: ledger.StateOpen, Remaining: toolyard.USD},
 		"umbrella": {ID: "umbrella", Account: "umbrella", State: ledger.StateOpen, Remaining: toolyard.USD},
 		"ses_u":    {ID: "ses_u", Account: "umbrella", State: ledger.StateOpen, Remaining: toolyard.USD},
@@ -56,11 +56,11 @@ func (l *fakeLedger) Audit(context.Context) error                               
 func (l *fakeLedger) Balance(_ context.Context, id string) (*ledger.Balance, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.asked++
-	if l.away {
-		return nil, fmt.Errorf("purse: %w", store.ErrUnavailable)
+	l.queries++
+	if l.unavailable {
+		return nil, fmt.Errorf("balance: %w", store.ErrUnavailable)
 	}
-	p, ok := l.purses[id]
+	p, ok := l.balances[id]
 	if !ok {
 		return nil, toolyard.Errorf(toolyard.NotFound, "there is no purse %s", id)
 	}
@@ -70,13 +70,13 @@ func (l *fakeLedger) Balance(_ context.Context, id string) (*ledger.Balance, err
 
 func (l *fakeLedger) OpenSession(ctx context.Context, s ledger.Session) (*ledger.Balance, error) {
 	l.mu.Lock()
-	account := l.purses[s.Account]
+	account := l.balances[s.Account]
 	if account.Remaining < s.Limit {
 		l.mu.Unlock()
 		return nil, toolyard.Errorf(toolyard.BudgetExceeded, "the account has less")
 	}
 	account.Remaining -= s.Limit
-	l.purses[s.ID] = &ledger.Balance{
+	l.balances[s.ID] = &ledger.Balance{
 		ID: s.ID, Account: s.Account, State: ledger.StateOpen, Limit: s.Limit, Remaining: s.Limit, MaxCalls: s.Calls,
 		Expires: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(s.TTL),
 	}
@@ -86,12 +86,12 @@ func (l *fakeLedger) OpenSession(ctx context.Context, s ledger.Session) (*ledger
 
 func (l *fakeLedger) CloseSession(ctx context.Context, id string) (*ledger.Balance, error) {
 	l.mu.Lock()
-	l.purses[id].State = ledger.StateClosed
+	l.balances[id].State = ledger.StateClosed
 	l.mu.Unlock()
 	return l.Balance(ctx, id)
 }
 
-// links keeps links in memory.
+// links stores links in memory.
 type links map[string]map[string]string
 
 func (l links) SetLink(_ context.Context, c toolyard.Caller, kind, address string) error {
@@ -109,7 +109,7 @@ func (l links) Links(_ context.Context, c toolyard.Caller) (map[string]string, e
 	return maps.Clone(l[c.Account+"/"+c.ID]), nil
 }
 
-// callers are known by what they send as their key.
+// callers are identified by their key.
 var callers = map[string]toolyard.Caller{
 	"":       {ID: toolyard.Anonymous},
 	"alice":  {ID: "alice", Account: "acme"},
@@ -117,7 +117,7 @@ var callers = map[string]toolyard.Caller{
 	"poor":   {ID: "poor"},
 	"root":   {ID: "root", Account: "ops", Roles: []string{"operator"}},
 	"nobody": {ID: toolyard.Anonymous, Roles: []string{"operator"}},
-	"twin":   {ID: "twin", Account: "ses_u"}, // an account that is named as a session is
+	"twin":   {ID: "twin", Account: "ses_u"}, // an account with the name of a session
 }
 
 func identify(r *http.Request) (toolyard.Caller, error) {
@@ -154,16 +154,16 @@ func options() httpapi.Options {
 	}
 }
 
-// execute answers as the name of the tool says.
+// execute returns the outcome that the name of the tool selects.
 func execute(_ context.Context, r *serve.CallRequest) (serve.CallOutcome, error) {
 	call := &toolyard.Call{ID: "c1"}
 	switch r.Tool {
 	case "echo":
-		asked, _ := json.Marshal(map[string]any{
+		request, _ := json.Marshal(map[string]any{
 			"caller": r.Caller, "gate": r.Gate, "tool": r.Tool, "args": r.Args, "session": r.Session, "key": r.IdempotencyKey, "answers": r.InputResponses, "state": r.RequestState, "features": r.ClientCapabilities,
 		})
 		call.Receipt = &toolyard.Receipt{Call: "c1", Price: toolyard.USD / 1000, ChargedTo: cmp.Or(r.Session, r.Caller.Account)}
-		return serve.CallOutcome{Call: call, Result: &toolyard.Result{Content: []toolyard.Content{toolyard.Text("<&>")}, Structured: asked}}, nil
+		return serve.CallOutcome{Call: call, Result: &toolyard.Result{Content: []toolyard.Content{toolyard.Text("<&>")}, Structured: request}}, nil
 	case "free":
 		return serve.CallOutcome{Call: call, Result: &toolyard.Result{}}, nil
 	case "failure":
@@ -173,7 +173,7 @@ func execute(_ context.Context, r *serve.CallRequest) (serve.CallOutcome, error)
 	case "plain":
 		return serve.CallOutcome{Call: call}, errors.New("the tool broke")
 	}
-	return serve.CallOutcome{Call: call}, &toolyard.Error{Code: toolyard.Code(r.Tool), Message: "told so", RetryAfter: 1500 * time.Millisecond}
+	return serve.CallOutcome{Call: call}, &toolyard.Error{Code: toolyard.Code(r.Tool), Message: "as requested", RetryAfter: 1500 * time.Millisecond}
 }
 
 func do(h http.Handler, key, method, path, body string, header ...string) *httptest.ResponseRecorder {
@@ -190,7 +190,7 @@ func do(h http.Handler, key, method, path, body string, header ...string) *httpt
 	return w
 }
 
-// field is a member of an answer: "session.status".
+// field returns a member of a response by path, such as "session.status".
 func field(w *httptest.ResponseRecorder, path string) string {
 	var at any
 	_ = json.Unmarshal(w.Body.Bytes(), &at)
@@ -204,9 +204,9 @@ func field(w *httptest.ResponseRecorder, path string) string {
 	return fmt.Sprint(at)
 }
 
-func TestRefusals(t *testing.T) {
+func TestInvalidRequestsAreRejected(t *testing.T) {
 	away := newLedger()
-	away.away = true
+	away.unavailable = true
 	bare := httpapi.V1(httpapi.Options{Identify: identify})
 	full := httpapi.V1(options())
 	lost := options()
@@ -218,83 +218,83 @@ func TestRefusals(t *testing.T) {
 		status                  int
 		code                    toolyard.Code
 	}{
-		"no such path":        {full, "alice", "GET", "/api/v1/nothing", "", 404, toolyard.NotFound},
-		"other method":        {full, "alice", "DELETE", session, "", 405, toolyard.NotFound},
-		"unknown key":         {full, "mallory", "GET", "/api/v1/account", "", 401, toolyard.Unauthenticated},
-		"odd key":             {full, "odd", "GET", "/api/v1/account", "", 401, toolyard.Unauthenticated},
-		"keys are away":       {full, "down", "GET", "/api/v1/account", "", 503, toolyard.Unavailable},
-		"anonymous":           {full, "", "GET", "/api/v1/account", "", 401, toolyard.Unauthenticated},
-		"anonymous session":   {full, "", "POST", session, `{"limitUsd":"1"}`, 401, toolyard.Unauthenticated},
-		"anonymous links":     {full, "", "GET", "/api/v1/links", "", 401, toolyard.Unauthenticated},
-		"no account":          {full, "poor", "GET", "/api/v1/account", "", 403, toolyard.PermissionDenied},
-		"ledger is away":      {httpapi.V1(lost), "alice", "GET", "/api/v1/account", "", 503, toolyard.Unavailable},
-		"session, away":       {httpapi.V1(lost), "alice", "GET", session + "/ses_a", "", 503, toolyard.Unavailable},
-		"nothing for sale":    {bare, "alice", "POST", session, `{"limitUsd":"1"}`, 404, toolyard.NotFound},
-		"nothing to see":      {bare, "alice", "GET", session + "/x", "", 404, toolyard.NotFound},
-		"nothing to close":    {bare, "alice", "POST", session + "/x/close", "", 404, toolyard.NotFound},
-		"no accounts":         {bare, "alice", "GET", "/api/v1/account", "", 404, toolyard.NotFound},
-		"no record":           {bare, "alice", "GET", "/api/v1/calls", "", 404, toolyard.NotFound},
-		"no links":            {bare, "alice", "GET", "/api/v1/links", "", 404, toolyard.NotFound},
-		"no execution":        {bare, "alice", "POST", tools, `{"tool":"echo"}`, 404, toolyard.NotFound},
-		"other's session":     {full, "alice", "GET", session + "/ses_u", "", 404, toolyard.NotFound},
-		"close other's":       {full, "alice", "POST", session + "/ses_u/close", "", 404, toolyard.NotFound},
-		"pay with other's":    {full, "alice", "POST", tools, `{"tool":"echo","session":"ses_u"}`, 404, toolyard.NotFound},
-		"account as session":  {full, "alice", "GET", session + "/acme", "", 404, toolyard.NotFound},
-		"close an account":    {full, "alice", "POST", session + "/acme/close", "", 404, toolyard.NotFound},
-		"pay with account":    {full, "alice", "POST", tools, `{"tool":"echo","session":"acme"}`, 404, toolyard.NotFound},
-		"odd session":         {full, "alice", "GET", session + "/%00", "", 404, toolyard.NotFound},
-		"too much":            {full, "alice", "POST", session, `{"limitUsd":"1.01"}`, 402, toolyard.BudgetExceeded},
-		"no limit":            {full, "alice", "POST", session, `{}`, 400, toolyard.Invalid},
-		"limit zero":          {full, "alice", "POST", session, `{"limitUsd":"0"}`, 400, toolyard.Invalid},
-		"limit negative":      {full, "alice", "POST", session, `{"limitUsd":"-1"}`, 400, toolyard.Invalid},
-		"limit is a number":   {full, "alice", "POST", session, `{"limitUsd":1}`, 400, toolyard.Invalid},
-		"limit too fine":      {full, "alice", "POST", session, `{"limitUsd":"0.0000000001"}`, 400, toolyard.Invalid},
-		"calls negative":      {full, "alice", "POST", session, `{"limitUsd":"1","calls":-1}`, 400, toolyard.Invalid},
-		"calls broken":        {full, "alice", "POST", session, `{"limitUsd":"1","calls":1.5}`, 400, toolyard.Invalid},
-		"ttl too long":        {full, "alice", "POST", session, `{"limitUsd":"1","ttl":"24h1s"}`, 400, toolyard.Invalid},
-		"ttl too short":       {full, "alice", "POST", session, `{"limitUsd":"1","ttl":"-1h"}`, 400, toolyard.Invalid},
-		"ttl odd":             {full, "alice", "POST", session, `{"limitUsd":"1","ttl":"soon"}`, 400, toolyard.Invalid},
-		"session of nothing":  {full, "alice", "POST", session, `{}`, 400, toolyard.Invalid},
-		"unknown member":      {full, "alice", "POST", session, `{"limitUsd":"1","budget":1}`, 400, toolyard.Invalid},
-		"other case":          {full, "alice", "POST", session, `{"limitUSD":"1"}`, 400, toolyard.Invalid},
-		"twice":               {full, "alice", "POST", session, `{"limitUsd":"1","limitUsd":"2"}`, 400, toolyard.Invalid},
-		"more":                {full, "alice", "POST", session, `{"limitUsd":"1"}{}`, 400, toolyard.Invalid},
-		"not an object":       {full, "alice", "POST", session, `["limitUsd"]`, 400, toolyard.Invalid},
-		"null":                {full, "alice", "POST", session, `null`, 400, toolyard.Invalid},
-		"no body":             {full, "alice", "POST", session, ``, 400, toolyard.Invalid},
-		"large":               {full, "alice", "POST", session, `{"limitUsd":"` + strings.Repeat("1", 64<<10) + `"}`, 413, toolyard.ArgsTooLarge},
-		"deep":                {full, "alice", "POST", session, `{"limitUsd":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`, 400, toolyard.Invalid},
-		"no tool":             {full, "alice", "POST", tools, `{}`, 400, toolyard.Invalid},
-		"long tool":           {full, "alice", "POST", tools, `{"tool":"` + strings.Repeat("x", 257) + `"}`, 400, toolyard.Invalid},
-		"list of arguments":   {full, "alice", "POST", tools, `{"tool":"echo","args":[]}`, 400, toolyard.Invalid},
-		"close nothing":       {full, "alice", "POST", tools, `{"tool":"echo","closeSession":true}`, 400, toolyard.Invalid},
-		"odd key of call":     {full, "alice", "POST", tools, `{"tool":"echo","idempotencyKey":"a\nb"}`, 400, toolyard.Invalid},
-		"long key of call":    {full, "alice", "POST", tools, `{"tool":"echo","idempotencyKey":"` + strings.Repeat("k", 256) + `"}`, 400, toolyard.Invalid},
-		"gate for answers":    {full, "alice", "POST", tools, `{"tool":"echo","gate":"chat"}`, 404, toolyard.NotFound},
-		"asks a model":        {full, "alice", "POST", tools, `{"tool":"MISSING_CAPABILITY"}`, 400, toolyard.MissingCapability},
-		"panic":               {full, "alice", "POST", tools, `{"tool":"panics"}`, 500, toolyard.Internal},
-		"kind of link":        {full, "alice", "PUT", "/api/v1/links/Wallet", `{"address":"x"}`, 400, toolyard.Invalid},
-		"address of wallet":   {full, "alice", "PUT", "/api/v1/links/wallet", `{"address":"0x12"}`, 400, toolyard.Invalid},
-		"address of other":    {full, "alice", "PUT", "/api/v1/links/calendar", `{"address":"a\u202eb"}`, 400, toolyard.Invalid},
-		"no address":          {full, "alice", "PUT", "/api/v1/links/calendar", `{}`, 400, toolyard.Invalid},
-		"no such link":        {full, "alice", "GET", "/api/v1/links/wallet", "", 404, toolyard.NotFound},
-		"calls, anonymous":    {full, "", "GET", "/api/v1/calls", "", 401, toolyard.Unauthenticated},
-		"calls, no viewer":    {full, "nobody", "GET", "/api/v1/calls", "", 401, toolyard.Unauthenticated},
-		"calls, no account":   {full, "poor", "GET", "/api/v1/calls", "", 403, toolyard.PermissionDenied},
-		"calls of others":     {full, "alice", "GET", "/api/v1/calls?account=umbrella", "", 403, toolyard.PermissionDenied},
-		"costs of others":     {full, "alice", "GET", "/api/v1/costs?account=umbrella", "", 403, toolyard.PermissionDenied},
-		"latencies of others": {full, "alice", "GET", "/api/v1/latencies?account=umbrella", "", 403, toolyard.PermissionDenied},
-		"unknown parameter":   {full, "alice", "GET", "/api/v1/calls?x=1", "", 400, toolyard.Invalid},
-		"parameter twice":     {full, "alice", "GET", "/api/v1/calls?tool=1&tool=2", "", 400, toolyard.Invalid},
-		"parameter too long":  {full, "alice", "GET", "/api/v1/calls?tool=" + strings.Repeat("x", 257), "", 400, toolyard.Invalid},
-		"parameter with NUL":  {full, "alice", "GET", "/api/v1/calls?tool=%00", "", 400, toolyard.Invalid},
-		"query too long":      {full, "alice", "GET", "/api/v1/calls?" + strings.Repeat("x", 9<<10), "", 400, toolyard.Invalid},
-		"query odd":           {full, "alice", "GET", "/api/v1/calls?tool=%zz", "", 400, toolyard.Invalid},
-		"limit of page":       {full, "alice", "GET", "/api/v1/calls?limit=1001", "", 400, toolyard.Invalid},
-		"time odd":            {full, "alice", "GET", "/api/v1/calls?since=yesterday", "", 400, toolyard.Invalid},
-		"cursor odd":          {full, "alice", "GET", "/api/v1/calls?before=-1.x", "", 400, toolyard.Invalid},
-		"by odd":              {full, "alice", "GET", "/api/v1/costs?by=gate", "", 400, toolyard.Invalid},
-		"by twice":            {full, "alice", "GET", "/api/v1/costs?by=day,day", "", 400, toolyard.Invalid},
+		"no such path":                {full, "alice", "GET", "/api/v1/nothing", "", 404, toolyard.NotFound},
+		"other method":                {full, "alice", "DELETE", session, "", 405, toolyard.NotFound},
+		"unknown key":                 {full, "mallory", "GET", "/api/v1/account", "", 401, toolyard.Unauthenticated},
+		"odd key":                     {full, "odd", "GET", "/api/v1/account", "", 401, toolyard.Unauthenticated},
+		"keys unavailable":            {full, "down", "GET", "/api/v1/account", "", 503, toolyard.Unavailable},
+		"anonymous":                   {full, "", "GET", "/api/v1/account", "", 401, toolyard.Unauthenticated},
+		"anonymous session":           {full, "", "POST", session, `{"limitUsd":"1"}`, 401, toolyard.Unauthenticated},
+		"anonymous links":             {full, "", "GET", "/api/v1/links", "", 401, toolyard.Unauthenticated},
+		"no account":                  {full, "poor", "GET", "/api/v1/account", "", 403, toolyard.PermissionDenied},
+		"ledger unavailable":          {httpapi.V1(lost), "alice", "GET", "/api/v1/account", "", 503, toolyard.Unavailable},
+		"session, ledger unavailable": {httpapi.V1(lost), "alice", "GET", session + "/ses_a", "", 503, toolyard.Unavailable},
+		"nothing for sale":            {bare, "alice", "POST", session, `{"limitUsd":"1"}`, 404, toolyard.NotFound},
+		"nothing to see":              {bare, "alice", "GET", session + "/x", "", 404, toolyard.NotFound},
+		"nothing to close":            {bare, "alice", "POST", session + "/x/close", "", 404, toolyard.NotFound},
+		"no accounts":                 {bare, "alice", "GET", "/api/v1/account", "", 404, toolyard.NotFound},
+		"no record":                   {bare, "alice", "GET", "/api/v1/calls", "", 404, toolyard.NotFound},
+		"no links":                    {bare, "alice", "GET", "/api/v1/links", "", 404, toolyard.NotFound},
+		"no execution":                {bare, "alice", "POST", tools, `{"tool":"echo"}`, 404, toolyard.NotFound},
+		"other's session":             {full, "alice", "GET", session + "/ses_u", "", 404, toolyard.NotFound},
+		"close other's":               {full, "alice", "POST", session + "/ses_u/close", "", 404, toolyard.NotFound},
+		"pay with other's":            {full, "alice", "POST", tools, `{"tool":"echo","session":"ses_u"}`, 404, toolyard.NotFound},
+		"account as session":          {full, "alice", "GET", session + "/acme", "", 404, toolyard.NotFound},
+		"close an account":            {full, "alice", "POST", session + "/acme/close", "", 404, toolyard.NotFound},
+		"pay with account":            {full, "alice", "POST", tools, `{"tool":"echo","session":"acme"}`, 404, toolyard.NotFound},
+		"odd session":                 {full, "alice", "GET", session + "/%00", "", 404, toolyard.NotFound},
+		"too much":                    {full, "alice", "POST", session, `{"limitUsd":"1.01"}`, 402, toolyard.BudgetExceeded},
+		"no limit":                    {full, "alice", "POST", session, `{}`, 400, toolyard.Invalid},
+		"limit zero":                  {full, "alice", "POST", session, `{"limitUsd":"0"}`, 400, toolyard.Invalid},
+		"limit negative":              {full, "alice", "POST", session, `{"limitUsd":"-1"}`, 400, toolyard.Invalid},
+		"limit is a number":           {full, "alice", "POST", session, `{"limitUsd":1}`, 400, toolyard.Invalid},
+		"limit too fine":              {full, "alice", "POST", session, `{"limitUsd":"0.0000000001"}`, 400, toolyard.Invalid},
+		"calls negative":              {full, "alice", "POST", session, `{"limitUsd":"1","calls":-1}`, 400, toolyard.Invalid},
+		"calls broken":                {full, "alice", "POST", session, `{"limitUsd":"1","calls":1.5}`, 400, toolyard.Invalid},
+		"ttl too long":                {full, "alice", "POST", session, `{"limitUsd":"1","ttl":"24h1s"}`, 400, toolyard.Invalid},
+		"ttl too short":               {full, "alice", "POST", session, `{"limitUsd":"1","ttl":"-1h"}`, 400, toolyard.Invalid},
+		"ttl odd":                     {full, "alice", "POST", session, `{"limitUsd":"1","ttl":"soon"}`, 400, toolyard.Invalid},
+		"session of nothing":          {full, "alice", "POST", session, `{}`, 400, toolyard.Invalid},
+		"unknown member":              {full, "alice", "POST", session, `{"limitUsd":"1","budget":1}`, 400, toolyard.Invalid},
+		"other case":                  {full, "alice", "POST", session, `{"limitUSD":"1"}`, 400, toolyard.Invalid},
+		"twice":                       {full, "alice", "POST", session, `{"limitUsd":"1","limitUsd":"2"}`, 400, toolyard.Invalid},
+		"more":                        {full, "alice", "POST", session, `{"limitUsd":"1"}{}`, 400, toolyard.Invalid},
+		"not an object":               {full, "alice", "POST", session, `["limitUsd"]`, 400, toolyard.Invalid},
+		"null":                        {full, "alice", "POST", session, `null`, 400, toolyard.Invalid},
+		"no body":                     {full, "alice", "POST", session, ``, 400, toolyard.Invalid},
+		"large":                       {full, "alice", "POST", session, `{"limitUsd":"` + strings.Repeat("1", 64<<10) + `"}`, 413, toolyard.ArgsTooLarge},
+		"deep":                        {full, "alice", "POST", session, `{"limitUsd":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`, 400, toolyard.Invalid},
+		"no tool":                     {full, "alice", "POST", tools, `{}`, 400, toolyard.Invalid},
+		"long tool":                   {full, "alice", "POST", tools, `{"tool":"` + strings.Repeat("x", 257) + `"}`, 400, toolyard.Invalid},
+		"list of arguments":           {full, "alice", "POST", tools, `{"tool":"echo","args":[]}`, 400, toolyard.Invalid},
+		"close nothing":               {full, "alice", "POST", tools, `{"tool":"echo","closeSession":true}`, 400, toolyard.Invalid},
+		"odd key of call":             {full, "alice", "POST", tools, `{"tool":"echo","idempotencyKey":"a\nb"}`, 400, toolyard.Invalid},
+		"long key of call":            {full, "alice", "POST", tools, `{"tool":"echo","idempotencyKey":"` + strings.Repeat("k", 256) + `"}`, 400, toolyard.Invalid},
+		"gate for answers":            {full, "alice", "POST", tools, `{"tool":"echo","gate":"chat"}`, 404, toolyard.NotFound},
+		"asks a model":                {full, "alice", "POST", tools, `{"tool":"MISSING_CAPABILITY"}`, 400, toolyard.MissingCapability},
+		"panic":                       {full, "alice", "POST", tools, `{"tool":"panics"}`, 500, toolyard.Internal},
+		"kind of link":                {full, "alice", "PUT", "/api/v1/links/Wallet", `{"address":"x"}`, 400, toolyard.Invalid},
+		"address of wallet":           {full, "alice", "PUT", "/api/v1/links/wallet", `{"address":"0x12"}`, 400, toolyard.Invalid},
+		"address of other":            {full, "alice", "PUT", "/api/v1/links/calendar", `{"address":"a\u202eb"}`, 400, toolyard.Invalid},
+		"no address":                  {full, "alice", "PUT", "/api/v1/links/calendar", `{}`, 400, toolyard.Invalid},
+		"no such link":                {full, "alice", "GET", "/api/v1/links/wallet", "", 404, toolyard.NotFound},
+		"calls, anonymous":            {full, "", "GET", "/api/v1/calls", "", 401, toolyard.Unauthenticated},
+		"calls, no viewer":            {full, "nobody", "GET", "/api/v1/calls", "", 401, toolyard.Unauthenticated},
+		"calls, no account":           {full, "poor", "GET", "/api/v1/calls", "", 403, toolyard.PermissionDenied},
+		"calls of others":             {full, "alice", "GET", "/api/v1/calls?account=umbrella", "", 403, toolyard.PermissionDenied},
+		"costs of others":             {full, "alice", "GET", "/api/v1/costs?account=umbrella", "", 403, toolyard.PermissionDenied},
+		"latencies of others":         {full, "alice", "GET", "/api/v1/latencies?account=umbrella", "", 403, toolyard.PermissionDenied},
+		"unknown parameter":           {full, "alice", "GET", "/api/v1/calls?x=1", "", 400, toolyard.Invalid},
+		"parameter twice":             {full, "alice", "GET", "/api/v1/calls?tool=1&tool=2", "", 400, toolyard.Invalid},
+		"parameter too long":          {full, "alice", "GET", "/api/v1/calls?tool=" + strings.Repeat("x", 257), "", 400, toolyard.Invalid},
+		"parameter with NUL":          {full, "alice", "GET", "/api/v1/calls?tool=%00", "", 400, toolyard.Invalid},
+		"query too long":              {full, "alice", "GET", "/api/v1/calls?" + strings.Repeat("x", 9<<10), "", 400, toolyard.Invalid},
+		"query odd":                   {full, "alice", "GET", "/api/v1/calls?tool=%zz", "", 400, toolyard.Invalid},
+		"limit of page":               {full, "alice", "GET", "/api/v1/calls?limit=1001", "", 400, toolyard.Invalid},
+		"time odd":                    {full, "alice", "GET", "/api/v1/calls?since=yesterday", "", 400, toolyard.Invalid},
+		"cursor odd":                  {full, "alice", "GET", "/api/v1/calls?before=-1.x", "", 400, toolyard.Invalid},
+		"by odd":                      {full, "alice", "GET", "/api/v1/costs?by=gate", "", 400, toolyard.Invalid},
+		"by twice":                    {full, "alice", "GET", "/api/v1/costs?by=day,day", "", 400, toolyard.Invalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := do(c.h, c.key, c.method, c.path, c.body)
@@ -311,7 +311,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestBodiesAreSentAsJSON(t *testing.T) {
+func TestBodiesMustBeDeclaredAsJSON(t *testing.T) {
 	r := httptest.NewRequest("POST", "/api/v1/sessions", strings.NewReader(`{"limitUsd":"1"}`))
 	r.Header.Set("Authorization", "alice")
 	r.Header.Set("Content-Type", "text/plain")
@@ -321,7 +321,7 @@ func TestBodiesAreSentAsJSON(t *testing.T) {
 	}
 }
 
-func TestSessions(t *testing.T) {
+func TestSessionsOpenAndClose(t *testing.T) {
 	h := httpapi.V1(options())
 	w := do(h, "alice", "POST", "/api/v1/sessions", `{"limitUsd":"0.0025","calls":100,"ttl":"1h"}`)
 	where := w.Header().Get("Location")
@@ -344,9 +344,9 @@ func TestSessions(t *testing.T) {
 	if field(w, "expiresAt") != "2026-01-01T00:30:00Z" || strings.Contains(w.Body.String(), "maxCalls") {
 		t.Errorf("by default a session is %s", w.Body)
 	}
-	for _, empty := range []string{"root", "twin"} { // an account that has no money is not a session of the same name
+	for _, empty := range []string{"root", "twin"} { // an account that was never funded, and one with the name of a session
 		if w := do(h, empty, "GET", "/api/v1/account", ""); w.Code != 200 || field(w, "remainingUsd") != "0" || field(w, "status") != "open" {
-			t.Errorf("an account without money: %d %s", w.Code, w.Body)
+			t.Errorf("account without funds: %d %s", w.Code, w.Body)
 		}
 	}
 	if w := do(h, "alice", "GET", "/api/v1/account", ""); w.Code != 200 || field(w, "remainingUsd") != "0.995" {
@@ -354,7 +354,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-func TestExecute(t *testing.T) {
+func TestExecuteReturnsReceiptAndSession(t *testing.T) {
 	h := httpapi.V1(options())
 	w := do(h, "alice", "POST", "/api/v1/tools/execute", `{"tool":"echo","args":{"n":12345678901234567890},"session":"ses_a","idempotencyKey":"k1","gate":"dev"}`)
 	want := `{"result":{"content":[{"type":"text","text":"<&>"}],"structuredContent":{"answers":null,"args":{"n":12345678901234567890},` +
@@ -374,7 +374,7 @@ func TestExecute(t *testing.T) {
 	}
 }
 
-func TestHowCallsEnd(t *testing.T) {
+func TestCallOutcomesHaveStatuses(t *testing.T) {
 	h := httpapi.V1(options())
 	for tool, c := range map[string]struct {
 		status int
@@ -403,8 +403,7 @@ func TestHowCallsEnd(t *testing.T) {
 	}
 }
 
-// A refused call leaves its session open, so that it can be made again.
-func TestRefusedCallsCloseNothing(t *testing.T) {
+func TestRefusedCallKeepsSessionOpen(t *testing.T) {
 	h := httpapi.V1(options())
 	do(h, "alice", "POST", "/api/v1/tools/execute", `{"tool":"RATE_LIMITED","session":"ses_a","closeSession":true}`)
 	if w := do(h, "alice", "GET", "/api/v1/sessions/ses_a", ""); field(w, "status") != "open" {
@@ -412,7 +411,7 @@ func TestRefusedCallsCloseNothing(t *testing.T) {
 	}
 }
 
-func TestIdempotencyKeyIsSaidOnce(t *testing.T) {
+func TestIdempotencyKeyMustBeUnambiguous(t *testing.T) {
 	h := httpapi.V1(options())
 	for name, c := range map[string]struct {
 		body   string
@@ -434,8 +433,7 @@ func TestIdempotencyKeyIsSaidOnce(t *testing.T) {
 	}
 }
 
-// The ledger is asked once whose session it is, and not again for each call.
-func TestOwnersAreRemembered(t *testing.T) {
+func TestSessionOwnersAreCached(t *testing.T) {
 	o := options()
 	l := o.Ledger.(*fakeLedger)
 	h := httpapi.V1(o)
@@ -444,15 +442,15 @@ func TestOwnersAreRemembered(t *testing.T) {
 			t.Fatal(w.Body)
 		}
 	}
-	if l.asked != 11 { // once before, and after each call for the answer
-		t.Errorf("the ledger was asked %d times", l.asked)
+	if l.queries != 11 { // once for the owner, and after each call for the balance
+		t.Errorf("%d queries of the ledger", l.queries)
 	}
 	if w := do(h, "bob", "POST", "/api/v1/tools/execute", `{"tool":"echo","session":"ses_a"}`); w.Code != 404 {
-		t.Errorf("bob pays with the session of alice: %d", w.Code)
+		t.Errorf("bob can charge the session of alice: %d", w.Code)
 	}
 }
 
-// hung is a ledger that does not answer.
+// hung is a ledger that blocks.
 type hung struct{ ledger.Ledger }
 
 func (hung) Balance(ctx context.Context, _ string) (*ledger.Balance, error) {
@@ -460,7 +458,7 @@ func (hung) Balance(ctx context.Context, _ string) (*ledger.Balance, error) {
 	return nil, ctx.Err()
 }
 
-func TestLedgerHangs(t *testing.T) {
+func TestSlowLedgerTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := options()
 		o.Ledger = hung{}
@@ -476,13 +474,12 @@ func TestLedgerHangs(t *testing.T) {
 	})
 }
 
-// A result is not kept back because the ledger is away after the call.
-func TestLedgerGoesAwayDuringACall(t *testing.T) {
+func TestResultSurvivesLedgerFailure(t *testing.T) {
 	o := options()
 	l := o.Ledger.(*fakeLedger)
 	o.Execute = func(ctx context.Context, r *serve.CallRequest) (serve.CallOutcome, error) {
 		l.mu.Lock()
-		l.away = true
+		l.unavailable = true
 		l.mu.Unlock()
 		return execute(ctx, r)
 	}
@@ -492,7 +489,7 @@ func TestLedgerGoesAwayDuringACall(t *testing.T) {
 	}
 }
 
-func TestLinks(t *testing.T) {
+func TestLinksAreStoredPerCaller(t *testing.T) {
 	const address = "0x00000000000000000000000000000000000000aa"
 	h := httpapi.V1(options())
 	for i, step := range []struct {
@@ -524,7 +521,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// rows are calls of two accounts; many begin in the same microsecond.
+// rows returns calls of two accounts, many of which begin in the same microsecond.
 func rows(n int) []*store.CallRow {
 	list := make([]*store.CallRow, n)
 	for i := range list {
@@ -552,8 +549,7 @@ func open(t *testing.T, n int) (*store.Store, []*store.CallRow) {
 	return s, list
 }
 
-// Whoever asks, and however large pages are, going from page to page shows every call that
-// the caller may see once, in order.
+// For every caller and page size, the pages contain each visible call once, in order.
 func TestPages(t *testing.T) {
 	s, all := open(t, 60)
 	o := options()
@@ -595,7 +591,7 @@ func TestPages(t *testing.T) {
 	})
 }
 
-func TestQuestionsToTheRecord(t *testing.T) {
+func TestRecordQueriesAreRestrictedToTheAccount(t *testing.T) {
 	s, _ := open(t, 200)
 	o := options()
 	o.Calls = s
@@ -619,7 +615,7 @@ func TestQuestionsToTheRecord(t *testing.T) {
 	}
 }
 
-// slow is a record that answers when it is told to.
+// slow is a call record that blocks until it is released.
 type slow struct {
 	*store.Store
 	asked chan struct{}
@@ -636,7 +632,7 @@ func (s slow) Calls(ctx context.Context, _ store.CallQuery) ([]*store.CallRow, e
 	}
 }
 
-func TestFewQuestionsAtOnce(t *testing.T) {
+func TestConcurrentRecordQueriesAreLimited(t *testing.T) {
 	o := options()
 	record := slow{asked: make(chan struct{}, 10), tell: make(chan struct{})}
 	o.Calls = record
@@ -651,13 +647,13 @@ func TestFewQuestionsAtOnce(t *testing.T) {
 	}
 	time.Sleep(50 * time.Millisecond)
 	if n := len(record.asked); n != 4 {
-		t.Errorf("%d questions are asked at once", n)
+		t.Errorf("%d concurrent queries", n)
 	}
 	close(record.tell)
 	wg.Wait()
 }
 
-func TestDocumentIsCurrent(t *testing.T) {
+func TestOpenAPIIsCurrent(t *testing.T) {
 	const file = "../../../docs/openapi.json"
 	if *update {
 		if err := os.WriteFile(file, httpapi.OpenAPI(), 0o600); err != nil {
@@ -683,9 +679,9 @@ type document struct {
 	Components struct{ Schemas map[string]json.RawMessage }
 }
 
-func TestDocumentHasAllRoutes(t *testing.T) {
+func TestOpenAPIHasAllRoutes(t *testing.T) {
 	h := httpapi.V1(options())
-	w := do(h, "mallory", "GET", "/api/v1/openapi.json", "") // it is for everyone
+	w := do(h, "mallory", "GET", "/api/v1/openapi.json", "") // it is public
 	var doc document
 	if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil || w.Code != 200 {
 		t.Fatal(err, w.Code)
@@ -711,7 +707,7 @@ func TestDocumentHasAllRoutes(t *testing.T) {
 	}
 	for _, part := range strings.Split(w.Body.String(), `"#/components/schemas/`)[1:] {
 		if name, _, _ := strings.Cut(part, `"`); doc.Components.Schemas[name] == nil {
-			t.Errorf("there is no schema %s", name)
+			t.Errorf("unknown schema %s", name)
 		}
 	}
 	for name, raw := range doc.Components.Schemas {
@@ -721,8 +717,7 @@ func TestDocumentHasAllRoutes(t *testing.T) {
 	}
 }
 
-// The parameters that the document names are those that are taken.
-func TestDocumentHasAllParameters(t *testing.T) {
+func TestOpenAPIHasAllParameters(t *testing.T) {
 	h := httpapi.V1(options())
 	var doc document
 	if err := json.Unmarshal(httpapi.OpenAPI(), &doc); err != nil {
@@ -744,8 +739,7 @@ func TestDocumentHasAllParameters(t *testing.T) {
 	}
 }
 
-// Answers are what the document says.
-func TestAnswersFitTheDocument(t *testing.T) {
+func TestResponsesMatchOpenAPI(t *testing.T) {
 	var doc document
 	if err := json.Unmarshal(httpapi.OpenAPI(), &doc); err != nil {
 		t.Fatal(err)
@@ -773,7 +767,7 @@ func TestAnswersFitTheDocument(t *testing.T) {
 	}
 }
 
-// Whatever is sent as a body is refused or is strict JSON, under the exact names.
+// Any body is rejected or is strict JSON with the exact member names.
 func FuzzBody(f *testing.F) {
 	for _, seed := range []string{
 		`{"tool":"echo","args":{"a":1}}`, `{"TOOL":"echo"}`, `{"tool":"a","tool":"b"}`, `{"t\u006fol":"echo"}`, `null`, `[]`, `{"tool":null}`,
@@ -805,7 +799,7 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// Whatever is sent as a cursor is refused or is a place that is written the same way.
+// Any cursor is rejected or is encoded the same way again.
 func FuzzCursor(f *testing.F) {
 	for _, seed := range []string{"before=1.a", "before=1.", "before=99999999999999999999.x", "before=%2B1.a", "before=1.a.b", "before=-0.x", "x"} {
 		f.Add(seed)

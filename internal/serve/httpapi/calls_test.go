@@ -15,8 +15,7 @@ import (
 	"github.com/toolyard/toolyard/internal/serve/httpapi"
 )
 
-// asking makes calls of a tool that asks once for a form and a page, and then answers with
-// what it was told.
+// asking makes calls of a tool that asks once for a form and a page, and then returns the answers.
 func asking(_ context.Context, r *serve.CallRequest) (serve.CallOutcome, error) {
 	call := &toolyard.Call{ID: "c1"}
 	if r.RequestState == "" {
@@ -33,7 +32,7 @@ const asked = `"inputRequired":{"questions":{"page":{"message":"Sign in","url":"
 	`"size":{"message":"How <large>?","schema":{"type":"object","properties":{"n":{"type":"integer","maximum":9007199254740993}}}}},"state":"sealed"},` +
 	`"receipt":{"call":"c1","priceUsd":"0"}`
 
-func TestACallAsks(t *testing.T) {
+func TestCallReturnsQuestions(t *testing.T) {
 	o := options()
 	o.Execute = asking
 	h := httpapi.V1(o)
@@ -49,8 +48,8 @@ func TestACallAsks(t *testing.T) {
 	}
 }
 
-// The answers of a caller reach the tool with the bytes of their contents.
-func TestACallIsAnswered(t *testing.T) {
+// Answers keep their bytes.
+func TestCallContinuesWithAnswers(t *testing.T) {
 	o := options()
 	o.Execute = asking
 	h := httpapi.V1(o)
@@ -68,7 +67,7 @@ func TestACallIsAnswered(t *testing.T) {
 	}
 }
 
-func TestAnswersThatAreNone(t *testing.T) {
+func TestInvalidAnswersAreRejected(t *testing.T) {
 	o := options()
 	o.Execute = func(_ context.Context, r *serve.CallRequest) (serve.CallOutcome, error) {
 		t.Errorf("%s runs with %s", r.Tool, r.InputResponses)
@@ -104,8 +103,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 	}
 }
 
-// A session that is to be closed with a call stays open while the call asks.
-func TestACallThatAsksClosesNothing(t *testing.T) {
+func TestCallThatRequiresInputKeepsSessionOpen(t *testing.T) {
 	o := options()
 	o.Execute = asking
 	h := httpapi.V1(o)
@@ -117,8 +115,7 @@ func TestACallThatAsksClosesNothing(t *testing.T) {
 	}
 }
 
-// Questions are what the document says, and so is every call that answers them.
-func TestQuestionsFitTheDocument(t *testing.T) {
+func TestQuestionsMatchOpenAPI(t *testing.T) {
 	var doc document
 	if err := json.Unmarshal(httpapi.OpenAPI(), &doc); err != nil {
 		t.Fatal(err)
@@ -142,7 +139,7 @@ func TestQuestionsFitTheDocument(t *testing.T) {
 	}
 }
 
-// Whatever is sent as answers is refused, or is the same answers when they are passed on.
+// Any answers are rejected or passed on unchanged.
 func FuzzAnswers(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"k":{"action":"accept","content":{"n":1e400,"s":"<\u003c"}}}`, `{"k":{"action":"cancel"},"":{"action":"decline"}}`,
@@ -173,13 +170,13 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// thrown is the cause of a call that failed in a script.
+// thrown is an exception in a script.
 type thrown struct{}
 
 func (thrown) Error() string { return "boom" }
 func (thrown) Trace() string { return "at run (tools/fee.ts:3:9)" }
 
-func TestOnlyViewersSeeTheTraceOfAScript(t *testing.T) {
+func TestOnlyViewersSeeStackTraces(t *testing.T) {
 	o := options()
 	o.Execute = func(context.Context, *serve.CallRequest) (serve.CallOutcome, error) {
 		return serve.CallOutcome{}, &toolyard.Error{Code: toolyard.Failed, Message: "boom", Err: thrown{}}
