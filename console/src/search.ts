@@ -24,11 +24,11 @@ export function oneOf<V extends string>(values: readonly V[], text: string | und
 /** A validateSearch function for a route that accepts only the named parameters. */
 export function texts<K extends string>(...names: K[]) {
   return (search: Record<string, unknown>): TextSearch<K> => {
-    const taken: TextSearch<K> = {};
+    const params: TextSearch<K> = {};
     for (const name of names) {
       const value = search[name];
-      if (typeof value === "string" && value !== "") taken[name] = value.slice(0, 500);
+      if (typeof value === "string" && value !== "") params[name] = value.slice(0, 500);
     }
-    return taken;
+    return params;
   };
 }

@@ -8,8 +8,8 @@ const listeners = new Set<() => void>();
 /** The chosen theme; by default that of the system. */
 export function theme(): Theme {
   try {
-    const kept = localStorage.getItem(name);
-    return kept === "light" || kept === "dark" ? kept : "system";
+    const stored = localStorage.getItem(name);
+    return stored === "light" || stored === "dark" ? stored : "system";
   } catch {
     return "system"; // storage is blocked
   }

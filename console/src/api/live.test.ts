@@ -12,8 +12,8 @@ function silent(signal: AbortSignal): Response {
 }
 
 /** Runs followCalls against the given responses, and records the events and requests. */
-async function follow(answers: (Response | Error | typeof silent)[]): Promise<{ heard: string[]; asked: string[]; stop: () => void }> {
-  const heard: string[] = [];
+async function follow(answers: (Response | Error | typeof silent)[]): Promise<{ events: string[]; requests: string[]; stop: () => void }> {
+  const events: string[] = [];
   const asked: string[] = [];
   vi.stubGlobal("fetch", (address: string, { signal }: { signal: AbortSignal }) => {
     asked.push(address);
@@ -23,13 +23,13 @@ async function follow(answers: (Response | Error | typeof silent)[]): Promise<{ 
     return Promise.resolve(typeof next === "function" ? next(signal) : next);
   });
   const stop = followCalls({ tool: "x", failed: true }, {
-    call: ({ id }) => heard.push(id),
-    begin: ({ id }) => heard.push(`begin ${id}`),
-    lost: (count) => heard.push(`lost ${count}`),
-    state: (state, error) => heard.push(error ? `${state}: ${error.message}` : state),
+    call: ({ id }) => events.push(id),
+    begin: ({ id }) => events.push(`begin ${id}`),
+    lost: (count) => events.push(`lost ${count}`),
+    state: (state, error) => events.push(error ? `${state}: ${error.message}` : state),
   });
   await vi.advanceTimersByTimeAsync(30_000);
-  return { heard, asked, stop };
+  return { events, requests: asked, stop };
 }
 
 describe("followCalls", () => {
@@ -40,37 +40,37 @@ describe("followCalls", () => {
   });
 
   it("handles all events and sends its filter", async () => {
-    const { heard, asked, stop } = await follow([streamOf('event: begin\ndata: {"id":"a"}\n\n', call("a"), 'event: lost\ndata: {"count":3}\n\n', "event: call\ndata: not json\n\n", ": quiet\n\n")]);
-    expect(heard.slice(0, 5)).toEqual(["connecting", "live", "begin a", "a", "lost 3"]);
+    const { events, requests: asked, stop } = await follow([streamOf('event: begin\ndata: {"id":"a"}\n\n', call("a"), 'event: lost\ndata: {"count":3}\n\n', "event: call\ndata: not json\n\n", ": quiet\n\n")]);
+    expect(events.slice(0, 5)).toEqual(["connecting", "live", "begin a", "a", "lost 3"]);
     expect(asked[0]).toBe("/api/v1/calls/live?tool=x&failed=true");
     stop();
   });
 
   it("reconnects when the stream ends or the network fails", async () => {
-    const { heard, stop } = await follow([streamOf(call("a")), new TypeError("network"), refused(503, { message: "busy", retryAfterMs: 2000 }), streamOf(call("b"))]);
-    expect(heard.filter((word) => word !== "connecting")).toEqual(["live", "a", "waiting", "waiting", "waiting: busy", "live", "b", "waiting"]);
+    const { events, stop } = await follow([streamOf(call("a")), new TypeError("network"), refused(503, { message: "busy", retryAfterMs: 2000 }), streamOf(call("b"))]);
+    expect(events.filter((word) => word !== "connecting")).toEqual(["live", "a", "waiting", "waiting", "waiting: busy", "live", "b", "waiting"]);
     stop();
   });
 
   it("stops when it is refused", async () => {
-    const { heard, asked } = await follow([refused(403, { message: "not for you" })]);
-    expect(heard).toEqual(["connecting", "refused: not for you"]);
+    const { events, requests: asked } = await follow([refused(403, { message: "not for you" })]);
+    expect(events).toEqual(["connecting", "refused: not for you"]);
     expect(asked).toHaveLength(1);
   });
 
   it("reconnects after a silent period", async () => {
-    const { heard, stop } = await follow([silent, streamOf(call("a"))]);
-    expect(heard).toEqual(["connecting", "live"]);
+    const { events, stop } = await follow([silent, streamOf(call("a"))]);
+    expect(events).toEqual(["connecting", "live"]);
     await vi.advanceTimersByTimeAsync(20_000);
-    expect(heard.slice(2, 6)).toEqual(["waiting", "connecting", "live", "a"]);
+    expect(events.slice(2, 6)).toEqual(["waiting", "connecting", "live", "a"]);
     stop();
   });
 
   it("reports nothing after it is stopped", async () => {
-    const { heard, asked, stop } = await follow([streamOf(call("a"))]);
+    const { events, requests: asked, stop } = await follow([streamOf(call("a"))]);
     stop();
-    const [before, requests] = [heard.length, asked.length];
+    const [before, requests] = [events.length, asked.length];
     await vi.advanceTimersByTimeAsync(120_000);
-    expect([heard.length, asked.length]).toEqual([before, requests]);
+    expect([events.length, asked.length]).toEqual([before, requests]);
   });
 });

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { compare, type DiffRow, fold, type Line, stableJson } from "./lines";
 
-const said = (line: Line | undefined) => line && `${line.number}:${line.parts.map((part) => (part.changed ? `[${part.text}]` : part.text)).join("")}`;
-const rows = (all: DiffRow[]) => all.map((row) => [row.kind, said(row.left), said(row.right)]);
+const texts = (line: Line | undefined) => line && `${line.number}:${line.parts.map((part) => (part.changed ? `[${part.text}]` : part.text)).join("")}`;
+const rows = (all: DiffRow[]) => all.map((row) => [row.kind, texts(row.left), texts(row.right)]);
 
 describe("compare", () => {
   it("pairs changed lines and highlights words", () => {

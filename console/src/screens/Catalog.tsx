@@ -93,14 +93,14 @@ function useTopAfter(filter: object) {
 
 /** Opens the first result, waiting for it if the search is still running. */
 function useEnter(pages: ToolPages, rows: React.RefObject<RowsHandle | null>): () => void {
-  const asked = useRef(false);
+  const requested = useRef(false);
   const { stale, first } = pages;
   const open = useCallback(() => {
-    asked.current = stale;
+    requested.current = stale;
     if (!stale) rows.current?.open(0);
   }, [stale, rows]);
   useEffect(() => {
-    if (asked.current && !stale) open();
+    if (requested.current && !stale) open();
   }, [stale, first, open]);
   return open;
 }

@@ -37,7 +37,7 @@ export default function Changes() {
           rowKey={(change) => change.id}
           error={changes.error}
           onRetry={() => void changes.refetch()}
-          empty={<Nothing filtered={Object.keys(filter).length > 0} />}
+          empty={<NoChanges filtered={Object.keys(filter).length > 0} />}
           {...(changes.hasNextPage && { more: { load: () => void changes.fetchNextPage(), loading: changes.isFetchingNextPage } })}
         />
       </Card>
@@ -83,7 +83,7 @@ function Filters({ filter, narrow }: { filter: Filter; narrow: (more: Filter) =>
   );
 }
 
-function Nothing({ filtered }: { filtered: boolean }) {
+function NoChanges({ filtered }: { filtered: boolean }) {
   if (filtered) return <EmptyState icon={<History />} title="No matching changes">Remove a filter to see more.</EmptyState>;
   return (
     <EmptyState icon={<History />} title="No changes yet">

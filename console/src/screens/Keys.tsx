@@ -58,10 +58,10 @@ export default function Keys() {
         <Select label="State" labelHidden value={state ?? ""} items={states} onChange={(next) => narrow({ state: next || undefined })} />
       </div>
       <Card flush>
-        <Table label="Keys" columns={columns} rows={rows} rowKey={(key) => key.prefix} error={error} onRetry={() => void refetch()} empty={<Nothing filtered={q !== "" || state !== undefined} />} {...(more && { more })} />
+        <Table label="Keys" columns={columns} rows={rows} rowKey={(key) => key.prefix} error={error} onRetry={() => void refetch()} empty={<NoKeys filtered={q !== "" || state !== undefined} />} {...(more && { more })} />
       </Card>
       {making && <CreateKey onClose={() => setMaking(false)} />}
-      <Revoke doomed={revoking} onClose={() => setRevoking(undefined)} />
+      <Revoke apiKey={revoking} onClose={() => setRevoking(undefined)} />
     </Page>
   );
 }
@@ -103,7 +103,7 @@ function Scopes({ scopes }: { scopes: string[] }) {
   );
 }
 
-function Revoke({ doomed: revoked, onClose }: { doomed: Key | undefined; onClose: () => void }) {
+function Revoke({ apiKey: revoked, onClose }: { apiKey: Key | undefined; onClose: () => void }) {
   const client = useQueryClient();
   if (!revoked) return null;
   const revoke = async () => {
@@ -119,7 +119,7 @@ function Revoke({ doomed: revoked, onClose }: { doomed: Key | undefined; onClose
   );
 }
 
-function Nothing({ filtered }: { filtered: boolean }) {
+function NoKeys({ filtered }: { filtered: boolean }) {
   if (filtered) return <EmptyState icon={<KeyRound />} title="No matching keys">Remove a filter to see more.</EmptyState>;
   return <EmptyState icon={<KeyRound />} title="No keys yet">Gates with <code>callers: keys</code> reject callers without a key.</EmptyState>;
 }

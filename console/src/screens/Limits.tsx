@@ -45,7 +45,7 @@ export default function Limits() {
       </div>
       {data && <ErrorNote error={error} />}
       <Card flush>
-        <Table label="Limits" columns={columns} rows={rows} rowKey={(line) => `${line.kind} ${line.name} ${line.local ?? ""}`} rowLink={linkOf} error={error} onRetry={() => void refetch()} empty={<Nothing filtered={(data?.limits.length ?? 0) > 0} missing={error} />} />
+        <Table label="Limits" columns={columns} rows={rows} rowKey={(line) => `${line.kind} ${line.name} ${line.local ?? ""}`} rowLink={linkOf} error={error} onRetry={() => void refetch()} empty={<NoLimits filtered={(data?.limits.length ?? 0) > 0} missing={error} />} />
       </Card>
     </Page>
   );
@@ -53,8 +53,8 @@ export default function Limits() {
 
 function rowsOf({ at, limits }: LimitsData, q: string, kind: string | undefined): Line[] {
   const words = q.toLowerCase();
-  const wanted = limits.filter((limit) => (!kind || limit.kind === kind) && nameOf(limit).toLowerCase().includes(words));
-  return byPressure(wanted).map((limit) => ({ ...limit, name: nameOf(limit), nextNs: untilNext(limit, at) }));
+  const filter = limits.filter((limit) => (!kind || limit.kind === kind) && nameOf(limit).toLowerCase().includes(words));
+  return byPressure(filter).map((limit) => ({ ...limit, name: nameOf(limit), nextNs: untilNext(limit, at) }));
 }
 
 function Totals({ limits }: { limits: Limit[] }) {
@@ -114,7 +114,7 @@ function linkOf(line: Line): RowLink | undefined {
   return line.server ? { to: "/servers/$id", params: { id: line.server } } : undefined;
 }
 
-function Nothing({ filtered, missing }: { filtered: boolean; missing: unknown }) {
+function NoLimits({ filtered, missing }: { filtered: boolean; missing: unknown }) {
   if (filtered) return <EmptyState icon={<Gauge />} title="No matching limits" />;
   if (missing instanceof ApiError) return <EmptyState icon={<Gauge />} title="Limits are not available">{missing.message}</EmptyState>;
   return (

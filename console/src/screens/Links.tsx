@@ -30,7 +30,7 @@ export default function Links() {
       actions={<Button variant="primary" icon={<Plus />} onClick={() => setAdding(true)}>Link an account</Button>}
     >
       <Card flush>
-        <Table label="Links" columns={columns} rows={rows} rowKey={(link) => link.kind} error={error} onRetry={() => void refetch()} sort={{ id: "kind" }} empty={<Nothing />} />
+        <Table label="Links" columns={columns} rows={rows} rowKey={(link) => link.kind} error={error} onRetry={() => void refetch()} sort={{ id: "kind" }} empty={<NoLinks />} />
       </Card>
       {adding && <AddLink onClose={() => setAdding(false)} />}
       <Remove doomed={doomed} onClose={() => setDoomed(undefined)} />
@@ -46,7 +46,7 @@ function columnsOf(remove: (link: Link) => void): Column<Link>[] {
   ];
 }
 
-function Nothing() {
+function NoLinks() {
   return <EmptyState icon={<Link2 />} title="No linked accounts">The Metadata tab of a tool lists the links it needs. Most tools need none.</EmptyState>;
 }
 

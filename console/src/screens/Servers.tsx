@@ -58,11 +58,11 @@ export default function Servers() {
   );
 }
 
-const viewWords: Record<View, string> = { all: "All", up: "Up", starting: "Starting", down: "Down", waiting: "Needs approval" };
+const viewLabels: Record<View, string> = { all: "All", up: "Up", starting: "Starting", down: "Down", waiting: "Needs approval" };
 
 function ViewChoice({ servers, view, onChange }: { servers: ServerItem[] | undefined; view: View; onChange: (view: View) => void }) {
   return (
-    <Segments label="State" value={view} onChange={onChange} items={views.map((each) => ({ value: each, label: viewWords[each], count: servers && count(servers.filter((server) => inView(server, each)).length) }))} />
+    <Segments label="State" value={view} onChange={onChange} items={views.map((each) => ({ value: each, label: viewLabels[each], count: servers && count(servers.filter((server) => inView(server, each)).length) }))} />
   );
 }
 

@@ -30,8 +30,8 @@ export type ToolPages = {
 export function useToolPages(filter: ToolFilter): ToolPages {
   const [visible, setVisible] = useState({ from: 0, to: 0 });
   const { data: first, error, refetch, isPlaceholderData: stale } = useQuery({ ...pageOf(filter, 0), placeholderData: keepPreviousData });
-  const wanted = stale || !first ? [] : pagesBetween(Math.max(1, visible.from), Math.min(visible.to, Math.ceil(first.total / pageSize) - 1));
-  const others = useQueries({ queries: wanted.map((page) => pageOf(filter, page)) });
+  const needed = stale || !first ? [] : pagesBetween(Math.max(1, visible.from), Math.min(visible.to, Math.ceil(first.total / pageSize) - 1));
+  const others = useQueries({ queries: needed.map((page) => pageOf(filter, page)) });
   return {
     first,
     error,
@@ -39,7 +39,7 @@ export function useToolPages(filter: ToolFilter): ToolPages {
     stale,
     rowAt: (index) => {
       const page = Math.floor(index / pageSize);
-      const list = page === 0 ? first : others[wanted.indexOf(page)]?.data;
+      const list = page === 0 ? first : others[needed.indexOf(page)]?.data;
       return list?.tools[index % pageSize];
     },
     onVisible: useMemo(

@@ -25,12 +25,12 @@ type GateFormProps = {
 export function GateForm({ list, gate, onClose }: GateFormProps) {
   const [name, setName] = useState(gate?.name ?? "");
   const [terms, setTerms] = useState<GateSettings>(() => settingsOf(gate));
-  const [seen] = useState(gate); // as it was when the form opened
+  const [original] = useState(gate); // as it was when the form opened
   const save = useSave(name, terms, list.version, onClose);
-  const wrong = gate || name === "" ? undefined : !namePattern.test(name) ? `Use ${nameHint}.` : list.gates.some((each) => each.name === name) ? "A gate with this name already exists." : undefined;
+  const nameError = gate || name === "" ? undefined : !namePattern.test(name) ? `Use ${nameHint}.` : list.gates.some((each) => each.name === name) ? "A gate with this name already exists." : undefined;
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    if (namePattern.test(name) && !wrong) save.mutate();
+    if (namePattern.test(name) && !nameError) save.mutate();
   };
   return (
     <Dialog
@@ -41,14 +41,14 @@ export function GateForm({ list, gate, onClose }: GateFormProps) {
       footer={
         <>
           <Button onClick={onClose}>Cancel</Button>
-          <Button variant="primary" type="submit" form="gate-form" busy={save.isPending} disabled={name === "" || wrong !== undefined}>{gate ? "Save" : "Create"}</Button>
+          <Button variant="primary" type="submit" form="gate-form" busy={save.isPending} disabled={name === "" || nameError !== undefined}>{gate ? "Save" : "Create"}</Button>
         </>
       }
     >
       <form id="gate-form" className="stack" onSubmit={submit}>
-        {!gate && <TextField label="Name" value={name} onChange={setName} hint={nameHint} error={wrong} required mono autoComplete="off" spellCheck={false} maxLength={32} />}
+        {!gate && <TextField label="Name" value={name} onChange={setName} hint={nameHint} error={nameError} required mono autoComplete="off" spellCheck={false} maxLength={32} />}
         <SettingFields terms={terms} onChange={setTerms} />
-        <Failure error={save.error} was={seen} now={gate} />
+        <Failure error={save.error} was={original} now={gate} />
       </form>
     </Dialog>
   );

@@ -54,11 +54,11 @@ export function GateView({ name, list }: { name: string; list: Gates | undefined
   );
 }
 
-const fromWords: Record<string, string> = { file: "from file", program: "from program" };
+const originLabels: Record<string, string> = { file: "from file", program: "from program" };
 
 function From({ from }: { from: string }) {
   if (from === "api") return <Badge tone="info" title="The edit overrides the file.">edited</Badge>;
-  return <Badge>{fromWords[from] ?? from}</Badge>;
+  return <Badge>{originLabels[from] ?? from}</Badge>;
 }
 
 function Facts({ gate }: { gate: GateDetail }) {

@@ -24,7 +24,7 @@ export function Accounts({ account, q = "", onFind }: AccountsProps) {
   const accounts = useInfiniteQuery(queries.accounts({ q: account ?? (typed || undefined), limit: 100 }));
   const mayChange = useCanChange();
   const [funding, setFunding] = useState<{ account: Balance | undefined }>();
-  const columns = useMemo(() => columnsOf(mayChange ? (purse) => setFunding({ account: purse }) : undefined), [mayChange]);
+  const columns = useMemo(() => columnsOf(mayChange ? (balance) => setFunding({ account: balance }) : undefined), [mayChange]);
   if (isNotFound(accounts.error)) return <Card><NoLedger /></Card>;
   const rows = accounts.data?.pages.flatMap((page) => page.accounts).filter((each) => !account || each.id === account);
   const more = accounts.hasNextPage && !account;
@@ -36,14 +36,14 @@ export function Accounts({ account, q = "", onFind }: AccountsProps) {
           label="Accounts"
           columns={columns}
           rows={rows}
-          rowKey={(purse) => purse.id}
+          rowKey={(balance) => balance.id}
           error={accounts.error}
           onRetry={() => void accounts.refetch()}
           empty={<NoAccount account={account} q={q} />}
           {...(more && { more: { load: () => void accounts.fetchNextPage(), loading: accounts.isFetchingNextPage } })}
         />
       </Card>
-      {funding && <FundDialog purse={funding.account} onClose={() => setFunding(undefined)} />}
+      {funding && <FundDialog balance={funding.account} onClose={() => setFunding(undefined)} />}
     </div>
   );
 }
@@ -53,23 +53,23 @@ function NoAccount({ account, q }: { account: string | undefined; q: string }) {
   return <EmptyState icon={<Wallet />} title={title}>An account is created when it is first funded. Free tools do not need one.</EmptyState>;
 }
 
-function columnsOf(fund: ((purse: Balance) => void) | undefined): Column<Balance>[] {
+function columnsOf(fund: ((balance: Balance) => void) | undefined): Column<Balance>[] {
   const columns: Column<Balance>[] = [
-    { id: "account", header: "Account", min: 150, grow: 2, cell: (purse) => <span className="cut strong" title={purse.id}>{purse.id}</span> },
-    { id: "used", header: "Spent of total funds", min: 220, grow: 2, cell: (purse) => <Usage purse={purse} /> },
-    { id: "held", header: "Held", min: 96, drop: 2, align: "right", cell: (purse) => <span className="soft">{money(purse.heldUsd)}</span> },
-    { id: "free", header: "Available", min: 130, align: "right", cell: (purse) => <Available purse={purse} /> },
+    { id: "account", header: "Account", min: 150, grow: 2, cell: (balance) => <span className="cut strong" title={balance.id}>{balance.id}</span> },
+    { id: "used", header: "Spent of total funds", min: 220, grow: 2, cell: (balance) => <Usage balance={balance} /> },
+    { id: "held", header: "Held", min: 96, drop: 2, align: "right", cell: (balance) => <span className="soft">{money(balance.heldUsd)}</span> },
+    { id: "free", header: "Available", min: 130, align: "right", cell: (balance) => <Available balance={balance} /> },
   ];
-  if (fund) columns.push({ id: "fund", header: "", min: 88, align: "right", cell: (purse) => <Button size="s" onClick={() => fund(purse)} aria-label={`Fund ${purse.id}`}>Fund</Button> });
+  if (fund) columns.push({ id: "fund", header: "", min: 88, align: "right", cell: (balance) => <Button size="s" onClick={() => fund(balance)} aria-label={`Fund ${balance.id}`}>Fund</Button> });
   return columns;
 }
 
-export function Usage({ purse }: { purse: Balance }) {
-  const ever = totalFundsOf(purse);
-  return <div className="Spend-meter"><Meter label={`Spent by ${purse.id}`} share={moneyShare(purse.spentUsd, ever)} text={`${money(purse.spentUsd)} of ${money(ever)}`} warnFrom={0.9} /></div>;
+export function Usage({ balance }: { balance: Balance }) {
+  const ever = totalFundsOf(balance);
+  return <div className="Spend-meter"><Meter label={`Spent by ${balance.id}`} share={moneyShare(balance.spentUsd, ever)} text={`${money(balance.spentUsd)} of ${money(ever)}`} warnFrom={0.9} /></div>;
 }
 
-function Available({ purse }: { purse: Balance }) {
-  const available = availableOf(purse);
+function Available({ balance }: { balance: Balance }) {
+  const available = availableOf(balance);
   return <span className={(parseMoney(available) ?? 0n) <= 0n ? "strong bad" : "strong"}>{money(available)}</span>;
 }

@@ -124,11 +124,11 @@ function usePrevious(range: Range, account: string | undefined): { costs: CostRo
 /** The spend of the top accounts, and of all others combined. */
 function useParts(range: Range, grain: Grain, totals: string[], ranking: CostRow[]): Share[] {
   const names = ranking.filter((row) => compareMoney(row.usd, "0") > 0).slice(0, maxStacked).map((row) => row.account ?? "");
-  const wanted = names.length > 1 ? names : [];
-  const found = useQueries({ queries: wanted.map((account) => queries.costs({ account, since: range.since, until: range.until, by: grain })) });
-  if (wanted.length === 0 || found.some(({ data }) => !data)) return [{ name: names[0] ?? "Spend", usd: totals }];
+  const requested = names.length > 1 ? names : [];
+  const found = useQueries({ queries: requested.map((account) => queries.costs({ account, since: range.since, until: range.until, by: grain })) });
+  if (requested.length === 0 || found.some(({ data }) => !data)) return [{ name: names[0] ?? "Spend", usd: totals }];
   const buckets = bucketsOf(range, grain);
-  return shares(totals, wanted.map((name, i) => ({ name, usd: byBucket(buckets, found[i]?.data?.costs ?? []).map((each) => each.usd) })));
+  return shares(totals, requested.map((name, i) => ({ name, usd: byBucket(buckets, found[i]?.data?.costs ?? []).map((each) => each.usd) })));
 }
 
 function Sums({ range, total, before }: { range: Range; total: Totals; before: Totals | undefined }) {

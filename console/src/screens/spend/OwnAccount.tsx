@@ -12,18 +12,18 @@ import { availableOf, isNotFound } from "./balance";
 /** The account of the signed-in caller. */
 export function OwnAccount() {
   const me = useMe();
-  const { data: purse, error, refetch } = useQuery(queries.account());
+  const { data: balance, error, refetch } = useQuery(queries.account());
   if (isNotFound(error)) return <Card><NoLedger /></Card>;
-  if (!purse) return <Card>{error ? <ErrorState error={error} onRetry={() => void refetch()} /> : <Skeleton lines={3} />}</Card>;
-  if ([purse.remainingUsd, purse.spentUsd].every((amount) => Number(amount) === 0)) return <Card><NoMoney account={me?.account} /></Card>;
+  if (!balance) return <Card>{error ? <ErrorState error={error} onRetry={() => void refetch()} /> : <Skeleton lines={3} />}</Card>;
+  if ([balance.remainingUsd, balance.spentUsd].every((amount) => Number(amount) === 0)) return <Card><NoMoney account={me?.account} /></Card>;
   return (
     <div className="stack">
       <div className="grid-stats Spend-stats">
-        <Stat label="Available" value={money(availableOf(purse))} note="for calls and sessions" />
-        <Stat label="Held" value={money(purse.heldUsd)} note="for running calls" />
-        <Stat label="Spent" value={money(purse.spentUsd)} note="in total" />
+        <Stat label="Available" value={money(availableOf(balance))} note="for calls and sessions" />
+        <Stat label="Held" value={money(balance.heldUsd)} note="for running calls" />
+        <Stat label="Spent" value={money(balance.spentUsd)} note="in total" />
       </div>
-      <Card title={purse.id} description="Spent of total funds."><Usage purse={purse} /></Card>
+      <Card title={balance.id} description="Spent of total funds."><Usage balance={balance} /></Card>
     </div>
   );
 }

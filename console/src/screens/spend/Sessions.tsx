@@ -36,7 +36,7 @@ export function Sessions({ account, own, state, onState }: SessionsProps) {
   const known = oneOf(["open", "closed", "expired"], state);
   const sessions = useInfiniteQuery(queries.sessions({ account, state: known, limit: 100 }));
   const columns = useMemo(() => {
-    const columns = columnsOf((purse) => me?.role === "operator" || me?.account === purse.account, setClosing);
+    const columns = columnsOf((session) => me?.role === "operator" || me?.account === session.account, setClosing);
     return own ? columns.filter(({ id }) => id !== "account") : columns;
   }, [me, own]);
   if (isNotFound(sessions.error)) return <Card><NoLedger /></Card>;
@@ -46,58 +46,58 @@ export function Sessions({ account, own, state, onState }: SessionsProps) {
         label="Sessions"
         columns={columns}
         rows={sessions.data?.pages.flatMap((page) => page.sessions)}
-        rowKey={(purse) => purse.id}
-        rowLink={(purse) => ({ to: "/calls", search: { session: purse.id } })}
+        rowKey={(session) => session.id}
+        rowLink={(session) => ({ to: "/calls", search: { session: session.id } })}
         error={sessions.error}
         onRetry={() => void sessions.refetch()}
         empty={<EmptyState icon={<Timer />} title={known || account ? "No matching sessions" : "No sessions yet"}>Agents open one with <code>POST /api/v1/sessions</code> to limit their spend.</EmptyState>}
         {...(sessions.hasNextPage && { more: { load: () => void sessions.fetchNextPage(), loading: sessions.isFetchingNextPage } })}
       />
-      <Close purse={closing} onClose={() => setClosing(undefined)} />
+      <Close session={closing} onClose={() => setClosing(undefined)} />
     </Card>
   );
 }
 
-function columnsOf(mayClose: (purse: Balance) => boolean, close: (purse: Balance) => void): Column<Balance>[] {
+function columnsOf(mayClose: (session: Balance) => boolean, close: (session: Balance) => void): Column<Balance>[] {
   return [
-    { id: "id", header: "Session", min: 190, grow: 2, cell: (purse) => <span className="mono" title={`Calls in ${purse.id}`}>{purse.id}</span> },
-    { id: "account", header: "Account", min: 120, grow: 1, drop: 1, cell: (purse) => <span className="cut" title={purse.account}>{purse.account}</span> },
-    { id: "state", header: "State", min: 92, cell: (purse) => <StateStatus state={purse.status} /> },
-    { id: "spent", header: "Spent of limit", min: 200, grow: 1, cell: (purse) => <Budget purse={purse} /> },
-    { id: "left", header: "Remaining", min: 88, drop: 3, align: "right", cell: (purse) => <span title={`${money(purse.heldUsd)} is held for running calls`}>{money(purse.remainingUsd)}</span> },
-    { id: "calls", header: "Calls", min: 104, drop: 4, align: "right", cell: (purse) => <Calls purse={purse} /> },
-    { id: "expires", header: "Expires", min: 92, drop: 2, align: "right", cell: (purse) => <Time at={purse.expiresAt} /> },
+    { id: "id", header: "Session", min: 190, grow: 2, cell: (session) => <span className="mono" title={`Calls in ${session.id}`}>{session.id}</span> },
+    { id: "account", header: "Account", min: 120, grow: 1, drop: 1, cell: (session) => <span className="cut" title={session.account}>{session.account}</span> },
+    { id: "state", header: "State", min: 92, cell: (session) => <StateStatus state={session.status} /> },
+    { id: "spent", header: "Spent of limit", min: 200, grow: 1, cell: (session) => <Budget session={session} /> },
+    { id: "left", header: "Remaining", min: 88, drop: 3, align: "right", cell: (session) => <span title={`${money(session.heldUsd)} is held for running calls`}>{money(session.remainingUsd)}</span> },
+    { id: "calls", header: "Calls", min: 104, drop: 4, align: "right", cell: (session) => <Calls session={session} /> },
+    { id: "expires", header: "Expires", min: 92, drop: 2, align: "right", cell: (session) => <Time at={session.expiresAt} /> },
     {
       id: "close",
       header: "",
       min: 88,
       align: "right",
-      cell: (purse) => purse.status === "open" && mayClose(purse) && <Button size="s" variant="danger" onClick={() => close(purse)} aria-label={`Close ${purse.id}`}>Close</Button>,
+      cell: (session) => session.status === "open" && mayClose(session) && <Button size="s" variant="danger" onClick={() => close(session)} aria-label={`Close ${session.id}`}>Close</Button>,
     },
   ];
 }
 
-function Budget({ purse }: { purse: Balance }) {
-  if ((parseMoney(purse.limitUsd) ?? 0n) === 0n) return <span className="faint">calls only</span>;
-  return <div className="Spend-meter"><Meter label={`Spent by ${purse.id}`} share={moneyShare(purse.spentUsd, purse.limitUsd)} text={`${money(purse.spentUsd)} of ${money(purse.limitUsd)}`} /></div>;
+function Budget({ session }: { session: Balance }) {
+  if ((parseMoney(session.limitUsd) ?? 0n) === 0n) return <span className="faint">calls only</span>;
+  return <div className="Spend-meter"><Meter label={`Spent by ${session.id}`} share={moneyShare(session.spentUsd, session.limitUsd)} text={`${money(session.spentUsd)} of ${money(session.limitUsd)}`} /></div>;
 }
 
-function Calls({ purse }: { purse: Balance }) {
-  if (!purse.maxCalls) return <span className="faint">Unlimited</span>;
-  return <span title={`${plural(purse.calls ?? 0, "call")} of ${count(purse.maxCalls)}`}>{count(purse.calls ?? 0)} of {count(purse.maxCalls)}</span>;
+function Calls({ session }: { session: Balance }) {
+  if (!session.maxCalls) return <span className="faint">Unlimited</span>;
+  return <span title={`${plural(session.calls ?? 0, "call")} of ${count(session.maxCalls)}`}>{count(session.calls ?? 0)} of {count(session.maxCalls)}</span>;
 }
 
-function Close({ purse, onClose }: { purse: Balance | undefined; onClose: () => void }) {
+function Close({ session, onClose }: { session: Balance | undefined; onClose: () => void }) {
   const client = useQueryClient();
-  if (!purse) return null;
+  if (!session) return null;
   const close = async () => {
-    await closeSession(purse.id);
+    await closeSession(session.id);
     await Promise.all(["sessions", "accounts"].map((key) => client.invalidateQueries({ queryKey: [key] })));
-    toast.good(`Session closed. The remaining balance was returned to ${purse.account}.`);
+    toast.good(`Session closed. The remaining balance was returned to ${session.account}.`);
   };
   return (
     <Confirm open onClose={onClose} title="Close this session?" action="Close session" danger onConfirm={close}>
-      <p><code className="wrap-anywhere">{purse.id}</code> of {purse.account} has {money(purse.remainingUsd)} left.</p>
+      <p><code className="wrap-anywhere">{session.id}</code> of {session.account} has {money(session.remainingUsd)} left.</p>
       <p className="soft">New calls are refused; running calls finish first. The remaining balance returns to the account. A closed session cannot be reopened.</p>
     </Confirm>
   );

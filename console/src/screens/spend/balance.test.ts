@@ -16,7 +16,7 @@ test.each([
 });
 
 test("the available amount excludes held amounts", () => {
-  const purse = { remainingUsd: "1.3", heldUsd: "1.1", spentUsd: "0.1" } as Balance;
-  expect(availableOf(purse)).toBe("0.2");
-  expect(totalFundsOf(purse)).toBe("1.4");
+  const balance = { remainingUsd: "1.3", heldUsd: "1.1", spentUsd: "0.1" } as Balance;
+  expect(availableOf(balance)).toBe("0.2");
+  expect(totalFundsOf(balance)).toBe("1.4");
 });

@@ -95,15 +95,15 @@ function dayText(at: number): string {
 }
 
 const format = (options: Intl.DateTimeFormatOptions) => {
-  const made = new Intl.DateTimeFormat("en-GB", { ...options, timeZone: "UTC" });
-  return (text: string) => made.format(timeOf(text)).replace(",", "");
+  const formatter = new Intl.DateTimeFormat("en-GB", { ...options, timeZone: "UTC" });
+  return (text: string) => formatter.format(timeOf(text)).replace(",", "");
 };
 
 /** A day: "Sun 15 Nov". */
 export const dayTitle = format({ weekday: "short", day: "numeric", month: "short" });
 const dayLabel = format({ day: "numeric", month: "short" });
 const monthLabel = format({ month: "short" });
-const monthWords = format({ month: "long", year: "numeric" });
+const monthTitle = format({ month: "long", year: "numeric" });
 
 /** The label of a bucket on the axis: "15 Nov", "Nov", "Jan 26". */
 export function bucketLabel(bucket: string, grain: Grain): string {
@@ -114,5 +114,5 @@ export function bucketLabel(bucket: string, grain: Grain): string {
 /** The full name of a bucket: "Sun 15 Nov", "Week of 9 Nov", "November 2026". */
 export function bucketTitle(bucket: string, grain: Grain): string {
   if (grain === "day") return dayTitle(bucket);
-  return grain === "week" ? `Week of ${dayLabel(bucket)}` : monthWords(bucket);
+  return grain === "week" ? `Week of ${dayLabel(bucket)}` : monthTitle(bucket);
 }

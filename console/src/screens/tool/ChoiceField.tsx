@@ -20,10 +20,10 @@ export function ChoiceField(props: FieldProps) {
   const option = options[chosen] ?? {};
   const choose = (next: number) => {
     const target = options[next] ?? {};
-    const begun = initialValue(target, target[unsetKey] ? undefined : (registry.schemaUtils.getDefaultFormState(target, undefined) as Json | undefined));
-    known.current = begun;
+    const initial = initialValue(target, target[unsetKey] ? undefined : (registry.schemaUtils.getDefaultFormState(target, undefined) as Json | undefined));
+    known.current = initial;
     setChosen(next);
-    onChange(begun, fieldPathId.path);
+    onChange(initial, fieldPathId.path);
   };
   const { SchemaField } = registry.fields;
   return (

@@ -16,14 +16,14 @@ export function JsonEditor({ label, args, faults, onChange }: JsonEditorProps) {
     passed.current = args;
     setText(JSON.stringify(args, null, 2));
   }, [args]);
-  const { value, wrong } = parse(text);
+  const { value, wrong: error } = parse(text);
   const change = (next: string) => {
     setText(next);
     const read = parse(next).value;
     if (read) passed.current = read;
     onChange(read);
   };
-  const about = [wrong && `${id}-wrong`, faults.length > 0 && `${id}-faults`].filter(Boolean).join(" ");
+  const about = [error && `${id}-wrong`, faults.length > 0 && `${id}-faults`].filter(Boolean).join(" ");
   return (
     <div className="JsonEditor">
       <div className="spread">
@@ -36,13 +36,13 @@ export function JsonEditor({ label, args, faults, onChange }: JsonEditorProps) {
         rows={Math.min(24, Math.max(8, text.split("\n").length + 1))}
         spellCheck={false}
         autoCapitalize="off"
-        aria-invalid={wrong || faults.length > 0 ? true : undefined}
+        aria-invalid={error || faults.length > 0 ? true : undefined}
         aria-describedby={about || undefined}
         value={text}
         onChange={(event) => change(event.target.value)}
       />
-      {wrong && <p id={`${id}-wrong`} className="Field-error" role="status">{wrong}</p>}
-      {!wrong && faults.length > 0 && (
+      {error && <p id={`${id}-wrong`} className="Field-error" role="status">{error}</p>}
+      {!error && faults.length > 0 && (
         <ul id={`${id}-faults`} className="Field-error">
           {faults.map(({ path, message }, i) => (
             <li key={i}>{path.length > 0 && <code>{path.join(".")}</code>} {message}</li>

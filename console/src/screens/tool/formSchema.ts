@@ -41,9 +41,9 @@ type Place = { root: JsonObject; refs: string[]; depth: number };
 /** Converts a schema, or throws NotFormable. */
 export function formSchema(schema: JsonObject): JsonObject {
   const maker = new Maker();
-  const made = maker.node(schema, { root: schema, refs: [], depth: 0 });
-  if (made[asJson]) throw new NotFormable("The schema does not list the arguments.");
-  return made;
+  const result = maker.node(schema, { root: schema, refs: [], depth: 0 });
+  if (result[asJson]) throw new NotFormable("The schema does not list the arguments.");
+  return result;
 }
 
 class Maker {
@@ -108,8 +108,8 @@ class Maker {
     const properties: JsonObject = {};
     for (const [name, member] of members) {
       if (reservedNames.has(name)) throw new NotFormable(`The schema has a property named ${name}, which a form cannot hold.`);
-      const made = this.node(member, at);
-      properties[name] = named(required.includes(name) ? fixed(made) : optional(made), member, name);
+      const result = this.node(member, at);
+      properties[name] = named(required.includes(name) ? fixed(result) : optional(result), member, name);
     }
     return { type: "object", properties, required, ...(rest?.type && { additionalProperties: rest }), ...pick(schema, "default") };
   }
@@ -142,8 +142,8 @@ class Maker {
     const only = others[0];
     if (others.length === 1 && only && real.length === 2) return this.#nullable({ ...base, ...only.target, ...(byDefault !== undefined && { default: byDefault }) }, only.at);
     const oneOf = real.map((option, i) => {
-      const made = this.node(merge(base, option.target), option.at);
-      return { ...fixed(made), title: optionTitle(option.target, i) };
+      const result = this.node(merge(base, option.target), option.at);
+      return { ...fixed(result), title: optionTitle(option.target, i) };
     });
     return { oneOf, ...pick(schema, "default") };
   }
@@ -160,11 +160,11 @@ class Maker {
 
   /** A nullable value: scalars have a null switch, others become a oneOf with null. */
   #nullable(schema: JsonObject, at: Place): JsonObject {
-    const made = this.node(schema, at);
-    if (Array.isArray(made.enum)) return { ...made, enum: [...made.enum, null], ...(Array.isArray(made[labelsKey]) && { [labelsKey]: [...made[labelsKey], "null"] }) };
-    if (["string", "number", "integer", "boolean"].includes(String(made.type))) return { ...made, type: [made.type ?? "string", "null"] };
-    if (made[asJson]) return made;
-    return { oneOf: [{ ...made, title: optionTitle(schema, 0) }, { type: "null", title: "null" }] };
+    const result = this.node(schema, at);
+    if (Array.isArray(result.enum)) return { ...result, enum: [...result.enum, null], ...(Array.isArray(result[labelsKey]) && { [labelsKey]: [...result[labelsKey], "null"] }) };
+    if (["string", "number", "integer", "boolean"].includes(String(result.type))) return { ...result, type: [result.type ?? "string", "null"] };
+    if (result[asJson]) return result;
+    return { oneOf: [{ ...result, title: optionTitle(schema, 0) }, { type: "null", title: "null" }] };
   }
 }
 
@@ -244,18 +244,18 @@ function values(list: Json[]): JsonObject {
 }
 
 /** Fills in a required constant. */
-function fixed(made: JsonObject): JsonObject {
-  if (!Array.isArray(made.enum) || made.enum.length !== 1) return made;
-  return { ...made, default: made.enum[0] ?? null, [fixedKey]: true };
+function fixed(result: JsonObject): JsonObject {
+  if (!Array.isArray(result.enum) || result.enum.length !== 1) return result;
+  return { ...result, default: result.enum[0] ?? null, [fixedKey]: true };
 }
 
 /** Makes an optional oneOf start as "not set", and also a fixed-length list, which would otherwise be present at once. */
-function optional(made: JsonObject): JsonObject {
-  if (made.default !== undefined) return made;
+function optional(result: JsonObject): JsonObject {
+  if (result.default !== undefined) return result;
   const none = { title: "not set", not: {}, [unsetKey]: true };
-  if (Array.isArray(made.oneOf)) return { ...made, oneOf: [none, ...made.oneOf] };
-  if (!Array.isArray(made.items)) return made;
-  const { description, ...list } = made;
+  if (Array.isArray(result.oneOf)) return { ...result, oneOf: [none, ...result.oneOf] };
+  if (!Array.isArray(result.items)) return result;
+  const { description, ...list } = result;
   return { oneOf: [none, { ...list, title: "list" }], ...(description !== undefined && { description }) };
 }
 
@@ -279,8 +279,8 @@ function about(schema: JsonObject): JsonObject {
 const hinted = ["format", "pattern", "minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties", "contentMediaType", "contentEncoding"];
 
 /** Labels a property by its name, which is what is sent. A different title goes into the description. */
-function named(made: JsonObject, member: Json, name: string): JsonObject {
-  const { title: _, ...rest } = made;
+function named(result: JsonObject, member: Json, name: string): JsonObject {
+  const { title: _, ...rest } = result;
   const title = isObject(member) ? text(member.title) : undefined;
   if (rest.description === undefined && title !== undefined && plain(title) !== plain(name)) rest.description = title;
   return rest;

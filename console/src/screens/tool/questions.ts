@@ -23,8 +23,8 @@ export function questionsOf({ questions }: InputRequired): Question[] {
 
 /** The initial answer, with the defaults of the question. */
 export function draftOf({ schema }: Question): Draft {
-  const proposed = members(schema).flatMap(([name, member]) => (isObject(member) && member.default !== undefined ? [[name, member.default] as const] : []));
-  return { content: Object.fromEntries(proposed), readable: true, declined: false, faults: [] };
+  const defaults = members(schema).flatMap(([name, member]) => (isObject(member) && member.default !== undefined ? [[name, member.default] as const] : []));
+  return { content: Object.fromEntries(defaults), readable: true, declined: false, faults: [] };
 }
 
 /** Validates a draft. Declined answers are always valid. */
@@ -61,9 +61,9 @@ export function isTooLarge(answers: Answers): boolean {
 export function questionForm(schema: JsonObject): JsonObject | undefined {
   try {
     const untitled = members(schema).map(([name, member]) => [name, isObject(member) ? without(member, "title") : member] as const);
-    const made = formSchema({ ...schema, properties: Object.fromEntries(untitled) });
-    const fields = members(made).map(([name, field]) => [name, { ...(isObject(field) && promptField(field)), ...titled(schema, name) }] as const);
-    return { ...made, properties: Object.fromEntries(fields) };
+    const form = formSchema({ ...schema, properties: Object.fromEntries(untitled) });
+    const fields = members(form).map(([name, field]) => [name, { ...(isObject(field) && promptField(field)), ...titled(schema, name) }] as const);
+    return { ...form, properties: Object.fromEntries(fields) };
   } catch (cause) {
     if (cause instanceof NotFormable) return undefined;
     throw cause;
@@ -100,8 +100,8 @@ const formats: Record<string, { fits: (text: string) => boolean; message: string
 function formatFaults(schema: JsonObject, content: JsonObject): Fault[] {
   return members(schema).flatMap(([name, member]) => {
     const value = Object.hasOwn(content, name) ? content[name] : undefined;
-    const wanted = isObject(member) && typeof member.format === "string" && Object.hasOwn(formats, member.format) ? formats[member.format] : undefined;
-    return wanted && typeof value === "string" && !wanted.fits(value) ? [{ path: [name], message: wanted.message }] : [];
+    const rule = isObject(member) && typeof member.format === "string" && Object.hasOwn(formats, member.format) ? formats[member.format] : undefined;
+    return rule && typeof value === "string" && !rule.fits(value) ? [{ path: [name], message: rule.message }] : [];
   });
 }
 

@@ -12,15 +12,15 @@ import "./Effect.css";
 
 /** The effect of a selection: its size, and the tools of each gate that uses it. */
 export function Effect({ name, selection, dirty }: { name: string; selection: Selection; dirty: boolean }) {
-  const asked = useDelayed(selection, 200);
+  const requested = useDelayed(selection, 200);
   const { data, error, isFetching } = useQuery({
-    queryKey: ["toolsets", "preview", name, asked],
-    queryFn: ({ signal }) => previewToolset(name, bodyOf(asked), signal),
+    queryKey: ["toolsets", "preview", name, requested],
+    queryFn: ({ signal }) => previewToolset(name, bodyOf(requested), signal),
     placeholderData: keepPreviousData,
     staleTime: 10_000,
     retry: false,
   });
-  const late = isFetching || asked !== selection;
+  const late = isFetching || requested !== selection;
   return (
     <Card title={dirty ? "Effect after saving" : "Effect"}>
       <div className={late && data ? "stack Effect-late" : "stack"} aria-busy={late}>

@@ -9,10 +9,10 @@ import { nameHint, namePattern } from "./selection";
 export function NewToolset({ open, onClose, names }: { open: boolean; onClose: () => void; names: string[] }) {
   const navigate = useNavigate();
   const [name, setName] = useState("");
-  const wrong = name === "" ? undefined : !namePattern.test(name) ? `Use ${nameHint}.` : names.includes(name) ? "A toolset with this name already exists." : undefined;
+  const nameError = name === "" ? undefined : !namePattern.test(name) ? `Use ${nameHint}.` : names.includes(name) ? "A toolset with this name already exists." : undefined;
   const create = (event: FormEvent) => {
     event.preventDefault();
-    if (name !== "" && !wrong) void navigate({ to: "/toolsets/$name", params: { name }, search: { tab: "new" } });
+    if (name !== "" && !nameError) void navigate({ to: "/toolsets/$name", params: { name }, search: { tab: "new" } });
   };
   return (
     <Dialog
@@ -23,12 +23,12 @@ export function NewToolset({ open, onClose, names }: { open: boolean; onClose: (
       footer={
         <>
           <Button onClick={onClose}>Cancel</Button>
-          <Button variant="primary" type="submit" form="new-toolset" disabled={name === "" || wrong !== undefined}>Choose tools</Button>
+          <Button variant="primary" type="submit" form="new-toolset" disabled={name === "" || nameError !== undefined}>Choose tools</Button>
         </>
       }
     >
       <form id="new-toolset" onSubmit={create}>
-        <TextField label="Name" value={name} onChange={setName} hint={nameHint} error={wrong} required mono autoComplete="off" spellCheck={false} maxLength={32} />
+        <TextField label="Name" value={name} onChange={setName} hint={nameHint} error={nameError} required mono autoComplete="off" spellCheck={false} maxLength={32} />
       </form>
     </Dialog>
   );

@@ -47,8 +47,8 @@ export function SelectedPane({ selection, mayEdit, onTool, onServer, onLocal, on
 }
 
 function aboutOf(pick: ToolsetServer, tools: number | undefined): string {
-  const much = isWhole(pick) ? `all tools${tools === undefined ? "" : ` (currently ${count(tools)})`}` : `${count(pick.tools?.length)}${tools === undefined ? "" : ` of ${plural(tools, "tool")}`}`;
-  return pick.resources && pick.resources.length > 0 ? `${much}; ${plural(pick.resources.length, "resource pattern")}` : much;
+  const amount = isWhole(pick) ? `all tools${tools === undefined ? "" : ` (currently ${count(tools)})`}` : `${count(pick.tools?.length)}${tools === undefined ? "" : ` of ${plural(tools, "tool")}`}`;
+  return pick.resources && pick.resources.length > 0 ? `${amount}; ${plural(pick.resources.length, "resource pattern")}` : amount;
 }
 
 type PickActionsProps = { pick: ToolsetServer; busy: boolean; onServer: (id: string, on: boolean) => void; onExpand: (id: string) => void };

@@ -24,11 +24,11 @@ export function ToolList({ tools, loadMore, ...picking }: ToolListProps) {
 }
 
 function Line({ tool, selection, pickTool, busy }: Picking & { tool: ToolItem }) {
-  const how = toolState(selection, tool.server, tool.name);
+  const state = toolState(selection, tool.server, tool.name);
   return (
     <div className="Toolset-line">
       <Checkbox
-        checked={how !== "no"}
+        checked={state !== "no"}
         disabled={busy !== undefined && busy === tool.server}
         onChange={(on) => pickTool(tool.server, tool.name, on)}
         label={
@@ -42,7 +42,7 @@ function Line({ tool, selection, pickTool, busy }: Picking & { tool: ToolItem })
         }
       />
       <span className="Toolset-number">
-        {how === "whole" && <Badge tone="accent" title="The whole server is selected. Clear the checkbox to select its other tools individually.">whole server</Badge>}
+        {state === "whole" && <Badge tone="accent" title="The whole server is selected. Clear the checkbox to select its other tools individually.">whole server</Badge>}
         {tool.mode === "write" && <Badge tone="warn">write</Badge>}
         <span title="Approximate size of the definition in a prompt">{count(tool.tokens)} tokens</span>
       </span>

@@ -24,16 +24,16 @@ export const isWhole = (pick: ToolsetServer) => !pick.tools || pick.tools.length
 
 export function toolState(selection: Selection, server: string | undefined, name: string): ToolState {
   if (server === undefined) return selection.tools.includes(name) ? "named" : "no";
-  const mine = selection.servers.filter((pick) => pick.id === server);
-  if (mine.some(isWhole)) return "whole";
-  return mine.some((pick) => pick.tools?.includes(name)) ? "named" : "no";
+  const entries = selection.servers.filter((pick) => pick.id === server);
+  if (entries.some(isWhole)) return "whole";
+  return entries.some((pick) => pick.tools?.includes(name)) ? "named" : "no";
 }
 
 /** How much of a server is selected. */
 export function serverState(selection: Selection, id: string): "whole" | "some" | "no" {
-  const mine = selection.servers.filter((pick) => pick.id === id);
-  if (mine.some(isWhole)) return "whole";
-  return mine.length > 0 ? "some" : "no";
+  const entries = selection.servers.filter((pick) => pick.id === id);
+  if (entries.some(isWhole)) return "whole";
+  return entries.length > 0 ? "some" : "no";
 }
 
 /** Selects or deselects one tool. It has no effect on a server that is selected as a whole. */
