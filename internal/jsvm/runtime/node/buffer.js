@@ -24,7 +24,7 @@ function fromObject(value, encodingOrOffset, length) {
     return Buffer.from(value[Symbol.toPrimitive]("string"), encodingOrOffset);
   }
   if (typeof value.length === "number") return wrap(new Uint8Array(value));
-  throw badType("Buffer.from needs a string, Buffer, ArrayBuffer, Array or array-like object");
+  throw badType("The first argument must be of type string or an instance of Buffer, ArrayBuffer, or Array or an Array-like Object.");
 }
 
 /** base64Length is the length of decoded base64, which Node estimates from the length of the text. */
@@ -103,7 +103,7 @@ export class Buffer extends Uint8Array {
     return dataBytes(value, name).length;
   }
   static compare(a, b) {
-    for (const x of [a, b]) if (!(x instanceof Uint8Array)) throw badType("the arguments must be of type Buffer or Uint8Array");
+    for (const x of [a, b]) if (!(x instanceof Uint8Array)) throw badType("The arguments must be an instance of Buffer or Uint8Array.");
     const n = Math.min(a.length, b.length);
     for (let i = 0; i < n; i++) if (a[i] !== b[i]) return a[i] < b[i] ? -1 : 1;
     return Math.sign(a.length - b.length);

@@ -177,7 +177,7 @@ for (const [name, steps] of Object.entries(reading)) {
   add(name, async (...args) => runAsync(steps(...args)), (...args) => runSync(steps(...args)));
 }
 for (const name of writing) refuse(name, mayNotWrite);
-for (const name of missing) refuse(name, (n) => notCapable(`scripts cannot open files, only read them whole (fs.${n})`));
+for (const name of missing) refuse(name, (n) => notCapable(`scripts cannot open files (fs.${n}); use fs.readFile`));
 fs.exists = (path, done) => void promises.stat(path).then(() => done(true), () => done(false));
 fs.createWriteStream = fs.writeFileSync;
 fs.createReadStream = fs.watch = fs.watchFile = fs.unwatchFile = fs.openSync;

@@ -76,7 +76,7 @@ export class Body {
   async formData() {
     const type = this.headers.get("content-type") ?? "";
     if (!/^application\/x-www-form-urlencoded\b/i.test(type)) {
-      throw new TypeError("formData reads application/x-www-form-urlencoded only");
+      throw new TypeError("formData() supports only application/x-www-form-urlencoded");
     }
     const form = new FormData();
     for (const [name, value] of new URLSearchParams(await this.text())) form.append(name, value);

@@ -53,7 +53,7 @@ function fill(copy, value, clone) {
 }
 
 function structuredClone(value) {
-  if (arguments.length === 0) throw failure(TypeError, "ERR_MISSING_ARGS", "structuredClone needs a value");
+  if (arguments.length === 0) throw failure(TypeError, "ERR_MISSING_ARGS", 'The "value" argument must be specified');
   const seen = new Map();
   const clone = (v) => {
     if (typeof v === "function" || typeof v === "symbol") throw refuse(v);

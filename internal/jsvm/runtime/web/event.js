@@ -73,7 +73,7 @@ export class EventTarget {
     if (at >= 0) this.#listeners.splice(at, 1);
   }
   dispatchEvent(event) {
-    if (!(event instanceof Event)) throw badType("an Event is needed");
+    if (!(event instanceof Event)) throw badType('The "event" argument must be an instance of Event.');
     const state = stateOf(event);
     if (state.current) throw new DOMException("The event is already being dispatched", "InvalidStateError");
     state.target = state.current = this;
