@@ -26,29 +26,44 @@ const File = "toolyard.yaml"
 
 // Config is the configuration file; see Default for its absence.
 type Config struct {
-	Name            string               `json:"name" default:"toolyard" pattern:"^[A-Za-z0-9-]{1,32}$" doc:"The name of this yard."`
-	Listen          string               `json:"listen" default:"127.0.0.1:3001" doc:"HTTP address, host:port. Outside loopback, set callers: keys at every gate, or anonymous: true."`
-	Anonymous       bool                 `json:"anonymous" default:"false" doc:"Allow unauthenticated callers outside loopback."`
-	Origins         []Origin             `json:"origins,omitempty" doc:"Web origins that may call from a browser, such as http://localhost:6274."`
-	Hosts           []Host               `json:"hosts,omitempty" doc:"Host names of this server, such as tools.example.com. Loopback names, and IP addresses outside loopback, are always accepted."`
-	SSE             bool                 `json:"sse" default:"false" doc:"Also serve the HTTP+SSE transport of 2024-11-05, at /sse."`
-	Log             Log                  `json:"log" default:"{}" doc:"Log settings."`
-	Metrics         Metrics              `json:"metrics" default:"{}" doc:"Metrics settings."`
-	Limits          Limits               `json:"limits" default:"{}" doc:"Limits of every call and of the HTTP server."`
+	Name string `json:"name" default:"toolyard" pattern:"^[A-Za-z0-9-]{1,32}$" doc:"The name of this yard."`
+	HTTP
+	Log     Log     `json:"log" default:"{}" doc:"Log settings."`
+	Metrics Metrics `json:"metrics" default:"{}" doc:"Metrics settings."`
+	Limits  Limits  `json:"limits" default:"{}" doc:"Limits of every call and of the HTTP server."`
+	Sources
+	Storage
+	ExecuteUSD *Price             `json:"executeUsd,omitempty" doc:"The default price of a call to a local tool at an execute gate."`
+	Terms      map[string]Terms   `json:"terms,omitempty" doc:"Limits and prices of local tools, by name."`
+	Context    map[string]Context `json:"context,omitempty" doc:"Providers of context that tools require, by kind."`
+	Toolsets   map[string]Toolset `json:"toolsets,omitempty" doc:"Named selections of tools."`
+	Gates      map[string]Gate    `json:"gates,omitempty" doc:"Entry points. Gate x is served at /mcp/x; the gate named default, or the only one, also at /mcp. Without gates, all tools are served at /mcp."`
+}
+
+// HTTP configures the HTTP server.
+type HTTP struct {
+	Listen    string   `json:"listen" default:"127.0.0.1:3001" doc:"HTTP address, host:port. Outside loopback, set callers: keys at every gate, or anonymous: true."`
+	Anonymous bool     `json:"anonymous" default:"false" doc:"Allow unauthenticated callers outside loopback."`
+	Origins   []Origin `json:"origins,omitempty" doc:"Web origins that may call from a browser, such as http://localhost:6274."`
+	Hosts     []Host   `json:"hosts,omitempty" doc:"Host names of this server, such as tools.example.com. Loopback names, and IP addresses outside loopback, are always accepted."`
+	SSE       bool     `json:"sse" default:"false" doc:"Also serve the HTTP+SSE transport of 2024-11-05, at /sse."`
+}
+
+// Sources configures the sources of tools.
+type Sources struct {
 	Scripts         *Scripts             `json:"scripts,omitempty" doc:"A directory of TypeScript tools."`
+	Servers         map[string]Server    `json:"servers,omitempty" doc:"Upstream MCP servers, by id: letters, digits and -, with single dots between them."`
 	PrivateNetworks []Network            `json:"privateNetworks,omitempty" doc:"Private networks that the host names of servers and of script grants may resolve to, such as 10.0.0.0/8. IP addresses and localhost in a url are always allowed."`
 	Secrets         map[string]SecretRef `json:"secrets,omitempty" doc:"References to secrets, by name: env:NAME, file:path, age:path#key. Secrets are read when they are needed, and redacted everywhere."`
 	AgeIdentity     string               `json:"ageIdentity,omitempty" doc:"The file with the age identity that decrypts age: secrets."`
-	Store           string               `json:"store,omitempty" doc:"The database for limits, balances, keys and recorded calls: postgres://user@host/database for several replicas, sqlite:path for one, or memory. If it is not set and a store is needed, a .db file next to this file."`
-	OnStoreDown     string               `json:"onStoreDown" default:"refuse" enum:"refuse,local" doc:"While the store does not respond, calls with limits are refused, or each replica counts on its own for one minute. Calls with a price or an idempotency key are always refused."`
-	Record          Record               `json:"record" default:"{}" doc:"What is recorded of calls."`
-	Editable        []Editable           `json:"editable,omitempty" doc:"What operators may change through the API and the console: toolsets, gates. Changes are stored with all versions, and replace entries of this file by name."`
-	ExecuteUSD      *Price               `json:"executeUsd,omitempty" doc:"The default price of a call to a local tool at an execute gate."`
-	Terms           map[string]Terms     `json:"terms,omitempty" doc:"Limits and prices of local tools, by name."`
-	Context         map[string]Context   `json:"context,omitempty" doc:"Providers of context that tools require, by kind."`
-	Servers         map[string]Server    `json:"servers,omitempty" doc:"Upstream MCP servers, by id: letters, digits and -, with single dots between them."`
-	Toolsets        map[string]Toolset   `json:"toolsets,omitempty" doc:"Named selections of tools."`
-	Gates           map[string]Gate      `json:"gates,omitempty" doc:"Entry points. Gate x is served at /mcp/x; the gate named default, or the only one, also at /mcp. Without gates, all tools are served at /mcp."`
+}
+
+// Storage configures what is stored, and where.
+type Storage struct {
+	Store       string     `json:"store,omitempty" doc:"The database for limits, balances, keys and recorded calls: postgres://user@host/database for several replicas, sqlite:path for one, or memory. If it is not set and a store is needed, a .db file next to this file."`
+	OnStoreDown string     `json:"onStoreDown" default:"refuse" enum:"refuse,local" doc:"While the store does not respond, calls with limits are refused, or each replica counts on its own for one minute. Calls with a price or an idempotency key are always refused."`
+	Record      Record     `json:"record" default:"{}" doc:"What is recorded of calls."`
+	Editable    []Editable `json:"editable,omitempty" doc:"What operators may change through the API and the console: toolsets, gates. Changes are stored with all versions, and replace entries of this file by name."`
 }
 
 // Log configures the log.

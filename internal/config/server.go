@@ -15,15 +15,8 @@ import (
 
 // Server is an upstream MCP server: a program or a URL.
 type Server struct {
-	Command string            `json:"command,omitempty" doc:"The program to start, which speaks MCP over standard input and output. It is looked up in PATH, or relative to this file if it contains a slash."`
-	Args    []string          `json:"args,omitempty" doc:"Arguments of the program. Do not put secrets here: every user of the machine can read them."`
-	Env     map[string]string `json:"env,omitempty" doc:"Environment variables in addition to PATH, HOME, LANG, TZ and TMPDIR. Values may contain ${secret:name}."`
-	Dir     string            `json:"dir,omitempty" doc:"Working directory, relative to this file."`
-
-	URL       string            `json:"url,omitempty" doc:"The URL of the server, http or https."`
-	Headers   map[string]string `json:"headers,omitempty" doc:"HTTP headers of every request. Values may contain ${secret:name}."`
-	Auth      *Auth             `json:"auth,omitempty" doc:"How to authenticate to the server."`
-	Transport string            `json:"transport,omitempty" enum:"stdio,http,sse" doc:"Usually not needed: it follows from command or url, and servers that support only the old HTTP+SSE transport are detected."`
+	Program
+	Remote
 
 	Tools     []string                 `json:"tools,omitempty" doc:"The tools to use, by their names at the server; all if empty."`
 	Resources []string                 `json:"resources,omitempty" doc:"The resources to offer, by URI; a * at the end matches any suffix; all if empty."`
@@ -37,6 +30,22 @@ type Server struct {
 	Rate       *Rate            `json:"rate,omitempty" doc:"Rate limit of all its tools together, shared by all replicas."`
 	ExecuteUSD *Price           `json:"executeUsd,omitempty" doc:"The default price of a call to its tools at an execute gate."`
 	Terms      map[string]Terms `json:"terms,omitempty" doc:"Limits and prices of its tools, by name."`
+}
+
+// Program is a server that runs as a child process.
+type Program struct {
+	Command string            `json:"command,omitempty" doc:"The program to start, which speaks MCP over standard input and output. It is looked up in PATH, or relative to this file if it contains a slash."`
+	Args    []string          `json:"args,omitempty" doc:"Arguments of the program. Do not put secrets here: every user of the machine can read them."`
+	Env     map[string]string `json:"env,omitempty" doc:"Environment variables in addition to PATH, HOME, LANG, TZ and TMPDIR. Values may contain ${secret:name}."`
+	Dir     string            `json:"dir,omitempty" doc:"Working directory, relative to this file."`
+}
+
+// Remote is a server that is reached over HTTP.
+type Remote struct {
+	URL       string            `json:"url,omitempty" doc:"The URL of the server, http or https."`
+	Headers   map[string]string `json:"headers,omitempty" doc:"HTTP headers of every request. Values may contain ${secret:name}."`
+	Auth      *Auth             `json:"auth,omitempty" doc:"How to authenticate to the server."`
+	Transport string            `json:"transport,omitempty" enum:"stdio,http,sse" doc:"Usually not needed: it follows from command or url, and servers that support only the old HTTP+SSE transport are detected."`
 }
 
 // Auth is how the yard authenticates to a server.

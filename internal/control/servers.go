@@ -16,7 +16,7 @@ import (
 func (c *Control) Servers() (list []httpapi.ServerItem) {
 	s, problems := c.yard.State(), c.serverProblems()
 	for _, id := range slices.Sorted(maps.Keys(s.Upstreams)) {
-		list = append(list, serverItem(s.Upstreams[id], id, s.Settings.Servers[id], s.Upstreams[id].Summary(), len(problems[id])))
+		list = append(list, serverItem(s.Upstreams[id], id, s.Servers[id], s.Upstreams[id].Summary(), len(problems[id])))
 	}
 	return list
 }
@@ -51,7 +51,7 @@ func (c *Control) Server(id string) (*httpapi.ServerDetail, bool) {
 	}
 	problems, status := c.serverProblems()[id], s.Status()
 	d := &httpapi.ServerDetail{
-		ServerItem: serverItem(s, id, state.Settings.Servers[id], status, len(problems)), Stderr: status.Stderr,
+		ServerItem: serverItem(s, id, state.Servers[id], status, len(problems)), Stderr: status.Stderr,
 		Resources: len(s.Resources()), Prompts: len(s.Prompts()), ProblemList: problems,
 	}
 	for _, e := range status.Events {
