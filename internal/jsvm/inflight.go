@@ -12,24 +12,24 @@ import (
 	"time"
 )
 
-// inFlight is a run that a worker has not answered yet.
+// inFlight is a run that the parent has sent to a worker.
 type inFlight struct {
 	run          *Run
 	ctx          context.Context
 	cancel       context.CancelFunc
 	order        runHeader
 	answer       chan frame // closed when the worker dies
-	timedOut     bool       // the worker was killed because of this run
-	reported     bool       // its caller was told
+	timedOut     bool       // it exceeded its deadline, and the worker was killed
+	reported     bool       // its end was reported to the caller
 	usedHost     bool
-	openRequests int // questions
+	openRequests int // to the host
 	log          *slog.Logger
 
-	messages  chan frame    // log lines and what else needs no answer; nil until there is some
-	delivered chan struct{} // closed when all of it was passed on
+	messages  chan frame    // log lines and notifications; nil until there is one
+	delivered chan struct{} // closed when all messages are delivered
 }
 
-// run sends a run to the worker and waits for its end.
+// run sends a run to the worker and waits for its answer.
 func (w *process) run(ctx context.Context, r *Run, cpu time.Duration) (json.RawMessage, error) {
 	timeout := cmp.Or(r.Timeout, defaultTimeout)
 	if at, ok := ctx.Deadline(); ok {
@@ -45,7 +45,7 @@ func (w *process) run(ctx context.Context, r *Run, cpu time.Duration) (json.RawM
 	if !ok {
 		return nil, &lostError{}
 	}
-	// The worker ends the run at its deadline. If it does not, it is ended.
+	// The worker stops the run at its deadline. If it does not, it is killed.
 	watchdog := time.AfterFunc(timeout+grace, func() { w.overdue(id) })
 	if err := w.conn.send(frameRun, id, pend.order.bytes(), r.Request); err != nil {
 		watchdog.Stop()
@@ -55,8 +55,8 @@ func (w *process) run(ctx context.Context, r *Run, cpu time.Duration) (json.RawM
 		}
 		return nil, &lostError{}
 	}
-	// A caller who gives up is let go at once. A deadline the worker notices by itself, and
-	// its end is awaited.
+	// A canceled caller returns at once. At a deadline the worker stops the run, and the caller
+	// waits for that.
 	left := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -74,11 +74,11 @@ func (w *process) run(ctx context.Context, r *Run, cpu time.Duration) (json.RawM
 		pend.drainLogs(ctx)
 		return r.Module.open(f.body)
 	case <-left:
-		return nil, &Stopped{Canceled} // the watchdog stays until the worker has answered
+		return nil, &Stopped{Canceled} // the watchdog stays active until the worker answers
 	}
 }
 
-// order is the run as the worker gets it.
+// header returns the header of the run's frame.
 func (r *Run) order(timeout, cpu time.Duration) runHeader {
 	now := time.Now()
 	about := r.Now
@@ -91,7 +91,7 @@ func (r *Run) order(timeout, cpu time.Duration) runHeader {
 	}
 }
 
-// begin registers a run, unless the worker takes no more.
+// begin registers a run, unless the worker accepts none.
 func (w *process) begin(pend *inFlight) (id uint32, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,14 +116,14 @@ func (w *process) lost(pend *inFlight) error {
 	return &lostError{timedOut: pend.timedOut, usedHost: pend.usedHost}
 }
 
-// overdue kills the worker if it still has the run.
+// overdue kills the worker if the run has not ended.
 func (w *process) overdue(id uint32) {
 	w.mu.Lock()
 	pend := w.pending[id]
 	late := pend != nil && !pend.reported
 	if late {
 		pend.reported, pend.timedOut, w.gone = true, true, true
-		close(pend.answer) // its caller need not wait until the process is gone
+		close(pend.answer) // the caller does not wait for the process to exit
 	}
 	w.mu.Unlock()
 	if !late {
@@ -131,7 +131,7 @@ func (w *process) overdue(id uint32) {
 	}
 	pend.cancel()
 	w.kill()
-	w.log.Warn("a script did not end at its deadline and its worker was ended", "module", pend.run.Module.Name)
+	w.log.Warn("a script did not stop at its deadline, and its worker was killed", "module", pend.run.Module.Name)
 }
 
 // handle handles a frame of the worker.
@@ -147,7 +147,7 @@ func (w *process) handle(f frame) {
 		told, pend.reported = pend.reported, true
 	case f.kind == frameAsk:
 		pend.usedHost = true
-		if pend.openRequests++; pend.openRequests > maxPosts+1 { // more than its own bound allows
+		if pend.openRequests++; pend.openRequests > maxPosts+1 { // the worker broke its own limit
 			pend = nil
 			go w.kill()
 		}
@@ -180,7 +180,7 @@ func (w *process) sendModule(id uint32, pend *inFlight) {
 	}
 }
 
-// answer answers a question of a run.
+// answer answers a request of a run to the host.
 func (w *process) answer(f frame, pend *inFlight) {
 	if len(f.body) < 4 {
 		return
@@ -194,7 +194,7 @@ func (w *process) answer(f frame, pend *inFlight) {
 	_ = w.conn.send(frameReply, f.run, number32(n), reply)
 }
 
-// reply is the answer to a question as JSON, which says so if there is none.
+// reply returns the answer to a host request, or its error, as JSON.
 func (pend *inFlight) reply(op string, payload []byte) []byte {
 	value, err := pend.ask(op, payload)
 	reply := map[string]any{"value": value}
@@ -211,12 +211,12 @@ func (pend *inFlight) reply(op string, payload []byte) []byte {
 	return data
 }
 
-// ask asks the outside. Nothing that happens there may end this process.
+// ask calls the host function. A panic there must not end this process.
 func (pend *inFlight) ask(op string, payload []byte) (value any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			pend.log.Error("a question of a script panicked", "op", op, "panic", p, "stack", string(debug.Stack()))
-			value, err = nil, errors.New("it failed inside")
+			pend.log.Error("a host function of a script panicked", "op", op, "panic", p, "stack", string(debug.Stack()))
+			value, err = nil, errors.New("internal error")
 		}
 	}()
 	if pend.run.Host == nil {
@@ -225,8 +225,7 @@ func (pend *inFlight) ask(op string, payload []byte) (value any, err error) {
 	return pend.run.Host(pend.ctx, op, payload)
 }
 
-// Refusal is an error that a script gets from the outside, with the name and code that it
-// can ask for.
+// Refusal is an error of a host function as the script gets it: an Error with name and code.
 type Refusal struct {
 	Name    string `json:"name,omitempty"`
 	Message string `json:"message"`
@@ -242,12 +241,12 @@ func refusalOf(err error) *Refusal {
 	return &Refusal{Message: err.Error()}
 }
 
-// maxMessages is how many lines may wait for whoever reads them. Others wait for this worker too,
-// so what is more is dropped.
+// maxMessages bounds the messages that wait for delivery. More are dropped: the connection to
+// the worker is shared by all its runs.
 const maxMessages = 256
 
-// enqueue takes what a run says without waiting for an answer. It never blocks. All frames of a
-// worker come one after the other, also the answer that ends the run.
+// enqueue queues a log line or notification for delivery. It never blocks. Frames of a worker are
+// handled one at a time, including the answer that ends the run.
 func (pend *inFlight) enqueue(f frame) {
 	if pend.messages == nil {
 		pend.messages, pend.delivered = make(chan frame, maxMessages), make(chan struct{})
@@ -264,16 +263,16 @@ func (pend *inFlight) enqueue(f frame) {
 	}
 }
 
-// closeLogs says that nothing more will be said.
+// closeLogs ends the queue of messages.
 func (pend *inFlight) closeLogs() {
 	if pend.messages != nil {
 		close(pend.messages)
 	}
 }
 
-// deliver passes something on that was said.
+// deliver passes a message to the caller.
 func (pend *inFlight) deliver(f frame) {
-	defer func() { _ = recover() }() // nobody waits for it
+	defer func() { _ = recover() }() // a message has no answer that could fail
 	first, rest, _ := bytes.Cut(f.body, []byte{0})
 	switch {
 	case f.kind == frameLog:
@@ -283,7 +282,7 @@ func (pend *inFlight) deliver(f frame) {
 	}
 }
 
-// drainLogs waits, but not for long, until all that was said before the answer is passed on.
+// drainLogs waits up to a second until all messages are delivered.
 func (pend *inFlight) drainLogs(ctx context.Context) {
 	if pend.delivered == nil {
 		return

@@ -1,21 +1,26 @@
 // Package jsvm compiles TypeScript and runs it, in worker processes of the same binary,
-// under a deadline, a memory cap and a CPU cap. It knows nothing of tools: a run is a module,
-// a request and an answer, all JSON, and what the module may ask of the outside is decided
-// by a function that the caller gives.
+// under a deadline, a memory limit and a CPU limit. It is independent of tools: a run has a
+// module, a request and an answer, all JSON. The module reaches the world only through a host
+// function that the caller supplies.
 //
 //	pool, err := jsvm.NewPool(jsvm.Options{Harness: harness})
 //	module, faults, err := jsvm.NewCompiler().Compile(ctx, "hello.ts", jsvm.CompileOptions{Root: "/srv/tools"})
 //	answer, err := pool.Run(ctx, &jsvm.Run{Module: module, Request: request})
 //
-// Inside a worker QuickJS-NG runs as WebAssembly. Its memory after the runtime and the
-// provided modules were evaluated is an image; a module's own image is a layer over that,
-// and each run gets a copy-on-write view of it. So no run sees what another one left behind,
-// and a new VM costs little more than the pages that it writes.
+// A worker runs QuickJS-NG as WebAssembly. The base image is its memory after evaluating the
+// runtime and the provided modules; the image of a module is a layer over it, and each run gets
+// a copy-on-write view. Runs are therefore isolated from each other, and a new VM costs little
+// more than the pages that it writes.
 //
-// One run has a name for each place that it is at: the caller has a Run; the parent a
-// pending, which waits for the answer; on the wire it is an order; the worker has a job,
-// which speaks with the parent, and its VM a run. In the same way the parent has a Module,
-// which is code, and the worker a module, which has an image.
+// A run has one type for each role:
+//
+//	Run         the caller's request to a Pool
+//	inFlight    the parent's record of a run that a worker has not answered
+//	runHeader   the fixed part of the frame that starts a run in a worker
+//	workerRun   the worker's side: it exchanges frames with the parent
+//	execution   the state of a run in a VM
+//
+// In the same way a Module is code in the parent, and a module has an image in a worker.
 package jsvm
 
 import (
@@ -26,10 +31,10 @@ import (
 	"github.com/toolyard/toolyard/internal/jsvm/assets"
 )
 
-// Provided is a module that scripts can import without having it.
+// Provided is a built-in module that scripts can import.
 type Provided struct{ Name, Source string }
 
-// Exception is something that a script threw and nobody caught.
+// Exception is an uncaught exception of a script.
 type Exception struct {
 	Name    string          `json:"name"`
 	Message string          `json:"message"`
@@ -48,21 +53,21 @@ func (e *Exception) Error() string {
 	return fmt.Sprintf("%s: %s", e.Name, e.Message)
 }
 
-// setup is what an engine is made of.
+// setup configures an engine.
 type setup struct {
 	Engine   []byte `json:"-"`
 	Runtime  string `json:"-"`
 	Modules  []Provided
-	Harness  string // a module that calls __runtime.install(f) with what answers requests
+	Harness  string // a module that calls __runtime.install(f) with the request handler
 	Memory   int    // bytes that a script may use
 	Budget   int    // bytes that all VMs of a worker may have
-	CacheDir string // where compiled code of the engine is kept, empty for nowhere
+	CacheDir string // cache of the compiled engine; empty for none
 }
 
-// Version changes whenever the same script may be compiled to something else.
+// Version changes whenever the compiled form of a script may change.
 const Version = "2 esbuild 0.28.2"
 
-// Modules are the modules of the runtime that scripts can import.
+// Modules returns the modules of the runtime that scripts can import.
 func Modules() []string {
 	names := strings.Fields(`assert assert/strict buffer crypto events fs fs/promises os path path/posix perf_hooks process
 		querystring string_decoder timers timers/promises url util util/types`)
@@ -72,7 +77,7 @@ func Modules() []string {
 	return names
 }
 
-// Available reports what this program lacks to run scripts.
+// Available returns an error if this binary lacks the assets to run scripts.
 func Available() error {
 	for _, name := range []string{assets.Engine, assets.Runtime} {
 		if _, err := assets.Read(name); err != nil {

@@ -11,15 +11,14 @@ import (
 	"time"
 )
 
-// Options say what scripts find in their VM and how much they may use. The zero value of
-// each bound is a sensible one.
+// Options configure the VMs of scripts and their limits. Zero limits have defaults.
 type Options struct {
-	Harness  string     // a JavaScript module that calls __runtime.install(f) with what answers requests
+	Harness  string     // a JavaScript module that calls __runtime.install(f) with the request handler
 	Modules  []Provided // modules that scripts can import
 	Memory   int        // bytes that one run may use; 64 MiB
 	CPU      time.Duration
-	Workers  int    // processes at most; one for each processor, and at least two
-	CacheDir string // where compiled code of the engine is kept, empty for nowhere
+	Workers  int    // maximum number of processes; default: one per processor, at least two
+	CacheDir string // cache of the compiled engine; empty for none
 	Log      *slog.Logger
 }
 
@@ -27,31 +26,30 @@ type Options struct {
 type Run struct {
 	Module  *Module
 	Request json.RawMessage
-	Now     time.Time // the time that the script sees; now when zero
-	Shared  bool      // keep what the module changed in itself for the next run in this VM
+	Now     time.Time // the current time for the script; the real time if zero
+	Shared  bool      // keep the module's state for the next run in this VM
 	Once    bool      // the module is not expected to run again
 
-	Timeout time.Duration // from when a worker has it, beside the context's deadline; 30 s when zero
+	Timeout time.Duration // in the worker, in addition to the deadline of the context; 30 s if zero
 
 	// Host answers what the script asks of the outside; nil refuses everything. It may
 	// be called many times at once. Its context ends with the run.
 	Host func(ctx context.Context, op string, payload json.RawMessage) (any, error)
-	// Notify takes what the script says without waiting for an answer, in order. It must not
-	// wait either.
+	// Notify receives the notifications of the script, in order. It must not block.
 	Notify func(op string, payload json.RawMessage)
-	// Log takes the lines of the script's console.
+	// Log receives the lines of the script's console.
 	Log func(level slog.Level, text string)
-	// Nested is a run that another run waits for.
+	// Nested is set if another run waits for this one.
 	Nested bool
 }
 
-// Stopped is a run that was ended. Reason says why.
+// Stopped is the error of a run that was stopped.
 type Stopped struct{ Reason Reason }
 
-// Reason is why a run was ended.
+// Reason is why a run was stopped.
 type Reason string
 
-// The reasons.
+// Reasons to stop a run.
 const (
 	DeadlineExceeded Reason = "it did not end in time"
 	CPUExceeded      Reason = "it used too much CPU time"
@@ -63,7 +61,7 @@ const (
 
 func (s *Stopped) Error() string { return string(s.Reason) }
 
-// defaults of Options.
+// Defaults of Options.
 const (
 	defaultMemory  = 64 << 20
 	defaultCPU     = 5 * time.Second
@@ -71,26 +69,26 @@ const (
 	workerBudget   = 1 << 30 // bytes that all VMs of a worker may have
 )
 
-// grace is how long a worker may take to end a run by itself after the deadline.
+// grace is how long after the deadline a worker may take to stop a run.
 const grace = 25 * time.Millisecond
 
-// maxRuns is how many runs a worker has at once, most of which wait for the outside.
+// maxRuns bounds the concurrent runs of a worker, most of which wait for the host.
 const maxRuns = 256
 
-// Pool runs scripts in worker processes, which it starts when they are needed.
+// Pool runs scripts in worker processes, which it starts on demand.
 type Pool struct {
 	opts  Options
 	setup []byte
-	slots chan struct{} // bounds runs that no other run waits for
-	inner chan struct{} // bounds the others, which cannot wait: what they wait for waits for them
+	slots chan struct{} // bounds runs that are not nested
+	inner chan struct{} // bounds nested runs, which are refused at the limit: waiting could deadlock
 
 	mu       sync.Mutex
 	workers  []*process
 	closed   bool
-	retiring bool // retire will run
+	retiring bool // a call of retire is scheduled
 }
 
-// NewPool makes a pool. It fails if the binary lacks its assets.
+// NewPool returns a pool. It fails if the binary lacks its assets.
 func NewPool(opts Options) (*Pool, error) {
 	if err := Available(); err != nil {
 		return nil, err
@@ -113,10 +111,10 @@ func NewPool(opts Options) (*Pool, error) {
 	return &Pool{opts: opts, setup: body, slots: make(chan struct{}, maxRuns*opts.Workers), inner: make(chan struct{}, 4*maxRuns*opts.Workers)}, err
 }
 
-// idleAfter is how long a worker that is not the only one stays without work.
+// idleAfter is how long an idle worker is kept if it is not the only one.
 const idleAfter = time.Minute
 
-// retire ends workers that have had nothing to do for a while, but for one.
+// retire ends idle workers, except for one.
 func (p *Pool) retire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,10 +129,10 @@ func (p *Pool) retire() {
 	}
 }
 
-// retireTime is how long runs may go on in a pool that is not needed any more.
+// retireTime is how long runs may continue in a retired pool.
 const retireTime = 30 * time.Second
 
-// Retire closes the pool when its runs have ended, or after a while. It does not wait.
+// Retire closes the pool when its runs have ended, or after retireTime. It does not block.
 func (p *Pool) Retire() {
 	go func() {
 		defer p.Close()
@@ -146,7 +144,7 @@ func (p *Pool) Retire() {
 	}()
 }
 
-// Close ends all workers and with them all runs.
+// Close kills all workers and stops their runs.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	workers := p.workers
@@ -158,8 +156,8 @@ func (p *Pool) Close() {
 	}
 }
 
-// Run runs a request and returns its answer. Errors are *Exception for what the script threw
-// and *Stopped for a run that was ended; any other says that it could not be run.
+// Run runs a request and returns its answer. The error is an *Exception that the script threw, a
+// *Stopped, or any other error if the run could not start.
 func (p *Pool) Run(ctx context.Context, r *Run) (json.RawMessage, error) {
 	done, err := p.enter(ctx, r.Nested)
 	if err != nil {
@@ -176,15 +174,15 @@ func (p *Pool) Run(ctx context.Context, r *Run) (json.RawMessage, error) {
 		if !errors.As(err, &lost) {
 			return answer, err
 		}
-		// Another run took the worker down. Nothing was asked of the outside, so nothing
-		// happened that a second attempt could repeat.
+		// Another run crashed the worker. This one has made no request to the host, so it has
+		// had no effects, and can be repeated.
 		if lost.timedOut || lost.usedHost || attempt == 2 || ctx.Err() != nil {
 			return nil, lost.reason()
 		}
 	}
 }
 
-// enter takes a place for a run.
+// enter waits for a slot.
 func (p *Pool) enter(ctx context.Context, nested bool) (leave func(), err error) {
 	if nested {
 		select {
@@ -202,7 +200,7 @@ func (p *Pool) enter(ctx context.Context, nested bool) (leave func(), err error)
 	}
 }
 
-// lostError says that the worker died during a run.
+// lostError is the error of a run whose worker died.
 type lostError struct{ timedOut, usedHost bool }
 
 func (e *lostError) Error() string { return string(WorkerDied) }
@@ -214,8 +212,7 @@ func (e *lostError) reason() error {
 	return &Stopped{WorkerDied}
 }
 
-// worker returns the worker with the least to do, and has another one started where all
-// have enough.
+// worker returns the least busy worker, and starts another one if all are busy.
 func (p *Pool) worker(ctx context.Context) (*process, error) {
 	p.mu.Lock()
 	if p.closed {
@@ -239,10 +236,10 @@ func (p *Pool) worker(ctx context.Context) (*process, error) {
 	return best, best.await(ctx)
 }
 
-// busyAt is how many runs a worker has when another one is started beside it.
+// busyAt is the number of runs at which a worker is busy.
 const busyAt = 2
 
-// leastBusy is the worker with the least to do, of those that are ready if there is one.
+// leastBusy returns the worker with the fewest runs. It prefers workers that are ready.
 func leastBusy(workers []*process) (best *process) {
 	for _, w := range workers {
 		switch {

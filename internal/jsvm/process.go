@@ -11,24 +11,24 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/subprocess"
 )
 
-// process is a worker as the pool sees it.
+// process is the parent's side of a worker.
 type process struct {
 	conn    *conn
 	process *subprocess.Process
 	log     *slog.Logger
-	ready   chan struct{} // closed when the engine runs
-	dead    chan struct{} // closed when the process has ended
+	ready   chan struct{} // closed when the engine is ready
+	dead    chan struct{} // closed when the process has exited
 
 	mu      sync.Mutex
 	pending map[uint32]*inFlight
 	last    uint32
-	gone    bool      // it takes no more runs
-	used    time.Time // when it last had something to do
-	err     error     // why it ended
+	gone    bool      // it accepts no more runs
+	used    time.Time // when it last had a run
+	err     error     // why it exited
 }
 
-// start starts a worker: this binary under another name, with nothing but two pipes. It ends
-// when we do, whatever it is doing then.
+// start starts a worker: this binary under another name, with two pipes and nothing else. It
+// exits with this process.
 func (p *Pool) start() *process {
 	w := &process{log: p.opts.Log, ready: make(chan struct{}), dead: make(chan struct{}), pending: make(map[uint32]*inFlight), used: time.Now()}
 	var err error
@@ -42,7 +42,7 @@ func (p *Pool) start() *process {
 	return w
 }
 
-// serve talks to the worker until it ends.
+// serve handles the frames of the worker until it exits.
 func (w *process) serve(setup []byte) {
 	err := w.conn.send(frameSetup, 0, setup)
 	for err == nil {
@@ -63,7 +63,7 @@ func (w *process) serve(setup []byte) {
 	_, _ = w.process.In.Close(), w.process.Out.Close()
 }
 
-// fail says that the worker is gone, to all who wait for it.
+// fail ends all runs of a worker that has exited.
 func (w *process) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -79,7 +79,7 @@ func (w *process) fail(err error) {
 	w.pending = nil
 }
 
-// kill ends the process at once. It gets no more runs.
+// kill kills the process.
 func (w *process) kill() {
 	w.mu.Lock()
 	w.gone = true
@@ -95,7 +95,7 @@ func (w *process) load() int {
 	return len(w.pending)
 }
 
-// idleFor is how long the worker has had nothing to do.
+// idleFor returns how long the worker has had no runs.
 func (w *process) idleFor() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,7 +105,7 @@ func (w *process) idleFor() time.Duration {
 	return time.Since(w.used)
 }
 
-// isGone reports whether the worker takes no more runs.
+// isGone reports whether the worker accepts no more runs.
 func (w *process) isGone() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,7 +127,7 @@ func (w *process) cause() error {
 	return w.err
 }
 
-// await waits until the worker has been ready.
+// await waits until the worker is ready.
 func (w *process) await(ctx context.Context) error {
 	select {
 	case <-w.ready:

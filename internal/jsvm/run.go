@@ -10,44 +10,44 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// execution is one use of a VM, from the request to the answer.
+// execution is a run in a VM, from the request to the answer.
 type execution struct {
-	ctx      context.Context // ended by the parent
+	ctx      context.Context // canceled by the parent
 	deadline time.Time
-	cpu      time.Duration // CPU time that it may use, 0 for no bound
-	now      time.Time     // the time that the call is about
+	cpu      time.Duration // limit of CPU time; 0 for none
+	now      time.Time     // the as-of time
 	started  time.Time
-	shared   bool // what it changes in the VM is for the next run to find
+	shared   bool // the VM keeps its state for the next run
 	out      host
 
 	meter  cpuMeter
-	spent  bool // all of its CPU time
+	spent  bool // the CPU limit is reached
 	answer *string
-	posts  int // asked of the outside and not answered yet
+	posts  int // host requests in progress
 	timers timers
-	lines  int // of its log, and what else it said
+	lines  int // log lines and notifications
 
-	logged  int  // bytes of its log
-	logFull bool // no more of it is kept
+	logged  int  // bytes of log
+	logFull bool // the log limit is reached
 }
 
-// host is where a run's questions and log lines go.
+// host handles the host requests, notifications and log lines of an execution.
 type host interface {
 	log(level, text string)
 	tell(op, payload string)
 	ask(r *execution, op, payload string) (string, error)
 	post(id int, op, payload string)
-	answers() <-chan struct{} // receives when take has something
+	answers() <-chan struct{} // receives when take has an answer
 	take() []posted
 }
 
-// posted is an answer to something that was posted.
+// posted is the answer to a post.
 type posted struct {
 	id     int
 	answer string
 }
 
-// The reasons to stop a run.
+// Reasons to stop an execution.
 var (
 	errDeadline = errors.New("it took too long")
 	errCPU      = errors.New("it used too much CPU time")
@@ -55,7 +55,7 @@ var (
 	errUnending = errors.New("it waits for something that nothing can bring about")
 )
 
-// stop is why the run must end now, or nil.
+// stop returns why the execution must stop now, or nil.
 func (r *execution) stop() error {
 	switch {
 	case r.spent:
@@ -68,12 +68,12 @@ func (r *execution) stop() error {
 	return nil
 }
 
-// measure looks how much CPU time the run has used.
+// measure checks the CPU limit.
 func (r *execution) measure() {
 	r.spent = r.spent || (r.cpu > 0 && r.meter.used() > r.cpu)
 }
 
-// perform runs a request on the module's exports until it is answered.
+// perform runs a request on the module's exports until there is an answer.
 func (v *vm) perform(exports uint64, request string) (string, error) {
 	text := v.newText(request)
 	if err := v.invoke(v.engine.entry.begin, exports, text); err != nil {
@@ -88,7 +88,7 @@ func (v *vm) perform(exports uint64, request string) (string, error) {
 	return *v.run.answer, nil
 }
 
-// turn lets everything run that can, and otherwise waits for the next event.
+// turn runs all pending jobs, or waits for the next event if there are none.
 func (v *vm) turn() error {
 	ran := false
 	for v.failure == nil && v.call(v.fn.isJobPending) != 0 {
@@ -106,7 +106,7 @@ func (v *vm) turn() error {
 	return v.wait()
 }
 
-// wait blocks until a timer is due or the outside answers.
+// wait blocks until a timer is due or the host answers.
 func (v *vm) wait() error {
 	r := v.run
 	if r.out != nil {
@@ -146,7 +146,7 @@ func (v *vm) wait() error {
 	}
 }
 
-// settle hands answers to the script.
+// settle passes answers to the script.
 func (v *vm) settle(answers []posted) error {
 	for _, p := range answers {
 		v.run.posts--
@@ -168,13 +168,13 @@ func (v *vm) putUint32(at uint64, n uint32) {
 	binary.LittleEndian.PutUint32(v.memory.reserved[at:], n)
 }
 
-// timer is a time at which a script wants to be woken.
+// timer is a timeout of a script.
 type timer struct {
 	id int
 	at time.Time
 }
 
-// timers are those of one run. There are never many.
+// timers are the timers of an execution. There are few, so a list is enough.
 type timers []timer
 
 // maxTimers bounds the timers of a run.
@@ -198,7 +198,7 @@ func (t *timers) remove(id int) {
 	}
 }
 
-// next is the timer that is due first; of equals, the one that was set first.
+// next returns the timer that is due first; of equal ones, the one set first.
 func (t *timers) next() (first timer, ok bool) {
 	for _, one := range *t {
 		if !ok || one.at.Before(first.at) {

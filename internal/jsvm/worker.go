@@ -15,11 +15,11 @@ import (
 	"github.com/toolyard/toolyard/internal/jsvm/assets"
 )
 
-// workerName is the name under which the binary runs as a worker.
+// workerName is the argv[0] that makes the binary a worker.
 const workerName = "toolyard-script-worker"
 
-// A process that was started as a worker or a compiler never gets to main: every program that
-// embeds a yard, and every test, can be its own.
+// A process that was started as a worker or a compiler never reaches main. So every program that
+// embeds a yard, and every test, is its own worker binary.
 func init() {
 	serve, ok := map[string]func() error{workerName: work, compilerName: serveCompiler}[os.Args[0]]
 	if !ok {
@@ -32,7 +32,7 @@ func init() {
 	os.Exit(0)
 }
 
-// worker is the side of the pool that runs scripts.
+// worker is the worker process's side of a pool.
 type worker struct {
 	conn   *conn
 	engine *engine
@@ -41,15 +41,15 @@ type worker struct {
 	runs    map[uint32]*workerRun
 	modules map[[32]byte]*module
 
-	tasks chan func() // to goroutines that wait for one
+	tasks chan func() // received by idle goroutines
 }
 
-// workerRun is a run in progress.
+// workerRun is a run in a worker: it exchanges frames with the parent.
 type workerRun struct {
 	worker *worker
 	id     uint32
 	cancel context.CancelFunc
-	posted chan struct{} // something was answered
+	posted chan struct{} // receives when a post is answered
 
 	mu       sync.Mutex
 	last     uint32
@@ -57,9 +57,9 @@ type workerRun struct {
 	answered []posted
 }
 
-// work serves the parent until it hangs up.
+// work serves the parent until it closes the pipe.
 func work() error {
-	runtime.GOMAXPROCS(1) // a worker is for one processor; more only wake each other
+	runtime.GOMAXPROCS(1) // a worker uses one processor; more threads would only contend
 	noHugePages()
 	debug.SetGCPercent(50)
 	w := &worker{conn: newConn(pipeFile(0), pipeFile(1)), tasks: make(chan func()), runs: make(map[uint32]*workerRun), modules: make(map[[32]byte]*module)}
@@ -127,7 +127,7 @@ func (w *worker) job(id uint32) *workerRun {
 	return w.runs[id]
 }
 
-// start begins a run, or says that its module is missing.
+// start starts a run, or requests its module.
 func (w *worker) start(f frame) {
 	o, request, err := readOrder(f.body)
 	if err != nil {
@@ -162,8 +162,8 @@ func (w *worker) start(f frame) {
 	})
 }
 
-// do runs a task beside others, on a goroutine that did so before if one waits: the engine
-// needs a deep stack, which a new one would first have to grow.
+// do runs a task on an idle goroutine if there is one, or on a new one: the engine needs a deep
+// stack, which a new goroutine has to grow.
 func (w *worker) do(task func()) {
 	select {
 	case w.tasks <- task:
@@ -181,7 +181,7 @@ func (w *worker) do(task func()) {
 	}
 }
 
-// The ways in which a run ends, as the first byte of an answer.
+// How a run ended: the first byte of an answer.
 const (
 	endAnswer    = '.'
 	endException = 'e'
@@ -209,17 +209,17 @@ func (w *worker) finish(id uint32, answer string, err error) {
 	_ = w.conn.send(frameAnswer, id, []byte{end}, body)
 }
 
-// log implements outside.
+// log implements host.
 func (j *workerRun) log(level, text string) {
 	_ = j.worker.conn.send(frameLog, j.id, []byte(level), []byte{0}, []byte(text))
 }
 
-// tell implements outside.
+// tell implements host.
 func (j *workerRun) tell(op, payload string) {
 	_ = j.worker.conn.send(frameTell, j.id, []byte(op), []byte{0}, []byte(payload))
 }
 
-// ask implements outside. It waits for the answer, which comes even if the run has ended.
+// ask implements host. It waits for the answer, which arrives even if the run has ended.
 func (j *workerRun) ask(r *execution, op, payload string) (string, error) {
 	answer := make(chan string, 1)
 	j.question(op, payload, func(s string) { answer <- s })
@@ -235,7 +235,7 @@ func (j *workerRun) ask(r *execution, op, payload string) (string, error) {
 	}
 }
 
-// post implements outside.
+// post implements host.
 func (j *workerRun) post(id int, op, payload string) {
 	j.question(op, payload, func(s string) {
 		j.mu.Lock()
@@ -243,15 +243,15 @@ func (j *workerRun) post(id int, op, payload string) {
 		j.mu.Unlock()
 		select {
 		case j.posted <- struct{}{}:
-		default: // it has not looked since the last one
+		default: // the previous signal was not received yet
 		}
 	})
 }
 
-// answers implements outside.
+// answers implements host.
 func (j *workerRun) answers() <-chan struct{} { return j.posted }
 
-// take implements outside.
+// take implements host.
 func (j *workerRun) take() []posted {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -260,7 +260,7 @@ func (j *workerRun) take() []posted {
 	return list
 }
 
-// question asks the parent.
+// question sends a host request to the parent.
 func (j *workerRun) question(op, payload string, answer func(string)) {
 	j.mu.Lock()
 	j.last++
