@@ -18,12 +18,12 @@ import (
 	"github.com/toolyard/toolyard/internal/jsvm/assets"
 )
 
-// What authors start from: templates, and types for editors.
+// author holds the templates for new tools and the types for editors.
 //
 //go:embed author
 var author embed.FS
 
-// Templates are the names of the templates for new tools.
+// Templates returns the names of the templates for new tools.
 func Templates() (names []string) {
 	entries, _ := author.ReadDir("author/templates")
 	for _, e := range entries {
@@ -36,7 +36,7 @@ func Templates() (names []string) {
 
 var toolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 
-// CheckNew reports what is wrong with the name or the template of a new tool.
+// CheckNew validates the name and the template of a new tool.
 func CheckNew(name, template string) error {
 	if !toolName.MatchString(name) {
 		return fmt.Errorf("invalid tool name %q: use letters, digits, - and _", name)
@@ -47,8 +47,8 @@ func CheckNew(name, template string) error {
 	return nil
 }
 
-// NewTool writes a tool from a template into a folder, and beside it what an editor needs to
-// know zod and the runtime. It returns the files that it wrote; files that exist stay.
+// NewTool writes a tool from a template into a folder, with the types of zod and the runtime for
+// editors. It returns the files that it wrote. It does not replace existing files.
 func NewTool(dir, name, template string) ([]string, error) {
 	if err := CheckNew(name, template); err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func (w *writer) types() {
 	}
 	packed, err := assets.Read(assets.ZodTypes)
 	if err != nil {
-		return // editors then do not know zod; scripts do not run either
+		return // editors lack the types of zod; scripts do not run either
 	}
 	z, err := zip.NewReader(bytes.NewReader(packed), int64(len(packed)))
 	if err != nil {
@@ -101,7 +101,7 @@ func (w *writer) types() {
 	}
 }
 
-// refresh writes a file that is ours, if it is not there as it should be.
+// refresh writes a generated file if it is missing or outdated.
 func (w *writer) refresh(name string, data []byte) {
 	if have, err := os.ReadFile(filepath.Join(w.dir, filepath.FromSlash(name))); err == nil && bytes.Equal(have, data) {
 		return

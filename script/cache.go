@@ -14,30 +14,30 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/safefile"
 )
 
-// entry is what is kept of a compiled script.
+// entry is a compiled script in the cache.
 type entry struct {
-	Declaration [32]byte // of the JSON file beside it
+	Declaration [32]byte // hash of the JSON file next to it
 	Code        string
 	Map         []byte
 	Inputs      []jsvm.Input
 	Declared    json.RawMessage
 }
 
-// cache keeps compiled scripts between starts, a file for each script. An entry is used
-// only if every file that it was made of still has the same content. Nothing depends on
-// the cache: what cannot be read is made again, what cannot be written is not kept.
+// cache stores compiled scripts on disk, in one file per script. An entry is valid while all of
+// its input files are unchanged. The cache is optional: errors of reading or writing it only cost
+// another compilation.
 type cache struct {
 	dir string // empty for no cache
 
 	mu   sync.Mutex
-	size int64 // bytes of all entries, and of those that were replaced meanwhile
+	size int64 // bytes of all entries, including replaced ones
 }
 
-// Bounds on what is kept on disk.
+// Limits of the cache.
 const (
-	maxEntry   = 16 << 20            // bytes of one script; a larger one is compiled at each start
+	maxEntry   = 16 << 20            // bytes of one script; larger ones are compiled at every start
 	maxKept    = 256 << 20           // bytes of all scripts of a folder
-	keptUnused = 30 * 24 * time.Hour // what folders and versions that are not used leave behind
+	keptUnused = 30 * 24 * time.Hour // age at which caches of unused folders and versions are removed
 )
 
 // openCache opens the cache of one folder for this version of the engine.
@@ -53,7 +53,7 @@ func openCache(dir, folder string) *cache {
 	_, _ = h.Write([]byte(harness + "\x00" + folder + "\x00" + jsvm.Version))
 	c := &cache{dir: filepath.Join(dir, "scripts", hex.EncodeToString(h.Sum(nil))[:32])}
 	now := time.Now()
-	_ = os.Chtimes(c.dir, now, now) // it is used; if it is not there yet, it will be new
+	_ = os.Chtimes(c.dir, now, now) // marks it as used; a missing directory is created later
 	removeUnused(filepath.Join(dir, "scripts"), now.Add(-keptUnused))
 	entries, _ := os.ReadDir(c.dir)
 	for _, e := range entries {
@@ -64,7 +64,7 @@ func openCache(dir, folder string) *cache {
 	return c
 }
 
-// removeUnused removes the caches that were not opened since a time.
+// removeUnused removes caches that were last opened before a time.
 func removeUnused(dir string, since time.Time) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -79,7 +79,7 @@ func (c *cache) file(path string) string {
 	return filepath.Join(c.dir, hex.EncodeToString(sum[:16])+".json")
 }
 
-// get finds the entry of a script, nil if there is none for what its files hold now.
+// get returns the entry of a script, or nil if there is none for its current content.
 func (c *cache) get(f *file) *entry {
 	if c.dir == "" {
 		return nil
@@ -95,7 +95,7 @@ func (c *cache) get(f *file) *entry {
 	return e
 }
 
-// fresh reports whether all files of the entry are as they were.
+// fresh reports whether no input file of the entry has changed.
 func (c *cache) fresh(f *file, e *entry) bool {
 	own := false
 	for _, in := range e.Inputs {
@@ -108,7 +108,7 @@ func (c *cache) fresh(f *file, e *entry) bool {
 	return own
 }
 
-// put keeps an entry.
+// put stores an entry.
 func (c *cache) put(f *file, e *entry) {
 	if c.dir == "" {
 		return
@@ -121,7 +121,7 @@ func (c *cache) put(f *file, e *entry) {
 	_ = safefile.WriteCache(c.file(f.path), data) // without an entry the script is compiled again
 }
 
-// fits reports whether there is room for an entry, and takes it.
+// fits reserves space for an entry, and reports whether there was enough.
 func (c *cache) fits(size int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,7 +132,7 @@ func (c *cache) fits(size int64) bool {
 	return true
 }
 
-// forget removes what is kept of files that are gone.
+// forget removes the entries of deleted files.
 func (c *cache) forget(paths []string) {
 	for _, path := range paths {
 		if c.dir != "" {
@@ -141,7 +141,7 @@ func (c *cache) forget(paths []string) {
 	}
 }
 
-// keepOnly removes what is kept of all other files.
+// keepOnly removes the entries of all other files.
 func (c *cache) keepOnly(files map[string]*file) {
 	if c.dir == "" {
 		return

@@ -15,7 +15,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// scriptTool is the way to run one tool of a script.
+// scriptTool runs one tool of a script.
 type scriptTool struct {
 	pool       *jsvm.Pool
 	module     *jsvm.Module
@@ -25,14 +25,14 @@ type scriptTool struct {
 	reach      *reach
 }
 
-// request is a call as the harness gets it.
+// request is a call for the harness.
 type request struct {
 	Export string          `json:"export"`
 	Args   json.RawMessage `json:"args"`
-	Ctx    string          `json:"ctx"` // a callContext as JSON, which few scripts open
+	Ctx    string          `json:"ctx"` // a callContext as JSON; the harness parses it on demand
 }
 
-// callContext is the data of a script's ctx.
+// callContext is the data of ctx in a script.
 type callContext struct {
 	Authorized *authorized   `json:"authorized,omitempty"`
 	Mode       toolyard.Mode `json:"mode"`
@@ -41,7 +41,7 @@ type callContext struct {
 	Gate       string        `json:"gate"`
 }
 
-// authorized is who makes the call, for callers that are known.
+// authorized describes an authenticated caller.
 type authorized struct {
 	UserID  string   `json:"user_id"`
 	Account string   `json:"account,omitempty"`
@@ -57,7 +57,7 @@ func contextOf(c *toolyard.Call) string {
 	return string(raw)
 }
 
-// call is the tool's handler.
+// call is the handler of the tool.
 func (s *scriptTool) call(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 	raw, err := json.Marshal(request{s.export, c.Args, contextOf(c)})
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *scriptTool) call(ctx context.Context, c *toolyard.Call) (*toolyard.Resu
 	return s.result(answer)
 }
 
-// result is what the function returned, as every tool's.
+// result converts the return value of the function.
 func (s *scriptTool) result(answer json.RawMessage) (*toolyard.Result, error) {
 	var returned struct {
 		Text  *string
@@ -95,7 +95,7 @@ func (s *scriptTool) result(answer json.RawMessage) (*toolyard.Result, error) {
 	return toolyard.ResultOf(withoutReserved(returned.Value))
 }
 
-// withoutReserved takes from a result what only the platform may say of it.
+// withoutReserved removes metadata that only the platform may set.
 func withoutReserved(value json.RawMessage) json.RawMessage {
 	var result map[string]json.RawMessage
 	var meta map[string]json.RawMessage
@@ -113,7 +113,7 @@ func withoutReserved(value json.RawMessage) json.RawMessage {
 	return clean
 }
 
-// isFailure reports whether a value says of itself that it is an error.
+// isFailure reports whether a value has isError: true.
 func isFailure(value json.RawMessage) bool {
 	var v struct {
 		IsError any `json:"isError"`
@@ -121,19 +121,18 @@ func isFailure(value json.RawMessage) bool {
 	return json.Unmarshal(value, &v) == nil && v.IsError == true
 }
 
-// maxThrown bounds what a script says in an error, in bytes.
+// maxThrown bounds the message of an exception, in bytes.
 const maxThrown = 16 << 10
 
-// Thrown is the cause of a failure that a script threw. It is for the author and the log;
-// callers see the message only.
+// Thrown is an exception of a script, for the author and the log. Callers see only its message.
 type Thrown struct {
 	Message      string // with the name of the error
 	Stack        string // in the author's files
-	File         string // empty if it is not known where
+	File         string // empty if unknown
 	Line, Column int
 }
 
-// Trace returns the stack, as far as it is in the author's files.
+// Trace returns the part of the stack that is in the author's files.
 func (t *Thrown) Trace() string { return t.Stack }
 
 func (t *Thrown) Error() string {
@@ -143,8 +142,8 @@ func (t *Thrown) Error() string {
 	return fmt.Sprintf("%s (%s:%d:%d)", t.Message, t.File, t.Line, t.Column)
 }
 
-// failure says why a call failed, in the terms of the platform. Where in the script it did
-// is for the log.
+// failure converts an error of the engine to a [toolyard.Error]. The position in the script is
+// only logged.
 func (s *scriptTool) failure(ctx context.Context, c *toolyard.Call, err error) error {
 	var e *jsvm.Exception
 	var stopped *jsvm.Stopped
@@ -177,7 +176,7 @@ func stoppedError(ctx context.Context, c *toolyard.Call, reason jsvm.Reason) err
 	return e
 }
 
-// issuesOf reads the issues that the harness made of zod's.
+// issuesOf converts zod issues.
 func issuesOf(raw json.RawMessage) (issues []toolyard.Issue) {
 	var list []struct {
 		Path    []string

@@ -18,7 +18,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/safefile"
 )
 
-// definition is what a script says of one tool.
+// definition is the declaration of one tool in a script.
 type definition struct {
 	Name        string // empty for the name of the file
 	Export      string // the function
@@ -36,14 +36,14 @@ type definition struct {
 	Meta        map[string]json.RawMessage
 }
 
-// Bounds on what a tool says of itself, in bytes.
+// Limits of a definition, in bytes.
 const (
 	maxText        = 16 << 10 // each text
 	maxMeta        = 64 << 10 // all metadata
 	maxPermissions = 100      // entries of each kind
 )
 
-// toolName is the name of a tool of the file.
+// toolName returns the name of a tool: its own, or that of the file.
 func (f *file) toolName(d *definition) string {
 	return cmp.Or(d.Name, strings.TrimSuffix(path.Base(f.path), path.Ext(f.path)))
 }
@@ -64,7 +64,7 @@ func effectsOf(modes []toolyard.Mode) (toolyard.Effects, error) {
 	return "", nil
 }
 
-// tool makes a tool of a definition. Its errors begin with the part that they are about.
+// tool creates a tool from a definition. Its errors begin with the faulty part.
 func (l *loader) tool(f *file, m *jsvm.Module, d definition) (*toolyard.Tool, error) {
 	name := f.toolName(&d)
 	effects, err := effectsOf(d.Modes)
@@ -86,7 +86,7 @@ func (l *loader) tool(f *file, m *jsvm.Module, d definition) (*toolyard.Tool, er
 	return toolyard.NewTool(spec, s.call)
 }
 
-// check bounds what a definition holds.
+// check enforces the limits of a definition.
 func (d *definition) check() error {
 	if d.Timeout < 0 || d.Timeout > 24*60*60*1000 {
 		return errors.New("timeout must be a number of milliseconds, a day at most")
@@ -109,14 +109,13 @@ func (d *definition) check() error {
 	return nil
 }
 
-// declaration is the JSON file beside a script that declares its functions as tools.
+// declaration is the JSON file next to a script that declares its functions as tools.
 type declaration struct {
 	sum   [32]byte
 	tools []definition // nil if there is no declaration
 }
 
-// readDeclaration reads the declaration of a script. A JSON file that declares no tools is
-// something else.
+// readDeclaration reads the declaration of a script. A JSON file without tools is ignored.
 func readDeclaration(file string) (*declaration, error) {
 	data, err := safefile.Read(file, jsvm.MaxSource)
 	base := filepath.Base(file)
@@ -154,7 +153,7 @@ func readDeclaration(file string) (*declaration, error) {
 	return d, nil
 }
 
-// request asks a script what it declares, or whether it has what is declared.
+// request returns the request for a script's declarations, or for a check that it exports the declared functions.
 func (d *declaration) request() json.RawMessage {
 	if d.tools == nil {
 		return json.RawMessage(`{"declare":true}`)
@@ -167,7 +166,7 @@ func (d *declaration) request() json.RawMessage {
 	return raw
 }
 
-// apply joins what is declared with what the script says of all its tools.
+// apply merges the declaration with the options that the script sets for all its tools.
 func (d *declaration) apply(said []definition) []definition {
 	if d.tools == nil {
 		return said

@@ -16,10 +16,10 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// maxFaults is how many problems of one file are kept.
+// maxFaults bounds the reported problems of one file.
 const maxFaults = 10
 
-// fail makes problems of what is wrong with the file.
+// fail records errors of the file as problems.
 func (f *file) fail(errs ...error) *file {
 	for _, err := range errs {
 		if len(f.faults) < maxFaults {
@@ -29,7 +29,7 @@ func (f *file) fail(errs ...error) *file {
 	return f
 }
 
-// warn notes what is probably not as it was meant.
+// warn records a probable mistake.
 func (f *file) warn(fault *jsvm.Fault) {
 	if len(f.warnings) < maxFaults {
 		p := f.problem(fault)
@@ -50,7 +50,7 @@ func (f *file) problem(err error) toolyard.Problem {
 	return p
 }
 
-// loadFault says where a script failed while it was loaded.
+// loadFault adds the position to an error of loading a script.
 func loadFault(f *file, err error) error {
 	fault := &jsvm.Fault{File: f.path, Message: err.Error()}
 	var e *jsvm.Exception
@@ -77,7 +77,7 @@ func lineOf(path string, line int) string {
 	return ""
 }
 
-// jsonFault says where JSON is wrong.
+// jsonFault adds the position to a JSON error.
 func jsonFault(file string, data []byte, err error) error {
 	fault := &jsvm.Fault{File: file, Message: err.Error()}
 	var syntax *json.SyntaxError
@@ -93,7 +93,7 @@ func jsonFault(file string, data []byte, err error) error {
 	return fault
 }
 
-// place sets where in a text a fault is.
+// place sets the position of a fault in a text.
 func place(fault *jsvm.Fault, text string, offset int) {
 	before := text[:offset]
 	start := strings.LastIndexByte(before, '\n') + 1
@@ -103,8 +103,8 @@ func place(fault *jsvm.Fault, text string, offset int) {
 	fault.Text = strings.TrimRight(fault.Text, "\r")
 }
 
-// partFault is a fault of a part of a script: of an export, or of a key in it. It points at
-// the beginning of the file if the part is not to be found.
+// partFault is a fault of an export of a script, or of a key in it. Its position is the start of
+// the file if the part is not found.
 func partFault(f *file, message, part string, keys ...string) *jsvm.Fault {
 	fault := &jsvm.Fault{File: f.path, Line: 1, Column: 1, Message: message}
 	data, err := safefile.Read(f.abs, jsvm.MaxSource)
@@ -118,8 +118,8 @@ func partFault(f *file, message, part string, keys ...string) *jsvm.Fault {
 	return fault
 }
 
-// exportOf is where a script exports something, or else where its tool of the AI SDK has it, or
-// where it is named at all; -1 if it is not.
+// exportOf returns the offset of an export, of the same member of an AI SDK tool, or of any
+// occurrence of the name; -1 if there is none.
 func exportOf(text, part string) int {
 	name := regexp.QuoteMeta(part)
 	patterns := []string{
@@ -141,8 +141,7 @@ func exportOf(text, part string) int {
 	return -1
 }
 
-// keyAfter is where the last of keys is that follow each other after an offset; that of the
-// last one that is found.
+// keyAfter follows nested keys after an offset, and returns the offset of the last one found.
 func keyAfter(text string, offset int, keys []string) int {
 	for _, key := range keys {
 		pattern, err := regexp.Compile(`["']?\b` + regexp.QuoteMeta(key) + `\b["']?\s*[:,}]`)
@@ -158,8 +157,7 @@ func keyAfter(text string, offset int, keys []string) int {
 	return offset
 }
 
-// definitionFault is the fault of the definition of a tool, in the script or in the
-// declaration beside it.
+// definitionFault is a fault of a tool's definition, in the script or in its declaration file.
 func definitionFault(f *file, declared bool, def *definition, err error) *jsvm.Fault {
 	message := strings.TrimPrefix(err.Error(), "tool "+f.toolName(def)+": ")
 	part, keys := partOf(message)
@@ -184,8 +182,7 @@ func definitionFault(f *file, declared bool, def *definition, err error) *jsvm.F
 	return fault
 }
 
-// partOf is the export that the error of a definition is about, and the keys in it; empty if
-// that is not known.
+// partOf returns the export and the nested keys that an error of a definition names, if any.
 func partOf(message string) (part string, keys []string) {
 	if path, ok := strings.CutPrefix(message, "_meta."); ok {
 		path, _, _ = strings.Cut(path, ":")

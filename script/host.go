@@ -18,17 +18,17 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/outbound"
 )
 
-// hostAPI answers what a script asks for during a call.
+// hostAPI handles the host requests of a script during a call.
 type hostAPI struct {
 	call  *toolyard.Call
 	reach *reach
-	loads chan struct{} // bounds what is read for it at once
+	loads chan struct{} // bounds concurrent reads
 }
 
-// maxLoads is how many files and answers are read at once for one call.
+// maxLoads bounds the files and HTTP answers that one call reads concurrently.
 const maxLoads = 8
 
-// load waits for its turn to read something.
+// load waits for a slot and reads.
 func (o *hostAPI) load(ctx context.Context, read func() (any, error)) (any, error) {
 	select {
 	case o.loads <- struct{}{}:
@@ -39,33 +39,32 @@ func (o *hostAPI) load(ctx context.Context, read func() (any, error)) (any, erro
 	}
 }
 
-// hostRequest is everything that a script can say when it asks for something.
+// hostRequest holds the parameters of all host requests.
 type hostRequest struct {
-	// Of tools and resources.
+	// Tools and resources.
 	Server string
 	Calls  []struct {
 		Name      string
 		Arguments json.RawMessage
 	}
 	URI string
-	// Of progress.
+	// Progress.
 	Done, Total float64
 	Message     string
-	// Of files and the environment.
+	// Files and environment.
 	Path string
 	Name string
-	// Of fetch.
+	// fetch.
 	URL, Method, Redirect string
 	Headers               [][2]string
 	Body                  *string
 }
 
-// answer answers one question. What a script may not have is refused here, whatever it did
-// inside its VM.
+// answer handles one host request. Permissions are enforced here, outside the VM.
 func (o *hostAPI) answer(ctx context.Context, op string, payload json.RawMessage) (any, error) {
 	var q hostRequest
 	if err := json.Unmarshal(payload, &q); err != nil {
-		return nil, fmt.Errorf("%s was asked for in a wrong way: %w", op, err)
+		return nil, fmt.Errorf("%s: invalid request: %w", op, err)
 	}
 	switch op {
 	case "ListTools":
@@ -95,10 +94,10 @@ func (o *hostAPI) answer(ctx context.Context, op string, payload json.RawMessage
 		}
 		return o.reach.variable(q.Name)
 	}
-	return nil, fmt.Errorf("%s is not known", op)
+	return nil, fmt.Errorf("unknown host request %s", op)
 }
 
-// notify takes what a script says without an answer: how far it has come.
+// notify handles a notification: progress.
 func (o *hostAPI) notify(op string, payload json.RawMessage) {
 	var q hostRequest
 	if op == "progress" && json.Unmarshal(payload, &q) == nil {
@@ -134,11 +133,11 @@ func (o *hostAPI) listTools(q *hostRequest) (any, error) {
 	return list, nil
 }
 
-// maxCalls bounds how many tools a script calls at once.
+// maxCalls bounds the tools that a script calls concurrently.
 const maxCalls = 64
 
-// callTools calls tools side by side. The results are in the order of the calls; one that
-// failed says so in its place.
+// callTools calls tools concurrently. The results are in the order of the calls; a failed call
+// has an error as its result.
 func (o *hostAPI) callTools(ctx context.Context, q *hostRequest) (any, error) {
 	box, err := o.toolbox()
 	if err != nil {
@@ -165,8 +164,8 @@ func (o *hostAPI) callTools(ctx context.Context, q *hostRequest) (any, error) {
 	return results, nil
 }
 
-// turns bound the calls that are made within one call from outside, however deep, at once.
-// They do not wait: what they would wait for may wait for them.
+// turns bounds the concurrent nested calls of one call, at any depth. It refuses calls instead of
+// queueing them: waiting could deadlock.
 type turns chan struct{}
 
 type turnsKey struct{}
@@ -220,7 +219,7 @@ type httpAnswer struct {
 	Body       string      `json:"body"`
 }
 
-// reasonOf says why a request failed, without the method and the URL, which the script knows.
+// reasonOf returns the cause of a failed request, without its method and URL.
 func reasonOf(err error) string {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err

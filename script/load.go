@@ -16,28 +16,27 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/safefile"
 )
 
-// file is a script: the tools of its last good version, and what is wrong with the present
-// one.
+// file is a script: the tools of its last good version, and the faults of the current one.
 type file struct {
 	path        string // relative to the folder
 	abs         string
 	sum         [32]byte
-	declaration string // the path of the JSON file beside it, which need not exist
+	declaration string // path of the JSON file next to it, which may not exist
 	declared    [32]byte
-	inputs      []jsvm.Input // all files that it is made of
+	inputs      []jsvm.Input // all files that it is built from
 	tools       []*toolyard.Tool
 	provider    *function // instead of tools, in a folder of a context provider
 	faults      []toolyard.Problem
-	warnings    []toolyard.Problem // what is probably not as it was meant
-	library     bool               // it does not look like a tool
-	again       bool               // it could not be loaded for reasons that are not its own
+	warnings    []toolyard.Problem // probable mistakes
+	library     bool               // it declares no tool
+	again       bool               // loading failed for external reasons and is repeated
 	took        time.Duration
 }
 
-// sumCache remembers the hashes of files during one update.
+// sumCache caches the hashes of files during one update.
 type sumCache map[string][32]byte
 
-// of is the hash of a file; zero if it cannot be read.
+// of returns the hash of a file, or zero if it cannot be read.
 func (c sumCache) of(path string) [32]byte {
 	sum, ok := c[path]
 	if !ok {
@@ -49,7 +48,7 @@ func (c sumCache) of(path string) [32]byte {
 	return sum
 }
 
-// current reports whether nothing that the file is made of has changed.
+// current reports whether no input of the file has changed.
 func (f *file) current(w watch.File, sums sumCache) bool {
 	if f.again || f.sum != w.Sum || w.Err != nil || sums.of(f.declaration) != f.declared {
 		return false
@@ -62,7 +61,7 @@ func (f *file) current(w watch.File, sums sumCache) bool {
 	return true
 }
 
-// orLast keeps the tools of the last good version beside the faults of a bad one.
+// orLast keeps the tools of the last good version if the new one has faults.
 func (f *file) orLast(old *file) *file {
 	if len(f.faults) > 0 && old != nil && !f.library {
 		f.tools, f.provider = old.tools, old.provider
@@ -77,7 +76,7 @@ func (f *file) names() (names []string) {
 	return names
 }
 
-// load makes tools of one file.
+// load loads the tools of one file.
 func (l *loader) load(ctx context.Context, w watch.File) *file {
 	f := &file{path: w.Path, abs: w.Abs, sum: w.Sum, declaration: strings.TrimSuffix(w.Abs, filepath.Ext(w.Abs)) + ".json"}
 	if w.Err != nil {
@@ -107,10 +106,10 @@ func (l *loader) load(ctx context.Context, w watch.File) *file {
 	return f
 }
 
-// loadTime is how long a script may take to be loaded.
+// loadTime bounds the loading of a script.
 const loadTime = 5 * time.Second
 
-// compile compiles a script and asks it what it declares.
+// compile compiles a script and reads its declarations.
 func (l *loader) compile(ctx context.Context, f *file, d *declaration) (*entry, []error) {
 	m, faults, err := l.compiler.Compile(ctx, f.path, jsvm.CompileOptions{Root: l.folder.dir, Provided: l.modules})
 	if f.inputs = m.Inputs; err != nil {
@@ -131,7 +130,7 @@ func (l *loader) compile(ctx context.Context, f *file, d *declaration) (*entry, 
 	return &entry{Code: m.Code, Map: m.Map, Inputs: m.Inputs, Declared: declared}, nil
 }
 
-// declare asks a script what it declares. What is not the script's own fault is tried again.
+// declare reads the declarations of a script. It retries failures that the script did not cause.
 func (l *loader) declare(ctx context.Context, f *file, r *jsvm.Run) (declared json.RawMessage, err error) {
 	for range 3 {
 		declared, err = l.pool.Run(ctx, r)
@@ -145,13 +144,13 @@ func (l *loader) declare(ctx context.Context, f *file, r *jsvm.Run) (declared js
 	return declared, err
 }
 
-// maxTools is how many tools one file may declare.
+// maxTools bounds the tools of one file.
 const maxTools = 100
 
-// maxDeclared is how many bytes a file may declare: texts, schemas and metadata of its tools.
+// maxDeclared bounds the declarations of a file, in bytes: texts, schemas and metadata.
 const maxDeclared = 2 << 20
 
-// declared is what a script says of itself.
+// declared is the answer of the harness about a script.
 type declared struct {
 	Tools   []definition
 	Faults  []struct{ Part, Message string }
@@ -160,7 +159,7 @@ type declared struct {
 	Early   []string // variables that were read while it was loaded
 }
 
-// finish makes the tools that a script declares.
+// finish creates the tools that a script declares.
 func (l *loader) finish(f *file, d *declaration, e *entry) *file {
 	if len(e.Declared) > maxDeclared {
 		return f.fail(&jsvm.Fault{File: f.path, Message: fmt.Sprintf("what it declares is larger than %d MiB", maxDeclared>>20), Fix: "Make its schemas and texts smaller."})

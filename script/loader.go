@@ -16,7 +16,7 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/watch"
 )
 
-// loader makes tools of the files of a folder, for as long as its pool runs them.
+// loader loads the files of a folder.
 type loader struct {
 	folder   *Folder
 	compiler *jsvm.Compiler
@@ -36,7 +36,7 @@ func newLoader(f *Folder, compiler *jsvm.Compiler, pool *jsvm.Pool) *loader {
 	return l
 }
 
-// update loads what has changed.
+// update loads new and changed files.
 func (l *loader) update(ctx context.Context, found []watch.File) {
 	l.skipped = max(0, len(found)-maxFiles)
 	found = found[:len(found)-l.skipped]
@@ -65,15 +65,15 @@ func (l *loader) update(ctx context.Context, found []watch.File) {
 			gone = append(gone, path)
 		}
 	}
-	l.tell(loaded, gone, before == nil)
+	l.notifyLoads(loaded, gone, before == nil)
 	if before == nil {
-		l.cache.keepOnly(next) // others went while nobody looked
+		l.cache.keepOnly(next) // remove entries of files that were deleted before this start
 	} else {
 		l.cache.forget(gone)
 	}
 }
 
-// loadAll loads files, as many at once as there are processors to do it.
+// loadAll loads files concurrently.
 func (l *loader) loadAll(ctx context.Context, files []watch.File) []*file {
 	loaded := make([]*file, len(files))
 	slots := make(chan struct{}, 2*runtime.NumCPU())
@@ -91,24 +91,24 @@ func (l *loader) loadAll(ctx context.Context, files []watch.File) []*file {
 	return loaded
 }
 
-// tell tells who wants to know how files were loaded, and which are gone.
-func (l *loader) tell(loaded []*file, gone []string, first bool) {
-	told := l.folder.opts.OnLoad
-	if told == nil {
+// notifyLoads reports loaded and deleted files to OnLoad.
+func (l *loader) notifyLoads(loaded []*file, gone []string, first bool) {
+	onLoad := l.folder.opts.OnLoad
+	if onLoad == nil {
 		return
 	}
 	imported := l.imported()
 	for _, n := range loaded {
 		if !n.library || !imported[n.abs] {
-			told(Load{File: n.path, Tools: n.names(), Faults: n.faults, Warnings: n.warnings, Took: n.took, First: first})
+			onLoad(Load{File: n.path, Tools: n.names(), Faults: n.faults, Warnings: n.warnings, Took: n.took, First: first})
 		}
 	}
 	for _, path := range gone {
-		told(Load{File: path})
+		onLoad(Load{File: path})
 	}
 }
 
-// tools are those of all files, in the order of the files.
+// tools returns the tools of all files, in the order of the files.
 func (l *loader) tools() (tools []*toolyard.Tool) {
 	for _, path := range slices.Sorted(maps.Keys(l.files)) {
 		tools = append(tools, l.files[path].tools...)
@@ -116,8 +116,7 @@ func (l *loader) tools() (tools []*toolyard.Tool) {
 	return tools
 }
 
-// watched are the files beside those that were found that make a difference: what scripts
-// import, and declarations.
+// watched returns further files to watch: imports and declarations.
 func (l *loader) watched() []string {
 	also := make(map[string]bool)
 	for _, one := range l.files {
@@ -131,7 +130,7 @@ func (l *loader) watched() []string {
 	return slices.Collect(maps.Keys(also))
 }
 
-// imported are the files that others import.
+// imported returns the files that other files import.
 func (l *loader) imported() map[string]bool {
 	imported := make(map[string]bool)
 	for _, one := range l.files {
@@ -144,8 +143,8 @@ func (l *loader) imported() map[string]bool {
 	return imported
 }
 
-// grantsForNobody lists grants that no tool has, which are most likely misspelt.
-func (l *loader) grantsForNobody() (problems []toolyard.Problem) {
+// unusedGrants reports grants for unknown tools, which are probably misspelled.
+func (l *loader) unusedGrants() (problems []toolyard.Problem) {
 	var names []string
 	for _, t := range l.tools() {
 		names = append(names, t.Name)
@@ -163,8 +162,8 @@ func (l *loader) grantsForNobody() (problems []toolyard.Problem) {
 	return problems
 }
 
-// problems lists what is wrong with the files. A file that is no tool is no problem if
-// another one imports it.
+// problems returns the problems of all files. A file without a tool is fine if another one
+// imports it.
 func (l *loader) problems() (problems []toolyard.Problem) {
 	if info, err := os.Stat(l.folder.dir); err != nil || !info.IsDir() {
 		return []toolyard.Problem{{Source: "scripts", Subject: "scripts", Message: "there is no folder " + l.folder.opts.Dir, Fix: "Make it; it is waited for."}}
@@ -175,7 +174,7 @@ func (l *loader) problems() (problems []toolyard.Problem) {
 			Fix: "Say with scripts.glob which files are tools, or remove some.",
 		})
 	}
-	problems = slices.Concat(problems, l.grantsForNobody(), l.folder.unsetVariables())
+	problems = slices.Concat(problems, l.unusedGrants(), l.folder.unsetVariables())
 	imported := l.imported()
 	for _, path := range slices.Sorted(maps.Keys(l.files)) {
 		if one := l.files[path]; !one.library || !imported[one.abs] {
@@ -188,8 +187,8 @@ func (l *loader) problems() (problems []toolyard.Problem) {
 	return problems
 }
 
-// Bounds on what a folder holds.
+// Limits of a folder.
 const (
-	maxFiles    = 5000 // scripts that are loaded
-	maxProblems = 200  // that are shown
+	maxFiles    = 5000 // loaded scripts
+	maxProblems = 200  // reported problems
 )

@@ -16,22 +16,22 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/safefile"
 )
 
-// reach is what one tool may use of the world: what the operator grants and, if the script
-// itself says what it needs, no more than that.
+// reach is what a tool may access: what the operator grants, narrowed to what the script itself
+// declares, if it does.
 type reach struct {
 	tool      string
 	context   string // the kind of context that the script provides; empty for a tool
 	net       *outbound.Client
 	granted   Grant  // with absolute paths
-	requested *Grant // the same; nil if the script does not say
-	base      string // what paths are relative to
+	requested *Grant // declared by the script, with absolute paths; nil if it declares nothing
+	base      string // base of relative paths
 	getenv    func(string) (string, bool)
 }
 
-// maxRead bounds what a script reads at once, from a file or an answer.
+// maxRead bounds a file or HTTP answer that a script reads, in bytes.
 const maxRead = 8 << 20
 
-// reach makes the reach of a tool.
+// reach returns the reach of a tool.
 func (f *Folder) reach(tool string, asked *Grant) *reach {
 	all, own := f.opts.Grants["*"], f.opts.Grants[tool]
 	r := &reach{tool: tool, context: f.kind, base: f.base, getenv: f.opts.Getenv}
@@ -54,7 +54,7 @@ func (f *Folder) absolute(paths []string) (list []string) {
 	return list
 }
 
-// absolute is a path that may be relative to a folder.
+// absolute resolves a path that may be relative to base.
 func absolute(base, path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
@@ -62,7 +62,7 @@ func absolute(base, path string) string {
 	return filepath.Join(base, path)
 }
 
-// mayRead reports whether a path is one that the script asks for, if it asks at all.
+// mayRead reports whether the script's own declaration, if any, includes a path.
 func (r *reach) mayRead(abs string) bool {
 	return r.requested == nil || slices.ContainsFunc(r.requested.Read, func(p string) bool { return pathWithin(abs, p) })
 }
@@ -73,13 +73,13 @@ func pathWithin(a, b string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// nameWithin reports whether all names of pattern a are names of pattern b.
+// nameWithin reports whether pattern b matches all names of pattern a.
 func nameWithin(a, b string) bool {
 	prefix, star := strings.CutSuffix(b, "*")
 	return a == b || (star && strings.HasPrefix(a, prefix))
 }
 
-// notCapable is what a script gets that reaches too far, and what an operator can do.
+// notCapable is the error of a denied access, with the line that would grant it.
 func (r *reach) notCapable(what, kind, value string) error {
 	return &jsvm.Refusal{
 		Name: "NotCapable", Code: "EACCES",
@@ -87,8 +87,8 @@ func (r *reach) notCapable(what, kind, value string) error {
 	}
 }
 
-// within opens the granted folder that holds a path, for what use does with the path in it.
-// Links that lead out of the folder lead nowhere.
+// within opens the granted folder that contains a path and calls use with it. Symbolic links out
+// of the folder are not followed.
 func within[T any](r *reach, path string, use func(root *os.Root, rel string) (T, error)) (t T, err error) {
 	abs := absolute(r.base, path)
 	for _, granted := range r.granted.Read {
@@ -117,7 +117,7 @@ func within[T any](r *reach, path string, use func(root *os.Root, rel string) (T
 	return t, r.notCapable("reading "+path, "read", path)
 }
 
-// readFile reads a file within reach.
+// readFile reads a granted file.
 func (r *reach) readFile(path string) ([]byte, error) {
 	return within(r, path, func(root *os.Root, rel string) ([]byte, error) {
 		data, err := safefile.ReadIn(root, rel, maxRead)
@@ -133,7 +133,7 @@ func (r *reach) readFile(path string) ([]byte, error) {
 	})
 }
 
-// fileInfo is what a script learns of a file.
+// fileInfo describes a file to a script.
 type fileInfo struct {
 	Name      string `json:"name,omitempty"`
 	File      bool   `json:"file"`
@@ -177,8 +177,7 @@ func (r *reach) list(path string) (any, error) {
 	})
 }
 
-// fileError is an error of the file system as scripts know it, without the paths of the
-// machine.
+// fileError converts an error of the file system for scripts, without absolute paths.
 func fileError(err error) error {
 	var p *fs.PathError
 	switch {
@@ -194,8 +193,7 @@ func fileError(err error) error {
 	return err
 }
 
-// workingDir is what relative paths are relative to. A script that may read nothing need not
-// know where it is.
+// workingDir returns the base of relative paths, or / for a script that may read nothing.
 func (r *reach) workingDir() string {
 	if len(r.granted.Read) == 0 {
 		return "/"
@@ -203,7 +201,7 @@ func (r *reach) workingDir() string {
 	return r.base
 }
 
-// variables are the names of granted variables that are set, as far as they are known.
+// variables returns the granted variables that are set and granted by full name.
 func (r *reach) variables() []string {
 	set := []string{}
 	for _, name := range r.granted.Env {
@@ -214,8 +212,8 @@ func (r *reach) variables() []string {
 	return set
 }
 
-// variable is the value of a granted variable, nil for none. One that the script declares by
-// its full name, and so relies on, must be granted; others it may look for in vain.
+// variable returns the value of a granted variable, or nil. A variable that the script declares
+// by its full name is required: without a grant it is an error.
 func (r *reach) variable(name string) (any, error) {
 	named := func(pattern string) bool { return nameWithin(name, pattern) }
 	if !slices.ContainsFunc(r.granted.Env, named) {

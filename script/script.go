@@ -1,9 +1,9 @@
-// Package script makes tools of TypeScript files. A file in a folder is a tool: it exports
-// a description, a zod schema for its arguments and a function. Nothing else needs to be
-// installed, and a save is live at once; a broken save keeps the last good version.
+// Package script loads tools from TypeScript files. A file exports a description, a zod schema of
+// its arguments and a function; nothing else needs to be installed. A save takes effect at once,
+// and a broken save keeps the last good version. A file can also provide context: see [Provider].
 //
-// Scripts run in processes of their own, without network, files or environment unless the
-// operator grants them. Each call starts from the same state.
+// Scripts run in worker processes, without network, files and environment unless the operator
+// grants them. Each call starts from the same state.
 package script
 
 import (
@@ -23,41 +23,41 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/watch"
 )
 
-// Options say which files are tools and what they may do.
+// Options configure a Folder.
 type Options struct {
 	Dir    string // the folder
-	Glob   string // which files; **/*.ts when empty
-	Base   string // what paths in grants and in scripts are relative to; the working directory when empty
+	Glob   string // pattern of the files; **/*.ts if empty
+	Base   string // base of relative paths in grants and scripts; the working directory if empty
 	Grants map[string]Grant
 
-	Private []netip.Prefix // networks beside the public internet that granted names may lead to
+	Private []netip.Prefix // private networks that granted names may resolve to
 
-	Memory   int           // bytes that one call may use; 64 MiB when zero
-	CPU      time.Duration // CPU time that one call may use; 5 s when zero
-	Workers  int           // processes at most; one for each processor when zero
-	CacheDir string        // where compiled scripts are kept; nowhere when empty
+	Memory   int           // memory limit of a call, in bytes; 64 MiB if zero
+	CPU      time.Duration // CPU limit of a call; 5 s if zero
+	Workers  int           // maximum number of processes; one per processor if zero
+	CacheDir string        // cache of compiled scripts; empty for none
 
 	Log    *slog.Logger                // nil for none
-	Getenv func(string) (string, bool) // for granted names; nothing when nil
-	OnLoad func(Load)                  // told how each file was loaded, nil for nobody
+	Getenv func(string) (string, bool) // for granted variables; nil for none
+	OnLoad func(Load)                  // called after each load; may be nil
 }
 
-// Grant is what a tool may reach beside its arguments. Grants are by the name of a tool;
-// "*" is for all. What a tool itself declares can only narrow them.
+// Grant is what a tool may access. Grants are by tool name; "*" applies to all tools. The
+// permissions that a tool declares can only narrow them.
 type Grant struct {
 	Net  []string `json:"net"`  // hosts: api.example.com, api.example.com:8443, *.example.com, *
 	Read []string `json:"read"` // folders and files
 	Env  []string `json:"env"`  // variables: NAME or PREFIX_*
 }
 
-// Load is how a file was loaded.
+// Load is the result of loading a file.
 type Load struct {
 	File     string
-	Tools    []string // the names of its tools; none if the file is gone or never was good
+	Tools    []string // names of its tools; empty if the file was deleted or was never valid
 	Faults   []toolyard.Problem
-	Warnings []toolyard.Problem // what is probably not as it was meant
+	Warnings []toolyard.Problem // probable mistakes
 	Took     time.Duration
-	First    bool // it is part of the first look at the folder
+	First    bool // part of the initial load of the folder
 }
 
 // Folder is a source of tools.
@@ -72,7 +72,7 @@ type Folder struct {
 	problems []toolyard.Problem
 }
 
-// New makes a source. It fails if this program lacks what scripts need.
+// New returns a source. It fails if this binary lacks the script engine.
 func New(opts Options) (*Folder, error) {
 	if err := jsvm.Available(); err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func New(opts Options) (*Folder, error) {
 //go:embed harness.js
 var harness string
 
-// provided are the modules that scripts can import.
+// provided returns the built-in modules that scripts can import.
 func (f *Folder) provided() []jsvm.Provided {
 	alias := `export * from "zod"; export { default } from "zod";`
 	return []jsvm.Provided{
@@ -123,14 +123,14 @@ func (f *Folder) run(ctx context.Context, updated func(*loader)) error {
 	if err != nil {
 		return err
 	}
-	defer pool.Retire() // calls in flight end on the version that they began with
+	defer pool.Retire() // calls in progress finish on their version
 	compiler := jsvm.NewCompiler()
 	defer compiler.Close()
 	l := newLoader(f, compiler, pool)
 	w := watch.Folder{Dir: f.dir, Glob: f.opts.Glob, Log: f.opts.Log}
 	return w.Run(ctx, func(files []watch.File) []string {
 		l.update(ctx, files)
-		if ctx.Err() == nil { // what was cut short says nothing about the files
+		if ctx.Err() == nil { // a canceled update is incomplete
 			f.mu.Lock()
 			f.problems = l.problems()
 			f.mu.Unlock()
@@ -147,8 +147,7 @@ func (f *Folder) Problems() []toolyard.Problem {
 	return f.problems
 }
 
-// DefaultCacheDir is where compiled scripts are kept for this user, or empty if there is no
-// such place.
+// DefaultCacheDir returns the cache directory of this user, or "" if there is none.
 func DefaultCacheDir() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {

@@ -11,19 +11,19 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/outbound"
 )
 
-// knownExports are what a script can say of its tool.
+// knownExports are the exports that have a meaning.
 var knownExports = []string{
 	"default", "description", "inputSchema", "outputSchema", "title", "summary", "hint", "category",
 	"modes", "timeout", "permissions", "shared", "_meta",
 }
 
-// toolMembers are further members of a tool of the AI SDK.
+// toolMembers are further members of an AI SDK tool.
 var toolMembers = []string{"parameters", "execute"}
 
-// metaExports are metadata that an author may have exported by themselves.
+// metaExports are members of _meta that authors may export by mistake.
 var metaExports = []string{"rateLimit", "pricing", "surface", "queryEligible", "latencyClass", "contextRequirements"}
 
-// warn notes what a script says that has no effect, or not the one that was meant.
+// warn records exports without effect and missing grants.
 func (l *loader) warn(f *file, said *declared, definitions []definition) {
 	functions := make([]string, 0, len(definitions))
 	for _, d := range definitions {
@@ -39,8 +39,8 @@ func (l *loader) warn(f *file, said *declared, definitions []definition) {
 	}
 }
 
-// unknownExport says what an export that has no effect was probably meant to be; empty for
-// one that is known, or like no other.
+// unknownExport suggests a correction of an export without effect. It returns "" if the export is
+// known, or similar to none.
 func unknownExport(name string) string {
 	if slices.Contains(knownExports, name) || slices.Contains(toolMembers, name) {
 		return ""
@@ -54,8 +54,8 @@ func unknownExport(name string) string {
 	return ""
 }
 
-// warnOfGrants notes what a tool declares that it needs and is not granted, and variables
-// that it read when none could be set.
+// warnOfGrants records declared permissions that are not granted, and variables that are read
+// while the module is loaded, when none is set.
 func (l *loader) warnOfGrants(f *file, d *definition, early []string) {
 	r := l.folder.reach(f.toolName(d), d.Permissions)
 	if d.Permissions != nil {
@@ -78,10 +78,10 @@ func declares(asked *Grant, name string) bool {
 	return asked != nil && slices.ContainsFunc(asked.Env, func(p string) bool { return nameWithin(name, p) })
 }
 
-// missingGrant is something that a tool declares and nobody granted.
+// missingGrant is a declared permission that is not granted.
 type missingGrant struct{ kind, value string }
 
-// missing lists what is asked for of which nothing at all is granted.
+// missing returns the requested permissions without any matching grant.
 func (r *reach) missing(asked *Grant) (list []missingGrant) {
 	for _, host := range asked.Net {
 		if !outbound.Allowlist(r.granted.Net).Overlaps(host) {
@@ -102,7 +102,7 @@ func (r *reach) missing(asked *Grant) (list []missingGrant) {
 	return list
 }
 
-// grantLine is what an operator writes into toolyard.yaml to grant something to the tool.
+// grantLine returns the line of toolyard.yaml that grants an access.
 func (r *reach) grantLine(kind, value string) string {
 	if r.context != "" {
 		return fmt.Sprintf("context: {%s: {grants: {%s: [%q]}}}", r.context, kind, value)
@@ -110,7 +110,7 @@ func (r *reach) grantLine(kind, value string) string {
 	return fmt.Sprintf("scripts: {grants: {%s: {%s: [%q]}}}", r.tool, kind, value)
 }
 
-// unsetVariables lists variables that are granted and not set.
+// unsetVariables reports granted variables that are not set.
 func (f *Folder) unsetVariables() (problems []toolyard.Problem) {
 	for _, tool := range slices.Sorted(maps.Keys(f.opts.Grants)) {
 		for _, name := range f.opts.Grants[tool].Env {

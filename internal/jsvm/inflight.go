@@ -40,7 +40,7 @@ func (w *process) run(ctx context.Context, r *Run, cpu time.Duration) (json.RawM
 	}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
-	pend := &inFlight{run: r, ctx: inner, cancel: cancel, order: r.order(timeout, cpu), answer: make(chan frame, 1), log: w.log}
+	pend := &inFlight{run: r, ctx: inner, cancel: cancel, order: r.header(timeout, cpu), answer: make(chan frame, 1), log: w.log}
 	id, ok := w.begin(pend)
 	if !ok {
 		return nil, &lostError{}
@@ -79,7 +79,7 @@ func (w *process) run(ctx context.Context, r *Run, cpu time.Duration) (json.RawM
 }
 
 // header returns the header of the run's frame.
-func (r *Run) order(timeout, cpu time.Duration) runHeader {
+func (r *Run) header(timeout, cpu time.Duration) runHeader {
 	now := time.Now()
 	about := r.Now
 	if about.IsZero() {
