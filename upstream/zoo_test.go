@@ -32,8 +32,8 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/callpath"
-	"github.com/toolyard/toolyard/toolyardtest/hostile"
 	"github.com/toolyard/toolyard/upstream"
+	"github.com/toolyard/toolyard/upstream/internal/hostile"
 )
 
 // The test binary is also every other program that the tests need. This variable says

@@ -1,17 +1,16 @@
-// Package hostile is a zoo of MCP servers that misbehave, for everyone who tests an MCP
-// client. Each of them is a small, correct server but for one point, which its behaviour
-// names; the seed varies sizes, delays, the protocol's era and the place in the conversation.
+// Package hostile provides MCP servers that misbehave, to test clients. Each is a small, correct
+// server except for one point, named by its behaviour; the seed varies sizes, delays, the protocol
+// version and the place in the conversation.
 //
-// A server offers two tools. The tool echo answers with its argument text, so that a test
-// can see that the server works at all; what goes wrong in calls goes wrong in calls of all
-// the others, of which bad is always there.
+// A server offers at least two tools. The tool echo returns its argument text and always works;
+// faults in calls occur in calls of all other tools, of which bad always exists.
 //
 //	b, _ := hostile.Find("answer-twice")
-//	server := httptest.NewServer(hostile.Handler(b, seed)) // the client goes to server.URL + "/mcp"
+//	server := httptest.NewServer(hostile.Handler(b, seed)) // the client connects to server.URL + "/mcp"
 //
-// Over stdio a server is a process: let the test binary start itself again and call
-// [ServeStdio] there. A test that drives all [Behaviours] should hold its client to more than
-// not to crash: deadlines, memory, what is left behind, and other servers that it talks to.
+// Over stdio a server is a process: let the test binary start itself and call [ServeStdio] there.
+// A test that runs all [Behaviours] should check deadlines, memory, leaked processes and the
+// effect on other servers, not only that the client survives.
 package hostile
 
 import (
