@@ -34,8 +34,8 @@ func (c *Control) serverProblems() map[string][]toolyard.Problem {
 
 func serverItem(s *upstream.Server, id string, c config.Server, status upstream.Status, problems int) httpapi.ServerItem {
 	item := httpapi.ServerItem{
-		ID: id, Transport: status.Transport, Target: status.Target, State: status.State, Since: status.Since.UTC(), Protocol: status.Protocol,
-		Name: status.Name, Version: status.Version, Error: status.Error, Tools: len(s.Tools()), Restarts: status.Restarts,
+		ID: id, Transport: status.Transport, Target: status.Target, State: status.State, Since: status.Since.UTC(),
+		ServerIdentity: httpapi.ServerIdentity{Protocol: status.Protocol, Name: status.Name, Version: status.Version}, Error: status.Error, Tools: len(s.Tools()), Restarts: status.Restarts,
 		Required: c.Required, Pin: c.Pin, Problems: problems,
 	}
 	item.Waiting, item.Rejected = s.PendingCount()

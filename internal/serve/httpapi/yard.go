@@ -59,6 +59,13 @@ type Snapshot struct {
 	Problems   []toolyard.Problem
 }
 
+// ServerIdentity is the identity that a server reports.
+type ServerIdentity struct {
+	Protocol string `json:"protocol,omitempty" doc:"Negotiated protocol version."`
+	Name     string `json:"name,omitempty" doc:"Name that the server reports."`
+	Version  string `json:"version,omitempty"`
+}
+
 // ServerItem is an MCP server in a list.
 type ServerItem struct {
 	ID        string    `json:"id"`
@@ -66,17 +73,15 @@ type ServerItem struct {
 	Target    string    `json:"target" doc:"Program or address."`
 	State     string    `json:"state" enum:"up,starting,down"`
 	Since     time.Time `json:"since,omitzero" doc:"Beginning of the current state."`
-	Protocol  string    `json:"protocol,omitempty"`
-	Name      string    `json:"name,omitempty" doc:"Name that the server reports."`
-	Version   string    `json:"version,omitempty"`
-	Error     string    `json:"error,omitempty" doc:"Reason for being down."`
-	Tools     int       `json:"tools"`
-	Waiting   int       `json:"waiting" doc:"Number of definitions that wait for approval."`
-	Rejected  int       `json:"rejected"`
-	Restarts  int       `json:"restarts"`
-	Required  bool      `json:"required,omitempty"`
-	Pin       string    `json:"pin" enum:"first,approve,off"`
-	Problems  int       `json:"problems"`
+	ServerIdentity
+	Error    string `json:"error,omitempty" doc:"Reason for being down."`
+	Tools    int    `json:"tools"`
+	Waiting  int    `json:"waiting" doc:"Number of definitions that wait for approval."`
+	Rejected int    `json:"rejected"`
+	Restarts int    `json:"restarts"`
+	Required bool   `json:"required,omitempty"`
+	Pin      string `json:"pin" enum:"first,approve,off"`
+	Problems int    `json:"problems"`
 }
 
 // ServerDetail is an MCP server.

@@ -15,8 +15,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// answerTime limits the wait for the answers of one round. The deadline of the call is suspended
-// meanwhile.
+// answerTime limits the wait for the answers of one round, which suspends the deadline of the call.
 const answerTime = 10 * time.Minute
 
 // ask sends the requests of an unfinished result to a legacy client, one after the other, and returns
