@@ -259,9 +259,9 @@ func TestCookieNeedsPageSecret(t *testing.T) {
 			continue
 		}
 		path := regexp.MustCompile(`\{\w+\}`).ReplaceAllString(rule.Path, "x")
-		stranger, _ := s.do(t, "none", rule.Method, path, "", own...)
-		if got, _ := s.do(t, "none", rule.Method, path, "", append(own, "Cookie", cookie)...); got != stranger {
-			t.Errorf("%s %s with the cookie alone: %d, and %d without", rule.Method, rule.Path, got, stranger)
+		unauthenticated, _ := s.do(t, "none", rule.Method, path, "", own...)
+		if got, _ := s.do(t, "none", rule.Method, path, "", append(own, "Cookie", cookie)...); got != unauthenticated {
+			t.Errorf("%s %s with the cookie alone: %d, and %d without", rule.Method, rule.Path, got, unauthenticated)
 		}
 		for name, headers := range map[string][]string{
 			"a wrong secret":        {"Cookie", cookie, "Toolyard-Page-Secret", "guessed"},

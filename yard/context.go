@@ -138,8 +138,7 @@ func (b *assembler) newHTTPProvider(c *config.Source, kind string, h *config.HTT
 		o.Links = b.enforcement.store.Linked
 	}
 	p, err := provider.NewHTTP(o)
-	var fault *provider.Fault
-	if errors.As(err, &fault) {
+	if fault, ok := errors.AsType[*provider.Fault](err); ok {
 		at := append([]string{"context", kind, "http"}, fault.Option...)
 		return nil, config.Faults{c.At(toolyard.Problem{Subject: strings.Join(at, "."), Message: fault.Message}, at...)}
 	}

@@ -88,7 +88,7 @@ type Command struct {
 	// yard without API keys. Empty for none.
 	OperatorToken string
 
-	// OpenLog opens the log that the configuration asks for, which is used instead of Options.Log.
+	// OpenLog opens the log with the settings of the configuration. It is used instead of Options.Log.
 	OpenLog func(level, format, file string) (*slog.Logger, error)
 }
 

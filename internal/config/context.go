@@ -39,7 +39,7 @@ const (
 type contextFields struct {
 	HTTP   *HTTPContext `json:"http,omitempty" doc:"Request the context from an HTTP service."`
 	Script string       `json:"script,omitempty" pattern:"^[^*?{}\\[\\]\\\\]+\\.ts$" doc:"A TypeScript file whose default export returns the context, relative to this file."`
-	Grants Grant        `json:"grants,omitempty" doc:"What the script may access."`
+	Grants Grant        `json:"grants,omitzero" doc:"What the script may access."`
 }
 
 // JSONSchema describes a Context. Other keys are settings of a registered provider, whose own

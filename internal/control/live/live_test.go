@@ -62,7 +62,7 @@ func TestObserversReceiveMatchingCalls(t *testing.T) {
 	}
 }
 
-// A slow observer is told how many events were lost, and does not block calls.
+// A slow observer receives the number of lost events, and does not block calls.
 func TestSlowObserversLoseEvents(t *testing.T) {
 	h := New(Options{Row: row})
 	w, _ := h.Observe(everything)
