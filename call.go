@@ -11,7 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
+	"github.com/toolyard/toolyard/internal/base/tracecontext"
 )
 
 // Mode is what a gate allows: only reading, or also writing. See [Effects] for what a tool
@@ -39,11 +41,9 @@ type Caller struct {
 	Roles   []string // such as viewer and operator
 }
 
-// Anonymous is the ID of an unauthenticated caller.
-const Anonymous = "anonymous"
-
-// Authenticated reports whether the caller has an identity.
-func (c Caller) Authenticated() bool { return c.ID != "" && c.ID != Anonymous }
+// Authenticated reports whether the caller has an identity. The ID of an unauthenticated caller
+// is "anonymous" or empty.
+func (c Caller) Authenticated() bool { return c.ID != "" && c.ID != ident.Anonymous }
 
 // Call is one invocation of a tool. It is a parameter, not a context value, so that the caller
 // and the as-of time are explicit everywhere.
@@ -74,7 +74,7 @@ type Call struct {
 	Toolbox Toolbox      // other tools of the gate, or nil
 
 	ClientCapabilities json.RawMessage            // declared by the MCP client; use [Call.Supports]
-	Trace              Trace                      // trace context of the request
+	Trace              tracecontext.Trace         // trace context of the request
 	Meta               map[string]json.RawMessage // _meta of the request, without the members that Toolyard handles
 	InputResponses     json.RawMessage            // answers to the input requests of an earlier result, by key
 	RequestState       string                     // state that the earlier result asked to send back
@@ -119,9 +119,6 @@ func (c *Call) Timeline() iter.Seq2[string, time.Duration] {
 		}
 	}
 }
-
-// Trace is a W3C trace context, as the client sent it.
-type Trace struct{ Parent, State, Baggage string }
 
 // Progress is how far a long call has come. Total is zero if it is unknown.
 type Progress struct {

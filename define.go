@@ -55,7 +55,7 @@ func Define[In, Out any](spec Spec, fn func(context.Context, *Call, In) (Out, er
 		case err != nil:
 			return nil, err
 		case output != nil && hasSchema(reflect.TypeFor[Out]()):
-			return StructuredResult(out)
+			return structuredResult(out)
 		}
 		return ResultOf(out)
 	})

@@ -341,9 +341,9 @@ func TestPatternsOfJavaScript(t *testing.T) {
 func TestNewToolRefusesBadSpecs(t *testing.T) {
 	for want, spec := range map[string]toolyard.Spec{
 		"_meta.x is not JSON": {Name: "x", Meta: map[string]json.RawMessage{"x": json.RawMessage("oops")}},
-		"server id":              {Name: "x", Server: "a b"},
-		"unknown surface":        {Name: "x", Surface: "everywhere"},
-		"unknown latency":        {Name: "x", Latency: "soon"},
+		"server id":           {Name: "x", Server: "a b"},
+		"unknown surface":     {Name: "x", Surface: "everywhere"},
+		"unknown latency":     {Name: "x", Latency: "soon"},
 	} {
 		if _, err := toolyard.NewTool(spec, noHandler); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v", spec, err)

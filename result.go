@@ -176,9 +176,9 @@ func isWholeResult(o map[string]json.RawMessage) bool {
 	return true
 }
 
-// StructuredResult returns the result of a tool with an output schema: the value is structured
+// structuredResult returns the result of a tool with an output schema: the value is structured
 // data, even if it looks like content.
-func StructuredResult(v any) (*Result, error) {
+func structuredResult(v any) (*Result, error) {
 	raw, err := jsonobject.Marshal(v)
 	if err != nil {
 		return nil, fmt.Errorf("the result cannot be encoded as JSON: %w", err)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -110,7 +109,7 @@ func issuesOf(found []jsonschema.Issue, err error) ([]Issue, error) {
 		if f.Unknown {
 			message += didYouMean(f.Path[len(f.Path)-1], f.Known)
 		}
-		issues = append(issues, NewIssue(f.Path, message))
+		issues = append(issues, newIssue(f.Path, message))
 	}
 	slices.SortStableFunc(issues, func(a, b Issue) int { return cmp.Compare(a.Path, b.Path) })
 	return slices.CompactFunc(issues, func(a, b Issue) bool { return a.Path == b.Path && a.Message == b.Message }), nil
@@ -135,23 +134,7 @@ func didYouMean(name string, known []string) string {
 	return ""
 }
 
-// NewIssue returns an issue of the value at a location.
-func NewIssue(location []string, message string) Issue {
-	return Issue{Path: untrusted.Prefix(pathOf(location), 200), Message: untrusted.Prefix(message, 1000), Location: slices.Clone(location)}
-}
-
-// pathOf formats a location: options.depth, items[2].name.
-func pathOf(location []string) string {
-	var b strings.Builder
-	for _, step := range location {
-		if _, err := strconv.Atoi(step); err == nil {
-			b.WriteString("[" + step + "]")
-			continue
-		}
-		if b.Len() > 0 {
-			b.WriteByte('.')
-		}
-		b.WriteString(step)
-	}
-	return b.String()
+// newIssue returns an issue of the value at a location.
+func newIssue(location []string, message string) Issue {
+	return Issue{Path: untrusted.Prefix(jsonschema.FormatPath(location), 200), Message: untrusted.Prefix(message, 1000), Location: slices.Clone(location)}
 }

@@ -297,6 +297,15 @@ func (s *Spec) Modes() []Mode {
 // AllowedIn reports whether the tool can be called in the mode.
 func (t *Tool) AllowedIn(m Mode) bool { return m == Write || m == Read && t.IsReadOnly() }
 
+// ResultOf converts a return value of the tool like the function [ResultOf]. If the tool has an
+// output schema, the value is structured data, even if it looks like content.
+func (t *Tool) ResultOf(v any) (*Result, error) {
+	if t.output != nil {
+		return structuredResult(v)
+	}
+	return ResultOf(v)
+}
+
 // Run calls the tool's handler and checks the result. It applies no policy: it neither
 // validates the arguments nor checks whether the caller may call the tool.
 func (t *Tool) Run(ctx context.Context, c *Call) (*Result, error) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/jsvm"
+	"github.com/toolyard/toolyard/internal/trust/jsonschema"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
@@ -72,11 +73,11 @@ func (s *scriptTool) call(ctx context.Context, c *toolyard.Call) (*toolyard.Resu
 	if err != nil {
 		return nil, s.failure(ctx, c, err)
 	}
-	return s.result(answer)
+	return s.result(c.Tool, answer)
 }
 
 // result converts the return value of the function.
-func (s *scriptTool) result(answer json.RawMessage) (*toolyard.Result, error) {
+func (s *scriptTool) result(tool *toolyard.Tool, answer json.RawMessage) (*toolyard.Result, error) {
 	var returned struct {
 		Text  *string
 		Value json.RawMessage
@@ -90,7 +91,7 @@ func (s *scriptTool) result(answer json.RawMessage) (*toolyard.Result, error) {
 	case returned.Value == nil:
 		return toolyard.ResultOf(nil)
 	case s.structured && !isFailure(returned.Value):
-		return toolyard.StructuredResult(returned.Value)
+		return tool.ResultOf(returned.Value)
 	}
 	return toolyard.ResultOf(withoutReserved(returned.Value))
 }
@@ -186,7 +187,7 @@ func issuesOf(raw json.RawMessage) (issues []toolyard.Issue) {
 		return []toolyard.Issue{{Message: "they do not fit"}}
 	}
 	for _, i := range list[:min(len(list), 100)] {
-		issues = append(issues, toolyard.NewIssue(i.Path, i.Message))
+		issues = append(issues, toolyard.Issue{Path: untrusted.Prefix(jsonschema.FormatPath(i.Path), 200), Message: untrusted.Prefix(i.Message, 1000), Location: i.Path})
 	}
 	return issues
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/jsvm"
 )
 
@@ -63,7 +64,7 @@ func TestProviderReturnsWhatItsFunctionReturns(t *testing.T) {
 		t.Errorf("%s %v", got, err)
 	}
 	// An unauthenticated caller has no id and no links.
-	got, err = p.Provide(t.Context(), toolyard.Caller{ID: toolyard.Anonymous}, at)
+	got, err = p.Provide(t.Context(), toolyard.Caller{ID: ident.Anonymous}, at)
 	if err != nil || !strings.HasPrefix(string(got), `{"id":"","account":"","roles":[],"links":{}`) {
 		t.Errorf("%s %v", got, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/tracecontext"
 	"github.com/toolyard/toolyard/internal/callpath"
 	"github.com/toolyard/toolyard/upstream"
 )
@@ -225,7 +226,7 @@ func TestBothErasOverHTTP(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t, modern, echoTool)
 			s := run(t, upstream.Options{URL: f.URL}).up()
-			res, err := s.call(&toolyard.Call{Trace: toolyard.Trace{Parent: "00-1-2-01"}}, "echo", `{"text":"hi"}`)
+			res, err := s.call(&toolyard.Call{Trace: tracecontext.Trace{Parent: "00-1-2-01"}}, "echo", `{"text":"hi"}`)
 			if err != nil || string(res.Raw()) != `{"content":[{"type":"text","text":"hi"}]}` {
 				t.Fatal(res, err)
 			}

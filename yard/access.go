@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/serve/mcpserver"
 	"github.com/toolyard/toolyard/internal/trust/identity"
@@ -34,7 +35,7 @@ func (a *access) identify(r *http.Request) (toolyard.Caller, error) {
 		caller.Account = cmp.Or(caller.Account, caller.ID)
 		return caller, err
 	}
-	anonymous := toolyard.Caller{ID: toolyard.Anonymous, Account: toolyard.Anonymous}
+	anonymous := toolyard.Caller{ID: ident.Anonymous, Account: ident.Anonymous}
 	if a.verifier == nil {
 		return anonymous, nil
 	}

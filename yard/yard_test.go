@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/sources/pin"
 	"github.com/toolyard/toolyard/internal/trust/identity"
 	"github.com/toolyard/toolyard/packs/basics"
@@ -221,7 +222,7 @@ func TestMetricsRequireViewerOnceAGateRequiresKeys(t *testing.T) {
 	identify := func(r *http.Request) (toolyard.Caller, error) {
 		role, ok := roles[r.Header.Get("Authorization")]
 		if !ok {
-			return toolyard.Caller{ID: toolyard.Anonymous}, nil
+			return toolyard.Caller{ID: ident.Anonymous}, nil
 		}
 		return toolyard.Caller{ID: "ann", Roles: []string{role}}, nil
 	}

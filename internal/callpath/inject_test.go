@@ -191,11 +191,11 @@ func TestContextThatBreaksTheInputSchema(t *testing.T) {
 		"both are wrong":      {input, `{}`, `{"order":7}`, nil, toolyard.Invalid, "Invalid arguments for discount", []string{"order"}, ""},
 		"the caller is wrong": {input, `{"tier":"gold"}`, `{"order":7}`, nil, toolyard.Invalid, "Invalid arguments for discount", []string{"order"}, ""},
 		"the tool refuses the context": {
-			input, `{"tier":"gold"}`, `{"order":"7"}`, &toolyard.Error{Code: toolyard.Invalid, Message: "Invalid arguments for discount", Issues: []toolyard.Issue{toolyard.NewIssue([]string{"customer", "tier"}, "too rich")}},
+			input, `{"tier":"gold"}`, `{"order":"7"}`, &toolyard.Error{Code: toolyard.Invalid, Message: "Invalid arguments for discount", Issues: []toolyard.Issue{{Path: "customer.tier", Message: "too rich", Location: []string{"customer", "tier"}}}},
 			toolyard.Unavailable, "The context crm does not match", nil, "customer.tier: too rich",
 		},
 		"the tool refuses the arguments": {
-			input, `{"tier":"gold"}`, `{"order":"7"}`, &toolyard.Error{Code: toolyard.Invalid, Message: "No such order", Issues: []toolyard.Issue{toolyard.NewIssue([]string{"order"}, "unknown")}},
+			input, `{"tier":"gold"}`, `{"order":"7"}`, &toolyard.Error{Code: toolyard.Invalid, Message: "No such order", Issues: []toolyard.Issue{{Path: "order", Message: "unknown", Location: []string{"order"}}}},
 			toolyard.Invalid, "No such order",
 			[]string{"order"},
 			"",

@@ -14,6 +14,8 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config/yamltree"
+	"github.com/toolyard/toolyard/internal/trust/jsonschema"
+	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
 // Faults are the errors of a file.
@@ -130,7 +132,7 @@ func key(steps []string) string { return strings.Join(steps, "\x00") }
 func (s *Source) Located(issues []toolyard.Issue, steps ...string) (f Faults) {
 	for _, i := range issues {
 		at := slices.Concat(steps, i.Location)
-		f = append(f, s.At(toolyard.Problem{Subject: toolyard.NewIssue(at, "").Path, Message: i.Message}, at...))
+		f = append(f, s.At(toolyard.Problem{Subject: untrusted.Prefix(jsonschema.FormatPath(at), 200), Message: i.Message}, at...))
 	}
 	return f
 }

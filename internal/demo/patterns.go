@@ -10,11 +10,12 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission/ledger"
+	"github.com/toolyard/toolyard/internal/base/ident"
 )
 
 // Harbor's callers and the accounts that pay for them.
 var (
-	anonymous = toolyard.Caller{ID: toolyard.Anonymous, Account: toolyard.Anonymous}
+	anonymous = toolyard.Caller{ID: ident.Anonymous, Account: ident.Anonymous}
 	dispatch  = toolyard.Caller{ID: "dispatch-agent", Account: "harbor"}
 	quayside  = toolyard.Caller{ID: "quayside-bot", Account: "harbor"}
 	mira      = toolyard.Caller{ID: "mira", Account: "harbor"}

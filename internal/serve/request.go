@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/tracecontext"
 )
 
 // CallRequest asks for a call of a tool at a gate. A front end decodes it and authenticates the
@@ -21,7 +22,7 @@ type CallRequest struct {
 	InputResponses     json.RawMessage            `json:"-"` // to the questions of an earlier outcome, one JSON object by key; nil for none
 	Caller             toolyard.Caller            `json:"-"`
 	ClientCapabilities json.RawMessage            `json:"-"` // MCP client capabilities; nil for a client that cannot be asked anything
-	Trace              toolyard.Trace             `json:"-"`
+	Trace              tracecontext.Trace         `json:"-"`
 	Meta               map[string]json.RawMessage `json:"-"` // may hold the session and the idempotency key too
 	OnProgress         func(toolyard.Progress)    `json:"-"`
 	Log                *slog.Logger               `json:"-"` // nil for the server's logger

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/backoff"
+	"github.com/toolyard/toolyard/internal/base/backoff"
 )
 
 // MaxDocument is how many bytes a document may have.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard/internal/admission/ledger"
-	"github.com/toolyard/toolyard/internal/backoff"
+	"github.com/toolyard/toolyard/internal/base/backoff"
 )
 
 // Retries of transactions that conflict with others.

@@ -11,6 +11,9 @@ import (
 	"time"
 )
 
+// Anonymous is the ID of an unauthenticated caller.
+const Anonymous = "anonymous"
+
 // maxToolName is the longest tool name that MCP allows.
 const maxToolName = 128
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/admission"
+	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/sources/pin"
 )
 
@@ -21,7 +22,7 @@ const maxName = 255
 func (s *Settings) AdmissionRequest(c *toolyard.Call) (*admission.Request, error) {
 	t := c.Tool
 	a := &admission.Request{
-		Of: c, Call: c.ID, Caller: c.Caller.ID, Account: cmp.Or(c.Caller.Account, c.Caller.ID, toolyard.Anonymous),
+		Of: c, Call: c.ID, Caller: c.Caller.ID, Account: cmp.Or(c.Caller.Account, c.Caller.ID, ident.Anonymous),
 		Seller: cmp.Or(t.Server, "local"), Writes: !t.IsReadOnly(), Wait: s.Limits.Wait.Std(), Timeout: s.Limits.Timeout.Std(),
 		Limits: s.LimitsOf(t), Price: admission.Price(c),
 	}

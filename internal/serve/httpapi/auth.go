@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/trust/identity"
 	"github.com/toolyard/toolyard/internal/trust/seal"
 )
@@ -77,7 +78,7 @@ type authenticator struct {
 func newAuthenticator(opts Options) *authenticator {
 	a := &authenticator{identifyKey: opts.Identify, yard: opts.Yard, now: opts.Now}
 	if a.identifyKey == nil {
-		a.identifyKey = func(*http.Request) (toolyard.Caller, error) { return toolyard.Caller{ID: toolyard.Anonymous}, nil }
+		a.identifyKey = func(*http.Request) (toolyard.Caller, error) { return toolyard.Caller{ID: ident.Anonymous}, nil }
 	}
 	newKey := opts.Seal
 	if newKey == nil {

@@ -20,6 +20,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/toolyard/toolyard/internal/base/ident"
+
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
@@ -111,12 +113,12 @@ func (l links) Links(_ context.Context, c toolyard.Caller) (map[string]string, e
 
 // callers are identified by their key.
 var callers = map[string]toolyard.Caller{
-	"":       {ID: toolyard.Anonymous},
+	"":       {ID: ident.Anonymous},
 	"alice":  {ID: "alice", Account: "acme"},
 	"bob":    {ID: "bob", Account: "umbrella"},
 	"poor":   {ID: "poor"},
 	"root":   {ID: "root", Account: "ops", Roles: []string{"operator"}},
-	"nobody": {ID: toolyard.Anonymous, Roles: []string{"operator"}},
+	"nobody": {ID: ident.Anonymous, Roles: []string{"operator"}},
 	"twin":   {ID: "twin", Account: "ses_u"}, // an account with the name of a session
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/callpath"
 	"github.com/toolyard/toolyard/internal/serve"
 	"github.com/toolyard/toolyard/internal/serve/gates"
@@ -134,7 +135,7 @@ func TestInteractiveAnswersAreLimited(t *testing.T) {
 
 func TestInteractiveCallContinuesOverMCP(t *testing.T) {
 	s, _, _ := clocked(t, asker)
-	first := &serve.CallRequest{Gate: "default", Tool: "count", Caller: toolyard.Caller{ID: toolyard.Anonymous}, ClientCapabilities: serve.Elicitation}
+	first := &serve.CallRequest{Gate: "default", Tool: "count", Caller: toolyard.Caller{ID: ident.Anonymous}, ClientCapabilities: serve.Elicitation}
 	reply, err := s.CallInteractive(t.Context(), first)
 	if err != nil || reply.InputRequired == nil {
 		t.Fatalf("%+v %v", reply, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/tracecontext"
 	"github.com/toolyard/toolyard/internal/serve"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
@@ -21,9 +22,9 @@ type exchange struct {
 	access
 	message *message
 	params  params
-	session *session       // of the legacy era; nil in the modern one
-	trace   toolyard.Trace // from the transport; a trace in _meta takes precedence
-	request *request       // for methods that run the call path
+	session *session           // of the legacy era; nil in the modern one
+	trace   tracecontext.Trace // from the transport; a trace in _meta takes precedence
+	request *request           // for methods that run the call path
 
 	peer   string                    // identifies the session or connection for cancellations and answers; empty for none
 	send   func(message []byte) bool // sends a message ahead of the response; false if it cannot be delivered

@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/tracecontext"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
@@ -314,6 +315,6 @@ func refuseBusy(w http.ResponseWriter, err error) {
 	http.Error(w, e.Message, status)
 }
 
-func traceOf(r *http.Request) toolyard.Trace {
-	return toolyard.Trace{Parent: r.Header.Get("Traceparent"), State: r.Header.Get("Tracestate")}
+func traceOf(r *http.Request) tracecontext.Trace {
+	return tracecontext.Trace{Parent: r.Header.Get("Traceparent"), State: r.Header.Get("Tracestate")}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/callpath"
 	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/serve/mcpserver"
@@ -58,7 +59,7 @@ func startFleet(t *testing.T, n int, offer catalog.Offer) (*memoryFleet, []strin
 				if who := r.Header.Get("Who"); who != "" {
 					return toolyard.Caller{ID: who, Account: who}, nil
 				}
-				return toolyard.Caller{ID: toolyard.Anonymous}, nil
+				return toolyard.Caller{ID: ident.Anonymous}, nil
 			},
 		})
 		s.Publish(defaultGate, offer, true)
@@ -265,7 +266,7 @@ func TestSlowBodyIsAdmittedAgain(t *testing.T) {
 				if g.RequireAuth {
 					return toolyard.Caller{}, toolyard.Errorf(toolyard.Unauthenticated, "This gate needs a key.")
 				}
-				return toolyard.Caller{ID: toolyard.Anonymous}, nil
+				return toolyard.Caller{ID: ident.Anonymous}, nil
 			},
 		})
 		offer := catalog.Offer{Tools: []*toolyard.Tool{tool}}
@@ -320,7 +321,7 @@ func TestStreamsAreLimited(t *testing.T) {
 				}
 				return toolyard.Caller{ID: who, Account: who}, nil
 			}
-			return toolyard.Caller{ID: toolyard.Anonymous}, nil
+			return toolyard.Caller{ID: ident.Anonymous}, nil
 		},
 	})
 	defer s.Close()

@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/tracecontext"
 	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/trust/paramheader"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
@@ -109,7 +110,7 @@ type requestMeta struct {
 	capabilities  json.RawMessage
 	progressToken json.RawMessage
 	logLevel      string
-	trace         toolyard.Trace
+	trace         tracecontext.Trace
 	rest          map[string]json.RawMessage // passed on with the call
 }
 

@@ -32,6 +32,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/sources/catalog"
 	"github.com/toolyard/toolyard/internal/trust/seal"
@@ -110,7 +111,7 @@ func New(opts Options) *Server {
 	}
 	if opts.Admit == nil {
 		opts.Admit = func(*http.Request, *gates.Gate) (toolyard.Caller, error) {
-			return toolyard.Caller{ID: toolyard.Anonymous}, nil
+			return toolyard.Caller{ID: ident.Anonymous}, nil
 		}
 	}
 	if opts.Call == nil {

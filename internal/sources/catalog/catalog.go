@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/backoff"
+	"github.com/toolyard/toolyard/internal/base/backoff"
 )
 
 // Generation is everything that the sources offered at one moment. It is immutable: a call

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/ident"
 )
 
 var ann = toolyard.Caller{ID: "ann", Account: "acme"}
@@ -153,7 +154,7 @@ func TestHTTPProviderRefusesInjection(t *testing.T) {
 	if n := len(c.seen()); n != 0 {
 		t.Errorf("%d requests were sent", n)
 	}
-	for _, id := range []string{"", toolyard.Anonymous} {
+	for _, id := range []string{"", ident.Anonymous} {
 		_, err := inPath.Provide(t.Context(), toolyard.Caller{ID: id}, time.Now())
 		mustFail(t, err, toolyard.Unauthenticated, "requires an authenticated caller")
 	}

@@ -20,6 +20,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/ident"
 )
 
 // A token is ty_PREFIX_SECRETCHECK. The prefix finds the key and is no secret.
@@ -146,7 +147,7 @@ var idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@:/+-]{0,127}$`)
 
 // reserved are callers that no key can be for: nobody was asked who they are, or they
 // started the process.
-var reserved = []string{toolyard.Anonymous, "local"}
+var reserved = []string{ident.Anonymous, "local"}
 
 // CheckID reports why a caller or an account cannot be called so.
 func CheckID(id string) error {

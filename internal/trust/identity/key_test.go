@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/ident"
 	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
@@ -194,7 +195,7 @@ func TestScopesOnlyAdd(t *testing.T) {
 	if got := may(nil); got != [4]bool{true, false, false, false} {
 		t.Errorf("without a scope: %v", got)
 	}
-	anonymous := toolyard.Caller{ID: toolyard.Anonymous}
+	anonymous := toolyard.Caller{ID: ident.Anonymous}
 	if err := Allows(anonymous, write); err != nil {
 		t.Errorf("a gate that takes unauthenticated callers: %v", err)
 	}

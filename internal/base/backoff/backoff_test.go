@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/toolyard/toolyard/internal/backoff"
+	"github.com/toolyard/toolyard/internal/base/backoff"
 )
 
 func TestJitterStaysNearTheDuration(t *testing.T) {

@@ -1,0 +1,22 @@
+package jsonschema
+
+import (
+	"strconv"
+	"strings"
+)
+
+// FormatPath formats the location of a value: options.depth, items[2].name.
+func FormatPath(location []string) string {
+	var b strings.Builder
+	for _, step := range location {
+		if _, err := strconv.Atoi(step); err == nil {
+			b.WriteString("[" + step + "]")
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(step)
+	}
+	return b.String()
+}
