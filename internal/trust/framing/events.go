@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// What ends a stream of events or lines before its end.
+// Errors that end a stream early.
 var (
 	ErrLongEvent   = errors.New("it sent an event that is larger than allowed")
 	ErrManyEvents  = errors.New("it sent more events than allowed")
@@ -29,20 +29,19 @@ const (
 	endless     = 1 << 30   // bytes of a line that nobody waits the end of
 )
 
-// MaxReused is the length beyond which the buffer of a line or an event is not used again: it
-// belongs to whoever got it.
+// MaxReused is the length up to which the buffer of a line or event is reused. A longer one
+// belongs to the caller.
 const MaxReused = 256 << 10
 
-// Event is one event of a stream. Its data is what the stranger sent, UTF-8 or not.
+// Event is one event of a stream. Its data is not necessarily UTF-8.
 type Event struct {
-	Name  string        // message if the event has none
-	ID    string        // of this event, or else of the last that had one
-	Data  []byte        // valid until the next event is read, or for good if it is longer than [MaxReused]
-	Retry time.Duration // how long to wait before asking again, as the stream said last
+	Name  string        // "message" if the event has none
+	ID    string        // of this event, or of the last that had one
+	Data  []byte        // valid until the next event is read, unless it is longer than [MaxReused]
+	Retry time.Duration // before reconnecting, as last sent
 }
 
-// EventReader reads a text/event-stream as HTML defines it. It keeps the data of one event, and of
-// other lines no more than it needs.
+// EventReader reads a text/event-stream as HTML defines it, with the memory for one event.
 type EventReader struct {
 	in        source
 	maxData   int
@@ -65,7 +64,7 @@ type EventReader struct {
 	retry    time.Duration
 }
 
-// line is what is known of a line that was read in part.
+// line is the state of a partially read line.
 type line struct {
 	field [len("event") + 1]byte // as much of the field's name as tells it from others
 	named int                    // bytes of that name
@@ -78,15 +77,15 @@ func (l *line) is(field string) bool {
 	return l.named == len(field) && string(l.field[:l.named]) == field
 }
 
-// NewEventReader reads events of at most maxEvent bytes of data each, and at most maxEvents of them,
-// or any number if that is 0. Lines that are not data may not be longer either, or than 4 KiB
-// if that is more. To bound the bytes of the whole stream is up to the reader r.
+// NewEventReader reads events of at most maxEvent bytes of data, and at most maxEvents of them; 0
+// means no limit. Other lines may have at most maxEvent bytes or 4 KiB, whichever is more. The
+// caller bounds the size of the stream.
 func NewEventReader(r io.Reader, maxEvent int, maxEvents int) *EventReader {
 	return &EventReader{in: source{r: r}, maxData: maxEvent, maxEvents: maxEvents}
 }
 
-// Next reads the next event. At the end it is io.EOF: an event that was cut off is none, and
-// what comes with the error has ID and Retry, with which to ask again. An error is for good.
+// Next reads the next event. At the end it returns io.EOF with the ID and Retry for reconnecting;
+// an incomplete event is dropped. Errors are permanent.
 func (e *EventReader) Next() (Event, error) {
 	if cap(e.data) > keptBuffer {
 		e.data = nil
@@ -112,7 +111,7 @@ func (e *EventReader) Next() (Event, error) {
 
 var bom = []byte("\uFEFF")
 
-// step reads at most to the end of the line. It reports whether that was the end of an event.
+// step reads up to the end of the line, and reports whether it ended an event.
 func (e *EventReader) step(b []byte) bool {
 	if e.afterCR {
 		e.afterCR = false
@@ -139,7 +138,7 @@ func (e *EventReader) step(b []byte) bool {
 	return false
 }
 
-// lineEnd is where the first LF or CR is, or -1.
+// lineEnd returns the index of the first LF or CR, or -1.
 func lineEnd(b []byte) int {
 	end := bytes.IndexByte(b, '\n')
 	if end >= 0 {
@@ -151,7 +150,7 @@ func lineEnd(b []byte) int {
 	return end
 }
 
-// feed takes the next part of a line.
+// feed processes the next part of a line.
 func (e *EventReader) feed(part []byte) error {
 	l := &e.line
 	l.size += len(part)
@@ -187,7 +186,7 @@ func (e *EventReader) endName() {
 	}
 }
 
-// take keeps a part of a value if it is one that counts.
+// take stores a part of a value of a known field.
 func (e *EventReader) take(part []byte) error {
 	l := &e.line
 	switch {
@@ -207,7 +206,7 @@ func (e *EventReader) take(part []byte) error {
 	return nil
 }
 
-// appendBounded appends to a buffer that never gets larger than it may have to be.
+// appendBounded appends to a buffer without growing it beyond the limit.
 func appendBounded(b, part []byte, limit int) []byte {
 	if need := len(b) + len(part); need > cap(b) {
 		grown := make([]byte, len(b), min(max(2*cap(b), need, 256), max(need, limit)))
@@ -217,7 +216,7 @@ func appendBounded(b, part []byte, limit int) []byte {
 	return append(b, part...)
 }
 
-// endLine takes the field that a line was.
+// endLine stores the field of a line.
 func (e *EventReader) endLine() error {
 	if !e.line.colon {
 		e.endName() // a name alone is a field without a value
@@ -238,7 +237,7 @@ func (e *EventReader) endLine() error {
 	return nil
 }
 
-// dispatch ends an event. It reports whether there was one.
+// dispatch ends an event, and reports whether there was one.
 func (e *EventReader) dispatch() bool {
 	if string(e.id) != e.lastID {
 		e.lastID = string(e.id)
@@ -261,8 +260,8 @@ func (e *EventReader) dispatch() bool {
 	return true
 }
 
-// LongLineError says that a line was longer than allowed and skipped. What is kept of it helps to
-// find out whose answer it was.
+// LongLineError is returned for a line that exceeded the limit and was skipped. Its parts help to
+// identify the message.
 type LongLineError struct {
 	Head, Tail []byte // its first 4 KiB and its last 256 bytes
 	Size       int64  // bytes, without its end
@@ -272,21 +271,20 @@ func (e *LongLineError) Error() string {
 	return fmt.Sprintf("it sent a line of %d bytes, which is larger than allowed", e.Size)
 }
 
-// LineReader reads a stranger's messages, one a line.
+// LineReader reads lines of bounded length.
 type LineReader struct {
 	in    source
 	max   int
-	given bool // the buffer belongs to whoever got the last line
+	given bool // the buffer belongs to the caller
 	err   error
 }
 
 // NewLineReader reads lines of at most max bytes.
 func NewLineReader(r io.Reader, max int) *LineReader { return &LineReader{in: source{r: r}, max: max} }
 
-// Next returns the next line without its end, LF or CRLF, valid until the next call, or for
-// good if it is longer than [MaxReused]. The last line needs no end. A line that is longer than max is skipped and reported as [*LongLineError],
-// after which the next one can be read; any other error is for good: io.EOF at the end,
-// [ErrEndlessLine] in a line of more than 1 GiB.
+// Next returns the next line without its line ending, valid until the next call unless it is
+// longer than [MaxReused]. A line longer than max is skipped and reported as [*LongLineError]; other
+// errors are permanent: io.EOF, or [ErrEndlessLine] for a line of more than 1 GiB.
 func (l *LineReader) Next() ([]byte, error) {
 	if l.err != nil {
 		return nil, l.err
@@ -314,7 +312,7 @@ func (l *LineReader) Next() ([]byte, error) {
 	}
 }
 
-// checked is a line of which the LF was taken off.
+// checked returns a line without its LF, if it is within the limit.
 func (l *LineReader) checked(b []byte) ([]byte, error) {
 	line := bytes.TrimSuffix(b, cr)
 	if len(line) > l.max {
@@ -327,7 +325,7 @@ func (l *LineReader) checked(b []byte) ([]byte, error) {
 	return slices.Clip(line), nil
 }
 
-// skip reads to the end of a line that is too long.
+// skip skips the rest of a line that is too long.
 func (l *LineReader) skip() error {
 	long := &LongLineError{}
 	for ended := false; !ended; {
@@ -350,7 +348,7 @@ func (l *LineReader) skip() error {
 	return long
 }
 
-// add takes the next part of the line. It keeps a byte more than it should, for a CR at its end.
+// add adds a part of the line. It keeps one byte more than needed, for a trailing CR.
 func (e *LongLineError) add(part []byte) {
 	e.Size += int64(len(part))
 	e.Head = append(e.Head, part[:min(len(part), maxHead-len(e.Head))]...)
@@ -358,7 +356,7 @@ func (e *LongLineError) add(part []byte) {
 	e.Tail = append(e.Tail[:0], lastOf(e.Tail, maxTail+len(cr))...)
 }
 
-// trim ends the line, whose LF was not added.
+// trim removes a trailing CR.
 func (e *LongLineError) trim() {
 	if bytes.HasSuffix(e.Tail, cr) {
 		e.Tail = e.Tail[:len(e.Tail)-len(cr)]
@@ -368,7 +366,7 @@ func (e *LongLineError) trim() {
 	e.Head = e.Head[:min(int64(len(e.Head)), e.Size)]
 }
 
-// lastOf is the last n bytes of b, or all if there are fewer.
+// lastOf returns at most the last n bytes of b.
 func lastOf(b []byte, n int) []byte { return b[max(0, len(b)-n):] }
 
 // source reads ahead into a buffer.
@@ -376,12 +374,12 @@ type source struct {
 	r        io.Reader
 	buf      []byte
 	pos, end int
-	err      error // that came with the last bytes
+	err      error // returned with the last bytes
 }
 
 func (s *source) unread() []byte { return s.buf[s.pos:s.end] }
 
-// fill reads more behind what is unread. The buffer grows if it is full, to limit at most.
+// fill reads more data. A full buffer grows, at most to limit.
 func (s *source) fill(limit int) error {
 	if s.err != nil {
 		return s.err
@@ -410,7 +408,7 @@ func (s *source) fill(limit int) error {
 	return io.ErrNoProgress
 }
 
-// renew gives the buffer away and goes on with another.
+// renew gives the buffer to the caller and continues with a new one.
 func (s *source) renew() {
 	next := make([]byte, max(firstBuffer, s.end-s.pos))
 	s.end = copy(next, s.unread())

@@ -10,14 +10,13 @@ import (
 	"strings"
 )
 
-// RefuseCrossOrigin keeps web pages away from the server: every route refuses requests that a
-// page of another origin makes, and requests under a name that is not ours (DNS
-// rebinding): on loopback only its own names are, elsewhere only bare addresses, and
-// everywhere the hosts. Origins are allowed to call all the same. Links of other sites may lead
-// to the pages, which are prefixes of paths: what is there says nothing and does nothing by itself.
+// RefuseCrossOrigin refuses requests from web pages of other origins, and requests for host names
+// that the server does not have (DNS rebinding). Valid host names are those in hosts, loopback
+// names on loopback, and IP addresses elsewhere. Pages of the given origins may call. Links from
+// other sites may open pages, which are path prefixes of static content.
 func RefuseCrossOrigin(next http.Handler, origins, hosts []string, pages ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if reason := suspicious(r, origins, hosts, pages); reason != "" {
+		if reason := refusalReason(r, origins, hosts, pages); reason != "" {
 			http.Error(w, "refused: "+reason, http.StatusForbidden)
 			return
 		}
@@ -31,8 +30,8 @@ func RefuseCrossOrigin(next http.Handler, origins, hosts []string, pages ...stri
 	})
 }
 
-func suspicious(r *http.Request, origins, hosts, pages []string) string {
-	if !isOurs(r, hosts) {
+func refusalReason(r *http.Request, origins, hosts, pages []string) string {
+	if !hasKnownHost(r, hosts) {
 		return fmt.Sprintf("%q is not a name of this server", r.Host)
 	}
 	if len(r.Header["Origin"]) > 1 {
@@ -46,7 +45,7 @@ func suspicious(r *http.Request, origins, hosts, pages []string) string {
 		return ""
 	}
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
-		return "a page of another site asks"
+		return "the request comes from a page of another site"
 	}
 	if origin != "" && origin != "http://"+r.Host && origin != "https://"+r.Host {
 		return fmt.Sprintf("origin %q is not allowed", origin)
@@ -54,14 +53,14 @@ func suspicious(r *http.Request, origins, hosts, pages []string) string {
 	return ""
 }
 
-// followsLink reports whether somebody follows a link to a page.
+// followsLink reports whether the request follows a link to a page.
 func followsLink(r *http.Request, pages []string) bool {
 	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" &&
 		slices.ContainsFunc(pages, func(page string) bool { return r.URL.Path == page || strings.HasPrefix(r.URL.Path, page+"/") })
 }
 
-// isOurs reports whether the request names us by a name that we have.
-func isOurs(r *http.Request, hosts []string) bool {
+// hasKnownHost reports whether the request is for a host name of this server.
+func hasKnownHost(r *http.Request, hosts []string) bool {
 	if slices.ContainsFunc(hosts, func(h string) bool { return strings.EqualFold(h, hostOf(r.Host)) }) {
 		return true
 	}
@@ -71,7 +70,7 @@ func isOurs(r *http.Request, hosts []string) bool {
 	return net.ParseIP(hostOf(r.Host)) != nil || isLoopback(r.Host)
 }
 
-// hostOf is an address without its port.
+// hostOf returns an address without its port.
 func hostOf(address string) string {
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		return host
@@ -85,8 +84,8 @@ func isLoopback(address string) bool {
 	return strings.EqualFold(host, "localhost") || (ip != nil && ip.IsLoopback())
 }
 
-// allowOrigin answers the browser's questions about an allowed origin. It reports
-// whether the request was nothing but such a question.
+// allowOrigin sets the CORS headers for an allowed origin, and reports whether the request is a
+// preflight.
 func allowOrigin(h http.Header, r *http.Request, origin string) (preflight bool) {
 	h.Set("Access-Control-Allow-Origin", origin)
 	h.Add("Vary", "Origin")

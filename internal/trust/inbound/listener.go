@@ -4,9 +4,9 @@ import (
 	"net"
 )
 
-// LimitConnections bounds how many connections of a listener are open at once: at most
-// maximum in all, and at most half of that from one address, so that one host, or one proxy in
-// front of many, cannot take all of them. A connection over the bound is closed at once.
+// LimitConnections limits the open connections of a listener: maximum in total, and half of that
+// from one address, so that one host or proxy cannot take all of them. Connections over the limit
+// are closed at once.
 func LimitConnections(l net.Listener, maximum int, onRefuse func(address string)) net.Listener {
 	return &boundListener{Listener: l, shares: NewShares(maximum, maximum/2), onRefuse: onRefuse}
 }

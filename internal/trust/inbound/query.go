@@ -12,19 +12,19 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// maxQuery is how many bytes a query string may have.
+// maxQuery bounds a query string, in bytes.
 const maxQuery = 8 << 10
 
-// QueryError says what is wrong with a query string.
+// QueryError is returned for an invalid query string.
 type QueryError struct {
-	Name string // of the parameter, as it may be shown; empty for the whole
-	Text string // goes on behind the name
+	Name string // of the parameter, safe to show; empty for the whole query
+	Text string // follows the name
 }
 
 func (e *QueryError) Error() string { return cmp.Or(e.Name, "the query string") + " " + e.Text }
 
-// ParseQuery reads a query string strictly: each parameter is known and stands in it once, and
-// its value is a text of at most longest bytes. The error is a [*QueryError].
+// ParseQuery parses a query string strictly: each parameter must be known and appear once, with a
+// value of at most longest bytes. The error is a [*QueryError].
 func ParseQuery(raw string, longest int, known ...string) (map[string]string, error) {
 	if len(raw) > maxQuery {
 		return nil, &QueryError{Text: fmt.Sprintf("has more than %d bytes", maxQuery)}
@@ -43,7 +43,7 @@ func ParseQuery(raw string, longest int, known ...string) (map[string]string, er
 	return once, nil
 }
 
-// checkParameter says what is wrong with a parameter, or nothing.
+// checkParameter returns what is wrong with a parameter, or "".
 func checkParameter(name string, values []string, longest int, known []string) string {
 	switch value := values[0]; {
 	case !slices.Contains(known, name) && len(known) == 0:

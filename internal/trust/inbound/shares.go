@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Shares counts how much of something is held at once, in all and by each origin, so that no
-// origin can take everything.
+// Shares limits how much of a resource is held at once, in total and by each caller, so that no
+// caller can take all of it.
 type Shares struct {
 	max, each int
 
@@ -15,22 +15,23 @@ type Shares struct {
 	by    map[string]int
 }
 
-// NewShares makes a count with a bound for all and one for each origin.
+// NewShares creates shares with a limit for all callers together and one for each.
 func NewShares(maximum, each int) *Shares {
 	return &Shares{max: maximum, each: max(1, each), by: make(map[string]int)}
 }
 
-// Verdict says whether something could be taken.
+// Verdict is the result of Take.
 type Verdict int
 
 // The verdicts.
 const (
 	Granted    Verdict = iota
-	CallerFull         // the origin has its share
-	AllFull            // there is no more for anybody
+	CallerFull         // the caller has reached its limit
+	AllFull            // the total limit is reached
 )
 
-// Take takes n for an origin. If the verdict is Granted, release gives it back, once.
+// Take takes n for a caller. If the verdict is Granted, release returns it; further calls of
+// release have no effect.
 func (s *Shares) Take(origin string, n int) (release func(), v Verdict) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,8 +53,8 @@ func (s *Shares) Take(origin string, n int) (release func(), v Verdict) {
 	}), Granted
 }
 
-// CallerAddress is the network address that a remote address, host and port, is counted under. For
-// IPv6 it is the /64 network, of which one host usually has all addresses.
+// CallerAddress returns the address under which a remote host and port is counted. For IPv6 it is
+// the /64 network, which one host usually owns.
 func CallerAddress(remote string) string {
 	from, err := netip.ParseAddrPort(remote)
 	if err != nil {

@@ -17,13 +17,13 @@ import (
 	"time"
 )
 
-// Allowlist is the hosts that code may reach over HTTP: api.example.com, api.example.com:8443,
-// *.example.com for all below, or *. Names lead to public addresses only. Other addresses are
-// reached by a pattern that is one, by localhost, and by names without a star that lead to a
-// network which the client may reach.
+// Allowlist lists the hosts that code may reach over HTTP: api.example.com, api.example.com:8443,
+// *.example.com for all subdomains, or *. Names may resolve to public addresses only. Other
+// addresses need an entry that is the address or localhost, or an entry without a star that
+// resolves to a network which the client may reach.
 type Allowlist []string
 
-// allows reports whether a host may be reached, and whether it was named exactly.
+// allows reports whether a host may be reached, and whether an entry names it exactly.
 func (r Allowlist) allows(host, port string) (ok, exactly bool) {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	for _, pattern := range r {
@@ -45,7 +45,7 @@ func (r Allowlist) allows(host, port string) (ok, exactly bool) {
 	return ok, false
 }
 
-// Overlaps reports whether some of the hosts that a pattern stands for may be reached.
+// Overlaps reports whether some hosts that match a pattern may be reached.
 func (r Allowlist) Overlaps(pattern string) bool {
 	host, port, err := net.SplitHostPort(pattern)
 	if err != nil {
@@ -67,23 +67,23 @@ func hostWithin(a, b string) bool {
 	return a == b || b == "*" || star && strings.HasSuffix(a, "."+below)
 }
 
-// NotAllowedError says that a host is not within reach.
+// NotAllowedError is returned for a host that is not on the allowlist.
 type NotAllowedError struct{ Host string }
 
 func (e *NotAllowedError) Error() string { return "network access to " + e.Host + " is not allowed" }
 
-// Client reaches strangers' HTTP servers: only those within reach, checked again for each
-// redirect and at the address that a name leads to, and never more than the given bytes.
+// Client sends requests to the hosts of an allowlist. Hosts are checked again for each redirect and
+// each resolved address, and responses are bounded.
 type Client struct {
 	reach   Allowlist
-	within  Allowlist // what else must allow a host, nil for nothing
+	within  Allowlist // must allow the host too, unless nil
 	network Network
 	max     int64
 	http    http.Client
 }
 
-// NewClient makes a client for a reach, and for what is within another one beside it unless
-// that is nil. An answer may have at most maxBody bytes.
+// NewClient creates a client for the hosts that are on both allowlists; a nil second one allows
+// all. A response may have at most maxBody bytes.
 func NewClient(reach, within Allowlist, n Network, maxBody int64) *Client {
 	c := &Client{reach: slices.Clone(reach), within: slices.Clone(within), network: n, max: maxBody}
 	c.http.Transport = &http.Transport{
@@ -96,8 +96,8 @@ func NewClient(reach, within Allowlist, n Network, maxBody int64) *Client {
 	return c
 }
 
-// dial connects to a host. Each address that its name leads to is checked when it is tried,
-// so that no answer of DNS can lead elsewhere.
+// dial connects to a host. Each resolved address is checked when it is tried, so that a DNS
+// response cannot redirect the connection.
 func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -115,8 +115,7 @@ func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, e
 	return dialer.DialContext(ctx, network, address)
 }
 
-// admit refuses an address that a host must not have. Addresses that are not public need a
-// host that was named exactly.
+// admit refuses addresses that a host must not have. Non-public addresses need an exact entry.
 func (c *Client) admit(host string, exactly bool, ip netip.Addr) error {
 	literal, _ := netip.ParseAddr(host) // none if it is a name
 	explicit := literal.IsValid() || host == localhost
@@ -132,19 +131,18 @@ func (c *Client) admit(host string, exactly bool, ip netip.Addr) error {
 	return &NotPublicError{host, ip}
 }
 
-// unicast6 is all that was given to the IPv6 internet so far. Beyond it lie what is local,
-// what stands for an IPv4 address (mapped, compatible, NAT64) and what leads nowhere.
+// unicast6 is the allocated public part of IPv6. Outside it are local addresses, forms of IPv4
+// addresses (mapped, compatible, NAT64) and unassigned ranges.
 var unicast6 = netip.MustParsePrefix("2000::/3")
 
-// shared are ranges that are not private by name and yet not the public internet: shared by
-// many, kept for protocols, tests and documentation, or a tunnel to an IPv4 address.
+// shared are further ranges outside the public internet: shared address space, ranges for
+// protocols, tests and documentation, and tunnels to IPv4 addresses.
 var shared = prefixes("100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15",
 	"198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4", "0.0.0.0/8",
 	"2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
 
-// never are the addresses that even an operator who writes one has to allow as private too:
-// those that are no server's, those where clouds hand out the secrets of a machine, and those
-// that stand for another address.
+// never are addresses that must be allowed as private even if an operator names them: addresses
+// without a server, cloud metadata services, and forms of other addresses.
 var never = prefixes("0.0.0.0/8", "255.255.255.255/32", "169.254.0.0/16", "224.0.0.0/4",
 	"fe80::/10", "fec0::/10", "ff00::/8", "100::/64",
 	"100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32", "fd00:ec2::/32", "fd20:ce::254/128", "fd00:42::42/128",
@@ -164,7 +162,7 @@ func inAny(list []netip.Prefix, ip netip.Addr) bool {
 	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
-// isPublic reports whether an address is one of the public internet.
+// isPublic reports whether an address belongs to the public internet.
 func isPublic(ip netip.Addr) bool {
 	ip = ip.Unmap().WithZone("") // no range contains an address with a zone
 	if ip.Is6() && !unicast6.Contains(ip) {
@@ -173,10 +171,10 @@ func isPublic(ip netip.Addr) bool {
 	return ip.IsGlobalUnicast() && !ip.IsPrivate() && !ip.IsLoopback() && !inAny(shared, ip) && !isNever(ip)
 }
 
-// maxRedirects is how many redirects are followed.
+// maxRedirects bounds the redirects of a request.
 const maxRedirects = 5
 
-// redirectKey is where a request says what becomes of redirects.
+// redirectKey is the context key of a request's redirect mode.
 type redirectKey struct{}
 
 func (c *Client) checkRedirect(req *http.Request, via []*http.Request) error {
@@ -198,7 +196,7 @@ func (c *Client) checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// check reports whether a URL is within reach.
+// check refuses URLs whose host is not allowed.
 func (c *Client) check(u *url.URL) error {
 	port := u.Port()
 	switch {
@@ -219,8 +217,8 @@ func (c *Client) check(u *url.URL) error {
 	return nil
 }
 
-// Do sends a request. Redirect is follow, manual or error. The whole body of the answer is
-// read; one that is larger than the client takes is an error.
+// Do sends a request and reads the whole response. Redirect is follow, manual or error. A response
+// over the limit is an error.
 func (c *Client) Do(req *http.Request, redirect string) (*http.Response, []byte, error) {
 	if err := c.check(req.URL); err != nil {
 		return nil, nil, err

@@ -19,35 +19,35 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Network says which addresses beside those of the public internet may be reached.
+// Network lists the non-public networks that may be reached.
 type Network struct{ Private []netip.Prefix }
 
-// Limits is how much of an answer is taken.
+// Limits bound a response.
 type Limits struct {
-	Body int64         // bytes of its body, 16 MiB when zero
-	Idle time.Duration // the longest that a read of the body may wait, without end when zero
+	Body int64         // bytes of the body; zero for 16 MiB
+	Idle time.Duration // longest wait for the next bytes of the body; zero for no limit
 }
 
 const (
 	defaultBody   = 16 << 20
-	maxHops       = 3        // redirects that are followed
-	maxHeader     = 64 << 10 // bytes of an answer's header
-	maxHost       = 253      // bytes of a name, by the rules of DNS
-	maxShownURL   = 200      // bytes of a stranger's URL in our errors
+	maxHops       = 3        // redirects of a request
+	maxHeader     = 64 << 10 // bytes of a response's header
+	maxHost       = 253      // bytes of a name in DNS
+	maxShownURL   = 200      // bytes of a URL in an error
 	connectWithin = 5 * time.Second
 )
 
-// ErrIdle says that a server sent nothing for longer than [Limits] allows.
+// ErrIdle is returned when a server sends nothing for longer than [Limits] allows.
 var ErrIdle = errors.New("it has sent nothing for too long")
 
-// TooLargeError says that an answer has more bytes than [Limits] allows.
+// TooLargeError is returned for a response that is larger than [Limits] allows.
 type TooLargeError struct{ Max int64 }
 
 func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("its answer is larger than %d bytes", e.Max)
 }
 
-// NotPublicError says that a host leads to an address that must not be reached.
+// NotPublicError is returned for a host that resolves to an address that must not be reached.
 type NotPublicError struct {
 	Host    string
 	Address netip.Addr
@@ -65,20 +65,19 @@ func (e *NotPublicError) Error() string {
 	return text + " is not " + kind + "; add its network to private in the configuration if that is meant"
 }
 
-// ServerClient reaches one stranger's HTTP server, whose URL the operator wrote, and nothing else.
-// What the name leads to is checked whenever a connection is made, so that no answer of DNS
-// can lead elsewhere.
+// ServerClient sends requests to one HTTP server, whose URL an operator configured. Addresses are
+// checked for each connection, so that a DNS response cannot redirect it.
 type ServerClient struct {
 	server    string     // scheme, host and port
-	host      string     // as the operator wrote it
+	host      string     // as configured
 	literal   netip.Addr // the host if it is an address
 	private   []netip.Prefix
 	resolver  *net.Resolver // nil for the system's
 	transport *http.Transport
 }
 
-// NewServerClient makes a client for the server at base, with at most conns connections at once kept
-// idle.
+// NewServerClient creates a client for the server at base, which keeps at most conns idle
+// connections.
 func NewServerClient(base *url.URL, n Network, conns int) (*ServerClient, error) {
 	server, err := serverOf(base)
 	if err != nil {
@@ -100,19 +99,18 @@ func NewServerClient(base *url.URL, n Network, conns int) (*ServerClient, error)
 		MaxIdleConns: conns, MaxIdleConnsPerHost: conns, MaxConnsPerHost: 4*conns + 16, IdleConnTimeout: time.Minute,
 		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, TLSHandshakeTimeout: connectWithin,
 		DisableCompression: true, MaxResponseHeaderBytes: maxHeader, ForceAttemptHTTP2: true,
-		// A connection that died without a word is found out before the calls of many are.
+		// Detects dead connections before many calls are sent on them.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 	}
 	return h, nil
 }
 
-// Close closes the connections that nobody uses.
+// Close closes idle connections.
 func (h *ServerClient) Close() { h.transport.CloseIdleConnections() }
 
-// Do sends a request to the server. How long it may take until the answer begins is up to the
-// request's context. Redirects within the server are followed. The caller closes the body of
-// the answer, which ends with an error where the limit is: [*TooLargeError] or [ErrIdle]. Errors do
-// not name the URL, which may hold a key.
+// Do sends a request to the server. The request's context bounds the time until the response
+// begins. Redirects within the server are followed. The caller closes the body, which returns
+// [*TooLargeError] or [ErrIdle] at the limits. Errors do not contain the URL, which may hold a key.
 func (h *ServerClient) Do(req *http.Request, l Limits) (*http.Response, error) {
 	if err := h.check(req.URL); err != nil {
 		if req.Body != nil {
@@ -139,14 +137,14 @@ func (h *ServerClient) Do(req *http.Request, l Limits) (*http.Response, error) {
 	return res, nil
 }
 
-// follow sends a request and follows where the server redirects it.
+// follow sends a request and follows redirects.
 func (h *ServerClient) follow(req *http.Request) (*http.Response, error) {
 	for range maxHops + 1 {
 		res, err := h.transport.RoundTrip(req)
 		if err != nil {
 			return nil, err
 		}
-		if res.StatusCode == http.StatusSwitchingProtocols { // what would follow is no answer, and no context ends it
+		if res.StatusCode == http.StatusSwitchingProtocols { // no context ends an upgraded connection
 			_ = res.Body.Close()
 			return nil, errors.New("it wants to speak something else than HTTP")
 		}
@@ -174,7 +172,7 @@ func isRedirect(status int) bool {
 	return false
 }
 
-// redirected is the request that a redirect asks for.
+// redirected returns the request for a redirect.
 func (h *ServerClient) redirected(req *http.Request, res *http.Response) (*http.Request, error) {
 	location := res.Header.Get("Location")
 	to, err := req.URL.Parse(location)
@@ -201,19 +199,19 @@ func (h *ServerClient) redirected(req *http.Request, res *http.Response) (*http.
 	return next, err
 }
 
-// shown is a stranger's text as our errors show it.
+// shown quotes text for an error.
 func shown(text string) string {
 	return strconv.QuoteToASCII(untrusted.Truncate(text, maxShownURL))
 }
 
-// shownURL is a stranger's URL without what may be a secret of ours.
+// shownURL quotes a URL without the parts that may hold a secret.
 func shownURL(u *url.URL) string {
 	bare := *u
 	bare.RawQuery = ""
 	return shown(bare.Redacted())
 }
 
-// checkEncoding refuses what is compressed: a few bytes could become many.
+// checkEncoding refuses compressed responses: a few bytes could expand to many.
 func checkEncoding(res *http.Response) error {
 	for _, value := range res.Header.Values("Content-Encoding") {
 		if value != "" && !strings.EqualFold(strings.TrimSpace(value), "identity") {
@@ -235,7 +233,7 @@ func (h *ServerClient) check(u *url.URL) error {
 	return nil
 }
 
-// serverOf is the scheme, host and port of a URL that has all that we need and no more.
+// serverOf returns the scheme, host and port of a URL, and rejects URLs with other parts.
 func serverOf(u *url.URL) (string, error) {
 	if u == nil {
 		return "", errors.New("there is no URL")
@@ -263,8 +261,8 @@ func serverOf(u *url.URL) (string, error) {
 
 const localhost = "localhost"
 
-// parseHost is the address that the host of a URL is, if it is one. Hosts that different
-// readers take for different addresses are refused.
+// parseHost returns the address if the host of a URL is one. It refuses hosts that parsers
+// interpret differently.
 func parseHost(u *url.URL) (netip.Addr, error) {
 	host := u.Hostname()
 	if ip, err := netip.ParseAddr(host); err == nil {
@@ -287,8 +285,8 @@ const nameBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 
 func notInName(r rune) bool { return !strings.ContainsRune(nameBytes, r) }
 
-// endsInNumber reports whether some readers would take a name for an IPv4 address, such as
-// 2130706433, 0x7f.1 or 127.0.0.1. with a dot at its end.
+// endsInNumber reports whether some parsers would read a name as an IPv4 address, such as
+// 2130706433, 0x7f.1 or 127.0.0.1. with a trailing dot.
 func endsInNumber(name string) bool {
 	name = strings.ToLower(strings.TrimRight(name, "."))
 	last := name[strings.LastIndexByte(name, '.')+1:]
@@ -298,7 +296,7 @@ func endsInNumber(name string) bool {
 	return strings.Trim(last, "0123456789") == ""
 }
 
-// dial connects to the server. The dialer asks again for each address that it tries.
+// dial connects to the server. Each resolved address is checked.
 func (h *ServerClient) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: connectWithin, Resolver: h.resolver}
 	dialer.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
@@ -311,7 +309,7 @@ func (h *ServerClient) dial(ctx context.Context, network, address string) (net.C
 	return dialer.DialContext(ctx, network, address)
 }
 
-// admit refuses an address that the server must not have.
+// admit refuses addresses that the server must not have.
 func (h *ServerClient) admit(ip netip.Addr) error {
 	ip = ip.Unmap().WithZone("")
 	var ok bool
@@ -332,14 +330,14 @@ func (h *ServerClient) admit(ip netip.Addr) error {
 	return nil
 }
 
-// body is the body of an answer within its limits.
+// body is a response body with limits.
 type body struct {
 	io.ReadCloser
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 	max, left int64
 	idle      time.Duration
-	timer     *time.Timer // ends a read that waits too long, nil if it may
+	timer     *time.Timer // ends a read that waits too long; nil without a limit
 }
 
 func newBody(ctx context.Context, cancel context.CancelCauseFunc, r io.ReadCloser, l Limits) *body {
@@ -354,7 +352,7 @@ func newBody(ctx context.Context, cancel context.CancelCauseFunc, r io.ReadClose
 	return b
 }
 
-// Read reads up to one byte more than it gives, to tell the end from the limit.
+// Read reads one byte more than the limit, to distinguish the end from the limit.
 func (b *body) Read(p []byte) (int, error) {
 	if b.left < 0 {
 		return 0, &TooLargeError{b.max}
@@ -378,7 +376,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close gives up what was not read.
+// Close discards the rest of the body.
 func (b *body) Close() error {
 	if b.timer != nil {
 		b.timer.Stop()

@@ -11,14 +11,13 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// Binding is an argument that the schema of a tool also wants in a header, by
-// x-mcp-header.
+// Binding is an argument that must also be sent as a header.
 type Binding struct {
-	Header string   // without the Mcp-Param- that is put before it
-	Path   []string // to the argument
+	Header string   // without the prefix Mcp-Param-
+	Path   []string // of the argument
 }
 
-// Argument is the value of the argument, nil if there is none.
+// Argument returns the value of the argument, or nil.
 func (b Binding) Argument(args json.RawMessage) json.RawMessage {
 	for _, step := range b.Path {
 		args = strictjson.Member(args, step)
@@ -29,8 +28,8 @@ func (b Binding) Argument(args json.RawMessage) json.RawMessage {
 	return args
 }
 
-// Bindings finds what a schema wants in headers. What it wants and cannot be done is an
-// error: such a tool cannot be called.
+// Bindings returns the bindings of a schema. It fails if one is invalid, because the tool could not
+// be called.
 func Bindings(schema json.RawMessage) ([]Binding, error) {
 	if !strings.Contains(string(schema), `"x-mcp-header"`) {
 		return nil, nil
@@ -40,7 +39,7 @@ func Bindings(schema json.RawMessage) ([]Binding, error) {
 	for _, b := range binds {
 		name := strings.ToLower(b.Header)
 		if seen[name] {
-			return nil, fmt.Errorf("x-mcp-header %s stands twice", b.Header)
+			return nil, fmt.Errorf("duplicate x-mcp-header %s", b.Header)
 		}
 		seen[name] = true
 	}
@@ -57,7 +56,7 @@ func collectHeaders(schema json.RawMessage, path []string) (binds []Binding, err
 			h, _ := strictjson.String(header)
 			kind, _ := strictjson.String(strictjson.Member(property, "type"))
 			if !isHeader(h) || !slices.Contains([]string{"string", "integer", "boolean"}, kind) {
-				return nil, fmt.Errorf("x-mcp-header of %.80q is none, or not on a text, an integer or a boolean", name)
+				return nil, fmt.Errorf("x-mcp-header of %.80q is not a valid header name, or not on a string, an integer or a boolean", name)
 			}
 			binds = append(binds, Binding{h, at})
 		}
@@ -70,7 +69,7 @@ func collectHeaders(schema json.RawMessage, path []string) (binds []Binding, err
 	return binds, nil
 }
 
-// isHeader reports whether a text can be a part of the name of a header.
+// isHeader reports whether a string can be part of a header name.
 func isHeader(name string) bool {
 	return name != "" && len(name) <= 128 && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") == ""
 }

@@ -12,14 +12,13 @@ import (
 	"time"
 )
 
-// Sealer seals texts that strangers keep for us in the meantime: they neither read nor change
-// them.
+// Sealer seals values that clients store: they can neither read nor change them.
 type Sealer struct{ aead cipher.AEAD }
 
-// Nonce tells sealed texts apart.
+// Nonce identifies a sealed value.
 type Nonce [12]byte
 
-// New makes a seal. Those with one secret and one purpose open what the others sealed.
+// New creates a sealer. Sealers with the same secret and purpose open each other's values.
 func New(secret []byte, purpose string) Sealer {
 	key, err := hkdf.Key(sha256.New, secret, nil, purpose, sha256.Size)
 	if err != nil {
@@ -36,16 +35,16 @@ func New(secret []byte, purpose string) Sealer {
 	return Sealer{aead}
 }
 
-// Seal seals a text until a time, in whole seconds, for whatever binding stands for.
+// Seal seals a value until a time, in whole seconds. It can be opened only with the same binding.
 func (s Sealer) Seal(text string, binding []byte, until time.Time) string {
 	plain := binary.BigEndian.AppendUint64(nil, uint64(until.Unix()))                                   //nolint:gosec // no clock is set before 1970
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, append(plain, text...), binding)) //nolint:gosec // the nonce is random, and part of what is sealed
 }
 
-// Open is a text that was sealed for the same binding, if its time is not over.
+// Open returns a value that was sealed with the same binding, unless it has expired.
 func (s Sealer) Open(sealed string, binding []byte, now time.Time) (text string, id Nonce, ok bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(sealed)
-	if err != nil || base64.RawURLEncoding.EncodeToString(raw) != sealed { // it has one spelling
+	if err != nil || base64.RawURLEncoding.EncodeToString(raw) != sealed { // only the canonical encoding is valid
 		return "", id, false
 	}
 	plain, err := s.aead.Open(nil, nil, raw, binding)

@@ -12,10 +12,10 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDepth is how deep JSON from outside may nest.
+// MaxDepth is the maximum nesting of JSON.
 const MaxDepth = 64
 
-// SyntaxError says where and why a JSON text was refused.
+// SyntaxError is returned for rejected JSON.
 type SyntaxError struct {
 	Offset  int
 	Message string
@@ -25,9 +25,8 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("at byte %d: %s", e.Offset, e.Message)
 }
 
-// Check reports whether data is exactly one JSON value, in UTF-8, with unique
-// keys in each object, numbers of a bounded size and at most [MaxDepth] levels. Its time is linear in the
-// length of data.
+// Check checks that data is exactly one JSON value in UTF-8, with unique keys in each object,
+// numbers of bounded size and at most [MaxDepth] levels. It takes linear time.
 func Check(data []byte) error {
 	if !utf8.Valid(data) {
 		return &SyntaxError{0, "not UTF-8"}
@@ -45,7 +44,7 @@ func Check(data []byte) error {
 	return nil
 }
 
-// reader walks over data and stops at the first fault.
+// reader scans data up to the first error.
 type reader struct {
 	data []byte
 	pos  int
@@ -59,7 +58,7 @@ func (r *reader) fail(message string) {
 	r.pos = len(r.data)
 }
 
-// peek is the next byte, or 0 at the end, which no JSON token starts with.
+// peek returns the next byte, or 0 at the end, which starts no JSON token.
 func (r *reader) peek() byte {
 	if r.pos < len(r.data) {
 		return r.data[r.pos]
@@ -152,7 +151,7 @@ func (r *reader) array(depth int) {
 	}
 }
 
-// close steps over what follows a member: the end, which it reports, or a comma.
+// close skips what follows a member: the end, which it reports, or a comma.
 func (r *reader) close(end byte) bool {
 	r.space()
 	switch r.peek() {
@@ -176,8 +175,8 @@ func (r *reader) word(w string) {
 	r.pos += len(w)
 }
 
-// Bounds on a number: what a float64 holds. Beyond them readers disagree, and exact
-// arithmetic can be made to take for ever.
+// Bounds on a number: the range of a float64. Beyond it readers disagree, and exact arithmetic can
+// take unbounded time.
 const (
 	maxNumber   = 128 // bytes
 	maxExponent = 308
@@ -290,16 +289,15 @@ func (r *reader) hex4(at int) int {
 	return n
 }
 
-// end is the position after the checked string that begins at start.
+// end returns the position after the checked string that begins at start.
 func (r *reader) end(start int) int {
 	s := reader{data: r.data, pos: start}
 	s.str()
 	return s.pos
 }
 
-// keySet remembers the keys of one object. Most objects are small, and a short list
-// is faster than a map. Of many keys it remembers hashes that nobody can foresee: that
-// two keys share one does not happen.
+// keySet detects duplicate keys of an object. For small objects, a list is faster than a map. For
+// large ones it stores seeded hashes, which an attacker cannot make collide.
 type keySet struct {
 	few  [12][]byte
 	n    int
@@ -331,8 +329,7 @@ func (s *keySet) add(key []byte) bool {
 	return len(s.many) > before
 }
 
-// unquote is the text of a checked JSON string. Without an escape it is a part of
-// quoted itself.
+// unquote returns the value of a checked JSON string. Without escapes it is a subslice of quoted.
 func unquote(quoted []byte) []byte {
 	for _, c := range quoted {
 		if c == '\\' {
@@ -346,7 +343,7 @@ func unquote(quoted []byte) []byte {
 	return quoted[1 : len(quoted)-1]
 }
 
-// Member is one member of a JSON object that has passed [Check], or nil.
+// Member returns a member of an object that has passed [Check], or nil.
 func Member(object json.RawMessage, name string) json.RawMessage {
 	for key, value := range Members(object) {
 		if key == name {
@@ -356,9 +353,8 @@ func Member(object json.RawMessage, name string) json.RawMessage {
 	return nil
 }
 
-// Members walks over the members of a JSON object that has passed [Check], in
-// their order: the exact key and the bytes of the value. It yields nothing for any
-// other value.
+// Members yields the members of an object that has passed [Check], in order: the key and the bytes
+// of the value. It yields nothing for other values.
 func Members(object json.RawMessage) iter.Seq2[string, json.RawMessage] {
 	return func(yield func(string, json.RawMessage) bool) {
 		r := reader{data: object}
@@ -386,7 +382,7 @@ func Members(object json.RawMessage) iter.Seq2[string, json.RawMessage] {
 	}
 }
 
-// skip steps over a checked value.
+// skip skips a checked value.
 func (r *reader) skip() {
 	depth := 0
 	for r.pos < len(r.data) {
@@ -417,7 +413,7 @@ func (r *reader) skip() {
 	}
 }
 
-// skipString steps over a checked string.
+// skipString skips a checked string.
 func (r *reader) skipString() {
 	for r.pos++; r.pos < len(r.data); r.pos++ {
 		switch r.data[r.pos] {
@@ -430,7 +426,7 @@ func (r *reader) skipString() {
 	}
 }
 
-// String is the text of a checked JSON value, and false when it is not a string.
+// String returns the value of a checked JSON string, and false for other values.
 func String(value json.RawMessage) (string, bool) {
 	if len(value) < 2 || value[0] != '"' {
 		return "", false

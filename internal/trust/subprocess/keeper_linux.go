@@ -17,10 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The keeper ends what we started when we cannot do it any more. It is this binary under
-// another name, one for all processes: it is told of each that starts and ends, and when
-// the pipe from us breaks it ends those that are left. A process that left its group, or
-// whose parent is gone, is known by a mark in its environment.
+// The keeper ends the started processes when this process is killed. It is this binary under
+// another name, one for all processes. It is notified of each start and end, and when the pipe
+// breaks it kills the processes that are left. Processes that left their group are found by the
+// mark in their environment.
 const keeperName = "toolyard-keeper"
 
 func init() {
@@ -30,7 +30,7 @@ func init() {
 	}
 }
 
-// keep reads "+pid mark" and "-pid" until the other end is gone, then ends what is left.
+// keep reads "+pid mark" and "-pid" until the pipe breaks, then kills what is left.
 func keep(in io.Reader) {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	left := make(map[int]string)
@@ -51,31 +51,31 @@ func keep(in io.Reader) {
 	}
 }
 
-// keeper is how the keeper is told, nil if it could not be started.
-var keeper = sync.OnceValue(func() *keeping {
+// keeper returns the connection to the keeper, or nil if it could not be started.
+var keeper = sync.OnceValue(func() *keeperPipe {
 	in, out, err := os.Pipe()
 	if err != nil {
 		return nil
 	}
 	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{keeperName}, Env: []string{}, Dir: "/", Stdin: in}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no terminal ends it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // detach it from the terminal
 	err = cmd.Start()
 	_ = in.Close()
 	if err != nil {
 		_ = out.Close()
 		return nil
 	}
-	_ = cmd.Process.Release() // it is not waited for: it outlives us
-	return &keeping{out: out}
+	_ = cmd.Process.Release() // it outlives this process
+	return &keeperPipe{out: out}
 })
 
-type keeping struct {
+type keeperPipe struct {
 	mu  sync.Mutex
 	out *os.File
 }
 
-// tell tells the keeper of a process. A keeper that is gone is no reason to fail.
-func (k *keeping) tell(format string, args ...any) {
+// notify sends a line to the keeper. A missing keeper is not an error.
+func (k *keeperPipe) notify(format string, args ...any) {
 	if k == nil {
 		return
 	}
@@ -84,14 +84,14 @@ func (k *keeping) tell(format string, args ...any) {
 	_, _ = fmt.Fprintf(k.out, format+"\n", args...)
 }
 
-// entrust has the keeper look after a process.
-func entrust(pid int, mark string) { keeper().tell("+%d %s", pid, mark) }
+// register adds a process to the keeper.
+func register(pid int, mark string) { keeper().notify("+%d %s", pid, mark) }
 
-// dismiss tells the keeper that a process has ended.
-func dismiss(pid int) { keeper().tell("-%d", pid) }
+// unregister removes a process from the keeper.
+func unregister(pid int) { keeper().notify("-%d", pid) }
 
-// sweep ends every process that has the mark in its environment. One that forks while it is
-// looked for is found in the next round.
+// sweep kills every process with the mark in its environment. It repeats to find those that fork
+// meanwhile.
 func sweep(mark string) {
 	for range 3 {
 		if len(mark) < 16 || endMarked([]byte(MarkVariable+"="+mark)) == 0 {

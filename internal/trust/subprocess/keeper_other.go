@@ -2,8 +2,8 @@
 
 package subprocess
 
-func entrust(int, string) {}
+func register(int, string) {}
 
-func dismiss(int) {}
+func unregister(int) {}
 
 func sweep(string) {}

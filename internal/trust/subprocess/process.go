@@ -18,39 +18,39 @@ import (
 	"time"
 )
 
-// Command is a stranger's program and what it may have.
+// Command describes a program to start.
 type Command struct {
-	Path   string   // looked up in our PATH if it has no slash
-	Name   string   // what it is called; its path when empty
+	Path   string   // looked up in PATH if it has no slash
+	Name   string   // argv[0]; the path when empty
 	Args   []string // without the name
-	Env    []string // KEY=VALUE, beside the few that every program needs
-	Bare   bool     // not even those
+	Env    []string // KEY=VALUE, in addition to PATH, HOME, LANG, TZ and TMPDIR
+	Bare   bool     // pass only Env
 	Dir    string
 	Limits Limits
 }
 
-// Limits are what a process may use.
+// Limits bound a process.
 type Limits struct {
-	Files int           // open at once; 1024 when zero
-	Tail  int           // bytes of its complaints that are kept; 4 KiB when zero
-	Grace time.Duration // to end by itself when asked; 2 s when zero
+	Files int           // open files; zero for 1024
+	Tail  int           // bytes of standard error to keep; zero for 4 KiB
+	Grace time.Duration // for each step of Stop; zero for 2 s
 }
 
-// Process is a program that runs. It is in a process group of its own, knows nothing of our
-// environment, and ends when we do, with all that it started. What it wrote can be read to the end also after it has
-// ended; whoever starts it closes both files.
+// Process is a running program. It has a minimal environment. On Linux it has its own process
+// group, and ends together with its children when this process ends, even when it is killed. Its
+// output can be read after it has ended; the caller closes both files.
 type Process struct {
 	In, Out *os.File
 
 	cmd   *exec.Cmd
-	mark  string // in the environment of it and all that it starts; empty for a bare one
+	mark  string // in its environment and that of its children; empty if Bare
 	grace time.Duration
 	tail  *tail
 	ended chan struct{}
 	err   error
 }
 
-// Start starts a program. No shell is involved.
+// Start starts a program without a shell.
 func Start(c Command) (*Process, error) {
 	if c.Limits.Files == 0 {
 		c.Limits.Files = 1024
@@ -65,7 +65,7 @@ func Start(c Command) (*Process, error) {
 	p := &Process{grace: c.Limits.Grace, tail: newTail(c.Limits.Tail), ended: make(chan struct{})}
 	p.cmd = &exec.Cmd{
 		Path: path, Args: append([]string{cmp.Or(c.Name, path)}, c.Args...), Dir: c.Dir, Env: environment(c.Env, c.Bare),
-		Stderr: p.tail, WaitDelay: lastComplaints,
+		Stderr: p.tail, WaitDelay: stderrWait,
 	}
 	if !c.Bare {
 		depth, err := nextDepth()
@@ -79,7 +79,7 @@ func Start(c Command) (*Process, error) {
 		return nil, fmt.Errorf("start %s: %w", c.Path, err)
 	}
 	if p.mark != "" {
-		entrust(p.PID(), p.mark)
+		register(p.PID(), p.mark)
 	}
 	if err := bound(p.cmd.Process.Pid, c.Limits); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		killGroup(p.cmd.Process)
@@ -88,19 +88,18 @@ func Start(c Command) (*Process, error) {
 	return p, nil
 }
 
-// MarkVariable is the variable that says which process another one comes from. It is set in all
-// programs that were started here.
+// MarkVariable is the environment variable that identifies started programs and their children.
 const MarkVariable = "TOOLYARD_CHILD"
 
-// depthName is the variable that counts how many yards have started each other.
+// depthName is the environment variable that counts nested yards.
 const depthName = "TOOLYARD_DEPTH"
 
-// maxNested is how many yards may start each other: one that starts itself must end.
+// maxNested bounds nested yards, so that a yard that starts itself ends.
 const maxNested = 4
 
-// nextDepth is the depth of what we start.
+// nextDepth returns the nesting depth of a child.
 func nextDepth() (string, error) {
-	value, _ := os.LookupEnv(depthName) //nolint:forbidigo // it is between us and ourselves
+	value, _ := os.LookupEnv(depthName) //nolint:forbidigo // set by this package only
 	depth, _ := strconv.Atoi(value)     // none is 0
 	if depth >= maxNested {
 		return "", fmt.Errorf("yards start each other more than %d deep; does one start itself?", maxNested)
@@ -108,7 +107,7 @@ func nextDepth() (string, error) {
 	return strconv.Itoa(depth + 1), nil
 }
 
-// start connects the process to us and starts it.
+// start creates the pipes and starts the process.
 func (p *Process) start() error {
 	theirIn, in, err := os.Pipe()
 	if err != nil {
@@ -121,13 +120,13 @@ func (p *Process) start() error {
 	}
 	defer func() { _ = theirOut.Close() }()
 	p.In, p.Out, p.cmd.Stdin, p.cmd.Stdout = in, out, theirIn, theirOut
-	if err := startGuarded(p.cmd); err != nil {
+	if err := startInGroup(p.cmd); err != nil {
 		return errors.Join(err, in.Close(), out.Close())
 	}
 	return nil
 }
 
-// lookUp finds a program. Its own folder is not looked in.
+// lookUp finds a program in PATH. It does not search the current folder.
 func lookUp(path string) (string, error) {
 	found, err := exec.LookPath(path)
 	if err != nil {
@@ -136,7 +135,7 @@ func lookUp(path string) (string, error) {
 	return filepath.Abs(found)
 }
 
-// NotFoundError says that a program cannot be started because it was not found.
+// NotFoundError is returned for a program that does not exist.
 type NotFoundError struct{ Path string }
 
 func (e *NotFoundError) Error() string {
@@ -146,14 +145,14 @@ func (e *NotFoundError) Error() string {
 	return e.Path + " is not in PATH"
 }
 
-// environment is what a program gets: what it was given, and what every program needs.
+// environment returns the environment of a program.
 func environment(given []string, bare bool) []string {
 	env := []string{}
 	if bare {
 		return append(env, given...)
 	}
 	for _, name := range []string{"PATH", "HOME", "LANG", "TZ", "TMPDIR"} {
-		if value, ok := os.LookupEnv(name); ok && !has(given, name) { //nolint:forbidigo // the one way for programs to get any of it
+		if value, ok := os.LookupEnv(name); ok && !has(given, name) { //nolint:forbidigo // the only variables that programs inherit
 			env = append(env, name+"="+value)
 		}
 	}
@@ -169,15 +168,15 @@ func has(env []string, name string) bool {
 	return false
 }
 
-// lastComplaints is how long the complaints of a process that has ended are waited for;
-// others may hold their end of the pipe.
-const lastComplaints = 25 * time.Millisecond
+// stderrWait is how long to wait for the rest of standard error after a process has ended; another
+// process may hold the pipe open.
+const stderrWait = 25 * time.Millisecond
 
-// wait collects the process. Whatever it left behind ends with it.
+// wait reaps the process and ends its children.
 func (p *Process) wait() {
 	state, err := p.cmd.Process.Wait()
 	killGroup(p.cmd.Process)
-	_ = p.cmd.Wait() // the pipes; the process is gone
+	_ = p.cmd.Wait() // closes the pipes
 	if err == nil && !state.Success() {
 		err = errors.New(state.String())
 	}
@@ -185,15 +184,15 @@ func (p *Process) wait() {
 	close(p.ended)
 	if p.mark != "" {
 		sweep(p.mark)
-		dismiss(p.PID())
+		unregister(p.PID())
 	}
 }
 
-// Ended is closed when the process has ended.
+// Ended returns a channel that is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
-// Err is how the process ended, with the last that it complained of; nil while it runs and
-// if it ended well.
+// Err returns how the process ended, with the end of its standard error. It is nil while the process
+// runs and after success.
 func (p *Process) Err() error {
 	select {
 	case <-p.ended:
@@ -203,13 +202,13 @@ func (p *Process) Err() error {
 	if p.err == nil {
 		return nil
 	}
-	if complaint := p.tail.String(); complaint != "" {
-		return fmt.Errorf("%w: %s", p.err, complaint)
+	if stderr := p.tail.String(); stderr != "" {
+		return fmt.Errorf("%w: %s", p.err, stderr)
 	}
 	return p.err
 }
 
-// Exit is how the process ended, without its complaints.
+// Exit is Err without standard error.
 func (p *Process) Exit() error {
 	select {
 	case <-p.ended:
@@ -219,14 +218,14 @@ func (p *Process) Exit() error {
 	}
 }
 
-// Tail is the last that the process complained of.
+// Tail returns the end of the process's standard error.
 func (p *Process) Tail() string { return p.tail.String() }
 
-// PID is the id of the process.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Stop ends the process and its group: its input is closed, then it is asked, then it is
-// killed. It returns when the process is gone.
+// Stop ends the process and its group: it closes the input, then terminates, then kills, and returns
+// when the process has ended.
 func (p *Process) Stop(ctx context.Context) {
 	_ = p.In.Close()
 	for _, step := range []func(*os.Process){endGroup, killGroup} {
@@ -249,10 +248,10 @@ type tail struct {
 	mu   sync.Mutex
 	max  int
 	text []byte
-	cut  bool // what was written first is lost
+	cut  bool // the beginning is lost
 }
 
-// newTail keeps so many bytes, 4 KiB when zero.
+// newTail creates a tail of at most the given bytes; zero for 4 KiB.
 func newTail(bytes int) *tail {
 	if bytes == 0 {
 		bytes = 4096
@@ -272,7 +271,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is what is kept, as text. A first line of which the beginning is lost is left out.
+// String returns the text, without a first line whose beginning is lost.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-func startGuarded(cmd *exec.Cmd) error { return cmd.Start() }
+func startInGroup(cmd *exec.Cmd) error { return cmd.Start() }
 
 func bound(int, Limits) error { return nil }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// HiddenTextError says that a text holds something that people do not get to see.
+// HiddenTextError is returned for text with a character that users do not see.
 type HiddenTextError struct {
 	Offset int // in bytes
 	Rune   rune
@@ -24,7 +24,7 @@ func (e *HiddenTextError) Error() string {
 	return fmt.Sprintf("%U at byte %d is %s", e.Rune, e.Offset, e.Kind)
 }
 
-// What a hidden character is.
+// The kinds of hidden characters.
 const (
 	notText      = "not UTF-8"
 	isEscape     = "an escape, which commands terminals"
@@ -48,10 +48,10 @@ const (
 	emojiStyle         = '\uFE0F'
 )
 
-// CheckText refuses text of a stranger that shows people something else than it tells a model:
-// control characters but for \n, \t and \r, escapes of terminals, controls of the direction of
-// text, tags, private use, and whatever is invisible, unless the script or the emoji around it
-// needs it. The error is a [*HiddenTextError].
+// CheckText rejects text that looks different to a user than to a model: control characters except
+// \n, \t and \r, terminal escapes, direction controls, tags, private use, and invisible
+// characters, unless the surrounding script or emoji requires them. The error is a
+// [*HiddenTextError].
 func CheckText(s string) error {
 	var before, base rune // the character before, and the last one that is not a mark
 	for i := 0; i < len(s); {
@@ -79,8 +79,8 @@ func CheckText(s string) error {
 	return nil
 }
 
-// countryFlag is the length of the flag that a text begins with, if it is one of the three that
-// Unicode writes with tags: those of England, Scotland and Wales.
+// countryFlag returns the length of the flag of England, Scotland or Wales at the start of s: Unicode
+// spells these with tags.
 func countryFlag(s string) int {
 	const black = "\U0001F3F4"
 	if !strings.HasPrefix(s, black) {
@@ -94,7 +94,7 @@ func countryFlag(s string) int {
 	return 0
 }
 
-// hiddenKind says what is hidden about a character, or nothing.
+// hiddenKind returns the kind of a hidden character, or "".
 func hiddenKind(r rune) string {
 	switch {
 	case ' ' <= r && r <= '~', r == '\n', r == '\t', r == '\r':
@@ -125,15 +125,15 @@ func hiddenKind(r rune) string {
 	return ""
 }
 
-// isUnseen reports whether a character shows nothing: what fonts ignore, such as fillers and
-// the soft hyphen, and what they leave blank. Signs that span the digits after them are seen,
-// even though they are format characters.
+// isUnseen reports whether a character is invisible: fonts ignore it, such as fillers and the soft
+// hyphen, or leave it blank. Signs that span the digits after them are visible, although they are
+// format characters.
 func isUnseen(r rune) bool {
 	return unicode.Is(unicode.Cf, r) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r) ||
 		unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || r == '\u2800' || r == '\U0001D159'
 }
 
-// isNeeded reports whether ordinary writing has an invisible character between two others.
+// isNeeded reports whether ordinary text has an invisible character between two others.
 func isNeeded(r, before, base, after rune) bool {
 	switch r {
 	case zeroWidthJoiner:
@@ -184,8 +184,8 @@ var (
 	}}
 )
 
-// CheckJSONText refuses JSON that has such text at any place, keys included. It has passed
-// [CheckJSON].
+// CheckJSONText applies [CheckText] to all strings of a JSON value, including keys. The value has
+// passed strictjson.Check.
 func CheckJSONText(value json.RawMessage) error {
 	switch value[0] {
 	case '"':
@@ -214,8 +214,7 @@ func CheckJSONText(value json.RawMessage) error {
 	return nil
 }
 
-// Printable is a stranger's text as it may be shown on a terminal: one line, with everything
-// replaced that would not be seen as it is.
+// Printable returns text for a terminal: one line, with unprintable characters replaced.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) || r == '\t' {
@@ -225,8 +224,8 @@ func Printable(text string) string {
 	}, text)
 }
 
-// Quote is a stranger's name as errors show it: as it is, or if it is long or odd the
-// beginning of it in quotes, with everything escaped that is not ASCII.
+// Quote returns a name for an error message: unchanged, or truncated and quoted with non-ASCII
+// characters escaped if it is long or unusual.
 func Quote(name string) string {
 	const most = 80
 	if quoted := strconv.QuoteToASCII(Truncate(name, most)); name == "" || quoted != `"`+name+`"` {
@@ -235,9 +234,8 @@ func Quote(name string) string {
 	return name
 }
 
-// Skeleton maps a name to what it looks like: names with one skeleton look alike. Case does
-// not count, nor do separators; digits are the letters that they resemble, and so are the
-// letters of other alphabets.
+// Skeleton maps names that look alike to the same string. It ignores case and separators, and maps
+// digits and letters of other alphabets to the letters they resemble.
 func Skeleton(name string) string {
 	var b strings.Builder
 	for _, r := range name {
@@ -265,7 +263,7 @@ var (
 		"Αa Βb Εe Ζz Ηh Ιl Κk Μm Νn Οo Ρp Τt Υy Χx αa βb γy εe ηn ιl κk νv οo ρp τt υu χx ωw")
 )
 
-// lookAlikes reads pairs of a character and the one that it looks like.
+// lookAlikes parses pairs of a character and the one it resembles.
 func lookAlikes(list string) map[rune]rune {
 	m := map[rune]rune{}
 	for pair := range strings.FieldsSeq(list) {
