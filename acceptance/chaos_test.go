@@ -20,7 +20,8 @@ import (
 	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
-// kills is how often replicas are killed: CHAOS_KILLS, or else 300 in CI and 60 elsewhere.
+// kills is how often replicas are killed: CHAOS_KILLS (make chaos sets 1000), or else 100 in CI and 60
+// elsewhere.
 func kills(t *testing.T) int {
 	t.Helper()
 	if s := os.Getenv("CHAOS_KILLS"); s != "" {
@@ -31,7 +32,7 @@ func kills(t *testing.T) int {
 		return n
 	}
 	if os.Getenv("CI") != "" {
-		return 300
+		return 100
 	}
 	return 60
 }
