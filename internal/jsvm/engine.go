@@ -16,42 +16,42 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 )
 
-// engine makes VMs. There is one in each worker process, and none in the serving one.
+// engine creates VMs. Each worker process has one.
 type engine struct {
 	runtime  wazero.Runtime
 	compiled wazero.CompiledModule
-	limit    int          // bytes that one VM may have
-	budget   atomic.Int64 // bytes that all of them may still take
+	limit    int          // bytes of one VM
+	budget   atomic.Int64 // remaining bytes for all VMs
 	base     *image       // the runtime and the provided modules, evaluated
 	entry    entry        // in the base image
 	blanks   chan *vm     // VMs that show the base image and wait for a module
-	reclaim  func()       // gives up VMs that wait for work
+	reclaim  func()       // releases idle VMs
 }
 
-// entry are the values of the base image that the host calls. They are at the same place in
+// entry holds the functions of the base image that the host calls. They have the same address in
 // every VM.
 type entry struct {
 	begin, settle, fire, undefined uint64
-	length                         uint64 // where the engine puts the length of a text
+	length                         uint64 // address where the engine stores the length of a string
 }
 
-// spare is memory that every image has free, so that most calls need not grow theirs: what
-// has grown cannot go back to its image.
+// spare is free memory in every image. It lets most calls run without growing the memory: a VM
+// that has grown cannot be reset to its image.
 const spare = 3 << 20
 
-// collectAbove is the size of the heap from which garbage is collected. Below it a call ends
-// sooner than its garbage costs, and a collection would touch all pages of the image.
+// collectAbove is the heap size at which garbage collection starts. For most calls it would cost
+// more than it saves, and it would write to all pages of the image.
 const collectAbove = 24 << 20
 
-// overhead is what a VM has beside the heap that scripts may fill.
+// overhead is the memory of a VM in addition to the heap of the script.
 const overhead = 8 << 20
 
-// newEngine compiles the engine and evaluates what all VMs share.
+// newEngine compiles the engine and creates the base image.
 func newEngine(ctx context.Context, s *setup) (*engine, error) {
 	e := &engine{limit: s.Memory + overhead, blanks: make(chan *vm, 2)}
 	e.budget.Store(int64(s.Budget))
 	err := e.compile(ctx, s, s.CacheDir)
-	if err != nil && s.CacheDir != "" { // whatever is wrong with the cache, nothing depends on it
+	if err != nil && s.CacheDir != "" { // the cache is optional
 		err = e.compile(ctx, s, "")
 	}
 	if err != nil {
@@ -63,7 +63,7 @@ func newEngine(ctx context.Context, s *setup) (*engine, error) {
 	return e, e.makeBase(ctx, s)
 }
 
-// compile compiles the engine, or takes it from a cache.
+// compile compiles the engine, or loads it from the cache.
 func (e *engine) compile(ctx context.Context, s *setup, cacheDir string) error {
 	config := wazero.NewRuntimeConfigCompiler().WithMemoryLimitPages(uint32((s.Memory + overhead) >> 16)) //nolint:gosec // bounded by NewPool
 	if cacheDir != "" {
@@ -102,7 +102,7 @@ func (e *engine) makeBase(ctx context.Context, s *setup) error {
 	return err
 }
 
-// boot brings a new VM to the state that the base image keeps.
+// boot brings a new VM to the state of the base image.
 func (v *vm) boot(s *setup) error {
 	v.call(v.fn.initialize)
 	if v.call(v.fn.init) != 0 {
@@ -140,7 +140,7 @@ func (v *vm) boot(s *setup) error {
 	return err
 }
 
-// newVM makes a VM with empty memory.
+// newVM returns a VM with empty memory.
 func (e *engine) newVM(ctx context.Context) (*vm, error) {
 	shared := 0
 	if e.base != nil {
@@ -164,20 +164,20 @@ func (e *engine) newVM(ctx context.Context) (*vm, error) {
 
 func (e *engine) instantiate(ctx context.Context) (m api.Module, err error) {
 	defer func() {
-		if p := recover(); p != nil { // the allocator had no memory to give
+		if p := recover(); p != nil { // out of memory
 			err = errNoMemory
 		}
 	}()
 	return e.runtime.InstantiateModule(ctx, e.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions())
 }
 
-// vmKey is where host functions find their VM in the context.
+// vmKey is the context key of the VM, for host functions.
 type vmKey struct{}
 
 func vmOf(ctx context.Context) *vm { return ctx.Value(vmKey{}).(*vm) }
 
-// instantiateHost gives the engine what it imports: a way to call us, the time, and
-// randomness. Files do not exist.
+// instantiateHost provides the imports of the engine: host calls, clocks and randomness, but no
+// files.
 func (e *engine) instantiateHost(ctx context.Context) error {
 	const i32, i64 = api.ValueTypeI32, api.ValueTypeI64
 	env := e.runtime.NewHostModuleBuilder("env")
@@ -215,8 +215,8 @@ func (e *engine) instantiateHost(ctx context.Context) error {
 	return err
 }
 
-// clock answers the wall clock with the time that the call is about, and every other clock
-// with the time since the call began.
+// clock returns the as-of time as the wall clock, and the time since the start of the call as
+// every other clock.
 func (v *vm) clock(id, at uint32) uint64 {
 	elapsed := time.Since(v.run.started)
 	now := elapsed.Nanoseconds()
@@ -234,7 +234,7 @@ func (v *vm) random(at, n uint32) uint64 {
 	return 0
 }
 
-// copyText hands the engine a copy of its own text: module names are used as they are.
+// copyText returns a copy of a module name, which is already normalized.
 func (v *vm) copyText(at uint32) uint64 {
 	mem := v.memory.reserved[:v.memory.size]
 	end := at
@@ -249,8 +249,8 @@ func (v *vm) copyText(at uint32) uint64 {
 	return copied
 }
 
-// interrupted is asked every few thousand steps whether to go on. To stop it leaves the
-// engine as it is: an exception would have it free first what the script has filled.
+// interrupted is called every few thousand steps. It stops a run by abandoning the engine: an
+// exception would first free all memory of the script.
 func (v *vm) interrupted() {
 	if err := v.run.stop(); err != nil {
 		panic(err)

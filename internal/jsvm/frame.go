@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// Parent and worker speak in frames: a length, a kind, the number of the run, and a body.
+// Parent and worker exchange frames: length, kind, number of the run, body.
 type frame struct {
 	kind byte
 	run  uint32
@@ -19,19 +19,19 @@ type frame struct {
 
 // The kinds of frames.
 const (
-	frameSetup  = 's' // to the worker: what the engine is made of
-	frameReady  = 'r' // to the parent: the engine runs
+	frameSetup  = 's' // to the worker: the setup of the engine
+	frameReady  = 'r' // to the parent: the engine is ready
 	frameModule = 'm' // to the worker: the code of a module
 	frameRun    = 'c' // to the worker: run a request
-	frameNeed   = 'n' // to the parent: the module of the run is not here
-	frameCancel = 'x' // to the worker: end the run
+	frameNeed   = 'n' // to the parent: the worker needs the module of the run
+	frameCancel = 'x' // to the worker: cancel the run
 	frameAnswer = 'a' // to the parent: how the run ended
-	frameAsk    = 'q' // to the parent: a question of the run
+	frameAsk    = 'q' // to the parent: a host request
 	frameReply  = 'p' // to the worker: its answer
 	frameLog    = 'l' // to the parent: a line of the run's log
-	frameTell   = 't' // to the parent: something that the run says and needs no answer to
+	frameTell   = 't' // to the parent: a notification
 
-	frameCompile = 'k' // to a compiler: a script to compile; to the parent: what became of it
+	frameCompile = 'k' // to a compiler: a script; to the parent: the result
 )
 
 const (
@@ -41,7 +41,7 @@ const (
 
 var errLargeFrame = errors.New("the message is too large")
 
-// conn sends and receives frames. Many may send, one receives.
+// conn sends and receives frames. Sends may be concurrent; receives may not.
 type conn struct {
 	in  *bufio.Reader
 	mu  sync.Mutex
@@ -53,7 +53,7 @@ func newConn(in io.Reader, out io.Writer) *conn {
 	return &conn{in: bufio.NewReaderSize(in, 64<<10), out: out}
 }
 
-// send writes a frame whose body is made of parts.
+// send writes a frame with the concatenated parts as its body.
 func (c *conn) send(kind byte, run uint32, parts ...[]byte) error {
 	size := 0
 	for _, p := range parts {
@@ -71,7 +71,7 @@ func (c *conn) send(kind byte, run uint32, parts ...[]byte) error {
 		b = append(b, p...)
 	}
 	if c.buf = b; cap(b) > 1<<20 {
-		c.buf = nil // one large message must not stay for ever
+		c.buf = nil // do not keep the memory of a large message
 	}
 	_, err := c.out.Write(b)
 	return err
@@ -91,7 +91,7 @@ func (c *conn) receive() (f frame, err error) {
 	return f, err
 }
 
-// readExactly reads n bytes. A length that is only claimed costs nothing.
+// readExactly reads n bytes. It allocates only as data arrives.
 func readExactly(r io.Reader, n int) ([]byte, error) {
 	if n <= 64<<10 {
 		b := make([]byte, n)
@@ -103,24 +103,24 @@ func readExactly(r io.Reader, n int) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// number32 is a number as part of a frame.
+// number32 encodes a number for a frame.
 func number32(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }
 
-// runHeader is what a run frame says before the request.
+// runHeader precedes the request in a frame that starts a run.
 type runHeader struct {
 	Module   [32]byte
-	Deadline int64 // nanoseconds since 1970: time in a queue counts
+	Deadline int64 // Unix time in nanoseconds: includes time in queues
 	CPU      int64 // nanoseconds
-	Seconds  int64 // the time that the run is about
+	Seconds  int64 // as-of time
 	Nanos    int32
 	Shared   bool
 	Once     bool
 }
 
-const orderSize = 32 + 8 + 8 + 8 + 4 + 1 + 1
+const runHeaderSize = 32 + 8 + 8 + 8 + 4 + 1 + 1
 
 func (o *runHeader) bytes() []byte {
-	b, _ := binary.Append(make([]byte, 0, orderSize), binary.LittleEndian, o) // fixed size
+	b, _ := binary.Append(make([]byte, 0, runHeaderSize), binary.LittleEndian, o) // fixed size
 	return b
 }
 

@@ -17,21 +17,21 @@ import (
 	_ "time/tzdata" // scripts format times in any zone, on any machine
 )
 
-// maxAnswer bounds what a script may hand over at once: a result, a request, a log line.
+// maxAnswer bounds a single value from a script, in bytes: a result, a host request, a log line.
 const maxAnswer = 16 << 20
 
-// Bounds on the log of one run.
+// Limits of the log of a run.
 const (
 	maxLines = 1000
 	maxLine  = 16 << 10  // bytes of one line
 	maxLog   = 256 << 10 // bytes of all lines
 )
 
-// hostCall is the one function that the runtime can call: op and its arguments, all texts or
-// numbers. It returns the address of a box. What went wrong is a text that begins with a
-// zero, for the runtime to throw: nothing that is called from here may run the script's code.
+// hostCall is the only host function: an operation and its arguments, all strings or numbers. It
+// returns the address of a box. An error is a string that begins with a zero, which the runtime
+// throws: a host function must not run script code.
 func (v *vm) hostCall(argc, argv uint32) uint64 {
-	v.interrupted() // a script that mostly calls us makes few steps of its own
+	v.interrupted() // a script that mostly calls the host makes few steps of its own
 	args := make([]string, argc)
 	for i := range args {
 		box := uint64(v.uint32At(uint64(argv) + uint64(4*i)))
@@ -57,7 +57,7 @@ func (v *vm) hostCall(argc, argv uint32) uint64 {
 	return v.answer(*answer)
 }
 
-// innerText is a text or a number as text.
+// innerText converts a string or number argument to a string.
 func (v *vm) innerText(box uint64) string {
 	length := v.engine.entry.length
 	at := v.callInner(v.inner.getString, box, length)
@@ -69,7 +69,7 @@ func (v *vm) innerText(box uint64) string {
 	return s
 }
 
-// answer makes a text of the script's. Without memory for it there is nothing left to do.
+// answer creates a string in the script's memory, and fails the VM if there is no room.
 func (v *vm) answer(s string) uint64 {
 	at := v.callInner(v.inner.malloc, uint64(len(s)+1))
 	if at == 0 {
@@ -88,7 +88,7 @@ func first(args []string) string {
 	return args[0]
 }
 
-// operation is something that the runtime can ask of the host.
+// operation is a host operation of the runtime.
 type operation struct {
 	args int
 	do   func(r *execution, args []string) (answer *string, err error)
@@ -200,7 +200,7 @@ func (r *execution) timer(args []string) (*string, error) {
 	if err != nil {
 		return nil, err
 	}
-	ms, _ := strconv.ParseFloat(args[1], 64) // what is no number is no delay
+	ms, _ := strconv.ParseFloat(args[1], 64) // an invalid delay is zero
 	if ms != ms {
 		ms = 0
 	}
@@ -228,8 +228,7 @@ func (r *execution) ask(args []string) (*string, error) {
 	return &answer, err
 }
 
-// tell says something to the outside that needs no answer. Like the log it is bounded, and
-// what is too much is not said.
+// tell sends a notification to the host. Notifications are bounded like the log; more are dropped.
 func (r *execution) tell(args []string) (*string, error) {
 	if r.lines++; r.out != nil && r.lines <= maxLines && len(args[1]) <= 16<<10 {
 		r.out.tell(args[0], args[1])
@@ -237,7 +236,7 @@ func (r *execution) tell(args []string) (*string, error) {
 	return nil, nil
 }
 
-// maxPosts bounds the questions of a run that are open at once.
+// maxPosts bounds the concurrent host requests of a run.
 const maxPosts = 256
 
 func (r *execution) post(args []string) (*string, error) {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// module is a script in a worker: its code, the image of its evaluated state, and VMs that
-// show the image and wait for work.
+// module is a script in a worker: its code, the image of its evaluated state, and idle VMs that
+// show the image.
 type module struct {
 	engine *engine
 	name   string
@@ -21,7 +21,7 @@ type module struct {
 
 	// Under the worker's lock.
 	users int
-	used  time.Time // when it last was
+	used  time.Time // last use
 
 	mu      sync.Mutex
 	image   *image
@@ -29,14 +29,14 @@ type module struct {
 	idle    []*vm
 }
 
-// maxModules is how many modules a worker keeps; the one that was not used for longest goes
-// first. maxIdle is how many VMs wait for work of one module.
+// maxModules bounds the modules of a worker; the least recently used one is evicted. maxIdle
+// bounds the idle VMs of a module.
 const (
 	maxModules = 96
 	maxIdle    = 32
 )
 
-// addModule takes the code of a module: a name, a zero, the code.
+// addModule adds a module: a name, a zero, the code.
 func (w *worker) addModule(body []byte) {
 	name, code, _ := bytes.Cut(body, []byte{0})
 	key := sha256.Sum256(body)
@@ -51,7 +51,7 @@ func (w *worker) addModule(body []byte) {
 	w.modules[key] = &module{engine: w.engine, name: string(name), code: string(code), used: time.Now()}
 }
 
-// evict gives up the module that was not used for longest. The lock is held.
+// evict removes the least recently used module. The lock is held.
 func (w *worker) evict() {
 	var oldest [32]byte
 	var found *module
@@ -66,11 +66,11 @@ func (w *worker) evict() {
 	}
 }
 
-// parkAfter is how long a module keeps its image and its VMs without being used.
+// parkAfter is how long an unused module keeps its image and VMs.
 const parkAfter = 20 * time.Second
 
-// tidy gives up, now and then, what modules hold that were not used for a while. Their code
-// stays: to be evaluated again costs some milliseconds.
+// tidy periodically releases the images and VMs of unused modules. Their code stays: evaluating it
+// again takes some milliseconds.
 func (w *worker) tidy() {
 	for range time.Tick(parkAfter / 4) {
 		parked := 0
@@ -87,7 +87,7 @@ func (w *worker) tidy() {
 	}
 }
 
-// useModule finds a module and keeps it from being given up.
+// useModule returns a module and protects it from eviction.
 func (w *worker) useModule(key [32]byte) *module {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,7 +106,7 @@ func (w *worker) doneWith(m *module) {
 	m.used = time.Now()
 }
 
-// close gives up everything that the module holds, if it holds anything. Nobody uses it now.
+// close releases the image and VMs of a module that is not in use.
 func (m *module) close() (held bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -119,7 +119,7 @@ func (m *module) close() (held bool) {
 	return true
 }
 
-// dropIdle gives up the VMs that wait for work. The lock is held.
+// dropIdle releases idle VMs. The lock is held.
 func (m *module) dropIdle() {
 	for _, v := range m.idle {
 		v.close()
@@ -127,7 +127,7 @@ func (m *module) dropIdle() {
 	m.idle = nil
 }
 
-// run runs a request in a VM of the module. Unless state is shared, the VM is as new.
+// run runs a request in a VM of the module. Unless state is shared, the VM starts from the image.
 func (m *module) run(r *execution, request string) (string, error) {
 	v, err := m.take(r)
 	if err != nil {
@@ -136,7 +136,7 @@ func (m *module) run(r *execution, request string) (string, error) {
 	size := v.memory.size
 	answer, err := v.perform(m.exports, request)
 	if err != nil || v.failure != nil || v.memory.size != size {
-		v.close() // what has grown or broken cannot go back to its image
+		v.close() // a VM that has grown or failed cannot be reset
 		return answer, err
 	}
 	if !r.shared || r.posts > 0 || len(r.timers) > 0 {
@@ -149,7 +149,7 @@ func (m *module) run(r *execution, request string) (string, error) {
 	return answer, nil
 }
 
-// runOnce evaluates the module for one request and keeps nothing of it.
+// runOnce evaluates the module for one request, without keeping an image.
 func (m *module) runOnce(r *execution, request string) (string, error) {
 	alone := r.alone()
 	defer alone.meter.release()
@@ -163,7 +163,7 @@ func (m *module) runOnce(r *execution, request string) (string, error) {
 	return answer, err
 }
 
-// take hands out a VM that shows the module's image.
+// take returns a VM that shows the module's image.
 func (m *module) take(r *execution) (*vm, error) {
 	if err := m.load(r); err != nil {
 		return nil, err
@@ -179,7 +179,7 @@ func (m *module) take(r *execution) (*vm, error) {
 	return m.engine.show(m.image, r)
 }
 
-// give takes a VM back.
+// give returns a VM to the module.
 func (m *module) give(v *vm) {
 	m.mu.Lock()
 	if len(m.idle) < maxIdle {
@@ -191,7 +191,7 @@ func (m *module) give(v *vm) {
 	v.close()
 }
 
-// show makes a VM that shows an image.
+// show returns a VM that shows an image.
 func (e *engine) show(img *image, r *execution) (*vm, error) {
 	v, err := e.tryShow(img, r)
 	if errors.Is(err, errNoMemory) && e.reclaim != nil {
@@ -214,7 +214,7 @@ func (e *engine) tryShow(img *image, r *execution) (*vm, error) {
 	return v.handOut(r), nil
 }
 
-// reclaim gives up all VMs that wait for work.
+// reclaim releases all idle VMs.
 func (w *worker) reclaim() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -225,8 +225,8 @@ func (w *worker) reclaim() {
 	}
 }
 
-// load evaluates the module, once. A module that cannot be evaluated is tried again by the
-// next run: the reason may have been that run's deadline.
+// load evaluates the module once. After a failure the next run tries again: the cause may have
+// been the deadline of the failed run.
 func (m *module) load(r *execution) error {
 	m.loading.Lock()
 	defer m.loading.Unlock()
@@ -250,12 +250,12 @@ func (m *module) load(r *execution) error {
 	return err
 }
 
-// alone is a run like this one that nobody answers: a module is loaded without any rights.
+// alone returns an execution without a host: modules are loaded without permissions.
 func (r *execution) alone() *execution {
 	return &execution{ctx: r.ctx, started: time.Now(), deadline: r.deadline, cpu: r.cpu, now: r.now}
 }
 
-// evaluate evaluates the module in a VM as new.
+// evaluate evaluates the module in a fresh VM.
 func (m *module) evaluate(r *execution) (*vm, uint64, error) {
 	v, err := m.engine.blank(r)
 	if err != nil {
@@ -269,7 +269,7 @@ func (m *module) evaluate(r *execution) (*vm, uint64, error) {
 	return v, exports, nil
 }
 
-// blank hands out a VM that shows the base image.
+// blank returns a VM that shows the base image.
 func (e *engine) blank(r *execution) (*vm, error) {
 	select {
 	case v := <-e.blanks:
@@ -279,7 +279,7 @@ func (e *engine) blank(r *execution) (*vm, error) {
 	}
 }
 
-// giveBack takes a VM that showed the base image, for the next module.
+// giveBack returns a VM that showed the base image, for the next module.
 func (e *engine) giveBack(v *vm, err error) {
 	if err == nil && v.failure == nil && v.memory.size == e.base.size && v.restore(e.base) == nil {
 		select {

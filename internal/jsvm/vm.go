@@ -17,14 +17,14 @@ type vm struct {
 	ctx     context.Context // carries the VM to host functions
 	fn      functions       // called from outside
 	inner   innerFunctions  // called from within a host function
-	inside  bool            // one of them is being called
+	inside  bool            // a call is in progress
 	run     *execution
-	failure error // the engine itself failed: the VM is no longer to be used
+	failure error // of the engine itself: the VM must not be used again
 	stack   [8]uint64
 }
 
-// functions are what we call of the engine. Values are handled as addresses of boxes that
-// hold them.
+// functions are the engine's functions that the worker calls. Values are passed as addresses of
+// boxes that hold them.
 type functions struct {
 	initialize, init, setMemoryLimit, setMaxStack, setInterrupt, setThreshold, runGC api.Function
 	malloc, free, eval, call, isJobPending, executeJob                               api.Function
@@ -33,8 +33,8 @@ type functions struct {
 	promiseResult, global, getProperty, setProperty, undefined                       api.Function
 }
 
-// innerFunctions are what host functions call of the engine. None of them can run the
-// script's code: that would enter the engine a second time, over its own stack.
+// innerFunctions are the engine's functions that host functions call. None of them runs script
+// code, which would re-enter the engine on its own stack.
 type innerFunctions struct {
 	malloc, free, isString, isNumber, getString, freeString, newString, dup api.Function
 }
@@ -67,17 +67,17 @@ func (v *vm) bind() {
 
 func (v *vm) close() { _ = v.module.Close(v.ctx) }
 
-// begin gives the VM to a run.
+// begin assigns the VM to an execution.
 func (v *vm) begin(r *execution) { v.run = r }
 
-// handOut gives a VM that shows its image to a run.
+// handOut assigns a VM that shows its image to an execution.
 func (v *vm) handOut(r *execution) *vm {
 	v.begin(r)
 	v.memory.handOut()
 	return v
 }
 
-// restore makes the VM what it was when the image was made.
+// restore resets the VM to its image.
 func (v *vm) restore(img *image) error {
 	if pages := uint32(img.size-v.memory.size) >> 16; v.memory.size < img.size { //nolint:gosec // below 2^32
 		if _, ok := v.module.Memory().Grow(pages); !ok {
@@ -125,7 +125,7 @@ func firstLine(err error) error {
 	return errors.New(s)
 }
 
-// write copies text into the memory, with a zero at its end, and returns where.
+// write copies a text with a terminating zero into the memory, and returns its address.
 func (v *vm) write(s string) uint64 {
 	at := v.call(v.fn.malloc, uint64(len(s)+1))
 	if at == 0 {
@@ -139,7 +139,7 @@ func (v *vm) write(s string) uint64 {
 	return at
 }
 
-// text is a value as text.
+// text converts a value to a string.
 func (v *vm) text(box uint64) string {
 	length := v.engine.entry.length
 	at := v.call(v.fn.getString, box, length)
@@ -155,7 +155,7 @@ func (v *vm) textAt(at uint64, length uint32) string {
 	return strings.ToValidUTF8(string(v.memory.reserved[at:at+uint64(length)]), "\ufffd")
 }
 
-// The ways to evaluate.
+// Modes of evaluation.
 const (
 	evalScript = 0
 	evalModule = 1
@@ -169,8 +169,8 @@ func (v *vm) eval(name, source string, kind uint64) uint64 {
 	return box
 }
 
-// evalDone evaluates and, for a module, waits until it is evaluated. It returns the value,
-// which for a module is its namespace.
+// evalDone evaluates code and waits for modules to finish. It returns the value; for a module,
+// its namespace.
 func (v *vm) evalDone(name, source string, kind uint64) (uint64, error) {
 	box := v.eval(name, source, kind)
 	if err := v.thrown(box); err != nil {
@@ -191,7 +191,7 @@ func (v *vm) evalDone(name, source string, kind uint64) (uint64, error) {
 	return result, v.broken()
 }
 
-// broken is why the VM cannot go on.
+// broken returns why the VM cannot continue, or nil.
 func (v *vm) broken() error {
 	if v.failure != nil {
 		return v.failure
@@ -199,7 +199,7 @@ func (v *vm) broken() error {
 	return v.run.stop()
 }
 
-// thrown is the exception that a result stands for.
+// thrown returns the exception of a result, or nil.
 func (v *vm) thrown(box uint64) error {
 	if err := v.broken(); err != nil {
 		return err
@@ -210,7 +210,7 @@ func (v *vm) thrown(box uint64) error {
 	return v.exception(v.call(v.fn.exception))
 }
 
-// exception makes an error of something that was thrown.
+// exception converts a thrown value to an error.
 func (v *vm) exception(box uint64) error {
 	if err := v.broken(); err != nil {
 		return err
@@ -236,7 +236,7 @@ func (v *vm) property(box uint64, name string) uint64 {
 	return v.call(v.fn.getProperty, box, key)
 }
 
-// global is a value that is reached from the global object.
+// global returns a value by its path from the global object.
 func (v *vm) global(path ...string) uint64 {
 	box := v.call(v.fn.global)
 	for _, name := range path {
@@ -251,7 +251,7 @@ func (v *vm) setGlobal(name string, box uint64) {
 	v.call(v.fn.free, key)
 }
 
-// newText makes a value of text.
+// newText creates a string value.
 func (v *vm) newText(s string) uint64 {
 	at := v.write(s)
 	box := v.call(v.fn.newString, at, uint64(len(s)))
@@ -275,7 +275,7 @@ func (v *vm) invoke(function uint64, args ...uint64) error {
 	return err
 }
 
-// invokeWith is invoke with values that nobody else needs.
+// invokeWith is invoke that frees its arguments.
 func (v *vm) invokeWith(function uint64, args ...uint64) error {
 	err := v.invoke(function, args...)
 	for _, a := range args {
