@@ -83,7 +83,7 @@ type Limits struct {
 	Wait    Duration `json:"wait" default:"10s" doc:"How long a call may wait for a limit before it is refused, at most 1h. With 0s, calls do not wait."`
 	Timeout Duration `json:"timeout" default:"30s" doc:"Maximum duration of a call. Tools may set a shorter one."`
 	Args    Size     `json:"args" default:"256KiB" doc:"Maximum size of arguments."`
-	Result  Size     `json:"result" default:"1MiB" doc:"Maximum size of a result."`
+	Result  Size     `json:"result" default:"1MiB" doc:"Maximum size of a result. A larger text is truncated; larger structured output is refused."`
 	Body    Size     `json:"body" default:"1MiB" doc:"Maximum size of a request, at most 64MiB."`
 
 	Connections int `json:"connections" default:"20000" minimum:"2" maximum:"1000000" doc:"Maximum number of open HTTP connections. One client address, including a proxy, gets at most half of them."`

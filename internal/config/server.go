@@ -59,7 +59,7 @@ type ServerLimits struct {
 	Timeout     Duration `json:"timeout" default:"10s" doc:"Maximum duration of a call."`
 	Concurrency int      `json:"concurrency" default:"8" minimum:"1" maximum:"1000" doc:"Maximum number of calls that run at the same time. Others wait up to limits.wait."`
 	Args        *Size    `json:"args,omitempty" doc:"Maximum size of arguments."`
-	Result      *Size    `json:"result,omitempty" doc:"Maximum size of a result."`
+	Result      *Size    `json:"result,omitempty" doc:"Maximum size of a result. A larger text is truncated; larger structured output is refused."`
 }
 
 // Pick selects tools and resources of a server for a toolset. In the file it is the id of the
