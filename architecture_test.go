@@ -155,7 +155,7 @@ func TestAdmissionImportsNoDatabaseDriver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range strings.Fields(string(out)) {
+	for name := range strings.FieldsSeq(string(out)) {
 		if strings.HasPrefix(name, "github.com/jackc/pgx") || strings.Contains(name, "sqlite") || name == "database/sql" {
 			t.Errorf("internal/admission imports %s", name)
 		}

@@ -42,9 +42,9 @@ func TestGoGuide(t *testing.T) {
 		"\nrequire "+module+" v0.0.0\n\nreplace "+module+" => "+root+"\n")
 	write(t, filepath.Join(dir, "go.sum"), string(sum))
 	for _, args := range [][]string{{"vet", "-mod=mod", "."}, {"test", "-mod=mod", "."}} {
-		cmd := exec.CommandContext(t.Context(), "go", args...) //nolint:gosec // fixed arguments
+		cmd := exec.CommandContext(t.Context(), "go", args...)
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")), "GOWORK=off") //nolint:forbidigo // the go command needs the environment
+		cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")), "GOWORK=off")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
 		}

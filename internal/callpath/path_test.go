@@ -26,7 +26,7 @@ func documented(t *testing.T, file string) []string {
 	var steps []string
 	for line := range strings.Lines(f.Doc.Text()) {
 		if strings.Contains(line, "→") && strings.HasPrefix(line, "\t") {
-			for _, step := range strings.Split(line, "→") {
+			for step := range strings.SplitSeq(line, "→") {
 				if step = strings.TrimSpace(step); step != "" {
 					steps = append(steps, step)
 				}
