@@ -158,7 +158,7 @@ func (r *reader) readRoot(root string, n *node, project string) {
 			r.warn(m.line, "only the first %d servers are read", maxServers)
 			return
 		case last[m.name] != i:
-			r.warn(m.line, "%s stands twice; the last one counts", m.name)
+			r.warn(m.line, "duplicate key %s: the last one applies", m.name)
 		default:
 			if s := r.readServer(m); s != nil {
 				s.Project = project

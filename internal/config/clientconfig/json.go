@@ -178,7 +178,7 @@ func child(v *hujson.Value, name string) (*hujson.Object, int, error) {
 			continue
 		}
 		if at >= 0 {
-			return nil, 0, fmt.Errorf("%s stands twice in the file; take one away", brief(name))
+			return nil, 0, fmt.Errorf("duplicate key %s: remove one", brief(name))
 		}
 		at = i
 	}

@@ -31,7 +31,7 @@ type member struct {
 	line, column int
 }
 
-// get is the value of a member, and nil if there is none. Where a name stands twice, the
+// get is the value of a member, and nil if there is none. Of duplicate names, the
 // last one counts.
 func (n *node) get(name string) *node {
 	if n == nil {

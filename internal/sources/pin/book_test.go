@@ -125,8 +125,8 @@ func TestDamagedFiles(t *testing.T) {
 		edited(`"digest": `, `"diggest": `):               `:8: "diggest" is not known here`,
 		edited(`"tools"`, `"trust"`):                      `:6: "trust" is not known here`,
 		edited(`"type"`, `"required"`):                    ":7: the definition of log: at byte",
-		edited("none", "git"):                             `:23: "git" stands twice here`,
-		edited(`"servers"`, `"version"`):                  `:3: "version" stands twice here`,
+		edited("none", "git"):                             `:23: duplicate key "git"`,
+		edited(`"servers"`, `"version"`):                  `:3: duplicate key "version"`,
 		edited(`"tools": {}`, `"tools": 7`):               ":25: an object is expected",
 		edited(`"protocol": ""`, `"protocol": {}`):        ":24: the value has the wrong type",
 		edited(`"tools": {}`, `"rejected": []`):           ":25: an object is expected",
@@ -210,7 +210,7 @@ func TestUpdateRefusesWhatHasNoCanonicalForm(t *testing.T) {
 	must(t, b.Update("s", add("t", `{"a":1}`)))
 	want := entries(b, "s")
 	for _, c := range []struct{ server, tool, definition, want string }{
-		{"s", "t", `{"a":1,"a":2}`, `the tool "t": at byte 7: the key a stands twice`},
+		{"s", "t", `{"a":1,"a":2}`, `the tool "t": at byte 7: duplicate key a`},
 		{"s", "t", ``, `the tool "t": at byte 0`},
 		{"s", "\xff", `{}`, "its name is not UTF-8"},
 		{"\xff", "t", `{}`, "is not UTF-8"},

@@ -79,7 +79,7 @@ func TestCanonicalNumbers(t *testing.T) {
 func TestCanonicalRefuses(t *testing.T) {
 	for raw, want := range map[string]string{
 		``:                                   "a value is expected",
-		`{"a":1,"a":2}`:                      "stands twice",
+		`{"a":1,"a":2}`:                      "duplicate key",
 		`{"a":`:                              "a value is expected",
 		`[1] 2`:                              "more data",
 		`"\ud800"`:                           "half of a surrogate pair",

@@ -249,7 +249,7 @@ func (d decoder) object(read func(key string) error) error {
 		}
 		key, _ := t.(string) // the decoder lets nothing else pass
 		if seen[key] {
-			return fmt.Errorf("%q stands twice here", key)
+			return fmt.Errorf("duplicate key %q", key)
 		}
 		seen[key] = true
 		if err := read(key); err != nil {

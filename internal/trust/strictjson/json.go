@@ -119,7 +119,7 @@ func (r *reader) object(depth int) {
 		r.str()
 		if r.err == nil && !keys.add(unquote(r.data[start:r.pos])) {
 			r.pos = start
-			r.fail("the key " + string(unquote(r.data[start:r.end(start)])) + " stands twice in one object")
+			r.fail("duplicate key " + string(unquote(r.data[start:r.end(start)])))
 			return
 		}
 		r.space()

@@ -18,9 +18,9 @@ func TestCheckJSONRefuses(t *testing.T) {
 	for input, want := range map[string]string{
 		``:                             "a value is expected",
 		` `:                            "a value is expected",
-		`{"a":1,"a":2}`:                "the key a stands twice",
-		`{"name":1,"n\u0061me":2}`:     "the key name stands twice",
-		`[{"a":{"b":1,"c":[],"b":2}}]`: "the key b stands twice",
+		`{"a":1,"a":2}`:                "duplicate key a",
+		`{"name":1,"n\u0061me":2}`:     "duplicate key name",
+		`[{"a":{"b":1,"c":[],"b":2}}]`: "duplicate key b",
 		`{} {}`:                        "more data after the value",
 		`{}x`:                          "more data after the value",
 		"\"\xff\"":                     "not UTF-8",
