@@ -7,17 +7,18 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"time"
 )
 
-const token = "demo" //nolint:gosec // of an example
+const token = "demo"
 
 // customer is a record of the CRM.
 type customer struct {
@@ -36,18 +37,23 @@ var customers = map[string]customer{
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8787", "address to listen on")
 	flag.Parse()
-	l, err := net.Listen("tcp", *listen)
-	if err != nil {
-		log.Fatal(err)
+	if err := serve(*listen); err != nil {
+		slog.Error("the CRM stopped", "error", err)
+		os.Exit(1)
 	}
-	fmt.Printf("export CRM_URL=http://%s CRM_TOKEN=%s\n", l.Addr(), token)
+}
+
+func serve(address string) error {
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stdout, "export CRM_URL=http://%s CRM_TOKEN=%s\n", l.Addr(), token)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /customers/{id}", answer(func(c customer) any { return map[string]any{"data": c} }))
 	mux.HandleFunc("GET /regions/{id}", answer(func(c customer) any { return map[string]any{"region": c.Region} }))
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		log.Fatal(err)
-	}
+	return s.Serve(l)
 }
 
 // answer serves a part of a customer's record.
@@ -62,7 +68,7 @@ func answer(part func(customer) any) http.HandlerFunc {
 		default:
 			w.Header().Set("Content-Type", "application/json")
 			if err := json.NewEncoder(w).Encode(part(c)); err != nil {
-				log.Print(err)
+				slog.Warn("answer not sent", "error", err)
 			}
 		}
 	}
