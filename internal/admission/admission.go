@@ -15,8 +15,8 @@ type Admitter interface {
 	// Admit reserves what the call needs. It waits for limits and money up to Request.Wait; the
 	// time the store may take to reply is bounded separately.
 	// Errors are of type *toolyard.Error: RateLimited, BudgetExceeded, NotFound,
-	// IdempotencyConflict, InProgress, OutcomeUnknown or Unavailable. An admission with a Replay belongs to a call that ran before: it must not
-	// run again and needs no settlement.
+	// IdempotencyConflict, InProgress, OutcomeUnknown or Unavailable. An admission with a Replay
+	// belongs to a call that ran before: it must not run again and needs no settlement.
 	Admit(context.Context, *Request) (*Admission, error)
 	// Settle ends the admission. It charges a successful call, refunds a failed one, returns
 	// the permits, and stores the result under the idempotency key. The charge is durable when

@@ -6,23 +6,22 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// Bounds on the calls that wait at one replica. One caller can use a quarter of each, so that
-// it cannot keep the others out.
+// Bounds on the waiting calls of one replica. One caller may use a quarter of each.
 const (
 	maxWaiting      = 10_000
 	maxWaitingBytes = 128 << 20
 	callerShare     = 4
-	// waiterBytes is what a waiting call takes beside its arguments.
+	// waiterBytes is the memory of a waiting call without its arguments.
 	waiterBytes = 4 << 10
 )
 
-// backlog counts the calls that wait.
+// backlog counts the waiting calls.
 type backlog struct {
 	all    usage
 	caller map[string]usage
 }
 
-// usage is a number of waiting calls, and the memory that they take.
+// usage is a number of waiting calls and their memory.
 type usage struct {
 	calls int
 	bytes int64
@@ -30,14 +29,14 @@ type usage struct {
 
 func (u usage) plus(calls int, bytes int64) usage { return usage{u.calls + calls, u.bytes + bytes} }
 
-// exceeds reports whether it is more than one of so many equal shares of the bounds.
+// exceeds reports whether the usage is more than one of that many equal shares of the bounds.
 func (u usage) exceeds(shares int) bool {
 	return u.calls > maxWaiting/shares || u.bytes > maxWaitingBytes/int64(shares)
 }
 
-// add counts a call that begins to wait, or says why it may not.
-func (b *backlog) add(v *visitor) *toolyard.Error {
-	all, own := b.all.plus(1, v.size()), b.caller[v.ask.Caller].plus(1, v.size())
+// add counts a waiter, or returns why it may not wait.
+func (b *backlog) add(w *waiter) *toolyard.Error {
+	all, own := b.all.plus(1, w.size()), b.caller[w.request.Caller].plus(1, w.size())
 	switch {
 	case own.exceeds(callerShare):
 		return errCallerFull
@@ -47,28 +46,19 @@ func (b *backlog) add(v *visitor) *toolyard.Error {
 	if b.caller == nil {
 		b.caller = make(map[string]usage)
 	}
-	b.all, b.caller[v.ask.Caller], v.backlog = all, own, b
+	b.all, b.caller[w.request.Caller], w.backlog = all, own, b
 	return nil
 }
 
-// remove forgets a call that does not wait any more.
-func (b *backlog) remove(v *visitor) {
-	b.all = b.all.plus(-1, -v.size())
-	own := b.caller[v.ask.Caller].plus(-1, -v.size())
-	if b.caller[v.ask.Caller] = own; own.calls == 0 {
-		delete(b.caller, v.ask.Caller)
+func (b *backlog) remove(w *waiter) {
+	b.all = b.all.plus(-1, -w.size())
+	own := b.caller[w.request.Caller].plus(-1, -w.size())
+	if b.caller[w.request.Caller] = own; own.calls == 0 {
+		delete(b.caller, w.request.Caller)
 	}
-}
-
-// size is how much memory a waiting call takes.
-func (v *visitor) size() int64 {
-	if v.ask.Of == nil {
-		return waiterBytes
-	}
-	return waiterBytes + int64(len(v.ask.Of.Args))
 }
 
 var (
-	errFull       = &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many calls are waiting here. Try again later.", RetryAfter: time.Second}
-	errCallerFull = &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many of your calls are waiting here. Make fewer calls at once.", RetryAfter: time.Second}
+	errFull       = &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many calls are waiting. Try again later.", RetryAfter: time.Second}
+	errCallerFull = &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many of your calls are waiting. Make fewer calls at once.", RetryAfter: time.Second}
 )

@@ -1,12 +1,11 @@
-// Package admission admits calls: it is the part of a replica that asks the store for permits,
-// money and idempotency keys, and it implements Admitter.
+// Package admission decides whether a call may run now. It reserves permits, money and
+// idempotency keys in a store that all replicas share, and implements [Admitter].
 //
-// What many calls need is leased from the store in chunks (lane.go for limits, wallet.go for
-// money), so that most calls are admitted without asking anybody. Calls that wait stand in
-// lines (line.go), in which callers take turns. One loop (loop.go) sends all that waits to
-// the store as one batch, one batch after the other. A call with an idempotency key, and a
-// paid one that writes, is admitted by the store itself, so that it is on record there before
-// it runs.
+// The [Controller] leases permits ([limitLease]) and money ([budgetLease]) from the store in
+// chunks, so that most calls are admitted without a request to the store. Calls that have to wait
+// are in a [queue], in which callers take turns. One loop (loop.go) sends all pending requests to
+// the store as one batch after another. A call with an idempotency key and a paid write are
+// admitted by the store itself, so that they are durable before they run.
 package admission
 
 import (
@@ -21,19 +20,19 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// Store is what the desk asks of the store.
+// Store is the shared state of all replicas.
 type Store interface {
 	Exchange(context.Context, *ledger.Batch) (*ledger.Results, error)
 	Sweep(ctx context.Context, limit int) (more bool, err error)
 	KeyUsage(ctx context.Context, scope string) (ledger.KeyUsage, error)
 }
 
-// Options are the settings of a desk.
+// Options are the options of a Controller.
 type Options struct {
 	Replica string                                                 // unique among the replicas that share the store
-	Local   bool                                                   // while the store is away, count limits alone for a while
-	Row     func(*toolyard.Call, toolyard.Outcome) *ledger.CallRow // nil for no record
-	OnStore func(up bool)                                          // is told when the store goes away and comes back
+	Local   bool                                                   // enforce limits locally for a while if the store is unavailable
+	Row     func(*toolyard.Call, toolyard.Outcome) *ledger.CallRow // nil to record nothing
+	OnStore func(up bool)                                          // called when the store becomes unavailable and available again
 	Log     *slog.Logger
 }
 
@@ -41,406 +40,380 @@ type Options struct {
 type Controller struct {
 	store Store
 	opts  Options
-	wake  chan struct{} // there is something to send
-	ended chan struct{} // closed when nothing is sent any more
+	wake  chan struct{} // wakes the loop
+	ended chan struct{} // closed when the loop has ended
+	keys  keyUsage
 
 	mu      sync.Mutex
-	seq     uint64
-	lines   map[string]*line
-	lanes   map[string]*lane
-	wallets map[walletKey]*wallet
-	durable []*visitor // those that the store admits, in order of arrival
+	seq     uint64 // of the last waiter or hold
+	queues  map[string]*queue
+	leases  leases
+	durable []*waiter // admitted by the store, in order of arrival
 	backlog backlog
-	keys    keyUse
-	out     outbox
-	away    time.Time // since when the store does not answer; zero if it does
-	alone   ledger.LocalLimits
+	outbox  outbox
+	outage  outage
 	closed  bool
 }
 
-// New makes a desk. It admits once Run runs.
+// leases are what the replica has leased from the store.
+type leases struct {
+	limits  map[string]*limitLease
+	budgets map[budgetKey]*budgetLease
+}
+
+// outage is the state while the store is unavailable.
+type outage struct {
+	since time.Time // zero if the store is available
+	local ledger.LocalLimits
+}
+
+// New returns a Controller. It admits calls while Run runs.
 func New(s Store, o Options) *Controller {
 	if o.OnStore == nil {
 		o.OnStore = func(bool) {}
 	}
 	return &Controller{
-		store: s, opts: o, wake: make(chan struct{}, 1), ended: make(chan struct{}),
-		lines: make(map[string]*line), lanes: make(map[string]*lane), wallets: make(map[walletKey]*wallet),
+		store: s, opts: o, wake: make(chan struct{}, 1), ended: make(chan struct{}), queues: make(map[string]*queue),
+		leases: leases{limits: make(map[string]*limitLease), budgets: make(map[budgetKey]*budgetLease)},
 	}
 }
 
 var _ Admitter = (*Controller)(nil)
 
-// visitor is a call that wants to be admitted.
-type visitor struct {
-	ask      *Request
-	line     *line  // nil for one that the store admits
-	seq      uint64 // in which order it came
-	entered  time.Time
-	deadline time.Time       // until when it waits for limits and money, once the store has answered
-	reason   *toolyard.Error // why it is not admitted yet
-	backlog  *backlog        // that counts it; nil for none
-	next     time.Time       // when to ask the store for it again
-	short    time.Time       // since when the store refuses it
-	asked    bool            // the store is being asked for it
-	since    time.Time       // when the store was asked first for what it has not refused yet
-	doubted  bool            // the store may have admitted it, and the answer was lost
-	left     bool            // it does not wait any more
-	done     chan struct{}   // closed when there is a ticket or an error
-	ticket   *Admission
-	err      *toolyard.Error
+// reservation is what an admission has reserved.
+type reservation struct {
+	limits  []usedLimit
+	budget  *budgetLease // nil if the store admitted the call or the call is free
+	durable bool         // admitted by the store, with the following figures
+	grants  []ledger.LimitGrant
+	spent   toolyard.Money // by the balance, before this call
+	rest    toolyard.Money // of the balance, before this call
 }
 
-// taken is what a ticket has taken.
-type taken struct {
-	lanes   []used
-	wallet  *wallet // nil for one that the store admitted, and for one that nothing pays for
-	durable bool
-	paces   []ledger.LimitGrant // of one that the store admitted
-	spent   toolyard.Money      // by the purse, before this call
-	rest    toolyard.Money      // that the purse could spend, before this call
+// usedLimit is a limit that a running call counts for.
+type usedLimit struct {
+	lease *limitLease
+	slot  slot
 }
 
-// used is a lane that a call runs in, and its slot there.
-type used struct {
-	lane *lane
-	slot slot
-}
+func reserved(a *Admission) *reservation { return a.Reserved.(*reservation) }
 
 // Admit implements Admitter.
-func (d *Controller) Admit(ctx context.Context, ask *Request) (*Admission, error) {
-	if ask.Empty() {
-		return &Admission{Request: ask, Reserved: &taken{}}, nil
+func (c *Controller) Admit(ctx context.Context, r *Request) (*Admission, error) {
+	if r.Empty() {
+		return &Admission{Request: r, Reserved: &reservation{}}, nil
 	}
-	if !ask.Durable() {
-		return d.admit(ctx, ask, false)
+	if !r.Durable() {
+		return c.admit(ctx, r, false)
 	}
-	d.keys.count(ctx, d.store, ask)
-	local, shared := split(ask)
+	c.keys.count(ctx, c.store, r)
+	local, shared := split(r)
 	since := time.Now()
-	place, err := d.admit(ctx, local, false)
+	first, err := c.admit(ctx, local, false)
 	if err != nil {
 		return nil, err
 	}
 	shared.Wait -= time.Since(since)
-	t, err := d.admit(ctx, shared, true)
-	if err != nil || t.Replay != nil {
-		d.release(place)
-		return t, err
+	a, err := c.admit(ctx, shared, true)
+	if err != nil || a.Replay != nil {
+		c.release(first)
+		return a, err
 	}
-	t.Reserved.(*taken).lanes = place.Reserved.(*taken).lanes
-	return t, nil
+	reserved(a).limits = reserved(first).limits
+	return a, nil
 }
 
-// split parts what this replica has to itself from what the store admits.
-func split(ask *Request) (local, shared *Request) {
+// split separates the local limits of a request from what the store admits.
+func split(r *Request) (local, shared *Request) {
 	local, shared = &Request{}, &Request{}
-	*local, *shared = *ask, *ask
+	*local, *shared = *r, *r
 	local.Balance, local.Limits, shared.Limits = "", nil, nil
-	for _, p := range ask.Limits {
-		if p.Local {
-			local.Limits = append(local.Limits, p)
+	for _, l := range r.Limits {
+		if l.Local {
+			local.Limits = append(local.Limits, l)
 		} else {
-			shared.Limits = append(shared.Limits, p)
+			shared.Limits = append(shared.Limits, l)
 		}
 	}
 	return local, shared
 }
 
-// admit waits until everything is there, or until it is no use to wait.
-func (d *Controller) admit(ctx context.Context, ask *Request, durable bool) (*Admission, error) {
-	if !durable && len(ask.Limits) == 0 && ask.Balance == "" {
-		return &Admission{Request: ask, Reserved: &taken{}}, nil
+// admit waits until everything is reserved, or until waiting does not help.
+func (c *Controller) admit(ctx context.Context, r *Request, durable bool) (*Admission, error) {
+	if !durable && len(r.Limits) == 0 && r.Balance == "" {
+		return &Admission{Request: r, Reserved: &reservation{}}, nil
 	}
-	v := d.enter(ask, durable)
-	if !v.ended() {
-		d.await(ctx, v)
+	w := c.enter(r, durable)
+	if !w.finished() {
+		c.await(ctx, w)
 	}
-	if v.err != nil {
-		return nil, v.err
+	if w.err != nil {
+		return nil, w.err
 	}
-	d.begun(v)
-	return v.ticket, nil
+	c.started(w)
+	return w.admission, nil
 }
 
-func (d *Controller) await(ctx context.Context, v *visitor) {
-	timer := time.NewTimer(time.Until(v.deadline))
+func (c *Controller) await(ctx context.Context, w *waiter) {
+	timer := time.NewTimer(time.Until(w.deadline))
 	defer timer.Stop()
 	for {
 		select {
-		case <-v.done:
+		case <-w.done:
 			return
 		case <-timer.C:
-			timer.Reset(d.expire(v))
+			timer.Reset(c.expire(w))
 		case <-ctx.Done():
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			d.leave(v, toolyard.AsError(ctx.Err()))
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.cancel(w, toolyard.AsError(ctx.Err()))
 			return
 		}
 	}
 }
 
-// release gives back the permits of a ticket.
-func (d *Controller) release(t *Admission) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, u := range t.Reserved.(*taken).lanes {
-		u.lane.end(d, u.slot)
+// release returns the permits of an admission.
+func (c *Controller) release(a *Admission) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, u := range reserved(a).limits {
+		u.lease.end(c, u.slot)
 	}
 }
 
-// enter puts a call in line, and serves it at once if everything is there.
-func (d *Controller) enter(ask *Request, durable bool) *visitor {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.seq++
+// enter queues a call, and admits it at once if everything is available.
+func (c *Controller) enter(r *Request, durable bool) *waiter {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seq++
 	now := time.Now()
-	v := &visitor{ask: ask, seq: d.seq, entered: now, deadline: now.Add(ask.Wait), done: make(chan struct{})}
+	w := &waiter{request: r, seq: c.seq, entered: now, deadline: now.Add(r.Wait), done: make(chan struct{})}
 	switch {
-	case d.closed:
-		v.end(nil, errClosing)
+	case c.closed:
+		w.finish(nil, errClosing)
 	case durable:
-		d.durable = append(d.durable, v)
+		c.durable = append(c.durable, w)
 	default:
-		v.line = d.lineOf(ask)
-		v.line.push(v)
-		d.serve(v.line)
-		if !v.ended() {
-			v.line.foresee(v, now)
+		w.queue = c.queueFor(r)
+		w.queue.push(w)
+		c.serve(w.queue)
+		if !w.finished() {
+			w.queue.refuseEarly(w, now)
 		}
 	}
-	if v.ended() {
-		return v
+	if w.finished() {
+		return w
 	}
-	if full := d.backlog.add(v); full != nil {
-		d.leave(v, full)
-		return v
+	if full := c.backlog.add(w); full != nil {
+		c.cancel(w, full)
+		return w
 	}
-	d.call()
-	return v
+	c.wakeLoop()
+	return w
 }
 
-// expire ends a visitor that has waited as long as it may, or returns how much longer it may
-// wait. How long a call waits for a limit is its own affair; the store has patience time to
-// answer at all, even for a call that does not want to wait.
-func (d *Controller) expire(v *visitor) time.Duration {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if v.ended() {
-		return patience
+// expire ends a waiter that reached its deadline, or returns how much longer it may wait. The
+// deadline bounds the wait for limits and money; the store has storeTimeout to reply, even if the
+// call does not want to wait.
+func (c *Controller) expire(w *waiter) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w.finished() {
+		return storeTimeout
 	}
-	err := v.reason
-	if err == nil && v.line != nil {
-		err = v.line.busy(v)
+	err := w.reason
+	if err == nil && w.queue != nil {
+		err = w.queue.busy(w)
 	}
 	if err == nil {
-		if left := time.Until(v.entered.Add(patience)); left > 0 {
+		if left := time.Until(w.entered.Add(storeTimeout)); left > 0 {
 			return left
 		}
-		err = &toolyard.Error{Code: toolyard.Unavailable, Message: "The store did not answer in time, so the call was not made.", RetryAfter: time.Second}
+		err = &toolyard.Error{Code: toolyard.Unavailable, Message: "The store did not respond in time; the call did not run.", RetryAfter: time.Second}
 	}
-	if err.Code == toolyard.RateLimited && v.ask.Wait > 0 { // it has waited for long, so it need not come back at once
+	if err.Code == toolyard.RateLimited && w.request.Wait > 0 { // it has waited already: no immediate retry
 		again := *err
 		again.RetryAfter = max(again.RetryAfter, time.Second)
 		err = &again
 	}
-	d.leave(v, err)
+	c.cancel(w, err)
 	return 0
 }
 
-// leave ends a visitor that waits no longer, unless it was served meanwhile.
-func (d *Controller) leave(v *visitor, err *toolyard.Error) {
-	if v.ended() {
+// cancel ends a waiter, unless it was admitted in the meantime.
+func (c *Controller) cancel(w *waiter, err *toolyard.Error) {
+	if w.finished() {
 		return
 	}
-	d.abandon(v)
-	if v.line != nil {
-		v.line.remove(v)
+	c.abandon(w)
+	if w.queue != nil {
+		w.queue.remove(w)
 	}
-	v.end(nil, err)
+	w.finish(nil, err)
 }
 
-func (v *visitor) end(t *Admission, err *toolyard.Error) {
-	if v.backlog != nil {
-		v.backlog.remove(v)
-	}
-	v.ticket, v.err = t, err
-	close(v.done)
-}
-
-func (v *visitor) ended() bool {
-	select {
-	case <-v.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// begun notes that the call of a visitor begins now: its cooldowns count from here.
-func (d *Controller) begun(v *visitor) {
-	t := v.ticket.Reserved.(*taken)
-	if t.durable && v.ticket.Replay == nil {
-		d.returnTurns(v.ask, t)
+// started notes that an admitted call starts now: its cooldowns start, too.
+func (c *Controller) started(w *waiter) {
+	r := reserved(w.admission)
+	if r.durable && w.admission.Replay == nil {
+		c.returnTurns(w.request, r)
 		return
 	}
-	if !slices.ContainsFunc(v.ask.Limits, func(p LimitRef) bool { return p.Limit.Cooldown > 0 }) {
+	if !slices.ContainsFunc(w.request.Limits, func(l LimitRef) bool { return l.Limit.Cooldown > 0 }) {
 		return
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, u := range t.lanes {
-		if u.lane.Limit.Cooldown > 0 {
-			u.lane.begun(d, time.Now())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, u := range r.limits {
+		if u.lease.Limit.Cooldown > 0 {
+			u.lease.started(c, time.Now())
 		}
 	}
 }
 
-// returnTurns gives back the turns of a call that the store admitted.
-func (d *Controller) returnTurns(ask *Request, t *taken) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for i, p := range ask.Limits {
-		if p.Limit.Cooldown > 0 {
-			d.giveBack(p, ledger.LimitReturn{Turn: true, Epoch: t.paces[i].Epoch})
-			d.call()
+// returnTurns returns the turns of a call that the store admitted.
+func (c *Controller) returnTurns(request *Request, r *reservation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, l := range request.Limits {
+		if l.Limit.Cooldown > 0 {
+			c.giveBack(l, ledger.LimitReturn{Turn: true, Epoch: r.grants[i].Epoch})
+			c.wakeLoop()
 		}
 	}
 }
 
-// giveBack tells the store, with the next batch, what of a limit is not used any more.
-func (d *Controller) giveBack(p LimitRef, r ledger.LimitReturn) {
-	r.Key, r.Limit = p.Key, p.Limit
-	d.out.returns = append(d.out.returns, r)
+// giveBack returns part of a limit to the store with the next batch.
+func (c *Controller) giveBack(l LimitRef, r ledger.LimitReturn) {
+	r.Key, r.Limit = l.Key, l.Limit
+	c.outbox.returns = append(c.outbox.returns, r)
 }
 
-// call wakes the loop.
-func (d *Controller) call() {
+func (c *Controller) wakeLoop() {
 	select {
-	case d.wake <- struct{}{}:
+	case c.wake <- struct{}{}:
 	default:
 	}
 }
 
-// settleTime is how long a caller waits for its charge to be durable.
-const settleTime = 10 * time.Second
+// settleTimeout is how long a caller waits for its charge to be durable.
+const settleTimeout = 10 * time.Second
 
 // Settle implements Admitter.
-func (d *Controller) Settle(_ context.Context, t *Admission, o toolyard.Outcome) (*toolyard.Receipt, error) {
-	s := d.settlement(t, o)
+func (c *Controller) Settle(_ context.Context, a *Admission, o toolyard.Outcome) (*toolyard.Receipt, error) {
+	s := c.settlement(a, o)
 	if s == nil {
 		return nil, nil
 	}
-	patience := time.NewTimer(settleTime) // also for a caller that has left
-	defer patience.Stop()
+	timeout := time.NewTimer(settleTimeout) // also if the client has disconnected
+	defer timeout.Stop()
 	select {
 	case <-s.done:
-	case <-d.ended:
-		return nil, &toolyard.Error{Code: toolyard.OutcomeUnknown, Message: "The call has run, but the yard has closed before its charge was on record."}
-	case <-patience.C:
-		return nil, &toolyard.Error{Code: toolyard.OutcomeUnknown, Message: "The call has run, but the store does not answer, so its charge is not on record yet."}
+	case <-c.ended:
+		return nil, &toolyard.Error{Code: toolyard.OutcomeUnknown, Message: "The call ran, but the yard closed before its charge was recorded."}
+	case <-timeout.C:
+		return nil, &toolyard.Error{Code: toolyard.OutcomeUnknown, Message: "The call ran, but the store does not respond, so its charge is not recorded yet."}
 	}
 	if r := s.refused; r != nil {
-		return nil, &toolyard.Error{Code: r.Code, Message: "The call has run, but it could not be settled. " + r.Message}
+		return nil, &toolyard.Error{Code: r.Code, Message: "The call ran, but it could not be settled. " + r.Message}
 	}
 	return s.receipt, nil
 }
 
-// settlement gives back what the call does not need any more, and is what the store has to
-// be told of it: nil for nothing.
-func (d *Controller) settlement(t *Admission, o toolyard.Outcome) *settling {
-	took, ask := t.Reserved.(*taken), t.Request
-	asks := o.Err == nil && o.Result.InputRequired() // it comes back with answers, and counts then
-	charged := ask.Price
-	if asks || o.Code() != toolyard.OK {
+// settlement releases what the call does not need any more, and returns what has to be sent to the
+// store, or nil.
+func (c *Controller) settlement(a *Admission, o toolyard.Outcome) *settling {
+	res, request := reserved(a), a.Request
+	needsInput := o.Err == nil && o.Result.InputRequired() // the call is repeated with the input, and charged then
+	charged := request.Price
+	if needsInput || o.Code() != toolyard.OK {
 		charged = 0
 	}
-	s := &settling{Settlement: ledger.Settlement{Call: ask.Call, Amount: charged, Seller: ask.Seller}, done: make(chan struct{})}
-	s.receipt = &toolyard.Receipt{Call: ask.Call, Price: charged, ChargedTo: ask.Balance}
-	if charged > 0 && ask.Of != nil && d.opts.Row != nil {
-		ask.Of.Receipt = s.receipt
-		s.Row = d.opts.Row(ask.Of, o)
+	s := &settling{Settlement: ledger.Settlement{Call: request.Call, Amount: charged, Seller: request.Seller}, done: make(chan struct{})}
+	s.receipt = &toolyard.Receipt{Call: request.Call, Price: charged, ChargedTo: request.Balance}
+	if charged > 0 && request.Of != nil && c.opts.Row != nil {
+		request.Of.Receipt = s.receipt
+		s.Row = c.opts.Row(request.Of, o)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, u := range took.lanes {
-		u.lane.end(d, u.slot)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, u := range res.limits {
+		u.lease.end(c, u.slot)
 	}
-	switch w := took.wallet; {
-	case took.durable:
-		d.settleDurable(s, ask, took.paces, o, asks)
-		if ask.Balance != "" {
-			spent, rest := took.spent+charged, took.rest-charged
+	switch b := res.budget; {
+	case res.durable:
+		c.settleDurable(s, request, res.grants, o, needsInput)
+		if request.Balance != "" {
+			spent, rest := res.spent+charged, res.rest-charged
 			s.receipt.Spent, s.receipt.Remaining = &spent, &rest
 		}
-	case w == nil:
+	case b == nil:
 		return nil
-	case asks, charged == 0 && !w.counts:
-		w.giveBack(d, ask.Price)
+	case needsInput, charged == 0 && !b.countsCalls:
+		b.giveBack(c, request.Price)
 		return nil
 	default:
-		s.wallet, s.price = w, ask.Price
-		s.Hold, s.Balance, s.Calls = w.hold, w.purse, 1
+		s.budget, s.price = b, request.Price
+		s.Hold, s.Balance, s.Calls = b.hold, b.balance, 1
 	}
-	d.out.settles = append(d.out.settles, s)
-	d.call()
+	c.outbox.settlements = append(c.outbox.settlements, s)
+	c.wakeLoop()
 	return s
 }
 
 // settleDurable completes the settlement of a call that the store admitted.
-func (d *Controller) settleDurable(s *settling, ask *Request, paces []ledger.LimitGrant, o toolyard.Outcome, asks bool) {
-	for i, p := range ask.Limits {
-		if p.Limit.Concurrency > 0 {
-			d.giveBack(p, ledger.LimitReturn{Concurrency: 1, Epoch: paces[i].Epoch})
+func (c *Controller) settleDurable(s *settling, r *Request, grants []ledger.LimitGrant, o toolyard.Outcome, needsInput bool) {
+	for i, l := range r.Limits {
+		if l.Limit.Concurrency > 0 {
+			c.giveBack(l, ledger.LimitReturn{Concurrency: 1, Epoch: grants[i].Epoch})
 		}
 	}
-	s.ofRun(ask)
-	if asks {
-		s.NotRun = true // the key is free for the call with the answers
+	s.endRun(r)
+	if needsInput {
+		s.NotRun = true // the key is free for the call with the input
 		return
 	}
 	s.Calls = 1
-	if ask.Key == "" {
-		return // nobody can ask for it again
+	if r.Key == "" {
+		return
 	}
 	switch {
 	case o.Err == nil:
-		s.Outcome = d.keep(ask, encode(o.Result))
+		s.Outcome = c.boundOutcome(r, encode(o.Result))
 	case o.Err.Code == toolyard.Timeout, o.Err.Code == toolyard.Canceled, o.Err.Code == toolyard.Unavailable:
 		s.Unknown = true
 	default:
-		s.Outcome = d.keep(ask, encode(o.Err.Result()))
+		s.Outcome = c.boundOutcome(r, encode(o.Err.Result()))
 	}
 }
 
-// encode is a result as it is kept for who asks again.
+// encode returns a result as it is stored under its idempotency key.
 func encode(r *toolyard.Result) json.RawMessage {
 	raw, err := r.MarshalJSON()
-	if err != nil { // it has been checked
+	if err != nil { // the result was validated
 		return json.RawMessage(`{"content":[],"isError":true}`)
 	}
 	return raw
 }
 
-// runOf is the idempotency key of a call. A call without one is its own.
-func runOf(ask *Request) ledger.RunKey {
-	if ask.Key == "" {
-		return ledger.RunKey{Scope: "call", Key: ask.Call}
+// runKey returns the idempotency key of a call. Without one, the ID of the call serves.
+func runKey(r *Request) ledger.RunKey {
+	if r.Key == "" {
+		return ledger.RunKey{Scope: "call", Key: r.Call}
 	}
-	return ledger.RunKey{Scope: ask.Scope, Key: ask.Key}
+	return ledger.RunKey{Scope: r.Scope, Key: r.Key}
 }
 
-// LimitStatus is how a limit stands at this replica.
+// LimitStatus is the state of a limit at this replica.
 type LimitStatus struct{ Waiting, Running int }
 
-// Limits are the limits that calls have come to lately, by their keys.
-func (d *Controller) Limits() map[string]LimitStatus {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	lanes := make(map[string]LimitStatus, len(d.lanes))
-	for key, l := range d.lanes {
-		lanes[key] = LimitStatus{Waiting: l.waiting(), Running: l.running}
+// Limits returns the limits of recent calls by key.
+func (c *Controller) Limits() map[string]LimitStatus {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	limits := make(map[string]LimitStatus, len(c.leases.limits))
+	for key, l := range c.leases.limits {
+		limits[key] = LimitStatus{Waiting: l.waiting(), Running: l.running}
 	}
-	return lanes
+	return limits
 }

@@ -169,13 +169,13 @@ func (w *world) fund(account string, amount toolyard.Money) {
 // close ends everything, and looks whether something is left.
 func (w *world) close() {
 	for _, d := range w.desks {
-		d.call() // one that needs nothing of the store does not look after what it has
+		d.wakeLoop() // one that needs nothing of the store does not look after what it has
 	}
 	time.Sleep(10 * time.Second)
 	for _, d := range w.desks {
 		d.mu.Lock()
-		if n := len(d.lines) + len(d.lanes) + len(d.wallets) + len(d.durable) + len(d.out.settles) + len(d.out.drops) + len(d.out.returns); n > 0 {
-			w.t.Errorf("%s is not empty: %d lines, %d lanes, %d wallets, %d visitors", d.opts.Replica, len(d.lines), len(d.lanes), len(d.wallets), len(d.durable))
+		if n := len(d.queues) + len(d.leases.limits) + len(d.leases.budgets) + len(d.durable) + len(d.outbox.settlements) + len(d.outbox.releases) + len(d.outbox.returns); n > 0 {
+			w.t.Errorf("%s is not empty: %d queues, %d limits, %d budgets, %d waiters", d.opts.Replica, len(d.queues), len(d.leases.limits), len(d.leases.budgets), len(d.durable))
 		}
 		d.mu.Unlock()
 	}
@@ -224,7 +224,7 @@ func (w *world) call(r *rand.Rand, a *Request) {
 	}
 	asked := time.Now()
 	ticket, err := d.Admit(ctx, a)
-	if took := time.Since(asked); took > max(a.Wait, patience)+100*time.Millisecond { // the store may take its time
+	if took := time.Since(asked); took > max(a.Wait, storeTimeout)+100*time.Millisecond { // the store may take its time
 		w.t.Errorf("%s was told %v after %v, and would wait for %v", a.Call, err, took, a.Wait)
 	}
 	if err != nil {

@@ -12,78 +12,76 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// Bounds on what is kept for the idempotency keys of one caller. Replicas look at the use of a
-// caller every few seconds and count on by themselves, so it may be passed by what
-// other replicas do meanwhile.
+// Bounds on the idempotency keys of one caller. Replicas read the usage of a caller every few
+// seconds and count on their own in between, so several replicas may exceed them slightly.
 const (
 	maxOutcome      = 64 << 10 // bytes of one result
 	maxOutcomeBytes = 64 << 20 // bytes of all results
 	maxKeys         = 100_000
-	keyUseTime      = 5 * time.Second
+	keyUsageTime    = 5 * time.Second
 )
 
-// keyUse is what is kept for idempotency keys, by scope, as far as this replica knows.
-type keyUse struct {
+// keyUsage is the usage of idempotency keys by scope, as far as this replica has seen.
+type keyUsage struct {
 	mu     sync.Mutex
-	scopes map[string]*scopeUse
+	scopes map[string]*scopeUsage
 }
 
-type scopeUse struct {
+type scopeUsage struct {
 	ledger.KeyUsage
-	seen time.Time
+	read time.Time
 }
 
-// count counts the key of a call. If the store does not answer, the admission fails by itself.
-func (k *keyUse) count(ctx context.Context, s Store, ask *Request) {
-	if ask.Key == "" {
+// count counts the key of a call. If the store does not respond, the admission fails later.
+func (k *keyUsage) count(ctx context.Context, s Store, r *Request) {
+	if r.Key == "" {
 		return
 	}
 	k.mu.Lock()
-	use := k.scopes[ask.Scope]
-	fresh := use != nil && time.Since(use.seen) < keyUseTime
+	use := k.scopes[r.Scope]
+	fresh := use != nil && time.Since(use.read) < keyUsageTime
 	k.mu.Unlock()
 	if !fresh {
-		now, err := s.KeyUsage(ctx, ask.Scope)
+		now, err := s.KeyUsage(ctx, r.Scope)
 		if err != nil {
 			return
 		}
-		use = k.set(ask.Scope, now)
+		use = k.set(r.Scope, now)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	use.Keys++
 }
 
-// full reports whether a caller has as many keys as it may have. Those that it has can be sent
-// again.
-func (k *keyUse) full(ask *Request) bool {
+// full reports whether a caller has used up its keys. Existing keys can still be used.
+func (k *keyUsage) full(r *Request) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	use := k.scopes[ask.Scope]
-	return ask.Key != "" && use != nil && use.Keys > maxKeys
+	use := k.scopes[r.Scope]
+	return r.Key != "" && use != nil && use.Keys > maxKeys
 }
 
-// set notes what the store knows, and forgets callers who have not been here lately.
-func (k *keyUse) set(scope string, now ledger.KeyUsage) *scopeUse {
+// set stores the usage of a scope, and removes old entries.
+func (k *keyUsage) set(scope string, now ledger.KeyUsage) *scopeUsage {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.scopes == nil {
-		k.scopes = make(map[string]*scopeUse)
+		k.scopes = make(map[string]*scopeUsage)
 	}
 	if len(k.scopes) > maxServed {
-		maps.DeleteFunc(k.scopes, func(_ string, use *scopeUse) bool { return time.Since(use.seen) >= keyUseTime })
+		maps.DeleteFunc(k.scopes, func(_ string, use *scopeUsage) bool { return time.Since(use.read) >= keyUsageTime })
 	}
-	use := &scopeUse{now, time.Now()}
+	use := &scopeUsage{now, time.Now()}
 	k.scopes[scope] = use
 	return use
 }
 
-// keep is the outcome of a call as it is kept for its idempotency key. One that is too large is
-// replaced by an error that says so.
-func (d *Controller) keep(ask *Request, outcome json.RawMessage) json.RawMessage {
-	d.keys.mu.Lock()
-	defer d.keys.mu.Unlock()
-	use := d.keys.scopes[ask.Scope]
+// boundOutcome returns the result to store under an idempotency key. A result that is too large is
+// replaced by an error.
+func (c *Controller) boundOutcome(r *Request, outcome json.RawMessage) json.RawMessage {
+	c.keys.mu.Lock()
+	defer c.keys.mu.Unlock()
+	use := c.keys.scopes[r.Scope]
 	if len(outcome) <= maxOutcome && (use == nil || use.Bytes+int64(len(outcome)) <= maxOutcomeBytes) {
 		if use != nil {
 			use.Bytes += int64(len(outcome))
@@ -92,7 +90,7 @@ func (d *Controller) keep(ask *Request, outcome json.RawMessage) json.RawMessage
 	}
 	return encode((&toolyard.Error{
 		Code: toolyard.ResultTooLarge, Message: fmt.Sprintf(
-			"The call with this idempotency key has run, and is not run again. Its result of %d bytes was not kept: at most %d bytes are kept for a key, and %d for a caller.",
+			"The call with this idempotency key ran and is not run again. Its result of %d bytes was not stored: the maximum is %d bytes per key and %d bytes per caller.",
 			len(outcome), maxOutcome, maxOutcomeBytes),
 	}).Result())
 }

@@ -12,104 +12,104 @@ import (
 )
 
 const (
-	// patience is how long a call waits for a store that does not answer.
-	patience = 2 * time.Second
-	// exchangeTime is how long one exchange may take.
-	exchangeTime = 5 * time.Second
-	// sweepTime is how often what has run out is looked for.
+	// storeTimeout is how long a call waits for a store that does not respond.
+	storeTimeout = 2 * time.Second
+	// exchangeTimeout bounds one exchange with the store.
+	exchangeTimeout = 5 * time.Second
+	// sweepTime is the interval of sweeps for expired rows.
 	sweepTime = time.Second
-	// maxSweeps is how often in a row the store is asked to end what has expired.
+	// maxSweeps is the maximum number of consecutive sweeps.
 	maxSweeps = 50
-	// tick is how often leases are looked after.
+	// tick is the interval at which leases are maintained.
 	tick = 25 * time.Millisecond
-	// manyCalls is how many settled calls make it worth to wait for more, and gatherTime is
-	// for how long at most.
-	manyCalls, gatherTime = 4, 2 * time.Millisecond
-	// maxBatch is how many calls one batch settles, and admits, at most.
+	// After a batch of at least gatherCalls settlements, the loop waits up to gatherTime for more.
+	gatherCalls, gatherTime = 4, 2 * time.Millisecond
+	// maxBatch is the maximum number of settlements, and of admissions, in one batch.
 	maxBatch = 2000
-	// aloneTime is for how long limits are counted alone while the store is away.
-	aloneTime = time.Minute
+	// localTime is how long limits are enforced locally while the store is unavailable.
+	localTime = time.Minute
 )
 
-// outbox is what the store is to be told.
+// outbox is what the next batch has to tell the store.
 type outbox struct {
-	returns []ledger.LimitReturn
-	settles []*settling
-	drops   []ledger.HoldRelease
+	returns     []ledger.LimitReturn
+	settlements []*settling
+	releases    []ledger.HoldRelease
 }
 
-// settling is a call that is being settled.
+// settling is a call being settled.
 type settling struct {
 	ledger.Settlement
-	wallet  *wallet        // nil for a call that the store admitted
-	price   toolyard.Money // what was taken for it
+	budget  *budgetLease   // nil if the store admitted the call
+	price   toolyard.Money // reserved
 	receipt *toolyard.Receipt
 	refused *ledger.Refusal
-	done    chan struct{} // closed when it is durable or refused
+	done    chan struct{} // closed when the settlement is durable or refused
 }
 
-// ofRun says that it ends a call that the store admitted, and with it what was held for it.
-func (s *settling) ofRun(ask *Request) {
-	id := runOf(ask)
-	s.Run, s.EndHold = &id, true
-	if ask.Balance != "" {
-		s.Hold, s.Balance = ask.Call, ask.Balance
+// endRun ends the run and the hold of a call that the store admitted.
+func (s *settling) endRun(r *Request) {
+	key := runKey(r)
+	s.Run, s.EndHold = &key, true
+	if r.Balance != "" {
+		s.Hold, s.Balance = r.Call, r.Balance
 	}
 }
 
-// batch is a batch, and who waits for it.
+// batch is a batch and the recipients of its results.
 type batch struct {
 	ledger.Batch
-	settles []*settling
-	lanes   []*lane
-	wallets []*wallet
-	admits  []*visitor
+	settlements []*settling
+	limits      []*limitLease
+	budgets     []*budgetLease
+	waiters     []*waiter
 }
 
 func (b *batch) empty() bool { return len(b.Returns)+b.size() == 0 }
 
-// size is how many things the batch asks for.
+// size returns the number of requests, without returned permits.
 func (b *batch) size() int {
-	return len(b.settles) + len(b.Releases) + len(b.lanes) + len(b.wallets) + len(b.admits)
+	return len(b.settlements) + len(b.Releases) + len(b.limits) + len(b.budgets) + len(b.waiters)
 }
 
-// Run talks to the store until ctx ends, and then gives back what was leased.
-func (d *Controller) Run(ctx context.Context) {
+// Run exchanges batches with the store until ctx ends, and then returns all leases.
+func (c *Controller) Run(ctx context.Context) {
 	swept := make(chan struct{})
 	go func() {
 		defer close(swept)
-		d.sweep(ctx)
+		c.sweep(ctx)
 	}()
 	for pause := time.Duration(0); ctx.Err() == nil; {
-		b, wait := d.collect(time.Now())
+		b, wait := c.collect(time.Now())
 		if b.empty() {
-			d.rest(ctx, wait, true)
+			c.sleep(ctx, wait, true)
 			continue
 		}
-		began := time.Now()
-		if d.exchange(ctx, b) {
+		start := time.Now()
+		if c.exchange(ctx, b) {
 			pause = 0
-			d.gather(ctx, len(b.settles), time.Since(began))
+			c.gather(ctx, len(b.settlements), time.Since(start))
 			continue
 		}
 		pause = min(max(2*pause, 20*time.Millisecond), 500*time.Millisecond)
-		d.rest(ctx, backoff.Jitter(pause), false)
+		c.sleep(ctx, backoff.Jitter(pause), false)
 	}
 	<-swept
-	d.close(context.WithoutCancel(ctx))
+	c.close(context.WithoutCancel(ctx))
 }
 
-// gather waits a moment for the callers whom a batch has let go, if they are several: what
-// they do next then fills one batch, not two that take turns.
-func (d *Controller) gather(ctx context.Context, settled int, took time.Duration) {
-	if wait := min(took/4, gatherTime); settled >= manyCalls && wait > 0 {
-		d.rest(ctx, wait, false)
+// gather waits a moment for the callers that a batch has released, if there are several: their
+// next calls then share one batch instead of alternating between two.
+func (c *Controller) gather(ctx context.Context, settled int, took time.Duration) {
+	if wait := min(took/4, gatherTime); settled >= gatherCalls && wait > 0 {
+		c.sleep(ctx, wait, false)
 	}
 }
 
-// rest waits, and ends early if there is something to do.
-func (d *Controller) rest(ctx context.Context, wait time.Duration, wakeable bool) {
-	wake := d.wake
+// sleep waits until the time is over, until it is woken if that is allowed, or until ctx ends. A
+// wait of zero has no end.
+func (c *Controller) sleep(ctx context.Context, wait time.Duration, wakeable bool) {
+	wake := c.wake
 	if !wakeable {
 		wake = nil
 	}
@@ -126,420 +126,417 @@ func (d *Controller) rest(ctx context.Context, wait time.Duration, wakeable bool
 	}
 }
 
-// collect is all that is to be said to the store now, and for how long there is nothing more
-// if it is nothing: zero for ever.
-func (d *Controller) collect(now time.Time) (b *batch, wait time.Duration) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	b = &batch{Batch: ledger.Batch{Replica: d.opts.Replica}}
-	for _, l := range d.lanes {
-		d.tend(l, now)
-		if ask, ok := l.ask(d, now); ok {
-			b.lanes, b.Limits = append(b.lanes, l), append(b.Limits, ask)
+// collect returns the next batch, and how long to wait if it is empty: zero for no limit.
+func (c *Controller) collect(now time.Time) (b *batch, wait time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b = &batch{Batch: ledger.Batch{Replica: c.opts.Replica}}
+	for _, l := range c.leases.limits {
+		c.maintain(l, now)
+		if r, ok := l.request(c, now); ok {
+			b.limits, b.Limits = append(b.limits, l), append(b.Limits, r)
 		}
 	}
-	for key, w := range d.wallets {
-		if f, ok := w.ask(d, now); ok {
-			b.wallets, b.Holds = append(b.wallets, w), append(b.Holds, f)
-		} else if w.sleep(d, now) {
-			d.forget(w.lines)
-			delete(d.wallets, key)
+	for key, l := range c.leases.budgets {
+		if r, ok := l.request(c, now); ok {
+			b.budgets, b.Holds = append(b.budgets, l), append(b.Holds, r)
+		} else if l.returnIdle(c, now) {
+			c.deleteQueues(l.queues)
+			delete(c.leases.budgets, key)
 		}
 	}
-	d.collectAdmits(b, now)
-	d.collectOutbox(b)
-	if len(d.lanes)+len(d.wallets)+len(d.durable) > 0 {
+	c.collectAdmits(b, now)
+	c.collectOutbox(b)
+	if len(c.leases.limits)+len(c.leases.budgets)+len(c.durable) > 0 {
 		wait = tick
 	}
-	for _, l := range d.lanes {
-		if l.waiting() > 0 && l.next.After(now) {
-			wait = min(wait, l.next.Sub(now))
+	for _, l := range c.leases.limits {
+		if l.waiting() > 0 && l.turn.next.After(now) {
+			wait = min(wait, l.turn.next.Sub(now))
 		}
 	}
 	return b, wait
 }
 
-// tend serves a lane whose cooldown is over, and gives back what it does not need.
-func (d *Controller) tend(l *lane, now time.Time) {
-	if l.Limit.Cooldown > 0 && !l.turn.IsZero() && !l.busy && !l.next.After(now) {
-		d.serve(l.lines...)
+// maintain serves a limit whose cooldown is over, and returns what it does not need.
+func (c *Controller) maintain(l *limitLease, now time.Time) {
+	if l.Limit.Cooldown > 0 && !l.turn.until.IsZero() && !l.turn.starting && !l.turn.next.After(now) {
+		c.serve(l.queues...)
 	}
-	if l.rest(d, now) && !slices.ContainsFunc(l.lines, func(line *line) bool { return line.wallet != nil && line.wallet.begun > 0 }) {
-		d.forget(l.lines)
-		delete(d.lanes, l.Key)
-	}
-}
-
-// forget removes lines that nobody waits in. What they lead to is looked up again for the
-// next call.
-func (d *Controller) forget(lines []*line) {
-	for _, l := range slices.Clone(lines) {
-		delete(d.lines, l.name)
-		is := func(other *line) bool { return other == l }
-		for _, lane := range l.lanes {
-			lane.lines = slices.DeleteFunc(lane.lines, is)
-		}
-		if l.wallet != nil {
-			l.wallet.lines = slices.DeleteFunc(l.wallet.lines, is)
-		}
+	if l.returnIdle(c, now) && !slices.ContainsFunc(l.queues, func(q *queue) bool { return q.budget != nil && q.budget.taken.calls > 0 }) {
+		c.deleteQueues(l.queues)
+		delete(c.leases.limits, l.Key)
 	}
 }
 
-func (d *Controller) collectOutbox(b *batch) {
-	n := min(len(d.out.settles), maxBatch)
-	b.settles = d.out.settles[:n:n]
-	d.out.settles = d.out.settles[n:]
-	for _, s := range b.settles {
+// deleteQueues deletes empty queues. The next call creates them again.
+func (c *Controller) deleteQueues(queues []*queue) {
+	for _, q := range slices.Clone(queues) {
+		delete(c.queues, q.name)
+		same := func(other *queue) bool { return other == q }
+		for _, l := range q.limits {
+			l.queues = slices.DeleteFunc(l.queues, same)
+		}
+		if q.budget != nil {
+			q.budget.queues = slices.DeleteFunc(q.budget.queues, same)
+		}
+	}
+}
+
+func (c *Controller) collectOutbox(b *batch) {
+	n := min(len(c.outbox.settlements), maxBatch)
+	b.settlements = c.outbox.settlements[:n:n]
+	c.outbox.settlements = c.outbox.settlements[n:]
+	for _, s := range b.settlements {
 		b.Settlements = append(b.Settlements, s.Settlement)
 	}
-	b.Returns, b.Releases = d.out.returns, d.out.drops
-	d.out.returns, d.out.drops = nil, nil
+	b.Returns, b.Releases = c.outbox.returns, c.outbox.releases
+	c.outbox.returns, c.outbox.releases = nil, nil
 }
 
-func (d *Controller) collectAdmits(b *batch, now time.Time) {
-	d.durable = slices.DeleteFunc(d.durable, func(v *visitor) bool { return v.ended() && !v.asked })
-	for _, v := range inTurn(d.durable) {
-		if v.next.After(now) || len(b.admits) == maxBatch {
+func (c *Controller) collectAdmits(b *batch, now time.Time) {
+	c.durable = slices.DeleteFunc(c.durable, func(w *waiter) bool { return w.finished() && !w.attempt.inFlight })
+	for _, w := range inTurn(c.durable) {
+		if w.attempt.next.After(now) || len(b.waiters) == maxBatch {
 			continue
 		}
-		if v.asked = true; v.since.IsZero() {
-			v.since = now
+		if w.attempt.inFlight = true; w.attempt.sent.IsZero() {
+			w.attempt.sent = now
 		}
-		b.admits = append(b.admits, v)
-		ask := admission(v.ask)
-		ask.KeysFull = d.keys.full(v.ask)
-		b.Admits = append(b.Admits, ask)
+		b.waiters = append(b.waiters, w)
+		r := admitRequest(w.request)
+		r.KeysFull = c.keys.full(w.request)
+		b.Admits = append(b.Admits, r)
 	}
 }
 
-// inTurn lets callers take turns, and keeps the order of the calls of each.
-func inTurn(visitors []*visitor) []*visitor {
-	nth, round := make(map[string]int), make(map[*visitor]int, len(visitors))
-	for _, v := range visitors {
-		round[v] = nth[v.ask.Caller]
-		nth[v.ask.Caller]++
+// inTurn orders waiters so that callers take turns; the calls of one caller stay in order.
+func inTurn(waiters []*waiter) []*waiter {
+	nth, round := make(map[string]int), make(map[*waiter]int, len(waiters))
+	for _, w := range waiters {
+		round[w] = nth[w.request.Caller]
+		nth[w.request.Caller]++
 	}
 	if len(nth) <= 1 {
-		return visitors
+		return waiters
 	}
-	visitors = slices.Clone(visitors)
-	slices.SortStableFunc(visitors, func(a, b *visitor) int { return round[a] - round[b] })
-	return visitors
+	waiters = slices.Clone(waiters)
+	slices.SortStableFunc(waiters, func(a, b *waiter) int { return round[a] - round[b] })
+	return waiters
 }
 
-// admission is an ask as the store takes it.
-func admission(a *Request) ledger.AdmitRequest {
-	s := ledger.AdmitRequest{Call: a.Call, Run: runOf(a), Digest: a.Digest, Balance: a.Balance, Account: a.Account, Price: a.Price, Timeout: a.Timeout}
-	for _, p := range a.Limits {
-		s.Limits = append(s.Limits, ledger.LimitRequest{Key: p.Key, Limit: p.Limit, Permits: 1, Concurrency: 1, Turn: true, Hold: a.Timeout + ledger.Grace})
+// admitRequest converts a request for the ledger.
+func admitRequest(r *Request) ledger.AdmitRequest {
+	a := ledger.AdmitRequest{Call: r.Call, Run: runKey(r), Digest: r.Digest, Balance: r.Balance, Account: r.Account, Price: r.Price, Timeout: r.Timeout}
+	for _, l := range r.Limits {
+		a.Limits = append(a.Limits, ledger.LimitRequest{Key: l.Key, Limit: l.Limit, Permits: 1, Concurrency: 1, Turn: true, Hold: r.Timeout + ledger.Grace})
 	}
-	return s
+	return a
 }
 
-// exchange sends a batch and spreads its answers. It reports whether there were any.
-func (d *Controller) exchange(ctx context.Context, b *batch) bool {
+// exchange sends a batch and distributes its results. It reports whether the store replied.
+func (c *Controller) exchange(ctx context.Context, b *batch) bool {
 	sent := time.Now()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), exchangeTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), exchangeTimeout)
 	defer cancel()
-	answers, err := d.store.Exchange(ctx, &b.Batch)
-	refused := err != nil && !errors.Is(err, ledger.ErrUnavailable) && ctx.Err() == nil // the store is there, and does not take it
-	if refused && b.size() > 1 {
+	results, err := c.store.Exchange(ctx, &b.Batch)
+	rejected := err != nil && !errors.Is(err, ledger.ErrUnavailable) && ctx.Err() == nil
+	if rejected && b.size() > 1 {
 		for _, part := range b.parts() {
-			d.exchange(ctx, part)
+			c.exchange(ctx, part)
 		}
 		return true
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch {
-	case refused:
-		d.discard(b, err)
+	case rejected:
+		c.discard(b, err)
 		return true
 	case err != nil:
-		d.failed(b, err)
+		c.unavailable(b, err)
 		return false
 	}
-	if !d.away.IsZero() {
-		d.opts.Log.Info("the store is back", "away", time.Since(d.away).Round(time.Millisecond))
-		d.away = time.Time{}
-		d.opts.OnStore(true)
+	if !c.outage.since.IsZero() {
+		c.opts.Log.Info("the store is available again", "after", time.Since(c.outage.since).Round(time.Millisecond))
+		c.outage.since = time.Time{}
+		c.opts.OnStore(true)
 	}
-	for i, s := range b.settles {
-		d.settled(s, answers.Settlements[i].Refused)
+	for i, s := range b.settlements {
+		c.settled(s, results.Settlements[i].Refused)
 	}
-	for i, l := range b.lanes {
-		l.granted(d, b.Limits[i], answers.Limits[i], sent)
+	for i, l := range b.limits {
+		l.granted(c, b.Limits[i], results.Limits[i], sent)
 	}
-	for i, w := range b.wallets {
-		w.granted(d, b.Holds[i], answers.Holds[i], sent)
+	for i, l := range b.budgets {
+		l.granted(c, b.Holds[i], results.Holds[i], sent)
 	}
-	for i, v := range b.admits {
-		d.admitted(v, answers.Admits[i])
+	for i, w := range b.waiters {
+		c.admitted(w, results.Admits[i])
 	}
 	return true
 }
 
-// parts are batches of one thing each, so that one that the store does not take does not
-// hold up the others. Permits to give back are not among them: they run out by themselves.
+// parts splits a batch into single requests, so that a rejected one does not block the others.
+// Returned permits are not included: they expire.
 func (b *batch) parts() (list []*batch) {
 	part := func() *batch {
 		list = append(list, &batch{Batch: ledger.Batch{Replica: b.Replica}})
 		return list[len(list)-1]
 	}
-	for i, s := range b.settles {
+	for i, s := range b.settlements {
 		p := part()
-		p.settles, p.Settlements = []*settling{s}, b.Settlements[i:i+1]
+		p.settlements, p.Settlements = []*settling{s}, b.Settlements[i:i+1]
 	}
 	for i := range b.Releases {
 		part().Releases = b.Releases[i : i+1]
 	}
-	for i, l := range b.lanes {
+	for i, l := range b.limits {
 		p := part()
-		p.lanes, p.Limits = []*lane{l}, b.Limits[i:i+1]
+		p.limits, p.Limits = []*limitLease{l}, b.Limits[i:i+1]
 	}
-	for i, w := range b.wallets {
+	for i, l := range b.budgets {
 		p := part()
-		p.wallets, p.Holds = []*wallet{w}, b.Holds[i:i+1]
+		p.budgets, p.Holds = []*budgetLease{l}, b.Holds[i:i+1]
 	}
-	for i, v := range b.admits {
+	for i, w := range b.waiters {
 		p := part()
-		p.admits, p.Admits = []*visitor{v}, b.Admits[i:i+1]
+		p.waiters, p.Admits = []*waiter{w}, b.Admits[i:i+1]
 	}
 	return list
 }
 
-// discard gives up what the store does not take.
-func (d *Controller) discard(b *batch, err error) {
-	d.opts.Log.Error("the store does not take something", "error", err)
-	refused := &ledger.Refusal{Code: toolyard.Internal, Message: "The store does not take it."}
+// discard fails the requests of a batch that the store rejected.
+func (c *Controller) discard(b *batch, err error) {
+	c.opts.Log.Error("the store rejected a request", "error", err)
+	refused := &ledger.Refusal{Code: toolyard.Internal, Message: "The store rejected the request."}
 	reason := &toolyard.Error{Code: refused.Code, Message: refused.Message, Err: err}
-	for _, s := range b.settles {
-		d.settled(s, refused)
+	for _, s := range b.settlements {
+		c.settled(s, refused)
 	}
-	for _, l := range b.lanes {
-		l.again = time.Now().Add(pollTime)
-		for _, line := range l.lines {
-			line.refuse(time.Now(), forever, reason)
+	for _, l := range b.limits {
+		l.retryAt = time.Now().Add(pollTime)
+		for _, q := range l.queues {
+			q.refuse(time.Now(), forever, reason)
 		}
 	}
-	for _, w := range b.wallets {
-		w.over()
-		w.refuse(refused)
+	for _, l := range b.budgets {
+		l.reset()
+		l.refuse(refused)
 	}
-	for _, v := range b.admits {
-		if v.asked = false; !v.ended() {
-			v.end(nil, reason)
+	for _, w := range b.waiters {
+		if w.attempt.inFlight = false; !w.finished() {
+			w.finish(nil, reason)
 		}
 	}
 }
 
-// settled notes that a call is settled, and lets its caller go.
-func (d *Controller) settled(s *settling, refused *ledger.Refusal) {
-	if w := s.wallet; w != nil {
-		w.settled(s.price, s.Amount)
-		if refused != nil && (w.hold == s.Hold || w.hold == "") {
-			w.over()
+// settled completes a settlement.
+func (c *Controller) settled(s *settling, refused *ledger.Refusal) {
+	if b := s.budget; b != nil {
+		b.settled(s.price, s.Amount)
+		if refused != nil && (b.hold == s.Hold || b.hold == "") {
+			b.reset()
 		}
-		spent, rest := w.spent, w.rest
+		spent, rest := b.spent, b.rest
 		s.receipt.Spent, s.receipt.Remaining = &spent, &rest
 	}
 	if refused != nil {
-		d.opts.Log.Error("a call could not be settled", "call", s.Call, "problem", refused.Message)
+		c.opts.Log.Error("a call could not be settled", "call", s.Call, "problem", refused.Message)
 	}
 	s.refused = refused
 	close(s.done)
 }
 
-// admitted ends the waiting of a visitor whom the store has answered, if it has.
-func (d *Controller) admitted(v *visitor, a ledger.AdmitResult) {
-	late := len(v.ask.Limits) > 0 && time.Since(v.since) > ledger.PermitTTL // what was granted may not be used any more
-	v.asked, v.since = false, time.Time{}
+// admitted processes the reply of the store for a waiter.
+func (c *Controller) admitted(w *waiter, a ledger.AdmitResult) {
+	late := len(w.request.Limits) > 0 && time.Since(w.attempt.sent) > ledger.PermitTTL // the grant has expired
+	w.attempt.inFlight, w.attempt.sent = false, time.Time{}
 	r := a.Refused
 	switch {
-	case r == nil && a.Replay == nil && v.left:
-		d.undo(v, a.Limits)
-	case v.left:
+	case r == nil && a.Replay == nil && w.attempt.canceled:
+		c.undo(w, a.Limits)
+	case w.attempt.canceled:
 	case r == nil && a.Replay == nil && late:
-		d.undo(v, a.Limits)
-		v.end(nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "The store that keeps limits answered too late, so the call was not made.", RetryAfter: time.Second})
+		c.undo(w, a.Limits)
+		w.finish(nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "The store responded too late; the call did not run.", RetryAfter: time.Second})
 	case r == nil && a.Replay == nil:
-		v.end(&Admission{Request: v.ask, Reserved: &taken{durable: true, paces: a.Limits, spent: a.Spent, rest: a.Remaining}}, nil)
+		w.finish(&Admission{Request: w.request, Reserved: &reservation{durable: true, grants: a.Limits, spent: a.Spent, rest: a.Remaining}}, nil)
 	case r == nil:
-		res, err := toolyard.RawResult(a.Replay)
+		result, err := toolyard.RawResult(a.Replay)
 		if err != nil {
-			v.end(nil, &toolyard.Error{Code: toolyard.Internal, Message: "The result on record cannot be read.", Err: err})
+			w.finish(nil, &toolyard.Error{Code: toolyard.Internal, Message: "The stored result cannot be decoded.", Err: err})
 			return
 		}
-		v.end(&Admission{Request: v.ask, Replay: res, Reserved: &taken{durable: true}}, nil)
+		w.finish(&Admission{Request: w.request, Replay: result, Reserved: &reservation{durable: true}}, nil)
 	default:
-		d.postpone(v, r)
+		c.postpone(w, r)
 	}
 }
 
-// postpone lets a visitor wait if that may help, and refuses it otherwise.
-func (d *Controller) postpone(v *visitor, r *ledger.Refusal) {
+// postpone lets a refused waiter wait if that may help, and refuses it otherwise.
+func (c *Controller) postpone(w *waiter, r *ledger.Refusal) {
 	reason := &toolyard.Error{Code: r.Code, Message: r.Message, RetryAfter: r.RetryAfter}
 	if r.Code == toolyard.RateLimited && r.Message == "" {
-		reason = reached(v.ask.Limits[r.Limit].Name, r.RetryAfter)
+		reason = limitReached(w.request.Limits[r.Limit].Name, r.RetryAfter)
 	}
 	if r.Code == toolyard.BudgetExceeded {
 		reason.RetryAfter = 0
-		if w := d.wallets[walletKey{v.ask.Balance, v.ask.Account}]; w != nil && w.waiting() == 0 {
-			w.pulse = pulse{} // what this replica has leased may be what is missing
+		if b := c.leases.budgets[budgetKey{w.request.Balance, w.request.Account}]; b != nil && b.waiting() == 0 {
+			b.rate = rateMeter{} // return the lease: it may be what is missing
 		}
 	}
 	now := time.Now()
-	if v.short.IsZero() {
-		v.short = now
+	if w.attempt.refusedSince.IsZero() {
+		w.attempt.refusedSince = now
 	}
-	waits := r.RetryAfter > 0 && r.Code != toolyard.InProgress && now.Add(r.RetryAfter).Before(v.deadline) &&
-		(r.Code != toolyard.BudgetExceeded || now.Sub(v.short) < shortTime)
+	waits := r.RetryAfter > 0 && r.Code != toolyard.InProgress && now.Add(r.RetryAfter).Before(w.deadline) &&
+		(r.Code != toolyard.BudgetExceeded || now.Sub(w.attempt.refusedSince) < shortTime)
 	if !waits {
-		v.end(nil, reason)
+		w.finish(nil, reason)
 		return
 	}
-	v.reason, v.next = reason, now.Add(min(r.RetryAfter, pollTime))
+	w.reason, w.attempt.next = reason, now.Add(min(r.RetryAfter, pollTime))
 }
 
-// undo gives back what was taken for a visitor that has left. Paces are what it was granted;
-// if it is not known whether it was, they run out by themselves.
-func (d *Controller) undo(v *visitor, paces []ledger.LimitGrant) {
-	for i, g := range paces {
-		p := v.ask.Limits[i]
-		r := ledger.LimitReturn{Permits: 1, Epoch: g.Epoch, Turn: p.Limit.Cooldown > 0}
-		if p.Limit.Concurrency > 0 {
+// undo returns what was reserved for a canceled waiter. Without grants, because it is not known
+// whether there were any, permits expire.
+func (c *Controller) undo(w *waiter, grants []ledger.LimitGrant) {
+	for i, g := range grants {
+		l := w.request.Limits[i]
+		r := ledger.LimitReturn{Permits: 1, Epoch: g.Epoch, Turn: l.Limit.Cooldown > 0}
+		if l.Limit.Concurrency > 0 {
 			r.Concurrency = 1
 		}
-		d.giveBack(p, r)
+		c.giveBack(l, r)
 	}
-	s := &settling{Settlement: ledger.Settlement{Call: v.ask.Call, NotRun: true}, done: make(chan struct{})}
-	s.ofRun(v.ask)
-	d.out.settles = append(d.out.settles, s)
+	s := &settling{Settlement: ledger.Settlement{Call: w.request.Call, NotRun: true}, done: make(chan struct{})}
+	s.endRun(w.request)
+	c.outbox.settlements = append(c.outbox.settlements, s)
 }
 
-// failed keeps what must reach the store, and refuses whom it cannot serve. Permits that
-// were to be given back are not: whether they were is not known, and they run out by
-// themselves.
-func (d *Controller) failed(b *batch, err error) {
+// unavailable handles a batch without a reply: settlements and releases are sent again, and calls
+// that have waited long enough are refused. Returned permits are dropped: it is not known whether
+// they were returned, and they expire.
+func (c *Controller) unavailable(b *batch, err error) {
 	now := time.Now()
-	if d.away.IsZero() {
-		d.away = now
-		d.opts.Log.Warn("the store does not answer", "error", err)
-		d.opts.OnStore(false)
+	if c.outage.since.IsZero() {
+		c.outage.since = now
+		c.opts.Log.Warn("the store is unavailable", "error", err)
+		c.opts.OnStore(false)
 	}
-	d.out.settles = append(slices.Clone(b.settles), d.out.settles...)
-	d.out.drops = append(b.Releases, d.out.drops...)
-	for _, w := range b.wallets {
-		if w.pledged {
-			w.left, w.pledged = 0, false // it may be gone
+	c.outbox.settlements = append(slices.Clone(b.settlements), c.outbox.settlements...)
+	c.outbox.releases = append(b.Releases, c.outbox.releases...)
+	for _, l := range b.budgets {
+		if l.pledged {
+			l.available.money, l.pledged = 0, false // it may have been returned
 		}
 	}
-	for _, v := range b.admits {
-		v.asked, v.doubted = false, true
-		if v.left {
-			d.undo(v, nil)
+	for _, w := range b.waiters {
+		w.attempt.inFlight, w.attempt.uncertain = false, true
+		if w.attempt.canceled {
+			c.undo(w, nil)
 		}
 	}
-	if d.opts.Local && now.Sub(d.away) < aloneTime && errors.Is(err, ledger.ErrUnavailable) {
-		d.goAlone(b, now)
+	if c.opts.Local && now.Sub(c.outage.since) < localTime && errors.Is(err, ledger.ErrUnavailable) {
+		c.leaseLocally(b, now)
 	}
-	d.refuseAll(now)
+	c.refuseOverdue(now)
 }
 
-// goAlone grants what the lanes ask for from this replica's share of their limits.
-func (d *Controller) goAlone(b *batch, now time.Time) {
+// leaseLocally grants limits from the share of this replica.
+func (c *Controller) leaseLocally(b *batch, now time.Time) {
 	for _, r := range b.Returns {
-		d.alone.Return(now, r)
+		c.outage.local.Return(now, r)
 	}
-	for i, l := range b.lanes {
+	for i, l := range b.limits {
 		replicas := max(1, l.replicas)
-		g := d.alone.Lease(now, b.Limits[i], replicas)
+		g := c.outage.local.Lease(now, b.Limits[i], replicas)
 		g.Replicas = replicas
-		l.granted(d, b.Limits[i], g, now)
+		l.granted(c, b.Limits[i], g, now)
 	}
 }
 
-// refuseAll refuses all who have waited for the store long enough.
-func (d *Controller) refuseAll(now time.Time) {
-	reason := &toolyard.Error{Code: toolyard.Unavailable, Message: "The store that keeps limits and money cannot be reached, so the call was not made.", RetryAfter: time.Second}
-	over := func(v *visitor) bool { return now.After(v.entered.Add(patience)) }
-	for _, l := range d.lines {
-		for _, v := range l.all() {
-			if over(v) {
-				l.remove(v)
-				v.end(nil, reason)
+// refuseOverdue refuses all waiters that have waited for the store long enough.
+func (c *Controller) refuseOverdue(now time.Time) {
+	reason := &toolyard.Error{Code: toolyard.Unavailable, Message: "The store of limits and money is unavailable; the call did not run.", RetryAfter: time.Second}
+	overdue := func(w *waiter) bool { return now.After(w.entered.Add(storeTimeout)) }
+	for _, q := range c.queues {
+		for _, w := range q.all() {
+			if overdue(w) {
+				q.remove(w)
+				w.finish(nil, reason)
 			}
 		}
 	}
-	for _, v := range d.durable {
-		if over(v) && !v.ended() {
-			d.abandon(v)
-			v.end(nil, reason)
+	for _, w := range c.durable {
+		if overdue(w) && !w.finished() {
+			c.abandon(w)
+			w.finish(nil, reason)
 		}
 	}
 }
 
-// abandon notes that a visitor waits no longer. If the store may have admitted it, that is
-// undone.
-func (d *Controller) abandon(v *visitor) {
-	v.left = true
-	if v.doubted && !v.asked {
-		d.undo(v, nil)
-		d.call()
+// abandon cancels a waiter. If the store may have admitted it, that is undone.
+func (c *Controller) abandon(w *waiter) {
+	w.attempt.canceled = true
+	if w.attempt.uncertain && !w.attempt.inFlight {
+		c.undo(w, nil)
+		c.wakeLoop()
 	}
 }
 
-// sweep ends what others left behind.
-func (d *Controller) sweep(ctx context.Context) {
+// sweep expires what stopped replicas left in the store.
+func (c *Controller) sweep(ctx context.Context) {
 	for ctx.Err() == nil {
-		d.rest(ctx, backoff.Jitter(sweepTime), false)
+		c.sleep(ctx, backoff.Jitter(sweepTime), false)
 		for more, n := true, 0; more && n < maxSweeps && ctx.Err() == nil; n++ {
 			var err error
-			more, err = d.store.Sweep(ctx, 200)
+			more, err = c.store.Sweep(ctx, 200)
 			switch {
 			case err == nil:
 			case errors.Is(err, ledger.ErrUnavailable) || ctx.Err() != nil:
-				more = false // the loop says that the store is away
+				more = false // the loop logs it
 			default:
-				d.opts.Log.Error("expired rows of the store could not be ended; they are tried again in a minute", "error", err)
+				c.opts.Log.Error("expired rows of the store could not be removed; trying again in a minute", "error", err)
 			}
 		}
 	}
 }
 
-// close sends what is left, and gives back what was leased.
-func (d *Controller) close(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, exchangeTime)
+// close sends what is left, and returns all leases.
+func (c *Controller) close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
-	d.mu.Lock()
-	d.closed = true
-	for _, l := range d.lines {
-		l.refuse(time.Now(), forever, errClosing)
+	c.mu.Lock()
+	c.closed = true
+	for _, q := range c.queues {
+		q.refuse(time.Now(), forever, errClosing)
 	}
-	for _, v := range d.durable {
-		if !v.ended() {
-			d.abandon(v)
-			v.end(nil, errClosing)
+	for _, w := range c.durable {
+		if !w.finished() {
+			c.abandon(w)
+			w.finish(nil, errClosing)
 		}
 	}
-	for _, l := range d.lanes {
-		l.pulse = pulse{}
+	for _, l := range c.leases.limits {
+		l.rate = rateMeter{}
 	}
-	for _, w := range d.wallets {
-		w.pulse = pulse{}
+	for _, l := range c.leases.budgets {
+		l.rate = rateMeter{}
 	}
-	d.mu.Unlock()
-	defer close(d.ended)
+	c.mu.Unlock()
+	defer close(c.ended)
 	for ctx.Err() == nil {
-		b, _ := d.collect(time.Now())
+		b, _ := c.collect(time.Now())
 		if b.empty() {
 			return
 		}
-		if !d.exchange(ctx, b) {
-			d.rest(ctx, 100*time.Millisecond, false)
+		if !c.exchange(ctx, b) {
+			c.sleep(ctx, 100*time.Millisecond, false)
 		}
 	}
 }
 
-// errClosing is what those are told who come or wait when the yard closes.
+// errClosing refuses calls that arrive or wait when the yard closes.
 var errClosing = &toolyard.Error{Code: toolyard.Unavailable, Message: "The yard is closing.", RetryAfter: time.Second}

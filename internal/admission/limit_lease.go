@@ -1,0 +1,337 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/admission/ledger"
+)
+
+// limitLease is the part of a limit that the replica has leased.
+type limitLease struct {
+	LimitRef
+	permits  []permits
+	slots    []slot // unused
+	running  int    // used slots
+	turn     turnLease
+	queues   []*queue
+	turns    turns
+	retryAt  time.Time // when to send the next request
+	freeAt   time.Time // when some of an exhausted limit may be available; zero if unknown
+	replicas int
+	rate     rateMeter
+	hold     time.Duration // how long calls need a slot at most
+	mean     time.Duration // recent run time of calls under a local limit; zero if unknown
+}
+
+// slot is the right to run one call.
+type slot struct {
+	epoch int64     // of the grant
+	until time.Time // zero for no slot
+	taken time.Time // of a local limit
+}
+
+// permits are permits of one grant.
+type permits struct {
+	n     int
+	epoch int64
+	until time.Time
+}
+
+// turnLease is the exclusive right to start calls, for a limit with a cooldown.
+type turnLease struct {
+	until    time.Time // zero without a lease
+	epoch    int64     // of the grant
+	starting bool      // an admitted call has not started yet
+	next     time.Time // end of the cooldown
+}
+
+func (c *Controller) limitLeaseFor(ref LimitRef) *limitLease {
+	l := c.leases.limits[ref.Key]
+	if l == nil {
+		l = &limitLease{LimitRef: ref}
+		c.leases.limits[ref.Key] = l
+	}
+	return l
+}
+
+// ready reports whether a call may start.
+func (l *limitLease) ready(c *Controller, r *Request, now time.Time) bool {
+	l.hold = max(l.hold, r.Timeout+ledger.Grace)
+	l.expire(c, now)
+	switch {
+	case l.Local:
+		return l.running < l.Limit.Concurrency
+	case l.Limit.PerMinute > 0 && len(l.permits) == 0:
+	case l.Limit.Concurrency > 0 && !l.hasSlot(now.Add(r.Timeout)):
+	case l.Limit.Cooldown > 0 && (l.turn.until.IsZero() || l.turn.starting || l.turn.next.After(now)):
+	default:
+		return true
+	}
+	return false
+}
+
+// hasSlot reports whether a slot lasts until a time.
+func (l *limitLease) hasSlot(until time.Time) bool {
+	return slices.ContainsFunc(l.slots, func(s slot) bool { return !s.until.Before(until) })
+}
+
+// expire drops what may not be used any more. Unused permits are returned at any time.
+func (l *limitLease) expire(c *Controller, now time.Time) {
+	l.permits = slices.DeleteFunc(l.permits, func(p permits) bool {
+		if p.until.After(now) {
+			return p.n == 0
+		}
+		l.returnPermits(c, p)
+		return true
+	})
+	l.slots = slices.DeleteFunc(l.slots, func(s slot) bool { return !s.until.After(now) })
+	if !l.turn.until.After(now) && !l.turn.starting {
+		l.turn.until = time.Time{}
+	}
+}
+
+func (l *limitLease) returnPermits(c *Controller, p permits) {
+	if p.n > 0 {
+		c.giveBack(l.LimitRef, ledger.LimitReturn{Permits: p.n, Epoch: p.epoch})
+	}
+}
+
+// take takes a permit, a slot and the turn for a call, and returns the slot.
+func (l *limitLease) take(r *Request, now time.Time) (taken slot) {
+	l.rate.count(now)
+	if l.Local {
+		l.running++
+		return slot{until: now.Add(time.Hour), taken: now}
+	}
+	if l.Limit.PerMinute > 0 {
+		l.permits[0].n--
+	}
+	if l.Limit.Concurrency > 0 {
+		i := slices.IndexFunc(l.slots, func(s slot) bool { return !s.until.Before(now.Add(r.Timeout)) })
+		taken = l.slots[i]
+		l.slots = slices.Delete(l.slots, i, i+1)
+		l.running++
+	}
+	l.turn.starting = l.Limit.Cooldown > 0
+	return taken
+}
+
+// started starts the cooldown. A turn that expires before it can be used again is returned.
+func (l *limitLease) started(c *Controller, now time.Time) {
+	l.turn.starting, l.turn.next = false, now.Add(l.Limit.Cooldown+ledger.Slack)
+	if l.turn.until.IsZero() {
+		return
+	}
+	if !l.turn.next.Before(l.turn.until) || l.Limit.Cooldown > ledger.TurnTTL/4 || l.waiting() == 0 {
+		l.returnTurn(c)
+	}
+	c.wakeLoop()
+}
+
+// returnTurn returns the turn. Idle slots go with it: the replica that gets the turn next needs
+// a slot, and this one requests slots together with its next turn.
+func (l *limitLease) returnTurn(c *Controller) {
+	l.turn.until = time.Time{}
+	if l.replicas > 1 {
+		l.returnSlots(c)
+	}
+	c.giveBack(l.LimitRef, ledger.LimitReturn{Turn: true, Epoch: l.turn.epoch})
+}
+
+// end frees the slot of a call. If other replicas use the limit, the slot is returned at once.
+func (l *limitLease) end(c *Controller, s slot) {
+	if s.until.IsZero() {
+		return
+	}
+	l.running--
+	switch {
+	case l.Local:
+		l.observe(time.Since(s.taken))
+		l.rate.last = time.Now() // the mean is kept for calls that follow at once
+		c.serve(l.queues...)
+	case !s.until.After(time.Now()): // the store has expired it
+	case l.replicas > 1:
+		l.returnSlot(c, s)
+		l.retryAt = time.Time{}
+		c.wakeLoop()
+	default:
+		l.slots = append(l.slots, s)
+		if l.waiting() > 0 {
+			c.serve(l.queues...)
+			c.wakeLoop()
+		}
+	}
+}
+
+func (l *limitLease) returnSlots(c *Controller) {
+	for _, s := range l.slots {
+		l.returnSlot(c, s)
+	}
+	l.slots = nil
+}
+
+func (l *limitLease) returnSlot(c *Controller, s slot) {
+	c.giveBack(l.LimitRef, ledger.LimitReturn{Concurrency: 1, Epoch: s.epoch})
+}
+
+func (l *limitLease) waiting() int { return waitingIn(l.queues) }
+
+// demand returns the number of waiting calls, except those that are known to wait for another
+// limit.
+func (l *limitLease) demand(now time.Time) (n int) {
+	for _, q := range l.queues {
+		if !slices.ContainsFunc(q.limits, func(other *limitLease) bool { return other != l && other.freeAt.After(now) }) {
+			n += q.n
+		}
+	}
+	return n
+}
+
+// request returns the next request to the store, and whether there is one.
+func (l *limitLease) request(c *Controller, now time.Time) (ledger.LimitRequest, bool) {
+	if l.Local {
+		return ledger.LimitRequest{}, false
+	}
+	l.expire(c, now)
+	waiting := l.demand(now)
+	ahead := l.rate.expected(now)
+	if (waiting == 0 && ahead == 0) || l.retryAt.After(now) {
+		return ledger.LimitRequest{}, false
+	}
+	r := ledger.LimitRequest{Key: l.Key, Limit: l.Limit, Hold: l.hold}
+	if l.Limit.PerMinute > 0 {
+		have := 0
+		for _, p := range l.permits {
+			have += p.n
+		}
+		if want := min(waiting+ahead, l.Limit.PerMinute); have < (want+1)/2 {
+			r.Permits = want - have
+		}
+	}
+	if l.Limit.Concurrency > 0 && waiting > 0 {
+		fresh := 0
+		for _, s := range l.slots {
+			if s.until.After(now.Add(l.hold - ledger.Grace)) {
+				fresh++
+			}
+		}
+		r.Concurrency = max(0, min(waiting, l.Limit.Concurrency)-fresh)
+	}
+	r.Turn = l.Limit.Cooldown > 0 && l.turn.until.IsZero() && waiting > 0
+	if waiting == 0 && l.Limit.Cooldown > 0 {
+		return r, false
+	}
+	return r, r.Permits > 0 || r.Concurrency > 0 || r.Turn
+}
+
+// pollTime is the maximum pause between requests for waiting calls.
+const pollTime = 300 * time.Millisecond
+
+// granted adds a grant. Sent is the time before the request was sent.
+func (l *limitLease) granted(c *Controller, r ledger.LimitRequest, g ledger.LimitGrant, sent time.Time) {
+	now := time.Now()
+	l.replicas = g.Replicas
+	if g.Permits > 0 && l.Limit.PerMinute > 0 {
+		l.permits = append(l.permits, permits{g.Permits, g.Epoch, sent.Add(ledger.PermitTTL)})
+	}
+	for range g.Concurrency {
+		l.slots = append(l.slots, slot{epoch: g.Epoch, until: sent.Add(r.Hold)})
+	}
+	if g.Turn && r.Limit.Cooldown > 0 {
+		l.turn.until, l.turn.epoch = sent.Add(ledger.TurnTTL), g.Epoch
+	}
+	l.retryAt, l.freeAt = time.Time{}, time.Time{}
+	c.serve(l.queues...)
+	if g.RetryAfter > 0 {
+		l.retryAt, l.freeAt = now.Add(min(g.RetryAfter, pollTime)), now.Add(g.RetryAfter)
+		reason := limitReached(l.Name, g.RetryAfter)
+		for _, q := range l.queues {
+			q.refuse(now, g.RetryAfter, reason)
+		}
+	}
+}
+
+func limitReached(name string, after time.Duration) *toolyard.Error {
+	return &toolyard.Error{Code: toolyard.RateLimited, Message: "The limit of " + name + " is reached. Try again later.", RetryAfter: after}
+}
+
+// observe updates the mean run time of calls. The last few calls count most.
+func (l *limitLease) observe(took time.Duration) {
+	if l.mean == 0 {
+		l.mean = took
+	}
+	l.mean += (took - l.mean) / 4
+}
+
+// hopeless reports whether a call under a local limit would wait too long, and the expected wait.
+// The wait is an estimate, so a call is refused only if it is twice as long as allowed.
+func (l *limitLease) hopeless(r *Request) (wait time.Duration, hopeless bool) {
+	if !l.Local || l.running < l.Limit.Concurrency {
+		return 0, false
+	}
+	if r.Wait > 0 && l.estimate(l.waiting()) <= 2*r.Wait { // even behind all others
+		return 0, false
+	}
+	wait = l.expectedWait(r.Caller)
+	return wait, r.Wait <= 0 || wait > 2*r.Wait
+}
+
+// expectedWait returns how long the last call of a caller will wait. Callers take turns, so it is
+// behind as many calls of each other caller as its own caller has.
+func (l *limitLease) expectedWait(caller string) time.Duration {
+	waiting := make(map[string]int)
+	for _, q := range l.queues {
+		for name, list := range q.waiting {
+			waiting[name] += len(list)
+		}
+	}
+	own, before := max(1, waiting[caller]), 0
+	for _, n := range waiting {
+		before += min(n, own)
+	}
+	return l.estimate(max(1, before))
+}
+
+// estimate returns how long it takes until that many waiting calls have started.
+func (l *limitLease) estimate(calls int) time.Duration {
+	return l.mean * time.Duration(calls) / time.Duration(max(1, l.Limit.Concurrency))
+}
+
+// refusal is the error of a call that finds all slots in use.
+func (l *limitLease) refusal(after time.Duration) *toolyard.Error {
+	return &toolyard.Error{
+		Code: toolyard.RateLimited, RetryAfter: max(after, 100*time.Millisecond),
+		Message: fmt.Sprintf("%s is busy: %d calls are running and %d are waiting. Try again later.", l.Name, l.running, l.waiting()),
+	}
+}
+
+// returnIdle returns what is not needed at present, and reports whether nothing is left.
+func (l *limitLease) returnIdle(c *Controller, now time.Time) (empty bool) {
+	l.expire(c, now)
+	if l.demand(now) > 0 || l.rate.expected(now) > 0 || now.Sub(l.rate.last) < l.idleTime() {
+		return false
+	}
+	if l.Local {
+		return l.running == 0 && l.waiting() == 0
+	}
+	for _, p := range l.permits {
+		l.returnPermits(c, p)
+	}
+	l.returnSlots(c)
+	l.permits = nil
+	if !l.turn.until.IsZero() && !l.turn.starting {
+		l.returnTurn(c)
+	}
+	return l.running == 0 && !l.turn.starting && l.waiting() == 0
+}
+
+// idleTime is the time after which an unused lease is returned.
+func (l *limitLease) idleTime() time.Duration {
+	if l.replicas > 1 {
+		return 50 * time.Millisecond
+	}
+	return 400 * time.Millisecond
+}

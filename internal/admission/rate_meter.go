@@ -1,0 +1,43 @@
+package admission
+
+import "time"
+
+// rateMeter measures how often something is used.
+type rateMeter struct {
+	rate float64 // per second
+	last time.Time
+	n    int // uses since from
+	from time.Time
+}
+
+const (
+	// meterTime is the interval of one measurement.
+	meterTime = 50 * time.Millisecond
+	// leaseAhead is the time for which demand is leased in advance.
+	leaseAhead = 250 * time.Millisecond
+	// minAhead is the minimum demand that is leased in advance.
+	minAhead = 4
+)
+
+func (m *rateMeter) count(now time.Time) {
+	m.last = now
+	if m.from.IsZero() {
+		m.from = now
+	}
+	m.n++
+	if d := now.Sub(m.from); d >= meterTime {
+		m.rate += (float64(m.n)/d.Seconds() - m.rate) / 2
+		m.n, m.from = 0, now
+	}
+}
+
+// expected returns the number of uses to lease in advance.
+func (m *rateMeter) expected(now time.Time) int {
+	if now.Sub(m.last) >= meterTime {
+		return 0
+	}
+	if n := int(m.rate * leaseAhead.Seconds()); n >= minAhead {
+		return n
+	}
+	return 0
+}
