@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -38,7 +37,7 @@ func main() {
 	listen := flag.String("listen", "127.0.0.1:8787", "address to listen on")
 	flag.Parse()
 	if err := serve(*listen); err != nil {
-		slog.Error("the CRM stopped", "error", err)
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
@@ -68,7 +67,7 @@ func answer(part func(customer) any) http.HandlerFunc {
 		default:
 			w.Header().Set("Content-Type", "application/json")
 			if err := json.NewEncoder(w).Encode(part(c)); err != nil {
-				slog.Warn("answer not sent", "error", err)
+				fmt.Fprintln(os.Stderr, err)
 			}
 		}
 	}
