@@ -19,7 +19,7 @@ func TestREADME(t *testing.T) {
 	t.Parallel()
 	dir, home := t.TempDir(), t.TempDir()
 	server := script(t, "node_modules/.bin/mcp-server-filesystem")
-	npx := "#!/bin/sh\nshift 2\nexec '" + server + "' \"$@\"\n"                          // the installed package instead of a download
+	npx := "#!/bin/sh\nshift 2\nexec '" + server + "' \"$@\"\n" // the installed package instead of a download
 	if err := os.WriteFile(filepath.Join(home, "npx"), []byte(npx), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/toolyard/toolyard"
@@ -57,10 +58,33 @@ type Gate struct {
 	Tools       []string         // local tools that it offers; all tools if Tools and Servers are empty
 	Servers     []string         // ids of servers whose tools it offers
 	RequireAuth bool             // refuse unauthenticated callers
+	Naming      string           // how tools are named: plain, mcp or client; empty for mcp
+	Errors      string           // how failures are reported: result or protocol; empty for result
+	SourceNotes string           // whether descriptions name the file of a tool: off, relative or absolute; empty for off
+}
+
+// check reports a value that does not exist.
+func (g *Gate) check() error {
+	for _, field := range []struct {
+		name, value string
+		valid       []string
+	}{
+		{"Naming", g.Naming, []string{"plain", "mcp", "client"}},
+		{"Errors", g.Errors, []string{"result", "protocol"}},
+		{"SourceNotes", g.SourceNotes, []string{"off", "relative", "absolute"}},
+	} {
+		if field.value != "" && !slices.Contains(field.valid, field.value) {
+			return fmt.Errorf("Options.Gates: gate %q: %s %q is not one of %s", g.Name, field.name, field.value, strings.Join(field.valid, ", "))
+		}
+	}
+	return nil
 }
 
 func (g *Gate) gate() gates.Gate {
-	gate := gates.Gate{Name: g.Name, Mode: g.Mode, Surface: g.Surface, RequireAuth: g.RequireAuth}
+	gate := gates.Gate{
+		Name: g.Name, Mode: g.Mode, Surface: g.Surface, RequireAuth: g.RequireAuth,
+		Naming: gates.Naming(g.Naming), Errors: gates.ErrorStyle(g.Errors), SourceNotes: gates.SourceNotes(g.SourceNotes),
+	}
 	if len(g.Tools)+len(g.Servers) > 0 {
 		gate.Toolset = &gates.Toolset{Name: g.Name, Tools: g.Tools}
 		for _, id := range g.Servers {
@@ -104,6 +128,11 @@ func (o *Options) complete() error {
 	for _, name := range []string{"go", "scripts"} {
 		if o.Sources[name] != nil {
 			return fmt.Errorf("Options.Sources: the name %q is reserved", name)
+		}
+	}
+	for i := range o.Gates {
+		if err := o.Gates[i].check(); err != nil {
+			return err
 		}
 	}
 	return nil

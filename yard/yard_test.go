@@ -154,6 +154,22 @@ func TestEmbeddedHandlerTimesOutSlowBodies(t *testing.T) {
 	}
 }
 
+func TestGateOptionsAreValidated(t *testing.T) {
+	_, err := yard.New(yard.Options{Gates: []yard.Gate{{Name: "chat", Mode: toolyard.Read, Naming: "plian"}}})
+	if err == nil || !strings.Contains(err.Error(), `gate "chat": Naming "plian" is not one of plain, mcp, client`) {
+		t.Error(err)
+	}
+}
+
+// TestGateOptionsSelectNames checks that a gate of an embedding program can choose how its tools are named.
+func TestGateOptionsSelectNames(t *testing.T) {
+	y := start(t, yard.Options{Tools: basics.Tools(), Gates: []yard.Gate{{Name: "chat", Mode: toolyard.Read, Naming: "client"}}})
+	if list := names(t, y, "chat"); len(list) == 0 || !strings.HasPrefix(list[0], "mcp_") {
+		t.Error(list)
+	}
+}
+
+
 func TestCallTakesTheCallPath(t *testing.T) {
 	y := start(t, yard.Options{Tools: basics.Tools(), Gates: []yard.Gate{{Name: "chat", Mode: toolyard.Read}}})
 	res, err := y.Call(t.Context(), "", toolyard.Caller{ID: "ann"}, "hello", json.RawMessage(`{"name":"Ann"}`))
