@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// maxFindings is how many findings an audit reports.
+// maxFindings is the maximum number of findings in a report.
 const maxFindings = 20
 
-// moved is what each place got less what it gave.
+// moved is the sum of transfers to and from each place.
 const moved = `WITH moved AS (SELECT place, sum(amount) AS net FROM (
 	SELECT target AS place, amount FROM transfers UNION ALL SELECT source, -amount FROM transfers) AS entries GROUP BY place) `
 
-// audits are questions that have no answer while the books add up. An answer is a name, what
-// is there, and what should be.
+// audits are queries that return no rows while the books balance. A row has a name, the actual
+// amount and the expected amount.
 var audits = []struct{ finding, text string }{
 	{"purse %[1]s has a balance of %[2]s, but by its transfers it is %[3]s", moved + `SELECT id, balance, coalesce(net, 0) FROM purses
 		LEFT JOIN moved ON place = 'purse/' || id WHERE balance <> coalesce(net, 0)`},
@@ -53,14 +53,14 @@ var audits = []struct{ finding, text string }{
 		WHEN calls_unspent < 0 THEN calls_unspent ELSE calls_spent END AS least FROM holds) AS lows WHERE least < 0`},
 }
 
-// Audit implements ledger.Ledger. It sees the books as they were at one moment. Amounts of
-// what it finds are in billionths of a dollar.
+// Audit implements ledger.Ledger. It reads the books at one point in time. Amounts in findings are
+// billionths of a dollar.
 func (s *Store) Audit(ctx context.Context) error {
 	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
 		return fmt.Errorf("store: audit: %w", err)
 	}
-	defer tx.Rollback() //nolint:errcheck // there is nothing to undo
+	defer tx.Rollback() //nolint:errcheck // read-only
 	if _, ok := s.engine.(*postgres); ok {
 		if _, err := tx.ExecContext(ctx, `SET LOCAL statement_timeout = 0`); err != nil {
 			return fmt.Errorf("store: audit: %w", err)
@@ -75,10 +75,10 @@ func (s *Store) Audit(ctx context.Context) error {
 	case len(findings) == 0:
 		return nil
 	}
-	return fmt.Errorf("the books do not add up:\n%s", strings.Join(findings, "\n"))
+	return fmt.Errorf("the books do not balance:\n%s", strings.Join(findings, "\n"))
 }
 
-// audit collects what does not add up; when there is more than is reported it need not go on.
+// audit collects findings up to the maximum.
 func audit(ctx context.Context, tx *sql.Tx) (findings []string, err error) {
 	for _, a := range audits {
 		if len(findings) > maxFindings {

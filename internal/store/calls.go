@@ -15,15 +15,15 @@ import (
 	"github.com/toolyard/toolyard/internal/base/ident"
 )
 
-// Bounds on what one question to the record returns.
+// Maximum numbers of rows in a result.
 const (
 	MaxCalls  = 1_000  // rows of Calls, Sessions and Changes
 	MaxGroups = 10_000 // rows of Costs and Latencies
-	// MaxTimed is how many calls Latencies looks at.
+	// MaxTimed is the number of calls that Latencies evaluates.
 	MaxTimed = 20_000
 )
 
-// Cursor is a place in the record: behind the call with this time and id.
+// Cursor is a position in the recorded calls: after the call with this time and ID.
 type Cursor struct {
 	At time.Time
 	ID string
@@ -34,16 +34,16 @@ type CallQuery struct {
 	ID, Parent, Account, Caller, Session, Server, Tool, Gate, Code string
 
 	Failed       bool      // only calls whose code is not OK
-	Since, Until time.Time // Until itself is left out
-	Ended        time.Time // only calls that ended since, and began not more than a minute before
-	Before       Cursor    // only calls behind this place; the zero value is the beginning
-	Limit        int       // at most MaxCalls, which zero means too
+	Since, Until time.Time // Until is exclusive
+	Ended        time.Time // only calls that ended since then and started at most a minute before
+	Before       Cursor    // only calls after this position; zero for the first page
+	Limit        int       // MaxCalls if zero or greater
 }
 
-// Local as a server selects the calls of tools that are of no server.
+// Local as a server selects the calls of tools without a server.
 const Local = "-"
 
-// from selects calls of the tools of a server, or of local ones.
+// from selects the tools of a server, or local ones.
 func (f *filter) from(server string) {
 	if server == Local {
 		f.where = append(f.where, "server = ''")
@@ -52,26 +52,26 @@ func (f *filter) from(server string) {
 	f.equal("server", server)
 }
 
-// LatencyQuery asks how long calls took. Empty fields select everything.
+// LatencyQuery selects calls for Latencies. Empty fields select everything.
 type LatencyQuery struct {
 	Account, Server, Tool string
 	Since, Until          time.Time
 }
 
-// LatencyRow is how long the calls of a tool took, whatever their outcome. A percentile is
-// the time of one of the calls: the shortest that so many were not longer than.
+// LatencyRow is the latency of the calls of a tool, whatever their outcome. A percentile is the
+// latency of one of the calls: the lowest that this share of calls did not exceed.
 type LatencyRow struct {
 	Server string        `json:"server,omitempty"`
 	Tool   string        `json:"tool"`
 	Calls  int64         `json:"calls"`
-	Errors int64         `json:"errors"` // of the calls, those that did not end well
+	Errors int64         `json:"errors"` // calls that did not succeed
 	P50    time.Duration `json:"p50Ns"`
 	P95    time.Duration `json:"p95Ns"`
 	P99    time.Duration `json:"p99Ns"`
 }
 
-// filter collects conditions and their arguments. Arguments are numbered as they come, which
-// is the order that SQLite counts in.
+// filter collects conditions and their arguments. Arguments are numbered in order, as SQLite
+// requires.
 type filter struct {
 	where []string
 	args  []any
@@ -89,8 +89,8 @@ func (f *filter) equal(column, value string) {
 	}
 }
 
-// between adds that a time is in a span, whose end is left out. Times are kept in whole
-// microseconds, so a bound between two of them is the later one.
+// between adds that a time is in a half-open span. Times have whole microseconds, so a bound is
+// rounded up.
 func (f *filter) between(column string, since, until time.Time) {
 	if !since.IsZero() {
 		f.where = append(f.where, column+" >= "+f.arg(roundUp(since, time.Microsecond)))
@@ -100,14 +100,14 @@ func (f *filter) between(column string, since, until time.Time) {
 	}
 }
 
-// behind adds that a row comes after a place, where the newest come first.
+// behind adds that a row comes after a position, newest first.
 func (f *filter) behind(column string, at time.Time, id string) {
 	if !at.IsZero() {
 		f.where = append(f.where, fmt.Sprintf("(%s, id) < (%s, %s)", column, f.arg(at.UTC()), f.arg(id)))
 	}
 }
 
-// roundUp is the first whole hour, or whatever the unit is, that is not before a time.
+// roundUp returns the first whole unit that is not before a time.
 func roundUp(t time.Time, unit time.Duration) time.Time {
 	down := t.UTC().Truncate(unit)
 	if down.Before(t) {
@@ -123,7 +123,7 @@ func (f *filter) String() string {
 	return " WHERE " + strings.Join(f.where, " AND ")
 }
 
-// Calls are calls on the record, the newest first.
+// Calls returns recorded calls, newest first.
 func (s *Store) Calls(ctx context.Context, q CallQuery) ([]*CallRow, error) {
 	if q.Limit <= 0 || q.Limit > MaxCalls {
 		q.Limit = MaxCalls
@@ -134,13 +134,13 @@ func (s *Store) Calls(ctx context.Context, q CallQuery) ([]*CallRow, error) {
 	f.equal("account", q.Account)
 	f.equal("caller", q.Caller)
 	if f.equal("session", q.Session); q.Session != "" {
-		f.where = append(f.where, "session <> ''") // says what the index says
+		f.where = append(f.where, "session <> ''") // the condition of the index
 	}
 	f.from(q.Server)
 	f.equal("tool", q.Tool)
 	f.equal("gate", q.Gate)
 	if f.equal("code", q.Code); q.Failed || q.Code != "" && q.Code != string(toolyard.OK) {
-		f.where = append(f.where, "code <> 'OK'") // as above
+		f.where = append(f.where, "code <> 'OK'") // likewise
 	}
 	f.between("at", q.Since, q.Until)
 	if !q.Ended.IsZero() {
@@ -152,12 +152,12 @@ func (s *Store) Calls(ctx context.Context, q CallQuery) ([]*CallRow, error) {
 	return collect(ctx, s, q.Limit, scanCall, text, f.args)
 }
 
-// Call is a call on the record. Its error is NotFound for none.
+// Call returns a recorded call. The error is NotFound if there is none.
 func (s *Store) Call(ctx context.Context, id string) (*CallRow, error) {
 	if id != "" {
 		q := CallQuery{ID: id, Limit: 1}
 		within := q
-		if at, ok := ident.CallTime(id); ok { // most likely only its day need be looked at
+		if at, ok := ident.CallTime(id); ok { // usually one partition is enough
 			within.Since, within.Until = at, at.Add(time.Millisecond)
 		}
 		list, err := s.Calls(ctx, within)
@@ -171,10 +171,10 @@ func (s *Store) Call(ctx context.Context, id string) (*CallRow, error) {
 			return list[0], nil
 		}
 	}
-	return nil, toolyard.Errorf(toolyard.NotFound, "There is no call %s on the record.", id)
+	return nil, toolyard.Errorf(toolyard.NotFound, "There is no recorded call %s.", id)
 }
 
-// endOfCall is when a call ended, in SQL.
+// endOfCall returns the SQL expression of the end of a call.
 func (s *Store) endOfCall() string {
 	if s.isLite() {
 		return "at + elapsed_ns / 1000"
@@ -188,7 +188,7 @@ func scanCall(s scanner) (*CallRow, error) {
 	var args, parent, message, marks sql.NullString
 	err := s.Scan(&r.ID, &r.At, &r.Elapsed, &r.Gate, &r.Mode, &r.Caller, &r.Account, &r.Session, &r.Server, &r.Tool, &generation,
 		&r.Code, &r.Price, &r.ArgsSize, &r.ResultSize, &args, &parent, &message, &marks)
-	r.At, r.Generation = r.At.UTC(), uint64(generation) //nolint:gosec // it was one
+	r.At, r.Generation = r.At.UTC(), uint64(generation) //nolint:gosec // converted back
 	r.Parent, r.Message, r.Marks = parent.String, message.String, parseMarks(marks.String)
 	if args.String != "" {
 		r.Args = json.RawMessage(args.String)
@@ -196,9 +196,8 @@ func scanCall(s scanner) (*CallRow, error) {
 	return &r, err
 }
 
-// Latencies are how long the calls of each tool took, of the newest MaxTimed calls that match.
-// Of n calls in the order of their times, a percentile p is the time of the one with the number
-// p*n/100, rounded up.
+// Latencies returns the latency of each tool for the newest MaxTimed matching calls. Of n calls
+// sorted by latency, percentile p is the call number p*n/100, rounded up.
 func (s *Store) Latencies(ctx context.Context, q LatencyQuery) ([]LatencyRow, error) {
 	f := &filter{}
 	f.equal("account", q.Account)
@@ -215,11 +214,11 @@ func (s *Store) Latencies(ctx context.Context, q LatencyQuery) ([]LatencyRow, er
 	}, text, f.args)
 }
 
-// collect reads the rows of a query. More than most are an error: a part of an answer could
-// be taken for the whole.
+// collect reads the rows of a query. More than most are an error: a truncated result could be
+// mistaken for a complete one.
 func collect[T any](ctx context.Context, s *Store, most int, scan func(scanner) (T, error), text string, args []any) (list []T, err error) {
 	if !s.isLite() {
-		args = append([]any{pgx.QueryExecModeCacheDescribe}, args...) // a plan for this question, not one for all like it
+		args = append([]any{pgx.QueryExecModeCacheDescribe}, args...) // plan each query for its arguments
 	}
 	err = query(ctx, s.reports, func(row scanner) error {
 		if len(list) == most {
@@ -233,8 +232,8 @@ func collect[T any](ctx context.Context, s *Store, most int, scan func(scanner) 
 	case err == nil:
 		return list, nil
 	case errors.Is(err, errTooManyRows):
-		return nil, toolyard.Errorf(toolyard.Invalid, "The answer has more than %d rows; ask for less time.", most)
-	case ctx.Err() != nil: // it is the question that took too long
+		return nil, toolyard.Errorf(toolyard.Invalid, "The result has more than %d rows; select a shorter span of time.", most)
+	case ctx.Err() != nil: // the query took too long
 		return nil, fmt.Errorf("store: record of calls: %w", ctx.Err())
 	}
 	return nil, s.engine.explain(err)
@@ -248,8 +247,8 @@ func (s *Store) isLite() bool {
 	return is
 }
 
-// percentiles are the columns with the percentiles of calls, in SQL, and what they are read
-// from. PostgreSQL has a function for them; SQLite has to number the calls of each tool.
+// percentiles returns the columns of percentiles, in SQL, and their source. PostgreSQL has a
+// function for them; SQLite has to number the calls of each tool.
 func (s *Store) percentiles(calls string) (columns, from string) {
 	format := "percentile_disc(0.%d) WITHIN GROUP (ORDER BY elapsed_ns)"
 	from = calls

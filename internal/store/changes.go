@@ -10,13 +10,13 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// keepChanges is how long it is kept what people changed.
+// keepChanges is the retention of changes.
 const keepChanges = 400 * day
 
-// maxDetail is how many bytes the detail of a change may have.
+// maxDetail is the maximum size of the detail of a change, in bytes.
 const maxDetail = 64 << 10
 
-// Change is something that somebody changed, or tried to.
+// Change is an entry of the audit log: a change, or an attempt.
 type Change struct {
 	ID      string          `json:"id"`
 	At      time.Time       `json:"at"`
@@ -25,7 +25,7 @@ type Change struct {
 	Action  string          `json:"action"` // such as toolset.put
 	Subject string          `json:"subject"`
 	Detail  json.RawMessage `json:"detail,omitempty"`
-	Status  int             `json:"status"` // of the answer, as HTTP has it; zero while there is none
+	Status  int             `json:"status"` // HTTP status of the response; zero before there is one
 	Remote  string          `json:"remote,omitempty"`
 }
 
@@ -33,16 +33,16 @@ type Change struct {
 type ChangeQuery struct {
 	Caller, Action, Subject string
 
-	Before Cursor // only changes behind this place; the zero value is the beginning
-	Limit  int    // at most MaxCalls, which zero means too
+	Before Cursor // only changes after this position; zero for the first page
+	Limit  int    // MaxCalls if zero or greater
 }
 
 const changeColumns = "id, at, caller, account, deed, subject, detail, status, remote"
 
-// BeginChange keeps a change that is about to be made.
+// BeginChange stores a change before it is made.
 func (s *Store) BeginChange(ctx context.Context, c *Change) error {
 	if c.ID == "" || len(c.Detail) > maxDetail || len(c.Detail) > 0 && !json.Valid(c.Detail) {
-		return toolyard.Errorf(toolyard.Invalid, "A change needs an id, and its detail is JSON of at most %d KiB.", maxDetail>>10)
+		return toolyard.Errorf(toolyard.Invalid, "A change needs an ID, and its detail must be JSON of at most %d KiB.", maxDetail>>10)
 	}
 	_, err := s.db.ExecContext(ctx, `INSERT INTO changes (`+changeColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 		clean(c.ID), c.At.UTC(), clean(c.Caller), clean(c.Account), clean(c.Action), clean(c.Subject), optional(c.Detail), c.Status, clean(c.Remote))
@@ -52,7 +52,8 @@ func (s *Store) BeginChange(ctx context.Context, c *Change) error {
 	return nil
 }
 
-// EndChange notes how a change was answered, and what it was about. Its error is NotFound when it was not begun.
+// EndChange stores the outcome and the subject of a change. The error is NotFound if the change was
+// not begun.
 func (s *Store) EndChange(ctx context.Context, id string, status int, subject string) error {
 	done, err := affected(s.db.ExecContext(ctx, `UPDATE changes SET status = $1, subject = $2 WHERE id = $3`, status, clean(subject), clean(id)))
 	switch {
@@ -64,7 +65,7 @@ func (s *Store) EndChange(ctx context.Context, id string, status int, subject st
 	return nil
 }
 
-// Changes are what people changed, the newest first.
+// Changes returns changes, newest first.
 func (s *Store) Changes(ctx context.Context, q ChangeQuery) ([]*Change, error) {
 	if q.Limit <= 0 || q.Limit > MaxCalls {
 		q.Limit = MaxCalls

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// keepConsumed is how long an expired token is kept, in case the clocks of replicas differ.
+// keepConsumed is the retention of expired tokens, which allows for different clocks of replicas.
 const keepConsumed = time.Hour
 
-// Consume marks a token as used by owner until it expires. It returns who uses it: the owner
-// given, or the one that was first.
+// Consume marks a token as used by owner until it expires. It returns the user of the token: the
+// given owner, or an earlier one.
 func (s *Store) Consume(ctx context.Context, id, owner string, until time.Time) (user string, first bool, err error) {
 	done, err := s.db.ExecContext(ctx, `INSERT INTO consumed (id, owner, until) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING`, id, owner, until)
 	if err != nil {
@@ -22,7 +22,7 @@ func (s *Store) Consume(ctx context.Context, id, owner string, until time.Time) 
 		return owner, n == 1, err
 	}
 	err = s.db.QueryRowContext(ctx, `SELECT owner FROM consumed WHERE id = $1`, id).Scan(&user)
-	if errors.Is(err, sql.ErrNoRows) { // released meanwhile; the caller can try again
+	if errors.Is(err, sql.ErrNoRows) { // released in the meantime; the caller can try again
 		return "", false, fmt.Errorf("store: token: %w", ErrUnavailable)
 	}
 	return user, false, s.engine.explain(err)

@@ -10,28 +10,28 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// MaxMinutes is how many rows Traffic returns at most.
+// MaxMinutes is the maximum number of rows that Traffic returns.
 const MaxMinutes = 20_000
 
-// CostQuery asks what calls have cost.
+// CostQuery selects and groups the costs of calls.
 type CostQuery struct {
-	Account      string    // empty for all
-	Since, Until time.Time // Until itself is left out; the zero value is no bound
-	By           []string  // account, tool, and one of day, week and month; none for one sum of everything
-	Top          int       // only so many groups, those with the most of Most; zero for all
+	Account      string    // all if empty
+	Since, Until time.Time // Until is exclusive; a zero time is no bound
+	By           []string  // account, tool, and one of day, week and month; empty for a single row
+	Top          int       // maximum number of groups, by Most; zero for all
 	Most         Most      // Spent if empty
 }
 
-// Most is what groups of calls are ranked by.
+// Most is the ranking of groups.
 type Most string
 
-// The ranks.
+// The rankings.
 const (
 	Spent  Most = "usd"
 	Called Most = "calls"
 )
 
-// order is the order of groups, and how many there are at most, in SQL.
+// order returns the order and the maximum number of groups, in SQL.
 func (q *CostQuery) order() (order string, limit int) {
 	switch {
 	case q.Top <= 0:
@@ -42,22 +42,21 @@ func (q *CostQuery) order() (order string, limit int) {
 	return "8 DESC, 5 DESC, 4 DESC, 1, 2, 3", q.Top
 }
 
-// CostRow is what a group of calls has cost. Fields that the query does not group by are
-// empty.
+// CostRow is the cost of a group of calls. Fields that the query does not group by are empty.
 type CostRow struct {
 	Account string         `json:"account,omitempty"`
 	Server  string         `json:"server,omitempty"`
 	Tool    string         `json:"tool,omitempty"`
 	Day     string         `json:"day,omitempty" doc:"The day in UTC, such as 2026-11-15; by week its Monday, by month its first day."`
 	Calls   int64          `json:"calls"`
-	Errors  int64          `json:"errors"`  // of the calls, those that did not end well
-	Charged int64          `json:"charged"` // of the calls, those that cost something
+	Errors  int64          `json:"errors"`  // calls that did not succeed
+	Charged int64          `json:"charged"` // calls with a price
 	USD     toolyard.Money `json:"usd"`
 }
 
-// TrafficRow is what happened in a minute.
+// TrafficRow is the traffic of one minute.
 type TrafficRow struct {
-	At     time.Time      `json:"at"` // when the minute began
+	At     time.Time      `json:"at"` // start of the minute
 	Calls  int64          `json:"calls"`
 	Errors int64          `json:"errors"`
 	USD    toolyard.Money `json:"usd"`
@@ -107,8 +106,8 @@ func (s *Store) dateOfCall(unit string) string {
 	return "date(at / 1000000, 'unixepoch'" + modifiers[unit] + ")"
 }
 
-// Costs are what calls have cost, the newest day first. They are exact for any span of time:
-// whole hours are added up already, and only what is beside them is read from the record.
+// Costs returns the cost of calls, newest day first. It is exact for any span of time: whole hours
+// are aggregated, and only the rest is read from the calls.
 func (s *Store) Costs(ctx context.Context, q CostQuery) ([]CostRow, error) {
 	columns, grouped, err := s.groups(q.By)
 	if err != nil {
@@ -125,7 +124,7 @@ func (s *Store) Costs(ctx context.Context, q CostQuery) ([]CostRow, error) {
 	}, text, f.args)
 }
 
-// groupBy groups by columns; without any, everything is one group.
+// groupBy returns the GROUP BY clause; without columns, everything is one group.
 func groupBy(columns []string) string {
 	if len(columns) == 0 {
 		return ""
@@ -133,7 +132,7 @@ func groupBy(columns []string) string {
 	return " GROUP BY " + strings.Join(columns, ", ")
 }
 
-// What costs are read from.
+// Sources of costs.
 const (
 	partOfTotals = "SELECT account, server, tool, at, calls, errors, charged, usd FROM totals"
 	partOfSums   = "SELECT account, server, tool, hour AS at, calls, errors, charged, usd FROM sums"
@@ -141,9 +140,9 @@ const (
 		" CASE WHEN price > 0 THEN 1 ELSE 0 END AS charged, price AS usd FROM calls"
 )
 
-// parts are what the answer about a span of time is made of: totals of its whole weeks, of the
-// whole days before and behind them, and of the whole hours before and behind these; sums of all
-// these hours that are not among the totals yet; and the calls before and behind the hours.
+// parts returns the parts of a span of time: totals of its whole weeks, of the whole days around
+// them, and of the whole hours around these; sums of all these hours that have not been moved to
+// the totals; and the calls outside the whole hours.
 func (f *filter) parts(q CostQuery) string {
 	var parts []string
 	add := func(text, column string, grain grain, s span) {
@@ -160,7 +159,7 @@ func (f *filter) parts(q CostQuery) string {
 	for _, s := range besides {
 		add(partOfTotals, "at", grainOf(byAccount, byTool, "hour"), s)
 	}
-	if slices.Contains(q.By, "day") || slices.Contains(q.By, "month") { // weeks do not add up to months
+	if slices.Contains(q.By, "day") || slices.Contains(q.By, "month") { // weeks overlap months
 		besides = []span{days}
 	} else {
 		var weeks span
@@ -176,10 +175,10 @@ func (f *filter) parts(q CostQuery) string {
 	return strings.Join(parts, " UNION ALL ")
 }
 
-// span is a span of time, without its end. A time that is zero is no bound.
+// span is a half-open span of time. A zero time is no bound.
 type span struct{ since, until time.Time }
 
-// whole are the whole hours, or whatever the unit is, of a span, and the spans beside them.
+// whole returns the whole units of a span, such as hours, and the spans around them.
 func (s span) whole(unit time.Duration) (inner span, beside []span) {
 	if inner = s; !s.since.IsZero() {
 		inner.since = roundUp(s.since, unit)
@@ -187,7 +186,7 @@ func (s span) whole(unit time.Duration) (inner span, beside []span) {
 	if !s.until.IsZero() {
 		inner.until = s.until.UTC().Truncate(unit)
 	}
-	if !s.until.IsZero() && inner.since.After(inner.until) { // it has none
+	if !s.until.IsZero() && inner.since.After(inner.until) { // there are none
 		return span{inner.since, inner.since}, []span{s}
 	}
 	if !inner.since.Equal(s.since) {
@@ -199,8 +198,8 @@ func (s span) whole(unit time.Duration) (inner span, beside []span) {
 	return inner, beside
 }
 
-// Traffic is what happened in each minute that begins in a span of time, the oldest first.
-// Minutes without calls are left out, and those of more than 8 days ago are forgotten.
+// Traffic returns the traffic of each minute in a span of time, oldest first. Minutes without calls
+// are omitted, and minutes older than 8 days are deleted.
 func (s *Store) Traffic(ctx context.Context, since, until time.Time) ([]TrafficRow, error) {
 	f := &filter{}
 	f.between("minute", since, until)

@@ -15,33 +15,31 @@ import (
 	"github.com/toolyard/toolyard/internal/base/backoff"
 )
 
-// MaxDocument is how many bytes a document may have.
+// MaxDocument is the maximum size of a document, in bytes.
 const MaxDocument = 8 << 20
 
-// maxDocumentName is how many bytes its name may have, which then fits into a notification
-// of PostgreSQL.
+// maxDocumentName is the maximum size of a name, which fits into a notification of PostgreSQL.
 const maxDocumentName = 255
 
-// Document is a small text that replicas share, and its version, which grows by one with
-// each change: nil and zero if there is none.
+// Document returns a small text that replicas share, and its version, which increases by one with
+// each change. A missing document is nil and has version zero.
 func (s *Store) Document(ctx context.Context, name string) (body []byte, version int64, err error) {
 	return s.engine.document(ctx, name)
 }
 
-// SetDocument replaces a document that has the given version, zero for one that is not there
-// yet, and returns the new version. Its error is VersionConflict when it has another: somebody has
-// changed it meanwhile.
+// SetDocument replaces a document that has the given version, zero for a missing one, and returns
+// the new version. The error is VersionConflict if the document has another version.
 func (s *Store) SetDocument(ctx context.Context, name string, body []byte, version int64) (next int64, err error) {
 	return s.replace(ctx, name, body, version, nil)
 }
 
-// replace replaces a document, and keeps the new version unless it is nil.
+// replace replaces a document, and stores the new version in the history unless it is nil.
 func (s *Store) replace(ctx context.Context, name string, body []byte, version int64, kept *VersionRow) (next int64, err error) {
 	if name == "" || len(name) > maxDocumentName {
-		return 0, fmt.Errorf("store: the name of a document has 1 to %d bytes", maxDocumentName)
+		return 0, fmt.Errorf("store: the name of a document must have 1 to %d bytes", maxDocumentName)
 	}
 	if len(body) > MaxDocument {
-		return 0, toolyard.Errorf(toolyard.ArgsTooLarge, "%s would have more than %d MiB.", name, MaxDocument>>20)
+		return 0, toolyard.Errorf(toolyard.ArgsTooLarge, "%s exceeds %d MiB.", name, MaxDocument>>20)
 	}
 	if body == nil {
 		body = []byte{}
@@ -56,10 +54,10 @@ func (s *Store) replace(ctx context.Context, name string, body []byte, version i
 	return version + 1, nil
 }
 
-// Watch calls changed with the name of each document that there is, and then whenever one
-// has a new version, whoever wrote it, until ctx ends, whose error it returns. Of versions
-// that follow each other closely it may see only the last. While the store is away it waits,
-// and then tells what has changed meanwhile. It calls changed from one goroutine only.
+// Watch calls changed with the name of each document, and then whenever one has a new version,
+// until ctx ends; it returns the error of ctx. Of several changes in quick succession it may report
+// only the last. While the store is unavailable it waits, and then reports what changed. It calls
+// changed from one goroutine only.
 func (s *Store) Watch(ctx context.Context, changed func(name string)) error {
 	return s.Follow(ctx, "", changed, func([]byte) {})
 }
@@ -78,20 +76,20 @@ func (s *Store) Follow(ctx context.Context, replica string, changed func(name st
 	return ctx.Err()
 }
 
-// follower is told what other replicas write and send.
+// follower receives what other replicas write and send.
 type follower struct {
 	replica string
-	seen    func(versions map[string]int64) // the documents that there are now
+	seen    func(versions map[string]int64) // all documents
 	heard   func(message []byte)
 }
 
-// pollPause is how long documents are not looked at although nothing was heard of a change.
-// It differs from time to time, so that replicas do not ask all at once.
+// pollPause is the interval of polling without notifications. It is randomized, so that replicas do
+// not poll at once.
 func pollPause() time.Duration {
 	return 300*time.Millisecond + backoff.Jitter(200*time.Millisecond)
 }
 
-// rest waits for a while, or until ctx ends.
+// rest waits, or returns when ctx ends.
 func rest(ctx context.Context, pause time.Duration) {
 	select {
 	case <-time.After(pause):
@@ -106,7 +104,7 @@ const (
 	readVersions   = `SELECT name, version FROM documents`
 )
 
-// writeDocument is the statement that makes the first version of a document, or another.
+// writeDocument returns the statement that creates or replaces a document.
 func writeDocument(version int64) string {
 	if version == 0 {
 		return insertDocument
@@ -122,8 +120,8 @@ func documentOf(ctx context.Context, db *sql.DB, name string) (body []byte, vers
 	return body, version, err
 }
 
-// setDocument replaces a document with a statement, and keeps the new version unless it is
-// nil, both or neither.
+// setDocument executes a statement, and stores the new version in the history unless it is nil, in
+// one transaction.
 func setDocument(ctx context.Context, db *sql.DB, text, name string, body []byte, version int64, kept *VersionRow) (done bool, err error) {
 	if kept == nil {
 		return affected(db.ExecContext(ctx, text, name, body, version))
@@ -132,7 +130,7 @@ func setDocument(ctx context.Context, db *sql.DB, text, name string, body []byte
 	if err != nil {
 		return false, err
 	}
-	defer tx.Rollback() //nolint:errcheck // it is over if it was committed
+	defer tx.Rollback() //nolint:errcheck // no effect after the commit
 	if done, err = affected(tx.ExecContext(ctx, text, name, body, version)); err != nil || !done {
 		return false, err
 	}
@@ -165,7 +163,7 @@ func (l *lite) setDocument(ctx context.Context, name string, body []byte, versio
 	return done, liteError(err)
 }
 
-// follow looks again and again: other processes may write to the file, and nobody tells.
+// follow polls: other processes may write to the file without notification.
 func (l *lite) follow(ctx context.Context, f follower) {
 	for ; ctx.Err() == nil; rest(ctx, pollPause()) {
 		if versions, err := l.versions(ctx); err == nil {
@@ -179,13 +177,12 @@ func (l *lite) versions(ctx context.Context) (map[string]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer found.Close() //nolint:errcheck // collectRows says what was wrong
+	defer found.Close() //nolint:errcheck // collectRows reports errors
 	versions := map[string]int64{}
 	return versions, collectRows(found, versions, scanVersion)
 }
 
-// documentChannel is where replicas tell each other the names of documents that they have
-// changed.
+// documentChannel carries the names of changed documents.
 const documentChannel = "toolyard_documents"
 
 func (p *postgres) document(ctx context.Context, name string) (body []byte, version int64, err error) {
@@ -196,24 +193,24 @@ func (p *postgres) document(ctx context.Context, name string) (body []byte, vers
 	return body, version, pgError(err)
 }
 
-// setDocument writes and tells in one statement, so that both happen or neither.
+// setDocument writes and notifies in one statement, so that both happen or neither.
 func (p *postgres) setDocument(ctx context.Context, name string, body []byte, version int64, kept *VersionRow) (done bool, err error) {
 	done, err = setDocument(ctx, p.db, `WITH written AS (`+writeDocument(version)+` RETURNING name)
 		SELECT pg_notify('`+documentChannel+`', name) FROM written`, name, body, version, kept)
 	return done, pgError(err)
 }
 
-// The shortest and the longest pause before a connection that broke is made anew.
+// Bounds of the pause before a broken connection is replaced.
 const (
 	firstReconnect = 20 * time.Millisecond
 	lastReconnect  = 500 * time.Millisecond
 )
 
-// follow listens on a connection of its own, and makes another when it breaks.
+// follow listens on its own connection, and replaces it when it breaks.
 func (p *postgres) follow(ctx context.Context, f follower) {
 	pause := firstReconnect
 	for ctx.Err() == nil {
-		listened, _ := p.listen(ctx, f) // whatever it was, it is tried again
+		listened, _ := p.listen(ctx, f) // every error is tried again
 		if pause = min(2*pause, lastReconnect); listened {
 			pause = firstReconnect
 		}
@@ -221,8 +218,8 @@ func (p *postgres) follow(ctx context.Context, f follower) {
 	}
 }
 
-// listen listens until the connection breaks, and reports whether it ever did. It begins to
-// listen before it looks, so nothing happens unseen between the two.
+// listen listens until the connection breaks, and reports whether it was established. It listens
+// before it reads, so that no change is missed.
 func (p *postgres) listen(ctx context.Context, f follower) (listened bool, err error) {
 	conn, err := pgx.ConnectConfig(ctx, p.pool.Config().ConnConfig)
 	if err != nil {
@@ -245,7 +242,7 @@ func (p *postgres) listen(ctx context.Context, f follower) (listened bool, err e
 	}
 }
 
-// hangUp closes a connection and waits until it is closed, unless that takes long.
+// hangUp closes a connection, and waits for that up to a limit.
 func hangUp(ctx context.Context, conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
@@ -256,8 +253,7 @@ func hangUp(ctx context.Context, conn *pgx.Conn) {
 	}
 }
 
-// pgVersions reads the versions of all documents. A server that does not answer is taken for
-// one that is gone.
+// pgVersions reads the versions of all documents. A server that does not respond counts as gone.
 func pgVersions(ctx context.Context, conn *pgx.Conn) (map[string]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -270,8 +266,8 @@ func pgVersions(ctx context.Context, conn *pgx.Conn) (map[string]int64, error) {
 	return versions, collectRows(found, versions, scanVersion)
 }
 
-// awaitNews waits until a document has changed, or until it is time to look, and hands over
-// messages meanwhile. Its error means that the connection is over.
+// awaitNews waits for a change or the next poll, and passes on messages. An error means that the
+// connection is lost.
 func (p *postgres) awaitNews(ctx context.Context, conn *pgx.Conn, f follower) error {
 	wait, cancel := context.WithTimeout(ctx, pollPause())
 	defer cancel()

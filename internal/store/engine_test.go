@@ -465,14 +465,14 @@ func TestDaysOfTheRecord(t *testing.T) {
 	if n := rowCount(t, s, `SELECT count(*) FROM calls_default`); n != 4 {
 		t.Errorf("%d calls of no day", n)
 	}
-	err := p.alone(t.Context(), func(tx pgx.Tx, _ time.Time) error { return makeDay(t.Context(), tx, later.Truncate(day)) })
+	err := p.exclusively(t.Context(), func(tx pgx.Tx, _ time.Time) error { return createDay(t.Context(), tx, later.Truncate(day)) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n := rowCount(t, s, `SELECT count(*) FROM `+partition(later)); n != 4 {
 		t.Errorf("%d calls have moved to their day", n)
 	}
-	err = p.alone(t.Context(), func(tx pgx.Tx, _ time.Time) error { return dropDays(t.Context(), tx, today.Add(day)) })
+	err = p.exclusively(t.Context(), func(tx pgx.Tx, _ time.Time) error { return dropDays(t.Context(), tx, today.Add(day)) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,8 +21,7 @@ var (
 
 const keyColumns = "prefix, hash, name, caller, account, scopes, created, expires, revoked"
 
-// PutKey keeps a new key. It replaces none: its error is Conflict when there is one with
-// the same prefix.
+// PutKey stores a new key. The error is IdempotencyConflict if there is a key with the same prefix.
 func (s *Store) PutKey(ctx context.Context, k identity.Key) error {
 	scopes, err := json.Marshal(k.Scopes)
 	if err != nil {
@@ -37,7 +36,7 @@ func (s *Store) PutKey(ctx context.Context, k identity.Key) error {
 	if n, err := done.RowsAffected(); err != nil || n == 1 {
 		return err
 	}
-	return toolyard.Errorf(toolyard.IdempotencyConflict, "There is a key %s already; make another.", k.Prefix)
+	return toolyard.Errorf(toolyard.IdempotencyConflict, "The key %s exists already; create another.", k.Prefix)
 }
 
 // Key implements identity.Keys.
@@ -57,20 +56,20 @@ func noKey(prefix string) error {
 type KeyQuery struct {
 	Caller, Account string
 
-	Part   string         // only keys that have this in their prefix, name, caller or account
-	State  identity.State // only keys that are so at the time Now
+	Part   string         // only keys with this text in their prefix, name, caller or account
+	State  identity.State // only keys in this state at the time Now
 	Now    time.Time
-	Before Cursor // only keys behind this place; the zero value is the beginning
-	Limit  int    // at most MaxCalls, which zero means too
+	Before Cursor // only keys after this position; zero for the first page
+	Limit  int    // MaxCalls if zero or greater
 }
 
-// KeyPage are keys, the newest first.
+// KeyPage returns keys, newest first.
 func (s *Store) KeyPage(ctx context.Context, q KeyQuery) ([]identity.Key, error) {
 	text, args, limit := s.keyPage(q)
 	return collect(ctx, s, limit, readKey, text, args)
 }
 
-// keyPage is the statement that reads a page of keys.
+// keyPage returns the statement that reads a page of keys.
 func (s *Store) keyPage(q KeyQuery) (text string, args []any, limit int) {
 	if q.Limit <= 0 || q.Limit > MaxCalls {
 		q.Limit = MaxCalls
@@ -94,7 +93,7 @@ func (s *Store) keyPage(q KeyQuery) (text string, args []any, limit int) {
 	return text, f.args, q.Limit
 }
 
-// Keys are all keys, the oldest first.
+// Keys returns all keys, oldest first.
 func (s *Store) Keys(ctx context.Context) ([]identity.Key, error) {
 	all, err := everything(func(before []identity.Key) ([]identity.Key, error) {
 		var q KeyQuery
@@ -118,7 +117,7 @@ func (s *Store) Prefixes(ctx context.Context) (list []string, err error) {
 	return list, s.engine.explain(err)
 }
 
-// everything reads pages of MaxCalls until one is not full. Each goes on behind those before it.
+// everything reads pages of MaxCalls rows until one is not full.
 func everything[T any](next func(before []T) ([]T, error)) (all []T, err error) {
 	for {
 		page, err := next(all)
@@ -131,8 +130,8 @@ func everything[T any](next func(before []T) ([]T, error)) (all []T, err error) 
 	}
 }
 
-// having adds that one of some columns has a text in it, whatever the case of ASCII letters.
-// Other letters are compared as they are, since SQLite knows no more, and engines answer alike.
+// having adds that one of some columns contains a text, ignoring the case of ASCII letters. Other
+// letters are compared exactly, because SQLite does so.
 func (s *Store) having(f *filter, part string, columns ...string) {
 	if part == "" {
 		return
@@ -158,8 +157,7 @@ func lowerASCII(text string) string {
 	}, text)
 }
 
-// RevokeKey makes a key useless from now on. A key that was revoked before stays as it is.
-// Its error is NotFound when there is none.
+// RevokeKey revokes a key. A revoked key is not changed. The error is NotFound if there is none.
 func (s *Store) RevokeKey(ctx context.Context, prefix string, at time.Time) error {
 	done, err := s.db.ExecContext(ctx, `UPDATE keys SET revoked = CASE revoked WHEN 0 THEN $1 ELSE revoked END WHERE prefix = $2`, micros(at), prefix)
 	if err != nil {
@@ -171,7 +169,7 @@ func (s *Store) RevokeKey(ctx context.Context, prefix string, at time.Time) erro
 	return noKey(prefix)
 }
 
-// readKey reads the columns of a key.
+// readKey decodes the columns of a key.
 func readKey(row scanner) (k identity.Key, err error) {
 	var hash []byte
 	var scopes string
@@ -180,14 +178,14 @@ func readKey(row scanner) (k identity.Key, err error) {
 		return identity.Key{}, fmt.Errorf("store: key: %w", err)
 	}
 	if err := json.Unmarshal([]byte(scopes), &k.Scopes); err != nil || len(hash) != len(k.Hash) {
-		return identity.Key{}, fmt.Errorf("store: key %s is damaged; revoke it and make another", k.Prefix)
+		return identity.Key{}, fmt.Errorf("store: key %s is damaged; revoke it and create another", k.Prefix)
 	}
 	k.Hash = [len(k.Hash)]byte(hash)
 	k.Created, k.Expires, k.Revoked = fromMicros(created), fromMicros(expires), fromMicros(revoked)
 	return k, nil
 }
 
-// micros is a time as it is kept: zero stays zero.
+// micros truncates a time to microseconds; zero stays zero.
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -12,8 +12,8 @@ import (
 
 // Links belong to a caller of an account: callers of two accounts may have the same name.
 
-// SetLink notes that a caller has an account elsewhere, such as a wallet, by its address. An
-// empty address removes the link.
+// SetLink stores the address of a caller in an external system, such as a wallet. An empty address
+// removes the link.
 func (s *Store) SetLink(ctx context.Context, caller toolyard.Caller, kind, address string) error {
 	query, args := `INSERT INTO links (account, caller, kind, address) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (account, caller, kind) DO UPDATE SET address = excluded.address`, []any{linkAccount(caller), caller.ID, kind, address}
@@ -26,7 +26,7 @@ func (s *Store) SetLink(ctx context.Context, caller toolyard.Caller, kind, addre
 	return nil
 }
 
-// Linked is the address that a caller has linked as a kind, and "" for none.
+// Linked returns the address that a caller has linked for a kind, or "".
 func (s *Store) Linked(ctx context.Context, caller toolyard.Caller, kind string) (address string, err error) {
 	err = s.db.QueryRowContext(ctx, `SELECT address FROM links WHERE account = $1 AND caller = $2 AND kind = $3`, linkAccount(caller), caller.ID, kind).Scan(&address)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -38,7 +38,7 @@ func (s *Store) Linked(ctx context.Context, caller toolyard.Caller, kind string)
 	return address, nil
 }
 
-// Links are all addresses that a caller has linked, by their kinds.
+// Links returns all addresses that a caller has linked, by kind.
 func (s *Store) Links(ctx context.Context, caller toolyard.Caller) (links map[string]string, err error) {
 	links = make(map[string]string)
 	err = query(ctx, s.db, func(from scanner) error {
@@ -53,7 +53,7 @@ func (s *Store) Links(ctx context.Context, caller toolyard.Caller) (links map[st
 	return links, nil
 }
 
-// AccountsOf are the accounts that keys of a caller belong to, sorted; of very many the first.
+// AccountsOf returns the accounts of the keys of a caller, sorted, up to a limit.
 func (s *Store) AccountsOf(ctx context.Context, caller string) (list []string, err error) {
 	const most = 100
 	err = query(ctx, s.db, func(row scanner) error {
@@ -68,5 +68,5 @@ func (s *Store) AccountsOf(ctx context.Context, caller string) (list []string, e
 	return list, nil
 }
 
-// linkAccount is the account of a caller: their own name if they have no other.
+// linkAccount returns the account of a caller, which is its ID if it has no other.
 func linkAccount(c toolyard.Caller) string { return cmp.Or(c.Account, c.ID) }

@@ -9,11 +9,10 @@ import (
 // Bounds on the marks of one call.
 const (
 	maxMarks = 32
-	maxStep  = 32 // bytes of the name of a step
+	maxStep  = 32 // bytes of a name
 )
 
-// formatMarks are marks as they are kept: "cap:0,run:2100", in microseconds. Those that cannot
-// be kept like that are left out.
+// formatMarks encodes marks as "cap:0,run:2100", in microseconds. Invalid marks are omitted.
 func formatMarks(marks []Mark) string {
 	var b []byte
 	n := 0
@@ -29,8 +28,7 @@ func formatMarks(marks []Mark) string {
 	return string(b)
 }
 
-// parseMarks reads marks as they are kept. What is not a mark ends them: the rest of the call
-// can be shown without them.
+// parseMarks decodes marks up to the first invalid one: the call is shown without the rest.
 func parseMarks(text string) (marks []Mark) {
 	for len(marks) < maxMarks && text != "" {
 		var item string
@@ -45,10 +43,10 @@ func parseMarks(text string) (marks []Mark) {
 	return marks
 }
 
-// maxMicros is the longest duration in microseconds.
+// maxMicros is the maximum duration in microseconds.
 const maxMicros = int64(1<<63-1) / int64(time.Microsecond)
 
-// isStep reports whether a text can be the name of a step.
+// isStep reports whether a text is a valid name of a step.
 func isStep(name string) bool {
 	return name != "" && len(name) <= maxStep && !strings.ContainsAny(name, ",:\x00") && strings.ToValidUTF8(name, "") == name
 }

@@ -11,30 +11,29 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// MaxMessage is how many bytes a message between replicas may have.
+// MaxMessage is the maximum size of a message between replicas, in bytes.
 const MaxMessage = 128 << 10
 
-// maxNotification is how many bytes of a message fit into a notification of PostgreSQL, which
-// has at most 8000 with the name of the replica.
+// maxNotification is the maximum size of a message in a notification of PostgreSQL, which has at
+// most 8000 bytes including the name of the replica.
 const maxNotification = 7800
 
-// keepMessages is how long a message waits for a replica that does not take it.
+// keepMessages is how long a message waits for a replica.
 const keepMessages = time.Minute
 
-// messageChannel is where replicas send messages to each other: a line with the name of the
-// replica that it is for, empty for all, and the message, or # and the id of its row.
+// messageChannel carries messages between replicas: a line with the name of the receiver, empty for
+// all, and the message, or # and the ID of its row.
 const messageChannel = "toolyard_messages"
 
-// Send sends a message, which is text, to a replica that listens, or to all if it has no name.
-// A replica that does not listen at this moment misses it. A store that only one process uses
-// has nobody to send to.
+// Send sends a text to a replica, or to all if the name is empty. A replica that is not listening
+// misses it. A store of a single process sends nothing.
 func (s *Store) Send(ctx context.Context, to string, message []byte) error {
 	limit := MaxMessage
 	if to == "" {
-		limit = maxNotification // nobody would delete its row
+		limit = maxNotification // no replica would delete its row
 	}
 	if len(message) > limit || len(to) > 100 || strings.ContainsAny(to, "\n\x00") {
-		return fmt.Errorf("store: a message has at most %d bytes, and the name of a replica 100", limit)
+		return fmt.Errorf("store: a message must have at most %d bytes, and the name of a replica 100", limit)
 	}
 	return s.engine.send(ctx, to, string(message))
 }
@@ -52,7 +51,7 @@ func (p *postgres) send(ctx context.Context, to, message string) error {
 	return pgError(err)
 }
 
-// receive is the message of a notification, if it is for this replica.
+// receive returns the message of a notification if it is for this replica.
 func (p *postgres) receive(ctx context.Context, conn *pgx.Conn, replica, payload string) ([]byte, error) {
 	to, message, _ := strings.Cut(payload, "\n")
 	if to != "" && to != replica {
@@ -64,7 +63,7 @@ func (p *postgres) receive(ctx context.Context, conn *pgx.Conn, replica, payload
 	}
 	id, err := strconv.ParseInt(row, 10, 64)
 	if err != nil || to == "" {
-		return nil, nil // not one of ours
+		return nil, nil // not a valid message
 	}
 	var body string
 	err = conn.QueryRow(ctx, `DELETE FROM messages WHERE id = $1 RETURNING body`, id).Scan(&body)
@@ -74,17 +73,17 @@ func (p *postgres) receive(ctx context.Context, conn *pgx.Conn, replica, payload
 	return []byte(body), err
 }
 
-// Ended sessions are tokens that were used up.
+// Ended MCP sessions are stored as consumed tokens.
 const (
 	sessionPrefix = "mcp session "
 	sessionOwner  = "mcp session of "
 )
 
-// maxEndedSessions is how many ended sessions of one caller are kept. The oldest are forgotten:
-// nobody but the caller could use them.
+// maxEndedSessions is the maximum number of ended MCP sessions that are stored per caller. The
+// oldest are deleted: only the caller could use them.
 const maxEndedSessions = 1000
 
-// EndSession remembers that an MCP session has ended, until it expires.
+// EndSession stores that an MCP session has ended, until it expires.
 func (s *Store) EndSession(ctx context.Context, id, owner string, expires time.Time) error {
 	if _, _, err := s.Consume(ctx, sessionPrefix+id, sessionOwner+owner, expires); err != nil {
 		return err
@@ -94,7 +93,7 @@ func (s *Store) EndSession(ctx context.Context, id, owner string, expires time.T
 	return s.engine.explain(err)
 }
 
-// EndedSessions are the MCP sessions that have ended but not expired, at most limit.
+// EndedSessions returns MCP sessions that have ended and not expired, at most limit.
 func (s *Store) EndedSessions(ctx context.Context, limit int) ([]string, error) {
 	now, err := s.engine.clock(ctx)
 	if err != nil {

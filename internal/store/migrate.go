@@ -14,14 +14,13 @@ import (
 //go:embed migrations/*/*.sql
 var migrations embed.FS
 
-// versionTable keeps which migrations were made.
+// versionTable records the applied migrations.
 const versionTable = "toolyard_migrations"
 
-// Replicas that start at once make migrations one after another: they ask for the lock
-// every second, for so many seconds.
+// Replicas that start at once migrate one after another: they try to get the lock every second,
+// this many times.
 const migrationWait = 120
 
-// migratePostgres brings the tables up to date.
 func migratePostgres(ctx context.Context, db *sql.DB) error {
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, migrationWait))
 	if err != nil {
@@ -30,9 +29,8 @@ func migratePostgres(ctx context.Context, db *sql.DB) error {
 	return migrate(ctx, goose.DialectPostgres, db, "postgres", goose.WithSessionLocker(locker))
 }
 
-// migrateSQLite brings the tables up to date. SQLite has no lock that outlives a
-// transaction: of two processes that make the same migration one fails, and finds it made
-// when it looks again.
+// migrateSQLite retries: SQLite has no lock that outlives a transaction, so of two processes that
+// apply the same migration one fails, and finds it applied on the next try.
 func migrateSQLite(ctx context.Context, db *sql.DB) error {
 	return retry(ctx, func() (bool, error) {
 		err := migrate(ctx, goose.DialectSQLite3, db, "sqlite")

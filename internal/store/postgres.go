@@ -21,23 +21,23 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// postgres is PostgreSQL. The time is that of the server.
+// postgres is the engine for PostgreSQL. It uses the time of the server.
 type postgres struct {
 	pool    *pgxpool.Pool
-	db      *sql.DB // the same
-	reports *sql.DB // half of it
+	db      *sql.DB // the same pool
+	reports *sql.DB // half of the pool
 	shard   int64   // of the sums
 }
 
-// What a connection is like unless the address says otherwise.
+// Defaults of connections.
 const (
 	poolConns      = 8
 	healthPeriod   = time.Second
 	connectTimeout = 2 * time.Second
 )
 
-// sessionParams bound what one statement, and one silent client, may take. A replica that
-// stops between two statements would otherwise hold its locks for ever.
+// sessionParams bound the time of one statement and of an idle transaction. A replica that stops
+// between two statements would otherwise hold its locks forever.
 var sessionParams = map[string]string{
 	"application_name":                    "toolyard",
 	"statement_timeout":                   "10s",
@@ -45,22 +45,22 @@ var sessionParams = map[string]string{
 }
 
 // openPostgres opens the database at a URL, which may name several hosts. With
-// target_session_attrs=read-write the one is found that takes writes.
+// target_session_attrs=read-write it finds the one that accepts writes.
 func openPostgres(ctx context.Context, address string) (*Store, error) {
 	config, err := poolConfig(address)
 	if err != nil {
 		return nil, err
 	}
-	if err := migrateAt(context.WithoutCancel(ctx), config.ConnConfig.Copy()); err != nil { // it may take long at the first start of a new version
+	if err := migrateAt(context.WithoutCancel(ctx), config.ConnConfig.Copy()); err != nil { // may take long at the first start of a new version
 		return nil, pgError(err)
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, pgError(err)
 	}
-	p := &postgres{pool: pool, db: stdlib.OpenDBFromPool(pool), reports: stdlib.OpenDBFromPool(pool), shard: rand.Int64N(shards)} //nolint:gosec // need not be secret
+	p := &postgres{pool: pool, db: stdlib.OpenDBFromPool(pool), reports: stdlib.OpenDBFromPool(pool), shard: rand.Int64N(shards)} //nolint:gosec // spreads load
 	p.reports.SetMaxOpenConns(int(max(1, config.MaxConns/2)))
-	_ = p.makeDays(ctx) // without its day a call goes to calls_default; Maintain tries again, and says what is wrong
+	_ = p.createDays(ctx) // without its partition a call goes to calls_default; Maintain tries again and reports errors
 	return &Store{engine: p, db: p.db, reports: p.reports, kind: "postgres", close: p.close}, nil
 }
 
@@ -70,20 +70,20 @@ func (p *postgres) close() error {
 	return err
 }
 
-// poolConfig reads an address.
+// poolConfig parses an address and applies the defaults.
 func poolConfig(address string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(address)
 	if err != nil {
-		return nil, fmt.Errorf("store: %w", err) // the driver leaves the password out
+		return nil, fmt.Errorf("store: %w", err) // the driver omits the password
 	}
-	said := url.Values{}
+	given := url.Values{}
 	if _, query, ok := strings.Cut(address, "?"); ok {
-		said, _ = url.ParseQuery(query) // the driver has read it
+		given, _ = url.ParseQuery(query) // the driver has validated it
 	}
-	if !said.Has("pool_max_conns") {
+	if !given.Has("pool_max_conns") {
 		config.MaxConns = poolConns
 	}
-	if !said.Has("pool_health_check_period") {
+	if !given.Has("pool_health_check_period") {
 		config.HealthCheckPeriod = healthPeriod
 	}
 	if config.ConnConfig.ConnectTimeout == 0 {
@@ -97,8 +97,7 @@ func poolConfig(address string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// migrateAt brings the tables up to date over a connection of its own, on which a statement
-// may take as long as it needs.
+// migrateAt migrates the tables over its own connection, without a limit on the time of statements.
 func migrateAt(ctx context.Context, config *pgx.ConnConfig) error {
 	delete(config.RuntimeParams, "statement_timeout")
 	delete(config.RuntimeParams, "idle_in_transaction_session_timeout")
@@ -106,7 +105,7 @@ func migrateAt(ctx context.Context, config *pgx.ConnConfig) error {
 	return errors.Join(migratePostgres(ctx, db), db.Close())
 }
 
-// What is read, and locked, in the order of the names.
+// Statements that read and lock rows in the order of their names.
 var (
 	pgCreateLimits = `INSERT INTO paces (key) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING`
 	pgLockLimits   = pgLock(&limitTable)
@@ -125,7 +124,7 @@ func pgLock(t *table) string {
 	return `SELECT ` + t.list() + ` FROM ` + t.name + ` WHERE ` + name + ` = ANY($1::text[]) ORDER BY ` + name + ` FOR UPDATE`
 }
 
-// pgTypes are the types of arrays of columns.
+// pgTypes are the types of columns.
 var pgTypes = map[kind]string{
 	text: "text", number: "bigint", moment: "timestamptz", blob: "bytea", optionalText: "text", optionalMoment: "timestamptz",
 }
@@ -133,8 +132,8 @@ var pgTypes = map[kind]string{
 // pgWrites are all statements that write.
 var pgWrites = writeStatements(pgWrite)
 
-// pgWrite is the statement that does something with any number of rows, which come as one
-// array for each column.
+// pgWrite returns the statement for an action on any number of rows, which are passed as one array
+// per column.
 func pgWrite(t *table, a action) string {
 	columns := t.columns
 	if a == remove {
@@ -160,7 +159,7 @@ func pgWrite(t *table, a action) string {
 	}
 }
 
-// pgArrays are rows as one array for each column.
+// pgArrays converts rows to one array per column.
 func pgArrays(columns []column, rows [][]any) []any {
 	arrays := make([]any, len(columns))
 	for i, c := range columns {
@@ -200,11 +199,10 @@ func gatherOptional[T any](rows [][]any, column int) []*T {
 	return list
 }
 
-// exchange takes two round trips: one that begins, locks and reads, one that writes and
-// commits. Read committed is enough, because every row that is read is locked until the end
-// and is read as it is once it is locked; rows are locked in one order, so two exchanges do
-// not wait for each other; and a row that was not there cannot be locked, but inserting it
-// twice fails, whereupon everything is done again and the row is seen.
+// exchange takes two round trips: one begins, locks and reads, the other writes and commits. Read
+// committed is sufficient: every row that is read is locked until the end; rows are locked in one
+// order, so that transactions do not deadlock; and if two transactions insert the same missing row,
+// one of them fails, is tried again and then sees the row.
 func (p *postgres) exchange(ctx context.Context, refs ledger.Refs, change func(*ledger.Rows) error) error {
 	refs.Sort()
 	if err := checkRefs(&refs); err != nil {
@@ -216,7 +214,7 @@ func (p *postgres) exchange(ctx context.Context, refs ledger.Refs, change func(*
 	})
 }
 
-// attempt does an exchange once, and says whether to try again.
+// attempt performs an exchange once, and reports whether to try again.
 func (p *postgres) attempt(ctx context.Context, refs ledger.Refs, change func(*ledger.Rows) error) (again bool, err error) {
 	conn, err := p.pool.Acquire(ctx)
 	if err != nil {
@@ -240,7 +238,8 @@ func (p *postgres) attempt(ctx context.Context, refs ledger.Refs, change func(*l
 	return p.commit(ctx, conn, w, &pgx.Batch{})
 }
 
-// append takes one round trip. Its writes are idempotent, so it tries again after a broken connection.
+// append takes one round trip. Its writes are idempotent, so it tries again after a broken
+// connection.
 func (p *postgres) append(ctx context.Context, rows *ledger.Rows) error {
 	return retry(ctx, func() (bool, error) {
 		conn, err := p.pool.Acquire(ctx)
@@ -264,19 +263,20 @@ func (p *postgres) commit(ctx context.Context, conn *pgxpool.Conn, w *writes, b 
 		return false, nil
 	case pgUnsure(err):
 		p.undo(ctx, conn, err)
-		return false, fmt.Errorf("store: %w: it broke off while it committed, and may or may not have: %w", ErrUnavailable, err)
+		return false, fmt.Errorf("store: %w: the connection broke during the commit, whose outcome is unknown: %w", ErrUnavailable, err)
 	}
 	p.undo(ctx, conn, err)
 	return pgAgain(err), pgError(err)
 }
 
-// What begins a transaction. Plans are cached, and one made for a small table must serve a large one.
+// Statements that begin a transaction. Plans are cached, and one made for a small table must serve
+// a large one.
 const (
 	pgBegin   = `BEGIN ISOLATION LEVEL READ COMMITTED`
 	pgNoScans = `SET LOCAL enable_seqscan = off`
 )
 
-// pgRead begins a transaction, and locks and reads what is named.
+// pgRead begins a transaction, and locks and reads rows.
 func pgRead(ctx context.Context, conn *pgxpool.Conn, refs ledger.Refs) (*ledger.Rows, error) {
 	r, b := ledger.NewRows(), &pgx.Batch{}
 	b.Queue(pgBegin)
@@ -315,7 +315,7 @@ func pgCollect[K comparable, R any](into map[K]R, scan func(scanner) (K, R, erro
 	return func(found pgx.Rows) error { return collectRows(found, into, scan) }
 }
 
-// sendWrites writes and commits. When a statement fails, the server skips those after it.
+// sendWrites writes and commits. When a statement fails, the server skips the rest.
 func (p *postgres) sendWrites(ctx context.Context, conn *pgxpool.Conn, w *writes, b *pgx.Batch) error {
 	err := w.each(func(t *table, a action, rows [][]any) error {
 		columns := t.columns
@@ -341,10 +341,9 @@ func (p *postgres) sendWrites(ctx context.Context, conn *pgxpool.Conn, w *writes
 	return conn.SendBatch(ctx, b).Close()
 }
 
-// undo ends a transaction that is not to be committed. If that does not work the pool
-// closes the connection, and the server ends the transaction. After an error that other
-// connections will have too, all of them are made anew: the writing server may be another
-// one now.
+// undo rolls back a transaction. If that fails, the pool closes the connection and the server ends
+// the transaction. After an error that affects other connections too, all of them are replaced:
+// another server may accept writes now.
 func (p *postgres) undo(ctx context.Context, conn *pgxpool.Conn, why error) {
 	if pgBroken(why) || pgCode(why) == "25006" {
 		p.pool.Reset()
@@ -355,7 +354,7 @@ func (p *postgres) undo(ctx context.Context, conn *pgxpool.Conn, why error) {
 	_, _ = conn.Exec(ctx, `ROLLBACK`)
 }
 
-// pgCode is the code of an error of the server, empty for any other.
+// pgCode returns the code of an error of the server, or the empty string.
 func pgCode(err error) string {
 	if e := (*pgconn.PgError)(nil); errors.As(err, &e) {
 		return e.Code
@@ -363,7 +362,7 @@ func pgCode(err error) string {
 	return ""
 }
 
-// pgAgain reports whether a transaction failed only because of another one.
+// pgAgain reports whether a transaction failed only because of a concurrent one.
 func pgAgain(err error) bool {
 	switch pgCode(err) {
 	case "40001", "40P01", "23505": // serialization failure, deadlock, unique violation
@@ -372,7 +371,7 @@ func pgAgain(err error) bool {
 	return false
 }
 
-// pgBroken reports whether a connection that was there is there no more.
+// pgBroken reports whether an established connection was lost.
 func pgBroken(err error) bool {
 	if e := (*pgconn.ConnectError)(nil); errors.As(err, &e) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
@@ -385,8 +384,8 @@ func pgBroken(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.As(err, &e) || pgconn.SafeToRetry(err)
 }
 
-// pgUnsure reports whether a commit that failed may have been made all the same: the server
-// did not say, or said that it was about to end.
+// pgUnsure reports whether a failed commit may have taken effect: the server did not reply, or
+// announced its end.
 func pgUnsure(err error) bool {
 	code := pgCode(err)
 	return code == "" || code == "40003" || strings.HasPrefix(code, "57P") || strings.HasPrefix(code, "08")
@@ -394,7 +393,7 @@ func pgUnsure(err error) bool {
 
 func (*postgres) explain(err error) error { return pgError(err) }
 
-// pgError tells what may pass from what does not.
+// pgError wraps transient errors in ErrUnavailable.
 func pgError(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
@@ -406,13 +405,13 @@ func pgError(err error) error {
 	return fmt.Errorf("store: %w", err)
 }
 
-// pgUnable reports whether a code means that the server cannot do now what it is asked for.
+// pgUnable reports whether a code means that the server cannot process the request at present.
 func pgUnable(code string) bool {
 	switch code {
 	case "25006", "55P03", "57014", "57P03": // read only, locked, timed out, starting or stopping
 		return true
 	}
-	for _, class := range []string{"08", "40", "53", "58"} { // connections, other transactions, resources, the system
+	for _, class := range []string{"08", "40", "53", "58"} { // connections, conflicts, resources, system errors
 		if strings.HasPrefix(code, class) {
 			return true
 		}
@@ -434,43 +433,43 @@ func (p *postgres) stale(ctx context.Context, limit int) ([]ledger.Refs, error) 
 	return names, pgError(err)
 }
 
-// A day of the record, and a week of the totals, which begins on Monday.
+// A day is a partition of the calls; weeks of totals begin on Monday.
 const (
 	day  = 24 * time.Hour
 	week = 7 * day
 )
 
-// daysAhead is how many days of the record are made before they come.
+// daysAhead is the number of daily partitions that are created in advance.
 const daysAhead = 2
 
-// dayTable begins the names of the partitions of the record; the date follows.
+// dayTable is the prefix of the names of partitions; the date follows.
 const dayTable, dayFormat = "calls_", "20060102"
 
 func (p *postgres) maintain(ctx context.Context, keep time.Duration) error {
-	err := p.makeDays(ctx)
+	err := p.createDays(ctx)
 	if keep > 0 {
-		err = errors.Join(err, p.alone(ctx, func(tx pgx.Tx, now time.Time) error { return dropDays(ctx, tx, now.Add(-keep).Truncate(day)) }))
+		err = errors.Join(err, p.exclusively(ctx, func(tx pgx.Tx, now time.Time) error { return dropDays(ctx, tx, now.Add(-keep).Truncate(day)) }))
 	}
 	if keep <= 0 || keep > keepMinutes {
 		keep = keepMinutes
 	}
-	return pgError(errors.Join(err, p.gather(ctx), p.forgetRuns(ctx),
-		p.forget(ctx, `DELETE FROM minutes WHERE minute < now() - $1::interval`, keep),
-		p.forget(ctx, `DELETE FROM messages WHERE at < now() - $1::interval`, keepMessages),
-		p.forget(ctx, `DELETE FROM purses WHERE `+emptySession+` AND expires < now() - $1::interval`, keepSessions),
-		p.forget(ctx, `DELETE FROM consumed WHERE until < now() - $1::interval`, keepConsumed),
-		p.forget(ctx, `DELETE FROM changes WHERE at < now() - $1::interval`, keepChanges)))
+	return pgError(errors.Join(err, p.gather(ctx), p.deleteRuns(ctx),
+		p.deleteOlder(ctx, `DELETE FROM minutes WHERE minute < now() - $1::interval`, keep),
+		p.deleteOlder(ctx, `DELETE FROM messages WHERE at < now() - $1::interval`, keepMessages),
+		p.deleteOlder(ctx, `DELETE FROM purses WHERE `+emptySession+` AND expires < now() - $1::interval`, keepSessions),
+		p.deleteOlder(ctx, `DELETE FROM consumed WHERE until < now() - $1::interval`, keepConsumed),
+		p.deleteOlder(ctx, `DELETE FROM changes WHERE at < now() - $1::interval`, keepChanges)))
 }
 
-// forget deletes what is older than so long.
-func (p *postgres) forget(ctx context.Context, text string, keep time.Duration) error {
+// deleteOlder deletes rows older than keep.
+func (p *postgres) deleteOlder(ctx context.Context, text string, keep time.Duration) error {
 	_, err := p.pool.Exec(ctx, text, keep)
 	return err
 }
 
-// alone does something with the tables in a transaction while no other replica does. If one
-// does, it is not done. It does not keep calls waiting for long.
-func (p *postgres) alone(ctx context.Context, do func(tx pgx.Tx, now time.Time) error) error {
+// exclusively runs do in a transaction, unless another replica is doing so. It delays calls only
+// briefly.
+func (p *postgres) exclusively(ctx context.Context, do func(tx pgx.Tx, now time.Time) error) error {
 	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '2s'`); err != nil {
 			return err
@@ -484,21 +483,20 @@ func (p *postgres) alone(ctx context.Context, do func(tx pgx.Tx, now time.Time) 
 	})
 }
 
-// makeDays makes the partitions of today and of the next days, each in a transaction of its
-// own, so that one that fails does not keep the others from being made.
-func (p *postgres) makeDays(ctx context.Context) error {
+// createDays creates the partitions of today and the next days, each in its own transaction, so
+// that one failure does not prevent the others.
+func (p *postgres) createDays(ctx context.Context) error {
 	var all error
 	for ahead := range daysAhead + 1 {
-		all = errors.Join(all, p.alone(ctx, func(tx pgx.Tx, now time.Time) error {
-			return makeDay(ctx, tx, now.Truncate(day).Add(time.Duration(ahead)*day))
+		all = errors.Join(all, p.exclusively(ctx, func(tx pgx.Tx, now time.Time) error {
+			return createDay(ctx, tx, now.Truncate(day).Add(time.Duration(ahead)*day))
 		}))
 	}
 	return all
 }
 
-// makeDay makes the partition of a day. Calls of that day that have come before it move
-// there.
-func makeDay(ctx context.Context, tx pgx.Tx, from time.Time) error {
+// createDay creates the partition of a day, and moves earlier calls of that day to it.
+func createDay(ctx context.Context, tx pgx.Tx, from time.Time) error {
 	name, there := dayTable+from.Format(dayFormat), false
 	err := tx.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, name).Scan(&there)
 	if err != nil || there {
@@ -519,8 +517,8 @@ func makeDay(ctx context.Context, tx pgx.Tx, from time.Time) error {
 	return nil
 }
 
-// dropDays forgets the calls before a day, and their sums. While it holds the tables nobody
-// writes such calls, so nobody has a lock on such sums.
+// dropDays deletes the calls before a day, and their sums. While it locks the tables, no
+// transaction writes such calls or locks such sums.
 func dropDays(ctx context.Context, tx pgx.Tx, since time.Time) error {
 	for _, text := range []string{`SET LOCAL statement_timeout = 0`, `LOCK TABLE calls_default IN SHARE MODE`} {
 		if _, err := tx.Exec(ctx, text); err != nil {
@@ -543,7 +541,7 @@ func dropDays(ctx context.Context, tx pgx.Tx, since time.Time) error {
 			}
 		}
 	}
-	if err := forgetSums(ctx, tx, since); err != nil {
+	if err := deleteSums(ctx, tx, since); err != nil {
 		return err
 	}
 	if len(names) == 0 {
@@ -553,13 +551,13 @@ func dropDays(ctx context.Context, tx pgx.Tx, since time.Time) error {
 	return err
 }
 
-// forgetSums forgets the sums and totals before a day.
-func forgetSums(ctx context.Context, tx pgx.Tx, since time.Time) error {
+// deleteSums deletes the sums and totals before a day.
+func deleteSums(ctx context.Context, tx pgx.Tx, since time.Time) error {
 	if _, err := tx.Exec(ctx, `DELETE FROM sums WHERE hour < $1`, since); err != nil {
 		return err
 	}
 	gone, err := tx.Exec(ctx, pgForgetTotals, since)
-	if err != nil || gone.RowsAffected() == 0 { // the weeks are right
+	if err != nil || gone.RowsAffected() == 0 { // weeks are up to date
 		return err
 	}
 	if _, err := tx.Exec(ctx, pgForgetWeeks, since); err != nil {
@@ -569,7 +567,7 @@ func forgetSums(ctx context.Context, tx pgx.Tx, since time.Time) error {
 	return err
 }
 
-// daysBefore are the partitions of the days before a day.
+// daysBefore returns the partitions of the days before a day.
 func daysBefore(ctx context.Context, tx pgx.Tx, since time.Time) ([]string, error) {
 	found, err := tx.Query(ctx, `SELECT relname FROM pg_class JOIN pg_inherits ON pg_class.oid = inhrelid WHERE inhparent = 'calls'::regclass`)
 	if err != nil {
@@ -578,15 +576,15 @@ func daysBefore(ctx context.Context, tx pgx.Tx, since time.Time) ([]string, erro
 	names, err := pgx.CollectRows(found, pgx.RowTo[string])
 	return slices.DeleteFunc(names, func(name string) bool {
 		from, err := time.Parse(dayTable+dayFormat, name)
-		return err != nil || !from.Before(since) // calls_default, or a day that is kept
+		return err != nil || !from.Before(since) // calls_default, or a day to keep
 	}), err
 }
 
-// pgChunk is how many runs are forgotten at once.
+// pgChunk is the number of runs that are deleted in one statement.
 const pgChunk = 10_000
 
-// forgetRuns deletes the runs that have run out, in small steps.
-func (p *postgres) forgetRuns(ctx context.Context) error {
+// deleteRuns deletes expired runs in small steps.
+func (p *postgres) deleteRuns(ctx context.Context) error {
 	for {
 		tag, err := p.pool.Exec(ctx, `DELETE FROM runs WHERE (scope, key) IN (SELECT scope, key FROM runs
 			WHERE state <> 'running' AND until <= now() LIMIT $1 FOR UPDATE SKIP LOCKED)`, pgChunk)

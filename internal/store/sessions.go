@@ -7,7 +7,7 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// SessionCursor is a place in the list of sessions: behind the one with this end and id.
+// SessionCursor is a position in the list of sessions: after the one with this end and ID.
 type SessionCursor struct {
 	Expires time.Time
 	ID      string
@@ -17,11 +17,11 @@ type SessionCursor struct {
 type SessionQuery struct {
 	Account string
 	State   string        // open, closed or expired
-	Before  SessionCursor // only sessions behind this place; the zero value is the beginning
-	Limit   int           // at most MaxCalls, which zero means too
+	Before  SessionCursor // only sessions after this position; zero for the first page
+	Limit   int           // MaxCalls if zero or greater
 }
 
-// Sessions are sessions, those that end last first. Accounts are none.
+// Sessions returns sessions, without accounts, latest end first.
 func (s *Store) Sessions(ctx context.Context, q SessionQuery) ([]*ledger.Balance, error) {
 	if q.Limit <= 0 || q.Limit > MaxCalls {
 		q.Limit = MaxCalls

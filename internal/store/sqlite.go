@@ -19,15 +19,14 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// lite is SQLite. It has one connection, so transactions come one after another, and who
-// asks the database while an answer of it is open waits for ever. The time is that of the
-// process.
+// lite is the engine for SQLite. It has one connection, so transactions are serialized; a query
+// while the result of another is open deadlocks. It uses the time of the process.
 type lite struct {
 	db       *sql.DB
-	prepared map[string]*sql.Stmt // by their text
+	prepared map[string]*sql.Stmt // by text
 }
 
-// What is read. A list of names is a JSON array.
+// Statements that read. A list of names is a JSON array.
 var (
 	liteCreateLimits = `INSERT INTO paces (key) SELECT value FROM json_each(?) WHERE true ON CONFLICT DO NOTHING`
 	liteReadLimits   = liteRead(&limitTable)
@@ -46,7 +45,7 @@ func liteRead(t *table) string {
 // liteWrites are all statements that write.
 var liteWrites = writeStatements(liteWrite)
 
-// liteWrite is the statement that does something with one row.
+// liteWrite returns the statement for an action on one row.
 func liteWrite(t *table, a action) string {
 	switch a {
 	case update:
@@ -62,7 +61,7 @@ func liteWrite(t *table, a action) string {
 	}
 }
 
-// openSQLite opens a file, or a database in memory if there is no path.
+// openSQLite opens a file, or a database in memory if the path is empty.
 func openSQLite(ctx context.Context, path string) (*Store, error) {
 	address, err := liteAddress(path)
 	if err != nil {
@@ -72,7 +71,7 @@ func openSQLite(ctx context.Context, path string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	db.SetMaxOpenConns(1) // which never ends, because a database in memory ends with it
+	db.SetMaxOpenConns(1) // never closed, because a database in memory ends with it
 	l := &lite{db: db, prepared: map[string]*sql.Stmt{}}
 	if err := migrateSQLite(ctx, db); err != nil {
 		return nil, errors.Join(liteError(err), db.Close())
@@ -83,7 +82,7 @@ func openSQLite(ctx context.Context, path string) (*Store, error) {
 	if path == "" {
 		return &Store{engine: l, db: db, reports: db, kind: "memory", close: db.Close}, nil
 	}
-	// Questions to the record have connections of their own, so that no call waits for them.
+	// Reports have their own connections, so that calls do not wait for them.
 	others, err := sql.Open("sqlite", address)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("store: %w", err), db.Close())
@@ -92,8 +91,8 @@ func openSQLite(ctx context.Context, path string) (*Store, error) {
 	return &Store{engine: l, db: others, reports: others, kind: "sqlite", close: func() error { return errors.Join(others.Close(), db.Close()) }}, nil
 }
 
-// liteAddress is what the driver calls a file. A file that is not there is made, for nobody
-// else to read.
+// liteAddress returns the address of a file for the driver. A missing file is created with access
+// for the owner only.
 func liteAddress(path string) (string, error) {
 	options := url.Values{
 		"_txlock":              {"immediate"},
@@ -121,7 +120,7 @@ func liteAddress(path string) (string, error) {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + options.Encode(), nil
 }
 
-// prepare prepares everything that an exchange says.
+// prepare prepares the statements of exchanges.
 func (l *lite) prepare(ctx context.Context) error {
 	texts := []string{liteCreateLimits, liteReadLimits, liteReadBalances, liteReadHolds, liteReadRuns, liteReadCharged, liteReadKnown, liteAddHours, liteAddMinutes}
 	texts = slices.AppendSeq(texts, maps.Values(liteWrites))
@@ -135,8 +134,8 @@ func (l *lite) prepare(ctx context.Context) error {
 	return nil
 }
 
-// exchange waits for its turn as long as the context lives. A transaction that has begun is
-// brought to its end, which takes milliseconds.
+// exchange waits for its turn until the context ends. A transaction that has begun is completed,
+// which takes milliseconds.
 func (l *lite) exchange(ctx context.Context, refs ledger.Refs, change func(*ledger.Rows) error) error {
 	refs.Sort()
 	if err := checkRefs(&refs); err != nil {
@@ -146,13 +145,13 @@ func (l *lite) exchange(ctx context.Context, refs ledger.Refs, change func(*ledg
 	if err != nil {
 		return liteError(err)
 	}
-	defer conn.Close() //nolint:errcheck // it only goes back
+	defer conn.Close() //nolint:errcheck // returns it to the pool
 	ctx = context.WithoutCancel(ctx)
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
 		return liteError(err)
 	}
-	defer tx.Rollback() //nolint:errcheck // it is over if it was committed
+	defer tx.Rollback() //nolint:errcheck // no effect after the commit
 	t := &liteTx{ctx: ctx, tx: tx, prepared: l.prepared}
 	r, err := t.read(refs)
 	if err != nil {
@@ -187,7 +186,7 @@ type liteTx struct {
 	prepared map[string]*sql.Stmt
 }
 
-// read reads what is named. Nobody else writes until the transaction ends.
+// read reads rows. No other transaction writes until this one ends.
 func (t *liteTx) read(refs ledger.Refs) (*ledger.Rows, error) {
 	r := ledger.NewRows()
 	r.Now = liteNow()
@@ -217,7 +216,7 @@ func (t *liteTx) readHolds(r *ledger.Rows, refs ledger.Refs) error {
 	return liteQuery(t, liteReadHolds, r.Holds, scanHold, array(refs.Holds), array(refs.Balances), r.Now)
 }
 
-// readCharged looks for calls by their time, which is how the record is ordered.
+// readCharged finds calls by time and ID, which is the key of the table.
 func (t *liteTx) readCharged(r *ledger.Rows, names []ledger.CallRef) error {
 	if len(names) == 0 {
 		return nil
@@ -252,11 +251,11 @@ func liteQuery[K comparable, R any](t *liteTx, text string, into map[K]R, scan f
 	if err != nil {
 		return err
 	}
-	defer found.Close() //nolint:errcheck // collectRows says what was wrong
+	defer found.Close() //nolint:errcheck // collectRows reports errors
 	return collectRows(found, into, scan)
 }
 
-// writeAll writes what is to be written, and the sums of the calls that are.
+// writeAll writes rows and the sums of the recorded calls.
 func (t *liteTx) writeAll(w *writes) error {
 	if len(w.record) == 0 {
 		return w.each(t.write)
@@ -271,7 +270,7 @@ func (t *liteTx) writeAll(w *writes) error {
 	return t.addSums(sums)
 }
 
-// write does something with rows of a table.
+// write performs an action on rows of a table.
 func (t *liteTx) write(to *table, a action, rows [][]any) error {
 	if a == remove {
 		for i := range rows {
@@ -281,7 +280,7 @@ func (t *liteTx) write(to *table, a action, rows [][]any) error {
 	return t.writeRows(liteWrites[writing{to, a}], rows)
 }
 
-// writeRows does what a statement says with each of some rows.
+// writeRows executes a statement for each row.
 func (t *liteTx) writeRows(text string, rows [][]any) error {
 	if len(rows) == 0 {
 		return nil
@@ -295,21 +294,21 @@ func (t *liteTx) writeRows(text string, rows [][]any) error {
 	return nil
 }
 
-// array is a list as JSON.
+// array encodes a list as JSON.
 func array[T any](list []T) string {
 	if len(list) == 0 {
 		return "[]"
 	}
-	b, _ := json.Marshal(list) //nolint:errchkjson // strings always have a JSON form
+	b, _ := json.Marshal(list) //nolint:errchkjson // strings and numbers only
 	return string(b)
 }
 
-// liteNow is the time, as exact as it is kept.
+// liteNow returns the time with the precision of the database.
 func liteNow() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
 func (*lite) explain(err error) error { return liteError(err) }
 
-// liteError tells what may pass from what does not.
+// liteError wraps transient errors in ErrUnavailable.
 func liteError(err error) error {
 	switch {
 	case err == nil || errors.Is(err, context.Canceled):
@@ -320,13 +319,13 @@ func liteError(err error) error {
 	return fmt.Errorf("store: %w", err)
 }
 
-// liteUnable reports whether the file cannot be read or written now.
+// liteUnable reports whether the file cannot be read or written at present.
 func liteUnable(err error) bool {
 	e := (*sqlite.Error)(nil)
 	if !errors.As(err, &e) {
 		return false
 	}
-	switch e.Code() & 0xff { // the rest says more exactly why
+	switch e.Code() & 0xff { // the primary code
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN:
 		return true
 	}
@@ -340,7 +339,8 @@ func (l *lite) stale(ctx context.Context, limit int) ([]ledger.Refs, error) {
 	return names, liteError(err)
 }
 
-// liteChunk is how many rows are deleted at once, so that calls need not wait long.
+// liteChunk is the number of rows that are deleted in one statement, so that calls do not wait
+// long.
 const liteChunk = 5000
 
 func (l *lite) maintain(ctx context.Context, keep time.Duration) error {
@@ -356,7 +356,7 @@ func (l *lite) maintain(ctx context.Context, keep time.Duration) error {
 		l.trim(ctx, `DELETE FROM changes WHERE id IN (SELECT id FROM changes WHERE at < $1 LIMIT $2)`, now.Add(-keepChanges)),
 	)
 	if err == nil && keep > 0 {
-		err = l.forgetCalls(ctx, now.Add(-keep))
+		err = l.deleteCalls(ctx, now.Add(-keep))
 	}
 	if err == nil {
 		err = l.gather(ctx)
@@ -368,13 +368,13 @@ func (l *lite) maintain(ctx context.Context, keep time.Duration) error {
 	return liteError(err)
 }
 
-// forgetCalls deletes the calls before a time, in small steps, and takes them out of the sums.
-func (l *lite) forgetCalls(ctx context.Context, since time.Time) error {
+// deleteCalls deletes the calls before a time in small steps, and subtracts them from the sums.
+func (l *lite) deleteCalls(ctx context.Context, since time.Time) error {
 	const old = `(at, id) IN (SELECT at, id FROM calls WHERE at < $1 ORDER BY at, id LIMIT $2)`
 	step := []string{retire(`calls WHERE price > 0 AND ` + old), liteForgetSums(`calls WHERE ` + old), `DELETE FROM calls WHERE ` + old}
 	for n := int64(liteChunk); n == liteChunk; {
 		var err error
-		if n, err = l.together(ctx, step, since, liteChunk); err != nil {
+		if n, err = l.inTransaction(ctx, step, since, liteChunk); err != nil {
 			return err
 		}
 	}

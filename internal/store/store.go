@@ -17,8 +17,8 @@ type Store struct {
 	stuck   stuckRows
 }
 
-// Open opens the store at an address: postgres://user@host/database, sqlite:path, or memory,
-// which ends with the process. It brings the tables up to date.
+// Open opens the store at an address: postgres://user@host/database, sqlite:path, or memory, which
+// ends with the process. It migrates the tables.
 func Open(ctx context.Context, address string) (*Store, error) {
 	switch path, isFile := strings.CutPrefix(address, "sqlite:"); {
 	case isFile:
@@ -34,5 +34,5 @@ func Open(ctx context.Context, address string) (*Store, error) {
 // Close closes the store.
 func (s *Store) Close() error { return s.close() }
 
-// Kind is what keeps the store: postgres, sqlite or memory.
+// Kind returns the kind of the database: postgres, sqlite or memory.
 func (s *Store) Kind() string { return s.kind }

@@ -12,27 +12,26 @@ import (
 	"github.com/toolyard/toolyard/internal/admission/ledger"
 )
 
-// Calls are added up when they are written, because there are too many of them to add up when
-// somebody asks: by the hour, for what they cost, and by the minute, for how many there are. A
-// call and its sums are written in one transaction. Many calls of many accounts and tools have
-// nearly as many sums, so from time to time sums move to the totals, where they are added up
-// further in all the ways that are asked for. What is not there yet is still in the sums: the
-// two together are always exact.
+// Sums of calls are updated when calls are written, because there are too many calls to add up in a
+// query: by hour for costs, by minute for traffic. A call and its sums are written in one
+// transaction. Calls of many accounts and tools have nearly as many sums, so sums are moved
+// regularly to the totals, which aggregate them further for each kind of query. Sums and totals
+// together are always exact.
 
-// shards is how many rows each sum is kept in. A process always writes the same one.
+// shards is the number of rows of each sum. A process always updates the same one.
 const shards = 16
 
-// keepMinutes is how long sums of minutes are kept.
+// keepMinutes is the retention of sums by minute.
 const keepMinutes = 8 * day
 
-// adding is what becomes of a sum that is there already.
+// adding returns the clause that adds to an existing sum.
 func adding(t *table) string { return t.onConflict(t.rest(`{} = ` + t.name + `.{} + excluded.{}`)) }
 
-// pgWas notes in a call that is found to be charged what it was counted as.
+// pgWas stores in a call that turns out to be charged how it was counted before.
 const pgWas = `, was = json_build_array(calls.account, calls.server, calls.tool, calls.code)`
 
-// pgTallies are what calls that were written add to the sums, and what they take out again
-// because it was counted before.
+// pgTallies are what written calls add to the sums, and what they subtract because it was counted
+// before.
 const pgTallies = `
 	SELECT account, at, server, tool, 1 AS calls, CASE code WHEN 'OK' THEN 0 ELSE 1 END AS errors,
 		CASE WHEN price > 0 THEN 1 ELSE 0 END AS charged, price AS usd FROM new
@@ -40,11 +39,11 @@ const pgTallies = `
 	SELECT was ->> 0, at, was ->> 1, was ->> 2, -1, CASE was ->> 3 WHEN 'OK' THEN 0 ELSE -1 END, 0, 0
 		FROM new WHERE was IS NOT NULL`
 
-// pgRecord puts calls on the record and adds them to the sums, in one statement, so that only
-// what was really written is added: RETURNING is silent about a call that stays as it is, and
-// was tells one that is found to be charged from one that is new. All calls are written before
-// the first sum, and sums in the order of their keys, hours before minutes, so that two
-// exchanges do not wait for each other. The last parameter is the shard.
+// pgRecord returns the statement that records calls and updates the sums. One statement makes sure
+// that only rows that were really written count: RETURNING omits unchanged calls, and was
+// distinguishes calls that turn out to be charged from new ones. All calls are written before the
+// first sum, and sums in the order of their keys, hours before minutes, so that transactions do not
+// deadlock. The last parameter is the shard.
 func pgRecord() string {
 	shard := fmt.Sprintf("$%d::bigint", len(callTable.columns)+1)
 	return `WITH new AS (` + pgWrite(&callTable, insert) + keepCharged(&callTable, pgWas) + `
@@ -64,7 +63,7 @@ type tally struct {
 	usd                    toolyard.Money
 }
 
-// hourKey names a sum of an hour.
+// hourKey identifies an hourly sum.
 type hourKey struct {
 	account      string
 	hour         time.Time
@@ -81,7 +80,7 @@ type tallies struct {
 	minutes map[time.Time]tally
 }
 
-// add adds a call, or takes it out again if the sign is -1.
+// add adds a call, or subtracts it if the sign is -1.
 func (t *tallies) add(c *CallRow, sign int64) {
 	one := tally{calls: sign, usd: c.Price * toolyard.Money(sign)}
 	if c.Code != toolyard.OK {
@@ -101,7 +100,7 @@ func (t tally) plus(o tally) tally {
 	return tally{t.calls + o.calls, t.errors + o.errors, t.charged + o.charged, t.usd + o.usd}
 }
 
-// rows are the rows to add, in the order of their keys.
+// rows returns the rows to add, in the order of their keys.
 func (t *tallies) rows() (hours, minutes [][]any) {
 	for _, key := range slices.SortedFunc(maps.Keys(t.hours), compareHours) {
 		n := t.hours[key]
@@ -114,7 +113,7 @@ func (t *tallies) rows() (hours, minutes [][]any) {
 	return hours, minutes
 }
 
-// What SQLite reads and writes of the sums.
+// Statements of SQLite for sums.
 var (
 	liteReadKnown = `SELECT id, at, account, server, tool, code, price FROM calls
 		WHERE (at, id) IN (SELECT json_extract(value, '$[1]'), json_extract(value, '$[0]') FROM json_each(?))`
@@ -122,7 +121,7 @@ var (
 	liteAddMinutes = liteWrite(&minuteTable, insert) + adding(&minuteTable)
 )
 
-// tally looks what calls that are about to be written will add to the sums.
+// tally computes what calls that are about to be written add to the sums.
 func (t *liteTx) tally(calls []*CallRow) (*tallies, error) {
 	known := make(map[ledger.CallRef]*CallRow)
 	if err := liteQuery(t, liteReadKnown, known, scanKnown, array(pairsOf(calls))); err != nil {
@@ -134,7 +133,7 @@ func (t *liteTx) tally(calls []*CallRow) (*tallies, error) {
 		switch {
 		case old == nil:
 			sums.add(c, 1)
-		case old.Price == 0 && c.Price > 0: // as keepCharged says
+		case old.Price == 0 && c.Price > 0: // see keepCharged
 			sums.add(old, -1)
 			sums.add(c, 1)
 		}
@@ -166,7 +165,8 @@ func (t *liteTx) addSums(sums *tallies) error {
 	return t.writeRows(liteAddMinutes, minutes)
 }
 
-// liteForgetSums takes calls that are about to be forgotten out of the sums of their hours.
+// liteForgetSums returns the statement that subtracts calls that are about to be deleted from the
+// sums of their hours.
 func liteForgetSums(from string) string {
 	return `INSERT INTO sums (` + sumTable.list() + `) SELECT account, at / 3600000000 * 3600000000, server, tool, 0,
 		-count(*), -count(*) FILTER (WHERE code <> 'OK'), -count(*) FILTER (WHERE price > 0), -sum(price)

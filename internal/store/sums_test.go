@@ -353,7 +353,7 @@ func TestTheFirstWeek(t *testing.T) {
 	const rows = `SELECT coalesce(sum(xmin::text::bigint), 0) FROM totals WHERE grain LIKE '%/week'` // who wrote them
 	before := rowCount(t, s, rows)
 	for _, changes := range []bool{true, false, false} {
-		if err := p.alone(t.Context(), func(tx pgx.Tx, _ time.Time) error { return dropDays(t.Context(), tx, monday.Add(3*day)) }); err != nil {
+		if err := p.exclusively(t.Context(), func(tx pgx.Tx, _ time.Time) error { return dropDays(t.Context(), tx, monday.Add(3*day)) }); err != nil {
 			t.Fatal(err)
 		}
 		after := rowCount(t, s, rows)

@@ -11,9 +11,9 @@ type kind int
 const (
 	text kind = iota
 	number
-	moment // a time.Time, in microseconds
+	moment // a time.Time with microseconds
 	blob
-	optionalText // nil for none, as the next one
+	optionalText // may be nil, like the next one
 	optionalMoment
 )
 
@@ -23,10 +23,10 @@ type column struct {
 	kind kind
 }
 
-// table is a table as both databases have it.
+// table describes a table of both databases.
 type table struct {
 	name    string
-	keys    int // the first so many columns name a row
+	keys    int // the number of leading columns that form the key
 	columns []column
 }
 
@@ -118,16 +118,16 @@ var (
 	minuteTable = table{"minutes", 2, []column{{"minute", moment}, {"shard", number}, {"calls", number}, {"errors", number}, {"usd", number}}}
 )
 
-// list is the names of the columns.
+// list returns the names of the columns.
 func (t *table) list() string { return t.each("{}") }
 
-// each writes a pattern for every column: {} is its name and # its place, beginning with 1.
+// each writes a pattern for every column: {} is its name and # its position, starting with 1.
 func (t *table) each(pattern string) string { return write(pattern, ", ", t.columns, 1) }
 
-// key writes a pattern for the columns that name a row.
+// key writes a pattern for the key columns.
 func (t *table) key(pattern string) string { return write(pattern, " AND ", t.columns[:t.keys], 1) }
 
-// rest writes a pattern for the columns that do not.
+// rest writes a pattern for the other columns.
 func (t *table) rest(pattern string) string {
 	return write(pattern, ", ", t.columns[t.keys:], t.keys+1)
 }

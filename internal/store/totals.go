@@ -9,10 +9,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// grain is what totals tell apart, and how long the times are that they are of.
+// grain is the grouping and the unit of time of totals.
 type grain string
 
-// grainOf is the grain that has as few rows as an answer needs.
+// grainOf returns the grain with the fewest rows that can answer a query.
 func grainOf(byAccount, byTool bool, span string) grain {
 	switch {
 	case byAccount && byTool:
@@ -23,7 +23,7 @@ func grainOf(byAccount, byTool bool, span string) grain {
 	return grain("account/" + span)
 }
 
-// grainsOf are the grains of some spans, in SQL.
+// grainsOf returns the grains of spans, in SQL.
 func grainsOf(spans ...string) string {
 	var list []string
 	for _, span := range spans {
@@ -34,8 +34,8 @@ func grainsOf(spans ...string) string {
 	return strings.Join(list, ", ")
 }
 
-// totals are sums, added up in the way of every grain. The times are those of the hours, days
-// and weeks of a sum, in SQL.
+// totals returns the query that aggregates sums for every grain. The parameters are the SQL
+// expressions for the hour, day and week of a sum.
 func totals(from, hour, day, week string) string {
 	var parts []string
 	for _, of := range []struct{ byAccount, byTool bool }{{true, false}, {false, true}, {true, true}} {
@@ -54,8 +54,8 @@ func totals(from, hour, day, week string) string {
 	return `INSERT INTO totals (` + totalTable.list() + `) ` + strings.Join(parts, ` UNION ALL `) + adding(&totalTable)
 }
 
-// What forgets totals before a time: those of hours and days, and then those of weeks. The
-// first week is made again, from those of its days that are left.
+// Statements that delete totals before a time: those of hours and days, then those of weeks. The
+// first week is computed again from the remaining days.
 var (
 	pgForgetTotals = `DELETE FROM totals WHERE grain IN (` + grainsOf("hour", "day") + `) AND at < $1`
 	pgForgetWeeks  = `DELETE FROM totals WHERE grain IN (` + grainsOf("week") + `) AND at < $1`
@@ -63,11 +63,11 @@ var (
 		sum(calls), sum(errors), sum(charged), sum(usd) FROM totals WHERE grain IN (` + grainsOf("day") + `) AND at < $1 GROUP BY 1, 2, 3, 4, 5`
 )
 
-// gatherChunk is how many sums move at once.
+// gatherChunk is the number of sums that move in one step.
 const gatherChunk = 2_000
 
-// What moves the oldest sums to the totals, so many at once. On PostgreSQL a sum that somebody
-// is just adding to is left for the next time, so that nobody waits.
+// Statements that move the oldest sums to the totals. PostgreSQL skips locked sums, so that no
+// transaction waits.
 var (
 	pgGather = `WITH picked AS MATERIALIZED (SELECT ` + sumKey + ` FROM sums ORDER BY hour LIMIT $1 FOR UPDATE SKIP LOCKED),
 		moved AS (DELETE FROM sums WHERE (` + sumKey + `) IN (SELECT * FROM picked) RETURNING *),
@@ -80,11 +80,11 @@ var (
 	sumKey = write("{}", ", ", sumTable.columns[:sumTable.keys], 1)
 )
 
-// gather moves sums to the totals, in small steps.
+// gather moves sums to the totals in small steps.
 func (p *postgres) gather(ctx context.Context) error {
 	for n := int64(gatherChunk); n == gatherChunk; {
-		n = 0 // also when another replica is at it
-		err := p.alone(ctx, func(tx pgx.Tx, _ time.Time) error { return tx.QueryRow(ctx, pgGather, gatherChunk).Scan(&n) })
+		n = 0 // also if another replica does it
+		err := p.exclusively(ctx, func(tx pgx.Tx, _ time.Time) error { return tx.QueryRow(ctx, pgGather, gatherChunk).Scan(&n) })
 		if err != nil {
 			return pgError(err)
 		}
@@ -92,24 +92,25 @@ func (p *postgres) gather(ctx context.Context) error {
 	return nil
 }
 
-// gather moves sums to the totals, in small steps.
+// gather moves sums to the totals in small steps.
 func (l *lite) gather(ctx context.Context) error {
 	for n := int64(gatherChunk); n == gatherChunk; {
 		var err error
-		if n, err = l.together(ctx, liteGather, gatherChunk); err != nil {
+		if n, err = l.inTransaction(ctx, liteGather, gatherChunk); err != nil {
 			return liteError(err)
 		}
 	}
 	return nil
 }
 
-// together runs statements in one transaction, and says how many rows the last one changed.
-func (l *lite) together(ctx context.Context, texts []string, args ...any) (n int64, err error) {
+// inTransaction runs statements in one transaction, and returns the number of rows that the last
+// one changed.
+func (l *lite) inTransaction(ctx context.Context, texts []string, args ...any) (n int64, err error) {
 	tx, err := l.db.BeginTx(ctx, nil)
 	if err != nil {
 		return 0, err
 	}
-	defer tx.Rollback() //nolint:errcheck // it is over if it was committed
+	defer tx.Rollback() //nolint:errcheck // no effect after the commit
 	var done sql.Result
 	for _, text := range texts {
 		if done, err = tx.ExecContext(ctx, text, args...); err != nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/toolyard/toolyard"
 )
 
-// MaxVersions is how many versions of a document are kept.
+// MaxVersions is the number of versions of a document that are stored.
 const MaxVersions = 500
 
-// maxNote is how many bytes the author and the note of a version may have.
+// maxNote is the maximum size of the author and of the note of a version, in bytes.
 const maxNote = 4 << 10
 
-// VersionRow is a version of a document: who wrote it, and why.
+// VersionRow is a version of a document, with its author and reason.
 type VersionRow struct {
 	Version int64     `json:"version"`
 	At      time.Time `json:"at"`
@@ -23,11 +23,11 @@ type VersionRow struct {
 	Note    string    `json:"note"`
 }
 
-// SetDocumentAs is SetDocument, and keeps the new version with who wrote it and why. Of the
-// versions of a document the newest MaxVersions are kept.
+// SetDocumentAs is SetDocument, and stores the new version with its author and reason. The newest
+// MaxVersions of a document are stored.
 func (s *Store) SetDocumentAs(ctx context.Context, name string, body []byte, version int64, by, note string) (next int64, err error) {
 	if len(by) > maxNote || len(note) > maxNote {
-		return 0, toolyard.Errorf(toolyard.Invalid, "The author and the note of a version have at most %d bytes.", maxNote)
+		return 0, toolyard.Errorf(toolyard.Invalid, "The author and the note of a version must have at most %d bytes.", maxNote)
 	}
 	now, err := s.engine.clock(ctx)
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *Store) SetDocumentAs(ctx context.Context, name string, body []byte, ver
 	return s.replace(ctx, name, body, version, &VersionRow{Version: version + 1, At: now, By: clean(by), Note: clean(note)})
 }
 
-// keepVersion keeps a version of a document, and forgets the oldest.
+// keepVersion stores a version of a document, and deletes the oldest.
 func keepVersion(ctx context.Context, tx *sql.Tx, name string, body []byte, v *VersionRow) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO versions (name, version, at, author, note, body) VALUES ($1, $2, $3, $4, $5, $6)`,
 		name, v.Version, v.At, v.By, v.Note, body)
@@ -48,7 +48,7 @@ func keepVersion(ctx context.Context, tx *sql.Tx, name string, body []byte, v *V
 	return err
 }
 
-// Versions are the versions of a document that were kept, the newest first, at most limit.
+// Versions returns the stored versions of a document, newest first, at most limit.
 func (s *Store) Versions(ctx context.Context, name string, limit int) ([]VersionRow, error) {
 	if limit <= 0 || limit > MaxVersions {
 		limit = MaxVersions
@@ -60,8 +60,8 @@ func (s *Store) Versions(ctx context.Context, name string, limit int) ([]Version
 	}, `SELECT version, at, author, note FROM versions WHERE name = $1 ORDER BY version DESC LIMIT $2`, []any{name, limit})
 }
 
-// VersionOf is a version of a document and its text. Its error is NotFound when it was not
-// kept.
+// VersionOf returns a version of a document and its text. The error is NotFound if it is not
+// stored.
 func (s *Store) VersionOf(ctx context.Context, name string, version int64) (v VersionRow, body []byte, err error) {
 	err = s.db.QueryRowContext(ctx, `SELECT version, at, author, note, body FROM versions WHERE name = $1 AND version = $2`, name, version).
 		Scan(&v.Version, &v.At, &v.By, &v.Note, &body)
