@@ -263,3 +263,15 @@ func TestLeavingDoesNotStopAPaidWrite(t *testing.T) {
 		})
 	}
 }
+
+// TestCanceledIntentIsACanceledCall checks the code of a write whose caller disconnects while its
+// intent is pending: the recorder is not unavailable.
+func TestCanceledIntentIsACanceledCall(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	write := tool(toolyard.Spec{}, func(context.Context, *toolyard.Call, args) (any, error) { return nil, nil })
+	_, err := callIn(ctx, write, "{}", callpath.Intend(&notes{refuse: errors.New("no answer")}))
+	if err == nil || err.Code != toolyard.Canceled {
+		t.Errorf("got %v, want %s", err, toolyard.Canceled)
+	}
+}

@@ -42,6 +42,9 @@ func Intend(recorders ...toolyard.Recorder) toolyard.Policy {
 			if !c.Tool.IsReadOnly() {
 				for _, r := range recorders {
 					if err := r.Intent(ctx, c); err != nil {
+						if ctx.Err() != nil {
+							return nil, ctx.Err() // the caller is gone, whatever the recorder reports
+						}
 						return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "The call could not be recorded and was not made.", RetryAfter: time.Second, Err: err}
 					}
 				}

@@ -61,7 +61,7 @@ type Sources struct {
 // Storage configures what is stored, and where.
 type Storage struct {
 	Store       string     `json:"store,omitempty" doc:"The database for limits, balances, keys and recorded calls: postgres://user@host/database for several replicas, sqlite:path for one, or memory. If it is not set and a store is needed, a .db file next to this file."`
-	OnStoreDown string     `json:"onStoreDown" default:"refuse" enum:"refuse,local" doc:"While the store does not respond, calls with limits are refused, or each replica counts on its own for one minute. Calls with a price or an idempotency key are always refused."`
+	OnStoreDown string     `json:"onStoreDown" default:"refuse" enum:"refuse,local" doc:"While the store does not respond, calls with limits are refused, or each replica counts on its own for one minute. Calls with a price or an idempotency key are always refused, and so are writes unless record.writes is after."`
 	Record      Record     `json:"record" default:"{}" doc:"What is recorded of calls."`
 	Editable    []Editable `json:"editable,omitempty" doc:"What operators may change through the API and the console: toolsets, gates. Changes are stored with all versions, and replace entries of this file by name."`
 }
