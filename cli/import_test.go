@@ -38,7 +38,7 @@ servers:
 	}
 	for _, part := range []string{
 		".mcp.json (Claude Code): 2 servers", "(Cursor): 1 server\n", "config.yaml: the file is not YAML", "me is Toolyard itself",
-		"git_hub is called git-hub here", "set the variable GIT_HUB_TOKEN",
+		"git_hub is imported as git-hub", "set GIT_HUB_TOKEN",
 	} {
 		if !strings.Contains(stderr, part) {
 			t.Errorf("%q is missing:\n%s", part, stderr)
@@ -144,12 +144,12 @@ func TestImportIsAConfiguration(t *testing.T) {
 func TestImportListsOnlyVariablesOfNewServers(t *testing.T) {
 	u := newUser(t)
 	u.write("a.json", `{"mcpServers": {"a": {"command": "a-mcp", "args": ["--api-key", "first"]}}}`)
-	if _, stderr := u.do("import", "a.json", "--write"); !strings.Contains(stderr, "set the variable A_API_KEY") {
+	if _, stderr := u.do("import", "a.json", "--write"); !strings.Contains(stderr, "set A_API_KEY") {
 		t.Error(stderr)
 	}
 	u.write("b.json", `{"mcpServers": {"b": {"url": "https://b.example.com/mcp?api_key=second"}}}`)
 	_, stderr := u.do("import", "a.json", "b.json", "--write")
-	if strings.Contains(stderr, "A_API_KEY") || !strings.Contains(stderr, "set the variable B_API_KEY") {
+	if strings.Contains(stderr, "A_API_KEY") || !strings.Contains(stderr, "set B_API_KEY") {
 		t.Error(stderr)
 	}
 }

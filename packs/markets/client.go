@@ -59,8 +59,8 @@ func (c *client) unavailable(why string, cause error) *toolyard.Error {
 	return &toolyard.Error{Code: toolyard.Unavailable, Message: c.name + " is not available: " + why, Err: cause}
 }
 
-// odd is the error of a service whose answer is not what it should be.
-func (c *client) odd(what string, cause error) *toolyard.Error {
+// unexpectedAnswer returns the error for an answer in an unexpected form.
+func (c *client) unexpectedAnswer(what string, cause error) *toolyard.Error {
 	return c.unavailable("it answered something that is not "+what, cause)
 }
 
@@ -111,7 +111,7 @@ func (c *client) send(ctx context.Context, method, url string, body []byte) ([]b
 		return nil, c.explain(ctx, err)
 	}
 	if err := strictjson.Check(answer); err != nil {
-		return nil, c.odd("JSON", err)
+		return nil, c.unexpectedAnswer("JSON", err)
 	}
 	return answer, nil
 }

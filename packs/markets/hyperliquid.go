@@ -130,7 +130,7 @@ func askInfo[T any](ctx context.Context, c *client, kind, user string, read func
 		return out, err
 	}
 	if out, err = read(answer); err != nil {
-		return out, c.odd("a "+kind, err)
+		return out, c.unexpectedAnswer("a "+kind, err)
 	}
 	return out, nil
 }
@@ -161,8 +161,8 @@ func readAssetPosition(o object) assetPosition {
 	out := assetPosition{o.text("type"), position{
 		Coin: p.text("coin"), Szi: p.decimal("szi"),
 		Leverage: leverage{Type: l.text("type"), Value: l.whole("value")},
-		EntryPx:  p.perhaps("entryPx"), PositionValue: p.decimal("positionValue"), UnrealizedPnl: p.decimal("unrealizedPnl"),
-		ReturnOnEquity: p.decimal("returnOnEquity"), LiquidationPx: p.perhaps("liquidationPx"),
+		EntryPx:  p.optionalDecimal("entryPx"), PositionValue: p.decimal("positionValue"), UnrealizedPnl: p.decimal("unrealizedPnl"),
+		ReturnOnEquity: p.decimal("returnOnEquity"), LiquidationPx: p.optionalDecimal("liquidationPx"),
 		MarginUsed: p.decimal("marginUsed"), MaxLeverage: p.whole("maxLeverage"),
 		CumFunding: funding{f.decimal("allTime"), f.decimal("sinceOpen"), f.decimal("sinceChange")},
 	}}

@@ -139,7 +139,7 @@ type service struct {
 // newProvider makes a provider that lacks its fetch.
 func newProvider(o *Options, s service) (*Provider, error) {
 	if o.Links == nil {
-		return nil, fmt.Errorf("context %s: nobody says who has linked which account; set Links", s.kind)
+		return nil, fmt.Errorf("context %s: Links is required", s.kind)
 	}
 	p := &Provider{kind: s.kind, links: o.Links, now: o.Now, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler))}
 	if p.now == nil {

@@ -98,7 +98,7 @@ func (p *Provider) askPositions(ctx context.Context, address string, limit, offs
 	}
 	page, err := readPositions(answer, limit)
 	if err != nil {
-		return nil, p.client.odd("a list of positions", err)
+		return nil, p.client.unexpectedAnswer("a list of positions", err)
 	}
 	return page, nil
 }

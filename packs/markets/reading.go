@@ -118,8 +118,8 @@ func (o object) decimal(name string) string {
 	return s
 }
 
-// perhaps is a decimal, or nil for null.
-func (o object) perhaps(name string) *string {
+// optionalDecimal returns nil for null.
+func (o object) optionalDecimal(name string) *string {
 	if string(o.members[name]) == "null" {
 		return nil
 	}

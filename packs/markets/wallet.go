@@ -3,6 +3,7 @@ package markets
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/big"
 	"slices"
@@ -32,13 +33,13 @@ func NewWallet(o Options) (*Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("context %s: %w", wallet, err)
 	}
-	w := &purse{client: p.client, chain: int64(o.Chain), tokens: tokens}
+	w := &walletClient{client: p.client, chain: int64(o.Chain), tokens: tokens}
 	p.fetch = w.fetch
 	return p, nil
 }
 
-// purse asks a node of a chain.
-type purse struct {
+// walletClient queries a node of a chain.
+type walletClient struct {
 	client *client
 	chain  int64 // zero for any
 
@@ -89,7 +90,7 @@ type balance struct {
 }
 
 // fetch asks for everything at once.
-func (w *purse) fetch(ctx context.Context, address string) (any, error) {
+func (w *walletClient) fetch(ctx context.Context, address string) (any, error) {
 	w.mu.Lock()
 	tokens := slices.Clone(w.tokens)
 	w.mu.Unlock()
@@ -109,7 +110,7 @@ func (w *purse) fetch(ctx context.Context, address string) (any, error) {
 }
 
 // ask sends calls in batches and puts the results together.
-func (w *purse) ask(ctx context.Context, calls []rpcCall) (results []rpcResult, err error) {
+func (w *walletClient) ask(ctx context.Context, calls []rpcCall) (results []rpcResult, err error) {
 	for batch := range slices.Chunk(calls, maxBatch) {
 		if err := w.client.take(ctx, 1); err != nil {
 			return nil, err
@@ -124,7 +125,7 @@ func (w *purse) ask(ctx context.Context, calls []rpcCall) (results []rpcResult, 
 		}
 		part, err := readBatch(answer, batch)
 		if err != nil {
-			return nil, w.client.odd("a batch of JSON-RPC results", err)
+			return nil, w.client.unexpectedAnswer("a batch of JSON-RPC results", err)
 		}
 		results = append(results, part...)
 	}
@@ -160,21 +161,21 @@ func readWallet(results []rpcResult, chain int64, tokens []token) (*walletData, 
 	}
 	id, err := next().quantity()
 	if err != nil || !id.IsInt64() {
-		return nil, fmt.Errorf("it does not say which chain it is of")
+		return nil, errors.New("the node did not report its chain")
 	}
 	out := &walletData{ChainID: id.Int64(), Balances: []balance{}}
 	if chain != 0 && out.ChainID != chain {
-		return nil, fmt.Errorf("it is of chain %d, and the configuration wants chain %d; mend url or chain of the context %s", out.ChainID, chain, wallet)
+		return nil, fmt.Errorf("it serves chain %d, but the configuration requires chain %d; correct url or chain of the context %s", out.ChainID, chain, wallet)
 	}
 	native, err := next().quantity()
 	if err != nil {
-		return nil, fmt.Errorf("it does not tell the balance: %w", err)
+		return nil, fmt.Errorf("the node did not report the balance: %w", err)
 	}
 	out.NativeBalance = units(native, nativeDecimals)
 	for i := range tokens {
 		held, err := tokens[i].read(next)
 		if err != nil {
-			return nil, fmt.Errorf("the contract %s on chain %d is not a token that it can read (%w); mend tokens of the context %s",
+			return nil, fmt.Errorf("the contract %s on chain %d is not a supported token (%w); correct tokens of the context %s",
 				tokens[i].address, out.ChainID, err, wallet)
 		}
 		if t := tokens[i]; held.Sign() > 0 {

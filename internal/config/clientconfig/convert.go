@@ -89,7 +89,7 @@ func (t *Translator) resolve(expression string) (reference, error) {
 	}
 	name, fallback, has := strings.Cut(strings.TrimPrefix(expression, "env:"), ":-")
 	if !variableName.MatchString(name) || strings.ContainsAny(fallback, "${") {
-		return reference{}, fmt.Errorf("${%s} has no meaning here; add the server by hand", expression)
+		return reference{}, fmt.Errorf("${%s} is not supported; add the server manually", expression)
 	}
 	return reference{variable: name, fallback: fallback, hasFallback: has}, nil
 }
@@ -105,7 +105,7 @@ func (t *Translator) replace(text string, write func(reference) string) (string,
 		}
 		expression, rest, closed := strings.Cut(after, "}")
 		if !closed {
-			return "", errors.New("a ${ in it does not end; add the server by hand")
+			return "", errors.New("it contains an unterminated ${; add the server manually")
 		}
 		ref, err := t.resolve(expression)
 		switch {
@@ -114,7 +114,7 @@ func (t *Translator) replace(text string, write func(reference) string) (string,
 		case ref.variable != "":
 			b.WriteString(write(ref))
 		case strings.Contains(ref.text, "$"):
-			return "", fmt.Errorf("${%s} stands for a folder with $ in its name", expression)
+			return "", fmt.Errorf("${%s} resolves to a folder with $ in its name", expression)
 		default:
 			b.WriteString(ref.text)
 		}
@@ -129,7 +129,7 @@ func (c *conversion) expand(text string) string {
 		if r.hasFallback && (isHarmless(r.fallback) || !secretKey.MatchString(r.variable)) {
 			return "${" + r.variable + ":-" + r.fallback + "}"
 		}
-		c.sayOf(r)
+		c.noteMissingValue(r)
 		return "${" + r.variable + "}"
 	})
 	c.refuse(err)
@@ -230,14 +230,14 @@ func (c *conversion) secretFor(what, key, name, value string) string {
 		if ref.variable != "" {
 			name, literal = ref.variable, false
 		}
-		c.sayOf(ref)
+		c.noteMissingValue(ref)
 	} else if strings.Contains(value, "${") {
 		_, err := c.t.replace(value, func(reference) string { return "" })
 		c.refuse(err)
 	}
 	if literal {
 		name = c.holder(name, value)
-		c.say("the value of %s is not copied: set the variable %s to it for Toolyard", what, name)
+		c.note("the value of %s is not copied: set %s in Toolyard's environment", what, name)
 	}
 	return c.secret(key, name)
 }
@@ -250,7 +250,7 @@ func (c *conversion) own(r reference) reference {
 		return r
 	}
 	if _, taken := c.t.literals[r.variable]; taken {
-		c.refuse(fmt.Errorf("it refers to ${%s}, which holds a secret of another server here; add the server by hand", r.variable))
+		c.refuse(fmt.Errorf("it refers to ${%s}, which holds a secret of another server; add the server manually", r.variable))
 	}
 	return r
 }
@@ -279,7 +279,7 @@ func (c *conversion) holder(name, value string) string {
 			return name
 		}
 	}
-	c.refuse(fmt.Errorf("too many of its secrets would have the name %s; add the server by hand", base))
+	c.refuse(fmt.Errorf("too many of its secrets would have the name %s; add the server manually", base))
 	return name
 }
 
@@ -315,29 +315,29 @@ func (c *conversion) secret(key, from string) string {
 			return name
 		}
 	}
-	c.refuse(fmt.Errorf("too many of its secrets would have the name %s; add the server by hand", base))
+	c.refuse(fmt.Errorf("too many of its secrets would have the name %s; add the server manually", base))
 	return name
 }
 
-func (c *conversion) say(format string, args ...any) {
+func (c *conversion) note(format string, args ...any) {
 	c.notes = append(c.notes, brief(c.id+": "+fmt.Sprintf(format, args...)))
 }
 
-// sayOf says what becomes of a reference whose value we have not got.
-func (c *conversion) sayOf(r reference) {
+// noteMissingValue notes a reference whose value is unavailable.
+func (c *conversion) noteMissingValue(r reference) {
 	if r.hasFallback {
-		c.say("the default of ${%s} is not copied, since it may be a secret", r.variable)
+		c.note("the default of ${%s} is not copied, since it may be a secret", r.variable)
 	}
 	if r.asked != "" {
-		c.say("the client asks for %s: set the variable %s to it for Toolyard", r.asked, r.variable)
+		c.note("the client prompts for %s: set %s in Toolyard's environment", r.asked, r.variable)
 	}
 }
 
-// hide is a variable in the place of a literal secret where a reference to a secret may
-// not stand.
-func (c *conversion) hide(what, name, value string) string {
+// replaceSecret returns a variable reference in place of a literal secret, for positions where a
+// secret reference is not supported.
+func (c *conversion) replaceSecret(what, name, value string) string {
 	name = c.holder(name, value)
-	c.say("%s is not copied: set the variable %s to it for Toolyard", what, name)
+	c.note("%s is not copied: set %s in Toolyard's environment", what, name)
 	return "${" + name + "}"
 }
 
@@ -355,11 +355,11 @@ func (c *conversion) args(args []string) []string {
 		case strings.Contains(arg, "${") && !secretShape.MatchString(arg):
 			out = append(out, c.expand(arg))
 		case assigned && secretFlag.MatchString(flag) && !isHarmless(value):
-			out = append(out, flag+"="+c.hide(what, variable(flag), value))
+			out = append(out, flag+"="+c.replaceSecret(what, variable(flag), value))
 		case strings.HasPrefix(previous, "-") && secretFlag.MatchString(previous) && !strings.HasPrefix(arg, "-") && !isHarmless(arg):
-			out = append(out, c.hide(what, variable(previous), arg))
+			out = append(out, c.replaceSecret(what, variable(previous), arg))
 		case isSecretHeader(arg) || secretShape.MatchString(arg):
-			out = append(out, c.hide(what, variable(c.id, "ARG", fmt.Sprint(i+1)), arg))
+			out = append(out, c.replaceSecret(what, variable(c.id, "ARG", fmt.Sprint(i+1)), arg))
 		default:
 			out = append(out, arg)
 		}
@@ -385,15 +385,17 @@ var (
 func (c *conversion) url(text string) string {
 	for _, m := range urlVariable.FindAllStringSubmatch(text, -1) {
 		if secretKey.MatchString(m[1]) {
-			c.say("its URL carries ${%s} to %s", m[1], urlHost(text))
+			c.note("its URL sends ${%s} to %s", m[1], urlHost(text))
 		}
 	}
 	if urlUser.MatchString(text) {
-		c.refuse(errors.New("its URL holds a name or a password; send them in a header"))
+		c.refuse(errors.New("its URL contains a user name or password; use a header instead"))
 	}
 	text, _, _ = strings.Cut(text, "#") // nobody sends that
 	path, query, hasQuery := strings.Cut(text, "?")
-	hidden := func(part string) string { return c.hide("a part of its URL", variable(c.id, "URL", "SECRET"), part) }
+	hidden := func(part string) string {
+		return c.replaceSecret("a part of its URL", variable(c.id, "URL", "SECRET"), part)
+	}
 	path = secretShape.ReplaceAllStringFunc(path, hidden)
 	path = urlOpaque.ReplaceAllStringFunc(path, func(part string) string {
 		if !strings.ContainsAny(part, "0123456789") {
@@ -413,7 +415,7 @@ func (c *conversion) urlPair(pair string) string {
 	if !secret && !secretShape.MatchString(m[3]) {
 		return pair
 	}
-	return m[1] + m[2] + "=" + c.hide(m[2]+" in its URL", variable(m[2]), m[3])
+	return m[1] + m[2] + "=" + c.replaceSecret(m[2]+" in its URL", variable(m[2]), m[3])
 }
 
 func urlHost(text string) string {

@@ -185,7 +185,7 @@ var harmless = map[string]bool{
 // readServer is nil for what is no server, or cannot be one here.
 func (r *reader) readServer(m member) *Server {
 	if m.value.kind != object {
-		r.warn(m.line, "%s is not an object and is left out", m.name)
+		r.warn(m.line, "%s is not an object and is skipped", m.name)
 		return nil
 	}
 	s, word := &Server{Name: m.name, Line: m.line}, ""
@@ -196,7 +196,7 @@ func (r *reader) readServer(m member) *Server {
 		return nil // a part of the client
 	}
 	if problem := s.settle(word); problem != "" {
-		r.warn(m.line, "%s is left out: %s", m.name, problem)
+		r.warn(m.line, "%s is skipped: %s", m.name, problem)
 		return nil
 	}
 	return s
@@ -224,7 +224,7 @@ func (r *reader) readField(s *Server, word *string, f member) {
 		s.Disabled = f.value.text == "false"
 	default:
 		if !harmless[f.name] && !f.value.isEmpty() {
-			r.warn(f.line, "%s: %s is not taken over", s.Name, f.name)
+			r.warn(f.line, "%s: %s is not imported", s.Name, f.name)
 		}
 	}
 }
@@ -236,9 +236,9 @@ func (s *Server) settle(word string) string {
 	case max(len(s.Args), len(s.Env), len(s.Headers)) > maxEntries:
 		return fmt.Sprintf("it has more than %d arguments, variables or headers", maxEntries)
 	case word != "" && s.Transport == "":
-		return fmt.Sprintf("its type %s is not known", word)
+		return fmt.Sprintf("its type %s is unknown", word)
 	case s.Transport == "" && s.Command != "" && s.URL != "":
-		return "it has a command and a URL, and no type says which counts"
+		return "it has both a command and a URL, and no type"
 	case s.Transport == "" && s.URL != "":
 		s.Transport = HTTP
 	case s.Transport == "":
@@ -275,7 +275,7 @@ func checkURL(text string) string {
 // text is a value as text: a number or a boolean counts as what is written there.
 func (r *reader) text(s *Server, f member) string {
 	if !f.value.isScalar() {
-		r.warn(f.line, "%s: %s is not text and is left out", s.Name, f.name)
+		r.warn(f.line, "%s: %s is not a string and is skipped", s.Name, f.name)
 		return ""
 	}
 	return f.value.text
@@ -284,13 +284,13 @@ func (r *reader) text(s *Server, f member) string {
 func (r *reader) list(s *Server, f member) (list []string) {
 	if f.value.kind != array {
 		if f.value.kind != null {
-			r.warn(f.line, "%s: %s is not a list and is left out", s.Name, f.name)
+			r.warn(f.line, "%s: %s is not an array and is skipped", s.Name, f.name)
 		}
 		return nil
 	}
 	for _, item := range f.value.items {
 		if !item.isScalar() {
-			r.warn(item.line, "%s: %s has a part that is not text and is left out", s.Name, f.name)
+			r.warn(item.line, "%s: %s contains an element that is not a string and is skipped", s.Name, f.name)
 			continue
 		}
 		list = append(list, item.text)
@@ -301,14 +301,14 @@ func (r *reader) list(s *Server, f member) (list []string) {
 func (r *reader) texts(s *Server, f member) map[string]string {
 	if f.value.kind != object {
 		if f.value.kind != null {
-			r.warn(f.line, "%s: %s is not an object and is left out", s.Name, f.name)
+			r.warn(f.line, "%s: %s is not an object and is skipped", s.Name, f.name)
 		}
 		return nil
 	}
 	var m map[string]string
 	for _, entry := range f.value.members {
 		if !entry.value.isScalar() {
-			r.warn(entry.line, "%s: %s in %s is not text and is left out", s.Name, entry.name, f.name)
+			r.warn(entry.line, "%s: %s in %s is not a string and is skipped", s.Name, entry.name, f.name)
 			continue
 		}
 		if m == nil {

@@ -365,7 +365,7 @@ func (d *document) finish(data []byte, edits []edit, want *node) ([]byte, error)
 	out := apply(d.text, edits)
 	changed, err := parseJSON(out)
 	if err != nil || !changed.equal(want) {
-		return nil, errors.New("the file cannot be changed without harm; change it by hand")
+		return nil, errors.New("the file cannot be edited safely; edit it manually")
 	}
 	if bytes.HasPrefix(data, bom) {
 		out = slices.Concat(bom, out)

@@ -99,7 +99,7 @@ func newSheet(data []byte) (*sheet, error) {
 		return nil, err
 	}
 	if tree.kind != object || tree.flow {
-		return nil, errors.New("the file is not a mapping with a key on each line; write it so")
+		return nil, errors.New("the file is not in block style; write one key per line")
 	}
 	if bytes.Contains(bytes.ReplaceAll(data, []byte("\r\n"), nil), []byte("\r")) {
 		return nil, errors.New("the file has lines that end with a carriage return only; save it with other line endings")
@@ -160,11 +160,11 @@ func (s *sheet) open(root string) (at int, indent string, err error) {
 		return s.end(m.line, s.next(i), len(indent)), indent, nil
 	}
 	if !m.value.isEmpty() || m.value.isScalar() || m.line > len(s.lines) {
-		return 0, "", fmt.Errorf("%s is not a mapping with a key on each line; write it so", root)
+		return 0, "", fmt.Errorf("%s is not in block style; write one key per line", root)
 	}
 	parts := emptyRoot.FindStringSubmatch(s.lines[m.line-1])
 	if parts == nil {
-		return 0, "", fmt.Errorf("%s is not written so that something can be added; write an empty line after it", root)
+		return 0, "", fmt.Errorf("cannot add to %s; add an empty line after it", root)
 	}
 	s.lines[m.line-1] = strings.TrimRight(parts[1]+" "+parts[2], " ") + s.eol
 	return m.line, spaces(m.column + 1), nil
@@ -207,7 +207,7 @@ func removeYAML(data []byte, root, name string) ([]byte, error) {
 		return data, nil
 	}
 	if servers.flow {
-		return nil, fmt.Errorf("%s is not a mapping with a key on each line; write it so", root)
+		return nil, fmt.Errorf("%s is not in block style; write one key per line", root)
 	}
 	i, at := s.tree.index(root), servers.index(name)
 	m, before := servers.members[at], s.next(i)
@@ -216,13 +216,13 @@ func removeYAML(data []byte, root, name string) ([]byte, error) {
 	}
 	end := s.end(m.line, before, m.column)
 	if end < m.line { // an alias stands for what is written elsewhere
-		return nil, fmt.Errorf("%s cannot be taken out of %s without harm; do it by hand", brief(name), root)
+		return nil, fmt.Errorf("cannot safely remove %s from %s; remove it manually", brief(name), root)
 	}
 	want := s.tree.with(root, servers.with(name, nil))
 	if len(servers.members) == 1 {
 		parts := emptyRoot.FindStringSubmatch(s.lines[s.tree.members[i].line-1])
 		if parts == nil {
-			return nil, fmt.Errorf("%s cannot be taken out of %s without harm; do it by hand", brief(name), root)
+			return nil, fmt.Errorf("cannot safely remove %s from %s; remove it manually", brief(name), root)
 		}
 		s.lines[s.tree.members[i].line-1] = strings.TrimRight(parts[1]+" {} "+parts[2], " ") + s.eol
 	}
@@ -235,7 +235,7 @@ func (s *sheet) finish(want *node) ([]byte, error) {
 	out := []byte(strings.Join(s.lines, ""))
 	changed, err := parseYAML(out)
 	if err != nil || !changed.equal(want) {
-		return nil, errors.New("the file cannot be changed without harm; change it by hand")
+		return nil, errors.New("the file cannot be edited safely; edit it manually")
 	}
 	return out, nil
 }

@@ -120,10 +120,10 @@ func (t *Translator) add(s *Server) {
 	case s.Project != "" && s.Project != t.Project:
 		return
 	case slices.Contains(t.Self, programOf(s.Command)), t.isAddress(s.URL):
-		t.note("%s is Toolyard itself and is left out", s.Name)
+		t.note("%s is Toolyard itself and is skipped", s.Name)
 		return
 	case s.Disabled:
-		t.note("%s is switched off and is left out", s.Name)
+		t.note("%s is disabled and is skipped", s.Name)
 		return
 	}
 	id, known := t.id(s)
@@ -131,18 +131,18 @@ func (t *Translator) add(s *Server) {
 		return
 	}
 	if t.present[id] {
-		t.note("server %s is already in the configuration and is left alone", id)
+		t.note("server %s is already in the configuration and is unchanged", id)
 		t.taken[id] = s
 		return
 	}
 	c := conversion{t: t, id: id}
 	server := yardServer{id: id, fields: c.fields(s)}
 	if c.problem != "" {
-		t.note("%s is left out: %s", s.Name, c.problem)
+		t.note("%s is skipped: %s", s.Name, c.problem)
 		return
 	}
 	if id != s.Name {
-		t.note("%s is called %s here", s.Name, id)
+		t.note("%s is imported as %s", s.Name, id)
 	}
 	t.notes = append(t.notes, c.notes...)
 	t.taken[id] = s
@@ -283,10 +283,10 @@ func (s *Sections) without(tree *node) (fresh *Sections, left []string) {
 		})
 		switch {
 		case tree.get("servers").get(server.id) != nil:
-			left = append(left, fmt.Sprintf("server %s is there already and is left alone", server.id))
+			left = append(left, fmt.Sprintf("server %s already exists and was not changed", server.id))
 			continue
 		case taken >= 0:
-			left = append(left, fmt.Sprintf("server %s is left out: there is another secret %s already; rename it", server.id, server.secrets[taken]))
+			left = append(left, fmt.Sprintf("server %s is skipped: a different secret %s already exists; rename it", server.id, server.secrets[taken]))
 			continue
 		}
 		fresh.servers = append(fresh.servers, server)

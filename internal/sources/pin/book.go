@@ -57,11 +57,11 @@ type Book struct {
 
 	writing sync.Mutex // held by whoever changes what is there
 
-	mu      sync.RWMutex
-	saved   map[string]*Entry // what was there when it was read; entries are never changed
-	unsaved map[string]*Entry // what could not be written, which goes first; nil if removed
-	seen    reading
-	news    map[string]bool // the servers of which others wrote something else; Changed has not told yet
+	mu             sync.RWMutex
+	saved          map[string]*Entry // what was there when it was read; entries are never changed
+	unsaved        map[string]*Entry // what could not be written, which goes first; nil if removed
+	seen           reading
+	changedServers map[string]bool // the servers of which others wrote something else; Changed has not told yet
 }
 
 // place is where a book is kept.
@@ -71,18 +71,18 @@ type place interface {
 	// lock keeps other processes from writing until unlock is called, if that can be done.
 	lock() (unlock func(), err error)
 	// read reads all that is there, nil for nothing. It need not if it is surely the same as
-	// it was at the time of a stamp, and says so.
-	read(last stamp) (data []byte, now stamp, same bool, err error)
-	// write replaces what was there at the time of a stamp. Its error is ErrChanged if
+	// it was at the time of a revision, and says so.
+	read(last revision) (data []byte, now revision, same bool, err error)
+	// write replaces what was there at the time of a revision. Its error is ErrChanged if
 	// something else is there.
-	write(data []byte, last stamp) (now stamp, err error)
+	write(data []byte, last revision) (now revision, err error)
 }
 
 // ErrChanged means that somebody else has written what was to be replaced.
-var ErrChanged = errors.New("somebody else has changed it meanwhile")
+var ErrChanged = errors.New("it was changed concurrently")
 
-// stamp tells what is at a place from what was there before.
-type stamp struct {
+// revision tells what is at a place from what was there before.
+type revision struct {
 	info    os.FileInfo // of a file; nil if there was none
 	at      time.Time   // when it was read
 	version int64       // of a document; zero if there was none
@@ -90,14 +90,14 @@ type stamp struct {
 
 // reading says what was read.
 type reading struct {
-	stamp
+	revision
 	there bool
 	sum   [sha256.Size]byte
 }
 
 // newReading is what was read of data, nil for none.
-func newReading(data []byte, s stamp) reading {
-	r := reading{stamp: s, there: data != nil}
+func newReading(data []byte, s revision) reading {
+	r := reading{revision: s, there: data != nil}
 	if r.there {
 		r.sum = sha256.Sum256(data)
 	}
@@ -120,7 +120,7 @@ func Open(path string) (*Book, error) {
 func OpenIn(d Document) (*Book, error) { return openAt(document{d}) }
 
 func openAt(p place) (*Book, error) {
-	b := &Book{place: p, unsaved: make(map[string]*Entry), news: make(map[string]bool)}
+	b := &Book{place: p, unsaved: make(map[string]*Entry), changedServers: make(map[string]bool)}
 	if _, err := b.Reload(); err != nil {
 		return nil, err
 	}
@@ -169,14 +169,14 @@ func (b *Book) Changed() (servers []string, err error) {
 	err = b.reload()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	servers = slices.Sorted(maps.Keys(b.news))
-	clear(b.news)
+	servers = slices.Sorted(maps.Keys(b.changedServers))
+	clear(b.changedServers)
 	return servers, err
 }
 
 // reload reads what is there. Whoever calls holds writing.
 func (b *Book) reload() error {
-	data, now, same, err := b.place.read(b.seen.stamp)
+	data, now, same, err := b.place.read(b.seen.revision)
 	if err != nil || same {
 		return err
 	}
@@ -198,7 +198,7 @@ func (b *Book) reload() error {
 // parse reads a book that has a name.
 func parse(name string, data []byte) (map[string]*Entry, error) {
 	if bytes.HasPrefix(data, []byte(conflict)) || bytes.Contains(data, []byte("\n"+conflict)) {
-		return nil, fmt.Errorf("%s: it holds a merge conflict; take either side: what differs is withheld until it is approved", name)
+		return nil, fmt.Errorf("%s: contains a merge conflict; keep either side: differing definitions stay withheld until approved", name)
 	}
 	servers, err := decode(data)
 	if d, ok := errors.AsType[*damage](err); ok {
@@ -220,7 +220,7 @@ func (b *Book) take(servers map[string]*Entry, found reading) {
 	for server := range all {
 		if !servers[server].equal(b.saved[server]) {
 			delete(b.unsaved, server)
-			b.news[server] = true
+			b.changedServers[server] = true
 		}
 	}
 	b.saved, b.seen = servers, found
@@ -293,8 +293,11 @@ func (e *Entry) settled(server string, old *Entry) (*Entry, error) {
 // reject takes over what is rejected, which must be hashes.
 func (e *Entry) reject(rejected map[string]string) error {
 	for name, hash := range rejected {
-		if !utf8.ValidString(name) || !isHash(hash) {
-			return fmt.Errorf("the rejected tool %q: its name is not UTF-8, or what is rejected of it is no hash", name)
+		if !utf8.ValidString(name) {
+			return fmt.Errorf("the name of the rejected tool %q is not UTF-8", name)
+		}
+		if !isHash(hash) {
+			return fmt.Errorf("the rejected hash of %s is invalid", name)
 		}
 	}
 	if len(rejected) > 0 {
@@ -352,7 +355,7 @@ func (b *Book) trySet(server string, next func(old *Entry) (*Entry, error), last
 		return failed
 	}
 	if failed != nil {
-		return fmt.Errorf("what was learned of %s is kept in memory only: %w", server, failed)
+		return fmt.Errorf("the definitions of %s could not be saved and are kept in memory only: %w", server, failed)
 	}
 	return nil
 }
@@ -396,7 +399,7 @@ func (b *Book) save() error {
 	if len(data) > maxFile {
 		return fmt.Errorf("%s would be larger than %d MiB", b.place.name(), maxFile>>20)
 	}
-	now, err := b.place.write(data, b.seen.stamp)
+	now, err := b.place.write(data, b.seen.revision)
 	if err != nil {
 		return err
 	}

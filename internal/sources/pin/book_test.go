@@ -113,26 +113,26 @@ func TestDamagedFiles(t *testing.T) {
 	for content, want := range map[string]string{
 		"":                             ":1: unexpected end of JSON input",
 		"\n\n{":                        ":3: unexpected end",
-		"[]":                           ":1: an object is expected",
-		"null":                         ":1: an object is expected",
-		"{}":                           ":1: it does not say its version",
-		edited("1,", "2,"):             ":2: its version is 2, and only 1 is known here",
+		"[]":                           ":1: expected an object",
+		"null":                         ":1: expected an object",
+		"{}":                           ":1: the version is missing",
+		edited("1,", "2,"):             ":2: version 2 is not supported; only 1 is",
 		edited("1,", `"1",`):           ":2: the value has the wrong type",
 		edited(`"log"`, `"log" x`):     ":7: invalid character 'x'",
 		edited(`"log": {`, `"log": [`): ":8: invalid character ':'",
 		edited("é", "\xff"):            ":11: this is not UTF-8",
-		strings.Replace(small, "{", "<<<<<<< ours\n{", 1): ": it holds a merge conflict",
-		edited(`"digest": `, `"diggest": `):               `:8: "diggest" is not known here`,
-		edited(`"tools"`, `"trust"`):                      `:6: "trust" is not known here`,
+		strings.Replace(small, "{", "<<<<<<< ours\n{", 1): ": contains a merge conflict",
+		edited(`"digest": `, `"diggest": `):               `:8: unknown key "diggest"`,
+		edited(`"tools"`, `"trust"`):                      `:6: unknown key "trust"`,
 		edited(`"type"`, `"required"`):                    ":7: the definition of log: at byte",
 		edited("none", "git"):                             `:23: duplicate key "git"`,
 		edited(`"servers"`, `"version"`):                  `:3: duplicate key "version"`,
-		edited(`"tools": {}`, `"tools": 7`):               ":25: an object is expected",
+		edited(`"tools": {}`, `"tools": 7`):               ":25: expected an object",
 		edited(`"protocol": ""`, `"protocol": {}`):        ":24: the value has the wrong type",
-		edited(`"tools": {}`, `"rejected": []`):           ":25: an object is expected",
+		edited(`"tools": {}`, `"rejected": []`):           ":25: expected an object",
 		edited(`"tools": {}`, `"rejected": {"a": 7}`):     ":25: the value has the wrong type",
-		edited(`"tools": {}`, `"rejected": {"a": null}`):  ":25: what is rejected of a is not the hash of a definition",
-		edited(`"tools": {}`, `"rejected": {"a": "00"}`):  ":25: what is rejected of a is not the hash",
+		edited(`"tools": {}`, `"rejected": {"a": null}`):  ":25: the rejected hash of a is invalid",
+		edited(`"tools": {}`, `"rejected": {"a": "00"}`):  ":25: the rejected hash of a is invalid",
 		small + "{}": ":29: invalid character '{' after top-level value",
 		small[:300]:  ":11: unexpected end",
 		`{"version":1,"servers":{"a":{"tools":{"b":{"digest":""}}}}}`: ":1: the definition of b: ",
@@ -342,7 +342,7 @@ func TestWhatCannotBeWrittenIsKeptInMemory(t *testing.T) {
 	b := open(t, path)
 	calls := 0
 	err := b.Update("a", func(e *pin.Entry) { calls++; add("x", `{}`)(e) })
-	if err == nil || !strings.Contains(err.Error(), "what was learned of a is kept in memory only: ") || calls != 1 {
+	if err == nil || !strings.Contains(err.Error(), "the definitions of a could not be saved and are kept in memory only: ") || calls != 1 {
 		t.Errorf("%d calls, %v", calls, err)
 	}
 	if err := b.Remove("b"); err == nil {
@@ -433,13 +433,16 @@ func TestRejections(t *testing.T) {
 	}
 }
 
-func TestUpdateRefusesWhatIsNoHash(t *testing.T) {
+func TestUpdateRejectsInvalidHashes(t *testing.T) {
 	hash := pin.Hash(json.RawMessage(`{}`))
 	b := open(t, filepath.Join(t.TempDir(), "toolyard.lock"))
-	for _, bad := range [][2]string{{"t", ""}, {"t", hash[1:]}, {"t", strings.ToUpper(hash)}, {"t", "sha256:" + hash}, {"t", "x" + hash[1:]}, {"\xff", hash}} {
-		if err := b.Update("s", reject(bad[0], bad[1])); err == nil || !strings.Contains(err.Error(), "no hash") {
+	for _, bad := range []string{"", hash[1:], strings.ToUpper(hash), "sha256:" + hash, "x" + hash[1:]} {
+		if err := b.Update("s", reject("t", bad)); err == nil || err.Error() != "the rejected hash of t is invalid" {
 			t.Errorf("%q: %v", bad, err)
 		}
+	}
+	if err := b.Update("s", reject("\xff", hash)); err == nil || !strings.Contains(err.Error(), "is not UTF-8") {
+		t.Error(err)
 	}
 	if e, ok := b.Entry("s"); ok {
 		t.Error(e)
@@ -481,7 +484,7 @@ func TestADamagedFileIsNotOverwritten(t *testing.T) {
 	b := open(t, path)
 	must(t, b.Update("a", add("x", `{}`)))
 	must(t, os.WriteFile(path, []byte("<<<<<<< ours"), 0o600))
-	if err := b.Update("b", add("y", `{}`)); err == nil || !strings.Contains(err.Error(), "toolyard.lock: it holds a merge conflict") {
+	if err := b.Update("b", add("y", `{}`)); err == nil || !strings.Contains(err.Error(), "toolyard.lock: contains a merge conflict") {
 		t.Error(err)
 	}
 	if got, _ := os.ReadFile(path); string(got) != "<<<<<<< ours" {

@@ -19,7 +19,7 @@ type file struct {
 func (f *file) name() string { return f.path }
 
 func (f *file) lock() (unlock func(), err error) {
-	time.Sleep(courtesy - time.Since(f.unlocked))
+	time.Sleep(yieldPause - time.Since(f.unlocked))
 	release, err := lock(folder(f.path))
 	if err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func (f *file) lock() (unlock func(), err error) {
 	return func() { release(); f.unlocked = time.Now() }, nil
 }
 
-func (f *file) read(last stamp) (data []byte, now stamp, same bool, err error) {
+func (f *file) read(last revision) (data []byte, now revision, same bool, err error) {
 	now.at = time.Now()
 	now.info, err = os.Stat(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -42,8 +42,8 @@ func (f *file) read(last stamp) (data []byte, now stamp, same bool, err error) {
 	return data, now, false, nil
 }
 
-// write needs no stamp: whoever writes holds the lock.
-func (f *file) write(data []byte, _ stamp) (now stamp, err error) {
+// write needs no revision: whoever writes holds the lock.
+func (f *file) write(data []byte, _ revision) (now revision, err error) {
 	now.info, err = replace(f.path, data)
 	now.at = time.Now()
 	return now, err
@@ -54,7 +54,7 @@ func (f *file) write(data []byte, _ stamp) (now stamp, err error) {
 const coarse = 2 * time.Second
 
 // same reports whether info is surely that of the file that was read, unchanged.
-func (s stamp) same(info os.FileInfo) bool {
+func (s revision) same(info os.FileInfo) bool {
 	return s.info != nil && os.SameFile(s.info, info) && s.info.Size() == info.Size() && s.info.ModTime().Equal(info.ModTime()) &&
 		s.at.Sub(info.ModTime()) > coarse
 }

@@ -22,8 +22,8 @@ func (d document) name() string { return "the approved definitions in the store"
 
 func (d document) lock() (unlock func(), err error) { return func() {}, nil }
 
-func (d document) read(last stamp) (data []byte, now stamp, same bool, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+func (d document) read(last revision) (data []byte, now revision, same bool, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), lockTimeout)
 	defer cancel()
 	data, now.version, err = d.Read(ctx)
 	switch {
@@ -37,8 +37,8 @@ func (d document) read(last stamp) (data []byte, now stamp, same bool, err error
 	return data, now, now.version == last.version, nil
 }
 
-func (d document) write(data []byte, last stamp) (now stamp, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+func (d document) write(data []byte, last revision) (now revision, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), lockTimeout)
 	defer cancel()
 	now.version, err = d.Write(ctx, data, last.version)
 	return now, err

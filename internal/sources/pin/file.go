@@ -189,10 +189,10 @@ func decode(data []byte) (map[string]*Entry, error) {
 		return d.unknown(key)
 	})
 	if err == nil && !known {
-		err = errors.New("it does not say its version")
+		err = errors.New("the version is missing")
 	}
 	if _, more := d.Token(); err == nil && !errors.Is(more, io.EOF) {
-		err = errors.New("there is more after the end")
+		err = errors.New("data after the end")
 	}
 	if err != nil {
 		return nil, d.locate(err, data)
@@ -230,7 +230,7 @@ func (d decoder) locate(err error, data []byte) error {
 }
 
 func (d decoder) unknown(key string) error {
-	return fmt.Errorf("%q is not known here; a newer version may have written this file", key)
+	return fmt.Errorf("unknown key %q; a newer version may have written this file", key)
 }
 
 // object reads an object; read is called to read the value of each key.
@@ -239,7 +239,7 @@ func (d decoder) object(read func(key string) error) error {
 	if t, err := d.Token(); err != nil {
 		return err
 	} else if t != json.Delim('{') {
-		return &damage{at, errors.New("an object is expected")}
+		return &damage{at, errors.New("expected an object")}
 	}
 	seen := make(map[string]bool)
 	for d.More() {
@@ -302,7 +302,7 @@ func (d decoder) hash(name string) (hash string, err error) {
 		return "", err
 	}
 	if !isHash(hash) {
-		return "", &damage{at, fmt.Errorf("what is rejected of %s is not the hash of a definition", name)}
+		return "", &damage{at, fmt.Errorf("the rejected hash of %s is invalid", name)}
 	}
 	return hash, nil
 }
@@ -329,7 +329,7 @@ func (d decoder) tool(name string) (definition json.RawMessage, err error) {
 		return nil, &damage{at, fmt.Errorf("the definition of %s: %w", name, err)}
 	}
 	if Digest(canonical) != digest { // it was edited by hand: nothing is like it, so the tool is withheld
-		return json.RawMessage(`{"name":` + string(appendString(nil, mustQuote(name))) + `,"edited":"by hand; the digest does not fit"}`), nil
+		return json.RawMessage(`{"name":` + string(appendString(nil, mustQuote(name))) + `,"edited":"by hand; the digest does not match"}`), nil
 	}
 	return compact(raw), nil
 }
@@ -347,7 +347,7 @@ func (d decoder) version() error {
 		return err
 	}
 	if v != version {
-		return &damage{at, fmt.Errorf("its version is %d, and only %d is known here", v, version)}
+		return &damage{at, fmt.Errorf("version %d is not supported; only %d is", v, version)}
 	}
 	return nil
 }

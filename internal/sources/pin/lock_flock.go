@@ -17,7 +17,7 @@ func lock(folder string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	for until := time.Now().Add(patience); ; time.Sleep(pause) {
+	for until := time.Now().Add(lockTimeout); ; time.Sleep(pause) {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
 			return func() { _ = f.Close() }, nil

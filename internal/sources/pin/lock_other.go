@@ -15,12 +15,12 @@ import (
 // that only one can make. One that a crash has left behind is taken for nobody's after a while.
 func lock(folder string) (unlock func(), err error) {
 	path := filepath.Join(folder, ".toolyard-busy")
-	for until := time.Now().Add(patience); ; time.Sleep(pause) {
+	for until := time.Now().Add(lockTimeout); ; time.Sleep(pause) {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err == nil {
 			return func() { _ = os.Remove(path) }, f.Close()
 		}
-		if info, statErr := os.Stat(path); statErr == nil && time.Since(info.ModTime()) > patience {
+		if info, statErr := os.Stat(path); statErr == nil && time.Since(info.ModTime()) > lockTimeout {
 			_ = os.Remove(path)
 			continue
 		}

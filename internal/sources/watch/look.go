@@ -27,7 +27,7 @@ type look struct {
 	files  []File            // ordered by path
 	also   map[string]File   // what the files import, by absolute path
 	real   map[string]string // the folders of those, resolved; empty if there is none
-	wanted wishes
+	wanted watchList
 }
 
 // look goes through the folder once. It knows from the last look, if there was one, which
@@ -39,7 +39,7 @@ func (f *Folder) look(last *look) (*look, error) {
 		left:     maxEntries,
 		also:     make(map[string]File),
 		real:     make(map[string]string),
-		wanted:   make(wishes),
+		wanted:   make(watchList),
 	}
 	if last != nil {
 		l.before = last.readings

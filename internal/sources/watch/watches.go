@@ -19,7 +19,7 @@ type watches struct {
 
 	log     *slog.Logger
 	system  *fsnotify.Watcher // nil if the system has none to give
-	wanted  atomic.Pointer[wishes]
+	wanted  atomic.Pointer[watchList]
 	held    map[string]os.FileInfo // the watched folders, as they were
 	failing bool                   // some folder could not be watched, and it was said
 	wg      sync.WaitGroup
@@ -28,10 +28,10 @@ type watches struct {
 // newWatches starts to listen. If the system has no watcher to give there will be no hints.
 func newWatches(log *slog.Logger) *watches {
 	w := &watches{hints: make(chan struct{}, 1), log: log, held: make(map[string]os.FileInfo)}
-	w.wanted.Store(&wishes{})
+	w.wanted.Store(&watchList{})
 	system, err := fsnotify.NewWatcher()
 	if err != nil {
-		w.log.Warn("nothing is watched: changes are found late", "error", err)
+		w.log.Warn("file watching is unavailable; changes are detected with a delay", "error", err)
 		return w
 	}
 	w.system = system
@@ -79,7 +79,7 @@ func (w *watches) hint() {
 
 // set makes these the watched folders. A new one is a hint: what happened in it between the
 // look and now was not seen.
-func (w *watches) set(wanted wishes) {
+func (w *watches) set(wanted watchList) {
 	w.wanted.Store(&wanted)
 	if w.system == nil {
 		return
@@ -104,7 +104,7 @@ func (w *watches) set(wanted wishes) {
 }
 
 // drop ends the watches of folders that are no longer wanted, or are others by now.
-func (w *watches) drop(wanted wishes) {
+func (w *watches) drop(wanted watchList) {
 	for dir, was := range w.held {
 		_, ok := wanted[dir]
 		if is, err := os.Lstat(dir); ok && err == nil && os.SameFile(was, is) {
@@ -131,7 +131,7 @@ func (w *watches) add(dir string) error {
 // say logs that a folder cannot be watched, when that begins.
 func (w *watches) say(failure error) {
 	if failure != nil && !w.failing {
-		w.log.Warn("not every folder is watched: changes are found late", "error", failure)
+		w.log.Warn("some folders cannot be watched; changes there are detected with a delay", "error", failure)
 	}
 	w.failing = failure != nil
 }

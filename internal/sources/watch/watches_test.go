@@ -70,9 +70,9 @@ func TestFolderThatCannotBeWatched(t *testing.T) {
 	defer w.close()
 	must(t, w.system.Close())
 	for range 3 {
-		w.set(wishes{t.TempDir(): nil})
+		w.set(watchList{t.TempDir(): nil})
 	}
-	if n := strings.Count(log.String(), "not every folder is watched"); n != 1 {
+	if n := strings.Count(log.String(), "some folders cannot be watched"); n != 1 {
 		t.Errorf("said %d times: %s", n, log.String())
 	}
 	select {
@@ -88,14 +88,14 @@ func TestOnlyANewFolderIsAHint(t *testing.T) {
 	defer w.close()
 	x, y := t.TempDir(), t.TempDir()
 	for i, test := range []struct {
-		wanted wishes
+		wanted watchList
 		hints  int
 	}{
-		{wishes{x: nil}, 1},
-		{wishes{x: nil}, 0},
-		{wishes{x: nil, y: {"a.ts": true}}, 1},
-		{wishes{y: nil}, 0},
-		{wishes{x: nil, filepath.Join(y, "gone"): nil}, 1},
+		{watchList{x: nil}, 1},
+		{watchList{x: nil}, 0},
+		{watchList{x: nil, y: {"a.ts": true}}, 1},
+		{watchList{y: nil}, 0},
+		{watchList{x: nil, filepath.Join(y, "gone"): nil}, 1},
 	} {
 		w.set(test.wanted)
 		if len(w.hints) != test.hints {
@@ -109,6 +109,6 @@ func TestOnlyANewFolderIsAHint(t *testing.T) {
 
 func TestSystemWithoutWatches(_ *testing.T) {
 	w := &watches{}
-	w.set(wishes{"/": nil})
+	w.set(watchList{"/": nil})
 	w.close()
 }

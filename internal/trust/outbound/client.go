@@ -124,7 +124,7 @@ func (c *Client) admit(host string, exactly bool, ip netip.Addr) error {
 		return nil
 	case explicit && !exactly:
 		return &NotAllowedError{host}
-	case isNever(ip):
+	case requiresPrivateNetwork(ip):
 	case literal.IsValid() && ip == literal.Unmap().WithZone(""), host == localhost && ip.IsLoopback():
 		return nil
 	}
@@ -141,9 +141,10 @@ var shared = prefixes("100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.9
 	"198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4", "0.0.0.0/8",
 	"2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
 
-// never are addresses that must be allowed as private even if an operator names them: addresses
-// without a server, cloud metadata services, and forms of other addresses.
-var never = prefixes("0.0.0.0/8", "255.255.255.255/32", "169.254.0.0/16", "224.0.0.0/4",
+// needsPrivateNetwork are addresses that an allowlist entry alone does not permit: privateNetworks
+// must contain them. They are addresses without a server, cloud metadata services, and forms of other
+// addresses.
+var needsPrivateNetwork = prefixes("0.0.0.0/8", "255.255.255.255/32", "169.254.0.0/16", "224.0.0.0/4",
 	"fe80::/10", "fec0::/10", "ff00::/8", "100::/64",
 	"100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32", "fd00:ec2::/32", "fd20:ce::254/128", "fd00:42::42/128",
 	"::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")
@@ -156,7 +157,9 @@ func prefixes(texts ...string) []netip.Prefix {
 	return list
 }
 
-func isNever(ip netip.Addr) bool { return inAny(never, ip) && !ip.IsLoopback() }
+func requiresPrivateNetwork(ip netip.Addr) bool {
+	return inAny(needsPrivateNetwork, ip) && !ip.IsLoopback()
+}
 
 func inAny(list []netip.Prefix, ip netip.Addr) bool {
 	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(ip) })
@@ -168,7 +171,7 @@ func isPublic(ip netip.Addr) bool {
 	if ip.Is6() && !unicast6.Contains(ip) {
 		return false
 	}
-	return ip.IsGlobalUnicast() && !ip.IsPrivate() && !ip.IsLoopback() && !inAny(shared, ip) && !isNever(ip)
+	return ip.IsGlobalUnicast() && !ip.IsPrivate() && !ip.IsLoopback() && !inAny(shared, ip) && !requiresPrivateNetwork(ip)
 }
 
 // maxRedirects bounds the redirects of a request.
@@ -205,7 +208,7 @@ func (c *Client) check(u *url.URL) error {
 	case u.Scheme == "http" && port == "":
 		port = "80"
 	case u.Scheme != "https" && u.Scheme != "http":
-		return fmt.Errorf("only http and https can be fetched, not %s", u.Scheme)
+		return fmt.Errorf("unsupported scheme %s; use http or https", u.Scheme)
 	}
 	ok, _ := c.reach.allows(u.Hostname(), port)
 	if ok && c.within != nil {

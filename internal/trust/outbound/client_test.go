@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A name that was granted leads to public addresses only; those of this machine and its
+// A name that was granted resolves to public addresses only; those of this machine and its
 // network must be granted as such.
 func TestGrantedNamesLeadToPublicAddresses(t *testing.T) {
 	private := Network{Private: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("169.254.169.254/32")}}

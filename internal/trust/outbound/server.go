@@ -56,13 +56,13 @@ type NotPublicError struct {
 func (e *NotPublicError) Error() string {
 	text := e.Address.String()
 	if e.Host != text {
-		text = e.Host + " leads to " + text + ", which"
+		text = e.Host + " resolves to " + text + ", which"
 	}
 	kind := "a public address"
 	if e.Host == localhost {
 		kind = "an address of this machine"
 	}
-	return text + " is not " + kind + "; add its network to private in the configuration if that is meant"
+	return text + " is not " + kind + "; to allow it, add its network to privateNetworks"
 }
 
 // ServerClient sends requests to one HTTP server, whose URL an operator configured. Addresses are
@@ -146,7 +146,7 @@ func (h *ServerClient) follow(req *http.Request) (*http.Response, error) {
 		}
 		if res.StatusCode == http.StatusSwitchingProtocols { // no context ends an upgraded connection
 			_ = res.Body.Close()
-			return nil, errors.New("it wants to speak something else than HTTP")
+			return nil, errors.New("it requested a protocol other than HTTP")
 		}
 		if !isRedirect(res.StatusCode) {
 			if err := checkEncoding(res); err != nil {
@@ -177,7 +177,7 @@ func (h *ServerClient) redirected(req *http.Request, res *http.Response) (*http.
 	location := res.Header.Get("Location")
 	to, err := req.URL.Parse(location)
 	if err != nil || location == "" {
-		return nil, fmt.Errorf("it redirects to %s, which is no URL", shown(location))
+		return nil, fmt.Errorf("it redirects to %s, which is not a URL", shown(location))
 	}
 	if err := h.check(to); err != nil {
 		return nil, fmt.Errorf("it redirects to %s: %w", shownURL(to), err)
@@ -215,7 +215,7 @@ func shownURL(u *url.URL) string {
 func checkEncoding(res *http.Response) error {
 	for _, value := range res.Header.Values("Content-Encoding") {
 		if value != "" && !strings.EqualFold(strings.TrimSpace(value), "identity") {
-			return errors.New("it sends compressed data that nobody asked for")
+			return errors.New("it sent compressed data that was not requested")
 		}
 	}
 	return nil
@@ -228,7 +228,7 @@ func (h *ServerClient) check(u *url.URL) error {
 		return err
 	}
 	if server != h.server {
-		return fmt.Errorf("%s is another server than %s", shown(server), h.server)
+		return fmt.Errorf("%s is a different server from %s", shown(server), h.server)
 	}
 	return nil
 }
@@ -241,13 +241,13 @@ func serverOf(u *url.URL) (string, error) {
 	port := u.Port()
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
-		return "", fmt.Errorf("only http and https are spoken, not %s", shown(u.Scheme))
+		return "", fmt.Errorf("unsupported scheme %s; use http or https", shown(u.Scheme))
 	case u.Opaque != "" || u.Hostname() == "":
-		return "", errors.New("the URL names no host")
+		return "", errors.New("the URL has no host")
 	case u.User != nil:
-		return "", errors.New("the URL has a user name in it; use a header instead")
+		return "", errors.New("the URL contains a user name; use a header instead")
 	case u.Fragment != "":
-		return "", errors.New("the URL has a fragment, which no server gets to see; leave it out")
+		return "", errors.New("the URL has a fragment, which is never sent; remove it")
 	case port == "" && u.Scheme == "http":
 		port = "80"
 	case port == "":
@@ -273,7 +273,7 @@ func parseHost(u *url.URL) (netip.Addr, error) {
 		return ip, nil
 	}
 	if len(host) > maxHost || strings.ContainsFunc(host, notInName) {
-		return netip.Addr{}, fmt.Errorf("%s is not the name of a host; it has letters, digits, hyphens and dots", shown(host))
+		return netip.Addr{}, fmt.Errorf("%s is not a valid host name; use letters, digits, hyphens and dots", shown(host))
 	}
 	if endsInNumber(host) {
 		return netip.Addr{}, fmt.Errorf("%s is an unusual way to write an address; write four decimal numbers with dots", shown(host))
@@ -316,7 +316,7 @@ func (h *ServerClient) admit(ip netip.Addr) error {
 	switch {
 	case inAny(h.private, ip):
 		ok = true
-	case isNever(ip):
+	case requiresPrivateNetwork(ip):
 	case h.literal.IsValid():
 		ok = ip == h.literal
 	case h.host == localhost:

@@ -72,12 +72,12 @@ func TestNewHTTP(t *testing.T) {
 		"http://10.0.0.7":                                     "",
 		"http://[fd12::1]":                                    "",
 		"https://8.8.8.8":                                     "",
-		"ftp://mcp.example.com":                               "only http and https",
-		"unix:///run/mcp.sock":                                "only http and https",
-		"mcp.example.com":                                     "only http and https",
-		"http:mcp.example.com":                                "names no host",
-		"http:///mcp":                                         "names no host",
-		"http://:80":                                          "names no host",
+		"ftp://mcp.example.com":                               "unsupported scheme",
+		"unix:///run/mcp.sock":                                "unsupported scheme",
+		"mcp.example.com":                                     "unsupported scheme",
+		"http:mcp.example.com":                                "has no host",
+		"http:///mcp":                                         "has no host",
+		"http://:80":                                          "has no host",
 		"https://user@mcp.example.com":                        "user name",
 		"https://user:pass@mcp.example.com":                   "user name",
 		"https://mcp.example.com/#top":                        "fragment",
@@ -93,9 +93,9 @@ func TestNewHTTP(t *testing.T) {
 		"http://[0:0::1]":                                     "write ::1",
 		"http://[FD12::1]":                                    "write fd12::1",
 		"http://[fe80::1%25lo]":                               "write fe80::1",
-		"http://bücher.example":                               "not the name of a host",
-		"http://" + strings.Repeat("a", 254):                  "not the name of a host",
-		"http://169.254.169.254":                              "169.254.169.254 is not a public address; add its network to private",
+		"http://bücher.example":                               "not a valid host name",
+		"http://" + strings.Repeat("a", 254):                  "not a valid host name",
+		"http://169.254.169.254":                              "169.254.169.254 is not a public address; to allow it, add its network to privateNetworks",
 		"http://0.0.0.0":                                      "is not a public address",
 		"http://[::]":                                         "is not a public address",
 		"http://[fd00:ec2::254]":                              "is not a public address",
@@ -104,7 +104,7 @@ func TestNewHTTP(t *testing.T) {
 		"http://255.255.255.255":                              "is not a public address",
 		"http://[64:ff9b::a9fe:a9fe]":                         "is not a public address",
 		"http://[ff02::1]":                                    "is not a public address",
-		"http://" + strings.Repeat("1", 300) + ".example.com": "not the name of a host",
+		"http://" + strings.Repeat("1", 300) + ".example.com": "not a valid host name",
 	} {
 		_, err := NewServerClient(mustParse(t, base), Network{}, 1)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -160,9 +160,9 @@ func TestAdmit(t *testing.T) {
 
 func TestNotPublic(t *testing.T) {
 	for want, e := range map[string]NotPublicError{
-		"mcp.example.com leads to 10.0.0.7, which is not a public address; add its network to private in the configuration if that is meant": {"mcp.example.com", netip.MustParseAddr("10.0.0.7")},
-		"169.254.1.1 is not a public address; add its network to private in the configuration if that is meant":                              {"169.254.1.1", netip.MustParseAddr("169.254.1.1")},
-		"localhost leads to 8.8.8.8, which is not an address of this machine; add its network to private in the configuration if that is meant": {
+		"mcp.example.com resolves to 10.0.0.7, which is not a public address; to allow it, add its network to privateNetworks": {"mcp.example.com", netip.MustParseAddr("10.0.0.7")},
+		"169.254.1.1 is not a public address; to allow it, add its network to privateNetworks":                                 {"169.254.1.1", netip.MustParseAddr("169.254.1.1")},
+		"localhost resolves to 8.8.8.8, which is not an address of this machine; to allow it, add its network to privateNetworks": {
 			"localhost", netip.MustParseAddr("8.8.8.8"),
 		},
 	} {
@@ -276,15 +276,15 @@ func TestHTTPRedirects(t *testing.T) {
 		{"POST", "/2?to=/end", "status 302"},
 		{"POST", "/3?to=/end", "status 303"},
 		{"DELETE", "/3?to=/end", "status 303"},
-		{"POST", "/none", `redirects to "", which is no URL`},
-		{"POST", "/7?to=http://%25zz/", "which is no URL"},
-		{"POST", "/7?to=https://evil.example/x%3Fkey=1", `redirects to "https://evil.example/x": "https://evil.example:443" is another server`},
+		{"POST", "/none", `redirects to "", which is not a URL`},
+		{"POST", "/7?to=http://%25zz/", "which is not a URL"},
+		{"POST", "/7?to=https://evil.example/x%3Fkey=1", `redirects to "https://evil.example/x": "https://evil.example:443" is a different server`},
 		{"GET", "/7?to=//evil.example/x", `redirects to "http://evil.example/x"`},
-		{"GET", "/7?to=http://127.0.0.1:1/", "is another server"},
-		{"GET", "/7?to=file:///etc/passwd", "only http and https"},
+		{"GET", "/7?to=http://127.0.0.1:1/", "is a different server"},
+		{"GET", "/7?to=file:///etc/passwd", "unsupported scheme"},
 		{"GET", "/7?to=BASE/end%23f", "fragment"},
-		{"GET", "/7?to=" + strings.Repeat("a", 9000) + ":x", "only http and https"},
-		{"GET", "/7?to=" + strings.Repeat("%25", 9000), "is no URL"},
+		{"GET", "/7?to=" + strings.Repeat("a", 9000) + ":x", "unsupported scheme"},
+		{"GET", "/7?to=" + strings.Repeat("%25", 9000), "is not a URL"},
 		{"GET", "/7?to=http://evil.example/" + strings.Repeat("a", 9000), `\u2026`},
 	} {
 		body := ""
@@ -326,7 +326,7 @@ func TestHTTPEncoding(t *testing.T) {
 		if (err == nil) != want || want && got != bomb.String() {
 			t.Errorf("%s: %v, %d bytes", query, err, len(got))
 		}
-		if !want && err.Error() != "it sends compressed data that nobody asked for" {
+		if !want && err.Error() != "it sent compressed data that was not requested" {
 			t.Errorf("%s: %v", query, err)
 		}
 	}

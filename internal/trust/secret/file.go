@@ -57,7 +57,7 @@ func (v *Vault) warnIfOpen(target string) {
 	v.warned[target] = true
 	v.mu.Unlock()
 	if !again {
-		v.options.Warn(fmt.Sprintf("%s can be read by others (mode %04o); chmod 600 keeps it to its owner", target, info.Mode().Perm()))
+		v.options.Warn(fmt.Sprintf("%s is readable by other users (mode %04o); run chmod 600 on it", target, info.Mode().Perm()))
 	}
 }
 
@@ -75,7 +75,7 @@ func (v *Vault) decrypted(target string) (string, error) {
 	path := v.path(target)
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", errors.New("it cannot be read; is there such a file?")
+		return "", errors.New("it cannot be read; check that the file exists")
 	}
 	v.mu.Lock()
 	known, ok := v.opened[path]
@@ -110,7 +110,7 @@ func (v *Vault) decrypt(data []byte) (string, error) {
 	}
 	r, err := age.Decrypt(source, identities...)
 	if _, none := errors.AsType[*age.NoIdentityMatchError](err); none {
-		return "", errors.New("it was encrypted for somebody else: no key of the identity file opens it")
+		return "", errors.New("no key in the identity file can decrypt it")
 	}
 	if err != nil {
 		return "", errors.New("it is not an age file, or it is damaged")
@@ -120,7 +120,7 @@ func (v *Vault) decrypt(data []byte) (string, error) {
 	case err != nil:
 		return "", errors.New("it is damaged")
 	case len(text) > maxSecret:
-		return "", fmt.Errorf("it holds more than %d KiB", maxSecret>>10)
+		return "", fmt.Errorf("it is larger than %d KiB", maxSecret>>10)
 	}
 	return string(text), nil
 }
@@ -137,7 +137,7 @@ func (v *Vault) identities() ([]age.Identity, error) {
 	v.warnIfOpen(v.options.Identity)
 	identities, err := age.ParseIdentities(bytes.NewReader(data))
 	if err != nil {
-		return nil, fmt.Errorf("the age identity file %s holds something else than keys as age-keygen writes them", v.options.Identity)
+		return nil, fmt.Errorf("the age identity file %s contains something other than age-keygen keys", v.options.Identity)
 	}
 	return identities, nil
 }
@@ -162,12 +162,12 @@ func lookup(text, key string) (value string, err error) {
 			continue
 		}
 		if found {
-			return "", fmt.Errorf("line %d has the key a second time", n)
+			return "", fmt.Errorf("line %d repeats the key", n)
 		}
 		value, found = unquote(strings.TrimSpace(v)), true
 	}
 	if !found {
-		return "", errors.New("there is no such key in it")
+		return "", errors.New("it does not contain this key")
 	}
 	return value, nil
 }

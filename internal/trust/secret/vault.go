@@ -73,18 +73,18 @@ func parse(ref string) (reference, error) {
 	switch {
 	case found && scheme == "env":
 		if !variable.MatchString(target) {
-			return reference{}, errors.New("after env: the name of an environment variable is expected: letters, digits and _")
+			return reference{}, errors.New("expected the name of an environment variable after env: (letters, digits and _)")
 		}
 		return reference{kind: inEnvironment, target: target}, nil
 	case found && scheme == "file":
 		if target == "" {
-			return reference{}, errors.New("after file: a path is expected")
+			return reference{}, errors.New("expected a path after file:")
 		}
 		return reference{kind: inFile, target: target}, nil
 	case found && scheme == "age":
 		path, key, hasKey := strings.Cut(target, "#")
 		if path == "" || hasKey && key == "" {
-			return reference{}, errors.New("after age: a path is expected, or a path, # and a key")
+			return reference{}, errors.New("expected a path, or a path, # and a key, after age:")
 		}
 		return reference{kind: inAge, target: path, key: key}, nil
 	}
@@ -120,7 +120,7 @@ func (v *Vault) find(ref string) (reference, error) {
 		return r, v.noReference(ref)
 	}
 	if r, err = parse(named); err == nil && r.kind == unknown {
-		err = errors.New(forms)
+		err = errors.New("not a secret reference: " + forms)
 	}
 	if err != nil {
 		return r, fmt.Errorf("the secret named %s: %w", ref, err)
@@ -128,14 +128,14 @@ func (v *Vault) find(ref string) (reference, error) {
 	return r, nil
 }
 
-const forms = "it is written as env:NAME, file:path or age:path#key"
+const forms = "use env:NAME, file:path or age:path#key"
 
 // noReference is the error of something that is neither a reference nor a known name.
 func (v *Vault) noReference(ref string) error {
-	text := "this is no reference to a secret: " + forms
+	text := "not a secret reference: " + forms
 	names := slices.Sorted(maps.Keys(v.options.Named))
 	if len(names) > 0 {
-		text += ", or it is the name of one"
+		text += ", or the name of a configured secret"
 	}
 	if near := spelling.Nearest(ref, names); near != "" {
 		text += " (did you mean " + near + "?)"
@@ -191,7 +191,7 @@ func (v *Vault) Expand(template string) (text Text, secret bool, err error) {
 		}
 		ref, more, closed := strings.Cut(after, "}")
 		if !closed {
-			return Text{}, true, errors.New("${secret: has no } after it")
+			return Text{}, true, errors.New("unterminated ${secret:")
 		}
 		s, err := v.Resolve(ref)
 		if err != nil {

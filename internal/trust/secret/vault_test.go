@@ -129,38 +129,38 @@ func TestResolveRefuses(t *testing.T) {
 	p.encrypt("huge.age", strings.Repeat("canary", 100<<10), false, p.key.Recipient())
 	must(t, os.Mkdir(filepath.Join(p.dir, "folder"), 0o700))
 	for ref, want := range map[string]string{
-		"":                     "env:NAME, file:path or age:path#key, or it is the name of one",
-		"sk-canary":            "this is no reference to a secret",
+		"":                     "env:NAME, file:path or age:path#key, or the name of a configured secret",
+		"sk-canary":            "not a secret reference",
 		"githib":               "did you mean github?",
 		"vault:canary":         "env:NAME, file:path or age:path#key",
 		"ENV:TOKEN":            "env:NAME",
-		"other":                "the secret named other: it is written as env:NAME",
-		"bad":                  "the secret named bad: it is written as env:NAME",
-		"worse":                "the secret named worse: after env: the name of",
+		"other":                "the secret named other: not a secret reference: use env:NAME",
+		"bad":                  "the secret named bad: not a secret reference: use env:NAME",
+		"worse":                "the secret named worse: expected the name of",
 		"env:":                 "letters, digits and _",
 		"env:a canary":         "letters, digits and _",
 		"env:NONE":             "env:NONE: this environment variable is not set",
 		"env:EMPTY":            "env:EMPTY is empty",
-		"file:":                "a path is expected",
+		"file:":                "expected a path",
 		"file:none":            "file:none: no such file",
 		"file:folder":          "file:folder: not a regular file",
 		"file:" + os.DevNull:   "not a regular file",
 		"file:large":           "larger than 64 KiB",
 		"file:blank":           "file:blank is empty",
-		"age:":                 "a path is expected",
-		"age:#key":             "a path is expected",
+		"age:":                 "expected a path",
+		"age:#key":             "expected a path",
 		"age:all.age#":         "a path, # and a key",
-		"age:none":             "is there such a file",
+		"age:none":             "check that the file exists",
 		"age:folder":           "not a regular file",
 		"age:plain.age":        "not an age file",
 		"age:plain.age#canary": "not an age file",
 		"age:cut.age":          "not an age file",
-		"age:stranger.age":     "encrypted for somebody else",
-		"age:large.age":        "holds more than 64 KiB",
+		"age:stranger.age":     "no key in the identity file can decrypt it",
+		"age:large.age":        "is larger than 64 KiB",
 		"age:huge.age":         "larger than 256 KiB",
-		"age:all.age#none":     "age:all.age#none: there is no such key",
+		"age:all.age#none":     "age:all.age#none: it does not contain this key",
 		"age:all.age#empty":    "age:all.age#empty is empty",
-		"age:all.age#twice":    "line 11 has the key a second time",
+		"age:all.age#twice":    "line 11 repeats the key",
 		"age:lines.age#b":      "line 2 is not key=value",
 	} {
 		got, err := p.Resolve(ref)
@@ -186,9 +186,9 @@ func TestIdentityFile(t *testing.T) {
 	for identity, want := range map[string]string{
 		"":                              "no age identity file is configured",
 		filepath.Join(dir, "none"):      "no such file",
-		filepath.Join(dir, "bad"):       "as age-keygen writes them",
-		filepath.Join(dir, "cut"):       "as age-keygen writes them",
-		filepath.Join(dir, "empty"):     "as age-keygen writes them",
+		filepath.Join(dir, "bad"):       "something other than age-keygen keys",
+		filepath.Join(dir, "cut"):       "something other than age-keygen keys",
+		filepath.Join(dir, "empty"):     "something other than age-keygen keys",
 		dir:                             "not a regular file",
 		filepath.Join(p.dir, "key.txt"): "",
 	} {
@@ -260,9 +260,9 @@ func TestWarnsOnceOfFilesThatOthersCanRead(t *testing.T) {
 		}
 	}
 	got := strings.Join(p.warnings, "\n")
-	want := "open can be read by others (mode 0644); chmod 600 keeps it to its owner\n" +
-		"group can be read by others (mode 0640); chmod 600 keeps it to its owner\n" +
-		"key.txt can be read by others (mode 0644); chmod 600 keeps it to its owner"
+	want := "open is readable by other users (mode 0644); run chmod 600 on it\n" +
+		"group is readable by other users (mode 0640); run chmod 600 on it\n" +
+		"key.txt is readable by other users (mode 0644); run chmod 600 on it"
 	if got != want {
 		t.Errorf("got %s", got)
 	}
@@ -293,10 +293,10 @@ func TestExpand(t *testing.T) {
 		}
 	}
 	for template, want := range map[string]string{
-		"Bearer ${secret:name":                  "has no }",
-		"my-canary ${secret:}":                  "this is no reference",
+		"Bearer ${secret:name":                  "unterminated",
+		"my-canary ${secret:}":                  "not a secret reference",
 		"my-canary ${secret:name}${secret:nme}": "did you mean name?",
-		"${secret:${secret:name}}":              "this is no reference",
+		"${secret:${secret:name}}":              "not a secret reference",
 	} {
 		got, _, err := p.Expand(template)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "canary") || got.Reveal() != "" {

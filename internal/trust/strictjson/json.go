@@ -236,7 +236,7 @@ func (r *reader) str() {
 			r.escape()
 		}
 	}
-	r.fail("a string does not end")
+	r.fail("unterminated string")
 }
 
 // escape checks one escape and leaves pos on its last byte.

@@ -30,7 +30,7 @@ func TestCheckJSONRefuses(t *testing.T) {
 		`"\x"`:                         "unknown escape",
 		`"\u12g4"`:                     "hexadecimal",
 		`"\u12`:                        "hexadecimal",
-		`"abc`:                         "does not end",
+		`"abc`:                         "unterminated string",
 		`"abc\`:                        "unknown escape",
 		"\"a\nb\"":                     "control character",
 		`01`:                           "more data",

@@ -27,15 +27,15 @@ func (e *HiddenTextError) Error() string {
 // The kinds of hidden characters.
 const (
 	notText      = "not UTF-8"
-	isEscape     = "an escape, which commands terminals"
+	isEscape     = "a terminal escape"
 	isControl    = "a control character"
-	isDirection  = "a control of the direction of text"
+	isDirection  = "a text-direction control"
 	isInvisible  = "an invisible character"
-	isTag        = "a tag character, which only machines read"
-	isVariation  = "a variation of no visible character"
-	isPrivate    = "a character of private use"
+	isTag        = "a tag character, invisible to users"
+	isVariation  = "a variation selector without a visible base"
+	isPrivate    = "a private-use character"
 	isNoChar     = "not a character"
-	isBreak      = "a line break that many do not show"
+	isBreak      = "a line separator that many programs do not show"
 	isMisplaced  = "an invisible joiner where no script needs one"
 	isAnnotation = "an invisible annotation"
 )

@@ -97,15 +97,15 @@ func TestCheckTextRefuses(t *testing.T) {
 
 func TestCheckTextSays(t *testing.T) {
 	for text, want := range map[string]string{
-		"abc\u202Edef":    "U+202E at byte 3 is a control of the direction of text",
-		"\x1b[1m":         "U+001B at byte 0 is an escape",
+		"abc\u202Edef":    "U+202E at byte 3 is a text-direction control",
+		"\x1b[1m":         "U+001B at byte 0 is a terminal escape",
 		"a\x00":           "U+0000 at byte 1 is a control character",
 		"é\u200Be":        "U+200B at byte 2 is an invisible character",
 		"a\U000E0041":     "U+E0041 at byte 1 is a tag character",
-		"a\U000E0141":     "U+E0141 at byte 1 is a variation of no visible character",
-		"a\uE000":         "U+E000 at byte 1 is a character of private use",
+		"a\U000E0141":     "U+E0141 at byte 1 is a variation selector without a visible base",
+		"a\uE000":         "U+E000 at byte 1 is a private-use character",
 		"a\uFFFE":         "U+FFFE at byte 1 is not a character",
-		"a\u2028":         "U+2028 at byte 1 is a line break",
+		"a\u2028":         "U+2028 at byte 1 is a line separator that many programs do not show",
 		"a\u200Db":        "U+200D at byte 1 is an invisible joiner where no script needs one",
 		"a\uFFF9b":        "U+FFF9 at byte 1 is an invisible annotation",
 		"a\xffb":          "byte 1 is not UTF-8",

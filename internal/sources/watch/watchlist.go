@@ -13,15 +13,15 @@ import (
 // maxLinks is how many links one path may go through.
 const maxLinks = 40
 
-// wishes are the folders to watch, resolved, each with the names in it that matter; nil for
+// watchList are the folders to watch, resolved, each with the names in it that matter; nil for
 // all names. They are resolved since a folder cannot be watched under two paths.
-type wishes map[string]map[string]bool
+type watchList map[string]map[string]bool
 
-// all wishes to see everything that happens in a folder.
-func (w wishes) all(dir string) { w[dir] = nil }
+// all adds all names in a folder.
+func (w watchList) all(dir string) { w[dir] = nil }
 
-// one wishes to see what happens to one name in a folder.
-func (w wishes) one(dir, name string) {
+// one adds one name in a folder.
+func (w watchList) one(dir, name string) {
 	names, ok := w[dir]
 	switch {
 	case !ok:
@@ -33,7 +33,7 @@ func (w wishes) one(dir, name string) {
 
 // concern reports whether an event is about something that is wished for, or about a watched
 // folder itself.
-func (w wishes) concern(e fsnotify.Event) bool {
+func (w watchList) concern(e fsnotify.Event) bool {
 	if _, ok := w[e.Name]; ok {
 		return true
 	}
@@ -42,14 +42,14 @@ func (w wishes) concern(e fsnotify.Event) bool {
 }
 
 // follow resolves an absolute path.
-func (w wishes) follow(path string) (string, error) {
+func (w watchList) follow(path string) (string, error) {
 	root := filepath.VolumeName(path) + string(filepath.Separator)
 	return w.followFrom(root, strings.TrimPrefix(path, root))
 }
 
-// followFrom resolves a path that begins at a resolved folder. It wishes to see whatever may
+// followFrom resolves a path that begins at a resolved folder. It adds everything that may
 // make the path lead elsewhere: its links, its end, or the first element that is missing.
-func (w wishes) followFrom(dir, path string) (string, error) {
+func (w watchList) followFrom(dir, path string) (string, error) {
 	at, rest, links := dir, elements(path), 0
 	for len(rest) > 0 {
 		next := filepath.Join(at, rest[0])
@@ -69,7 +69,7 @@ func (w wishes) followFrom(dir, path string) (string, error) {
 			return "", err
 		}
 		if links++; links > maxLinks {
-			return "", fmt.Errorf("%s: there are too many links", next)
+			return "", fmt.Errorf("%s: too many symbolic links", next)
 		}
 		if filepath.IsAbs(target) {
 			at = filepath.VolumeName(target) + string(filepath.Separator)
