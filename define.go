@@ -84,7 +84,7 @@ func (s *Spec) outputSchemaOr(t reflect.Type) (*Schema, error) {
 // number that is too large.
 func decodeIssue(err error) Issue {
 	if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return Issue{Path: te.Field, Message: "does not fit the type: " + te.Value}
+		return Issue{Path: te.Field, Message: "does not match the type: " + te.Value}
 	}
 	return Issue{Message: err.Error()}
 }

@@ -337,7 +337,7 @@ func charge(ctx context.Context, d *admission.Controller, tool *toolyard.Tool, r
 	id := fmt.Sprintf("%012x%s", start.UnixMilli(), rand.Text()[:14])
 	call := &toolyard.Call{ID: id, Tool: tool, Args: []byte(`{"text":"hello world"}`), Caller: toolyard.Caller{ID: who, Account: who}, Gate: "default", Mode: toolyard.Read}
 	t, err := d.Admit(ctx, &admission.Request{
-		Of: call, Call: id, Caller: who, Account: who, Balance: who, Seller: "local", Price: price, Timeout: 30 * time.Second, Wait: 10 * time.Second,
+		Call: call, CallID: id, Caller: who, Account: who, Balance: who, Seller: "local", Price: price, Timeout: 30 * time.Second, Wait: 10 * time.Second,
 		Limits: []admission.LimitRef{{Key: "tool//echo", Name: "the tool echo", Limit: toolyard.Limit{PerMinute: 100_000_000}}},
 	})
 	if err != nil {

@@ -378,7 +378,7 @@ func TestWhatIsOffered(t *testing.T) {
 		"look-alikes":          {tools: []string{reading, strings.Replace(plain, "plain", "p1ain", 1), plain}, want: "rd", says: "looks like"},
 		"hidden text":          {tools: []string{reading, `{"name":"x","description":"a\u202eb","inputSchema":{"type":"object"}}`}, want: "rd", says: "U+202E"},
 		"hidden in the schema": {tools: []string{reading, `{"name":"x","inputSchema":{"type":"object","properties":{"a\u200b":{}}}}`}, want: "rd", says: "U+200B"},
-		"a schema bomb":        {tools: []string{reading, `{"name":"x","inputSchema":{"type":"object","$ref":"#"}}`}, want: "rd", says: "without end"},
+		"a schema bomb":        {tools: []string{reading, `{"name":"x","inputSchema":{"type":"object","$ref":"#"}}`}, want: "rd", says: "infinite reference loop"},
 		"a remote schema":      {tools: []string{reading, `{"name":"x","inputSchema":{"type":"object","$ref":"http://127.0.0.1:1/"}}`}, want: "rd", says: "not followed"},
 		"a bad name":           {tools: []string{reading, `{"name":"a b","inputSchema":{"type":"object"}}`}, want: "rd", says: "use 1 to 128"},
 		"no name":              {tools: []string{reading, `{"inputSchema":{"type":"object"}}`, `7`}, want: "rd", says: "withheld"},

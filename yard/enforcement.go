@@ -123,7 +123,7 @@ var errClosed = errors.New("the yard is closed")
 // Sweep implements [admission.Store]. Expired entries in memory are dropped when they are read.
 func (m *memoryStore) Sweep(context.Context, int) (bool, error) { return false, nil }
 
-// RunUse implements [admission.Store].
+// KeyUsage implements [admission.Store].
 func (m *memoryStore) KeyUsage(ctx context.Context, scope string) (ledger.KeyUsage, error) {
 	if s := m.opened.Load(); s != nil {
 		return s.KeyUsage(ctx, scope)

@@ -26,8 +26,8 @@ type Admitter interface {
 
 // Request describes what a call needs to be admitted.
 type Request struct {
-	Of     *toolyard.Call // the call itself, for the record; may be nil
-	Call   string         // ID of the call
+	Call   *toolyard.Call // to be recorded; may be nil
+	CallID string         // required even if Call is nil
 	Caller string         // callers that share a limit take turns
 	Limits []LimitRef     // limits that apply to the call, widest first
 

@@ -329,11 +329,11 @@ func (c *Controller) settlement(a *Admission, o toolyard.Outcome) *settling {
 	if needsInput || o.Code() != toolyard.OK {
 		charged = 0
 	}
-	s := &settling{Settlement: ledger.Settlement{Call: request.Call, Amount: charged, Seller: request.Seller}, done: make(chan struct{})}
-	s.receipt = &toolyard.Receipt{Call: request.Call, Price: charged, ChargedTo: request.Balance}
-	if charged > 0 && request.Of != nil && c.opts.Row != nil {
-		request.Of.Receipt = s.receipt
-		s.Row = c.opts.Row(request.Of, o)
+	s := &settling{Settlement: ledger.Settlement{Call: request.CallID, Amount: charged, Seller: request.Seller}, done: make(chan struct{})}
+	s.receipt = &toolyard.Receipt{Call: request.CallID, Price: charged, ChargedTo: request.Balance}
+	if charged > 0 && request.Call != nil && c.opts.Row != nil {
+		request.Call.Receipt = s.receipt
+		s.Row = c.opts.Row(request.Call, o)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -399,7 +399,7 @@ func encode(r *toolyard.Result) json.RawMessage {
 // runKey returns the idempotency key of a call. Without one, the ID of the call serves.
 func runKey(r *Request) ledger.RunKey {
 	if r.Key == "" {
-		return ledger.RunKey{Scope: "call", Key: r.Call}
+		return ledger.RunKey{Scope: "call", Key: r.CallID}
 	}
 	return ledger.RunKey{Scope: r.Scope, Key: r.Key}
 }

@@ -199,7 +199,7 @@ func (w *world) ask(r *rand.Rand) *Request {
 	id := fmt.Sprint("call-", w.calls)
 	w.mu.Unlock()
 	a := &Request{
-		Call: id, Caller: fmt.Sprint("caller-", r.IntN(3)), Account: "acme", Seller: "shop",
+		CallID: id, Caller: fmt.Sprint("caller-", r.IntN(3)), Account: "acme", Seller: "shop",
 		Timeout: 2 * time.Second, Wait: time.Duration(1+r.IntN(20)) * time.Second,
 	}
 	if r.IntN(3) > 0 {
@@ -225,7 +225,7 @@ func (w *world) call(r *rand.Rand, a *Request) {
 	asked := time.Now()
 	ticket, err := d.Admit(ctx, a)
 	if took := time.Since(asked); took > max(a.Wait, storeTimeout)+100*time.Millisecond { // the store may take its time
-		w.t.Errorf("%s was told %v after %v, and would wait for %v", a.Call, err, took, a.Wait)
+		w.t.Errorf("%s was told %v after %v, and would wait for %v", a.CallID, err, took, a.Wait)
 	}
 	if err != nil {
 		w.refused(a, err)
@@ -253,7 +253,7 @@ func (w *world) refused(a *Request, err error) {
 	switch code := toolyard.AsError(err).Code; code {
 	case toolyard.RateLimited, toolyard.BudgetExceeded, toolyard.Unavailable, toolyard.Canceled:
 	default:
-		w.t.Errorf("%s: %s: %v", a.Call, code, err)
+		w.t.Errorf("%s: %s: %v", a.CallID, code, err)
 	}
 }
 
@@ -285,7 +285,7 @@ func (w *world) checkLimits(p LimitRef) {
 			w.t.Errorf("%s: %d calls began within %v", p.Key, n+1, r.start.Sub(of[i-n].start))
 		}
 		if i > 0 && r.start.Sub(of[i-1].start) < p.Limit.Cooldown {
-			w.t.Errorf("%s: %s began %v after %s", p.Key, r.ask.Call, r.start.Sub(of[i-1].start), of[i-1].ask.Call)
+			w.t.Errorf("%s: %s began %v after %s", p.Key, r.ask.CallID, r.start.Sub(of[i-1].start), of[i-1].ask.CallID)
 		}
 		at := 0
 		for _, other := range of[:i+1] {
@@ -294,7 +294,7 @@ func (w *world) checkLimits(p LimitRef) {
 			}
 		}
 		if n := p.Limit.Concurrency; n > 0 && at > n {
-			w.t.Errorf("%s: %d calls ran at once when %s began", p.Key, at, r.ask.Call)
+			w.t.Errorf("%s: %d calls ran at once when %s began", p.Key, at, r.ask.CallID)
 		}
 	}
 }
@@ -303,17 +303,17 @@ func (w *world) checkLimits(p LimitRef) {
 func (w *world) checkMoney() (spent toolyard.Money) {
 	told := map[string]bool{}
 	for _, r := range w.ran {
-		amount, charged := w.flaky.charged[r.ask.Call]
-		told[r.ask.Call] = true
+		amount, charged := w.flaky.charged[r.ask.CallID]
+		told[r.ask.CallID] = true
 		switch {
 		case r.failed || r.ask.Price == 0:
 			if charged {
-				w.t.Errorf("%s was charged, and should not be", r.ask.Call)
+				w.t.Errorf("%s was charged, and should not be", r.ask.CallID)
 			}
 		case r.err == nil && amount != r.ask.Price:
-			w.t.Errorf("%s succeeded, and was charged %s of %s", r.ask.Call, amount, r.ask.Price)
+			w.t.Errorf("%s succeeded, and was charged %s of %s", r.ask.CallID, amount, r.ask.Price)
 		case r.err != nil && toolyard.AsError(r.err).Code != toolyard.OutcomeUnknown:
-			w.t.Errorf("%s: %v", r.ask.Call, r.err)
+			w.t.Errorf("%s: %v", r.ask.CallID, r.err)
 		}
 	}
 	for call, amount := range w.flaky.charged {
@@ -332,10 +332,10 @@ func (w *world) checkMoney() (spent toolyard.Money) {
 func (w *world) checkKeys() {
 	for i, a := range w.free {
 		again := *a
-		again.Call, again.Wait, again.Price, again.Balance, again.Limits = a.Call+"-again", time.Second, 0, "", nil
+		again.CallID, again.Wait, again.Price, again.Balance, again.Limits = a.CallID+"-again", time.Second, 0, "", nil
 		ticket, err := w.desks[i%len(w.desks)].Admit(w.t.Context(), &again)
 		if err != nil || ticket.Replay != nil {
-			w.t.Errorf("the key of %s, which was not made, is not free: %v", a.Call, err)
+			w.t.Errorf("the key of %s, which was not made, is not free: %v", a.CallID, err)
 			continue
 		}
 		if _, err := w.desks[i%len(w.desks)].Settle(w.t.Context(), ticket, toolyard.Outcome{Result: &toolyard.Result{}}); err != nil {
@@ -347,7 +347,7 @@ func (w *world) checkKeys() {
 // spendAll spends what is left, one by one, on all replicas.
 func (w *world) spendAll() (n toolyard.Money) {
 	for i := 0; ; i++ {
-		a := &Request{Call: fmt.Sprint("rest-", i), Caller: "ann", Account: "acme", Balance: "acme", Price: 1, Seller: "shop", Timeout: time.Second, Wait: 3 * time.Second}
+		a := &Request{CallID: fmt.Sprint("rest-", i), Caller: "ann", Account: "acme", Balance: "acme", Price: 1, Seller: "shop", Timeout: time.Second, Wait: 3 * time.Second}
 		d := w.desks[i%len(w.desks)]
 		ticket, err := d.Admit(w.t.Context(), a)
 		if err != nil {
@@ -398,7 +398,7 @@ func TestFaults(t *testing.T) {
 
 // plain is an ask of which more can be said.
 func plain(id string, change func(*Request)) *Request {
-	a := &Request{Call: id, Caller: "ann", Account: "acme", Seller: "shop", Timeout: 5 * time.Second, Wait: 30 * time.Second}
+	a := &Request{CallID: id, Caller: "ann", Account: "acme", Seller: "shop", Timeout: 5 * time.Second, Wait: 30 * time.Second}
 	change(a)
 	return a
 }
@@ -548,7 +548,7 @@ func TestGivingUpWhileTheStoreIsAsked(t *testing.T) {
 					t.Fatal("it was admitted")
 				}
 				time.Sleep(7 * time.Second)
-				a.Call = "d"
+				a.CallID = "d"
 				ticket, err := w.desks[0].Admit(t.Context(), a)
 				if err != nil {
 					t.Fatal(err)
@@ -656,7 +656,7 @@ func TestAnAnswerThatComesTooLate(t *testing.T) {
 		if _, err := w.desks[0].Admit(t.Context(), a); code(err) != toolyard.Unavailable {
 			t.Error(err)
 		}
-		a.Call = "d"
+		a.CallID = "d"
 		ticket, err := w.desks[0].Admit(t.Context(), a)
 		if err != nil {
 			t.Fatal(err)

@@ -42,7 +42,7 @@ func TestIdleSlotsReturnWithTheTurn(t *testing.T) {
 		var mu sync.Mutex
 		starts, end := 0, time.Now().Add(30*time.Second)
 		call := func(c *admission.Controller, id string) {
-			admitted, err := c.Admit(ctx, &admission.Request{Call: id, Caller: "ann", Timeout: 5 * time.Second, Wait: time.Minute, Limits: limits})
+			admitted, err := c.Admit(ctx, &admission.Request{CallID: id, Caller: "ann", Timeout: 5 * time.Second, Wait: time.Minute, Limits: limits})
 			if err != nil {
 				t.Error(err)
 				return

@@ -22,7 +22,7 @@ type limitLease struct {
 	freeAt   time.Time // when some of an exhausted limit may be available; zero if unknown
 	replicas int
 	rate     rateMeter
-	hold     time.Duration // how long calls need a slot at most
+	slotTTL  time.Duration // maximum time that a call holds a slot
 	mean     time.Duration // recent run time of calls under a local limit; zero if unknown
 }
 
@@ -59,7 +59,7 @@ func (c *Controller) limitLeaseFor(ref LimitRef) *limitLease {
 
 // ready reports whether a call may start.
 func (l *limitLease) ready(c *Controller, r *Request, now time.Time) bool {
-	l.hold = max(l.hold, r.Timeout+ledger.Grace)
+	l.slotTTL = max(l.slotTTL, r.Timeout+ledger.Grace)
 	l.expire(c, now)
 	switch {
 	case l.Local:
@@ -201,7 +201,7 @@ func (l *limitLease) request(c *Controller, now time.Time) (ledger.LimitRequest,
 	if (waiting == 0 && ahead == 0) || l.retryAt.After(now) {
 		return ledger.LimitRequest{}, false
 	}
-	r := ledger.LimitRequest{Key: l.Key, Limit: l.Limit, Hold: l.hold}
+	r := ledger.LimitRequest{Key: l.Key, Limit: l.Limit, SlotTTL: l.slotTTL}
 	if l.Limit.PerMinute > 0 {
 		have := 0
 		for _, p := range l.permits {
@@ -214,7 +214,7 @@ func (l *limitLease) request(c *Controller, now time.Time) (ledger.LimitRequest,
 	if l.Limit.Concurrency > 0 && waiting > 0 {
 		fresh := 0
 		for _, s := range l.slots {
-			if s.until.After(now.Add(l.hold - ledger.Grace)) {
+			if s.until.After(now.Add(l.slotTTL - ledger.Grace)) {
 				fresh++
 			}
 		}
@@ -238,7 +238,7 @@ func (l *limitLease) granted(c *Controller, r ledger.LimitRequest, g ledger.Limi
 		l.permits = append(l.permits, permits{g.Permits, g.Epoch, sent.Add(ledger.PermitTTL)})
 	}
 	for range g.Concurrency {
-		l.slots = append(l.slots, slot{epoch: g.Epoch, until: sent.Add(r.Hold)})
+		l.slots = append(l.slots, slot{epoch: g.Epoch, until: sent.Add(r.SlotTTL)})
 	}
 	if g.Turn && r.Limit.Cooldown > 0 {
 		l.turn.until, l.turn.epoch = sent.Add(ledger.TurnTTL), g.Epoch

@@ -45,7 +45,7 @@ func load(t *testing.T, replicas int, callers map[string]int, limit toolyard.Lim
 			wg.Go(func() {
 				for time.Now().Before(end) {
 					a := &admission.Request{
-						Call: fmt.Sprint(caller, random.Int64()), Caller: caller, Timeout: 10 * time.Second, Wait: time.Minute,
+						CallID: fmt.Sprint(caller, random.Int64()), Caller: caller, Timeout: 10 * time.Second, Wait: time.Minute,
 						Limits: []admission.LimitRef{{Key: "tool", Name: "the tool", Limit: limit}},
 					}
 					d := desks[random.IntN(replicas)]

@@ -52,7 +52,7 @@ func (s *settling) endRun(r *Request) {
 	key := runKey(r)
 	s.Run, s.EndHold = &key, true
 	if r.Balance != "" {
-		s.Hold, s.Balance = r.Call, r.Balance
+		s.Hold, s.Balance = r.CallID, r.Balance
 	}
 }
 
@@ -227,9 +227,9 @@ func inTurn(waiters []*waiter) []*waiter {
 
 // admitRequest converts a request for the ledger.
 func admitRequest(r *Request) ledger.AdmitRequest {
-	a := ledger.AdmitRequest{Call: r.Call, Run: runKey(r), Digest: r.Digest, Balance: r.Balance, Account: r.Account, Price: r.Price, Timeout: r.Timeout}
+	a := ledger.AdmitRequest{Call: r.CallID, Run: runKey(r), Digest: r.Digest, Balance: r.Balance, Account: r.Account, Price: r.Price, Timeout: r.Timeout}
 	for _, l := range r.Limits {
-		a.Limits = append(a.Limits, ledger.LimitRequest{Key: l.Key, Limit: l.Limit, Permits: 1, Concurrency: 1, Turn: true, Hold: r.Timeout + ledger.Grace})
+		a.Limits = append(a.Limits, ledger.LimitRequest{Key: l.Key, Limit: l.Limit, Permits: 1, Concurrency: 1, Turn: true, SlotTTL: r.Timeout + ledger.Grace})
 	}
 	return a
 }
@@ -410,7 +410,7 @@ func (c *Controller) undo(w *waiter, grants []ledger.LimitGrant) {
 		}
 		c.giveBack(l, r)
 	}
-	s := &settling{Settlement: ledger.Settlement{Call: w.request.Call, NotRun: true}, done: make(chan struct{})}
+	s := &settling{Settlement: ledger.Settlement{Call: w.request.CallID, NotRun: true}, done: make(chan struct{})}
 	s.endRun(w.request)
 	c.outbox.settlements = append(c.outbox.settlements, s)
 }

@@ -44,7 +44,7 @@ var calls atomic.Int64
 // toServer is a call of a server that takes so many at once.
 func toServer(caller string, concurrency int, wait time.Duration) *Request {
 	return &Request{
-		Call: fmt.Sprint("call-", calls.Add(1)), Caller: caller, Account: "acme", Timeout: 30 * time.Second, Wait: wait,
+		CallID: fmt.Sprint("call-", calls.Add(1)), Caller: caller, Account: "acme", Timeout: 30 * time.Second, Wait: wait,
 		Limits: []LimitRef{{Key: "at once/docs", Name: "The server docs", Local: true, Limit: toolyard.Limit{Concurrency: concurrency}}},
 	}
 }
@@ -190,7 +190,7 @@ func TestOneCallerCannotFillTheQueue(t *testing.T) {
 				wait := func(caller string) {
 					wg.Go(func() {
 						ask := toServer(caller, 1, time.Minute)
-						ask.Of = &toolyard.Call{Args: args}
+						ask.Call = &toolyard.Call{Args: args}
 						if _, err := d.Admit(ctx, ask); err != nil && toolyard.AsError(err).Code == toolyard.RateLimited {
 							full.Add(1)
 						}

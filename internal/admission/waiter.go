@@ -50,8 +50,8 @@ func (w *waiter) finished() bool {
 
 // size returns the memory of a waiting call.
 func (w *waiter) size() int64 {
-	if w.request.Of == nil {
+	if w.request.Call == nil {
 		return waiterBytes
 	}
-	return waiterBytes + int64(len(w.request.Of.Args))
+	return waiterBytes + int64(len(w.request.Call.Args))
 }

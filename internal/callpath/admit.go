@@ -28,7 +28,7 @@ func Admit(now func() time.Time, a admission.Admitter, newRequest func(*toolyard
 				return nil, err
 			}
 			if t.Replay != nil {
-				c.Receipt = &toolyard.Receipt{Call: request.Call, ChargedTo: request.Balance, Replayed: true}
+				c.Receipt = &toolyard.Receipt{Call: request.CallID, ChargedTo: request.Balance, Replayed: true}
 				return t.Replay, nil
 			}
 			if request.Durable() {

@@ -236,7 +236,7 @@ func (*admits) Admit(_ context.Context, a *admission.Request) (*admission.Admiss
 
 func (a *admits) Settle(_ context.Context, t *admission.Admission, o toolyard.Outcome) (*toolyard.Receipt, error) {
 	a.settled = o
-	return &toolyard.Receipt{Call: t.Request.Call, Price: t.Request.Price}, nil
+	return &toolyard.Receipt{Call: t.Request.CallID, Price: t.Request.Price}, nil
 }
 
 // Who leaves in the middle of a paid write does not get it for nothing.

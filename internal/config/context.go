@@ -109,7 +109,7 @@ func (c *Context) check(add reportFunc) {
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		switch {
 		case !slices.Contains(known, key):
-			add("is not known"+didYouMean(key, known), key)
+			add("is unknown"+didYouMean(key, known), key)
 		case key == "grants" && c.Script == "":
 			add("has an effect only with script", key)
 		}

@@ -17,11 +17,11 @@ const moved = `WITH moved AS (SELECT place, sum(amount) AS net FROM (
 // audits are queries that return no rows while the books balance. A row has a name, the actual
 // amount and the expected amount.
 var audits = []struct{ finding, text string }{
-	{"purse %[1]s has a balance of %[2]s, but by its transfers it is %[3]s", moved + `SELECT id, balance, coalesce(net, 0) FROM purses
+	{"purse %[1]s has a balance of %[2]s, but its transfers add up to %[3]s", moved + `SELECT id, balance, coalesce(net, 0) FROM purses
 		LEFT JOIN moved ON place = 'purse/' || id WHERE balance <> coalesce(net, 0)`},
-	{"hold %[1]s has %[2]s left, but by its transfers it is %[3]s", moved + `SELECT id, unspent, coalesce(net, 0) FROM holds
+	{"hold %[1]s has %[2]s left, but its transfers add up to %[3]s", moved + `SELECT id, unspent, coalesce(net, 0) FROM holds
 		LEFT JOIN moved ON place = 'hold/' || id WHERE unspent <> coalesce(net, 0)`},
-	{"%[1]s is gone, but by its transfers it has %[2]s", moved + `SELECT place, net, 0 FROM moved
+	{"%[1]s no longer exists, but its transfers add up to %[2]s", moved + `SELECT place, net, 0 FROM moved
 		WHERE net <> 0 AND place <> 'world' AND substr(place, 1, 6) <> 'sales/'
 		AND NOT EXISTS (SELECT 1 FROM purses WHERE place = 'purse/' || id) AND NOT EXISTS (SELECT 1 FROM holds WHERE place = 'hold/' || id)`},
 	{"purse %[1]s has %[2]s held, but its holds have %[3]s", `SELECT purses.id, held, coalesce(sum(unspent + holds.spent), 0) FROM purses
@@ -33,23 +33,23 @@ var audits = []struct{ finding, text string }{
 		coalesce((SELECT sum(holds.spent) FROM holds WHERE purse = purses.id), 0) AS by_holds,
 		coalesce((SELECT sum(amount) FROM transfers WHERE kind = 'charge' AND purse = purses.id), 0) AS charged FROM purses) AS sums
 		WHERE spent + by_holds <> charged`},
-	{"charge %[1]s is of a purse that is not there", `SELECT id, 0, 0 FROM transfers
+	{"charge %[1]s belongs to a missing account or session", `SELECT id, 0, 0 FROM transfers
 		WHERE kind = 'charge' AND NOT EXISTS (SELECT 1 FROM purses WHERE purses.id = purse)`},
-	{"purse %[1]s was charged %[2]s, but by the record of calls it is %[3]s", `SELECT purse, sum(charged), sum(recorded) FROM (
+	{"purse %[1]s was charged %[2]s, but its recorded calls add up to %[3]s", `SELECT purse, sum(charged), sum(recorded) FROM (
 		SELECT purse, amount AS charged, 0 AS recorded FROM transfers WHERE kind = 'charge'
 		UNION ALL SELECT CASE WHEN session <> '' THEN session ELSE account END, 0, price FROM calls WHERE price > 0
 		UNION ALL SELECT purse, 0, amount FROM retired) AS sums GROUP BY purse HAVING sum(charged) <> sum(recorded)`},
-	{"account %[1]s has %[2]s by the sums, but %[3]s by the record of calls", `SELECT account,
+	{"account %[1]s has %[2]s in the sums, but %[3]s in the recorded calls", `SELECT account,
 		sum(summed) || ' calls of ' || sum(usd), sum(recorded) || ' calls of ' || sum(price) FROM (
 		SELECT account, calls AS summed, usd, 0 AS recorded, 0 AS price FROM sums
 		UNION ALL SELECT account, calls, usd, 0, 0 FROM totals WHERE grain = 'account/day'
 		UNION ALL SELECT account, 0, 0, 1, price FROM calls) AS counted
 		GROUP BY account HAVING sum(summed) <> sum(recorded) OR sum(usd) <> sum(price)`},
-	{"the totals by %[1]s have %[2]s calls, but by account/day it is %[3]s", `SELECT grain, sum(calls), whole.n FROM totals,
+	{"the totals by %[1]s have %[2]s calls, but those by account/day have %[3]s", `SELECT grain, sum(calls), whole.n FROM totals,
 		(SELECT sum(calls) AS n FROM totals WHERE grain = 'account/day') AS whole GROUP BY grain, whole.n HAVING sum(calls) <> whole.n`},
-	{"purse %[1]s has less than nothing: %[2]s", `SELECT id, least, 0 FROM (SELECT id, CASE WHEN balance < 0 THEN balance WHEN held < 0 THEN held
+	{"purse %[1]s has a negative amount: %[2]s", `SELECT id, least, 0 FROM (SELECT id, CASE WHEN balance < 0 THEN balance WHEN held < 0 THEN held
 		WHEN spent < 0 THEN spent WHEN calls < 0 THEN calls ELSE held_calls END AS least FROM purses) AS lows WHERE least < 0`},
-	{"hold %[1]s has less than nothing: %[2]s", `SELECT id, least, 0 FROM (SELECT id, CASE WHEN unspent < 0 THEN unspent WHEN spent < 0 THEN spent
+	{"hold %[1]s has a negative amount: %[2]s", `SELECT id, least, 0 FROM (SELECT id, CASE WHEN unspent < 0 THEN unspent WHEN spent < 0 THEN spent
 		WHEN calls_unspent < 0 THEN calls_unspent ELSE calls_spent END AS least FROM holds) AS lows WHERE least < 0`},
 }
 
@@ -75,7 +75,7 @@ func (s *Store) Audit(ctx context.Context) error {
 	case len(findings) == 0:
 		return nil
 	}
-	return fmt.Errorf("the books do not balance:\n%s", strings.Join(findings, "\n"))
+	return fmt.Errorf("the ledger is inconsistent:\n%s", strings.Join(findings, "\n"))
 }
 
 // audit collects findings up to the maximum.

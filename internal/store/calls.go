@@ -171,7 +171,7 @@ func (s *Store) Call(ctx context.Context, id string) (*CallRow, error) {
 			return list[0], nil
 		}
 	}
-	return nil, toolyard.Errorf(toolyard.NotFound, "There is no recorded call %s.", id)
+	return nil, toolyard.Errorf(toolyard.NotFound, "No recorded call has the ID %s.", id)
 }
 
 // endOfCall returns the SQL expression of the end of a call.
@@ -232,7 +232,7 @@ func collect[T any](ctx context.Context, s *Store, most int, scan func(scanner) 
 	case err == nil:
 		return list, nil
 	case errors.Is(err, errTooManyRows):
-		return nil, toolyard.Errorf(toolyard.Invalid, "The result has more than %d rows; select a shorter span of time.", most)
+		return nil, toolyard.Errorf(toolyard.Invalid, "The result has more than %d rows. Choose a shorter period.", most)
 	case ctx.Err() != nil: // the query took too long
 		return nil, fmt.Errorf("store: record of calls: %w", ctx.Err())
 	}

@@ -12,7 +12,7 @@ import (
 func TestPaces(t *testing.T) {
 	onEngines(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
-		busy := ledger.LimitRequest{Key: "busy", Limit: toolyard.Limit{PerMinute: 100, Concurrency: 10}, Permits: 7, Concurrency: 3, Hold: time.Hour}
+		busy := ledger.LimitRequest{Key: "busy", Limit: toolyard.Limit{PerMinute: 100, Concurrency: 10}, Permits: 7, Concurrency: 3, SlotTTL: time.Hour}
 		cool := ledger.LimitRequest{Key: "cool", Limit: toolyard.Limit{Cooldown: time.Hour}, Turn: true, Permits: 1, Concurrency: 1}
 		began := time.Now()
 		answers, err := s.Exchange(ctx, &ledger.Batch{Replica: "r", Limits: []ledger.LimitRequest{busy, cool}})

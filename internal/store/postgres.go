@@ -263,7 +263,7 @@ func (p *postgres) commit(ctx context.Context, conn *pgxpool.Conn, w *writes, b 
 		return false, nil
 	case pgUnsure(err):
 		p.undo(ctx, conn, err)
-		return false, fmt.Errorf("store: %w: the connection broke during the commit, whose outcome is unknown: %w", ErrUnavailable, err)
+		return false, fmt.Errorf("store: %w: the connection was lost during COMMIT; the transaction may have been committed: %w", ErrUnavailable, err)
 	}
 	p.undo(ctx, conn, err)
 	return pgAgain(err), pgError(err)

@@ -48,10 +48,10 @@ var asks atomic.Int64
 
 func ask(change func(*admission.Request)) *admission.Request {
 	a := &admission.Request{
-		Call: fmt.Sprintf("call-%d-%d", time.Now().UnixNano(), asks.Add(1)), Caller: "ann", Account: "acme", Seller: "shop",
+		CallID: fmt.Sprintf("call-%d-%d", time.Now().UnixNano(), asks.Add(1)), Caller: "ann", Account: "acme", Seller: "shop",
 		Timeout: 5 * time.Second, Wait: 10 * time.Second,
 	}
-	a.Of = &toolyard.Call{ID: a.Call, Tool: asked, Caller: toolyard.Caller{ID: a.Caller, Account: a.Account}}
+	a.Call = &toolyard.Call{ID: a.CallID, Tool: asked, Caller: toolyard.Caller{ID: a.Caller, Account: a.Account}}
 	change(a)
 	return a
 }

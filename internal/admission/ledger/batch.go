@@ -35,7 +35,7 @@ type LimitRequest struct {
 	Permits     int           // calls to start, for a limit per minute
 	Concurrency int           // calls to run at the same time, for a limit on concurrency
 	Turn        bool          // the exclusive right to start calls, for a limit with a cooldown
-	Hold        time.Duration // how long Concurrency is needed at most
+	SlotTTL     time.Duration // maximum time that a call holds a concurrency slot
 }
 
 // LimitGrant is what was leased, which may be less than was requested.

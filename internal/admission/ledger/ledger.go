@@ -18,7 +18,7 @@ type Ledger interface {
 	Fund(ctx context.Context, account string, amount toolyard.Money, reference string) error
 	// Balance returns an account or session. The error is NotFound if there is none.
 	Balance(ctx context.Context, id string) (*Balance, error)
-	// OpenSession moves money from an account into a new session. The error is Budget if the
+	// OpenSession moves money from an account into a new session. The error is BudgetExceeded if the
 	// account has too little.
 	OpenSession(context.Context, Session) (*Balance, error)
 	// CloseSession ends a session and returns its remaining money to the account. Money held

@@ -171,7 +171,7 @@ func (l *limitState) take(replica string, r LimitRequest, g LimitGrant) {
 		}
 	}
 	if r.Limit.Concurrency > 0 && g.Concurrency > 0 {
-		l.Held = append(l.Held, heldConcurrency{replica, g.Epoch, g.Concurrency, l.Last.Add(r.Hold)})
+		l.Held = append(l.Held, heldConcurrency{replica, g.Epoch, g.Concurrency, l.Last.Add(r.SlotTTL)})
 	}
 	if r.Limit.Cooldown > 0 && g.Turn {
 		l.Turn = &turn{replica, g.Epoch, l.Last.Add(TurnTTL)}

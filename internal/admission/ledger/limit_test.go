@@ -87,11 +87,11 @@ func (m *limitMachine) replica(t *rapid.T) string {
 	return rapid.SampledFrom(m.replicas).Draw(t, "replica")
 }
 
-const slotHold = 10 * time.Second
+const slotTTL = 10 * time.Second
 
 func (m *limitMachine) ask(t *rapid.T) {
 	r := m.replica(t)
-	a := LimitRequest{Key: "k", Limit: m.limit, Permits: rapid.IntRange(0, 5).Draw(t, "permits"), Concurrency: rapid.IntRange(0, 3).Draw(t, "slots"), Hold: slotHold}
+	a := LimitRequest{Key: "k", Limit: m.limit, Permits: rapid.IntRange(0, 5).Draw(t, "permits"), Concurrency: rapid.IntRange(0, 3).Draw(t, "slots"), SlotTTL: slotTTL}
 	a.Turn = m.limit.Cooldown > 0 && !slices.ContainsFunc(m.turns, func(l leased) bool { return l.replica == r && l.until.After(m.clock()) })
 	now := m.clock()
 	var g LimitGrant
@@ -103,7 +103,7 @@ func (m *limitMachine) ask(t *rapid.T) {
 		m.permits = append(m.permits, leased{r, g.Permits, g.Epoch, now, now.Add(PermitTTL)})
 	}
 	if m.limit.Concurrency > 0 && g.Concurrency > 0 {
-		m.slots = append(m.slots, leased{replica: r, n: g.Concurrency, at: now, until: now.Add(slotHold), slot: g.Epoch})
+		m.slots = append(m.slots, leased{replica: r, n: g.Concurrency, at: now, until: now.Add(slotTTL), slot: g.Epoch})
 	}
 	if m.limit.Cooldown > 0 && g.Turn {
 		m.turns = append(m.turns, leased{replica: r, n: 1, slot: g.Epoch, at: now, until: now.Add(TurnTTL)})
@@ -273,7 +273,7 @@ func TestNobodyStarves(t *testing.T) {
 // longestWait is more than any of n replicas has to wait: as many minutes as it takes to
 // serve them one after the other, and as many turns, each of which may run out.
 func longestWait(l toolyard.Limit, n int) time.Duration {
-	wait := 2*slotHold + time.Duration(n)*(l.Cooldown+TurnTTL)
+	wait := 2*slotTTL + time.Duration(n)*(l.Cooldown+TurnTTL)
 	if l.PerMinute > 0 {
 		wait += time.Duration(2+n/l.PerMinute) * (time.Minute + 2*PermitTTL)
 	}
@@ -285,7 +285,7 @@ func (w *waiter) ask(p *limitState, l toolyard.Limit, wanted int) {
 	if w.slots > 0 {
 		p.giveBack(w.name, LimitReturn{Key: "k", Limit: l, Concurrency: w.slots, Epoch: w.slot})
 	}
-	g := p.lease(w.name, LimitRequest{Key: "k", Limit: l, Permits: wanted, Concurrency: wanted, Turn: l.Cooldown > 0, Hold: slotHold})
+	g := p.lease(w.name, LimitRequest{Key: "k", Limit: l, Permits: wanted, Concurrency: wanted, Turn: l.Cooldown > 0, SlotTTL: slotTTL})
 	w.slots, w.slot = g.Concurrency, g.Epoch
 	if g.Permits > 0 {
 		w.served = p.Last

@@ -22,7 +22,7 @@ const maxName = 255
 func (s *Settings) AdmissionRequest(c *toolyard.Call) (*admission.Request, error) {
 	t := c.Tool
 	a := &admission.Request{
-		Of: c, Call: c.ID, Caller: c.Caller.ID, Account: cmp.Or(c.Caller.Account, c.Caller.ID, ident.Anonymous),
+		Call: c, CallID: c.ID, Caller: c.Caller.ID, Account: cmp.Or(c.Caller.Account, c.Caller.ID, ident.Anonymous),
 		Seller: cmp.Or(t.Server, "local"), Writes: !t.IsReadOnly(), Wait: s.Limits.Wait.Std(), Timeout: s.Limits.Timeout.Std(),
 		Limits: s.LimitsOf(t), Price: admission.Price(c),
 	}

@@ -31,7 +31,7 @@ func (a access) String() string {
 func (a access) check(c toolyard.Caller) error {
 	switch {
 	case a == denied:
-		return toolyard.Errorf(toolyard.PermissionDenied, "This route is closed.")
+		return toolyard.Errorf(toolyard.PermissionDenied, "This endpoint is disabled.")
 	case a == operator && !identity.Operates(c):
 		return missingScope(c, identity.Operator)
 	case a == viewer && !identity.Views(c):

@@ -145,7 +145,7 @@ func (h *callHandler) run(r *request, body callBody) (answer *callResult, err er
 		}
 	}()
 	if h.makeCall == nil {
-		return nil, notFound("This yard makes no calls over the API.")
+		return nil, notFound("This yard does not accept calls over the API.")
 	}
 	request, err := h.check(r, body)
 	if err != nil {

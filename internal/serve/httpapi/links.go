@@ -50,7 +50,7 @@ type linksPage struct {
 func (h *linkHandler) linked(ctx context.Context, c toolyard.Caller) (map[string]string, error) {
 	switch {
 	case h.links == nil:
-		return nil, notFound("This yard stores no links.")
+		return nil, notFound("This yard does not store links.")
 	case !c.Authenticated():
 		return nil, errUnauthenticated
 	}

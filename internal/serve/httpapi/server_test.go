@@ -727,7 +727,7 @@ func TestOpenAPIHasAllParameters(t *testing.T) {
 	}
 	for _, path := range []string{"/api/v1/calls", "/api/v1/costs", "/api/v1/latencies"} {
 		refusal := do(h, "alice", "GET", path+"?x=1", "")
-		_, list, _ := strings.Cut(field(refusal, "message"), "there are ")
+		_, list, _ := strings.Cut(field(refusal, "message"), "use one of ")
 		taken := strings.Split(strings.TrimSuffix(list, "."), ", ")
 		var named []string
 		for _, p := range doc.Paths[path]["get"].Parameters {

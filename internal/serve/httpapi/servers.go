@@ -126,7 +126,7 @@ func SelectPending[T any](pending []T, ref func(T) DefinitionRef, refs []Definit
 		i, ok := byTool[w.Tool]
 		switch {
 		case !ok:
-			return nil, toolyard.Errorf(toolyard.VersionConflict, "%s no longer waits for approval. Reload and try again.", shown(w.Tool))
+			return nil, toolyard.Errorf(toolyard.VersionConflict, "%s is no longer pending approval. Reload and try again.", shown(w.Tool))
 		case ref(pending[i]).Hash != w.Hash:
 			return nil, toolyard.Errorf(toolyard.VersionConflict, "%s has changed since you reviewed it. Reload and try again.", shown(w.Tool))
 		}

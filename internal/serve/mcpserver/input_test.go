@@ -64,7 +64,7 @@ func TestInputRequestsAreValidated(t *testing.T) {
 		"a script for a page":       {result: asks("elicitation/create", `{"mode":"url","url":"javascript://x/%0aalert(1)"}`), wrong: "http or https"},
 		"a file for a page":         {result: asks("elicitation/create", `{"mode":"url","url":"file:///etc/passwd"}`), wrong: "http or https"},
 		"no schema":                 {result: asks("elicitation/create", `{"message":"?"}`), wrong: "schema"},
-		"a schema without end":      {result: asks("elicitation/create", `{"requestedSchema":{"$ref":"#"}}`), wrong: "without end"},
+		"a schema without end":      {result: asks("elicitation/create", `{"requestedSchema":{"$ref":"#"}}`), wrong: "infinite reference loop"},
 		"a schema from elsewhere":   {result: asksForm(`{"type":"string","$ref":"https://example.com"}`), wrong: "not followed"},
 		"a list for a form":         {result: asks("elicitation/create", `{"requestedSchema":{"type":"array","items":{}}}`), wrong: "flat object"},
 		"alternatives of forms":     {result: asks("elicitation/create", `{"requestedSchema":{"type":"object","allOf":[{}]}}`), wrong: "flat object"},
@@ -74,7 +74,7 @@ func TestInputRequestsAreValidated(t *testing.T) {
 		"a field of no type":        {result: asksForm(`{}`), wrong: "must be a string"},
 		"a field of two types":      {result: asksForm(`{"type":["string","object"]}`), wrong: "must be a string"},
 		"a choice of objects":       {result: asksForm(`{"type":"string","oneOf":[{"type":"object"}]}`), wrong: "must be a string"},
-		"a reference inside":        {result: asksForm(`{"type":"string","$ref":"#/properties/f"}`), wrong: "without end"},
+		"a reference inside":        {result: asksForm(`{"type":"string","$ref":"#/properties/f"}`), wrong: "infinite reference loop"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tt.features == "" {

@@ -160,11 +160,11 @@ func CheckID(id string) error {
 func check(name, caller, account string, scopes []string, ttl time.Duration) error {
 	switch {
 	case name == "" || len(name) > maxText || !utf8.ValidString(name) || strings.ContainsFunc(name, unprintable):
-		return fmt.Errorf("the name of a key is a line of 1 to %d bytes", maxText)
+		return fmt.Errorf("a key name must be 1 to %d bytes of printable text", maxText)
 	case slices.Contains(reserved, caller):
-		return fmt.Errorf("%q is not a caller that a key can be for; choose another name", caller)
+		return fmt.Errorf("%q is reserved; choose another caller", caller)
 	case ttl < 0:
-		return fmt.Errorf("a key cannot expire before it is made; give a time such as 720h")
+		return fmt.Errorf("the lifetime of a key cannot be negative; use a duration such as 720h")
 	case len(scopes) > maxScopes:
 		return fmt.Errorf("a key has at most %d scopes", maxScopes)
 	}
@@ -189,15 +189,15 @@ func checksum(token string) string {
 // parse takes a token apart. There is one spelling of each.
 func parse(token string) (prefix string, hash [sha256.Size]byte, err error) {
 	if len(token) != tokenLen || !strings.HasPrefix(token, mark) || token[secretAt-1] != '_' {
-		return "", hash, refusal("That is not an API key of this server: those begin with %s and have %d characters.", mark, tokenLen)
+		return "", hash, refusal("Not an API key of this server: keys begin with %s and have %d characters.", mark, tokenLen)
 	}
 	if token[checkAt:] != checksum(token[:checkAt]) {
-		return "", hash, refusal("The API key is mistyped or cut off: its last characters do not fit the others.")
+		return "", hash, refusal("The API key is mistyped or truncated: its checksum does not match.")
 	}
 	prefix = token[len(mark) : secretAt-1]
 	secret := token[secretAt:checkAt]
 	if !CheckPrefix(prefix) || strings.ContainsFunc(secret, func(r rune) bool { return !urlSafe(r) }) {
-		return "", hash, refusal("That is not an API key of this server: it has characters that no key has.")
+		return "", hash, refusal("Not an API key of this server: it contains invalid characters.")
 	}
 	return prefix, sha256.Sum256([]byte(secret)), nil
 }

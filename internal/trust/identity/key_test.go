@@ -70,23 +70,23 @@ func TestNewRefuses(t *testing.T) {
 		ttl                   time.Duration
 		want                  string
 	}{
-		{"", "alice", "", nil, 0, "name of a key"},
-		{long, "alice", "", nil, 0, "name of a key"},
-		{"a\nb", "alice", "", nil, 0, "name of a key"},
-		{"a\x1b[31m", "alice", "", nil, 0, "name of a key"},
-		{"\xff", "alice", "", nil, 0, "name of a key"},
+		{"", "alice", "", nil, 0, "key name"},
+		{long, "alice", "", nil, 0, "key name"},
+		{"a\nb", "alice", "", nil, 0, "key name"},
+		{"a\x1b[31m", "alice", "", nil, 0, "key name"},
+		{"\xff", "alice", "", nil, 0, "key name"},
 		{"ci", "", "", nil, 0, "not a name for a caller"},
 		{"ci", long, "", nil, 0, "not a name for a caller"},
 		{"ci", "аlice", "", nil, 0, "not a name for a caller"}, // a Cyrillic letter
 		{"ci", "al ice", "", nil, 0, "not a name for a caller"},
-		{"ci", "anonymous", "", nil, 0, "not a caller"},
-		{"ci", "local", "", nil, 0, "not a caller"},
+		{"ci", "anonymous", "", nil, 0, "is reserved"},
+		{"ci", "local", "", nil, 0, "is reserved"},
 		{"ci", "alice", "-", nil, 0, "not a name for a caller or an account"},
 		{"ci", "alice", "", []string{"writes"}, 0, "use gate:NAME"},
 		{"ci", "alice", "", []string{"gate:"}, 0, "use gate:NAME"},
 		{"ci", "alice", "", []string{"gate:a b"}, 0, "use gate:NAME"},
 		{"ci", "alice", "", []string{""}, 0, "use gate:NAME"},
-		{"ci", "alice", "", nil, -time.Second, "cannot expire before"},
+		{"ci", "alice", "", nil, -time.Second, "cannot be negative"},
 	} {
 		if _, token, err := New(c.name, c.caller, c.account, c.scopes, c.ttl, noon); err == nil || token != "" || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c, err)

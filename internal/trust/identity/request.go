@@ -11,6 +11,8 @@ import (
 // maxToken bounds the value of the Authorization header.
 const maxToken = 512
 
+const tokenFormat = `The Authorization header must be "Bearer", one space and an API key.`
+
 // Token is the token that a request carries, in its Authorization header and nowhere else:
 // an address ends up in logs and histories. Present is false when there is none. Its error
 // is Unauthenticated, and never shows what was sent.
@@ -23,17 +25,17 @@ func Token(r *http.Request) (token string, present bool, err error) {
 		return "", false, nil
 	}
 	if len(values) > 1 {
-		return "", true, refusal("There are several Authorization headers; send one.")
+		return "", true, refusal("Send only one Authorization header.")
 	}
 	if len(values[0]) > maxToken {
-		return "", true, refusal("The Authorization header has more than %d bytes; no API key is so long.", maxToken)
+		return "", true, refusal("The Authorization header is longer than %d bytes, which no API key is.", maxToken)
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
 	if !strings.EqualFold(scheme, "Bearer") {
-		return "", true, refusal("The Authorization header must be Bearer, a space and an API key.")
+		return "", true, refusal(tokenFormat)
 	}
 	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return !tokenRune(r) }) {
-		return "", true, refusal("Behind Bearer there must be one space and one API key.")
+		return "", true, refusal(tokenFormat)
 	}
 	return token, true, nil
 }
@@ -61,7 +63,7 @@ func checkQuery(u *url.URL) error {
 	for name, values := range query {
 		for _, value := range append(values, name) {
 			if strings.EqualFold(name, "access_token") || looksSecret(strings.TrimSpace(value)) {
-				return refusal("An API key does not belong into an address; send it in the Authorization header, and make a new one: this one may have been seen.")
+				return refusal("API keys are not accepted in URLs. Send the key in the Authorization header, and replace it: it may have been exposed.")
 			}
 		}
 	}
@@ -76,7 +78,7 @@ func (v *Verifier) Identify(r *http.Request) (toolyard.Caller, error) {
 	case err != nil:
 		return toolyard.Caller{}, err
 	case !present:
-		return toolyard.Caller{}, refusal("An API key is needed: send it as Authorization: Bearer.")
+		return toolyard.Caller{}, refusal("An API key is required. Send it as Authorization: Bearer KEY.")
 	}
 	return v.Verify(r.Context(), token)
 }

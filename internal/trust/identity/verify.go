@@ -86,10 +86,10 @@ func (v *Verifier) Verify(ctx context.Context, token string) (toolyard.Caller, e
 	// same time.
 	same := subtle.ConstantTimeCompare(f.key.Hash[:], hash[:]) == 1
 	if f.err != nil || !same {
-		return toolyard.Caller{}, refusal("The API key is not known.")
+		return toolyard.Caller{}, refusal("Unknown API key.")
 	}
 	if state := f.key.State(v.now()); state != Active {
-		return toolyard.Caller{}, refusal("The API key is %s; ask for a new one.", state)
+		return toolyard.Caller{}, refusal("The API key is %s. Request a new one.", state)
 	}
 	return f.key.caller(), nil
 }
@@ -98,8 +98,8 @@ func isNotFound(err error) bool { return toolyard.AsError(err).Code == toolyard.
 
 var (
 	errNotFound = toolyard.Errorf(toolyard.NotFound, "There is no such key.")
-	errAway     = &toolyard.Error{Code: toolyard.Unavailable, Message: "API keys cannot be checked now; try again soon.", RetryAfter: retryTime}
-	errBusy     = &toolyard.Error{Code: toolyard.Unavailable, Message: "Too many unknown API keys are being sent; try again soon.", RetryAfter: unknownTime}
+	errAway     = &toolyard.Error{Code: toolyard.Unavailable, Message: "API keys cannot be verified right now. Try again later.", RetryAfter: retryTime}
+	errBusy     = &toolyard.Error{Code: toolyard.Unavailable, Message: "Too many unknown API keys are being sent. Try again later.", RetryAfter: unknownTime}
 )
 
 // find is the key with a prefix, from memory or from the store.

@@ -47,13 +47,13 @@ func ParseQuery(raw string, longest int, known ...string) (map[string]string, er
 func checkParameter(name string, values []string, longest int, known []string) string {
 	switch value := values[0]; {
 	case !slices.Contains(known, name) && len(known) == 0:
-		return "is not known; there are no parameters here"
+		return "is unknown; no parameters are accepted"
 	case !slices.Contains(known, name):
-		return "is not known; there are " + strings.Join(known, ", ")
+		return "is unknown; use one of " + strings.Join(known, ", ")
 	case len(values) > 1:
-		return "must stand there once"
+		return "must occur only once"
 	case len(value) > longest || !utf8.ValidString(value) || strings.ContainsRune(value, 0):
-		return fmt.Sprintf("must be a text of at most %d bytes", longest)
+		return fmt.Sprintf("must be a string of at most %d bytes", longest)
 	}
 	return ""
 }

@@ -31,24 +31,24 @@ func TestReadQuery(t *testing.T) {
 
 func TestReadQueryRefuses(t *testing.T) {
 	for raw, want := range map[string]string{
-		"sort=name":                    "sort is not known; there are tool, limit",
-		"Tool=a":                       "Tool is not known; there are tool, limit",
-		"=a":                           `"" is not known; there are tool, limit`,
-		"a%0Ab=1":                      `"a\nb" is not known; there are tool, limit`,
-		"tool=a&tool=a":                "tool must stand there once",
-		"tool=123456789":               "tool must be a text of at most 8 bytes",
-		"tool=%FF":                     "tool must be a text of at most 8 bytes",
-		"tool=a%00":                    "tool must be a text of at most 8 bytes",
+		"sort=name":                    "sort is unknown; use one of tool, limit",
+		"Tool=a":                       "Tool is unknown; use one of tool, limit",
+		"=a":                           `"" is unknown; use one of tool, limit`,
+		"a%0Ab=1":                      `"a\nb" is unknown; use one of tool, limit`,
+		"tool=a&tool=a":                "tool must occur only once",
+		"tool=123456789":               "tool must be a string of at most 8 bytes",
+		"tool=%FF":                     "tool must be a string of at most 8 bytes",
+		"tool=a%00":                    "tool must be a string of at most 8 bytes",
 		"tool=%zz":                     "the query string cannot be read: percent-encode its values",
 		"tool=a;limit=1":               "the query string cannot be read: percent-encode its values",
-		"z=1&a=1":                      "a is not known; there are tool, limit",
+		"z=1&a=1":                      "a is unknown; use one of tool, limit",
 		strings.Repeat("tool=a&", 2e3): "the query string has more than 8192 bytes",
 	} {
 		if got, err := inbound.ParseQuery(raw, 8, "tool", "limit"); err == nil || err.Error() != want || got != nil {
 			t.Errorf("%.40q: %v, want %s", raw, err, want)
 		}
 	}
-	if _, err := inbound.ParseQuery("a=1", 8); err == nil || err.Error() != "a is not known; there are no parameters here" {
+	if _, err := inbound.ParseQuery("a=1", 8); err == nil || err.Error() != "a is unknown; no parameters are accepted" {
 		t.Error(err)
 	}
 }

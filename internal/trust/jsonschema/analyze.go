@@ -42,11 +42,11 @@ const open = -1
 func (a *analyzer) expand(s *schema, depth int) (int, error) {
 	switch n := a.met[s]; {
 	case n == open:
-		return 0, fmt.Errorf("the schema refers to itself without end at %s", cut(s.place.String()))
+		return 0, fmt.Errorf("infinite reference loop at %s", cut(s.place.String()))
 	case n > 0:
 		return n, nil
 	case depth > maxChain:
-		return 0, fmt.Errorf("the schema refers from one part to the next more than %s times at %s", grouped(maxChain), cut(s.place.String()))
+		return 0, fmt.Errorf("a chain of more than %s references at %s", grouped(maxChain), cut(s.place.String()))
 	}
 	a.met[s] = open
 	n := 1
@@ -56,7 +56,7 @@ func (a *analyzer) expand(s *schema, depth int) (int, error) {
 			return 0, err
 		}
 		if n += more; n > maxExpansions {
-			return 0, fmt.Errorf("a value meets more than %s subschemas at %s", grouped(maxExpansions), cut(s.place.String()))
+			return 0, fmt.Errorf("more than %s subschemas apply to one value at %s", grouped(maxExpansions), cut(s.place.String()))
 		}
 	}
 	a.met[s] = n

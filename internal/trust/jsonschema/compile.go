@@ -435,7 +435,7 @@ func (c *compiler) pattern(p *place, expression string) (*pattern, error) {
 		return nil, fmt.Errorf("the pattern %q at %s: %w", cut(expression), cut(p.String()), err)
 	}
 	if c.insts += re.cost; c.insts > maxInstructions {
-		return nil, fmt.Errorf("the patterns of the schema are too large together, at %s", cut(p.String()))
+		return nil, fmt.Errorf("the patterns of the schema exceed the total size limit at %s", cut(p.String()))
 	}
 	return re, nil
 }

@@ -152,7 +152,7 @@ func (c *completion) object(r *objectRules, n uint32) {
 			continue // the validation refuses it
 		}
 		if twin, ok := r.folded[fold(name)]; ok && len(c.twins) < maxIssues {
-			c.twins = append(c.twins, Issue{Path: append(slices.Clone(c.path), name), Message: "is not known", Unknown: true, Known: []string{twin}})
+			c.twins = append(c.twins, Issue{Path: append(slices.Clone(c.path), name), Message: "is unknown", Unknown: true, Known: []string{twin}})
 		}
 		if r.additional != nil {
 			c.path = append(c.path, name)

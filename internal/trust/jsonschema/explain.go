@@ -83,7 +83,7 @@ func (e *evaluation) explain(s *schema, n uint32, sc *scope) {
 		e.explainUnevaluated(s, n, sc)
 	}
 	if len(e.issues) == before {
-		e.report(s, "does not fit")
+		e.report(s, "does not match the schema")
 	}
 }
 
@@ -244,13 +244,13 @@ func (e *evaluation) explainMember(r *objectRules, c uint32, sc *scope) {
 	}
 	if r.propertyNames != nil {
 		if named := e.nameOf(c); !e.valid(r.propertyNames, named, sc, nil) {
-			e.reportBelow(name, "is not a name that is allowed here")
+			e.reportBelow(name, "is not an allowed name")
 		}
 	}
 }
 
 func (e *evaluation) unknown(name string, known []string) {
-	e.add(Issue{Path: append(slices.Clone(e.path), name), Message: "is not known", Unknown: true, Known: known})
+	e.add(Issue{Path: append(slices.Clone(e.path), name), Message: "is unknown", Unknown: true, Known: known})
 }
 
 func (e *evaluation) explainArray(s *schema, n uint32, sc *scope) {
@@ -276,14 +276,14 @@ func (e *evaluation) explainArray(s *schema, n uint32, sc *scope) {
 	}
 	if r.contains != nil {
 		if found := e.contains(r, n, sc, nil); found < r.leastContained() {
-			e.report(s, "must contain at least %s that fit, not %d", plural(r.leastContained(), "item", "items"), found)
+			e.report(s, "must contain at least %s, not %d", plural(r.leastContained(), "matching item", "matching items"), found)
 		} else if r.maxContains >= 0 && found > r.maxContains {
-			e.report(s, "must contain at most %s that fit, not %d", plural(r.maxContains, "item", "items"), found)
+			e.report(s, "must contain at most %s, not %d", plural(r.maxContains, "matching item", "matching items"), found)
 		}
 	}
 	if r.unique {
 		if i, j, found := e.value.duplicates(&e.budget, n); found {
-			e.report(s, "must not repeat itself: the items %d and %d are equal", i, j)
+			e.report(s, "must have unique items: items %d and %d are equal", i, j)
 		}
 	}
 }
@@ -304,7 +304,7 @@ func (e *evaluation) explainApplicators(s *schema, n uint32, sc *scope) {
 		case first < 0:
 			e.explainUnion(s, s.oneOf, n, sc)
 		case second >= 0:
-			e.report(s, "fits more than one of the %d alternatives, and must fit exactly one", len(s.oneOf.branches))
+			e.report(s, "matches more than one of the %d alternatives; must match exactly one", len(s.oneOf.branches))
 		}
 	}
 	if s.not != nil && e.valid(s.not, n, sc, nil) {

@@ -88,7 +88,7 @@ func checkLength(source string) error {
 	return nil
 }
 
-var errPatternSize = fmt.Errorf("it means more than %s instructions: use smaller counts", grouped(maxProgram))
+var errPatternSize = fmt.Errorf("it compiles to more than %s instructions: use smaller counts", grouped(maxProgram))
 
 // programSize is about how many instructions Go needs for an expression.
 func programSize(re *syntax.Regexp) int {

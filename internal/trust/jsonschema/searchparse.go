@@ -337,13 +337,13 @@ func (c *searchCompiler) flags() error {
 		}
 		c.at++
 	}
-	return c.fail("a group does not end")
+	return c.fail("unterminated group")
 }
 
 func (c *searchCompiler) enclosed() (fragment, error) {
 	inner, err := c.alternatives()
 	if err == nil && !c.take(")") {
-		err = c.fail("a group does not end")
+		err = c.fail("unterminated group")
 	}
 	return inner, err
 }
@@ -444,7 +444,7 @@ func (c *searchCompiler) class() (fragment, error) {
 // member reads a character of a class, or adds a set to it.
 func (c *searchCompiler) member(set *class) (r rune, isSet bool, err error) {
 	if c.at >= len(c.source) {
-		return 0, false, c.fail("a class does not end")
+		return 0, false, c.fail("unterminated class")
 	}
 	if c.take(`\`) {
 		if c.take("b") {

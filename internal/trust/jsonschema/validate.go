@@ -72,7 +72,7 @@ func (e *evaluation) check(s *Schema) []Issue {
 		panic(stopped{err})
 	}
 	if len(e.issues) == 0 {
-		e.issues = []Issue{{Message: "does not fit the schema, which is too complex to say why"}}
+		e.issues = []Issue{{Message: "does not match the schema, which is too complex to explain why"}}
 	}
 	return e.issues
 }

@@ -253,7 +253,7 @@ func (p *parser) string() (text span, escaped bool, err error) {
 		}
 	}
 	p.at = len(p.data)
-	return span{}, false, p.fail("a string does not end")
+	return span{}, false, p.fail("unterminated string")
 }
 
 func (p *parser) unescape(start, end int) (span, error) {
