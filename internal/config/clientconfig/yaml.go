@@ -99,7 +99,7 @@ func newSheet(data []byte) (*sheet, error) {
 		return nil, err
 	}
 	if tree.kind != object || tree.flow {
-		return nil, errors.New("the file is not in block style; write one key per line")
+		return nil, errors.New("the file is not a mapping in block style; write one key per line")
 	}
 	if bytes.Contains(bytes.ReplaceAll(data, []byte("\r\n"), nil), []byte("\r")) {
 		return nil, errors.New("the file has lines that end with a carriage return only; save it with other line endings")
@@ -160,7 +160,7 @@ func (s *sheet) open(root string) (at int, indent string, err error) {
 		return s.end(m.line, s.next(i), len(indent)), indent, nil
 	}
 	if !m.value.isEmpty() || m.value.isScalar() || m.line > len(s.lines) {
-		return 0, "", fmt.Errorf("%s is not in block style; write one key per line", root)
+		return 0, "", fmt.Errorf("%s is not a mapping in block style; write one key per line", root)
 	}
 	parts := emptyRoot.FindStringSubmatch(s.lines[m.line-1])
 	if parts == nil {
@@ -207,7 +207,7 @@ func removeYAML(data []byte, root, name string) ([]byte, error) {
 		return data, nil
 	}
 	if servers.flow {
-		return nil, fmt.Errorf("%s is not in block style; write one key per line", root)
+		return nil, fmt.Errorf("%s is not a mapping in block style; write one key per line", root)
 	}
 	i, at := s.tree.index(root), servers.index(name)
 	m, before := servers.members[at], s.next(i)

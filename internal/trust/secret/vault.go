@@ -73,18 +73,18 @@ func parse(ref string) (reference, error) {
 	switch {
 	case found && scheme == "env":
 		if !variable.MatchString(target) {
-			return reference{}, errors.New("expected the name of an environment variable after env: (letters, digits and _)")
+			return reference{}, errors.New("expected env: followed by the name of an environment variable (letters, digits and _)")
 		}
 		return reference{kind: inEnvironment, target: target}, nil
 	case found && scheme == "file":
 		if target == "" {
-			return reference{}, errors.New("expected a path after file:")
+			return reference{}, errors.New("expected file: followed by a path")
 		}
 		return reference{kind: inFile, target: target}, nil
 	case found && scheme == "age":
 		path, key, hasKey := strings.Cut(target, "#")
 		if path == "" || hasKey && key == "" {
-			return reference{}, errors.New("expected a path, or a path, # and a key, after age:")
+			return reference{}, errors.New("expected age: followed by a path, or by a path, # and a key")
 		}
 		return reference{kind: inAge, target: path, key: key}, nil
 	}
@@ -191,7 +191,7 @@ func (v *Vault) Expand(template string) (text Text, secret bool, err error) {
 		}
 		ref, more, closed := strings.Cut(after, "}")
 		if !closed {
-			return Text{}, true, errors.New("unterminated ${secret:")
+			return Text{}, true, errors.New("a ${secret: is unterminated")
 		}
 		s, err := v.Resolve(ref)
 		if err != nil {
