@@ -184,7 +184,7 @@ func issuesOf(raw json.RawMessage) (issues []toolyard.Issue) {
 		Message string
 	}
 	if json.Unmarshal(raw, &list) != nil {
-		return []toolyard.Issue{{Message: "they do not fit"}}
+		return []toolyard.Issue{{Message: "do not match the schema"}}
 	}
 	for _, i := range list[:min(len(list), 100)] {
 		issues = append(issues, toolyard.Issue{Path: untrusted.Prefix(jsonschema.FormatPath(i.Path), 200), Message: untrusted.Prefix(i.Message, 1000), Location: i.Path})

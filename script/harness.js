@@ -22,12 +22,12 @@ function jsonSchema(part, s, io) {
       delete schema.$schema;
       return schema;
     } catch (e) {
-      throw new Fault(part, `${part} cannot be shown to callers: ${e.message}`);
+      throw new Fault(part, `${part} cannot be converted to JSON Schema: ${e.message}`);
     }
   }
   if (typeof s === "object" && s !== null && typeof s.jsonSchema === "object") return s.jsonSchema;
   if (typeof s === "object" && s !== null && "_def" in s) {
-    throw new Fault(part, `${part} is made by another zod; import it from "zod" and do not install one`);
+    throw new Fault(part, `${part} was created by a different copy of zod; import "zod" without installing it`);
   }
   if (typeof s === "object" && s !== null && !Array.isArray(s)) return s;
   throw new Fault(part, `${part} must be a zod schema`);
@@ -58,7 +58,7 @@ function declare(m) {
   const tool = { export: "default" };
   attempt(() => {
     if (p.description === undefined) throw new Fault("description", "there is no description: export const description = \"…\"");
-    if (typeof p.description !== "string") throw new Fault("description", "description must be a text");
+    if (typeof p.description !== "string") throw new Fault("description", "description must be a string");
     tool.description = p.description;
   });
   attempt(() => {
@@ -75,7 +75,7 @@ function declare(m) {
   });
   for (const part of texts) {
     attempt(() => {
-      if (p[part] !== undefined && typeof p[part] !== "string") throw new Fault(part, `${part} must be a text`);
+      if (p[part] !== undefined && typeof p[part] !== "string") throw new Fault(part, `${part} must be a string`);
       tool[part] = p[part];
     });
   }
@@ -92,11 +92,11 @@ const isTexts = (list) => Array.isArray(list) && list.every((t) => typeof t === 
 /** options are the parts that all ways to declare a tool have. */
 function options(p) {
   if (p.timeout !== undefined && typeof p.timeout !== "number") throw new Fault("timeout", "timeout must be a number of milliseconds");
-  if (p.modes !== undefined && !isTexts(p.modes)) throw new Fault("modes", 'modes must be a list: ["read"] for a tool that changes nothing');
+  if (p.modes !== undefined && !isTexts(p.modes)) throw new Fault("modes", 'modes must be a list of strings: ["read", "write"] for a read-only tool');
   if (p._meta !== undefined && (typeof p._meta !== "object" || p._meta === null)) throw new Fault("_meta", "_meta must be an object");
   for (const [kind, list] of Object.entries(p.permissions ?? {})) {
-    if (!["net", "read", "env"].includes(kind)) throw new Fault("permissions", `permissions knows net, read and env, not ${kind}`);
-    if (!isTexts(list)) throw new Fault("permissions", `permissions.${kind} must be a list of texts`);
+    if (!["net", "read", "env"].includes(kind)) throw new Fault("permissions", `unknown permission ${kind}; use net, read or env`);
+    if (!isTexts(list)) throw new Fault("permissions", `permissions.${kind} must be a list of strings`);
   }
   return { modes: p.modes, timeout: p.timeout, permissions: p.permissions, shared: p.shared === true, meta: p._meta };
 }

@@ -162,11 +162,11 @@ type declared struct {
 // finish creates the tools that a script declares.
 func (l *loader) finish(f *file, d *declaration, e *entry) *file {
 	if len(e.Declared) > maxDeclared {
-		return f.fail(&jsvm.Fault{File: f.path, Message: fmt.Sprintf("what it declares is larger than %d MiB", maxDeclared>>20), Fix: "Make its schemas and texts smaller."})
+		return f.fail(&jsvm.Fault{File: f.path, Message: fmt.Sprintf("its declarations are larger than %d MiB", maxDeclared>>20), Fix: "Make its schemas and texts smaller."})
 	}
 	var answer struct{ Value declared }
 	if err := json.Unmarshal(e.Declared, &answer); err != nil {
-		return f.fail(fmt.Errorf("what it declares cannot be used: %w", err))
+		return f.fail(fmt.Errorf("invalid declaration: %w", err))
 	}
 	said := &answer.Value
 	f.library = said.Library

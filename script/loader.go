@@ -166,12 +166,12 @@ func (l *loader) unusedGrants() (problems []toolyard.Problem) {
 // imports it.
 func (l *loader) problems() (problems []toolyard.Problem) {
 	if info, err := os.Stat(l.folder.dir); err != nil || !info.IsDir() {
-		return []toolyard.Problem{{Source: "scripts", Subject: "scripts", Message: "there is no folder " + l.folder.opts.Dir, Fix: "Make it; it is waited for."}}
+		return []toolyard.Problem{{Source: "scripts", Subject: "scripts", Message: "there is no folder " + l.folder.opts.Dir, Fix: "Create it; it is loaded when it appears."}}
 	}
 	if l.skipped > 0 {
 		problems = append(problems, toolyard.Problem{
 			Source: "scripts", Subject: "scripts", Message: fmt.Sprintf("there are more than %d scripts; %d are not loaded", maxFiles, l.skipped),
-			Fix: "Say with scripts.glob which files are tools, or remove some.",
+			Fix: "Narrow scripts.glob, or remove some files.",
 		})
 	}
 	problems = slices.Concat(problems, l.unusedGrants(), l.folder.unsetVariables())

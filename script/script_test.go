@@ -149,12 +149,12 @@ func TestFaults(t *testing.T) {
 		"node":        {"import x from \"node:child_process\";\nexport default x;\n", "node:child_process is not available to scripts"},
 		"escape":      {"import x from \"../../../../etc/hostname.json\";\nexport default x;\n", "x.ts:1:15"},
 		"absolute":    {"import x from \"/etc/passwd\";\nexport default x;\n", "x.ts:1:15: a script cannot import files outside"},
-		"loader":      {"import x from \"./x.png\";\nexport default x;\n", "x.ts:1:15: a script cannot import a file like x.png"},
+		"loader":      {"import x from \"./x.png\";\nexport default x;\n", "x.ts:1:15: a script cannot import x.png: unsupported file type"},
 		"computed":    {"export default (x: string) => import(\"../../\" + x);\n", "x.ts:1:31: import() needs a literal path"},
 		"throws":      {"const a = 1;\nthrow new Error(\"no\" + a);\n", "Error: no1"},
 		"fetches":     {hello + "await fetch(\"https://example.com\");\n", "fetches/x.ts:5:7: TypeError: fetch failed: a module cannot use the network"},
 		"name":        {strings.Replace(hello, "default async", "const f = async", 1), "there is no default function"},
-		"schema":      {strings.Replace(hello, "z.string()", "z.date()", 1), "x.ts:3:1: inputSchema cannot be shown to callers"},
+		"schema":      {strings.Replace(hello, "z.string()", "z.date()", 1), "x.ts:3:1: inputSchema cannot be converted to JSON Schema"},
 		"mode":        {hello + "export const modes = [\"raed\"];\n", "x.ts:5:1: unknown mode \"raed\""},
 		"meta":        {hello + "export const _meta = {\n  pricing: { executeUsd: 0.001 },\n};\n", "x.ts:6:3: _meta.pricing: executeUsd must be a decimal in quotes"},
 		"limit":       {hello + "export const _meta = {\n  rateLimit: {\n    maxRequestPerMinute: 1,\n  },\n};\n", "x.ts:7:5: _meta.rateLimit.maxRequestPerMinute: unknown key (did you mean \"maxRequestsPerMinute\"?)"},
@@ -163,11 +163,11 @@ func TestFaults(t *testing.T) {
 		"timeout":     {hello + "export const timeout = 1e12;\n", "x.ts:5:1: timeout must be"},
 		"category":    {hello + "export const category = \"x\".repeat(20000);\n", "x.ts:5:1: category is longer than 16 KiB"},
 		"large-meta":  {hello + "export const _meta = { own: \"x\".repeat(70000) };\n", "x.ts:5:1: _meta is larger than 64 KiB"},
-		"large":       {hello + "export const _meta = { own: \"x\".repeat(3e6) };\n", "what it declares is larger than 2 MiB"},
+		"large":       {hello + "export const _meta = { own: \"x\".repeat(3e6) };\n", "its declarations are larger than 2 MiB"},
 		"permissions": {hello + "export const permissions = { net: Array(200).fill(\"a.example\") };\n", "x.ts:5:1: permissions has a list of more than 100 entries"},
-		"description": {strings.Replace(hello, `"Says hello."`, "42", 1), "x.ts:2:1: description must be a text"},
+		"description": {strings.Replace(hello, `"Says hello."`, "42", 1), "x.ts:2:1: description must be a string"},
 		"endless":     {hello + "for (;;) {}\n", "endless/x.ts: it did not end in time"},
-		"old-zod":     {strings.Replace(hello, "z.object(", "(s => ({ _def: s }))(", 1), "another zod"},
+		"old-zod":     {strings.Replace(hello, "z.object(", "(s => ({ _def: s }))(", 1), "a different copy of zod"},
 		"duplicates":  {hello + "export const description = \"x\";\n", "x.ts:5:14"},
 	}
 	files := make(map[string]string)
@@ -471,8 +471,8 @@ func TestWarnings(t *testing.T) {
 		got = append(got, p.String()+" | "+p.Fix)
 	}
 	want := []string{
-		"scripts.grants.granted.env: the variable UNSET is granted, but it is not set | Set it where toolyard runs, or take it out.",
-		"granted.ts:6:15: process.env.SET is read while the module is loaded, when no variable is set | Read it inside of the function.",
+		"scripts.grants.granted.env: the variable UNSET is granted, but it is not set | Set it in Toolyard's environment, or remove the grant.",
+		"granted.ts:6:15: process.env.SET is read while the module is loaded, when no variable is set | Read it inside the function.",
 		"meta.ts:5:1: the export meta has no effect (did you mean _meta?) | ",
 		"mode.ts:5:1: the export mode has no effect (did you mean modes?) | ",
 		"price.ts:5:1: the export pricing has no effect: put it into _meta: export const _meta = { pricing: … } | ",

@@ -68,7 +68,7 @@ func (l *loader) warnOfGrants(f *file, d *definition, early []string) {
 	for _, name := range early {
 		if declares(d.Permissions, name) || slices.ContainsFunc(r.granted.Env, func(p string) bool { return nameWithin(name, p) }) {
 			fault := partFault(f, fmt.Sprintf("process.env.%s is read while the module is loaded, when no variable is set", name), "process.env."+name)
-			fault.Fix = "Read it inside of the function."
+			fault.Fix = "Read it inside the function."
 			f.warn(fault)
 		}
 	}
@@ -123,7 +123,7 @@ func (f *Folder) unsetVariables() (problems []toolyard.Problem) {
 			}
 			problems = append(problems, toolyard.Problem{
 				Source: "scripts", Subject: subject, Warning: true,
-				Message: "the variable " + name + " is granted, but it is not set", Fix: "Set it where toolyard runs, or take it out.",
+				Message: "the variable " + name + " is granted, but it is not set", Fix: "Set it in Toolyard's environment, or remove the grant.",
 			})
 		}
 	}

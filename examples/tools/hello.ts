@@ -5,7 +5,7 @@ export const category = "basics";
 export const modes = ["read", "write"]; // it changes nothing, so any gate may offer it
 
 export const inputSchema = z.object({
-  name: z.string().min(1).describe("Whom to greet"),
+  name: z.string().min(1).describe("Name to greet"),
   greeting: z.string().default("Hello").describe("What to say before the name"),
 });
 

@@ -192,7 +192,7 @@ func (c *compiler) resolve(args api.OnResolveArgs) (r api.OnResolveResult, err e
 var endings = []string{"", ".ts", ".tsx", ".mts", ".js", ".mjs", ".json", "/index.ts", "/index.js"}
 
 // errOutside does not name the file: what is outside is not the script's business.
-var errOutside = errors.New("a script cannot import files outside of the tools folder")
+var errOutside = errors.New("a script cannot import files outside the tools folder")
 
 // resolveFile finds a file by its path, without reading anything else. Files of packages are
 // left to the compiler.
@@ -230,7 +230,7 @@ func (c *compiler) resolveFile(args api.OnResolveArgs) (r api.OnResolveResult, e
 // tooMany reports that a module is made of too many files.
 func (c *compiler) tooMany() error {
 	if len(c.inputs) > maxInputs {
-		return fmt.Errorf("a script cannot be made of more than %d files", maxInputs)
+		return fmt.Errorf("a script can have at most %d files", maxInputs)
 	}
 	return nil
 }
@@ -248,7 +248,7 @@ func (c *compiler) load(args api.OnLoadArgs) (r api.OnLoadResult, err error) {
 	}
 	loader, ok := loaders[filepath.Ext(args.Path)]
 	if !ok {
-		return r, fmt.Errorf("a script cannot import a file like %s", filepath.Base(args.Path))
+		return r, fmt.Errorf("a script cannot import %s: unsupported file type", filepath.Base(args.Path))
 	}
 	data, err := safefile.Read(args.Path, MaxSource)
 	if err != nil {
@@ -301,7 +301,7 @@ func (c *compiler) faults(messages []api.Message) (faults []Fault) {
 			}
 		}
 		if at := m.Location; at != nil && !filepath.IsLocal(c.relative(at.File)) {
-			f.Message = "a file outside of the tools folder, which a package needs, cannot be read"
+			f.Message = "a file outside the tools folder, which a package needs, cannot be read"
 		} else if at != nil {
 			f.File, f.Line, f.Text = c.relative(at.File), at.Line, at.LineText
 			f.Column = len([]rune(at.LineText[:min(at.Column, len(at.LineText))])) + 1

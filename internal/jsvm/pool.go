@@ -53,8 +53,8 @@ type Reason string
 const (
 	DeadlineExceeded Reason = "it did not end in time"
 	CPUExceeded      Reason = "it used too much CPU time"
-	NeverSettles     Reason = "it waits for a promise that nothing can settle"
-	Canceled         Reason = "it was cancelled"
+	NeverSettles     Reason = "it waits for a promise that never settles"
+	Canceled         Reason = "it was canceled"
 	WorkerDied       Reason = "the process that ran it has died"
 	OutOfMemory      Reason = "all memory for scripts is in use"
 )
@@ -189,7 +189,7 @@ func (p *Pool) enter(ctx context.Context, nested bool) (leave func(), err error)
 		case p.inner <- struct{}{}:
 			return func() { <-p.inner }, nil
 		default:
-			return nil, errors.New("too many scripts are called by scripts")
+			return nil, errors.New("too many nested script calls")
 		}
 	}
 	select {

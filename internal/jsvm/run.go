@@ -51,8 +51,8 @@ type posted struct {
 var (
 	errDeadline = errors.New("it took too long")
 	errCPU      = errors.New("it used too much CPU time")
-	errCanceled = errors.New("it was cancelled")
-	errUnending = errors.New("it waits for something that nothing can bring about")
+	errCanceled = errors.New("it was canceled")
+	errUnending = errors.New("it waits for a promise that never settles")
 )
 
 // stop returns why the execution must stop now, or nil.

@@ -1,21 +1,21 @@
-// What a tool finds when Toolyard runs it, besides the language itself. Toolyard wrote this
-// file for your editor, and writes it anew: changes to it do not last.
+// Types of the environment in which Toolyard runs tools. Generated for your editor: changes are
+// overwritten.
 //
-// There is no browser here and no Node: what this file leaves out is not there.
+// Neither browser nor Node APIs are available, except those declared here.
 
 // ---------------------------------------------------------------------------------------
 // Toolyard
 
 declare module "toolyard" {
-  /** What a tool is given beside its arguments: the second parameter of its function. */
+  /** The second parameter of a tool's function. */
   export interface Context {
-    /** Who calls; undefined when nobody signed in. */
+    /** The caller; undefined if unauthenticated. */
     readonly authorized?: Authorized;
     /** The kind of gate that the call came through. At "read", nothing may be changed. */
     readonly mode: Mode;
-    /** The time that the call is about. Use it instead of the clock: a backtest asks about the past. */
+    /** The time the call refers to. Use it instead of the clock, so that backtests work. */
     readonly asOf: Date;
-    /** Names this call in logs and records. */
+    /** ID of this call in logs and records. */
     readonly requestId: string;
     /** The name of the gate that the call came through. */
     readonly gate: string;
@@ -23,7 +23,7 @@ declare module "toolyard" {
     readonly log: Log;
     /** The tools and resources of the same gate. */
     readonly mcp: Mcp;
-    /** Tells the caller how far the work is. */
+    /** Reports progress to the caller. */
     progress(done: number, total?: number, message?: string): void;
   }
 
@@ -41,21 +41,20 @@ declare module "toolyard" {
   }
 
   /**
-   * Tools and resources of the same gate. Each call passes the gate's limits and prices like a
-   * call from outside. The server "" is this yard itself. Names that begin with a capital wait
-   * for the answer; the others promise it, so that work goes on meanwhile.
+   * Tools and resources of the same gate. Calls are subject to the gate's limits and prices. The
+   * server "" is this yard. Capitalized methods block; lowercase ones return a promise.
    */
   export interface Mcp {
     ListTools(server?: string): ListedTool[];
     CallTool(server: string, name: string, args?: object): CallResult;
-    /** Runs the calls at once. The results stand in the order of the calls; failed ones have isError. */
+    /** Runs the calls concurrently. Results are in the order of the calls; failed ones have isError. */
     CallToolsParallel(server: string, calls: readonly ToolCall[]): CallResult[];
     ListResources(server: string): ListedResource[];
     ReadResource(server: string, uri: string): ReadResult;
 
     listTools(server?: string): Promise<ListedTool[]>;
     callTool(server: string, name: string, args?: object): Promise<CallResult>;
-    /** Runs the calls at once. The results stand in the order of the calls; failed ones have isError. */
+    /** Runs the calls concurrently. Results are in the order of the calls; failed ones have isError. */
     callToolsParallel(server: string, calls: readonly ToolCall[]): Promise<CallResult[]>;
     listResources(server: string): Promise<ListedResource[]>;
     readResource(server: string, uri: string): Promise<ReadResult>;
@@ -72,7 +71,7 @@ declare module "toolyard" {
     arguments?: object;
   }
 
-  /** What another tool answered. */
+  /** Result of another tool. */
   export interface CallResult {
     content: Content[];
     structuredContent?: unknown;
@@ -134,24 +133,25 @@ declare module "toolyard" {
     resource: ResourceContents;
   }
 
-  /** The answer of a tool that could not do what it was asked. The model reads error, and may try again. */
+  /** Result of a failed tool. The model reads error and may retry. */
   export interface ToolError {
     isError: true;
     error: string;
   }
 
   /**
-   * What a tool may return. A string, number or boolean becomes text; an object becomes text
-   * and structured content; an array becomes one item for each element; content is used as it is.
+   * Result of a tool's function. A string, number or boolean becomes text; an object becomes text
+   * and structured content; an array becomes one item for each element; content is passed through
+   * unchanged.
    */
   export type ToolResult = string | number | boolean | null | undefined | void | ToolError | Content | object | readonly unknown[];
 
   export type Mode = "read" | "write";
 
-  /** The gates that may offer a tool. One that only reads says ["read", "write"]; one that says nothing is a write. */
+  /** Gates that may offer the tool. A read-only tool declares ["read", "write"]; a tool without modes counts as a write. */
   export type Modes = Mode[];
 
-  /** What a tool needs of the world outside. It gets what the operator grants in toolyard.yaml. */
+  /** Permissions of a tool, if the operator grants them in toolyard.yaml. */
   export interface Permissions {
     /** Hosts to fetch from. */
     net?: string[];
@@ -161,14 +161,14 @@ declare module "toolyard" {
     env?: string[];
   }
 
-  /** What the platform is to know of a tool. Keys of your own have a slash in them. */
+  /** Metadata for the platform. Custom keys must contain a slash. */
   export interface Meta {
     rateLimit?: RateLimit;
     /** The kinds of context that the platform puts into the arguments. */
     contextRequirements?: (string | { kind: string; argument: string })[];
     pricing?: Pricing;
     surface?: "answer" | "execute" | "both";
-    /** Whether answers may be composed with this tool; true unless said otherwise. */
+    /** Whether the tool may be used to compose answers. Default: true. */
     queryEligible?: boolean;
     latencyClass?: "instant" | "fast" | "slow" | "streaming";
     [key: `${string}/${string}`]: unknown;
@@ -194,7 +194,7 @@ declare module "toolyard" {
     id: string;
     account: string;
     roles: string[];
-    /** What the caller has linked, by kind. */
+    /** Links of the caller, by kind. */
     links: Record<string, string>;
   }
 
@@ -214,7 +214,7 @@ declare module "ai" {
     execute(args: z.output<Input>, ctx: Context): Output | Promise<Output>;
   }
 
-  /** Hands back what it is given, with its types worked out. */
+  /** Returns its argument with inferred types. */
   export function tool<Input extends z.ZodType, Output>(tool: Tool<Input, Output>): Tool<Input, Output>;
 }
 
@@ -425,7 +425,7 @@ declare var AbortController: {
   new (): AbortController;
 };
 
-/** Bytes that come one piece after the other. */
+/** A stream of bytes. */
 interface ByteStream extends AsyncIterable<Uint8Array<ArrayBuffer>> {
   readonly locked: boolean;
   cancel(): Promise<void>;
@@ -556,7 +556,7 @@ declare var Response: {
   redirect(url: string | URL, status?: number): Response;
 };
 
-/** Fetches from a host that is granted to the tool. A status such as 404 is an answer, not an error: look at ok. */
+/** Fetches from a host that is granted to the tool. A status such as 404 is not an error: check ok. */
 declare function fetch(input: string | URL | Request, init?: RequestInit): Promise<Response>;
 
 type DigestName = "SHA-1" | "SHA-256" | "SHA-384" | "SHA-512";
@@ -595,7 +595,7 @@ interface Process {
 declare var process: Process;
 
 // ---------------------------------------------------------------------------------------
-// Modules with the names of Node's, as far as they make sense here
+// Node modules that are available, in part
 
 declare module "node:buffer" {
   export type BufferEncoding = "utf8" | "utf-8" | "ascii" | "latin1" | "binary" | "base64" | "base64url" | "hex" | "utf16le" | "ucs2";

@@ -5,7 +5,7 @@ export const description = "Greets several people at once.";
 export const modes = ["read", "write"]; // correct only if the tools that it calls only read
 
 export const inputSchema = z.object({
-  names: z.array(z.string().min(1)).min(1).max(20).describe("Whom to greet"),
+  names: z.array(z.string().min(1)).min(1).max(20).describe("Names to greet"),
 });
 
 export default async ({ names }: z.infer<typeof inputSchema>, ctx: Context) => {

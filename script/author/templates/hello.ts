@@ -8,7 +8,7 @@ export const modes = ["read", "write"];
 
 // Arguments are validated before the function runs.
 export const inputSchema = z.object({
-  name: z.string().min(1).describe("Whom to greet"),
+  name: z.string().min(1).describe("Name to greet"),
 });
 
 export default async ({ name }: z.infer<typeof inputSchema>) => `Hello, ${name}!`;
