@@ -1,6 +1,6 @@
-// Package callpath implements the call path: the steps that every call passes, one file each,
-// and [New], which puts them in order. A step is a [toolyard.Policy]. It sees one parsed call
-// whose tool is resolved, never raw bytes.
+// Package callpath implements the call path: the steps that every call passes, and [New], which
+// puts them in order. A step is a [toolyard.Policy]. It sees one parsed call whose tool is
+// resolved, never raw bytes.
 //
 //	record → recover → cap → inject → validate → policies → admit → bound → intend → run
 //
@@ -14,7 +14,8 @@
 //   - policies are those of the program that embeds the yard.
 //   - admit reserves limits, money and the idempotency key, all or none, and settles the call
 //     when it has ended.
-//   - bound limits the size of the result. A result over the limit fails and is not charged.
+//   - bound limits the size of the result. Text over the limit is truncated; a result that
+//     cannot be truncated fails and is not charged.
 //   - intend records a write before it runs.
 //   - run calls the tool within its deadline.
 package callpath

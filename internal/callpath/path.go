@@ -37,7 +37,7 @@ func (c *Config) steps() []step {
 		{"validate", Validate(c.Timeout)},
 		{"policies", Custom(c.Policies, Validate(c.Timeout))},
 		{"admit", Admit(c.Now, c.Admitter, c.AdmissionRequest)},
-		{"bound", Cap(0, c.MaxResult)}, // inside admit: a result over the limit fails and is not charged
+		{"bound", Cap(0, c.MaxResult)}, // inside admit: a result that cannot be truncated fails and is not charged
 		{"intend", Intend(c.Recorders...)},
 		{stepRun, Deadline(c.Timeout)},
 	}
