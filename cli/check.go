@@ -49,11 +49,11 @@ func (c checkCommand) summarize(y *yard.Yard) {
 	fmt.Fprintf(c.out, "%s: ok\n", file)
 	servers := y.Servers()
 	for _, id := range slices.Sorted(maps.Keys(servers)) {
-		fmt.Fprintf(c.out, "server %s: up, %d tools, as approved in %s\n", id, len(servers[id].Tools()), lock)
+		fmt.Fprintf(c.out, "server %s: up, %s, as approved in %s\n", id, plural(len(servers[id].Tools()), "tool"), lock)
 	}
 	for _, name := range y.Gates() {
 		if v, ok := y.View(name); ok {
-			fmt.Fprintf(c.out, "gate %s: %s, %d tools\n", name, v.Gate.Mode, len(v.Tools))
+			fmt.Fprintf(c.out, "gate %s: %s, %s\n", name, v.Gate.Mode, plural(len(v.Tools), "tool"))
 		}
 	}
 }

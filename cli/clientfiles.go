@@ -55,7 +55,7 @@ func (e clientEnv) file(c *clientconfig.Client, project bool) (string, error) {
 	return paths[0], e.checkInside(paths[0])
 }
 
-// checkInside rejects a project file that is a symbolic link out of the project.
+// checkInside rejects a project file that is a symbolic link that points outside the project.
 func (e clientEnv) checkInside(file string) error {
 	folder, err := filepath.EvalSymlinks(e.folder)
 	if err != nil {
@@ -73,7 +73,7 @@ func (e clientEnv) checkInside(file string) error {
 			return err
 		}
 		if inside, err := filepath.Rel(folder, real); err != nil || !filepath.IsLocal(inside) {
-			return fmt.Errorf("%s is a symbolic link out of the project", path)
+			return fmt.Errorf("%s is a symbolic link that points outside the project", path)
 		}
 		return nil
 	}

@@ -25,7 +25,7 @@ import (
 	"github.com/toolyard/toolyard/yard"
 )
 
-// demoCommand serves the yard of a fictitious company.
+// demoCommand serves the yard of a fictional company.
 type demoCommand struct {
 	*app
 	listen, dir string
@@ -52,8 +52,8 @@ func newDemoCommand(a *app) *cobra.Command {
 	c := &demoCommand{app: a}
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Serve the yard of a fictitious company with tools, servers, callers and traffic",
-		Long: `Serve the tools of a fictitious company over HTTP: Go functions, scripts, MCP servers that
+		Short: "Serve the yard of a fictional company with tools, servers, callers and traffic",
+		Long: `Serve the tools of a fictional company over HTTP: Go functions, scripts, MCP servers that
 this binary runs itself, keys, accounts, limits, and simulated callers. Everything is in a
 separate folder, which is removed at the end.`,
 		Args: cobra.NoArgs,
@@ -238,7 +238,7 @@ func (c *demoCommand) printStart(y *yard.Yard, baseURL string) {
 	if c.otherPort {
 		fmt.Fprintf(c.out, "%s is in use; using a free port.\n", c.listen)
 	}
-	fmt.Fprintf(c.out, "\n  %s  %s\n\n", s.paint(bold, "Harbor"), "a fictitious company and its tools")
+	fmt.Fprintf(c.out, "\n  %s  %s\n\n", s.paint(bold, "Harbor"), "a fictional company and its tools")
 	for _, name := range y.Gates() {
 		if v, ok := y.View(name); ok {
 			row("gate "+name, fmt.Sprintf("%-5s  %s, %s", v.Gate.Mode, plural(len(v.Tools), "tool"), authentication(v.Gate)))

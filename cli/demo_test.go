@@ -146,7 +146,7 @@ func checkKinds(t *testing.T, s *runningDemo) {
 // checkProblems checks that exactly the intended problems are reported.
 func checkProblems(t *testing.T, problems []toolyard.Problem) {
 	t.Helper()
-	want := map[string]bool{"berth_forecast.ts:11:43": true, "archive: it is down": true, "fuel_log is withheld: its definition has changed": true, "share_position is withheld: it is new": true}
+	want := map[string]bool{"berth_forecast.ts:11:43": true, "archive: down": true, "fuel_log is withheld: its definition has changed": true, "share_position is withheld: it is new": true}
 	for _, p := range problems {
 		found := false
 		for text := range want {

@@ -67,7 +67,7 @@ func (c *devCommand) chooseFolder(args []string) error {
 			return nil
 		}
 	}
-	return errors.New(`no folder of tools here; run "toolyard new NAME" to create a first tool`)
+	return errors.New(`no tools folder here; run "toolyard new NAME" to create a first tool`)
 }
 
 func (c *devCommand) run(ctx context.Context) error {

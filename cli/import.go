@@ -95,7 +95,7 @@ func (c *importCommand) readAll(t *clientconfig.Translator, env clientEnv, args 
 		found = found || read
 	}
 	if !found {
-		return errors.New("no configuration file of a client was found; name one with \"toolyard import FILE\"")
+		return errors.New("no client configuration found; pass a file: \"toolyard import FILE\"")
 	}
 	return nil
 }

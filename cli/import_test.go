@@ -81,8 +81,8 @@ func TestImportRefuses(t *testing.T) {
 	u.write("toolyard.yaml", "servers: [a]\n")
 	u.write("good.json", `{"mcpServers": {"a": {"command": "x"}}}`)
 	for want, args := range map[string][]string{
-		"no configuration file of a client": {},
-		"no such file":                      {"missing.json"},
+		"no client configuration found": {},
+		"no such file":                  {"missing.json"},
 		"claude is neither a file nor a client; did you mean claude-desktop or claude-code?": {"claude"},
 		"curser is neither a file nor a client; did you mean cursor?":                        {"curser"},
 		"is not JSON":        {"bad.json"},

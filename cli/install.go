@@ -63,7 +63,7 @@ func newInstallCommand(a *app) *cobra.Command {
 	cmd.Flags().StringVar(&c.name, "name", "toolyard", "name of the entry in the client's configuration")
 	cmd.Flags().StringVar(&c.url, "url", "", "URL of the MCP endpoint (default: the configured address)")
 	cmd.Flags().BoolVar(&c.stdio, "stdio", false, "let the client start Toolyard on stdio, even if it supports URLs")
-	cmd.Flags().BoolVar(&c.project, "project", false, "use the client's file of this project instead of your user's")
+	cmd.Flags().BoolVar(&c.project, "project", false, "edit the project's configuration of the client instead of your user configuration")
 	cmd.Flags().BoolVar(&c.remove, "remove", false, "remove the entry")
 	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "print the changes without writing them")
 	cmd.MarkFlagsMutuallyExclusive("url", "stdio")

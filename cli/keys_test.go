@@ -149,7 +149,7 @@ func TestKeyCommandsRefuse(t *testing.T) {
 	}
 	t.Chdir(t.TempDir())
 	none := &fixture{t: t}
-	none.mustFail(exitError, "the configuration names no store", "keys", "list")
+	none.mustFail(exitError, "the configuration does not configure a store", "keys", "list")
 	memory := newFixture(t, "store: memory\n")
 	memory.mustFail(exitError, "lost when the process ends", "keys", "create", "--name", "a", "--caller", "a")
 }
@@ -164,7 +164,7 @@ func TestCommandsFailWithoutAStore(t *testing.T) {
 		{"accounts", "fund", "acme", "1"},
 		{"accounts", "show"},
 	} {
-		d.mustFail(exitError, d.file+" names no store, so this yard has no keys, accounts or recorded calls; add store: sqlite:toolyard.db", args...)
+		d.mustFail(exitError, d.file+" does not configure a store, so this yard has no keys, accounts or recorded calls; add store: sqlite:toolyard.db", args...)
 	}
 	if files, err := os.ReadDir(filepath.Dir(d.file)); err != nil || len(files) != 1 {
 		t.Errorf("a store was created: %v %v", files, err)

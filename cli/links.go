@@ -97,7 +97,7 @@ func (c *linkCommand) check(caller, kind, address string) error {
 		return fmt.Errorf("unknown kind %s; the kinds are: %s", kind, strings.Join(slices.Compact(kinds), ", "))
 	}
 	if address == "" || len(address) > maxLink || untrusted.CheckText(address) != nil || strings.ContainsFunc(address, unicode.IsControl) {
-		return fmt.Errorf("%s is not a valid link: use a text of at most %d bytes", strconv.QuoteToASCII(address), maxLink)
+		return fmt.Errorf("%s is not a valid link: use a string of at most %d bytes", strconv.QuoteToASCII(address), maxLink)
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func TestCallOfAHiddenToolExplainsWhy(t *testing.T) {
 			t.Errorf("%s: %d %s", tool, code, stderr)
 		}
 	}
-	if _, stderr := u.do("tools"); !strings.Contains(stderr, "1 write tool is hidden: this gate is read-only. To declare that a tool of a server only reads, set effects: {TOOL: read}") {
+	if _, stderr := u.do("tools"); !strings.Contains(stderr, "1 write tool is hidden: this gate is read-only. To mark a server's tool as read-only, set effects: {TOOL: read}.") {
 		t.Error(stderr)
 	}
 }
@@ -57,8 +57,8 @@ func TestServerProblemsHaveAPositionAndAFix(t *testing.T) {
 	u.write("toolyard.yaml", "servers:\n  postgres:\n    args: [x]\n    command: no-such-uvx\n  parrot: {command: cat}\n")
 	code, _, stderr := u.run("check")
 	for _, want := range []string{
-		"toolyard.yaml:4:5: server postgres: it is down: no-such-uvx is not in PATH\n       Install it, or correct command.\n",
-		"toolyard.yaml:5:12: server parrot: it is down: it runs, but does not answer as an MCP server\n       Check command and args.\n",
+		"toolyard.yaml:4:5: server postgres: down: no-such-uvx is not in PATH\n       Install it, or correct command.\n",
+		"toolyard.yaml:5:12: server parrot: down: it runs, but does not answer as an MCP server\n       Check command and args.\n",
 	} {
 		if code != exitError || !strings.Contains(stderr, want) {
 			t.Errorf("%q is missing: %d\n%s", want, code, stderr)

@@ -79,7 +79,7 @@ func (c *newCommand) folder() (string, error) {
 		return "", err
 	}
 	if source.Scripts == nil {
-		return "", fmt.Errorf("%s configures no folder of scripts; add this line: scripts: {dir: tools}", c.opts.ConfigFile)
+		return "", fmt.Errorf("%s does not configure a scripts folder; add this line: scripts: {dir: tools}", c.opts.ConfigFile)
 	}
 	if filepath.IsAbs(source.Scripts.Dir) {
 		return source.Scripts.Dir, nil

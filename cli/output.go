@@ -72,7 +72,7 @@ func escapeJSON(text string) string {
 	return b.String()
 }
 
-// shorten returns the first line of a text, cut to n characters.
+// shorten returns the first line of s, truncated to n characters.
 func shorten(s string, n int) string {
 	s, _, _ = strings.Cut(s, "\n")
 	return untrusted.TruncateRunes(s, n)

@@ -53,7 +53,7 @@ func (a *app) storeAddress() (string, error) {
 			return "", err
 		}
 		if !source.NeedsStore() {
-			return "", fmt.Errorf("%s names no store, so this yard has no keys, accounts or recorded calls; %s", cmp.Or(a.opts.ConfigFile, "the configuration"), storeHint)
+			return "", fmt.Errorf("%s does not configure a store, so this yard has no keys, accounts or recorded calls; %s", cmp.Or(a.opts.ConfigFile, "the configuration"), storeHint)
 		}
 		address = source.StoreAddress()
 	}

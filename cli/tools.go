@@ -60,7 +60,7 @@ func (c *toolsCommand) explainMissing(y *yard.Yard, v *gates.View) {
 		}
 	}
 	if writes > 0 {
-		fmt.Fprintf(c.err, "%s hidden: this gate is read-only. To declare that a tool of a server only reads, set effects: {TOOL: read}. See \"toolyard why %s TOOL\".\n", writeTools(writes), v.Gate.Name)
+		fmt.Fprintf(c.err, "%s hidden: this gate is read-only. To mark a server's tool as read-only, set effects: {TOOL: read}. See \"toolyard why %s TOOL\".\n", writeTools(writes), v.Gate.Name)
 	}
 	if n := len(y.Problems()); n > 0 {
 		fmt.Fprintf(c.err, "%s. Run \"toolyard check\" for details.\n", plural(n, "problem"))

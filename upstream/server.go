@@ -125,7 +125,7 @@ func (v *Server) Explain(tool string) (steps []gates.Step) {
 		steps = append(steps, gates.Step{Rule: rule, Text: fmt.Sprintf(format, args...), Stops: stops})
 	}
 	if v.Up() {
-		add(false, "server", "%s is up and speaks %s", v.opts.ID, v.supervisor.version.last())
+		add(false, "server", "%s is up (protocol %s)", v.opts.ID, v.supervisor.version.last())
 	} else {
 		steps = append(steps, gates.Step{Rule: "server", Text: fmt.Sprintf("%s is down, calls fail: %s", v.opts.ID, oneLine(v.supervisor.lastError())), Fails: true})
 	}

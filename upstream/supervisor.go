@@ -270,7 +270,7 @@ func (sup *supervisor) problems() []toolyard.Problem {
 	if st.session != nil || st.err == nil {
 		return nil
 	}
-	return []toolyard.Problem{sup.problem("", "it is down: "+oneLine(st.err), st.fix)}
+	return []toolyard.Problem{sup.problem("", "down: "+oneLine(st.err), st.fix)}
 }
 
 // fixFor returns what to do about a server that is down.

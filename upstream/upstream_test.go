@@ -298,7 +298,7 @@ func TestAServerThatIsDown(t *testing.T) {
 	if e := toolyard.AsError(err); e.Code != toolyard.Unavailable || e.Code.Retryable() {
 		t.Error(err)
 	}
-	s.until("it is known to be down", func() bool { return !s.Up() && s.problem("is down") })
+	s.until("it is known to be down", func() bool { return !s.Up() && s.problem("down: ") })
 	start := time.Now()
 	if _, err := s.call(&toolyard.Call{}, "echo", `{}`); toolyard.AsError(err).Code != toolyard.Unavailable || time.Since(start) > 1500*time.Millisecond {
 		t.Errorf("%v after %v", err, time.Since(start))
@@ -310,7 +310,7 @@ func TestAServerThatIsDown(t *testing.T) {
 	again := &http.Server{Handler: f}
 	go func() { _ = again.Serve(l) }()
 	defer func() { _ = again.Close() }()
-	s.until("it is up again", func() bool { return s.Up() && !s.problem("is down") })
+	s.until("it is up again", func() bool { return s.Up() && !s.problem("down: ") })
 	if _, err := s.call(&toolyard.Call{}, "echo", `{}`); err != nil {
 		t.Error(err)
 	}

@@ -175,8 +175,8 @@ func TestProblemsOfTerms(t *testing.T) {
 	}
 	reload(`terms: {exlicit: {surface: both}}`, `terms: {gapp: {surface: answer}, zzzzzzzz: {surface: answer}, bare: {queryEligible: false}, explicit: {surface: answer}}`)
 	if diff := cmp.Diff([]string{
-		"up|bare|bare|neither answers nor execution can use it: queryEligible is false, so no answer is composed with it, and it has no price, so it is not for execution|Report it to the author, or override it under servers, up, terms: bare|0",
-		"up|explicit|explicit|it has a price, but it is for answers only, where no price counts|Report it to the author, or override it under servers, up, terms: explicit|0",
+		"up|bare|bare|neither answers nor execution can use it: queryEligible is false, so it is not used for answers, and it has no price, so it is not for execution|Report it to the author, or override it under servers, up, terms: bare|0",
+		"up|explicit|explicit|it has a price, but it is for answers only, which are free|Report it to the author, or override it under servers, up, terms: explicit|0",
 		"|terms|exlicit|unknown tool \"exlicit\": there is no such local tool|Did you mean explicit?|1",
 		"up|terms|gapp|unknown tool \"gapp\": the server has no such tool|Did you mean gap?|2",
 		"up|terms|zzzzzzzz|unknown tool \"zzzzzzzz\": the server has no such tool||2",

@@ -154,7 +154,7 @@ func late(injected map[string]string, values map[string]json.RawMessage) error {
 		}
 	}
 	slices.Sort(kinds)
-	return toolyard.Errorf(toolyard.Unavailable, "The context %s did not arrive within %v.", strings.Join(kinds, ", "), provideTime)
+	return toolyard.Errorf(toolyard.Unavailable, "The context %s was not available within %v.", strings.Join(kinds, ", "), provideTime)
 }
 
 // provide calls a provider and accepts only a JSON object of bounded size.

@@ -189,7 +189,7 @@ func overlayFault(source *config.Source, version int64, err error) error {
 		lines = append(lines, i.Path+" "+i.Message)
 	}
 	return config.Faults{source.At(toolyard.Problem{
-		Subject: "edits", Message: fmt.Sprintf("edits made through the API (version %d) conflict with this file: %s", version, strings.Join(lines, "\n")),
-		Fix: "Correct the file, or remove edits from it to continue without them.",
-	}, "edits")}
+		Subject: "editable", Message: fmt.Sprintf("edits made through the API (version %d) conflict with this file: %s", version, strings.Join(lines, "\n")),
+		Fix: "Correct the file, or remove editable from it to continue without the edits.",
+	}, "editable")}
 }

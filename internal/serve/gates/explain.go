@@ -24,14 +24,14 @@ func (v *View) Explain(t *toolyard.Tool) []Step {
 		g.explainMode(t),
 		g.explainSurface(t),
 		{Rule: "toolset", Text: "the gate has none and offers all tools"},
-		{Rule: "name", Text: "the gate calls it " + g.render(g.Naming, t)},
+		{Rule: "name", Text: "its name at the gate is " + g.render(g.Naming, t)},
 	}
 	if g.Toolset != nil {
 		included := g.matcher()(t)
 		steps[2].Text, steps[2].Stops = fmt.Sprintf("%s %s", g.Toolset.Name, map[bool]string{true: "includes it", false: "does not include it"}[included]), !included
 	}
 	if name := g.render(g.Naming, t); v.byName[name] != t && g.Visible(t) {
-		steps[3] = Step{Rule: "name", Text: "another tool has the name " + name + " too", Stops: true, Fix: "Run toolyard check to see both."}
+		steps[3] = Step{Rule: "name", Text: "another tool is also named " + name, Stops: true, Fix: "Run toolyard check to see both."}
 	}
 	return steps
 }
@@ -58,9 +58,9 @@ func (g *Gate) explainMode(t *toolyard.Tool) Step {
 func declareReadOnly(t *toolyard.Tool) string {
 	switch {
 	case t.Server != "":
-		return fmt.Sprintf("say so under servers, %s: effects: {%s: read}", t.Server, t.Name)
+		return fmt.Sprintf("set under servers, %s: effects: {%s: read}", t.Server, t.Name)
 	case t.File != "":
-		return `add to ` + t.Origin + `: export const modes = ["read"]`
+		return `add to ` + t.Origin + `: export const modes = ["read", "write"]`
 	}
 	return "set Effects: toolyard.ReadOnly in its Spec"
 }
@@ -75,7 +75,7 @@ func (g *Gate) explainSurface(t *toolyard.Tool) Step {
 		step.Text += ", and a call costs " + t.Price.USD.String() + " USD"
 	}
 	if step.Stops && g.Surface == toolyard.Execute && t.Surface != toolyard.Answer {
-		step.Fix = fmt.Sprintf(`To sell it, say under %s: {%s: {executeUsd: "0.001"}}`, termsKey(t), t.Name)
+		step.Fix = fmt.Sprintf(`To sell it, set under %s: {%s: {executeUsd: "0.001"}}`, termsKey(t), t.Name)
 	}
 	return step
 }

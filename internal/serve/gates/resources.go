@@ -107,12 +107,12 @@ func (c uriConflict) problem(g *Gate, uris []string) toolyard.Problem {
 	}
 	served := "none of them is served"
 	if c.holder != "" {
-		served = "only those of " + c.holder + ", which was there first, are served until the next start"
+		served = "only those of " + c.holder + ", which was first, are served until the next start"
 	}
 	return toolyard.Problem{
 		Subject: "gate " + g.Name,
 		Message: fmt.Sprintf("the servers %s offer resources with the same addresses, and %s: %s", c.servers, served, listed),
-		Fix:     "If they are the same server, remove one of them. Otherwise leave the resources of one out: by its resources, or by the gate's toolset.",
+		Fix:     "If they are the same server, remove one of them. Otherwise exclude the resources of one, with resources of its server or with the gate's toolset.",
 	}
 }
 
@@ -147,7 +147,7 @@ func (v *View) bindPrompts(all []*toolyard.Prompt) {
 			v.Prompts = append(v.Prompts, NamedPrompt{name, same[0]})
 			continue
 		}
-		v.Problems = append(v.Problems, clash(v.Gate, "prompts would be called "+name, "none", same, func(p *toolyard.Prompt) string { return p.Server + " " + p.Name }))
+		v.Problems = append(v.Problems, clash(v.Gate, "prompts would be named "+name, "none", same, func(p *toolyard.Prompt) string { return p.Server + " " + p.Name }))
 	}
 	slices.SortFunc(v.Prompts, func(a, b NamedPrompt) int { return strings.Compare(a.Name, b.Name) })
 }

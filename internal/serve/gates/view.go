@@ -100,10 +100,10 @@ func collision(g *Gate, name string, same []*toolyard.Tool, holder *toolyard.Too
 	origin := func(t *toolyard.Tool) string { return t.Name + " of " + cmp.Or(t.Origin, t.Server, "Go") }
 	served := "none"
 	if holder != nil {
-		served = "only " + origin(holder) + ", which was there first,"
+		served = "only " + origin(holder) + ", which was first,"
 	}
-	p := clash(g, "tools would be called "+name, served, same, origin)
-	p.Fix = "Rename one of them, or leave one out."
+	p := clash(g, "tools would be named "+name, served, same, origin)
+	p.Fix = "Rename or exclude one of them."
 	return p
 }
 
@@ -115,7 +115,7 @@ func clash[T any](g *Gate, what, served string, same []T, origin func(T) string)
 	}
 	slices.Sort(origins)
 	return toolyard.Problem{
-		Subject: "gate " + g.Name, Fix: "Leave one of them out: by tools or resources of its server, or by the gate's toolset.",
+		Subject: "gate " + g.Name, Fix: "Exclude one of them, with tools or resources of its server or with the gate's toolset.",
 		Message: fmt.Sprintf("%d %s and %s is served: %s", len(same), what, served, strings.Join(origins, ", ")),
 	}
 }
@@ -179,7 +179,7 @@ func (g *Gate) unavailableTool(server, name string, offered map[string]*toolyard
 	if t := offered[name]; t != nil {
 		rule := g.hiddenBy(t, inToolset)
 		p.Message = fmt.Sprintf("Tool %s%s %s", name, owner, rule)
-		p.Fix = "Take it out of the toolset, or bind the toolset to another gate."
+		p.Fix = "Remove it from the toolset, or bind the toolset to another gate."
 		return p, rule == ""
 	}
 	switch {
@@ -245,7 +245,7 @@ func Guidance(l toolyard.Limit, rename func(string) string) string {
 		}
 	}
 	if len(batchTools) > 0 {
-		parts = append(parts, "Instead of many single calls use "+strings.Join(batchTools, ", ")+".")
+		parts = append(parts, "For many items, use "+strings.Join(batchTools, ", ")+" instead of single calls.")
 	}
 	if notes := strings.Join(strings.Fields(l.Notes), " "); notes != "" {
 		parts = append(parts, "Note: "+untrusted.TruncateRunes(notes, maxNotes))
@@ -259,7 +259,7 @@ func describe(l toolyard.Limit) string {
 		parts = append(parts, fmt.Sprintf("at most %d calls in a minute", l.PerMinute))
 	}
 	if l.Cooldown > 0 {
-		parts = append(parts, fmt.Sprintf("%v from one call to the next", l.Cooldown))
+		parts = append(parts, fmt.Sprintf("at least %v between calls", l.Cooldown))
 	}
 	if l.Concurrency > 0 {
 		parts = append(parts, fmt.Sprintf("at most %d at once", l.Concurrency))

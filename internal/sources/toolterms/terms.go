@@ -90,7 +90,7 @@ func Ineligible(s *toolyard.Spec, at toolyard.Surface) string {
 	case at == toolyard.Answer && s.Surface == toolyard.Execute:
 		return "it is for execution only"
 	case at == toolyard.Answer && s.Hidden:
-		return "queryEligible is false, so no answer is composed with it"
+		return "queryEligible is false, so it is not used for answers"
 	case at == toolyard.Answer && s.Latency == toolyard.Streaming:
 		return "it streams, so it is not for answers"
 	case at == toolyard.Execute && s.Surface == toolyard.Answer:
@@ -111,7 +111,7 @@ func Contradictions(s *toolyard.Spec) (faults []string) {
 	case answer != "" && execute != "":
 		faults = append(faults, "neither answers nor execution can use it: "+answer+", and "+execute)
 	case s.Surface == toolyard.Answer && forSale(s.Price):
-		faults = append(faults, "it has a price, but it is for answers only, where no price counts")
+		faults = append(faults, "it has a price, but it is for answers only, which are free")
 	case s.Surface == toolyard.Execute && !s.Hidden:
 		faults = append(faults, "it is for execution only, but queryEligible is not false")
 	}

@@ -166,5 +166,5 @@ const isForm = (questions: Question[]) => questions.some(({ schema }) => schema)
 function footText(questions: Question[]): string {
   if (questions.length === 0) return "";
   const page = questions.some(({ url }) => url !== undefined) ? `“${isForm(questions) ? "Answer" : "Continue"}” confirms that you opened the page. ` : "";
-  return `${page}Decline refuses; Cancel or Escape dismisses. `;
+  return `${page}Decline answers no; Cancel or Escape closes the question. `;
 }
