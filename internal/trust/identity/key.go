@@ -1,5 +1,5 @@
-// Package identity knows callers by the API keys that they send: what a key looks like,
-// what is kept of it, whether it is valid, and what its scopes let its caller do.
+// Package identity authenticates callers by API keys: it creates, parses and verifies keys, and
+// checks their scopes.
 package identity
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/toolyard/toolyard/internal/base/ident"
 )
 
-// A token is ty_PREFIX_SECRETCHECK. The prefix finds the key and is no secret.
+// A token is ty_PREFIX_SECRETCHECK. The prefix identifies the key and is not secret.
 const (
 	mark      = "ty_"
 	prefixLen = 10
@@ -35,39 +35,38 @@ const (
 )
 
 const (
-	maxText   = 128 // bytes of a name, a caller, an account
+	maxText   = 128 // bytes of a name, caller or account
 	maxScopes = 64
 )
 
-// Key is what is kept of an API key. The secret is not: its hash is enough to know it
-// again. The hash is a fast one, because a secret of 256 random bits cannot be guessed,
-// however fast guesses are checked; slow hashes are for what people think up.
+// Key is a stored API key. Only the hash of the secret is stored. A fast hash is sufficient for 256
+// random bits; slow hashes are for passwords.
 type Key struct {
 	Prefix  string
 	Hash    [sha256.Size]byte // of the secret
-	Name    string            // what it is for, in the words of the operator
-	Caller  string            // who calls with it
-	Account string            // who pays
-	Scopes  []string          // what it may do beside reading, and where; sorted
+	Name    string            // chosen by the operator
+	Caller  string
+	Account string   // pays for the calls
+	Scopes  []string // sorted
 	Created time.Time
-	Expires time.Time // zero for never
-	Revoked time.Time // zero for not
+	Expires time.Time // zero if never
+	Revoked time.Time // zero if not revoked
 }
 
-// Keys finds keys.
+// Keys looks up keys.
 type Keys interface {
-	// Key is the key with a prefix. Its error is NotFound when there is none; any other
-	// means that nobody can say.
+	// Key returns the key with a prefix. The error is NotFound if there is none; any other error
+	// means that the lookup failed.
 	Key(ctx context.Context, prefix string) (Key, error)
 }
 
-// Lister is implemented by Keys that can say which there are.
+// Lister is implemented by Keys that can list all keys.
 type Lister interface {
-	// Prefixes are those of all keys.
+	// Prefixes returns the prefixes of all keys.
 	Prefixes(ctx context.Context) ([]string, error)
 }
 
-// State is whether a key can be used.
+// State tells whether a key can be used.
 type State string
 
 // The states of a key.
@@ -77,8 +76,8 @@ const (
 	Revoked State = "revoked"
 )
 
-// State is that of the key at a time. A key is expired from the instant on that it expires
-// at. Revoked is revoked, whatever the clocks say.
+// State returns the state of the key at a time. A revoked key is revoked at any time, because clocks
+// differ.
 func (k *Key) State(now time.Time) State {
 	switch {
 	case !k.Revoked.IsZero():
@@ -102,13 +101,12 @@ type Entry struct {
 	State   State     `json:"state" enum:"active,expired,revoked"`
 }
 
-// Entry is the key as it is at a time.
+// Entry returns the key with its state at a time.
 func (k *Key) Entry(now time.Time) Entry {
-	scopes := append([]string{}, k.Scopes...) // a list in JSON too if there are none
+	scopes := append([]string{}, k.Scopes...) // never null in JSON
 	return Entry{k.Prefix, k.Name, k.Caller, k.Account, scopes, k.Created.UTC(), k.Expires.UTC(), k.Revoked.UTC(), k.State(now)}
 }
 
-// caller is who calls with the key.
 func (k *Key) caller() toolyard.Caller {
 	return toolyard.Caller{ID: k.Caller, Account: cmp.Or(k.Account, k.Caller), Roles: slices.Clone(k.Scopes)}
 }
@@ -118,15 +116,15 @@ var (
 	castagnoli     = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// New makes a key and the token that its caller sends, which nobody can see again. An empty
-// account is that of the caller; a ttl of zero is for ever.
+// New creates a key and its token, which is not stored. The default account is the caller. A key
+// with a ttl of zero does not expire.
 func New(name, caller, account string, scopes []string, ttl time.Duration, now time.Time) (key Key, token string, err error) {
 	scopes = spellOut(scopes)
 	account = cmp.Or(account, caller)
 	if err := check(name, caller, account, scopes, ttl); err != nil {
 		return Key{}, "", err
 	}
-	var random [7 + sha256.Size]byte // 7 bytes are more than the prefix needs
+	var random [7 + sha256.Size]byte // the prefix needs less than 7 bytes
 	_, _ = rand.Read(random[:])      // never fails
 	prefix := prefixEncoding.EncodeToString(random[:7])[:prefixLen]
 	secret := base64.RawURLEncoding.EncodeToString(random[7:])
@@ -141,15 +139,13 @@ func New(name, caller, account string, scopes []string, ttl time.Duration, now t
 	return key, token + checksum(token), nil
 }
 
-// idPattern is what callers and accounts are called: nothing that looks like something
-// else.
+// idPattern matches caller and account IDs. It is limited to ASCII, so that no two IDs look alike.
 var idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@:/+-]{0,127}$`)
 
-// reserved are callers that no key can be for: nobody was asked who they are, or they
-// started the process.
+// reserved are the IDs of unauthenticated callers and of the user who started the process.
 var reserved = []string{ident.Anonymous, "local"}
 
-// CheckID reports why a caller or an account cannot be called so.
+// CheckID returns an error if an ID is not valid for a caller or an account.
 func CheckID(id string) error {
 	if !idPattern.MatchString(id) {
 		return fmt.Errorf("%q is not a name for a caller or an account: use letters, digits and . _ @ : / + -, at most %d", id, maxText)
@@ -178,15 +174,15 @@ func check(name, caller, account string, scopes []string, ttl time.Duration) err
 
 func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
-// checksum tells a token that was mistyped or cut off from one that is unknown. It is for
-// honest mistakes: anyone can compute it.
+// checksum distinguishes mistyped and truncated tokens from unknown ones. It is no protection:
+// anyone can compute it.
 func checksum(token string) string {
 	var sum [4]byte
 	binary.BigEndian.PutUint32(sum[:], crc32.Checksum([]byte(token), castagnoli))
 	return prefixEncoding.EncodeToString(sum[:])[:checkLen]
 }
 
-// parse takes a token apart. There is one spelling of each.
+// parse splits a token into its prefix and the hash of its secret.
 func parse(token string) (prefix string, hash [sha256.Size]byte, err error) {
 	if len(token) != tokenLen || !strings.HasPrefix(token, mark) || token[secretAt-1] != '_' {
 		return "", hash, refusal("Not an API key of this server: keys begin with %s and have %d characters.", mark, tokenLen)
@@ -202,7 +198,7 @@ func parse(token string) (prefix string, hash [sha256.Size]byte, err error) {
 	return prefix, sha256.Sum256([]byte(secret)), nil
 }
 
-// CheckPrefix reports whether a text can be the prefix of a key.
+// CheckPrefix reports whether a string is a valid prefix of a key.
 func CheckPrefix(prefix string) bool {
 	return len(prefix) == prefixLen && !strings.ContainsFunc(prefix, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '2' || r > '7')

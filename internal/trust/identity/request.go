@@ -13,9 +13,9 @@ const maxToken = 512
 
 const tokenFormat = `The Authorization header must be "Bearer", one space and an API key.`
 
-// Token is the token that a request carries, in its Authorization header and nowhere else:
-// an address ends up in logs and histories. Present is false when there is none. Its error
-// is Unauthenticated, and never shows what was sent.
+// Token returns the token in the Authorization header of a request. Tokens in URLs are refused,
+// because URLs end up in logs and browser histories. The error is Unauthenticated and never
+// contains the token.
 func Token(r *http.Request) (token string, present bool, err error) {
 	if err := checkQuery(r.URL); err != nil {
 		return "", false, err
@@ -43,22 +43,21 @@ func Token(r *http.Request) (token string, present bool, err error) {
 // tokenRune reports whether RFC 6750 allows a character in a token.
 func tokenRune(r rune) bool { return urlSafe(r) || strings.ContainsRune(".~+/=", r) }
 
-// looksSecret reports whether a text may be a token: more than the prefix of one, which is no
-// secret.
+// looksSecret reports whether a text may be a token. The prefix alone is not secret.
 func looksSecret(text string) bool {
 	rest, ours := strings.CutPrefix(text, mark)
 	return ours && strings.Contains(rest, "_") || strings.HasPrefix(text, "tyl_")
 }
 
-// checkQuery refuses a token in an address, by the name that RFC 6750 gives it or by its
-// looks. A query that two readers could read differently is refused too.
+// checkQuery refuses tokens in a URL: the access_token parameter of RFC 6750, and any value that
+// looks like a token. It also refuses malformed queries, which parsers may interpret differently.
 func checkQuery(u *url.URL) error {
 	if u == nil || u.RawQuery == "" {
 		return nil
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return refusal("The query string cannot be read.")
+		return refusal("The query string is malformed.")
 	}
 	for name, values := range query {
 		for _, value := range append(values, name) {
@@ -70,8 +69,8 @@ func checkQuery(u *url.URL) error {
 	return nil
 }
 
-// Identify finds who sends a request by the API key that it carries. Its error is
-// Unauthenticated, or Unavailable when nobody can say.
+// Identify returns the caller whose API key a request carries. The error is Unauthenticated, or
+// Unavailable if the key cannot be verified.
 func (v *Verifier) Identify(r *http.Request) (toolyard.Caller, error) {
 	token, present, err := Token(r)
 	switch {

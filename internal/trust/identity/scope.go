@@ -10,15 +10,15 @@ import (
 	"github.com/toolyard/toolyard/internal/serve/gates"
 )
 
-// A key may read at every gate. Scopes give it more, except for gate scopes, which limit it to the
-// gates that they name.
+// Without scopes, a key may use every gate that only reads. Gate scopes restrict it to the named
+// gates; the other scopes grant more.
 const (
-	All      = "all"      // short for gate:* and write, when a key is made
-	Write    = "write"    // to enter gates that may change things
-	Viewer   = "viewer"   // to see all that operators see
-	Operator = "operator" // to see it and to change it
+	All      = "all"      // short for gate:* and write when a key is created
+	Write    = "write"    // use gates with mode write
+	Viewer   = "viewer"   // read everything that operators can read
+	Operator = "operator" // read and change everything
 
-	gateScope = "gate:" // followed by the name of a gate, or a star for all
+	gateScope = "gate:" // followed by the name of a gate, or * for all gates
 	anyGate   = gateScope + "*"
 )
 
@@ -31,7 +31,7 @@ func checkScope(scope string) error {
 	return fmt.Errorf("%q is not a scope: use gate:NAME, gate:*, write, all, viewer or operator", scope)
 }
 
-// spellOut replaces all by what it is short for, sorts scopes and drops duplicates.
+// spellOut expands the scope all, sorts scopes and removes duplicates.
 func spellOut(scopes []string) []string {
 	if slices.Contains(scopes, All) {
 		scopes = append(slices.DeleteFunc(slices.Clone(scopes), func(s string) bool { return s == All }), anyGate, Write)
@@ -39,7 +39,7 @@ func spellOut(scopes []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(scopes)))
 }
 
-// Describe says in a sentence or two what a key with some scopes may do.
+// Describe explains scopes in one or two sentences.
 func Describe(scopes []string) string {
 	var gates []string
 	for _, scope := range scopes {
@@ -64,18 +64,18 @@ func Describe(scopes []string) string {
 	return text
 }
 
-// Views reports whether a caller may see what concerns others: the whole catalog, all calls,
-// all accounts.
+// Views reports whether a caller may read data of others: the whole catalog, all calls and all
+// accounts.
 func Views(c toolyard.Caller) bool {
 	return Operates(c) || c.Authenticated() && slices.Contains(c.Roles, Viewer)
 }
 
-// Operates reports whether a caller may change what concerns others.
+// Operates reports whether a caller may change the configuration and the data of others.
 func Operates(c toolyard.Caller) bool { return c.Authenticated() && slices.Contains(c.Roles, Operator) }
 
-// Allows reports whether a caller, whose roles are the scopes of a key, may enter a gate. Its
-// error is Denied and names all the scopes that are missing, also in Needs. A gate decides by
-// itself whether it takes unauthenticated callers; they have no scopes.
+// Allows returns an error if a caller, whose roles are the scopes of its key, may not use a gate.
+// The error is PermissionDenied and lists the missing scopes in Missing. Unauthenticated callers
+// have no scopes; the gate itself decides whether to accept them.
 func Allows(caller toolyard.Caller, gate *gates.Gate) error {
 	if !caller.Authenticated() {
 		return nil
@@ -97,8 +97,7 @@ func Allows(caller toolyard.Caller, gate *gates.Gate) error {
 	}
 }
 
-// entersGate reports whether scopes let their caller into a gate. Those that name no gate
-// at all restrict none.
+// entersGate reports whether scopes include a gate. Without gate scopes, all gates are included.
 func entersGate(scopes []string, gate string) bool {
 	named := false
 	for _, scope := range scopes {

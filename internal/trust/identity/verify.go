@@ -11,68 +11,67 @@ import (
 )
 
 const (
-	knownTime   = 30 * time.Second // how long a key is believed to be as it was read
-	unknownTime = 5 * time.Second  // how long a prefix that was unknown stays so
-	awayTime    = 5 * time.Minute  // how long a key is believed while the store is away
-	listTime    = 10 * time.Second // how long a list of keys is good, and may take
-	retryTime   = 2 * time.Second  // how long a store that failed is left alone
-	lookupTime  = 2 * time.Second  // how long the store may take
-	maxKnown    = 10_000           // keys that are remembered
-	maxUnknown  = 10_000           // unknown prefixes that are remembered or asked for
-	maxTurns    = 16               // of them, that are asked for at once; of listed ones too
+	knownTTL      = 30 * time.Second // of a cached key
+	unknownTTL    = 5 * time.Second  // of a cached unknown prefix
+	staleTTL      = 5 * time.Minute  // of a cached key while the store is unavailable
+	listTTL       = 10 * time.Second // of the list of prefixes; also the timeout for reading it
+	retryPause    = 2 * time.Second  // without lookups after the store failed
+	lookupTimeout = 2 * time.Second
+	maxKnown      = 10_000 // cached keys
+	maxUnknown    = 10_000 // unknown prefixes that are cached or being looked up
+	maxLookups    = 16     // concurrent lookups of unlisted prefixes, and as many of listed ones
 )
 
-// Verifier verifies tokens. It remembers what the store said, keys and unknown prefixes
-// alike, and asks for each prefix once at a time. Strangers can make up prefixes faster than
-// any store answers: no more of them are asked for in unknownTime than it remembers, and
-// further ones are put off without asking. Keys that it remembers are not held up by that, and
-// neither are others that exist: when many strange prefixes come, it reads which keys there
-// are. Addresses would not tell them apart, since behind a proxy all have the same.
+// Verifier verifies tokens. It caches keys and unknown prefixes, and concurrent requests for a
+// prefix share one lookup. A flood of made-up prefixes must not exhaust the store: at most
+// maxUnknown of them are looked up per unknownTTL, and further ones are refused without a lookup.
+// Valid keys are not affected: cached ones need no lookup, and during a flood the verifier reads the
+// list of all prefixes to recognize the others. It does not limit by client address, because all
+// clients behind a proxy share one.
 type Verifier struct {
-	keys      Keys
-	now       func() time.Time
-	strangers chan struct{} // turns of those who ask for prefixes that may not exist
-	expected  chan struct{} // turns of those who ask for listed ones
+	keys         Keys
+	now          func() time.Time
+	unknownSlots chan struct{} // for lookups of prefixes that may not exist
+	listedSlots  chan struct{} // for lookups of listed prefixes
 
-	mu      sync.Mutex
-	known   map[string]answer    // at most maxKnown
-	unknown map[string]time.Time // when the store said so
-	order   []string             // the unknown ones, the oldest first
-	flights map[string]*flight   // questions that the store has not answered
-	strange int                  // of those, how many may be about no key
-	listed  map[string]bool      // the prefixes that exist, when they were listed
-	list    time.Time            // when that was begun last; zero for never
-	rest    time.Time            // when the store failed; zero if it answered since
+	mu              sync.Mutex
+	known           map[string]cachedKey // at most maxKnown
+	unknown         map[string]time.Time // time of the reply
+	order           []string             // the keys of unknown, oldest first
+	lookups         map[string]*lookup   // in flight, by prefix
+	unknownInFlight int                  // lookups of prefixes that may not exist
+	listed          map[string]bool      // the prefixes in the last list
+	listedAt        time.Time            // start of the last listing; zero if never
+	storeFailedAt   time.Time            // zero after a successful lookup
 }
 
-// answer is a key and when the store had it so.
-type answer struct {
+// cachedKey is a key as it was at a time.
+type cachedKey struct {
 	key Key
 	at  time.Time
 }
 
-// finding is what can be said of a prefix.
-type finding struct {
+type result struct {
 	key Key
 	err error
 }
 
-// flight is a question to the store. The finding is there when done is closed.
-type flight struct {
-	finding
+// lookup is a lookup in flight. The result is set when done is closed.
+type lookup struct {
+	result
 	done chan struct{}
 }
 
-// NewVerifier makes a verifier of keys.
+// NewVerifier returns a verifier that looks up keys in a store.
 func NewVerifier(keys Keys, now func() time.Time) *Verifier {
 	return &Verifier{
-		keys: keys, now: now, strangers: make(chan struct{}, maxTurns), expected: make(chan struct{}, maxTurns),
-		known: make(map[string]answer), unknown: make(map[string]time.Time), flights: make(map[string]*flight),
+		keys: keys, now: now, unknownSlots: make(chan struct{}, maxLookups), listedSlots: make(chan struct{}, maxLookups),
+		known: make(map[string]cachedKey), unknown: make(map[string]time.Time), lookups: make(map[string]*lookup),
 	}
 }
 
-// Verify finds who calls with a token. Its error is Unauthenticated, or Unavailable when
-// nobody can say. That a key is revoked or has expired is told to its holder only.
+// Verify returns the caller with a token. The error is Unauthenticated, or Unavailable if the token
+// cannot be verified. Only the holder of the secret learns that a key is revoked or expired.
 func (v *Verifier) Verify(ctx context.Context, token string) (toolyard.Caller, error) {
 	prefix, hash, err := parse(token)
 	if err != nil {
@@ -82,8 +81,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (toolyard.Caller, e
 	if f.err != nil && !isNotFound(f.err) {
 		return toolyard.Caller{}, f.err
 	}
-	// An unknown key is compared too, with a hash that no secret has, so that both take the
-	// same time.
+	// An unknown key is compared with the zero hash, so that both cases take the same time.
 	same := subtle.ConstantTimeCompare(f.key.Hash[:], hash[:]) == 1
 	if f.err != nil || !same {
 		return toolyard.Caller{}, refusal("Unknown API key.")
@@ -97,168 +95,168 @@ func (v *Verifier) Verify(ctx context.Context, token string) (toolyard.Caller, e
 func isNotFound(err error) bool { return toolyard.AsError(err).Code == toolyard.NotFound }
 
 var (
-	errNotFound = toolyard.Errorf(toolyard.NotFound, "There is no such key.")
-	errAway     = &toolyard.Error{Code: toolyard.Unavailable, Message: "API keys cannot be verified right now. Try again later.", RetryAfter: retryTime}
-	errBusy     = &toolyard.Error{Code: toolyard.Unavailable, Message: "Too many unknown API keys are being sent. Try again later.", RetryAfter: unknownTime}
+	errNotFound    = toolyard.Errorf(toolyard.NotFound, "Unknown API key.")
+	errUnavailable = &toolyard.Error{Code: toolyard.Unavailable, Message: "API keys cannot be verified right now. Try again later.", RetryAfter: retryPause}
+	errBusy        = &toolyard.Error{Code: toolyard.Unavailable, Message: "Too many unknown API keys are being sent. Try again later.", RetryAfter: unknownTTL}
 )
 
-// find is the key with a prefix, from memory or from the store.
-func (v *Verifier) find(ctx context.Context, prefix string) finding {
+// find returns the key with a prefix from the cache or the store.
+func (v *Verifier) find(ctx context.Context, prefix string) result {
 	v.mu.Lock()
-	f, enough := v.recall(prefix)
-	if enough {
+	f, ok := v.cached(prefix)
+	if ok {
 		v.mu.Unlock()
 		return f
 	}
-	asked := v.ask(ctx, prefix)
+	l := v.startLookup(ctx, prefix)
 	v.mu.Unlock()
 	select {
-	case <-asked.done:
-		return asked.finding
+	case <-l.done:
+		return l.result
 	case <-ctx.Done():
-		return finding{err: errAway}
+		return result{err: errUnavailable}
 	}
 }
 
-// recall answers without the store, if that is enough or all that can be had.
-func (v *Verifier) recall(prefix string) (f finding, enough bool) {
+// cached returns a result without a lookup. It is not ok if a lookup is required and possible.
+func (v *Verifier) cached(prefix string) (r result, ok bool) {
 	now := v.now()
-	v.forget(now)
+	v.expireUnknown(now)
 	a, known := v.known[prefix]
 	_, unknown := v.unknown[prefix]
 	if !known {
 		v.relist(now)
 	}
 	switch {
-	case known && fresh(a.at, now, knownTime):
-		return finding{key: a.key}, true
+	case known && fresh(a.at, now, knownTTL):
+		return result{key: a.key}, true
 	case unknown:
-		return finding{err: errNotFound}, true
-	case v.flights[prefix] != nil:
-		return finding{}, false
-	case fresh(v.rest, now, retryTime):
+		return result{err: errNotFound}, true
+	case v.lookups[prefix] != nil:
+		return result{}, false
+	case fresh(v.storeFailedAt, now, retryPause):
 		return v.stale(prefix, now), true
-	case !known && !v.listed[prefix] && len(v.unknown)+v.strange >= maxUnknown:
-		return finding{err: errBusy}, true
+	case !known && !v.listed[prefix] && len(v.unknown)+v.unknownInFlight >= maxUnknown:
+		return result{err: errBusy}, true
 	}
-	return finding{}, false
+	return result{}, false
 }
 
-// stale is what can be said while the store is away.
-func (v *Verifier) stale(prefix string, now time.Time) finding {
-	if a, ok := v.known[prefix]; ok && fresh(a.at, now, awayTime) {
-		return finding{key: a.key}
+// stale returns the result while the store is unavailable.
+func (v *Verifier) stale(prefix string, now time.Time) result {
+	if a, ok := v.known[prefix]; ok && fresh(a.at, now, staleTTL) {
+		return result{key: a.key}
 	}
-	return finding{err: errAway}
+	return result{err: errUnavailable}
 }
 
-// fresh reports whether what was at a time is younger than a limit. A time in the future is
-// one of a clock that was set back, and tells nothing.
+// fresh reports whether the age of an event is below a limit. A time in the future is not fresh:
+// the clock was set back.
 func fresh(at, now time.Time, limit time.Duration) bool {
 	age := now.Sub(at)
 	return !at.IsZero() && 0 <= age && age < limit
 }
 
-// forget drops the unknown prefixes that are old.
-func (v *Verifier) forget(now time.Time) {
-	for len(v.order) > 0 && !fresh(v.unknown[v.order[0]], now, unknownTime) {
+// expireUnknown removes expired unknown prefixes from the cache.
+func (v *Verifier) expireUnknown(now time.Time) {
+	for len(v.order) > 0 && !fresh(v.unknown[v.order[0]], now, unknownTTL) {
 		delete(v.unknown, v.order[0])
 		v.order = v.order[1:]
 	}
 }
 
-// ask joins the question for a prefix, or begins it. The question outlives whoever asked
-// first: others may wait for the answer.
-func (v *Verifier) ask(ctx context.Context, prefix string) *flight {
-	if f := v.flights[prefix]; f != nil {
-		return f
+// startLookup starts the lookup of a prefix, or joins the one in flight. It does not end with the
+// request that started it, because others may wait for it.
+func (v *Verifier) startLookup(ctx context.Context, prefix string) *lookup {
+	if l := v.lookups[prefix]; l != nil {
+		return l
 	}
-	f := &flight{done: make(chan struct{})}
-	v.flights[prefix] = f
-	turns := v.turns(prefix)
-	if turns == v.strangers {
-		v.strange++
+	l := &lookup{done: make(chan struct{})}
+	v.lookups[prefix] = l
+	slots := v.slots(prefix)
+	if slots == v.unknownSlots {
+		v.unknownInFlight++
 	}
 	go func() {
-		asked := v.now()
-		key, err := v.lookup(context.WithoutCancel(ctx), prefix, turns)
+		start := v.now()
+		key, err := v.query(context.WithoutCancel(ctx), prefix, slots)
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		defer close(f.done)
-		delete(v.flights, prefix)
-		if turns == v.strangers {
-			v.strange--
+		defer close(l.done)
+		delete(v.lookups, prefix)
+		if slots == v.unknownSlots {
+			v.unknownInFlight--
 		}
-		f.finding = v.learn(prefix, key, err, asked)
+		l.result = v.cache(prefix, key, err, start)
 	}()
-	return f
+	return l
 }
 
-// turns are those that a question for a prefix needs one of, nil for none.
-func (v *Verifier) turns(prefix string) chan struct{} {
+// slots returns the semaphore for the lookup of a prefix, or nil if there is no limit.
+func (v *Verifier) slots(prefix string) chan struct{} {
 	if _, known := v.known[prefix]; known {
 		return nil
 	}
 	if v.listed[prefix] {
-		return v.expected
+		return v.listedSlots
 	}
-	return v.strangers
+	return v.unknownSlots
 }
 
-// lookup asks the store. Those who ask for what is not known take turns, so that they do
-// not take the connections of the store away from others.
-func (v *Verifier) lookup(ctx context.Context, prefix string, turns chan struct{}) (Key, error) {
-	if turns != nil {
+// query reads a key from the store. It waits for a slot, so that lookups do not use up the
+// connections of the store.
+func (v *Verifier) query(ctx context.Context, prefix string, slots chan struct{}) (Key, error) {
+	if slots != nil {
 		select {
-		case turns <- struct{}{}:
-			defer func() { <-turns }()
-		case <-time.After(lookupTime):
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+		case <-time.After(lookupTimeout):
 			return Key{}, errBusy
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookupTime)
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	return v.keys.Key(ctx, prefix)
 }
 
-// learn remembers what the store said when it was asked at a time.
-func (v *Verifier) learn(prefix string, key Key, err error, asked time.Time) finding {
-	if errors.Is(err, errBusy) { // which says nothing about the store
-		return finding{err: errBusy}
+// cache caches the outcome of a lookup that started at a time.
+func (v *Verifier) cache(prefix string, key Key, err error, start time.Time) result {
+	if errors.Is(err, errBusy) { // the store was not queried
+		return result{err: errBusy}
 	}
 	if err != nil && !isNotFound(err) {
-		v.rest = v.now()
-		return v.stale(prefix, v.rest)
+		v.storeFailedAt = v.now()
+		return v.stale(prefix, v.storeFailedAt)
 	}
-	v.rest = time.Time{}
+	v.storeFailedAt = time.Time{}
 	if err != nil {
 		delete(v.known, prefix)
 		v.unknown[prefix] = v.now()
 		v.order = append(v.order, prefix)
-		return finding{err: errNotFound}
+		return result{err: errNotFound}
 	}
 	if _, ok := v.known[prefix]; !ok {
-		v.makeRoom()
+		v.evict()
 	}
-	v.known[prefix] = answer{key, asked}
-	return finding{key: key}
+	v.known[prefix] = cachedKey{key, start}
+	return result{key: key}
 }
 
-// relist reads which keys there are when so many are asked for that may not exist that others
-// would have to wait, or soon be put off. A list that fails leaves the one before it.
+// relist reads the list of prefixes during a flood: when lookups of unlisted prefixes would have to
+// wait, or would soon be refused. If it fails, the previous list stays in use.
 func (v *Verifier) relist(now time.Time) {
-	lister, can := v.keys.(Lister)
-	flooded := v.strange >= maxTurns || len(v.unknown)+v.strange >= maxUnknown/2
-	if !can || !flooded || fresh(v.list, now, listTime) {
+	lister, ok := v.keys.(Lister)
+	flooded := v.unknownInFlight >= maxLookups || len(v.unknown)+v.unknownInFlight >= maxUnknown/2
+	if !ok || !flooded || fresh(v.listedAt, now, listTTL) {
 		return
 	}
-	v.list = now
+	v.listedAt = now
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), listTime)
+		ctx, cancel := context.WithTimeout(context.Background(), listTTL)
 		defer cancel()
 		prefixes, err := lister.Prefixes(ctx)
 		if err != nil {
-			return // each question will say so
+			return // lookups report the failure
 		}
 		listed := make(map[string]bool, len(prefixes))
 		for _, prefix := range prefixes {
@@ -270,9 +268,8 @@ func (v *Verifier) relist(now time.Time) {
 	}()
 }
 
-// makeRoom forgets any key when there are too many: only keys that exist are here, and one
-// that is forgotten is asked for again.
-func (v *Verifier) makeRoom() {
+// evict removes arbitrary keys if the cache is full. An evicted key is looked up again.
+func (v *Verifier) evict() {
 	for prefix := range v.known {
 		if len(v.known) < maxKnown {
 			return

@@ -164,12 +164,12 @@ func TestRevocationIsSeenInTime(t *testing.T) {
 		expect(t, v, token, "")
 		key.Revoked = time.Now()
 		s.change(func() { s.keys[key.Prefix] = key })
-		time.Sleep(knownTime - 1)
+		time.Sleep(knownTTL - 1)
 		expect(t, v, token, "")
 		time.Sleep(time.Nanosecond)
 		expect(t, v, token, toolyard.Unauthenticated)
 		s.change(func() { delete(s.keys, key.Prefix) })
-		time.Sleep(knownTime)
+		time.Sleep(knownTTL)
 		expect(t, v, token, toolyard.Unauthenticated)
 	})
 }
@@ -180,7 +180,7 @@ func TestANewKeyIsSeenInTime(t *testing.T) {
 		s.change(func() { clear(s.keys) })
 		expect(t, v, token, toolyard.Unauthenticated)
 		s.change(func() { s.keys[key.Prefix] = key })
-		time.Sleep(unknownTime - 1)
+		time.Sleep(unknownTTL - 1)
 		expect(t, v, token, toolyard.Unauthenticated)
 		time.Sleep(time.Nanosecond)
 		expect(t, v, token, "")
@@ -209,7 +209,7 @@ func TestTheStoreIsAway(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		expect(t, v, token, toolyard.Unavailable)
 		s.change(func() { s.away = false })
-		time.Sleep(retryTime)
+		time.Sleep(retryPause)
 		expect(t, v, token, "")
 		expect(t, v, stranger, toolyard.Unauthenticated)
 	})
@@ -221,21 +221,21 @@ func TestTheStoreHangs(t *testing.T) {
 		v, s, _, token := open(t)
 		expect(t, v, token, "")
 		s.change(func() { s.slow = time.Hour })
-		time.Sleep(knownTime)
+		time.Sleep(knownTTL)
 		start := time.Now()
 		expect(t, v, token, "")
 		_, stranger := mint(t)
 		expect(t, v, stranger, toolyard.Unavailable)
-		if took := time.Since(start); took > lookupTime {
+		if took := time.Since(start); took > lookupTimeout {
 			t.Errorf("took %v", took)
 		}
-		time.Sleep(retryTime)
+		time.Sleep(retryPause)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		if _, err := v.Verify(ctx, stranger); toolyard.AsError(err).Code != toolyard.Unavailable {
 			t.Error(err)
 		}
-		time.Sleep(lookupTime) // the question ends by itself
+		time.Sleep(lookupTimeout) // the question ends by itself
 	})
 }
 
@@ -298,15 +298,15 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 		if refused[toolyard.Unauthenticated] != maxUnknown || refused[toolyard.Unavailable] != len(tokens)-maxUnknown {
 			t.Error(refused)
 		}
-		time.Sleep(knownTime) // the key that is known is asked for again all the same
+		time.Sleep(knownTTL) // the key that is known is asked for again all the same
 		for _, stranger := range tokens {
 			_ = codeOf(v, stranger)
 		}
 		expect(t, v, token, "")
-		if len(v.unknown) > maxUnknown || len(v.order) > maxUnknown || len(v.known) != 1 || len(v.flights) != 0 || v.strange != 0 {
-			t.Errorf("%d unknown, %d in order, %d known, %d asked", len(v.unknown), len(v.order), len(v.known), len(v.flights))
+		if len(v.unknown) > maxUnknown || len(v.order) > maxUnknown || len(v.known) != 1 || len(v.lookups) != 0 || v.unknownInFlight != 0 {
+			t.Errorf("%d unknown, %d in order, %d known, %d asked", len(v.unknown), len(v.order), len(v.known), len(v.lookups))
 		}
-		time.Sleep(unknownTime)
+		time.Sleep(unknownTTL)
 		_ = codeOf(v, tokens[0])
 		if len(v.unknown) != 1 {
 			t.Errorf("%d old ones are remembered", len(v.unknown))
@@ -325,12 +325,12 @@ func TestFloodAtOnce(t *testing.T) {
 		}
 		synctest.Wait()
 		v.mu.Lock()
-		if len(v.flights) != maxUnknown {
-			t.Errorf("%d questions are open", len(v.flights))
+		if len(v.lookups) != maxUnknown {
+			t.Errorf("%d questions are open", len(v.lookups))
 		}
 		v.mu.Unlock()
 		wg.Wait()
-		if asked := s.asked.Load(); asked > 10*maxTurns || s.most != maxTurns {
+		if asked := s.asked.Load(); asked > 10*maxLookups || s.most != maxLookups {
 			t.Errorf("asked %d times, %d at once", asked, s.most)
 		}
 	})
@@ -354,12 +354,12 @@ func TestAFloodLocksNobodyOut(t *testing.T) {
 		expect(t, v, token, "")
 		young := s.add(t)
 		expect(t, v, young, toolyard.Unavailable) // is not in the list yet
-		for time.Since(start) <= listTime {
-			time.Sleep(unknownTime / 4)
+		for time.Since(start) <= listTTL {
+			time.Sleep(unknownTTL / 4)
 			flood()
 		}
 		expect(t, v, young, "")
-		if s.lists.Load() != 2 || s.asked.Load() > 2+maxUnknown*int64(1+time.Since(start)/unknownTime) {
+		if s.lists.Load() != 2 || s.asked.Load() > 2+maxUnknown*int64(1+time.Since(start)/unknownTTL) {
 			t.Errorf("%d lists and %d questions in %v", s.lists.Load(), s.asked.Load(), time.Since(start))
 		}
 	})
