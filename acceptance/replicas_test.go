@@ -201,7 +201,7 @@ func newStoredCrew(t *testing.T, storeURL string) (c *crew, config string) {
 	if err := os.WriteFile(filepath.Join(dir, "toolyard.yaml"), []byte(config+gateWith("plain, mutate")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, errs := runIn(t, dir, nil, "toolyard", "apply", "--store", storeURL); code != 0 || !strings.Contains(out, "version 1 in the store") {
+	if code, out, errs := runIn(t, dir, nil, "toolyard", "apply", "--store", storeURL); code != 0 || !strings.Contains(out, "as version 1.") {
 		t.Fatalf("apply: exit %d: %s%s", code, out, errs)
 	}
 	return newCrew(t, storeURL, ""), config
