@@ -16,16 +16,16 @@ import (
 	"github.com/toolyard/toolyard/internal/base/backoff"
 )
 
-// Entry is what is known about one server.
+// Entry is the pinned state of one server.
 type Entry struct {
-	Protocol string                     // the version that it spoke last
-	Tools    map[string]json.RawMessage // definitions by name, in their own order; nil if none were ever approved
-	Rejected map[string]string          // the hashes of definitions that nobody wants, by name
+	Protocol string                     // the protocol version of its last connection
+	Tools    map[string]json.RawMessage // approved definitions by tool name, with their original key order; nil if none were ever approved
+	Rejected map[string]string          // hashes of rejected definitions, by tool name
 
-	encoded []byte // as it is written
+	encoded []byte // its JSON in the file, cached
 }
 
-// clone is a deep copy of an entry, also of one that is not there.
+// clone returns a deep copy. A nil entry yields an empty one.
 func (e *Entry) clone() *Entry {
 	c := &Entry{}
 	if e == nil {
@@ -41,7 +41,7 @@ func (e *Entry) clone() *Entry {
 	return c
 }
 
-// equal reports whether two entries, each of which may be missing, say the same.
+// equal compares two entries, either of which may be nil.
 func (e *Entry) equal(other *Entry) bool {
 	if e == nil || other == nil {
 		return e == other
@@ -50,52 +50,52 @@ func (e *Entry) equal(other *Entry) bool {
 		maps.EqualFunc(e.Tools, other.Tools, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
 }
 
-// Book is what was approved, in a file or in a document that processes share. Several
-// goroutines and several processes may use one at once.
+// Book stores approved definitions in a file or in a document that processes share. It is safe for
+// concurrent use by goroutines and processes.
 type Book struct {
-	place place // nil for none
+	place place // nil for a book in memory
 
-	writing sync.Mutex // held by whoever changes what is there
+	writing sync.Mutex // held while the stored book is reloaded or changed
 
 	mu             sync.RWMutex
-	saved          map[string]*Entry // what was there when it was read; entries are never changed
-	unsaved        map[string]*Entry // what could not be written, which goes first; nil if removed
+	saved          map[string]*Entry // as last read or written; entries are immutable
+	unsaved        map[string]*Entry // entries not written yet, which take precedence over saved; a nil entry is a removal
 	seen           reading
-	changedServers map[string]bool // the servers of which others wrote something else; Changed has not told yet
+	changedServers map[string]bool // servers that others changed since the last call of Changed
 }
 
-// place is where a book is kept.
+// place is where a book is stored.
 type place interface {
-	// name says to people where that is.
+	// name identifies the place in errors.
 	name() string
-	// lock keeps other processes from writing until unlock is called, if that can be done.
+	// lock blocks writes by other processes until unlock is called, if the place supports locks.
 	lock() (unlock func(), err error)
-	// read reads all that is there, nil for nothing. It need not if it is surely the same as
-	// it was at the time of a revision, and says so.
+	// read returns the data, or nil if there is none. If the data is certainly unchanged since
+	// last, it may return same instead.
 	read(last revision) (data []byte, now revision, same bool, err error)
-	// write replaces what was there at the time of a revision. Its error is ErrChanged if
-	// something else is there.
+	// write replaces the data of revision last. It returns ErrChanged if the place has another
+	// revision.
 	write(data []byte, last revision) (now revision, err error)
 }
 
-// ErrChanged means that somebody else has written what was to be replaced.
+// ErrChanged is returned by a write when the data has changed since it was read.
 var ErrChanged = errors.New("it was changed concurrently")
 
-// revision tells what is at a place from what was there before.
+// revision identifies one state of the data at a place.
 type revision struct {
-	info    os.FileInfo // of a file; nil if there was none
+	info    os.FileInfo // of a file; nil if it does not exist
 	at      time.Time   // when it was read
-	version int64       // of a document; zero if there was none
+	version int64       // of a document; zero if it does not exist
 }
 
-// reading says what was read.
+// reading describes the data that was last read.
 type reading struct {
 	revision
 	there bool
 	sum   [sha256.Size]byte
 }
 
-// newReading is what was read of data, nil for none.
+// newReading describes data, which is nil if there is none.
 func newReading(data []byte, s revision) reading {
 	r := reading{revision: s, there: data != nil}
 	if r.there {
@@ -104,11 +104,11 @@ func newReading(data []byte, s revision) reading {
 	return r
 }
 
-// conflict begins a part of a file that two people have changed.
+// conflict is the marker that Git writes at the start of a merge conflict.
 const conflict = "<<<<<<< "
 
-// Open reads the book in a file. A missing one is an empty book; the error of a damaged one
-// names file and line. With "" as its path a book is kept in memory only.
+// Open reads the book in a file. A missing file is an empty book. The error for a damaged file
+// contains its path and the line. If path is empty, the book is in memory only.
 func Open(path string) (*Book, error) {
 	if path == "" {
 		return openAt(nil)
@@ -116,7 +116,7 @@ func Open(path string) (*Book, error) {
 	return openAt(&file{path: path})
 }
 
-// OpenIn reads the book in a document, which has the same form as a file.
+// OpenIn reads the book in a document, which has the same format as a file.
 func OpenIn(d Document) (*Book, error) { return openAt(document{d}) }
 
 func openAt(p place) (*Book, error) {
@@ -127,7 +127,7 @@ func openAt(p place) (*Book, error) {
 	return b, nil
 }
 
-// Path is where the file is; "" if there is none.
+// Path returns the path of the file, or "" if the book is not in a file.
 func (b *Book) Path() string {
 	if f, ok := b.place.(*file); ok {
 		return f.path
@@ -135,7 +135,7 @@ func (b *Book) Path() string {
 	return ""
 }
 
-// Entry is a copy of what is known about a server.
+// Entry returns a copy of the entry of a server.
 func (b *Book) Entry(server string) (Entry, bool) {
 	b.mu.RLock()
 	e := b.entry(server)
@@ -143,7 +143,7 @@ func (b *Book) Entry(server string) (Entry, bool) {
 	return *e.clone(), e != nil
 }
 
-// entry is what is known about a server, nil if nothing. Whoever calls holds mu.
+// entry returns the entry of a server, or nil. The caller holds mu.
 func (b *Book) entry(server string) *Entry {
 	if e, ok := b.unsaved[server]; ok {
 		return e
@@ -151,15 +151,15 @@ func (b *Book) entry(server string) *Entry {
 	return b.saved[server]
 }
 
-// Reload reads the book again if it is another one, and says whether it holds something
-// else. If it is damaged the book stays as it is.
+// Reload reads the book again if it may have changed, and reports whether any entry changed. If the
+// stored book is damaged, the book in memory stays unchanged.
 func (b *Book) Reload() (changed bool, err error) {
 	servers, err := b.Changed()
 	return len(servers) > 0, err
 }
 
-// Changed is Reload that says of which servers the book holds something else than when
-// either was last asked, not counting what was changed by this book.
+// Changed reloads the book and returns the servers whose entries changed since the last call of
+// Changed or Reload. Changes made through this book are not included.
 func (b *Book) Changed() (servers []string, err error) {
 	if b.place == nil {
 		return nil, nil
@@ -174,7 +174,7 @@ func (b *Book) Changed() (servers []string, err error) {
 	return servers, err
 }
 
-// reload reads what is there. Whoever calls holds writing.
+// reload reads the stored book. The caller holds writing.
 func (b *Book) reload() error {
 	data, now, same, err := b.place.read(b.seen.revision)
 	if err != nil || same {
@@ -195,7 +195,7 @@ func (b *Book) reload() error {
 	return nil
 }
 
-// parse reads a book that has a name.
+// parse decodes a book. Its errors begin with name.
 func parse(name string, data []byte) (map[string]*Entry, error) {
 	if bytes.HasPrefix(data, []byte(conflict)) || bytes.Contains(data, []byte("\n"+conflict)) {
 		return nil, fmt.Errorf("%s: contains a merge conflict; keep either side: differing definitions stay withheld until approved", name)
@@ -207,8 +207,8 @@ func parse(name string, data []byte) (map[string]*Entry, error) {
 	return servers, err
 }
 
-// take replaces what was there by what is there now. What could not be written stays, unless
-// somebody has changed the same entry.
+// take adopts entries that were read. Unsaved entries stay, unless another process has changed the
+// same entry.
 func (b *Book) take(servers map[string]*Entry, found reading) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -226,11 +226,10 @@ func (b *Book) take(servers map[string]*Entry, found reading) {
 	b.saved, b.seen = servers, found
 }
 
-// Update changes what is known about one server, in memory and where the book is kept, where the
-// entries that others have changed meanwhile stay. The change is called with a copy of the entry, and
-// again with that of somebody else who was faster; it must not change the book itself. If it cannot be
-// written the book holds the change all the same, and the error says so. A definition without a
-// canonical form is an error that changes nothing.
+// Update changes the entry of one server in memory and in storage. Concurrent changes of other
+// entries are preserved. change receives a copy of the entry, and is called again if another process
+// wrote first; it must not use the book. If the book cannot be written, Update returns an error and
+// keeps the change in memory. A definition without a canonical form is an error and changes nothing.
 func (b *Book) Update(server string, change func(*Entry)) error {
 	return b.set(server, func(old *Entry) (*Entry, error) {
 		e := old.clone()
@@ -239,13 +238,13 @@ func (b *Book) Update(server string, change func(*Entry)) error {
 	})
 }
 
-// Remove forgets a server.
+// Remove deletes the entry of a server.
 func (b *Book) Remove(server string) error {
 	return b.set(server, func(*Entry) (*Entry, error) { return nil, nil })
 }
 
-// compact is a definition that has a canonical form without white space, in its own order,
-// which means something to those who read it.
+// compact removes white space from a valid definition. It preserves the key order, which is
+// meaningful to readers.
 func compact(definition json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
 	_ = json.Compact(&b, definition) // it is JSON
@@ -261,7 +260,8 @@ func (e *Entry) has(name string, canonical json.RawMessage) bool {
 	return err == nil && bytes.Equal(own, canonical)
 }
 
-// settled is the entry with definitions that all have a canonical form. It shares nothing with what the caller has.
+// settled returns a validated copy of the entry. Definitions that are equivalent to those of old keep
+// their old text.
 func (e *Entry) settled(server string, old *Entry) (*Entry, error) {
 	if !utf8.ValidString(server) || !utf8.ValidString(e.Protocol) {
 		return nil, errors.New("the name or the protocol of the server is not UTF-8")
@@ -290,7 +290,7 @@ func (e *Entry) settled(server string, old *Entry) (*Entry, error) {
 	return s, nil
 }
 
-// reject takes over what is rejected, which must be hashes.
+// reject validates and copies the hashes of rejected definitions.
 func (e *Entry) reject(rejected map[string]string) error {
 	for name, hash := range rejected {
 		if !utf8.ValidString(name) {
@@ -306,14 +306,13 @@ func (e *Entry) reject(rejected map[string]string) error {
 	return nil
 }
 
-// How often a change is tried while others are faster, and the longest pause before it is
-// tried again.
+// Limits for retries of a change that conflicts with other writers.
 const (
 	maxTries = 50
 	maxPause = 50 * time.Millisecond
 )
 
-// set replaces an entry by what next makes of it. An error of next changes nothing.
+// set replaces an entry by the result of next. If next returns an error, nothing changes.
 func (b *Book) set(server string, next func(old *Entry) (*Entry, error)) error {
 	b.writing.Lock()
 	defer b.writing.Unlock()
@@ -326,8 +325,8 @@ func (b *Book) set(server string, next func(old *Entry) (*Entry, error)) error {
 	}
 }
 
-// trySet is one try of set. If somebody else was faster the book stays as it is, unless this
-// is the last try. Whoever calls holds writing.
+// trySet is one attempt of set. On ErrChanged the book stays unchanged, unless this is the last
+// attempt. The caller holds writing.
 func (b *Book) trySet(server string, next func(old *Entry) (*Entry, error), last bool) error {
 	unlock, failed := b.lockAndReload()
 	defer unlock()
@@ -360,7 +359,7 @@ func (b *Book) trySet(server string, next func(old *Entry) (*Entry, error), last
 	return nil
 }
 
-// keep notes an entry that is yet to be written, and returns what there was of such before.
+// keep adds an unsaved entry and returns the unsaved entries before.
 func (b *Book) keep(server string, e *Entry) (before map[string]*Entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -369,7 +368,7 @@ func (b *Book) keep(server string, e *Entry) (before map[string]*Entry) {
 	return before
 }
 
-// lockAndReload keeps other processes from writing and reads what they have written.
+// lockAndReload locks the place and reads the changes of other processes.
 func (b *Book) lockAndReload() (unlock func(), err error) {
 	if b.place == nil {
 		return func() {}, nil
@@ -381,8 +380,7 @@ func (b *Book) lockAndReload() (unlock func(), err error) {
 	return unlock, b.reload()
 }
 
-// save writes what was there and all that could not be written before. Whoever calls holds
-// writing and the lock of the place.
+// save writes the saved and the unsaved entries. The caller holds writing and the lock of the place.
 func (b *Book) save() error {
 	servers := maps.Clone(b.saved)
 	if servers == nil {

@@ -1,5 +1,5 @@
-// Package pin keeps the definitions of strangers' tools as they were approved, in a file beside the
-// configuration that is meant to be committed and reviewed, or in a document that replicas share.
+// Package pin stores the approved definitions of third-party tools, in a file next to the
+// configuration that is committed and reviewed, or in a document that replicas share.
 package pin
 
 import (
@@ -12,13 +12,13 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// Canonical is the one form of a tool's definition: keys sorted by their UTF-16 code units and
-// strings with as few escapes as possible, as RFC 8785 has it, no white space, and each number as
-// the exact decimal that it denotes. 1.0, 1e0 and 1 are the same number, while 9007199254740993 is
-// not 9007199254740992. Two definitions mean the same if their canonical forms have the same bytes.
+// Canonical returns the canonical form of a tool definition: as in RFC 8785, keys are sorted by their
+// UTF-16 code units, strings have as few escapes as possible and there is no white space; numbers are
+// exact decimals. 1.0, 1e0 and 1 are equal, while 9007199254740993 and 9007199254740992 differ. Two
+// definitions are equivalent if their canonical forms have the same bytes.
 //
 // The definition must pass [strictjson.Check], and its numbers must have at most 100 significant
-// digits and be about as large as a float64 may be.
+// digits and roughly the range of a float64.
 func Canonical(definition json.RawMessage) (json.RawMessage, error) {
 	if err := strictjson.Check(definition); err != nil {
 		return nil, err
@@ -31,16 +31,16 @@ func Canonical(definition json.RawMessage) (json.RawMessage, error) {
 	return w.out, nil
 }
 
-// Hash is the SHA-256 of a canonical form, in hex.
+// Hash returns the SHA-256 of the canonical form in hex.
 func Hash(canonical json.RawMessage) string {
 	sum := sha256.Sum256(canonical)
 	return hex.EncodeToString(sum[:])
 }
 
-// Digest is the hash of a canonical form as the file has it.
+// Digest returns the hash of a canonical form in the format of the file.
 func Digest(canonical json.RawMessage) string { return "sha256:" + Hash(canonical) }
 
-// isHash reports whether a text can be a hash.
+// isHash reports whether a string has the format of a hash.
 func isHash(text string) bool {
 	sum, err := hex.DecodeString(text)
 	return err == nil && len(sum) == sha256.Size && strings.ToLower(text) == text
@@ -51,10 +51,10 @@ type writer struct {
 	in  []byte
 	pos int
 	out []byte
-	err error // of the first number that has no canonical form
+	err error // for the first number without a canonical form
 }
 
-// next is the next byte that is not white space.
+// next returns the next byte that is not white space.
 func (w *writer) next() byte {
 	for {
 		switch c := w.in[w.pos]; c {
@@ -130,8 +130,8 @@ func (w *writer) object() {
 	w.out = append(w.out, '}')
 }
 
-// sort puts the members that were written from start on in order. Each begins with a comma, and
-// the list says where each ends.
+// sort orders the members written since start. Each begins with a comma; the list contains their
+// ends.
 func (w *writer) sort(start int, keys []string, ends []int) {
 	written := slices.Clone(w.out[start:])
 	members := make([]member, len(keys))
@@ -147,7 +147,7 @@ func (w *writer) sort(start int, keys []string, ends []int) {
 	}
 }
 
-// token steps over a string, a number or a word.
+// token skips a string, a number or a literal.
 func (w *writer) token() []byte {
 	start := w.pos
 	if w.in[start] == '"' {
@@ -218,8 +218,8 @@ func appendEscaped(out []byte, text string) []byte {
 	return out
 }
 
-// compareUTF16 orders texts by their UTF-16 code units. That is the order of their bytes, but
-// that what lies beyond U+FFFF, being written in surrogates, comes before U+E000 to U+FFFF.
+// compareUTF16 orders strings by their UTF-16 code units. This equals byte order, except that
+// characters above U+FFFF, which use surrogates, sort before U+E000 to U+FFFF.
 func compareUTF16(a, b string) int {
 	n := min(len(a), len(b))
 	for i := range n {

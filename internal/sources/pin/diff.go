@@ -17,9 +17,9 @@ type Change struct {
 	Old, New json.RawMessage // nil when absent
 }
 
-// Diff lists where two definitions differ: the deepest values that are not the same, in the order
-// of their paths. Lists are compared by index. All of them are told: whoever approves
-// must see everything. A definition without a canonical form, such as nil, is compared as a whole.
+// Diff lists the differences between two definitions: the deepest values that differ, ordered by
+// path. Arrays are compared by index. The list is complete, because an approver must see every change.
+// A definition without a canonical form, such as nil, is compared as a whole.
 func Diff(old, new json.RawMessage) []Change {
 	before, errBefore := Canonical(old)
 	after, errAfter := Canonical(new)
@@ -35,7 +35,7 @@ func Diff(old, new json.RawMessage) []Change {
 
 type differ struct{ changes []Change }
 
-// compare compares two values in their canonical form, of which one may be absent.
+// compare compares two canonical values, one of which may be absent.
 func (d *differ) compare(path string, old, new json.RawMessage) {
 	switch {
 	case bytes.Equal(old, new):
@@ -75,7 +75,7 @@ func (d *differ) lists(path string, old, new json.RawMessage) {
 	}
 }
 
-// elements are the elements of a canonical list.
+// elements returns the elements of a canonical array.
 func elements(list json.RawMessage) (values []json.RawMessage) {
 	for start := 1; start < len(list)-1; {
 		end := skip(list, start)
@@ -85,7 +85,7 @@ func elements(list json.RawMessage) (values []json.RawMessage) {
 	return values
 }
 
-// skip is where the value of a list ends that begins at pos.
+// skip returns the end of the array element that begins at pos.
 func skip(list json.RawMessage, pos int) int {
 	w := writer{in: list, pos: pos}
 	for depth := 0; ; {
@@ -107,7 +107,7 @@ func skip(list json.RawMessage, pos int) int {
 	}
 }
 
-// join adds a key to a path. A key that could be taken for something else is put in quotes.
+// join appends a key to a path. Ambiguous keys are quoted.
 func join(path, key string) string {
 	if key == "" || strings.ContainsAny(key, `.[]"`) || strconv.Quote(key) != `"`+key+`"` {
 		return path + "[" + strconv.Quote(key) + "]"

@@ -10,10 +10,10 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/safefile"
 )
 
-// file is a book's place on the disk.
+// file stores a book in a file.
 type file struct {
 	path     string
-	unlocked time.Time // when the last change of it ended
+	unlocked time.Time // when this process last released the lock
 }
 
 func (f *file) name() string { return f.path }
@@ -42,18 +42,18 @@ func (f *file) read(last revision) (data []byte, now revision, same bool, err er
 	return data, now, false, nil
 }
 
-// write needs no revision: whoever writes holds the lock.
+// write needs no revision: the caller holds the lock.
 func (f *file) write(data []byte, _ revision) (now revision, err error) {
 	now.info, err = replace(f.path, data)
 	now.at = time.Now()
 	return now, err
 }
 
-// coarse is more than the unit of time of any file system. Of two changes within it the second may
-// leave no trace in the time of a file.
+// coarse exceeds the time resolution of any file system. The second of two changes within it may not
+// change the modification time.
 const coarse = 2 * time.Second
 
-// same reports whether info is surely that of the file that was read, unchanged.
+// same reports whether info proves that the file is unchanged since it was read.
 func (s revision) same(info os.FileInfo) bool {
 	return s.info != nil && os.SameFile(s.info, info) && s.info.Size() == info.Size() && s.info.ModTime().Equal(info.ModTime()) &&
 		s.at.Sub(info.ModTime()) > coarse

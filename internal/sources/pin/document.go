@@ -5,17 +5,17 @@ import (
 	"fmt"
 )
 
-// Document is a text that processes share, with a version that changes whenever it does.
+// Document is a text that processes share. Its version changes with each write.
 type Document interface {
-	// Read reads the text; version zero means that there is none.
+	// Read returns the text; version zero means that the document does not exist.
 	Read(ctx context.Context) (body []byte, version int64, err error)
-	// Write replaces the text of a version and returns the new one. Its error is ErrChanged
-	// if it has another.
+	// Write replaces the text if the document has this version, and returns the new version.
+	// Otherwise it returns ErrChanged.
 	Write(ctx context.Context, body []byte, version int64) (next int64, err error)
 }
 
-// document is a book's place in a document. Nobody is kept from writing: who comes second
-// reads again what the first has written.
+// document stores a book in a Document. It has no lock: a writer that fails with ErrChanged reads
+// again and retries.
 type document struct{ Document }
 
 func (d document) name() string { return "the approved definitions in the store" }
@@ -32,7 +32,7 @@ func (d document) read(last revision) (data []byte, now revision, same bool, err
 	case now.version == 0:
 		return nil, now, false, nil
 	case data == nil:
-		data = []byte{} // there is a text, and it is empty
+		data = []byte{} // the document exists and is empty
 	}
 	return data, now, now.version == last.version, nil
 }

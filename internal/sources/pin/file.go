@@ -18,8 +18,8 @@ const (
 	maxFile = 64 << 20 // bytes
 )
 
-// encode writes the file: sorted, one member a line, so that a review shows what has changed. What
-// a reviewer could not see is escaped.
+// encode returns the content of the file: sorted, with one member per line, so that a diff shows each
+// change. Invisible characters are escaped for reviewers.
 func encode(servers map[string]*Entry) []byte {
 	e := encoder{indent: []byte{'\n'}}
 	e.object(func(member func(string)) {
@@ -40,10 +40,10 @@ func encode(servers map[string]*Entry) []byte {
 // encoder writes indented JSON.
 type encoder struct {
 	out    bytes.Buffer
-	indent []byte // a line end and the white space of the next line
+	indent []byte // a newline and the indentation of the next line
 }
 
-// object writes an object; what members does is to call member and then write the value.
+// object writes an object. For each member, members calls member and then writes the value.
 func (e *encoder) object(members func(member func(key string))) {
 	e.out.WriteByte('{')
 	e.indent = append(e.indent, ' ', ' ')
@@ -70,7 +70,7 @@ func (e *encoder) text(s string) {
 	e.out.WriteByte('"')
 }
 
-// entry writes an entry. It never changes, so what was written of it once is kept.
+// entry writes an entry. Entries are immutable, so the encoded form is cached.
 func (e *encoder) entry(entry *Entry) {
 	if entry.encoded == nil {
 		start := e.out.Len()
@@ -113,30 +113,29 @@ func (e *encoder) rejected(hashes map[string]string) {
 func (e *encoder) tool(definition json.RawMessage) {
 	e.object(func(member func(string)) {
 		member("digest")
-		canonical, _ := Canonical(definition) // it has one, or it would not be here
+		canonical, _ := Canonical(definition) // settled and decode have checked it
 		e.text(Digest(canonical))
 		member("definition")
 		e.definition(definition)
 	})
 }
 
-// maxGrowth is how many times as long a definition may become by its indentation. Ordinary ones
-// become twice as long; a stranger's may be made to become a hundred times as long.
+// maxGrowth limits the growth of a definition by indentation. Ordinary definitions double; a malicious
+// one could grow a hundredfold.
 const maxGrowth = 8
 
-// definition writes a canonical definition, one member a line, or all in one line if that would
-// take too much room.
+// definition writes a definition with one member per line, or on a single line if indentation would
+// exceed maxGrowth.
 func (e *encoder) definition(canonical json.RawMessage) {
 	start := e.out.Len()
-	_ = json.Indent(&e.out, canonical, string(e.indent[1:]), "  ") // canonical JSON has no faults
+	_ = json.Indent(&e.out, canonical, string(e.indent[1:]), "  ") // it is valid JSON
 	if e.out.Len()-start > 1024+maxGrowth*len(canonical) {
 		e.out.Truncate(start)
 		e.out.Write(canonical)
 	}
 }
 
-// showHidden escapes the characters of a JSON text that are not seen, or that change how others
-// are seen.
+// showHidden escapes characters of a JSON text that are invisible or change how others are displayed.
 func showHidden(text []byte) []byte {
 	if !bytes.ContainsFunc(text, isHidden) {
 		return text
@@ -158,7 +157,7 @@ func showHidden(text []byte) []byte {
 
 func isHidden(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
 
-// damage says where and why the file cannot be read.
+// damage is a decoding error and its position.
 type damage struct {
 	offset int64
 	err    error
@@ -167,7 +166,7 @@ type damage struct {
 func (d *damage) Error() string { return d.err.Error() }
 func (d *damage) Unwrap() error { return d.err }
 
-// decode reads the file.
+// decode parses the content of the file.
 func decode(data []byte) (map[string]*Entry, error) {
 	if i := firstInvalid(data); i >= 0 {
 		return nil, &damage{int64(i), errors.New("this is not UTF-8")}
@@ -214,11 +213,11 @@ func firstInvalid(data []byte) int {
 	return -1
 }
 
-// decoder reads the outer levels of the file one by one. The definitions within may be as deep as
-// all JSON from outside, so the whole may be deeper.
+// decoder reads the outer levels of the file token by token: the definitions may already have the
+// maximum depth of untrusted JSON, so the file may exceed it.
 type decoder struct{ *json.Decoder }
 
-// locate adds the place to an error that has none.
+// locate adds a position to an error without one.
 func (d decoder) locate(err error, data []byte) error {
 	if syntax, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(data, new(json.RawMessage))); ok {
 		return &damage{syntax.Offset - 1, syntax}
@@ -233,7 +232,7 @@ func (d decoder) unknown(key string) error {
 	return fmt.Errorf("unknown key %q; a newer version may have written this file", key)
 }
 
-// object reads an object; read is called to read the value of each key.
+// object reads an object and calls read for the value of each key.
 func (d decoder) object(read func(key string) error) error {
 	at := d.InputOffset()
 	if t, err := d.Token(); err != nil {
@@ -247,7 +246,7 @@ func (d decoder) object(read func(key string) error) error {
 		if err != nil {
 			return err
 		}
-		key, _ := t.(string) // the decoder lets nothing else pass
+		key, _ := t.(string) // the decoder accepts only strings as keys
 		if seen[key] {
 			return fmt.Errorf("duplicate key %q", key)
 		}
@@ -260,7 +259,7 @@ func (d decoder) object(read func(key string) error) error {
 	return err
 }
 
-// value reads a simple value.
+// value decodes a value into to.
 func (d decoder) value(to any) error {
 	at := d.InputOffset()
 	err := d.Decode(to)
@@ -295,7 +294,7 @@ func (d decoder) entry() (*Entry, error) {
 	})
 }
 
-// hash reads what was rejected of a tool.
+// hash reads the hash of a rejected definition.
 func (d decoder) hash(name string) (hash string, err error) {
 	at := d.InputOffset()
 	if err := d.value(&hash); err != nil {
@@ -328,18 +327,18 @@ func (d decoder) tool(name string) (definition json.RawMessage, err error) {
 	if err != nil {
 		return nil, &damage{at, fmt.Errorf("the definition of %s: %w", name, err)}
 	}
-	if Digest(canonical) != digest { // it was edited by hand: nothing is like it, so the tool is withheld
+	if Digest(canonical) != digest { // edited manually: no definition equals this one, so the tool is withheld
 		return json.RawMessage(`{"name":` + string(appendString(nil, mustQuote(name))) + `,"edited":"by hand; the digest does not match"}`), nil
 	}
 	return compact(raw), nil
 }
 
 func mustQuote(s string) []byte {
-	quoted, _ := json.Marshal(s) // always has a JSON form
+	quoted, _ := json.Marshal(s) // a string always has one
 	return quoted
 }
 
-// version reads the version of the format, which stands first, and refuses any other.
+// version reads the format version and rejects unsupported ones.
 func (d decoder) version() error {
 	at := d.InputOffset()
 	var v int
@@ -352,7 +351,7 @@ func (d decoder) version() error {
 	return nil
 }
 
-// line is the line of an offset.
+// line returns the line number of an offset.
 func line(data []byte, offset int64) int {
 	return 1 + bytes.Count(data[:max(offset, 0)], []byte{'\n'})
 }

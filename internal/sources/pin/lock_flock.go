@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// lock keeps other processes from changing a folder's file until unlock is called. It locks the
-// folder itself, which leaves nothing behind, and which the kernel undoes when a process dies.
+// lock blocks changes by other processes to the file in a folder until unlock is called. It locks the
+// folder itself, which needs no lock file; the kernel releases the lock when a process dies.
 func lock(folder string) (unlock func(), err error) {
-	f, err := os.Open(folder) //nolint:gosec // that of the configuration
+	f, err := os.Open(folder) //nolint:gosec // the configuration's folder
 	if err != nil {
 		return nil, err
 	}

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// lock keeps other processes from changing a folder's file until unlock is called. It makes a file
-// that only one can make. One that a crash has left behind is taken for nobody's after a while.
+// lock blocks changes by other processes to the file in a folder until unlock is called. It creates a
+// lock file exclusively. A lock file left behind by a crash is removed after lockTimeout.
 func lock(folder string) (unlock func(), err error) {
 	path := filepath.Join(folder, ".toolyard-busy")
 	for until := time.Now().Add(lockTimeout); ; time.Sleep(pause) {

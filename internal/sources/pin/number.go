@@ -6,14 +6,14 @@ import (
 	"strconv"
 )
 
-// Bounds on a number. What keeps them has a canonical form that [strictjson.Check] accepts.
+// Limits of a number, within which the canonical form passes [strictjson.Check].
 const (
 	maxDigits   = 100
 	maxExponent = 308
 )
 
-// appendNumber appends the canonical form of a checked number. It is the form that RFC 8785 takes
-// from ECMAScript, with all digits in place of those that a float64 needs.
+// appendNumber appends the canonical form of a checked number: the ECMAScript form of RFC 8785, but
+// with all digits instead of those that a float64 needs.
 func appendNumber(out, number []byte) ([]byte, error) {
 	negative, digits, point, err := decimal(number)
 	if err != nil {
@@ -48,8 +48,8 @@ func appendNumber(out, number []byte) ([]byte, error) {
 	return strconv.AppendInt(out, int64(point-1), 10), nil
 }
 
-// decimal takes a checked number apart: it denotes 0.digits × 10^point. The digits neither begin
-// nor end with a zero; zero has none.
+// decimal splits a checked number into 0.digits × 10^point. The digits neither begin nor end with a
+// zero; zero has no digits.
 func decimal(number []byte) (negative bool, digits []byte, point int, err error) {
 	mantissa, negative := bytes.CutPrefix(number, []byte{'-'})
 	if i := bytes.IndexAny(mantissa, "eE"); i >= 0 {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// changeTime is when a file last changed in any way. Unlike the time of its content, nobody
-// can set it: a copy that keeps the times of its original is noticed.
+// changeTime returns the inode change time. Unlike the modification time, programs cannot set it, so
+// that a copy that preserves times is detected.
 func changeTime(info os.FileInfo) time.Time {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
 		return time.Unix(s.Ctim.Unix())

@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// changeTime is when the content of a file last changed, as far as its times say.
+// changeTime returns the modification time, for lack of a portable change time.
 func changeTime(info os.FileInfo) time.Time { return info.ModTime() }

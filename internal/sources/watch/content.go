@@ -11,33 +11,33 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/safefile"
 )
 
-// maxSize is the size of the largest file that is read.
+// maxSize limits the size of a file in bytes.
 const maxSize = 1 << 20
 
-// coarse is more than the unit of time of any file system. Of two changes within it the
-// second may leave no trace in the times of a file.
+// coarse exceeds the time resolution of any file system. The second of two changes within it may not
+// change the times of a file.
 const coarse = 2 * time.Second
 
-// tick is more than what the clock of the kernel, which dates files, lags behind.
+// tick exceeds the lag of the kernel's coarse clock, which sets file times.
 const tick = 10 * time.Millisecond
 
-// contents knows what files hold, and reads only those that it has to.
+// contents caches file contents between scans and reads only files that may have changed.
 type contents struct {
-	before   map[string]reading // by absolute path, of the look before
-	readings map[string]reading // of this look
+	before   map[string]reading // of the previous scan, by absolute path
+	readings map[string]reading // of this scan
 	taken    time.Time
 	buffer   bytes.Buffer
 }
 
-// reading is what a file held when it was read.
+// reading is the result of reading a file.
 type reading struct {
-	info os.FileInfo // taken before it was read; nil if that failed
+	info os.FileInfo // from before the read; nil if that failed
 	sum  [32]byte
 	err  error
-	firm bool // a later change is sure to show in info
+	firm bool // any later change would alter info
 }
 
-// read reads a file, unless nothing can have changed.
+// read reads a file, at most once per scan.
 func (c *contents) read(path string) reading {
 	r, ok := c.readings[path]
 	if !ok {
@@ -60,12 +60,12 @@ func (c *contents) readAnew(path string) reading {
 	return reading{info: info, sum: sum, err: err, firm: firm}
 }
 
-// unchanged reports whether it is the same file, of the same size and times.
+// unchanged reports whether both describe the same file with equal size and times.
 func unchanged(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && changeTime(a).Equal(changeTime(b))
 }
 
-// sum is the SHA-256 of a file.
+// sum returns the SHA-256 of a file.
 func (c *contents) sum(path string, info os.FileInfo) (sum [32]byte, err error) {
 	c.buffer.Reset()
 	if err := safefile.ReadTo(&c.buffer, path, maxSize); errors.As(err, new(*safefile.TooLargeError)) {
@@ -76,7 +76,7 @@ func (c *contents) sum(path string, info os.FileInfo) (sum [32]byte, err error) 
 	return sha256.Sum256(c.buffer.Bytes()), nil
 }
 
-// after reports whether the file may have been written after a moment.
+// after reports whether the file may have been written after since.
 func (r reading) after(since time.Time) bool {
 	since = since.Add(-tick)
 	return r.info != nil && (r.info.ModTime().After(since) || changeTime(r.info).After(since))

@@ -15,23 +15,23 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// maxEntries bounds how many entries of folders one look goes through.
+// maxEntries limits the folder entries of one scan.
 const maxEntries = 100_000
 
-// look is what was found at one moment: the files, what they held, and which folders must
-// be watched to notice the next change.
+// look is the result of one scan: the files, their contents, and the folders to watch for the next
+// change.
 type look struct {
 	contents
 	glob   string
-	left   int               // how many entries may still be looked at
+	left   int               // remaining entries of the limit
 	files  []File            // ordered by path
-	also   map[string]File   // what the files import, by absolute path
-	real   map[string]string // the folders of those, resolved; empty if there is none
+	also   map[string]File   // imported files by absolute path
+	real   map[string]string // their folders, resolved; empty if the folder does not exist
 	wanted watchList
 }
 
-// look goes through the folder once. It knows from the last look, if there was one, which
-// files need not be read again, and which files are imported.
+// look scans the folder once. From the last scan, which may be nil, it takes the imported files and
+// the contents of unchanged files.
 func (f *Folder) look(last *look) (*look, error) {
 	l := &look{
 		contents: contents{taken: time.Now(), readings: make(map[string]reading)},
@@ -56,12 +56,12 @@ func (f *Folder) look(last *look) (*look, error) {
 	return l, nil
 }
 
-// same reports whether two looks found the same.
+// same reports whether two scans have equal results.
 func (l *look) same(last *look) bool {
 	return slices.EqualFunc(l.files, last.files, File.same) && maps.EqualFunc(l.also, last.also, File.same)
 }
 
-// place is a folder or file on the way of a look.
+// place is a folder or file of a scan.
 type place struct {
 	path  string // relative to the folder, with slashes; "." for itself
 	abs   string
@@ -69,7 +69,7 @@ type place struct {
 	above *place
 }
 
-// child is the place of an entry that is not a link.
+// child returns the place of an entry that is not a link.
 func (p *place) child(name string) *place {
 	path := name
 	if p.above != nil {
@@ -78,7 +78,7 @@ func (p *place) child(name string) *place {
 	return &place{path: path, abs: filepath.Join(p.abs, name), real: filepath.Join(p.real, name), above: p}
 }
 
-// loops reports whether a folder is one of those above it.
+// loops reports whether a folder is its own ancestor, through a link.
 func (p *place) loops() bool {
 	for q := p.above; q != nil; q = q.above {
 		if q.real == p.real {
@@ -88,7 +88,7 @@ func (p *place) loops() bool {
 	return false
 }
 
-// root looks at the folder itself. One that does not exist is empty.
+// root scans the watched folder. A missing folder is empty.
 func (l *look) root(dir string) error {
 	at := &place{path: ".", abs: dir}
 	real, err := l.wanted.follow(dir)
@@ -107,7 +107,7 @@ func (l *look) root(dir string) error {
 	return l.folder(at)
 }
 
-// folder looks at the entries of a folder and of those in it.
+// folder scans a folder recursively.
 func (l *look) folder(at *place) error {
 	if at.loops() || !mayHold(l.glob, at.path) {
 		return nil
@@ -117,7 +117,7 @@ func (l *look) folder(at *place) error {
 	switch {
 	case errors.Is(err, ErrTooMany):
 		return err
-	case errors.Is(err, fs.ErrNotExist): // it went away; its folder will say so
+	case errors.Is(err, fs.ErrNotExist): // it was removed; the parent folder reports it
 		return nil
 	case err != nil:
 		l.fail(at, err)
@@ -133,9 +133,9 @@ func (l *look) folder(at *place) error {
 	return nil
 }
 
-// entries reads a folder, but no more of it than may be looked at.
+// entries reads a folder, up to the limit of entries.
 func (l *look) entries(dir string) ([]fs.DirEntry, error) {
-	d, err := os.Open(dir) //nolint:gosec // the operator's own folder
+	d, err := os.Open(dir) //nolint:gosec // the operator's folder
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (l *look) entries(dir string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// skipped reports whether the entries with this name are passed over.
+// skipped reports whether entries with this name are ignored.
 func skipped(name string) bool {
 	return name[0] == '.' || name[0] == '_' || name == "node_modules" ||
 		slices.ContainsFunc([]string{".d.ts", ".test.ts", ".spec.ts"}, func(end string) bool {
@@ -158,8 +158,7 @@ func skipped(name string) bool {
 		})
 }
 
-// entry looks at one entry of a folder. What is neither a file nor a folder nor a link, like
-// a socket, is passed over.
+// entry scans one entry of a folder. Entries of other types, such as sockets, are ignored.
 func (l *look) entry(at *place, kind fs.FileMode) error {
 	switch {
 	case kind.IsDir():
@@ -172,7 +171,7 @@ func (l *look) entry(at *place, kind fs.FileMode) error {
 	return nil
 }
 
-// link looks at what a link leads to.
+// link scans the target of a link.
 func (l *look) link(at *place) error {
 	real, err := l.wanted.followFrom(at.above.real, filepath.Base(at.abs))
 	if err != nil {
@@ -189,13 +188,13 @@ func (l *look) link(at *place) error {
 	return nil
 }
 
-// file adds a file, if it matches.
+// file adds a file if it matches.
 func (l *look) file(at *place) {
 	if !l.matches(at) {
 		return
 	}
 	r := l.read(at.abs)
-	if !errors.Is(r.err, fs.ErrNotExist) { // it went away since its folder was read
+	if !errors.Is(r.err, fs.ErrNotExist) { // it was removed since its folder was read
 		l.files = append(l.files, File{Path: at.path, Abs: at.abs, Sum: r.sum, Err: r.err})
 	}
 }
@@ -205,31 +204,30 @@ func (l *look) fail(at *place, err error) {
 	l.files = append(l.files, File{Path: at.path, Abs: at.abs, Err: err})
 }
 
-// matches reports whether a file is one of those that are asked for.
 func (l *look) matches(at *place) bool { return doublestar.MatchUnvalidated(l.glob, at.path) }
 
-// imported looks at a file that the files import.
+// imported reads an imported file.
 func (l *look) imported(path string) File {
 	dir, name := filepath.Split(path)
 	real, ok := l.real[dir]
 	if !ok {
-		real, _ = l.wanted.follow(dir) // it is empty if there is none
+		real, _ = l.wanted.follow(dir) // empty if the folder does not exist
 		l.real[dir] = real
 	}
 	if real != "" {
-		_, _ = l.wanted.followFrom(real, name) // reading says what is wrong with it
+		_, _ = l.wanted.followFrom(real, name) // read reports the error
 	}
 	r := l.read(path)
 	return File{Path: path, Abs: path, Sum: r.sum, Err: r.err}
 }
 
-// adopt makes these the imported files. It reports whether a new one was written after since,
-// when the caller may have read it already: then nothing is noted of it, and the next look
-// tells it as a change.
+// adopt sets the imported files. It reports whether a new one was written after since, when the
+// caller may have read it already: its content is not stored then, so that the next scan reports a
+// change.
 func (l *look) adopt(paths []string, since time.Time) (late bool) {
 	l.also = make(map[string]File, len(paths))
 	for _, path := range slices.Compact(slices.Sorted(slices.Values(paths))) {
-		_, seen := l.readings[path] // before the call
+		_, seen := l.readings[path] // before imported adds it
 		l.also[path] = l.imported(path)
 		if !seen && l.readings[path].after(since) {
 			l.also[path], late = File{}, true
@@ -238,8 +236,8 @@ func (l *look) adopt(paths []string, since time.Time) (late bool) {
 	return late
 }
 
-// mayHold reports whether a file in this folder, or below it, may match the glob. It compares
-// element by element, and is generous to globs that are too clever for that.
+// mayHold reports whether a file in or below this folder may match the glob. It compares path
+// elements, and returns true for globs with braces, brackets or escapes.
 func mayHold(glob, dir string) bool {
 	if dir == "." || strings.ContainsAny(glob, `{[\`) {
 		return true

@@ -1,10 +1,9 @@
-// Package watch follows the files of a folder: it tells all of them at once, and again
-// whenever one comes, goes or holds something else.
+// Package watch watches the files of a folder. It reports all files at the start, and again whenever
+// a file is added, removed or changed.
 //
-// The events of the file system are only hints. Editors write in steps, mounts swap links,
-// and events get lost. So a hint only leads to a look, once the events have ceased: the look
-// goes through the whole folder and compares what the files hold with what they held before.
-// Only a difference is told. A look that nothing hinted at is taken now and then as a net.
+// File system events are only hints: editors write in steps, mounts swap links, and events get lost.
+// Once the events cease, a scan reads the whole folder and compares file contents with the previous
+// scan. Only differences are reported. The folder is also scanned periodically without a hint.
 package watch
 
 import (
@@ -26,37 +25,37 @@ var ErrTooLarge = errors.New("the file is larger than 1 MiB")
 // ErrTooMany is returned if a folder has more than 100,000 entries.
 var ErrTooMany = errors.New("there are more than 100000 files and folders")
 
-// Folder says what to follow. Entries whose names begin with a dot or an underscore,
-// node_modules, *.d.ts, *.test.ts and *.spec.ts are passed over.
+// Folder configures the files to watch. Entries whose names begin with a dot or an underscore,
+// node_modules, *.d.ts, *.test.ts and *.spec.ts are skipped.
 //
-// Links are followed. What several links lead to is told under each of their paths, but a
-// link back to a folder that it is in leads nowhere.
+// Symbolic links are followed. A file with several links is reported under each path. Links to a
+// parent folder are ignored.
 type Folder struct {
-	Dir  string // need not exist yet: until then it is empty
-	Glob string // which files, relative to Dir, with ** for any folders; empty for **/*.ts
+	Dir  string // a missing folder counts as empty
+	Glob string // of files relative to Dir, with ** for any folders; **/*.ts if empty
 
-	Quiet    time.Duration // without an event, before a look; zero for 20 ms; see Run
-	Patience time.Duration // from the first event to the look at the latest; zero for 500 ms
-	Poll     time.Duration // to a look that nothing hinted at; zero for 30 s
+	Quiet    time.Duration // time without events before a scan; 20 ms if zero; see Run
+	Patience time.Duration // maximum time from the first event to the scan; 500 ms if zero
+	Poll     time.Duration // interval of scans without events; 30 s if zero
 
-	Log *slog.Logger // nil for none
+	Log *slog.Logger // discarded if nil
 }
 
 // File is one file of a folder.
 type File struct {
 	Path string   // relative to the folder, with slashes
-	Abs  string   // absolute, as reached through the folder: links are not resolved
-	Sum  [32]byte // the SHA-256 of what it holds; zero if Err is set
-	Err  error    // why it was not read; also that of a folder that cannot be read
+	Abs  string   // absolute, with links unresolved
+	Sum  [32]byte // the SHA-256 of its content; zero if Err is set
+	Err  error    // why the file, or a folder, could not be read
 }
 
-// same reports whether two looks found the same in one place.
+// same reports whether a file is unchanged between two scans.
 func (f File) same(g File) bool {
 	return f.Path == g.Path && f.Sum == g.Sum && (f.Err == nil) == (g.Err == nil) &&
 		(f.Err == nil || f.Err.Error() == g.Err.Error())
 }
 
-// List is one look at the folder. The files are ordered by path.
+// List scans the folder once. The files are ordered by path.
 func (f *Folder) List() ([]File, error) {
 	folder, err := f.complete()
 	if err != nil {
@@ -69,13 +68,12 @@ func (f *Folder) List() ([]File, error) {
 	return found.files, nil
 }
 
-// Run calls changed with all files at once, and again with all files after each change that
-// has settled. What changed returns are absolute paths of more files: those that the files
-// import. A change of one of them counts as a change, and one that does not exist is waited
-// for. A file that is too large counts as changed when its size changes.
+// Run calls changed with all files at the start, and again with all files after each change that
+// has settled. changed returns the absolute paths of further files to watch, which the files import;
+// they need not exist yet. A file that is too large counts as changed when its size changes.
 //
-// A change has settled after Quiet, or after four times that if changed was called less than
-// Patience ago: the first save is told at once, and a row of saves is not told one by one.
+// A change has settled after Quiet, or after four times Quiet if changed was called less than
+// Patience ago: a first save is reported immediately, and a series of saves only once.
 //
 // Run calls changed on its own goroutine, and returns nil when ctx ends. It returns an error
 // if the glob is invalid, and ErrTooMany.
@@ -107,7 +105,7 @@ func (f *Folder) Run(ctx context.Context, changed func(files []File) (also []str
 	}
 }
 
-// complete returns the folder with its defaults.
+// complete returns the folder with defaults applied.
 func (f *Folder) complete() (*Folder, error) {
 	dir, err := filepath.Abs(f.Dir)
 	if err != nil {
@@ -127,8 +125,8 @@ func (f *Folder) complete() (*Folder, error) {
 	}, nil
 }
 
-// await returns when it is time for a look: hints have come and ceased, or none came for
-// long. It returns false if ctx ended. The last call was at called.
+// await returns true when a scan is due: after hints have ceased, or after Poll. It returns false when
+// ctx ends. called is the time of the last call of changed.
 func (f *Folder) await(ctx context.Context, hints <-chan struct{}, called time.Time) bool {
 	select {
 	case <-hints:

@@ -13,19 +13,19 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// watches are the folders that the system tells about. All that comes of an event is a hint.
+// watches holds the file system watches. Each relevant event results in a hint.
 type watches struct {
 	hints chan struct{} // holds one hint at most
 
 	log     *slog.Logger
-	system  *fsnotify.Watcher // nil if the system has none to give
+	system  *fsnotify.Watcher // nil if unavailable
 	wanted  atomic.Pointer[watchList]
-	held    map[string]os.FileInfo // the watched folders, as they were
-	failing bool                   // some folder could not be watched, and it was said
+	held    map[string]os.FileInfo // the watched folders, with their identity at that time
+	failing bool                   // some folder could not be watched, which was logged
 	wg      sync.WaitGroup
 }
 
-// newWatches starts to listen. If the system has no watcher to give there will be no hints.
+// newWatches starts a watcher. If the system provides none, there are no hints.
 func newWatches(log *slog.Logger) *watches {
 	w := &watches{hints: make(chan struct{}, 1), log: log, held: make(map[string]os.FileInfo)}
 	w.wanted.Store(&watchList{})
@@ -42,13 +42,13 @@ func newWatches(log *slog.Logger) *watches {
 // close stops listening.
 func (w *watches) close() {
 	if w.system != nil {
-		_ = w.system.Close() // it has nothing to lose
+		_ = w.system.Close() // nothing can be lost
 	}
 	w.wg.Wait()
 }
 
-// listen makes hints of events until close. It must never wait for anything else: while an
-// event or error is not taken, fsnotify may hold the lock that its other methods need.
+// listen converts events to hints until close. It must not block: while an event or error is not
+// received, fsnotify may hold the lock that its other methods need.
 func (w *watches) listen() {
 	for {
 		select {
@@ -59,7 +59,7 @@ func (w *watches) listen() {
 			if w.wanted.Load().concern(e) {
 				w.hint()
 			}
-		case err, ok := <-w.system.Errors: // events may be lost, most likely in a flood
+		case err, ok := <-w.system.Errors: // the queue may have overflowed
 			if !ok {
 				return
 			}
@@ -69,22 +69,22 @@ func (w *watches) listen() {
 	}
 }
 
-// hint asks for a look.
+// hint requests a scan.
 func (w *watches) hint() {
 	select {
 	case w.hints <- struct{}{}:
-	default: // one is due already
+	default: // one is pending
 	}
 }
 
-// set makes these the watched folders. A new one is a hint: what happened in it between the
-// look and now was not seen.
+// set replaces the watched folders. A new folder results in a hint, because changes between the scan
+// and now were not seen.
 func (w *watches) set(wanted watchList) {
 	w.wanted.Store(&wanted)
 	if w.system == nil {
 		return
 	}
-	w.drop(wanted) // first, since a folder that was moved is still watched under its old path
+	w.drop(wanted) // first, because a moved folder is still watched under its old path
 	before := w.system.WatchList()
 	slices.Sort(before)
 	var failure error
@@ -103,19 +103,19 @@ func (w *watches) set(wanted watchList) {
 	w.say(failure)
 }
 
-// drop ends the watches of folders that are no longer wanted, or are others by now.
+// drop removes watches of folders that are no longer needed or have been replaced.
 func (w *watches) drop(wanted watchList) {
 	for dir, was := range w.held {
 		_, ok := wanted[dir]
 		if is, err := os.Lstat(dir); ok && err == nil && os.SameFile(was, is) {
 			continue
 		}
-		_ = w.system.Remove(dir) // it fails if the folder is gone, and the watch with it
+		_ = w.system.Remove(dir) // fails if the folder was removed, which removes the watch too
 		delete(w.held, dir)
 	}
 }
 
-// add watches a folder, even one that is held: it may have been removed and made anew.
+// add watches a folder, even if it is watched already: it may have been removed and recreated.
 func (w *watches) add(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -128,7 +128,7 @@ func (w *watches) add(dir string) error {
 	return nil
 }
 
-// say logs that a folder cannot be watched, when that begins.
+// say logs the first of consecutive failures to watch a folder.
 func (w *watches) say(failure error) {
 	if failure != nil && !w.failing {
 		w.log.Warn("some folders cannot be watched; changes there are detected with a delay", "error", failure)

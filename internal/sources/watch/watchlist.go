@@ -10,11 +10,11 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// maxLinks is how many links one path may go through.
+// maxLinks limits the symbolic links in one path.
 const maxLinks = 40
 
-// watchList are the folders to watch, resolved, each with the names in it that matter; nil for
-// all names. They are resolved since a folder cannot be watched under two paths.
+// watchList maps each folder to watch to the relevant names in it, nil for all. The paths are
+// resolved, because a folder cannot be watched under two paths.
 type watchList map[string]map[string]bool
 
 // all adds all names in a folder.
@@ -31,8 +31,7 @@ func (w watchList) one(dir, name string) {
 	}
 }
 
-// concern reports whether an event is about something that is wished for, or about a watched
-// folder itself.
+// concern reports whether an event affects a listed name or a watched folder itself.
 func (w watchList) concern(e fsnotify.Event) bool {
 	if _, ok := w[e.Name]; ok {
 		return true
@@ -47,8 +46,8 @@ func (w watchList) follow(path string) (string, error) {
 	return w.followFrom(root, strings.TrimPrefix(path, root))
 }
 
-// followFrom resolves a path that begins at a resolved folder. It adds everything that may
-// make the path lead elsewhere: its links, its end, or the first element that is missing.
+// followFrom resolves a path relative to a resolved folder. It adds everything that determines the
+// result: the links, the last element, or the first element that is missing.
 func (w watchList) followFrom(dir, path string) (string, error) {
 	at, rest, links := dir, elements(path), 0
 	for len(rest) > 0 {
@@ -81,7 +80,7 @@ func (w watchList) followFrom(dir, path string) (string, error) {
 	return at, nil
 }
 
-// elements are the names that a path consists of.
+// elements splits a path into its names.
 func elements(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return r == filepath.Separator || r == '/' })
 }
