@@ -10,34 +10,32 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Keep is how much of arguments is kept.
+// Keep is the level of detail at which arguments are recorded.
 type Keep string
 
-// What is kept of arguments: nothing, the names and kinds of their members, or all of them
-// but secrets.
+// The levels: nothing, the names and types of members, or everything except secrets.
 const (
 	Off   Keep = "off"
 	Shape Keep = "shape"
 	Full  Keep = "full"
 )
 
-// Arguments say what is kept of the arguments of calls. The zero value keeps nothing.
+// Arguments controls the recording of arguments. The zero value records none.
 type Arguments struct {
 	Keep Keep
-	// Redact takes secrets out of a text. Without it nothing is kept in full: then Full is
-	// Shape.
+	// Redact removes secrets from a string. If it is nil, Full is treated as Shape.
 	Redact func(string) string
 }
 
-// Bounds on what is kept of the arguments of one call.
+// Limits on the recorded arguments of one call.
 const (
 	maxKept    = 8 << 10 // bytes
 	maxMembers = 64      // of a shape
 	maxMember  = 64      // bytes of a name in a shape
 )
 
-// kept is what is kept of arguments: JSON, or nil. Redact sees whole texts, before anything
-// is cut, so that no half of a secret is left at a cut.
+// kept returns the recorded form of arguments as JSON, or nil. Redact runs before truncation, so that
+// no part of a secret remains at the end.
 func (a Arguments) kept(args json.RawMessage) json.RawMessage {
 	if a.Keep != Shape && a.Keep != Full || !json.Valid(args) {
 		return nil
@@ -52,8 +50,8 @@ func (a Arguments) kept(args json.RawMessage) json.RawMessage {
 	return shape(args, redact)
 }
 
-// shape is an object with the kind of each member: {"symbol":"string"}. Of very many members
-// it counts those that it leaves out, under the name "…".
+// shape returns an object with the type of each member: {"symbol":"string"}. The member "…" is the
+// number of members beyond the limit.
 func shape(args json.RawMessage, redact func(string) string) json.RawMessage {
 	b := []byte{'{'}
 	n := 0
@@ -73,7 +71,7 @@ func shape(args json.RawMessage, redact func(string) string) json.RawMessage {
 	return append(b, '}')
 }
 
-// kindOf is the kind of a JSON value.
+// kindOf returns the type of a JSON value.
 func kindOf(value json.RawMessage) string {
 	switch value[0] {
 	case '{':
@@ -90,8 +88,8 @@ func kindOf(value json.RawMessage) string {
 	return "number"
 }
 
-// full is the arguments without secrets. Arguments that are too long are cut: then it is
-// an object with the beginning of their text and their size.
+// full returns the arguments without secrets. If they are too long, it returns an object with the
+// beginning of their text and their size.
 func full(args json.RawMessage, redact func(string) string) json.RawMessage {
 	b := make([]byte, 0, min(len(args), maxKept)+64)
 	for i := 0; i < len(args) && len(b) <= maxKept; {
@@ -99,7 +97,7 @@ func full(args json.RawMessage, redact func(string) string) json.RawMessage {
 		switch c := args[i]; {
 		case c == '"':
 			var s string
-			_ = json.Unmarshal(args[i:end], &s) // it is valid
+			_ = json.Unmarshal(args[i:end], &s) // the JSON is valid
 			b = jsonobject.AppendString(b, clean(redact(s)))
 		case c == '-' || '0' <= c && c <= '9':
 			number := string(args[i:end])
@@ -119,10 +117,10 @@ func full(args json.RawMessage, redact func(string) string) json.RawMessage {
 	return cutFull(b, len(args))
 }
 
-// cutFull keeps the beginning of a text that is too long, and says how long it was.
+// cutFull returns an object with the beginning of a text and its size.
 func cutFull(text []byte, size int) json.RawMessage {
 	const envelope = len(`{"cut":"","bytes":}`) + 20
-	for n := maxKept - envelope; ; n = n * 3 / 4 { // escapes make it longer
+	for n := maxKept - envelope; ; n = n * 3 / 4 { // escaping may lengthen it
 		b := jsonobject.AppendString([]byte(`{"cut":`), untrusted.Truncate(string(text), n))
 		b = append(strconv.AppendInt(append(b, `,"bytes":`...), int64(size), 10), '}')
 		if len(b) <= maxKept {
@@ -131,8 +129,7 @@ func cutFull(text []byte, size int) json.RawMessage {
 	}
 }
 
-// literal is the end of the string or number that begins at i in valid JSON, and i+1 for
-// anything else.
+// literal returns the end of the string or number at i in valid JSON, or i+1 for anything else.
 func literal(text []byte, i int) int {
 	end := i + 1
 	switch c := text[i]; {
@@ -151,5 +148,5 @@ func literal(text []byte, i int) int {
 	return end
 }
 
-// clean is a text without NUL, which PostgreSQL keeps in no text.
+// clean removes NUL, which PostgreSQL does not accept in text.
 func clean(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }

@@ -1,3 +1,2 @@
-// Package record puts calls on the record: it makes rows of them, without the caller waiting
-// for the store, and writes the rows in batches.
+// Package record records calls. It writes them to the store in batches, so that callers do not wait.
 package record

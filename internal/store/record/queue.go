@@ -6,12 +6,11 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// queue is a ring of rows that wait to be written. It grows up to its bound; beyond that the
-// oldest row makes room for the newest.
+// queue is a ring buffer of rows to write. It grows up to a limit; then a new row replaces the oldest.
 type queue struct {
 	bound int
-	some  chan struct{} // has a token when rows came into an empty queue
-	full  chan struct{} // has a token when a whole batch waits
+	some  chan struct{} // has a token after a row was added to an empty queue
+	full  chan struct{} // has a token when a full batch is queued
 
 	mu   sync.Mutex
 	ring []*store.CallRow
@@ -23,7 +22,7 @@ func newQueue(bound int) *queue {
 	return &queue{bound: bound, some: make(chan struct{}, 1), full: make(chan struct{}, 1)}
 }
 
-// push adds a row, and reports whether it took the place of the oldest.
+// push adds a row, and reports whether it replaced the oldest.
 func (q *queue) push(row *store.CallRow) (dropped bool) {
 	q.mu.Lock()
 	if q.n == len(q.ring) && q.n < q.bound {
@@ -48,15 +47,14 @@ func (q *queue) push(row *store.CallRow) (dropped bool) {
 	return dropped
 }
 
-// waiting is how many rows wait.
+// waiting returns the number of rows.
 func (q *queue) waiting() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.n
 }
 
-// take removes the oldest rows, at most limit, and appends them to batch. If it leaves some,
-// there is a token for them.
+// take moves the oldest rows, at most limit, to batch. If rows remain, it sends a token for them.
 func (q *queue) take(batch []*store.CallRow, limit int) []*store.CallRow {
 	q.mu.Lock()
 	defer q.mu.Unlock()

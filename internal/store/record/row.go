@@ -10,16 +10,16 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// maxName is how many bytes a row keeps of a name. Some names are strangers' own: the
-// session that a client sends, the code that a tool makes up.
+// maxName is the maximum size of a name in a row, in bytes. Clients and tools choose some of the
+// names, such as sessions and error codes.
 const maxName = 256
 
-// maxMessage is how many bytes it keeps of what a failure says.
+// maxMessage is the maximum size of an error message in a row, in bytes.
 const maxMessage = 500
 
-// Row is a call as it is kept. It holds on to nothing that the call refers to.
+// Row returns the row of a call. It does not reference data of the call.
 func Row(c *toolyard.Call, o toolyard.Outcome, args Arguments) *store.CallRow {
-	at := c.Start // the same for a row that is made when the call is settled, and one made later
+	at := c.Start // identical whether the row is created at settlement or later
 	if at.IsZero() {
 		at = o.Start
 	}
@@ -40,8 +40,8 @@ func Row(c *toolyard.Call, o toolyard.Outcome, args Arguments) *store.CallRow {
 	return row
 }
 
-// message is what a failure says, without secrets. What a tool says that has the caller's own
-// data is left out: it may be about that.
+// message returns the error message without secrets. Messages of tools with contexts are omitted,
+// because they may contain data about the caller.
 func (a Arguments) message(tool *toolyard.Tool, o toolyard.Outcome) string {
 	if a.Redact == nil || len(tool.Contexts) > 0 {
 		return ""
@@ -49,7 +49,7 @@ func (a Arguments) message(tool *toolyard.Tool, o toolyard.Outcome) string {
 	return untrusted.Truncate(clean(strings.ToValidUTF8(a.Redact(said(o)), "\uFFFD")), maxMessage)
 }
 
-// said is the text of an error, or the first one of a result that is an error.
+// said returns the text of an error, or the first text of an error result.
 func said(o toolyard.Outcome) string {
 	switch {
 	case o.Err != nil:
@@ -78,8 +78,7 @@ func charged(c *toolyard.Call) bool {
 	return c.Receipt != nil && c.Receipt.Price > 0 && !c.Receipt.Replayed
 }
 
-// name is a text that every store takes: bounded, UTF-8, without NUL. One that is fine
-// already is not copied.
+// name returns a string that every store accepts: truncated, valid UTF-8, without NUL.
 func name(s string) string {
 	if len(s) <= maxName && utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
 		return s

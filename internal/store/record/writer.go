@@ -29,32 +29,32 @@ type Options struct {
 }
 
 const (
-	batchRows  = 1_000                  // written at once
-	batchWait  = 200 * time.Millisecond // that a row waits for others
-	maxWaiting = 100_000                // rows that wait while the store is away
+	batchRows  = 1_000                  // in one batch
+	batchWait  = 200 * time.Millisecond // maximum time until an incomplete batch is written
+	maxWaiting = 100_000                // queued rows while the store is unavailable
 	writeTime  = 10 * time.Second       // for one batch
-	endTime    = 5 * time.Second        // for everything that waits when the writer ends
-	reportGap  = time.Minute            // between two lines about lost rows
+	endTime    = 5 * time.Second        // to write the queue at shutdown
+	reportGap  = time.Minute            // between two log lines about dropped rows
 
-	firstPause = 100 * time.Millisecond // after a failed write; the next ones are longer
+	firstPause = 100 * time.Millisecond // after a failed write; doubles each time
 	maxPause   = 5 * time.Second
 )
 
 // Writer is a toolyard.Recorder that writes calls to a store. It writes only while Run runs.
-// Calls that were charged are not its business: they were written with their charge.
+// It skips charged calls, which the store writes with their charge.
 type Writer struct {
 	to       Store
 	opts     Options
 	intents  intents
 	queue    *queue
 	dropped  atomic.Uint64
-	hand     []*store.CallRow // taken from the queue, not written yet; of Run alone
-	reported uint64           // of dropped; of Run alone
+	hand     []*store.CallRow // taken from the queue, not written yet; used only by Run
+	reported uint64           // the part of dropped that was logged; used only by Run
 	reportAt time.Time
-	refused  error // why the store did not take the last row that it refused
+	refused  error // the reason of the last rejected row
 }
 
-// New makes a Writer.
+// New returns a Writer.
 func New(to Store, opts Options) *Writer {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
@@ -77,8 +77,8 @@ func (w *Writer) Outcome(_ context.Context, c *toolyard.Call, o toolyard.Outcome
 	}
 }
 
-// Dropped is how many rows were lost because the store was away for too long, or did not
-// take them.
+// Dropped returns the number of rows that were lost because the store was unavailable for too long
+// or rejected them.
 func (w *Writer) Dropped() uint64 { return w.dropped.Load() }
 
 func (w *Writer) drop(rows int) {
@@ -86,7 +86,7 @@ func (w *Writer) drop(rows int) {
 	w.opts.OnDrop(rows)
 }
 
-// Run writes rows until the context ends, and then for a short time what is left.
+// Run writes rows until the context ends, and then the rest of the queue, up to endTime.
 func (w *Writer) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
@@ -106,10 +106,10 @@ func (w *Writer) Run(ctx context.Context) {
 	w.report(true)
 }
 
-// gather waits until a batch is whole, or its first row has waited long enough.
+// gather waits until a batch is complete or batchWait has passed.
 func (w *Writer) gather(ctx context.Context) {
 	select {
-	case <-w.queue.full: // of a batch that was written meanwhile, or of this one
+	case <-w.queue.full: // may be the token of an earlier batch
 	default:
 	}
 	if w.queue.waiting() >= batchRows {
@@ -124,8 +124,8 @@ func (w *Writer) gather(ctx context.Context) {
 	}
 }
 
-// drain writes a batch of what waits, and goes on as long as least rows wait or the store is
-// away. When the context ends it keeps in hand what it could not write.
+// drain writes batches until fewer than least rows are queued. It retries while the store is
+// unavailable. When the context ends, rows that were not written remain in w.hand.
 func (w *Writer) drain(ctx context.Context, least int) {
 	pause := firstPause
 	for {
@@ -151,9 +151,9 @@ func (w *Writer) drain(ctx context.Context, least int) {
 	}
 }
 
-// write writes rows in their order, and says how many it is done with. A row that the store
-// does not take, for whatever reason of its own, is dropped, so that it does not keep the
-// others off the record. An error means that the store is away.
+// write writes rows in order, and returns the number of rows written or dropped. If the store
+// rejects a batch, it is split to drop only the rejected rows. An error means that the store is
+// unavailable.
 func (w *Writer) write(ctx context.Context, rows []*store.CallRow) (done int, err error) {
 	within, cancel := context.WithTimeout(ctx, writeTime)
 	err = w.to.AppendCalls(within, rows)
@@ -177,8 +177,8 @@ func (w *Writer) write(ctx context.Context, rows []*store.CallRow) (done int, er
 	return half + done, err
 }
 
-// report logs how many rows were lost since it last did, not more often than once a minute
-// unless it is the last time.
+// report logs the number of dropped rows since the last report, at most once per reportGap except
+// for the last time.
 func (w *Writer) report(last bool) {
 	dropped, now := w.dropped.Load(), time.Now()
 	if dropped == w.reported || !last && now.Sub(w.reportAt) < reportGap {

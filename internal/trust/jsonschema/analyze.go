@@ -3,12 +3,12 @@ package jsonschema
 import "fmt"
 
 const (
-	maxExpansions = 10_000 // subschemas that one value meets at once
-	maxChain      = 1_000  // of them inside of each other
+	maxExpansions = 10_000 // subschemas that apply to one value
+	maxChain      = 1_000  // nested references among them
 )
 
-// analyze refuses schemas that lead back to themselves without consuming anything of the
-// value, and prepares what makes evaluating fast.
+// analyze refuses schemas that refer to themselves for the same value, and prepares lookup tables for
+// the evaluation.
 func (c *compiler) analyze(root *schema) error {
 	a := &analyzer{met: make(map[*schema]int)}
 	for _, p := range c.library.places {
@@ -32,7 +32,7 @@ func (c *compiler) analyze(root *schema) error {
 	return nil
 }
 
-// analyzer counts the subschemas that a value meets at once.
+// analyzer counts the subschemas that apply to one value.
 type analyzer struct {
 	met map[*schema]int // open while it is being counted
 }
@@ -63,7 +63,7 @@ func (a *analyzer) expand(s *schema, depth int) (int, error) {
 	return n, nil
 }
 
-// sameValue are the subschemas for the same value.
+// sameValue returns the subschemas that apply to the same value.
 func (s *schema) sameValue() (list []*schema) {
 	add := func(more ...*schema) {
 		for _, m := range more {
@@ -98,7 +98,7 @@ func (r *objectRules) prepare() {
 	}
 }
 
-// fallbackOf is the default of a schema, or of what it refers to.
+// fallbackOf returns the default of a schema or of the schema it refers to.
 func fallbackOf(s *schema) string {
 	for range 10 {
 		if s == nil || s.fallback != "" {
@@ -112,7 +112,7 @@ func fallbackOf(s *schema) string {
 	return s.fallback
 }
 
-// prepare finds out how a value can be assigned to a branch without trying all.
+// prepare finds a way to select a branch without evaluating all of them.
 func (u *union) prepare(once bool) {
 	u.set = u.constants(once)
 	if u.set != nil || len(u.branches) < 2 {
@@ -130,8 +130,8 @@ func (u *union) prepare(once bool) {
 	}
 }
 
-// constants are the values of a union of constants, nil for another union. In oneOf a value
-// must not stand twice.
+// constants returns the values of a union of constants, or nil for any other union. In oneOf, a
+// duplicate value prevents this, because it would match two branches.
 func (u *union) constants(once bool) *valueSet {
 	var list []*value
 	for _, b := range u.branches {
@@ -154,7 +154,7 @@ func (u *union) constants(once bool) *valueSet {
 	return set
 }
 
-// target is the schema that a reference and nothing else leads to.
+// target follows schemas that consist only of a reference.
 func (s *schema) target() *schema {
 	for range 10 {
 		pure := *s
@@ -166,7 +166,7 @@ func (s *schema) target() *schema {
 	return s
 }
 
-// tagged are the branches by the texts that they fix a property to, nil if not all do.
+// tagged groups branches by the constant strings of a property. It returns nil if a branch has none.
 func (u *union) tagged(name string) map[string][]*schema {
 	byTag := make(map[string][]*schema)
 	for _, b := range u.branches {

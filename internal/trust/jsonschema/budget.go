@@ -6,17 +6,16 @@ import (
 	"strconv"
 )
 
-// A validation may take baseSteps and stepsPerByte of its value; one step is about 20 ns.
-// Honest values need a few steps for each of their members, so that the base is only for
-// small values that meet large schemas.
+// The budget of a validation is baseSteps plus stepsPerByte of the value; a step takes about 20 ns.
+// Typical values need a few steps per member. The base is for small values with large schemas.
 const (
 	baseSteps     = 400_000
 	stepsPerByte  = 4
 	baseMemory    = 6 << 20
 	memoryPerByte = 40
 	maxValueDepth = 1_000
-	maxEvalDepth  = 6_000 // subschemas that are evaluated inside of each other
-	checkEvery    = 2_048 // steps between two looks at the context
+	maxEvalDepth  = 6_000 // nested subschemas during evaluation
+	checkEvery    = 2_048 // steps between two checks of the context
 )
 
 // LimitError reports that a validation was stopped because it spent its budget.
@@ -28,13 +27,13 @@ func (e *LimitError) Error() string {
 	return "validation stopped after " + e.Limit + ": the value is too complex for the schema; send less, or simpler data"
 }
 
-// budget is what one validation may still spend. When something is spent, it panics with
-// stopped, which [run] recovers: no loop of the evaluator has to look for it.
+// budget is the remaining budget of one validation. When it is exhausted, it panics with stopped,
+// which [run] recovers, so that the evaluator does not have to check for errors everywhere.
 type budget struct {
 	ctx    context.Context
 	limits limits
 	steps  int // left
-	next   int // when fewer are left, the context is looked at
+	next   int // the context is checked when fewer steps are left
 	memory int // bytes left
 }
 
@@ -48,7 +47,7 @@ func newBudget(ctx context.Context, l limits) budget {
 	return budget{ctx: ctx, limits: l, steps: l.steps, next: l.steps, memory: l.memory}
 }
 
-// stopped is panicked with the reason why a validation ends early.
+// stopped is the panic value that ends a validation early.
 type stopped struct{ err error }
 
 // spend takes n steps.
@@ -75,7 +74,7 @@ func (b *budget) allocate(n int) {
 	}
 }
 
-// run calls f until it ends or its budget is spent.
+// run calls f, and returns an error if its budget is exhausted or its context ends.
 func run(f func()) (err error) {
 	defer func() {
 		switch p := recover().(type) {

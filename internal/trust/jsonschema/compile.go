@@ -10,8 +10,7 @@ import (
 	"sync"
 )
 
-// Compile compiles a schema. The error names the limit that the schema exceeds, or what is
-// wrong with it, and where.
+// Compile compiles a schema. The error describes the problem or the exceeded limit, and its position.
 func Compile(raw []byte) (*Schema, error) {
 	if len(raw) > maxSchema {
 		return nil, fmt.Errorf("the schema has %s bytes, the limit is %s", grouped(len(raw)), grouped(maxSchema))
@@ -63,7 +62,7 @@ var (
 	metaCompiled = make(map[int]*Schema)
 )
 
-// metaSchema is the meta-schema of a draft, compiled when it is first needed.
+// metaSchema returns the meta-schema of a draft. It is compiled on first use.
 func metaSchema(draft int) (*Schema, error) {
 	metaLock.Lock()
 	defer metaLock.Unlock()
@@ -81,11 +80,11 @@ func metaSchema(draft int) (*Schema, error) {
 	return s, err
 }
 
-// compiler makes schemas of places.
+// compiler compiles places to schemas.
 type compiler struct {
 	library *library
 	queue   []*place
-	refs    map[*schema]int // how many references lead to a schema
+	refs    map[*schema]int // number of references to a schema
 	insts   int             // instructions of all patterns
 	dynamic bool
 }
@@ -109,7 +108,7 @@ func compile(uri string, root any) (*Schema, error) {
 	return s, c.analyze(s.root)
 }
 
-// schemaAt is the schema of a place, which is compiled sooner or later.
+// schemaAt returns the schema of a place, which may not be compiled yet.
 func (c *compiler) schemaAt(p *place) *schema {
 	if p.schema == nil {
 		p.schema = &schema{place: p, types: allTypes}
@@ -118,7 +117,7 @@ func (c *compiler) schemaAt(p *place) *schema {
 	return p.schema
 }
 
-// at is the schema below a place, nil if there is none.
+// at returns the schema below a place, or nil.
 func (c *compiler) at(p *place, path string) *schema {
 	sub, ok := c.library.places[location{p.resource.doc, p.pointer + "/" + path}]
 	if !ok {
@@ -138,7 +137,7 @@ func (c *compiler) compile(p *place) error {
 	draft := p.resource.draft
 	if ref, ok := o["$ref"].(string); ok {
 		if err := c.reference(s, ref); err != nil || draft < 2019 {
-			return err // what is beside $ref does not count in old drafts
+			return err // old drafts ignore siblings of $ref
 		}
 	}
 	if err := c.dynamicReference(s, o, draft); err != nil {
@@ -162,7 +161,7 @@ func (c *compiler) compile(p *place) error {
 	return nil
 }
 
-// enterResource compiles what dynamic references may find in a resource.
+// enterResource compiles the dynamic anchors of a resource.
 func (c *compiler) enterResource(r *resource) {
 	if r.scope != nil || len(r.dynamic) == 0 {
 		return
@@ -207,7 +206,7 @@ func (c *compiler) dynamicReference(s *schema, o map[string]any, draft int) erro
 	return nil
 }
 
-// applicators are the keywords whose subschemas are for the same value.
+// applicators compiles the keywords whose subschemas apply to the same value.
 func (c *compiler) applicators(s *schema, o map[string]any, draft int) {
 	s.allOf = c.list(s.place, o, "allOf")
 	if branches := c.list(s.place, o, "anyOf"); len(branches) > 0 {
@@ -232,7 +231,7 @@ func (c *compiler) list(p *place, o map[string]any, key string) (list []*schema)
 	return list
 }
 
-// common are the keywords that are for values of every type.
+// common compiles the keywords for values of every type.
 func (c *compiler) common(s *schema, o map[string]any, draft int) (err error) {
 	switch t := o["type"].(type) {
 	case string:
@@ -281,17 +280,16 @@ func setOf(list []any) (*valueSet, error) {
 	return newValueSet(values), nil
 }
 
-// text is the JSON of a value of a schema.
+// text returns the JSON of a value of a schema.
 func text(value any) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(value) // it was JSON
+	_ = enc.Encode(value) // decoded from JSON
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// example writes an example as people do: a string without quotes, unless it would be taken
-// for a number.
+// example formats an example for messages: a string has no quotes unless it looks like a number.
 func example(value any) string {
 	s, isText := value.(string)
 	if !isText {
@@ -346,7 +344,7 @@ func (c *compiler) properties(p *place, o map[string]any, r *objectRules) {
 	}
 }
 
-// fold makes names equal that differ only by case.
+// fold normalizes names that differ only by case.
 func fold(name string) string { return strings.ToLower(strings.ToUpper(name)) }
 
 func (c *compiler) patternProperties(p *place, o map[string]any) (list []patternProperty, err error) {
@@ -469,7 +467,7 @@ func number(o map[string]any, key string) *bound {
 	return &bound{parseDecimal(string(n)), string(n)}
 }
 
-// integer reads a count; -1 for none. What is larger than any value is the same.
+// integer returns a count, -1 for none. Counts larger than any value are clamped.
 func integer(o map[string]any, key string) int {
 	const huge = 1 << 40
 	n, ok := o[key].(json.Number)
@@ -490,12 +488,12 @@ func integer(o map[string]any, key string) int {
 	return count
 }
 
-// isEmpty reports whether every value fits.
+// isEmpty reports whether every value matches.
 func (s *schema) isEmpty() bool {
 	return s.types == allTypes && s.onlyTypes() && s.constant == nil && s.enum == nil
 }
 
-// onlyTypes reports whether a schema has no rules beside types and values.
+// onlyTypes reports whether a schema has no rules except types and values.
 func (s *schema) onlyTypes() bool {
 	return s.format == nil && s.ref == nil && s.dynamicRef == nil && s.not == nil && s.allOf == nil && s.anyOf == nil && s.oneOf == nil &&
 		s.ifs == nil && s.object == nil && s.array == nil && s.text == nil && s.number == nil

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	maxRounds   = 32        // defaults inside of defaults
+	maxRounds   = 32        // nested defaults
 	maxDefaults = 256 << 10 // bytes of all defaults that are filled in
 )
 
-// Complete returns a JSON value with the defaults of the schema filled in and whole numbers
-// written as such where an integer is wanted (5.0 becomes 5), or why it does not fit. A value
-// that lacks nothing is returned as it is. The error is as with [Schema.Validate].
+// Complete validates a JSON value, fills in the defaults of the schema, and rewrites whole numbers
+// where the schema requires an integer (5.0 becomes 5). A complete value is returned unchanged. The
+// errors are those of [Schema.Validate].
 func (s *Schema) Complete(ctx context.Context, raw []byte) (completed []byte, issues []Issue, err error) {
 	e := s.begin(ctx, limitsFor(len(raw)))
 	defer e.end()
@@ -38,7 +38,7 @@ func (s *Schema) Complete(ctx context.Context, raw []byte) (completed []byte, is
 	return []byte(text), nil, nil
 }
 
-// completed fills in defaults until none is missing: those of a default, too.
+// completed fills in defaults, including those within other defaults.
 func (e *evaluation) completed(s *Schema, text string) (string, error) {
 	grown := 0
 	for range maxRounds {
@@ -62,17 +62,17 @@ func (e *evaluation) completed(s *Schema, text string) (string, error) {
 	return "", &LimitError{strconv.Itoa(maxRounds) + " defaults inside of each other"}
 }
 
-// completion finds what is to be changed in a value.
+// completion collects the edits that complete a value.
 type completion struct {
 	*evaluation
 	edits  []edit
 	twins  []Issue
 	done   map[meeting]bool
 	filled map[missing]bool
-	grown  map[uint32]bool // objects that get members
+	grown  map[uint32]bool // objects with added members
 }
 
-// missing is a member that an object lacks.
+// missing is a member to add to an object.
 type missing struct {
 	node uint32
 	name string
@@ -84,7 +84,7 @@ type edit struct {
 	text string
 }
 
-// visit looks at a node beside the schemas that are always for it.
+// visit completes a node by the schemas that apply unconditionally.
 func (c *completion) visit(s *schema, n uint32) {
 	if c.spend(2); s == nil || s.always || s.never {
 		return
@@ -149,7 +149,7 @@ func (c *completion) object(r *objectRules, n uint32) {
 			continue
 		}
 		if r.additional != nil && r.additional.never {
-			continue // the validation refuses it
+			continue // validation rejects it
 		}
 		if twin, ok := r.folded[fold(name)]; ok && len(c.twins) < maxIssues {
 			c.twins = append(c.twins, Issue{Path: append(slices.Clone(c.path), name), Message: "is unknown", Unknown: true, Known: []string{twin}})
@@ -165,7 +165,7 @@ func (c *completion) object(r *objectRules, n uint32) {
 	}
 }
 
-// fill adds the defaults that an object lacks.
+// fill adds the missing defaults of an object.
 func (c *completion) fill(r *objectRules, n uint32) {
 	for _, name := range r.defaults {
 		at := missing{n, name}
@@ -187,7 +187,7 @@ func (c *completion) fill(r *objectRules, n uint32) {
 	}
 }
 
-// number writes 5.0 and 5e0 as 5 where the schema wants an integer.
+// number rewrites 5.0 and 5e0 as 5 where the schema requires an integer.
 func (c *completion) number(s *schema, n uint32) {
 	at := c.value.nodes[n].text
 	written := c.value.data[at.start:at.end]
@@ -201,7 +201,7 @@ func (c *completion) number(s *schema, n uint32) {
 	c.edits = append(c.edits, edit{at, strconv.FormatInt(int64(f), 10)})
 }
 
-// apply makes the edits.
+// apply returns the text with the edits.
 func (c *completion) apply(old string) string {
 	slices.SortStableFunc(c.edits, func(a, b edit) int { return cmp.Compare(a.start, b.start) })
 	size := len(old)
@@ -214,7 +214,7 @@ func (c *completion) apply(old string) string {
 	at := uint32(0)
 	for _, e := range c.edits {
 		if e.start < at {
-			continue // the same number, by another schema
+			continue // the same number was edited for another schema
 		}
 		b.WriteString(old[at:e.start])
 		b.WriteString(e.text)

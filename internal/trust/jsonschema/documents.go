@@ -24,19 +24,19 @@ const (
 	maxBranches    = 1_000  // of one anyOf, oneOf or allOf that are not constants
 	maxConstants   = 10_000 // of one enum, or of one union of constants
 	maxPatterns    = 200
-	maxPaths       = 4 << 20 // bytes of the addresses of all subschemas
+	maxPaths       = 4 << 20 // total bytes of the pointers of all subschemas
 )
 
-// document is a schema with all that it contains.
+// document is a JSON document that contains schemas.
 type document struct {
 	uri  string
 	root any
 }
 
-// resource is a schema with an identifier of its own, and what is named inside of it.
+// resource is a schema with its own identifier and the anchors in it.
 type resource struct {
 	doc     *document
-	pointer string // where it is in its document
+	pointer string // in the document
 	uri     string
 	draft   int
 	anchors map[string]*place
@@ -44,15 +44,15 @@ type resource struct {
 	scope   map[string]*schema
 }
 
-// recursiveAnchor is the name of the dynamic anchor that $recursiveAnchor makes.
+// recursiveAnchor is the name of the dynamic anchor for $recursiveAnchor.
 const recursiveAnchor = "\x00recursive"
 
-// place is where a subschema is.
+// place is the position of a subschema.
 type place struct {
 	resource *resource
 	pointer  string // in the document
 	value    any
-	schema   *schema // once it is compiled
+	schema   *schema // nil until compiled
 }
 
 func (p *place) String() string { return "#" + p.pointer }
@@ -63,7 +63,7 @@ type location struct {
 	pointer string
 }
 
-// library finds all subschemas of a schema and of the meta-schemas that it refers to.
+// library has all subschemas of a schema and of the meta-schemas that it refers to.
 type library struct {
 	places    map[location]*place
 	resources map[string]*resource // by URI
@@ -107,7 +107,7 @@ var metaFiles = map[int]string{
 	2020: "draft/2020-12/schema", 2019: "draft/2019-09/schema", 7: "draft-07/schema", 6: "draft-06/schema", 4: "draft-04/schema",
 }
 
-// draftOf is the draft that a schema says that it is written in.
+// draftOf returns the draft that a schema declares.
 func draftOf(root any, otherwise int) (int, error) {
 	o, _ := root.(map[string]any)
 	said, ok := o["$schema"].(string)
@@ -120,10 +120,10 @@ func draftOf(root any, otherwise int) (int, error) {
 			return draft, nil
 		}
 	}
-	return 0, fmt.Errorf("unknown $schema %q: use https://json-schema.org/draft/2020-12/schema, or leave it out", cut(said))
+	return 0, fmt.Errorf("unknown $schema %q: use https://json-schema.org/draft/2020-12/schema, or omit it", cut(said))
 }
 
-// The keywords that hold subschemas: one, a list, or an object of them.
+// The keywords with subschemas: one, a list, or an object of them.
 var (
 	holdsOne = []string{
 		"not", "if", "then", "else", "items", "additionalItems", "contains", "additionalProperties", "unevaluatedProperties",
@@ -133,8 +133,8 @@ var (
 	holdsNamed = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
 )
 
-// collect finds the subschemas of a schema. Whatever is not under a keyword that is known is
-// no schema, until a reference leads there.
+// collect finds the subschemas of a schema. Values of unknown keywords are not schemas unless a
+// reference points to them.
 func (l *library) collect(res *resource, pointer string, value any) error {
 	if l.nodes++; l.nodes > maxNodes {
 		return fmt.Errorf("the schema has more than %s subschemas", grouped(maxNodes))
@@ -165,7 +165,7 @@ func (l *library) collect(res *resource, pointer string, value any) error {
 	return l.collectAll(res, pointer, o)
 }
 
-// inner is the resource of a subschema: its own, if it has an identifier.
+// inner returns the resource of a subschema: a new one if it has an identifier.
 func (l *library) inner(res *resource, pointer string, o map[string]any) (*resource, error) {
 	id := res.id(o)
 	if id == "" {
@@ -179,21 +179,21 @@ func (l *library) inner(res *resource, pointer string, o map[string]any) (*resou
 	return own, l.identify(own, res.uri, id)
 }
 
-// id is the identifier that a schema gives itself, without a fragment.
+// id returns the identifier of a schema without its fragment.
 func (r *resource) id(o map[string]any) string {
 	keyword := "$id"
 	if r.draft == 4 {
 		keyword = "id"
 	}
 	if _, refers := o["$ref"]; refers && r.draft < 2019 {
-		return "" // what is beside $ref does not count
+		return "" // siblings of $ref are ignored
 	}
 	id, _ := o[keyword].(string)
 	id, _, _ = strings.Cut(id, "#")
 	return id
 }
 
-// identify gives a resource its URI.
+// identify sets the URI of a resource.
 func (l *library) identify(res *resource, base, id string) error {
 	uri, err := join(base, id)
 	if err != nil {
@@ -222,7 +222,7 @@ func join(base, ref string) (string, error) {
 	return u.String(), nil
 }
 
-// name notes the anchors of a subschema.
+// name registers the anchors of a subschema.
 func (r *resource) name(p *place, o map[string]any) {
 	if r.draft < 2019 {
 		keyword := map[bool]string{true: "id", false: "$id"}[r.draft == 4]
@@ -281,7 +281,7 @@ func isSchema(value any) bool {
 	return false
 }
 
-// checkWidth refuses subschemas with more of something than any tool needs.
+// checkWidth enforces the limits on the keywords of a subschema.
 func (l *library) checkWidth(p *place, o map[string]any) error {
 	for _, key := range holdsNamed {
 		if named, _ := o[key].(map[string]any); len(named) > maxProperties {
@@ -319,7 +319,7 @@ func areConstants(list []any) bool {
 	return true
 }
 
-// resolve finds the place that a reference leads to.
+// resolve returns the target of a reference.
 func (l *library) resolve(from *place, ref string) (*place, error) {
 	uri, fragment, _ := strings.Cut(ref, "#")
 	res := from.resource
@@ -344,8 +344,8 @@ func (l *library) resolve(from *place, ref string) (*place, error) {
 	return l.placeAt(res, fragment, from, ref)
 }
 
-// placeAt finds a place by its pointer inside a resource. If nobody knew that there is a
-// schema, there is one now.
+// placeAt returns the place at a pointer in a resource. It adds a place that was not recognized as a
+// schema before.
 func (l *library) placeAt(res *resource, fragment string, from *place, ref string) (*place, error) {
 	pointer := res.pointer + fragment
 	if p, ok := l.places[location{res.doc, pointer}]; ok {
@@ -361,7 +361,7 @@ func (l *library) placeAt(res *resource, fragment string, from *place, ref strin
 	return l.places[location{res.doc, pointer}], nil
 }
 
-// lookup follows a pointer, and returns the resource that it ends in.
+// lookup follows a pointer, and returns the value and its resource.
 func (l *library) lookup(res *resource, fragment string) (any, *resource, bool) {
 	at, pointer := l.places[location{res.doc, res.pointer}].value, res.pointer
 	for token := range strings.SplitSeq(strings.TrimPrefix(fragment, "/"), "/") {
@@ -418,7 +418,7 @@ func readMeta(name string) (root any, err error) {
 	return decode(data)
 }
 
-// decode reads a document that was checked before.
+// decode parses a validated document.
 func decode(data []byte) (root any, err error) {
 	dec := json.NewDecoder(strings.NewReader(string(data)))
 	dec.UseNumber()

@@ -2,10 +2,10 @@ package jsonschema
 
 import "hash/maphash"
 
-// seed makes the hashes of this process its own: no stranger can prepare collisions.
+// seed is random for each process, so that collisions cannot be prepared.
 var seed = maphash.MakeSeed()
 
-// Hashes of what has no content.
+// Hashes of values without content.
 const (
 	hashNull uint64 = 0x1e3779b97f4a7c15 + 0x0100000001000001*iota
 	hashTrue
@@ -14,10 +14,10 @@ const (
 	hashObject
 )
 
-// hashNumber keeps strangers from preparing numbers with one hash.
+// hashNumber is random, so that collisions of numbers cannot be prepared.
 var hashNumber = maphash.String(seed, "number")
 
-// hash is the same for equal values, and takes a step for each node.
+// hash returns the same hash for equal values. It spends one step per node.
 func (v *value) hash(b *budget, n uint32) uint64 {
 	e := &v.nodes[n]
 	b.spend(2)
@@ -45,7 +45,7 @@ func (v *value) hash(b *budget, n uint32) uint64 {
 		h := hashObject
 		for c := n + 1; c < e.next; c = v.nodes[c].next {
 			b.spend(len(v.key(c)) / 32)
-			h += mix(mix(maphash.String(seed, v.key(c))) ^ v.hash(b, c)) // in any order
+			h += mix(mix(maphash.String(seed, v.key(c))) ^ v.hash(b, c)) // independent of the order
 		}
 		return mix(h)
 	}
@@ -105,7 +105,7 @@ func (v *value) equal(b *budget, n uint32, o *value, m uint32) bool {
 	return v.equalObjects(b, n, o, m)
 }
 
-// equalObjects compares objects of as many members.
+// equalObjects compares objects with the same number of members.
 func (v *value) equalObjects(b *budget, n uint32, o *value, m uint32) bool {
 	names := make(map[string]uint32, o.nodes[m].count)
 	b.allocate(48 * int(o.nodes[m].count))
@@ -199,7 +199,7 @@ func (s *valueSet) has(b *budget, v *value, n uint32) bool {
 	return false
 }
 
-// typeSet is a set of types of JSON Schema. An integer is a number, too.
+// typeSet is a set of JSON Schema types. Integers are also numbers.
 type typeSet uint8
 
 const (
@@ -215,7 +215,7 @@ const (
 	allTypes   = typeNumber | typeNull | typeBoolean | typeString | typeArray | typeObject
 )
 
-// typeOf is the type of a node.
+// typeOf returns the type of a node.
 func (v *value) typeOf(b *budget, n uint32) typeSet {
 	switch v.nodes[n].kind {
 	case kindNull:
@@ -235,7 +235,7 @@ func (v *value) typeOf(b *budget, n uint32) typeSet {
 	return typeObject
 }
 
-// names are the types as JSON Schema names them.
+// names returns the JSON Schema names of the types.
 func (t typeSet) names() (list []string) {
 	for _, known := range typeNames {
 		if t&known.set == known.set && (known.name != "integer" || t&typeFraction == 0) {

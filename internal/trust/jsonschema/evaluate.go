@@ -5,12 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// evaluation is one validation of a value. Its first pass only finds out whether the value
-// fits, and allocates next to nothing; [evaluation.explain] finds out why it does not.
+// evaluation is one validation of a value. The first pass only decides whether the value matches and
+// hardly allocates; [evaluation.explain] finds the reasons if it does not.
 //
-// A schema that refers to itself in several ways can meet the same part of a value very
-// often. What is expensive and can be met again is remembered, so that the work is at most
-// the size of the schema times that of the value.
+// A schema that refers to itself in several ways can be evaluated very often for the same part of a
+// value. Expensive results are cached, so that the work is bounded by the size of the schema times
+// the size of the value.
 type evaluation struct {
 	budget
 	value   *value
@@ -20,26 +20,26 @@ type evaluation struct {
 	scopes  scope
 	path    []string // while explaining
 	issues  []Issue
-	twins   []Issue // names that differ from known ones by case only
+	twins   []Issue // names that differ from defined ones only by case
 }
 
-// meeting is a schema that meets a part of the value.
+// meeting is the evaluation of a schema for a part of the value.
 type meeting struct {
 	schema *schema
 	node   uint32
 	scope  *scope
 }
 
-// worthKnowing is how many steps a result must have taken to be remembered.
+// worthKnowing is the minimum number of steps of a result that is cached.
 const worthKnowing = 32
 
-// scope is the dynamic anchors that were passed on the way, the outermost of each name.
+// scope has the dynamic anchors of the enclosing resources, the outermost of each name.
 type scope struct {
 	anchors map[string]*schema
 	inner   map[*resource]*scope
 }
 
-// enter is the scope inside a resource.
+// enter returns the scope inside a resource.
 func (sc *scope) enter(r *resource) *scope {
 	if len(r.scope) == 0 {
 		return sc
@@ -65,8 +65,7 @@ func (sc *scope) enter(r *resource) *scope {
 	return inner
 }
 
-// marks are the members or items of one node that were evaluated. Nil is for nobody needs
-// to know.
+// marks are the evaluated members or items of one node. Nil means that they are not needed.
 type marks struct {
 	all  bool
 	bits []uint64
@@ -93,7 +92,7 @@ func (m *marks) merge(o *marks) {
 	}
 }
 
-// newMarks is for a node, nil if nobody needs to know.
+// newMarks returns marks for a node, or nil if they are not needed.
 func (e *evaluation) newMarks(n uint32, needed bool) *marks {
 	if !needed {
 		return nil
@@ -104,7 +103,7 @@ func (e *evaluation) newMarks(n uint32, needed bool) *marks {
 	return &marks{bits: make([]uint64, words)}
 }
 
-// valid reports whether the node fits the schema, and marks what was evaluated.
+// valid reports whether the node matches the schema, and marks the evaluated parts.
 func (e *evaluation) valid(s *schema, n uint32, sc *scope, seen *marks) bool {
 	e.spend(2)
 	if s.always || s.never {
@@ -159,7 +158,7 @@ func (e *evaluation) evaluate(s *schema, n uint32, sc *scope, seen *marks) bool 
 	return true
 }
 
-// unevaluated is the schema for what nothing else was for.
+// unevaluated returns the schema for unevaluated members or items.
 func (s *schema) unevaluated(k kind) *schema {
 	switch {
 	case k == kindObject && s.object != nil:
@@ -170,7 +169,7 @@ func (s *schema) unevaluated(k kind) *schema {
 	return nil
 }
 
-// simple checks the keywords that need no other schema.
+// simple checks the keywords without subschemas.
 func (e *evaluation) simple(s *schema, n uint32) bool {
 	v := e.value
 	if s.types != allTypes && !e.hasType(s.types, n) {
@@ -299,7 +298,7 @@ func (e *evaluation) member(r *objectRules, c uint32, i int, sc *scope, seen *ma
 	return p.required, true
 }
 
-// nameOf is a node for the name of a member.
+// nameOf returns a node for the name of a member.
 func (e *evaluation) nameOf(c uint32) uint32 {
 	v := e.value
 	self := uint32(len(v.nodes)) //nolint:gosec // a text has less than 2^31 bytes
@@ -312,7 +311,7 @@ func (e *evaluation) nameOf(c uint32) uint32 {
 	return self
 }
 
-// find is the member of an object with a name.
+// find returns the member of an object with a name.
 func (e *evaluation) find(n uint32, name string) (uint32, bool) {
 	nodes := e.value.nodes
 	for c := n + 1; c < nodes[n].next; c = nodes[c].next {
@@ -338,7 +337,7 @@ func (e *evaluation) dependencies(r *objectRules, n uint32, sc *scope, seen *mar
 	return true
 }
 
-// missing is the first name that a dependency needs and an object lacks.
+// missing returns the first name that a dependency requires and the object lacks.
 func (e *evaluation) missing(d dependency, n uint32) (string, bool) {
 	if _, ok := e.find(n, d.name); !ok {
 		return "", false
@@ -384,7 +383,7 @@ func (e *evaluation) array(r *arrayRules, n uint32, sc *scope, seen *marks) bool
 	return true
 }
 
-// item is the schema of an item, nil for none.
+// item returns the schema of an item, or nil.
 func (r *arrayRules) item(i int) *schema {
 	if i < len(r.prefix) {
 		return r.prefix[i]
@@ -415,7 +414,7 @@ func (e *evaluation) contains(r *arrayRules, n uint32, sc *scope, seen *marks) (
 	return found
 }
 
-// applicators checks the keywords whose schemas are for the same value.
+// applicators checks the keywords whose subschemas apply to the same value.
 func (e *evaluation) applicators(s *schema, n uint32, sc *scope, seen *marks) bool {
 	if s.ref != nil && !e.valid(s.ref, n, sc, seen) {
 		return false
@@ -454,7 +453,7 @@ func (d *dynamicRef) resolve(sc *scope) *schema {
 	return d.target
 }
 
-// try is valid, and marks only if the value fits.
+// try is like valid, but marks only if the value matches.
 func (e *evaluation) try(s *schema, n uint32, sc *scope, seen *marks) bool {
 	own := e.newMarks(n, seen != nil)
 	if !e.valid(s, n, sc, own) {
@@ -466,7 +465,7 @@ func (e *evaluation) try(s *schema, n uint32, sc *scope, seen *marks) bool {
 	return true
 }
 
-// branch is the schema that if selects, nil for none.
+// branch returns the schema that if selects, or nil.
 func (e *evaluation) branch(s *schema, n uint32, sc *scope, seen *marks) *schema {
 	switch {
 	case s.ifs == nil || s.then == nil && s.otherwise == nil && seen == nil:
@@ -477,8 +476,8 @@ func (e *evaluation) branch(s *schema, n uint32, sc *scope, seen *marks) *schema
 	return s.otherwise
 }
 
-// candidates are the branches of a union that the value may fit: a property that all of
-// them fix decides without trying.
+// candidates returns the branches of a union that the value may match. The tag, if any, selects them
+// without evaluation.
 func (e *evaluation) candidates(u *union, n uint32) []*schema {
 	if u.tag == "" || e.value.nodes[n].kind != kindObject {
 		return u.branches
@@ -502,14 +501,14 @@ func (e *evaluation) anyOf(u *union, n uint32, sc *scope, seen *marks) bool {
 	for _, s := range e.candidates(u, n) {
 		if e.try(s, n, sc, seen) {
 			if matched = true; seen == nil {
-				break // otherwise each branch that fits has something to mark
+				break // otherwise every matching branch may mark something
 			}
 		}
 	}
 	return matched
 }
 
-// oneOf returns which branches the value fits, -1 for none.
+// oneOf returns the first two branches that the value matches, -1 for none.
 func (e *evaluation) oneOf(u *union, n uint32, sc *scope, seen *marks) (first, second int) {
 	first, second = -1, -1
 	if u.set != nil {

@@ -7,25 +7,24 @@ import (
 	"strings"
 )
 
-// Issue is one reason why a value does not fit.
+// Issue is one reason why a value does not match a schema.
 type Issue struct {
-	Path     []string // leads to the part of the value
+	Path     []string // of the part of the value
 	Message  string
-	Unknown  bool     // the last step is a name that the schema does not know
-	Known    []string // the names that it knows there
-	Examples []string // of values that fit
+	Unknown  bool     // the last step is a name that the schema does not define
+	Known    []string // the names that it defines there
+	Examples []string // of valid values
 }
 
-// maxIssues is how many issues are reported. Nobody mends more at once, and a hostile value
-// can have very many.
+// maxIssues is the maximum number of reported issues. A hostile value can have very many.
 const maxIssues = 20
 
-// report adds an issue with the part of the value that is being looked at.
+// report adds an issue at the current path.
 func (e *evaluation) report(s *schema, format string, args ...any) {
 	e.add(Issue{Path: slices.Clone(e.path), Message: fmt.Sprintf(format, args...), Examples: s.examples})
 }
 
-// reportBelow adds an issue with a part that is one step further.
+// reportBelow adds an issue one step below the current path.
 func (e *evaluation) reportBelow(name, message string) {
 	e.add(Issue{Path: append(slices.Clone(e.path), name), Message: message})
 }
@@ -38,7 +37,7 @@ func (e *evaluation) add(issue Issue) {
 	}
 }
 
-// explainAt explains why a part does not fit, if it does not.
+// explainAt explains a part of the value unless it matches.
 func (e *evaluation) explainAt(step string, s *schema, n uint32, sc *scope) {
 	if len(e.issues) >= maxIssues || e.valid(s, n, sc, nil) {
 		return
@@ -48,14 +47,14 @@ func (e *evaluation) explainAt(step string, s *schema, n uint32, sc *scope) {
 	e.path = e.path[:len(e.path)-1]
 }
 
-// explainSame explains why the same part does not fit another schema.
+// explainSame explains the current part by another schema unless it matches.
 func (e *evaluation) explainSame(s *schema, n uint32, sc *scope) {
 	if s != nil && len(e.issues) < maxIssues && !e.valid(s, n, sc, nil) {
 		e.explain(s, n, sc)
 	}
 }
 
-// explain reports why a node does not fit a schema. It does not fit.
+// explain reports why a node does not match a schema. The caller has checked that it does not.
 func (e *evaluation) explain(s *schema, n uint32, sc *scope) {
 	if e.spend(4); s.never {
 		e.report(s, "is not allowed")
@@ -87,7 +86,7 @@ func (e *evaluation) explain(s *schema, n uint32, sc *scope) {
 	}
 }
 
-// explainSimple reports whether there is more to say.
+// explainSimple explains the keywords without subschemas. It reports whether to check the others.
 func (e *evaluation) explainSimple(s *schema, n uint32) bool {
 	v := e.value
 	if s.types != allTypes && !e.hasType(s.types, n) {
@@ -109,7 +108,7 @@ func (e *evaluation) explainSimple(s *schema, n uint32) bool {
 	return true
 }
 
-// typeName is the type of a node, as people call it.
+// typeName returns the type of a node for messages.
 func (e *evaluation) typeName(n uint32) string {
 	if e.value.nodes[n].kind == kindNumber {
 		return "number"
@@ -119,10 +118,10 @@ func (e *evaluation) typeName(n uint32) string {
 
 const (
 	maxShown     = 40  // values of an enum in a message
-	maxShownSize = 600 // their bytes
+	maxShownSize = 600 // bytes of them
 )
 
-// describe says which values fit.
+// describe lists the allowed values.
 func (s *valueSet) describe() string {
 	if len(s.list) == 1 {
 		return "must be " + cut(s.list[0].data)
@@ -337,7 +336,7 @@ func (e *evaluation) explainUnevaluated(s *schema, n uint32, sc *scope) {
 	}
 }
 
-// knownNames are the names of properties that a schema knows, or what it consists of.
+// knownNames returns the names of the properties that a schema and its parts define.
 func (e *evaluation) knownNames(s *schema, list []string) []string {
 	if e.spend(1); s.object != nil {
 		list = append(list, s.object.names...)
@@ -351,7 +350,7 @@ func (e *evaluation) knownNames(s *schema, list []string) []string {
 	return list
 }
 
-// explainUnion reports why a value fits no branch: by the branch that was probably meant.
+// explainUnion reports why a value matches no branch, for the branch that was probably intended.
 func (e *evaluation) explainUnion(s *schema, u *union, n uint32, sc *scope) {
 	if u.set != nil {
 		e.report(s, "%s", u.set.describe())
@@ -385,7 +384,7 @@ func (e *evaluation) explainUnion(s *schema, u *union, n uint32, sc *scope) {
 	}
 }
 
-// explainTagged reports about the branches that a property decides on.
+// explainTagged reports on the branches that the tag selects.
 func (e *evaluation) explainTagged(s *schema, u *union, n uint32, sc *scope) {
 	c, ok := e.find(n, u.tag)
 	if !ok {
@@ -418,7 +417,7 @@ func (u *union) describeTags() string {
 	return (&valueSet{list: list}).describe()
 }
 
-// score is how much of an object looks as if it was meant for a schema.
+// score rates how likely an object was intended for a schema.
 func (e *evaluation) score(s *schema, n uint32) (score int) {
 	if s.object == nil || e.value.nodes[n].kind != kindObject {
 		return 0

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// format is a format that texts must have. Checking takes time in proportion to the text.
+// format is a format of strings. The check takes linear time.
 type format struct {
 	name  string
 	check func(string) error
-	cost  int // steps for four bytes
+	cost  int // steps per four bytes
 }
 
 var formats = func() map[string]*format {
@@ -88,7 +88,7 @@ func twoDigits(s string, most int) (int, bool) {
 	return n, n <= most
 }
 
-// zoneOffset is the minutes of a time zone such as +02:00.
+// zoneOffset returns the minutes of a time zone such as +02:00.
 func zoneOffset(s string) (minutes int, ok bool) {
 	if s == "Z" || s == "z" {
 		return 0, true
@@ -214,7 +214,7 @@ func isLocalPart(s string) bool {
 	return true
 }
 
-// parseURI parses a URI, and the address that its host may be.
+// parseURI parses a URI, including an IP address as its host.
 func parseURI(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil {

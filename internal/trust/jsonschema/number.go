@@ -7,21 +7,19 @@ import (
 	"strings"
 )
 
-// decimal is a number exactly as JSON writes it: a whole number times a power of ten. The
-// whole number has no trailing zeros, so equal numbers are equal decimals. Nothing of it is
-// ever expanded: 1e999999999 is as small as 1.
+// decimal is an exact JSON number: an integer times a power of ten. The integer has no trailing
+// zeros, so equal numbers are equal decimals. It is never expanded: 1e999999999 is as small as 1.
 type decimal struct {
 	negative bool
-	small    uint64 // the whole number, if digits is empty
-	digits   string // the whole number, if it does not fit into small
+	small    uint64 // the integer, if digits is empty
+	digits   string // the integer, if it does not fit into small
 	exp      int64
 }
 
-// maxExponent is how many characters the exponent of a number may have, its e and sign
-// included.
+// maxExponent is the maximum length of an exponent, including e and sign.
 const maxExponent = 15
 
-// parseDecimal reads a number that is known to be JSON's.
+// parseDecimal parses a valid JSON number.
 func parseDecimal(text string) decimal {
 	var d decimal
 	mantissa, exponent := text, ""

@@ -14,14 +14,14 @@ const (
 	maxInstructions = 20_000 // instructions of all patterns of a schema
 )
 
-// pattern is a regular expression of JavaScript. It is searched by trying, which is fast for
-// most patterns and texts, and counted step by step. When that takes long, Go's engine goes on,
-// whose time is linear, but it knows neither look-around nor back references: what has those
-// is tried until the budget is spent.
+// pattern is a JavaScript regular expression. It is first matched by backtracking, which is fast for
+// most patterns and counts its steps. If that takes too long, Go's linear-time engine takes over. Go
+// does not support look-around and back references: patterns with these backtrack until the budget is
+// exhausted.
 type pattern struct {
 	source string
-	search *program       // nil for what only Go understands
-	linear *regexp.Regexp // nil for what Go does not understand
+	search *program       // nil if only Go supports the pattern
+	linear *regexp.Regexp // nil if Go does not support the pattern
 	cost   int            // instructions
 }
 
@@ -51,7 +51,7 @@ func compilePattern(source string) (*pattern, error) {
 	return p, nil
 }
 
-// onlyGo finds what Go has and JavaScript has not.
+// onlyGo finds syntax that Go supports and JavaScript does not.
 var onlyGo = regexp.MustCompile(`\[\[:|\(\?P<`)
 
 func parseLinear(source string) (tree *syntax.Regexp, translated string, err error) {
@@ -76,7 +76,7 @@ func (p *pattern) match(b *budget, s string) bool {
 			return found
 		}
 	}
-	// Go cannot be stopped, so that the most that it may do is paid for before.
+	// Go's engine cannot be interrupted, so its maximum cost is spent in advance.
 	b.spend(4 + len(s)/4 + len(s)*p.cost/10)
 	return p.linear.MatchString(s)
 }
@@ -90,7 +90,7 @@ func checkLength(source string) error {
 
 var errPatternSize = fmt.Errorf("it compiles to more than %s instructions: use smaller counts", grouped(maxProgram))
 
-// programSize is about how many instructions Go needs for an expression.
+// programSize estimates the number of instructions that Go needs for an expression.
 func programSize(re *syntax.Regexp) int {
 	n := 1 + len(re.Rune)/8
 	if re.Op == syntax.OpLiteral {
@@ -108,10 +108,10 @@ func programSize(re *syntax.Regexp) int {
 	return n
 }
 
-// spaces are the members of a class that JavaScript calls white space.
+// spaces are the members of JavaScript's white space class.
 const spaces = `\t\n\v\f\r \x{A0}\x{FEFF}\x{2028}\x{2029}\p{Zs}`
 
-// toGo writes a pattern of JavaScript for Go, if Go can say the same.
+// toGo translates a JavaScript pattern to Go, if Go has an equivalent.
 func toGo(source string) (string, bool) {
 	var b strings.Builder
 	class := false
@@ -123,7 +123,7 @@ func toGo(source string) (string, bool) {
 				return "", false
 			}
 			i += size
-		case c == '.' && !class && !strings.Contains(source, "(?"): // flags change what it means
+		case c == '.' && !class && !strings.Contains(source, "(?"): // flags change its meaning
 			b.WriteString(`[^\n\r\x{2028}\x{2029}]`)
 		default:
 			if c == '[' || c == ']' {
@@ -135,7 +135,7 @@ func toGo(source string) (string, bool) {
 	return b.String(), true
 }
 
-// escapeForGo writes what follows a backslash, and returns its size.
+// escapeForGo translates an escape sequence, and returns its size.
 func escapeForGo(b *strings.Builder, rest string, class bool) (size int, ok bool) {
 	switch c := rest[0]; {
 	case c == 'u':
@@ -148,7 +148,7 @@ func escapeForGo(b *strings.Builder, rest string, class bool) (size int, ok bool
 		b.WriteString("[" + spaces + "]")
 	case c == 'S' && !class:
 		b.WriteString("[^" + spaces + "]")
-	case strings.IndexByte("SAzZQECaG", c) >= 0: // means something else in Go
+	case strings.IndexByte("SAzZQECaG", c) >= 0: // has another meaning in Go
 		return 0, false
 	default:
 		b.WriteString(`\` + string(c))
@@ -156,7 +156,7 @@ func escapeForGo(b *strings.Builder, rest string, class bool) (size int, ok bool
 	return 1, true
 }
 
-// hexadecimal reads exactly n digits; size is 0 if there are not so many.
+// hexadecimal parses exactly n digits; size is 0 if there are fewer.
 func hexadecimal(s string, n int) (r rune, size int) {
 	if len(s) < n {
 		return 0, 0
@@ -171,7 +171,7 @@ func hexadecimal(s string, n int) (r rune, size int) {
 	return r, n
 }
 
-// checkPattern reports whether a text is a regular expression, without compiling it.
+// checkPattern reports whether a string is a regular expression, without compiling it.
 func checkPattern(source string) error {
 	if err := checkLength(source); err != nil {
 		return err

@@ -5,18 +5,18 @@ import "context"
 // Schema is a compiled schema.
 type Schema struct {
 	root    *schema
-	dynamic bool // it has references that depend on the way to them
+	dynamic bool // it has dynamic references
 }
 
 var background = context.Background()
 
-// schema is one compiled subschema. It has only the rules that its draft knows, so that
-// evaluating needs not know of drafts.
+// schema is one compiled subschema. It has only the keywords of its draft, so that evaluation does
+// not depend on the draft.
 type schema struct {
 	place    *place
 	always   bool // true, or {}
 	never    bool // false
-	memo     bool // it can be met by one value in several ways
+	memo     bool // it may be evaluated repeatedly for one value
 	types    typeSet
 	constant *valueSet
 	enum     *valueSet
@@ -41,7 +41,7 @@ type schema struct {
 	examples []string // for messages
 }
 
-// dynamicRef is a reference to an anchor that the outermost resource on the way decides.
+// dynamicRef is a reference to an anchor that the outermost resource in scope defines.
 type dynamicRef struct {
 	target *schema
 	anchor string // empty if the target is not dynamic
@@ -51,7 +51,7 @@ type dynamicRef struct {
 type union struct {
 	branches []*schema
 	set      *valueSet // the values, if all branches are constants
-	tag      string    // a property that all branches fix to texts; empty for none
+	tag      string    // a property that is a constant string in every branch; empty for none
 	byTag    map[string][]*schema
 }
 
@@ -71,7 +71,7 @@ type objectRules struct {
 }
 
 type property struct {
-	schema   *schema // nil if it is only required
+	schema   *schema // nil if it is required but not described
 	required bool
 }
 
@@ -80,7 +80,7 @@ type patternProperty struct {
 	schema  *schema
 }
 
-// dependency is what an object needs that has a property.
+// dependency is a condition on objects that have a property.
 type dependency struct {
 	name     string
 	required []string
@@ -91,10 +91,10 @@ type arrayRules struct {
 	min, max                 int // -1 for none
 	unique                   bool
 	prefix                   []*schema
-	items                    *schema // for those behind prefix
+	items                    *schema // for items after prefix
 	contains                 *schema
 	minContains, maxContains int  // -1 for none
-	containsMarks            bool // what contains finds is evaluated
+	containsMarks            bool // items that match contains count as evaluated
 	unevaluated              *schema
 }
 
@@ -107,7 +107,7 @@ type numberRules struct {
 	minimum, maximum, above, below, multipleOf *bound
 }
 
-// bound is a number of a schema, and how it is written there.
+// bound is a number in a schema, and its source text.
 type bound struct {
 	decimal
 	text string

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// program is a regular expression that is searched by trying: what every engine with
-// look-around and back references does. Each instruction is a step of the budget.
+// program is a regular expression for backtracking, which look-around and back references require.
+// Each instruction spends a step of the budget.
 type program struct {
 	insts  []inst
 	groups int
@@ -25,11 +25,11 @@ const (
 	opBoundary        // of a word
 	opSplit           // tries x, then y
 	opJump
-	opSave     // notes the position in slot x
-	opClear    // forgets the slots x to y
+	opSave     // stores the position in slot x
+	opClear    // clears the slots x to y
 	opProgress // fails if nothing was consumed since slot x
-	opBackRef  // what group x matched
-	opLook     // what follows, or goes before, matches; goes on at x
+	opBackRef  // matches the text of group x
+	opLook     // look-ahead or look-behind; continues at x
 	opMatch
 )
 
@@ -37,8 +37,8 @@ type inst struct {
 	op       opcode
 	backward bool // look-behind reads from right to left
 	not      bool
-	fold     bool // upper and lower case are the same
-	lines    bool // begin and end are those of lines
+	fold     bool // ignore case
+	lines    bool // opBegin and opEnd match at lines
 	x, y     int
 	r        rune
 	class    *class
@@ -78,19 +78,19 @@ type matcher struct {
 	slot   []int
 	stack  []choice
 
-	patience int // steps until it gives up
+	patience int // steps until it aborts
 }
 
-// choice is where to go on after a failure: another way, or a slot to set back first.
+// choice is a backtracking entry: an alternative to try, or a slot to restore.
 type choice struct {
 	pc, pos int // pc is -1 for a slot
 	slot    int
 }
 
-// impatient is how many choices are kept by a search that may give up.
+// impatient is the maximum number of choices of a search that may abort.
 const impatient = 1 << 10
 
-// match searches a text. It is not ok when it gave up after as many steps as its patience.
+// match searches a text. It is not ok if the search aborted because its patience was exhausted.
 func (p *program) match(b *budget, text string, patience int) (found, ok bool) {
 	b.spend(8)
 	b.allocate(256 + 8*p.slots)
@@ -126,7 +126,7 @@ func (m *matcher) set(slot, pos int) {
 	m.slot[slot] = pos
 }
 
-// run matches from an instruction at a position, until opMatch.
+// run executes instructions at a position until opMatch.
 func (m *matcher) run(pc, pos int) (end int, ok bool) {
 	base := len(m.stack)
 	for {
@@ -149,7 +149,7 @@ func (m *matcher) run(pc, pos int) (end int, ok bool) {
 	}
 }
 
-// keepSlots forgets the other ways since base, but not what the slots were before.
+// keepSlots removes the alternatives since base, but not the slots to restore.
 func (m *matcher) keepSlots(base int) {
 	kept := m.stack[:base]
 	for _, c := range m.stack[base:] {
@@ -161,7 +161,7 @@ func (m *matcher) keepSlots(base int) {
 	m.stack = kept
 }
 
-// back returns to the last choice.
+// back backtracks to the last choice.
 func (m *matcher) back(base int) (pc, pos int, ok bool) {
 	for len(m.stack) > base {
 		c := m.stack[len(m.stack)-1]
@@ -174,7 +174,7 @@ func (m *matcher) back(base int) (pc, pos int, ok bool) {
 	return 0, 0, false
 }
 
-// step takes one instruction.
+// step executes one instruction.
 func (m *matcher) step(in *inst, pc, pos int) (next, to int, ok bool) {
 	switch in.op {
 	case opRune, opClass:
@@ -215,12 +215,12 @@ func (in *inst) accepts(r rune) bool {
 	return r == in.r || in.fold && strings.EqualFold(string(r), string(in.r))
 }
 
-// look matches what is ahead or behind without moving.
+// look matches look-ahead and look-behind without moving.
 func (m *matcher) look(in *inst, pc, pos int) bool {
 	base := len(m.stack)
 	_, ok := m.run(pc+1, pos)
 	if ok && in.not {
-		for len(m.stack) > base { // nothing is captured by what must not match
+		for len(m.stack) > base { // a negative look captures nothing
 			m.back(base)
 		}
 	}
@@ -230,7 +230,7 @@ func (m *matcher) look(in *inst, pc, pos int) bool {
 func (m *matcher) backRef(in *inst, pos int) (int, bool) {
 	start, end := m.slot[2*in.x], m.slot[2*in.x+1]
 	if start < 0 || end < 0 {
-		return pos, true // a group that took no part matches nothing
+		return pos, true // a group that did not participate matches the empty string
 	}
 	if start > end {
 		start, end = end, start
@@ -254,7 +254,7 @@ func (m *matcher) backRef(in *inst, pos int) (int, bool) {
 	return to, true
 }
 
-// read returns the next character and by how much it moves; 0 at the end.
+// read returns the next character and its size, which is 0 at the end.
 func (m *matcher) read(pos int, backward bool) (rune, int) {
 	if backward {
 		r, size := utf8.DecodeLastRuneInString(m.text[:pos])
@@ -266,7 +266,7 @@ func (m *matcher) read(pos int, backward bool) (rune, int) {
 	return utf8.DecodeRuneInString(m.text[pos:])
 }
 
-// before and after are the characters around a position, -1 for none.
+// before and after return the characters around a position, -1 for none.
 func (m *matcher) before(pos int) rune {
 	if r, size := m.read(pos, true); size != 0 {
 		return r

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// searchCompiler reads a regular expression of JavaScript and writes its program.
+// searchCompiler compiles a JavaScript regular expression to a program.
 type searchCompiler struct {
 	program
 	source   string
@@ -45,7 +45,7 @@ func (c *searchCompiler) fail(format string, args ...any) error {
 	return fmt.Errorf("%s (at byte %d)", fmt.Sprintf(format, args...), c.at)
 }
 
-// countGroups counts and names the groups, since references may go before them.
+// countGroups counts and names the groups in advance, because references may precede them.
 func (c *searchCompiler) countGroups() (n int) {
 	class := false
 	for i := 0; i < len(c.source); i++ {
@@ -71,10 +71,10 @@ func (c *searchCompiler) countGroups() (n int) {
 	return n
 }
 
-// fragment is a part of a program; its jumps count from its own beginning.
+// fragment is a part of a program; its jumps are relative to its start.
 type fragment = []inst
 
-// join puts fragments behind each other.
+// join concatenates fragments.
 func (c *searchCompiler) join(parts ...fragment) (all fragment, err error) {
 	for _, part := range parts {
 		offset := len(all)
@@ -140,7 +140,7 @@ func (c *searchCompiler) sequence() (all fragment, err error) {
 	return all, nil
 }
 
-// term reads an atom with its quantifier.
+// term parses an atom with its quantifier.
 func (c *searchCompiler) term() (fragment, error) {
 	firstGroup := c.groups
 	assertion := c.peek("^") || c.peek("$") || c.peek(`\b`) || c.peek(`\B`)
@@ -179,7 +179,7 @@ func (c *searchCompiler) quantifier() (least, most int, ok bool, err error) {
 	low, high, comma := strings.Cut(c.source[c.at+1:c.at+end], ",")
 	least, err = strconv.Atoi(low)
 	if err != nil || !isDigit(rune(low[0])) {
-		return 0, 0, false, nil // a brace that is meant as such
+		return 0, 0, false, nil // a literal brace
 	}
 	switch most = least; {
 	case comma && high == "":
@@ -199,8 +199,7 @@ func (c *searchCompiler) quantifier() (least, most int, ok bool, err error) {
 	return least, most, true, nil
 }
 
-// repeat writes an atom as often as its quantifier says. Each round begins with what its
-// groups matched before forgotten.
+// repeat expands the quantifier of an atom. Each iteration starts by clearing the groups of the atom.
 func (c *searchCompiler) repeat(atom fragment, least, most int, lazy bool, firstGroup int) (all fragment, err error) {
 	if c.groups > firstGroup {
 		clear := fragment{{op: opClear, x: 2 * (firstGroup + 1), y: 2 * (c.groups + 1)}}
@@ -268,7 +267,7 @@ func (c *searchCompiler) atom() (fragment, error) {
 	return c.one(inst{op: opRune, r: r}), nil
 }
 
-// one is an instruction that reads something, in the direction of what it is inside of.
+// one returns an instruction that reads a character in the current direction.
 func (c *searchCompiler) one(in inst) fragment {
 	in.backward, in.fold = c.backward, c.fold
 	return fragment{in}
@@ -317,7 +316,7 @@ func (c *searchCompiler) group() (fragment, error) {
 	return c.join(fragment{{op: opSave, x: open}}, inner, fragment{{op: opSave, x: close}})
 }
 
-// flags reads the modifiers of a group.
+// flags parses the modifiers of a group.
 func (c *searchCompiler) flags() error {
 	on := true
 	for c.at < len(c.source) {
@@ -359,7 +358,7 @@ func (c *searchCompiler) look(behind, not bool) (fragment, error) {
 	return c.join(fragment{{op: opLook, not: not, x: len(inner) + 2}}, inner, fragment{{op: opMatch}})
 }
 
-// escape reads what follows a backslash outside of a class.
+// escape parses an escape sequence outside a class.
 func (c *searchCompiler) escape() (fragment, error) {
 	if c.at >= len(c.source) {
 		return nil, c.fail("it ends with a backslash")
@@ -398,7 +397,7 @@ func (c *searchCompiler) escape() (fragment, error) {
 	return c.one(inst{op: opRune, r: r}), nil
 }
 
-// octal reads what looks like a reference to a group that is not there.
+// octal parses a reference to a nonexistent group, which is an octal escape.
 func (c *searchCompiler) octal() (r rune) {
 	start := c.at
 	for c.at < len(c.source) && c.source[c.at] >= '0' && c.source[c.at] <= '7' && r*8 < 256 {
@@ -441,7 +440,7 @@ func (c *searchCompiler) class() (fragment, error) {
 	return c.one(inst{op: opClass, class: set}), nil
 }
 
-// member reads a character of a class, or adds a set to it.
+// member parses a character of a class, or adds a set to it.
 func (c *searchCompiler) member(set *class) (r rune, isSet bool, err error) {
 	if c.at >= len(c.source) {
 		return 0, false, c.fail("unterminated class")
@@ -461,7 +460,7 @@ var controls = map[byte]rune{'t': '\t', 'n': '\n', 'v': '\v', 'f': '\f', 'r': '\
 
 var shorthands = map[byte]func(rune) bool{'d': isDigit, 'w': isWord, 's': isSpace}
 
-// escaped reads an escape that stands for a character, or for a set, which it adds.
+// escaped parses an escape sequence for a character, or for a set, which it adds.
 func (c *searchCompiler) escaped(set *class) (r rune, isSet bool, err error) {
 	if c.at >= len(c.source) {
 		return 0, false, c.fail("it ends with a backslash")
@@ -499,7 +498,7 @@ func (c *searchCompiler) escaped(set *class) (r rune, isSet bool, err error) {
 	return r, false, nil
 }
 
-// codePoint reads what follows \u.
+// codePoint parses the code point after \u.
 func (c *searchCompiler) codePoint() (rune, bool, error) {
 	if end := strings.IndexByte(c.source[c.at:], '}'); c.peek("{") && end > 0 {
 		code, err := strconv.ParseUint(c.source[c.at+1:c.at+end], 16, 32)

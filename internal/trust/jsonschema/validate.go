@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Validate returns why a JSON value does not fit the schema, nothing if it does. The error is
-// a [SyntaxError], a [LimitError], or that of the context.
+// Validate returns the reasons why a JSON value does not match the schema. The error is a
+// [SyntaxError], a [LimitError] or the error of the context.
 func (s *Schema) Validate(ctx context.Context, raw []byte) ([]Issue, error) {
 	return s.validate(ctx, string(raw), limitsFor(len(raw)))
 }
@@ -26,7 +26,7 @@ func (s *Schema) validate(ctx context.Context, raw string, l limits) (issues []I
 	return issues, err
 }
 
-// validateValue validates a value that was parsed before.
+// validateValue validates a parsed value.
 func (s *Schema) validateValue(ctx context.Context, v *value, l limits) (issues []Issue, err error) {
 	e := s.begin(ctx, l)
 	e.value = v
@@ -34,7 +34,7 @@ func (s *Schema) validateValue(ctx context.Context, v *value, l limits) (issues 
 	return issues, err
 }
 
-// pool keeps what small validations need, for the next one.
+// pool reuses the memory of small validations.
 var pool = sync.Pool{New: func() any { return &evaluation{value: &value{}} }}
 
 func (s *Schema) begin(ctx context.Context, l limits) *evaluation {
@@ -44,7 +44,7 @@ func (s *Schema) begin(ctx context.Context, l limits) *evaluation {
 	return e
 }
 
-// end gives a validation back, unless it became large.
+// end returns the evaluation to the pool, unless it is large.
 func (e *evaluation) end() {
 	if cap(e.value.nodes) <= 1_024 {
 		*e = evaluation{value: &value{nodes: e.value.nodes[:0]}}
@@ -60,7 +60,7 @@ func (e *evaluation) read(raw string) error {
 	return err
 }
 
-// check validates the value, which was read, and says what is wrong with it.
+// check validates the parsed value.
 func (e *evaluation) check(s *Schema) []Issue {
 	if e.valid(s.root, 0, &e.scopes, nil) {
 		return nil

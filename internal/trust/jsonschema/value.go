@@ -21,8 +21,8 @@ const (
 	kindObject
 )
 
-// node is one part of a value. The nodes of a value are in the order of the text: the first
-// child of a node follows it, and next is where its sibling is.
+// node is one part of a value. Nodes are in the order of the text: the first child of a node follows
+// it, and next is the index of its sibling.
 type node struct {
 	kind  kind
 	flags uint8
@@ -38,7 +38,7 @@ const (
 	keyEscaped
 )
 
-// span is a part of the text of a value, or, of a string with escapes, where it is in unescaped.
+// span is a part of the text of a value, or of unescaped for a string with escapes.
 type span struct{ start, end uint32 }
 
 func spanOf(start, end int) span {
@@ -68,7 +68,7 @@ func (v *value) key(n uint32) string {
 	return v.data[e.key.start:e.key.end]
 }
 
-// parser reads a value within a budget.
+// parser parses a value within a budget.
 type parser struct {
 	value
 	budget   *budget
@@ -78,8 +78,8 @@ type parser struct {
 
 const maxNumber = 4_096 // characters of a number
 
-// parse reads one JSON value. It refuses objects with two members of one name, since the
-// reader after us may take the other one.
+// parse parses one JSON value. It refuses duplicate names, because parsers differ in which one they
+// use.
 func (p *parser) parse(data string) (err error) {
 	p.data, p.at = data, 0
 	if len(data) >= 1<<31 {
@@ -95,7 +95,7 @@ func (p *parser) parse(data string) (err error) {
 	return nil
 }
 
-// grow makes room for more nodes.
+// grow allocates more nodes.
 func (p *parser) grow(n int) {
 	if n <= cap(p.nodes) {
 		p.nodes = p.nodes[:0]
@@ -131,7 +131,7 @@ func (p *parser) space() {
 	}
 }
 
-// element reads a value that has the key, at a depth.
+// element parses a value, which belongs to the key, at a depth.
 func (p *parser) element(key span, flags uint8, depth int) error {
 	p.space()
 	if p.at >= len(p.data) {
@@ -196,7 +196,7 @@ func (p *parser) number(key span, flags uint8) error {
 	return nil
 }
 
-// scanNumber returns the end of the number that begins at i.
+// scanNumber returns the end of the number at i.
 func scanNumber(s string, i int) (end int, ok bool) {
 	digits := func() bool {
 		start := i
@@ -231,7 +231,7 @@ func scanNumber(s string, i int) (end int, ok bool) {
 	return i, true
 }
 
-// string reads a string and returns where its text is.
+// string parses a string and returns the span of its text.
 func (p *parser) string() (text span, escaped bool, err error) {
 	start := p.at + 1
 	for i := start; i < len(p.data); i++ {
@@ -267,7 +267,7 @@ func (p *parser) unescape(start, end int) (span, error) {
 	return spanOf(len(p.unescaped)-1, 0), nil
 }
 
-// enter checks the depth and steps over the bracket.
+// enter checks the depth and skips the bracket.
 func (p *parser) enter(depth int) error {
 	if depth >= p.maxDepth {
 		return p.fail("it nests deeper than %d levels", p.maxDepth)
@@ -277,7 +277,7 @@ func (p *parser) enter(depth int) error {
 	return nil
 }
 
-// separator reads what follows a part: a comma, or the end.
+// separator parses a comma or the closing bracket.
 func (p *parser) separator(end byte) (more bool, err error) {
 	p.space()
 	if p.at >= len(p.data) {
@@ -372,10 +372,10 @@ func (p *parser) member(depth int) (more bool, err error) {
 	return p.separator('}')
 }
 
-// fewNames is how many names are compared with each other without a table.
+// fewNames is the maximum number of names that are compared pairwise instead of by a table.
 const fewNames = 12
 
-// checkNames refuses an object with two members of one name.
+// checkNames refuses an object with duplicate names.
 func (p *parser) checkNames(self uint32) error {
 	if p.nodes[self].count > fewNames {
 		return p.checkManyNames(self)
