@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// conversion is one server on its way into toolyard.yaml.
+// conversion converts one server to an entry of toolyard.yaml.
 type conversion struct {
 	t        *Translator
 	id       string
 	secrets  []yardSecret
 	literals map[string]string
 	notes    []string
-	problem  string // why the server cannot be taken
+	problem  string // why the server cannot be imported
 }
 
-// fields is the server in our words.
+// fields returns the entry of a server in toolyard.yaml.
 func (c *conversion) fields(s *Server) (fields []field) {
 	add := func(key string, value any, when bool) {
 		if when {
@@ -48,13 +48,13 @@ func (c *conversion) refuse(err error) {
 	}
 }
 
-// reference is what stands between ${ and }.
+// reference is a parsed ${...} expression.
 type reference struct {
-	variable    string // a variable of the environment
+	variable    string // an environment variable
 	fallback    string
 	hasFallback bool
-	asked       string // what the client asks a person for
-	text        string // known already
+	asked       string // the id of an input that the client prompts for
+	text        string // the resolved text
 }
 
 var (
@@ -62,7 +62,7 @@ var (
 	nameRest     = regexp.MustCompile(`[^A-Za-z0-9]+`)
 )
 
-// variable makes the name of a variable of a text.
+// variable derives the name of an environment variable.
 func variable(parts ...string) string {
 	name := strings.ToUpper(strings.Trim(nameRest.ReplaceAllString(strings.Join(parts, "_"), "_"), "_"))
 	if name == "" || name[0] <= '9' {
@@ -71,8 +71,8 @@ func variable(parts ...string) string {
 	return name
 }
 
-// resolve reads a reference of any client. What belongs to no client we know, or would be
-// something else to us, cannot be taken.
+// resolve parses a reference of any client. Unknown references, and those with another meaning in
+// toolyard.yaml, are errors.
 func (t *Translator) resolve(expression string) (reference, error) {
 	switch expression {
 	case "workspaceFolder", "workspaceRoot":
@@ -122,7 +122,7 @@ func (t *Translator) replace(text string, write func(reference) string) (string,
 	}
 }
 
-// expand is a text in which our variables stand.
+// expand rewrites the references in a text to those of toolyard.yaml.
 func (c *conversion) expand(text string) string {
 	out, err := c.t.replace(text, func(r reference) string {
 		r = c.own(r)
@@ -136,12 +136,12 @@ func (c *conversion) expand(text string) string {
 	return out
 }
 
-// values are the entries of an environment or of headers, without secrets.
+// values returns environment variables or headers with secrets replaced by references.
 func (c *conversion) values(m map[string]string) map[string]string {
 	out := make(map[string]string, len(m))
 	for _, f := range sorted(m) {
 		if c.problem != "" {
-			break // it is left out anyway
+			break // the server is skipped anyway
 		}
 		value, _ := f.value.(string)
 		out[f.key] = c.value(f.key, value)
@@ -181,13 +181,13 @@ var (
 	scheme = regexp.MustCompile(`^[A-Za-z]{1,16} $`)
 )
 
-// isHarmless reports whether a value can be no secret, whatever its key says.
+// isHarmless reports whether a value cannot be a secret, whatever its key is.
 func isHarmless(value string) bool {
 	return value == "" || value == "true" || value == "false"
 }
 
-// value is a value of the environment or of a header. A secret becomes a reference to one
-// that our configuration takes from a variable.
+// value converts the value of an environment variable or a header. A secret becomes a reference to a
+// secret that is read from an environment variable.
 func (c *conversion) value(key, value string) string {
 	if (!secretKey.MatchString(key) || isHarmless(value)) && !secretShape.MatchString(value) {
 		return c.inputs(value)
@@ -198,12 +198,12 @@ func (c *conversion) value(key, value string) string {
 	return secretRef(c.secretFor(key, key, variable(key), value))
 }
 
-// isReference reports whether a text is one reference and nothing else.
+// isReference reports whether a text consists of exactly one reference.
 func isReference(text string) bool {
 	return strings.HasPrefix(text, "${") && strings.Index(text, "}") == len(text)-1
 }
 
-// inputs is a value that is no secret but for what a person types in.
+// inputs converts a value in which only prompted inputs are secret.
 func (c *conversion) inputs(value string) string {
 	const begin = "${input:"
 	if !strings.Contains(value, begin) {
@@ -219,8 +219,8 @@ func (c *conversion) inputs(value string) string {
 
 func secretRef(name string) string { return "${secret:" + name + "}" }
 
-// secretFor is the name of a secret with this value: a literal one, which the variable is
-// to hold from now on, or a reference to a variable that holds it already.
+// secretFor returns the name of a secret with this value. A literal value moves to a new environment
+// variable; a reference keeps its variable.
 func (c *conversion) secretFor(what, key, name, value string) string {
 	literal := true
 	if isReference(value) {
@@ -242,8 +242,8 @@ func (c *conversion) secretFor(what, key, name, value string) string {
 	return c.secret(key, name)
 }
 
-// own gives what a client asks a person for a variable of this server: another client may ask
-// for something else by the same name. It refuses a reference to the secret of another server.
+// own assigns a prompted input to a variable of this server, because another client may use the same
+// input id for something else. It rejects a reference to the secret of another server.
 func (c *conversion) own(r reference) reference {
 	if r.asked != "" {
 		r.variable = c.holder(r.variable, "${input:"+r.asked+"}")
@@ -255,12 +255,11 @@ func (c *conversion) own(r reference) reference {
 	return r
 }
 
-// maxHolders is how many names are tried for one variable.
+// maxHolders limits the names that are tried for one variable.
 const maxHolders = 100
 
-// holder is the variable that holds a literal value. It bears the id of its server, and is
-// never one that holds another value: for a server of this import, in the configuration file,
-// or in the environment.
+// holder returns the variable for a literal value. Its name begins with the id of the server, and it
+// is not used for another value by this import, the configuration file or the environment.
 func (c *conversion) holder(name, value string) string {
 	base := name
 	if prefix := variable(c.id); name != prefix && !strings.HasPrefix(name, prefix+"_") {
@@ -291,14 +290,14 @@ func (c *conversion) free(name, value string) bool {
 	if _, taken := c.t.literals[name]; taken || c.t.words[name] {
 		return false
 	}
-	if c.t.Getenv == nil || isReference(value) { // nobody knows what a person will type
+	if c.t.Getenv == nil || isReference(value) { // the value of an input is unknown
 		return true
 	}
 	set, ok := c.t.Getenv(name)
 	return !ok || set == value
 }
 
-// secret notes a secret that comes from a variable, and is its name.
+// secret adds a secret that is read from an environment variable, and returns its name.
 func (c *conversion) secret(key, from string) string {
 	base := strings.ToLower(strings.Trim(nameRest.ReplaceAllString(c.id+"-"+key, "-"), "-"))
 	source, name := "env:"+from, base
@@ -341,7 +340,7 @@ func (c *conversion) replaceSecret(what, name, value string) string {
 	return "${" + name + "}"
 }
 
-// args are arguments, without secrets.
+// args returns the arguments with secrets replaced by variables.
 func (c *conversion) args(args []string) []string {
 	out := make([]string, 0, len(args))
 	for i, arg := range args {
@@ -377,11 +376,11 @@ var (
 	urlUser     = regexp.MustCompile(`^https?://[^/?#]*@`)
 	urlQuery    = regexp.MustCompile(`([?&])([^=&#]+)=([^&#]*)`)
 	urlVariable = regexp.MustCompile(`\$\{([^}]*)\}`)
-	// A long part of a path that nobody would type is what lets its owner in.
+	// A long random part of a path is probably an access token.
 	urlOpaque = regexp.MustCompile(`[A-Za-z0-9_=-]{32,}`)
 )
 
-// url is a URL without secrets in its path and its query.
+// url replaces secrets in the path and the query of a URL by variables.
 func (c *conversion) url(text string) string {
 	for _, m := range urlVariable.FindAllStringSubmatch(text, -1) {
 		if secretKey.MatchString(m[1]) {
@@ -391,7 +390,7 @@ func (c *conversion) url(text string) string {
 	if urlUser.MatchString(text) {
 		c.refuse(errors.New("its URL contains a user name or password; use a header instead"))
 	}
-	text, _, _ = strings.Cut(text, "#") // nobody sends that
+	text, _, _ = strings.Cut(text, "#") // fragments are not sent
 	path, query, hasQuery := strings.Cut(text, "?")
 	hidden := func(part string) string {
 		return c.replaceSecret("a part of its URL", variable(c.id, "URL", "SECRET"), part)

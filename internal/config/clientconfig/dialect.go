@@ -1,7 +1,6 @@
-// Package clientconfig reads and changes the files in which programs keep their MCP servers.
-// Every client has a dialect of its own: another root, another word for a URL, JSON with
-// comments or YAML. Files may come with a stranger's project, so all that is read has
-// bounds, and a change leaves every byte alone that it need not touch.
+// Package clientconfig reads and edits the configuration files in which clients list MCP servers.
+// Each client has its own dialect: root key, field names, and JSON with comments or YAML. A file may
+// come from an untrusted project, so reading is bounded. Edits preserve all unrelated bytes.
 package clientconfig
 
 import (
@@ -18,8 +17,8 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Bounds on a file. JSON files may be larger, since Claude Code keeps its history next to
-// its servers.
+// Limits of a file. JSON files may be larger, because Claude Code stores its history in the same
+// file.
 const (
 	maxJSON     = 8 << 20
 	maxYAML     = 1 << 20
@@ -30,7 +29,7 @@ const (
 	maxWarnings = 100
 )
 
-// MaxFile is the size of the largest file that is read.
+// MaxFile is the maximum file size in bytes.
 const MaxFile = maxJSON
 
 // The transports of a Server.
@@ -40,7 +39,7 @@ const (
 	Stdio = "stdio"
 )
 
-// Server is a server as any client writes it down.
+// Server is a server in the configuration of a client.
 type Server struct {
 	Name      string
 	Command   string
@@ -55,7 +54,7 @@ type Server struct {
 	Line      int
 }
 
-// texts are all values of a server in which references may stand.
+// texts returns all values of a server that may contain references.
 func (s *Server) texts() []string {
 	return slices.Concat([]string{s.Command, s.Dir, s.URL}, s.Args, slices.Collect(maps.Values(s.Env)), slices.Collect(maps.Values(s.Headers)))
 }
@@ -75,8 +74,8 @@ func equalMaps(a, b map[string]string) bool {
 	return len(a) == len(b)
 }
 
-// Read finds the servers in a file of any dialect. The name says which kind of file it is
-// and stands before each warning, which tells what could not be taken and where.
+// Read returns the servers in a file of any dialect. The extension of name selects the format.
+// Warnings describe what could not be read, and begin with the name and the line.
 func Read(name string, data []byte) (servers []Server, warnings []string, err error) {
 	tree, err := parse(name, data)
 	if err != nil {
@@ -108,7 +107,7 @@ func isYAML(name string, data []byte) bool {
 	return len(text) > 0 && !bytes.ContainsAny(text[:1], "{[/")
 }
 
-// brief is the beginning of a stranger's text, as a line that may be shown on a terminal.
+// brief truncates untrusted text to a line that is safe to print on a terminal.
 func brief(text string) string {
 	const most = 1000
 	return untrusted.Printable(untrusted.Truncate(text, most))
@@ -127,7 +126,7 @@ func (r *reader) warn(line int, format string, args ...any) {
 	}
 }
 
-// readRoots looks at all the places where clients keep servers.
+// readRoots reads servers from the root keys of all clients.
 func (r *reader) readRoots(top *node) {
 	for _, root := range []string{"mcpServers", "servers", "amp.mcpServers", "extensions"} {
 		r.readRoot(root, top.get(root), "")
@@ -168,13 +167,13 @@ func (r *reader) readRoot(root string, n *node, project string) {
 	}
 }
 
-// transports are the words of all clients.
+// transports maps the transport names of all clients.
 var transports = map[string]string{
 	"http": HTTP, "streamable-http": HTTP, "streamableHttp": HTTP, "streamable_http": HTTP, "streamable": HTTP,
 	"sse": SSE, "stdio": Stdio, "local": Stdio,
 }
 
-// harmless are keys that say nothing about how a server is reached.
+// harmless are keys that do not affect how a server is reached.
 var harmless = map[string]bool{
 	"name": true, "display_name": true, "description": true, "timeout": true, "autoApprove": true, "alwaysAllow": true,
 	"disabledTools": true, "enabledTools": true, "tools": true, "available_tools": true, "gallery": true, "version": true,
@@ -182,7 +181,7 @@ var harmless = map[string]bool{
 	"disabledReason": true, "note": true, "icon": true, "networkTimeout": true, "initTimeout": true,
 }
 
-// readServer is nil for what is no server, or cannot be one here.
+// readServer returns nil for entries that are not servers or are not supported.
 func (r *reader) readServer(m member) *Server {
 	if m.value.kind != object {
 		r.warn(m.line, "%s is not an object and is skipped", m.name)
@@ -229,7 +228,7 @@ func (r *reader) readField(s *Server, word *string, f member) {
 	}
 }
 
-// settle decides the transport, or says why there is none.
+// settle sets the transport, or returns why the server is invalid.
 func (s *Server) settle(word string) string {
 	s.Transport = transports[word]
 	switch {
@@ -255,12 +254,12 @@ func (s *Server) settle(word string) string {
 	return checkURL(s.URL)
 }
 
-// checkURL says what is wrong with a URL, in which variables may stand.
+// checkURL returns the problem of a URL, which may contain variables, or "".
 func checkURL(text string) string {
 	if strings.HasPrefix(text, "${") {
 		return ""
 	}
-	// A variable may stand where a URL may not have its characters.
+	// A variable may be in a part of the URL that does not allow its characters.
 	plain := strings.NewReplacer("${", "", "}", "").Replace(text)
 	scheme, rest, _ := strings.Cut(plain, "://")
 	if (scheme != "http" && scheme != "https") || rest == "" {
@@ -272,7 +271,7 @@ func checkURL(text string) string {
 	return ""
 }
 
-// text is a value as text: a number or a boolean counts as what is written there.
+// text returns a scalar as a string; numbers and booleans keep their spelling.
 func (r *reader) text(s *Server, f member) string {
 	if !f.value.isScalar() {
 		r.warn(f.line, "%s: %s is not a string and is skipped", s.Name, f.name)

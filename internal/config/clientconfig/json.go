@@ -24,8 +24,7 @@ func parseJSON(data []byte) (*node, error) {
 	return d.node(&d.top), nil
 }
 
-// document is a JSON file that remembers where everything stands. Nothing is written from
-// the tree: changes are made in the text.
+// document is a JSON file with positions. Edits change the text, never the parsed tree.
 type document struct {
 	text  []byte // without a byte order mark
 	top   hujson.Value
@@ -53,7 +52,7 @@ func newDocument(data []byte) (*document, error) {
 	return d, nil
 }
 
-// checkJSON refuses what is too much before anything is built of it.
+// checkJSON enforces the limits before parsing.
 func checkJSON(data []byte) error {
 	if len(data) > maxJSON {
 		return fmt.Errorf("the file has more than %d MiB", maxJSON>>20)
@@ -86,7 +85,7 @@ func checkJSON(data []byte) error {
 	return nil
 }
 
-// endOfString is where the string that begins at i ends, or the end of the data.
+// endOfString returns the end of the string that begins at i, or the end of the data.
 func endOfString(data []byte, i int) int {
 	for i++; i < len(data) && data[i] != '"'; i++ {
 		if data[i] == '\\' {
@@ -96,7 +95,7 @@ func endOfString(data []byte, i int) int {
 	return i
 }
 
-// endOfComment is where the comment that begins at i ends, and i if there is none.
+// endOfComment returns the end of the comment that begins at i, or i if there is none.
 func endOfComment(data []byte, i int) int {
 	end, skip := "", 0
 	switch {
@@ -166,7 +165,7 @@ func apply(data []byte, edits []edit) []byte {
 	return append(out, data[at:]...)
 }
 
-// child is a member of an object: its place, or -1.
+// child returns the index of a member of an object, or -1.
 func child(v *hujson.Value, name string) (*hujson.Object, int, error) {
 	obj, ok := v.Value.(*hujson.Object)
 	if !ok {
@@ -185,7 +184,7 @@ func child(v *hujson.Value, name string) (*hujson.Object, int, error) {
 	return obj, at, nil
 }
 
-// addJSON puts a server under the root.
+// addJSON adds a server under the root.
 func addJSON(data []byte, root, name string, fields []field, s *Server) ([]byte, error) {
 	d, err := newDocument(data)
 	if err != nil {
@@ -203,7 +202,7 @@ func addJSON(data []byte, root, name string, fields []field, s *Server) ([]byte,
 	return d.finish(data, edits, want)
 }
 
-// put is the change that gives a name under the root its value.
+// put returns the edits that set the value of a name under the root.
 func (d *document) put(root, name string, value []byte) ([]edit, error) {
 	top, at, err := child(&d.top, root)
 	if err != nil {
@@ -232,7 +231,7 @@ func (d *document) put(root, name string, value []byte) ([]edit, error) {
 	return []edit{{present.Value.StartOffset, present.Value.EndOffset, w.format(value, indent)}}, nil
 }
 
-// indentation is the space at the beginning of the line on which something stands.
+// indentation returns the white space at the start of the line.
 func indentation(before hujson.Extra, otherwise string) string {
 	_, after, found := cutLast(string(before), "\n")
 	if !found || strings.Trim(after, " \t") != "" {
@@ -248,13 +247,13 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s, "", false
 }
 
-// jsonWriter writes in the manner of the file.
+// jsonWriter writes in the formatting style of the file.
 type jsonWriter struct {
 	unit   string // one step of indentation
 	inline bool   // all on one line
 }
 
-// format lays out a value whose first line is indented already.
+// format indents a value whose first line is already indented.
 func (w jsonWriter) format(value []byte, indent string) string {
 	if w.inline {
 		return string(value)
@@ -264,7 +263,7 @@ func (w jsonWriter) format(value []byte, indent string) string {
 	return b.String()
 }
 
-// insert is the change that adds a member at the end of an object, which stands at outer.
+// insert returns the edits that append a member to an object with the indentation outer.
 func (w jsonWriter) insert(at *hujson.Value, outer, name string, value []byte) []edit {
 	obj, _ := at.Value.(*hujson.Object)
 	brace := at.EndOffset - 1
@@ -277,7 +276,7 @@ func (w jsonWriter) insert(at *hujson.Value, outer, name string, value []byte) [
 	w.inline = !strings.Contains(string(first.BeforeExtra)+tail, "\n")
 	indent := indentation(first.BeforeExtra, outer+w.unit)
 	text := w.separator(indent) + string(quoteJSON(name)) + ": " + w.format(value, indent)
-	if last.AfterExtra != nil { // a comma stands after the last member
+	if last.AfterExtra != nil { // trailing comma
 		return []edit{{end, end, text + ","}}
 	}
 	return []edit{{last.EndOffset, last.EndOffset, ","}, {end, end, text}}
@@ -303,7 +302,7 @@ func (w jsonWriter) insertFirst(tail string, end int, outer, name string, value 
 	return []edit{{end, end, text}}
 }
 
-// removeJSON takes a server away from under the root.
+// removeJSON removes a server under the root.
 func removeJSON(data []byte, root, name string) ([]byte, error) {
 	d, err := newDocument(data)
 	if err != nil {
@@ -326,8 +325,7 @@ func removeJSON(data []byte, root, name string) ([]byte, error) {
 	return d.finish(data, edits, tree.with(root, tree.get(root).with(name, nil)))
 }
 
-// cut is the change that takes a member out of an object, with the comma that it needs no
-// more. Comments around it stay.
+// cut returns the edits that remove a member and its comma. Comments around it stay.
 func (d *document) cut(at *hujson.Value, obj *hujson.Object, i int) []edit {
 	m := &obj.Members[i]
 	last := i == len(obj.Members)-1
@@ -354,8 +352,8 @@ func (d *document) cut(at *hujson.Value, obj *hujson.Object, i int) []edit {
 	return edits
 }
 
-// finish makes the changes, in the line endings of the file, and makes sure that the file
-// then says what it should.
+// finish applies the edits with the line endings of the file, and verifies that the result parses to
+// want.
 func (d *document) finish(data []byte, edits []edit, want *node) ([]byte, error) {
 	if bytes.Contains(d.text, []byte("\r\n")) {
 		for i := range edits {

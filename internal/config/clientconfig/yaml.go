@@ -60,7 +60,7 @@ type yamlEntry struct {
 
 func (e yamlEntry) field() field { return field{e.name, e.value} }
 
-// lines are the lines of an entry.
+// lines returns the lines of an entry.
 func (e yamlEntry) lines(indent string) []string {
 	if fields, ok := e.value.([]field); ok {
 		return append([]string{indent + yamlKey(e.name) + ":"}, yamlOf(fields, indent+"  ")...)
@@ -68,7 +68,7 @@ func (e yamlEntry) lines(indent string) []string {
 	return yamlOf([]field{e.field()}, indent)
 }
 
-// addYAML puts a server under the root.
+// addYAML adds a server under the root.
 func addYAML(data []byte, root, name string, fields []field, s *Server) ([]byte, error) {
 	tree, err := parseYAML(data)
 	if err != nil {
@@ -85,8 +85,7 @@ func addYAML(data []byte, root, name string, fields []field, s *Server) ([]byte,
 	return insertYAML(data, root, []yamlEntry{{name, fields}})
 }
 
-// sheet is a YAML file as lines. Nothing is written from the tree: changes are made in the
-// lines.
+// sheet is a YAML file as lines. Edits change the lines, never the parsed tree.
 type sheet struct {
 	tree  *node
 	lines []string
@@ -114,8 +113,7 @@ func newSheet(data []byte) (*sheet, error) {
 	return s, nil
 }
 
-// insertYAML adds entries at the end of the mapping under a root, and the root if it is
-// not there.
+// insertYAML adds entries at the end of the mapping under a root, which is created if missing.
 func insertYAML(data []byte, root string, entries []yamlEntry) ([]byte, error) {
 	s, err := newSheet(data)
 	if err != nil {
@@ -142,8 +140,7 @@ func insertYAML(data []byte, root string, entries []yamlEntry) ([]byte, error) {
 
 var emptyRoot = regexp.MustCompile(`^([^#]*:)[ \t]*(?:\{[ \t]*\}|null|~)?[ \t]*(#[^\r\n]*)?\r?\n$`)
 
-// open is the line before which an entry under the root is to be added, and its
-// indentation.
+// open returns the line at which to insert an entry under the root, and its indentation.
 func (s *sheet) open(root string) (at int, indent string, err error) {
 	i := s.tree.index(root)
 	if i < 0 {
@@ -172,8 +169,7 @@ func (s *sheet) open(root string) (at int, indent string, err error) {
 
 func spaces(n int) string { return strings.Repeat(" ", max(n, 0)) }
 
-// next is the line on which the top-level member after the one at i begins, or the line
-// after the last.
+// next returns the first line of the top-level member after the one at i, or the line after the last.
 func (s *sheet) next(i int) int {
 	if i+1 < len(s.tree.members) {
 		return s.tree.members[i+1].line
@@ -181,8 +177,8 @@ func (s *sheet) next(i int) int {
 	return len(s.lines) + 1
 }
 
-// end is the number of lines up to the end of what begins on one line and ends before
-// another: blank lines there, and comments that are indented less, belong to what follows.
+// end returns the last line of an entry that begins on line from and ends before another line.
+// Trailing blank lines, and comments with less indentation, belong to the next entry.
 func (s *sheet) end(from, before, indent int) int {
 	end := min(before-1, len(s.lines))
 	for ; end > from; end-- {
@@ -196,7 +192,7 @@ func (s *sheet) end(from, before, indent int) int {
 	return end
 }
 
-// removeYAML takes an entry away from under the root.
+// removeYAML removes an entry under the root.
 func removeYAML(data []byte, root, name string) ([]byte, error) {
 	s, err := newSheet(data)
 	if err != nil {
@@ -215,7 +211,7 @@ func removeYAML(data []byte, root, name string) ([]byte, error) {
 		before = servers.members[at+1].line
 	}
 	end := s.end(m.line, before, m.column)
-	if end < m.line { // an alias stands for what is written elsewhere
+	if end < m.line { // the value is an alias, defined elsewhere
 		return nil, fmt.Errorf("cannot safely remove %s from %s; remove it manually", brief(name), root)
 	}
 	want := s.tree.with(root, servers.with(name, nil))
@@ -230,7 +226,7 @@ func removeYAML(data []byte, root, name string) ([]byte, error) {
 	return s.finish(want)
 }
 
-// finish joins the lines and makes sure that they say what they should.
+// finish joins the lines and verifies that they parse to want.
 func (s *sheet) finish(want *node) ([]byte, error) {
 	out := []byte(strings.Join(s.lines, ""))
 	changed, err := parseYAML(out)

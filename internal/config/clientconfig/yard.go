@@ -13,47 +13,46 @@ import (
 	"github.com/toolyard/toolyard/internal/base/ident"
 )
 
-// maxID is how long the id of an imported server may be.
+// maxID limits the length of the id of an imported server.
 const maxID = 64
 
-// Sections are the parts of toolyard.yaml that servers of clients become.
+// Sections are the sections of toolyard.yaml for imported servers.
 type Sections struct {
 	servers []yardServer
 	secrets []yardSecret
 }
 
-// yardServer is a server as toolyard.yaml has it.
+// yardServer is a server in toolyard.yaml.
 type yardServer struct {
 	id      string
 	fields  []field
-	secrets []string // the names of those that it uses
+	secrets []string // names of the secrets it uses
 }
 
 // yardSecret is a secret and where its value comes from.
 type yardSecret struct{ name, source string }
 
-// Translator turns servers as clients know them into ours. Nothing that looks like a
-// secret gets through: it becomes the name of a variable.
+// Translator converts servers of clients to sections of toolyard.yaml. Values that look like secrets
+// are replaced by references to environment variables.
 type Translator struct {
-	Home, Project string   // what ${userHome} and ${workspaceFolder} mean
+	Home, Project string   // the values of ${userHome} and ${workspaceFolder}
 	Self          []string // base names of programs that are Toolyard itself
 	Address       string   // where Toolyard itself is served, host:port
-	Getenv        Getenv   // the environment of Toolyard; nil for an empty one
+	Getenv        Getenv   // reads Toolyard's environment; empty if nil
 
 	sections Sections
 	notes    []string
 	taken    map[string]*Server // by id
 	named    map[string]bool    // the names of all secrets
 	literals map[string]string  // the value that each variable of an imported server must hold
-	words    map[string]bool    // that no variable may be called: those of the configuration file, and what servers refer to
+	words    map[string]bool    // names that new variables must not have: all words of the configuration file, and variables that servers reference
 	present  map[string]bool    // the ids of the servers in it
 }
 
 var word = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
 
-// Existing tells the Translator about the configuration file that the servers are added to:
-// servers that it already has are skipped, and no variable or secret that it mentions is given
-// to another server.
+// Existing sets the configuration file to which the servers are added. Servers that it contains are
+// skipped, and its variables and secrets are not reused for other servers.
 func (t *Translator) Existing(data []byte) error {
 	tree, err := parseYAML(data)
 	if err != nil {
@@ -83,7 +82,7 @@ func (t *Translator) init() {
 	}
 }
 
-// Add takes servers over.
+// Add converts servers.
 func (t *Translator) Add(servers []Server) {
 	t.init()
 	for i := range servers {
@@ -98,10 +97,10 @@ func (t *Translator) Add(servers []Server) {
 	}
 }
 
-// Sections is what all servers became.
+// Sections returns the sections of all converted servers.
 func (t *Translator) Sections() *Sections { return &t.sections }
 
-// Notes are what a person should know, one line each.
+// Notes returns messages for the user, one line each.
 func (t *Translator) Notes() []string { return t.notes }
 
 func (t *Translator) note(format string, args ...any) {
@@ -155,7 +154,7 @@ func (t *Translator) add(s *Server) {
 	t.sections.secrets = append(t.sections.secrets, c.secrets...)
 }
 
-// programOf is the name of a program, without its folder and without .exe.
+// programOf returns the name of a program without its folder and .exe.
 func programOf(command string) string {
 	if i := strings.LastIndexAny(command, `/\`); i >= 0 {
 		command = command[i+1:]
@@ -163,8 +162,7 @@ func programOf(command string) string {
 	return strings.TrimSuffix(command, ".exe")
 }
 
-// id is a free id for a server. A server that is there already, from another client, is
-// known.
+// id returns an unused id for a server, or known if the same server was added from another client.
 func (t *Translator) id(s *Server) (id string, known bool) {
 	base := ServerID(s.Name)
 	for n := 1; ; n++ {
@@ -182,7 +180,7 @@ func (t *Translator) id(s *Server) (id string, known bool) {
 	}
 }
 
-// ServerID is a name as the id of a server.
+// ServerID converts a name to a valid server id.
 func ServerID(name string) string {
 	if ident.CheckServerID(name) == nil && len(name) <= maxID {
 		return name
@@ -248,9 +246,9 @@ func (s *Sections) serverEntries() (entries []yamlEntry) {
 	return entries
 }
 
-// AddTo adds the sections to the text of a toolyard.yaml and keeps what is there, comments
-// and order included. It says which servers it left out: those whose id is there already,
-// and those whose secret is another one there.
+// AddTo adds the sections to the text of a toolyard.yaml and preserves the rest, including comments
+// and order. It returns messages about skipped servers: those whose id already exists, and those with
+// a secret whose name has another source.
 func (s *Sections) AddTo(data []byte) (out []byte, left []string, err error) {
 	tree, err := parseYAML(data)
 	if err != nil {
@@ -268,7 +266,7 @@ func (s *Sections) AddTo(data []byte) (out []byte, left []string, err error) {
 	return data, left, err
 }
 
-// without are the sections that a file does not have yet.
+// without returns the sections without entries that the file already has.
 func (s *Sections) without(tree *node) (fresh *Sections, left []string) {
 	fresh = &Sections{}
 	sources := make(map[string]string)

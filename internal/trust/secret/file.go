@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	maxSecret = 64 << 10  // bytes of a file, and of what an age file holds
-	maxAge    = 256 << 10 // bytes of an age file: armor and many recipients take their room
+	maxSecret = 64 << 10  // bytes of a file, and of the decrypted content of an age file
+	maxAge    = 256 << 10 // bytes of an age file, including armor and recipients
 )
 
-// aged is an age file that was decrypted.
+// aged is a decrypted age file.
 type aged struct {
 	modified time.Time
 	size     int64
 	text     string
 }
 
-// path is where a path of a reference leads to.
+// path resolves the path of a reference.
 func (v *Vault) path(target string) string {
 	if filepath.IsAbs(target) {
 		return target
@@ -46,7 +46,7 @@ func (v *Vault) readFile(target string) (string, error) {
 	return strings.TrimRight(string(data), "\r\n"), nil
 }
 
-// warnIfOpen warns, once, of a file with a secret that others can read.
+// warnIfOpen warns once about a secret file that other users can read.
 func (v *Vault) warnIfOpen(target string) {
 	info, err := os.Stat(v.path(target))
 	if err != nil || info.Mode().Perm()&0o044 == 0 || runtime.GOOS == "windows" {
@@ -61,7 +61,7 @@ func (v *Vault) warnIfOpen(target string) {
 	}
 }
 
-// readAge reads an age file, and of it the value of a key if one is given.
+// readAge reads an age file, or the value of a key in it.
 func (v *Vault) readAge(target, key string) (string, error) {
 	text, err := v.decrypted(target)
 	if err != nil || key == "" {
@@ -70,7 +70,7 @@ func (v *Vault) readAge(target, key string) (string, error) {
 	return lookup(text, key)
 }
 
-// decrypted is the text of an age file. It is decrypted again only if the file is another.
+// decrypted returns the text of an age file, which is cached until the file changes.
 func (v *Vault) decrypted(target string) (string, error) {
 	path := v.path(target)
 	info, err := os.Stat(path)
@@ -97,8 +97,8 @@ func (v *Vault) decrypted(target string) (string, error) {
 	return text, nil
 }
 
-// decrypt decrypts an age file. The errors of age are not passed on: they quote what they could
-// not read, which may be a secret that nobody has encrypted.
+// decrypt decrypts an age file. The errors of age are not returned: they quote the input, which
+// may be an unencrypted secret.
 func (v *Vault) decrypt(data []byte) (string, error) {
 	identities, err := v.identities()
 	if err != nil {
@@ -125,7 +125,7 @@ func (v *Vault) decrypt(data []byte) (string, error) {
 	return string(text), nil
 }
 
-// identities reads the keys that open age files.
+// identities reads the keys that decrypt age files.
 func (v *Vault) identities() ([]age.Identity, error) {
 	if v.options.Identity == "" {
 		return nil, errors.New("no age identity file is configured, so it cannot be decrypted")
@@ -142,9 +142,8 @@ func (v *Vault) identities() ([]age.Identity, error) {
 	return identities, nil
 }
 
-// lookup finds the value of a key in lines of key=value. Empty lines and lines that begin with #
-// are left out; a value may stand in quotes, which are taken off. Nothing else is special: a # or a
-// backslash within a value belongs to it.
+// lookup returns the value of a key in lines of key=value. Empty lines and lines that begin with #
+// are skipped. Quotes around a value are removed. A # or a backslash within a value is literal.
 func lookup(text, key string) (value string, err error) {
 	found := false
 	n := 0

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	minRedacted = 6     // bytes; shorter secrets would hit ordinary words
-	minLine     = 16    // bytes of a line of a longer one
-	maxKnown    = 1_000 // secrets that are redacted; of more, the oldest have long been replaced
+	minRedacted = 6     // bytes; shorter secrets would match ordinary words
+	minLine     = 16    // bytes of a line of a multi-line secret
+	maxKnown    = 1_000 // secrets to redact; beyond that, the oldest are dropped
 )
 
-// remember adds a secret to what is redacted.
+// remember adds a secret to redact.
 func (v *Vault) remember(s string) {
 	if len(s) < minRedacted {
 		return
@@ -28,7 +28,7 @@ func (v *Vault) remember(s string) {
 		return
 	}
 	v.known = append(v.known, s)
-	for line := range strings.Lines(s) { // of a key in several lines each is one
+	for line := range strings.Lines(s) { // each line of a multi-line key is a secret
 		if line = strings.TrimSpace(line); line != s && len(line) >= minLine {
 			v.known = append(v.known, line)
 		}
@@ -41,11 +41,10 @@ func (v *Vault) remember(s string) {
 	v.replacer.Store(&replacer)
 }
 
-// Hide adds a text that is a secret although no reference led to it.
+// Hide adds a secret that was not resolved from a reference.
 func (v *Vault) Hide(text string) { v.remember(text) }
 
-// Inherit makes the vault redact what another one knows: secrets stay secrets when the
-// references to them are gone.
+// Inherit adds the secrets of another vault: they stay secret when their references are removed.
 func (v *Vault) Inherit(other *Vault) {
 	other.mu.Lock()
 	known := other.known
@@ -55,9 +54,9 @@ func (v *Vault) Inherit(other *Vault) {
 	}
 }
 
-// Redact replaces every secret that was resolved so far, wherever it stands in text, by
-// [redacted], also where it is in base64 or escaped for a URL or JSON. Secrets of less than six
-// bytes are left: they would hit ordinary words.
+// Redact replaces all secrets resolved so far with [redacted], including their base64, URL-escaped
+// and JSON-escaped forms. Secrets shorter than six bytes are not redacted, because they would match
+// ordinary words.
 func (v *Vault) Redact(text string) string {
 	if replacer := v.replacer.Load(); replacer != nil {
 		return (*replacer)().Replace(text)
@@ -65,7 +64,7 @@ func (v *Vault) Redact(text string) string {
 	return text
 }
 
-// newReplacer makes what redacts secrets. Where several begin it takes the longest.
+// newReplacer returns a replacer for secrets, which prefers the longest match.
 func newReplacer(secrets []string) *strings.Replacer {
 	var all []string
 	for _, s := range secrets {
@@ -84,7 +83,7 @@ func newReplacer(secrets []string) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// spellings are the forms in which a secret may stand in a text.
+// spellings returns the encodings of a secret that are redacted.
 func spellings(s string) []string {
 	forms := []string{s, url.QueryEscape(s), url.PathEscape(s), inner(strconv.Quote(s))}
 	for _, plain := range []string{s, "Bearer " + s} {
@@ -103,5 +102,5 @@ func spellings(s string) []string {
 	return forms
 }
 
-// inner is a quoted text without its quotes.
+// inner removes the quotes.
 func inner(quoted string) string { return quoted[1 : len(quoted)-1] }

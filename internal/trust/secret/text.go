@@ -1,5 +1,5 @@
-// Package secret holds secrets by reference: it reads them when they are needed, hands them on in a
-// form that nothing prints, and takes them out of any text that is about to be shown.
+// Package secret resolves secrets by reference when they are needed, passes them in a type that cannot
+// be printed, and redacts them from text.
 package secret
 
 import (
@@ -9,25 +9,23 @@ import (
 	"log/slog"
 )
 
-// Redacted is what is shown in place of a secret.
+// Redacted replaces secrets in text.
 const Redacted = "[redacted]"
 
-// Text is a secret. Whatever prints, logs or encodes it shows [redacted]. The zero value is no
-// secret.
+// Text is a secret. Printing, logging or encoding it yields [redacted]. The zero value is empty.
 //
-// The text is behind a function: what looks into values by reflection, such as fmt with an
-// unexported field, finds an address there and nothing to follow.
+// The text is captured by a function, so that reflection, such as fmt on an unexported field, finds
+// only an address.
 type Text struct {
 	reveal func() string
 }
 
-// New makes a secret of s.
+// New returns s as a secret.
 func New(s string) Text {
 	return Text{func() string { return s }}
 }
 
-// Reveal is the text itself. It is the one way to it, so that all places that need it are easily
-// found.
+// Reveal returns the plain text. It is the only access to it, so that all uses are easy to find.
 func (t Text) Reveal() string {
 	if t.reveal == nil {
 		return ""

@@ -13,29 +13,28 @@ import (
 	"github.com/toolyard/toolyard/internal/base/spelling"
 )
 
-// Vault resolves references when they are needed; what it resolved it can redact. It is safe for
-// concurrent use.
+// Vault resolves references on demand and redacts resolved secrets. It is safe for concurrent use.
 type Vault struct {
 	options Options
 
 	mu     sync.Mutex
 	warned map[string]bool // by path
 	opened map[string]aged // by path
-	known  []string        // what was resolved, oldest first; its elements never change
+	known  []string        // resolved secrets, oldest first; elements are immutable
 
-	replacer atomic.Pointer[func() *strings.Replacer] // nil while there is nothing to redact; made when needed
+	replacer atomic.Pointer[func() *strings.Replacer] // nil while there is nothing to redact; built on first use
 }
 
-// Options say where secrets are.
+// Options configure a Vault.
 type Options struct {
 	Named    map[string]string           // references by name
 	Getenv   func(string) (string, bool) // reads an environment variable; nil for none
 	Dir      string                      // relative paths are relative to it
 	Identity string                      // path of the age identity file, "" for none
-	Warn     func(message string)        // is told what is not wrong but unwise; may be nil
+	Warn     func(message string)        // receives warnings; may be nil
 }
 
-// NewVault makes a vault. It reads nothing yet.
+// NewVault returns a vault. It does not read any secret.
 func NewVault(o Options) *Vault {
 	o.Named = maps.Clone(o.Named)
 	if o.Getenv == nil {
@@ -47,7 +46,7 @@ func NewVault(o Options) *Vault {
 	return &Vault{options: o, warned: make(map[string]bool), opened: make(map[string]aged)}
 }
 
-// kind is where a reference leads to.
+// kind is the type of a reference.
 type kind int
 
 const (
@@ -57,7 +56,7 @@ const (
 	inAge
 )
 
-// reference is a reference that was taken apart.
+// reference is a parsed reference.
 type reference struct {
 	kind   kind
 	target string // a variable or a path
@@ -66,8 +65,7 @@ type reference struct {
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// parse takes a reference apart. Its errors do not repeat what was written: it may be a secret that
-// stands in the wrong place.
+// parse parses a reference. Its errors do not quote the input, which may be a misplaced secret.
 func parse(ref string) (reference, error) {
 	scheme, target, found := strings.Cut(ref, ":")
 	switch {
@@ -91,8 +89,8 @@ func parse(ref string) (reference, error) {
 	return reference{}, nil
 }
 
-// Resolve reads what a reference leads to: env:NAME, file:path, age:path, age:path#key, or the
-// name of one of these. Nothing in its errors is part of a secret.
+// Resolve reads the secret of a reference: env:NAME, file:path, age:path, age:path#key, or the name
+// of a configured reference. Its errors contain no part of a secret.
 func (v *Vault) Resolve(ref string) (Text, error) {
 	r, err := v.find(ref)
 	if err != nil {
@@ -109,7 +107,7 @@ func (v *Vault) Resolve(ref string) (Text, error) {
 	return New(s), nil
 }
 
-// find takes a reference or the name of one apart. A name leads to a reference, never to a name.
+// find parses a reference or looks up a named one. A name cannot refer to another name.
 func (v *Vault) find(ref string) (reference, error) {
 	r, err := parse(ref)
 	if err != nil || r.kind != unknown {
@@ -130,7 +128,7 @@ func (v *Vault) find(ref string) (reference, error) {
 
 const forms = "use env:NAME, file:path or age:path#key"
 
-// noReference is the error of something that is neither a reference nor a known name.
+// noReference returns the error for a string that is neither a reference nor a known name.
 func (v *Vault) noReference(ref string) error {
 	text := "not a secret reference: " + forms
 	names := slices.Sorted(maps.Keys(v.options.Named))
@@ -143,7 +141,7 @@ func (v *Vault) noReference(ref string) error {
 	return errors.New(text)
 }
 
-// String is the reference as one writes it. That part of it does not need to be hidden.
+// String returns the reference as configured, which is not secret.
 func (r reference) String() string {
 	switch {
 	case r.kind == inEnvironment:
@@ -178,8 +176,7 @@ func (v *Vault) read(r reference) (string, error) {
 
 const opening = "${secret:"
 
-// Expand replaces ${secret:ref} in a template and says whether there was any. A text without any
-// is returned as it is.
+// Expand replaces each ${secret:ref} in a template, and reports whether there was any.
 func (v *Vault) Expand(template string) (text Text, secret bool, err error) {
 	var b strings.Builder
 	rest := template
