@@ -215,6 +215,9 @@ func walk(t *testing.T, visit func(path string, data []byte)) {
 			}
 			return nil
 		}
+		if !d.Type().IsRegular() {
+			return nil
+		}
 		data, err := os.ReadFile(path)
 		if err == nil {
 			visit(path, data)
