@@ -56,7 +56,7 @@ func TestInputRequestsAreValidated(t *testing.T) {
 		"a task":                    {result: `{"resultType":"task","taskId":"1"}`, wrong: "unknown result type"},
 		"a list":                    {result: `{"resultType":"input_required","inputRequests":[]}`, wrong: "not an object"},
 		"a state that is no string": {result: `{"resultType":"input_required","requestState":1}`, wrong: "not a string"},
-		"twice the same key":        {result: `{"resultType":"input_required","inputRequests":{"a":{},"a":{}}}`, wrong: "twice"},
+		"twice the same key":        {result: `{"resultType":"input_required","inputRequests":{"a":{},"a":{}}}`, wrong: "duplicate key a"},
 		"too many":                  {result: `{"resultType":"input_required","inputRequests":{` + fmt.Sprintf(many, numbers...) + `}}`, wrong: "more than 16"},
 		"too much":                  {result: asksForm(`{"type":"string","title":"` + strings.Repeat("x", maxRequests) + `"}`), wrong: "more than 64 KiB"},
 		"too much state":            {result: `{"resultType":"input_required","requestState":"` + strings.Repeat("x", maxState) + `"}`, wrong: "more than 64 KiB"},
