@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// EVM is a node of a chain that speaks JSON-RPC 2.0, with batches, over HTTP. It answers a batch
-// from its end to its beginning, which the specification allows.
+// EVM is a node of a chain with JSON-RPC 2.0 over HTTP. It answers batches in reverse order, which
+// the specification allows.
 type EVM struct {
 	*Server
 	// Under the lock of Server, by address in lower case.
@@ -33,7 +33,7 @@ type EVMToken struct {
 	Balances map[string]*big.Int // by holder
 }
 
-// NewEVM starts a node of a chain on which nobody has anything. It takes 300 requests a minute.
+// NewEVM starts a node of a chain without balances. It accepts 300 requests per minute.
 func NewEVM(chainID int) *EVM {
 	e := &EVM{chain: chainID, balances: map[string]*big.Int{}, tokens: map[string]EVMToken{}}
 	e.Server = start(300, time.Minute, e.serveRPC)
@@ -47,14 +47,14 @@ func (e *EVM) SetChain(id int) {
 	e.chain = id
 }
 
-// SetBalance says how much of the chain's own coin somebody has, in its smallest unit.
+// SetBalance sets the native balance of an address in the smallest unit.
 func (e *EVM) SetBalance(holder string, wei *big.Int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.balances[strings.ToLower(holder)] = wei
 }
 
-// SetToken puts a contract on the chain.
+// SetToken adds a contract to the chain.
 func (e *EVM) SetToken(t EVMToken) {
 	held := map[string]*big.Int{}
 	for holder, amount := range t.Balances {

@@ -1,6 +1,5 @@
-// Package fakemarkets has servers on this machine that speak like services of the real world:
-// Hyperliquid, Polymarket and a node of an EVM chain. They have the same shapes, count the same
-// weights, refuse what is asked too often, and can be made to fail.
+// Package fakemarkets provides local fakes of Hyperliquid, Polymarket and an EVM node. They return the
+// same data formats, enforce the same rate limits, and can simulate failures.
 //
 //	hl := fakemarkets.NewHyperliquid()
 //	defer hl.Close()
@@ -24,7 +23,7 @@ const (
 	maxRequests = 10_000 // that are remembered
 )
 
-// Request is a request that a server got.
+// Request is a request that a server received.
 type Request struct {
 	Method string
 	Path   string
@@ -33,7 +32,7 @@ type Request struct {
 	Body   string
 }
 
-// Server is what all fakes have in common: where it is, how it fails, and what it was asked.
+// Server is the common part of all fakes: address, failures and recorded requests.
 type Server struct {
 	URL string
 
@@ -49,7 +48,7 @@ type Server struct {
 	requests []Request
 }
 
-// faults are how a server fails.
+// faults are the simulated failures.
 type faults struct {
 	down, cut  bool
 	delay      time.Duration
@@ -58,13 +57,13 @@ type faults struct {
 	garbage    string
 }
 
-// charge is weight that was asked for at a time.
+// charge is the weight of a request and its time.
 type charge struct {
 	at     time.Time
 	weight int
 }
 
-// reply is what a server answers, and the weight that it costs to ask.
+// reply is an answer and the weight of its request.
 type reply struct {
 	weight int
 	status int
@@ -78,7 +77,7 @@ func start(budget int, window time.Duration, answer func(*http.Request, []byte) 
 	return s
 }
 
-// Close ends the server.
+// Close stops the server.
 func (s *Server) Close() {
 	close(s.closed)
 	s.http.Close()
@@ -91,10 +90,10 @@ func (s *Server) set(change func(*faults)) {
 	change(&s.faults)
 }
 
-// Down makes the server hang up on everyone, or stop it.
+// Down makes the server close every connection, or ends that.
 func (s *Server) Down(down bool) { s.set(func(f *faults) { f.down = down }) }
 
-// Delay makes every answer wait.
+// Delay delays every answer.
 func (s *Server) Delay(d time.Duration) { s.set(func(f *faults) { f.delay = d }) }
 
 // Status makes the server answer with a status and nothing else; zero for no more.
@@ -103,20 +102,20 @@ func (s *Server) Status(code int) { s.set(func(f *faults) { f.status = code }) }
 // RetryAfter is the header of that name in refusals; empty for none.
 func (s *Server) RetryAfter(value string) { s.set(func(f *faults) { f.retryAfter = value }) }
 
-// Cut makes answers end in the middle, or stop it.
+// Cut truncates answers, or ends that.
 func (s *Server) Cut(cut bool) { s.set(func(f *faults) { f.cut = cut }) }
 
 // Garbage makes the server answer everything with this body; empty for no more.
 func (s *Server) Garbage(body string) { s.set(func(f *faults) { f.garbage = body }) }
 
-// Budget sets how much weight the server takes in its window of time.
+// Budget sets the weight that the server accepts per window.
 func (s *Server) Budget(weight int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.budget = weight
 }
 
-// Requests are what the server was asked, the oldest first.
+// Requests returns the received requests, oldest first.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +146,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// note remembers a request and says how the server fails at the moment.
+// note records a request and returns the current faults.
 func (s *Server) note(r *http.Request, body []byte) faults {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,7 +186,7 @@ func (s *Server) reply(w http.ResponseWriter, f faults, a reply) {
 	_, _ = w.Write(data)
 }
 
-// spend charges weight, unless the last window has had too much of it.
+// spend charges weight if the window has room for it.
 func (s *Server) spend(weight int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Hyperliquid is an Info API. It knows clearinghouseState and spotClearinghouseState.
+// Hyperliquid is an Info API. It supports clearinghouseState and spotClearinghouseState.
 type Hyperliquid struct {
 	*Server
 	accounts map[string]HyperliquidAccount // by address in lower case; under the lock of Server
@@ -40,15 +40,14 @@ type HyperliquidBalance struct {
 	Total, Hold, EntryNtl string
 }
 
-// NewHyperliquid starts an Info API at which nobody has anything. It takes a weight of 1200 a
-// minute.
+// NewHyperliquid starts an Info API without accounts. It accepts a weight of 1200 per minute.
 func NewHyperliquid() *Hyperliquid {
 	h := &Hyperliquid{accounts: map[string]HyperliquidAccount{}}
 	h.Server = start(1200, time.Minute, h.info)
 	return h
 }
 
-// Set says what a user has.
+// Set sets the account of a user.
 func (h *Hyperliquid) Set(user string, a HyperliquidAccount) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

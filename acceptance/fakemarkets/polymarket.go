@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Polymarket is a Data API. It knows /positions.
+// Polymarket is a Data API. It supports /positions.
 type Polymarket struct {
 	*Server
 	positions map[string][]PolymarketPosition // by address in lower case; under the lock of Server
@@ -27,15 +27,14 @@ type PolymarketPosition struct {
 	Size, AvgPrice, CurPrice, CashPnl, CurrentValue json.Number
 }
 
-// NewPolymarket starts a Data API at which nobody holds anything. It takes 150 requests in ten
-// seconds.
+// NewPolymarket starts a Data API without positions. It accepts 150 requests per ten seconds.
 func NewPolymarket() *Polymarket {
 	p := &Polymarket{positions: map[string][]PolymarketPosition{}}
 	p.Server = start(150, 10*time.Second, p.list)
 	return p
 }
 
-// Set says what a user holds.
+// Set sets the positions of a user.
 func (p *Polymarket) Set(user string, positions ...PolymarketPosition) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,9 +10,8 @@ import (
 
 const addressDigits = 40
 
-// ParseAddress reads an address of Ethereum and its kin: 0x and 40 hexadecimal digits. When they
-// are of both cases, the cases are a checksum (EIP-55), which must be right. The address comes
-// back with its checksum.
+// ParseAddress parses an EVM address: 0x and 40 hexadecimal digits. A mixed-case address must have a
+// valid EIP-55 checksum. The result has its checksum.
 func ParseAddress(text string) (string, error) {
 	digits, ok := strings.CutPrefix(text, "0x")
 	if !ok || len(digits) != addressDigits || !isHex(digits) {
@@ -26,8 +25,8 @@ func ParseAddress(text string) (string, error) {
 	return address, nil
 }
 
-// checksummed is a lower-case address in the cases of its checksum: a letter is upper-case where
-// the digit of the hash at the same place is 8 or more.
+// checksummed applies the checksum to a lower-case address: a letter is upper-case if the hash digit
+// at the same index is 8 or more.
 func checksummed(lower string) string {
 	hash := sha3.NewLegacyKeccak256()
 	hash.Write([]byte(lower))

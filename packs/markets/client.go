@@ -17,18 +17,18 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
-// Bounds on requests and answers.
+// Limits of requests and answers.
 const (
 	maxBody     = 1 << 20
 	connections = 8
 	idleWithin  = 5 * time.Second // the longest pause within an answer
-	shortPause  = time.Second     // after a refusal that does not say how long to wait
-	longPause   = time.Minute     // the longest that a service can make us wait
+	shortPause  = time.Second     // after a 429 without Retry-After
+	longPause   = time.Minute     // maximum pause that a service can request
 )
 
 // client sends requests to one service.
 type client struct {
-	name    string // of the service, as people know it
+	name    string // display name of the service
 	url     *url.URL
 	http    *outbound.ServerClient
 	limiter *limiter
@@ -41,7 +41,7 @@ func newClient(base string, s service, private []netip.Prefix, now func() time.T
 	}
 	u, err := url.Parse(base)
 	if err != nil {
-		return nil, errors.New("it cannot be read") // the error would show it, and it may hold a key
+		return nil, errors.New("it cannot be read") // the error would quote the URL, which may contain a key
 	}
 	h, err := outbound.NewServerClient(u, outbound.Network{Private: private}, connections)
 	if err != nil {
@@ -53,8 +53,8 @@ func newClient(base string, s service, private []netip.Prefix, now func() time.T
 	return &client{name: s.name, url: u, http: h, limiter: newLimiter(s.budget, s.window, now), now: now}, nil
 }
 
-// unavailable is the error of a service that does not answer as it should. The cause is for the
-// log only: it may quote the service.
+// unavailable returns the error for a failing service. The cause is only logged, because it may quote
+// the service.
 func (c *client) unavailable(why string, cause error) *toolyard.Error {
 	return &toolyard.Error{Code: toolyard.Unavailable, Message: c.name + " is not available: " + why, Err: cause}
 }
@@ -64,7 +64,7 @@ func (c *client) unexpectedAnswer(what string, cause error) *toolyard.Error {
 	return c.unavailable("it answered something that is not "+what, cause)
 }
 
-// take waits until as much weight may be sent.
+// take waits until the limiter allows this weight.
 func (c *client) take(ctx context.Context, weight int) error {
 	err := c.limiter.take(ctx, weight)
 	if busy, ok := errors.AsType[*busy](err); ok {
@@ -75,14 +75,14 @@ func (c *client) take(ctx context.Context, weight int) error {
 	return c.explain(ctx, err)
 }
 
-// get asks with a query.
+// get sends a GET request with a query.
 func (c *client) get(ctx context.Context, query url.Values) ([]byte, error) {
 	u := *c.url
 	u.RawQuery = query.Encode()
 	return c.send(ctx, http.MethodGet, u.String(), nil)
 }
 
-// post asks with JSON.
+// post sends a POST request with JSON.
 func (c *client) post(ctx context.Context, body []byte) ([]byte, error) {
 	return c.send(ctx, http.MethodPost, c.url.String(), body)
 }
@@ -116,7 +116,7 @@ func (c *client) send(ctx context.Context, method, url string, body []byte) ([]b
 	return answer, nil
 }
 
-// explain turns the failure of a request into words.
+// explain converts the error of a request.
 func (c *client) explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -130,8 +130,7 @@ func (c *client) explain(ctx context.Context, err error) error {
 	return c.unavailable("it cannot be reached", err)
 }
 
-// refused is the error of an answer with another status than OK. A service that has had enough
-// is left alone for a while.
+// refused returns the error for a status other than OK. After a rate-limit response, requests pause.
 func (c *client) refused(res *http.Response) error {
 	err := c.unavailable(fmt.Sprintf("it answers with status %d", res.StatusCode), nil)
 	err.RetryAfter = retryAfter(res.Header, c.now())
@@ -145,7 +144,7 @@ func (c *client) refused(res *http.Response) error {
 	return err
 }
 
-// retryAfter is how long a service wants to be left alone: zero if it does not say.
+// retryAfter returns the pause that a service requested, or zero.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {

@@ -9,15 +9,15 @@ import (
 	"github.com/toolyard/toolyard/internal/sources/provider"
 )
 
-// The weights of the two questions, by the service's own table.
+// The weights of the two requests, from the documentation of the service.
 const (
 	hyperliquidBudget = 1200
 	stateWeight       = 2
 	spotWeight        = 2
 )
 
-// NewHyperliquid makes the provider of what a caller holds at Hyperliquid: perpetuals and spot.
-// It hands over what the Info API answers, with its decimals in quotes as they were sent.
+// NewHyperliquid returns the provider of a caller's perpetual and spot positions at Hyperliquid. It
+// returns the data of the Info API, with decimals as the strings that were received.
 func NewHyperliquid(o Options) (*Provider, error) {
 	p, err := newProvider(&o, service{
 		kind: hyperliquid, name: "Hyperliquid", url: "https://api.hyperliquid.xyz", path: "info",
@@ -30,7 +30,7 @@ func NewHyperliquid(o Options) (*Provider, error) {
 	return p, nil
 }
 
-// hyperliquidData is what is handed over.
+// hyperliquidData is the context data.
 type hyperliquidData struct {
 	perpetuals
 	SpotBalances  []spotBalance `json:"spotBalances"`
@@ -38,7 +38,7 @@ type hyperliquidData struct {
 	FetchedAt     time.Time     `json:"fetchedAt"`
 }
 
-// perpetuals are what clearinghouseState says.
+// perpetuals is the data of clearinghouseState.
 type perpetuals struct {
 	MarginSummary      margin          `json:"marginSummary"`
 	CrossMarginSummary margin          `json:"crossMarginSummary"`
@@ -93,7 +93,7 @@ type spotBalance struct {
 	EntryNtl string `json:"entryNtl"`
 }
 
-// fetchHyperliquid asks for both accounts of a user at once.
+// fetchHyperliquid requests both accounts of a user concurrently.
 func (p *Provider) fetchHyperliquid(ctx context.Context, address string) (any, error) {
 	if err := p.client.take(ctx, stateWeight+spotWeight); err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (p *Provider) fetchHyperliquid(ctx context.Context, address string) (any, e
 	return out, spotErr
 }
 
-// askInfo asks one question about a user and reads the answer.
+// askInfo sends one request about a user and parses the answer.
 func askInfo[T any](ctx context.Context, c *client, kind, user string, read func([]byte) (T, error)) (out T, err error) {
 	body, err := json.Marshal(map[string]string{"type": kind, "user": user})
 	if err != nil {

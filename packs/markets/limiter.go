@@ -9,25 +9,25 @@ import (
 )
 
 const (
-	longestWait = 2 * time.Second // that somebody waits for their turn
-	steps       = 100             // how finely a window is counted
+	longestWait = 2 * time.Second // of a request in the queue
+	steps       = 100             // per window
 )
 
-// limiter spends at most its budget of weight in any window of time. Those who must wait get
-// their turns in the order in which they came.
+// limiter limits the weight of requests in any window of time. Waiting requests are served in order
+// of arrival.
 type limiter struct {
 	budget int
 	window time.Duration
 	now    func() time.Time
-	start  time.Time // times below are since then: they do not jump with the clock
+	start  time.Time // times below are relative to it, and so monotonic
 
 	mu    sync.Mutex
 	spent []spending    // the oldest first
-	last  time.Duration // when the last turn is
+	last  time.Duration // time of the last scheduled request
 	until time.Duration // before which nothing may be sent
 }
 
-// spending is the weight of all turns in one step.
+// spending is the weight of all requests in one step.
 type spending struct {
 	end    time.Duration // of the step
 	weight int
@@ -37,13 +37,13 @@ func newLimiter(budget int, window time.Duration, now func() time.Time) *limiter
 	return &limiter{budget: budget, window: window, now: now, start: now()}
 }
 
-// busy says that a turn would come too late to wait for it.
+// busy is returned for a request that would wait too long.
 type busy struct{ wait time.Duration }
 
 func (e *busy) Error() string { return fmt.Sprintf("the budget is spent for the next %s", e.wait) }
 
-// take waits for a turn and spends weight, which is not more than the budget. Somebody who would
-// wait too long gets a *busy at once.
+// take waits until weight, which is at most the budget, is available. It returns a *busy immediately
+// if the wait would be too long.
 func (l *limiter) take(ctx context.Context, weight int) error {
 	wait, err := l.book(weight)
 	if err != nil || wait <= 0 {
@@ -59,12 +59,12 @@ func (l *limiter) take(ctx context.Context, weight int) error {
 	}
 }
 
-// book finds the next turn, spends its weight and says how long it is until then.
+// book schedules a request and returns the time until it may be sent.
 func (l *limiter) book(weight int) (time.Duration, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now().Sub(l.start)
-	from := max(now, l.last, l.until) // no turn will be before that any more
+	from := max(now, l.last, l.until) // no request is scheduled before
 	l.spent = slices.DeleteFunc(l.spent, func(s spending) bool { return s.end+l.window <= from })
 	at := l.next(from, weight)
 	if wait := at - now; wait > longestWait {
@@ -81,7 +81,7 @@ func (l *limiter) book(weight int) (time.Duration, error) {
 	return at - now, nil
 }
 
-// next is the first time, not before at, at which weight fits into the window that ends then.
+// next returns the earliest time, not before at, at which weight fits into the window that ends then.
 func (l *limiter) next(at time.Duration, weight int) time.Duration {
 	total := weight
 	for _, s := range l.spent {
@@ -97,7 +97,7 @@ func (l *limiter) next(at time.Duration, weight int) time.Duration {
 	return at
 }
 
-// pause lets nobody have a turn for a while.
+// pause delays all requests.
 func (l *limiter) pause(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

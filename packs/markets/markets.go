@@ -113,7 +113,7 @@ const (
 	cacheTTL    = 2 * time.Second
 )
 
-// Provider answers with what a caller has at one service.
+// Provider provides a caller's holdings at one service.
 type Provider struct {
 	kind    string
 	links   yard.Links
@@ -126,17 +126,17 @@ type Provider struct {
 	failing atomic.Bool
 }
 
-// service is what is known of a service beside what the operator says.
+// service describes a service, apart from the configuration.
 type service struct {
 	kind, name string
 	url        string        // its public address
 	path       string        // below the URL
-	budget     int           // how much weight it takes
-	window     time.Duration // in which time
-	heaviest   int           // the most weight that is asked for at once
+	budget     int           // weight per window
+	window     time.Duration // of the budget
+	heaviest   int           // maximum weight of one request
 }
 
-// newProvider makes a provider that lacks its fetch.
+// newProvider returns a provider without its fetch function.
 func newProvider(o *Options, s service) (*Provider, error) {
 	if o.Links == nil {
 		return nil, fmt.Errorf("context %s: Links is required", s.kind)
@@ -165,10 +165,9 @@ func (p *Provider) Close() error {
 	return nil
 }
 
-// Provide answers with what the caller has at the service. There are three ways to end without
-// an answer, all of type [*toolyard.Error]: NoData when the caller has linked nothing or asks
-// about the past, Unavailable when the service does not answer as it should, and Canceled when
-// the caller went away. A caller who linked an account in which there is nothing gets empty lists.
+// Provide returns the caller's holdings at the service. Errors are of type [*toolyard.Error]: NoData if
+// the caller has not linked an address or the as-of time is in the past, Unavailable if the service
+// fails, and Canceled if the caller disconnected. An empty account yields empty lists.
 func (p *Provider) Provide(ctx context.Context, caller toolyard.Caller, asOf time.Time) (json.RawMessage, error) {
 	if p.now().Sub(asOf) > maxAge {
 		return nil, toolyard.Errorf(toolyard.NoData, "There is no %s context for a time in the past: its service only knows the present.", p.kind)
@@ -186,14 +185,14 @@ func (p *Provider) Provide(ctx context.Context, caller toolyard.Caller, asOf tim
 	if err == nil {
 		return bytes.Clone(data), nil
 	}
-	own := *toolyard.AsError(err)     // others may have got the same
-	if own.Code == toolyard.Timeout { // the caller's time is over, which the service took
+	own := *toolyard.AsError(err)     // the error may be shared with other callers
+	if own.Code == toolyard.Timeout { // the service used up the caller's time
 		own = *p.client.unavailable("it did not answer in time", err)
 	}
 	return nil, &own
 }
 
-// address is what the caller linked: an account of the service itself, or else a wallet.
+// address returns the linked address: of the service itself, or else the wallet.
 func (p *Provider) address(ctx context.Context, caller toolyard.Caller) (string, error) {
 	kinds := []string{p.kind, wallet}
 	if p.kind == wallet {
@@ -222,13 +221,13 @@ func howToLink(kind string) string {
 	return "link your wallet in the settings, or with `toolyard accounts link CALLER " + kind + " ADDRESS`, and ask again."
 }
 
-// ask asks the service. It logs when the service begins to fail and when that is over.
+// ask queries the service. It logs when failures begin and end.
 func (p *Provider) ask(ctx context.Context, address string) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchWithin)
 	defer cancel()
 	answer, err := p.fetch(ctx, address)
 	switch {
-	case errors.Is(ctx.Err(), context.Canceled): // nobody waits any more, which says nothing about the service
+	case errors.Is(ctx.Err(), context.Canceled): // no caller is waiting; the service may be healthy
 		return nil, ctx.Err()
 	case err != nil:
 		if !p.failing.Swap(true) {

@@ -17,8 +17,8 @@ const (
 	maxPositions     = 500
 )
 
-// NewPolymarket makes the provider of what a caller holds at Polymarket. Its numbers are handed
-// over as they were sent. What only the account's own key can see is left empty, and said so.
+// NewPolymarket returns the provider of a caller's positions at Polymarket. Numbers are returned as
+// received. Data that requires the account's key is empty and marked as such.
 func NewPolymarket(o Options) (*Provider, error) {
 	p, err := newProvider(&o, service{
 		kind: polymarket, name: "Polymarket", url: "https://data-api.polymarket.com", path: "positions",
@@ -31,7 +31,7 @@ func NewPolymarket(o Options) (*Provider, error) {
 	return p, nil
 }
 
-// polymarketData is what is handed over.
+// polymarketData is the context data.
 type polymarketData struct {
 	Positions  []bet           `json:"positions"`
 	Truncated  bool            `json:"truncated,omitempty"` // there are more positions
@@ -57,13 +57,13 @@ const (
 	noteCut    = " Only the 500 positions with the highest value are listed; there are more."
 )
 
-// fetchPolymarket reads page after page until one is not full. The positions of the highest value
-// come first, so that they stay when the rest is cut off.
+// fetchPolymarket reads pages until one is not full. Positions are sorted by value, highest first, so
+// that truncation drops the smallest.
 func (p *Provider) fetchPolymarket(ctx context.Context, address string) (any, error) {
 	out := polymarketData{Positions: []bet{}, OpenOrders: []any{}, Balance: json.RawMessage("null"), Note: noteHidden}
-	seen := map[string]bool{} // what moves to a later page while we read must not count twice
+	seen := map[string]bool{} // a position that moves to a later page must not count twice
 	for offset := 0; offset <= maxPositions; {
-		limit := min(pageSize, maxPositions+1-offset) // the last one only tells whether there are more
+		limit := min(pageSize, maxPositions+1-offset) // the last one only shows whether there are more
 		page, err := p.askPositions(ctx, address, limit, offset)
 		if err != nil {
 			return nil, err

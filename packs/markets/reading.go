@@ -13,15 +13,15 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Bounds on what is handed over.
+// Limits of context data.
 const (
 	maxItems   = 2000 // of a list
 	maxText    = 503  // bytes of a text, including an ellipsis
 	maxDecimal = 80   // bytes of a number in quotes
 )
 
-// reading takes JSON of a service apart, which has passed [strictjson.Check]. It remembers the
-// first thing that is not as it should be; after that what it reads means nothing.
+// reading parses JSON of a service that has passed [strictjson.Check]. It stores the first error;
+// values read after an error are meaningless.
 type reading struct{ err error }
 
 func (r *reading) fail(path, what string) {
@@ -30,10 +30,10 @@ func (r *reading) fail(path, what string) {
 	}
 }
 
-// trimmed is a checked JSON value without the space around it.
+// trimmed removes white space around a JSON value.
 func trimmed(answer []byte) json.RawMessage { return bytes.Trim(answer, " \t\r\n") }
 
-// object is one object of an answer, and where it is.
+// object is an object in an answer, with its path.
 type object struct {
 	*reading
 	path    string
@@ -73,7 +73,7 @@ func objects[T any](r *reading, path string, value json.RawMessage, read func(ob
 
 func (o object) at(name string) string { return o.path + "." + name }
 
-// has reports whether there is a member, and more in it than null.
+// has reports whether a member exists and is not null.
 func (o object) has(name string) bool {
 	value := o.members[name]
 	return value != nil && string(value) != "null"
@@ -83,8 +83,8 @@ func (o object) object(name string) object {
 	return o.reading.object(o.at(name), o.members[name])
 }
 
-// text is text that people may see: what is hidden in it is made visible, and what is too long
-// is cut. Such text comes from strangers, who must not make a whole answer fail by it.
+// text returns text for display: hidden characters are replaced and long text is truncated. The text
+// is untrusted, so it must not make the whole answer fail.
 func (o object) text(name string) string {
 	s, ok := strictjson.String(o.members[name])
 	if !ok {
@@ -109,7 +109,7 @@ func shown(s string) string {
 
 var decimalRE = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
 
-// decimal is a number in quotes, as it was sent.
+// decimal returns a number in quotes, as received.
 func (o object) decimal(name string) string {
 	s, ok := strictjson.String(o.members[name])
 	if !ok || len(s) > maxDecimal || !decimalRE.MatchString(s) {
@@ -126,7 +126,7 @@ func (o object) optionalDecimal(name string) *string {
 	return new(o.decimal(name))
 }
 
-// number is a number, as it was sent.
+// number returns a number, as received.
 func (o object) number(name string) json.Number {
 	value := o.members[name]
 	if len(value) == 0 || value[0] != '-' && (value[0] < '0' || value[0] > '9') {
@@ -135,7 +135,7 @@ func (o object) number(name string) json.Number {
 	return json.Number(value)
 }
 
-// whole is a number without a fraction, which is not negative.
+// whole returns a non-negative integer.
 func (o object) whole(name string) int64 {
 	n, err := strconv.ParseInt(string(o.members[name]), 10, 64)
 	if err != nil || n < 0 {

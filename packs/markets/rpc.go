@@ -12,14 +12,14 @@ import (
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
-// Bounds on what nodes are asked and answer.
+// Limits of requests and results.
 const (
 	maxBatch  = 100  // calls in a request
 	maxResult = 1024 // bytes of a result in hexadecimal
 	maxSymbol = 64   // bytes
 )
 
-// How contracts are called: by the beginning of a hash of what is called.
+// The function selectors of ERC-20 contracts.
 const (
 	selectBalance  = "0x70a08231" // balanceOf(address)
 	selectDecimals = "0x313ce567" // decimals()
@@ -45,18 +45,18 @@ func (c *rpcCalls) add(method string, params ...any) {
 	*c = append(*c, rpcCall{"2.0", len(*c) + 1, method, params})
 }
 
-// view calls a contract without changing anything.
+// view adds a read-only call of a contract.
 func (c *rpcCalls) view(contract, data string) {
 	c.add("eth_call", map[string]string{"to": contract, "data": data}, "latest")
 }
 
-// rpcResult is the result of a call in hexadecimal, or the error that stands in its place.
+// rpcResult is the hexadecimal result of a call, or its error.
 type rpcResult struct {
 	hex string // without 0x
 	err error
 }
 
-// readBatch reads the results of a batch, which may come in any order, in the order of the calls.
+// readBatch parses the results of a batch, which may be in any order, and returns them in call order.
 func readBatch(answer []byte, calls []rpcCall) ([]rpcResult, error) {
 	var r reading
 	items := objects(&r, "answer", trimmed(answer), func(o object) object { return o })
@@ -100,7 +100,7 @@ func readResult(o object) rpcResult {
 	return rpcResult{hex: digits}
 }
 
-// quantity is a number that nodes write with as few digits as it takes.
+// quantity parses a JSON-RPC quantity, which has no leading zeros.
 func (r rpcResult) quantity() (*big.Int, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -112,7 +112,7 @@ func (r rpcResult) quantity() (*big.Int, error) {
 	return n, nil
 }
 
-// word is a number that a contract returns.
+// word parses a 32-byte number that a contract returned.
 func (r rpcResult) word() (*big.Int, error) {
 	if r.err == nil && len(r.hex) != wordDigits {
 		return nil, errors.New("it returns no number")
@@ -120,7 +120,7 @@ func (r rpcResult) word() (*big.Int, error) {
 	return r.quantity()
 }
 
-// symbol is a short text that a contract returns: a string or, as the oldest do, 32 bytes.
+// symbol parses a string that a contract returned, or 32 bytes as in the oldest contracts.
 func (r rpcResult) symbol() (string, error) {
 	if r.err != nil {
 		return "", r.err
@@ -142,7 +142,7 @@ func (r rpcResult) symbol() (string, error) {
 	return symbol, nil
 }
 
-// abiString is the string that data holds: where it begins, how long it is, and its bytes.
+// abiString decodes an ABI string: offset, length and bytes.
 func abiString(data []byte) ([]byte, error) {
 	if len(data) < 2*wordBytes {
 		return nil, errors.New("it returns no text")

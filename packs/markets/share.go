@@ -5,19 +5,18 @@ import (
 	"time"
 )
 
-// shareOf is how often one caller may have a service asked in a minute. Who asks for the same
-// address again and again is answered from memory and needs no more than that; only who links
-// one address after the other does, and must not use up what is there for all.
+// shareOf limits the requests per minute for one caller. Repeated requests for one address are cached,
+// so only a caller who links many addresses reaches the limit, which protects the shared budget.
 const shareOf = int(time.Minute / cacheTTL)
 
-// share counts how often callers had a service asked in this minute.
+// share counts the requests of each caller in the current minute.
 type share struct {
 	mu    sync.Mutex
 	since time.Time
 	asked map[string]int
 }
 
-// take reports whether a caller may have the service asked once more.
+// take counts a request and reports whether it is within the limit.
 func (s *share) take(caller string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,9 +19,8 @@ const (
 	nativeDecimals = 18
 )
 
-// NewWallet makes the provider of what a caller holds on a chain: its own coin and the tokens
-// that the options name. Balances are exact decimals; tokens of which there is nothing are left
-// out.
+// NewWallet returns the provider of a caller's balances on a chain: the native coin and the configured
+// tokens. Balances are exact decimals; zero token balances are omitted.
 func NewWallet(o Options) (*Provider, error) {
 	p, err := newProvider(&o, service{
 		kind: wallet, name: "The node of the chain", budget: walletBudget, window: time.Minute, heaviest: 1,
@@ -44,14 +43,14 @@ type walletClient struct {
 	chain  int64 // zero for any
 
 	mu     sync.Mutex
-	tokens []token // with what was learned of them
+	tokens []token // with symbols and decimals read so far
 }
 
-// token is a token and what is known of it, which never changes.
+// token is a token and its immutable metadata.
 type token struct {
 	address  string // with its checksum
-	symbol   string // empty when it is to be asked
-	decimals int    // negative when they are to be asked
+	symbol   string // empty until read from the contract
+	decimals int    // negative until read from the contract
 }
 
 func parseTokens(list []Token) (out []token, err error) {
@@ -74,7 +73,7 @@ func parseTokens(list []Token) (out []token, err error) {
 	return out, nil
 }
 
-// walletData is what is handed over.
+// walletData is the context data.
 type walletData struct {
 	Address       string    `json:"address"`
 	ChainID       int64     `json:"chainId"`
@@ -89,7 +88,7 @@ type balance struct {
 	Decimals int    `json:"decimals"`
 }
 
-// fetch asks for everything at once.
+// fetch reads all balances.
 func (w *walletClient) fetch(ctx context.Context, address string) (any, error) {
 	w.mu.Lock()
 	tokens := slices.Clone(w.tokens)
@@ -109,7 +108,7 @@ func (w *walletClient) fetch(ctx context.Context, address string) (any, error) {
 	return out, nil
 }
 
-// ask sends calls in batches and puts the results together.
+// ask sends calls in batches and concatenates the results.
 func (w *walletClient) ask(ctx context.Context, calls []rpcCall) (results []rpcResult, err error) {
 	for batch := range slices.Chunk(calls, maxBatch) {
 		if err := w.client.take(ctx, 1); err != nil {
@@ -132,8 +131,8 @@ func (w *walletClient) ask(ctx context.Context, calls []rpcCall) (results []rpcR
 	return results, nil
 }
 
-// walletCalls are the questions that are open: the chain, the balance, and of each token the
-// balance and what is not known yet.
+// walletCalls returns the calls for the chain, the native balance, and the balance and missing
+// metadata of each token.
 func walletCalls(address string, tokens []token) []rpcCall {
 	holder := strings.ToLower(address)
 	var calls rpcCalls
@@ -151,8 +150,8 @@ func walletCalls(address string, tokens []token) []rpcCall {
 	return calls
 }
 
-// readWallet reads the results of walletCalls for the same tokens, and completes these. Its errors
-// are for the caller and the operator.
+// readWallet parses the results of walletCalls for the same tokens, and completes their metadata. Its
+// errors are shown to callers and operators.
 func readWallet(results []rpcResult, chain int64, tokens []token) (*walletData, error) {
 	next := func() rpcResult {
 		r := results[0]
@@ -185,7 +184,7 @@ func readWallet(results []rpcResult, chain int64, tokens []token) (*walletData, 
 	return out, nil
 }
 
-// read reads the results of one token and learns what was not known of it.
+// read parses the results of one token and completes its metadata.
 func (t *token) read(next func() rpcResult) (*big.Int, error) {
 	held, err := next().word()
 	if err != nil {
