@@ -95,13 +95,13 @@ func TestExplainSpeaksOfTheTable(t *testing.T) {
 		spec toolyard.Spec
 		at   toolyard.Surface
 	}{
-		"it has no price, so it is not for execution":              {toolyard.Spec{}, toolyard.Execute},
-		"it is not for sale, so it is not for execution":           {toolyard.Spec{Price: toolyard.Price{OptOut: true}}, toolyard.Execute},
-		"it is for answers only":                                   {toolyard.Spec{Surface: toolyard.Answer}, toolyard.Execute},
-		"it is for execution only":                                 {toolyard.Spec{Surface: toolyard.Execute}, toolyard.Answer},
+		"it has no price, so it is not for execution":           {toolyard.Spec{}, toolyard.Execute},
+		"it is not for sale, so it is not for execution":        {toolyard.Spec{Price: toolyard.Price{OptOut: true}}, toolyard.Execute},
+		"it is for answers only":                                {toolyard.Spec{Surface: toolyard.Answer}, toolyard.Execute},
+		"it is for execution only":                              {toolyard.Spec{Surface: toolyard.Execute}, toolyard.Answer},
 		"queryEligible is false, so it is not used for answers": {toolyard.Spec{Hidden: true}, toolyard.Answer},
-		"it streams, so it is not for answers":                     {toolyard.Spec{Latency: toolyard.Streaming}, toolyard.Answer},
-		"a call costs 0.001 USD":                                   {toolyard.Spec{Price: toolyard.Price{Set: true, USD: 1_000_000}}, toolyard.Execute},
+		"it streams, so it is not for answers":                  {toolyard.Spec{Latency: toolyard.Streaming}, toolyard.Answer},
+		"a call costs 0.001 USD":                                {toolyard.Spec{Price: toolyard.Price{Set: true, USD: 1_000_000}}, toolyard.Execute},
 	} {
 		tt.spec.Name = "x"
 		tool := named(tt.spec)

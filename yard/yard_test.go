@@ -169,7 +169,6 @@ func TestGateOptionsSelectNames(t *testing.T) {
 	}
 }
 
-
 func TestCallTakesTheCallPath(t *testing.T) {
 	y := start(t, yard.Options{Tools: basics.Tools(), Gates: []yard.Gate{{Name: "chat", Mode: toolyard.Read}}})
 	res, err := y.Call(t.Context(), "", toolyard.Caller{ID: "ann"}, "hello", json.RawMessage(`{"name":"Ann"}`))
