@@ -717,14 +717,14 @@ func TestAServerThatIsAwayComesBack(t *testing.T) {
 	})
 }
 
-func TestACommitThatBreaksIsSaidToBeUnknown(t *testing.T) {
+func TestLostCommitIsReportedAsUncertain(t *testing.T) {
 	s, p := behindProxy(t)
 	err := s.engine.exchange(t.Context(), ledger.Refs{Limits: []string{"p"}}, func(r *ledger.Rows) error {
 		r.Limits["p"].Change = ledger.Changed
 		p.set(true)
 		return nil
 	})
-	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "may or may not") {
+	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "may have been committed") {
 		t.Error(err)
 	}
 }
