@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/toolyard/toolyard"
@@ -41,9 +40,5 @@ func unknownTool(v *gates.View, name string) error {
 		}
 		names = append(names, t.Name)
 	}
-	message := fmt.Sprintf("Unknown tool %q at the gate %s", name, v.Gate.Name)
-	if near := spelling.Nearest(name, names); near != "" {
-		return toolyard.Errorf(toolyard.UnknownTool, "%s (did you mean %q?).", message, near)
-	}
-	return toolyard.Errorf(toolyard.UnknownTool, "%s.", message)
+	return toolyard.Errorf(toolyard.UnknownTool, "Unknown tool %q at the gate %s%s.", name, v.Gate.Name, spelling.DidYouMean(name, names))
 }

@@ -54,8 +54,5 @@ func (c *Control) Why(gate, tool string) ([]gates.Step, error) {
 	for _, t := range tools {
 		names = append(names, t.Name, v.Gate.Naming.Render(v.Gate.Yard, t.Server, t.Name))
 	}
-	if near := spelling.Nearest(tool, names); near != "" {
-		return nil, fmt.Errorf("unknown tool %q (did you mean %q?)", tool, near)
-	}
-	return nil, fmt.Errorf("unknown tool %q", tool)
+	return nil, fmt.Errorf("unknown tool %q%s", tool, spelling.DidYouMean(tool, names))
 }
