@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-export const description = "Quotes a price with the discount of the customer who asks.";
+export const description = "Quotes a price with the discount of the customer.";
 export const modes = ["read", "write"];
 export const inputSchema = z.object({
   amount: z.number().positive().describe("List price in US dollars"),
