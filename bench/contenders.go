@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -48,6 +49,11 @@ func serveContender(name string, tools int, dir, server string) error {
 		return http.Serve(l, h)
 	case "toolyard":
 		return serveYard(l, ready, yard.Options{Tools: goTools(tools), Sources: map[string]toolyard.Source{"changing": changing{}}})
+	case "listeners":
+		return serveYard(l, ready, yard.Options{
+			Tools: goTools(tools), Sources: map[string]toolyard.Source{"changing": changing{}},
+			ConfigFile: filepath.Join(dir, listenersConfig), Identify: callerOf,
+		})
 	case "proxy":
 		return serveProxy(l, ready, server)
 	case "gateway":

@@ -7,20 +7,47 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/toolyard/toolyard"
 )
 
 // streamsPerConnection is how many listeners share a connection, as they would behind a
-// proxy.
+// proxy. Each connection is a caller of its own: one caller gets a quarter of the streams.
 const streamsPerConnection = 500
+
+const (
+	listenersConfig = "listeners.yaml"
+	callerHeader    = "Bench-Caller"
+)
+
+// callerOf identifies the caller by a header.
+func callerOf(r *http.Request) (toolyard.Caller, error) {
+	return toolyard.Caller{ID: r.Header.Get(callerHeader)}, nil
+}
+
+// startForListeners starts a yard that allows n open streams.
+func startForListeners(ctx context.Context, n int) (c *contender, err error) {
+	dir, err := os.MkdirTemp("", "toolyard-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // the yard has read its file when it is ready
+	text := fmt.Sprintf("limits:\n  streams: %d\n", max(n, 4*streamsPerConnection))
+	if err := os.WriteFile(filepath.Join(dir, listenersConfig), []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	return startWith(ctx, "listeners", nil, "-serve", "listeners", "-dir", dir)
+}
 
 // measureListeners opens very many subscriptions and changes a tool.
 func measureListeners(ctx context.Context, n int) error {
-	c, err := start(ctx, "toolyard", 0)
+	c, err := startForListeners(ctx, n)
 	if err != nil {
 		return err
 	}
@@ -89,12 +116,12 @@ func openListeners(ctx context.Context, addr string, n int) (<-chan time.Time, e
 	slots := make(chan struct{}, 64) // how many are being opened at once
 	var wg sync.WaitGroup
 	for first := 0; first < n; first += streamsPerConnection {
-		client := &http.Client{Transport: &http.Transport{Protocols: &protocols}}
+		client, caller := &http.Client{Transport: &http.Transport{Protocols: &protocols}}, fmt.Sprint("caller-", first)
 		for range min(streamsPerConnection, n-first) {
 			slots <- struct{}{}
 			wg.Go(func() {
 				defer func() { <-slots }()
-				if err := listen(ctx, client, addr, acknowledged, told); err != nil {
+				if err := listen(ctx, client, addr, caller, acknowledged, told); err != nil {
 					failed <- err
 				}
 			})
@@ -113,16 +140,20 @@ func openListeners(ctx context.Context, addr string, n int) (<-chan time.Time, e
 	return told, nil
 }
 
-func listen(ctx context.Context, client *http.Client, addr string, acknowledged chan<- struct{}, told chan<- time.Time) error {
+func listen(ctx context.Context, client *http.Client, addr, caller string, acknowledged chan<- struct{}, told chan<- time.Time) error {
 	body := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},` + meta + `}}`
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/mcp", strings.NewReader(body))
 	if err != nil {
 		return err
 	}
-	r.Header = http.Header{"Mcp-Protocol-Version": {version}, "Mcp-Method": {"subscriptions/listen"}, "Accept": {"text/event-stream"}}
+	r.Header = http.Header{"Mcp-Protocol-Version": {version}, "Mcp-Method": {"subscriptions/listen"}, "Accept": {"text/event-stream"}, callerHeader: {caller}}
 	res, err := client.Do(r)
 	if err != nil {
 		return err
+	}
+	if res.StatusCode != http.StatusOK {
+		_ = res.Body.Close()
+		return fmt.Errorf("a listener was refused: %s", res.Status)
 	}
 	go func() {
 		defer func() { _ = res.Body.Close() }()

@@ -32,7 +32,7 @@ func main() {
 	serve := flag.String("serve", "", "serve this contender and nothing else")
 	tools := flag.Int("tools", 0, "how many tools the contender has")
 	quick := flag.Bool("quick", false, "measure for a shorter time")
-	dir := flag.String("dir", "", "the contender's folder of scripts")
+	dir := flag.String("dir", "", "the contender's folder of scripts or configuration")
 	onlyScripts := flag.Bool("scripts", false, "measure only TypeScript tools")
 	server := flag.String("upstream", "", "the contender's server behind it")
 	upstreams := flag.Bool("upstreams", false, "measure only tools of other servers")
