@@ -1,0 +1,215 @@
+package yard
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/toolyard/toolyard"
+)
+
+// Journal is an append-only log of a pack, divided into streams. State that must stay
+// consistent on all replicas is a fold over the entries of a stream: read the stream, decide,
+// append with the last sequence number that you read, and start over if another writer was
+// faster.
+type Journal interface {
+	// Append adds entries to a stream, all or none, and returns the sequence number of the last
+	// one. Sequence numbers count from 1 without gaps. It returns an error with code
+	// [toolyard.VersionConflict] if the last sequence number of the stream is not after.
+	Append(ctx context.Context, stream string, after uint64, entries ...JournalEntry) (last uint64, err error)
+
+	// List returns the entries of a stream that match the query.
+	List(ctx context.Context, stream string, q JournalQuery) ([]JournalEntry, error)
+
+	// Last returns the last sequence number of a stream, and 0 for an empty stream.
+	Last(ctx context.Context, stream string) (uint64, error)
+}
+
+// JournalEntry is an entry of a [Journal]. Times have a resolution of one microsecond.
+type JournalEntry struct {
+	Seq  uint64          // position in its stream, from 1; set by Append
+	At   time.Time       // time of writing; Append sets it if it is zero
+	AsOf time.Time       // as-of time; At if it is zero
+	Kind string          // such as "order" or "fill"; at most 64 bytes
+	Key  string          // identifies the subject, such as an order; may be empty; at most 256 bytes
+	Body json.RawMessage // any JSON value of at most 64 KiB; nil for none
+}
+
+// JournalQuery selects entries of a stream. The zero value selects the oldest ones.
+type JournalQuery struct {
+	After  uint64    // only entries with a greater sequence number
+	Before uint64    // only entries with a smaller sequence number; zero for no bound
+	Kinds  []string  // only entries of these kinds; empty for all; at most 16
+	Key    string    // only entries with this key; empty for all
+	Until  time.Time // only entries whose as-of time is not later; zero for all
+	Newest bool      // the newest entries first, instead of the oldest
+	Limit  int       // number of entries; zero for 1000, which is also the maximum
+}
+
+// Bounds of a journal.
+const (
+	maxJournalBody    = 64 << 10
+	maxJournalStream  = 256 // bytes in the name of a stream
+	maxJournalKind    = 64  // bytes
+	maxJournalKey     = 256 // bytes
+	maxJournalAppend  = 1000
+	maxJournalList    = 1000
+	maxJournalKinds   = 16
+	journalResolution = time.Microsecond
+)
+
+// MemoryJournal returns a journal in memory, for tests and simulations.
+func MemoryJournal() Journal {
+	return checkedJournal{backend: &memoryJournal{streams: make(map[string][]JournalEntry)}, now: time.Now}
+}
+
+// checkedJournal enforces the bounds and sets defaults, so that all journals behave alike.
+type checkedJournal struct {
+	backend Journal
+	prefix  string // of the streams in the backend
+	now     func() time.Time
+}
+
+// Append implements [Journal].
+func (j checkedJournal) Append(ctx context.Context, stream string, after uint64, entries ...JournalEntry) (uint64, error) {
+	if err := checkStream(stream); err != nil {
+		return 0, err
+	}
+	if len(entries) == 0 || len(entries) > maxJournalAppend {
+		return 0, toolyard.Errorf(toolyard.Invalid, "journal: append 1 to %d entries, not %d", maxJournalAppend, len(entries))
+	}
+	now := j.now()
+	list := slices.Clone(entries)
+	for i := range list {
+		e := &list[i]
+		if err := e.check(); err != nil {
+			return 0, err
+		}
+		e.Seq = after + uint64(i) + 1
+		if e.At.IsZero() {
+			e.At = now
+		}
+		if e.AsOf.IsZero() {
+			e.AsOf = e.At
+		}
+		e.At, e.AsOf = e.At.UTC().Truncate(journalResolution), e.AsOf.UTC().Truncate(journalResolution)
+		e.Body = slices.Clone(e.Body)
+	}
+	return j.backend.Append(ctx, j.prefix+stream, after, list...)
+}
+
+// List implements [Journal].
+func (j checkedJournal) List(ctx context.Context, stream string, q JournalQuery) ([]JournalEntry, error) {
+	if err := checkStream(stream); err != nil {
+		return nil, err
+	}
+	if len(q.Kinds) > maxJournalKinds {
+		return nil, toolyard.Errorf(toolyard.Invalid, "journal: query at most %d kinds, not %d", maxJournalKinds, len(q.Kinds))
+	}
+	if q.Limit < 0 || q.Limit > maxJournalList {
+		return nil, toolyard.Errorf(toolyard.Invalid, "journal: the limit must be between 0 and %d, not %d", maxJournalList, q.Limit)
+	}
+	q.Limit = cmp.Or(q.Limit, maxJournalList)
+	return j.backend.List(ctx, j.prefix+stream, q)
+}
+
+// Last implements [Journal].
+func (j checkedJournal) Last(ctx context.Context, stream string) (uint64, error) {
+	if err := checkStream(stream); err != nil {
+		return 0, err
+	}
+	return j.backend.Last(ctx, j.prefix+stream)
+}
+
+func checkStream(name string) error {
+	if name == "" || len(name) > maxJournalStream || !storable(name) {
+		return toolyard.Errorf(toolyard.Invalid, "journal: the name of a stream must be text of 1 to %d bytes", maxJournalStream)
+	}
+	return nil
+}
+
+func (e *JournalEntry) check() error {
+	switch {
+	case e.Kind == "" || len(e.Kind) > maxJournalKind || !storable(e.Kind):
+		return toolyard.Errorf(toolyard.Invalid, "journal: the kind of an entry must be text of 1 to %d bytes", maxJournalKind)
+	case len(e.Key) > maxJournalKey || !storable(e.Key):
+		return toolyard.Errorf(toolyard.Invalid, "journal: the key of an entry must be text of at most %d bytes", maxJournalKey)
+	case len(e.Body) > maxJournalBody:
+		return toolyard.Errorf(toolyard.Invalid, "journal: the body of an entry has %d bytes; at most %d are allowed", len(e.Body), maxJournalBody)
+	case e.Body != nil && (!json.Valid(e.Body) || !utf8.Valid(e.Body)):
+		return toolyard.Errorf(toolyard.Invalid, "journal: the body of an entry must be valid JSON")
+	}
+	return nil
+}
+
+// storable reports whether PostgreSQL can store the text.
+func storable(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
+
+// conflict reports that another writer has appended to a stream.
+func conflict(stream string, after uint64) error {
+	return toolyard.Errorf(toolyard.VersionConflict, "journal: the stream %q does not end at %d; read it again", stream, after)
+}
+
+// memoryJournal stores streams in memory.
+type memoryJournal struct {
+	mu      sync.RWMutex
+	streams map[string][]JournalEntry
+}
+
+func (j *memoryJournal) Append(ctx context.Context, stream string, after uint64, entries ...JournalEntry) (uint64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if uint64(len(j.streams[stream])) != after {
+		return 0, conflict(stream, after)
+	}
+	j.streams[stream] = append(j.streams[stream], entries...)
+	return uint64(len(j.streams[stream])), nil
+}
+
+func (j *memoryJournal) List(ctx context.Context, stream string, q JournalQuery) ([]JournalEntry, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	j.mu.RLock()
+	entries := j.streams[stream] // append never changes the elements of this slice
+	j.mu.RUnlock()
+	end := uint64(len(entries))
+	if q.Before > 0 {
+		end = min(end, q.Before-1)
+	}
+	var list []JournalEntry
+	for entries = entries[min(q.After, end):end]; len(entries) > 0 && len(list) < q.Limit; {
+		var e JournalEntry
+		if last := len(entries) - 1; q.Newest {
+			e, entries = entries[last], entries[:last]
+		} else {
+			e, entries = entries[0], entries[1:]
+		}
+		if q.matches(&e) {
+			e.Body = slices.Clone(e.Body)
+			list = append(list, e)
+		}
+	}
+	return list, nil
+}
+
+func (j *memoryJournal) Last(ctx context.Context, stream string) (uint64, error) {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return uint64(len(j.streams[stream])), ctx.Err()
+}
+
+// matches reports whether an entry has the kind, key and as-of time of the query.
+func (q *JournalQuery) matches(e *JournalEntry) bool {
+	return (len(q.Kinds) == 0 || slices.Contains(q.Kinds, e.Kind)) &&
+		(q.Key == "" || q.Key == e.Key) &&
+		(q.Until.IsZero() || !e.AsOf.After(q.Until))
+}

@@ -1,0 +1,100 @@
+package yard
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// Pack is a set of tools with settings of its own. A program registers packs in Options.Packs,
+// and the configuration enables them:
+//
+//	packs:
+//	  home: {url: "http://192.168.1.5:8123", token: "${secret:home}"}
+//	gates:
+//	  family: {mode: write, packs: {home: {floor: ground}}}
+type Pack struct {
+	Settings     *toolyard.Schema // of packs.NAME; nil if the pack has no settings
+	GateSettings *toolyard.Schema // of gates.GATE.packs.NAME; nil if gates have no settings for the pack
+
+	// Open validates the settings and returns the pack's source, which offers its tools. It
+	// must return soon and must not wait for the network: connect in Run of the source, or on
+	// first use. Do not use the context after Open has returned. `toolyard check` opens packs
+	// too and closes them without running them.
+	//
+	// The source may implement [toolyard.ResourceProvider], [toolyard.ProblemReporter],
+	// [io.Closer], [Lender] and [Operator]. It is closed when the configuration no longer
+	// contains the pack or its settings change, after its Run has returned.
+	Open func(context.Context, PackSetup) (toolyard.Source, error)
+
+	Commands []PackCommand // commands that the pack adds to the command line
+}
+
+// PackSetup is the environment that a pack is opened in.
+type PackSetup struct {
+	Settings json.RawMessage // valid by Pack.Settings, with its defaults set and references to secrets replaced
+	Dir      string          // folder of the configuration file, which paths in the settings are relative to
+
+	// HTTP enforces the address rules of the yard and bounds on requests and responses. It
+	// passes on a WebSocket upgrade: the body of a response with status 101 is the connection.
+	HTTP *http.Client
+
+	Journal Journal // in the store, or in memory if the yard has none; its streams are private to the pack
+	Now     func() time.Time
+	Log     *slog.Logger
+}
+
+// Lender is implemented by a pack's source that lends clients to the calls of gates, such as a
+// broker for the account of the gate. Tools use them with [toolyard.Client].
+type Lender interface {
+	// Lend returns the clients for the calls of a gate, or nil for none. It is called for every
+	// gate whenever the configuration is loaded, before any call. An error refuses the
+	// configuration.
+	Lend(PackGate) (*toolyard.Clients, error)
+}
+
+// PackGate is a gate that a pack lends clients to.
+type PackGate struct {
+	Name        string
+	Mode        toolyard.Mode
+	CallerClock bool            // callers set the as-of time
+	Settings    json.RawMessage // gates.GATE.packs.NAME, valid by Pack.GateSettings; nil if the gate has none
+}
+
+// Operator is implemented by a pack's source that has actions for operators, such as stopping
+// all trading. Actions are never offered to models: they are not part of the catalog, and only
+// the command line, the API and the console of operators run them. Every run is audited.
+//
+// The call of an action has the operator as its caller, no gate and no clients. An action that
+// is not read-only requires confirmation in the console.
+type Operator interface {
+	Actions() []*toolyard.Tool
+}
+
+// PackCommand is a command that a pack adds to the command line as `toolyard PACK NAME`.
+type PackCommand struct {
+	Name  string              // one or more words: "backtest", "bars fetch"
+	Args  string              // positional arguments for the usage line: "SYMBOL..."
+	Short string              // one line without a period
+	Long  string              // Short if empty
+	Flags func(*flag.FlagSet) // defines the flags; nil for none
+	Run   func(context.Context, PackCommandSetup) error
+}
+
+// PackCommandSetup is the environment of a pack's command. The yard is open, but it serves no
+// requests. Its sources run, so its tools can be called.
+type PackCommandSetup struct {
+	Args   []string        // positional arguments
+	Flags  *flag.FlagSet   // parsed
+	Source toolyard.Source // of the opened pack; nil if the configuration does not enable it
+	Yard   *Yard
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+}
