@@ -69,6 +69,9 @@ var imports = map[string][]string{
 	"/internal/control/export":          {"", "/internal/serve/gates"},
 	"/internal/control/registry":        {"", "/internal/trust/inbound", "/internal/trust/untrusted"},
 	"/packs/basics":                     {""},
+	"/packs/trading/market":             {},
+	"/packs/trading/engine":             {"/packs/trading/market"},
+	"/packs/trading/paper":              {"", "/packs/trading/market"},
 	"/internal/trust/framing":           {},
 	"/internal/trust/inbound":           {"/internal/trust/untrusted"},
 	"/internal/trust/outbound":          {"/internal/trust/untrusted"},
@@ -123,6 +126,7 @@ var cages = map[string][]string{
 	"golang.org/x/crypto":                      {"/packs/markets"},
 	"github.com/spf13/cobra":                   {"/cli"},
 	"github.com/lmittmann/tint":                {"/cli"},
+	"github.com/shopspring/decimal":            {"/packs/trading", "/packs/trading/market", "/packs/trading/engine", "/packs/trading/paper", "/packs/trading/backtest", "/packs/trading/bars", "/packs/trading/hyperliquid", "/packs/trading/cryptopanic"},
 }
 
 func TestImportsPointInwards(t *testing.T) {

@@ -1,0 +1,100 @@
+package market
+
+import (
+	"context"
+	"time"
+
+	"github.com/shopspring/decimal"
+)
+
+// The clients return errors of type *toolyard.Error: NoData for an unknown symbol or a time
+// without data, Unavailable if the venue fails, RateLimited with RetryAfter.
+
+// Bars provides price bars.
+type Bars interface {
+	// Recent returns at most n bars that are closed at asOf, newest first.
+	Recent(ctx context.Context, symbol string, interval Interval, n int, asOf time.Time) ([]Bar, error)
+	// Between returns the bars with from ≤ Start and End ≤ to, oldest first. Intervals
+	// without a trade may be missing.
+	Between(ctx context.Context, symbol string, interval Interval, from, to time.Time) ([]Bar, error)
+}
+
+// Markets provides the perpetuals of a venue and their state.
+type Markets interface {
+	// Specs returns the rules of all markets, by symbol. They are those of today: no venue
+	// publishes their history.
+	Specs(ctx context.Context) (map[string]Market, error)
+	// Contexts and Book return NoData for a time in the past that is not recorded.
+	Contexts(ctx context.Context, asOf time.Time) ([]AssetContext, error)
+	Book(ctx context.Context, symbol string, asOf time.Time) (Book, error)
+}
+
+// Funding provides the history of funding rates.
+type Funding interface {
+	// Rates returns the rates with from < At ≤ to, oldest first.
+	Rates(ctx context.Context, symbol string, from, to time.Time) ([]Rate, error)
+}
+
+// News provides headlines.
+type News interface {
+	// Posts returns posts, newest first.
+	Posts(ctx context.Context, q NewsQuery) ([]Post, error)
+}
+
+// NewsQuery selects posts with From ≤ PublishedAt ≤ To about any of the symbols, or about
+// anything if there are none.
+type NewsQuery struct {
+	Symbols  []string
+	From, To time.Time
+	Limit    int
+}
+
+// Portfolio provides the state of an account. A live account has no history and returns NoData
+// for a time in the past.
+type Portfolio interface {
+	At(ctx context.Context, asOf time.Time) (Snapshot, error)
+}
+
+// Fees are the rates of an account, as a share of the value of a fill.
+type Fees struct{ Taker, Maker decimal.Decimal }
+
+// Broker changes orders of an account. It is lent in mode write only.
+//
+// A broker holds no state between calls, so that every replica can use it. The account draws a
+// Stamp for each action from its journal, in the same append that records the intent, and
+// records the outcome afterwards.
+//
+// Place and Cancel return an error with code OutcomeUnknown if the venue may have received the
+// action. The account then calls Find until the action has expired: an order that is not found
+// after Stamp.Expires was not placed and never will be. Any other error means that nothing
+// happened. A refusal by the venue is no error of Place, but a Placed with Status Rejected.
+type Broker interface {
+	Place(ctx context.Context, o Order, s Stamp) (Placed, error)
+	// Cancel cancels an order. An order that is no longer open is no error.
+	Cancel(ctx context.Context, r Ref, s Stamp) error
+	Find(ctx context.Context, clientID string) (placed Placed, found bool, err error)
+}
+
+// Stamp makes one signed action unique and bounds its lifetime.
+type Stamp struct {
+	Nonce   int64     `json:"nonce"`   // in milliseconds; greater than all nonces of the account before
+	Expires time.Time `json:"expires"` // the venue refuses the action after this time
+}
+
+// StampLifetime is the time from drawing a stamp to its expiry.
+const StampLifetime = 10 * time.Second
+
+// NextStamp returns the stamp after the last one of an account. Store it with the intent in a
+// single append to the journal of the account: the version check of the journal keeps two
+// replicas from drawing the same nonce.
+func NextStamp(last int64, now time.Time) Stamp {
+	return Stamp{Nonce: max(now.UnixMilli(), last+1), Expires: now.Add(StampLifetime)}
+}
+
+// SwitchedBroker is implemented by a broker whose venue can cancel all orders of an account at a
+// set time, even if the yard is down by then.
+type SwitchedBroker interface {
+	// CancelAllAt schedules the cancellation of all open orders. The time is at least 5
+	// seconds away.
+	CancelAllAt(ctx context.Context, at time.Time, s Stamp) error
+}
