@@ -80,6 +80,8 @@ type Client struct {
 	network Network
 	max     int64
 	http    http.Client
+
+	resolver *net.Resolver // nil for the system's
 }
 
 // NewClient creates a client for the hosts that are on both allowlists; a nil second one allows
@@ -104,7 +106,7 @@ func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, e
 		return nil, err
 	}
 	_, exactly := c.reach.allows(host, port)
-	dialer := net.Dialer{Timeout: 10 * time.Second}
+	dialer := net.Dialer{Timeout: 10 * time.Second, Resolver: c.resolver}
 	dialer.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
 		if err != nil {

@@ -1,0 +1,65 @@
+package outbound
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// NewHTTPClient creates a client of the standard type for Go code that an operator configured, such
+// as a pack. Any public host may be reached. Of the others, only hosts that the operator named may:
+// an address, localhost, or a name within a network that n allows. Responses are bounded by l, and
+// redirects are refused.
+//
+// A WebSocket upgrade passes through: the body of its response is an [io.ReadWriteCloser] without
+// limits, which the code that requested it must bound and close.
+func NewHTTPClient(named []string, n Network, l Limits) *http.Client {
+	c := NewClient(append(Allowlist{"*"}, named...), nil, n, l.Body)
+	return &http.Client{
+		Transport: &boundedTransport{c, l},
+		CheckRedirect: func(req *http.Request, _ []*http.Request) error {
+			return fmt.Errorf("it redirects to %s; use that address", shownURL(req.URL))
+		},
+	}
+}
+
+// boundedTransport applies the rules of a client and bounds responses.
+type boundedTransport struct {
+	client *Client
+	limits Limits
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := t.client.check(req.URL); err != nil {
+		if req.Body != nil {
+			_ = req.Body.Close()
+		}
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(req.Context())
+	res, err := t.client.http.Transport.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		cancel(nil)
+		return nil, err
+	}
+	if res.StatusCode != http.StatusSwitchingProtocols {
+		res.Body = newBody(ctx, cancel, res.Body, t.limits)
+		return res, nil
+	}
+	defer cancel(nil) // does not end an upgraded connection
+	if !requestsWebSocket(req) {
+		_ = res.Body.Close()
+		return nil, errors.New("it requested a protocol other than HTTP")
+	}
+	return res, nil
+}
+
+// CloseIdleConnections is called by [http.Client.CloseIdleConnections].
+func (t *boundedTransport) CloseIdleConnections() { t.client.http.CloseIdleConnections() }
+
+func requestsWebSocket(req *http.Request) bool {
+	return strings.EqualFold(req.Header.Get("Upgrade"), "websocket")
+}
