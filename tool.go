@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -310,6 +311,9 @@ func (t *Tool) ResultOf(v any) (*Result, error) {
 // validates the arguments nor checks whether the caller may call the tool.
 func (t *Tool) Run(ctx context.Context, c *Call) (*Result, error) {
 	res, err := t.handler(ctx, c)
+	if asks, ok := errors.AsType[*inputRequest](err); ok {
+		return asks.result, nil
+	}
 	if err != nil {
 		return nil, err
 	}
