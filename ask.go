@@ -90,7 +90,7 @@ func formSchema[T any](q Question) (*Schema, error) {
 	case q.URL != "":
 		return nil, nil
 	case q.Schema != nil:
-		return NewSchema(q.Schema)
+		return compileSchema(q.Schema)
 	}
 	derived, err := schemaOf(reflect.TypeFor[T](), false)
 	if err != nil {
@@ -108,7 +108,7 @@ func formSchema[T any](q Question) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return NewSchema(raw)
+	return compileSchema(raw)
 }
 
 // askState is the request state of a question. The server seals it, so that it comes back only with
@@ -179,7 +179,7 @@ func newInputRequest(q Question, form *Schema, answers map[string]askedQuestion)
 	if err != nil {
 		return err
 	}
-	res, err := RawResult(raw)
+	res, err := rawResult(raw)
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func ExampleAsk() {
 			return "Unlocked with " + reply.Form.PIN + ".", nil
 		})
 
-	call := &toolyard.Call{Tool: unlock, Args: json.RawMessage(`{"lock":"front door"}`), ClientCapabilities: json.RawMessage(`{"elicitation":{}}`)}
+	call := &toolyard.Call{Tool: unlock, Args: json.RawMessage(`{"lock":"front door"}`), Request: toolyard.Request{ClientCapabilities: json.RawMessage(`{"elicitation":{}}`)}}
 	result, _ := unlock.Run(context.Background(), call)
 	fmt.Println(result.InputRequired())
 
@@ -107,7 +107,7 @@ func TestAskSendsTheForm(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			res, err := tt.tool.Run(t.Context(), &toolyard.Call{Tool: tt.tool, Args: json.RawMessage(`{}`), ClientCapabilities: canAsk})
+			res, err := tt.tool.Run(t.Context(), &toolyard.Call{Tool: tt.tool, Args: json.RawMessage(`{}`), Request: toolyard.Request{ClientCapabilities: canAsk}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -121,7 +121,7 @@ func TestAskSendsTheForm(t *testing.T) {
 
 func TestAskDecodesTheAnswer(t *testing.T) {
 	tool := asking[order](toolyard.Question{Key: "k", Message: "?", State: []byte("seen")})
-	first, err := tool.Run(t.Context(), &toolyard.Call{Tool: tool, Args: json.RawMessage(`{}`), ClientCapabilities: canAsk})
+	first, err := tool.Run(t.Context(), &toolyard.Call{Tool: tool, Args: json.RawMessage(`{}`), Request: toolyard.Request{ClientCapabilities: canAsk}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestAskDecodesTheAnswer(t *testing.T) {
 		`{"action":7}`:                                          "VALIDATION_ERROR k",
 	} {
 		res, err := tool.Run(t.Context(), &toolyard.Call{
-			Tool: tool, Args: json.RawMessage(`{}`), ClientCapabilities: canAsk, RequestState: state, InputResponses: json.RawMessage(`{"k":` + answer + `}`),
+			Tool: tool, Args: json.RawMessage(`{}`), Request: toolyard.Request{ClientCapabilities: canAsk, RequestState: state, InputResponses: json.RawMessage(`{"k":` + answer + `}`)},
 		})
 		var got string
 		if err != nil {
@@ -162,7 +162,7 @@ func TestAskIgnoresForeignAnswers(t *testing.T) {
 	changed := asking[struct{}](q)
 	q.Bind = ""
 	unbound := asking[struct{}](q)
-	first, err := tool.Run(t.Context(), &toolyard.Call{Tool: tool, Args: json.RawMessage(`{}`), ClientCapabilities: canAsk})
+	first, err := tool.Run(t.Context(), &toolyard.Call{Tool: tool, Args: json.RawMessage(`{}`), Request: toolyard.Request{ClientCapabilities: canAsk}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestAskIgnoresForeignAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			res, err := tt.tool.Run(t.Context(), &toolyard.Call{
-				Tool: tt.tool, Args: json.RawMessage(`{}`), ClientCapabilities: canAsk, RequestState: tt.state, InputResponses: json.RawMessage(tt.answers),
+				Tool: tt.tool, Args: json.RawMessage(`{}`), Request: toolyard.Request{ClientCapabilities: canAsk, RequestState: tt.state, InputResponses: json.RawMessage(tt.answers)},
 			})
 			if err != nil || res.InputRequired() == tt.counts {
 				t.Errorf("%+v %v", res, err)
@@ -211,7 +211,7 @@ func TestAskInSequence(t *testing.T) {
 		}
 		return strings.Join(texts, " "), nil
 	})
-	c := &toolyard.Call{Tool: tool, Args: json.RawMessage(`{}`), ClientCapabilities: canAsk}
+	c := &toolyard.Call{Tool: tool, Args: json.RawMessage(`{}`), Request: toolyard.Request{ClientCapabilities: canAsk}}
 	for i := range 4 {
 		res, err := tool.Run(t.Context(), c)
 		if err != nil {
@@ -236,7 +236,7 @@ func TestAskInSequence(t *testing.T) {
 func TestAskNeedsAClientThatCanAsk(t *testing.T) {
 	tool := asking[struct{}](toolyard.Question{Key: "k", Message: "?"})
 	for depth, want := range []string{"this client cannot ask its user", "Call it directly"} {
-		_, err := tool.Run(t.Context(), &toolyard.Call{Tool: tool, Args: json.RawMessage(`{}`), Depth: depth, ClientCapabilities: json.RawMessage(`{"sampling":{}}`)})
+		_, err := tool.Run(t.Context(), &toolyard.Call{Tool: tool, Args: json.RawMessage(`{}`), Environment: toolyard.Environment{Depth: depth}, Request: toolyard.Request{ClientCapabilities: json.RawMessage(`{"sampling":{}}`)}})
 		if e := toolyard.AsError(err); e.Code != toolyard.MissingCapability || !cmp.Equal(e.Missing, []string{"elicitation"}) || !strings.Contains(e.Message, want) {
 			t.Errorf("%+v", e)
 		}
@@ -250,7 +250,7 @@ func TestAskRefusesInvalidQuestions(t *testing.T) {
 		"a large state":  asking[struct{}](toolyard.Question{Key: "k", Message: "?", State: make([]byte, 16<<10+1)}),
 		"a wrong schema": asking[map[string]any](toolyard.Question{Key: "k", Message: "?", Schema: json.RawMessage(`{"type":"thing"}`)}),
 	} {
-		if _, err := tool.Run(t.Context(), &toolyard.Call{Tool: tool, Args: json.RawMessage(`{}`), ClientCapabilities: canAsk}); err == nil || toolyard.AsError(err).Code != toolyard.Failed {
+		if _, err := tool.Run(t.Context(), &toolyard.Call{Tool: tool, Args: json.RawMessage(`{}`), Request: toolyard.Request{ClientCapabilities: canAsk}}); err == nil || toolyard.AsError(err).Code != toolyard.Failed {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

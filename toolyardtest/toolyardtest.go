@@ -28,7 +28,7 @@ type Options struct {
 	AsOf               time.Time         // zero for 2026-01-02 03:04:05 UTC
 	Clients            *toolyard.Clients // clients that the tool can use
 	ClientCapabilities json.RawMessage   // declared by the MCP client
-	OnProgress         func(toolyard.Progress)
+	OnProgress         func(done, total float64, message string)
 
 	// Answer answers the questions of the tool with an MCP elicitation result, such as
 	// {"action":"accept","content":{"name":"Ann"}}. If it is nil, the client of the call cannot
@@ -50,8 +50,8 @@ func Call(t testing.TB, tool *toolyard.Tool, args string, opts *Options) (*tooly
 	c := &toolyard.Call{
 		ID: "test", Tool: tool, Args: json.RawMessage(args), Gate: "test",
 		Caller: opts.Caller, Mode: cmp.Or(opts.Mode, toolyard.Write), AsOf: opts.AsOf,
-		Clients: opts.Clients, ClientCapabilities: opts.ClientCapabilities, OnProgress: opts.OnProgress,
-		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Request:     toolyard.Request{ClientCapabilities: opts.ClientCapabilities, OnProgress: opts.OnProgress},
+		Environment: toolyard.Environment{Clients: opts.Clients, Log: slog.New(slog.NewTextHandler(t.Output(), nil))},
 	}
 	if c.Caller.ID == "" {
 		c.Caller.ID, c.Caller.Account = "test", "test"

@@ -339,7 +339,7 @@ const maxRounds = 8
 
 // CallAsking is like Call, for callers that can answer questions of the tool.
 func (y *Yard) CallAsking(ctx context.Context, gate string, caller toolyard.Caller, tool string, args json.RawMessage, ask Ask) (*toolyard.Result, error) {
-	r := &serve.CallRequest{Gate: y.control.GateName(gate), Tool: tool, Args: args, Caller: caller, ClientCapabilities: serve.Elicitation}
+	r := &serve.CallRequest{Gate: y.control.GateName(gate), Tool: tool, Args: args, Caller: caller, Request: toolyard.Request{ClientCapabilities: serve.Elicitation}}
 	for range maxRounds {
 		outcome, err := y.server.CallInteractive(ctx, r)
 		if err != nil || outcome.InputRequired == nil {

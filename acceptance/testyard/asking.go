@@ -51,7 +51,8 @@ func ask(questions map[string]question, state string) (*toolyard.Result, error) 
 	if err != nil {
 		return nil, err
 	}
-	return toolyard.RawResult(raw)
+	res := &toolyard.Result{}
+	return res, json.Unmarshal(raw, res)
 }
 
 // answers are the client's answers to all questions, and false while one has none.
