@@ -48,10 +48,10 @@ func (a *app) rootCommand() *cobra.Command {
 	flags.StringVar(&a.opts.Scripts.Glob, "glob", "", "pattern of the tool files in that folder (default: $MCP_GLOB, the configured pattern, or **/*.ts)")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		a.locateConfig()
-		return a.locateScripts(cmd.Name() == "dev" || cmd.Name() == "new")
+		return a.locateScripts(slices.Contains([]string{"dev", "new", "test"}, cmd.Name()))
 	}
 	root.AddCommand(
-		newServeCommand(a), newDevCommand(a), newDemoCommand(a), newNewCommand(a),
+		newServeCommand(a), newDevCommand(a), newDemoCommand(a), newNewCommand(a), newTestCommand(a),
 		newToolsCommand(a), newCallCommand(a), newCallsCommand(a),
 		newCheckCommand(a), newApplyCommand(a), newApproveCommand(a), newWhyCommand(a),
 		newKeysCommand(a), newAccountsCommand(a),
