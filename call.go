@@ -3,6 +3,7 @@ package toolyard
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"log/slog"
 	"math"
@@ -211,4 +212,22 @@ func Client[T any](c *Call) (client T, ok bool) {
 		return client, false
 	}
 	return l.client.(T), true
+}
+
+// JoinClients returns clients that lend what all the given ones lend. It returns an error if two
+// of them lend a client of the same type. Any of them may be nil.
+func JoinClients(list ...*Clients) (*Clients, error) {
+	joined := &Clients{lent: make(map[reflect.Type]loan)}
+	for _, c := range list {
+		if c == nil {
+			continue
+		}
+		for t, l := range c.lent {
+			if _, twice := joined.lent[t]; twice {
+				return nil, fmt.Errorf("the client %v is lent twice", t)
+			}
+			joined.lent[t] = l
+		}
+	}
+	return joined, nil
 }

@@ -90,7 +90,7 @@ const (
 
 // NeedsStore reports whether the configuration requires a store.
 func (c *Config) NeedsStore() bool {
-	if c.Store != "" || len(c.Editable) > 0 {
+	if c.Store != "" || len(c.Editable) > 0 || len(c.Packs) > 0 { // packs have journals, and their actions are audited
 		return true
 	}
 	for kind, context := range c.Context {

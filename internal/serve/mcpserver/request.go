@@ -145,6 +145,14 @@ func (r *request) call(ctx context.Context) (*toolyard.Call, *toolyard.Result, e
 	if p := r.Parent; p != nil {
 		c.AsOf, c.Depth, c.Parent, c.Session = p.AsOf, p.Depth+1, p.ID, p.Session
 	}
+	if gate.Lender != nil {
+		clients, release, err := gate.Lender.Lend()
+		if err != nil {
+			return c, nil, err
+		}
+		defer release()
+		c.Clients = clients
+	}
 	res, err := o.Call(ctx, c)
 	return c, res, err
 }
