@@ -53,6 +53,7 @@ var imports = map[string][]string{
 	"/toolyardtest":                     {"", "/internal/callpath"},
 	"/acceptance/fakemarkets":           {},
 	"/acceptance/fakehome":              {},
+	"/packs/homeassistant/hass":         {},
 	"/internal/sources/provider":        {"", "/internal/base/spelling", "/internal/trust/outbound", "/internal/trust/strictjson"},
 	"/packs/markets":                    {"", "/yard", "/internal/sources/provider", "/internal/trust/outbound", "/internal/trust/strictjson", "/internal/trust/untrusted"},
 	"/internal/trust/identity":          {"", "/internal/serve/gates", "/internal/base/ident"},
