@@ -15,6 +15,7 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/trust/outbound"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
+	"github.com/toolyard/toolyard/packs/ratelimit"
 )
 
 // Limits of requests and answers.
@@ -31,7 +32,7 @@ type client struct {
 	name    string // display name of the service
 	url     *url.URL
 	http    *outbound.ServerClient
-	limiter *limiter
+	limiter *ratelimit.Limiter
 	now     func() time.Time
 }
 
@@ -50,7 +51,7 @@ func newClient(base string, s service, private []netip.Prefix, now func() time.T
 	if s.path != "" {
 		u = u.JoinPath(s.path)
 	}
-	return &client{name: s.name, url: u, http: h, limiter: newLimiter(s.budget, s.window, now), now: now}, nil
+	return &client{name: s.name, url: u, http: h, limiter: ratelimit.Shared(u.Host, s.budget, s.window, now), now: now}, nil
 }
 
 // unavailable returns the error for a failing service. The cause is only logged, because it may quote
@@ -66,10 +67,10 @@ func (c *client) unexpectedAnswer(what string, cause error) *toolyard.Error {
 
 // take waits until the limiter allows this weight.
 func (c *client) take(ctx context.Context, weight int) error {
-	err := c.limiter.take(ctx, weight)
-	if busy, ok := errors.AsType[*busy](err); ok {
+	err := c.limiter.Take(ctx, weight)
+	if busy, ok := errors.AsType[*ratelimit.BusyError](err); ok {
 		refused := c.unavailable("too much is asked of it at the moment", err)
-		refused.RetryAfter = busy.wait
+		refused.RetryAfter = busy.Wait
 		return refused
 	}
 	return c.explain(ctx, err)
@@ -139,7 +140,7 @@ func (c *client) refused(res *http.Response) error {
 			err.RetryAfter = shortPause
 		}
 		err.Message = c.name + " is not available: it has had too many requests"
-		c.limiter.pause(err.RetryAfter)
+		c.limiter.Pause(err.RetryAfter)
 	}
 	return err
 }

@@ -147,7 +147,7 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s: %v %v", kind, issues, err)
 		}
 		p, err := k.New(yard.ProviderSetup{Settings: settings, Links: linked{}})
-		if err != nil || p.(*Provider).kind != kind || p.(*Provider).client.limiter.budget != 1200 {
+		if err != nil || p.(*Provider).kind != kind || p.(*Provider).client.limiter.Budget() != 1200 {
 			t.Errorf("%s: %v", kind, err)
 		}
 		if issues, err := k.Settings.Check(t.Context(), json.RawMessage(`{"url":"ftp://service.example","tokns":[]}`)); err != nil || len(issues) != 2 {
