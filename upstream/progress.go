@@ -1,12 +1,10 @@
 package upstream
 
-import "context"
+import (
+	"context"
 
-// progress is a progress report of a server.
-type progress struct {
-	done, total float64
-	message     string
-}
+	"github.com/toolyard/toolyard"
+)
 
 // maxProgress bounds the progress buffered for a slow client. More is dropped: reading from the
 // server must never wait for a client.
@@ -14,20 +12,20 @@ const maxProgress = 256
 
 // bufferProgress decouples progress from the goroutine that reads from the server. Stop waits
 // until buffered progress is sent, or ctx ends.
-func bufferProgress(ctx context.Context, send func(done, total float64, message string)) (post func(done, total float64, message string), stop func()) {
-	buffer, stopping, sent := make(chan progress, maxProgress), make(chan struct{}), make(chan struct{})
+func bufferProgress(ctx context.Context, send func(toolyard.Progress)) (post func(toolyard.Progress), stop func()) {
+	buffer, stopping, sent := make(chan toolyard.Progress, maxProgress), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(sent)
 		for {
 			select {
 			case p := <-buffer:
-				send(p.done, p.total, p.message)
+				send(p)
 				continue
 			default:
 			}
 			select {
 			case p := <-buffer:
-				send(p.done, p.total, p.message)
+				send(p)
 			case <-stopping:
 				if len(buffer) == 0 {
 					return
@@ -35,9 +33,9 @@ func bufferProgress(ctx context.Context, send func(done, total float64, message 
 			}
 		}
 	}()
-	post = func(done, total float64, message string) {
+	post = func(p toolyard.Progress) {
 		select {
-		case buffer <- progress{done, total, message}:
+		case buffer <- p:
 		default:
 		}
 	}

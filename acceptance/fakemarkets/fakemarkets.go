@@ -1,4 +1,4 @@
-// Package fakemarkets provides local fakes of Hyperliquid, Polymarket and an EVM node. They return the
+// Package fakemarkets provides local fakes of Hyperliquid, Polymarket, CryptoPanic and an EVM node. They return the
 // same data formats, enforce the same rate limits, and can simulate failures.
 //
 //	hl := fakemarkets.NewHyperliquid()
@@ -36,10 +36,11 @@ type Request struct {
 type Server struct {
 	URL string
 
-	http   *httptest.Server
-	answer func(*http.Request, []byte) reply
-	closed chan struct{}
-	window time.Duration // that the budget is for
+	http    *httptest.Server
+	answer  func(*http.Request, []byte) reply
+	closed  chan struct{}
+	closing sync.Once
+	window  time.Duration // that the budget is for
 
 	mu       sync.Mutex
 	faults   faults
@@ -70,6 +71,9 @@ type reply struct {
 	body   any // JSON, or text as it is
 }
 
+// lost is the body of an answer that is never sent: the connection ends.
+type lost struct{}
+
 func start(budget int, window time.Duration, answer func(*http.Request, []byte) reply) *Server {
 	s := &Server{answer: answer, closed: make(chan struct{}), budget: budget, window: window}
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
@@ -77,10 +81,12 @@ func start(budget int, window time.Duration, answer func(*http.Request, []byte) 
 	return s
 }
 
-// Close stops the server.
+// Close stops the server. It can be called more than once.
 func (s *Server) Close() {
-	close(s.closed)
-	s.http.Close()
+	s.closing.Do(func() {
+		close(s.closed)
+		s.http.Close()
+	})
 }
 
 // set changes how the server fails.
@@ -169,6 +175,9 @@ func (s *Server) reply(w http.ResponseWriter, f faults, a reply) {
 	if !s.spend(a.weight) {
 		f.refuse(w, http.StatusTooManyRequests)
 		return
+	}
+	if a.body == (lost{}) {
+		panic(http.ErrAbortHandler)
 	}
 	data, kind := []byte(nil), "application/json"
 	if text, ok := a.body.(string); ok {

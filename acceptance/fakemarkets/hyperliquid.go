@@ -8,10 +8,24 @@ import (
 	"time"
 )
 
-// Hyperliquid is an Info API. It supports clearinghouseState and spotClearinghouseState.
+// Hyperliquid is the venue: its Info API, its exchange and its leaderboard. It has four markets with
+// constant prices, candles and funding rates that are a function of time, and no accounts.
 type Hyperliquid struct {
 	*Server
-	accounts map[string]HyperliquidAccount // by address in lower case; under the lock of Server
+	mainnet bool
+
+	// The following are under the lock of Server.
+	now         func() time.Time
+	accounts    map[string]HyperliquidAccount // by address in lower case; their state does not change
+	traders     map[string]*trader            // accounts that can trade, by address in lower case
+	agents      map[string]string             // owners, by the address of the agent
+	markets     []*HyperliquidMarket
+	candles     map[string][]HyperliquidCandle // by coin and interval
+	nonces      map[string][]int64             // of each signer
+	leaders     []HyperliquidLeader
+	loseAnswers int // number of exchange answers to lose
+	lastOrder   uint64
+	lastFill    uint64
 }
 
 // HyperliquidAccount is what a user has. Decimals that are empty are "0.0".
@@ -40,11 +54,27 @@ type HyperliquidBalance struct {
 	Total, Hold, EntryNtl string
 }
 
-// NewHyperliquid starts an Info API without accounts. It accepts a weight of 1200 per minute.
+// NewHyperliquid starts a test network. It accepts a weight of 1200 per minute.
 func NewHyperliquid() *Hyperliquid {
-	h := &Hyperliquid{accounts: map[string]HyperliquidAccount{}}
-	h.Server = start(1200, time.Minute, h.info)
+	h := &Hyperliquid{
+		now: time.Now, accounts: map[string]HyperliquidAccount{}, traders: map[string]*trader{}, agents: map[string]string{},
+		candles: map[string][]HyperliquidCandle{}, nonces: map[string][]int64{}, lastOrder: 1000, lastFill: 5000,
+		markets: []*HyperliquidMarket{
+			{Name: "BTC", SzDecimals: 5, MaxLeverage: 40, Mid: "100000"},
+			{Name: "ETH", SzDecimals: 4, MaxLeverage: 25, Mid: "4000"},
+			{Name: "SOL", SzDecimals: 2, MaxLeverage: 20, Mid: "200"},
+			{Name: "kPEPE", SzDecimals: 0, MaxLeverage: 10, Mid: "0.0125"},
+		},
+	}
+	h.Server = start(1200, time.Minute, h.answer)
 	return h
+}
+
+// SetNow sets the clock.
+func (h *Hyperliquid) SetNow(now func() time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.now = now
 }
 
 // Set sets the account of a user.
@@ -54,27 +84,56 @@ func (h *Hyperliquid) Set(user string, a HyperliquidAccount) {
 	h.accounts[strings.ToLower(user)] = a
 }
 
-func (h *Hyperliquid) info(r *http.Request, body []byte) reply {
-	if r.Method != http.MethodPost || r.URL.Path != "/info" {
-		return reply{0, http.StatusNotFound, "Not Found"}
+// answer routes a request.
+func (h *Hyperliquid) answer(r *http.Request, body []byte) reply {
+	switch {
+	case r.Method == http.MethodPost && r.URL.Path == "/info":
+		return h.info(body)
+	case r.Method == http.MethodPost && r.URL.Path == "/exchange":
+		return h.exchange(body)
+	case r.Method == http.MethodGet && r.URL.Path == "/Mainnet/leaderboard":
+		return h.leaderboard()
 	}
-	var q struct{ Type, User string }
-	known := map[string]func(HyperliquidAccount) any{"clearinghouseState": perpState, "spotClearinghouseState": spotState}
-	if json.Unmarshal(body, &q) != nil || known[q.Type] == nil || !isAddress(q.User) {
-		return reply{0, http.StatusUnprocessableEntity, "Failed to deserialize the JSON body into the target type"}
-	}
-	h.mu.Lock()
-	a := h.accounts[strings.ToLower(q.User)]
-	h.mu.Unlock()
-	return reply{2, http.StatusOK, known[q.Type](a)}
+	return reply{0, http.StatusNotFound, "Not Found"}
 }
 
-func decimal(s string) string { return cmp.Or(s, "0.0") }
+// invalidBody is the answer to a request that cannot be decoded.
+var invalidBody = reply{0, http.StatusUnprocessableEntity, "Failed to deserialize the JSON body into the target type"}
+
+// infoRequest has the parameters of all Info requests.
+type infoRequest struct {
+	Type, User, Coin   string
+	Oid                json.RawMessage
+	StartTime, EndTime *int64
+	Req                *struct {
+		Coin, Interval     string
+		StartTime, EndTime *int64
+	}
+}
+
+func (h *Hyperliquid) info(body []byte) reply {
+	var q infoRequest
+	if json.Unmarshal(body, &q) != nil {
+		return invalidBody
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.runSchedules()
+	if answer, ok := h.marketInfo(&q); ok {
+		return answer
+	}
+	if !isAddress(q.User) {
+		return invalidBody
+	}
+	return h.userInfo(&q, strings.ToLower(q.User))
+}
+
+func orZero(s string) string { return cmp.Or(s, "0.0") }
 
 func perpState(a HyperliquidAccount) any {
 	margin := map[string]string{
-		"accountValue": decimal(a.AccountValue), "totalNtlPos": decimal(a.TotalNtlPos),
-		"totalRawUsd": decimal(a.TotalRawUsd), "totalMarginUsed": decimal(a.TotalMarginUsed),
+		"accountValue": orZero(a.AccountValue), "totalNtlPos": orZero(a.TotalNtlPos),
+		"totalRawUsd": orZero(a.TotalRawUsd), "totalMarginUsed": orZero(a.TotalMarginUsed),
 	}
 	positions := []any{}
 	for _, p := range a.Positions {
@@ -82,23 +141,23 @@ func perpState(a HyperliquidAccount) any {
 	}
 	return map[string]any{
 		"marginSummary": margin, "crossMarginSummary": margin, "crossMaintenanceMarginUsed": "0.0",
-		"withdrawable": decimal(a.Withdrawable), "assetPositions": positions, "time": time.Now().UnixMilli(),
+		"withdrawable": orZero(a.Withdrawable), "assetPositions": positions, "time": time.Now().UnixMilli(),
 	}
 }
 
 func perpPosition(p HyperliquidPosition) any {
 	leverage := map[string]any{"type": "cross", "value": cmp.Or(p.Leverage, 1)}
 	if p.Isolated {
-		leverage["type"], leverage["rawUsd"] = "isolated", decimal(p.RawUsd)
+		leverage["type"], leverage["rawUsd"] = "isolated", orZero(p.RawUsd)
 	}
 	var liquidation any
 	if p.LiquidationPx != "" {
 		liquidation = p.LiquidationPx
 	}
 	return map[string]any{
-		"coin": p.Coin, "szi": decimal(p.Szi), "leverage": leverage, "entryPx": decimal(p.EntryPx),
-		"positionValue": decimal(p.PositionValue), "unrealizedPnl": decimal(p.UnrealizedPnl),
-		"returnOnEquity": decimal(p.ReturnOnEquity), "liquidationPx": liquidation, "marginUsed": decimal(p.MarginUsed),
+		"coin": p.Coin, "szi": orZero(p.Szi), "leverage": leverage, "entryPx": orZero(p.EntryPx),
+		"positionValue": orZero(p.PositionValue), "unrealizedPnl": orZero(p.UnrealizedPnl),
+		"returnOnEquity": orZero(p.ReturnOnEquity), "liquidationPx": liquidation, "marginUsed": orZero(p.MarginUsed),
 		"maxLeverage": cmp.Or(p.MaxLeverage, 50),
 		"cumFunding":  map[string]string{"allTime": "0.0", "sinceOpen": "0.0", "sinceChange": "0.0"},
 	}
@@ -108,7 +167,7 @@ func spotState(a HyperliquidAccount) any {
 	balances := []any{}
 	for _, b := range a.Balances {
 		balances = append(balances, map[string]any{
-			"coin": b.Coin, "token": b.Token, "total": decimal(b.Total), "hold": decimal(b.Hold), "entryNtl": decimal(b.EntryNtl),
+			"coin": b.Coin, "token": b.Token, "total": orZero(b.Total), "hold": orZero(b.Hold), "entryNtl": orZero(b.EntryNtl),
 		})
 	}
 	return map[string]any{"balances": balances}

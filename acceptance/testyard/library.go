@@ -47,8 +47,7 @@ func reader[In any](name string, read func(*toolyard.Call, In) (any, error)) *to
 			if err != nil {
 				return nil, err
 			}
-			res := &toolyard.Result{}
-			return res, json.Unmarshal(raw, res)
+			return toolyard.RawResult(raw)
 		})
 }
 

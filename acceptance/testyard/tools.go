@@ -106,8 +106,7 @@ func acceptanceTools(extra *changing) []*toolyard.Tool {
 		plain("throw", "Fails with boom.", func(context.Context, *toolyard.Call) (any, error) { return nil, errors.New("boom") }),
 		plain("crash", "Panics.", func(context.Context, *toolyard.Call) (any, error) { panic("crash") }),
 		plain("fidelity", "Returns bytes that must not change.", func(context.Context, *toolyard.Call) (any, error) {
-			res := &toolyard.Result{}
-			return res, json.Unmarshal([]byte(fidelity), res)
+			return toolyard.RawResult(json.RawMessage(fidelity))
 		}),
 		plain("flip", "Replaces the tool that changes.", func(context.Context, *toolyard.Call) (any, error) {
 			extra.flips <- struct{}{}

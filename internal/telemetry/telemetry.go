@@ -5,6 +5,7 @@ package telemetry
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -143,7 +144,7 @@ func (m *Metrics) Outcome(_ context.Context, c *toolyard.Call, o toolyard.Outcom
 
 // knownCode bounds the label: tools may return codes of their own.
 func knownCode(c toolyard.Code) toolyard.Code {
-	if c.Predefined() {
+	if slices.Contains(toolyard.Codes, c) || c == toolyard.OK || c == toolyard.ToolError {
 		return c
 	}
 	return "OTHER"

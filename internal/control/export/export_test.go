@@ -169,8 +169,12 @@ func TestFlattenedSchemaAcceptsAllValidValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var before, after toolyard.Schema
-	if err := errors.Join(json.Unmarshal([]byte(union), &before), json.Unmarshal(flat, &after)); err != nil {
+	before, err := toolyard.NewSchema(json.RawMessage(union))
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := toolyard.NewSchema(flat)
+	if err != nil {
 		t.Fatal(err)
 	}
 	for value, fits := range map[string]bool{

@@ -111,7 +111,6 @@ function describeError(e) {
     message: String(e.message),
     stack: String(e.stack ?? "").slice(0, 8000),
     code: typeof e.code === "string" ? e.code : undefined,
-    retryAfterMs: Number.isFinite(e.retryAfterMs) ? e.retryAfterMs : undefined,
     issues: Array.isArray(issues) ? issues : undefined,
   };
 }
@@ -131,7 +130,7 @@ export function tell(op, payload) {
   host("tell", op, stringify(payload ?? null));
 }
 
-const outside = { ask, post, tell, early: () => [...early], describe: describeError };
+const outside = { ask, post, tell, early: () => [...early] };
 
 let used = false;
 

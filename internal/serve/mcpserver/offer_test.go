@@ -17,8 +17,7 @@ func raw(spec toolyard.Spec, run func(*toolyard.Call) (string, error)) *toolyard
 		if err != nil {
 			return nil, err
 		}
-		res := &toolyard.Result{}
-		return res, json.Unmarshal([]byte(result), res)
+		return toolyard.RawResult(json.RawMessage(result))
 	})
 	if err != nil {
 		panic(err)

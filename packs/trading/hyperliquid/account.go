@@ -1,0 +1,189 @@
+package hyperliquid
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/shopspring/decimal"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/packs/trading/market"
+)
+
+// Account is the account of an address. Everybody can read it.
+type Account struct {
+	client  *Client
+	address string
+}
+
+var _ market.Portfolio = (*Account)(nil)
+
+// NewAccount returns the account that holds the money, which is not the address of its agent.
+func NewAccount(c *Client, address string) (*Account, error) {
+	if !isAddress(address) {
+		return nil, errors.New("address must be 0x and 40 hexadecimal digits")
+	}
+	return &Account{c, strings.ToLower(address)}, nil
+}
+
+func isAddress(s string) bool {
+	digits, ok := strings.CutPrefix(s, "0x")
+	return ok && len(digits) == 40 && strings.Trim(digits, "0123456789abcdefABCDEF") == ""
+}
+
+// At implements [market.Portfolio]. The venue has no history of portfolios.
+func (a *Account) At(ctx context.Context, asOf time.Time) (market.Snapshot, error) {
+	if err := a.client.present("portfolio", asOf); err != nil {
+		return market.Snapshot{}, err
+	}
+	state, err := a.client.clearinghouseState(ctx, a.address)
+	if err != nil {
+		return market.Snapshot{}, err
+	}
+	orders, err := a.client.openOrders(ctx, a.address)
+	if err != nil {
+		return market.Snapshot{}, err
+	}
+	equity, used := state.MarginSummary.AccountValue.Decimal, state.MarginSummary.TotalMarginUsed.Decimal
+	out := market.Snapshot{
+		AsOf: asOf, EquityUSD: equity, MarginUsedUSD: used,
+		AvailableUSD: decimal.Max(equity.Sub(used), decimal.Zero),
+	}
+	for i := range state.AssetPositions {
+		if p := &state.AssetPositions[i].Position; !p.Size.IsZero() {
+			out.Positions = append(out.Positions, p.position())
+		}
+	}
+	slices.SortFunc(out.Positions, func(a, b market.Position) int { return cmp.Compare(a.Symbol, b.Symbol) })
+	for i := range orders {
+		out.Orders = append(out.Orders, orders[i].openOrder())
+	}
+	slices.SortFunc(out.Orders, func(a, b market.OpenOrder) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.OrderID, b.OrderID))
+	})
+	return out, nil
+}
+
+func (p *positionWire) position() market.Position {
+	out := market.Position{
+		Symbol: p.Coin, Size: p.Size.Decimal, MarkPrice: p.PositionValue.Div(p.Size.Abs()),
+		UnrealizedUSD: p.UnrealizedPnl.Decimal, MarginUSD: p.MarginUsed.Decimal,
+		Leverage: decimal.NewFromInt(int64(p.Leverage.Value)), LiquidationPrice: optional(p.LiquidationPx),
+	}
+	if p.EntryPx != nil {
+		out.EntryPrice = p.EntryPx.Decimal
+	}
+	return out
+}
+
+func (o *openOrderWire) openOrder() market.OpenOrder {
+	out := market.OpenOrder{
+		OrderID: strconv.FormatUint(o.ID, 10), At: time.UnixMilli(int64(o.Time)).UTC(), Remaining: o.Size.Decimal,
+		Order: market.Order{
+			Symbol: o.Coin, Side: sideOf(o.Side), Type: market.LimitOrder, Size: o.OrigSize.Decimal,
+			Price: o.LimitPx.Decimal, ReduceOnly: o.ReduceOnly,
+		},
+	}
+	if o.Cloid != nil {
+		out.ClientID = *o.Cloid
+	}
+	if o.TIF != nil {
+		out.TIF = market.TimeInForce(*o.TIF)
+	}
+	if o.IsTrigger {
+		out.Type = market.StopOrder
+		if strings.HasPrefix(o.OrderType, "Take Profit") {
+			out.Type = market.TakeProfit
+		}
+		out.Trigger = decimal.NewNullDecimal(o.TriggerPx.Decimal)
+	}
+	return out
+}
+
+func sideOf(wire string) market.Side {
+	if wire == "B" {
+		return market.Buy
+	}
+	return market.Sell
+}
+
+// Fees returns the fee rates of the account.
+func (a *Account) Fees(ctx context.Context) (market.Fees, error) {
+	f, err := a.client.userFees(ctx, a.address)
+	return market.Fees{Taker: f.Taker.Decimal, Maker: f.Maker.Decimal}, err
+}
+
+// Find returns the state of an order by its client order id.
+func (a *Account) Find(ctx context.Context, clientID string) (market.Placed, bool, error) {
+	s, ok, err := a.client.orderStatus(ctx, a.address, clientID)
+	if err != nil || !ok {
+		return market.Placed{}, false, err
+	}
+	out := market.Placed{
+		ClientID: clientID, OrderID: strconv.FormatUint(s.Order.ID, 10),
+		Status: statusOf(s.Status), At: time.UnixMilli(int64(s.At)).UTC(),
+	}
+	if out.Status == market.Rejected || out.Status == market.Canceled {
+		out.Detail = s.Status
+	}
+	if out.Status == market.Filled || s.Order.Size.LessThan(s.Order.OrigSize.Decimal) {
+		if err := a.addFills(ctx, &out, s.Order.ID, time.UnixMilli(int64(s.Order.Time))); err != nil {
+			return market.Placed{}, false, err
+		}
+	}
+	return out, true, nil
+}
+
+// statusOf converts a state of orderStatus, of which there are about thirty.
+func statusOf(wire string) market.Status {
+	switch {
+	case wire == "open" || wire == "triggered":
+		return market.Resting
+	case wire == "filled":
+		return market.Filled
+	case wire == "rejected" || strings.HasSuffix(wire, "Rejected"):
+		return market.Rejected
+	case wire == "canceled" || strings.HasSuffix(wire, "Canceled"):
+		return market.Canceled
+	}
+	return market.Pending // a state that was added later; the fills decide
+}
+
+// addFills adds the fills of an order: size, average price and fees.
+func (a *Account) addFills(ctx context.Context, p *market.Placed, order uint64, since time.Time) error {
+	fills, err := a.client.fillsSince(ctx, a.address, since)
+	if err != nil {
+		return err
+	}
+	var size, value, fee decimal.Decimal
+	for i := range fills {
+		if f := &fills[i]; f.Order == order {
+			size, value, fee = size.Add(f.Size.Decimal), value.Add(f.Size.Mul(f.Px.Decimal)), fee.Add(f.Fee.Decimal)
+		}
+	}
+	if size.IsPositive() {
+		p.Filled, p.AvgPrice, p.FeeUSD = size, value.Div(size), fee
+	}
+	return nil
+}
+
+// CheckRole returns an error if the address is not an account of its own. Its text says what to
+// configure instead.
+func (a *Account) CheckRole(ctx context.Context) error {
+	role, err := a.client.userRole(ctx, a.address)
+	if err != nil {
+		return err
+	}
+	switch role.Role {
+	case "user", "subAccount", "vault":
+		return nil
+	case "agent":
+		return toolyard.Errorf(toolyard.PermissionDenied, "The address %s is an agent (API wallet) of %.60s. Set address to the account that holds the money.", a.address, role.Data.User)
+	}
+	return toolyard.Errorf(toolyard.NoData, "Hyperliquid has no account %s on this network. Check the address and testnet.", a.address)
+}

@@ -1,0 +1,44 @@
+package market
+
+import (
+	"context"
+	"time"
+
+	"github.com/shopspring/decimal"
+)
+
+// Traders provides the leaderboard of a venue. It has no history.
+type Traders interface {
+	Top(ctx context.Context, q TradersQuery) (rows []Trader, fetchedAt time.Time, err error)
+}
+
+// TradersQuery selects the best accounts of a period.
+type TradersQuery struct {
+	Window        string // day, week, month or allTime
+	By            string // pnl, roi or vlm
+	MinAccountUSD decimal.Decimal
+	Limit         int
+}
+
+// Trader is an account of the leaderboard, with its result in the period.
+type Trader struct {
+	Address    string
+	Name       string // chosen by its owner; may be empty
+	AccountUSD decimal.Decimal
+	PnlUSD     decimal.Decimal
+	Return     decimal.Decimal // 0.1 is 10 %
+	VolumeUSD  decimal.Decimal
+}
+
+// FundingForecast provides predictions of the next funding rate, at the venue and at others.
+type FundingForecast interface {
+	Forecast(ctx context.Context, symbol string) ([]Forecast, error)
+}
+
+// Forecast is a predicted funding rate of one venue.
+type Forecast struct {
+	Venue string
+	Rate  decimal.Decimal // for Hours
+	Next  time.Time
+	Hours int
+}
