@@ -3,6 +3,7 @@ package toolyard
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"log/slog"
 	"math"
@@ -63,22 +64,31 @@ type Call struct {
 	IdempotencyKey string
 	Session        string // the session that pays for the call; empty if the caller's account pays
 
-	Parent     string   // ID of the call whose tool makes this one
-	Depth      int      // number of calls that this one is nested in
-	Generation uint64   // of the catalog
-	Receipt    *Receipt // set when the call is settled; nil if nothing was charged
-	MaxResult  int      // in bytes; zero for no limit. A larger result is not validated
+	Request
+	Environment
+}
 
+// Request is the part of a [Call] that the MCP client sends along with the arguments.
+type Request struct {
+	ClientCapabilities json.RawMessage                           // declared by the client; use [Call.Supports]
+	Trace              tracecontext.Trace                        // trace context of the request
+	Meta               map[string]json.RawMessage                // _meta of the request, without the members that Toolyard handles
+	InputResponses     json.RawMessage                           // answers to the input requests of an earlier result, by key
+	RequestState       string                                    // state that the earlier result asked to send back
+	OnProgress         func(done, total float64, message string) // use [Call.Progress]
+}
+
+// Environment is the part of a [Call] that the platform provides.
+type Environment struct {
 	Log     *slog.Logger // use [Call.Logger]
 	Clients *Clients     // use [Client]
 	Toolbox Toolbox      // other tools of the gate, or nil
 
-	ClientCapabilities json.RawMessage            // declared by the MCP client; use [Call.Supports]
-	Trace              tracecontext.Trace         // trace context of the request
-	Meta               map[string]json.RawMessage // _meta of the request, without the members that Toolyard handles
-	InputResponses     json.RawMessage            // answers to the input requests of an earlier result, by key
-	RequestState       string                     // state that the earlier result asked to send back
-	OnProgress         func(Progress)             // use [Call.Progress]
+	Parent     string   // ID of the call whose tool makes this one
+	Depth      int      // number of calls that this one is nested in
+	Generation uint64   // of the catalog
+	MaxResult  int      // in bytes; zero for no limit. A larger result is not validated
+	Receipt    *Receipt // set when the call is settled; nil if nothing was charged
 
 	timeline []timelineEntry
 }
@@ -120,18 +130,12 @@ func (c *Call) Timeline() iter.Seq2[string, time.Duration] {
 	}
 }
 
-// Progress is how far a long call has come. Total is zero if it is unknown.
-type Progress struct {
-	Done, Total float64
-	Message     string
-}
-
-// Progress reports progress to the caller, if the caller asked for it. It ignores NaN and
-// infinite values, which JSON cannot represent.
+// Progress reports progress to the caller, if the caller requested it. A total of zero is
+// unknown. It ignores NaN and infinite values, which JSON cannot represent.
 func (c *Call) Progress(done, total float64, message string) {
 	finite := !math.IsNaN(done+total) && !math.IsInf(done+total, 0)
 	if c.OnProgress != nil && finite {
-		c.OnProgress(Progress{done, total, message})
+		c.OnProgress(done, total, message)
 	}
 }
 
@@ -208,4 +212,22 @@ func Client[T any](c *Call) (client T, ok bool) {
 		return client, false
 	}
 	return l.client.(T), true
+}
+
+// JoinClients returns clients that lend what all the given ones lend. It returns an error if two
+// of them lend a client of the same type. Any of them may be nil.
+func JoinClients(list ...*Clients) (*Clients, error) {
+	joined := &Clients{lent: make(map[reflect.Type]loan)}
+	for _, c := range list {
+		if c == nil {
+			continue
+		}
+		for t, l := range c.lent {
+			if _, twice := joined.lent[t]; twice {
+				return nil, fmt.Errorf("the client %v is lent twice", t)
+			}
+			joined.lent[t] = l
+		}
+	}
+	return joined, nil
 }

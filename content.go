@@ -44,8 +44,8 @@ type EmbeddedResource struct {
 	Blob     []byte `json:"-"`
 }
 
-// RawContent is the JSON of a content object, which is sent unchanged.
-type RawContent json.RawMessage
+// rawContent is the JSON of a content object, which is sent unchanged.
+type rawContent json.RawMessage
 
 // AppendJSON implements [Content].
 func (t Text) AppendJSON(b []byte) []byte {
@@ -81,7 +81,7 @@ func (r EmbeddedResource) AppendJSON(b []byte) []byte {
 }
 
 // AppendJSON implements [Content].
-func (c RawContent) AppendJSON(b []byte) []byte { return append(b, c...) }
+func (c rawContent) AppendJSON(b []byte) []byte { return append(b, c...) }
 
 func appendBlob(b []byte, kind string, data []byte, mime string) []byte {
 	b = append(b, `{"type":"`+kind+`",`...)

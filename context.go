@@ -21,29 +21,29 @@ type ContextProvider interface {
 // Injected returns the arguments that the platform fills in, each with the kind of context that
 // it receives. ContextArgs names them. For other kinds the published convention applies:
 // portfolio for one kind, KINDPortfolio for each of several.
-func (s *Spec) Injected() map[string]string {
-	if len(s.Contexts) == 0 {
+func (t *Terms) Injected() map[string]string {
+	if len(t.Contexts) == 0 {
 		return nil
 	}
-	injected := make(map[string]string, len(s.Contexts))
-	for _, kind := range s.contextKinds() {
-		injected[s.contextArgument(kind)] = kind
+	injected := make(map[string]string, len(t.Contexts))
+	for _, kind := range t.contextKinds() {
+		injected[t.contextArgument(kind)] = kind
 	}
 	return injected
 }
 
 // contextKinds returns the kinds of context that the tool requires, sorted, each once.
-func (s *Spec) contextKinds() []string {
-	return slices.Compact(slices.Sorted(slices.Values(s.Contexts)))
+func (t *Terms) contextKinds() []string {
+	return slices.Compact(slices.Sorted(slices.Values(t.Contexts)))
 }
 
 // contextArgument returns the argument that receives a kind of context.
-func (s *Spec) contextArgument(kind string) string {
-	if argument := s.ContextArgs[kind]; argument != "" {
+func (t *Terms) contextArgument(kind string) string {
+	if argument := t.ContextArgs[kind]; argument != "" {
 		return argument
 	}
-	for _, other := range s.Contexts {
-		if other != kind && s.ContextArgs[other] == "" {
+	for _, other := range t.Contexts {
+		if other != kind && t.ContextArgs[other] == "" {
 			return kind + "Portfolio"
 		}
 	}

@@ -75,7 +75,7 @@ func (s *Spec) inputSchemaOr(t reflect.Type) (*Schema, error) {
 
 func (s *Spec) outputSchemaOr(t reflect.Type) (*Schema, error) {
 	if s.Output != nil {
-		return NewSchema(s.Output)
+		return compileSchema(s.Output)
 	}
 	return schemaOf(t, true)
 }

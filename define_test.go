@@ -342,8 +342,8 @@ func TestNewToolRefusesBadSpecs(t *testing.T) {
 	for want, spec := range map[string]toolyard.Spec{
 		"_meta.x is not JSON": {Name: "x", Meta: map[string]json.RawMessage{"x": json.RawMessage("oops")}},
 		"server id":           {Name: "x", Server: "a b"},
-		"unknown surface":     {Name: "x", Surface: "everywhere"},
-		"unknown latency":     {Name: "x", Latency: "soon"},
+		"unknown surface":     {Name: "x", Terms: toolyard.Terms{Surface: "everywhere"}},
+		"unknown latency":     {Name: "x", Terms: toolyard.Terms{Latency: "soon"}},
 	} {
 		if _, err := toolyard.NewTool(spec, noHandler); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v", spec, err)
@@ -354,10 +354,14 @@ func TestNewToolRefusesBadSpecs(t *testing.T) {
 	}
 }
 
+type invalidContent struct{}
+
+func (invalidContent) AppendJSON(b []byte) []byte { return append(b, "{oops"...) }
+
 // A result that cannot be written is one failed call, not a broken wire.
 func TestResultsThatCannotBeSent(t *testing.T) {
 	for name, res := range map[string]*toolyard.Result{
-		"raw content": {Content: []toolyard.Content{toolyard.RawContent("{oops")}},
+		"own content": {Content: []toolyard.Content{invalidContent{}}},
 		"nil content": {Content: []toolyard.Content{nil}},
 		"structured":  {Structured: json.RawMessage("oops")},
 		"meta":        {Meta: map[string]json.RawMessage{"a": nil}},
@@ -411,8 +415,8 @@ func TestSuggestionsAreBounded(t *testing.T) {
 	for i := range 100 {
 		args = append(args, fmt.Sprintf(`"%s%03d":1`, strings.Repeat("a", 61), i))
 	}
-	s, err := toolyard.NewSchema(json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{` + strings.Join(properties, ",") + `}}`))
-	if err != nil {
+	var s toolyard.Schema
+	if err := json.Unmarshal([]byte(`{"type":"object","additionalProperties":false,"properties":{`+strings.Join(properties, ",")+`}}`), &s); err != nil {
 		t.Fatal(err)
 	}
 	begun := time.Now()

@@ -173,17 +173,17 @@ func TestEligibility(t *testing.T) {
 		answer, execute bool
 	}{
 		{toolyard.Spec{}, true, false},
-		{toolyard.Spec{Surface: toolyard.Both, Price: priced}, true, true},
-		{toolyard.Spec{Surface: toolyard.Both, Price: priced, Latency: toolyard.Streaming}, false, true},
-		{toolyard.Spec{Surface: toolyard.Both, Price: unset}, true, false},
-		{toolyard.Spec{Surface: toolyard.Both, Price: priced, Hidden: true}, false, true},
-		{toolyard.Spec{Surface: toolyard.Both, Hidden: true}, false, false},
-		{toolyard.Spec{Surface: toolyard.Answer, Price: priced}, true, false},
-		{toolyard.Spec{Surface: toolyard.Answer, Hidden: true}, false, false},
-		{toolyard.Spec{Surface: toolyard.Execute, Price: priced, Hidden: true}, false, true},
-		{toolyard.Spec{Surface: toolyard.Execute, Price: priced}, false, true},
-		{toolyard.Spec{Surface: toolyard.Execute}, false, false},
-		{toolyard.Spec{Surface: toolyard.Both, Price: toolyard.Price{Set: true, OptOut: true}}, true, false},
+		{toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Both, Price: priced}}, true, true},
+		{toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Both, Price: priced, Latency: "streaming"}}, false, true},
+		{toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Both, Price: unset}}, true, false},
+		{toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Both, Price: priced, HiddenFromAnswers: true}}, false, true},
+		{toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Both, HiddenFromAnswers: true}}, false, false},
+		{toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Answer, Price: priced}}, true, false},
+		{toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Answer, HiddenFromAnswers: true}}, false, false},
+		{toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Execute, Price: priced, HiddenFromAnswers: true}}, false, true},
+		{toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Execute, Price: priced}}, false, true},
+		{toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Execute}}, false, false},
+		{toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Both, Price: toolyard.Price{Set: true, OptOut: true}}}, true, false},
 	} {
 		tt.spec.Name = "x"
 		tool := named(tt.spec)
@@ -275,8 +275,8 @@ func TestClientsAreLentByMode(t *testing.T) {
 	clients := &toolyard.Clients{}
 	toolyard.Lend[broker](clients, orderBook{}, toolyard.Write)
 	toolyard.Lend(clients, "news")
-	chat := &toolyard.Call{Mode: toolyard.Read, Clients: clients}
-	trade := &toolyard.Call{Mode: toolyard.Write, Clients: clients}
+	chat := &toolyard.Call{Mode: toolyard.Read, Environment: toolyard.Environment{Clients: clients}}
+	trade := &toolyard.Call{Mode: toolyard.Write, Environment: toolyard.Environment{Clients: clients}}
 	if _, ok := toolyard.Client[broker](chat); ok {
 		t.Error("a broker in a read-only call")
 	}
@@ -333,7 +333,7 @@ func TestACollisionIsNotAnAlias(t *testing.T) {
 }
 
 func TestSupports(t *testing.T) {
-	c := &toolyard.Call{ClientCapabilities: json.RawMessage(`{"elicitation":{"url":{}}}`)}
+	c := &toolyard.Call{Request: toolyard.Request{ClientCapabilities: json.RawMessage(`{"elicitation":{"url":{}}}`)}}
 	for capability, want := range map[string]bool{"elicitation": true, "elicitation.url": true, "elicitation.form": false, "sampling": false} {
 		if c.Supports(capability) != want {
 			t.Errorf("%s: %v", capability, !want)

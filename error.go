@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,11 +42,14 @@ const (
 	Internal            Code = "INTERNAL_ERROR"       // Toolyard has a bug. See its log.
 )
 
-// Codes lists all error codes of the platform.
-var Codes = []Code{
+// codes lists all error codes of the platform.
+var codes = []Code{
 	Invalid, ArgsTooLarge, ResultTooLarge, UnknownTool, NotFound, Failed, InvalidOutput, NoData, Timeout, Canceled, Unavailable,
 	RateLimited, BudgetExceeded, IdempotencyConflict, VersionConflict, InProgress, OutcomeUnknown, Unauthenticated, PermissionDenied, MissingCapability, Internal,
 }
+
+// Predefined reports whether the code is one of the platform, not of a tool.
+func (c Code) Predefined() bool { return slices.Contains(codes, c) || c == OK || c == ToolError }
 
 // Retryable reports whether the same request may succeed later and can be sent again safely,
 // because nothing ran. An error with another code is retryable if it has a RetryAfter: see

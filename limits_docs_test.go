@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// docs/LIMITS.md lists what one caller, one address and one server can make a yard hold. Each
-// row names a bound, the error that is told, and tests that exist.
-func TestEveryQuantityHasABound(t *testing.T) {
+// TestEveryResourceHasALimit checks docs/LIMITS.md: each row names a limit, an error, and tests
+// that exist.
+func TestEveryResourceHasALimit(t *testing.T) {
 	text, err := os.ReadFile("docs/LIMITS.md")
 	if err != nil {
 		t.Fatal(err)
@@ -27,16 +27,16 @@ func TestEveryQuantityHasABound(t *testing.T) {
 	rows := 0
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|---") || strings.TrimSpace(cells[0]) == "quantity" {
+		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|---") || strings.TrimSpace(cells[0]) == "resource" {
 			continue
 		}
 		rows++
 		if len(cells) != 4 {
-			t.Fatalf("%d columns instead of quantity, bound, error, test: %s", len(cells), line)
+			t.Fatalf("%d columns instead of resource, limit, error, test: %s", len(cells), line)
 		}
 		for _, cell := range cells {
 			if strings.TrimSpace(cell) == "" {
-				t.Errorf("an empty cell: %s", line)
+				t.Errorf("empty cell: %s", line)
 			}
 		}
 		tests := name.FindAllStringSubmatch(cells[3], -1)
@@ -45,7 +45,7 @@ func TestEveryQuantityHasABound(t *testing.T) {
 		}
 		for _, m := range tests {
 			if !known[m[1]] {
-				t.Errorf("there is no test %s", m[1])
+				t.Errorf("unknown test %s", m[1])
 			}
 		}
 	}

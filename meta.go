@@ -50,7 +50,7 @@ func (s *Spec) setMeta(key string, value json.RawMessage) (err error) {
 		return err
 	case "queryEligible":
 		eligible, err := readBool(value)
-		s.Hidden = !eligible
+		s.HiddenFromAnswers = !eligible
 		return err
 	case "latencyClass":
 		s.Latency, err = readChoice(value, latencies)
@@ -73,7 +73,7 @@ var (
 	// priceFields are the members of a price.
 	priceFields = []string{"executeUsd", "queryUsd"}
 	surfaces    = []Surface{Answer, Execute, Both}
-	latencies   = []Latency{Instant, Fast, Slow, Streaming}
+	latencies   = []string{"instant", "fast", "slow", "streaming"}
 )
 
 // checkMembers reports unknown members of the limits and the price.
@@ -409,7 +409,7 @@ func (s *Spec) AllMeta() map[string]json.RawMessage {
 	if s.Surface != "" {
 		meta["surface"] = mustMarshal(s.Surface)
 	}
-	if s.Hidden {
+	if s.HiddenFromAnswers {
 		meta["queryEligible"] = json.RawMessage("false")
 	}
 	if s.Latency != "" {

@@ -26,9 +26,17 @@ type Result struct {
 	unfinished bool
 }
 
-// RawResult wraps the result object of an MCP server. Clients receive its bytes unchanged,
-// including the order of members, large numbers and unknown members.
-func RawResult(raw json.RawMessage) (*Result, error) {
+// UnmarshalJSON sets r to the result object of an MCP server. Clients receive a copy of the same
+// bytes, including the order of members, large numbers and unknown members.
+func (r *Result) UnmarshalJSON(raw []byte) error {
+	res, err := rawResult(bytes.Clone(raw))
+	if err == nil {
+		*r = *res
+	}
+	return err
+}
+
+func rawResult(raw json.RawMessage) (*Result, error) {
 	o, ok := jsonobject.Map(raw)
 	if !ok {
 		return nil, errors.New("the result is not a JSON object")
@@ -50,7 +58,7 @@ func (r *Result) CanTruncate() bool {
 	return r.raw == nil || !r.unfinished && jsonobject.Kind(r.content) == '['
 }
 
-// Raw returns the bytes that were passed to RawResult, or nil.
+// Raw returns the bytes of a result that was decoded from JSON, or nil.
 func (r *Result) Raw() json.RawMessage { return r.raw }
 
 // MarshalJSON encodes the result as an MCP result object.
@@ -145,13 +153,13 @@ func resultOfList(raw json.RawMessage, contentOf func(json.RawMessage) Content) 
 func resultOfObject(raw json.RawMessage) (*Result, error) {
 	o, _ := jsonobject.Map(raw)
 	if isWholeResult(o) {
-		return RawResult(raw)
+		return rawResult(raw)
 	}
 	if string(o["isError"]) == "true" && o["error"] != nil {
 		return &Result{Content: []Content{contentOf(o["error"])}, IsError: true}, nil
 	}
 	if isContent(raw) {
-		return &Result{Content: []Content{RawContent(raw)}}, nil
+		return &Result{Content: []Content{rawContent(raw)}}, nil
 	}
 	return &Result{Content: []Content{Text(raw)}, Structured: raw}, nil
 }
@@ -210,7 +218,7 @@ func dataOf(raw json.RawMessage) Content {
 // data.
 func contentOf(raw json.RawMessage) Content {
 	if isContent(raw) {
-		return RawContent(raw)
+		return rawContent(raw)
 	}
 	return dataOf(raw)
 }
@@ -254,7 +262,7 @@ func (r *Result) check() error {
 		return errors.New("the structured content is not JSON")
 	}
 	for _, c := range r.Content {
-		if raw, ok := c.(RawContent); c == nil || (ok && !json.Valid(raw)) {
+		if c == nil || !isJSON(c) {
 			return errors.New("an item of content is not JSON")
 		}
 	}
@@ -264,6 +272,16 @@ func (r *Result) check() error {
 		}
 	}
 	return nil
+}
+
+// isJSON reports whether an item of content is encoded as JSON. The types of this package always
+// are.
+func isJSON(c Content) bool {
+	switch c.(type) {
+	case Text, Image, Audio, Link, EmbeddedResource:
+		return true
+	}
+	return json.Valid(c.AppendJSON(nil))
 }
 
 // Size returns the size of the content and the structured data in bytes.
@@ -353,10 +371,10 @@ func textOr(raw json.RawMessage) Content {
 		Text json.RawMessage `json:"text"`
 	}
 	if json.Unmarshal(raw, &t) != nil || t.Type != "text" {
-		return RawContent(raw)
+		return rawContent(raw)
 	}
 	if text, ok := jsonobject.String(t.Text); ok {
 		return Text(text)
 	}
-	return RawContent(raw)
+	return rawContent(raw)
 }

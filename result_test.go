@@ -105,8 +105,8 @@ func TestAppendJSONString(t *testing.T) {
 
 func TestCut(t *testing.T) {
 	long := strings.Repeat("é", 1000)
-	raw, err := toolyard.RawResult(json.RawMessage(`{"content":[{"type":"text","text":"` + long + `"}]}`))
-	if err != nil {
+	raw := &toolyard.Result{}
+	if err := json.Unmarshal([]byte(`{"content":[{"type":"text","text":"`+long+`"}]}`), raw); err != nil {
 		t.Fatal(err)
 	}
 	for name, res := range map[string]*toolyard.Result{
@@ -134,7 +134,8 @@ func TestCut(t *testing.T) {
 // The keys of a raw result are exact: what looks like one of ours to a careless reader is
 // not.
 func TestRawResultReadsExactKeys(t *testing.T) {
-	res, err := toolyard.RawResult(json.RawMessage(`{"structuredContent":1,"structuredcontent":2,"isError":false,"ISERROR":true,"resultType":"input_required"}`))
+	var res toolyard.Result
+	err := json.Unmarshal([]byte(`{"structuredContent":1,"structuredcontent":2,"isError":false,"ISERROR":true,"resultType":"input_required"}`), &res)
 	if err != nil || string(res.Structured) != "1" || res.IsError || !res.InputRequired() {
 		t.Errorf("%+v %v", res, err)
 	}

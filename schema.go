@@ -52,7 +52,7 @@ func schemaOf(t reflect.Type, output bool) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := NewSchema(raw)
+	s, err := compileSchema(raw)
 	if err == nil {
 		derived.Store(key, s)
 	}
@@ -62,9 +62,17 @@ func schemaOf(t reflect.Type, output bool) (*Schema, error) {
 // JSON returns the source of the schema.
 func (s *Schema) JSON() json.RawMessage { return s.raw }
 
-// NewSchema compiles a schema. It returns an error if the schema is invalid, refers to another
+// UnmarshalJSON compiles a schema. It returns an error if the schema is invalid, refers to another
 // document or is too large.
-func NewSchema(raw json.RawMessage) (*Schema, error) {
+func (s *Schema) UnmarshalJSON(raw []byte) error {
+	compiled, err := compileSchema(slices.Clone(raw))
+	if err == nil {
+		*s = *compiled
+	}
+	return err
+}
+
+func compileSchema(raw json.RawMessage) (*Schema, error) {
 	compiled, err := jsonschema.Compile(raw)
 	if err != nil {
 		return nil, err

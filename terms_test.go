@@ -62,10 +62,10 @@ func TestEligibilityTable(t *testing.T) {
 		{toolyard.Execute, false, false, false, false, unreachable},
 		{"", false, false, true, false, ""},
 	} {
-		for _, latency := range []toolyard.Latency{"", toolyard.Instant, toolyard.Streaming} {
-			spec := toolyard.Spec{Name: "x", Surface: row.surface, Hidden: row.hidden, Latency: latency, Price: toolyard.Price{Set: row.priced}}
+		for _, latency := range []string{"", "instant", "streaming"} {
+			spec := toolyard.Spec{Name: "x", Terms: toolyard.Terms{Surface: row.surface, HiddenFromAnswers: row.hidden, Latency: latency, Price: toolyard.Price{Set: row.priced}}}
 			answer, fault := row.answer, row.fault
-			if latency == toolyard.Streaming {
+			if latency == "streaming" {
 				if answer = false; row.answer && !row.execute {
 					fault = unreachable
 				}
@@ -96,12 +96,12 @@ func TestExplainSpeaksOfTheTable(t *testing.T) {
 		at   toolyard.Surface
 	}{
 		"it has no price, so it is not for execution":           {toolyard.Spec{}, toolyard.Execute},
-		"it is not for sale, so it is not for execution":        {toolyard.Spec{Price: toolyard.Price{OptOut: true}}, toolyard.Execute},
-		"it is for answers only":                                {toolyard.Spec{Surface: toolyard.Answer}, toolyard.Execute},
-		"it is for execution only":                              {toolyard.Spec{Surface: toolyard.Execute}, toolyard.Answer},
-		"queryEligible is false, so it is not used for answers": {toolyard.Spec{Hidden: true}, toolyard.Answer},
-		"it streams, so it is not for answers":                  {toolyard.Spec{Latency: toolyard.Streaming}, toolyard.Answer},
-		"a call costs 0.001 USD":                                {toolyard.Spec{Price: toolyard.Price{Set: true, USD: 1_000_000}}, toolyard.Execute},
+		"it is not for sale, so it is not for execution":        {toolyard.Spec{Terms: toolyard.Terms{Price: toolyard.Price{OptOut: true}}}, toolyard.Execute},
+		"it is for answers only":                                {toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Answer}}, toolyard.Execute},
+		"it is for execution only":                              {toolyard.Spec{Terms: toolyard.Terms{Surface: toolyard.Execute}}, toolyard.Answer},
+		"queryEligible is false, so it is not used for answers": {toolyard.Spec{Terms: toolyard.Terms{HiddenFromAnswers: true}}, toolyard.Answer},
+		"it streams, so it is not for answers":                  {toolyard.Spec{Terms: toolyard.Terms{Latency: "streaming"}}, toolyard.Answer},
+		"a call costs 0.001 USD":                                {toolyard.Spec{Terms: toolyard.Terms{Price: toolyard.Price{Set: true, USD: 1_000_000}}}, toolyard.Execute},
 	} {
 		tt.spec.Name = "x"
 		tool := named(tt.spec)
@@ -137,7 +137,7 @@ func TestDefaultPrices(t *testing.T) {
 			if got != now.want || e.ExecuteEligible != (now.want != "none") {
 				t.Errorf("%s: %s, not %s", name, got, now.want)
 			}
-			if name == "no metadata" && (e.Surface != toolyard.Both || !e.QueryEligible || e.Latency != toolyard.Slow) {
+			if name == "no metadata" && (e.Surface != toolyard.Both || !e.QueryEligible || e.Latency != "slow") {
 				t.Errorf("%s: %+v", name, e)
 			}
 		}
@@ -152,14 +152,14 @@ func TestWith(t *testing.T) {
 		t.Error("terms that change nothing make another tool")
 	}
 	no := false
-	under := toolterms.Apply(tool, toolterms.Terms{Limit: toolyard.Limit{PerMinute: 40, Concurrency: 2}, Price: toolyard.Price{OptOut: true}, Surface: toolyard.Answer, Hidden: &no, Latency: toolyard.Fast})
+	under := toolterms.Apply(tool, toolterms.Terms{Limit: toolyard.Limit{PerMinute: 40, Concurrency: 2}, Price: toolyard.Price{OptOut: true}, Surface: toolyard.Answer, HiddenFromAnswers: &no, Latency: "fast"})
 	want := tool.Spec
-	want.Limit.Concurrency, want.Surface, want.Latency = 2, toolyard.Answer, toolyard.Fast
+	want.Limit.Concurrency, want.Surface, want.Latency = 2, toolyard.Answer, "fast"
 	want.Price = toolyard.Price{OptOut: true, Query: 100_000_000}
 	if diff := cmp.Diff(want, under.Spec); diff != "" {
 		t.Error(diff)
 	}
-	if under.Digest() == tool.Digest() || under.Declared() != tool || toolterms.Apply(under, toolterms.Terms{Latency: toolyard.Slow}).Declared() != tool || tool.Declared() != tool {
+	if under.Digest() == tool.Digest() || under.Declared() != tool || toolterms.Apply(under, toolterms.Terms{Latency: "slow"}).Declared() != tool || tool.Declared() != tool {
 		t.Error("the copy is not told from the tool")
 	}
 	if _, err := under.Validate(t.Context(), json.RawMessage(`{"a":1}`)); err == nil {
@@ -193,7 +193,7 @@ func TestTermsNeverLoosen(t *testing.T) {
 		if swapped := b.Stricter(a); looser(swapped, both) || looser(both, swapped) {
 			t.Fatalf("%+v and %+v depend on their order", a, b)
 		}
-		tool := named(toolyard.Spec{Name: "x", Limit: a})
+		tool := named(toolyard.Spec{Name: "x", Terms: toolyard.Terms{Limit: a}})
 		under := toolterms.Apply(tool, toolterms.Terms{Limit: b})
 		if diff := cmp.Diff(both, under.Limit); diff != "" {
 			t.Fatal(diff)
@@ -214,13 +214,13 @@ func TestInjected(t *testing.T) {
 		{[]string{"wallet", "wallet"}, map[string]string{"portfolio": "wallet"}},
 		{[]string{"wallet", "hyperliquid", "wallet"}, map[string]string{"hyperliquidPortfolio": "hyperliquid", "walletPortfolio": "wallet"}},
 	} {
-		spec := toolyard.Spec{Contexts: tt.needs}
+		spec := toolyard.Spec{Terms: toolyard.Terms{Contexts: tt.needs}}
 		if diff := cmp.Diff(tt.want, spec.Injected()); diff != "" {
 			t.Error(diff)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		spec := toolyard.Spec{Contexts: rapid.SliceOf(rapid.StringMatching(`[a-c]{1,2}`)).Draw(t, "needs")}
+		spec := toolyard.Spec{Terms: toolyard.Terms{Contexts: rapid.SliceOf(rapid.StringMatching(`[a-c]{1,2}`)).Draw(t, "needs")}}
 		kinds := slices.Sorted(maps.Values(spec.Injected()))
 		if want := slices.Compact(slices.Sorted(slices.Values(spec.Contexts))); !slices.Equal(kinds, want) {
 			t.Fatalf("%v injects %v", spec.Contexts, kinds)
@@ -282,7 +282,7 @@ func TestContextArgumentsThatCannotBeUsed(t *testing.T) {
 			t.Errorf("%s: %v", meta, err)
 		}
 	}
-	spec := toolyard.Spec{Name: "x", ContextArgs: map[string]string{"crm": "customer"}}
+	spec := toolyard.Spec{Name: "x", Terms: toolyard.Terms{ContextArgs: map[string]string{"crm": "customer"}}}
 	if _, err := toolyard.NewTool(spec, func(context.Context, *toolyard.Call) (*toolyard.Result, error) { return nil, nil }); err == nil {
 		t.Error("an argument receives a context that the tool does not require")
 	}
@@ -311,7 +311,7 @@ func TestContextWithoutAnArgument(t *testing.T) {
 		`{"type":"object","properties":{"aPortfolio":{},"bPortfolio":{}}}`:               0,
 		`{"type":"object","allOf":[{"properties":{"aPortfolio":{},"bPortfolio":true}}]}`: 0,
 	} {
-		tool := named(toolyard.Spec{Name: "x", Contexts: []string{"a", "b"}, Input: json.RawMessage(input)})
+		tool := named(toolyard.Spec{Name: "x", Terms: toolyard.Terms{Contexts: []string{"a", "b"}}, Input: json.RawMessage(input)})
 		if got := toolterms.Contradictions(&tool.Spec); len(got) != want {
 			t.Errorf("%s: %q", input, got)
 		}
@@ -331,7 +331,7 @@ func TestShown(t *testing.T) {
 		"parts":     {`a`, `{"type":"object","allOf":[{"properties":{"portfolio":{},"x":{}},"required":["portfolio"]},true]}`, `{"type":"object","allOf":[{"properties":{"x":{}}},true]}`},
 		"deep ones": {`a`, `{"type":"object","properties":{"x":{"properties":{"portfolio":{}}}}}`, `{"type":"object","properties":{"x":{"properties":{"portfolio":{}}}}}`},
 	} {
-		tool := named(toolyard.Spec{Name: "x", Server: "s", Contexts: strings.Fields(tt.needs), Input: json.RawMessage(tt.input)})
+		tool := named(toolyard.Spec{Name: "x", Server: "s", Terms: toolyard.Terms{Contexts: strings.Fields(tt.needs)}, Input: json.RawMessage(tt.input)})
 		if diff := cmp.Diff(tt.want, string(tool.CallerInput())); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
@@ -395,9 +395,9 @@ func TestShownMeansTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tool := named(toolyard.Spec{Name: "t", Contexts: []string{"x", "y"}, Input: input})
-		shown, err := toolyard.NewSchema(tool.CallerInput())
-		if err != nil {
+		tool := named(toolyard.Spec{Name: "t", Terms: toolyard.Terms{Contexts: []string{"x", "y"}}, Input: input})
+		var shown toolyard.Schema
+		if err := json.Unmarshal(tool.CallerInput(), &shown); err != nil {
 			t.Fatalf("%s: %v", tool.CallerInput(), err)
 		}
 		args := map[string]int{}
@@ -434,9 +434,9 @@ func TestGuidance(t *testing.T) {
 
 func TestTheModelIsShownGuidance(t *testing.T) {
 	offer := catalog.Offer{Tools: []*toolyard.Tool{
-		named(toolyard.Spec{Name: "one", Server: "s", Price: toolyard.Price{Set: true, USD: 1_000_000}, Limit: toolyard.Limit{BatchTools: []string{"many", "other"}}}),
-		named(toolyard.Spec{Name: "many", Server: "s", Price: toolyard.Price{Set: true}}),
-		named(toolyard.Spec{Name: "other", Server: "z", Origin: "o.ts", File: "/o.ts", Limit: toolyard.Limit{Bulk: true}, Price: toolyard.Price{Set: true, USD: 1}}),
+		named(toolyard.Spec{Name: "one", Server: "s", Terms: toolyard.Terms{Price: toolyard.Price{Set: true, USD: 1_000_000}, Limit: toolyard.Limit{BatchTools: []string{"many", "other"}}}}),
+		named(toolyard.Spec{Name: "many", Server: "s", Terms: toolyard.Terms{Price: toolyard.Price{Set: true}}}),
+		named(toolyard.Spec{Name: "other", Server: "z", Origin: "o.ts", File: "/o.ts", Terms: toolyard.Terms{Limit: toolyard.Limit{Bulk: true}, Price: toolyard.Price{Set: true, USD: 1}}}),
 	}}
 	for surface, want := range map[toolyard.Surface][]string{
 		toolyard.Execute: {
@@ -459,18 +459,18 @@ func TestTheModelIsShownGuidance(t *testing.T) {
 
 func TestSetMeta(t *testing.T) {
 	for meta, want := range map[string]toolyard.Spec{
-		`{"maxRequestsPerMinute":30.9,"cooldownMs":0.2,"maxConcurrency":1}`: {Limit: toolyard.Limit{PerMinute: 30, Cooldown: time.Millisecond, Concurrency: 1}},
-		`{"supportsBulk":true,"recommendedBatchTools":["a"],"notes":"n"}`:   {Limit: toolyard.Limit{Bulk: true, BatchTools: []string{"a"}, Notes: "n"}},
+		`{"maxRequestsPerMinute":30.9,"cooldownMs":0.2,"maxConcurrency":1}`: {Terms: toolyard.Terms{Limit: toolyard.Limit{PerMinute: 30, Cooldown: time.Millisecond, Concurrency: 1}}},
+		`{"supportsBulk":true,"recommendedBatchTools":["a"],"notes":"n"}`:   {Terms: toolyard.Terms{Limit: toolyard.Limit{Bulk: true, BatchTools: []string{"a"}, Notes: "n"}}},
 		`{"rateLimit":{"maxConcurrency":1},"rateLimitHints":{"maxConcurrency":2,"cooldownMs":1e9},"maxConcurrency":3,"cooldownMs":5,"notes":"n"}`: {
-			Limit: toolyard.Limit{Concurrency: 1, Cooldown: 1e6 * time.Second, Notes: "n"},
+			Terms: toolyard.Terms{Limit: toolyard.Limit{Concurrency: 1, Cooldown: 1e6 * time.Second, Notes: "n"}},
 		},
-		`{"pricing":{"queryUsd":"0.1","executeUsd":"0.001"}}`:   {Price: toolyard.Price{Set: true, USD: 1_000_000, Query: 100_000_000}},
-		`{"pricing":{"queryUsd":"0.1"}}`:                        {Price: toolyard.Price{OptOut: true, Query: 100_000_000}},
-		`{"pricing":{}}`:                                        {Price: toolyard.Price{OptOut: true}},
-		`{"pricing":{"executeUsd":"0"}}`:                        {Price: toolyard.Price{Set: true}},
-		`{"contextRequirements":["wallet"],"surface":"answer"}`: {Contexts: []string{"wallet"}, Surface: toolyard.Answer},
+		`{"pricing":{"queryUsd":"0.1","executeUsd":"0.001"}}`:   {Terms: toolyard.Terms{Price: toolyard.Price{Set: true, USD: 1_000_000, Query: 100_000_000}}},
+		`{"pricing":{"queryUsd":"0.1"}}`:                        {Terms: toolyard.Terms{Price: toolyard.Price{OptOut: true, Query: 100_000_000}}},
+		`{"pricing":{}}`:                                        {Terms: toolyard.Terms{Price: toolyard.Price{OptOut: true}}},
+		`{"pricing":{"executeUsd":"0"}}`:                        {Terms: toolyard.Terms{Price: toolyard.Price{Set: true}}},
+		`{"contextRequirements":["wallet"],"surface":"answer"}`: {Terms: toolyard.Terms{Contexts: []string{"wallet"}, Surface: toolyard.Answer}},
 		`{"queryEligible":false,"latencyClass":"fast","x":{"surface":1}}`: {
-			Hidden: true, Latency: toolyard.Fast, Meta: map[string]json.RawMessage{"x": json.RawMessage(`{"surface":1}`)},
+			Terms: toolyard.Terms{HiddenFromAnswers: true, Latency: "fast"}, Meta: map[string]json.RawMessage{"x": json.RawMessage(`{"surface":1}`)},
 		},
 	} {
 		want.Name = "x"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -39,19 +40,7 @@ type Spec struct {
 	// its types. Results are checked against Output if it is set.
 	Input, Output json.RawMessage
 
-	// Contexts are the kinds of context that the platform injects into the arguments.
-	Contexts []string
-	// ContextArgs names the argument that receives a kind of context: {"crm": "customer"}. A kind
-	// without an entry follows the convention of [Spec.Injected].
-	ContextArgs map[string]string
-
-	Limit   Limit
-	Surface Surface
-	Hidden  bool // not eligible for answers (queryEligible: false)
-	Latency Latency
-	Price   Price
-	Timeout time.Duration // zero for the default of the yard
-	Bounds  Bounds        // zero for the defaults of the yard
+	Terms
 
 	Meta map[string]json.RawMessage // sent to clients unchanged
 	// Extra are further members of the MCP definition, sent to clients unchanged:
@@ -59,8 +48,29 @@ type Spec struct {
 	Extra map[string]json.RawMessage
 }
 
-// Bounds limit the size of arguments and results in bytes. Zero means no limit.
-type Bounds struct{ Args, Result int }
+// Terms are the part of a [Spec] that controls the use of the tool. The operator can override
+// them.
+type Terms struct {
+	Limit     Limit
+	Price     Price
+	Timeout   time.Duration // zero for the default of the yard
+	MaxArgs   int           // size of the arguments in bytes; zero for the default of the yard
+	MaxResult int           // size of the result in bytes; zero for the default of the yard
+
+	// Surface is where the tool is offered; empty means Both.
+	Surface Surface
+	// HiddenFromAnswers excludes the tool from gates for answers (queryEligible: false).
+	HiddenFromAnswers bool
+	// Latency is the class of response time that callers can expect: instant, fast, slow or
+	// streaming. Empty means slow.
+	Latency string
+
+	// Contexts are the kinds of context that the platform injects into the arguments.
+	Contexts []string
+	// ContextArgs names the argument that receives a kind of context: {"crm": "customer"}. A kind
+	// without an entry follows the convention of [Terms.Injected].
+	ContextArgs map[string]string
+}
 
 // Limit limits how often a tool can be called, and holds its author's advice. Zero means no
 // limit.
@@ -85,17 +95,6 @@ const (
 	Answer  Surface = "answer"
 	Execute Surface = "execute"
 	Both    Surface = "both"
-)
-
-// Latency is the class of response time that callers can expect.
-type Latency string
-
-// The latency classes. Empty means Slow.
-const (
-	Instant   Latency = "instant"
-	Fast      Latency = "fast"
-	Slow      Latency = "slow"
-	Streaming Latency = "streaming"
 )
 
 // Price is the price of a call. The zero value means that no price is declared, so the
@@ -129,7 +128,7 @@ func NewTool(spec Spec, h Handler) (*Tool, error) {
 	}
 	var output *Schema
 	if len(spec.Output) > 0 {
-		if output, err = NewSchema(spec.Output); err != nil {
+		if output, err = compileSchema(spec.Output); err != nil {
 			return nil, fmt.Errorf("tool %s: output schema: %w", spec.Name, err)
 		}
 	}
@@ -159,9 +158,9 @@ func (s *Spec) inputSchema() (*Schema, error) {
 		ok = ok && declared[keyword] == nil
 	}
 	if !ok || s.Server != "" || !json.Valid(s.Input) {
-		return NewSchema(s.Input)
+		return compileSchema(s.Input)
 	}
-	return NewSchema(jsonobject.Join(append(list, jsonobject.Member{Key: "additionalProperties", Value: json.RawMessage("false")})))
+	return compileSchema(jsonobject.Join(append(list, jsonobject.Member{Key: "additionalProperties", Value: json.RawMessage("false")})))
 }
 
 func newTool(spec Spec, input, output *Schema, h Handler) (*Tool, error) {
@@ -206,7 +205,7 @@ func (s *Spec) check() error {
 	if !slices.Contains([]Surface{"", Answer, Execute, Both}, s.Surface) {
 		return fmt.Errorf("unknown surface %q", s.Surface)
 	}
-	if !slices.Contains([]Latency{"", Instant, Fast, Slow, Streaming}, s.Latency) {
+	if s.Latency != "" && !slices.Contains(latencies, s.Latency) {
 		return fmt.Errorf("unknown latency class %q", s.Latency)
 	}
 	for _, members := range []map[string]json.RawMessage{s.Meta, s.Extra} {
@@ -225,7 +224,7 @@ func (s *Spec) digest() [sha256.Size]byte {
 	enc := json.NewEncoder(h)
 	_ = enc.Encode([]any{
 		s.Server, s.Name, s.Title, s.Description, s.Summary, s.Hint, s.Category, s.Origin, s.File, s.Effects,
-		s.Input, s.Output, s.AllMeta(), s.Surface, s.Hidden, s.Latency, s.Price, s.Limit, s.Extra, s.Timeout, s.Bounds,
+		s.Input, s.Output, s.AllMeta(), s.Surface, s.HiddenFromAnswers, s.Latency, s.Price, s.Limit, s.Extra, s.Timeout, s.MaxArgs, s.MaxResult,
 	}) // a hash never fails to write, and all values have a JSON form
 	return [sha256.Size]byte(h.Sum(nil))
 }
@@ -234,13 +233,11 @@ func (s *Spec) digest() [sha256.Size]byte {
 // have equal definitions.
 func (t *Tool) Digest() [sha256.Size]byte { return t.digest }
 
-// With returns a copy of the tool whose limits, price, surface, latency class and contexts are
-// changed by edit, or the tool itself if nothing changes. Other changes to the Spec are ignored.
-func (t *Tool) With(edit func(*Spec)) *Tool {
-	edited, spec := t.Spec, t.Spec
-	edit(&edited)
-	spec.Limit, spec.Price, spec.Surface, spec.Hidden, spec.Latency = edited.Limit, edited.Price, edited.Surface, edited.Hidden, edited.Latency
-	spec.Contexts, spec.ContextArgs = edited.Contexts, edited.ContextArgs
+// With returns a copy of the tool whose terms are changed by edit, or the tool itself if nothing
+// changes.
+func (t *Tool) With(edit func(*Terms)) *Tool {
+	spec := t.Spec
+	edit(&spec.Terms)
 	if reflect.DeepEqual(spec, t.Spec) {
 		return t
 	}
@@ -310,6 +307,9 @@ func (t *Tool) ResultOf(v any) (*Result, error) {
 // validates the arguments nor checks whether the caller may call the tool.
 func (t *Tool) Run(ctx context.Context, c *Call) (*Result, error) {
 	res, err := t.handler(ctx, c)
+	if asks, ok := errors.AsType[*inputRequest](err); ok {
+		return asks.result, nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -207,7 +207,8 @@ func TestDocumentsShowTheExamples(t *testing.T) {
 			"examples/greet/main.go": "go", "examples/tools/split_bill.ts": "ts",
 			"examples/paid/tools/vat_rate.ts": "ts", "examples/paid/toolyard.yaml": "yaml",
 		},
-		"docs/CONTEXT.md": {"examples/crm/tools/quote.ts": "ts"},
+		"docs/TYPESCRIPT.md": {"examples/tools/split_bill.test.ts": "ts"},
+		"docs/CONTEXT.md":    {"examples/crm/tools/quote.ts": "ts"},
 	} {
 		text, err := os.ReadFile("../" + document)
 		if err != nil {

@@ -98,11 +98,11 @@ func townTool(i int) string {
 // goods are the local tools.
 func (t town) goods() []*toolyard.Tool {
 	categories := []string{"finance", "sales", "support", "engineering", "legal", "operations"}
-	classes := []toolyard.Latency{toolyard.Instant, toolyard.Fast, toolyard.Slow}
+	classes := []string{"instant", "fast", "slow"}
 	tools := goTools(0)
 	for i := range t.tools {
 		spec := toolyard.Spec{
-			Name: townTool(i), Category: categories[i%len(categories)], Latency: classes[i%len(classes)], Effects: toolyard.ReadOnly,
+			Name: townTool(i), Category: categories[i%len(categories)], Terms: toolyard.Terms{Latency: classes[i%len(classes)]}, Effects: toolyard.ReadOnly,
 			Description: "Looks at one collection of records and returns those that fit best, with a title, a link and a short excerpt of each.",
 		}
 		if i%3 == 0 {

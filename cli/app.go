@@ -48,10 +48,10 @@ func (a *app) rootCommand() *cobra.Command {
 	flags.StringVar(&a.opts.Scripts.Glob, "glob", "", "pattern of the tool files in that folder (default: $MCP_GLOB, the configured pattern, or **/*.ts)")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		a.locateConfig()
-		return a.locateScripts(cmd.Name() == "dev" || cmd.Name() == "new")
+		return a.locateScripts(slices.Contains([]string{"dev", "new", "test"}, cmd.Name()))
 	}
 	root.AddCommand(
-		newServeCommand(a), newDevCommand(a), newDemoCommand(a), newNewCommand(a),
+		newServeCommand(a), newDevCommand(a), newDemoCommand(a), newNewCommand(a), newTestCommand(a),
 		newToolsCommand(a), newCallCommand(a), newCallsCommand(a),
 		newCheckCommand(a), newApplyCommand(a), newApproveCommand(a), newWhyCommand(a),
 		newKeysCommand(a), newAccountsCommand(a),
@@ -69,11 +69,16 @@ func newVersionCommand(a *app) *cobra.Command {
 
 func newSchemaCommand(a *app) *cobra.Command {
 	return &cobra.Command{Use: "schema", Short: "Print the JSON Schema of toolyard.yaml, for editors", Args: cobra.NoArgs, Run: func(*cobra.Command, []string) {
-		contexts := make(map[string]*toolyard.Schema, len(a.opts.ProviderKinds))
+		e := config.Extensions{Contexts: make(map[string]*toolyard.Schema), Packs: make(map[string]*toolyard.Schema), GatePacks: make(map[string]*toolyard.Schema)}
 		for kind, k := range a.opts.ProviderKinds {
-			contexts[kind] = k.Settings
+			e.Contexts[kind] = k.Settings
 		}
-		_, _ = a.out.Write(config.Schema(contexts))
+		for name, p := range a.opts.Packs {
+			if e.Packs[name] = p.Settings; p.GateSettings != nil {
+				e.GatePacks[name] = p.GateSettings
+			}
+		}
+		_, _ = a.out.Write(config.Schema(e))
 	}}
 }
 

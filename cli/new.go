@@ -27,7 +27,7 @@ func newNewCommand(a *app) *cobra.Command {
 	c := &newCommand{app: a}
 	cmd := &cobra.Command{
 		Use:   "new NAME",
-		Short: "Create a TypeScript tool from a template, with types for editors",
+		Short: "Create a TypeScript tool from a template, with a test and types for editors",
 		Args:  cobra.ExactArgs(1),
 		Example: `  toolyard new hello
   toolyard new rates --template fetch`,
@@ -56,7 +56,7 @@ func (c *newCommand) run(name string) error {
 			fmt.Fprintln(c.out, "wrote", filepath.ToSlash(file))
 		}
 	}
-	fmt.Fprintln(c.out, `Run "toolyard dev" to serve it and watch it reload.`)
+	fmt.Fprintln(c.out, `Run "toolyard test" to test it, and "toolyard dev" to serve it and watch it reload.`)
 	return nil
 }
 

@@ -63,8 +63,9 @@ func TestFormsArePromptedFieldByField(t *testing.T) {
 func confirming() *toolyard.Tool {
 	return toolyard.Define(toolyard.Spec{Name: "confirm"}, func(_ context.Context, c *toolyard.Call, _ struct{}) (*toolyard.Result, error) {
 		if c.RequestState == "" {
-			return toolyard.RawResult(json.RawMessage(`{"resultType":"input_required","requestState":"s","inputRequests":{"sure":{"method":"elicitation/create",` +
-				`"params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{"yes":{"type":"boolean"}},"required":["yes"]}}}}}`))
+			res := &toolyard.Result{}
+			return res, json.Unmarshal([]byte(`{"resultType":"input_required","requestState":"s","inputRequests":{"sure":{"method":"elicitation/create",`+
+				`"params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{"yes":{"type":"boolean"}},"required":["yes"]}}}}}`), res)
 		}
 		return &toolyard.Result{Content: []toolyard.Content{toolyard.Text("answered " + string(c.InputResponses))}}, nil
 	})

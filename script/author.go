@@ -27,7 +27,7 @@ var author embed.FS
 func Templates() (names []string) {
 	entries, _ := author.ReadDir("author/templates")
 	for _, e := range entries {
-		if name, ok := strings.CutSuffix(e.Name(), ".ts"); ok {
+		if name, ok := strings.CutSuffix(e.Name(), ".ts"); ok && !strings.HasSuffix(name, ".test") {
 			names = append(names, name)
 		}
 	}
@@ -47,8 +47,8 @@ func CheckNew(name, template string) error {
 	return nil
 }
 
-// NewTool writes a tool from a template into a folder, with the types of zod and the runtime for
-// editors. It returns the files that it wrote. It does not replace existing files.
+// NewTool writes a tool from a template into a folder, with a test, and with the types of zod and the
+// runtime for editors. It returns the files that it wrote. It does not replace existing files.
 func NewTool(dir, name, template string) ([]string, error) {
 	if err := CheckNew(name, template); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func NewTool(dir, name, template string) ([]string, error) {
 	if _, err := os.Stat(filepath.Join(dir, name+".ts")); err == nil {
 		return nil, fmt.Errorf("%s already exists; choose another name", filepath.Join(dir, name+".ts"))
 	}
-	for _, ext := range []string{".ts", ".json"} {
+	for _, ext := range []string{".ts", ".json", ".test.ts"} {
 		if data, err := author.ReadFile("author/templates/" + template + ext); err == nil {
 			w.write(name+ext, bytes.ReplaceAll(data, []byte("NAME"), []byte(name)))
 		}

@@ -50,7 +50,7 @@ func openCache(dir, folder string) *cache {
 		data, _ := assets.Read(name)
 		_, _ = h.Write(data)
 	}
-	_, _ = h.Write([]byte(harness + "\x00" + folder + "\x00" + jsvm.Version))
+	_, _ = h.Write([]byte(harness + "\x00" + runtimeModule + "\x00" + folder + "\x00" + jsvm.Version))
 	c := &cache{dir: filepath.Join(dir, "scripts", hex.EncodeToString(h.Sum(nil))[:32])}
 	now := time.Now()
 	_ = os.Chtimes(c.dir, now, now) // marks it as used; a missing directory is created later

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -152,13 +154,51 @@ func (s *scriptTool) failure(ctx context.Context, c *toolyard.Call, err error) e
 	case errors.As(err, &e) && e.Name == "ZodError" && len(e.Issues) > 0:
 		return &toolyard.Error{Code: toolyard.Invalid, Message: "Invalid arguments for " + c.Tool.Name, Issues: issuesOf(e.Issues)}
 	case errors.As(err, &e):
-		return &toolyard.Error{Code: toolyard.Failed, Message: untrusted.Truncate(e.Message, maxThrown), Err: &Thrown{e.Error(), e.Stack, e.File, e.Line, e.Column}}
+		return thrownError(e)
 	case errors.As(err, &stopped):
 		return stoppedError(ctx, c, stopped.Reason)
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
 	return &toolyard.Error{Code: toolyard.Unavailable, Message: c.Tool.Name + " could not be run: " + err.Error(), Err: err}
+}
+
+// thrownError converts an exception. A ToolError chooses the code.
+func thrownError(e *jsvm.Exception) *toolyard.Error {
+	converted := &toolyard.Error{Code: toolyard.Failed, Message: untrusted.Truncate(e.Message, maxThrown), Err: &Thrown{e.Error(), e.Stack, e.File, e.Line, e.Column}}
+	if e.Name != "ToolError" || !mayChoose(toolyard.Code(e.Code)) {
+		return converted
+	}
+	converted.Code = toolyard.Code(e.Code)
+	if len(e.Issues) > 0 {
+		converted.Issues = issuesOf(e.Issues)
+	}
+	if e.RetryAfterMS > 0 {
+		converted.RetryAfter = time.Duration(min(e.RetryAfterMS, maxRetryAfterMS) * float64(time.Millisecond))
+	}
+	return converted
+}
+
+// maxRetryAfterMS bounds the delay that a script can request: a day.
+const maxRetryAfterMS = 24 * 60 * 60 * 1000
+
+var ownCode = regexp.MustCompile(`^[A-Z][A-Z0-9_]{2,63}$`)
+
+// mayChoose reports whether a script may fail with a code: with its own, or with one whose meaning
+// does not depend on what the platform did.
+func mayChoose(code toolyard.Code) bool {
+	switch code {
+	case toolyard.Invalid, toolyard.NotFound, toolyard.NoData, toolyard.Unavailable, toolyard.RateLimited, toolyard.PermissionDenied, toolyard.Failed:
+		return true
+	}
+	return ownCode.MatchString(string(code)) && !slices.Contains(platformCodes, code)
+}
+
+// platformCodes are the codes that describe what the platform did. Scripts cannot use them.
+var platformCodes = []toolyard.Code{
+	toolyard.ArgsTooLarge, toolyard.ResultTooLarge, toolyard.UnknownTool, toolyard.InvalidOutput, toolyard.Timeout, toolyard.Canceled,
+	toolyard.BudgetExceeded, toolyard.IdempotencyConflict, toolyard.VersionConflict, toolyard.InProgress, toolyard.OutcomeUnknown,
+	toolyard.Unauthenticated, toolyard.MissingCapability, toolyard.Internal,
 }
 
 func stoppedError(ctx context.Context, c *toolyard.Call, reason jsvm.Reason) error {

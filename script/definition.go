@@ -74,7 +74,7 @@ func (l *loader) tool(f *file, m *jsvm.Module, d definition) (*toolyard.Tool, er
 	spec := toolyard.Spec{
 		Name: name, Title: d.Title, Description: d.Description, Summary: d.Summary, Hint: d.Hint, Category: d.Category,
 		Origin: f.path, File: f.abs, Effects: effects, Input: d.Input, Output: d.Output,
-		Timeout: time.Duration(d.Timeout * float64(time.Millisecond)),
+		Terms: toolyard.Terms{Timeout: time.Duration(d.Timeout * float64(time.Millisecond))},
 	}
 	if err := d.check(); err != nil {
 		return nil, err

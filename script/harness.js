@@ -8,7 +8,7 @@ const isZod = (s) => typeof s === "object" && s !== null && "_zod" in s;
 const isTool = (d) => typeof d === "object" && d !== null && typeof d.execute === "function";
 
 /** parts are what a module says of its one tool, whichever way it says it. */
-function parts(m) {
+export function parts(m) {
   const d = m.default;
   if (!isTool(d)) return { ...m, execute: d };
   return { ...m, ...d, inputSchema: d.inputSchema ?? d.parameters, execute: (...args) => d.execute(...args) };
@@ -44,7 +44,7 @@ class Fault extends Error {
 const texts = ["title", "summary", "hint", "category"];
 
 /** declare is what a module says of its one tool. It throws for what is missing. */
-function declare(m) {
+export function declare(m) {
   const p = parts(m);
   const faults = [];
   const attempt = (f) => {
@@ -169,8 +169,14 @@ function accept(r) {
   throw e;
 }
 
-/** outside is the way to the host; set by the first request. */
+/** outside is the interface to the host; each request sets it. */
 let outside;
+
+/** setHost sets the interface to the host, for other harnesses. */
+export function setHost(host) {
+  outside = host;
+}
+export { outside as host };
 
 const log = {};
 for (const level of ["debug", "info", "warn", "error"]) {
@@ -235,15 +241,19 @@ for (const [name, payload] of Object.entries(operations)) {
 function call(m, r) {
   const ctx = new Context(r.ctx);
   if (r.export !== "default") return m[r.export](r.args, ctx);
-  const p = own ?? parts(m);
-  if (!isZod(p.inputSchema)) return p.execute(r.args, ctx);
-  const args = validate(p.inputSchema, r.args);
-  if (args instanceof Promise) return args.then((a) => p.execute(a, ctx));
-  return p.execute(args, ctx);
+  return execute(own ?? parts(m), r.args, ctx);
+}
+
+/** execute calls the function of a tool with what its schema makes of the arguments. */
+export function execute(p, args, ctx) {
+  if (!isZod(p.inputSchema)) return p.execute(args, ctx);
+  const valid = validate(p.inputSchema, args);
+  if (valid instanceof Promise) return valid.then((a) => p.execute(a, ctx));
+  return p.execute(valid, ctx);
 }
 
 /** present is a value that a function returned, as toolyard gets it. */
-function present(value) {
+export function present(value) {
   if (typeof value === "number" || typeof value === "bigint" || typeof value === "boolean") return { text: String(value) };
   return { value };
 }

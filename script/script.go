@@ -99,12 +99,16 @@ func New(opts Options) (*Folder, error) {
 //go:embed harness.js
 var harness string
 
+//go:embed toolyard.js
+var runtimeModule string
+
 // provided returns the built-in modules that scripts can import.
 func (f *Folder) provided() []jsvm.Provided {
 	alias := `export * from "zod"; export { default } from "zod";`
 	return []jsvm.Provided{
 		{Name: "zod", Source: f.zod},
 		{Name: "zod/v4", Source: alias},
+		{Name: "toolyard", Source: runtimeModule},
 		{Name: "ai", Source: `export const tool = (t) => t; export const jsonSchema = (s) => ({ jsonSchema: s });`},
 	}
 }

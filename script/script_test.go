@@ -131,7 +131,7 @@ export default async (args: z.infer<typeof inputSchema>, ctx: any) => ({ at: [ar
 	}
 	if tool.Title != "Full" || tool.Summary != "Everything." || tool.Hint != "Try it." || tool.Category != "tests" || !tool.IsReadOnly() ||
 		tool.Timeout != 1500*time.Millisecond || tool.Limit.PerMinute != 30 || tool.Limit.Cooldown != 2*time.Second || tool.Limit.Concurrency != 1 ||
-		tool.Contexts[0] != "wallet" || tool.Price.USD != toolyard.USD/1000 || tool.Surface != toolyard.Answer || !tool.Hidden || tool.Latency != toolyard.Fast ||
+		tool.Contexts[0] != "wallet" || tool.Price.USD != toolyard.USD/1000 || tool.Surface != toolyard.Answer || !tool.HiddenFromAnswers || tool.Latency != "fast" ||
 		string(tool.Meta["other"]) != `{"a":1}` || tool.Origin != "full.ts" || tool.File != filepath.Join(r.dir, "full.ts") {
 		t.Errorf("%+v", tool.Spec)
 	}
@@ -267,11 +267,11 @@ export default (args: unknown, ctx: any) => { for (let i = 1; i <= 20; i++) ctx.
 	tool := r.next(t)["steps"]
 	var mu sync.Mutex
 	var seen []float64
-	c := &toolyard.Call{ID: "1", Tool: tool, Args: json.RawMessage("{}"), AsOf: time.Now(), OnProgress: func(p toolyard.Progress) {
+	c := &toolyard.Call{ID: "1", Tool: tool, Args: json.RawMessage("{}"), AsOf: time.Now(), Request: toolyard.Request{OnProgress: func(done, _ float64, _ string) {
 		mu.Lock()
 		defer mu.Unlock()
-		seen = append(seen, p.Done)
-	}}
+		seen = append(seen, done)
+	}}}
 	if _, err := callpath.Run(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,12 @@ type Options struct {
 	AsOf               time.Time         // zero for 2026-01-02 03:04:05 UTC
 	Clients            *toolyard.Clients // clients that the tool can use
 	ClientCapabilities json.RawMessage   // declared by the MCP client
-	OnProgress         func(toolyard.Progress)
+	OnProgress         func(done, total float64, message string)
+
+	// Answer answers the questions of the tool with an MCP elicitation result, such as
+	// {"action":"accept","content":{"name":"Ann"}}. If it is nil, the client of the call cannot
+	// ask its user.
+	Answer func(toolyard.Question) string
 }
 
 // AsOf is the default as-of time of test calls.
@@ -45,8 +50,8 @@ func Call(t testing.TB, tool *toolyard.Tool, args string, opts *Options) (*tooly
 	c := &toolyard.Call{
 		ID: "test", Tool: tool, Args: json.RawMessage(args), Gate: "test",
 		Caller: opts.Caller, Mode: cmp.Or(opts.Mode, toolyard.Write), AsOf: opts.AsOf,
-		Clients: opts.Clients, ClientCapabilities: opts.ClientCapabilities, OnProgress: opts.OnProgress,
-		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Request:     toolyard.Request{ClientCapabilities: opts.ClientCapabilities, OnProgress: opts.OnProgress},
+		Environment: toolyard.Environment{Clients: opts.Clients, Log: slog.New(slog.NewTextHandler(t.Output(), nil))},
 	}
 	if c.Caller.ID == "" {
 		c.Caller.ID, c.Caller.Account = "test", "test"
@@ -54,11 +59,51 @@ func Call(t testing.TB, tool *toolyard.Tool, args string, opts *Options) (*tooly
 	if c.AsOf.IsZero() {
 		c.AsOf = AsOf
 	}
+	if opts.Answer != nil && c.ClientCapabilities == nil {
+		c.ClientCapabilities = json.RawMessage(`{"elicitation":{"form":{},"url":{}}}`)
+	}
 	if !tool.AllowedIn(c.Mode) {
 		return nil, toolyard.Errorf(toolyard.UnknownTool, "Tool %s not allowed in mode %s", tool.Name, c.Mode)
 	}
 	path := callpath.Chain(callpath.Run, callpath.Record(time.Now), callpath.Recover(), callpath.Validate(30*time.Second), callpath.Deadline(30*time.Second))
-	return path(t.Context(), c)
+	for range maxRounds {
+		res, err := path(t.Context(), c)
+		if err != nil || !res.InputRequired() || opts.Answer == nil {
+			return res, err
+		}
+		answer(t, c, res, opts.Answer)
+	}
+	return nil, toolyard.Errorf(toolyard.Failed, "%s was stopped after it requested input %d times.", tool.Name, maxRounds)
+}
+
+// maxRounds limits how often one call may ask questions.
+const maxRounds = 8
+
+// answer adds the answers to the questions of an unfinished result to the call that continues it.
+func answer(t testing.TB, c *toolyard.Call, res *toolyard.Result, of func(toolyard.Question) string) {
+	t.Helper()
+	var input struct {
+		InputRequests map[string]struct {
+			Params struct {
+				Message         string
+				RequestedSchema json.RawMessage
+				URL             string
+			}
+		}
+		RequestState string
+	}
+	if err := json.Unmarshal(res.Raw(), &input); err != nil {
+		t.Fatal(err)
+	}
+	answers := make(map[string]json.RawMessage)
+	for key, r := range input.InputRequests {
+		answers[key] = json.RawMessage(of(toolyard.Question{Key: key, Message: r.Params.Message, Schema: r.Params.RequestedSchema, URL: r.Params.URL}))
+	}
+	raw, err := json.Marshal(answers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.InputResponses, c.RequestState = raw, input.RequestState
 }
 
 // Text returns the text of a result, one line per item.

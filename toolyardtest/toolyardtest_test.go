@@ -51,6 +51,27 @@ func TestExample(t *testing.T) {
 	}
 }
 
+func TestQuestionsAreAnswered(t *testing.T) {
+	erase := toolyard.Define(toolyard.Spec{Name: "erase"}, func(ctx context.Context, c *toolyard.Call, _ struct{}) (string, error) {
+		reply, err := toolyard.Ask[struct{}](ctx, c, toolyard.Question{Key: "sure", Message: "Erase everything?"})
+		return string(reply.Action), err
+	})
+	for _, action := range []string{"accept", "decline"} {
+		res, err := toolyardtest.Call(t, erase, `{}`, &toolyardtest.Options{Answer: func(q toolyard.Question) string {
+			if q.Key != "sure" || q.Message != "Erase everything?" {
+				t.Error(q)
+			}
+			return `{"action":"` + action + `"}`
+		}})
+		if err != nil || toolyardtest.Text(res) != action {
+			t.Error(res, err)
+		}
+	}
+	if _, err := toolyardtest.Call(t, erase, `{}`, nil); toolyard.AsError(err).Code != toolyard.MissingCapability {
+		t.Error(err)
+	}
+}
+
 func TestAWriteIsNotCalledInReadMode(t *testing.T) {
 	write := toolyard.Define(toolyard.Spec{Name: "w"}, func(context.Context, *toolyard.Call, struct{}) (string, error) { return "", nil })
 	if _, err := toolyardtest.Call(t, write, `{}`, &toolyardtest.Options{Mode: toolyard.Read}); toolyard.AsError(err).Code != toolyard.UnknownTool {

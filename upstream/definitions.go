@@ -267,7 +267,7 @@ func (d *definitions) newTool(def *definition) (*toolyard.Tool, error) {
 		Name: def.name, Server: d.opts.ID, Origin: "server " + d.opts.ID, Category: "external",
 		Title: text(def.raw, "title"), Description: text(def.raw, "description"),
 		Input: objectSchema(strictjson.Member(def.raw, "inputSchema")), Output: strictjson.Member(def.raw, "outputSchema"),
-		Effects: d.opts.effects(def), Timeout: d.opts.timeoutOf(def.name), Bounds: d.opts.Bounds,
+		Effects: d.opts.effects(def), Terms: d.opts.terms(d.opts.timeoutOf(def.name)),
 	}
 	if string(spec.Output) == "null" {
 		spec.Output = nil
@@ -304,7 +304,7 @@ func (d *definitions) action(name string, h toolyard.Handler) *toolyard.Tool {
 	}
 	t, err := toolyard.NewTool(toolyard.Spec{
 		Name: name, Server: d.opts.ID, Origin: "server " + d.opts.ID, Category: "external",
-		Effects: toolyard.ReadOnly, Timeout: d.opts.Timeout, Bounds: d.opts.Bounds,
+		Effects: toolyard.ReadOnly, Terms: d.opts.terms(d.opts.Timeout),
 	}, h)
 	if err != nil {
 		panic(err) // the spec is a constant

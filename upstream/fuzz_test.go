@@ -34,7 +34,7 @@ func FuzzDefine(f *testing.F) {
 		if strictjson.Check(data) != nil {
 			return
 		}
-		v, err := New(Options{ID: "up", URL: "http://127.0.0.1/", Pinning: PinOff})
+		v, err := New(Options{ID: "up", URL: "http://127.0.0.1/", Exposure: Exposure{Pinning: PinOff}})
 		if err != nil {
 			t.Fatal(err)
 		}

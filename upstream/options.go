@@ -37,21 +37,36 @@ type Options struct {
 	Private     []netip.Prefix              // non-public networks that the URL may resolve to
 	Connections int                         // idle connections to keep; zero for 16
 
-	Tools     []string                 // the tools to offer; all when empty
-	Resources []string                 // the resources that may be read; all when empty
+	Exposure
+	Limits
+	ClientInfo
+
+	Redact func(string) string // removes secrets from text of the server; may be nil
+	Log    *slog.Logger        // may be nil
+}
+
+// Exposure controls which definitions of a server are offered, and how they are classified.
+type Exposure struct {
+	Tools     []string                 // the tools to offer; all if empty
+	Resources []string                 // the resources that may be read; all if empty
 	Effects   map[string]toolyard.Mode // by tool; * applies to all others
 	Trust     bool                     // believe the server's annotations
 	Pins      Pins                     // nil to keep pins in memory
 	Pinning   Pinning
+}
 
-	Timeout  time.Duration            // of a call; zero for DefaultTimeout
-	Timeouts map[string]time.Duration // by tool
-	Bounds   toolyard.Bounds          // of every call
+// Limits bound the calls of a server.
+type Limits struct {
+	Timeout   time.Duration            // zero for DefaultTimeout
+	Timeouts  map[string]time.Duration // by tool
+	MaxArgs   int                      // in bytes; zero for the default of the yard
+	MaxResult int                      // in bytes; zero for the default of the yard
+}
 
-	Name, Version string              // of this client; zero for toolyard dev
-	Self          string              // the yard's own ID, to detect a server that is this yard; may be empty
-	Redact        func(string) string // removes secrets from text of the server; may be nil
-	Log           *slog.Logger        // may be nil
+// ClientInfo is how the yard introduces itself to a server.
+type ClientInfo struct {
+	Name, Version string // empty for toolyard dev
+	Self          string // ID of the yard, to detect a server that is this yard; may be empty
 }
 
 // DefaultTimeout is the timeout of a call if none is configured.
@@ -80,6 +95,11 @@ func (o *Options) complete() error {
 
 // timeoutOf returns the timeout for calls of a tool.
 func (o *Options) timeoutOf(tool string) time.Duration { return cmp.Or(o.Timeouts[tool], o.Timeout) }
+
+// terms returns the terms of a tool.
+func (o *Options) terms(timeout time.Duration) toolyard.Terms {
+	return toolyard.Terms{Timeout: timeout, MaxArgs: o.MaxArgs, MaxResult: o.MaxResult}
+}
 
 // maxDrain bounds how long calls in flight are waited for when a session ends.
 const maxDrain = 30 * time.Second

@@ -1,10 +1,12 @@
 package upstream
 
-import (
-	"context"
+import "context"
 
-	"github.com/toolyard/toolyard"
-)
+// progress is a progress report of a server.
+type progress struct {
+	done, total float64
+	message     string
+}
 
 // maxProgress bounds the progress buffered for a slow client. More is dropped: reading from the
 // server must never wait for a client.
@@ -12,20 +14,20 @@ const maxProgress = 256
 
 // bufferProgress decouples progress from the goroutine that reads from the server. Stop waits
 // until buffered progress is sent, or ctx ends.
-func bufferProgress(ctx context.Context, send func(toolyard.Progress)) (post func(toolyard.Progress), stop func()) {
-	buffer, stopping, sent := make(chan toolyard.Progress, maxProgress), make(chan struct{}), make(chan struct{})
+func bufferProgress(ctx context.Context, send func(done, total float64, message string)) (post func(done, total float64, message string), stop func()) {
+	buffer, stopping, sent := make(chan progress, maxProgress), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(sent)
 		for {
 			select {
 			case p := <-buffer:
-				send(p)
+				send(p.done, p.total, p.message)
 				continue
 			default:
 			}
 			select {
 			case p := <-buffer:
-				send(p)
+				send(p.done, p.total, p.message)
 			case <-stopping:
 				if len(buffer) == 0 {
 					return
@@ -33,9 +35,9 @@ func bufferProgress(ctx context.Context, send func(toolyard.Progress)) (post fun
 			}
 		}
 	}()
-	post = func(p toolyard.Progress) {
+	post = func(done, total float64, message string) {
 		select {
-		case buffer <- p:
+		case buffer <- progress{done, total, message}:
 		default:
 		}
 	}

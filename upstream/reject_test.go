@@ -83,7 +83,7 @@ func offerNow(f *fake, s *source, tools ...string) {
 // The way of a definition: offered, rejected, changed again, approved after all.
 func TestRejections(t *testing.T) {
 	f := newFake(t, true, echoTool)
-	s := run(t, upstream.Options{URL: f.URL, Pins: &book{}}).up()
+	s := run(t, upstream.Options{URL: f.URL, Exposure: upstream.Exposure{Pins: &book{}}}).up()
 	expect(t, s, 0, 0)
 	if diff := cmp.Diff(map[string]string{"echo": hashed(echoCanonical)}, s.Hashes()); diff != "" {
 		t.Error(diff)
@@ -127,7 +127,7 @@ func TestRejections(t *testing.T) {
 // A tool that is gone can stay approved for when it comes back.
 func TestAToolThatIsGoneIsKept(t *testing.T) {
 	f := newFake(t, true, echoTool, otherTool)
-	s := run(t, upstream.Options{URL: f.URL, Pins: &book{}}).up()
+	s := run(t, upstream.Options{URL: f.URL, Exposure: upstream.Exposure{Pins: &book{}}}).up()
 	offerNow(f, s, otherTool)
 	expect(t, s, 1, 0, line("echo", "gone", echoCanonical, false))
 	decide(t, s, s.Reject)
@@ -148,8 +148,8 @@ func TestAToolThatIsGoneIsKept(t *testing.T) {
 // was decided.
 func TestDecisionsAreEvents(t *testing.T) {
 	f, pins := newFake(t, true, echoTool), &book{}
-	s := run(t, upstream.Options{URL: f.URL, Pins: pins}).up()
-	other := run(t, upstream.Options{URL: f.URL, Pins: pins}).up()
+	s := run(t, upstream.Options{URL: f.URL, Exposure: upstream.Exposure{Pins: pins}}).up()
+	other := run(t, upstream.Options{URL: f.URL, Exposure: upstream.Exposure{Pins: pins}}).up()
 	both := func(waiting, rejected int) {
 		t.Helper()
 		for _, one := range []*source{s, other} {
@@ -190,7 +190,7 @@ func TestDecisionsAreEvents(t *testing.T) {
 // What waits is known while the server is down, and changes with the pins.
 func TestWaitingWhileDown(t *testing.T) {
 	f, pins := newFake(t, true, echoTool), &book{}
-	s := run(t, upstream.Options{URL: f.URL, Pins: pins}).up()
+	s := run(t, upstream.Options{URL: f.URL, Exposure: upstream.Exposure{Pins: pins}}).up()
 	offerNow(f, s, worse)
 	expect(t, s, 1, 0, line("echo", "changed", worse, false))
 	f.CloseClientConnections()
@@ -205,7 +205,7 @@ func TestWaitingWhileDown(t *testing.T) {
 	if waiting, rejected := s.PendingCount(); waiting != 0 || rejected != 1 {
 		t.Error(waiting, rejected)
 	}
-	never := run(t, upstream.Options{URL: f.URL, Pins: pins})
+	never := run(t, upstream.Options{URL: f.URL, Exposure: upstream.Exposure{Pins: pins}})
 	never.until("it is down", func() bool { return never.Status().State == upstream.StateDown })
 	never.Recheck()
 	if waiting, rejected := never.PendingCount(); waiting+rejected != 0 || len(never.Hashes()) != 1 {
@@ -216,9 +216,9 @@ func TestWaitingWhileDown(t *testing.T) {
 // What was rejected before anything was approved is not approved as what is offered first.
 func TestWhatIsRejectedIsNotApprovedFirst(t *testing.T) {
 	f, pins := newFake(t, true, echoTool, otherTool), &book{}
-	strict := run(t, upstream.Options{URL: f.URL, Pins: pins, Pinning: upstream.PinApprove}).up()
+	strict := run(t, upstream.Options{URL: f.URL, Exposure: upstream.Exposure{Pins: pins, Pinning: upstream.PinApprove}}).up()
 	decide(t, strict, strict.Reject, "other")
-	s := run(t, upstream.Options{URL: f.URL, Pins: pins}).up()
+	s := run(t, upstream.Options{URL: f.URL, Exposure: upstream.Exposure{Pins: pins}}).up()
 	expect(t, s, 0, 1, line("other", "new", otherTool, true))
 	if s.tool("echo") == nil || s.tool("other") != nil {
 		t.Error(s.tools)
@@ -246,8 +246,8 @@ func TestWhatCannotBeRejected(t *testing.T) {
 	}{
 		"nothing":     {upstream.Options{}, upstream.Pending{Tool: "x"}, "x cannot be rejected: it has no definition"},
 		"a long name": {upstream.Options{}, upstream.Pending{Tool: strings.Repeat("x", 300), Hash: hashed(worse)}, "longer than 256 bytes"},
-		"no pins":     {upstream.Options{Pinning: upstream.PinOff}, upstream.Pending{Tool: "x", Hash: hashed(worse)}, "are not pinned"},
-		"no book":     {upstream.Options{Pins: full{&book{}}}, upstream.Pending{Tool: "x", Hash: hashed(worse)}, "the book is full"},
+		"no pins":     {upstream.Options{Exposure: upstream.Exposure{Pinning: upstream.PinOff}}, upstream.Pending{Tool: "x", Hash: hashed(worse)}, "are not pinned"},
+		"no book":     {upstream.Options{Exposure: upstream.Exposure{Pins: full{&book{}}}}, upstream.Pending{Tool: "x", Hash: hashed(worse)}, "the book is full"},
 	} {
 		tt.opts.URL, tt.opts.ID = f.URL, "up"
 		s, err := upstream.New(tt.opts)
@@ -272,7 +272,7 @@ func (full) SetRejections(string, func(map[string]string) map[string]string) err
 func TestApprovingGoesFirst(t *testing.T) {
 	f := newFake(t, true, echoTool)
 	pins := full{&book{tools: map[string]json.RawMessage{}, rejected: map[string]string{"echo": hashed(echoCanonical)}}}
-	s := run(t, upstream.Options{URL: f.URL, Pins: pins}).up()
+	s := run(t, upstream.Options{URL: f.URL, Exposure: upstream.Exposure{Pins: pins}}).up()
 	pending, err := s.Pending()
 	must(t, err)
 	if err := s.Approve(pending); err == nil || len(pending) != 1 || !pending[0].Rejected {

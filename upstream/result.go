@@ -25,7 +25,8 @@ func (conv *conversations) result(s *session, method string, raw json.RawMessage
 	if err := checkResult(method, raw); err != nil {
 		return nil, toolyard.Errorf(toolyard.InvalidOutput, "The server %s sent an invalid result: %s", conv.opts.ID, conv.describe(err))
 	}
-	return toolyard.RawResult(conv.redactFailure(withoutTransportMeta(raw)))
+	res := &toolyard.Result{}
+	return res, res.UnmarshalJSON(conv.redactFailure(withoutTransportMeta(raw)))
 }
 
 // checkResult rejects results that clients could not read. Unknown members are allowed, known

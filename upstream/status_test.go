@@ -168,7 +168,7 @@ func TestAForgottenSessionIsShown(t *testing.T) {
 // Whoever looks sees something whole, whatever becomes of the server meanwhile.
 func TestStatusWhileThingsChange(t *testing.T) {
 	f := newFake(t, true, echoTool)
-	s := run(t, upstream.Options{URL: f.URL, Pins: &book{}}).up()
+	s := run(t, upstream.Options{URL: f.URL, Exposure: upstream.Exposure{Pins: &book{}}}).up()
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
 	for range 4 {

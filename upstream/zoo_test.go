@@ -793,7 +793,7 @@ func (c *connected) tool(name string, patience time.Duration) *toolyard.Tool {
 func callTool(ctx context.Context, t *toolyard.Tool, text string, deadline time.Duration) (*toolyard.Result, error) {
 	args, _ := json.Marshal(map[string]string{"text": text}) // always has a JSON form
 	path := callpath.Chain(callpath.Run, callpath.Recover(), callpath.Cap(256<<10, resultCap), callpath.Validate(deadline), callpath.Deadline(deadline))
-	return path(ctx, &toolyard.Call{ID: "1", Tool: t, Args: args, Mode: toolyard.Write, OnProgress: func(toolyard.Progress) {}})
+	return path(ctx, &toolyard.Call{ID: "1", Tool: t, Args: args, Mode: toolyard.Write, Request: toolyard.Request{OnProgress: func(float64, float64, string) {}}})
 }
 
 // trying is a text that some patterns never come to an end with.
@@ -801,7 +801,7 @@ var trying = strings.Repeat("a", 40) + "!"
 
 // options say how the server of a visit is reached.
 func (v visit) options() upstream.Options {
-	o := upstream.Options{ID: "zoo", Transport: upstream.Transport(v.Transport), URL: v.URL, Timeout: 10 * time.Second, Bounds: toolyard.Bounds{Result: resultCap}}
+	o := upstream.Options{ID: "zoo", Transport: upstream.Transport(v.Transport), URL: v.URL, Limits: upstream.Limits{Timeout: 10 * time.Second, MaxResult: resultCap}}
 	if v.Transport != hostile.Stdio {
 		return o
 	}

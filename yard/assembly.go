@@ -28,6 +28,7 @@ type assembly struct {
 	path      toolyard.Handler // the call path
 	providers map[string]toolyard.ContextProvider
 	scripts   *script.Folder              // nil for none
+	packs     map[string]*openPack        // by name
 	upstreams map[string]*upstream.Server // by id
 	builtFrom map[string]serverConfig     // by id, to see whether a server can be reused
 	sources   map[string]toolyard.Source  // everything that offers tools, by name
@@ -46,6 +47,7 @@ type assembler struct {
 	metrics     *telemetry.Metrics
 	tracer      *telemetry.Tracer
 	secrets     *redactor
+	packs       *packHost
 }
 
 // assemble builds everything that the settings ask for; old is nil at the start.
@@ -63,8 +65,27 @@ func (b *assembler) assemble(s *settings.Settings, old *assembly) (a *assembly, 
 	} else if a.scripts, err = b.newScripts(s.Scripts, s.PrivateNetworks); err != nil {
 		return nil, err
 	}
+	if err = b.addPacks(a, old); err != nil {
+		return nil, err
+	}
 	b.addSources(a)
 	return a, nil
+}
+
+// addPacks opens the packs and lets them lend clients to the gates.
+func (b *assembler) addPacks(a, old *assembly) (err error) {
+	var before map[string]*openPack
+	if old != nil {
+		before = old.packs
+	}
+	vault := b.secrets.vault.Load()
+	if a.packs, err = b.packs.open(a.Source, vault, before); err != nil {
+		return err
+	}
+	if err = b.packs.lend(a.Settings, a.packs, before, vault); err != nil {
+		b.packs.discard(a.packs, before)
+	}
+	return err
 }
 
 // addSources collects the sources of the program and of the configuration. Samples are offered
@@ -77,6 +98,9 @@ func (b *assembler) addSources(a *assembly) {
 	}
 	for id, s := range a.upstreams {
 		a.sources["server "+id] = s
+	}
+	for name := range a.packs {
+		a.sources[packSource(name)] = b.packs.slot(name)
 	}
 	a.goTools = b.opts.Tools
 	if len(a.goTools) == 0 && len(a.sources) == 0 {
@@ -96,7 +120,7 @@ func (a *assembly) onlyGoTools() bool {
 
 // sameSources reports whether two assemblies have the same sources of their configuration.
 func (a *assembly) sameSources(b *assembly) bool {
-	return a.scripts == b.scripts && maps.Equal(a.upstreams, b.upstreams) && maps.EqualFunc(a.providers, b.providers, sameInstance)
+	return a.scripts == b.scripts && maps.Equal(a.upstreams, b.upstreams) && maps.Equal(a.packs, b.packs) && maps.EqualFunc(a.providers, b.providers, sameInstance)
 }
 
 // callPath returns the steps that every call takes.

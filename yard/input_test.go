@@ -27,8 +27,9 @@ func confirming() (*toolyard.Tool, *atomic.Int64) {
 	return toolyard.Define(toolyard.Spec{Name: "confirm", Effects: toolyard.ReadOnly}, func(_ context.Context, c *toolyard.Call, _ struct{}) (*toolyard.Result, error) {
 		ran.Add(1)
 		if c.RequestState == "" {
-			return toolyard.RawResult(json.RawMessage(`{"resultType":"input_required","requestState":"private","inputRequests":{"sure":{"method":"elicitation/create",` +
-				`"params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{"yes":{"type":"boolean"}}}}}}}`))
+			res := &toolyard.Result{}
+			return res, json.Unmarshal([]byte(`{"resultType":"input_required","requestState":"private","inputRequests":{"sure":{"method":"elicitation/create",`+
+				`"params":{"message":"Sure?","requestedSchema":{"type":"object","properties":{"yes":{"type":"boolean"}}}}}}}`), res)
 		}
 		return &toolyard.Result{Content: []toolyard.Content{toolyard.Text(c.RequestState + " " + string(c.InputResponses))}}, nil
 	}), &ran

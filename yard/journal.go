@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/store"
 )
 
 // Journal is an append-only log of a pack, divided into streams. State that must stay
@@ -64,8 +65,11 @@ const (
 )
 
 // MemoryJournal returns a journal in memory, for tests and simulations.
-func MemoryJournal() Journal {
-	return checkedJournal{backend: &memoryJournal{streams: make(map[string][]JournalEntry)}, now: time.Now}
+func MemoryJournal() Journal { return checkedJournal{backend: newMemoryJournal(), now: time.Now} }
+
+// newJournal returns the journal of all packs: that of the store, or one in memory.
+func newJournal(s *store.Store) Journal {
+	return newMemoryJournal()
 }
 
 // checkedJournal enforces the bounds and sets defaults, so that all journals behave alike.
@@ -159,6 +163,10 @@ func conflict(stream string, after uint64) error {
 type memoryJournal struct {
 	mu      sync.RWMutex
 	streams map[string][]JournalEntry
+}
+
+func newMemoryJournal() *memoryJournal {
+	return &memoryJournal{streams: make(map[string][]JournalEntry)}
 }
 
 func (j *memoryJournal) Append(ctx context.Context, stream string, after uint64, entries ...JournalEntry) (uint64, error) {

@@ -35,6 +35,8 @@ type Options struct {
 	Providers     map[string]toolyard.ContextProvider // context for tools, by kind
 	ProviderKinds map[string]ProviderKind             // more kinds of context, which the configuration enables
 
+	Packs map[string]Pack // packs, by name, which the configuration enables
+
 	ConfigFile string // empty for none
 	Store      string // overrides the store of the file; without a file, the configuration is read from it and followed
 	Gates      []Gate // entry points; gates of the file replace them by name
@@ -61,6 +63,7 @@ type Gate struct {
 	Naming      string           // how tools are named: plain, mcp or client; empty for mcp
 	Errors      string           // how failures are reported: result or protocol; empty for result
 	SourceNotes string           // whether descriptions name the file of a tool: off, relative or absolute; empty for off
+	CallerClock bool             // callers set the as-of time of their calls, for backtests
 }
 
 // check reports a value that does not exist.
@@ -83,7 +86,7 @@ func (g *Gate) check() error {
 func (g *Gate) gate() gates.Gate {
 	gate := gates.Gate{
 		Name: g.Name, Mode: g.Mode, Surface: g.Surface, RequireAuth: g.RequireAuth,
-		Naming: gates.Naming(g.Naming), Errors: gates.ErrorStyle(g.Errors), SourceNotes: gates.SourceNotes(g.SourceNotes),
+		CallerClock: g.CallerClock, Naming: gates.Naming(g.Naming), Errors: gates.ErrorStyle(g.Errors), SourceNotes: gates.SourceNotes(g.SourceNotes),
 	}
 	if len(g.Tools)+len(g.Servers) > 0 {
 		gate.Toolset = &gates.Toolset{Name: g.Name, Tools: g.Tools}

@@ -34,9 +34,11 @@ func (y *Yard) Reload() error {
 	same := next.sameSources(old)
 	if same { // new sources have not loaded their tools yet
 		if err := y.checkTools(s); err != nil {
+			y.assembler.packs.discard(next.packs, old.packs)
 			return err
 		}
 	}
+	y.assembler.packs.leave(old.packs, next.packs)
 	y.apply(next)
 	closeProviders(old.providers, next.providers)
 	for _, server := range next.upstreams {
@@ -45,14 +47,19 @@ func (y *Yard) Reload() error {
 	if !same {
 		y.catalog.Set(next.sources)
 	}
+	y.assembler.packs.retire(old.packs, next.packs, func() {
+		y.catalog.Flush()
+		y.publish()
+	})
 	if settings.NeedRestart(old.Config, s.Config) {
-		y.log.Warn("part of the new configuration takes effect only after a restart: only scripts, servers, terms, toolsets, gates, context and limits of calls are reloaded")
+		y.log.Warn("part of the new configuration takes effect only after a restart: only scripts, servers, packs, terms, toolsets, gates, context and limits of calls are reloaded")
 	}
 	return nil
 }
 
 // apply makes an assembly the current one and publishes it.
 func (y *Yard) apply(a *assembly) {
+	y.assembler.packs.use(a.packs)
 	y.current.Store(a)
 	for _, g := range a.Gates {
 		if g.RequireAuth {

@@ -92,11 +92,14 @@ func usesSecrets(s *config.Server) bool {
 func (b *assembler) serverOptions(id string, c serverConfig, vault *secret.Vault) upstream.Options {
 	o := upstream.Options{
 		ID: id, Transport: upstream.Transport(c.Transport), URL: c.URL, Dir: b.beside(c.Dir), Connections: c.Limits.Concurrency,
-		Tools: c.Tools, Resources: c.Resources, Effects: c.Effects, Trust: c.Trust == "annotations",
-		Pins: pins{b.pins}, Pinning: upstream.Pinning(c.Pin), Timeout: time.Duration(c.Limits.Timeout), Timeouts: make(map[string]time.Duration),
-		Name: "toolyard", Version: b.opts.Process.Version, Self: b.replica, Redact: vault.Redact, Log: b.log,
 		Env:     func() ([]string, error) { return environment(c.Env, vault) },
 		Headers: func() (http.Header, error) { return headers(&c.Server, vault) },
+		Exposure: upstream.Exposure{
+			Tools: c.Tools, Resources: c.Resources, Effects: c.Effects, Trust: c.Trust == "annotations", Pins: pins{b.pins}, Pinning: upstream.Pinning(c.Pin),
+		},
+		Limits:     upstream.Limits{Timeout: time.Duration(c.Limits.Timeout), Timeouts: make(map[string]time.Duration)},
+		ClientInfo: upstream.ClientInfo{Name: "toolyard", Version: b.opts.Process.Version, Self: b.replica},
+		Redact:     vault.Redact, Log: b.log,
 	}
 	if b.opts.Command.RequireApproval && o.Pinning != upstream.PinOff {
 		o.Pinning = upstream.PinApprove
@@ -118,10 +121,10 @@ func (b *assembler) serverOptions(id string, c serverConfig, vault *secret.Vault
 		o.Timeouts[tool] = time.Duration(timeout)
 	}
 	if c.Limits.Args != nil {
-		o.Bounds.Args = int(*c.Limits.Args)
+		o.MaxArgs = int(*c.Limits.Args)
 	}
 	if c.Limits.Result != nil {
-		o.Bounds.Result = int(*c.Limits.Result)
+		o.MaxResult = int(*c.Limits.Result)
 	}
 	return o
 }

@@ -61,7 +61,7 @@ func (b *toolbox) CallTool(ctx context.Context, c *toolyard.Call, server, tool s
 		return nil, toolyard.Errorf(toolyard.PermissionDenied, "%s is read-only and cannot call %s, which is not.", c.Tool.Name, tool)
 	}
 	return b.server.Call(ctx, &serve.CallRequest{
-		Gate: c.Gate, Tool: v.Tools[i].Name, Args: args, Caller: c.Caller, Trace: c.Trace, Log: c.Log, Parent: c,
+		Gate: c.Gate, Tool: v.Tools[i].Name, Args: args, Caller: c.Caller, Request: toolyard.Request{Trace: c.Trace}, Log: c.Log, Parent: c,
 	})
 }
 
@@ -99,7 +99,7 @@ func (b *toolbox) ReadResource(ctx context.Context, c *toolyard.Call, server, ur
 	if r, ok := v.ReadResource(uri); !ok || r.Server != server {
 		return nil, toolyard.Errorf(toolyard.NotFound, "Unknown resource: %s", uri)
 	}
-	res, err := b.server.ReadResource(ctx, uri, &serve.CallRequest{Gate: c.Gate, Caller: c.Caller, Trace: c.Trace, Log: c.Log, Parent: c})
+	res, err := b.server.ReadResource(ctx, uri, &serve.CallRequest{Gate: c.Gate, Caller: c.Caller, Request: toolyard.Request{Trace: c.Trace}, Log: c.Log, Parent: c})
 	if err != nil {
 		return nil, err
 	}

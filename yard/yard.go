@@ -144,6 +144,7 @@ func (y *Yard) assemble(source *config.Source) error {
 	y.assembler = &assembler{
 		opts: &y.opts, replica: y.replica, log: y.log, pins: y.pins, enforcement: y.enforcement,
 		live: y.live, metrics: y.metrics, tracer: y.tracer, secrets: secrets,
+		packs: newPackHost(&y.opts, y.log, newJournal(s), y.loader.Partial()),
 	}
 	checked, err := y.loader.Load(source, nil)
 	if err != nil {
@@ -155,6 +156,7 @@ func (y *Yard) assemble(source *config.Source) error {
 	}
 	if a.onlyGoTools() { // no source will add tools later
 		if err := a.CheckTools(catalog.Offer{Tools: a.goTools}); err != nil {
+			y.assembler.packs.close(a.packs)
 			return err
 		}
 	}
@@ -193,6 +195,7 @@ func (y *Yard) close(ctx context.Context) error {
 	y.server.Close()
 	y.live.Close()
 	closeProviders(y.current.Load().providers, nil)
+	y.assembler.packs.close(y.current.Load().packs)
 	return errors.Join(y.enforcement.close(), y.loader.Close(), y.tracer.Close(ctx))
 }
 
@@ -229,7 +232,12 @@ func (c controlled) Offer() catalog.Offer { return c.offer() }
 
 func (c controlled) StoreUp() bool { return !c.enforcement.storeDown.Load() }
 
-func (c controlled) CheckTools(s *settings.Settings) error { return c.checkTools(s) }
+func (c controlled) CheckTools(s *settings.Settings) error {
+	if err := c.assembler.packs.lend(s, c.current.Load().packs, nil, c.assembler.secrets.vault.Load()); err != nil {
+		return err
+	}
+	return c.checkTools(s)
+}
 
 func (c controlled) Limits(ctx context.Context, keys []string) (map[string]ledger.LimitUsage, error) {
 	return c.enforcement.limits(ctx, keys)
@@ -339,7 +347,7 @@ const maxRounds = 8
 
 // CallAsking is like Call, for callers that can answer questions of the tool.
 func (y *Yard) CallAsking(ctx context.Context, gate string, caller toolyard.Caller, tool string, args json.RawMessage, ask Ask) (*toolyard.Result, error) {
-	r := &serve.CallRequest{Gate: y.control.GateName(gate), Tool: tool, Args: args, Caller: caller, ClientCapabilities: serve.Elicitation}
+	r := &serve.CallRequest{Gate: y.control.GateName(gate), Tool: tool, Args: args, Caller: caller, Request: toolyard.Request{ClientCapabilities: serve.Elicitation}}
 	for range maxRounds {
 		outcome, err := y.server.CallInteractive(ctx, r)
 		if err != nil || outcome.InputRequired == nil {

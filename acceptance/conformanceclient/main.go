@@ -126,7 +126,7 @@ func planned(tools []*toolyard.Tool) (calls []plan, err error) {
 
 // converse makes one call, and answers as often as the server asks before it is done.
 func converse(ctx context.Context, id string, p plan) (*toolyard.Result, error) {
-	c := &toolyard.Call{ID: id, Tool: p.tool, Args: p.args, ClientCapabilities: json.RawMessage(`{"elicitation":{"form":{}}}`)}
+	c := &toolyard.Call{ID: id, Tool: p.tool, Args: p.args, Request: toolyard.Request{ClientCapabilities: json.RawMessage(`{"elicitation":{"form":{}}}`)}}
 	for range 10 {
 		calling, cancel := context.WithTimeout(ctx, upstream.DefaultTimeout)
 		res, err := c.Tool.Run(calling, c)

@@ -51,7 +51,8 @@ func ask(questions map[string]question, state string) (*toolyard.Result, error) 
 	if err != nil {
 		return nil, err
 	}
-	return toolyard.RawResult(raw)
+	res := &toolyard.Result{}
+	return res, json.Unmarshal(raw, res)
 }
 
 // answers are the client's answers to all questions, and false while one has none.
@@ -129,14 +130,22 @@ func elicitation() *toolyard.Tool {
 	type args struct {
 		Message string `json:"message"`
 	}
+	type user struct {
+		Username string `json:"username" doc:"User's response"`
+		Email    string `json:"email" doc:"User's email address"`
+	}
 	return toolyard.Define(toolyard.Spec{Name: "test_elicitation", Description: "Asks its user."},
-		func(_ context.Context, c *toolyard.Call, in args) (any, error) {
-			questions := map[string]question{"user": form(in.Message,
-				`{"username":{"type":"string","description":"User's response"},"email":{"type":"string","description":"User's email address"}}`, "username", "email")}
-			if given, ok := answers(c, questions); ok {
-				return "User response: " + string(given["user"]), nil
+		func(ctx context.Context, c *toolyard.Call, in args) (string, error) {
+			reply, err := toolyard.Ask[user](ctx, c, toolyard.Question{Key: "user", Message: in.Message})
+			if err != nil {
+				return "", err
 			}
-			return ask(questions, "")
+			answer := map[string]any{"action": reply.Action}
+			if reply.Accepted() {
+				answer["content"] = reply.Form
+			}
+			text, err := json.Marshal(answer)
+			return "User response: " + string(text), err
 		})
 }
 
@@ -154,15 +163,22 @@ func sampling() *toolyard.Tool {
 		})
 }
 
-// multiRound asks two questions in sequence and tracks its progress in the state.
+// multiRound asks two questions in sequence.
 func multiRound() *toolyard.Tool {
-	return plain("test_input_required_result_multi_round", "Asks its client twice.", func(_ context.Context, c *toolyard.Call) (any, error) {
-		switch c.RequestState {
-		case "":
-			return ask(map[string]question{"step1": form("Step 1: What is your name?", `{"name":{"type":"string"}}`, "name")}, "one")
-		case "one":
-			return ask(map[string]question{"step2": form("Step 2: What is your favorite color?", `{"color":{"type":"string"}}`, "color")}, "two")
-		}
-		return "both answered", nil
-	})
+	type name struct {
+		Name string `json:"name"`
+	}
+	type color struct {
+		Color string `json:"color"`
+	}
+	return toolyard.Define(toolyard.Spec{Name: "test_input_required_result_multi_round", Description: "Asks its client twice."},
+		func(ctx context.Context, c *toolyard.Call, _ struct{}) (string, error) {
+			if _, err := toolyard.Ask[name](ctx, c, toolyard.Question{Key: "step1", Message: "Step 1: What is your name?"}); err != nil {
+				return "", err
+			}
+			if _, err := toolyard.Ask[color](ctx, c, toolyard.Question{Key: "step2", Message: "Step 2: What is your favorite color?"}); err != nil {
+				return "", err
+			}
+			return "both answered", nil
+		})
 }

@@ -47,7 +47,8 @@ func reader[In any](name string, read func(*toolyard.Call, In) (any, error)) *to
 			if err != nil {
 				return nil, err
 			}
-			return toolyard.RawResult(raw)
+			res := &toolyard.Result{}
+			return res, json.Unmarshal(raw, res)
 		})
 }
 

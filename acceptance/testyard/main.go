@@ -78,7 +78,8 @@ func (docs) Resources() []*toolyard.Resource {
 			URI string `json:"uri"`
 		},
 		) (*toolyard.Result, error) {
-			return toolyard.RawResult(json.RawMessage(`{"contents":[{"uri":"resource://readme","mimeType":"text/plain","text":"Read me."}]}`))
+			res := &toolyard.Result{}
+			return res, json.Unmarshal([]byte(`{"contents":[{"uri":"resource://readme","mimeType":"text/plain","text":"Read me."}]}`), res)
 		})
 	return []*toolyard.Resource{{
 		Server: "docs", URI: "resource://readme", Reader: reader,

@@ -106,7 +106,8 @@ func acceptanceTools(extra *changing) []*toolyard.Tool {
 		plain("throw", "Fails with boom.", func(context.Context, *toolyard.Call) (any, error) { return nil, errors.New("boom") }),
 		plain("crash", "Panics.", func(context.Context, *toolyard.Call) (any, error) { panic("crash") }),
 		plain("fidelity", "Returns bytes that must not change.", func(context.Context, *toolyard.Call) (any, error) {
-			return toolyard.RawResult(json.RawMessage(fidelity))
+			res := &toolyard.Result{}
+			return res, json.Unmarshal([]byte(fidelity), res)
 		}),
 		plain("flip", "Replaces the tool that changes.", func(context.Context, *toolyard.Call) (any, error) {
 			extra.flips <- struct{}{}

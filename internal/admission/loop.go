@@ -363,8 +363,8 @@ func (c *Controller) admitted(w *waiter, a ledger.AdmitResult) {
 	case r == nil && a.Replay == nil:
 		w.finish(&Admission{Request: w.request, Reserved: &reservation{durable: true, grants: a.Limits, spent: a.Spent, rest: a.Remaining}}, nil)
 	case r == nil:
-		result, err := toolyard.RawResult(a.Replay)
-		if err != nil {
+		result := &toolyard.Result{}
+		if err := result.UnmarshalJSON(a.Replay); err != nil {
 			w.finish(nil, &toolyard.Error{Code: toolyard.Internal, Message: "The stored result cannot be decoded.", Err: err})
 			return
 		}

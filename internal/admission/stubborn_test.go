@@ -2,6 +2,7 @@ package admission_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -148,8 +149,8 @@ func TestACallThatAsksGivesBack(t *testing.T) {
 		if _, err := s.OpenSession(t.Context(), ledger.Session{ID: "one", Account: "acme", Limit: toolyard.USD / 2, Calls: 1, TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
-		asks, err := toolyard.RawResult([]byte(`{"resultType":"input_required","inputRequests":{}}`))
-		if err != nil {
+		asks := &toolyard.Result{}
+		if err := json.Unmarshal([]byte(`{"resultType":"input_required","inputRequests":{}}`), asks); err != nil {
 			t.Fatal(err)
 		}
 		before := int64(0)

@@ -13,7 +13,7 @@ import (
 func Cap(args, result int) toolyard.Policy {
 	return func(next toolyard.Handler) toolyard.Handler {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
-			args, result := stricter(args, c.Tool.Bounds.Args), stricter(result, c.Tool.Bounds.Result)
+			args, result := stricter(args, c.Tool.MaxArgs), stricter(result, c.Tool.MaxResult)
 			if args > 0 && len(c.Args) > args {
 				return nil, toolyard.Errorf(toolyard.ArgsTooLarge, "The arguments have %d bytes, the limit is %d.", len(c.Args), args)
 			}

@@ -31,7 +31,7 @@ func says(value string, err error) toolyard.ContextProvider {
 
 // withContext calls a tool that needs the kinds and returns the arguments that it ran with.
 func withContext(ctx context.Context, needs, rawArgs string, providers map[string]toolyard.ContextProvider) (ran string, _ *toolyard.Error) {
-	t, err := toolyard.NewTool(toolyard.Spec{Name: "t", Contexts: strings.Fields(needs)}, func(_ context.Context, c *toolyard.Call) (*toolyard.Result, error) {
+	t, err := toolyard.NewTool(toolyard.Spec{Name: "t", Terms: toolyard.Terms{Contexts: strings.Fields(needs)}}, func(_ context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 		ran = string(c.Args)
 		return nil, nil
 	})
@@ -203,7 +203,7 @@ func TestContextThatBreaksTheInputSchema(t *testing.T) {
 		"the tool refuses without a reason": {input, `{"tier":"gold"}`, `{"order":"7"}`, toolyard.Errorf(toolyard.Invalid, "No."), toolyard.Invalid, "No.", nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			spec := toolyard.Spec{Name: "discount", Server: "s", Contexts: []string{"crm"}, ContextArgs: map[string]string{"crm": "customer"}, Input: json.RawMessage(tt.input)}
+			spec := toolyard.Spec{Name: "discount", Server: "s", Terms: toolyard.Terms{Contexts: []string{"crm"}, ContextArgs: map[string]string{"crm": "customer"}}, Input: json.RawMessage(tt.input)}
 			tool, err := toolyard.NewTool(spec, func(context.Context, *toolyard.Call) (*toolyard.Result, error) { return nil, tt.handler })
 			if err != nil {
 				t.Fatal(err)

@@ -163,8 +163,8 @@ func TestDeadline(t *testing.T) {
 		stopped time.Duration
 	}{
 		"the platform's":       {stopped: limit},
-		"the tool's shorter":   {spec: toolyard.Spec{Timeout: time.Second}, stopped: time.Second},
-		"the platform is less": {spec: toolyard.Spec{Timeout: time.Hour}, stopped: limit},
+		"the tool's shorter":   {spec: toolyard.Spec{Terms: toolyard.Terms{Timeout: time.Second}}, stopped: time.Second},
+		"the platform is less": {spec: toolyard.Spec{Terms: toolyard.Terms{Timeout: time.Hour}}, stopped: limit},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

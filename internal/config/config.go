@@ -33,11 +33,12 @@ type Config struct {
 	Limits  Limits  `json:"limits" default:"{}" doc:"Limits of every call and of the HTTP server."`
 	Sources
 	Storage
-	ExecuteUSD *Price             `json:"executeUsd,omitempty" doc:"The default price of a call to a local tool at an execute gate."`
-	Terms      map[string]Terms   `json:"terms,omitempty" doc:"Limits and prices of local tools, by name."`
-	Context    map[string]Context `json:"context,omitempty" doc:"Providers of context that tools require, by kind."`
-	Toolsets   map[string]Toolset `json:"toolsets,omitempty" doc:"Named selections of tools."`
-	Gates      map[string]Gate    `json:"gates,omitempty" doc:"Entry points. Gate x is served at /mcp/x; the gate named default, or the only one, also at /mcp. Without gates, all tools are served at /mcp."`
+	ExecuteUSD *Price                  `json:"executeUsd,omitempty" doc:"The default price of a call to a local tool at an execute gate."`
+	Terms      map[string]Terms        `json:"terms,omitempty" doc:"Limits and prices of local tools, by name."`
+	Context    map[string]Context      `json:"context,omitempty" doc:"Providers of context that tools require, by kind."`
+	Packs      map[string]PackSettings `json:"packs,omitempty" doc:"Packs to enable, by name, with their settings. Values may contain ${secret:name}."`
+	Toolsets   map[string]Toolset      `json:"toolsets,omitempty" doc:"Named selections of tools."`
+	Gates      map[string]Gate         `json:"gates,omitempty" doc:"Entry points. Gate x is served at /mcp/x; the gate named default, or the only one, also at /mcp. Without gates, all tools are served at /mcp."`
 }
 
 // HTTP configures the HTTP server.
@@ -131,13 +132,15 @@ type Toolset struct {
 
 // Gate is an entry point with its own rules.
 type Gate struct {
-	Mode        toolyard.Mode     `json:"mode" enum:"read,write" doc:"read offers only tools that declare that they only read; write offers all tools."`
-	Surface     toolyard.Surface  `json:"surface" default:"both" enum:"answer,execute,both" doc:"The use of its tools: composing answers, or paid execution."`
-	Toolset     string            `json:"toolset,omitempty" minLength:"1" doc:"The toolset that it offers; all tools if empty."`
-	Naming      gates.Naming      `json:"naming" default:"mcp" enum:"mcp,plain,client" doc:"The form of tool names: mcp is mcp_server__tool, plain is server__tool, client leaves room for the prefix of a client. All forms are accepted in calls."`
-	SourceNotes gates.SourceNotes `json:"sourceNotes,omitempty" enum:"off,relative,absolute" doc:"Whether descriptions name the file of a TypeScript tool. The default is off over HTTP, and relative over standard input and output."`
-	Callers     string            `json:"callers,omitempty" enum:"anyone,keys" doc:"Who may call: anyone, the default on loopback, or callers with an API key (see toolyard keys)."`
-	Errors      gates.ErrorStyle  `json:"errors" default:"result" enum:"result,protocol" doc:"Whether failures are results that a model can read, or JSON-RPC errors."`
+	Mode        toolyard.Mode           `json:"mode" enum:"read,write" doc:"read offers only tools that declare that they only read; write offers all tools."`
+	Surface     toolyard.Surface        `json:"surface" default:"both" enum:"answer,execute,both" doc:"The use of its tools: composing answers, or paid execution."`
+	Toolset     string                  `json:"toolset,omitempty" minLength:"1" doc:"The toolset that it offers; all tools if empty."`
+	Naming      gates.Naming            `json:"naming" default:"mcp" enum:"mcp,plain,client" doc:"The form of tool names: mcp is mcp_server__tool, plain is server__tool, client leaves room for the prefix of a client. All forms are accepted in calls."`
+	SourceNotes gates.SourceNotes       `json:"sourceNotes,omitempty" enum:"off,relative,absolute" doc:"Whether descriptions name the file of a TypeScript tool. The default is off over HTTP, and relative over standard input and output."`
+	Callers     string                  `json:"callers,omitempty" enum:"anyone,keys" doc:"Who may call: anyone, the default on loopback, or callers with an API key (see toolyard keys)."`
+	Errors      gates.ErrorStyle        `json:"errors" default:"result" enum:"result,protocol" doc:"Whether failures are results that a model can read, or JSON-RPC errors."`
+	Clock       string                  `json:"clock,omitempty" enum:"yard,caller" doc:"Who sets the as-of time of calls: the yard, which is the default and means now, or callers, for backtests."`
+	Packs       map[string]PackSettings `json:"packs,omitempty" doc:"Settings of packs at this gate, by name."`
 }
 
 // Duration is a duration such as 30s or 1m30s.
@@ -199,20 +202,20 @@ func (Host) JSONSchema() json.RawMessage {
 
 var schema = toolyard.SchemaFor[Config]()
 
-// Schema returns the JSON Schema of the file, for editors. Contexts describe the settings of
-// the kinds of context that a program registers.
-func Schema(contexts map[string]*toolyard.Schema) json.RawMessage {
+// Schema returns the JSON Schema of the file, for editors.
+func Schema(e Extensions) json.RawMessage {
 	var doc map[string]any
 	_ = json.Unmarshal(schema.JSON(), &doc) // schema is valid JSON
-	if len(contexts) > 0 {
-		kinds := make(map[string]any, len(contexts))
-		for kind, settings := range contexts {
+	if len(e.Contexts) > 0 {
+		kinds := make(map[string]any, len(e.Contexts))
+		for kind, settings := range e.Contexts {
 			kinds[kind] = map[string]any{"anyOf": []any{settings.JSON(), map[string]any{"anyOf": []any{
 				map[string]any{"required": []string{"http"}}, map[string]any{"required": []string{"script"}},
 			}}}}
 		}
 		doc["properties"].(map[string]any)["context"].(map[string]any)["properties"] = kinds
 	}
+	e.addPacks(doc)
 	doc["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	doc["title"] = "Toolyard configuration"
 	raw, _ := json.MarshalIndent(doc, "", "  ")
@@ -294,6 +297,7 @@ func (c *Config) check() (issues []toolyard.Issue) {
 		}
 	}
 	c.checkServers(report)
+	c.checkPacks(report)
 	c.checkStore(report)
 	return issues
 }

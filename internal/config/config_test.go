@@ -36,7 +36,7 @@ func fileSchema() string {
 	for kind, k := range markets.Kinds() {
 		contexts[kind] = k.Settings
 	}
-	return string(config.Schema(contexts))
+	return string(config.Schema(config.Extensions{Contexts: contexts}))
 }
 
 func TestTheSchemaNamesTheKindsOfContext(t *testing.T) {

@@ -304,13 +304,13 @@ func (w *walker) variable(expression string) (string, error) {
 	return fallback, nil
 }
 
-// checkSecretPath allows secrets only in env and headers of servers and in headers of contexts.
-// They are expanded when they are sent.
+// checkSecretPath allows secrets only in env and headers of servers, in headers of contexts and in
+// settings of packs. They are expanded when they are used.
 func checkSecretPath(steps []string) error {
-	if len(steps) == 4 && steps[0] == "servers" && (steps[2] == "env" || steps[2] == "headers") || isContextHeader(steps) {
+	if len(steps) > 1 && steps[0] == "packs" || len(steps) == 4 && steps[0] == "servers" && (steps[2] == "env" || steps[2] == "headers") || isContextHeader(steps) {
 		return nil
 	}
-	return errors.New("secrets are allowed only in env and headers of a server and in headers of a context, where other users cannot read them")
+	return errors.New("secrets are allowed only in env and headers of a server, in headers of a context and in packs, where other users cannot read them")
 }
 
 func isContextHeader(steps []string) bool {

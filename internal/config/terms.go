@@ -15,7 +15,7 @@ type Terms struct {
 	ExecuteUSD    *Price           `json:"executeUsd,omitempty" doc:"Price of a call at an execute gate, in US dollars, as a string; none if the tool is not for sale."`
 	Surface       toolyard.Surface `json:"surface,omitempty" enum:"answer,execute,both" doc:"The use of the tool: answers, paid execution, or both."`
 	QueryEligible *bool            `json:"queryEligible,omitempty" doc:"Whether the tool may be used to compose answers."`
-	Latency       toolyard.Latency `json:"latencyClass,omitempty" enum:"instant,fast,slow,streaming" doc:"How long callers should expect to wait."`
+	Latency       string           `json:"latencyClass,omitempty" enum:"instant,fast,slow,streaming" doc:"How long callers should expect to wait."`
 	Contexts      *Contexts        `json:"contextRequirements,omitempty" doc:"The context that is injected into its arguments, instead of what the tool declares: [{kind: crm, argument: customer}]."`
 }
 
@@ -90,7 +90,7 @@ const (
 
 // NeedsStore reports whether the configuration requires a store.
 func (c *Config) NeedsStore() bool {
-	if c.Store != "" || len(c.Editable) > 0 {
+	if c.Store != "" || len(c.Editable) > 0 || len(c.Packs) > 0 { // packs have journals, and their actions are audited
 		return true
 	}
 	for kind, context := range c.Context {

@@ -94,7 +94,7 @@ type noticeSent struct {
 func noticeSpec() toolyard.Spec {
 	s := spec("send_notice", "Send a notice", "operations", "Sends a notice about a ship to the parties concerned.", "")
 	s.Limit = toolyard.Limit{PerMinute: 30, Cooldown: 500 * time.Millisecond, Notes: "Put all recipients into one call."}
-	s.Latency = toolyard.Fast
+	s.Latency = "fast"
 	return s
 }
 

@@ -27,7 +27,7 @@ func Tools() []*toolyard.Tool {
 func spec(name, title, category, description string, effects toolyard.Effects) toolyard.Spec {
 	return toolyard.Spec{
 		Name: name, Title: title, Category: category, Description: description, Effects: effects,
-		Latency: toolyard.Instant, Origin: "internal/demo",
+		Terms: toolyard.Terms{Latency: "instant"}, Origin: "internal/demo",
 	}
 }
 

@@ -124,14 +124,15 @@ func (v *vm) boot(s *setup) error {
 	if err := json.Unmarshal([]byte(v.text(names)), &provided); err != nil {
 		return err
 	}
+	modules := make([]Provided, 0, len(provided)+len(s.Modules))
 	for _, name := range provided {
 		source, err := v.evalDone("<boot>", fmt.Sprintf("__runtime.moduleSource(%q)", name), evalScript)
 		if err != nil {
 			return err
 		}
-		s.Modules = append(s.Modules, Provided{name, v.text(source)})
+		modules = append(modules, Provided{name, v.text(source)})
 	}
-	for _, m := range s.Modules {
+	for _, m := range append(modules, s.Modules...) {
 		if _, err := v.evalDone(m.Name, m.Source, evalModule); err != nil {
 			return fmt.Errorf("%s: %w", m.Name, err)
 		}

@@ -42,6 +42,8 @@ type Exception struct {
 	Code    string          `json:"code"`  // if the error has one
 	Issues  json.RawMessage `json:"issues"`
 
+	RetryAfterMS float64 `json:"retryAfterMs"` // if the error has it
+
 	File         string `json:"-"` // where it was thrown, if known
 	Line, Column int    `json:"-"`
 }

@@ -38,14 +38,19 @@ Each code has one meaning. A result, a JSON-RPC error and a problem document of 
 |---|---|---|---|---|---|---|
 `
 
-// meanings returns the comments of the Code constants in a file of the root package by name.
-func meanings(t *testing.T, file string) map[string][2]string {
+// definition is a Code constant of the root package with its comment.
+type definition struct {
+	code          toolyard.Code
+	name, meaning string
+}
+
+// definitions returns the Code constants in a file of the root package.
+func definitions(t *testing.T, file string) (found []definition) {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := make(map[string][2]string) // code → name and meaning
 	for _, d := range f.Decls {
 		group, ok := d.(*ast.GenDecl)
 		if !ok || group.Tok != token.CONST {
@@ -55,7 +60,7 @@ func meanings(t *testing.T, file string) map[string][2]string {
 			v := s.(*ast.ValueSpec)
 			if id, ok := v.Type.(*ast.Ident); ok && id.Name == "Code" {
 				code, _ := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
-				found[code] = [2]string{v.Names[0].Name, strings.TrimSpace(v.Comment.Text())}
+				found = append(found, definition{toolyard.Code(code), v.Names[0].Name, strings.TrimSpace(v.Comment.Text())})
 			}
 		}
 	}
@@ -66,23 +71,16 @@ func yes(b bool) string { return map[bool]string{true: "yes", false: "no"}[b] }
 
 func TestErrorTableIsCurrent(t *testing.T) {
 	table := errorsIntro
-	described := meanings(t, "../../error.go")
-	for _, code := range toolyard.Codes {
-		d, ok := described[string(code)]
-		if !ok || d[1] == "" {
-			t.Errorf("%s has no meaning in error.go", code)
+	for _, d := range definitions(t, "../../error.go") {
+		if d.meaning == "" || !d.code.Predefined() {
+			t.Errorf("%s has no comment in error.go, or is missing in codes", d.code)
 		}
-		table += fmt.Sprintf("| `%s` | `%s` | %s | %d | %d | %s | %s |\n", code, d[0], d[1],
-			httpapi.Status(code), mcpserver.ErrorNumber(gates.ErrorsAsProtocol, code), yes(code.Retryable()), yes(code.Correctable()))
-		delete(described, string(code))
-	}
-	for code := range described {
-		t.Errorf("%s is missing in toolyard.Codes", code)
+		table += fmt.Sprintf("| `%s` | `%s` | %s | %d | %d | %s | %s |\n", d.code, d.name, d.meaning,
+			httpapi.Status(d.code), mcpserver.ErrorNumber(gates.ErrorsAsProtocol, d.code), yes(d.code.Retryable()), yes(d.code.Correctable()))
 	}
 	table += "\nA recorded call that has no error has one of these codes:\n\n| code | in Go | meaning |\n|---|---|---|\n"
-	outcomes := meanings(t, "../../record.go")
-	for _, code := range []toolyard.Code{toolyard.OK, toolyard.ToolError} {
-		table += fmt.Sprintf("| `%s` | `%s` | %s |\n", code, outcomes[string(code)][0], outcomes[string(code)][1])
+	for _, d := range definitions(t, "../../record.go") {
+		table += fmt.Sprintf("| `%s` | `%s` | %s |\n", d.code, d.name, d.meaning)
 	}
 	const file = "../../docs/ERRORS.md"
 	if *update {

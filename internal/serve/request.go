@@ -6,7 +6,6 @@ import (
 	"log/slog"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/base/tracecontext"
 )
 
 // CallRequest asks for a call of a tool at a gate. A front end decodes it and authenticates the
@@ -17,16 +16,13 @@ type CallRequest struct {
 	Gate           string          `json:"gate,omitempty" doc:"Gate to call through. Default: the first execute gate for /tools/execute, otherwise the gate at /mcp."`
 	IdempotencyKey string          `json:"idempotencyKey,omitempty" doc:"Calls with the same key run once. Alternatively send the header Idempotency-Key."`
 	Session        string          `json:"session,omitempty" doc:"Session to charge. Default: the account of the caller."`
-	RequestState   string          `json:"state,omitempty" maxLength:"131072" doc:"State that came with the questions."`
 
-	InputResponses     json.RawMessage            `json:"-"` // to the questions of an earlier outcome, one JSON object by key; nil for none
-	Caller             toolyard.Caller            `json:"-"`
-	ClientCapabilities json.RawMessage            `json:"-"` // MCP client capabilities; nil for a client that cannot be asked anything
-	Trace              tracecontext.Trace         `json:"-"`
-	Meta               map[string]json.RawMessage `json:"-"` // may hold the session and the idempotency key too
-	OnProgress         func(toolyard.Progress)    `json:"-"`
-	Log                *slog.Logger               `json:"-"` // nil for the server's logger
-	Parent             *toolyard.Call             `json:"-"` // the call whose tool makes this one; nil for none
+	// Request is decoded by the front end. Its Meta may hold the session and the idempotency key too.
+	toolyard.Request `json:"-"`
+
+	Caller toolyard.Caller `json:"-"`
+	Log    *slog.Logger    `json:"-"` // nil for the server's logger
+	Parent *toolyard.Call  `json:"-"` // the call whose tool makes this one; nil for none
 }
 
 // Elicitation declares the capabilities of a front end that can ask its user questions.

@@ -5,7 +5,6 @@ package telemetry
 import (
 	"context"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -144,7 +143,7 @@ func (m *Metrics) Outcome(_ context.Context, c *toolyard.Call, o toolyard.Outcom
 
 // knownCode bounds the label: tools may return codes of their own.
 func knownCode(c toolyard.Code) toolyard.Code {
-	if slices.Contains(toolyard.Codes, c) || c == toolyard.OK || c == toolyard.ToolError {
+	if c.Predefined() {
 		return c
 	}
 	return "OTHER"

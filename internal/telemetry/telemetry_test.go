@@ -23,7 +23,7 @@ func scrape(t *testing.T, tools ...*toolyard.Tool) string {
 	m.Servers(map[string]bool{"up": true})
 	for _, tool := range tools {
 		receipt := &toolyard.Receipt{Price: toolyard.USD}
-		m.Outcome(t.Context(), &toolyard.Call{Gate: "chat", Tool: tool, Receipt: receipt}, toolyard.Outcome{Result: &toolyard.Result{}, Elapsed: time.Second})
+		m.Outcome(t.Context(), &toolyard.Call{Gate: "chat", Tool: tool, Environment: toolyard.Environment{Receipt: receipt}}, toolyard.Outcome{Result: &toolyard.Result{}, Elapsed: time.Second})
 	}
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))

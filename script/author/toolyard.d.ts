@@ -134,17 +134,45 @@ declare module "toolyard" {
   }
 
   /** Result of a failed tool. The model reads error and may retry. */
-  export interface ToolError {
+  export interface ErrorResult {
     isError: true;
     error: string;
   }
+
+  /**
+   * An error with a code that callers receive. VALIDATION_ERROR and NOT_FOUND tell the model to correct
+   * its arguments; RATE_LIMITED and UNAVAILABLE with retryAfterMs mean that nothing ran and that the same
+   * call can be repeated. Other codes are your own, in capitals: OUT_OF_STOCK.
+   */
+  export class ToolError extends Error {
+    constructor(message: string, options?: ToolErrorOptions);
+    readonly code: string;
+  }
+
+  export interface ToolErrorOptions {
+    code?: ErrorCode | (string & {});
+    /** What is wrong with which argument. */
+    issues?: readonly { path: string | readonly (string | number)[]; message: string }[];
+    /** Only if nothing ran. */
+    retryAfterMs?: number;
+    cause?: unknown;
+  }
+
+  export type ErrorCode =
+    | "VALIDATION_ERROR"
+    | "NOT_FOUND"
+    | "NO_DATA"
+    | "UNAVAILABLE"
+    | "RATE_LIMITED"
+    | "AUTHORIZATION_ERROR"
+    | "TOOL_EXECUTION_ERROR";
 
   /**
    * Result of a tool's function. A string, number or boolean becomes text; an object becomes text
    * and structured content; an array becomes one item for each element; content is passed through
    * unchanged.
    */
-  export type ToolResult = string | number | boolean | null | undefined | void | ToolError | Content | object | readonly unknown[];
+  export type ToolResult = string | number | boolean | null | undefined | void | ErrorResult | Content | object | readonly unknown[];
 
   export type Mode = "read" | "write";
 
@@ -216,6 +244,166 @@ declare module "ai" {
 
   /** Returns its argument with inferred types. */
   export function tool<Input extends z.ZodType, Output>(tool: Tool<Input, Output>): Tool<Input, Output>;
+}
+
+declare module "toolyard/test" {
+  import type { Authorized, CallResult, Context, ReadResult } from "toolyard";
+
+  export interface TestContext {
+    readonly name: string;
+    /** Ends the test; it counts as skipped. */
+    skip(reason?: string): never;
+    after(f: () => unknown): void;
+  }
+  type TestFunction = (t: TestContext) => unknown;
+  type Each = {
+    <T extends [unknown, ...unknown[]]>(rows: readonly T[]): (name: string, f: (...row: T) => unknown, timeout?: number) => void;
+    <T>(rows: readonly T[]): (name: string, f: (row: T) => unknown, timeout?: number) => void;
+  };
+  interface Test {
+    (name: string, f: TestFunction, timeout?: number): void;
+    skip(name: string, f?: TestFunction): void;
+    only(name: string, f: TestFunction, timeout?: number): void;
+    todo(name: string): void;
+    each: Each;
+  }
+  interface Describe {
+    (name: string, f: () => void): void;
+    skip(name: string, f: () => void): void;
+    only(name: string, f: () => void): void;
+    each: Each;
+  }
+  export const test: Test;
+  export const it: Test;
+  export const describe: Describe;
+  export const suite: Describe;
+  export function beforeAll(f: () => unknown): void;
+  export function afterAll(f: () => unknown): void;
+  export function beforeEach(f: () => unknown): void;
+  export function afterEach(f: () => unknown): void;
+
+  interface Matchers<R> {
+    toBe(expected: unknown): R;
+    toEqual(expected: unknown): R;
+    toStrictEqual(expected: unknown): R;
+    toMatchObject(expected: object): R;
+    toBeTruthy(): R;
+    toBeFalsy(): R;
+    toBeNull(): R;
+    toBeUndefined(): R;
+    toBeDefined(): R;
+    toBeNullish(): R;
+    toBeNaN(): R;
+    toBeGreaterThan(n: number | bigint): R;
+    toBeGreaterThanOrEqual(n: number | bigint): R;
+    toBeLessThan(n: number | bigint): R;
+    toBeLessThanOrEqual(n: number | bigint): R;
+    toBeCloseTo(n: number, digits?: number): R;
+    toBeInstanceOf(type: abstract new (...args: any[]) => unknown): R;
+    toBeTypeOf(type: string): R;
+    toBeOneOf(list: Iterable<unknown>): R;
+    toHaveLength(n: number): R;
+    toContain(item: unknown): R;
+    toContainEqual(item: unknown): R;
+    toMatch(pattern: string | RegExp): R;
+    toHaveProperty(path: string | readonly (string | number)[], value?: unknown): R;
+    toSatisfy(f: (value: any) => unknown): R;
+    toThrow(expected?: string | RegExp | Error | object | (abstract new (...args: any[]) => unknown)): R;
+    toHaveBeenCalled(): R;
+    toHaveBeenCalledOnce(): R;
+    toHaveBeenCalledTimes(n: number): R;
+    toHaveBeenCalledWith(...args: unknown[]): R;
+    toHaveBeenLastCalledWith(...args: unknown[]): R;
+    toHaveBeenNthCalledWith(n: number, ...args: unknown[]): R;
+  }
+  type Assertion<R> = Matchers<R> & { not: Matchers<R> };
+  interface Asymmetric {
+    objectContaining(o: object): any;
+    arrayContaining(list: readonly unknown[]): any;
+    stringContaining(text: string): any;
+    stringMatching(pattern: string | RegExp): any;
+    closeTo(n: number, digits?: number): any;
+  }
+  interface Expect extends Asymmetric {
+    (actual: unknown, note?: string): Assertion<void> & { resolves: Assertion<Promise<void>>; rejects: Assertion<Promise<void>> };
+    not: Asymmetric;
+    any(type: unknown): any;
+    anything(): any;
+    assertions(n: number): void;
+    hasAssertions(): void;
+    fail(message?: string): never;
+  }
+  export const expect: Expect;
+
+  /** A function that records its calls. */
+  export interface Mock<F extends (...args: any[]) => any> {
+    (...args: Parameters<F>): ReturnType<F>;
+    readonly mock: {
+      readonly calls: Parameters<F>[];
+      readonly results: { type: "return" | "throw"; value: any }[];
+      readonly lastCall: Parameters<F> | undefined;
+    };
+    mockImplementation(f: F): this;
+    mockImplementationOnce(f: F): this;
+    mockReturnValue(value: ReturnType<F>): this;
+    mockReturnValueOnce(value: ReturnType<F>): this;
+    mockResolvedValue(value: Awaited<ReturnType<F>>): this;
+    mockResolvedValueOnce(value: Awaited<ReturnType<F>>): this;
+    mockRejectedValue(error: unknown): this;
+    mockRejectedValueOnce(error: unknown): this;
+    mockClear(): this;
+    mockReset(): this;
+    mockRestore(): void;
+  }
+  export function fn<F extends (...args: any[]) => any = (...args: any[]) => any>(f?: F): Mock<F>;
+  export function spyOn<T extends object, K extends keyof T>(object: T, name: K): Mock<Extract<T[K], (...args: any[]) => any>>;
+  /** Replaces a global, such as fetch. */
+  export function stubGlobal(name: string, value: unknown): void;
+  /** Sets a variable of process.env. */
+  export function stubEnv(name: string, value: string | undefined): void;
+  /** Sets the current time; without an argument, the clock is real again. */
+  export function setTime(time?: Date | string | number): void;
+  export const vi: {
+    fn: typeof fn;
+    spyOn: typeof spyOn;
+    stubGlobal: typeof stubGlobal;
+    stubEnv: typeof stubEnv;
+    setSystemTime: typeof setTime;
+    mocked<T>(value: T): any;
+    clearAllMocks(): void;
+    resetAllMocks(): void;
+    restoreAllMocks(): void;
+  };
+
+  /** A tool that ctx.mcp calls in a test. */
+  type FakeTool = (args: any) => unknown;
+
+  export interface ContextOptions {
+    /** The caller; user is short for its user_id. */
+    authorized?: Authorized;
+    user?: string;
+    mode?: "read" | "write";
+    gate?: string;
+    requestId?: string;
+    /** The as-of time; now by default. */
+    asOf?: Date | string | number;
+    /** Tools and resources of the yard itself, for ctx.mcp. */
+    tools?: Record<string, FakeTool>;
+    resources?: Record<string, string | ReadResult>;
+    /** Tools and resources of servers, by the id of the server. */
+    servers?: Record<string, { tools?: Record<string, FakeTool>; resources?: Record<string, string | ReadResult> }>;
+    /** Anything else becomes a member of the context. */
+    [member: string]: unknown;
+  }
+  /** Returns a context for the function of a tool. Its log and progress are mocks. */
+  export function context<T extends ContextOptions>(options?: T): Context & Omit<T, keyof ContextOptions>;
+
+  /**
+   * Calls a tool as Toolyard does, and returns what a client receives: the arguments are validated and
+   * completed, the result is checked and converted, and errors are results. The tool is its module
+   * (import * as hello from "./hello") or an object with description, inputSchema and execute.
+   */
+  export function call(tool: object, args?: object, ctx?: object): Promise<CallResult & { _meta?: Record<string, any> }>;
 }
 
 // ---------------------------------------------------------------------------------------

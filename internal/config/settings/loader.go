@@ -68,6 +68,9 @@ func (l *Loader) Close() error {
 // FromStore reports whether the configuration is read from the store.
 func (l *Loader) FromStore() bool { return l.opts.File == "" && l.opts.Store != "" }
 
+// Partial reports whether the configuration is only validated, possibly without its secrets.
+func (l *Loader) Partial() bool { return l.opts.Text != nil }
+
 // Version returns the version of the configuration that was last read from the store.
 func (l *Loader) Version() int64 { return l.version.Load() }
 

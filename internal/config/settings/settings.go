@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/base/spelling"
@@ -63,7 +64,7 @@ func (l *Loader) gates(c *config.Config) []*gates.Gate {
 		byName[g.Name] = &g
 	}
 	for name, g := range c.Gates {
-		gate := &gates.Gate{Name: name, Mode: g.Mode, Surface: g.Surface, Naming: g.Naming, Errors: g.Errors, SourceNotes: cmp.Or(g.SourceNotes, l.opts.SourceNotes), RequireAuth: g.Callers == config.Keys, Yard: c.Name}
+		gate := &gates.Gate{Name: name, Mode: g.Mode, Surface: g.Surface, Naming: g.Naming, Errors: g.Errors, SourceNotes: cmp.Or(g.SourceNotes, l.opts.SourceNotes), RequireAuth: g.Callers == config.Keys, CallerClock: g.Clock == config.CallerClock, Yard: c.Name}
 		if set, ok := c.Toolsets[g.Toolset]; ok {
 			gate.Toolset = set.Set(g.Toolset)
 		}
@@ -184,15 +185,19 @@ func startup(c *config.Config) config.Config {
 	f := *c
 	f.Gates, f.Toolsets, f.Scripts = nil, nil, nil
 	f.Servers, f.PrivateNetworks, f.Secrets, f.AgeIdentity = nil, nil, nil, ""
-	f.ExecuteUSD, f.Terms, f.Context = nil, nil, nil
+	f.ExecuteUSD, f.Terms, f.Context, f.Packs = nil, nil, nil, nil
 	f.Limits = config.Limits{Body: c.Limits.Body}
 	return f
 }
 
-// Locate adds the position in the file to problems that concern a server as a whole.
+// Locate adds the position in the file to problems that concern a server or a pack as a whole.
 func (s *Settings) Locate(problems []toolyard.Problem) []toolyard.Problem {
 	list := slices.Clone(problems)
 	for i, p := range list {
+		if name, ok := strings.CutPrefix(p.Source, "pack "); ok && p.File == "" {
+			list[i] = s.At(p, "packs", name)
+			continue
+		}
 		server, ok := s.Servers[p.Source]
 		if !ok || p.File != "" || p.Tool != "" {
 			continue

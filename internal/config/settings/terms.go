@@ -62,7 +62,7 @@ func (t *Terms) termsOf(tool *toolyard.Tool) (terms toolterms.Terms) {
 	}
 	if own.QueryEligible != nil {
 		hidden := !*own.QueryEligible
-		terms.Hidden = &hidden
+		terms.HiddenFromAnswers = &hidden
 	}
 	if own.Contexts != nil {
 		terms.Contexts, terms.ContextArgs = own.Contexts.Kinds, own.Contexts.Arguments

@@ -111,6 +111,7 @@ function describeError(e) {
     message: String(e.message),
     stack: String(e.stack ?? "").slice(0, 8000),
     code: typeof e.code === "string" ? e.code : undefined,
+    retryAfterMs: Number.isFinite(e.retryAfterMs) ? e.retryAfterMs : undefined,
     issues: Array.isArray(issues) ? issues : undefined,
   };
 }
@@ -130,7 +131,7 @@ export function tell(op, payload) {
   host("tell", op, stringify(payload ?? null));
 }
 
-const outside = { ask, post, tell, early: () => [...early] };
+const outside = { ask, post, tell, early: () => [...early], describe: describeError };
 
 let used = false;
 

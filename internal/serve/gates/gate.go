@@ -25,6 +25,15 @@ type Gate struct {
 	Errors      ErrorStyle
 	SourceNotes SourceNotes // whether descriptions name the file a tool is defined in
 	Yard        string      // name of the yard, for NamingClient
+	CallerClock bool        // callers may set the as-of time
+	Lender      Lender      // lends clients to calls; nil for none
+}
+
+// Lender lends clients to the calls of a gate.
+type Lender interface {
+	// Lend returns the clients of a call. The caller must call release when the call has ended.
+	// An error refuses the call.
+	Lend() (clients *toolyard.Clients, release func(), err error)
 }
 
 // Toolset is a named selection from the catalog.

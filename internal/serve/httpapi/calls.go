@@ -39,6 +39,7 @@ const (
 // callBody is the body of a request for a call.
 type callBody struct {
 	serve.CallRequest
+	State        string                `json:"state,omitempty" maxLength:"131072" doc:"State that came with the questions."`
 	CloseSession bool                  `json:"closeSession,omitempty" doc:"Close the session after the tool has run."`
 	Interactive  bool                  `json:"interactive,omitempty" doc:"Whether a user can answer questions of the tool."`
 	Answers      map[string]answerBody `json:"answers,omitempty" doc:"Answers to the questions of the previous call, by key; at most 16, of at most 64 KiB in total. They require the state."`
@@ -217,8 +218,8 @@ func (h *callHandler) check(r *request, body callBody) (request *serve.CallReque
 		}
 	}
 	request = &body.CallRequest
-	request.Caller, request.IdempotencyKey, request.InputResponses = r.caller, key, answers
-	if body.Interactive || body.RequestState != "" {
+	request.Caller, request.IdempotencyKey, request.InputResponses, request.RequestState = r.caller, key, answers, body.State
+	if body.Interactive || body.State != "" {
 		request.ClientCapabilities = serve.Elicitation
 	}
 	return request, nil
@@ -229,7 +230,7 @@ func (b *callBody) answers() (json.RawMessage, error) {
 	switch {
 	case b.Answers == nil:
 		return nil, nil
-	case b.RequestState == "":
+	case b.State == "":
 		return nil, issue("answers", "require the state that came with the questions")
 	case len(b.Answers) > maxAnswers:
 		return nil, issue("answers", fmt.Sprintf("must have at most %d items", maxAnswers))

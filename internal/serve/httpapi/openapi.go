@@ -247,7 +247,7 @@ func (s *shape) content() object {
 }
 
 func problemSchema() object {
-	codes := slices.Sorted(slices.Values(toolyard.Codes))
+	codes := slices.Sorted(slices.Values(slices.AppendSeq(slices.Clone(toolFailures), maps.Keys(statuses))))
 	return object{
 		"type": "object", "required": []string{"type", "title", "status", "detail", "error", "message", "retryable", "correctable"},
 		"properties": object{

@@ -12,7 +12,7 @@ import (
 	"github.com/toolyard/toolyard/internal/store"
 )
 
-// statuses are the HTTP statuses of refusals by the platform. Other codes are failures of tools.
+// statuses are the HTTP statuses of refusals by the platform.
 var statuses = map[toolyard.Code]int{
 	toolyard.Invalid:             http.StatusBadRequest,
 	toolyard.MissingCapability:   http.StatusBadRequest,
@@ -32,6 +32,9 @@ var statuses = map[toolyard.Code]int{
 	toolyard.Canceled:            http.StatusServiceUnavailable,
 	toolyard.Timeout:             http.StatusGatewayTimeout,
 }
+
+// toolFailures are the codes of calls that ran and failed: the failure is the result of the tool.
+var toolFailures = []toolyard.Code{toolyard.Failed, toolyard.InvalidOutput, toolyard.NoData, toolyard.ResultTooLarge}
 
 // problemOf converts an error to one that callers may see. Internal details are dropped.
 func problemOf(err error) *toolyard.Error {

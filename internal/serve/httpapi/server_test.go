@@ -713,7 +713,7 @@ func TestOpenAPIHasAllRoutes(t *testing.T) {
 		}
 	}
 	for name, raw := range doc.Components.Schemas {
-		if _, err := toolyard.NewSchema(raw); err != nil {
+		if err := json.Unmarshal(raw, new(toolyard.Schema)); err != nil {
 			t.Errorf("schema %s: %v", name, err)
 		}
 	}
@@ -759,8 +759,8 @@ func TestResponsesMatchOpenAPI(t *testing.T) {
 		"Links":      do(h, "alice", "GET", "/api/v1/links", ""),
 		"Problem":    do(h, "alice", "GET", "/api/v1/calls?x=1", ""),
 	} {
-		schema, err := toolyard.NewSchema(doc.Components.Schemas[name])
-		if err != nil {
+		var schema toolyard.Schema
+		if err := json.Unmarshal(doc.Components.Schemas[name], &schema); err != nil {
 			t.Fatal(err)
 		}
 		if issues, _ := schema.Check(t.Context(), bytes.TrimSpace(w.Body.Bytes())); len(issues) > 0 {

@@ -30,7 +30,7 @@ type ToolItem struct {
 	Category  string           `json:"category,omitempty"`
 	Mode      toolyard.Mode    `json:"mode" enum:"read,write" doc:"Whether it can change anything."`
 	Surface   toolyard.Surface `json:"surface" enum:"answer,execute,both"`
-	Latency   toolyard.Latency `json:"latencyClass" enum:"instant,fast,slow,streaming"`
+	Latency   string           `json:"latencyClass" enum:"instant,fast,slow,streaming"`
 	Price     *toolyard.Money  `json:"priceUsd,omitempty"`
 	RateLimit map[string]any   `json:"rateLimit,omitempty"`
 	Tokens    int              `json:"tokens" doc:"Approximate number of tokens of its definition in a prompt."`
@@ -241,7 +241,7 @@ func (h *toolHandler) withheld(d *toolDetail, server, name string) bool {
 		return false // unknown or invalid definition
 	}
 	d.Server, d.Name, d.Withheld, d.Mode = server, name, true, toolyard.Write
-	d.Surface, d.Latency = toolyard.Both, toolyard.Slow
+	d.Surface, d.Latency = toolyard.Both, "slow"
 	for _, v := range h.catalog.index().snapshot.Views {
 		d.Visibility = append(d.Visibility, gateDecision{Gate: v.Gate.Name, Name: v.Gate.Naming.Render(v.Gate.Yard, server, name), Steps: steps})
 	}

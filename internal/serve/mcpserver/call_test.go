@@ -21,7 +21,7 @@ import (
 
 // ann returns a call request of the caller ann.
 func ann(tool string) *serve.CallRequest {
-	return &serve.CallRequest{Gate: "default", Tool: tool, Args: json.RawMessage(`{"a":1,"b":2}`), Caller: toolyard.Caller{ID: "ann"}, ClientCapabilities: serve.Elicitation}
+	return &serve.CallRequest{Gate: "default", Tool: tool, Args: json.RawMessage(`{"a":1,"b":2}`), Caller: toolyard.Caller{ID: "ann"}, Request: toolyard.Request{ClientCapabilities: serve.Elicitation}}
 }
 
 // clocked returns a server with two gates and an adjustable clock, and counts the runs of its tools.
@@ -135,7 +135,7 @@ func TestInteractiveAnswersAreLimited(t *testing.T) {
 
 func TestInteractiveCallContinuesOverMCP(t *testing.T) {
 	s, _, _ := clocked(t, asker)
-	first := &serve.CallRequest{Gate: "default", Tool: "count", Caller: toolyard.Caller{ID: ident.Anonymous}, ClientCapabilities: serve.Elicitation}
+	first := &serve.CallRequest{Gate: "default", Tool: "count", Caller: toolyard.Caller{ID: ident.Anonymous}, Request: toolyard.Request{ClientCapabilities: serve.Elicitation}}
 	reply, err := s.CallInteractive(t.Context(), first)
 	if err != nil || reply.InputRequired == nil {
 		t.Fatalf("%+v %v", reply, err)

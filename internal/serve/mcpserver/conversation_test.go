@@ -37,7 +37,7 @@ func conversationTools() []*toolyard.Tool {
 	count, _ := counter()
 	return []*toolyard.Tool{
 		count,
-		toolyard.Define(toolyard.Spec{Name: "say", Title: "Say", Description: "Says <it>.", Effects: toolyard.ReadOnly, Price: toolyard.Price{Set: true, USD: 1_000_000}},
+		toolyard.Define(toolyard.Spec{Name: "say", Title: "Say", Description: "Says <it>.", Effects: toolyard.ReadOnly, Terms: toolyard.Terms{Price: toolyard.Price{Set: true, USD: 1_000_000}}},
 			func(_ context.Context, c *toolyard.Call, in args) (string, error) {
 				c.Progress(1, 2, "half")
 				c.Logger().Warn("saying", "text", in.Text)

@@ -117,7 +117,7 @@ func foreign(object json.RawMessage) (members []string) {
 // Injected arguments are neither in the schema nor mirrored in headers.
 func TestInjectedArgumentsAreHidden(t *testing.T) {
 	spec := toolyard.Spec{
-		Name: "t", Contexts: []string{"wallet"},
+		Name: "t", Terms: toolyard.Terms{Contexts: []string{"wallet"}},
 		Input: json.RawMessage(`{"type":"object","properties":{"z":{"type":"string","x-mcp-header":"Z"},` +
 			`"portfolio":{"type":"object","properties":{"address":{"type":"string","x-mcp-header":"Address"}}}},"required":["portfolio","z"]}`),
 	}

@@ -58,8 +58,8 @@ func (x *exchange) prepareRequest() *jsonrpc.Error {
 	meta := &x.params.meta
 	r := &request{
 		CallRequest: serve.CallRequest{
-			Gate: x.view.Gate.Name, Caller: x.caller, ClientCapabilities: meta.capabilities, Trace: meta.trace, Meta: meta.rest,
-			Args: x.params.arguments, InputResponses: x.params.inputResponses,
+			Gate: x.view.Gate.Name, Caller: x.caller, Args: x.params.arguments,
+			Request: toolyard.Request{ClientCapabilities: meta.capabilities, Trace: meta.trace, Meta: meta.rest, InputResponses: x.params.inputResponses},
 		},
 		gate: x.gate, view: x.view, era: x.era(), method: x.message.method, name: x.params.target(x.message.method), params: x.message.params, ask: x.ask,
 	}
@@ -70,7 +70,9 @@ func (x *exchange) prepareRequest() *jsonrpc.Error {
 		r.Trace = x.trace
 	}
 	if len(meta.progressToken) > 0 {
-		r.OnProgress = func(p toolyard.Progress) { x.send(progressMessage(meta.progressToken, p)) }
+		r.OnProgress = func(done, total float64, message string) {
+			x.send(progressMessage(meta.progressToken, done, total, message))
+		}
 	}
 	if level, ok := x.logLevel(); ok {
 		r.Log = slog.New(teeHandler{x.gate.server.opts.Log.Handler(), &clientHandler{min: level, send: x.send}})

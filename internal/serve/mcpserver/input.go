@@ -159,7 +159,7 @@ func isFlat(schema json.RawMessage, except ...string) bool {
 
 // checkForm accepts only forms: objects whose properties are strings, numbers, booleans and enums.
 func checkForm(schema json.RawMessage) error {
-	if _, err := toolyard.NewSchema(schema); err != nil {
+	if err := new(toolyard.Schema).UnmarshalJSON(schema); err != nil {
 		return fmt.Errorf("requestedSchema: %w", err)
 	}
 	if string(strictjson.Member(schema, "type")) != `"object"` || !isFlat(schema, "properties") {

@@ -80,7 +80,7 @@ func TestInputRequestsAreValidated(t *testing.T) {
 			if tt.features == "" {
 				tt.features = all
 			}
-			c := &toolyard.Call{Tool: &toolyard.Tool{Spec: toolyard.Spec{Name: "t"}}, ClientCapabilities: json.RawMessage(tt.features)}
+			c := &toolyard.Call{Tool: &toolyard.Tool{Spec: toolyard.Spec{Name: "t"}}, Request: toolyard.Request{ClientCapabilities: json.RawMessage(tt.features)}}
 			_, err := readInputRequired(c, json.RawMessage(tt.result))
 			if err == nil {
 				if tt.need+tt.wrong != "" {
@@ -102,7 +102,7 @@ func FuzzInquire(f *testing.F) {
 	f.Add([]byte(asksForm(`{"type":"array","items":{"type":"string","enum":["a"]}}`)))
 	f.Add([]byte(asks("elicitation/create", `{"mode":"url","url":"https://example.com"}`)))
 	f.Add([]byte(`{"resultType":"input_required","requestState":"s"}`))
-	c := &toolyard.Call{Tool: &toolyard.Tool{}, ClientCapabilities: json.RawMessage(`{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`)}
+	c := &toolyard.Call{Tool: &toolyard.Tool{}, Request: toolyard.Request{ClientCapabilities: json.RawMessage(`{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`)}}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		q, err := readInputRequired(c, raw)
 		if err != nil {

@@ -17,7 +17,8 @@ func raw(spec toolyard.Spec, run func(*toolyard.Call) (string, error)) *toolyard
 		if err != nil {
 			return nil, err
 		}
-		return toolyard.RawResult(json.RawMessage(result))
+		res := &toolyard.Result{}
+		return res, json.Unmarshal([]byte(result), res)
 	})
 	if err != nil {
 		panic(err)

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
 )
 
@@ -131,14 +130,14 @@ func writeNow(w http.ResponseWriter, b []byte) error {
 	return rc.Flush()
 }
 
-func progressMessage(token json.RawMessage, p toolyard.Progress) []byte {
+func progressMessage(token json.RawMessage, done, total float64, message string) []byte {
 	b := append([]byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`), token...)
-	b = strconv.AppendFloat(append(b, `,"progress":`...), p.Done, 'f', -1, 64)
-	if p.Total > 0 {
-		b = strconv.AppendFloat(append(b, `,"total":`...), p.Total, 'f', -1, 64)
+	b = strconv.AppendFloat(append(b, `,"progress":`...), done, 'f', -1, 64)
+	if total > 0 {
+		b = strconv.AppendFloat(append(b, `,"total":`...), total, 'f', -1, 64)
 	}
-	if p.Message != "" {
-		b = jsonobject.AppendString(append(b, `,"message":`...), p.Message)
+	if message != "" {
+		b = jsonobject.AppendString(append(b, `,"message":`...), message)
 	}
 	return append(b, "}}"...)
 }

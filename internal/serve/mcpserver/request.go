@@ -133,9 +133,8 @@ func (r *request) call(ctx context.Context) (*toolyard.Call, *toolyard.Result, e
 	now := o.Now()
 	c := &toolyard.Call{
 		ID: ident.NewCallID(now), Tool: r.tool, Args: r.Args, Caller: r.Caller, Gate: gate.Name, Mode: gate.Mode, Surface: gate.Surface, AsOf: now, Start: now,
-		Generation: r.view.Generation, Session: r.Session, IdempotencyKey: r.IdempotencyKey,
-		Clients: o.Clients, Toolbox: o.Toolbox, ClientCapabilities: r.ClientCapabilities, Trace: r.Trace, Meta: r.Meta, OnProgress: r.OnProgress, Log: cmp.Or(r.Log, o.Log),
-		InputResponses: r.InputResponses, RequestState: r.RequestState,
+		Session: r.Session, IdempotencyKey: r.IdempotencyKey, Request: r.Request,
+		Environment: toolyard.Environment{Generation: r.view.Generation, Clients: o.Clients, Toolbox: o.Toolbox, Log: cmp.Or(r.Log, o.Log)},
 	}
 	var badSession, badKey error
 	c.Session, c.Meta, badSession = takeString(metaSession, c.Session, c.Meta)
@@ -145,6 +144,14 @@ func (r *request) call(ctx context.Context) (*toolyard.Call, *toolyard.Result, e
 	}
 	if p := r.Parent; p != nil {
 		c.AsOf, c.Depth, c.Parent, c.Session = p.AsOf, p.Depth+1, p.ID, p.Session
+	}
+	if gate.Lender != nil {
+		clients, release, err := gate.Lender.Lend()
+		if err != nil {
+			return c, nil, err
+		}
+		defer release()
+		c.Clients = clients
 	}
 	res, err := o.Call(ctx, c)
 	return c, res, err

@@ -19,8 +19,9 @@ type Terms struct {
 	Price   toolyard.Price   // replaces the tool's price if it is set or opts out
 	Default toolyard.Price   // applies to a tool that declares no price
 	Surface toolyard.Surface // empty for the tool's own
-	Hidden  *bool            // nil for the tool's own
-	Latency toolyard.Latency // empty for the tool's own
+	Latency string           // empty for the tool's own
+
+	HiddenFromAnswers *bool // nil for the tool's own
 
 	Contexts    []string          // nil for the tool's own
 	ContextArgs map[string]string // for Contexts; see [toolyard.Spec]
@@ -29,12 +30,12 @@ type Terms struct {
 // Apply returns the tool under the terms: the tool itself if nothing changes, otherwise a
 // copy whose Spec has the effective values.
 func Apply(t *toolyard.Tool, terms Terms) *toolyard.Tool {
-	return t.With(func(s *toolyard.Spec) {
+	return t.With(func(s *toolyard.Terms) {
 		s.Limit = s.Limit.Stricter(terms.Limit)
 		s.Surface = cmp.Or(terms.Surface, s.Surface)
 		s.Latency = cmp.Or(terms.Latency, s.Latency)
-		if terms.Hidden != nil {
-			s.Hidden = *terms.Hidden
+		if terms.HiddenFromAnswers != nil {
+			s.HiddenFromAnswers = *terms.HiddenFromAnswers
 		}
 		s.Price = terms.price(s)
 		if terms.Contexts != nil {
@@ -45,7 +46,7 @@ func Apply(t *toolyard.Tool, terms Terms) *toolyard.Tool {
 
 // price returns the price of a call. The default does not apply to a tool that is for answers
 // only, where prices have no effect.
-func (t Terms) price(s *toolyard.Spec) toolyard.Price {
+func (t Terms) price(s *toolyard.Terms) toolyard.Price {
 	p := s.Price
 	switch {
 	case declared(t.Price):
@@ -65,7 +66,7 @@ func forSale(p toolyard.Price) bool { return p.Set && !p.OptOut }
 type Effective struct {
 	Surface         toolyard.Surface `json:"surface"`
 	QueryEligible   bool             `json:"queryEligible"`
-	Latency         toolyard.Latency `json:"latencyClass"`
+	Latency         string           `json:"latencyClass"`
 	ExecuteEligible bool             `json:"executeEligible"`
 	ExecuteUSD      *toolyard.Money  `json:"executePriceUsd,omitempty"` // nil for a tool that is not for sale
 	RateLimit       map[string]any   `json:"rateLimit,omitempty"`       // in the form in which tools publish it
@@ -75,7 +76,7 @@ type Effective struct {
 // surfaces, eligible for answers, and slow.
 func EffectiveOf(s *toolyard.Spec) Effective {
 	e := Effective{
-		Surface: cmp.Or(s.Surface, toolyard.Both), QueryEligible: !s.Hidden, Latency: cmp.Or(s.Latency, toolyard.Slow),
+		Surface: cmp.Or(s.Surface, toolyard.Both), QueryEligible: !s.HiddenFromAnswers, Latency: cmp.Or(s.Latency, "slow"),
 		ExecuteEligible: Ineligible(s, toolyard.Execute) == "", RateLimit: s.Limit.Meta(),
 	}
 	if usd := s.Price.USD; forSale(s.Price) {
@@ -89,9 +90,9 @@ func Ineligible(s *toolyard.Spec, at toolyard.Surface) string {
 	switch {
 	case at == toolyard.Answer && s.Surface == toolyard.Execute:
 		return "it is for execution only"
-	case at == toolyard.Answer && s.Hidden:
+	case at == toolyard.Answer && s.HiddenFromAnswers:
 		return "queryEligible is false, so it is not used for answers"
-	case at == toolyard.Answer && s.Latency == toolyard.Streaming:
+	case at == toolyard.Answer && s.Latency == "streaming":
 		return "it streams, so it is not for answers"
 	case at == toolyard.Execute && s.Surface == toolyard.Answer:
 		return "it is for answers only"
@@ -112,7 +113,7 @@ func Contradictions(s *toolyard.Spec) (faults []string) {
 		faults = append(faults, "neither answers nor execution can use it: "+answer+", and "+execute)
 	case s.Surface == toolyard.Answer && forSale(s.Price):
 		faults = append(faults, "it has a price, but it is for answers only, which are free")
-	case s.Surface == toolyard.Execute && !s.Hidden:
+	case s.Surface == toolyard.Execute && !s.HiddenFromAnswers:
 		faults = append(faults, "it is for execution only, but queryEligible is not false")
 	}
 	injected := s.Injected()

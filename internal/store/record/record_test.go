@@ -32,7 +32,7 @@ var tool = toolyard.Define(toolyard.Spec{Name: "quote"}, func(context.Context, *
 func call(id string) *toolyard.Call {
 	return &toolyard.Call{
 		ID: id, Tool: tool, Args: json.RawMessage(`{"symbol":"BTC"}`), Caller: toolyard.Caller{ID: "alice", Account: "acme"},
-		Gate: "sdk", Mode: toolyard.Read, Session: "ses_1", Generation: 7,
+		Gate: "sdk", Mode: toolyard.Read, Session: "ses_1", Environment: toolyard.Environment{Generation: 7},
 	}
 }
 
@@ -173,7 +173,7 @@ func TestRowOfACallWithinACall(t *testing.T) {
 
 // What failures say is kept, without secrets and within a bound.
 func TestMessages(t *testing.T) {
-	own := &toolyard.Tool{Spec: toolyard.Spec{Name: "own", Contexts: []string{"wallet"}}}
+	own := &toolyard.Tool{Spec: toolyard.Spec{Name: "own", Terms: toolyard.Terms{Contexts: []string{"wallet"}}}}
 	guarded := record.Arguments{Redact: redact}
 	for name, c := range map[string]struct {
 		tool    *toolyard.Tool
@@ -182,7 +182,7 @@ func TestMessages(t *testing.T) {
 		want    string
 	}{
 		"error":           {tool, toolyard.Outcome{Err: toolyard.Errorf(toolyard.Timeout, "late for hunter2")}, guarded, "late for [redacted]"},
-		"failure":         {tool, toolyard.Outcome{Result: &toolyard.Result{IsError: true, Content: []toolyard.Content{toolyard.RawContent(`{"type":"image"}`), toolyard.Text("no"), toolyard.Text("yes")}}}, guarded, "no"},
+		"failure":         {tool, toolyard.Outcome{Result: &toolyard.Result{IsError: true, Content: []toolyard.Content{toolyard.Image{}, toolyard.Text("no"), toolyard.Text("yes")}}}, guarded, "no"},
 		"silent failure":  {tool, toolyard.Outcome{Result: &toolyard.Result{IsError: true}}, guarded, ""},
 		"success":         {tool, toolyard.Outcome{Result: &toolyard.Result{Content: []toolyard.Content{toolyard.Text("fine")}}}, guarded, ""},
 		"odd":             {tool, toolyard.Outcome{Err: toolyard.Errorf(toolyard.Timeout, "a\x00b\xff")}, guarded, "a\uFFFDb\uFFFD"},

@@ -98,3 +98,15 @@ type SwitchedBroker interface {
 	// seconds away.
 	CancelAllAt(ctx context.Context, at time.Time, s Stamp) error
 }
+
+// FillHistory is implemented by a Portfolio of a live account that can list its fills. The
+// account copies them to its journal.
+type FillHistory interface {
+	// Fills returns the fills with from < At ≤ to, oldest first.
+	Fills(ctx context.Context, from, to time.Time) ([]Fill, error)
+}
+
+// FeeSchedule is implemented by a Portfolio of a live account that knows its rates.
+type FeeSchedule interface {
+	Fees(ctx context.Context) (Fees, error)
+}

@@ -106,3 +106,29 @@ type Ref struct {
 	ClientID string `json:"clientOrderId,omitempty"`
 	OrderID  string `json:"orderId,omitempty"`
 }
+
+// Fill is an execution of an order.
+type Fill struct {
+	ID          string          `json:"id"` // unique within the account
+	ClientID    string          `json:"clientOrderId,omitempty"`
+	OrderID     string          `json:"orderId,omitempty"`
+	Symbol      string          `json:"symbol"`
+	Side        Side            `json:"side"`
+	Size        decimal.Decimal `json:"size"`
+	Price       decimal.Decimal `json:"price"`
+	FeeUSD      decimal.Decimal `json:"feeUsd"`
+	RealizedUSD decimal.Decimal `json:"realizedUsd"` // profit of the closed part, before fees
+	After       decimal.Decimal `json:"after"`       // size of the position after the fill
+	At          time.Time       `json:"at"`
+	Reason      FillReason      `json:"reason,omitempty"`
+}
+
+// FillReason tells why an order was filled, if not by itself.
+type FillReason string
+
+// The reasons.
+const (
+	StoppedOut FillReason = "stop"
+	TookProfit FillReason = "take_profit"
+	Liquidated FillReason = "liquidation"
+)

@@ -1,0 +1,244 @@
+// Package fakehome provides a small house that speaks the WebSocket and REST API of Home
+// Assistant. Services change its states, scripts and scenes run, and it can simulate failures.
+//
+//	home := fakehome.New(fakehome.Options{})
+//	defer home.Close()
+//	home.Set("light.kitchen", "on", nil)
+package fakehome
+
+import (
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Token is the access token that a home accepts.
+const Token = "fake-long-lived-access-token"
+
+// Options configure a home.
+type Options struct {
+	Address  string           // to listen on; a free port on loopback if empty
+	Entities int              // sensors that are added to the house, spread over its areas
+	Now      func() time.Time // time.Now if nil
+}
+
+// Home is a running fake.
+type Home struct {
+	URL string
+
+	http     *http.Server
+	now      func() time.Time
+	sessions sync.WaitGroup
+
+	mu       sync.Mutex
+	world    *world
+	clients  map[*session]bool
+	faults   faults
+	calls    []ServiceCall
+	logins   int
+	requests []string
+	closed   bool
+}
+
+// faults are the simulated failures.
+type faults struct {
+	cut        bool // close the connection instead of sending a message
+	cutAfter   int  // messages that are sent before
+	delay      time.Duration
+	rejectAuth bool
+	padding    int                      // bytes in the attributes of an extra entity
+	slow       map[string]time.Duration // delay of the effect of a service, by entity; negative for no effect
+	service    *failure                 // of every service call
+	hang       bool                     // service calls get no answer
+	deny       map[string]bool          // commands that are refused as unauthorized
+}
+
+// ServiceCall is a service call that the home received, directly or from a script.
+type ServiceCall struct {
+	Domain, Service string
+	Data            map[string]any // with the target
+	Nested          bool           // made by a script, a scene or an automation
+}
+
+// New starts a home.
+func New(o Options) *Home {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Address == "" {
+		o.Address = "127.0.0.1:0"
+	}
+	listener, err := net.Listen("tcp", o.Address)
+	if err != nil {
+		panic("fakehome: " + err.Error())
+	}
+	h := &Home{URL: "http://" + listener.Addr().String(), now: o.Now, clients: map[*session]bool{}}
+	h.world = newWorld(o.Now(), o.Entities)
+	h.faults.slow, h.faults.deny = map[string]time.Duration{}, map[string]bool{}
+	h.http = &http.Server{Handler: h.handler(), ReadHeaderTimeout: 5 * time.Second}
+	h.sessions.Go(func() { _ = h.http.Serve(listener) })
+	return h
+}
+
+// Close stops the home and ends its connections.
+func (h *Home) Close() {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	_ = h.http.Close()
+	h.Disconnect()
+	h.sessions.Wait()
+}
+
+// Disconnect cuts all WebSocket connections.
+func (h *Home) Disconnect() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for s := range h.clients {
+		s.cut()
+	}
+}
+
+// Set changes a state and the given attributes. A nil attribute is removed.
+func (h *Home) Set(id, state string, attributes map[string]any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.set(id, state, attributes, newContext(""))
+}
+
+// Remove removes an entity from the states.
+func (h *Home) Remove(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.world.states, id)
+	for s := range h.clients {
+		s.entityRemoved(id)
+	}
+}
+
+// State returns a state and its attributes.
+func (h *Home) State(id string) (string, map[string]any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.world.states[id]
+	if s == nil {
+		return "", nil
+	}
+	return s.State, maps.Clone(s.Attributes)
+}
+
+// States returns all states by entity.
+func (h *Home) States() map[string]string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := make(map[string]string, len(h.world.states))
+	for id, s := range h.world.states {
+		all[id] = s.State
+	}
+	return all
+}
+
+// RenameArea changes the name of an area.
+func (h *Home) RenameArea(id, name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, a := range h.world.areas {
+		if a["area_id"] == id {
+			a["name"] = name
+		}
+	}
+	h.fire("area_registry_updated", map[string]any{"action": "update", "area_id": id})
+}
+
+// MoveEntity assigns an entity to an area of its own.
+func (h *Home) MoveEntity(id, area string) {
+	h.EditEntity(id, map[string]any{"area_id": area})
+}
+
+// EditEntity changes members of an entity's registry entry.
+func (h *Home) EditEntity(id string, members map[string]any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.world.entities {
+		if e["entity_id"] == id {
+			maps.Copy(e, members)
+		}
+	}
+	h.fire("entity_registry_updated", map[string]any{"action": "update", "entity_id": id})
+}
+
+// SetScript replaces the configuration of a script or an automation, or adds it.
+func (h *Home) SetScript(id string, config map[string]any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.world.configs[id] = config
+	if h.world.states[id] == nil {
+		h.world.addEntity(entity{id: id, name: id, state: "off"}, h.now())
+		h.fire("entity_registry_updated", map[string]any{"action": "create", "entity_id": id})
+		for s := range h.clients {
+			s.entityAdded(h.world.states[id])
+		}
+	}
+}
+
+// Calls returns the service calls that the home received, oldest first.
+func (h *Home) Calls() []ServiceCall {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.calls)
+}
+
+// Logins returns how many times a client has tried to authenticate.
+func (h *Home) Logins() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.logins
+}
+
+// Requests returns the types of the received WebSocket commands and REST requests, oldest first.
+func (h *Home) Requests() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.requests)
+}
+
+func (h *Home) change(edit func(*faults)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	edit(&h.faults)
+}
+
+// CutAfter closes the next connection that sends more than n messages, once.
+func (h *Home) CutAfter(n int) { h.change(func(f *faults) { f.cut, f.cutAfter = true, n }) }
+
+// Delay delays every message to clients.
+func (h *Home) Delay(d time.Duration) { h.change(func(f *faults) { f.delay = d }) }
+
+// RejectAuth makes the home refuse every token, or ends that.
+func (h *Home) RejectAuth(reject bool) { h.change(func(f *faults) { f.rejectAuth = reject }) }
+
+// Pad adds an entity whose attributes have this many bytes.
+func (h *Home) Pad(bytes int) { h.change(func(f *faults) { f.padding = bytes }) }
+
+// Slow delays the effect of services on an entity. A negative delay means no effect.
+func (h *Home) Slow(id string, d time.Duration) { h.change(func(f *faults) { f.slow[id] = d }) }
+
+// FailServices makes every service call fail with an error code of Home Assistant; an empty code
+// ends that.
+func (h *Home) FailServices(code, message string) {
+	h.change(func(f *faults) {
+		f.service = nil
+		if code != "" {
+			f.service = &failure{code, message}
+		}
+	})
+}
+
+// HangServices makes the home execute service calls without answering, or ends that.
+func (h *Home) HangServices(hang bool) { h.change(func(f *faults) { f.hang = hang }) }
+
+// Deny makes the home refuse a command as unauthorized.
+func (h *Home) Deny(command string) { h.change(func(f *faults) { f.deny[command] = true }) }

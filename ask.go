@@ -1,0 +1,229 @@
+package toolyard
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
+)
+
+// Action is how a user answers a question.
+type Action string
+
+// The actions.
+const (
+	ActionAccept  Action = "accept"  // the user submitted the form or opened the page
+	ActionDecline Action = "decline" // the user said no
+	ActionCancel  Action = "cancel"  // the user closed the form without a choice
+)
+
+// Reply is the user's answer to a question.
+type Reply[T any] struct {
+	Action Action
+	Form   T      // the completed form; the zero value unless the action is accept
+	State  []byte // of the question
+}
+
+// Accepted reports whether the user accepted.
+func (a Reply[T]) Accepted() bool { return a.Action == ActionAccept }
+
+// maxQuestionState bounds Question.State. States are encoded twice and must fit in 64 KiB, together
+// with the earlier answers of the call.
+const maxQuestionState = 16 << 10
+
+// Ask returns the user's reply to a question. If there is no answer yet, it returns an error that
+// the handler must return: the client then asks the user and repeats the call with the answer, and
+// the handler runs again from the start. Do nothing that has an effect before the last question.
+//
+// T is the form, a struct of strings, numbers, booleans and enums with the tags of [Define], or
+// struct{} for a confirmation. If the question has a Schema, the form is described by it and not
+// derived from T. Declined and cancelled forms are answers.
+//
+// An answer counts only for the call that asked: the same caller, gate, tool and arguments, once,
+// within ten minutes, and only while Bind is unchanged. A handler may ask several questions with
+// different keys, one after the other.
+//
+// If the client cannot ask its user, the error has the code [MissingCapability]. The same holds for
+// a call by another tool, which must not answer in the user's place.
+func Ask[T any](ctx context.Context, c *Call, q Question) (Reply[T], error) {
+	if err := checkAskable(c, q); err != nil {
+		return Reply[T]{}, err
+	}
+	schema, err := formSchema[T](q)
+	if err != nil {
+		return Reply[T]{}, err
+	}
+	answered := answeredQuestions(c)
+	asked, ok := answered[q.Key]
+	if !ok || !bytes.Equal(asked.Bind, digestBind(q)) {
+		delete(answered, q.Key)
+		return Reply[T]{}, newInputRequest(q, schema, answered)
+	}
+	return decodeReply[T](ctx, c, q.Key, schema, asked)
+}
+
+func checkAskable(c *Call, q Question) error {
+	switch {
+	case q.Key == "" || q.Message == "":
+		return errors.New("a question needs a key and a message")
+	case len(q.State) > maxQuestionState:
+		return fmt.Errorf("the state of a question has %d bytes; the limit is %d", len(q.State), maxQuestionState)
+	case c.Supports("elicitation"):
+		return nil // the server checks the details
+	}
+	message := fmt.Sprintf("%s requires an answer of the user, and this client cannot ask its user.", c.Tool.Name)
+	if c.Depth > 0 {
+		message = fmt.Sprintf("%s requires an answer of the user, which a call by another tool cannot get. Call it directly.", c.Tool.Name)
+	}
+	return &Error{Code: MissingCapability, Message: message, Missing: []string{"elicitation"}}
+}
+
+// formSchema returns the schema of the form of a question, or nil for a page. Clients know only these
+// keywords at its root.
+func formSchema[T any](q Question) (*Schema, error) {
+	switch {
+	case q.URL != "":
+		return nil, nil
+	case q.Schema != nil:
+		return compileSchema(q.Schema)
+	}
+	derived, err := schemaOf(reflect.TypeFor[T](), false)
+	if err != nil {
+		return nil, err
+	}
+	var form struct {
+		Type       json.RawMessage `json:"type"`
+		Properties json.RawMessage `json:"properties"`
+		Required   json.RawMessage `json:"required,omitempty"`
+	}
+	if err := json.Unmarshal(derived.JSON(), &form); err != nil {
+		return nil, err
+	}
+	raw, err := jsonobject.Marshal(form)
+	if err != nil {
+		return nil, err
+	}
+	return compileSchema(raw)
+}
+
+// askState is the request state of a question. The server seals it, so that it comes back only with
+// the call that asked.
+type askState struct {
+	Key     string                   `json:"key"` // of the open question
+	Open    askedQuestion            `json:"open"`
+	Answers map[string]askedQuestion `json:"answers,omitempty"` // to earlier questions of the call, by key
+}
+
+// askedQuestion is a question that the client received.
+type askedQuestion struct {
+	Bind   []byte          `json:"bind,omitempty"` // digest of Question.Bind
+	State  []byte          `json:"state,omitempty"`
+	Answer json.RawMessage `json:"answer,omitempty"` // as the client sent it
+}
+
+// digestBind returns a digest of what the question depends on.
+func digestBind(q Question) []byte {
+	sum := sha256.Sum256([]byte(q.Bind))
+	return sum[:]
+}
+
+// answeredQuestions returns the questions of a call that have an answer, by key. An answer without a
+// verified state does not count, because anyone can send one.
+func answeredQuestions(c *Call) map[string]askedQuestion {
+	var state askState
+	if c.RequestState == "" || json.Unmarshal([]byte(c.RequestState), &state) != nil {
+		return nil
+	}
+	given, _ := jsonobject.Map(c.InputResponses)
+	answer := given[state.Key]
+	if state.Key == "" || jsonobject.Kind(answer) != '{' {
+		return state.Answers
+	}
+	if state.Answers == nil {
+		state.Answers = make(map[string]askedQuestion)
+	}
+	state.Open.Answer = answer
+	state.Answers[state.Key] = state.Open
+	return state.Answers
+}
+
+// inputRequest is the error of a handler that waits for an answer. [Tool.Run] turns it into an
+// unfinished result.
+type inputRequest struct{ result *Result }
+
+func (*inputRequest) Error() string {
+	return "the handler must return the error of toolyard.Ask, so that the user is asked"
+}
+
+func newInputRequest(q Question, form *Schema, answers map[string]askedQuestion) error {
+	state, err := json.Marshal(askState{Key: q.Key, Open: askedQuestion{Bind: digestBind(q), State: q.State}, Answers: answers})
+	if err != nil {
+		return err
+	}
+	params := map[string]any{"message": q.Message}
+	if form == nil {
+		params["mode"], params["url"] = "url", q.URL
+	} else {
+		params["requestedSchema"] = form.JSON()
+	}
+	raw, err := jsonobject.Marshal(map[string]any{
+		"resultType":    "input_required",
+		"inputRequests": map[string]any{q.Key: map[string]any{"method": "elicitation/create", "params": params}},
+		"requestState":  string(state),
+	})
+	if err != nil {
+		return err
+	}
+	res, err := rawResult(raw)
+	if err != nil {
+		return err
+	}
+	return &inputRequest{res}
+}
+
+// decodeAnswer validates an answer and decodes its form.
+func decodeReply[T any](ctx context.Context, c *Call, key string, form *Schema, q askedQuestion) (a Reply[T], err error) {
+	var given struct {
+		Action  Action          `json:"action"`
+		Content json.RawMessage `json:"content"`
+	}
+	if err := json.Unmarshal(q.Answer, &given); err != nil {
+		return a, invalidAnswer(c, Issue{Path: key, Message: err.Error()})
+	}
+	switch given.Action {
+	case ActionDecline, ActionCancel:
+		return Reply[T]{Action: given.Action, State: q.State}, nil
+	case ActionAccept:
+	default:
+		return a, invalidAnswer(c, Issue{Path: key + ".action", Message: "must be accept, decline or cancel"})
+	}
+	a = Reply[T]{Action: ActionAccept, State: q.State}
+	if form == nil {
+		return a, nil
+	}
+	if k := jsonobject.Kind(given.Content); k == 0 || k == 'n' {
+		given.Content = json.RawMessage("{}")
+	}
+	content, issues, err := form.Complete(ctx, given.Content)
+	if err != nil {
+		return Reply[T]{}, err
+	}
+	if len(issues) == 0 {
+		if err := json.Unmarshal(content, &a.Form); err != nil {
+			issues = []Issue{decodeIssue(err)}
+		}
+	}
+	if len(issues) > 0 {
+		return Reply[T]{}, invalidAnswer(c, issues...)
+	}
+	return a, nil
+}
+
+func invalidAnswer(c *Call, issues ...Issue) error {
+	return &Error{Code: Invalid, Message: "Invalid answer to the question of " + c.Tool.Name, Issues: issues}
+}

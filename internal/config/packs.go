@@ -1,0 +1,88 @@
+package config
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+
+	"github.com/toolyard/toolyard"
+)
+
+// PackSettings are the settings of a pack, for the whole yard or at a gate. The schema that the
+// pack registers validates them.
+type PackSettings json.RawMessage
+
+// JSONSchema describes PackSettings.
+func (PackSettings) JSONSchema() json.RawMessage { return json.RawMessage(`{"type":"object"}`) }
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (p *PackSettings) UnmarshalJSON(data []byte) error {
+	*p = slices.Clone(data)
+	return nil
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (p PackSettings) MarshalJSON() ([]byte, error) { return p, nil }
+
+// CallerClock is the value of Gate.Clock with which callers set the as-of time.
+const CallerClock = "caller"
+
+var packName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+
+// checkPacks finds packs that gates configure and the configuration does not enable.
+func (c *Config) checkPacks(report reportFunc) {
+	for _, name := range slices.Sorted(maps.Keys(c.Packs)) {
+		if !packName.MatchString(name) {
+			report("is not the name of a pack: use a-z, 0-9 and -", "packs", name)
+		}
+	}
+	for _, gate := range slices.Sorted(maps.Keys(c.Gates)) {
+		for _, name := range slices.Sorted(maps.Keys(c.Gates[gate].Packs)) {
+			if _, ok := c.Packs[name]; !ok {
+				report("the pack is not enabled: add it under packs"+didYouMean(name, slices.Collect(maps.Keys(c.Packs))), "gates", gate, "packs", name)
+			}
+		}
+	}
+}
+
+// Extensions are the schemas of sections that a program registers.
+type Extensions struct {
+	Contexts  map[string]*toolyard.Schema // settings of kinds of context
+	Packs     map[string]*toolyard.Schema // settings of packs; nil for a pack without settings
+	GatePacks map[string]*toolyard.Schema // settings of packs at gates
+}
+
+// addPacks adds the schemas of packs to the schema of the file.
+func (e *Extensions) addPacks(doc map[string]any) {
+	if len(e.Packs) == 0 {
+		return
+	}
+	closed := func(schemas map[string]*toolyard.Schema, at string) map[string]any {
+		properties := make(map[string]any, len(schemas))
+		for name, s := range schemas {
+			properties[name] = embedded(s, at+"/"+name)
+		}
+		return map[string]any{"properties": properties, "additionalProperties": false}
+	}
+	properties := doc["properties"].(map[string]any)
+	maps.Copy(properties["packs"].(map[string]any), closed(e.Packs, "packs"))
+	gate := properties["gates"].(map[string]any)["additionalProperties"].(map[string]any)
+	maps.Copy(gate["properties"].(map[string]any)["packs"].(map[string]any), closed(e.GatePacks, "gates/packs"))
+}
+
+// embedded returns a schema as a part of another one. Its own ID makes its references relative
+// to itself.
+func embedded(s *toolyard.Schema, id string) any {
+	if s == nil {
+		return map[string]any{"type": "object", "additionalProperties": false}
+	}
+	var doc map[string]any
+	if json.Unmarshal(s.JSON(), &doc) != nil { // true or false
+		return s.JSON()
+	}
+	if _, ok := doc["$defs"]; ok {
+		doc["$id"] = "https://toolyard.dev/schema/" + id
+	}
+	return doc
+}

@@ -1,0 +1,142 @@
+// Package hass is a client of Home Assistant. It holds one WebSocket connection and mirrors the
+// states and registries of the home in memory, so that reading them costs no request.
+//
+//	client, err := hass.New(hass.Config{URL: "http://192.168.1.5:8123", Token: token})
+//	go client.Run(ctx)
+//	snapshot, err := client.Snapshot()
+package hass
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Config configures a client.
+type Config struct {
+	URL   string           // of the home: http://192.168.1.5:8123
+	Token string           // a long-lived access token
+	HTTP  *http.Client     //nolint:forbidigo // the yard's own, with its address rules
+	Now   func() time.Time // time.Now if nil
+	Log   *slog.Logger     // discarded if nil
+	// Changed is called after each new snapshot with the entities whose states changed, or with
+	// nil if anything may have changed. It must not block.
+	Changed func(ids []string)
+}
+
+// Client is a connection to a home. Its methods can be called concurrently.
+type Client struct {
+	config Config
+	base   *url.URL
+	times  times
+
+	snapshot atomic.Pointer[Snapshot]
+	session  atomic.Pointer[session] // nil while disconnected
+	heard    atomic.Int64            // time of the last message, in Unix nanoseconds
+
+	mu     sync.Mutex
+	status error // why there is no connection
+}
+
+// times are the durations of the connection; tests shorten them.
+type times struct {
+	handshake time.Duration // to connect and authenticate
+	ping      time.Duration // between pings
+	silence   time.Duration // without a message until the connection counts as broken
+	stale     time.Duration // age of a snapshot until it is refused
+	minPause  time.Duration // between two attempts to connect
+	maxPause  time.Duration
+}
+
+var defaultTimes = times{
+	handshake: 10 * time.Second, ping: 10 * time.Second, silence: 25 * time.Second, stale: 30 * time.Second,
+	minPause: 250 * time.Millisecond, maxPause: time.Minute,
+}
+
+var (
+	// ErrToken means that Home Assistant refused the token. The client does not try again:
+	// Home Assistant bans addresses after failed logins.
+	ErrToken = errors.New("the access token is refused by Home Assistant")
+	// ErrNotSent means that a command was not sent, because there is no connection.
+	ErrNotSent = errors.New("not connected to Home Assistant")
+	// ErrNoAnswer means that a command was sent and the connection broke before the answer. The
+	// command may have had an effect.
+	ErrNoAnswer = errors.New("the connection to Home Assistant broke before it answered")
+)
+
+// New returns a client. It does not connect: see [Client.Run].
+func New(config Config) (*Client, error) {
+	base, err := url.Parse(config.URL)
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
+		return nil, fmt.Errorf("url: %q is not an http or https URL such as http://192.168.1.5:8123", config.URL)
+	}
+	if config.Token == "" || strings.ContainsAny(config.Token, " \r\n") {
+		return nil, errors.New("token: set the long-lived access token of a Home Assistant user")
+	}
+	if config.HTTP == nil {
+		return nil, errors.New("HTTP is required")
+	}
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	if config.Changed == nil {
+		config.Changed = func([]string) {}
+	}
+	config.Log = cmp.Or(config.Log, slog.New(slog.DiscardHandler))
+	return &Client{config: config, base: base.JoinPath("/"), times: defaultTimes, status: ErrNotSent}, nil
+}
+
+// Snapshot returns the latest snapshot and its age: zero while the connection works. It returns
+// an error if there is no snapshot yet or the connection broke more than 30 s ago.
+func (c *Client) Snapshot() (*Snapshot, time.Duration, error) {
+	snapshot := c.snapshot.Load()
+	if snapshot == nil {
+		return nil, 0, c.Err()
+	}
+	age := c.config.Now().Sub(time.Unix(0, c.heard.Load()))
+	if age > c.times.stale {
+		return nil, age, cmp.Or(c.Err(), ErrNotSent)
+	}
+	if c.session.Load() != nil {
+		age = 0
+	}
+	return snapshot, age, nil
+}
+
+// Ready waits until there is a snapshot, or the token is refused, or ctx ends.
+func (c *Client) Ready(ctx context.Context) error {
+	for {
+		if c.snapshot.Load() != nil {
+			return nil
+		}
+		if err := c.Err(); errors.Is(err, ErrToken) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Err returns why there is no connection, or nil if there is one.
+func (c *Client) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.status
+}
+
+func (c *Client) setErr(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.status = err
+}

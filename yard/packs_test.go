@@ -1,0 +1,382 @@
+package yard_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/yard"
+)
+
+// ledger is a pack for tests: accounts with a balance, which gates choose.
+type ledger struct {
+	setup    yard.PackSetup
+	settings ledgerSettings
+	closed   atomic.Bool
+	running  atomic.Bool
+	problems []toolyard.Problem
+}
+
+type ledgerSettings struct {
+	Token    string         `json:"token" minLength:"3"`
+	Accounts map[string]int `json:"accounts,omitempty"`
+	Broken   string         `json:"broken,omitempty"`
+}
+
+type ledgerGate struct {
+	Account string `json:"account" minLength:"1"`
+}
+
+// account is the client that a ledger lends.
+type account struct {
+	ledger  *ledger
+	name    string
+	balance int
+}
+
+// opened counts the instances of a pack.
+type opened struct {
+	mu   sync.Mutex
+	list []*ledger
+}
+
+func (o *opened) all() []*ledger {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return append([]*ledger(nil), o.list...)
+}
+
+func (o *opened) pack() yard.Pack {
+	return yard.Pack{
+		Settings: toolyard.SchemaFor[ledgerSettings](), GateSettings: toolyard.SchemaFor[ledgerGate](),
+		Open: func(ctx context.Context, setup yard.PackSetup) (toolyard.Source, error) {
+			l := &ledger{setup: setup}
+			if err := json.Unmarshal(setup.Settings, &l.settings); err != nil {
+				return nil, err
+			}
+			switch l.settings.Broken {
+			case "error":
+				return nil, errors.New("cannot open with " + l.settings.Token)
+			case "issue":
+				return nil, &toolyard.Error{Code: toolyard.Invalid, Message: "invalid", Issues: []toolyard.Issue{{Path: "accounts.main", Message: "is overdrawn"}}}
+			case "panic":
+				panic("open")
+			case "nil":
+				return nil, nil
+			}
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.list = append(o.list, l)
+			return l, nil
+		},
+	}
+}
+
+func (l *ledger) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
+	l.running.Store(true)
+	defer l.running.Store(false)
+	if l.settings.Broken == "run" {
+		panic("run")
+	}
+	publish([]*toolyard.Tool{
+		toolyard.Define(toolyard.Spec{Name: "balance", Effects: toolyard.ReadOnly}, func(_ context.Context, c *toolyard.Call, _ struct{}) (string, error) {
+			if l.closed.Load() {
+				return "", toolyard.Errorf(toolyard.Internal, "the pack is closed")
+			}
+			a, ok := toolyard.Client[*account](c)
+			if !ok {
+				return "", toolyard.Errorf(toolyard.NoData, "This gate has no account.")
+			}
+			if a.ledger.closed.Load() {
+				return "", toolyard.Errorf(toolyard.Internal, "the pack of the client is closed")
+			}
+			time.Sleep(time.Millisecond)
+			if l.closed.Load() || a.ledger.closed.Load() {
+				return "", toolyard.Errorf(toolyard.Internal, "the pack was closed during a call")
+			}
+			return fmt.Sprintf("%s has %d", a.name, a.balance), nil
+		}),
+	})
+	<-ctx.Done()
+	return nil
+}
+
+func (l *ledger) Lend(g yard.PackGate) (*toolyard.Clients, error) {
+	if l.settings.Broken == "lend" {
+		panic("lend")
+	}
+	if g.Settings == nil {
+		return nil, nil
+	}
+	var settings ledgerGate
+	if err := json.Unmarshal(g.Settings, &settings); err != nil {
+		return nil, err
+	}
+	balance, ok := l.settings.Accounts[settings.Account]
+	if !ok {
+		return nil, &toolyard.Error{Code: toolyard.Invalid, Message: "invalid", Issues: []toolyard.Issue{{Path: "account", Message: "unknown account"}}}
+	}
+	clients := &toolyard.Clients{}
+	toolyard.Lend(clients, &account{l, settings.Account, balance})
+	return clients, nil
+}
+
+func (l *ledger) Problems() []toolyard.Problem { return l.problems }
+
+func (l *ledger) Close() error {
+	if l.running.Load() || l.closed.Swap(true) {
+		panic("closed while it runs, or twice")
+	}
+	return nil
+}
+
+const ledgerFile = `store: memory
+secrets: {ledger: "env:LEDGER_TOKEN"}
+packs:
+  ledger:
+    token: ${secret:ledger}
+    accounts: {main: 7, lab: 3}
+gates:
+  chat: {mode: read, packs: {ledger: {account: main}}}
+  lab: {mode: write, packs: {ledger: {account: lab}}}
+  other: {mode: read}
+`
+
+// packOptions returns the options of a yard with a configuration file and the pack ledger.
+func packOptions(t *testing.T, text string, o *opened) yard.Options {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "toolyard.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return yard.Options{
+		ConfigFile: file, Packs: map[string]yard.Pack{"ledger": o.pack()},
+		Process: yard.Process{Getenv: func(name string) (string, bool) {
+			return map[string]string{"LEDGER_TOKEN": "s3cret-LEDGER_TOKEN"}[name], name == "LEDGER_TOKEN"
+		}},
+	}
+}
+
+func callPack(y *yard.Yard, gate string) string {
+	res, err := y.Call(context.Background(), gate, toolyard.Caller{ID: "ann"}, "balance", nil)
+	if err != nil {
+		return string(toolyard.AsError(err).Code) + ": " + err.Error()
+	}
+	return string(res.Content[0].(toolyard.Text))
+}
+
+func TestPacksLendClientsByGate(t *testing.T) {
+	o := &opened{}
+	opts := packOptions(t, ledgerFile, o)
+	y := start(t, opts)
+	got := map[string]string{}
+	for _, gate := range y.Gates() {
+		got[gate] = callPack(y, gate)
+		if diff := cmp.Diff([]string{"balance"}, names(t, y, gate)); diff != "" {
+			t.Errorf("%s: %s", gate, diff)
+		}
+	}
+	if diff := cmp.Diff(map[string]string{"chat": "main has 7", "lab": "lab has 3", "other": "NO_DATA: This gate has no account."}, got); diff != "" {
+		t.Error(diff)
+	}
+	l := o.all()[0]
+	if l.settings.Token != "s3cret-LEDGER_TOKEN" || l.setup.Dir != filepath.Dir(opts.ConfigFile) {
+		t.Errorf("%+v", l.setup)
+	}
+	if n, err := l.setup.Journal.Append(t.Context(), "s", 0, yard.JournalEntry{Kind: "k"}); n != 1 || err != nil {
+		t.Error(n, err)
+	}
+}
+
+func TestPackConfigurationIsChecked(t *testing.T) {
+	for name, test := range map[string]struct{ old, new, want string }{
+		"unknown pack":      {"  ledger:\n", "  leger:\n", `gates.chat.packs.ledger: the pack is not enabled: add it under packs (did you mean leger?)`},
+		"misspelled pack":   {ledgerFile, "packs: {leger: {}}", `toolyard.yaml:1:9: packs.leger: unknown pack (did you mean "ledger"?)`},
+		"settings":          {"main: 7", "main: x", `toolyard.yaml:6:16: packs.ledger.accounts.main: `},
+		"unknown setting":   {"    accounts:", "    acounts:", `toolyard.yaml:6:5: packs.ledger.acounts: `},
+		"gate settings":     {"{account: main}", "{acount: main}", `toolyard.yaml:8:39: gates.chat.packs.ledger.acount: is unknown (did you mean account?)`},
+		"refused by Lend":   {"{account: lab}", "{account: nope}", `toolyard.yaml:9:39: gates.lab.packs.ledger.account: unknown account`},
+		"Lend panics":       {"    accounts:", "    broken: lend\n    accounts:", `gates.chat.packs.ledger: panic: lend`},
+		"refused by Open":   {"    accounts:", "    broken: error\n    accounts:", `toolyard.yaml:4:3: packs.ledger: cannot open with [redacted]`},
+		"issue of Open":     {"    accounts:", "    broken: issue\n    accounts:", `toolyard.yaml:7:16: packs.ledger.accounts.main: is overdrawn`},
+		"Open panics":       {"    accounts:", "    broken: panic\n    accounts:", `toolyard.yaml:4:3: packs.ledger: panic: open`},
+		"no source":         {"    accounts:", "    broken: nil\n    accounts:", `toolyard.yaml:4:3: packs.ledger: the pack returned no source`},
+		"missing secret":    {"env:LEDGER_TOKEN", "env:NONE", `toolyard.yaml:5:5: packs.ledger.token: `},
+		"secret at a gate":  {"{account: lab}", "{account: \"${secret:ledger}\"}", `secrets are allowed only`},
+		"invalid clock":     {"{mode: read}", "{mode: read, clock: mine}", `toolyard.yaml:10:23: gates.other.clock`},
+		"two spellings":     {"packs:\n", "packs:\n  ledger: {token: abc}\n", `already defined`},
+		"not an object":     {ledgerFile, "packs: {ledger: 1}", `packs.ledger`},
+		"invalid pack name": {ledgerFile, "packs: {\"a b\": {}}", `is not the name of a pack`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &opened{}
+			_, err := yard.New(packOptions(t, strings.Replace(ledgerFile, test.old, test.new, 1), o))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("want %s\ngot  %v", test.want, err)
+			}
+			if err != nil && strings.Contains(err.Error(), "s3cret") {
+				t.Error("the error contains the secret")
+			}
+			for _, l := range o.all() {
+				if !l.closed.Load() {
+					t.Error("a pack stays open")
+				}
+			}
+		})
+	}
+}
+
+// A configuration can be validated where its secrets cannot be read.
+func TestCheckConfigNeedsNoSecrets(t *testing.T) {
+	o := &opened{}
+	opts := packOptions(t, "", o)
+	opts.Process.Getenv = func(string) (string, bool) { return "", false }
+	if err := yard.CheckConfig(opts, []byte(ledgerFile)); err != nil {
+		t.Error(err)
+	}
+	if err := yard.CheckConfig(opts, []byte("packs: {ledge: {}}")); err == nil {
+		t.Error("an unknown pack was accepted")
+	}
+	if n := len(o.all()); n != 0 {
+		t.Errorf("%d packs were opened", n)
+	}
+}
+
+func rewrite(t *testing.T, y *yard.Yard, file, text string) error {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return y.Reload()
+}
+
+func TestReloadReopensAPackOnlyIfItsSettingsChanged(t *testing.T) {
+	o := &opened{}
+	opts := packOptions(t, ledgerFile, o)
+	y := start(t, opts)
+	if _, err := o.all()[0].setup.Journal.Append(t.Context(), "s", 0, yard.JournalEntry{Kind: "k"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := rewrite(t, y, opts.ConfigFile, strings.Replace(ledgerFile, "{account: lab}", "{account: main}", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if got := callPack(y, "lab"); got != "main has 7" || len(o.all()) != 1 {
+		t.Errorf("%s, %d instances", got, len(o.all()))
+	}
+	if err := rewrite(t, y, opts.ConfigFile, strings.Replace(ledgerFile, "main: 7", "main: 8", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if got := callPack(y, "chat"); got != "main has 8" || len(o.all()) != 2 {
+		t.Errorf("%s, %d instances", got, len(o.all()))
+	}
+	if n, err := o.all()[1].setup.Journal.Last(t.Context(), "s"); n != 1 || err != nil {
+		t.Errorf("the new instance has another journal: %d, %v", n, err)
+	}
+	eventually(t, "the old instance is closed", o.all()[0].closed.Load)
+	for _, broken := range []string{"error", "panic", "lend"} {
+		err := rewrite(t, y, opts.ConfigFile, strings.Replace(ledgerFile, "    accounts:", "    broken: "+broken+"\n    accounts:", 1))
+		if err == nil || callPack(y, "chat") != "main has 8" {
+			t.Errorf("%s: %v, then %s", broken, err, callPack(y, "chat"))
+		}
+	}
+	if o.all()[1].closed.Load() {
+		t.Error("a rejected configuration closed the pack in use")
+	}
+	if err := rewrite(t, y, opts.ConfigFile, "store: memory\ngates: {chat: {mode: read}}\n"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the tools are gone", func() bool { return len(names(t, y, "chat")) == 0 })
+	for i, l := range o.all() {
+		eventually(t, fmt.Sprintf("instance %d is closed", i), l.closed.Load)
+	}
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("timeout: %s", what)
+		}
+	}
+}
+
+// Calls continue while packs are replaced: no call fails, and no call uses a pack that is closed.
+func TestReloadDuringCalls(t *testing.T) {
+	o := &opened{}
+	opts := packOptions(t, ledgerFile, o)
+	y := start(t, opts)
+	stop := make(chan struct{})
+	var calls atomic.Int64
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if got := callPack(y, "chat"); !strings.HasPrefix(got, "main has ") {
+					t.Error(got)
+					return
+				}
+				calls.Add(1)
+			}
+		})
+	}
+	for i := range 12 {
+		if err := rewrite(t, y, opts.ConfigFile, strings.Replace(ledgerFile, "main: 7", fmt.Sprintf("main: %d", 100+i), 1)); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(150 * time.Millisecond)
+	}
+	close(stop)
+	wg.Wait()
+	if n := len(o.all()); n != 13 || calls.Load() < 100 {
+		t.Errorf("%d instances, %d calls", n, calls.Load())
+	}
+	eventually(t, "all but the last are closed", func() bool {
+		n := 0
+		for _, l := range o.all() {
+			if l.closed.Load() {
+				n++
+			}
+		}
+		return n == 12
+	})
+}
+
+func TestAPackThatFailsToRunIsAProblem(t *testing.T) {
+	y, err := yard.New(packOptions(t, strings.Replace(ledgerFile, "    accounts:", "    broken: run\n    accounts:", 1), &opened{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		y.Run(ctx)
+	}()
+	<-y.Ready()
+	eventually(t, "the panic is reported", func() bool {
+		for _, p := range y.Problems() {
+			if p.Source == "pack ledger" && strings.Contains(p.Message, "panic: run") && p.Line == 4 {
+				return true
+			}
+		}
+		return false
+	})
+	cancel()
+	<-done
+}

@@ -1,0 +1,272 @@
+package yard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/config"
+)
+
+// Time limits of packs. A pack that exceeds one is left behind: it must not stop the yard.
+const (
+	packOpenTimeout  = 30 * time.Second
+	packStopTimeout  = 10 * time.Second // for Run to return, and for Close
+	packOfferTimeout = 10 * time.Second // for a new instance to publish its tools
+	packDrainTimeout = time.Minute      // for calls in flight
+	packGrace        = time.Second      // between the last publication of a tool and the close of its pack
+)
+
+// openPack is an instance of a pack, opened with certain settings.
+type openPack struct {
+	name     string
+	source   toolyard.Source
+	settings json.RawMessage  // with secrets
+	private  []config.Network // that its HTTP client may reach
+	http     *http.Client
+	log      *slog.Logger
+
+	offered  chan struct{} // closed when it has published its tools
+	offering sync.Once
+
+	mu      sync.Mutex
+	calls   int // in flight
+	running int // calls of Run
+	closed  bool
+	changed chan struct{} // closed and replaced when calls or running decreases to zero
+}
+
+func newOpenPack(name string, log *slog.Logger) *openPack {
+	return &openPack{name: name, log: log, offered: make(chan struct{}), changed: make(chan struct{})}
+}
+
+// acquire keeps the pack open during a call. It returns false if the pack is closed.
+func (p *openPack) acquire() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.calls++
+	}
+	return !p.closed
+}
+
+func (p *openPack) release() { p.decrease(&p.calls) }
+
+func (p *openPack) decrease(counter *int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if *counter--; *counter == 0 {
+		close(p.changed)
+		p.changed = make(chan struct{})
+	}
+}
+
+// run runs the source. A panic is an error.
+func (p *openPack) run(ctx context.Context, publish func([]*toolyard.Tool)) (err error) {
+	p.mu.Lock()
+	p.running++
+	p.mu.Unlock()
+	defer p.decrease(&p.running)
+	defer recoverPack(p.log, &err)
+	return p.source.Run(ctx, func(tools []*toolyard.Tool) {
+		publish(tools)
+		p.offering.Do(func() { close(p.offered) })
+	})
+}
+
+// recoverPack turns a panic of a pack into an error.
+func recoverPack(log *slog.Logger, err *error) {
+	if v := recover(); v != nil {
+		log.Error("pack panicked", "panic", v, "stack", string(debug.Stack()))
+		*err = fmt.Errorf("panic: %v", v)
+	}
+}
+
+// close refuses further calls, waits for those in flight, and closes the source. It waits no
+// longer than the limits, or until hurry is closed.
+func (p *openPack) close(hurry <-chan struct{}) {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	if !p.await(&p.calls, packDrainTimeout, hurry) {
+		p.log.Warn("closing a pack during a call: the call took too long")
+	}
+	if !p.await(&p.running, packStopTimeout, nil) {
+		p.log.Error("a pack does not stop: its Run ignores the end of its context")
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- closeSource(p.source, p.log) }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			p.log.Warn("closing a pack failed", "error", err)
+		}
+	case <-time.After(packStopTimeout):
+		p.log.Error("a pack does not close")
+	}
+	p.http.CloseIdleConnections()
+}
+
+func closeSource(s toolyard.Source, log *slog.Logger) (err error) {
+	defer recoverPack(log, &err)
+	if c, ok := s.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// await waits until a counter is zero.
+func (p *openPack) await(counter *int, limit time.Duration, hurry <-chan struct{}) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for {
+		p.mu.Lock()
+		zero, changed := *counter == 0, p.changed
+		p.mu.Unlock()
+		if zero {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return false
+		case <-hurry:
+			return false
+		}
+	}
+}
+
+// packSlot is the source of a pack in the catalog. It outlives the instances of the pack: the
+// tools of one stay listed until the next has published its own, so that no call fails because
+// of a reload.
+type packSlot struct {
+	mu       sync.Mutex
+	current  *openPack
+	replaced chan struct{} // closed when current is replaced
+}
+
+// use replaces the instance.
+func (s *packSlot) use(p *openPack) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == p {
+		return
+	}
+	if s.current != nil {
+		close(s.replaced)
+	}
+	s.current, s.replaced = p, make(chan struct{})
+}
+
+func (s *packSlot) now() (p *openPack, replaced <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current, s.replaced
+}
+
+// Run implements [toolyard.Source].
+func (s *packSlot) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
+	for {
+		p, replaced := s.now()
+		err := s.runOne(ctx, p, replaced, publish)
+		if _, latest := s.now(); latest == replaced || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// runOne runs an instance until it fails or is replaced.
+func (s *packSlot) runOne(ctx context.Context, p *openPack, replaced <-chan struct{}, publish func([]*toolyard.Tool)) error {
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	withdraw := time.AfterFunc(packOfferTimeout, func() { // of its predecessor
+		select {
+		case <-p.offered:
+		default:
+			publish(nil)
+		}
+	})
+	defer withdraw.Stop()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- p.run(running, func(tools []*toolyard.Tool) {
+			if running.Err() == nil {
+				publish(tools)
+			}
+		})
+	}()
+	select {
+	case err := <-ended:
+		if err != nil {
+			return err
+		}
+		select {
+		case <-p.offered: // its tools do not change any more
+		default:
+			return errors.New("the pack returned without an offer")
+		}
+		select {
+		case <-replaced:
+		case <-ctx.Done():
+		}
+	case <-replaced:
+		stop()
+		waitEnd(ended)
+	case <-ctx.Done():
+		waitEnd(ended)
+	}
+	return nil
+}
+
+func waitEnd(ended <-chan error) {
+	select {
+	case <-ended:
+	case <-time.After(packStopTimeout):
+	}
+}
+
+// Resources implements [toolyard.ResourceProvider].
+func (s *packSlot) Resources() []*toolyard.Resource {
+	p, _ := s.now()
+	if r, ok := p.source.(toolyard.ResourceProvider); ok {
+		return r.Resources()
+	}
+	return nil
+}
+
+// Prompts implements [toolyard.PromptProvider].
+func (s *packSlot) Prompts() []*toolyard.Prompt {
+	p, _ := s.now()
+	if r, ok := p.source.(toolyard.PromptProvider); ok {
+		return r.Prompts()
+	}
+	return nil
+}
+
+// Problems implements [toolyard.ProblemReporter].
+func (s *packSlot) Problems() []toolyard.Problem {
+	p, _ := s.now()
+	r, ok := p.source.(toolyard.ProblemReporter)
+	if !ok {
+		return nil
+	}
+	problems := slices.Clone(r.Problems())
+	for i := range problems {
+		if problems[i].Source == "" {
+			problems[i].Source = packSource(p.name)
+		}
+	}
+	return problems
+}
+
+// packSource returns the name of the source of a pack in the catalog.
+func packSource(name string) string { return "pack " + name }
