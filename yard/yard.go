@@ -338,6 +338,12 @@ func (y *Yard) Call(ctx context.Context, gate string, caller toolyard.Caller, to
 	return y.server.Call(ctx, &serve.CallRequest{Gate: y.control.GateName(gate), Tool: tool, Args: args, Caller: caller})
 }
 
+// CallAsOf is like Call, with an as-of time. The gate must let its callers set it (clock: caller),
+// and it must not be in the future.
+func (y *Yard) CallAsOf(ctx context.Context, asOf time.Time, gate string, caller toolyard.Caller, tool string, args json.RawMessage) (*toolyard.Result, error) {
+	return y.server.Call(ctx, &serve.CallRequest{Gate: y.control.GateName(gate), Tool: tool, Args: args, Caller: caller, AsOf: asOf.Format(time.RFC3339Nano)})
+}
+
 // Ask answers questions of a tool. It returns an object with an MCP elicitation result for each
 // key, such as {"name":{"action":"accept","content":{"name":"Ann"}}}.
 type Ask func(context.Context, []toolyard.Question) (json.RawMessage, error)

@@ -17,7 +17,10 @@ type CallRequest struct {
 	IdempotencyKey string          `json:"idempotencyKey,omitempty" doc:"Calls with the same key run once. Alternatively send the header Idempotency-Key."`
 	Session        string          `json:"session,omitempty" doc:"Session to charge. Default: the account of the caller."`
 
-	// Request is decoded by the front end. Its Meta may hold the session and the idempotency key too.
+	AsOf string `json:"asOf,omitempty" format:"date-time" doc:"As-of time of the call, in RFC 3339; not in the future. Only at gates with clock: caller. Default: now."`
+
+	// Request is decoded by the front end. Its Meta may hold the session, the idempotency key and
+	// the as-of time too.
 	toolyard.Request `json:"-"`
 
 	Caller toolyard.Caller `json:"-"`

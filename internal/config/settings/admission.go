@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -69,13 +70,17 @@ func (s *Settings) LimitsOf(t *toolyard.Tool) (limits []admission.LimitRef) {
 // ToolLimitKey returns the key of the limit of a tool.
 func ToolLimitKey(t *toolyard.Tool) string { return "tool/" + t.Server + "/" + t.Name }
 
-// digest identifies the tool and the arguments that the caller sent. Injected context is left
-// out: it changes from call to call.
+// digest identifies the tool, the arguments and the as-of time that the caller sent. Injected
+// context is left out: it changes from call to call.
 func digest(c *toolyard.Call) [sha256.Size]byte {
 	args := c.CallerArgs()
 	canonical, err := pin.Canonical(args)
 	if err != nil {
 		canonical = args // compare bytes
 	}
-	return sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%s", c.Gate, c.Tool.Server, c.Tool.Name, canonical))
+	text := fmt.Appendf(nil, "%s\n%s\n%s\n%s", c.Gate, c.Tool.Server, c.Tool.Name, canonical)
+	if !c.AsOf.Equal(c.Start) {
+		text = fmt.Appendf(text, "\n%s", c.AsOf.Format(time.RFC3339Nano))
+	}
+	return sha256.Sum256(text)
 }

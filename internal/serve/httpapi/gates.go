@@ -27,17 +27,18 @@ type gateSettings struct {
 	Callers string            `json:"callers,omitempty" enum:"anyone,keys" doc:"Who may enter. Required for a new gate; otherwise the default is the current value."`
 	Errors  gates.ErrorStyle  `json:"errors,omitempty" enum:"result,protocol"`
 	Notes   gates.SourceNotes `json:"notes,omitempty" enum:"off,relative,absolute" doc:"Whether descriptions contain the source file of a tool. Default: the current value."`
+	Clock   string            `json:"clock,omitempty" enum:"yard,caller" doc:"Who sets the as-of time of calls. Default: the current value."`
 }
 
 func (t gateSettings) gate() config.Gate {
 	return config.Gate{
 		Mode: t.Mode, Surface: cmp.Or(t.Surface, toolyard.Both), Toolset: t.Toolset, Naming: cmp.Or(t.Naming, gates.NamingMCP),
-		Callers: t.Callers, Errors: cmp.Or(t.Errors, gates.ErrorsAsResults), SourceNotes: t.Notes,
+		Callers: t.Callers, Errors: cmp.Or(t.Errors, gates.ErrorsAsResults), SourceNotes: t.Notes, Clock: t.Clock,
 	}
 }
 
 func settingsOf(g config.Gate) gateSettings {
-	return gateSettings{Mode: g.Mode, Surface: g.Surface, Toolset: g.Toolset, Naming: g.Naming, Callers: g.Callers, Errors: g.Errors, Notes: g.SourceNotes}
+	return gateSettings{Mode: g.Mode, Surface: g.Surface, Toolset: g.Toolset, Naming: g.Naming, Callers: g.Callers, Errors: g.Errors, Notes: g.SourceNotes, Clock: g.Clock}
 }
 
 // gateBody is the body of a request to create or change a gate.
@@ -90,6 +91,9 @@ func (h *gateHandler) gateItem(v *gates.View, size viewSize, edits *config.Edits
 			Mode: g.Mode, Surface: cmp.Or(g.Surface, toolyard.Both), Naming: cmp.Or(g.Naming, gates.NamingMCP),
 			Callers: callers, Errors: cmp.Or(g.Errors, gates.ErrorsAsResults), Notes: h.yard.Config().Gates[g.Name].SourceNotes,
 		},
+	}
+	if g.CallerClock {
+		item.Clock = config.CallerClock
 	}
 	if g.Toolset != nil {
 		item.Toolset = g.Toolset.Name
@@ -145,11 +149,15 @@ func (h *gateHandler) put(r *request) (*reply, error) {
 	}
 	name := r.PathValue("name")
 	now := h.yard.Config().Gates[name]
-	body.Notes, body.Callers = cmp.Or(body.Notes, now.SourceNotes), cmp.Or(body.Callers, now.Callers)
+	body.Notes, body.Callers, body.Clock = cmp.Or(body.Notes, now.SourceNotes), cmp.Or(body.Callers, now.Callers), cmp.Or(body.Clock, now.Clock)
 	if body.Callers == "" {
 		return nil, issue("callers", "is required: keys or anyone")
 	}
-	if err := h.editor.edit(r, config.EditGates, body.Version, "gate "+name, func(e *config.Edits) { e.Gates[name] = body.gate() }); err != nil {
+	if err := h.editor.edit(r, config.EditGates, body.Version, "gate "+name, func(e *config.Edits) {
+		gate := body.gate()
+		gate.Packs = now.Packs // only the file sets them
+		e.Gates[name] = gate
+	}); err != nil {
 		return nil, err
 	}
 	d, err := h.gateDetail(name)

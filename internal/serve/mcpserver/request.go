@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
@@ -105,10 +106,12 @@ func (r *request) step(ctx context.Context) (step, error) {
 	return step{c, res, input}, nil
 }
 
-// _meta members of a request for the session and the idempotency key. They are not passed on.
+// _meta members of a request for the session, the idempotency key and the as-of time. They are not
+// passed on.
 const (
 	metaSession = "dev.toolyard/session"
 	metaKey     = "dev.toolyard/idempotencyKey"
+	metaAsOf    = "dev.toolyard/asOf"
 )
 
 // takeString removes a string from the metadata of a request. It must equal the current value, if
@@ -136,10 +139,11 @@ func (r *request) call(ctx context.Context) (*toolyard.Call, *toolyard.Result, e
 		Session: r.Session, IdempotencyKey: r.IdempotencyKey, Request: r.Request,
 		Environment: toolyard.Environment{Generation: r.view.Generation, Clients: o.Clients, Toolbox: o.Toolbox, Log: cmp.Or(r.Log, o.Log)},
 	}
-	var badSession, badKey error
+	var badSession, badKey, badAsOf error
 	c.Session, c.Meta, badSession = takeString(metaSession, c.Session, c.Meta)
 	c.IdempotencyKey, c.Meta, badKey = takeString(metaKey, c.IdempotencyKey, c.Meta)
-	if err := cmp.Or(badSession, badKey); err != nil {
+	c.AsOf, c.Meta, badAsOf = r.asOf(now, c.Meta)
+	if err := cmp.Or(badSession, badKey, badAsOf); err != nil {
 		return c, nil, err
 	}
 	if p := r.Parent; p != nil {
@@ -155,6 +159,26 @@ func (r *request) call(ctx context.Context) (*toolyard.Call, *toolyard.Result, e
 	}
 	res, err := o.Call(ctx, c)
 	return c, res, err
+}
+
+// asOf returns the as-of time of the call: the one that the caller set, if the gate allows it, or
+// now. It removes it from the metadata.
+func (r *request) asOf(now time.Time, meta map[string]json.RawMessage) (time.Time, map[string]json.RawMessage, error) {
+	text, meta, err := takeString(metaAsOf, r.AsOf, meta)
+	if err != nil || text == "" {
+		return now, meta, err
+	}
+	if !r.view.Gate.CallerClock {
+		return now, meta, toolyard.Errorf(toolyard.Invalid, "The gate %s does not let callers set the as-of time. Omit it, or use a gate with clock: caller.", r.view.Gate.Name)
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	switch {
+	case err != nil:
+		return now, meta, toolyard.Errorf(toolyard.Invalid, "The as-of time %.64q is not a time in RFC 3339, such as 2026-01-31T09:30:00Z.", text)
+	case at.After(now):
+		return now, meta, toolyard.Errorf(toolyard.Invalid, "The as-of time %s is in the future.", text)
+	}
+	return at.UTC(), meta, nil
 }
 
 // sealState returns the sealed state of an unfinished result, for the client to send back.

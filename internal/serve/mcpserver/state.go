@@ -135,6 +135,10 @@ func binding(r *request) []byte {
 	}
 	canonical, _ := json.Marshal(args) // decoded from JSON
 	sum := sha256.Sum256(canonical)
-	raw, _ := json.Marshal([]string{r.view.Gate.Name, r.Caller.Account, r.Caller.ID, r.method, r.tool.Server, r.tool.Name, hex.EncodeToString(sum[:])}) // always has a JSON form
+	parts := []string{r.view.Gate.Name, r.Caller.Account, r.Caller.ID, r.method, r.tool.Server, r.tool.Name, hex.EncodeToString(sum[:])}
+	if asOf, _, _ := takeString(metaAsOf, r.AsOf, r.Meta); asOf != "" { // errors are reported by call
+		parts = append(parts, asOf)
+	}
+	raw, _ := json.Marshal(parts) // always has a JSON form
 	return raw
 }
