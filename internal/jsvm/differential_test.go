@@ -52,6 +52,12 @@ var knownDifferences = []struct {
 	{"bufferText", func(args, _, _ string) bool {
 		return wideUnit.MatchString(args) && strings.Contains(args, `"base64`)
 	}, "Node decodes the low byte of base64 characters beyond U+00FF"},
+	{"path", func(args, ours, _ string) bool {
+		return strings.HasPrefix(args, `["basename","/`) && ours == `""`
+	}, "Node returns the path for the basename of slashes with a suffix"},
+	{"events", func(args, _, node string) bool {
+		return strings.Contains(args, "removeAllListeners") && node == "throws TypeError ERR_INVALID_ARG_TYPE"
+	}, "removeAllListeners in Node fails if a listener removes others meanwhile"},
 }
 
 // wideUnit matches a UTF-16 code unit beyond U+00FF in the arguments of a case.
@@ -228,6 +234,12 @@ func (g *generator) cases() []differentialCase {
 	add(30, "format", func() []any {
 		return []any{strings.Join([]string{oneOf(g, "%s", "%d", "%i", "%f", "%j", "%o", "%O", "%%", "%c", "x"), oneOf(g, " ", "-", ""), oneOf(g, "%s", "%d", "%", "%x", "")}, ""), g.value(1), g.value(2), g.value(0)}
 	})
+	add(80, "path", func() []any { return g.pathCall() })
+	add(60, "equal", func() []any {
+		v := g.value(3)
+		return []any{v, oneOf(g, v, v, g.value(3), g.value(0))}
+	})
+	add(60, "events", func() []any { return []any{g.program()} })
 	return all
 }
 
@@ -266,6 +278,50 @@ func (g *generator) reference() string {
 		return g.url()
 	}
 	return oneOf(g, "", "", "/", "//", "?", "#", ".", "../", "C:", "c|/", "8080", "https", "x") + g.repeat(5, g.fragment)
+}
+
+func (g *generator) path() string {
+	return oneOf(g, "", "", "/", "//", "./", "../") + g.repeat(8, func() string {
+		return oneOf(g, "a", "b.c", ".d", "e.", "..", ".", "/", "/", "//", " ", "é", "...", "f.g.h")
+	})
+}
+
+// pathCall is a function of node:path and its arguments. The results of relative and resolve must not
+// depend on the working directory.
+func (g *generator) pathCall() []any {
+	absolute := func() string { return "/" + g.path() }
+	switch name := oneOf(g, "normalize", "join", "resolve", "relative", "dirname", "basename", "extname", "parse", "format", "isAbsolute"); name {
+	case "join":
+		return []any{name, g.path(), g.path(), g.path()}
+	case "resolve":
+		return []any{name, absolute(), g.path(), g.path()}
+	case "relative":
+		return []any{name, absolute(), absolute()}
+	case "basename":
+		return []any{name, g.path(), oneOf(g, "", ".c", "c", ".", "/", "b.c")}
+	case "format":
+		parts := map[string]any{}
+		for _, part := range []string{"root", "dir", "base", "name", "ext"} {
+			if g.IntN(2) == 0 {
+				parts[part] = g.path()
+			}
+		}
+		return []any{name, parts}
+	default:
+		return []any{name, g.path()}
+	}
+}
+
+// program is a list of operations on an event emitter.
+func (g *generator) program() []any {
+	ops := []any{}
+	for range 1 + g.IntN(14) {
+		ops = append(ops, []any{
+			oneOf(g, "on", "on", "once", "prependListener", "prependOnceListener", "off", "removeAllListeners", "emit", "emit", "listeners", "rawListeners", "listenerCount", "eventNames"),
+			oneOf(g, "a", "a", "b", "error", "newListener", "removeListener", "0"), g.IntN(3),
+		})
+	}
+	return ops
 }
 
 func (g *generator) query() string {

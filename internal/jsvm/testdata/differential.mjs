@@ -1,5 +1,8 @@
 // Runs generated cases, in our engine and in Node. Each result is a text; errors are reported by name.
-import { format, inspect } from "node:util";
+import assert from "node:assert";
+import { EventEmitter } from "node:events";
+import { posix } from "node:path";
+import { format, inspect, isDeepStrictEqual } from "node:util";
 
 const text = (units) => String.fromCharCode(...units);
 const unitsOf = (value) => Array.from({ length: value.length }, (_, i) => value.charCodeAt(i).toString(16)).join(" ");
@@ -102,6 +105,41 @@ const kinds = {
   clone: (recipe) => inspect(structuredClone(build(recipe)), { depth: 9 }),
   inspect: (recipe, options) => inspect(build(recipe), options),
   format: (template, ...recipes) => format(template, ...recipes.map(build)),
+  path: (name, ...args) => JSON.stringify(posix[name](...args)),
+  equal(a, b) {
+    const [x, y] = [build(a), build(b)];
+    const passes = (check) => {
+      try {
+        assert[check](x, y);
+        return check;
+      } catch (error) {
+        return `${error.name} ${error.code}`;
+      }
+    };
+    return [isDeepStrictEqual(x, y), passes("deepEqual"), passes("notDeepEqual"), passes("deepStrictEqual"), passes("notDeepStrictEqual"), passes("strictEqual")].join("|");
+  },
+  // Runs a program on an emitter. Listeners are numbered, and log their calls.
+  events(program) {
+    const log = [];
+    const emitter = new EventEmitter();
+    const listeners = [0, 1, 2].map((n) => function (...args) {
+      log.push([n, this === emitter, args]);
+      if (n === 2) emitter.off("a", listeners[0]);
+    });
+    const named = (f) => listeners.indexOf(f.listener ?? f);
+    for (const [op, name, n] of program) {
+      const f = listeners[n];
+      switch (op) {
+        case "emit": log.push(emitter.emit(name, n, "x")); break;
+        case "listeners": case "rawListeners": log.push(emitter[op](name).map(named)); break;
+        case "listenerCount": log.push(emitter.listenerCount(name), emitter.listenerCount(name, f)); break;
+        case "eventNames": log.push(emitter.eventNames()); break;
+        case "removeAllListeners": log.push(emitter.removeAllListeners(...(n === 0 ? [] : [name])) === emitter); break;
+        default: log.push(emitter[op](name, f) === emitter);
+      }
+    }
+    return JSON.stringify(log, (_, value) => (typeof value === "function" ? named(value) : value));
+  },
 };
 
 export default function run(cases) {

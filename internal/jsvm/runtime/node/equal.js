@@ -51,8 +51,8 @@ function sameContent(a, b, compare) {
 
 /** deepEqual reports whether two values are deeply equal. */
 export function deepEqual(a, b, strict, seen = new Map()) {
-  if (strict ? Object.is(a, b) : a == b || (a !== a && b !== b)) return true;
-  if (!isObject(a) || !isObject(b)) return false;
+  if (strict ? Object.is(a, b) : a === b) return true;
+  if (!isObject(a) || !isObject(b)) return !strict && !isObject(a) && !isObject(b) && (a == b || (a !== a && b !== b));
   if (seen.get(a) === b) return true;
   if (!sameKind(a, b, strict) || !sameValue(a, b)) return false;
   seen.set(a, b);

@@ -14,12 +14,16 @@ function listOf(emitter, name) {
 
 function add(emitter, name, f, { first = false, once = false } = {}) {
   if (typeof f !== "function") throw badType('The "listener" argument must be of type function');
-  const list = listOf(emitter, name);
+  listOf(emitter, "");
   if (emitter._events.has("newListener")) emitter.emit("newListener", name, f);
+  const list = listOf(emitter, name);
   const entry = { raw: f, f };
   if (once) {
+    let fired = false;
     entry.f = function (...args) {
+      if (fired) return undefined;
       removeEntry(emitter, name, entry);
+      fired = true;
       return f.apply(this, args);
     };
     entry.f.listener = f;
@@ -29,7 +33,9 @@ function add(emitter, name, f, { first = false, once = false } = {}) {
 }
 
 function removeEntry(emitter, name, entry) {
-  const rest = listOf(emitter, name).filter((e) => e !== entry);
+  const list = listOf(emitter, name);
+  if (!list.includes(entry)) return; // a listener of removeListener removed it
+  const rest = list.filter((e) => e !== entry);
   if (rest.length) emitter._events.set(name, rest);
   else emitter._events.delete(name);
   if (emitter._events.has("removeListener")) emitter.emit("removeListener", name, entry.raw);
@@ -53,7 +59,9 @@ const methods = {
     return this;
   },
   removeAllListeners(name) {
-    for (const n of name === undefined ? this.eventNames() : [name]) {
+    // Listeners of removeListener come last, since they receive the removal of all others.
+    const names = name === undefined ? [...this.eventNames().filter((n) => n !== "removeListener"), "removeListener"] : [name];
+    for (const n of names) {
       for (const e of listOf(this, n).toReversed()) removeEntry(this, n, e);
     }
     return this;
@@ -72,7 +80,7 @@ const methods = {
   listenerCount(name, f) { return listOf(this, name).filter((e) => f === undefined || e.raw === f).length; },
   eventNames() {
     listOf(this, "");
-    return [...this._events.keys()];
+    return Reflect.ownKeys(Object.fromEntries(this._events)); // in the order of properties
   },
   setMaxListeners(n) {
     Object.defineProperty(this, "_maxListeners", { value: n, writable: true, configurable: true });

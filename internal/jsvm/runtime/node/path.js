@@ -81,7 +81,8 @@ function parse(path) {
   const base = basename(path);
   const ext = extname(path);
   const root = path[0] === "/" ? "/" : "";
-  const dir = trimEnd(path).includes("/") ? dirname(path) : "";
+  const before = trimEnd(path).slice(0, trimEnd(path).length - base.length);
+  const dir = before.length > 1 ? before.slice(0, -1) : before;
   return { root, dir, base, ext, name: ext ? base.slice(0, -ext.length) : base };
 }
 
