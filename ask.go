@@ -12,25 +12,22 @@ import (
 	"github.com/toolyard/toolyard/internal/base/jsonobject"
 )
 
-// Action is how a user answers a question.
-type Action string
-
-// The actions.
+// The actions by which a user answers a question.
 const (
-	ActionAccept  Action = "accept"  // the user submitted the form or opened the page
-	ActionDecline Action = "decline" // the user said no
-	ActionCancel  Action = "cancel"  // the user closed the form without a choice
+	actionAccept  = "accept"
+	actionDecline = "decline"
+	actionCancel  = "cancel"
 )
 
 // Reply is the user's answer to a question.
 type Reply[T any] struct {
-	Action Action
+	Action string // accept; decline: the user said no; cancel: the user closed the form without a choice
 	Form   T      // the completed form; the zero value unless the action is accept
 	State  []byte // of the question
 }
 
 // Accepted reports whether the user accepted.
-func (a Reply[T]) Accepted() bool { return a.Action == ActionAccept }
+func (a Reply[T]) Accepted() bool { return a.Action == actionAccept }
 
 // maxQuestionState bounds Question.State. States are encoded twice and must fit in 64 KiB, together
 // with the earlier answers of the call.
@@ -189,20 +186,20 @@ func newInputRequest(q Question, form *Schema, answers map[string]askedQuestion)
 // decodeAnswer validates an answer and decodes its form.
 func decodeReply[T any](ctx context.Context, c *Call, key string, form *Schema, q askedQuestion) (a Reply[T], err error) {
 	var given struct {
-		Action  Action          `json:"action"`
+		Action  string          `json:"action"`
 		Content json.RawMessage `json:"content"`
 	}
 	if err := json.Unmarshal(q.Answer, &given); err != nil {
 		return a, invalidAnswer(c, Issue{Path: key, Message: err.Error()})
 	}
 	switch given.Action {
-	case ActionDecline, ActionCancel:
+	case actionDecline, actionCancel:
 		return Reply[T]{Action: given.Action, State: q.State}, nil
-	case ActionAccept:
+	case actionAccept:
 	default:
 		return a, invalidAnswer(c, Issue{Path: key + ".action", Message: "must be accept, decline or cancel"})
 	}
-	a = Reply[T]{Action: ActionAccept, State: q.State}
+	a = Reply[T]{Action: actionAccept, State: q.State}
 	if form == nil {
 		return a, nil
 	}

@@ -7,18 +7,6 @@ import (
 	"strings"
 )
 
-// ResourceProvider is implemented by a [Source] that offers resources along with its tools.
-// The catalog calls Resources from publish, so Resources must not block while publish runs.
-type ResourceProvider interface {
-	Resources() []*Resource
-}
-
-// PromptProvider is implemented by a [Source] that offers prompts along with its tools. The
-// catalog calls Prompts from publish, as it does for [ResourceProvider].
-type PromptProvider interface {
-	Prompts() []*Prompt
-}
-
 // Resource is an MCP resource or resource template.
 type Resource struct {
 	Server     string          // ID of the MCP server

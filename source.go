@@ -4,15 +4,17 @@ import "context"
 
 // Source offers tools: Go code, a folder of TypeScript files or an MCP server.
 //
-// Run passes the complete set of tools to publish whenever it changes, and blocks until ctx
-// ends. If Run returns an error, or returns before it has published anything, the catalog runs
-// it again after a pause; the published tools stay listed meanwhile.
+// Run passes its complete offer to publish whenever it changes, and blocks until ctx ends. If Run
+// returns an error, or returns before it has published anything, the catalog runs it again after
+// a pause; the published offer stays listed meanwhile.
 type Source interface {
-	Run(ctx context.Context, publish func([]*Tool)) error
+	Run(ctx context.Context, publish func(Offer)) error
 }
 
-// ProblemReporter is implemented by a [Source] that reports problems along with its tools.
-// The catalog calls Problems from publish, so Problems must not block while publish runs.
-type ProblemReporter interface {
-	Problems() []Problem
+// Offer is everything that a [Source] offers at one moment.
+type Offer struct {
+	Tools     []*Tool
+	Resources []*Resource
+	Prompts   []*Prompt
+	Problems  []Problem
 }

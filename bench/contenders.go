@@ -132,11 +132,11 @@ func addEcho(s *mcp.Server) {
 type changing struct{}
 
 // Run implements toolyard.Source.
-func (changing) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
+func (changing) Run(ctx context.Context, publish func(toolyard.Offer)) error {
 	in := bufio.NewScanner(os.Stdin)
 	for i := 0; ; i++ {
-		publish([]*toolyard.Tool{toolyard.Define(toolyard.Spec{Name: "changing", Description: fmt.Sprint("Version ", i), Effects: toolyard.ReadOnly},
-			func(context.Context, *toolyard.Call, struct{}) (string, error) { return "", nil })})
+		publish(toolyard.Offer{Tools: []*toolyard.Tool{toolyard.Define(toolyard.Spec{Name: "changing", Description: fmt.Sprint("Version ", i), Effects: toolyard.ReadOnly},
+			func(context.Context, *toolyard.Call, struct{}) (string, error) { return "", nil })}})
 		if !in.Scan() {
 			<-ctx.Done()
 			return nil

@@ -52,7 +52,7 @@ func NewProvider(kind, file string, opts Options, links func(context.Context, to
 }
 
 // Run implements [toolyard.Source]. It publishes no tools.
-func (p *Provider) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
+func (p *Provider) Run(ctx context.Context, publish func(toolyard.Offer)) error {
 	return p.folder.run(ctx, func(l *loader) {
 		var fn *function
 		for _, f := range l.files {
@@ -63,11 +63,11 @@ func (p *Provider) Run(ctx context.Context, publish func([]*toolyard.Tool)) erro
 		p.missing = len(l.files) == 0
 		p.mu.Unlock()
 		p.first.Do(func() { close(p.loaded) })
-		publish(nil)
+		publish(toolyard.Offer{Problems: p.Problems()})
 	})
 }
 
-// Problems implements [toolyard.ProblemReporter].
+// Problems returns the problems of the file.
 func (p *Provider) Problems() (problems []toolyard.Problem) {
 	p.mu.Lock()
 	missing := p.missing

@@ -44,7 +44,7 @@ func runProvider(t *testing.T, source string, opts Options) (p *Provider, file s
 	updated = make(chan struct{}, 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
-	go func() { done <- p.Run(ctx, func([]*toolyard.Tool) { updated <- struct{}{} }) }()
+	go func() { done <- p.Run(ctx, func(toolyard.Offer) { updated <- struct{}{} }) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {

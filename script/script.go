@@ -114,8 +114,8 @@ func (f *Folder) provided() []jsvm.Provided {
 }
 
 // Run implements [toolyard.Source].
-func (f *Folder) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
-	return f.run(ctx, func(l *loader) { publish(l.tools()) })
+func (f *Folder) Run(ctx context.Context, publish func(toolyard.Offer)) error {
+	return f.run(ctx, func(l *loader) { publish(toolyard.Offer{Tools: l.tools(), Problems: f.Problems()}) })
 }
 
 // run loads the files and follows their changes. It calls updated after each load.
@@ -144,7 +144,7 @@ func (f *Folder) run(ctx context.Context, updated func(*loader)) error {
 	})
 }
 
-// Problems implements [toolyard.ProblemReporter].
+// Problems returns the problems of the files.
 func (f *Folder) Problems() []toolyard.Problem {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -62,7 +62,7 @@ func runIn(t testing.TB, opts Options, r *running) *running {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
-	go func() { done <- r.Run(ctx, func(tools []*toolyard.Tool) { r.published <- tools }) }()
+	go func() { done <- r.Run(ctx, func(offer toolyard.Offer) { r.published <- offer.Tools }) }()
 	r.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -250,7 +250,7 @@ func TestRunAgain(t *testing.T) {
 	for range 2 {
 		ctx, cancel := context.WithCancel(t.Context())
 		tools, done := make(chan []*toolyard.Tool, 1), make(chan error)
-		go func() { done <- f.Run(ctx, func(list []*toolyard.Tool) { tools <- list }) }()
+		go func() { done <- f.Run(ctx, func(offer toolyard.Offer) { tools <- offer.Tools }) }()
 		if _, err := callTool(t, (<-tools)[0], `{"name":"Ann"}`); err != nil {
 			t.Error(err)
 		}
@@ -329,7 +329,7 @@ func TestCache(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		tools := make(chan []*toolyard.Tool, 1)
 		done := make(chan error)
-		go func() { done <- f.Run(ctx, func(list []*toolyard.Tool) { tools <- list }) }()
+		go func() { done <- f.Run(ctx, func(offer toolyard.Offer) { tools <- offer.Tools }) }()
 		res, err := callTool(t, (<-tools)[0], `{"name":"Ann"}`)
 		if err != nil {
 			t.Fatal(err)

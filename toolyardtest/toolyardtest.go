@@ -131,7 +131,7 @@ func TestSource(t *testing.T, newSource func(t *testing.T) toolyard.Source) {
 			ctx, cancel := context.WithCancel(t.Context())
 			published, ended := make(chan []*toolyard.Tool, 100), make(chan error, 1)
 			go func() {
-				ended <- source.Run(ctx, func(tools []*toolyard.Tool) { published <- tools })
+				ended <- source.Run(ctx, func(offer toolyard.Offer) { published <- offer.Tools })
 			}()
 			select {
 			case tools := <-published:

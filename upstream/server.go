@@ -32,8 +32,10 @@ func New(o Options) (*Server, error) {
 
 // Run implements [toolyard.Source]. It keeps a session with the server open until ctx ends.
 // Approved definitions are offered from the start, before the server has answered.
-func (v *Server) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
-	v.supervisor.run(ctx, publish)
+func (v *Server) Run(ctx context.Context, publish func(toolyard.Offer)) error {
+	v.supervisor.run(ctx, func() {
+		publish(toolyard.Offer{Tools: v.Tools(), Resources: v.Resources(), Prompts: v.Prompts(), Problems: v.Problems()})
+	})
 	return nil
 }
 
@@ -61,13 +63,13 @@ func (v *Server) Recheck() {
 // Tools returns the tools that are offered now.
 func (v *Server) Tools() []*toolyard.Tool { return v.definitions.tools() }
 
-// Resources implements [toolyard.ResourceProvider].
+// Resources returns the resources that are offered now.
 func (v *Server) Resources() []*toolyard.Resource { return v.definitions.listResources() }
 
-// Prompts implements [toolyard.PromptProvider].
+// Prompts returns the prompts that are offered now.
 func (v *Server) Prompts() []*toolyard.Prompt { return v.definitions.listPrompts() }
 
-// Problems implements [toolyard.ProblemReporter].
+// Problems returns the current problems of the server.
 func (v *Server) Problems() []toolyard.Problem {
 	return append(v.definitions.listProblems(), v.supervisor.problems()...)
 }

@@ -58,12 +58,12 @@ const (
 )
 
 // run keeps a session with the server open until ctx ends.
-func (sup *supervisor) run(ctx context.Context, publishTools func([]*toolyard.Tool)) {
+func (sup *supervisor) run(ctx context.Context, publishOffer func()) {
 	var publishing sync.Mutex
 	publish := func() {
 		publishing.Lock()
 		defer publishing.Unlock()
-		publishTools(sup.definitions.tools())
+		publishOffer()
 	}
 	if l := sup.definitions.approvedListing(); len(l.tools)+len(l.prompts) > 0 {
 		sup.definitions.apply(l)

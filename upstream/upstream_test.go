@@ -160,12 +160,12 @@ func run(t *testing.T, o upstream.Options) *source {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = s.Run(ctx, func(tools []*toolyard.Tool) {
+		_ = s.Run(ctx, func(offer toolyard.Offer) {
 			src.mu.Lock()
 			defer src.mu.Unlock()
 			src.said++
 			src.tools = make(map[string]*toolyard.Tool)
-			for _, tool := range tools {
+			for _, tool := range offer.Tools {
 				src.tools[tool.Name] = tool
 			}
 		})

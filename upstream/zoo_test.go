@@ -758,8 +758,8 @@ func connect(ctx context.Context, o upstream.Options) (*connected, error) {
 	c := &connected{Server: s, changed: make(chan struct{}, 1), stop: stop, ended: make(chan struct{})}
 	go func() {
 		defer close(c.ended)
-		_ = s.Run(ctx, func(tools []*toolyard.Tool) {
-			c.tools.Store(&tools)
+		_ = s.Run(ctx, func(offer toolyard.Offer) {
+			c.tools.Store(&offer.Tools)
 			select {
 			case c.changed <- struct{}{}:
 			default:

@@ -34,7 +34,7 @@ func newFrontDoor() *frontDoor {
 		case err != nil:
 			return "", err
 		case !reply.Accepted():
-			return "not unlocked: " + string(reply.Action), nil
+			return "not unlocked: " + reply.Action, nil
 		}
 		d.opened.Add(1)
 		return "unlocked, " + string(reply.State), nil

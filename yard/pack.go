@@ -28,8 +28,7 @@ type Pack struct {
 	// first use. Do not use the context after Open has returned. `toolyard check` opens packs
 	// too and closes them without running them.
 	//
-	// The source may implement [toolyard.ResourceProvider], [toolyard.ProblemReporter],
-	// [io.Closer], [Lender] and [Operator]. It is closed when the configuration no longer
+	// The source may implement [io.Closer], [Lender] and [Operator]. It is closed when the configuration no longer
 	// contains the pack or its settings change, after its Run has returned.
 	Open func(context.Context, PackSetup) (toolyard.Source, error)
 

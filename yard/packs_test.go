@@ -83,13 +83,13 @@ func (o *opened) pack() yard.Pack {
 	}
 }
 
-func (l *ledger) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
+func (l *ledger) Run(ctx context.Context, publish func(toolyard.Offer)) error {
 	l.running.Store(true)
 	defer l.running.Store(false)
 	if l.settings.Broken == "run" {
 		panic("run")
 	}
-	publish([]*toolyard.Tool{
+	publish(toolyard.Offer{Problems: l.problems, Tools: []*toolyard.Tool{
 		toolyard.Define(toolyard.Spec{Name: "balance", Effects: toolyard.ReadOnly}, func(_ context.Context, c *toolyard.Call, _ struct{}) (string, error) {
 			if l.closed.Load() {
 				return "", toolyard.Errorf(toolyard.Internal, "the pack is closed")
@@ -107,7 +107,7 @@ func (l *ledger) Run(ctx context.Context, publish func([]*toolyard.Tool)) error 
 			}
 			return fmt.Sprintf("%s has %d", a.name, a.balance), nil
 		}),
-	})
+	}})
 	<-ctx.Done()
 	return nil
 }
@@ -131,8 +131,6 @@ func (l *ledger) Lend(g yard.PackGate) (*toolyard.Clients, error) {
 	toolyard.Lend(clients, &account{l, settings.Account, balance})
 	return clients, nil
 }
-
-func (l *ledger) Problems() []toolyard.Problem { return l.problems }
 
 func (l *ledger) Close() error {
 	if l.running.Load() || l.closed.Swap(true) {

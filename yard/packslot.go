@@ -71,16 +71,27 @@ func (p *openPack) decrease(counter *int) {
 }
 
 // run runs the source. A panic is an error.
-func (p *openPack) run(ctx context.Context, publish func([]*toolyard.Tool)) (err error) {
+func (p *openPack) run(ctx context.Context, publish func(toolyard.Offer)) (err error) {
 	p.mu.Lock()
 	p.running++
 	p.mu.Unlock()
 	defer p.decrease(&p.running)
 	defer recoverPack(p.log, &err)
-	return p.source.Run(ctx, func(tools []*toolyard.Tool) {
-		publish(tools)
+	return p.source.Run(ctx, func(offer toolyard.Offer) {
+		publish(p.sign(offer))
 		p.offering.Do(func() { close(p.offered) })
 	})
+}
+
+// sign adds the name of the pack to its problems.
+func (p *openPack) sign(offer toolyard.Offer) toolyard.Offer {
+	offer.Problems = slices.Clone(offer.Problems)
+	for i := range offer.Problems {
+		if offer.Problems[i].Source == "" {
+			offer.Problems[i].Source = packSource(p.name)
+		}
+	}
+	return offer
 }
 
 // recoverPack turns a panic of a pack into an error.
@@ -174,7 +185,7 @@ func (s *packSlot) now() (p *openPack, replaced <-chan struct{}) {
 }
 
 // Run implements [toolyard.Source].
-func (s *packSlot) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
+func (s *packSlot) Run(ctx context.Context, publish func(toolyard.Offer)) error {
 	for {
 		p, replaced := s.now()
 		err := s.runOne(ctx, p, replaced, publish)
@@ -185,22 +196,22 @@ func (s *packSlot) Run(ctx context.Context, publish func([]*toolyard.Tool)) erro
 }
 
 // runOne runs an instance until it fails or is replaced.
-func (s *packSlot) runOne(ctx context.Context, p *openPack, replaced <-chan struct{}, publish func([]*toolyard.Tool)) error {
+func (s *packSlot) runOne(ctx context.Context, p *openPack, replaced <-chan struct{}, publish func(toolyard.Offer)) error {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	withdraw := time.AfterFunc(packOfferTimeout, func() { // of its predecessor
 		select {
 		case <-p.offered:
 		default:
-			publish(nil)
+			publish(toolyard.Offer{})
 		}
 	})
 	defer withdraw.Stop()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- p.run(running, func(tools []*toolyard.Tool) {
+		ended <- p.run(running, func(offer toolyard.Offer) {
 			if running.Err() == nil {
-				publish(tools)
+				publish(offer)
 			}
 		})
 	}()
@@ -232,40 +243,6 @@ func waitEnd(ended <-chan error) {
 	case <-ended:
 	case <-time.After(packStopTimeout):
 	}
-}
-
-// Resources implements [toolyard.ResourceProvider].
-func (s *packSlot) Resources() []*toolyard.Resource {
-	p, _ := s.now()
-	if r, ok := p.source.(toolyard.ResourceProvider); ok {
-		return r.Resources()
-	}
-	return nil
-}
-
-// Prompts implements [toolyard.PromptProvider].
-func (s *packSlot) Prompts() []*toolyard.Prompt {
-	p, _ := s.now()
-	if r, ok := p.source.(toolyard.PromptProvider); ok {
-		return r.Prompts()
-	}
-	return nil
-}
-
-// Problems implements [toolyard.ProblemReporter].
-func (s *packSlot) Problems() []toolyard.Problem {
-	p, _ := s.now()
-	r, ok := p.source.(toolyard.ProblemReporter)
-	if !ok {
-		return nil
-	}
-	problems := slices.Clone(r.Problems())
-	for i := range problems {
-		if problems[i].Source == "" {
-			problems[i].Source = packSource(p.name)
-		}
-	}
-	return problems
 }
 
 // packSource returns the name of the source of a pack in the catalog.

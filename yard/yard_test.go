@@ -109,9 +109,9 @@ func TestRootRedirectsToTheConsole(t *testing.T) {
 type lateSource []*toolyard.Tool
 
 // Run implements [toolyard.Source].
-func (s lateSource) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
+func (s lateSource) Run(ctx context.Context, publish func(toolyard.Offer)) error {
 	time.Sleep(50 * time.Millisecond)
-	publish(s)
+	publish(toolyard.Offer{Tools: s})
 	<-ctx.Done()
 	return nil
 }

@@ -37,7 +37,7 @@ func run(ctx context.Context, url string) error {
 	offers := make(chan []*toolyard.Tool, 100)
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
-	running.Go(func() { _ = s.Run(ctx, func(tools []*toolyard.Tool) { offers <- tools }) })
+	running.Go(func() { _ = s.Run(ctx, func(offer toolyard.Offer) { offers <- offer.Tools }) })
 	defer running.Wait()
 	defer stop()
 	for {

@@ -20,13 +20,13 @@ type library struct {
 func newLibrary() *library { return &library{flips: make(chan struct{})} }
 
 // Run implements toolyard.Source.
-func (l *library) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
+func (l *library) Run(ctx context.Context, publish func(toolyard.Offer)) error {
 	flip := plain("test_trigger_prompt_change", "Changes the list of prompts.", func(context.Context, *toolyard.Call) (any, error) {
 		l.flips <- struct{}{}
 		return "changed", nil
 	})
 	for ; ; l.flipped++ {
-		publish([]*toolyard.Tool{flip})
+		publish(toolyard.Offer{Tools: []*toolyard.Tool{flip}, Resources: libraryResources(), Prompts: l.prompts()})
 		select {
 		case <-l.flips:
 		case <-ctx.Done():
@@ -56,8 +56,7 @@ type address struct {
 	URI string `json:"uri"`
 }
 
-// Resources implements toolyard.ResourceProvider.
-func (*library) Resources() []*toolyard.Resource {
+func libraryResources() []*toolyard.Resource {
 	read := reader("resources.read", readResource)
 	resource := func(uri, name, mimeType string) *toolyard.Resource {
 		definition := fmt.Sprintf(`{"uri":%q,"name":%q,"mimeType":%q}`, uri, name, mimeType)
@@ -96,8 +95,7 @@ type wish struct {
 	Arguments map[string]string `json:"arguments"`
 }
 
-// Prompts implements toolyard.PromptProvider.
-func (l *library) Prompts() []*toolyard.Prompt {
+func (l *library) prompts() []*toolyard.Prompt {
 	get := reader("prompts.get", getPrompt)
 	complete := reader("completion.complete", completePrompt)
 	prompt := func(name, arguments string) *toolyard.Prompt {

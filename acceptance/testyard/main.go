@@ -59,20 +59,20 @@ func identify(keys string) func(*http.Request) (toolyard.Caller, error) {
 type docs struct{}
 
 // Run implements toolyard.Source.
-func (docs) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
-	publish([]*toolyard.Tool{toolyard.Define(toolyard.Spec{Name: "search", Server: "docs", Description: "Searches the documents.", Effects: toolyard.ReadOnly},
+func (docs) Run(ctx context.Context, publish func(toolyard.Offer)) error {
+	search := toolyard.Define(toolyard.Spec{Name: "search", Server: "docs", Description: "Searches the documents.", Effects: toolyard.ReadOnly},
 		func(_ context.Context, _ *toolyard.Call, in struct {
 			Text string `json:"text"`
 		},
 		) (string, error) {
 			return "found " + in.Text, nil
-		})})
+		})
+	publish(toolyard.Offer{Tools: []*toolyard.Tool{search}, Resources: docResources()})
 	<-ctx.Done()
 	return nil
 }
 
-// Resources implements toolyard.ResourceProvider.
-func (docs) Resources() []*toolyard.Resource {
+func docResources() []*toolyard.Resource {
 	reader := toolyard.Define(toolyard.Spec{Name: "resources.read", Server: "docs", Effects: toolyard.ReadOnly},
 		func(context.Context, *toolyard.Call, struct {
 			URI string `json:"uri"`
@@ -93,10 +93,11 @@ type changing struct{ flips chan struct{} }
 func newChanging() *changing { return &changing{make(chan struct{})} }
 
 // Run implements toolyard.Source.
-func (s *changing) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
+func (s *changing) Run(ctx context.Context, publish func(toolyard.Offer)) error {
 	for i := 0; ; i++ {
-		publish([]*toolyard.Tool{toolyard.Define(toolyard.Spec{Name: fmt.Sprint("changing_", i), Description: "Is replaced by a flip.", Effects: toolyard.ReadOnly},
-			func(context.Context, *toolyard.Call, struct{}) (int, error) { return i, nil })})
+		tool := toolyard.Define(toolyard.Spec{Name: fmt.Sprint("changing_", i), Description: "Is replaced by a flip.", Effects: toolyard.ReadOnly},
+			func(context.Context, *toolyard.Call, struct{}) (int, error) { return i, nil })
+		publish(toolyard.Offer{Tools: []*toolyard.Tool{tool}})
 		select {
 		case <-s.flips:
 		case <-ctx.Done():

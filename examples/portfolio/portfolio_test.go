@@ -31,9 +31,9 @@ func load(t *testing.T) *toolyard.Tool {
 	ctx, cancel := context.WithCancel(t.Context())
 	published, ended := make(chan []*toolyard.Tool, 1), make(chan error, 1)
 	go func() {
-		ended <- folder.Run(ctx, func(tools []*toolyard.Tool) {
+		ended <- folder.Run(ctx, func(offer toolyard.Offer) {
 			select {
-			case published <- tools:
+			case published <- offer.Tools:
 			default: // only the first
 			}
 		})

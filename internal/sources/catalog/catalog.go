@@ -208,15 +208,12 @@ func (c *Catalog) runOnce(ctx context.Context, id string, o *offer) (err error) 
 		}
 	}()
 	offered := false
-	err = o.source.Run(ctx, func(tools []*toolyard.Tool) {
-		if slices.Contains(tools, nil) {
-			panic("the source published a nil tool")
+	err = o.source.Run(ctx, func(published toolyard.Offer) {
+		if slices.Contains(published.Tools, nil) || slices.Contains(published.Resources, nil) || slices.Contains(published.Prompts, nil) {
+			panic("the source published a nil tool, resource or prompt")
 		}
-		var problems []toolyard.Problem
-		if t, ok := o.source.(toolyard.ProblemReporter); ok {
-			problems = t.Problems()
-		}
-		offer := offerOf(o.source, tools)
+		offer := Offer{Tools: slices.Clone(published.Tools), Resources: slices.Clone(published.Resources), Prompts: slices.Clone(published.Prompts)}
+		problems := slices.Clone(published.Problems)
 		offered = true
 		c.update(o, func() { o.Offer, o.problems, o.failure = offer, problems, nil })
 	})
@@ -224,18 +221,6 @@ func (c *Catalog) runOnce(ctx context.Context, id string, o *offer) (err error) 
 		err = errors.New("the source returned without an offer")
 	}
 	return err
-}
-
-// offerOf returns the tools together with the resources and prompts of their source.
-func offerOf(s toolyard.Source, tools []*toolyard.Tool) Offer {
-	o := Offer{Tools: slices.Clone(tools)}
-	if l, ok := s.(toolyard.ResourceProvider); ok {
-		o.Resources = slices.Clone(l.Resources())
-	}
-	if p, ok := s.(toolyard.PromptProvider); ok {
-		o.Prompts = slices.Clone(p.Prompts())
-	}
-	return o
 }
 
 // update changes the offer of a source and schedules a generation.

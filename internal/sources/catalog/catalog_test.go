@@ -39,9 +39,9 @@ func names(g *catalog.Generation) (list []string) {
 }
 
 // source is a function as a Source.
-type source func(ctx context.Context, publish func([]*toolyard.Tool)) error
+type source func(ctx context.Context, publish func(toolyard.Offer)) error
 
-func (s source) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
+func (s source) Run(ctx context.Context, publish func(toolyard.Offer)) error {
 	return s(ctx, publish)
 }
 
@@ -66,12 +66,12 @@ func TestSimultaneousChangesFormOneGeneration(t *testing.T) {
 		b := make(chan []*toolyard.Tool)
 		c := run(t, map[string]toolyard.Source{
 			"a": catalog.Static(tools("z", "a")),
-			"b": source(func(ctx context.Context, publish func([]*toolyard.Tool)) error {
-				publish(tools("m"))
+			"b": source(func(ctx context.Context, publish func(toolyard.Offer)) error {
+				publish(toolyard.Offer{Tools: tools("m")})
 				for {
 					select {
 					case list := <-b:
-						publish(list)
+						publish(toolyard.Offer{Tools: list})
 					case <-ctx.Done():
 						return nil
 					}
@@ -101,9 +101,9 @@ func TestEachChangeOfAToolIsOneEvent(t *testing.T) {
 		var events []string
 		change := make(chan []*toolyard.Tool)
 		c := run(t, map[string]toolyard.Source{
-			"s": source(func(ctx context.Context, publish func([]*toolyard.Tool)) error {
-				publish(tools("a", "b"))
-				publish(<-change)
+			"s": source(func(ctx context.Context, publish func(toolyard.Offer)) error {
+				publish(toolyard.Offer{Tools: tools("a", "b")})
+				publish(toolyard.Offer{Tools: <-change})
 				<-ctx.Done()
 				return nil
 			}),
@@ -129,15 +129,15 @@ func TestAFailedSourceIsRestartedAndKeepsItsTools(t *testing.T) {
 		published := tools("x")
 		c := run(t, map[string]toolyard.Source{
 			"good": catalog.Static(tools("g")),
-			"bad": source(func(_ context.Context, publish func([]*toolyard.Tool)) error {
+			"bad": source(func(_ context.Context, publish func(toolyard.Offer)) error {
 				switch runs.Add(1) {
 				case 1:
-					publish(published)
+					publish(toolyard.Offer{Tools: published})
 					return errors.New("connection lost")
 				case 2:
 					panic("worse")
 				}
-				publish(published)
+				publish(toolyard.Offer{Tools: published})
 				return nil
 			}),
 		}, catalog.Options{})
@@ -158,7 +158,7 @@ func TestASlowSourceDoesNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := run(t, map[string]toolyard.Source{
 			"quick": catalog.Static(tools("q")),
-			"slow": source(func(ctx context.Context, _ func([]*toolyard.Tool)) error {
+			"slow": source(func(ctx context.Context, _ func(toolyard.Offer)) error {
 				<-ctx.Done()
 				return nil
 			}),
@@ -179,7 +179,7 @@ func TestSetStartsAndStopsSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := catalog.Static(tools("a")), catalog.Static(tools("b"))
 		stays, ended := &counting{Static: a}, make(chan struct{})
-		c := run(t, map[string]toolyard.Source{"a": stays, "b": source(func(ctx context.Context, publish func([]*toolyard.Tool)) error {
+		c := run(t, map[string]toolyard.Source{"a": stays, "b": source(func(ctx context.Context, publish func(toolyard.Offer)) error {
 			defer close(ended)
 			return b.Run(ctx, publish)
 		})}, catalog.Options{})
@@ -200,7 +200,7 @@ type counting struct {
 	runs int
 }
 
-func (s *counting) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
+func (s *counting) Run(ctx context.Context, publish func(toolyard.Offer)) error {
 	s.runs++
 	return s.Static.Run(ctx, publish)
 }
@@ -211,7 +211,7 @@ func TestBadSources(t *testing.T) {
 		c := run(t, map[string]toolyard.Source{
 			"good":  &counting{Static: catalog.Static(tools("g"))},
 			"nil":   &counting{Static: catalog.Static{nil}},
-			"empty": source(func(context.Context, func([]*toolyard.Tool)) error { return nil }),
+			"empty": source(func(context.Context, func(toolyard.Offer)) error { return nil }),
 		}, catalog.Options{})
 		<-c.Ready()
 		time.Sleep(time.Second)

@@ -19,8 +19,8 @@ type Offer struct {
 type Static []*toolyard.Tool
 
 // Run implements [toolyard.Source].
-func (s Static) Run(ctx context.Context, publish func([]*toolyard.Tool)) error {
-	publish(s)
+func (s Static) Run(ctx context.Context, publish func(toolyard.Offer)) error {
+	publish(toolyard.Offer{Tools: s})
 	<-ctx.Done()
 	return nil
 }
