@@ -17,7 +17,6 @@ import (
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/config/settings"
-	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/trust/subprocess"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/script"
@@ -211,7 +210,7 @@ func (a *app) awaitServers(ctx context.Context, y *yard.Yard, ids ...string) {
 }
 
 // view returns the view of the gate that --gate selects.
-func (a *app) view(y *yard.Yard) (*gates.View, error) {
+func (a *app) view(y *yard.Yard) (*yard.View, error) {
 	v, ok := y.View(a.gate)
 	switch {
 	case ok:

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/yard"
@@ -61,7 +60,7 @@ func (c *callCommand) run(ctx context.Context, y *yard.Yard, tool string, pairs 
 
 // viewWith returns the view of the gate. If it lacks the tool, it waits for servers that are
 // still starting.
-func (c *callCommand) viewWith(ctx context.Context, y *yard.Yard, tool string) (*gates.View, error) {
+func (c *callCommand) viewWith(ctx context.Context, y *yard.Yard, tool string) (*yard.View, error) {
 	v, err := c.view(y)
 	if err != nil {
 		return nil, err
@@ -96,7 +95,7 @@ func requiresElicitation(err error) bool {
 }
 
 // parseArgs merges the KEY=VALUE pairs into the JSON object of --args.
-func (c *callCommand) parseArgs(v *gates.View, tool string, pairs []string) (json.RawMessage, error) {
+func (c *callCommand) parseArgs(v *yard.View, tool string, pairs []string) (json.RawMessage, error) {
 	raw := c.args
 	if raw == "-" {
 		data, err := io.ReadAll(c.in)
@@ -126,7 +125,7 @@ func (c *callCommand) parseArgs(v *gates.View, tool string, pairs []string) (jso
 
 // parseValue converts a value of the command line to JSON: a string if the schema requires
 // one or the value is not JSON.
-func parseValue(v *gates.View, tool, key, value string) json.RawMessage {
+func parseValue(v *yard.View, tool, key, value string) json.RawMessage {
 	text, _ := json.Marshal(value)
 	if t, ok := v.Lookup(tool); ok {
 		var schema struct {
@@ -168,8 +167,8 @@ func (c *callCommand) printResult(res *toolyard.Result, err error) error {
 
 // unknownTool explains why a gate does not offer a tool. The operator at the command line may
 // learn that a hidden tool exists; callers of the gate may not.
-func (c *callCommand) unknownTool(y *yard.Yard, v *gates.View, tool string) error {
-	steps, err := y.Why(v.Gate.Name, tool)
+func (c *callCommand) unknownTool(y *yard.Yard, v *yard.View, tool string) error {
+	steps, err := y.Why(v.Gate, tool)
 	if err != nil {
 		c.printProblems(y.Problems()) // one of them may be the cause
 		return usageError(fmt.Errorf("%w; run \"toolyard tools\" to list the tools", err))
@@ -181,7 +180,7 @@ func (c *callCommand) unknownTool(y *yard.Yard, v *gates.View, tool string) erro
 			break
 		}
 	}
-	return usageError(fmt.Errorf("%s exists, but gate %s hides it: %s; see \"toolyard why %s %s\"", tool, v.Gate.Name, reason, v.Gate.Name, tool))
+	return usageError(fmt.Errorf("%s exists, but gate %s hides it: %s; see \"toolyard why %s %s\"", tool, v.Gate, reason, v.Gate, tool))
 }
 
 // printContent prints text as it is and other content as JSON.

@@ -53,7 +53,7 @@ func (c checkCommand) summarize(y *yard.Yard) {
 	}
 	for _, name := range y.Gates() {
 		if v, ok := y.View(name); ok {
-			fmt.Fprintf(c.out, "gate %s: %s, %s\n", name, v.Gate.Mode, plural(len(v.Tools), "tool"))
+			fmt.Fprintf(c.out, "gate %s: %s, %s\n", name, v.Mode, plural(len(v.Tools), "tool"))
 		}
 	}
 }

@@ -20,7 +20,6 @@ import (
 
 	"github.com/toolyard/toolyard/internal/config"
 	"github.com/toolyard/toolyard/internal/demo"
-	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/yard"
 )
@@ -241,7 +240,7 @@ func (c *demoCommand) printStart(y *yard.Yard, baseURL string) {
 	fmt.Fprintf(c.out, "\n  %s  %s\n\n", s.paint(bold, "Harbor"), "a fictional company and its tools")
 	for _, name := range y.Gates() {
 		if v, ok := y.View(name); ok {
-			row("gate "+name, fmt.Sprintf("%-5s  %s, %s", v.Gate.Mode, plural(len(v.Tools), "tool"), authentication(v.Gate)))
+			row("gate "+name, fmt.Sprintf("%-5s  %s, %s", v.Mode, plural(len(v.Tools), "tool"), authentication(v)))
 		}
 	}
 	row("servers", strings.Join(demo.Servers, ", ")+"; down: "+strings.Join(y.Down(), ", "))
@@ -261,8 +260,8 @@ func (c *demoCommand) printStart(y *yard.Yard, baseURL string) {
 	fmt.Fprintf(c.out, "\n  Press Ctrl-C to stop. %s\n", end)
 }
 
-func authentication(g *gates.Gate) string {
-	if g.RequireAuth {
+func authentication(v *yard.View) string {
+	if v.RequireAuth {
 		return "requires a key"
 	}
 	return "no key required"

@@ -179,8 +179,8 @@ func checkPatterns(t *testing.T, y *yard.Yard) {
 			t.Errorf("gate %s has no tool %s", act.Gate, act.Name())
 			continue
 		}
-		if v.Gate.Mode != act.Mode() || v.Gate.Surface == toolyard.Execute && tool.Price.USD != act.Price {
-			t.Errorf("%s at %s: mode %s and price %v, want %s and %v", act.Name(), act.Gate, v.Gate.Mode, tool.Price.USD, act.Mode(), act.Price)
+		if v.Mode != act.Mode() || v.Surface == toolyard.Execute && tool.Price.USD != act.Price {
+			t.Errorf("%s at %s: mode %s and price %v, want %s and %v", act.Name(), act.Gate, v.Mode, tool.Price.USD, act.Mode(), act.Price)
 		}
 		for range 20 {
 			args := act.Args(r, false)

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/script"
 	"github.com/toolyard/toolyard/yard"
@@ -66,7 +65,7 @@ func (s *screen) showStart(y *yard.Yard, url, console string) {
 }
 
 // showTools lists the tools of a gate.
-func (s *screen) showTools(v *gates.View) {
+func (s *screen) showTools(v *yard.View) {
 	s.width = 12
 	for _, t := range v.Tools {
 		s.width = max(s.width, min(len(t.Name), 32))

@@ -89,10 +89,10 @@ func (c *serveCommand) announce(y *yard.Yard, baseURL string) {
 			continue
 		}
 		url := baseURL + "/mcp/" + name
-		if at, ok := y.View(""); ok && at.Gate.Name == name {
+		if at, ok := y.View(""); ok && at.Gate == name {
 			url = baseURL + "/mcp"
 		}
-		fmt.Fprintf(c.err, "  %-8s %-5s  %3d tools  %s\n", name, v.Gate.Mode, len(v.Tools), url)
+		fmt.Fprintf(c.err, "  %-8s %-5s  %3d tools  %s\n", name, v.Mode, len(v.Tools), url)
 	}
 	fmt.Fprintf(c.err, "\n  console  %s\n", c.consoleURL(baseURL))
 	for _, problem := range y.Problems() {

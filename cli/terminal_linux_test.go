@@ -13,7 +13,6 @@ import (
 	"unsafe"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/store"
 	"github.com/toolyard/toolyard/script"
 	"github.com/toolyard/toolyard/yard"
@@ -102,7 +101,7 @@ func TestDevSanitizesResultsOnATerminal(t *testing.T) {
 		s.Outcome(t.Context(), call, toolyard.Outcome{Err: failed})
 		s.showProblem(toolyard.Problem{Subject: escapes, Message: escapes, Fix: escapes, Frame: escapes})
 		s.showLoad(script.Load{File: escapes, Tools: []string{escapes}})
-		s.showTools(&gates.View{Tools: []gates.NamedTool{{Tool: &toolyard.Tool{Spec: toolyard.Spec{Name: "evil", Description: escapes, Origin: escapes}}}}})
+		s.showTools(&yard.View{Tools: []yard.NamedTool{{Tool: &toolyard.Tool{Spec: toolyard.Spec{Name: "evil", Description: escapes, Origin: escapes}}}}})
 	}))
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/yard"
 )
@@ -49,18 +48,18 @@ func (c *toolsCommand) run(_ context.Context, y *yard.Yard) error {
 }
 
 // explainMissing prints why the list may be shorter than expected.
-func (c *toolsCommand) explainMissing(y *yard.Yard, v *gates.View) {
+func (c *toolsCommand) explainMissing(y *yard.Yard, v *yard.View) {
 	if down := y.Down(); len(down) > 0 {
 		fmt.Fprintf(c.err, "Servers down: %s. Run \"toolyard check\" to see why.\n", strings.Join(down, ", "))
 	}
 	writes := 0
 	for _, t := range y.Tools() {
-		if !t.AllowedIn(v.Gate.Mode) {
+		if !t.AllowedIn(v.Mode) {
 			writes++
 		}
 	}
 	if writes > 0 {
-		fmt.Fprintf(c.err, "%s hidden: this gate is read-only. To mark a server's tool as read-only, set effects: {TOOL: read}. See \"toolyard why %s TOOL\".\n", writeTools(writes), v.Gate.Name)
+		fmt.Fprintf(c.err, "%s hidden: this gate is read-only. To mark a server's tool as read-only, set effects: {TOOL: read}. See \"toolyard why %s TOOL\".\n", writeTools(writes), v.Gate)
 	}
 	if n := len(y.Problems()); n > 0 {
 		fmt.Fprintf(c.err, "%s. Run \"toolyard check\" for details.\n", plural(n, "problem"))
@@ -74,7 +73,7 @@ func writeTools(n int) string {
 	return fmt.Sprintf("%d write tools are", n)
 }
 
-func writeToolsTable(out io.Writer, v *gates.View) error {
+func writeToolsTable(out io.Writer, v *yard.View) error {
 	if len(v.Tools) == 0 {
 		fmt.Fprintln(out, "No tools.")
 		return nil
@@ -91,7 +90,7 @@ func writeToolsTable(out io.Writer, v *gates.View) error {
 	return w.Flush()
 }
 
-func writeToolsJSON(out io.Writer, v *gates.View) error {
+func writeToolsJSON(out io.Writer, v *yard.View) error {
 	type entry struct {
 		Name        string          `json:"name"`
 		Description string          `json:"description"`

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 	"github.com/toolyard/toolyard/yard"
 )
@@ -51,7 +50,7 @@ func (c whyCommand) run(ctx context.Context, y *yard.Yard, tool string) error {
 }
 
 // printSteps prints one decision per line, up to the one that hides the tool, and the result.
-func (c whyCommand) printSteps(steps []gates.Step) error {
+func (c whyCommand) printSteps(steps []yard.Step) error {
 	for _, s := range steps {
 		mark := "✓"
 		switch {

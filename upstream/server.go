@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/internal/trust/untrusted"
 )
 
@@ -121,15 +120,24 @@ func (v *Server) Status() Status {
 // Summary is Status without history and standard error, for lists of many servers.
 func (v *Server) Summary() Status { return v.supervisor.status() }
 
+// Step is one decision about whether and how a tool is offered.
+type Step struct {
+	Rule  string // server, definition, pin, tools, effects, limits, mode, surface, toolset or name
+	Text  string // the decision and its reason
+	Stops bool   // the tool is not offered
+	Fails bool   // the tool is offered, but its calls fail
+	Fix   string
+}
+
 // Explain returns the rules that decide whether a tool is offered, including one that is not.
-func (v *Server) Explain(tool string) (steps []gates.Step) {
+func (v *Server) Explain(tool string) (steps []Step) {
 	add := func(stops bool, rule, format string, args ...any) {
-		steps = append(steps, gates.Step{Rule: rule, Text: fmt.Sprintf(format, args...), Stops: stops})
+		steps = append(steps, Step{Rule: rule, Text: fmt.Sprintf(format, args...), Stops: stops})
 	}
 	if v.Up() {
 		add(false, "server", "%s is up (protocol %s)", v.opts.ID, v.supervisor.version.last())
 	} else {
-		steps = append(steps, gates.Step{Rule: "server", Text: fmt.Sprintf("%s is down, calls fail: %s", v.opts.ID, oneLine(v.supervisor.lastError())), Fails: true})
+		steps = append(steps, Step{Rule: "server", Text: fmt.Sprintf("%s is down, calls fail: %s", v.opts.ID, oneLine(v.supervisor.lastError())), Fails: true})
 	}
 	found := v.definitions.find(tool)
 	if found == nil {

@@ -24,7 +24,7 @@ func (y *Yard) routes(c *config.Source, sealKey func() httpapi.SealKey) http.Han
 		mux.Handle("/sse", y.server.SSEHandler(gate))
 		mux.Handle("/sse/{gate}", y.server.SSEHandler(gate))
 	}
-	mux.Handle("GET /api/tools/catalog", y.protectCatalog(httpapi.Catalog(y.View, y.Down)))
+	mux.Handle("GET /api/tools/catalog", y.protectCatalog(httpapi.Catalog(y.control.View, y.Down)))
 	mux.Handle("/api/v1/", y.api(c, sealKey))
 	pages := console.Handler()
 	mux.Handle(console.Prefix, pages)
@@ -71,7 +71,7 @@ func (y *Yard) api(c *config.Source, sealKey func() httpapi.SealKey) http.Handle
 // protectCatalog serves the catalog of a gate only to callers that may use the gate.
 func (y *Yard) protectCatalog(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if v, ok := y.View(r.URL.Query().Get("gate")); ok {
+		if v, ok := y.control.View(r.URL.Query().Get("gate")); ok {
 			if _, err := y.access.admit(r, v.Gate); err != nil {
 				mcpserver.Refuse(w, r, err)
 				return

@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolyard/toolyard"
-	"github.com/toolyard/toolyard/internal/serve/gates"
 	"github.com/toolyard/toolyard/packs/markets"
 	"github.com/toolyard/toolyard/yard"
 )
@@ -184,7 +183,7 @@ func TestProblemsOfTerms(t *testing.T) {
 		t.Error(diff)
 	}
 	steps, err := y.Why("sdk", "up/bare")
-	if err != nil || !slices.ContainsFunc(steps, func(s gates.Step) bool {
+	if err != nil || !slices.ContainsFunc(steps, func(s yard.Step) bool {
 		return s.Rule == "surface" && s.Stops && strings.Contains(s.Text, "it has no price, so it is not for execution")
 	}) {
 		t.Errorf("%+v %v", steps, err)

@@ -297,17 +297,6 @@ func (y *Yard) Check() error { return y.checkTools(y.current.Load().Settings) }
 // Problems returns everything that needs attention.
 func (y *Yard) Problems() []toolyard.Problem { return y.problems() }
 
-// View is what a gate offers at one moment: its Tools, Resources and Prompts under the names that
-// callers use, and its Problems.
-type View = gates.View
-
-// Step is one decision about whether and how a gate offers a tool: the Rule, its Text, whether it
-// Stops the tool from being offered, and a Fix.
-type Step = gates.Step
-
-// View returns what a gate shows. The empty name is the gate at /mcp.
-func (y *Yard) View(gate string) (*View, bool) { return y.control.View(gate) }
-
 // Gates returns the names of the gates.
 func (y *Yard) Gates() []string { return y.server.Gates() }
 
@@ -319,10 +308,6 @@ func (y *Yard) Servers() map[string]*upstream.Server { return maps.Clone(y.curre
 
 // Down returns the ids of the servers that are not connected, sorted.
 func (y *Yard) Down() []string { return y.control.Down() }
-
-// Why returns every decision about a tool at a gate, in order. The tool is named as the gate
-// shows it, by its own name, or by server/tool.
-func (y *Yard) Why(gate, tool string) ([]Step, error) { return y.control.Why(gate, tool) }
 
 // Listen returns the address that the configuration sets.
 func (y *Yard) Listen() string { return y.current.Load().Listen }

@@ -8,14 +8,22 @@ import (
 
 	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/serve/gates"
+	"github.com/toolyard/toolyard/upstream"
 )
 
 // Explain implements [httpapi.Yard].
 func (c *Control) Explain(server, tool string) []gates.Step {
 	if s := c.yard.State().Upstreams[server]; s != nil {
-		return s.Explain(tool)
+		return explainServer(s, tool)
 	}
 	return []gates.Step{{Rule: "source", Text: server}}
+}
+
+func explainServer(s *upstream.Server, tool string) (steps []gates.Step) {
+	for _, step := range s.Explain(tool) {
+		steps = append(steps, gates.Step(step))
+	}
+	return steps
 }
 
 // Why returns every decision about a tool at a gate, in order. The tool is named as the gate
@@ -35,18 +43,18 @@ func (c *Control) Why(gate, tool string) ([]gates.Step, error) {
 		}
 		steps := []gates.Step{{Rule: "source", Text: t.Origin}}
 		if s := servers[t.Server]; s != nil {
-			steps = s.Explain(t.Name)
+			steps = explainServer(s, t.Name)
 		}
 		return append(steps, v.Explain(t)...), nil
 	}
 	if id, name, ok := strings.Cut(tool, "/"); ok && servers[id] != nil {
-		return servers[id].Explain(name), nil
+		return explainServer(servers[id], name), nil
 	}
 	names := []string{}
 	for _, id := range slices.Sorted(maps.Keys(servers)) {
 		for _, name := range servers[id].DefinitionNames() {
 			if matches(id, name) {
-				return servers[id].Explain(name), nil
+				return explainServer(servers[id], name), nil
 			}
 			names = append(names, id+"/"+name)
 		}
