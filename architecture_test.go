@@ -75,7 +75,8 @@ var imports = map[string][]string{
 	"/packs/trading/market":             {},
 	"/packs/trading/hyperliquid":        {"", "/packs/ratelimit", "/packs/trading/market"},
 	"/packs/trading/engine":             {"/packs/trading/market"},
-	"/packs/trading/paper":              {"", "/packs/trading/market"},
+	"/packs/trading/paper":              {"", "/yard", "/packs/trading/market"},
+	"/packs/trading/market/markettest":  {"/packs/trading/market"},
 	"/internal/trust/framing":           {},
 	"/internal/trust/inbound":           {"/internal/trust/untrusted"},
 	"/internal/trust/outbound":          {"/internal/trust/untrusted"},
@@ -132,7 +133,7 @@ var cages = map[string][]string{
 	"github.com/coder/websocket":               {"/packs/homeassistant/hass", "/acceptance/fakehome"},
 	"github.com/spf13/cobra":                   {"/cli"},
 	"github.com/lmittmann/tint":                {"/cli"},
-	"github.com/shopspring/decimal":            {"/packs/trading", "/packs/trading/market", "/packs/trading/engine", "/packs/trading/paper", "/packs/trading/backtest", "/packs/trading/bars", "/packs/trading/hyperliquid", "/packs/trading/cryptopanic", "/acceptance/fakemarkets"},
+	"github.com/shopspring/decimal":            {"/packs/trading", "/packs/trading/market", "/packs/trading/market/markettest", "/packs/trading/account", "/packs/trading/introspection", "/packs/trading/engine", "/packs/trading/paper", "/packs/trading/backtest", "/packs/trading/bars", "/packs/trading/hyperliquid", "/packs/trading/cryptopanic", "/acceptance/fakemarkets"},
 }
 
 func TestImportsPointInwards(t *testing.T) {

@@ -77,6 +77,7 @@ type Broker interface {
 
 // Stamp makes one signed action unique and bounds its lifetime.
 type Stamp struct {
+	At      time.Time `json:"at"`      // as-of time of the action
 	Nonce   int64     `json:"nonce"`   // in milliseconds; greater than all nonces of the account before
 	Expires time.Time `json:"expires"` // the venue refuses the action after this time
 }
@@ -88,7 +89,7 @@ const StampLifetime = 10 * time.Second
 // single append to the journal of the account: the version check of the journal keeps two
 // replicas from drawing the same nonce.
 func NextStamp(last int64, now time.Time) Stamp {
-	return Stamp{Nonce: max(now.UnixMilli(), last+1), Expires: now.Add(StampLifetime)}
+	return Stamp{At: now, Nonce: max(now.UnixMilli(), last+1), Expires: now.Add(StampLifetime)}
 }
 
 // SwitchedBroker is implemented by a broker whose venue can cancel all orders of an account at a
@@ -99,14 +100,27 @@ type SwitchedBroker interface {
 	CancelAllAt(ctx context.Context, at time.Time, s Stamp) error
 }
 
-// FillHistory is implemented by a Portfolio of a live account that can list its fills. The
-// account copies them to its journal.
+// FillHistory is implemented by a Portfolio that can list its fills.
 type FillHistory interface {
 	// Fills returns the fills with from < At ≤ to, oldest first.
 	Fills(ctx context.Context, from, to time.Time) ([]Fill, error)
 }
 
-// FeeSchedule is implemented by a Portfolio of a live account that knows its rates.
+// FundingHistory is implemented by a Portfolio that can list its funding payments.
+type FundingHistory interface {
+	// Payments returns the payments with from < At ≤ to, oldest first.
+	Payments(ctx context.Context, from, to time.Time) ([]Payment, error)
+}
+
+// Payment is funding that an account received, or paid if it is negative.
+type Payment struct {
+	At        time.Time       `json:"at"`
+	Symbol    string          `json:"symbol"`
+	Rate      decimal.Decimal `json:"rate"`
+	AmountUSD decimal.Decimal `json:"amountUsd"`
+}
+
+// FeeSchedule is implemented by a Portfolio that knows its rates.
 type FeeSchedule interface {
 	Fees(ctx context.Context) (Fees, error)
 }

@@ -14,6 +14,7 @@ type Snapshot struct {
 	MarginUsedUSD decimal.Decimal
 	Positions     []Position  // by symbol
 	Orders        []OpenOrder // oldest first
+	Watermark     Watermark   // zero if the broker does not keep one
 }
 
 // Position returns the position in a symbol.
@@ -36,6 +37,7 @@ type Position struct {
 	MarginUSD        decimal.Decimal     `json:"marginUsd"`
 	Leverage         decimal.Decimal     `json:"leverage"`
 	LiquidationPrice decimal.NullDecimal `json:"liquidationPrice"` // null if no price liquidates it
+	Since            time.Time           `json:"since,omitzero"`   // zero if unknown
 }
 
 // NotionalUSD returns the value of the position, without sign.
