@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -17,11 +18,12 @@ import (
 // Journal is an append-only log of a pack, divided into streams. State that must stay
 // consistent on all replicas is a fold over the entries of a stream: read the stream, decide,
 // append with the last sequence number that you read, and start over if another writer was
-// faster.
+// faster. Entries are never deleted.
 type Journal interface {
 	// Append adds entries to a stream, all or none, and returns the sequence number of the last
 	// one. Sequence numbers count from 1 without gaps. It returns an error with code
-	// [toolyard.VersionConflict] if the last sequence number of the stream is not after.
+	// [toolyard.VersionConflict] if the last sequence number of the stream is not after. After
+	// an error with code [toolyard.Unavailable], read the stream: the entries may be stored.
 	Append(ctx context.Context, stream string, after uint64, entries ...JournalEntry) (last uint64, err error)
 
 	// List returns the entries of a stream that match the query.
@@ -69,7 +71,47 @@ func MemoryJournal() Journal { return checkedJournal{backend: newMemoryJournal()
 
 // newJournal returns the journal of all packs: that of the store, or one in memory.
 func newJournal(s *store.Store) Journal {
-	return newMemoryJournal()
+	if s == nil {
+		return newMemoryJournal()
+	}
+	return storeJournal{s}
+}
+
+// storeJournal is the journal in the store.
+type storeJournal struct{ store *store.Store }
+
+func (j storeJournal) Append(ctx context.Context, stream string, after uint64, entries ...JournalEntry) (uint64, error) {
+	rows := make([]store.JournalEntry, len(entries))
+	for i, e := range entries {
+		rows[i] = store.JournalEntry(e)
+	}
+	last, err := j.store.AppendJournal(ctx, stream, after, rows)
+	return last, journalError(err)
+}
+
+func (j storeJournal) List(ctx context.Context, stream string, q JournalQuery) ([]JournalEntry, error) {
+	rows, err := j.store.Journal(ctx, stream, store.JournalQuery(q))
+	if err != nil || len(rows) == 0 {
+		return nil, journalError(err)
+	}
+	list := make([]JournalEntry, len(rows))
+	for i, row := range rows {
+		list[i] = JournalEntry(row)
+	}
+	return list, nil
+}
+
+func (j storeJournal) Last(ctx context.Context, stream string) (uint64, error) {
+	last, err := j.store.JournalEnd(ctx, stream)
+	return last, journalError(err)
+}
+
+// journalError reports a store that does not respond to callers without details.
+func journalError(err error) error {
+	if errors.Is(err, store.ErrUnavailable) {
+		return &toolyard.Error{Code: toolyard.Unavailable, Message: "The store does not respond.", Err: err}
+	}
+	return err
 }
 
 // checkedJournal enforces the bounds and sets defaults, so that all journals behave alike.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -15,17 +16,68 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/store"
+	"github.com/toolyard/toolyard/internal/store/pgtest"
 )
 
-// journals are the implementations that all tests of this file run on.
-func journals(t *testing.T) map[string]Journal {
-	return map[string]Journal{"memory": MemoryJournal()}
+// journals open the implementations that all tests of this file run on.
+var journals = map[string]func(*testing.T) Journal{
+	"memory":   func(*testing.T) Journal { return MemoryJournal() },
+	"sqlite":   func(t *testing.T) Journal { return openJournal(t, "sqlite:"+filepath.Join(t.TempDir(), "j.db")) },
+	"postgres": func(t *testing.T) Journal { return openJournal(t, pgtest.ForTest(t).Database(t)) },
+}
+
+func openJournal(t *testing.T, address string) Journal {
+	t.Helper()
+	s, err := store.Open(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return checkedJournal{backend: newJournal(s), prefix: "pack/", now: time.Now}
 }
 
 func forEachJournal(t *testing.T, test func(*testing.T, Journal)) {
-	for name, j := range journals(t) {
-		t.Run(name, func(t *testing.T) { test(t, j) })
+	for name, open := range journals {
+		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
+}
+
+// A pack cannot read the streams of another one.
+func TestJournalStreamsArePrivate(t *testing.T) {
+	forEachJournal(t, func(t *testing.T, j Journal) {
+		c := j.(checkedJournal)
+		a, b := c, c
+		a.prefix, b.prefix = "a/", "b/"
+		if _, err := a.Append(t.Context(), "s", 0, JournalEntry{Kind: "k"}); err != nil {
+			t.Fatal(err)
+		}
+		if last, err := b.Last(t.Context(), "s"); last != 0 || err != nil {
+			t.Error(last, err)
+		}
+		if last, err := a.Last(t.Context(), "s"); last != 1 || err != nil {
+			t.Error(last, err)
+		}
+	})
+}
+
+func TestJournalReportsConflicts(t *testing.T) {
+	forEachJournal(t, func(t *testing.T, j Journal) {
+		for _, after := range []uint64{1, 1 << 62, 1<<64 - 1} {
+			if _, err := j.Append(t.Context(), "s", after, JournalEntry{Kind: "k"}); toolyard.AsError(err).Code != toolyard.VersionConflict {
+				t.Errorf("after %d: %v", after, err)
+			}
+		}
+		for range 2 {
+			last, _ := j.Append(t.Context(), "s", 0, JournalEntry{Kind: "k"}, JournalEntry{Kind: "k"})
+			if last != 2 && last != 0 {
+				t.Error(last)
+			}
+		}
+		if last, err := j.Last(t.Context(), "s"); last != 2 || err != nil {
+			t.Error(last, err)
+		}
+	})
 }
 
 // Writers race for every sequence number. Each number is assigned once, without gaps, and every
