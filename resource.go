@@ -21,6 +21,10 @@ type Resource struct {
 	// Completer completes the variables of a template, or is nil. Its arguments are those
 	// of completion/complete.
 	Completer *Tool
+	// Watch reports changes of the content, or is nil if the source cannot. It calls changed
+	// after each change of the resource at uri, until stop is called. Neither Watch nor changed
+	// nor stop blocks. Most sources use [ResourceWatchers].
+	Watch func(uri string, changed func()) (stop func())
 }
 
 // Prompt is an MCP prompt.

@@ -10,10 +10,8 @@ import (
 // unserved names the scenarios that need what Toolyard does not have yet, or will not have, by
 // how they begin, and what that is. Every other scenario of the suites runs, and must pass.
 var unserved = map[string]string{
-	"resources-subscribe":   "needs sources that tell when a resource has changed",
-	"resources-unsubscribe": "needs sources that tell when a resource has changed",
-	"server-sse-polling":    "needs a tool that closes its own stream, which no tool here may",
-	"auth/":                 "needs OAuth, which comes with the credentials of upstream servers",
+	"server-sse-polling": "needs a tool that closes its own stream, which no tool here may",
+	"auth/":              "needs OAuth, which comes with the credentials of upstream servers",
 }
 
 // The official conformance suites, both eras, against one URL.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/toolyard/toolyard"
 )
@@ -15,6 +16,9 @@ import (
 type library struct {
 	flips   chan struct{}
 	flipped int
+
+	watchers toolyard.ResourceWatchers
+	changes  atomic.Int64 // of the watched resource
 }
 
 func newLibrary() *library { return &library{flips: make(chan struct{})} }
@@ -25,8 +29,13 @@ func (l *library) Run(ctx context.Context, publish func(toolyard.Offer)) error {
 		l.flips <- struct{}{}
 		return "changed", nil
 	})
+	change := plain("test_change_resource", "Changes the watched resource.", func(context.Context, *toolyard.Call) (any, error) {
+		l.changes.Add(1)
+		l.watchers.Changed("test://watched-resource")
+		return "changed", nil
+	})
 	for ; ; l.flipped++ {
-		publish(toolyard.Offer{Tools: []*toolyard.Tool{flip}, Resources: libraryResources(), Prompts: l.prompts()})
+		publish(toolyard.Offer{Tools: []*toolyard.Tool{flip, change}, Resources: l.resources(), Prompts: l.prompts()})
 		select {
 		case <-l.flips:
 		case <-ctx.Done():
@@ -56,15 +65,18 @@ type address struct {
 	URI string `json:"uri"`
 }
 
-func libraryResources() []*toolyard.Resource {
-	read := reader("resources.read", readResource)
+func (l *library) resources() []*toolyard.Resource {
+	read := reader("resources.read", l.readResource)
 	resource := func(uri, name, mimeType string) *toolyard.Resource {
 		definition := fmt.Sprintf(`{"uri":%q,"name":%q,"mimeType":%q}`, uri, name, mimeType)
 		return &toolyard.Resource{URI: uri, Definition: json.RawMessage(definition), Reader: read}
 	}
+	watched := resource("test://watched-resource", "Number of changes", "text/plain")
+	watched.Watch = l.watchers.Watch
 	return []*toolyard.Resource{
 		resource("test://static-text", "Static text", "text/plain"),
 		resource("test://static-binary", "Static binary", "image/png"),
+		watched,
 		{
 			URI: "test://template/{id}/data", Template: true, Reader: read,
 			Definition: json.RawMessage(`{"uriTemplate":"test://template/{id}/data","name":"Data by id","mimeType":"application/json"}`),
@@ -72,11 +84,13 @@ func libraryResources() []*toolyard.Resource {
 	}
 }
 
-func readResource(_ *toolyard.Call, in address) (any, error) {
+func (l *library) readResource(_ *toolyard.Call, in address) (any, error) {
 	content := map[string]string{"uri": in.URI}
 	switch in.URI {
 	case "test://static-text":
 		content["mimeType"], content["text"] = "text/plain", "This is the content of the static text resource."
+	case "test://watched-resource":
+		content["mimeType"], content["text"] = "text/plain", fmt.Sprint(l.changes.Load())
 	case "test://static-binary":
 		content["mimeType"], content["blob"] = "image/png", base64.StdEncoding.EncodeToString(pixel)
 	default:

@@ -92,7 +92,13 @@ func (c *connection) initialize(m *message) {
 	l := watchAll(c.gate, c.gate.view.Load()) // before the client can list anything
 	c.respond(m.id, result, nil)
 	l.notify = func(k kind) bool { return c.send(changeMessage(k, "")) }
-	c.background.Go(func() { l.run(c.silent) })
+	l.update = func(uri string) bool { return c.send(updateMessage(uri, "")) }
+	s := c.gate.server
+	l.updates = s.legacy.subscriptions.open(c.session.id, c.gate, s.opts.Now())
+	c.background.Go(func() {
+		l.run(c.silent)
+		s.legacy.subscriptions.close(c.session.id, s.opts.Now())
+	})
 }
 
 // start runs a request in the background.
@@ -141,6 +147,12 @@ func (c *connection) subscribe(x *exchange) {
 		c.respond(x.message.id, nil, wire)
 		return
 	}
+	release, err := x.reserveSubscriptions(len(subscribed.resources))
+	if err != nil {
+		c.respond(x.message.id, nil, protocolError(x.view.Gate.Errors, toolyard.AsError(err)))
+		return
+	}
+	defer release()
 	ctx, done := x.trackRequest(c.silent)
 	defer done()
 	subscribed.run(ctx, watchAll(c.gate, x.view), x.send, func(result []byte) { c.respond(x.message.id, result, nil) })
@@ -158,4 +170,5 @@ func (c *connection) drain() {
 func (c *connection) close() {
 	c.end()
 	c.background.Wait()
+	c.gate.server.legacy.subscriptions.forget(c.session.id)
 }

@@ -40,7 +40,7 @@ func (x *exchange) era() era {
 }
 
 // ownMethods are the methods of one era only.
-var ownMethods = [2][]string{legacyEra: {"ping", "logging/setLevel"}, modernEra: {"server/discover", "subscriptions/listen"}}
+var ownMethods = [2][]string{legacyEra: {"ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}, modernEra: {"server/discover", "subscriptions/listen"}}
 
 // prepare checks the method, and builds the request for methods that run the call path.
 func (x *exchange) prepare() *jsonrpc.Error {
@@ -111,6 +111,8 @@ func (x *exchange) answer(ctx context.Context) (result []byte, wire *jsonrpc.Err
 		return []byte("{}"), nil
 	case "logging/setLevel":
 		return x.setLevel(ctx)
+	case "resources/subscribe", "resources/unsubscribe":
+		return x.subscribe(ctx)
 	case "server/discover":
 		return x.gate.server.discover, nil
 	}

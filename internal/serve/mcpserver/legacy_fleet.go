@@ -27,6 +27,9 @@ const (
 	answerQuestion = "answer"
 	endSession     = "end"
 	setLevel       = "level"
+
+	subscribeResource   = "subscribe"
+	unsubscribeResource = "unsubscribe"
 )
 
 // fleetMessage is a message between replicas about an MCP session.
@@ -39,6 +42,9 @@ type fleetMessage struct {
 	Result  json.RawMessage `json:"result,omitempty"`
 	Fault   json.RawMessage `json:"fault,omitempty"`
 	Level   string          `json:"level,omitempty"`
+	URI     string          `json:"uri,omitempty"`
+
+	Subscriber string `json:"subscriber,omitempty"`
 }
 
 // notifyFleet sends a message about the MCP session of an exchange to the other replicas. Sessions of
@@ -86,6 +92,12 @@ func (s *Server) Receive(message []byte) {
 		if level, ok := levelOf(m.Level); ok {
 			s.legacy.logLevels.set(m.Session, level, s.opts.Now())
 		}
+	case subscribeResource:
+		if err := s.legacy.subscriptions.add(m.Session, m.Subscriber, m.URI, s.opts.Now()); err != nil {
+			s.opts.Log.Warn("cannot accept a resource subscription of another replica", "error", err)
+		}
+	case unsubscribeResource:
+		s.legacy.subscriptions.remove(m.Session, m.URI)
 	}
 }
 
@@ -93,6 +105,7 @@ func (s *Server) Receive(message []byte) {
 func (s *Server) Forget(sessions ...string) {
 	for _, id := range sessions {
 		s.legacy.ended.set(id, struct{}{}, s.opts.Now())
+		s.legacy.subscriptions.forget(id)
 	}
 }
 

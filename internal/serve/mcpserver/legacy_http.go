@@ -127,9 +127,12 @@ func (a *access) getLegacy(w http.ResponseWriter, r *http.Request) {
 	if writeNow(w, []byte(": open\n\n")) != nil {
 		return
 	}
+	s := a.gate.server
 	watch := a.watch(w, r)
+	watch.updates = s.legacy.subscriptions.open(agreed.id, a.gate, s.opts.Now())
+	defer func() { s.legacy.subscriptions.close(agreed.id, s.opts.Now()) }()
 	watch.valid = func() bool {
-		_, ended := a.gate.server.legacy.ended.get(agreed.id)
+		_, ended := s.legacy.ended.get(agreed.id)
 		return !ended
 	}
 	watch.run(r.Context())

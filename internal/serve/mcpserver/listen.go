@@ -2,13 +2,17 @@ package mcpserver
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/toolyard/toolyard/internal/base/jsonobject"
 	"github.com/toolyard/toolyard/internal/trust/strictjson"
 )
 
@@ -25,8 +29,10 @@ type watch struct {
 	gate      *gate
 	changed   [kinds]chan struct{} // nil for kinds that the client does not watch
 	notify    func(k kind) bool    // false if the client is gone
-	keepalive func() bool          // called periodically; nil for none
-	valid     func() bool          // whether the client still has access; nil for always
+	updates   *updates             // of resources; nil for none
+	update    func(uri string) bool
+	keepalive func() bool // called periodically; nil for none
+	valid     func() bool // whether the client still has access; nil for always
 }
 
 // watchAll watches all lists of a view.
@@ -40,9 +46,25 @@ func (l *watch) run(ctx context.Context) {
 		defer ticker.Stop()
 		keepalive = ticker.C
 	}
+	updated, renewed, later := l.watchUpdates()
+	defer later.Stop()
 	for {
 		var k kind
 		select {
+		case <-updated:
+			if l.expired() || !l.sendUpdates(later) {
+				return
+			}
+			if renewed == nil {
+				renewed = l.updates.renew()
+			}
+			continue
+		case <-later.C:
+			l.updates.signal()
+			continue
+		case <-renewed:
+			renewed = l.updates.renew()
+			continue
 		case <-l.changed[toolKind]:
 			k = toolKind
 		case <-l.changed[promptKind]:
@@ -68,6 +90,30 @@ func (l *watch) run(ctx context.Context) {
 	}
 }
 
+// watchUpdates returns the channels for updates of resources, and a stopped timer.
+func (l *watch) watchUpdates() (updated, renewed <-chan struct{}, later *time.Timer) {
+	later = time.NewTimer(time.Hour)
+	later.Stop()
+	if l.updates == nil {
+		return nil, nil, later
+	}
+	return l.updates.wake, l.updates.renew(), later
+}
+
+// sendUpdates sends the updates that are due, and sets the timer for the next.
+func (l *watch) sendUpdates(later *time.Timer) bool {
+	uris, wait := l.updates.due(time.Now())
+	for _, uri := range uris {
+		if !l.update(uri) {
+			return false
+		}
+	}
+	if wait > 0 {
+		later.Reset(wait)
+	}
+	return true
+}
+
 func (l *watch) expired() bool { return l.valid != nil && !l.valid() }
 
 // watch creates a watch that writes to an HTTP stream. The stream ends at the next keepalive after the
@@ -75,6 +121,7 @@ func (l *watch) expired() bool { return l.valid != nil && !l.valid() }
 func (a *access) watch(w http.ResponseWriter, r *http.Request) *watch {
 	l := watchAll(a.gate, a.view)
 	l.notify = func(k kind) bool { return writeEvent(w, changeMessage(k, "")) == nil }
+	l.update = func(uri string) bool { return writeEvent(w, updateMessage(uri, "")) == nil }
 	l.keepalive = func() bool {
 		_, err := a.gate.admit(r)
 		return err == nil && writeNow(w, []byte(": keepalive\n\n")) == nil
@@ -89,9 +136,10 @@ func changeMessage(k kind, params string) []byte {
 
 // subscription is a subscriptions/listen request of the modern era.
 type subscription struct {
-	id     string // _meta member of its notifications
-	kinds  [kinds]bool
-	filter string // accepted kinds, as members of an object
+	id        string // _meta member of its notifications
+	kinds     [kinds]bool
+	resources []string // URIs
+	filter    string   // accepted kinds and resources, as members of an object
 }
 
 func (x *exchange) subscription() (*subscription, *jsonrpc.Error) {
@@ -106,8 +154,30 @@ func (x *exchange) subscription() (*subscription, *jsonrpc.Error) {
 			accepted = append(accepted, `"`+c.filter+`":true`)
 		}
 	}
+	var wire *jsonrpc.Error
+	if s.resources, wire = x.subscribedResources(strictjson.Member(filter, "resourceSubscriptions")); wire != nil {
+		return nil, wire
+	}
+	if len(s.resources) > 0 {
+		list, _ := jsonobject.Marshal(s.resources) // always has a JSON form
+		accepted = append(accepted, `"resourceSubscriptions":`+string(list))
+	}
 	s.filter = strings.Join(accepted, ",")
 	return s, nil
+}
+
+// subscribedResources returns the resources of a filter that are visible and report changes.
+func (x *exchange) subscribedResources(raw json.RawMessage) (accepted []string, _ *jsonrpc.Error) {
+	var uris []string
+	if raw != nil && json.Unmarshal(raw, &uris) != nil || len(uris) > maxSubscriptions {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("resourceSubscriptions must be an array of at most %d URIs", maxSubscriptions)}
+	}
+	for _, uri := range uris {
+		if x.view.watchable(uri) != nil && !slices.Contains(accepted, uri) {
+			accepted = append(accepted, uri)
+		}
+	}
+	return accepted, nil
 }
 
 // run acknowledges the subscription and sends notifications until the watch ends.
@@ -118,6 +188,14 @@ func (s *subscription) run(ctx context.Context, l *watch, send func([]byte) bool
 		}
 	}
 	l.notify = func(k kind) bool { return send(changeMessage(k, s.id)) }
+	if len(s.resources) > 0 {
+		l.updates = newUpdates(l.gate)
+		defer l.updates.close()
+		l.update = func(uri string) bool { return send(updateMessage(uri, s.id)) }
+		for _, uri := range s.resources {
+			l.updates.subscribe(uri, false)
+		}
+	}
 	acknowledged := send([]byte(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{` + s.id + `,"notifications":{` + s.filter + `}}}`))
 	if acknowledged && s.filter != "" {
 		l.run(ctx)
@@ -138,6 +216,12 @@ func (x *exchange) listen(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer release()
+	releaseResources, err := x.reserveSubscriptions(len(subscribed.resources))
+	if err != nil {
+		refuseBusy(w, err)
+		return
+	}
+	defer releaseResources()
 	openStream(w)
 	send := func(message []byte) bool { return writeEvent(w, message) == nil }
 	subscribed.run(r.Context(), x.watch(w, r), send, func(result []byte) { send(appendResponse(nil, x.message.id, result, nil)) })

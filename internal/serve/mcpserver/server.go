@@ -93,6 +93,7 @@ type legacyState struct {
 	waiting        *quota             // calls that wait for an answer of their client
 	waitingBytes   *quota             // bytes of their arguments
 	questions      questions
+	subscriptions  subscriptions
 	ended          recent[string, struct{}]   // MCP session IDs
 	logLevels      recent[string, slog.Level] // by MCP session ID
 	fleetRate      messageRate
@@ -120,6 +121,7 @@ func New(opts Options) *Server {
 	s := &Server{opts: opts, streams: newQuota("open streams", opts.MaxStreams), bodies: newQuota("large requests", int(max(maxBodies, 8*opts.MaxBody)))}
 	s.legacy.waiting = newQuota("calls that wait for an answer", maxWaiting)
 	s.legacy.waitingBytes = newQuota("arguments of calls that wait for an answer", maxWaitingBytes)
+	s.legacy.subscriptions.quota = newQuota("resource subscriptions", maxAllSubscriptions)
 	s.legacy.ended.max, s.legacy.ended.keep = maxEnded, sessionLifetime
 	s.legacy.logLevels.max, s.legacy.logLevels.keep = maxLogLevels, sessionLifetime
 	key := sync.OnceValue(opts.Replicas.stateKey)

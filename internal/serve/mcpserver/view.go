@@ -27,6 +27,7 @@ type gate struct {
 type view struct {
 	*gates.View
 	changed        [kinds]chan struct{}       // each is closed when its kind has changed
+	renewed        chan struct{}              // closed when there is a newer view
 	lists          map[string][2]func() *list // by method and era
 	headerBindings func() map[*toolyard.Tool][]paramheader.Binding
 }
@@ -58,7 +59,7 @@ func (g *gate) current() *gates.View {
 // publish replaces the view and notifies clients of changed lists.
 func (g *gate) publish(v *gates.View) {
 	old := g.view.Load()
-	next := &view{View: v, lists: make(map[string][2]func() *list, len(listings))}
+	next := &view{View: v, renewed: make(chan struct{}), lists: make(map[string][2]func() *list, len(listings))}
 	next.headerBindings = sync.OnceValue(func() map[*toolyard.Tool][]paramheader.Binding { return bindHeaders(v.Tools) })
 	var changed []kind
 	for k := range kinds {
@@ -86,6 +87,7 @@ func (g *gate) publish(v *gates.View) {
 	for _, k := range changed {
 		close(old.changed[k])
 	}
+	close(old.renewed)
 }
 
 // same reports whether two views list the same definitions of a kind.
@@ -128,7 +130,7 @@ func capabilities() *mcp.ServerCapabilities {
 	return &mcp.ServerCapabilities{
 		Tools:       &mcp.ToolCapabilities{ListChanged: true},
 		Prompts:     &mcp.PromptCapabilities{ListChanged: true},
-		Resources:   &mcp.ResourceCapabilities{ListChanged: true},
+		Resources:   &mcp.ResourceCapabilities{ListChanged: true, Subscribe: true},
 		Completions: &mcp.CompletionCapabilities{},
 		Logging:     &mcp.LoggingCapabilities{}, //nolint:staticcheck // deprecated but still in use
 	}

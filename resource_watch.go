@@ -1,0 +1,51 @@
+package toolyard
+
+import "sync"
+
+// ResourceWatchers notifies the clients that watch resources of a source. Set [Resource.Watch] to
+// its method Watch, and call Changed whenever the content of a resource has changed. It can be used
+// by several goroutines. The zero value is ready for use.
+type ResourceWatchers struct {
+	mu       sync.Mutex
+	watchers map[string]map[*watcher]struct{} // by URI
+}
+
+type watcher struct{ changed func() }
+
+// Watch calls changed after each change of the resource at uri, until stop is called.
+func (w *ResourceWatchers) Watch(uri string, changed func()) (stop func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.watchers == nil {
+		w.watchers = make(map[string]map[*watcher]struct{})
+	}
+	if w.watchers[uri] == nil {
+		w.watchers[uri] = make(map[*watcher]struct{})
+	}
+	added := &watcher{changed}
+	w.watchers[uri][added] = struct{}{}
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if delete(w.watchers[uri], added); len(w.watchers[uri]) == 0 {
+			delete(w.watchers, uri)
+		}
+	}
+}
+
+// Changed reports that the content of the resource at uri has changed. It does nothing if the
+// resource is not watched, so a source can call it for every change.
+func (w *ResourceWatchers) Changed(uri string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for watching := range w.watchers[uri] {
+		watching.changed()
+	}
+}
+
+// Watched reports whether the resource at uri is watched.
+func (w *ResourceWatchers) Watched(uri string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.watchers[uri]) > 0
+}
