@@ -73,6 +73,8 @@ var imports = map[string][]string{
 	"/internal/control/registry":        {"", "/internal/trust/inbound", "/internal/trust/untrusted"},
 	"/packs/basics":                     {""},
 	"/packs/trading/market":             {},
+	"/packs/trading/bars":               {"", "/packs/trading/market"},
+	"/packs/trading/cryptopanic":        {"", "/packs/trading/market"},
 	"/packs/trading/hyperliquid":        {"", "/packs/ratelimit", "/packs/trading/market"},
 	"/packs/trading/engine":             {"/packs/trading/market"},
 	"/packs/trading/paper":              {"", "/yard", "/packs/trading/market"},
