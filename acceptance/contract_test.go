@@ -198,8 +198,9 @@ func defined(t *testing.T, m message, name, member string) string {
 }
 
 const (
-	wallet      = "0x52908400098527886E0F7030069857D2E4169EE7"
-	emptyWallet = "0x8617E340B3D01FA5F11F306F4090FD50E238070D"
+	wallet          = "0x52908400098527886E0F7030069857D2E4169EE7"
+	emptyWallet     = "0x8617E340B3D01FA5F11F306F4090FD50E238070D"
+	worthlessWallet = "0x27b1fdb04752bbc536007a920d24acb045561c26"
 )
 
 // analysts are upstream tools that need context.
@@ -406,6 +407,9 @@ func TestPortfolioExampleScoresRisk(t *testing.T) {
 		risky.Positions = append(risky.Positions, p)
 	}
 	hyperliquid.Set(wallet, risky)
+	worthless := risky
+	worthless.AccountValue = "0"
+	hyperliquid.Set(worthlessWallet, worthless)
 	example, err := filepath.Abs("../examples/portfolio/tools")
 	if err != nil {
 		t.Fatal(err)
@@ -413,8 +417,9 @@ func TestPortfolioExampleScoresRisk(t *testing.T) {
 	f := newFleet(t, 1, "", fmt.Sprintf("store: %q\ncontext: {hyperliquid: {url: %q}}\nscripts: {dir: %q}\ngates: {default: {mode: write, callers: keys}}\n",
 		"sqlite:"+filepath.Join(t.TempDir(), "yard.db"), hyperliquid.URL, example))
 	for caller, tt := range map[string]struct{ address, text, structured string }{
-		"risky": {wallet, "Risk Score: 90/100. Leverage: 6.00x", `{"riskScore":90,"leverageRatio":6,"largestPosition":"BIG","recommendations":["Consider reducing leverage","Portfolio may be over-diversified"]}`},
-		"empty": {emptyWallet, "Risk Score: 0/100. Leverage: 0.00x", `{"riskScore":0,"leverageRatio":0,"largestPosition":"None","recommendations":[]}`},
+		"risky":     {wallet, "Risk Score: 90/100. Leverage: 6.00x", `{"riskScore":90,"leverageRatio":6,"largestPosition":"BIG","recommendations":["Consider reducing leverage","Portfolio may be over-diversified"]}`},
+		"worthless": {worthlessWallet, "Risk Score: 50/100. Leverage: 0.00x", `{"riskScore":50,"leverageRatio":0,"largestPosition":"BIG","recommendations":["Portfolio may be over-diversified"]}`},
+		"empty":     {emptyWallet, "Risk Score: 0/100. Leverage: 0.00x", `{"riskScore":0,"leverageRatio":0,"largestPosition":"None","recommendations":[]}`},
 	} {
 		f.command("accounts", "link", caller, "hyperliquid", tt.address)
 		m := call(t, modernHTTP{t: t, url: "http://" + f.replicas[0].address + "/mcp", key: f.buyer(caller, caller, "").token}, "analyze_portfolio_risk", "{}")

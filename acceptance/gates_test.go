@@ -63,6 +63,26 @@ func TestEachToolIsRegisteredOnceInTheLog(t *testing.T) {
 	}
 }
 
+// A file that is added registers its tool once, and saving it again does not.
+func TestAddedFileRegistersItsToolOnce(t *testing.T) {
+	t.Parallel()
+	p := serveScripts(t, map[string]string{"hello.ts": helloScript})
+	registered := func(name string) func(map[string]any) bool {
+		return func(l map[string]any) bool { return l["event"] == "TOOL_REGISTERED" && l["tool"] == name }
+	}
+	c := modernHTTP{t: t, url: p.url}
+	save(t, filepath.Join(p.dir, "tools/second.ts"), helloScript)
+	soon(t, "the second tool is listed", func() bool { return slices.Contains(listTools(t, c), "second") })
+	save(t, filepath.Join(p.dir, "tools/second.ts"), strings.Replace(helloScript, "Hello", "Howdy", 1))
+	save(t, filepath.Join(p.dir, "tools/third.ts"), helloScript)
+	soon(t, "the third tool is listed", func() bool { return slices.Contains(listTools(t, c), "third") })
+	for _, name := range []string{"hello", "second", "third"} {
+		if got := p.logged(1, registered(name)); len(got) != 1 {
+			t.Errorf("%s was registered %d times", name, len(got))
+		}
+	}
+}
+
 func TestListIsTheSameOverEveryTransport(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "testyard", "")

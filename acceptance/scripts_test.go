@@ -156,12 +156,21 @@ func TestObjectResultsBecomeStructuredContent(t *testing.T) {
 	p := serveIn(t, folder(t, nil), "toolyard", "scripts: {dir: "+examples(t)+"}\n")
 	for name, c := range eras(t, p) {
 		w := call(t, c, "weather", `{"location":"Oslo"}`).result(t)
-		var structured, text struct{ Wind struct{ Direction string } }
-		if json.Unmarshal(w.Structured, &structured) != nil || structured.Wind.Direction != "NW" {
-			t.Errorf("%s: %s", name, w.Structured)
+		want := map[string]any{
+			"location": "Oslo", "temperature": 22.5, "conditions": "Partly cloudy", "humidity": 65.0,
+			"wind": map[string]any{"speed": 12.0, "direction": "NW"},
 		}
-		if json.Unmarshal([]byte(w.Content[0].Text), &text) != nil || text != structured {
-			t.Errorf("%s: %s", name, w.Content[0].Text)
+		for part, raw := range map[string]string{"structured content": string(w.Structured), "text": w.Content[0].Text} {
+			var got map[string]any
+			if err := json.Unmarshal([]byte(raw), &got); err != nil {
+				t.Errorf("%s: %s: %v", name, part, err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s: %s: %s", name, part, diff)
+			}
+		}
+		if len(w.Content) != 1 || w.Content[0].Type != "text" {
+			t.Errorf("%s: %+v", name, w.Content)
 		}
 	}
 }
@@ -374,6 +383,46 @@ func TestScriptCallsOtherToolsInParallel(t *testing.T) {
 	}
 	if m := string(call(t, c, "recursive", "{}").Result); !strings.Contains(m, "more than 8 deep") {
 		t.Errorf("%s", m)
+	}
+}
+
+// Every operation of ctx.mcp works with the tools and resources of an MCP server of either era.
+func TestScriptUsesAServer(t *testing.T) {
+	t.Parallel()
+	for _, era := range []string{"modern", "legacy"} {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			p := serveIn(t, folder(t, map[string]string{
+				"tools/all.ts": tool(`({
+	tools: ctx.mcp.ListTools("up").map((t: any) => t.name),
+	one: ctx.mcp.CallTool("up", "echo", { text: "a" }).content[0].text,
+	many: ctx.mcp.CallToolsParallel("up", [{ name: "echo", arguments: { text: "b" } }, { name: "none" }, { name: "echo", arguments: { text: "c" } }]).map((r: any) => [r.isError ?? false, r.content[0].text]),
+	resources: ctx.mcp.ListResources("up").map((r: any) => r.uri),
+	read: ctx.mcp.ReadResource("up", "resource://data").contents[0].text,
+	template: (await ctx.mcp.readResource("up", "resource://item/7")).contents[0].uri,
+	promised: (await ctx.mcp.callTool("up", "echo", { text: "d" })).content[0].text,
+	hidden: await ctx.mcp.readResource("up", "resource://secret").catch((e: any) => e.message),
+})`),
+			}), "toolyard", scriptConfig+servers(onStdio("up", era, `effects: {"*": read}`, `resources: ["resource://data", "resource://item/*"]`))+"gates: {default: {mode: read}}\n")
+			r := call(t, modernHTTP{t: t, url: p.url}, "all", "{}").result(t)
+			var got struct {
+				Tools, Resources                      []string
+				One, Read, Template, Promised, Hidden string
+				Many                                  [][2]any
+			}
+			if err := json.Unmarshal(r.Structured, &got); err != nil {
+				t.Fatalf("%v: %+v", err, r)
+			}
+			if !slices.Contains(got.Tools, "echo") || !slices.Equal(got.Resources, []string{"resource://data"}) {
+				t.Errorf("%q, %q", got.Tools, got.Resources)
+			}
+			if diff := cmp.Diff([][2]any{{false, "b"}, {true, "Unknown tool: none"}, {false, "c"}}, got.Many); diff != "" {
+				t.Error(diff)
+			}
+			if got.One != "a" || got.Promised != "d" || !strings.Contains(got.Read, "this is data") || got.Template != "resource://item/7" || !strings.Contains(got.Hidden, "resource://secret") {
+				t.Errorf("%+v", got)
+			}
+		})
 	}
 }
 

@@ -618,6 +618,31 @@ func children(t *testing.T, parent int, programs ...string) (pids []int) {
 	return pids
 }
 
+// The pauses between the starts of a server that does not answer double, up to a random part.
+func TestRestartPausesGrow(t *testing.T) {
+	t.Parallel()
+	starts := filepath.Join(t.TempDir(), "starts")
+	serve(t, "toolyard", servers(server("up", "command: sh", fmt.Sprintf("args: [-c, %q]", "date +%s%N >> "+starts+"; exit 1"), "required: false")))
+	const n = 13 // two for each attempt, one for each era, with pauses of 20, 40, 80, 160, 320 and 640 ms
+	var times []int64
+	soon(t, "the server was started again and again", func() bool {
+		data, _ := os.ReadFile(starts)
+		times = nil
+		for _, line := range strings.Fields(string(data)) {
+			ns, err := strconv.ParseInt(line, 10, 64)
+			if err != nil {
+				return false // half a line
+			}
+			times = append(times, ns)
+		}
+		return len(times) >= n
+	})
+	first, second := time.Duration(times[6]-times[0]), time.Duration(times[12]-times[6])
+	if second < 500*time.Millisecond { // half of 160, 320 and 640 ms
+		t.Errorf("the first three attempts took %v, the next three %v", first, second)
+	}
+}
+
 func TestServerCrashFailsTheCallAndRestarts(t *testing.T) {
 	t.Parallel()
 	for _, era := range []string{"modern", "legacy"} {
