@@ -23,6 +23,7 @@ import (
 type definitions struct {
 	*reporter
 	handlers *conversations
+	relay    *relay
 
 	mu        sync.Mutex
 	listed    []*definition
@@ -38,7 +39,7 @@ type definitions struct {
 }
 
 func newDefinitions(r *reporter) *definitions {
-	return &definitions{reporter: r, byRaw: make(map[string]*toolyard.Tool), actions: make(map[string]*toolyard.Tool)}
+	return &definitions{reporter: r, relay: newRelay(), byRaw: make(map[string]*toolyard.Tool), actions: make(map[string]*toolyard.Tool)}
 }
 
 // definition is a tool or prompt as the server defines it.

@@ -23,6 +23,7 @@ const (
 // listing is everything that a server lists.
 type listing struct {
 	tools, resources, templates, prompts []json.RawMessage
+	watchable                            bool     // resources report updates
 	problems                             []string // lists that could not be read
 }
 
@@ -35,7 +36,7 @@ func (l *listing) sum() (sum [32]byte) {
 			_, _ = fmt.Fprintf(h, "%d\n%s", len(item), item)
 		}
 	}
-	_, _ = fmt.Fprintf(h, "%q", l.problems)
+	_, _ = fmt.Fprintf(h, "%t%q", l.watchable, l.problems)
 	h.Sum(sum[:0])
 	return sum
 }
@@ -65,6 +66,7 @@ func (s *session) listAll(ctx context.Context) (l listing, err error) {
 			l.problems = append(l.problems, fmt.Sprintf("its %s cannot be listed: %v", more.key, err))
 		}
 	}
+	l.watchable = s.capabilities["resources.subscribe"]
 	return l, nil
 }
 

@@ -17,6 +17,9 @@ func (d *definitions) resourcesOf(l *listing) (resources []*toolyard.Resource, p
 		if r.MatchesAny(d.opts.Resources) && !seen[r.URI] {
 			seen[r.URI] = true
 			r.Server, r.Reader, r.Completer = d.opts.ID, reader, completer
+			if l.watchable {
+				r.Watch = d.relay.watch
+			}
 			resources = append(resources, r)
 		}
 	}

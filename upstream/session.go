@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -55,6 +56,8 @@ type session struct {
 	active   atomic.Int32  // running calls
 	changed  chan struct{} // signaled when the server announces a change
 	log      func(message) // receives log messages
+	relay    *relay        // receives updates of resources
+	opening  sync.Map      // chan struct{} by the ID of a stream that is not acknowledged yet
 	replies  chan struct{} // replies in flight
 }
 
@@ -337,6 +340,13 @@ func (s *session) handleMessage(m message) {
 		signal(s.changed)
 	case m.method == "notifications/message":
 		s.log(m)
+	case m.method == "notifications/resources/updated":
+		s.relay.updated(m)
+	case m.method == "notifications/subscriptions/acknowledged":
+		id := strictjson.Member(strictjson.Member(m.params, "_meta"), metaSubscription)
+		if acknowledged, ok := s.opening.LoadAndDelete(string(id)); ok {
+			close(acknowledged.(chan struct{}))
+		}
 	}
 }
 
@@ -385,7 +395,7 @@ func (s *session) ping(ctx context.Context) error {
 }
 
 // watchStream keeps the server's notification stream open until ctx ends. After a
-// reconnect it signals a change, because a notification may have been missed.
+// reconnect it reports changes, because a notification may have been missed.
 func (s *session) watchStream(ctx context.Context) {
 	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
 		start := time.Now()
@@ -410,6 +420,9 @@ func (s *session) watchStream(ctx context.Context) {
 		case <-time.After(backoff.Jitter(pause)):
 		}
 		signal(s.changed)
+		if !s.modern() { // the relay has its own stream otherwise
+			s.relay.missed()
+		}
 	}
 }
 

@@ -165,6 +165,7 @@ func (sup *supervisor) runSession(ctx context.Context, started func() bool, publ
 	started()
 	watching.Go(func() { s.watchStream(ctx) })
 	s.awaitStream(ctx)
+	watching.Go(func() { sup.definitions.relay.run(ctx, s) })
 	sup.recordIdentity(s)
 	sup.setState(&state{session: s})
 	sup.lastLogged = ""
@@ -177,7 +178,7 @@ func (sup *supervisor) runSession(ctx context.Context, started func() bool, publ
 func (sup *supervisor) open(ctx context.Context) (*session, error) {
 	s := &session{
 		client: sup.clientInfo, self: sup.opts.Self, changed: make(chan struct{}, 1),
-		log: sup.logMessage, replies: make(chan struct{}, maxReplies),
+		log: sup.logMessage, relay: sup.definitions.relay, replies: make(chan struct{}, maxReplies),
 	}
 	var err error
 	switch {
