@@ -56,6 +56,7 @@ func (a *app) rootCommand() *cobra.Command {
 		newKeysCommand(a), newAccountsCommand(a),
 		newImportCommand(a), newInstallCommand(a), newSchemaCommand(a), newVersionCommand(a),
 	)
+	addPackCommands(a, root)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	return root
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,6 +23,7 @@ type callCommand struct {
 	*app
 	args   string // a JSON object, or - for standard input
 	asJSON bool
+	asOf   string // RFC 3339; empty for now
 }
 
 func newCallCommand(a *app) *cobra.Command {
@@ -39,6 +41,7 @@ func newCallCommand(a *app) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&c.args, "args", "", "arguments as a JSON object; - reads them from standard input")
 	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print the whole result as JSON")
+	cmd.Flags().StringVar(&c.asOf, "as-of", "", "as-of time of the call, such as 2026-01-31T09:30:00Z; the gate must have clock: caller")
 	return cmd
 }
 
@@ -75,6 +78,13 @@ func (c *callCommand) viewWith(ctx context.Context, y *yard.Yard, tool string) (
 // call calls a tool. On a terminal, the user can answer questions of the tool.
 func (c *callCommand) call(ctx context.Context, y *yard.Yard, tool string, args json.RawMessage) (*toolyard.Result, error) {
 	caller := toolyard.Caller{ID: "local", Account: "local"}
+	if c.asOf != "" {
+		at, err := time.Parse(time.RFC3339, c.asOf)
+		if err != nil {
+			return nil, toolyard.Errorf(toolyard.Invalid, "--as-of %q is not a time such as 2026-01-31T09:30:00Z.", c.asOf)
+		}
+		return y.CallAsOf(ctx, at, c.gate, caller, tool, args)
+	}
 	if isTerminal(c.in) && isTerminal(c.err) {
 		return y.CallAsking(ctx, c.gate, caller, tool, args, newPrompter(tool, c.in, c.err).answer)
 	}
@@ -94,8 +104,17 @@ func requiresElicitation(err error) bool {
 	return e.Code == toolyard.MissingCapability && slices.ContainsFunc(e.Missing, func(need string) bool { return strings.HasPrefix(need, "elicitation") })
 }
 
-// parseArgs merges the KEY=VALUE pairs into the JSON object of --args.
+// parseArgs returns the arguments for a tool of a gate.
 func (c *callCommand) parseArgs(v *yard.View, tool string, pairs []string) (json.RawMessage, error) {
+	var schema json.RawMessage
+	if t, ok := v.Lookup(tool); ok {
+		schema = t.CallerInput()
+	}
+	return c.parsePairs(schema, pairs)
+}
+
+// parsePairs merges the KEY=VALUE pairs into the JSON object of --args.
+func (c *callCommand) parsePairs(schema json.RawMessage, pairs []string) (json.RawMessage, error) {
 	raw := c.args
 	if raw == "-" {
 		data, err := io.ReadAll(c.in)
@@ -118,24 +137,22 @@ func (c *callCommand) parseArgs(v *yard.View, tool string, pairs []string) (json
 		if !ok {
 			return nil, fmt.Errorf("argument %q is not KEY=VALUE", pair)
 		}
-		args[key] = parseValue(v, tool, key, value)
+		args[key] = parseValue(schema, key, value)
 	}
 	return json.Marshal(args)
 }
 
 // parseValue converts a value of the command line to JSON: a string if the schema requires
 // one or the value is not JSON.
-func parseValue(v *yard.View, tool, key, value string) json.RawMessage {
+func parseValue(schema json.RawMessage, key, value string) json.RawMessage {
 	text, _ := json.Marshal(value)
-	if t, ok := v.Lookup(tool); ok {
-		var schema struct {
-			Properties map[string]struct {
-				Type any `json:"type"`
-			} `json:"properties"`
-		}
-		if json.Unmarshal(t.CallerInput(), &schema) == nil && schema.Properties[key].Type == "string" {
-			return text
-		}
+	var properties struct {
+		Properties map[string]struct {
+			Type any `json:"type"`
+		} `json:"properties"`
+	}
+	if json.Unmarshal(schema, &properties) == nil && properties.Properties[key].Type == "string" {
+		return text
 	}
 	if strictjson.Check([]byte(value)) == nil {
 		return json.RawMessage(value)

@@ -25,11 +25,13 @@ type Pack struct {
 
 	// Open validates the settings and returns the pack's source, which offers its tools. It
 	// must return soon and must not wait for the network: connect in Run of the source, or on
-	// first use. Do not use the context after Open has returned. `toolyard check` opens packs
-	// too and closes them without running them.
+	// first use. Do not use the context after Open has returned. Validating a configuration
+	// also opens packs, and closes them without running them.
 	//
-	// The source may implement [io.Closer], [Lender] and [Operator]. It is closed when the configuration no longer
-	// contains the pack or its settings change, after its Run has returned.
+	// An error with [toolyard.Issue]s is reported at the lines of the settings that their paths
+	// name. The source may implement [io.Closer], [Lender] and [Operator]. It is closed when the
+	// configuration no longer contains the pack or its settings change, after its Run has
+	// returned.
 	Open func(context.Context, PackSetup) (toolyard.Source, error)
 
 	Commands []PackCommand // commands that the pack adds to the command line
@@ -73,6 +75,7 @@ type PackGate struct {
 // The call of an action has the operator as its caller, no gate and no clients. An action that
 // is not read-only requires confirmation in the console.
 type Operator interface {
+	// Actions is called once, after Open.
 	Actions() []*toolyard.Tool
 }
 

@@ -113,6 +113,10 @@ func (h *packHost) openOne(c *config.Source, name string, vault *secret.Vault, o
 		return nil, packFaults(c, vault, err, "packs", name)
 	}
 	p.source = source
+	if err := p.readActions(); err != nil {
+		p.close(h.stopped)
+		return nil, packFaults(c, vault, err, "packs", name)
+	}
 	return p, nil
 }
 
@@ -389,6 +393,10 @@ func callLend(l Lender, gate PackGate, log *slog.Logger) (clients *toolyard.Clie
 	return l.Lend(gate)
 }
 
+// errReloaded refuses a call of a pack that was replaced between the lookup of its tool and the
+// call.
+var errReloaded = &toolyard.Error{Code: toolyard.Unavailable, Message: "The configuration was reloaded. Repeat the call.", RetryAfter: time.Second}
+
 // gateLender lends clients to the calls of a gate, and keeps packs open during calls.
 type gateLender struct {
 	host    *packHost
@@ -412,7 +420,7 @@ func (l *gateLender) Lend() (*toolyard.Clients, func(), error) {
 	for _, p := range l.packs {
 		if !p.acquire() {
 			release()
-			return nil, nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "The configuration was reloaded. Repeat the call.", RetryAfter: time.Second}
+			return nil, nil, errReloaded
 		}
 		held = append(held, p)
 	}

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -130,6 +133,27 @@ func (l *ledger) Lend(g yard.PackGate) (*toolyard.Clients, error) {
 	clients := &toolyard.Clients{}
 	toolyard.Lend(clients, &account{l, settings.Account, balance})
 	return clients, nil
+}
+
+func (l *ledger) Actions() []*toolyard.Tool {
+	type args struct {
+		Account string `json:"account" minLength:"1"`
+		Reason  string `json:"reason" default:"none"`
+	}
+	return []*toolyard.Tool{
+		toolyard.Define(toolyard.Spec{Name: "freeze", Description: "Freezes an account."}, func(ctx context.Context, c *toolyard.Call, in args) (string, error) {
+			if _, ok := l.settings.Accounts[in.Account]; !ok {
+				return "", toolyard.Errorf(toolyard.NotFound, "There is no account %s.", in.Account)
+			}
+			last, err := l.setup.Journal.Last(ctx, in.Account)
+			if err != nil {
+				return "", err
+			}
+			_, err = l.setup.Journal.Append(ctx, in.Account, last, yard.JournalEntry{Kind: "freeze", Key: c.Caller.ID, Body: json.RawMessage(`{"reason":"` + in.Reason + `"}`)})
+			return "frozen by " + c.Caller.ID, err
+		}),
+		toolyard.Define(toolyard.Spec{Name: "crash"}, func(context.Context, *toolyard.Call, struct{}) (string, error) { panic("crash") }),
+	}
 }
 
 func (l *ledger) Close() error {
@@ -377,4 +401,73 @@ func TestAPackThatFailsToRunIsAProblem(t *testing.T) {
 	})
 	cancel()
 	<-done
+}
+
+func TestOperatorsRunActionsOfPacks(t *testing.T) {
+	o := &opened{}
+	opts := packOptions(t, ledgerFile, o)
+	opts.Identify = func(r *http.Request) (toolyard.Caller, error) {
+		role := r.Header.Get("X-Role")
+		return toolyard.Caller{ID: "olga", Roles: []string{role}}, nil
+	}
+	y := start(t, opts)
+	server := httptest.NewServer(y.Handler())
+	defer server.Close()
+	do := func(role, method, path, body string) (int, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, server.URL+"/api/v1"+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-Role", role)
+		r.Header.Set("Content-Type", "application/json")
+		res, err := server.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = res.Body.Close() }()
+		text, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, string(text)
+	}
+	for _, test := range []struct {
+		role, path, body string
+		status           int
+		want             string
+	}{
+		{"operator", "/packs/ledger/actions/freeze", `{"args":{"account":"main","reason":"test"}}`, 200, "frozen by olga"},
+		{"viewer", "/packs/ledger/actions/freeze", `{"args":{"account":"main"}}`, 403, ""},
+		{"caller", "/packs/ledger/actions/freeze", `{"args":{"account":"main"}}`, 403, ""},
+		{"operator", "/packs/ledger/actions/freeze", `{"args":{}}`, 400, "account"},
+		{"operator", "/packs/ledger/actions/freeze", `{"args":[]}`, 400, ""},
+		{"operator", "/packs/ledger/actions/freeze", `{"args":{"account":"nope"}}`, 404, "There is no account nope."},
+		{"operator", "/packs/ledger/actions/freez", `{}`, 404, `did you mean \"freeze\"?`},
+		{"operator", "/packs/leger/actions/freeze", `{}`, 404, `did you mean \"ledger\"?`},
+		{"operator", "/packs/ledger/actions/balance", `{}`, 404, "no action"},
+		{"operator", "/packs/ledger/actions/crash", `{}`, 200, "crash crashed"},
+	} {
+		if status, text := do(test.role, "POST", test.path, test.body); status != test.status || !strings.Contains(text, test.want) {
+			t.Errorf("%+v: %d %s", test, status, text)
+		}
+	}
+	entries, err := o.all()[0].setup.Journal.List(t.Context(), "main", yard.JournalQuery{})
+	if err != nil || len(entries) != 1 || entries[0].Key != "olga" || string(entries[0].Body) != `{"reason":"test"}` {
+		t.Errorf("%+v, %v", entries, err)
+	}
+	if status, text := do("viewer", "GET", "/packs", ""); status != 200 || !strings.Contains(text, `"name":"freeze"`) || !strings.Contains(text, `"state":"up"`) {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, text := do("operator", "GET", "/changes?action=pack.action", ""); status != 200 || !strings.Contains(text, `"subject":"ledger/freeze"`) {
+		t.Errorf("%d %s", status, text)
+	}
+	for _, gate := range y.Gates() { // no model can see or call an action
+		if diff := cmp.Diff([]string{"balance"}, names(t, y, gate)); diff != "" {
+			t.Error(diff)
+		}
+		if _, err := y.Call(t.Context(), gate, toolyard.Caller{ID: "ann"}, "freeze", json.RawMessage(`{"account":"main"}`)); toolyard.AsError(err).Code != toolyard.UnknownTool {
+			t.Error(err)
+		}
+	}
 }

@@ -30,6 +30,7 @@ const (
 type openPack struct {
 	name     string
 	source   toolyard.Source
+	actions  []*toolyard.Tool // for operators, by name
 	settings json.RawMessage  // with secrets
 	private  []config.Network // that its HTTP client may reach
 	http     *http.Client

@@ -249,6 +249,9 @@ func (c controlled) Authorize(caller toolyard.Caller, g *gates.Gate) error {
 	return c.access.authorize(caller, g)
 }
 
+// Close closes a yard on which Run was not called.
+func (y *Yard) Close() error { return y.close(context.Background()) }
+
 // Run loads the sources and keeps everything current until ctx ends, then closes the yard.
 func (y *Yard) Run(ctx context.Context) {
 	var wg sync.WaitGroup

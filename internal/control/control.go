@@ -4,6 +4,7 @@ package control
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -43,6 +44,9 @@ type Yard interface {
 	Identify(r *http.Request) (toolyard.Caller, error)
 	// Authorize refuses callers that may not use a gate.
 	Authorize(c toolyard.Caller, g *gates.Gate) error
+	Packs() []httpapi.PackItem
+	// RunAction runs an action of a pack for an operator.
+	RunAction(ctx context.Context, pack, action string, caller toolyard.Caller, args json.RawMessage) (*toolyard.Result, error)
 }
 
 // Options are the fixed parts of a yard.
@@ -93,6 +97,14 @@ func (c *Control) Config() *config.Config { return c.yard.State().Config }
 
 // Snapshot implements [httpapi.Yard].
 func (c *Control) Snapshot() *httpapi.Snapshot { return c.yard.Snapshot() }
+
+// Packs implements [httpapi.Yard].
+func (c *Control) Packs() []httpapi.PackItem { return c.yard.Packs() }
+
+// RunAction implements [httpapi.Yard].
+func (c *Control) RunAction(ctx context.Context, pack, action string, caller toolyard.Caller, args json.RawMessage) (*toolyard.Result, error) {
+	return c.yard.RunAction(ctx, pack, action, caller, args)
+}
 
 // Gates returns the gates in effect.
 func (c *Control) Gates() []*gates.Gate { return c.yard.State().Gates }

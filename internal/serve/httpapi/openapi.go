@@ -49,6 +49,11 @@ var (
 		one["properties"].(object)["problem"] = problemSchema()
 		return object{"type": "object", "required": []string{"results"}, "properties": object{"results": object{"type": "array", "items": one}}}
 	}}
+	packResultShape = &shape{"PackActionResult", "application/json", func() object {
+		return object{"type": "object", "required": []string{"result"}, "properties": object{
+			"result": object{"type": "object", "description": "MCP result of the action."},
+		}}
+	}}
 	streamShape = &shape{"Events", "text/event-stream", func() object {
 		return object{"type": "string", "description": "Server-sent events: begin, call, lost."}
 	}}

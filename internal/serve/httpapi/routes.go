@@ -66,6 +66,7 @@ func newRoutes(opts Options, auth *authenticator) []route {
 			(&toolsetHandler{opts.Yard, edits, catalog}).routes(),
 			(&gateHandler{opts.Yard, edits, catalog}).routes(),
 			(&editHandler{edits}).routes(),
+			(&packHandler{opts.Yard}).routes(),
 		),
 	)
 }

@@ -38,6 +38,9 @@ type Yard interface {
 	Version(ctx context.Context, version int64) (store.VersionRow, *config.Edits, error)
 
 	Limits(ctx context.Context) ([]Limit, error)
+
+	Packs() []PackItem // enabled packs, by name
+	RunAction(ctx context.Context, pack, action string, caller toolyard.Caller, args json.RawMessage) (*toolyard.Result, error)
 }
 
 // About describes a yard.

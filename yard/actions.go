@@ -1,0 +1,139 @@
+package yard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/ident"
+	"github.com/toolyard/toolyard/internal/base/spelling"
+	"github.com/toolyard/toolyard/internal/callpath"
+	"github.com/toolyard/toolyard/internal/serve/httpapi"
+)
+
+// Pack returns the source of a pack that the configuration enables, or nil.
+func (y *Yard) Pack(name string) toolyard.Source {
+	if p := y.current.Load().packs[name]; p != nil {
+		return p.source
+	}
+	return nil
+}
+
+// Actions returns the actions of a pack for operators.
+func (y *Yard) Actions(pack string) ([]*toolyard.Tool, error) {
+	p, err := y.pack(pack)
+	if err != nil {
+		return nil, err
+	}
+	defer p.release()
+	return p.actions, nil
+}
+
+// RunAction runs an action of a pack. The program must have authorized the caller as an operator
+// and must audit the action.
+func (y *Yard) RunAction(ctx context.Context, pack, action string, caller toolyard.Caller, args json.RawMessage) (*toolyard.Result, error) {
+	p, err := y.pack(pack)
+	if err != nil {
+		return nil, err
+	}
+	defer p.release()
+	tool, err := p.action(action)
+	if err != nil {
+		return nil, err
+	}
+	limits, now := &y.current.Load().Limits, y.opts.Process.Now()
+	run := callpath.Chain(callpath.Run, callpath.Recover(), callpath.Cap(int(limits.Args), 0), callpath.Validate(limits.Timeout.Std()),
+		callpath.Cap(0, int(limits.Result)), callpath.Deadline(limits.Timeout.Std()))
+	c := &toolyard.Call{
+		ID: ident.NewCallID(now), Tool: tool, Args: args, Caller: caller, Mode: toolyard.Write, Surface: toolyard.Both, AsOf: now, Start: now,
+	}
+	c.Log = p.log
+	res, err := run(ctx, c)
+	if err == nil && res.InputRequired() {
+		return nil, toolyard.Errorf(toolyard.MissingCapability, "The action %s requires input, which actions cannot request.", action)
+	}
+	p.log.LogAttrs(ctx, slog.LevelInfo, "action", slog.String("action", action), slog.String("caller", caller.ID), slog.Bool("ok", err == nil && !res.IsError))
+	return res, err
+}
+
+// pack returns an enabled pack. The caller must release it.
+func (y *Yard) pack(name string) (*openPack, error) {
+	packs := y.current.Load().packs
+	p := packs[name]
+	switch {
+	case p == nil:
+		return nil, toolyard.Errorf(toolyard.NotFound, "The pack %q is not enabled%s.", name, spelling.DidYouMean(name, slices.Sorted(maps.Keys(packs))))
+	case !p.acquire():
+		return nil, errReloaded
+	}
+	return p, nil
+}
+
+// readActions reads the actions of the pack once, when it is opened.
+func (p *openPack) readActions() (err error) {
+	o, ok := p.source.(Operator)
+	if !ok {
+		return nil
+	}
+	defer recoverPack(p.log, &err)
+	p.actions = slices.Clone(o.Actions())
+	if slices.Contains(p.actions, nil) {
+		return errors.New("the pack has a nil action")
+	}
+	slices.SortFunc(p.actions, func(a, b *toolyard.Tool) int { return strings.Compare(a.Name, b.Name) })
+	for i := 1; i < len(p.actions); i++ {
+		if name := p.actions[i].Name; name == p.actions[i-1].Name {
+			return fmt.Errorf("the pack has two actions %s", name)
+		}
+	}
+	return nil
+}
+
+func (p *openPack) action(name string) (*toolyard.Tool, error) {
+	var names []string
+	for _, t := range p.actions {
+		if t.Name == name {
+			return t, nil
+		}
+		names = append(names, t.Name)
+	}
+	return nil, toolyard.Errorf(toolyard.NotFound, "The pack %s has no action %q%s.", p.name, name, spelling.DidYouMean(name, names))
+}
+
+// Packs describes the enabled packs for the API.
+func (c controlled) Packs() []httpapi.PackItem {
+	a, problems := c.current.Load(), c.snapshot.Load().Problems
+	list := []httpapi.PackItem{}
+	for _, name := range slices.Sorted(maps.Keys(a.packs)) {
+		p := a.packs[name]
+		item := httpapi.PackItem{Name: name, State: "starting", Gates: []string{}, Actions: []httpapi.PackAction{}, Problems: []toolyard.Problem{}}
+		select {
+		case <-p.offered:
+			item.State = "up"
+		default:
+		}
+		for _, gate := range slices.Sorted(maps.Keys(a.Config.Gates)) {
+			if _, ok := a.Config.Gates[gate].Packs[name]; ok {
+				item.Gates = append(item.Gates, gate)
+			}
+		}
+		for _, problem := range problems {
+			if problem.Source == packSource(name) {
+				item.Problems = append(item.Problems, problem)
+			}
+		}
+		for _, t := range p.actions {
+			item.Actions = append(item.Actions, httpapi.PackAction{
+				Name: t.Name, Title: t.Title, Description: t.Description, InputSchema: t.Input, ReadOnly: t.IsReadOnly(),
+			})
+		}
+		list = append(list, item)
+	}
+	return list
+}
