@@ -5,9 +5,13 @@ import (
 	"github.com/toolyard/toolyard/cli"
 	"github.com/toolyard/toolyard/packs/basics"
 	"github.com/toolyard/toolyard/packs/markets"
+	"github.com/toolyard/toolyard/packs/trading"
 	"github.com/toolyard/toolyard/yard"
 )
 
 func main() {
-	cli.Main(yard.Options{ProviderKinds: markets.Kinds(), Command: yard.Command{Samples: basics.Tools()}})
+	cli.Main(yard.Options{
+		ProviderKinds: markets.Kinds(), Command: yard.Command{Samples: basics.Tools()},
+		Packs: map[string]yard.Pack{"trading": trading.Pack()},
+	})
 }

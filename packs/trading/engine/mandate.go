@@ -92,3 +92,29 @@ func (m *Mandate) CheckTightens(base *Mandate) error {
 	}
 	return nil
 }
+
+// Describe returns the limits that apply, by the names of their settings.
+func (m *Mandate) Describe() map[string]any {
+	limits := map[string]any{"allowedSymbols": append([]string{}, m.AllowedSymbols...), "requireStop": m.RequireStop}
+	for name, limit := range map[string]decimal.Decimal{
+		"maxOrderUsd": m.MaxOrderUSD, "maxPositionUsd": m.MaxPositionUSD, "maxPositionPct": m.MaxPositionPct, "maxExposurePct": m.MaxExposurePct,
+		"maxLeverage": m.MaxLeverage, "maxDailyLossUsd": m.MaxDailyLossUSD, "maxDailyLossPct": m.MaxDailyLossPct, "maxDrawdownPct": m.MaxDrawdownPct,
+	} {
+		if limit.IsPositive() {
+			limits[name] = limit
+		}
+	}
+	for name, limit := range map[string]int{
+		"maxSymbols": m.MaxSymbols, "collarBps": m.CollarBps, "ordersPerMinute": m.OrdersPerMinute, "maxStopsPerDay": m.MaxStopsPerDay,
+	} {
+		if limit > 0 {
+			limits[name] = limit
+		}
+	}
+	for name, limit := range map[string]time.Duration{"cooldown": m.Cooldown, "duplicateWithin": m.DuplicateWithin} {
+		if limit > 0 {
+			limits[name] = limit.String()
+		}
+	}
+	return limits
+}

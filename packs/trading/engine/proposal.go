@@ -69,7 +69,7 @@ type Estimate struct {
 	NotionalUSD      decimal.Decimal     `json:"notionalUsd"`
 	FeeUSD           decimal.Decimal     `json:"feeUsd"`
 	MarginAfterUSD   decimal.Decimal     `json:"marginAfterUsd" doc:"Margin used by all positions after the order is filled."`
-	LiquidationPrice decimal.NullDecimal `json:"liquidationPrice" doc:"Of the position after the order is filled. Null if no price liquidates it."`
+	LiquidationPrice decimal.NullDecimal `json:"liquidationPrice,omitzero" doc:"Of the position after the order is filled. Absent if no price liquidates it."`
 }
 
 const bps = 10_000

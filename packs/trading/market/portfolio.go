@@ -36,8 +36,8 @@ type Position struct {
 	UnrealizedUSD    decimal.Decimal     `json:"unrealizedUsd"`
 	MarginUSD        decimal.Decimal     `json:"marginUsd"`
 	Leverage         decimal.Decimal     `json:"leverage"`
-	LiquidationPrice decimal.NullDecimal `json:"liquidationPrice"` // null if no price liquidates it
-	Since            time.Time           `json:"since,omitzero"`   // zero if unknown
+	LiquidationPrice decimal.NullDecimal `json:"liquidationPrice,omitzero"` // absent if no price liquidates it
+	Since            time.Time           `json:"since,omitzero"`            // zero if unknown
 }
 
 // NotionalUSD returns the value of the position, without sign.

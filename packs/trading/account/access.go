@@ -1,0 +1,39 @@
+package account
+
+import (
+	"context"
+	"time"
+
+	"github.com/toolyard/toolyard"
+)
+
+// Access is an account as the calls of a gate see it.
+type Access struct {
+	*Account
+	Gate        string
+	CallerClock bool // callers of the gate set the time
+	Simulated   bool // callers of this or another gate set the time
+}
+
+// Of returns the account of a call's gate, or a NoData error.
+func Of(c *toolyard.Call) (*Access, error) {
+	a, ok := toolyard.Client[*Access](c)
+	if !ok {
+		return nil, toolyard.Errorf(toolyard.NoData, "The gate %s has no trading account. An operator can set gates.%s.packs.trading.account.", c.Gate, c.Gate)
+	}
+	return a, nil
+}
+
+// Time returns the time that a call is about. At a gate without a caller's clock, a simulated
+// account is shown at its own time.
+func (a *Access) Time(ctx context.Context, c *toolyard.Call) (time.Time, error) {
+	asOf := c.AsOf.UTC().Truncate(time.Microsecond)
+	if !a.Simulated || a.CallerClock {
+		return asOf, nil
+	}
+	last, err := a.LastTime(ctx)
+	if last.IsZero() || last.After(asOf) {
+		last = asOf
+	}
+	return last, err
+}

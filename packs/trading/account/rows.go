@@ -1,0 +1,120 @@
+package account
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/shopspring/decimal"
+
+	"github.com/toolyard/toolyard/packs/trading/engine"
+	"github.com/toolyard/toolyard/packs/trading/market"
+	"github.com/toolyard/toolyard/yard"
+)
+
+// The kinds of rows in the journal of an account.
+const (
+	kindDecision = "decision"
+	kindIntent   = "intent"
+	kindOutcome  = "outcome"
+	kindHalt     = "halt"
+	kindCommand  = "command"
+	kindReset    = "reset"
+)
+
+// Kind is what became of a decision.
+type Kind string
+
+// The kinds of outcomes.
+const (
+	Noop     Kind = "noop"
+	Rejected Kind = "rejected"
+	Executed Kind = "executed"
+	Resting  Kind = "resting"
+	Pending  Kind = "pending"
+	Canceled Kind = "canceled"
+	Unknown  Kind = "unknown" // it is not known whether the order was placed
+)
+
+// Rules of the account itself, beside those of the engine.
+const (
+	RuleSubmit  engine.Rule = "SUBMIT"  // the account does not place orders
+	RuleConfirm engine.Rule = "CONFIRM" // a person declined the order
+	RuleVenue   engine.Rule = "VENUE"   // the broker rejected the order
+)
+
+// Decision is a proposal and its verdicts.
+type Decision struct {
+	Proposal  engine.Proposal  `json:"proposal"`
+	Reasoning string           `json:"reasoning"`
+	Kind      Kind             `json:"kind"` // Pending for an accepted order, whatever became of it
+	Rule      engine.Rule      `json:"rule,omitempty"`
+	Detail    string           `json:"detail,omitempty"`
+	Verdicts  []engine.Verdict `json:"rules"`
+	Adjusted  []string         `json:"adjusted,omitempty"`
+	Order     *market.Order    `json:"order,omitempty"`
+	Estimate  *engine.Estimate `json:"estimate,omitempty"`
+	EquityUSD decimal.Decimal  `json:"equityUsd"`
+	Mark      market.Watermark `json:"watermark"`
+	Caller    string           `json:"caller"`
+	Gate      string           `json:"gate"`
+	Seen      *Sight           `json:"seen,omitempty"`
+}
+
+// Sight locates what a caller observed before a decision.
+type Sight struct {
+	Stream  string `json:"stream"`
+	Session string `json:"session,omitempty"`
+	Last    uint64 `json:"last"` // sequence number of the last observation
+}
+
+// Intent is an action that is about to be sent to the broker.
+type Intent struct {
+	Order  *market.Order `json:"order,omitempty"`
+	Cancel *market.Ref   `json:"cancel,omitempty"`
+	Stamp  market.Stamp  `json:"stamp"`
+}
+
+// Outcome is what became of an intent.
+type Outcome struct {
+	Placed    *market.Placed `json:"placed,omitempty"`
+	NotPlaced string         `json:"notPlaced,omitempty"` // the reason
+	Unknown   bool           `json:"unknown,omitempty"`
+}
+
+// kind returns the kind of the decision after the outcome.
+func (o *Outcome) kind() Kind {
+	switch {
+	case o.Unknown:
+		return Unknown
+	case o.Placed == nil:
+		return Rejected
+	}
+	switch p := o.Placed; {
+	case p.Status == market.Filled, p.Filled.IsPositive() && !p.Status.Open():
+		return Executed
+	case p.Status == market.Resting:
+		return Resting
+	case p.Status == market.Pending:
+		return Pending
+	case p.Status == market.Canceled:
+		return Canceled
+	}
+	return Rejected
+}
+
+// Command is an action of an operator.
+type Command struct {
+	Name   string `json:"command"`
+	By     string `json:"by"`
+	Reason string `json:"reason"`
+	Effect string `json:"effect"`
+}
+
+// row encodes a row of the journal. Its values always have a JSON form.
+func row(kind, key string, asOf time.Time, body any) yard.JournalEntry {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		panic(err)
+	}
+	return yard.JournalEntry{Kind: kind, Key: key, AsOf: asOf, Body: raw}
+}

@@ -1,0 +1,118 @@
+package account
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/yard"
+)
+
+// Observation is a result that a caller saw.
+type Observation struct {
+	Tool   string          `json:"tool"`
+	Args   json.RawMessage `json:"arguments"`
+	Result json.RawMessage `json:"result,omitempty"` // absent if it is too large
+	Bytes  int             `json:"bytes"`
+	Digest string          `json:"sha256"` // of the whole result
+	At     time.Time       `json:"at"`
+}
+
+const (
+	kindObservation = "observation"
+	kindDecided     = "decided" // separates the observations of two decisions
+
+	maxObservation  = 16 << 10 // bytes of a result that are stored
+	maxObservedArgs = 8 << 10
+	maxObservations = 50 // of a decision
+	freshFor        = 15 * time.Minute
+)
+
+// seenStream returns the stream with the observations of a caller. The name of the caller is
+// hashed, because it may be long.
+func (a *Account) seenStream(caller string) string {
+	sum := sha256.Sum256([]byte(caller))
+	return "seen/" + a.Name + "/" + hex.EncodeToString(sum[:8])
+}
+
+// Observe records what a caller saw, for the snapshot of its next decision.
+func (a *Account) Observe(ctx context.Context, c *toolyard.Call, structured json.RawMessage) error {
+	sum := sha256.Sum256(structured)
+	o := Observation{Tool: c.Tool.Name, Args: bytes.TrimSpace(c.Args), Bytes: len(structured), Digest: hex.EncodeToString(sum[:])}
+	if len(structured) <= maxObservation {
+		o.Result = structured
+	}
+	if len(o.Args) > maxObservedArgs {
+		o.Args = nil
+	}
+	return a.appendSeen(ctx, a.seenStream(c.Caller.ID), row(kindObservation, c.Session, c.AsOf, o))
+}
+
+func (a *Account) appendSeen(ctx context.Context, stream string, e yard.JournalEntry) error {
+	for range maxAttempts {
+		last, err := a.Journal.Last(ctx, stream)
+		if err != nil {
+			return err
+		}
+		_, err = a.Journal.Append(ctx, stream, last, e)
+		if !HasCode(err, toolyard.VersionConflict) {
+			return err
+		}
+	}
+	return errTooBusy
+}
+
+// sight locates what the caller of a proposal has observed.
+func (a *Account) sight(ctx context.Context, r *Request) (*Sight, error) {
+	stream := a.seenStream(r.Caller)
+	last, err := a.Journal.Last(ctx, stream)
+	if err != nil || last == 0 {
+		return nil, err
+	}
+	return &Sight{Stream: stream, Session: r.Session, Last: last}, nil
+}
+
+// markSeen separates observations of the next decision from those of this one. If that fails,
+// the next decision shows too much, which does no harm.
+func (a *Account) markSeen(ctx context.Context, s *Sight, id string, asOf time.Time) {
+	if s == nil {
+		return
+	}
+	if err := a.appendSeen(ctx, s.Stream, row(kindDecided, "", asOf, id)); err != nil {
+		a.Log.Warn("observations of a decision cannot be separated", "account", a.Name, "decision", id, "error", err)
+	}
+}
+
+// Observations returns what the caller saw before a decision, oldest first: since its last
+// decision, in the same session or within 15 minutes.
+func (a *Account) Observations(ctx context.Context, d *Decision, at time.Time) ([]Observation, error) {
+	if d.Seen == nil {
+		return nil, nil
+	}
+	rows, err := a.Journal.List(ctx, d.Seen.Stream, yard.JournalQuery{Before: d.Seen.Last + 1, Until: at, Newest: true, Limit: maxObservations})
+	if err != nil {
+		return nil, err
+	}
+	var list []Observation
+	for _, r := range rows {
+		if r.Kind == kindDecided || d.Seen.Session == "" && at.Sub(r.AsOf) > freshFor {
+			break
+		}
+		if d.Seen.Session != "" && r.Key != d.Seen.Session {
+			continue
+		}
+		var o Observation
+		if err := json.Unmarshal(r.Body, &o); err != nil {
+			return nil, err
+		}
+		o.At = r.AsOf
+		list = append(list, o)
+	}
+	slices.Reverse(list)
+	return list, nil
+}

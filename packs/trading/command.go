@@ -1,0 +1,6 @@
+package trading
+
+import "github.com/toolyard/toolyard/yard"
+
+// commands returns the commands that the pack adds to the command line.
+func commands() []yard.PackCommand { return nil }

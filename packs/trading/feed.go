@@ -1,0 +1,131 @@
+package trading
+
+import (
+	"context"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/packs/trading/hyperliquid"
+	"github.com/toolyard/toolyard/packs/trading/market"
+	"github.com/toolyard/toolyard/yard"
+)
+
+// connector returns the clients for market data. It sends no request.
+type connector func(*settings, yard.PackSetup) (*feed, error)
+
+// feed is the market data of the pack.
+type feed struct {
+	market.Bars
+	market.Markets
+	market.Funding
+	news    market.News    // nil for none
+	traders market.Traders // nil for none
+	venue   *hyperliquid.Client
+	closer  io.Closer
+}
+
+// connect returns the clients of the venue and of the source of news.
+func connect(s *settings, setup yard.PackSetup) (*feed, error) {
+	venue, err := hyperliquid.New(hyperliquid.Options{URL: s.Hyperliquid.URL, Testnet: s.Hyperliquid.Testnet, HTTP: setup.HTTP, Now: setup.Now})
+	if err != nil {
+		return nil, err
+	}
+	f := &feed{Bars: venue, Markets: venue, Funding: newFundingCache(venue, setup.Now), venue: venue}
+	if s.Hyperliquid.Leaderboard {
+		f.traders = venue
+	}
+	return f, nil
+}
+
+func (f *feed) lend(c *toolyard.Clients) {
+	toolyard.Lend(c, f.Bars)
+	toolyard.Lend(c, f.Markets)
+	toolyard.Lend(c, f.Funding)
+	if f.news != nil {
+		toolyard.Lend(c, f.news)
+	}
+	if f.traders != nil {
+		toolyard.Lend(c, f.traders)
+	}
+	if f.venue != nil {
+		toolyard.Lend[market.FundingForecast](c, f.venue)
+	}
+}
+
+// fundingCache stores blocks of past funding rates, which never change. A backtest asks for
+// every hour by itself; the venue is asked for 20 days at once.
+type fundingCache struct {
+	from market.Funding
+	now  func() time.Time
+
+	mu     sync.Mutex
+	blocks map[fundingBlock][]market.Rate
+}
+
+type fundingBlock struct {
+	symbol string
+	start  int64 // in seconds
+}
+
+const (
+	fundingBlockLength = 480 * time.Hour // less than one page of the venue
+	maxFundingBlocks   = 2000
+	fundingDelay       = 10 * time.Minute // until a rate is published
+)
+
+func newFundingCache(from market.Funding, now func() time.Time) *fundingCache {
+	return &fundingCache{from: from, now: now, blocks: map[fundingBlock][]market.Rate{}}
+}
+
+// Rates implements [market.Funding].
+func (f *fundingCache) Rates(ctx context.Context, symbol string, from, to time.Time) ([]market.Rate, error) {
+	var list []market.Rate
+	for start := from.UTC().Truncate(fundingBlockLength); !start.After(to); start = start.Add(fundingBlockLength) {
+		end := start.Add(fundingBlockLength)
+		if end.Add(fundingDelay).After(f.now()) { // still growing
+			rest, err := f.from.Rates(ctx, symbol, latest(from, start), to)
+			return append(list, rest...), err
+		}
+		rates, err := f.block(ctx, symbol, start, end)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rates {
+			if r.At.After(from) && !r.At.After(to) {
+				list = append(list, r)
+			}
+		}
+	}
+	return list, nil
+}
+
+func (f *fundingCache) block(ctx context.Context, symbol string, start, end time.Time) ([]market.Rate, error) {
+	key := fundingBlock{symbol, start.Unix()}
+	f.mu.Lock()
+	rates, ok := f.blocks[key]
+	f.mu.Unlock()
+	if ok {
+		return rates, nil
+	}
+	rates, err := f.from.Rates(ctx, symbol, start, end)
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.blocks) >= maxFundingBlocks {
+		clear(f.blocks)
+	}
+	f.blocks[key] = slices.Clone(rates)
+	return rates, nil
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,43 @@
+package trading
+
+import (
+	"context"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/packs/trading/account"
+)
+
+// observed returns the tools so that the results of read-only tools at write gates are recorded:
+// the snapshot of a decision shows what its caller saw. A result that cannot be recorded is
+// returned all the same.
+func observed(tools []*toolyard.Tool) []*toolyard.Tool {
+	list := make([]*toolyard.Tool, len(tools))
+	for i, t := range tools {
+		list[i] = t
+		if !t.IsReadOnly() {
+			continue
+		}
+		wrapped, err := toolyard.NewTool(t.Spec, func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
+			res, err := t.Run(ctx, c)
+			if err == nil && c.Mode == toolyard.Write && len(res.Structured) > 0 {
+				observe(ctx, c, res)
+			}
+			return res, err
+		})
+		if err != nil {
+			panic(err) // the tool was defined with the same specification
+		}
+		list[i] = wrapped
+	}
+	return list
+}
+
+func observe(ctx context.Context, c *toolyard.Call, res *toolyard.Result) {
+	a, err := account.Of(c)
+	if err != nil {
+		return
+	}
+	if err := a.Observe(ctx, c, res.Structured); err != nil {
+		c.Logger().Warn("an observation was not recorded", "account", a.Name, "error", err)
+	}
+}

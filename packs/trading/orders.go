@@ -1,0 +1,221 @@
+package trading
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/shopspring/decimal"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/packs/trading/account"
+	"github.com/toolyard/toolyard/packs/trading/engine"
+	"github.com/toolyard/toolyard/packs/trading/market"
+)
+
+// number is an exact decimal as the arguments of a tool have it.
+type number struct{ decimal.NullDecimal }
+
+// JSONSchema describes a number: a string, because JSON numbers lose digits.
+func (number) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"string","pattern":"^[0-9]{1,15}(\\.[0-9]{1,12})?$"}`)
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler]. The pattern of the schema bounds the text.
+func (n *number) UnmarshalText(text []byte) error {
+	d, err := decimal.NewFromString(string(text))
+	n.NullDecimal = decimal.NewNullDecimal(d)
+	return err
+}
+
+// orderArgs are the arguments of propose_order and simulate_action.
+type orderArgs struct {
+	Symbol string             `json:"symbol" minLength:"1" maxLength:"32" doc:"Symbol of a perpetual, such as BTC."`
+	Action engine.Action      `json:"action" enum:"open,close,reduce,cancel,hold" doc:"close closes the whole position, reduce a part of it. hold records the decision to do nothing."`
+	Side   market.Side        `json:"side,omitempty" enum:"buy,sell" doc:"For open only."`
+	Type   market.OrderType   `json:"type,omitempty" enum:"market,limit,stop,take_profit" doc:"Default: market."`
+	TIF    market.TimeInForce `json:"tif,omitempty" enum:"Gtc,Ioc,Alo" doc:"For limit orders: until canceled (default), at once or not at all, or only as a maker."`
+
+	Size         *number `json:"size,omitempty" doc:"In units of the asset. Give one of size, notionalUsd and fraction."`
+	NotionalUSD  *number `json:"notionalUsd,omitempty"`
+	Fraction     *number `json:"fraction,omitempty" doc:"0.25 is a quarter: of the position to reduce, or of the equity to open with."`
+	LimitPrice   *number `json:"limitPrice,omitempty"`
+	TriggerPrice *number `json:"triggerPrice,omitempty" doc:"Of a stop or take_profit order."`
+	StopLoss     *number `json:"stopLoss,omitempty" doc:"For open: price at which the position is closed with a loss."`
+	TakeProfit   *number `json:"takeProfit,omitempty" doc:"For open: price at which the position is closed with a profit."`
+
+	ReduceOnly bool   `json:"reduceOnly,omitempty"`
+	OrderID    string `json:"orderId,omitempty" maxLength:"64" doc:"For cancel: orderId or clientOrderId of an open order."`
+	orderNotes
+}
+
+type orderNotes struct {
+	Reasoning string `json:"reasoning" minLength:"20" maxLength:"2000" doc:"Why. It is recorded and shown to people."`
+	ClientID  string `json:"clientOrderId,omitempty" pattern:"^0x[0-9a-f]{32}$" doc:"To propose an equal order again on purpose, choose a new one."`
+}
+
+func (in *orderArgs) proposal() engine.Proposal {
+	value := func(n *number) decimal.NullDecimal {
+		if n == nil {
+			return decimal.NullDecimal{}
+		}
+		return n.NullDecimal
+	}
+	return engine.Proposal{
+		Symbol: in.Symbol, Action: in.Action, Side: in.Side, Type: in.Type, TIF: in.TIF, ReduceOnly: in.ReduceOnly, OrderID: in.OrderID,
+		Size: value(in.Size), NotionalUSD: value(in.NotionalUSD), Fraction: value(in.Fraction), LimitPrice: value(in.LimitPrice),
+		TriggerPrice: value(in.TriggerPrice), StopLoss: value(in.StopLoss), TakeProfit: value(in.TakeProfit),
+	}
+}
+
+// request returns the proposal of a call. At a gate with the caller's clock, calls have no key of
+// their own, so that a simulation can be repeated exactly.
+func (in *orderArgs) request(ctx context.Context, c *toolyard.Call, a *account.Access) (account.Request, error) {
+	asOf, err := a.Time(ctx, c)
+	r := account.Request{
+		Proposal: in.proposal(), Reasoning: in.Reasoning, Key: cmp.Or(c.IdempotencyKey, c.ID), ClientID: in.ClientID,
+		ExplicitKey: in.ClientID != "" || c.IdempotencyKey != "", Caller: c.Caller.ID, Session: c.Session, Gate: c.Gate,
+		AsOf: asOf, Simulated: a.CallerClock,
+	}
+	if a.CallerClock {
+		r.Key = c.IdempotencyKey
+	}
+	return r, err
+}
+
+func proposeOrder() *toolyard.Tool {
+	return toolyard.Define(toolyard.Spec{
+		Name: "propose_order", Category: execution, Effects: "write", Origin: "packs/trading",
+		Description: "Propose an order, a cancellation, or to hold. The rules of the account decide; a rejection is a normal result with the rule and the reason. Sizes are rounded down to lots, prices to ticks.",
+		Hint:        "Use for every decision, including to hold. Check with simulate_action first if you are not sure about the limits",
+	}, func(ctx context.Context, c *toolyard.Call, in orderArgs) (*account.Result, error) {
+		a, err := account.Of(c)
+		if err != nil {
+			return nil, err
+		}
+		broker, ok := toolyard.Client[market.Broker](c)
+		if !ok {
+			return nil, toolyard.Errorf(toolyard.NoData, "The account %s has no broker at the gate %s: it can only be read.", a.Name, c.Gate)
+		}
+		r, err := in.request(ctx, c, a)
+		if err != nil {
+			return nil, err
+		}
+		r.Broker = broker
+		if a.Submit == account.Confirm {
+			r.Confirm = func(ctx context.Context, d *engine.Decision) (bool, error) { return confirm(ctx, c, a, &r.Proposal, d) }
+		}
+		return a.Propose(ctx, r)
+	})
+}
+
+// confirm asks a person whether an order may be placed.
+func confirm(ctx context.Context, c *toolyard.Call, a *account.Access, p *engine.Proposal, d *engine.Decision) (bool, error) {
+	reply, err := toolyard.Ask[struct{}](ctx, c, toolyard.Question{
+		Key: "confirm", Message: question(a, p, d), State: []byte(d.Estimate.Price.String()),
+	})
+	if err != nil || !reply.Accepted() {
+		return false, err
+	}
+	asked, err := decimal.NewFromString(string(reply.State))
+	if err != nil || !p.PlacesOrder() {
+		return err == nil, err
+	}
+	moved := d.Estimate.Price.Sub(asked).Abs().Mul(decimal.NewFromInt(10_000))
+	if moved.GreaterThan(asked.Mul(decimal.NewFromInt(int64(a.Mandate.CollarBps)))) {
+		return false, toolyard.Errorf(toolyard.Failed, "The price moved from %s to %s since the question was asked. Propose the order again.", asked, d.Estimate.Price)
+	}
+	return true, nil
+}
+
+func question(a *account.Access, p *engine.Proposal, d *engine.Decision) string {
+	if p.Action == engine.CancelOne {
+		return fmt.Sprintf("Cancel the order %s in %s of the account %s (%s)?", p.OrderID, p.Symbol, a.Name, a.BrokerName)
+	}
+	o, e := &d.Order, &d.Estimate
+	var b strings.Builder
+	fmt.Fprintf(&b, "Place this order in the account %s (%s)?\n%s %s %s, %s, about %s USD at %s", a.Name, a.BrokerName,
+		strings.ToUpper(string(o.Side)), o.Size, o.Symbol, o.Type, e.NotionalUSD.Round(2), e.Price)
+	if o.Type == market.MarketOrder {
+		fmt.Fprintf(&b, ", at worst %s", o.Price)
+	}
+	if o.ReduceOnly {
+		b.WriteString(", reduce only")
+	}
+	if o.StopLoss.Valid {
+		fmt.Fprintf(&b, ", stop loss %s", o.StopLoss.Decimal)
+	}
+	if o.TakeProfit.Valid {
+		fmt.Fprintf(&b, ", take profit %s", o.TakeProfit.Decimal)
+	}
+	fmt.Fprintf(&b, ".\nFee about %s USD, margin after %s USD", e.FeeUSD.Round(4), e.MarginAfterUSD.Round(2))
+	if e.LiquidationPrice.Valid {
+		fmt.Fprintf(&b, ", liquidation at %s", e.LiquidationPrice.Decimal)
+	}
+	fmt.Fprintf(&b, ".\nAll %d rules accept it.", len(d.Verdicts))
+	return b.String()
+}
+
+func simulateAction() *toolyard.Tool {
+	type args struct {
+		orderArgs
+		Reasoning string `json:"reasoning,omitempty" maxLength:"2000" doc:"Not needed."`
+	}
+	type result struct {
+		WouldBe  account.Kind     `json:"wouldBe" enum:"noop,rejected,executed,resting,pending,canceled"`
+		Rule     engine.Rule      `json:"rule,omitempty" doc:"The first rule that rejects the order."`
+		Detail   string           `json:"detail,omitempty"`
+		Rules    []engine.Verdict `json:"rules" doc:"The verdict of every rule, in order."`
+		Order    *market.Order    `json:"order,omitempty" doc:"The order as it would be placed."`
+		Estimate *engine.Estimate `json:"estimate,omitempty"`
+		Adjusted []string         `json:"adjusted,omitempty"`
+	}
+	return toolyard.Define(toolyard.Spec{
+		Name: "simulate_action", Category: execution, Effects: toolyard.ReadOnly, Origin: "packs/trading",
+		Description: "Find out what propose_order would do with the same arguments: the verdict of every rule, the rounded order and an estimate of price, fee, margin and liquidation. Changes nothing.",
+		Hint:        "Use to check an order against the limits before proposing it",
+	}, func(ctx context.Context, c *toolyard.Call, in args) (*result, error) {
+		a, err := account.Of(c)
+		if err != nil {
+			return nil, err
+		}
+		r, err := in.request(ctx, c, a)
+		if err != nil {
+			return nil, err
+		}
+		d, err := a.Evaluate(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		out := &result{WouldBe: wouldBe(&r, &d), Rules: d.Verdicts, Adjusted: d.Adjusted}
+		if refusal, refused := d.Refusal(); refused {
+			out.Rule, out.Detail = refusal.Rule, refusal.Detail
+		} else if a.Submit == account.Never && r.Proposal.Action != engine.Hold {
+			out.WouldBe, out.Rule, out.Detail = account.Rejected, account.RuleSubmit, "this account does not place orders (submit: never)"
+		}
+		if d.Order.Symbol != "" {
+			out.Order, out.Estimate = &d.Order, &d.Estimate
+		}
+		return out, nil
+	})
+}
+
+// wouldBe predicts the outcome of a proposal.
+func wouldBe(r *account.Request, d *engine.Decision) account.Kind {
+	_, refused := d.Refusal()
+	switch {
+	case refused:
+		return account.Rejected
+	case r.Proposal.Action == engine.Hold:
+		return account.Noop
+	case r.Proposal.Action == engine.CancelOne:
+		return account.Canceled
+	case d.Order.TIF != market.IOC:
+		return account.Resting
+	case r.Simulated:
+		return account.Pending
+	}
+	return account.Executed
+}

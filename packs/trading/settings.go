@@ -1,0 +1,190 @@
+package trading
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/shopspring/decimal"
+
+	"github.com/toolyard/toolyard/packs/trading/account"
+	"github.com/toolyard/toolyard/packs/trading/engine"
+	"github.com/toolyard/toolyard/packs/trading/market"
+	"github.com/toolyard/toolyard/packs/trading/paper"
+)
+
+// settings are packs.trading of the configuration.
+type settings struct {
+	Hyperliquid hyperliquidSettings        `json:"hyperliquid,omitzero" doc:"Where market data comes from and live orders go to."`
+	CryptoPanic *cryptopanicSettings       `json:"cryptopanic,omitempty" doc:"Source of news; none if absent."`
+	Bars        string                     `json:"bars" default:"bars" doc:"Folder of stored price bars, relative to the configuration file. It is also the cache of bars."`
+	Accounts    map[string]accountSettings `json:"accounts,omitempty" doc:"Accounts by name. A gate is bound to one with packs: {trading: {account: NAME}}."`
+	Risk        riskSettings               `json:"risk,omitzero" doc:"Limits of all accounts. An account can tighten them."`
+}
+
+type hyperliquidSettings struct {
+	URL         string `json:"url,omitempty" format:"uri" doc:"Address of the API; the public one by default."`
+	Testnet     bool   `json:"testnet,omitempty" doc:"Use the test network."`
+	Leaderboard bool   `json:"leaderboard,omitempty" doc:"Let get_top_traders read the leaderboard, an undocumented file of about 25 MB."`
+}
+
+type cryptopanicSettings struct {
+	Plan  string `json:"plan" enum:"developer,growth,enterprise" default:"developer"`
+	Token string `json:"token" minLength:"1" doc:"API token, usually ${secret:NAME}."`
+	URL   string `json:"url,omitempty" format:"uri"`
+}
+
+// accountSettings describe an account.
+type accountSettings struct {
+	Broker string             `json:"broker" enum:"paper,hyperliquid"`
+	Submit account.Submission `json:"submit,omitempty" enum:"auto,confirm,never" doc:"Place orders at once, after a person confirmed them, or never. Default: auto for paper, confirm for hyperliquid."`
+	Risk   riskSettings       `json:"risk,omitzero"`
+
+	DepositUSD  *amount         `json:"depositUsd,omitempty" doc:"Paper: initial cash. Default: 10000."`
+	SlippageBps *int            `json:"slippageBps,omitempty" minimum:"0" maximum:"1000" doc:"Paper: by how much fills are worse than the market. Default: 2."`
+	TakerFee    *amount         `json:"takerFee,omitempty" doc:"Paper: as a share of the value of a fill. Default: 0.00045."`
+	MakerFee    *amount         `json:"makerFee,omitempty" doc:"Paper: default 0.00015."`
+	Interval    market.Interval `json:"interval" enum:"1m,5m,15m,1h,4h,1d" default:"1m" doc:"Paper: length of the bars that fill orders."`
+
+	Address  string `json:"address,omitempty" pattern:"^0x[0-9a-fA-F]{40}$" doc:"Hyperliquid: address that holds the money."`
+	AgentKey string `json:"agentKey,omitempty" doc:"Hyperliquid: private key of an agent (API wallet), which can trade but not withdraw. Without it, the account is read-only."`
+	Live     bool   `json:"live,omitempty" doc:"Hyperliquid: trade with real money. Required outside the test network."`
+}
+
+// riskSettings are limits. A limit that is absent is inherited.
+type riskSettings struct {
+	AllowedSymbols  []string `json:"allowedSymbols,omitempty" maxItems:"200" uniqueItems:"true" doc:"Symbols that may be traded; all if empty."`
+	MaxOrderUSD     *amount  `json:"maxOrderUsd,omitempty"`
+	MaxPositionUSD  *amount  `json:"maxPositionUsd,omitempty"`
+	MaxPositionPct  *amount  `json:"maxPositionPct,omitempty" doc:"Of the equity. Default: 25."`
+	MaxExposurePct  *amount  `json:"maxExposurePct,omitempty" doc:"Of the equity, for all positions. Default: 100."`
+	MaxSymbols      *int     `json:"maxSymbols,omitempty" minimum:"0" doc:"Default: 5."`
+	MaxLeverage     *amount  `json:"maxLeverage,omitempty" doc:"Default: 3."`
+	CollarBps       *int     `json:"collarBps,omitempty" minimum:"0" maximum:"5000" doc:"How far beyond the market an order may be priced. Default: 100."`
+	MaxDailyLossUSD *amount  `json:"maxDailyLossUsd,omitempty" doc:"Since 00:00 UTC."`
+	MaxDailyLossPct *amount  `json:"maxDailyLossPct,omitempty" doc:"Default: 5."`
+	MaxDrawdownPct  *amount  `json:"maxDrawdownPct,omitempty" doc:"Default: 20."`
+	RequireStop     *bool    `json:"requireStop,omitempty" doc:"Opening orders need a stop loss."`
+	riskPace
+}
+
+type riskPace struct {
+	OrdersPerMinute *int      `json:"ordersPerMinute,omitempty" minimum:"0" doc:"Default: 6."`
+	Cooldown        *duration `json:"cooldown,omitempty" doc:"After closing a position, before the symbol can be opened again. Default: 0s."`
+	MaxStopsPerDay  *int      `json:"maxStopsPerDay,omitempty" minimum:"0" doc:"Default: 4."`
+	DuplicateWithin *duration `json:"duplicateWithin,omitempty" doc:"In which an equal order is taken for a repetition. Default: 60s."`
+}
+
+var (
+	accountName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+	plainNumber = regexp.MustCompile(`^[0-9]{1,15}(\.[0-9]{1,12})?$`)
+)
+
+// amount is an exact decimal that is not negative, written as a number or a string.
+type amount struct{ decimal.Decimal }
+
+// JSONSchema describes an amount.
+func (amount) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":["string","number"],"pattern":"^[0-9]{1,15}(\\.[0-9]{1,12})?$","minimum":0}`)
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (a *amount) UnmarshalJSON(data []byte) error {
+	text := string(data)
+	if len(text) > 1 && text[0] == '"' {
+		text = text[1 : len(text)-1]
+	}
+	if !plainNumber.MatchString(text) {
+		return fmt.Errorf("%.40q is not a decimal number", text)
+	}
+	var err error
+	a.Decimal, err = decimal.NewFromString(text)
+	return err
+}
+
+// duration is written as in 90s or 15m.
+type duration time.Duration
+
+// JSONSchema describes a duration.
+func (duration) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"type":"string","pattern":"^([0-9]{1,6}(ms|s|m|h))+$"}`)
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (d *duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	*d = duration(v)
+	return err
+}
+
+// mandate returns a mandate with the limits that are set.
+func (r *riskSettings) mandate(m engine.Mandate) engine.Mandate {
+	if len(r.AllowedSymbols) > 0 {
+		m.AllowedSymbols = r.AllowedSymbols
+	}
+	for _, f := range []struct {
+		from *amount
+		to   *decimal.Decimal
+	}{
+		{r.MaxOrderUSD, &m.MaxOrderUSD},
+		{r.MaxPositionUSD, &m.MaxPositionUSD},
+		{r.MaxPositionPct, &m.MaxPositionPct},
+		{r.MaxExposurePct, &m.MaxExposurePct},
+		{r.MaxLeverage, &m.MaxLeverage},
+		{r.MaxDailyLossUSD, &m.MaxDailyLossUSD},
+		{r.MaxDailyLossPct, &m.MaxDailyLossPct},
+		{r.MaxDrawdownPct, &m.MaxDrawdownPct},
+	} {
+		if f.from != nil {
+			*f.to = f.from.Decimal
+		}
+	}
+	set(&m.MaxSymbols, r.MaxSymbols)
+	set(&m.CollarBps, r.CollarBps)
+	set(&m.OrdersPerMinute, r.OrdersPerMinute)
+	set(&m.MaxStopsPerDay, r.MaxStopsPerDay)
+	set(&m.RequireStop, r.RequireStop)
+	set(&m.Cooldown, (*time.Duration)(r.Cooldown))
+	set(&m.DuplicateWithin, (*time.Duration)(r.DuplicateWithin))
+	return m
+}
+
+func set[T any](to, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+func (s *accountSettings) submission() account.Submission {
+	switch {
+	case s.Submit != "":
+		return s.Submit
+	case s.Broker == "paper":
+		return account.Auto
+	}
+	return account.Confirm
+}
+
+// checkPaper refuses settings of a live account.
+func (s *accountSettings) checkPaper() error {
+	if s.Address != "" || s.AgentKey != "" || s.Live {
+		return fmt.Errorf("address, agentKey and live are for broker: hyperliquid")
+	}
+	return nil
+}
+
+func (s *accountSettings) paper() paper.Settings {
+	p := paper.Settings{DepositUSD: decimal.NewFromInt(10_000), Interval: s.Interval, SlippageBps: 2, Fees: paper.DefaultFees}
+	if s.DepositUSD != nil {
+		p.DepositUSD = s.DepositUSD.Decimal
+	}
+	if s.TakerFee != nil {
+		p.Fees.Taker = s.TakerFee.Decimal
+	}
+	if s.MakerFee != nil {
+		p.Fees.Maker = s.MakerFee.Decimal
+	}
+	set(&p.SlippageBps, s.SlippageBps)
+	return p
+}
