@@ -48,6 +48,9 @@ type Spec struct {
 	Extra map[string]json.RawMessage
 }
 
+// External is the category of all tools of MCP servers. Other tools cannot declare it.
+const External = "external"
+
 // Terms are the part of a [Spec] that controls the use of the tool. The operator can override
 // them.
 type Terms struct {
@@ -193,6 +196,9 @@ func (s *Spec) check() error {
 	}
 	if !slices.Contains([]Effects{"", ReadOnly, writes}, s.Effects) {
 		return fmt.Errorf("unknown effects %.80q; use read or write", s.Effects)
+	}
+	if s.Server == "" && s.Category == External {
+		return fmt.Errorf("category %s is reserved for tools of MCP servers", External)
 	}
 	if s.Server == "" {
 		if err := s.checkMeta(); err != nil {

@@ -311,13 +311,15 @@ func TestScriptQueriesSeeOnlyTheirCallersRows(t *testing.T) {
 	p := serveIn(t, folder(t, nil), "testyard", "scripts: {dir: "+examples(t)+"}\ngates: {default: {mode: read, toolset: expenses}}\ntoolsets: {expenses: {tools: [Query]}}\n", "TESTYARD_KEYS=a=ann b=bob")
 	for key, user := range map[string]string{"a": "ann", "b": "bob"} {
 		r := call(t, modernHTTP{t: t, url: p.url, key: key}, "Query", `{"query":""}`).result(t)
-		var rows []struct {
-			User string `json:"user_id"`
+		var found struct {
+			Results []struct {
+				User string `json:"user_id"`
+			}
 		}
-		if err := json.Unmarshal(r.Structured, &rows); err != nil || len(rows) == 0 || len(rows) > 10 {
-			t.Fatalf("%s: %d rows, %v: %s", user, len(rows), err, r.Structured)
+		if err := json.Unmarshal(r.Structured, &found); err != nil || len(found.Results) == 0 || len(found.Results) > 10 {
+			t.Fatalf("%s: %d rows, %v: %s", user, len(found.Results), err, r.Structured)
 		}
-		for _, row := range rows {
+		for _, row := range found.Results {
 			if row.User != user {
 				t.Errorf("%s sees a row of %q", user, row.User)
 			}
@@ -704,8 +706,10 @@ func TestScriptExamples(t *testing.T) {
 			t.Errorf("%s %s: %+v", tt.tool, tt.args, r.Content)
 		}
 	}
-	if code, out, errs := runIn(t, dir, nil, "toolyard", "check"); code != 0 {
-		t.Errorf("%s%s", out, errs)
+	for _, command := range []string{"check", "test"} {
+		if code, out, errs := runIn(t, dir, nil, "toolyard", command); code != 0 {
+			t.Errorf("%s%s", out, errs)
+		}
 	}
 }
 
@@ -721,6 +725,9 @@ func TestScriptTypes(t *testing.T) {
 	}
 	if code, out, errs := runIn(t, dir, nil, "toolyard", "check"); code != 0 {
 		t.Fatalf("the templates do not load: %s%s", out, errs)
+	}
+	if code, out, errs := runIn(t, dir, nil, "toolyard", "test"); code != 0 {
+		t.Errorf("the tests of the templates fail: %s%s", out, errs)
 	}
 	if err := os.CopyFS(filepath.Join(dir, "tools/examples"), os.DirFS("../examples/tools")); err != nil {
 		t.Fatal(err)

@@ -10,15 +10,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/sources/lint"
 	"github.com/toolyard/toolyard/yard"
 )
 
 // checkCommand reports all problems of the configuration, the tools and the servers.
-type checkCommand struct{ *app }
+type checkCommand struct {
+	*app
+	lint bool
+}
 
 func newCheckCommand(a *app) *cobra.Command {
-	c := checkCommand{a}
-	return &cobra.Command{
+	c := &checkCommand{app: a}
+	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Check the configuration, the tools and the servers; exit with 1 if there is a problem",
 		Args:  cobra.NoArgs,
@@ -26,10 +30,15 @@ func newCheckCommand(a *app) *cobra.Command {
 			return a.withServers(cmd.Context(), c.run)
 		},
 	}
+	cmd.Flags().BoolVar(&c.lint, "lint", false, "also give advice about the definitions of your own tools: names, descriptions, parameters")
+	return cmd
 }
 
-func (c checkCommand) run(_ context.Context, y *yard.Yard) error {
+func (c *checkCommand) run(_ context.Context, y *yard.Yard) error {
 	problems := y.Problems()
+	if c.lint {
+		problems = append(problems, lint.Tools(y.Tools())...)
+	}
 	c.printProblems(problems)
 	if slices.ContainsFunc(problems, func(p toolyard.Problem) bool { return !p.Warning }) {
 		return exitStatus{exitError, nil}
@@ -38,7 +47,7 @@ func (c checkCommand) run(_ context.Context, y *yard.Yard) error {
 	return nil
 }
 
-func (c checkCommand) summarize(y *yard.Yard) {
+func (c *checkCommand) summarize(y *yard.Yard) {
 	file, lock := c.opts.ConfigFile, yard.LockFile(filepath.Base(c.opts.ConfigFile))
 	switch {
 	case file == "" && c.opts.Store != "":

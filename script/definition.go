@@ -1,12 +1,14 @@
 package script
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/spelling"
 	"github.com/toolyard/toolyard/internal/jsvm"
 	"github.com/toolyard/toolyard/internal/trust/safefile"
 )
@@ -43,9 +46,10 @@ const (
 	maxPermissions = 100      // entries of each kind
 )
 
-// toolName returns the name of a tool: its own, or that of the file.
+// toolName returns the name of a tool: its own, or that of the file without .ts or .tool.ts.
 func (f *file) toolName(d *definition) string {
-	return cmp.Or(d.Name, strings.TrimSuffix(path.Base(f.path), path.Ext(f.path)))
+	name := strings.TrimSuffix(path.Base(f.path), path.Ext(f.path))
+	return cmp.Or(d.Name, strings.TrimSuffix(name, ".tool"), name)
 }
 
 // effectsOf returns the effects of a tool that declares the modes in which it can be called.
@@ -91,7 +95,7 @@ func (d *definition) check() error {
 	if d.Timeout < 0 || d.Timeout > 24*60*60*1000 {
 		return errors.New("timeout must be a number of milliseconds, a day at most")
 	}
-	for part, text := range map[string]string{"description": d.Description, "summary": d.Summary, "hint": d.Hint, "title": d.Title, "category": d.Category} {
+	for part, text := range map[string]string{"name": d.Name, "description": d.Description, "summary": d.Summary, "hint": d.Hint, "title": d.Title, "category": d.Category} {
 		if len(text) > maxText {
 			return fmt.Errorf("%s is longer than %d KiB", part, maxText>>10)
 		}
@@ -111,8 +115,23 @@ func (d *definition) check() error {
 
 // declaration is the JSON file next to a script that declares its functions as tools.
 type declaration struct {
-	sum   [32]byte
-	tools []definition // nil if there is no declaration
+	sum      [32]byte
+	tools    []definition  // nil if there is no declaration
+	warnings []*jsvm.Fault // members without effect
+}
+
+// declaredTool is a tool in a declaration file. Parameters and inputSchema are two names of one member,
+// and so are output and outputSchema, and hint and uiHint.
+type declaredTool struct {
+	Name, Description, Title, Summary, Hint, UIHint, Category string
+	Modes                                                     []toolyard.Mode
+	Parameters, InputSchema                                   json.RawMessage
+	Output, OutputSchema                                      json.RawMessage
+	Meta                                                      map[string]json.RawMessage `json:"_meta"`
+}
+
+var declaredMembers = []string{
+	"name", "description", "title", "summary", "hint", "uiHint", "category", "modes", "parameters", "inputSchema", "output", "outputSchema", "_meta",
 }
 
 // readDeclaration reads the declaration of a script. A JSON file without tools is ignored.
@@ -126,31 +145,77 @@ func readDeclaration(file string) (*declaration, error) {
 		return nil, &jsvm.Fault{File: base, Message: err.Error()}
 	}
 	d := &declaration{sum: sha256.Sum256(data)}
-	var said struct {
-		Tools []struct {
-			Name, Description, Title, Summary, Hint, Category string
-			Modes                                             []toolyard.Mode
-			Parameters                                        json.RawMessage
-			Output                                            json.RawMessage
-			Meta                                              map[string]json.RawMessage `json:"_meta"`
-		}
-	}
-	if err := json.Unmarshal(data, &said); err != nil {
+	var content struct{ Tools []json.RawMessage }
+	if err := json.Unmarshal(data, &content); err != nil {
 		return nil, jsonFault(base, data, err)
 	}
-	if len(said.Tools) > maxTools {
+	if len(content.Tools) > maxTools {
 		return nil, &jsvm.Fault{File: base, Message: fmt.Sprintf("it declares more than %d tools", maxTools), Fix: "Split it into several scripts."}
 	}
-	for i, t := range said.Tools {
-		if t.Name == "" || t.Description == "" {
-			return nil, &jsvm.Fault{File: base, Message: fmt.Sprintf("tools[%d] needs a name and a description", i)}
+	for i, raw := range content.Tools {
+		var t declaredTool
+		if err := json.Unmarshal(raw, &t); err != nil {
+			return nil, jsonFault(base, data, fmt.Errorf("tools[%d]: %w", i, err))
 		}
-		d.tools = append(d.tools, definition{
-			Name: t.Name, Export: t.Name, Description: t.Description, Title: t.Title, Summary: t.Summary, Hint: t.Hint,
-			Category: t.Category, Modes: t.Modes, Input: t.Parameters, Output: t.Output, Meta: t.Meta,
-		})
+		if err := t.check(); err != nil {
+			return nil, &jsvm.Fault{File: base, Message: fmt.Sprintf("tools[%d] %s", i, err)}
+		}
+		d.tools = append(d.tools, t.definition())
+		d.warnOfMembers(base, data, &t, raw)
 	}
 	return d, nil
+}
+
+func (t *declaredTool) check() error {
+	switch {
+	case t.Name == "" || t.Description == "":
+		return errors.New("needs a name and a description")
+	case t.Parameters != nil && t.InputSchema != nil:
+		return errors.New("has parameters and inputSchema: remove one of them")
+	case t.Output != nil && t.OutputSchema != nil:
+		return errors.New("has output and outputSchema: remove one of them")
+	}
+	return nil
+}
+
+func (t *declaredTool) definition() definition {
+	d := definition{
+		Name: t.Name, Export: t.Name, Description: t.Description, Title: t.Title, Summary: t.Summary, Hint: cmp.Or(t.Hint, t.UIHint),
+		Category: t.Category, Modes: t.Modes, Input: t.Parameters, Output: t.Output, Meta: t.Meta,
+	}
+	if d.Input == nil {
+		d.Input = t.InputSchema
+	}
+	if d.Output == nil {
+		d.Output = t.OutputSchema
+	}
+	return d
+}
+
+// warnOfMembers records members of a declared tool that have no effect.
+func (d *declaration) warnOfMembers(file string, data []byte, t *declaredTool, raw json.RawMessage) {
+	warn := func(message, member string) {
+		fault := &jsvm.Fault{File: file, Line: 1, Column: 1, Message: message}
+		if at := bytes.Index(data, []byte(`"`+t.Name+`"`)); at >= 0 {
+			place(fault, string(data), keyAfter(string(data), at, []string{member}))
+		}
+		d.warnings = append(d.warnings, fault)
+	}
+	var members map[string]json.RawMessage
+	_ = json.Unmarshal(raw, &members) // it has been read before
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if slices.ContainsFunc(declaredMembers, func(known string) bool { return strings.EqualFold(known, name) }) {
+			continue
+		}
+		message := fmt.Sprintf("the member %.80q of %s has no effect", name, t.Name)
+		if near := spelling.Nearest(name, declaredMembers); near != "" {
+			message += fmt.Sprintf(" (did you mean %s?)", near)
+		}
+		warn(message, name)
+	}
+	if t.Parameters == nil && t.InputSchema == nil {
+		warn(t.Name+" declares no parameters, so it accepts any arguments", "name")
+	}
 }
 
 // request returns the request for a script's declarations, or for a check that it exports the declared functions.

@@ -161,6 +161,9 @@ func keyAfter(text string, offset int, keys []string) int {
 func definitionFault(f *file, declared bool, def *definition, err error) *jsvm.Fault {
 	message := strings.TrimPrefix(err.Error(), "tool "+f.toolName(def)+": ")
 	part, keys := partOf(message)
+	if part == "" && def.Name != "" && strings.HasPrefix(message, "tool name ") {
+		part = "name"
+	}
 	if !declared {
 		if part == "" {
 			part = def.Export
@@ -173,7 +176,7 @@ func definitionFault(f *file, declared bool, def *definition, err error) *jsvm.F
 		return fault
 	}
 	names := map[string]string{"inputSchema": "parameters", "outputSchema": "output"}
-	if name, ok := names[part]; ok {
+	if name, ok := names[part]; ok && !bytes.Contains(data, []byte(`"`+part+`"`)) {
 		part = name
 	}
 	if at := bytes.Index(data, []byte(`"`+def.Name+`"`)); at >= 0 {
@@ -190,7 +193,7 @@ func partOf(message string) (part string, keys []string) {
 	}
 	for beginning, part := range map[string]string{
 		"input schema": "inputSchema", "output schema": "outputSchema", "unknown mode": "modes", "timeout ": "timeout",
-		"description ": "description", "summary ": "summary", "hint ": "hint", "title ": "title", "category ": "category", "_meta ": "_meta", "permissions": "permissions",
+		"name ": "name", "description ": "description", "summary ": "summary", "hint ": "hint", "title ": "title", "category ": "category", "_meta ": "_meta", "permissions": "permissions",
 	} {
 		if strings.HasPrefix(message, beginning) {
 			return part, nil

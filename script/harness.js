@@ -7,11 +7,33 @@ const isZod = (s) => typeof s === "object" && s !== null && "_zod" in s;
 /** isTool reports whether a default export is a tool as the AI SDK makes them. */
 const isTool = (d) => typeof d === "object" && d !== null && typeof d.execute === "function";
 
-/** parts are what a module says of its one tool, whichever way it says it. */
+/** isFactory reports whether a default export makes its tool for each context. */
+const isFactory = (d) => typeof d === "object" && d !== null && typeof d.build === "function";
+
+const isToolClass = (d) => typeof d === "function" && typeof d.prototype?.execute === "function";
+
+/** parts returns what a module declares about its tool, in any of the supported forms. */
 export function parts(m) {
-  const d = m.default;
-  if (!isTool(d)) return { ...m, execute: d };
-  return { ...m, ...d, inputSchema: d.inputSchema ?? d.parameters, execute: (...args) => d.execute(...args) };
+  let d = m.default;
+  if (isFactory(d)) return factoryParts(m, d);
+  if (isToolClass(d)) d = new d();
+  if (!isTool(d)) return { ...m, hint: m.hint ?? m.uiHint, execute: d };
+  return { ...m, ...d, hint: d.hint ?? d.uiHint ?? m.hint, inputSchema: d.inputSchema ?? d.parameters, execute: (...args) => d.execute(...args) };
+}
+
+/** factoryParts reads { name, description, build(ctx) }: the description of the factory is for people. */
+function factoryParts(m, d) {
+  const made = d.build(new Context('{"mode":"read","asOf":0}'));
+  return {
+    ...m,
+    ...d,
+    summary: d.summary ?? d.description,
+    hint: d.hint ?? d.uiHint,
+    description: made.description ?? d.description,
+    inputSchema: made.inputSchema ?? made.parameters,
+    outputSchema: made.outputSchema ?? d.outputSchema,
+    execute: (args, ctx) => d.build(ctx).execute(args, {}),
+  };
 }
 
 /** jsonSchema is the JSON Schema of whatever a script calls a schema. */
@@ -41,7 +63,7 @@ class Fault extends Error {
   }
 }
 
-const texts = ["title", "summary", "hint", "category"];
+const texts = ["name", "title", "summary", "hint", "category"];
 
 /** declare is what a module says of its one tool. It throws for what is missing. */
 export function declare(m) {
@@ -80,7 +102,7 @@ export function declare(m) {
     });
   }
   attempt(() => Object.assign(tool, options(p)));
-  const members = isTool(m.default) ? Object.keys(m.default) : [];
+  const members = isTool(m.default) || isFactory(m.default) ? Object.keys(m.default) : [];
   return { tools: faults.length ? [] : [tool], faults, library: isLibrary(p), ...seen(m, members) };
 }
 
@@ -119,7 +141,7 @@ function check(m, names) {
     if (!(e instanceof Fault)) throw e;
     faults.push({ part: e.part, message: e.message });
   }
-  const said = Object.fromEntries(texts.filter((part) => typeof m[part] === "string").map((part) => [part, m[part]]));
+  const said = Object.fromEntries(["hint", "category"].filter((part) => typeof m[part] === "string").map((part) => [part, m[part]]));
   return { tools: [{ ...said, ...more }], faults, ...seen(m, []) };
 }
 

@@ -194,6 +194,9 @@ func (l *loader) finish(f *file, d *declaration, e *entry) *file {
 		return f.fail(errs...)
 	}
 	if !f.library {
+		for _, fault := range d.warnings {
+			f.warn(fault)
+		}
 		l.warn(f, said, definitions)
 	}
 	return f

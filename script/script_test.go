@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -153,7 +154,7 @@ func TestFaults(t *testing.T) {
 		"computed":    {"export default (x: string) => import(\"../../\" + x);\n", "x.ts:1:31: import() needs a literal path"},
 		"throws":      {"const a = 1;\nthrow new Error(\"no\" + a);\n", "Error: no1"},
 		"fetches":     {hello + "await fetch(\"https://example.com\");\n", "fetches/x.ts:5:7: TypeError: fetch failed: a module cannot use the network"},
-		"name":        {strings.Replace(hello, "default async", "const f = async", 1), "there is no default function"},
+		"function":    {strings.Replace(hello, "default async", "const f = async", 1), "there is no default function"},
 		"schema":      {strings.Replace(hello, "z.string()", "z.date()", 1), "x.ts:3:1: inputSchema cannot be converted to JSON Schema"},
 		"mode":        {hello + "export const modes = [\"raed\"];\n", "x.ts:5:1: unknown mode \"raed\""},
 		"meta":        {hello + "export const _meta = {\n  pricing: { executeUsd: 0.001 },\n};\n", "x.ts:6:3: _meta.pricing: executeUsd must be a decimal in quotes"},
@@ -161,6 +162,9 @@ func TestFaults(t *testing.T) {
 		"price":       {hello + "export const _meta = { priceing: { executeUsd: \"1\" } };\n", "x.ts:5:24: _meta.priceing: unknown key (did you mean \"pricing\"?)"},
 		"surface":     {hello + "export const _meta = { surface: \"anywhere\" };\n", "x.ts:5:24: _meta.surface: unknown value"},
 		"timeout":     {hello + "export const timeout = 1e12;\n", "x.ts:5:1: timeout must be"},
+		"external":    {hello + "export const category = \"external\";\n", "x.ts:5:1: category external is reserved for tools of MCP servers"},
+		"name":        {hello + "export const name = 5;\n", "x.ts:5:1: name must be a string"},
+		"bad-name":    {hello + "export const name = \"a b\";\n", "x.ts:5:1"},
 		"category":    {hello + "export const category = \"x\".repeat(20000);\n", "x.ts:5:1: category is longer than 16 KiB"},
 		"large-meta":  {hello + "export const _meta = { own: \"x\".repeat(70000) };\n", "x.ts:5:1: _meta is larger than 64 KiB"},
 		"large":       {hello + "export const _meta = { own: \"x\".repeat(3e6) };\n", "its declarations are larger than 2 MiB"},
@@ -456,11 +460,12 @@ func TestWarnings(t *testing.T) {
 		"mode.ts":    hello + "export const mode = [\"read\"];\n",
 		"meta.ts":    hello + "export const meta = {};\n",
 		"price.ts":   hello + "export const pricing = { executeUsd: \"1\" };\n",
+		"news.ts":    hello + "export const category = \"New\";\n",
 		"good.ts":    hello + "export const modes = [\"read\"];\nexport const helper = 1;\n",
 		"wants.ts":   hello + "export const permissions = {\n  env: [\"API_KEY\"],\n  net: [\"api.example.com\"],\n};\n",
 		"granted.ts": hello + "export const permissions = { env: [\"SET\"], net: [\"api.example.com:443\"], read: [\"data\"] };\nconst early = process.env.SET ?? process.env.NODE_ENV;\n",
 	})
-	if tools := r.next(t); len(tools) != 6 || !tools["good"].AllowedIn(toolyard.Write) || !tools["good"].AllowedIn(toolyard.Read) {
+	if tools := r.next(t); len(tools) != 7 || !tools["good"].AllowedIn(toolyard.Write) || !tools["good"].AllowedIn(toolyard.Read) {
 		t.Fatal(tools, r.Problems())
 	}
 	var got []string
@@ -475,6 +480,7 @@ func TestWarnings(t *testing.T) {
 		"granted.ts:6:15: process.env.SET is read while the module is loaded, when no variable is set | Read it inside the function.",
 		"meta.ts:5:1: the export meta has no effect (did you mean _meta?) | ",
 		"mode.ts:5:1: the export mode has no effect (did you mean modes?) | ",
+		"news.ts:5:1: the category \"New\" is unknown (did you mean news?) | ",
 		"price.ts:5:1: the export pricing has no effect: put it into _meta: export const _meta = { pricing: … } | ",
 		"wants.ts:7:3: permissions.net declares api.example.com, which is not granted | To grant it, write in toolyard.yaml: scripts: {grants: {wants: {net: [\"api.example.com\"]}}}",
 		"wants.ts:6:3: permissions.env declares API_KEY, which is not granted | To grant it, write in toolyard.yaml: scripts: {grants: {wants: {env: [\"API_KEY\"]}}}",
@@ -519,6 +525,106 @@ func TestDeclarationFaults(t *testing.T) {
 	for _, want := range []string{"meta.json:3:28: _meta.rateLimit.perMinute: unknown key", "modes.json:3:4: unknown mode \"raed\"", "many.json: it declares more than 100 tools"} {
 		if !slices.ContainsFunc(r.Problems(), func(p toolyard.Problem) bool { return strings.HasPrefix(p.String(), want) }) {
 			t.Errorf("%s is not among %v", want, r.Problems())
+		}
+	}
+}
+
+// A tool has the name that it declares, else that of its file.
+func TestToolNames(t *testing.T) {
+	r := run(t, Options{}, map[string]string{
+		"home/list_devices.tool.ts": hello,
+		"fetch-recent-bars.ts":      hello + "export const name = \"fetch_recent_bars\";\n",
+		"kebab-case.ts":             hello,
+		"sdk.ts":                    `import { tool } from "ai"; import { z } from "zod"; export default tool({ name: "from_sdk", description: "Says.", inputSchema: z.object({}), execute: () => 1 });`,
+	})
+	tools := r.next(t)
+	for _, name := range []string{"list_devices", "fetch_recent_bars", "kebab-case", "from_sdk"} {
+		if tools[name] == nil {
+			t.Errorf("there is no %s among %v: %v", name, slices.Collect(maps.Keys(tools)), r.Problems())
+		}
+	}
+	if len(r.Problems()) > 0 {
+		t.Error(r.Problems())
+	}
+}
+
+// Tools that were written for other platforms load unchanged: factories and classes.
+func TestFormsOfOtherPlatforms(t *testing.T) {
+	r := run(t, Options{}, map[string]string{
+		"_types.ts": "import { z } from \"zod\";\nexport const defineTool = <T>(def: T): T => def;\nexport abstract class BaseTool<I extends z.ZodTypeAny, O> { abstract name: string; abstract description: string; abstract inputSchema: I; abstract execute(input: z.infer<I>, context: any): Promise<O>; }\n",
+		"fetch-recent-bars.ts": `import { tool } from "ai"; import { z } from "zod"; import { defineTool } from "./_types";
+export default defineTool({ name: "fetch_recent_bars", category: "market_data", description: "Get the most recent bars", uiHint: "Use before deciding to trade", modes: ["read", "write"],
+  build: (ctx: any) => tool({ description: "Get recent OHLCV bars for a perp", inputSchema: z.object({ symbol: z.string(), lookback: z.number().default(3) }),
+    execute: async ({ symbol, lookback }: any) => symbol + lookback + ctx.mode }) });`,
+		"list-devices.tool.ts": `import { z } from "zod"; import { BaseTool } from "./_types";
+const input = z.object({ domain: z.string().optional() });
+export default class ListDevicesTool extends BaseTool<typeof input, string[]> { name = "list_devices"; description = "List devices."; inputSchema = input; prefix = "light.";
+  async execute(i: z.infer<typeof input>) { return [this.prefix + i.domain]; } }`,
+	})
+	tools := r.next(t)
+	if len(tools) != 2 || len(r.Problems()) > 0 {
+		t.Fatal(tools, r.Problems())
+	}
+	bars := tools["fetch_recent_bars"]
+	if bars.Summary != "Get the most recent bars" || bars.Description != "Get recent OHLCV bars for a perp" || bars.Hint != "Use before deciding to trade" || bars.Category != "market_data" || !bars.IsReadOnly() {
+		t.Errorf("%+v", bars.Spec)
+	}
+	if res, err := callTool(t, bars, `{"symbol":"BTC"}`); err != nil || res.Content[0] != toolyard.Text("BTC3read") {
+		t.Errorf("%v, %v", res, err)
+	}
+	if res, err := callTool(t, tools["list_devices"], `{"domain":"x"}`); err != nil || res.Content[0] != toolyard.Text("light.x") {
+		t.Errorf("%v, %v", res, err)
+	}
+}
+
+// A declaration can name its schemas as MCP does; members without effect are warnings.
+func TestDeclarationSpellings(t *testing.T) {
+	schema := `{"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}`
+	r := run(t, Options{}, map[string]string{
+		"a.ts": "export const A = ({ text }) => ({ text });\nexport const B = () => 1;\n",
+		"a.json": "{\"tools\": [\n  {\"name\": \"A\", \"description\": \"x\", \"uiHint\": \"hint\", \"inputSchema\": " + schema + ", \"outputSchema\": " + schema + "},\n" +
+			"  {\"name\": \"B\", \"description\": \"x\", \"paramters\": " + schema + "}\n]}\n",
+		"both.ts": "export const C = () => 1;\n", "both.json": "{\"tools\": [{\"name\": \"C\", \"description\": \"x\", \"parameters\": {}, \"inputSchema\": {}}]}",
+	})
+	tools := r.next(t)
+	if tools["A"] == nil || tools["A"].Hint != "hint" || len(tools["A"].Output) == 0 {
+		t.Fatal(tools, r.Problems())
+	}
+	if _, err := callTool(t, tools["A"], `{}`); toolyard.AsError(err).Code != toolyard.Invalid {
+		t.Error(err)
+	}
+	for _, want := range []string{
+		"a.json:3:37: the member \"paramters\" of B has no effect (did you mean parameters?)", "a.json:3:12: B declares no parameters, so it accepts any arguments",
+		"both.json: tools[0] has parameters and inputSchema: remove one of them",
+	} {
+		if !slices.ContainsFunc(r.Problems(), func(p toolyard.Problem) bool { return p.String() == want }) {
+			t.Errorf("%s is not among %v", want, r.Problems())
+		}
+	}
+}
+
+// A script chooses the code of an error with ToolError, except for codes of the platform.
+func TestErrorCodes(t *testing.T) {
+	r := run(t, Options{}, map[string]string{"fail.ts": `import { z } from "zod"; import { ToolError } from "toolyard";
+export const description = "Fails."; export const inputSchema = z.object({ code: z.string() });
+export default ({ code }: z.infer<typeof inputSchema>) => {
+  if (code === "zod") z.object({ a: z.string() }).parse({});
+  if (code === "plain") throw Object.assign(new Error("no"), { code: "NOT_FOUND" });
+  throw new ToolError("no", { code, issues: [{ path: "a.b", message: "is bad" }], retryAfterMs: code === "RATE_LIMITED" ? 1500 : undefined });
+};`})
+	tool := r.next(t)["fail"]
+	for code, want := range map[string]toolyard.Error{
+		"VALIDATION_ERROR": {Code: toolyard.Invalid}, "NOT_FOUND": {Code: toolyard.NotFound}, "OUT_OF_STOCK": {Code: "OUT_OF_STOCK"},
+		"RATE_LIMITED": {Code: toolyard.RateLimited, RetryAfter: 1500 * time.Millisecond},
+		"TIMEOUT":      {Code: toolyard.Failed}, "BUDGET_EXCEEDED": {Code: toolyard.Failed}, "lower": {Code: toolyard.Failed}, "plain": {Code: toolyard.Failed}, "zod": {Code: toolyard.Invalid},
+	} {
+		_, err := callTool(t, tool, `{"code":"`+code+`"}`)
+		got := toolyard.AsError(err)
+		if got.Code != want.Code || got.RetryAfter != want.RetryAfter {
+			t.Errorf("%s: %+v", code, got)
+		}
+		if code == "VALIDATION_ERROR" && (len(got.Issues) != 1 || got.Issues[0].Path != "a.b" || !got.Code.Correctable()) {
+			t.Errorf("%+v", got)
 		}
 	}
 }

@@ -8,17 +8,18 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/internal/base/spelling"
+	"github.com/toolyard/toolyard/internal/sources/lint"
 	"github.com/toolyard/toolyard/internal/trust/outbound"
 )
 
 // knownExports are the exports that have a meaning.
 var knownExports = []string{
-	"default", "description", "inputSchema", "outputSchema", "title", "summary", "hint", "category",
+	"default", "name", "description", "inputSchema", "outputSchema", "title", "summary", "hint", "uiHint", "category",
 	"modes", "timeout", "permissions", "shared", "_meta",
 }
 
-// toolMembers are further members of an AI SDK tool.
-var toolMembers = []string{"parameters", "execute"}
+// toolMembers are further members of an AI SDK tool or of a factory of one.
+var toolMembers = []string{"parameters", "execute", "build"}
 
 // metaExports are members of _meta that authors may export by mistake.
 var metaExports = []string{"rateLimit", "pricing", "surface", "queryEligible", "latencyClass", "contextRequirements"}
@@ -36,6 +37,9 @@ func (l *loader) warn(f *file, said *declared, definitions []definition) {
 	}
 	for _, d := range definitions {
 		l.warnOfGrants(f, &d, said.Early)
+		if near := lint.Category(d.Category); near != "" {
+			f.warn(partFault(f, fmt.Sprintf("the category %.80q is unknown (did you mean %s?)", d.Category, near), "category"))
+		}
 	}
 }
 

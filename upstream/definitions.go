@@ -265,7 +265,7 @@ var specMembers = []string{"name", "title", "description", "inputSchema", "outpu
 
 func (d *definitions) newTool(def *definition) (*toolyard.Tool, error) {
 	spec := toolyard.Spec{
-		Name: def.name, Server: d.opts.ID, Origin: "server " + d.opts.ID, Category: "external",
+		Name: def.name, Server: d.opts.ID, Origin: "server " + d.opts.ID, Category: toolyard.External,
 		Title: text(def.raw, "title"), Description: text(def.raw, "description"),
 		Input: objectSchema(strictjson.Member(def.raw, "inputSchema")), Output: strictjson.Member(def.raw, "outputSchema"),
 		Effects: d.opts.effects(def), Terms: d.opts.terms(d.opts.timeoutOf(def.name)),
@@ -304,7 +304,7 @@ func (d *definitions) action(name string, h toolyard.Handler) *toolyard.Tool {
 		return t
 	}
 	t, err := toolyard.NewTool(toolyard.Spec{
-		Name: name, Server: d.opts.ID, Origin: "server " + d.opts.ID, Category: "external",
+		Name: name, Server: d.opts.ID, Origin: "server " + d.opts.ID, Category: toolyard.External,
 		Effects: toolyard.ReadOnly, Terms: d.opts.terms(d.opts.Timeout),
 	}, h)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Two tools in one file: expense.json declares them, and these functions implement them.
 // category and modes apply to both.
-import type { Context } from "toolyard";
+import { type Context, ToolError } from "toolyard";
 
 export const category = "expenses";
 export const modes = ["read", "write"];
@@ -18,26 +18,27 @@ const expenses: Expense[] = Array.from({ length: 24 }, (_, i) => ({
 }));
 
 /** Recognize finds out what a message about expenses is meant to do. */
-export function Recognize({ text, attachments = [] }: { text: string; attachments?: string[] }) {
-  const amount = /\d+(?:[.,]\d{1,2})?/.exec(text)?.[0].replace(",", ".");
-  const asks = /\?|\b(show|list|find|which|how much)\b/i.test(text);
+export function Recognize(params: { text: string; attachments?: string[] }) {
+  const amount = /\d+(?:[.,]\d{1,2})?/.exec(params.text)?.[0].replace(",", ".");
+  const asks = /\?|\b(show|list|find|which|how much)\b/i.test(params.text);
   return {
-    intent: asks ? "query_expenses" : "create_expense",
+    intent: asks ? "query" : "analysis",
     confidence: 0.95,
+    data: params,
     entities: {
       amount: amount === undefined ? undefined : Number(amount),
-      what: goods.find((word) => text.toLowerCase().includes(word)),
+      what: goods.find((word) => params.text.toLowerCase().includes(word)),
     },
-    attachments: attachments.length,
   };
 }
 
-/** Query finds expenses of the caller. Whose they are is never an argument: a model could be talked into another's. */
+/** Query finds expenses of the caller. The user is never an argument: a model could be talked into another's. */
 export function Query({ query }: { query: string }, ctx: Context) {
   const user = ctx.authorized?.user_id;
-  if (!user) throw new Error("Sign in to see your expenses.");
+  if (!user) throw new ToolError("Sign in to see your expenses.", { code: "AUTHORIZATION_ERROR" });
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
-  return expenses
+  const results = expenses
     .filter((e) => e.user_id === user && words.every((word) => `${e.date} ${e.what}`.includes(word)))
     .slice(0, 10);
+  return { results };
 }

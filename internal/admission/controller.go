@@ -51,7 +51,6 @@ type Controller struct {
 	durable []*waiter // admitted by the store, in order of arrival
 	backlog backlog
 	outbox  outbox
-	outage  outage
 	closed  bool
 }
 
@@ -59,12 +58,6 @@ type Controller struct {
 type leases struct {
 	limits  map[string]*limitLease
 	budgets map[budgetKey]*budgetLease
-}
-
-// outage is the state while the store is unavailable.
-type outage struct {
-	since time.Time // zero if the store is available
-	local ledger.LocalLimits
 }
 
 // New returns a Controller. It admits calls while Run runs.

@@ -72,44 +72,58 @@ func (b *batch) size() int {
 	return len(b.settlements) + len(b.Releases) + len(b.limits) + len(b.budgets) + len(b.waiters)
 }
 
+// loop exchanges batches with the store.
+type loop struct {
+	*Controller
+	outage outage
+}
+
+// outage is the state while the store is unavailable.
+type outage struct {
+	since time.Time // zero if the store is available
+	local ledger.LocalLimits
+}
+
 // Run exchanges batches with the store until ctx ends, and then returns all leases.
-func (c *Controller) Run(ctx context.Context) {
+func (c *Controller) Run(ctx context.Context) { (&loop{Controller: c}).run(ctx) }
+
+func (o *loop) run(ctx context.Context) {
 	swept := make(chan struct{})
 	go func() {
 		defer close(swept)
-		c.sweep(ctx)
+		o.sweep(ctx)
 	}()
 	for pause := time.Duration(0); ctx.Err() == nil; {
-		b, wait := c.collect(time.Now())
+		b, wait := o.collect(time.Now())
 		if b.empty() {
-			c.sleep(ctx, wait, true)
+			o.sleep(ctx, wait, true)
 			continue
 		}
 		start := time.Now()
-		if c.exchange(ctx, b) {
+		if o.exchange(ctx, b) {
 			pause = 0
-			c.gather(ctx, len(b.settlements), time.Since(start))
+			o.gather(ctx, len(b.settlements), time.Since(start))
 			continue
 		}
 		pause = min(max(2*pause, 20*time.Millisecond), 500*time.Millisecond)
-		c.sleep(ctx, backoff.Jitter(pause), false)
+		o.sleep(ctx, backoff.Jitter(pause), false)
 	}
 	<-swept
-	c.close(context.WithoutCancel(ctx))
+	o.close(context.WithoutCancel(ctx))
 }
 
 // gather waits a moment for the callers that a batch has released, if there are several: their
 // next calls then share one batch instead of alternating between two.
-func (c *Controller) gather(ctx context.Context, settled int, took time.Duration) {
+func (o *loop) gather(ctx context.Context, settled int, took time.Duration) {
 	if wait := min(took/4, gatherTime); settled >= gatherCalls && wait > 0 {
-		c.sleep(ctx, wait, false)
+		o.sleep(ctx, wait, false)
 	}
 }
 
 // sleep waits until the time is over, until it is woken if that is allowed, or until ctx ends. A
 // wait of zero has no end.
-func (c *Controller) sleep(ctx context.Context, wait time.Duration, wakeable bool) {
-	wake := c.wake
+func (o *loop) sleep(ctx context.Context, wait time.Duration, wakeable bool) {
+	wake := o.wake
 	if !wakeable {
 		wake = nil
 	}
@@ -127,30 +141,30 @@ func (c *Controller) sleep(ctx context.Context, wait time.Duration, wakeable boo
 }
 
 // collect returns the next batch, and how long to wait if it is empty: zero for no limit.
-func (c *Controller) collect(now time.Time) (b *batch, wait time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	b = &batch{Batch: ledger.Batch{Replica: c.opts.Replica}}
-	for _, l := range c.leases.limits {
-		c.maintain(l, now)
-		if r, ok := l.request(c, now); ok {
+func (o *loop) collect(now time.Time) (b *batch, wait time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	b = &batch{Batch: ledger.Batch{Replica: o.opts.Replica}}
+	for _, l := range o.leases.limits {
+		o.maintain(l, now)
+		if r, ok := l.request(o.Controller, now); ok {
 			b.limits, b.Limits = append(b.limits, l), append(b.Limits, r)
 		}
 	}
-	for key, l := range c.leases.budgets {
-		if r, ok := l.request(c, now); ok {
+	for key, l := range o.leases.budgets {
+		if r, ok := l.request(o.Controller, now); ok {
 			b.budgets, b.Holds = append(b.budgets, l), append(b.Holds, r)
-		} else if l.returnIdle(c, now) {
-			c.deleteQueues(l.queues)
-			delete(c.leases.budgets, key)
+		} else if l.returnIdle(o.Controller, now) {
+			o.deleteQueues(l.queues)
+			delete(o.leases.budgets, key)
 		}
 	}
-	c.collectAdmits(b, now)
-	c.collectOutbox(b)
-	if len(c.leases.limits)+len(c.leases.budgets)+len(c.durable) > 0 {
+	o.collectAdmits(b, now)
+	o.collectOutbox(b)
+	if len(o.leases.limits)+len(o.leases.budgets)+len(o.durable) > 0 {
 		wait = tick
 	}
-	for _, l := range c.leases.limits {
+	for _, l := range o.leases.limits {
 		if l.waiting() > 0 && l.turn.next.After(now) {
 			wait = min(wait, l.turn.next.Sub(now))
 		}
@@ -159,20 +173,20 @@ func (c *Controller) collect(now time.Time) (b *batch, wait time.Duration) {
 }
 
 // maintain serves a limit whose cooldown is over, and returns what it does not need.
-func (c *Controller) maintain(l *limitLease, now time.Time) {
+func (o *loop) maintain(l *limitLease, now time.Time) {
 	if l.Limit.Cooldown > 0 && !l.turn.until.IsZero() && !l.turn.starting && !l.turn.next.After(now) {
-		c.serve(l.queues...)
+		o.serve(l.queues...)
 	}
-	if l.returnIdle(c, now) && !slices.ContainsFunc(l.queues, func(q *queue) bool { return q.budget != nil && q.budget.taken.calls > 0 }) {
-		c.deleteQueues(l.queues)
-		delete(c.leases.limits, l.Key)
+	if l.returnIdle(o.Controller, now) && !slices.ContainsFunc(l.queues, func(q *queue) bool { return q.budget != nil && q.budget.taken.calls > 0 }) {
+		o.deleteQueues(l.queues)
+		delete(o.leases.limits, l.Key)
 	}
 }
 
 // deleteQueues deletes empty queues. The next call creates them again.
-func (c *Controller) deleteQueues(queues []*queue) {
+func (o *loop) deleteQueues(queues []*queue) {
 	for _, q := range slices.Clone(queues) {
-		delete(c.queues, q.name)
+		delete(o.queues, q.name)
 		same := func(other *queue) bool { return other == q }
 		for _, l := range q.limits {
 			l.queues = slices.DeleteFunc(l.queues, same)
@@ -183,20 +197,20 @@ func (c *Controller) deleteQueues(queues []*queue) {
 	}
 }
 
-func (c *Controller) collectOutbox(b *batch) {
-	n := min(len(c.outbox.settlements), maxBatch)
-	b.settlements = c.outbox.settlements[:n:n]
-	c.outbox.settlements = c.outbox.settlements[n:]
+func (o *loop) collectOutbox(b *batch) {
+	n := min(len(o.outbox.settlements), maxBatch)
+	b.settlements = o.outbox.settlements[:n:n]
+	o.outbox.settlements = o.outbox.settlements[n:]
 	for _, s := range b.settlements {
 		b.Settlements = append(b.Settlements, s.Settlement)
 	}
-	b.Returns, b.Releases = c.outbox.returns, c.outbox.releases
-	c.outbox.returns, c.outbox.releases = nil, nil
+	b.Returns, b.Releases = o.outbox.returns, o.outbox.releases
+	o.outbox.returns, o.outbox.releases = nil, nil
 }
 
-func (c *Controller) collectAdmits(b *batch, now time.Time) {
-	c.durable = slices.DeleteFunc(c.durable, func(w *waiter) bool { return w.finished() && !w.attempt.inFlight })
-	for _, w := range inTurn(c.durable) {
+func (o *loop) collectAdmits(b *batch, now time.Time) {
+	o.durable = slices.DeleteFunc(o.durable, func(w *waiter) bool { return w.finished() && !w.attempt.inFlight })
+	for _, w := range inTurn(o.durable) {
 		if w.attempt.next.After(now) || len(b.waiters) == maxBatch {
 			continue
 		}
@@ -205,7 +219,7 @@ func (c *Controller) collectAdmits(b *batch, now time.Time) {
 		}
 		b.waiters = append(b.waiters, w)
 		r := admitRequest(w.request)
-		r.KeysFull = c.keys.full(w.request)
+		r.KeysFull = o.keys.full(w.request)
 		b.Admits = append(b.Admits, r)
 	}
 }
@@ -235,44 +249,44 @@ func admitRequest(r *Request) ledger.AdmitRequest {
 }
 
 // exchange sends a batch and distributes its results. It reports whether the store replied.
-func (c *Controller) exchange(ctx context.Context, b *batch) bool {
+func (o *loop) exchange(ctx context.Context, b *batch) bool {
 	sent := time.Now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), exchangeTimeout)
 	defer cancel()
-	results, err := c.store.Exchange(ctx, &b.Batch)
+	results, err := o.store.Exchange(ctx, &b.Batch)
 	rejected := err != nil && !errors.Is(err, ledger.ErrUnavailable) && ctx.Err() == nil
 	if rejected && b.size() > 1 {
 		for _, part := range b.parts() {
-			c.exchange(ctx, part)
+			o.exchange(ctx, part)
 		}
 		return true
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	switch {
 	case rejected:
-		c.discard(b, err)
+		o.discard(b, err)
 		return true
 	case err != nil:
-		c.unavailable(b, err)
+		o.unavailable(b, err)
 		return false
 	}
-	if !c.outage.since.IsZero() {
-		c.opts.Log.Info("the store is available again", "after", time.Since(c.outage.since).Round(time.Millisecond))
-		c.outage.since = time.Time{}
-		c.opts.OnStore(true)
+	if !o.outage.since.IsZero() {
+		o.opts.Log.Info("the store is available again", "after", time.Since(o.outage.since).Round(time.Millisecond))
+		o.outage.since = time.Time{}
+		o.opts.OnStore(true)
 	}
 	for i, s := range b.settlements {
-		c.settled(s, results.Settlements[i].Refused)
+		o.settled(s, results.Settlements[i].Refused)
 	}
 	for i, l := range b.limits {
-		l.granted(c, b.Limits[i], results.Limits[i], sent)
+		l.granted(o.Controller, b.Limits[i], results.Limits[i], sent)
 	}
 	for i, l := range b.budgets {
-		l.granted(c, b.Holds[i], results.Holds[i], sent)
+		l.granted(o.Controller, b.Holds[i], results.Holds[i], sent)
 	}
 	for i, w := range b.waiters {
-		c.admitted(w, results.Admits[i])
+		o.admitted(w, results.Admits[i])
 	}
 	return true
 }
@@ -307,12 +321,12 @@ func (b *batch) parts() (list []*batch) {
 }
 
 // discard fails the requests of a batch that the store rejected.
-func (c *Controller) discard(b *batch, err error) {
-	c.opts.Log.Error("the store rejected a request", "error", err)
+func (o *loop) discard(b *batch, err error) {
+	o.opts.Log.Error("the store rejected a request", "error", err)
 	refused := &ledger.Refusal{Code: toolyard.Internal, Message: "The store rejected the request."}
 	reason := &toolyard.Error{Code: refused.Code, Message: refused.Message, Err: err}
 	for _, s := range b.settlements {
-		c.settled(s, refused)
+		o.settled(s, refused)
 	}
 	for _, l := range b.limits {
 		l.retryAt = time.Now().Add(pollTime)
@@ -332,7 +346,7 @@ func (c *Controller) discard(b *batch, err error) {
 }
 
 // settled completes a settlement.
-func (c *Controller) settled(s *settling, refused *ledger.Refusal) {
+func (o *loop) settled(s *settling, refused *ledger.Refusal) {
 	if b := s.budget; b != nil {
 		b.settled(s.price, s.Amount)
 		if refused != nil && (b.hold == s.Hold || b.hold == "") {
@@ -342,23 +356,23 @@ func (c *Controller) settled(s *settling, refused *ledger.Refusal) {
 		s.receipt.Spent, s.receipt.Remaining = &spent, &rest
 	}
 	if refused != nil {
-		c.opts.Log.Error("a call could not be settled", "call", s.Call, "problem", refused.Message)
+		o.opts.Log.Error("a call could not be settled", "call", s.Call, "problem", refused.Message)
 	}
 	s.refused = refused
 	close(s.done)
 }
 
 // admitted processes the reply of the store for a waiter.
-func (c *Controller) admitted(w *waiter, a ledger.AdmitResult) {
+func (o *loop) admitted(w *waiter, a ledger.AdmitResult) {
 	late := len(w.request.Limits) > 0 && time.Since(w.attempt.sent) > ledger.PermitTTL // the grant has expired
 	w.attempt.inFlight, w.attempt.sent = false, time.Time{}
 	r := a.Refused
 	switch {
 	case r == nil && a.Replay == nil && w.attempt.canceled:
-		c.undo(w, a.Limits)
+		o.undo(w, a.Limits)
 	case w.attempt.canceled:
 	case r == nil && a.Replay == nil && late:
-		c.undo(w, a.Limits)
+		o.undo(w, a.Limits)
 		w.finish(nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "The store responded too late; the call did not run.", RetryAfter: time.Second})
 	case r == nil && a.Replay == nil:
 		w.finish(&Admission{Request: w.request, Reserved: &reservation{durable: true, grants: a.Limits, spent: a.Spent, rest: a.Remaining}}, nil)
@@ -370,19 +384,19 @@ func (c *Controller) admitted(w *waiter, a ledger.AdmitResult) {
 		}
 		w.finish(&Admission{Request: w.request, Replay: result, Reserved: &reservation{durable: true}}, nil)
 	default:
-		c.postpone(w, r)
+		o.postpone(w, r)
 	}
 }
 
 // postpone lets a refused waiter wait if that may help, and refuses it otherwise.
-func (c *Controller) postpone(w *waiter, r *ledger.Refusal) {
+func (o *loop) postpone(w *waiter, r *ledger.Refusal) {
 	reason := &toolyard.Error{Code: r.Code, Message: r.Message, RetryAfter: r.RetryAfter}
 	if r.Code == toolyard.RateLimited && r.Message == "" {
 		reason = limitReached(w.request.Limits[r.Limit].Name, r.RetryAfter)
 	}
 	if r.Code == toolyard.BudgetExceeded {
 		reason.RetryAfter = 0
-		if b := c.leases.budgets[budgetKey{w.request.Balance, w.request.Account}]; b != nil && b.waiting() == 0 {
+		if b := o.leases.budgets[budgetKey{w.request.Balance, w.request.Account}]; b != nil && b.waiting() == 0 {
 			b.rate = rateMeter{} // return the lease: it may be what is missing
 		}
 	}
@@ -418,15 +432,15 @@ func (c *Controller) undo(w *waiter, grants []ledger.LimitGrant) {
 // unavailable handles a batch without a reply: settlements and releases are sent again, and calls
 // that have waited long enough are refused. Returned permits are dropped: it is not known whether
 // they were returned, and they expire.
-func (c *Controller) unavailable(b *batch, err error) {
+func (o *loop) unavailable(b *batch, err error) {
 	now := time.Now()
-	if c.outage.since.IsZero() {
-		c.outage.since = now
-		c.opts.Log.Warn("the store is unavailable", "error", err)
-		c.opts.OnStore(false)
+	if o.outage.since.IsZero() {
+		o.outage.since = now
+		o.opts.Log.Warn("the store is unavailable", "error", err)
+		o.opts.OnStore(false)
 	}
-	c.outbox.settlements = append(slices.Clone(b.settlements), c.outbox.settlements...)
-	c.outbox.releases = append(b.Releases, c.outbox.releases...)
+	o.outbox.settlements = append(slices.Clone(b.settlements), o.outbox.settlements...)
+	o.outbox.releases = append(b.Releases, o.outbox.releases...)
 	for _, l := range b.budgets {
 		if l.pledged {
 			l.available.money, l.pledged = 0, false // it may have been returned
@@ -435,33 +449,33 @@ func (c *Controller) unavailable(b *batch, err error) {
 	for _, w := range b.waiters {
 		w.attempt.inFlight, w.attempt.uncertain = false, true
 		if w.attempt.canceled {
-			c.undo(w, nil)
+			o.undo(w, nil)
 		}
 	}
-	if c.opts.Local && now.Sub(c.outage.since) < localTime && errors.Is(err, ledger.ErrUnavailable) {
-		c.leaseLocally(b, now)
+	if o.opts.Local && now.Sub(o.outage.since) < localTime && errors.Is(err, ledger.ErrUnavailable) {
+		o.leaseLocally(b, now)
 	}
-	c.refuseOverdue(now)
+	o.refuseOverdue(now)
 }
 
 // leaseLocally grants limits from the share of this replica.
-func (c *Controller) leaseLocally(b *batch, now time.Time) {
+func (o *loop) leaseLocally(b *batch, now time.Time) {
 	for _, r := range b.Returns {
-		c.outage.local.Return(now, r)
+		o.outage.local.Return(now, r)
 	}
 	for i, l := range b.limits {
 		replicas := max(1, l.replicas)
-		g := c.outage.local.Lease(now, b.Limits[i], replicas)
+		g := o.outage.local.Lease(now, b.Limits[i], replicas)
 		g.Replicas = replicas
-		l.granted(c, b.Limits[i], g, now)
+		l.granted(o.Controller, b.Limits[i], g, now)
 	}
 }
 
 // refuseOverdue refuses all waiters that have waited for the store long enough.
-func (c *Controller) refuseOverdue(now time.Time) {
+func (o *loop) refuseOverdue(now time.Time) {
 	reason := &toolyard.Error{Code: toolyard.Unavailable, Message: "The store of limits and money is unavailable; the call did not run.", RetryAfter: time.Second}
 	overdue := func(w *waiter) bool { return now.After(w.entered.Add(storeTimeout)) }
-	for _, q := range c.queues {
+	for _, q := range o.queues {
 		for _, w := range q.all() {
 			if overdue(w) {
 				q.remove(w)
@@ -469,9 +483,9 @@ func (c *Controller) refuseOverdue(now time.Time) {
 			}
 		}
 	}
-	for _, w := range c.durable {
+	for _, w := range o.durable {
 		if overdue(w) && !w.finished() {
-			c.abandon(w)
+			o.abandon(w)
 			w.finish(nil, reason)
 		}
 	}
@@ -487,53 +501,53 @@ func (c *Controller) abandon(w *waiter) {
 }
 
 // sweep expires what stopped replicas left in the store.
-func (c *Controller) sweep(ctx context.Context) {
+func (o *loop) sweep(ctx context.Context) {
 	for ctx.Err() == nil {
-		c.sleep(ctx, backoff.Jitter(sweepTime), false)
+		o.sleep(ctx, backoff.Jitter(sweepTime), false)
 		for more, n := true, 0; more && n < maxSweeps && ctx.Err() == nil; n++ {
 			var err error
-			more, err = c.store.Sweep(ctx, 200)
+			more, err = o.store.Sweep(ctx, 200)
 			switch {
 			case err == nil:
 			case errors.Is(err, ledger.ErrUnavailable) || ctx.Err() != nil:
 				more = false // the loop logs it
 			default:
-				c.opts.Log.Error("expired rows of the store could not be removed; trying again in a minute", "error", err)
+				o.opts.Log.Error("expired rows of the store could not be removed; trying again in a minute", "error", err)
 			}
 		}
 	}
 }
 
 // close sends what is left, and returns all leases.
-func (c *Controller) close(ctx context.Context) {
+func (o *loop) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
-	c.mu.Lock()
-	c.closed = true
-	for _, q := range c.queues {
+	o.mu.Lock()
+	o.closed = true
+	for _, q := range o.queues {
 		q.refuse(time.Now(), forever, errClosing)
 	}
-	for _, w := range c.durable {
+	for _, w := range o.durable {
 		if !w.finished() {
-			c.abandon(w)
+			o.abandon(w)
 			w.finish(nil, errClosing)
 		}
 	}
-	for _, l := range c.leases.limits {
+	for _, l := range o.leases.limits {
 		l.rate = rateMeter{}
 	}
-	for _, l := range c.leases.budgets {
+	for _, l := range o.leases.budgets {
 		l.rate = rateMeter{}
 	}
-	c.mu.Unlock()
-	defer close(c.ended)
+	o.mu.Unlock()
+	defer close(o.ended)
 	for ctx.Err() == nil {
-		b, _ := c.collect(time.Now())
+		b, _ := o.collect(time.Now())
 		if b.empty() {
 			return
 		}
-		if !c.exchange(ctx, b) {
-			c.sleep(ctx, 100*time.Millisecond, false)
+		if !o.exchange(ctx, b) {
+			o.sleep(ctx, 100*time.Millisecond, false)
 		}
 	}
 }

@@ -252,3 +252,32 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// Files that name things as other platforms do mean the same.
+func TestSpellingsOfOtherPlatforms(t *testing.T) {
+	parse := func(text string) *config.Source {
+		t.Helper()
+		s, err := config.Parse("toolyard.yaml", []byte(text), func(string) (string, bool) { return "", false })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	want := parse(`servers: {search.engine: {url: "https://example.com/mcp", tools: [find]}}
+toolsets:
+  a: {tools: [hello], servers: [{id: search.engine, tools: [find]}]}
+  b: {servers: [search.engine, {id: search.engine, tools: [find], resources: ["resource://data"]}]}
+`)
+	got := parse(`mcpServers: {search.engine: {url: "https://example.com/mcp", toolFilter: [find]}}
+toolsets:
+  a: {builtIn: [hello], mcpServers: [{server_id: search.engine, toolFilter: [find]}]}
+  b: {mcp_servers: {servers: [search.engine, {server_id: search.engine, tools: [find], resources: ["resource://data"]}]}}
+`)
+	if diff := cmp.Diff(want.Config, got.Config); diff != "" || len(got.Warnings) > 0 {
+		t.Error(diff, got.Warnings)
+	}
+	_, err := config.Parse("toolyard.yaml", []byte("toolsets: {a: {tools: [x], builtIn: [y]}}\n"), nil)
+	if err == nil || !strings.Contains(err.Error(), "duplicate key") {
+		t.Error(err)
+	}
+}

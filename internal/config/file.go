@@ -219,6 +219,7 @@ func (w *walker) mapping(n *yamltree.Node, steps []string) any {
 			w.warnRenamed(at, append(slices.Clip(steps), name), renamed)
 			name = renamed
 		}
+		name = aliasedKey(steps, name)
 		path := append(slices.Clip(steps), name)
 		if _, twice := m[name]; twice {
 			w.fault(at, path, "duplicate key")
@@ -227,6 +228,9 @@ func (w *walker) mapping(n *yamltree.Node, steps []string) any {
 		w.source.positions[key(path)] = at
 		before := len(w.faults)
 		value := w.value(member.Value, path)
+		if member.Name == nestedServers && name != nestedServers {
+			value = unnest(value)
+		}
 		switch {
 		case value != nil:
 			m[name] = value

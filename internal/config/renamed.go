@@ -26,6 +26,30 @@ var renamedValues = []rename{
 	{[]string{"gates", "*", "naming"}, "dotted", "plain"},
 }
 
+// aliases lists keys that the files of other platforms use. They mean the same, and stay accepted
+// without a warning.
+var aliases = []rename{
+	{nil, "mcpServers", "servers"},
+	{[]string{"servers", "*"}, "toolFilter", "tools"},
+	{[]string{"toolsets", "*"}, "builtIn", "tools"},
+	{[]string{"toolsets", "*"}, "mcpServers", "servers"},
+	{[]string{"toolsets", "*"}, nestedServers, "servers"},
+	{[]string{"toolsets", "*", "servers", "*"}, "server_id", "id"},
+	{[]string{"toolsets", "*", "servers", "*"}, "toolFilter", "tools"},
+	{[]string{"toolsets", "*", "servers", "servers", "*"}, "server_id", "id"},
+}
+
+// nestedServers is an alias whose value has one more level: mcp_servers: {servers: […]}.
+const nestedServers = "mcp_servers"
+
+// unnest removes the level that the value of a nestedServers key may have.
+func unnest(value any) any {
+	if object, ok := value.(map[string]any); ok && len(object) == 1 && object["servers"] != nil {
+		return object["servers"]
+	}
+	return value
+}
+
 func (r rename) matches(path []string) bool {
 	return slices.EqualFunc(r.path, path, func(pattern, step string) bool { return pattern == "*" || pattern == step })
 }
@@ -33,6 +57,16 @@ func (r rename) matches(path []string) bool {
 // newKey returns the current name of a key in the mapping at path.
 func newKey(path []string, key string) string {
 	for _, r := range renamedKeys {
+		if r.old == key && r.matches(path) {
+			return r.new
+		}
+	}
+	return key
+}
+
+// aliasedKey returns the name of a key that may be an alias.
+func aliasedKey(path []string, key string) string {
+	for _, r := range aliases {
 		if r.old == key && r.matches(path) {
 			return r.new
 		}

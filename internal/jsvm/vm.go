@@ -26,11 +26,26 @@ type vm struct {
 // functions are the engine's functions that the worker calls. Values are passed as addresses of
 // boxes that hold them.
 type functions struct {
+	setupFunctions
+	runFunctions
+	valueFunctions
+}
+
+// setupFunctions configure the engine.
+type setupFunctions struct {
 	initialize, init, setMemoryLimit, setMaxStack, setInterrupt, setThreshold, runGC api.Function
-	malloc, free, eval, call, isJobPending, executeJob                               api.Function
-	newString, newNumber, newHostFunction, getString, freeString, freeValue          api.Function
-	isException, exception, isString, isNumber, promiseState                         api.Function
-	promiseResult, global, getProperty, setProperty, undefined                       api.Function
+}
+
+// runFunctions run code and manage its memory.
+type runFunctions struct {
+	malloc, free, eval, call, isJobPending, executeJob, promiseState, promiseResult api.Function
+}
+
+// valueFunctions create, read and free values.
+type valueFunctions struct {
+	newString, newNumber, newHostFunction, getString, freeString, freeValue api.Function
+	isException, exception, isString, isNumber                              api.Function
+	global, getProperty, setProperty, undefined                             api.Function
 }
 
 // innerFunctions are the engine's functions that host functions call. None of them runs script
@@ -42,17 +57,21 @@ type innerFunctions struct {
 func bindFunctions(m api.Module) functions {
 	f := m.ExportedFunction
 	return functions{
-		initialize: f("_initialize"), init: f("qjs_init"), setMemoryLimit: f("qjs_set_memory_limit"),
-		setMaxStack: f("qjs_set_max_stack_size"), setInterrupt: f("qjs_set_interrupt_handler"),
-		setThreshold: f("qjs_set_gc_threshold"), runGC: f("qjs_run_gc"),
-		malloc: f("wasm_malloc"), free: f("wasm_free"), eval: f("qjs_eval"), call: f("qjs_call"),
-		isJobPending: f("qjs_is_job_pending"), executeJob: f("qjs_execute_pending_job"),
-		newString: f("qjs_new_string"), newNumber: f("qjs_new_number"), newHostFunction: f("qjs_new_host_function"),
-		getString: f("qjs_get_string_len"), freeString: f("qjs_free_cstring"), freeValue: f("qjs_free_value"),
-		isException: f("qjs_is_exception"), exception: f("qjs_get_exception"), isString: f("qjs_is_string"),
-		isNumber: f("qjs_is_number"), promiseState: f("qjs_promise_state"),
-		promiseResult: f("qjs_promise_result"), global: f("qjs_get_global"), getProperty: f("qjs_get_prop_string"),
-		setProperty: f("qjs_set_prop_string"), undefined: f("qjs_get_undefined"),
+		setupFunctions{
+			initialize: f("_initialize"), init: f("qjs_init"), setMemoryLimit: f("qjs_set_memory_limit"), setMaxStack: f("qjs_set_max_stack_size"),
+			setInterrupt: f("qjs_set_interrupt_handler"), setThreshold: f("qjs_set_gc_threshold"), runGC: f("qjs_run_gc"),
+		},
+		runFunctions{
+			malloc: f("wasm_malloc"), free: f("wasm_free"), eval: f("qjs_eval"), call: f("qjs_call"),
+			isJobPending: f("qjs_is_job_pending"), executeJob: f("qjs_execute_pending_job"),
+			promiseState: f("qjs_promise_state"), promiseResult: f("qjs_promise_result"),
+		},
+		valueFunctions{
+			newString: f("qjs_new_string"), newNumber: f("qjs_new_number"), newHostFunction: f("qjs_new_host_function"),
+			getString: f("qjs_get_string_len"), freeString: f("qjs_free_cstring"), freeValue: f("qjs_free_value"),
+			isException: f("qjs_is_exception"), exception: f("qjs_get_exception"), isString: f("qjs_is_string"), isNumber: f("qjs_is_number"),
+			global: f("qjs_get_global"), getProperty: f("qjs_get_prop_string"), setProperty: f("qjs_set_prop_string"), undefined: f("qjs_get_undefined"),
+		},
 	}
 }
 

@@ -55,7 +55,7 @@ var audits = []struct{ finding, text string }{
 
 // Audit implements ledger.Ledger. It reads the books at one point in time. Amounts in findings are
 // billionths of a dollar.
-func (s *Store) Audit(ctx context.Context) error {
+func (s *ledgerStore) Audit(ctx context.Context) error {
 	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
 		return fmt.Errorf("store: audit: %w", err)

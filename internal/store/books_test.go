@@ -511,7 +511,7 @@ func TestBooksAddUp(t *testing.T) {
 // make 5 calls.
 func bookkeeper(t *testing.T) (*tables, func(*ledger.Batch) *ledger.Results) {
 	kept := newTables()
-	s := &Store{engine: kept}
+	s := newStore(&database{engine: kept}, "", nil)
 	kept.purses["a"] = ledger.BalanceRow{ID: "a", Account: "a", State: ledger.StateOpen, Available: 10}
 	kept.purses["s"] = ledger.BalanceRow{ID: "s", Account: "a", State: ledger.StateOpen, Available: 10, Limit: 10, MaxCalls: 5}
 	kept.transfers["0"] = ledger.Transfer{ID: "0", From: "world", To: "purse/a", Amount: 10}
@@ -565,7 +565,7 @@ func TestAnExpiredReservationIsNotCharged(t *testing.T) {
 		ask(&ledger.Batch{Replica: "r", Admits: []ledger.AdmitRequest{{Call: "c", Run: run, Balance: "s", Account: "a", Price: 3, Timeout: time.Second}}})
 		kept.now = kept.now.Add(time.Minute)
 		if swept {
-			if _, err := (&Store{engine: kept}).Sweep(t.Context(), 10); err != nil {
+			if _, err := (newStore(&database{engine: kept}, "", nil)).Sweep(t.Context(), 10); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -124,7 +124,7 @@ func (f *filter) String() string {
 }
 
 // Calls returns recorded calls, newest first.
-func (s *Store) Calls(ctx context.Context, q CallQuery) ([]*CallRow, error) {
+func (s *callStore) Calls(ctx context.Context, q CallQuery) ([]*CallRow, error) {
 	if q.Limit <= 0 || q.Limit > MaxCalls {
 		q.Limit = MaxCalls
 	}
@@ -149,11 +149,11 @@ func (s *Store) Calls(ctx context.Context, q CallQuery) ([]*CallRow, error) {
 	}
 	f.behind("at", q.Before.At, q.Before.ID)
 	text := "SELECT " + callTable.list() + " FROM calls" + f.String() + " ORDER BY at DESC, id DESC LIMIT " + f.arg(q.Limit)
-	return collect(ctx, s, q.Limit, scanCall, text, f.args)
+	return collect(ctx, s.database, q.Limit, scanCall, text, f.args)
 }
 
 // Call returns a recorded call. The error is NotFound if there is none.
-func (s *Store) Call(ctx context.Context, id string) (*CallRow, error) {
+func (s *callStore) Call(ctx context.Context, id string) (*CallRow, error) {
 	if id != "" {
 		q := CallQuery{ID: id, Limit: 1}
 		within := q
@@ -175,7 +175,7 @@ func (s *Store) Call(ctx context.Context, id string) (*CallRow, error) {
 }
 
 // endOfCall returns the SQL expression of the end of a call.
-func (s *Store) endOfCall() string {
+func (s *callStore) endOfCall() string {
 	if s.isLite() {
 		return "at + elapsed_ns / 1000"
 	}
@@ -198,7 +198,7 @@ func scanCall(s scanner) (*CallRow, error) {
 
 // Latencies returns the latency of each tool for the newest MaxTimed matching calls. Of n calls
 // sorted by latency, percentile p is the call number p*n/100, rounded up.
-func (s *Store) Latencies(ctx context.Context, q LatencyQuery) ([]LatencyRow, error) {
+func (s *callStore) Latencies(ctx context.Context, q LatencyQuery) ([]LatencyRow, error) {
 	f := &filter{}
 	f.equal("account", q.Account)
 	f.from(q.Server)
@@ -208,7 +208,7 @@ func (s *Store) Latencies(ctx context.Context, q LatencyQuery) ([]LatencyRow, er
 		" ORDER BY at DESC, id DESC LIMIT " + f.arg(MaxTimed) + ") AS newest")
 	text := "SELECT server, tool, count(*), count(*) FILTER (WHERE code <> 'OK'), " + percentiles + " FROM " + from +
 		" GROUP BY server, tool ORDER BY server, tool LIMIT " + f.arg(MaxGroups+1)
-	return collect(ctx, s, MaxGroups, func(s scanner) (r LatencyRow, err error) {
+	return collect(ctx, s.database, MaxGroups, func(s scanner) (r LatencyRow, err error) {
 		err = s.Scan(&r.Server, &r.Tool, &r.Calls, &r.Errors, &r.P50, &r.P95, &r.P99)
 		return r, err
 	}, text, f.args)
@@ -216,11 +216,11 @@ func (s *Store) Latencies(ctx context.Context, q LatencyQuery) ([]LatencyRow, er
 
 // collect reads the rows of a query. More than most are an error: a truncated result could be
 // mistaken for a complete one.
-func collect[T any](ctx context.Context, s *Store, most int, scan func(scanner) (T, error), text string, args []any) (list []T, err error) {
-	if !s.isLite() {
+func collect[T any](ctx context.Context, d *database, most int, scan func(scanner) (T, error), text string, args []any) (list []T, err error) {
+	if !d.isLite() {
 		args = append([]any{pgx.QueryExecModeCacheDescribe}, args...) // plan each query for its arguments
 	}
-	err = query(ctx, s.reports, func(row scanner) error {
+	err = query(ctx, d.reports, func(row scanner) error {
 		if len(list) == most {
 			return errTooManyRows
 		}
@@ -236,20 +236,20 @@ func collect[T any](ctx context.Context, s *Store, most int, scan func(scanner) 
 	case ctx.Err() != nil: // the query took too long
 		return nil, fmt.Errorf("store: record of calls: %w", ctx.Err())
 	}
-	return nil, s.engine.explain(err)
+	return nil, d.engine.explain(err)
 }
 
 var errTooManyRows = errors.New("too many rows")
 
 // isLite reports whether the database is SQLite.
-func (s *Store) isLite() bool {
+func (s *database) isLite() bool {
 	_, is := s.engine.(*lite)
 	return is
 }
 
 // percentiles returns the columns of percentiles, in SQL, and their source. PostgreSQL has a
 // function for them; SQLite has to number the calls of each tool.
-func (s *Store) percentiles(calls string) (columns, from string) {
+func (s *callStore) percentiles(calls string) (columns, from string) {
 	format := "percentile_disc(0.%d) WITHIN GROUP (ORDER BY elapsed_ns)"
 	from = calls
 	if s.isLite() {

@@ -420,7 +420,7 @@ func TestQuestionsLeaveConnections(t *testing.T) {
 		wg.Go(func() { _, _ = s.Sessions(ctx, SessionQuery{}) })
 		wg.Go(func() { _, _ = s.LimitUsage(ctx, []string{"a"}) })
 		wg.Go(func() {
-			_, _ = collect(ctx, s, 1, func(row scanner) (string, error) { var s string; return s, row.Scan(&s) }, `SELECT pg_sleep(8)::text`, nil)
+			_, _ = collect(ctx, s.database, 1, func(row scanner) (string, error) { var s string; return s, row.Scan(&s) }, `SELECT pg_sleep(8)::text`, nil)
 		})
 	}
 	for s.reports.Stats().InUse < poolConns/2 {

@@ -40,7 +40,7 @@ type ChangeQuery struct {
 const changeColumns = "id, at, caller, account, deed, subject, detail, status, remote"
 
 // BeginChange stores a change before it is made.
-func (s *Store) BeginChange(ctx context.Context, c *Change) error {
+func (s *changeStore) BeginChange(ctx context.Context, c *Change) error {
 	if c.ID == "" || len(c.Detail) > maxDetail || len(c.Detail) > 0 && !json.Valid(c.Detail) {
 		return toolyard.Errorf(toolyard.Invalid, "A change needs an ID, and its detail must be JSON of at most %d KiB.", maxDetail>>10)
 	}
@@ -54,7 +54,7 @@ func (s *Store) BeginChange(ctx context.Context, c *Change) error {
 
 // EndChange stores the outcome and the subject of a change. The error is NotFound if the change was
 // not begun.
-func (s *Store) EndChange(ctx context.Context, id string, status int, subject string) error {
+func (s *changeStore) EndChange(ctx context.Context, id string, status int, subject string) error {
 	done, err := affected(s.db.ExecContext(ctx, `UPDATE changes SET status = $1, subject = $2 WHERE id = $3`, status, clean(subject), clean(id)))
 	switch {
 	case err != nil:
@@ -66,7 +66,7 @@ func (s *Store) EndChange(ctx context.Context, id string, status int, subject st
 }
 
 // Changes returns changes, newest first.
-func (s *Store) Changes(ctx context.Context, q ChangeQuery) ([]*Change, error) {
+func (s *changeStore) Changes(ctx context.Context, q ChangeQuery) ([]*Change, error) {
 	if q.Limit <= 0 || q.Limit > MaxCalls {
 		q.Limit = MaxCalls
 	}
@@ -76,7 +76,7 @@ func (s *Store) Changes(ctx context.Context, q ChangeQuery) ([]*Change, error) {
 	f.equal("subject", q.Subject)
 	f.behind("at", q.Before.At, q.Before.ID)
 	text := "SELECT " + changeColumns + " FROM changes" + f.String() + " ORDER BY at DESC, id DESC LIMIT " + f.arg(q.Limit)
-	return collect(ctx, s, q.Limit, scanChange, text, f.args)
+	return collect(ctx, s.database, q.Limit, scanChange, text, f.args)
 }
 
 func scanChange(s scanner) (*Change, error) {

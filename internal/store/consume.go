@@ -13,7 +13,7 @@ const keepConsumed = time.Hour
 
 // Consume marks a token as used by owner until it expires. It returns the user of the token: the
 // given owner, or an earlier one.
-func (s *Store) Consume(ctx context.Context, id, owner string, until time.Time) (user string, first bool, err error) {
+func (s *messageStore) Consume(ctx context.Context, id, owner string, until time.Time) (user string, first bool, err error) {
 	done, err := s.db.ExecContext(ctx, `INSERT INTO consumed (id, owner, until) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING`, id, owner, until)
 	if err != nil {
 		return "", false, fmt.Errorf("store: token: %w", s.engine.explain(err))
@@ -29,7 +29,7 @@ func (s *Store) Consume(ctx context.Context, id, owner string, until time.Time) 
 }
 
 // Release makes a token usable again.
-func (s *Store) Release(ctx context.Context, id string) error {
+func (s *messageStore) Release(ctx context.Context, id string) error {
 	_, err := s.db.ExecContext(ctx, `DELETE FROM consumed WHERE id = $1`, id)
 	return s.engine.explain(err)
 }

@@ -64,7 +64,7 @@ type TrafficRow struct {
 
 // groups returns the columns of the result and the positions of those that it is grouped by. The
 // other columns are empty: grouping by them would cost as much as grouping by all.
-func (s *Store) groups(by []string) (columns, grouped []string, err error) {
+func (s *callStore) groups(by []string) (columns, grouped []string, err error) {
 	columns = []string{"''", "''", "''", "''"}
 	known := []struct {
 		by     string
@@ -98,7 +98,7 @@ func (s *Store) groups(by []string) (columns, grouped []string, err error) {
 
 // dateOfCall returns the SQL expression of the first day of a call's day, week or month, in UTC.
 // Weeks begin on Monday.
-func (s *Store) dateOfCall(unit string) string {
+func (s *callStore) dateOfCall(unit string) string {
 	if !s.isLite() {
 		return "to_char(date_trunc('" + unit + "', at AT TIME ZONE 'UTC'), 'YYYY-MM-DD')"
 	}
@@ -108,7 +108,7 @@ func (s *Store) dateOfCall(unit string) string {
 
 // Costs returns the cost of calls, newest day first. It is exact for any span of time: whole hours
 // are aggregated, and only the rest is read from the calls.
-func (s *Store) Costs(ctx context.Context, q CostQuery) ([]CostRow, error) {
+func (s *callStore) Costs(ctx context.Context, q CostQuery) ([]CostRow, error) {
 	columns, grouped, err := s.groups(q.By)
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (s *Store) Costs(ctx context.Context, q CostQuery) ([]CostRow, error) {
 	text := "SELECT " + strings.Join(columns, ", ") + ", CAST(sum(calls) AS bigint), CAST(sum(errors) AS bigint)," +
 		" CAST(sum(charged) AS bigint), CAST(sum(usd) AS bigint) FROM (" + f.parts(q) + ") AS parts" +
 		groupBy(grouped) + " HAVING sum(calls) > 0 ORDER BY " + order + " LIMIT " + f.arg(limit)
-	return collect(ctx, s, MaxGroups, func(s scanner) (r CostRow, err error) {
+	return collect(ctx, s.database, MaxGroups, func(s scanner) (r CostRow, err error) {
 		err = s.Scan(&r.Account, &r.Server, &r.Tool, &r.Day, &r.Calls, &r.Errors, &r.Charged, &r.USD)
 		return r, err
 	}, text, f.args)
@@ -200,12 +200,12 @@ func (s span) whole(unit time.Duration) (inner span, beside []span) {
 
 // Traffic returns the traffic of each minute in a span of time, oldest first. Minutes without calls
 // are omitted, and minutes older than 8 days are deleted.
-func (s *Store) Traffic(ctx context.Context, since, until time.Time) ([]TrafficRow, error) {
+func (s *callStore) Traffic(ctx context.Context, since, until time.Time) ([]TrafficRow, error) {
 	f := &filter{}
 	f.between("minute", since, until)
 	text := "SELECT minute, CAST(sum(calls) AS bigint), CAST(sum(errors) AS bigint), CAST(sum(usd) AS bigint) FROM minutes" + f.String() +
 		" GROUP BY minute HAVING sum(calls) > 0 ORDER BY minute LIMIT " + f.arg(MaxMinutes+1)
-	return collect(ctx, s, MaxMinutes, func(s scanner) (r TrafficRow, err error) {
+	return collect(ctx, s.database, MaxMinutes, func(s scanner) (r TrafficRow, err error) {
 		err = s.Scan(&r.At, &r.Calls, &r.Errors, &r.USD)
 		r.At = r.At.UTC()
 		return r, err

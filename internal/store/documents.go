@@ -23,18 +23,18 @@ const maxDocumentName = 255
 
 // Document returns a small text that replicas share, and its version, which increases by one with
 // each change. A missing document is nil and has version zero.
-func (s *Store) Document(ctx context.Context, name string) (body []byte, version int64, err error) {
+func (s *documentStore) Document(ctx context.Context, name string) (body []byte, version int64, err error) {
 	return s.engine.document(ctx, name)
 }
 
 // SetDocument replaces a document that has the given version, zero for a missing one, and returns
 // the new version. The error is VersionConflict if the document has another version.
-func (s *Store) SetDocument(ctx context.Context, name string, body []byte, version int64) (next int64, err error) {
+func (s *documentStore) SetDocument(ctx context.Context, name string, body []byte, version int64) (next int64, err error) {
 	return s.replace(ctx, name, body, version, nil)
 }
 
 // replace replaces a document, and stores the new version in the history unless it is nil.
-func (s *Store) replace(ctx context.Context, name string, body []byte, version int64, kept *VersionRow) (next int64, err error) {
+func (s *documentStore) replace(ctx context.Context, name string, body []byte, version int64, kept *VersionRow) (next int64, err error) {
 	if name == "" || len(name) > maxDocumentName {
 		return 0, fmt.Errorf("store: the name of a document must have 1 to %d bytes", maxDocumentName)
 	}
@@ -58,12 +58,12 @@ func (s *Store) replace(ctx context.Context, name string, body []byte, version i
 // until ctx ends; it returns the error of ctx. Of several changes in quick succession it may report
 // only the last. While the store is unavailable it waits, and then reports what changed. It calls
 // changed from one goroutine only.
-func (s *Store) Watch(ctx context.Context, changed func(name string)) error {
+func (s *documentStore) Watch(ctx context.Context, changed func(name string)) error {
 	return s.Follow(ctx, "", changed, func([]byte) {})
 }
 
 // Follow is Watch, and calls heard with each message to the replica or to all.
-func (s *Store) Follow(ctx context.Context, replica string, changed func(name string), heard func(message []byte)) error {
+func (s *documentStore) Follow(ctx context.Context, replica string, changed func(name string), heard func(message []byte)) error {
 	known := map[string]int64{}
 	s.engine.follow(ctx, follower{replica: replica, heard: heard, seen: func(versions map[string]int64) {
 		for _, name := range slices.Sorted(maps.Keys(versions)) {

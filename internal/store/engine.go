@@ -51,7 +51,7 @@ type Mark = ledger.Mark
 
 // Exchange applies a batch in one transaction. Sending a batch again after its reply was lost has
 // no further effect.
-func (s *Store) Exchange(ctx context.Context, b *ledger.Batch) (results *ledger.Results, err error) {
+func (s *ledgerStore) Exchange(ctx context.Context, b *ledger.Batch) (results *ledger.Results, err error) {
 	err = s.engine.exchange(ctx, b.Refs(), func(rows *ledger.Rows) (err error) {
 		results, err = ledger.Apply(rows, b)
 		return err

@@ -474,7 +474,7 @@ type inTables struct {
 
 // newInTables is a ledger with an engine that keeps everything in tables.
 func newInTables(nothing *Store, e engine, in *tables) inTables {
-	return inTables{&Store{engine: e, db: nothing.db, reports: nothing.reports}, in}
+	return inTables{newStore(&database{engine: e, db: nothing.db, reports: nothing.reports}, "", nil), in}
 }
 
 // OpenSession looks the session up in the end, in a database where nothing is.

@@ -13,13 +13,13 @@ const lostCalls = 500
 
 // AppendIntents stores the intents of write calls, all of them or none. An intent is deleted when
 // its call is recorded.
-func (s *Store) AppendIntents(ctx context.Context, intents []*ledger.Intent) error {
+func (s *callStore) AppendIntents(ctx context.Context, intents []*ledger.Intent) error {
 	return s.engine.append(ctx, &ledger.Rows{Intents: intents})
 }
 
 // recordLostCalls records the calls of expired intents, whose replica stopped before it recorded
 // the outcome.
-func (s *Store) recordLostCalls(ctx context.Context) error {
+func (s *callStore) recordLostCalls(ctx context.Context) error {
 	now, err := s.engine.clock(ctx)
 	for n := lostCalls; err == nil && n == lostCalls; {
 		var calls []*CallRow

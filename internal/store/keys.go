@@ -22,7 +22,7 @@ var (
 const keyColumns = "prefix, hash, name, caller, account, scopes, created, expires, revoked"
 
 // PutKey stores a new key. The error is IdempotencyConflict if there is a key with the same prefix.
-func (s *Store) PutKey(ctx context.Context, k identity.Key) error {
+func (s *keyStore) PutKey(ctx context.Context, k identity.Key) error {
 	scopes, err := json.Marshal(k.Scopes)
 	if err != nil {
 		return fmt.Errorf("store: key %s: %w", k.Prefix, err)
@@ -40,7 +40,7 @@ func (s *Store) PutKey(ctx context.Context, k identity.Key) error {
 }
 
 // Key implements identity.Keys.
-func (s *Store) Key(ctx context.Context, prefix string) (identity.Key, error) {
+func (s *keyStore) Key(ctx context.Context, prefix string) (identity.Key, error) {
 	k, err := readKey(s.db.QueryRowContext(ctx, `SELECT `+keyColumns+` FROM keys WHERE prefix = $1`, prefix))
 	if errors.Is(err, sql.ErrNoRows) {
 		return k, noKey(prefix)
@@ -64,13 +64,13 @@ type KeyQuery struct {
 }
 
 // KeyPage returns keys, newest first.
-func (s *Store) KeyPage(ctx context.Context, q KeyQuery) ([]identity.Key, error) {
+func (s *keyStore) KeyPage(ctx context.Context, q KeyQuery) ([]identity.Key, error) {
 	text, args, limit := s.keyPage(q)
-	return collect(ctx, s, limit, readKey, text, args)
+	return collect(ctx, s.database, limit, readKey, text, args)
 }
 
 // keyPage returns the statement that reads a page of keys.
-func (s *Store) keyPage(q KeyQuery) (text string, args []any, limit int) {
+func (s *keyStore) keyPage(q KeyQuery) (text string, args []any, limit int) {
 	if q.Limit <= 0 || q.Limit > MaxCalls {
 		q.Limit = MaxCalls
 	}
@@ -94,7 +94,7 @@ func (s *Store) keyPage(q KeyQuery) (text string, args []any, limit int) {
 }
 
 // Keys returns all keys, oldest first.
-func (s *Store) Keys(ctx context.Context) ([]identity.Key, error) {
+func (s *keyStore) Keys(ctx context.Context) ([]identity.Key, error) {
 	all, err := everything(func(before []identity.Key) ([]identity.Key, error) {
 		var q KeyQuery
 		if n := len(before); n > 0 {
@@ -107,7 +107,7 @@ func (s *Store) Keys(ctx context.Context) ([]identity.Key, error) {
 }
 
 // Prefixes implements identity.Lister.
-func (s *Store) Prefixes(ctx context.Context) (list []string, err error) {
+func (s *keyStore) Prefixes(ctx context.Context) (list []string, err error) {
 	err = query(ctx, s.db, func(row scanner) error {
 		var prefix string
 		err := row.Scan(&prefix)
@@ -132,7 +132,7 @@ func everything[T any](next func(before []T) ([]T, error)) (all []T, err error) 
 
 // having adds that one of some columns contains a text, ignoring the case of ASCII letters. Other
 // letters are compared exactly, because SQLite does so.
-func (s *Store) having(f *filter, part string, columns ...string) {
+func (s *database) having(f *filter, part string, columns ...string) {
 	if part == "" {
 		return
 	}
@@ -158,7 +158,7 @@ func lowerASCII(text string) string {
 }
 
 // RevokeKey revokes a key. A revoked key is not changed. The error is NotFound if there is none.
-func (s *Store) RevokeKey(ctx context.Context, prefix string, at time.Time) error {
+func (s *keyStore) RevokeKey(ctx context.Context, prefix string, at time.Time) error {
 	done, err := s.db.ExecContext(ctx, `UPDATE keys SET revoked = CASE revoked WHEN 0 THEN $1 ELSE revoked END WHERE prefix = $2`, micros(at), prefix)
 	if err != nil {
 		return fmt.Errorf("store: key %s: %w", prefix, s.engine.explain(err))

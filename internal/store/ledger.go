@@ -15,7 +15,7 @@ import (
 var _ ledger.Ledger = (*Store)(nil)
 
 // Fund implements ledger.Ledger.
-func (s *Store) Fund(ctx context.Context, account string, amount toolyard.Money, reference string) error {
+func (s *accountStore) Fund(ctx context.Context, account string, amount toolyard.Money, reference string) error {
 	inSessions, err := s.inSessions(ctx, account)
 	if err != nil {
 		return err
@@ -34,14 +34,14 @@ func (s *Store) Fund(ctx context.Context, account string, amount toolyard.Money,
 
 // inSessions returns the money in the sessions of an account, in whole dollars and at most
 // ledger.MaxFunds.
-func (s *Store) inSessions(ctx context.Context, account string) (toolyard.Money, error) {
+func (s *accountStore) inSessions(ctx context.Context, account string) (toolyard.Money, error) {
 	var dollars int64
 	err := s.db.QueryRowContext(ctx, `SELECT coalesce(sum(balance / 1000000000 + held / 1000000000), 0) FROM purses WHERE account = $1 AND id <> account`, account).Scan(&dollars)
 	return toolyard.Money(min(dollars, int64(ledger.MaxFunds/toolyard.USD))) * toolyard.USD, s.engine.explain(err)
 }
 
 // sameFunding returns an error if the reference was used for another amount.
-func (s *Store) sameFunding(ctx context.Context, f *ledger.Funding, reference string) error {
+func (s *accountStore) sameFunding(ctx context.Context, f *ledger.Funding, reference string) error {
 	var paid toolyard.Money
 	var target string
 	err := s.db.QueryRowContext(ctx, `SELECT amount, target FROM transfers WHERE id = $1`, f.ID).Scan(&paid, &target)
@@ -61,7 +61,7 @@ func (s *Store) sameFunding(ctx context.Context, f *ledger.Funding, reference st
 }
 
 // OpenSession implements ledger.Ledger.
-func (s *Store) OpenSession(ctx context.Context, session ledger.Session) (*ledger.Balance, error) {
+func (s *accountStore) OpenSession(ctx context.Context, session ledger.Session) (*ledger.Balance, error) {
 	if err := session.Check(); err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ const emptySession = `id <> account AND state IN ('closed', 'expired') AND spent
 
 // checkSessionQuota refuses a session of an account that has too many. Sessions that are opened
 // concurrently may exceed the quota.
-func (s *Store) checkSessionQuota(ctx context.Context, session ledger.Session) error {
+func (s *accountStore) checkSessionQuota(ctx context.Context, session ledger.Session) error {
 	var exists, opened, empty int
 	err := s.db.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM purses WHERE id = $1),
 		(SELECT count(*) FROM (SELECT 1 FROM purses WHERE account = $2 AND id <> account AND state = 'open' LIMIT $3) AS o),
@@ -123,7 +123,7 @@ func (s *Store) checkSessionQuota(ctx context.Context, session ledger.Session) e
 }
 
 // CloseSession implements ledger.Ledger.
-func (s *Store) CloseSession(ctx context.Context, id string) (*ledger.Balance, error) {
+func (s *accountStore) CloseSession(ctx context.Context, id string) (*ledger.Balance, error) {
 	p, err := s.Balance(ctx, id)
 	if err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func (s *Store) CloseSession(ctx context.Context, id string) (*ledger.Balance, e
 }
 
 // Balance implements ledger.Ledger.
-func (s *Store) Balance(ctx context.Context, id string) (*ledger.Balance, error) {
+func (s *accountStore) Balance(ctx context.Context, id string) (*ledger.Balance, error) {
 	list, err := s.queryBalances(ctx, s.db, "p.id = $1", "p.id", id)
 	if err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ type AccountQuery struct {
 }
 
 // AccountPage returns accounts, ordered by name.
-func (s *Store) AccountPage(ctx context.Context, q AccountQuery) ([]*ledger.Balance, error) {
+func (s *accountStore) AccountPage(ctx context.Context, q AccountQuery) ([]*ledger.Balance, error) {
 	where, args := accountPage(q)
 	return s.queryBalances(ctx, s.reports, where, "p.id", args...)
 }
@@ -184,7 +184,7 @@ func accountPage(q AccountQuery) (where string, args []any) {
 }
 
 // Accounts returns all accounts, ordered by name.
-func (s *Store) Accounts(ctx context.Context) ([]*ledger.Balance, error) {
+func (s *accountStore) Accounts(ctx context.Context) ([]*ledger.Balance, error) {
 	return everything(func(before []*ledger.Balance) ([]*ledger.Balance, error) {
 		var q AccountQuery
 		if n := len(before); n > 0 {
@@ -195,7 +195,7 @@ func (s *Store) Accounts(ctx context.Context) ([]*ledger.Balance, error) {
 }
 
 // queryBalances reads balances and their holds in one statement, and so at one point in time.
-func (s *Store) queryBalances(ctx context.Context, db *sql.DB, where, order string, args ...any) (list []*ledger.Balance, err error) {
+func (s *accountStore) queryBalances(ctx context.Context, db *sql.DB, where, order string, args ...any) (list []*ledger.Balance, err error) {
 	err = query(ctx, db, func(from scanner) error {
 		p, expires := &ledger.Balance{}, (*time.Time)(nil)
 		err := from.Scan(&p.ID, &p.Account, &p.State, &p.Limit, &p.Remaining, &p.Held, &p.Spent, &p.Calls, &p.MaxCalls, &expires)

@@ -15,7 +15,7 @@ const keysPerQuery = 500
 
 // LimitUsage returns the usage of limits by key. It takes no locks. Limits that were never used
 // are missing from the result.
-func (s *Store) LimitUsage(ctx context.Context, keys []string) (map[string]ledger.LimitUsage, error) {
+func (s *ledgerStore) LimitUsage(ctx context.Context, keys []string) (map[string]ledger.LimitUsage, error) {
 	usage := make(map[string]ledger.LimitUsage, len(keys))
 	now, err := s.engine.clock(ctx)
 	if err != nil {

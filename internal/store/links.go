@@ -14,7 +14,7 @@ import (
 
 // SetLink stores the address of a caller in an external system, such as a wallet. An empty address
 // removes the link.
-func (s *Store) SetLink(ctx context.Context, caller toolyard.Caller, kind, address string) error {
+func (s *linkStore) SetLink(ctx context.Context, caller toolyard.Caller, kind, address string) error {
 	query, args := `INSERT INTO links (account, caller, kind, address) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (account, caller, kind) DO UPDATE SET address = excluded.address`, []any{linkAccount(caller), caller.ID, kind, address}
 	if address == "" {
@@ -27,7 +27,7 @@ func (s *Store) SetLink(ctx context.Context, caller toolyard.Caller, kind, addre
 }
 
 // Linked returns the address that a caller has linked for a kind, or "".
-func (s *Store) Linked(ctx context.Context, caller toolyard.Caller, kind string) (address string, err error) {
+func (s *linkStore) Linked(ctx context.Context, caller toolyard.Caller, kind string) (address string, err error) {
 	err = s.db.QueryRowContext(ctx, `SELECT address FROM links WHERE account = $1 AND caller = $2 AND kind = $3`, linkAccount(caller), caller.ID, kind).Scan(&address)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
@@ -39,7 +39,7 @@ func (s *Store) Linked(ctx context.Context, caller toolyard.Caller, kind string)
 }
 
 // Links returns all addresses that a caller has linked, by kind.
-func (s *Store) Links(ctx context.Context, caller toolyard.Caller) (links map[string]string, err error) {
+func (s *linkStore) Links(ctx context.Context, caller toolyard.Caller) (links map[string]string, err error) {
 	links = make(map[string]string)
 	err = query(ctx, s.db, func(from scanner) error {
 		var kind, address string
@@ -54,7 +54,7 @@ func (s *Store) Links(ctx context.Context, caller toolyard.Caller) (links map[st
 }
 
 // AccountsOf returns the accounts of the keys of a caller, sorted, up to a limit.
-func (s *Store) AccountsOf(ctx context.Context, caller string) (list []string, err error) {
+func (s *linkStore) AccountsOf(ctx context.Context, caller string) (list []string, err error) {
 	const most = 100
 	err = query(ctx, s.db, func(row scanner) error {
 		var account string

@@ -27,7 +27,7 @@ const messageChannel = "toolyard_messages"
 
 // Send sends a text to a replica, or to all if the name is empty. A replica that is not listening
 // misses it. A store of a single process sends nothing.
-func (s *Store) Send(ctx context.Context, to string, message []byte) error {
+func (s *messageStore) Send(ctx context.Context, to string, message []byte) error {
 	limit := MaxMessage
 	if to == "" {
 		limit = maxNotification // no replica would delete its row
@@ -84,7 +84,7 @@ const (
 const maxEndedSessions = 1000
 
 // EndSession stores that an MCP session has ended, until it expires.
-func (s *Store) EndSession(ctx context.Context, id, owner string, expires time.Time) error {
+func (s *messageStore) EndSession(ctx context.Context, id, owner string, expires time.Time) error {
 	if _, _, err := s.Consume(ctx, sessionPrefix+id, sessionOwner+owner, expires); err != nil {
 		return err
 	}
@@ -94,12 +94,12 @@ func (s *Store) EndSession(ctx context.Context, id, owner string, expires time.T
 }
 
 // EndedSessions returns MCP sessions that have ended and not expired, at most limit.
-func (s *Store) EndedSessions(ctx context.Context, limit int) ([]string, error) {
+func (s *messageStore) EndedSessions(ctx context.Context, limit int) ([]string, error) {
 	now, err := s.engine.clock(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return collect(ctx, s, limit, func(row scanner) (id string, err error) {
+	return collect(ctx, s.database, limit, func(row scanner) (id string, err error) {
 		err = row.Scan(&id)
 		return strings.TrimPrefix(id, sessionPrefix), err
 	}, `SELECT id FROM consumed WHERE id >= $1 AND id < $2 AND until > $3 ORDER BY id LIMIT $4`, []any{sessionPrefix, sessionPrefix + "~", now, limit})

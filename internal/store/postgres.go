@@ -61,7 +61,7 @@ func openPostgres(ctx context.Context, address string) (*Store, error) {
 	p := &postgres{pool: pool, db: stdlib.OpenDBFromPool(pool), reports: stdlib.OpenDBFromPool(pool), shard: rand.Int64N(shards)} //nolint:gosec // spreads load
 	p.reports.SetMaxOpenConns(int(max(1, config.MaxConns/2)))
 	_ = p.createDays(ctx) // without its partition a call goes to calls_default; Maintain tries again and reports errors
-	return &Store{engine: p, db: p.db, reports: p.reports, kind: "postgres", close: p.close}, nil
+	return newStore(&database{engine: p, db: p.db, reports: p.reports}, "postgres", p.close), nil
 }
 
 func (p *postgres) close() error {

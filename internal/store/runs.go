@@ -8,7 +8,7 @@ import (
 )
 
 // KeyUsage returns what is stored for the idempotency keys of a scope.
-func (s *Store) KeyUsage(ctx context.Context, scope string) (use ledger.KeyUsage, err error) {
+func (s *ledgerStore) KeyUsage(ctx context.Context, scope string) (use ledger.KeyUsage, err error) {
 	err = s.db.QueryRowContext(ctx, `SELECT count(*), coalesce(sum(length(outcome)), 0) FROM runs WHERE scope = $1`, scope).Scan(&use.Keys, &use.Bytes)
 	if err != nil {
 		return use, fmt.Errorf("store: idempotency keys: %w", s.engine.explain(err))

@@ -22,7 +22,7 @@ type SessionQuery struct {
 }
 
 // Sessions returns sessions, without accounts, latest end first.
-func (s *Store) Sessions(ctx context.Context, q SessionQuery) ([]*ledger.Balance, error) {
+func (s *accountStore) Sessions(ctx context.Context, q SessionQuery) ([]*ledger.Balance, error) {
 	if q.Limit <= 0 || q.Limit > MaxCalls {
 		q.Limit = MaxCalls
 	}

@@ -33,7 +33,7 @@ func retry(ctx context.Context, do func() (again bool, err error)) error {
 
 // AppendCalls records calls, all of them or none. A call that is recorded already is not
 // changed. The caller bounds the number of calls.
-func (s *Store) AppendCalls(ctx context.Context, calls []*CallRow) error {
+func (s *callStore) AppendCalls(ctx context.Context, calls []*CallRow) error {
 	if len(calls) == 0 {
 		return nil
 	}

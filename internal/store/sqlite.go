@@ -80,7 +80,7 @@ func openSQLite(ctx context.Context, path string) (*Store, error) {
 		return nil, errors.Join(liteError(err), db.Close())
 	}
 	if path == "" {
-		return &Store{engine: l, db: db, reports: db, kind: "memory", close: db.Close}, nil
+		return newStore(&database{engine: l, db: db, reports: db}, "memory", db.Close), nil
 	}
 	// Reports have their own connections, so that calls do not wait for them.
 	others, err := sql.Open("sqlite", address)
@@ -88,7 +88,7 @@ func openSQLite(ctx context.Context, path string) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("store: %w", err), db.Close())
 	}
 	others.SetMaxOpenConns(4)
-	return &Store{engine: l, db: others, reports: others, kind: "sqlite", close: func() error { return errors.Join(others.Close(), db.Close()) }}, nil
+	return newStore(&database{engine: l, db: others, reports: others}, "sqlite", func() error { return errors.Join(others.Close(), db.Close()) }), nil
 }
 
 // liteAddress returns the address of a file for the driver. A missing file is created with access

@@ -7,14 +7,50 @@ import (
 	"strings"
 )
 
-// Store is an open database.
+// Store is an open database. Each part stores one kind of data; all parts share the database.
 type Store struct {
+	ledgerStore   // admission of calls: limits, money and idempotency keys
+	accountStore  // accounts and sessions
+	callStore     // recorded calls and reports about them
+	keyStore      // API keys
+	documentStore // documents and their versions
+	linkStore     // links of callers to accounts of services
+	messageStore  // messages between replicas
+	changeStore   // the audit log
+
+	*database
+	kind  string
+	close func() error
+}
+
+// The parts of a Store.
+type (
+	ledgerStore struct {
+		*database
+		stuck stuckRows
+	}
+	accountStore  struct{ *database }
+	callStore     struct{ *database }
+	keyStore      struct{ *database }
+	documentStore struct{ *database }
+	linkStore     struct{ *database }
+	messageStore  struct{ *database }
+	changeStore   struct{ *database }
+)
+
+// database is the connection to the database of a Store.
+type database struct {
 	engine  engine
 	db      *sql.DB // for everything outside the call path; accepts $1 in both dialects
 	reports *sql.DB // the same for slow queries; it cannot use up the connections
-	kind    string
-	close   func() error
-	stuck   stuckRows
+}
+
+func newStore(d *database, kind string, shut func() error) *Store {
+	return &Store{
+		ledgerStore: ledgerStore{database: d}, accountStore: accountStore{d}, callStore: callStore{d}, keyStore: keyStore{d},
+		documentStore: documentStore{d}, linkStore: linkStore{d}, messageStore: messageStore{d}, changeStore: changeStore{d},
+		database: d, kind: kind, close: shut,
+	}
 }
 
 // Open opens the store at an address: postgres://user@host/database, sqlite:path, or memory, which

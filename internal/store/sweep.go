@@ -46,7 +46,7 @@ func (s *stuckRows) add(row string) {
 // Sweep expires about limit rows of each kind, and reports whether there may be more. A row that
 // cannot be processed does not block the others: the error names it, and it is tried again after
 // a while.
-func (s *Store) Sweep(ctx context.Context, limit int) (more bool, err error) {
+func (s *ledgerStore) Sweep(ctx context.Context, limit int) (more bool, err error) {
 	skip := s.stuck.current()
 	list, err := s.engine.stale(ctx, limit+len(skip))
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (more bool, err error) {
 }
 
 // expireEach expires rows one by one.
-func (s *Store) expireEach(ctx context.Context, list []ledger.Refs) error {
+func (s *ledgerStore) expireEach(ctx context.Context, list []ledger.Refs) error {
 	var failed []error
 	for _, r := range list {
 		name := subject(&r) // before the names are sorted
@@ -79,7 +79,7 @@ func (s *Store) expireEach(ctx context.Context, list []ledger.Refs) error {
 	return errors.Join(failed...)
 }
 
-func (s *Store) expire(ctx context.Context, refs ledger.Refs) error {
+func (s *ledgerStore) expire(ctx context.Context, refs ledger.Refs) error {
 	return s.engine.exchange(ctx, refs, func(rows *ledger.Rows) error {
 		ledger.Expire(rows)
 		return nil

@@ -25,7 +25,7 @@ type VersionRow struct {
 
 // SetDocumentAs is SetDocument, and stores the new version with its author and reason. The newest
 // MaxVersions of a document are stored.
-func (s *Store) SetDocumentAs(ctx context.Context, name string, body []byte, version int64, by, note string) (next int64, err error) {
+func (s *documentStore) SetDocumentAs(ctx context.Context, name string, body []byte, version int64, by, note string) (next int64, err error) {
 	if len(by) > maxNote || len(note) > maxNote {
 		return 0, toolyard.Errorf(toolyard.Invalid, "The author and the note of a version must have at most %d bytes.", maxNote)
 	}
@@ -49,11 +49,11 @@ func keepVersion(ctx context.Context, tx *sql.Tx, name string, body []byte, v *V
 }
 
 // Versions returns the stored versions of a document, newest first, at most limit.
-func (s *Store) Versions(ctx context.Context, name string, limit int) ([]VersionRow, error) {
+func (s *documentStore) Versions(ctx context.Context, name string, limit int) ([]VersionRow, error) {
 	if limit <= 0 || limit > MaxVersions {
 		limit = MaxVersions
 	}
-	return collect(ctx, s, limit, func(row scanner) (v VersionRow, err error) {
+	return collect(ctx, s.database, limit, func(row scanner) (v VersionRow, err error) {
 		err = row.Scan(&v.Version, &v.At, &v.By, &v.Note)
 		v.At = v.At.UTC()
 		return v, err
@@ -62,7 +62,7 @@ func (s *Store) Versions(ctx context.Context, name string, limit int) ([]Version
 
 // VersionOf returns a version of a document and its text. The error is NotFound if it is not
 // stored.
-func (s *Store) VersionOf(ctx context.Context, name string, version int64) (v VersionRow, body []byte, err error) {
+func (s *documentStore) VersionOf(ctx context.Context, name string, version int64) (v VersionRow, body []byte, err error) {
 	err = s.db.QueryRowContext(ctx, `SELECT version, at, author, note, body FROM versions WHERE name = $1 AND version = $2`, name, version).
 		Scan(&v.Version, &v.At, &v.By, &v.Note, &body)
 	if errors.Is(err, sql.ErrNoRows) {

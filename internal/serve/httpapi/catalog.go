@@ -68,7 +68,7 @@ func encode(v *gates.View, down []string) []byte {
 			InputSchema: t.CallerInput(), OutputSchema: t.Output, Meta: t.Declared().AllMeta(), Effective: toolterms.EffectiveOf(&t.Spec),
 		}
 		if t.Server != "" {
-			e.Category, e.Down = "external", slices.Contains(down, t.Server)
+			e.Category, e.Down = toolyard.External, slices.Contains(down, t.Server)
 		}
 		if len(e.Modes) == 0 {
 			e.Modes = []toolyard.Mode{toolyard.Write}

@@ -53,15 +53,20 @@ type EventReader struct {
 	began   bool // beyond the byte order mark
 	afterCR bool // a LF that follows belongs to the line before
 
-	data    []byte // of the event that is being read, as is what follows
-	hasData bool
-	name    []byte
-	id      []byte
-	value   []byte // of the field that is being read, unless it is data
+	partialEvent
 
 	lastName string // kept to make one string of it for many events
 	lastID   string
 	retry    time.Duration
+}
+
+// partialEvent is the event that is being read.
+type partialEvent struct {
+	data    []byte
+	hasData bool
+	name    []byte
+	id      []byte
+	value   []byte // of the field that is being read, unless it is data
 }
 
 // line is the state of a partially read line.

@@ -65,6 +65,7 @@ func (e *evaluation) completed(s *Schema, text string) (string, error) {
 // completion collects the edits that complete a value.
 type completion struct {
 	*evaluation
+	path   []string // to the current part of the value
 	edits  []edit
 	twins  []Issue
 	done   map[meeting]bool

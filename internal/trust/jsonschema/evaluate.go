@@ -6,7 +6,7 @@ import (
 )
 
 // evaluation is one validation of a value. The first pass only decides whether the value matches and
-// hardly allocates; [evaluation.explain] finds the reasons if it does not.
+// hardly allocates; [explanation] finds the reasons if it does not.
 //
 // A schema that refers to itself in several ways can be evaluated very often for the same part of a
 // value. Expensive results are cached, so that the work is bounded by the size of the schema times
@@ -18,8 +18,6 @@ type evaluation struct {
 	depth   int
 	known   map[meeting]bool
 	scopes  scope
-	path    []string // while explaining
-	issues  []Issue
 	twins   []Issue // names that differ from defined ones only by case
 }
 

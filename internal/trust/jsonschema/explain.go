@@ -19,17 +19,24 @@ type Issue struct {
 // maxIssues is the maximum number of reported issues. A hostile value can have very many.
 const maxIssues = 20
 
+// explanation finds the reasons why a value does not match.
+type explanation struct {
+	*evaluation
+	path   []string // to the current part of the value
+	issues []Issue
+}
+
 // report adds an issue at the current path.
-func (e *evaluation) report(s *schema, format string, args ...any) {
+func (e *explanation) report(s *schema, format string, args ...any) {
 	e.add(Issue{Path: slices.Clone(e.path), Message: fmt.Sprintf(format, args...), Examples: s.examples})
 }
 
 // reportBelow adds an issue one step below the current path.
-func (e *evaluation) reportBelow(name, message string) {
+func (e *explanation) reportBelow(name, message string) {
 	e.add(Issue{Path: append(slices.Clone(e.path), name), Message: message})
 }
 
-func (e *evaluation) add(issue Issue) {
+func (e *explanation) add(issue Issue) {
 	if len(e.issues) < maxIssues {
 		e.spend(8 + len(e.path))
 		e.allocate(256 + 16*len(e.path))
@@ -38,7 +45,7 @@ func (e *evaluation) add(issue Issue) {
 }
 
 // explainAt explains a part of the value unless it matches.
-func (e *evaluation) explainAt(step string, s *schema, n uint32, sc *scope) {
+func (e *explanation) explainAt(step string, s *schema, n uint32, sc *scope) {
 	if len(e.issues) >= maxIssues || e.valid(s, n, sc, nil) {
 		return
 	}
@@ -48,14 +55,14 @@ func (e *evaluation) explainAt(step string, s *schema, n uint32, sc *scope) {
 }
 
 // explainSame explains the current part by another schema unless it matches.
-func (e *evaluation) explainSame(s *schema, n uint32, sc *scope) {
+func (e *explanation) explainSame(s *schema, n uint32, sc *scope) {
 	if s != nil && len(e.issues) < maxIssues && !e.valid(s, n, sc, nil) {
 		e.explain(s, n, sc)
 	}
 }
 
 // explain reports why a node does not match a schema. The caller has checked that it does not.
-func (e *evaluation) explain(s *schema, n uint32, sc *scope) {
+func (e *explanation) explain(s *schema, n uint32, sc *scope) {
 	if e.spend(4); s.never {
 		e.report(s, "is not allowed")
 		return
@@ -87,7 +94,7 @@ func (e *evaluation) explain(s *schema, n uint32, sc *scope) {
 }
 
 // explainSimple explains the keywords without subschemas. It reports whether to check the others.
-func (e *evaluation) explainSimple(s *schema, n uint32) bool {
+func (e *explanation) explainSimple(s *schema, n uint32) bool {
 	v := e.value
 	if s.types != allTypes && !e.hasType(s.types, n) {
 		e.report(s, "must be %s, not %s", strings.Join(s.types.names(), " or "), e.typeName(n))
@@ -109,7 +116,7 @@ func (e *evaluation) explainSimple(s *schema, n uint32) bool {
 }
 
 // typeName returns the type of a node for messages.
-func (e *evaluation) typeName(n uint32) string {
+func (e *explanation) typeName(n uint32) string {
 	if e.value.nodes[n].kind == kindNumber {
 		return "number"
 	}
@@ -141,7 +148,7 @@ func (s *valueSet) describe() string {
 	return b.String()
 }
 
-func (e *evaluation) explainText(s *schema, text string) {
+func (e *explanation) explainText(s *schema, text string) {
 	if s.format != nil {
 		if err := e.checkFormat(s.format, text); err != nil {
 			e.report(s, "is not a valid %s: %s", s.format.name, err)
@@ -168,7 +175,7 @@ func plural(n int, one, many string) string {
 	return strconv.Itoa(n) + " " + many
 }
 
-func (e *evaluation) explainNumber(s *schema, n uint32) {
+func (e *explanation) explainNumber(s *schema, n uint32) {
 	r := s.number
 	if r == nil {
 		return
@@ -191,7 +198,7 @@ func (e *evaluation) explainNumber(s *schema, n uint32) {
 	}
 }
 
-func (e *evaluation) explainObject(s *schema, n uint32, sc *scope) {
+func (e *explanation) explainObject(s *schema, n uint32, sc *scope) {
 	r, nodes := s.object, e.value.nodes
 	if count := int(nodes[n].count); count < r.min {
 		e.report(s, "must have at least %s, not %d", plural(r.min, "member", "members"), count)
@@ -221,7 +228,7 @@ func (e *evaluation) explainObject(s *schema, n uint32, sc *scope) {
 	}
 }
 
-func (e *evaluation) explainMember(r *objectRules, c uint32, sc *scope) {
+func (e *explanation) explainMember(r *objectRules, c uint32, sc *scope) {
 	e.spend(2)
 	name, evaluated := e.value.key(c), false
 	if p := r.properties[name]; p.schema != nil {
@@ -248,11 +255,11 @@ func (e *evaluation) explainMember(r *objectRules, c uint32, sc *scope) {
 	}
 }
 
-func (e *evaluation) unknown(name string, known []string) {
+func (e *explanation) unknown(name string, known []string) {
 	e.add(Issue{Path: append(slices.Clone(e.path), name), Message: "is unknown", Unknown: true, Known: known})
 }
 
-func (e *evaluation) explainArray(s *schema, n uint32, sc *scope) {
+func (e *explanation) explainArray(s *schema, n uint32, sc *scope) {
 	r, nodes := s.array, e.value.nodes
 	count := int(nodes[n].count)
 	if count < r.min {
@@ -287,7 +294,7 @@ func (e *evaluation) explainArray(s *schema, n uint32, sc *scope) {
 	}
 }
 
-func (e *evaluation) explainApplicators(s *schema, n uint32, sc *scope) {
+func (e *explanation) explainApplicators(s *schema, n uint32, sc *scope) {
 	e.explainSame(s.ref, n, sc)
 	if s.dynamicRef != nil {
 		e.explainSame(s.dynamicRef.resolve(sc), n, sc)
@@ -312,7 +319,7 @@ func (e *evaluation) explainApplicators(s *schema, n uint32, sc *scope) {
 	e.explainSame(e.branch(s, n, sc, nil), n, sc)
 }
 
-func (e *evaluation) explainUnevaluated(s *schema, n uint32, sc *scope) {
+func (e *explanation) explainUnevaluated(s *schema, n uint32, sc *scope) {
 	unevaluated := s.unevaluated(e.value.nodes[n].kind)
 	if unevaluated == nil {
 		return
@@ -337,7 +344,7 @@ func (e *evaluation) explainUnevaluated(s *schema, n uint32, sc *scope) {
 }
 
 // knownNames returns the names of the properties that a schema and its parts define.
-func (e *evaluation) knownNames(s *schema, list []string) []string {
+func (e *explanation) knownNames(s *schema, list []string) []string {
 	if e.spend(1); s.object != nil {
 		list = append(list, s.object.names...)
 	}
@@ -351,7 +358,7 @@ func (e *evaluation) knownNames(s *schema, list []string) []string {
 }
 
 // explainUnion reports why a value matches no branch, for the branch that was probably intended.
-func (e *evaluation) explainUnion(s *schema, u *union, n uint32, sc *scope) {
+func (e *explanation) explainUnion(s *schema, u *union, n uint32, sc *scope) {
 	if u.set != nil {
 		e.report(s, "%s", u.set.describe())
 		return
@@ -385,7 +392,7 @@ func (e *evaluation) explainUnion(s *schema, u *union, n uint32, sc *scope) {
 }
 
 // explainTagged reports on the branches that the tag selects.
-func (e *evaluation) explainTagged(s *schema, u *union, n uint32, sc *scope) {
+func (e *explanation) explainTagged(s *schema, u *union, n uint32, sc *scope) {
 	c, ok := e.find(n, u.tag)
 	if !ok {
 		e.reportBelow(u.tag, "is required: "+u.describeTags())
@@ -418,7 +425,7 @@ func (u *union) describeTags() string {
 }
 
 // score rates how likely an object was intended for a schema.
-func (e *evaluation) score(s *schema, n uint32) (score int) {
+func (e *explanation) score(s *schema, n uint32) (score int) {
 	if s.object == nil || e.value.nodes[n].kind != kindObject {
 		return 0
 	}

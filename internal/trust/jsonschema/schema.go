@@ -22,6 +22,19 @@ type schema struct {
 	enum     *valueSet
 	format   *format
 
+	applicators
+
+	object *objectRules
+	array  *arrayRules
+	text   *textRules
+	number *numberRules
+
+	fallback string   // the JSON of the default; empty for none
+	examples []string // for messages
+}
+
+// applicators are the keywords that apply other schemas to the same value.
+type applicators struct {
 	ref        *schema
 	dynamicRef *dynamicRef
 	not        *schema
@@ -31,14 +44,6 @@ type schema struct {
 	ifs        *schema
 	then       *schema
 	otherwise  *schema
-
-	object *objectRules
-	array  *arrayRules
-	text   *textRules
-	number *numberRules
-
-	fallback string   // the JSON of the default; empty for none
-	examples []string // for messages
 }
 
 // dynamicRef is a reference to an anchor that the outermost resource in scope defines.

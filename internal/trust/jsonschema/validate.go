@@ -67,12 +67,13 @@ func (e *evaluation) check(s *Schema) []Issue {
 	}
 	e.steps += e.limits.steps / 4 // for the explanation
 	e.depth = 0
-	err := run(func() { e.explain(s.root, 0, &e.scopes) })
+	x := explanation{evaluation: e}
+	err := run(func() { x.explain(s.root, 0, &e.scopes) })
 	if limit := (*LimitError)(nil); err != nil && !errors.As(err, &limit) {
 		panic(stopped{err})
 	}
-	if len(e.issues) == 0 {
-		e.issues = []Issue{{Message: "does not match the schema, which is too complex to explain why"}}
+	if len(x.issues) == 0 {
+		return []Issue{{Message: "does not match the schema, which is too complex to explain why"}}
 	}
-	return e.issues
+	return x.issues
 }

@@ -50,7 +50,10 @@ func (c *Client) Between(ctx context.Context, symbol string, interval market.Int
 		return nil, err
 	}
 	d := interval.Duration()
-	end := to.UTC().Truncate(d)
+	end := interval.LastClosed(c.now()).Add(d) // a later bar has not ended
+	if to.Before(end) {
+		end = to.UTC().Truncate(d)
+	}
 	start := from.UTC().Truncate(d)
 	if start.Before(from) {
 		start = start.Add(d)

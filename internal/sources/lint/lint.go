@@ -1,0 +1,171 @@
+// Package lint finds definitions of tools that work, but that models and people will have difficulties
+// with. It judges only tools of this yard; those of MCP servers belong to others.
+package lint
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/internal/base/spelling"
+)
+
+// categories are the words that clients and catalogs of trading tools know.
+var categories = []string{"market_data", "news", "portfolio", "execution", "introspection"}
+
+// Category returns the category that a word is probably a misspelling of, or "".
+func Category(word string) string {
+	if word == "" || slices.Contains(categories, word) {
+		return ""
+	}
+	plain := strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(word))
+	if slices.Contains(categories, plain) {
+		return plain
+	}
+	return spelling.Nearest(word, categories)
+}
+
+// maxProperties bounds the parameters of a tool that are examined.
+const maxProperties = 200
+
+// Tools returns advice about local tools, in their order.
+func Tools(tools []*toolyard.Tool) (advice []toolyard.Problem) {
+	names := make(map[string]bool, len(tools))
+	for _, t := range tools {
+		names[t.Name] = true
+	}
+	for _, t := range tools {
+		if t.Server != "" {
+			continue
+		}
+		l := &linter{tool: t}
+		l.names()
+		l.description()
+		l.effects()
+		l.parameters("", t.CallerInput())
+		l.limits(names)
+		advice = append(advice, l.advice...)
+	}
+	return advice
+}
+
+// linter collects advice about one tool.
+type linter struct {
+	tool   *toolyard.Tool
+	advice []toolyard.Problem
+}
+
+func (l *linter) add(fix, format string, args ...any) {
+	l.advice = append(l.advice, toolyard.Problem{
+		Source: "lint", Subject: l.tool.Name, File: l.tool.Origin, Message: fmt.Sprintf(format, args...), Fix: fix, Warning: true,
+	})
+}
+
+var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
+
+func (l *linter) names() {
+	if !snakeCase.MatchString(l.tool.Name) {
+		l.add("Use snake_case, with a verb first: fetch_recent_bars.", "the name is not in snake_case")
+	}
+	if c := l.tool.Category; c != "" && !snakeCase.MatchString(c) {
+		l.add("", "the category %q is not in snake_case", c)
+	}
+	if near := Category(l.tool.Category); near != "" {
+		l.add("", "the category %q is unknown (did you mean %s?)", l.tool.Category, near)
+	}
+}
+
+// minWords is the number of words below which a description cannot say what a tool does.
+const minWords = 3
+
+func (l *linter) description() {
+	const fix = `State what it does and when to use it: "Generates a random UUID v4", not "Random tool".`
+	words := strings.Fields(l.tool.Description)
+	if last := len(words) - 1; len(words) < minWords || len(words) < 5 && strings.EqualFold(strings.Trim(words[last], "."), "tool") {
+		l.add(fix, "the description %q says little", l.tool.Description)
+	}
+	for _, kind := range l.tool.Contexts {
+		if !strings.Contains(strings.ToLower(l.tool.Description), strings.ToLower(kind)) {
+			l.add(fmt.Sprintf("For example: %q", "Requires a linked "+kind+" account."), "the description does not say that it needs the caller's %s data", kind)
+		}
+	}
+}
+
+func (l *linter) effects() {
+	if l.tool.Modes() == nil {
+		l.add(`Declare modes: ["read"] if it changes nothing, ["write"] otherwise.`, "it does not declare whether it only reads, so it counts as a write")
+	}
+}
+
+// property is a parameter as far as it is examined.
+type property struct {
+	Type        any
+	Description string
+	Enum        []any
+	Const       any
+	Default     json.RawMessage
+	Maximum     json.RawMessage
+	Properties  map[string]json.RawMessage
+	Ref         string `json:"$ref"`
+}
+
+var (
+	choices   = regexp.MustCompile(`(?i)(:|one of|either)\s*["'\w-]+(\s*,\s*["'\w-]+)*\s*,?\s+or\s+["'\w-]+`)
+	countName = regexp.MustCompile(`(?i)^(limit|count|top|max_?results|page_?size|lookback)$`)
+)
+
+func (l *linter) parameters(prefix string, schema json.RawMessage) {
+	var object struct {
+		Properties map[string]json.RawMessage
+		Required   []string
+	}
+	if json.Unmarshal(schema, &object) != nil || len(object.Properties) > maxProperties {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(object.Properties)) {
+		var p property
+		if json.Unmarshal(object.Properties[name], &p) != nil {
+			continue
+		}
+		l.parameter(prefix+name, name, &p, slices.Contains(object.Required, name))
+		if len(p.Properties) > 0 && strings.Count(prefix, ".") < 3 {
+			l.parameters(prefix+name+".", object.Properties[name])
+		}
+	}
+}
+
+func (l *linter) parameter(path, name string, p *property, required bool) {
+	label := strings.Trim(strings.ToLower(p.Description), " .")
+	switch {
+	case p.Description == "" && p.Ref == "":
+		l.add(`Describe it: z.string().describe("The email address to validate").`, "the parameter %s has no description", path)
+	case label == strings.ToLower(strings.ReplaceAll(name, "_", " ")) || label == strings.ToLower(name):
+		l.add(`Say what it is: "The email address to validate", not "email".`, "the description of the parameter %s only repeats its name", path)
+	}
+	if p.Type == "string" && p.Enum == nil && p.Const == nil && choices.MatchString(p.Description) {
+		l.add(`Use an enum: z.enum(["json", "csv", "xml"]).`, "the description of the parameter %s lists choices that its schema does not", path)
+	}
+	if (p.Type == "number" || p.Type == "integer") && countName.MatchString(name) {
+		if required && p.Default == nil {
+			l.add("Provide one: z.number().default(10).", "the parameter %s is required, but could have a default", path)
+		}
+		if p.Maximum == nil {
+			l.add("Bound it: z.number().int().min(1).max(100).", "the parameter %s has no maximum", path)
+		}
+	}
+}
+
+func (l *linter) limits(names map[string]bool) {
+	for _, batch := range l.tool.Limit.BatchTools {
+		if !names[batch] {
+			l.add("", "_meta.rateLimit.recommendedBatchTools names %s, which does not exist", batch)
+		}
+	}
+	if l.tool.Limit.PerMinute > 0 && l.tool.Limit.Concurrency == 0 {
+		l.add("Set maxConcurrency too: a burst of concurrent calls can exceed the quota of a service within a second.", "_meta.rateLimit limits calls per minute, but not concurrent ones")
+	}
+}
