@@ -69,13 +69,13 @@ func checkAskable(c *Call, q Question) error {
 	case q.Key == "" || q.Message == "":
 		return errors.New("a question needs a key and a message")
 	case len(q.State) > maxQuestionState:
-		return fmt.Errorf("the state of a question has %d bytes; the limit is %d", len(q.State), maxQuestionState)
+		return fmt.Errorf("the state of a question is %d bytes; the limit is %d", len(q.State), maxQuestionState)
 	case c.Supports("elicitation"):
 		return nil // the server checks the details
 	}
-	message := fmt.Sprintf("%s requires an answer of the user, and this client cannot ask its user.", c.Tool.Name)
+	message := fmt.Sprintf("%s requires input from the user, and this client cannot ask for it.", c.Tool.Name)
 	if c.Depth > 0 {
-		message = fmt.Sprintf("%s requires an answer of the user, which a call by another tool cannot get. Call it directly.", c.Tool.Name)
+		message = fmt.Sprintf("%s requires input from the user, which is not available in a call from another tool. Call it directly.", c.Tool.Name)
 	}
 	return &Error{Code: MissingCapability, Message: message, Missing: []string{"elicitation"}}
 }
@@ -154,7 +154,7 @@ func answeredQuestions(c *Call) map[string]askedQuestion {
 type inputRequest struct{ result *Result }
 
 func (*inputRequest) Error() string {
-	return "the handler must return the error of toolyard.Ask, so that the user is asked"
+	return "the handler must return the error from toolyard.Ask so that the user is asked"
 }
 
 func newInputRequest(q Question, form *Schema, answers map[string]askedQuestion) error {
@@ -222,5 +222,5 @@ func decodeReply[T any](ctx context.Context, c *Call, key string, form *Schema, 
 }
 
 func invalidAnswer(c *Call, issues ...Issue) error {
-	return &Error{Code: Invalid, Message: "Invalid answer to the question of " + c.Tool.Name, Issues: issues}
+	return &Error{Code: Invalid, Message: "Invalid answer to the question from " + c.Tool.Name, Issues: issues}
 }

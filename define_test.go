@@ -119,7 +119,7 @@ func TestValidateNamesEachFault(t *testing.T) {
 		{`{"symbol":"BTC","interval":"1m","lookback":501}`, "lookback", "must be at most 500"},
 		{`{"symbol":"BTC","interval":"1m","lookback":"10"}`, "lookback", "must be integer, not string"},
 		{`{"symbol":"BTC","interval":"1m","lookback":1.5}`, "lookback", "must be integer, not number"},
-		{`{"symbol":"BTC","interval":"1m"} {}`, "", "not JSON: there is more after the value (at byte 33)"},
+		{`{"symbol":"BTC","interval":"1m"} {}`, "", "not JSON: unexpected data after the value (at byte 33)"},
 		{`{"symbol":"BTC","interval":"2m"}`, "interval", `must be one of "1m", "5m", "15m", "1h", "4h", "1d"`},
 		{`{"interval":"1m"}`, "symbol", "is required"},
 		{`{"symbol":"BTC","interval":"1m","lokback":5}`, "lokback", "is unknown (did you mean lookback?)"},
@@ -192,11 +192,11 @@ func TestNewToolRefusesBadSchemas(t *testing.T) {
 	for schema, want := range map[string]string{
 		`{"type":"string"}`: `must have "type": "object"`,
 		`{}`:                `must have "type": "object"`,
-		`{"type":"object","properties":{"a":{"$ref":"file:///etc/passwd"}}}`:     "is not followed",
-		`{"type":"object","properties":{"a":{"$ref":"https://example.com/s"}}}`:  "is not followed",
+		`{"type":"object","properties":{"a":{"$ref":"file:///etc/passwd"}}}`:     "is not supported",
+		`{"type":"object","properties":{"a":{"$ref":"https://example.com/s"}}}`:  "is not supported",
 		`{"type":"object","properties":{"a":{"type":"strnig"}}}`:                 "input schema",
 		`{"type":"object","properties":{"a":{"type":"string","pattern":"(?<"}}}`: "input schema",
-		`{"type":"object"} {"x":`: "more after the value",
+		`{"type":"object"} {"x":`: "data after the value",
 		`{"type":`:                "input schema",
 	} {
 		_, err := toolyard.NewTool(toolyard.Spec{Name: "x", Input: json.RawMessage(schema)}, noHandler)

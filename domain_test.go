@@ -432,7 +432,7 @@ func TestServersWithTheSameResourcesAreOneProblem(t *testing.T) {
 		return o
 	}
 	gate := &gates.Gate{Name: "chat", Mode: toolyard.Read}
-	const fix = "If they are the same server, remove one of them. Otherwise exclude the resources of one, with resources of its server or with the gate's toolset."
+	const fix = "If they are the same server, remove one of them. Otherwise, exclude the resources of one of them, with the resources setting of its server or with the gate's toolset."
 	for name, c := range map[string]struct {
 		before *gates.View
 		served string

@@ -105,7 +105,7 @@ func (s *Spec) checkMeta() error {
 			near = spelling.Nearest(key, metaKeys)
 		}
 		if near != "" {
-			return fmt.Errorf("_meta.%w; a key of your own needs a prefix, such as \"example.com/%s\"", unknownKey(key, near, nil), key)
+			return fmt.Errorf("_meta.%w; a custom key needs a prefix, such as \"example.com/%s\"", unknownKey(key, near, nil), key)
 		}
 	}
 	return nil
@@ -116,7 +116,7 @@ func unknownKey(key, near string, known []string) error {
 	if near != "" {
 		return fmt.Errorf("%.80s: unknown key (did you mean %q?)", key, near)
 	}
-	return fmt.Errorf("%.80s: unknown key; there are %s", key, strings.Join(known, ", "))
+	return fmt.Errorf("%.80s: unknown key; valid keys are %s", key, strings.Join(known, ", "))
 }
 
 // maxContexts is the largest number of kinds of context that a tool may require.
@@ -130,7 +130,7 @@ func readContexts(value json.RawMessage) (kinds []string, args map[string]string
 		return nil, nil, errors.New("must be a list of strings or of objects with kind and argument")
 	}
 	if len(items) > maxContexts {
-		return nil, nil, fmt.Errorf("there are more than %d", maxContexts)
+		return nil, nil, fmt.Errorf("must have at most %d entries", maxContexts)
 	}
 	kinds = make([]string, 0, len(items))
 	for _, item := range items {
@@ -172,14 +172,14 @@ func readContext(item json.RawMessage) (kind, argument string, err error) {
 		kind, hasKind = jsonobject.String(fields["kind"])
 		argument, hasArgument = jsonobject.String(fields["argument"])
 		if !hasKind || !hasArgument {
-			return "", "", errors.New("an object needs the strings kind and argument")
+			return "", "", errors.New("an object must have the strings kind and argument")
 		}
 		if !isContextName(argument) {
-			return "", "", fmt.Errorf("%.80q is not a name for an argument: use letters, digits, dots, - and _", argument)
+			return "", "", fmt.Errorf("%.80q is not a valid argument name: use letters, digits, dots, - and _", argument)
 		}
 	}
 	if !isContextName(kind) {
-		return "", "", fmt.Errorf("%.80q is not a kind of context: use letters, digits, dots, - and _", kind)
+		return "", "", fmt.Errorf("%.80q is not a valid kind of context: use letters, digits, dots, - and _", kind)
 	}
 	return kind, argument, nil
 }
@@ -194,7 +194,7 @@ func isContextName(name string) bool {
 func (s *Spec) checkContexts() error {
 	for kind, argument := range s.ContextArgs {
 		if !slices.Contains(s.Contexts, kind) {
-			return fmt.Errorf("the argument %s receives the context %s, which is not among the contexts", argument, kind)
+			return fmt.Errorf("the argument %s receives the context %s, which is not declared", argument, kind)
 		}
 	}
 	receives := make(map[string]string, len(s.Contexts))

@@ -338,7 +338,7 @@ func (r *Result) Truncate(limit int) *Result {
 	if size <= limit {
 		return r
 	}
-	mark := Text(fmt.Sprintf("[truncated: the whole result has %d bytes, the limit is %d]", size, limit))
+	mark := Text(fmt.Sprintf("[truncated: the full result is %d bytes; the limit is %d]", size, limit))
 	cut := &Result{IsError: r.IsError, Meta: map[string]json.RawMessage{
 		"dev.toolyard/truncated": json.RawMessage(fmt.Sprintf(`{"size":%d,"limit":%d}`, size, limit)),
 	}}

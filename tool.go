@@ -338,7 +338,7 @@ func (t *Tool) checkOutput(ctx context.Context, c *Call, res *Result) error {
 		return nil
 	}
 	if c.MaxResult > 0 && len(res.Structured) > c.MaxResult {
-		return Errorf(ResultTooLarge, "The tool has run, but its result has %d bytes and the limit is %d.", res.Size(), c.MaxResult)
+		return Errorf(ResultTooLarge, "The tool ran, but its result is %d bytes; the limit is %d.", res.Size(), c.MaxResult)
 	}
 	issues := []Issue{{Message: "the structured content is missing"}}
 	if len(res.Structured) > 0 {

@@ -18,7 +18,7 @@ import (
 func newAccountsCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "accounts",
-		Short: "Fund and show accounts, and link callers to accounts at other services",
+		Short: "Fund and show accounts, and link callers to accounts on other services",
 		Args:  cobra.NoArgs,
 		RunE:  requireSubcommand,
 	}
@@ -57,7 +57,7 @@ command has no effect.`,
 			return c.run(cmd.Context(), args[0], amount)
 		},
 	}
-	cmd.Flags().StringVar(&c.reference, "reference", "", "id of the payment, which is credited only once")
+	cmd.Flags().StringVar(&c.reference, "reference", "", "ID of the payment; each payment is credited only once")
 	return cmd
 }
 

@@ -34,7 +34,7 @@ type app struct {
 func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "toolyard",
-		Short:         "MCP gateway and tool platform: serve one governed set of tools to AI agents.",
+		Short:         "MCP gateway and tool platform: serve tools to AI agents, with access control and a record of every call.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Version:       a.opts.Process.Version,
@@ -44,7 +44,7 @@ func (a *app) rootCommand() *cobra.Command {
 	flags.StringVar(&a.opts.Store, "store", "", "store, such as postgres://user@host/database or sqlite:path; without a configuration file, the configuration is read from it too (default: $TOOLYARD_STORE, or the configured store)")
 	flags.StringVarP(&a.gate, "gate", "g", "", "gate to use (default: the gate at /mcp)")
 	flags.StringVar(&a.opts.Scripts.Dir, "target", "", "folder of TypeScript tools (default: $MCP_TARGET, the configured folder, or example)")
-	flags.StringVar(&a.opts.Scripts.Glob, "glob", "", "pattern of the tool files in that folder (default: $MCP_GLOB, the configured pattern, or **/*.ts)")
+	flags.StringVar(&a.opts.Scripts.Glob, "glob", "", "glob pattern for tool files in that folder (default: $MCP_GLOB, the configured pattern, or **/*.ts)")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		a.locateConfig()
 		return a.locateScripts(slices.Contains([]string{"dev", "new", "test"}, cmd.Name()))

@@ -37,14 +37,14 @@ func newApplyCommand(a *app) *cobra.Command {
 	c := &applyCommand{app: a}
 	cmd := &cobra.Command{
 		Use:   "apply [FILE]",
-		Short: "Store a configuration for all replicas that read theirs from the store",
+		Short: "Save a configuration to the store, for all replicas that read it from there",
 		Long: `Check a configuration (toolyard.yaml by default) and write it to the store that it names,
-or to --store. Replicas that were started with --store and without a file apply it at once.
+or to --store. Replicas started with --store and without a file apply it immediately.
 Each replica substitutes variables from its own environment; paths are relative to its working
 directory.
 
 The store keeps the applied versions: --history lists them, --show prints the current one, and
---restore applies an older one again, as a new version.`,
+--restore applies an earlier one again, as a new version.`,
 		Example: `  toolyard apply --store postgres://yard@db/yard
   toolyard apply --history --store postgres://yard@db/yard
   toolyard apply --restore 3 --store postgres://yard@db/yard
@@ -145,7 +145,7 @@ func (c *applyCommand) sharedStore(source *config.Source) (string, error) {
 func currentConfig(ctx context.Context, s *openStore) (text []byte, version int64, err error) {
 	text, version, err = s.Document(ctx, config.File)
 	if err == nil && version == 0 {
-		err = fmt.Errorf("%s holds no configuration; run \"toolyard apply\" to store one", s.name())
+		err = fmt.Errorf("%s contains no configuration; run \"toolyard apply\" to store one", s.name())
 	}
 	return text, version, err
 }
@@ -240,7 +240,7 @@ func (c *applyCommand) printChanges(old []byte, version int64, now *config.Sourc
 	if version > 0 {
 		var err error
 		if before, err = config.Parse(config.File, old, c.opts.Process.Getenv); err != nil {
-			fmt.Fprintf(c.out, "The changes are not shown: version %d cannot be parsed here.\n", version)
+			fmt.Fprintf(c.out, "The changes are not shown: version %d cannot be parsed.\n", version)
 			return
 		}
 	}

@@ -167,7 +167,7 @@ func TestApplyRestoreRefuses(t *testing.T) {
 	d.mustFail(exitUsage, "take no file", "apply", "--restore", "1", d.file, "--store", address)
 	d.mustFail(exitUsage, "none of the others can be", "apply", "--restore", "1", "--show", "--store", address)
 	d.mustFail(exitError, "the store has no version 7", "apply", "--restore", "7", "--store", address)
-	d.mustFail(exitError, "holds no configuration", "apply", "--show", "--store", "sqlite:"+filepath.Join(t.TempDir(), "empty.db"))
+	d.mustFail(exitError, "contains no configuration", "apply", "--show", "--store", "sqlite:"+filepath.Join(t.TempDir(), "empty.db"))
 
 	s, err := store.Open(t.Context(), address)
 	if err != nil {

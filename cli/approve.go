@@ -31,7 +31,7 @@ func newApproveCommand(a *app) *cobra.Command {
 		Short: "Review and approve new and changed tools of MCP servers",
 		Long: `Show the tools of MCP servers that are new or have changed since they were approved, and
 ask whether to approve them. Approvals are stored in toolyard.lock next to the configuration,
-or in the store if it is PostgreSQL; running replicas apply them at once.`,
+or in the store if it is PostgreSQL; running replicas apply them immediately.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a.opts.Command.RequireApproval = true // review the first definitions of a server too
 			return a.withYard(cmd.Context(), func(ctx context.Context, y *yard.Yard) error {
@@ -41,7 +41,7 @@ or in the store if it is PostgreSQL; running replicas apply them at once.`,
 		},
 	}
 	cmd.Flags().BoolVarP(&c.yes, "yes", "y", false, "approve without confirmation")
-	cmd.Flags().BoolVar(&c.list, "list", false, "only show pending definitions, and exit with 1 if there are any")
+	cmd.Flags().BoolVar(&c.list, "list", false, "only show pending definitions, and exit with status 1 if there are any")
 	return cmd
 }
 

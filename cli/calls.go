@@ -49,9 +49,9 @@ func newCallsCommand(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&c.failed, "failed", false, "only calls that failed")
-	cmd.Flags().StringVar(&c.tool, "tool", "", "only calls of this tool: TOOL, or SERVER/TOOL")
-	cmd.Flags().StringVar(&c.caller, "caller", "", "only calls of this caller")
-	cmd.Flags().DurationVar(&c.since, "since", 0, "only calls that began within this time, such as 24h (default: all recorded calls)")
+	cmd.Flags().StringVar(&c.tool, "tool", "", "only calls to this tool: TOOL, or SERVER/TOOL")
+	cmd.Flags().StringVar(&c.caller, "caller", "", "only calls by this caller")
+	cmd.Flags().DurationVar(&c.since, "since", 0, "only calls that started within this time, such as 24h (default: all recorded calls)")
 	cmd.Flags().IntVar(&c.limit, "limit", defaultCalls, fmt.Sprintf("number of calls to print, at most %d", maxCalls))
 	cmd.Flags().BoolVar(&c.asCSV, "csv", false, "print CSV")
 	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print JSON")

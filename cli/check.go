@@ -24,7 +24,7 @@ func newCheckCommand(a *app) *cobra.Command {
 	c := &checkCommand{app: a}
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Check the configuration, the tools and the servers; exit with 1 if there is a problem",
+		Short: "Check the configuration, the tools and the servers; exit with status 1 if there is a problem",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withServers(cmd.Context(), c.run)
@@ -51,7 +51,7 @@ func (c *checkCommand) summarize(y *yard.Yard) {
 	file, lock := c.opts.ConfigFile, yard.LockFile(filepath.Base(c.opts.ConfigFile))
 	switch {
 	case file == "" && c.opts.Store != "":
-		file, lock = "the configuration in the store", "the store"
+		file, lock = "configuration in the store", "the store"
 	case file == "":
 		file = "no configuration file"
 	}

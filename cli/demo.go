@@ -51,10 +51,10 @@ func newDemoCommand(a *app) *cobra.Command {
 	c := &demoCommand{app: a}
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Serve the yard of a fictional company with tools, servers, callers and traffic",
+		Short: "Serve the tools of a fictional company, with servers, callers and traffic",
 		Long: `Serve the tools of a fictional company over HTTP: Go functions, scripts, MCP servers that
-this binary runs itself, keys, accounts, limits, and simulated callers. Everything is in a
-separate folder, which is removed at the end.`,
+this binary runs itself, keys, accounts, limits, and simulated callers. All files are in a
+separate folder, which is removed when the demo ends.`,
 		Args: cobra.NoArgs,
 		Example: `  toolyard demo
   toolyard demo --rate 20 --listen 127.0.0.1:4000`,

@@ -28,7 +28,7 @@ func newImportCommand(a *app) *cobra.Command {
 	c := &importCommand{app: a}
 	cmd := &cobra.Command{
 		Use:   "import [FILE|CLIENT]...",
-		Short: "Import the MCP servers of other clients, without their secrets",
+		Short: "Import the MCP servers configured in other clients, without their secrets",
 		Example: `  toolyard import                       # search all clients and print what would be added
   toolyard import cursor claude-code --write
   toolyard import ./mcp.json`,

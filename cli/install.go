@@ -35,7 +35,7 @@ func newInstallCommand(a *app) *cobra.Command {
 	c := &installCommand{app: a}
 	cmd := &cobra.Command{
 		Use:   "install [CLIENT]",
-		Short: "Add Toolyard to the configuration of an MCP client; without an argument, list the clients",
+		Short: "Add Toolyard to an MCP client's configuration; without an argument, list the clients",
 		Args:  cobra.MaximumNArgs(1),
 		Example: `  toolyard install
   toolyard install cursor
@@ -63,7 +63,7 @@ func newInstallCommand(a *app) *cobra.Command {
 	cmd.Flags().StringVar(&c.name, "name", "toolyard", "name of the entry in the client's configuration")
 	cmd.Flags().StringVar(&c.url, "url", "", "URL of the MCP endpoint (default: the configured address)")
 	cmd.Flags().BoolVar(&c.stdio, "stdio", false, "let the client start Toolyard on stdio, even if it supports URLs")
-	cmd.Flags().BoolVar(&c.project, "project", false, "edit the project's configuration of the client instead of your user configuration")
+	cmd.Flags().BoolVar(&c.project, "project", false, "edit the client's project configuration instead of your user configuration")
 	cmd.Flags().BoolVar(&c.remove, "remove", false, "remove the entry")
 	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "print the changes without writing them")
 	cmd.MarkFlagsMutuallyExclusive("url", "stdio")

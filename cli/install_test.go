@@ -183,7 +183,7 @@ func TestInstallRefuses(t *testing.T) {
 	for want, args := range map[string][]string{
 		"did you mean cursor?":            {"cursr"},
 		"the clients are: claude-desktop": {"emacs-of-old"},
-		"takes no URLs":                   {"claude-desktop", "--url", "http://x/mcp"},
+		"does not support URLs":           {"claude-desktop", "--url", "http://x/mcp"},
 		"no project file":                 {"windsurf", "--project"},
 		"not http or https":               {"vscode", "--url", "ftp://x"},
 		"is not JSON":                     {"cursor"},

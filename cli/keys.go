@@ -46,11 +46,11 @@ func newKeysCreateCommand(a *app) *cobra.Command {
 		Long: `Create an API key and print it. Only a hash is stored, so it cannot be shown again.
 Without a scope, the key can call tools at every gate with mode read.
 
-  --scope write       enter gates with mode write too
-  --scope gate:NAME   enter only this gate; repeat it for several gates
-  --scope all         enter every gate, with write
-  --scope viewer      see everything in the console and the API
-  --scope operator    see and change everything in the console and the API`,
+  --scope write       also use gates with mode write
+  --scope gate:NAME   use only this gate; repeat it for several gates
+  --scope all         use every gate, including writes
+  --scope viewer      view everything in the console and the API
+  --scope operator    view and change everything in the console and the API`,
 		Example: `  toolyard keys create --name ci --caller alice --account acme --expires 720h
   toolyard keys create --name agent --caller bob --scope gate:support --scope write
   toolyard keys create --name console --caller ann --scope operator --scope write`,
@@ -218,7 +218,7 @@ func (c keysRevokeCommand) run(ctx context.Context, prefix string) error {
 // a whole key.
 func parsePrefix(text string) (string, error) {
 	if !identity.CheckPrefix(text) {
-		return "", errors.New("expected the prefix of a key, the 10 characters between ty_ and the next _; \"toolyard keys list\" shows all prefixes")
+		return "", errors.New("expected a key prefix, the 10 characters between ty_ and the next _; \"toolyard keys list\" shows all prefixes")
 	}
 	return text, nil
 }

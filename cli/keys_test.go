@@ -89,7 +89,7 @@ func TestKeyCommands(t *testing.T) {
 	}
 	token, errs, code := d.run("keys", "create", "--name", "ci", "--caller", "alice", "--account", "acme", "--scope", "gate:chat", "--scope", "write", "--expires", "720h")
 	token, ok := strings.CutSuffix(token, "\n")
-	if code != exitOK || !ok || !strings.Contains(errs, "cannot be shown again") || !strings.Contains(errs, "It may call tools at gate chat, reading and writing.") {
+	if code != exitOK || !ok || !strings.Contains(errs, "cannot be shown again") || !strings.Contains(errs, "It can call tools at gate chat, reading and writing.") {
 		t.Fatalf("%d %s", code, errs)
 	}
 	s, err := store.Open(t.Context(), "sqlite:"+strings.TrimSuffix(d.file, ".yaml")+".db")
@@ -135,7 +135,7 @@ func TestKeyCommandsRefuse(t *testing.T) {
 	d := newFixture(t, "gates:\n  chat: {mode: read, callers: keys}\n")
 	d.mustFail(exitUsage, "create, list, revoke", "keys")
 	d.mustFail(exitUsage, `required flag(s) "caller", "name"`, "keys", "create")
-	d.mustFail(exitUsage, "not a name for a caller", "keys", "create", "--name", "a", "--caller", "a b")
+	d.mustFail(exitUsage, "not a valid caller", "keys", "create", "--name", "a", "--caller", "a b")
 	d.mustFail(exitUsage, "use gate:NAME", "keys", "create", "--name", "a", "--caller", "a", "--scope", "read")
 	d.mustFail(exitUsage, "unknown gate \"chta\"; the gates are: chat", "keys", "create", "--name", "a", "--caller", "a", "--scope", "gate:chta")
 	d.mustFail(exitUsage, "cannot be negative", "keys", "create", "--name", "a", "--caller", "a", "--expires", "-1h")
@@ -300,7 +300,7 @@ bob      2          0     0
 	d.mustFail(exitError, "Cannot withdraw 26 USD", "accounts", "fund", "acme", "--", "-26")
 	d.mustFail(exitUsage, "not a decimal", "accounts", "fund", "acme", "1e3")
 	d.mustFail(exitUsage, "the amount must not be zero", "accounts", "fund", "acme", "0")
-	d.mustFail(exitUsage, "not a name for a caller or an account", "accounts", "fund", "ac me", "1")
+	d.mustFail(exitUsage, "not a valid caller or account name", "accounts", "fund", "ac me", "1")
 }
 
 func TestLinkCommands(t *testing.T) {
@@ -326,7 +326,7 @@ func TestLinkCommands(t *testing.T) {
 	for _, nonsense := range []string{"", "nonsense", "0x1", "0x\n1", wallet + "0", "0x52908400098527886e0F7030069857D2E4169EE7"} {
 		d.mustFail(exitUsage, "is not a valid wallet address", "accounts", "link", "bob", "wallet", nonsense)
 	}
-	d.mustFail(exitUsage, "not a name for a caller", "accounts", "link", "", "wallet", wallet)
+	d.mustFail(exitUsage, "not a valid caller", "accounts", "link", "", "wallet", wallet)
 }
 
 // Configured providers define further kinds of links.

@@ -50,7 +50,7 @@ func newLinkCommand(a *app) *cobra.Command {
 	c := &linkCommand{app: a}
 	cmd := &cobra.Command{
 		Use:     "link CALLER KIND ADDRESS",
-		Short:   "Link a caller to an account at another service, such as a wallet",
+		Short:   "Link a caller to an account on another service, such as a wallet",
 		Example: `  toolyard accounts link alice wallet 0x52908400098527886E0F7030069857D2E4169EE7`,
 		Args:    cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -114,7 +114,7 @@ func newUnlinkCommand(a *app) *cobra.Command {
 	c := &unlinkCommand{app: a}
 	cmd := &cobra.Command{
 		Use:   "unlink CALLER KIND",
-		Short: "Remove a link of a caller",
+		Short: "Remove a caller's link",
 		Args:  cobra.ExactArgs(2),
 		RunE:  func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0], args[1]) },
 	}
@@ -155,7 +155,7 @@ func newLinksCommand(a *app) *cobra.Command {
 	c := &linksCommand{app: a}
 	cmd := &cobra.Command{
 		Use:   "links CALLER",
-		Short: "List the links of a caller",
+		Short: "List a caller's links",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStore(cmd.Context(), func(s *openStore) error { return c.run(cmd.Context(), s, args[0]) })

@@ -58,7 +58,7 @@ func TestServerProblemsHaveAPositionAndAFix(t *testing.T) {
 	code, _, stderr := u.run("check")
 	for _, want := range []string{
 		"toolyard.yaml:4:5: server postgres: down: no-such-uvx is not in PATH\n       Install it, or correct command.\n",
-		"toolyard.yaml:5:12: server parrot: down: it runs, but does not answer as an MCP server\n       Check command and args.\n",
+		"toolyard.yaml:5:12: server parrot: down: it is running, but does not respond like an MCP server\n       Check command and args.\n",
 	} {
 		if code != exitError || !strings.Contains(stderr, want) {
 			t.Errorf("%q is missing: %d\n%s", want, code, stderr)

@@ -58,7 +58,7 @@ func (s *screen) showStart(y *yard.Yard, url, console string) {
 	if ok {
 		s.showTools(v)
 	}
-	fmt.Fprintf(s.out, "\n  %s loaded. Saved files are live at once. Press Ctrl-C to stop.\n\n", plural(len(s.first), "file"))
+	fmt.Fprintf(s.out, "\n  %s loaded. Saved files go live immediately. Press Ctrl-C to stop.\n\n", plural(len(s.first), "file"))
 	for _, p := range y.Problems() {
 		s.showProblem(p)
 	}

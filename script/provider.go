@@ -199,9 +199,9 @@ func (p *Provider) report(ctx context.Context, err error) {
 	case ctx.Err() != nil:
 	case err == nil:
 		if p.failing.Swap(false) {
-			p.folder.opts.Log.Info("context provider works again", "kind", p.folder.kind)
+			p.folder.opts.Log.Info("context provider recovered", "kind", p.folder.kind)
 		}
 	case !p.failing.Swap(true):
-		p.folder.opts.Log.Warn("context provider fails", "kind", p.folder.kind, "error", explained(err))
+		p.folder.opts.Log.Warn("context provider is failing", "kind", p.folder.kind, "error", explained(err))
 	}
 }

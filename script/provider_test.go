@@ -85,7 +85,7 @@ func TestProviderFailures(t *testing.T) {
 		`export default () => [1];`:       {toolyard.Unavailable, "did not return an object", ""},
 		`export default () => 7;`:         {toolyard.Unavailable, "did not return an object", ""},
 		"export default () => {\n  throw new Error('token abc was refused');\n};": {toolyard.Unavailable, "its script failed", "crm.ts:2"},
-		`export default () => { for (;;) {} };`:                                   {toolyard.Unavailable, "its script failed", "context provider fails"},
+		`export default () => { for (;;) {} };`:                                   {toolyard.Unavailable, "its script failed", "context provider is failing"},
 		`export default async () => await fetch("http://10.0.0.7/");`:             {toolyard.Unavailable, "its script failed", `context: {crm: {grants: {net: [\"10.0.0.7\"]}}}`},
 	} {
 		t.Run(source, func(t *testing.T) {

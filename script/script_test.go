@@ -151,7 +151,7 @@ func TestFaults(t *testing.T) {
 		"escape":      {"import x from \"../../../../etc/hostname.json\";\nexport default x;\n", "x.ts:1:15"},
 		"absolute":    {"import x from \"/etc/passwd\";\nexport default x;\n", "x.ts:1:15: a script cannot import files outside"},
 		"loader":      {"import x from \"./x.png\";\nexport default x;\n", "x.ts:1:15: a script cannot import x.png: unsupported file type"},
-		"computed":    {"export default (x: string) => import(\"../../\" + x);\n", "x.ts:1:31: import() needs a literal path"},
+		"computed":    {"export default (x: string) => import(\"../../\" + x);\n", "x.ts:1:31: import() requires a literal path"},
 		"throws":      {"const a = 1;\nthrow new Error(\"no\" + a);\n", "Error: no1"},
 		"fetches":     {hello + "await fetch(\"https://example.com\");\n", "fetches/x.ts:5:7: TypeError: fetch failed: a module cannot use the network"},
 		"function":    {strings.Replace(hello, "default async", "const f = async", 1), "there is no default function"},
@@ -170,7 +170,7 @@ func TestFaults(t *testing.T) {
 		"large":       {hello + "export const _meta = { own: \"x\".repeat(3e6) };\n", "its declarations are larger than 2 MiB"},
 		"permissions": {hello + "export const permissions = { net: Array(200).fill(\"a.example\") };\n", "x.ts:5:1: permissions has a list of more than 100 entries"},
 		"description": {strings.Replace(hello, `"Says hello."`, "42", 1), "x.ts:2:1: description must be a string"},
-		"endless":     {hello + "for (;;) {}\n", "endless/x.ts: it did not end in time"},
+		"endless":     {hello + "for (;;) {}\n", "endless/x.ts: it did not finish in time"},
 		"old-zod":     {strings.Replace(hello, "z.object(", "(s => ({ _def: s }))(", 1), "a different copy of zod"},
 		"duplicates":  {hello + "export const description = \"x\";\n", "x.ts:5:14"},
 	}

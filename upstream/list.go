@@ -98,7 +98,7 @@ func (s *session) list(ctx context.Context, method, key string) (items []json.Ra
 		}
 		cursor, ok := strictjson.String(next)
 		if !ok || seen[cursor] {
-			return nil, errors.New("its pages never end")
+			return nil, errors.New("its list of pages never ends")
 		}
 		seen[cursor] = true
 		params = jsonobject.AppendString([]byte(`"cursor":`), cursor)

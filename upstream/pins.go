@@ -85,7 +85,7 @@ func (d *definitions) pinFirst(list []*definition) map[string]json.RawMessage {
 		d.addNotice(fmt.Sprintf("its definitions could not be pinned, so that any change would count as approved after a restart: %v", err),
 			"Make the folder of the configuration writable, or commit its .lock file.")
 	}
-	d.opts.Log.Info("first listing of the server approved", "definitions", len(first))
+	d.opts.Log.Info("approved the first definitions of the server", "definitions", len(first))
 	return d.pinned()
 }
 

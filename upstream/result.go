@@ -39,7 +39,7 @@ func checkResult(method string, raw json.RawMessage) error {
 	case string(kind) == `"input_required"`:
 		for _, input := range strictjson.Members(strictjson.Member(raw, "inputRequests")) {
 			if text(input, "method") != "elicitation/create" {
-				return errors.New("it requests an input that is not supported")
+				return errors.New("it requests an unsupported kind of input")
 			}
 		}
 		return nil

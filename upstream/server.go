@@ -160,7 +160,7 @@ func (v *Server) Explain(tool string) (steps []Step) {
 	default:
 		add(false, "definition", "it is valid")
 		add(false, "pin", "%s", v.explainPin())
-		add(false, "tools", "%s", map[bool]string{true: "all tools of the server are selected", false: "the configuration names it"}[len(v.opts.Tools) == 0])
+		add(false, "tools", "%s", map[bool]string{true: "all tools of the server are selected", false: "the configuration selects it"}[len(v.opts.Tools) == 0])
 		add(false, "effects", "%s", v.explainEffects(&d))
 		add(false, "limits", "%v per call", v.opts.timeoutOf(d.name))
 	}

@@ -196,7 +196,7 @@ func (s *session) discover(ctx context.Context) error {
 // metaYard is the key of a yard's ID.
 const metaYard = "dev.toolyard/yard"
 
-var errSelf = errors.New("it is this yard itself; remove it from servers")
+var errSelf = errors.New("it is this yard; remove it from servers")
 
 // initialize opens a legacy session.
 func (s *session) initialize(ctx context.Context) error {
@@ -211,7 +211,7 @@ func (s *session) initialize(ctx context.Context) error {
 	}
 	s.version = text(result, "protocolVersion")
 	if !slices.Contains(legacyVersions, s.version) {
-		return fmt.Errorf("it speaks protocol version %.40q, which is not supported", s.version)
+		return fmt.Errorf("it uses protocol version %.40q, which is not supported", s.version)
 	}
 	s.setCapabilities(strictjson.Member(result, "capabilities"))
 	s.setServerInfo(strictjson.Member(result, "serverInfo"))
@@ -221,7 +221,7 @@ func (s *session) initialize(ctx context.Context) error {
 // notMCPError is returned for a program or URL that does not answer as an MCP server.
 type notMCPError struct{ cause error }
 
-func (e *notMCPError) Error() string { return "it runs, but does not answer as an MCP server" }
+func (e *notMCPError) Error() string { return "it is running, but does not respond like an MCP server" }
 
 func (e *notMCPError) Unwrap() error { return e.cause }
 
@@ -333,7 +333,7 @@ func (s *session) handleMessage(m message) {
 	case m.id != nil && m.method == "ping":
 		s.reply(m.id, json.RawMessage("{}"), nil)
 	case m.id != nil && m.method == "elicitation/create":
-		s.reply(m.id, nil, &rpcError{Code: codeBusy, Message: "several calls are running and the question does not name one: try again later"})
+		s.reply(m.id, nil, &rpcError{Code: codeBusy, Message: "several calls are running, and the question does not identify its call; try again later"})
 	case m.id != nil:
 		s.reply(m.id, nil, &rpcError{Code: codeMethodNotFound, Message: "method not found"})
 	case strings.HasSuffix(m.method, "/list_changed"):

@@ -70,7 +70,7 @@ func (sup *supervisor) run(ctx context.Context, publishOffer func()) {
 		publish()
 	}
 	slow := time.AfterFunc(slowStart, func() {
-		sup.definitions.addNotice("it has not answered yet", "If this persists, run its command by hand to see what it does.")
+		sup.definitions.addNotice("it has not responded yet", "If this persists, run its command manually to see what it does.")
 		publish()
 	})
 	defer slow.Stop()

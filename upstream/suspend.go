@@ -121,7 +121,7 @@ func (conv *conversations) suspend(p *suspendedCall) json.RawMessage {
 	conv.mu.Unlock()
 	if full {
 		p.cancel()
-		return json.RawMessage(`{"content":[{"type":"text","text":"Too many calls of this server wait for answers of users. Try again later."}],"isError":true}`)
+		return json.RawMessage(`{"content":[{"type":"text","text":"Too many calls to this server are waiting for answers from users. Try again later."}],"isError":true}`)
 	}
 	params := p.question.params
 	if params == nil {

@@ -379,7 +379,7 @@ func TestWhatIsOffered(t *testing.T) {
 		"hidden text":          {tools: []string{reading, `{"name":"x","description":"a\u202eb","inputSchema":{"type":"object"}}`}, want: "rd", says: "U+202E"},
 		"hidden in the schema": {tools: []string{reading, `{"name":"x","inputSchema":{"type":"object","properties":{"a\u200b":{}}}}`}, want: "rd", says: "U+200B"},
 		"a schema bomb":        {tools: []string{reading, `{"name":"x","inputSchema":{"type":"object","$ref":"#"}}`}, want: "rd", says: "infinite reference loop"},
-		"a remote schema":      {tools: []string{reading, `{"name":"x","inputSchema":{"type":"object","$ref":"http://127.0.0.1:1/"}}`}, want: "rd", says: "not followed"},
+		"a remote schema":      {tools: []string{reading, `{"name":"x","inputSchema":{"type":"object","$ref":"http://127.0.0.1:1/"}}`}, want: "rd", says: "not supported"},
 		"a bad name":           {tools: []string{reading, `{"name":"a b","inputSchema":{"type":"object"}}`}, want: "rd", says: "use 1 to 128"},
 		"no name":              {tools: []string{reading, `{"inputSchema":{"type":"object"}}`, `7`}, want: "rd", says: "withheld"},
 		"a bad price":          {tools: []string{reading, `{"name":"x","inputSchema":{"type":"object"},"_meta":{"pricing":{"executeUsd":0.1}}}`}, want: "rd", says: "decimal in quotes"},
@@ -810,7 +810,7 @@ func TestItself(t *testing.T) {
 	})
 	f.instead.Store(&own)
 	s := run(t, upstream.Options{URL: f.URL, ClientInfo: upstream.ClientInfo{Self: "me"}})
-	s.until("it is found out", func() bool { return s.problem("this yard itself") })
+	s.until("it is found out", func() bool { return s.problem("this yard") })
 }
 
 // Prompts are pinned as tools are.

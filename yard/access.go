@@ -73,7 +73,7 @@ func (a *access) authorize(c toolyard.Caller, g *gates.Gate) error {
 		return nil
 	}
 	if g.RequireAuth && !c.Authenticated() {
-		return toolyard.Errorf(toolyard.Unauthenticated, "This gate needs an API key, sent as Authorization: Bearer ty_….")
+		return toolyard.Errorf(toolyard.Unauthenticated, "This gate requires an API key. Send it as Authorization: Bearer ty_….")
 	}
 	return identity.Allows(c, g)
 }
@@ -101,9 +101,9 @@ func (a *access) authorizeMetrics(r *http.Request) error {
 	case err != nil:
 		return err
 	case !caller.Authenticated():
-		return toolyard.Errorf(toolyard.Unauthenticated, "Metrics need an API key with the scope viewer, sent as Authorization: Bearer ty_….")
+		return toolyard.Errorf(toolyard.Unauthenticated, "Metrics require an API key with the scope viewer. Send it as Authorization: Bearer ty_….")
 	case !identity.Views(caller):
-		return &toolyard.Error{Code: toolyard.PermissionDenied, Message: "Metrics need an API key with the scope viewer.", Missing: []string{identity.Viewer}}
+		return &toolyard.Error{Code: toolyard.PermissionDenied, Message: "Metrics require an API key with the scope viewer.", Missing: []string{identity.Viewer}}
 	}
 	return nil
 }

@@ -121,19 +121,19 @@ func TestContextFromAnHTTPService(t *testing.T) {
 		t.Error(got)
 	}
 	record.Store(`{"data":{"tier":7}}`)
-	if got := callEcho(t, server.URL, "ann", `{}`); !strings.Contains(got, "a fault of its provider") {
+	if got := callEcho(t, server.URL, "ann", `{}`); !strings.Contains(got, "The fault is with its provider") {
 		t.Error(got)
 	}
 	write(config("/other"))
 	if err := y.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	if got := callEcho(t, server.URL, "ann", `{}`); !strings.Contains(got, "its answer has no /other") {
+	if got := callEcho(t, server.URL, "ann", `{}`); !strings.Contains(got, "its response has no /other") {
 		t.Error(got)
 	}
 }
 
-// A TypeScript file provides context as soon as the configuration names it, and until it does not.
+// A TypeScript file provides context as soon as the configuration selects it, and until it does not.
 func TestContextFromAScript(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "toolyard.yaml")
@@ -183,7 +183,7 @@ func TestContextFromAScript(t *testing.T) {
 	if err := y.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	if got := callEcho(t, server.URL, "ann", `{}`); !strings.Contains(got, "The context crm, which echo requires, has no provider.") {
+	if got := callEcho(t, server.URL, "ann", `{}`); !strings.Contains(got, "The context crm, which echo requires, is not configured.") {
 		t.Error(got)
 	}
 }

@@ -174,8 +174,8 @@ func TestProblemsOfTerms(t *testing.T) {
 	}
 	reload(`terms: {exlicit: {surface: both}}`, `terms: {gapp: {surface: answer}, zzzzzzzz: {surface: answer}, bare: {queryEligible: false}, explicit: {surface: answer}}`)
 	if diff := cmp.Diff([]string{
-		"up|bare|bare|neither answers nor execution can use it: queryEligible is false, so it is not used for answers, and it has no price, so it is not for execution|Report it to the author, or override it under servers, up, terms: bare|0",
-		"up|explicit|explicit|it has a price, but it is for answers only, which are free|Report it to the author, or override it under servers, up, terms: explicit|0",
+		"up|bare|bare|neither answers nor execution can use it: queryEligible is false, so it is not used for answers, and it has no price, so it cannot be used for execution|Report it to the author, or override it under servers.up.terms: bare|0",
+		"up|explicit|explicit|it has a price, but it is for answers only, which are free|Report it to the author, or override it under servers.up.terms: explicit|0",
 		"|terms|exlicit|unknown tool \"exlicit\": there is no such local tool|Did you mean explicit?|1",
 		"up|terms|gapp|unknown tool \"gapp\": the server has no such tool|Did you mean gap?|2",
 		"up|terms|zzzzzzzz|unknown tool \"zzzzzzzz\": the server has no such tool||2",
@@ -184,7 +184,7 @@ func TestProblemsOfTerms(t *testing.T) {
 	}
 	steps, err := y.Why("sdk", "up/bare")
 	if err != nil || !slices.ContainsFunc(steps, func(s yard.Step) bool {
-		return s.Rule == "surface" && s.Stops && strings.Contains(s.Text, "it has no price, so it is not for execution")
+		return s.Rule == "surface" && s.Stops && strings.Contains(s.Text, "it has no price, so it cannot be used for execution")
 	}) {
 		t.Errorf("%+v %v", steps, err)
 	}

@@ -47,7 +47,7 @@ func usable(c *toolyard.Call, t *toolyard.Tool) bool { return t.IsReadOnly() || 
 // CallTool implements [toolyard.Toolbox].
 func (b *toolbox) CallTool(ctx context.Context, c *toolyard.Call, server, tool string, args json.RawMessage) (*toolyard.Result, error) {
 	if c.Depth+1 >= maxDepth {
-		return nil, toolyard.Errorf(toolyard.PermissionDenied, "Calls are nested more than %d deep.", maxDepth)
+		return nil, toolyard.Errorf(toolyard.PermissionDenied, "Calls are nested more than %d levels levels deep.", maxDepth)
 	}
 	v, err := b.gateView(c)
 	if err != nil {
@@ -58,7 +58,7 @@ func (b *toolbox) CallTool(ctx context.Context, c *toolyard.Call, server, tool s
 		return nil, toolyard.Errorf(toolyard.UnknownTool, "Unknown tool: %s", tool)
 	}
 	if !usable(c, v.Tools[i].Tool) {
-		return nil, toolyard.Errorf(toolyard.PermissionDenied, "%s is read-only and cannot call %s, which is not.", c.Tool.Name, tool)
+		return nil, toolyard.Errorf(toolyard.PermissionDenied, "%s is read-only and cannot call %s, which can write.", c.Tool.Name, tool)
 	}
 	return b.server.Call(ctx, &serve.CallRequest{
 		Gate: c.Gate, Tool: v.Tools[i].Name, Args: args, Caller: c.Caller, Request: toolyard.Request{Trace: c.Trace}, Log: c.Log, Parent: c,

@@ -12,7 +12,7 @@ const operations = {
 };
 
 export const inputSchema = z.object({
-  operation: z.enum(["add", "subtract", "multiply", "divide"]).describe("What to do with a and b"),
+  operation: z.enum(["add", "subtract", "multiply", "divide"]).describe("Operation to perform on a and b"),
   a: z.number().describe("The first number"),
   b: z.number().describe("The second number"),
 });

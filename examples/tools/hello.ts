@@ -6,7 +6,7 @@ export const modes = ["read", "write"]; // it changes nothing, so any gate may o
 
 export const inputSchema = z.object({
   name: z.string().min(1).describe("Name to greet"),
-  greeting: z.string().default("Hello").describe("What to say before the name"),
+  greeting: z.string().default("Hello").describe("Greeting to use"),
 });
 
 export default async ({ name, greeting }: z.infer<typeof inputSchema>) => `${greeting}, ${name}!`;

@@ -1,13 +1,13 @@
 import type { Context } from "toolyard";
 import { z } from "zod";
 
-export const description = "Tells the current time, or writes a given time, in a format and time zone.";
+export const description = "Returns the current time, or formats a given time, in a format and time zone of your choice.";
 export const category = "basics";
 export const modes = ["read", "write"];
 
 export const inputSchema = z.object({
   format: z.enum(["iso", "unix", "human", "relative"]).default("iso").describe("Format of the time"),
-  timezone: z.string().default("UTC").describe("An IANA time zone, such as Europe/Berlin"),
+  timezone: z.string().default("UTC").describe("IANA time zone, such as Europe/Berlin"),
   time: z.iso.datetime({ offset: true }).optional().describe("Time to format; default: the time of the call"),
 });
 

@@ -60,5 +60,5 @@ func (b *backlog) remove(w *waiter) {
 
 var (
 	errFull       = &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many calls are waiting. Try again later.", RetryAfter: time.Second}
-	errCallerFull = &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many of your calls are waiting. Make fewer calls at once.", RetryAfter: time.Second}
+	errCallerFull = &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many of your calls are waiting. Make fewer concurrent calls.", RetryAfter: time.Second}
 )

@@ -255,7 +255,7 @@ func (l *limitLease) granted(c *Controller, r ledger.LimitRequest, g ledger.Limi
 }
 
 func limitReached(name string, after time.Duration) *toolyard.Error {
-	return &toolyard.Error{Code: toolyard.RateLimited, Message: "The limit of " + name + " is reached. Try again later.", RetryAfter: after}
+	return &toolyard.Error{Code: toolyard.RateLimited, Message: "The limit for " + name + " has been reached. Try again later.", RetryAfter: after}
 }
 
 // observe updates the mean run time of calls. The last few calls count most.

@@ -15,7 +15,7 @@ func Cap(args, result int) toolyard.Policy {
 		return func(ctx context.Context, c *toolyard.Call) (*toolyard.Result, error) {
 			args, result := stricter(args, c.Tool.MaxArgs), stricter(result, c.Tool.MaxResult)
 			if args > 0 && len(c.Args) > args {
-				return nil, toolyard.Errorf(toolyard.ArgsTooLarge, "The arguments have %d bytes, the limit is %d.", len(c.Args), args)
+				return nil, toolyard.Errorf(toolyard.ArgsTooLarge, "The arguments are %d bytes; the limit is %d.", len(c.Args), args)
 			}
 			c.MaxResult = stricter(c.MaxResult, result)
 			res, err := next(ctx, c)
@@ -23,7 +23,7 @@ func Cap(args, result int) toolyard.Policy {
 				return res, err
 			}
 			if !res.CanTruncate() || (len(c.Tool.Output) > 0 && !res.IsError) {
-				return nil, toolyard.Errorf(toolyard.ResultTooLarge, "The tool has run, but its result has %d bytes and the limit is %d.", res.Size(), result)
+				return nil, toolyard.Errorf(toolyard.ResultTooLarge, "The tool ran, but its result is %d bytes; the limit is %d.", res.Size(), result)
 			}
 			return res.Truncate(result), nil
 		}

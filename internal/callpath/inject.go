@@ -114,7 +114,7 @@ func provideAll(ctx context.Context, c *toolyard.Call, injected map[string]strin
 		kind := injected[argument]
 		p := providers(kind)
 		if p == nil {
-			return nil, toolyard.Errorf(toolyard.Unavailable, "The context %s, which %s requires, has no provider.", kind, c.Tool.Name)
+			return nil, toolyard.Errorf(toolyard.Unavailable, "The context %s, which %s requires, is not configured.", kind, c.Tool.Name)
 		}
 		go func() {
 			value, err := provide(within, p, kind, caller, asOf)
@@ -169,7 +169,7 @@ func provide(ctx context.Context, p toolyard.ContextProvider, kind string, calle
 		return nil, explain(kind, err)
 	}
 	if len(value) > maxContext {
-		return nil, toolyard.Errorf(toolyard.Unavailable, "The context %s has %d bytes, the limit is %d.", kind, len(value), maxContext)
+		return nil, toolyard.Errorf(toolyard.Unavailable, "The context %s is %d bytes; the limit is %d.", kind, len(value), maxContext)
 	}
 	if value = bytes.TrimSpace(value); len(value) == 0 || value[0] != '{' || !json.Valid(value) {
 		return nil, unavailable(kind, errors.New("the provider did not return a JSON object"))
@@ -224,10 +224,10 @@ func attribute(ctx context.Context, log *slog.Logger, c *toolyard.Call, kept [][
 		return &only
 	}
 	kinds := kindsOf(theirs, injected)
-	log.WarnContext(ctx, "context does not match the input schema of the tool", "kind", kinds, "tool", c.Tool.Name, "server", c.Tool.Server, "call", c.ID, "issues", describe(theirs))
+	log.WarnContext(ctx, "context does not match the tool's input schema", "kind", kinds, "tool", c.Tool.Name, "server", c.Tool.Server, "call", c.ID, "issues", describe(theirs))
 	return &toolyard.Error{
 		Code: toolyard.Unavailable, Err: errors.New(describe(theirs)),
-		Message: fmt.Sprintf("The context %s does not match the input schema of %s. This is a fault of its provider, not of your arguments.", kinds, c.Tool.Name),
+		Message: fmt.Sprintf("The context %s does not match the input schema of %s. The fault is with its provider, not with your arguments.", kinds, c.Tool.Name),
 	}
 }
 

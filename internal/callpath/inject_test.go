@@ -73,14 +73,14 @@ func TestContextThatCannotBeHad(t *testing.T) {
 		code     toolyard.Code
 		message  string
 	}{
-		"nobody":     {nil, toolyard.Unavailable, "The context kind, which t requires, has no provider."},
+		"nobody":     {nil, toolyard.Unavailable, "The context kind, which t requires, is not configured."},
 		"its error":  {says("", unlinked), toolyard.NoData, "kind: Please link your wallet in Settings."},
 		"it names":   {says("", toolyard.Errorf(toolyard.NoData, "Link a kind.")), toolyard.NoData, "Link a kind."},
 		"any error":  {says("", errors.New("token abc was refused")), toolyard.Unavailable, "The context kind is unavailable."},
 		"no object":  {says(`[]`, nil), toolyard.Unavailable, "The context kind is unavailable."},
 		"no JSON":    {says(`{"a":}`, nil), toolyard.Unavailable, "The context kind is unavailable."},
 		"nothing":    {says(``, nil), toolyard.Unavailable, "The context kind is unavailable."},
-		"large":      {says(`{"a":"`+strings.Repeat("x", 256<<10)+`"}`, nil), toolyard.Unavailable, "The context kind has 262152 bytes, the limit is 262144."},
+		"large":      {says(`{"a":"`+strings.Repeat("x", 256<<10)+`"}`, nil), toolyard.Unavailable, "The context kind is 262152 bytes; the limit is 262144."},
 		"it crashes": {providerFunc(func(context.Context, toolyard.Caller, time.Time) (json.RawMessage, error) { panic("ouch") }), toolyard.Unavailable, "The context kind is unavailable."},
 	} {
 		for _, needs := range []string{"kind", "kind other"} {
@@ -184,7 +184,7 @@ func TestContextThatBreaksTheInputSchema(t *testing.T) {
 		logged              string
 	}{
 		"good":                {input, `{"tier":"gold"}`, `{"order":"7"}`, nil, "", "", nil, ""},
-		"wrong value":         {input, `{"tier":"bronze"}`, `{"order":"7"}`, nil, toolyard.Unavailable, "The context crm does not match the input schema of discount. This is a fault of its provider, not of your arguments.", nil, "customer.tier: must be one of"},
+		"wrong value":         {input, `{"tier":"bronze"}`, `{"order":"7"}`, nil, toolyard.Unavailable, "The context crm does not match the input schema of discount. The fault is with its provider, not with your arguments.", nil, "customer.tier: must be one of"},
 		"missing member":      {input, `{}`, `{"order":"7"}`, nil, toolyard.Unavailable, "The context crm does not match", nil, "customer.tier: is required"},
 		"composed schema":     {either, `{}`, `{"order":"7"}`, nil, toolyard.Unavailable, "The context crm does not match", nil, "customer"},
 		"two alternatives":    {several, `{}`, `{"order":"7"}`, nil, toolyard.Unavailable, "The context crm does not match", nil, "customer.tier: is required"},

@@ -89,7 +89,7 @@ func (c *Config) checkContext(add reportFunc) {
 	for _, kind := range slices.Sorted(maps.Keys(c.Context)) {
 		at := func(message string, steps ...string) { add(message, append([]string{"context", kind}, steps...)...) }
 		if !contextKind.MatchString(kind) {
-			at("is not a kind of context: use letters, digits, dots, - and _")
+			at("is not a valid kind of context: use letters, digits, dots, - and _")
 		}
 		context := c.Context[kind]
 		context.check(at)

@@ -44,7 +44,7 @@ func (m *PastCall) Message() string {
 	case toolyard.Invalid:
 		return "Invalid arguments for " + m.Tool
 	case toolyard.RateLimited:
-		return "The limit of " + m.Tool + " is reached. Try again later."
+		return "The limit for " + m.Tool + " has been reached. Try again later."
 	case toolyard.Timeout:
 		return "The call of " + m.Tool + " took longer than " + m.Elapsed.String() + "."
 	}

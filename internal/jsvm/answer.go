@@ -9,7 +9,7 @@ import (
 // open reads how a run ended.
 func (m *Module) open(body []byte) (json.RawMessage, error) {
 	if len(body) == 0 {
-		return nil, errors.New("the worker sent nothing")
+		return nil, errors.New("the worker sent an empty reply")
 	}
 	end, body := body[0], body[1:]
 	switch end {
@@ -35,7 +35,7 @@ func (m *Module) openAnswer(body []byte) (json.RawMessage, error) {
 		Error *Exception      `json:"error"`
 	}
 	if err := json.Unmarshal(body, &answer); err != nil {
-		return nil, fmt.Errorf("the worker's answer: %w", err)
+		return nil, fmt.Errorf("the worker's reply: %w", err)
 	}
 	if answer.Error != nil {
 		return nil, m.mapped(answer.Error)

@@ -140,8 +140,8 @@ func computedImports(path, source string) (found []api.Message) {
 		if isPackage(path) && !globLike.MatchString(restFrom(source, at)) {
 			continue
 		}
-		m.Text = fmt.Sprintf("%s() needs a literal path: what a script imports must be known before it runs", strings.TrimSpace(call))
-		m.Detail = "Import every file it may need by its literal name, and choose among them: ({a, b})[name]."
+		m.Text = fmt.Sprintf("%s() requires a literal path, because imports are resolved before a script runs", strings.TrimSpace(call))
+		m.Detail = "Import each file by its literal name and select one at run time: ({a, b})[name]."
 		found = append(found, m)
 	}
 	return found
@@ -267,7 +267,7 @@ func (c *compiler) add(path string, data []byte) error {
 	defer c.mu.Unlock()
 	c.inputs = append(c.inputs, Input{path, sha256.Sum256(data)})
 	if c.size += len(data); c.size > maxProgram {
-		return fmt.Errorf("all files together are larger than %d MiB", maxProgram>>20)
+		return fmt.Errorf("the files together are larger than %d MiB", maxProgram>>20)
 	}
 	return c.tooMany()
 }
@@ -301,7 +301,7 @@ func (c *compiler) faults(messages []api.Message) (faults []Fault) {
 			}
 		}
 		if at := m.Location; at != nil && !filepath.IsLocal(c.relative(at.File)) {
-			f.Message = "a file outside the tools folder, which a package needs, cannot be read"
+			f.Message = "a package needs a file outside the tools folder, which cannot be read"
 		} else if at != nil {
 			f.File, f.Line, f.Text = c.relative(at.File), at.Line, at.LineText
 			f.Column = len([]rune(at.LineText[:min(at.Column, len(at.LineText))])) + 1

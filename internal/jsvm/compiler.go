@@ -91,11 +91,11 @@ func compileFault(file string, err error) *Fault {
 	complaint := err.Error()
 	switch {
 	case errors.Is(err, errCompileTime):
-		return &Fault{File: file, Message: fmt.Sprintf("compiling it took longer than %v and was stopped", compileTime), Fix: "Import less, or smaller files."}
+		return &Fault{File: file, Message: fmt.Sprintf("compilation took longer than %v and was stopped", compileTime), Fix: "Import fewer or smaller files."}
 	case strings.Contains(complaint, "out of memory"), strings.Contains(complaint, "cannot allocate memory"):
-		return &Fault{File: file, Message: fmt.Sprintf("compiling it takes more than %d MiB of memory", compileMemory>>20), Fix: "Import less, or smaller files."}
+		return &Fault{File: file, Message: fmt.Sprintf("compilation needs more than %d MiB of memory", compileMemory>>20), Fix: "Import fewer or smaller files."}
 	case strings.Contains(complaint, "stack exceeds"):
-		return &Fault{File: file, Message: "it, or a file that it imports, is nested too deeply to be compiled"}
+		return &Fault{File: file, Message: "the script or one of its imports is nested too deeply to compile"}
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func TestComputedImportIsRefused(t *testing.T) {
 		"deferred":      {"export default (x: string) => import.defer(`../${x}`);\n", 1, 31},
 	} {
 		f := compileOne(t, c, writeFiles(t, map[string]string{"m.ts": tt.text}))
-		if f.File != "m.ts" || f.Line != tt.line || f.Column != tt.column || !strings.Contains(f.Message, "needs a literal path") || f.Fix == "" {
+		if f.File != "m.ts" || f.Line != tt.line || f.Column != tt.column || !strings.Contains(f.Message, "requires a literal path") || f.Fix == "" {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}

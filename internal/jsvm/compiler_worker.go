@@ -37,11 +37,11 @@ func (r *compileReply) bytes() ([]byte, error) {
 
 func (r *compileReply) read(body []byte) error {
 	if len(body) < 8 {
-		return errors.New("the compiler's answer is too short")
+		return errors.New("the compiler's reply is too short")
 	}
 	head, code := uint64(binary.LittleEndian.Uint32(body)), uint64(binary.LittleEndian.Uint32(body[4:]))
 	if body = body[8:]; head+code > uint64(len(body)) {
-		return errors.New("the compiler's answer is too short")
+		return errors.New("the compiler's reply is too short")
 	}
 	r.code, r.sourceMap = body[head:head+code], body[head+code:]
 	return json.Unmarshal(body[:head], r)

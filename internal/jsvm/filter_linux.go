@@ -18,7 +18,7 @@ func filterCalls(mayRead bool) error {
 	runtime.LockOSThread() // both calls must be made by one thread
 	defer runtime.UnlockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("no new privileges: %w", err)
+		return fmt.Errorf("set no_new_privs: %w", err)
 	}
 	program := filterProgram(mayRead)
 	fprog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}                                                                           //nolint:gosec // a short program
@@ -27,9 +27,9 @@ func filterCalls(mayRead bool) error {
 	case errno == unix.ENOSYS:
 		return nil
 	case errno != 0:
-		return fmt.Errorf("filter system calls: %w", errno)
+		return fmt.Errorf("install the system-call filter: %w", errno)
 	case failed != 0:
-		return fmt.Errorf("filter system calls: thread %d does not take part", failed)
+		return fmt.Errorf("install the system-call filter: cannot synchronize thread %d", failed)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func (v *vm) hostCall(argc, argv uint32) uint64 {
 	for i := range args {
 		box := uint64(v.uint32At(uint64(argv) + uint64(4*i)))
 		if v.callInner(v.inner.isString, box) == 0 && v.callInner(v.inner.isNumber, box) == 0 {
-			return v.answer("\x00a host operation takes texts and numbers only")
+			return v.answer("\x00a host operation takes only strings and numbers")
 		}
 		args[i] = v.innerText(box)
 	}
@@ -116,7 +116,7 @@ func (r *execution) log(args []string) (*string, error) {
 	r.lines++
 	r.logged += len(line)
 	if r.logFull = r.lines >= maxLines || r.logged > maxLog; r.logFull {
-		r.out.log("warn", fmt.Sprintf("the log of a call ends after %d lines or %d KiB; the rest is not kept", maxLines-1, maxLog>>10))
+		r.out.log("warn", fmt.Sprintf("the log of a call is limited to %d lines or %d KiB; the rest is dropped", maxLines-1, maxLog>>10))
 		return nil, nil
 	}
 	r.out.log(args[0], line)
@@ -259,7 +259,7 @@ func (r *execution) post(args []string) (*string, error) {
 
 var (
 	errTooLarge = fmt.Errorf("it is larger than %d MiB", maxAnswer>>20)
-	errLoading  = fmt.Errorf("a module cannot use the network, files, the environment or other tools while it is loaded; do it in the function")
+	errLoading  = fmt.Errorf("a module cannot use the network, files, the environment or other tools while it loads; use them in the function")
 )
 
 func (r *execution) done(args []string) (*string, error) {

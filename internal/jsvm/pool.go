@@ -51,11 +51,11 @@ type Reason string
 
 // Reasons to stop a run.
 const (
-	DeadlineExceeded Reason = "it did not end in time"
+	DeadlineExceeded Reason = "it did not finish in time"
 	CPUExceeded      Reason = "it used too much CPU time"
 	NeverSettles     Reason = "it waits for a promise that never settles"
 	Canceled         Reason = "it was canceled"
-	WorkerDied       Reason = "the process that ran it has died"
+	WorkerDied       Reason = "the process that ran it died"
 	OutOfMemory      Reason = "all memory for scripts is in use"
 )
 

@@ -133,7 +133,7 @@ func (w *process) await(ctx context.Context) error {
 	case <-w.ready:
 	case <-w.dead:
 		if !w.isReady() {
-			return fmt.Errorf("the script engine does not start: %w", w.cause())
+			return fmt.Errorf("cannot start the script engine: %w", w.cause())
 		}
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -138,7 +138,7 @@ func TestRefusalsHaveALine(t *testing.T) {
 		t.Errorf("%+v", err)
 	}
 	top := compileText(t, "export default 1;\n\nawait fetch('https://example.com');\n")
-	if _, err := p.Run(t.Context(), &Run{Module: top, Request: json.RawMessage(`{}`)}); !errors.As(err, &e) || e.Line != 3 || !strings.Contains(e.Message, "while it is loaded") {
+	if _, err := p.Run(t.Context(), &Run{Module: top, Request: json.RawMessage(`{}`)}); !errors.As(err, &e) || e.Line != 3 || !strings.Contains(e.Message, "while it loads") {
 		t.Errorf("%+v", err)
 	}
 }
@@ -154,7 +154,7 @@ func TestLogOfACallIsBounded(t *testing.T) {
 				t.Errorf("a line of %d bytes", len(text))
 			}
 		}})
-		if err != nil || lines > most || lines < 10 || !strings.Contains(last, "the rest is not kept") && most < maxMessages {
+		if err != nil || lines > most || lines < 10 || !strings.Contains(last, "the rest is dropped") && most < maxMessages {
 			t.Errorf("%s: %d lines, the last is %.100s: %v", body, lines, last, err)
 		}
 	}

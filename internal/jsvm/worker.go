@@ -65,7 +65,7 @@ func work() error {
 	w := &worker{conn: newConn(pipeFile(0), pipeFile(1)), tasks: make(chan func()), runs: make(map[uint32]*workerRun), modules: make(map[[32]byte]*module)}
 	f, err := w.conn.receive()
 	if err != nil || f.kind != frameSetup {
-		return fmt.Errorf("no setup came: %w", err)
+		return fmt.Errorf("did not receive the setup message: %w", err)
 	}
 	if w.engine, err = engineOf(f.body); err != nil {
 		return err

@@ -36,7 +36,7 @@ func (s *keyStore) PutKey(ctx context.Context, k identity.Key) error {
 	if n, err := done.RowsAffected(); err != nil || n == 1 {
 		return err
 	}
-	return toolyard.Errorf(toolyard.IdempotencyConflict, "The key %s exists already; create another.", k.Prefix)
+	return toolyard.Errorf(toolyard.IdempotencyConflict, "The key %s already exists; create another one.", k.Prefix)
 }
 
 // Key implements identity.Keys.

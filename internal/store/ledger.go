@@ -55,7 +55,7 @@ func (s *accountStore) sameFunding(ctx context.Context, f *ledger.Funding, refer
 		paid = -paid
 	}
 	if paid != f.Amount {
-		return toolyard.Errorf(toolyard.IdempotencyConflict, "The reference %s was used for %s USD. Use another reference for another payment.", reference, paid)
+		return toolyard.Errorf(toolyard.IdempotencyConflict, "The reference %s was already used for %s USD. Use a new reference for a new payment.", reference, paid)
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ func NewMetrics() *Metrics {
 		version:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_catalog_generation", Help: "Generation of the catalog."}),
 		up:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "toolyard_server_up", Help: "Whether an MCP server is connected, 1 or 0."}, []string{"server"}),
 		charged:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "toolyard_charged_usd_total", Help: "Price of charged calls in US dollars. A floating-point sum for charts; the ledger is exact."}, []string{"gate", "server", "tool"}),
-		lost:     prometheus.NewCounter(prometheus.CounterOpts{Name: "toolyard_record_lost_total", Help: "Calls that could not be recorded. None of them was charged."}),
+		lost:     prometheus.NewCounter(prometheus.CounterOpts{Name: "toolyard_record_lost_total", Help: "Calls that could not be recorded. None of them were charged."}),
 		store:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolyard_store_up", Help: "Whether the store responds, 1 or 0."}),
 	}
 	m.store.Set(1)

@@ -30,7 +30,7 @@ func spec(name, description string) toolyard.Spec {
 
 type helloArgs struct {
 	Name     string `json:"name" doc:"Name of the person to greet" minLength:"1"`
-	Greeting string `json:"greeting" doc:"What to say before the name" default:"Hello"`
+	Greeting string `json:"greeting" doc:"Greeting to use" default:"Hello"`
 }
 
 // Hello greets a person.
@@ -40,13 +40,13 @@ var Hello = toolyard.Define(spec("hello", "Greets a person by name."),
 	})
 
 type calculatorArgs struct {
-	Operation string  `json:"operation" doc:"What to do with a and b" enum:"add,subtract,multiply,divide,power,remainder"`
-	A         float64 `json:"a" doc:"The first number"`
-	B         float64 `json:"b" doc:"The second number"`
+	Operation string  `json:"operation" doc:"Operation to perform on a and b" enum:"add,subtract,multiply,divide,power,remainder"`
+	A         float64 `json:"a" doc:"First number"`
+	B         float64 `json:"b" doc:"Second number"`
 }
 
 // Calculator does arithmetic.
-var Calculator = toolyard.Define(spec("calculator", "Calculates with two numbers."),
+var Calculator = toolyard.Define(spec("calculator", "Performs arithmetic on two numbers."),
 	func(_ context.Context, _ *toolyard.Call, in calculatorArgs) (any, error) {
 		value := calculate(in.Operation, in.A, in.B)
 		switch {
@@ -75,13 +75,13 @@ func calculate(operation string, a, b float64) float64 {
 }
 
 type timestampArgs struct {
-	Format   string     `json:"format" doc:"How to write the time" enum:"iso,unix,human,relative" default:"iso"`
-	Timezone string     `json:"timezone" doc:"An IANA time zone, such as Europe/Berlin" default:"UTC"`
-	Time     *time.Time `json:"time" doc:"The time to write; the time of the call when absent"`
+	Format   string     `json:"format" doc:"Format of the time" enum:"iso,unix,human,relative" default:"iso"`
+	Timezone string     `json:"timezone" doc:"IANA time zone, such as Europe/Berlin" default:"UTC"`
+	Time     *time.Time `json:"time" doc:"Time to format; the current time if omitted"`
 }
 
 // Timestamp formats a time.
-var Timestamp = toolyard.Define(spec("timestamp", "Tells the current time, or writes a given time, in a format and time zone."),
+var Timestamp = toolyard.Define(spec("timestamp", "Returns the current time, or formats a given time, in a format and time zone of your choice."),
 	func(_ context.Context, call *toolyard.Call, in timestampArgs) (any, error) {
 		zone, err := time.LoadLocation(in.Timezone)
 		if err != nil {
@@ -131,9 +131,9 @@ func relative(d time.Duration) string {
 }
 
 type textArgs struct {
-	Text   string `json:"text" doc:"The text to change"`
-	Case   string `json:"case" doc:"What to do with it" enum:"upper,lower,title,reverse"`
-	Repeat int    `json:"repeat" doc:"How often to do it" minimum:"1" maximum:"100" default:"1"`
+	Text   string `json:"text" doc:"Text to change"`
+	Case   string `json:"case" doc:"Change to make" enum:"upper,lower,title,reverse"`
+	Repeat int    `json:"repeat" doc:"Number of times to apply the change" minimum:"1" maximum:"100" default:"1"`
 }
 
 // TextUtil transforms text.
@@ -171,14 +171,14 @@ func transform(to, text string) string {
 }
 
 type randomArgs struct {
-	Type   string `json:"type" doc:"What to make" enum:"number,string,uuid,boolean"`
-	Min    *int   `json:"min" doc:"The smallest number; 0 when absent"`
-	Max    *int   `json:"max" doc:"The largest number; 100 when absent"`
-	Length int    `json:"length" doc:"How long a string is" minimum:"1" maximum:"1024" default:"16"`
+	Type   string `json:"type" doc:"Type of the value" enum:"number,string,uuid,boolean"`
+	Min    *int   `json:"min" doc:"Smallest number; 0 if omitted"`
+	Max    *int   `json:"max" doc:"Largest number; 100 if omitted"`
+	Length int    `json:"length" doc:"Length of a string" minimum:"1" maximum:"1024" default:"16"`
 }
 
 // Random generates values with crypto/rand.
-var Random = toolyard.Define(spec("random", "Makes a random number, string, UUID (version 4) or boolean."),
+var Random = toolyard.Define(spec("random", "Generates a random number, string, UUID (version 4) or boolean."),
 	func(_ context.Context, _ *toolyard.Call, in randomArgs) (any, error) {
 		switch in.Type {
 		case "number":

@@ -20,7 +20,7 @@ func ParseAddress(text string) (string, error) {
 	lower := strings.ToLower(digits)
 	address := "0x" + checksummed(lower)
 	if digits != lower && digits != strings.ToUpper(digits) && text != address {
-		return "", errors.New("the address has a wrong checksum; look for a typing error")
+		return "", errors.New("the address has an invalid checksum; check it for typos")
 	}
 	return address, nil
 }

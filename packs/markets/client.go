@@ -38,7 +38,7 @@ type client struct {
 
 func newClient(base string, s service, private []netip.Prefix, now func() time.Time) (*client, error) {
 	if base == "" {
-		return nil, errors.New("it is missing, and there is no public address that is right for everyone")
+		return nil, errors.New("it is required, because there is no default node")
 	}
 	u, err := url.Parse(base)
 	if err != nil {
@@ -62,14 +62,14 @@ func (c *client) unavailable(why string, cause error) *toolyard.Error {
 
 // unexpectedAnswer returns the error for an answer in an unexpected form.
 func (c *client) unexpectedAnswer(what string, cause error) *toolyard.Error {
-	return c.unavailable("it answered something that is not "+what, cause)
+	return c.unavailable("it returned something other than "+what, cause)
 }
 
 // take waits until the limiter allows this weight.
 func (c *client) take(ctx context.Context, weight int) error {
 	err := c.limiter.Take(ctx, weight)
 	if busy, ok := errors.AsType[*ratelimit.BusyError](err); ok {
-		refused := c.unavailable("too much is asked of it at the moment", err)
+		refused := c.unavailable("it is receiving too many requests", err)
 		refused.RetryAfter = busy.Wait
 		return refused
 	}
@@ -92,7 +92,7 @@ func (c *client) post(ctx context.Context, body []byte) ([]byte, error) {
 func (c *client) send(ctx context.Context, method, url string, body []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
-		return nil, c.unavailable("its url cannot be read", nil)
+		return nil, c.unavailable("its url cannot be parsed", nil)
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "toolyard")
@@ -126,20 +126,20 @@ func (c *client) explain(ctx context.Context, err error) error {
 		return c.unavailable(tooLarge.Error(), err)
 	}
 	if ctx.Err() != nil || errors.Is(err, outbound.ErrIdle) {
-		return c.unavailable("it did not answer in time", err)
+		return c.unavailable("it did not respond in time", err)
 	}
 	return c.unavailable("it cannot be reached", err)
 }
 
 // refused returns the error for a status other than OK. After a rate-limit response, requests pause.
 func (c *client) refused(res *http.Response) error {
-	err := c.unavailable(fmt.Sprintf("it answers with status %d", res.StatusCode), nil)
+	err := c.unavailable(fmt.Sprintf("it responded with status %d", res.StatusCode), nil)
 	err.RetryAfter = retryAfter(res.Header, c.now())
 	if res.StatusCode == http.StatusTooManyRequests {
 		if err.RetryAfter == 0 {
 			err.RetryAfter = shortPause
 		}
-		err.Message = c.name + " is not available: it has had too many requests"
+		err.Message = c.name + " is not available: it received too many requests"
 		c.limiter.Pause(err.RetryAfter)
 	}
 	return err

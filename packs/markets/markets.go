@@ -55,7 +55,7 @@ type serviceSettings struct {
 // walletSettings are the settings of the kind wallet.
 type walletSettings struct {
 	URL    string          `json:"url" pattern:"^https?://[^/]" doc:"The JSON-RPC address of a node."`
-	Chain  int             `json:"chain,omitempty" minimum:"1" doc:"The id of the chain that the node must serve."`
+	Chain  int             `json:"chain,omitempty" minimum:"1" doc:"The ID of the chain that the node must serve."`
 	Tokens []tokenSettings `json:"tokens,omitempty" doc:"The tokens whose balances are read."`
 	Budget int             `json:"budget,omitempty" minimum:"1" doc:"Requests per minute."`
 }
@@ -149,7 +149,7 @@ func newProvider(o *Options, s service) (*Provider, error) {
 		s.budget, s.window = o.Budget, time.Minute
 	}
 	if s.budget < s.heaviest {
-		return nil, fmt.Errorf("context %s: its budget must be at least %d, which is what one answer takes", s.kind, s.heaviest)
+		return nil, fmt.Errorf("context %s: its budget must be at least %d, the cost of one query", s.kind, s.heaviest)
 	}
 	var err error
 	if p.client, err = newClient(cmp.Or(o.URL, s.url), s, o.Private, p.now); err != nil {
@@ -170,7 +170,7 @@ func (p *Provider) Close() error {
 // fails, and Canceled if the caller disconnected. An empty account yields empty lists.
 func (p *Provider) Provide(ctx context.Context, caller toolyard.Caller, asOf time.Time) (json.RawMessage, error) {
 	if p.now().Sub(asOf) > maxAge {
-		return nil, toolyard.Errorf(toolyard.NoData, "There is no %s context for a time in the past: its service only knows the present.", p.kind)
+		return nil, toolyard.Errorf(toolyard.NoData, "The context %s is not available for a time in the past.", p.kind)
 	}
 	address, err := p.address(ctx, caller)
 	if err != nil {
@@ -178,7 +178,7 @@ func (p *Provider) Provide(ctx context.Context, caller toolyard.Caller, asOf tim
 	}
 	data, err := p.cache.Get(ctx, address, func(ctx context.Context) (json.RawMessage, error) {
 		if !p.share.take(caller.ID, p.now()) {
-			return nil, p.client.unavailable("you have asked it too often within a minute", nil)
+			return nil, p.client.unavailable("you have sent too many requests in the last minute", nil)
 		}
 		return p.ask(ctx, address)
 	})
@@ -187,7 +187,7 @@ func (p *Provider) Provide(ctx context.Context, caller toolyard.Caller, asOf tim
 	}
 	own := *toolyard.AsError(err)     // the error may be shared with other callers
 	if own.Code == toolyard.Timeout { // the service used up the caller's time
-		own = *p.client.unavailable("it did not answer in time", err)
+		own = *p.client.unavailable("it did not respond in time", err)
 	}
 	return nil, &own
 }
@@ -204,13 +204,13 @@ func (p *Provider) address(ctx context.Context, caller toolyard.Caller) (string,
 		case errors.Is(err, context.Canceled):
 			return "", toolyard.AsError(err)
 		case err != nil:
-			return "", &toolyard.Error{Code: toolyard.Unavailable, Message: "It cannot be looked up now which accounts you have linked; try again later.", Err: err}
+			return "", &toolyard.Error{Code: toolyard.Unavailable, Message: "Your linked accounts cannot be read right now. Try again later.", Err: err}
 		case linked == "":
 			continue
 		}
 		address, err := ParseAddress(linked)
 		if err != nil {
-			return "", &toolyard.Error{Code: toolyard.NoData, Err: err, Message: "What you linked as " + kind + " is not an address; " + howToLink(kind)}
+			return "", &toolyard.Error{Code: toolyard.NoData, Err: err, Message: "Your " + kind + " link is not an address; " + howToLink(kind)}
 		}
 		return address, nil
 	}
@@ -218,7 +218,7 @@ func (p *Provider) address(ctx context.Context, caller toolyard.Caller) (string,
 }
 
 func howToLink(kind string) string {
-	return "link your wallet in the settings, or with `toolyard accounts link CALLER " + kind + " ADDRESS`, and ask again."
+	return "link your wallet in the settings, or with `toolyard accounts link CALLER " + kind + " ADDRESS`, and try again."
 }
 
 // ask queries the service. It logs when failures begin and end.
@@ -231,12 +231,12 @@ func (p *Provider) ask(ctx context.Context, address string) (json.RawMessage, er
 		return nil, ctx.Err()
 	case err != nil:
 		if !p.failing.Swap(true) {
-			p.log.Warn("context provider fails", "kind", p.kind, "error", err, "cause", errors.Unwrap(err))
+			p.log.Warn("context provider is failing", "kind", p.kind, "error", err, "cause", errors.Unwrap(err))
 		}
 		return nil, err
 	}
 	if p.failing.Swap(false) {
-		p.log.Info("context provider works again", "kind", p.kind)
+		p.log.Info("context provider recovered", "kind", p.kind)
 	}
 	return json.Marshal(answer)
 }

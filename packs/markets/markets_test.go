@@ -284,12 +284,12 @@ func TestFailures(t *testing.T) {
 		"429 later":   {func(s *fakemarkets.Server) { s.Status(429); s.RetryAfter("30") }, "too many requests", 30 * time.Second},
 		"429 for age": {func(s *fakemarkets.Server) { s.Status(429); s.RetryAfter("4000000000") }, "too many requests", time.Minute},
 		"cut":         {func(s *fakemarkets.Server) { s.Cut(true) }, "cannot be reached", 0},
-		"a page":      {func(s *fakemarkets.Server) { s.Garbage("<html>canary</html>") }, "not JSON", 0},
-		"null":        {func(s *fakemarkets.Server) { s.Garbage("null") }, "answered something that is not", 0},
-		"an object":   {func(s *fakemarkets.Server) { s.Garbage(`{"canary":{}}`) }, "answered something that is not", 0},
-		"odd list":    {func(s *fakemarkets.Server) { s.Garbage(`["canary"]`) }, "answered something that is not", 0},
-		"twice":       {func(s *fakemarkets.Server) { s.Garbage(`{"a":1,"a":2}`) }, "not JSON", 0},
-		"deep":        {func(s *fakemarkets.Server) { s.Garbage(strings.Repeat("[", 100) + strings.Repeat("]", 100)) }, "not JSON", 0},
+		"a page":      {func(s *fakemarkets.Server) { s.Garbage("<html>canary</html>") }, "other than JSON", 0},
+		"null":        {func(s *fakemarkets.Server) { s.Garbage("null") }, "returned something other than", 0},
+		"an object":   {func(s *fakemarkets.Server) { s.Garbage(`{"canary":{}}`) }, "returned something other than", 0},
+		"odd list":    {func(s *fakemarkets.Server) { s.Garbage(`["canary"]`) }, "returned something other than", 0},
+		"twice":       {func(s *fakemarkets.Server) { s.Garbage(`{"a":1,"a":2}`) }, "other than JSON", 0},
+		"deep":        {func(s *fakemarkets.Server) { s.Garbage(strings.Repeat("[", 100) + strings.Repeat("]", 100)) }, "other than JSON", 0},
 		"too large":   {func(s *fakemarkets.Server) { s.Garbage(`"` + strings.Repeat("x", maxBody) + `"`) }, "larger than", 0},
 	}
 	eachKind(t, func(t *testing.T, kind string, start func(*testing.T, Options) (*Provider, *fakemarkets.Server)) {
@@ -326,7 +326,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 		f.Status(0)
 		before := len(f.Requests())
 		_, err = p.Provide(t.Context(), ann, time.Now())
-		if e := mustFail(t, err, toolyard.Unavailable, "too much is asked"); e.RetryAfter < 15*time.Second || e.RetryAfter > 20*time.Second {
+		if e := mustFail(t, err, toolyard.Unavailable, "too many requests"); e.RetryAfter < 15*time.Second || e.RetryAfter > 20*time.Second {
 			t.Error(e.RetryAfter)
 		}
 		if after := len(f.Requests()); after != before {
@@ -450,7 +450,7 @@ func TestFailuresAreLoggedOnce(t *testing.T) {
 		c.pass(cacheTTL)
 	}
 	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
-	if len(lines) != 2 || !strings.Contains(lines[0], "level=WARN") || !strings.Contains(lines[1], "works again") {
+	if len(lines) != 2 || !strings.Contains(lines[0], "level=WARN") || !strings.Contains(lines[1], "recovered") {
 		t.Errorf("%q", lines)
 	}
 	if strings.Contains(strings.ToLower(text.String()), strings.ToLower(annAddress[2:])) {
@@ -480,7 +480,7 @@ func TestOptions(t *testing.T) {
 		words string
 	}{
 		"no links":       {NewHyperliquid, Options{}, "Links"},
-		"no url":         {NewWallet, Options{Links: links}, "url: it is missing"},
+		"no url":         {NewWallet, Options{Links: links}, "url: it is required"},
 		"bad url":        {NewPolymarket, Options{Links: links, URL: "http://a b/?key=canary"}, "cannot be read"},
 		"odd url":        {NewPolymarket, Options{Links: links, URL: "ftp://example.com"}, "http"},
 		"little budget":  {NewHyperliquid, Options{Links: links, Budget: 3}, "at least 4"},
@@ -488,7 +488,7 @@ func TestOptions(t *testing.T) {
 		"odd token":      {NewWallet, Options{Links: links, URL: "https://example.com", Tokens: []Token{{Address: "0x1"}}}, "tokens[0]"},
 		"few decimals":   {NewWallet, Options{Links: links, URL: "https://example.com", Tokens: []Token{{Address: annAddress, Decimals: &seven}}}, "decimals"},
 		"many decimals":  {NewWallet, Options{Links: links, URL: "https://example.com", Tokens: []Token{{Address: annAddress, Decimals: &many}}}, "decimals"},
-		"many tokens":    {NewWallet, Options{Links: links, URL: "https://example.com", Tokens: make([]Token, maxTokens+1)}, "more than"},
+		"many tokens":    {NewWallet, Options{Links: links, URL: "https://example.com", Tokens: make([]Token, maxTokens+1)}, "at most"},
 		"private":        {NewWallet, Options{Links: links, URL: "http://169.254.169.254"}, "public"},
 		"public is fine": {NewPolymarket, Options{Links: links}, ""},
 	}

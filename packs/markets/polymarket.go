@@ -53,7 +53,7 @@ type bet struct {
 }
 
 const (
-	noteHidden = "openOrders and balance are unknown: only the account's own key can see them, and it is not asked for."
+	noteHidden = "openOrders and balance are unknown: they are visible only with the account's own key, which is not requested."
 	noteCut    = " Only the 500 positions with the highest value are listed; there are more."
 )
 

@@ -64,7 +64,7 @@ func readBatch(answer []byte, calls []rpcCall) ([]rpcResult, error) {
 		return nil, r.err
 	}
 	if len(items) != len(calls) {
-		return nil, fmt.Errorf("there are %d results of %d calls", len(items), len(calls))
+		return nil, fmt.Errorf("there are %d results for %d calls", len(items), len(calls))
 	}
 	results, seen := make([]rpcResult, len(calls)), make([]bool, len(calls))
 	for _, o := range items {
@@ -73,7 +73,7 @@ func readBatch(answer []byte, calls []rpcCall) ([]rpcResult, error) {
 			return nil, r.err
 		}
 		if i < 0 || i >= int64(len(calls)) || seen[i] {
-			return nil, fmt.Errorf("%s is of no call that is open", o.at("id"))
+			return nil, fmt.Errorf("%s does not match an open call", o.at("id"))
 		}
 		seen[i], results[i] = true, readResult(o)
 	}
@@ -90,7 +90,7 @@ func readResult(o object) rpcResult {
 			o.fail(o.path, "either a result or an error")
 		}
 		e := o.object("error")
-		return rpcResult{err: fmt.Errorf("it is refused with code %s", e.number("code"))}
+		return rpcResult{err: fmt.Errorf("it was refused with code %s", e.number("code"))}
 	}
 	text, _ := strictjson.String(o.members["result"])
 	digits, ok := strings.CutPrefix(text, "0x")
@@ -107,7 +107,7 @@ func (r rpcResult) quantity() (*big.Int, error) {
 	}
 	n, ok := new(big.Int).SetString(r.hex, 16)
 	if !ok || len(r.hex) > wordDigits {
-		return nil, errors.New("it is no number")
+		return nil, errors.New("it is not a number")
 	}
 	return n, nil
 }
@@ -115,7 +115,7 @@ func (r rpcResult) quantity() (*big.Int, error) {
 // word parses a 32-byte number that a contract returned.
 func (r rpcResult) word() (*big.Int, error) {
 	if r.err == nil && len(r.hex) != wordDigits {
-		return nil, errors.New("it returns no number")
+		return nil, errors.New("it does not return a number")
 	}
 	return r.quantity()
 }
@@ -127,7 +127,7 @@ func (r rpcResult) symbol() (string, error) {
 	}
 	data, err := hex.DecodeString(r.hex)
 	if err != nil {
-		return "", errors.New("it returns no text")
+		return "", errors.New("it does not return a string")
 	}
 	text := data
 	if len(data) != wordBytes {
@@ -137,7 +137,7 @@ func (r rpcResult) symbol() (string, error) {
 	}
 	symbol := string(bytes.TrimRight(text, "\x00"))
 	if symbol == "" || len(symbol) > maxSymbol || untrusted.CheckText(symbol) != nil {
-		return "", errors.New("it returns no short text")
+		return "", errors.New("it does not return a short string")
 	}
 	return symbol, nil
 }
@@ -145,12 +145,12 @@ func (r rpcResult) symbol() (string, error) {
 // abiString decodes an ABI string: offset, length and bytes.
 func abiString(data []byte) ([]byte, error) {
 	if len(data) < 2*wordBytes {
-		return nil, errors.New("it returns no text")
+		return nil, errors.New("it does not return a string")
 	}
 	offset, length := new(big.Int).SetBytes(data[:wordBytes]), new(big.Int).SetBytes(data[wordBytes:2*wordBytes])
 	rest := data[2*wordBytes:]
 	if offset.Cmp(big.NewInt(wordBytes)) != 0 || length.Cmp(big.NewInt(int64(len(rest)))) > 0 {
-		return nil, errors.New("it returns no text")
+		return nil, errors.New("it does not return a string")
 	}
 	return rest[:length.Int64()], nil
 }

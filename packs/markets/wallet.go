@@ -55,7 +55,7 @@ type token struct {
 
 func parseTokens(list []Token) (out []token, err error) {
 	if len(list) > maxTokens {
-		return nil, fmt.Errorf("tokens: there are more than %d", maxTokens)
+		return nil, fmt.Errorf("tokens: must have at most %d entries", maxTokens)
 	}
 	for i, t := range list {
 		known := token{symbol: t.Symbol, decimals: -1}
@@ -196,7 +196,7 @@ func (t *token) read(next func() rpcResult) (*big.Int, error) {
 			return nil, fmt.Errorf("decimals: %w", err)
 		}
 		if n.Cmp(big.NewInt(maxDecimals)) > 0 {
-			return nil, fmt.Errorf("decimals: there are more than %d", maxDecimals)
+			return nil, fmt.Errorf("decimals: must be at most %d", maxDecimals)
 		}
 		t.decimals = int(n.Int64())
 	}

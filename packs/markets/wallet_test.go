@@ -101,12 +101,12 @@ func TestNotAToken(t *testing.T) {
 		token *fakemarkets.EVMToken
 		words string
 	}{
-		"no contract":        {nil, "balanceOf: it returns no number"},
-		"a failing contract": {&fakemarkets.EVMToken{Reverts: true}, "balanceOf: it is refused with code 3"},
-		"no symbol":          {&fakemarkets.EVMToken{}, "symbol: it returns no short text"},
+		"no contract":        {nil, "balanceOf: it does not return a number"},
+		"a failing contract": {&fakemarkets.EVMToken{Reverts: true}, "balanceOf: it was refused with code 3"},
+		"no symbol":          {&fakemarkets.EVMToken{}, "symbol: it does not return a short string"},
 		"a long symbol":      {&fakemarkets.EVMToken{Symbol: strings.Repeat("x", maxSymbol+1)}, "symbol"},
 		"an endless symbol":  {&fakemarkets.EVMToken{Symbol: strings.Repeat("x", maxResult)}, "JSON-RPC"},
-		"odd decimals":       {&fakemarkets.EVMToken{Symbol: "x", Decimals: maxDecimals + 1}, "decimals: there are more than 36"},
+		"odd decimals":       {&fakemarkets.EVMToken{Symbol: "x", Decimals: maxDecimals + 1}, "decimals: must be at most 36"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -77,7 +77,9 @@ func (l *Limiter) Budget() int {
 // BusyError is returned for a request that would wait too long.
 type BusyError struct{ Wait time.Duration }
 
-func (e *BusyError) Error() string { return fmt.Sprintf("the budget is spent for the next %s", e.Wait) }
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("the budget is exhausted for the next %s", e.Wait)
+}
 
 // Take waits until weight, which is at most the budget, is available. It returns a *BusyError
 // immediately if the wait would be too long.

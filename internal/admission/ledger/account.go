@@ -44,7 +44,7 @@ func Fund(rows *Rows, f *Funding) (repeated bool, err error) {
 	}
 	sum, ok := p.Available.Add(f.Amount)
 	if f.Amount < 0 && sum < 0 {
-		return false, toolyard.Errorf(toolyard.BudgetExceeded, "Cannot withdraw %s USD from the account %s: only %s USD are available.", -f.Amount, f.Account, p.Available)
+		return false, toolyard.Errorf(toolyard.BudgetExceeded, "Cannot withdraw %s USD from the account %s: only %s USD is available.", -f.Amount, f.Account, p.Available)
 	}
 	if f.Amount > 0 && (!ok || f.Amount > MaxFunds || sum > MaxFunds-min(MaxFunds, p.Held)-f.InSessions) {
 		return false, toolyard.Errorf(toolyard.Invalid, "Cannot add %s USD to the account %s: the maximum for an account and its sessions is %s USD.", f.Amount, f.Account, MaxFunds)
@@ -62,7 +62,7 @@ func Fund(rows *Rows, f *Funding) (repeated bool, err error) {
 // Check reports whether the session is valid.
 func (s *Session) Check() error {
 	if s.Limit < 0 || s.Calls < 0 || s.TTL <= 0 || s.ID == "" || s.ID == s.Account {
-		return toolyard.Errorf(toolyard.Invalid, "A session needs an ID, a limit of at least zero and a time to live.")
+		return toolyard.Errorf(toolyard.Invalid, "A session needs an ID, a nonnegative limit and a lifetime.")
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func Open(rows *Rows, s Session) error {
 		if p.Account == s.Account && p.Limit == s.Limit && p.MaxCalls == s.Calls {
 			return nil // a repeated request
 		}
-		return toolyard.Errorf(toolyard.IdempotencyConflict, "The session %s exists already.", s.ID)
+		return toolyard.Errorf(toolyard.IdempotencyConflict, "The session %s already exists.", s.ID)
 	}
 	if s.Limit > 0 && (account == nil || account.Available < s.Limit) {
 		available := toolyard.Money(0)

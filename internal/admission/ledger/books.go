@@ -273,7 +273,7 @@ func (b *books) usable(p *BalanceRow, id, account string) *Refusal {
 	case id != account && p == nil, p != nil && p.Account != account:
 		return &Refusal{Code: toolyard.NotFound, Message: fmt.Sprintf("There is no session %s.", id)}
 	case p == nil:
-		return &Refusal{Code: toolyard.BudgetExceeded, Message: fmt.Sprintf("The account %s has no money.", id)}
+		return &Refusal{Code: toolyard.BudgetExceeded, Message: fmt.Sprintf("The account %s has no funds.", id)}
 	case p.State != StateOpen:
 		return &Refusal{Code: toolyard.BudgetExceeded, Message: fmt.Sprintf("The session %s is %s.", id, p.State)}
 	}
@@ -397,7 +397,7 @@ func (b *books) repeated(a AdmitRequest) (result AdmitResult, ok bool) {
 	case r.State == RunRunning:
 		result.Refused = &Refusal{Code: toolyard.InProgress, Message: "The call with this idempotency key is still running. Retry with the same key to get its result.", RetryAfter: min(time.Second, r.Until.Sub(b.Now))}
 	case r.State == RunUnknown:
-		result.Refused = &Refusal{Code: toolyard.OutcomeUnknown, Message: "The call with this idempotency key started, and its outcome is unknown. It is not run again: check its effects, then use a new key."}
+		result.Refused = &Refusal{Code: toolyard.OutcomeUnknown, Message: "The call with this idempotency key started, and its outcome is unknown. It will not run again: check its effects, then use a new key."}
 	default:
 		result.Replay = r.Outcome
 	}

@@ -178,7 +178,7 @@ func (c *Client) check(s *Server) error {
 	case (s.Command == "") == (s.URL == "") || (s.Transport == Stdio) != (s.URL == ""):
 		return fmt.Errorf("server %s needs either a command or a URL", s.Name)
 	case s.URL != "" && !c.Remote:
-		return fmt.Errorf("%s takes no URLs; give it a command", c.Name)
+		return fmt.Errorf("%s does not support URLs; set a command", c.Name)
 	}
 	if problem := checkURL(s.URL); problem != "" && s.URL != "" {
 		return fmt.Errorf("server %s: %s", s.Name, problem)

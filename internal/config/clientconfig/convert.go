@@ -250,7 +250,7 @@ func (c *conversion) own(r reference) reference {
 		return r
 	}
 	if _, taken := c.t.literals[r.variable]; taken {
-		c.refuse(fmt.Errorf("it refers to ${%s}, which holds a secret of another server; add the server manually", r.variable))
+		c.refuse(fmt.Errorf("it refers to ${%s}, which holds another server's secret; add the server manually", r.variable))
 	}
 	return r
 }

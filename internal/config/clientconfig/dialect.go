@@ -88,7 +88,7 @@ func Read(name string, data []byte) (servers []Server, warnings []string, err er
 
 func parse(name string, data []byte) (*node, error) {
 	if !utf8.Valid(data) {
-		return nil, errors.New("the file is not UTF-8; save it as such")
+		return nil, errors.New("the file is not UTF-8; save it as UTF-8")
 	}
 	if isYAML(name, data) {
 		return parseYAML(data)
@@ -144,7 +144,7 @@ func (r *reader) readRoot(root string, n *node, project string) {
 		return
 	}
 	if n.kind != object {
-		r.warn(n.line, "%s is not an object of servers", root)
+		r.warn(n.line, "%s is not an object with servers", root)
 		return
 	}
 	last := make(map[string]int, len(n.members))
@@ -266,7 +266,7 @@ func checkURL(text string) string {
 		return "its URL is not http or https"
 	}
 	if _, err := url.Parse(text); err != nil && !strings.Contains(text, "${") {
-		return "its URL cannot be read"
+		return "its URL cannot be parsed"
 	}
 	return ""
 }

@@ -55,10 +55,10 @@ func newDocument(data []byte) (*document, error) {
 // checkJSON enforces the limits before parsing.
 func checkJSON(data []byte) error {
 	if len(data) > maxJSON {
-		return fmt.Errorf("the file has more than %d MiB", maxJSON>>20)
+		return fmt.Errorf("the file is larger than %d MiB", maxJSON>>20)
 	}
 	if !utf8.Valid(data) {
-		return errors.New("the file is not UTF-8; save it as such")
+		return errors.New("the file is not UTF-8; save it as UTF-8")
 	}
 	depth, nodes := 0, 0
 	for i := 0; i < len(data); i++ {
@@ -76,7 +76,7 @@ func checkJSON(data []byte) error {
 			nodes++
 		}
 		if depth > maxDepth {
-			return fmt.Errorf("the file is nested more than %d deep", maxDepth)
+			return fmt.Errorf("the file is nested more than %d levels levels deep", maxDepth)
 		}
 	}
 	if nodes > maxNodes {

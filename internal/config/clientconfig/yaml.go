@@ -101,7 +101,7 @@ func newSheet(data []byte) (*sheet, error) {
 		return nil, errors.New("the file is not a mapping in block style; write one key per line")
 	}
 	if bytes.Contains(bytes.ReplaceAll(data, []byte("\r\n"), nil), []byte("\r")) {
-		return nil, errors.New("the file has lines that end with a carriage return only; save it with other line endings")
+		return nil, errors.New("the file has lines that end with only a carriage return; save it with LF line endings")
 	}
 	s := &sheet{tree: tree, lines: slices.Collect(strings.Lines(string(data))), eol: "\n"}
 	if len(s.lines) > 0 && strings.HasSuffix(s.lines[0], "\r\n") {

@@ -141,7 +141,7 @@ func termsFix(t *toolyard.Tool) string {
 	if t.Server == "" {
 		return "Fix the tool, or override it under terms: " + t.Name
 	}
-	return fmt.Sprintf("Report it to the author, or override it under servers, %s, terms: %s", t.Server, t.Name)
+	return fmt.Sprintf("Report it to the author, or override it under servers.%s.terms: %s", t.Server, t.Name)
 }
 
 // UnknownTools reports the names under the terms of a server, or of local tools if server is

@@ -85,7 +85,7 @@ func Functions(f Format, tools []gates.NamedTool) (json.RawMessage, error) {
 		seen[t.Name] = true
 		if f == Gemini && !geminiName.MatchString(t.Name) {
 			return nil, toolyard.Errorf(toolyard.Invalid,
-				"Gemini requires names that start with a letter or an underscore, and %s does not: rename the tool, or export a gate with the naming %q.", t.Name, gates.NamingClient)
+				"Gemini requires names that start with a letter or an underscore, but %s does not: rename the tool, or export a gate with the naming %q.", t.Name, gates.NamingClient)
 		}
 		schema, err := flatten(t.CallerInput(), rulesOf[f])
 		if err != nil {

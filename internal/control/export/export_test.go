@@ -103,7 +103,7 @@ func TestFunctionsRefuses(t *testing.T) {
 	}{
 		{"yaml", nil, "use openai, anthropic, gemini, ai-sdk"},
 		{OpenAI, []gates.NamedTool{ping, ping}, "Two tools are named 2ping"},
-		{Gemini, []gates.NamedTool{ping}, "and 2ping does not"},
+		{Gemini, []gates.NamedTool{ping}, "but 2ping does not"},
 	} {
 		_, err := Functions(c.format, c.tools)
 		e, ok := errors.AsType[*toolyard.Error](err)

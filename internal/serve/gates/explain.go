@@ -58,7 +58,7 @@ func (g *Gate) explainMode(t *toolyard.Tool) Step {
 func declareReadOnly(t *toolyard.Tool) string {
 	switch {
 	case t.Server != "":
-		return fmt.Sprintf("set under servers, %s: effects: {%s: read}", t.Server, t.Name)
+		return fmt.Sprintf("add to servers.%s: effects: {%s: read}", t.Server, t.Name)
 	case t.File != "":
 		return `add to ` + t.Origin + `: export const modes = ["read", "write"]`
 	}

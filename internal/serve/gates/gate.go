@@ -99,7 +99,7 @@ func (g *Gate) sourceNote(t *toolyard.Tool) string {
 	if t.File == "" || g.SourceNotes == "" || g.SourceNotes == SourceNotesOff {
 		return ""
 	}
-	return "\n\n---\nSource: " + path + "\nNote: This tool is dynamically loaded. What is saved in the file is live at once: read it to see what the tool does, edit it to change that."
+	return "\n\n---\nSource: " + path + "\nNote: This tool is dynamically loaded. Changes to the file take effect immediately: read it to see what the tool does, or edit it to change the tool."
 }
 
 // Visible reports whether the gate offers the tool. Listing, searching and calling all use

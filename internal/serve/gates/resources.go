@@ -112,7 +112,7 @@ func (c uriConflict) problem(g *Gate, uris []string) toolyard.Problem {
 	return toolyard.Problem{
 		Subject: "gate " + g.Name,
 		Message: fmt.Sprintf("the servers %s offer resources with the same addresses, and %s: %s", c.servers, served, listed),
-		Fix:     "If they are the same server, remove one of them. Otherwise exclude the resources of one, with resources of its server or with the gate's toolset.",
+		Fix:     "If they are the same server, remove one of them. Otherwise, exclude the resources of one of them, with the resources setting of its server or with the gate's toolset.",
 	}
 }
 

@@ -115,7 +115,7 @@ func clash[T any](g *Gate, what, served string, same []T, origin func(T) string)
 	}
 	slices.Sort(origins)
 	return toolyard.Problem{
-		Subject: "gate " + g.Name, Fix: "Exclude one of them, with tools or resources of its server or with the gate's toolset.",
+		Subject: "gate " + g.Name, Fix: "Exclude one of them, with the tools or resources setting of its server or with the gate's toolset.",
 		Message: fmt.Sprintf("%d %s and %s is served: %s", len(same), what, served, strings.Join(origins, ", ")),
 	}
 }
@@ -236,7 +236,7 @@ func Guidance(l toolyard.Limit, rename func(string) string) string {
 		parts = append(parts, "Limits: "+limits+".")
 	}
 	if l.Bulk {
-		parts = append(parts, "It takes many items in one call.")
+		parts = append(parts, "It accepts many items in one call.")
 	}
 	var batchTools []string
 	for _, name := range l.BatchTools[:min(len(l.BatchTools), maxBatchTools)] {
@@ -256,7 +256,7 @@ func Guidance(l toolyard.Limit, rename func(string) string) string {
 func describe(l toolyard.Limit) string {
 	var parts []string
 	if l.PerMinute > 0 {
-		parts = append(parts, fmt.Sprintf("at most %d calls in a minute", l.PerMinute))
+		parts = append(parts, fmt.Sprintf("at most %d calls per minute", l.PerMinute))
 	}
 	if l.Cooldown > 0 {
 		parts = append(parts, fmt.Sprintf("at least %v between calls", l.Cooldown))

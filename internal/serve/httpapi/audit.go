@@ -119,7 +119,7 @@ func (a *auditor) refused(r *request, route *route, err error) error {
 	if ok {
 		_, _ = a.record(r, route, unrecorded(over), func(*request) (*reply, error) { return nil, err }) // refused in any case
 	} else if over == 1 {
-		a.log.WarnContext(r.Context(), "further refusals of this caller are only counted", "caller", r.caller.ID, "for", refusalTime)
+		a.log.WarnContext(r.Context(), "further refused requests from this caller are only counted", "caller", r.caller.ID, "for", refusalTime)
 	}
 	return err
 }
@@ -137,7 +137,7 @@ func peek(r *request) (json.RawMessage, error) {
 	case len(bytes.TrimSpace(data)) == 0:
 		return nil, nil
 	case len(data) > largeBody:
-		return nil, toolyard.Errorf(toolyard.ArgsTooLarge, "The body has more than %d bytes.", largeBody)
+		return nil, toolyard.Errorf(toolyard.ArgsTooLarge, "The body is larger than %d bytes.", largeBody)
 	case json.Compact(&b, data) != nil:
 		return nil, invalid("The body is not JSON.")
 	}

@@ -41,7 +41,7 @@ type callBody struct {
 	serve.CallRequest
 	State        string                `json:"state,omitempty" maxLength:"131072" doc:"State that came with the questions."`
 	CloseSession bool                  `json:"closeSession,omitempty" doc:"Close the session after the tool has run."`
-	Interactive  bool                  `json:"interactive,omitempty" doc:"Whether a user can answer questions of the tool."`
+	Interactive  bool                  `json:"interactive,omitempty" doc:"Whether a user can answer questions from the tool."`
 	Answers      map[string]answerBody `json:"answers,omitempty" doc:"Answers to the questions of the previous call, by key; at most 16, of at most 64 KiB in total. They require the state."`
 }
 
@@ -54,7 +54,7 @@ type answerBody struct {
 // callResult is the response to a call.
 type callResult struct {
 	Result        *toolyard.Result     `json:"result,omitempty"`
-	InputRequired *serve.InputRequired `json:"inputRequired,omitempty" doc:"Questions of the tool, instead of a result. Nothing was charged, and the idempotency key is still unused: repeat the call with the answers."`
+	InputRequired *serve.InputRequired `json:"inputRequired,omitempty" doc:"Questions from the tool, instead of a result. Nothing was charged, and the idempotency key is still unused: repeat the call with the answers."`
 	Receipt       *toolyard.Receipt    `json:"receipt,omitempty"`
 	Session       *ledger.Balance      `json:"session,omitempty"`
 	StackTrace    string               `json:"stackTrace,omitempty" doc:"Stack trace of a script that threw an exception. Only for callers with the scope viewer or operator."`
@@ -115,7 +115,7 @@ func (h *callHandler) callBatch(r *request) (*reply, error) {
 		return nil, issue("calls", "must have 1 to 64 items")
 	}
 	if len(r.Header["Idempotency-Key"]) > 0 {
-		return nil, issue("Idempotency-Key", "applies to a single call; set idempotencyKey of each call instead")
+		return nil, issue("Idempotency-Key", "applies to a single call; set idempotencyKey in each call instead")
 	}
 	results := make([]batchItem, len(body.Calls))
 	slots := make(chan struct{}, batchConcurrency)

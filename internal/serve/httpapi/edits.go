@@ -29,7 +29,7 @@ func (e *editor) state(part config.Editable) (c *config.Config, edits *config.Ed
 	c = e.yard.Config()
 	edits, version = e.yard.Edits()
 	if part != "" && !slices.Contains(c.Editable, part) {
-		err = toolyard.Errorf(toolyard.PermissionDenied, "The configuration does not allow changes of %s. Add editable: [%s] to it.", part, part)
+		err = toolyard.Errorf(toolyard.PermissionDenied, "The configuration does not allow changes to %s. Add editable: [%s] to it.", part, part)
 	}
 	return c, edits, version, err
 }
@@ -156,7 +156,7 @@ func (h *editHandler) restore(r *request) (*reply, error) {
 func (h *editHandler) routes() []route {
 	return []route{
 		{
-			method: "GET", path: "/edits", id: "listEdits", summary: "List versions of the edits of toolsets and gates, newest first.",
+			method: "GET", path: "/edits", id: "listEdits", summary: "List versions of the edits to toolsets and gates, newest first.",
 			access: viewer, gives: answer[editsPage]("Edits"), refusals: []int{404}, serve: h.list,
 		},
 		{

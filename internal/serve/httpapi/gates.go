@@ -24,7 +24,7 @@ type gateSettings struct {
 	Surface toolyard.Surface  `json:"surface,omitempty" enum:"answer,execute,both"`
 	Toolset string            `json:"toolset,omitempty" doc:"Toolset that the gate offers. Default: all tools."`
 	Naming  gates.Naming      `json:"naming,omitempty" enum:"mcp,plain,dotted,client"`
-	Callers string            `json:"callers,omitempty" enum:"anyone,keys" doc:"Who may enter. Required for a new gate; otherwise the default is the current value."`
+	Callers string            `json:"callers,omitempty" enum:"anyone,keys" doc:"Who can call. Required for a new gate; otherwise the default is the current value."`
 	Errors  gates.ErrorStyle  `json:"errors,omitempty" enum:"result,protocol"`
 	Notes   gates.SourceNotes `json:"notes,omitempty" enum:"off,relative,absolute" doc:"Whether descriptions contain the source file of a tool. Default: the current value."`
 	Clock   string            `json:"clock,omitempty" enum:"yard,caller" doc:"Who sets the as-of time of calls. Default: the current value."`
@@ -54,7 +54,7 @@ type gateItem struct {
 	gateSettings
 	From     string `json:"from" enum:"file,api,program"`
 	Tools    int    `json:"tools"`
-	Tokens   int    `json:"tokens" doc:"Approximate number of tokens of its tool list in a prompt."`
+	Tokens   int    `json:"tokens" doc:"Approximate number of tokens that its tool list takes in a prompt."`
 	Problems int    `json:"problems"`
 	Version  int64  `json:"version" doc:"Current version of the edits: send it with a change."`
 }
@@ -187,7 +187,7 @@ func (h *gateHandler) routes() []route {
 			access: operator, action: "gate.put", takes: body[gateBody]("PutGate"), gives: answer[gateItem]("GateItem"), refusals: []int{400, 404, 409, 413}, serve: h.put,
 		},
 		{
-			method: "DELETE", path: "/gates/{name}", id: "removeGate", summary: "Remove the changes of a gate. The configuration file applies again.",
+			method: "DELETE", path: "/gates/{name}", id: "removeGate", summary: "Remove the changes to a gate. The configuration file applies again.",
 			access: operator, action: "gate.remove", query: []string{"version"}, status: http.StatusNoContent, refusals: []int{400, 404, 409}, serve: h.remove,
 		},
 		{

@@ -75,7 +75,7 @@ var queryParams = map[string]object{
 	"gate":     text("Gate."),
 	"code":     text("Outcome code, such as OK or TIMEOUT."),
 	"failed":   {"type": "boolean", "description": "Only failed calls."},
-	"parent":   text("Only nested calls of this call."),
+	"parent":   text("Only calls nested in this call."),
 	"since":    {"type": "string", "format": "date-time", "description": "Earliest start of a call."},
 	"until":    {"type": "string", "format": "date-time", "description": "Start of a call must be before this time."},
 	"before":   text("Cursor: the value of next on the previous page."),

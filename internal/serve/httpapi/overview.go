@@ -27,7 +27,7 @@ type overview struct {
 	Gates      int          `json:"gates"`
 	Servers    serverStates `json:"servers"`
 	Problems   int          `json:"problems"`
-	Waiting    int          `json:"waiting" doc:"Number of definitions that wait for approval."`
+	Waiting    int          `json:"waiting" doc:"Number of definitions waiting for approval."`
 	Pending    []Waiting    `json:"pending" doc:"The first of these definitions."`
 	Today      totals       `json:"today" doc:"Since midnight UTC."`
 	Top        []topTool    `json:"top" doc:"The most called tools today."`

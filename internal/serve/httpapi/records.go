@@ -177,7 +177,7 @@ func query[T any](r *request, records *recordReader, run func(context.Context) (
 	case records.slots <- struct{}{}:
 		defer func() { <-records.slots }()
 	case <-ctx.Done():
-		return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "Too many concurrent queries of the call record. Try again.", RetryAfter: time.Second}
+		return nil, &toolyard.Error{Code: toolyard.Unavailable, Message: "Too many concurrent queries. Try again.", RetryAfter: time.Second}
 	}
 	rows, err := run(ctx)
 	if rows == nil {

@@ -114,9 +114,9 @@ func (h *toolsetHandler) remove(r *request) (*reply, error) {
 // previewResult is the effect of a change of a toolset.
 type previewResult struct {
 	Count  int           `json:"count" doc:"Number of tools in the toolset."`
-	Tokens int           `json:"tokens" doc:"Approximate number of tokens of their definitions in a prompt."`
+	Tokens int           `json:"tokens" doc:"Approximate number of tokens that their definitions take in a prompt."`
 	Gates  []gatePreview `json:"gates" doc:"Gates that use the toolset."`
-	Faults []string      `json:"problems" doc:"Tools and resources that it names but that are not available."`
+	Faults []string      `json:"problems" doc:"Tools and resources that it includes but that are not available."`
 }
 
 type gatePreview struct {
@@ -235,11 +235,11 @@ func (h *toolsetHandler) routes() []route {
 			access: operator, action: "toolset.put", takes: body[toolsetBody]("PutToolset"), gives: answer[toolsetItem]("Toolset"), refusals: []int{400, 404, 409, 413}, serve: h.put,
 		},
 		{
-			method: "DELETE", path: "/toolsets/{name}", id: "removeToolset", summary: "Remove the changes of a toolset. The configuration file applies again.",
+			method: "DELETE", path: "/toolsets/{name}", id: "removeToolset", summary: "Remove the changes to a toolset. The configuration file applies again.",
 			access: operator, action: "toolset.remove", query: []string{"version"}, status: http.StatusNoContent, refusals: []int{400, 404, 409}, serve: h.remove,
 		},
 		{
-			method: "POST", path: "/toolsets/{name}/preview", id: "previewToolset", summary: "Preview a change of a toolset.",
+			method: "POST", path: "/toolsets/{name}/preview", id: "previewToolset", summary: "Preview a change to a toolset.",
 			access: viewer, takes: body[gates.Toolset]("ToolSelection"), gives: answer[previewResult]("Preview"), refusals: []int{400, 404, 413}, serve: h.preview,
 		},
 		{

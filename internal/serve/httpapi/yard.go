@@ -75,11 +75,11 @@ type ServerItem struct {
 	Transport string    `json:"transport" enum:"stdio,http,sse"`
 	Target    string    `json:"target" doc:"Program or address."`
 	State     string    `json:"state" enum:"up,starting,down"`
-	Since     time.Time `json:"since,omitzero" doc:"Beginning of the current state."`
+	Since     time.Time `json:"since,omitzero" doc:"Start of the current state."`
 	ServerIdentity
-	Error    string `json:"error,omitempty" doc:"Reason for being down."`
+	Error    string `json:"error,omitempty" doc:"Why it is down."`
 	Tools    int    `json:"tools"`
-	Waiting  int    `json:"waiting" doc:"Number of definitions that wait for approval."`
+	Waiting  int    `json:"waiting" doc:"Number of definitions waiting for approval."`
 	Rejected int    `json:"rejected"`
 	Restarts int    `json:"restarts"`
 	Required bool   `json:"required,omitempty"`
@@ -123,7 +123,7 @@ type Pending struct {
 	ApprovedText string `json:"approvedText,omitempty" doc:"The definition as text, for clients without exact numbers."`
 	OfferedText  string `json:"offeredText,omitempty"`
 
-	Refused  string `json:"refused,omitempty" doc:"Reason why it cannot be approved."`
+	Refused  string `json:"refused,omitempty" doc:"Why it cannot be approved."`
 	Rejected bool   `json:"rejected,omitempty"`
 }
 
@@ -150,9 +150,9 @@ type Limit struct {
 	PerMinute   int       `json:"perMinute,omitempty"`
 	Concurrency int       `json:"concurrency,omitempty"`
 	CooldownMs  int64     `json:"cooldownMs,omitempty"`
-	Used        int       `json:"used,omitempty" doc:"Calls in the last minute, at all replicas."`
+	Used        int       `json:"used,omitempty" doc:"Calls in the last minute, on all replicas."`
 	Running     int       `json:"running,omitempty"`
-	Waiting     int       `json:"waiting" doc:"Calls that wait at this replica."`
+	Waiting     int       `json:"waiting" doc:"Calls waiting on this replica."`
 	NextAt      time.Time `json:"nextAt,omitzero" doc:"Earliest start of the next call after the cooldown."`
 	Local       bool      `json:"local,omitempty" doc:"Whether each replica counts separately."`
 }

@@ -72,7 +72,7 @@ func parseInputRequired(raw json.RawMessage) (*inputRequired, error) {
 	case requests != nil && requests[0] != '{':
 		return nil, errors.New("inputRequests is not an object")
 	case len(requests) > maxRequests || len(state) > maxState:
-		return nil, fmt.Errorf("inputRequests or requestState has more than %d KiB", maxRequests>>10)
+		return nil, fmt.Errorf("inputRequests or requestState is larger than %d KiB", maxRequests>>10)
 	}
 	for key, value := range strictjson.Members(requests) {
 		method, _ := strictjson.String(strictjson.Member(value, "method"))

@@ -402,7 +402,7 @@ func TestWaitingCallsAreLimited(t *testing.T) {
 			continue
 		}
 		text, _ := io.ReadAll(res.Body)
-		if !strings.Contains(string(text), "wait for an answer") || !strings.Contains(string(text), "RATE_LIMITED") {
+		if !strings.Contains(string(text), "waiting for an answer") || !strings.Contains(string(text), "RATE_LIMITED") {
 			t.Fatalf("%.300s", text)
 		}
 		break

@@ -40,7 +40,7 @@ func (x *exchange) ask(ctx context.Context, input *inputRequired) (json.RawMessa
 		answers = append(append(jsonobject.AppendString(answers, r.key), ':'), answer...)
 		answers = append(answers, ',')
 		if len(answers) > maxAnswers {
-			return nil, toolyard.Errorf(toolyard.Failed, "The answers of the client have more than %d KiB.", maxAnswers>>10)
+			return nil, toolyard.Errorf(toolyard.Failed, "The client's answers are larger than %d KiB.", maxAnswers>>10)
 		}
 	}
 	return closeObject(answers), nil
@@ -192,7 +192,7 @@ func (s *Server) questionID(peer string) func(uint64) string {
 func (x *exchange) receiveAnswer(ctx context.Context) error {
 	s := x.gate.server
 	if len(x.message.result)+len(x.message.fault) > maxAnswers {
-		x.message.result, x.message.fault = nil, json.RawMessage(fmt.Sprintf(`{"message":"the answer has more than %d KiB"}`, maxAnswers>>10))
+		x.message.result, x.message.fault = nil, json.RawMessage(fmt.Sprintf(`{"message":"the answer is larger than %d KiB"}`, maxAnswers>>10))
 	}
 	if s.legacy.questions.answer(x.peer, string(x.message.id), clientReply{x.message.result, x.message.fault}) || s.opts.Replicas.Fleet == nil {
 		return nil

@@ -167,7 +167,7 @@ func TestAnswersAreLimited(t *testing.T) {
 	for size, fits := range map[int]bool{60 << 10: true, 64 << 10: false} {
 		c.send(callAsk)
 		c.answer(c.next(), `{"action":"accept","content":{"x":"`+strings.Repeat("x", size)+`"}}`)
-		if line := c.next(); strings.Contains(line, "more than 64 KiB") == fits || !fits && len(line) > 1000 {
+		if line := c.next(); strings.Contains(line, "larger than 64 KiB") == fits || !fits && len(line) > 1000 {
 			t.Errorf("%d bytes: %.200s", size, line)
 		}
 	}

@@ -90,7 +90,7 @@ type legacyState struct {
 	sessionSealer  func() seal.Sealer // of MCP session IDs
 	questionSealer func() seal.Sealer // of question IDs
 	running        sync.Map           // context.CancelFunc by requestKey
-	waiting        *quota             // calls that wait for an answer of their client
+	waiting        *quota             // calls waiting for an answer of their client
 	waitingBytes   *quota             // bytes of their arguments
 	questions      questions
 	subscriptions  subscriptions
@@ -119,8 +119,8 @@ func New(opts Options) *Server {
 		panic("mcpserver.New: Options.Call is required")
 	}
 	s := &Server{opts: opts, streams: newQuota("open streams", opts.MaxStreams), bodies: newQuota("large requests", int(max(maxBodies, 8*opts.MaxBody)))}
-	s.legacy.waiting = newQuota("calls that wait for an answer", maxWaiting)
-	s.legacy.waitingBytes = newQuota("arguments of calls that wait for an answer", maxWaitingBytes)
+	s.legacy.waiting = newQuota("calls waiting for an answer", maxWaiting)
+	s.legacy.waitingBytes = newQuota("arguments of calls waiting for an answer", maxWaitingBytes)
 	s.legacy.subscriptions.quota = newQuota("resource subscriptions", maxAllSubscriptions)
 	s.legacy.ended.max, s.legacy.ended.keep = maxEnded, sessionLifetime
 	s.legacy.logLevels.max, s.legacy.logLevels.keep = maxLogLevels, sessionLifetime

@@ -87,7 +87,7 @@ func (r *request) consumeState(ctx context.Context, key string) (ok bool, err er
 	}
 	if !r.Caller.Authenticated() && !s.anonymousAnswers.allow(anonymousOrigin, s.opts.Now()) { // each adds a row
 		s.states().forget(r.nonce)
-		return false, &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many answers of unauthenticated callers. Send the answers again.", RetryAfter: time.Second}
+		return false, &toolyard.Error{Code: toolyard.RateLimited, Message: "Too many answers from unauthenticated callers. Send the answers again.", RetryAfter: time.Second}
 	}
 	owner := s.opts.Yard
 	if key != "" {

@@ -78,11 +78,11 @@ func TestCanonicalNumbers(t *testing.T) {
 
 func TestCanonicalRefuses(t *testing.T) {
 	for raw, want := range map[string]string{
-		``:                                   "a value is expected",
+		``:                                   "expected a value",
 		`{"a":1,"a":2}`:                      "duplicate key",
-		`{"a":`:                              "a value is expected",
-		`[1] 2`:                              "more data",
-		`"\ud800"`:                           "half of a surrogate pair",
+		`{"a":`:                              "expected a value",
+		`[1] 2`:                              "data after",
+		`"\ud800"`:                           "unpaired surrogate",
 		`[` + strings.Repeat("7", 101) + `]`: "has more than 100 digits",
 		`10e308`:                             "the number 10e308 is out of range",
 		`0.1e-308`:                           "the number 0.1e-308 is out of range",

@@ -111,7 +111,7 @@ func checkHeader(name, value string) error {
 	case !headerName.MatchString(name):
 		return errors.New("is not the name of a header")
 	case slices.Contains(reservedHeaders, http.CanonicalHeaderKey(name)):
-		return errors.New("cannot be set: it belongs to the HTTP client")
+		return errors.New("cannot be set: the HTTP client controls it")
 	case !isHeaderValue(value):
 		return errors.New("must be printable ASCII")
 	}
@@ -193,10 +193,10 @@ func (p *HTTP) report(ctx context.Context, err error) {
 	case errors.Is(ctx.Err(), context.Canceled) || errors.As(err, &e) && e.Code == toolyard.NoData:
 	case err == nil:
 		if p.failing.Swap(false) {
-			p.opts.Log.Info("context provider works again", "kind", p.opts.Kind)
+			p.opts.Log.Info("context provider recovered", "kind", p.opts.Kind)
 		}
 	case !p.failing.Swap(true):
-		p.opts.Log.Warn("context provider fails", "kind", p.opts.Kind, "error", err, "cause", errors.Unwrap(err))
+		p.opts.Log.Warn("context provider is failing", "kind", p.opts.Kind, "error", err, "cause", errors.Unwrap(err))
 	}
 }
 
@@ -219,7 +219,7 @@ func (p *HTTP) fetch(ctx context.Context, v values) (json.RawMessage, error) {
 		return nil, p.explain(ctx, err)
 	}
 	if err := strictjson.Check(answer); err != nil {
-		return nil, p.unavailable("its answer is not valid JSON", err)
+		return nil, p.unavailable("its response is not valid JSON", err)
 	}
 	return p.find(bytes.TrimSpace(answer))
 }
@@ -257,7 +257,7 @@ func (p *HTTP) expand(header, text string) (string, error) {
 
 // unusable is the error for a caller whose id, account or link cannot be part of the request.
 func (p *HTTP) unusable(cause error) error {
-	return &toolyard.Error{Code: toolyard.NoData, Message: fmt.Sprintf("The context %s cannot be requested for you: your id, account or link has characters that cannot be sent.", p.opts.Kind), Err: cause}
+	return &toolyard.Error{Code: toolyard.NoData, Message: fmt.Sprintf("The context %s cannot be requested for you: your ID, account or link contains characters that cannot be sent.", p.opts.Kind), Err: cause}
 }
 
 // unavailable is the error for a service that does not answer as expected. The cause is only
@@ -268,10 +268,10 @@ func (p *HTTP) unavailable(why string, cause error) *toolyard.Error {
 
 func (p *HTTP) explain(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*outbound.TooLargeError](err); ok {
-		return p.unavailable(fmt.Sprintf("its answer is larger than %d bytes", maxBody), err)
+		return p.unavailable(fmt.Sprintf("its response is larger than %d bytes", maxBody), err)
 	}
 	if ctx.Err() != nil || errors.Is(err, outbound.ErrIdle) {
-		return p.unavailable(fmt.Sprintf("its service did not answer within %v", p.opts.Timeout), err)
+		return p.unavailable(fmt.Sprintf("its service did not respond within %v", p.opts.Timeout), err)
 	}
 	return p.unavailable("its service cannot be reached", err)
 }
@@ -282,7 +282,7 @@ func (p *HTTP) refused(res *http.Response) error {
 	if res.StatusCode == http.StatusNotFound {
 		return p.nothing()
 	}
-	err := p.unavailable(fmt.Sprintf("its service answered with status %d", res.StatusCode), nil)
+	err := p.unavailable(fmt.Sprintf("its service responded with status %d", res.StatusCode), nil)
 	if seconds, parseErr := strconv.ParseUint(res.Header.Get("Retry-After"), 10, 32); parseErr == nil {
 		err.RetryAfter = min(time.Duration(seconds)*time.Second, maxRetryAfter)
 	}
@@ -298,14 +298,14 @@ func (p *HTTP) find(answer json.RawMessage) (json.RawMessage, error) {
 	value := answer
 	for _, step := range p.pointer {
 		if value = child(value, step); value == nil {
-			return nil, p.unavailable("its answer has no "+p.opts.Pointer, nil)
+			return nil, p.unavailable("its response has no "+p.opts.Pointer, nil)
 		}
 	}
 	switch {
 	case string(value) == "null":
 		return nil, p.nothing()
 	case len(value) == 0 || value[0] != '{':
-		return nil, p.unavailable("its answer is not an object", nil)
+		return nil, p.unavailable("its response is not an object", nil)
 	}
 	return bytes.Clone(value), nil // the cache must not keep the rest of the answer
 }
@@ -341,7 +341,7 @@ func parsePointer(text string) (steps []string, err error) {
 		steps = append(steps, strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~"))
 	}
 	if len(steps) > maxPointer {
-		return nil, fmt.Errorf("must have at most %d steps", maxPointer)
+		return nil, fmt.Errorf("must have at most %d segments", maxPointer)
 	}
 	return steps, nil
 }

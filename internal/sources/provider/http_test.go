@@ -218,7 +218,7 @@ func TestHTTPProviderFaultsOfTheService(t *testing.T) {
 			if e := toolyard.AsError(err); e.RetryAfter > time.Minute || strings.Contains(e.Message, c.URL) {
 				t.Errorf("%v %s", e.RetryAfter, e.Message)
 			}
-			if logged := strings.Contains(log.String(), "context provider fails"); logged != (tt.code == toolyard.Unavailable) {
+			if logged := strings.Contains(log.String(), "context provider is failing"); logged != (tt.code == toolyard.Unavailable) {
 				t.Errorf("logged: %s", log.String())
 			}
 		})
@@ -257,7 +257,7 @@ func TestHTTPProviderIsBoundedInTime(t *testing.T) {
 			p := open(t, newCRM(t, handler).URL, func(o *HTTPOptions) { o.Timeout = 100 * time.Millisecond })
 			start := time.Now()
 			_, err := p.Provide(t.Context(), ann, start)
-			mustFail(t, err, toolyard.Unavailable, "did not answer within 100ms")
+			mustFail(t, err, toolyard.Unavailable, "did not respond within 100ms")
 			if took := time.Since(start); took > 5*time.Second {
 				t.Errorf("it took %v", took)
 			}
@@ -271,7 +271,7 @@ func TestHTTPProviderIsBoundedInTime(t *testing.T) {
 	defer func() { _ = l.Close() }()
 	p := open(t, "http://"+l.Addr().String(), func(o *HTTPOptions) { o.Timeout = 100 * time.Millisecond })
 	_, err = p.Provide(t.Context(), ann, time.Now())
-	mustFail(t, err, toolyard.Unavailable, "did not answer within 100ms")
+	mustFail(t, err, toolyard.Unavailable, "did not respond within 100ms")
 }
 
 func TestHTTPProviderCachesByCaller(t *testing.T) {
@@ -374,18 +374,18 @@ func TestHTTPOptionsThatCannotBeUsed(t *testing.T) {
 		"user name":             {func(o *HTTPOptions) { o.URL = "https://me:pw@crm.example/x" }, "url: "},
 		"metadata service":      {func(o *HTTPOptions) { o.URL = "http://169.254.169.254/" }, "url: "},
 		"misspelt placeholder":  {func(o *HTTPOptions) { o.URL = "https://crm.example/{caler.id}" }, "url: unknown placeholder {caler.id} (did you mean {caller.id}?)"},
-		"unknown placeholder":   {func(o *HTTPOptions) { o.URL = "https://crm.example/{everything}" }, "url: unknown placeholder {everything}; there are {caller.id}"},
-		"open placeholder":      {func(o *HTTPOptions) { o.URL = "https://crm.example/{caller.id" }, "url: a { has no }"},
-		"closed placeholder":    {func(o *HTTPOptions) { o.URL = "https://crm.example/caller.id}" }, "url: a } has no {"},
+		"unknown placeholder":   {func(o *HTTPOptions) { o.URL = "https://crm.example/{everything}" }, "url: unknown placeholder {everything}; valid placeholders are {caller.id}"},
+		"open placeholder":      {func(o *HTTPOptions) { o.URL = "https://crm.example/{caller.id" }, "url: unmatched {"},
+		"closed placeholder":    {func(o *HTTPOptions) { o.URL = "https://crm.example/caller.id}" }, "url: unmatched }"},
 		"link without a name":   {func(o *HTTPOptions) { o.URL = "https://crm.example/{link.}" }, "url: {link.} does not name a link"},
 		"parent folder":         {func(o *HTTPOptions) { o.URL = "https://crm.example/a/../{caller.id}" }, "url: is not a valid URL"},
 		"pointer":               {func(o *HTTPOptions) { o.Pointer = "data" }, "pointer: must be a JSON Pointer"},
 		"pointer escape":        {func(o *HTTPOptions) { o.Pointer = "/a~2" }, "pointer: must be a JSON Pointer"},
-		"long pointer":          {func(o *HTTPOptions) { o.Pointer = strings.Repeat("/a", 33) }, "pointer: must have at most 32 steps"},
+		"long pointer":          {func(o *HTTPOptions) { o.Pointer = strings.Repeat("/a", 33) }, "pointer: must have at most 32 segments"},
 		"header name":           {func(o *HTTPOptions) { o.Headers = map[string]string{"X Y": "z"} }, "headers.X Y: is not the name of a header"},
 		"header of the client":  {func(o *HTTPOptions) { o.Headers = map[string]string{"host": "z"} }, "headers.host: cannot be set"},
 		"header value":          {func(o *HTTPOptions) { o.Headers = map[string]string{"X": "a\r\nb"} }, "headers.X: must be printable ASCII"},
-		"header placeholder":    {func(o *HTTPOptions) { o.Headers = map[string]string{"X": "{link"} }, "headers.X: a { has no }"},
+		"header placeholder":    {func(o *HTTPOptions) { o.Headers = map[string]string{"X": "{link"} }, "headers.X: unmatched {"},
 		"many headers": {func(o *HTTPOptions) {
 			o.Headers = make(map[string]string)
 			for i := range 33 {
@@ -421,7 +421,7 @@ func TestHTTPProviderReportsRecovery(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if strings.Count(log.String(), "fails") != 1 || strings.Count(log.String(), "works again") != 1 {
+	if strings.Count(log.String(), "is failing") != 1 || strings.Count(log.String(), "recovered") != 1 {
 		t.Error(log.String())
 	}
 }

@@ -46,7 +46,7 @@ func parseTemplate(text, kind string) (t template, err error) {
 	for text != "" {
 		before, after, found := strings.Cut(text, "{")
 		if strings.Contains(before, "}") {
-			return nil, errors.New("a } has no {: write placeholders such as {caller.id}")
+			return nil, errors.New("unmatched }: write placeholders such as {caller.id}")
 		}
 		literal += before
 		if !found {
@@ -54,7 +54,7 @@ func parseTemplate(text, kind string) (t template, err error) {
 		}
 		name, rest, closed := strings.Cut(after, "}")
 		if !closed {
-			return nil, errors.New("a { has no }: write placeholders such as {caller.id}")
+			return nil, errors.New("unmatched {: write placeholders such as {caller.id}")
 		}
 		text = rest
 		if strings.HasSuffix(before, "$") {
@@ -96,7 +96,7 @@ func unknownPlaceholder(name string) error {
 	if near := spelling.Nearest(name, placeholders); near != "" {
 		return fmt.Errorf("unknown placeholder {%.80s} (did you mean {%s}?)", name, near)
 	}
-	return fmt.Errorf("unknown placeholder {%.80s}; there are {%s}", name, strings.Join(placeholders, "}, {"))
+	return fmt.Errorf("unknown placeholder {%.80s}; valid placeholders are {%s}", name, strings.Join(placeholders, "}, {"))
 }
 
 // urlTemplate is the template of a URL. Its server is fixed: placeholders are only in the path
@@ -132,7 +132,7 @@ func parseURL(text, kind string) (t urlTemplate, server *url.URL, err error) {
 // values are the values of placeholders.
 type values map[string]string
 
-var errDotSegment = errors.New("a value is . or .., which would lead to another path")
+var errDotSegment = errors.New("a value is . or .., which would change the path")
 
 // render fills in the placeholders, escaped for the path or the query.
 func (t urlTemplate) render(v values) (*url.URL, error) {
@@ -160,7 +160,7 @@ func (t urlTemplate) render(v values) (*url.URL, error) {
 	return u, nil
 }
 
-var errHeaderValue = errors.New("a value has characters that a header cannot carry")
+var errHeaderValue = errors.New("a value contains characters that are not allowed in a header")
 
 // renderHeader fills in the placeholders of a header. Expand replaces references to secrets, in
 // the operator's text only.

@@ -93,13 +93,13 @@ func Ineligible(s *toolyard.Spec, at toolyard.Surface) string {
 	case at == toolyard.Answer && s.HiddenFromAnswers:
 		return "queryEligible is false, so it is not used for answers"
 	case at == toolyard.Answer && s.Latency == "streaming":
-		return "it streams, so it is not for answers"
+		return "it streams, so it cannot be used for answers"
 	case at == toolyard.Execute && s.Surface == toolyard.Answer:
 		return "it is for answers only"
 	case at == toolyard.Execute && s.Price.OptOut:
-		return "it is not for sale, so it is not for execution"
+		return "it is not for sale, so it cannot be used for execution"
 	case at == toolyard.Execute && !s.Price.Set:
-		return "it has no price, so it is not for execution"
+		return "it has no price, so it cannot be used for execution"
 	}
 	return ""
 }

@@ -161,7 +161,7 @@ func (c *Cluster) await(limit time.Duration) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("pgtest: the server does not answer: %w", err)
+	return fmt.Errorf("pgtest: the server does not respond: %w", err)
 }
 
 // Exec runs a statement in the database postgres.
@@ -197,7 +197,7 @@ var stops = map[string]string{"fast": "INT", "immediate": "QUIT"}
 func (c *Cluster) Stop(mode string) error {
 	signal, ok := stops[mode]
 	if !ok {
-		return fmt.Errorf("pgtest: %q is no way to stop: fast or immediate", mode)
+		return fmt.Errorf("pgtest: unknown shutdown mode %q: use fast or immediate", mode)
 	}
 	return c.end(signal)
 }

@@ -18,7 +18,7 @@ func SmallForTest(t testing.TB, megabytes int, settings ...string) *Cluster {
 	t.Cleanup(func() { _ = c.Close() })
 	disk, err := mount(c.dir, megabytes)
 	if err != nil {
-		t.Skip("there is no small disk to fill: ", err)
+		t.Skip("no small disk is mounted: ", err)
 	}
 	c.disk = disk
 	if err := errors.Join(giveAway(c.dir), c.initialize()); err != nil {

@@ -7,4 +7,6 @@ import (
 	"io"
 )
 
-func mount(string, int) (io.Closer, error) { return nil, errors.New("nothing is mounted here") }
+func mount(string, int) (io.Closer, error) {
+	return nil, errors.New("mounting is not supported on this system")
+}

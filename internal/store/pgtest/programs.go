@@ -8,8 +8,8 @@ import (
 )
 
 var (
-	errNoPrograms = errors.New("pgtest: there is no PostgreSQL here: install postgresql, or set TOOLYARD_TEST_POSTGRES to the URL of a server")
-	errNotOurs    = errors.New("pgtest: the server of TOOLYARD_TEST_POSTGRES is not ours to stop: use Start")
+	errNoPrograms = errors.New("pgtest: PostgreSQL not found: install postgresql, or set TOOLYARD_TEST_POSTGRES to the URL of a server")
+	errNotOurs    = errors.New("pgtest: cannot stop the server in TOOLYARD_TEST_POSTGRES: use Start")
 )
 
 // findPrograms finds the folder with the programs of PostgreSQL: that of initdb in the PATH,

@@ -56,5 +56,5 @@ func (c *Cluster) until(question string) error {
 			return err
 		}
 	}
-	return fmt.Errorf("pgtest: still no after %s: %s", startTime, question)
+	return fmt.Errorf("pgtest: still waiting after %s: %s", startTime, question)
 }

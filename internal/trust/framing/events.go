@@ -16,7 +16,7 @@ import (
 var (
 	ErrLongEvent   = errors.New("it sent an event that is larger than allowed")
 	ErrManyEvents  = errors.New("it sent more events than allowed")
-	ErrEndlessLine = errors.New("it sent a line without an end")
+	ErrEndlessLine = errors.New("it sent an unterminated line")
 )
 
 const (

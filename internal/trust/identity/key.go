@@ -148,7 +148,7 @@ var reserved = []string{ident.Anonymous, "local"}
 // CheckID returns an error if an ID is not valid for a caller or an account.
 func CheckID(id string) error {
 	if !idPattern.MatchString(id) {
-		return fmt.Errorf("%q is not a name for a caller or an account: use letters, digits and . _ @ : / + -, at most %d", id, maxText)
+		return fmt.Errorf("%q is not a valid caller or account name: use letters, digits and . _ @ : / + -, at most %d", id, maxText)
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func check(name, caller, account string, scopes []string, ttl time.Duration) err
 	case ttl < 0:
 		return fmt.Errorf("the lifetime of a key cannot be negative; use a duration such as 720h")
 	case len(scopes) > maxScopes:
-		return fmt.Errorf("a key has at most %d scopes", maxScopes)
+		return fmt.Errorf("a key can have at most %d scopes", maxScopes)
 	}
 	for _, scope := range scopes {
 		if err := checkScope(scope); err != nil {

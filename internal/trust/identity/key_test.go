@@ -75,13 +75,13 @@ func TestNewRefuses(t *testing.T) {
 		{"a\nb", "alice", "", nil, 0, "key name"},
 		{"a\x1b[31m", "alice", "", nil, 0, "key name"},
 		{"\xff", "alice", "", nil, 0, "key name"},
-		{"ci", "", "", nil, 0, "not a name for a caller"},
-		{"ci", long, "", nil, 0, "not a name for a caller"},
-		{"ci", "аlice", "", nil, 0, "not a name for a caller"}, // a Cyrillic letter
-		{"ci", "al ice", "", nil, 0, "not a name for a caller"},
+		{"ci", "", "", nil, 0, "not a valid caller"},
+		{"ci", long, "", nil, 0, "not a valid caller"},
+		{"ci", "аlice", "", nil, 0, "not a valid caller"}, // a Cyrillic letter
+		{"ci", "al ice", "", nil, 0, "not a valid caller"},
 		{"ci", "anonymous", "", nil, 0, "is reserved"},
 		{"ci", "local", "", nil, 0, "is reserved"},
-		{"ci", "alice", "-", nil, 0, "not a name for a caller or an account"},
+		{"ci", "alice", "-", nil, 0, "not a valid caller or account name"},
 		{"ci", "alice", "", []string{"writes"}, 0, "use gate:NAME"},
 		{"ci", "alice", "", []string{"gate:"}, 0, "use gate:NAME"},
 		{"ci", "alice", "", []string{"gate:a b"}, 0, "use gate:NAME"},
@@ -210,11 +210,11 @@ func TestAllIsShort(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	for scopes, want := range map[string]string{
-		"":                      "It may call tools at every gate, read-only: it may not enter gates with mode write (that takes --scope write).",
-		"write":                 "It may call tools at every gate, reading and writing.",
-		"gate:a gate:b write":   "It may call tools at gate a, b, reading and writing.",
-		"gate:* operator write": "It may call tools at every gate, reading and writing. It may see and change everything in the console and the API.",
-		"viewer":                "It may call tools at every gate, read-only: it may not enter gates with mode write (that takes --scope write). It may see everything in the console and the API, and change nothing.",
+		"":                      "It can call tools at every gate, read-only: it cannot use gates with mode write (that requires --scope write).",
+		"write":                 "It can call tools at every gate, reading and writing.",
+		"gate:a gate:b write":   "It can call tools at gate a, b, reading and writing.",
+		"gate:* operator write": "It can call tools at every gate, reading and writing. It can view and change everything in the console and the API.",
+		"viewer":                "It can call tools at every gate, read-only: it cannot use gates with mode write (that requires --scope write). It can view everything in the console and the API, but not change anything.",
 	} {
 		if got := Describe(strings.Fields(scopes)); got != want {
 			t.Errorf("%q: %s", scopes, got)

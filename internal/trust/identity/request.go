@@ -28,7 +28,7 @@ func Token(r *http.Request) (token string, present bool, err error) {
 		return "", true, refusal("Send only one Authorization header.")
 	}
 	if len(values[0]) > maxToken {
-		return "", true, refusal("The Authorization header is longer than %d bytes, which no API key is.", maxToken)
+		return "", true, refusal("The Authorization header is longer than %d bytes. API keys are shorter.", maxToken)
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
 	if !strings.EqualFold(scheme, "Bearer") {

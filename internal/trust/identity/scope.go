@@ -47,19 +47,19 @@ func Describe(scopes []string) string {
 			gates = append(gates, gate)
 		}
 	}
-	where, how := "every gate", "read-only: it may not enter gates with mode write (that takes --scope write)"
+	where, how := "every gate", "read-only: it cannot use gates with mode write (that requires --scope write)"
 	if len(gates) > 0 && !slices.Contains(gates, "*") {
 		where = "gate " + strings.Join(gates, ", ")
 	}
 	if slices.Contains(scopes, Write) {
 		how = "reading and writing"
 	}
-	text := "It may call tools at " + where + ", " + how + "."
+	text := "It can call tools at " + where + ", " + how + "."
 	switch {
 	case slices.Contains(scopes, Operator):
-		text += " It may see and change everything in the console and the API."
+		text += " It can view and change everything in the console and the API."
 	case slices.Contains(scopes, Viewer):
-		text += " It may see everything in the console and the API, and change nothing."
+		text += " It can view everything in the console and the API, but not change anything."
 	}
 	return text
 }
@@ -92,7 +92,7 @@ func Allows(caller toolyard.Caller, gate *gates.Gate) error {
 	}
 	return &toolyard.Error{
 		Code:    toolyard.PermissionDenied,
-		Message: "The API key may not enter this gate: it lacks the scope " + strings.Join(missing, " and the scope ") + ".",
+		Message: "The API key cannot use this gate: it lacks the scope " + strings.Join(missing, " and the scope ") + ".",
 		Missing: missing,
 	}
 }

@@ -32,10 +32,10 @@ func RefuseCrossOrigin(next http.Handler, origins, hosts []string, pages ...stri
 
 func refusalReason(r *http.Request, origins, hosts, pages []string) string {
 	if !hasKnownHost(r, hosts) {
-		return fmt.Sprintf("%q is not a name of this server", r.Host)
+		return fmt.Sprintf("%q is not a host name of this server", r.Host)
 	}
 	if len(r.Header["Origin"]) > 1 {
-		return "more than one Origin"
+		return "more than one Origin header"
 	}
 	origin := r.Header.Get("Origin")
 	if origin != "" && slices.Contains(origins, origin) {
@@ -45,7 +45,7 @@ func refusalReason(r *http.Request, origins, hosts, pages []string) string {
 		return ""
 	}
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
-		return "the request comes from a page of another site"
+		return "the request comes from another site's page"
 	}
 	if origin != "" && origin != "http://"+r.Host && origin != "https://"+r.Host {
 		return fmt.Sprintf("origin %q is not allowed", origin)

@@ -24,7 +24,7 @@ type LimitError struct {
 }
 
 func (e *LimitError) Error() string {
-	return "validation stopped after " + e.Limit + ": the value is too complex for the schema; send less, or simpler data"
+	return "validation stopped after " + e.Limit + ": the value is too complex for the schema; send less or simpler data"
 }
 
 // budget is the remaining budget of one validation. When it is exhausted, it panics with stopped,

@@ -13,7 +13,7 @@ import (
 // Compile compiles a schema. The error describes the problem or the exceeded limit, and its position.
 func Compile(raw []byte) (*Schema, error) {
 	if len(raw) > maxSchema {
-		return nil, fmt.Errorf("the schema has %s bytes, the limit is %s", grouped(len(raw)), grouped(maxSchema))
+		return nil, fmt.Errorf("the schema is %s bytes; the limit is %s", grouped(len(raw)), grouped(maxSchema))
 	}
 	b := newBudget(background, limits{1 << 40, 1 << 40})
 	p := &parser{budget: &b, maxDepth: maxSchemaDepth}

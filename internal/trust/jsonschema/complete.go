@@ -59,7 +59,7 @@ func (e *evaluation) completed(s *Schema, text string) (string, error) {
 			return "", &LimitError{grouped(maxDefaults) + " bytes of defaults"}
 		}
 	}
-	return "", &LimitError{strconv.Itoa(maxRounds) + " defaults inside of each other"}
+	return "", &LimitError{strconv.Itoa(maxRounds) + " nested defaults"}
 }
 
 // completion collects the edits that complete a value.

@@ -407,7 +407,7 @@ func (l *library) resourceAt(uri string) (*resource, error) {
 			return p.resource, nil
 		}
 	}
-	return nil, errors.New("it leads to another document, which is not followed")
+	return nil, errors.New("it refers to another document, which is not supported")
 }
 
 func readMeta(name string) (root any, err error) {

@@ -129,7 +129,7 @@ func isPeriod(s string) error {
 	start, end, ok := strings.Cut(s, "/")
 	startsWithTime := isDateTime(start) == nil
 	if !ok || isDateTime(end) != nil && (isDuration(end) != nil || !startsWithTime) || !startsWithTime && isDuration(start) != nil {
-		return errors.New("it must be two times, or a time and a duration, with a slash between")
+		return errors.New("it must be two times, or a time and a duration, separated by a slash")
 	}
 	return nil
 }
@@ -222,7 +222,7 @@ func parseURI(s string) (*url.URL, error) {
 	}
 	if host := u.Hostname(); strings.Contains(host, ":") {
 		if !strings.Contains(u.Host, "[") || !strings.Contains(u.Host, "]") || isIPv6(host) != nil {
-			return nil, errors.New("it has a wrong IPv6 address")
+			return nil, errors.New("it has an invalid IPv6 address")
 		}
 	}
 	return u, nil
@@ -252,7 +252,7 @@ func isURITemplate(s string) error {
 	for part := range strings.SplitSeq(u.RawPath, "/") {
 		plain, err := url.PathUnescape(part)
 		if err != nil {
-			return errors.New("it has a wrong percent escape")
+			return errors.New("it has an invalid percent escape")
 		}
 		open := false
 		for _, c := range plain {

@@ -332,13 +332,13 @@ func TestSchemasAreBounded(t *testing.T) {
 		"many parts":               {`{"allOf":[` + numbered(500, `{"properties":{"a":{},"b":{},"c":{},"d":{},"e":{},"f":{},"g":{},"h":{},"i":{},"j":{},"k":{},"l":{},"m":{},"n":{},"o":{},"p":{},"q":{},"r":{},"s":{},"t":{},"u":{},"v":{},"w":{},"x":{},"y":{},"z":{},"1":{},"2":{},"3":{},"4":{},"5":{},"6":{},"7":{},"8":{},"9":{},"0":{},"A":{},"B":{},"C":{},"D":{}}}`) + `]}`, "more than 20,000 subschemas"},
 		"deep":                     {nest(70, `{"items":`, "{}", "}"), "deeper than 64 levels"},
 		"long names":               {`{"properties":{"` + strings.Repeat("p", 60_000) + `":{"allOf":[` + repeat(900, "{}") + `]}}}`, "long names"},
-		"a long pattern":           {`{"pattern":"` + strings.Repeat("x", 3_000) + `"}`, "3,000 bytes, the limit is 2,000"},
+		"a long pattern":           {`{"pattern":"` + strings.Repeat("x", 3_000) + `"}`, "3,000 bytes; the limit is 2,000"},
 		"a large pattern":          {`{"pattern":"` + strings.Repeat("[a-z]{1000}", 10) + `"}`, "instructions"},
 		"a large search":           {`{"pattern":"(?=a)` + strings.Repeat("[a-z]{1000}", 10) + `"}`, "instructions"},
 		"many patterns":            {`{"patternProperties":{` + numbered(201, `"a%":true`) + `}}`, "more than 200 patterns"},
 		"large patterns":           {`{"patternProperties":{` + numbered(100, `"%[a-z]{400}":true`) + `}}`, "exceed the total size limit"},
 		"doubling":                 {doubling, "more than 10,000 subschemas apply"},
-		"a long chain":             {`{"$defs":{` + numbered(1_100, `"a%":{"not":{"$ref":"#/$defs/a%1"}},"a%1":{"$ref":"#/$defs/a%"}`) + `},"$ref":"#/$defs/a0"}`, "two members"},
+		"a long chain":             {`{"$defs":{` + numbered(1_100, `"a%":{"not":{"$ref":"#/$defs/a%1"}},"a%1":{"$ref":"#/$defs/a%"}`) + `},"$ref":"#/$defs/a0"}`, "duplicate members"},
 		"itself":                   {`{"$ref":"#"}`, "infinite reference loop at #"},
 		"a circle":                 {`{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"allOf":[{"$ref":"#/$defs/a"}]}},"$ref":"#/$defs/a"}`, "infinite reference loop"},
 		"a circle by anchor":       {`{"$anchor":"a","anyOf":[{"$ref":"#a"}]}`, "infinite reference loop"},
@@ -352,7 +352,7 @@ func TestSchemasAreBounded(t *testing.T) {
 		"a text":                   {`{"properties":{"a":"string"}}`, "#/properties/a: it must be"},
 		"multipleOf zero":          {`{"multipleOf":0}`, "#/multipleOf"},
 		"an unknown draft":         {`{"$schema":"https://example.com/x"}`, "unknown $schema"},
-		"twice":                    {`{"type":"string","type":"number"}`, "two members"},
+		"twice":                    {`{"type":"string","type":"number"}`, "duplicate members"},
 	} {
 		start := cpuTime()
 		_, err := Compile([]byte(tt.schema))

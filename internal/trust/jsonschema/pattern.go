@@ -83,7 +83,7 @@ func (p *pattern) match(b *budget, s string) bool {
 
 func checkLength(source string) error {
 	if len(source) > maxPattern {
-		return fmt.Errorf("it has %s bytes, the limit is %s", grouped(len(source)), grouped(maxPattern))
+		return fmt.Errorf("it is %s bytes; the limit is %s", grouped(len(source)), grouped(maxPattern))
 	}
 	return nil
 }

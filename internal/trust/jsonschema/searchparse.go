@@ -106,7 +106,7 @@ func (c *searchCompiler) take(s string) bool {
 
 func (c *searchCompiler) alternatives() (fragment, error) {
 	if c.depth++; c.depth > 200 {
-		return nil, c.fail("it nests too deep")
+		return nil, c.fail("it is nested too deeply")
 	}
 	defer func() { c.depth-- }()
 	first, err := c.sequence()
@@ -291,7 +291,7 @@ func (c *searchCompiler) group() (fragment, error) {
 	case c.take("?<"):
 		end := strings.IndexByte(c.source[c.at:], '>')
 		if end < 1 {
-			return nil, c.fail("a group without a name")
+			return nil, c.fail("a group name is missing")
 		}
 		c.at += end + 1
 	case c.peek("?"):
@@ -380,7 +380,7 @@ func (c *searchCompiler) escape() (fragment, error) {
 	case ch == 'k' && len(c.names) > 0:
 		end := strings.IndexByte(c.source[c.at:], '>')
 		if !strings.HasPrefix(c.source[c.at:], "k<") || end < 0 || c.names[c.source[c.at+2:c.at+end]] == 0 {
-			return nil, c.fail("a reference to a group that is not there")
+			return nil, c.fail("a reference to an undefined group")
 		}
 		group := c.names[c.source[c.at+2:c.at+end]]
 		c.at += end + 1
@@ -526,7 +526,7 @@ func (c *searchCompiler) codePoint() (rune, bool, error) {
 func (c *searchCompiler) property(set *class, not bool) error {
 	end := strings.IndexByte(c.source[c.at:], '}')
 	if !c.peek("{") || end < 0 {
-		return c.fail("a property without a name")
+		return c.fail("a property name is missing")
 	}
 	name := c.source[c.at+1 : c.at+end]
 	c.at += end + 1

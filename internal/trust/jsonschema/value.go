@@ -90,7 +90,7 @@ func (p *parser) parse(data string) (err error) {
 		return err
 	}
 	if p.space(); p.at < len(p.data) {
-		return p.fail("there is more after the value")
+		return p.fail("unexpected data after the value")
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func (p *parser) space() {
 func (p *parser) element(key span, flags uint8, depth int) error {
 	p.space()
 	if p.at >= len(p.data) {
-		return p.fail("it ends too early")
+		return p.fail("unexpected end")
 	}
 	p.budget.spend(1)
 	switch c := p.data[p.at]; c {
@@ -261,7 +261,7 @@ func (p *parser) unescape(start, end int) (span, error) {
 	var s string
 	if err := json.Unmarshal([]byte(p.data[start:end]), &s); err != nil {
 		p.at = start
-		return span{}, p.fail("a string with a wrong escape")
+		return span{}, p.fail("an invalid escape in a string")
 	}
 	p.unescaped = append(p.unescaped, s)
 	return spanOf(len(p.unescaped)-1, 0), nil
@@ -270,7 +270,7 @@ func (p *parser) unescape(start, end int) (span, error) {
 // enter checks the depth and skips the bracket.
 func (p *parser) enter(depth int) error {
 	if depth >= p.maxDepth {
-		return p.fail("it nests deeper than %d levels", p.maxDepth)
+		return p.fail("it is nested deeper than %d levels", p.maxDepth)
 	}
 	p.at++
 	p.space()
@@ -281,7 +281,7 @@ func (p *parser) enter(depth int) error {
 func (p *parser) separator(end byte) (more bool, err error) {
 	p.space()
 	if p.at >= len(p.data) {
-		return false, p.fail("it ends too early")
+		return false, p.fail("unexpected end")
 	}
 	switch p.data[p.at] {
 	case ',':
@@ -384,7 +384,7 @@ func (p *parser) checkNames(self uint32) error {
 		name := p.key(a)
 		for b := p.nodes[a].next; b < p.nodes[self].next; b = p.nodes[b].next {
 			if p.key(b) == name {
-				return p.fail("an object has two members %q", cut(name))
+				return p.fail("an object has duplicate members %q", cut(name))
 			}
 		}
 	}
@@ -400,7 +400,7 @@ func (p *parser) checkManyNames(self uint32) error {
 		name := p.key(n)
 		hash := maphash.String(seed, name)
 		if other, ok := seen[hash]; ok && p.key(other) == name {
-			return p.fail("an object has two members %q", cut(name))
+			return p.fail("an object has duplicate members %q", cut(name))
 		}
 		seen[hash] = n
 	}

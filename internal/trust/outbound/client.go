@@ -189,7 +189,7 @@ func (c *Client) checkRedirect(req *http.Request, via []*http.Request) error {
 	case mode == "error":
 		return errors.New("it redirects")
 	case len(via) > maxRedirects:
-		return errors.New("it redirects too often")
+		return errors.New("it redirects too many times")
 	}
 	if err := c.check(req.URL); err != nil {
 		return err
@@ -236,7 +236,7 @@ func (c *Client) Do(req *http.Request, redirect string) (*http.Response, []byte,
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(res.Body, c.max+1))
 	if err == nil && int64(len(body)) > c.max {
-		err = fmt.Errorf("the answer is larger than %d MiB", c.max>>20)
+		err = fmt.Errorf("the response is larger than %d MiB", c.max>>20)
 	}
 	return res, body, err
 }

@@ -38,13 +38,13 @@ const (
 )
 
 // ErrIdle is returned when a server sends nothing for longer than [Limits] allows.
-var ErrIdle = errors.New("it has sent nothing for too long")
+var ErrIdle = errors.New("it has not sent anything for too long")
 
 // TooLargeError is returned for a response that is larger than [Limits] allows.
 type TooLargeError struct{ Max int64 }
 
 func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("its answer is larger than %d bytes", e.Max)
+	return fmt.Sprintf("its response is larger than %d bytes", e.Max)
 }
 
 // NotPublicError is returned for a host that resolves to an address that must not be reached.
@@ -184,7 +184,7 @@ func (h *ServerClient) redirected(req *http.Request, res *http.Response) (*http.
 	}
 	keeps := res.StatusCode == http.StatusTemporaryRedirect || res.StatusCode == http.StatusPermanentRedirect
 	if !keeps && req.Method != http.MethodGet && req.Method != http.MethodHead && req.Method != "" {
-		return nil, fmt.Errorf("it redirects a %s to %s with status %d, which would drop what was sent; set its URL to that address",
+		return nil, fmt.Errorf("it redirects a %s to %s with status %d, which would drop the body; set its URL to that address",
 			req.Method, shownURL(to), res.StatusCode)
 	}
 	next := req.Clone(req.Context())
@@ -193,7 +193,7 @@ func (h *ServerClient) redirected(req *http.Request, res *http.Response) (*http.
 		return next, nil
 	}
 	if req.GetBody == nil {
-		return nil, fmt.Errorf("it redirects to %s a request that cannot be sent twice", shownURL(to))
+		return nil, fmt.Errorf("it redirects to %s, but the request cannot be sent twice", shownURL(to))
 	}
 	next.Body, err = req.GetBody()
 	return next, err

@@ -56,7 +56,7 @@ func collectHeaders(schema json.RawMessage, path []string) (binds []Binding, err
 			h, _ := strictjson.String(header)
 			kind, _ := strictjson.String(strictjson.Member(property, "type"))
 			if !isHeader(h) || !slices.Contains([]string{"string", "integer", "boolean"}, kind) {
-				return nil, fmt.Errorf("x-mcp-header of %.80q is not a valid header name, or not on a string, an integer or a boolean", name)
+				return nil, fmt.Errorf("x-mcp-header of %.80q must be a valid header name, on a string, integer or boolean", name)
 			}
 			binds = append(binds, Binding{h, at})
 		}

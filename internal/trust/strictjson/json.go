@@ -36,7 +36,7 @@ func Check(data []byte) error {
 	r.value(0)
 	r.space()
 	if r.err == nil && r.pos < len(data) {
-		r.fail("more data after the value")
+		r.fail("unexpected data after the value")
 	}
 	if r.err != nil {
 		return r.err
@@ -98,7 +98,7 @@ func (r *reader) value(depth int) {
 	case c == '-' || isDigit(c):
 		r.number()
 	default:
-		r.fail("a value is expected")
+		r.fail("expected a value")
 	}
 }
 
@@ -112,7 +112,7 @@ func (r *reader) object(depth int) {
 	var keys keySet
 	for r.err == nil {
 		if r.peek() != '"' {
-			r.fail("a key is expected")
+			r.fail("expected a key")
 			return
 		}
 		start := r.pos
@@ -124,7 +124,7 @@ func (r *reader) object(depth int) {
 		}
 		r.space()
 		if r.peek() != ':' {
-			r.fail("a colon is expected")
+			r.fail("expected a colon")
 			return
 		}
 		r.pos++
@@ -162,14 +162,14 @@ func (r *reader) close(end byte) bool {
 		r.pos++
 		r.space()
 	default:
-		r.fail(fmt.Sprintf("a comma or %c is expected", end))
+		r.fail(fmt.Sprintf("expected a comma or %c", end))
 	}
 	return false
 }
 
 func (r *reader) word(w string) {
 	if len(r.data)-r.pos < len(w) || string(r.data[r.pos:r.pos+len(w)]) != w {
-		r.fail("a value is expected")
+		r.fail("expected a value")
 		return
 	}
 	r.pos += len(w)
@@ -214,7 +214,7 @@ func (r *reader) number() {
 
 func (r *reader) digits() {
 	if !isDigit(r.peek()) {
-		r.fail("a digit is expected")
+		r.fail("expected a digit")
 	}
 	for isDigit(r.peek()) {
 		r.pos++
@@ -252,7 +252,7 @@ func (r *reader) escape() {
 	}
 	switch c := r.hex4(r.pos + 1); {
 	case c < 0:
-		r.fail("four hexadecimal digits are expected")
+		r.fail("expected four hexadecimal digits")
 	case c < 0xD800 || c > 0xDFFF:
 		r.pos += 4
 	default: // half of a pair: the other half must follow
@@ -261,7 +261,7 @@ func (r *reader) escape() {
 			low = r.hex4(r.pos + 7)
 		}
 		if c > 0xDBFF || low < 0xDC00 || low > 0xDFFF {
-			r.fail("half of a surrogate pair")
+			r.fail("unpaired surrogate")
 			return
 		}
 		r.pos += 10

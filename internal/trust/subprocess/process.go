@@ -102,7 +102,7 @@ func nextDepth() (string, error) {
 	value, _ := os.LookupEnv(depthName) //nolint:forbidigo // set by this package only
 	depth, _ := strconv.Atoi(value)     // none is 0
 	if depth >= maxNested {
-		return "", fmt.Errorf("yards start each other more than %d deep; does one start itself?", maxNested)
+		return "", fmt.Errorf("yards are nested more than %d levels deep; does one start itself?", maxNested)
 	}
 	return strconv.Itoa(depth + 1), nil
 }

@@ -177,10 +177,10 @@ func endsWithUs(t *testing.T, script string) {
 	}
 }
 
-// Yards that start each other come to an end.
+// Yards that are nested come to an end.
 func TestProcessDepth(t *testing.T) {
 	t.Setenv(depthName, "4")
-	if _, err := Start(sh("true")); err == nil || !strings.Contains(err.Error(), "start each other") {
+	if _, err := Start(sh("true")); err == nil || !strings.Contains(err.Error(), "are nested") {
 		t.Error(err)
 	}
 }

@@ -36,7 +36,7 @@ const (
 	isPrivate    = "a private-use character"
 	isNoChar     = "not a character"
 	isBreak      = "a line separator that many programs do not show"
-	isMisplaced  = "an invisible joiner where no script needs one"
+	isMisplaced  = "an invisible joiner in a script that does not use it"
 	isAnnotation = "an invisible annotation"
 )
 

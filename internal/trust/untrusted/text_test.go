@@ -106,7 +106,7 @@ func TestCheckTextSays(t *testing.T) {
 		"a\uE000":         "U+E000 at byte 1 is a private-use character",
 		"a\uFFFE":         "U+FFFE at byte 1 is not a character",
 		"a\u2028":         "U+2028 at byte 1 is a line separator that many programs do not show",
-		"a\u200Db":        "U+200D at byte 1 is an invisible joiner where no script needs one",
+		"a\u200Db":        "U+200D at byte 1 is an invisible joiner in a script that does not use it",
 		"a\uFFF9b":        "U+FFF9 at byte 1 is an invisible annotation",
 		"a\xffb":          "byte 1 is not UTF-8",
 		"\uFEFFa":         "U+FEFF at byte 0 is an invisible character",

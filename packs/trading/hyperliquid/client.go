@@ -184,7 +184,7 @@ func (c *Client) send(req *http.Request) (*http.Response, error) {
 	res, err := c.http.Do(req)
 	if err != nil {
 		if cause := context.Cause(req.Context()); cause != nil {
-			return nil, unavailable("it did not answer in time", err)
+			return nil, unavailable("it did not respond in time", err)
 		}
 		return nil, unavailable("it cannot be reached", err)
 	}
@@ -202,7 +202,7 @@ func (c *Client) send(req *http.Request) (*http.Response, error) {
 			Message: "Hyperliquid received too many requests from this address. Try again later.",
 		}
 	}
-	return nil, unavailable(fmt.Sprintf("it answers with status %d", res.StatusCode), cause)
+	return nil, unavailable(fmt.Sprintf("it responded with status %d", res.StatusCode), cause)
 }
 
 // retryAfter returns the pause after a rate-limit response.
