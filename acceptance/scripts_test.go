@@ -713,6 +713,39 @@ func TestScriptExamples(t *testing.T) {
 	}
 }
 
+// The reference for metadata passes its tests and all advice, and each gate offers the tools that its
+// metadata says.
+func TestReferenceExample(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("../examples/reference")); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, errs := runIn(t, dir, nil, "toolyard", "test"); code != 0 {
+		t.Errorf("%s%s", out, errs)
+	}
+	if code, out, errs := runIn(t, dir, nil, "toolyard", "check", "--lint"); code != 0 || errs != "" {
+		t.Errorf("%s%s", out, errs)
+	}
+	for gate, want := range map[string][]string{"answers": {"compare_gas_prices", "get_gas_prices"}, "execute": {"get_gas_prices", "stream_live_trades"}} {
+		_, out, errs := runIn(t, dir, nil, "toolyard", "tools", "--gate", gate, "--json")
+		var listed []struct {
+			Name string
+			Meta map[string]json.RawMessage `json:"_meta"`
+		}
+		if err := json.Unmarshal([]byte(out), &listed); err != nil {
+			t.Fatal(err, out, errs)
+		}
+		var names []string
+		for _, l := range listed {
+			names = append(names, l.Name)
+		}
+		if !slices.Equal(names, want) {
+			t.Errorf("%s: %v", gate, names)
+		}
+	}
+}
+
 // Editors know zod and the runtime by what toolyard new writes: the compiler accepts all
 // examples and templates, and refuses what does not exist.
 func TestScriptTypes(t *testing.T) {
@@ -729,8 +762,10 @@ func TestScriptTypes(t *testing.T) {
 	if code, out, errs := runIn(t, dir, nil, "toolyard", "test"); code != 0 {
 		t.Errorf("the tests of the templates fail: %s%s", out, errs)
 	}
-	if err := os.CopyFS(filepath.Join(dir, "tools/examples"), os.DirFS("../examples/tools")); err != nil {
-		t.Fatal(err)
+	for to, from := range map[string]string{"tools/examples": "../examples/tools", "tools/reference": "../examples/reference/tools"} {
+		if err := os.CopyFS(filepath.Join(dir, to), os.DirFS(from)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	compile := func() (string, error) {
 		tsc, err := filepath.Abs("clients/node_modules/typescript/bin/tsc")

@@ -442,6 +442,8 @@ interface Timeout {
   [Symbol.dispose](): void;
 }
 declare function setTimeout<A extends unknown[]>(run: (...args: A) => void, ms?: number, ...args: A): Timeout;
+/** For the function resolve of a promise, whose argument is optional. */
+declare function setTimeout(run: (_: any) => void, ms?: number): Timeout;
 declare function setInterval<A extends unknown[]>(run: (...args: A) => void, ms?: number, ...args: A): Timeout;
 declare function setImmediate<A extends unknown[]>(run: (...args: A) => void, ...args: A): Timeout;
 declare function clearTimeout(timer: Timeout | number | null | undefined): void;
