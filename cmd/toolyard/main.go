@@ -4,6 +4,7 @@ package main
 import (
 	"github.com/toolyard/toolyard/cli"
 	"github.com/toolyard/toolyard/packs/basics"
+	"github.com/toolyard/toolyard/packs/homeassistant"
 	"github.com/toolyard/toolyard/packs/markets"
 	"github.com/toolyard/toolyard/packs/trading"
 	"github.com/toolyard/toolyard/yard"
@@ -12,6 +13,6 @@ import (
 func main() {
 	cli.Main(yard.Options{
 		ProviderKinds: markets.Kinds(), Command: yard.Command{Samples: basics.Tools()},
-		Packs: map[string]yard.Pack{"trading": trading.Pack()},
+		Packs: map[string]yard.Pack{homeassistant.Name: homeassistant.Pack(), "trading": trading.Pack()},
 	})
 }

@@ -80,9 +80,12 @@ type LogEntry struct {
 // Time returns the time of the entry.
 func (e *LogEntry) Time() time.Time { return unix(&e.When) }
 
-// Logbook returns what happened to entities, oldest first.
+// Logbook returns what happened to entities, or to all if there are no ids, oldest first.
 func (c *Client) Logbook(ctx context.Context, ids []string, from, to time.Time) (entries []LogEntry, err error) {
-	members := map[string]any{"start_time": format(from), "end_time": format(to), "entity_ids": ids}
+	members := map[string]any{"start_time": format(from), "end_time": format(to)}
+	if len(ids) > 0 {
+		members["entity_ids"] = ids
+	}
 	err = c.Command(ctx, "logbook/get_events", members, &entries)
 	return entries, err
 }
@@ -152,7 +155,7 @@ func (c *Client) CameraImage(ctx context.Context, id string, width, limit int) (
 	}
 	data, err = io.ReadAll(io.LimitReader(response.Body, int64(limit)+1))
 	if err == nil && len(data) > limit {
-		err = &Error{"too_large", fmt.Sprintf("the picture has more than %d bytes", limit)}
+		err = &Error{CodeTooLarge, fmt.Sprintf("the picture has more than %d bytes", limit)}
 	}
 	return data, mime, err
 }

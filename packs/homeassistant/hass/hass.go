@@ -30,6 +30,9 @@ type Config struct {
 	// Changed is called after each new snapshot with the entities whose states changed, or with
 	// nil if anything may have changed. It must not block.
 	Changed func(ids []string)
+	// Status is called when the connection is established, with nil, and when it fails. It must
+	// not block.
+	Status func(error)
 }
 
 // Client is a connection to a home. Its methods can be called concurrently.
@@ -90,6 +93,9 @@ func New(config Config) (*Client, error) {
 	if config.Changed == nil {
 		config.Changed = func([]string) {}
 	}
+	if config.Status == nil {
+		config.Status = func(error) {}
+	}
 	config.Log = cmp.Or(config.Log, slog.New(slog.DiscardHandler))
 	return &Client{config: config, base: base.JoinPath("/"), times: defaultTimes, status: ErrNotSent}, nil
 }
@@ -105,7 +111,7 @@ func (c *Client) Snapshot() (*Snapshot, time.Duration, error) {
 	if age > c.times.stale {
 		return nil, age, cmp.Or(c.Err(), ErrNotSent)
 	}
-	if c.session.Load() != nil {
+	if c.session.Load() == snapshot.session {
 		age = 0
 	}
 	return snapshot, age, nil
@@ -137,6 +143,7 @@ func (c *Client) Err() error {
 
 func (c *Client) setErr(err error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.status = err
+	c.mu.Unlock()
+	c.config.Status(err)
 }

@@ -34,6 +34,7 @@ const (
 	CodeUnauthorized   = "unauthorized"
 	CodeUnknownCommand = "unknown_command"
 	CodeTimeout        = "timeout"
+	CodeTooLarge       = "too_large" // of this client: a picture exceeds the limit
 )
 
 func parseMessage(raw []byte) (message, error) {

@@ -192,12 +192,13 @@ func (m *mirror) publish(changed []string) {
 		next = old.withStates(changed, m.states)
 	} else {
 		changed, next = nil, newSnapshot(&m.registries, m.states)
+		next.session = m.session
 	}
-	c.snapshot.Store(next)
 	c.heard.Store(c.config.Now().UnixNano())
+	c.session.Store(m.session)
+	c.snapshot.Store(next)
 	if !connected {
 		c.setErr(nil)
-		c.session.Store(m.session)
 		c.config.Log.Info("home assistant is connected", "url", c.base.Redacted(), "entities", len(next.entities))
 	}
 	if old != nil {

@@ -15,6 +15,7 @@ type Snapshot struct {
 	entities []*Entity      // sorted by ID
 	index    map[string]int // position of an ID in entities
 	replaced chan struct{}  // closed when there is a newer snapshot
+	session  *session       // that it comes from
 }
 
 // Entity is an entity with its state and its place in the home. It is immutable.

@@ -1,0 +1,135 @@
+// Package homeassistant is a pack of tools for a Home Assistant: a frugal view of the home, its
+// history, and control that asks a person before it touches locks, alarms and the like.
+//
+//	packs:
+//	  homeassistant: {url: "http://192.168.1.5:8123", token: "${secret:home}"}
+//
+// Reading costs no request: package hass mirrors the home. Tools see only the entities in the
+// scope of the configuration, and writes check every entity that they resolve to.
+package homeassistant
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/packs/homeassistant/hass"
+	"github.com/toolyard/toolyard/yard"
+)
+
+// Name is the name of the pack in the configuration.
+const Name = "homeassistant"
+
+// Pack returns the pack, for yard.Options.Packs.
+func Pack() yard.Pack {
+	return yard.Pack{Settings: toolyard.SchemaFor[settings](), GateSettings: toolyard.SchemaFor[gateSettings](), Open: open}
+}
+
+// settings are packs.homeassistant.
+type settings struct {
+	URL      string            `json:"url" pattern:"^https?://[^/]" doc:"Address of Home Assistant, such as http://192.168.1.5:8123."`
+	Token    string            `json:"token" minLength:"1" doc:"Long-lived access token of a Home Assistant user who is not an administrator."`
+	Expose   exposure          `json:"expose,omitzero" doc:"Entities that tools can see. assist: those that the home exposes to voice assistants."`
+	Confirm  []string          `json:"confirm,omitempty" doc:"Entities that require confirmation, in addition to locks, alarms, valves, sirens and garage doors. * matches any characters."`
+	Deny     []string          `json:"deny,omitempty" doc:"Entities that tools can neither see nor control. Takes precedence over everything else."`
+	Codes    map[string]string `json:"codes,omitempty" doc:"Codes of locks and alarms, by entity. They are sent to Home Assistant only."`
+	Services []string          `json:"services,omitempty" doc:"Services that call_service can call, such as vacuum.* or notify.family. Without them, the tool is not offered."`
+}
+
+// gateSettings are gates.GATE.packs.homeassistant.
+type gateSettings struct {
+	Expose exposure `json:"expose,omitzero" doc:"Entities that tools of this gate can see, out of those that the pack exposes."`
+}
+
+// source is the source of the pack.
+type source struct {
+	home    *home
+	offer   toolyard.Offer
+	changed chan struct{} // the connection was established or lost
+	updates *updates
+}
+
+func open(_ context.Context, setup yard.PackSetup) (toolyard.Source, error) {
+	var s settings
+	if err := json.Unmarshal(setup.Settings, &s); err != nil {
+		return nil, err
+	}
+	p, err := newPolicy(&s)
+	if err != nil {
+		return nil, err
+	}
+	src := &source{changed: make(chan struct{}, 1), updates: newUpdates()}
+	client, err := hass.New(hass.Config{
+		URL: s.URL, Token: s.Token, HTTP: setup.HTTP, Now: setup.Now, Log: setup.Log, Changed: src.updates.changed,
+		Status: func(error) {
+			select {
+			case src.changed <- struct{}{}:
+			default: // a publication is pending
+			}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	src.home = &home{client: client, policy: p, scopes: []exposure{s.Expose}, now: setup.Now}
+	src.offer = toolyard.Offer{Tools: append(readTools(), writeTools()...), Resources: src.resources()}
+	if len(s.Services) > 0 {
+		src.offer.Tools = append(src.offer.Tools, callService)
+	}
+	return src, nil
+}
+
+// Run implements [toolyard.Source]. The tools do not change, but the problems do.
+func (s *source) Run(ctx context.Context, publish func(toolyard.Offer)) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { _ = s.home.client.Run(ctx) })
+	running.Go(func() { s.updates.run(ctx, s.home) })
+	for {
+		s.offer.Problems = s.problems()
+		publish(s.offer)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.changed:
+		}
+	}
+}
+
+// problems reports why there is no connection.
+func (s *source) problems() []toolyard.Problem {
+	err := s.home.client.Err()
+	p := toolyard.Problem{Subject: Name, Message: "Home Assistant is not connected"}
+	switch {
+	case err == nil, errors.Is(err, hass.ErrNotSent): // connected, or not tried yet
+		return nil
+	case errors.Is(err, hass.ErrToken):
+		p.Message = "Home Assistant refuses the access token; it is not tried again"
+		p.Fix = "Create a long-lived access token in the profile of a Home Assistant user, store it as the secret, and reload."
+	default:
+		p.Message += ": " + err.Error()
+		p.Fix = "Check packs.homeassistant.url. It is retried."
+	}
+	return []toolyard.Problem{p}
+}
+
+// Lend implements [yard.Lender]. Only gates in mode write get the client that controls the home.
+func (s *source) Lend(gate yard.PackGate) (*toolyard.Clients, error) {
+	h := *s.home
+	if gate.Settings != nil {
+		var g gateSettings
+		if err := json.Unmarshal(gate.Settings, &g); err != nil {
+			return nil, fmt.Errorf("gate %s: %w", gate.Name, err)
+		}
+		h.scopes = append([]exposure{g.Expose.orAll()}, h.scopes...)
+	}
+	clients := &toolyard.Clients{}
+	toolyard.Lend(clients, &h)
+	toolyard.Lend(clients, &controls{home: &h}, toolyard.Write)
+	return clients, nil
+}

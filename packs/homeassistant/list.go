@@ -1,0 +1,219 @@
+package homeassistant
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/packs/homeassistant/hass"
+)
+
+const category = "home"
+
+// readTools returns the tools that change nothing.
+func readTools() []*toolyard.Tool {
+	return []*toolyard.Tool{
+		listDevices, getDevice, homeOverview, getHistory, getStatistics, getActivity, getCameraImage, listAutomations, listScenesAndScripts,
+	}
+}
+
+// readSpec returns the specification of a tool that changes nothing.
+func readSpec(name, description string) toolyard.Spec {
+	return toolyard.Spec{Name: name, Description: description, Category: category, Effects: toolyard.ReadOnly, Terms: toolyard.Terms{Latency: "fast"}}
+}
+
+type listArgs struct {
+	Domain      string `json:"domain,omitempty" doc:"Kind of device: light, switch, sensor, binary_sensor, climate, cover, lock, media_player and so on"`
+	Area        string `json:"area,omitempty" doc:"Area or floor, by id, name or alias"`
+	Floor       string `json:"floor,omitempty" doc:"Floor, by id, name or alias"`
+	Label       string `json:"label,omitempty" doc:"Label, by id or name"`
+	DeviceClass string `json:"device_class,omitempty" doc:"Device class, such as temperature, motion or window"`
+	State       string `json:"state,omitempty" doc:"Current state, such as on, open or unavailable"`
+	Query       string `json:"query,omitempty" maxLength:"100" doc:"Text in the id or name"`
+	Limit       *int   `json:"limit,omitempty" minimum:"1" maximum:"200" doc:"Maximum number of devices (default 50)"`
+	Offset      int    `json:"offset,omitempty" minimum:"0" doc:"Devices to skip"`
+}
+
+// deviceSummary is an entity in a list. Its domain is the part of the id before the dot.
+type deviceSummary struct {
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	Area        string `json:"area,omitempty"`
+	State       string `json:"state"`
+	Unit        string `json:"unit,omitempty"`
+	DeviceClass string `json:"device_class,omitempty"`
+	Since       string `json:"since,omitempty"`
+}
+
+type deviceList struct {
+	Devices     []deviceSummary `json:"devices"`
+	Shown       int             `json:"shown"`
+	Total       int             `json:"total"`
+	NextOffset  int             `json:"next_offset,omitempty"`
+	ByDomain    map[string]int  `json:"by_domain,omitempty"`    // of all matches, if not all are shown
+	ByArea      map[string]int  `json:"by_area,omitempty"`      // likewise
+	WithoutArea int             `json:"without_area,omitempty"` // matches of all other filters that are in no area
+	Note        string          `json:"note,omitempty"`
+}
+
+const (
+	defaultLimit = 50
+	listBudget   = 5 << 10  // bytes of the devices in a list without a limit
+	limitBudget  = 48 << 10 // bytes of the devices in a list with a limit
+	maxGroups    = 12       // groups of by_domain and by_area
+)
+
+var listDevices = toolyard.Define(readSpec("list_devices",
+	"Lists the devices of the home (entities) with their area and state. Filter by domain, area and more; home_overview is shorter if you need no list."),
+	func(ctx context.Context, c *toolyard.Call, in listArgs) (deviceList, error) {
+		v, err := viewOf(ctx, c)
+		if err != nil {
+			return deviceList{}, err
+		}
+		return v.list(&in)
+	})
+
+func (v *view) list(in *listArgs) (deviceList, error) {
+	if err := v.checkFilters(in); err != nil {
+		return deviceList{}, err
+	}
+	out := deviceList{Devices: []deviceSummary{}, ByDomain: map[string]int{}, ByArea: map[string]int{}, Note: v.note()}
+	limit, budget := defaultLimit, listBudget
+	if in.Limit != nil {
+		limit, budget = *in.Limit, limitBudget
+	}
+	query := strings.ToLower(in.Query)
+	for e := range v.listed() {
+		if !v.matches(e, in, query) {
+			continue
+		}
+		if in.Area != "" && !inArea(e, in.Area) {
+			if e.Area == nil {
+				out.WithoutArea++
+			}
+			continue
+		}
+		out.Total++
+		out.ByDomain[e.Domain]++
+		out.ByArea[areaName(e)]++
+		if out.Total <= in.Offset || out.Shown >= limit || budget <= 0 {
+			continue
+		}
+		summary := summarize(e)
+		if budget -= summary.size(); budget > 0 {
+			out.Devices = append(out.Devices, summary)
+			out.Shown++
+		}
+	}
+	if in.Offset+out.Shown < out.Total {
+		out.NextOffset = in.Offset + out.Shown
+		out.ByDomain, out.ByArea = largest(out.ByDomain), largest(out.ByArea)
+	} else {
+		out.ByDomain, out.ByArea = nil, nil
+	}
+	return out, nil
+}
+
+// matches applies all filters except the area.
+func (v *view) matches(e *hass.Entity, in *listArgs, query string) bool {
+	switch {
+	case in.Domain != "" && e.Domain != strings.ToLower(in.Domain),
+		in.Floor != "" && (e.Area == nil || !isFloor(e.Area.Floor, in.Floor)),
+		in.Label != "" && !hasLabel(e, v.Labels, in.Label),
+		in.DeviceClass != "" && !strings.EqualFold(e.State.DeviceClass, in.DeviceClass),
+		in.State != "" && !strings.EqualFold(e.State.Value, in.State):
+		return false
+	}
+	return query == "" || strings.Contains(e.ID, query) || strings.Contains(strings.ToLower(e.Name), query)
+}
+
+// checkFilters returns an error for a domain, area, floor or label that does not exist: an empty
+// list would look like an answer.
+func (v *view) checkFilters(in *listArgs) error {
+	if in.Area != "" {
+		if err := v.checkArea(in.Area); err != nil {
+			return err
+		}
+	}
+	if in.Domain != "" {
+		if err := v.checkDomain(in.Domain); err != nil {
+			return err
+		}
+	}
+	var floors, labels []string
+	for _, f := range v.Floors {
+		floors = append(append(floors, f.ID, f.Name), f.Aliases...)
+	}
+	if in.Floor != "" && !containsFold(floors, in.Floor) {
+		return unknown("floor", in.Floor, floors)
+	}
+	for _, l := range v.Labels {
+		labels = append(labels, l.ID, l.Name)
+	}
+	if in.Label != "" && !containsFold(labels, in.Label) {
+		return unknown("label", in.Label, labels)
+	}
+	return nil
+}
+
+func (v *view) checkDomain(domain string) error {
+	known := map[string]bool{}
+	for e := range v.listed() {
+		known[e.Domain] = true
+	}
+	if !known[strings.ToLower(domain)] {
+		return unknown("domain", domain, slices.Sorted(maps.Keys(known)))
+	}
+	return nil
+}
+
+// largest returns the largest groups; the others are counted as "other".
+func largest(groups map[string]int) map[string]int {
+	if n, ok := groups[""]; ok {
+		delete(groups, "")
+		groups["(no area)"] = n
+	}
+	if len(groups) <= maxGroups {
+		return groups
+	}
+	names := slices.SortedFunc(maps.Keys(groups), func(a, b string) int {
+		if groups[a] != groups[b] {
+			return groups[b] - groups[a]
+		}
+		return strings.Compare(a, b)
+	})
+	kept := make(map[string]int, maxGroups+1)
+	for i, name := range names {
+		if i < maxGroups {
+			kept[cut(name, 40)] += groups[name]
+		} else {
+			kept["other"] += groups[name]
+		}
+	}
+	return kept
+}
+
+func summarize(e *hass.Entity) deviceSummary {
+	return deviceSummary{
+		ID: e.ID, Name: printable(e.Name, 80), Area: printable(areaName(e), 60), State: printable(e.State.Value, 120),
+		Unit: printable(e.State.Unit, 20), DeviceClass: cut(e.State.DeviceClass, 40), Since: minute(e.State.Changed),
+	}
+}
+
+// size returns the number of bytes of the summary as JSON.
+func (s *deviceSummary) size() int {
+	raw, _ := json.Marshal(s) // strings always have a JSON form
+	return len(raw) + 1
+}
+
+// minute formats a time to the minute, in UTC.
+func minute(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04Z")
+}

@@ -1,0 +1,118 @@
+package homeassistant
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/packs/homeassistant/hass"
+)
+
+type sceneArgs struct {
+	ID string `json:"id" minLength:"1" maxLength:"255" doc:"Scene, by id or name"`
+}
+
+type scriptArgs struct {
+	ID        string         `json:"id" minLength:"1" maxLength:"255" doc:"Script, by id or name"`
+	Variables map[string]any `json:"variables,omitempty" doc:"Variables of the script"`
+}
+
+type automationRunArgs struct {
+	ID             string `json:"id" minLength:"1" maxLength:"255" doc:"Automation, by id or name"`
+	SkipConditions bool   `json:"skip_conditions" default:"false" doc:"Run the actions even if the conditions are not met"`
+}
+
+var activateScene = toolyard.Define(writeSpec("activate_scene", "Activates a scene. If it affects locks, alarms and the like, a person is asked first."),
+	func(ctx context.Context, c *toolyard.Call, in sceneArgs) (confirmedResult, error) {
+		return runEntity(ctx, c, in.ID, "scene", "turn_on", nil)
+	})
+
+var runScript = toolyard.Define(writeSpec("run_script", "Starts a script. If it affects locks, alarms and the like, or that is not known, a person is asked first."),
+	func(ctx context.Context, c *toolyard.Call, in scriptArgs) (confirmedResult, error) {
+		var data map[string]any
+		if len(in.Variables) > 0 {
+			data = map[string]any{"variables": in.Variables}
+		}
+		return runEntity(ctx, c, in.ID, "script", "turn_on", data)
+	})
+
+var triggerAutomation = toolyard.Define(writeSpec("trigger_automation", "Runs the actions of an automation now. If they affect locks, alarms and the like, or that is not known, a person is asked first."),
+	func(ctx context.Context, c *toolyard.Call, in automationRunArgs) (confirmedResult, error) {
+		return runEntity(ctx, c, in.ID, "automation", "trigger", map[string]any{"skip_condition": in.SkipConditions})
+	})
+
+// runEntity runs a scene, script or automation, after a person has agreed if it can affect
+// something that requires confirmation.
+func runEntity(ctx context.Context, c *toolyard.Call, id, domain, service string, data map[string]any) (confirmedResult, error) {
+	ctl, v, err := controlsOf(ctx, c)
+	if err != nil {
+		return confirmedResult{}, err
+	}
+	e, err := v.find(id)
+	if err != nil {
+		return confirmedResult{}, err
+	}
+	if e.Domain != domain {
+		return confirmedResult{}, toolyard.Errorf(toolyard.Invalid, "%s is not a %s.", e.ID, domain)
+	}
+	affected, err := v.reach(ctx, e)
+	if err != nil {
+		return confirmedResult{}, err
+	}
+	for entity := range affected.entities {
+		if err := v.checkDenied(entity); err != nil {
+			return confirmedResult{}, toolyard.Errorf(toolyard.PermissionDenied, "%s affects a device that the operator has denied.", e.ID)
+		}
+	}
+	if agreed, err := affected.confirm(ctx, c, e); err != nil || agreed != agreedTo {
+		return declined(agreed), err
+	}
+	start := time.Now()
+	if err := ctl.client.CallService(ctx, domain, service, data, map[string]any{"entity_id": []string{e.ID}}); err != nil {
+		return confirmedResult{}, writeFailure(err)
+	}
+	return confirmedResult{"done", ctl.settle(ctx, v, affected, start)}, nil
+}
+
+// confirm asks a person if that is required.
+func (r *reach) confirm(ctx context.Context, c *toolyard.Call, e *hass.Entity) (string, error) {
+	sensitive := r.sensitive()
+	if r.view.home.policy.isSensitive(e) {
+		sensitive = append(sensitive, e)
+	}
+	if len(sensitive) == 0 && len(r.unknown) == 0 {
+		return agreedTo, nil
+	}
+	message := "Run “" + printable(e.Name, 80) + "” (" + e.ID + ")?"
+	if len(sensitive) > 0 {
+		message += " It affects " + r.view.presentAll(sensitive) + "."
+	}
+	if len(r.unknown) > 0 {
+		message += " It may affect more than is known: " + strings.Join(r.unknown, "; ") + "."
+	}
+	reply, err := toolyard.Ask[struct{}](ctx, c, toolyard.Question{
+		Key: "confirm", Message: message + requestedBy(c), Bind: bindTo(r.digest(), sensitive),
+	})
+	return reply.Action, err
+}
+
+// settle returns what has changed since a script was started, among the entities that it affects.
+func (ctl *controls) settle(ctx context.Context, before *view, affected *reach, start time.Time) controlResult {
+	select {
+	case <-ctx.Done():
+	case <-time.After(settleWait):
+	}
+	result := controlResult{Changed: []stateChange{}, WaitedMS: time.Since(start).Milliseconds()}
+	now, _, err := ctl.client.Snapshot()
+	if err != nil {
+		result.Note = "Home Assistant accepted the call, and was disconnected afterwards."
+		return result
+	}
+	for _, old := range affected.matching(before.sees) {
+		if e := now.Entity(old.ID); e != nil && e.State.Updated.After(old.State.Updated) && len(result.Changed) < maxTargets {
+			result.Changed = append(result.Changed, stateChange{e.ID, describe(old), describe(e)})
+		}
+	}
+	return result
+}

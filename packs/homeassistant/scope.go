@@ -1,0 +1,135 @@
+package homeassistant
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/toolyard/toolyard/packs/homeassistant/hass"
+)
+
+// exposure selects entities: those exposed to Assist, all, or those that match any of the lists.
+// The zero value is assist.
+type exposure struct {
+	All      bool
+	Areas    []string `json:"areas"`
+	Labels   []string `json:"labels"`
+	Domains  []string `json:"domains"`
+	Entities []string `json:"entities"`
+}
+
+// JSONSchema returns the schema of the setting.
+func (exposure) JSONSchema() json.RawMessage {
+	return json.RawMessage(`{"anyOf":[
+		{"type":"string","enum":["assist","all"]},
+		{"type":"object","minProperties":1,"additionalProperties":false,"properties":{
+			"areas":{"type":"array","items":{"type":"string"},"description":"IDs or names of areas."},
+			"labels":{"type":"array","items":{"type":"string"},"description":"IDs or names of labels."},
+			"domains":{"type":"array","items":{"type":"string"},"description":"Domains, such as light."},
+			"entities":{"type":"array","items":{"type":"string"},"description":"IDs of entities; * matches any characters."}}}]}`)
+}
+
+// UnmarshalJSON decodes "assist", "all" or an object.
+func (e *exposure) UnmarshalJSON(raw []byte) error {
+	switch string(raw) {
+	case `"assist"`:
+		*e = exposure{}
+		return nil
+	case `"all"`:
+		*e = exposure{All: true}
+		return nil
+	}
+	type lists exposure // without this method
+	return json.Unmarshal(raw, (*lists)(e))
+}
+
+// orAll returns all entities instead of the zero value, for settings that narrow others.
+func (e exposure) orAll() exposure {
+	if e.isAssist() {
+		return exposure{All: true}
+	}
+	return e
+}
+
+func (e *exposure) isAssist() bool {
+	return !e.All && e.Areas == nil && e.Labels == nil && e.Domains == nil && e.Entities == nil
+}
+
+func (e *exposure) includes(entity *hass.Entity, labels []*hass.Label) bool {
+	switch {
+	case e.All:
+		return true
+	case e.isAssist():
+		return entity.Exposed
+	case slices.Contains(e.Domains, entity.Domain), matchesAny(e.Entities, entity.ID):
+		return true
+	case entity.Area != nil && slices.ContainsFunc(e.Areas, func(name string) bool { return isArea(entity.Area, name) }):
+		return true
+	}
+	return slices.ContainsFunc(e.Labels, func(name string) bool { return hasLabel(entity, labels, name) })
+}
+
+// isArea reports whether an area has the name: its ID, its name or an alias, ignoring case.
+func isArea(a *hass.Area, name string) bool {
+	return strings.EqualFold(a.ID, name) || strings.EqualFold(a.Name, name) || containsFold(a.Aliases, name)
+}
+
+func isFloor(f *hass.Floor, name string) bool {
+	return f != nil && (strings.EqualFold(f.ID, name) || strings.EqualFold(f.Name, name) || containsFold(f.Aliases, name))
+}
+
+func hasLabel(e *hass.Entity, labels []*hass.Label, name string) bool {
+	return slices.ContainsFunc(labels, func(l *hass.Label) bool {
+		return (strings.EqualFold(l.ID, name) || strings.EqualFold(l.Name, name)) && slices.Contains(e.Labels, l.ID)
+	})
+}
+
+func containsFold(all []string, name string) bool {
+	return slices.ContainsFunc(all, func(s string) bool { return strings.EqualFold(s, name) })
+}
+
+// matchesAny reports whether an ID matches one of the patterns.
+func matchesAny(patterns []string, id string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		ok, _ := path.Match(p, id) // checked by newPolicy
+		return ok
+	})
+}
+
+// policy is what the configuration says about entities.
+type policy struct {
+	confirm, deny, services []string
+	codes                   map[string]string
+}
+
+func newPolicy(s *settings) (*policy, error) {
+	for key, patterns := range map[string][]string{"confirm": s.Confirm, "deny": s.Deny, "services": s.Services, "expose.entities": s.Expose.Entities} {
+		for _, p := range patterns {
+			if _, err := path.Match(p, "a.b"); err != nil || !strings.Contains(p, ".") {
+				return nil, fmt.Errorf("%s: %q is not a pattern such as lock.front_door or lock.*", key, p)
+			}
+		}
+	}
+	for id, code := range s.Codes {
+		if !strings.Contains(id, ".") || code == "" {
+			return nil, errors.New("codes: each entry must be the ID of an entity and its code")
+		}
+	}
+	return &policy{confirm: s.Confirm, deny: s.Deny, services: s.Services, codes: s.Codes}, nil
+}
+
+// isSensitive reports whether an entity requires confirmation, apart from its members.
+func (p *policy) isSensitive(e *hass.Entity) bool {
+	switch e.Domain {
+	case "lock", "alarm_control_panel", "valve", "siren":
+		return true
+	case "cover":
+		if slices.Contains([]string{"garage", "gate", "door"}, e.State.DeviceClass) {
+			return true
+		}
+	}
+	return matchesAny(p.confirm, e.ID)
+}
