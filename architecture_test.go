@@ -52,6 +52,7 @@ var imports = map[string][]string{
 	"/internal/sources/lint":            {"", "/internal/base/spelling"},
 	"/internal/callpath":                {"", "/internal/admission", "/internal/base/jsonobject"},
 	"/toolyardtest":                     {"", "/internal/callpath"},
+	"/toolyardtest/packtest":            {"", "/yard"},
 	"/acceptance/fakemarkets":           {},
 	"/acceptance/fakehome":              {},
 	"/packs/homeassistant/hass":         {},

@@ -11,10 +11,15 @@ import (
 
 var goFile = regexp.MustCompile("(?s)<!-- file: (\\S+\\.go) -->\n```go\n(.*?)```\n")
 
-// The files of docs/GO.md are a package in a module of its own, which passes its tests. So the
+// The files of a guide are a package in a module of its own, which passes its tests. So the
 // exported API suffices for what the page describes.
-func TestGoGuide(t *testing.T) {
-	text, err := os.ReadFile("docs/GO.md")
+func TestGoGuide(t *testing.T) { testGuide(t, "docs/GO.md", "example.com/shop") }
+
+func TestPackGuide(t *testing.T) { testGuide(t, "docs/PACKS.md", "example.com/warehouse") }
+
+func testGuide(t *testing.T, page, name string) {
+	t.Helper()
+	text, err := os.ReadFile(page) //nolint:gosec // a file of this repository
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +43,7 @@ func TestGoGuide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "go.mod"), strings.Replace(string(mod), "module "+module, "module example.com/shop", 1)+
+	write(t, filepath.Join(dir, "go.mod"), strings.Replace(string(mod), "module "+module, "module "+name, 1)+
 		"\nrequire "+module+" v0.0.0\n\nreplace "+module+" => "+root+"\n")
 	write(t, filepath.Join(dir, "go.sum"), string(sum))
 	for _, args := range [][]string{{"vet", "-mod=mod", "."}, {"test", "-mod=mod", "."}} {
