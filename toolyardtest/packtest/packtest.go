@@ -1,4 +1,4 @@
-// Package packtest opens packs in tests, without a yard:
+// Package packtest opens packs in tests, without a yard.
 //
 //	p := packtest.Open(t, parcels.Pack(), packtest.Options{Settings: `{"url":"` + server.URL + `"}`, HTTP: server.Client()})
 //	res, err := toolyardtest.Call(t, p.Tool("track_parcel"), `{"id":"P-1"}`, &toolyardtest.Options{Clients: p.Lend(yard.PackGate{Name: "shop"})})
