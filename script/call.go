@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,7 +9,6 @@ import (
 	"log/slog"
 	"maps"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,12 +20,17 @@ import (
 
 // scriptTool runs one tool of a script.
 type scriptTool struct {
-	pool       *jsvm.Pool
+	pool       runner
 	module     *jsvm.Module
 	export     string
 	shared     bool
 	structured bool // it has an output schema
 	reach      *reach
+}
+
+// runner runs scripts; a [jsvm.Pool].
+type runner interface {
+	Run(ctx context.Context, r *jsvm.Run) (json.RawMessage, error)
 }
 
 // request is a call for the harness.
@@ -73,7 +78,7 @@ func (s *scriptTool) call(ctx context.Context, c *toolyard.Call) (*toolyard.Resu
 		Log: func(level slog.Level, text string) { logger.Log(ctx, level, text, "script", s.module.Name) }, //nolint:sloglint // what the script says
 	})
 	if err != nil {
-		return nil, s.failure(ctx, c, err)
+		return nil, s.failure(ctx, c, err, o.acted.Load())
 	}
 	return s.result(c.Tool, answer)
 }
@@ -146,8 +151,8 @@ func (t *Thrown) Error() string {
 }
 
 // failure converts an error of the engine to a [toolyard.Error]. The position in the script is
-// only logged.
-func (s *scriptTool) failure(ctx context.Context, c *toolyard.Call, err error) error {
+// only logged. Acted reports whether the script may have had an effect.
+func (s *scriptTool) failure(ctx context.Context, c *toolyard.Call, err error, acted bool) error {
 	var e *jsvm.Exception
 	var stopped *jsvm.Stopped
 	switch {
@@ -156,7 +161,7 @@ func (s *scriptTool) failure(ctx context.Context, c *toolyard.Call, err error) e
 	case errors.As(err, &e):
 		return thrownError(e)
 	case errors.As(err, &stopped):
-		return stoppedError(ctx, c, stopped.Reason)
+		return stoppedError(ctx, c, stopped.Reason, acted)
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
@@ -191,30 +196,24 @@ func mayChoose(code toolyard.Code) bool {
 	case toolyard.Invalid, toolyard.NotFound, toolyard.NoData, toolyard.Unavailable, toolyard.RateLimited, toolyard.PermissionDenied, toolyard.Failed:
 		return true
 	}
-	return ownCode.MatchString(string(code)) && !slices.Contains(platformCodes, code)
+	return ownCode.MatchString(string(code)) && !code.Predefined()
 }
 
-// platformCodes are the codes that describe what the platform did. Scripts cannot use them.
-var platformCodes = []toolyard.Code{
-	toolyard.ArgsTooLarge, toolyard.ResultTooLarge, toolyard.UnknownTool, toolyard.InvalidOutput, toolyard.Timeout, toolyard.Canceled,
-	toolyard.BudgetExceeded, toolyard.IdempotencyConflict, toolyard.VersionConflict, toolyard.InProgress, toolyard.OutcomeUnknown,
-	toolyard.Unauthenticated, toolyard.MissingCapability, toolyard.Internal,
+// stopCodes are the error codes of stopped runs. Other reasons are failures of the tool.
+var stopCodes = map[jsvm.Reason]toolyard.Code{
+	jsvm.DeadlineExceeded: toolyard.Timeout, jsvm.CPUExceeded: toolyard.Timeout, jsvm.Canceled: toolyard.Canceled, jsvm.WorkerDied: toolyard.Unavailable,
 }
 
-func stoppedError(ctx context.Context, c *toolyard.Call, reason jsvm.Reason) error {
-	codes := map[jsvm.Reason]toolyard.Code{jsvm.DeadlineExceeded: toolyard.Timeout, jsvm.CPUExceeded: toolyard.Timeout, jsvm.Canceled: toolyard.Canceled, jsvm.WorkerDied: toolyard.Unavailable, jsvm.OutOfMemory: toolyard.RateLimited}
-	code, ok := codes[reason]
-	if !ok {
-		code = toolyard.Failed
-	}
-	if reason == jsvm.Canceled && ctx.Err() != nil {
+func stoppedError(ctx context.Context, c *toolyard.Call, reason jsvm.Reason, acted bool) error {
+	switch {
+	case reason == jsvm.Canceled && ctx.Err() != nil:
 		return ctx.Err()
+	case reason == jsvm.WorkerFull && !acted:
+		return &toolyard.Error{Code: toolyard.RateLimited, Message: fmt.Sprintf("%s was stopped: %s.", c.Tool.Name, reason), RetryAfter: time.Second}
+	case reason == jsvm.WorkerFull:
+		return toolyard.Errorf(toolyard.Unavailable, "%s was stopped: %s. It may have had an effect.", c.Tool.Name, reason)
 	}
-	e := toolyard.Errorf(code, "%s was stopped: %s.", c.Tool.Name, reason)
-	if code == toolyard.RateLimited {
-		e.RetryAfter = time.Second
-	}
-	return e
+	return toolyard.Errorf(cmp.Or(stopCodes[reason], toolyard.Failed), "%s was stopped: %s.", c.Tool.Name, reason)
 }
 
 // issuesOf converts zod issues.

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolyard/toolyard"
@@ -23,6 +24,7 @@ type hostAPI struct {
 	call  *toolyard.Call
 	reach *reach
 	loads chan struct{} // bounds concurrent reads
+	acted atomic.Bool   // the script made a request that may have had an effect
 }
 
 // maxLoads bounds the files and HTTP answers that one call reads concurrently.
@@ -65,6 +67,9 @@ func (o *hostAPI) answer(ctx context.Context, op string, payload json.RawMessage
 	var q hostRequest
 	if err := json.Unmarshal(payload, &q); err != nil {
 		return nil, fmt.Errorf("%s: invalid request: %w", op, err)
+	}
+	if op == "fetch" || op == "CallToolsParallel" {
+		o.acted.Store(true)
 	}
 	switch op {
 	case "ListTools":

@@ -89,7 +89,7 @@ func (c *testCall) run(ctx context.Context, call *toolyard.Call) (*toolyard.Resu
 	}
 	s := &scriptTool{structured: len(c.Tool.Output) > 0}
 	if outcome.Thrown != nil {
-		return nil, s.failure(ctx, call, outcome.Thrown)
+		return nil, s.failure(ctx, call, outcome.Thrown, false)
 	}
 	return s.result(call.Tool, c.Outcome)
 }

@@ -22,7 +22,7 @@ func (m *Module) open(body []byte) (json.RawMessage, error) {
 		}
 		return nil, m.mapped(e)
 	}
-	reasons := map[byte]Reason{endDeadline: DeadlineExceeded, endCPU: CPUExceeded, endUnending: NeverSettles, endCanceled: Canceled, endFull: OutOfMemory}
+	reasons := map[byte]Reason{endDeadline: DeadlineExceeded, endCPU: CPUExceeded, endUnending: NeverSettles, endCanceled: Canceled, endFull: WorkerFull}
 	if reason, ok := reasons[end]; ok {
 		return nil, &Stopped{reason}
 	}

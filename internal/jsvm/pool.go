@@ -56,7 +56,7 @@ const (
 	NeverSettles     Reason = "it waits for a promise that never settles"
 	Canceled         Reason = "it was canceled"
 	WorkerDied       Reason = "the process that ran it died"
-	OutOfMemory      Reason = "all memory for scripts is in use"
+	WorkerFull       Reason = "all memory for scripts is in use"
 )
 
 func (s *Stopped) Error() string { return string(s.Reason) }
