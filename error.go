@@ -32,8 +32,8 @@ const (
 	Unavailable         Code = "UNAVAILABLE"          // The store, a server or a service is down. Without `retryAfterMs`, the tool may have run.
 	RateLimited         Code = "RATE_LIMITED"         // A limit is reached. Retry after `retryAfterMs`.
 	BudgetExceeded      Code = "BUDGET_EXCEEDED"      // The session or account has too little money or no calls left, or the session is closed or expired.
-	IdempotencyConflict Code = "IDEMPOTENCY_CONFLICT" // The idempotency key, reference or ID was used for another request.
-	VersionConflict     Code = "VERSION_CONFLICT"     // The object changed since you read it. Reload it and repeat the edit.
+	IdempotencyConflict Code = "IDEMPOTENCY_CONFLICT" // The idempotency key or reference was used for another request.
+	VersionConflict     Code = "VERSION_CONFLICT"     // The object is not in the expected state: it changed since you read it, or already exists. Reload it.
 	InProgress          Code = "IN_PROGRESS"          // The call with this idempotency key is running. Repeat the request with the same key.
 	OutcomeUnknown      Code = "OUTCOME_UNKNOWN"      // The call started, and its outcome is unknown.
 	Unauthenticated     Code = "AUTHENTICATION_ERROR" // The credentials are missing or invalid.
@@ -68,7 +68,7 @@ type Error struct {
 	Message    string
 	Issues     []Issue       // what is wrong with which argument
 	RetryAfter time.Duration // time to wait before a retry; set only if nothing ran
-	Missing    []string      // client capabilities or scopes that the caller lacks
+	Missing    []string      // client capabilities for MissingCapability, otherwise scopes that the caller lacks
 	Err        error         // the cause; logged, never sent
 }
 
@@ -154,17 +154,27 @@ func (e *Error) Data() json.RawMessage {
 		Correctable  bool           `json:"correctable"`
 		Issues       []Issue        `json:"issues,omitempty"`
 		RetryAfterMS int64          `json:"retryAfterMs,omitempty"`
-		Needs        map[string]any `json:"requiredCapabilities,omitempty"`
+		Capabilities map[string]any `json:"requiredCapabilities,omitempty"`
+		Scopes       []string       `json:"requiredScopes,omitempty"`
 	}{Error: e.Code, Message: e.Message, Retryable: e.Retryable(), Correctable: e.Code.Correctable(), Issues: e.Issues}
 	if e.RetryAfter > 0 {
 		data.RetryAfterMS = int64(math.Ceil(float64(e.RetryAfter) / 1e6))
 	}
-	for _, need := range e.Missing {
-		if data.Needs == nil {
-			data.Needs = make(map[string]any)
-		}
-		at := data.Needs
-		for part := range strings.SplitSeq(need, ".") { // elicitation.url is nested in elicitation
+	if e.Code == MissingCapability {
+		data.Capabilities = nested(e.Missing)
+	} else {
+		data.Scopes = e.Missing
+	}
+	raw, _ := json.Marshal(data) // always has a JSON form
+	return raw
+}
+
+// nested returns capabilities as MCP nests them: elicitation.url is within elicitation.
+func nested(capabilities []string) map[string]any {
+	root := make(map[string]any)
+	for _, name := range capabilities {
+		at := root
+		for part := range strings.SplitSeq(name, ".") {
 			inner, ok := at[part].(map[string]any)
 			if !ok {
 				inner = make(map[string]any)
@@ -173,6 +183,5 @@ func (e *Error) Data() json.RawMessage {
 			at = inner
 		}
 	}
-	raw, _ := json.Marshal(data) // always has a JSON form
-	return raw
+	return root
 }

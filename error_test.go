@@ -31,3 +31,28 @@ func TestErrorsSayWhatMayHelp(t *testing.T) {
 		}
 	}
 }
+
+// Capabilities of clients and scopes of keys are different members: a client cannot grant a scope.
+func TestErrorsNameMissingCapabilitiesAndScopes(t *testing.T) {
+	for name, test := range map[string]struct {
+		err  toolyard.Error
+		want string
+	}{
+		"capabilities": {
+			toolyard.Error{Code: toolyard.MissingCapability, Missing: []string{"elicitation.url", "sampling"}},
+			`{"error":"MISSING_CAPABILITY","message":"","retryable":false,"correctable":false,"requiredCapabilities":{"elicitation":{"url":{}},"sampling":{}}}`,
+		},
+		"scopes": {
+			toolyard.Error{Code: toolyard.PermissionDenied, Missing: []string{"gate:trade", "write"}},
+			`{"error":"AUTHORIZATION_ERROR","message":"","retryable":false,"correctable":false,"requiredScopes":["gate:trade","write"]}`,
+		},
+		"nothing": {
+			toolyard.Error{Code: toolyard.PermissionDenied},
+			`{"error":"AUTHORIZATION_ERROR","message":"","retryable":false,"correctable":false}`,
+		},
+	} {
+		if got := string(test.err.Data()); got != test.want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}

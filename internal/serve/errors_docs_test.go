@@ -24,7 +24,7 @@ const errorsIntro = `# Error codes
 Generated from the code by ` + "`go test ./internal/serve -run ErrorTable -update`" + `. Do not edit.
 
 Each code has one meaning. A result, a JSON-RPC error and a problem document of the HTTP API carry the same data: ` + "`error`" + ` (the code),
-` + "`message`, `retryable`, `correctable`" + `, and where they apply ` + "`issues`, `retryAfterMs` and `requiredCapabilities`" + `. In a result, the data is in
+` + "`message`, `retryable`, `correctable`" + `, and where they apply ` + "`issues`, `retryAfterMs`, `requiredCapabilities` and `requiredScopes`" + `. In a result, the data is in
 ` + "`_meta[\"dev.toolyard/error\"]`" + `.
 
 - **retryable**: the same request may succeed later and can be sent again safely, because nothing ran. An error with ` + "`retryAfterMs`" + ` is

@@ -21,7 +21,7 @@ var (
 
 const keyColumns = "prefix, hash, name, caller, account, scopes, created, expires, revoked"
 
-// PutKey stores a new key. The error is IdempotencyConflict if there is a key with the same prefix.
+// PutKey stores a new key. The error is VersionConflict if there is a key with the same prefix.
 func (s *keyStore) PutKey(ctx context.Context, k identity.Key) error {
 	scopes, err := json.Marshal(k.Scopes)
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *keyStore) PutKey(ctx context.Context, k identity.Key) error {
 	if n, err := done.RowsAffected(); err != nil || n == 1 {
 		return err
 	}
-	return toolyard.Errorf(toolyard.IdempotencyConflict, "The key %s already exists; create another one.", k.Prefix)
+	return toolyard.Errorf(toolyard.VersionConflict, "The key %s already exists; create another one.", k.Prefix)
 }
 
 // Key implements identity.Keys.

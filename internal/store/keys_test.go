@@ -50,7 +50,7 @@ func TestKeysComeBackAsTheyWere(t *testing.T) {
 		}
 		thief := plain
 		thief.Caller, thief.Hash = "eve", bound.Hash
-		wantCode(t, s.PutKey(ctx, thief), toolyard.IdempotencyConflict)
+		wantCode(t, s.PutKey(ctx, thief), toolyard.VersionConflict)
 		if got, err := s.Key(ctx, plain.Prefix); err != nil || got.Caller != "alice" {
 			t.Errorf("a key was replaced: %v %v", got, err)
 		}

@@ -99,7 +99,7 @@ func testSession(t *testing.T, l ledger.Ledger) {
 		}
 	}
 	open.Limit = USD("3")
-	if _, err := l.OpenSession(t.Context(), open); codeOf(err) != toolyard.IdempotencyConflict {
+	if _, err := l.OpenSession(t.Context(), open); codeOf(err) != toolyard.VersionConflict {
 		t.Error(err)
 	}
 	if got := remaining(t, l, "acme"); got != USD("7.5") {

@@ -76,7 +76,7 @@ func Open(rows *Rows, s Session) error {
 		if p.Account == s.Account && p.Limit == s.Limit && p.MaxCalls == s.Calls {
 			return nil // a repeated request
 		}
-		return toolyard.Errorf(toolyard.IdempotencyConflict, "The session %s already exists.", s.ID)
+		return toolyard.Errorf(toolyard.VersionConflict, "The session %s already exists.", s.ID)
 	}
 	if s.Limit > 0 && (account == nil || account.Available < s.Limit) {
 		available := toolyard.Money(0)

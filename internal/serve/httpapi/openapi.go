@@ -270,6 +270,7 @@ func problemSchema() object {
 				"properties": object{"path": object{"type": "string"}, "message": object{"type": "string"}},
 			}},
 			"requiredCapabilities": object{"type": "object"},
+			"requiredScopes":       object{"type": "array", "items": object{"type": "string"}},
 		},
 	}
 }
