@@ -37,7 +37,7 @@ async function addresses() {
     '/', '/catalog', '/catalog?q=invoice', '/catalog?q=there-is-no-such-tool',
     ...['try', 'schema', 'who', 'calls', 'declared'].map((tab) => `/tools/-/plan_trip?tab=${tab}`), '/tools/up/ping', '/tools/-/none',
     '/servers', '/servers/up', ...['pending', 'tools', 'pins', 'stderr'].map((tab) => `/servers/up?tab=${tab}`), '/servers/gone',
-    '/toolsets', '/toolsets?tab=history', '/toolsets/desk', '/gates', '/gates?gate=chat', '/gates?gate=all&tab=connect',
+    '/packs', '/toolsets', '/toolsets?tab=history', '/toolsets/desk', '/gates', '/gates?gate=chat', '/gates?gate=all&tab=connect',
     '/calls', `/calls/${await latest('hello')}`, `/calls/${await latest('throw')}`, '/calls?tool=none',
     '/spend', '/spend?tab=accounts', '/spend?tab=sessions', '/links', '/limits', '/keys', '/problems', '/changes', '/nowhere',
   ];

@@ -5,7 +5,7 @@ import { check, enter, figure, go, main, settings, sleep, step } from './page.mj
 
 const widths = [390, 768, 1024, 1280, 1440];
 const screens = [
-  '/', '/catalog', '/servers', '/servers/up?tab=tools', '/servers/up?tab=pins', '/toolsets', '/gates', '/gates?gate=all', '/calls', '/spend?since=30d', '/spend?since=366d', '/spend?since=366d&by=week',
+  '/', '/catalog', '/servers', '/servers/up?tab=tools', '/servers/up?tab=pins', '/packs', '/toolsets', '/gates', '/gates?gate=all', '/calls', '/spend?since=30d', '/spend?since=366d', '/spend?since=366d&by=week',
   '/spend?tab=accounts', '/spend?tab=sessions', '/limits', '/keys', '/changes', `/tools/-/${settings.long}?tab=calls`, `/tools/-/${settings.long}?tab=try`,
 ];
 

@@ -31,6 +31,7 @@ const routes = [
     validateSearch: texts("tab", "tool"),
     component: lazyRouteComponent(() => import("./screens/Server")),
   }),
+  createRoute({ getParentRoute: () => root, path: "/packs", component: lazyRouteComponent(() => import("./screens/Packs")) }),
   createRoute({
     getParentRoute: () => root,
     path: "/toolsets",

@@ -35,6 +35,9 @@ export const removeGate = (name: string, version: number) =>
 export const restoreEdit = (to: number, current: number) =>
   post<api.Version>(path`/edits/${to}/restore`, { version: current } satisfies api.Version);
 
+export const runPackAction = (pack: string, action: string, args: api.JsonObject) =>
+  post<api.PackActionResult>(path`/packs/${pack}/actions/${action}`, { args } satisfies api.PackActionRequest);
+
 export const fundAccount = (id: string, amountUsd: string, reference: string) =>
   post<api.Balance>(path`/accounts/${id}/fund`, { amountUsd, reference } satisfies api.Funding);
 export const closeSession = (id: string) => post<api.Balance>(path`/sessions/${id}/close`);

@@ -82,6 +82,14 @@ export const queries = {
       refetchInterval: 5 * second,
     }),
 
+  packs: () =>
+    queryOptions({
+      queryKey: ["packs"],
+      queryFn: ({ signal }) => get<api.Packs>("/packs", {}, signal),
+      staleTime: 3 * second,
+      refetchInterval: 10 * second,
+    }),
+
   server: (id: string) =>
     queryOptions({
       queryKey: ["servers", "one", id],

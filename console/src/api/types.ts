@@ -82,6 +82,12 @@ export type GateChange = schema.PutGate;
 export type GateDetail = schema.Gate;
 export type GateTool = GateDetail["toolList"][number];
 
+export type Packs = FromJson<schema.Packs>;
+export type Pack = Packs["packs"][number];
+export type PackAction = Pack["actions"][number];
+export type PackActionRequest = FromJson<schema.PackActionRequest>;
+export type PackActionResult = FromJson<schema.PackActionResult>;
+
 export type Edits = schema.Edits;
 export type Edit = Edits["edits"][number];
 export type EditDetail = schema.Edit;

@@ -1,11 +1,11 @@
-import { Activity, CircleAlert, Coins, DoorOpen, Gauge, History, House, KeyRound, Layers, LibraryBig, Link2, type LucideIcon, Server } from "lucide-react";
+import { Activity, CircleAlert, Coins, DoorOpen, Gauge, History, House, KeyRound, Layers, LibraryBig, Link2, type LucideIcon, Package, Server } from "lucide-react";
 import type { Overview } from "../api/types";
 import { otherProblems } from "../health";
 
 type Badge = { count: number; tone: "warn" | "bad"; title: string };
 
 export type NavItem = {
-  to: "/" | "/catalog" | "/servers" | "/toolsets" | "/gates" | "/calls" | "/spend" | "/limits" | "/links" | "/keys" | "/problems" | "/changes";
+  to: "/" | "/catalog" | "/servers" | "/packs" | "/toolsets" | "/gates" | "/calls" | "/spend" | "/limits" | "/links" | "/keys" | "/problems" | "/changes";
   name: string;
   icon: LucideIcon;
   /** The number of items that need attention. */
@@ -23,6 +23,7 @@ const navigation: NavGroup[] = [
     items: [
       { to: "/catalog", name: "Catalog", icon: LibraryBig },
       { to: "/servers", name: "Servers", icon: Server, badge: serverBadge },
+      { to: "/packs", name: "Packs", icon: Package },
       { to: "/toolsets", name: "Toolsets", icon: Layers },
       { to: "/gates", name: "Gates", icon: DoorOpen },
     ],

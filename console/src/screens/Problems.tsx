@@ -57,6 +57,7 @@ function Groups({ problems, filtered }: { problems: Problem[]; filtered: boolean
 
 /** A link to the server, unless the problems are in local files. */
 function SourceLink({ source, problems }: { source: string; problems: Problem[] }) {
+  if (source.startsWith("pack ")) return <Link to="/packs">Open packs</Link>;
   if (source === "" || problems.some((problem) => problem.file)) return null;
   return <Link to="/servers/$id" params={{ id: source }}>Open server</Link>;
 }

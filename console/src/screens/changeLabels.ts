@@ -9,6 +9,7 @@ const labels: Record<string, string> = {
   "gate.put": "Edit a gate",
   "gate.remove": "Revert a gate",
   "edits.restore": "Restore an earlier version",
+  "pack.action": "Run an action of a pack",
   "account.fund": "Fund an account",
   "key.make": "Create a key",
   "key.revoke": "Revoke a key",

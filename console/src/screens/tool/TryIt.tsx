@@ -88,9 +88,10 @@ function TryForm({ tool, open, startGate }: { tool: ToolDetail; open: GateDecisi
   const written = useArguments(schema, prepared.form !== undefined, () => takeArguments(tool.server ?? "-", tool.name) ?? draft?.args ?? {});
   const toolRun = useToolRun(tool.server ?? "-", tool.name);
   const [gate, setGate] = useState(open.find((at) => at.gate === (draft?.gate ?? startGate))?.gate ?? open.find((at) => at.gate === startGate)?.gate ?? open[0]?.gate ?? "");
-  const [more, setMore] = useState<Options>({ idempotencyKey: "", session: "" });
+  const [more, setMore] = useState<Options>({ idempotencyKey: "", session: "", asOf: "" });
   const [confirming, setConfirming] = useState(false);
   const through = useGate(gate);
+  const options = filled(through?.clock === "caller" ? more : { ...more, asOf: "" });
   const side = useRef<HTMLDivElement>(null);
   const form = useRef<HTMLFormElement>(null);
   useEffect(() => storeDraft(tool.server ?? "-", tool.name, { args: written.args, gate }), [tool.server, tool.name, written.args, gate]);
@@ -99,7 +100,7 @@ function TryForm({ tool, open, startGate }: { tool: ToolDetail; open: GateDecisi
     written.tell([]);
     side.current?.scrollIntoView({ block: "nearest" });
     const name = open.find((at) => at.gate === gate)?.name ?? tool.name;
-    written.tell(await toolRun.run({ tool: name, gate, args: written.args, ...filled(more) }));
+    written.tell(await toolRun.run({ tool: name, gate, args: written.args, ...options }));
   };
   const run = (anyway: boolean) => {
     if (!written.readable || toolRun.since !== undefined || toolRun.question || focusUnparsable(form.current) || !(anyway || written.fit())) return;
@@ -122,9 +123,12 @@ function TryForm({ tool, open, startGate }: { tool: ToolDetail; open: GateDecisi
         held={held}
         cost={costText(tool, through)}
         gate={<GateChoice open={open} tool={tool.name} gate={held?.gate ?? gate} disabled={held !== undefined} onChange={setGate} />}
-        curl={() => curl({ tool: open.find((at) => at.gate === gate)?.name ?? tool.name, gate, args: written.args, ...filled(more) }, through?.callers === "keys")}
+        curl={() => curl({ tool: open.find((at) => at.gate === gate)?.name ?? tool.name, gate, args: written.args, ...options }, through?.callers === "keys")}
         onRun={run}
       >
+        {through?.clock === "caller" && (
+          <TextField label="As of" mono maxLength={64} placeholder="2026-01-31T09:30:00Z" hint="The time that the call is about, in RFC 3339. Defaults to now." value={more.asOf} onChange={(asOf) => setMore({ ...more, asOf })} />
+        )}
         <OptionFields value={more} onChange={setMore} />
       </ArgumentPanel>
       <div className="TryIt-side stack" ref={side}>
@@ -218,10 +222,11 @@ function costText(tool: ToolDetail, gate: Gate | undefined): string {
   return gate?.surface === "execute" ? `${price(tool.priceUsd)} per successful call` : "Free at this gate";
 }
 
-type Options = Required<Pick<CallRequest, "idempotencyKey" | "session">>;
+type Options = Required<Pick<CallRequest, "idempotencyKey" | "session" | "asOf">>;
 
-function filled({ idempotencyKey, session }: Options): Partial<Options> {
-  return { ...(idempotencyKey.trim() && { idempotencyKey: idempotencyKey.trim() }), ...(session.trim() && { session: session.trim() }) };
+/** The options that are set. */
+function filled(options: Options): Partial<Options> {
+  return Object.fromEntries(Object.entries(options).map(([name, value]) => [name, value.trim()]).filter(([, value]) => value !== ""));
 }
 
 function InvalidNote({ faults, onAnyway }: { faults: Fault[]; onAnyway: () => void }) {

@@ -1,6 +1,6 @@
 import type { JsonObject } from "../../api/json";
 
-type Request = { tool: string; gate: string; args: JsonObject; idempotencyKey?: string | undefined; session?: string | undefined };
+type Request = { tool: string; gate: string; args: JsonObject; idempotencyKey?: string | undefined; session?: string | undefined; asOf?: string | undefined };
 
 /** The call as a curl command. The key is a shell variable, never a literal. */
 export function curl(request: Request, keyed: boolean, origin: string = location.origin): string {
