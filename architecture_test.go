@@ -115,6 +115,7 @@ var imports = map[string][]string{
 	"/acceptance/conformanceclient":     {"", "/upstream"},
 	"/bench":                            {"", "/script", "/upstream", "/yard", "/internal/admission", "/internal/trust/identity", "/internal/store/pgtest", "/internal/store/record", "/internal/store", "/internal/admission/ledger", "/internal/base/ident"},
 	"/examples/greet":                   {"", "/cli", "/yard"},
+	"/examples/workdays":                {"", "/cli", "/yard"},
 	"/examples/embed":                   {"", "/yard"},
 	"/internal/sources/catalog":         {"", "/internal/base/backoff"},
 }

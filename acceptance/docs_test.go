@@ -33,6 +33,12 @@ func TestContextDocument(t *testing.T) {
 	followDocument(t, "../docs/CONTEXT.md", dir, 2*time.Minute, append(startCRM(t), "PATH="+bin+":"+os.Getenv("PATH"))...)
 }
 
+// docs/ADD_A_TOOL.md, followed word for word in an empty folder.
+func TestAddAToolDocument(t *testing.T) {
+	t.Parallel()
+	followDocument(t, "../docs/ADD_A_TOOL.md", t.TempDir(), 2*time.Minute, "PATH="+bin+":"+os.Getenv("PATH"))
+}
+
 // startCRM runs examples/crm/server on a free port, and returns the variables that it prints.
 func startCRM(t *testing.T) []string {
 	t.Helper()
