@@ -76,6 +76,7 @@ var imports = map[string][]string{
 	"/internal/control/registry":        {"", "/internal/trust/inbound", "/internal/trust/untrusted"},
 	"/packs/basics":                     {""},
 	"/packs/trading/market":             {},
+	"/packs/trading/marketdata":         {"", "/packs/trading/market"},
 	"/packs/trading/bars":               {"", "/packs/trading/market"},
 	"/packs/trading/cryptopanic":        {"", "/packs/trading/market"},
 	"/packs/trading/hyperliquid":        {"", "/packs/ratelimit", "/packs/trading/market"},
@@ -143,7 +144,7 @@ var cages = map[string][]string{
 	"github.com/coder/websocket":               {"/packs/homeassistant/hass", "/acceptance/fakehome"},
 	"github.com/spf13/cobra":                   {"/cli"},
 	"github.com/lmittmann/tint":                {"/cli"},
-	"github.com/shopspring/decimal":            {"/packs/trading", "/packs/trading/market", "/packs/trading/market/markettest", "/packs/trading/account", "/packs/trading/introspection", "/packs/trading/engine", "/packs/trading/paper", "/packs/trading/backtest", "/packs/trading/bars", "/packs/trading/hyperliquid", "/packs/trading/cryptopanic", "/acceptance/fakemarkets"},
+	"github.com/shopspring/decimal":            {"/packs/trading", "/packs/trading/market", "/packs/trading/market/markettest", "/packs/trading/account", "/packs/trading/introspection", "/packs/trading/engine", "/packs/trading/paper", "/packs/trading/backtest", "/packs/trading/bars", "/packs/trading/hyperliquid", "/packs/trading/cryptopanic", "/packs/trading/marketdata", "/acceptance/fakemarkets"},
 }
 
 func TestImportsPointInwards(t *testing.T) {

@@ -36,6 +36,7 @@ const (
 	cacheTTL     = 5 * time.Minute // the free plan allows about 100 requests a day
 	maxCached    = 64
 	pauseOnLimit = 5 * time.Minute
+	maxAge       = 5 * time.Minute // of the end of a query that is about the present
 	answerWithin = 10 * time.Second
 )
 
@@ -97,7 +98,8 @@ func New(o Options) (*Client, error) {
 }
 
 // Posts implements [market.News]. The service offers only its newest posts: a period that begins
-// before them, and ends before them, has no data.
+// before them, and ends before them, has no data. Posts of a period in the past have no votes: those
+// were counted until today.
 func (c *Client) Posts(ctx context.Context, q market.NewsQuery) ([]market.Post, error) {
 	select {
 	case c.turn <- struct{}{}:
@@ -113,8 +115,12 @@ func (c *Client) Posts(ctx context.Context, q market.NewsQuery) ([]market.Post, 
 	if n := len(r.posts); n > 0 && !r.complete && r.posts[n-1].PublishedAt.After(q.To) {
 		return nil, toolyard.Errorf(toolyard.NoData, "CryptoPanic offers no news before %s.", r.posts[n-1].PublishedAt.Format(time.RFC3339))
 	}
+	past := c.now().Sub(q.To) > maxAge
 	var out []market.Post
 	for _, p := range r.posts {
+		if past {
+			p.Votes = nil
+		}
 		if len(out) < q.Limit && !p.PublishedAt.Before(q.From) && !p.PublishedAt.After(q.To) {
 			p.Symbols = slices.Clone(p.Symbols)
 			out = append(out, p)

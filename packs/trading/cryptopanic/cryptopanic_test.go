@@ -53,8 +53,11 @@ func TestPostsOfAPeriod(t *testing.T) {
 		t.Fatalf("%d posts, %v", len(posts), err)
 	}
 	p := posts[0]
-	if p.PublishedAt.After(now.Add(-time.Hour)) || p.Symbols[0] != "BTC" || p.Source != "news.example" || p.Votes.Positive != 3 || p.URL == "" {
+	if p.PublishedAt.After(now.Add(-time.Hour)) || p.Symbols[0] != "BTC" || p.Source != "news.example" || p.Votes != nil || p.URL == "" {
 		t.Errorf("%+v", p)
+	}
+	if present, err := c.Posts(t.Context(), query(now.Add(-time.Hour), now, "BTC")); err != nil || present[0].Votes == nil || present[0].Votes.Positive != 3 {
+		t.Errorf("%+v, %v", present, err)
 	}
 	requests := len(f.Requests())
 	for range 5 { // from the cache

@@ -156,7 +156,7 @@ func statusOf(wire string) market.Status {
 
 // addFills adds the fills of an order: size, average price and fees.
 func (a *Account) addFills(ctx context.Context, p *market.Placed, order uint64, since time.Time) error {
-	fills, err := a.client.fillsSince(ctx, a.address, since)
+	fills, err := a.client.fillsBetween(ctx, a.address, since, a.client.now().Add(time.Minute))
 	if err != nil {
 		return err
 	}
@@ -170,6 +170,39 @@ func (a *Account) addFills(ctx context.Context, p *market.Placed, order uint64, 
 		p.Filled, p.AvgPrice, p.FeeUSD = size, value.Div(size), fee
 	}
 	return nil
+}
+
+// maxPages limits the requests for the history of an account.
+const maxPages = 10
+
+// Fills returns the fills with from < At ≤ to, oldest first. The venue answers at most 2,000 at a time.
+func (a *Account) Fills(ctx context.Context, from, to time.Time) ([]market.Fill, error) {
+	var out []market.Fill
+	for range maxPages {
+		page, err := a.client.fillsBetween(ctx, a.address, from.Add(time.Millisecond), to)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page {
+			if f := page[i].fill(); f.At.After(from) && !f.At.After(to) {
+				out = append(out, f)
+			}
+		}
+		if len(page) < maxFills {
+			return out, nil
+		}
+		from = time.UnixMilli(int64(page[len(page)-1].Time))
+	}
+	return nil, toolyard.Errorf(toolyard.NoData, "The period has more than %d fills; choose a shorter one.", maxPages*maxFills)
+}
+
+func (f *fillWire) fill() market.Fill {
+	side := sideOf(f.Side)
+	return market.Fill{
+		ID: strconv.FormatUint(f.ID, 10), OrderID: strconv.FormatUint(f.Order, 10), Symbol: f.Coin, Side: side, Size: f.Size.Decimal,
+		Price: f.Px.Decimal, FeeUSD: f.Fee.Decimal, RealizedUSD: f.ClosedPnl.Decimal, After: f.Start.Add(side.Signed(f.Size.Decimal)),
+		At: time.UnixMilli(int64(f.Time)).UTC(),
+	}
 }
 
 // CheckRole returns an error if the address is not an account of its own. Its text says what to

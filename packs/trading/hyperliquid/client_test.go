@@ -247,11 +247,11 @@ func TestLeaderboardKeepsTheBest(t *testing.T) {
 	}
 	rows = append(rows, fakemarkets.HyperliquidLeader{Address: owner, AccountValue: "3.0", Pnl: "1.0", Roi: "900.0", Name: "dust"})
 	f.SetLeaders(rows...)
-	top, at, err := c.Top(t.Context(), market.TradersQuery{Window: "week", By: "pnl", Limit: 3, MinAccountUSD: d("10000")})
+	top, at, err := c.Top(t.Context(), market.TradersQuery{AsOf: time.Now(), Window: "week", By: "pnl", Limit: 3, MinAccountUSD: d("10000")})
 	if err != nil || len(top) != 3 || !top[0].PnlUSD.Equal(d("999.5")) || at.IsZero() {
 		t.Errorf("%+v, %v", top, err)
 	}
-	top, _, err = c.Top(t.Context(), market.TradersQuery{Window: "day", By: "roi", Limit: 1})
+	top, _, err = c.Top(t.Context(), market.TradersQuery{AsOf: time.Now(), Window: "day", By: "roi", Limit: 1})
 	if err != nil || len(top) != 1 || top[0].Name != "dust" {
 		t.Errorf("%+v, %v", top, err)
 	}

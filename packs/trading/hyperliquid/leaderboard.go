@@ -56,6 +56,9 @@ func (c *Client) Top(ctx context.Context, q market.TradersQuery) ([]market.Trade
 	if !slices.Contains(leaderWindows, q.Window) || leaderMeasures[q.By] == nil {
 		return nil, time.Time{}, toolyard.Errorf(toolyard.Invalid, "There is no leaderboard of %s by %s.", q.Window, q.By)
 	}
+	if err := c.present("leaderboard", q.AsOf); err != nil {
+		return nil, time.Time{}, err
+	}
 	l, err := c.leaders.get(ctx, c.now, leadersTTL, c.fetchLeaders)
 	if err != nil {
 		return nil, time.Time{}, err

@@ -1,10 +1,12 @@
 package hyperliquid
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -118,25 +120,54 @@ type fillWire struct {
 	Size      dec    `json:"sz"`
 	Side      string `json:"side"`
 	Time      millis `json:"time"`
+	Start     dec    `json:"startPosition"`
 	ClosedPnl dec    `json:"closedPnl"`
 	Order     uint64 `json:"oid"`
 	Fee       dec    `json:"fee"`
 	ID        uint64 `json:"tid"`
 }
 
-// fillsSince returns the fills of a user from a time on, at most 2,000.
-func (c *Client) fillsSince(ctx context.Context, user string, from time.Time) ([]fillWire, error) {
-	request := struct {
-		userRequest
-		StartTime int64 `json:"startTime"`
-	}{userRequest{"userFillsByTime", user}, from.UnixMilli()}
+// fillsBetween returns the fills of a user in a period, at most 2,000, oldest first.
+func (c *Client) fillsBetween(ctx context.Context, user string, from, to time.Time) ([]fillWire, error) {
+	request := periodRequest{userRequest{"userFillsByTime", user}, from.UnixMilli(), to.UnixMilli()}
 	var out []fillWire
 	err := c.info(ctx, "userFillsByTime", weightDefault, request, &out)
 	if err == nil && len(out) > maxFills {
 		err = unexpected("userFillsByTime", fmt.Errorf("%d fills", len(out)))
 	}
 	c.limiter.Charge(len(out) / itemsPerWeight)
+	slices.SortStableFunc(out, func(a, b fillWire) int { return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.ID, b.ID)) })
 	return out, noNull("userFillsByTime", err)
+}
+
+// periodRequest is an Info request about a user in a period.
+type periodRequest struct {
+	userRequest
+	StartTime int64 `json:"startTime"`
+	EndTime   int64 `json:"endTime"`
+}
+
+// paymentWire is a funding payment of an account.
+type paymentWire struct {
+	Time  millis `json:"time"`
+	Delta struct {
+		Type string `json:"type"` // funding
+		Coin string `json:"coin"`
+		USD  dec    `json:"usdc"` // negative if the account paid
+		Rate dec    `json:"fundingRate"`
+	} `json:"delta"`
+}
+
+// fundingBetween returns the funding payments of a user in a period, oldest first.
+func (c *Client) fundingBetween(ctx context.Context, user string, from, to time.Time) ([]paymentWire, error) {
+	var out []paymentWire
+	err := c.info(ctx, "userFunding", weightDefault, periodRequest{userRequest{"userFunding", user}, from.UnixMilli(), to.UnixMilli()}, &out)
+	if err == nil && len(out) > maxFunding {
+		err = unexpected("userFunding", fmt.Errorf("%d payments", len(out)))
+	}
+	c.limiter.Charge(len(out) / itemsPerWeight)
+	slices.SortStableFunc(out, func(a, b paymentWire) int { return cmp.Compare(a.Time, b.Time) })
+	return out, noNull("userFunding", err)
 }
 
 type feesWire struct {

@@ -14,6 +14,7 @@ type Traders interface {
 
 // TradersQuery selects the best accounts of a period.
 type TradersQuery struct {
+	AsOf          time.Time
 	Window        string // day, week, month or allTime
 	By            string // pnl, roi or vlm
 	MinAccountUSD decimal.Decimal

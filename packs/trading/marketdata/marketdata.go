@@ -1,0 +1,129 @@
+// Package marketdata provides tools that read markets: bars, news, funding, open interest, the
+// leaderboard, chart patterns and value at risk. They show nothing that was not known at the as-of
+// time of the call.
+package marketdata
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/packs/trading/market"
+)
+
+// The categories of the tools.
+const (
+	marketData = "market_data"
+	news       = "news"
+	portfolio  = "portfolio"
+)
+
+// Tools returns the tools.
+func Tools() []*toolyard.Tool {
+	return []*toolyard.Tool{
+		fetchRecentBars(), fetchNewsSentiment(), getTopTraders(), getFundingRate(), getOpenInterest(), analyzeChartPattern(), computeVaR(),
+	}
+}
+
+// define defines a read-only tool.
+func define[In, Out any](name, category, description, hint string, fn func(context.Context, *toolyard.Call, In) (Out, error)) *toolyard.Tool {
+	return toolyard.Define(toolyard.Spec{
+		Name: name, Category: category, Effects: toolyard.ReadOnly, Description: description, Hint: hint, Origin: "packs/trading",
+	}, fn)
+}
+
+// client returns a client that the gate lends.
+func client[T any](c *toolyard.Call, what string) (T, error) {
+	got, ok := toolyard.Client[T](c)
+	if !ok {
+		return got, toolyard.Errorf(toolyard.NoData, "The gate %s has no %s. An operator can configure it in packs.trading.", c.Gate, what)
+	}
+	return got, nil
+}
+
+// explain converts the error for an unknown symbol into one that names the nearest symbols.
+func explain(ctx context.Context, c *toolyard.Call, symbol string, err error) error {
+	if err == nil || toolyard.AsError(err).Code != toolyard.NoData {
+		return err
+	}
+	markets, ok := toolyard.Client[market.Markets](c)
+	if !ok {
+		return err
+	}
+	specs, failed := markets.Specs(ctx)
+	if _, listed := specs[symbol]; failed != nil || listed {
+		return err
+	}
+	return unknownSymbol(symbol, slices.Collect(maps.Keys(specs)))
+}
+
+// unknownSymbol is the error for a symbol that the venue does not have.
+func unknownSymbol(symbol string, known []string) error {
+	message := fmt.Sprintf("unknown symbol %.40q", symbol)
+	if near := nearest(symbol, known); len(near) > 0 {
+		message += " (did you mean " + strings.Join(near, ", ") + "?)"
+	}
+	return &toolyard.Error{Code: toolyard.Invalid, Message: "Unknown symbol", Issues: []toolyard.Issue{{Path: "symbol", Message: message}}}
+}
+
+const maxNear = 3
+
+// nearest returns the symbols that resemble one: in another case, with a suffix such as -USD, or with
+// few different letters.
+func nearest(symbol string, known []string) []string {
+	wanted := strings.ToUpper(symbol)
+	base, _, _ := strings.Cut(strings.NewReplacer("-", "/", "_", "/", "USDT", "/", "USDC", "/", "USD", "/").Replace(wanted), "/")
+	type candidate struct {
+		name     string
+		distance int
+	}
+	var list []candidate
+	for _, name := range known {
+		upper := strings.ToUpper(name)
+		d := min(distance(upper, wanted), distance(upper, base))
+		if strings.HasPrefix(upper, wanted) || upper == "K"+wanted {
+			d = min(d, 1)
+		}
+		if d <= min(max(1, len(base)/3), 3) {
+			list = append(list, candidate{name, d})
+		}
+	}
+	slices.SortFunc(list, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(a.name, b.name))
+	})
+	var out []string
+	for _, c := range list[:min(len(list), maxNear)] {
+		out = append(out, c.name)
+	}
+	return out
+}
+
+const maxCompared = 20 // characters
+
+// distance is the number of letters to change, insert or remove.
+func distance(a, b string) int {
+	if len(a) > maxCompared || len(b) > maxCompared {
+		return maxCompared
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
