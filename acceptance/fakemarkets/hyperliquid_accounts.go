@@ -299,6 +299,8 @@ func (h *Hyperliquid) userInfo(q *infoRequest, user string) reply {
 		return reply{2, http.StatusOK, t.status(q)}
 	case "userFillsByTime":
 		return h.fills(q, t)
+	case "userFunding":
+		return h.userFunding(q, t)
 	case "userFees":
 		return reply{20, http.StatusOK, map[string]any{
 			"dailyUserVlm": []any{}, "userCrossRate": takerRate.String(), "userAddRate": makerRate.String(),
@@ -317,6 +319,32 @@ func (h *Hyperliquid) userInfo(q *infoRequest, user string) reply {
 		return reply{20, http.StatusOK, out}
 	}
 	return invalidBody
+}
+
+// userFunding answers with the payments of the present positions for every hour of the period.
+func (h *Hyperliquid) userFunding(q *infoRequest, t *trader) reply {
+	if q.StartTime == nil {
+		return invalidBody
+	}
+	end := h.now().UnixMilli()
+	if q.EndTime != nil {
+		end = min(end, *q.EndTime)
+	}
+	out := []any{}
+	for hour := (*q.StartTime + hourMillis - 1) / hourMillis; hour*hourMillis <= end; hour++ {
+		for _, m := range h.markets {
+			p, ok := t.positions[m.Name]
+			if !ok || len(out) == fundingPage {
+				continue
+			}
+			rate := decimal.RequireFromString(fundingRate(m.Name, hour))
+			out = append(out, map[string]any{"time": hour * hourMillis, "hash": "0x" + strings.Repeat("0", 64), "delta": map[string]any{
+				"type": "funding", "coin": m.Name, "usdc": p.size.Mul(decimal.RequireFromString(m.Mid)).Mul(rate).Neg().Round(6).String(),
+				"szi": p.size.String(), "fundingRate": rate.String(), "nSamples": nil,
+			}})
+		}
+	}
+	return reply{20 + len(out)/20, http.StatusOK, out}
 }
 
 func (h *Hyperliquid) role(user string, known bool) any {

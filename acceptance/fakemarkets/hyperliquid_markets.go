@@ -123,10 +123,10 @@ func (h *Hyperliquid) meta() any {
 	}}
 }
 
-// spread returns the best bid and ask, which are one thousandth of a percent from the mid.
+// spread returns the best bid and ask, which are two hundredths of a percent from the mid.
 func spread(m *HyperliquidMarket) (bid, ask decimal.Decimal) {
 	mid := decimal.RequireFromString(m.Mid)
-	half := mid.Div(decimal.NewFromInt(100_000))
+	half := mid.Div(decimal.NewFromInt(5_000))
 	return tick(mid.Sub(half), m), tick(mid.Add(half), m)
 }
 

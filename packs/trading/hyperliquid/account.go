@@ -21,7 +21,12 @@ type Account struct {
 	address string
 }
 
-var _ market.Portfolio = (*Account)(nil)
+var (
+	_ market.Portfolio      = (*Account)(nil)
+	_ market.FillHistory    = (*Account)(nil)
+	_ market.FundingHistory = (*Account)(nil)
+	_ market.FeeSchedule    = (*Account)(nil)
+)
 
 // NewAccount returns the account that holds the money, which is not the address of its agent.
 func NewAccount(c *Client, address string) (*Account, error) {
@@ -203,6 +208,28 @@ func (f *fillWire) fill() market.Fill {
 		Price: f.Px.Decimal, FeeUSD: f.Fee.Decimal, RealizedUSD: f.ClosedPnl.Decimal, After: f.Start.Add(side.Signed(f.Size.Decimal)),
 		At: time.UnixMilli(int64(f.Time)).UTC(),
 	}
+}
+
+// Payments returns the funding payments with from < At ≤ to, oldest first.
+func (a *Account) Payments(ctx context.Context, from, to time.Time) ([]market.Payment, error) {
+	var out []market.Payment
+	for range maxPages {
+		page, err := a.client.fundingBetween(ctx, a.address, from.Add(time.Millisecond), to)
+		if err != nil || len(page) == 0 {
+			return out, err
+		}
+		for i := range page {
+			p := &page[i]
+			if at := time.UnixMilli(int64(p.Time)).UTC(); at.After(from) && !at.After(to) {
+				out = append(out, market.Payment{At: at, Symbol: p.Delta.Coin, Rate: p.Delta.Rate.Decimal, AmountUSD: p.Delta.USD.Decimal})
+			}
+		}
+		if len(page) < fundingPage {
+			return out, nil
+		}
+		from = time.UnixMilli(int64(page[len(page)-1].Time))
+	}
+	return nil, toolyard.Errorf(toolyard.NoData, "The period has more than %d funding payments; choose a shorter one.", maxPages*fundingPage)
 }
 
 // CheckRole returns an error if the address is not an account of its own. Its text says what to

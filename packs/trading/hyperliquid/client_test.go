@@ -236,6 +236,33 @@ func TestPortfolio(t *testing.T) {
 	}
 }
 
+func TestHistoryOfAnAccount(t *testing.T) {
+	f, b := trader(t)
+	ctx, start := t.Context(), time.Now()
+	for i, price := range []string{"4100", "3900"} {
+		o := order(price, "0.5", price, market.IOC)
+		o.Side = []market.Side{market.Buy, market.Sell}[i]
+		if placed, err := b.Place(ctx, o, stamp()); err != nil || placed.Status != market.Filled {
+			t.Fatal(placed, err)
+		}
+	}
+	fills, err := b.Fills(ctx, start.Add(-time.Second), time.Now())
+	if err != nil || len(fills) != 2 || !fills[0].After.Equal(d("0.5")) || !fills[1].After.IsZero() || !fills[1].RealizedUSD.IsNegative() || !fills[0].FeeUSD.IsPositive() {
+		t.Errorf("%+v, %v", fills, err)
+	}
+	if fills, err := b.Fills(ctx, start.Add(-time.Hour), start.Add(-time.Minute)); err != nil || len(fills) != 0 {
+		t.Errorf("before: %+v, %v", fills, err)
+	}
+	if _, err := b.Place(ctx, order("3", "0.5", "4100", market.IOC), stamp()); err != nil {
+		t.Fatal(err)
+	}
+	f.SetNow(func() time.Time { return start.Add(700 * time.Hour) })
+	payments, err := b.Payments(ctx, start, start.Add(600*time.Hour))
+	if err != nil || len(payments) != 600 || payments[0].Symbol != "ETH" {
+		t.Errorf("%d payments, %v", len(payments), err)
+	}
+}
+
 func TestLeaderboardKeepsTheBest(t *testing.T) {
 	f, c := open(t)
 	var rows []fakemarkets.HyperliquidLeader

@@ -27,6 +27,7 @@ const (
 	maxAssets   = 5000
 	maxLevels   = 100
 	maxFunding  = 5000
+	fundingPage = 500 // rates or payments of one answer
 	maxOrders   = 1000
 	maxFills    = 2000 // of one answer
 	maxAgents   = 100
@@ -219,7 +220,7 @@ func (c *Client) fundingHistory(ctx context.Context, coin string, from, to time.
 	var out []fundingWire
 	for from.Before(to) || from.Equal(to) {
 		var page []fundingWire
-		hours := min(int(to.Sub(from)/time.Hour)+1, 500)
+		hours := min(int(to.Sub(from)/time.Hour)+1, fundingPage)
 		err := c.info(ctx, "fundingHistory", weightDefault+hours/itemsPerWeight, request{"fundingHistory", coin, from.UnixMilli(), to.UnixMilli()}, &page)
 		if err != nil {
 			return nil, explainCoin(coin, err)
@@ -237,7 +238,7 @@ func (c *Client) fundingHistory(ctx context.Context, coin string, from, to time.
 			return nil, unexpected("fundingHistory", fmt.Errorf("more than %d rates", maxFunding))
 		}
 		from = time.UnixMilli(int64(page[len(page)-1].Time) + 1)
-		if len(page) < 500 {
+		if len(page) < fundingPage {
 			break
 		}
 	}
