@@ -86,7 +86,7 @@ var imports = map[string][]string{
 	"/packs/trading/account":            {"", "/yard", "/packs/trading/engine", "/packs/trading/market"},
 	"/packs/trading/introspection":      {"", "/packs/trading/account", "/packs/trading/engine", "/packs/trading/market"},
 	"/packs/trading/backtest":           {"", "/packs/trading/engine", "/packs/trading/market"},
-	"/packs/trading":                    {"", "/yard", "/packs/trading/account", "/packs/trading/backtest", "/packs/trading/bars", "/packs/trading/cryptopanic", "/packs/trading/engine", "/packs/trading/hyperliquid", "/packs/trading/introspection", "/packs/trading/market", "/packs/trading/paper"},
+	"/packs/trading":                    {"", "/yard", "/packs/trading/account", "/packs/trading/backtest", "/packs/trading/bars", "/packs/trading/cryptopanic", "/packs/trading/engine", "/packs/trading/hyperliquid", "/packs/trading/introspection", "/packs/trading/market", "/packs/trading/marketdata", "/packs/trading/paper"},
 	"/internal/trust/framing":           {},
 	"/internal/trust/inbound":           {"/internal/trust/untrusted"},
 	"/internal/trust/outbound":          {"/internal/trust/untrusted"},

@@ -1,6 +1,10 @@
 package trading
 
-import "github.com/toolyard/toolyard/yard"
+import (
+	"slices"
+
+	"github.com/toolyard/toolyard/yard"
+)
 
 // commands returns the commands that the pack adds to the command line.
-func commands() []yard.PackCommand { return nil }
+func commands() []yard.PackCommand { return slices.Concat(barsCommands()) }

@@ -3,11 +3,14 @@ package trading
 import (
 	"context"
 	"io"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/toolyard/toolyard"
+	"github.com/toolyard/toolyard/packs/trading/bars"
+	"github.com/toolyard/toolyard/packs/trading/cryptopanic"
 	"github.com/toolyard/toolyard/packs/trading/hyperliquid"
 	"github.com/toolyard/toolyard/packs/trading/market"
 	"github.com/toolyard/toolyard/yard"
@@ -24,18 +27,30 @@ type feed struct {
 	news    market.News    // nil for none
 	traders market.Traders // nil for none
 	venue   *hyperliquid.Client
+	store   *bars.Store // of bars; nil for none
 	closer  io.Closer
 }
 
 // connect returns the clients of the venue and of the source of news.
 func connect(s *settings, setup yard.PackSetup) (*feed, error) {
-	venue, err := hyperliquid.New(hyperliquid.Options{URL: s.Hyperliquid.URL, Testnet: s.Hyperliquid.Testnet, HTTP: setup.HTTP, Now: setup.Now})
+	h := s.Hyperliquid
+	venue, err := hyperliquid.New(hyperliquid.Options{URL: h.URL, Testnet: h.Testnet, Leaderboard: h.LeaderboardURL, HTTP: setup.HTTP, Now: setup.Now})
 	if err != nil {
 		return nil, err
 	}
-	f := &feed{Bars: venue, Markets: venue, Funding: newFundingCache(venue, setup.Now), venue: venue}
+	dir := s.Bars
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(setup.Dir, dir)
+	}
+	store := bars.Open(bars.Options{Dir: dir, Venue: venue, Now: setup.Now, Log: setup.Log})
+	f := &feed{Bars: store, Markets: venue, Funding: newFundingCache(venue, setup.Now), venue: venue, store: store}
 	if s.Hyperliquid.Leaderboard {
 		f.traders = venue
+	}
+	if c := s.CryptoPanic; c != nil {
+		if f.news, err = cryptopanic.New(cryptopanic.Options{URL: c.URL, Plan: c.Plan, Token: c.Token, HTTP: setup.HTTP, Now: setup.Now}); err != nil {
+			return nil, err
+		}
 	}
 	return f, nil
 }

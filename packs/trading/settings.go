@@ -27,6 +27,8 @@ type hyperliquidSettings struct {
 	URL         string `json:"url,omitempty" format:"uri" doc:"Address of the API; the public one by default."`
 	Testnet     bool   `json:"testnet,omitempty" doc:"Use the test network."`
 	Leaderboard bool   `json:"leaderboard,omitempty" doc:"Let get_top_traders read the leaderboard, an undocumented file of about 25 MB."`
+
+	LeaderboardURL string `json:"leaderboardUrl,omitempty" format:"uri" doc:"Address of the leaderboard; the public one by default."`
 }
 
 type cryptopanicSettings struct {

@@ -4,12 +4,17 @@ package bars
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/toolyard/toolyard"
@@ -31,6 +36,9 @@ type Store struct {
 	dir   string
 	venue market.Bars // provides bars that are missing; nil for none
 	now   func() time.Time
+	log   *slog.Logger
+
+	failing atomic.Bool // bars of the venue cannot be stored
 
 	mu      sync.Mutex
 	months  map[string]*month // by path
@@ -55,10 +63,20 @@ type month struct {
 	modified time.Time
 }
 
-// Open returns the store in a folder, which is created when the first bar is stored. Bars that are
-// missing are requested from the venue, if there is one.
-func Open(dir string, venue market.Bars, now func() time.Time) *Store {
-	return &Store{dir: dir, venue: venue, now: now, months: map[string]*month{}, fetched: map[series]span{}}
+// Options configure a store.
+type Options struct {
+	Dir   string           // created when the first bar is stored
+	Venue market.Bars      // provides bars that are missing; nil for none
+	Now   func() time.Time // required if there is a venue
+	Log   *slog.Logger     // discarded if nil
+}
+
+// Open returns the store in a folder.
+func Open(o Options) *Store {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Store{dir: o.Dir, venue: o.Venue, now: o.Now, log: o.Log, months: map[string]*month{}, fetched: map[series]span{}}
 }
 
 // Recent implements [market.Bars]: the closed bars of the last n intervals, newest first.
@@ -93,9 +111,7 @@ func (s *Store) Between(ctx context.Context, symbol string, interval market.Inte
 		}
 		return nil, err
 	}
-	if err := s.keep(key, fresh, missing); err != nil {
-		return nil, err
-	}
+	s.keep(key, fresh, missing)
 	out, _ = mergeBars(out, fresh, false)
 	return out, nil
 }
@@ -116,8 +132,8 @@ func (s *Store) stored(k series, want span) ([]market.Bar, span, error) {
 }
 
 // keep stores bars of the venue. It omits bars that ended just now: the clock of the venue may be
-// behind, so that they may still change.
-func (s *Store) keep(k series, fresh []market.Bar, asked span) error {
+// behind, so that they may still change. If it fails, the bars are requested again later.
+func (s *Store) keep(k series, fresh []market.Bar, asked span) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	final := s.now().Add(-settleAfter)
@@ -125,11 +141,16 @@ func (s *Store) keep(k series, fresh []market.Bar, asked span) error {
 		asked.to = final.UTC().Truncate(k.interval.Duration())
 		fresh = slices.DeleteFunc(slices.Clone(fresh), func(b market.Bar) bool { return !b.ClosedAt(final) })
 	}
+	if _, err := s.merge(k, fresh, false); err != nil {
+		if !s.failing.Swap(true) {
+			s.log.Warn("price bars cannot be stored", "folder", s.dir, "error", errors.Unwrap(err))
+		}
+		return
+	}
+	s.failing.Store(false)
 	if asked.from.Before(asked.to) {
 		s.fetched[k] = s.fetched[k].join(asked)
 	}
-	_, err := s.merge(k, fresh, false)
-	return err
 }
 
 var symbolRE = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_:@-]{0,63}$`)
@@ -225,7 +246,7 @@ func byStart(b market.Bar, t time.Time) int { return b.Start.Compare(t) }
 func (s *Store) readMonth(k series, m time.Time) ([]market.Bar, error) {
 	path := s.path(k, m)
 	info, err := os.Stat(path)
-	if os.IsNotExist(err) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		delete(s.months, path)
 		return nil, nil
 	}

@@ -67,7 +67,7 @@ func equalBars(t testing.TB, got, want []market.Bar) {
 func TestBarsAreFetchedOnce(t *testing.T) {
 	v := &venue{now: noon.Add(2 * time.Minute), gaps: map[time.Time]bool{noon.Add(-10 * time.Minute): true}}
 	dir := t.TempDir()
-	s := Open(dir, v, func() time.Time { return noon.Add(time.Hour) })
+	s := Open(Options{Dir: dir, Venue: v, Now: func() time.Time { return noon.Add(time.Hour) }})
 	for range 3 {
 		got, err := s.Recent(t.Context(), "BTC", "5m", 6, v.now)
 		if err != nil || len(got) != 5 || !got[0].End.Equal(noon) {
@@ -77,7 +77,7 @@ func TestBarsAreFetchedOnce(t *testing.T) {
 	if v.requests != 1 {
 		t.Errorf("%d requests", v.requests)
 	}
-	offline := Open(dir, nil, func() time.Time { return noon.Add(time.Hour) })
+	offline := Open(Options{Dir: dir, Now: func() time.Time { return noon.Add(time.Hour) }})
 	got, err := offline.Recent(t.Context(), "BTC", "5m", 6, v.now)
 	if err != nil || len(got) != 5 {
 		t.Errorf("stored: %d bars, %v", len(got), err)
@@ -88,11 +88,11 @@ func TestANewBarIsNotStoredAtOnce(t *testing.T) {
 	now := noon.Add(time.Second)
 	v := &venue{now: now}
 	dir := t.TempDir()
-	s := Open(dir, v, func() time.Time { return now })
+	s := Open(Options{Dir: dir, Venue: v, Now: func() time.Time { return now }})
 	if got, err := s.Recent(t.Context(), "BTC", "5m", 3, now); err != nil || len(got) != 3 {
 		t.Fatalf("%d bars, %v", len(got), err)
 	}
-	stored, err := Open(dir, nil, time.Now).Recent(t.Context(), "BTC", "5m", 3, now)
+	stored, err := Open(Options{Dir: dir, Now: time.Now}).Recent(t.Context(), "BTC", "5m", 3, now)
 	if err != nil || len(stored) != 2 || !stored[0].End.Before(noon) {
 		t.Errorf("%d bars are stored, %v", len(stored), err)
 	}
@@ -100,7 +100,7 @@ func TestANewBarIsNotStoredAtOnce(t *testing.T) {
 
 func TestAMonthBoundaryIsNoGap(t *testing.T) {
 	v := &venue{now: noon}
-	s := Open(t.TempDir(), v, func() time.Time { return noon.Add(time.Hour) })
+	s := Open(Options{Dir: t.TempDir(), Venue: v, Now: func() time.Time { return noon.Add(time.Hour) }})
 	from := time.Date(2026, 2, 28, 22, 0, 0, 0, time.UTC)
 	got, err := s.Between(t.Context(), "BTC", "1h", from, from.Add(4*time.Hour))
 	if err != nil || len(got) != 4 {
@@ -114,7 +114,7 @@ func TestAMonthBoundaryIsNoGap(t *testing.T) {
 }
 
 func TestStoredBarsAreNotOverwrittenByAccident(t *testing.T) {
-	s := Open(t.TempDir(), nil, func() time.Time { return noon.Add(time.Hour) })
+	s := Open(Options{Dir: t.TempDir(), Now: func() time.Time { return noon.Add(time.Hour) }})
 	bar := makeBar("1h", noon)
 	changed := bar
 	changed.Volume = changed.Volume.Add(decimal.NewFromInt(1))
@@ -150,7 +150,7 @@ func TestStoredBarsAreNotOverwrittenByAccident(t *testing.T) {
 
 func TestFailuresOfTheVenueAreReported(t *testing.T) {
 	v := &venue{now: noon, err: toolyard.Errorf(toolyard.Unavailable, "down")}
-	s := Open(t.TempDir(), v, func() time.Time { return noon.Add(time.Hour) })
+	s := Open(Options{Dir: t.TempDir(), Venue: v, Now: func() time.Time { return noon.Add(time.Hour) }})
 	if _, err := s.Recent(t.Context(), "BTC", "5m", 3, noon); toolyard.AsError(err).Code != toolyard.Unavailable {
 		t.Errorf("got %v", err)
 	}
@@ -160,8 +160,22 @@ func TestFailuresOfTheVenueAreReported(t *testing.T) {
 	}
 }
 
+func TestBarsAreShownEvenIfTheyCannotBeStored(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v := &venue{now: noon}
+	s := Open(Options{Dir: filepath.Join(file, "bars"), Venue: v, Now: func() time.Time { return noon.Add(time.Hour) }})
+	for range 2 {
+		if got, err := s.Recent(t.Context(), "BTC", "5m", 3, noon); err != nil || len(got) != 3 {
+			t.Errorf("%d bars, %v", len(got), err)
+		}
+	}
+}
+
 func TestSymbolsAreNoPaths(t *testing.T) {
-	s := Open(t.TempDir(), nil, func() time.Time { return noon.Add(time.Hour) })
+	s := Open(Options{Dir: t.TempDir(), Now: func() time.Time { return noon.Add(time.Hour) }})
 	for _, symbol := range []string{"", "..", "../x", "a/b", "a\\b", ".hidden", "A\x00", strings.Repeat("A", 65)} {
 		if _, err := s.Recent(t.Context(), symbol, "5m", 1, noon); err == nil {
 			t.Errorf("%q is accepted", symbol)
@@ -174,7 +188,7 @@ func TestSymbolsAreNoPaths(t *testing.T) {
 
 func TestBrokenFilesAreReportedWithoutTheirPath(t *testing.T) {
 	dir := t.TempDir()
-	s := Open(dir, nil, func() time.Time { return noon.Add(time.Hour) })
+	s := Open(Options{Dir: dir, Now: func() time.Time { return noon.Add(time.Hour) }})
 	path := s.path(series{"BTC", "1h"}, monthStart(noon))
 	for name, content := range map[string]string{"cut": "ts,open,high,low,close\n17723", "other month": header + "1767225600000,1,1,1,1,1,1\n"} {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content), 0o600)); err != nil {
@@ -231,7 +245,7 @@ func TestNoBarEndsAfterTheAsOfTime(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		s := Open(dir, v, func() time.Time { return now })
+		s := Open(Options{Dir: dir, Venue: v, Now: func() time.Time { return now }})
 		for range rapid.IntRange(1, 5).Draw(rt, "calls") {
 			asOf := now.Add(-time.Duration(rapid.Int64Range(0, int64(40*d)).Draw(rt, "age")))
 			n := rapid.IntRange(1, 60).Draw(rt, "n")
