@@ -290,8 +290,11 @@ func (c modernHTTP) send(id, method, params string) (message, []message) {
 }
 
 func (c modernHTTP) post(ctx context.Context, id, method, params string) (*http.Response, error) {
-	var name struct{ Name string }
+	var name struct{ Name, URI string }
 	_ = json.Unmarshal([]byte(params), &name)
+	if method == "resources/read" {
+		name.Name = name.URI
+	}
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, id, method, withMeta(params, c.meta))
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, strings.NewReader(body))
 	if err != nil {

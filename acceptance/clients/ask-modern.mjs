@@ -3,7 +3,7 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 
-const [target, tool, name, config] = process.argv.slice(2);
+const [target, tool, name, config, args = '{}'] = process.argv.slice(2);
 const asked = [];
 const client = new Client(
   { name: 'modern', version: '1' },
@@ -17,6 +17,6 @@ const transport = target.startsWith('http')
   ? new StreamableHTTPClientTransport(new URL(target))
   : new StdioClientTransport({ command: target, args: ['serve', '--config', config], stderr: 'ignore' });
 await client.connect(transport);
-const result = await client.callTool({ name: tool, arguments: {} });
+const result = await client.callTool({ name: tool, arguments: JSON.parse(args) });
 console.log(JSON.stringify({ asked, text: result.content[0].text }));
 await client.close();

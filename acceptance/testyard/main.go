@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolyard/toolyard"
 	"github.com/toolyard/toolyard/cli"
+	"github.com/toolyard/toolyard/packs/homeassistant"
 	"github.com/toolyard/toolyard/packs/markets"
 	"github.com/toolyard/toolyard/yard"
 )
@@ -34,7 +35,7 @@ func main() {
 	toolyard.Lend[broker](clients, theBroker, toolyard.Write)
 	cli.Main(yard.Options{
 		Tools: tools, Clients: clients, Identify: identify(os.Getenv("TESTYARD_KEYS")), Command: yard.Command{OperatorToken: os.Getenv("TESTYARD_OPERATOR")},
-		Sources: sources, ProviderKinds: markets.Kinds(),
+		Sources: sources, ProviderKinds: markets.Kinds(), Packs: map[string]yard.Pack{homeassistant.Name: homeassistant.Pack()},
 	})
 }
 
