@@ -373,24 +373,24 @@ func TestPictures(t *testing.T) {
 	squeeze(t, folder)
 }
 
-// heal repairs what the demonstration has broken on purpose, so that pictures show a healthy yard
-// with one thing to do: the changed definition of fleet.
+// heal repairs the faults of the demo, so that the pictures show a healthy yard with one pending
+// definition.
 func heal(t *testing.T, dir string) {
 	t.Helper()
-	for file, edits := range map[string][]string{
-		"toolyard.yaml":           {"  archive:                        # this program is not there, so that something is down\n    command: harbor-archive-mcp\n    effects: {\"*\": read}\n", "", ", fleet, archive]", ", fleet]"},
-		"tools/berth_forecast.ts": {"getUTCDay(;", "getUTCDay();"},
+	for _, edit := range []struct{ file, old, new string }{
+		{"toolyard.yaml", "  archive:                        # does not exist, to show a server that is down\n    command: harbor-archive-mcp\n    effects: {\"*\": read}\n", ""},
+		{"toolyard.yaml", ", fleet, archive]", ", fleet]"},
+		{"tools/berth_forecast.ts", "getUTCDay(;", "getUTCDay();"},
 	} {
-		path := filepath.Join(dir, file)
+		path := filepath.Join(dir, edit.file)
 		data, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := strings.NewReplacer(edits...).Replace(string(data))
-		if text == string(data) {
-			t.Fatalf("%s is not as it was: nothing to repair", file)
+		if !strings.Contains(string(data), edit.old) {
+			t.Fatalf("%s does not contain %q", edit.file, edit.old)
 		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(strings.Replace(string(data), edit.old, edit.new, 1)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
