@@ -141,7 +141,7 @@ func (p *publisher) updateSnapshot(g *catalog.Generation, problems []toolyard.Pr
 // sources are loaded.
 func (p *publisher) problems() []toolyard.Problem {
 	a := p.current.Load()
-	problems := slices.Concat(a.Locate(p.catalog.Now().Problems), p.termProblems(a), p.enforcement.problems(a.Config))
+	problems := slices.Concat(a.Overlay.File.Warnings, a.Locate(p.catalog.Now().Problems), p.termProblems(a), p.enforcement.problems(a.Config))
 	if rejected := p.rejected.Load(); rejected != nil {
 		problems = append(problems, *rejected...)
 	}

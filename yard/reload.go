@@ -26,7 +26,6 @@ func (y *Yard) Reload() error {
 	if err != nil {
 		return err
 	}
-	logWarnings(y.log, s.Source)
 	next, err := y.assembler.assemble(s, old)
 	if err != nil {
 		return err

@@ -26,7 +26,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
@@ -111,19 +110,11 @@ func open(opts Options, loader *settings.Loader) (*Yard, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("traces: %w", err), loader.Close())
 	}
-	logWarnings(log, source)
 	y := &Yard{opts: opts, replica: rand.Text(), loader: loader, tracer: tracer, publisher: &publisher{log: log, metrics: telemetry.NewMetrics(), ready: make(chan struct{})}}
 	if err := y.assemble(source); err != nil {
 		return nil, errors.Join(err, tracer.Close(context.Background()), loader.Close())
 	}
 	return y, nil
-}
-
-// logWarnings logs keys of a configuration that were renamed.
-func logWarnings(log *slog.Logger, c *config.Source) {
-	for _, w := range c.Warnings {
-		log.Warn("deprecated configuration key", "problem", w.String(), "file", w.File, "line", w.Line, "fix", w.Fix)
-	}
 }
 
 // assemble opens the store and builds all parts. It starts nothing; see Run.

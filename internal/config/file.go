@@ -178,7 +178,7 @@ func (w *walker) fault(at position, steps []string, message string) {
 func (w *walker) warnRenamed(at position, old []string, renamed string) {
 	w.source.Warnings = append(w.source.Warnings, toolyard.Problem{
 		Subject: strings.Join(old, "."), File: w.source.name, Line: at.line, Column: at.column,
-		Message: "was renamed to " + renamed, Fix: "Use the new name; the old one will be removed.",
+		Message: "was renamed to " + renamed, Fix: "Use the new name; the old one will be removed.", Warning: true,
 	})
 }
 
